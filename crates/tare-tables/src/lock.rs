@@ -59,19 +59,68 @@ pub static DATA_LOCKS: ViewDef = ViewDef::new(
         ),
         expressed_or_null("LOCK_DATA", VarChar(8192), "The record's key.", "`l`.`lock_data`"),
     ]],
-    "`information_schema`.`INNODB_LOCKS` `l` \
-     LEFT JOIN `information_schema`.`INNODB_TRX` `x` ON `x`.`trx_id` = `l`.`lock_trx_id` \
-     LEFT JOIN `performance_schema`.`threads` `h` ON `h`.`PROCESSLIST_ID` = `x`.`trx_mysql_thread_id`",
+    LOCKS,
 );
 
-/// The parts of `lock_table`, which is "`schema`.`table` /* Partition `p`, Subpartition `s` */", the end only of some.
-const SCHEMA: &str = "replace(substring_index(substr(`l`.`lock_table`,2),'`.`',1),'``','`')";
-const TABLE: &str = "replace(trim(trailing '`' from substring_index(substring_index(`l`.`lock_table`,' /*',1),'`.`',-1)),\
-     '``','`')";
-const PARTITION: &str = "if(locate('/* Partition `',`l`.`lock_table`) = 0,nullif('',''),\
-     substring_index(substring_index(`l`.`lock_table`,'/* Partition `',-1),'`',1))";
-const SUBPARTITION: &str = "if(locate(', Subpartition `',`l`.`lock_table`) = 0,nullif('',''),\
-     substring_index(substring_index(`l`.`lock_table`,', Subpartition `',-1),'`',1))";
+/// `lock_table` with backquotes around names, where anything is around them. A double quote (x'22') is what quotes names if
+/// it comes before any backquote. No name holds a NUL (x'00').
+macro_rules! backquoted {
+    () => {
+        concat!(
+            "if(locate('`',substring_index(`i`.`lock_table`,x'22',1)) = 0,",
+            "replace(replace(replace(replace(`i`.`lock_table`,'`','``'),x'2222',x'00'),x'22','`'),x'00',x'22'),",
+            "`i`.`lock_table`)"
+        )
+    };
+}
+
+/// The table, as in "`schema`.`table`".
+macro_rules! head {
+    () => {
+        concat!("substring_index(", backquoted!(), ",' /* ',1)")
+    };
+}
+
+/// Its partition, as in "Partition `p`, Subpartition `s`"; NULL without one.
+macro_rules! parts {
+    () => {
+        concat!(
+            "if(right(`i`.`lock_table`,3) = ' */',substring_index(substring_index(",
+            backquoted!(),
+            ",' /* ',-1),' */',1),nullif('',''))"
+        )
+    };
+}
+
+/// The locks. What is locked InnoDB tells as "`schema`.`table` /* Partition `p`, Subpartition `s` */", the end only of some,
+/// and it spells that for the session that reads: in double quotes with ANSI_QUOTES, with sql_quote_show_create=0 quoting
+/// only names that need it, and the two words in the language of lc_messages.
+const LOCKS: &str = concat!(
+    "(SELECT `i`.`lock_id` AS `lock_id`,`i`.`lock_trx_id` AS `lock_trx_id`,`i`.`lock_mode` AS `lock_mode`,\
+     `i`.`lock_type` AS `lock_type`,`i`.`lock_index` AS `lock_index`,`i`.`lock_data` AS `lock_data`,",
+    head!(),
+    " AS `head`,",
+    parts!(),
+    " AS `parts` FROM `information_schema`.`INNODB_LOCKS` `i`) `l` \
+     LEFT JOIN `information_schema`.`INNODB_TRX` `x` ON `x`.`trx_id` = `l`.`lock_trx_id` \
+     LEFT JOIN `performance_schema`.`threads` `h` ON `h`.`PROCESSLIST_ID` = `x`.`trx_mysql_thread_id`"
+);
+
+// Each name is quoted or not by itself; 96 is a backquote. One that is not holds neither points nor blanks nor commas.
+
+const SCHEMA: &str = "if(ascii(`l`.`head`) = 96,\
+     replace(substring_index(substr(`l`.`head`,2),if(ascii(right(`l`.`head`,1)) = 96,'`.`','`.'),1),'``','`'),\
+     substring_index(`l`.`head`,'.',1))";
+const TABLE: &str = "if(ascii(right(`l`.`head`,1)) = 96,\
+     replace(trim(trailing '`' from substring_index(`l`.`head`,if(ascii(`l`.`head`) = 96,'`.`','.`'),-1)),'``','`'),\
+     substring_index(`l`.`head`,'.',-1))";
+const PARTITION: &str = "if(locate('`',substring_index(`l`.`parts`,', ',1)),\
+     replace(trim(trailing '`' from substring_index(substr(`l`.`parts`,locate('`',`l`.`parts`) + 1),'`, ',1)),'``','`'),\
+     substring_index(substring_index(`l`.`parts`,', ',1),' ',-1))";
+const SUBPARTITION: &str = "if(locate(if(locate('`',substring_index(`l`.`parts`,', ',1)),'`, ',', '),`l`.`parts`),\
+     if(ascii(right(`l`.`parts`,1)) = 96,\
+     replace(trim(trailing '`' from substring_index(`l`.`parts`,' `',-1)),'``','`'),\
+     substring_index(`l`.`parts`,' ',-1)),nullif('',''))";
 
 /// `data_lock_waits`
 pub static DATA_LOCK_WAITS: ViewDef = ViewDef::new(
@@ -126,3 +175,6 @@ pub static DATA_LOCK_WAITS: ViewDef = ViewDef::new(
      LEFT JOIN `information_schema`.`INNODB_TRX` `b` ON `b`.`trx_id` = `w`.`blocking_trx_id` \
      LEFT JOIN `performance_schema`.`threads` `hb` ON `hb`.`PROCESSLIST_ID` = `b`.`trx_mysql_thread_id`",
 );
+
+#[cfg(test)]
+mod tests;

@@ -41,11 +41,11 @@ pub static PROCESSLIST: TableDef<ThreadRow> = TableDef::new(
     "What the server's threads with a connection number do, as MySQL 8 lists them. HOST is without the port, and whoever may \
      read the table sees all of them.",
     &[PROCESS],
-    |engine, _, emit| {
-        let _ = engine.threads().iter().filter(|row| row.processlist_id.is_some()).try_for_each(emit);
-    },
+    |engine, _, emit| emit_connected(&engine.threads(), emit),
 )
-.found(&[("ID", |engine, id, _, emit| emit_of(engine, ThreadKey::Connection(id), emit))])
+.found(&[("ID", |engine, id, _, emit| {
+    emit_connected(&engine.threads_of(ThreadKey::Connection(id)), emit);
+})])
 .indexed(&[&["ID"]]);
 
 const PROCESS: &[ColumnDef<ThreadRow>] = &[
@@ -71,6 +71,11 @@ pub(crate) const ENGINES: crate::table::SqlType = Enum(&["PRIMARY", "SECONDARY"]
 
 fn emit_of(engine: &Engine, key: ThreadKey, emit: Emit<'_, ThreadRow>) {
     let _ = engine.threads_of(key).iter().try_for_each(emit);
+}
+
+/// Emits those with a connection number. The engine keeps 0 for the others, and finds them by it.
+fn emit_connected(threads: &[ThreadRow], emit: Emit<'_, ThreadRow>) {
+    let _ = threads.iter().filter(|row| row.processlist_id.is_some()).try_for_each(emit);
 }
 
 fn update_thread(engine: &Engine, changes: &Changes<'_>) -> Result<bool, TableError> {
