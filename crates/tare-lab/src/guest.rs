@@ -59,7 +59,7 @@ struct Owed {
 
 impl Guest {
     /// On the server of that number in the study. Nothing is changed yet; the variables and tables that `switches` set are
-    /// written down in `folder` as they are now.
+    /// written down in `folder` as they are now. An account that could not put the tables back is refused.
     pub fn new<'a>(
         dsn: &str,
         folder: &Path,
@@ -87,6 +87,7 @@ impl Guest {
             }
         }
         let tables = setup_tables::keep(&mut connection, switches).map_err(|e| target.refused(e))?;
+        setup_tables::try_writing(&mut connection, &tables).map_err(|e| target.refused(e))?;
         let started = Some(started(&mut connection).map_err(|e| target.refused(e))?);
         let mark = format!("made_by_tare_lab_{:016x}", fastrand::u64(..));
         let owed = Owed { dsn: target.dsn(), mark, schemas: vec![], variables, tables, started };
@@ -189,14 +190,18 @@ impl Guest {
         fs::remove_file(&self.path).tried(|| format!("removing {}", self.path.display()))
     }
 
+    /// All settings that the server takes, whichever it refuses; gives the first refusal.
     fn put_settings_back(&self, connection: &mut mysql::Conn) -> mysql::Result<()> {
-        self.owed.tables.iter().try_for_each(|table| table.put_back(connection))?;
+        let mut done = Ok(());
+        for table in &self.owed.tables {
+            done = done.and(table.put_back(connection));
+        }
         for (name, value) in &self.owed.variables {
             if value_of(connection, name).is_some_and(|now| now != *value) {
-                connection.query_drop(format!("SET GLOBAL {name} = {value}"))?;
+                done = done.and(connection.query_drop(format!("SET GLOBAL {name} = {value}")));
             }
         }
-        Ok(())
+        done
     }
 
     fn is_ours(&self, schema: &str) -> Result<bool> {
@@ -270,7 +275,7 @@ fn password() -> Option<String> {
 
 /// Names to which a statement may give a value: `SET GLOBAL name = …, @@global.other = …`. Too many do no harm: only what has
 /// changed is put back.
-fn assigned(statement: &str) -> Vec<&str> {
+pub(crate) fn assigned(statement: &str) -> Vec<&str> {
     if !statement.trim_start().get(..3).is_some_and(|word| word.eq_ignore_ascii_case("SET")) {
         return vec![];
     }

@@ -12,6 +12,10 @@ use serde::{Deserialize, Serialize};
 const TOGETHER: usize = 200;
 /// `ER_NO_SUCH_TABLE` and `ER_BAD_FIELD_ERROR`: the server has nothing of the kind.
 const ABSENT: [u16; 2] = [1146, 1054];
+/// `ER_TABLEACCESS_DENIED_ERROR` and `ER_COLUMNACCESS_DENIED_ERROR`: the account may not.
+const DENIED: [u16; 2] = [1142, 1143];
+/// The longest text of a setting that is whole for sure: `tare_status` shows the beginning of a longer one.
+const LONGEST: usize = 1024;
 
 /// A table that can be updated.
 struct Table {
@@ -22,27 +26,27 @@ struct Table {
     settings: &'static [&'static str],
     /// Whether rows can be inserted and deleted.
     open: bool,
+    /// The condition that rows meet which can be updated; empty: all can.
+    only: &'static str,
 }
 
-/// What can be switched by SQL, in the order in which it is put back: an instrument's level says more than whether it is enabled.
+/// What can be switched by SQL, in the order in which it is put back. A budget and a row for the levels of many instruments come
+/// first: what an instrument has of its own says more, and its level says more than whether it is enabled.
 static TABLES: &[Table] = &[
-    Table { name: "setup_consumers", key: &["NAME"], settings: &["ENABLED"], open: false },
-    Table { name: "setup_instruments", key: &["NAME"], settings: &["ENABLED", "TIMED"], open: false },
-    Table { name: "setup_threads", key: &["NAME"], settings: &["ENABLED", "HISTORY"], open: false },
     Table {
-        name: "setup_actors",
-        key: &["HOST", "USER", "ROLE"],
-        settings: &["ENABLED", "HISTORY"],
-        open: true,
+        only: " WHERE NAME IN ('budget', 'budget_p95', 'level')",
+        ..Table::new("tare_status", &["NAME"], &["VALUE"])
     },
+    Table::new("setup_consumers", &["NAME"], &["ENABLED"]),
+    Table::new("setup_instruments", &["NAME"], &["ENABLED", "TIMED"]),
+    Table::new("setup_threads", &["NAME"], &["ENABLED", "HISTORY"]),
+    Table { open: true, ..Table::new("setup_actors", &["HOST", "USER", "ROLE"], &["ENABLED", "HISTORY"]) },
     Table {
-        name: "setup_objects",
-        key: &["OBJECT_TYPE", "OBJECT_SCHEMA", "OBJECT_NAME"],
-        settings: &["ENABLED", "TIMED"],
         open: true,
+        ..Table::new("setup_objects", &["OBJECT_TYPE", "OBJECT_SCHEMA", "OBJECT_NAME"], &["ENABLED", "TIMED"])
     },
-    Table { name: "threads", key: &["THREAD_ID"], settings: &["INSTRUMENTED", "HISTORY"], open: false },
-    Table { name: "tare_levels", key: &["NAME"], settings: &["LEVEL", "HELD"], open: false },
+    Table::new("threads", &["THREAD_ID"], &["INSTRUMENTED", "HISTORY"]),
+    Table::new("tare_levels", &["NAME"], &["LEVEL", "HELD"]),
 ];
 
 /// Tables that set levels of instruments, too.
@@ -67,7 +71,10 @@ pub(crate) fn keep<'a>(
     let mut kept = vec![];
     for table in TABLES.iter().filter(|table| statements.iter().any(|s| table.may_be_changed_by(s))) {
         match table.read(connection) {
-            Ok(rows) => kept.push(Kept { table: table.name.into(), rows: rows.into_iter().collect() }),
+            Ok(rows) => {
+                let whole = rows.into_iter().filter(|(_, settings)| is_whole(settings));
+                kept.push(Kept { table: table.name.into(), rows: whole.collect() });
+            }
             Err(mysql::Error::MySqlError(error)) if ABSENT.contains(&error.code) => {}
             Err(error) => return Err(error),
         }
@@ -75,17 +82,43 @@ pub(crate) fn keep<'a>(
     Ok(kept)
 }
 
+/// Whether settings, written as SQL, are all there and not cut to their column.
+fn is_whole(settings: &[String]) -> bool {
+    settings.iter().all(|value| value.len() <= LONGEST)
+}
+
+/// Asks for the right to put tables back, without writing: an account that lacks it switches nothing.
+pub(crate) fn try_writing(connection: &mut mysql::Conn, kept: &[Kept]) -> mysql::Result<()> {
+    for table in TABLES.iter().filter(|table| kept.iter().any(|it| it.table == table.name)) {
+        connection.query_drop(table.nothing_new()).map_err(|error| table.with_right(error))?;
+    }
+    Ok(())
+}
+
 impl Kept {
-    /// Writes what is not as it was.
+    /// Writes what is not as it was, and goes on where the server refuses a part of it; gives the first refusal.
     pub(crate) fn put_back(&self, connection: &mut mysql::Conn) -> mysql::Result<()> {
         let Some(table) = TABLES.iter().find(|table| table.name == self.table) else { return Ok(()) };
         let was: Rows = self.rows.iter().cloned().collect();
         let now = table.read(connection)?;
-        table.differences(&was, &now).iter().try_for_each(|statement| connection.query_drop(statement))
+        let mut done = Ok(());
+        for statement in table.differences(&was, &now) {
+            done = done.and(connection.query_drop(statement));
+        }
+        done
     }
 }
 
 impl Table {
+    /// A table all of whose rows can be updated, and none inserted or deleted.
+    const fn new(
+        name: &'static str,
+        key: &'static [&'static str],
+        settings: &'static [&'static str],
+    ) -> Table {
+        Table { name, key, settings, open: false, only: "" }
+    }
+
     /// Whether a statement names it, or may do anything: procedures such as those of `sys` do not say what they change. Who sets
     /// an instrument holds its level, too.
     fn may_be_changed_by(&self, statement: &str) -> bool {
@@ -98,14 +131,34 @@ impl Table {
 
     fn read(&self, connection: &mut mysql::Conn) -> mysql::Result<Rows> {
         let columns = [self.key, self.settings].concat().join(", ");
-        let rows: Vec<mysql::Row> =
-            connection.query(format!("SELECT {columns} FROM performance_schema.{}", self.name))?;
+        let rows: Vec<mysql::Row> = connection
+            .query(format!("SELECT {columns} FROM performance_schema.{}{}", self.name, self.only))?;
         let literals = rows.into_iter().map(|row| row.unwrap().iter().map(|v| v.as_sql(false)).collect());
         let split = |mut all: Vec<String>| {
             let settings = all.split_off(self.key.len());
             (all, settings)
         };
         Ok(literals.map(split).collect())
+    }
+
+    /// A statement that needs the right to update it, and updates no row.
+    fn nothing_new(&self) -> String {
+        let given: Vec<String> = self.settings.iter().map(|column| format!("{column} = {column}")).collect();
+        format!("UPDATE performance_schema.{} SET {} WHERE FALSE", self.name, given.join(", "))
+    }
+
+    /// What the server said to [`Table::nothing_new`], with the right that is missing.
+    fn with_right(&self, error: mysql::Error) -> mysql::Error {
+        match error {
+            mysql::Error::MySqlError(error) if DENIED.contains(&error.code) => {
+                let message = format!(
+                    "{}; nothing was switched, for it could not be put back: GRANT UPDATE ON performance_schema.{} TO the account",
+                    error.message, self.name
+                );
+                mysql::Error::MySqlError(mysql::MySqlError { message, ..error })
+            }
+            other => other,
+        }
     }
 
     /// Statements that make of rows as they are rows as they were.
@@ -177,7 +230,10 @@ mod tests {
             kept("update performance_schema.setup_instruments set enabled='no'"),
             ["setup_instruments", "tare_levels"]
         );
-        assert_eq!(kept("UPDATE performance_schema.tare_status SET VALUE = 'lean'"), ["tare_levels"]);
+        assert_eq!(
+            kept("UPDATE performance_schema.tare_status SET VALUE = 'lean'"),
+            ["tare_status", "tare_levels"]
+        );
         assert_eq!(kept("CALL sys.ps_setup_disable_instrument('wait')").len(), TABLES.len());
         assert_eq!(kept("SET GLOBAL max_threads = 2"), [""; 0]);
     }
@@ -209,5 +265,45 @@ mod tests {
                 "INSERT INTO performance_schema.setup_actors (HOST, USER, ROLE, ENABLED, HISTORY) VALUES ('%', '%', '%', 'YES', 'YES')",
             ]
         );
+    }
+
+    #[test]
+    fn a_row_for_many_is_put_back_before_what_each_has_of_its_own() {
+        let place = |name: &str| TABLES.iter().position(|table| table.name == name).expect("a table");
+        assert!(place("tare_status") < place("setup_instruments"));
+        assert!(place("setup_instruments") < place("tare_levels"));
+        let status = |budget: &str, level: &str| rows(&[(&["budget"], &[budget]), (&["level"], &[level])]);
+        assert_eq!(
+            table("tare_status").differences(&status("OFF", "lean"), &status("1%", "stage/%=off")),
+            [
+                "UPDATE performance_schema.tare_status SET VALUE = 'OFF' WHERE (NAME = 'budget')",
+                "UPDATE performance_schema.tare_status SET VALUE = 'lean' WHERE (NAME = 'level')",
+            ]
+        );
+    }
+
+    #[test]
+    fn what_is_shown_in_part_is_not_put_back() {
+        let of = |length: usize| [format!("'{}'", "x".repeat(length))];
+        assert!(is_whole(&of(LONGEST / 2)) && is_whole(&[]));
+        assert!(!is_whole(&of(LONGEST)));
+    }
+
+    #[test]
+    fn a_right_is_asked_for_without_writing_and_named_where_it_is_missing() {
+        assert_eq!(
+            table("tare_levels").nothing_new(),
+            "UPDATE performance_schema.tare_levels SET LEVEL = LEVEL, HELD = HELD WHERE FALSE"
+        );
+        let said = |code: u16| {
+            let (state, message) = ("42000".to_owned(), "no".to_owned());
+            let error = mysql::Error::MySqlError(mysql::MySqlError { state, message, code });
+            table("tare_levels").with_right(error).to_string()
+        };
+        for code in DENIED {
+            let text = said(code);
+            assert!(text.contains("GRANT UPDATE ON performance_schema.tare_levels TO"), "{text}");
+        }
+        assert!(!said(1205).contains("GRANT"), "another error is as the server said it");
     }
 }

@@ -1,5 +1,6 @@
 //! Where a server is, and as whom one comes to it.
 
+use std::io;
 use std::os::fd::AsFd;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::net::UnixStream;
@@ -8,10 +9,13 @@ use std::path::{Path, PathBuf};
 use mysql::prelude::Queryable;
 use nix::sys::socket::{getsockopt, sockopt::PeerCredentials};
 
+use crate::error::Tried;
 use crate::{Error, Result, peer};
 
 /// The longest packet a server may take, in bytes.
 const MOST: usize = 1 << 30;
+/// The parameter by which the outlets' addresses ask for encryption.
+const ENCRYPTED: &str = "require_ssl";
 
 /// A server's address and an account on it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -46,10 +50,22 @@ impl Target {
         door.map_or(self.clone(), |(host, port)| Target { host: host.clone(), port: *port, ..self })
     }
 
-    /// A running server: `mysql://user@host:port`, or `?socket=/path` behind it.
+    /// A running server: `mysql://user@host:port`, or `?socket=/path` behind it. What is wrong with an address is said without its
+    /// password.
     pub fn of_dsn(dsn: &str, password: Option<String>) -> Result<Target> {
-        let opts = mysql::Opts::from_url(dsn)
-            .map_err(|e| Error::Sql { server: dsn.into(), source: mysql::Error::UrlError(e) })?;
+        let what = || {
+            format!(
+                "reading the address {} (mysql://ACCOUNT@HOST:PORT is allowed, or mysql://ACCOUNT@localhost?socket=/PATH)",
+                shown(dsn)
+            )
+        };
+        if asks_for_encryption(dsn) {
+            let why = format!(
+                "`{ENCRYPTED}` is not kept here, as connections are not encrypted: leave it out, and come through the server's socket"
+            );
+            return Err(io::Error::other(why)).tried(what);
+        }
+        let opts = mysql::Opts::from_url(dsn).map_err(io::Error::other).tried(what)?;
         Ok(Target {
             socket: opts.get_socket().map(PathBuf::from),
             host: opts.get_ip_or_hostname().into_owned(),
@@ -135,6 +151,29 @@ impl Target {
     }
 }
 
+/// Whether an address has the parameter, whatever its value.
+fn asks_for_encryption(dsn: &str) -> bool {
+    let parameters = dsn.split_once('?').map_or("", |(_, parameters)| parameters);
+    parameters.split('&').any(|it| it.split('=').next() == Some(ENCRYPTED))
+}
+
+/// An address as it may be shown: without its password, and without parameters, which may hold one, too.
+fn shown(dsn: &str) -> String {
+    let Some((scheme, rest)) = dsn.split_once("://") else { return "that was given".to_owned() };
+    match rest.rsplit_once('@') {
+        // With a `?` before the host it may be a parameter's end that looks like one.
+        Some((account, host)) if !account.contains('?') => {
+            format!("{scheme}://{}@{}", until(account, ":"), until(host, "?"))
+        }
+        _ => format!("{scheme}://{}…", until(rest, ":@?")),
+    }
+}
+
+/// A text before the first of these characters.
+fn until<'t>(text: &'t str, ends: &str) -> &'t str {
+    text.split(|c: char| ends.contains(c)).next().unwrap_or_default()
+}
+
 /// Bytes that are not plain in a URL as `%2F`.
 fn escaped(bytes: &[u8]) -> String {
     let plain = |byte: &u8| byte.is_ascii_alphanumeric() || b"-._~".contains(byte);
@@ -182,6 +221,28 @@ mod tests {
         assert_eq!((target.name(), target.user.as_str()), ("/run/my.sock".into(), "dba"));
         let target = Target::of_dsn("mysql://dba@db1:3307", Some(String::new())).expect("a dsn");
         assert_eq!((target.name(), target.password), ("db1:3307".into(), None));
+    }
+
+    #[test]
+    fn what_is_wrong_with_a_dsn_is_said_without_its_password() {
+        let cases = [
+            ("mysqlx://dba:secret@db1:3307", "mysqlx://dba@db1:3307 "),
+            ("mysql://dba:se@secret@db1?bogus=secret", "mysql://dba@db1 "),
+            ("mysql://dba:secret@db1:port", "mysql://dba@db1:port "),
+            ("mysql://dba:secret", "mysql://dba… "),
+            ("mysql://dba@db1?bogus=1&password=a@secret", "mysql://dba… "),
+            ("mysql//dba:secret@db1", "the address that was given "),
+            ("mysql://dba:secret@db1?require_ssl=true", "leave it out"),
+            ("mysql://dba:secret@localhost?socket=/s&require_ssl=true", "leave it out"),
+        ];
+        for (dsn, expected) in cases {
+            let error = Target::of_dsn(dsn, None).expect_err(dsn);
+            let Error::Io { what, source } = error else { panic!("{dsn}: {error}") };
+            let said = format!("{what}: {source}");
+            assert!(said.contains(expected) && !said.contains("secret"), "{dsn}: {said}");
+        }
+        let plain = Target::of_dsn("mysql://dba@localhost?socket=/require_ssl", None);
+        assert!(plain.is_ok(), "a path is no parameter: {plain:?}");
     }
 
     #[test]

@@ -10,6 +10,8 @@
 //! Rounds that follow each other are put together into batches, whose figures are taken for independent, with Student's t over
 //! them: so long a load may go on as it is. How long it is going to take is said before, and nobody looks meanwhile.
 
+mod governor;
+
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
@@ -23,6 +25,8 @@ use crate::signed_rank::centre;
 use crate::statistics::{self, Estimate};
 use crate::target::{Tally, Target};
 use crate::{Error, Result};
+
+pub use governor::Obstacle;
 
 /// Independent observations that the rounds are put together into.
 const BATCHES: usize = 24;
@@ -104,21 +108,35 @@ impl Subject {
     /// alone, is put back. Before anybody looks at what is on.
     ///
     /// # Errors
-    /// The server refuses, or another one weighs it.
-    pub fn new(target: &Target, folder: &Path) -> Result<Subject> {
+    /// The server refuses, another one weighs it, or it has a governor.
+    pub fn new(target: &Target, folder: &Path) -> std::result::Result<Subject, Obstacle> {
         let mut connection = target.connect()?;
         let locked: Option<Option<u8>> =
             connection.exec_first("SELECT GET_LOCK(?, 0)", (LOCK,)).map_err(|e| target.refused(e))?;
         if locked.flatten() != Some(1) {
-            return Err(Error::Weighed(target.name()));
+            return Err(Error::Weighed(target.name()).into());
         }
+        governor::refuse_beside(target, &mut connection)?;
         guest::settle_on(folder, target)?;
+        // A budget that a killed one has left is gone by now.
+        governor::refuse_within(target, &mut connection)?;
         Ok(Subject { target: target.clone(), folder: folder.into(), connection })
     }
 
     /// A connection to it.
     pub fn connection(&mut self) -> &mut mysql::Conn {
         &mut self.connection
+    }
+
+    /// Variables that settings give a value to and of which each session has one of its own, which it copies when it connects.
+    pub fn copied(&mut self, settings: &[Setting]) -> Vec<String> {
+        let statements = settings.iter().flat_map(|setting| &setting.statements);
+        let mut names: Vec<&str> = statements.flat_map(|statement| guest::assigned(statement)).collect();
+        names.sort_unstable();
+        names.dedup();
+        // Of a variable that is the whole server's alone no session's value can be read.
+        names.retain(|name| self.connection.query_drop(format!("SELECT @@SESSION.{name}")).is_ok());
+        names.into_iter().map(str::to_owned).collect()
     }
 
     /// Weighs, and puts back what was switched, whatever happens.

@@ -36,13 +36,17 @@ const AS_IT_IS: &str = "as it is";
 /// first setting once more: what it differs by is noise. What can only be set at start-up cannot be weighed so: `tare lab run`
 /// compares servers side by side.
 ///
-/// The account needs UPDATE on what is switched, and SELECT on performance_schema.*.
+/// What a variable costs is seen only if it is the whole server's: of one that sessions have, too, each has copied the value when
+/// it connected. A server that a governor keeps within a budget is refused: to the governor what is switched is a person's choice.
+///
+/// The account needs SELECT on performance_schema.*, and UPDATE on what is switched: setup_instruments; where tare serves,
+/// tare_status and tare_levels, too.
 #[derive(Args, Debug)]
 #[command(after_help = "Examples:\n  \
     tare weigh --dsn 'mysql://root@localhost?socket=/run/mysqld/mysqld.sock'\n  \
     tare weigh --without 'stage/%' --without 'wait/io/table/%' --secs 120\n  \
-    tare weigh --setting 'no log=SET GLOBAL slow_query_log = 0' \\\n    \
-    --setting 'every query=SET GLOBAL long_query_time = 0; SET GLOBAL slow_query_log = 1'\n  \
+    tare weigh --setting \"logs=SET GLOBAL log_output = 'FILE'\" \\\n    \
+    --setting \"no logs=SET GLOBAL log_output = 'NONE'\"\n  \
     tare weigh --setting \"lean=UPDATE performance_schema.tare_status SET VALUE = 'lean' WHERE NAME = 'level'\" \\\n    \
     --setting \"exact=UPDATE performance_schema.tare_status SET VALUE = 'exact' WHERE NAME = 'level'\"")]
 pub(crate) struct Weigh {
@@ -83,7 +87,7 @@ fn setting(text: &str) -> Result<Setting, String> {
     let statements: Vec<String> =
         statements.split(';').map(str::trim).filter(|it| !it.is_empty()).map(str::to_owned).collect();
     if name.trim().is_empty() || statements.is_empty() {
-        return Err("NAME=SQL is allowed, such as 'off=SET GLOBAL slow_query_log = 0'".into());
+        return Err("NAME=SQL is allowed, such as \"no logs=SET GLOBAL log_output = 'NONE'\"".into());
     }
     if name.trim() == AGAIN {
         return Err(format!("`{AGAIN}` is what the first setting once more is called: choose another name"));
@@ -100,6 +104,7 @@ pub(crate) fn run(arguments: &Weigh, interrupt: &Interrupt) -> Result<ExitCode> 
         .with_context(|| format!("making {}: name another folder with --state", folder.display()))?;
     let mut subject = Subject::new(&target, &folder)?;
     let settings = arguments.settings(&target, subject.connection())?;
+    subject.copied(&settings).iter().for_each(|name| page::aside(&copied(name)));
     if !arguments.json {
         println!(
             "Weighing {} settings on {} for {} s; everything is put back in the end.",
@@ -231,10 +236,11 @@ fn lacking(groups: &[Group]) -> Vec<Setting> {
 fn switches(groups: &[Group], off: Option<usize>) -> Vec<String> {
     let levels: Option<Vec<&str>> = groups.iter().map(|group| group.level.as_deref()).collect();
     if let Some(levels) = levels {
-        let rules = groups.iter().zip(levels).enumerate().map(|(place, (group, level))| {
-            format!("{}={}", group.pattern, if off == Some(place) { "off" } else { level })
-        });
-        let rules = quoted(&rules.collect::<Vec<_>>().join(","));
+        let all = groups.iter().zip(levels).enumerate().filter(|(place, _)| off != Some(*place));
+        let on = all.map(|(_, (group, level))| format!("{}={level}", group.pattern));
+        // The last rule that matches an instrument decides, and patterns may overlap.
+        let off = off.map(|place| format!("{}=off", groups[place].pattern));
+        let rules = quoted(&on.chain(off).collect::<Vec<_>>().join(","));
         return vec![format!(
             "UPDATE performance_schema.tare_status SET VALUE = {rules} WHERE NAME = 'level'"
         )];
@@ -252,6 +258,14 @@ fn switches(groups: &[Group], off: Option<usize>) -> Vec<String> {
     let of = |places: Vec<usize>| places.into_iter().map(|place| &groups[place]).collect::<Vec<_>>();
     let sides = [("YES", of(on)), ("NO", of(out))];
     sides.iter().filter(|(_, groups)| !groups.is_empty()).map(|(on, groups)| switch(on, groups)).collect()
+}
+
+/// What is to be said of a variable that each session copies.
+fn copied(name: &str) -> String {
+    format!(
+        "`{name}` is copied by each session when it connects. Those that are there keep theirs, so of them nothing is \
+         seen; and those that connect meanwhile keep for life what it is at that moment, also when it is put back."
+    )
 }
 
 /// A name for files that a server has for itself.
@@ -332,7 +346,22 @@ mod tests {
             vec![format!("UPDATE performance_schema.tare_status SET VALUE = '{value}' WHERE NAME = 'level'")]
         };
         let statements: Vec<Vec<String>> = settings.into_iter().map(|it| it.statements).collect();
-        let expected = ["a/%=lean,b=counts", "a/%=off,b=counts", "a/%=lean,b=off"];
+        let expected = ["a/%=lean,b=counts", "b=counts,a/%=off", "a/%=lean,b=off"];
         assert_eq!(statements, expected.map(statement));
+    }
+
+    /// The last rule that matches a name decides.
+    #[test]
+    fn of_patterns_that_overlap_each_is_off_in_its_setting() {
+        let patterns = ["wait/io/%", "wait/%", "%"];
+        let settings = lacking(&patterns.map(|pattern| group(pattern, &[], Some("lean"))));
+        for (pattern, setting) in patterns.iter().zip(&settings[1..]) {
+            assert_eq!(setting.name, format!("without {pattern}"));
+            let [statement] = setting.statements.as_slice() else { panic!("{setting:?}") };
+            assert!(statement.contains(&format!(",{pattern}=off' WHERE")), "{statement}");
+            for other in patterns.iter().filter(|other| *other != pattern) {
+                assert!(statement.contains(&format!("{other}=lean")), "{statement}");
+            }
+        }
     }
 }

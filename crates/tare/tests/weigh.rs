@@ -72,6 +72,34 @@ fn weighed_within(server: &Server, home: &Path, seconds: u32, more: &[&str]) -> 
     output
 }
 
+/// What the next run says. The server may not have noticed yet that the connection of the one before is gone.
+fn once_free(run: impl Fn() -> Output) -> Output {
+    let begun = Instant::now();
+    loop {
+        let output = run();
+        if !said(&output).contains("being weighed already") {
+            return output;
+        }
+        assert!(begun.elapsed() < LIMIT, "{}", said(&output));
+        std::thread::sleep(Duration::from_millis(50));
+    }
+}
+
+/// A weighing that has begun to switch, and goes on until it is ended.
+fn begun(mut command: Command, is_switched: impl Fn() -> bool) -> Process {
+    let begun = Instant::now();
+    let command = command.stdout(Stdio::null()).stderr(Stdio::null());
+    let mut process = Process::spawn(command).expect("it starts");
+    while !is_switched() {
+        assert!(begun.elapsed() < LIMIT, "it never switches");
+        // As in `once_free`.
+        if process.ended().expect("a child").is_some() {
+            process = Process::spawn(command).expect("it starts");
+        }
+    }
+    process
+}
+
 fn names(weighed: &serde_json::Value) -> Vec<&str> {
     let settings = weighed["settings"].as_array().expect("a list");
     settings.iter().map(|setting| setting["name"].as_str().expect("a name")).collect()
@@ -87,6 +115,42 @@ fn built_in() -> Server {
     let off = "UPDATE performance_schema.setup_instruments SET ENABLED = 'NO' WHERE NAME LIKE 'stage/sql/S%'";
     server.client().expect("a connection").query_drop(off).expect("switched");
     server
+}
+
+const LEVELS: &str = "SELECT NAME, LEVEL, HELD FROM performance_schema.tare_levels ORDER BY 1";
+/// The rows of `tare_status` that can be updated.
+const ROWS: &str = "SELECT NAME, VALUE, '' FROM performance_schema.tare_status \
+                    WHERE NAME IN ('budget', 'budget_p95', 'level') ORDER BY 1";
+
+/// What can be switched in a server with tare, apart from what a built-in has: levels, and rows of `tare_status`.
+fn of_tare(server: &Server) -> [Vec<(String, String, String)>; 2] {
+    [LEVELS, ROWS].map(|query| settings(server, query))
+}
+
+/// A server with tare.
+fn with_tare(level: &str) -> Option<Server> {
+    let settings = Settings::new(Provider::tare()).tare_option("level", level);
+    Server::start(settings).expect("a server").on_its_port()
+}
+
+/// A setting that is a row of `tare_status`.
+fn status(name: &str, row: &str, value: &str) -> String {
+    format!("{name}=UPDATE performance_schema.tare_status SET VALUE = '{value}' WHERE NAME = '{row}'")
+}
+
+/// Runs a statement as `root`.
+fn run(server: &Server, statement: &str) {
+    server.client().expect("a connection").query_drop(statement).expect(statement);
+}
+
+/// The address of an account that has these rights on tables of the schema and may read all of them.
+fn account(server: &Server, updated: &[&str]) -> String {
+    run(server, "CREATE OR REPLACE USER weigher@localhost");
+    run(server, "GRANT SELECT ON performance_schema.* TO weigher@localhost");
+    for table in updated {
+        run(server, &format!("GRANT UPDATE ON performance_schema.{table} TO weigher@localhost"));
+    }
+    format!("mysql://weigher@localhost?socket={}", server.socket().display())
 }
 
 #[test]
@@ -117,18 +181,8 @@ fn what_is_interrupted_or_killed_is_put_back() {
     let without = ["--without", "statement/%", "--secs"];
     let is_switched = || settings(&server, BUILT_IN) != original;
     under_load(&server, || {
-        let spawn = || {
-            let mut command = weigh(&server, home, &[&without[..], &["600"]].concat());
-            Process::spawn(command.stdout(Stdio::null()).stderr(Stdio::null())).expect("it starts")
-        };
-        let until_switched = || {
-            let begun = Instant::now();
-            while !is_switched() {
-                assert!(begun.elapsed() < LIMIT, "it never switches");
-            }
-        };
-        let mut first = spawn();
-        until_switched();
+        let long = || weigh(&server, home, &[&without[..], &["600"]].concat());
+        let mut first = begun(long(), is_switched);
         let second = weigh(&server, home, &[&without[..], &["1"]].concat()).output().expect("it runs");
         assert!(
             !second.status.success() && said(&second).contains("being weighed already"),
@@ -139,22 +193,12 @@ fn what_is_interrupted_or_killed_is_put_back() {
         first.wait(LIMIT).expect("it ends");
         assert!(!is_switched() && !owes(home), "Ctrl-C puts back");
 
-        let mut killed = spawn();
-        until_switched();
+        let mut killed = begun(long(), is_switched);
         killed.signal(Signal::SIGKILL).expect("it runs");
         killed.wait(LIMIT).expect("it ends");
         assert!(owes(home), "what is to be put back has been written down");
-        let begun = Instant::now();
-        let next = loop {
-            // What is on is looked at when it has been put back: else there would be nothing to weigh.
-            let next = weighed_within(&server, home, 6, &["--json", "--without", "statement/%"]);
-            // The server may not have noticed yet that the killed one's connection is gone.
-            if !said(&next).contains("being weighed already") {
-                break next;
-            }
-            assert!(begun.elapsed() < LIMIT, "{}", said(&next));
-            std::thread::sleep(Duration::from_millis(50));
-        };
+        // What is on is looked at when it has been put back: else there would be nothing to weigh.
+        let next = once_free(|| weighed_within(&server, home, 6, &["--json", "--without", "statement/%"]));
         assert_eq!(names(&weighed(&next)), ["as it is", "without statement/%", "again"]);
         assert!(!is_switched() && !owes(home), "the next run puts back what the killed one left");
     });
@@ -163,18 +207,114 @@ fn what_is_interrupted_or_killed_is_put_back() {
 #[test]
 fn tare_is_weighed_by_its_levels_which_are_as_they_were() {
     let _turn = turn();
-    const LEVELS: &str = "SELECT NAME, LEVEL, HELD FROM performance_schema.tare_levels ORDER BY 1";
-    let settings_of = Settings::new(Provider::tare()).tare_option("level", "wait/io/file/%=counts");
-    let Some(server) = Server::start(settings_of).expect("a server").on_its_port() else { return };
+    let Some(server) = with_tare("wait/io/file/%=counts") else { return };
     let folder = tempfile::tempdir().expect("a folder");
-    let original = settings(&server, LEVELS);
+    let original = of_tare(&server);
     under_load(&server, || {
         let more = ["--json", "--without", "stage/%", "--without", "wait/io/file/%"];
         let found = weighed(&weighed_within(&server, folder.path(), 12, &more));
         assert_eq!(names(&found), ["as it is", "without stage/%", "without wait/io/file/%", "again"]);
     });
-    assert_eq!(settings(&server, LEVELS), original);
+    assert_eq!(of_tare(&server), original);
     assert!(!owes(folder.path()), "nothing is owed any more");
+}
+
+#[test]
+fn a_budget_that_a_setting_names_is_put_back() {
+    let _turn = turn();
+    let Some(server) = with_tare("lean") else { return };
+    let folder = tempfile::tempdir().expect("a folder");
+    let original = of_tare(&server);
+    let [wide, wider] = ["90%", "95%"].map(|share| status(share, "budget", share));
+    let more = ["--setting", wide.as_str(), "--setting", wider.as_str(), "--secs", "600"];
+    let is_switched = || settings(&server, ROWS) != original[1];
+    let mut process = begun(weigh(&server, folder.path(), &more), is_switched);
+    process.signal(Signal::SIGINT).expect("it runs");
+    process.wait(LIMIT).expect("it ends");
+    assert_eq!(of_tare(&server), original);
+    assert!(!owes(folder.path()), "nothing is owed any more");
+}
+
+#[test]
+fn who_cannot_put_back_switches_nothing_and_all_else_is_put_back() {
+    let _turn = turn();
+    let Some(server) = with_tare("lean") else { return };
+    let folder = tempfile::tempdir().expect("a folder");
+    let (home, original) = (folder.path(), of_tare(&server));
+    let dsn = account(&server, &["tare_status"]);
+    let [on, off] = ["exact", "off"].map(|level| status(level, "level", &format!("stage/%={level}")));
+    let weigh_for = |seconds: &str| {
+        let more = ["--dsn", dsn.as_str(), "--setting", on.as_str(), "--setting", off.as_str()];
+        weigh(&server, home, &[&more[..], &["--secs", seconds]].concat())
+    };
+    let weighed_briefly = || once_free(|| weigh_for("1").output().expect("it runs"));
+    let output = weighed_briefly();
+    let missing = "GRANT UPDATE ON performance_schema.tare_levels";
+    assert!(!output.status.success() && said(&output).contains(missing), "{}", said(&output));
+    assert_eq!(of_tare(&server), original);
+    assert!(!owes(home), "nothing is owed for what was not switched");
+
+    account(&server, &["tare_status", "tare_levels"]);
+    let mut process = begun(weigh_for("600"), || of_tare(&server) != original);
+    run(&server, "REVOKE UPDATE ON performance_schema.tare_status FROM weigher@localhost");
+    process.wait(LIMIT).expect("it ends");
+    let [levels, rows] = of_tare(&server);
+    assert_eq!(levels, original[0], "what may be put back is");
+    assert!(rows != original[1] && owes(home), "what may not be is owed");
+
+    account(&server, &["tare_status", "tare_levels"]);
+    let output = weighed_briefly();
+    assert!(said(&output).contains("too little load"), "these rights are enough: {}", said(&output));
+    assert_eq!(of_tare(&server), original);
+    assert!(!owes(home), "nothing is owed any more");
+}
+
+#[test]
+fn a_server_with_a_governor_is_not_weighed() {
+    let _turn = turn();
+    let folder = tempfile::tempdir().expect("a folder");
+    let says = |server: &Server, expected: &str| {
+        let more = ["--secs", "1", "--without", "stage/%"];
+        let output = once_free(|| weigh(server, folder.path(), &more).output().expect("it runs"));
+        assert!(!output.status.success() && said(&output).contains(expected), "{}", said(&output));
+    };
+    let server = built_in();
+    let mut governor = server.client().expect("a connection");
+    governor.query_drop("DO GET_LOCK('tare_govern', 0)").expect("the lock");
+    says(&server, "`tare govern` is at work");
+    governor.query_drop("DO RELEASE_LOCK('tare_govern')").expect("the lock");
+    says(&server, "too little load");
+
+    let Some(server) = with_tare("lean") else { return };
+    let original = settings(&server, LEVELS);
+    for row in ["budget", "budget_p95"] {
+        let set = |value: &str| {
+            let to = format!("SET VALUE = '{value}' WHERE NAME = '{row}'");
+            run(&server, &format!("UPDATE performance_schema.tare_status {to}"));
+        };
+        set("90%");
+        says(&server, &format!("keeps a budget ({row} is 90%)"));
+        assert_eq!(settings(&server, LEVELS), original);
+        set("OFF");
+    }
+    says(&server, "too little load");
+}
+
+#[test]
+fn a_variable_that_sessions_copy_is_warned_of() {
+    let _turn = turn();
+    let (server, folder) = (built_in(), tempfile::tempdir().expect("a folder"));
+    let more = [
+        "--setting",
+        "some=SET GLOBAL long_query_time = 7; SET GLOBAL log_output = 'FILE'",
+        "--setting",
+        "none=SET GLOBAL long_query_time = 8; SET GLOBAL log_output = 'NONE'",
+        "--secs",
+        "1",
+    ];
+    let text = said(&weigh(&server, folder.path(), &more).output().expect("it runs"));
+    assert!(text.contains("`long_query_time` is copied by each session"), "{text}");
+    assert!(!text.contains("`log_output`"), "of the whole server: {text}");
 }
 
 #[test]
@@ -182,17 +322,20 @@ fn what_cannot_be_weighed_is_said() {
     let _turn = turn();
     let (server, folder) = (built_in(), tempfile::tempdir().expect("a folder"));
     let original = settings(&server, BUILT_IN);
-    let cases: [(&[&str], &str); 6] = [
+    let cases: [(&[&str], &str); 8] = [
         (&["--without", "nothing/%"], "no instrument that `nothing/%` matches is on"),
         (&["--setting", "a=DO 1"], "nothing to be compared with"),
         (&["--setting", "a"], "NAME=SQL"),
         (&["--secs", "1", "--setting", "a=DO 1", "--setting", "b=NO SQL"], "syntax"),
         (&["--secs", "1", "--without", "stage/%"], "too little load"),
-        (&["--dsn", "mysql://nobody:wrong@localhost?socket=/nowhere/s"], "/nowhere/s"),
+        (&["--dsn", "mysql://nobody:secret@localhost?socket=/nowhere/s"], "/nowhere/s"),
+        (&["--dsn", "mysqlx://nobody:secret@db1"], "the address mysqlx://nobody@db1"),
+        (&["--dsn", "mysql://nobody:secret@localhost?require_ssl=true"], "`require_ssl` is not kept here"),
     ];
     for (more, expected) in cases {
         let output = weigh(&server, folder.path(), more).output().expect("it runs");
         assert!(!output.status.success() && said(&output).contains(expected), "{more:?}: {}", said(&output));
+        assert!(!said(&output).contains("secret"), "{more:?}: {}", said(&output));
         assert_eq!(settings(&server, BUILT_IN), original, "{more:?}");
         assert!(!owes(folder.path()), "{more:?}");
     }

@@ -1,0 +1,108 @@
+//! Governors of a server. What weighing switches and puts back is a person's choice to them, which they leave alone: what they had
+//! cut would stay cut for ever. So a server that has one is not weighed.
+
+use mysql::prelude::Queryable;
+
+use crate::target::Target;
+
+/// The named lock that `tare govern` holds.
+const LOCK: &str = "tare_govern";
+/// The budgets that a server with tare keeps itself.
+const BUDGETS: &str =
+    "SELECT NAME, VALUE FROM performance_schema.tare_status WHERE NAME IN ('budget', 'budget_p95')";
+/// What a budget is that nobody has set.
+const OFF: &str = "OFF";
+/// `ER_BAD_DB_ERROR` and `ER_NO_SUCH_TABLE`: the server has no tare.
+const ABSENT: [u16; 2] = [1049, 1146];
+
+/// What keeps a server from being weighed.
+#[derive(Debug, thiserror::Error)]
+pub enum Obstacle {
+    /// It cannot be reached or asked, or somebody weighs it.
+    #[error(transparent)]
+    Other(#[from] crate::Error),
+    /// A governor stands beside it.
+    #[error(
+        "`tare govern` is at work on the server at {server} (connection {connection}) and would take what is switched here for a \
+         person's settings, which it leaves as they are: end it with Ctrl-C or SIGTERM, which puts back what it has switched off, \
+         and start it again afterwards"
+    )]
+    Governed {
+        /// Where the server is.
+        server: String,
+        /// The governor's connection.
+        connection: u64,
+    },
+    /// It keeps a budget.
+    #[error(
+        "the server at {server} keeps a budget ({budgets}), and its governor would take what is switched here for a person's \
+         settings, which it leaves as they are: end it with UPDATE performance_schema.tare_status SET VALUE = 'OFF' WHERE NAME IN \
+         ('budget', 'budget_p95'), and set it again afterwards"
+    )]
+    Budget {
+        /// Where the server is.
+        server: String,
+        /// The rows of `tare_status` that set it, and what they say.
+        budgets: String,
+    },
+}
+
+/// Refuses a server beside which `tare govern` is at work.
+pub(super) fn refuse_beside(target: &Target, connection: &mut mysql::Conn) -> Result<(), Obstacle> {
+    let holder: Option<Option<u64>> =
+        connection.exec_first("SELECT IS_USED_LOCK(?)", (LOCK,)).map_err(|e| target.refused(e))?;
+    match holder.flatten() {
+        Some(connection) => Err(Obstacle::Governed { server: target.name(), connection }),
+        None => Ok(()),
+    }
+}
+
+/// Refuses a server with tare that keeps a budget.
+pub(super) fn refuse_within(target: &Target, connection: &mut mysql::Conn) -> Result<(), Obstacle> {
+    let rows: Vec<(String, String)> = match connection.query(BUDGETS) {
+        Err(mysql::Error::MySqlError(error)) if ABSENT.contains(&error.code) => return Ok(()),
+        other => other.map_err(|e| target.refused(e))?,
+    };
+    match kept(&rows) {
+        Some(budgets) => Err(Obstacle::Budget { server: target.name(), budgets }),
+        None => Ok(()),
+    }
+}
+
+/// The budgets that are set, as one says them; `None`: there is none.
+fn kept(rows: &[(String, String)]) -> Option<String> {
+    let set = rows.iter().filter(|(_, value)| !value.eq_ignore_ascii_case(OFF));
+    let said: Vec<String> = set.map(|(row, value)| format!("{row} is {value}")).collect();
+    (!said.is_empty()).then(|| said.join(", "))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_budget_is_kept_unless_it_is_off() {
+        let of = |rows: &[(&str, &str)]| {
+            let rows: Vec<(String, String)> =
+                rows.iter().map(|(row, value)| ((*row).to_owned(), (*value).to_owned())).collect();
+            kept(&rows)
+        };
+        assert_eq!(of(&[("budget", "OFF"), ("budget_p95", "OFF")]), None);
+        assert_eq!(of(&[("budget", "1.5%"), ("budget_p95", "OFF")]).as_deref(), Some("budget is 1.5%"));
+        assert_eq!(of(&[("budget", "OFF"), ("budget_p95", "5%")]).as_deref(), Some("budget_p95 is 5%"));
+        assert_eq!(
+            of(&[("budget", "1%"), ("budget_p95", "5%")]).as_deref(),
+            Some("budget is 1%, budget_p95 is 5%")
+        );
+        assert_eq!(of(&[]), None, "a server without prices keeps none");
+    }
+
+    #[test]
+    fn an_obstacle_says_how_to_end_it() {
+        let server = || "db1:3306".to_owned();
+        let beside = Obstacle::Governed { server: server(), connection: 7 }.to_string();
+        assert!(beside.contains("(connection 7)") && beside.contains("SIGTERM"), "{beside}");
+        let within = Obstacle::Budget { server: server(), budgets: "budget is 1%".to_owned() }.to_string();
+        assert!(within.contains("budget is 1%") && within.contains("SET VALUE = 'OFF'"), "{within}");
+    }
+}
