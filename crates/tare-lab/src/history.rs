@@ -2,7 +2,7 @@
 //!
 //! Runs are put in the order of their beginnings. The last one says what is compared: of an earlier one a setting under a load
 //! counts where it was the same setting, with the same base, under the same load, charged with the same. What else differs
-//! (machine, server's version, how it was measured) does not keep it out; it is said between which runs it does, so that a
+//! (machine, versions and builds, how it was measured) does not keep it out; it is said between which runs it does, so that a
 //! change there can be put down to it.
 //!
 //! Of all runs the same figure counts: that of calm rounds, or, where the setting comes in bursts in one of them, the mean of all
@@ -11,7 +11,8 @@
 use crate::analysis::{Analysis, Difference, SettingAnalysis, Verdict};
 use crate::course::{Course, Estimate};
 use crate::definition::{Definition, WorkloadDef};
-use crate::record::{Cell, Header, SettingFacts};
+use crate::identity::short;
+use crate::record::{Cell, CpuSource, Header, SettingFacts};
 use tare_page::unit::{plain, time};
 
 /// Half the width of a 95% interval, in standard errors. Those of the lab allow for looking at any time, so they are wider, and
@@ -149,10 +150,16 @@ impl History {
         differ("machine", machine(from), machine(to));
         differ("kernel", from.machine.kernel.clone(), to.machine.kernel.clone());
         for server in &to.servers {
-            let version =
-                |h: &Header| h.servers.iter().find(|s| s.name == server.name).map(|s| s.version.clone());
-            let before = version(from).unwrap_or_else(|| "not there".into());
-            differ(&format!("server {}", server.name), before, server.version.clone());
+            let before = from.servers.iter().find(|s| s.name == server.name);
+            let version = before.map_or("not there", |s| s.version.as_str());
+            differ(&format!("server {}", server.name), version.into(), server.version.clone());
+            let source = before.map_or(server.cpu, |s| s.cpu);
+            differ(&format!("CPU time of server {} from", server.name), read(source), read(server.cpu));
+        }
+        // What one of them does not know is not known to differ.
+        for (name, sum) in &to.files {
+            let before = from.files.get(name).unwrap_or(sum);
+            differ(&format!("SHA-256 of {name}"), short(before).into(), short(sum).into());
         }
         let driver = |h: &Header| h.driver.clone().unwrap_or_else(|| "this machine".into());
         differ("load from", driver(from), driver(to));
@@ -163,6 +170,16 @@ impl History {
         differ("machine's state", busy(from), busy(to));
         all
     }
+}
+
+/// Where CPU time is read.
+fn read(source: CpuSource) -> String {
+    let read = match source {
+        CpuSource::Process => "its process",
+        CpuSource::Statements => "its statements",
+        CpuSource::Nowhere => "nowhere",
+    };
+    read.into()
 }
 
 fn machine(header: &Header) -> String {

@@ -7,14 +7,22 @@ use std::time::SystemTime;
 
 use sha2::{Digest, Sha256};
 
-use crate::definition::{Definition, SettingDef};
+use crate::definition::{Definition, SettingDef, SidecarDef};
 use crate::error::Tried;
 use crate::fleet;
 use crate::installation::Installation;
 use crate::machine;
 use crate::record::{FORMAT, Header, Machine, Others, ServerFacts, SettingFacts};
 use crate::runner::Order;
+use crate::sidecar;
+use crate::workload::Script;
 use crate::{Error, Result};
+
+/// The version that runs.
+const VERSION: &str = env!("CARGO_PKG_VERSION");
+
+/// So much of a checksum tells two files apart for who reads it.
+const SHORT: usize = 12;
 
 /// A file that is measured.
 #[derive(Debug)]
@@ -26,7 +34,7 @@ pub(crate) struct Measured {
     sum: String,
 }
 
-/// The files that are measured: programs of servers, and what settings preload.
+/// The files that are measured: programs of servers and sidecars, what settings preload, recordings and their data.
 pub(crate) fn measured(order: &Order, programs: &BTreeMap<String, Installation>) -> Result<Vec<Measured>> {
     let program = |(server, it): (&String, &Installation)| (format!("server {server}"), it.mariadbd.clone());
     let mut files: BTreeMap<String, PathBuf> = programs.iter().map(program).collect();
@@ -34,8 +42,20 @@ pub(crate) fn measured(order: &Order, programs: &BTreeMap<String, Installation>)
         if let (Some(name), Some(path)) = (&setting.preload, fleet::preload(setting, &order.preloads)?) {
             files.insert(format!("preload {name}"), path);
         }
+        for sidecar in &setting.sidecars {
+            files.insert(format!("sidecar {}", sidecar.program), sidecar::find(sidecar)?);
+        }
     }
+    files.extend(replayed(&order.definition));
     files.into_iter().map(|(name, path)| Ok(Measured { name, sum: checksum(&path)?, path })).collect()
+}
+
+/// Recordings and their data, by the workloads' options that name them.
+fn replayed(definition: &Definition) -> Vec<(String, PathBuf)> {
+    let recorded = definition.workloads.iter().filter(|w| w.workload().script == Script::Recorded);
+    let options = recorded.flat_map(|workload| workload.given());
+    let files = options.filter(|(option, _)| ["recording", "data"].contains(&option.as_str()));
+    files.map(|(option, path)| (format!("{option} {path}"), path.into())).collect()
 }
 
 fn checksum(path: &Path) -> Result<String> {
@@ -47,13 +67,26 @@ fn checksum(path: &Path) -> Result<String> {
     Ok(format!("{:x}", sum.finalize()))
 }
 
-/// One that goes on must measure the same files, on the same processors. Older results do not know their files.
+/// A checksum as it is shown.
+pub(crate) fn short(sum: &str) -> &str {
+    sum.get(..SHORT).unwrap_or(sum)
+}
+
+/// One that goes on must measure the same files, on the same processors, by the same version. Older results do not know all of
+/// their files.
 pub(crate) fn check_same_conditions(
     order: &Order,
     header: &Header,
     measured: &[Measured],
     machine: &Machine,
 ) -> Result<()> {
+    let other = |what: String| Err(Error::OtherResults { folder: order.folder.clone(), what });
+    if header.tare != VERSION {
+        return other(format!(
+            "`{}` by another version of tare ({}; this one is {VERSION})",
+            header.study, header.tare
+        ));
+    }
     let was = |file: &&Measured| header.files.get(&file.name).is_none_or(|sum| *sum == file.sum);
     if let Some(Measured { name, path, .. }) = measured.iter().find(|file| !was(file)) {
         let (folder, what, path) = (order.folder.clone(), name.clone(), path.clone());
@@ -62,8 +95,7 @@ pub(crate) fn check_same_conditions(
     let processors = |m: &Machine| format!("{} × {}", m.cpus, m.cpu_model);
     let (then, now) = (processors(&header.machine), processors(machine));
     if then != now {
-        let what = format!("`{}` on another machine ({then}; this one is {now})", header.study);
-        return Err(Error::OtherResults { folder: order.folder.clone(), what });
+        return other(format!("`{}` on another machine ({then}; this one is {now})", header.study));
     }
     Ok(())
 }
@@ -110,7 +142,7 @@ pub(crate) fn header(
     let definition = &order.definition;
     Header {
         format: FORMAT,
-        tare: env!("CARGO_PKG_VERSION").into(),
+        tare: VERSION.into(),
         started: humantime::format_rfc3339_seconds(SystemTime::now()).to_string(),
         study: order.name.clone(),
         question: definition.question.clone(),
@@ -139,13 +171,6 @@ fn facts(definition: &Definition, setting: &SettingDef) -> SettingFacts {
     let server = definition.server_of(setting);
     let variables = setting.environment.iter().map(|(name, value)| format!("{name}={value}"));
     let preload = setting.preload.iter().map(|object| format!("LD_PRELOAD={object}"));
-    let sidecars = setting.sidecars.iter().map(|s| {
-        let every = s.scrape.as_ref().map(|_| format!("asked every {} s", s.scrape_seconds));
-        let beside = (!s.charged).then(|| "its CPU time is not charged".to_owned());
-        let notes = every.into_iter().chain(beside).collect::<Vec<_>>().join("; ");
-        let notes = if notes.is_empty() { notes } else { format!(" ({notes})") };
-        format!("{} {}{notes}", s.program, s.arguments.join(" "))
-    });
     let own = setting.options.iter().chain(&setting.switch).cloned();
     SettingFacts {
         name: setting.name.clone(),
@@ -158,11 +183,27 @@ fn facts(definition: &Definition, setting: &SettingDef) -> SettingFacts {
             .chain(variables)
             .chain(preload)
             .chain(own)
-            .chain(sidecars)
+            .chain(setting.sidecars.iter().map(typed))
             .collect(),
         base: definition.base_of(setting).into(),
         twin: setting.twin,
     }
+}
+
+/// A sidecar as one would type it, and what one would not type. Its files are told by their checksums.
+fn typed(sidecar: &SidecarDef) -> String {
+    let variables: String =
+        sidecar.environment.iter().map(|(name, value)| format!("{name}={value} ")).collect();
+    let every = sidecar.scrape.as_ref().map(|_| format!("asked every {} s", sidecar.scrape_seconds));
+    let beside = (!sidecar.charged).then(|| "its CPU time is not charged".to_owned());
+    let tls = sidecar.tls.then(|| "with a certificate".to_owned());
+    let files = sidecar.files.iter().map(|(name, content)| {
+        let sum = format!("{:x}", Sha256::digest(content));
+        format!("{name} with SHA-256 {}…", short(&sum))
+    });
+    let notes = every.into_iter().chain(beside).chain(tls).chain(files).collect::<Vec<_>>().join("; ");
+    let notes = if notes.is_empty() { notes } else { format!(" ({notes})") };
+    format!("{variables}{} {}{notes}", sidecar.program, sidecar.arguments.join(" "))
 }
 
 #[cfg(test)]
@@ -188,68 +229,154 @@ name = "off"
 name = "on"
 preload = "tare"
 
+[[setting.sidecar]]
+program = "FOLDER/agent"
+arguments = ["--quiet"]
+
 [[workload]]
 name = "points"
 run = "oltp_point_select"
 users = [2]
+
+[[workload]]
+name = "mine"
+run = "replay"
+options = { recording = "FOLDER/shop.rec", data = "FOLDER/shop.sql" }
+users = [2]
 "#;
 
-    #[test]
-    fn a_study_goes_on_with_the_files_and_processors_it_began_with() {
-        let folder = tempfile::tempdir().expect("a folder");
-        let [program, object] = ["mariadbd", "libtare.so"].map(|name| folder.path().join(name));
-        let write = |path: &Path, text: &str| std::fs::write(path, text).expect("written");
-        write(&program, "program");
-        write(&object, "object");
-        let order = Order {
-            name: "files".into(),
-            text: STUDY.into(),
-            definition: Definition::read(STUDY, "files.toml", false).expect("a study"),
-            quick: false,
-            folder: "/results".into(),
-            programs: BTreeMap::new(),
-            preloads: [("tare".to_owned(), object.clone())].into(),
-            seed: None,
-            budget: None,
-            profile: false,
-        };
-        let installation = Installation {
-            mariadbd: program.clone(),
-            install_db: None,
-            basedir: None,
-            version: String::new(),
-            plugin_dir: PathBuf::new(),
-        };
-        let programs = BTreeMap::from([("mariadb".to_owned(), installation)]);
-        let files = || measured(&order, &programs).expect("both are there");
-        let mut began = header(&order, 1, vec![], &files(), Others::default());
-        let here = began.machine.clone();
-        let names: Vec<&str> = began.files.keys().map(String::as_str).collect();
-        assert_eq!(names, ["preload tare", "server mariadb"]);
-        assert_eq!(began.files["preload tare"].len(), 64, "as sha256sum prints it");
-        let goes_on =
-            |began: &Header, machine: &Machine| check_same_conditions(&order, began, &files(), machine);
-        goes_on(&began, &here).expect("all is as it was");
+    /// What the study's files are called, and where each is.
+    const FILES: [(&str, &str); 5] = [
+        ("data FOLDER/shop.sql", "shop.sql"),
+        ("preload tare", "libtare.so"),
+        ("recording FOLDER/shop.rec", "shop.rec"),
+        ("server mariadb", "mariadbd"),
+        ("sidecar FOLDER/agent", "agent"),
+    ];
 
-        for (path, what, before) in
-            [(&object, "preload tare", "object"), (&program, "server mariadb", "program")]
-        {
-            write(path, "another");
-            let said = goes_on(&began, &here).expect_err("another build").to_string();
-            for words in [path.to_str().expect("UTF-8"), what, "put that one back", "--out"] {
+    /// A study with its files, and the programs of its servers.
+    struct Place {
+        folder: tempfile::TempDir,
+        order: Order,
+        programs: BTreeMap<String, Installation>,
+    }
+
+    impl Place {
+        fn new() -> Place {
+            let folder = tempfile::tempdir().expect("a folder");
+            let text = STUDY.replace("FOLDER", folder.path().to_str().expect("UTF-8"));
+            let order = Order {
+                name: "files".into(),
+                definition: Definition::read(&text, "files.toml", false).expect("a study"),
+                text,
+                quick: false,
+                folder: "/results".into(),
+                programs: BTreeMap::new(),
+                preloads: [("tare".to_owned(), folder.path().join("libtare.so"))].into(),
+                seed: None,
+                budget: None,
+                profile: false,
+            };
+            let installation = Installation {
+                mariadbd: folder.path().join("mariadbd"),
+                install_db: None,
+                basedir: None,
+                version: String::new(),
+                plugin_dir: PathBuf::new(),
+            };
+            let programs = BTreeMap::from([("mariadb".to_owned(), installation)]);
+            let place = Place { folder, order, programs };
+            FILES.iter().for_each(|(_, file)| place.write(file, file));
+            place
+        }
+
+        fn write(&self, file: &str, text: &str) {
+            std::fs::write(self.folder.path().join(file), text).expect("written");
+        }
+
+        fn header(&self) -> Header {
+            header(&self.order, 1, vec![], &self.files(), Others::default())
+        }
+
+        fn files(&self) -> Vec<Measured> {
+            measured(&self.order, &self.programs).expect("all are there")
+        }
+
+        fn goes_on(&self, began: &Header, machine: &Machine) -> Result<()> {
+            check_same_conditions(&self.order, began, &self.files(), machine)
+        }
+    }
+
+    #[test]
+    fn a_study_goes_on_with_the_files_it_began_with() {
+        let place = Place::new();
+        let mut began = place.header();
+        let here = began.machine.clone();
+        let path = place.folder.path().to_str().expect("UTF-8");
+        let names: Vec<String> = began.files.keys().map(|name| name.replace(path, "FOLDER")).collect();
+        assert_eq!(names, FILES.map(|(name, _)| name));
+        assert_eq!(began.files["preload tare"].len(), 64, "as sha256sum prints it");
+        place.goes_on(&began, &here).expect("all is as it was");
+
+        for (name, file) in FILES {
+            place.write(file, "another");
+            let said = place.goes_on(&began, &here).expect_err("another build").to_string();
+            let named = format!("{path}/{file} is now (`{}`)", name.replace("FOLDER", path));
+            for words in [named.as_str(), "put that one back", "--out"] {
                 assert!(said.contains(words), "{said}");
             }
-            write(path, before);
+            place.write(file, file);
         }
-        let fewer = Machine { cpus: here.cpus + 1, ..here.clone() };
-        let said = goes_on(&began, &fewer).expect_err("another number").to_string();
-        assert!(said.contains("on another machine") && said.contains("--out"), "{said}");
-        let other = Machine { cpu_model: "another".into(), ..here.clone() };
-        assert!(goes_on(&began, &other).is_err());
 
         // Results of before this was written down.
+        for name in ["data ", "recording ", "sidecar "] {
+            began.files.retain(|known, _| !known.starts_with(name));
+        }
+        place.write("agent", "another");
+        place.goes_on(&began, &here).expect("nothing is known of it");
         began.files.clear();
-        write(&program, "another");
-        goes_on(&began, &here).expect("nothing is known of them");
+        place.write("mariadbd", "another");
+        place.goes_on(&began, &here).expect("nothing is known of any");
+    }
+
+    #[test]
+    fn a_study_goes_on_with_the_processors_and_the_version_it_began_with() {
+        let place = Place::new();
+        let began = place.header();
+        let here = began.machine.clone();
+        let fewer = Machine { cpus: here.cpus + 1, ..here.clone() };
+        let said = place.goes_on(&began, &fewer).expect_err("another number").to_string();
+        assert!(said.contains("on another machine") && said.contains("--out"), "{said}");
+        let other = Machine { cpu_model: "another".into(), ..here.clone() };
+        assert!(place.goes_on(&began, &other).is_err());
+
+        let earlier = Header { tare: "0.0.9".into(), ..began };
+        let said = place.goes_on(&earlier, &here).expect_err("another version").to_string();
+        let expected = format!("`files` by another version of tare (0.0.9; this one is {VERSION})");
+        assert!(said.contains(&expected) && said.contains("--out"), "{said}");
+    }
+
+    #[test]
+    fn what_makes_a_sidecar_makes_its_setting() {
+        let made_by = |change: fn(&mut SidecarDef)| {
+            let mut definition = Place::new().order.definition;
+            // Behind the base and its twin.
+            let sidecar = &mut definition.settings[2].sidecars[0];
+            sidecar.program = "agent".into();
+            change(sidecar);
+            facts(&definition, &definition.settings[2]).made_by
+        };
+        assert_eq!(made_by(|_| {}), ["LD_PRELOAD=tare", "agent --quiet"]);
+        let all = made_by(|sidecar| {
+            sidecar.environment = BTreeMap::from([("LEVEL".into(), "2".into()), ("MODE".into(), "x".into())]);
+            sidecar.files = BTreeMap::from([("agent.cnf".into(), "abc".into())]);
+            sidecar.tls = true;
+        });
+        // What sha256sum prints of `abc` begins so.
+        let expected =
+            "LEVEL=2 MODE=x agent --quiet (with a certificate; agent.cnf with SHA-256 ba7816bf8f01…)";
+        assert_eq!(all[1], expected);
+        let other = made_by(|sidecar| sidecar.files = BTreeMap::from([("agent.cnf".into(), "abd".into())]));
+        assert!(other[1].contains("agent.cnf") && !other[1].contains("ba7816bf8f01"), "{other:?}");
     }
 }

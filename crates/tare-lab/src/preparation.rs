@@ -211,7 +211,8 @@ fn guest_on(order: &Order, server: &ServerDef, dsn: &str) -> Result<Guest> {
         guest.count_cpu()?;
         if guest.clock.is_none() {
             let what = format!(
-                "the CPU time of the server at {}: its process is not to be seen on this machine, and it does not count what                  statements use, as MariaDB does; set measure = \"time\"",
+                "the CPU time of the server at {}: its process is not to be seen on this machine, and it does not count what \
+                 statements use, as MariaDB does; set measure = \"time\", or \"p95\" where transactions come at a rate",
                 guest.target.name()
             );
             return Err(Error::Needs { study: order.name.clone(), what });

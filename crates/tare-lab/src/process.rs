@@ -1,15 +1,19 @@
-//! What the operating system says about another process: CPU time and resident memory.
+//! What the operating system says about other processes: CPU time and resident memory.
 
+use std::collections::BTreeMap;
 use std::fs;
 use std::ops::AddAssign;
 use std::time::Duration;
 
 use nix::time::{ClockId, clock_gettime};
-use nix::unistd::Pid;
+use nix::unistd::{Pid, getpgid};
 
 use crate::Result;
 use crate::error::Error;
 use crate::error::Tried;
+
+/// A tick of `/proc/PID/stat`, in milliseconds.
+const TICK: u64 = 10;
 
 /// CPU time of a whole process, user and system, all threads and those that ended.
 ///
@@ -121,6 +125,63 @@ fn resident_of(status: &str) -> Option<u64> {
     Some(kib * 1024)
 }
 
+/// CPU time of a group of processes, those that ended in it among them.
+///
+/// One that ended counts as far as it was seen. One that another of the group waited for counts whole, in ticks of 10 ms, seen or
+/// not: a shell is charged with the programs that it runs.
+#[derive(Debug, Default)]
+pub(crate) struct GroupTime {
+    /// What each process had worked when it was looked at last.
+    last: BTreeMap<u32, Worked>,
+    sum: Duration,
+}
+
+/// What a process has worked.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Worked {
+    own: Duration,
+    /// By children that ended and that it waited for.
+    waited_for: Duration,
+}
+
+impl GroupTime {
+    /// The time until now, of a group that has these processes now.
+    pub(crate) fn until_now(&mut self, processes: &[u32]) -> Duration {
+        self.look(processes.iter().filter_map(|&pid| Some((pid, Worked::of(pid)?))).collect());
+        self.sum
+    }
+
+    fn look(&mut self, now: BTreeMap<u32, Worked>) {
+        let (mut own, mut waited_for) = (Duration::ZERO, Duration::ZERO);
+        for (pid, worked) in &now {
+            let before = self.last.remove(pid).unwrap_or_default();
+            own += worked.own.saturating_sub(before.own);
+            waited_for += worked.waited_for.saturating_sub(before.waited_for);
+        }
+        // Those that are left have ended. What was seen of one that was waited for is in its parent's time once more.
+        let seen: Duration = self.last.values().map(|ended| ended.own + ended.waited_for).sum();
+        self.sum += own + waited_for.saturating_sub(seen);
+        self.last = now;
+    }
+}
+
+impl Worked {
+    /// Until now; `None` of a process that is gone.
+    fn of(pid: u32) -> Option<Worked> {
+        let own = cpu_time(pid).ok()?;
+        let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+        let ticks = field_of(&stat, 16) + field_of(&stat, 17);
+        Some(Worked { own, waited_for: Duration::from_millis(ticks * TICK) })
+    }
+}
+
+/// The processes of a group, which has the number of the one that it was made for.
+pub(crate) fn of_group(group: u32) -> Vec<u32> {
+    let entries = fs::read_dir("/proc").into_iter().flatten().flatten();
+    let pids = entries.filter_map(|entry| entry.file_name().to_str()?.parse::<u32>().ok());
+    pids.filter(|&pid| getpgid(Some(as_pid(pid))) == Ok(as_pid(group))).collect()
+}
+
 pub(crate) fn as_pid(pid: u32) -> Pid {
     // The kernel's pids fit: pid_max is at most 2^22.
     Pid::from_raw(pid.cast_signed())
@@ -128,6 +189,10 @@ pub(crate) fn as_pid(pid: u32) -> Pid {
 
 #[cfg(test)]
 mod tests {
+    use std::os::unix::process::CommandExt;
+
+    use nix::sys::signal::{Signal, killpg};
+
     use super::*;
 
     #[test]
@@ -170,6 +235,46 @@ mod tests {
         let grown = cpu_time(idle.id()).expect("other") - other;
         idle.kill().and_then(|()| idle.wait()).expect("ends");
         assert!(grown < Duration::from_millis(20), "a sleeping process used {grown:?}");
+    }
+
+    #[test]
+    fn what_ended_in_a_group_counts_once_and_goes_on_to_count() {
+        let worked = |own, waited_for| Worked {
+            own: Duration::from_millis(own),
+            waited_for: Duration::from_millis(waited_for),
+        };
+        let mut time = GroupTime::default();
+        let mut sum_after = |now: &[(u32, Worked)]| {
+            time.look(now.iter().copied().collect());
+            time.sum.as_millis()
+        };
+        assert_eq!(sum_after(&[(1, worked(5, 0)), (2, worked(30, 0))]), 35);
+        assert_eq!(sum_after(&[(1, worked(6, 0))]), 36, "nobody waited for the second");
+        assert_eq!(sum_after(&[(1, worked(6, 20))]), 56, "one came and ended unseen");
+        assert_eq!(sum_after(&[(1, worked(6, 20)), (4, worked(15, 0))]), 71);
+        assert_eq!(
+            sum_after(&[(1, worked(7, 40))]),
+            77,
+            "the fourth was seen, worked on, and was waited for"
+        );
+    }
+
+    #[test]
+    fn a_group_is_who_was_made_for_it_and_what_it_starts() {
+        let mut command = std::process::Command::new("sh");
+        command.args(["-c", "sleep 600 & wait"]).process_group(0);
+        let mut shell = command.spawn().expect("a shell");
+        let group = loop {
+            let group = of_group(shell.id());
+            if group.len() > 1 {
+                break group;
+            }
+            assert!(shell.try_wait().expect("its state").is_none(), "it ended");
+        };
+        killpg(as_pid(shell.id()), Signal::SIGKILL).expect("it is there");
+        shell.wait().expect("it ends");
+        assert!(group.len() == 2 && group.contains(&shell.id()), "{group:?}");
+        assert!(!group.contains(&std::process::id()), "{group:?}");
     }
 
     #[test]

@@ -82,7 +82,8 @@ pub struct Header {
     pub machine: Machine,
     /// The servers.
     pub servers: Vec<ServerFacts>,
-    /// SHA-256 of the files that are measured: `server NAME` is a server's program, `preload NAME` what settings preload.
+    /// SHA-256 of the files that are measured: `server NAME` is a server's program, `preload NAME` what settings preload,
+    /// `sidecar NAME` a sidecar's program, `recording PATH` and `data PATH` what is replayed.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub files: BTreeMap<String, String>,
     /// The settings, in the study's order.
@@ -305,7 +306,7 @@ pub struct Slice {
     pub latency: Latency,
     /// Transactions per second, second by second.
     pub per_second: Vec<f64>,
-    /// When its sidecars were asked, in seconds since its load began, ascending.
+    /// When its sidecars were asked, in seconds since its load began, ascending. Of a slice in turns nobody notes it.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub scrapes: Vec<f64>,
     /// Figures that a workload reports of itself, such as `notpm`.

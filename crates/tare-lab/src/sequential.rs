@@ -20,7 +20,8 @@ const LATENESS: f64 = 2.0;
 /// Courses drawn to find the limits; the error is met within 0.3 percentage points.
 const COURSES: usize = 20_000;
 const SEED: u64 = 0x7a7e;
-/// More looks than this are not told apart: what comes after is judged as the last of them.
+/// An interval is made of so many values at most: there is no look after that. A study that could have more observations is
+/// refused when it is read; of results that have more the first so many are judged.
 pub const MOST: usize = 240;
 
 /// How values may lie about the truth.
@@ -86,25 +87,29 @@ impl Looks {
         place.map_or(usize::MAX, |place| place + 1)
     }
 
-    /// The values' figure, and its interval where there are enough of them.
+    /// The values' figure, and its interval where there are enough of them. Both are of the values up to the last look: those
+    /// after it cannot be judged anew, as the error is spent.
     pub fn judge(&self, values: &[f64]) -> Option<Judged> {
-        // Values past the last look cannot be judged anew: the error is spent.
-        let looked = |looks: usize| &values[..values.len().min(looks)];
-        if values.is_empty() {
-            return None;
-        }
+        let seen = &values[..values.len().min(self.count())];
+        let last = seen.len().checked_sub(1)?;
         Some(match &self.limits {
             Limits::Ranks(ranks) => {
-                let seen = looked(ranks.len());
-                let value = signed_rank::centre(values);
-                Judged { value, interval: signed_rank::interval(value, seen, ranks[seen.len() - 1]) }
+                let value = signed_rank::centre(seen);
+                Judged { value, interval: signed_rank::interval(value, seen, ranks[last]) }
             }
             Limits::Statistics(limits) => {
-                let seen = looked(limits.len());
-                let value = crate::statistics::mean(values);
-                Judged { value, interval: skewed::interval(value, seen, limits[seen.len() - 1]) }
+                let value = crate::statistics::mean(seen);
+                Judged { value, interval: skewed::interval(value, seen, limits[last]) }
             }
         })
+    }
+
+    /// Looks there are.
+    fn count(&self) -> usize {
+        match &self.limits {
+            Limits::Ranks(ranks) => ranks.len(),
+            Limits::Statistics(limits) => limits.len(),
+        }
     }
 }
 
@@ -151,6 +156,9 @@ mod tests {
                 |n: usize| looks.judge(&values[..n]).and_then(|j| j.interval).expect("enough values");
             let width = |n: usize| interval(n).high - interval(n).low;
             assert!((width(8) - width(12)).abs() < 1e-9, "{errors:?}");
+            // The figure is of the same values: what the interval leaves out does not move it out of the interval.
+            let value = |n: usize| looks.judge(&values[..n]).map(|j| j.value);
+            assert_eq!(value(12), value(8), "{errors:?}");
             assert!(looks.judge(&[]).is_none());
         }
     }

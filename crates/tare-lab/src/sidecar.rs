@@ -1,5 +1,6 @@
 //! Programs beside a server while it has load, such as exporters, and who asks them.
 
+use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::fs::{self, File};
@@ -13,13 +14,15 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
+use nix::sys::signal::{Signal, killpg};
+
 use crate::datadir::{last_lines, run};
 use crate::definition::{SettingDef, SidecarDef};
 use crate::error::Tried;
 use crate::fleet::Ready;
 use crate::installation::find_program;
 use crate::interrupt::Interrupt;
-use crate::process::{cpu_time, resident};
+use crate::process::{GroupTime, as_pid, of_group, resident};
 use crate::{Error, Result};
 
 /// How long a sidecar may take until it answers.
@@ -27,21 +30,21 @@ const START_LIMIT: Duration = Duration::from_secs(20);
 /// How often a scraper looks whether it is to end.
 const STEP: Duration = Duration::from_millis(20);
 
-/// The sidecars of a setting, running. Dropping them ends them.
+/// The sidecars of a setting, running. Dropping them ends them and what they started, but for what has left their process group.
 #[derive(Debug, Default)]
 pub struct Sidecars {
     setting: String,
     running: Vec<Sidecar>,
 }
 
-/// What sidecars use.
+/// What sidecars use, and the processes that they start: all of their process group.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct SidecarUsage {
     /// CPU time of those that are charged.
     pub charged: Duration,
     /// CPU time of those that are not.
     pub beside: Duration,
-    /// Resident memory of all in bytes, when they were asked.
+    /// Resident memory of all in bytes, when they were asked. What processes share counts for each.
     pub resident: u64,
 }
 
@@ -69,6 +72,8 @@ struct Sidecar {
     program: String,
     charged: bool,
     child: Child,
+    /// What its process group has worked.
+    worked: RefCell<GroupTime>,
     log: PathBuf,
     scraper: Option<Scraper>,
 }
@@ -105,9 +110,10 @@ impl Sidecars {
         let mut usage = SidecarUsage::default();
         for sidecar in &self.running {
             // One that has ended is reported by `check`.
-            let cpu = cpu_time(sidecar.child.id()).unwrap_or_default();
+            let processes = of_group(sidecar.child.id());
+            let cpu = sidecar.worked.borrow_mut().until_now(&processes);
             *(if sidecar.charged { &mut usage.charged } else { &mut usage.beside }) += cpu;
-            usage.resident += resident(sidecar.child.id()).unwrap_or_default();
+            usage.resident += processes.iter().filter_map(|&pid| resident(pid).ok()).sum::<u64>();
         }
         usage
     }
@@ -166,7 +172,7 @@ impl Sidecar {
         command.stdin(Stdio::null()).stdout(output).stderr(again).process_group(0);
         let child = command.spawn().tried(|| format!("starting {}", program.display()))?;
         let (program, charged) = (definition.program.clone(), definition.charged);
-        Ok(Sidecar { program, charged, child, log, scraper: None })
+        Ok(Sidecar { program, charged, child, worked: RefCell::default(), log, scraper: None })
     }
 
     /// What it is asked, with the port it was given.
@@ -198,7 +204,8 @@ impl Sidecar {
 impl Drop for Sidecar {
     fn drop(&mut self) {
         self.scraper.take();
-        // Both fail when it has ended, which is what is wanted.
+        // What it started is in its group. All of this fails when they have ended, which is what is wanted.
+        let _ = killpg(as_pid(self.child.id()), Signal::SIGKILL);
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
@@ -328,6 +335,7 @@ impl Drop for Scraper {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::process::cpu_time;
     use crate::target::Target;
 
     fn definition(script: &str, scrape: Option<&str>) -> SidecarDef {
@@ -382,6 +390,53 @@ mod tests {
             assert_eq!((used.charged.is_zero(), used.beside.is_zero()), (!charged, charged));
             assert!(used.resident > 100_000, "{used:?}");
         }
+    }
+
+    /// Whether a process is there, and not one that ended and that nobody has waited for.
+    fn runs(pid: u32) -> bool {
+        let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+        stat.rsplit_once(") ").is_some_and(|(_, state)| !state.starts_with(['Z', 'X']))
+    }
+
+    #[test]
+    fn what_a_sidecar_starts_is_charged_and_ends_with_it() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let script = "(while :; do :; done) & echo $! > child; wait";
+        let mut sidecars = start(definition(script, None), folder.path()).expect("starts");
+        let worked = Duration::from_millis(20);
+        let child = loop {
+            sidecars.check().expect("it runs");
+            let noted = fs::read_to_string(folder.path().join("sidecar-0-0/child")).unwrap_or_default();
+            if let Ok(child) = noted.trim().parse::<u32>()
+                && cpu_time(child).expect("it runs") > worked
+            {
+                break child;
+            }
+            std::thread::sleep(STEP);
+        };
+        let (used, alone) = (sidecars.usage(), resident(sidecars.running[0].child.id()).expect("it runs"));
+        assert!(used.charged > worked && used.beside.is_zero(), "{used:?}");
+        assert!(used.resident > alone, "{used:?}, and the shell alone has {alone}");
+        drop(sidecars);
+        let ended = Interrupt::default().wait_for(START_LIMIT, || Ok((!runs(child)).then_some(())));
+        assert_eq!(ended.expect("nobody interrupts"), Some(()), "{child} still runs");
+    }
+
+    #[test]
+    fn what_a_sidecar_started_and_waited_for_is_charged() {
+        let folder = tempfile::tempdir().expect("a folder");
+        // A shell works for ten ticks, by its own clock, and is over before anybody looks.
+        let ten_ticks = "while read -r line < /proc/$$/stat; do set -- $line; [ $((${14} + ${15})) -lt 10 ] || break; done";
+        let script = format!("sh -c '{ten_ticks}'; echo > done; exec sleep 600");
+        let mut sidecars = start(definition(&script, None), folder.path()).expect("starts");
+        while !folder.path().join("sidecar-0-0/done").exists() {
+            sidecars.check().expect("it runs");
+            std::thread::sleep(STEP);
+        }
+        let used = sidecars.usage();
+        // Two of them may be cut off where ticks in user mode and in the kernel are divided anew.
+        assert!(used.charged >= Duration::from_millis(80), "{used:?}");
+        assert!(sidecars.usage().charged >= used.charged);
     }
 
     #[test]

@@ -3,6 +3,8 @@
 #[allow(dead_code)] // which costs were put in is asked elsewhere
 mod sample;
 
+use std::collections::BTreeMap;
+
 use serde_json::Value;
 use tare_lab::analysis::{Analysis, Difference, Verdict};
 use tare_lab::course::Course;
@@ -134,6 +136,33 @@ fn what_is_not_the_same_is_left_out_with_a_reason() {
         machine.differences(0, 1)[0].starts_with("machine 64 × Generated CPU"),
         "{:?}",
         machine.differences(0, 1)
+    );
+}
+
+#[test]
+fn another_build_differs_and_so_does_where_cpu_time_is_read() {
+    let with = |name: &str, sums: [(&str, &str); 2], cpu: &str| {
+        run(name, 1, |record| {
+            if record["kind"] == "header" {
+                record["files"] = serde_json::json!(BTreeMap::from(sums));
+                record["servers"][0]["cpu"] = cpu.into();
+            }
+        })
+    };
+    let program = "server mariadb";
+    let first = with("first", [(program, "00112233445566aa"), ("sidecar tare", "aa")], "process");
+    let second = with("second", [(program, "00112233445566aa"), ("preload tare", "bb")], "process");
+    let third = with("third", [(program, "ffeeddccbbaa9988"), ("preload tare", "cc")], "statements");
+    let history = History::of(vec![first, second, third]).expect("a history");
+    let known = history.differences(0, 1);
+    assert!(known.is_empty(), "each knows a file that the other does not: {known:?}");
+    assert_eq!(
+        history.differences(1, 2),
+        [
+            "CPU time of server mariadb from its process → its statements",
+            "SHA-256 of preload tare bb → cc",
+            "SHA-256 of server mariadb 001122334455 → ffeeddccbbaa",
+        ]
     );
 }
 

@@ -96,8 +96,8 @@ pub(crate) struct Demo {
     /// Connections of the load
     #[arg(long, default_value_t = 4, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=4096))]
     pub(crate) threads: u32,
-    /// Rounds of the paired comparison of costs, 6 or more; 0 leaves it out
-    #[arg(long, default_value_t = 9, value_name = "N")]
+    /// Rounds of the paired comparison of costs, 6 to 240; 0 leaves it out
+    #[arg(long, default_value_t = 9, value_name = "N", value_parser = clap::value_parser!(u32).range(0..=240))]
     pub(crate) cost_rounds: u32,
 }
 
@@ -359,8 +359,8 @@ pub(crate) struct Place {
 pub(crate) struct Bench {
     #[command(flatten)]
     pub(crate) programs: Programs,
-    /// Rounds, 6 or more, as an interval needs 6; each gives every setting one slice
-    #[arg(long, default_value_t = 30, value_name = "N", value_parser = clap::value_parser!(u32).range(6..=100_000))]
+    /// Rounds, 6 to 240: an interval needs 6, and is made of 240 at most; each gives every setting one slice
+    #[arg(long, default_value_t = 30, value_name = "N", value_parser = clap::value_parser!(u32).range(6..=240))]
     #[arg(overrides_with = "rounds")]
     pub(crate) rounds: u32,
     /// Seconds of a slice

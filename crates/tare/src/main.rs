@@ -48,6 +48,8 @@ use crate::arguments::{Arguments, Command};
 const INTERRUPTED: u8 = 130;
 /// Signals that end a command.
 const ENDING: [i32; 3] = [SIGINT, SIGTERM, SIGHUP];
+/// What the kernel says of this process.
+const STATUS: &str = "/proc/self/status";
 
 fn main() -> ExitCode {
     let arguments = Arguments::parse();
@@ -90,11 +92,47 @@ fn run(arguments: Arguments) -> ExitCode {
     })
 }
 
-/// Signals become a flag: whatever waits looks at it, so servers are stopped and folders removed on the way out.
+/// Signals become a flag: whatever waits looks at it, so servers are stopped and folders removed on the way out. A hangup that
+/// was ignored when the program started stays so: `nohup` asks for that.
 fn interrupt(hangs_up: bool) -> anyhow::Result<Interrupt> {
     let interrupt = Interrupt::default();
-    for signal in ENDING.into_iter().filter(|&signal| hangs_up || signal != SIGHUP) {
+    // Without it none is known to be ignored.
+    let status = std::fs::read_to_string(STATUS).unwrap_or_default();
+    let heard = |signal: &i32| *signal != SIGHUP || hangs_up && !is_ignored(&status, SIGHUP);
+    for signal in ENDING.into_iter().filter(heard) {
         signal_hook::flag::register(signal, interrupt.flag())?;
     }
     Ok(interrupt)
+}
+
+/// Whether a process ignores a signal, by its [`STATUS`]: of a hexadecimal mask bit n-1 stands for signal n.
+fn is_ignored(status: &str, signal: i32) -> bool {
+    let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
+    let mask = mask.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok()).unwrap_or(0);
+    (mask >> (signal - 1)) & 1 == 1
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_ignored_is_read_from_a_mask() {
+        // 1, 2 and 13; what is blocked or caught is not ignored.
+        let status =
+            "Name:\ttare\nSigBlk:\t0000000000004000\nSigIgn:\t0000000000001003\nSigCgt:\t0000000000004440\n";
+        assert_eq!(ENDING.map(|signal| is_ignored(status, signal)), [true, false, true], "INT, TERM, HUP");
+        for unknown in ["", "SigIgn:\n", "SigIgn:\tnone\n", "SigCgt:\t0000000000004003\n"] {
+            assert_eq!(ENDING.map(|signal| is_ignored(unknown, signal)), [false; 3], "{unknown:?}");
+        }
+    }
+
+    /// As `nohup` starts a program.
+    #[test]
+    fn a_hangup_that_is_ignored_is_seen_in_what_the_kernel_says() {
+        let script = format!("trap '' HUP; exec cat {STATUS}");
+        let output = std::process::Command::new("sh").args(["-c", &script]).output().expect("sh runs");
+        let status = String::from_utf8_lossy(&output.stdout);
+        assert!(is_ignored(&status, SIGHUP), "{status}");
+    }
 }

@@ -433,7 +433,7 @@ fn a_server_without_tare_is_not_measured_as_one_with_it() {
 #[test]
 fn bench_interrupted_stops_its_servers_and_leaves_nothing() {
     let scratch = scratch();
-    let mut child = tare(&scratch, &BENCH).args(["--rounds", "1000"]).spawn().expect("tare runs");
+    let mut child = tare(&scratch, &BENCH).args(["--rounds", "240"]).spawn().expect("tare runs");
     wait_for_line(&mut child, "built-in");
     // The servers start now: an interrupt anywhere from here on must find and stop them.
     while fs::read_dir(scratch.path()).expect("folder").count() == 0 {

@@ -1,14 +1,22 @@
-//! The workflow in `docs/ci/`: its step that judges passes on what the lab says, and the lab takes its arguments.
+//! The workflow in `docs/ci/`: its step that judges passes on what the lab says, the lab takes its arguments, and what the study
+//! takes has been installed before.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::Command;
 
+const WORKFLOW: &str = "docs/ci/budget.yml";
+
+/// A file of the workspace.
+fn read(path: &str) -> String {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").join(path);
+    fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
+}
+
 /// The script of the step of that name, as the file has it.
 fn script(step: &str) -> String {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/ci/budget.yml");
-    let text = fs::read_to_string(path).expect("the workflow");
+    let text = read(WORKFLOW);
     let mut lines = text.lines().skip_while(|l| l.trim() != format!("- name: {step}")).skip(1);
     let head = lines.next().expect("the step's script");
     assert_eq!(head.trim(), "run: |");
@@ -69,4 +77,24 @@ fn the_lab_takes_its_arguments_and_knows_its_study() {
     let wrong: Vec<String> = more.iter().map(|a| a.replace("20%", "20")).collect();
     let (status, said) = tare(&wrong);
     assert!(status == Some(2) && said.contains("such as 3%"), "{status:?}: {said}");
+}
+
+/// A bare container has neither a server nor what gives it load, and `make build` installs neither.
+#[test]
+fn what_the_study_takes_is_installed_before_it_is_judged() {
+    let text = read(WORKFLOW);
+    let (before, _) = text.split_once("- name: Judge").expect("the step");
+    let steps = before.lines().filter_map(|line| line.trim().strip_prefix("- run: make "));
+    let targets: Vec<&str> = steps.flat_map(str::split_whitespace).collect();
+    assert!(["setup", "build"].iter().all(|target| targets.contains(target)), "{targets:?}");
+    // What `make setup` is.
+    let makefile = read("Makefile");
+    let recipe = makefile.lines().skip_while(|line| !line.starts_with("setup:")).nth(1);
+    assert_eq!(recipe, Some("\t@scripts/setup.sh"));
+    let setup = read("scripts/setup.sh");
+    let (_, behind) = setup.split_once("= --build ]; then").expect("what building alone takes");
+    let (more, _) = behind.split_once("\nfi\n").expect("what the rest takes");
+    for package in ["mariadb-server", "sysbench"] {
+        assert!(more.contains(&format!("|| want {package}\n")), "no {package}: {more}");
+    }
 }

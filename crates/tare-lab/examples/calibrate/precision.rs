@@ -77,7 +77,7 @@ users = [{USERS}]
         setting("switched off", "NO"),
         setting("default", "YES"),
         // What fits into the time.
-        blocks = minutes * 8
+        blocks = (minutes * 8).min(240)
     )
 }
 

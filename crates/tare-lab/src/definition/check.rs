@@ -5,8 +5,9 @@ use std::sync::OnceLock;
 
 use super::{Definition, PASSWORD, ServerDef, SettingDef, SidecarDef, WorkloadDef, twin_of};
 use crate::fleet;
+use crate::record::Measure;
 use crate::replay::study;
-use crate::sequential::{Errors, Looks};
+use crate::sequential::{Errors, Looks, MOST};
 use crate::study_file::{Place, Step, Wrong, at};
 use crate::workload;
 
@@ -44,6 +45,7 @@ impl Definition {
             study::check(workload).map_err(|(key, why)| (at("workload", i, key), why))?;
             check_rates(&workload.rates).map_err(|why| (at("workload", i, "rates"), why))?;
         }
+        self.check_measure()?;
         for name in &self.warm_ups {
             known(Some(name), &settings, || vec![Step::Key("warm_ups")])?;
         }
@@ -76,6 +78,13 @@ impl Definition {
                 "blocks",
                 &format!("{0} or more are allowed: an interval needs {0}", least_observations()),
             ),
+            () if self.least_blocks > self.blocks => wrong(
+                "blocks",
+                &format!(
+                    "`least_blocks` asks for {0} of every cell: write `blocks = {0}` or more, or fewer `least_blocks`",
+                    self.least_blocks
+                ),
+            ),
             () if !(1..=self.blocks).contains(&self.blocks_per_start) => {
                 wrong("blocks_per_start", "1 to `blocks` are allowed")
             }
@@ -88,21 +97,73 @@ impl Definition {
         }
     }
 
-    /// There must be as many observations as an interval needs. Where settings have servers of their own, one is a start of
-    /// these, not a block.
+    /// There must be as many observations as an interval needs, and no more than it is made of. Where settings have servers of
+    /// their own, one is a start of these, not a block.
     pub(super) fn check_observations(&self) -> std::result::Result<(), Wrong> {
+        let starts = self.blocks.div_ceil(self.blocks_per_start);
+        let why = match () {
+            () if fleet::starts_several(self) && starts < least_observations() => self.too_few_starts(starts),
+            () if self.blocks > most_observations() && self.observes_blocks() => format!(
+                "an interval is made of {0} blocks at most where settings are switched on one server: write `blocks = {0}` or \
+                 less, and longer slices (`slice_seconds`) to measure for longer",
+                most_observations()
+            ),
+            () if starts > most_observations() => self.too_many_starts(starts),
+            () => return Ok(()),
+        };
+        Err((vec![Step::Key("blocks")], why))
+    }
+
+    fn too_few_starts(&self, starts: u32) -> String {
         let (least, per_start) = (least_observations(), self.blocks_per_start);
-        let starts = self.blocks.div_ceil(per_start);
-        if !fleet::starts_several(self) || starts >= least {
-            return Ok(());
-        }
         // What gives as many starts: more blocks, or fewer of them in one.
         let (needed, less) = ((least - 1) * per_start + 1, (self.blocks - 1) / (least - 1));
-        let why = format!(
+        format!(
             "with {per_start} blocks per start the servers would be started {starts} times, and an interval needs {least} starts where \
              settings have servers of their own: write `blocks = {needed}` or more, or `blocks_per_start = {less}`"
-        );
-        Err((vec![Step::Key("blocks")], why))
+        )
+    }
+
+    fn too_many_starts(&self, starts: u32) -> String {
+        let (most, per_start) = (most_observations(), self.blocks_per_start);
+        // What gives no more starts: fewer blocks, or more of them in one.
+        let (allowed, more) = (most * per_start, self.blocks.div_ceil(most));
+        format!(
+            "with {per_start} blocks per start the servers would be started {starts} times, and an interval is made of {most} starts \
+             at most where settings have servers of their own: write `blocks = {allowed}` or less, or `blocks_per_start = {more}` or \
+             more"
+        )
+    }
+
+    /// Whether each block of some setting is an observation: it and what it is compared with are one process.
+    fn observes_blocks(&self) -> bool {
+        let on = |server: &ServerDef| {
+            let settings = self.settings.iter().filter(|s| self.server_of(s).name == server.name);
+            let settings: Vec<SettingDef> = settings.cloned().collect();
+            if !settings.iter().any(|s| self.base_of(s) == s.name) {
+                return false;
+            }
+            let (is_theirs, are_compared) = (server.dsn.is_some(), settings.len() > 1);
+            let alone = Definition { settings, ..self.clone() };
+            is_theirs || are_compared && !fleet::starts_several(&alone)
+        };
+        self.servers.iter().any(on)
+    }
+
+    /// Of transactions that come at a given rate that rate says how many there are in a second, whatever a setting costs.
+    fn check_measure(&self) -> std::result::Result<(), Wrong> {
+        let is_given =
+            |workload: &&WorkloadDef| !workload.rates.is_empty() || study::goes_by_the_clock(workload);
+        match self.workloads.iter().find(is_given) {
+            Some(workload) if self.measure == Measure::Time => {
+                let why = format!(
+                    "transactions of `{}` come at a given rate, whatever a setting costs: use `cpu` or `p95`",
+                    workload.name
+                );
+                Err((vec![Step::Key("measure")], why))
+            }
+            _ => Ok(()),
+        }
     }
 
     /// A base gets its twin after this, or another base does when `--quick` leaves that one out: no setting may be called so.
@@ -175,6 +236,11 @@ fn least_observations() -> u32 {
     *LEAST.get_or_init(|| {
         (1..).find(|&n| Looks::at_most(Errors::Skewed, n as usize).first() <= n as usize).unwrap_or(u32::MAX)
     })
+}
+
+/// Observations that an interval is made of at most.
+fn most_observations() -> u32 {
+    u32::try_from(MOST).unwrap_or(u32::MAX)
 }
 
 const SHARE: &str = "a share between 0 and 1 is allowed, such as 0.005 for half a percent";
@@ -337,6 +403,74 @@ settings = ["strict", "on"]
         let everywhere = STUDY.replace("users = [1]\nserver = \"B\"", "users = [1]");
         let everywhere = everywhere.replace("base = \"strict\"", "base = \"off\"");
         assert!(Definition::read(&everywhere, "s.toml", false).is_ok());
+    }
+
+    #[test]
+    fn time_is_no_measure_where_transactions_come_at_a_given_rate() {
+        let with = |measure: &str| {
+            STUDY.replace("slice_seconds = 5", &format!("measure = \"{measure}\"\nslice_seconds = 5"))
+        };
+        let read = |text: &str| Definition::read(text, "s.toml", false).map(drop);
+        let replayed =
+            |pace: &str| format!("\"replay\"\noptions = {{ recording = \"r\", pace = \"{pace}\" }}");
+        for (from, to) in
+            [("users = [1]", "users = [1]\nrates = [30]".to_owned()), ("\"oltp_read_only\"", replayed("own"))]
+        {
+            let said = refused(&with("time").replace(from, &to), false);
+            let expected = "line 2, `measure`: transactions of `reads` come at a given rate";
+            assert!(said.contains(expected) && said.contains("use `cpu` or `p95`"), "{said}");
+            for measure in ["cpu", "p95"] {
+                read(&with(measure).replace(from, &to)).unwrap_or_else(|e| panic!("{measure}: {e}"));
+            }
+        }
+        // As fast as it goes is no rate.
+        read(&with("time")).expect("a study");
+        read(&with("time").replace("\"oltp_read_only\"", &replayed("fast"))).expect("a study");
+    }
+
+    #[test]
+    fn a_study_of_more_observations_than_an_interval_is_made_of_is_refused() {
+        let with = |blocks: u32, per_start: u32, own_servers: bool| {
+            let blocks = format!("blocks = {blocks}\nblocks_per_start = {per_start}");
+            let options = "name = \"on\"\noptions = [\"--performance-schema=ON\"]\n";
+            let text = STUDY.replace("blocks = 30", &blocks);
+            if own_servers { text.replace("name = \"on\"\n", options) } else { text }
+        };
+        let read = |text: &str| Definition::read(text, "s.toml", false).map(drop);
+        read(&with(240, 1, false)).expect("a study");
+        read(&with(720, 3, true)).expect("a study");
+        // On one server each block is an observation, however few starts there are.
+        let said = refused(&with(241, 3, false), false);
+        assert!(said.contains("line 3, `blocks`") && said.contains("write `blocks = 240` or less"), "{said}");
+        let said = refused(&with(721, 3, true), false);
+        let expected = "started 241 times, and an interval is made of 240 starts at most where settings have servers of their \
+                        own: write `blocks = 720` or less, or `blocks_per_start = 4` or more";
+        assert!(said.contains("line 3, `blocks`") && said.contains(expected), "{said}");
+        read(&with(721, 4, true)).expect("what is written helps");
+        // So it is on a server that runs, and has one setting and its twin, whatever else is started.
+        let started = with(241, 3, true).replace("server = \"B\"\nbase = \"strict\"\n\n[[work", "\n[[work");
+        read(&started).expect("81 starts");
+        let theirs = "name = \"B\"\ndsn = \"mysql://u@h\"";
+        let theirs = started.replace("name = \"B\"\nprogram = \"mariadbd\"", theirs);
+        assert!(refused(&theirs, false).contains("write `blocks = 240` or less"));
+        let quick = STUDY.replace("[quick]", "[quick]\nblocks = 241");
+        let said = refused(&quick, true);
+        assert!(said.contains("line 36, `blocks`") && said.contains("240"), "{said}");
+        read(&quick).expect("without --quick it is as it was");
+    }
+
+    #[test]
+    fn no_cell_gets_more_blocks_than_there_are() {
+        let with = |least: u32| STUDY.replace("blocks = 30", &format!("blocks = 30\nleast_blocks = {least}"));
+        let said = refused(&with(31), false);
+        assert!(said.contains("line 3, `blocks`: `least_blocks` asks for 31 of every cell"), "{said}");
+        let quick = with(30).replace("[quick]", "[quick]\nblocks = 29");
+        let said = refused(&quick, true);
+        assert!(said.contains("line 37, `blocks`: `least_blocks` asks for 30 of every cell"), "{said}");
+        for (least, blocks) in [(30, 30), (29, 29)] {
+            let text = with(least).replace("[quick]", &format!("[quick]\nblocks = {blocks}"));
+            assert!(Definition::read(&text, "s.toml", true).is_ok(), "{least} of {blocks}");
+        }
     }
 
     #[test]

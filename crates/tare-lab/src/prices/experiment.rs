@@ -264,7 +264,7 @@ fn workloads(names: &[&str]) -> String {
 /// What all studies begin with.
 fn figures(question: &str, minutes: f64, slice: f64, least: u32, warm_ups: &[&str]) -> String {
     format!(
-        "question = {question:?}\nminutes = {minutes}\nslice_seconds = {slice:.2}\nblocks = 1000\nblocks_per_start = 1\n\
+        "question = {question:?}\nminutes = {minutes}\nslice_seconds = {slice:.2}\nblocks = 240\nblocks_per_start = 1\n\
          precision = 0.0001\nmargin = 0.0001\nstop_early = false\nleast_blocks = {least}\nwarm_ups = {warm_ups:?}\n\n\
          [[server]]\nname = {SERVER:?}\nprogram = \"mariadbd\"\n{OPTIONS}\n"
     )

@@ -4,6 +4,7 @@
 use std::collections::BTreeMap;
 use std::io::BufRead;
 
+use super::line::lines;
 use super::moment::{Moment, Spread, moment_of};
 use super::take::{Sighting, Take};
 use super::token::{tokens, used_schema};
@@ -39,9 +40,11 @@ const KNOWN: [&str; 7] = ["Query", "Execute", "Prepare", "Connect", "Init DB", "
 /// Reads a log; `None` if it is no general log.
 pub fn read(log: impl BufRead) -> std::io::Result<Option<Take>> {
     let mut reader = Reader::default();
-    let mut is_general_log = false;
-    for line in log.split(b'\n') {
+    let (mut is_general_log, mut is_whole) = (false, true);
+    for line in lines(log) {
         let line = line?;
+        is_whole = line.is_whole;
+        let line = line.text;
         if let Some(command) = command_of(&line) {
             is_general_log = true;
             reader.end_command();
@@ -57,6 +60,9 @@ pub fn read(log: impl BufRead) -> std::io::Result<Option<Take>> {
             command.argument.extend_from_slice(&line);
         }
     }
+    if let Some(last) = &mut reader.command {
+        last.is_cut = !is_whole;
+    }
     reader.end_command();
     for (at, seen) in reader.spread.rest() {
         reader.take.add(at, seen);
@@ -71,6 +77,8 @@ struct Command {
     connection: u64,
     name: &'static str,
     argument: Vec<u8>,
+    /// Whether the log ends within a line of it.
+    is_cut: bool,
 }
 
 /// What is known of a connection.
@@ -119,6 +127,9 @@ impl Reader {
     }
 
     fn see(&mut self, command: &Command, schema: Option<String>) {
+        if command.is_cut {
+            return self.take.leave_out_cut();
+        }
         let Some(time) = self.time else { return self.take.leave_out("when they ran is not told", 1) };
         let session = self.take.session(command.connection);
         let seen = Sighting { session, took: None, schema, text: command.argument.clone() };
@@ -141,7 +152,7 @@ fn command_of(line: &[u8]) -> Option<Command> {
         None => (rest, &rest[rest.len()..]),
     };
     let name = KNOWN.iter().chain(&OTHERS).find(|known| known.as_bytes() == name)?;
-    Some(Command { time, connection, name, argument: argument.to_vec() })
+    Some(Command { time, connection, name, argument: argument.to_vec(), is_cut: false })
 }
 
 /// Of `root@localhost on shop using Socket`.
@@ -218,6 +229,28 @@ Time                 Id Command    Argument
         let recording = recording(log);
         assert_eq!(texts(&recording), [(1, Some("shop"), "select 1"), (1, Some("shop"), "commit")]);
         assert_eq!((recording.begun, recording.statements[1].at), (Some(1_795_427_669.3), 0.1));
+    }
+
+    #[test]
+    fn the_last_statement_of_a_log_that_is_cut_off_is_left_out() {
+        let log = "261123  9:54:29\t     3 Query\tselect 1
+\t\t     3 Query\tselect 'x
+y'
+\t\t     3 Query\tdelete from orders where id = 7
+";
+        let whole = ["select 1", "select 'x\ny'", "delete from orders where id = 7"];
+        for end in 0..=log.len() {
+            let Some(take) = read(&log.as_bytes()[..end]).expect("it is read") else { continue };
+            let recording = take.finish("a test".into(), true);
+            let texts: Vec<&str> = recording.statements.iter().map(|s| s.text.as_str()).collect();
+            // What ends with a line cannot be told from a whole statement.
+            let told = whole.starts_with(&texts) || log[..end].ends_with("select 'x\n");
+            assert!(told, "{:?}: {texts:?}", &log[..end]);
+        }
+        let cut = recording(log.split_once(" where").expect("a condition").0);
+        assert_eq!(texts(&cut), [(1, None, "select 1"), (1, None, "select 'x\ny'")]);
+        assert_eq!(cut.left_out, BTreeMap::from([("their text was cut short".to_owned(), 1)]));
+        assert_eq!(texts(&recording(log)).len(), 3);
     }
 
     #[test]

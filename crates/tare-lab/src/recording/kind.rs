@@ -114,6 +114,8 @@ fn of_statement(all: &[Token<'_>]) -> Kind {
     match first.to_ascii_uppercase().as_str() {
         "SELECT" | "VALUES" | "TABLE" => of_select(rest),
         "WITH" => verb_outside_brackets(rest),
+        // A block of statements, and not a transaction's beginning: `BEGIN NOT ATOMIC …`; with `sql_mode = ORACLE` without these words.
+        "BEGIN" if rest.first().is_some_and(|t| !t.is("WORK")) => Kind::Administration,
         "SHOW" | "HELP" | "USE" | "DO" | "HANDLER" | "BEGIN" | "COMMIT" | "ROLLBACK" | "SAVEPOINT"
         | "RELEASE" | "LOCK" | "UNLOCK" | "CHECKSUM" | "PREPARE" | "DEALLOCATE" | "END" => Kind::Reads,
         "START" if next.is("TRANSACTION") => Kind::Reads,
@@ -196,6 +198,8 @@ mod tests {
                     "set autocommit = 0",
                     "set @@session.sort_buffer_size = 1, @a = 'global'",
                     "begin",
+                    "begin work;",
+                    "begin -- a transaction",
                     "start transaction read only",
                     "explain delete from t",
                     "desc t",
@@ -248,6 +252,9 @@ mod tests {
                     "select 1 into outfile '/tmp/x'",
                     "frobnicate",
                     "create table t (a int); flush tables",
+                    "begin not atomic delete from t; end",
+                    "BEGIN /* a block */ NOT ATOMIC select 1; end",
+                    "begin delete from t; end",
                     "'drop'",
                 ],
             ),

@@ -13,6 +13,7 @@ pub mod file;
 pub mod general_log;
 pub mod history;
 pub mod kind;
+mod line;
 mod moment;
 pub mod slow_log;
 pub mod take;

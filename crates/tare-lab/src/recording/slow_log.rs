@@ -7,6 +7,7 @@ use std::io::BufRead;
 
 use serde::Deserialize;
 
+use super::line::lines;
 use super::moment::{Moment, Spread, moment_of};
 use super::take::{Sighting, Take};
 
@@ -121,6 +122,9 @@ impl Reader {
             }
             return;
         }
+        if !record.is_whole() {
+            return self.take.leave_out_cut();
+        }
         record.seen.schema = record.seen.schema.or_else(|| self.schema.clone());
         let by_second = record.second.map(Moment::Second);
         let Some(ended) = record.ended.or(by_second).or(self.time) else {
@@ -139,6 +143,11 @@ impl Reader {
 }
 
 impl Record {
+    /// Whether its text is: servers write `;` behind it, and a log may be cut off before.
+    fn is_whole(&self) -> bool {
+        self.seen.text.trim_ascii_end().ends_with(b";")
+    }
+
     /// Reads `# Thread_id: 8  Schema: shop  QC_hit: No` and its like.
     fn describe(&mut self, line: &[u8]) {
         if let Some(connection) = number_behind(line, "Thread_id:") {
@@ -194,13 +203,22 @@ struct Line {
 }
 
 fn read_json(log: impl BufRead) -> std::io::Result<Option<Take>> {
-    let mut take = Take::default();
-    for line in log.split(b'\n') {
+    let (mut take, mut is_slow_log) = (Take::default(), false);
+    for line in lines(log) {
         let line = line?;
-        if line.is_empty() {
+        if line.text.is_empty() {
             continue;
         }
-        let Ok(line) = serde_json::from_slice::<Line>(&line) else { return Ok(None) };
+        let is_cut = is_slow_log && !line.is_whole;
+        let line = match serde_json::from_slice::<Line>(&line.text) {
+            Ok(line) => line,
+            Err(_) if is_cut => {
+                take.leave_out_cut();
+                break;
+            }
+            Err(_) => return Ok(None),
+        };
+        is_slow_log = true;
         let Some(Moment::Exact(ended)) = moment_of(&line.time) else { return Ok(None) };
         let connection = line.connection_id.unwrap_or(line.thread_id);
         if line.lost_before > 0 {
@@ -227,6 +245,8 @@ fn read_json(log: impl BufRead) -> std::io::Result<Option<Take>> {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeMap;
+
     use super::*;
     use crate::recording::Recording;
 
@@ -364,6 +384,49 @@ select 1;
         let recorded = recording(&json.concat());
         assert_eq!(texts(&recorded), [(1, Some("shop"), "call p()")]);
         assert_eq!((recorded.begun, recorded.left_out.values().sum::<u64>()), (Some(1_795_427_669.0), 3));
+    }
+
+    #[test]
+    fn the_last_statement_of_a_log_that_is_cut_off_is_left_out() {
+        let record = "# User@Host: app[app] @ localhost []
+# Thread_id: 8  Schema: shop  QC_hit: No
+# Query_time: 0.000290  Lock_time: 0.000000  Rows_sent: 0  Rows_examined: 0
+SET timestamp=1795427669;
+";
+        let log = format!(
+            "# Time: 261123  9:54:29\n{record}select 1;\n{record}delete from orders\nwhere id = 7;\n{record}select 2;\n"
+        );
+        let whole = ["select 1", "delete from orders\nwhere id = 7", "select 2"];
+        for end in 0..=log.len() {
+            let Some(take) = read(&log.as_bytes()[..end]).expect("it is read") else { continue };
+            let recording = take.finish("a test".into(), true);
+            let texts: Vec<&str> = recording.statements.iter().map(|s| s.text.as_str()).collect();
+            assert!(whole.starts_with(&texts), "{:?}: {texts:?}", &log[..end]);
+        }
+        let cut = recording(log.split_once("where").expect("a condition").0);
+        assert_eq!(texts(&cut), [(1, Some("shop"), "select 1")]);
+        assert_eq!(cut.left_out, BTreeMap::from([("their text was cut short".to_owned(), 1)]));
+        assert_eq!(texts(&recording(&log)).len(), 3);
+    }
+
+    #[test]
+    fn the_last_half_line_of_json_is_left_out() {
+        let line = |text: &str| {
+            format!(
+                "{{\"time\":\"2026-11-23T09:54:29.250000Z\",\"thread_id\":8,\"event_name\":\"statement/sql/x\",\"level\":0,\
+                 \"text\":\"{text}\"}}"
+            )
+        };
+        let (first, last) = (line("select 1") + "\n", line("delete from orders where id = 7"));
+        for end in 1..last.len() {
+            let cut = recording(&format!("{first}{}", &last[..end]));
+            assert_eq!(texts(&cut), [(1, None, "select 1")]);
+            assert_eq!(cut.left_out, BTreeMap::from([("their text was cut short".to_owned(), 1)]));
+        }
+        assert_eq!(texts(&recording(&format!("{first}{last}"))).len(), 2, "all of it is there but its end");
+        for damaged in [format!("{first}{}\n{last}", &last[..20]), last[..20].to_owned()] {
+            assert!(read(damaged.as_bytes()).expect("it is read").is_none(), "{damaged}");
+        }
     }
 
     #[test]

@@ -7,6 +7,8 @@ use super::{Recording, Statement};
 
 /// What is written behind a text that was cut short.
 const CUT: &str = "...";
+/// Why a statement is left out of which only the beginning is told: it would do something else.
+const CUT_SHORT: &str = "their text was cut short";
 /// Why an execution is left out that was sent as numbers and values.
 const NO_VALUES: &str = "values of a prepared statement are not told";
 
@@ -49,7 +51,7 @@ impl Take {
         };
         let text = text.trim_end().trim_end_matches(';').trim_end();
         if text.ends_with(CUT) {
-            return self.leave_out("their text was cut short", 1);
+            return self.leave_out_cut();
         }
         let mut pieces = tokens(text).peekable();
         if pieces.peek().is_none() {
@@ -70,6 +72,11 @@ impl Take {
     /// Counts what cannot be replayed, and why.
     pub fn leave_out(&mut self, why: &str, count: u64) {
         *self.left_out.entry(why.into()).or_default() += count;
+    }
+
+    /// Counts a statement of which only the beginning is told.
+    pub fn leave_out_cut(&mut self) {
+        self.leave_out(CUT_SHORT, 1);
     }
 
     /// Counts an execution of a prepared statement of which the text with its values is not told.

@@ -5,8 +5,10 @@ use maud::{Markup, html};
 use super::export::Exports;
 use super::page::heads;
 use super::wording::{charged, cpu_source};
-use super::{ANALYSIS, Data, FIGURES, SLICES, Study, unit};
+use super::{ANALYSIS, Data, FIGURES, SLICES, Study, is_base, unit};
+use crate::comparison::Comparison;
 use crate::journal;
+use crate::record::Header;
 
 /// Raw data larger than this is not put into the page: browsers become slow.
 const MOST_EMBEDDED: usize = 16 << 20;
@@ -38,12 +40,7 @@ pub(super) fn method(study: &Study<'_>) -> Markup {
                     (header.blocks_per_start) ", and blocks of the same two processes count as one observation, because where "
                     "a process's memory came to lie makes it a little faster or slower for as long as it lives."
                 }
-                dt { "difference" }
-                dd {
-                    "In " (charged(header.measure)) ": the Hodges–Lehmann estimate of the logarithms of the ratios, with an "
-                    "interval from Wilcoxon's signed ranks that holds the truth with 95% confidence however often one looks "
-                    "while the study runs."
-                }
+                (differences(study))
                 dt { "A/A" }
                 dd { "A setting identical to the base. Its difference is noise; what is not clearly beyond it is no finding." }
                 dt { "margin" }
@@ -56,16 +53,81 @@ pub(super) fn method(study: &Study<'_>) -> Markup {
                     "within the margin and nearer than half of its own width. The figure is its far end."
                 }
                 dt { "no more than" }
-                dd { "The interval lies within the margin on both sides; the figure is its upper end." }
+                dd {
+                    "Both intervals, that in calm rounds and that of the mean of all turns, lie within the margin on both sides; the "
+                    "figure is the upper end of the one that reaches higher."
+                }
                 dt { "inconclusive" }
                 dd { "Neither. The time named is what the interval would need to become narrow enough." }
-                dt { "precision" }
-                dd {
-                    "The study goes on until intervals reach no more than " (unit::chosen(header.precision)) " to either side, or lie "
-                    "within the margin, or its time is over."
-                }
+                (end(header))
             }
             p.note { "How each figure is computed, with sources, and what the method cannot say: docs/method.md of tare." }
+        }
+    }
+}
+
+/// What a setting differs by: two figures, each with an interval, which depends on what an observation is.
+fn differences(study: &Study<'_>) -> Markup {
+    let of_starts = rest_on_starts(study);
+    // What is not known yet may become either.
+    let some = |starts: bool| of_starts.is_empty() || of_starts.contains(&starts);
+    html! {
+        dt { "difference" }
+        dd {
+            "In " (charged(study.analysis.header.measure)) ", two figures. Verdicts speak of the one in calm rounds, unless both "
+            "intervals have no value in common: then the cost comes in bursts, and they speak of the mean of all turns. Each "
+            "interval holds the truth with 95% confidence however often one looks while the study runs."
+        }
+        dt { "in calm rounds" }
+        dd {
+            "The logarithm of the ratio in that quarter of a block's rounds of turns in which setting and base together were charged "
+            "least; of slices at a stretch, in whole slices. What costs all the time is found exactly, what comes in bursts is left out."
+            @if some(false) {
+                " Where settings are switched on one server each block is an observation: the figure is the Hodges–Lehmann estimate, "
+                "its interval comes from Wilcoxon's signed ranks."
+            }
+            @if some(true) {
+                " Where settings have servers of their own each start of these is an observation: the figure is the mean, its "
+                "interval Student's, corrected for skewness after Hall."
+            }
+        }
+        dt { "mean of all turns" }
+        dd {
+            "The mean of all charges over that of base and twin, less one. Nothing is left out, so what comes in bursts is in it. Its "
+            "interval is Student's, corrected for skewness after Hall."
+        }
+    }
+}
+
+/// Of each setting under each load that has observations, whether these are starts of servers, and not blocks: as the analysis
+/// has it.
+fn rest_on_starts(study: &Study<'_>) -> Vec<bool> {
+    let of_cells = study.analysis.cells.iter().flat_map(|cell| cell.settings.iter().map(move |s| (cell, s)));
+    let compared = of_cells.filter(|(_, s)| s.units > 0 && !is_base(s));
+    let starts = compared.map(|(cell, s)| {
+        let slices = |name: &str| study.slices(&cell.cell, name);
+        Comparison::of(slices(&s.name), slices(&s.base), &[]).is_of_processes()
+    });
+    starts.collect()
+}
+
+/// When the study ends.
+fn end(header: &Header) -> Markup {
+    let limits = "or its blocks or its time are used up.";
+    html! {
+        @if let Some(budget) = header.budget {
+            dt { "budget" }
+            dd {
+                "The study goes on until of every setting it is known whether it costs more than " (budget) ", " (limits) " It is above "
+                "when the whole interval that its verdict speaks of is, and below when both intervals are. Neither precision nor "
+                "margin ends the study."
+            }
+        } @else {
+            dt { "precision" }
+            dd {
+                "The study goes on until intervals reach no more than " (unit::chosen(header.precision)) " to either side (or than a "
+                "twentieth of the cost, if that is more), or lie within the margin, " (limits)
+            }
         }
     }
 }
@@ -203,5 +265,72 @@ fn within(study: &Study<'_>, exports: &Exports, raw: &str) -> Markup {
         @for (place, (.., text)) in files.iter().enumerate() {
             @if text.len() <= MOST_EMBEDDED { div hidden id=(id(place)) { (text) } }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use serde_json::{Value, json};
+
+    use super::*;
+    use crate::record::{Machine, Record};
+
+    /// What the page says of a study of six blocks, each on servers that were started for it, or all on one.
+    fn said(starts: bool, budget: Option<f64>) -> String {
+        let record = |value: Value| serde_json::from_value::<Record>(value).expect("a record of this format");
+        let facts = |name: &str, twin: bool| {
+            json!({
+                "name": name, "meaning": "", "server": "s", "made_by": [], "base": "off", "twin": twin,
+            })
+        };
+        let mut header = json!({
+            "kind": "header", "format": 1, "tare": "0", "started": "", "study": "test", "question": "", "quick": false,
+            "seed": 1, "slice_seconds": 1.0, "precision": 0.005, "margin": 0.01, "most_blocks": 6, "blocks_per_start": 1,
+            "definition": "", "machine": Machine::default(), "servers": [], "cells": [{ "workload": "w", "users": 2 }],
+            "settings": [facts("off", false), facts("off again", true), facts("on", false)],
+        });
+        if let Some(share) = budget {
+            header["budget"] = share.into();
+        }
+        let slice = |block: u32, place: u32, setting: &str| {
+            json!({
+                "kind": "slice", "workload": "w", "users": 2, "setting": setting, "block": block, "turn": place,
+                "process": if starts { block * 3 + place } else { 0 }, "at": 3 * block + place, "seconds": 1.0,
+                "transactions": 1000, "queries": 1000, "errors": 0, "cpu_user": 1.0 + f64::from(place) / 10.0,
+                "cpu_system": 0.0, "cpu_sidecars": 0.0, "resident_bytes": 1, "context_switches": 1, "logged_bytes": 0,
+                "steal": 0.0, "load": 0.0, "per_second": [1000.0],
+                "latency": { "mean": 0.001, "p50": 0.001, "p95": 0.001, "p99": 0.001, "histogram": [] },
+            })
+        };
+        let mut records = vec![record(header)];
+        for block in 0..6 {
+            for (place, setting) in (0..).zip(["off", "off again", "on"]) {
+                records.push(record(slice(block, place, setting)));
+            }
+        }
+        method(&Study::of(&records, Path::new("nowhere")).expect("a header")).into_string()
+    }
+
+    /// It once said the ranks of all studies.
+    #[test]
+    fn the_method_is_that_of_the_observations_there_are() {
+        let (blocks, starts) = (said(false, None), said(true, None));
+        for (page, ranks) in [(&blocks, true), (&starts, false)] {
+            for word in ["each block is an observation", "Hodges–Lehmann", "Wilcoxon"] {
+                assert_eq!(page.contains(word), ranks, "{word}: {page}");
+            }
+            assert_eq!(page.contains("each start of these is an observation"), !ranks, "{page}");
+            assert!(page.contains("mean of all turns") && page.contains("Both intervals"), "{page}");
+        }
+    }
+
+    #[test]
+    fn a_study_with_a_budget_says_that_it_ends_by_it() {
+        let (with, without) = (said(false, Some(0.03)), said(false, None));
+        let (by_budget, by_precision) = ("costs more than 3%", "reach no more than 0.5%");
+        assert!(with.contains(by_budget) && !with.contains(by_precision), "{with}");
+        assert!(without.contains(by_precision) && !without.contains(by_budget), "{without}");
     }
 }

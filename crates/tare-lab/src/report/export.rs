@@ -76,7 +76,7 @@ const OF_SLICE: [Figure<Slice>; 25] = [
     ("logged_bytes", |s| count(s.logged_bytes)),
     ("steal_share", |s| s.steal),
     ("load", |s| s.load),
-    ("scrapes", |s| count(s.scrapes.len() as u64)),
+    ("scrapes", |s| if s.turns.is_empty() { count(s.scrapes.len() as u64) } else { f64::NAN }),
     ("latency_mean_s", |s| s.latency.mean),
     ("latency_p50_s", |s| s.latency.p50),
     ("latency_p95_s", |s| s.latency.p95),

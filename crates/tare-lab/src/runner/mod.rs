@@ -6,6 +6,7 @@
 mod order;
 mod pace;
 mod profiling;
+mod remainder;
 mod spared;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -212,33 +213,14 @@ impl<'a> Run<'a> {
         }
     }
 
-    /// What has to be measured further: settings that are not known well enough, what they are compared with, the twin.
+    /// What has to be measured further: of every cell the places of settings.
     fn wanted(&self, cells: &[Cell]) -> Vec<(Cell, Vec<usize>)> {
-        let definition = self.definition();
         let analysis = self.analysis();
         let of = |cell: &Cell| {
             let known = analysis.as_ref().and_then(|a| a.cells.iter().find(|c| c.cell == *cell));
-            if self.blocks(cell) >= definition.blocks {
-                return vec![];
-            }
-            let runs = |s: &&SettingDef| definition.runs(workload_of(definition, cell), s);
-            let open: BTreeSet<&str> = definition
-                .settings
-                .iter()
-                .filter(runs)
-                .map(|s| s.name.as_str())
-                .filter(|name| {
-                    let known = known.and_then(|k| k.setting(name));
-                    known.is_none_or(|s| !s.reached || s.blocks == 0 || !definition.stop_early)
-                })
-                .collect();
-            let needed = |s: &SettingDef| {
-                let serves = |open: &SettingDef| definition.base_of(open) == s.name;
-                open.contains(s.name.as_str())
-                    || definition.settings.iter().any(|o| open.contains(o.name.as_str()) && serves(o))
-                    || (s.twin && !open.is_empty() && runs(&s))
-            };
-            (0..definition.settings.len()).filter(|&i| needed(&definition.settings[i])).collect()
+            let is_known =
+                |name: &str| known.and_then(|k| k.setting(name)).is_some_and(|s| s.reached && s.blocks > 0);
+            remainder::wanted(self.definition(), cell, self.blocks(cell), is_known)
         };
         cells.iter().map(|cell| (cell.clone(), of(cell))).collect()
     }
@@ -317,10 +299,14 @@ impl<'a> Run<'a> {
         Ok(())
     }
 
-    /// Whether there is a cell with fewer blocks than it is to have in any case.
+    /// Whether a cell has fewer blocks than it is to have in any case.
+    fn owes(&self, cell: &Cell) -> bool {
+        remainder::owes(self.definition(), cell, self.blocks(cell))
+    }
+
+    /// Whether there is such a cell.
     fn owes_blocks(&self) -> bool {
-        let definition = self.definition();
-        definition.cells().iter().any(|cell| self.blocks(cell) < definition.least_blocks)
+        self.definition().cells().iter().any(|cell| self.owes(cell))
     }
 
     /// Whether a cell needs no more, asked in the midst of a life. Only where each block is an observation: of processes of
@@ -328,7 +314,8 @@ impl<'a> Run<'a> {
     fn is_known(&self, cell: &Cell, analysis: &Analysis) -> bool {
         let known = analysis.cells.iter().find(|c| c.cell == *cell);
         let enough = |s: &SettingAnalysis| s.reached && (s.name == s.base || s.units == s.blocks);
-        self.definition().stop_early && known.is_some_and(|c| c.settings.iter().all(enough))
+        let may_stop = self.definition().stop_early && !self.owes(cell);
+        may_stop && known.is_some_and(|c| c.settings.iter().all(enough))
     }
 
     /// A slice of every setting, in random order; gives what is known after it.
