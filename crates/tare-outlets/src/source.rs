@@ -24,6 +24,8 @@ const DENIED: [u16; 6] = [1044, 1045, 1142, 1143, 1227, 1698];
 /// What passes: too many connections, of all or of the account, a shutdown, a connection that was killed, or that did nothing for
 /// too long (MySQL).
 const PASSING: [u16; 7] = [1040, 1053, 1203, 1226, 1927, 3169, 4031];
+/// An option of the server's is in the way, such as `read_only`.
+const PREVENTED: u16 = 1290;
 /// No such table, no such column.
 const NO_TABLE: u16 = 1146;
 const NO_COLUMN: u16 = 1054;
@@ -56,6 +58,14 @@ pub enum Error {
         /// Who was asked.
         address: String,
         /// What the server or the system said, and what to do.
+        why: String,
+    },
+    /// The server is read-only, and the account may not write all the same. A MariaDB takes its `performance_schema` for data.
+    #[error("{address}: {why}")]
+    ReadOnly {
+        /// Who was asked.
+        address: String,
+        /// What the server said.
         why: String,
     },
     /// The server has no such table or column.
@@ -150,11 +160,11 @@ fn take_ssl(given: &str) -> (String, bool) {
     (format!("{address}{rest}"), !asked.is_empty())
 }
 
-/// An address as it may be shown: its password is left out.
+/// An address as it may be shown: its password is left out, also that of ACCOUNT:PASSWORD, whose host was forgotten.
 fn hide_password(given: &str) -> String {
     let Some((scheme, rest)) = given.split_once("://") else { return "the address".to_owned() };
-    let Some((account, host)) = rest.rsplit_once('@') else { return given.to_owned() };
-    format!("{scheme}://{}@{host}", account.split(':').next().unwrap_or_default())
+    let (account, host) = rest.split_at(rest.rfind('@').unwrap_or(rest.len()));
+    format!("{scheme}://{}{host}", account.split(':').next().unwrap_or_default())
 }
 
 /// Whose Performance Schema it is.
@@ -561,6 +571,10 @@ fn explain(address: &Address, statement: &str, error: mysql::Error) -> Error {
         mysql::Error::MySqlError(error) if DENIED.contains(&error.code) => {
             let why = format!("{}; an outlet needs GRANT SELECT ON performance_schema.*", error.message);
             Error::Refused { address: at, why }
+        }
+        // The option is named in whatever language the server speaks.
+        mysql::Error::MySqlError(error) if error.code == PREVENTED && error.message.contains("--read") => {
+            Error::ReadOnly { address: at, why: error.message }
         }
         mysql::Error::MySqlError(error) if [NO_TABLE, NO_COLUMN].contains(&error.code) => {
             Error::Absent { address: at, why: error.message }

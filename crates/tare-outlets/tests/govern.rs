@@ -1,5 +1,10 @@
 //! A governor on stock servers, look by look: what happens between two looks the test does itself.
 
+#[path = "govern/lost.rs"]
+mod lost;
+#[path = "govern/rights.rs"]
+mod rights;
+
 use std::cell::RefCell;
 use std::path::Path;
 use std::process::Command;

@@ -1,14 +1,17 @@
 //! `tare govern`: a budget for what watching costs, beside any server.
 
-use std::fs::{File, OpenOptions};
-use std::io::Write;
+use std::cell::RefCell;
+use std::fs::OpenOptions;
+use std::io::{self, ErrorKind, Write};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use anyhow::{Context, Result, bail};
 use clap::Args;
 use serde_json::{Value, json};
+use signal_hook::consts::SIGXFSZ;
 use tare_budget::governor::{Slowed, percent};
 use tare_budget::price::Origin;
 use tare_budget::{Budget, Cost, Decision, Prices};
@@ -22,17 +25,23 @@ use crate::state;
 
 /// Moves of one look that are shown to people; the file has all.
 const SHOWN: usize = 20;
+/// What a shell reports for a program ended by SIGPIPE, as after [`crate::output::until_closed`].
+const CLOSED: u8 = 141;
 
 /// Keep what watching costs under a budget, on any MySQL or MariaDB
 ///
 /// Stands beside a server with its own Performance Schema switched on and looks every few seconds: events of each instrument since
 /// the last look, times the price of one, over the CPU time the server used. While that is more than the budget, it
 /// switches off what is worth least for what it costs, and on again when there is room. What was off at its start stays
-/// off; what somebody else sets meanwhile is left alone. Ctrl-C and SIGTERM put everything back as it was. docs/budget.md
-/// says what is promised, and in which order things are given up.
+/// off; what somebody else sets meanwhile is left alone. Ctrl-C and SIGTERM put everything back as it was, and so does a
+/// standard output or a --json file that cannot be written. docs/budget.md says what is promised, and in which order things
+/// are given up.
 ///
-/// The account needs SELECT on performance_schema.* and UPDATE on performance_schema.setup_instruments and setup_consumers,
-/// and nothing else.
+/// It goes through the server's own port or socket (--dsn, --dsn-file or TARE_DSN). A server with tare keeps a budget itself:
+/// --socket and --datadir are refused.
+///
+/// The account needs SELECT on performance_schema.* and UPDATE on performance_schema.setup_instruments and setup_consumers;
+/// while a MariaDB is read-only also READ_ONLY ADMIN (before 10.5: SUPER).
 #[derive(Args, Debug)]
 #[command(after_help = "Examples:\n  \
     tare govern --dsn 'mysql://governor@localhost?socket=/run/mysqld/mysqld.sock' --budget 2%\n  \
@@ -137,13 +146,20 @@ impl Clock {
 
 /// Runs the command.
 pub(crate) fn govern(arguments: &Govern, interrupt: &Interrupt) -> Result<ExitCode> {
+    // An error of writing, and not the end of the program.
+    signal_hook::flag::register(SIGXFSZ, Arc::default())?;
     let address = arguments.reach.address()?;
+    let teller = RefCell::new(Teller::new(address.to_string(), arguments)?);
+    run(arguments, address, &teller, interrupt)?;
+    teller.into_inner().end()
+}
+
+fn run(arguments: &Govern, address: Address, teller: &RefCell<Teller>, interrupt: &Interrupt) -> Result<()> {
     let folder = arguments.state.clone().map_or_else(state::folder, Ok)?;
-    let mut teller = Teller::new(address.to_string(), arguments)?;
-    let mut tell = |event| teller.tell(event);
+    let mut tell = |event| teller.borrow_mut().tell(event);
     if arguments.put_back {
         govern::put_back(address, &folder, &mut tell)?;
-        return Ok(ExitCode::SUCCESS);
+        return Ok(());
     }
     let orders = Orders {
         budget_p95: arguments.budget_p95.map(Budget::share),
@@ -152,9 +168,14 @@ pub(crate) fn govern(arguments: &Govern, interrupt: &Interrupt) -> Result<ExitCo
         ..arguments.clock.orders(address, arguments.budget.share(), arguments.every)?
     };
     let machine = arguments.clock.machine()?;
-    let mut wait = |time| interrupt.sleep(time).is_ok();
+    let mut wait = |time| goes_on(teller, interrupt, time);
     govern::govern(&orders, &machine, arguments.leave, &mut wait, &mut tell)?;
-    Ok(ExitCode::SUCCESS)
+    Ok(())
+}
+
+/// Waits that long. `false`: it has been interrupted, or what it tells is not written any more.
+fn goes_on(teller: &RefCell<Teller>, interrupt: &Interrupt, time: Duration) -> bool {
+    teller.borrow().is_written() && interrupt.sleep(time).is_ok()
 }
 
 /// A share and its interval.
@@ -167,12 +188,32 @@ pub(crate) fn quality(prices: &Origin) -> String {
     format!("prices: {how}; {}, {}", prices.server, prices.machine)
 }
 
-/// Says what the governor tells: to people, and to a file.
+/// Where lines go, until one cannot be written.
+struct Channel {
+    name: String,
+    to: Box<dyn Write>,
+    failed: Option<io::Error>,
+}
+
+impl Channel {
+    fn new(name: impl Into<String>, to: impl Write + 'static) -> Channel {
+        Channel { name: name.into(), to: Box::new(to), failed: None }
+    }
+
+    fn line(&mut self, text: &str) {
+        if self.failed.is_none() {
+            self.failed = self.to.write_all(format!("{text}\n").as_bytes()).err();
+        }
+    }
+}
+
+/// Says what the governor tells: to people, and to a file. What cannot be told ends it.
 struct Teller {
     server: String,
     budget: f64,
     budget_p95: Option<Budget>,
-    json: Option<File>,
+    people: Channel,
+    json: Option<Channel>,
     /// Whether it was said that a budget cannot be kept.
     said: bool,
 }
@@ -181,11 +222,32 @@ impl Teller {
     fn new(server: String, arguments: &Govern) -> Result<Teller> {
         let open = |path: &PathBuf| {
             let file = OpenOptions::new().create(true).append(true).open(path);
-            file.with_context(|| format!("opening {}", path.display()))
+            let file = file.with_context(|| format!("opening {}", path.display()))?;
+            anyhow::Ok(Channel::new(path.display().to_string(), file))
         };
         let json = arguments.json.as_ref().map(open).transpose()?;
+        let people = Channel::new("standard output", io::stdout());
         let (budget, budget_p95) = (arguments.budget.share(), arguments.budget_p95);
-        Ok(Teller { server, budget, budget_p95, json, said: false })
+        Ok(Teller { server, budget, budget_p95, people, json, said: false })
+    }
+
+    /// Whether all was written so far.
+    fn is_written(&self) -> bool {
+        std::iter::once(&self.people).chain(&self.json).all(|channel| channel.failed.is_none())
+    }
+
+    /// How the command ends once everything is put back.
+    fn end(self) -> Result<ExitCode> {
+        let is_closed = |error: &io::Error| error.kind() == ErrorKind::BrokenPipe;
+        if self.people.failed.as_ref().is_some_and(is_closed) {
+            return Ok(ExitCode::from(CLOSED));
+        }
+        for Channel { name, failed, .. } in std::iter::once(self.people).chain(self.json) {
+            if let Some(error) = failed {
+                bail!("writing to {name}: {error}; it has ended for that, as on Ctrl-C");
+            }
+        }
+        Ok(ExitCode::SUCCESS)
     }
 
     /// The budgets, as one says them.
@@ -197,12 +259,13 @@ impl Teller {
     fn tell(&mut self, event: Event) {
         match event {
             Event::Began { version, prices, instruments, held, meter, state } => {
-                println!("{} ({version}): a {}, of {meter}", self.server, self.budgets());
-                println!("{}", quality(&prices));
-                println!(
+                let first = format!("{} ({version}): a {}, of {meter}", self.server, self.budgets());
+                self.people.line(&first);
+                self.people.line(&quality(&prices));
+                self.people.line(&format!(
                     "{instruments} instruments and families of consumers are on; {held} of them are left alone"
-                );
-                println!("what is to be put back is kept in {}", state.display());
+                ));
+                self.people.line(&format!("what is to be put back is kept in {}", state.display()));
                 self.write("began", json!({ "version": version, "on": instruments, "held": held }));
             }
             Event::Noticed(notice) => self.notice(&notice),
@@ -260,7 +323,7 @@ impl Teller {
         }
         for (nth, it) in decision.moves.iter().enumerate() {
             if nth < SHOWN {
-                println!("  {}: {} to {}; {}", it.switch, it.from, it.to, it.why);
+                self.people.line(&format!("  {}: {} to {}; {}", it.switch, it.from, it.to, it.why));
             }
             let figures = json!({
                 "instrument": it.switch, "from": it.from.name(), "to": it.to.name(), "why": it.why.to_string(),
@@ -270,7 +333,8 @@ impl Teller {
             self.write("moved", figures);
         }
         if decision.moves.len() > SHOWN {
-            println!("  and {} more, which make less of a difference", decision.moves.len() - SHOWN);
+            let more = decision.moves.len() - SHOWN;
+            self.people.line(&format!("  and {more} more, which make less of a difference"));
         }
         let is_known = self.budget_p95.is_none() || decision.slowed.is_some();
         if decision.can_be_kept {
@@ -293,8 +357,8 @@ impl Teller {
         }
     }
 
-    fn line(&self, text: &str) {
-        println!("{}  {text}", now());
+    fn line(&mut self, text: &str) {
+        self.people.line(&format!("{}  {text}", now()));
     }
 
     fn write(&mut self, event: &str, figures: Value) {
@@ -303,10 +367,7 @@ impl Teller {
         if let (Value::Object(line), Value::Object(figures)) = (&mut line, figures) {
             line.extend(figures);
         }
-        if let Err(error) = writeln!(file, "{line}") {
-            eprintln!("tare: the file of decisions: {error}; none are written any more");
-            self.json = None;
-        }
+        file.line(&line.to_string());
     }
 }
 
@@ -316,7 +377,88 @@ fn now() -> String {
 
 #[cfg(test)]
 mod tests {
+    use std::rc::Rc;
+
     use super::*;
+
+    /// Takes so many lines, and then has this error.
+    struct Short {
+        lines: usize,
+        error: ErrorKind,
+        taken: Rc<RefCell<String>>,
+    }
+
+    impl Write for Short {
+        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+            self.lines = self.lines.checked_sub(1).ok_or(self.error)?;
+            self.taken.borrow_mut().push_str(&String::from_utf8_lossy(bytes));
+            Ok(bytes.len())
+        }
+
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+
+    fn teller(people: Short, json: Option<Short>) -> RefCell<Teller> {
+        RefCell::new(Teller {
+            server: "db1:3306".to_owned(),
+            budget: 0.01,
+            budget_p95: None,
+            people: Channel::new("standard output", people),
+            json: json.map(|json| Channel::new("/srv/decisions", json)),
+            said: false,
+        })
+    }
+
+    fn short(lines: usize, error: ErrorKind) -> (Short, Rc<RefCell<String>>) {
+        let taken = Rc::default();
+        (Short { lines, error, taken: Rc::clone(&taken) }, taken)
+    }
+
+    /// Whether it goes on after an event of one line.
+    fn goes_on_after(teller: &RefCell<Teller>, rows: usize) -> bool {
+        teller.borrow_mut().tell(Event::Left(rows));
+        goes_on(teller, &Interrupt::default(), Duration::ZERO)
+    }
+
+    #[test]
+    fn a_standard_output_that_is_closed_ends_it_as_an_interrupt_does_and_the_file_goes_on() {
+        let (people, said) = short(1, ErrorKind::BrokenPipe);
+        let (json, written) = short(9, ErrorKind::StorageFull);
+        let teller = teller(people, Some(json));
+        assert!(goes_on_after(&teller, 1));
+        assert!(!goes_on_after(&teller, 2));
+        assert!(!goes_on_after(&teller, 3), "it has ended");
+        assert!(said.borrow().ends_with("1 rows stay as they are\n"), "{}", said.borrow());
+        assert_eq!(written.borrow().lines().count(), 3, "{}", written.borrow());
+        let code = teller.into_inner().end().expect("no error");
+        assert_eq!(format!("{code:?}"), format!("{:?}", ExitCode::from(CLOSED)));
+    }
+
+    #[test]
+    fn a_file_that_is_full_ends_it_with_its_name_and_people_are_told_on() {
+        let (people, said) = short(9, ErrorKind::BrokenPipe);
+        let (json, written) = short(1, ErrorKind::StorageFull);
+        let teller = teller(people, Some(json));
+        assert!(goes_on_after(&teller, 1));
+        assert!(!goes_on_after(&teller, 2));
+        assert_eq!((said.borrow().lines().count(), written.borrow().lines().count()), (2, 1));
+        let error = teller.into_inner().end().expect_err("it is full").to_string();
+        assert!(error.starts_with("writing to /srv/decisions: "), "{error}");
+    }
+
+    #[test]
+    fn an_output_that_is_full_is_an_error_and_one_that_took_everything_is_none() {
+        let full = teller(short(0, ErrorKind::StorageFull).0, None);
+        assert!(!goes_on_after(&full, 1));
+        let error = full.into_inner().end().expect_err("it is full").to_string();
+        assert!(error.starts_with("writing to standard output: "), "{error}");
+        let roomy = teller(short(9, ErrorKind::StorageFull).0, None);
+        assert!(goes_on_after(&roomy, 1));
+        let code = roomy.into_inner().end().expect("no error");
+        assert_eq!(format!("{code:?}"), format!("{:?}", ExitCode::SUCCESS));
+    }
 
     #[test]
     fn a_number_of_processors_is_positive() {

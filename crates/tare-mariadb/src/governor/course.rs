@@ -46,7 +46,7 @@ impl Course {
         rig.set_thread_account(thread, b"a", b"h");
         rig.begin_session(thread, thread.thread_id());
         let budgets = Budgets { all: Budget::read(budget), p95: None };
-        let watch = Watch::new(prices(), |_| None);
+        let watch = Watch::new(prices(), |_| None, Duration::ZERO);
         let mut course = Course { rig, watch, at: Moment::default(), questions: 0, budgets };
         course.ask(0);
         course.watch.begin(&rig, course.at, budgets);
@@ -235,6 +235,20 @@ fn nothing_is_decided_about_an_idle_server() {
 }
 
 #[test]
+fn a_first_look_without_a_budget_is_as_long_as_the_server_is_up_not_its_machine() {
+    let mut course = Course::new("1%");
+    let start = Duration::from_secs(86_400);
+    course.watch = Watch::new(prices(), |_| None, start);
+    course.budgets = Budgets::default();
+    course.at = Moment { now: start, cpu: Duration::ZERO };
+    assert_eq!(course.watch.last(), None, "nobody has looked yet");
+    let seen = course.step(10, 0, 1);
+    assert_eq!(seen.elapsed, EVERY);
+    assert!(!seen.is_idle && (seen.account.cpu - 60e6).abs() < 1.0, "{seen:?}");
+    assert_eq!(course.watch.last(), Some(course.at));
+}
+
+#[test]
 fn a_look_is_due_when_a_tenth_of_the_budget_has_paid_for_the_last() {
     let mut course = Course::new("1%");
     assert!(course.watch.is_due(course.at, course.budgets), "nobody knows what one takes");
@@ -262,8 +276,8 @@ impl Pair {
     fn new(p95: &str) -> Pair {
         let mut course = Course::new("100%");
         course.budgets = Budgets { all: None, p95: Budget::read(p95) };
-        course.watch =
-            Watch::new(prices(), |os_id| THREADS_USED.with_borrow(|used| used.get(&os_id).copied()));
+        let clock = |os_id: u64| THREADS_USED.with_borrow(|used| used.get(&os_id).copied());
+        course.watch = Watch::new(prices(), clock, Duration::ZERO);
         let threads = [course.rig.thread(), course.rig.thread()];
         threads.iter().zip(1..).for_each(|(thread, os_id)| course.rig.set_thread_os_id(thread, os_id));
         THREADS_USED.set([(1, Duration::ZERO), (2, Duration::ZERO)].into());

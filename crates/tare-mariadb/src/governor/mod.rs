@@ -85,7 +85,7 @@ pub(crate) fn begin(options: &Options) {
         Ok(found) => found,
         Err(error) => return line(Severity::Warning, &format!("no prices, no account: {error}")),
     };
-    *lock(&WATCH) = Some(Watch::new(prices.clone(), clock::of_thread));
+    *lock(&WATCH) = Some(Watch::new(prices.clone(), clock::of_thread, clock::now()));
     {
         let mut shared = lock(&SHARED);
         shared.prices = Some((prices, origin));
@@ -234,8 +234,7 @@ fn look_if_nobody_does() {
     }
     let Ok(mut watch) = WATCH.try_lock() else { return };
     let Some(watch) = watch.as_mut() else { return };
-    let last = watch.last();
-    if last.now == Duration::ZERO || clock::now().saturating_sub(last.now) >= LEAST {
+    if watch.last().is_none_or(|last| clock::now().saturating_sub(last.now) >= LEAST) {
         let seen = timed(watch, |watch, at| watch.look(&ENGINE, at, Budgets::default()));
         lock(&SHARED).show(seen, Budgets::default());
     }

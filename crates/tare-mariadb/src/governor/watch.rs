@@ -68,6 +68,8 @@ pub(super) struct Watch {
     governor: Governor,
     hand: Hand,
     before: Reading,
+    /// Whether `before` was read; it is the server's start else.
+    has_read: bool,
     clock: ThreadClock,
     /// What the last look took, in nanoseconds.
     own: f64,
@@ -96,14 +98,17 @@ pub(super) struct Seen {
 }
 
 impl Watch {
-    pub(super) fn new(prices: Prices, clock: ThreadClock) -> Watch {
+    /// `start` is when the server started, by the clock that only rises: a first look is as long as the server is up.
+    pub(super) fn new(prices: Prices, clock: ThreadClock, start: Duration) -> Watch {
         let governor = Governor::new(Budgets::default().rules(), prices);
-        Watch { governor, hand: Hand::default(), before: Reading::default(), clock, own: 0.0 }
+        let at = Moment { now: start, cpu: Duration::ZERO };
+        let before = Reading { at, ..Reading::default() };
+        Watch { governor, hand: Hand::default(), before, has_read: false, clock, own: 0.0 }
     }
 
-    /// When the last look was taken.
-    pub(super) fn last(&self) -> Moment {
-        self.before.at
+    /// When the last look was taken; `None`: nobody has looked yet.
+    pub(super) fn last(&self) -> Option<Moment> {
+        self.has_read.then_some(self.before.at)
     }
 
     /// What the last look took is known when it is over.
@@ -120,6 +125,7 @@ impl Watch {
     /// What happens from now on is what the next look sees.
     pub(super) fn begin(&mut self, engine: &Engine, at: Moment, budgets: Budgets) {
         self.before = self.read(engine, at, budgets);
+        self.has_read = true;
     }
 
     fn read(&self, engine: &Engine, at: Moment, budgets: Budgets) -> Reading {
@@ -133,6 +139,7 @@ impl Watch {
         let elapsed = at.now.saturating_sub(self.before.at.now);
         let look = self.since(&reading);
         self.before = reading;
+        self.has_read = true;
         let board = self.hand.board(engine, &look.events);
         let is_idle = pace::is_idle(look.cpu, elapsed);
         let decision = if is_idle || budgets.are_none() {

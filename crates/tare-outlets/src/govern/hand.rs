@@ -1,22 +1,19 @@
-//! The hand on a server: it knows what was, what it has set and what others have, and puts back what is its own.
+//! The hand on a server: it sets rows of `setup_%`, and puts back what is its own.
 
-use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use tare_budget::{Held, Move, Switch};
 
 use super::Error;
-use super::settings::{self, Name, Settings, Table};
-use super::state::{Debts, Identity, Owed, State};
+use super::known::Known;
+use super::settings::{self, Settings, Table};
+use super::state::{Identity, State};
 use crate::source::{Address, Kind, Source};
-use crate::sql::is_like;
 
 /// The named lock that one governor of a server holds.
 const LOCK: &str = "tare_govern";
-/// How long a governor that is busy elsewhere keeps its connection, in seconds.
+/// How long the server keeps a connection that says nothing, in seconds. The lock goes with it.
 const PATIENCE: u32 = 3600;
-/// What no built-in switches: it answers an UPDATE without an error, and stays as it is.
-const FIXED: &str = "memory/performance_schema/";
 
 /// What was noticed about the settings.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -52,24 +49,21 @@ pub struct PutBack {
     pub left: Vec<String>,
 }
 
-/// A connection that holds the lock, and what is known of the settings.
-pub struct Hand {
-    pub(super) source: Source,
+/// A connection that may switch and holds the lock, and what is written down of its server.
+pub(super) struct Hold {
+    source: Source,
     pub(super) identity: Identity,
     path: PathBuf,
-    original: Settings,
-    present: Settings,
-    held: BTreeMap<Name, Held>,
-    owed: Debts,
+    pub(super) state: Option<State>,
 }
 
-impl Hand {
+impl Hold {
     /// Takes hold of a server. Nothing is changed.
     ///
     /// # Errors
     ///
-    /// [`Error::Busy`], [`Error::NoRight`], [`Error::NoSchema`], [`Error::State`], [`Error::Source`].
-    pub fn new(address: Address, folder: &Path, keep: &[String]) -> Result<(Hand, Vec<Notice>), Error> {
+    /// [`Error::Busy`], [`Error::NoRight`], [`Error::ReadOnly`], [`Error::NoSchema`], [`Error::State`], [`Error::Source`].
+    pub(super) fn take(address: Address, folder: &Path) -> Result<Hold, Error> {
         if let Address::Socket(path) = &address {
             return Err(Error::Endpoint { path: path.clone() });
         }
@@ -82,57 +76,46 @@ impl Hand {
         let path = State::path(folder, &identity);
         let state =
             State::read(&path, &identity).map_err(|source| Error::State { path: path.clone(), source })?;
-        let present = settings::read(&mut source)?;
-        let mut hand = Hand {
-            source,
-            identity,
-            path,
-            original: present.clone(),
-            present,
-            held: BTreeMap::new(),
-            owed: Debts::new(),
-        };
-        let notices = hand.take_over(state);
-        for name in hand.original.keys() {
-            if keep.iter().any(|pattern| is_like(pattern, &name.1)) {
-                hand.held.insert(name.clone(), Held::Person);
-            } else if name.1.starts_with(FIXED) {
-                hand.held.insert(name.clone(), Held::Fixed);
-            }
-        }
-        Ok((hand, notices))
+        Ok(Hold { source, identity, path, state })
     }
+}
 
-    /// Makes the debts of a governor that was killed ours, as far as its settings are still there.
-    fn take_over(&mut self, state: Option<State>) -> Vec<Notice> {
-        let Some(state) = state else { return vec![] };
-        let mut notices = vec![];
-        self.held.extend(state.persons.into_iter().map(|name| (name, Held::Person)));
-        for owed in state.owed {
-            let name = (owed.table, owed.name.clone());
-            match self.present.get(&name) {
-                Some(now) if *now == owed.original => {}
-                Some(now) if owed.given.contains(now) => {
-                    self.original.insert(name.clone(), owed.original);
-                    self.owed.insert(name, owed);
-                }
-                Some(_) => {
-                    notices.push(Notice::Person { name: owed.name });
-                    self.held.insert(name, Held::Person);
-                }
-                None => {}
-            }
+/// A connection that holds the lock, and what is known of the settings.
+pub struct Hand {
+    pub(super) source: Source,
+    pub(super) known: Known,
+}
+
+impl Hand {
+    /// Goes on with what is known, where one may; else begins anew, and leaves alone what was left alone in this run. Nothing is
+    /// changed.
+    ///
+    /// # Errors
+    ///
+    /// As `settings::read`.
+    pub(super) fn new(
+        hold: Hold,
+        keep: &[String],
+        known: Option<&Known>,
+    ) -> Result<(Hand, Vec<Notice>), Error> {
+        let Hold { mut source, identity, path, state } = hold;
+        let known = known.filter(|known| known.identity.is_same_run(&identity));
+        if let Some(known) = known
+            && known.goes_on(&identity, state.as_ref())
+        {
+            return Ok((Hand { source, known: known.clone() }, vec![]));
         }
-        if !self.owed.is_empty() {
-            notices.insert(0, Notice::TakenOver { rows: self.owed.len() });
-        }
-        notices
+        let mut fresh = Known::new(identity, path, settings::read(&mut source)?);
+        let notices = state.map(|state| fresh.take_over(state)).unwrap_or_default();
+        fresh.leave_alone(keep);
+        fresh.held.extend(known.into_iter().flat_map(|known| known.held.clone()));
+        Ok((Hand { source, known: fresh }, notices))
     }
 
     /// The levels of everything that was on.
     #[must_use]
     pub fn board(&self) -> Vec<Switch> {
-        settings::board(&self.original, &self.present, &self.held)
+        settings::board(&self.known.original, &self.known.present, &self.known.held)
     }
 
     /// Looks whether somebody else has set something.
@@ -142,28 +125,10 @@ impl Hand {
     /// As `settings::read`.
     pub fn refresh(&mut self) -> Result<Vec<Notice>, Error> {
         let now = settings::read(&mut self.source)?;
-        let mut notices = vec![];
-        for (name, before) in &self.present {
-            match now.get(name) {
-                Some(setting) if setting == before => continue,
-                Some(setting) => {
-                    self.original.insert(name.clone(), *setting);
-                    self.held.insert(name.clone(), Held::Person);
-                    notices.push(Notice::Person { name: name.1.clone() });
-                }
-                None => {
-                    self.original.remove(name);
-                    notices.push(Notice::Vanished { name: name.1.clone() });
-                }
-            }
-            self.owed.remove(name);
-        }
-        for (name, setting) in &now {
-            self.original.entry(name.clone()).or_insert(*setting);
-        }
-        self.present = now;
-        if !notices.is_empty() {
-            self.write_state()?;
+        let owed = self.known.owed.len();
+        let notices = self.known.see(now);
+        if !notices.is_empty() || self.known.owed.len() != owed {
+            self.known.write()?;
         }
         Ok(notices)
     }
@@ -177,10 +142,10 @@ impl Hand {
         let mut wanted = Settings::new();
         for it in moves {
             let switch = board.iter().find(|switch| switch.name == it.switch);
-            let rows = switch.map(|switch| settings::rows(switch, it.to, &self.original));
+            let rows = switch.map(|switch| settings::rows(switch, it.to, &self.known.original));
             wanted.extend(rows.unwrap_or_default());
         }
-        wanted.retain(|name, setting| self.present.get(name) != Some(setting));
+        wanted.retain(|name, setting| self.known.present.get(name) != Some(setting));
         self.set(&wanted)
     }
 
@@ -191,24 +156,18 @@ impl Hand {
     /// As [`Hand::apply`].
     pub fn fix(&mut self, instrument: &str) -> Result<Vec<Notice>, Error> {
         let name = (Table::Instruments, instrument.to_owned());
-        let Some(original) = self.original.get(&name).copied() else { return Ok(vec![]) };
+        let Some(original) = self.known.original.get(&name).copied() else { return Ok(vec![]) };
         let mut notices = self.set(&Settings::from([(name.clone(), original)]))?;
-        self.held.insert(name, Held::Fixed);
+        self.known.held.insert(name, Held::Fixed);
         notices.push(Notice::Fixed { name: instrument.to_owned() });
         Ok(notices)
     }
 
     fn set(&mut self, wanted: &Settings) -> Result<Vec<Notice>, Error> {
-        for (name, setting) in wanted {
-            let original = self.original[name];
-            let fresh = || Owed { table: name.0, name: name.1.clone(), original, given: vec![] };
-            let owed = self.owed.entry(name.clone()).or_insert_with(fresh);
-            if !owed.given.contains(setting) {
-                owed.given.push(*setting);
-            }
-        }
+        self.known.owe(wanted);
         // Before the server hears of it: a kill may come at any moment.
-        self.write_state()?;
+        self.known.write()?;
+        self.known.unsure = wanted.clone();
         if let Err(error) = settings::write(&mut self.source, wanted) {
             if !error.is_passing() {
                 // The first error is the one to tell; the file knows what may be left.
@@ -217,47 +176,45 @@ impl Hand {
             return Err(Error::right(&mut self.source, error));
         }
         let now = settings::read(&mut self.source)?;
+        let Known { present, held, owed, unsure, .. } = &mut self.known;
+        unsure.clear();
         let mut notices = vec![];
         for (name, setting) in wanted {
-            if now.get(name) == self.present.get(name) && now.get(name) != Some(setting) {
-                self.held.insert(name.clone(), Held::Fixed);
-                self.owed.remove(name);
+            if now.get(name) == present.get(name) && now.get(name) != Some(setting) {
+                held.insert(name.clone(), Held::Fixed);
+                owed.remove(name);
                 notices.push(Notice::Fixed { name: name.1.clone() });
             } else {
                 // What differs from this at the next look is somebody else's, or gone.
-                self.present.insert(name.clone(), *setting);
+                present.insert(name.clone(), *setting);
             }
         }
-        self.owed.retain(|name, owed| now.get(name) != Some(&owed.original));
-        self.write_state()?;
+        owed.retain(|name, owed| now.get(name) != Some(&owed.original));
+        self.known.write()?;
         Ok(notices)
     }
 
-    /// Puts back everything that is still as we have set it.
+    /// Puts back everything that is still as we have set it, and may be.
     ///
     /// # Errors
     ///
-    /// When the server refuses or is gone; the file is kept then.
+    /// When the server refuses some of it, or is gone; the file has what is left then.
     pub fn put_back(&mut self) -> Result<PutBack, Error> {
         let now = settings::read(&mut self.source)?;
-        let mut wanted = Settings::new();
-        let mut done = PutBack::default();
-        for (name, owed) in &self.owed {
-            match now.get(name) {
-                Some(setting) if *setting == owed.original => {}
-                Some(setting) if owed.given.contains(setting) => {
-                    wanted.insert(name.clone(), owed.original);
-                }
-                Some(_) => done.left.push(owed.name.clone()),
-                None => {}
+        let (mut wanted, left) = self.known.due(&now);
+        let (written, refused) = settings::write_each(&mut self.source, &wanted);
+        let rows = written.len();
+        for name in written {
+            if let Some(setting) = wanted.remove(&name) {
+                self.known.present.insert(name, setting);
             }
         }
-        settings::write(&mut self.source, &wanted).map_err(|error| Error::right(&mut self.source, error))?;
-        done.rows = wanted.len();
-        self.present.extend(wanted);
-        self.owed.clear();
-        self.write_state()?;
-        Ok(done)
+        self.known.owed.retain(|name, _| wanted.contains_key(name));
+        let noted = self.known.write();
+        match refused {
+            Some(error) => Err(Error::right(&mut self.source, error)),
+            None => noted.map(|()| PutBack { rows, left }),
+        }
     }
 
     /// Leaves the settings as they are, for good.
@@ -266,31 +223,13 @@ impl Hand {
     ///
     /// [`Error::State`].
     pub fn leave(&mut self) -> Result<usize, Error> {
-        let rows = self.owed.len();
-        self.owed.clear();
-        self.held.clear();
-        self.write_state()?;
-        Ok(rows)
+        self.known.leave()
     }
 
     /// Where it is written what is owed.
     #[must_use]
     pub fn path(&self) -> &Path {
-        &self.path
-    }
-
-    fn write_state(&self) -> Result<(), Error> {
-        let failed = |source| Error::State { path: self.path.clone(), source };
-        if self.owed.is_empty() {
-            return State::remove(&self.path).map_err(failed);
-        }
-        let persons = self.held.iter().filter(|(_, held)| **held == Held::Person);
-        let state = State {
-            server: self.identity.clone(),
-            owed: self.owed.values().cloned().collect(),
-            persons: persons.map(|(name, _)| name.clone()).collect(),
-        };
-        state.write(&self.path).map_err(failed)
+        &self.known.path
     }
 }
 

@@ -3,31 +3,28 @@
 mod connections;
 mod counts;
 mod hand;
+mod known;
 mod meter;
+mod session;
 mod settings;
 mod state;
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use tare_budget::governor::held_cost;
-use tare_budget::{
-    Account, Connections, Decision, Governor, Held, Level, Look, Prices, Provider, Rules, Switch,
-    counted_since, pace,
-};
+use tare_budget::{Account, Decision, Governor, Look, Prices, Provider, Rules, counted_since};
 
 pub use counts::Counts;
 pub use hand::{Hand, Notice, PutBack};
 pub use meter::{Find, Machine, Meter, thread_cpu};
+pub use session::Session;
 pub use state::{Identity, State};
 
 use crate::source::{Address, Error as SourceError, Kind, Source};
-
-/// The longest time between two looks where only the server itself knows what it used.
-const LONGEST: Duration = Duration::from_secs(60);
-/// An instrument that is off and has more events than this between two looks is not off.
-const ALIVE: f64 = 1000.0;
+use hand::Hold;
+use known::Known;
+use session::{Past, Reading};
 
 /// So often a lock that is still held is waited for, after a connection was lost.
 const BUSY_LOOKS: u32 = 12;
@@ -51,6 +48,16 @@ pub enum Error {
         "{address}: {why}; a governor needs GRANT SELECT ON performance_schema.*, GRANT UPDATE ON performance_schema.setup_instruments and GRANT UPDATE ON performance_schema.setup_consumers"
     )]
     NoRight {
+        /// The server.
+        address: String,
+        /// What it said.
+        why: String,
+    },
+    /// The server is read-only, and the account may not switch all the same.
+    #[error(
+        "{address}: {why}; while a MariaDB is read-only a governor also needs GRANT READ_ONLY ADMIN ON *.* (before 10.5: SUPER)"
+    )]
+    ReadOnly {
         /// The server.
         address: String,
         /// What it said.
@@ -94,25 +101,49 @@ pub enum Error {
         /// The server.
         address: String,
     },
+    /// It has ended, and not everything is as it was.
+    #[error("{error}; what is to be put back is in {}: the same command with --put-back does it", path.display())]
+    Owing {
+        /// What has ended it, or kept it from putting back.
+        error: Box<Error>,
+        /// The file.
+        path: PathBuf,
+    },
 }
 
 impl Error {
     /// Whether the server may answer again later.
     #[must_use]
     pub fn is_passing(&self) -> bool {
-        matches!(self, Error::Source(error) if error.is_passing())
+        match self {
+            Error::Source(error) => error.is_passing(),
+            Error::Owing { error, .. } => error.is_passing(),
+            _ => false,
+        }
     }
 
     fn right(source: &mut Source, error: SourceError) -> Error {
+        let mut with_account = |address: String| {
+            let account = source.ask("SELECT CURRENT_USER()").ok();
+            let account = account.and_then(|rows| rows.first()?.text(0)).unwrap_or_default();
+            format!("{address}, {account}")
+        };
         match error {
             SourceError::Refused { address, why } => {
                 let why = why.split("; an outlet needs").next().unwrap_or_default().to_owned();
-                let account = source.ask("SELECT CURRENT_USER()").ok();
-                let account = account.and_then(|rows| rows.first()?.text(0)).unwrap_or_default();
-                Error::NoRight { address: format!("{address}, {account}"), why }
+                Error::NoRight { address: with_account(address), why }
             }
+            SourceError::ReadOnly { address, why } => Error::ReadOnly { address: with_account(address), why },
             other => Error::Source(other),
         }
+    }
+
+    /// With the file that says what is owed, if there is one and the error does not name it itself.
+    fn owing(self, path: PathBuf) -> Error {
+        if matches!(self, Error::State { .. }) || !path.exists() {
+            return self;
+        }
+        Error::Owing { error: Box::new(self), path }
     }
 }
 
@@ -190,177 +221,11 @@ pub fn provider(kind: Kind) -> Provider {
     }
 }
 
-/// A governor at work.
-pub struct Session {
-    hand: Hand,
-    meter: Meter,
-    governor: Governor,
-    /// Whether there is a budget for connections.
-    is_p95: bool,
-    before: Reading,
-    /// What the last look took, in nanoseconds.
-    own: f64,
-    /// What the server used before it, in nanoseconds a second.
-    rate: f64,
-    begun: Instant,
-    /// For how many looks each instrument has been off.
-    off: BTreeMap<String, u32>,
-}
-
-/// Counts and clocks at a moment.
-struct Reading {
-    counts: Counts,
-    /// Read where there is a budget for them.
-    connections: Connections,
-    cpu: f64,
-    own: f64,
-    at: Instant,
-}
-
-impl Session {
-    /// Takes hold of the server. Nothing is changed.
-    ///
-    /// # Errors
-    ///
-    /// Every [`Error`].
-    pub fn begin(orders: &Orders, machine: &Machine, tell: &mut dyn FnMut(Event)) -> Result<Session, Error> {
-        let (mut hand, notices) = Hand::new(orders.address.clone(), &orders.folder, &orders.keep)?;
-        let prices = shipped(orders.prices.clone(), hand.source.kind());
-        let mut meter = Meter::find(&mut hand.source, machine, orders.cores)?;
-        let is_p95 = orders.budget_p95.is_some();
-        if is_p95 && !knows_threads(&mut hand.source, &meter, machine)? {
-            return Err(Error::NoThreads { address: hand.source.address().to_string() });
-        }
-        let board = hand.board();
-        tell(Event::Began {
-            version: hand.source.version().to_owned(),
-            prices: prices.origin.clone(),
-            instruments: board.len(),
-            held: board.iter().filter(|it| it.held.is_some()).count(),
-            meter: meter.to_string(),
-            state: hand.path().to_owned(),
-        });
-        notices.into_iter().for_each(|notice| tell(Event::Noticed(notice)));
-        let spent = meter.own();
-        let before = Reading::take(&mut hand.source, &mut meter, machine, is_p95)?;
-        let own = (meter.own() - spent) * 1e9;
-        let rules = Rules { budget: orders.budget, budget_p95: orders.budget_p95 };
-        let governor = Governor::new(rules, prices);
-        let begun = Instant::now();
-        Ok(Session { hand, meter, governor, is_p95, before, own, rate: 0.0, begun, off: BTreeMap::new() })
-    }
-
-    /// Whether the server has used so much since the last look that another one is paid for, of the smaller budget.
-    #[must_use]
-    pub fn is_due(&self, machine: &Machine, orders: &Orders) -> bool {
-        let budget = orders.budget.min(orders.budget_p95.unwrap_or(f64::INFINITY));
-        let since = self.before.at.elapsed();
-        match self.meter.peek(machine) {
-            Some(cpu) => pace::is_paid((cpu - self.before.cpu) * 1e9, budget, self.own),
-            // To ask the server costs, too: it is taken to have gone on as it did.
-            None => since >= LONGEST || pace::is_paid(self.rate * since.as_secs_f64(), budget, self.own),
-        }
-    }
-
-    /// Looks, decides, and carries it out.
-    ///
-    /// # Errors
-    ///
-    /// When the server is gone, or refuses; then everything is put back as far as that goes.
-    pub fn look(&mut self, machine: &Machine, tell: &mut dyn FnMut(Event)) -> Result<(), Error> {
-        self.hand.refresh()?.into_iter().for_each(|notice| tell(Event::Noticed(notice)));
-        let now = Reading::take(&mut self.hand.source, &mut self.meter, machine, self.is_p95)?;
-        let look = self.between(&now);
-        self.rate = look.cpu / (now.at - self.before.at).as_secs_f64().max(1e-9);
-        let idle = pace::is_idle(self.rate, Duration::from_secs(1));
-        self.own = look.own;
-        self.before = now;
-        self.fix_what_goes_on(&look, tell)?;
-        let board = self.hand.board();
-        let decision =
-            if idle { undecided(&board, &look, &self.governor) } else { self.governor.look(&board, &look) };
-        let share = |held| decision.account.share_of(held_cost(&board, &decision.account, held)).ns;
-        let (by_persons, fixed) = (share(Held::Person), share(Held::Fixed));
-        let moves = decision.moves.clone();
-        tell(Event::Looked { decision: Box::new(decision), by_persons, fixed, idle });
-        if !moves.is_empty() {
-            self.hand.apply(&board, &moves)?.into_iter().for_each(|notice| tell(Event::Noticed(notice)));
-        }
-        Ok(())
-    }
-
-    fn between(&self, now: &Reading) -> Look {
-        let before = &self.before;
-        let statements = now.counts.statements.saturating_sub(before.counts.statements);
-        #[allow(clippy::cast_precision_loss)] // prices are rough
-        let statements = statements as f64;
-        Look {
-            now: now.at - self.begun,
-            cpu: (now.cpu - before.cpu).max(0.0) * 1e9,
-            is_capacity: self.meter.is_capacity(),
-            own: (now.own - before.own).max(0.0) * 1e9,
-            statements,
-            connected: counted_since(now.counts.connected, Some(before.counts.connected)),
-            events: now.counts.since(&before.counts),
-            connections: now.connections.since(&before.connections),
-        }
-    }
-
-    /// What has been off for a whole look and still has events cannot be switched.
-    fn fix_what_goes_on(&mut self, look: &Look, tell: &mut dyn FnMut(Event)) -> Result<(), Error> {
-        let board = self.hand.board();
-        self.off.retain(|name, _| board.iter().any(|it| it.name == *name && it.present == Level::Off));
-        for switch in board.iter().filter(|it| it.present == Level::Off && it.held.is_none()) {
-            let looks = self.off.entry(switch.name.clone()).or_default();
-            *looks += 1;
-            if *looks > 1 && look.events.get(&switch.name).is_some_and(|events| *events > ALIVE) {
-                self.hand.fix(&switch.name)?.into_iter().for_each(|notice| tell(Event::Noticed(notice)));
-            }
-        }
-        Ok(())
-    }
-}
-
-impl Reading {
-    /// With what each connection did, if that is wanted and can be known.
-    fn take(
-        source: &mut Source,
-        meter: &mut Meter,
-        machine: &Machine,
-        with_connections: bool,
-    ) -> Result<Reading, Error> {
-        let begin = Instant::now();
-        let process = meter.process().filter(|_| with_connections);
-        let connections = process.map(|process| connections::read(source, machine, process)).transpose()?;
-        let mut counts = Counts::read(source)?;
-        if meter.is_the_servers() {
-            counts.read_cpu(source)?;
-        }
-        meter.spent(begin.elapsed());
-        let at = Instant::now();
-        let cpu = meter.read(machine, &counts, at)?;
-        Ok(Reading { cpu, own: meter.own(), counts, connections: connections.unwrap_or_default(), at })
-    }
-}
-
-/// Whether the CPU time of the thread that serves us is known, as it then is of every connection.
-fn knows_threads(source: &mut Source, meter: &Meter, machine: &Machine) -> Result<bool, Error> {
-    let Some(process) = meter.process() else { return Ok(false) };
-    let own = meter::thread_of(source)?;
-    Ok(own.and_then(|own| (machine.thread_cpu)(process, own)).is_some_and(|time| time > Duration::ZERO))
-}
-
 fn shipped(prices: Option<Prices>, kind: Kind) -> Prices {
     prices.unwrap_or_else(|| match Prices::shipped(provider(kind)) {
         Ok(prices) => prices,
         Err(error) => unreachable!("a test reads the files that ship: {error}"),
     })
-}
-
-fn undecided(board: &[Switch], look: &Look, governor: &Governor) -> Decision {
-    let account = governor.account_of(board, look);
-    let predicted = account.share().ns;
-    Decision { account, moves: vec![], predicted, slowed: None, can_be_kept: true }
 }
 
 /// Governs until `wait` says that it is enough, then puts everything back, or leaves it if `leave` says so.
@@ -375,20 +240,30 @@ pub fn govern(
     wait: &mut dyn FnMut(Duration) -> bool,
     tell: &mut dyn FnMut(Event),
 ) -> Result<(), Error> {
-    let mut session = Session::begin(orders, machine, tell)?;
+    let session = Session::begin(orders, machine, None, tell)?;
+    let path = session.hand.path().to_owned();
+    keep_budget(session, orders, machine, leave, wait, tell).map_err(|error| error.owing(path))
+}
+
+fn keep_budget(
+    mut session: Session,
+    orders: &Orders,
+    machine: &Machine,
+    leave: bool,
+    wait: &mut dyn FnMut(Duration) -> bool,
+    tell: &mut dyn FnMut(Event),
+) -> Result<(), Error> {
     while wait(orders.every) {
-        if !session.is_due(machine, orders) {
-            continue;
-        }
-        match session.look(machine, tell) {
+        match session.pass(orders, machine, tell) {
             Ok(()) => {}
             Err(error) if error.is_passing() => {
                 tell(Event::Lost(error.to_string()));
-                let identity = session.hand.identity.clone();
-                // The lock goes with the connection.
-                drop(session);
-                let Some(again) = come_back(orders, machine, wait, tell)? else { return Ok(()) };
-                tell(Event::Back { restarted: !again.hand.identity.is_same_run(&identity) });
+                let past = session.into_past();
+                let Some(again) = come_back(orders, machine, &past, wait, tell)? else {
+                    return end_without(orders, past.known, leave, tell);
+                };
+                let is_same = again.hand.known.identity.is_same_run(&past.known.identity);
+                tell(Event::Back { restarted: !is_same });
                 session = again;
             }
             Err(error) => {
@@ -404,10 +279,7 @@ pub fn govern(
     }
     match session.hand.put_back() {
         // The connection may have been lost since the last look; the server need not be.
-        Err(error) if error.is_passing() => {
-            drop(session);
-            put_back(orders.address.clone(), &orders.folder, tell)
-        }
+        Err(error) if error.is_passing() => end_without(orders, session.into_past().known, false, tell),
         done => {
             tell(Event::PutBack(done?));
             Ok(())
@@ -419,12 +291,13 @@ pub fn govern(
 fn come_back(
     orders: &Orders,
     machine: &Machine,
+    past: &Past,
     wait: &mut dyn FnMut(Duration) -> bool,
     tell: &mut dyn FnMut(Event),
 ) -> Result<Option<Session>, Error> {
     let mut busy = 0;
     while wait(orders.every) {
-        match Session::begin(orders, machine, tell) {
+        match Session::begin(orders, machine, Some(past), tell) {
             Ok(session) => return Ok(Some(session)),
             Err(error) if error.is_passing() => {}
             // A server that has just come back may not be found at once.
@@ -437,13 +310,41 @@ fn come_back(
     Ok(None)
 }
 
+/// Ends as usual where the connection is lost: another one is tried, once.
+fn end_without(
+    orders: &Orders,
+    mut known: Known,
+    leave: bool,
+    tell: &mut dyn FnMut(Event),
+) -> Result<(), Error> {
+    if leave {
+        tell(Event::Left(known.leave()?));
+        return Ok(());
+    }
+    if known.owed.is_empty() {
+        tell(Event::PutBack(PutBack::default()));
+        return Ok(());
+    }
+    put_back_over(orders.address.clone(), &orders.folder, Some(&known), tell)
+}
+
 /// Puts back what a governor that was killed has left.
 ///
 /// # Errors
 ///
 /// Every [`Error`].
 pub fn put_back(address: Address, folder: &Path, tell: &mut dyn FnMut(Event)) -> Result<(), Error> {
-    let (mut hand, notices) = Hand::new(address, folder, &[])?;
+    put_back_over(address, folder, None, tell)
+}
+
+/// Puts back over a connection of its own: what is known to be owed, or else what the file says.
+fn put_back_over(
+    address: Address,
+    folder: &Path,
+    known: Option<&Known>,
+    tell: &mut dyn FnMut(Event),
+) -> Result<(), Error> {
+    let (mut hand, notices) = Hand::new(Hold::take(address, folder)?, &[], known)?;
     notices.into_iter().for_each(|notice| tell(Event::Noticed(notice)));
     tell(Event::PutBack(hand.put_back()?));
     Ok(())
@@ -483,6 +384,8 @@ pub fn account(
 
 #[cfg(test)]
 mod tests {
+    use tare_budget::pace;
+
     use super::*;
 
     #[test]
@@ -493,5 +396,21 @@ mod tests {
         // A server that used a millisecond in an hour.
         assert!(!pace::is_paid(1e6, 0.01, 10e6));
         assert!(pace::is_paid(0.0, 0.01, 0.0));
+    }
+
+    #[test]
+    fn who_ends_in_debt_names_the_file_once() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("govern-db1.json");
+        let gone = || SourceError::Gone { address: "db1".to_owned(), why: "no route".to_owned() };
+        let nothing = Error::Source(gone()).owing(path.clone());
+        assert_eq!(nothing.to_string(), "db1: no answer: no route");
+        std::fs::write(&path, "{}").expect("written");
+        let owing = Error::Source(gone()).owing(path.clone());
+        let said = owing.to_string();
+        assert!(said.starts_with("db1: no answer: no route; ") && said.contains("--put-back"), "{said}");
+        assert!(said.contains("govern-db1.json") && owing.is_passing(), "{said}");
+        let state = Error::State { path: path.clone(), source: std::io::Error::other("full") };
+        assert_eq!(state.owing(path).to_string().matches("govern-db1.json").count(), 1);
     }
 }

@@ -69,36 +69,76 @@ pub(crate) fn read(source: &mut Source) -> Result<Settings, Error> {
     Ok(settings)
 }
 
-/// Writes some of them, with as few statements as that takes.
-///
-/// # Errors
-///
-/// As [`Source::execute`]; some may be written then.
-pub(crate) fn write(source: &mut Source, wanted: &Settings) -> Result<(), Error> {
+/// Rows that one statement gives the same setting.
+struct Group {
+    names: Vec<Name>,
+    statement: String,
+}
+
+/// As few statements as it takes to write some of them.
+fn groups(wanted: &Settings) -> Vec<Group> {
     let mut alike: BTreeMap<(Table, bool, Option<bool>), Vec<&str>> = BTreeMap::new();
     for ((table, name), setting) in wanted {
         alike.entry((*table, setting.enabled, setting.timed)).or_default().push(name);
     }
     let word = |yes: bool| if yes { "'YES'" } else { "'NO'" };
+    let mut groups = vec![];
     for ((table, enabled, timed), names) in alike {
         let timed = timed.map(|timed| format!(", TIMED = {}", word(timed))).unwrap_or_default();
-        for names in names.chunks(TOGETHER) {
-            source.execute(&format!(
+        let group = |names: &[&str]| Group {
+            names: names.iter().map(|name| (table, (*name).to_owned())).collect(),
+            statement: format!(
                 "UPDATE performance_schema.{} SET ENABLED = {}{timed} WHERE NAME IN ({})",
                 table.name(),
                 word(enabled),
                 listed(names)
-            ))?;
+            ),
+        };
+        groups.extend(names.chunks(TOGETHER).map(group));
+    }
+    groups
+}
+
+/// Writes some of them.
+///
+/// # Errors
+///
+/// As [`Source::execute`]; some may be written then.
+pub(crate) fn write(source: &mut Source, wanted: &Settings) -> Result<(), Error> {
+    groups(wanted).iter().try_for_each(|group| source.execute(&group.statement))
+}
+
+/// Writes whatever of them may be written: its names, and the first error.
+pub(crate) fn write_each(source: &mut Source, wanted: &Settings) -> (Vec<Name>, Option<Error>) {
+    try_each(groups(wanted), |statement| source.execute(statement))
+}
+
+/// One refusal does not end it; a server that is gone does.
+fn try_each(
+    groups: Vec<Group>,
+    mut execute: impl FnMut(&str) -> Result<(), Error>,
+) -> (Vec<Name>, Option<Error>) {
+    let (mut written, mut first) = (vec![], None);
+    for group in groups {
+        match execute(&group.statement) {
+            Ok(()) => written.extend(group.names),
+            Err(error) => {
+                let is_gone = error.is_passing();
+                first = first.or(Some(error));
+                if is_gone {
+                    break;
+                }
+            }
         }
     }
-    Ok(())
+    (written, first)
 }
 
 /// Asks for the right to write without writing.
 ///
 /// # Errors
 ///
-/// [`Error::Refused`].
+/// [`Error::Refused`], [`Error::ReadOnly`].
 pub(crate) fn try_writing(source: &mut Source) -> Result<(), Error> {
     for table in [Table::Instruments, Table::Consumers] {
         source.execute(&format!(
@@ -228,6 +268,43 @@ mod tests {
             (Table::Consumers, "events_waits_history_long", true, None),
             (Table::Consumers, "events_stages_history", true, None),
         ])
+    }
+
+    fn refused(statement: &str) -> Error {
+        Error::Refused { address: "db1".to_owned(), why: statement.to_owned() }
+    }
+
+    #[test]
+    fn one_refusal_keeps_nothing_else_from_being_written() {
+        let wanted = some();
+        let (mut written, first) = try_each(groups(&wanted), |statement| {
+            if statement.contains("setup_instruments") { Err(refused(statement)) } else { Ok(()) }
+        });
+        written.sort();
+        let consumers = wanted.keys().filter(|name| name.0 == Table::Consumers);
+        let consumers: Vec<Name> = consumers.cloned().collect();
+        assert_eq!(written, consumers);
+        let first = first.expect("an error").to_string();
+        assert!(first.contains("SET ENABLED = 'NO', TIMED = 'NO' WHERE NAME IN ('wait/synch/mutex/sql/c')"));
+        let (mut written, first) = try_each(groups(&wanted), |_| Ok(()));
+        written.sort();
+        assert_eq!(written, wanted.into_keys().collect::<Vec<_>>());
+        assert!(first.is_none());
+    }
+
+    #[test]
+    fn a_server_that_is_gone_is_asked_no_more() {
+        let mut asked = 0;
+        let (written, first) = try_each(groups(&some()), |statement| {
+            asked += 1;
+            match asked {
+                1 => Ok(()),
+                2 => Err(refused(statement)),
+                _ => Err(Error::Gone { address: "db1".to_owned(), why: String::new() }),
+            }
+        });
+        assert_eq!((written.len(), asked), (1, 3));
+        assert!(matches!(first, Some(Error::Refused { .. })), "the first one: {first:?}");
     }
 
     #[test]

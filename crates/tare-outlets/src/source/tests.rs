@@ -22,3 +22,18 @@ fn a_server_that_takes_nobody_now_may_answer_later() {
     assert!(!said(1064, "You have an error in your SQL syntax").is_passing());
     assert!(!said(1045, "Access denied").is_passing());
 }
+
+#[test]
+fn a_server_that_is_read_only_is_told_from_other_options_in_the_way() {
+    let address = Address::Socket("/run/tare.sock".into());
+    let said = |option: &str| {
+        let message =
+            format!("The MariaDB server is running with the {option} option so it cannot execute this");
+        let error = mysql::MySqlError { state: "HY000".into(), message, code: 1290 };
+        explain(&address, "UPDATE t SET n = 1", error.into())
+    };
+    let error = said("--read-only");
+    assert!(matches!(&error, Error::ReadOnly { why, .. } if why.contains("--read-only")), "{error}");
+    assert!(!error.is_passing());
+    assert!(matches!(said("--skip-grant-tables"), Error::Statement { .. }));
+}

@@ -1,0 +1,252 @@
+//! A governor at work over one connection, and what it remembers when that is lost.
+
+use std::collections::BTreeMap;
+use std::time::{Duration, Instant};
+
+use tare_budget::governor::held_cost;
+use tare_budget::{Connections, Decision, Governor, Held, Level, Look, Rules, Switch, counted_since, pace};
+
+use super::hand::{Hand, Hold};
+use super::known::Known;
+use super::meter::{self, Machine, Meter};
+use super::{Counts, Error, Event, Orders, connections, shipped};
+use crate::source::{Kind, Source};
+
+/// The longest time between two looks where only the server itself knows what it used, and for which it hears nothing.
+const LONGEST: Duration = Duration::from_secs(60);
+/// The passes without a look for which the server hears nothing, where that is less.
+const SILENT: u32 = 12;
+/// An instrument that is off and has more events than this between two looks is not off.
+const ALIVE: f64 = 1000.0;
+
+/// A governor at work.
+pub struct Session {
+    pub(super) hand: Hand,
+    meter: Meter,
+    memory: Memory,
+    /// Whether there is a budget for connections.
+    is_p95: bool,
+    before: Reading,
+    /// What the last look took, in nanoseconds.
+    own: f64,
+    /// When the server was asked something last.
+    asked: Instant,
+}
+
+/// What a governor remembers of a run of the server.
+#[derive(Clone)]
+struct Memory {
+    governor: Governor,
+    begun: Instant,
+    /// For how many looks each instrument has been off.
+    off: BTreeMap<String, u32>,
+    /// What the server used before the last look, in nanoseconds a second.
+    rate: f64,
+}
+
+impl Memory {
+    fn new(orders: &Orders, kind: Kind) -> Memory {
+        let rules = Rules { budget: orders.budget, budget_p95: orders.budget_p95 };
+        let governor = Governor::new(rules, shipped(orders.prices.clone(), kind));
+        Memory { governor, begun: Instant::now(), off: BTreeMap::new(), rate: 0.0 }
+    }
+}
+
+/// What is left of a session whose connection is lost.
+pub(super) struct Past {
+    pub(super) known: Known,
+    memory: Memory,
+}
+
+/// Counts and clocks at a moment.
+pub(super) struct Reading {
+    pub(super) counts: Counts,
+    /// Read where there is a budget for them.
+    connections: Connections,
+    pub(super) cpu: f64,
+    pub(super) own: f64,
+    at: Instant,
+}
+
+impl Session {
+    /// Takes hold of the server, and goes on where it is the run that is remembered. Nothing is changed.
+    ///
+    /// # Errors
+    ///
+    /// Every [`Error`].
+    pub(super) fn begin(
+        orders: &Orders,
+        machine: &Machine,
+        past: Option<&Past>,
+        tell: &mut dyn FnMut(Event),
+    ) -> Result<Session, Error> {
+        let hold = Hold::take(orders.address.clone(), &orders.folder)?;
+        let goes_on = past.is_some_and(|past| past.known.goes_on(&hold.identity, hold.state.as_ref()));
+        let (mut hand, notices) = Hand::new(hold, &orders.keep, past.map(|past| &past.known))?;
+        let mut meter = Meter::find(&mut hand.source, machine, orders.cores)?;
+        let is_p95 = orders.budget_p95.is_some();
+        if is_p95 && !knows_threads(&mut hand.source, &meter, machine)? {
+            return Err(Error::NoThreads { address: hand.source.address().to_string() });
+        }
+        let spent = meter.own();
+        let before = Reading::take(&mut hand.source, &mut meter, machine, is_p95)?;
+        let own = (meter.own() - spent) * 1e9;
+        let memory = match past {
+            Some(past) if past.known.identity.is_same_run(&hand.known.identity) => past.memory.clone(),
+            _ => Memory::new(orders, hand.source.kind()),
+        };
+        let session = Session { hand, meter, memory, is_p95, before, own, asked: Instant::now() };
+        if !goes_on {
+            tell(session.began());
+        }
+        notices.into_iter().for_each(|notice| tell(Event::Noticed(notice)));
+        Ok(session)
+    }
+
+    fn began(&self) -> Event {
+        let board = self.hand.board();
+        Event::Began {
+            version: self.hand.source.version().to_owned(),
+            prices: self.memory.governor.prices().origin.clone(),
+            instruments: board.len(),
+            held: board.iter().filter(|it| it.held.is_some()).count(),
+            meter: self.meter.to_string(),
+            state: self.hand.path().to_owned(),
+        }
+    }
+
+    /// The connection is given up, and with it the lock.
+    pub(super) fn into_past(self) -> Past {
+        Past { known: self.hand.known, memory: self.memory }
+    }
+
+    /// A look if one is paid for. If not, the server hears of us now and then all the same: it ends connections that are silent.
+    ///
+    /// # Errors
+    ///
+    /// As [`Session::look`].
+    pub(super) fn pass(
+        &mut self,
+        orders: &Orders,
+        machine: &Machine,
+        tell: &mut dyn FnMut(Event),
+    ) -> Result<(), Error> {
+        let is_due = self.is_due(machine, orders);
+        if !is_due && self.asked.elapsed() < LONGEST.min(orders.every.saturating_mul(SILENT)) {
+            return Ok(());
+        }
+        self.asked = Instant::now();
+        if is_due {
+            self.look(machine, tell)
+        } else {
+            self.hand.source.execute("DO 1").map_err(Error::Source)
+        }
+    }
+
+    /// Whether the server has used so much since the last look that another one is paid for, of the smaller budget.
+    #[must_use]
+    pub fn is_due(&self, machine: &Machine, orders: &Orders) -> bool {
+        let budget = orders.budget.min(orders.budget_p95.unwrap_or(f64::INFINITY));
+        let since = self.before.at.elapsed();
+        match self.meter.peek(machine) {
+            Some(cpu) => pace::is_paid((cpu - self.before.cpu) * 1e9, budget, self.own),
+            // To ask the server costs, too: it is taken to have gone on as it did.
+            None => {
+                since >= LONGEST || pace::is_paid(self.memory.rate * since.as_secs_f64(), budget, self.own)
+            }
+        }
+    }
+
+    /// Looks, decides, and carries it out.
+    ///
+    /// # Errors
+    ///
+    /// When the server is gone, or refuses; then everything is put back as far as that goes.
+    pub fn look(&mut self, machine: &Machine, tell: &mut dyn FnMut(Event)) -> Result<(), Error> {
+        self.hand.refresh()?.into_iter().for_each(|notice| tell(Event::Noticed(notice)));
+        let now = Reading::take(&mut self.hand.source, &mut self.meter, machine, self.is_p95)?;
+        let look = self.between(&now);
+        self.memory.rate = look.cpu / (now.at - self.before.at).as_secs_f64().max(1e-9);
+        let idle = pace::is_idle(self.memory.rate, Duration::from_secs(1));
+        self.own = look.own;
+        self.before = now;
+        self.fix_what_goes_on(&look, tell)?;
+        let board = self.hand.board();
+        let governor = &mut self.memory.governor;
+        let decision = if idle { undecided(&board, &look, governor) } else { governor.look(&board, &look) };
+        let share = |held| decision.account.share_of(held_cost(&board, &decision.account, held)).ns;
+        let (by_persons, fixed) = (share(Held::Person), share(Held::Fixed));
+        let moves = decision.moves.clone();
+        tell(Event::Looked { decision: Box::new(decision), by_persons, fixed, idle });
+        if !moves.is_empty() {
+            self.hand.apply(&board, &moves)?.into_iter().for_each(|notice| tell(Event::Noticed(notice)));
+        }
+        Ok(())
+    }
+
+    fn between(&self, now: &Reading) -> Look {
+        let before = &self.before;
+        let statements = now.counts.statements.saturating_sub(before.counts.statements);
+        #[allow(clippy::cast_precision_loss)] // prices are rough
+        let statements = statements as f64;
+        Look {
+            now: now.at - self.memory.begun,
+            cpu: (now.cpu - before.cpu).max(0.0) * 1e9,
+            is_capacity: self.meter.is_capacity(),
+            own: (now.own - before.own).max(0.0) * 1e9,
+            statements,
+            connected: counted_since(now.counts.connected, Some(before.counts.connected)),
+            events: now.counts.since(&before.counts),
+            connections: now.connections.since(&before.connections),
+        }
+    }
+
+    /// What has been off for a whole look and still has events cannot be switched.
+    fn fix_what_goes_on(&mut self, look: &Look, tell: &mut dyn FnMut(Event)) -> Result<(), Error> {
+        let board = self.hand.board();
+        self.memory.off.retain(|name, _| board.iter().any(|it| it.name == *name && it.present == Level::Off));
+        for switch in board.iter().filter(|it| it.present == Level::Off && it.held.is_none()) {
+            let looks = self.memory.off.entry(switch.name.clone()).or_default();
+            *looks += 1;
+            if *looks > 1 && look.events.get(&switch.name).is_some_and(|events| *events > ALIVE) {
+                self.hand.fix(&switch.name)?.into_iter().for_each(|notice| tell(Event::Noticed(notice)));
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Reading {
+    /// With what each connection did, if that is wanted and can be known.
+    pub(super) fn take(
+        source: &mut Source,
+        meter: &mut Meter,
+        machine: &Machine,
+        with_connections: bool,
+    ) -> Result<Reading, Error> {
+        let begin = Instant::now();
+        let process = meter.process().filter(|_| with_connections);
+        let connections = process.map(|process| connections::read(source, machine, process)).transpose()?;
+        let mut counts = Counts::read(source)?;
+        if meter.is_the_servers() {
+            counts.read_cpu(source)?;
+        }
+        meter.spent(begin.elapsed());
+        let at = Instant::now();
+        let cpu = meter.read(machine, &counts, at)?;
+        Ok(Reading { cpu, own: meter.own(), counts, connections: connections.unwrap_or_default(), at })
+    }
+}
+
+/// Whether the CPU time of the thread that serves us is known, as it then is of every connection.
+fn knows_threads(source: &mut Source, meter: &Meter, machine: &Machine) -> Result<bool, Error> {
+    let Some(process) = meter.process() else { return Ok(false) };
+    let own = meter::thread_of(source)?;
+    Ok(own.and_then(|own| (machine.thread_cpu)(process, own)).is_some_and(|time| time > Duration::ZERO))
+}
+
+fn undecided(board: &[Switch], look: &Look, governor: &Governor) -> Decision {
+    let account = governor.account_of(board, look);
+    let predicted = account.share().ns;
+    Decision { account, moves: vec![], predicted, slowed: None, can_be_kept: true }
+}
