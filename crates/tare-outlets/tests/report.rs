@@ -264,3 +264,35 @@ fn names_and_texts_are_no_markup_and_figures_are_as_people_read_them() {
     let (report, _) = between(&first, &by_hand(folder.path(), 13, "other", 7));
     assert!(warned(&report, "Of two servers"), "{:?}", report.warnings);
 }
+
+/// A snapshot written by hand: how many statements a server had answered at a second, and at which it was started.
+fn with_status(folder: &Path, started: u32, second: u32, questions: u64) -> PathBuf {
+    let path = folder.join(format!("status-{second}.jsonl"));
+    let at = |second: u32| format!("2026-01-02T03:04:{second:02}.000Z");
+    let table = "show_global_status";
+    let column = |name: &str| serde_json::json!({"name": name, "type": "text"});
+    let lines = [
+        serde_json::json!({"snapshot": {"format": 1, "tare": "0.1.0", "taken_at": at(second),
+            "address": "db1", "provider": "mariadb", "version": "10.11.19", "started_at": at(started), "text": true}}),
+        serde_json::json!({"table": table, "columns": [column("VARIABLE_NAME"), column("VARIABLE_VALUE")]}),
+        serde_json::json!({"table": table, "row":
+            {"VARIABLE_NAME": "Questions", "VARIABLE_VALUE": questions.to_string()}}),
+        serde_json::json!({"table": table, "read_at": at(second), "seconds": 0.1, "rows": 1}),
+        serde_json::json!({"end": {"tables": 1, "rows": 1, "unread": 0}}),
+    ];
+    fs::write(&path, lines.map(|line| line.to_string() + "\n").concat()).expect("written");
+    path
+}
+
+#[test]
+fn status_variables_count_since_a_restart_and_by_its_seconds() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let first = with_status(folder.path(), 0, 10, 5000);
+    for (started, restarted, by, per_second) in [(0, false, 3000, 100.0), (30, true, 8000, 800.0)] {
+        let (report, json) = between(&first, &with_status(folder.path(), started, 40, 8000));
+        assert_eq!(report.restarted, restarted);
+        let questions = row(&json, "status", "name", "Questions").expect("a variable");
+        assert_eq!([&questions["by"], &questions["now"]], [by, 8000], "started at {started}");
+        assert_eq!(questions["per_second"], per_second, "started at {started}");
+    }
+}

@@ -208,6 +208,30 @@ fn a_stalled_disk_loses_and_says_how_much() {
 }
 
 #[test]
+fn a_pipe_that_nobody_reads_is_waited_for_until_the_end() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let pipe = folder.path().join("pipe");
+    assert!(Command::new("mkfifo").arg(&pipe).status().expect("mkfifo").success());
+    let options = Options {
+        // It is asked only when there is somebody to write to.
+        socket: folder.path().join("no-such-socket"),
+        choice: Choice::default(),
+        form: Form::Slow,
+        text: Text::Full,
+        destination: Destination::File(pipe, Rotation::default()),
+        interval: Duration::from_millis(20),
+    };
+    let hand = Hand::default();
+    let totals = std::thread::scope(|scope| {
+        let logging = scope.spawn(|| slowlog::run(&options, &hand).expect("it ends without an error"));
+        hand.wait_for("waits for somebody who reads it");
+        hand.over.store(true, SeqCst);
+        logging.join().expect("no panic")
+    });
+    assert_eq!(totals, Totals::default());
+}
+
+#[test]
 fn a_restart_of_the_server_is_waited_for_and_said() {
     let _turn = tare_testkit::turn();
     let folder = tempfile::tempdir().expect("a folder");

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use mysql::prelude::Queryable;
-use tare_outlets::top::look::{About, Ask, Content, Look, View};
+use tare_outlets::top::look::{About, Ask, Content, Counted, Look, View};
 use tare_outlets::top::page::{Block, Cell, Sheet};
 use tare_outlets::top::read::Reader;
 use tare_outlets::top::state::State;
@@ -137,6 +137,52 @@ fn an_emptied_table_is_noticed() {
     state.take(look(&mut reader, View::Statements));
     let json = tare_outlets::top::once::json(&state, usize::MAX);
     assert_eq!(json["reset"], true, "{json:#}");
+    let rate = row(&sheet(&state), "DO ?", &["rate_per_s"])[0];
+    assert_eq!(whole(rate, seconds(&state)), 1.0);
+}
+
+/// Looks at statements until none of them is prepared.
+fn look_until_nothing_is_prepared(reader: &mut Reader) -> Look {
+    let begin = std::time::Instant::now();
+    loop {
+        let found = look(reader, View::Statements);
+        if !found.content.counted().iter().any(Counted::is_prepared) {
+            return found;
+        }
+        assert!(begin.elapsed() < LIMIT, "something stays prepared: {found:?}");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}
+
+#[test]
+fn a_pool_that_ends_empties_no_table() {
+    let _turn = tare_testkit::turn();
+    let server = start(Provider::tare());
+    let mut client = server.client().expect("a client");
+    for _ in 0..20 {
+        client.query_drop("DO 1").expect("done");
+    }
+    let mut pool = server.client().expect("a client");
+    for number in 0..100 {
+        let prepared = pool.prep(format!("SELECT {number}")).expect("prepared");
+        pool.exec_drop(&prepared, ()).expect("a row");
+    }
+    // A statement is counted once its answer is on its way: certainly when the next one is answered.
+    pool.ping().expect("an answer");
+    client.ping().expect("an answer");
+    let mut reader = Reader::open(Address::Socket(server.endpoint())).expect("the endpoint");
+    let mut state = State::new(View::Statements, Duration::from_secs(1), "");
+    let before = look(&mut reader, View::Statements);
+    let rows = before.content.counted();
+    let prepared = rows.iter().filter(|row| row.is_prepared()).count();
+    assert!(prepared == 100 && rows.len() < 2 * prepared, "they are not the most: {rows:#?}");
+    state.take(before);
+    client.query_drop("DO 1").expect("done");
+    client.ping().expect("an answer");
+    drop(pool);
+    state.take(look_until_nothing_is_prepared(&mut reader));
+    let json = tare_outlets::top::once::json(&state, usize::MAX);
+    assert_eq!(json["reset"], false, "{json:#}");
     let rate = row(&sheet(&state), "DO ?", &["rate_per_s"])[0];
     assert_eq!(whole(rate, seconds(&state)), 1.0);
 }

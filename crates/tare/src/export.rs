@@ -13,6 +13,7 @@ use signal_hook::low_level::pipe;
 use tare_lab::interrupt::Interrupt;
 use tare_outlets::export::collector::Options;
 use tare_outlets::export::collectors;
+use tare_outlets::export::notice;
 use tare_outlets::export::otlp;
 use tare_outlets::export::scrape::Reader;
 use tare_outlets::export::web::{Web, serve};
@@ -52,7 +53,7 @@ pub(crate) struct Export {
     /// The path of the metrics
     #[arg(long = "web.telemetry-path", value_name = "PATH", default_value = "/metrics")]
     metrics_path: String,
-    /// Requests at once; more are told to come back
+    /// Requests for metrics at once; more are told to come back
     #[arg(long = "web.max-requests", value_name = "N", default_value_t = 8, value_parser = value_parser!(u16).range(1..=64))]
     max_requests: u16,
     /// So many seconds before Prometheus gives up a scrape is answered with what there is
@@ -224,12 +225,12 @@ pub(crate) fn export(arguments: Export, interrupt: &Interrupt) -> Result<ExitCod
     let reader = Reader::new(address.clone(), options);
     let pushed = collector.as_ref().map(|it| format!("to {} every {:?}", it.endpoint, it.interval));
     let ready = |addresses: &[std::net::SocketAddr], is_tls: bool| {
-        let scheme = if is_tls { "https" } else { "http" };
+        let (scheme, path) = (if is_tls { "https" } else { "http" }, &arguments.metrics_path);
         for at in addresses {
-            eprintln!("tare export: {address} at {scheme}://{at}{}", arguments.metrics_path);
+            notice::write(format_args!("tare export: {address} at {scheme}://{at}{path}"));
         }
         if let Some(pushed) = &pushed {
-            eprintln!("tare export: {address} {pushed}");
+            notice::write(format_args!("tare export: {address} {pushed}"));
         }
     };
     let stop = signalled().context("listening for signals")?;

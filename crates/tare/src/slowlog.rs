@@ -1,5 +1,7 @@
 //! `tare slowlog`: every statement a server ends, as a slow log.
 
+use std::io::{self, Read as _};
+use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -8,11 +10,16 @@ use std::time::{Duration, Instant};
 
 use anyhow::Result;
 use clap::{Args, ValueEnum};
-use signal_hook::consts::{SIGHUP, SIGPIPE, SIGXFSZ};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGPIPE, SIGTERM, SIGXFSZ};
+use signal_hook::low_level::pipe;
 use tare_lab::interrupt::Interrupt;
+use tare_outlets::export::notice;
 use tare_outlets::slowlog::{self, Choice, Control, Destination, Form, Options, Rotation, Share, Text};
 
 use crate::outlet::Endpoint;
+
+/// Signals within this time of the first one mean the same: `timeout` sends one to its child, and one to all of its group.
+const SAME: Duration = Duration::from_secs(1);
 
 /// Log every statement a running server ends, or some of them
 ///
@@ -59,7 +66,7 @@ pub(crate) struct SlowLog {
     /// Only statements of this digest; may be repeated
     #[arg(long = "digest", value_name = "HASH")]
     pub(crate) digests: Vec<String>,
-    /// Only what examined as many rows
+    /// Only what examined N rows or more
     #[arg(long, value_name = "N")]
     pub(crate) rows_examined: Option<u64>,
     /// Only what failed
@@ -131,18 +138,38 @@ pub(crate) fn slowlog(arguments: &SlowLog, interrupt: &Interrupt) -> Result<Exit
     for signal in [SIGXFSZ, SIGPIPE] {
         signal_hook::flag::register(signal, Arc::default())?;
     }
-    let control = Signals {
-        interrupt,
-        reopen,
-        end: arguments.time.map(|time| Instant::now() + Duration::from(time)),
-        quiet: arguments.quiet,
-    };
+    end_at_later_signal()?;
+    let end = arguments.time.and_then(|time| end_after(time.into()));
+    let control = Signals { interrupt, reopen, end, quiet: arguments.quiet };
     let totals = slowlog::run(&options(arguments), &control)?;
     control.tell(&format!(
         "{} written, {} left out, {} lost in the server, {} not written for want of room",
         totals.written, totals.left_out, totals.lost, totals.unwritten
     ));
     Ok(ExitCode::SUCCESS)
+}
+
+/// The first signal is heard where the log looks whether it is over; a disk that does not answer keeps it from that. A
+/// later one ends it at once.
+fn end_at_later_signal() -> io::Result<()> {
+    let is_later = Arc::new(AtomicBool::new(false));
+    let (mut heard, told) = UnixStream::pair()?;
+    for signal in [SIGINT, SIGTERM] {
+        signal_hook::flag::register_conditional_default(signal, Arc::clone(&is_later))?;
+        pipe::register(signal, told.try_clone()?)?;
+    }
+    std::thread::spawn(move || {
+        if heard.read_exact(&mut [0]).is_ok() {
+            std::thread::sleep(SAME);
+            is_later.store(true, Ordering::SeqCst);
+        }
+    });
+    Ok(())
+}
+
+/// When so much time has passed. `None`: never, as the clock does not go so far.
+fn end_after(time: Duration) -> Option<Instant> {
+    Instant::now().checked_add(time)
 }
 
 fn options(arguments: &SlowLog) -> Options {
@@ -205,7 +232,46 @@ impl Control for Signals<'_> {
 
     fn tell(&self, line: &str) {
         if !self.quiet {
-            eprintln!("tare slowlog: {line}");
+            notice::write(format_args!("tare slowlog: {line}"));
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::process::ExitStatusExt;
+    use std::process::Command;
+
+    use nix::sys::signal::{Signal, raise};
+
+    use super::*;
+
+    #[test]
+    fn a_time_that_is_too_long_for_the_clock_has_no_end() {
+        assert_eq!(end_after(Duration::MAX), None);
+        assert!(end_after(Duration::from_secs(60)).is_some_and(|end| end > Instant::now()));
+    }
+
+    /// Set for the child of the test below.
+    const CHILD: &str = "TARE_TEST_HEARS";
+
+    #[test]
+    fn the_first_signal_is_heard_and_a_later_one_ends_it() {
+        if std::env::var_os(CHILD).is_some() {
+            end_at_later_signal().expect("handlers");
+            // Sent twice, as `timeout` does it.
+            (0..2).for_each(|_| raise(Signal::SIGTERM).expect("raised"));
+            println!("it goes on");
+            for _ in 0..600 {
+                std::thread::sleep(Duration::from_millis(100));
+                raise(Signal::SIGINT).expect("raised");
+            }
+            return;
+        }
+        let name = "slowlog::tests::the_first_signal_is_heard_and_a_later_one_ends_it";
+        let mut child = Command::new(std::env::current_exe().expect("this program"));
+        let output = child.args(["--exact", name, "--nocapture"]).env(CHILD, "").output().expect("a child");
+        assert!(String::from_utf8_lossy(&output.stdout).contains("it goes on"), "{output:?}");
+        assert_eq!(output.status.signal(), Some(SIGINT), "{output:?}");
     }
 }

@@ -14,6 +14,7 @@ use tare_outlets::top::state::State;
 use tare_outlets::top::{once, terminal};
 
 use crate::outlet::Reach;
+use crate::report;
 
 /// Columns of a line of text where there is no terminal.
 const WIDTH: usize = 160;
@@ -112,12 +113,10 @@ pub(crate) fn top(arguments: &Top, interrupt: &Interrupt) -> Result<ExitCode> {
 fn print(state: &State, arguments: &Top) -> Result<()> {
     let rows = arguments.rows.unwrap_or(usize::MAX);
     if arguments.json {
-        println!("{}", serde_json::to_string_pretty(&once::json(state, rows))?);
-        return Ok(());
+        return report::print(&(serde_json::to_string_pretty(&once::json(state, rows))? + "\n"));
     }
     let width = console::Term::stdout().size_checked().map_or(WIDTH, |(_, columns)| columns.into());
-    print!("{}", once::text(state, width, rows));
-    Ok(())
+    report::print(&once::text(state, width, rows))
 }
 
 fn interval(text: &str) -> Result<Duration, String> {

@@ -6,6 +6,7 @@ use std::time::{Duration, Instant, SystemTime};
 
 use super::collector::{Group, Options, Scrape, Tables};
 use super::collectors;
+use super::notice;
 use super::process;
 use super::sample::{Family, Figure, Samples};
 use super::text;
@@ -189,11 +190,11 @@ impl State {
         // Of a server that is away one line is enough.
         let is_away = self.said.get("").is_some_and(|why| !why.is_empty());
         match (of, failure) {
-            ("", "") => eprintln!("tare export: the server answers again"),
-            ("", why) => eprintln!("tare export: {why}"),
+            ("", "") => notice::write("tare export: the server answers again"),
+            ("", why) => notice::write(format_args!("tare export: {why}")),
             _ if is_away => {}
-            (name, "") => eprintln!("tare export: {name}: well again"),
-            (name, why) => eprintln!("tare export: {name}: {why}"),
+            (name, "") => notice::write(format_args!("tare export: {name}: well again")),
+            (name, why) => notice::write(format_args!("tare export: {name}: {why}")),
         }
     }
 }

@@ -1,21 +1,18 @@
 //! HTTP and HTTPS: who is let in, which pages there are, and how much at once.
 //!
-//! Everything has a bound: connections, requests, the time a handshake, a request's head and a connection may take, and
-//! what waits for a client that does not read.
+//! Everything has a bound: connections, scrapes, the time a handshake, a request's head, an answer and a connection may
+//! take, and what waits for a client that does not read.
 
 use std::convert::Infallible;
-use std::io::{self, Write as _};
+use std::io;
 use std::net::{SocketAddr, ToSocketAddrs};
 use std::os::unix::net::UnixStream;
 use std::pin::Pin;
 use std::sync::Arc;
-use std::task::{Context, Poll};
 use std::time::Duration;
 
-use flate2::Compression;
-use flate2::write::GzEncoder;
 use http_body_util::{Either, Full};
-use hyper::body::{Body, Bytes, Frame, Incoming};
+use hyper::body::{Bytes, Incoming};
 use hyper::header::{self, HeaderMap, HeaderValue};
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
@@ -23,14 +20,17 @@ use hyper::{Method, Request, Response, StatusCode};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::sync::Semaphore;
 use tokio::time::{Instant, timeout, timeout_at};
 use tokio_rustls::TlsAcceptor;
 
 use super::basic_auth::{Credentials, Memory};
 use super::format::Format;
+use super::notice;
 use super::otlp::{self, Tally};
+use super::page::Page;
 use super::scrape::{Look, Reader};
+use super::stream::{self, Stream};
 use super::web_config::{WebConfig, WebConfigFile};
 use crate::Address;
 
@@ -66,7 +66,7 @@ pub struct Web {
     pub config: WebConfigFile,
     /// The path of the metrics.
     pub metrics_path: String,
-    /// Requests at once; more are told to come back.
+    /// Requests for metrics at once; more are told to come back.
     pub max_requests: usize,
     /// What a scrape must be done before the one who asks gives up.
     pub timeout_offset: Duration,
@@ -121,7 +121,7 @@ pub fn serve(
 ) -> Result<(), Error> {
     let config = web.config.read()?;
     if config.asks_for_http2 {
-        eprintln!("tare export: http2: HTTP/1.1 is offered instead, which every client speaks");
+        notice::write("tare export: http2: HTTP/1.1 is offered instead, which every client speaks");
     }
     collector.as_ref().map_or(Ok(()), otlp::check).map_err(Error::Collector)?;
     let runtime = tokio::runtime::Builder::new_current_thread()
@@ -196,13 +196,13 @@ async fn accept(listener: TcpListener, service: Arc<Service>, connections: Arc<S
                 tokio::spawn(async move {
                     let _held = permit;
                     if let Err(why) = connection(stream, peer, service, is_tls).await {
-                        eprintln!("tare export: {peer}: {why}");
+                        notice::write(format_args!("tare export: {peer}: {why}"));
                     }
                 });
             }
             // No descriptors left, or the like: it passes.
             Err(error) => {
-                eprintln!("tare export: {error}");
+                notice::write(format_args!("tare export: {error}"));
                 tokio::time::sleep(Duration::from_secs(1)).await;
             }
         }
@@ -267,52 +267,11 @@ async fn requests(
         .timer(TokioTimer::new())
         .header_read_timeout(NEXT_REQUEST)
         .max_header_size(16 << 10)
-        .serve_connection(TokioIo::new(stream), answer);
+        .serve_connection(TokioIo::new(Stream::new(stream, stream::LIMIT)), answer);
     // How a connection ends is its client's affair.
     if timeout(LIFETIME, Pin::new(&mut connection)).await.is_err() {
         Pin::new(&mut connection).graceful_shutdown();
         let _ = timeout(GOODBYE, connection).await;
-    }
-}
-
-/// A page that is written while it is sent, a family at a time: whoever reads slowly keeps figures in memory, not text. It holds
-/// the request's place until it is sent.
-struct Page {
-    look: Look,
-    format: Format,
-    /// Families written so far.
-    written: usize,
-    packer: Option<GzEncoder<Vec<u8>>>,
-    _place: OwnedSemaphorePermit,
-}
-
-impl Page {
-    /// What is sent next. A packer keeps for later what is not worth sending yet.
-    fn next(&mut self) -> Option<Vec<u8>> {
-        loop {
-            let Some(family) = self.format.family(&self.look, self.written) else {
-                return self.packer.take().and_then(|packer| packer.finish().ok());
-            };
-            self.written += 1;
-            let Some(packer) = &mut self.packer else { return Some(family) };
-            // A Vec takes whatever is written.
-            let _ = packer.write_all(&family);
-            if !packer.get_ref().is_empty() {
-                return Some(std::mem::take(packer.get_mut()));
-            }
-        }
-    }
-}
-
-impl Body for Page {
-    type Data = Bytes;
-    type Error = Infallible;
-
-    fn poll_frame(
-        mut self: Pin<&mut Self>,
-        _context: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
-        Poll::Ready(self.next().map(|part| Ok(Frame::data(part.into()))))
     }
 }
 
@@ -328,18 +287,15 @@ fn page(status: StatusCode, text: impl Into<Bytes>) -> Answer {
 impl Service {
     /// Answers a request: checks it against the file as it is now, then gives the page.
     async fn answer(self: Arc<Self>, request: Request<Incoming>, peer: SocketAddr) -> Answer {
-        let Ok(place) = self.requests.clone().try_acquire_owned() else {
-            return page(StatusCode::SERVICE_UNAVAILABLE, "Too many requests at once.\n");
-        };
         let config = match self.web.config.read() {
             Ok(config) => config,
             Err(error) => {
-                eprintln!("tare export: {error}");
+                notice::write(format_args!("tare export: {error}"));
                 return page(StatusCode::INTERNAL_SERVER_ERROR, "The web configuration cannot be used.\n");
             }
         };
         let mut answer = if self.clone().is_allowed(&config, request.headers(), peer).await {
-            self.page(&request, place).await
+            self.page(&request).await
         } else {
             let mut refusal = page(StatusCode::UNAUTHORIZED, "Unauthorized\n");
             refusal.headers_mut().insert(header::WWW_AUTHENTICATE, HeaderValue::from_static("Basic"));
@@ -369,37 +325,39 @@ impl Service {
             }
         };
         if !right {
-            eprintln!("tare export: {peer}: refused: {why}");
+            notice::write(format_args!("tare export: {peer}: refused: {why}"));
         }
         right
     }
 
-    async fn page(self: Arc<Self>, request: &Request<Incoming>, place: OwnedSemaphorePermit) -> Answer {
+    async fn page(self: Arc<Self>, request: &Request<Incoming>) -> Answer {
         if ![Method::GET, Method::HEAD].contains(request.method()) {
             return page(StatusCode::METHOD_NOT_ALLOWED, "GET is allowed.\n");
         }
         match request.uri().path() {
-            path if path == self.web.metrics_path => self.metrics(request, place).await,
+            path if path == self.web.metrics_path => self.metrics(request).await,
             "/-/healthy" => page(StatusCode::OK, "OK\n"),
             "/" => page(StatusCode::OK, format!("{LANDING}{}\n", self.web.metrics_path)),
             _ => page(StatusCode::NOT_FOUND, format!("{LANDING}{}\n", self.web.metrics_path)),
         }
     }
 
-    async fn metrics(self: Arc<Self>, request: &Request<Incoming>, place: OwnedSemaphorePermit) -> Answer {
-        let until = Instant::now() + self.patience(request.headers());
+    async fn metrics(self: Arc<Self>, request: &Request<Incoming>) -> Answer {
+        // What is cheap needs no place: it is answered also while nobody takes the pages that have one.
+        let Ok(place) = self.requests.clone().try_acquire_owned() else {
+            return page(StatusCode::SERVICE_UNAVAILABLE, "Too many requests at once.\n");
+        };
+        let patience = self.patience(request.headers());
         let named = collectors_named(request.uri().query().unwrap_or_default());
-        let (compressed, format) = (accepts_gzip(request.headers()), Format::asked_for(request.headers()));
-        let Some(look) = self.look(named, until).await else {
+        let (is_packed, format) = (accepts_gzip(request.headers()), Format::asked_for(request.headers()));
+        let Some(look) = self.look(named, patience).await else {
             return page(StatusCode::SERVICE_UNAVAILABLE, "The server does not answer in time.\n");
         };
-        let packer = compressed.then(|| GzEncoder::new(Vec::new(), Compression::fast()));
-        let mut answer =
-            Response::new(Either::Right(Page { look, format, written: 0, packer, _place: place }));
+        let mut answer = Response::new(Either::Right(Page::new(look, format, is_packed, place)));
         let headers = answer.headers_mut();
         headers.insert(header::CONTENT_TYPE, HeaderValue::from_static(format.content_type()));
         headers.insert(header::VARY, HeaderValue::from_static("Accept, Accept-Encoding"));
-        if compressed {
+        if is_packed {
             headers.insert(header::CONTENT_ENCODING, HeaderValue::from_static("gzip"));
         }
         answer
@@ -409,14 +367,17 @@ impl Service {
         self.reader.address()
     }
 
-    /// A look at the server when its turn has come; none if that takes too long.
-    pub(super) async fn look(self: Arc<Self>, named: Vec<String>, until: Instant) -> Option<Look> {
+    /// A look at the server when its turn has come, with what could be read in time; none if that is nothing.
+    pub(super) async fn look(self: Arc<Self>, named: Vec<String>, patience: Duration) -> Option<Look> {
+        let begin = Instant::now();
+        let (enough, until) = (begin + reading_time(patience), begin + patience);
         // A task of its own: it has its turn until the server was read, also when the client has gone by then.
         let work = tokio::spawn(async move {
-            let _turn = timeout_at(until, self.turn.acquire()).await.ok()?.ok()?;
+            let _turn = timeout_at(enough, self.turn.acquire()).await.ok()?.ok()?;
             let reading = self.clone();
-            let look = move || reading.reader.look(&named, until.into_std());
-            let mut look = tokio::task::spawn_blocking(look).await.ok()?;
+            let look =
+                move || (Instant::now() < enough).then(|| reading.reader.look(&named, enough.into_std()));
+            let mut look = tokio::task::spawn_blocking(look).await.ok()??;
             if let Some(pushed) = &self.pushed {
                 pushed.add_to(&mut look.own);
             }
@@ -432,6 +393,12 @@ impl Service {
         let left = given.and_then(|given| given.checked_sub(self.web.timeout_offset));
         left.filter(|left| !left.is_zero()).map_or(PATIENCE, |left| left.min(PATIENCE))
     }
+}
+
+/// How much of the time for a look new reading may begin in. The rest is for what has begun by then: so what was read is given
+/// before the one who asks gives up.
+fn reading_time(patience: Duration) -> Duration {
+    patience - patience / 10
 }
 
 /// The collectors that a request names: `collect[]=perf_schema.eventswaits&…`.
@@ -458,6 +425,13 @@ fn accepts_gzip(headers: &HeaderMap) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_was_read_is_given_before_the_one_who_asks_gives_up() {
+        assert_eq!(reading_time(PATIENCE), Duration::from_secs(9));
+        let short = Duration::from_millis(1);
+        assert!(reading_time(short) < short && !reading_time(short).is_zero());
+    }
 
     #[test]
     fn a_request_may_name_collectors() {

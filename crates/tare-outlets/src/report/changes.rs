@@ -169,7 +169,7 @@ impl<'a> Between<'a> {
     }
 
     /// Seconds from one read of a table to the other, or from the server's start.
-    fn seconds_of(&self, first: &Table, last: &Table) -> f64 {
+    pub(super) fn seconds_of(&self, first: &Table, last: &Table) -> f64 {
         let begin = if self.restarted { self.started } else { first.read_at() };
         let between = begin.zip(last.read_at()).and_then(|(begin, end)| end.duration_since(begin).ok());
         between.map_or(self.seconds, |between| between.as_secs_f64())

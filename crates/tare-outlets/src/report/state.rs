@@ -135,10 +135,11 @@ pub(super) fn counters(between: &Between<'_>) -> Option<Section> {
     const COLUMNS: &[(&str, &str)] =
         &[("name", "variable"), ("by", "grew by"), ("per_second", "a second"), ("now", "now")];
     let (first, last) = between.tables(STATUS)?;
+    let seconds = Some(between.seconds_of(first, last));
     let mut rows = grown(first, last, between.restarted);
     rows.sort_by_key(|(_, by, _)| Reverse(*by));
     let row = |(name, by, now): (String, u64, u64)| {
-        vec![Cell::Name(name), Cell::Count(by), Cell::rate(by, Some(between.seconds)), Cell::Count(now)]
+        vec![Cell::Name(name), Cell::Count(by), Cell::rate(by, seconds), Cell::Count(now)]
     };
     let rows = rows.into_iter().map(row).collect();
     let tables = vec![Figures::new("status", "All that grew", COLUMNS, rows, usize::MAX).folded()];

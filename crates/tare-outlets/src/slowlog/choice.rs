@@ -24,7 +24,7 @@ pub struct Choice {
     pub schemas: Vec<String>,
     /// Its digest.
     pub digests: Vec<String>,
-    /// It examined as many rows.
+    /// It examined so many rows or more.
     pub rows_examined: Option<u64>,
     /// It failed.
     pub errors: bool,

@@ -1,18 +1,20 @@
 //! Where the log goes: a file that is rotated, standard output, or the system's log.
 
+mod file;
+
 use std::borrow::Cow;
 use std::fmt;
-use std::fs::{self, File, OpenOptions, Permissions};
-use std::io::{self, IsTerminal, Write};
-use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt};
+use std::fs;
+use std::io;
 use std::os::unix::net::UnixDatagram;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use super::Control;
+use file::LogFile;
+
 /// Bytes of records that are written at once.
 const BATCH: usize = 64 << 10;
-/// Who may read a new file: its owner and its group. Statements are nobody else's.
-const MODE: u32 = 0o640;
 /// Where the system's log listens.
 const SYSLOG: &str = "/dev/log";
 /// Facility daemon, severity informational.
@@ -39,7 +41,19 @@ impl fmt::Display for Destination {
     }
 }
 
-/// When a file makes way for a new one: it becomes `FILE.1`, what was that becomes `FILE.2`, and so on.
+impl Destination {
+    /// Whether it can make way for a new one if it is told to: a regular file can, or one that is not there yet. A device or
+    /// a pipe would be moved away from all others that use it, a link would leave what it leads to behind.
+    pub(super) fn can_make_way(&self) -> bool {
+        let Destination::File(path, rotation) = self else { return true };
+        let is_told = rotation.size.is_some() || rotation.time.is_some();
+        let Ok(there) = fs::symlink_metadata(path) else { return true };
+        !is_told || there.is_file()
+    }
+}
+
+/// When a file makes way for a new one: it becomes `FILE.1`, what was that becomes `FILE.2`, and so on. Only a regular file
+/// does.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Rotation {
     /// Once it has as many bytes.
@@ -62,8 +76,10 @@ pub(super) struct Flushed {
 }
 
 /// A place that is open.
-pub(super) struct Sink {
+pub(super) struct Sink<'a> {
     destination: Destination,
+    /// Asked while a reader is waited for.
+    control: &'a dyn Control,
     open: Open,
     /// Whether what is written is shown by a terminal, which does as control characters say.
     is_shown: bool,
@@ -90,33 +106,37 @@ struct Written {
 }
 
 enum Open {
-    /// A file, its length, and when it was begun. Both begin anew where it could not make way.
+    /// A file, its length, and when it was begun. Both begin anew where it could not make way. And whether it may.
     File {
-        file: File,
+        file: LogFile,
         size: u64,
         begun_us: Option<u64>,
+        may_move: bool,
     },
-    Output(io::Stdout),
+    Output(LogFile),
     Syslog(Syslog),
 }
 
-impl Sink {
-    pub(super) fn open(destination: &Destination) -> io::Result<Sink> {
+impl<'a> Sink<'a> {
+    /// Opens a place. `None`: it is a pipe, and the log is to end before somebody reads it.
+    pub(super) fn open(destination: &Destination, control: &'a dyn Control) -> io::Result<Option<Sink<'a>>> {
         let open = match destination {
-            Destination::File(path, _) => Open::file(path, None)?,
-            Destination::Output => Open::Output(io::stdout()),
-            Destination::Syslog => Open::Syslog(Syslog::connect(SYSLOG.into())?),
+            Destination::File(path, _) => Open::file(path, None, control)?,
+            Destination::Output => Some(Open::Output(LogFile::output()?)),
+            Destination::Syslog => Some(Open::Syslog(Syslog::connect(SYSLOG.into())?)),
         };
+        let Some(open) = open else { return Ok(None) };
         let is_shown = matches!(&open, Open::Output(output) if output.is_terminal());
-        Ok(Sink {
+        Ok(Some(Sink {
             destination: destination.clone(),
+            control,
             open,
             is_shown,
             batch: Vec::new(),
             ends: Vec::new(),
             missing: None,
             is_gone: false,
-        })
+        }))
     }
 
     /// Adds a record to the batch, which says that so many statements are missing before it.
@@ -135,10 +155,15 @@ impl Sink {
         if self.ends.is_empty() {
             return Flushed::default();
         }
-        let Written { records, untold, error } = self.open.write(&self.batch, &self.ends);
+        let Written { records, untold, error } = self.open.write(&self.batch, &self.ends, self.control);
         let (written, unwritten) = (records as u64, (self.ends.len() - records) as u64);
-        let broken = error.as_ref().is_some_and(|error| error.kind() == io::ErrorKind::BrokenPipe);
-        self.is_gone = broken && matches!(self.open, Open::Output(_));
+        let is_broken = error.as_ref().is_some_and(|error| error.kind() == io::ErrorKind::BrokenPipe);
+        self.is_gone = match &self.open {
+            // A pipe with a name may find another reader.
+            Open::File { file, .. } => file.has_given_up(),
+            Open::Output(output) => is_broken || output.has_given_up(),
+            Open::Syslog(_) => false,
+        };
         self.batch.clear();
         self.ends.clear();
         let news = match (error, self.missing) {
@@ -161,14 +186,14 @@ impl Sink {
         Flushed { written, unwritten, untold, news }
     }
 
-    /// Whether nobody reads standard output any more.
+    /// Whether nobody reads it any more.
     pub(super) fn is_gone(&self) -> bool {
         self.is_gone
     }
 
     /// Whether the file is to make way before a record of this moment is added.
     pub(super) fn is_due(&mut self, now_us: u64) -> bool {
-        let (Destination::File(_, rotation), Open::File { size, begun_us, .. }) =
+        let (Destination::File(_, rotation), Open::File { size, begun_us, may_move: true, .. }) =
             (&self.destination, &mut self.open)
         else {
             return false;
@@ -216,69 +241,43 @@ impl Sink {
 
     /// Opens the file anew: it may have been moved away. One that is not there is made as readable as the one before.
     pub(super) fn reopen(&mut self) -> io::Result<()> {
-        if let Destination::File(path, _) = &self.destination {
-            self.open = Open::file(path, self.open.mode())?;
+        if let Destination::File(path, _) = &self.destination
+            && let Some(open) = Open::file(path, self.open.mode(), self.control)?
+        {
+            self.open = open;
         }
         Ok(())
     }
 }
 
 impl Open {
-    /// Opens a file, whoever may read it. One that is not there is made: with this mode, else with ours as far as the umask
-    /// allows it.
-    fn file(path: &Path, mode: Option<u32>) -> io::Result<Open> {
-        let mut options = OpenOptions::new();
-        let file = match options.append(true).open(path) {
-            Err(error) if error.kind() == io::ErrorKind::NotFound => {
-                let file = options.create(true).mode(mode.unwrap_or(MODE)).open(path)?;
-                if let Some(mode) = mode {
-                    // The umask took some of it. Where it cannot be given back, fewer may read the file.
-                    let _cannot_be_helped = file.set_permissions(Permissions::from_mode(mode));
-                }
-                file
-            }
-            opened => opened?,
-        };
-        // A pipe or a terminal has no size.
-        let size = file.metadata().map_or(0, |metadata| if metadata.is_file() { metadata.len() } else { 0 });
-        Ok(Open::File { file, size, begun_us: None })
+    /// Opens a file. `None`: it is a pipe, and the log is to end before somebody reads it.
+    fn file(path: &Path, mode: Option<u32>, control: &dyn Control) -> io::Result<Option<Open>> {
+        let Some(file) = LogFile::open(path, mode, control)? else { return Ok(None) };
+        let may_move = fs::symlink_metadata(path).is_ok_and(|it| it.is_file());
+        Ok(Some(Open::File { size: file.size(), file, begun_us: None, may_move }))
     }
 
     /// Who may read the file.
     fn mode(&self) -> Option<u32> {
         let Open::File { file, .. } = self else { return None };
-        file.metadata().ok().map(|it| it.mode() & 0o777)
+        file.mode()
     }
 
     /// Whether the file is still the one of this name.
     fn is_at(&self, path: &Path) -> bool {
-        let Open::File { file, .. } = self else { return false };
-        let (Ok(own), Ok(there)) = (file.metadata(), fs::metadata(path)) else { return false };
-        (own.dev(), own.ino()) == (there.dev(), there.ino())
+        matches!(self, Open::File { file, .. } if file.is_at(path))
     }
 
     /// Writes records up to `ends`.
-    fn write(&mut self, batch: &[u8], ends: &[End]) -> Written {
+    fn write(&mut self, batch: &[u8], ends: &[End], control: &dyn Control) -> Written {
         match self {
             Open::File { file, size, .. } => {
-                let (bytes, error) = write_some(file, batch);
-                let whole = Written::whole(ends, bytes, error);
-                let good = whole.records.checked_sub(1).map_or(0, |last| ends[last].at);
-                *size += good as u64;
-                if good < bytes {
-                    // Half a record would spoil the next one. Where it can't be cut off, a pipe, it stays. Somebody else may
-                    // have shortened the file, so its own length is what counts.
-                    let half = (bytes - good) as u64;
-                    let _cannot_be_helped =
-                        file.metadata().and_then(|it| file.set_len(it.len().saturating_sub(half)));
-                }
-                whole
+                let (written, good) = file.write(batch, ends, control);
+                *size += good;
+                written
             }
-            Open::Output(output) => {
-                let (bytes, error) = write_some(output, batch);
-                let error = error.or_else(|| output.flush().err());
-                Written::whole(ends, bytes, error)
-            }
+            Open::Output(output) => output.write(batch, ends, control).0,
             Open::Syslog(syslog) => syslog.write(batch, ends),
         }
     }
@@ -297,20 +296,6 @@ impl Written {
 fn visible(text: &str) -> Cow<'_, str> {
     let is_order = |c: char| c.is_control() && !matches!(c, '\n' | '\t');
     if text.contains(is_order) { text.replace(is_order, "\u{fffd}").into() } else { text.into() }
-}
-
-/// Writes as much as can be written.
-fn write_some(to: &mut impl Write, bytes: &[u8]) -> (usize, Option<io::Error>) {
-    let mut written = 0;
-    while written < bytes.len() {
-        match to.write(&bytes[written..]) {
-            Ok(0) => return (written, Some(io::ErrorKind::WriteZero.into())),
-            Ok(some) => written += some,
-            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-            Err(error) => return (written, Some(error)),
-        }
-    }
-    (written, None)
 }
 
 /// The system's log. Whoever listens may be started anew at any time.

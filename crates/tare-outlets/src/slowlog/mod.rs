@@ -80,6 +80,11 @@ pub enum SlowLogError {
     /// The server's tare is older than streams.
     #[error("{0}: this server's tare has no table {STREAM}: restart it with this version's provider")]
     NoStream(String),
+    /// What is to be rotated is a device, a pipe or a link.
+    #[error(
+        "{0}: no regular file, so it is not rotated: leave --rotate-size and --rotate-every out, or name a regular file"
+    )]
+    NoRotation(String),
     /// The place to write to cannot be opened.
     #[error("{place}: {error}")]
     Destination {
@@ -91,12 +96,13 @@ pub enum SlowLogError {
     },
 }
 
-/// Logs until `control` says that it is over; waits for the server as long as it does not answer.
+/// Logs until `control` says that it is over; waits for the server as long as it does not answer, and for the reader of a
+/// pipe.
 ///
 /// # Errors
-/// When the first connection fails, or when the server refuses, or when the destination cannot be opened.
+/// When the first connection fails, or when the server refuses, or when the destination cannot be opened or rotated.
 pub fn run(options: &Options, control: &dyn Control) -> Result<Totals, SlowLogError> {
-    let mut log = Log::new(options, control)?;
+    let Some(mut log) = Log::new(options, control)? else { return Ok(Totals::default()) };
     let mut source = log.connect()?;
     log.warn_of_consumers(&mut source)?;
     let way = if log.reader.reads_blocks() { "" } else { ", row by row" };
@@ -119,7 +125,7 @@ pub fn run(options: &Options, control: &dyn Control) -> Result<Totals, SlowLogEr
 struct Log<'a> {
     options: &'a Options,
     control: &'a dyn Control,
-    sink: Sink,
+    sink: Sink<'a>,
     chooser: Chooser,
     writer: Writer,
     reader: Reader,
@@ -131,10 +137,16 @@ struct Log<'a> {
 }
 
 impl<'a> Log<'a> {
-    fn new(options: &'a Options, control: &'a dyn Control) -> Result<Log<'a>, SlowLogError> {
-        let sink = Sink::open(&options.destination)
-            .map_err(|error| SlowLogError::Destination { place: options.destination.to_string(), error })?;
-        Ok(Log {
+    /// Opens the destination. `None`: it is over before somebody reads it.
+    fn new(options: &'a Options, control: &'a dyn Control) -> Result<Option<Log<'a>>, SlowLogError> {
+        let place = options.destination.to_string();
+        if !options.destination.can_make_way() {
+            return Err(SlowLogError::NoRotation(place));
+        }
+        let sink = Sink::open(&options.destination, control)
+            .map_err(|error| SlowLogError::Destination { place, error })?;
+        let Some(sink) = sink else { return Ok(None) };
+        Ok(Some(Log {
             options,
             control,
             sink,
@@ -144,7 +156,7 @@ impl<'a> Log<'a> {
             totals: Totals::default(),
             last: None,
             said: None,
-        })
+        }))
     }
 
     /// Connects and begins where the server is now. What the same server recorded since its last answer is lost.
@@ -311,6 +323,8 @@ impl<'a> Log<'a> {
 
 #[cfg(test)]
 mod tests {
+    use std::path::Path;
+
     use super::*;
     use statement::Statement;
 
@@ -326,20 +340,48 @@ mod tests {
         fn tell(&self, _line: &str) {}
     }
 
-    #[test]
-    fn what_an_unwritten_record_says_is_missing_the_next_one_says() {
-        let options = |form| Options {
+    fn options(form: Form, file: &Path, rotation: Rotation) -> Options {
+        Options {
             socket: PathBuf::new(),
             choice: Choice::default(),
             form,
             text: Text::Full,
-            // A disk that is always full.
-            destination: Destination::File("/dev/full".into(), Rotation::default()),
+            destination: Destination::File(file.to_owned(), rotation),
             interval: Duration::ZERO,
+        }
+    }
+
+    #[test]
+    fn what_is_no_regular_file_is_not_to_be_rotated() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let [file, link, absent] = ["file", "link", "absent"].map(|name| folder.path().join(name));
+        std::fs::write(&file, "").expect("a file");
+        std::os::unix::fs::symlink(&file, &link).expect("a link");
+        let by_size = Rotation { size: Some(1 << 20), ..Rotation::default() };
+        let by_time = Rotation { time: Some(Duration::from_secs(60)), ..Rotation::default() };
+        let opened = |path: &Path, rotation| {
+            let options = options(Form::Slow, path, rotation);
+            Log::new(&options, &Silent).map(|log| log.is_some())
         };
+        for rotation in [by_size, by_time] {
+            for path in [Path::new("/dev/null"), &link] {
+                let refused = opened(path, rotation).expect_err("it would be moved away");
+                assert!(matches!(refused, SlowLogError::NoRotation(_)), "{refused}");
+                assert!(refused.to_string().contains("leave --rotate-size"), "{refused}");
+                assert!(matches!(opened(path, Rotation::default()), Ok(true)), "without it they are fine");
+            }
+            assert!(matches!(opened(&file, rotation), Ok(true)));
+            assert!(matches!(opened(&absent, rotation), Ok(true)), "it is made");
+            std::fs::remove_file(&absent).expect("removed");
+        }
+    }
+
+    #[test]
+    fn what_an_unwritten_record_says_is_missing_the_next_one_says() {
         for (form, said) in [(Form::Slow, "# Lost: 122\n"), (Form::Json, "\"lost_before\":122}")] {
-            let options = options(form);
-            let mut log = Log::new(&options, &Silent).expect("a log");
+            // A disk that is always full.
+            let options = options(form, Path::new("/dev/full"), Rotation::default());
+            let mut log = Log::new(&options, &Silent).expect("a log").expect("nobody is waited for");
             log.lose(120);
             for _ in 0..2 {
                 let record = log.writer.record(&Statement::default());

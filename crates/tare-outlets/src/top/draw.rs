@@ -234,15 +234,21 @@ pub(super) fn broken(text: &str, width: usize) -> Vec<String> {
             _ => lines.push(word.to_owned()),
         }
         // A word longer than a line goes on in the next.
-        while let Some(line) = lines.last().filter(|line| wide(line) > width && width > 1) {
-            let cut = cut_end(line, width + 1);
-            let kept = cut.strip_suffix('…').unwrap_or(&cut).to_owned();
-            let rest = line[kept.len()..].to_owned();
-            lines.pop();
-            lines.extend([kept, rest]);
+        while let Some(rest) = lines.last_mut().and_then(|line| overhang(line, width)) {
+            lines.push(rest);
         }
     }
     lines
+}
+
+/// Takes off a line what it has no room for; none where there is room, or not even for a letter.
+fn overhang(line: &mut String, width: usize) -> Option<String> {
+    if wide(line) <= width {
+        return None;
+    }
+    let ends = line.char_indices().map(|(at, _)| at).skip(1);
+    let end = ends.take_while(|end| wide(&line[..*end]) <= width).last()?;
+    Some(line.split_off(end))
 }
 
 #[cfg(test)]

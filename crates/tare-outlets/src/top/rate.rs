@@ -3,9 +3,9 @@
 
 use std::collections::HashMap;
 
-use super::look::Counted;
+use super::look::{Counted, View};
 
-/// Of the rows that had counted something, the part that must have begun anew for it to be the whole table.
+/// Of the rows that are left, the part that must have begun anew for it to be the whole table.
 const WHOLE: f64 = 0.5;
 
 /// What rows of a table counted between two looks.
@@ -19,29 +19,43 @@ pub struct Between {
     pub rows: Vec<Counted>,
 }
 
-/// What the rows of a later look counted since an earlier one.
+/// What the rows of a later look at a view counted since an earlier one.
 ///
-/// A row that counts less than before began anew: all it has, it counted since. Where most rows did, the table was
-/// emptied, and all rows began anew, also those that have counted more since than they had before.
+/// A row that counts less than before began anew: all it has, it counted since. Where most that are left did, the table was
+/// emptied, and all rows began anew, also those that have counted more since than they had before. Prepared statements
+/// have a table of their own: what happens to digests does not happen to them.
 #[must_use]
-pub fn between(earlier: &[Counted], later: &[Counted], seconds: f64) -> Between {
+pub fn between(view: View, earlier: &[Counted], later: &[Counted], seconds: f64) -> Between {
     let before: HashMap<_, _> = earlier.iter().map(|row| (&row.key, row)).collect();
-    let now: HashMap<_, _> = later.iter().map(|row| (&row.key, row)).collect();
-    let counting = earlier.iter().filter(|row| row.counters.iter().any(|it| *it > 0));
-    let (mut all, mut anew) = (0_u32, 0_u32);
-    for row in counting {
-        all += 1;
-        anew += u32::from(now.get(&row.key).is_none_or(|now| began_anew(row, now)));
-    }
-    let reset = all > 0 && f64::from(anew) > f64::from(all) * WHOLE;
+    let reset = was_emptied(view, earlier, later);
+    let is_anew = |then: &Counted, now: &Counted| reset && !now.is_prepared() || began_anew(then, now);
     let difference = |row: &Counted| match before.get(&row.key) {
-        Some(before) if !reset && !began_anew(before, row) => {
+        Some(before) if !is_anew(before, row) => {
             let counters = row.counters.iter().zip(&before.counters).map(|(now, then)| now - then);
             Counted { counters: counters.collect(), ..row.clone() }
         }
         _ => row.clone(),
     };
     Between { seconds, reset, rows: later.iter().map(difference).collect() }
+}
+
+/// Whether a table was emptied, by what is left of the rows that had counted something. Rows that are gone do not tell:
+/// tables are dropped, threads end. Of digests none is left after a TRUNCATE; rows of other tables stay, and count from 0.
+fn was_emptied(view: View, earlier: &[Counted], later: &[Counted]) -> bool {
+    let now: HashMap<_, _> = later.iter().map(|row| (&row.key, row)).collect();
+    let counting = earlier.iter().filter(|row| !row.is_prepared() && row.counters.iter().any(|it| *it > 0));
+    let (mut all, mut left, mut anew) = (0_u32, 0_u32, 0_u32);
+    for row in counting {
+        all += 1;
+        if let Some(now) = now.get(&row.key) {
+            left += 1;
+            anew += u32::from(began_anew(row, now));
+        }
+    }
+    if left == 0 {
+        return all > 0 && view == View::Statements;
+    }
+    f64::from(anew) > f64::from(left) * WHOLE
 }
 
 fn began_anew(before: &Counted, now: &Counted) -> bool {
@@ -65,9 +79,15 @@ pub fn quantile(buckets: &[(u64, u64)], part: f64) -> Option<u64> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::top::look::PREPARED_MARK;
 
     fn row(key: &str, counters: [u64; 2]) -> Counted {
         Counted { key: vec![Some(key.to_owned())], counters: counters.to_vec(), gauges: vec![] }
+    }
+
+    fn prepared(owner: &str, counters: [u64; 2]) -> Counted {
+        let key = vec![None, Some(PREPARED_MARK.to_owned()), Some(format!("{owner}/1"))];
+        Counted { key, ..row("", counters) }
     }
 
     fn counts(between: &Between) -> Vec<[u64; 2]> {
@@ -78,7 +98,7 @@ mod tests {
     fn rates_are_differences() {
         let earlier = [row("a", [10, 100]), row("b", [5, 50])];
         let later = [row("a", [12, 150]), row("b", [5, 50]), row("new", [3, 30])];
-        let between = between(&earlier, &later, 2.0);
+        let between = between(View::Statements, &earlier, &later, 2.0);
         assert!(!between.reset);
         assert_eq!(counts(&between), [[2, 50], [0, 0], [3, 30]]);
     }
@@ -87,7 +107,7 @@ mod tests {
     fn a_row_that_began_anew_has_what_it_counted_since() {
         let earlier = [row("dropped", [1000, 9]), row("b", [5, 50]), row("c", [1, 1])];
         let later = [row("dropped", [3, 30]), row("b", [6, 60]), row("c", [1, 1])];
-        let between = between(&earlier, &later, 1.0);
+        let between = between(View::Statements, &earlier, &later, 1.0);
         assert!(!between.reset, "one of three");
         assert_eq!(counts(&between), [[3, 30], [1, 10], [0, 0]]);
     }
@@ -96,12 +116,52 @@ mod tests {
     fn an_emptied_table_is_noticed_and_nothing_is_negative() {
         let earlier = [row("a", [1000, 1000]), row("b", [5, 50]), row("quiet", [0, 0]), row("c", [7, 7])];
         // `b` has counted more since than it had, which is no difference to what it had.
-        let later = [row("a", [3, 3]), row("b", [9, 90])];
-        let emptied = between(&earlier, &later, 1.0);
-        assert!(emptied.reset, "two of three counting rows began anew");
-        assert_eq!(counts(&emptied), [[3, 3], [9, 90]]);
-        assert!(between(&earlier, &[], 1.0).reset);
-        assert!(!between(&[], &later, 1.0).reset, "nothing was there before");
+        let later = [row("a", [3, 3]), row("b", [9, 90]), row("c", [1, 1])];
+        for view in [View::Statements, View::Waits] {
+            let emptied = between(view, &earlier, &later, 1.0);
+            assert!(emptied.reset, "two of three counting rows began anew");
+            assert_eq!(counts(&emptied), [[3, 3], [9, 90], [1, 1]]);
+        }
+        assert!(!between(View::Statements, &[], &later, 1.0).reset, "nothing was there before");
+    }
+
+    #[test]
+    fn rows_that_are_gone_tell_of_no_emptied_table() {
+        let earlier = ["a", "b", "c", "d"].map(|key| row(key, [1000, 1000]));
+        let later = [row("a", [1002, 1004])];
+        for view in [View::Statements, View::Tables] {
+            let dropped = between(view, &earlier, &later, 1.0);
+            assert!(!dropped.reset, "{view:?}: three of four are gone");
+            assert_eq!(counts(&dropped), [[2, 4]]);
+        }
+        // Of an emptied table some rows come back.
+        let back = [row("a", [3, 3]), row("b", [1001, 1001])];
+        assert!(!between(View::Statements, &earlier, &back, 1.0).reset, "one of two");
+        let back = [row("a", [3, 3]), row("b", [1001, 1001]), row("c", [1, 1])];
+        let emptied = between(View::Statements, &earlier, &back, 1.0);
+        assert!(emptied.reset, "two of the three that are left");
+        assert_eq!(counts(&emptied), [[3, 3], [1001, 1001], [1, 1]]);
+        let others = [row("new", [1, 1])];
+        assert!(between(View::Statements, &earlier, &others, 1.0).reset, "digests go with a TRUNCATE only");
+        assert!(!between(View::Tables, &earlier, &others, 1.0).reset, "tables are dropped");
+    }
+
+    #[test]
+    fn prepared_statements_tell_nothing_of_digests_and_keep_their_counts() {
+        let pool = ["5", "6", "7"].map(|owner| prepared(owner, [500, 500]));
+        let earlier = [&[row("a", [1000, 1000])][..], &pool].concat();
+        let ended = between(View::Statements, &earlier, &[row("a", [1002, 1004])], 1.0);
+        assert!(!ended.reset, "their connections ended");
+        assert_eq!(counts(&ended), [[2, 4]]);
+        let later = [row("a", [3, 3]), prepared("5", [510, 530]), prepared("6", [4, 4])];
+        let emptied = between(View::Statements, &earlier, &later, 1.0);
+        assert!(emptied.reset, "the only digest began anew");
+        assert_eq!(counts(&emptied), [[3, 3], [10, 30], [4, 4]]);
+        for later in [vec![], vec![prepared("6", [4, 4])]] {
+            let detail = between(View::Statements, &pool, &later, 1.0);
+            assert!(!detail.reset, "{later:?}");
+            assert_eq!(detail.rows, later, "one that was prepared anew has what it counted since");
+        }
     }
 
     #[test]

@@ -167,10 +167,9 @@ impl State {
         let before = self.bases.get(&look.ask);
         let seconds = before.and_then(|before| look.moment.checked_sub(before.moment));
         let seconds = seconds.map(|it| it.as_secs_f64()).filter(|it| *it > 0.0);
-        let between = before
-            .zip(seconds)
-            .filter(|_| counts(&look.content))
-            .map(|(before, seconds)| between(before.content.counted(), look.content.counted(), seconds));
+        let between = before.zip(seconds).filter(|_| counts(&look.content)).map(|(before, seconds)| {
+            between(look.ask.view, before.content.counted(), look.content.counted(), seconds)
+        });
         let buckets = match before.map(|before| &before.content) {
             Some(Content::Digest(_, digest)) => digest.buckets.clone(),
             _ => vec![],

@@ -1,7 +1,11 @@
 //! What an exporter bears: many rows, many requests, a server that hangs, and one that goes away and comes back.
 
 use std::collections::BTreeSet;
-use std::os::unix::net::UnixListener;
+use std::io::{Read, Write};
+use std::net::Shutdown;
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use mysql::prelude::Queryable;
 use tare_outlets::Address;
@@ -103,9 +107,64 @@ fn a_server_that_hangs_keeps_nobody_waiting_and_requests_are_bounded() {
         let (held, _) = listener.accept().expect("a connection");
         let second = exporter.get("/metrics", &hasty);
         assert_eq!((second.status, second.text()), (503, "Too many requests at once.\n".to_owned()));
+        // What is cheap is answered meanwhile.
+        for (path, status) in [("/-/healthy", 200), ("/", 200), ("/nothing", 404)] {
+            assert_eq!(exporter.get(path, &[]).status, status, "{path}");
+        }
         let first = first.join().expect("an answer");
         assert_eq!((first.status, first.text()), (503, "The server does not answer in time.\n".to_owned()));
         drop(held);
     });
     assert_eq!(exporter.get("/-/healthy", &[]).status, 200);
+}
+
+/// A way to a server on which the first statement that names a table is held for a time, once.
+fn slow_way(folder: &Path, server: &Server, table: &'static str, time: Duration) -> PathBuf {
+    let (way, endpoint) = (folder.join("way"), server.endpoint());
+    let listener = UnixListener::bind(&way).expect("a socket");
+    std::thread::spawn(move || {
+        let (mut client, _) = listener.accept().expect("a client");
+        let mut server = UnixStream::connect(endpoint).expect("the endpoint");
+        let mut answers = server.try_clone().expect("the same socket");
+        let mut asker = client.try_clone().expect("the same socket");
+        std::thread::spawn(move || std::io::copy(&mut answers, &mut asker));
+        let (mut piece, mut is_held) = ([0; 4096], false);
+        while let Ok(length @ 1..) = client.read(&mut piece) {
+            let said = &piece[..length];
+            if !is_held && said.windows(table.len()).any(|it| it == table.as_bytes()) {
+                is_held = true;
+                std::thread::sleep(time);
+            }
+            server.write_all(said).expect("the server is there");
+        }
+        // The server may have closed it.
+        let _ = server.shutdown(Shutdown::Both);
+    });
+    way
+}
+
+#[test]
+fn what_was_read_in_time_is_given_and_the_rest_is_told() {
+    let _turn = tare_testkit::turn();
+    let server = Server::start(Settings::new(Provider::tare())).expect("a server");
+    let folder = tempfile::tempdir().expect("a folder");
+    // A look may take 10 seconds, and reading may begin in the first 9 of them.
+    let time = Duration::from_millis(9200);
+    let way = slow_way(folder.path(), &server, "events_statements_summary_by_digest", time);
+    let exporter = Exporter::start(Address::Socket(way), Options::default());
+    let answer = exporter.get("/metrics", &[]);
+    assert_eq!(answer.status, 200, "{}", answer.text());
+    let page = Page::parse(&answer.text());
+    assert_eq!((page.value("mysql_up"), page.value("tare_up")), (Some(1.0), Some(1.0)));
+    let success = |name: &str| {
+        let collector = format!("collect.{name}");
+        let mut all = page.of("mysql_exporter_collector_success");
+        all.find(|it| it.label("collector") == collector).map(|it| it.value)
+    };
+    assert_eq!(success("tare.status"), Some(1.0), "read before");
+    assert_eq!(success("perf_schema.eventsstatements"), Some(1.0), "begun before");
+    assert_eq!(success("perf_schema.eventswaits"), Some(0.0));
+    assert_eq!(page.of("mysql_perf_schema_events_waits_total").count(), 0);
+    let again = Page::parse(&exporter.get("/metrics", &[]).text());
+    assert!(again.of("mysql_perf_schema_events_waits_total").count() > 0, "the next look has all");
 }

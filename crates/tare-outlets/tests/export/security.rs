@@ -11,6 +11,7 @@ use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use rustls::server::WebPkiClientVerifier;
 use rustls::{ClientConfig, RootCertStore, ServerConfig, SupportedProtocolVersion, version};
+use tare_outlets::Address;
 use tare_outlets::export::web_config::WebConfigFile;
 use tempfile::TempDir;
 
@@ -296,4 +297,13 @@ fn what_exporter_toolkit_takes_is_taken() {
     let config = format!("tls_server_config:\n  cert: |\n{}  key: |\n{}", inline(&certificate), inline(&key));
     let exporter = place.exporter(&config);
     assert!(exporter.get_encrypted(&place.client(&BOTH), "/-/healthy", &[]).is_ok());
+}
+
+#[test]
+fn an_address_whose_host_was_forgotten_keeps_its_password() {
+    for given in ["mysql://exporter:secret", "mysql://exporter:secret/", "mysql://exporter:secret?socket=/x"]
+    {
+        let error = Address::dsn(given).expect_err(given).to_string();
+        assert!(error.starts_with("mysql://exporter: ") && !error.contains("secret"), "{error}");
+    }
 }

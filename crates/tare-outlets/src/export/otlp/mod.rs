@@ -23,6 +23,7 @@ use opentelemetry_proto::tonic::resource::v1::Resource;
 use prost::Message as _;
 use tokio::time::{Instant, MissedTickBehavior, interval, sleep};
 
+use super::notice;
 use super::sample::{Family, Samples};
 use super::web::{PATIENCE, Service};
 use crate::Address;
@@ -115,7 +116,7 @@ pub(super) async fn push(settings: Settings, tally: Arc<Tally>, service: Arc<Ser
             pusher.tally.missed.fetch_add(1, Ordering::Relaxed);
             continue;
         }
-        let Some(look) = service.clone().look(vec![], Instant::now() + PATIENCE).await else {
+        let Some(look) = service.clone().look(vec![], PATIENCE).await else {
             pusher.tally.missed.fetch_add(1, Ordering::Relaxed);
             continue;
         };
@@ -219,9 +220,13 @@ impl Voice {
         self.said = kind;
         let collector = &self.collector;
         match trouble {
-            None => eprintln!("tare export: {collector}: the collector takes everything again"),
-            Some((Trouble::Away, why)) => eprintln!("tare export: {collector}: {why}; tried again"),
-            Some((_, why)) => eprintln!("tare export: {collector}: {why}"),
+            None => {
+                notice::write(format_args!("tare export: {collector}: the collector takes everything again"));
+            }
+            Some((Trouble::Away, why)) => {
+                notice::write(format_args!("tare export: {collector}: {why}; tried again"));
+            }
+            Some((_, why)) => notice::write(format_args!("tare export: {collector}: {why}")),
         }
     }
 }

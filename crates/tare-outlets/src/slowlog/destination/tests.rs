@@ -1,6 +1,33 @@
 use std::collections::BTreeMap;
+use std::fs::{File, OpenOptions, Permissions};
+use std::io::{Read, Seek};
+use std::os::unix::fs::{FileTypeExt, OpenOptionsExt, PermissionsExt};
+
+use nix::libc::O_NONBLOCK;
 
 use super::*;
+
+/// Goes on for ever, or is to end.
+struct Hand {
+    is_over: bool,
+}
+
+const GOES_ON: &Hand = &Hand { is_over: false };
+const ENDS: &Hand = &Hand { is_over: true };
+
+impl Control for Hand {
+    fn is_over(&self) -> bool {
+        self.is_over
+    }
+    fn reopens(&self) -> bool {
+        false
+    }
+    fn tell(&self, _line: &str) {}
+}
+
+fn open(destination: &Destination, hand: &'static Hand) -> Sink<'static> {
+    Sink::open(destination, hand).expect("a place").expect("nobody is waited for")
+}
 
 /// Old files of a log, by their numbers.
 fn old_files(path: &Path) -> BTreeMap<u32, u64> {
@@ -12,10 +39,10 @@ fn old_files(path: &Path) -> BTreeMap<u32, u64> {
         .collect()
 }
 
-fn file(rotation: Rotation) -> (tempfile::TempDir, PathBuf, Sink) {
+fn file(rotation: Rotation) -> (tempfile::TempDir, PathBuf, Sink<'static>) {
     let folder = tempfile::tempdir().expect("a folder");
     let path = folder.path().join("slow.log");
-    let sink = Sink::open(&Destination::File(path.clone(), rotation)).expect("a file");
+    let sink = open(&Destination::File(path.clone(), rotation), GOES_ON);
     (folder, path, sink)
 }
 
@@ -65,7 +92,7 @@ fn a_file_that_was_moved_away_is_begun_anew() {
 }
 
 /// Puts a record of 20 bytes, and rotates before it if that is due; returns what came of that.
-fn log(sink: &mut Sink) -> Option<io::Result<()>> {
+fn log(sink: &mut Sink<'_>) -> Option<io::Result<()>> {
     let rotated = sink.is_due(0).then(|| {
         sink.flush();
         sink.rotate(0)
@@ -153,7 +180,7 @@ fn a_full_disk_is_said_once_counted_and_got_over() {
     let (_folder, path, mut sink) = file(Rotation::default());
     let full = OpenOptions::new().append(true).open("/dev/full").expect("the device");
     let Open::File { file, .. } = &mut sink.open else { panic!("a file") };
-    let good = std::mem::replace(file, full);
+    let good = std::mem::replace(file, full.into());
     let mut news = Vec::new();
     for _ in 0..3 {
         (0..10).for_each(|_| sink.put("lost\n", 2));
@@ -186,8 +213,7 @@ fn each_record_is_a_message_of_syslog_whoever_listens() {
         String::from_utf8_lossy(&message[..length]).into_owned()
     };
     let mut listener = listen();
-    let mut sink =
-        Sink::open(&Destination::File(folder.path().join("unused"), Rotation::default())).expect("a file");
+    let mut sink = open(&Destination::File(folder.path().join("unused"), Rotation::default()), GOES_ON);
     sink.open = Open::Syslog(Syslog::connect(at.clone()).expect("somebody listens"));
     let mut log = |text: &str| {
         sink.put(text, 3);
@@ -214,7 +240,7 @@ const SHOWS: &str = "TARE_TEST_SHOWS";
 #[test]
 fn a_terminal_is_given_no_orders() {
     if std::env::var_os(SHOWS).is_some() {
-        let mut sink = Sink::open(&Destination::Output).expect("standard output");
+        let mut sink = open(&Destination::Output, GOES_ON);
         sink.put(HOSTILE, 0);
         assert_eq!(sink.flush().written, 1);
         return;
@@ -236,13 +262,123 @@ fn a_terminal_is_given_no_orders() {
     assert!(shown.contains("SELECT '\u{fffd}[2J\u{fffd}31m\u{fffd}\u{fffd}\u{fffd}',\t'ä'\r\n"), "{shown:?}");
 }
 
-/// Names the file of the child of the test below.
+/// A pipe with a name.
+fn pipe(folder: &Path) -> PathBuf {
+    let path = folder.join("pipe");
+    let made = std::process::Command::new("mkfifo").arg(&path).status().expect("mkfifo");
+    assert!(made.success());
+    path
+}
+
+/// Opens a pipe for reading. What is in it is read at once.
+fn reader(pipe: &Path) -> File {
+    OpenOptions::new().read(true).custom_flags(O_NONBLOCK).open(pipe).expect("a pipe")
+}
+
+#[test]
+fn a_pipe_is_not_moved_away() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = pipe(folder.path());
+    let _reader = reader(&path);
+    let rotation = Rotation { size: Some(20), time: Some(Duration::ZERO), keep: 0 };
+    let mut sink = open(&Destination::File(path.clone(), rotation), GOES_ON);
+    for _ in 0..3 {
+        assert!(log(&mut sink).is_none());
+        assert_eq!(sink.flush().written, 1);
+    }
+    assert!(fs::symlink_metadata(&path).expect("it is there").file_type().is_fifo());
+    assert_eq!(old_files(&path), BTreeMap::new());
+}
+
+#[test]
+fn a_link_that_has_taken_the_files_place_is_not_moved_away() {
+    let (folder, path, mut sink) = file(Rotation { size: Some(20), time: None, keep: 2 });
+    let moved = folder.path().join("moved");
+    fs::rename(&path, &moved).expect("moved");
+    std::os::unix::fs::symlink(&moved, &path).expect("a link");
+    for _ in 0..3 {
+        log(&mut sink);
+    }
+    sink.flush();
+    assert!(fs::symlink_metadata(&path).expect("it is there").is_symlink());
+    assert_eq!((old_files(&path), fs::metadata(&moved).expect("a file").len()), (BTreeMap::new(), 60));
+}
+
+#[test]
+fn a_pipe_that_nobody_reads_keeps_nobody_from_ending() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = pipe(folder.path());
+    let destination = Destination::File(path.clone(), Rotation::default());
+    assert!(Sink::open(&destination, ENDS).expect("no error").is_none());
+    // The reader comes later.
+    let coming = std::thread::spawn(move || {
+        std::thread::sleep(Duration::from_millis(100));
+        reader(&path)
+    });
+    let mut sink = open(&destination, GOES_ON);
+    let mut reader = coming.join().expect("a reader");
+    sink.put("read\n", 0);
+    assert_eq!(sink.flush().written, 1);
+    let mut read = [0; 10];
+    assert_eq!(reader.read(&mut read).expect("a record"), 5);
+}
+
+#[test]
+fn a_reader_that_takes_nothing_keeps_nobody_from_ending() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = pipe(folder.path());
+    let mut reader = reader(&path);
+    let mut sink = open(&Destination::File(path, Rotation::default()), ENDS);
+    let record = format!("{}\n", "x".repeat(99));
+    let put = |sink: &mut Sink<'_>, count| (0..count).for_each(|_| sink.put(&record, 1));
+    // More than a pipe holds, which is 64 KiB.
+    put(&mut sink, 1000);
+    let flushed = sink.flush();
+    assert!(flushed.written > 0 && flushed.unwritten > 0 && sink.is_gone(), "{flushed:?}");
+    assert_eq!((flushed.written + flushed.unwritten, flushed.untold), (1000, flushed.unwritten));
+    assert!(flushed.news.is_some_and(|line| line.contains("its reader takes nothing")));
+    // What is there is read, and there is room again.
+    let mut read = vec![];
+    let emptied = reader.read_to_end(&mut read).expect_err("there may be more");
+    assert_eq!(emptied.kind(), io::ErrorKind::WouldBlock);
+    assert_eq!(read.len() as u64 / 100, flushed.written);
+    put(&mut sink, 10);
+    assert_eq!(sink.flush().written, 10);
+}
+
+#[test]
+fn a_reader_that_takes_its_time_is_waited_for() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = pipe(folder.path());
+    let mut reader = reader(&path);
+    let mut sink = open(&Destination::File(path, Rotation::default()), ENDS);
+    let record = format!("{}\n", "x".repeat(99));
+    let reading = std::thread::spawn(move || {
+        let (mut piece, mut read) = ([0; 10_000], 0);
+        // It ends with the one who writes; until then there may be nothing to be read.
+        loop {
+            match reader.read(&mut piece) {
+                Ok(0) => return read,
+                Ok(some) => read += some,
+                Err(_) => {}
+            }
+            std::thread::sleep(Duration::from_millis(5));
+        }
+    });
+    (0..5000).for_each(|_| sink.put(&record, 0));
+    let flushed = sink.flush();
+    assert_eq!((flushed.written, flushed.unwritten, sink.is_gone()), (5000, 0, false), "{:?}", flushed.news);
+    drop(sink);
+    assert_eq!(reading.join().expect("no panic"), 500_000);
+}
+
+/// Names the folder of the child of the test below.
 const CHILD: &str = "TARE_TEST_FILLS_UP";
 
 #[test]
 fn a_disk_that_fills_up_keeps_whole_records_and_goes_on_with_one() {
-    if let Some(path) = std::env::var_os(CHILD) {
-        return fill_up(Path::new(&path));
+    if let Some(folder) = std::env::var_os(CHILD) {
+        return fill_up(Path::new(&folder));
     }
     let folder = tempfile::tempdir().expect("a folder");
     // A file may have 8 KiB: what is beyond fails in the middle of a record.
@@ -250,15 +386,35 @@ fn a_disk_that_fills_up_keeps_whole_records_and_goes_on_with_one() {
     shell.args(["-c", "trap '' XFSZ; ulimit -f 8; exec \"$0\" --exact \"$1\""]);
     shell.arg(std::env::current_exe().expect("this program"));
     shell.arg("slowlog::destination::tests::a_disk_that_fills_up_keeps_whole_records_and_goes_on_with_one");
-    let output = shell.env(CHILD, folder.path().join("slow.log")).output().expect("bash");
+    let output = shell.env(CHILD, folder.path()).output().expect("bash");
     let said = String::from_utf8_lossy(&output.stdout);
     assert!(output.status.success() && said.contains("1 passed"), "{said}");
 }
 
-fn fill_up(path: &Path) {
+fn fill_up(folder: &Path) {
+    let path = folder.join("slow.log");
+    let mut sink = open(&Destination::File(path.clone(), Rotation::default()), GOES_ON);
+    // Somebody makes room.
+    fill(&mut sink, &path, || fs::write(&path, "").expect("room"));
+    // As a shell opens it for `>> FILE`, and for `> FILE`.
+    for is_added_to in [true, false] {
+        let output = folder.join("output");
+        let file = match is_added_to {
+            true => OpenOptions::new().create(true).append(true).open(&output),
+            false => File::create(&output),
+        };
+        let file = file.expect("a file");
+        let mut other = file.try_clone().expect("the same file");
+        let mut sink = open(&Destination::File(path.clone(), Rotation::default()), GOES_ON);
+        sink.open = Open::Output(file.into());
+        fill(&mut sink, &output, || other.set_len(0).and_then(|()| other.rewind()).expect("room"));
+    }
+}
+
+/// Writes more than there is room for, twice.
+fn fill(sink: &mut Sink<'_>, path: &Path, mut make_room: impl FnMut()) {
     let record = format!("{}\n", "x".repeat(99));
     let lines = || fs::read_to_string(path).expect("text").lines().map(str::len).collect::<Vec<_>>();
-    let mut sink = Sink::open(&Destination::File(path.to_owned(), Rotation::default())).expect("a file");
     for _ in 0..2 {
         (0..100).for_each(|n| sink.put(&record, n));
         let flushed = sink.flush();
@@ -270,7 +426,10 @@ fn fill_up(path: &Path) {
             flushed.news
         );
         assert_eq!(lines(), [99; 81]);
-        // Somebody makes room.
-        fs::write(path, "").expect("room");
+        // The room for half a record takes none of the next one.
+        (0..2).for_each(|n| sink.put(&record, n));
+        assert_eq!(sink.flush().written, 0);
+        assert_eq!(lines(), [99; 81]);
+        make_room();
     }
 }

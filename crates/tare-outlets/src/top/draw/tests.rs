@@ -184,4 +184,9 @@ fn texts_are_broken_at_blanks_and_long_words_anywhere() {
     assert_eq!(broken("one two\tthree", 9), ["one two", "three"]);
     assert_eq!(broken("größergrößer", 5), ["größe", "rgröß", "er"]);
     assert_eq!(broken("", 5), [""]);
+    // A word that is longer by one column, or by a letter that takes two; and what follows it.
+    assert_eq!(broken("sechse r", 5), ["sechs", "e r"]);
+    assert_eq!(broken("数数数 r", 5), ["数数", "数 r"]);
+    assert_eq!(broken("数数", 3), ["数", "数"]);
+    assert_eq!(broken("数数", 1), ["数数"], "there is no room for a letter");
 }

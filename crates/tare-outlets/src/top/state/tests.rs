@@ -1,7 +1,7 @@
 //! What looks and keys make of the state.
 
 use super::*;
-use crate::top::look::{Counted, PREPARED_MARK};
+use crate::top::look::{Counted, Key, PREPARED_MARK};
 use crate::top::page::Sheet;
 use crate::top::recorded;
 
@@ -24,6 +24,11 @@ fn size(sheet: &Sheet, row: usize, name: &str) -> f64 {
 
 fn close(one: f64, other: f64) -> bool {
     (one - other).abs() <= other.abs() * 1e-9
+}
+
+/// The key of a connection's prepared statement.
+fn prepared(owner: u64) -> Key {
+    vec![None, Some(PREPARED_MARK.to_owned()), Some(format!("{owner}/1"))]
 }
 
 #[test]
@@ -71,6 +76,26 @@ fn an_emptied_table_is_said_and_no_rate_is_negative() {
         state.take(later);
     }
     assert_eq!(state.message(), None, "it goes by itself");
+}
+
+#[test]
+fn what_ends_with_its_connection_is_no_emptied_table() {
+    let mut state = state(View::Statements);
+    let mut pool = recorded::statements(100, true);
+    let Content::Counted(rows) = &mut pool.content else { panic!("{pool:?}") };
+    let one = rows[0].clone();
+    rows.extend((1..=50).map(|owner| Counted { key: prepared(owner), ..one.clone() }));
+    state.take(pool);
+    state.take(recorded::statements(102, true));
+    assert_eq!((state.between(), state.message()), (Some((2.0, false)), None));
+    assert_eq!(size(&sheet(&state), 1, "rate_per_s"), 400.0);
+
+    let about = || Some(About::Thread(45));
+    let waits = recorded::waits(103).content.counted().to_vec();
+    let working = Box::new(Some(recorded::thread(45, "Query", "SELECT 1")));
+    state.take(recorded::look(103, View::Threads, about(), Content::Thread(waits, working)));
+    state.take(recorded::look(105, View::Threads, about(), Content::Thread(vec![], Box::new(None))));
+    assert_eq!(state.message(), None, "the thread has ended");
 }
 
 #[test]
@@ -247,7 +272,7 @@ fn prepared_statements_of_one_text_are_one_row() {
         let one = rows[0].clone();
         // One on connection 5 from the start; one on connection 6 that was prepared in between.
         for owner in [5, 6].iter().take(if at == 10 { 1 } else { 2 }) {
-            let key = vec![None, Some(PREPARED_MARK.to_owned()), Some(format!("{owner}/1"))];
+            let key = prepared(*owner);
             look.texts.push((key.clone(), "SELECT c FROM sbtest1 WHERE id = ?".into()));
             let counters = if *owner == 6 { vec![7; one.counters.len()] } else { one.counters.clone() };
             rows.push(Counted { key, counters, ..one.clone() });

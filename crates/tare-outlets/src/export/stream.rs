@@ -1,0 +1,144 @@
+//! A connection whose client has to take what it is sent.
+
+use std::io::{self, IoSlice};
+use std::pin::Pin;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::time::{Sleep, sleep};
+
+/// How long a client may keep something waiting that is to be sent.
+pub(super) const LIMIT: Duration = Duration::from_secs(30);
+
+/// A stream that ends with an error where its client does not take everything within a time: hyper waits for ever.
+pub(super) struct Stream<S> {
+    inner: S,
+    limit: Duration,
+    /// Runs from when the client had to be waited for, until it has everything.
+    late: Option<Pin<Box<Sleep>>>,
+}
+
+impl<S> Stream<S> {
+    pub(super) fn new(inner: S, limit: Duration) -> Self {
+        Self { inner, limit, late: None }
+    }
+
+    /// What came of sending: an error where it has waited too long.
+    fn judge<T>(&mut self, context: &mut Context<'_>, sent: Poll<io::Result<T>>) -> Poll<io::Result<T>> {
+        if sent.is_ready() {
+            return sent;
+        }
+        let limit = self.limit;
+        let late = self.late.get_or_insert_with(|| Box::pin(sleep(limit)));
+        late.as_mut().poll(context).map(|()| Err(io::ErrorKind::TimedOut.into()))
+    }
+}
+
+impl<S: AsyncRead + Unpin> AsyncRead for Stream<S> {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        buffer: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.inner).poll_read(context, buffer)
+    }
+}
+
+impl<S: AsyncWrite + Unpin> AsyncWrite for Stream<S> {
+    fn poll_write(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        bytes: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        let sent = Pin::new(&mut self.inner).poll_write(context, bytes);
+        self.judge(context, sent)
+    }
+
+    fn poll_write_vectored(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        pieces: &[IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        let sent = Pin::new(&mut self.inner).poll_write_vectored(context, pieces);
+        self.judge(context, sent)
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        self.inner.is_write_vectored()
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        let sent = Pin::new(&mut self.inner).poll_flush(context);
+        if sent.is_ready() {
+            // hyper asks for this when it has written all it has.
+            self.late = None;
+        }
+        self.judge(context, sent)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        let sent = Pin::new(&mut self.inner).poll_shutdown(context);
+        self.judge(context, sent)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::convert::Infallible;
+
+    use http_body_util::Full;
+    use hyper::body::{Bytes, Incoming};
+    use hyper::server::conn::http1;
+    use hyper::service::service_fn;
+    use hyper::{Request, Response};
+    use hyper_util::rt::TokioIo;
+    use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _, DuplexStream, duplex};
+    use tokio::time::timeout;
+
+    use super::*;
+
+    const SHORT: Duration = Duration::from_millis(50);
+    /// Longer than any test takes.
+    const LONG: Duration = Duration::from_secs(60);
+
+    fn block_on<T>(what: impl Future<Output = T>) -> T {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build();
+        runtime.expect("a runtime").block_on(async { timeout(LONG, what).await.expect("it ends") })
+    }
+
+    /// Answers requests with more than is on the way until the connection ends.
+    async fn serve(stream: DuplexStream) -> hyper::Result<()> {
+        let answer = service_fn(|_request: Request<Incoming>| async {
+            Ok::<_, Infallible>(Response::new(Full::new(Bytes::from(vec![b'x'; 1 << 20]))))
+        });
+        http1::Builder::new().serve_connection(TokioIo::new(Stream::new(stream, SHORT)), answer).await
+    }
+
+    #[test]
+    fn a_client_that_takes_nothing_loses_its_connection() {
+        let ended = block_on(async {
+            let (mut client, server) = duplex(1024);
+            client.write_all(b"GET / HTTP/1.1\r\nHost: x\r\n\r\n").await.expect("there is room");
+            let ended = serve(server).await;
+            drop(client);
+            ended
+        });
+        assert!(ended.is_err(), "it was given up");
+    }
+
+    #[test]
+    fn a_client_that_takes_everything_has_as_much_time_again() {
+        block_on(async {
+            let (mut client, server) = duplex(8);
+            let mut stream = Stream::new(server, LONG);
+            stream.write_all(&[1; 8]).await.expect("there is room");
+            assert!(stream.late.is_none());
+            timeout(SHORT, stream.write_all(&[2; 8])).await.expect_err("there is no room");
+            assert!(stream.late.is_some());
+            client.read_exact(&mut [0; 8]).await.expect("all of it");
+            stream.flush().await.expect("it is taken");
+            assert!(stream.late.is_none());
+        });
+    }
+}
