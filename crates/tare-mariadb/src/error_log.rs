@@ -144,6 +144,8 @@ fn subsystem(message: &str) -> &'static str {
         ("Start binlog_dump ", "Repl"),
         ("Stop asynchronous binlog_dump ", "Repl"),
     ];
+    // What the server does not survive is marked so before it is said whose it is.
+    let message = message.strip_prefix("[FATAL] ").unwrap_or(message);
     BEGINNINGS.iter().find(|(beginning, _)| message.starts_with(beginning)).map_or("Server", |(_, name)| name)
 }
 
@@ -178,6 +180,7 @@ mod tests {
             2026-11-23  0:02:22 0 [Note] InnoDB: Buffer pool(s) load completed at 261123  0:02:22\n\
             2026-11-23  0:02:22 7 [Warning] Aborted connection 7 to db: 'e' (Got an error reading packets)\n\
             2026-11-23  0:02:23 12 [ERROR] Slave SQL: Error 'Duplicate entry' on query. Internal MariaDB error code: 1062\n\
+            2026-11-23  0:02:23 0 [ERROR] [FATAL] InnoDB: Unable to find the record\n\
             261123  0:02:24 [ERROR] mysqld got signal 11 ;\n\
             This could be because you hit a bug.\n\
             \n\
@@ -195,12 +198,14 @@ mod tests {
         let loaded = "InnoDB: Buffer pool(s) load completed at 261123  0:02:22";
         let aborted = "Aborted connection 7 to db: 'e' (Got an error reading packets)";
         let stopped = "Slave SQL: Error 'Duplicate entry' on query. Internal MariaDB error code: 1062";
+        let fatal = "[FATAL] InnoDB: Unable to find the record";
         let crash = "mysqld got signal 11 ;\nThis could be because you hit a bug.\n\nAttempting backtrace.\n\
                      2026-11-23 10:02:22 0 [Info] no such priority";
         let expected = [
             row(AT, Some(0), Priority::Note, none, "InnoDB", loaded),
             row(AT + 1, Some(7), Priority::Warning, none, "Server", aborted),
             row(AT + 1_000_000, Some(12), Priority::Error, "MY-001062", "Repl", stopped),
+            row(AT + 1_000_001, Some(0), Priority::Error, none, "InnoDB", fatal),
             row(AT + 2_000_000, None, Priority::Error, none, "Server", crash),
         ];
         assert_eq!(messages(text, utc), expected);

@@ -18,14 +18,17 @@ use std::sync::OnceLock;
 use std::sync::atomic::{AtomicPtr, Ordering};
 
 use libc::{sockaddr, sockaddr_in, sockaddr_un, socklen_t};
+use tare_wire::EndpointConfig;
 
 /// The address that means "tare" in the connect string of an installed table: 127 and "TAR".
 pub const HOST: Ipv4Addr = Ipv4Addr::new(127, b'T', b'A', b'R');
 /// The port that goes with [`HOST`]: below every usual range of ephemeral ports.
 pub const PORT: u16 = 16969;
 
-/// Longest path of a Unix socket the kernel takes, in bytes, without the terminating zero.
-pub const MAX_SOCKET_PATH: usize = size_of::<sockaddr_un>() - std::mem::offset_of!(sockaddr_un, sun_path) - 1;
+/// Longest path of the endpoint's socket, in bytes: what the kernel takes, without the terminating zero and without what
+/// the name is longer by while the socket is made.
+pub const MAX_SOCKET_PATH: usize =
+    size_of::<sockaddr_un>() - std::mem::offset_of!(sockaddr_un, sun_path) - 1 - EndpointConfig::SPARE_PATH;
 
 /// How long a full backlog of the endpoint may hold up a caller.
 const BACKLOG_WAIT: libc::timeval = libc::timeval { tv_sec: 5, tv_usec: 0 };
@@ -41,8 +44,8 @@ type Connect = unsafe extern "C" fn(c_int, *const sockaddr, socklen_t) -> c_int;
 /// Why a path cannot be the endpoint's.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum EndpointError {
-    /// The path does not fit into `sockaddr_un`.
-    #[error("the socket's path has {length} bytes, and a Unix socket's path has at most {MAX_SOCKET_PATH}")]
+    /// The path does not fit into `sockaddr_un`, or the longer one does not that the socket is made under.
+    #[error("the socket's path has {length} bytes, and the endpoint's may have at most {MAX_SOCKET_PATH}")]
     TooLong {
         /// Bytes of the refused path.
         length: usize,
@@ -55,7 +58,7 @@ pub enum EndpointError {
     AlreadySet,
 }
 
-/// Whether a Unix socket can have this path.
+/// Whether the endpoint's socket can have this path.
 ///
 /// # Errors
 /// When the path is too long, empty or holds a zero byte.
@@ -291,6 +294,7 @@ mod tests {
 
     #[test]
     fn a_path_no_socket_can_have_is_refused() {
+        assert_eq!(MAX_SOCKET_PATH, 103, "the kernel's 107, less `.new`");
         assert_eq!(check_socket_path(Path::new("")), Err(EndpointError::NotAPath));
         assert_eq!(check_socket_path(Path::new("/a\0b")), Err(EndpointError::NotAPath));
         let longest = format!("/{}", "x".repeat(MAX_SOCKET_PATH - 1));

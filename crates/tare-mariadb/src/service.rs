@@ -6,7 +6,7 @@
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Mutex, OnceLock};
 
 use tare_tables::{StatusRow, Table};
@@ -21,6 +21,8 @@ use crate::startup::error_log::{Severity, line};
 use crate::{error_hook, error_log, levels, redirect, startup, status, variables};
 
 static BEGUN: AtomicBool = AtomicBool::new(false);
+/// The process it was begun in.
+static OWNER: AtomicU32 = AtomicU32::new(0);
 /// Runs until the process exits.
 static SERVICE: Mutex<Option<Endpoint>> = Mutex::new(None);
 /// The names by which the server's sessions may ask for tables; set before the endpoint listens.
@@ -59,6 +61,7 @@ pub(crate) fn begin() {
     match begun {
         Ok(Ok(endpoint)) => {
             *SERVICE.lock().unwrap_or_else(|poisoned| poisoned.into_inner()) = Some(endpoint);
+            OWNER.store(std::process::id(), Ordering::Relaxed);
             // SAFETY: `at_exit` is a plain function of this library, which is never unloaded.
             unsafe { libc::atexit(at_exit) };
             let watch = Box::new(|| {
@@ -152,6 +155,10 @@ fn hindrance(datadir: &Path) -> Option<&'static Hindrance> {
 }
 
 extern "C" fn at_exit() {
+    // A child that was forked has none of the threads, and the socket is its parent's.
+    if std::process::id() != OWNER.load(Ordering::Relaxed) {
+        return;
+    }
     let _ = catch_unwind(|| {
         let endpoint = SERVICE.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).take();
         if let Some(mut endpoint) = endpoint {
@@ -253,4 +260,42 @@ fn status_rows() -> Vec<StatusRow> {
         rows.push(known(("endpoint_rows", sent.to_string())));
     }
     rows
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::net::UnixStream;
+
+    use super::*;
+
+    #[test]
+    fn a_child_that_exits_leaves_the_endpoint_to_its_parent() {
+        let folder = tempfile::tempdir().unwrap();
+        let socket = folder.path().join("tare.sock");
+        let config = EndpointConfig {
+            socket_path: socket.clone(),
+            tables: &[],
+            engine: &ENGINE,
+            server_version: String::new(),
+            name_inside: None,
+            spawn,
+            max_connections: EndpointConfig::MAX_CONNECTIONS,
+            stall_limit: EndpointConfig::STALL_LIMIT,
+        };
+        *SERVICE.lock().unwrap() = Some(Endpoint::start(config).unwrap());
+        OWNER.store(std::process::id(), Ordering::Relaxed);
+        // SAFETY: the child does what is below and ends.
+        let child = unsafe { libc::fork() };
+        assert!(child >= 0, "a child");
+        if child == 0 {
+            at_exit();
+            // SAFETY: it takes a number.
+            unsafe { libc::_exit(0) };
+        }
+        // SAFETY: it waits for a child of this test's and writes nothing.
+        unsafe { libc::waitpid(child, std::ptr::null_mut(), 0) };
+        UnixStream::connect(&socket).expect("the parent's endpoint answers");
+        drop(SERVICE.lock().unwrap().take());
+        assert!(!socket.exists());
+    }
 }

@@ -22,7 +22,7 @@ use crate::connection;
 use crate::failure::Failure;
 use crate::protocol::packet::Writer;
 use crate::protocol::reply;
-use crate::socket::{Socket, peer};
+use crate::socket::{Peer, Socket, UNBORN, peer};
 
 /// How long accepting pauses when the process has no descriptors or memory left.
 const ACCEPT_PAUSE: Timespec = Timespec { tv_sec: 0, tv_nsec: 200_000_000 };
@@ -39,7 +39,7 @@ pub type NameInside = fn(&str) -> Option<String>;
 /// What an endpoint is made of.
 #[derive(Clone)]
 pub struct EndpointConfig {
-    /// Where to listen. At least four bytes shorter than the longest path of a Unix socket.
+    /// Where to listen. At least [`EndpointConfig::SPARE_PATH`] bytes shorter than the longest path of a Unix socket.
     pub socket_path: PathBuf,
     /// What to serve.
     pub tables: &'static [&'static dyn Table],
@@ -47,13 +47,14 @@ pub struct EndpointConfig {
     pub engine: &'static Engine,
     /// The version the greeting names, such as `10.11.19-MariaDB-tare`.
     pub server_version: String,
-    /// What tables are called by connections from this very process. Such a connection is one of the host's sessions,
-    /// of which any may have been told to ask here: it must know a name that only the tables' own files hold. `None`
-    /// where the process's own connections are as good as others.
+    /// What tables are called by connections from this very process and from other servers. Such a connection is a
+    /// session's, of which any may have been told to ask here: it must know a name that only the tables' own files hold.
+    /// `None` where these connections are as good as others.
     pub name_inside: Option<NameInside>,
     /// How threads are started. A stack of 256 KiB is enough.
     pub spawn: Spawn,
-    /// Connections at a time; one more is told "Too many connections".
+    /// Connections at a time; one more is told "Too many connections". Where [`EndpointConfig::name_inside`] tells sessions
+    /// from others they leave [`EndpointConfig::KEPT_OUTSIDE`] of them free.
     pub max_connections: usize,
     /// How long a client may take to finish a packet it began, and to read what it asked for before it is dropped.
     pub stall_limit: Duration,
@@ -62,6 +63,11 @@ pub struct EndpointConfig {
 impl EndpointConfig {
     /// The default of [`EndpointConfig::max_connections`].
     pub const MAX_CONNECTIONS: usize = 256;
+    /// Places that servers' sessions leave to other clients. FEDERATED keeps idle connections as long as it likes, and
+    /// whoever looks at the server from outside must find a place all the same.
+    pub const KEPT_OUTSIDE: usize = 16;
+    /// How much longer than [`EndpointConfig::socket_path`] the name is under which the socket is made, in bytes.
+    pub const SPARE_PATH: usize = UNBORN.len();
     /// The default of [`EndpointConfig::stall_limit`].
     pub const STALL_LIMIT: Duration = Duration::from_secs(30);
 }
@@ -148,8 +154,8 @@ impl Endpoint {
         self.shared.source.stopping.store(true, Ordering::SeqCst);
         self.socket.unlink();
         drop(self.wake.take());
-        for stream in self.shared.open().values() {
-            let _ = stream.shutdown(std::net::Shutdown::Both);
+        for open in self.shared.open().values() {
+            let _ = open.stream.shutdown(std::net::Shutdown::Both);
         }
         self.shared.wait_for_threads(STOP_BOUND)
     }
@@ -161,13 +167,19 @@ impl Drop for Endpoint {
     }
 }
 
+/// An open connection.
+struct Open {
+    stream: Arc<UnixStream>,
+    peer: Peer,
+}
+
 /// What all threads of an endpoint share.
 pub(crate) struct Shared {
     pub(crate) source: Source,
     pub(crate) stall_limit: Duration,
     spawn: Spawn,
     /// Open connections by id, for [`Endpoint::stop`] to shut down.
-    open: Mutex<HashMap<u32, Arc<UnixStream>>>,
+    open: Mutex<HashMap<u32, Open>>,
     threads: Mutex<usize>,
     thread_left: Condvar,
 }
@@ -204,8 +216,16 @@ impl Shared {
         }
     }
 
-    fn open(&self) -> MutexGuard<'_, HashMap<u32, Arc<UnixStream>>> {
+    fn open(&self) -> MutexGuard<'_, HashMap<u32, Open>> {
         lock(&self.open)
+    }
+
+    /// Whether there is a place for one more such peer.
+    fn has_place(&self, open: &HashMap<u32, Open>, peer: Peer) -> bool {
+        let most = self.source.max_connections;
+        let is_bounded = peer == Peer::Inside && self.source.name_inside.is_some();
+        let inside = || open.values().filter(|open| open.peer == Peer::Inside).count();
+        open.len() < most && (!is_bounded || inside() < most.saturating_sub(EndpointConfig::KEPT_OUTSIDE))
     }
 
     fn enter_thread(&self) {
@@ -265,20 +285,12 @@ fn accept_all(shared: &Arc<Shared>, listener: &UnixListener, woken: &UnixStream)
 fn admit(shared: &Arc<Shared>, stream: UnixStream, id: u32) {
     let Some(peer) = peer(&stream) else { return refuse(&stream, &Failure::not_a_peer()) };
     let stream = Arc::new(stream);
-    {
-        let mut open = shared.open();
-        if shared.source.is_stopping() {
-            // `stop` has shut down the connections it found, or is about to; it would not find this one.
-            return;
+    let Some(place) = Place::take(shared, &stream, id, peer) else {
+        if !shared.source.is_stopping() {
+            refuse(&stream, &Failure::too_many_connections());
         }
-        if open.len() >= shared.source.max_connections {
-            drop(open);
-            return refuse(&stream, &Failure::too_many_connections());
-        }
-        open.insert(id, Arc::clone(&stream));
-    }
-    shared.enter_thread();
-    let place = Place { shared: Arc::clone(shared), stream: Arc::clone(&stream), id };
+        return;
+    };
     let serve = Box::new(move || {
         // A panic has been reported by the panic hook; here it ends one connection.
         let _ = catch_unwind(AssertUnwindSafe(|| connection::serve(&place.shared, &place.stream, id, peer)));
@@ -296,6 +308,22 @@ struct Place {
     id: u32,
 }
 
+impl Place {
+    /// `None` where there is none for such a peer, or the endpoint stops.
+    fn take(shared: &Arc<Shared>, stream: &Arc<UnixStream>, id: u32, peer: Peer) -> Option<Place> {
+        {
+            let mut open = shared.open();
+            // `stop` has shut down the connections it found, or is about to; it would not find this one.
+            if shared.source.is_stopping() || !shared.has_place(&open, peer) {
+                return None;
+            }
+            open.insert(id, Open { stream: Arc::clone(stream), peer });
+        }
+        shared.enter_thread();
+        Some(Place { shared: Arc::clone(shared), stream: Arc::clone(stream), id })
+    }
+}
+
 impl Drop for Place {
     fn drop(&mut self) {
         self.shared.open().remove(&self.id);
@@ -308,5 +336,56 @@ fn refuse(stream: &UnixStream, failure: &Failure) {
     if stream.set_nonblocking(true).is_ok() {
         let mut writer = Writer::new(stream);
         let _ = writer.packet(&reply::error(failure)).and_then(|()| writer.flush());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    static ENGINE: Engine = Engine::new();
+
+    fn shared(name_inside: Option<NameInside>) -> Arc<Shared> {
+        Arc::new(Shared::new(&EndpointConfig {
+            socket_path: PathBuf::new(),
+            tables: &[],
+            engine: &ENGINE,
+            server_version: String::new(),
+            name_inside,
+            spawn: |_, _| Ok(()),
+            max_connections: EndpointConfig::KEPT_OUTSIDE + 2,
+            stall_limit: EndpointConfig::STALL_LIMIT,
+        }))
+    }
+
+    /// Places that as many peers got.
+    fn taken(shared: &Arc<Shared>, peers: usize, peer: Peer) -> Vec<Place> {
+        let first = shared.open().keys().max().map_or(1, |id| id + 1);
+        let take = |id| {
+            let (stream, _far_end) = UnixStream::pair().unwrap();
+            Place::take(shared, &Arc::new(stream), id, peer)
+        };
+        (first..).take(peers).filter_map(take).collect()
+    }
+
+    #[test]
+    fn sessions_leave_places_to_others() {
+        let shared = shared(Some(|_| None));
+        let inside = taken(&shared, EndpointConfig::KEPT_OUTSIDE + 2, Peer::Inside);
+        assert_eq!(inside.len(), 2, "the others' are kept");
+        let outside = taken(&shared, EndpointConfig::KEPT_OUTSIDE + 1, Peer::Outside);
+        assert_eq!(outside.len(), EndpointConfig::KEPT_OUTSIDE);
+        drop(inside);
+        assert_eq!(taken(&shared, 3, Peer::Outside).len(), 2, "others may have all");
+        assert_eq!(taken(&shared, 3, Peer::Inside).len(), 2, "a place that was given back");
+        drop(outside);
+        assert_eq!((shared.open().len(), *lock(&shared.threads)), (0, 0));
+    }
+
+    #[test]
+    fn where_sessions_are_as_good_as_others_they_may_have_all_places() {
+        let shared = shared(None);
+        let most = EndpointConfig::KEPT_OUTSIDE + 2;
+        assert_eq!(taken(&shared, most + 1, Peer::Inside).len(), most);
     }
 }

@@ -2,11 +2,12 @@
 
 use std::fs;
 use std::io;
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::fs::{FileTypeExt, MetadataExt, PermissionsExt};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 
+use nix::sys::socket::{getsockopt, sockopt::PeerCredentials};
 use rustix::fs::Uid;
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
 
@@ -14,6 +15,8 @@ use crate::endpoint::EndpointError;
 
 /// Connections the kernel holds until they are accepted.
 const BACKLOG: i32 = 128;
+/// What a socket's name ends in while the socket is made.
+pub(crate) const UNBORN: &str = ".new";
 
 /// A listening socket in the file system; dropping it removes the file, if it is still this socket's.
 #[derive(Debug)]
@@ -32,13 +35,17 @@ impl Socket {
     pub(crate) fn listen(path: &Path) -> Result<Self, EndpointError> {
         refuse_if_taken(path)?;
         let mut unborn = path.as_os_str().to_owned();
-        unborn.push(".new");
+        unborn.push(UNBORN);
         let unborn = PathBuf::from(unborn);
-        let _ = fs::remove_file(&unborn);
+        if is_socket(&unborn)? {
+            // One that died before the rename left it. What stays all the same, `bind` refuses.
+            let _ = fs::remove_file(&unborn);
+        }
         let failed = |error: io::Error| EndpointError::Socket { path: path.to_owned(), error };
-        let made = make(&unborn).and_then(|socket| {
+        let socket = bind(&unborn).map_err(failed)?;
+        let made = begin(socket, &unborn).and_then(|made| {
             fs::rename(&unborn, path)?;
-            Ok(socket)
+            Ok(made)
         });
         let (listener, identity) = made.map_err(|error| {
             let _ = fs::remove_file(&unborn);
@@ -61,10 +68,16 @@ impl Drop for Socket {
     }
 }
 
-fn make(path: &Path) -> io::Result<(UnixListener, (u64, u64))> {
+/// Makes the file, at which nobody listens yet.
+fn bind(path: &Path) -> io::Result<OwnedFd> {
     let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
     let socket = rustix::net::socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None)?;
     rustix::net::bind(&socket, &SocketAddrUnix::new(path)?)?;
+    Ok(socket)
+}
+
+/// Listens; also the file's device and inode.
+fn begin(socket: OwnedFd, path: &Path) -> io::Result<(UnixListener, (u64, u64))> {
     // Before listening: until then nobody can connect, whatever the umask left.
     fs::set_permissions(path, fs::Permissions::from_mode(0o600))?;
     rustix::net::listen(&socket, BACKLOG)?;
@@ -72,15 +85,20 @@ fn make(path: &Path) -> io::Result<(UnixListener, (u64, u64))> {
     Ok((UnixListener::from(socket), (file.dev(), file.ino())))
 }
 
-/// A file that is no socket is not ours to replace, and neither is a socket somebody listens at.
-fn refuse_if_taken(path: &Path) -> Result<(), EndpointError> {
+/// Whether a socket is there; a file that is none is not ours to replace.
+fn is_socket(path: &Path) -> Result<bool, EndpointError> {
     match fs::symlink_metadata(path) {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
-        Err(error) => return Err(EndpointError::Socket { path: path.to_owned(), error }),
-        Ok(file) if !file.file_type().is_socket() => {
-            return Err(EndpointError::NotASocket { path: path.to_owned() });
-        }
-        Ok(_) => {}
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
+        Err(error) => Err(EndpointError::Socket { path: path.to_owned(), error }),
+        Ok(file) if file.file_type().is_socket() => Ok(true),
+        Ok(_) => Err(EndpointError::NotASocket { path: path.to_owned() }),
+    }
+}
+
+/// A socket somebody listens at is not ours to replace either.
+fn refuse_if_taken(path: &Path) -> Result<(), EndpointError> {
+    if !is_socket(path)? {
+        return Ok(());
     }
     match probe(path) {
         Err(rustix::io::Errno::CONNREFUSED | rustix::io::Errno::NOENT) => Ok(()),
@@ -96,37 +114,204 @@ fn probe(path: &Path) -> rustix::io::Result<()> {
     rustix::net::connect(socket.as_fd(), &SocketAddrUnix::new(path)?)
 }
 
+/// What a server's program is called.
+const SERVERS: [&str; 2] = ["mariadbd", "mysqld"];
+/// What the system adds to the name of a program whose file is gone.
+const DELETED: &str = " (deleted)";
+
 /// Who is at the other end of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Peer {
-    /// This very process: a session of the host's.
+    /// A session of a server's, which may ask for an account without a grant: of the host's, this very process, or of
+    /// another server's.
     Inside,
-    /// Another process of this process's user, or root's.
+    /// Another process of this process's user, or root's, that is no server.
     Outside,
 }
 
 /// Who is at the other end; `None` for those who may not be.
 pub(crate) fn peer(stream: &UnixStream) -> Option<Peer> {
-    let own = rustix::process::geteuid();
-    let peer = rustix::net::sockopt::socket_peercred(stream).ok()?;
-    if peer.pid == rustix::process::getpid() {
+    // Not by rustix: to that the number of a process is never 0, as it is of one in a namespace that is not seen from here.
+    let credentials = getsockopt(stream, PeerCredentials).ok()?;
+    let process = u32::try_from(credentials.pid()).ok().filter(|process| *process != 0);
+    judge(process, Uid::from_raw(credentials.uid()), Program::of)
+}
+
+/// Who a process is: by its number, if it can be seen from here, by its user and by its program.
+fn judge(process: Option<u32>, user: Uid, program: impl Fn(u32) -> Program) -> Option<Peer> {
+    let own = std::process::id();
+    if process == Some(own) {
         return Some(Peer::Inside);
     }
-    may_use(peer.uid, own).then_some(Peer::Outside)
+    if !may_use(user, rustix::process::geteuid()) {
+        return None;
+    }
+    let is_server = process.is_some_and(|process| program(process).is_server(&program(own)));
+    Some(if is_server { Peer::Inside } else { Peer::Outside })
 }
 
 fn may_use(peer: Uid, own: Uid) -> bool {
     peer == own || peer.is_root()
 }
 
+/// What can be seen of the program a process runs; nothing where the system does not show it.
+#[derive(Debug)]
+struct Program {
+    /// Device and inode of its file.
+    file: Option<(u64, u64)>,
+    /// What its file is called, and what the process is: of one that gave up root only the latter can be seen.
+    names: [Option<String>; 2],
+}
+
+impl Program {
+    fn of(process: u32) -> Program {
+        let place = Path::new("/proc").join(process.to_string());
+        let exe = place.join("exe");
+        let file = fs::metadata(&exe).ok().map(|file| (file.dev(), file.ino()));
+        let path = fs::read_link(&exe).ok();
+        let name = path.and_then(|path| Some(path.file_name()?.to_string_lossy().into_owned()));
+        let title = fs::read_to_string(place.join("comm")).ok();
+        Program { file, names: [name, title] }
+    }
+
+    /// Whether it is a server's: this process's own, or one by its name.
+    fn is_server(&self, own: &Program) -> bool {
+        let is_known = |name: &String| {
+            let name = name.trim_end();
+            SERVERS.contains(&name.strip_suffix(DELETED).unwrap_or(name))
+        };
+        (self.file.is_some() && self.file == own.file) || self.names.iter().flatten().any(is_known)
+    }
+}
+
 #[cfg(test)]
 mod tests {
+    use std::io::Read;
+    use std::os::unix::fs::symlink;
+    use std::process::{Command, Stdio};
+
     use super::*;
+    use crate::endpoint::EndpointConfig;
+
+    /// Set for the children of a test below: where they connect to.
+    const SOCKET: &str = "TARE_TEST_SOCKET";
 
     #[test]
     fn only_the_owner_and_root_are_welcome() {
         let [mysql, nobody] = [106, 65534].map(Uid::from_raw);
         assert!(may_use(mysql, mysql) && may_use(Uid::ROOT, mysql));
         assert!(!may_use(nobody, mysql) && !may_use(mysql, Uid::ROOT));
+    }
+
+    /// With empty names for what cannot be seen.
+    fn program(file: Option<(u64, u64)>, names: [&str; 2]) -> Program {
+        Program { file, names: names.map(|name| (!name.is_empty()).then(|| name.to_owned())) }
+    }
+
+    #[test]
+    fn a_server_is_known_by_its_file_or_by_a_name() {
+        let own = program(Some((1, 7)), ["host", "host\n"]);
+        for (peer, is_server) in [
+            (program(Some((1, 7)), ["another-name", "x\n"]), true),
+            (program(Some((1, 8)), ["mariadbd", "x\n"]), true),
+            (program(Some((1, 8)), ["mysqld (deleted)", "x\n"]), true),
+            (program(None, ["", "mariadbd\n"]), true),
+            (program(Some((2, 7)), ["mariadb", "mariadb\n"]), false),
+            (program(Some((1, 8)), ["mysqldump", "mysqld_safe\n"]), false),
+            (program(None, ["", ""]), false),
+        ] {
+            assert_eq!(peer.is_server(&own), is_server, "{peer:?}");
+        }
+        let unseen = program(None, ["", ""]);
+        assert!(!unseen.is_server(&unseen), "nothing seen of either is no likeness");
+    }
+
+    #[test]
+    fn number_user_and_program_say_who_it_is() {
+        let own = rustix::process::geteuid();
+        let stranger = Uid::from_raw(own.as_raw() + 1);
+        let server = |_| program(None, ["mariadbd", ""]);
+        let client = |_| program(None, ["mariadb", ""]);
+        let another = Some(u32::MAX);
+        assert_eq!(judge(Some(std::process::id()), stranger, client), Some(Peer::Inside), "this process");
+        assert_eq!(judge(another, own, client), Some(Peer::Outside));
+        assert_eq!(judge(another, own, server), Some(Peer::Inside));
+        assert_eq!(judge(another, Uid::ROOT, server), Some(Peer::Inside));
+        assert_eq!(judge(another, Uid::ROOT, client), Some(Peer::Outside));
+        assert_eq!(judge(another, stranger, server), None);
+        // Of another namespace the user alone is known.
+        assert_eq!(judge(None, own, server), Some(Peer::Outside));
+        assert_eq!(judge(None, stranger, server), None);
+    }
+
+    #[test]
+    fn another_process_is_told_by_its_program() {
+        if let Some(path) = std::env::var_os(SOCKET) {
+            // One of the children of below: it stays until it has been looked at.
+            UnixStream::connect(path).unwrap().read_to_end(&mut Vec::new()).unwrap();
+            return;
+        }
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("socket");
+        let listener = UnixListener::bind(&path).unwrap();
+        let own = std::env::current_exe().unwrap();
+        let [client, server] = ["client", "mariadbd"].map(|name| {
+            let copy = folder.path().join(name);
+            fs::copy(&own, &copy).unwrap();
+            copy
+        });
+        for (program, expected) in [(&own, Peer::Inside), (&client, Peer::Outside), (&server, Peer::Inside)] {
+            let mut child = Command::new(program)
+                .args(["--exact", "socket::tests::another_process_is_told_by_its_program"])
+                .env(SOCKET, &path)
+                .stdout(Stdio::null())
+                .spawn()
+                .unwrap();
+            let (stream, _) = listener.accept().unwrap();
+            assert_eq!(peer(&stream), Some(expected), "{}", program.display());
+            drop(stream);
+            assert!(child.wait().unwrap().success());
+        }
+    }
+
+    #[test]
+    fn only_a_socket_is_removed_to_make_room() {
+        let folder = tempfile::tempdir().unwrap();
+        let [path, beside, file] = ["s", "s.new", "file"].map(|name| folder.path().join(name));
+        let refused = || match Socket::listen(&path) {
+            Err(EndpointError::NotASocket { path }) => assert_eq!(path, beside),
+            other => panic!("{other:?}"),
+        };
+        fs::write(&beside, "precious").unwrap();
+        refused();
+        fs::rename(&beside, &file).unwrap();
+        symlink(&file, &beside).unwrap();
+        refused();
+        assert_eq!(fs::read(&beside).unwrap(), b"precious");
+        fs::remove_file(&beside).unwrap();
+        // Closing a listener leaves its file behind.
+        drop(UnixListener::bind(&beside).unwrap());
+        let socket = Socket::listen(&path).unwrap();
+        assert!(!beside.exists() && path.exists());
+        drop(socket);
+        assert!(!path.exists());
+    }
+
+    #[test]
+    fn the_longest_path_leaves_room_for_the_name_it_is_made_under() {
+        /// Of `sockaddr_un`, without the terminating zero.
+        const MOST: usize = 107;
+        let folder = tempfile::tempdir().unwrap();
+        let path = |length: usize| {
+            let name = length - folder.path().as_os_str().len() - 1;
+            folder.path().join("x".repeat(name))
+        };
+        let longest = path(MOST - EndpointConfig::SPARE_PATH);
+        let socket = Socket::listen(&longest).unwrap();
+        UnixStream::connect(&longest).unwrap();
+        drop(socket);
+        // One byte more may have no terminating zero; two do not fit.
+        let too_long = Socket::listen(&path(MOST - EndpointConfig::SPARE_PATH + 2));
+        assert!(matches!(too_long, Err(EndpointError::Socket { .. })), "{too_long:?}");
     }
 }

@@ -5,6 +5,7 @@ mod fixture;
 use fixture::*;
 use mysql::consts::{ColumnFlags, ColumnType};
 use mysql::prelude::Queryable;
+use tare_engine::{Engine, MAX_RULES};
 
 fn some(values: &[&str]) -> Vec<Option<String>> {
     values.iter().map(|value| Some((*value).to_owned())).collect()
@@ -260,7 +261,7 @@ fn mistakes_are_named() {
     assert_eq!(error(&mut client, &format!("SELECT 1 FROM things WHERE {depth}1")).0, 1064);
     let depth = "NOT (".repeat(2000);
     assert_eq!(error(&mut client, &format!("SELECT 1 FROM things WHERE {depth}1")).0, 1064);
-    let many = "1,".repeat(20_000);
+    let many = "1,".repeat(40_000);
     assert_eq!(error(&mut client, &format!("SELECT 1 FROM things WHERE AMOUNT IN ({many}1)")).0, 1064);
     assert_eq!(rows(&mut client, "SELECT 1"), [some(&["1"])]);
 }
@@ -309,6 +310,28 @@ fn rows_are_written_and_counted() {
     assert_eq!(other.affected_rows(), 1);
     client.query_drop("TRUNCATE `things`").unwrap();
     assert!(rows(&mut client, "SELECT * FROM things").is_empty());
+}
+
+/// As FEDERATED sends what a dump of the table brings back.
+#[test]
+fn one_insert_brings_as_many_rules_as_there_may_be() {
+    static ENGINE: Engine = Engine::new();
+    let served = served_with(|config| {
+        config.engine = &ENGINE;
+        config.tables = tare_tables::Shape::Extended.served();
+    });
+    let mut client = served.federated();
+    let insert = |rules: std::ops::Range<usize>| {
+        let rules: Vec<String> =
+            rules.map(|rule| format!("('10.0.0.{rule}', 'shop', '%', 'YES', 'NO')")).collect();
+        let columns = "(`HOST`, `USER`, `ROLE`, `ENABLED`, `HISTORY`)";
+        format!("INSERT INTO `setup_actors` {columns}  VALUES  {}", rules.join(" , "))
+    };
+    client.query_drop(insert(0..MAX_RULES)).unwrap();
+    assert_eq!(client.affected_rows(), MAX_RULES as u64);
+    assert_eq!(names(&mut client, "SELECT COUNT(*) FROM setup_actors"), [MAX_RULES.to_string()]);
+    // Of more the table says what is wrong with them.
+    assert_eq!(error(&mut client, &insert(MAX_RULES..3 * MAX_RULES)).0, 1114);
 }
 
 /// FEDERATED names a row by its key and by what it held when it was read, which may be over by now.

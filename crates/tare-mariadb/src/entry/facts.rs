@@ -2,6 +2,7 @@
 #![allow(unsafe_code)]
 
 use std::ffi::{c_uint, c_void};
+use std::fmt::{self, Write};
 
 use tare_engine::objects;
 use tare_engine::{DigestTokens, Outcome, Xid};
@@ -123,13 +124,48 @@ pub(super) fn gtid(gtid: *const c_void) -> transaction::Gtid {
     unsafe { transaction::gtid(gtid) }
 }
 
-/// IP and PORT of a socket; empty and 0 where it has none.
-pub(super) fn peer(address: *const libc::sockaddr, len: c_uint) -> (String, u16) {
-    // SAFETY: the server passes null or an address of that length.
-    match unsafe { address::socket(address, len) } {
-        Some(address) => (address.ip().to_string(), address.port()),
-        None => (String::new(), 0),
+/// A text of at most `N` bytes that takes no memory but its own: where the server calls, the heap may be used up.
+pub(super) struct Text<const N: usize> {
+    bytes: [u8; N],
+    length: usize,
+}
+
+impl<const N: usize> Text<N> {
+    pub(super) const EMPTY: Text<N> = Text { bytes: [0; N], length: 0 };
+
+    /// As much of it as fits.
+    pub(super) fn of(bytes: &[u8]) -> Text<N> {
+        let mut text = Text::<N>::EMPTY;
+        text.length = bytes.len().min(N);
+        text.bytes[..text.length].copy_from_slice(&bytes[..text.length]);
+        text
     }
+
+    pub(super) fn as_bytes(&self) -> &[u8] {
+        &self.bytes[..self.length]
+    }
+}
+
+/// Takes a part as a whole or not at all.
+impl<const N: usize> Write for Text<N> {
+    fn write_str(&mut self, part: &str) -> fmt::Result {
+        let end = self.length + part.len();
+        self.bytes.get_mut(self.length..end).ok_or(fmt::Error)?.copy_from_slice(part.as_bytes());
+        self.length = end;
+        Ok(())
+    }
+}
+
+/// Bytes of the longest IP.
+const LONGEST_IP: usize = "ffff:ffff:ffff:ffff:ffff:ffff:255.255.255.255".len();
+
+/// IP and PORT of a socket; empty and 0 where it has none.
+pub(super) fn peer(address: *const libc::sockaddr, len: c_uint) -> (Text<LONGEST_IP>, u16) {
+    // SAFETY: the server passes null or an address of that length.
+    let address = unsafe { address::socket(address, len) };
+    let mut ip = Text::<LONGEST_IP>::EMPTY;
+    let _fits = address.map(|address| write!(ip, "{}", address.ip()));
+    (ip, address.map_or(0, |address| address.port()))
 }
 
 /// OBJECT_TYPE of a stored program.
@@ -155,6 +191,42 @@ pub(super) fn table_lock(op: c_uint, flags: u64) -> Option<u8> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_text_keeps_what_fits() {
+        let mut text: Text<5> = Text::of(b"abcdefg");
+        assert_eq!(text.as_bytes(), b"abcde");
+        text = Text::of(b"abc");
+        assert!(text.write_str("xyz").is_err());
+        assert_eq!(text.as_bytes(), b"abc", "nothing of what does not fit");
+        assert!(text.write_char('\u{e9}').is_ok() && text.write_char('x').is_err());
+        assert_eq!(text.as_bytes(), "abc\u{e9}".as_bytes());
+    }
+
+    #[test]
+    fn every_ip_fits() {
+        let longest = [0xff; 16];
+        let mut mapped = [0xff; 16];
+        mapped[..10].fill(0);
+        for (octets, text) in [
+            (longest, "ffff:ffff:ffff:ffff:ffff:ffff:ffff:ffff"),
+            (mapped, "::ffff:255.255.255.255"),
+            ([0; 16], "::"),
+        ] {
+            let address = libc::sockaddr_in6 {
+                sin6_family: libc::AF_INET6 as libc::sa_family_t,
+                sin6_port: 3306u16.to_be(),
+                sin6_flowinfo: 0,
+                sin6_addr: libc::in6_addr { s6_addr: octets },
+                sin6_scope_id: 1,
+            };
+            let length = size_of::<libc::sockaddr_in6>() as c_uint;
+            let (ip, port) = peer(std::ptr::from_ref(&address).cast(), length);
+            assert_eq!((std::str::from_utf8(ip.as_bytes()), port), (Ok(text), 3306));
+        }
+        let (ip, port) = peer(std::ptr::null(), 0);
+        assert_eq!((ip.as_bytes(), port), (&b""[..], 0));
+    }
 
     #[test]
     fn a_handler_that_is_opened_first_keeps_its_table_from_the_binary_log() {

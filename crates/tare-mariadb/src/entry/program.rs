@@ -2,12 +2,13 @@
 #![allow(unsafe_code)]
 
 use std::ffi::{c_char, c_uint, c_ulong, c_void};
+use std::fmt::Write;
 use std::ptr::null_mut;
 
 use tare_engine::{PreparedHandle, ProgramHandle};
 
 use super::ENGINE;
-use super::facts;
+use super::facts::{self, Text};
 use super::guard::guard;
 use super::pointer::{bytes, instance, state};
 use super::statement::kept;
@@ -50,10 +51,19 @@ pub(super) unsafe extern "C" fn drop_sp(
     });
 }
 
+/// More bytes than a program's name has: that of a package's routine is two names of 64 characters.
+const LONGEST_NAME: usize = 512;
+
 /// Names of programs know no case: the server tells them as they are written, here and there in another way, and the
-/// reference shows them in lower case.
-fn folded(name: &[u8]) -> String {
-    String::from_utf8_lossy(name).to_lowercase()
+/// reference shows them in lower case, each character for itself.
+fn folded(name: &[u8]) -> Text<LONGEST_NAME> {
+    let mut folded = Text::<LONGEST_NAME>::EMPTY;
+    let _fits = name.utf8_chunks().try_for_each(|chunk| {
+        let unreadable = (!chunk.invalid().is_empty()).then_some(char::REPLACEMENT_CHARACTER);
+        let mut characters = chunk.valid().chars().flat_map(char::to_lowercase).chain(unreadable);
+        characters.try_for_each(|character| folded.write_char(character))
+    });
+    folded
 }
 
 pub(super) unsafe extern "C" fn start_sp(state: *mut SpLockerState, share: *mut SpShare) -> *mut SpLocker {
@@ -142,4 +152,22 @@ pub(super) unsafe extern "C" fn destroy_prepared_stmt(prepared: *mut PreparedStm
             ENGINE.destroy_prepared(prepared);
         }
     });
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_of_programs_know_no_case() {
+        for (name, expected) in [
+            (&b""[..], ""),
+            (b"Pack.Proc_1", "pack.proc_1"),
+            ("\u{c4}\u{394}\u{3a3}".as_bytes(), "\u{e4}\u{3b4}\u{3c3}"),
+            (b"A\xffB\xc3", "a\u{fffd}b\u{fffd}"),
+        ] {
+            assert_eq!(std::str::from_utf8(folded(name).as_bytes()), Ok(expected));
+        }
+        assert_eq!(folded(&[b'X'; 600]).as_bytes(), [b'x'; LONGEST_NAME]);
+    }
 }

@@ -1,13 +1,14 @@
 //! Threads: their making, their names, their end.
 #![allow(unsafe_code)]
 
+use std::alloc::{Layout, alloc};
 use std::ffi::{CStr, c_char, c_int, c_long, c_uint, c_ulonglong, c_void};
 use std::ptr::{null, null_mut};
 
 use tare_engine::{ThreadHandle, ThreadRef};
 
 use super::ENGINE;
-use super::facts;
+use super::facts::{self, Text};
 use super::guard::guard;
 use super::pointer::{bytes, instance};
 use crate::abi::types::{Thd, Thread};
@@ -40,17 +41,35 @@ struct Spawned {
     start: Routine,
     argument: *mut c_void,
     parent_thread_id: Option<u64>,
-    user: Vec<u8>,
-    host: Vec<u8>,
+    user: Text<384>,
+    host: Text<256>,
 }
 
 impl Spawned {
     /// For a thread that the calling one makes.
     fn by_this_thread(key: u16, start: Routine, argument: *mut c_void) -> Spawned {
         let parent = ENGINE.current_thread();
-        let (user, host) = parent.map(|parent| ENGINE.thread_account(parent)).unwrap_or_default();
         let parent_thread_id = parent.map(|parent| parent.thread_id());
-        Spawned { key, start, argument, parent_thread_id, user, host }
+        let mut spawned =
+            Spawned { key, start, argument, parent_thread_id, user: Text::EMPTY, host: Text::EMPTY };
+        if let Some(parent) = parent {
+            ENGINE.with_account(parent, |user, host| {
+                (spawned.user, spawned.host) = (Text::of(user), Text::of(host));
+                true
+            });
+        }
+        spawned
+    }
+
+    /// A box's content; null where there is no memory, which for a `Box` would be the end of the process.
+    fn boxed(self) -> *mut Spawned {
+        // SAFETY: the layout is not empty.
+        let place = unsafe { alloc(Layout::new::<Spawned>()) }.cast::<Spawned>();
+        if !place.is_null() {
+            // SAFETY: memory of this layout that nobody else knows.
+            unsafe { place.write(self) };
+        }
+        place
     }
 }
 
@@ -65,7 +84,7 @@ pub(super) unsafe extern "C" fn spawn_thread(
         if is_signal_handler(key as u16, start) {
             crate::service::begin();
         }
-        Box::into_raw(Box::new(Spawned::by_this_thread(key as u16, start, argument)))
+        Spawned::by_this_thread(key as u16, start, argument).boxed()
     });
     if spawned.is_null() {
         // SAFETY: the server's own arguments, passed on: its thread runs, unseen.
@@ -74,7 +93,7 @@ pub(super) unsafe extern "C" fn spawn_thread(
     // SAFETY: the server's own arguments but for the routine, which takes the box and calls theirs.
     let error = unsafe { pthread_create(thread, attributes, run, spawned.cast()) };
     if error != 0 {
-        // SAFETY: no thread began, so nobody else owns the box.
+        // SAFETY: memory as a box has it. No thread began, so nobody else owns it.
         drop(unsafe { Box::from_raw(spawned) });
     }
     error
@@ -92,23 +111,27 @@ unsafe extern "C" {
 
 unsafe extern "C" fn run(spawned: *mut c_void) -> *mut c_void {
     // SAFETY: `spawn_thread` made the box for this thread alone.
-    let Spawned { key, start, argument, parent_thread_id, user, host } =
-        *unsafe { Box::from_raw(spawned.cast::<Spawned>()) };
-    guard((), || {
-        if key == 0 {
-            return;
-        }
-        let thread = ENGINE.new_thread(key, None, parent_thread_id);
-        ENGINE.set_current_thread(thread);
-        if let Some(thread) = thread {
-            ENGINE.set_thread_account(thread, &user, &host);
-            ENGINE.set_thread_os_id(thread, os_id());
-        }
-        drop((user, host));
-    });
+    let (start, argument) = enter(unsafe { Box::from_raw(spawned.cast::<Spawned>()) });
     // SAFETY: the server's routine with the server's argument. It may end the thread by `pthread_exit`,
     // which unwinds: nothing of ours is on the stack that needs dropping.
     unsafe { start(argument) }
+}
+
+/// The calling thread is a new one from now on; what it runs. Out of line: nothing of this is on the stack then.
+#[inline(never)]
+fn enter(spawned: Box<Spawned>) -> (Routine, *mut c_void) {
+    guard((), || {
+        if spawned.key == 0 {
+            return;
+        }
+        let thread = ENGINE.new_thread(spawned.key, None, spawned.parent_thread_id);
+        ENGINE.set_current_thread(thread);
+        if let Some(thread) = thread {
+            ENGINE.set_thread_account(thread, spawned.user.as_bytes(), spawned.host.as_bytes());
+            ENGINE.set_thread_os_id(thread, os_id());
+        }
+    });
+    (spawned.start, spawned.argument)
 }
 
 pub(super) unsafe extern "C" fn new_thread(
@@ -176,10 +199,14 @@ fn with_current(act: impl FnOnce(ThreadRef)) {
 
 pub(super) unsafe extern "C" fn set_thread_user(user: *const c_char, user_len: c_int) {
     with_current(|thread| {
-        let (_, host) = ENGINE.thread_account(thread);
         let user = bytes!(user, user_len);
-        ENGINE.set_thread_account(thread, user, &host);
-        ENGINE.decide_actor(thread, user, &host);
+        let set = |host: &[u8]| {
+            ENGINE.set_thread_account(thread, user, host);
+            ENGINE.decide_actor(thread, user, host);
+            true
+        };
+        // Of a thread without texts no host is known.
+        let _set = ENGINE.with_account(thread, |_, host| set(host)) || set(b"");
     });
 }
 
@@ -273,7 +300,7 @@ pub(super) unsafe extern "C" fn get_thread_class_name() -> *const c_char {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::atomic::{AtomicU64, Ordering};
+    use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
     use tare_engine::snapshot::{Kind, Properties};
     use tare_engine::{Config, Registration};
@@ -308,9 +335,16 @@ mod tests {
     #[test]
     fn a_thread_tells_its_maker_that_is_gone() {
         static TOLD: AtomicU64 = AtomicU64::new(0);
+        static IS_ITS_ACCOUNT: AtomicBool = AtomicBool::new(false);
+        fn is_account(user: &[u8], host: &[u8]) -> bool {
+            ENGINE.current_thread().is_some_and(|thread| {
+                ENGINE.with_account(thread, |its_user, its_host| (its_user, its_host) == (user, host))
+            })
+        }
         unsafe extern "C" fn tell(_argument: *mut c_void) -> *mut c_void {
             let parent = ENGINE.current_thread().and_then(|thread| thread.parent_thread_id());
             TOLD.store(parent.unwrap_or(0), Ordering::Relaxed);
+            IS_ITS_ACCOUNT.store(is_account(b"ann", b"here"), Ordering::Relaxed);
             null_mut()
         }
         ENGINE.start(Config::default(), &ServerHost).unwrap();
@@ -320,11 +354,16 @@ mod tests {
         let maker = begin();
         let id = maker.thread_id();
         ENGINE.set_current_thread(Some(maker));
-        let spawned = Spawned::by_this_thread(class, tell, null_mut());
+        ENGINE.set_thread_account(maker, b"ann", b"here");
+        let spawned = Spawned::by_this_thread(class, tell, null_mut()).boxed();
         ENGINE.delete_thread(maker);
         assert!(std::ptr::eq(maker, begin()) && maker.thread_id() != id, "the slab is another thread's");
         // SAFETY: a box for this call alone.
-        unsafe { run(Box::into_raw(Box::new(spawned)).cast()) };
+        unsafe { run(spawned.cast()) };
         assert_eq!(TOLD.load(Ordering::Relaxed), id);
+        assert!(IS_ITS_ACCOUNT.load(Ordering::Relaxed), "its maker's");
+        // SAFETY: a text of that length.
+        unsafe { set_thread_user(c"bob".as_ptr(), 3) };
+        assert!(is_account(b"bob", b"here"), "another user at the same host");
     }
 }

@@ -3,6 +3,7 @@
 //! Any account that may create tables can make a FEDERATED one that leads to the endpoint, and the endpoint cannot tell
 //! whose statement it answers. So to the server's sessions a table goes by a name nobody can guess, a new one at each start,
 //! which only the table's file holds.
+#![allow(unsafe_code)]
 
 use std::fmt;
 use std::fs::File;
@@ -10,7 +11,7 @@ use std::io::Read;
 
 use super::{InstallError, federated};
 
-/// The system's random bytes.
+/// The system's random bytes, where there is a `/dev`.
 const RANDOM: &str = "/dev/urandom";
 /// Bytes of a secret.
 const LENGTH: usize = 16;
@@ -26,8 +27,10 @@ impl Secret {
     /// When the system gives none.
     pub fn random() -> Result<Secret, InstallError> {
         let mut bytes = [0; LENGTH];
-        let read = File::open(RANDOM).and_then(|mut random| random.read_exact(&mut bytes));
-        read.map_err(super::failure("read", RANDOM.as_ref()))?;
+        if !draw(&mut bytes) {
+            let read = File::open(RANDOM).and_then(|mut random| random.read_exact(&mut bytes));
+            read.map_err(super::failure("read", RANDOM.as_ref()))?;
+        }
         Ok(Secret(bytes))
     }
 
@@ -52,6 +55,14 @@ impl Secret {
     pub(super) fn text(&self) -> String {
         format!("{:032x}", u128::from_be_bytes(self.0))
     }
+}
+
+/// Fills it without a file: what the server has made its root may have no `/dev`. False where the system has no such
+/// call, or would wait for randomness.
+fn draw(bytes: &mut [u8; LENGTH]) -> bool {
+    // SAFETY: the call writes no more than the array's length into the array.
+    let drawn = unsafe { libc::getrandom(bytes.as_mut_ptr().cast(), LENGTH, libc::GRND_NONBLOCK) };
+    usize::try_from(drawn) == Ok(LENGTH)
 }
 
 impl fmt::Debug for Secret {
@@ -93,6 +104,26 @@ mod tests {
             assert_eq!(Secret::parse(wrong), None, "{wrong}");
         }
         assert_eq!(format!("{secret:?}"), "Secret(..)");
+    }
+
+    #[test]
+    fn a_secret_takes_no_file() {
+        // SAFETY: the child does what is below and ends.
+        let child = unsafe { libc::fork() };
+        assert!(child >= 0, "a child");
+        if child == 0 {
+            let none = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
+            // SAFETY: it reads a whole limit, which is the child's alone.
+            unsafe { libc::setrlimit(libc::RLIMIT_NOFILE, &none) };
+            let code = if File::open(RANDOM).is_ok() { 2 } else { i32::from(Secret::random().is_err()) };
+            // SAFETY: it takes a number.
+            unsafe { libc::_exit(code) };
+        }
+        let mut status = -1;
+        // SAFETY: it writes the status of a child of this test's.
+        unsafe { libc::waitpid(child, &mut status, 0) };
+        assert!(libc::WIFEXITED(status), "{status}");
+        assert_eq!(libc::WEXITSTATUS(status), 0, "1: no secret; 2: the child could open files");
     }
 
     #[test]

@@ -3,6 +3,7 @@
 use std::fmt::Write;
 
 use super::{Kind, OPTIONS, OptionDef};
+use crate::redirect;
 
 const HEAD: &str = "\
 # Options
@@ -46,7 +47,8 @@ fn value(kind: &Kind) -> String {
         Kind::Seconds(least, most, _) => numbers("seconds", least, most),
         Kind::Shape(_) => "`strict`, `extended`".into(),
         Kind::Budget(_) => "`OFF`, or a share such as `1%`".into(),
-        Kind::Socket(_) | Kind::File(_) => "an absolute path".into(),
+        Kind::Socket(_) => format!("an absolute path of at most {} bytes", redirect::MAX_SOCKET_PATH),
+        Kind::File(_) => "an absolute path".into(),
         Kind::Instrument(_) => "`PATTERN=ON`, `=OFF` or `=COUNTED`; repeated as needed".into(),
         Kind::Level(_) => "`LEVEL` or `PATTERN=LEVEL`; repeated as needed".into(),
         Kind::Consumer(_) => "`PATTERN=ON` or `=OFF`; repeated as needed".into(),

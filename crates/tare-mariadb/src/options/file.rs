@@ -34,6 +34,8 @@ pub struct Entry {
 pub struct OptionFiles {
     entries: Vec<Entry>,
     group_suffix: Option<String>,
+    /// The server's HOME.
+    home: Option<OsString>,
     root: Root,
     left: Vec<PathBuf>,
 }
@@ -64,8 +66,10 @@ impl OptionFiles {
             let suffix = environment("MARIADB_GROUP_SUFFIX").or_else(|| environment("MYSQL_GROUP_SUFFIX"))?;
             Some(suffix.to_string_lossy().into_owned())
         });
+        let user = environment("HOME");
+        let home = user.clone();
         let mut files =
-            OptionFiles { entries: Vec::new(), group_suffix, root: root.clone(), left: Vec::new() };
+            OptionFiles { entries: Vec::new(), group_suffix, home, root: root.clone(), left: Vec::new() };
         if choice.none {
             return files;
         }
@@ -74,7 +78,7 @@ impl OptionFiles {
             return files;
         }
         let home = environment("MARIADB_HOME").or_else(|| environment("MYSQL_HOME"));
-        for path in default_files(home, choice.extra, environment("HOME")) {
+        for path in default_files(home, choice.extra, user) {
             files.read(&path, 0);
         }
         files
@@ -101,11 +105,12 @@ impl OptionFiles {
 
     /// Reads one file; one that does not exist or cannot be read is passed over, as the server does.
     fn read(&mut self, path: &Path, depth: usize) {
-        let place = self.root.at(path);
+        let path = self.expanded(path);
+        let place = self.root.at(&path);
         let Ok(metadata) = place.metadata() else { return };
         // A pipe gives what it holds once: to the server.
         if !metadata.is_file() {
-            self.left.push(path.to_owned());
+            self.left.push(path);
             return;
         }
         // Anybody could have written it: the server ignores such a file.
@@ -117,7 +122,7 @@ impl OptionFiles {
         let mut group: Option<String> = None;
         for (position, line) in content.lines().enumerate() {
             let line = line.trim_start_matches(is_space);
-            let origin = Origin::File { path: path.to_owned(), line: position + 1 };
+            let origin = Origin::File { path: path.clone(), line: position + 1 };
             if let Some(directive) = line.strip_prefix('!') {
                 self.include(directive, depth);
             } else if let Some(name) = line.strip_prefix('[') {
@@ -128,6 +133,15 @@ impl OptionFiles {
                 self.entries.push(entry);
             }
         }
+    }
+
+    /// As the server takes a file's name: `~/` at its beginning is HOME, if there is one. (Of a folder it does not.)
+    fn expanded(&self, path: &Path) -> PathBuf {
+        let below_home = path.as_os_str().as_bytes().strip_prefix(b"~").filter(|rest| rest.starts_with(b"/"));
+        let (Some(below_home), Some(home)) = (below_home, &self.home) else { return path.to_owned() };
+        let mut whole = home.clone();
+        whole.push(OsStr::from_bytes(below_home));
+        whole.into()
     }
 
     fn include(&mut self, directive: &str, depth: usize) {
@@ -338,6 +352,28 @@ mod tests {
         let path = dir.path().join("my.cnf");
         fs::write(&path, format!("[tare]\na=1\n!include {}\n", path.display())).unwrap();
         assert_eq!(read(&path).len(), DEEPEST_INCLUDE + 1);
+    }
+
+    #[test]
+    fn a_tilde_is_the_servers_home() {
+        let dir = tempfile::tempdir().unwrap();
+        let root = Root::new(dir.path());
+        let write = |name: &str, text: &str| fs::write(dir.path().join(name), text).unwrap();
+        fs::create_dir(dir.path().join("h")).unwrap();
+        write("h/my.cnf", "[tare]\na=1\n!include ~/more.cnf\n!include ~other/more.cnf\n");
+        write("h/more.cnf", "[tare]\nb=1\n");
+        let read = |argument: &str, home: Option<&str>| {
+            let environment = |name: &str| home.filter(|_| name == "HOME").map(OsString::from);
+            let files = OptionFiles::under(&root, &["m".into(), argument.into()], &environment);
+            let origins = files.in_groups(&["tare"]).map(|entry| entry.origin.to_string());
+            origins.collect::<Vec<String>>().join("; ")
+        };
+        let both = "/h/my.cnf, line 2; /h/more.cnf, line 2";
+        assert_eq!(read("--defaults-file=~/my.cnf", Some("/h")), both);
+        assert_eq!(read("--defaults-extra-file=~/more.cnf", Some("/h")), "/h/more.cnf, line 2");
+        assert_eq!(read("--defaults-file=~/my.cnf", None), "", "no HOME");
+        assert_eq!(read("--defaults-file=~h/my.cnf", Some("/")), "", "somebody else's");
+        assert_eq!(read("--defaults-file=~//more.cnf", Some("/h/")), "/h///more.cnf, line 2");
     }
 
     #[test]

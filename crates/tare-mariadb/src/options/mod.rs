@@ -233,7 +233,7 @@ impl Options {
     /// Path of the endpoint of a server with this data directory.
     ///
     /// # Errors
-    /// When the default path is longer than a Unix socket's may be. (A path that was given was checked then.)
+    /// When the default path is longer than the endpoint's may be. (A path that was given was checked then.)
     pub fn endpoint(&self, datadir: &Path) -> Result<PathBuf, OptionError> {
         if let Some(path) = &self.socket {
             return Ok(path.clone());
@@ -287,7 +287,7 @@ mod tests {
         let deep = format!("/{}", "x".repeat(100));
         let error = options.endpoint(Path::new(&deep)).expect_err("too long");
         assert!(error.to_string().starts_with("default: option socket: "), "{error}");
-        assert!(error.to_string().contains("at most 107 bytes"), "{error}");
+        assert!(error.to_string().contains("at most 103 bytes"), "{error}");
         options.socket = Some("/run/t.sock".into());
         assert_eq!(options.endpoint(Path::new(&deep)), Ok("/run/t.sock".into()));
     }

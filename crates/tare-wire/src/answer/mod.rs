@@ -95,9 +95,10 @@ pub(crate) struct Session {
 }
 
 impl Session {
-    /// The client is the host's FEDERATED engine.
+    /// The client is a server's FEDERATED engine, whose faults are undone. Who comes from elsewhere under its name means what it
+    /// says.
     fn is_federated(&self) -> bool {
-        self.user == FEDERATED_USER
+        self.peer == Peer::Inside && self.user == FEDERATED_USER
     }
 
     /// Makes a schema the current one.
