@@ -149,7 +149,7 @@ fn drive(bench: &Bench, load: &Load, server: &Server, seconds: u32) -> Result<Re
 fn lost(session: &mut mysql::Conn) -> Result<()> {
     page::heading("Lost", "tare_status");
     let counters: Vec<(String, String)> = session.query(
-        "SELECT NAME, VALUE FROM performance_schema.tare_status WHERE NAME LIKE '%lost%' AND VALUE REGEXP '^[0-9]+$'",
+        "SELECT NAME, VALUE FROM performance_schema.tare_status WHERE NAME LIKE '%\\_lost' AND VALUE REGEXP '^[0-9]+$'",
     )?;
     if counters.is_empty() {
         bail!("tare_status has no counters of what was lost");

@@ -172,7 +172,6 @@ fn option_text(server: &Server, path: &Path) -> Vec<u8> {
         let (head, rest) = text.split_at(HEAD.len().min(text.len()));
         return if missing { [head, plugin.as_bytes(), rest].concat() } else { text };
     }
-    let about =
-        "[tare]\n# docs/options.md says what can be set here; the defaults have everything useful on\n";
+    let about = "[tare]\n# options.md, in tare's documentation, says what can be set here; the defaults have everything useful on\n";
     format!("{HEAD}{plugin}{about}").into()
 }
