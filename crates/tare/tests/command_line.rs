@@ -521,6 +521,14 @@ fn a_snapshot_and_another_make_a_report() {
     assert!(page.starts_with("<!DOCTYPE html>") && page.contains("What happened in"), "{page}");
     let again = output(&scratch, &["report", &first, &last, "--out", &at("r.html")]);
     assert!(!again.status.success() && text(&again.stderr).contains("--force"), "{}", text(&again.stderr));
+    let top = ["top", "--once", "--json", "--interval", "0.5", "--socket", &socket];
+    for arguments in [&["report", &first, &last][..], &top] {
+        let full = fs::File::options().write(true).open("/dev/full").expect("/dev/full");
+        let ended = tare(&scratch, arguments).stdout(full).output().expect("tare runs");
+        let said = text(&ended.stderr);
+        assert_eq!(ended.status.code(), Some(1), "{arguments:?}: {said}");
+        assert!(said.contains("standard output") && !said.contains("panicked"), "{said}");
+    }
     for (arguments, why) in [
         (["snapshot", "x.txt", "--socket", &socket], "NAME.jsonl"),
         (["snapshot", "x.jsonl", "--socket", "/nowhere"], "no answer"),

@@ -9,7 +9,8 @@ use tare_testkit::turn;
 use crate::until;
 
 /// Tables whose names take quotes, some of them only at times, and one that is partitioned.
-const TABLES: [&str; 5] = ["`a b`.`order`", "`a b`.`back``quote`", "`a b`.`double\"quote`", "plain.t", "plain.parted"];
+const TABLES: [&str; 5] =
+    ["`a b`.`order`", "`a b`.`back``quote`", "`a b`.`double\"quote`", "plain.t", "plain.parted"];
 
 /// What a session may set that InnoDB goes by.
 const SESSIONS: [&str; 7] = [
@@ -43,7 +44,8 @@ fn make_tables(server: &Server) {
             }
             _ => "",
         };
-        conn.query_drop(format!("CREATE TABLE {table} (k INT PRIMARY KEY) ENGINE=InnoDB {partitions}")).unwrap();
+        conn.query_drop(format!("CREATE TABLE {table} (k INT PRIMARY KEY) ENGINE=InnoDB {partitions}"))
+            .unwrap();
         conn.query_drop(format!("INSERT INTO {table} VALUES (1)")).unwrap();
     }
 }

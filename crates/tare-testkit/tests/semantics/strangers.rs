@@ -306,3 +306,28 @@ fn without_tare_no_table_leads_to_its_address() {
     }
     assert!(listener.accept().is_err(), "somebody asked");
 }
+
+/// Servers under one account of the system are strangers to each other: whoever may use one need not be anybody at the other.
+#[test]
+fn a_table_of_another_server_does_not_lead_here() {
+    let _turn = turn();
+    let start = || Server::start(Settings::new(Provider::tare())).unwrap();
+    let (Some(server), Some(other)) = (start().on_its_port(), start().on_its_port()) else { return };
+    let mut conn = other.client().unwrap();
+    conn.query_drop("CREATE DATABASE own").unwrap();
+    let mut lead = |name: &str, user: &str, socket: &std::path::Path| {
+        let options = format!(
+            "HOST 'localhost', SOCKET '{}', USER '{user}', DATABASE 'performance_schema'",
+            socket.display()
+        );
+        conn.query_drop(format!("CREATE SERVER {name} FOREIGN DATA WRAPPER mysql OPTIONS ({options})"))
+            .unwrap();
+        error(
+            &mut conn,
+            &format!("CREATE TABLE own.{name} ({COLUMNS}) ENGINE=FEDERATED CONNECTION='{name}/setup_actors'"),
+        )
+    };
+    assert_eq!(lead("by_account", "root", &server.socket()), None, "an account of its own may");
+    let refused = lead("by_tare", "tare", &server.endpoint());
+    assert_eq!(refused.map(|(code, _)| code), Some(1434), "the endpoint answers another server's sessions");
+}
