@@ -2,8 +2,8 @@
 //!
 //! A tick is one cycle of an invariant time-stamp counter, or a nanosecond where the processor has none.
 //! Writers only ever store ticks; readers convert them, against a rate that is measured from the start until the first
-//! of them asks and then frozen, so that one event has one duration for ever. What tells the time of day follows the
-//! system's clock where that is set anew.
+//! of them asks and then frozen, so that one event has one duration for ever, and one time of day: the system's clock is read
+//! at the start only.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 
@@ -128,18 +128,13 @@ impl Clock {
         self.rate.compare_exchange(0, rate, Relaxed, Relaxed).map_or_else(|first| first, |_| rate)
     }
 
-    /// How ticks are told as times. Durations are the same ever after.
+    /// How ticks are told as times, the same ever after.
     pub(crate) fn scale(&self) -> Scale {
-        let known = Scale {
+        Scale {
             rate: self.rate(),
             start: self.start_ticks.load(Relaxed),
             start_us: self.start_wall_us.load(Relaxed),
-        };
-        let scale = known.following((ticks(), wall_us(), ticks()));
-        if scale != known {
-            self.start_wall_us.store(scale.start_us, Relaxed);
         }
-        scale
     }
 
     /// True where ticks are cycles.
@@ -158,10 +153,6 @@ pub struct Scale {
     /// The start, in microseconds since the Unix epoch.
     pub start_us: u64,
 }
-
-/// How far the system's clock may be from what is told before that follows it. What is closer stays, so that one event has one
-/// time whenever it is read.
-const FOLLOWED_US: u64 = 100_000;
 
 impl Scale {
     /// Picoseconds of so many ticks. A duration of 213 days or more is shown as the longest there is.
@@ -186,17 +177,6 @@ impl Scale {
     #[must_use]
     pub fn wall_us(&self, at: u64) -> u64 {
         self.start_us.wrapping_add((self.sum_ps(at.saturating_sub(self.start)) / 1_000_000) as u64)
-    }
-
-    /// With the time of day as the system's clock has it, if that has been set anew, or has gone faster or slower for long. Of a
-    /// reading (ticks, microseconds since the Unix epoch, ticks again) that was interrupted nothing is learnt.
-    fn following(self, (before, wall_us, after): (u64, u64, u64)) -> Scale {
-        let told_us = self.wall_us(before);
-        let took_us = self.ps(after.saturating_sub(before)) / 1_000_000;
-        if took_us > FOLLOWED_US / 10 || told_us.abs_diff(wall_us) <= FOLLOWED_US {
-            return self;
-        }
-        Scale { start_us: self.start_us.wrapping_add(wall_us.wrapping_sub(told_us)), ..self }
     }
 }
 
@@ -243,19 +223,6 @@ mod tests {
             OF_3_GHZ.moment_ps(OF_3_GHZ.start + 214 * DAY) < OF_3_GHZ.moment_ps(OF_3_GHZ.start + 213 * DAY)
         );
         assert_eq!(OF_3_GHZ.ps(214 * DAY), u64::MAX, "no duration is shorter for being longer");
-    }
-
-    #[test]
-    fn the_time_of_day_follows_the_clock() {
-        let at = OF_3_GHZ.start + DAY;
-        let told_us = OF_3_GHZ.wall_us(at);
-        let after = |wall_us, took| OF_3_GHZ.following((at, wall_us, at + took)).wall_us(at);
-        assert_eq!(after(told_us + 99_000, 100), told_us, "close enough");
-        assert_eq!(after(told_us + 3_600_000_000, 100), told_us + 3_600_000_000, "set ahead");
-        assert_eq!(after(told_us - 3_600_000_000, 100), told_us - 3_600_000_000, "set back");
-        assert_eq!(after(told_us + 3_600_000_000, SECOND), told_us, "an interruption says nothing");
-        let durations = OF_3_GHZ.following((at, told_us + 3_600_000_000, at));
-        assert_eq!((durations.rate, durations.start), (OF_3_GHZ.rate, OF_3_GHZ.start));
     }
 
     #[test]

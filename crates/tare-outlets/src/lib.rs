@@ -4,6 +4,7 @@
 //! [`source`] is the one way in: the tables of tare's endpoint, or of any MariaDB or MySQL through an account.
 //! [`top`] shows it on a screen.
 
+mod counter;
 pub mod export;
 pub mod govern;
 pub mod report;

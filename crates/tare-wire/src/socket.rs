@@ -8,7 +8,7 @@ use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 
 use nix::sys::socket::{getsockopt, sockopt::PeerCredentials};
-use rustix::fs::Uid;
+use rustix::fs::{AtFlags, CWD, StatxFlags, Uid, statx};
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
 
 use crate::endpoint::EndpointError;
@@ -116,6 +116,8 @@ fn probe(path: &Path) -> rustix::io::Result<()> {
 
 /// What a server's program is called.
 const SERVERS: [&str; 2] = ["mariadbd", "mysqld"];
+/// What a program is called that loads and runs another one.
+const LOADER: &str = "ld-linux";
 /// What the system adds to the name of a program whose file is gone.
 const DELETED: &str = " (deleted)";
 
@@ -167,7 +169,10 @@ impl Program {
     fn of(process: u32) -> Program {
         let place = Path::new("/proc").join(process.to_string());
         let exe = place.join("exe");
-        let file = fs::metadata(&exe).ok().map(|file| (file.dev(), file.ino()));
+        // As it is known here: a file system elsewhere that does not answer must not hold up who accepts connections.
+        let file = statx(CWD, &exe, AtFlags::STATX_DONT_SYNC, StatxFlags::INO).ok();
+        let file =
+            file.map(|it| (u64::from(it.stx_dev_major) << 32 | u64::from(it.stx_dev_minor), it.stx_ino));
         let path = fs::read_link(&exe).ok();
         let name = path.and_then(|path| Some(path.file_name()?.to_string_lossy().into_owned()));
         let title = fs::read_to_string(place.join("comm")).ok();
@@ -180,7 +185,15 @@ impl Program {
             let name = name.trim_end();
             SERVERS.contains(&name.strip_suffix(DELETED).unwrap_or(name))
         };
-        (self.file.is_some() && self.file == own.file) || self.names.iter().flatten().any(is_known)
+        let is_own = self.file.is_some() && self.file == own.file && own.is_itself();
+        is_own || self.names.iter().flatten().any(is_known)
+    }
+
+    /// Whether its file is what it runs. A loader runs another one, and so does an emulator, which goes by the other's name.
+    fn is_itself(&self) -> bool {
+        let [Some(name), Some(title)] = &self.names else { return false };
+        // The process has as much of the name as there is room for.
+        !name.starts_with(LOADER) && name.starts_with(title.trim_end())
     }
 }
 
@@ -221,6 +234,10 @@ mod tests {
             (program(None, ["", ""]), false),
         ] {
             assert_eq!(peer.is_server(&own), is_server, "{peer:?}");
+        }
+        for runner in [["qemu-x86_64", "mariadbd\n"], ["ld-linux-x86-64.so.2", "ld-linux-x86-64\n"]] {
+            let client = program(Some((1, 7)), [runner[0], "tare\n"]);
+            assert!(!client.is_server(&program(Some((1, 7)), runner)), "{runner:?} runs both");
         }
         let unseen = program(None, ["", ""]);
         assert!(!unseen.is_server(&unseen), "nothing seen of either is no likeness");

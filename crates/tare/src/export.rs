@@ -19,7 +19,7 @@ use tare_outlets::export::scrape::Reader;
 use tare_outlets::export::web::{Web, serve};
 use tare_outlets::export::web_config::WebConfigFile;
 
-use crate::ENDING;
+use crate::ending;
 use crate::outlet::Reach;
 
 /// Serve a server's Performance Schema to Prometheus
@@ -233,7 +233,7 @@ pub(crate) fn export(arguments: Export, interrupt: &Interrupt) -> Result<ExitCod
             notice::write(format_args!("tare export: {address} {pushed}"));
         }
     };
-    let stop = signalled().context("listening for signals")?;
+    let stop = signalled(ending(true)).context("listening for signals")?;
     // One that came before that is known by the flag only.
     if !interrupt.is_set() {
         serve(web, reader, collector, ready, stop)?;
@@ -241,10 +241,10 @@ pub(crate) fn export(arguments: Export, interrupt: &Interrupt) -> Result<ExitCod
     Ok(ExitCode::SUCCESS)
 }
 
-/// Can be read once a signal says to end.
-fn signalled() -> io::Result<UnixStream> {
+/// Can be read once one of these signals says to end.
+fn signalled(signals: impl Iterator<Item = i32>) -> io::Result<UnixStream> {
     let (stop, written) = UnixStream::pair()?;
-    for signal in ENDING {
+    for signal in signals {
         pipe::register(signal, written.try_clone()?)?;
     }
     Ok(stop)

@@ -92,17 +92,21 @@ fn run(arguments: Arguments) -> ExitCode {
     })
 }
 
-/// Signals become a flag: whatever waits looks at it, so servers are stopped and folders removed on the way out. A hangup that
-/// was ignored when the program started stays so: `nohup` asks for that.
+/// Signals become a flag: whatever waits looks at it, so servers are stopped and folders removed on the way out.
 fn interrupt(hangs_up: bool) -> anyhow::Result<Interrupt> {
     let interrupt = Interrupt::default();
-    // Without it none is known to be ignored.
-    let status = std::fs::read_to_string(STATUS).unwrap_or_default();
-    let heard = |signal: &i32| *signal != SIGHUP || hangs_up && !is_ignored(&status, SIGHUP);
-    for signal in ENDING.into_iter().filter(heard) {
+    for signal in ending(hangs_up) {
         signal_hook::flag::register(signal, interrupt.flag())?;
     }
     Ok(interrupt)
+}
+
+/// The signals that end the program. A hangup that was ignored when it started stays so: `nohup` asks for that.
+pub(crate) fn ending(hangs_up: bool) -> impl Iterator<Item = i32> {
+    // Without it none is known to be ignored.
+    let status = std::fs::read_to_string(STATUS).unwrap_or_default();
+    let hangs_up = hangs_up && !is_ignored(&status, SIGHUP);
+    ENDING.into_iter().filter(move |signal| *signal != SIGHUP || hangs_up)
 }
 
 /// Whether a process ignores a signal, by its [`STATUS`]: of a hexadecimal mask bit n-1 stands for signal n.

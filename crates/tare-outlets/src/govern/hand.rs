@@ -49,7 +49,7 @@ pub struct PutBack {
     pub left: Vec<String>,
 }
 
-/// A connection that may switch and holds the lock, and what is written down of its server.
+/// A connection that holds the lock, and what is written down of its server.
 pub(super) struct Hold {
     source: Source,
     pub(super) identity: Identity,
@@ -62,7 +62,7 @@ impl Hold {
     ///
     /// # Errors
     ///
-    /// [`Error::Busy`], [`Error::NoRight`], [`Error::ReadOnly`], [`Error::NoSchema`], [`Error::State`], [`Error::Source`].
+    /// [`Error::Busy`], [`Error::NoSchema`], [`Error::State`], [`Error::Source`].
     pub(super) fn take(address: Address, folder: &Path) -> Result<Hold, Error> {
         if let Address::Socket(path) = &address {
             return Err(Error::Endpoint { path: path.clone() });
@@ -70,13 +70,21 @@ impl Hold {
         let mut source = Source::open(address)?;
         check_schema(&mut source)?;
         source.execute(&format!("SET SESSION wait_timeout = {PATIENCE}"))?;
-        settings::try_writing(&mut source).map_err(|error| Error::right(&mut source, error))?;
         lock(&mut source)?;
         let identity = Identity::read(&mut source)?;
         let path = State::path(folder, &identity);
         let state =
             State::read(&path, &identity).map_err(|source| Error::State { path: path.clone(), source })?;
         Ok(Hold { source, identity, path, state })
+    }
+
+    /// Whether everything may be written. Who puts back does not ask: what may be is put back.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::NoRight`], [`Error::ReadOnly`], [`Error::Source`].
+    pub(super) fn try_writing(&mut self) -> Result<(), Error> {
+        settings::try_writing(&mut self.source).map_err(|error| Error::right(&mut self.source, error))
     }
 }
 

@@ -318,7 +318,13 @@ fn end_without(
     tell: &mut dyn FnMut(Event),
 ) -> Result<(), Error> {
     if leave {
-        tell(Event::Left(known.leave()?));
+        // Another governor may have made the debts its own meanwhile. A server that is gone has none.
+        let hold = match Hold::take(orders.address.clone(), &orders.folder) {
+            Err(error) if !error.is_passing() => return Err(error),
+            hold => hold.ok(),
+        };
+        let is_ours = hold.as_ref().is_none_or(|it| known.goes_on(&it.identity, it.state.as_ref()));
+        tell(Event::Left(if is_ours { known.leave()? } else { 0 }));
         return Ok(());
     }
     if known.owed.is_empty() {

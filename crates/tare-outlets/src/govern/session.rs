@@ -80,7 +80,8 @@ impl Session {
         past: Option<&Past>,
         tell: &mut dyn FnMut(Event),
     ) -> Result<Session, Error> {
-        let hold = Hold::take(orders.address.clone(), &orders.folder)?;
+        let mut hold = Hold::take(orders.address.clone(), &orders.folder)?;
+        hold.try_writing()?;
         let goes_on = past.is_some_and(|past| past.known.goes_on(&hold.identity, hold.state.as_ref()));
         let (mut hand, notices) = Hand::new(hold, &orders.keep, past.map(|past| &past.known))?;
         let mut meter = Meter::find(&mut hand.source, machine, orders.cores)?;

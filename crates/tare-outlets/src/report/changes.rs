@@ -10,6 +10,7 @@ use std::time::{Duration, SystemTime};
 
 use humantime::parse_rfc3339;
 
+use crate::counter;
 use crate::snapshot::{Snapshot, Table, Value};
 
 /// Started before the snapshot by less, or apart by no more: the server says it in whole seconds.
@@ -88,7 +89,7 @@ impl Now<'_> {
 
     /// Whether it counts anew since it was `earlier`.
     fn began_anew_since(&self, earlier: &Now<'_>) -> bool {
-        let fell = self.sums.iter().zip(&earlier.sums).any(|(now, then)| now < then);
+        let fell = self.sums.iter().zip(&earlier.sums).any(|(now, then)| counter::was_emptied(*then, *now));
         let first = self.first_seen.is_some() && self.first_seen != earlier.first_seen;
         let most = matches!((self.most, earlier.most), (Some(now), Some(then)) if now < then);
         let least = matches!((self.least, earlier.least), (Some(now), Some(then)) if then > 0 && now > then);
@@ -160,7 +161,8 @@ impl<'a> Between<'a> {
         let rows = now.into_iter().map(|(key, now)| {
             let then = then.get(&key).filter(|then| !anew && !now.began_anew_since(then));
             let base = |counter: usize| then.map_or(0, |then| then.sums[counter]);
-            let by = now.sums.iter().enumerate().map(|(counter, sum)| sum - base(counter)).collect();
+            let by =
+                now.sums.iter().enumerate().map(|(counter, sum)| sum.wrapping_sub(base(counter))).collect();
             Change { key, by, anew: then.is_none(), now: now.sums, row: now.row }
         });
         let rows = rows.collect();
@@ -237,7 +239,7 @@ fn rows<'a>(table: &'a Table, key: &[&str], counters: &[&str]) -> BTreeMap<Key, 
             }
             std::collections::btree_map::Entry::Occupied(mut known) => {
                 let known = known.get_mut();
-                known.sums.iter_mut().zip(now.sums).for_each(|(sum, more)| *sum = sum.saturating_add(more));
+                known.sums.iter_mut().zip(now.sums).for_each(|(sum, more)| *sum = sum.wrapping_add(more));
                 // Of several rows no single moment, minimum or maximum is known.
                 (known.first_seen, known.most, known.least) = (None, None, None);
             }

@@ -4,6 +4,7 @@
 use std::collections::HashMap;
 
 use super::look::{Counted, View};
+use crate::counter;
 
 /// Of the rows that are left, the part that must have begun anew for it to be the whole table.
 const WHOLE: f64 = 0.5;
@@ -31,7 +32,8 @@ pub fn between(view: View, earlier: &[Counted], later: &[Counted], seconds: f64)
     let is_anew = |then: &Counted, now: &Counted| reset && !now.is_prepared() || began_anew(then, now);
     let difference = |row: &Counted| match before.get(&row.key) {
         Some(before) if !is_anew(before, row) => {
-            let counters = row.counters.iter().zip(&before.counters).map(|(now, then)| now - then);
+            let counters =
+                row.counters.iter().zip(&before.counters).map(|(now, then)| now.wrapping_sub(*then));
             Counted { counters: counters.collect(), ..row.clone() }
         }
         _ => row.clone(),
@@ -59,7 +61,7 @@ fn was_emptied(view: View, earlier: &[Counted], later: &[Counted]) -> bool {
 }
 
 fn began_anew(before: &Counted, now: &Counted) -> bool {
-    now.counters.iter().zip(&before.counters).any(|(now, then)| now < then)
+    now.counters.iter().zip(&before.counters).any(|(now, then)| counter::was_emptied(*then, *now))
 }
 
 /// The value below which `part` of the counted events are, from a histogram's buckets: upper bound and count each.
@@ -101,6 +103,14 @@ mod tests {
         let between = between(View::Statements, &earlier, &later, 2.0);
         assert!(!between.reset);
         assert_eq!(counts(&between), [[2, 50], [0, 0], [3, 30]]);
+    }
+
+    #[test]
+    fn a_sum_that_went_on_over_its_end_is_no_row_that_began_anew() {
+        let (earlier, later) = ([row("a", [10, u64::MAX - 9])], [row("a", [12, 40])]);
+        let between = between(View::Statements, &earlier, &later, 1.0);
+        assert!(!between.reset);
+        assert_eq!(counts(&between), [[2, 50]]);
     }
 
     #[test]

@@ -149,7 +149,7 @@ fn what_was_read_in_time_is_given_and_the_rest_is_told() {
     let server = Server::start(Settings::new(Provider::tare())).expect("a server");
     let folder = tempfile::tempdir().expect("a folder");
     // A look may take 10 seconds, and reading may begin in the first 9 of them.
-    let time = Duration::from_millis(9200);
+    let time = Duration::from_millis(9020);
     let way = slow_way(folder.path(), &server, "events_statements_summary_by_digest", time);
     let exporter = Exporter::start(Address::Socket(way), Options::default());
     let answer = exporter.get("/metrics", &[]);

@@ -15,6 +15,9 @@ use crate::text::collation::Pattern;
 /// full.
 const MAX_TERMS: u32 = 1 << 16;
 
+/// Most columns of an answer, as in MySQL: `*` is many in one word.
+const MAX_COLUMNS: usize = 4096;
+
 /// The schema all tables are in.
 pub(crate) const SCHEMA: &str = "performance_schema";
 
@@ -199,6 +202,11 @@ impl<'a> Parser<'a> {
         let mut resolved = Vec::new();
         for item in items {
             item.resolve(&scope, &mut resolved)?;
+            if resolved.len() > MAX_COLUMNS {
+                return Err(Failure::syntax(format_args!(
+                    "more than {MAX_COLUMNS} columns in one statement"
+                )));
+            }
         }
         let filter = self.filter(&scope)?;
         if self.at_word("GROUP") || self.at_word("HAVING") {

@@ -1,0 +1,19 @@
+//! Counters of the Performance Schema: they only grow, until they are emptied or go on over their end.
+
+/// Whether a counter was emptied: it is less than before. One that fell by half of what it can hold, or more, has gone on over
+/// its end, as sums of time do after 213 days of it.
+pub(crate) fn was_emptied(then: u64, now: u64) -> bool {
+    now < then && then - now < 1 << 63
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_went_on_over_its_end_was_not_emptied() {
+        assert!(was_emptied(10, 9) && was_emptied(1 << 62, 0));
+        assert!(!was_emptied(9, 9) && !was_emptied(9, 10));
+        assert!(!was_emptied(u64::MAX - 9, 40));
+    }
+}
