@@ -6,7 +6,7 @@ mod callgrind;
 
 use callgrind::{Figures, NO_VALGRIND, counting, example, output, said};
 
-const STATEMENTS: u64 = 8_000;
+const STATEMENTS: u64 = 20_000;
 /// Digests that the example's statements have.
 const DIGESTS: u64 = 40;
 
@@ -35,7 +35,7 @@ fn a_statement_costs_no_more_instructions_than_on_record() {
 
 /// Digests of the other example, and how often all are asked for. The first time takes longer: it reads who they are.
 const ROWS: u64 = 5_000;
-const SCRAPES: u64 = 8;
+const SCRAPES: u64 = 20;
 
 #[test]
 fn a_digest_costs_a_scrape_no_more_instructions_than_on_record() {
