@@ -7,6 +7,7 @@
 mod counter;
 pub mod export;
 pub mod govern;
+pub mod notice;
 pub mod report;
 pub mod slowlog;
 pub mod snapshot;

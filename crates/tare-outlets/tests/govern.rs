@@ -141,6 +141,14 @@ impl Host {
     fn nothing_owed(&self) -> bool {
         std::fs::read_dir(self.folder.path()).expect("the folder").next().is_none()
     }
+
+    /// Gives the right that was taken back, and puts all back that was owed for want of it.
+    fn put_back_with_the_right(&self, before: &[(String, String, Option<String>)]) {
+        self.root().query_drop(STATEMENTS[2]).expect("granted");
+        put_back(self.address("governor:secret"), self.folder.path(), &mut |_| {}).expect("it puts back");
+        assert_eq!(self.settings(), before);
+        assert!(self.nothing_owed());
+    }
 }
 
 /// Governs for some looks; before each, `between` is called with its number. Gives what was told.
@@ -438,10 +446,7 @@ fn a_right_that_is_lost_meanwhile_leaves_what_is_owed_in_the_file() {
     let said = done.expect_err("it may not").to_string();
     assert!(said.contains("GRANT UPDATE ON performance_schema.setup_instruments"), "{said}");
     assert!(!host.nothing_owed());
-    host.root().query_drop(STATEMENTS[2]).expect("granted");
-    put_back(host.address("governor:secret"), host.folder.path(), &mut |_| {}).expect("it puts back");
-    assert_eq!(host.settings(), before);
-    assert!(host.nothing_owed());
+    host.put_back_with_the_right(&before);
 }
 
 #[test]

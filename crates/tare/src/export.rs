@@ -13,11 +13,11 @@ use signal_hook::low_level::pipe;
 use tare_lab::interrupt::Interrupt;
 use tare_outlets::export::collector::Options;
 use tare_outlets::export::collectors;
-use tare_outlets::export::notice;
 use tare_outlets::export::otlp;
 use tare_outlets::export::scrape::Reader;
 use tare_outlets::export::web::{Web, serve};
 use tare_outlets::export::web_config::WebConfigFile;
+use tare_outlets::notice;
 
 use crate::ending;
 use crate::outlet::Reach;

@@ -20,13 +20,12 @@ use tare_outlets::Address;
 use tare_outlets::govern::{self, Event, Machine, Notice, Orders};
 
 use crate::outlet::Reach;
+use crate::output::CLOSED;
 use crate::server::process::Process;
 use crate::state;
 
 /// Moves of one look that are shown to people; the file has all.
 const SHOWN: usize = 20;
-/// What a shell reports for a program ended by SIGPIPE, as after [`crate::output::until_closed`].
-const CLOSED: u8 = 141;
 
 /// Keep what watching costs under a budget, on any MySQL or MariaDB
 ///

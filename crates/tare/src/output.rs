@@ -1,11 +1,14 @@
-//! Standard output that nobody reads any more, as in `tare doctor | head`: that is the end, and no error.
+//! Standard output: written whole, or an error. That nobody reads any more, as in `tare doctor | head`, is the end, and none.
 
 use std::any::Any;
+use std::io::{ErrorKind, Write};
 use std::panic::{UnwindSafe, catch_unwind, resume_unwind, set_hook, take_hook};
 use std::process::ExitCode;
 
+use anyhow::{Context, Result};
+
 /// What a shell reports for a program ended by SIGPIPE.
-const CLOSED: u8 = 141;
+pub(crate) const CLOSED: u8 = 141;
 
 /// Runs a command until its output is closed. The standard library panics then: whatever was started is stopped on the way
 /// out as after any panic, but without a word.
@@ -25,4 +28,43 @@ pub(crate) fn until_closed(run: impl FnOnce() -> ExitCode + UnwindSafe) -> ExitC
 fn is_closed(payload: &(dyn Any + Send)) -> bool {
     let said = payload.downcast_ref::<String>();
     said.is_some_and(|said| said.starts_with("failed printing to stdout") && said.contains("Broken pipe"))
+}
+
+/// Writes a text to standard output, all of it.
+pub(crate) fn print(text: &str) -> Result<()> {
+    put(&mut std::io::stdout().lock(), text)
+}
+
+/// Who reads only the beginning, as `head` does, has seen enough.
+fn put(output: &mut impl Write, text: &str) -> Result<()> {
+    match output.write_all(text.as_bytes()).and_then(|()| output.flush()) {
+        Err(error) if error.kind() != ErrorKind::BrokenPipe => Err(error).context("writing standard output"),
+        _ => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+    use std::io::{BufWriter, Error};
+
+    use super::*;
+
+    #[test]
+    fn output_that_is_not_written_is_an_error_and_a_reader_that_has_gone_is_none() {
+        let full = || fs::File::options().write(true).open("/dev/full").expect("/dev/full");
+        // What is buffered fails only when it is flushed.
+        for error in [put(&mut full(), "a report"), put(&mut BufWriter::new(full()), "a report")] {
+            let error = error.expect_err("it has no room");
+            assert!(error.to_string().contains("standard output"), "{error:#}");
+            let kind = error.downcast_ref::<Error>().map(Error::kind);
+            assert_eq!(kind, Some(ErrorKind::StorageFull), "{error:#}");
+        }
+        let (reader, mut writer) = std::io::pipe().expect("a pipe");
+        drop(reader);
+        put(&mut writer, "a report").expect("nobody wants it");
+        let mut kept: Vec<u8> = vec![];
+        put(&mut kept, "a report").expect("written");
+        assert_eq!(kept, b"a report");
+    }
 }

@@ -1,7 +1,7 @@
 //! `tare report`: what happened between two snapshots.
 
 use std::fs;
-use std::io::{ErrorKind, Write};
+use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
@@ -9,6 +9,7 @@ use anyhow::{Context, Result, anyhow, bail};
 use clap::{Args, ValueEnum};
 use tare_outlets::report::{self, Cell, Figures, html, visible};
 
+use crate::output;
 use crate::page::{self, Column, Grid};
 use crate::units;
 
@@ -87,22 +88,9 @@ pub(crate) fn report(arguments: &Report) -> Result<ExitCode> {
     };
     match &arguments.out {
         Some(path) => write(path, &text, arguments.force)?,
-        None => print(&text)?,
+        None => output::print(&text)?,
     }
     Ok(ExitCode::SUCCESS)
-}
-
-/// Writes a text to standard output, all of it.
-pub(crate) fn print(text: &str) -> Result<()> {
-    put(&mut std::io::stdout().lock(), text)
-}
-
-/// Who reads only the beginning, as `head` does, has seen enough.
-fn put(output: &mut impl Write, text: &str) -> Result<()> {
-    match output.write_all(text.as_bytes()).and_then(|()| output.flush()) {
-        Err(error) if error.kind() != ErrorKind::BrokenPipe => Err(error).context("writing standard output"),
-        _ => Ok(()),
-    }
 }
 
 /// A file that is whole or not there at all.
@@ -195,30 +183,5 @@ fn cell(cell: &Cell) -> String {
         Cell::Bytes(bytes) if *bytes < 0 => format!("-{}", units::bytes(bytes.unsigned_abs())),
         Cell::Bytes(bytes) => units::bytes(bytes.unsigned_abs()),
         Cell::Share(share) => format!("{:.1}%", share * 100.0),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use std::io::{BufWriter, Error};
-
-    use super::*;
-
-    #[test]
-    fn output_that_is_not_written_is_an_error_and_a_reader_that_has_gone_is_none() {
-        let full = || fs::File::options().write(true).open("/dev/full").expect("/dev/full");
-        // What is buffered fails only when it is flushed.
-        for error in [put(&mut full(), "a report"), put(&mut BufWriter::new(full()), "a report")] {
-            let error = error.expect_err("it has no room");
-            assert!(error.to_string().contains("standard output"), "{error:#}");
-            let kind = error.downcast_ref::<Error>().map(Error::kind);
-            assert_eq!(kind, Some(ErrorKind::StorageFull), "{error:#}");
-        }
-        let (reader, mut writer) = std::io::pipe().expect("a pipe");
-        drop(reader);
-        put(&mut writer, "a report").expect("nobody wants it");
-        let mut kept: Vec<u8> = vec![];
-        put(&mut kept, "a report").expect("written");
-        assert_eq!(kept, b"a report");
     }
 }

@@ -13,7 +13,7 @@ use clap::{Args, ValueEnum};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGPIPE, SIGTERM, SIGXFSZ};
 use signal_hook::low_level::pipe;
 use tare_lab::interrupt::Interrupt;
-use tare_outlets::export::notice;
+use tare_outlets::notice;
 use tare_outlets::slowlog::{self, Choice, Control, Destination, Form, Options, Rotation, Share, Text};
 
 use crate::outlet::Endpoint;

@@ -14,7 +14,7 @@ use tare_outlets::top::state::State;
 use tare_outlets::top::{once, terminal};
 
 use crate::outlet::Reach;
-use crate::report;
+use crate::output;
 
 /// Columns of a line of text where there is no terminal.
 const WIDTH: usize = 160;
@@ -113,10 +113,10 @@ pub(crate) fn top(arguments: &Top, interrupt: &Interrupt) -> Result<ExitCode> {
 fn print(state: &State, arguments: &Top) -> Result<()> {
     let rows = arguments.rows.unwrap_or(usize::MAX);
     if arguments.json {
-        return report::print(&(serde_json::to_string_pretty(&once::json(state, rows))? + "\n"));
+        return output::print(&(serde_json::to_string_pretty(&once::json(state, rows))? + "\n"));
     }
     let width = console::Term::stdout().size_checked().map_or(WIDTH, |(_, columns)| columns.into());
-    report::print(&once::text(state, width, rows))
+    output::print(&once::text(state, width, rows))
 }
 
 fn interval(text: &str) -> Result<Duration, String> {

@@ -24,18 +24,6 @@ impl Engine {
         self.registry.c_name(thread.slab().class.load(Relaxed))
     }
 
-    /// The account of the thread, as set: (user, host).
-    pub fn thread_account(&self, thread: ThreadRef) -> (Vec<u8>, Vec<u8>) {
-        let thread = thread.slab();
-        let Some(text) = thread.text(self) else { return Default::default() };
-        thread.read_texts(|| {
-            (
-                text::read(&text.user, text.user_len.load(Relaxed) as usize),
-                text::read(&text.host, text.host_len.load(Relaxed) as usize),
-            )
-        })
-    }
-
     /// Hands user and host of the thread to `see`, without allocating.
     pub fn with_account(&self, thread: ThreadRef, see: impl FnOnce(&[u8], &[u8]) -> bool) -> bool {
         let Some(text) = thread.slab().text(self) else { return false };

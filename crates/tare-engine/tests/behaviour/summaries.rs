@@ -143,7 +143,12 @@ fn a_thread_row_says_what_the_host_said() {
     let texts = [row.user, row.host, row.db, row.info].map(Option::unwrap);
     assert_eq!(texts, ["alice", "localhost", "shop", "select 1"]);
     assert_eq!((row.command, row.connection_type), (Some("Query"), Some("Socket")));
-    assert_eq!(rig.thread_account(thread), (b"alice".to_vec(), b"localhost".to_vec()));
+    let mut account = Default::default();
+    rig.with_account(thread, |user, host| {
+        account = (user.to_vec(), host.to_vec());
+        true
+    });
+    assert_eq!(account, (b"alice".to_vec(), b"localhost".to_vec()));
     rig.set_thread_db(thread, b"");
     rig.set_thread_info(thread, None);
     let row = rig.threads().pop().unwrap();

@@ -10,7 +10,6 @@ pub mod collector;
 pub mod collectors;
 pub mod format;
 pub mod histogram;
-pub mod notice;
 pub mod otlp;
 mod page;
 mod process;

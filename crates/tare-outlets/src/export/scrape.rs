@@ -6,10 +6,10 @@ use std::time::{Duration, Instant, SystemTime};
 
 use super::collector::{Group, Options, Scrape, Tables};
 use super::collectors;
-use super::notice;
 use super::process;
 use super::sample::{Family, Figure, Samples};
 use super::text;
+use crate::notice;
 use crate::source::{Address, Error, Kind, Source};
 
 static UP: Family = Family::gauge("mysql_up", "Whether the MySQL server is up.");

@@ -26,13 +26,13 @@ use tokio_rustls::TlsAcceptor;
 
 use super::basic_auth::{Credentials, Memory};
 use super::format::Format;
-use super::notice;
 use super::otlp::{self, Tally};
 use super::page::Page;
 use super::scrape::{Look, Reader};
 use super::stream::{self, Stream};
 use super::web_config::{WebConfig, WebConfigFile};
 use crate::Address;
+use crate::notice;
 
 /// Connections at once; the next one waits.
 const CONNECTIONS: usize = 64;

@@ -48,10 +48,7 @@ fn what_a_right_is_left_for_is_put_back_though_another_is_lost() {
         std::fs::read_dir(host.folder.path()).expect("the folder").next().expect("a file").expect("it");
     let owed = std::fs::read_to_string(file.path()).expect("what is owed");
     assert!(owed.contains("memory/") && !owed.contains("consumers"), "{owed}");
-    host.root().query_drop(STATEMENTS[2]).expect("granted");
-    put_back(host.address("governor:secret"), host.folder.path(), &mut |_| {}).expect("it puts back");
-    assert_eq!(host.settings(), before);
-    assert!(host.nothing_owed());
+    host.put_back_with_the_right(&before);
 }
 
 #[test]

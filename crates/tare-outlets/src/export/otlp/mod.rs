@@ -23,10 +23,10 @@ use opentelemetry_proto::tonic::resource::v1::Resource;
 use prost::Message as _;
 use tokio::time::{Instant, MissedTickBehavior, interval, sleep};
 
-use super::notice;
 use super::sample::{Family, Samples};
 use super::web::{PATIENCE, Service};
 use crate::Address;
+use crate::notice;
 use client::{Client, Failure};
 pub use points::{Requests, Streams};
 pub use settings::{Endpoint, Error, Settings, TlsFiles};

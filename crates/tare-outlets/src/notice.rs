@@ -29,7 +29,7 @@ mod tests {
         let program = std::env::current_exe().expect("this program");
         let child = || {
             let mut child = Command::new(&program);
-            let name = "export::notice::tests::what_nobody_can_be_told_is_left_out";
+            let name = "notice::tests::what_nobody_can_be_told_is_left_out";
             child.args(["--exact", name, "--nocapture"]).env(CHILD, "");
             child
         };
