@@ -35,7 +35,6 @@ const ALLOWED: &[(&str, &str, &str)] = &[
     ("clock.rs", "rate", "a reader's: right after the start it waits a millisecond for a good rate"),
     ("thread/mod.rs", "delete_thread", "the end of a thread"),
     ("thread/mod.rs", "refresh_mask", "the beginning of a thread, or a filter that changes"),
-    ("thread/identity.rs", "thread_account", "a copy for the host, asked for at connect"),
     ("instance/file.rs", "name", "a reader's copy"),
     ("memory/text.rs", "append", "a reader's copy"),
     ("memory/text.rs", "read", "a reader's copy"),
