@@ -24,7 +24,7 @@ pub mod server;
 pub mod session;
 pub mod subject;
 
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 /// Why a test could not do what it wanted; the text is meant for the person who reads the failed test.
 #[derive(Debug, thiserror::Error)]
@@ -55,10 +55,17 @@ impl Failure {
 /// Shorthand for what most functions here return.
 pub type Result<T> = std::result::Result<T, Failure>;
 
-static TURN: Mutex<()> = Mutex::new(());
+static TURN: RwLock<()> = RwLock::new(());
 
-/// Waits for this test's turn. Servers under test share a small machine, so tests of one program run one by one
-/// whatever the number of test threads; a failed test does not keep the others from their turn.
-pub fn turn() -> MutexGuard<'static, ()> {
-    TURN.lock().unwrap_or_else(PoisonError::into_inner)
+/// Waits for this test's turn, which no other test of the program shares: servers under test share a small machine. For
+/// what looks at time, memory or load, and for what starts many servers. A failed test does not keep the others from
+/// their turn.
+pub fn turn() -> RwLockWriteGuard<'static, ()> {
+    TURN.write().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Waits for a turn that others of this kind share, as many as there are test threads: for what is as true on a busy
+/// machine.
+pub fn shared_turn() -> RwLockReadGuard<'static, ()> {
+    TURN.read().unwrap_or_else(PoisonError::into_inner)
 }

@@ -1,4 +1,5 @@
-//! Basic authentication with bcrypt, which is slow by design: what was found out is remembered, by a hash of it.
+//! Basic authentication with bcrypt, which is slow by design: what was found out is remembered, by a hash of it, and passwords
+//! are checked one at a time, so that who guesses takes one processor of the server's at most.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Mutex, PoisonError};
@@ -12,10 +13,13 @@ const REMEMBERED: usize = 100;
 /// A hash that no password has, so that asking for a user that there is not takes as long as any other.
 const NOBODY: &str = "$2y$10$QOauhQNbBCuQDKes6eFzPeMqBSjb7Mr5DUmpZ/VcEd00UAV/LDeSi";
 
-/// What was found out, the latest last.
+/// What was found out.
 #[derive(Debug, Default)]
 pub(super) struct Memory {
+    /// The latest last.
     known: Mutex<VecDeque<([u8; 32], bool)>>,
+    /// Who checks a password has it.
+    turn: Mutex<()>,
 }
 
 /// A user and a password, as a request has them.
@@ -39,21 +43,32 @@ impl Credentials {
 }
 
 impl Memory {
-    /// Whether the password is the user's. Takes a tenth of a second and more when it is asked for the first time.
+    /// Whether the password is the user's. Takes a tenth of a second and more when it is asked for the first time, and waits for
+    /// others that are.
     pub(super) fn is_right(&self, users: &BTreeMap<String, String>, given: &Credentials) -> bool {
         let known = users.get(&given.user);
         let hash = known.map_or(NOBODY, String::as_str);
         let key = key(&[&given.user, hash, &given.password]);
-        if let Some(right) = self.remembered(&key) {
-            return right && known.is_some();
-        }
-        let right = bcrypt::verify(&given.password, hash).unwrap_or(false);
+        let right = self.remembered(&key).unwrap_or_else(|| {
+            let _turn = self.turn.lock().unwrap_or_else(PoisonError::into_inner);
+            // Another one may have asked for the same meanwhile.
+            self.remembered(&key).unwrap_or_else(|| {
+                let right = bcrypt::verify(&given.password, hash).unwrap_or(false);
+                self.remember(key, right);
+                right
+            })
+        });
+        right && known.is_some()
+    }
+
+    /// The oldest wrong password goes first, so that guesses do not drive out who has the right one.
+    fn remember(&self, key: [u8; 32], right: bool) {
         let mut list = self.known.lock().unwrap_or_else(PoisonError::into_inner);
         if list.len() >= REMEMBERED {
-            list.pop_front();
+            let oldest = list.iter().position(|(_, right)| !right).unwrap_or(0);
+            list.remove(oldest);
         }
         list.push_back((key, right));
-        right && known.is_some()
     }
 
     fn remembered(&self, key: &[u8; 32]) -> Option<bool> {
@@ -93,6 +108,20 @@ mod tests {
         assert!(!memory.is_right(&users, &given("agent", "secret")), "the file has changed");
         assert!(memory.is_right(&users, &given("agent", "new")));
         assert!(NOBODY.parse::<bcrypt::HashParts>().is_ok(), "it takes as long as a real one");
+    }
+
+    #[test]
+    fn guesses_do_not_drive_out_who_has_the_right_password() {
+        let memory = Memory::default();
+        let key = |number: usize| key(&[&number.to_string()]);
+        (0..REMEMBERED / 2).for_each(|number| memory.remember(key(number), true));
+        (1000..1000 + 3 * REMEMBERED).for_each(|number| memory.remember(key(number), false));
+        assert!((0..REMEMBERED / 2).all(|number| memory.remembered(&key(number)) == Some(true)));
+        assert_eq!(memory.remembered(&key(1000)), None, "the oldest guess");
+        // A file of users that changes often: right ones go as well, the oldest first.
+        (2000..2000 + REMEMBERED).for_each(|number| memory.remember(key(number), true));
+        assert_eq!(memory.remembered(&key(0)), None);
+        assert_eq!(memory.known.lock().expect("nobody panicked").len(), REMEMBERED);
     }
 
     #[test]

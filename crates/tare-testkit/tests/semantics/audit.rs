@@ -1,6 +1,6 @@
 //! The published recipe for an audit of DDL alone.
 
-use tare_testkit::turn;
+use tare_testkit::shared_turn;
 
 use crate::{Watched, refused, server};
 
@@ -9,7 +9,7 @@ const WATCHED: [&str; 4] = ["create_table", "alter_table", "drop_table", "rename
 
 #[test]
 fn the_history_shows_the_drop_and_nothing_else() {
-    let _turn = turn();
+    let _turn = shared_turn();
     let server = server();
     let mut schema = server.schema().unwrap();
     let mut watched = Watched::connect(&server, &mut schema);

@@ -6,7 +6,7 @@ use mysql::prelude::Queryable;
 use tare_testkit::schema::{Row, Schema};
 use tare_testkit::server::{Server, Settings};
 use tare_testkit::subject::Provider;
-use tare_testkit::turn;
+use tare_testkit::shared_turn;
 
 use crate::until;
 
@@ -120,7 +120,7 @@ fn seen(provider: Provider) -> Seen {
 
 #[test]
 fn the_event_scheduler_and_the_background_are_seen_as_by_the_built_in() {
-    let _turn = turn();
+    let _turn = shared_turn();
     let (reference, subject) = (seen(Provider::BuiltIn), seen(Provider::under_test()));
     assert!(reference.background.len() > 5, "{reference:#?}");
     assert_eq!(reference.scheduler.len(), 2, "{reference:#?}");

@@ -6,7 +6,7 @@ use mysql::{Row, Value};
 use tare_testkit::host::Host;
 use tare_testkit::server::{Server, Settings};
 use tare_testkit::subject::Provider;
-use tare_testkit::turn;
+use tare_testkit::shared_turn;
 
 const CHANGES: &[&str] = &[
     "CREATE DATABASE t",
@@ -36,7 +36,7 @@ fn logged(provider: Provider, format: &str) -> Vec<String> {
 
 #[test]
 fn changes_are_logged_as_with_the_built_in() {
-    let _turn = turn();
+    let _turn = shared_turn();
     if Provider::under_test().is_tare() && !Host::find().unwrap().has_federated() {
         return println!("skipped: without FEDERATED the tables are not on the server's port");
     }

@@ -7,7 +7,7 @@ use mysql::prelude::Queryable;
 use mysql::{Conn, Value};
 use tare_testkit::server::{Server, Settings};
 use tare_testkit::subject::Provider;
-use tare_testkit::turn;
+use tare_testkit::shared_turn;
 
 use crate::until;
 
@@ -189,7 +189,7 @@ fn statements() -> Vec<Vec<u8>> {
 
 #[test]
 fn statements_in_every_character_set_read_as_with_the_built_in() {
-    let _turn = turn();
+    let _turn = shared_turn();
     let statements = statements();
     let answers = |server: &Server| {
         let mut client = Client::connect(server);
@@ -264,7 +264,7 @@ const DIGESTS: &str = "SELECT SCHEMA_NAME, DIGEST, DIGEST_TEXT, COUNT_STAR, SUM_
 
 #[test]
 fn every_statement_in_every_character_set_counts_under_its_digest() {
-    let _turn = turn();
+    let _turn = shared_turn();
     type Row = (Option<String>, Option<String>, Option<String>, u64, u64);
     let answers = |server: &Server| -> (Vec<Vec<Said>>, Vec<Row>) {
         let mut client = Client::connect(server);
@@ -296,7 +296,7 @@ fn every_statement_in_every_character_set_counts_under_its_digest() {
 
 #[test]
 fn one_statement_of_several_clients_is_one_row_that_the_first_one_spells() {
-    let _turn = turn();
+    let _turn = shared_turn();
     let answers = |server: &Server| {
         let mut reader = server.client().unwrap();
         reader.query_drop("CREATE DATABASE shop").unwrap();
@@ -322,7 +322,7 @@ fn one_statement_of_several_clients_is_one_row_that_the_first_one_spells() {
 
 #[test]
 fn connection_attributes_are_read_in_the_clients_character_set() {
-    let _turn = turn();
+    let _turn = shared_turn();
     let long = b"\xe9\xe4".repeat(30);
     let answers = |server: &Server| {
         let mut reader = server.client().unwrap();
@@ -360,7 +360,7 @@ fn connection_attributes_are_read_in_the_clients_character_set() {
 
 #[test]
 fn prepared_statements_and_what_runs_show_their_bytes_as_the_built_in_does() {
-    let _turn = turn();
+    let _turn = shared_turn();
     let answers = |server: &Server| {
         let mut reader = server.client().unwrap();
         let mut said = Vec::new();

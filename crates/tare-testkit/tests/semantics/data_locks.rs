@@ -4,7 +4,7 @@ use mysql::Conn;
 use mysql::prelude::Queryable;
 use tare_testkit::server::{Server, Settings};
 use tare_testkit::subject::Provider;
-use tare_testkit::turn;
+use tare_testkit::shared_turn;
 
 use crate::until;
 
@@ -59,7 +59,7 @@ fn seen(conn: &mut Conn) -> Vec<Named> {
 
 #[test]
 fn locks_on_data_are_named_alike_however_a_session_quotes() {
-    let _turn = turn();
+    let _turn = shared_turn();
     if !Provider::under_test().is_tare() {
         println!("skipped: the built-in has no such table");
         return;

@@ -3,7 +3,7 @@
 use mysql::prelude::Queryable;
 use tare_testkit::server::{Server, Settings};
 use tare_testkit::subject::Provider;
-use tare_testkit::turn;
+use tare_testkit::shared_turn;
 
 const TABLE: &str = "performance_schema.events_statements_summary_by_digest";
 
@@ -18,7 +18,7 @@ fn server(provider: &[(&str, &str)], shape: &str, options: &[&str]) -> Option<Se
 
 #[test]
 fn a_full_table_keeps_what_is_seen_and_all_counts() {
-    let _turn = turn();
+    let _turn = shared_turn();
     let Some(server) = server(&[("digests-size", "10")], "strict", &[]) else { return };
     if !server.settings.provider.is_tare() {
         println!("skipped: the built-in counts what comes later in the row without a digest");
@@ -60,7 +60,7 @@ fn a_full_table_keeps_what_is_seen_and_all_counts() {
 
 #[test]
 fn the_row_without_a_digest_is_one_of_the_table() {
-    let _turn = turn();
+    let _turn = shared_turn();
     for (size, expected) in [("0", (0, 0)), ("1", (0, 1)), ("3", (2, 1))] {
         let Some(server) = server(&[("digests-size", size)], "strict", &[]) else { return };
         let mut conn = server.client().unwrap();
@@ -83,7 +83,7 @@ fn the_row_without_a_digest_is_one_of_the_table() {
 
 #[test]
 fn in_the_extended_shape_a_cut_text_says_so() {
-    let _turn = turn();
+    let _turn = shared_turn();
     let columns: Vec<String> = (0..60).map(|n| format!("{n} AS a_column_with_a_long_name_{n}")).collect();
     let long = format!("SELECT {}", columns.join(", "));
     // Cut by the server's parser, and by the provider. MySQL says so, and MariaDB does not.
@@ -113,7 +113,7 @@ fn in_the_extended_shape_a_cut_text_says_so() {
 
 #[test]
 fn digests_of_which_not_all_is_kept_are_the_built_ins() {
-    let _turn = turn();
+    let _turn = shared_turn();
     // More tokens than are kept, and fewer than the server's parser keeps.
     let columns: Vec<String> = (0..12).map(|n| format!("{n} AS a_column_with_a_long_name_{n}")).collect();
     let common = format!("SELECT {}", columns.join(", "));

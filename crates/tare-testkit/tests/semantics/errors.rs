@@ -7,7 +7,7 @@ use mysql::{Conn, Error};
 use tare_testkit::schema::Schema;
 use tare_testkit::server::{Server, Settings};
 use tare_testkit::subject::Provider;
-use tare_testkit::turn;
+use tare_testkit::shared_turn;
 
 use crate::{error, until};
 
@@ -120,7 +120,7 @@ const OF_MYSQL: &[(Option<u64>, Sums)] = &[
 
 #[test]
 fn errors_are_counted_as_by_mysql() {
-    let _turn = turn();
+    let _turn = shared_turn();
     let Some(server) = counting() else { return };
     let (mut schema, mut conn) = (server.schema().unwrap(), server.client().unwrap());
     assert_eq!(schema.tare_status().unwrap()["errors"], "ON");
@@ -169,7 +169,7 @@ fn raise(conn: &mut Conn, times: usize) {
 #[test]
 fn no_error_of_sixteen_connections_is_lost_at_any_level() {
     const TIMES: usize = 50;
-    let _turn = turn();
+    let _turn = shared_turn();
     let Some(server) = counting() else { return };
     let mut conn = server.client().unwrap();
     PROGRAMS.iter().for_each(|sql| conn.query_drop(sql).unwrap());
@@ -221,7 +221,7 @@ fn no_error_of_sixteen_connections_is_lost_at_any_level() {
 
 #[test]
 fn the_instrument_switches_errors_off_and_the_strict_shape_has_none() {
-    let _turn = turn();
+    let _turn = shared_turn();
     let Some(server) = counting() else { return };
     let (mut schema, mut conn) = (server.schema().unwrap(), server.client().unwrap());
     let instrument = [("NAME", "error")];
@@ -268,7 +268,7 @@ fn shown(schema: &mut Schema) -> Vec<(String, String)> {
 
 #[test]
 fn the_error_log_has_the_messages_of_the_file() {
-    let _turn = turn();
+    let _turn = shared_turn();
     let Some(server) = extended() else { return };
     let (mut schema, mut conn) = (server.schema().unwrap(), server.client().unwrap());
     // One more message: of a connection that says nothing for too long.
@@ -301,7 +301,7 @@ fn the_error_log_has_the_messages_of_the_file() {
 
 #[test]
 fn log_status_tells_where_the_logs_are() {
-    let _turn = turn();
+    let _turn = shared_turn();
     if !Provider::under_test().is_tare() {
         return println!("skipped: the built-in has no such table");
     }

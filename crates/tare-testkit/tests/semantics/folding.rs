@@ -6,7 +6,7 @@ use mysql::Conn;
 use tare_testkit::schema::Schema;
 use tare_testkit::server::Server;
 use tare_testkit::subject::Provider;
-use tare_testkit::turn;
+use tare_testkit::shared_turn;
 
 use crate::parties::{close, connect, with_users, work};
 use crate::until;
@@ -117,7 +117,7 @@ fn counts_while_closing((name, column): &(String, &'static str)) -> bool {
 #[test]
 fn every_level_adds_up_to_the_next_after_churn() {
     const BATCHES: usize = 4;
-    let _turn = turn();
+    let _turn = shared_turn();
     let (server, mut schema) = with_users();
     let closed = churn(&server, &mut schema, BATCHES);
     let mut stays = connect(&server, "ann");

@@ -4,7 +4,7 @@ use mysql::Conn;
 use mysql::prelude::Queryable;
 use tare_testkit::schema::TABLES;
 use tare_testkit::server::Server;
-use tare_testkit::turn;
+use tare_testkit::shared_turn;
 
 use crate::{beside_the_built_in, error};
 
@@ -53,7 +53,7 @@ fn answers(server: &Server, grant: Option<&str>) -> Vec<(String, Option<u16>)> {
 
 #[test]
 fn grants_decide_as_with_the_built_in() {
-    let _turn = turn();
+    let _turn = shared_turn();
     let grants = [
         None,
         Some("SELECT ON performance_schema.*"),

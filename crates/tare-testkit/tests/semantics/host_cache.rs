@@ -6,7 +6,7 @@ use mysql::prelude::Queryable;
 use mysql::{Conn, OptsBuilder};
 use tare_testkit::server::{Server, Settings};
 use tare_testkit::subject::Provider;
-use tare_testkit::turn;
+use tare_testkit::shared_turn;
 
 /// A server that takes connections from addresses and looks their names up.
 fn listening(provider: Provider) -> (Server, u16) {
@@ -77,7 +77,7 @@ fn own_address() -> String {
 
 #[test]
 fn addresses_that_connected_are_those_the_built_in_shows() {
-    let _turn = turn();
+    let _turn = shared_turn();
     if own_address() == "127.0.0.1" {
         println!(
             "skipped: this machine has no address but the loopback one, which the server does not look up"

@@ -4,7 +4,7 @@ use mysql::prelude::Queryable;
 use tare_testkit::schema::{Row, Schema};
 use tare_testkit::server::{Server, Settings};
 use tare_testkit::subject::Provider;
-use tare_testkit::turn;
+use tare_testkit::shared_turn;
 
 use crate::{Watched, error, server, until};
 
@@ -21,7 +21,7 @@ fn locks(schema: &mut Schema, table: &str) -> Vec<[String; 4]> {
 
 #[test]
 fn who_waits_for_a_metadata_lock_and_who_holds_it() {
-    let _turn = turn();
+    let _turn = shared_turn();
     let server = server();
     let mut schema = server.schema().unwrap();
     let mut holder = Watched::connect(&server, &mut schema);
@@ -58,7 +58,7 @@ fn who_waits_for_a_metadata_lock_and_who_holds_it() {
 
 #[test]
 fn how_an_open_table_is_locked_and_by_whom() {
-    let _turn = turn();
+    let _turn = shared_turn();
     let server = server();
     let mut schema = server.schema().unwrap();
     let mut watched = Watched::connect(&server, &mut schema);
@@ -87,7 +87,7 @@ fn how_an_open_table_is_locked_and_by_whom() {
 
 #[test]
 fn a_prepared_statement_is_counted_until_it_is_deallocated() {
-    let _turn = turn();
+    let _turn = shared_turn();
     let server = server();
     let mut schema = server.schema().unwrap();
     let mut watched = Watched::connect(&server, &mut schema);
@@ -135,7 +135,7 @@ fn a_prepared_statement_is_counted_until_it_is_deallocated() {
 
 #[test]
 fn a_program_is_counted_with_its_statements_until_it_is_dropped() {
-    let _turn = turn();
+    let _turn = shared_turn();
     let server = server();
     let mut schema = server.schema().unwrap();
     let mut watched = Watched::connect(&server, &mut schema);
@@ -169,7 +169,7 @@ fn a_program_is_counted_with_its_statements_until_it_is_dropped() {
 
 #[test]
 fn waits_of_each_lock_add_up_to_those_of_their_instrument() {
-    let _turn = turn();
+    let _turn = shared_turn();
     let settings = Settings::new(Provider::under_test()).tare_option("synch-waits-by-instance", "ON");
     let server = Server::start(settings).unwrap();
     let mut schema = server.schema().unwrap();
@@ -221,7 +221,7 @@ const LASTING: &[&str] = &[
 
 #[test]
 fn who_holds_a_mutex_or_an_rwlock() {
-    let _turn = turn();
+    let _turn = shared_turn();
     let server = server();
     let mut schema = server.schema().unwrap();
     let mut watched = Watched::connect(&server, &mut schema);
@@ -284,7 +284,7 @@ const METADATA: &str = "wait/synch/rwlock/sql/MDL_lock::rwlock";
 
 #[test]
 fn an_rwlock_that_is_free_takes_no_time_and_one_that_is_not_is_timed() {
-    let _turn = turn();
+    let _turn = shared_turn();
     // One that reads is made by way of FEDERATED.
     let Some(server) = server().on_its_port() else { return };
     let mut schema = server.schema().unwrap();

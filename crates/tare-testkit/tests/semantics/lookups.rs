@@ -4,7 +4,7 @@ use mysql::Conn;
 use mysql::prelude::Queryable;
 use tare_testkit::server::{Server, Settings};
 use tare_testkit::subject::Provider;
-use tare_testkit::turn;
+use tare_testkit::shared_turn;
 
 /// What stands for the rows of a query whatever their order: how many, and a sum over the columns.
 fn digest(columns: &[String]) -> String {
@@ -157,7 +157,7 @@ fn copy(conn: &mut Conn, table: &str, columns: &[String], lasting: &str) {
 
 #[test]
 fn an_index_finds_what_a_look_at_every_row_finds() {
-    let _turn = turn();
+    let _turn = shared_turn();
     let Some((_server, mut conn, _open)) = quiet_server() else { return };
     let indexes = indexes(&mut conn);
     assert!(indexes.len() > 100, "{}", indexes.len());
@@ -219,7 +219,7 @@ fn an_index_finds_what_a_look_at_every_row_finds() {
 
 #[test]
 fn only_what_is_looked_up_is_sent() {
-    let _turn = turn();
+    let _turn = shared_turn();
     let Some((_server, mut conn, _open)) = quiet_server() else { return };
     // What asking how much it was costs.
     let own: Vec<u64> =

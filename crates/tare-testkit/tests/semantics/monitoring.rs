@@ -5,7 +5,7 @@ use std::collections::HashSet;
 use mysql::prelude::Queryable;
 use tare_testkit::server::{Server, Settings};
 use tare_testkit::subject::Provider;
-use tare_testkit::turn;
+use tare_testkit::shared_turn;
 
 use crate::Watched;
 
@@ -33,7 +33,7 @@ const MONITORING: &[&str] = &[
 
 #[test]
 fn statements_that_use_the_tables_are_left_out_if_one_wants_that() {
-    let _turn = turn();
+    let _turn = shared_turn();
     let Some(server) = server(false) else { return };
     let mut schema = server.schema().unwrap();
     let mut watched = Watched::connect(&server, &mut schema);
@@ -79,7 +79,7 @@ const WORK: &[&str] = &[
 
 #[test]
 fn a_table_read_again_in_a_transaction_is_left_out_again() {
-    let _turn = turn();
+    let _turn = shared_turn();
     let Some(server) = server(false) else { return };
     let mut schema = server.schema().unwrap();
     let mut watched = Watched::connect(&server, &mut schema);
@@ -103,7 +103,7 @@ fn a_table_read_again_in_a_transaction_is_left_out_again() {
 
 #[test]
 fn by_default_monitoring_is_load_like_any_other() {
-    let _turn = turn();
+    let _turn = shared_turn();
     let Some(server) = server(true) else { return };
     let mut schema = server.schema().unwrap();
     let mut watched = Watched::connect(&server, &mut schema);
@@ -113,7 +113,7 @@ fn by_default_monitoring_is_load_like_any_other() {
 
 #[test]
 fn the_providers_own_threads_and_files_are_not_load() {
-    let _turn = turn();
+    let _turn = shared_turn();
     let Some(server) = server(true) else { return };
     if !server.settings.provider.is_tare() {
         println!("skipped: the built-in has no threads of its own");
@@ -168,7 +168,7 @@ fn the_providers_own_threads_and_files_are_not_load() {
 
 #[test]
 fn an_account_that_is_not_watched_is_left_out_from_the_first_byte() {
-    let _turn = turn();
+    let _turn = shared_turn();
     let Some(server) = server(true) else { return };
     let mut schema = server.schema().unwrap();
     let mut conn = server.client().unwrap();
@@ -190,7 +190,7 @@ fn an_account_that_is_not_watched_is_left_out_from_the_first_byte() {
 /// Rows of `tare_status` as the documents explain them, `consumer_…` for all that begin so.
 #[test]
 fn documents_explain_every_row_of_the_status_and_no_other() {
-    let _turn = turn();
+    let _turn = shared_turn();
     let settings = Settings::new(Provider::under_test());
     if !settings.provider.is_tare() {
         println!("skipped: the built-in has no such table");

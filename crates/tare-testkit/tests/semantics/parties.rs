@@ -6,7 +6,7 @@ use mysql::prelude::Queryable;
 use mysql::{ChangeUserOpts, Conn};
 use tare_testkit::schema::{Row, Schema};
 use tare_testkit::server::{LIMIT, Server};
-use tare_testkit::turn;
+use tare_testkit::shared_turn;
 
 use crate::{error, server};
 
@@ -112,7 +112,7 @@ fn times_agree(a: &Row, b: &Row) -> bool {
 
 #[test]
 fn figures_of_closed_connections_are_their_accounts_users_and_hosts() {
-    let _turn = turn();
+    let _turn = shared_turn();
     let (server, mut schema) = with_users();
     let common = |schema: &mut Schema, level| FAMILIES.map(|family| figure(schema, family, level, ("", "")));
     let before = [common(&mut schema, "by_host"), common(&mut schema, "global")];
@@ -151,7 +151,7 @@ fn figures_of_closed_connections_are_their_accounts_users_and_hosts() {
 
 #[test]
 fn truncate_of_a_summary_resets_all_it_is_made_of() {
-    let _turn = turn();
+    let _turn = shared_turn();
     let (server, mut schema) = with_users();
     let mut conn = connect(&server, "ann");
     let thread = schema.thread_of(u64::from(conn.connection_id())).unwrap().unwrap().to_string();
@@ -191,7 +191,7 @@ fn truncate_of_a_summary_resets_all_it_is_made_of() {
 
 #[test]
 fn truncate_of_connections_leaves_those_that_are_open() {
-    let _turn = turn();
+    let _turn = shared_turn();
     let (server, mut schema) = with_users();
     let mut open = connect(&server, "ann");
     for table in ["accounts", "users", "hosts"] {
@@ -234,7 +234,7 @@ fn truncate_of_connections_leaves_those_that_are_open() {
 
 #[test]
 fn another_user_takes_over_what_the_connection_has_counted() {
-    let _turn = turn();
+    let _turn = shared_turn();
     let (server, mut schema) = with_users();
     let mut conn = connect(&server, "ann");
     work(&mut conn, 2);
@@ -262,7 +262,7 @@ fn another_user_takes_over_what_the_connection_has_counted() {
 
 #[test]
 fn who_is_not_let_in_is_nobody() {
-    let _turn = turn();
+    let _turn = shared_turn();
     let (server, mut schema) = with_users();
     let mut admin = server.client().unwrap();
     admin.query_drop("CREATE USER eve@localhost IDENTIFIED BY 'secret'").unwrap();
@@ -285,7 +285,7 @@ fn who_is_not_let_in_is_nobody() {
 
 #[test]
 fn what_clients_say_of_themselves_is_shown_as_far_as_it_fits() {
-    let _turn = turn();
+    let _turn = shared_turn();
     let (server, mut schema) = with_users();
     let long = "y".repeat(600);
     let said: HashMap<&str, &str> = [("program_name", "Größe"), ("team", "x"), ("note", &long[..100])].into();

@@ -2,7 +2,7 @@
 
 use mysql::prelude::Queryable;
 use tare_testkit::server::Server;
-use tare_testkit::turn;
+use tare_testkit::shared_turn;
 
 use crate::{beside_the_built_in, error, server};
 
@@ -110,7 +110,7 @@ fn without_row(text: &str) -> String {
 
 #[test]
 fn nonsense_is_refused_as_the_built_in_refuses_it() {
-    let _turn = turn();
+    let _turn = shared_turn();
     let Some((expected, subject)) = beside_the_built_in(answers) else { return };
     let before = subject.schema().unwrap().rows("setup_instruments").unwrap();
     let got = answers(&subject);
@@ -158,7 +158,7 @@ fn definitions(server: &Server) -> (Vec<Refusal>, Vec<Refusal>, Vec<u64>) {
 
 #[test]
 fn definitions_stay_as_with_the_built_in() {
-    let _turn = turn();
+    let _turn = shared_turn();
     let Some((expected, subject)) = beside_the_built_in(definitions) else { return };
     let tables = |server: &Server| -> Vec<String> {
         server.client().unwrap().query("SHOW TABLES FROM performance_schema").unwrap()
@@ -182,7 +182,7 @@ fn definitions_stay_as_with_the_built_in() {
 
 #[test]
 fn whoever_uses_setup_timers_is_warned_once_a_statement() {
-    let _turn = turn();
+    let _turn = shared_turn();
     let Some(server) = server().on_its_port() else { return };
     let mut conn = server.client().unwrap();
     let mut warnings = |sql: &str| -> Vec<u32> {

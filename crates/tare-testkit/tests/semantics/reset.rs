@@ -1,7 +1,7 @@
 //! TRUNCATE empties histories and digests, and sets summaries to zero with their rows kept.
 
 use tare_testkit::schema::Schema;
-use tare_testkit::turn;
+use tare_testkit::shared_turn;
 
 use crate::{Watched, server};
 
@@ -72,7 +72,7 @@ fn counts(schema: &mut Schema, table: &str, filter: &[(&str, &str)]) -> (usize, 
 
 #[test]
 fn truncate_does_what_the_manual_says() {
-    let _turn = turn();
+    let _turn = shared_turn();
     let server = server();
     let mut schema = server.schema().unwrap();
     let mut watched = Watched::connect(&server, &mut schema);
@@ -104,7 +104,7 @@ fn truncate_does_what_the_manual_says() {
 
 #[test]
 fn truncate_by_thread_resets_every_thread() {
-    let _turn = turn();
+    let _turn = shared_turn();
     let server = server();
     let mut schema = server.schema().unwrap();
     let mut watched = Watched::connect(&server, &mut schema);
@@ -123,7 +123,7 @@ fn truncate_by_thread_resets_every_thread() {
 
 #[test]
 fn truncate_of_memory_keeps_what_is_in_use() {
-    let _turn = turn();
+    let _turn = shared_turn();
     let server = server();
     let mut schema = server.schema().unwrap();
     let mut watched = Watched::connect(&server, &mut schema);

@@ -5,7 +5,7 @@ use mysql::prelude::Queryable;
 use tare_testkit::schema::Schema;
 use tare_testkit::server::{Server, Settings};
 use tare_testkit::subject::Provider;
-use tare_testkit::turn;
+use tare_testkit::shared_turn;
 
 use crate::{Watched, beside_the_built_in, error, server, until};
 
@@ -98,7 +98,7 @@ fn answers(server: &Server) -> Vec<String> {
 
 #[test]
 fn rules_come_change_and_go_as_with_the_built_in() {
-    let _turn = turn();
+    let _turn = shared_turn();
     let Some((expected, subject)) = beside_the_built_in(answers) else { return };
     for (expected, got) in expected.iter().zip(answers(&subject)) {
         assert_eq!(expected, &got);
@@ -119,7 +119,7 @@ fn flags(schema: &mut Schema, watched: &Watched) -> [String; 2] {
 
 #[test]
 fn an_account_is_watched_as_the_rules_say_when_it_connects() {
-    let _turn = turn();
+    let _turn = shared_turn();
     let Some(server) = server().on_its_port() else { return };
     let mut schema = server.schema().unwrap();
     let mut admin = server.client().unwrap();
@@ -163,7 +163,7 @@ fn an_account_is_watched_as_the_rules_say_when_it_connects() {
 
 #[test]
 fn a_rule_about_an_object_acts_at_once() {
-    let _turn = turn();
+    let _turn = shared_turn();
     let Some(server) = server().on_its_port() else { return };
     let mut schema = server.schema().unwrap();
     let mut admin = server.client().unwrap();
@@ -215,7 +215,7 @@ fn a_rule_about_an_object_acts_at_once() {
 
 #[test]
 fn a_thread_in_the_background_begins_as_its_kind_says() {
-    let _turn = turn();
+    let _turn = shared_turn();
     if !Provider::under_test().is_tare() {
         println!("skipped: the built-in has no setup_threads");
         return;

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use mysql::prelude::Queryable;
 use mysql::{ChangeUserOpts, Conn};
 use tare_testkit::server::Server;
-use tare_testkit::turn;
+use tare_testkit::shared_turn;
 
 use crate::parties::{close, connect, with_users};
 use crate::{beside_the_built_in, server, until};
@@ -79,7 +79,7 @@ fn counted(server: &Server) -> Vec<Sums> {
 
 #[test]
 fn sessions_and_their_accounts_count_what_the_built_in_counts() {
-    let _turn = turn();
+    let _turn = shared_turn();
     let answers = |server: &Server| {
         prepare(server);
         counted(server)
@@ -112,7 +112,7 @@ fn begun(server: &Server, admin: &mut Conn) -> (bool, u64, u64) {
 /// what it did before.
 #[test]
 fn a_thread_of_the_servers_cache_begins_anew() {
-    let _turn = turn();
+    let _turn = shared_turn();
     let answers = |server: &Server| {
         let mut admin = server.client().unwrap();
         let status = |admin: &mut Conn, name: &str| -> u64 {
@@ -154,7 +154,7 @@ fn names(server: &Server, table: &str) -> Vec<String> {
 
 #[test]
 fn sums_have_the_names_the_built_in_has() {
-    let _turn = turn();
+    let _turn = shared_turn();
     let tables = ["status_by_account", "status_by_user", "status_by_host"];
     let answers = |server: &Server| tables.map(|table| names(server, table));
     let Some((expected, server)) = beside_the_built_in(answers) else { return };
@@ -171,7 +171,7 @@ fn sums_have_the_names_the_built_in_has() {
 
 #[test]
 fn a_session_shows_others_what_show_status_shows_it() {
-    let _turn = turn();
+    let _turn = shared_turn();
     let Some(server) = server().on_its_port() else { return };
     prepare(&server);
     let mut admin = server.client().unwrap();
@@ -210,7 +210,7 @@ fn a_session_shows_others_what_show_status_shows_it() {
 
 #[test]
 fn truncate_and_flush_forget_what_has_ended() {
-    let _turn = turn();
+    let _turn = shared_turn();
     let (server, mut schema) = with_users();
     let Some(server) = server.on_its_port() else { return };
     if !server.settings.provider.is_tare() {
@@ -258,7 +258,7 @@ fn truncate_and_flush_forget_what_has_ended() {
 
 #[test]
 fn sums_hold_while_sessions_come_and_go_and_are_read() {
-    let _turn = turn();
+    let _turn = shared_turn();
     const CLIENTS: u64 = 6;
     const SESSIONS: u64 = 60;
     let (server, mut schema) = with_users();
@@ -347,7 +347,7 @@ fn seen(server: &Server) -> Vec<Vec<(String, Option<String>)>> {
 
 #[test]
 fn variables_of_other_sessions_are_those_the_built_in_shows() {
-    let _turn = turn();
+    let _turn = shared_turn();
     let Some((expected, server)) = beside_the_built_in(seen) else { return };
     assert!(expected[3].len() > 12 && expected[7].is_empty(), "{expected:?}");
     assert_eq!(seen(&server), expected);
@@ -355,7 +355,7 @@ fn variables_of_other_sessions_are_those_the_built_in_shows() {
 
 #[test]
 fn a_statement_in_progress_hides_only_what_it_sets() {
-    let _turn = turn();
+    let _turn = shared_turn();
     let Some(server) = server().on_its_port() else { return };
     let mut admin = server.client().unwrap();
     let mut busy = server.client().unwrap();

@@ -6,7 +6,7 @@ use mysql::Conn;
 use mysql::prelude::Queryable;
 use tare_testkit::server::{Server, Settings};
 use tare_testkit::subject::Provider;
-use tare_testkit::turn;
+use tare_testkit::shared_turn;
 
 use crate::{error, refused};
 
@@ -80,7 +80,7 @@ fn plant(server: &Server, admin: &mut Conn, name: &str, connection: &str) {
 
 #[test]
 fn a_table_of_ones_own_neither_reads_nor_writes() {
-    let _turn = turn();
+    let _turn = shared_turn();
     let Some((server, mut admin, mut guest)) = server_and_guest() else { return };
     let [actors, users] = ["setup_actors", "users"].map(|table| connection(&mut admin, table));
     let before: Vec<mysql::Row> = admin.query("SELECT * FROM performance_schema.setup_actors").unwrap();
@@ -177,7 +177,7 @@ fn a_table_of_ones_own_neither_reads_nor_writes() {
 /// SAFETY.md, *Who may ask*, says what this test does.
 #[test]
 fn the_name_is_shown_to_whom_safety_md_says() {
-    let _turn = turn();
+    let _turn = shared_turn();
     let Some((server, mut admin, mut guest)) = server_and_guest() else { return };
     let tables = "SELECT table_name FROM information_schema.tables \
                   WHERE table_schema = 'performance_schema' AND engine = 'FEDERATED'";
@@ -241,7 +241,7 @@ fn the_name_is_shown_to_whom_safety_md_says() {
 
 #[test]
 fn names_change_with_every_start() {
-    let _turn = turn();
+    let _turn = shared_turn();
     let Some((mut server, mut admin, _)) = server_and_guest() else { return };
     let secrets = |conn: &mut Conn| {
         let tables = "SELECT table_name FROM information_schema.tables \
@@ -287,7 +287,7 @@ fn names_change_with_every_start() {
 /// Nobody asks at tare's address when no tare answers there.
 #[test]
 fn without_tare_no_table_leads_to_its_address() {
-    let _turn = turn();
+    let _turn = shared_turn();
     let Some((mut server, admin, _)) = server_and_guest() else { return };
     drop(admin);
     let listener = std::net::TcpListener::bind(("127.84.65.82", 16969)).unwrap();
@@ -310,7 +310,7 @@ fn without_tare_no_table_leads_to_its_address() {
 /// Servers under one account of the system are strangers to each other: whoever may use one need not be anybody at the other.
 #[test]
 fn a_table_of_another_server_does_not_lead_here() {
-    let _turn = turn();
+    let _turn = shared_turn();
     let start = || Server::start(Settings::new(Provider::tare())).unwrap();
     let (Some(server), Some(other)) = (start().on_its_port(), start().on_its_port()) else { return };
     let mut conn = other.client().unwrap();

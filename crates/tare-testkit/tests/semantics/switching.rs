@@ -3,7 +3,7 @@
 use tare_testkit::schema::Schema;
 use tare_testkit::server::{Server, Settings};
 use tare_testkit::subject::Provider;
-use tare_testkit::turn;
+use tare_testkit::shared_turn;
 
 use crate::{Watched, server};
 
@@ -45,7 +45,7 @@ fn switch(schema: &mut Schema, name: &str, on: bool) {
 
 #[test]
 fn an_instrument_is_switched_on_running_connections() {
-    let _turn = turn();
+    let _turn = shared_turn();
     let server = server();
     let mut schema = server.schema().unwrap();
     let mut watched = Watched::connect(&server, &mut schema);
@@ -64,7 +64,7 @@ fn an_instrument_is_switched_on_running_connections() {
 /// As with the built-in: the server gets a handle, or none, when a statement uses the table again.
 #[test]
 fn an_open_table_has_no_handle_while_nothing_is_wanted_of_tables() {
-    let _turn = turn();
+    let _turn = shared_turn();
     let server = server();
     let mut schema = server.schema().unwrap();
     let mut watched = Watched::connect(&server, &mut schema);
@@ -95,7 +95,7 @@ fn an_open_table_has_no_handle_while_nothing_is_wanted_of_tables() {
 
 #[test]
 fn locks_that_were_off_at_the_start_can_be_switched_on() {
-    let _turn = turn();
+    let _turn = shared_turn();
     let settings = Settings::new(Provider::under_test()).provider_option("instrument", "wait/synch/%=OFF");
     let server = Server::start(settings).unwrap();
     let mut schema = server.schema().unwrap();
@@ -110,7 +110,7 @@ fn locks_that_were_off_at_the_start_can_be_switched_on() {
 
 #[test]
 fn what_nobody_wants_recorded_is_counted_all_the_same() {
-    let _turn = turn();
+    let _turn = shared_turn();
     let server = server();
     let mut schema = server.schema().unwrap();
     let mut watched = Watched::connect(&server, &mut schema);
@@ -141,7 +141,7 @@ fn what_nobody_wants_recorded_is_counted_all_the_same() {
 
 #[test]
 fn what_is_not_timed_has_no_times() {
-    let _turn = turn();
+    let _turn = shared_turn();
     let server = server();
     let mut schema = server.schema().unwrap();
     let mut watched = Watched::connect(&server, &mut schema);
@@ -167,7 +167,7 @@ fn what_is_not_timed_has_no_times() {
 
 #[test]
 fn a_consumer_is_switched_on_running_connections() {
-    let _turn = turn();
+    let _turn = shared_turn();
     let server = server();
     let mut schema = server.schema().unwrap();
     let mut watched = Watched::connect(&server, &mut schema);
@@ -198,7 +198,7 @@ fn a_consumer_is_switched_on_running_connections() {
 
 #[test]
 fn consumers_above_rule_those_below() {
-    let _turn = turn();
+    let _turn = shared_turn();
     let server = server();
     let mut schema = server.schema().unwrap();
     let mut watched = Watched::connect(&server, &mut schema);
@@ -220,7 +220,7 @@ fn consumers_above_rule_those_below() {
 
 #[test]
 fn a_thread_is_switched_while_it_runs() {
-    let _turn = turn();
+    let _turn = shared_turn();
     let server = server();
     let mut schema = server.schema().unwrap();
     let mut watched = Watched::connect(&server, &mut schema);

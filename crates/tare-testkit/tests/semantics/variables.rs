@@ -4,7 +4,7 @@ use mysql::Conn;
 use mysql::prelude::Queryable;
 use tare_testkit::server::{Server, Settings};
 use tare_testkit::subject::Provider;
-use tare_testkit::turn;
+use tare_testkit::shared_turn;
 
 /// A server with the provider under test and these sizes, whichever way they are told it; `None` where its tables
 /// cannot be read through the server.
@@ -32,7 +32,7 @@ fn number(conn: &mut Conn, sql: &str) -> Option<i64> {
 
 #[test]
 fn the_performance_schema_is_on_and_tells_its_sizes() {
-    let _turn = turn();
+    let _turn = shared_turn();
     let sizes = [
         ("digests-size", 321),
         ("max-mutex-classes", 300),
@@ -76,7 +76,7 @@ fn the_performance_schema_is_on_and_tells_its_sizes() {
 
 #[test]
 fn rules_the_server_is_told_are_the_providers_and_wrong_ones_are_left_out() {
-    let _turn = turn();
+    let _turn = shared_turn();
     let rules = ["wait/io/file/%=OFF", "stage/%=COUNTED", "%=FOO", ""];
     let settings = Settings::new(Provider::under_test())
         .option("--performance-schema-consumer-events-waits-history=OFF");
@@ -107,7 +107,7 @@ fn rules_the_server_is_told_are_the_providers_and_wrong_ones_are_left_out() {
 
 #[test]
 fn sizes_the_server_is_told_are_the_providers() {
-    let _turn = turn();
+    let _turn = shared_turn();
     let settings = Settings::new(Provider::under_test())
         .option("--performance_schema_digests_size=3")
         .option("--loose-performance-schema-max-rwlock-instances=5000")
@@ -140,7 +140,7 @@ fn sizes_the_server_is_told_are_the_providers() {
 
 #[test]
 fn what_was_lost_is_shown_under_the_references_names() {
-    let _turn = turn();
+    let _turn = shared_turn();
     let Some(server) = server(&[("session-connect-attrs-size", 10)]) else { return };
     for _ in 0..20 {
         // Each says more of itself than fits.
@@ -179,7 +179,7 @@ fn what_was_lost_is_shown_under_the_references_names() {
 
 #[test]
 fn sessions_may_ask_at_the_same_time() {
-    let _turn = turn();
+    let _turn = shared_turn();
     let Some(server) = server(&[]) else { return };
     std::thread::scope(|scope| {
         for _ in 0..4 {
@@ -208,7 +208,7 @@ fn untouched(server: &Server) {
 
 #[test]
 fn they_stay_as_they_are_when_told_so_and_without_tables_to_speak_of() {
-    let _turn = turn();
+    let _turn = shared_turn();
     if !Provider::under_test().is_tare() {
         println!("skipped: about settings of tare's own");
         return;
