@@ -28,6 +28,9 @@ use form::Writer;
 const RETRY: Duration = Duration::from_millis(250);
 /// Where there is nothing to read, waiting is done in such pieces: whoever ends us is heard soon.
 const NAP: Duration = Duration::from_millis(50);
+/// How long what has ended before the log's end is read and written after it, at most: a reader that is slower than the server
+/// would never be done.
+const AFTER_THE_END: Duration = Duration::from_secs(30);
 /// How often, at most, losses are spoken of.
 const COMPLAIN: Duration = Duration::from_secs(10);
 
@@ -190,6 +193,7 @@ impl<'a> Log<'a> {
     /// Reads and writes until it is over.
     fn follow(&mut self, source: &mut Source) -> Result<(), SlowLogError> {
         let filter = self.chooser.filter();
+        let mut over: Option<Instant> = None;
         loop {
             // Asked before reading: the last answer has all that ended before the end.
             let is_over = self.control.is_over();
@@ -199,6 +203,10 @@ impl<'a> Log<'a> {
             let begin = Instant::now();
             let has_more = self.read(source, &filter)?;
             if is_over && !has_more || self.sink.is_gone() {
+                return Ok(());
+            }
+            if is_over && over.get_or_insert(begin).elapsed() >= AFTER_THE_END {
+                self.control.tell("what ended last is not logged: there is more than can be written in time");
                 return Ok(());
             }
             while !has_more && !is_over && begin.elapsed() < self.options.interval && !self.control.is_over()

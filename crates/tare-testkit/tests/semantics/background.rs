@@ -5,8 +5,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use mysql::prelude::Queryable;
 use tare_testkit::schema::{Row, Schema};
 use tare_testkit::server::{Server, Settings};
-use tare_testkit::subject::Provider;
 use tare_testkit::shared_turn;
+use tare_testkit::subject::Provider;
 
 use crate::until;
 

@@ -5,8 +5,8 @@ use mysql::prelude::Queryable;
 use mysql::{Row, Value};
 use tare_testkit::host::Host;
 use tare_testkit::server::{Server, Settings};
-use tare_testkit::subject::Provider;
 use tare_testkit::shared_turn;
+use tare_testkit::subject::Provider;
 
 const CHANGES: &[&str] = &[
     "CREATE DATABASE t",

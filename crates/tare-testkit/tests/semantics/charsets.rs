@@ -6,8 +6,8 @@ use std::os::unix::net::UnixStream;
 use mysql::prelude::Queryable;
 use mysql::{Conn, Value};
 use tare_testkit::server::{Server, Settings};
-use tare_testkit::subject::Provider;
 use tare_testkit::shared_turn;
+use tare_testkit::subject::Provider;
 
 use crate::until;
 

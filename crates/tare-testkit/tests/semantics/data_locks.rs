@@ -3,8 +3,8 @@
 use mysql::Conn;
 use mysql::prelude::Queryable;
 use tare_testkit::server::{Server, Settings};
-use tare_testkit::subject::Provider;
 use tare_testkit::shared_turn;
+use tare_testkit::subject::Provider;
 
 use crate::until;
 

@@ -2,8 +2,8 @@
 
 use mysql::prelude::Queryable;
 use tare_testkit::server::{Server, Settings};
-use tare_testkit::subject::Provider;
 use tare_testkit::shared_turn;
+use tare_testkit::subject::Provider;
 
 const TABLE: &str = "performance_schema.events_statements_summary_by_digest";
 

@@ -6,8 +6,8 @@ use mysql::prelude::Queryable;
 use mysql::{Conn, Error};
 use tare_testkit::schema::Schema;
 use tare_testkit::server::{Server, Settings};
-use tare_testkit::subject::Provider;
 use tare_testkit::shared_turn;
+use tare_testkit::subject::Provider;
 
 use crate::{error, until};
 

@@ -5,8 +5,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use mysql::Conn;
 use tare_testkit::schema::Schema;
 use tare_testkit::server::Server;
-use tare_testkit::subject::Provider;
 use tare_testkit::shared_turn;
+use tare_testkit::subject::Provider;
 
 use crate::parties::{close, connect, with_users, work};
 use crate::until;

@@ -5,8 +5,8 @@ use std::net::TcpListener;
 use mysql::prelude::Queryable;
 use mysql::{Conn, OptsBuilder};
 use tare_testkit::server::{Server, Settings};
-use tare_testkit::subject::Provider;
 use tare_testkit::shared_turn;
+use tare_testkit::subject::Provider;
 
 /// A server that takes connections from addresses and looks their names up.
 fn listening(provider: Provider) -> (Server, u16) {

@@ -4,8 +4,8 @@ use std::collections::HashSet;
 
 use mysql::prelude::Queryable;
 use tare_testkit::server::{Server, Settings};
-use tare_testkit::subject::Provider;
 use tare_testkit::shared_turn;
+use tare_testkit::subject::Provider;
 
 use crate::Watched;
 

@@ -4,8 +4,8 @@ use mysql::Conn;
 use mysql::prelude::Queryable;
 use tare_testkit::schema::Schema;
 use tare_testkit::server::{Server, Settings};
-use tare_testkit::subject::Provider;
 use tare_testkit::shared_turn;
+use tare_testkit::subject::Provider;
 
 use crate::{Watched, beside_the_built_in, error, server, until};
 

@@ -5,8 +5,8 @@ use std::net::TcpListener;
 use mysql::Conn;
 use mysql::prelude::Queryable;
 use tare_testkit::server::{Server, Settings};
-use tare_testkit::subject::Provider;
 use tare_testkit::shared_turn;
+use tare_testkit::subject::Provider;
 
 use crate::{error, refused};
 

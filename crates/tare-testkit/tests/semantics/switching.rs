@@ -2,8 +2,8 @@
 
 use tare_testkit::schema::Schema;
 use tare_testkit::server::{Server, Settings};
-use tare_testkit::subject::Provider;
 use tare_testkit::shared_turn;
+use tare_testkit::subject::Provider;
 
 use crate::{Watched, server};
 

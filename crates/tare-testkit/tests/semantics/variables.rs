@@ -3,8 +3,8 @@
 use mysql::Conn;
 use mysql::prelude::Queryable;
 use tare_testkit::server::{Server, Settings};
-use tare_testkit::subject::Provider;
 use tare_testkit::shared_turn;
+use tare_testkit::subject::Provider;
 
 /// A server with the provider under test and these sizes, whichever way they are told it; `None` where its tables
 /// cannot be read through the server.

@@ -15,7 +15,7 @@ use nix::libc::{ENXIO, O_NONBLOCK};
 use nix::poll::{PollFd, PollFlags, poll};
 
 use super::{End, Written};
-use crate::slowlog::{Control, NAP};
+use crate::slowlog::{AFTER_THE_END, Control, NAP};
 
 /// Who may read a new file: its owner and its group. Statements are nobody else's.
 const MODE: u32 = 0o640;
@@ -31,13 +31,15 @@ pub(super) struct LogFile {
     file: File,
     /// Whether writing waits for nobody, and half a record can be cut off.
     is_regular: bool,
+    /// Since when its reader is waited for although the log is to end.
+    over: Option<Instant>,
     has_given_up: bool,
 }
 
 impl From<File> for LogFile {
     fn from(file: File) -> LogFile {
         let is_regular = file.metadata().is_ok_and(|it| it.is_file());
-        LogFile { file, is_regular, has_given_up: false }
+        LogFile { file, is_regular, over: None, has_given_up: false }
     }
 }
 
@@ -129,21 +131,27 @@ impl LogFile {
         (written, None)
     }
 
-    /// Waits until something can be written. `false`: the log is to end, and its reader has taken nothing for too long.
+    /// Waits until something can be written. `false`: the log is to end, and its reader has taken nothing for too long, or too
+    /// little.
     fn has_room(&mut self, control: &dyn Control) -> bool {
         let (step, grace) = if self.has_given_up { (0, Duration::ZERO) } else { (STEP, GRACE) };
-        let mut over = None;
+        let begin = Instant::now();
         loop {
+            let over = control.is_over().then(|| self.over.get_or_insert_with(Instant::now).elapsed());
+            if over.is_some_and(|it| it >= AFTER_THE_END) {
+                break;
+            }
             let mut waits = [PollFd::new(self.file.as_fd(), PollFlags::POLLOUT)];
             // An error is told when it is written to.
             if !matches!(poll(&mut waits, step), Ok(0) | Err(Errno::EINTR)) {
                 return true;
             }
-            if control.is_over() && over.get_or_insert_with(Instant::now).elapsed() >= grace {
-                self.has_given_up = true;
-                return false;
+            if over.is_some_and(|it| it.min(begin.elapsed()) >= grace) {
+                break;
             }
         }
+        self.has_given_up = true;
+        false
     }
 
     /// Cuts so many bytes off, which were written last. Where somebody else has shortened the file or added to it since, they
@@ -176,5 +184,48 @@ fn pipe(path: &Path, control: &dyn Control) -> io::Result<Option<File>> {
             is_told = true;
         }
         std::thread::sleep(NAP);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Read;
+
+    use super::*;
+
+    /// The log is to end.
+    struct Ends;
+
+    impl Control for Ends {
+        fn is_over(&self) -> bool {
+            true
+        }
+        fn reopens(&self) -> bool {
+            false
+        }
+        fn tell(&self, _line: &str) {}
+    }
+
+    #[test]
+    fn a_reader_that_always_takes_a_little_is_not_waited_for_without_end() {
+        let (mut reader, writer) = io::pipe().expect("a pipe");
+        let mut log = LogFile::from(File::from(std::os::fd::OwnedFd::from(writer)));
+        let reading = std::thread::spawn(move || {
+            let (mut piece, mut read) = ([0; PIECE], 0);
+            while let some @ 1.. = reader.read(&mut piece).expect("no error") {
+                read += some;
+                std::thread::sleep(Duration::from_millis(1));
+            }
+            read
+        });
+        let batch = vec![b'x'; 100 * PIECE];
+        assert_eq!(log.write_some(&batch, &Ends).0, batch.len(), "there is time");
+        let Some(over) = log.over.as_mut() else { panic!("the end was not seen") };
+        *over -= AFTER_THE_END;
+        let (written, error) = log.write_some(&batch, &Ends);
+        assert_eq!((written, error.map(|it| it.kind())), (0, Some(io::ErrorKind::TimedOut)));
+        assert!(log.has_given_up());
+        drop(log);
+        assert_eq!(reading.join().expect("no panic"), batch.len());
     }
 }
