@@ -192,19 +192,7 @@ mod tests {
     use std::io::Read;
 
     use super::*;
-
-    /// The log is to end.
-    struct Ends;
-
-    impl Control for Ends {
-        fn is_over(&self) -> bool {
-            true
-        }
-        fn reopens(&self) -> bool {
-            false
-        }
-        fn tell(&self, _line: &str) {}
-    }
+    use crate::slowlog::destination::tests::ENDS;
 
     #[test]
     fn a_reader_that_always_takes_a_little_is_not_waited_for_without_end() {
@@ -219,10 +207,10 @@ mod tests {
             read
         });
         let batch = vec![b'x'; 100 * PIECE];
-        assert_eq!(log.write_some(&batch, &Ends).0, batch.len(), "there is time");
+        assert_eq!(log.write_some(&batch, ENDS).0, batch.len(), "there is time");
         let Some(over) = log.over.as_mut() else { panic!("the end was not seen") };
         *over -= AFTER_THE_END;
-        let (written, error) = log.write_some(&batch, &Ends);
+        let (written, error) = log.write_some(&batch, ENDS);
         assert_eq!((written, error.map(|it| it.kind())), (0, Some(io::ErrorKind::TimedOut)));
         assert!(log.has_given_up());
         drop(log);

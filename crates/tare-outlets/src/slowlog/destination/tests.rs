@@ -8,12 +8,12 @@ use nix::libc::O_NONBLOCK;
 use super::*;
 
 /// Goes on for ever, or is to end.
-struct Hand {
+pub(super) struct Hand {
     is_over: bool,
 }
 
 const GOES_ON: &Hand = &Hand { is_over: false };
-const ENDS: &Hand = &Hand { is_over: true };
+pub(super) const ENDS: &Hand = &Hand { is_over: true };
 
 impl Control for Hand {
     fn is_over(&self) -> bool {
