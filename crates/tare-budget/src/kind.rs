@@ -5,7 +5,9 @@ use std::fmt;
 /// A kind of event: instruments of one kind share a price and a worth.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Kind {
-    /// A statement a client sent.
+    /// A statement a client sent as text: it is parsed, and its digest is made.
+    Query,
+    /// Any other command of a client: a prepared statement that is executed, for one.
     Statement,
     /// A statement inside a stored program.
     Program,
@@ -39,7 +41,8 @@ pub enum Kind {
 
 impl Kind {
     /// All, from what is worth most to what is worth least.
-    pub const ALL: [Kind; 15] = [
+    pub const ALL: [Kind; 16] = [
+        Kind::Query,
         Kind::Statement,
         Kind::Program,
         Kind::Transaction,
@@ -61,6 +64,8 @@ impl Kind {
     #[must_use]
     pub fn of(instrument: &str) -> Option<Kind> {
         let begins = [
+            ("statement/sql/", Kind::Query),
+            ("statement/com/Query", Kind::Query),
             ("statement/sp/", Kind::Program),
             ("statement/", Kind::Statement),
             ("transaction", Kind::Transaction),
@@ -86,6 +91,7 @@ impl Kind {
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
+            Kind::Query => "query",
             Kind::Statement => "statement",
             Kind::Program => "program",
             Kind::Transaction => "transaction",
@@ -114,7 +120,7 @@ impl Kind {
     #[must_use]
     pub fn family(self) -> Option<Family> {
         match self {
-            Kind::Statement | Kind::Program => Some(Family::Statements),
+            Kind::Query | Kind::Statement | Kind::Program => Some(Family::Statements),
             Kind::Transaction => Some(Family::Transactions),
             Kind::Stage => Some(Family::Stages),
             Kind::Memory | Kind::Error => None,
@@ -222,7 +228,9 @@ mod tests {
     #[test]
     fn every_instrument_with_events_has_a_kind() {
         for (name, kind) in [
-            ("statement/sql/select", Some(Kind::Statement)),
+            ("statement/sql/select", Some(Kind::Query)),
+            ("statement/com/Query", Some(Kind::Query)),
+            ("statement/com/Execute", Some(Kind::Statement)),
             ("statement/sp/stmt", Some(Kind::Program)),
             ("wait/synch/prlock/sql/MDL_lock::rwlock", Some(Kind::RwLock)),
             ("wait/synch/sxlock/innodb/index_tree_rw_lock", Some(Kind::RwLock)),

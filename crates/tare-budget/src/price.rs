@@ -185,7 +185,7 @@ struct File {
 }
 
 impl Prices {
-    /// Reads a price file.
+    /// Reads a price file. Without a price of their own statements sent as text cost what other ones do.
     ///
     /// # Errors
     ///
@@ -226,6 +226,9 @@ impl Prices {
                 check(cost.get_ref()).map_err(|why| PriceError::Value { line: at, key, why })?;
                 costs.entry(kind).or_default().insert(level, *cost.get_ref());
             }
+        }
+        if let Some(statement) = costs.get(&Kind::Statement).cloned() {
+            costs.entry(Kind::Query).or_insert(statement);
         }
         match Kind::ALL.into_iter().find(|kind| !costs.contains_key(kind)) {
             Some(kind) => Err(PriceError::Missing { kind: kind.name() }),

@@ -37,7 +37,8 @@ const fn worth(kind: Kind, counts: u32, sums: u32, recorded: u32) -> Worth {
 }
 
 /// The order of worth, from most to least.
-pub const WORTH: [Worth; 15] = [
+pub const WORTH: [Worth; 16] = [
+    worth(Kind::Query, 80, 140, 40),
     worth(Kind::Statement, 80, 140, 40),
     worth(Kind::Program, 30, 50, 15),
     worth(Kind::Transaction, 30, 30, 10),

@@ -40,7 +40,7 @@ fn what_is_on_has_its_part_of_each_connection() {
 
 /// A board of two instruments that are on, and what a thousand connections had of them.
 fn decided(budget: f64) -> (Vec<(String, Level)>, f64, bool) {
-    let names = [("statement/sql/select", Kind::Statement), ("wait/synch/mutex/sql/LOCK_x", Kind::Mutex)];
+    let names = [("statement/sql/select", Kind::Query), ("wait/synch/mutex/sql/LOCK_x", Kind::Mutex)];
     let switch = |(name, kind): (&str, Kind)| Switch {
         name: name.to_owned(),
         of: Switched::Instrument(kind),

@@ -57,9 +57,21 @@ fn what_is_wrong_is_named_with_line_and_key() {
     assert!(shape.starts_with(&format!("line {line}: ")) && shape.contains("wide"), "{shape}");
     assert!(says("[origin\n").starts_with("line 1: "));
     let kind = says(&file(Kind::Mutex, "").replace("[price.idle]", "[price.idleness]"));
-    assert!(kind.contains("price.idleness: no such kind; there are statement"), "{kind}");
+    assert!(kind.contains("price.idleness: no such kind; there are query, statement"), "{kind}");
     let missing = Prices::read(&file(Kind::Mutex, ""));
     assert_eq!(missing, Err(PriceError::Missing { kind: "mutex" }));
+}
+
+#[test]
+fn a_query_without_a_price_costs_what_a_statement_does() {
+    let of = |text: &str| {
+        let prices = Prices::read(text).expect("right");
+        [Kind::Query, Kind::Statement].map(|kind| prices.cost(kind, Level::Sums).ns)
+    };
+    let without =
+        format!("{HEAD}{}", file(Kind::Query, "").split_once("[price.query]\n").expect("it is there").1);
+    assert_eq!(of(&without), [2.0, 2.0]);
+    assert_eq!(of(&file(Kind::Query, "sums = { ns = 12, low = 11, high = 13 }")), [12.0, 2.0]);
 }
 
 /// A price of 2 ns for every kind at a distance of 100 ns, which goes with the root of the distance.

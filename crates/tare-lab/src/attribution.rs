@@ -8,7 +8,7 @@ use crate::record::Instruments;
 use crate::target::Target;
 
 /// Events since the server's start by class; waits by the first three parts of their name, `wait/synch/mutex`, instructions of
-/// programs (`statement/sp`) apart from statements.
+/// programs (`statement/sp`) and statements sent as text (`statement/sql`) apart from other ones.
 pub type Counts = BTreeMap<String, u64>;
 
 /// Read from the summaries that every MariaDB since 10.5 and every MySQL since 5.7 has.
@@ -17,7 +17,10 @@ const COUNTS: &str = "
         FROM performance_schema.events_waits_summary_global_by_event_name GROUP BY 1
     UNION ALL SELECT 'stage', CAST(SUM(count_star) AS UNSIGNED)
         FROM performance_schema.events_stages_summary_global_by_event_name
-    UNION ALL SELECT IF(event_name LIKE 'statement/sp/%', 'statement/sp', 'statement'), CAST(SUM(count_star) AS UNSIGNED)
+    UNION ALL SELECT CASE
+            WHEN event_name LIKE 'statement/sp/%' THEN 'statement/sp'
+            WHEN event_name LIKE 'statement/sql/%' OR event_name = 'statement/com/Query' THEN 'statement/sql'
+            ELSE 'statement' END, CAST(SUM(count_star) AS UNSIGNED)
         FROM performance_schema.events_statements_summary_global_by_event_name GROUP BY 1
     UNION ALL SELECT 'transaction', CAST(SUM(count_star) AS UNSIGNED)
         FROM performance_schema.events_transactions_summary_global_by_event_name

@@ -11,8 +11,10 @@ use crate::record::{Machine, Others};
 
 /// What else runs is watched for so long before a study begins.
 const WATCHED: Duration = Duration::from_secs(1);
-/// So long where the load average is high: that may be of what has just ended, or of what comes in bursts.
+/// So long at most where the load average is high: that may be of what has just ended, or of what comes in bursts.
 const WATCHED_AFTER_LOAD: Duration = Duration::from_secs(10);
+/// But no longer than this share of the study.
+const WATCHED_OF_STUDY: f64 = 0.01;
 /// More than this is worth a warning: shares of all processors' time.
 const MOST_BUSY: f64 = 0.1;
 pub(crate) const MOST_STOLEN: f64 = 0.02;
@@ -95,12 +97,22 @@ impl Machine {
     }
 }
 
-/// Watches what runs for a moment, in which nothing of ours does.
-pub fn others(interrupt: &Interrupt) -> Result<Others> {
+/// Watches what runs for a moment, in which nothing of ours does, before a study that takes so many minutes.
+pub fn others(minutes: f64, interrupt: &Interrupt) -> Result<Others> {
     let (load, cpus, before) = (load(), cpus(), Ticks::now());
-    interrupt.sleep(if is_high(load, cpus) { WATCHED_AFTER_LOAD } else { WATCHED })?;
+    interrupt.sleep(watched(is_high(load, cpus), minutes))?;
     let now = Ticks::now();
     Ok(Others { load, busy: now.busy_since(before), steal: now.stolen_since(before), cpus })
+}
+
+/// How long it is watched.
+fn watched(is_high: bool, minutes: f64) -> Duration {
+    if !is_high {
+        return WATCHED;
+    }
+    Duration::try_from_secs_f64(minutes * 60.0 * WATCHED_OF_STUDY)
+        .unwrap_or(WATCHED_AFTER_LOAD)
+        .clamp(WATCHED, WATCHED_AFTER_LOAD)
 }
 
 fn is_high(load: f64, cpus: u32) -> bool {
@@ -204,6 +216,13 @@ mod tests {
         assert_eq!(after.stolen_since(before), 0.2);
         assert_eq!(after.busy_since(before), 0.2);
         assert_eq!((before.stolen_since(before), before.busy_since(before)), (0.0, 0.0));
+    }
+
+    #[test]
+    fn after_a_load_it_is_watched_for_longer_before_a_long_study() {
+        let seconds = |is_high, minutes| watched(is_high, minutes).as_secs_f64();
+        assert_eq!([0.1, 5.0, 90.0, 1e9].map(|minutes| seconds(true, minutes)), [1.0, 3.0, 10.0, 10.0]);
+        assert_eq!(seconds(false, 90.0), 1.0);
     }
 
     #[test]

@@ -173,7 +173,9 @@ fn truth(provider: Provider, kind: Kind, level: Level) -> f64 {
         Level::Exact if provider == Provider::Tare => Level::Lean,
         Level::Exact => Level::History,
     };
-    let chance = fastrand::Rng::with_seed((kind as u64) << 8 | level as u64).f64();
+    // Queries, which these loads have none of, come before the first.
+    let number = (kind as u64).wrapping_sub(Kind::Statement as u64);
+    let chance = fastrand::Rng::with_seed(number << 8 | level as u64).f64();
     let step = DEARER * (over_off(level) - over_off(below)).max(0.0) * (0.3 + 1.4 * chance);
     truth(provider, kind, below) + step
 }
@@ -303,10 +305,13 @@ fn intervals_hold_the_truth_as_often_as_they_say() {
 
 #[test]
 fn intervals_narrow_as_noise_does() {
-    let width = |share| {
-        let fit = fitted(Provider::MariaDb, Noise { share, blocks: 3, wild: false }, 5);
-        let mutex = fit.prices[&Kind::Mutex][&Level::Exact];
-        mutex.high - mutex.low
+    let width = |share| -> f64 {
+        let of = |seed| {
+            let fit = fitted(Provider::MariaDb, Noise { share, blocks: 3, wild: false }, seed);
+            let mutex = fit.prices[&Kind::Mutex][&Level::Exact];
+            mutex.high - mutex.low
+        };
+        (5..9).map(of).sum()
     };
     assert!(width(0.0005) < 0.8 * width(0.02), "{} and {}", width(0.0005), width(0.02));
 }

@@ -290,7 +290,7 @@ fn a_program_for_a_server_that_the_study_does_not_have_is_refused() {
 #[test]
 fn what_is_missing_or_wrong_is_said_before_anything_starts() {
     let cases = [
-        (STUDY.replace("name = \"points\"", "nam = \"points\""), "tiny.toml, line 25, `nam`"),
+        (STUDY.replace("name = \"points\"", "nam = \"points\""), "tiny.toml, line 27, `nam`"),
         (
             STUDY.replace("program = \"mariadbd\"", "program = \"/nowhere/mariadbd\""),
             "apt-get install mariadb-server` brings it; or name one with --server mariadb=PATH",

@@ -18,9 +18,12 @@ pub(super) const NONE: &str = "none";
 /// The server's name in the studies: what `--server` of the command stands for.
 pub const SERVER: &str = "server";
 
+/// Point selects that are not prepared: sent as text, each of them is parsed, and its digest is made.
+const TEXT: &str = "point_select_text";
 /// What prices are measured by: names of workloads.
-pub const LOADS: [&str; 7] = [
+pub const LOADS: [&str; 8] = [
     "oltp_point_select",
+    TEXT,
     "ro_simple_ranges",
     "oltp_write_only",
     "events_temporary",
@@ -57,7 +60,7 @@ const GROUPS: [Group; 5] = [
     Group { name: "stages", kinds: &[Kind::Stage], patterns: &["stage/%"] },
     Group {
         name: "statements",
-        kinds: &[Kind::Statement, Kind::Program, Kind::Transaction],
+        kinds: &[Kind::Query, Kind::Statement, Kind::Program, Kind::Transaction],
         patterns: &["statement/%", "transaction", "error"],
     },
     Group { name: "memory", kinds: &[Kind::Memory], patterns: &["memory/%"] },
@@ -249,14 +252,16 @@ fn setting(name: &str, provider: Provider, start: Start, switch: &[String]) -> S
 /// The loads of a study.
 fn workloads(names: &[&str]) -> String {
     let one = |name: &&str| {
+        let run = if *name == TEXT { "oltp_point_select" } else { name };
         let options = match *name {
+            TEXT => "options = { table-size = 20000 }\nprepared = false\n",
             "tpcc" => "options = { scale = \"0.1\" }\n",
             "dbstress_rw" => "options = { objects = 2000 }\n",
             "procedure_loop" | "events_connect" | "events_temporary" | "events_sort" | "events_procedure"
             | "events_tables" | "events_session" | "events_ddl" => "",
             _ => "options = { table-size = 20000 }\n",
         };
-        format!("\n[[workload]]\nname = {name:?}\nrun = {name:?}\n{options}users = [2]\n")
+        format!("\n[[workload]]\nname = {name:?}\nrun = {run:?}\n{options}users = [2]\n")
     };
     names.iter().map(one).collect()
 }

@@ -71,7 +71,7 @@ pub fn run(order: &Order, interrupt: &Interrupt, tell: &mut dyn FnMut(Event<'_>)
     if let Some(analysis) = &known {
         check_same_conditions(order, &analysis.header, &measured, &machine::facts())?;
     }
-    let others = machine::others(interrupt)?;
+    let others = machine::others(order.definition.minutes, interrupt)?;
     others.warning().inspect(|warning| tell(Event::Note(warning)));
     let outpost = order.definition.driver.as_ref().map(|driver| Outpost::reach(driver, interrupt));
     let bench = Bench::driven_from(outpost.transpose()?, interrupt.clone())?;

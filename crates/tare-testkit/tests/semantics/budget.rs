@@ -17,7 +17,8 @@ use tare_testkit::subject::Provider;
 use tare_testkit::turn;
 use tempfile::NamedTempFile;
 
-const KINDS: [&str; 15] = [
+const KINDS: [&str; 16] = [
+    "query",
     "statement",
     "program",
     "transaction",

@@ -17,7 +17,8 @@ use tare_lab::server::Server;
 use tare_lab::setting::Setting;
 use tempfile::TempDir;
 
-/// Two settings on one server: no server of its own for either, so starting is quick.
+/// Two settings on one server: no server of its own for either, so starting is quick. Neither works by the clock, and is watched
+/// for that.
 pub(crate) const STUDY: &str = r#"
 question = "What does a longer sort buffer cost?"
 slice_seconds = 0.5
@@ -33,11 +34,13 @@ options = ["--innodb-buffer-pool-size=64M", "--performance-schema=OFF"]
 
 [[setting]]
 name = "short"
+stretch = false
 switch = ["SET GLOBAL sort_buffer_size = 262144"]
 require = "SELECT @@GLOBAL.sort_buffer_size = 262144"
 
 [[setting]]
 name = "long"
+stretch = false
 switch = ["SET GLOBAL sort_buffer_size = 2097152"]
 require = "SELECT @@GLOBAL.sort_buffer_size = 2097152"
 
