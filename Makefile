@@ -74,8 +74,7 @@ release: packaging ## build what is released: package, tarball, list of what is 
 	@scripts/package.sh release
 
 # Ends with one line: how many tests passed, failed and were skipped. The tests are built unoptimised, which is quick; what
-# they load into servers is the optimised provider.
-# The provider is linked by one processor, while another one lints.
+# they load into servers is the optimised provider. That is linked by one processor, while another one lints.
 test: setup ## the whole test suite; CI calls exactly this
 	@$(MAKE) --no-print-directory --jobs=2 provider check
 	TARE_PROVIDER=$(CURDIR)/target/release/libtare_mariadb.so scripts/test.sh
