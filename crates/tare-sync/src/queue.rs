@@ -63,6 +63,13 @@ impl Queue {
         self.len() == 0
     }
 
+    /// The oldest, more or less: others may take it out.
+    pub fn oldest(&self, slots: &[AtomicU64]) -> Option<u32> {
+        let head = self.head.load(Relaxed);
+        let value = slots.get(head as usize & slots.len().wrapping_sub(1))?.load(Relaxed);
+        ((value >> 32) as u32 == head.wrapping_add(1)).then_some(value as u32)
+    }
+
     /// Takes the oldest out.
     pub fn pop(&self, slots: &[AtomicU64]) -> Option<u32> {
         if slots.is_empty() {

@@ -19,7 +19,7 @@ pub(crate) const SUMMED: u32 = 2;
 /// With [`READY`] or [`SUMMED`]: what a lock that was free is counted as needs no clock. Alone: all events are only counted.
 pub(crate) const UNTIMED: u32 = 4;
 /// All marks.
-const MARKS: u32 = READY | SUMMED | UNTIMED;
+pub(crate) const MARKS: u32 = READY | SUMMED | UNTIMED;
 /// An entry has the marks below, and above them where the cell is.
 const PLACE: u32 = 3;
 
@@ -141,33 +141,6 @@ impl Bank {
         let entry = self.settled_entry(base, class);
         (entry & mark != 0).then_some(place(entry))
     }
-
-    /// No cell is ready any more. `counted` gets those that were marked as only counted.
-    pub(crate) fn unready(&self, arena: &Arena, lines: &Lines, counted: impl Fn(Offset)) {
-        lines.each(self, arena, |_, entry| {
-            if entry.own() & MARKS == UNTIMED {
-                counted(place(entry.own()));
-            }
-            entry.store(entry.own() & !MARKS, Relaxed);
-        });
-    }
-
-    /// No cell is marked as only counted any more.
-    pub(crate) fn uncount(&self, arena: &Arena, lines: &Lines) {
-        lines.each(self, arena, |_, entry| {
-            if entry.own() & MARKS == UNTIMED {
-                entry.store(entry.own() & !MARKS, Relaxed);
-            }
-        });
-    }
-
-    /// Calls `f` with every cell's class and offset.
-    pub(crate) fn each(&self, arena: &Arena, lines: &Lines, mut f: impl FnMut(ClassId, Offset)) {
-        lines.each(self, arena, |class, entry| match place(entry.load(Relaxed)) {
-            0 => {}
-            cell => f(class, cell),
-        });
-    }
 }
 
 /// Entries of a line of a map.
@@ -175,10 +148,9 @@ const LINE_ENTRIES: usize = LINE / size_of::<AtomicU32>();
 
 const _: () = assert!(MAP_ENTRIES / LINE_ENTRIES == u64::BITS as usize);
 
-/// Which lines of a bank's maps have cells, a bit each: most threads have few, and whoever wants all cells reads no others. Apart
-/// from the bank, which is on lines that events need.
+/// Which lines of a bank's maps have cells, a bit each: most banks have few, and whoever wants all cells reads no others.
 #[repr(C)]
-pub(crate) struct Lines([AtomicU64; MAPS]);
+struct Lines([AtomicU64; MAPS]);
 
 impl Lines {
     const fn new() -> Lines {
@@ -191,23 +163,13 @@ impl Lines {
         self.0[map].fetch_or(line, Relaxed);
     }
 
-    /// As they are, by map.
-    pub(crate) fn words(&self) -> &[AtomicU64; MAPS] {
-        &self.0
-    }
-
-    /// As [`Lines::add`], where one thread alone adds.
-    pub(crate) fn add_own(&self, class: ClassId) {
-        let (map, line) = Lines::place(class);
-        self.0[map].store(self.0[map].own() | line, Relaxed);
-    }
-
     fn place(class: ClassId) -> (usize, u64) {
         let class = class as usize;
         ((class / MAP_ENTRIES) % MAPS, 1 << (class % MAP_ENTRIES / LINE_ENTRIES))
     }
 
-    fn each(&self, bank: &Bank, arena: &Arena, mut f: impl FnMut(ClassId, &AtomicU32)) {
+    /// Calls `f` with every cell's class and offset.
+    fn each(&self, bank: &Bank, arena: &Arena, mut f: impl FnMut(ClassId, Offset)) {
         for (block, (map, lines)) in bank.maps.iter().zip(&self.0).enumerate() {
             let mut left = lines.load(Relaxed);
             let map = map.load(Relaxed);
@@ -216,7 +178,10 @@ impl Lines {
                 left &= left - 1;
                 let entries = &arena.at::<MapBlock>(map).cells[first..first + LINE_ENTRIES];
                 for (entry, cell) in entries.iter().enumerate() {
-                    f((block * MAP_ENTRIES + first + entry) as ClassId, cell);
+                    let cell = place(cell.load(Relaxed));
+                    if cell != 0 {
+                        f((block * MAP_ENTRIES + first + entry) as ClassId, cell);
+                    }
                 }
             }
         }
@@ -260,7 +225,7 @@ impl Sums {
 
     /// Calls `f` with every cell's class and offset.
     pub(crate) fn each(&self, arena: &Arena, f: impl FnMut(ClassId, Offset)) {
-        self.bank.each(arena, &self.lines, f);
+        self.lines.each(&self.bank, arena, f);
     }
 
     /// Words of the owner's for something else, given back with all the rest.

@@ -4,15 +4,19 @@
 //! which is its user's and its host's, too; where the account has no place or has been reset, to those two themselves;
 //! and to the sum of all.
 
-use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
+use std::sync::atomic::{
+    AtomicU32,
+    Ordering::{Acquire, Relaxed, Release},
+};
 
 use crate::Engine;
-use crate::count::account::{ACCOUNT, HOST, USER};
+use crate::count::account::{ACCOUNT, HOST, Party, USER};
 use crate::count::bank::{Sums, with_cell};
 use crate::count::cell::{Cell, Family, Viewer};
 use crate::count::error::ErrorCell;
+use crate::count::register::Registered;
 use crate::count::spread;
-use crate::memory::arena::Offset;
+use crate::memory::arena::{Arena, Own};
 use crate::memory::lost::Lost;
 use crate::snapshot::{ClassId, Kind};
 use crate::thread::{BANK_ERRORS, BANK_OWN, BANK_THREAD_ONLY, BANK_UNATTRIBUTED, Thread};
@@ -86,33 +90,80 @@ impl Engine {
         self.catch_up(thread);
         self.flush_digests(thread);
         self.fold_programs(thread);
-        for bank in [BANK_OWN, BANK_UNATTRIBUTED, BANK_THREAD_ONLY] {
-            thread.each_cell(self, bank, |class, cell| {
-                let kind = self.registry.kind(class);
-                with_cell!(kind, C => self.fold_ended::<C>(thread, bank, class, Family::of(kind), cell));
-            });
+        let account = self.known_account(thread);
+        for cell in thread.cells(self, BANK_OWN) {
+            let kind = self.registry.kind(cell.class());
+            with_cell!(kind, C => self.fold_own::<C>(thread, account, cell, Family::of(kind)));
         }
-        thread.each_cell(self, BANK_ERRORS, |class, cell| {
-            self.fold_ended::<ErrorCell>(thread, BANK_OWN, class, Family::Errors, cell);
-        });
+        for bank in [BANK_UNATTRIBUTED, BANK_THREAD_ONLY] {
+            for cell in thread.cells(self, bank) {
+                let kind = self.registry.kind(cell.class());
+                with_cell!(kind, C => self.fold_ended::<C>(thread, bank, cell, Family::of(kind)));
+            }
+        }
+        let errors = thread.cells(self, BANK_ERRORS);
+        errors.for_each(|cell| self.fold_ended::<ErrorCell>(thread, BANK_OWN, cell, Family::Errors));
     }
 
-    fn fold_ended<C: Cell>(
+    /// The account of a thread that ends. Another one than before has other sums: nobody has looked for cells there.
+    fn known_account(&self, thread: &Thread) -> Option<&'static Party> {
+        let account = self.party(thread, ACCOUNT);
+        let now = account.map_or([0; 2], |it| [self.arena.offset_of(it), it.head.generation()]);
+        if thread.folds_into.each_ref().map(Own::own) != now {
+            thread.cells(self, BANK_OWN).for_each(|cell| cell.account.store(0, Relaxed));
+            thread.folds_into.iter().zip(now).for_each(|(word, now)| word.store(now, Relaxed));
+        }
+        account
+    }
+
+    /// As [`Engine::fold_ended`], of a cell of [`BANK_OWN`]: one that no reset has passed counts for everybody, and where it is
+    /// folded to need not be looked up again.
+    #[inline(always)]
+    fn fold_own<C: Cell>(
         &self,
         thread: &Thread,
-        bank: usize,
-        class: ClassId,
+        account: Option<&Party>,
+        registered: &Registered,
         family: Family,
-        cell: Offset,
     ) {
-        let cell: &C = self.arena.at(cell);
+        let cell: &C = self.arena.at(registered.cell());
         spread::end_counting(&self.arena, cell);
-        if cell.is_untouched() {
-            if cell.holds_vain_time() {
-                cell.clear(&self.arena);
-            }
+        if forget_untouched(&self.arena, cell) {
             return;
         }
+        let is_of_today = cell.head().epoch.own() == self.epochs[family as usize].load(Relaxed);
+        let sums = account.filter(|_| is_of_today).map(|account| account.sums(family));
+        let Some(sums) = sums else {
+            return self.fold_touched(thread, BANK_OWN, cell, registered.class(), family);
+        };
+        let of = |known: &AtomicU32, sums: &Sums| match known.own() {
+            0 => self.known_sum_cell::<C>(known, sums, registered.class()),
+            place => Some(self.arena.at(place)),
+        };
+        let into = [of(&registered.account, sums), None, of(&registered.all, &self.ended)];
+        self.fold_into(thread, cell, into);
+    }
+
+    /// As [`Engine::sum_cell`], which is known from then on.
+    #[cold]
+    #[inline(never)]
+    fn known_sum_cell<C: Cell>(&self, known: &AtomicU32, sums: &Sums, class: ClassId) -> Option<&'static C> {
+        let found = self.sum_cell::<C>(sums, class)?;
+        known.store(self.arena.offset_of(found), Relaxed);
+        Some(found)
+    }
+
+    fn fold_ended<C: Cell>(&self, thread: &Thread, bank: usize, registered: &Registered, family: Family) {
+        let cell: &C = self.arena.at(registered.cell());
+        spread::end_counting(&self.arena, cell);
+        if !forget_untouched(&self.arena, cell) {
+            self.fold_touched(thread, bank, cell, registered.class(), family);
+        }
+    }
+
+    /// Folds a cell to where it counts.
+    #[inline(never)]
+    fn fold_touched<C: Cell>(&self, thread: &Thread, bank: usize, cell: &C, class: ClassId, family: Family) {
         let then = cell.head().epoch.load(Relaxed);
         let counts = |viewer| self.counts_for(family, viewer, then);
         let into = if family != Family::Memory {
@@ -124,6 +175,11 @@ impl Engine {
             }
             self.cells_above(thread, bank, class, family, |_| true)
         };
+        self.fold_into(thread, cell, into);
+    }
+
+    #[inline(always)]
+    fn fold_into<C: Cell>(&self, thread: &Thread, cell: &C, into: [Option<&C>; 3]) {
         let [parties @ .., all] = into;
         parties.into_iter().flatten().for_each(|to| cell.fold(&self.arena, to));
         if self.party(thread, HOST).is_some() {
@@ -137,7 +193,7 @@ impl Engine {
     /// Adds a cell's histogram to that of all, if it counts there, of the cells above it: nobody else has one.
     fn fold_histogram<C: Cell>(&self, cell: &C, [.., all]: [Option<&C>; 3]) {
         if let Some(all) = all {
-            self.fold_spread(cell, &all.head().histogram);
+            self.fold_spread(cell.head(), &all.head().histogram);
         }
     }
 
@@ -202,25 +258,23 @@ impl Engine {
     /// Renews every cell that a reset has passed, before its thread gets another account.
     pub(crate) fn fold_stale(&self, thread: &'static Thread) {
         for bank in [BANK_OWN, BANK_THREAD_ONLY] {
-            thread.each_cell(self, bank, |class, cell| {
-                let kind = self.registry.kind(class);
-                with_cell!(kind, C => self.fold_stale_cell::<C>(thread, bank, class, Family::of(kind), cell));
-            });
+            for cell in thread.cells(self, bank) {
+                let kind = self.registry.kind(cell.class());
+                with_cell!(kind, C => self.fold_stale_cell::<C>(thread, bank, cell, Family::of(kind)));
+            }
         }
-        thread.each_cell(self, BANK_ERRORS, |class, cell| {
-            self.fold_stale_cell::<ErrorCell>(thread, BANK_OWN, class, Family::Errors, cell);
-        });
+        let errors = thread.cells(self, BANK_ERRORS);
+        errors.for_each(|cell| self.fold_stale_cell::<ErrorCell>(thread, BANK_OWN, cell, Family::Errors));
     }
 
     fn fold_stale_cell<C: Cell>(
         &self,
         thread: &'static Thread,
         bank: usize,
-        class: ClassId,
+        registered: &Registered,
         family: Family,
-        cell: Offset,
     ) {
-        let cell: &C = self.arena.at(cell);
+        let (cell, class): (&C, _) = (self.arena.at(registered.cell()), registered.class());
         if cell.head().epoch.load(Relaxed) == self.epochs[family as usize].load(Relaxed) {
             return;
         }
@@ -232,4 +286,14 @@ impl Engine {
             self.folds.end();
         }
     }
+}
+
+/// Whether a cell has nothing to fold; then it has not even the time of what brought nothing any more.
+#[inline(always)]
+fn forget_untouched<C: Cell>(arena: &Arena, cell: &C) -> bool {
+    let is_untouched = cell.is_untouched();
+    if is_untouched && cell.holds_vain_time() {
+        cell.clear(arena);
+    }
+    is_untouched
 }

@@ -14,6 +14,7 @@ pub(crate) mod error;
 pub(crate) mod fold;
 pub(crate) mod peak;
 pub(crate) mod program;
+pub(crate) mod register;
 pub(crate) mod sample;
 pub(crate) mod session;
 pub(crate) mod spread;

@@ -23,7 +23,7 @@ use crate::count::cell::{Family, Viewer};
 use crate::memory::arena::{Use, WORDS};
 use crate::setup::instrument::lock;
 use crate::snapshot::{ClassId, Kind};
-use crate::thread::{BANK_OWN, Thread};
+use crate::thread::{BANK_OWN, BANK_UNATTRIBUTED, Thread};
 
 /// Of as many that stay one may end without a note.
 const STAYING: u32 = 8;
@@ -165,31 +165,50 @@ impl Engine {
             if account.is_some() { [(ACCOUNT, account), (USER, None)] } else { [(USER, user), (HOST, host)] };
         for (kind, party) in parties {
             if let Some(party) = party
-                && is_due(&party.unnoted, &party.current)
+                && let Some(ended) = due(&party.unnoted, &party.current)
             {
-                self.note_ended(party.sums(Family::Memory), |threads| self.branch(kind, party, threads));
+                let sums = party.sums(Family::Memory);
+                // It has been folded: where no other one is, there are no threads to look at.
+                let is_last = kind == ACCOUNT && party.current.load(Relaxed) == 1;
+                let found = || if is_last { Vec::new() } else { self.found_threads() };
+                self.note_ended(sums, thread, ended, || self.branch(kind, party, &found()));
             }
         }
-        if host.is_none() && is_due(&self.parties.unnoted, &self.threads) {
-            self.note_ended(&self.ended, |threads| self.trunk(threads));
+        if host.is_none()
+            && let Some(ended) = due(&self.parties.unnoted, &self.threads)
+        {
+            self.note_ended(&self.ended, thread, ended, || self.trunk(&self.found_threads()));
         }
     }
 
-    fn note_ended<'a>(&'a self, sums: &Sums, branch: impl Fn(&[Found]) -> Branch<'a>) {
+    /// Notes the spans of what a thread has left there, or, where others ended before it, of all there is.
+    fn note_ended<'a>(
+        &'a self,
+        sums: &Sums,
+        thread: &Thread,
+        ended: u32,
+        branch: impl Fn() -> Branch<'a>,
+    ) {
         let mut found = None;
-        sums.each(&self.arena, |class, _| {
+        let mut note = |class| {
             if self.registry.kind(class) == Kind::Memory {
-                let branch = found.get_or_insert_with(|| branch(&self.found_threads()));
+                let branch = found.get_or_insert_with(&branch);
                 self.note_spans(branch, class);
             }
-        });
+        };
+        if ended == 1 {
+            let own = [BANK_OWN, BANK_UNATTRIBUTED].into_iter().flat_map(|bank| thread.cells(self, bank));
+            own.for_each(|cell| note(cell.class()));
+        } else {
+            sums.each(&self.arena, |class, _| note(class));
+        }
     }
 }
 
-/// Whether enough have ended for as many as stay.
-fn is_due(unnoted: &AtomicU32, staying: &AtomicU32) -> bool {
+/// How many have ended since that was noted, if they are enough for as many as stay.
+fn due(unnoted: &AtomicU32, staying: &AtomicU32) -> Option<u32> {
     let ended = unnoted.load(Relaxed) + 1;
     let is_due = ended >= staying.load(Relaxed) / STAYING;
     unnoted.store(if is_due { 0 } else { ended }, Relaxed);
-    is_due
+    is_due.then_some(ended)
 }

@@ -319,13 +319,25 @@ fn filled(arena: &Arena, head: &CellHead) -> impl Iterator<Item = &'static Piece
     pieces(arena, head).filter(|piece| piece.first.load(Relaxed) != UNTIMED_FIRST)
 }
 
+#[inline(always)]
 fn untimed(arena: &Arena, head: &CellHead) -> Option<&'static UntimedPiece> {
+    if head.histogram.load(Relaxed) == 0 { None } else { find_untimed(arena, head) }
+}
+
+#[inline(never)]
+fn find_untimed(arena: &Arena, head: &CellHead) -> Option<&'static UntimedPiece> {
     let piece = pieces(arena, head).find(|piece| piece.first.load(Relaxed) == UNTIMED_FIRST)?;
     arena.get(arena.offset_of(piece))
 }
 
 /// The longest event of a thread's own cell, as far as it was noted with the buckets.
+#[inline(always)]
 pub(crate) fn longest(arena: &Arena, head: &CellHead) -> u64 {
+    if head.histogram.load(Relaxed) == 0 { 0 } else { longest_noted(arena, head) }
+}
+
+#[inline(never)]
+fn longest_noted(arena: &Arena, head: &CellHead) -> u64 {
     filled(arena, head).map(|piece| piece.longest.load(Relaxed)).max().unwrap_or(0)
 }
 
@@ -338,6 +350,7 @@ pub(crate) fn untimed_events(arena: &Arena, head: &CellHead) -> (u64, Option<u64
 }
 
 /// A cell that has counted so many events is not marked as only counted any more.
+#[inline(always)]
 pub(crate) fn end_counting<C: Cell>(arena: &Arena, cell: &C) {
     if let Some(untimed) = untimed(arena, cell.head())
         && let Some(since) = untimed.since.own().checked_sub(1)
@@ -367,7 +380,15 @@ pub(crate) fn each(arena: &Arena, head: &CellHead, mut f: impl FnMut(u32, u64)) 
 }
 
 /// Empties the buckets of a thread's own cell.
+#[inline(always)]
 pub(crate) fn clear(arena: &Arena, head: &CellHead) {
+    if head.histogram.load(Relaxed) != 0 {
+        clear_pieces(arena, head);
+    }
+}
+
+#[inline(never)]
+fn clear_pieces(arena: &Arena, head: &CellHead) {
     for piece in pieces(arena, head) {
         // Of an untimed one: all it has.
         piece.longest.store(0, Relaxed);
@@ -425,9 +446,17 @@ pub(crate) fn move_shared(arena: &Arena, from: &AtomicU32, to: &AtomicU32) {
 /// What leaves a thread.
 impl Engine {
     /// Adds the buckets of a thread's own cell to those of a shared one.
-    pub(crate) fn fold_spread<C: Cell>(&self, from: &C, to: &AtomicU32) {
-        each(&self.arena, from.head(), |bucket, count| self.add_shared(to, bucket, count));
-        let (untimed, _) = untimed_events(&self.arena, from.head());
+    #[inline(always)]
+    pub(crate) fn fold_spread(&self, from: &CellHead, to: &AtomicU32) {
+        if from.histogram.load(Relaxed) != 0 {
+            self.fold_pieces(from, to);
+        }
+    }
+
+    #[inline(never)]
+    fn fold_pieces(&self, from: &CellHead, to: &AtomicU32) {
+        each(&self.arena, from, |bucket, count| self.add_shared(to, bucket, count));
+        let (untimed, _) = untimed_events(&self.arena, from);
         if untimed != 0 {
             self.add_shared(to, UNTIMED, untimed);
         }

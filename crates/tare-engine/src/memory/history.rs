@@ -32,6 +32,13 @@ impl LongHistory {
         self.blocks.len()
     }
 
+    /// Asks for what is looked at of the oldest block when it is taken out: nobody has touched it for long.
+    pub(crate) fn expect_oldest(&self, arena: &Arena) {
+        if let Some(block) = self.blocks.oldest() {
+            arena.expect_block(block);
+        }
+    }
+
     /// Takes the oldest block out.
     pub(crate) fn pop(&self, arena: &Arena) -> Option<BlockId> {
         let block = self.blocks.pop()?;

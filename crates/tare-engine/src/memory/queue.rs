@@ -34,6 +34,11 @@ impl Queue {
         self.ends.len()
     }
 
+    /// The oldest, more or less: others may take it out.
+    pub(crate) fn oldest(&self) -> Option<u32> {
+        self.ends.oldest(self.slots.words())
+    }
+
     /// Takes the oldest out.
     pub(crate) fn pop(&self) -> Option<u32> {
         self.ends.pop(self.slots.words())

@@ -6,9 +6,10 @@ use std::sync::atomic::Ordering::{Relaxed, Release};
 
 use crate::Engine;
 use crate::count::bank::MAPS;
-use crate::memory::arena::{BlockId, Own, Use, WORDS};
+use crate::count::register::Register;
+use crate::memory::arena::{BlockId, Offset, Own, Use, WORDS};
 use crate::setup::instrument::lock;
-use crate::thread::{BANK_OWN, BANKS, Thread};
+use crate::thread::{BANKS, Thread};
 
 /// Slabs that are kept at most, and of how many blocks of all memory there is one.
 const MOST: usize = 32;
@@ -51,10 +52,13 @@ impl KeptSlabs {
 /// What a slab has from its thread before.
 struct Inherited {
     maps: [[u32; MAPS]; BANKS],
-    lines: [[u64; MAPS]; BANKS],
+    registers: [Offset; BANKS],
+    folds_into: [u32; 2],
     /// Next free word of the current block, words left there, blocks.
     cells: (u32, u32, u32),
     cell_blocks: [u32; MOST_CELL_BLOCKS],
+    /// The block of its outermost statements; 0: it had none.
+    level: u32,
     /// Cells of programs, which are empty.
     program_cells: u32,
     /// Its place and its epoch: there are no digests in it.
@@ -65,12 +69,13 @@ struct Inherited {
 
 impl Inherited {
     fn of(thread: &Thread) -> Inherited {
-        let bank = |at| thread.bank(at);
         Inherited {
-            maps: std::array::from_fn(|at| bank(at).0.maps.each_ref().map(Own::own)),
-            lines: std::array::from_fn(|at| bank(at).1.words().each_ref().map(Own::own)),
+            maps: std::array::from_fn(|at| thread.bank(at).maps.each_ref().map(Own::own)),
+            registers: thread.registers.each_ref().map(Register::place),
+            folds_into: thread.folds_into.each_ref().map(Own::own),
             cells: (thread.cell_next.own(), thread.cell_left.own(), thread.cell_count.own()),
             cell_blocks: std::array::from_fn(|at| thread.cell_blocks[at].own()),
+            level: thread.statement_levels[0].own(),
             program_cells: thread.program_cells.own(),
             digest_map: (thread.digest_map.own(), thread.digest_epoch.own()),
             texts: thread.texts.own(),
@@ -86,15 +91,16 @@ impl Inherited {
         for (block, was) in thread.cell_blocks.iter().zip(self.cell_blocks) {
             block.store(was, Relaxed);
         }
+        thread.statement_levels[0].store(self.level, Relaxed);
         thread.program_cells.store(self.program_cells, Relaxed);
         thread.digest_map.store(self.digest_map.0, Relaxed);
         thread.digest_epoch.store(self.digest_map.1, Relaxed);
         thread.texts.store(self.texts, Relaxed);
         thread.ready_for.iter().zip(self.ready_for).for_each(|(word, was)| word.store(was, Relaxed));
-        for (at, (maps, lines)) in self.maps.into_iter().zip(self.lines).enumerate() {
-            let (bank, of_bank) = thread.bank(at);
-            of_bank.words().iter().zip(lines).for_each(|(word, was)| word.store(was, Relaxed));
-            bank.maps.iter().zip(maps).for_each(|(map, was)| map.store(was, Release));
+        thread.folds_into.iter().zip(self.folds_into).for_each(|(word, was)| word.store(was, Relaxed));
+        thread.registers.iter().zip(self.registers).for_each(|(register, was)| register.restore(was));
+        for (at, maps) in self.maps.into_iter().enumerate() {
+            thread.bank(at).maps.iter().zip(maps).for_each(|(map, was)| map.store(was, Release));
         }
     }
 }
@@ -107,6 +113,9 @@ impl Engine {
         let inherited = Inherited::of(thread);
         self.arena.begin(block, Use::Thread);
         self.arena.begin(inherited.texts / WORDS as u32, Use::ThreadText);
+        if inherited.level != 0 {
+            self.arena.begin(inherited.level / WORDS as u32, Use::Statement);
+        }
         inherited.leave_to(thread);
         Some(thread)
     }
@@ -118,8 +127,7 @@ impl Engine {
             return false;
         }
         if self.buckets.are_told() {
-            let (bank, lines) = thread.bank(BANK_OWN);
-            bank.uncount(&self.arena, lines);
+            self.uncount(thread);
         }
         self.kept_slabs
             .push(self.arena.offset_of(thread) / WORDS as u32, (self.arena.blocks() / BLOCKS_EACH) as usize)

@@ -25,9 +25,10 @@ use tare_sync::{Backlog, Settled, Version};
 use crate::Engine;
 use crate::count::account::ACCOUNT;
 use crate::count::backlog::PutOff;
-use crate::count::bank::{Bank, Lines};
+use crate::count::bank::Bank;
+use crate::count::register::{Register, Registered};
 use crate::instance::{MetadataLock, ReadLocks};
-use crate::memory::arena::{Base, BlockId, LINE, Offset, Own, Use, View, WORDS};
+use crate::memory::arena::{Base, BlockId, LINE, Own, Use, View, WORDS};
 use crate::memory::history::LongHistory;
 use crate::memory::lost::Lost;
 use crate::memory::pool::{self, Pool, Stash};
@@ -151,8 +152,10 @@ pub(crate) struct Thread {
     pub(crate) handled: AtomicU32,
     /// [`BANK_ERRORS`].
     pub(crate) errors: Bank,
-    /// Where the banks have cells.
-    bank_lines: [Lines; BANKS],
+    /// The cells of each bank.
+    registers: [Register; BANKS],
+    /// The account in whose sums [`BANK_OWN`]'s cells were looked up, and its generation then; 0: none were.
+    pub(crate) folds_into: [AtomicU32; 2],
     /// For which settings and which mask cells have been marked ready.
     pub(crate) ready_for: [AtomicU32; 2],
     /// Events that are to be put into their buckets.
@@ -254,16 +257,21 @@ impl Thread {
         }
     }
 
-    /// One of its banks, and where that has cells.
-    pub(crate) fn bank(&self, bank: usize) -> (&Bank, &Lines) {
-        let own = if bank == BANK_ERRORS { &self.errors } else { &self.banks[bank] };
-        (own, &self.bank_lines[bank])
+    /// One of its banks.
+    pub(crate) fn bank(&self, bank: usize) -> &Bank {
+        if bank == BANK_ERRORS { &self.errors } else { &self.banks[bank] }
     }
 
-    /// Calls `f` with class and place of every cell of a bank's.
-    pub(crate) fn each_cell(&self, engine: &Engine, bank: usize, f: impl FnMut(ClassId, Offset)) {
-        let (bank, lines) = self.bank(bank);
-        bank.each(&engine.arena, lines, f);
+    /// Every cell of one of its banks. For the thread itself, and whoever ends it.
+    #[inline(always)]
+    pub(crate) fn cells(&self, engine: &Engine, bank: usize) -> impl Iterator<Item = &'static Registered> {
+        self.registers[bank].cells(&engine.arena)
+    }
+
+    /// Where each of them is found, by its bank.
+    pub(crate) fn entries(&self, engine: &Engine, bank: usize) -> impl Iterator<Item = &'static AtomicU32> {
+        let bank = (self.bank(bank), self.cells(engine, bank));
+        bank.1.filter_map(move |cell| bank.0.entry(&engine.arena, cell.class()))
     }
 
     #[inline(always)]
@@ -414,6 +422,7 @@ impl Engine {
         thread.instrumented.store(u8::from(switches & ENABLED != 0), Relaxed);
         thread.history.store(u8::from(switches & HISTORY != 0), Relaxed);
         thread.thread_id.store(self.next_thread_id.fetch_add(1, Relaxed), Relaxed);
+        self.own_level(thread);
         self.threads.fetch_add(1, Relaxed);
         Some(thread)
     }
@@ -451,6 +460,8 @@ impl Engine {
         for ((ring, blocks), departed) in thread.rings().into_iter().zip(&self.departed) {
             departed.fetch_add(ring.recorded(blocks), Release);
         }
+        // They come back when its own blocks go there.
+        self.arena.shares.long.iter().for_each(|history| history.expect_oldest(&self.arena));
         {
             // One after the other: what falls away with one is noted before the next.
             let _one_at_a_time = crate::setup::instrument::lock(&self.parties.lock);
@@ -476,7 +487,8 @@ impl Engine {
             }
         };
         let give_place = |place: &AtomicU32| give(place.load(Relaxed) / WORDS as u32);
-        thread.statement_levels.iter().chain([&thread.read_locks.further]).for_each(give_place);
+        let [level, further @ ..] = &thread.statement_levels;
+        further.iter().chain([&thread.read_locks.further]).for_each(give_place);
         if self.keep_thread(thread) {
             return;
         }
@@ -484,7 +496,7 @@ impl Engine {
         banks.flat_map(|bank| &bank.maps).for_each(give_place);
         let cells = (thread.cell_count.load(Relaxed) as usize).min(CELL_BLOCKS);
         thread.cell_blocks[..cells].iter().for_each(|block| give(block.load(Relaxed)));
-        [&thread.digest_map, &thread.texts].into_iter().for_each(give_place);
+        [level, &thread.digest_map, &thread.texts].into_iter().for_each(give_place);
         give(self.arena.offset_of(thread) / WORDS as u32);
     }
 

@@ -8,7 +8,7 @@ use std::sync::atomic::{
 };
 
 use crate::Engine;
-use crate::count::bank::{READY, SUMMED, UNTIMED, entry_of};
+use crate::count::bank::{MARKS, READY, SUMMED, UNTIMED, entry_of, place};
 use crate::count::cell::{Cell, Family, StatCell};
 use crate::count::spread;
 use crate::memory::arena::{Offset, Own};
@@ -65,10 +65,19 @@ impl Engine {
 
     /// No cell is ready any more.
     fn unready(&self, thread: &Thread) {
-        let (bank, lines) = thread.bank(BANK_OWN);
-        bank.unready(&self.arena, lines, |cell| {
-            spread::end_counting::<StatCell>(&self.arena, self.arena.at(cell));
-        });
+        for entry in thread.entries(self, BANK_OWN) {
+            let was = entry.own();
+            if was & MARKS == UNTIMED {
+                spread::end_counting::<StatCell>(&self.arena, self.arena.at(place(was)));
+            }
+            entry.store(was & !MARKS, Relaxed);
+        }
+    }
+
+    /// No cell is marked as only counted any more.
+    pub(super) fn uncount(&self, thread: &Thread) {
+        let counted = thread.entries(self, BANK_OWN).filter(|entry| entry.own() & MARKS == UNTIMED);
+        counted.for_each(|entry| entry.store(entry.own() & !MARKS, Relaxed));
     }
 
     /// Marks the cell of an instrument, if there is one and its events are usual in the calling thread, which has settled.

@@ -1,5 +1,7 @@
 //! Threads one after the other: the next one gets what was kept of one that ended, and nobody sees anything of that.
 
+use std::collections::BTreeMap;
+
 use tare_engine::snapshot::*;
 use tare_engine::*;
 
@@ -143,6 +145,88 @@ fn what_changed_between_two_threads_is_heeded() {
         assert_eq!(run(&|| rig.set_consumer(Consumer::EventsWaitsCurrent, true)), (1, 1, 1));
         rig.reset(Reset::Summary(EventType::Wait, Grouping::Global));
         assert_eq!((rig.global_wait(MUTEX).count, run(&|| ())), (0, (1, 1, 1)));
+    }
+}
+
+/// What is counted of waits and of allocations, by account, by user, and in all.
+#[derive(Default, Debug, PartialEq, Eq)]
+struct Figures {
+    accounts: BTreeMap<(&'static str, &'static str), [u64; 2]>,
+    users: BTreeMap<&'static str, [u64; 2]>,
+    all: [u64; 2],
+}
+
+/// Not zero.
+fn figures(rig: Rig) -> Figures {
+    let known = |name: &str| ["a", "b", "x", "y"].into_iter().find(|known| *known == name);
+    let mut figures = Figures::default();
+    let mut add = |level, owner: Owner, at: usize, count: u64| {
+        let name = |name: Option<String>| name.map_or("", |name| known(&name).expect("one of these"));
+        let (user, host) = (name(owner.user), name(owner.host));
+        match level {
+            _ if count == 0 => {}
+            Grouping::Account => figures.accounts.entry((user, host)).or_default()[at] += count,
+            Grouping::User => figures.users.entry(user).or_default()[at] += count,
+            _ => figures.all[at] += count,
+        }
+    };
+    for level in [Grouping::Account, Grouping::User, Grouping::Global] {
+        let waits = rig.wait_rows(level).into_iter().filter(|row| row.name == MUTEX);
+        waits.for_each(|row| add(level, row.owner, 0, row.stat.count));
+        let memory = rig.memory_rows(level).into_iter().filter(|row| row.name == MEMORY);
+        memory.for_each(|row| add(level, row.owner, 1, row.stat.count_alloc));
+    }
+    figures
+}
+
+#[test]
+fn a_slab_counts_for_whomever_it_serves() {
+    for rig in rigs() {
+        let (mut expected, mut number, mut open) = (Figures::default(), 1u64, Vec::new());
+        for round in 0..600 {
+            number = number.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+            let [choice, account, times] = [40, 44, 48].map(|at| number >> at & 15);
+            let account = [("a", "x"), ("b", "x"), ("a", "y")][account as usize % 3];
+            match choice {
+                0 => {
+                    // Those without a connection are forgotten, and may come again in another one's place.
+                    rig.reset(Reset::Connections(Grouping::Account));
+                    expected.accounts.clear();
+                }
+                1 => {
+                    rig.reset(Reset::Summary(EventType::Wait, Grouping::Account));
+                    expected.accounts.values_mut().for_each(|counts| counts[0] = 0);
+                }
+                2 => {
+                    rig.reset(Reset::Summary(EventType::Wait, Grouping::Global));
+                    expected.all[0] = 0;
+                }
+                _ if open.len() == 3 || choice < 6 && !open.is_empty() => {
+                    rig.delete_thread(open.remove(times as usize % open.len()));
+                }
+                _ => {
+                    let thread = rig.thread();
+                    rig.set_thread_account(thread, account.0.as_bytes(), account.1.as_bytes());
+                    rig.on(thread, || {
+                        for _ in 0..times {
+                            rig.wait(rig.class.mutex);
+                            rig.memory_alloc(rig.class.memory, 100);
+                            rig.memory_free(rig.class.memory, 100);
+                        }
+                    });
+                    let sums = [
+                        expected.accounts.entry(account).or_default(),
+                        expected.users.entry(account.0).or_default(),
+                        &mut expected.all,
+                    ];
+                    sums.into_iter().flatten().for_each(|count| *count += times);
+                    open.push(thread);
+                }
+            }
+            expected.accounts.retain(|_, counts| *counts != [0; 2]);
+            expected.users.retain(|_, counts| *counts != [0; 2]);
+            assert_eq!(figures(rig), expected, "{round}");
+        }
     }
 }
 

@@ -47,6 +47,19 @@ fn blocks_are_neither_lost_nor_doubled() {
 }
 
 #[test]
+fn the_oldest_is_what_is_taken_out_next() {
+    check(|| {
+        let Shared { queue, slots } = &*Shared::new();
+        assert_eq!(queue.oldest(slots), None);
+        for (item, next) in [(1, 1), (2, 1), (3, 2), (4, 3)] {
+            queue.exchange(slots, item, |_| panic!("nobody else is there"));
+            assert_eq!(queue.oldest(slots), Some(next));
+        }
+        assert_eq!((queue.pop(slots), queue.oldest(slots)), (Some(3), Some(4)));
+    });
+}
+
+#[test]
 fn what_is_taken_out_is_seen_as_it_was_put_in() {
     check(|| {
         let shared = Shared::new();
