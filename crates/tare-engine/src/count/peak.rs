@@ -182,13 +182,7 @@ impl Engine {
     }
 
     /// Notes the spans of what a thread has left there, or, where others ended before it, of all there is.
-    fn note_ended<'a>(
-        &'a self,
-        sums: &Sums,
-        thread: &Thread,
-        ended: u32,
-        branch: impl Fn() -> Branch<'a>,
-    ) {
+    fn note_ended<'a>(&'a self, sums: &Sums, thread: &Thread, ended: u32, branch: impl Fn() -> Branch<'a>) {
         let mut found = None;
         let mut note = |class| {
             if self.registry.kind(class) == Kind::Memory {
