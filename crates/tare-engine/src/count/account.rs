@@ -58,6 +58,8 @@ pub(crate) struct Party {
     pub(crate) most_memory: AtomicU64,
     /// Connections closed since its spans of memory were noted, changed under the lock; see [`crate::count::peak`].
     pub(crate) unnoted: AtomicU32,
+    /// Of an account: the latest of its threads, see [`Engine::members`].
+    latest: AtomicU32,
     /// What they did.
     pub(crate) sums: Sums,
     /// The errors among it.
@@ -199,6 +201,8 @@ impl Engine {
                 thread.parties[kind].store(new.map_or(0, |new| self.arena.offset_of(new)), Release);
             }
             if is_another {
+                old[ACCOUNT].into_iter().for_each(|old| self.unlink(old, thread));
+                account.into_iter().for_each(|new| self.link(new, thread));
                 self.turn_records(thread, old[USER]);
             }
             for (kind, old) in old.into_iter().enumerate() {
@@ -224,8 +228,42 @@ impl Engine {
         }
     }
 
+    /// Every thread of an account, the latest first. Under the lock: so the list does not change.
+    pub(crate) fn members(&self, account: &Party) -> impl Iterator<Item = &'static Thread> {
+        let latest = self.linked(&account.latest);
+        let members = std::iter::successors(latest, |thread| self.linked(&thread.mates.next));
+        members.take(account.current.load(Relaxed) as usize)
+    }
+
+    fn linked(&self, place: &AtomicU32) -> Option<&'static Thread> {
+        let place: Offset = place.load(Relaxed);
+        (place != 0).then(|| self.arena.at(place))
+    }
+
+    fn link(&self, account: &Party, thread: &Thread) {
+        let place = self.arena.offset_of(thread);
+        if let Some(next) = self.linked(&account.latest) {
+            next.mates.before.store(place, Relaxed);
+        }
+        thread.mates.before.store(0, Relaxed);
+        thread.mates.next.store(account.latest.load(Relaxed), Relaxed);
+        account.latest.store(place, Relaxed);
+    }
+
+    fn unlink(&self, account: &Party, thread: &Thread) {
+        let [before, next] = [&thread.mates.before, &thread.mates.next].map(|it| self.linked(it));
+        let place = |of: Option<&Thread>| of.map_or(0, |of| self.arena.offset_of(of));
+        before.map_or(&account.latest, |before| &before.mates.next).store(place(next), Relaxed);
+        if let Some(next) = next {
+            next.mates.before.store(place(before), Relaxed);
+        }
+    }
+
     /// The thread has ended: its connection is closed. Called under the lock.
     pub(crate) fn leave(&self, thread: &Thread) {
+        if let Some(account) = self.party(thread, ACCOUNT) {
+            self.unlink(account, thread);
+        }
         for kind in [ACCOUNT, USER, HOST] {
             let party = self.party(thread, kind);
             thread.parties[kind].store(0, Relaxed);

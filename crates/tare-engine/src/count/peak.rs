@@ -46,7 +46,7 @@ impl Engine {
     /// Every thread that has not left its sums.
     pub(crate) fn found_threads(&self) -> Vec<Found> {
         let stays = |thread: &&Thread| thread.alive.load(Acquire) != 0;
-        self.slabs().filter(stays).map(|thread| (thread, thread.thread_id.load(Relaxed))).collect()
+        self.slabs().filter(stays).map(as_found).collect()
     }
 
     /// All there is.
@@ -167,10 +167,11 @@ impl Engine {
             if let Some(party) = party
                 && let Some(ended) = due(&party.unnoted, &party.current)
             {
+                let found = || match kind {
+                    ACCOUNT => self.members(party).map(as_found).collect(),
+                    _ => self.found_threads(),
+                };
                 let sums = party.sums(Family::Memory);
-                // It has been folded: where no other one is, there are no threads to look at.
-                let is_last = kind == ACCOUNT && party.current.load(Relaxed) == 1;
-                let found = || if is_last { Vec::new() } else { self.found_threads() };
                 self.note_ended(sums, thread, ended, || self.branch(kind, party, &found()));
             }
         }
@@ -197,6 +198,10 @@ impl Engine {
             sums.each(&self.arena, |class, _| note(class));
         }
     }
+}
+
+fn as_found(thread: &'static Thread) -> Found {
+    (thread, thread.thread_id.load(Relaxed))
 }
 
 /// How many have ended since that was noted, if they are enough for as many as stay.

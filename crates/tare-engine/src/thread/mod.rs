@@ -148,6 +148,8 @@ pub(crate) struct Thread {
     pub(crate) session: AtomicU64,
     /// Its account, its user and its host; 0: has no place.
     pub(crate) parties: [AtomicU32; 3],
+    /// Its neighbours among the threads of its account.
+    pub(crate) mates: Mates,
     /// The number of the error for which a handler was found last; 0: for none.
     pub(crate) handled: AtomicU32,
     /// [`BANK_ERRORS`].
@@ -170,6 +172,14 @@ const _: () = assert!(offset_of!(Thread, statements) / LINE == offset_of!(Thread
 const _: () = assert!(offset_of!(Thread, has_progress) / LINE == offset_of!(Thread, statement_levels) / LINE);
 // Who counts memory has asked the mask before, and a statement that begins has: one line for both.
 const _: () = assert!(offset_of!(Thread, mask) / LINE == (offset_of!(Thread, memory) + 23) / LINE);
+
+/// Places of slabs in the list that an account has of its threads; 0: it ends there.
+#[repr(C)]
+pub(crate) struct Mates {
+    /// One that came later.
+    pub(crate) before: AtomicU32,
+    pub(crate) next: AtomicU32,
+}
 
 /// Of a mask: the thread has muted itself.
 const MUTED: u64 = 1 << 63;

@@ -62,6 +62,42 @@ fn connections_one_after_the_other_are_as_high_as_the_highest() {
 }
 
 #[test]
+fn an_account_is_as_high_as_those_who_were_there_at_the_same_time() {
+    let rig = Rig::new();
+    let (names, mut number) = (["a", "b", "c"], 1u64);
+    let mut random = |below: usize| {
+        number = number.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+        (number >> 33) as usize % below
+    };
+    // Of each account the connections, with how many blocks each had at most, and the most that all of them had together.
+    let mut accounts: [(Vec<(ThreadRef, usize)>, usize); 3] = Default::default();
+    for round in 0..800 {
+        let at = random(3);
+        let (open, most) = &mut accounts[at];
+        match random(12) {
+            choice if choice < open.len() => {
+                let (gone, _) = open.remove(random(open.len()));
+                rig.delete_thread(gone);
+            }
+            _ => {
+                let (thread, count) = (rig.thread(), random(9));
+                rig.set_thread_account(thread, names[at].as_bytes(), b"x");
+                rig.on(thread, || use_memory(rig, count));
+                open.push((thread, count));
+            }
+        }
+        *most = open.iter().map(|(_, count)| count).sum::<usize>().max(*most);
+        let rows = rig.memory_rows(Grouping::Account).into_iter().filter(|row| row.name == MEMORY);
+        for Summary { owner, stat, .. } in rows {
+            let Some(at) = names.iter().position(|name| owner.user.as_deref() == Some(name)) else {
+                continue;
+            };
+            assert_eq!(stat.high_bytes, 10 * accounts[at].1 as i64, "{round}: {owner:?}");
+        }
+    }
+}
+
+#[test]
 fn the_marks_of_many_that_come_and_go_stay_within_an_eighth() {
     let rig = Rig::new();
     let mut threads: VecDeque<ThreadRef> = (0..64).map(|_| connect_as(rig)).collect();
