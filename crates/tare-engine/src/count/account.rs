@@ -261,13 +261,13 @@ impl Engine {
 
     /// The thread has ended: its connection is closed. Called under the lock.
     pub(crate) fn leave(&self, thread: &Thread) {
-        if let Some(account) = self.party(thread, ACCOUNT) {
-            self.unlink(account, thread);
-        }
         for kind in [ACCOUNT, USER, HOST] {
             let party = self.party(thread, kind);
             thread.parties[kind].store(0, Relaxed);
             if let Some(party) = party {
+                if kind == ACCOUNT {
+                    self.unlink(party, thread);
+                }
                 party.closed.fetch_add(1, Relaxed);
                 party.most_memory.fetch_max(thread.memory.most(), Relaxed);
                 self.lose_connection(kind, party);

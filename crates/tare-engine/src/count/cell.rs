@@ -76,6 +76,14 @@ pub(crate) struct CellHead {
     pub(crate) histogram: AtomicU32,
 }
 
+impl CellHead {
+    /// Whether it has a histogram: most have none, and nothing is to be done for it.
+    #[inline(always)]
+    pub(crate) fn has_histogram(&self) -> bool {
+        self.histogram.load(Relaxed) != 0
+    }
+}
+
 /// COUNT, SUM, MIN, MAX in ticks. MIN is kept inverted, so that zeroed memory is an empty statistic.
 #[repr(C)]
 #[derive(Default)]

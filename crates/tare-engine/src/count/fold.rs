@@ -16,7 +16,7 @@ use crate::count::cell::{Cell, Family, Viewer};
 use crate::count::error::ErrorCell;
 use crate::count::register::Registered;
 use crate::count::spread;
-use crate::memory::arena::{Arena, Own};
+use crate::memory::arena::Own;
 use crate::memory::lost::Lost;
 use crate::snapshot::{ClassId, Kind};
 use crate::thread::{BANK_ERRORS, BANK_OWN, BANK_THREAD_ONLY, BANK_UNATTRIBUTED, Thread};
@@ -91,18 +91,15 @@ impl Engine {
         self.flush_digests(thread);
         self.fold_programs(thread);
         let account = self.known_account(thread);
-        for cell in thread.cells(self, BANK_OWN) {
-            let kind = self.registry.kind(cell.class());
-            with_cell!(kind, C => self.fold_own::<C>(thread, account, cell, Family::of(kind)));
-        }
-        for bank in [BANK_UNATTRIBUTED, BANK_THREAD_ONLY] {
+        for bank in [BANK_OWN, BANK_UNATTRIBUTED, BANK_THREAD_ONLY] {
+            let known = account.filter(|_| bank == BANK_OWN);
             for cell in thread.cells(self, bank) {
                 let kind = self.registry.kind(cell.class());
-                with_cell!(kind, C => self.fold_ended::<C>(thread, bank, cell, Family::of(kind)));
+                with_cell!(kind, C => self.fold_ended::<C>(thread, bank, known, cell, Family::of(kind)));
             }
         }
         let errors = thread.cells(self, BANK_ERRORS);
-        errors.for_each(|cell| self.fold_ended::<ErrorCell>(thread, BANK_OWN, cell, Family::Errors));
+        errors.for_each(|cell| self.fold_ended::<ErrorCell>(thread, BANK_OWN, None, cell, Family::Errors));
     }
 
     /// The account of a thread that ends. Another one than before has other sums: nobody has looked for cells there.
@@ -116,32 +113,45 @@ impl Engine {
         account
     }
 
-    /// As [`Engine::fold_ended`], of a cell of [`BANK_OWN`]: one that no reset has passed counts for everybody, and where it is
-    /// folded to need not be looked up again.
+    /// Folds a cell to where it counts. `known`: the account in whose sums the cells of this bank have been looked up. One that no
+    /// reset has passed counts there and in the sum of all, and need not be looked up again.
     #[inline(always)]
-    fn fold_own<C: Cell>(
+    fn fold_ended<C: Cell>(
         &self,
         thread: &Thread,
-        account: Option<&Party>,
+        bank: usize,
+        known: Option<&Party>,
         registered: &Registered,
         family: Family,
     ) {
-        let cell: &C = self.arena.at(registered.cell());
+        let (cell, class): (&C, _) = (self.arena.at(registered.cell()), registered.class());
         spread::end_counting(&self.arena, cell);
-        if forget_untouched(&self.arena, cell) {
+        if cell.is_untouched() {
+            if cell.holds_vain_time() {
+                cell.clear(&self.arena);
+            }
             return;
         }
         let is_of_today = cell.head().epoch.own() == self.epochs[family as usize].load(Relaxed);
-        let sums = account.filter(|_| is_of_today).map(|account| account.sums(family));
-        let Some(sums) = sums else {
-            return self.fold_touched(thread, BANK_OWN, cell, registered.class(), family);
-        };
-        let of = |known: &AtomicU32, sums: &Sums| match known.own() {
-            0 => self.known_sum_cell::<C>(known, sums, registered.class()),
+        let of = |place: &AtomicU32, sums: &Sums| match place.own() {
+            0 => self.known_sum_cell::<C>(place, sums, class),
             place => Some(self.arena.at(place)),
         };
-        let into = [of(&registered.account, sums), None, of(&registered.all, &self.ended)];
-        self.fold_into(thread, cell, into);
+        let into = match known.filter(|_| is_of_today) {
+            Some(account) => {
+                let account = of(&registered.account, account.sums(family));
+                [account, None, of(&registered.all, self.ended_sums(family))]
+            }
+            None => self.cells_above_ended(thread, bank, cell, class, family),
+        };
+        let [parties @ .., all] = into;
+        parties.into_iter().flatten().for_each(|to| cell.fold(&self.arena, to));
+        if self.party(thread, HOST).is_some() {
+            cell.forget_marks();
+        }
+        all.into_iter().for_each(|to| cell.fold(&self.arena, to));
+        self.fold_histogram(cell, into);
+        cell.clear(&self.arena);
     }
 
     /// As [`Engine::sum_cell`], which is known from then on.
@@ -153,41 +163,26 @@ impl Engine {
         Some(found)
     }
 
-    fn fold_ended<C: Cell>(&self, thread: &Thread, bank: usize, registered: &Registered, family: Family) {
-        let cell: &C = self.arena.at(registered.cell());
-        spread::end_counting(&self.arena, cell);
-        if !forget_untouched(&self.arena, cell) {
-            self.fold_touched(thread, bank, cell, registered.class(), family);
-        }
-    }
-
-    /// Folds a cell to where it counts.
+    /// Where a cell of a thread that ends is to be folded. What its memory dropped before a reset is there already.
     #[inline(never)]
-    fn fold_touched<C: Cell>(&self, thread: &Thread, bank: usize, cell: &C, class: ClassId, family: Family) {
+    fn cells_above_ended<C: Cell>(
+        &self,
+        thread: &Thread,
+        bank: usize,
+        cell: &C,
+        class: ClassId,
+        family: Family,
+    ) -> [Option<&'static C>; 3] {
         let then = cell.head().epoch.load(Relaxed);
         let counts = |viewer| self.counts_for(family, viewer, then);
-        let into = if family != Family::Memory {
-            self.cells_above(thread, bank, class, family, counts)
-        } else {
-            // What is in use counts on, whatever has been reset.
-            if !counts(Viewer::Thread) {
-                cell.drain(&self.arena, &self.cells_above(thread, bank, class, family, counts));
-            }
-            self.cells_above(thread, bank, class, family, |_| true)
-        };
-        self.fold_into(thread, cell, into);
-    }
-
-    #[inline(always)]
-    fn fold_into<C: Cell>(&self, thread: &Thread, cell: &C, into: [Option<&C>; 3]) {
-        let [parties @ .., all] = into;
-        parties.into_iter().flatten().for_each(|to| cell.fold(&self.arena, to));
-        if self.party(thread, HOST).is_some() {
-            cell.forget_marks();
+        if family != Family::Memory {
+            return self.cells_above(thread, bank, class, family, counts);
         }
-        all.into_iter().for_each(|to| cell.fold(&self.arena, to));
-        self.fold_histogram(cell, into);
-        cell.clear(&self.arena);
+        // What is in use counts on, whatever has been reset.
+        if !counts(Viewer::Thread) {
+            cell.drain(&self.arena, &self.cells_above(thread, bank, class, family, counts));
+        }
+        self.cells_above(thread, bank, class, family, |_| true)
     }
 
     /// Adds a cell's histogram to that of all, if it counts there, of the cells above it: nobody else has one.
@@ -286,14 +281,4 @@ impl Engine {
             self.folds.end();
         }
     }
-}
-
-/// Whether a cell has nothing to fold; then it has not even the time of what brought nothing any more.
-#[inline(always)]
-fn forget_untouched<C: Cell>(arena: &Arena, cell: &C) -> bool {
-    let is_untouched = cell.is_untouched();
-    if is_untouched && cell.holds_vain_time() {
-        cell.clear(arena);
-    }
-    is_untouched
 }

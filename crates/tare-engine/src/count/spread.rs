@@ -321,7 +321,7 @@ fn filled(arena: &Arena, head: &CellHead) -> impl Iterator<Item = &'static Piece
 
 #[inline(always)]
 fn untimed(arena: &Arena, head: &CellHead) -> Option<&'static UntimedPiece> {
-    if head.histogram.load(Relaxed) == 0 { None } else { find_untimed(arena, head) }
+    if head.has_histogram() { find_untimed(arena, head) } else { None }
 }
 
 #[inline(never)]
@@ -333,7 +333,7 @@ fn find_untimed(arena: &Arena, head: &CellHead) -> Option<&'static UntimedPiece>
 /// The longest event of a thread's own cell, as far as it was noted with the buckets.
 #[inline(always)]
 pub(crate) fn longest(arena: &Arena, head: &CellHead) -> u64 {
-    if head.histogram.load(Relaxed) == 0 { 0 } else { longest_noted(arena, head) }
+    if head.has_histogram() { longest_noted(arena, head) } else { 0 }
 }
 
 #[inline(never)]
@@ -382,7 +382,7 @@ pub(crate) fn each(arena: &Arena, head: &CellHead, mut f: impl FnMut(u32, u64)) 
 /// Empties the buckets of a thread's own cell.
 #[inline(always)]
 pub(crate) fn clear(arena: &Arena, head: &CellHead) {
-    if head.histogram.load(Relaxed) != 0 {
+    if head.has_histogram() {
         clear_pieces(arena, head);
     }
 }
@@ -448,7 +448,7 @@ impl Engine {
     /// Adds the buckets of a thread's own cell to those of a shared one.
     #[inline(always)]
     pub(crate) fn fold_spread(&self, from: &CellHead, to: &AtomicU32) {
-        if from.histogram.load(Relaxed) != 0 {
+        if from.has_histogram() {
             self.fold_pieces(from, to);
         }
     }

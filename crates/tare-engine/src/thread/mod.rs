@@ -280,8 +280,8 @@ impl Thread {
 
     /// Where each of them is found, by its bank.
     pub(crate) fn entries(&self, engine: &Engine, bank: usize) -> impl Iterator<Item = &'static AtomicU32> {
-        let bank = (self.bank(bank), self.cells(engine, bank));
-        bank.1.filter_map(move |cell| bank.0.entry(&engine.arena, cell.class()))
+        let (cells, bank) = (self.cells(engine, bank), self.bank(bank));
+        cells.filter_map(move |cell| bank.entry(&engine.arena, cell.class()))
     }
 
     #[inline(always)]
@@ -432,7 +432,10 @@ impl Engine {
         thread.instrumented.store(u8::from(switches & ENABLED != 0), Relaxed);
         thread.history.store(u8::from(switches & HISTORY != 0), Relaxed);
         thread.thread_id.store(self.next_thread_id.fetch_add(1, Relaxed), Relaxed);
-        self.own_level(thread);
+        let level = thread.statement_levels[0].own();
+        if level != 0 {
+            self.own_level(thread, level);
+        }
         self.threads.fetch_add(1, Relaxed);
         Some(thread)
     }

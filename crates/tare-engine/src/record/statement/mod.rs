@@ -16,7 +16,7 @@ use crate::Engine;
 use crate::clock::{cycles, ticks};
 use crate::count::counters::{COUNTERS, LARGEST};
 use crate::instance::ProgramRef;
-use crate::memory::arena::{Base, BlockId, Own, Use, WORDS};
+use crate::memory::arena::{Base, Offset, Own, Use, WORDS};
 use crate::memory::lost::Lost;
 use crate::record::journal::parent;
 use crate::record::ring::RingKind;
@@ -308,21 +308,15 @@ impl Engine {
         if !self.losses.allow(Lost::NestedStatements, depth as u32) {
             return None;
         }
-        let block = self.arena.take(Use::Statement, 0)?;
-        self.own_level_block(thread, block);
-        level.store(block * WORDS as u32, Release);
-        Some(self.arena.at(block * WORDS as u32))
+        let made = self.arena.take(Use::Statement, 0)? * WORDS as u32;
+        self.own_level(thread, made);
+        level.store(made, Release);
+        Some(self.arena.at(made))
     }
 
-    /// The block of its outermost statements, which a thread may have from the one before it, is its own.
-    pub(crate) fn own_level(&self, thread: &Thread) {
-        match thread.statement_levels[0].own() {
-            0 => {}
-            level => self.own_level_block(thread, level / WORDS as u32),
-        }
-    }
-
-    fn own_level_block(&self, thread: &Thread, block: BlockId) {
+    /// The block of a level, taken or had from the thread before, is the thread's.
+    pub(crate) fn own_level(&self, thread: &Thread, level: Offset) {
+        let block = level / WORDS as u32;
         self.arena.meta(block).owner.store(thread.thread_id.load(Relaxed), Relaxed);
     }
 
