@@ -2,6 +2,7 @@
 
 use crate::kind::{Kind, Level};
 use crate::price::{Cost, Prices};
+use crate::recording;
 
 /// The name under which the account lists what reading the counts took.
 pub const OWN: &str = "(reading the counts)";
@@ -17,6 +18,8 @@ pub struct Entry {
     pub kind: Kind,
     /// What was kept of each event.
     pub level: Level,
+    /// How events of its family are recorded; `None`: as the level says.
+    pub recording: Option<Level>,
     /// How many there were.
     pub events: f64,
 }
@@ -74,8 +77,10 @@ impl Account {
     #[must_use]
     pub fn of(prices: &Prices, entries: Vec<Entry>, connected: f64, cpu: f64, own: f64) -> Account {
         let connecting = prices.connection.at(part_on(&entries, connected)).times(connected);
-        let price =
-            |entry: Entry| Share { cost: prices.cost(entry.kind, entry.level).times(entry.events), entry };
+        let price = |entry: Entry| {
+            let of_one = recording::cost(prices, entry.kind, entry.level, entry.recording);
+            Share { cost: of_one.times(entry.events), entry }
+        };
         let mut shares: Vec<Share> = entries.into_iter().map(price).collect();
         shares.retain(|share| share.cost.high > 0.0);
         shares.sort_by(|a, b| b.cost.ns.total_cmp(&a.cost.ns).then_with(|| a.entry.name.cmp(&b.entry.name)));

@@ -14,12 +14,14 @@ use std::fmt;
 use std::time::Duration;
 
 use crate::account::{Account, Entry, distance};
+use crate::begun::{self, Vain};
 use crate::choice::{self, Choice};
 use crate::connection::{Connection, Crowd, SECOND};
 use crate::kind::{Family, Kind, Level};
 use crate::memory::{Likeness, Load, Memory};
 use crate::plan::{Plan, View};
 use crate::price::{Cost, Prices};
+use crate::recording::{self, Recording, effective};
 use crate::worth;
 
 /// What is aimed at when something has to be given up, as a part of the budget.
@@ -65,11 +67,11 @@ pub struct Switch {
 }
 
 impl Switch {
-    fn highest(&self) -> Level {
+    pub(crate) fn highest(&self) -> Level {
         self.levels.last().copied().unwrap_or(self.present).max(self.present)
     }
 
-    fn lowest(&self) -> Level {
+    pub(crate) fn lowest(&self) -> Level {
         self.levels.first().copied().unwrap_or(self.present)
     }
 
@@ -338,11 +340,24 @@ impl Governor {
         if !is_over && decision.moves.is_empty() && is_calm && losses(board) > 0 {
             self.raise(&sight, Cause::Room { share, budget: self.rules.budget }, &mut decision);
         }
+        let of_statement = self.prices.cost(Kind::Statement, Level::Off).ns;
+        let costs = of_statement * look.statements / look.cpu;
+        let vain = Vain { costs, budget: self.rules.budget, room: RAISE_TO };
+        let counted = |it: &Switch| self.memory.predict(&it.name, load).unwrap_or(0.0);
+        let follow = begun::moves(board, &decision, vain, look.statements, counted);
+        decision.moves.extend(follow.into_iter().filter(|it| self.has_rested(it, look.now)));
         decision.moves.sort_by(|a, b| b.why.share().total_cmp(&a.why.share()));
         for it in &decision.moves {
             self.changes.entry(it.switch.clone()).or_default().push_back(look.now);
         }
         decision
+    }
+
+    /// Whether a move makes no third change within a minute, or gives nothing back within one.
+    fn has_rested(&self, it: &Move, now: Duration) -> bool {
+        let changes = self.changes.get(&it.switch).into_iter().flatten();
+        let recent = changes.filter(|at| now.saturating_sub(**at) < REST).count();
+        recent < if it.to > it.from { 1 } else { 2 }
     }
 
     /// Gives up what has to go.
@@ -467,7 +482,8 @@ impl Governor {
             Switched::Recording(_) => None,
         };
         let apart = distance(board.iter().filter_map(had), look.cpu);
-        if look.is_capacity { self.prices.clone() } else { self.prices.at_distance(apart) }
+        let prices = if look.is_capacity { self.prices.clone() } else { self.prices.at_distance(apart) };
+        begun::prices(prices, board)
     }
 
     /// What no level saves: looking, and what connections cost with everything off.
@@ -483,8 +499,9 @@ impl Governor {
             let is_off = switch.present == Level::Off;
             let predicted = || self.memory.predict(&switch.name, load).unwrap_or(0.0);
             let events = if is_off { predicted() } else { events(look, &switch.name) };
-            let level = recording.effective(kind, switch.present);
-            Some(Entry { name: switch.name.clone(), kind, level, events })
+            let recording = recording.of_kind(kind);
+            let level = effective(switch.present, recording);
+            Some(Entry { name: switch.name.clone(), kind, level, recording, events })
         });
         Account::of(prices, entries.collect(), look.connected, look.cpu, look.own)
     }
@@ -494,7 +511,7 @@ impl Governor {
         let recording = Recording::of(board, levels);
         let of = |(switch, level): (&Switch, &Level)| match switch.of {
             Switched::Instrument(kind) if *level > Level::Off => {
-                self.now.cost(kind, recording.effective(kind, *level)).ns
+                recording::cost(&self.now, kind, *level, recording.of_kind(kind)).ns
             }
             _ => 0.0,
         };
@@ -504,7 +521,7 @@ impl Governor {
     /// The levels a switch may be given now.
     fn allowed(&mut self, switch: &Switch, now: Duration, course: Course) -> Vec<Level> {
         let only_present = vec![switch.present];
-        if switch.held.is_some() {
+        if switch.held.is_some() || begun::is_beginning(&switch.name) {
             return only_present;
         }
         let changes = self.changes.entry(switch.name.clone()).or_default();
@@ -528,34 +545,9 @@ fn events(look: &Look, name: &str) -> f64 {
     look.events.get(name).copied().unwrap_or(0.0)
 }
 
-/// How each family is recorded.
-struct Recording(BTreeMap<Family, Level>);
-
-impl Recording {
-    fn of(board: &Board, levels: &[Level]) -> Recording {
-        let of = |(switch, level): (&Switch, &Level)| match switch.of {
-            Switched::Recording(family) => Some((family, *level)),
-            Switched::Instrument(_) => None,
-        };
-        Recording(board.iter().zip(levels).filter_map(of).collect())
-    }
-
-    fn effective(&self, kind: Kind, level: Level) -> Level {
-        effective(level, kind.family().and_then(|family| self.0.get(&family)).copied())
-    }
-}
-
 /// The levels there are.
 fn present(board: &Board) -> Vec<Level> {
     board.iter().map(|switch| switch.present).collect()
-}
-
-/// An instrument's events are recorded as its family is, if they are timed at all.
-pub(crate) fn effective(level: Level, recording: Option<Level>) -> Level {
-    match recording {
-        Some(recording) if level >= Level::Sums => recording.max(Level::Sums),
-        _ => level,
-    }
 }
 
 impl Governor {

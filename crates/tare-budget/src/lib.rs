@@ -4,6 +4,7 @@
 //! [`Governor::look`] what to do, and does it. `docs/budget.md` says what is promised.
 
 pub mod account;
+mod begun;
 mod budget;
 pub mod choice;
 mod connection;
@@ -13,6 +14,7 @@ mod memory;
 pub mod pace;
 mod plan;
 pub mod price;
+mod recording;
 pub mod worth;
 
 pub use account::{Account, Entry, Share};

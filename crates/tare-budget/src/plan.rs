@@ -2,9 +2,10 @@
 
 use crate::account::presence;
 use crate::choice::{self, Bound, Choice, Group, Item, Step};
-use crate::governor::{Board, Cause, Move, Switch, Switched, Why, effective};
+use crate::governor::{Board, Cause, Move, Switch, Switched, Why};
 use crate::kind::{Family, Kind, Level};
 use crate::price::Prices;
+use crate::recording;
 
 /// What costs less than this part of every budget is not worth a decision.
 const NEGLIGIBLE: f64 = 1e-4;
@@ -195,7 +196,7 @@ fn connecting(prices: &Prices, board: &Board, view: &View) -> Vec<f64> {
 
 /// Nanoseconds an event costs at a level, where its family is recorded so.
 fn cost(prices: &Prices, kind: Kind, (level, way): (Level, Option<Level>)) -> f64 {
-    prices.cost(kind, effective(level, way)).ns
+    recording::cost(prices, kind, level, way).ns
 }
 
 fn position(levels: &[Level], level: Level) -> usize {

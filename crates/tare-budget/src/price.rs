@@ -34,6 +34,13 @@ impl Cost {
     pub fn plus(self, other: Cost) -> Cost {
         Cost { ns: self.ns + other.ns, low: self.low + other.low, high: self.high + other.high }
     }
+
+    /// What it is more than another, and at least nothing.
+    pub(crate) fn less(self, other: Cost) -> Cost {
+        let [ns, low, high] = [self.ns - other.ns, self.low - other.low, self.high - other.high];
+        let ns = ns.max(0.0);
+        Cost { ns, low: low.clamp(0.0, ns), high: high.max(ns) }
+    }
 }
 
 /// Whose events they are prices of.
@@ -268,6 +275,12 @@ impl Prices {
         let mut there = Prices { distance: None, ..self.clone() };
         there.costs.values_mut().flat_map(BTreeMap::values_mut).for_each(|cost| *cost = cost.times(factor));
         there
+    }
+
+    /// The prices where an event of a kind costs nothing if it is off.
+    pub(crate) fn free_if_off(mut self, kind: Kind) -> Prices {
+        self.costs.entry(kind).or_default().insert(Level::Off, Cost::NOTHING);
+        self
     }
 
     /// What an event costs. A level without a price costs what the next higher one that has one does, or else the

@@ -20,7 +20,7 @@ fn prices() -> Prices {
 }
 
 fn entry(name: &str, level: Level, events: f64) -> Entry {
-    Entry { name: name.to_owned(), kind: Kind::Mutex, level, events }
+    Entry { name: name.to_owned(), kind: Kind::Mutex, level, recording: None, events }
 }
 
 #[test]

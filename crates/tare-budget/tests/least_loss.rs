@@ -15,11 +15,16 @@ fn recording(board: &[Switch], kind: Kind) -> Option<Level> {
 /// What one of the board's instruments costs with a load, by hand.
 fn cost_of(server: &Server, switch: &Switch, recording: Option<Level>, load: &Load) -> f64 {
     let Switched::Instrument(kind) = switch.of else { return 0.0 };
-    let level = match (switch.present, recording) {
-        (Level::Sums, Some(recording)) => recording,
-        (level, _) => level,
+    let price = |level| server.prices.cost(kind, level).ns;
+    let of_one = match (switch.present, recording) {
+        (Level::Sums, Some(recording)) => price(recording),
+        // Counted, and recorded without its time.
+        (Level::Counts, Some(recording)) if recording > Level::Sums => {
+            price(Level::Counts) + price(recording) - price(Level::Sums)
+        }
+        (level, _) => price(level),
     };
-    server.prices.cost(kind, level).ns * load.events.get(&switch.name).copied().unwrap_or(0.0) / 1e9
+    of_one * load.events.get(&switch.name).copied().unwrap_or(0.0) / 1e9
 }
 
 fn cost(server: &Server, board: &[Switch], load: &Load) -> f64 {

@@ -1,5 +1,7 @@
 //! A governor on stock servers, look by look: what happens between two looks the test does itself.
 
+#[path = "govern/counts.rs"]
+mod counts;
 #[path = "govern/lost.rs"]
 mod lost;
 #[path = "govern/rights.rs"]
@@ -14,7 +16,7 @@ use std::time::Duration;
 use mysql::Conn;
 use mysql::prelude::Queryable;
 use tare_budget::governor::Why;
-use tare_budget::{Account, Decision, Kind, Prices};
+use tare_budget::{Account, Decision, Kind, Level, Prices};
 use tare_outlets::Address;
 use tare_outlets::govern::{Error, Event, Machine, Notice, Orders, PutBack, govern, put_back};
 use tare_testkit::mysql_server::{Mysql, SERIES};

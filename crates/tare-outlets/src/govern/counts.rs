@@ -1,8 +1,6 @@
 //! How many events every instrument had, as the server's own summary tables tell.
 
-use std::collections::BTreeMap;
-
-use tare_budget::counted_since;
+use std::collections::{BTreeMap, BTreeSet};
 
 use crate::source::{Error, Source};
 
@@ -102,13 +100,43 @@ impl Counts {
         Ok(())
     }
 
-    /// Events since an earlier reading.
+    /// Events since an earlier reading. Of a table that was reset in between what is there now is what is known. A count alone that
+    /// has fallen was not reset, as that of `idle` in MySQL, which falls when a connection ends: what it had is not known.
     #[must_use]
+    #[allow(clippy::cast_precision_loss)] // prices are rough
     pub fn since(&self, before: &Counts) -> BTreeMap<String, f64> {
+        let reset = self.reset_since(before);
         let since = |(name, now): (&String, &u64)| {
-            (name.clone(), counted_since(*now, before.events.get(name).copied()))
+            let then = before.events.get(name).filter(|_| !reset.contains(table_of(name)));
+            (name.clone(), now.saturating_sub(then.copied().unwrap_or(0)) as f64)
         };
         self.events.iter().map(since).collect()
+    }
+
+    /// Statements that clients have sent since.
+    #[must_use]
+    #[allow(clippy::cast_precision_loss)] // likewise
+    pub fn statements_since(&self, before: &Counts) -> f64 {
+        self.statements.saturating_sub(before.statements) as f64
+    }
+
+    /// The tables in which most of what had been counted is less now, or gone.
+    fn reset_since<'a>(&self, before: &'a Counts) -> BTreeSet<&'a str> {
+        let mut tables: BTreeMap<&str, (usize, usize)> = BTreeMap::new();
+        for (name, then) in &before.events {
+            let (rows, fallen) = tables.entry(table_of(name)).or_default();
+            *rows += 1;
+            *fallen += usize::from(self.events.get(name).is_none_or(|now| now < then));
+        }
+        tables.into_iter().filter(|(_, (rows, fallen))| 2 * fallen > *rows).map(|(table, _)| table).collect()
+    }
+}
+
+/// The table in which an instrument's events are counted, by what its name begins with.
+fn table_of(instrument: &str) -> &str {
+    match instrument.split('/').next().unwrap_or(instrument) {
+        "idle" => "wait",
+        first => first,
     }
 }
 
@@ -116,13 +144,27 @@ impl Counts {
 mod tests {
     use super::*;
 
-    #[test]
-    fn a_reset_in_between_leaves_what_came_after_it() {
+    fn since<const N: usize>(now: [(&str, u64); N], before: &[(&str, u64)]) -> [f64; N] {
         let counts = |rows: &[(&str, u64)]| Counts {
             events: rows.iter().map(|(name, count)| ((*name).to_owned(), *count)).collect(),
             ..Counts::default()
         };
-        let since = counts(&[("a", 7), ("b", 3), ("c", 1)]).since(&counts(&[("a", 5), ("b", 9)]));
-        assert_eq!(since.into_values().collect::<Vec<_>>(), [2.0, 3.0, 1.0]);
+        let since = counts(&now).since(&counts(before));
+        now.map(|(name, _)| since[name])
+    }
+
+    #[test]
+    fn a_reset_in_between_leaves_what_came_after_it() {
+        let before = [("stage/a", 5), ("wait/a", 5), ("wait/b", 9), ("wait/c", 70), ("idle", 1000)];
+        let now = [("stage/a", 7), ("wait/a", 6), ("wait/b", 3), ("idle", 1)];
+        assert_eq!(since(now, &before), [2.0, 6.0, 3.0, 1.0], "one of the waits has had more than before");
+        assert_eq!(since([("transaction", 3)], &[("transaction", 9)]), [3.0]);
+    }
+
+    #[test]
+    fn a_count_that_falls_alone_has_had_nothing() {
+        let before = [("wait/a", 5), ("wait/b", 9), ("idle", 7_568_881)];
+        let now = [("wait/a", 5), ("wait/b", 10), ("idle", 7_400_416), ("wait/c", 2)];
+        assert_eq!(since(now, &before), [0.0, 1.0, 0.0, 2.0]);
     }
 }

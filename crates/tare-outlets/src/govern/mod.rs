@@ -4,6 +4,7 @@ mod connections;
 mod counts;
 mod hand;
 mod known;
+mod metadata;
 mod meter;
 mod session;
 mod settings;
@@ -24,6 +25,7 @@ pub use state::{Identity, State};
 use crate::source::{Address, Error as SourceError, Kind, Source};
 use hand::Hold;
 use known::Known;
+use metadata::Made;
 use session::{Past, Reading};
 
 /// So often a lock that is still held is waited for, after a connection was lost.
@@ -377,12 +379,14 @@ pub fn account(
     let board = settings::board(&present, &present, &BTreeMap::new());
     let now = Reading::take(&mut source, &mut meter, machine, false)?;
     let governor = Governor::new(Rules { budget: orders.budget, budget_p95: None }, prices.clone());
+    let mut events = now.counts.since(&before.counts);
+    Made::default().count(&mut events, now.counts.statements_since(&before.counts), &present);
     let look = Look {
         cpu: (now.cpu - before.cpu).max(0.0) * 1e9,
         is_capacity: meter.is_capacity(),
         own: (now.own - before.own).max(0.0) * 1e9,
         connected: counted_since(now.counts.connected, Some(before.counts.connected)),
-        events: now.counts.since(&before.counts),
+        events,
         ..Look::default()
     };
     Ok(Some((governor.account_of(&board, &look), prices)))

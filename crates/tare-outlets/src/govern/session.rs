@@ -8,6 +8,7 @@ use tare_budget::{Connections, Decision, Governor, Held, Level, Look, Rules, Swi
 
 use super::hand::{Hand, Hold};
 use super::known::Known;
+use super::metadata::Made;
 use super::meter::{self, Machine, Meter};
 use super::{Counts, Error, Event, Orders, connections, shipped};
 use crate::source::{Kind, Source};
@@ -40,6 +41,8 @@ struct Memory {
     begun: Instant,
     /// For how many looks each instrument has been off.
     off: BTreeMap<String, u32>,
+    /// Metadata locks, which are not counted.
+    made: Made,
     /// What the server used before the last look, in nanoseconds a second.
     rate: f64,
 }
@@ -48,7 +51,7 @@ impl Memory {
     fn new(orders: &Orders, kind: Kind) -> Memory {
         let rules = Rules { budget: orders.budget, budget_p95: orders.budget_p95 };
         let governor = Governor::new(rules, shipped(orders.prices.clone(), kind));
-        Memory { governor, begun: Instant::now(), off: BTreeMap::new(), rate: 0.0 }
+        Memory { governor, begun: Instant::now(), off: BTreeMap::new(), made: Made::default(), rate: 0.0 }
     }
 }
 
@@ -166,7 +169,8 @@ impl Session {
     pub fn look(&mut self, machine: &Machine, tell: &mut dyn FnMut(Event)) -> Result<(), Error> {
         self.hand.refresh()?.into_iter().for_each(|notice| tell(Event::Noticed(notice)));
         let now = Reading::take(&mut self.hand.source, &mut self.meter, machine, self.is_p95)?;
-        let look = self.between(&now);
+        let mut look = self.between(&now);
+        self.memory.made.count(&mut look.events, look.statements, &self.hand.known.present);
         self.memory.rate = look.cpu / (now.at - self.before.at).as_secs_f64().max(1e-9);
         let idle = pace::is_idle(self.memory.rate, Duration::from_secs(1));
         self.own = look.own;
@@ -187,15 +191,12 @@ impl Session {
 
     fn between(&self, now: &Reading) -> Look {
         let before = &self.before;
-        let statements = now.counts.statements.saturating_sub(before.counts.statements);
-        #[allow(clippy::cast_precision_loss)] // prices are rough
-        let statements = statements as f64;
         Look {
             now: now.at - self.memory.begun,
             cpu: (now.cpu - before.cpu).max(0.0) * 1e9,
             is_capacity: self.meter.is_capacity(),
             own: (now.own - before.own).max(0.0) * 1e9,
-            statements,
+            statements: now.counts.statements_since(&before.counts),
             connected: counted_since(now.counts.connected, Some(before.counts.connected)),
             events: now.counts.since(&before.counts),
             connections: now.connections.since(&before.connections),

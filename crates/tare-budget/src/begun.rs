@@ -1,0 +1,165 @@
+//! Statements that are begun in vain. A server begins each under an instrument `statement/abstract/%`, and learns later which one it
+//! is: of one that is off the beginning is paid for all the same. Where the budget cannot be kept otherwise those instruments go,
+//! too, if hardly one statement in a hundred is counted. Then none is seen, whatever is on, until there is room.
+
+use crate::governor::{Board, Decision, Move, Switch, Switched, Why};
+use crate::kind::{Kind, Level};
+use crate::price::Prices;
+
+const BEGINNINGS: &str = "statement/abstract/";
+/// The kinds of what is begun so.
+const KINDS: [Kind; 2] = [Kind::Query, Kind::Statement];
+/// Those that are counted are few if they are less than this part of all.
+const FEW: f64 = 0.01;
+
+/// Whether an instrument has no events, and only begins statements.
+pub(crate) fn is_beginning(name: &str) -> bool {
+    name.starts_with(BEGINNINGS)
+}
+
+/// Whether no statement is begun at all.
+fn is_nothing_begun(board: &Board) -> bool {
+    let mut beginnings = board.iter().filter(|it| is_beginning(&it.name)).peekable();
+    beginnings.peek().is_some() && beginnings.all(|it| it.present == Level::Off)
+}
+
+/// The prices of a board: where no statement is begun, one that is off costs nothing.
+pub(crate) fn prices(prices: Prices, board: &Board) -> Prices {
+    if is_nothing_begun(board) { KINDS.into_iter().fold(prices, Prices::free_if_off) } else { prices }
+}
+
+/// What all statements cost a server that begins them in vain, and its budget, as shares.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Vain {
+    pub(crate) costs: f64,
+    pub(crate) budget: f64,
+    /// Of the budget, what may be spent once they are begun again.
+    pub(crate) room: f64,
+}
+
+/// What follows from a decision for the beginnings. `statements` are those that clients sent, `counted` those that an instrument
+/// would count.
+pub(crate) fn moves(
+    board: &Board,
+    decision: &Decision,
+    vain: Vain,
+    statements: f64,
+    counted: impl Fn(&Switch) -> f64,
+) -> Vec<Move> {
+    let Vain { costs, budget, room } = vain;
+    let share = decision.account.share().ns;
+    let wanted = is_wanted(board, &decision.moves, statements * FEW, counted);
+    let why = match is_nothing_begun(board) {
+        false if !wanted && !decision.can_be_kept => Why::Over { share, budget, saves: costs },
+        true if wanted || share + costs <= budget * room => Why::Room { share, budget, costs },
+        _ => return vec![],
+    };
+    let moved = |it: &Switch| {
+        let to = if matches!(why, Why::Room { .. }) { it.highest() } else { it.lowest() };
+        (to != it.present).then(|| Move { switch: it.name.clone(), from: it.present, to, why })
+    };
+    let beginnings = board.iter().filter(|it| is_beginning(&it.name) && it.held.is_none());
+    beginnings.filter_map(moved).collect()
+}
+
+/// Whether more than so few statements are counted once the moves are done, or a person wants some.
+fn is_wanted(board: &Board, moves: &[Move], few: f64, counted: impl Fn(&Switch) -> f64) -> bool {
+    let is_left_on = |it: &&Switch| {
+        let to = moves.iter().find(|of| of.switch == it.name).map_or(it.present, |of| of.to);
+        let is_statement = matches!(it.of, Switched::Instrument(kind) if KINDS.contains(&kind));
+        is_statement && !is_beginning(&it.name) && to > Level::Off
+    };
+    let left: Vec<&Switch> = board.iter().filter(is_left_on).collect();
+    left.iter().any(|it| it.held.is_some()) || left.iter().map(|it| counted(it)).sum::<f64>() > few
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+    use std::time::Duration;
+
+    use super::*;
+    use crate::governor::{Governor, Held, Look, Rules};
+
+    const PACKET: &str = "statement/abstract/new_packet";
+    const EXECUTE: &str = "statement/com/Execute";
+    const SELECT: &str = "statement/sql/select";
+
+    fn governor() -> Governor {
+        let cost = |ns: f64| format!("{{ ns = {ns:?}, low = {ns:?}, high = {ns:?} }}");
+        let price = |kind: Kind| {
+            let (off, counts) = if kind == Kind::Statement { (300.0, 4000.0) } else { (0.0, 0.0) };
+            format!("[price.{kind}]\noff = {}\ncounts = {}\n", cost(off), cost(counts))
+        };
+        let kinds = Kind::ALL.into_iter().filter(|kind| *kind != Kind::Query).map(price).collect::<String>();
+        let origin = "[origin]\nprovider = 'mysql'\nserver = ''\nmachine = ''\nmeasured = false\nhow = ''\n";
+        let text = format!("{origin}{kinds}");
+        Governor::new(Rules { budget: 0.01, budget_p95: None }, Prices::read(&text).expect("prices"))
+    }
+
+    fn board(held: Option<Held>) -> Vec<Switch> {
+        let switch = |name: &str| Switch {
+            name: name.to_owned(),
+            of: Switched::Instrument(Kind::of(name).expect("a kind")),
+            levels: vec![Level::Off, Level::Counts],
+            present: Level::Counts,
+            held: held.filter(|_| name == SELECT),
+        };
+        [PACKET, EXECUTE, SELECT].map(switch).into()
+    }
+
+    /// A hundred thousand statements, all but one of them executions, in so many seconds of CPU time.
+    fn look(seconds: u64, cpu: f64, board: &[Switch]) -> Look {
+        let on = |name: &str| board.iter().any(|it| it.name == name && it.present > Level::Off);
+        let begun = f64::from(u8::from(on(PACKET)));
+        let mut events = BTreeMap::from([(SELECT.to_owned(), begun)]);
+        events.insert(EXECUTE.to_owned(), if on(EXECUTE) { 99_999.0 * begun } else { 0.0 });
+        Look { now: Duration::from_secs(seconds), cpu, statements: 1e5, events, ..Look::default() }
+    }
+
+    /// Looks every five seconds, and carries out what is decided. Gives what is off, and the last share.
+    fn run(
+        governor: &mut Governor,
+        board: &mut [Switch],
+        looks: std::ops::Range<u64>,
+        cpu: f64,
+    ) -> (Vec<String>, f64) {
+        let mut share = 0.0;
+        for nth in looks {
+            let decision = governor.look(board, &look(nth * 5, cpu, board));
+            share = decision.account.share().ns;
+            for it in decision.moves {
+                let switch = board.iter_mut().find(|of| of.name == it.switch).expect("on the board");
+                switch.present = it.to;
+            }
+        }
+        (board.iter().filter(|it| it.present == Level::Off).map(|it| it.name.clone()).collect(), share)
+    }
+
+    #[test]
+    fn what_begins_statements_goes_where_nothing_else_keeps_the_budget_and_comes_back_with_room() {
+        let (mut governor, mut board) = (governor(), board(None));
+        // An execution takes 20 microseconds: what is off would be 1.5% of that.
+        let (off, share) = run(&mut governor, &mut board, 0..6, 2e9);
+        assert_eq!(off, [PACKET, EXECUTE]);
+        assert!(share < 0.0001, "nothing is begun: {share}");
+        // It takes 100: there is room for beginning them, and not for counting them.
+        let (off, share) = run(&mut governor, &mut board, 6..24, 1e10);
+        assert_eq!(off, [EXECUTE]);
+        assert!((share - 0.003).abs() < 0.0002, "{share}");
+    }
+
+    #[test]
+    fn what_a_person_wants_to_see_is_begun() {
+        let (mut governor, mut board) = (governor(), board(Some(Held::Person)));
+        let (off, share) = run(&mut governor, &mut board, 0..6, 2e9);
+        assert_eq!(off, [EXECUTE]);
+        assert!((share - 0.015).abs() < 0.001, "{share}");
+    }
+
+    #[test]
+    fn what_is_within_the_budget_with_them_keeps_them() {
+        let (mut governor, mut board) = (governor(), board(None));
+        assert_eq!(run(&mut governor, &mut board, 0..6, 5e9).0, [EXECUTE]);
+    }
+}
