@@ -50,7 +50,7 @@ pub(crate) fn moves(
     let share = decision.account.share().ns;
     let wanted = is_wanted(board, &decision.moves, statements * FEW, counted);
     let why = match is_nothing_begun(board) {
-        false if !wanted && !decision.can_be_kept => Why::Over { share, budget, saves: costs },
+        false if !wanted && decision.predicted > budget => Why::Over { share, budget, saves: costs },
         true if wanted || share + costs <= budget * room => Why::Room { share, budget, costs },
         _ => return vec![],
     };

@@ -340,17 +340,24 @@ impl Governor {
         if !is_over && decision.moves.is_empty() && is_calm && losses(board) > 0 {
             self.raise(&sight, Cause::Room { share, budget: self.rules.budget }, &mut decision);
         }
-        let of_statement = self.prices.cost(Kind::Statement, Level::Off).ns;
-        let costs = of_statement * look.statements / look.cpu;
-        let vain = Vain { costs, budget: self.rules.budget, room: RAISE_TO };
-        let counted = |it: &Switch| self.memory.predict(&it.name, load).unwrap_or(0.0);
-        let follow = begun::moves(board, &decision, vain, look.statements, counted);
-        decision.moves.extend(follow.into_iter().filter(|it| self.has_rested(it, look.now)));
+        let follow = self.beginnings(&sight, &decision);
+        decision.moves.extend(follow);
         decision.moves.sort_by(|a, b| b.why.share().total_cmp(&a.why.share()));
         for it in &decision.moves {
             self.changes.entry(it.switch.clone()).or_default().push_back(look.now);
         }
         decision
+    }
+
+    /// What follows from a decision for the instruments that begin statements.
+    fn beginnings(&self, sight: &Sight<'_>, decision: &Decision) -> Vec<Move> {
+        let Sight { board, look, load, .. } = *sight;
+        let costs = self.prices.cost(Kind::Statement, Level::Off).ns * look.statements / look.cpu;
+        let vain = Vain { costs, budget: self.rules.budget, room: RAISE_TO };
+        let counted = |it: &Switch| self.memory.predict(&it.name, load).unwrap_or(0.0);
+        let mut moves = begun::moves(board, decision, vain, look.statements, counted);
+        moves.retain(|it| self.has_rested(it, look.now));
+        moves
     }
 
     /// Whether a move makes no third change within a minute, or gives nothing back within one.
