@@ -101,7 +101,7 @@ impl Counts {
     }
 
     /// Events since an earlier reading. Of a table that was reset in between what is there now is what is known. A count alone that
-    /// has fallen was not reset, as that of `idle` in MySQL, which falls when a connection ends: what it had is not known.
+    /// has fallen was not reset, as that of `idle`, which falls when a connection ends: what it had is not known.
     #[must_use]
     #[allow(clippy::cast_precision_loss)] // prices are rough
     pub fn since(&self, before: &Counts) -> BTreeMap<String, f64> {

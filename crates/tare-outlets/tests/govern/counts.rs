@@ -15,7 +15,7 @@ fn a_count_that_falls_when_a_connection_ends_does_not_say_that_what_is_off_goes_
                 (0..10_000).for_each(|_| connection.query_drop("DO 1").expect("a statement"));
             }
             if nth == 4 {
-                // MySQL leaves part of its idle events out from now on: of all servers' there are less than before.
+                // The servers leave part of its idle events out from now on: there are less than before.
                 drop(connection.take());
             }
         });
