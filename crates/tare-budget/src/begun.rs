@@ -2,7 +2,7 @@
 //! is: of one that is off the beginning is paid for all the same. Where the budget cannot be kept otherwise those instruments go,
 //! too, if hardly one statement in a hundred is counted. Then none is seen, whatever is on, until there is room.
 
-use crate::governor::{Board, Decision, Move, Switch, Switched, Why};
+use crate::governor::{Board, Decision, Move, RAISE_TO, Switch, Switched, Why};
 use crate::kind::{Kind, Level};
 use crate::price::Prices;
 
@@ -28,30 +28,27 @@ pub(crate) fn prices(prices: Prices, board: &Board) -> Prices {
     if is_nothing_begun(board) { KINDS.into_iter().fold(prices, Prices::free_if_off) } else { prices }
 }
 
-/// What all statements cost a server that begins them in vain, and its budget, as shares.
+/// Statements that clients sent, what all of them cost a server that begins them in vain, and its budget, both as shares.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Vain {
+    pub(crate) statements: f64,
     pub(crate) costs: f64,
     pub(crate) budget: f64,
-    /// Of the budget, what may be spent once they are begun again.
-    pub(crate) room: f64,
 }
 
-/// What follows from a decision for the beginnings. `statements` are those that clients sent, `counted` those that an instrument
-/// would count.
+/// What follows from a decision for the beginnings. `counted`: how many statements an instrument would count.
 pub(crate) fn moves(
     board: &Board,
     decision: &Decision,
     vain: Vain,
-    statements: f64,
     counted: impl Fn(&Switch) -> f64,
 ) -> Vec<Move> {
-    let Vain { costs, budget, room } = vain;
+    let Vain { statements, costs, budget } = vain;
     let share = decision.account.share().ns;
     let wanted = is_wanted(board, &decision.moves, statements * FEW, counted);
     let why = match is_nothing_begun(board) {
         false if !wanted && decision.predicted > budget => Why::Over { share, budget, saves: costs },
-        true if wanted || share + costs <= budget * room => Why::Room { share, budget, costs },
+        true if wanted || share + costs <= budget * RAISE_TO => Why::Room { share, budget, costs },
         _ => return vec![],
     };
     let moved = |it: &Switch| {

@@ -350,21 +350,14 @@ impl Governor {
     }
 
     /// What follows from a decision for the instruments that begin statements.
-    fn beginnings(&self, sight: &Sight<'_>, decision: &Decision) -> Vec<Move> {
+    fn beginnings(&mut self, sight: &Sight<'_>, decision: &Decision) -> Vec<Move> {
         let Sight { board, look, load, .. } = *sight;
         let costs = self.prices.cost(Kind::Statement, Level::Off).ns * look.statements / look.cpu;
-        let vain = Vain { costs, budget: self.rules.budget, room: RAISE_TO };
+        let vain = Vain { costs, budget: self.rules.budget, statements: look.statements };
         let counted = |it: &Switch| self.memory.predict(&it.name, load).unwrap_or(0.0);
-        let mut moves = begun::moves(board, decision, vain, look.statements, counted);
-        moves.retain(|it| self.has_rested(it, look.now));
+        let mut moves = begun::moves(board, decision, vain, counted);
+        moves.retain(|it| self.recent_changes(&it.switch, look.now) < if it.to > it.from { 1 } else { 2 });
         moves
-    }
-
-    /// Whether a move makes no third change within a minute, or gives nothing back within one.
-    fn has_rested(&self, it: &Move, now: Duration) -> bool {
-        let changes = self.changes.get(&it.switch).into_iter().flatten();
-        let recent = changes.filter(|at| now.saturating_sub(**at) < REST).count();
-        recent < if it.to > it.from { 1 } else { 2 }
     }
 
     /// Gives up what has to go.
@@ -525,15 +518,20 @@ impl Governor {
         board.iter().zip(levels).map(of).collect()
     }
 
+    /// How often a switch has changed in the last minute.
+    fn recent_changes(&mut self, switch: &str, now: Duration) -> usize {
+        let Some(changes) = self.changes.get_mut(switch) else { return 0 };
+        changes.retain(|at| now.saturating_sub(*at) < REST);
+        changes.len()
+    }
+
     /// The levels a switch may be given now.
     fn allowed(&mut self, switch: &Switch, now: Duration, course: Course) -> Vec<Level> {
         let only_present = vec![switch.present];
         if switch.held.is_some() || begun::is_beginning(&switch.name) {
             return only_present;
         }
-        let changes = self.changes.entry(switch.name.clone()).or_default();
-        changes.retain(|at| now.saturating_sub(*at) < REST);
-        let recent = changes.len();
+        let recent = self.recent_changes(&switch.name, now);
         let levels = switch.levels.iter().copied();
         let mut levels: Vec<Level> = match (course, recent) {
             (_, 0) if course == Course::Raise => levels.collect(),

@@ -40,7 +40,7 @@ pub enum Missing {
 pub fn loads(records: &[Record], settings: &[Setting], believed: &Prices) -> Result<Vec<Load>, Missing> {
     let Some(analysis) = Analysis::of(records) else { return Err(Missing::Load { load: "any load".into() }) };
     let load = |cell| {
-        let mut load = load(records, cell, settings, believed)?;
+        let mut load = load(records, cell, settings, believed.origin.provider)?;
         let apart = distance(load.events.iter().map(|(kind, n)| (*kind, *n)), load.charge);
         let factor = believed.factor(apart);
         load.events.values_mut().for_each(|n| *n *= factor);
@@ -53,14 +53,14 @@ fn load(
     records: &[Record],
     cell: &CellAnalysis,
     settings: &[Setting],
-    believed: &Prices,
+    provider: Provider,
 ) -> Result<Load, Missing> {
     let name = cell.cell.workload.clone();
     let shares: Vec<Vec<f64>> = settings.iter().map(|it| shares(cell, &it.name)).collect();
     let charge = charge(cell, NOTHING);
     match charge {
         Some(charge) if shares.iter().all(|it| !it.is_empty()) => {
-            Ok(Load { events: events(records, &name, believed)?, name, charge, shares })
+            Ok(Load { events: events(records, &name, provider)?, name, charge, shares })
         }
         _ => Err(Missing::Load { load: name }),
     }
@@ -87,7 +87,7 @@ pub(super) fn charge(cell: &CellAnalysis, setting: &str) -> Option<f64> {
 pub(super) fn events(
     records: &[Record],
     load: &str,
-    prices: &Prices,
+    provider: Provider,
 ) -> Result<BTreeMap<Kind, f64>, Missing> {
     let counted = records.iter().find_map(|record| match record {
         Record::Calls(calls) if calls.cell.workload == load && calls.setting == EVERYTHING => {
@@ -102,7 +102,7 @@ pub(super) fn events(
         }
     }
     if let Some(made) = events.get(&Kind::Transaction).copied()
-        && prices.origin.provider != Provider::Tare
+        && provider != Provider::Tare
     {
         *events.entry(Kind::MetadataLock).or_insert(0.0) += made;
     }
@@ -159,7 +159,7 @@ pub fn connecting(records: &[Record], everything: &Setting, prices: &Prices) -> 
     let Some(cell) = analysis.cells.first() else { return Err(Missing::Starts) };
     let load = &cell.cell.workload;
     let Some(charge) = charge(cell, NONE) else { return Err(Missing::Load { load: load.clone() }) };
-    let (events, connected) = (events(records, load, prices)?, connected(records, load));
+    let (events, connected) = (events(records, load, prices.origin.provider)?, connected(records, load));
     if connected <= 0.0 {
         return Err(Missing::Events { load: load.clone() });
     }
