@@ -246,7 +246,12 @@ impl Connection {
     #[inline(never)]
     fn memory(&self, n: usize) {
         let class = self.memory[n % self.memory.len()];
-        if ENGINE.wants(Kind::Memory) && ENGINE.memory_alloc(class, 1024).is_some() {
+        if !ENGINE.wants(Kind::Memory) {
+            return;
+        }
+        let is_usual = ENGINE.memory_alloc_fast::<false>(class, 1024).is_some();
+        let counted = is_usual || ENGINE.memory_alloc(class, 1024).is_some();
+        if counted && !ENGINE.memory_free_fast::<false>(class, 1024) {
             ENGINE.memory_free(class, 1024);
         }
     }

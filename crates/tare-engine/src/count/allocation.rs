@@ -13,25 +13,45 @@ use crate::thread::{BANK_OWN, Thread, ThreadRef, current};
 impl Engine {
     /// Counts an allocation. `None`: not instrumented, so its free must not be counted either. The thread, if
     /// any, owns the memory.
-    #[inline(always)]
     pub fn memory_alloc(&self, class: ClassId, bytes: u64) -> Option<Option<ThreadRef>> {
         self.alloc::<false>(class, bytes)
     }
 
     /// As [`Engine::memory_alloc`], for the session, too.
-    #[inline(always)]
     pub fn session_memory_alloc(&self, class: ClassId, bytes: u64) -> Option<Option<ThreadRef>> {
         self.alloc::<true>(class, bytes)
     }
 
-    /// Counts a free of memory whose allocation was counted, whatever is switched on now.
+    /// As [`Engine::memory_alloc`], or with `SESSIONS` [`Engine::session_memory_alloc`], if all is as usual: by a thread that owns
+    /// the memory then. Fast path only; on `None` call that one: nothing has happened.
     #[inline(always)]
+    pub fn memory_alloc_fast<const SESSIONS: bool>(&self, class: ClassId, bytes: u64) -> Option<ThreadRef> {
+        let (thread, cell) = self.usual_memory_cell(class, ENABLED | MEMORY)?;
+        cell.alloc(bytes);
+        if SESSIONS {
+            thread.memory.alloc(bytes);
+        }
+        Some(thread.handle())
+    }
+
+    /// As [`Engine::memory_free`], or with `SESSIONS` [`Engine::session_memory_free`], if all is as usual. Fast path only; on
+    /// false call that one: nothing has happened.
+    #[inline(always)]
+    pub fn memory_free_fast<const SESSIONS: bool>(&self, class: ClassId, bytes: u64) -> bool {
+        let Some((thread, cell)) = self.usual_memory_cell(class, MEMORY) else { return false };
+        cell.free(bytes);
+        if SESSIONS {
+            thread.memory.free(bytes);
+        }
+        true
+    }
+
+    /// Counts a free of memory whose allocation was counted, whatever is switched on now.
     pub fn memory_free(&self, class: ClassId, bytes: u64) {
         self.free::<false>(class, bytes);
     }
 
     /// As [`Engine::memory_free`], for the session, too.
-    #[inline(always)]
     pub fn session_memory_free(&self, class: ClassId, bytes: u64) {
         self.free::<true>(class, bytes);
     }
@@ -61,8 +81,10 @@ impl Engine {
         self.claim::<true>(class, bytes, from)
     }
 
-    #[inline(always)]
     fn alloc<const SESSIONS: bool>(&self, class: ClassId, bytes: u64) -> Option<Option<ThreadRef>> {
+        if let Some(owner) = self.memory_alloc_fast::<SESSIONS>(class, bytes) {
+            return Some(Some(owner));
+        }
         let switches = self.registry.switches(class);
         if switches & (ENABLED | MEMORY) != ENABLED | MEMORY {
             return None;
@@ -96,8 +118,10 @@ impl Engine {
             && (switches & SERVER_WIDE != 0 || !self.consumer(Consumer::ThreadInstrumentation))
     }
 
-    #[inline(always)]
     fn free<const SESSIONS: bool>(&self, class: ClassId, bytes: u64) {
+        if self.memory_free_fast::<SESSIONS>(class, bytes) {
+            return;
+        }
         let switches = self.registry.switches(class);
         if switches & MEMORY == 0 {
             return;
@@ -160,7 +184,23 @@ impl Engine {
         to.map(Thread::handle)
     }
 
+    /// The calling thread's cell of an instrument of these switches, if it is there and of today.
     #[inline(always)]
+    fn usual_memory_cell(
+        &self,
+        class: ClassId,
+        switches: u8,
+    ) -> Option<(&'static Thread, &'static MemoryCell)> {
+        if self.registry.switches(class) & (switches | SERVER_WIDE) != switches {
+            return None;
+        }
+        let thread = current().filter(|thread| thread.mask() & ATTRIBUTED != 0)?;
+        match self.usual_cell(thread, class, Family::Memory) {
+            0 => None,
+            place => Some((thread, self.arena.base().at(place))),
+        }
+    }
+
     fn own_memory_cell(
         &self,
         class: ClassId,

@@ -44,17 +44,17 @@ const fn word(cell: Offset, ticks: u64, marks: u64) -> u64 {
 }
 
 impl Engine {
-    /// An event gets into its bucket, sooner or later. Its cell has counted it; `marks` are a constant.
+    /// An event gets into its bucket, sooner or later. The cell at this place has counted it; `marks` are a constant.
     #[inline(always)]
-    pub(crate) fn spread_event(&self, thread: &Thread, head: &CellHead, ticks: u64, marks: u64) {
-        if !self.buckets.is_above_floor(ticks) {
+    pub(crate) fn spread_event(&self, thread: &Thread, place: Offset, ticks: u64, marks: u64) {
+        if !thread.is_above_floor(ticks) {
             return;
         }
-        match room(thread, head, ticks) {
-            Some(room) => room.fill(word(self.arena.offset_of(head), ticks, marks)),
+        match room(thread, self.arena.base().at(place), ticks) {
+            Some(room) => room.fill(word(place, ticks, marks)),
             None => {
                 cold_path();
-                self.spread_at_once(thread, head, ticks, marks);
+                self.spread_at_once(thread, place, ticks, marks);
             }
         }
     }
@@ -62,9 +62,9 @@ impl Engine {
     /// As [`Engine::spread_event`], of one that is above the lowest bucket and cannot be put off.
     #[cold]
     #[inline(never)]
-    fn spread_at_once(&self, thread: &Thread, head: &CellHead, ticks: u64, marks: u64) {
+    fn spread_at_once(&self, thread: &Thread, place: Offset, ticks: u64, marks: u64) {
         self.catch_up(thread);
-        self.spread(thread, head, ticks, marks);
+        self.spread(thread, self.arena.at(place), ticks, marks);
     }
 
     /// Puts into buckets what has been put off. By the thread itself, or by whoever ends it; before a cell of its is emptied.
@@ -94,17 +94,17 @@ impl Engine {
         self.arena.at::<StatCell>(self.arena.offset_of(head)).stat.raise(ticks);
     }
 
-    /// Counts an event of the cell at a place that took longer than what that has as the longest, and puts it off, if it is above
-    /// the lowest bucket and can be. On false nothing has happened.
+    /// Counts events of the cell at a place that took longer than what that has as the longest, and puts them off, if they are
+    /// above the lowest bucket together, and can be. On false nothing has happened.
     #[inline(always)]
-    pub(crate) fn add_putting_off(&self, thread: &Thread, place: Offset, ticks: u64) -> bool {
-        if !self.buckets.is_above_floor(ticks) {
+    pub(crate) fn add_putting_off(&self, thread: &Thread, place: Offset, n: u64, ticks: u64) -> bool {
+        if !thread.is_above_floor(ticks) || n != 1 && self.buckets.are_above_floor(n, ticks) {
             return false;
         }
         let cell: &StatCell = self.arena.base().at(place);
         let Some(room) = room(thread, &cell.head, ticks) else { return false };
-        cell.stat.add_usual(1, ticks);
-        room.fill(word(place, ticks, 0));
+        cell.stat.add_usual(n, ticks);
+        room.fill(word(place, ticks, if n == 1 { 0 } else { TOGETHER }));
         true
     }
 
@@ -113,7 +113,7 @@ impl Engine {
     #[inline(always)]
     pub(crate) fn add_often_long(&self, thread: &Thread, place: Offset, ticks: u64) {
         let cell: &StatCell = self.arena.base().at(place);
-        if cell.add_usual(1, 0, ticks).is_none() && !self.add_putting_off(thread, place, ticks) {
+        if cell.add_usual(1, 0, ticks).is_none() && !self.add_putting_off(thread, place, 1, ticks) {
             cold_path();
             self.add_unusual_long(thread, cell, 1, ticks);
         }
@@ -125,26 +125,26 @@ impl Engine {
     #[inline(never)]
     pub(crate) fn add_long(&self, thread: &Thread, cell: &StatCell, n: u64, (start, end): (u64, u64)) -> u64 {
         let ticks = end.saturating_sub(start);
-        if n == 1 && self.add_putting_off(thread, self.arena.offset_of(cell), ticks) {
+        if self.add_putting_off(thread, self.arena.offset_of(cell), n, ticks) {
             return ticks;
         }
         self.add_unusual_long(thread, cell, n, ticks)
     }
 
-    /// As [`Engine::add_long`], of several events, and of what cannot be put off.
+    /// As [`Engine::add_long`], of what cannot be put off.
     #[cold]
     #[inline(never)]
     fn add_unusual_long(&self, thread: &Thread, cell: &StatCell, n: u64, ticks: u64) -> u64 {
-        let head = &cell.head;
+        let place = self.arena.offset_of(cell);
         cell.stat.add_usual(n, ticks);
         if !self.buckets.is_above_floor(ticks) {
             cell.stat.raise(ticks);
         } else if n == 1 {
-            self.spread_at_once(thread, head, ticks, 0);
+            self.spread_at_once(thread, place, ticks, 0);
         } else if !self.buckets.are_above_floor(n, ticks) {
-            self.spread_event(thread, head, ticks, TOGETHER);
+            self.spread_at_once(thread, place, ticks, TOGETHER);
         } else {
-            self.spread_batch(thread, head, n, ticks);
+            self.spread_batch(thread, &cell.head, n, ticks);
         }
         ticks
     }
@@ -187,6 +187,12 @@ fn of_cell(words: &[AtomicU64], cell: Offset) -> impl Iterator<Item = u64> {
 }
 
 impl Thread {
+    /// As [`crate::count::bucket::Buckets::is_above_floor`], from a line that its thread has at hand.
+    #[inline(always)]
+    fn is_above_floor(&self, ticks: u64) -> bool {
+        ticks >= self.bucket_floor.own()
+    }
+
     /// One try of a reader: what `read` makes of what the thread has put off, and of what it has put into buckets.
     pub(crate) fn read_put_off<T>(&self, read: impl FnOnce(&[AtomicU64]) -> T) -> Option<T> {
         self.backlog.read(&self.put_off.0, read)

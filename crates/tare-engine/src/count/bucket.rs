@@ -60,7 +60,7 @@ impl Buckets {
     /// Whether there are histograms.
     #[inline(always)]
     pub(crate) fn are_told(&self) -> bool {
-        self.floor.load(Relaxed) != u64::MAX
+        self.floor() != u64::MAX
     }
 
     /// The bucket of so many ticks.
@@ -85,13 +85,19 @@ impl Buckets {
 
     /// Whether each of `n` events is not in the lowest bucket that took so many ticks together.
     pub(crate) fn are_above_floor(&self, n: u64, ticks: u64) -> bool {
-        ticks >= self.floor.load(Relaxed).saturating_mul(n.max(1))
+        ticks >= self.floor().saturating_mul(n.max(1))
+    }
+
+    /// The least that is not in the lowest bucket, in ticks; without histograms nothing is.
+    #[inline(always)]
+    pub(crate) fn floor(&self) -> u64 {
+        self.floor.load(Relaxed)
     }
 
     /// Whether so many ticks are not in the lowest bucket.
     #[inline(always)]
     pub(crate) fn is_above_floor(&self, ticks: u64) -> bool {
-        ticks >= self.floor.load(Relaxed)
+        ticks >= self.floor()
     }
 }
 

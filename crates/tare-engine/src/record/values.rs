@@ -52,6 +52,13 @@ impl<const N: usize> Values<'_, N> {
         }
     }
 
+    /// As [`Values::put`], of one that is hardly ever zero.
+    #[inline(always)]
+    pub(crate) fn set(self, at: usize, value: u64) {
+        self.words[at].store(value, Relaxed);
+        self.set.store(self.set.own() | 1 << at, Release);
+    }
+
     #[inline(always)]
     pub(crate) fn add(self, at: usize, by: u64) {
         self.put(at, self.get(at).wrapping_add(by));

@@ -3,14 +3,14 @@
 use std::sync::atomic::Ordering::{Relaxed, Release};
 
 use crate::Engine;
-use crate::count::bank::{MAP_ENTRIES, MAPS, cell_words, entry_of};
-use crate::count::cell::{Cell, Family};
+use crate::count::bank::{MAP_ENTRIES, MAPS, cell_words, entry_of, place};
+use crate::count::cell::{Cell, CellHead, Family};
 use crate::count::register::PAGE_WORDS;
 use crate::memory::arena::{LINE, Offset, Own, Use, WORDS};
 use crate::memory::lost::Lost;
 use crate::snapshot::{ClassId, Kind};
 
-use super::{CELL_BLOCKS, Thread};
+use super::{BANK_OWN, CELL_BLOCKS, Thread};
 
 impl Engine {
     /// The cell of `class` in one of the thread's banks, made if need be. `None`: no memory left.
@@ -28,6 +28,18 @@ impl Engine {
             }
             Some(cell) => self.renew(thread, bank, class, family, cell),
             None => self.make_cell(thread, bank, class, family),
+        }
+    }
+
+    /// Where the thread's own cell is, if it is there and of today; else 0.
+    #[inline(always)]
+    pub(crate) fn usual_cell(&self, thread: &Thread, class: ClassId, family: Family) -> Offset {
+        let base = self.arena.base();
+        let place = place(thread.banks[BANK_OWN].settled_entry(base, class));
+        let head: &CellHead = base.at_or_zero(place);
+        match head.epoch.own() == self.epochs[family as usize].load(Relaxed) {
+            true => place,
+            false => 0,
         }
     }
 

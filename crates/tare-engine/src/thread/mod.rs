@@ -96,6 +96,8 @@ pub(crate) struct Thread {
     pub(crate) memory: memory::SessionMemory,
     /// How much of `put_off` there is.
     pub(crate) backlog: Backlog,
+    /// The least that is not in the lowest bucket, in ticks; without histograms nothing is.
+    pub(crate) bucket_floor: AtomicU64,
     /// The waits in progress that are no leaves, outermost first, and a place behind them.
     pub(crate) open: [OpenWait; WAIT_DEPTH + 1],
     pub(crate) has_progress: AtomicU32,
@@ -428,6 +430,7 @@ impl Engine {
         thread.class.store(class, Relaxed);
         thread.event_id.store(1, Relaxed);
         thread.parent.store(parent(0, 0), Relaxed);
+        thread.bucket_floor.store(self.buckets.floor(), Relaxed);
         let switches = self.registry.switches(class);
         thread.instrumented.store(u8::from(switches & ENABLED != 0), Relaxed);
         thread.history.store(u8::from(switches & HISTORY != 0), Relaxed);

@@ -36,6 +36,22 @@ extern "C" fn alloc_wanted<const SESSIONS: bool>(
     size: c_ulong,
     owner: *mut *mut Thread,
 ) -> c_uint {
+    match ENGINE.memory_alloc_fast::<SESSIONS>(key as u16, size) {
+        Some(thread) => {
+            write!(owner, thread.address().cast());
+            key
+        }
+        None => alloc_unusual::<SESSIONS>(key, size, owner),
+    }
+}
+
+#[cold]
+#[inline(never)]
+extern "C" fn alloc_unusual<const SESSIONS: bool>(
+    key: c_uint,
+    size: c_ulong,
+    owner: *mut *mut Thread,
+) -> c_uint {
     guard(0, || {
         let counted = match key {
             0 => None,
@@ -93,6 +109,14 @@ pub(super) unsafe extern "C" fn memory_free<const SESSIONS: bool>(
 
 #[inline(never)]
 extern "C" fn free_counted<const SESSIONS: bool>(class: u16, size: c_ulong) {
+    if !ENGINE.memory_free_fast::<SESSIONS>(class, size) {
+        free_unusual::<SESSIONS>(class, size);
+    }
+}
+
+#[cold]
+#[inline(never)]
+extern "C" fn free_unusual<const SESSIONS: bool>(class: u16, size: c_ulong) {
     guard((), || match SESSIONS {
         true => ENGINE.session_memory_free(class, size),
         false => ENGINE.memory_free(class, size),

@@ -97,7 +97,7 @@ impl Engine {
         now: u64,
     ) -> Option<Progress> {
         let ticks = now.wrapping_sub(thread.stage_start.own());
-        if entry & READY == 0 || !self.add_putting_off(thread, thread.stage_cell.own(), ticks) {
+        if entry & READY == 0 || !self.add_putting_off(thread, thread.stage_cell.own(), 1, ticks) {
             return self.begin_after_unusual_stage(thread, entry, class, now);
         }
         thread.begin_recorded_stage(entry, class, now);

@@ -10,15 +10,14 @@ use super::{
 };
 use crate::Engine;
 use crate::clock::{cycles, ticks};
-use crate::count::bank::place;
-use crate::count::cell::{CellHead, Counts, Family, StatementCell};
+use crate::count::cell::{Counts, Family, StatementCell};
 use crate::count::counters::Counters;
 use crate::count::digest::{DigestCell, DigestTokens};
 use crate::count::sample::Candidate;
-use crate::memory::arena::Own;
+use crate::memory::arena::{Offset, Own};
 use crate::record::wait::kept;
 use crate::setup::instrument::TIMED;
-use crate::snapshot::{ClassId, EventType};
+use crate::snapshot::EventType;
 use crate::thread::{BANK_OWN, BANK_UNATTRIBUTED, Thread};
 
 /// A statement that has ended, until its thread's next one begins: for the program or the prepared statement it belongs to.
@@ -100,19 +99,27 @@ impl Engine {
     ) -> bool {
         let Statement { open, thread } = statement;
         let flags = open.flags.own();
-        let cell = self.usual_cell(thread, open.class());
-        let is_usual = flags & WANTED << MASK == usual_wanted(EXTENDED) << MASK;
-        let Some(cell) = cell.filter(|_| is_usual) else { return false };
+        let place = self.usual_cell(thread, open.class(), Family::Statements);
+        // Untimed events of a histogram are noted elsewhere.
+        let timed = u32::from(TIMED);
+        let (asked, usual) = (WANTED << MASK, usual_wanted(EXTENDED) << MASK);
+        let (asked, usual) = if EXTENDED { (asked | timed, usual | timed) } else { (asked, usual) };
+        if place == 0 || flags & asked != usual {
+            return false;
+        }
         thread.statement_depth.store(flags >> LEVEL, Relaxed);
-        let end = if flags & u32::from(TIMED) != 0 { cycles() } else { 1 };
+        let end = if EXTENDED || flags & timed != 0 { cycles() } else { 1 };
         open.end(end, thread.event_id.own() - 1);
         if EXTENDED {
-            open.values().put(Counter::TotalMemory as usize, most_memory(thread, open, flags));
+            open.values().set(Counter::TotalMemory as usize, most_memory(thread, open, flags));
         }
         let ended = EndedStatement { open };
+        let taken = if EXTENDED { open.taken_until(end) } else { 0 };
+        let cell: &StatementCell = self.arena.base().at(place);
         ended.count(&cell.stat, &cell.counters);
         if EXTENDED {
-            self.spread_statement(thread, &cell.head, flags, open.taken());
+            // A cell that knows its longest event does not mind being told.
+            self.spread_event(thread, place, taken, 0);
         }
         count(ended);
         self.record_statement(thread, open);
@@ -138,7 +145,7 @@ impl Engine {
         let cell: Option<&StatementCell> = self.cell(thread, bank, open.class(), Family::Statements);
         if let Some(cell) = cell {
             ended.count(&cell.stat, &cell.counters);
-            self.spread_statement(thread, &cell.head, flags, open.taken());
+            self.spread_statement(thread, self.arena.offset_of(cell), open);
         }
         if let Some(tokens) = digest
             && flags & WITH_DIGEST != 0
@@ -150,28 +157,18 @@ impl Engine {
         ended
     }
 
-    /// A statement with these flags gets into its bucket, in a cell that has counted it.
+    /// A statement gets into its bucket, if histograms are asked for, in the cell at a place, which has counted it.
     #[inline(always)]
-    fn spread_statement(&self, thread: &Thread, head: &CellHead, flags: u32, taken: u64) {
+    fn spread_statement(&self, thread: &Thread, place: Offset, open: &OpenStatement) {
+        let flags = open.flags.own();
         if flags & WITH_HISTOGRAM == 0 {
             return;
         }
         if flags & u32::from(TIMED) == 0 {
             cold_path();
-            return self.spread_untimed(thread, head, 1);
+            return self.spread_untimed(thread, self.arena.at(place), 1);
         }
-        // A cell that knows its longest event does not mind being told.
-        self.spread_event(thread, head, taken, 0);
-    }
-
-    /// The thread's own cell of statements, if it is there and of today.
-    #[inline(always)]
-    fn usual_cell(&self, thread: &Thread, class: ClassId) -> Option<&'static StatementCell> {
-        let base = self.arena.base();
-        let place = place(thread.banks[BANK_OWN].settled_entry(base, class));
-        let cell: &StatementCell = base.at_or_zero(place);
-        let is_of_today = cell.head.epoch.own() == self.epochs[Family::Statements as usize].load(Relaxed);
-        (place != 0 && is_of_today).then_some(cell)
+        self.spread_event(thread, place, open.taken(), 0);
     }
 
     /// Counts an ended statement under its digest.
@@ -186,7 +183,7 @@ impl Engine {
         if open.taken() >= digest.sample_from.own() {
             self.offer_as_sample(digest, ended, now);
         }
-        self.spread_statement(thread, &digest.cell.head, open.flags.own(), open.taken());
+        self.spread_statement(thread, self.arena.offset_of(&digest.cell), open);
     }
 
     /// An ended statement may become the sample of its digest, if its text was kept.

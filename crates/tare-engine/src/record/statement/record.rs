@@ -326,7 +326,13 @@ impl OpenStatement {
     /// How long it took, if it was timed.
     #[inline(always)]
     pub(super) fn taken(&self) -> u64 {
-        self.end.own().saturating_sub(self.start.own())
+        self.taken_until(self.end.own())
+    }
+
+    /// How long it has taken until then.
+    #[inline(always)]
+    pub(super) fn taken_until(&self, end: u64) -> u64 {
+        end.saturating_sub(self.start.own())
     }
 
     /// The current schema: its words, and how many bytes.

@@ -8,7 +8,6 @@ use std::sync::atomic::Ordering::Relaxed;
 use crate::Engine;
 use crate::clock::{cycles, ticks};
 use crate::count::backlog::KNOWS_LONGEST;
-use crate::count::bank::place;
 use crate::count::cell::{Counts, Family, TransactionCell};
 use crate::memory::arena::{Own, Use};
 use crate::memory::lost::Lost;
@@ -247,7 +246,7 @@ impl Engine {
                 None => transaction.counts(cell).add_untimed(1),
             }
             match taken {
-                Some(taken) => self.spread_event(thread, &cell.head, taken, KNOWS_LONGEST),
+                Some(taken) => self.spread_event(thread, self.arena.offset_of(cell), taken, KNOWS_LONGEST),
                 None => self.spread_untimed(thread, &cell.head, 1),
             }
         }
@@ -266,13 +265,11 @@ impl Engine {
     pub fn end_transaction_fast(&self, transaction: &Transaction, committed: bool) -> bool {
         let Transaction { thread, flags, .. } = *transaction;
         let (open, base) = (&thread.transaction, self.arena.base());
-        let place = place(thread.banks[BANK_OWN].settled_entry(base, fixed::TRANSACTION));
-        let cell: &TransactionCell = base.at_or_zero(place);
+        let place = self.usual_cell(thread, fixed::TRANSACTION, Family::Transactions);
         let mask = thread.mask();
         let histories = kept(Thread::bits(mask, EventType::Transaction));
         if flags & !READ_ONLY != USUAL
             || place == 0
-            || cell.head.epoch.own() != self.epochs[Family::Transactions as usize].load(Relaxed)
             || histories == 0
             || open.is_xa()
             || !is_wanted(thread, open.id())
@@ -282,12 +279,12 @@ impl Engine {
         let Some(to) = open.place(&thread.transactions, base) else { return false };
         let end = cycles();
         let taken = end.saturating_sub(open.started());
-        transaction.counts(cell).add(1, taken);
+        transaction.counts(base.at(place)).add(1, taken);
         open.end(end, last_event_id(thread), committed);
         open.write(to, histories);
         if mask & SPREAD != 0 {
             cold_path();
-            self.spread_event(thread, &cell.head, taken, KNOWS_LONGEST);
+            self.spread_event(thread, place, taken, KNOWS_LONGEST);
         }
         true
     }
