@@ -15,7 +15,7 @@ pub enum Kind {
     Transaction,
     /// An error or warning raised.
     Error,
-    /// Rows read and written.
+    /// Rows read and written: with tare each row, with a built-in each wait for them; see [`crate::handler`].
     TableIo,
     /// A file read, written, opened.
     FileIo,

@@ -9,6 +9,7 @@ mod budget;
 pub mod choice;
 mod connection;
 pub mod governor;
+pub mod handler;
 pub mod kind;
 mod memory;
 pub mod pace;

@@ -6,6 +6,7 @@
 use std::collections::BTreeMap;
 
 use mysql::prelude::Queryable;
+use tare_budget::handler;
 
 use crate::analysis::SettingAnalysis;
 use crate::attribution::{self, Counts};
@@ -16,7 +17,7 @@ use crate::record::{Calls, Cell, Effort, Record, Slice};
 use crate::target::Target;
 
 /// What is known of a transaction's effort, in the order in which it is shown.
-pub const FIGURES: [Figure; 19] = [
+pub const FIGURES: [Figure; 20] = [
     Figure::of("instructions", "instructions", "instructions of the processor"),
     Figure::of("instructions_per_cycle", "IPC", "instructions in a cycle of the processor's clock"),
     Figure::of("cache_misses", "cache misses", "what no cache of the processor had"),
@@ -31,6 +32,11 @@ pub const FIGURES: [Figure; 19] = [
     Figure::of("statements", "statements", "statements (Questions)"),
     Figure::of("connections", "connections", "connections that were made (Connections)"),
     Figure::of("handler_calls", "handler calls", "calls of storage engines (Handler_…)"),
+    Figure::of(
+        "handler_beginnings",
+        "beginnings",
+        "those of them that begin to read rows, or write one (Handler_read_key, …)",
+    ),
     Figure::of("temporary_tables", "temporary tables", "temporary tables made (Created_tmp_tables)"),
     Figure::of("temporary_tables_on_disk", "on disk", "those of them on disk (Created_tmp_disk_tables)"),
     Figure::of("bytes_received", "received", "bytes from clients (Bytes_received)"),
@@ -108,6 +114,8 @@ const STATUS: [(&str, &str); 11] = [
 const VARIABLE: &str = "status/";
 /// Those of storage engines' calls.
 const HANDLER: (&str, &str) = ("handler_", "handler_calls");
+/// Those of them of which [`handler::BEGINNINGS`] are.
+pub(crate) const BEGINNINGS: &str = "handler_beginnings";
 
 /// What was known before a slice.
 pub(crate) struct Watch {
@@ -193,7 +201,9 @@ fn sums(rows: Vec<(String, String)>) -> Counts {
         let name = name.to_ascii_lowercase();
         let figure = STATUS.iter().find(|(known, _)| *known == name).map(|(_, figure)| *figure);
         let figure = figure.or(name.starts_with(HANDLER.0).then_some(HANDLER.1));
-        if let (Some(figure), Ok(value)) = (figure, value.parse::<u64>()) {
+        let begins = handler::BEGINNINGS.iter().any(|it| it.eq_ignore_ascii_case(&name));
+        let Ok(value) = value.parse::<u64>() else { continue };
+        for figure in figure.into_iter().chain(begins.then_some(BEGINNINGS)) {
             *sums.entry(figure.into()).or_default() += value;
         }
     }
@@ -233,7 +243,8 @@ mod tests {
             row("Rsa_public_key", "x"),
             row("Innodb_os_log_written", "?"),
         ];
-        assert_eq!(sums(rows), Counts::from([("handler_calls".into(), 42), ("bytes_sent".into(), 512)]));
+        let expected = [("handler_calls", 42), ("handler_beginnings", 40), ("bytes_sent", 512)];
+        assert_eq!(sums(rows), expected.map(|(name, sum)| (name.to_owned(), sum)).into());
     }
 
     #[test]
@@ -256,7 +267,7 @@ mod tests {
     #[test]
     fn every_figure_that_is_read_is_shown() {
         let shown = |name: &str| FIGURES.iter().any(|figure| figure.name == name);
-        assert!(STATUS.iter().all(|(_, figure)| shown(figure)) && shown(HANDLER.1));
+        assert!(STATUS.iter().all(|(_, figure)| shown(figure)) && shown(HANDLER.1) && shown(BEGINNINGS));
         let names: std::collections::BTreeSet<&str> = FIGURES.iter().map(|figure| figure.name).collect();
         assert_eq!(names.len(), FIGURES.len());
     }

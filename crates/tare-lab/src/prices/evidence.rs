@@ -4,11 +4,12 @@ use std::collections::BTreeMap;
 
 use tare_budget::account::distance;
 use tare_budget::price::Connecting;
-use tare_budget::{Cost, Kind, Level, Prices, Provider};
+use tare_budget::{Cost, Kind, Level, Prices, Provider, handler};
 
 use super::experiment::{EVERYTHING, NONE, NOTHING, Setting};
 use super::fit::{Load, quantile};
 use crate::analysis::{Analysis, CellAnalysis};
+use crate::effort;
 use crate::record::Record;
 
 /// What was not measured.
@@ -79,7 +80,8 @@ pub(super) fn charge(cell: &CellAnalysis, setting: &str) -> Option<f64> {
 }
 
 /// How many events of each kind a transaction of a load has, as was counted with everything on. Of metadata locks a built-in counts
-/// those that are waited for; what costs is that one is made, at least, in each transaction of the server's.
+/// those that are waited for; what costs is that one is made, at least, in each transaction of the server's. Of table I/O it counts
+/// rows; what costs is waits.
 ///
 /// # Errors
 ///
@@ -101,10 +103,15 @@ pub(super) fn events(
             *events.entry(kind).or_insert(0.0) += count;
         }
     }
-    if let Some(made) = events.get(&Kind::Transaction).copied()
-        && provider != Provider::Tare
-    {
-        *events.entry(Kind::MetadataLock).or_insert(0.0) += made;
+    if provider.is_built_in() {
+        if let Some(made) = events.get(&Kind::Transaction).copied() {
+            *events.entry(Kind::MetadataLock).or_insert(0.0) += made;
+        }
+        if let (Some(rows), Some(calls)) =
+            (events.get_mut(&Kind::TableIo), done(records, load, effort::BEGINNINGS))
+        {
+            *rows = handler::waits(*rows, calls);
+        }
     }
     if events.is_empty() { Err(Missing::Events { load: load.to_owned() }) } else { Ok(events) }
 }
@@ -139,13 +146,17 @@ pub(super) fn of_load(prices: &Prices, events: &BTreeMap<Kind, f64>, charge: f64
 
 /// Connections a transaction of a load makes, as was counted with everything on.
 pub(super) fn connected(records: &[Record], load: &str) -> f64 {
-    let counted = records.iter().find_map(|record| match record {
+    done(records, load, "connections").unwrap_or(0.0)
+}
+
+/// A figure of effort of a transaction of a load, as was counted with everything on; `None`: nobody counted it.
+fn done(records: &[Record], load: &str, figure: &str) -> Option<f64> {
+    records.iter().find_map(|record| match record {
         Record::Effort(effort) if effort.cell.workload == load && effort.setting == EVERYTHING => {
-            effort.per_transaction.get("connections").copied()
+            effort.per_transaction.get(figure).copied()
         }
         _ => None,
-    });
-    counted.unwrap_or(0.0)
+    })
 }
 
 /// What a connection costs besides its events: by how much more a server takes with everything off, and with everything on, than

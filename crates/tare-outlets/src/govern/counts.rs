@@ -2,6 +2,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use tare_budget::handler;
+
 use crate::source::{Error, Source};
 
 /// Tables, and the columns that are added up.
@@ -25,6 +27,8 @@ pub struct Counts {
     pub statements: u64,
     /// Connections that were made.
     pub connected: u64,
+    /// Calls of storage engines that begin table I/O.
+    pub calls: u64,
     /// Seconds the server runs.
     pub uptime: u64,
     /// CPU time in seconds as the server itself counts it; none where it does not.
@@ -87,13 +91,16 @@ impl Counts {
     }
 
     fn read_status(&mut self, source: &mut Source) -> Result<(), Error> {
-        let status =
-            "SHOW GLOBAL STATUS WHERE Variable_name IN ('Questions', 'Connections', 'Uptime', 'Cpu_time')";
-        for row in source.ask(status)? {
+        let status = format!(
+            "SHOW GLOBAL STATUS WHERE Variable_name IN ('Questions', 'Connections', 'Uptime', 'Cpu_time', '{}')",
+            handler::BEGINNINGS.join("', '")
+        );
+        for row in source.ask(&status)? {
             match row.text(0).unwrap_or_default().as_str() {
                 "Questions" => self.statements = row.count(1),
                 "Connections" => self.connected = row.count(1),
                 "Uptime" => self.uptime = row.count(1),
+                name if handler::BEGINNINGS.contains(&name) => self.calls += row.count(1),
                 _ => self.cpu = row.text(1).and_then(|it| it.parse().ok()).filter(|it| *it > 0.0),
             }
         }
@@ -118,6 +125,13 @@ impl Counts {
     #[allow(clippy::cast_precision_loss)] // likewise
     pub fn statements_since(&self, before: &Counts) -> f64 {
         self.statements.saturating_sub(before.statements) as f64
+    }
+
+    /// Calls of storage engines since; `None`: nobody knows, as they were reset.
+    #[must_use]
+    #[allow(clippy::cast_precision_loss)] // likewise
+    pub fn calls_since(&self, before: &Counts) -> Option<f64> {
+        self.calls.checked_sub(before.calls).map(|calls| calls as f64)
     }
 
     /// The tables in which most of what had been counted is less now, or gone.

@@ -4,11 +4,11 @@ mod connections;
 mod counts;
 mod hand;
 mod known;
-mod metadata;
 mod meter;
 mod session;
 mod settings;
 mod state;
+mod uncounted;
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -25,8 +25,8 @@ pub use state::{Identity, State};
 use crate::source::{Address, Error as SourceError, Kind, Source};
 use hand::Hold;
 use known::Known;
-use metadata::Made;
 use session::{Past, Reading};
+use uncounted::Uncounted;
 
 /// So often a lock that is still held is waited for, after a connection was lost.
 const BUSY_LOOKS: u32 = 12;
@@ -379,16 +379,18 @@ pub fn account(
     let board = settings::board(&present, &present, &BTreeMap::new());
     let now = Reading::take(&mut source, &mut meter, machine, false)?;
     let governor = Governor::new(Rules { budget: orders.budget, budget_p95: None }, prices.clone());
-    let mut events = now.counts.since(&before.counts);
-    Made::default().count(&mut events, now.counts.statements_since(&before.counts), &present);
-    let look = Look {
+    let mut look = Look {
         cpu: (now.cpu - before.cpu).max(0.0) * 1e9,
         is_capacity: meter.is_capacity(),
         own: (now.own - before.own).max(0.0) * 1e9,
+        statements: now.counts.statements_since(&before.counts),
         connected: counted_since(now.counts.connected, Some(before.counts.connected)),
-        events,
+        events: now.counts.since(&before.counts),
         ..Look::default()
     };
+    if prices.origin.provider.is_built_in() {
+        Uncounted::default().complete(&mut look, now.counts.calls_since(&before.counts), &present);
+    }
     Ok(Some((governor.account_of(&board, &look), prices)))
 }
 

@@ -8,8 +8,8 @@ use tare_budget::{Connections, Decision, Governor, Held, Level, Look, Rules, Swi
 
 use super::hand::{Hand, Hold};
 use super::known::Known;
-use super::metadata::Made;
 use super::meter::{self, Machine, Meter};
+use super::uncounted::Uncounted;
 use super::{Counts, Error, Event, Orders, connections, shipped};
 use crate::source::{Kind, Source};
 
@@ -41,8 +41,7 @@ struct Memory {
     begun: Instant,
     /// For how many looks each instrument has been off.
     off: BTreeMap<String, u32>,
-    /// Metadata locks, which are not counted.
-    made: Made,
+    uncounted: Uncounted,
     /// What the server used before the last look, in nanoseconds a second.
     rate: f64,
 }
@@ -51,7 +50,8 @@ impl Memory {
     fn new(orders: &Orders, kind: Kind) -> Memory {
         let rules = Rules { budget: orders.budget, budget_p95: orders.budget_p95 };
         let governor = Governor::new(rules, shipped(orders.prices.clone(), kind));
-        Memory { governor, begun: Instant::now(), off: BTreeMap::new(), made: Made::default(), rate: 0.0 }
+        let uncounted = Uncounted::default();
+        Memory { governor, begun: Instant::now(), off: BTreeMap::new(), uncounted, rate: 0.0 }
     }
 }
 
@@ -170,7 +170,10 @@ impl Session {
         self.hand.refresh()?.into_iter().for_each(|notice| tell(Event::Noticed(notice)));
         let now = Reading::take(&mut self.hand.source, &mut self.meter, machine, self.is_p95)?;
         let mut look = self.between(&now);
-        self.memory.made.count(&mut look.events, look.statements, &self.hand.known.present);
+        if self.memory.governor.prices().origin.provider.is_built_in() {
+            let calls = now.counts.calls_since(&self.before.counts);
+            self.memory.uncounted.complete(&mut look, calls, &self.hand.known.present);
+        }
         self.memory.rate = look.cpu / (now.at - self.before.at).as_secs_f64().max(1e-9);
         let idle = pace::is_idle(self.memory.rate, Duration::from_secs(1));
         self.own = look.own;
