@@ -1,5 +1,8 @@
 //! What the servers' own counts do that says nothing of what is switched.
 
+use tare_outlets::Source;
+use tare_outlets::govern::Counts;
+
 use super::*;
 
 #[test]
@@ -27,5 +30,39 @@ fn a_count_that_falls_when_a_connection_ends_does_not_say_that_what_is_off_goes_
         );
         let fixed = Notice::Fixed { name: "idle".to_owned() };
         assert!(!notices(&events).contains(&&fixed), "{:?}", notices(&events));
+    }
+}
+
+/// Of each kind.
+const QUERIES: u32 = 2_000;
+
+#[test]
+fn a_range_of_rows_is_one_call_of_the_storage_engine_as_a_point_select_is() {
+    let _turn = tare_testkit::turn();
+    for host in Host::all() {
+        let mut root = host.root();
+        for statement in [
+            "CREATE TABLE load_of_test.ordered (id INT PRIMARY KEY, value INT) ENGINE = InnoDB",
+            "INSERT INTO load_of_test.ordered SELECT a.n * 25 + b.n * 5 + c.n, 1
+             FROM load_of_test.rows_of_test a, load_of_test.rows_of_test b, load_of_test.rows_of_test c",
+        ] {
+            root.query_drop(statement).expect("a table");
+        }
+        let mut source = Source::open(host.address("root")).expect("a source");
+        let mut done = |statement: &str| {
+            let before = Counts::read(&mut source).expect("counts");
+            (0..QUERIES).for_each(|_| root.query_drop(statement).expect("a query"));
+            let now = Counts::read(&mut source).expect("counts");
+            (now.since(&before)["wait/io/table/sql/handler"], now.calls_since(&before).expect("no reset"))
+        };
+        // The reading of status variables is some hundred calls itself.
+        let as_many = f64::from(QUERIES)..1.5 * f64::from(QUERIES);
+        let (rows, calls) = done("SELECT value FROM load_of_test.ordered WHERE id = 100");
+        assert!(as_many.contains(&rows) && as_many.contains(&calls), "{rows} rows in {calls} calls");
+        let (rows, calls) = done("SELECT SUM(value) FROM load_of_test.ordered WHERE id BETWEEN 31 AND 130");
+        assert!(
+            rows >= 100.0 * f64::from(QUERIES) && as_many.contains(&calls),
+            "{rows} rows in {calls} calls"
+        );
     }
 }
