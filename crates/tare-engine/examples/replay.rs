@@ -250,9 +250,9 @@ impl Connection {
             return;
         }
         let is_usual = ENGINE.memory_alloc_fast::<false>(class, 1024).is_some();
-        let counted = is_usual || ENGINE.memory_alloc(class, 1024).is_some();
+        let counted = is_usual || ENGINE.memory_alloc::<false>(class, 1024).is_some();
         if counted && !ENGINE.memory_free_fast::<false>(class, 1024) {
-            ENGINE.memory_free(class, 1024);
+            ENGINE.memory_free::<false>(class, 1024);
         }
     }
 

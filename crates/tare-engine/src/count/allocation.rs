@@ -1,6 +1,6 @@
 //! HOT PATH: memory. Whoever frees counts the free, as in the built-in; a thread's balance may be negative.
 //!
-//! Each function is there twice: only in the extended shape somebody asks for the memory of sessions.
+//! `SESSIONS`: sessions' memory is counted, too. Only in the extended shape somebody asks for it.
 
 use crate::Engine;
 use crate::count::balance::MemoryCell;
@@ -13,75 +13,11 @@ use crate::thread::{BANK_OWN, Thread, ThreadRef, current};
 impl Engine {
     /// Counts an allocation. `None`: not instrumented, so its free must not be counted either. The thread, if
     /// any, owns the memory.
-    pub fn memory_alloc(&self, class: ClassId, bytes: u64) -> Option<Option<ThreadRef>> {
-        self.alloc::<false>(class, bytes)
-    }
-
-    /// As [`Engine::memory_alloc`], for the session, too.
-    pub fn session_memory_alloc(&self, class: ClassId, bytes: u64) -> Option<Option<ThreadRef>> {
-        self.alloc::<true>(class, bytes)
-    }
-
-    /// As [`Engine::memory_alloc`], or with `SESSIONS` [`Engine::session_memory_alloc`], if all is as usual: by a thread that owns
-    /// the memory then. Fast path only; on `None` call that one: nothing has happened.
-    #[inline(always)]
-    pub fn memory_alloc_fast<const SESSIONS: bool>(&self, class: ClassId, bytes: u64) -> Option<ThreadRef> {
-        let (thread, cell) = self.usual_memory_cell(class, ENABLED | MEMORY)?;
-        cell.alloc(bytes);
-        if SESSIONS {
-            thread.memory.alloc(bytes);
-        }
-        Some(thread.handle())
-    }
-
-    /// As [`Engine::memory_free`], or with `SESSIONS` [`Engine::session_memory_free`], if all is as usual. Fast path only; on
-    /// false call that one: nothing has happened.
-    #[inline(always)]
-    pub fn memory_free_fast<const SESSIONS: bool>(&self, class: ClassId, bytes: u64) -> bool {
-        let Some((thread, cell)) = self.usual_memory_cell(class, MEMORY) else { return false };
-        cell.free(bytes);
-        if SESSIONS {
-            thread.memory.free(bytes);
-        }
-        true
-    }
-
-    /// Counts a free of memory whose allocation was counted, whatever is switched on now.
-    pub fn memory_free(&self, class: ClassId, bytes: u64) {
-        self.free::<false>(class, bytes);
-    }
-
-    /// As [`Engine::memory_free`], for the session, too.
-    pub fn session_memory_free(&self, class: ClassId, bytes: u64) {
-        self.free::<true>(class, bytes);
-    }
-
-    /// Counts a reallocation: a free and an allocation. `None` as for [`Engine::memory_alloc`].
-    pub fn memory_realloc(&self, class: ClassId, old: u64, new: u64) -> Option<Option<ThreadRef>> {
-        self.realloc::<false>(class, old, new)
-    }
-
-    /// As [`Engine::memory_realloc`], for the session, too.
-    pub fn session_memory_realloc(&self, class: ClassId, old: u64, new: u64) -> Option<Option<ThreadRef>> {
-        self.realloc::<true>(class, old, new)
-    }
-
-    /// Memory changes hands: freed by `from`, allocated by the calling thread.
-    pub fn memory_claim(&self, class: ClassId, bytes: u64, from: Option<ThreadRef>) -> Option<ThreadRef> {
-        self.claim::<false>(class, bytes, from)
-    }
-
-    /// As [`Engine::memory_claim`], for the session that claims it, too.
-    pub fn session_memory_claim(
+    pub fn memory_alloc<const SESSIONS: bool>(
         &self,
         class: ClassId,
         bytes: u64,
-        from: Option<ThreadRef>,
-    ) -> Option<ThreadRef> {
-        self.claim::<true>(class, bytes, from)
-    }
-
-    fn alloc<const SESSIONS: bool>(&self, class: ClassId, bytes: u64) -> Option<Option<ThreadRef>> {
+    ) -> Option<Option<ThreadRef>> {
         if let Some(owner) = self.memory_alloc_fast::<SESSIONS>(class, bytes) {
             return Some(Some(owner));
         }
@@ -118,7 +54,20 @@ impl Engine {
             && (switches & SERVER_WIDE != 0 || !self.consumer(Consumer::ThreadInstrumentation))
     }
 
-    fn free<const SESSIONS: bool>(&self, class: ClassId, bytes: u64) {
+    /// As [`Engine::memory_alloc`], if all is as usual: by a thread that owns the memory then. Fast path only; on `None` call that
+    /// one: nothing has happened.
+    #[inline(always)]
+    pub fn memory_alloc_fast<const SESSIONS: bool>(&self, class: ClassId, bytes: u64) -> Option<ThreadRef> {
+        let (thread, cell) = self.usual_memory_cell(class, ENABLED | MEMORY)?;
+        cell.alloc(bytes);
+        if SESSIONS {
+            thread.memory.alloc(bytes);
+        }
+        Some(thread.handle())
+    }
+
+    /// Counts a free of memory whose allocation was counted, whatever is switched on now.
+    pub fn memory_free<const SESSIONS: bool>(&self, class: ClassId, bytes: u64) {
         if self.memory_free_fast::<SESSIONS>(class, bytes) {
             return;
         }
@@ -136,7 +85,24 @@ impl Engine {
         }
     }
 
-    fn realloc<const SESSIONS: bool>(&self, class: ClassId, old: u64, new: u64) -> Option<Option<ThreadRef>> {
+    /// As [`Engine::memory_free`], if all is as usual. Fast path only; on false call that one: nothing has happened.
+    #[inline(always)]
+    pub fn memory_free_fast<const SESSIONS: bool>(&self, class: ClassId, bytes: u64) -> bool {
+        let Some((thread, cell)) = self.usual_memory_cell(class, MEMORY) else { return false };
+        cell.free(bytes);
+        if SESSIONS {
+            thread.memory.free(bytes);
+        }
+        true
+    }
+
+    /// Counts a reallocation: a free and an allocation. `None` as for [`Engine::memory_alloc`].
+    pub fn memory_realloc<const SESSIONS: bool>(
+        &self,
+        class: ClassId,
+        old: u64,
+        new: u64,
+    ) -> Option<Option<ThreadRef>> {
         let switches = self.registry.switches(class);
         // Counted at one place, water marks see both at once: there is no moment without the memory.
         if switches & (ENABLED | MEMORY) == ENABLED | MEMORY
@@ -150,11 +116,12 @@ impl Engine {
             }
             return Some(Some(thread.handle()));
         }
-        self.free::<SESSIONS>(class, old);
-        self.alloc::<SESSIONS>(class, new)
+        self.memory_free::<SESSIONS>(class, old);
+        self.memory_alloc::<SESSIONS>(class, new)
     }
 
-    fn claim<const SESSIONS: bool>(
+    /// Memory changes hands: freed by `from`, allocated by the calling thread.
+    pub fn memory_claim<const SESSIONS: bool>(
         &self,
         class: ClassId,
         bytes: u64,

@@ -98,13 +98,13 @@ impl Engine {
     /// above the lowest bucket together, and can be. On false nothing has happened.
     #[inline(always)]
     pub(crate) fn add_putting_off(&self, thread: &Thread, place: Offset, n: u64, ticks: u64) -> bool {
-        if !thread.is_above_floor(ticks) || n != 1 && self.buckets.are_above_floor(n, ticks) {
+        if !thread.is_above_floor(ticks) || self.is_long_batch(n, ticks) {
             return false;
         }
         let cell: &StatCell = self.arena.base().at(place);
         let Some(room) = room(thread, &cell.head, ticks) else { return false };
         cell.stat.add_usual(n, ticks);
-        room.fill(word(place, ticks, if n == 1 { 0 } else { TOGETHER }));
+        room.fill(word(place, ticks, marks_of(n)));
         true
     }
 
@@ -139,14 +139,18 @@ impl Engine {
         cell.stat.add_usual(n, ticks);
         if !self.buckets.is_above_floor(ticks) {
             cell.stat.raise(ticks);
-        } else if n == 1 {
-            self.spread_at_once(thread, place, ticks, 0);
-        } else if !self.buckets.are_above_floor(n, ticks) {
-            self.spread_at_once(thread, place, ticks, TOGETHER);
-        } else {
+        } else if self.is_long_batch(n, ticks) {
             self.spread_batch(thread, &cell.head, n, ticks);
+        } else {
+            self.spread_at_once(thread, place, ticks, marks_of(n));
         }
         ticks
+    }
+
+    /// Whether it is a batch of which each event is above the lowest bucket: no word says so much.
+    #[inline(always)]
+    fn is_long_batch(&self, n: u64, ticks: u64) -> bool {
+        n != 1 && self.buckets.are_above_floor(n, ticks)
     }
 
     /// Puts a batch of events into its bucket that is above the lowest one: each took its part of the time.
@@ -170,6 +174,12 @@ impl Engine {
     pub(crate) fn longest_put_off(&self, words: &[AtomicU64], head: &CellHead) -> u64 {
         of_cell(words, self.arena.offset_of(head)).map(ticks_of).max().unwrap_or(0)
     }
+}
+
+/// Of the word of so many events.
+#[inline(always)]
+const fn marks_of(n: u64) -> u64 {
+    if n == 1 { 0 } else { TOGETHER }
 }
 
 /// Room for an event above the lowest bucket. `None`: there is none, or the time has none in a word, or the cell has no buckets

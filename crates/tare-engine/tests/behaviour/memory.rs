@@ -67,12 +67,12 @@ fn memory_that_changes_hands_moves_from_one_to_the_other() {
     let rig = Rig::new();
     let (one, other) = (rig.thread(), rig.thread());
     let owner = rig.on(one, || rig.memory_alloc(rig.class.memory, 64)).unwrap();
-    let owner = rig.on(other, || rig.memory_claim(rig.class.memory, 64, owner));
+    let owner = rig.on(other, || rig.memory_claim::<false>(rig.class.memory, 64, owner));
     assert!(owner.is_some_and(|owner| std::ptr::eq(owner, other)));
     assert_eq!(rig.thread_memory(other, MEMORY).current_bytes, 64);
     assert_eq!(rig.global_memory(MEMORY).current_bytes, 64);
     assert_eq!(rig.global_memory(MEMORY).current_count, 1);
-    let owner = rig.on(other, || rig.memory_claim(rig.class.memory, 64, owner));
+    let owner = rig.on(other, || rig.memory_claim::<false>(rig.class.memory, 64, owner));
     assert!(owner.is_some());
     assert_eq!(rig.global_memory(MEMORY).count_alloc, 2, "its own memory is not claimed");
 }
@@ -185,7 +185,7 @@ fn a_key_of_another_kind_is_not_counted_as_memory() {
     let (mutex, before) = (rig.class.mutex, rig.thread_wait(thread, MUTEX));
     assert!(rig.memory_alloc(mutex, 32).is_none());
     rig.memory_free(mutex, 32);
-    rig.memory_claim(mutex, 32, None);
+    rig.memory_claim::<false>(mutex, 32, None);
     assert!(rig.memory_realloc(mutex, 32, 64).is_none());
     assert_eq!(rig.thread_wait(thread, MUTEX), before);
 }

@@ -326,22 +326,22 @@ impl Rig {
     /// Memory of the shape's.
     pub fn memory_alloc(&self, class: ClassId, bytes: u64) -> Option<Option<ThreadRef>> {
         match self.is_extended() {
-            false => self.engine.memory_alloc(class, bytes),
-            true => self.session_memory_alloc(class, bytes),
+            false => self.engine.memory_alloc::<false>(class, bytes),
+            true => self.engine.memory_alloc::<true>(class, bytes),
         }
     }
 
     pub fn memory_free(&self, class: ClassId, bytes: u64) {
         match self.is_extended() {
-            false => self.engine.memory_free(class, bytes),
-            true => self.session_memory_free(class, bytes),
+            false => self.engine.memory_free::<false>(class, bytes),
+            true => self.engine.memory_free::<true>(class, bytes),
         }
     }
 
     pub fn memory_realloc(&self, class: ClassId, old: u64, new: u64) -> Option<Option<ThreadRef>> {
         match self.is_extended() {
-            false => self.engine.memory_realloc(class, old, new),
-            true => self.session_memory_realloc(class, old, new),
+            false => self.engine.memory_realloc::<false>(class, old, new),
+            true => self.engine.memory_realloc::<true>(class, old, new),
         }
     }
 

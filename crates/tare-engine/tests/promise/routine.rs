@@ -216,7 +216,7 @@ impl Routine {
         let rig = self.rig;
         for class in [rig.class.memory, rig.class.server_memory] {
             let owner = rig.memory_alloc(class, 64).flatten();
-            rig.memory_claim(class, 64, owner);
+            rig.memory_claim::<false>(class, 64, owner);
             rig.memory_realloc(class, 64, 128 + n as u64 % 7);
             rig.memory_free(class, 128 + n as u64 % 7);
         }

@@ -55,8 +55,7 @@ extern "C" fn alloc_unusual<const SESSIONS: bool>(
     guard(0, || {
         let counted = match key {
             0 => None,
-            _ if SESSIONS => ENGINE.session_memory_alloc(key as u16, size),
-            _ => ENGINE.memory_alloc(key as u16, size),
+            _ => ENGINE.memory_alloc::<SESSIONS>(key as u16, size),
         };
         answer(owner, key, counted)
     })
@@ -71,8 +70,7 @@ pub(super) unsafe extern "C" fn memory_realloc<const SESSIONS: bool>(
     guard(0, || {
         let counted = match key {
             0 => None,
-            _ if SESSIONS => ENGINE.session_memory_realloc(key as u16, old_size, new_size),
-            _ => ENGINE.memory_realloc(key as u16, old_size, new_size),
+            _ => ENGINE.memory_realloc::<SESSIONS>(key as u16, old_size, new_size),
         };
         answer(owner, key, counted)
     })
@@ -88,11 +86,7 @@ pub(super) unsafe extern "C" fn memory_claim<const SESSIONS: bool>(
             return answer(owner, key, None);
         }
         let from = value!(owner).and_then(|owner| instance!(ThreadHandle, owner));
-        let claimed = match SESSIONS {
-            true => ENGINE.session_memory_claim(key as u16, size, from),
-            false => ENGINE.memory_claim(key as u16, size, from),
-        };
-        answer(owner, key, Some(claimed))
+        answer(owner, key, Some(ENGINE.memory_claim::<SESSIONS>(key as u16, size, from)))
     })
 }
 
@@ -117,8 +111,5 @@ extern "C" fn free_counted<const SESSIONS: bool>(class: u16, size: c_ulong) {
 #[cold]
 #[inline(never)]
 extern "C" fn free_unusual<const SESSIONS: bool>(class: u16, size: c_ulong) {
-    guard((), || match SESSIONS {
-        true => ENGINE.session_memory_free(class, size),
-        false => ENGINE.memory_free(class, size),
-    });
+    guard((), || ENGINE.memory_free::<SESSIONS>(class, size));
 }

@@ -14,7 +14,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use tare_budget::{Account, Decision, Governor, Look, Prices, Provider, Rules, counted_since};
+use tare_budget::{Account, Decision, Governor, Look, Prices, Provider, Rules};
 
 pub use counts::Counts;
 pub use hand::{Hand, Notice, PutBack};
@@ -379,18 +379,11 @@ pub fn account(
     let board = settings::board(&present, &present, &BTreeMap::new());
     let now = Reading::take(&mut source, &mut meter, machine, false)?;
     let governor = Governor::new(Rules { budget: orders.budget, budget_p95: None }, prices.clone());
-    let mut look = Look {
-        cpu: (now.cpu - before.cpu).max(0.0) * 1e9,
+    let provider = prices.origin.provider;
+    let look = Look {
         is_capacity: meter.is_capacity(),
-        own: (now.own - before.own).max(0.0) * 1e9,
-        statements: now.counts.statements_since(&before.counts),
-        connected: counted_since(now.counts.connected, Some(before.counts.connected)),
-        events: now.counts.since(&before.counts),
-        ..Look::default()
+        ..now.since(&before, &mut Uncounted::default(), provider, &present)
     };
-    if prices.origin.provider.is_built_in() {
-        Uncounted::default().complete(&mut look, now.counts.calls_since(&before.counts), &present);
-    }
     Ok(Some((governor.account_of(&board, &look), prices)))
 }
 

@@ -4,11 +4,14 @@ use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
 use tare_budget::governor::held_cost;
-use tare_budget::{Connections, Decision, Governor, Held, Level, Look, Rules, Switch, counted_since, pace};
+use tare_budget::{
+    Connections, Decision, Governor, Held, Level, Look, Provider, Rules, Switch, counted_since, pace,
+};
 
 use super::hand::{Hand, Hold};
 use super::known::Known;
 use super::meter::{self, Machine, Meter};
+use super::settings::Settings;
 use super::uncounted::Uncounted;
 use super::{Counts, Error, Event, Orders, connections, shipped};
 use crate::source::{Kind, Source};
@@ -169,11 +172,13 @@ impl Session {
     pub fn look(&mut self, machine: &Machine, tell: &mut dyn FnMut(Event)) -> Result<(), Error> {
         self.hand.refresh()?.into_iter().for_each(|notice| tell(Event::Noticed(notice)));
         let now = Reading::take(&mut self.hand.source, &mut self.meter, machine, self.is_p95)?;
-        let mut look = self.between(&now);
-        if self.memory.governor.prices().origin.provider.is_built_in() {
-            let calls = now.counts.calls_since(&self.before.counts);
-            self.memory.uncounted.complete(&mut look, calls, &self.hand.known.present);
-        }
+        let Memory { governor, begun, uncounted, .. } = &mut self.memory;
+        let provider = governor.prices().origin.provider;
+        let look = Look {
+            now: now.at - *begun,
+            is_capacity: self.meter.is_capacity(),
+            ..now.since(&self.before, uncounted, provider, &self.hand.known.present)
+        };
         self.memory.rate = look.cpu / (now.at - self.before.at).as_secs_f64().max(1e-9);
         let idle = pace::is_idle(self.memory.rate, Duration::from_secs(1));
         self.own = look.own;
@@ -190,20 +195,6 @@ impl Session {
             self.hand.apply(&board, &moves)?.into_iter().for_each(|notice| tell(Event::Noticed(notice)));
         }
         Ok(())
-    }
-
-    fn between(&self, now: &Reading) -> Look {
-        let before = &self.before;
-        Look {
-            now: now.at - self.memory.begun,
-            cpu: (now.cpu - before.cpu).max(0.0) * 1e9,
-            is_capacity: self.meter.is_capacity(),
-            own: (now.own - before.own).max(0.0) * 1e9,
-            statements: now.counts.statements_since(&before.counts),
-            connected: counted_since(now.counts.connected, Some(before.counts.connected)),
-            events: now.counts.since(&before.counts),
-            connections: now.connections.since(&before.connections),
-        }
     }
 
     /// What has been off for a whole look and still has events cannot be switched.
@@ -240,6 +231,28 @@ impl Reading {
         let at = Instant::now();
         let cpu = meter.read(machine, &counts, at)?;
         Ok(Reading { cpu, own: meter.own(), counts, connections: connections.unwrap_or_default(), at })
+    }
+
+    /// What there was since an earlier one, with what is not counted. When it was, and whether CPU time is what there could have
+    /// been, is for the caller to say.
+    pub(super) fn since(
+        &self,
+        before: &Reading,
+        uncounted: &mut Uncounted,
+        provider: Provider,
+        settings: &Settings,
+    ) -> Look {
+        let mut look = Look {
+            cpu: (self.cpu - before.cpu).max(0.0) * 1e9,
+            own: (self.own - before.own).max(0.0) * 1e9,
+            statements: self.counts.statements_since(&before.counts),
+            connected: counted_since(self.counts.connected, Some(before.counts.connected)),
+            events: self.counts.since(&before.counts),
+            connections: self.connections.since(&before.connections),
+            ..Look::default()
+        };
+        uncounted.complete(&mut look, self.counts.calls_since(&before.counts), provider, settings);
+        look
     }
 }
 

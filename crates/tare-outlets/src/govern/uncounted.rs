@@ -1,7 +1,7 @@
 //! What costs a built-in and no summary table counts. Of metadata locks these have those that are waited for, but each that is
 //! taken is made known. Of table I/O they have rows, but what costs is the waits in which rows are read.
 
-use tare_budget::{Kind, Look, handler};
+use tare_budget::{Kind, Look, Provider, handler};
 
 use super::settings::{Settings, Table};
 
@@ -22,8 +22,18 @@ impl Default for Uncounted {
 }
 
 impl Uncounted {
-    /// Completes a look. `calls`: of storage engines, if it is known how many there were.
-    pub(super) fn complete(&mut self, look: &mut Look, calls: Option<f64>, settings: &Settings) {
+    /// Completes a look at a built-in; tare's prices are of what is counted. `calls`: of storage engines, if it is known how many
+    /// there were.
+    pub(super) fn complete(
+        &mut self,
+        look: &mut Look,
+        calls: Option<f64>,
+        provider: Provider,
+        settings: &Settings,
+    ) {
+        if !provider.is_built_in() {
+            return;
+        }
         self.add_locks(look, settings);
         if let Some(calls) = calls {
             count_waits(look, calls);
@@ -82,7 +92,7 @@ mod tests {
         let mut locks = |transactions: f64, on: &[&str]| {
             let events = BTreeMap::from([(TRANSACTIONS.to_owned(), transactions)]);
             let mut look = Look { events, statements: 100.0, ..Look::default() };
-            uncounted.complete(&mut look, None, &settings(on));
+            uncounted.complete(&mut look, None, Provider::MySql, &settings(on));
             look.events.get(LOCKS).copied()
         };
         assert_eq!(locks(0.0, &[LOCKS]), Some(100.0), "each statement is one");
@@ -97,7 +107,7 @@ mod tests {
             let connection = Connection { cpu: 1.0, events: vec![(ROWS.into(), 50.0), ("idle".into(), 7.0)] };
             let events = [(ROWS, rows), ("idle", 9.0)].map(|(name, count)| (name.to_owned(), count));
             let mut look = Look { events: events.into(), connections: vec![connection], ..Look::default() };
-            Uncounted::default().complete(&mut look, calls, &Settings::new());
+            Uncounted::default().complete(&mut look, calls, Provider::MySql, &Settings::new());
             let of_connection = &look.connections[0].events;
             assert_eq!((look.events["idle"], of_connection[1].1), (9.0, 7.0));
             (look.events[ROWS], of_connection[0].1)
