@@ -204,7 +204,7 @@ pub struct Engine {
     pub(crate) wanted: Wanted,
     /// Rises with every change of what is recorded and how; see [`settings`].
     pub(crate) settings: Changes,
-    /// Epoch of each family; see [`cell`].
+    /// Epoch of each family; none is 0. See [`cell`].
     pub(crate) epochs: [AtomicU32; FAMILIES],
     pub(crate) arena: Arena,
     pub(crate) registry: instrument::Registry,
@@ -278,7 +278,7 @@ impl Engine {
             wanted: Wanted::new(),
             arena: Arena::new(),
             registry: instrument::Registry::new(),
-            epochs: [const { AtomicU32::new(0) }; FAMILIES],
+            epochs: [const { AtomicU32::new(1) }; FAMILIES],
             resets: [const { [const { AtomicU32::new(0) }; VIEWERS] }; FAMILIES],
             consumers: AtomicU32::new(0),
             settings: Changes::new(),

@@ -162,10 +162,9 @@ impl Engine {
             return None;
         }
         let thread = current().filter(|thread| thread.mask() & ATTRIBUTED != 0)?;
-        match self.usual_cell(thread, class, Family::Memory) {
-            0 => None,
-            place => Some((thread, self.arena.base().at(place))),
-        }
+        let base = self.arena.base();
+        let place = self.usual_cell(base, thread, class, Family::Memory)?;
+        Some((thread, base.at(place)))
     }
 
     fn own_memory_cell(

@@ -1,34 +1,29 @@
 //! HOT PATH: which bucket of a histogram a time is in, in the shape `extended` only.
 //!
-//! It is decided in ticks, and is that of the picoseconds shown. Buckets are as far apart as a logarithm says, which is
-//! reckoned well enough to know the bucket of nearly all times: only what is close to a bound is held against that bound.
+//! It is decided in ticks, and is that of the picoseconds shown. A table knows which bucket a time's uppermost bits begin in:
+//! these are so close to each other that there is at most one bound between them, and only that is left to ask.
 
-use std::hint::cold_path;
 use std::sync::atomic::{
-    AtomicU64,
+    AtomicU16, AtomicU64,
     Ordering::{Relaxed, Release},
 };
 
 use crate::histogram::{BUCKETS, bounds_ps};
 use crate::memory::arena::Own;
 
-/// Buckets by which a time that is twice as long is higher, in units of 2^-12: 50 log10(2).
-const OCTAVE: i64 = 61_651;
-/// By how many buckets 1 + x is higher than x says if they were evenly apart between 1 and 2: a polynomial without its constant
-/// part, lowest coefficient first, in units of 2^-27.
-const CURVE: [i64; 3] = [846_212_631, -1_165_903_196, 319_690_564];
-/// Its constant part, in buckets.
-const CURVE_BEGINS: f64 = 0.009_589_570_673;
-/// By how much a bucket may be reckoned wrong, in units of 2^-32 buckets: a 64th. The polynomial errs by 0.0096 buckets.
-const DOUBT: u32 = 1 << 26;
+/// Bits of a time below its uppermost one that tell its slot. Between two of them it grows by less than a 32nd, and between two
+/// bounds by more than a 22nd.
+const BITS: u32 = 5;
+/// Slots of all times.
+const SLOTS: usize = 64 << BITS;
 
 /// From ticks to buckets.
 #[repr(C, align(16))]
 pub(crate) struct Buckets {
     /// The least that is not in the lowest bucket; without histograms nothing is.
     floor: AtomicU64,
-    /// What [`height`] counts from, in units of 2^-32 buckets, less the doubt.
-    origin: AtomicU64,
+    /// The bucket that each slot begins in.
+    slots: [AtomicU16; SLOTS],
     /// The first tick of each bucket.
     bounds: [AtomicU64; BUCKETS],
 }
@@ -37,7 +32,7 @@ impl Buckets {
     pub(crate) const fn new() -> Buckets {
         Buckets {
             floor: AtomicU64::new(u64::MAX),
-            origin: AtomicU64::new(0),
+            slots: [const { AtomicU16::new(0) }; SLOTS],
             bounds: [const { AtomicU64::new(0) }; BUCKETS],
         }
     }
@@ -50,10 +45,10 @@ impl Buckets {
         for (bound, ps) in self.bounds.iter().zip(bounds_ps()) {
             bound.store(ticks(*ps), Relaxed);
         }
-        let begins =
-            1.0 + 50.0 * (rate as f64 / 2_f64.powi(32) / bounds_ps()[1] as f64).log10() + CURVE_BEGINS;
-        let origin = (begins * 2_f64.powi(32)) as i64 - height(1) - i64::from(DOUBT);
-        self.origin.store(origin as u64, Relaxed);
+        for (at, bucket) in self.slots.iter().enumerate() {
+            let first = first_of(at);
+            bucket.store(self.bounds.partition_point(|bound| bound.own() <= first) as u16 - 1, Relaxed);
+        }
         self.floor.store(ticks(bounds_ps()[1]).max(1), Release);
     }
 
@@ -71,16 +66,12 @@ impl Buckets {
     /// As [`Buckets::of`], of what is not in the lowest one.
     #[inline(always)]
     pub(crate) fn of_long(&self, ticks: u64) -> u32 {
-        let reckoned = height(ticks).wrapping_add(self.origin.load(Relaxed) as i64);
-        let bucket = (reckoned >> 32) as u32;
-        if (reckoned as u32).checked_add(2 * DOUBT).is_none() {
-            cold_path();
-            // Close to the beginning of the next one.
-            let next = bucket.wrapping_add(1);
-            let Some(bound) = self.bounds.get(next as usize) else { return BUCKETS as u32 - 1 };
-            return next - u32::from(ticks < bound.own());
+        let Some(bucket) = self.slots.get(slot_of(ticks)) else { return BUCKETS as u32 - 1 };
+        let bucket = u32::from(bucket.load(Relaxed));
+        match self.bounds.get(bucket as usize + 1) {
+            Some(next) => bucket + u32::from(ticks >= next.own()),
+            None => bucket,
         }
-        bucket.min(BUCKETS as u32 - 1)
     }
 
     /// Whether each of `n` events is not in the lowest bucket that took so many ticks together.
@@ -101,15 +92,17 @@ impl Buckets {
     }
 }
 
-/// How high a time is, in units of 2^-32 buckets, above what is no time. The exponent and the fraction of a floating-point number
-/// are its logarithm but for the curve.
+/// The slot of a time that is not 0: the exponent and the first bits of the fraction of a floating-point number.
 #[inline(always)]
-fn height(ticks: u64) -> i64 {
-    let even = ((ticks as i64 as f64).to_bits() >> 32) as i64;
-    let part = even & 0xF_FFFF;
-    let [first, second, third] = CURVE;
-    let curve = (((third * part) >> 20) + second) * part;
-    even * OCTAVE + ((((curve >> 20) + first) * part) >> 15)
+fn slot_of(ticks: u64) -> usize {
+    let is = (ticks as i64 as f64).to_bits() >> (f64::MANTISSA_DIGITS - 1 - BITS);
+    (is as usize).wrapping_sub((f64::MAX_EXP as usize - 1) << BITS)
+}
+
+/// The first tick of a slot.
+fn first_of(slot: usize) -> u64 {
+    let (exponent, fraction) = (slot >> BITS, slot % (1 << BITS));
+    ((1_u128 << BITS | fraction as u128) << exponent).div_ceil(1 << BITS) as u64
 }
 
 #[cfg(test)]
@@ -155,15 +148,13 @@ mod tests {
     }
 
     #[test]
-    fn what_is_reckoned_errs_by_less_than_what_is_held_against_a_bound() {
-        // Between two of these the logarithm changes by less than the rest of the doubt.
-        for rest in 0..1_u64 << 16 {
-            let ticks = (1 << 16 | rest) << 20;
-            let reckoned = (height(ticks) - height(1)) as f64 / 2_f64.powi(32) + CURVE_BEGINS;
-            let erred = reckoned - 50.0 * (ticks as f64).log10();
-            assert!(erred.abs() < 0.0107, "{ticks} by {erred}");
+    fn a_slot_begins_with_its_first_tick() {
+        // Below, some slots have no tick; above, a floating-point number has no room for one tick less.
+        for slot in 6 << BITS..52 << BITS {
+            let first = first_of(slot);
+            assert_eq!([first - 1, first].map(slot_of), [slot - 1, slot], "{slot}");
         }
-        assert_eq!(2 * DOUBT, 1 << 27, "a 32nd");
+        assert_eq!([1, 2, 3, 31].map(|ticks| first_of(slot_of(ticks))), [1, 2, 3, 31]);
     }
 
     #[test]

@@ -316,7 +316,8 @@ impl Engine {
 
     fn bump_epoch(&self, family: Family, viewers: &[Viewer]) {
         let _one_at_a_time = lock(&self.filters);
-        let now = self.epochs[family as usize].load(Relaxed).wrapping_add(1);
+        // None is 0: that is the epoch of what is not there.
+        let now = self.epochs[family as usize].load(Relaxed).wrapping_add(1).max(1);
         for viewer in viewers {
             self.resets[family as usize][*viewer as usize].store(now, Relaxed);
         }

@@ -6,7 +6,7 @@ use crate::Engine;
 use crate::count::bank::{MAP_ENTRIES, MAPS, cell_words, entry_of, place};
 use crate::count::cell::{Cell, CellHead, Family};
 use crate::count::register::PAGE_WORDS;
-use crate::memory::arena::{LINE, Offset, Own, Use, WORDS};
+use crate::memory::arena::{Base, LINE, Offset, Own, Use, WORDS};
 use crate::memory::lost::Lost;
 use crate::snapshot::{ClassId, Kind};
 
@@ -31,16 +31,19 @@ impl Engine {
         }
     }
 
-    /// Where the thread's own cell is, if it is there and of today; else 0.
+    /// Where the thread's own cell is, if it is there and of today.
     #[inline(always)]
-    pub(crate) fn usual_cell(&self, thread: &Thread, class: ClassId, family: Family) -> Offset {
-        let base = self.arena.base();
+    pub(crate) fn usual_cell(
+        &self,
+        base: Base,
+        thread: &Thread,
+        class: ClassId,
+        family: Family,
+    ) -> Option<Offset> {
         let place = place(thread.banks[BANK_OWN].settled_entry(base, class));
         let head: &CellHead = base.at_or_zero(place);
-        match head.epoch.own() == self.epochs[family as usize].load(Relaxed) {
-            true => place,
-            false => 0,
-        }
+        // No family's epoch is 0, as it is where no cell is.
+        (head.epoch.own() == self.epochs[family as usize].load(Relaxed)).then_some(place)
     }
 
     #[cold]

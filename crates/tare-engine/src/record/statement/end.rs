@@ -98,13 +98,15 @@ impl Engine {
         count: impl FnOnce(EndedStatement),
     ) -> bool {
         let Statement { open, thread } = statement;
-        let flags = open.flags.own();
-        let place = self.usual_cell(thread, open.class(), Family::Statements);
+        let (flags, base) = (open.flags.own(), self.arena.base());
+        let Some(place) = self.usual_cell(base, thread, open.class(), Family::Statements) else {
+            return false;
+        };
         // Untimed events of a histogram are noted elsewhere.
         let timed = u32::from(TIMED);
         let (asked, usual) = (WANTED << MASK, usual_wanted(EXTENDED) << MASK);
         let (asked, usual) = if EXTENDED { (asked | timed, usual | timed) } else { (asked, usual) };
-        if place == 0 || flags & asked != usual {
+        if flags & asked != usual {
             return false;
         }
         thread.statement_depth.store(flags >> LEVEL, Relaxed);
@@ -115,7 +117,7 @@ impl Engine {
         }
         let ended = EndedStatement { open };
         let taken = if EXTENDED { open.taken_until(end) } else { 0 };
-        let cell: &StatementCell = self.arena.base().at(place);
+        let cell: &StatementCell = base.at(place);
         ended.count(&cell.stat, &cell.counters);
         if EXTENDED {
             // A cell that knows its longest event does not mind being told.

@@ -265,15 +265,12 @@ impl Engine {
     pub fn end_transaction_fast(&self, transaction: &Transaction, committed: bool) -> bool {
         let Transaction { thread, flags, .. } = *transaction;
         let (open, base) = (&thread.transaction, self.arena.base());
-        let place = self.usual_cell(thread, fixed::TRANSACTION, Family::Transactions);
+        let Some(place) = self.usual_cell(base, thread, fixed::TRANSACTION, Family::Transactions) else {
+            return false;
+        };
         let mask = thread.mask();
         let histories = kept(Thread::bits(mask, EventType::Transaction));
-        if flags & !READ_ONLY != USUAL
-            || place == 0
-            || histories == 0
-            || open.is_xa()
-            || !is_wanted(thread, open.id())
-        {
+        if flags & !READ_ONLY != USUAL || histories == 0 || open.is_xa() || !is_wanted(thread, open.id()) {
             return false;
         }
         let Some(to) = open.place(&thread.transactions, base) else { return false };
