@@ -23,11 +23,13 @@ pub(super) unsafe extern "C" fn start_stage(
     file: *const c_char,
     line: c_int,
 ) -> *mut StageProgress {
-    match ENGINE.start_stage_fast(key as u16, Source::new(file, line.cast_unsigned())) {
+    // Of the key no more is kept than this: one register less.
+    let class = key as u16;
+    match ENGINE.start_stage_fast(class, Source::new(file, line.cast_unsigned())) {
         Start::Began(progress) => pointer(progress),
         // No stage follows.
-        Start::Off | Start::Slow if key == 0 => end_any_stage(),
-        Start::Off | Start::Slow => start_unrecorded_stage(key, file, line),
+        Start::Off | Start::Slow if class == 0 => end_any_stage(),
+        Start::Off | Start::Slow => start_unrecorded_stage(class.into(), file, line),
     }
 }
 

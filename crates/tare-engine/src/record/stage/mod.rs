@@ -59,8 +59,8 @@ impl Engine {
         }
         write_source(base, at, source.0);
         let now = cycles();
-        let what_class_id = || (u64::from(thread.usual_stages.own()), class, thread.event_id.own());
-        if !write_near_begin(journal, base, at, now, what_class_id) {
+        let what = || u64::from(thread.usual_stages.own());
+        if !write_near_begin(journal, base, at, (class, now), what, || thread.event_id.own()) {
             return Start::Began(self.begin_far_stage(thread, class));
         }
         // Asked for again, what was known: the path has no registers to keep it.
@@ -75,10 +75,11 @@ impl Engine {
         Start::Began(None)
     }
 
-    /// A stage begins on the short way that is too far from the journal's base. Where it begins has been written already.
+    /// A stage begins on the short way that is too far from the journal's base. Where it begins has been written already. The
+    /// short way ends by a jump to it, as its calling convention and what it returns are the host's.
     #[cold]
     #[inline(never)]
-    fn begin_far_stage(&self, thread: &'static Thread, class: ClassId) -> Option<Progress> {
+    extern "C" fn begin_far_stage(&self, thread: &'static Thread, class: ClassId) -> Option<Progress> {
         let source = Source(written_source(&thread.stages, self.arena.base()));
         let progress = self.start_unusual_stage(thread, class, source, true);
         self.open_short_way(thread);
@@ -89,7 +90,7 @@ impl Engine {
     /// journal already. All that is left is done here, so that the short way keeps nothing for after a call.
     #[cold]
     #[inline(never)]
-    fn begin_after_long_stage(
+    extern "C" fn begin_after_long_stage(
         &self,
         thread: &Thread,
         entry: u32,
@@ -101,7 +102,8 @@ impl Engine {
             return self.begin_after_unusual_stage(thread, entry, class, now);
         }
         thread.begin_recorded_stage(entry, class, now);
-        None
+        // As if it was not known: the short way ends by a jump to here, and so saves no register.
+        std::hint::black_box(None)
     }
 
     /// As [`Engine::begin_after_long_stage`], of one that is not recorded, or where the one before cannot be put off.

@@ -90,23 +90,25 @@ pub(crate) fn write_begin(journal: &Journal, base: Base, place: Offset, begun: B
     true
 }
 
-/// As [`write_begin`], where ids are known to be within reach: [`Journal::expect_ids`]. What the record says besides the time is
-/// looked at last, which takes fewer registers.
+/// As [`write_begin`], where ids are known to be within reach: [`Journal::expect_ids`]. One thing after the other is looked at
+/// and put into the word, by operations that stay in this order, so that few registers are needed: no two of them have a bit.
 #[inline(always)]
 pub(crate) fn write_near_begin(
     journal: &Journal,
     base: Base,
     place: Offset,
-    start: u64,
-    what_class_id: impl FnOnce() -> (u64, ClassId, u64),
+    (class, start): (ClassId, u64),
+    what: impl FnOnce() -> u64,
+    id: impl FnOnce() -> u64,
 ) -> bool {
     let time = journal.time(start);
     if !REACH.has(0, time) {
         return false;
     }
-    let (what, class, id) = what_class_id();
-    debug_assert!(REACH.has(journal.id(id), 0));
-    show_begin(journal, base, place, what | u64::from(class) << CLASS | journal.id(id) << ID | time << TIME);
+    let word = (time << TIME | u64::from(class) << CLASS).wrapping_add(what());
+    let id = journal.id(id());
+    debug_assert!(REACH.has(id, 0));
+    show_begin(journal, base, place, word ^ id << ID);
     true
 }
 
