@@ -110,6 +110,12 @@ impl Engine {
         self.untimed_lock(synch.slot.head.class())
     }
 
+    /// Whether waits for it are switched off: nothing is noted of them, whoever waits.
+    #[inline(always)]
+    pub fn is_synch_off(&self, synch: SynchRef) -> bool {
+        self.is_off(synch.slot.head.class())
+    }
+
     /// The calling thread has got the lock without waiting.
     #[inline(always)]
     pub fn count_free_synch(&self, lock: UntimedLock, synch: SynchRef, operation: u8, source: Source) {

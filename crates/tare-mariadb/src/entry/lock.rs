@@ -139,16 +139,27 @@ unsafe extern "C" fn lock_wanted<const READS: bool>(
         return 0;
     }
     // SAFETY: the caller's promise.
-    unsafe { lock_unusual(that, file, line, way) }
+    unsafe { lock_unusual(that, file, line, instance, way, take_free) }
 }
 
-/// As [`lock_wanted`], where the lock needs the clock.
+/// As [`lock_wanted`], where the lock needs the clock, or nothing at all: it is free as a rule, and taken by one call then.
 ///
 /// # Safety
 /// As of [`lock_wanted`].
-#[cold]
 #[inline(never)]
-unsafe extern "C" fn lock_unusual(that: *mut c_void, file: *const c_char, line: c_uint, way: u32) -> c_int {
+unsafe extern "C" fn lock_unusual(
+    that: *mut c_void,
+    file: *const c_char,
+    line: c_uint,
+    instance: *mut c_void,
+    way: u32,
+    take_free: Take<c_void>,
+) -> c_int {
+    let synch = instance!(SynchHandle, instance);
+    // SAFETY: the caller's promise.
+    if synch.is_some_and(|synch| ENGINE.is_synch_off(synch)) && unsafe { take_free(that) } == 0 {
+        return 0;
+    }
     // SAFETY: the caller's promise.
     unsafe { lock_busy(that, Source::new(file, line), way) }
 }

@@ -324,3 +324,40 @@ fn an_rwlock_that_is_free_takes_no_time_and_one_that_is_not_is_timed() {
     let free = times(&mut schema, &wrote, METADATA);
     assert!(free.iter().any(|time| time == "0"), "{free:?}");
 }
+
+#[test]
+fn an_rwlock_that_is_off_is_waited_for_and_nothing_is_noted() {
+    let _turn = shared_turn();
+    let Some(server) = server().on_its_port() else { return };
+    let mut schema = server.schema().unwrap();
+    let [mut holder, mut writer, mut reader] = [(); 3].map(|()| Watched::connect(&server, &mut schema));
+    let read = reader.thread.clone();
+    let counted = |schema: &mut Schema| {
+        let key = [("EVENT_NAME", SERVERS)];
+        schema.value("events_waits_summary_global_by_event_name", &key, "COUNT_STAR").unwrap().unwrap()
+    };
+    holder.run("CREATE DATABASE t");
+    writer.run_often("FLUSH PRIVILEGES", 3);
+    schema.update("setup_instruments", &[("ENABLED", "NO")], &[("NAME", SERVERS)]).unwrap();
+    let before = counted(&mut schema);
+    holder.run("LOCK TABLES mysql.servers WRITE");
+    std::thread::scope(|scope| {
+        let writing = scope.spawn(|| writer.run("FLUSH PRIVILEGES"));
+        let sql = "CREATE TABLE t.f (a INT) ENGINE=FEDERATED CONNECTION='nobody'";
+        let reading = scope.spawn(|| error(&mut reader.conn, sql));
+        let info = [("THREAD_ID", read.as_str())];
+        let runs = until(
+            || schema.value("threads", &info, "PROCESSLIST_INFO").unwrap(),
+            |info| info.as_deref() == Some(sql),
+        );
+        assert_eq!(runs.as_deref(), Some(sql));
+        std::thread::sleep(std::time::Duration::from_millis(100));
+        assert!(!writing.is_finished() && !reading.is_finished(), "both wait");
+        holder.run("UNLOCK TABLES");
+        writing.join().unwrap();
+        reading.join().unwrap();
+    });
+    // The lock is free again, and was counted by nobody.
+    writer.run("FLUSH PRIVILEGES");
+    assert_eq!(counted(&mut schema), before);
+}
