@@ -45,13 +45,15 @@ extern "C" fn alloc_wanted<const SESSIONS: bool>(
     }
 }
 
-#[cold]
 #[inline(never)]
 extern "C" fn alloc_unusual<const SESSIONS: bool>(
     key: c_uint,
     size: c_ulong,
     owner: *mut *mut Thread,
 ) -> c_uint {
+    if ENGINE.is_memory_off(key as u16) {
+        return answer(owner, key, None);
+    }
     guard(0, || {
         let counted = match key {
             0 => None,
