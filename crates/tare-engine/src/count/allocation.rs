@@ -48,12 +48,6 @@ impl Engine {
         Some(None)
     }
 
-    /// Whether memory of an instrument is not counted, whoever allocates it.
-    #[inline(always)]
-    pub fn is_memory_off(&self, class: ClassId) -> bool {
-        self.registry.switches(class) & ENABLED == 0
-    }
-
     /// Memory nobody's thread allocated counts if it is the server's, or threads are not told apart.
     fn counts_without_thread(&self, switches: u8) -> bool {
         self.consumer(Consumer::GlobalInstrumentation)

@@ -110,7 +110,7 @@ impl Engine {
         self.untimed_lock(synch.slot.head.class())
     }
 
-    /// Whether waits for it are switched off: nothing is noted of them, whoever waits.
+    /// As [`Engine::is_off`], of its instrument.
     #[inline(always)]
     pub fn is_synch_off(&self, synch: SynchRef) -> bool {
         self.is_off(synch.slot.head.class())

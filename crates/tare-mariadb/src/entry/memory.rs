@@ -51,7 +51,7 @@ extern "C" fn alloc_unusual<const SESSIONS: bool>(
     size: c_ulong,
     owner: *mut *mut Thread,
 ) -> c_uint {
-    if ENGINE.is_memory_off(key as u16) {
+    if ENGINE.is_off(key as u16) {
         return answer(owner, key, None);
     }
     guard(0, || {

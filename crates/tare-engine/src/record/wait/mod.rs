@@ -175,9 +175,9 @@ impl Engine {
         self.start_wait_slow(current()?, class, switches, object, source)
     }
 
-    /// Whether an instrument is switched off.
+    /// Whether an instrument is switched off: nothing is noted of its events, whosever they are.
     #[inline(always)]
-    pub(crate) fn is_off(&self, class: ClassId) -> bool {
+    pub fn is_off(&self, class: ClassId) -> bool {
         self.registry.switches(class) & ENABLED == 0
     }
 
