@@ -54,13 +54,7 @@ extern "C" fn alloc_unusual<const SESSIONS: bool>(
     if ENGINE.is_off(key as u16) {
         return answer(owner, key, None);
     }
-    guard(0, || {
-        let counted = match key {
-            0 => None,
-            _ => ENGINE.memory_alloc::<SESSIONS>(key as u16, size),
-        };
-        answer(owner, key, counted)
-    })
+    guard(0, || answer(owner, key, ENGINE.memory_alloc::<SESSIONS>(key as u16, size)))
 }
 
 pub(super) unsafe extern "C" fn memory_realloc<const SESSIONS: bool>(

@@ -282,6 +282,31 @@ fn who_holds_a_mutex_or_an_rwlock() {
 const SERVERS: &str = "wait/synch/rwlock/sql/THR_LOCK_servers";
 const METADATA: &str = "wait/synch/rwlock/sql/MDL_lock::rwlock";
 
+/// What asks for a server, of which there is none.
+const ASK: &str = "CREATE TABLE t.f (a INT) ENGINE=FEDERATED CONNECTION='nobody'";
+
+/// The table of servers is locked by `holder` meanwhile: `writer` reads it anew, under the lock that servers are kept under. Once
+/// `has` says that it has that, `reader` asks for a server; `look` sees both, and may ask whether one of them is done. Returns what
+/// the two said: who fails before all are done waits for ever.
+fn while_servers_are_locked<T>(
+    schema: &mut Schema,
+    [holder, writer, reader]: [&mut Watched; 3],
+    has: impl Fn(&mut Schema) -> Option<String>,
+    look: impl FnOnce(&mut Schema, &dyn Fn() -> bool) -> T,
+) -> (Option<String>, T) {
+    holder.run("LOCK TABLES mysql.servers WRITE");
+    std::thread::scope(|scope| {
+        let writing = scope.spawn(|| writer.run("FLUSH PRIVILEGES"));
+        let has = until(|| has(schema), Option::is_some);
+        let reading = scope.spawn(|| error(&mut reader.conn, ASK));
+        let seen = look(schema, &|| writing.is_finished() || reading.is_finished());
+        holder.run("UNLOCK TABLES");
+        writing.join().unwrap();
+        reading.join().unwrap();
+        (has, seen)
+    })
+}
+
 #[test]
 fn an_rwlock_that_is_free_takes_no_time_and_one_that_is_not_is_timed() {
     let _turn = shared_turn();
@@ -298,25 +323,17 @@ fn an_rwlock_that_is_free_takes_no_time_and_one_that_is_not_is_timed() {
     holder.run("CREATE DATABASE t");
     // The first events of an instrument in a thread are timed at any rate.
     writer.run_often("FLUSH PRIVILEGES", 3);
-    holder.run("LOCK TABLES mysql.servers WRITE");
-    std::thread::scope(|scope| {
-        // The servers are read anew under their lock, from a table that somebody has locked; a FEDERATED table asks for one.
-        let writing = scope.spawn(|| writer.run("FLUSH PRIVILEGES"));
-        let has = |schema: &mut Schema| {
-            schema.value("rwlock_instances", &[("NAME", SERVERS)], "WRITE_LOCKED_BY_THREAD_ID").unwrap()
-        };
-        let owner = until(|| has(&mut schema), Option::is_some);
-        let sql = "CREATE TABLE t.f (a INT) ENGINE=FEDERATED CONNECTION='nobody'";
-        let reading = scope.spawn(|| error(&mut reader.conn, sql));
-        let current = [("THREAD_ID", read.as_str()), ("EVENT_NAME", SERVERS)];
-        let waits =
-            until(|| schema.rows_where("events_waits_current", &current).unwrap(), |rows| !rows.is_empty());
-        holder.run("UNLOCK TABLES");
-        writing.join().unwrap();
-        reading.join().unwrap();
-        assert_eq!(owner.as_deref(), Some(wrote.as_str()));
-        assert_eq!(waits.iter().map(|row| row.text("OPERATION")).collect::<Vec<_>>(), ["read_lock"]);
-    });
+    let current = [("THREAD_ID", read.as_str()), ("EVENT_NAME", SERVERS)];
+    let (owner, waits) = while_servers_are_locked(
+        &mut schema,
+        [&mut holder, &mut writer, &mut reader],
+        |schema| schema.value("rwlock_instances", &[("NAME", SERVERS)], "WRITE_LOCKED_BY_THREAD_ID").unwrap(),
+        |schema, _| {
+            until(|| schema.rows_where("events_waits_current", &current).unwrap(), |rows| !rows.is_empty())
+        },
+    );
+    assert_eq!(owner.as_deref(), Some(wrote.as_str()));
+    assert_eq!(waits.iter().map(|row| row.text("OPERATION")).collect::<Vec<_>>(), ["read_lock"]);
     let free = times(&mut schema, &wrote, SERVERS);
     assert_eq!(free.last().map(String::as_str), Some("0"), "nobody had it: {free:?}");
     let waited = times(&mut schema, &read, SERVERS);
@@ -331,7 +348,7 @@ fn an_rwlock_that_is_off_is_waited_for_and_nothing_is_noted() {
     let Some(server) = server().on_its_port() else { return };
     let mut schema = server.schema().unwrap();
     let [mut holder, mut writer, mut reader] = [(); 3].map(|()| Watched::connect(&server, &mut schema));
-    let read = reader.thread.clone();
+    let [wrote, read] = [&writer, &reader].map(|watched| watched.thread.clone());
     let counted = |schema: &mut Schema| {
         let key = [("EVENT_NAME", SERVERS)];
         schema.value("events_waits_summary_global_by_event_name", &key, "COUNT_STAR").unwrap().unwrap()
@@ -340,23 +357,22 @@ fn an_rwlock_that_is_off_is_waited_for_and_nothing_is_noted() {
     writer.run_often("FLUSH PRIVILEGES", 3);
     schema.update("setup_instruments", &[("ENABLED", "NO")], &[("NAME", SERVERS)]).unwrap();
     let before = counted(&mut schema);
-    holder.run("LOCK TABLES mysql.servers WRITE");
-    std::thread::scope(|scope| {
-        let writing = scope.spawn(|| writer.run("FLUSH PRIVILEGES"));
-        let sql = "CREATE TABLE t.f (a INT) ENGINE=FEDERATED CONNECTION='nobody'";
-        let reading = scope.spawn(|| error(&mut reader.conn, sql));
-        let info = [("THREAD_ID", read.as_str())];
-        let runs = until(
-            || schema.value("threads", &info, "PROCESSLIST_INFO").unwrap(),
-            |info| info.as_deref() == Some(sql),
-        );
-        assert_eq!(runs.as_deref(), Some(sql));
-        std::thread::sleep(std::time::Duration::from_millis(100));
-        assert!(!writing.is_finished() && !reading.is_finished(), "both wait");
-        holder.run("UNLOCK TABLES");
-        writing.join().unwrap();
-        reading.join().unwrap();
-    });
+    let of = |schema: &mut Schema, thread: &str, column: &str| {
+        schema.value("threads", &[("THREAD_ID", thread)], column).unwrap()
+    };
+    let (waits, (runs, is_done)) = while_servers_are_locked(
+        &mut schema,
+        [&mut holder, &mut writer, &mut reader],
+        |schema| of(schema, &wrote, "PROCESSLIST_STATE").filter(|state| state.starts_with("Waiting")),
+        |schema, is_done| {
+            let runs = until(|| of(schema, &read, "PROCESSLIST_INFO"), |info| info.as_deref() == Some(ASK));
+            std::thread::sleep(std::time::Duration::from_millis(100));
+            (runs, is_done())
+        },
+    );
+    assert!(waits.is_some(), "it has the lock, and waits for the table");
+    assert_eq!(runs.as_deref(), Some(ASK));
+    assert!(!is_done, "both wait");
     // The lock is free again, and was counted by nobody.
     writer.run("FLUSH PRIVILEGES");
     assert_eq!(counted(&mut schema), before);
