@@ -66,6 +66,7 @@ pub use setup::instrument::{Initial, InitialSwitches, LevelMove, MAX_INSTRUMENTS
 pub use setup::level::Recording;
 pub use setup::objects;
 pub use setup::rules::{MAX_RULES, Rule, RuleError};
+pub use setup::wanted::Demand;
 pub use spelling::Spelling;
 pub use thread::{MAX_CONNECT_ATTRS, STATEMENT_DEPTH, ThreadHandle, ThreadRef};
 
@@ -99,8 +100,8 @@ pub trait Host: Sync {
     /// The name at an address the host gave as a source file's, if it is still there: what was loaded then may
     /// have been unloaded since.
     fn source_file(&self, address: usize) -> Option<String>;
-    /// Somebody wants events of a kind from now on, or nobody does. Under a lock of the engine's.
-    fn wants(&self, _kind: Kind, _wanted: bool) {}
+    /// So much is wanted of the events of a kind from now on. Under a lock of the engine's.
+    fn wants(&self, _kind: Kind, _demand: Demand) {}
     /// What the host counts of its sessions, at most [`MAX_SESSION_COUNTERS`]; none: nothing, or it cannot be read.
     fn session_counters(&self) -> &[SessionCounter] {
         &[]

@@ -7,6 +7,7 @@ use std::sync::{Mutex, OnceLock};
 use crate::count::bank::{MAP_ENTRIES, MAPS};
 use crate::memory::lost::{Losses, Lost};
 use crate::setup::level::Recording;
+use crate::setup::wanted::Demand;
 use crate::snapshot::{ClassId, Instrument, Kind, Properties, ThreadInstrument};
 
 /// Instruments a registry can hold; id 0 is none.
@@ -132,8 +133,8 @@ pub(crate) struct Registry {
     /// How often persons have set each. Changed by who has the classes.
     changes: [AtomicU32; MAX_INSTRUMENTS],
     kinds: [AtomicU8; MAX_INSTRUMENTS],
-    /// How many of each kind are on. Changed by who has the classes.
-    enabled: [AtomicU32; KINDS.len()],
+    /// How many of each kind are off, and on. Changed by who has the classes.
+    numbers: [[AtomicU32; 2]; KINDS.len()],
     /// By id minus one; `None`: kept for a frequent instrument, which has not been registered.
     classes: Mutex<Vec<Option<Class>>>,
     /// Every id in the built-in's order, which is asked for far more often than it changes. Changed by who has the classes.
@@ -150,7 +151,7 @@ impl Registry {
             set: [const { AtomicU8::new(0) }; MAX_INSTRUMENTS],
             changes: [const { AtomicU32::new(0) }; MAX_INSTRUMENTS],
             kinds: [const { AtomicU8::new(0) }; MAX_INSTRUMENTS],
-            enabled: [const { AtomicU32::new(0) }; KINDS.len()],
+            numbers: [const { [const { AtomicU32::new(0) }; 2] }; KINDS.len()],
             classes: Mutex::new(Vec::new()),
             order: Mutex::new(Vec::new()),
             initial: OnceLock::new(),
@@ -229,7 +230,7 @@ impl Registry {
         // What the built-in's tables do not list cannot be off from the start.
         let initial = self.initial.get().filter(|_| what.kind != Kind::Thread);
         let initial = initial.map_or_else(Initial::default, |initial| initial(name));
-        self.count_enabled(what.kind, false, initial.enabled);
+        self.numbers[what.kind as usize][usize::from(initial.enabled)].fetch_add(1, Relaxed);
         let kind = flag(MEMORY, what.kind == Kind::Memory) | flag(STATEMENT, what.kind == Kind::Statement);
         let flags = flag(PROGRESS, what.properties.progress && what.kind == Kind::Stage)
             | flag(SERVER_WIDE, what.is_server_wide())
@@ -263,7 +264,8 @@ impl Registry {
         let mut now = self.state(id);
         let before = now.enabled;
         change(&mut now);
-        self.count_enabled(kind, before, now.enabled);
+        self.numbers[kind as usize][usize::from(before)].fetch_sub(1, Relaxed);
+        self.numbers[kind as usize][usize::from(now.enabled)].fetch_add(1, Relaxed);
         self.decide(id, kind, now);
     }
 
@@ -297,15 +299,14 @@ impl Registry {
         self.state(id as usize % MAX_INSTRUMENTS).level
     }
 
-    fn count_enabled(&self, kind: Kind, before: bool, now: bool) {
-        let count = &self.enabled[kind as usize];
-        let others = count.load(Relaxed) - u32::from(before);
-        count.store(others + u32::from(now), Relaxed);
-    }
-
-    /// Whether an instrument of this kind is on.
-    pub(crate) fn has_enabled(&self, kind: Kind) -> bool {
-        self.enabled[kind as usize].load(Relaxed) != 0
+    /// Which events of these kinds are wanted, as far as instruments decide.
+    pub(crate) fn demand(&self, kinds: &[Kind]) -> Demand {
+        let has = |is: usize| kinds.iter().any(|kind| self.numbers[*kind as usize][is].load(Relaxed) != 0);
+        match [false, true].map(|is_on| has(usize::from(is_on))) {
+            [_, false] => Demand::Nothing,
+            [false, true] => Demand::All,
+            [true, true] => Demand::Some,
+        }
     }
 
     pub(crate) fn name(&self, id: ClassId) -> &'static str {

@@ -5,6 +5,7 @@
 //! *turn* at which they noted it: a number that rises whenever a kind is switched on. What was noted before its kind was
 //! switched on last means nothing any more.
 
+use std::slice::from_ref;
 use std::sync::atomic::{
     AtomicU8, AtomicU32,
     Ordering::{Acquire, Relaxed, Release},
@@ -13,6 +14,17 @@ use std::sync::atomic::{
 use crate::Engine;
 use crate::setup::instrument::KINDS;
 use crate::snapshot::{Consumer, Kind};
+
+/// Which events of a kind somebody wants.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Demand {
+    /// None of them.
+    Nothing,
+    /// Not those of instruments that are off.
+    Some,
+    /// Every one.
+    All,
+}
 
 /// Bits of a turn that are kept with the owner of a lock.
 const TURN_BITS: u32 = 24;
@@ -24,6 +36,7 @@ pub(crate) fn holder(thread_id: u64, turn: u32) -> u64 {
 
 #[repr(C, align(64))]
 pub(crate) struct Wanted {
+    /// [`Demand`]s.
     kinds: [AtomicU8; KINDS.len()],
     turn: AtomicU32,
     /// The turn at which each kind was switched on last.
@@ -47,19 +60,28 @@ impl Wanted {
         }
     }
 
+    fn demand(&self, kind: Kind) -> Demand {
+        match self.kinds[place(kind)].load(Relaxed) {
+            demand if demand == Demand::All as u8 => Demand::All,
+            demand if demand == Demand::Nothing as u8 => Demand::Nothing,
+            _ => Demand::Some,
+        }
+    }
+
     #[inline(always)]
     fn is(&self, kind: Kind) -> bool {
-        self.kinds[place(kind)].load(Relaxed) != 0
+        self.kinds[place(kind)].load(Relaxed) != Demand::Nothing as u8
     }
 
     /// Switches a kind; false: it was so before. By one thread at a time.
-    fn set(&self, kind: Kind, on: bool) -> bool {
-        if self.is(kind) == on {
+    fn set(&self, kind: Kind, demand: Demand) -> bool {
+        let before = self.demand(kind);
+        if before == demand {
             return false;
         }
         // First of all: whoever knows the new turn hears of locks that are given back.
-        self.kinds[place(kind)].store(u8::from(on), Release);
-        if on {
+        self.kinds[place(kind)].store(demand as u8, Release);
+        if before == Demand::Nothing {
             let turn = self.turn.load(Relaxed).wrapping_add(1);
             self.since[place(kind)].store(turn, Release);
             self.turn.store(turn, Release);
@@ -93,25 +115,39 @@ impl Engine {
         self.wanted.is(kind)
     }
 
+    /// Whether all events of a kind are wanted: no instrument of it is off.
+    #[inline(always)]
+    pub fn wants_all(&self, kind: Kind) -> bool {
+        self.wanted.kinds[place(kind)].load(Relaxed) == Demand::All as u8
+    }
+
+    /// [`Engine::wants`] and [`Engine::wants_all`].
+    pub fn demand(&self, kind: Kind) -> Demand {
+        self.wanted.demand(kind)
+    }
+
     /// Instruments of this kind, or the consumer of all, have changed. Under the lock of the filters.
     pub(crate) fn decide_wanted(&self, kind: Kind) {
-        let both = match kind {
-            Kind::Rwlock | Kind::Sxlock => [Kind::Rwlock, Kind::Sxlock],
-            kind => [kind; 2],
+        let kinds = match kind {
+            Kind::Rwlock | Kind::Sxlock => &[Kind::Rwlock, Kind::Sxlock][..],
+            ref kind => from_ref(kind),
         };
-        let on = self.consumer(Consumer::GlobalInstrumentation)
-            && both.into_iter().any(|kind| self.registry.has_enabled(kind));
-        if self.wants(kind) == on {
+        let demand = match self.consumer(Consumer::GlobalInstrumentation) {
+            true => self.registry.demand(kinds),
+            false => Demand::Nothing,
+        };
+        let before = self.demand(kind);
+        if before == demand {
             return;
         }
         // The host leads calls here before any of them counts, and away when none does: so a lock that is noted is also heard of
         // when it is given back.
-        let lead = || self.host.get().into_iter().for_each(|host| host.wants(both[0], on));
-        if on {
+        let lead = || self.host.get().into_iter().for_each(|host| host.wants(kinds[0], demand));
+        if before == Demand::Nothing {
             lead();
         }
-        self.wanted.set(kind, on);
-        if !on {
+        self.wanted.set(kind, demand);
+        if before != Demand::Nothing {
             lead();
         }
         self.change_settings();
@@ -125,13 +161,17 @@ mod tests {
     #[test]
     fn what_was_noted_before_a_kind_was_switched_on_means_nothing_any_more() {
         let wanted = Wanted::new();
-        assert!(wanted.set(Kind::Mutex, true) && wanted.set(Kind::Rwlock, true));
+        assert!(wanted.set(Kind::Mutex, Demand::All) && wanted.set(Kind::Rwlock, Demand::All));
         let noted = wanted.turn();
         assert!(wanted.heard_since(Kind::Mutex, noted) && wanted.heard_since(Kind::Sxlock, noted));
-        assert!(!wanted.set(Kind::Mutex, true), "it was on");
-        assert!(wanted.set(Kind::Mutex, false));
+        assert!(!wanted.set(Kind::Mutex, Demand::All), "it was on");
+        for demand in [Demand::Some, Demand::All] {
+            assert!(wanted.set(Kind::Mutex, demand) && wanted.demand(Kind::Mutex) == demand);
+            assert!(wanted.heard_since(Kind::Mutex, noted), "it was on all the time");
+        }
+        assert!(wanted.set(Kind::Mutex, Demand::Nothing));
         assert!(!wanted.heard_since(Kind::Mutex, wanted.turn()), "nobody hears anything");
-        assert!(wanted.set(Kind::Mutex, true));
+        assert!(wanted.set(Kind::Mutex, Demand::All));
         assert!(!wanted.heard_since(Kind::Mutex, noted));
         assert!(wanted.heard_since(Kind::Mutex, wanted.turn()));
         assert!(wanted.heard_since(Kind::Rwlock, noted), "another kind");
@@ -141,11 +181,11 @@ mod tests {
     fn turns_may_run_over() {
         let wanted = Wanted::new();
         wanted.turn.store((1 << TURN_BITS) - 2, Relaxed);
-        assert!(wanted.set(Kind::Mutex, true));
+        assert!(wanted.set(Kind::Mutex, Demand::All));
         let low = |turn: u32| turn & ((1 << TURN_BITS) - 1);
         let before = low(wanted.turn());
-        assert!(wanted.set(Kind::Rwlock, true) && wanted.heard_since(Kind::Mutex, low(wanted.turn())));
-        assert!(wanted.set(Kind::Mutex, false) && wanted.set(Kind::Mutex, true));
+        assert!(wanted.set(Kind::Rwlock, Demand::All) && wanted.heard_since(Kind::Mutex, low(wanted.turn())));
+        assert!(wanted.set(Kind::Mutex, Demand::Nothing) && wanted.set(Kind::Mutex, Demand::All));
         assert!(wanted.heard_since(Kind::Mutex, low(wanted.turn())));
         assert!(!wanted.heard_since(Kind::Mutex, before));
     }

@@ -86,9 +86,10 @@ fn a_kind_is_wanted_while_an_instrument_of_it_is_on_and_anybody_counts() {
     let all = wanted(rig);
     assert_eq!(all.len(), 13);
     assert!(rig.wants(Kind::Sxlock), "the host does not tell it from others");
+    assert!(all.iter().all(|kind| rig.demand(*kind) == Demand::All));
     rig.set_instrument(rig.class.stage, Some(false), None);
     rig.set_instrument(rig.class.stage_with_progress, Some(false), None);
-    assert!(rig.wants(Kind::Stage), "one is left");
+    assert_eq!(rig.demand(Kind::Stage), Demand::Some, "one is left");
     for _ in 0..2 {
         // Twice off is off.
         rig.set_instrument(rig.class.stage_two, Some(false), None);
@@ -97,6 +98,8 @@ fn a_kind_is_wanted_while_an_instrument_of_it_is_on_and_anybody_counts() {
     let rest: Vec<Kind> =
         all.iter().copied().filter(|kind| ![Kind::Stage, Kind::Mutex].contains(kind)).collect();
     assert_eq!(wanted(rig), rest);
+    assert!(rest.iter().all(|kind| rig.demand(*kind) == Demand::All));
+    assert_eq!([Kind::Stage, Kind::Mutex].map(|kind| rig.demand(kind)), [Demand::Nothing; 2]);
     rig.set_instrument(rig.class.stage_two, None, Some(false));
     rig.set_consumer(Consumer::EventsWaitsCurrent, false);
     rig.set_consumer(Consumer::ThreadInstrumentation, false);
@@ -112,7 +115,11 @@ fn a_kind_is_wanted_while_an_instrument_of_it_is_on_and_anybody_counts() {
         rig.register(what)
     };
     late("stage/test/late");
-    assert!(rig.wants(Kind::Stage), "an instrument that comes later is on");
+    assert_eq!(rig.demand(Kind::Stage), Demand::Some, "an instrument that comes later is on");
+    rig.set_instrument(rig.class.stage, Some(true), None);
+    rig.set_instrument(rig.class.stage_with_progress, Some(true), None);
+    rig.set_instrument(rig.class.stage_two, Some(true), None);
+    assert_eq!(rig.demand(Kind::Stage), Demand::All);
 }
 
 #[test]
@@ -153,6 +160,35 @@ fn a_stage_that_nobody_wants_is_the_threads_state_and_ends_the_one_before() {
     rig.end_stage();
     assert_eq!(rig.thread_stage(thread, STAGE_TWO).count, 1);
     assert_eq!(rig.stages(Scope::History).len(), 3);
+}
+
+#[test]
+fn a_stage_that_is_off_ends_the_one_before_and_none_of_the_others_is_lost() {
+    let rig = Rig::new();
+    let thread = rig.connect();
+    // As a host does it that sifts.
+    let stage = |class| {
+        if !rig.is_off(class) || matches!(rig.pass_stage_fast(class), Start::Slow) {
+            rig.stage(class);
+        }
+    };
+    let counts = || [STAGE, STAGE_TWO].map(|name| rig.thread_stage(thread, name).count);
+    rig.set_instrument(rig.class.stage_two, Some(false), None);
+    for nth in 1..=3 {
+        stage(rig.class.stage);
+        stage(rig.class.stage_two);
+        assert_eq!((counts(), state(rig).as_deref()), ([nth, 0], Some("two")));
+        stage(rig.class.stage_two);
+        assert_eq!((counts(), state(rig).as_deref()), ([nth, 0], Some("two")));
+    }
+    stage(rig.class.stage);
+    rig.set_instrument(rig.class.stage, Some(false), None);
+    rig.set_instrument(rig.class.stage_two, Some(true), None);
+    stage(rig.class.stage);
+    stage(rig.class.stage_two);
+    rig.end_stage();
+    assert_eq!((counts(), state(rig)), ([4, 1], None));
+    assert_eq!(rig.stages(Scope::History).len(), 5);
 }
 
 #[test]

@@ -1,5 +1,6 @@
 //! Slots of the function table that lead elsewhere while nobody wants events of their kind: then nothing is asked, and what is
-//! off costs the call.
+//! off costs the call. While some instruments of a kind are off, slots may lead to a function that sifts: it asks first whether
+//! the event's is, and goes on as usual if not.
 //!
 //! Calls by name go through the same slots (`startup::direct_calls`). Most lead to [`nothing`], one function for all of them, so
 //! that its line of code is at hand.
@@ -10,9 +11,10 @@ use std::ptr::null_mut;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicPtr, Ordering::Relaxed};
 
+use tare_engine::Demand;
 use tare_engine::snapshot::Kind;
 
-use super::{ENGINE, stage};
+use super::{ENGINE, stage, statement};
 use crate::abi::{v10_6, v10_11, v11_4, v11_8};
 
 /// A slot, and where it leads.
@@ -20,6 +22,8 @@ pub(super) struct Lead {
     kind: Kind,
     slot: &'static AtomicPtr<c_void>,
     wanted: *mut c_void,
+    /// Where it leads while some instruments are off.
+    sifted: *mut c_void,
     unwanted: *mut c_void,
 }
 
@@ -43,16 +47,17 @@ pub(super) trait Table: 'static {
 }
 
 macro_rules! leads {
-    ($($slot:ident, $kind:ident => $unwanted:path;)*) => {
-        leads!(v10_6, v10_11, v11_4, v11_8: {$($slot, $kind => $unwanted;)*});
+    ($($slot:ident, $kind:ident => $unwanted:path $(, $sifted:path)?;)*) => {
+        leads!(v10_6, v10_11, v11_4, v11_8: {$($slot, $kind => $unwanted $(, $sifted)?;)*});
     };
     ($($series:ident),*: $slots:tt) => {$(leads!(@$series $slots);)*};
-    (@$series:ident {$($slot:ident, $kind:ident => $unwanted:path;)*}) => {
+    (@$series:ident {$($slot:ident, $kind:ident => $unwanted:path $(, $sifted:path)?;)*}) => {
         impl Table for $series::Vtable {
             fn leads(&'static mut self) -> Vec<Lead> {
                 vec![$(Lead {
                     kind: Kind::$kind,
                     wanted: self.$slot as *mut c_void,
+                    sifted: [$($sifted as *mut c_void,)? self.$slot as *mut c_void][0],
                     unwanted: $unwanted as *mut c_void,
                     // SAFETY: a function pointer of a table that stays; from here on nobody but `Lead` writes to it.
                     slot: unsafe { AtomicPtr::from_ptr((&raw mut self.$slot).cast()) },
@@ -64,9 +69,9 @@ macro_rules! leads {
 
 // What begins an event returns null where it is not wanted, and what is told then returns nothing.
 leads! {
-    start_stage, Stage => stage::pass_stage;
-    end_stage, Stage => stage::pass_no_stage;
-    get_thread_statement_locker, Statement => nothing;
+    start_stage, Stage => stage::pass_stage, stage::sift_stage;
+    end_stage, Stage => stage::pass_no_stage, stage::pass_no_stage;
+    get_thread_statement_locker, Statement => nothing, statement::sift_statement;
     get_thread_transaction_locker, Transaction => nothing;
     start_idle_wait, Idle => nothing;
     start_socket_wait, Socket => nothing;
@@ -83,8 +88,13 @@ leads! {
 }
 
 impl Lead {
-    fn decide(&self, wanted: bool) {
-        self.slot.store(if wanted { self.wanted } else { self.unwanted }, Relaxed);
+    fn decide(&self, demand: Demand) {
+        let to = match demand {
+            Demand::Nothing => self.unwanted,
+            Demand::Some => self.sifted,
+            Demand::All => self.wanted,
+        };
+        self.slot.store(to, Relaxed);
     }
 }
 
@@ -98,13 +108,13 @@ pub(super) fn keep<T: Table>(table: T) -> *const c_void {
     let table = std::ptr::from_mut(&mut Box::leak(Box::new(OnLines(table))).0);
     // SAFETY: the table is there for good, and this is all that refers to it.
     let leads = LEADS.get_or_init(|| unsafe { &mut *table }.leads());
-    leads.iter().for_each(|lead| lead.decide(ENGINE.wants(lead.kind)));
+    leads.iter().for_each(|lead| lead.decide(ENGINE.demand(lead.kind)));
     table.cast_const().cast()
 }
 
-/// Events of a kind are wanted, or not any more.
-pub(crate) fn decide(kind: Kind, wanted: bool) {
-    LEADS.get().into_iter().flatten().filter(|lead| lead.kind == kind).for_each(|lead| lead.decide(wanted));
+/// So much is wanted of the events of a kind from now on.
+pub(crate) fn decide(kind: Kind, demand: Demand) {
+    LEADS.get().into_iter().flatten().filter(|lead| lead.kind == kind).for_each(|lead| lead.decide(demand));
 }
 
 /// Whether a slot may lead elsewhere later.
@@ -119,7 +129,7 @@ mod tests {
     use crate::options::Options;
 
     #[test]
-    fn a_slot_leads_to_nothing_while_nobody_wants_its_events() {
+    fn a_slot_leads_to_what_asks_no_more_than_is_wanted() {
         let table: *const usize = super::super::vtable(Series::V10_11, &Options::defaults()).cast();
         let slot = |name| {
             let at = Series::V10_11.slot_names().iter().position(|slot| *slot == name).expect("a slot");
@@ -131,10 +141,16 @@ mod tests {
         let nothing = nothing as *mut c_void;
         let (unlock, wait) = ("unlock_mutex", "start_rwlock_rdwait");
         assert_eq!((leads_to(unlock), leads_to(wait)), (nothing, nothing), "no engine is there");
-        decide(Kind::Mutex, true);
+        decide(Kind::Mutex, Demand::All);
         assert!(leads_to(unlock) != nothing && leads_to(wait) == nothing);
-        decide(Kind::Mutex, false);
+        decide(Kind::Mutex, Demand::Nothing);
         assert_eq!(leads_to(unlock), nothing);
+        let (sift, start) = (stage::sift_stage as *mut c_void, stage::start_stage as *mut c_void);
+        let pass = stage::pass_stage as *mut c_void;
+        for (demand, expected) in [(Demand::Some, sift), (Demand::All, start), (Demand::Nothing, pass)] {
+            decide(Kind::Stage, demand);
+            assert_eq!(leads_to("start_stage"), expected, "{demand:?}");
+        }
         assert!(
             may_change(slot(unlock)) && may_change(slot("end_stage")) && !may_change(slot("end_mutex_wait"))
         );

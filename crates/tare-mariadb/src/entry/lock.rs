@@ -96,7 +96,8 @@ unsafe fn lock<W: Way>(
 ) -> c_int {
     // SAFETY: the caller's promise.
     let (at, instance) = unsafe { (&raw mut (*that).lock, (*that).instance) };
-    if !ENGINE.wants(W::KIND) {
+    let is_off = || instance!(SynchHandle, instance).is_none_or(|synch| ENGINE.is_synch_off(synch));
+    if !ENGINE.wants_all(W::KIND) && (!ENGINE.wants(W::KIND) || is_off()) {
         // SAFETY: the caller's promise.
         return unsafe { W::take(at) };
     }
@@ -139,32 +140,10 @@ unsafe extern "C" fn lock_wanted<const READS: bool>(
         return 0;
     }
     // SAFETY: the caller's promise.
-    unsafe { lock_unusual(that, file, line, instance, way, take_free) }
-}
-
-/// As [`lock_wanted`], where the lock needs the clock, or nothing at all: it is free as a rule, and taken by one call then.
-///
-/// # Safety
-/// As of [`lock_wanted`].
-#[inline(never)]
-unsafe extern "C" fn lock_unusual(
-    that: *mut c_void,
-    file: *const c_char,
-    line: c_uint,
-    instance: *mut c_void,
-    way: u32,
-    take_free: Take<c_void>,
-) -> c_int {
-    let synch = instance!(SynchHandle, instance);
-    // SAFETY: the caller's promise.
-    if synch.is_some_and(|synch| ENGINE.is_synch_off(synch)) && unsafe { take_free(that) } == 0 {
-        return 0;
-    }
-    // SAFETY: the caller's promise.
     unsafe { lock_busy(that, Source::new(file, line), way) }
 }
 
-/// As [`lock_wanted`], where somebody may have the lock.
+/// As [`lock_wanted`], where somebody may have the lock, or it needs the clock.
 ///
 /// # Safety
 /// As of [`lock_wanted`].

@@ -53,6 +53,18 @@ pub(super) unsafe extern "C" fn pass_stage(
     }
 }
 
+/// As [`start_stage`], while some stages are off.
+pub(super) unsafe extern "C" fn sift_stage(
+    key: c_uint,
+    file: *const c_char,
+    line: c_int,
+) -> *mut StageProgress {
+    // SAFETY: the caller's promise.
+    unsafe {
+        if ENGINE.is_off(key as u16) { pass_stage(key, file, line) } else { start_stage(key, file, line) }
+    }
+}
+
 /// As [`end_stage`], while nobody wants stages.
 pub(super) unsafe extern "C" fn pass_no_stage() {
     if let Start::Slow = ENGINE.pass_stage_fast(0) {

@@ -59,6 +59,24 @@ pub(super) unsafe extern "C" fn get_thread_statement_locker<const EXTENDED: bool
     }
 }
 
+/// As [`get_thread_statement_locker`], while some statements are off.
+pub(super) unsafe extern "C" fn sift_statement(
+    state: *mut StatementLockerState,
+    key: c_uint,
+    charset: *const c_void,
+    program: *mut SpShare,
+) -> *mut StatementLocker {
+    if ENGINE.is_off(key as u16) {
+        return null_mut();
+    }
+    let get = match ENGINE.is_extended() {
+        true => get_thread_statement_locker::<true>,
+        false => get_thread_statement_locker::<false>,
+    };
+    // SAFETY: the caller's promise.
+    unsafe { get(state, key, charset, program) }
+}
+
 /// As [`get_thread_statement_locker`], of any statement.
 #[inline(never)]
 extern "C" fn open_unusual_statement(

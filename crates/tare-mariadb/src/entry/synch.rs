@@ -276,6 +276,9 @@ extern "C" fn start_unusual_rwlock_wait(
     file: *const c_char,
     line: c_uint,
 ) -> *mut RwlockLocker {
+    if instance!(SynchHandle, rwlock).is_none_or(|synch| ENGINE.is_synch_off(synch)) {
+        return null_mut();
+    }
     if let TRY_READ | TRY_WRITE | TRY_SHARED..=TRY_EXCLUSIVE = op
         && let Some((synch, untimed)) = free_rwlock(rwlock)
     {

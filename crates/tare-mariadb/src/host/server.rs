@@ -4,7 +4,7 @@ use std::sync::OnceLock;
 
 use tare_engine::snapshot::Kind;
 use tare_engine::{
-    CachedHost, Host, Replica, ReplicaWorker, Session, SessionCounter, SessionCounters, SessionValue,
+    CachedHost, Demand, Host, Replica, ReplicaWorker, Session, SessionCounter, SessionCounters, SessionValue,
 };
 
 use super::digest::Tokens;
@@ -27,8 +27,8 @@ fn charsets() -> Option<&'static charset::Functions> {
 }
 
 impl Host for ServerHost {
-    fn wants(&self, kind: Kind, wanted: bool) {
-        lead::decide(kind, wanted);
+    fn wants(&self, kind: Kind, demand: Demand) {
+        lead::decide(kind, demand);
     }
 
     fn digest(&self, tokens: &[u8], charset: u32) -> Option<[u8; 16]> {
