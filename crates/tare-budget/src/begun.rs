@@ -13,7 +13,8 @@ const KINDS: [Kind; 2] = [Kind::Query, Kind::Statement];
 const FEW: f64 = 0.01;
 
 /// Whether an instrument has no events, and only begins statements.
-pub(crate) fn is_beginning(name: &str) -> bool {
+#[must_use]
+pub fn is_beginning(name: &str) -> bool {
     name.starts_with(BEGINNINGS)
 }
 
@@ -26,6 +27,18 @@ fn is_nothing_begun(board: &Board) -> bool {
 /// The prices of a board: where no statement is begun, one that is off costs nothing.
 pub(crate) fn prices(prices: Prices, board: &Board) -> Prices {
     if is_nothing_begun(board) { KINDS.into_iter().fold(prices, Prices::free_if_off) } else { prices }
+}
+
+/// Nanoseconds that a statement costs which is begun in vain. `counted`: how many statements an instrument would count; those
+/// of both kinds weigh by that.
+pub(crate) fn cost(prices: &Prices, board: &Board, counted: impl Fn(&Switch) -> f64) -> f64 {
+    let of_kind = |kind: Kind| {
+        let are = |it: &&Switch| it.of == Switched::Instrument(kind) && !is_beginning(&it.name);
+        (board.iter().filter(are).map(&counted).sum::<f64>(), prices.cost(kind, Level::Off).ns)
+    };
+    let [(queries, query), (others, other)] = KINDS.map(of_kind);
+    let all = queries + others;
+    if all > 0.0 { (queries * query + others * other) / all } else { query.max(other) }
 }
 
 /// Statements that clients sent, what all of them cost a server that begins them in vain, and its budget, both as shares.
@@ -144,6 +157,23 @@ mod tests {
         let (off, share) = run(&mut governor, &mut board, 6..24, 1e10);
         assert_eq!(off, [EXECUTE]);
         assert!((share - 0.003).abs() < 0.0002, "{share}");
+    }
+
+    #[test]
+    fn a_statement_begun_in_vain_costs_what_one_of_the_load_does() {
+        let (governor, board) = (governor(), board(None));
+        let mut text = String::from("[price.query]\noff = { ns = 700, low = 700, high = 700 }\n");
+        for kind in Kind::ALL.into_iter().filter(|kind| *kind != Kind::Query) {
+            let ns = governor.prices().cost(kind, Level::Off).ns;
+            text += &format!("[price.{kind}]\noff = {{ ns = {ns:?}, low = 0, high = {ns:?} }}\n");
+        }
+        let origin = "[origin]\nprovider = 'tare'\nserver = ''\nmachine = ''\nmeasured = false\nhow = ''\n";
+        let prices = Prices::read(&format!("{origin}{text}")).expect("prices");
+        let of = |selects: f64, executions: f64| {
+            let counted = |it: &Switch| if it.name == SELECT { selects } else { executions };
+            cost(&prices, &board, counted)
+        };
+        assert_eq!([of(5.0, 0.0), of(0.0, 5.0), of(5.0, 15.0), of(0.0, 0.0)], [700.0, 300.0, 400.0, 700.0]);
     }
 
     #[test]

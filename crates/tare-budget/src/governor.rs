@@ -352,9 +352,9 @@ impl Governor {
     /// What follows from a decision for the instruments that begin statements.
     fn beginnings(&mut self, sight: &Sight<'_>, decision: &Decision) -> Vec<Move> {
         let Sight { board, look, load, .. } = *sight;
-        let costs = self.prices.cost(Kind::Statement, Level::Off).ns * look.statements / look.cpu;
-        let vain = Vain { costs, budget: self.rules.budget, statements: look.statements };
         let counted = |it: &Switch| self.memory.predict(&it.name, load).unwrap_or(0.0);
+        let costs = begun::cost(&self.prices, board, counted) * look.statements / look.cpu;
+        let vain = Vain { costs, budget: self.rules.budget, statements: look.statements };
         let mut moves = begun::moves(board, decision, vain, counted);
         moves.retain(|it| self.recent_changes(&it.switch, look.now) < if it.to > it.from { 1 } else { 2 });
         moves

@@ -19,6 +19,7 @@ mod recording;
 pub mod worth;
 
 pub use account::{Account, Entry, Share};
+pub use begun::is_beginning;
 pub use budget::Budget;
 pub use connection::{Connection, Connections, counted_since};
 pub use governor::{Board, Decision, Governor, Held, Look, Move, Rules, Switch};

@@ -120,6 +120,9 @@ pub struct SettingDef {
     /// Files in the data directory that the setting writes; their growth is counted, and they are emptied after each slice.
     #[serde(default)]
     pub logs: Vec<String>,
+    /// Length of the unmeasured slice before a cell's first block after a start, unless transactions come too seldom for it.
+    #[serde(default = "one")]
+    pub warm_up_seconds: u32,
     /// Whether slices are taken at a stretch because of it, and not in turns; if it is not said, where it has sidecars or logs, and
     /// where its server works while nobody asks it anything.
     pub stretch: Option<bool>,
@@ -252,6 +255,10 @@ pub struct Quick {
 
 fn twenty_five() -> u32 {
     25
+}
+
+fn one() -> u32 {
+    1
 }
 
 fn three() -> u32 {
@@ -506,6 +513,11 @@ options.OLTP_RO = { table-size = 1000, tables = "2" }
             (("users = [1, 64]", "users = [1]\nrates = [0]"), "line 24, `rates`", "such as [30, 60, 90]"),
             (("run = \"oltp_read_only\"", "run = \"oltp\""), "line 21, `run`", "`oltp_read_only`, "),
             (("blocks = 18", "blocks = 1"), "line 26, `blocks`", "6 or more"),
+            (
+                ("name = \"on\"", "name = \"on\"\nwarm_up_seconds = 0"),
+                "line 17, `warm_up_seconds`",
+                "1 or more",
+            ),
             (("blocks = 18", "settings = [\"on\"]"), "line 26, `settings`", "compared with `off`"),
             (("program = \"mariadbd\"", ""), "line 9, `name`", "`program`"),
             (("program = \"mariadbd\"", "dsn = \"mysql://u:secret@h\""), "line 10, `dsn`", PASSWORD),

@@ -199,6 +199,18 @@ impl Engine {
         }
     }
 
+    /// Whether a mutex, or a rwlock to write, is noted to be some thread's.
+    #[inline(always)]
+    pub fn has_synch_owner(&self, synch: SynchRef) -> bool {
+        synch.slot.owner.load(Relaxed) != 0
+    }
+
+    /// Whether the calling thread is noted to have locks to read.
+    #[inline(always)]
+    pub fn has_synchs_to_read(&self) -> bool {
+        current().is_some_and(|thread| thread.read_locks.held().is_some())
+    }
+
     /// The mutex is nobody's.
     #[inline(always)]
     pub fn unlock_mutex(&self, synch: SynchRef) {

@@ -5,6 +5,7 @@
 //! *turn* at which they noted it: a number that rises whenever a kind is switched on. What was noted before its kind was
 //! switched on last means nothing any more.
 
+use std::hint::cold_path;
 use std::slice::from_ref;
 use std::sync::atomic::{
     AtomicU8, AtomicU32,
@@ -115,13 +116,21 @@ impl Engine {
         self.wanted.is(kind)
     }
 
-    /// Whether all events of a kind are wanted: no instrument of it is off.
+    /// Whether nobody wants an event of a kind. Only where some instruments of it are off, it is asked whether the event's is.
     #[inline(always)]
-    pub fn wants_all(&self, kind: Kind) -> bool {
-        self.wanted.kinds[place(kind)].load(Relaxed) == Demand::All as u8
+    pub fn is_unwanted(&self, kind: Kind, is_off: impl FnOnce() -> bool) -> bool {
+        let is_all = self.wanted.kinds[place(kind)].load(Relaxed) == Demand::All as u8;
+        if is_all {
+            return false;
+        }
+        if !self.wants(kind) {
+            return true;
+        }
+        cold_path();
+        is_off()
     }
 
-    /// [`Engine::wants`] and [`Engine::wants_all`].
+    /// As [`Engine::wants`], and whether it is all of them.
     pub fn demand(&self, kind: Kind) -> Demand {
         self.wanted.demand(kind)
     }

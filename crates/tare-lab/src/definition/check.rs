@@ -209,6 +209,9 @@ impl Definition {
             );
             return Err((key, why));
         }
+        if setting.warm_up_seconds == 0 {
+            return Err(("warm_up_seconds", "a whole number of seconds, 1 or more".to_owned()));
+        }
         let goes_on = setting.goes_on_between_turns();
         if goes_on && server.dsn.is_some() {
             let why = format!(

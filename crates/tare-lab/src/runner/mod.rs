@@ -36,7 +36,7 @@ use pace::Pace;
 
 pub use order::{Event, Order};
 
-/// How long the unmeasured slice before a cell's first block of a life is, in seconds, unless transactions come too seldom.
+/// How long an unmeasured slice is that no setting says the length of, in seconds, unless transactions come too seldom.
 const WARM_UP: u32 = 1;
 /// Marks the random numbers that order turns, beside those that order slices.
 const TURNS: u64 = 1 << 63;
@@ -249,7 +249,9 @@ impl<'a> Run<'a> {
             while let Err(error) = self.find_maximum(cell, settings, tell) {
                 self.spare(&format!("finding the maximum of {cell}"), error, tell)?;
             }
-            let warm_up = Arrivals::enough(WARM_UP, self.rate(cell));
+            let warm_up = |seconds| Arrivals::enough(seconds, self.rate(cell));
+            let warm_ups = self.definition().settings.iter().map(|setting| warm_up(setting.warm_up_seconds));
+            let warm_ups: Vec<u32> = warm_ups.collect();
             let mut warmed = settings.clone();
             random.shuffle(&mut warmed);
             for place in warmed {
@@ -257,7 +259,7 @@ impl<'a> Run<'a> {
                 if !self.definition().warms_up(&self.definition().settings[place]) {
                     continue;
                 }
-                while let Err(error) = self.warm_up(cell, place, warm_up, tell) {
+                while let Err(error) = self.warm_up(cell, place, warm_ups[place], tell) {
                     self.spare(&format!("warming up for {cell}"), error, tell)?;
                 }
             }

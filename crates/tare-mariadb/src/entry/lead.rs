@@ -14,7 +14,7 @@ use std::sync::atomic::{AtomicPtr, Ordering::Relaxed};
 use tare_engine::Demand;
 use tare_engine::snapshot::Kind;
 
-use super::{ENGINE, stage, statement};
+use super::{ENGINE, stage, statement, synch};
 use crate::abi::{v10_6, v10_11, v11_4, v11_8};
 
 /// A slot, and where it leads.
@@ -80,10 +80,10 @@ leads! {
     get_thread_file_name_locker, File => nothing;
     get_thread_file_stream_locker, File => nothing;
     start_mutex_wait, Mutex => nothing;
-    unlock_mutex, Mutex => nothing;
+    unlock_mutex, Mutex => nothing, synch::sift_unlocked_mutex;
     start_rwlock_rdwait, Rwlock => nothing;
     start_rwlock_wrwait, Rwlock => nothing;
-    unlock_rwlock, Rwlock => nothing;
+    unlock_rwlock, Rwlock => nothing, synch::sift_unlocked_rwlock;
     start_cond_wait, Cond => nothing;
 }
 

@@ -13,7 +13,7 @@ use tare_engine::{Source, SynchHandle, SynchRef, ThreadRef, operation};
 
 use super::ENGINE;
 use super::pointer::instance;
-use super::synch::{end, parties, start};
+use super::synch::{end, is_unwanted, parties, start};
 use crate::abi::types::{Mutex, MutexLockerState, Rwlock};
 
 /// A lock of the server's, and its instance.
@@ -96,8 +96,7 @@ unsafe fn lock<W: Way>(
 ) -> c_int {
     // SAFETY: the caller's promise.
     let (at, instance) = unsafe { (&raw mut (*that).lock, (*that).instance) };
-    let is_off = || instance!(SynchHandle, instance).is_none_or(|synch| ENGINE.is_synch_off(synch));
-    if !ENGINE.wants_all(W::KIND) && (!ENGINE.wants(W::KIND) || is_off()) {
+    if is_unwanted(W::KIND, instance) {
         // SAFETY: the caller's promise.
         return unsafe { W::take(at) };
     }

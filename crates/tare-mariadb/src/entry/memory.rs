@@ -24,7 +24,7 @@ pub(super) unsafe extern "C" fn memory_alloc<const SESSIONS: bool>(
     size: c_ulong,
     owner: *mut *mut Thread,
 ) -> c_uint {
-    if !ENGINE.wants(Kind::Memory) {
+    if ENGINE.is_unwanted(Kind::Memory, || ENGINE.is_off(key as u16)) {
         return answer(owner, key, None);
     }
     alloc_wanted::<SESSIONS>(key, size, owner)
@@ -51,9 +51,6 @@ extern "C" fn alloc_unusual<const SESSIONS: bool>(
     size: c_ulong,
     owner: *mut *mut Thread,
 ) -> c_uint {
-    if ENGINE.is_off(key as u16) {
-        return answer(owner, key, None);
-    }
     guard(0, || answer(owner, key, ENGINE.memory_alloc::<SESSIONS>(key as u16, size)))
 }
 

@@ -184,6 +184,13 @@ fn read(locker: *mut MutexLocker, rc: c_int) {
     }
 }
 
+/// Whether nobody wants to know what happens to a lock or a condition.
+#[inline(always)]
+pub(super) fn is_unwanted<T>(kind: Kind, instance: *mut T) -> bool {
+    let is_off = || instance!(SynchHandle, instance).is_none_or(|synch| ENGINE.is_synch_off(synch));
+    ENGINE.is_unwanted(kind, is_off)
+}
+
 pub(super) unsafe extern "C" fn start_mutex_wait(
     state: *mut MutexLockerState,
     mutex: *mut Mutex,
@@ -191,7 +198,7 @@ pub(super) unsafe extern "C" fn start_mutex_wait(
     file: *const c_char,
     line: c_uint,
 ) -> *mut MutexLocker {
-    if !ENGINE.wants(Kind::Mutex) {
+    if is_unwanted(Kind::Mutex, mutex) {
         return null_mut();
     }
     start(state, mutex, number(operation::MUTEX, op), file, line)
@@ -220,6 +227,15 @@ pub(super) unsafe extern "C" fn unlock_mutex(mutex: *mut Mutex) {
     }
 }
 
+/// As [`unlock_mutex`], while some mutexes are off: nothing is written to those.
+pub(super) unsafe extern "C" fn sift_unlocked_mutex(mutex: *mut Mutex) {
+    if let Some(synch) = instance!(SynchHandle, mutex)
+        && ENGINE.has_synch_owner(synch)
+    {
+        ENGINE.unlock_mutex(synch);
+    }
+}
+
 /// Shared, exclusive and shared-exclusive alike: the operation tells them apart.
 pub(super) unsafe extern "C" fn start_rwlock_wait(
     state: *mut RwlockLockerState,
@@ -228,7 +244,7 @@ pub(super) unsafe extern "C" fn start_rwlock_wait(
     file: *const c_char,
     line: c_uint,
 ) -> *mut RwlockLocker {
-    if !ENGINE.wants(Kind::Rwlock) {
+    if is_unwanted(Kind::Rwlock, rwlock) {
         return null_mut();
     }
     if let Some(kept) = state!(state, RwlockLockerState) {
@@ -253,7 +269,7 @@ pub(super) unsafe extern "C" fn start_lean_rwlock_wait(
     file: *const c_char,
     line: c_uint,
 ) -> *mut RwlockLocker {
-    if !ENGINE.wants(Kind::Rwlock) {
+    if is_unwanted(Kind::Rwlock, rwlock) {
         return null_mut();
     }
     if let TRY_READ | TRY_WRITE | TRY_SHARED..TRY_EXCLUSIVE = op
@@ -276,9 +292,6 @@ extern "C" fn start_unusual_rwlock_wait(
     file: *const c_char,
     line: c_uint,
 ) -> *mut RwlockLocker {
-    if instance!(SynchHandle, rwlock).is_none_or(|synch| ENGINE.is_synch_off(synch)) {
-        return null_mut();
-    }
     if let TRY_READ | TRY_WRITE | TRY_SHARED..=TRY_EXCLUSIVE = op
         && let Some((synch, untimed)) = free_rwlock(rwlock)
     {
@@ -319,6 +332,15 @@ pub(super) unsafe extern "C" fn unlock_rwlock(rwlock: *mut Rwlock) {
     }
 }
 
+/// As [`unlock_rwlock`], while some rwlocks are off: nothing is written to those.
+pub(super) unsafe extern "C" fn sift_unlocked_rwlock(rwlock: *mut Rwlock) {
+    if let Some(synch) = instance!(SynchHandle, rwlock)
+        && (ENGINE.has_synch_owner(synch) || ENGINE.has_synchs_to_read())
+    {
+        ENGINE.unlock_rwlock(synch);
+    }
+}
+
 pub(super) unsafe extern "C" fn start_cond_wait(
     state: *mut CondLockerState,
     cond: *mut Cond,
@@ -327,7 +349,7 @@ pub(super) unsafe extern "C" fn start_cond_wait(
     file: *const c_char,
     line: c_uint,
 ) -> *mut CondLocker {
-    if !ENGINE.wants(Kind::Cond) {
+    if is_unwanted(Kind::Cond, cond) {
         return null_mut();
     }
     start(state.cast(), cond.cast(), number(operation::COND, op), file, line).cast()

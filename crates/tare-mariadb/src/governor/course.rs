@@ -7,8 +7,8 @@ use std::time::Duration;
 
 use tare_budget::governor::Why;
 use tare_budget::{Budget, Kind, Level, Prices};
-use tare_engine::snapshot::{ClassId, EventType, Reset};
-use tare_engine::{Recording, ThreadRef};
+use tare_engine::snapshot::{ClassId, EventType, Kind as InstrumentKind, Properties, Reset};
+use tare_engine::{Recording, Registration, ThreadRef};
 
 use super::watch::{Budgets, Moment, Seen, Watch};
 use crate::driver::{IDLE, MUTEX, Rig, STAGE, STATEMENT, small};
@@ -207,6 +207,26 @@ fn a_budget_that_cannot_be_kept_takes_nearly_everything_and_says_so() {
     let seen = course.step(3000, 3000, 30);
     let off = seen.account.shares.iter().find(|it| it.entry.name == MUTEX).unwrap();
     assert_eq!((off.entry.level, off.entry.events), (Level::Off, 3000.0));
+}
+
+/// Their beginnings have no events: they go, and come back, with what statements become.
+#[test]
+fn statements_are_not_begun_in_vain_where_the_budget_cannot_be_kept_otherwise() {
+    const BEGINNING: &str = "statement/abstract/new_packet";
+    let mut course = Course::new("0.01%");
+    let what =
+        Registration { kind: InstrumentKind::Statement, name: BEGINNING, properties: Properties::default() };
+    course.rig.register(what);
+    let settings = |course: &Course| [STATEMENT, BEGINNING].map(|name| course.setting(name));
+    course.step(0, 0, 3000);
+    assert_eq!(settings(&course), [None; 2]);
+    course.budgets.all = Budget::read("100%");
+    for _ in 0..15 {
+        course.step(0, 0, 3000);
+    }
+    assert_eq!(settings(&course), [Some(Recording::Lean); 2]);
+    let moved = course.step(0, 0, 3000).account.shares.into_iter().find(|it| it.entry.name == BEGINNING);
+    assert!(moved.is_none_or(|it| it.entry.events == 0.0));
 }
 
 #[test]

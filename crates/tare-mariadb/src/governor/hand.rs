@@ -3,14 +3,14 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use tare_budget::governor::Switched;
-use tare_budget::{Family, Held, Kind, Level, Move, Switch};
+use tare_budget::{Family, Held, Kind, Level, Move, Switch, is_beginning};
 use tare_engine::snapshot::{ClassId, Consumer, Instrument};
 use tare_engine::{Engine, LevelMove, Recording};
 
 /// What it has moved, and what there is to move.
 #[derive(Debug, Default)]
 pub(super) struct Hand {
-    /// Instruments that have had events: of the others nothing is to be decided.
+    /// Instruments that have had events: of the others nothing is to be decided, but for those that begin statements.
     seen: BTreeSet<String>,
     /// What was moved.
     moved: BTreeMap<ClassId, Moved>,
@@ -54,7 +54,8 @@ impl Hand {
 
     fn switch(&self, engine: &Engine, instrument: &Instrument) -> Option<Switch> {
         let name = instrument.name;
-        let kind = Kind::of(name).filter(|_| self.seen.contains(name) && !is_reference(name))?;
+        let is_seen = self.seen.contains(name) || is_beginning(name);
+        let kind = Kind::of(name).filter(|_| is_seen && !is_reference(name))?;
         let most = kind.family().map_or(Level::Exact, |family| most(engine, family));
         let base = match self.moved.get(&instrument.id) {
             Some(Moved { base, .. }) => {
