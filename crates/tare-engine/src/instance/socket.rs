@@ -120,6 +120,12 @@ impl Engine {
         }
     }
 
+    /// As [`Engine::is_off`], of its instrument.
+    #[inline(always)]
+    pub fn is_socket_off(&self, socket: SocketRef) -> bool {
+        self.is_off(socket.slot.head.class())
+    }
+
     /// Begins it within another wait, or where the short way is not ready.
     fn start_inner_socket_wait(&self, slot: &Socket, operation: u8, source: Source) -> Option<Wait> {
         let (address, name) = (std::ptr::from_ref(slot) as usize, pool::name(&slot.head));

@@ -14,7 +14,7 @@ use std::sync::atomic::{AtomicPtr, Ordering::Relaxed};
 use tare_engine::Demand;
 use tare_engine::snapshot::Kind;
 
-use super::{ENGINE, stage, statement, synch};
+use super::{ENGINE, socket, stage, statement, synch};
 use crate::abi::{v10_6, v10_11, v11_4, v11_8};
 
 /// A slot, and where it leads.
@@ -74,15 +74,15 @@ leads! {
     get_thread_statement_locker, Statement => nothing, statement::sift_statement;
     get_thread_transaction_locker, Transaction => nothing;
     start_idle_wait, Idle => nothing;
-    start_socket_wait, Socket => nothing;
+    start_socket_wait, Socket => nothing, socket::sift_socket_wait;
     start_table_io_wait, TableIo => nothing;
     start_metadata_wait, Metadata => nothing;
     get_thread_file_name_locker, File => nothing;
     get_thread_file_stream_locker, File => nothing;
     start_mutex_wait, Mutex => nothing;
     unlock_mutex, Mutex => nothing, synch::sift_unlocked_mutex;
-    start_rwlock_rdwait, Rwlock => nothing;
-    start_rwlock_wrwait, Rwlock => nothing;
+    start_rwlock_rdwait, Rwlock => nothing, synch::sift_rwlock_wait;
+    start_rwlock_wrwait, Rwlock => nothing, synch::sift_rwlock_wait;
     unlock_rwlock, Rwlock => nothing, synch::sift_unlocked_rwlock;
     start_cond_wait, Cond => nothing;
 }

@@ -98,6 +98,22 @@ pub(super) unsafe extern "C" fn start_socket_wait(
     }
 }
 
+/// As [`start_socket_wait`], while some sockets are off.
+pub(super) unsafe extern "C" fn sift_socket_wait(
+    state: *mut SocketLockerState,
+    socket: *mut Socket,
+    op: c_uint,
+    count: c_ulong,
+    file: *const c_char,
+    line: c_uint,
+) -> *mut SocketLocker {
+    if instance!(SocketHandle, socket).is_none_or(|instance| ENGINE.is_socket_off(instance)) {
+        return null_mut();
+    }
+    // SAFETY: the caller's promise.
+    unsafe { start_socket_wait(state, socket, op, count, file, line) }
+}
+
 #[cold]
 #[inline(never)]
 extern "C" fn start_socket_wait_slow(

@@ -184,11 +184,16 @@ fn read(locker: *mut MutexLocker, rc: c_int) {
     }
 }
 
+/// Whether the instrument of a lock or a condition is off, or it has none.
+#[inline(always)]
+fn is_off<T>(instance: *mut T) -> bool {
+    instance!(SynchHandle, instance).is_none_or(|synch| ENGINE.is_synch_off(synch))
+}
+
 /// Whether nobody wants to know what happens to a lock or a condition.
 #[inline(always)]
 pub(super) fn is_unwanted<T>(kind: Kind, instance: *mut T) -> bool {
-    let is_off = || instance!(SynchHandle, instance).is_none_or(|synch| ENGINE.is_synch_off(synch));
-    ENGINE.is_unwanted(kind, is_off)
+    ENGINE.is_unwanted(kind, || is_off(instance))
 }
 
 pub(super) unsafe extern "C" fn start_mutex_wait(
@@ -244,7 +249,7 @@ pub(super) unsafe extern "C" fn start_rwlock_wait(
     file: *const c_char,
     line: c_uint,
 ) -> *mut RwlockLocker {
-    if is_unwanted(Kind::Rwlock, rwlock) {
+    if !ENGINE.wants(Kind::Rwlock) {
         return null_mut();
     }
     if let Some(kept) = state!(state, RwlockLockerState) {
@@ -269,7 +274,7 @@ pub(super) unsafe extern "C" fn start_lean_rwlock_wait(
     file: *const c_char,
     line: c_uint,
 ) -> *mut RwlockLocker {
-    if is_unwanted(Kind::Rwlock, rwlock) {
+    if !ENGINE.wants(Kind::Rwlock) {
         return null_mut();
     }
     if let TRY_READ | TRY_WRITE | TRY_SHARED..TRY_EXCLUSIVE = op
@@ -280,6 +285,25 @@ pub(super) unsafe extern "C" fn start_lean_rwlock_wait(
         return null_mut();
     }
     start_unusual_rwlock_wait(state, rwlock, op, file, line)
+}
+
+/// As either of them, while some rwlocks are off.
+pub(super) unsafe extern "C" fn sift_rwlock_wait(
+    state: *mut RwlockLockerState,
+    rwlock: *mut Rwlock,
+    op: c_uint,
+    file: *const c_char,
+    line: c_uint,
+) -> *mut RwlockLocker {
+    if is_off(rwlock) {
+        return null_mut();
+    }
+    let start = match ENGINE.synch_waits_by_instance() {
+        true => start_rwlock_wait,
+        false => start_lean_rwlock_wait,
+    };
+    // SAFETY: the caller's promise.
+    unsafe { start(state, rwlock, op, file, line) }
 }
 
 /// As [`start_lean_rwlock_wait`], where the lock is not free, or needs the clock, or may have been upgraded.
@@ -337,8 +361,15 @@ pub(super) unsafe extern "C" fn sift_unlocked_rwlock(rwlock: *mut Rwlock) {
     if let Some(synch) = instance!(SynchHandle, rwlock)
         && (ENGINE.has_synch_owner(synch) || ENGINE.has_synchs_to_read())
     {
-        ENGINE.unlock_rwlock(synch);
+        unlock_noted_rwlock(rwlock);
     }
+}
+
+/// As [`unlock_rwlock`], out of line: it is not for what is off.
+#[inline(never)]
+extern "C" fn unlock_noted_rwlock(rwlock: *mut Rwlock) {
+    // SAFETY: the caller's promise.
+    unsafe { unlock_rwlock(rwlock) }
 }
 
 pub(super) unsafe extern "C" fn start_cond_wait(
