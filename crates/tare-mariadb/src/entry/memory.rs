@@ -45,6 +45,7 @@ extern "C" fn alloc_wanted<const SESSIONS: bool>(
     }
 }
 
+#[cold]
 #[inline(never)]
 extern "C" fn alloc_unusual<const SESSIONS: bool>(
     key: c_uint,

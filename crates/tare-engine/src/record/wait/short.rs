@@ -203,11 +203,8 @@ impl Engine {
         let entry = thread.banks[BANK_OWN].settled_entry(base, class);
         if entry & READY == 0 {
             cold_path();
-            return match start_unrecorded(thread, entry, class, WAIT_SUMMED_LEAF) {
-                Some(wait) => Start::Began(wait),
-                None if self.is_off(class) => Start::Off,
-                None => Start::Slow,
-            };
+            return start_unrecorded(thread, entry, class, WAIT_SUMMED_LEAF)
+                .map_or(Start::Slow, Start::Began);
         }
         if thread.wait_depth.own() != 0 {
             return Start::Slow;
