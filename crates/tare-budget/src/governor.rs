@@ -14,6 +14,7 @@ use std::fmt;
 use std::time::Duration;
 
 use crate::account::{Account, Entry, distance};
+use crate::asleep;
 use crate::begun::{self, Vain};
 use crate::choice::{self, Choice};
 use crate::connection::{Connection, Crowd, SECOND};
@@ -49,6 +50,8 @@ pub enum Switched {
     Instrument(Kind),
     /// How a family's events are recorded (a built-in's consumers).
     Recording(Family),
+    /// All that is on of a kind besides what has levels of its own.
+    Rest(Kind),
 }
 
 /// Something that has a level.
@@ -79,6 +82,7 @@ impl Switch {
         match self.of {
             Switched::Instrument(kind) => worth::of_instrument(kind, level),
             Switched::Recording(family) => worth::of_recording(family, level),
+            Switched::Rest(_) => 0,
         }
     }
 
@@ -340,7 +344,7 @@ impl Governor {
         if !is_over && decision.moves.is_empty() && is_calm && losses(board) > 0 {
             self.raise(&sight, Cause::Room { share, budget: self.rules.budget }, &mut decision);
         }
-        let follow = self.beginnings(&sight, &decision);
+        let follow = self.followers(&sight, &decision);
         decision.moves.extend(follow);
         decision.moves.sort_by(|a, b| b.why.share().total_cmp(&a.why.share()));
         for it in &decision.moves {
@@ -349,13 +353,14 @@ impl Governor {
         decision
     }
 
-    /// What follows from a decision for the instruments that begin statements.
-    fn beginnings(&mut self, sight: &Sight<'_>, decision: &Decision) -> Vec<Move> {
+    /// What follows from a decision for the instruments that begin statements, and for kinds of which hardly anything is left.
+    fn followers(&mut self, sight: &Sight<'_>, decision: &Decision) -> Vec<Move> {
         let Sight { board, look, load, .. } = *sight;
         let counted = |it: &Switch| self.memory.predict(&it.name, load).unwrap_or(0.0);
         let costs = begun::cost(&self.prices, board, counted) * look.statements / look.cpu;
         let vain = Vain { costs, budget: self.rules.budget, statements: look.statements };
         let mut moves = begun::moves(board, decision, vain, counted);
+        moves.extend(asleep::moves(board, decision, (vain.budget, look.cpu), counted));
         moves.retain(|it| self.recent_changes(&it.switch, look.now) < if it.to > it.from { 1 } else { 2 });
         moves
     }
@@ -479,7 +484,7 @@ impl Governor {
                 Some((kind, events(look, &switch.name)))
             }
             Switched::Instrument(kind) => Some((kind, self.memory.recall(&switch.name, load)?)),
-            Switched::Recording(_) => None,
+            Switched::Recording(_) | Switched::Rest(_) => None,
         };
         let apart = distance(board.iter().filter_map(had), look.cpu);
         let prices = if look.is_capacity { self.prices.clone() } else { self.prices.at_distance(apart) };

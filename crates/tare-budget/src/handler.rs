@@ -1,5 +1,5 @@
-//! Calls of storage engines, by which a built-in's table I/O is charged. Its tables count the rows that are read and written. What
-//! costs is a wait, and a scan of many rows is one.
+//! Calls of storage engines, by which table I/O is charged. Tables count the rows that are read and written. What costs is a wait,
+//! and a scan of many rows is one.
 
 /// Status variables that add up to the calls that begin to read, or write a row. Reading on is no new wait as a rule, and sorted
 /// rows (`Handler_read_rnd`) are those of temporary tables as a rule, which have no instrument.

@@ -15,7 +15,7 @@ pub enum Kind {
     Transaction,
     /// An error or warning raised.
     Error,
-    /// Rows read and written: with tare each row, with a built-in each wait for them; see [`crate::handler`].
+    /// Rows read and written: each wait for them, of many rows or one; see [`crate::handler`].
     TableIo,
     /// A file read, written, opened.
     FileIo,

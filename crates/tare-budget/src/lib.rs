@@ -4,6 +4,7 @@
 //! [`Governor::look`] what to do, and does it. `docs/budget.md` says what is promised.
 
 pub mod account;
+mod asleep;
 mod begun;
 mod budget;
 pub mod choice;
@@ -16,12 +17,15 @@ pub mod pace;
 mod plan;
 pub mod price;
 mod recording;
+mod uncounted;
 pub mod worth;
 
 pub use account::{Account, Entry, Share};
+pub use asleep::may_sleep;
 pub use begun::is_beginning;
 pub use budget::Budget;
 pub use connection::{Connection, Connections, counted_since};
 pub use governor::{Board, Decision, Governor, Held, Look, Move, Rules, Switch};
 pub use kind::{Family, Kind, Level};
 pub use price::{Cost, PriceError, Prices, Provider};
+pub use uncounted::{Uncounted, is_uncounted};

@@ -186,7 +186,7 @@ impl Plan {
 fn connecting(prices: &Prices, board: &Board, view: &View) -> Vec<f64> {
     let presence = |(switch, events): (&Switch, &f64)| match switch.of {
         Switched::Instrument(_) => presence(*events, view.connected),
-        Switched::Recording(_) => 0.0,
+        Switched::Recording(_) | Switched::Rest(_) => 0.0,
     };
     let presences: Vec<f64> = board.iter().zip(&view.events).map(presence).collect();
     let more = (prices.connection.on.ns - prices.connection.off.ns) * view.connected;

@@ -13,7 +13,7 @@ impl Recording {
     pub(crate) fn of(board: &Board, levels: &[Level]) -> Recording {
         let of = |(switch, level): (&Switch, &Level)| match switch.of {
             Switched::Recording(family) => Some((family, *level)),
-            Switched::Instrument(_) => None,
+            Switched::Instrument(_) | Switched::Rest(_) => None,
         };
         Recording(board.iter().zip(levels).filter_map(of).collect())
     }

@@ -31,7 +31,7 @@ fn cost(server: &Server, board: &[Switch], load: &Load) -> f64 {
     let ways = Kind::ALL.map(|kind| (kind, recording(board, kind)));
     let way = |switch: &Switch| match switch.of {
         Switched::Instrument(kind) => ways.iter().find(|(it, _)| *it == kind).and_then(|(_, way)| *way),
-        Switched::Recording(_) => None,
+        Switched::Recording(_) | Switched::Rest(_) => None,
     };
     board.iter().map(|switch| cost_of(server, switch, way(switch), load)).sum()
 }
@@ -41,7 +41,7 @@ fn saves(server: &Server, board: &mut [Switch], at: usize, level: Level, load: &
     let present = board[at].present;
     let of = |board: &[Switch]| match board[at].of {
         Switched::Instrument(kind) => cost_of(server, &board[at], recording(board, kind), load),
-        Switched::Recording(_) => cost(server, board, load),
+        Switched::Recording(_) | Switched::Rest(_) => cost(server, board, load),
     };
     let before = of(board);
     board[at].present = level;
@@ -54,6 +54,7 @@ fn worth_of(switch: &Switch, level: Level) -> u32 {
     match switch.of {
         Switched::Instrument(kind) => worth::of_instrument(kind, level),
         Switched::Recording(family) => worth::of_recording(family, level),
+        Switched::Rest(_) => 0,
     }
 }
 

@@ -100,10 +100,14 @@ pub(crate) struct Thread {
     pub(crate) bucket_floor: AtomicU64,
     /// The waits in progress that are no leaves, outermost first, and a place behind them.
     pub(crate) open: [OpenWait; WAIT_DEPTH + 1],
+    /// WORK_COMPLETED and WORK_ESTIMATED: the host writes here.
+    pub(crate) progress: [AtomicU64; 2],
     pub(crate) has_progress: AtomicU32,
     pub(crate) statement_depth: AtomicU32,
     /// Bytes of the text of what the thread runs, in its texts; `u32::MAX`: NULL.
     pub(crate) info_len: AtomicU32,
+    pub(crate) command: AtomicU32,
+    pub(crate) start_time_s: AtomicI64,
     pub(crate) statement_levels: [AtomicU32; STATEMENT_DEPTH],
     pub(crate) digest_map: AtomicU32,
     pub(crate) digest_epoch: AtomicU32,
@@ -123,8 +127,6 @@ pub(crate) struct Thread {
     pub(crate) read_locks: ReadLocks,
     /// By event type minus one, as [`RINGS`].
     ring_blocks: [RingBlocks; 4],
-    /// WORK_COMPLETED and WORK_ESTIMATED: the host writes here.
-    pub(crate) progress: [AtomicU64; 2],
     /// Metadata locks the thread has given back.
     pub(crate) metadata_stash: Stash,
     /// Next free word of the current cell block, and words left there.
@@ -136,13 +138,11 @@ pub(crate) struct Thread {
     pub(crate) instrumented: AtomicU8,
     pub(crate) history: AtomicU8,
     pub(crate) connection_type: AtomicU8,
-    pub(crate) command: AtomicU32,
     pub(crate) class: AtomicU16,
     pub(crate) version: Version,
     pub(crate) processlist_id: AtomicU64,
     pub(crate) parent_thread_id: AtomicU64,
     pub(crate) os_id: AtomicU64,
-    pub(crate) start_time_s: AtomicI64,
     pub(crate) texts: AtomicU32,
     /// The number of settings at which no cell with something in it was from before a reset.
     pub(crate) fresh_at: AtomicU32,
@@ -172,6 +172,9 @@ const _: () = assert!(size_of::<Thread>() <= WORDS * 8);
 // What a statement or a transaction asks of its thread is in few lines.
 const _: () = assert!(offset_of!(Thread, statements) / LINE == offset_of!(Thread, hidden) / LINE);
 const _: () = assert!(offset_of!(Thread, has_progress) / LINE == offset_of!(Thread, statement_levels) / LINE);
+// So is what a host tells of each statement, whatever is wanted.
+const _: () =
+    assert!(offset_of!(Thread, has_progress) / LINE == (offset_of!(Thread, start_time_s) + 7) / LINE);
 // Who counts memory has asked the mask before, and a statement that begins has: one line for both.
 const _: () = assert!(offset_of!(Thread, mask) / LINE == (offset_of!(Thread, memory) + 23) / LINE);
 

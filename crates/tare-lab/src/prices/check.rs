@@ -66,7 +66,7 @@ pub fn check(records: &[Record], everything: &Setting, prices: &Prices) -> Resul
         let (Some(charge), Some(measured)) = (charge(cell, NONE), measured) else {
             return Err(Missing::Load { load });
         };
-        let events = events(records, &load, prices.origin.provider)?;
+        let events = events(records, &load)?;
         let prices = of_load(prices, &events, charge);
         let cost = events.iter().filter_map(|(kind, count)| {
             everything.levels.get(kind).map(|level| prices.cost(*kind, *level).times(*count))

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use tare_budget::account::distance;
 use tare_budget::price::Connecting;
-use tare_budget::{Cost, Kind, Level, Prices, Provider, handler};
+use tare_budget::{Cost, Kind, Level, Prices, handler};
 
 use super::experiment::{EVERYTHING, NONE, NOTHING, Setting};
 use super::fit::{Load, quantile};
@@ -41,7 +41,7 @@ pub enum Missing {
 pub fn loads(records: &[Record], settings: &[Setting], believed: &Prices) -> Result<Vec<Load>, Missing> {
     let Some(analysis) = Analysis::of(records) else { return Err(Missing::Load { load: "any load".into() }) };
     let load = |cell| {
-        let mut load = load(records, cell, settings, believed.origin.provider)?;
+        let mut load = load(records, cell, settings)?;
         let apart = distance(load.events.iter().map(|(kind, n)| (*kind, *n)), load.charge);
         let factor = believed.factor(apart);
         load.events.values_mut().for_each(|n| *n *= factor);
@@ -50,18 +50,13 @@ pub fn loads(records: &[Record], settings: &[Setting], believed: &Prices) -> Res
     analysis.cells.iter().map(load).collect()
 }
 
-fn load(
-    records: &[Record],
-    cell: &CellAnalysis,
-    settings: &[Setting],
-    provider: Provider,
-) -> Result<Load, Missing> {
+fn load(records: &[Record], cell: &CellAnalysis, settings: &[Setting]) -> Result<Load, Missing> {
     let name = cell.cell.workload.clone();
     let shares: Vec<Vec<f64>> = settings.iter().map(|it| shares(cell, &it.name)).collect();
     let charge = charge(cell, NOTHING);
     match charge {
         Some(charge) if shares.iter().all(|it| !it.is_empty()) => {
-            Ok(Load { events: events(records, &name, provider)?, name, charge, shares })
+            Ok(Load { events: events(records, &name)?, name, charge, shares })
         }
         _ => Err(Missing::Load { load: name }),
     }
@@ -79,18 +74,14 @@ pub(super) fn charge(cell: &CellAnalysis, setting: &str) -> Option<f64> {
     Some(charged).filter(|it| it.is_finite() && *it > 0.0)
 }
 
-/// How many events of each kind a transaction of a load has, as was counted with everything on. Of metadata locks a built-in counts
-/// those that are waited for; what costs is that one is made, at least, in each transaction of the server's. Of table I/O it counts
-/// rows; what costs is waits.
+/// How many events of each kind a transaction of a load has, as was counted with everything on. Of metadata locks those are counted
+/// that are waited for; what costs is that one is made, at least, in each transaction of the server's. Of table I/O rows are
+/// counted; what costs is waits.
 ///
 /// # Errors
 ///
 /// [`Missing::Events`].
-pub(super) fn events(
-    records: &[Record],
-    load: &str,
-    provider: Provider,
-) -> Result<BTreeMap<Kind, f64>, Missing> {
+pub(super) fn events(records: &[Record], load: &str) -> Result<BTreeMap<Kind, f64>, Missing> {
     let counted = records.iter().find_map(|record| match record {
         Record::Calls(calls) if calls.cell.workload == load && calls.setting == EVERYTHING => {
             Some(&calls.per_transaction)
@@ -103,15 +94,13 @@ pub(super) fn events(
             *events.entry(kind).or_insert(0.0) += count;
         }
     }
-    if provider.is_built_in() {
-        if let Some(made) = events.get(&Kind::Transaction).copied() {
-            *events.entry(Kind::MetadataLock).or_insert(0.0) += made;
-        }
-        if let (Some(rows), Some(calls)) =
-            (events.get_mut(&Kind::TableIo), done(records, load, effort::BEGINNINGS))
-        {
-            *rows = handler::waits(*rows, calls);
-        }
+    if let Some(made) = events.get(&Kind::Transaction).copied() {
+        *events.entry(Kind::MetadataLock).or_insert(0.0) += made;
+    }
+    if let (Some(rows), Some(calls)) =
+        (events.get_mut(&Kind::TableIo), done(records, load, effort::BEGINNINGS))
+    {
+        *rows = handler::waits(*rows, calls);
     }
     if events.is_empty() { Err(Missing::Events { load: load.to_owned() }) } else { Ok(events) }
 }
@@ -170,7 +159,7 @@ pub fn connecting(records: &[Record], everything: &Setting, prices: &Prices) -> 
     let Some(cell) = analysis.cells.first() else { return Err(Missing::Starts) };
     let load = &cell.cell.workload;
     let Some(charge) = charge(cell, NONE) else { return Err(Missing::Load { load: load.clone() }) };
-    let (events, connected) = (events(records, load, prices.origin.provider)?, connected(records, load));
+    let (events, connected) = (events(records, load)?, connected(records, load));
     if connected <= 0.0 {
         return Err(Missing::Events { load: load.clone() });
     }

@@ -1,8 +1,8 @@
-//! How many events every instrument has had, how many statements clients have sent, and how many connections were made.
+//! How many events every instrument has had, and what clients and sessions did: statements, calls of storage engines, connections.
 
 use std::collections::BTreeMap;
 
-use tare_budget::counted_since;
+use tare_budget::{counted_since, handler};
 use tare_engine::Engine;
 use tare_engine::snapshot::Grouping;
 
@@ -16,6 +16,8 @@ pub(super) struct Counts {
     events: BTreeMap<&'static str, u64>,
     /// Statements of clients; `None`: the host does not say.
     questions: Option<u64>,
+    /// Calls of storage engines that begin to read, or write a row; `None`: likewise.
+    calls: Option<u64>,
     /// Connections that were made.
     connected: u64,
 }
@@ -28,7 +30,8 @@ impl Counts {
             *events.entry(name).or_default() += count;
         }
         let connected = engine.connections(Grouping::Host).iter().map(|row| row.total).sum();
-        Counts { events, questions: questions(engine), connected }
+        let [questions, calls] = sums(engine, [&[QUESTIONS], &handler::BEGINNINGS]);
+        Counts { events, questions, calls, connected }
     }
 
     /// Events since an earlier reading.
@@ -45,16 +48,26 @@ impl Counts {
         counted_since(self.connected, Some(before.connected))
     }
 
+    /// Calls of storage engines since an earlier reading; `None`: nobody says, as they were reset.
+    pub(super) fn calls_since(&self, before: &Counts) -> Option<f64> {
+        #[allow(clippy::cast_precision_loss)] // prices are rough
+        self.calls?.checked_sub(before.calls?).map(|calls| calls as f64)
+    }
+
     /// Statements since an earlier reading; `None`: nobody says.
     pub(super) fn questions_since(&self, before: &Counts) -> Option<f64> {
         Some(counted_since(self.questions?, Some(before.questions?)))
     }
 }
 
-/// The sum over all sessions there are and have been.
-fn questions(engine: &Engine) -> Option<u64> {
-    let at = engine.session_counter_names().iter().position(|counter| counter.name == QUESTIONS)?;
+/// What counters of those names come to, over all sessions there are and have been; `None`: some have none of these names.
+fn sums(engine: &Engine, names: [&[&str]; 2]) -> [Option<u64>; 2] {
+    let known = engine.session_counter_names();
     let sessions = engine.session_sums(Grouping::Host);
+    let sum = |name: &&str| -> Option<u64> {
+        let at = known.iter().position(|counter| counter.name == *name)?;
+        Some(sessions.iter().map(|row| row.counters[at]).sum())
+    };
     // Where hosts are not kept there is nothing to add up, and 0 would be a lie.
-    (!sessions.is_empty()).then(|| sessions.iter().map(|row| row.counters[at]).sum())
+    names.map(|names| names.iter().map(sum).sum::<Option<u64>>().filter(|_| !sessions.is_empty()))
 }

@@ -36,6 +36,7 @@ struct Course {
     budgets: Budgets,
 }
 
+const LOCKS: &str = "wait/lock/metadata/sql/mdl";
 const EVERY: Duration = Duration::from_secs(5);
 const USED: Duration = Duration::from_millis(60);
 
@@ -110,7 +111,8 @@ fn the_account_is_events_times_price_over_cpu_time() {
     assert_eq!(of(MUTEX), (Level::Lean, 1000.0));
     assert_eq!(of(STAGE), (Level::Lean, 9.0), "the last one goes on");
     assert_eq!(of(STATEMENT), (Level::Lean, 5.0));
-    assert!((seen.account.share().ns - 1014.0 * 500.0 / 60e6).abs() < 1e-12);
+    assert_eq!(of(LOCKS), (Level::Lean, 5.0), "each statement is taken for a transaction that makes one");
+    assert!((seen.account.share().ns - 1019.0 * 500.0 / 60e6).abs() < 1e-12);
     assert!(seen.moves.is_empty() && seen.cut.is_empty() && seen.can_be_kept);
 }
 
@@ -227,6 +229,42 @@ fn statements_are_not_begun_in_vain_where_the_budget_cannot_be_kept_otherwise() 
     assert_eq!(settings(&course), [Some(Recording::Lean); 2]);
     let moved = course.step(0, 0, 3000).account.shares.into_iter().find(|it| it.entry.name == BEGINNING);
     assert!(moved.is_none_or(|it| it.entry.events == 0.0));
+}
+
+/// Where the budget cannot be kept, what has no events goes with what had its kind's; and comes back before that.
+#[test]
+fn a_kind_of_which_nothing_is_left_sleeps_and_wakes() {
+    const RARE: &str = "stage/sql/rare";
+    let mut course = Course::new("0.01%");
+    let what = Registration { kind: InstrumentKind::Stage, name: RARE, properties: Properties::default() };
+    course.rig.register(what);
+    let settings = |course: &Course| [STAGE, RARE].map(|name| course.setting(name));
+    let seen = course.step(0, 3000, 30);
+    assert_eq!(settings(&course), [None; 2]);
+    let row = seen.moves.iter().find(|it| it.switch == "stage, all others").unwrap();
+    assert_eq!((row.from, row.to), (Level::Lean, Level::Off));
+    assert!(course.step(0, 3000, 30).moves.is_empty());
+    // A person wants it: so the kind is awake, and what is left of it is off by itself.
+    course.rig.set_level(course.id(RARE), Some(Recording::Sums));
+    for _ in 0..15 {
+        course.step(0, 3000, 30);
+    }
+    assert_eq!(settings(&course), [None, Some(Recording::Sums)]);
+    course.rig.set_level(course.id(RARE), Some(Recording::Lean));
+    course.rig.set_held(course.id(RARE), false);
+    course.step(0, 3000, 30);
+    assert_eq!(settings(&course), [None; 2]);
+    course.budgets.all = Budget::read("100%");
+    for _ in 0..15 {
+        course.step(0, 3000, 30);
+    }
+    assert_eq!(settings(&course), [Some(Recording::Lean); 2]);
+    // What slept is given back with all else.
+    course.budgets.all = Budget::read("0.01%");
+    course.step(0, 3000, 30);
+    assert_eq!(settings(&course), [None; 2]);
+    course.watch.put_back(&course.rig);
+    assert_eq!(settings(&course), [Some(Recording::Lean); 2]);
 }
 
 #[test]

@@ -3,14 +3,14 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use tare_budget::governor::Switched;
-use tare_budget::{Family, Held, Kind, Level, Move, Switch, is_beginning};
+use tare_budget::{Family, Held, Kind, Level, Move, Switch, is_beginning, is_uncounted, may_sleep};
 use tare_engine::snapshot::{ClassId, Consumer, Instrument};
 use tare_engine::{Engine, LevelMove, Recording};
 
 /// What it has moved, and what there is to move.
 #[derive(Debug, Default)]
 pub(super) struct Hand {
-    /// Instruments that have had events: of the others nothing is to be decided, but for those that begin statements.
+    /// Instruments that have had events: of the others nothing is to be decided, but for those that cost without.
     seen: BTreeSet<String>,
     /// What was moved.
     moved: BTreeMap<ClassId, Moved>,
@@ -23,13 +23,15 @@ struct Moved {
     base: Option<Recording>,
     /// How often persons had set it.
     changes: u32,
+    /// It went with its kind.
+    sleeps: bool,
 }
 
-/// Instruments with events at one look.
+/// What there is at one look.
 pub(super) struct Board {
-    /// As the governor sees them.
+    /// Instruments with events, and kinds, as the governor sees them.
     pub(super) switches: Vec<Switch>,
-    /// As the engine knew them, in the same order.
+    /// All there are, as the engine knew them.
     instruments: Vec<Instrument>,
 }
 
@@ -38,23 +40,38 @@ impl Hand {
     pub(super) fn board(&mut self, engine: &Engine, events: &BTreeMap<String, f64>) -> Board {
         self.seen
             .extend(events.keys().filter(|name| !self.seen.contains(*name)).cloned().collect::<Vec<_>>());
-        let mut board = Board { switches: vec![], instruments: vec![] };
-        for instrument in engine.instruments() {
+        let instruments = engine.instruments();
+        for instrument in &instruments {
             // What a person has set since is as that person wants it.
             if self.moved.get(&instrument.id).is_some_and(|it| it.changes != instrument.changes) {
                 self.moved.remove(&instrument.id);
             }
-            if let Some(switch) = self.switch(engine, &instrument) {
-                board.switches.push(switch);
-                board.instruments.push(instrument);
-            }
         }
-        board
+        let switches = instruments.iter().filter_map(|instrument| self.switch(engine, instrument));
+        let kinds = Kind::ALL.into_iter().filter(|kind| may_sleep(*kind));
+        let switches = switches.chain(kinds.filter_map(|kind| self.rest(&instruments, kind))).collect();
+        Board { switches, instruments }
+    }
+
+    /// A kind as a whole. It is off while it sleeps; `None`: there is nothing to send to sleep.
+    fn rest(&self, instruments: &[Instrument], kind: Kind) -> Option<Switch> {
+        let of_kind = || instruments.iter().filter(|it| Kind::of(it.name) == Some(kind));
+        let asleep = |it: &&Instrument| self.moved.get(&it.id).is_some_and(|moved| moved.sleeps);
+        let sleeps = of_kind().any(|it| asleep(&it));
+        of_kind().find(|it| it.enabled || sleeps)?;
+        let is_held = of_kind().any(|it| it.held && it.enabled);
+        Some(Switch {
+            name: rest_name(kind),
+            of: Switched::Rest(kind),
+            levels: vec![Level::Off, Level::Lean],
+            present: if sleeps { Level::Off } else { Level::Lean },
+            held: is_held.then_some(Held::Person),
+        })
     }
 
     fn switch(&self, engine: &Engine, instrument: &Instrument) -> Option<Switch> {
         let name = instrument.name;
-        let is_seen = self.seen.contains(name) || is_beginning(name);
+        let is_seen = self.seen.contains(name) || is_beginning(name) || is_uncounted(name);
         let kind = Kind::of(name).filter(|_| is_seen && !is_reference(name))?;
         let most = kind.family().map_or(Level::Exact, |family| most(engine, family));
         let base = match self.moved.get(&instrument.id) {
@@ -76,38 +93,93 @@ impl Hand {
 
     /// Moves levels, and says which moves were made: what a person has set since stays.
     pub(super) fn apply(&mut self, engine: &Engine, board: &Board, moves: Vec<Move>) -> Vec<Move> {
-        let wanted = moves.into_iter().filter_map(|it| {
-            let at = board.switches.iter().position(|switch| switch.name == it.switch)?;
-            let Instrument { id, enabled, level, changes, .. } = board.instruments[at];
-            let base = self.moved.get(&id).map_or(enabled.then_some(level), |moved| moved.base);
-            let is_highest = board.switches[at].levels.last() == Some(&it.to);
-            let level = if is_highest { base } else { recording(it.to, base) };
-            Some((it, LevelMove { id, changes, level }, base))
-        });
-        let wanted: Vec<(Move, LevelMove, Option<Recording>)> = wanted.collect();
-        let orders: Vec<LevelMove> = wanted.iter().map(|(_, order, _)| *order).collect();
+        let orders_of = |it: &Move| -> Vec<Order> {
+            let Some(switch) = board.switches.iter().find(|switch| switch.name == it.switch) else {
+                return vec![];
+            };
+            match switch.of {
+                Switched::Rest(kind) => self.orders_of_rest(board, kind, it.to == Level::Off, &moves),
+                _ => self.order(board, switch, it.to).into_iter().collect(),
+            }
+        };
+        let wanted: Vec<Vec<Order>> = moves.iter().map(orders_of).collect();
+        let orders: Vec<LevelMove> = wanted.iter().flatten().map(|order| order.level).collect();
         let done: BTreeSet<ClassId> = engine.move_levels(&orders).into_iter().collect();
         let mut made = vec![];
-        for (it, LevelMove { id, changes, level }, base) in wanted {
-            if !done.contains(&id) {
+        for (it, orders) in moves.into_iter().zip(wanted) {
+            let is_done = |order: &&Order| done.contains(&order.level.id);
+            let orders: Vec<&Order> = orders.iter().filter(is_done).collect();
+            if orders.is_empty() {
                 continue;
             }
-            if level == base {
-                self.moved.remove(&id);
-            } else {
-                self.moved.insert(id, Moved { base, changes });
-            }
+            orders.into_iter().for_each(|order| self.note(order));
             made.push(it);
         }
         made
     }
 
+    /// An instrument goes to a level.
+    fn order(&self, board: &Board, switch: &Switch, to: Level) -> Option<Order> {
+        let instrument = board.instruments.iter().find(|it| it.name == switch.name)?;
+        let base = self.base(instrument);
+        let is_highest = switch.levels.last() == Some(&to);
+        Some(Order::new(instrument, if is_highest { base } else { recording(to, base) }, base, false))
+    }
+
+    /// All that is on of a kind and nobody holds is off; or all that went so comes back, but for what has a move of its own.
+    fn orders_of_rest(&self, board: &Board, kind: Kind, sleeps: bool, moves: &[Move]) -> Vec<Order> {
+        let of_kind = board.instruments.iter().filter(|it| Kind::of(it.name) == Some(kind));
+        let orders = of_kind.filter(|it| moves.iter().all(|of| of.switch != it.name)).filter_map(|it| {
+            let base = self.base(it);
+            let is_asleep = self.moved.get(&it.id).is_some_and(|moved| moved.sleeps);
+            match sleeps {
+                true => (it.enabled && !it.held).then(|| Order::new(it, None, base, true)),
+                false => is_asleep.then(|| Order::new(it, base, base, false)),
+            }
+        });
+        orders.collect()
+    }
+
+    /// The level an instrument had before it was moved; `None`: off.
+    fn base(&self, instrument: &Instrument) -> Option<Recording> {
+        let present = instrument.enabled.then_some(instrument.level);
+        self.moved.get(&instrument.id).map_or(present, |moved| moved.base)
+    }
+
+    /// What was ordered is done.
+    fn note(&mut self, Order { level: LevelMove { id, changes, level }, base, sleeps }: &Order) {
+        if level == base {
+            self.moved.remove(id);
+        } else {
+            self.moved.insert(*id, Moved { base: *base, changes: *changes, sleeps: *sleeps });
+        }
+    }
+
     /// Gives everything back that it has moved and no person has set since. Returns how many.
     pub(super) fn put_back(&mut self, engine: &Engine) -> usize {
-        let back = |(id, Moved { base, changes })| LevelMove { id, changes, level: base };
+        let back = |(id, Moved { base, changes, .. })| LevelMove { id, changes, level: base };
         let orders: Vec<LevelMove> = std::mem::take(&mut self.moved).into_iter().map(back).collect();
         if orders.is_empty() { 0 } else { engine.move_levels(&orders).len() }
     }
+}
+
+/// What the engine is to do, and what is to be remembered then.
+struct Order {
+    level: LevelMove,
+    /// The level before the instrument was moved.
+    base: Option<Recording>,
+    sleeps: bool,
+}
+
+impl Order {
+    fn new(of: &Instrument, level: Option<Recording>, base: Option<Recording>, sleeps: bool) -> Order {
+        Order { level: LevelMove { id: of.id, changes: of.changes, level }, base, sleeps }
+    }
+}
+
+/// What decisions call a kind as a whole.
+fn rest_name(kind: Kind) -> String {
+    format!("{kind}, all others")
 }
 
 /// The built-in's own buffers are always counted.

@@ -147,7 +147,7 @@ pub(super) fn prices(shared: &Shared) -> Vec<PriceRow> {
         kind: None,
         level: None,
         #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)] // a count
-        events: events as u64,
+        events: events.round() as u64,
         nanoseconds: between(cost.times(1.0 / events)),
         share: between(seen.account.share_of(cost)),
     };
@@ -163,7 +163,7 @@ fn instruments(seen: &Seen) -> impl Iterator<Item = PriceRow> {
         kind: Some(it.entry.kind.name()),
         level: Some(it.entry.level.name()),
         #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)] // a count
-        events: it.entry.events as u64,
+        events: it.entry.events.round() as u64,
         // As it was reckoned: it may go with how far apart events are.
         nanoseconds: between(it.cost.times(1.0 / it.entry.events)),
         share: between(seen.account.share_of(it.cost)),

@@ -6,7 +6,7 @@ use std::time::Duration;
 use tare_budget::governor::{Slowed, Switched, held_cost};
 use tare_budget::{
     Account, Budget, Connections, Decision, Governor, Held, Kind, Level, Look, Move, Prices, Rules, Switch,
-    pace,
+    Uncounted, pace,
 };
 use tare_engine::Engine;
 
@@ -71,6 +71,7 @@ pub(super) struct Watch {
     /// Whether `before` was read; it is the server's start else.
     has_read: bool,
     clock: ThreadClock,
+    uncounted: Uncounted,
     /// What the last look took, in nanoseconds.
     own: f64,
 }
@@ -103,7 +104,15 @@ impl Watch {
         let governor = Governor::new(Budgets::default().rules(), prices);
         let at = Moment { now: start, cpu: Duration::ZERO };
         let before = Reading { at, ..Reading::default() };
-        Watch { governor, hand: Hand::default(), before, has_read: false, clock, own: 0.0 }
+        Watch {
+            governor,
+            hand: Hand::default(),
+            before,
+            has_read: false,
+            clock,
+            uncounted: Uncounted::default(),
+            own: 0.0,
+        }
     }
 
     /// When the last look was taken; `None`: nobody has looked yet.
@@ -137,10 +146,12 @@ impl Watch {
     pub(super) fn look(&mut self, engine: &Engine, at: Moment, budgets: Budgets) -> Seen {
         let reading = self.read(engine, at, budgets);
         let elapsed = at.now.saturating_sub(self.before.at.now);
-        let look = self.since(&reading);
+        let mut look = self.since(&reading);
+        let calls = reading.counts.calls_since(&self.before.counts);
         self.before = reading;
         self.has_read = true;
         let board = self.hand.board(engine, &look.events);
+        self.uncounted.complete(&mut look, &board.switches, calls);
         let is_idle = pace::is_idle(look.cpu, elapsed);
         let decision = if is_idle || budgets.are_none() {
             undecided(self.governor.account_of(&board.switches, &look))

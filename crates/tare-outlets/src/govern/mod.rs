@@ -8,13 +8,12 @@ mod meter;
 mod session;
 mod settings;
 mod state;
-mod uncounted;
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use tare_budget::{Account, Decision, Governor, Look, Prices, Provider, Rules};
+use tare_budget::{Account, Decision, Governor, Look, Prices, Provider, Rules, Uncounted};
 
 pub use counts::Counts;
 pub use hand::{Hand, Notice, PutBack};
@@ -26,7 +25,6 @@ use crate::source::{Address, Error as SourceError, Kind, Source};
 use hand::Hold;
 use known::Known;
 use session::{Past, Reading};
-use uncounted::Uncounted;
 
 /// So often a lock that is still held is waited for, after a connection was lost.
 const BUSY_LOOKS: u32 = 12;
@@ -379,11 +377,8 @@ pub fn account(
     let board = settings::board(&present, &present, &BTreeMap::new());
     let now = Reading::take(&mut source, &mut meter, machine, false)?;
     let governor = Governor::new(Rules { budget: orders.budget, budget_p95: None }, prices.clone());
-    let provider = prices.origin.provider;
-    let look = Look {
-        is_capacity: meter.is_capacity(),
-        ..now.since(&before, &mut Uncounted::default(), provider, &present)
-    };
+    let look =
+        Look { is_capacity: meter.is_capacity(), ..now.since(&before, &mut Uncounted::default(), &board) };
     Ok(Some((governor.account_of(&board, &look), prices)))
 }
 

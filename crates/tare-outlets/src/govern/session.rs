@@ -5,14 +5,12 @@ use std::time::{Duration, Instant};
 
 use tare_budget::governor::held_cost;
 use tare_budget::{
-    Connections, Decision, Governor, Held, Level, Look, Provider, Rules, Switch, counted_since, pace,
+    Board, Connections, Decision, Governor, Held, Level, Look, Rules, Switch, Uncounted, counted_since, pace,
 };
 
 use super::hand::{Hand, Hold};
 use super::known::Known;
 use super::meter::{self, Machine, Meter};
-use super::settings::Settings;
-use super::uncounted::Uncounted;
 use super::{Counts, Error, Event, Orders, connections, shipped};
 use crate::source::{Kind, Source};
 
@@ -172,12 +170,11 @@ impl Session {
     pub fn look(&mut self, machine: &Machine, tell: &mut dyn FnMut(Event)) -> Result<(), Error> {
         self.hand.refresh()?.into_iter().for_each(|notice| tell(Event::Noticed(notice)));
         let now = Reading::take(&mut self.hand.source, &mut self.meter, machine, self.is_p95)?;
-        let Memory { governor, begun, uncounted, .. } = &mut self.memory;
-        let provider = governor.prices().origin.provider;
+        let Memory { begun, uncounted, .. } = &mut self.memory;
         let look = Look {
             now: now.at - *begun,
             is_capacity: self.meter.is_capacity(),
-            ..now.since(&self.before, uncounted, provider, &self.hand.known.present)
+            ..now.since(&self.before, uncounted, &self.hand.board())
         };
         self.memory.rate = look.cpu / (now.at - self.before.at).as_secs_f64().max(1e-9);
         let idle = pace::is_idle(self.memory.rate, Duration::from_secs(1));
@@ -235,13 +232,7 @@ impl Reading {
 
     /// What there was since an earlier one, with what is not counted. When it was, and whether CPU time is what there could have
     /// been, is for the caller to say.
-    pub(super) fn since(
-        &self,
-        before: &Reading,
-        uncounted: &mut Uncounted,
-        provider: Provider,
-        settings: &Settings,
-    ) -> Look {
+    pub(super) fn since(&self, before: &Reading, uncounted: &mut Uncounted, board: &Board) -> Look {
         let mut look = Look {
             cpu: (self.cpu - before.cpu).max(0.0) * 1e9,
             own: (self.own - before.own).max(0.0) * 1e9,
@@ -251,7 +242,7 @@ impl Reading {
             connections: self.connections.since(&before.connections),
             ..Look::default()
         };
-        uncounted.complete(&mut look, self.counts.calls_since(&before.counts), provider, settings);
+        uncounted.complete(&mut look, board, self.counts.calls_since(&before.counts));
         look
     }
 }

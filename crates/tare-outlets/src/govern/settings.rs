@@ -242,6 +242,8 @@ pub(crate) fn rows(switch: &Switch, to: Level, original: &Settings) -> Settings 
                 Some((name, Setting { enabled: was.enabled && (is_highest || *level <= to), ..was }))
             })
             .collect(),
+        // A built-in asks at each event, whatever is on.
+        Switched::Rest(_) => Settings::new(),
     }
 }
 

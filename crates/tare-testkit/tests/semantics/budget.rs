@@ -300,6 +300,34 @@ fn connections_are_in_the_account_of_what_watching_costs() {
 }
 
 #[test]
+fn metadata_locks_and_waits_for_rows_are_in_the_account_though_no_table_counts_them() {
+    let _turn = turn();
+    let file = prices(&["table-io", "metadata-lock"]);
+    let settings = Settings::new(Provider::under_test()).tare_option("prices", file.path().display());
+    let server = Server::start(settings).unwrap();
+    fill(&server);
+    let mut conn = server.client().unwrap();
+    for sql in ["USE t", "INSERT INTO t SELECT seq FROM seq_10_to_1009"] {
+        conn.query_drop(sql).unwrap();
+    }
+    let mut schema = server.schema().unwrap();
+    schema.rows("tare_prices").unwrap();
+    for _ in 0..30 {
+        conn.query_drop("SELECT SUM(a) FROM t.t").unwrap();
+    }
+    std::thread::sleep(Duration::from_secs(1));
+    let rows = schema.rows("tare_prices").unwrap();
+    let events = |name: &str| {
+        let row = rows.iter().find(|row| row.get("NAME") == Some(name));
+        row.and_then(|row| row.number("EVENTS"))
+    };
+    // Thirty thousand rows were read, in thirty waits; and who reads the account has transactions, too.
+    for name in [HANDLER, "wait/lock/metadata/sql/mdl"] {
+        assert!(events(name).is_some_and(|events| (30..300).contains(&events)), "{name}: {rows:?}");
+    }
+}
+
+#[test]
 fn without_a_budget_nobody_looks_but_readers_and_a_broken_price_file_is_a_warning() {
     let _turn = turn();
     let file = file("[origin]\nprovider = \"tare\"\n");

@@ -1,16 +1,23 @@
-//! What costs a built-in and no summary table counts. Of metadata locks these have those that are waited for, but each that is
-//! taken is made known. Of table I/O they have rows, but what costs is the waits in which rows are read.
+//! What costs and no summary table counts. Of metadata locks there those that are waited for, but each that is taken is made known.
+//! Of table I/O there are rows, but what costs is the waits in which rows are read.
 
-use tare_budget::{Kind, Look, Provider, handler};
+use crate::governor::{Board, Look};
+use crate::handler;
+use crate::kind::{Kind, Level};
 
-use super::settings::{Settings, Table};
-
+/// The instrument of metadata locks.
 const LOCKS: &str = "wait/lock/metadata/sql/mdl";
 const TRANSACTIONS: &str = "transaction";
 
+/// Whether an instrument costs without having events.
+#[must_use]
+pub fn is_uncounted(name: &str) -> bool {
+    name == LOCKS
+}
+
 /// What is known of it from looks before.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) struct Uncounted {
+pub struct Uncounted {
     /// While transactions were counted last; before that it is believed that each statement is one.
     transactions_per_statement: f64,
 }
@@ -22,36 +29,30 @@ impl Default for Uncounted {
 }
 
 impl Uncounted {
-    /// Completes a look at a built-in; tare's prices are of what is counted. `calls`: of storage engines, if it is known how many
-    /// there were.
-    pub(super) fn complete(
-        &mut self,
-        look: &mut Look,
-        calls: Option<f64>,
-        provider: Provider,
-        settings: &Settings,
-    ) {
-        if !provider.is_built_in() {
-            return;
-        }
-        self.add_locks(look, settings);
+    /// Completes a look at what is on the board. `calls`: of storage engines, if it is known how many there were.
+    pub fn complete(&mut self, look: &mut Look, board: &Board, calls: Option<f64>) {
+        let is_on = |name: &str| board.iter().any(|it| it.name == name && it.present > Level::Off);
+        self.add_locks(look, is_on);
         if let Some(calls) = calls {
             count_waits(look, calls);
         }
     }
 
-    /// A transaction takes a metadata lock at least, and a statement outside of one is a transaction of its own.
-    fn add_locks(&mut self, look: &mut Look, settings: &Settings) {
-        let is_on = |name: &str| {
-            settings.get(&(Table::Instruments, name.to_owned())).is_some_and(|setting| setting.enabled)
-        };
+    /// A transaction takes a metadata lock at least, and a statement outside of one is a transaction of its own. Which of the
+    /// connections took them is known while transactions are counted.
+    fn add_locks(&mut self, look: &mut Look, is_on: impl Fn(&str) -> bool) {
         let transactions = look.events.get(TRANSACTIONS).copied().unwrap_or(0.0);
         if is_on(TRANSACTIONS) && look.statements > 0.0 {
             self.transactions_per_statement = transactions / look.statements;
         }
-        if is_on(LOCKS) {
-            *look.events.entry(LOCKS.to_owned()).or_default() +=
-                self.transactions_per_statement * look.statements;
+        if !is_on(LOCKS) {
+            return;
+        }
+        *look.events.entry(LOCKS.to_owned()).or_default() +=
+            self.transactions_per_statement * look.statements;
+        for connection in &mut look.connections {
+            let made = connection.events.iter().find(|(name, _)| name == TRANSACTIONS).map(|(_, made)| *made);
+            connection.events.extend(made.map(|made| (LOCKS.into(), made)));
         }
     }
 }
@@ -75,24 +76,30 @@ fn count_waits(look: &mut Look, calls: f64) {
 mod tests {
     use std::collections::BTreeMap;
 
-    use tare_budget::Connection;
-
     use super::*;
-    use crate::govern::settings::Setting;
+    use crate::connection::Connection;
+    use crate::governor::{Switch, Switched};
 
     const ROWS: &str = "wait/io/table/sql/handler";
 
+    fn board(on: &[&str]) -> Vec<Switch> {
+        let switch = |name: &str| Switch {
+            name: name.to_owned(),
+            of: Switched::Instrument(Kind::of(name).expect("a kind")),
+            levels: vec![Level::Off, Level::Counts],
+            present: if on.contains(&name) { Level::Counts } else { Level::Off },
+            held: None,
+        };
+        [LOCKS, TRANSACTIONS].map(switch).into()
+    }
+
     #[test]
     fn a_transaction_makes_a_lock_counted_or_not_while_that_is_on() {
-        let settings = |on: &[&str]| {
-            let setting = |name: &str| Setting { enabled: on.contains(&name), timed: Some(true) };
-            [LOCKS, TRANSACTIONS].map(|name| ((Table::Instruments, name.to_owned()), setting(name))).into()
-        };
         let mut uncounted = Uncounted::default();
         let mut locks = |transactions: f64, on: &[&str]| {
             let events = BTreeMap::from([(TRANSACTIONS.to_owned(), transactions)]);
             let mut look = Look { events, statements: 100.0, ..Look::default() };
-            uncounted.complete(&mut look, None, Provider::MySql, &settings(on));
+            uncounted.complete(&mut look, &board(on), None);
             look.events.get(LOCKS).copied()
         };
         assert_eq!(locks(0.0, &[LOCKS]), Some(100.0), "each statement is one");
@@ -102,12 +109,24 @@ mod tests {
     }
 
     #[test]
+    fn of_each_connection_its_own_transactions_make_locks() {
+        let of = |events: &[(&'static str, f64)]| {
+            let events = events.iter().map(|(name, count)| ((*name).into(), *count)).collect();
+            Connection { cpu: 1.0, events }
+        };
+        let connections = vec![of(&[(TRANSACTIONS, 7.0)]), of(&[("idle", 3.0)])];
+        let mut look = Look { connections, ..Look::default() };
+        Uncounted::default().complete(&mut look, &board(&[LOCKS, TRANSACTIONS]), None);
+        assert_eq!(look.connections, [of(&[(TRANSACTIONS, 7.0), (LOCKS, 7.0)]), of(&[("idle", 3.0)])]);
+    }
+
+    #[test]
     fn rows_that_one_call_reads_are_one_wait() {
         let waits = |rows: f64, calls| {
             let connection = Connection { cpu: 1.0, events: vec![(ROWS.into(), 50.0), ("idle".into(), 7.0)] };
             let events = [(ROWS, rows), ("idle", 9.0)].map(|(name, count)| (name.to_owned(), count));
             let mut look = Look { events: events.into(), connections: vec![connection], ..Look::default() };
-            Uncounted::default().complete(&mut look, calls, Provider::MySql, &Settings::new());
+            Uncounted::default().complete(&mut look, &[], calls);
             let of_connection = &look.connections[0].events;
             assert_eq!((look.events["idle"], of_connection[1].1), (9.0, 7.0));
             (look.events[ROWS], of_connection[0].1)

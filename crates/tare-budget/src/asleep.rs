@@ -1,0 +1,153 @@
+//! Kinds of which nothing is left on. While an instrument of a kind is on, the server asks at each of the kind's events whether it is
+//! that one's; while none is, it asks nothing. So where the budget cannot be kept otherwise, and not one event in ten of a kind
+//! is still counted, the kind's other instruments go, too, with events or without. Then none of its events is seen, until there is
+//! room.
+
+use crate::governor::{Board, Decision, Move, RAISE_TO, Switch, Switched, Why};
+use crate::kind::{Kind, Level};
+
+/// What an event of a kind costs, in nanoseconds, for the question whether it is one of those that are on. Weighed, 2026-11-27: of a
+/// point select and of oltp_read_only, everything off one by one against level off.
+const ASKED_NS: f64 = 5.0;
+/// Those that are counted are few if they are less than this part of all.
+const FEW: f64 = 0.1;
+
+/// Whether a kind can sleep: of its instruments some have no events, and no event of another kind needs them.
+#[must_use]
+pub fn may_sleep(kind: Kind) -> bool {
+    use Kind::{Condition, FileIo, Mutex, RwLock, Socket, Stage};
+    matches!(kind, Stage | Socket | FileIo | Condition | RwLock | Mutex)
+}
+
+/// What follows from a decision for whole kinds. `counted`: how many events an instrument would have in so much CPU time, in
+/// nanoseconds.
+pub(crate) fn moves(
+    board: &Board,
+    decision: &Decision,
+    (budget, cpu): (f64, f64),
+    counted: impl Fn(&Switch) -> f64,
+) -> Vec<Move> {
+    let share = decision.account.share().ns;
+    let moved = |rest: &Switch| {
+        let Switched::Rest(kind) = rest.of else { return None };
+        let (all, left) = events(board, kind, &decision.moves, &counted);
+        let is_wanted = rest.held.is_some() || left > all * FEW;
+        let costs = all * ASKED_NS / cpu;
+        let (to, why) = match rest.present {
+            Level::Off if is_wanted || share + costs <= budget * RAISE_TO => {
+                (rest.highest(), Why::Room { share, budget, costs })
+            }
+            Level::Off => return None,
+            _ if !is_wanted && all > 0.0 && decision.predicted > budget => {
+                (Level::Off, Why::Over { share, budget, saves: costs })
+            }
+            _ => return None,
+        };
+        (to != rest.present).then(|| Move { switch: rest.name.clone(), from: rest.present, to, why })
+    };
+    board.iter().filter_map(moved).collect()
+}
+
+/// Events of a kind, and those of them that are still counted once the moves are done.
+fn events(board: &Board, kind: Kind, moves: &[Move], counted: impl Fn(&Switch) -> f64) -> (f64, f64) {
+    let of_kind = board.iter().filter(|it| it.of == Switched::Instrument(kind));
+    of_kind.fold((0.0, 0.0), |(all, left), it| {
+        let to = moves.iter().find(|of| of.switch == it.name).map_or(it.present, |of| of.to);
+        let events = counted(it);
+        (all + events, if to > Level::Off { left + events } else { left })
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+    use std::fmt::Write;
+    use std::time::Duration;
+
+    use super::*;
+    use crate::governor::{Governor, Held, Look, Rules};
+    use crate::price::Prices;
+
+    const STAGE: &str = "stage/sql/init";
+    const RARE: &str = "stage/sql/Creating table";
+    const REST: &str = "stage, all others";
+    const SELECT: &str = "statement/sql/select";
+
+    /// A stage costs a microsecond, off or on a statement two.
+    fn governor() -> Governor {
+        let mut text =
+            "[origin]\nprovider = 'tare'\nserver = ''\nmachine = ''\nmeasured = false\nhow = ''\n".to_owned();
+        for kind in Kind::ALL {
+            let (off, counts) = match kind {
+                Kind::Stage => (0, 1000),
+                Kind::Query => (2000, 2000),
+                _ => (0, 0),
+            };
+            let cost = |ns| format!("{{ ns = {ns}, low = {ns}, high = {ns} }}");
+            writeln!(text, "[price.{kind}]\noff = {}\ncounts = {}", cost(off), cost(counts))
+                .expect("a string");
+        }
+        Governor::new(Rules { budget: 0.01, budget_p95: None }, Prices::read(&text).expect("prices"))
+    }
+
+    fn board(held: Option<Held>) -> Vec<Switch> {
+        let switch = |(name, of): (&str, Switched)| Switch {
+            name: name.to_owned(),
+            of,
+            levels: vec![Level::Off, Level::Counts],
+            present: Level::Counts,
+            held: held.filter(|_| name == REST),
+        };
+        let instrument = |name| (name, Switched::Instrument(Kind::of(name).expect("a kind")));
+        [instrument(STAGE), instrument(RARE), instrument(SELECT), (REST, Switched::Rest(Kind::Stage))]
+            .map(switch)
+            .into()
+    }
+
+    /// Looks every five seconds at a hundred thousand stages and as many statements as said, and carries out what is decided. What is
+    /// off in the end; of what sleeps as a whole, alone that.
+    fn run(
+        governor: &mut Governor,
+        board: &mut [Switch],
+        looks: std::ops::Range<u64>,
+        statements: f64,
+    ) -> Vec<String> {
+        for nth in looks {
+            let now = |name: &str| board.iter().find(|it| it.name == name).expect("on the board").present;
+            let is_on = |name: &str| f64::from(u8::from(now(name) > Level::Off));
+            let events = [(STAGE, 1e5), (RARE, 3.0), (SELECT, statements)];
+            let events: BTreeMap<String, f64> =
+                events.map(|(name, count)| (name.to_owned(), count * is_on(name))).into();
+            let look =
+                Look { now: Duration::from_secs(nth * 5), cpu: 5e9, statements, events, ..Look::default() };
+            for it in governor.look(board, &look).moves {
+                let switch = board.iter_mut().find(|of| of.name == it.switch).expect("on the board");
+                switch.present = it.to;
+            }
+        }
+        board.iter().filter(|it| it.present == Level::Off).map(|it| it.name.clone()).collect()
+    }
+
+    #[test]
+    fn a_kind_of_which_hardly_anything_is_left_sleeps_where_the_budget_cannot_be_kept_and_wakes_with_room() {
+        let (mut governor, mut board) = (governor(), board(None));
+        // Statements cost 2% whatever is done.
+        assert_eq!(run(&mut governor, &mut board, 0..6, 5e4), [STAGE, REST]);
+        // They cost nothing to speak of. Stages would be 2%, to ask for each is a hundredth of a percent.
+        assert_eq!(run(&mut governor, &mut board, 6..24, 1.0), [STAGE]);
+    }
+
+    #[test]
+    fn within_the_budget_none_sleeps() {
+        let (mut governor, mut board) = (governor(), board(None));
+        assert_eq!(run(&mut governor, &mut board, 0..6, 1.0), [STAGE]);
+    }
+
+    #[test]
+    fn where_a_person_wants_some_of_it_a_kind_stays_awake_and_wakes() {
+        let (mut governor, mut held) = (governor(), board(Some(Held::Person)));
+        assert_eq!(run(&mut governor, &mut held, 0..6, 5e4), [STAGE]);
+        held[3].present = Level::Off;
+        assert_eq!(run(&mut governor, &mut held, 20..26, 5e4), [STAGE]);
+    }
+}
