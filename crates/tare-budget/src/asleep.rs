@@ -3,14 +3,13 @@
 //! is still counted, the kind's other instruments go, too, with events or without. Then none of its events is seen, until there is
 //! room.
 
+use crate::begun::FEW;
 use crate::governor::{Board, Decision, Move, RAISE_TO, Switch, Switched, Why};
 use crate::kind::{Kind, Level};
 
 /// What an event of a kind costs, in nanoseconds, for the question whether it is one of those that are on. Weighed, 2026-11-27: of a
 /// point select and of oltp_read_only, everything off one by one against level off.
 const ASKED_NS: f64 = 5.0;
-/// Those that are counted are few if they are less than this part of all.
-const FEW: f64 = 0.1;
 
 /// Whether a kind can sleep: of its instruments some have no events, and no event of another kind needs them.
 #[must_use]

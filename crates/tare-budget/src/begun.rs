@@ -1,6 +1,6 @@
 //! Statements that are begun in vain. A server begins each under an instrument `statement/abstract/%`, and learns later which one it
 //! is: of one that is off the beginning is paid for all the same. Where the budget cannot be kept otherwise those instruments go,
-//! too, if hardly one statement in a hundred is counted. Then none is seen, whatever is on, until there is room.
+//! too, if not one statement in ten is counted. Then none is seen, whatever is on, until there is room.
 
 use crate::governor::{Board, Decision, Move, RAISE_TO, Switch, Switched, Why};
 use crate::kind::{Kind, Level};
@@ -10,7 +10,7 @@ const BEGINNINGS: &str = "statement/abstract/";
 /// The kinds of what is begun so.
 const KINDS: [Kind; 2] = [Kind::Query, Kind::Statement];
 /// Those that are counted are few if they are less than this part of all.
-const FEW: f64 = 0.01;
+pub(crate) const FEW: f64 = 0.1;
 
 /// Whether an instrument has no events, and only begins statements.
 #[must_use]

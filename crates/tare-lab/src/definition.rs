@@ -120,7 +120,8 @@ pub struct SettingDef {
     /// Files in the data directory that the setting writes; their growth is counted, and they are emptied after each slice.
     #[serde(default)]
     pub logs: Vec<String>,
-    /// Length of the unmeasured slice before a cell's first block after a start, unless transactions come too seldom for it.
+    /// Length of the unmeasured slice before a cell's first block after a start, unless transactions come too seldom for it. Where
+    /// the load writes, the longest of the settings that are compared is that of all.
     #[serde(default = "one")]
     pub warm_up_seconds: u32,
     /// Whether slices are taken at a stretch because of it, and not in turns; if it is not said, where it has sidecars or logs, and

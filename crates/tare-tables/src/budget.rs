@@ -113,7 +113,7 @@ const PRICE_COLUMNS: &[ColumnDef<PriceRow>] = &[
     column(
         "EVENTS",
         BigIntUnsigned,
-        "How many there were since the last look; of what is off, how many there would have been.",
+        "How many there were since the last look; of what is off, how many there would have been. Of table I/O waits, not rows; of metadata locks one for each transaction.",
         |row| row.events.into(),
     ),
     column("NS_PER_EVENT", NANOSECONDS, "Nanoseconds of the server's CPU time an event costs.", |row| {
@@ -159,9 +159,12 @@ const DECISION_COLUMNS: &[ColumnDef<DecisionRow>] = &[
     column("DECISION_TIME", TimestampMicros, "When it was made; the same for all of one look.", |row| {
         Value::Timestamp(row.time_us)
     }),
-    nullable("NAME", VarChar(128), "Name of the instrument; NULL where all are meant.", |row| {
-        row.name.as_ref().into()
-    }),
+    nullable(
+        "NAME",
+        VarChar(128),
+        "Name of the instrument, or of a kind, as `stage, all others`; NULL where all are meant.",
+        |row| row.name.as_ref().into(),
+    ),
     nullable("FROM_LEVEL", Enum(LEVELS_NAMED), "Its level before.", |row| row.from.into()),
     nullable("TO_LEVEL", Enum(LEVELS_NAMED), "Its level since.", |row| row.to.into()),
     column("WHY", VarChar(512), "The reason.", |row| (&row.why).into()),

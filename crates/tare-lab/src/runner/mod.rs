@@ -249,9 +249,7 @@ impl<'a> Run<'a> {
             while let Err(error) = self.find_maximum(cell, settings, tell) {
                 self.spare(&format!("finding the maximum of {cell}"), error, tell)?;
             }
-            let warm_up = |seconds| Arrivals::enough(seconds, self.rate(cell));
-            let warm_ups = self.definition().settings.iter().map(|setting| warm_up(setting.warm_up_seconds));
-            let warm_ups: Vec<u32> = warm_ups.collect();
+            let warm_ups = self.warm_up_seconds(cell, settings);
             let mut warmed = settings.clone();
             random.shuffle(&mut warmed);
             for place in warmed {

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use super::{Event, Run, WARM_UP, workload_of};
 use crate::Result;
+use crate::arrivals::Arrivals;
 use crate::definition::SettingDef;
 use crate::idleness;
 use crate::record::{Cell, Maximum, Measure, Record};
@@ -112,8 +113,35 @@ impl Run<'_> {
 
     /// Whether a driver that is held may hold locks that the driver of another setting waits for.
     fn holds_others_up(&self, cell: &Cell) -> bool {
-        let definition = self.definition();
-        workload_of(definition, cell).workload().writes
-            && (0..definition.settings.len()).any(|place| self.fleet.is_shared(place))
+        self.writes(cell) && (0..self.definition().settings.len()).any(|place| self.fleet.is_shared(place))
+    }
+
+    fn writes(&self, cell: &Cell) -> bool {
+        workload_of(self.definition(), cell).workload().writes
+    }
+
+    /// How long each setting of the study warms up where these are compared.
+    pub(super) fn warm_up_seconds(&self, cell: &Cell, settings: &[usize]) -> Vec<u32> {
+        let all: Vec<u32> = self.definition().settings.iter().map(|it| it.warm_up_seconds).collect();
+        let seconds = if self.writes(cell) { alike(&all, settings) } else { all };
+        seconds.into_iter().map(|it| Arrivals::enough(it, self.rate(cell))).collect()
+    }
+}
+
+/// Of these settings each warms up as long as the one that takes longest: what a load has written is what it works on.
+fn alike(all: &[u32], settings: &[usize]) -> Vec<u32> {
+    let longest = settings.iter().filter_map(|at| all.get(*at)).max().copied().unwrap_or_default();
+    all.iter().map(|seconds| longest.max(*seconds)).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn settings_that_write_have_written_for_as_long() {
+        assert_eq!(alike(&[1, 15, 60], &[0, 1]), [15, 15, 60]);
+        assert_eq!(alike(&[1, 15, 60], &[2, 0]), [60; 3]);
+        assert_eq!(alike(&[1, 15], &[]), [1, 15]);
     }
 }

@@ -243,6 +243,7 @@ fn a_kind_of_which_nothing_is_left_sleeps_and_wakes() {
     assert_eq!(settings(&course), [None; 2]);
     let row = seen.moves.iter().find(|it| it.switch == "stage, all others").unwrap();
     assert_eq!((row.from, row.to), (Level::Lean, Level::Off));
+    assert_eq!(seen.asleep, [Kind::Stage]);
     assert!(course.step(0, 3000, 30).moves.is_empty());
     // A person wants it: so the kind is awake, and what is left of it is off by itself.
     course.rig.set_level(course.id(RARE), Some(Recording::Sums));

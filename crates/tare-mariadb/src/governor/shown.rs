@@ -2,7 +2,7 @@
 
 use tare_budget::account::{CONNECTIONS, OWN};
 use tare_budget::governor::{Slowed, percent};
-use tare_budget::{Account, Budget, Cost};
+use tare_budget::{Account, Budget, Cost, Level};
 use tare_tables::budget::{Between, PriceRow};
 
 use super::watch::{Budgets, Seen};
@@ -129,13 +129,14 @@ fn share(seen: &Seen) -> String {
     )
 }
 
-/// What is given up, by kind and level.
+/// What is given up, by kind and level, and of which kinds all else.
 fn cut(seen: &Seen) -> String {
     if seen.cut.is_empty() {
         return "nothing".to_owned();
     }
     let part = |((kind, level), count): (&(_, _), &usize)| format!("{count} {kind} to {level}");
-    seen.cut.iter().map(part).collect::<Vec<_>>().join(", ")
+    let asleep = seen.asleep.iter().map(|kind| format!("{kind}, all others, to {}", Level::Off));
+    seen.cut.iter().map(part).chain(asleep).collect::<Vec<_>>().join(", ")
 }
 
 /// Rows of `tare_prices`.

@@ -92,6 +92,8 @@ pub(super) struct Seen {
     pub(super) by_persons: f64,
     /// What is below the level it had before the governor moved it, by kind and level.
     pub(super) cut: BTreeMap<(Kind, Level), usize>,
+    /// Kinds that sleep.
+    pub(super) asleep: Vec<Kind>,
     /// The server did next to nothing: nothing is decided.
     pub(super) is_idle: bool,
     /// Since the look before.
@@ -162,9 +164,9 @@ impl Watch {
         let by_persons = held_cost(&board.switches, &decision.account, Held::Person);
         let by_persons = decision.account.share_of(by_persons).ns;
         let moves = self.hand.apply(engine, &board, decision.moves);
-        let cut = cut(&board.switches, &moves);
+        let (cut, asleep) = (cut(&board.switches, &moves), asleep(&board.switches, &moves));
         let Decision { account, predicted, slowed, can_be_kept, .. } = decision;
-        Seen { account, moves, predicted, slowed, can_be_kept, by_persons, cut, is_idle, elapsed }
+        Seen { account, moves, predicted, slowed, can_be_kept, by_persons, cut, asleep, is_idle, elapsed }
     }
 
     /// Gives everything back that was moved.
@@ -193,12 +195,25 @@ fn undecided(account: Account) -> Decision {
     Decision { account, moves: vec![], predicted, slowed: None, can_be_kept: true }
 }
 
+/// The level of a switch once these moves are made.
+fn level_after(switch: &Switch, moves: &[Move]) -> Level {
+    moves.iter().find(|it| it.switch == switch.name).map_or(switch.present, |it| it.to)
+}
+
+/// Kinds that sleep once these moves are made.
+fn asleep(board: &[Switch], moves: &[Move]) -> Vec<Kind> {
+    let sleeping = board.iter().filter_map(|switch| match switch.of {
+        Switched::Rest(kind) if level_after(switch, moves) == Level::Off => Some(kind),
+        _ => None,
+    });
+    sleeping.collect()
+}
+
 /// What is below its highest level once these moves are made.
 fn cut(board: &[Switch], moves: &[Move]) -> BTreeMap<(Kind, Level), usize> {
     let mut cut = BTreeMap::new();
     for switch in board {
-        let moved = moves.iter().find(|it| it.switch == switch.name);
-        let level = moved.map_or(switch.present, |it| it.to);
+        let level = level_after(switch, moves);
         if let Switched::Instrument(kind) = switch.of
             && switch.levels.last().is_some_and(|highest| level < *highest)
         {
