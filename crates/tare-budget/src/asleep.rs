@@ -3,8 +3,8 @@
 //! is still counted, the kind's other instruments go, too, with events or without. Then none of its events is seen, until there is
 //! room.
 
-use crate::begun::FEW;
-use crate::governor::{Board, Decision, Move, RAISE_TO, Switch, Switched, Why};
+use crate::follow::{FEW, Follower};
+use crate::governor::{Board, Decision, Move, Switch, Switched};
 use crate::kind::{Kind, Level};
 
 /// What an event of a kind costs, in nanoseconds, for the question whether it is one of those that are on. Weighed, 2026-11-27: of a
@@ -26,23 +26,15 @@ pub(crate) fn moves(
     (budget, cpu): (f64, f64),
     counted: impl Fn(&Switch) -> f64,
 ) -> Vec<Move> {
-    let share = decision.account.share().ns;
     let moved = |rest: &Switch| {
         let Switched::Rest(kind) = rest.of else { return None };
         let (all, left) = events(board, kind, &decision.moves, &counted);
+        let is_off = rest.present == Level::Off;
         let is_wanted = rest.held.is_some() || left > all * FEW;
-        let costs = all * ASKED_NS / cpu;
-        let (to, why) = match rest.present {
-            Level::Off if is_wanted || share + costs <= budget * RAISE_TO => {
-                (rest.highest(), Why::Room { share, budget, costs })
-            }
-            Level::Off => return None,
-            _ if !is_wanted && all > 0.0 && decision.predicted > budget => {
-                (Level::Off, Why::Over { share, budget, saves: costs })
-            }
-            _ => return None,
-        };
-        (to != rest.present).then(|| Move { switch: rest.name.clone(), from: rest.present, to, why })
+        let why = Follower { is_off, is_wanted, costs: all * ASKED_NS / cpu }.why(decision, budget)?;
+        let to = if is_off { rest.highest() } else { Level::Off };
+        // Of a kind without events nothing is saved.
+        (is_off || all > 0.0).then(|| Move { switch: rest.name.clone(), from: rest.present, to, why })
     };
     board.iter().filter_map(moved).collect()
 }
@@ -51,9 +43,8 @@ pub(crate) fn moves(
 fn events(board: &Board, kind: Kind, moves: &[Move], counted: impl Fn(&Switch) -> f64) -> (f64, f64) {
     let of_kind = board.iter().filter(|it| it.of == Switched::Instrument(kind));
     of_kind.fold((0.0, 0.0), |(all, left), it| {
-        let to = moves.iter().find(|of| of.switch == it.name).map_or(it.present, |of| of.to);
         let events = counted(it);
-        (all + events, if to > Level::Off { left + events } else { left })
+        (all + events, if it.after(moves) > Level::Off { left + events } else { left })
     })
 }
 

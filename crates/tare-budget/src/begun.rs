@@ -2,15 +2,14 @@
 //! is: of one that is off the beginning is paid for all the same. Where the budget cannot be kept otherwise those instruments go,
 //! too, if not one statement in ten is counted. Then none is seen, whatever is on, until there is room.
 
-use crate::governor::{Board, Decision, Move, RAISE_TO, Switch, Switched, Why};
+use crate::follow::{FEW, Follower};
+use crate::governor::{Board, Decision, Move, Switch, Switched, Why};
 use crate::kind::{Kind, Level};
 use crate::price::Prices;
 
 const BEGINNINGS: &str = "statement/abstract/";
 /// The kinds of what is begun so.
 const KINDS: [Kind; 2] = [Kind::Query, Kind::Statement];
-/// Those that are counted are few if they are less than this part of all.
-pub(crate) const FEW: f64 = 0.1;
 
 /// Whether an instrument has no events, and only begins statements.
 #[must_use]
@@ -57,13 +56,9 @@ pub(crate) fn moves(
     counted: impl Fn(&Switch) -> f64,
 ) -> Vec<Move> {
     let Vain { statements, costs, budget } = vain;
-    let share = decision.account.share().ns;
-    let wanted = is_wanted(board, &decision.moves, statements * FEW, counted);
-    let why = match is_nothing_begun(board) {
-        false if !wanted && decision.predicted > budget => Why::Over { share, budget, saves: costs },
-        true if wanted || share + costs <= budget * RAISE_TO => Why::Room { share, budget, costs },
-        _ => return vec![],
-    };
+    let is_wanted = is_wanted(board, &decision.moves, statements * FEW, counted);
+    let beginning = Follower { is_off: is_nothing_begun(board), is_wanted, costs };
+    let Some(why) = beginning.why(decision, budget) else { return vec![] };
     let moved = |it: &Switch| {
         let to = if matches!(why, Why::Room { .. }) { it.highest() } else { it.lowest() };
         (to != it.present).then(|| Move { switch: it.name.clone(), from: it.present, to, why })
@@ -75,9 +70,8 @@ pub(crate) fn moves(
 /// Whether more than so few statements are counted once the moves are done, or a person wants some.
 fn is_wanted(board: &Board, moves: &[Move], few: f64, counted: impl Fn(&Switch) -> f64) -> bool {
     let is_left_on = |it: &&Switch| {
-        let to = moves.iter().find(|of| of.switch == it.name).map_or(it.present, |of| of.to);
         let is_statement = matches!(it.of, Switched::Instrument(kind) if KINDS.contains(&kind));
-        is_statement && !is_beginning(&it.name) && to > Level::Off
+        is_statement && !is_beginning(&it.name) && it.after(moves) > Level::Off
     };
     let left: Vec<&Switch> = board.iter().filter(is_left_on).collect();
     left.iter().any(|it| it.held.is_some()) || left.iter().map(|it| counted(it)).sum::<f64>() > few

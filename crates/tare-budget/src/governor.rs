@@ -78,6 +78,12 @@ impl Switch {
         self.levels.first().copied().unwrap_or(self.present)
     }
 
+    /// Its level once these moves are made.
+    #[must_use]
+    pub fn after(&self, moves: &[Move]) -> Level {
+        moves.iter().find(|it| it.switch == self.name).map_or(self.present, |it| it.to)
+    }
+
     fn worth(&self, level: Level) -> u32 {
         match self.of {
             Switched::Instrument(kind) => worth::of_instrument(kind, level),

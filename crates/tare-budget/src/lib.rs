@@ -9,6 +9,7 @@ mod begun;
 mod budget;
 pub mod choice;
 mod connection;
+mod follow;
 pub mod governor;
 pub mod handler;
 pub mod kind;

@@ -195,15 +195,10 @@ fn undecided(account: Account) -> Decision {
     Decision { account, moves: vec![], predicted, slowed: None, can_be_kept: true }
 }
 
-/// The level of a switch once these moves are made.
-fn level_after(switch: &Switch, moves: &[Move]) -> Level {
-    moves.iter().find(|it| it.switch == switch.name).map_or(switch.present, |it| it.to)
-}
-
 /// Kinds that sleep once these moves are made.
 fn asleep(board: &[Switch], moves: &[Move]) -> Vec<Kind> {
     let sleeping = board.iter().filter_map(|switch| match switch.of {
-        Switched::Rest(kind) if level_after(switch, moves) == Level::Off => Some(kind),
+        Switched::Rest(kind) if switch.after(moves) == Level::Off => Some(kind),
         _ => None,
     });
     sleeping.collect()
@@ -213,7 +208,7 @@ fn asleep(board: &[Switch], moves: &[Move]) -> Vec<Kind> {
 fn cut(board: &[Switch], moves: &[Move]) -> BTreeMap<(Kind, Level), usize> {
     let mut cut = BTreeMap::new();
     for switch in board {
-        let level = level_after(switch, moves);
+        let level = switch.after(moves);
         if let Switched::Instrument(kind) = switch.of
             && switch.levels.last().is_some_and(|highest| level < *highest)
         {
