@@ -55,14 +55,6 @@ pub enum Provider {
     MySql,
 }
 
-impl Provider {
-    /// Whether it is a server's own.
-    #[must_use]
-    pub fn is_built_in(self) -> bool {
-        self != Provider::Tare
-    }
-}
-
 /// Where prices come from.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]

@@ -86,6 +86,11 @@ impl Course {
         self.look()
     }
 
+    /// The server has another instrument.
+    fn register(&self, kind: InstrumentKind, name: &'static str) {
+        self.rig.register(Registration { kind, name, properties: Properties::default() });
+    }
+
     fn setting(&self, name: &str) -> Option<Recording> {
         let found = self.rig.instruments().into_iter().find(|it| it.name == name).unwrap();
         found.enabled.then_some(found.level)
@@ -216,9 +221,7 @@ fn a_budget_that_cannot_be_kept_takes_nearly_everything_and_says_so() {
 fn statements_are_not_begun_in_vain_where_the_budget_cannot_be_kept_otherwise() {
     const BEGINNING: &str = "statement/abstract/new_packet";
     let mut course = Course::new("0.01%");
-    let what =
-        Registration { kind: InstrumentKind::Statement, name: BEGINNING, properties: Properties::default() };
-    course.rig.register(what);
+    course.register(InstrumentKind::Statement, BEGINNING);
     let settings = |course: &Course| [STATEMENT, BEGINNING].map(|name| course.setting(name));
     course.step(0, 0, 3000);
     assert_eq!(settings(&course), [None; 2]);
@@ -236,8 +239,7 @@ fn statements_are_not_begun_in_vain_where_the_budget_cannot_be_kept_otherwise() 
 fn a_kind_of_which_nothing_is_left_sleeps_and_wakes() {
     const RARE: &str = "stage/sql/rare";
     let mut course = Course::new("0.01%");
-    let what = Registration { kind: InstrumentKind::Stage, name: RARE, properties: Properties::default() };
-    course.rig.register(what);
+    course.register(InstrumentKind::Stage, RARE);
     let settings = |course: &Course| [STAGE, RARE].map(|name| course.setting(name));
     let seen = course.step(0, 3000, 30);
     assert_eq!(settings(&course), [None; 2]);

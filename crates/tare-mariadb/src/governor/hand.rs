@@ -55,18 +55,21 @@ impl Hand {
 
     /// A kind as a whole. It is off while it sleeps; `None`: there is nothing to send to sleep.
     fn rest(&self, instruments: &[Instrument], kind: Kind) -> Option<Switch> {
-        let of_kind = || instruments.iter().filter(|it| Kind::of(it.name) == Some(kind));
-        let asleep = |it: &&Instrument| self.moved.get(&it.id).is_some_and(|moved| moved.sleeps);
-        let sleeps = of_kind().any(|it| asleep(&it));
-        of_kind().find(|it| it.enabled || sleeps)?;
-        let is_held = of_kind().any(|it| it.held && it.enabled);
-        Some(Switch {
+        let sleeps = of_kind(instruments, kind).any(|it| self.sleeps(it));
+        let is_on = of_kind(instruments, kind).any(|it| it.enabled);
+        let is_held = of_kind(instruments, kind).any(|it| it.held && it.enabled);
+        (is_on || sleeps).then(|| Switch {
             name: rest_name(kind),
             of: Switched::Rest(kind),
             levels: vec![Level::Off, Level::Lean],
             present: if sleeps { Level::Off } else { Level::Lean },
             held: is_held.then_some(Held::Person),
         })
+    }
+
+    /// Whether an instrument went with its kind.
+    fn sleeps(&self, instrument: &Instrument) -> bool {
+        self.moved.get(&instrument.id).is_some_and(|moved| moved.sleeps)
     }
 
     fn switch(&self, engine: &Engine, instrument: &Instrument) -> Option<Switch> {
@@ -128,13 +131,13 @@ impl Hand {
 
     /// All that is on of a kind and nobody holds is off; or all that went so comes back, but for what has a move of its own.
     fn orders_of_rest(&self, board: &Board, kind: Kind, sleeps: bool, moves: &[Move]) -> Vec<Order> {
-        let of_kind = board.instruments.iter().filter(|it| Kind::of(it.name) == Some(kind));
-        let orders = of_kind.filter(|it| moves.iter().all(|of| of.switch != it.name)).filter_map(|it| {
+        let others =
+            of_kind(&board.instruments, kind).filter(|it| moves.iter().all(|of| of.switch != it.name));
+        let orders = others.filter_map(|it| {
             let base = self.base(it);
-            let is_asleep = self.moved.get(&it.id).is_some_and(|moved| moved.sleeps);
             match sleeps {
                 true => (it.enabled && !it.held).then(|| Order::new(it, None, base, true)),
-                false => is_asleep.then(|| Order::new(it, base, base, false)),
+                false => self.sleeps(it).then(|| Order::new(it, base, base, false)),
             }
         });
         orders.collect()
@@ -175,6 +178,10 @@ impl Order {
     fn new(of: &Instrument, level: Option<Recording>, base: Option<Recording>, sleeps: bool) -> Order {
         Order { level: LevelMove { id: of.id, changes: of.changes, level }, base, sleeps }
     }
+}
+
+fn of_kind(instruments: &[Instrument], kind: Kind) -> impl Iterator<Item = &Instrument> {
+    instruments.iter().filter(move |it| Kind::of(it.name) == Some(kind))
 }
 
 /// What decisions call a kind as a whole.

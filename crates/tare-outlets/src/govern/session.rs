@@ -170,17 +170,18 @@ impl Session {
     pub fn look(&mut self, machine: &Machine, tell: &mut dyn FnMut(Event)) -> Result<(), Error> {
         self.hand.refresh()?.into_iter().for_each(|notice| tell(Event::Noticed(notice)));
         let now = Reading::take(&mut self.hand.source, &mut self.meter, machine, self.is_p95)?;
+        let board = self.hand.board();
         let Memory { begun, uncounted, .. } = &mut self.memory;
         let look = Look {
             now: now.at - *begun,
             is_capacity: self.meter.is_capacity(),
-            ..now.since(&self.before, uncounted, &self.hand.board())
+            ..now.since(&self.before, uncounted, &board)
         };
         self.memory.rate = look.cpu / (now.at - self.before.at).as_secs_f64().max(1e-9);
         let idle = pace::is_idle(self.memory.rate, Duration::from_secs(1));
         self.own = look.own;
         self.before = now;
-        self.fix_what_goes_on(&look, tell)?;
+        self.fix_what_goes_on(&look, &board, tell)?;
         let board = self.hand.board();
         let governor = &mut self.memory.governor;
         let decision = if idle { undecided(&board, &look, governor) } else { governor.look(&board, &look) };
@@ -195,8 +196,12 @@ impl Session {
     }
 
     /// What has been off for a whole look and still has events cannot be switched.
-    fn fix_what_goes_on(&mut self, look: &Look, tell: &mut dyn FnMut(Event)) -> Result<(), Error> {
-        let board = self.hand.board();
+    fn fix_what_goes_on(
+        &mut self,
+        look: &Look,
+        board: &Board,
+        tell: &mut dyn FnMut(Event),
+    ) -> Result<(), Error> {
         self.memory.off.retain(|name, _| board.iter().any(|it| it.name == *name && it.present == Level::Off));
         for switch in board.iter().filter(|it| it.present == Level::Off && it.held.is_none()) {
             let looks = self.memory.off.entry(switch.name.clone()).or_default();
