@@ -58,6 +58,9 @@ impl Host for Silent {
     fn source_file(&self, _address: usize) -> Option<String> {
         None
     }
+    fn leave_stages_untold(&self) -> bool {
+        true
+    }
 }
 
 static ENGINE: Engine = Engine::new();
@@ -133,6 +136,8 @@ fn wait_slowly(lock: SynchRef, operation: u8, source: Source, taken: &dyn Fn(Syn
 fn start_stage(class: ClassId) {
     let is_slow = match ENGINE.wants(Kind::Stage) {
         true => matches!(ENGINE.start_stage_fast(class, here(800)), Start::Slow),
+        // A host's calls lead elsewhere then, instead of asking.
+        false if ENGINE.are_stages_untold() => false,
         false => matches!(ENGINE.pass_stage_fast(class), Start::Slow),
     };
     if is_slow {

@@ -34,6 +34,7 @@ use memory::lost::Losses;
 use memory::pool::Pools;
 use read::histogram::Truncated;
 use read::{Figures, Tenants};
+use record::stage::untold::Untold;
 use setup::instrument;
 use setup::rules::Rules;
 use setup::wanted::Wanted;
@@ -57,6 +58,7 @@ pub use read::{
     SessionValue, SessionVariableRow, Sink, StatementBlock, StreamedStatement,
 };
 pub use record::stage::Progress;
+pub use record::stage::untold::StagedSession;
 pub use record::statement::{Counter, EndedStatement, MAX_SQL_TEXT, Outcome, Statement};
 pub use record::transaction::{Savepoint, Transaction, TransactionStart, Xid};
 pub use record::wait::{Source, UntimedLock, Wait, WaitObject};
@@ -102,6 +104,15 @@ pub trait Host: Sync {
     fn source_file(&self, address: usize) -> Option<String>;
     /// So much is wanted of the events of a kind from now on. Under a lock of the engine's.
     fn wants(&self, _kind: Kind, _demand: Demand) {}
+    /// No stage is wanted, and none is in progress: the host may stop telling of stages until it hears that some are wanted, if
+    /// [`Host::session_stage`] knows them. False: it goes on. Under a lock of the engine's.
+    fn leave_stages_untold(&self) -> bool {
+        false
+    }
+    /// The stage a session is in, as the instrument's id; 0: in none. `None`: it is not that session any more, or nobody knows.
+    fn session_stage(&self, _session: StagedSession) -> Option<u32> {
+        None
+    }
     /// What the host counts of its sessions, at most [`MAX_SESSION_COUNTERS`]; none: nothing, or it cannot be read.
     fn session_counters(&self) -> &[SessionCounter] {
         &[]
@@ -223,6 +234,7 @@ pub struct Engine {
     pub(crate) kept_slabs: KeptSlabs,
     pub(crate) spreads: Space,
     pub(crate) buckets: Buckets,
+    pub(crate) untold: Untold,
     pub(crate) truncated: Truncated,
     pub(crate) tenants: Tenants,
     pub(crate) figures: Figures,
@@ -290,6 +302,7 @@ impl Engine {
             kept_slabs: KeptSlabs::new(),
             spreads: Space::new(),
             buckets: Buckets::new(),
+            untold: Untold::new(),
             truncated: Truncated::new(),
             tenants: Tenants::new(),
             figures: Figures::new(),
@@ -390,6 +403,8 @@ impl Engine {
             let properties = Properties::default();
             self.register(Registration { kind: Kind::Error, name: "error", properties });
         }
+        // Should an instrument of stages be on, the host hears so when it registers it.
+        self.leave_stages_if_last();
         Ok(())
     }
 

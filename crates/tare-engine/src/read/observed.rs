@@ -5,7 +5,6 @@ use std::sync::atomic::Ordering::Relaxed;
 use crate::Engine;
 use crate::memory::lost::Lost;
 use crate::read::patiently;
-use crate::snapshot::ClassId;
 use crate::thread::Thread;
 
 /// An address that has connected, as the host remembers it.
@@ -150,8 +149,7 @@ impl Engine {
     fn applier(&self, handle: u64) -> Option<ApplierRow> {
         let is_it = |thread: &Thread| std::ptr::from_ref(thread).addr() as u64 == handle;
         let thread = self.live_threads_where(is_it).into_iter().next()?;
-        let label = thread.stage_label.load(Relaxed) as ClassId;
-        let stage = if label == 0 { "" } else { self.registry.name(label) };
+        let stage = self.stage_name(thread).unwrap_or_default();
         Some(ApplierRow { thread_id: thread.thread_id.load(Relaxed), stage })
     }
     /// The addresses the host remembers, the one used last first.

@@ -156,10 +156,7 @@ impl Engine {
                 info,
             )
         });
-        let state = match thread.stage_label.load(Relaxed) as ClassId {
-            0 => None,
-            class => self.registry.name(class).splitn(3, '/').nth(2).map(str::to_owned),
-        };
+        let state = self.stage_name(thread).and_then(|name| name.splitn(3, '/').nth(2)).map(str::to_owned);
         let foreground = thread.processlist_id.load(Relaxed) != 0;
         // One that never said what it does is asleep, which is command 0.
         let command = thread.command.load(Relaxed).saturating_sub(1);

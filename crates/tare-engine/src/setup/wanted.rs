@@ -153,6 +153,9 @@ impl Engine {
         // when it is given back.
         let lead = || self.host.get().into_iter().for_each(|host| host.wants(kinds[0], demand));
         if before == Demand::Nothing {
+            if kind == Kind::Stage {
+                self.tell_stages();
+            }
             lead();
         }
         self.wanted.set(kind, demand);
@@ -160,6 +163,9 @@ impl Engine {
             lead();
         }
         self.change_settings();
+        if kind == Kind::Stage {
+            self.leave_stages_untold();
+        }
     }
 }
 

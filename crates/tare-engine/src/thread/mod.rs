@@ -76,7 +76,7 @@ pub(crate) struct Thread {
     pub(crate) stage_recorded: AtomicU32,
     /// Its cell, if it began on the short way.
     pub(crate) stage_cell: AtomicU32,
-    /// The last stage set: PROCESSLIST_STATE.
+    /// The last stage set: PROCESSLIST_STATE, unless [`crate::record::stage::untold`] says otherwise.
     pub(crate) stage_label: AtomicU32,
     /// When the stage in progress began.
     pub(crate) stage_start: AtomicU64,
@@ -148,6 +148,8 @@ pub(crate) struct Thread {
     pub(crate) fresh_at: AtomicU32,
     /// What the host calls the session the thread runs; 0: it runs none.
     pub(crate) session: AtomicU64,
+    /// Where the host finds the session of a thread of which it tells none; 0: nowhere.
+    pub(crate) place: AtomicU64,
     /// Its account, its user and its host; 0: has no place.
     pub(crate) parties: [AtomicU32; 3],
     /// Its neighbours among the threads of its account.
@@ -490,6 +492,9 @@ impl Engine {
             thread.alive.store(0, Release);
         }
         self.folds.end();
+        if thread.is_in_stage() {
+            self.leave_stages_if_last();
+        }
         self.free_thread(thread);
     }
 

@@ -61,6 +61,7 @@ impl Engine {
         thread.holder.store(holder(thread.thread_id.own(), turn), Relaxed);
         thread.read_locks.settle(&self.wanted, turn);
         thread.leave_short_way();
+        self.forget_untold_stage(thread);
     }
 
     /// No cell is ready any more.

@@ -26,3 +26,4 @@ mod streams;
 mod successors;
 mod summaries;
 mod tables;
+mod untold;

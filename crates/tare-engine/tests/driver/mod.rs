@@ -6,7 +6,7 @@
 
 use std::collections::HashMap;
 use std::ops::ControlFlow;
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::sync::{LazyLock, Mutex};
 
 use tare_engine::snapshot::*;
@@ -77,12 +77,34 @@ pub struct Double {
     pub sessions: Mutex<HashMap<u64, Vec<u64>>>,
     /// How many times it has emptied its own sums of them.
     pub flush: AtomicU64,
+    /// Whether it knows which stages its sessions are in; by handle, the instrument's id.
+    pub knows_stages: AtomicBool,
+    pub stages: Mutex<HashMap<u64, u32>>,
+    /// Whether it tells of no stage.
+    pub untold: AtomicBool,
     /// How many hashes it has made, and how many texts.
     pub hashed: AtomicU64,
     pub spelled: AtomicU64,
 }
 
 impl Host for Double {
+    fn wants(&self, kind: Kind, demand: Demand) {
+        if kind == Kind::Stage && demand != Demand::Nothing {
+            self.untold.store(false, Relaxed);
+        }
+    }
+    fn leave_stages_untold(&self) -> bool {
+        let knows = self.knows_stages.load(Relaxed);
+        self.untold.store(knows, Relaxed);
+        knows
+    }
+    fn session_stage(&self, session: StagedSession) -> Option<u32> {
+        let at = match session {
+            StagedSession::Named(session) => session.handle,
+            StagedSession::At(place) => place,
+        };
+        self.stages.lock().expect("no panic").get(&at).copied()
+    }
     fn digest(&self, tokens: &[u8], charset: u32) -> Option<[u8; 16]> {
         self.hashed.fetch_add(1, Relaxed);
         Some((u128::from(charset) << 96 | tokens.len() as u128).to_be_bytes())

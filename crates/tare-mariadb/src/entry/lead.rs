@@ -1,6 +1,7 @@
 //! Slots of the function table that lead elsewhere while nobody wants events of their kind: then nothing is asked, and what is
-//! off costs the call. While some instruments of a kind are off, slots may lead to a function that sifts: it asks first whether
-//! the event's is, and goes on as usual if not.
+//! off costs the call. (Of stages that is so once none is in progress: until then each is its thread's state.) While some
+//! instruments of a kind are off, slots may lead to a function that sifts: it asks first whether the event's is, and goes on as
+//! usual if not.
 //!
 //! Calls by name go through the same slots (`startup::direct_calls`). Most lead to [`nothing`], one function for all of them, so
 //! that its line of code is at hand.
@@ -109,12 +110,21 @@ pub(super) fn keep<T: Table>(table: T) -> *const c_void {
     // SAFETY: the table is there for good, and this is all that refers to it.
     let leads = LEADS.get_or_init(|| unsafe { &mut *table }.leads());
     leads.iter().for_each(|lead| lead.decide(ENGINE.demand(lead.kind)));
+    if ENGINE.are_stages_untold() {
+        leave_stages_untold();
+    }
     table.cast_const().cast()
 }
 
 /// So much is wanted of the events of a kind from now on.
 pub(crate) fn decide(kind: Kind, demand: Demand) {
     LEADS.get().into_iter().flatten().filter(|lead| lead.kind == kind).for_each(|lead| lead.decide(demand));
+}
+
+/// Nobody hears of stages until some are wanted.
+pub(crate) fn leave_stages_untold() {
+    let stages = LEADS.get().into_iter().flatten().filter(|lead| lead.kind == Kind::Stage);
+    stages.for_each(|lead| lead.slot.store(nothing as *mut c_void, Relaxed));
 }
 
 /// Whether a slot may lead elsewhere later.
@@ -151,6 +161,10 @@ mod tests {
             decide(Kind::Stage, demand);
             assert_eq!(leads_to("start_stage"), expected, "{demand:?}");
         }
+        leave_stages_untold();
+        assert_eq!([leads_to("start_stage"), leads_to("end_stage")], [nothing; 2]);
+        decide(Kind::Stage, Demand::Some);
+        assert_eq!(leads_to("start_stage"), sift, "one is wanted again");
         assert!(
             may_change(slot(unlock)) && may_change(slot("end_stage")) && !may_change(slot("end_mutex_wait"))
         );

@@ -13,6 +13,7 @@ use super::guard::guard;
 use super::pointer::{bytes, instance};
 use crate::abi::types::{Thd, Thread};
 use crate::folder;
+use crate::host::query_id;
 use crate::startup::symbol;
 
 fn pointer(thread: Option<ThreadRef>) -> *mut Thread {
@@ -129,6 +130,7 @@ fn enter(spawned: Box<Spawned>) -> (Routine, *mut c_void) {
         if let Some(thread) = thread {
             ENGINE.set_thread_account(thread, spawned.user.as_bytes(), spawned.host.as_bytes());
             ENGINE.set_thread_os_id(thread, os_id());
+            ENGINE.set_thread_place(thread, query_id::thread_pointer());
         }
     });
     (spawned.start, spawned.argument)

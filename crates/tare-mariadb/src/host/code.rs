@@ -27,6 +27,25 @@ pub(super) fn loaded(code: &[u8]) -> Option<usize> {
     single(code, |code| distance(code, [0x48, 0x8B, 0x87]))
 }
 
+/// The member of four bytes that a function reads right before the one of eight bytes which lies in front of it, both at the same
+/// register: `mov place(base), %eax` and, some instructions later, `mov place-8(base), %rax`, in whatever registers.
+pub(super) fn read_with_one_before(code: &[u8]) -> Option<usize> {
+    single(code, |code| {
+        let (is_wide, place, base) = loaded_from(code)?;
+        let mut behind = (6..20).filter_map(|from| loaded_from(code.get(from..)?));
+        let is_before = |(wide, before, of)| wide && of == base && before + 8 == place;
+        (!is_wide && behind.any(is_before)).then_some(place)
+    })
+}
+
+/// `mov place(base), register` at the beginning: whether of eight bytes, the place, and the base.
+fn loaded_from(code: &[u8]) -> Option<(bool, usize, u8)> {
+    let (is_wide, rest) = code.strip_prefix(&[0x48]).map_or((false, code), |rest| (true, rest));
+    let &[0x8B, form, a, b, c, d, ..] = rest else { return None };
+    let place = usize::try_from(i32::from_le_bytes([a, b, c, d])).ok()?;
+    (form & 0xC0 == 0x80 && form & 7 != 4).then_some((is_wide, place, form & 7))
+}
+
 /// Where a thread has the pointer that a function returns, as a distance from what `%fs:0` holds: `mov %fs:0, %rax` and
 /// `mov place(%rax), %rax`, in a frame or in none. Nothing else may be in the function.
 pub(super) fn thread_local(code: &[u8]) -> Option<isize> {
@@ -117,6 +136,30 @@ mod tests {
             other[at] ^= 0x88;
             assert_eq!(thread_local(&other), None, "byte {at}");
         }
+    }
+
+    /// What `set_thd_stage_info` of Debian's 10.11.19 and 11.4.9 does first with a session.
+    const BACKUP: [u8; 22] = [
+        0x8B, 0x83, 0x08, 0x26, 0, 0, 0x41, 0x89, 0x04, 0x24, 0x48, 0x8B, 0x83, 0x00, 0x26, 0, 0, 0x49, 0x89,
+        0x44, 0x24, 0x08,
+    ];
+    const OTHER_BACKUP: [u8; 19] = [
+        0x8B, 0x8B, 0x90, 0x26, 0, 0, 0x89, 0x0A, 0x48, 0x8B, 0x8B, 0x88, 0x26, 0, 0, 0x48, 0x89, 0x4A, 0x08,
+    ];
+
+    #[test]
+    fn a_member_is_known_by_the_one_before_it_that_is_read_next() {
+        assert_eq!(read_with_one_before(&BACKUP), Some(0x2608));
+        assert_eq!(read_with_one_before(&OTHER_BACKUP), Some(0x2690));
+        assert_eq!(read_with_one_before(&BACKUP[1..]), None);
+        assert_eq!(read_with_one_before(&BACKUP[..16]), None, "cut off");
+        // Another place, another base, four bytes only.
+        for (at, byte) in [(13, 0x10), (12, 0x82), (10, 0x90)] {
+            let mut other = BACKUP;
+            other[at] = byte;
+            assert_eq!(read_with_one_before(&other), None, "byte {at}");
+        }
+        assert_eq!(read_with_one_before(&[&BACKUP[..], &OTHER_BACKUP].concat()), None, "two of them");
     }
 
     #[test]

@@ -23,6 +23,7 @@ pub(crate) mod replica;
 pub(crate) mod server;
 pub(crate) mod session;
 pub mod share;
+pub(crate) mod stage;
 pub(crate) mod status_variable;
 pub(crate) mod system_variable;
 pub mod transaction;

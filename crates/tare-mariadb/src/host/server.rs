@@ -5,10 +5,11 @@ use std::sync::OnceLock;
 use tare_engine::snapshot::Kind;
 use tare_engine::{
     CachedHost, Demand, Host, Replica, ReplicaWorker, Session, SessionCounter, SessionCounters, SessionValue,
+    StagedSession,
 };
 
 use super::digest::Tokens;
-use super::{charset, digest, host_cache, names, observation, replica, session, user_variable};
+use super::{charset, digest, host_cache, names, observation, replica, session, stage, user_variable};
 use crate::entry::lead;
 
 /// The running server.
@@ -29,6 +30,18 @@ fn charsets() -> Option<&'static charset::Functions> {
 impl Host for ServerHost {
     fn wants(&self, kind: Kind, demand: Demand) {
         lead::decide(kind, demand);
+    }
+
+    fn leave_stages_untold(&self) -> bool {
+        let can_say = stage::is_known();
+        if can_say {
+            lead::leave_stages_untold();
+        }
+        can_say
+    }
+
+    fn session_stage(&self, session: StagedSession) -> Option<u32> {
+        stage::of(session)
     }
 
     fn digest(&self, tokens: &[u8], charset: u32) -> Option<[u8; 16]> {

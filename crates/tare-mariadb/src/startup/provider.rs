@@ -11,7 +11,7 @@ use super::{StandBack, conditions, direct_calls, locks};
 use crate::abi::Series;
 use crate::entry::{self, ENGINE};
 use crate::host::server::ServerHost;
-use crate::host::{errors, frequent, host_cache, query_id, replica, session, user_variable};
+use crate::host::{errors, frequent, host_cache, query_id, replica, session, stage, user_variable};
 use crate::options::{InstrumentSetting, LevelSetting, Options};
 
 /// Starts the provider and returns its function table in the layout of `series`.
@@ -35,6 +35,10 @@ pub(crate) fn start(series: Series, options: &'static Options) -> Result<*const 
     }
     if let Err(reason) = session::layout() {
         line(Severity::Warning, &format!("status_by_thread, _account, _user and _host stay empty: {reason}"));
+    }
+    if !stage::is_known() {
+        let why = "the server does not say which one a session is in";
+        line(Severity::Note, &format!("stages that nobody wants are told all the same: {why}"));
     }
     if let Err(reason) = replica::select(series) {
         line(Severity::Note, &format!("the tables replication_* stay empty: {reason}"));

@@ -23,6 +23,7 @@ mod refusals;
 mod reset;
 mod rules;
 mod sessions;
+mod states;
 mod status;
 mod strangers;
 mod switching;

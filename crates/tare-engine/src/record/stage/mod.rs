@@ -1,6 +1,7 @@
 //! HOT PATH: stages. One clock reading ends a stage and begins the next.
 
 pub(crate) mod record;
+pub(crate) mod untold;
 
 use std::hint::cold_path;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -16,7 +17,7 @@ use crate::record::journal::{Coming, parent};
 use crate::record::ring::{RECORD_TIMED, RingKind};
 use crate::record::wait::{Source, kept};
 use crate::setup::instrument::{ENABLED, PROGRESS, TIMED, UNRECORDED};
-use crate::snapshot::{ClassId, EventType};
+use crate::snapshot::{ClassId, EventType, Kind};
 use crate::thread::filter::{ATTRIBUTED, CURRENT};
 use crate::thread::settings::SUMMED_UP;
 use crate::thread::{BANK_OWN, BANK_UNATTRIBUTED, Thread, current};
@@ -373,6 +374,10 @@ impl Engine {
         if class == 0 {
             return 0;
         }
+        if self.untold.hid_end_of(thread.stage_start.own()) {
+            self.drop_stage(thread);
+            return 0;
+        }
         let bank = if mask & ATTRIBUTED != 0 { BANK_OWN } else { BANK_UNATTRIBUTED };
         let cell = self.cell::<StatCell>(thread, bank, class, Family::Stages);
         let timed = switches & TIMED != 0;
@@ -388,6 +393,9 @@ impl Engine {
             self.nest_in_statement(thread);
         }
         leave_stage(thread);
+        if !self.wants(Kind::Stage) {
+            self.leave_stages_if_last();
+        }
         now
     }
 
