@@ -19,7 +19,7 @@ mod registration;
 mod socket;
 mod stage;
 mod statement;
-mod synch;
+pub(crate) mod synch;
 mod table;
 mod thread;
 mod transaction;

@@ -4,6 +4,7 @@
 use std::ffi::{c_char, c_int, c_uint, c_void};
 use std::hint::cold_path;
 use std::ptr::null_mut;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 use tare_engine::snapshot::Kind;
 use tare_engine::{Source, Start, SynchHandle, SynchRef, ThreadHandle, ThreadRef, UntimedLock, operation};
@@ -15,6 +16,24 @@ use crate::abi::types::{
     Cond, CondLocker, CondLockerState, Mutex, MutexLocker, MutexLockerState, Rwlock, RwlockLocker,
     RwlockLockerState,
 };
+
+/// Mutexes and rwlocks whose instruments are off when they are made have no instance: the server tells nothing of them then.
+static ARE_LEFT: AtomicBool = AtomicBool::new(false);
+
+/// From now on those that are off are left to the server for good.
+pub(crate) fn leave_off() {
+    ARE_LEFT.store(true, Relaxed);
+}
+
+/// Whether locks that are off are left to the server.
+pub(crate) fn are_left() -> bool {
+    ARE_LEFT.load(Relaxed)
+}
+
+/// As [`init`], of what may be left to the server.
+fn init_lock<T>(key: c_uint, identity: *mut c_void) -> *mut T {
+    if are_left() && ENGINE.is_off(key as u16) { null_mut() } else { init(key, identity) }
+}
 
 /// An instance of a class; the identity is the address of the server's own object.
 fn init<T>(key: c_uint, identity: *mut c_void) -> *mut T {
@@ -33,11 +52,11 @@ fn destroy<T>(synch: *mut T) {
 }
 
 pub(super) unsafe extern "C" fn init_mutex(key: c_uint, identity: *mut c_void) -> *mut Mutex {
-    init(key, identity)
+    init_lock(key, identity)
 }
 
 pub(super) unsafe extern "C" fn init_rwlock(key: c_uint, identity: *mut c_void) -> *mut Rwlock {
-    let rwlock: *mut Rwlock = init(key, identity);
+    let rwlock: *mut Rwlock = init_lock(key, identity);
     guard((), || {
         if let Some(synch) = instance!(SynchHandle, rwlock)
             && INNODB.iter().any(|prefix| ENGINE.instrument_name(key as u16).starts_with(prefix))

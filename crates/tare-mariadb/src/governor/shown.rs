@@ -7,6 +7,7 @@ use tare_tables::budget::{Between, PriceRow};
 
 use super::watch::{Budgets, Seen};
 use super::{BUDGET, BUDGET_P95, Shared};
+use crate::entry::synch;
 
 /// Rows of `tare_status`, where there are prices.
 pub(super) const STATUS: [&str; 8] = [
@@ -34,7 +35,7 @@ pub(super) fn status(shared: &Shared) -> [String; STATUS.len()] {
         state(shared),
         of_last(share, "unknown: nobody has looked yet"),
         of_last(slowed, "unknown: nobody has looked yet"),
-        of_last(cut, "nothing"),
+        cut(shared.last.as_ref()),
         shared.looks.to_string(),
         origin.unwrap_or_default(),
     ]
@@ -129,14 +130,21 @@ fn share(seen: &Seen) -> String {
     )
 }
 
+/// That locks were never begun.
+const LEFT: &str = "mutexes and rwlocks since the server's start, as the budget was below 2%";
+
 /// What is given up, by kind and level, and of which kinds all else.
-fn cut(seen: &Seen) -> String {
-    if seen.cut.is_empty() {
-        return "nothing".to_owned();
-    }
+fn cut(seen: Option<&Seen>) -> String {
     let part = |((kind, level), count): (&(_, _), &usize)| format!("{count} {kind} to {level}");
-    let asleep = seen.asleep.iter().map(|kind| format!("{kind}, all others, to {}", Level::Off));
-    seen.cut.iter().map(part).chain(asleep).collect::<Vec<_>>().join(", ")
+    let of_look = |seen: &Seen| {
+        let asleep = seen.asleep.iter().map(|kind| format!("{kind}, all others, to {}", Level::Off));
+        seen.cut.iter().map(part).chain(asleep).collect()
+    };
+    let mut parts: Vec<String> = seen.map_or_else(Vec::new, of_look);
+    if synch::are_left() {
+        parts.push(LEFT.to_owned());
+    }
+    if parts.is_empty() { "nothing".to_owned() } else { parts.join(", ") }
 }
 
 /// Rows of `tare_prices`.

@@ -18,7 +18,7 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 
 use tare_budget::Budget;
-use tare_engine::{Limits, Recording};
+use tare_engine::{Limits, Lost, Recording};
 use tare_tables::Shape;
 
 pub use definition::{Kind, OPTIONS, OptionDef};
@@ -33,6 +33,11 @@ use crate::redirect::check_socket_path;
 
 /// The pattern of all instruments.
 pub(crate) const ALL: &str = "%";
+
+/// A smaller budget has no room for locks: that the server tells of each costs about as much, recorded or not.
+const BUDGET_WITH_LOCKS: f64 = 0.02;
+/// What the names of instruments of locks begin with.
+const LOCKS: [&str; 3] = ["wait/synch/mutex/", "wait/synch/rwlock/", "wait/synch/sxlock/"];
 
 /// A size for each type of event.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -267,6 +272,19 @@ impl Options {
             || LevelRule::deciding(&self.levels, name).is_some_and(LevelRule::names)
     }
 
+    /// Whether locks are left to the server that no rule names: with a budget too small for them, unless somebody says how many are
+    /// to be kept.
+    pub fn leaves_locks(&self) -> bool {
+        let of = [Lost::MutexInstances, Lost::RwlockInstances];
+        let is_limited = of.into_iter().any(|what| self.limits.of(what) != Limits::default().of(what));
+        !is_limited && self.budget.is_some_and(|budget| budget.share() < BUDGET_WITH_LOCKS)
+    }
+
+    /// Whether the instrument `name` is one of those: it begins off, and locks are made without it.
+    pub fn is_left(&self, name: &str) -> bool {
+        self.leaves_locks() && LOCKS.iter().any(|lock| name.starts_with(lock)) && !self.is_named(name)
+    }
+
     /// What the rules make of the consumer `name`; `None` when no rule matches it.
     pub fn consumer(&self, name: &str) -> Option<bool> {
         let rules = self.consumers.iter().rev();
@@ -290,6 +308,24 @@ mod tests {
         assert!(error.to_string().contains("at most 103 bytes"), "{error}");
         options.socket = Some("/run/t.sock".into());
         assert_eq!(options.endpoint(Path::new(&deep)), Ok("/run/t.sock".into()));
+    }
+
+    #[test]
+    fn a_small_budget_leaves_locks_to_the_server_unless_somebody_asks_for_them() {
+        let read = |text: &str| {
+            Options::read(&ServerSettings::default(), &OptionFiles::default(), Some(OsStr::new(text)))
+                .unwrap()
+        };
+        let (mutex, sxlock, cond) =
+            ("wait/synch/mutex/sql/a", "wait/synch/sxlock/innodb/b", "wait/synch/cond/sql/c");
+        let left = |text: &str| [mutex, sxlock, cond].map(|name| read(text).is_left(name));
+        assert_eq!(left("budget=1%"), [true, true, false]);
+        assert_eq!(left("instrument=%=ON;level=exact;budget=1.9%"), [true, true, false], "none is named");
+        assert_eq!(left("level=wait/synch/mutex/%=counts;budget=1%"), [false, true, false]);
+        for all in ["", "budget=2%", "budget-p95=1%", "budget=1%;max-mutex-instances=10000"] {
+            assert_eq!(left(all), [false; 3], "{all}");
+            assert!(!read(all).leaves_locks(), "{all}");
+        }
     }
 
     #[test]

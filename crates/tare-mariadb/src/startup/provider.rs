@@ -9,7 +9,7 @@ use tare_tables::Shape;
 use super::error_log::{Severity, line};
 use super::{StandBack, conditions, direct_calls, locks};
 use crate::abi::Series;
-use crate::entry::{self, ENGINE};
+use crate::entry::{self, ENGINE, synch};
 use crate::host::server::ServerHost;
 use crate::host::{errors, frequent, host_cache, query_id, replica, session, stage, user_variable};
 use crate::options::{InstrumentSetting, LevelSetting, Options};
@@ -22,6 +22,14 @@ use crate::options::{InstrumentSetting, LevelSetting, Options};
 /// When the provider cannot start; the server then runs without it.
 pub(crate) fn start(series: Series, options: &'static Options) -> Result<*const c_void, StandBack> {
     entry::select(series);
+    if options.leaves_locks() {
+        synch::leave_off();
+        let how = "name them (instrument = wait/synch/mutex/%=ON) or set max-mutex-instances to have them";
+        line(
+            Severity::Note,
+            &format!("mutexes and rwlocks are not instrumented, as the budget is too small; {how}"),
+        );
+    }
     let memory = |error: std::io::Error| StandBack::Memory(error.to_string());
     let conditions = match options.shape {
         Shape::Strict => Vec::new(),
@@ -66,6 +74,7 @@ fn config(options: &'static Options) -> Config {
             Some(InstrumentSetting::On) | None => (true, true),
         };
         let held = options.is_named(name);
+        let enabled = enabled && !options.is_left(name);
         match options.level(name) {
             Some(LevelSetting::Off) => Initial { enabled: false, timed, held, ..Initial::default() },
             Some(LevelSetting::At(level)) => Initial { enabled, timed, level, held },

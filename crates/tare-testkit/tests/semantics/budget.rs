@@ -400,3 +400,41 @@ fn one_statement_sets_the_levels_of_many() {
     one(&set("off"));
     assert_eq!(one(levels), "off NO");
 }
+
+/// What the server tells of a lock costs about as much when nothing is made of it. So a small budget never has it begun.
+#[test]
+fn a_budget_too_small_for_locks_leaves_them_to_the_server_but_not_those_that_are_named() {
+    let _turn = turn();
+    let file = prices(&[]);
+    // Mutexes and rwlocks by instance, and those whose instruments are on.
+    let seen = |settings: Settings| {
+        let server = Server::start(settings).unwrap();
+        fill(&server);
+        let mut schema = server.schema().unwrap();
+        let mut names = |table: &str, column: &str| -> BTreeSet<String> {
+            schema.rows(table).unwrap().iter().map(|row| row.text(column).to_owned()).collect()
+        };
+        let made = [names("mutex_instances", "NAME"), names("rwlock_instances", "NAME")];
+        assert!(!names("cond_instances", "NAME").is_empty());
+        let mut on = schema.rows("setup_instruments").unwrap();
+        on.retain(|row| row.text("ENABLED") == "YES" && row.text("NAME").starts_with("wait/synch/"));
+        let on: BTreeSet<String> = on.iter().map(|row| row.text("NAME").to_owned()).collect();
+        let lost = ["mutex_instances_lost", "rwlock_instances_lost"].map(|name| status(&mut schema, name));
+        assert_eq!(lost, ["0"; 2]);
+        let says = status(&mut schema, "budget_cut").contains("mutexes and rwlocks since the server's start");
+        assert_eq!(says, server.log().contains("mutexes and rwlocks are not instrumented"));
+        (made, on, says)
+    };
+    let is_lock = |name: &&String| !name.starts_with("wait/synch/cond/");
+    let (made, on, says) = seen(governed(&file, "1%").tare_option("instrument", "%=ON"));
+    assert_eq!((made, on.iter().find(is_lock), says), ([BTreeSet::new(), BTreeSet::new()], None, true));
+    let named = "wait/synch/mutex/sql/LOCK_thread_cache";
+    let (made, on, says) = seen(governed(&file, "1%").tare_option("instrument", format!("{named}=ON")));
+    let named = BTreeSet::from([named.to_owned()]);
+    assert_eq!(
+        (made, on.into_iter().filter(|name| is_lock(&name)).collect(), says),
+        ([named.clone(), BTreeSet::new()], named, true)
+    );
+    let (made, on, says) = seen(governed(&file, "2%"));
+    assert!(made.iter().all(|made| made.len() > 10) && on.iter().filter(is_lock).count() > 100 && !says);
+}
