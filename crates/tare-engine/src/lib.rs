@@ -450,3 +450,15 @@ impl Default for Engine {
         Engine::new()
     }
 }
+
+#[cfg(test)]
+impl Engine {
+    /// One with memory and nothing else, for the tests of what lies in it. It lives for ever, as a server's does.
+    pub(crate) fn small() -> &'static Engine {
+        let engine: &'static Engine = Box::leak(Box::new(Engine::new()));
+        engine.arena.map(4 << 20).expect("address space");
+        engine.arena.shares.limit(&Limits::default());
+        engine.pools.map(&engine.arena).expect("address space");
+        engine
+    }
+}

@@ -215,7 +215,6 @@ mod tests {
 
     use super::*;
     use crate::count::spread;
-    use crate::memory::lost::Limits;
 
     /// Picoseconds.
     const MICROSECOND: u64 = 1_000_000;
@@ -229,10 +228,7 @@ mod tests {
     impl Counting {
         /// A tick is a nanosecond.
         fn new() -> Counting {
-            let engine: &'static Engine = Box::leak(Box::new(Engine::new()));
-            engine.arena.map(4 << 20).expect("address space");
-            engine.arena.shares.limit(&Limits::default());
-            engine.pools.map(&engine.arena).expect("address space");
+            let engine = Engine::small();
             engine.buckets.start(1000 << 32);
             let thread = engine.new_thread(0, None, None).expect("memory").slab();
             let cell = engine.arena.at(engine.line_space(thread).expect("memory"));

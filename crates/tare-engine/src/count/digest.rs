@@ -548,7 +548,6 @@ impl<'a> Hashed<'a> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::memory::lost::Limits;
 
     /// Keys that differ, all with one hash.
     fn keys(schema: &[AtomicU64]) -> [Hashed<'_>; 5] {
@@ -567,10 +566,7 @@ mod tests {
 
     #[test]
     fn digests_of_one_hash_have_places_and_cells_of_their_own() {
-        let engine: &'static Engine = Box::leak(Box::new(Engine::new()));
-        engine.arena.map(4 << 20).expect("address space");
-        engine.arena.shares.limit(&Limits::default());
-        engine.pools.map(&engine.arena).expect("address space");
+        let engine = Engine::small();
         engine.digests.map(10, &engine.pools, &engine.arena).expect("address space");
         let thread = engine.new_thread(0, None, None).expect("memory").slab();
         let schema = [AtomicU64::new(b'a'.into()), AtomicU64::new(b'b'.into())];

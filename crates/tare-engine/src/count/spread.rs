@@ -493,14 +493,10 @@ impl Engine {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::memory::lost::Limits;
 
     #[test]
     fn a_count_that_is_full_goes_on_in_another_piece() {
-        let engine: &'static Engine = Box::leak(Box::new(Engine::new()));
-        engine.arena.map(4 << 20).expect("address space");
-        engine.arena.shares.limit(&Limits::default());
-        engine.pools.map(&engine.arena).expect("address space");
+        let engine = Engine::small();
         let thread = engine.new_thread(0, None, None).expect("memory").slab();
         let head = CellHead { epoch: AtomicU32::new(0), histogram: AtomicU32::new(0) };
         let spread = |bucket, n, ticks| {

@@ -138,7 +138,7 @@ mod tests {
         }
     }
 
-    /// What `set_thd_stage_info` of Debian's 10.11.19 and 11.4.9 does first with a session.
+    /// What `set_thd_stage_info` of Debian's 10.11.19 does first with a session, and of Ubuntu's 11.4.7, which has it elsewhere.
     const BACKUP: [u8; 22] = [
         0x8B, 0x83, 0x08, 0x26, 0, 0, 0x41, 0x89, 0x04, 0x24, 0x48, 0x8B, 0x83, 0x00, 0x26, 0, 0, 0x49, 0x89,
         0x44, 0x24, 0x08,

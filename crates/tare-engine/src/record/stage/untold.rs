@@ -101,7 +101,7 @@ impl Engine {
     }
 
     /// The stage a thread is in, for readers; 0: in none.
-    pub(crate) fn stage_of(&self, thread: &Thread) -> ClassId {
+    fn stage_of(&self, thread: &Thread) -> ClassId {
         let label = thread.stage_label.load(Relaxed);
         let is_untold = self.untold.is_now() || label == UNKNOWN;
         if !is_untold && (!self.untold.ever_was() || self.is_settled(thread)) {
@@ -143,14 +143,10 @@ impl Thread {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::memory::lost::Limits;
 
     #[test]
     fn a_stage_whose_end_nobody_heard_is_none() {
-        let engine: &'static Engine = Box::leak(Box::new(Engine::new()));
-        engine.arena.map(4 << 20).expect("address space");
-        engine.arena.shares.limit(&Limits::default());
-        engine.pools.map(&engine.arena).expect("address space");
+        let engine = Engine::small();
         let thread = engine.new_thread(0, None, None).expect("memory");
         engine.set_current_thread(Some(thread));
         engine.consumers.store(u32::MAX, Relaxed);
