@@ -12,7 +12,8 @@ use crate::atomic::{
 pub struct Room<'a> {
     place: &'a AtomicU64,
     len: &'a AtomicU32,
-    filled: u32,
+    /// How many words are put off already.
+    before: u32,
 }
 
 impl Room<'_> {
@@ -21,7 +22,7 @@ impl Room<'_> {
     pub fn fill(self, word: u64) {
         self.place.store(word, Relaxed);
         // Whoever sees it sees what its thread has written before.
-        self.len.store(self.filled, Release);
+        self.len.store(self.before + 1, Release);
     }
 }
 
@@ -42,8 +43,8 @@ impl Backlog {
     /// Room for another word. For the thread itself.
     #[inline(always)]
     pub fn room<'a, const N: usize>(&'a self, words: &'a [AtomicU64; N]) -> Option<Room<'a>> {
-        let len = self.len.own();
-        Some(Room { place: words.get(len as usize)?, len: &self.len, filled: len + 1 })
+        let before = self.len.own();
+        Some(Room { place: words.get(before as usize)?, len: &self.len, before })
     }
 
     /// Deals with all that has been put off. By the thread itself, or by whoever ends it.

@@ -44,13 +44,20 @@ const fn word(cell: Offset, ticks: u64, marks: u64) -> u64 {
 }
 
 impl Engine {
-    /// An event gets into its bucket, sooner or later. The cell at this place has counted it; `marks` are a constant.
+    /// An event gets into its bucket, sooner or later. The cell that has counted it is given by place and head, as callers have both
+    /// at hand; `marks` are a constant.
     #[inline(always)]
-    pub(crate) fn spread_event(&self, thread: &Thread, place: Offset, ticks: u64, marks: u64) {
+    pub(crate) fn spread_event(
+        &self,
+        thread: &Thread,
+        (place, head): (Offset, &CellHead),
+        ticks: u64,
+        marks: u64,
+    ) {
         if !thread.is_above_floor(ticks) {
             return;
         }
-        match room(thread, self.arena.base().at(place), ticks) {
+        match room(thread, head, ticks) {
             Some(room) => room.fill(word(place, ticks, marks)),
             None => {
                 cold_path();
@@ -94,14 +101,19 @@ impl Engine {
         self.arena.at::<StatCell>(self.arena.offset_of(head)).stat.raise(ticks);
     }
 
-    /// Counts events of the cell at a place that took longer than what that has as the longest, and puts them off, if they are
-    /// above the lowest bucket together, and can be. On false nothing has happened.
+    /// Counts events of a cell that took longer than what that has as the longest, and puts them off, if they are above the
+    /// lowest bucket together, and can be. On false nothing has happened.
     #[inline(always)]
-    pub(crate) fn add_putting_off(&self, thread: &Thread, place: Offset, n: u64, ticks: u64) -> bool {
+    pub(crate) fn add_putting_off(
+        &self,
+        thread: &Thread,
+        (place, cell): (Offset, &StatCell),
+        n: u64,
+        ticks: u64,
+    ) -> bool {
         if !thread.is_above_floor(ticks) || self.is_long_batch(n, ticks) {
             return false;
         }
-        let cell: &StatCell = self.arena.base().at(place);
         let Some(room) = room(thread, &cell.head, ticks) else { return false };
         cell.stat.add_usual(n, ticks);
         room.fill(word(place, ticks, marks_of(n)));
@@ -113,7 +125,7 @@ impl Engine {
     #[inline(always)]
     pub(crate) fn add_often_long(&self, thread: &Thread, place: Offset, ticks: u64) {
         let cell: &StatCell = self.arena.base().at(place);
-        if cell.add_usual(1, 0, ticks).is_none() && !self.add_putting_off(thread, place, 1, ticks) {
+        if cell.add_usual(1, 0, ticks).is_none() && !self.add_putting_off(thread, (place, cell), 1, ticks) {
             cold_path();
             self.add_unusual_long(thread, cell, 1, ticks);
         }
@@ -125,7 +137,7 @@ impl Engine {
     #[inline(never)]
     pub(crate) fn add_long(&self, thread: &Thread, cell: &StatCell, n: u64, (start, end): (u64, u64)) -> u64 {
         let ticks = end.saturating_sub(start);
-        if self.add_putting_off(thread, self.arena.offset_of(cell), n, ticks) {
+        if self.add_putting_off(thread, (self.arena.offset_of(cell), cell), n, ticks) {
             return ticks;
         }
         self.add_unusual_long(thread, cell, n, ticks)
@@ -150,7 +162,11 @@ impl Engine {
     /// Whether it is a batch of which each event is above the lowest bucket: no word says so much.
     #[inline(always)]
     fn is_long_batch(&self, n: u64, ticks: u64) -> bool {
-        n != 1 && self.buckets.are_above_floor(n, ticks)
+        if n == 1 {
+            return false;
+        }
+        cold_path();
+        self.buckets.are_above_floor(n, ticks)
     }
 
     /// Puts a batch of events into its bucket that is above the lowest one: each took its part of the time.

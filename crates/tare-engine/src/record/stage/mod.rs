@@ -99,18 +99,19 @@ impl Engine {
         now: u64,
     ) -> Option<Progress> {
         let ticks = now.wrapping_sub(thread.stage_start.own());
-        if entry & READY == 0 || !self.add_putting_off(thread, thread.stage_cell.own(), 1, ticks) {
+        let place = thread.stage_cell.own();
+        let cell = (place, self.arena.base().at(place));
+        if entry & READY == 0 || !self.add_putting_off(thread, cell, 1, ticks) {
             return self.begin_after_unusual_stage(thread, entry, class, now);
         }
         thread.begin_recorded_stage(entry, class, now);
-        // As if it was not known: the short way ends by a jump to here, and so saves no register.
-        std::hint::black_box(None)
+        None
     }
 
     /// As [`Engine::begin_after_long_stage`], of one that is not recorded, or where the one before cannot be put off.
     #[cold]
     #[inline(never)]
-    fn begin_after_unusual_stage(
+    extern "C" fn begin_after_unusual_stage(
         &self,
         thread: &Thread,
         entry: u32,
@@ -124,7 +125,8 @@ impl Engine {
         } else {
             thread.begin_recorded_stage(entry, class, now);
         }
-        None
+        // As if it was not known: the short way ends by a jump, and so saves no register.
+        std::hint::black_box(None)
     }
 
     /// As [`Engine::start_stage_fast`], of one that is not recorded. Apart from that one, which so has registers enough. Fast

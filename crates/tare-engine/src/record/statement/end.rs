@@ -10,11 +10,11 @@ use super::{
 };
 use crate::Engine;
 use crate::clock::{cycles, ticks};
-use crate::count::cell::{Counts, Family, StatementCell};
+use crate::count::cell::{CellHead, Counts, Family, StatementCell};
 use crate::count::counters::Counters;
 use crate::count::digest::{DigestCell, DigestTokens};
 use crate::count::sample::Candidate;
-use crate::memory::arena::{Offset, Own};
+use crate::memory::arena::Own;
 use crate::record::wait::kept;
 use crate::setup::instrument::TIMED;
 use crate::snapshot::EventType;
@@ -100,6 +100,7 @@ impl Engine {
         let Statement { open, thread } = statement;
         let (flags, base) = (open.flags.own(), self.arena.base());
         let Some(place) = self.usual_cell(base, thread, open.class(), Family::Statements) else {
+            cold_path();
             return false;
         };
         // Untimed events of a histogram are noted elsewhere.
@@ -107,6 +108,7 @@ impl Engine {
         let (asked, usual) = (WANTED << MASK, usual_wanted(EXTENDED) << MASK);
         let (asked, usual) = if EXTENDED { (asked | timed, usual | timed) } else { (asked, usual) };
         if flags & asked != usual {
+            cold_path();
             return false;
         }
         thread.statement_depth.store(flags >> LEVEL, Relaxed);
@@ -121,7 +123,7 @@ impl Engine {
         ended.count(&cell.stat, &cell.counters);
         if EXTENDED {
             // A cell that knows its longest event does not mind being told.
-            self.spread_event(thread, place, taken, 0);
+            self.spread_event(thread, (place, &cell.head), taken, 0);
         }
         count(ended);
         self.record_statement(thread, open);
@@ -147,7 +149,7 @@ impl Engine {
         let cell: Option<&StatementCell> = self.cell(thread, bank, open.class(), Family::Statements);
         if let Some(cell) = cell {
             ended.count(&cell.stat, &cell.counters);
-            self.spread_statement(thread, self.arena.offset_of(cell), open);
+            self.spread_statement(thread, &cell.head, open);
         }
         if let Some(tokens) = digest
             && flags & WITH_DIGEST != 0
@@ -159,18 +161,18 @@ impl Engine {
         ended
     }
 
-    /// A statement gets into its bucket, if histograms are asked for, in the cell at a place, which has counted it.
+    /// A statement gets into its bucket, if histograms are asked for, in the cell that has counted it.
     #[inline(always)]
-    fn spread_statement(&self, thread: &Thread, place: Offset, open: &OpenStatement) {
+    fn spread_statement(&self, thread: &Thread, head: &CellHead, open: &OpenStatement) {
         let flags = open.flags.own();
         if flags & WITH_HISTOGRAM == 0 {
             return;
         }
         if flags & u32::from(TIMED) == 0 {
             cold_path();
-            return self.spread_untimed(thread, self.arena.at(place), 1);
+            return self.spread_untimed(thread, head, 1);
         }
-        self.spread_event(thread, place, open.taken(), 0);
+        self.spread_event(thread, (self.arena.offset_of(head), head), open.taken(), 0);
     }
 
     /// Counts an ended statement under its digest.
@@ -185,7 +187,7 @@ impl Engine {
         if open.taken() >= digest.sample_from.own() {
             self.offer_as_sample(digest, ended, now);
         }
-        self.spread_statement(thread, self.arena.offset_of(&digest.cell), open);
+        self.spread_statement(thread, &digest.cell.head, open);
     }
 
     /// An ended statement may become the sample of its digest, if its text was kept.

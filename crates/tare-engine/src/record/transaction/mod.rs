@@ -246,7 +246,10 @@ impl Engine {
                 None => transaction.counts(cell).add_untimed(1),
             }
             match taken {
-                Some(taken) => self.spread_event(thread, self.arena.offset_of(cell), taken, KNOWS_LONGEST),
+                Some(taken) => {
+                    let head = &cell.head;
+                    self.spread_event(thread, (self.arena.offset_of(head), head), taken, KNOWS_LONGEST);
+                }
                 None => self.spread_untimed(thread, &cell.head, 1),
             }
         }
@@ -276,12 +279,13 @@ impl Engine {
         let Some(to) = open.place(&thread.transactions, base) else { return false };
         let end = cycles();
         let taken = end.saturating_sub(open.started());
-        transaction.counts(base.at(place)).add(1, taken);
+        let cell: &TransactionCell = base.at(place);
+        transaction.counts(cell).add(1, taken);
         open.end(end, last_event_id(thread), committed);
         open.write(to, histories);
         if mask & SPREAD != 0 {
             cold_path();
-            self.spread_event(thread, place, taken, KNOWS_LONGEST);
+            self.spread_event(thread, (place, &cell.head), taken, KNOWS_LONGEST);
         }
         true
     }
