@@ -6,6 +6,11 @@
 use crate::follow::{FEW, Follower};
 use crate::governor::{Board, Decision, Move, Switch, Switched};
 use crate::kind::{Kind, Level};
+use crate::plan::Course;
+use crate::price::Prices;
+
+/// The kind whose events a server does not even tell of while it sleeps.
+const UNTOLD: Kind = Kind::Stage;
 
 /// What an event of a kind costs, in nanoseconds, for the question whether it is one of those that are on. Weighed, 2026-11-27: of a
 /// point select and of oltp_read_only, everything off one by one against level off.
@@ -18,9 +23,27 @@ pub fn may_sleep(kind: Kind) -> bool {
     matches!(kind, Stage | Socket | FileIo | Condition | RwLock | Mutex)
 }
 
+/// The prices of a board: where stages sleep and none is on, one that is off costs nothing. What is raised may wake them, and
+/// is not to count on it.
+pub(crate) fn prices(prices: &Prices, board: &Board, course: Course) -> Prices {
+    let of = |what| board.iter().filter(move |it| it.of == what);
+    let is_off = |it: &Switch| it.present == Level::Off;
+    let is_asleep = of(Switched::Rest(UNTOLD)).any(is_off) && of(Switched::Instrument(UNTOLD)).all(is_off);
+    match course {
+        Course::Cut if is_asleep => prices.clone().free_if_off(UNTOLD),
+        Course::Cut | Course::Raise => prices.clone(),
+    }
+}
+
+/// What an event of a kind that sleeps costs more once it is awake, though off itself.
+fn awake_ns(prices: &Prices, kind: Kind) -> f64 {
+    ASKED_NS + if kind == UNTOLD { prices.cost(kind, Level::Off).ns } else { 0.0 }
+}
+
 /// What follows from a decision for whole kinds. `counted`: how many events an instrument would have in so much CPU time, in
 /// nanoseconds.
 pub(crate) fn moves(
+    prices: &Prices,
     board: &Board,
     decision: &Decision,
     (budget, cpu): (f64, f64),
@@ -31,7 +54,8 @@ pub(crate) fn moves(
         let (all, left) = events(board, kind, &decision.moves, &counted);
         let is_off = rest.present == Level::Off;
         let is_wanted = rest.held.is_some() || left > all * FEW;
-        let why = Follower { is_off, is_wanted, costs: all * ASKED_NS / cpu }.why(decision, budget)?;
+        let why = Follower { is_off, is_wanted, costs: all * awake_ns(prices, kind) / cpu }
+            .why(decision, budget)?;
         let to = if is_off { rest.highest() } else { Level::Off };
         // Of a kind without events nothing is saved.
         (is_off || all > 0.0).then(|| Move { switch: rest.name.clone(), from: rest.present, to, why })
@@ -56,7 +80,6 @@ mod tests {
 
     use super::*;
     use crate::governor::{Governor, Held, Look, Rules};
-    use crate::price::Prices;
 
     const STAGE: &str = "stage/sql/init";
     const RARE: &str = "stage/sql/Creating table";
@@ -65,12 +88,17 @@ mod tests {
 
     /// A stage costs a microsecond, off or on a statement two.
     fn governor() -> Governor {
+        governor_of(0, 2000)
+    }
+
+    /// Likewise, and a stage that is off costs so much, a statement so much.
+    fn governor_of(stage: u32, statement: u32) -> Governor {
         let mut text =
             "[origin]\nprovider = 'tare'\nserver = ''\nmachine = ''\nmeasured = false\nhow = ''\n".to_owned();
         for kind in Kind::ALL {
             let (off, counts) = match kind {
-                Kind::Stage => (0, 1000),
-                Kind::Query => (2000, 2000),
+                Kind::Stage => (stage, 1000),
+                Kind::Query => (statement, statement),
                 _ => (0, 0),
             };
             let cost = |ns| format!("{{ ns = {ns}, low = {ns}, high = {ns} }}");
@@ -102,6 +130,23 @@ mod tests {
         looks: std::ops::Range<u64>,
         statements: f64,
     ) -> Vec<String> {
+        look_on(governor, board, looks, statements);
+        let mut off: Vec<String> =
+            board.iter().filter(|it| it.present == Level::Off).map(|it| it.name.clone()).collect();
+        if off.iter().any(|it| it == REST) {
+            off.retain(|it| it != RARE);
+        }
+        off
+    }
+
+    /// As [`run`]: how many moves there were, and the last share.
+    fn look_on(
+        governor: &mut Governor,
+        board: &mut [Switch],
+        looks: std::ops::Range<u64>,
+        statements: f64,
+    ) -> (usize, f64) {
+        let mut seen = (0, 0.0);
         for nth in looks {
             let now = |name: &str| board.iter().find(|it| it.name == name).expect("on the board").present;
             let is_on = |name: &str| f64::from(u8::from(now(name) > Level::Off));
@@ -110,12 +155,14 @@ mod tests {
                 events.map(|(name, count)| (name.to_owned(), count * is_on(name))).into();
             let look =
                 Look { now: Duration::from_secs(nth * 5), cpu: 5e9, statements, events, ..Look::default() };
-            for it in governor.look(board, &look).moves {
-                let switch = board.iter_mut().find(|of| of.name == it.switch).expect("on the board");
-                switch.present = it.to;
+            let decision = governor.look(board, &look);
+            seen = (seen.0 + decision.moves.len(), decision.account.share().ns);
+            for it in decision.moves {
+                let goes = |of: &&mut Switch| of.name == it.switch || it.switch == REST && of.name == RARE;
+                board.iter_mut().filter(goes).for_each(|switch| switch.present = it.to);
             }
         }
-        board.iter().filter(|it| it.present == Level::Off).map(|it| it.name.clone()).collect()
+        seen
     }
 
     #[test]
@@ -125,6 +172,14 @@ mod tests {
         assert_eq!(run(&mut governor, &mut board, 0..6, 5e4), [STAGE, REST]);
         // They cost nothing to speak of. Stages would be 2%, to ask for each is a hundredth of a percent.
         assert_eq!(run(&mut governor, &mut board, 6..24, 1.0), [STAGE]);
+    }
+
+    #[test]
+    fn stages_that_sleep_cost_nothing_and_do_not_wake_for_that() {
+        // Told, they cost a percent and a half, though off.
+        let (mut governor, mut board) = (governor_of(750, 0), board(None));
+        assert_eq!(run(&mut governor, &mut board, 0..6, 1.0), [STAGE, REST]);
+        assert_eq!(look_on(&mut governor, &mut board, 6..60, 1.0), (0, 0.0));
     }
 
     #[test]

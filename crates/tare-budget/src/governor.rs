@@ -20,7 +20,7 @@ use crate::choice::{self, Choice};
 use crate::connection::{Connection, Crowd, SECOND};
 use crate::kind::{Family, Kind, Level};
 use crate::memory::{Likeness, Load, Memory};
-use crate::plan::{Plan, View};
+use crate::plan::{Course, Plan, View};
 use crate::price::{Cost, Prices};
 use crate::recording::{self, Recording, effective};
 use crate::worth;
@@ -268,13 +268,6 @@ pub struct Governor {
     before: Option<Likeness>,
 }
 
-/// Whether something has to go or may come.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Course {
-    Cut,
-    Raise,
-}
-
 /// What a look sees.
 struct Sight<'a> {
     board: &'a Board,
@@ -366,7 +359,7 @@ impl Governor {
         let costs = begun::cost(&self.prices, board, counted) * look.statements / look.cpu;
         let vain = Vain { costs, budget: self.rules.budget, statements: look.statements };
         let mut moves = begun::moves(board, decision, vain, counted);
-        moves.extend(asleep::moves(board, decision, (vain.budget, look.cpu), counted));
+        moves.extend(asleep::moves(&self.now, board, decision, (vain.budget, look.cpu), counted));
         moves.retain(|it| self.recent_changes(&it.switch, look.now) < if it.to > it.from { 1 } else { 2 });
         moves
     }
@@ -448,7 +441,7 @@ impl Governor {
         part: f64,
         cause: Cause,
     ) -> (Plan, Choice) {
-        let plan = Plan::new(&self.now, board, views, allowed);
+        let plan = Plan::new(&asleep::prices(&self.now, board, cause.course()), board, views, allowed);
         let choice = choice::best_of(&plan.bounds(board, part, cause));
         (plan, choice)
     }
@@ -514,7 +507,8 @@ impl Governor {
             let level = effective(switch.present, recording);
             Some(Entry { name: switch.name.clone(), kind, level, recording, events })
         });
-        Account::of(prices, entries.collect(), look.connected, look.cpu, look.own)
+        let prices = asleep::prices(prices, board, Course::Cut);
+        Account::of(&prices, entries.collect(), look.connected, look.cpu, look.own)
     }
 
     /// Nanoseconds an event costs at these levels, by place on the board; nothing where it is off.

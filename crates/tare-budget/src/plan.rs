@@ -12,6 +12,13 @@ const NEGLIGIBLE: f64 = 1e-4;
 /// Where nothing fits, what saves less than this part of the budget is not given up for it.
 const VAIN: f64 = 0.05;
 
+/// Whether something has to go or may come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Course {
+    Cut,
+    Raise,
+}
+
 /// Whose CPU time a budget is a share of, and the events that are paid for from it. The first view is that of all; in the
 /// others, of connections, what is off costs nothing.
 #[derive(Clone, Debug)]
