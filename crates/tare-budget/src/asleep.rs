@@ -4,7 +4,7 @@
 //! room.
 
 use crate::follow::{FEW, Follower};
-use crate::governor::{Board, Decision, Move, Switch, Switched};
+use crate::governor::{Board, Decision, Move, Switch, Switched, Why};
 use crate::kind::{Kind, Level};
 use crate::plan::Course;
 use crate::price::Prices;
@@ -60,7 +60,33 @@ pub(crate) fn moves(
         // Of a kind without events nothing is saved.
         (is_off || all > 0.0).then(|| Move { switch: rest.name.clone(), from: rest.present, to, why })
     };
-    board.iter().filter_map(moved).collect()
+    let mut moves: Vec<Move> = board.iter().filter_map(moved).collect();
+    if decision.predicted > budget {
+        moves.extend(last_told(prices, board, decision, (budget, cpu), &counted));
+    }
+    moves
+}
+
+/// Stages that are still on where the others sleep go, too, if they are few: for them alone the server tells of all.
+fn last_told(
+    prices: &Prices,
+    board: &Board,
+    decision: &Decision,
+    (budget, cpu): (f64, f64),
+    counted: impl Fn(&Switch) -> f64,
+) -> Vec<Move> {
+    let of = |what| board.iter().filter(move |it| it.of == what);
+    let (all, left) = events(board, UNTOLD, &decision.moves, counted);
+    let sleep = |rest: &Switch| rest.present == Level::Off && rest.held.is_none();
+    if !of(Switched::Rest(UNTOLD)).any(sleep) || left > all * FEW {
+        return vec![];
+    }
+    let saves = all * awake_ns(prices, UNTOLD) / cpu;
+    let why = Why::Over { share: decision.account.share().ns, budget, saves };
+    let is_moved = |it: &Switch| decision.moves.iter().any(|done| done.switch == it.name);
+    let last = |it: &&Switch| it.present > Level::Off && it.held.is_none() && !is_moved(it);
+    let off = |it: &Switch| Move { switch: it.name.clone(), from: it.present, to: Level::Off, why };
+    of(Switched::Instrument(UNTOLD)).filter(last).map(off).collect()
 }
 
 /// Events of a kind, and those of them that are still counted once the moves are done.
@@ -82,6 +108,7 @@ mod tests {
     use crate::governor::{Governor, Held, Look, Rules};
 
     const STAGE: &str = "stage/sql/init";
+    const SMALL: &str = "stage/sql/Preparing";
     const RARE: &str = "stage/sql/Creating table";
     const REST: &str = "stage, all others";
     const SELECT: &str = "statement/sql/select";
@@ -148,9 +175,10 @@ mod tests {
     ) -> (usize, f64) {
         let mut seen = (0, 0.0);
         for nth in looks {
-            let now = |name: &str| board.iter().find(|it| it.name == name).expect("on the board").present;
+            let now =
+                |name: &str| board.iter().find(|it| it.name == name).map_or(Level::Off, |it| it.present);
             let is_on = |name: &str| f64::from(u8::from(now(name) > Level::Off));
-            let events = [(STAGE, 1e5), (RARE, 3.0), (SELECT, statements)];
+            let events = [(STAGE, 1e5), (SMALL, 5e3), (RARE, 3.0), (SELECT, statements)];
             let events: BTreeMap<String, f64> =
                 events.map(|(name, count)| (name.to_owned(), count * is_on(name))).into();
             let look =
@@ -179,6 +207,17 @@ mod tests {
         // Told, they cost a percent and a half, though off.
         let (mut governor, mut board) = (governor_of(750, 0), board(None));
         assert_eq!(run(&mut governor, &mut board, 0..6, 1.0), [STAGE, REST]);
+        assert_eq!(look_on(&mut governor, &mut board, 6..60, 1.0), (0, 0.0));
+    }
+
+    #[test]
+    fn the_last_stage_goes_that_alone_keeps_the_others_told() {
+        let (mut governor, mut board) = (governor_of(750, 0), board(None));
+        let small = Switch { name: SMALL.to_owned(), ..board[0].clone() };
+        board.push(small);
+        // What it costs more than off is too little to be given up for itself.
+        assert_eq!(run(&mut governor, &mut board, 0..1, 1.0), [STAGE, REST]);
+        assert_eq!(run(&mut governor, &mut board, 1..6, 1.0), [STAGE, REST, SMALL]);
         assert_eq!(look_on(&mut governor, &mut board, 6..60, 1.0), (0, 0.0));
     }
 
