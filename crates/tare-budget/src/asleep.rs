@@ -1,7 +1,7 @@
 //! Kinds of which nothing is left on. While an instrument of a kind is on, the server asks at each of the kind's events whether it is
 //! that one's; while none is, it asks nothing. So where the budget cannot be kept otherwise, and not one event in ten of a kind
 //! is still counted, the kind's other instruments go, too, with events or without. Then none of its events is seen, until there is
-//! room.
+//! room. Of stages the server does not even tell then, and so the last of them go as well, for which alone it would.
 
 use crate::follow::{FEW, Follower};
 use crate::governor::{Board, Decision, Move, Switch, Switched, Why};
@@ -50,43 +50,33 @@ pub(crate) fn moves(
     counted: impl Fn(&Switch) -> f64,
 ) -> Vec<Move> {
     let moved = |rest: &Switch| {
-        let Switched::Rest(kind) = rest.of else { return None };
+        let Switched::Rest(kind) = rest.of else { return vec![] };
         let (all, left) = events(board, kind, &decision.moves, &counted);
         let is_off = rest.present == Level::Off;
         let is_wanted = rest.held.is_some() || left > all * FEW;
-        let why = Follower { is_off, is_wanted, costs: all * awake_ns(prices, kind) / cpu }
-            .why(decision, budget)?;
+        let costs = all * awake_ns(prices, kind) / cpu;
+        if kind == UNTOLD && is_off && !is_wanted && decision.predicted > budget {
+            let share = decision.account.share().ns;
+            return last_told(board, &decision.moves, Why::Over { share, budget, saves: costs });
+        }
+        let why = Follower { is_off, is_wanted, costs }.why(decision, budget);
         let to = if is_off { rest.highest() } else { Level::Off };
         // Of a kind without events nothing is saved.
-        (is_off || all > 0.0).then(|| Move { switch: rest.name.clone(), from: rest.present, to, why })
+        let why = why.filter(|_| is_off || all > 0.0);
+        why.map(|why| Move { switch: rest.name.clone(), from: rest.present, to, why }).into_iter().collect()
     };
-    let mut moves: Vec<Move> = board.iter().filter_map(moved).collect();
-    if decision.predicted > budget {
-        moves.extend(last_told(prices, board, decision, (budget, cpu), &counted));
-    }
-    moves
+    board.iter().flat_map(moved).collect()
 }
 
-/// Stages that are still on where the others sleep go, too, if they are few: for them alone the server tells of all.
-fn last_told(
-    prices: &Prices,
-    board: &Board,
-    decision: &Decision,
-    (budget, cpu): (f64, f64),
-    counted: impl Fn(&Switch) -> f64,
-) -> Vec<Move> {
-    let of = |what| board.iter().filter(move |it| it.of == what);
-    let (all, left) = events(board, UNTOLD, &decision.moves, counted);
-    let sleep = |rest: &Switch| rest.present == Level::Off && rest.held.is_none();
-    if !of(Switched::Rest(UNTOLD)).any(sleep) || left > all * FEW {
-        return vec![];
-    }
-    let saves = all * awake_ns(prices, UNTOLD) / cpu;
-    let why = Why::Over { share: decision.account.share().ns, budget, saves };
-    let is_moved = |it: &Switch| decision.moves.iter().any(|done| done.switch == it.name);
-    let last = |it: &&Switch| it.present > Level::Off && it.held.is_none() && !is_moved(it);
+/// Stages that are still on where the others sleep go, too: for them alone the server tells of all.
+fn last_told(board: &Board, moves: &[Move], why: Why) -> Vec<Move> {
+    let is_moved = |it: &Switch| moves.iter().any(|done| done.switch == it.name);
+    let is_last = |it: &&Switch| {
+        let is_stage = it.of == Switched::Instrument(UNTOLD);
+        is_stage && it.present > Level::Off && it.held.is_none() && !is_moved(it)
+    };
     let off = |it: &Switch| Move { switch: it.name.clone(), from: it.present, to: Level::Off, why };
-    of(Switched::Instrument(UNTOLD)).filter(last).map(off).collect()
+    board.iter().filter(is_last).map(off).collect()
 }
 
 /// Events of a kind, and those of them that are still counted once the moves are done.
