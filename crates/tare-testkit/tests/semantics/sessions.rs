@@ -311,11 +311,18 @@ fn sums_hold_while_sessions_come_and_go_and_are_read() {
 }
 
 /// Another session's variables, by name: bytes of their values in hexadecimal digits, of long ones their hash.
+///
+/// A client has its answer before its session sleeps, and what a statement in progress sets is left out.
 fn variables(admin: &mut Conn, of: &Conn) -> Vec<(String, Option<String>)> {
+    let id = of.connection_id();
+    let asleep = format!(
+        "SELECT COUNT(*) FROM performance_schema.threads WHERE PROCESSLIST_ID = {id} AND PROCESSLIST_COMMAND = 'Sleep'"
+    );
+    let asleep = crate::until(|| admin.query_first::<u64, _>(&asleep).unwrap(), |found| *found == Some(1));
+    assert_eq!(asleep, Some(1), "session {id} never sleeps");
     let sql = format!(
         "SELECT VARIABLE_NAME, IF(LENGTH(VARIABLE_VALUE) < 400, HEX(VARIABLE_VALUE), MD5(VARIABLE_VALUE)) FROM performance_schema.user_variables_by_thread \
-         JOIN performance_schema.threads USING (THREAD_ID) WHERE PROCESSLIST_ID = {} ORDER BY BINARY VARIABLE_NAME",
-        of.connection_id()
+         JOIN performance_schema.threads USING (THREAD_ID) WHERE PROCESSLIST_ID = {id} ORDER BY BINARY VARIABLE_NAME"
     );
     admin.query(sql).unwrap()
 }
