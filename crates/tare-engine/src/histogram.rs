@@ -1,5 +1,5 @@
 //! Histograms: how many events took how long. Buckets are MySQL's: the first one ends at 10 microseconds, and 50 of them
-//! are a factor of ten.
+//! are a factor of ten. Of some instruments the first fifty-one are one ([`Lowest`]).
 
 use std::sync::LazyLock;
 
@@ -25,9 +25,35 @@ pub(crate) fn bounds_ps() -> &'static [u64; BUCKETS + 1] {
     &BOUNDS
 }
 
+/// How far the lowest bucket of a histogram reaches. The next one begins where it does everywhere.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[repr(u8)]
+pub enum Lowest {
+    /// To 10 microseconds.
+    #[default]
+    Usual,
+    /// To 100 microseconds: of stages, sockets and idle connections. Every statement has some of these that take between the
+    /// two, whatever it does; to count them bucket by bucket would be more than half of what all histograms cost.
+    Wide,
+}
+
+impl Lowest {
+    /// Both, by number.
+    pub(crate) const ALL: [Lowest; 2] = [Lowest::Usual, Lowest::Wide];
+
+    /// The number of the next bucket.
+    pub(crate) const fn next(self) -> u16 {
+        match self {
+            Lowest::Usual => 1,
+            Lowest::Wide => 51,
+        }
+    }
+}
+
 /// How many timed events took how long.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Histogram {
+    lowest: Lowest,
     /// Buckets that hold something, lowest first.
     counts: Vec<(u16, u64)>,
     /// What they hold together.
@@ -55,7 +81,12 @@ impl Histogram {
     /// Of buckets in their order, with what is in them.
     pub fn new(counts: impl IntoIterator<Item = (u16, u64)>) -> Histogram {
         let counts: Vec<(u16, u64)> = counts.into_iter().filter(|(_, count)| *count != 0).collect();
-        Histogram { total: counts.iter().map(|(_, count)| count).sum(), counts }
+        Histogram { total: counts.iter().map(|(_, count)| count).sum(), counts, ..Histogram::default() }
+    }
+
+    /// Holds nothing.
+    pub fn empty(lowest: Lowest) -> Histogram {
+        Histogram { lowest, ..Histogram::default() }
     }
 
     /// Holds nothing any more: buckets follow, the highest first, and then [`Histogram::end`].
@@ -86,7 +117,8 @@ impl Histogram {
     /// Every bucket.
     pub fn all(&self) -> impl Iterator<Item = Bucket> {
         let mut filled = self.counts.iter().peekable();
-        self.rows((0..BUCKETS as u16).map(move |number| {
+        let numbers = std::iter::once(0).chain(self.lowest.next()..BUCKETS as u16);
+        self.rows(numbers.map(move |number| {
             let here = filled.next_if(|(filled, _)| *filled == number);
             (number, here.map_or(0, |(_, count)| *count))
         }))
@@ -105,7 +137,7 @@ impl Histogram {
             Bucket {
                 number: number.into(),
                 low_ps: bounds[usize::from(number)],
-                high_ps: bounds[usize::from(number) + 1],
+                high_ps: self.end_ps(number),
                 count,
                 and_lower,
                 quantile: if total == 0 { 0.0 } else { and_lower as f64 / total as f64 },
@@ -125,7 +157,13 @@ impl Histogram {
             and_lower += count;
             and_lower >= wanted
         });
-        reached.map_or(0, |(number, _)| bounds_ps()[usize::from(*number) + 1])
+        reached.map_or(0, |(number, _)| self.end_ps(*number))
+    }
+
+    /// Where a bucket ends, picoseconds.
+    fn end_ps(&self, bucket: u16) -> u64 {
+        let next = if bucket == 0 { self.lowest.next() } else { bucket + 1 };
+        bounds_ps()[usize::from(next)]
     }
 }
 
@@ -167,6 +205,20 @@ mod tests {
         assert_eq!(histogram.quantile_ps(950), 10_964_781);
         assert_eq!(histogram.quantile_ps(990), 10_964_781);
         assert_eq!(histogram.quantile_ps(999), u64::MAX);
+    }
+
+    #[test]
+    fn a_wide_lowest_bucket_ends_where_the_next_one_begins() {
+        let histogram = Histogram { lowest: Lowest::Wide, ..Histogram::new([(0, 95), (51, 5)]) };
+        let all: Vec<Bucket> = histogram.all().collect();
+        assert_eq!(all.len(), BUCKETS - 50);
+        assert!(all.windows(2).all(|pair| pair[0].high_ps == pair[1].low_ps));
+        assert_eq!((all[0].number, all[1].number, all[1].and_lower), (0, 51, 100));
+        assert_eq!(all[0].high_ps, 100_000_000);
+        assert_eq!(
+            (histogram.quantile_ps(950), histogram.quantile_ps(990)),
+            (all[0].high_ps, all[1].high_ps)
+        );
     }
 
     #[test]

@@ -12,7 +12,9 @@ use tare_sync::Room;
 
 use crate::Engine;
 use crate::count::cell::{CellHead, StatCell};
+use crate::histogram::Lowest;
 use crate::memory::arena::{Offset, Own};
+use crate::snapshot::ClassId;
 use crate::thread::Thread;
 
 /// Words that a thread has room for, on lines of their own.
@@ -54,7 +56,7 @@ impl Engine {
         ticks: u64,
         marks: u64,
     ) {
-        if !thread.is_above_floor(ticks) {
+        if !thread.is_above_floor(Lowest::Usual, ticks) {
             return;
         }
         match room(thread, head, ticks) {
@@ -103,15 +105,15 @@ impl Engine {
 
     /// Counts events of a cell that took longer than what that has as the longest, and puts them off, if they are above the
     /// lowest bucket together, and can be. On false nothing has happened.
-    #[inline(always)]
-    pub(crate) fn add_putting_off(
+    fn add_putting_off(
         &self,
         thread: &Thread,
         (place, cell): (Offset, &StatCell),
+        lowest: Lowest,
         n: u64,
         ticks: u64,
     ) -> bool {
-        if !thread.is_above_floor(ticks) || self.is_long_batch(n, ticks) {
+        if !thread.is_above_floor(lowest, ticks) || self.is_long_batch(lowest, n, ticks) {
             return false;
         }
         let Some(room) = room(thread, &cell.head, ticks) else { return false };
@@ -120,53 +122,62 @@ impl Engine {
         true
     }
 
-    /// Counts an event of the cell at a place, where many take longer than the lowest bucket is wide: these are put off here, not
-    /// one call away.
-    #[inline(always)]
-    pub(crate) fn add_often_long(&self, thread: &Thread, place: Offset, ticks: u64) {
-        let cell: &StatCell = self.arena.base().at(place);
-        if cell.add_usual(1, 0, ticks).is_none() && !self.add_putting_off(thread, (place, cell), 1, ticks) {
-            cold_path();
-            self.add_unusual_long(thread, cell, 1, ticks);
-        }
-    }
-
     /// Counts events of a cell that took longer than what that has as the longest, and returns how long. Should the clock have
     /// gone back between two processors, that is no time.
     #[cold]
     #[inline(never)]
-    pub(crate) fn add_long(&self, thread: &Thread, cell: &StatCell, n: u64, (start, end): (u64, u64)) -> u64 {
+    pub(crate) fn add_long(
+        &self,
+        thread: &Thread,
+        cell: &StatCell,
+        lowest: Lowest,
+        n: u64,
+        (start, end): (u64, u64),
+    ) -> u64 {
         let ticks = end.saturating_sub(start);
-        if self.add_putting_off(thread, (self.arena.offset_of(cell), cell), n, ticks) {
-            return ticks;
+        if !self.add_putting_off(thread, (self.arena.offset_of(cell), cell), lowest, n, ticks) {
+            self.add_unusual_long(thread, cell, lowest, n, ticks);
         }
-        self.add_unusual_long(thread, cell, n, ticks)
+        ticks
+    }
+
+    /// As [`Engine::add_long`], of an instrument's cell.
+    #[cold]
+    #[inline(never)]
+    pub(crate) fn add_long_of(
+        &self,
+        thread: &Thread,
+        cell: &StatCell,
+        class: ClassId,
+        n: u64,
+        span: (u64, u64),
+    ) -> u64 {
+        self.add_long(thread, cell, self.registry.kind(class).lowest(), n, span)
     }
 
     /// As [`Engine::add_long`], of what cannot be put off.
     #[cold]
     #[inline(never)]
-    fn add_unusual_long(&self, thread: &Thread, cell: &StatCell, n: u64, ticks: u64) -> u64 {
+    fn add_unusual_long(&self, thread: &Thread, cell: &StatCell, lowest: Lowest, n: u64, ticks: u64) {
         let place = self.arena.offset_of(cell);
         cell.stat.add_usual(n, ticks);
-        if !self.buckets.is_above_floor(ticks) {
+        if !self.buckets.is_above_floor(lowest, ticks) {
             cell.stat.raise(ticks);
-        } else if self.is_long_batch(n, ticks) {
+        } else if self.is_long_batch(lowest, n, ticks) {
             self.spread_batch(thread, &cell.head, n, ticks);
         } else {
             self.spread_at_once(thread, place, ticks, marks_of(n));
         }
-        ticks
     }
 
     /// Whether it is a batch of which each event is above the lowest bucket: no word says so much.
     #[inline(always)]
-    fn is_long_batch(&self, n: u64, ticks: u64) -> bool {
+    fn is_long_batch(&self, lowest: Lowest, n: u64, ticks: u64) -> bool {
         if n == 1 {
             return false;
         }
         cold_path();
-        self.buckets.are_above_floor(n, ticks)
+        self.buckets.are_above_floor(lowest, n, ticks)
     }
 
     /// Puts a batch of events into its bucket that is above the lowest one: each took its part of the time.
@@ -215,8 +226,8 @@ fn of_cell(words: &[AtomicU64], cell: Offset) -> impl Iterator<Item = u64> {
 impl Thread {
     /// As [`crate::count::bucket::Buckets::is_above_floor`], from a line that its thread has at hand.
     #[inline(always)]
-    fn is_above_floor(&self, ticks: u64) -> bool {
-        ticks >= self.bucket_floor.own()
+    fn is_above_floor(&self, lowest: Lowest, ticks: u64) -> bool {
+        ticks >= self.bucket_floors[lowest as usize].own()
     }
 
     /// One try of a reader: what `read` makes of what the thread has put off, and of what it has put into buckets.
@@ -239,20 +250,25 @@ mod tests {
         engine: &'static Engine,
         thread: &'static Thread,
         cell: &'static StatCell,
+        lowest: Lowest,
     }
 
     impl Counting {
-        /// A tick is a nanosecond.
-        fn new() -> Counting {
+        /// Of a cell whose lowest bucket reaches so far. A tick is a nanosecond.
+        fn with(lowest: Lowest) -> Counting {
             let engine = Engine::small();
             engine.buckets.start(1000 << 32);
             let thread = engine.new_thread(0, None, None).expect("memory").slab();
             let cell = engine.arena.at(engine.line_space(thread).expect("memory"));
-            Counting { engine, thread, cell }
+            Counting { engine, thread, cell, lowest }
+        }
+
+        fn new() -> Counting {
+            Counting::with(Lowest::Usual)
         }
 
         fn add(&self, n: u64, ticks: u64) {
-            assert_eq!(self.cell.add_span(self.engine, self.thread, n, 5, 5 + ticks), ticks);
+            assert_eq!(self.cell.add_span(self.engine, self.thread, self.lowest, n, 5, 5 + ticks), ticks);
         }
 
         /// What a reader finds: by bucket, and the longest; and how much of it is put off.
@@ -295,6 +311,26 @@ mod tests {
     }
 
     #[test]
+    fn what_a_wide_lowest_bucket_holds_is_not_put_off_whatever_was_there_before() {
+        let counting = Counting::with(Lowest::Wide);
+        counting.add(1, 20_000);
+        counting.add(1, 99_000);
+        assert_eq!(counting.seen(), (BTreeMap::new(), 99_000, 0));
+        // The first one above it is in its bucket at once.
+        counting.add(1, 150_000);
+        let mut expected = BTreeMap::from([(bucket_of(150 * MICROSECOND), 1)]);
+        assert_eq!(counting.seen(), (expected.clone(), 150_000, 0));
+        counting.add(1, 99_500);
+        counting.add(1, 200_000);
+        expected.insert(bucket_of(200 * MICROSECOND), 1);
+        assert_eq!(counting.seen(), (expected.clone(), 200_000, 1));
+        // As after a reset, which leaves pieces and no longest event.
+        counting.cell.stat.max.store(0, Relaxed);
+        counting.add(1, 30_000);
+        assert_eq!(counting.seen(), (expected, 200_000, 1));
+    }
+
+    #[test]
     fn of_a_batch_in_the_lowest_bucket_only_the_time_is_put_off() {
         let counting = Counting::new();
         counting.add(1, 20_000);
@@ -312,8 +348,8 @@ mod tests {
     #[test]
     fn a_clock_that_has_gone_back_makes_no_time() {
         let counting = Counting::new();
-        let Counting { engine, thread, cell } = counting;
-        assert_eq!(cell.add_span(engine, thread, 1, 7, 5), 0);
+        let Counting { engine, thread, cell, .. } = counting;
+        assert_eq!(cell.add_span(engine, thread, Lowest::Usual, 1, 7, 5), 0);
         assert_eq!((cell.plain(&engine.arena).sum, counting.seen()), (0, (BTreeMap::new(), 0, 0)));
     }
 }

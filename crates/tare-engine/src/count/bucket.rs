@@ -8,7 +8,7 @@ use std::sync::atomic::{
     Ordering::{Relaxed, Release},
 };
 
-use crate::histogram::{BUCKETS, bounds_ps};
+use crate::histogram::{BUCKETS, Lowest, bounds_ps};
 use crate::memory::arena::Own;
 
 /// Bits of a time below its uppermost one that tell its slot. Between two of them it grows by less than a 32nd, and between two
@@ -20,8 +20,8 @@ const SLOTS: usize = 64 << BITS;
 /// From ticks to buckets.
 #[repr(C, align(16))]
 pub(crate) struct Buckets {
-    /// The least that is not in the lowest bucket; without histograms nothing is.
-    floor: AtomicU64,
+    /// The least that is not in the lowest bucket, by [`Lowest`]; without histograms nothing is.
+    floors: [AtomicU64; 2],
     /// The bucket that each slot begins in.
     slots: [AtomicU16; SLOTS],
     /// The first tick of each bucket.
@@ -31,7 +31,7 @@ pub(crate) struct Buckets {
 impl Buckets {
     pub(crate) const fn new() -> Buckets {
         Buckets {
-            floor: AtomicU64::new(u64::MAX),
+            floors: [const { AtomicU64::new(u64::MAX) }; 2],
             slots: [const { AtomicU16::new(0) }; SLOTS],
             bounds: [const { AtomicU64::new(0) }; BUCKETS],
         }
@@ -49,18 +49,21 @@ impl Buckets {
             let first = first_of(at);
             bucket.store(self.bounds.partition_point(|bound| bound.own() <= first) as u16 - 1, Relaxed);
         }
-        self.floor.store(ticks(bounds_ps()[1]).max(1), Release);
+        for lowest in Lowest::ALL {
+            let floor = &self.floors[lowest as usize];
+            floor.store(ticks(bounds_ps()[usize::from(lowest.next())]).max(1), Release);
+        }
     }
 
     /// Whether there are histograms.
     #[inline(always)]
     pub(crate) fn are_told(&self) -> bool {
-        self.floor() != u64::MAX
+        self.floor(Lowest::Usual) != u64::MAX
     }
 
-    /// The bucket of so many ticks.
+    /// The bucket of so many ticks, where the lowest is the usual one.
     pub(crate) fn of(&self, ticks: u64) -> u32 {
-        if self.is_above_floor(ticks) { self.of_long(ticks) } else { 0 }
+        if self.is_above_floor(Lowest::Usual, ticks) { self.of_long(ticks) } else { 0 }
     }
 
     /// As [`Buckets::of`], of what is not in the lowest one.
@@ -75,20 +78,20 @@ impl Buckets {
     }
 
     /// Whether each of `n` events is not in the lowest bucket that took so many ticks together.
-    pub(crate) fn are_above_floor(&self, n: u64, ticks: u64) -> bool {
-        ticks >= self.floor().saturating_mul(n.max(1))
+    pub(crate) fn are_above_floor(&self, lowest: Lowest, n: u64, ticks: u64) -> bool {
+        ticks >= self.floor(lowest).saturating_mul(n.max(1))
     }
 
     /// The least that is not in the lowest bucket, in ticks; without histograms nothing is.
     #[inline(always)]
-    pub(crate) fn floor(&self) -> u64 {
-        self.floor.load(Relaxed)
+    pub(crate) fn floor(&self, lowest: Lowest) -> u64 {
+        self.floors[lowest as usize].load(Relaxed)
     }
 
     /// Whether so many ticks are not in the lowest bucket.
     #[inline(always)]
-    pub(crate) fn is_above_floor(&self, ticks: u64) -> bool {
-        ticks >= self.floor()
+    pub(crate) fn is_above_floor(&self, lowest: Lowest, ticks: u64) -> bool {
+        ticks >= self.floor(lowest)
     }
 }
 

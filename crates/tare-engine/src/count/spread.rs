@@ -1,8 +1,8 @@
 //! HOT PATH: how the events of a cell spread over the buckets of a histogram, in the shape `extended` only.
 //!
 //! The lowest bucket is never counted: it is what is left of the cell's count. So the buckets of a histogram add up to the
-//! count of its row, whenever one looks, and an event of less than 10 microseconds costs nothing more. That it is one needs
-//! no question: the maximum of a thread's own cell of waits or stages never rises into the second bucket, so an event of a
+//! count of its row, whenever one looks, and an event of the lowest bucket costs nothing more. That it is one needs
+//! no question: the maximum of a thread's own cell of waits or stages never rises into the next bucket, so an event of a
 //! higher one exceeds it, and comes here, by way of the [`crate::count::backlog`]. How long the longest was is noted with the
 //! buckets.
 //!
@@ -22,9 +22,10 @@ use tare_sync::{circle, keep_first};
 use crate::Engine;
 use crate::count::bank::cut;
 use crate::count::cell::{Cell, CellHead, StatCell};
-use crate::histogram::BUCKETS;
+use crate::histogram::{BUCKETS, Lowest};
 use crate::memory::arena::{Arena, Base, LINE, Offset, Own, View};
 use crate::memory::lost::Lost;
+use crate::snapshot::ClassId;
 use crate::thread::Thread;
 
 /// In the place of a bucket: events nobody timed, which are in none.
@@ -128,20 +129,52 @@ impl StatCell {
 
     /// As [`StatCell::add_usual`], however long; returns how long.
     #[inline(always)]
-    pub(crate) fn add_span(&self, engine: &Engine, thread: &Thread, n: u64, start: u64, end: u64) -> u64 {
+    pub(crate) fn add_span(
+        &self,
+        engine: &Engine,
+        thread: &Thread,
+        lowest: Lowest,
+        n: u64,
+        start: u64,
+        end: u64,
+    ) -> u64 {
         match self.add_usual(n, start, end) {
             Some(ticks) => ticks,
-            None => engine.add_long(thread, self, n, (start, end)),
+            None => engine.add_long(thread, self, lowest, n, (start, end)),
+        }
+    }
+
+    /// As [`StatCell::add_span`], where it takes the cell's instrument to tell how far the lowest bucket reaches.
+    #[inline(always)]
+    pub(crate) fn add_span_of(
+        &self,
+        engine: &Engine,
+        thread: &Thread,
+        class: ClassId,
+        n: u64,
+        start: u64,
+        end: u64,
+    ) -> u64 {
+        match self.add_usual(n, start, end) {
+            Some(ticks) => ticks,
+            None => engine.add_long_of(thread, self, class, n, (start, end)),
         }
     }
 
     /// Counts events that did not take the short way; `None`: nobody timed them.
-    pub(crate) fn add_unusual(&self, engine: &Engine, thread: &Thread, n: u64, ticks: Option<u64>) {
+    pub(crate) fn add_unusual(
+        &self,
+        engine: &Engine,
+        thread: &Thread,
+        class: ClassId,
+        n: u64,
+        ticks: Option<u64>,
+    ) {
         let Some(ticks) = ticks else {
             self.stat.add_untimed(n);
             return engine.spread_untimed(thread, &self.head, n);
         };
-        self.add_span(engine, thread, n, 0, ticks);
+        self.add_span_of(engine, thread, class, n, 0, ticks);
         if let Some(untimed) = untimed(&engine.arena, &self.head) {
             let since = untimed.since.own();
             untimed.since.store(if since == 0 { 0 } else { since + n }, Relaxed);

@@ -4,6 +4,7 @@ use std::sync::atomic::{AtomicI32, AtomicU8, AtomicU16, AtomicU32, AtomicU64, Or
 
 use crate::Engine;
 use crate::count::cell::{Family, IoCell, IoCounts, MISC, READ, Viewer, WRITE};
+use crate::histogram::Lowest;
 use crate::memory::arena::Own;
 use crate::memory::lost::Lost;
 use crate::memory::pool::{self, Pool, SlotHead, USED};
@@ -147,7 +148,7 @@ impl Engine {
         if self.end_socket_wait_fast(socket, wait, operation, bytes) {
             return;
         }
-        let leaf = self.end_leaf_wait_fast(wait, Some(bytes));
+        let leaf = self.end_leaf_wait_fast(wait, Lowest::Wide, Some(bytes));
         let taken = leaf.or_else(|| self.end_wait(wait, 1, Some(bytes)));
         let (slot, part) = (&socket.slot, part_of(operation));
         if slot.thread_id.load(Relaxed) != wait.thread.thread_id.own() {
@@ -168,7 +169,7 @@ impl Engine {
         if slot.thread_id.load(Relaxed) != wait.thread.thread_id.own() || slot.epoch.load(Relaxed) != now {
             return false;
         }
-        self.end_outer_leaf_wait_fast(wait, bytes, |ticks| {
+        self.end_outer_leaf_wait_fast(wait, Lowest::Wide, bytes, |ticks| {
             slot.io.add(part_of(operation), Some(ticks), bytes)
         })
     }

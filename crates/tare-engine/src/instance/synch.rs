@@ -9,6 +9,7 @@ use std::sync::atomic::{
 
 use crate::Engine;
 use crate::count::cell::Counts;
+use crate::histogram::Lowest;
 use crate::memory::arena::{Arena, Own, Use, WORDS};
 use crate::memory::lost::Lost;
 use crate::memory::pool::{Pool, SlotHead};
@@ -151,14 +152,15 @@ impl Engine {
     /// As [`Engine::end_synch_wait`], and counts the wait for the object itself, too. Whoever waits for one object writes to
     /// one place then, so this is for hosts that were asked to.
     pub fn end_counted_synch_wait(&self, synch: SynchRef, wait: &Wait) {
-        let taken = self.end_leaf_wait_fast(wait, None).or_else(|| self.end_wait(wait, 1, None));
+        let taken =
+            self.end_leaf_wait_fast(wait, Lowest::Usual, None).or_else(|| self.end_wait(wait, 1, None));
         synch.slot.waits.add_shared(1, taken);
     }
 
     /// As [`Engine::end_synch_wait`], if all is as usual. Fast path only; on false call that one.
     #[inline(always)]
     pub fn end_synch_wait_fast(&self, wait: &Wait) -> bool {
-        self.end_leaf_wait_fast(wait, None).is_some()
+        self.end_leaf_wait_fast(wait, Lowest::Usual, None).is_some()
     }
 
     /// The lock is the calling thread's, which is `thread`: a mutex, or a rwlock to write or shared-exclusive.

@@ -7,6 +7,7 @@ use std::sync::atomic::{
 
 use crate::Engine;
 use crate::count::cell::{Counts, Family};
+use crate::histogram::Lowest;
 use crate::memory::arena::{Base, View};
 use crate::memory::lost::Lost;
 use crate::memory::pool::{self, Pool, SlotHead};
@@ -248,7 +249,9 @@ impl Engine {
         }
         let counts = &counts.parts[operation as usize & 3];
         let brought = Brought { events: rows, amount: Some(rows) };
-        self.end_wait_fast::<false>(base, fixed::TABLE_IO, wait, brought, |ticks| counts.add(rows, ticks))
+        self.end_wait_fast(base, fixed::TABLE_IO, wait, Lowest::Usual, brought, |ticks| {
+            counts.add(rows, ticks)
+        })
     }
 
     /// What an open table counts, in the slot at `place`, and whether that is there and of today.
@@ -335,7 +338,9 @@ impl Engine {
         }
         let Some(counts) = counts.parts.get(kind as usize) else { return false };
         let brought = Brought { events: 1, amount: None };
-        self.end_wait_fast::<false>(base, fixed::TABLE_LOCK, wait, brought, |ticks| counts.add(1, ticks))
+        self.end_wait_fast(base, fixed::TABLE_LOCK, wait, Lowest::Usual, brought, |ticks| {
+            counts.add(1, ticks)
+        })
     }
 
     /// INTERNAL_LOCK and EXTERNAL_LOCK of an open table: a lock kind, or `None`.

@@ -11,7 +11,7 @@ use crate::Engine;
 use crate::count::bank::with_cell;
 use crate::count::cell::{Cell, CellHead, Family, Viewer};
 use crate::count::spread::{self, UNTIMED};
-use crate::histogram::Histogram;
+use crate::histogram::{Histogram, Lowest};
 use crate::memory::arena::Arena;
 use crate::setup::instrument::lock;
 use crate::snapshot::{ClassId, EventType, Grouping, Instrument, Kind};
@@ -123,8 +123,8 @@ impl Spread {
     }
 
     /// The same as one of its own.
-    pub(crate) fn histogram(&self) -> Histogram {
-        let mut histogram = Histogram::default();
+    pub(crate) fn histogram(&self, lowest: Lowest) -> Histogram {
+        let mut histogram = Histogram::empty(lowest);
         self.put(&mut histogram);
         histogram
     }
@@ -198,7 +198,7 @@ impl Engine {
         let histogram = |(instrument, mut spread): (Instrument, Spread)| {
             let before = before.and_then(|before| before.spreads.get(&instrument.id));
             before.inspect(|before| spread.subtract(before));
-            (instrument.name, spread.histogram())
+            (instrument.name, spread.histogram(instrument.kind.lowest()))
         };
         spreads.into_iter().map(histogram).filter(|(_, histogram)| histogram.total() != 0).collect()
     }
@@ -296,7 +296,7 @@ mod tests {
     }
 
     fn filled(spread: &Spread) -> Vec<(u32, u64)> {
-        spread.histogram().filled().map(|bucket| (bucket.number, bucket.count)).collect()
+        spread.histogram(Lowest::Usual).filled().map(|bucket| (bucket.number, bucket.count)).collect()
     }
 
     #[test]

@@ -13,6 +13,8 @@ pub use instances::*;
 pub use setup::*;
 pub use summary::*;
 
+use crate::histogram::Lowest;
+
 /// Identity of a registered instrument: its position in the registry, 1-based like a PSI key (0: none).
 pub type ClassId = u16;
 
@@ -52,6 +54,17 @@ pub enum Kind {
     Memory,
     /// `error`
     Error,
+}
+
+impl Kind {
+    /// How far the lowest bucket of its instruments' histograms reaches.
+    #[must_use]
+    pub const fn lowest(self) -> Lowest {
+        match self {
+            Kind::Stage | Kind::Socket | Kind::Idle => Lowest::Wide,
+            _ => Lowest::Usual,
+        }
+    }
 }
 
 /// The four event types; also NESTING_EVENT_TYPE.

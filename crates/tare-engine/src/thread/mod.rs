@@ -27,6 +27,7 @@ use crate::count::account::ACCOUNT;
 use crate::count::backlog::PutOff;
 use crate::count::bank::Bank;
 use crate::count::register::{Register, Registered};
+use crate::histogram::Lowest;
 use crate::instance::{MetadataLock, ReadLocks};
 use crate::memory::arena::{Base, BlockId, LINE, Own, Use, View, WORDS};
 use crate::memory::history::LongHistory;
@@ -96,8 +97,8 @@ pub(crate) struct Thread {
     pub(crate) memory: memory::SessionMemory,
     /// How much of `put_off` there is.
     pub(crate) backlog: Backlog,
-    /// The least that is not in the lowest bucket, in ticks; without histograms nothing is.
-    pub(crate) bucket_floor: AtomicU64,
+    /// The least that is not in the lowest bucket, in ticks, by [`crate::histogram::Lowest`]; without histograms nothing is.
+    pub(crate) bucket_floors: [AtomicU64; 2],
     /// The waits in progress that are no leaves, outermost first, and a place behind them.
     pub(crate) open: [OpenWait; WAIT_DEPTH + 1],
     /// WORK_COMPLETED and WORK_ESTIMATED: the host writes here.
@@ -435,7 +436,9 @@ impl Engine {
         thread.class.store(class, Relaxed);
         thread.event_id.store(1, Relaxed);
         thread.parent.store(parent(0, 0), Relaxed);
-        thread.bucket_floor.store(self.buckets.floor(), Relaxed);
+        for lowest in Lowest::ALL {
+            thread.bucket_floors[lowest as usize].store(self.buckets.floor(lowest), Relaxed);
+        }
         let switches = self.registry.switches(class);
         thread.instrumented.store(u8::from(switches & ENABLED != 0), Relaxed);
         thread.history.store(u8::from(switches & HISTORY != 0), Relaxed);

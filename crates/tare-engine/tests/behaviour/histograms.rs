@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use tare_engine::histogram::Histogram;
+use tare_engine::histogram::{Histogram, Lowest};
 use tare_engine::snapshot::*;
 use tare_engine::*;
 
@@ -49,11 +49,16 @@ fn filled(histogram: &Histogram) -> Vec<(u32, u64)> {
     histogram.filled().map(|bucket| (bucket.number, bucket.count)).collect()
 }
 
-/// What these times, in picoseconds, make.
+/// What these times, in picoseconds, make where the lowest bucket is the usual one.
 fn of_times(times: impl IntoIterator<Item = u64>) -> Vec<(u32, u64)> {
+    in_buckets(Lowest::Usual, times)
+}
+
+/// As [`of_times`], wherever the lowest bucket ends.
+fn in_buckets(lowest: Lowest, times: impl IntoIterator<Item = u64>) -> Vec<(u32, u64)> {
     let mut counts = std::collections::BTreeMap::new();
     for time in times {
-        let mut buckets = Histogram::default().all().collect::<Vec<_>>().into_iter();
+        let mut buckets = Histogram::empty(lowest).all().collect::<Vec<_>>().into_iter();
         let bucket = buckets.find(|it| it.low_ps <= time && time < it.high_ps).expect("a bucket");
         *counts.entry(bucket.number).or_insert(0) += 1;
     }
@@ -76,6 +81,11 @@ fn recorded(rig: Rig, of: EventType, name: &str) -> Vec<u64> {
 }
 
 const NAMES: [&str; 4] = [TRANSACTION, STATEMENT, STAGE, MUTEX];
+
+/// How far the lowest bucket of their histograms reaches.
+fn lowest(of: EventType) -> Lowest {
+    if of == EventType::Stage { Lowest::Wide } else { Lowest::Usual }
+}
 
 /// COUNT_STAR of the four instruments.
 fn counts(rig: Rig) -> [u64; 4] {
@@ -110,7 +120,8 @@ fn every_event_is_in_the_bucket_of_the_time_that_is_recorded() {
     for (of, name) in TYPES.into_iter().zip(NAMES) {
         let times = recorded(rig, of, name);
         assert_eq!(times.len(), 27, "{name}");
-        assert_eq!(filled(&histogram(rig, of, name)), of_times(times.iter().copied()), "{name}");
+        let expected = in_buckets(lowest(of), times.iter().copied());
+        assert_eq!(filled(&histogram(rig, of, name)), expected, "{name}");
         let quantile = |per_mille: usize| {
             let mut sorted = times.clone();
             sorted.sort_unstable();
@@ -118,8 +129,9 @@ fn every_event_is_in_the_bucket_of_the_time_that_is_recorded() {
         };
         for per_mille in [500, 950, 990, 999] {
             let shown = histogram(rig, of, name).quantile_ps(per_mille as u16);
-            let bucket = of_times([quantile(per_mille)])[0].0 as usize;
-            assert_eq!(Histogram::default().all().nth(bucket).unwrap().high_ps, shown, "{name} {per_mille}");
+            let bucket = in_buckets(lowest(of), [quantile(per_mille)])[0].0;
+            let bucket = Histogram::empty(lowest(of)).all().find(|it| it.number == bucket);
+            assert_eq!(bucket.unwrap().high_ps, shown, "{name} {per_mille}");
         }
     }
     let longest = |of, name| recorded(rig, of, name).into_iter().max().unwrap();
@@ -164,7 +176,8 @@ fn events_are_in_their_buckets_whether_or_not_that_was_put_off() {
         events(rig, 12);
         for (of, name) in TYPES.into_iter().zip(NAMES) {
             let times = recorded(rig, of, name);
-            assert_eq!(filled(&histogram(rig, of, name)), of_times(times.iter().copied()), "{name} {n}");
+            let expected = in_buckets(lowest(of), times.iter().copied());
+            assert_eq!(filled(&histogram(rig, of, name)), expected, "{name} {n}");
         }
         let times = recorded(rig, EventType::Statement, STATEMENT);
         assert_eq!(filled(&rig.digests()[0].histogram), of_times(times), "{n}");
@@ -189,6 +202,47 @@ fn what_is_put_off_when_a_summary_is_reset_does_not_come_back() {
     rig.delete_thread(thread);
     assert_eq!(seen(), (1, [1; 4], 1));
     assert!(filled(&rig.digests()[0].histogram)[0].0 > 0);
+}
+
+#[test]
+fn of_stages_sockets_and_idle_connections_the_lowest_bucket_ends_at_100_microseconds() {
+    let rig = rig();
+    let thread = rig.connect();
+    let socket = rig.init_socket(rig.class.socket, Some(3), b"::1", 3306).expect("memory");
+    let turn = |microseconds| {
+        rig.stage(rig.class.stage);
+        work(microseconds);
+        rig.end_stage();
+        let wait = rig.start_socket_wait(socket, io::SOCKET_SEND, here()).expect("it is on");
+        work(microseconds);
+        rig.end_socket_wait(socket, &wait, io::SOCKET_SEND, 7);
+        let wait = rig.start_idle_wait(here()).expect("it is on");
+        work(microseconds);
+        rig.end_idle_wait(&wait);
+    };
+    const ALL: [(EventType, &str); 3] =
+        [(EventType::Stage, STAGE), (EventType::Wait, SOCKET), (EventType::Wait, "idle")];
+    let is = |n: usize| {
+        for (of, name) in ALL {
+            let times = recorded(rig, of, name);
+            let times = &times[times.len() - n..];
+            let expected = in_buckets(Lowest::Wide, times.iter().copied());
+            assert_eq!(filled(&histogram(rig, of, name)), expected, "{name}");
+            let longest = times.iter().copied().max();
+            let row = if of == EventType::Stage { rig.global_stage(name) } else { rig.global_wait(name) };
+            assert_eq!((row.count, Some(row.max_ps)), (n as u64, longest), "{name}");
+        }
+    };
+    [0, 20, 90, 40, 130, 300, 60, 120, 15].into_iter().for_each(turn);
+    is(9);
+    [EventType::Stage, EventType::Wait]
+        .into_iter()
+        .for_each(|of| rig.reset(Reset::Summary(of, Grouping::Global)));
+    [30, 60, 20].into_iter().for_each(turn);
+    is(3);
+    turn(170);
+    rig.delete_thread(thread);
+    is(4);
 }
 
 #[test]

@@ -165,6 +165,13 @@ fn histograms_of_other_events_add_up_to_their_counts() {
         let last = rows.last().unwrap();
         assert_eq!(number(last, "COUNT_BUCKET_AND_LOWER"), shown, "{name}");
         assert_eq!(last.text("BUCKET_QUANTILE"), "1.000000", "{name}");
+        let is_wide = name.starts_with("stage/") || name.contains("/socket/");
+        let (end_ps, next) = if is_wide { (100_000_000, 51) } else { (10_000_000, 1) };
+        for row in &rows {
+            let lowest = number(row, "BUCKET_NUMBER") == 0;
+            assert!(lowest || number(row, "BUCKET_NUMBER") >= next, "{name}: {row:?}");
+            assert_eq!(number(row, "BUCKET_TIMER_HIGH") == end_ps, lowest, "{name}: {row:?}");
+        }
     }
     for events in ["waits", "stages", "transactions", "statements"] {
         let summary = format!("events_{events}_summary_global_by_event_name");

@@ -10,6 +10,7 @@ use crate::Engine;
 use crate::clock::{cycles, ticks};
 use crate::count::bank::{READY, SUMMED, UNTIMED, place};
 use crate::count::cell::{Family, StatCell};
+use crate::histogram::Lowest;
 use crate::memory::arena::{Offset, Own, Use};
 use crate::memory::lost::Lost;
 use crate::record::Start;
@@ -98,28 +99,8 @@ impl Engine {
         class: ClassId,
         now: u64,
     ) -> Option<Progress> {
-        let ticks = now.wrapping_sub(thread.stage_start.own());
-        let place = thread.stage_cell.own();
-        let cell = (place, self.arena.base().at(place));
-        if entry & READY == 0 || !self.add_putting_off(thread, cell, 1, ticks) {
-            return self.begin_after_unusual_stage(thread, entry, class, now);
-        }
-        thread.begin_recorded_stage(entry, class, now);
-        None
-    }
-
-    /// As [`Engine::begin_after_long_stage`], of one that is not recorded, or where the one before cannot be put off.
-    #[cold]
-    #[inline(never)]
-    extern "C" fn begin_after_unusual_stage(
-        &self,
-        thread: &Thread,
-        entry: u32,
-        class: ClassId,
-        now: u64,
-    ) -> Option<Progress> {
         let before: &StatCell = self.arena.at(thread.stage_cell.own());
-        before.add_span(self, thread, 1, thread.stage_start.own(), now);
+        before.add_span(self, thread, Lowest::Wide, 1, thread.stage_start.own(), now);
         if entry & READY == 0 {
             begin_summed_stage(self, thread, class, entry, now);
         } else {
@@ -301,7 +282,7 @@ impl Engine {
         thread.stage_label.store(0, Relaxed);
         thread.stage_cell.store(0, Relaxed);
         self.nest_in_statement(thread);
-        base.at::<StatCell>(cell).add_span(self, thread, 1, thread.stage_start.own(), now);
+        base.at::<StatCell>(cell).add_span(self, thread, Lowest::Wide, 1, thread.stage_start.own(), now);
         true
     }
 
@@ -314,7 +295,7 @@ impl Engine {
         thread.stage_label.store(0, Relaxed);
         thread.stage_cell.store(0, Relaxed);
         let cell: &StatCell = self.arena.at(cell);
-        cell.add_span(self, thread, 1, thread.stage_start.own(), cycles());
+        cell.add_span(self, thread, Lowest::Wide, 1, thread.stage_start.own(), cycles());
         true
     }
 
@@ -385,7 +366,13 @@ impl Engine {
         let timed = switches & TIMED != 0;
         let now = if timed { ticks() } else { 0 };
         if let Some(cell) = cell {
-            cell.add_unusual(self, thread, 1, timed.then(|| now.saturating_sub(thread.stage_start.own())));
+            cell.add_unusual(
+                self,
+                thread,
+                class,
+                1,
+                timed.then(|| now.saturating_sub(thread.stage_start.own())),
+            );
         }
         if thread.stage_recorded.own() != 0 {
             if switches & PROGRESS != 0 {

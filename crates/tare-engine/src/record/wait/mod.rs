@@ -12,6 +12,7 @@ use crate::Engine;
 use crate::clock::{cycles, ticks};
 use crate::count::bank::{READY, SUMMED, UNTIMED, place};
 use crate::count::cell::{Family, StatCell};
+use crate::histogram::Lowest;
 use crate::memory::arena::{Offset, Own, Use};
 use crate::memory::lost::Lost;
 use crate::memory::pool::{SlotHead, name};
@@ -290,7 +291,8 @@ impl Engine {
             && self.is_settled(wait.thread)
             && let Some(cell) = wait.thread.banks[BANK_OWN].marked_cell(base, wait.class(), wait.marks())
         {
-            let taken = base.at::<StatCell>(cell).add_span(self, wait.thread, n, wait.start, cycles());
+            let cell = base.at::<StatCell>(cell);
+            let taken = cell.add_span_of(self, wait.thread, wait.class(), n, wait.start, cycles());
             if wait.flags & WAIT_RECORDED != 0 {
                 self.close_wait(wait.thread, wait.depth(), taken, amount.unwrap_or(NO_AMOUNT));
             }
@@ -302,20 +304,22 @@ impl Engine {
     /// Ends a wait [`Engine::start_leaf_wait_fast`] began, if all is as usual still, and returns its duration in ticks.
     /// Fast path only; on `None` call [`Engine::end_wait`].
     #[inline(always)]
-    pub(crate) fn end_leaf_wait_fast(&self, wait: &Wait, amount: Option<u64>) -> Option<u64> {
+    pub(crate) fn end_leaf_wait_fast(&self, wait: &Wait, lowest: Lowest, amount: Option<u64>) -> Option<u64> {
         let settled = self.is_settled(wait.thread);
         let base = self.arena.base();
         if wait.flags & WAIT_LEAF == 0 || !settled {
             cold_path();
-            let summed = settled && wait.flags & WAIT_SUMMED_LEAF != 0;
-            let cell = || base.at::<StatCell>(wait.cell);
-            return summed.then(|| cell().add_span(self, wait.thread, 1, wait.start, cycles()));
+            if !settled || wait.flags & WAIT_SUMMED_LEAF == 0 {
+                return None;
+            }
+            let cell = base.at::<StatCell>(wait.cell);
+            return Some(cell.add_span(self, wait.thread, lowest, 1, wait.start, cycles()));
         }
         let ticks = cycles().saturating_sub(wait.start);
         if !end_leaf(base, wait.record, ticks, amount) {
             return None;
         }
-        base.at::<StatCell>(wait.cell).add_span(self, wait.thread, 1, 0, ticks);
+        base.at::<StatCell>(wait.cell).add_span(self, wait.thread, lowest, 1, 0, ticks);
         Some(ticks)
     }
 
@@ -333,7 +337,7 @@ impl Engine {
         let end = if wait.timed() { ticks() } else { 0 };
         let taken = end.saturating_sub(wait.start);
         if let Some(cell) = self.cell::<StatCell>(wait.thread, wait.bank(), wait.class(), Family::Waits) {
-            cell.add_unusual(self, thread, n, wait.timed().then_some(taken));
+            cell.add_unusual(self, thread, wait.class(), n, wait.timed().then_some(taken));
         }
         if wait.flags & WAIT_LEAF != 0 {
             self.end_leaf_slow(&wait, taken, amount);

@@ -12,6 +12,7 @@ use crate::Engine;
 use crate::clock::cycles;
 use crate::count::bank::{READY, SUMMED, place};
 use crate::count::cell::StatCell;
+use crate::histogram::Lowest;
 use crate::memory::arena::{Base, Own};
 use crate::memory::pool::{SlotHead, name};
 use crate::record::ring::WAIT_DEPTH;
@@ -130,23 +131,24 @@ impl Engine {
     #[inline(always)]
     pub fn end_idle_wait_fast(&self, wait: &Wait) -> bool {
         let brought = Brought { events: 1, amount: None };
-        self.end_wait_fast::<true>(self.arena.base(), fixed::IDLE, wait, brought, |_| ())
+        self.end_wait_fast(self.arena.base(), fixed::IDLE, wait, Lowest::Wide, brought, |_| ())
     }
 
     /// As [`Engine::end_wait`], if all is as usual. `count` is told how long it took, in ticks. Fast path only; on false call
-    /// that one: nothing has happened. `OFTEN_LONG`: as [`Engine::add_often_long`] has it; then it brought one event.
+    /// that one: nothing has happened.
     #[inline(always)]
-    pub(crate) fn end_wait_fast<const OFTEN_LONG: bool>(
+    pub(crate) fn end_wait_fast(
         &self,
         base: Base,
         class: ClassId,
         wait: &Wait,
+        lowest: Lowest,
         brought: Brought,
         count: impl FnOnce(u64),
     ) -> bool {
         if wait.flags & (WAY | WAIT_RECORDED) != WAIT_SHORT | WAIT_RECORDED {
             cold_path();
-            return self.end_summed_wait(wait, brought.events, count);
+            return self.end_summed_wait(wait, lowest, brought.events, count);
         }
         let thread = wait.thread;
         if !self.is_settled(thread) {
@@ -163,17 +165,13 @@ impl Engine {
         let ended = Ended { ticks, amount: brought.amount, end_event_id };
         write_wide_at(&thread.waits, base, at, open, ended);
         open.end();
-        if OFTEN_LONG {
-            self.add_often_long(thread, cell, ticks);
-        } else {
-            base.at::<StatCell>(cell).add_span(self, thread, brought.events, 0, ticks);
-        }
+        base.at::<StatCell>(cell).add_span(self, thread, lowest, brought.events, 0, ticks);
         true
     }
 
     /// As [`Engine::end_wait_fast`], of a wait that is summed up and not recorded.
     #[inline(always)]
-    fn end_summed_wait(&self, wait: &Wait, events: u64, count: impl FnOnce(u64)) -> bool {
+    fn end_summed_wait(&self, wait: &Wait, lowest: Lowest, events: u64, count: impl FnOnce(u64)) -> bool {
         let (thread, base) = (wait.thread, self.arena.base());
         if wait.flags & (WAY | WAIT_RECORDED) != WAIT_SHORT || !self.is_settled(thread) {
             return false;
@@ -182,7 +180,7 @@ impl Engine {
         let Some(cell) = cell else { return false };
         let ticks = cycles().saturating_sub(wait.start);
         count(ticks);
-        base.at::<StatCell>(cell).add_span(self, thread, events, 0, ticks);
+        base.at::<StatCell>(cell).add_span(self, thread, lowest, events, 0, ticks);
         true
     }
 
@@ -236,7 +234,13 @@ impl Engine {
     /// Ends a wait that [`Engine::start_outer_leaf_wait_fast`] began, if all is as usual still. `count` is told how long it took, in
     /// ticks. Fast path only; on false call [`Engine::end_wait`]: nothing has happened.
     #[inline(always)]
-    pub(crate) fn end_outer_leaf_wait_fast(&self, wait: &Wait, amount: u64, count: impl FnOnce(u64)) -> bool {
+    pub(crate) fn end_outer_leaf_wait_fast(
+        &self,
+        wait: &Wait,
+        lowest: Lowest,
+        amount: u64,
+        count: impl FnOnce(u64),
+    ) -> bool {
         let base = self.arena.base();
         if wait.flags & (WAIT_LEAF | WAIT_SUMMED_LEAF) == 0 || !self.is_settled(wait.thread) {
             return false;
@@ -246,7 +250,7 @@ impl Engine {
             return false;
         }
         count(ticks);
-        self.add_often_long(wait.thread, wait.cell, ticks);
+        base.at::<StatCell>(wait.cell).add_span(self, wait.thread, lowest, 1, 0, ticks);
         true
     }
 }
