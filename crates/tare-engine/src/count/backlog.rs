@@ -14,7 +14,6 @@ use crate::Engine;
 use crate::count::cell::{CellHead, StatCell};
 use crate::histogram::Lowest;
 use crate::memory::arena::{Offset, Own};
-use crate::snapshot::ClassId;
 use crate::thread::Thread;
 
 /// Words that a thread has room for, on lines of their own.
@@ -59,6 +58,12 @@ impl Engine {
         if !thread.is_above_floor(Lowest::Usual, ticks) {
             return;
         }
+        self.put_off(thread, (place, head), ticks, marks);
+    }
+
+    /// As [`Engine::spread_event`], of what is above the lowest bucket.
+    #[inline(always)]
+    fn put_off(&self, thread: &Thread, (place, head): (Offset, &CellHead), ticks: u64, marks: u64) {
         match room(thread, head, ticks) {
             Some(room) => room.fill(word(place, ticks, marks)),
             None => {
@@ -68,7 +73,7 @@ impl Engine {
         }
     }
 
-    /// As [`Engine::spread_event`], of one that is above the lowest bucket and cannot be put off.
+    /// As [`Engine::put_off`], of what cannot be.
     #[cold]
     #[inline(never)]
     fn spread_at_once(&self, thread: &Thread, place: Offset, ticks: u64, marks: u64) {
@@ -103,27 +108,8 @@ impl Engine {
         self.arena.at::<StatCell>(self.arena.offset_of(head)).stat.raise(ticks);
     }
 
-    /// Counts events of a cell that took longer than what that has as the longest, and puts them off, if they are above the
-    /// lowest bucket together, and can be. On false nothing has happened.
-    fn add_putting_off(
-        &self,
-        thread: &Thread,
-        (place, cell): (Offset, &StatCell),
-        lowest: Lowest,
-        n: u64,
-        ticks: u64,
-    ) -> bool {
-        if !thread.is_above_floor(lowest, ticks) || self.is_long_batch(lowest, n, ticks) {
-            return false;
-        }
-        let Some(room) = room(thread, &cell.head, ticks) else { return false };
-        cell.stat.add_usual(n, ticks);
-        room.fill(word(place, ticks, marks_of(n)));
-        true
-    }
-
-    /// Counts events of a cell that took longer than what that has as the longest, and returns how long. Should the clock have
-    /// gone back between two processors, that is no time.
+    /// Counts events of a cell that took longer than what that has as the longest, and returns how long. What is above the lowest
+    /// bucket, a batch together, is put off, if it can be. Should the clock have gone back between two processors, that is no time.
     #[cold]
     #[inline(never)]
     pub(crate) fn add_long(
@@ -135,39 +121,15 @@ impl Engine {
         (start, end): (u64, u64),
     ) -> u64 {
         let ticks = end.saturating_sub(start);
-        if !self.add_putting_off(thread, (self.arena.offset_of(cell), cell), lowest, n, ticks) {
-            self.add_unusual_long(thread, cell, lowest, n, ticks);
-        }
-        ticks
-    }
-
-    /// As [`Engine::add_long`], of an instrument's cell.
-    #[cold]
-    #[inline(never)]
-    pub(crate) fn add_long_of(
-        &self,
-        thread: &Thread,
-        cell: &StatCell,
-        class: ClassId,
-        n: u64,
-        span: (u64, u64),
-    ) -> u64 {
-        self.add_long(thread, cell, self.registry.kind(class).lowest(), n, span)
-    }
-
-    /// As [`Engine::add_long`], of what cannot be put off.
-    #[cold]
-    #[inline(never)]
-    fn add_unusual_long(&self, thread: &Thread, cell: &StatCell, lowest: Lowest, n: u64, ticks: u64) {
-        let place = self.arena.offset_of(cell);
         cell.stat.add_usual(n, ticks);
-        if !self.buckets.is_above_floor(lowest, ticks) {
+        if !thread.is_above_floor(lowest, ticks) {
             cell.stat.raise(ticks);
         } else if self.is_long_batch(lowest, n, ticks) {
             self.spread_batch(thread, &cell.head, n, ticks);
         } else {
-            self.spread_at_once(thread, place, ticks, marks_of(n));
+            self.put_off(thread, (self.arena.offset_of(cell), &cell.head), ticks, marks_of(n));
         }
+        ticks
     }
 
     /// Whether it is a batch of which each event is above the lowest bucket: no word says so much.

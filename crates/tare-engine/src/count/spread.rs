@@ -25,7 +25,6 @@ use crate::count::cell::{Cell, CellHead, StatCell};
 use crate::histogram::{BUCKETS, Lowest};
 use crate::memory::arena::{Arena, Base, LINE, Offset, Own, View};
 use crate::memory::lost::Lost;
-use crate::snapshot::ClassId;
 use crate::thread::Thread;
 
 /// In the place of a bucket: events nobody timed, which are in none.
@@ -144,29 +143,12 @@ impl StatCell {
         }
     }
 
-    /// As [`StatCell::add_span`], where it takes the cell's instrument to tell how far the lowest bucket reaches.
-    #[inline(always)]
-    pub(crate) fn add_span_of(
-        &self,
-        engine: &Engine,
-        thread: &Thread,
-        class: ClassId,
-        n: u64,
-        start: u64,
-        end: u64,
-    ) -> u64 {
-        match self.add_usual(n, start, end) {
-            Some(ticks) => ticks,
-            None => engine.add_long_of(thread, self, class, n, (start, end)),
-        }
-    }
-
     /// Counts events that did not take the short way; `None`: nobody timed them.
     pub(crate) fn add_unusual(
         &self,
         engine: &Engine,
         thread: &Thread,
-        class: ClassId,
+        lowest: Lowest,
         n: u64,
         ticks: Option<u64>,
     ) {
@@ -174,7 +156,7 @@ impl StatCell {
             self.stat.add_untimed(n);
             return engine.spread_untimed(thread, &self.head, n);
         };
-        self.add_span_of(engine, thread, class, n, 0, ticks);
+        self.add_span(engine, thread, lowest, n, 0, ticks);
         if let Some(untimed) = untimed(&engine.arena, &self.head) {
             let since = untimed.since.own();
             untimed.since.store(if since == 0 { 0 } else { since + n }, Relaxed);

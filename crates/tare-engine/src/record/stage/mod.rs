@@ -366,13 +366,8 @@ impl Engine {
         let timed = switches & TIMED != 0;
         let now = if timed { ticks() } else { 0 };
         if let Some(cell) = cell {
-            cell.add_unusual(
-                self,
-                thread,
-                class,
-                1,
-                timed.then(|| now.saturating_sub(thread.stage_start.own())),
-            );
+            let taken = timed.then(|| now.saturating_sub(thread.stage_start.own()));
+            cell.add_unusual(self, thread, Lowest::Wide, 1, taken);
         }
         if thread.stage_recorded.own() != 0 {
             if switches & PROGRESS != 0 {

@@ -291,8 +291,8 @@ impl Engine {
             && self.is_settled(wait.thread)
             && let Some(cell) = wait.thread.banks[BANK_OWN].marked_cell(base, wait.class(), wait.marks())
         {
-            let cell = base.at::<StatCell>(cell);
-            let taken = cell.add_span_of(self, wait.thread, wait.class(), n, wait.start, cycles());
+            let (cell, lowest) = (base.at::<StatCell>(cell), self.registry.kind(wait.class()).lowest());
+            let taken = cell.add_span(self, wait.thread, lowest, n, wait.start, cycles());
             if wait.flags & WAIT_RECORDED != 0 {
                 self.close_wait(wait.thread, wait.depth(), taken, amount.unwrap_or(NO_AMOUNT));
             }
@@ -337,7 +337,8 @@ impl Engine {
         let end = if wait.timed() { ticks() } else { 0 };
         let taken = end.saturating_sub(wait.start);
         if let Some(cell) = self.cell::<StatCell>(wait.thread, wait.bank(), wait.class(), Family::Waits) {
-            cell.add_unusual(self, thread, wait.class(), n, wait.timed().then_some(taken));
+            let lowest = self.registry.kind(wait.class()).lowest();
+            cell.add_unusual(self, thread, lowest, n, wait.timed().then_some(taken));
         }
         if wait.flags & WAIT_LEAF != 0 {
             self.end_leaf_slow(&wait, taken, amount);
