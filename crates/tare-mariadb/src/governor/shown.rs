@@ -131,7 +131,7 @@ fn share(seen: &Seen) -> String {
 }
 
 /// That locks were never begun.
-const LEFT: &str = "mutexes and rwlocks since the server's start, as the budget was below 2%";
+const LEFT: &str = "mutexes and rwlocks since the server's start, as the budget was below 3%";
 
 /// What is given up, by kind and level, and of which kinds all else.
 fn cut(seen: Option<&Seen>) -> String {

@@ -35,7 +35,7 @@ use crate::redirect::check_socket_path;
 pub(crate) const ALL: &str = "%";
 
 /// A smaller budget has no room for locks: that the server tells of each costs about as much, recorded or not.
-const BUDGET_WITH_LOCKS: f64 = 0.02;
+const BUDGET_WITH_LOCKS: f64 = 0.03;
 /// What the names of instruments of locks begin with.
 const LOCKS: [&str; 3] = ["wait/synch/mutex/", "wait/synch/rwlock/", "wait/synch/sxlock/"];
 
@@ -320,9 +320,9 @@ mod tests {
             ("wait/synch/mutex/sql/a", "wait/synch/sxlock/innodb/b", "wait/synch/cond/sql/c");
         let left = |text: &str| [mutex, sxlock, cond].map(|name| read(text).is_left(name));
         assert_eq!(left("budget=1%"), [true, true, false]);
-        assert_eq!(left("instrument=%=ON;level=exact;budget=1.9%"), [true, true, false], "none is named");
+        assert_eq!(left("instrument=%=ON;level=exact;budget=2.9%"), [true, true, false], "none is named");
         assert_eq!(left("level=wait/synch/mutex/%=counts;budget=1%"), [false, true, false]);
-        for all in ["", "budget=2%", "budget-p95=1%", "budget=1%;max-mutex-instances=10000"] {
+        for all in ["", "budget=3%", "budget-p95=1%", "budget=1%;max-mutex-instances=10000"] {
             assert_eq!(left(all), [false; 3], "{all}");
             assert!(!read(all).leaves_locks(), "{all}");
         }

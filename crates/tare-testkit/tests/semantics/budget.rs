@@ -435,6 +435,6 @@ fn a_budget_too_small_for_locks_leaves_them_to_the_server_but_not_those_that_are
         (made, on.into_iter().filter(|name| is_lock(&name)).collect(), says),
         ([named.clone(), BTreeSet::new()], named, true)
     );
-    let (made, on, says) = seen(governed(&file, "2%"));
+    let (made, on, says) = seen(governed(&file, "3%"));
     assert!(made.iter().all(|made| made.len() > 10) && on.iter().filter(is_lock).count() > 100 && !says);
 }
