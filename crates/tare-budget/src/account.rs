@@ -59,6 +59,8 @@ pub struct Account {
     pub connected: f64,
     /// What all of them cost besides their events.
     pub connecting: Cost,
+    /// How many times as slow the machine is as the one that prices were measured on; `None`: nobody knows.
+    pub machine: Option<f64>,
     /// Instruments that cost something, the dearest first.
     pub shares: Vec<Share>,
     /// All together, reading and connections included.
@@ -86,7 +88,7 @@ impl Account {
         shares.sort_by(|a, b| b.cost.ns.total_cmp(&a.cost.ns).then_with(|| a.entry.name.cmp(&b.entry.name)));
         let reading = Cost { ns: own, low: own, high: own };
         let total = shares.iter().fold(reading.plus(connecting), |sum, share| sum.plus(share.cost));
-        Account { cpu, own, connected, connecting, shares, total }
+        Account { cpu, own, connected, connecting, machine: prices.machine, shares, total }
     }
 
     /// A cost as a share of the CPU time: 0.01 is 1%.

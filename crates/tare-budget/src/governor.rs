@@ -19,6 +19,7 @@ use crate::begun::{self, Vain};
 use crate::choice::{self, Choice};
 use crate::connection::{Connection, Crowd, SECOND};
 use crate::kind::{Family, Kind, Level};
+use crate::machine::Machine;
 use crate::memory::{Likeness, Load, Memory};
 use crate::plan::{Course, Plan, View};
 use crate::price::{Cost, Prices};
@@ -115,6 +116,8 @@ pub struct Look {
     pub statements: f64,
     /// Connections that were made.
     pub connected: f64,
+    /// What a run of [`Work`](crate::Work) took, in nanoseconds, if the server is on this machine.
+    pub work_ns: Option<f64>,
     /// Events by instrument.
     pub events: BTreeMap<String, f64>,
     /// What each connection did; nothing where there is no budget for them.
@@ -258,7 +261,7 @@ pub struct Rules {
 #[derive(Clone, Debug)]
 pub struct Governor {
     rules: Rules,
-    prices: Prices,
+    machine: Machine,
     /// Those of events as far apart as at this look.
     now: Prices,
     memory: Memory,
@@ -299,7 +302,8 @@ impl Governor {
     #[must_use]
     pub fn new(rules: Rules, prices: Prices) -> Governor {
         let (memory, slow) = (Memory::default(), Memory::default());
-        Governor { rules, now: prices.clone(), prices, memory, slow, changes: BTreeMap::new(), before: None }
+        let (now, machine) = (prices.clone(), Machine::new(prices));
+        Governor { rules, machine, now, memory, slow, changes: BTreeMap::new(), before: None }
     }
 
     /// Goes by other rules from the next look on.
@@ -307,10 +311,10 @@ impl Governor {
         self.rules = rules;
     }
 
-    /// The prices it goes by.
+    /// The prices it was given.
     #[must_use]
     pub fn prices(&self) -> &Prices {
-        &self.prices
+        self.machine.measured()
     }
 
     /// Takes what was seen, and says what to do. That its moves are carried out is taken for granted in that they count
@@ -322,6 +326,7 @@ impl Governor {
                 self.memory.learn(&switch.name, events(look, &switch.name), load);
             }
         }
+        self.machine.learn(look.work_ns);
         self.now = self.prices_of(board, look, load);
         let account = self.account(&self.now, board, look, load);
         let share = account.share().ns;
@@ -356,7 +361,7 @@ impl Governor {
     fn followers(&mut self, sight: &Sight<'_>, decision: &Decision) -> Vec<Move> {
         let Sight { board, look, load, .. } = *sight;
         let counted = |it: &Switch| self.memory.predict(&it.name, load).unwrap_or(0.0);
-        let costs = begun::cost(&self.prices, board, counted) * look.statements / look.cpu;
+        let costs = begun::cost(self.machine.prices(), board, counted) * look.statements / look.cpu;
         let vain = Vain { costs, budget: self.rules.budget, statements: look.statements };
         let mut moves = begun::moves(board, decision, vain, counted);
         moves.extend(asleep::moves(&self.now, board, decision, (vain.budget, look.cpu), counted));
@@ -486,7 +491,8 @@ impl Governor {
             Switched::Recording(_) | Switched::Rest(_) => None,
         };
         let apart = distance(board.iter().filter_map(had), look.cpu);
-        let prices = if look.is_capacity { self.prices.clone() } else { self.prices.at_distance(apart) };
+        let here = self.machine.at(look.work_ns);
+        let prices = if look.is_capacity { here } else { here.at_distance(apart) };
         begun::prices(prices, board)
     }
 

@@ -127,6 +127,17 @@ impl Connecting {
     }
 }
 
+/// The machine prices are of.
+#[derive(Clone, Copy, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Measured {
+    /// What a run of [`Work`](crate::Work) took there meanwhile, in nanoseconds.
+    ns: f64,
+}
+
+/// A machine may be as many times as slow as the one prices are of, or as fast. Whatever else is said of it is not believed.
+const MOST: f64 = 4.0;
+
 /// What an event of each kind costs at each level.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Prices {
@@ -136,6 +147,10 @@ pub struct Prices {
     pub distance: Option<Distance>,
     /// What a connection costs besides.
     pub connection: Connecting,
+    /// What a run of [`Work`](crate::Work) took where they were measured, in nanoseconds; `None`: nobody knows.
+    pub work_ns: Option<f64>,
+    /// How many times as slow as that the machine is which they are of by now; `None`: nobody knows.
+    pub machine: Option<f64>,
     costs: BTreeMap<Kind, BTreeMap<Level, Cost>>,
 }
 
@@ -188,6 +203,7 @@ struct File {
     origin: Origin,
     distance: Option<Spanned<Distance>>,
     connection: Option<Spanned<Connecting>>,
+    work: Option<Spanned<Measured>>,
     price: Table,
 }
 
@@ -212,6 +228,10 @@ impl Prices {
         if let Some((at, connection)) = connection {
             let wrong = |why| PriceError::Value { line: line(at), key: "connection".into(), why };
             connection.check().map_err(wrong)?;
+        }
+        if let Some(work) = file.work.as_ref().filter(|it| !(it.get_ref().ns.is_finite() && it.get_ref().ns > 0.0)) {
+            let (line, why) = (line(work.span().start), "ns is a number above 0");
+            return Err(PriceError::Value { line, key: "work".into(), why });
         }
         let mut costs: BTreeMap<Kind, BTreeMap<Level, Cost>> = BTreeMap::new();
         for (name, levels) in &file.price {
@@ -243,6 +263,8 @@ impl Prices {
                 origin: file.origin,
                 distance: distance.map(|(_, it)| it),
                 connection: connection.map_or(Connecting::NOTHING, |(_, it)| it),
+                work_ns: file.work.map(|it| it.into_inner().ns),
+                machine: None,
                 costs,
             }),
         }
@@ -275,6 +297,24 @@ impl Prices {
         let mut there = Prices { distance: None, ..self.clone() };
         there.costs.values_mut().flat_map(BTreeMap::values_mut).for_each(|cost| *cost = cost.times(factor));
         there
+    }
+
+    /// The prices on a machine where a run of [`Work`](crate::Work) takes so many nanoseconds. They stay where that is not known, here
+    /// or there.
+    #[must_use]
+    pub fn on_machine(&self, work_ns: Option<f64>) -> Prices {
+        let known = self.work_ns.zip(work_ns.filter(|it| it.is_finite() && *it > 0.0));
+        let mut here = self.clone();
+        let Some((there, now)) = known else { return here };
+        let factor = (now / there).clamp(1.0 / MOST, MOST);
+        here.costs.values_mut().flat_map(BTreeMap::values_mut).for_each(|cost| *cost = cost.times(factor));
+        let Connecting { off, on } = self.connection;
+        here.connection = Connecting { off: off.times(factor), on: on.times(factor) };
+        // What is as far apart takes as much longer.
+        here.distance = self.distance.map(|it| Distance { ns: it.ns * factor, ..it });
+        here.work_ns = self.work_ns.map(|it| it * factor);
+        here.machine = Some(self.machine.unwrap_or(1.0) * factor);
+        here
     }
 
     /// The prices where an event of a kind costs nothing if it is off.

@@ -9,6 +9,29 @@ use crate::kind::{Kind, Level};
 const LOCKS: &str = "wait/lock/metadata/sql/mdl";
 const TRANSACTIONS: &str = "transaction";
 
+/// Status variables that add up to statements which write: each takes a metadata lock more, against a lock of everything, and a
+/// transaction that has written takes one when it commits.
+pub const WRITES: [&str; 9] = [
+    "Com_insert",
+    "Com_insert_select",
+    "Com_replace",
+    "Com_replace_select",
+    "Com_update",
+    "Com_update_multi",
+    "Com_delete",
+    "Com_delete_multi",
+    "Com_load",
+];
+
+/// What the server did meanwhile by its status variables; `None`: nobody knows.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Done {
+    /// Calls of storage engines that begin to read, or write a row ([`handler::BEGINNINGS`]).
+    pub calls: Option<f64>,
+    /// Statements that write ([`WRITES`]).
+    pub writes: Option<f64>,
+}
+
 /// Whether an instrument costs without having events.
 #[must_use]
 pub fn is_uncounted(name: &str) -> bool {
@@ -29,18 +52,18 @@ impl Default for Uncounted {
 }
 
 impl Uncounted {
-    /// Completes a look at what is on the board. `calls`: of storage engines, if it is known how many there were.
-    pub fn complete(&mut self, look: &mut Look, board: &Board, calls: Option<f64>) {
+    /// Completes a look at what is on the board.
+    pub fn complete(&mut self, look: &mut Look, board: &Board, done: Done) {
         let is_on = |name: &str| board.iter().any(|it| it.name == name && it.present > Level::Off);
-        self.add_locks(look, is_on);
-        if let Some(calls) = calls {
+        self.add_locks(look, is_on, done.writes.unwrap_or(0.0));
+        if let Some(calls) = done.calls {
             count_waits(look, calls);
         }
     }
 
     /// A transaction takes a metadata lock at least, and a statement outside of one is a transaction of its own. Which of the
-    /// connections took them is known while transactions are counted.
-    fn add_locks(&mut self, look: &mut Look, is_on: impl Fn(&str) -> bool) {
+    /// connections took them is known while transactions are counted; each writes as much as all do.
+    fn add_locks(&mut self, look: &mut Look, is_on: impl Fn(&str) -> bool, writes: f64) {
         let transactions = look.events.get(TRANSACTIONS).copied().unwrap_or(0.0);
         if is_on(TRANSACTIONS) && look.statements > 0.0 {
             self.transactions_per_statement = transactions / look.statements;
@@ -48,11 +71,13 @@ impl Uncounted {
         if !is_on(LOCKS) {
             return;
         }
-        *look.events.entry(LOCKS.to_owned()).or_default() +=
-            self.transactions_per_statement * look.statements;
+        let transactions = self.transactions_per_statement * look.statements;
+        let taken = transactions + writes + writes.min(transactions);
+        *look.events.entry(LOCKS.to_owned()).or_default() += taken;
+        let each = if transactions > 0.0 { taken / transactions } else { 1.0 };
         for connection in &mut look.connections {
             let made = connection.events.iter().find(|(name, _)| name == TRANSACTIONS).map(|(_, made)| *made);
-            connection.events.extend(made.map(|made| (LOCKS.into(), made)));
+            connection.events.extend(made.map(|made| (LOCKS.into(), made * each)));
         }
     }
 }
@@ -99,7 +124,7 @@ mod tests {
         let mut locks = |transactions: f64, on: &[&str]| {
             let events = BTreeMap::from([(TRANSACTIONS.to_owned(), transactions)]);
             let mut look = Look { events, statements: 100.0, ..Look::default() };
-            uncounted.complete(&mut look, &board(on), None);
+            uncounted.complete(&mut look, &board(on), Done::default());
             look.events.get(LOCKS).copied()
         };
         assert_eq!(locks(0.0, &[LOCKS]), Some(100.0), "each statement is one");
@@ -116,8 +141,23 @@ mod tests {
         };
         let connections = vec![of(&[(TRANSACTIONS, 7.0)]), of(&[("idle", 3.0)])];
         let mut look = Look { connections, ..Look::default() };
-        Uncounted::default().complete(&mut look, &board(&[LOCKS, TRANSACTIONS]), None);
+        Uncounted::default().complete(&mut look, &board(&[LOCKS, TRANSACTIONS]), Done::default());
         assert_eq!(look.connections, [of(&[(TRANSACTIONS, 7.0), (LOCKS, 7.0)]), of(&[("idle", 3.0)])]);
+    }
+
+    #[test]
+    fn a_statement_that_writes_takes_a_lock_more_and_so_does_the_commit_after_it() {
+        let locks = |transactions: f64, writes: f64| {
+            let events = BTreeMap::from([(TRANSACTIONS.to_owned(), transactions)]);
+            let connection = Connection { cpu: 1.0, events: vec![(TRANSACTIONS.into(), 2.0)] };
+            let mut look = Look { events, statements: 100.0, connections: vec![connection], ..Look::default() };
+            let done = Done { writes: Some(writes), ..Done::default() };
+            Uncounted::default().complete(&mut look, &board(&[LOCKS, TRANSACTIONS]), done);
+            (look.events[LOCKS], look.connections[0].events[1].1)
+        };
+        assert_eq!(locks(10.0, 50.0), (70.0, 14.0), "ten transactions, of five such statements each");
+        assert_eq!(locks(100.0, 4.0), (108.0, 2.16), "of four transactions one");
+        assert_eq!(locks(100.0, 0.0), (100.0, 2.0));
     }
 
     #[test]
@@ -126,7 +166,7 @@ mod tests {
             let connection = Connection { cpu: 1.0, events: vec![(ROWS.into(), 50.0), ("idle".into(), 7.0)] };
             let events = [(ROWS, rows), ("idle", 9.0)].map(|(name, count)| (name.to_owned(), count));
             let mut look = Look { events: events.into(), connections: vec![connection], ..Look::default() };
-            Uncounted::default().complete(&mut look, &[], calls);
+            Uncounted::default().complete(&mut look, &[], Done { calls, ..Done::default() });
             let of_connection = &look.connections[0].events;
             assert_eq!((look.events["idle"], of_connection[1].1), (9.0, 7.0));
             (look.events[ROWS], of_connection[0].1)

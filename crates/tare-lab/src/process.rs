@@ -25,6 +25,11 @@ pub fn cpu_time(pid: u32) -> Result<Duration> {
     Ok(now.into())
 }
 
+/// CPU time the calling thread has used.
+pub fn thread_time() -> Duration {
+    clock_gettime(ClockId::CLOCK_THREAD_CPUTIME_ID).map_or(Duration::ZERO, Duration::from)
+}
+
 /// What a process has used so far.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Usage {

@@ -30,7 +30,7 @@ static SECONDS: AtomicU64 = AtomicU64::new(0);
 
 fn machine() -> Machine {
     let cpu = |_| Some(Duration::from_secs(SECONDS.fetch_add(1000, Ordering::Relaxed)));
-    Machine { find: Box::new(|_| Some(1)), cpu, thread_cpu: |_, _| None }
+    Machine { find: Box::new(|_| Some(1)), cpu, thread_cpu: |_, _| None, work_ns: Box::new(|| 1.0) }
 }
 
 /// Prices beside which a thousand seconds are little: a second an event, and nothing when it is off.
@@ -44,7 +44,7 @@ fn dear() -> Prices {
 
 /// A machine that is elsewhere.
 fn elsewhere() -> Machine {
-    Machine { find: Box::new(|_| None), cpu: |_| None, thread_cpu: |_, _| None }
+    Machine { find: Box::new(|_| None), cpu: |_| None, thread_cpu: |_, _| None, work_ns: Box::new(|| 1.0) }
 }
 
 const STATEMENTS: [&str; 8] = [

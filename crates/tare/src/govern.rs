@@ -14,8 +14,9 @@ use serde_json::{Value, json};
 use signal_hook::consts::SIGXFSZ;
 use tare_budget::governor::{Slowed, percent};
 use tare_budget::price::Origin;
-use tare_budget::{Budget, Cost, Decision, Prices};
+use tare_budget::{Budget, Cost, Decision, Prices, Work};
 use tare_lab::interrupt::Interrupt;
+use tare_lab::prices::pace;
 use tare_outlets::Address;
 use tare_outlets::govern::{self, Event, Machine, Notice, Orders};
 
@@ -116,17 +117,19 @@ impl Clock {
     pub(crate) fn machine(&self) -> Result<Machine> {
         let thread_cpu = govern::thread_cpu;
         let cpu = |pid| tare_lab::process::cpu_time(pid).ok();
+        let work = RefCell::new(Work::new());
+        let work_ns = Box::new(move || pace::now(&mut work.borrow_mut()));
         if let Some(pid) = self.pid {
             if cpu(pid).is_none() {
                 bail!("--pid: there is no process {pid}");
             }
-            return Ok(Machine { find: Box::new(move |_| Some(pid)), cpu, thread_cpu });
+            return Ok(Machine { find: Box::new(move |_| Some(pid)), cpu, thread_cpu, work_ns });
         }
         let listening = |address: &Address| match address {
             Address::Account(options) => Process::listening(Path::new(options.get_socket()?)).ok(),
             Address::Socket(_) => None,
         };
-        Ok(Machine { find: Box::new(listening), cpu, thread_cpu })
+        Ok(Machine { find: Box::new(listening), cpu, thread_cpu, work_ns })
     }
 
     pub(crate) fn orders(&self, address: Address, budget: f64, every: u64) -> Result<Orders> {
@@ -182,9 +185,15 @@ pub(crate) fn between(share: Cost) -> String {
     format!("{} ({} to {})", percent(share.ns), percent(share.low), percent(share.high))
 }
 
-pub(crate) fn quality(prices: &Origin) -> String {
+/// Where prices come from, and how fast the machine is beside the one they are of, where that is known.
+pub(crate) fn quality(prices: &Origin, machine: Option<f64>) -> String {
     let how = if prices.measured { "measured" } else { "ESTIMATED, not measured, hence the wide intervals" };
-    format!("prices: {how}; {}, {}", prices.server, prices.machine)
+    let here = machine.map(|it| format!("; {}", times(it))).unwrap_or_default();
+    format!("prices: {how}; {}, {}{here}", prices.server, prices.machine)
+}
+
+fn times(machine: f64) -> String {
+    format!("times {machine:.2}, as this machine is so many times as slow now")
 }
 
 /// Where lines go, until one cannot be written.
@@ -260,7 +269,7 @@ impl Teller {
             Event::Began { version, prices, instruments, held, meter, state } => {
                 let first = format!("{} ({version}): a {}, of {meter}", self.server, self.budgets());
                 self.people.line(&first);
-                self.people.line(&quality(&prices));
+                self.people.line(&quality(&prices, None));
                 self.people.line(&format!(
                     "{instruments} instruments and families of consumers are on; {held} of them are left alone"
                 ));
@@ -318,7 +327,8 @@ impl Teller {
         let slowed = |it: Slowed| format!("; connections slowed by {}", percent(it.share));
         let slowed = decision.slowed.map(slowed).unwrap_or_default();
         if !decision.moves.is_empty() {
-            self.line(&format!("{}, budget {}{slowed}", between(share), percent(self.budget)));
+            let here = decision.account.machine.map(|it| format!("; prices {}", times(it))).unwrap_or_default();
+            self.line(&format!("{}, budget {}{slowed}{here}", between(share), percent(self.budget)));
         }
         for (nth, it) in decision.moves.iter().enumerate() {
             if nth < SHOWN {
@@ -327,7 +337,7 @@ impl Teller {
             let figures = json!({
                 "instrument": it.switch, "from": it.from.name(), "to": it.to.name(), "why": it.why.to_string(),
                 "share": share.ns, "low": share.low, "high": share.high, "budget": self.budget,
-                "slowed": decision.slowed.map(|it| it.share),
+                "slowed": decision.slowed.map(|it| it.share), "machine": decision.account.machine,
             });
             self.write("moved", figures);
         }

@@ -11,13 +11,14 @@ use anyhow::{Context, Result, bail};
 use clap::{Args, ValueEnum};
 use tare_budget::account::CONNECTIONS;
 use tare_budget::governor::percent;
-use tare_budget::price::Origin;
+use tare_budget::price::{Connecting, Origin};
 use tare_budget::{Account, Cost, Prices, Provider, Share};
 use tare_lab::analysis::Analysis;
 use tare_lab::installation::Installation;
 use tare_lab::interrupt::Interrupt;
 use tare_lab::journal;
 use tare_lab::prices::check::Verdict;
+use tare_lab::prices::pace::Pace;
 use tare_lab::prices::{self, Fit, Load, experiment, file};
 use tare_lab::record::Record;
 use tare_lab::runner::Order;
@@ -176,6 +177,16 @@ fn account(arguments: &Price, interrupt: &Interrupt) -> Result<()> {
 struct Results {
     records: Vec<Record>,
     analysis: Analysis,
+    /// What a run of work took on the machine meanwhile, in nanoseconds.
+    work_ns: Option<f64>,
+}
+
+impl Results {
+    /// A cost that was measured meanwhile, on the machine as it was during another study.
+    fn as_during(&self, other: &Results, cost: Cost) -> Cost {
+        let (then, there) = (self.work_ns.unwrap_or(1.0), other.work_ns.unwrap_or(1.0));
+        cost.times(there / then)
+    }
 }
 
 /// The server's program: one that has what is to be measured.
@@ -220,8 +231,11 @@ fn run(
         budget: None,
         profile: false,
     };
-    let analysis = lab::watch(&order, interrupt)?;
-    Ok(Results { records: journal::read(&order.folder)?, analysis })
+    let pace = Pace::begin();
+    let analysis = lab::watch(&order, interrupt);
+    let kept = folder.join(format!("{name}.work"));
+    let work_ns = pace.end(&kept).with_context(|| kept.display().to_string())?;
+    Ok(Results { analysis: analysis?, records: journal::read(&order.folder)?, work_ns })
 }
 
 /// Where results go: a folder that was named, or one that goes away.
@@ -242,13 +256,14 @@ fn measure(measuring: &Measuring, whose: Whose, interrupt: &Interrupt) -> Result
     let levels = experiment::of_levels(provider, minutes * (1.0 - OFF - CONNECTING), &experiment::LOADS);
     let levels = run(measuring, whose, "levels", levels, &folder, interrupt)?;
     let settings = experiment::settings(provider);
-    let believed = Prices::shipped(provider)?;
+    let believed = Prices::shipped(provider)?.on_machine(levels.work_ns);
     let loads = prices::loads(&levels.records, &settings, &believed)?;
     let of: Vec<_> = settings.iter().map(|it| it.levels.clone()).collect();
     let fit = prices::fit(&of, &loads, &believed)?;
     let off = experiment::of_off(provider, minutes * OFF);
     let off_results = run(measuring, whose, "off", off, &folder, interrupt)?;
     let off = prices::off(&off_results.records, &loads, &believed, fit.factor)?;
+    let off = off_results.as_during(&levels, off);
     let connections = experiment::of_connections(provider, minutes * CONNECTING);
     let connections = run(measuring, whose, "connections", connections, &folder, interrupt)?;
     let header = &levels.analysis.header;
@@ -259,11 +274,15 @@ fn measure(measuring: &Measuring, whose: Whose, interrupt: &Interrupt) -> Result
         server: &whose.server(&version),
         machine: &machine(&header.machine),
         how: &how,
+        work_ns: levels.work_ns,
     };
     let mut text = file::write(&head, &fit, off, &believed);
     let everything = experiment::everything(provider);
     let of_events = Prices::read(&text).context("the prices that were measured")?;
-    text += &file::connection(&prices::connecting(&connections.records, &everything, &of_events)?);
+    let then = of_events.on_machine(connections.work_ns);
+    let Connecting { off, on } = prices::connecting(&connections.records, &everything, &then)?;
+    let [off, on] = [off, on].map(|it| connections.as_during(&levels, it));
+    text += &file::connection(&Connecting { off, on });
     let prices = Prices::read(&text).context("the prices that were measured")?;
     file.write_all(text.as_bytes()).context("writing prices")?;
     file.persist(&out).with_context(|| format!("writing {}", out.display()))?;
@@ -310,7 +329,7 @@ fn how(whose: Whose, minutes: f64, levels: &Results, off: &Results, loads: &[Loa
 
 /// What everything costs, kind by kind.
 fn print_prices(prices: &Prices, fit: &Fit, everything: &experiment::Setting) {
-    paragraph(&quality(&prices.origin));
+    paragraph(&quality(&prices.origin, None));
     let mut grid = Grid::new(&[
         ("KIND", Column::Left),
         ("LEVEL", Column::Left),
@@ -344,8 +363,9 @@ fn check(measuring: &Measuring, whose: Whose, prices: &Prices, interrupt: &Inter
     let provider = whose.provider();
     let text = experiment::of_check(provider, measuring.minutes.unwrap_or(CHECKED));
     let results = run(measuring, whose, "check", text, &folder, interrupt)?;
-    let checked = prices::check(&results.records, &experiment::everything(provider), prices)?;
-    paragraph(&quality(&prices.origin));
+    let here = prices.on_machine(results.work_ns);
+    let checked = prices::check(&results.records, &experiment::everything(provider), &here)?;
+    paragraph(&quality(&here.origin, here.machine));
     let mut grid = Grid::new(&[
         ("LOAD", Column::Left),
         ("PREDICTED", Column::Right),
@@ -375,7 +395,7 @@ fn print_account(account: &Account, prices: &Origin) {
         between(account.share()),
         percent(if account.total.ns > 0.0 { account.own / account.total.ns } else { 0.0 })
     ));
-    paragraph(&quality(prices));
+    paragraph(&quality(prices, account.machine));
     let mut grid = Grid::new(&[
         ("INSTRUMENT", Column::CutStart),
         ("LEVEL", Column::Left),

@@ -20,6 +20,8 @@ pub struct Head<'a> {
     pub machine: &'a str,
     /// What was done.
     pub how: &'a str,
+    /// What a run of [`Work`](tare_budget::Work) took meanwhile, in nanoseconds, if it was measured.
+    pub work_ns: Option<f64>,
 }
 
 /// The text of the file. What an event costs is what it costs that is off, and what it costs more at its level. Off costs `off`
@@ -29,11 +31,18 @@ pub fn write(head: &Head<'_>, fit: &Fit, off: Cost, believed: &Prices) -> String
     let mut text = String::from(
         "# The price of an event: nanoseconds of the server's CPU time, by kind and level. docs/budget.md says how it is used.\n\n",
     );
-    let Head { provider, server, machine, how } = head;
+    let Head { provider, server, machine, how, work_ns } = head;
     let _ = write!(
         text,
         "[origin]\nprovider = {provider:?}\nserver = {server:?}\nmachine = {machine:?}\nmeasured = true\nhow = \"\"\"\n{how}\"\"\"\n"
     );
+    if let Some(ns) = work_ns {
+        let _ = write!(
+            text,
+            "\n# How fast the machine was: what a fixed piece of work took on it meanwhile. Prices go by what it takes elsewhere.\n\
+             [work]\nns = {ns:.0}\n"
+        );
+    }
     if let Some(Distance { ns, power, least, most }) = believed.distance {
         let _ = write!(
             text,
@@ -111,10 +120,17 @@ mod tests {
         let shipped = include_str!("../../../tare-budget/tests/prices/mysql.toml");
         let shipped = Prices::read(shipped).expect("it can be read");
         let head =
-            Head { provider: "mysql", server: "MySQL \"9\"", machine: "m", how: "By tare price.\nTwice." };
+            Head {
+            provider: "mysql",
+            server: "MySQL \"9\"",
+            machine: "m",
+            how: "By tare price.\nTwice.",
+            work_ns: Some(40123.4),
+        };
         let text = write(&head, &fit, cost(1.0), &shipped);
         let read = Prices::read(&text).unwrap_or_else(|error| panic!("{error}\n{text}"));
         assert_eq!(read.origin.server, "MySQL \"9\"");
+        assert_eq!(read.work_ns, Some(40123.0));
         assert!(read.origin.measured && read.origin.how.ends_with("Twice."));
         // An event of a mutex that is off ships as 1 ns.
         assert_eq!(read.cost(Kind::Mutex, Level::Off), cost(1.0));

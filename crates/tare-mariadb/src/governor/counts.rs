@@ -2,12 +2,15 @@
 
 use std::collections::BTreeMap;
 
-use tare_budget::{counted_since, handler};
+use tare_budget::{Done, counted_since, handler};
 use tare_engine::Engine;
 use tare_engine::snapshot::Grouping;
 
 /// The counter of sessions that counts statements of clients, whatever is recorded of them.
 const QUESTIONS: &str = "Questions";
+/// Those that count rows which are written. Of sessions nobody counts the statements that did; rows of temporary tables MariaDB
+/// counts elsewhere.
+const WRITTEN: [&str; 3] = ["Handler_write", "Handler_update", "Handler_delete"];
 
 /// Counts since the server's start, or since somebody reset a table.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -18,6 +21,8 @@ pub(super) struct Counts {
     questions: Option<u64>,
     /// Calls of storage engines that begin to read, or write a row; `None`: likewise.
     calls: Option<u64>,
+    /// Rows that were written; `None`: likewise.
+    written: Option<u64>,
     /// Connections that were made.
     connected: u64,
 }
@@ -30,8 +35,8 @@ impl Counts {
             *events.entry(name).or_default() += count;
         }
         let connected = engine.connections(Grouping::Host).iter().map(|row| row.total).sum();
-        let [questions, calls] = sums(engine, [&[QUESTIONS], &handler::BEGINNINGS]);
-        Counts { events, questions, calls, connected }
+        let [questions, calls, written] = sums(engine, [&[QUESTIONS], &handler::BEGINNINGS, &WRITTEN]);
+        Counts { events, questions, calls, written, connected }
     }
 
     /// Events since an earlier reading.
@@ -48,10 +53,14 @@ impl Counts {
         counted_since(self.connected, Some(before.connected))
     }
 
-    /// Calls of storage engines since an earlier reading; `None`: nobody says, as they were reset.
-    pub(super) fn calls_since(&self, before: &Counts) -> Option<f64> {
-        #[allow(clippy::cast_precision_loss)] // prices are rough
-        self.calls?.checked_sub(before.calls?).map(|calls| calls as f64)
+    /// What sessions did since an earlier reading; nothing where their counters were reset. A statement that writes is taken for one
+    /// that writes one row.
+    #[allow(clippy::cast_precision_loss)] // prices are rough
+    pub(super) fn done_since(&self, before: &Counts) -> Done {
+        let since = |now: Option<u64>, before: Option<u64>| now?.checked_sub(before?).map(|done| done as f64);
+        let (written, statements) = (since(self.written, before.written), self.questions_since(before));
+        let writes = written.zip(statements).map(|(rows, statements)| rows.min(statements));
+        Done { calls: since(self.calls, before.calls), writes }
     }
 
     /// Statements since an earlier reading; `None`: nobody says.
@@ -61,7 +70,7 @@ impl Counts {
 }
 
 /// What counters of those names come to, over all sessions there are and have been; `None`: some have none of these names.
-fn sums(engine: &Engine, names: [&[&str]; 2]) -> [Option<u64>; 2] {
+fn sums(engine: &Engine, names: [&[&str]; 3]) -> [Option<u64>; 3] {
     let known = engine.session_counter_names();
     let sessions = engine.session_sums(Grouping::Host);
     let sum = |name: &&str| -> Option<u64> {

@@ -8,9 +8,10 @@ use tare_tables::budget::{Between, PriceRow};
 use super::watch::{Budgets, Seen};
 use super::{BUDGET, BUDGET_P95, Shared};
 use crate::entry::synch;
+use crate::options::BUDGET_WITH_LOCKS;
 
 /// Rows of `tare_status`, where there are prices.
-pub(super) const STATUS: [&str; 8] = [
+pub(super) const STATUS: [&str; 9] = [
     BUDGET,
     BUDGET_P95,
     "budget_state",
@@ -19,6 +20,7 @@ pub(super) const STATUS: [&str; 8] = [
     "budget_cut",
     "budget_looks",
     "budget_prices",
+    "budget_machine",
 ];
 
 /// Their values.
@@ -38,6 +40,7 @@ pub(super) fn status(shared: &Shared) -> [String; STATUS.len()] {
         cut(shared.last.as_ref()),
         shared.looks.to_string(),
         origin.unwrap_or_default(),
+        of_last(machine, "unknown: nobody has looked yet"),
     ]
 }
 
@@ -117,6 +120,14 @@ fn slowed(seen: &Seen) -> String {
     }
 }
 
+/// How fast the machine is, beside the one that prices are of.
+fn machine(seen: &Seen) -> String {
+    match seen.account.machine {
+        None => "unknown: the prices do not say how fast theirs was ([work])".to_owned(),
+        Some(factor) => format!("prices times {factor:.2}: this machine is so many times as slow as theirs, of late"),
+    }
+}
+
 /// What all cost, between what, and what looking is of it.
 fn share(seen: &Seen) -> String {
     let of = seen.account.share();
@@ -131,7 +142,10 @@ fn share(seen: &Seen) -> String {
 }
 
 /// That locks were never begun.
-const LEFT: &str = "mutexes and rwlocks since the server's start, as the budget was below 3%";
+fn left() -> String {
+    let least = percent(BUDGET_WITH_LOCKS);
+    format!("mutexes and rwlocks since the server's start, as the budget was below {least}")
+}
 
 /// What is given up, by kind and level, and of which kinds all else.
 fn cut(seen: Option<&Seen>) -> String {
@@ -142,7 +156,7 @@ fn cut(seen: Option<&Seen>) -> String {
     };
     let mut parts: Vec<String> = seen.map_or_else(Vec::new, of_look);
     if synch::are_left() {
-        parts.push(LEFT.to_owned());
+        parts.push(left());
     }
     if parts.is_empty() { "nothing".to_owned() } else { parts.join(", ") }
 }

@@ -6,10 +6,11 @@ use std::time::Duration;
 use tare_budget::governor::{Slowed, Switched, held_cost};
 use tare_budget::{
     Account, Budget, Connections, Decision, Governor, Held, Kind, Level, Look, Move, Prices, Rules, Switch,
-    Uncounted, pace,
+    Uncounted, Work, pace,
 };
 use tare_engine::Engine;
 
+use super::clock;
 use super::connections::{self, ThreadClock};
 use super::counts::Counts;
 use super::hand::Hand;
@@ -72,6 +73,8 @@ pub(super) struct Watch {
     has_read: bool,
     clock: ThreadClock,
     uncounted: Uncounted,
+    /// By which prices follow the machine; where they can.
+    work: Option<Work>,
     /// What the last look took, in nanoseconds.
     own: f64,
 }
@@ -103,6 +106,7 @@ pub(super) struct Seen {
 impl Watch {
     /// `start` is when the server started, by the clock that only rises: a first look is as long as the server is up.
     pub(super) fn new(prices: Prices, clock: ThreadClock, start: Duration) -> Watch {
+        let work = prices.work_ns.map(|_| Work::new());
         let governor = Governor::new(Budgets::default().rules(), prices);
         let at = Moment { now: start, cpu: Duration::ZERO };
         let before = Reading { at, ..Reading::default() };
@@ -113,6 +117,7 @@ impl Watch {
             has_read: false,
             clock,
             uncounted: Uncounted::default(),
+            work,
             own: 0.0,
         }
     }
@@ -149,11 +154,11 @@ impl Watch {
         let reading = self.read(engine, at, budgets);
         let elapsed = at.now.saturating_sub(self.before.at.now);
         let mut look = self.since(&reading);
-        let calls = reading.counts.calls_since(&self.before.counts);
+        let done = reading.counts.done_since(&self.before.counts);
         self.before = reading;
         self.has_read = true;
         let board = self.hand.board(engine, &look.events);
-        self.uncounted.complete(&mut look, &board.switches, calls);
+        self.uncounted.complete(&mut look, &board.switches, done);
         let is_idle = pace::is_idle(look.cpu, elapsed);
         let decision = if is_idle || budgets.are_none() {
             undecided(self.governor.account_of(&board.switches, &look))
@@ -174,7 +179,7 @@ impl Watch {
         self.hand.put_back(engine)
     }
 
-    fn since(&self, Reading { counts, connections, at }: &Reading) -> Look {
+    fn since(&mut self, Reading { counts, connections, at }: &Reading) -> Look {
         let cpu = nanoseconds(at.cpu.saturating_sub(self.before.at.cpu));
         let statements = counts.questions_since(&self.before.counts);
         Look {
@@ -184,6 +189,7 @@ impl Watch {
             own: self.own,
             statements: statements.unwrap_or(cpu / UNKNOWN_STATEMENT),
             connected: counts.connected_since(&self.before.counts),
+            work_ns: self.work.as_mut().map(|work| work.time(|| nanoseconds(clock::thread()))),
             events: counts.since(&self.before.counts),
             connections: connections.since(&self.before.connections),
         }

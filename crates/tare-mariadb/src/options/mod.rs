@@ -35,7 +35,7 @@ use crate::redirect::check_socket_path;
 pub(crate) const ALL: &str = "%";
 
 /// A smaller budget has no room for locks: that the server tells of each costs about as much, recorded or not.
-const BUDGET_WITH_LOCKS: f64 = 0.03;
+pub(crate) const BUDGET_WITH_LOCKS: f64 = 0.03;
 /// What the names of instruments of locks begin with.
 const LOCKS: [&str; 3] = ["wait/synch/mutex/", "wait/synch/rwlock/", "wait/synch/sxlock/"];
 

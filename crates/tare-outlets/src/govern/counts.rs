@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use tare_budget::handler;
+use tare_budget::{Done, WRITES, handler};
 
 use crate::source::{Error, Source};
 
@@ -29,6 +29,8 @@ pub struct Counts {
     pub connected: u64,
     /// Calls of storage engines that begin table I/O.
     pub calls: u64,
+    /// Statements that write.
+    pub writes: u64,
     /// Seconds the server runs.
     pub uptime: u64,
     /// CPU time in seconds as the server itself counts it; none where it does not.
@@ -92,8 +94,9 @@ impl Counts {
 
     fn read_status(&mut self, source: &mut Source) -> Result<(), Error> {
         let status = format!(
-            "SHOW GLOBAL STATUS WHERE Variable_name IN ('Questions', 'Connections', 'Uptime', 'Cpu_time', '{}')",
-            handler::BEGINNINGS.join("', '")
+            "SHOW GLOBAL STATUS WHERE Variable_name IN ('Questions', 'Connections', 'Uptime', 'Cpu_time', '{}', '{}')",
+            handler::BEGINNINGS.join("', '"),
+            WRITES.join("', '")
         );
         for row in source.ask(&status)? {
             match row.text(0).unwrap_or_default().as_str() {
@@ -101,6 +104,7 @@ impl Counts {
                 "Connections" => self.connected = row.count(1),
                 "Uptime" => self.uptime = row.count(1),
                 name if handler::BEGINNINGS.contains(&name) => self.calls += row.count(1),
+                name if WRITES.contains(&name) => self.writes += row.count(1),
                 _ => self.cpu = row.text(1).and_then(|it| it.parse().ok()).filter(|it| *it > 0.0),
             }
         }
@@ -127,11 +131,12 @@ impl Counts {
         self.statements.saturating_sub(before.statements) as f64
     }
 
-    /// Calls of storage engines since; `None`: nobody knows, as they were reset.
+    /// What status variables say of the time since; nothing where they were reset.
     #[must_use]
     #[allow(clippy::cast_precision_loss)] // likewise
-    pub fn calls_since(&self, before: &Counts) -> Option<f64> {
-        self.calls.checked_sub(before.calls).map(|calls| calls as f64)
+    pub fn done_since(&self, before: &Counts) -> Done {
+        let since = |now: u64, before: u64| now.checked_sub(before).map(|done| done as f64);
+        Done { calls: since(self.calls, before.calls), writes: since(self.writes, before.writes) }
     }
 
     /// The tables in which most of what had been counted is less now, or gone.

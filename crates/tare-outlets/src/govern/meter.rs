@@ -18,6 +18,8 @@ pub struct Machine {
     pub cpu: fn(u32) -> Option<Duration>,
     /// That of a thread of it, by the kernel's number.
     pub thread_cpu: fn(u32, u64) -> Option<Duration>,
+    /// What a run of [`Work`](tare_budget::Work) takes here now, in nanoseconds.
+    pub work_ns: Box<dyn Fn() -> f64>,
 }
 
 /// The CPU time of a thread on this machine.

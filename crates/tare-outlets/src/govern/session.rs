@@ -69,6 +69,8 @@ pub(super) struct Reading {
     connections: Connections,
     pub(super) cpu: f64,
     pub(super) own: f64,
+    /// What a run of work took, if the server is on this machine.
+    work_ns: Option<f64>,
     at: Instant,
 }
 
@@ -232,7 +234,9 @@ impl Reading {
         meter.spent(begin.elapsed());
         let at = Instant::now();
         let cpu = meter.read(machine, &counts, at)?;
-        Ok(Reading { cpu, own: meter.own(), counts, connections: connections.unwrap_or_default(), at })
+        let work_ns = meter.process().map(|_| (machine.work_ns)());
+        let (own, connections) = (meter.own(), connections.unwrap_or_default());
+        Ok(Reading { cpu, own, counts, connections, work_ns, at })
     }
 
     /// What there was since an earlier one, with what is not counted. When it was, and whether CPU time is what there could have
@@ -243,11 +247,12 @@ impl Reading {
             own: (self.own - before.own).max(0.0) * 1e9,
             statements: self.counts.statements_since(&before.counts),
             connected: counted_since(self.counts.connected, Some(before.counts.connected)),
+            work_ns: self.work_ns,
             events: self.counts.since(&before.counts),
             connections: self.connections.since(&before.connections),
             ..Look::default()
         };
-        uncounted.complete(&mut look, board, self.counts.calls_since(&before.counts));
+        uncounted.complete(&mut look, board, self.counts.done_since(&before.counts));
         look
     }
 }

@@ -1,5 +1,6 @@
 //! What the servers' own counts do that says nothing of what is switched.
 
+use tare_budget::Done;
 use tare_outlets::Source;
 use tare_outlets::govern::Counts;
 
@@ -53,16 +54,20 @@ fn a_range_of_rows_is_one_call_of_the_storage_engine_as_a_point_select_is() {
             let before = Counts::read(&mut source).expect("counts");
             (0..QUERIES).for_each(|_| root.query_drop(statement).expect("a query"));
             let now = Counts::read(&mut source).expect("counts");
-            (now.since(&before)["wait/io/table/sql/handler"], now.calls_since(&before).expect("no reset"))
+            let Done { calls, writes } = now.done_since(&before);
+            (now.since(&before)["wait/io/table/sql/handler"], calls.expect("no reset"), writes)
         };
         // The reading of status variables is some hundred calls itself.
         let as_many = f64::from(QUERIES)..1.5 * f64::from(QUERIES);
-        let (rows, calls) = done("SELECT value FROM load_of_test.ordered WHERE id = 100");
+        let (rows, calls, writes) = done("SELECT value FROM load_of_test.ordered WHERE id = 100");
         assert!(as_many.contains(&rows) && as_many.contains(&calls), "{rows} rows in {calls} calls");
-        let (rows, calls) = done("SELECT SUM(value) FROM load_of_test.ordered WHERE id BETWEEN 31 AND 130");
+        assert_eq!(writes, Some(0.0));
+        let (rows, calls, _) = done("SELECT SUM(value) FROM load_of_test.ordered WHERE id BETWEEN 31 AND 130");
         assert!(
             rows >= 100.0 * f64::from(QUERIES) && as_many.contains(&calls),
             "{rows} rows in {calls} calls"
         );
+        let (_, _, writes) = done("UPDATE load_of_test.ordered SET value = value + 1 WHERE id = 100");
+        assert_eq!(writes, Some(f64::from(QUERIES)));
     }
 }

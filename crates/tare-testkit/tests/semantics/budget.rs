@@ -36,6 +36,7 @@ const KINDS: [&str; 16] = [
     "mutex",
 ];
 const HANDLER: &str = "wait/io/table/sql/handler";
+const MDL: &str = "wait/lock/metadata/sql/mdl";
 const TABLE_LOCK: &str = "wait/lock/table/sql/handler";
 const SELECT: &str = "SELECT COUNT(*) FROM t.t";
 const CALL: &str = "CALL t.p()";
@@ -322,9 +323,38 @@ fn metadata_locks_and_waits_for_rows_are_in_the_account_though_no_table_counts_t
         row.and_then(|row| row.number("EVENTS"))
     };
     // Thirty thousand rows were read, in thirty waits; and who reads the account has transactions, too.
-    for name in [HANDLER, "wait/lock/metadata/sql/mdl"] {
+    for name in [HANDLER, MDL] {
         assert!(events(name).is_some_and(|events| (30..300).contains(&events)), "{name}: {rows:?}");
     }
+    // A statement that writes takes a lock of everything besides, and its commit another one.
+    for _ in 0..100 {
+        conn.query_drop("DELETE FROM t.t LIMIT 1").unwrap();
+    }
+    std::thread::sleep(Duration::from_secs(1));
+    let rows = schema.rows("tare_prices").unwrap();
+    let locks = rows.iter().find(|row| row.get("NAME") == Some(MDL)).and_then(|row| row.number("EVENTS"));
+    assert!(locks.is_some_and(|locks| (300..600).contains(&locks)), "{locks:?} {rows:?}");
+}
+
+#[test]
+fn prices_follow_the_machine_where_they_say_how_fast_theirs_was() {
+    let _turn = turn();
+    let dear = std::fs::read_to_string(prices(&["statement", "query"]).path()).unwrap();
+    // No machine does the work in a nanosecond: this one is taken for four times as slow, which is the most.
+    let of = |work: &str| {
+        let file = file(&dear.replacen("[price.", &format!("{work}[price."), 1));
+        let settings = Settings::new(Provider::under_test()).tare_option("prices", file.path().display());
+        let server = Server::start(settings).unwrap();
+        fill(&server);
+        let mut schema = server.schema().unwrap();
+        let rows = schema.rows("tare_prices").unwrap();
+        let row = rows.iter().find(|row| row.text("NAME").starts_with("statement/sql/")).unwrap();
+        (row.text("NS_PER_EVENT").parse::<f64>().unwrap(), status(&mut schema, "budget_machine"))
+    };
+    let (plain, said) = of("");
+    assert!((plain - 1e7).abs() < 1.0 && said.starts_with("unknown"), "{plain}, {said}");
+    let (slow, said) = of("[work]\nns = 1\n\n");
+    assert!((slow - 4e7).abs() < 1.0 && said.starts_with("prices times 4.00"), "{slow}, {said}");
 }
 
 #[test]
