@@ -229,7 +229,9 @@ impl Prices {
             let wrong = |why| PriceError::Value { line: line(at), key: "connection".into(), why };
             connection.check().map_err(wrong)?;
         }
-        if let Some(work) = file.work.as_ref().filter(|it| !(it.get_ref().ns.is_finite() && it.get_ref().ns > 0.0)) {
+        if let Some(work) =
+            file.work.as_ref().filter(|it| !(it.get_ref().ns.is_finite() && it.get_ref().ns > 0.0))
+        {
             let (line, why) = (line(work.span().start), "ns is a number above 0");
             return Err(PriceError::Value { line, key: "work".into(), why });
         }

@@ -150,7 +150,8 @@ mod tests {
         let locks = |transactions: f64, writes: f64| {
             let events = BTreeMap::from([(TRANSACTIONS.to_owned(), transactions)]);
             let connection = Connection { cpu: 1.0, events: vec![(TRANSACTIONS.into(), 2.0)] };
-            let mut look = Look { events, statements: 100.0, connections: vec![connection], ..Look::default() };
+            let mut look =
+                Look { events, statements: 100.0, connections: vec![connection], ..Look::default() };
             let done = Done { writes: Some(writes), ..Done::default() };
             Uncounted::default().complete(&mut look, &board(&[LOCKS, TRANSACTIONS]), done);
             (look.events[LOCKS], look.connections[0].events[1].1)

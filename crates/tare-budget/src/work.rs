@@ -45,7 +45,8 @@ impl Work {
 
     fn run(&mut self) {
         for turn in 0..TURNS {
-            let stretch = CODE[place(self.state ^ turn, 6)][place(self.state ^ turn, 3)][place(self.state, 0)];
+            let stretch =
+                CODE[place(self.state ^ turn, 6)][place(self.state ^ turn, 3)][place(self.state, 0)];
             let line = place_of_line(self.state);
             self.state = std::hint::black_box(stretch)(self.state, &mut self.lines[line]);
         }

@@ -327,7 +327,8 @@ impl Teller {
         let slowed = |it: Slowed| format!("; connections slowed by {}", percent(it.share));
         let slowed = decision.slowed.map(slowed).unwrap_or_default();
         if !decision.moves.is_empty() {
-            let here = decision.account.machine.map(|it| format!("; prices {}", times(it))).unwrap_or_default();
+            let here =
+                decision.account.machine.map(|it| format!("; prices {}", times(it))).unwrap_or_default();
             self.line(&format!("{}, budget {}{slowed}{here}", between(share), percent(self.budget)));
         }
         for (nth, it) in decision.moves.iter().enumerate() {

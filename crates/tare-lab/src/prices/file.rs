@@ -119,8 +119,7 @@ mod tests {
         let fit = Fit { prices: prices.into(), factor: 2.0, contradiction: 1.0 };
         let shipped = include_str!("../../../tare-budget/tests/prices/mysql.toml");
         let shipped = Prices::read(shipped).expect("it can be read");
-        let head =
-            Head {
+        let head = Head {
             provider: "mysql",
             server: "MySQL \"9\"",
             machine: "m",

@@ -47,7 +47,8 @@ impl Pace {
         for time in self.thread.join().unwrap_or_default() {
             writeln!(file, "{time:.0}")?;
         }
-        let mut times: Vec<f64> = fs::read_to_string(kept)?.lines().filter_map(|it| it.parse().ok()).collect();
+        let mut times: Vec<f64> =
+            fs::read_to_string(kept)?.lines().filter_map(|it| it.parse().ok()).collect();
         times.sort_unstable_by(f64::total_cmp);
         Ok(times.get(times.len() / 2).copied())
     }

@@ -124,7 +124,9 @@ fn slowed(seen: &Seen) -> String {
 fn machine(seen: &Seen) -> String {
     match seen.account.machine {
         None => "unknown: the prices do not say how fast theirs was ([work])".to_owned(),
-        Some(factor) => format!("prices times {factor:.2}: this machine is so many times as slow as theirs, of late"),
+        Some(factor) => {
+            format!("prices times {factor:.2}: this machine is so many times as slow as theirs, of late")
+        }
     }
 }
 

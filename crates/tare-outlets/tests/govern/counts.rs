@@ -62,7 +62,8 @@ fn a_range_of_rows_is_one_call_of_the_storage_engine_as_a_point_select_is() {
         let (rows, calls, writes) = done("SELECT value FROM load_of_test.ordered WHERE id = 100");
         assert!(as_many.contains(&rows) && as_many.contains(&calls), "{rows} rows in {calls} calls");
         assert_eq!(writes, Some(0.0));
-        let (rows, calls, _) = done("SELECT SUM(value) FROM load_of_test.ordered WHERE id BETWEEN 31 AND 130");
+        let (rows, calls, _) =
+            done("SELECT SUM(value) FROM load_of_test.ordered WHERE id BETWEEN 31 AND 130");
         assert!(
             rows >= 100.0 * f64::from(QUERIES) && as_many.contains(&calls),
             "{rows} rows in {calls} calls"
