@@ -16,7 +16,7 @@ use tare_budget::governor::{Slowed, percent};
 use tare_budget::price::Origin;
 use tare_budget::{Budget, Cost, Decision, Prices, Work};
 use tare_lab::interrupt::Interrupt;
-use tare_lab::prices::pace;
+use tare_lab::prices::speed;
 use tare_outlets::Address;
 use tare_outlets::govern::{self, Event, Machine, Notice, Orders};
 
@@ -118,7 +118,7 @@ impl Clock {
         let thread_cpu = govern::thread_cpu;
         let cpu = |pid| tare_lab::process::cpu_time(pid).ok();
         let work = RefCell::new(Work::new());
-        let work_ns = Box::new(move || pace::now(&mut work.borrow_mut()));
+        let work_ns = Box::new(move || speed::now(&mut work.borrow_mut()));
         if let Some(pid) = self.pid {
             if cpu(pid).is_none() {
                 bail!("--pid: there is no process {pid}");

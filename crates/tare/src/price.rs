@@ -18,7 +18,7 @@ use tare_lab::installation::Installation;
 use tare_lab::interrupt::Interrupt;
 use tare_lab::journal;
 use tare_lab::prices::check::Verdict;
-use tare_lab::prices::pace::Pace;
+use tare_lab::prices::speed::Speed;
 use tare_lab::prices::{self, Fit, Load, experiment, file};
 use tare_lab::record::Record;
 use tare_lab::runner::Order;
@@ -231,10 +231,10 @@ fn run(
         budget: None,
         profile: false,
     };
-    let pace = Pace::begin();
+    let speed = Speed::begin();
     let analysis = lab::watch(&order, interrupt);
     let kept = folder.join(format!("{name}.work"));
-    let work_ns = pace.end(&kept).with_context(|| kept.display().to_string())?;
+    let work_ns = speed.end(&kept).with_context(|| kept.display().to_string())?;
     Ok(Results { analysis: analysis?, records: journal::read(&order.folder)?, work_ns })
 }
 

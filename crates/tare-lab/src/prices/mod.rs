@@ -1,5 +1,5 @@
 //! Prices of events, measured: what is driven (`experiment`), what follows from it (`fit`), the file, and whether prices are
-//! true of loads that they were not found by (`check`); how fast the machine was meanwhile (`pace`).
+//! true of loads that they were not found by (`check`); how fast the machine was meanwhile (`speed`).
 
 pub mod check;
 mod evidence;
@@ -7,7 +7,8 @@ pub mod experiment;
 pub mod file;
 pub mod fit;
 pub mod nonnegative;
-pub mod pace;
+
+pub mod speed;
 
 pub use check::{Checked, check};
 pub use evidence::{Missing, connecting, loads, off};

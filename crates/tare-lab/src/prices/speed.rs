@@ -22,17 +22,17 @@ pub fn now(work: &mut Work) -> f64 {
 
 /// Takes times until it is asked for them.
 #[derive(Debug)]
-pub struct Pace {
+pub struct Speed {
     stop: Sender<()>,
     thread: JoinHandle<Vec<f64>>,
 }
 
-impl Pace {
+impl Speed {
     /// Begins.
     #[must_use]
-    pub fn begin() -> Pace {
+    pub fn begin() -> Speed {
         let (stop, stopped) = channel();
-        Pace { stop, thread: thread::spawn(move || times(&stopped)) }
+        Speed { stop, thread: thread::spawn(move || times(&stopped)) }
     }
 
     /// Ends, and adds the times to those that a file has, a line each, of a measurement that was cut off before. What a run took in
@@ -70,12 +70,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_machine_has_a_pace() {
+    fn the_machine_has_a_speed() {
         let folder = tempfile::tempdir().unwrap();
         let kept = folder.path().join("work");
-        let pace = Pace::begin().end(&kept).unwrap();
-        assert!(pace.is_some_and(|ns| ns > 0.0), "{pace:?}");
+        let speed = Speed::begin().end(&kept).unwrap();
+        assert!(speed.is_some_and(|ns| ns > 0.0), "{speed:?}");
         fs::write(&kept, "1\n3\n2\n1\n").unwrap();
-        assert_eq!(Pace::begin().end(&kept).unwrap(), Some(2.0), "with those of before");
+        assert_eq!(Speed::begin().end(&kept).unwrap(), Some(2.0), "with those of before");
     }
 }
