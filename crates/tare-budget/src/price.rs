@@ -135,6 +135,12 @@ struct Measured {
     ns: f64,
 }
 
+impl Measured {
+    fn check(&self) -> Result<(), &'static str> {
+        if self.ns.is_finite() && self.ns > 0.0 { Ok(()) } else { Err("ns is a number above 0") }
+    }
+}
+
 /// A machine may be as many times as slow as the one prices are of, or as fast. Whatever else is said of it is not believed.
 const MOST: f64 = 4.0;
 
@@ -219,21 +225,17 @@ impl Prices {
             line: line(error.span().map_or(0, |span| span.start)),
             why: error.message().to_owned(),
         })?;
-        let distance = file.distance.as_ref().map(|it| (it.span().start, *it.get_ref()));
-        if let Some((at, distance)) = distance {
-            let wrong = |why| PriceError::Value { line: line(at), key: "distance".into(), why };
-            distance.check().map_err(wrong)?;
+        let checked = |key: &str, at: usize, is: Result<(), &'static str>| {
+            is.map_err(|why| PriceError::Value { line: line(at), key: key.into(), why })
+        };
+        if let Some(it) = &file.distance {
+            checked("distance", it.span().start, it.get_ref().check())?;
         }
-        let connection = file.connection.as_ref().map(|it| (it.span().start, *it.get_ref()));
-        if let Some((at, connection)) = connection {
-            let wrong = |why| PriceError::Value { line: line(at), key: "connection".into(), why };
-            connection.check().map_err(wrong)?;
+        if let Some(it) = &file.connection {
+            checked("connection", it.span().start, it.get_ref().check())?;
         }
-        if let Some(work) =
-            file.work.as_ref().filter(|it| !(it.get_ref().ns.is_finite() && it.get_ref().ns > 0.0))
-        {
-            let (line, why) = (line(work.span().start), "ns is a number above 0");
-            return Err(PriceError::Value { line, key: "work".into(), why });
+        if let Some(it) = &file.work {
+            checked("work", it.span().start, it.get_ref().check())?;
         }
         let mut costs: BTreeMap<Kind, BTreeMap<Level, Cost>> = BTreeMap::new();
         for (name, levels) in &file.price {
@@ -263,8 +265,8 @@ impl Prices {
             Some(kind) => Err(PriceError::Missing { kind: kind.name() }),
             None => Ok(Prices {
                 origin: file.origin,
-                distance: distance.map(|(_, it)| it),
-                connection: connection.map_or(Connecting::NOTHING, |(_, it)| it),
+                distance: file.distance.map(Spanned::into_inner),
+                connection: file.connection.map_or(Connecting::NOTHING, Spanned::into_inner),
                 work_ns: file.work.map(|it| it.into_inner().ns),
                 machine: None,
                 costs,
@@ -297,7 +299,7 @@ impl Prices {
     pub fn at_distance(&self, ns: f64) -> Prices {
         let factor = self.factor(ns);
         let mut there = Prices { distance: None, ..self.clone() };
-        there.costs.values_mut().flat_map(BTreeMap::values_mut).for_each(|cost| *cost = cost.times(factor));
+        there.multiply(factor);
         there
     }
 
@@ -309,7 +311,7 @@ impl Prices {
         let mut here = self.clone();
         let Some((there, now)) = known else { return here };
         let factor = (now / there).clamp(1.0 / MOST, MOST);
-        here.costs.values_mut().flat_map(BTreeMap::values_mut).for_each(|cost| *cost = cost.times(factor));
+        here.multiply(factor);
         let Connecting { off, on } = self.connection;
         here.connection = Connecting { off: off.times(factor), on: on.times(factor) };
         // What is as far apart takes as much longer.
@@ -317,6 +319,11 @@ impl Prices {
         here.work_ns = self.work_ns.map(|it| it * factor);
         here.machine = Some(self.machine.unwrap_or(1.0) * factor);
         here
+    }
+
+    /// Of events; what a connection costs stays.
+    fn multiply(&mut self, factor: f64) {
+        self.costs.values_mut().flat_map(BTreeMap::values_mut).for_each(|cost| *cost = cost.times(factor));
     }
 
     /// The prices where an event of a kind costs nothing if it is off.

@@ -126,3 +126,15 @@ fn a_wrong_distance_is_named() {
     assert!(says("least = 0\nmost = 1").contains("distance: ns, power, least and most are numbers above 0"));
     assert!(says("least = 1").contains("most"));
 }
+
+#[test]
+fn prices_go_with_how_long_work_takes_where_the_file_says_how_long_it_took() {
+    let plain = file(Kind::Mutex, "sums = { ns = 2, low = 1, high = 3 }");
+    let with = |ns: &str| Prices::read(&plain.replacen("[price.", &format!("[work]\nns = {ns}\n[price."), 1));
+    let prices = with("100").expect("right");
+    let ns = |work: f64| prices.on_machine(Some(work)).cost(Kind::Stage, Level::Sums).ns;
+    assert_eq!([100.0, 150.0, 50.0, 1e9, 1.0, 0.0, f64::NAN].map(ns), [2.0, 3.0, 1.0, 8.0, 0.5, 2.0, 2.0]);
+    assert_eq!(prices.on_machine(None), prices);
+    let error = with("0").expect_err("wrong").to_string();
+    assert!(error.contains("work: ns is a number above 0"), "{error}");
+}

@@ -234,8 +234,11 @@ fn run(
     let speed = Speed::begin();
     let analysis = lab::watch(&order, interrupt);
     let kept = folder.join(format!("{name}.work"));
-    let work_ns = speed.end(&kept).with_context(|| kept.display().to_string())?;
-    Ok(Results { analysis: analysis?, records: journal::read(&order.folder)?, work_ns })
+    // Kept also of what was cut off; why that was is the error to tell.
+    let work_ns = speed.end(&kept);
+    let analysis = analysis?;
+    let work_ns = work_ns.with_context(|| kept.display().to_string())?;
+    Ok(Results { records: journal::read(&order.folder)?, analysis, work_ns })
 }
 
 /// Where results go: a folder that was named, or one that goes away.

@@ -73,7 +73,7 @@ pub(super) struct Watch {
     has_read: bool,
     clock: ThreadClock,
     uncounted: Uncounted,
-    /// By which prices follow the machine; where they can.
+    /// By which prices follow the machine, once somebody has looked.
     work: Option<Work>,
     /// What the last look took, in nanoseconds.
     own: f64,
@@ -106,7 +106,6 @@ pub(super) struct Seen {
 impl Watch {
     /// `start` is when the server started, by the clock that only rises: a first look is as long as the server is up.
     pub(super) fn new(prices: Prices, clock: ThreadClock, start: Duration) -> Watch {
-        let work = prices.work_ns.map(|_| Work::new());
         let governor = Governor::new(Budgets::default().rules(), prices);
         let at = Moment { now: start, cpu: Duration::ZERO };
         let before = Reading { at, ..Reading::default() };
@@ -117,7 +116,7 @@ impl Watch {
             has_read: false,
             clock,
             uncounted: Uncounted::default(),
-            work,
+            work: None,
             own: 0.0,
         }
     }
@@ -179,6 +178,13 @@ impl Watch {
         self.hand.put_back(engine)
     }
 
+    /// What a run of work takes now, in nanoseconds, if the prices say what it took where they were measured.
+    fn work_ns(&mut self) -> Option<f64> {
+        self.governor.prices().work_ns?;
+        let work = self.work.get_or_insert_with(Work::new);
+        Some(work.time(|| nanoseconds(clock::thread())))
+    }
+
     fn since(&mut self, Reading { counts, connections, at }: &Reading) -> Look {
         let cpu = nanoseconds(at.cpu.saturating_sub(self.before.at.cpu));
         let statements = counts.questions_since(&self.before.counts);
@@ -189,7 +195,7 @@ impl Watch {
             own: self.own,
             statements: statements.unwrap_or(cpu / UNKNOWN_STATEMENT),
             connected: counts.connected_since(&self.before.counts),
-            work_ns: self.work.as_mut().map(|work| work.time(|| nanoseconds(clock::thread()))),
+            work_ns: self.work_ns(),
             events: counts.since(&self.before.counts),
             connections: connections.since(&self.before.connections),
         }

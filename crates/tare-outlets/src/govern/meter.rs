@@ -80,6 +80,11 @@ impl Meter {
         }
     }
 
+    /// What a run of work takes now, in nanoseconds, if the server is on this machine.
+    pub(super) fn work_ns(&self, machine: &Machine) -> Option<f64> {
+        self.process().map(|_| (machine.work_ns)())
+    }
+
     /// Whether the server has to be asked for it.
     pub(super) fn is_the_servers(&self) -> bool {
         matches!(self.clock, Clock::Server)

@@ -377,8 +377,11 @@ pub fn account(
     let board = settings::board(&present, &present, &BTreeMap::new());
     let now = Reading::take(&mut source, &mut meter, machine, false)?;
     let governor = Governor::new(Rules { budget: orders.budget, budget_p95: None }, prices.clone());
-    let look =
-        Look { is_capacity: meter.is_capacity(), ..now.since(&before, &mut Uncounted::default(), &board) };
+    let look = Look {
+        is_capacity: meter.is_capacity(),
+        work_ns: meter.work_ns(machine),
+        ..now.since(&before, &mut Uncounted::default(), &board)
+    };
     Ok(Some((governor.account_of(&board, &look), prices)))
 }
 

@@ -69,8 +69,6 @@ pub(super) struct Reading {
     connections: Connections,
     pub(super) cpu: f64,
     pub(super) own: f64,
-    /// What a run of work took, if the server is on this machine.
-    work_ns: Option<f64>,
     at: Instant,
 }
 
@@ -177,6 +175,7 @@ impl Session {
         let look = Look {
             now: now.at - *begun,
             is_capacity: self.meter.is_capacity(),
+            work_ns: self.meter.work_ns(machine),
             ..now.since(&self.before, uncounted, &board)
         };
         self.memory.rate = look.cpu / (now.at - self.before.at).as_secs_f64().max(1e-9);
@@ -234,20 +233,17 @@ impl Reading {
         meter.spent(begin.elapsed());
         let at = Instant::now();
         let cpu = meter.read(machine, &counts, at)?;
-        let work_ns = meter.process().map(|_| (machine.work_ns)());
-        let (own, connections) = (meter.own(), connections.unwrap_or_default());
-        Ok(Reading { cpu, own, counts, connections, work_ns, at })
+        Ok(Reading { cpu, own: meter.own(), counts, connections: connections.unwrap_or_default(), at })
     }
 
-    /// What there was since an earlier one, with what is not counted. When it was, and whether CPU time is what there could have
-    /// been, is for the caller to say.
+    /// What there was since an earlier one, with what is not counted. When it was, how fast the machine is, and whether CPU time is
+    /// what there could have been, is for the caller to say.
     pub(super) fn since(&self, before: &Reading, uncounted: &mut Uncounted, board: &Board) -> Look {
         let mut look = Look {
             cpu: (self.cpu - before.cpu).max(0.0) * 1e9,
             own: (self.own - before.own).max(0.0) * 1e9,
             statements: self.counts.statements_since(&before.counts),
             connected: counted_since(self.counts.connected, Some(before.counts.connected)),
-            work_ns: self.work_ns,
             events: self.counts.since(&before.counts),
             connections: self.connections.since(&before.connections),
             ..Look::default()
