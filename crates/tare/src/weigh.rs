@@ -9,6 +9,7 @@ use anyhow::{Context, Result, bail};
 use clap::Args;
 use mysql::prelude::Queryable;
 use tare_lab::interrupt::Interrupt;
+use tare_lab::recording::token;
 use tare_lab::statistics::Estimate;
 use tare_lab::target::Target;
 use tare_lab::weighing::{AGAIN, Setting, Subject, Weighing, Weights};
@@ -84,8 +85,7 @@ pub(crate) struct Weigh {
 
 fn setting(text: &str) -> Result<Setting, String> {
     let (name, statements) = text.split_once('=').unwrap_or((text, ""));
-    let statements: Vec<String> =
-        statements.split(';').map(str::trim).filter(|it| !it.is_empty()).map(str::to_owned).collect();
+    let statements: Vec<String> = token::statements(statements).into_iter().map(str::to_owned).collect();
     if name.trim().is_empty() || statements.is_empty() {
         return Err("NAME=SQL is allowed, such as \"no logs=SET GLOBAL log_output = 'NONE'\"".into());
     }
@@ -309,6 +309,8 @@ mod tests {
         let read = setting("log = SET GLOBAL a = 1; SET GLOBAL b = 2;").expect("a setting");
         assert_eq!(read.name, "log");
         assert_eq!(read.statements, ["SET GLOBAL a = 1", "SET GLOBAL b = 2"]);
+        let quoted = "UPDATE t SET a = 1 WHERE name = 'one binlog; the next'";
+        assert_eq!(setting(&format!("quoted={quoted}")).expect("a setting").statements, [quoted]);
         for wrong in ["", "log", "log=", "=SET GLOBAL a = 1", "log=;"] {
             assert!(setting(wrong).is_err(), "{wrong}");
         }

@@ -24,6 +24,28 @@ impl Token<'_> {
 
 /// The tokens of a text.
 pub fn tokens(text: &str) -> impl Iterator<Item = Token<'_>> {
+    tokens_and_ends(text).map(|(token, _)| token)
+}
+
+/// The statements of a text, in which `;` stands between them. What is empty or a comment is none.
+pub fn statements(text: &str) -> Vec<&str> {
+    let mut statements = vec![];
+    let (mut from, mut empty) = (0, true);
+    for (token, end) in tokens_and_ends(text).chain([(Token::End, text.len() + 1)]) {
+        if token != Token::End {
+            empty = false;
+            continue;
+        }
+        if !empty {
+            statements.push(text[from..end - 1].trim());
+        }
+        (from, empty) = (end, true);
+    }
+    statements
+}
+
+/// The tokens of a text, and where each of them ends.
+fn tokens_and_ends(text: &str) -> impl Iterator<Item = (Token<'_>, usize)> {
     let mut at = 0;
     std::iter::from_fn(move || {
         loop {
@@ -47,8 +69,8 @@ pub fn tokens(text: &str) -> impl Iterator<Item = Token<'_>> {
                 _ => (1, (!first.is_ascii_whitespace()).then_some(Token::Other(first))),
             };
             at += length;
-            if token.is_some() {
-                return token;
+            if let Some(token) = token {
+                return Some((token, at));
             }
         }
     })
@@ -118,6 +140,14 @@ mod tests {
     }
 
     #[test]
+    fn statements_are_told_from_what_only_looks_like_an_end() {
+        let names = "UPDATE t SET a = 'NO' WHERE name = 'one binlog; the next'";
+        assert_eq!(statements(&format!("{names};\n DO 1 ;; -- ;\n /* ; */")), [names, "DO 1"]);
+        assert_eq!(statements("USE `a;b`; SELECT \"c;d\" -- ;"), ["USE `a;b`", "SELECT \"c;d\" -- ;"]);
+        assert_eq!(statements(" ; -- nothing"), [""; 0]);
+    }
+
+    #[test]
     fn a_schema_is_named_with_quotes_or_without() {
         let of = |text| used_schema(text).unwrap_or_default();
         assert_eq!(
@@ -138,6 +168,7 @@ mod tests {
             let text: String =
                 (0..random.usize(0..9)).map(|_| pieces[random.usize(0..pieces.len())]).collect();
             assert!(tokens(&text).count() <= text.len(), "{text:?}");
+            assert!(statements(&text).iter().all(|it| !it.is_empty()), "{text:?}");
         }
     }
 }
