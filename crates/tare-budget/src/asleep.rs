@@ -3,8 +3,9 @@
 //! is still counted, the kind's other instruments go, too, with events or without. Then none of its events is seen, until there is
 //! room. Of stages the server does not even tell then, and so the last of them go as well, for which alone it would.
 
+use crate::board::{Board, Move, Switch, Switched, Why};
 use crate::follow::{FEW, Follower};
-use crate::governor::{Board, Decision, Move, Switch, Switched, Why};
+use crate::governor::Decision;
 use crate::kind::{Kind, Level};
 use crate::plan::Course;
 use crate::price::Prices;
@@ -21,6 +22,12 @@ const ASKED_NS: f64 = 5.0;
 pub fn may_sleep(kind: Kind) -> bool {
     use Kind::{Condition, FileIo, Mutex, RwLock, Socket, Stage};
     matches!(kind, Stage | Socket | FileIo | Condition | RwLock | Mutex)
+}
+
+/// Whether something is of a kind that sleeps.
+pub(crate) fn is_asleep(board: &Board, switch: &Switch) -> bool {
+    let Switched::Instrument(kind) = switch.of else { return false };
+    board.iter().any(|it| it.of == Switched::Rest(kind) && it.present == Level::Off)
 }
 
 /// The prices of a board: where stages sleep and none is on, one that is off costs nothing. What is raised may wake them, and
@@ -95,7 +102,8 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
-    use crate::governor::{Governor, Held, Look, Rules};
+    use crate::board::Held;
+    use crate::governor::{Governor, Look, Rules};
 
     const STAGE: &str = "stage/sql/init";
     const SMALL: &str = "stage/sql/Preparing";

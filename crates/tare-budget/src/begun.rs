@@ -2,8 +2,9 @@
 //! is: of one that is off the beginning is paid for all the same. Where the budget cannot be kept otherwise those instruments go,
 //! too, if not one statement in ten is counted. Then none is seen, whatever is on, until there is room.
 
+use crate::board::{Board, Move, Switch, Switched, Why};
 use crate::follow::{FEW, Follower};
-use crate::governor::{Board, Decision, Move, Switch, Switched, Why};
+use crate::governor::Decision;
 use crate::kind::{Kind, Level};
 use crate::price::Prices;
 
@@ -21,6 +22,11 @@ pub fn is_beginning(name: &str) -> bool {
 fn is_nothing_begun(board: &Board) -> bool {
     let mut beginnings = board.iter().filter(|it| is_beginning(&it.name)).peekable();
     beginnings.peek().is_some() && beginnings.all(|it| it.present == Level::Off)
+}
+
+/// Whether something is a statement, and none is begun.
+pub(crate) fn is_in_vain(board: &Board, switch: &Switch) -> bool {
+    matches!(switch.of, Switched::Instrument(kind) if KINDS.contains(&kind)) && is_nothing_begun(board)
 }
 
 /// The prices of a board: where no statement is begun, one that is off costs nothing.
@@ -83,7 +89,8 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
-    use crate::governor::{Governor, Held, Look, Rules};
+    use crate::board::Held;
+    use crate::governor::{Governor, Look, Rules};
 
     const PACKET: &str = "statement/abstract/new_packet";
     const EXECUTE: &str = "statement/com/Execute";

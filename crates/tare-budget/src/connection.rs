@@ -8,7 +8,7 @@ use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use crate::governor::Board;
+use crate::board::Board;
 
 /// What a connection did between two looks.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -147,7 +147,7 @@ impl Crowd {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::governor::{Switch, Switched};
+    use crate::board::{Switch, Switched};
     use crate::kind::{Kind, Level};
 
     fn crowd(each: &[(f64, f64)], cpu: f64) -> Option<Crowd> {

@@ -1,7 +1,8 @@
 //! What follows from a decision for what costs without having events: it goes where the budget cannot be kept otherwise and hardly
 //! anything needs it, and comes back when something does, or there is room.
 
-use crate::governor::{Decision, RAISE_TO, Why};
+use crate::board::Why;
+use crate::governor::{Decision, RAISE_TO};
 
 /// Those that are counted are few if they are less than this part of all.
 pub(crate) const FEW: f64 = 0.1;

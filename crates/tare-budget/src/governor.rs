@@ -5,26 +5,27 @@
 //!
 //! - Over the budget, levels are lowered until the prediction is [`CUT_TO`] of it.
 //! - Under it, they are raised only as far as the prediction stays below [`RAISE_TO`] of it, only under a load like the look's
-//!   before, and only what has rested for a minute. A prediction takes the highest rate of the last ten minutes.
+//!   before, and only what has rested for a minute. A prediction takes the highest rate of the last ten minutes, and of what is
+//!   off the one that was seen last.
 //! - An instrument changes at most twice a minute: what has changed once in the last minute can only go to its lowest
 //!   level, so that no third change is ever needed.
 
 use std::collections::{BTreeMap, VecDeque};
-use std::fmt;
 use std::time::Duration;
 
 use crate::account::{Account, Entry, distance};
 use crate::asleep;
 use crate::begun::{self, Vain};
+use crate::board::{Board, Move, Switch, Switched, losses, present};
 use crate::choice::{self, Choice};
 use crate::connection::{Connection, Crowd, SECOND};
-use crate::kind::{Family, Kind, Level};
+use crate::kind::Level;
 use crate::machine::Machine;
 use crate::memory::{Likeness, Load, Memory};
 use crate::plan::{Course, Plan, View};
-use crate::price::{Cost, Prices};
+use crate::price::Prices;
 use crate::recording::{self, Recording, effective};
-use crate::worth;
+use crate::trial::{self, Trial};
 
 /// What is aimed at when something has to be given up, as a part of the budget.
 pub const CUT_TO: f64 = 0.9;
@@ -34,72 +35,6 @@ pub const RAISE_TO: f64 = 0.8;
 pub const REST: Duration = Duration::from_secs(60);
 /// So often a choice is tried anew, when it leaves other connections over their budget than those it was made for.
 const TRIES: u32 = 4;
-
-/// Why a switch is left alone.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Held {
-    /// A person has set it.
-    Person,
-    /// It cannot be switched while the server runs.
-    Fixed,
-}
-
-/// What a switch is of.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Switched {
-    /// An instrument.
-    Instrument(Kind),
-    /// How a family's events are recorded (a built-in's consumers).
-    Recording(Family),
-    /// All that is on of a kind besides what has levels of its own.
-    Rest(Kind),
-}
-
-/// Something that has a level.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Switch {
-    /// The instrument's name, or the consumers' pattern.
-    pub name: String,
-    /// What it is of.
-    pub of: Switched,
-    /// The levels it can have, the lowest first, up to the one it had when nothing had been moved.
-    pub levels: Vec<Level>,
-    /// The level it has.
-    pub present: Level,
-    /// Whether it is left alone.
-    pub held: Option<Held>,
-}
-
-impl Switch {
-    pub(crate) fn highest(&self) -> Level {
-        self.levels.last().copied().unwrap_or(self.present).max(self.present)
-    }
-
-    pub(crate) fn lowest(&self) -> Level {
-        self.levels.first().copied().unwrap_or(self.present)
-    }
-
-    /// Its level once these moves are made.
-    #[must_use]
-    pub fn after(&self, moves: &[Move]) -> Level {
-        moves.iter().find(|it| it.switch == self.name).map_or(self.present, |it| it.to)
-    }
-
-    fn worth(&self, level: Level) -> u32 {
-        match self.of {
-            Switched::Instrument(kind) => worth::of_instrument(kind, level),
-            Switched::Recording(family) => worth::of_recording(family, level),
-            Switched::Rest(_) => 0,
-        }
-    }
-
-    pub(crate) fn loss(&self, level: Level) -> u32 {
-        self.worth(self.highest()).saturating_sub(self.worth(level))
-    }
-}
-
-/// Everything that has a level. The order means nothing.
-pub type Board = [Switch];
 
 /// What was seen since the last look.
 #[derive(Clone, Debug, Default)]
@@ -122,106 +57,6 @@ pub struct Look {
     pub events: BTreeMap<String, f64>,
     /// What each connection did; nothing where there is no budget for them.
     pub connections: Vec<Connection>,
-}
-
-/// A change of level.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Move {
-    /// The switch.
-    pub switch: String,
-    /// Its level so far.
-    pub from: Level,
-    /// Its level from now on.
-    pub to: Level,
-    /// The reason.
-    pub why: Why,
-}
-
-/// The reason of a move.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub enum Why {
-    /// The budget is exceeded, and this saves so much of the CPU time for the least loss.
-    Over {
-        /// The share of all.
-        share: f64,
-        /// The budget.
-        budget: f64,
-        /// What the move saves, as a share.
-        saves: f64,
-    },
-    /// Connections are slowed by more than their budget, and this saves them so much for the least loss.
-    Slow {
-        /// What the 95th percentile is slowed by.
-        share: f64,
-        /// Their budget.
-        budget: f64,
-        /// What the move saves, as a share of the CPU time of those that are slowed most.
-        saves: f64,
-    },
-    /// There is room, for this, too.
-    Room {
-        /// The share of all.
-        share: f64,
-        /// The budget.
-        budget: f64,
-        /// What it is to cost, as a share.
-        costs: f64,
-    },
-    /// To make room for what is worth more.
-    Exchanged {
-        /// What it saves, as a share.
-        saves: f64,
-    },
-}
-
-impl Why {
-    /// What the move saves or costs, as a share of the CPU time.
-    #[must_use]
-    pub fn share(self) -> f64 {
-        match self {
-            Why::Over { saves, .. } | Why::Slow { saves, .. } | Why::Exchanged { saves } => saves,
-            Why::Room { costs, .. } => costs,
-        }
-    }
-}
-
-impl fmt::Display for Why {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match *self {
-            Why::Over { share, budget, saves } => write!(
-                f,
-                "over budget: {} of {}; this saves {}",
-                percent(share),
-                percent(budget),
-                percent(saves)
-            ),
-            Why::Slow { share, budget, saves } => write!(
-                f,
-                "over budget-p95: {} of {}; this saves {}",
-                percent(share),
-                percent(budget),
-                percent(saves)
-            ),
-            Why::Room { share, budget, costs } => {
-                write!(f, "room: {} of {}; this costs {}", percent(share), percent(budget), percent(costs))
-            }
-            Why::Exchanged { saves } => write!(f, "makes room for what is worth more: {}", percent(saves)),
-        }
-    }
-}
-
-/// A share as people read it: two digits that count, `0.016` as `1.6%`.
-#[must_use]
-pub fn percent(share: f64) -> String {
-    let value = share * 100.0;
-    let places = match value.abs() {
-        v if v < 0.00005 => 0,
-        v if v < 0.01 => 4,
-        v if v < 0.995 => 2,
-        v if v < 9.95 => 1,
-        _ => 0,
-    };
-    format!("{value:.places$}%")
 }
 
 /// What a look came to.
@@ -269,6 +104,8 @@ pub struct Governor {
     slow: Memory,
     changes: BTreeMap<String, VecDeque<Duration>>,
     before: Option<Likeness>,
+    /// When there was a trial last.
+    tried: Option<Duration>,
 }
 
 /// What a look sees.
@@ -303,7 +140,7 @@ impl Governor {
     pub fn new(rules: Rules, prices: Prices) -> Governor {
         let (memory, slow) = (Memory::default(), Memory::default());
         let (now, machine) = (prices.clone(), Machine::new(prices));
-        Governor { rules, machine, now, memory, slow, changes: BTreeMap::new(), before: None }
+        Governor { rules, machine, now, memory, slow, changes: BTreeMap::new(), before: None, tried: None }
     }
 
     /// Goes by other rules from the next look on.
@@ -350,9 +187,15 @@ impl Governor {
         }
         let follow = self.followers(&sight, &decision);
         decision.moves.extend(follow);
+        if decision.moves.is_empty() && is_calm && self.tried.is_none_or(|at| look.now - at >= REST) {
+            decision.moves.extend(self.trial(&sight));
+            self.tried = (!decision.moves.is_empty()).then_some(look.now).or(self.tried);
+        }
         decision.moves.sort_by(|a, b| b.why.share().total_cmp(&a.why.share()));
         for it in &decision.moves {
-            self.changes.entry(it.switch.clone()).or_default().push_back(look.now);
+            let changes = self.changes.entry(it.switch.clone()).or_default();
+            changes.retain(|at| look.now.saturating_sub(*at) < REST);
+            changes.push_back(look.now);
         }
         decision
     }
@@ -367,6 +210,21 @@ impl Governor {
         moves.extend(asleep::moves(&self.now, board, decision, (vain.budget, look.cpu), counted));
         moves.retain(|it| self.recent_changes(&it.switch, look.now) < if it.to > it.from { 1 } else { 2 });
         moves
+    }
+
+    /// What is looked at again, as nobody has seen its events for so long.
+    fn trial<'a>(&self, sight: &Sight<'a>) -> Option<Move> {
+        let Sight { board, look, load, .. } = *sight;
+        let of = |switch: &'a Switch| {
+            let to = *self.allowed(switch, look.now, Course::Raise).iter().find(|it| **it > Level::Off)?;
+            let Switched::Instrument(kind) = switch.of else { return None };
+            let seen = self.memory.last_seen(&switch.name, load)?;
+            let more = self.now.cost(kind, to).ns - self.now.cost(kind, Level::Off).ns;
+            let costs = more * self.unseen(switch, load) / look.cpu;
+            Some(Trial { switch: &switch.name, to, ago: look.now.saturating_sub(seen), costs })
+        };
+        let off = board.iter().filter(|it| it.present == Level::Off && trial::is_possible(board, it));
+        trial::of(off.filter_map(of), self.rules.budget)
     }
 
     /// Gives up what has to go.
@@ -507,8 +365,7 @@ impl Governor {
         let entries = board.iter().filter_map(|switch| {
             let Switched::Instrument(kind) = switch.of else { return None };
             let is_off = switch.present == Level::Off;
-            let predicted = || self.memory.predict(&switch.name, load).unwrap_or(0.0);
-            let events = if is_off { predicted() } else { events(look, &switch.name) };
+            let events = if is_off { self.unseen(switch, load) } else { events(look, &switch.name) };
             let recording = recording.of_kind(kind);
             let level = effective(switch.present, recording);
             Some(Entry { name: switch.name.clone(), kind, level, recording, events })
@@ -530,14 +387,13 @@ impl Governor {
     }
 
     /// How often a switch has changed in the last minute.
-    fn recent_changes(&mut self, switch: &str, now: Duration) -> usize {
-        let Some(changes) = self.changes.get_mut(switch) else { return 0 };
-        changes.retain(|at| now.saturating_sub(*at) < REST);
-        changes.len()
+    fn recent_changes(&self, switch: &str, now: Duration) -> usize {
+        let recent = |at: &&Duration| now.saturating_sub(**at) < REST;
+        self.changes.get(switch).map_or(0, |changes| changes.iter().filter(recent).count())
     }
 
     /// The levels a switch may be given now.
-    fn allowed(&mut self, switch: &Switch, now: Duration, course: Course) -> Vec<Level> {
+    fn allowed(&self, switch: &Switch, now: Duration, course: Course) -> Vec<Level> {
         let only_present = vec![switch.present];
         if switch.held.is_some() || begun::is_beginning(&switch.name) {
             return only_present;
@@ -561,40 +417,19 @@ fn events(look: &Look, name: &str) -> f64 {
     look.events.get(name).copied().unwrap_or(0.0)
 }
 
-/// The levels there are.
-fn present(board: &Board) -> Vec<Level> {
-    board.iter().map(|switch| switch.present).collect()
-}
-
 impl Governor {
+    /// Events of something that is off: what it had when it was seen last.
+    fn unseen(&self, switch: &Switch, load: Load) -> f64 {
+        self.memory.recall(&switch.name, load).unwrap_or(0.0)
+    }
+
     /// Events that a switch is judged by: when something is to be raised, the most there were of late.
     fn expected(&self, switch: &Switch, look: &Look, load: Load, course: Course) -> f64 {
         let seen = events(look, &switch.name);
-        let remembered = || self.memory.predict(&switch.name, load).unwrap_or(0.0);
         match (switch.present, course) {
-            (Level::Off, _) => remembered(),
-            (_, Course::Raise) => seen.max(remembered()),
+            (Level::Off, _) => self.unseen(switch, load),
+            (_, Course::Raise) => seen.max(self.memory.predict(&switch.name, load).unwrap_or(0.0)),
             (_, Course::Cut) => seen,
         }
     }
-}
-
-/// What is cut: the switches below their highest level, by what that loses.
-#[must_use]
-pub fn losses(board: &Board) -> u32 {
-    board.iter().map(|switch| switch.loss(switch.present)).sum()
-}
-
-/// What is left on, as worth.
-#[must_use]
-pub fn left(board: &Board) -> u32 {
-    board.iter().map(|switch| switch.worth(switch.present)).sum()
-}
-
-/// What the held switches cost, each kind of reason for itself: so one can say why a budget cannot be kept.
-#[must_use]
-pub fn held_cost(board: &Board, account: &Account, held: Held) -> Cost {
-    let is_held = |name: &str| board.iter().any(|it| it.name == name && it.held == Some(held));
-    let shares = account.shares.iter().filter(|share| is_held(&share.entry.name));
-    shares.fold(Cost::NOTHING, |sum, share| sum.plus(share.cost))
 }

@@ -46,7 +46,10 @@ impl Likeness {
 struct Rate {
     per_cpu: f64,
     per_statement: f64,
+    /// When it was so high.
     at: Duration,
+    /// When it was seen last, as high or lower.
+    seen: Duration,
 }
 
 impl Rate {
@@ -65,18 +68,21 @@ pub(crate) struct Memory {
 
 impl Memory {
     /// Notes what an instrument had. The highest rate counts until it has faded: what is near the budget once in a while
-    /// must not be switched to and fro.
+    /// must not be switched to and fro. What was not seen for long is as it is seen now.
     pub(crate) fn learn(&mut self, name: &str, events: f64, load: Load) {
         let seen = Rate {
             per_cpu: events / load.cpu.max(1.0),
             per_statement: events / load.statements.max(1.0),
             at: load.now,
+            seen: load.now,
         };
         let rates = self.rates.entry(name.to_owned()).or_default();
         let rate = rates.entry(load.likeness()).or_insert(seen);
-        if seen.per_cpu >= rate.faded(load.now).per_cpu {
+        let is_new = load.now.saturating_sub(rate.seen) > BELIEVED;
+        if is_new || seen.per_cpu >= rate.faded(load.now).per_cpu {
             *rate = seen;
         }
+        rate.seen = load.now;
     }
 
     /// How many events it would have; `None` if it was never seen.
@@ -84,24 +90,38 @@ impl Memory {
     /// Under a load like one it was seen under, what it had then, by CPU time. Under a load that is new, the least that
     /// the nearest one suggests: only a try can tell.
     pub(crate) fn predict(&self, name: &str, load: Load) -> Option<f64> {
-        self.at(name, load, |rate| rate.faded(load.now))
+        let (known, is_alike) = self.known(name, load)?;
+        let of = |rate: &Rate| {
+            let rate = rate.faded(load.now);
+            let events = rate.per_cpu * load.cpu;
+            if is_alike { events } else { events.min(rate.per_statement * load.statements) }
+        };
+        known.iter().map(of).reduce(f64::max)
     }
 
-    /// As [`Memory::predict`], however long ago it was seen.
+    /// As [`Memory::predict`], when it was seen last, however long ago that is.
     pub(crate) fn recall(&self, name: &str, load: Load) -> Option<f64> {
-        self.at(name, load, |rate| rate)
+        let now = self.last_seen(name, load)?;
+        self.predict(name, Load { now, ..load })
     }
 
-    fn at(&self, name: &str, load: Load, now: impl Fn(Rate) -> Rate) -> Option<f64> {
+    /// When that was.
+    pub(crate) fn last_seen(&self, name: &str, load: Load) -> Option<Duration> {
+        let (known, _) = self.known(name, load)?;
+        known.iter().map(|rate| rate.seen).max()
+    }
+
+    /// Rates under loads like this one, and true; or the one under the nearest.
+    fn known(&self, name: &str, load: Load) -> Option<(Vec<Rate>, bool)> {
         let rates = self.rates.get(name)?;
         let likeness = load.likeness();
-        let alike = rates.iter().filter(|(it, _)| it.is_like(likeness));
-        let known = alike.map(|(_, rate)| now(*rate).per_cpu * load.cpu).reduce(f64::max);
-        known.or_else(|| {
-            let nearest = rates.iter().min_by_key(|(it, _)| it.0.abs_diff(likeness.0))?;
-            let rate = now(*nearest.1);
-            Some((rate.per_cpu * load.cpu).min(rate.per_statement * load.statements))
-        })
+        let alike: Vec<Rate> =
+            rates.iter().filter(|(it, _)| it.is_like(likeness)).map(|(_, rate)| *rate).collect();
+        if !alike.is_empty() {
+            return Some((alike, true));
+        }
+        let nearest = rates.iter().min_by_key(|(it, _)| it.0.abs_diff(likeness.0))?;
+        Some((vec![*nearest.1], false))
     }
 }
 
@@ -135,5 +155,16 @@ mod tests {
         assert_eq!(memory.recall("m", load(1200, 1e9, 1e5)), Some(1e6));
         memory.learn("m", 6e5, load(1200, 1e9, 1e5));
         assert_eq!(memory.predict("m", load(1800, 1e9, 1e5)), Some(6e5));
+        assert_eq!(memory.recall("m", load(7200, 1e9, 1e5)), Some(6e5));
+    }
+
+    #[test]
+    fn what_was_seen_last_is_recalled_under_loads_alike() {
+        let mut memory = Memory::default();
+        memory.learn("m", 1e6, load(0, 1e9, 1e5));
+        memory.learn("m", 1e3, load(7200, 1e9, 6e4));
+        assert_eq!(memory.last_seen("m", load(9000, 1e9, 1e5)), Some(Duration::from_secs(7200)));
+        assert!(memory.recall("m", load(9000, 1e9, 1e5)).is_some_and(|it| it < 2e3));
+        assert_eq!(memory.last_seen("other", load(9000, 1e9, 1e5)), None);
     }
 }

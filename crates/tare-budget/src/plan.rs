@@ -1,8 +1,9 @@
 //! The board as a choice: what is left of it after what is held, negligible or not allowed.
 
 use crate::account::presence;
+use crate::board::{Board, Move, Switch, Switched, Why};
 use crate::choice::{self, Bound, Choice, Group, Item, Step};
-use crate::governor::{Board, Cause, Move, Switch, Switched, Why};
+use crate::governor::Cause;
 use crate::kind::{Family, Kind, Level};
 use crate::price::Prices;
 use crate::recording;

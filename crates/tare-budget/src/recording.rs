@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::governor::{Board, Switch, Switched};
+use crate::board::{Board, Switch, Switched};
 use crate::kind::{Family, Kind, Level};
 use crate::price::{Cost, Prices};
 

@@ -1,7 +1,8 @@
 //! What costs and no summary table counts. Of metadata locks there those that are waited for, but each that is taken is made known.
 //! Of table I/O there are rows, but what costs is the waits in which rows are read.
 
-use crate::governor::{Board, Look};
+use crate::board::Board;
+use crate::governor::Look;
 use crate::handler;
 use crate::kind::{Kind, Level};
 
@@ -102,8 +103,8 @@ mod tests {
     use std::collections::BTreeMap;
 
     use super::*;
+    use crate::board::{Switch, Switched};
     use crate::connection::Connection;
-    use crate::governor::{Switch, Switched};
 
     const ROWS: &str = "wait/io/table/sql/handler";
 

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::fmt::Write;
 use std::time::Duration;
 
-use tare_budget::governor::Switched;
+use tare_budget::board::Switched;
 use tare_budget::{Account, Cost, Entry, Governor, Kind, Level, Look, Prices, Rules, Switch};
 
 /// A connection costs a microsecond with everything off, and 11 with everything on. Events cost nothing.

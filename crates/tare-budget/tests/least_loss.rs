@@ -3,7 +3,8 @@
 mod common;
 
 use common::{Load, Server};
-use tare_budget::governor::{CUT_TO, Switched, left};
+use tare_budget::board::{Switched, left};
+use tare_budget::governor::CUT_TO;
 use tare_budget::{Kind, Level, Provider, Switch, worth};
 
 /// How a kind's events are recorded.

@@ -6,7 +6,8 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use common::{Load, Server};
-use tare_budget::{Governor, Held, Level, Prices, Provider, Switch};
+use tare_budget::board::Why;
+use tare_budget::{Cost, Governor, Held, Level, Prices, Provider, Switch};
 
 /// The most changes of one switch within a minute.
 fn most_in_a_minute(changes: &BTreeMap<String, Vec<Duration>>) -> usize {
@@ -79,6 +80,56 @@ fn one_look_after_a_change_of_load_the_budget_is_kept() {
     assert!(kept >= 12, "only {kept} of 18 can be kept");
 }
 
+/// What is off costs all the same, and nobody sees its events any more.
+#[test]
+fn a_budget_is_kept_for_hours() {
+    let cases = [
+        (Provider::MySql, Load::mysql_point_select()),
+        (Provider::MySql, Load::mysql_read_only()),
+        (Provider::MariaDb, Load::mariadb_point_select()),
+        (Provider::MariaDb, Load::mariadb_read_only()),
+    ];
+    for (provider, load) in cases {
+        // All that is off costs two thirds of it.
+        let budget = 1.5 * Server::new(provider, &[&load]).switched_off().cost_off(&load);
+        let mut server = Server::new(provider, &[&load]);
+        let mut governor = server.governor(budget);
+        let (mut shares, mut is_trial, mut trials) = (vec![], false, 0);
+        for nth in 0..3 * 360 {
+            let seen = server.clone();
+            let decision = server.step(&mut governor, &[&load; 5]);
+            let on = decision.account.shares.iter().filter(|it| it.entry.level > Level::Off);
+            let on = on.fold(Cost::NOTHING, |sum, it| sum.plus(it.cost));
+            let share = decision.account.share_of(on).ns + seen.cost_off(&load);
+            assert!(nth == 0 || is_trial || share <= budget, "{provider:?}: {share} of {budget} at {nth}");
+            is_trial = decision.moves.iter().any(|it| matches!(it.why, Why::Tried { .. }));
+            trials += usize::from(is_trial);
+            shares.push(share);
+        }
+        let mean = shares.iter().skip(1).sum::<f64>() / (shares.len() - 1) as f64;
+        assert!(trials > 0 && mean <= budget, "{provider:?}: {trials} trials, {mean} of {budget}");
+    }
+}
+
+/// Of what is off nobody sees that it has become rarer, until it is tried.
+#[test]
+fn what_has_become_rare_comes_back_after_an_hour() {
+    let often = Load::mysql_point_select();
+    let is_rare = |name: &str| name.starts_with("wait/synch/mutex/");
+    let mut rarely = often.clone();
+    rarely.events.iter_mut().filter(|(name, _)| is_rare(name)).for_each(|(_, count)| *count /= 1000.0);
+    let mut server = Server::new(Provider::MySql, &[&often]);
+    let mut governor = server.governor(0.03);
+    let off = |server: &Server| {
+        let is_off = |it: &&Switch| is_rare(&it.name) && it.present == Level::Off;
+        server.board.iter().filter(is_off).count()
+    };
+    (0..12).for_each(|_| drop(server.step(&mut governor, &[&often; 5])));
+    let before = off(&server);
+    (0..2 * 720).for_each(|_| drop(server.step(&mut governor, &[&rarely; 5])));
+    assert_eq!((before, off(&server)), (6, 0));
+}
+
 #[test]
 fn what_a_load_leaves_room_for_comes_back_under_it() {
     let (selects, sorts) = (Load::mysql_point_select(), Load::sorts());
@@ -125,7 +176,7 @@ fn what_a_person_has_set_stays_and_is_named_when_the_budget_cannot_be_kept() {
     let decision = server.step(&mut governor, &[&load; 5]);
     assert!(decision.moves.iter().all(|it| !it.switch.starts_with("wait/synch/mutex/")));
     assert!(!decision.can_be_kept);
-    let held = tare_budget::governor::held_cost(&server.board, &decision.account, Held::Person);
+    let held = tare_budget::board::held_cost(&server.board, &decision.account, Held::Person);
     assert!(decision.account.share_of(held).ns > 0.02);
 }
 

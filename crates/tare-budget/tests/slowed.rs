@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use common::{Load, Server};
-use tare_budget::governor::{Why, left};
+use tare_budget::board::{Why, left};
 use tare_budget::{Governor, Held, Level, Provider, Rules};
 
 const PROVIDERS: [Provider; 3] = [Provider::Tare, Provider::MariaDb, Provider::MySql];

@@ -15,7 +15,7 @@ use std::time::Duration;
 
 use mysql::Conn;
 use mysql::prelude::Queryable;
-use tare_budget::governor::Why;
+use tare_budget::board::Why;
 use tare_budget::{Account, Decision, Kind, Level, Prices};
 use tare_outlets::Address;
 use tare_outlets::govern::{Error, Event, Machine, Notice, Orders, PutBack, govern, put_back};

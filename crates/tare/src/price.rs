@@ -10,7 +10,7 @@ use std::time::Duration;
 use anyhow::{Context, Result, bail};
 use clap::{Args, ValueEnum};
 use tare_budget::account::CONNECTIONS;
-use tare_budget::governor::percent;
+use tare_budget::board::percent;
 use tare_budget::price::{Connecting, Origin};
 use tare_budget::{Account, Cost, Prices, Provider, Share};
 use tare_lab::analysis::Analysis;

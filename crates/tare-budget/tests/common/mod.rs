@@ -5,7 +5,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use tare_budget::governor::Switched;
+use tare_budget::board::Switched;
 use tare_budget::{
     Connection, Decision, Family, Governor, Kind, Level, Look, Prices, Provider, Rules, Switch,
 };
@@ -76,6 +76,7 @@ impl Load {
 }
 
 /// The server: all its switches, everything on.
+#[derive(Clone)]
 pub(crate) struct Server {
     pub(crate) board: Vec<Switch>,
     pub(crate) prices: Prices,
@@ -149,6 +150,21 @@ impl Server {
             }
         }
         look
+    }
+
+    /// With everything off.
+    pub(crate) fn switched_off(mut self) -> Server {
+        self.board.iter_mut().for_each(|it| it.present = it.levels[0]);
+        self
+    }
+
+    /// What events of instruments cost that are off, as a share.
+    pub(crate) fn cost_off(&self, load: &Load) -> f64 {
+        let of = |(name, count): (&String, &f64)| match self.level(name) {
+            Level::Off => count * self.prices.cost(Kind::of(name).expect("it is there"), Level::Off).ns,
+            _ => 0.0,
+        };
+        load.events.iter().map(of).sum::<f64>() / 1e9
     }
 
     pub(crate) fn level(&self, name: &str) -> Level {

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::fmt::Write;
 use std::time::Duration;
 
-use tare_budget::governor::Why;
+use tare_budget::board::Why;
 use tare_budget::{Budget, Kind, Level, Prices};
 use tare_engine::snapshot::{ClassId, EventType, Kind as InstrumentKind, Properties, Reset};
 use tare_engine::{Recording, Registration, ThreadRef};

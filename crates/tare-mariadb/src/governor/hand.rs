@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use tare_budget::governor::Switched;
+use tare_budget::board::Switched;
 use tare_budget::{Family, Held, Kind, Level, Move, Switch, is_beginning, is_uncounted, may_sleep};
 use tare_engine::snapshot::{ClassId, Consumer, Instrument};
 use tare_engine::{Engine, LevelMove, Recording};

@@ -20,7 +20,7 @@ use std::rc::Rc;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, SystemTime};
 
-use tare_budget::governor::percent;
+use tare_budget::board::percent;
 use tare_budget::{Budget, Prices, Provider};
 use tare_tables::budget::{DecisionRow, Keeper, PriceRow};
 use tare_tables::{StatusRow, StatusValue, TableError};

@@ -1,7 +1,8 @@
 //! What the governor knows, as rows and words.
 
 use tare_budget::account::{CONNECTIONS, OWN};
-use tare_budget::governor::{Slowed, percent};
+use tare_budget::board::percent;
+use tare_budget::governor::Slowed;
 use tare_budget::{Account, Budget, Cost, Level};
 use tare_tables::budget::{Between, PriceRow};
 

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
-use tare_budget::governor::held_cost;
+use tare_budget::board::held_cost;
 use tare_budget::{
     Board, Connections, Decision, Governor, Held, Level, Look, Rules, Switch, Uncounted, counted_since, pace,
 };

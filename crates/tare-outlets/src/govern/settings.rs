@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
-use tare_budget::governor::Switched;
+use tare_budget::board::Switched;
 use tare_budget::{Family, Held, Kind, Level, Switch};
 
 use crate::source::{Error, Source};
