@@ -187,9 +187,9 @@ impl Governor {
         }
         let follow = self.followers(&sight, &decision);
         decision.moves.extend(follow);
-        if decision.moves.is_empty() && is_calm && self.tried.is_none_or(|at| look.now - at >= REST) {
-            decision.moves.extend(self.trial(&sight));
-            self.tried = (!decision.moves.is_empty()).then_some(look.now).or(self.tried);
+        if decision.moves.is_empty() && is_calm {
+            let trial = self.trial(&sight);
+            decision.moves.extend(trial);
         }
         decision.moves.sort_by(|a, b| b.why.share().total_cmp(&a.why.share()));
         for it in &decision.moves {
@@ -213,8 +213,11 @@ impl Governor {
     }
 
     /// What is looked at again, as nobody has seen its events for so long.
-    fn trial<'a>(&self, sight: &Sight<'a>) -> Option<Move> {
+    fn trial<'a>(&mut self, sight: &Sight<'a>) -> Option<Move> {
         let Sight { board, look, load, .. } = *sight;
+        if self.tried.is_some_and(|at| look.now.saturating_sub(at) < REST) {
+            return None;
+        }
         let of = |switch: &'a Switch| {
             let to = *self.allowed(switch, look.now, Course::Raise).iter().find(|it| **it > Level::Off)?;
             let Switched::Instrument(kind) = switch.of else { return None };
@@ -224,7 +227,9 @@ impl Governor {
             Some(Trial { switch: &switch.name, to, ago: look.now.saturating_sub(seen), costs })
         };
         let off = board.iter().filter(|it| it.present == Level::Off && trial::is_possible(board, it));
-        trial::of(off.filter_map(of), self.rules.budget)
+        let trial = trial::of(off.filter_map(of), self.rules.budget);
+        self.tried = trial.as_ref().map(|_| look.now).or(self.tried);
+        trial
     }
 
     /// Gives up what has to go.
