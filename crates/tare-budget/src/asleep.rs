@@ -24,20 +24,19 @@ pub fn may_sleep(kind: Kind) -> bool {
     matches!(kind, Stage | Socket | FileIo | Condition | RwLock | Mutex)
 }
 
-/// Whether something is of a kind that sleeps.
-pub(crate) fn is_asleep(board: &Board, switch: &Switch) -> bool {
-    let Switched::Instrument(kind) = switch.of else { return false };
+/// Whether a kind sleeps.
+pub(crate) fn is_asleep(board: &Board, kind: Kind) -> bool {
     board.iter().any(|it| it.of == Switched::Rest(kind) && it.present == Level::Off)
 }
 
 /// The prices of a board: where stages sleep and none is on, one that is off costs nothing. What is raised may wake them, and
 /// is not to count on it.
 pub(crate) fn prices(prices: &Prices, board: &Board, course: Course) -> Prices {
-    let of = |what| board.iter().filter(move |it| it.of == what);
-    let is_off = |it: &Switch| it.present == Level::Off;
-    let is_asleep = of(Switched::Rest(UNTOLD)).any(is_off) && of(Switched::Instrument(UNTOLD)).all(is_off);
+    let mut of_kind = board.iter().filter(|it| it.of == Switched::Instrument(UNTOLD));
     match course {
-        Course::Cut if is_asleep => prices.clone().free_if_off(UNTOLD),
+        Course::Cut if is_asleep(board, UNTOLD) && of_kind.all(|it| it.present == Level::Off) => {
+            prices.clone().free_if_off(UNTOLD)
+        }
         Course::Cut | Course::Raise => prices.clone(),
     }
 }

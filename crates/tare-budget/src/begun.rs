@@ -24,9 +24,9 @@ fn is_nothing_begun(board: &Board) -> bool {
     beginnings.peek().is_some() && beginnings.all(|it| it.present == Level::Off)
 }
 
-/// Whether something is a statement, and none is begun.
-pub(crate) fn is_in_vain(board: &Board, switch: &Switch) -> bool {
-    matches!(switch.of, Switched::Instrument(kind) if KINDS.contains(&kind)) && is_nothing_begun(board)
+/// Whether events of a kind are statements, and none is begun.
+pub(crate) fn is_unbegun(board: &Board, kind: Kind) -> bool {
+    KINDS.contains(&kind) && is_nothing_begun(board)
 }
 
 /// The prices of a board: where no statement is begun, one that is off costs nothing.

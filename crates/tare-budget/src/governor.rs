@@ -219,15 +219,18 @@ impl Governor {
             return None;
         }
         let of = |switch: &'a Switch| {
-            let to = *self.allowed(switch, look.now, Course::Raise).iter().find(|it| **it > Level::Off)?;
             let Switched::Instrument(kind) = switch.of else { return None };
-            let seen = self.memory.last_seen(&switch.name, load)?;
+            let ago = look.now.saturating_sub(self.memory.last_seen(&switch.name, load)?);
+            if !trial::is_due(ago) {
+                return None;
+            }
+            let to = *self.allowed(switch, look.now, Course::Raise).iter().find(|it| **it > Level::Off)?;
             let more = self.now.cost(kind, to).ns - self.now.cost(kind, Level::Off).ns;
             let costs = more * self.unseen(switch, load) / look.cpu;
-            Some(Trial { switch: &switch.name, to, ago: look.now.saturating_sub(seen), costs })
+            Some(Trial { switch: &switch.name, kind, to, ago, costs })
         };
-        let off = board.iter().filter(|it| it.present == Level::Off && trial::is_possible(board, it));
-        let trial = trial::of(off.filter_map(of), self.rules.budget);
+        let off = board.iter().filter(|it| it.present == Level::Off);
+        let trial = trial::of(board, off.filter_map(of), self.rules.budget);
         self.tried = trial.as_ref().map(|_| look.now).or(self.tried);
         trial
     }

@@ -90,38 +90,51 @@ impl Memory {
     /// Under a load like one it was seen under, what it had then, by CPU time. Under a load that is new, the least that
     /// the nearest one suggests: only a try can tell.
     pub(crate) fn predict(&self, name: &str, load: Load) -> Option<f64> {
-        let (known, is_alike) = self.known(name, load)?;
-        let of = |rate: &Rate| {
-            let rate = rate.faded(load.now);
-            let events = rate.per_cpu * load.cpu;
-            if is_alike { events } else { events.min(rate.per_statement * load.statements) }
-        };
-        known.iter().map(of).reduce(f64::max)
+        self.known(name, load)?.events(load)
     }
 
     /// As [`Memory::predict`], when it was seen last, however long ago that is.
     pub(crate) fn recall(&self, name: &str, load: Load) -> Option<f64> {
-        let now = self.last_seen(name, load)?;
-        self.predict(name, Load { now, ..load })
+        let known = self.known(name, load)?;
+        known.events(Load { now: known.last_seen()?, ..load })
     }
 
     /// When that was.
     pub(crate) fn last_seen(&self, name: &str, load: Load) -> Option<Duration> {
-        let (known, _) = self.known(name, load)?;
-        known.iter().map(|rate| rate.seen).max()
+        self.known(name, load)?.last_seen()
     }
 
-    /// Rates under loads like this one, and true; or the one under the nearest.
-    fn known(&self, name: &str, load: Load) -> Option<(Vec<Rate>, bool)> {
+    fn known(&self, name: &str, load: Load) -> Option<Known> {
         let rates = self.rates.get(name)?;
         let likeness = load.likeness();
         let alike: Vec<Rate> =
             rates.iter().filter(|(it, _)| it.is_like(likeness)).map(|(_, rate)| *rate).collect();
         if !alike.is_empty() {
-            return Some((alike, true));
+            return Some(Known { rates: alike, are_alike: true });
         }
         let nearest = rates.iter().min_by_key(|(it, _)| it.0.abs_diff(likeness.0))?;
-        Some((vec![*nearest.1], false))
+        Some(Known { rates: vec![*nearest.1], are_alike: false })
+    }
+}
+
+/// Rates of an instrument under loads like a load, or the one under the nearest.
+struct Known {
+    rates: Vec<Rate>,
+    are_alike: bool,
+}
+
+impl Known {
+    fn events(&self, load: Load) -> Option<f64> {
+        let of = |rate: &Rate| {
+            let rate = rate.faded(load.now);
+            let events = rate.per_cpu * load.cpu;
+            if self.are_alike { events } else { events.min(rate.per_statement * load.statements) }
+        };
+        self.rates.iter().map(of).reduce(f64::max)
+    }
+
+    fn last_seen(&self) -> Option<Duration> {
+        self.rates.iter().map(|rate| rate.seen).max()
     }
 }
 

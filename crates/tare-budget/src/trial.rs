@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use crate::asleep;
 use crate::begun;
-use crate::board::{Board, Move, Switch, Why};
-use crate::kind::Level;
+use crate::board::{Board, Move, Why};
+use crate::kind::{Kind, Level};
 
 /// For so long what was seen is believed.
 const BELIEVED: Duration = Duration::from_secs(3600);
@@ -18,6 +18,8 @@ const NEGLIGIBLE: f64 = 0.01;
 pub(crate) struct Trial<'a> {
     /// The instrument.
     pub(crate) switch: &'a str,
+    /// Its kind.
+    pub(crate) kind: Kind,
     /// The level it gets.
     pub(crate) to: Level,
     /// How long ago it was seen last.
@@ -26,35 +28,40 @@ pub(crate) struct Trial<'a> {
     pub(crate) costs: f64,
 }
 
-/// Whether its events are counted once it is on.
-pub(crate) fn is_possible(board: &Board, switch: &Switch) -> bool {
-    !asleep::is_asleep(board, switch) && !begun::is_in_vain(board, switch)
+/// Whether something that was seen so long ago is to be tried.
+pub(crate) fn is_due(ago: Duration) -> bool {
+    ago >= BELIEVED
 }
 
-/// The one of these that is tried: what was seen longest ago, and of such the dearest.
-pub(crate) fn of<'a>(trials: impl Iterator<Item = Trial<'a>>, budget: f64) -> Option<Move> {
-    let due = trials.filter(|it| it.ago >= BELIEVED && it.costs > NEGLIGIBLE * budget);
-    let oldest = due.max_by(|a, b| a.ago.cmp(&b.ago).then(a.costs.total_cmp(&b.costs)));
-    let Trial { switch, to, ago, costs } = oldest?;
+/// Whether events of a kind are counted once an instrument is on.
+fn is_possible(board: &Board, kind: Kind) -> bool {
+    !asleep::is_asleep(board, kind) && !begun::is_unbegun(board, kind)
+}
+
+/// The one of these, which are due, that is tried: what was seen longest ago, and of such the dearest.
+pub(crate) fn of<'a>(board: &Board, trials: impl Iterator<Item = Trial<'a>>, budget: f64) -> Option<Move> {
+    let matters = |it: &Trial<'_>| it.costs > NEGLIGIBLE * budget && is_possible(board, it.kind);
+    let oldest = trials.filter(matters).max_by(|a, b| a.ago.cmp(&b.ago).then(a.costs.total_cmp(&b.costs)));
+    let Trial { switch, to, ago, costs, .. } = oldest?;
     Some(Move { switch: switch.to_owned(), from: Level::Off, to, why: Why::Tried { ago, costs } })
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::board::Switched;
-    use crate::kind::Kind;
+    use crate::board::{Switch, Switched};
 
     const HOUR: u64 = 3600;
 
     fn tried(trials: &[(&'static str, u64, f64)]) -> Option<String> {
         let trial = |(switch, ago, costs): &(&'static str, u64, f64)| Trial {
             switch,
+            kind: Kind::Stage,
             to: Level::Counts,
             ago: Duration::from_secs(*ago),
             costs: *costs,
         };
-        of(trials.iter().map(trial), 0.02).map(|it| it.switch)
+        of(&[], trials.iter().map(trial).filter(|it| is_due(it.ago)), 0.02).map(|it| it.switch)
     }
 
     #[test]
@@ -79,14 +86,14 @@ mod tests {
 
     #[test]
     fn what_would_have_no_events_is_not_tried() {
-        let possible = |of: Switched, needs: (&str, Switched), present: Level| {
-            let board = board(&[("it", of, Level::Off), (needs.0, needs.1, present)]);
-            is_possible(&board, &board[0])
+        let possible = |of: Kind, needs: (&str, Switched), present: Level| {
+            let it = ("it", Switched::Instrument(of), Level::Off);
+            is_possible(&board(&[it, (needs.0, needs.1, present)]), of)
         };
-        let stage = Switched::Instrument(Kind::Stage);
+        let stage = Kind::Stage;
         let rest = ("stage, all others", Switched::Rest(Kind::Stage));
         assert!(possible(stage, rest, Level::Counts) && !possible(stage, rest, Level::Off));
-        let query = Switched::Instrument(Kind::Query);
+        let query = Kind::Query;
         let beginning = ("statement/abstract/Query", Switched::Instrument(Kind::Statement));
         assert!(possible(query, beginning, Level::Counts) && !possible(query, beginning, Level::Off));
         assert!(possible(stage, beginning, Level::Off), "a stage needs no statement");
