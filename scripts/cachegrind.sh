@@ -4,7 +4,8 @@
 # what the lines it touches cost, of code (I1) and of data (D1). docs/price.md says what is known of it.
 #
 # cachegrind.sh [TARE_OPTIONS ...]: one server for each, such as "level=sums"; without arguments off, sums and lean.
-# WORKLOAD (oltp_point_select) and EVENTS ("2000 8000": what is between the two is counted) say what sysbench does.
+# WORKLOAD (oltp_point_select; workloads/procedure_loop.lua with EVENTS="4 24", workloads/events.lua with "200 600") and EVENTS
+# ("2000 8000": what is between the two is counted) say what sysbench does.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -25,7 +26,9 @@ server=
 trap '[ -z "$server" ] || kill -9 $server 2> /dev/null; rm -rf "$work"' EXIT
 user=()
 [ "$(id -u)" -ne 0 ] || user=(--user=root)
-load() { sysbench "$WORKLOAD" --mysql-socket="$work/s" --mysql-user=root --table-size=20000 "$@" > "$work/sysbench"; }
+size=()
+[[ $WORKLOAD != oltp_* ]] || size=(--table-size=20000)
+load() { sysbench "$WORKLOAD" --mysql-socket="$work/s" --mysql-user=root "${size[@]}" "$@" > "$work/sysbench"; }
 
 # start NAME ENVIRONMENT...: a server on a copy of the data.
 start() {

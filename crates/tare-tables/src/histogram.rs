@@ -92,7 +92,7 @@ macro_rules! by_event_name {
 by_event_name!(
     WAITS_BY_EVENT_NAME,
     "events_waits_histogram_global_by_event_name",
-    "How long waits took, by instrument: locks, files, sockets, tables and the rest. At level lean a lock that was free took no \
+    "How long waits took, by instrument: locks, files, sockets, tables and the rest. At levels lean and sums a lock that was free took no \
      time, and is in the lowest bucket; waits nobody timed are in none. Of rows of a table that were accessed at once each took \
      its part of the time. Of sockets and of idle the lowest bucket ends at 100 microseconds, where bucket 51 begins. \
      Reset together with events_waits_summary_global_by_event_name, and by itself.",

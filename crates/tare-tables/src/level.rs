@@ -14,8 +14,8 @@ pub static LEVELS: TableDef<Instrument> = TableDef::new(
     "tare_levels",
     "A table of tare's own, not in the built-in: how much is kept of the events of each instrument. An UPDATE acts at once, \
      and the governor leaves alone what was set so, or by an option, or in setup_instruments: HELD says so. \
-     A lock that was free has a count, a place in the histories and TIMER_WAIT 0 at level lean; one that was not is timed \
-     exactly.",
+     A lock that was free is timed at level exact only: at lean it has a count, a place in the histories and TIMER_WAIT 0, at sums \
+     a count. One that was not is timed exactly.",
     &[COLUMNS],
     |engine, _, emit| {
         let _ = engine.instruments().iter().filter(|it| it.kind != Kind::Thread).try_for_each(emit);
@@ -29,8 +29,8 @@ const COLUMNS: &[ColumnDef<Instrument>] = &[
     column(
         "LEVEL",
         Enum(LEVELS_NAMED),
-        "How much is kept. off: nothing, ENABLED is NO; counts: events are counted; sums: and timed; lean: and recorded, locks that were free \
-         without a time; exact: counted, timed and recorded. May be updated.",
+        "How much is kept. off: nothing, ENABLED is NO; counts: events are counted; sums: and timed, but for locks that were free; lean: and \
+         recorded; exact: free locks are timed, too. May be updated.",
         |row| if row.enabled { row.level.name() } else { OFF }.into(),
     ),
     column(

@@ -68,6 +68,15 @@ impl Default for Initial {
 }
 
 impl Initial {
+    /// Which of a registry's numbers it is counted in.
+    fn number(&self) -> usize {
+        match self.level {
+            _ if !self.enabled => 0,
+            Recording::Counts | Recording::Sums => 1,
+            Recording::Lean | Recording::Exact => 2,
+        }
+    }
+
     /// `None`: nothing is kept, and the level it had comes back with ENABLED.
     pub(crate) fn set_level(&mut self, level: Option<Recording>) {
         self.enabled = level.is_some();
@@ -133,8 +142,8 @@ pub(crate) struct Registry {
     /// How often persons have set each. Changed by who has the classes.
     changes: [AtomicU32; MAX_INSTRUMENTS],
     kinds: [AtomicU8; MAX_INSTRUMENTS],
-    /// How many of each kind are off, and on. Changed by who has the classes.
-    numbers: [[AtomicU32; 2]; KINDS.len()],
+    /// How many of each kind are off, on, and recorded. Changed by who has the classes.
+    numbers: [[AtomicU32; 3]; KINDS.len()],
     /// By id minus one; `None`: kept for a frequent instrument, which has not been registered.
     classes: Mutex<Vec<Option<Class>>>,
     /// Every id in the built-in's order, which is asked for far more often than it changes. Changed by who has the classes.
@@ -151,7 +160,7 @@ impl Registry {
             set: [const { AtomicU8::new(0) }; MAX_INSTRUMENTS],
             changes: [const { AtomicU32::new(0) }; MAX_INSTRUMENTS],
             kinds: [const { AtomicU8::new(0) }; MAX_INSTRUMENTS],
-            numbers: [const { [const { AtomicU32::new(0) }; 2] }; KINDS.len()],
+            numbers: [const { [const { AtomicU32::new(0) }; 3] }; KINDS.len()],
             classes: Mutex::new(Vec::new()),
             order: Mutex::new(Vec::new()),
             initial: OnceLock::new(),
@@ -230,7 +239,7 @@ impl Registry {
         // What the built-in's tables do not list cannot be off from the start.
         let initial = self.initial.get().filter(|_| what.kind != Kind::Thread);
         let initial = initial.map_or_else(Initial::default, |initial| initial(name));
-        self.numbers[what.kind as usize][usize::from(initial.enabled)].fetch_add(1, Relaxed);
+        self.numbers[what.kind as usize][initial.number()].fetch_add(1, Relaxed);
         let kind = flag(MEMORY, what.kind == Kind::Memory) | flag(STATEMENT, what.kind == Kind::Statement);
         let flags = flag(PROGRESS, what.properties.progress && what.kind == Kind::Stage)
             | flag(SERVER_WIDE, what.is_server_wide())
@@ -262,10 +271,10 @@ impl Registry {
     fn change(&self, id: ClassId, change: impl FnOnce(&mut Initial)) {
         let (kind, id) = (self.kind(id), id as usize % MAX_INSTRUMENTS);
         let mut now = self.state(id);
-        let before = now.enabled;
+        let before = now.number();
         change(&mut now);
-        self.numbers[kind as usize][usize::from(before)].fetch_sub(1, Relaxed);
-        self.numbers[kind as usize][usize::from(now.enabled)].fetch_add(1, Relaxed);
+        self.numbers[kind as usize][before].fetch_sub(1, Relaxed);
+        self.numbers[kind as usize][now.number()].fetch_add(1, Relaxed);
         self.decide(id, kind, now);
     }
 
@@ -302,10 +311,11 @@ impl Registry {
     /// Which events of these kinds are wanted, as far as instruments decide.
     pub(crate) fn demand(&self, kinds: &[Kind]) -> Demand {
         let has = |is: usize| kinds.iter().any(|kind| self.numbers[*kind as usize][is].load(Relaxed) != 0);
-        match [false, true].map(|is_on| has(usize::from(is_on))) {
-            [_, false] => Demand::Nothing,
-            [false, true] => Demand::All,
-            [true, true] => Demand::Some,
+        match [0, 1, 2].map(has) {
+            [_, false, false] => Demand::Nothing,
+            [true, ..] => Demand::Some,
+            [false, true, false] => Demand::Sums,
+            [false, _, true] => Demand::All,
         }
     }
 

@@ -6,12 +6,12 @@
 pub enum Recording {
     /// They are counted, and that is all.
     Counts,
-    /// They are counted and timed.
+    /// They are counted and timed, but for locks that were free: nobody waited for these.
     Sums,
-    /// They are counted, timed and recorded, but for the time of locks that were free: nobody waited for these.
+    /// As [`Recording::Sums`], and recorded.
     #[default]
     Lean,
-    /// They are counted, timed and recorded.
+    /// They are counted, timed and recorded, free locks as all others.
     Exact,
 }
 

@@ -15,6 +15,7 @@ use std::sync::atomic::{
 use crate::Engine;
 use crate::setup::instrument::KINDS;
 use crate::snapshot::{Consumer, Kind};
+use crate::thread::filter;
 
 /// Which events of a kind somebody wants.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -23,6 +24,8 @@ pub enum Demand {
     Nothing,
     /// Not those of instruments that are off.
     Some,
+    /// Every one, and none is recorded.
+    Sums,
     /// Every one.
     All,
 }
@@ -62,11 +65,9 @@ impl Wanted {
     }
 
     fn demand(&self, kind: Kind) -> Demand {
-        match self.kinds[place(kind)].load(Relaxed) {
-            demand if demand == Demand::All as u8 => Demand::All,
-            demand if demand == Demand::Nothing as u8 => Demand::Nothing,
-            _ => Demand::Some,
-        }
+        let all = [Demand::Nothing, Demand::Sums, Demand::All];
+        let demand = self.kinds[place(kind)].load(Relaxed);
+        all.into_iter().find(|it| *it as u8 == demand).unwrap_or(Demand::Some)
     }
 
     #[inline(always)]
@@ -119,8 +120,8 @@ impl Engine {
     /// Whether nobody wants an event of a kind. Only where some instruments of it are off, it is asked whether the event's is.
     #[inline(always)]
     pub fn is_unwanted(&self, kind: Kind, is_off: impl FnOnce() -> bool) -> bool {
-        let is_all = self.wanted.kinds[place(kind)].load(Relaxed) == Demand::All as u8;
-        if is_all {
+        let is_every = self.wanted.kinds[place(kind)].load(Relaxed) >= Demand::Sums as u8;
+        if is_every {
             return false;
         }
         if !self.wants(kind) {
@@ -141,9 +142,10 @@ impl Engine {
             Kind::Rwlock | Kind::Sxlock => &[Kind::Rwlock, Kind::Sxlock][..],
             ref kind => from_ref(kind),
         };
-        let demand = match self.consumer(Consumer::GlobalInstrumentation) {
-            true => self.registry.demand(kinds),
-            false => Demand::Nothing,
+        let demand = match self.registry.demand(kinds) {
+            _ if !self.consumer(Consumer::GlobalInstrumentation) => Demand::Nothing,
+            Demand::All if !filter::is_recorded(self.consumers.load(Relaxed), kind) => Demand::Sums,
+            demand => demand,
         };
         let before = self.demand(kind);
         if before == demand {

@@ -1,6 +1,6 @@
 //! Filters, resolved when they change: consumers and thread flags become one mask per thread.
 
-use crate::snapshot::{Consumer, EventType};
+use crate::snapshot::{Consumer, EventType, Kind};
 
 /// The consumers of each event type: current, history, history_long.
 const EVENT_CONSUMERS: [(EventType, [Consumer; 3]); 4] = [
@@ -110,6 +110,19 @@ pub(crate) fn mask(consumers: u32, instrumented: bool, history: bool) -> u32 {
         }
     }
     mask
+}
+
+/// Whether these consumers record what a kind has of events, of threads that are not left out.
+pub(crate) fn is_recorded(consumers: u32, kind: Kind) -> bool {
+    let event = match kind {
+        Kind::Stage => EventType::Stage,
+        Kind::Statement => EventType::Statement,
+        Kind::Transaction => EventType::Transaction,
+        // They have none.
+        Kind::Memory | Kind::Error | Kind::Thread => return true,
+        _ => EventType::Wait,
+    };
+    mask(consumers, true, true) >> shift(event) & CURRENT != 0
 }
 
 #[cfg(test)]

@@ -115,8 +115,8 @@ impl Engine {
             other => {
                 let recorded = usual != SUMMED_UP && other & UNRECORDED == 0;
                 let is_lock = matches!(self.registry.kind(class), Kind::Mutex | Kind::Rwlock | Kind::Sxlock);
-                let lean = is_lock && self.registry.level(class) == Recording::Lean;
-                Some(if recorded { READY } else { SUMMED } | if lean { UNTIMED } else { 0 })
+                let untimed = is_lock && self.registry.level(class) != Recording::Exact;
+                Some(if recorded { READY } else { SUMMED } | if untimed { UNTIMED } else { 0 })
             }
         }
     }

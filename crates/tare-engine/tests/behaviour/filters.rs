@@ -119,7 +119,34 @@ fn a_kind_is_wanted_while_an_instrument_of_it_is_on_and_anybody_counts() {
     rig.set_instrument(rig.class.stage, Some(true), None);
     rig.set_instrument(rig.class.stage_with_progress, Some(true), None);
     rig.set_instrument(rig.class.stage_two, Some(true), None);
+    assert_eq!(rig.demand(Kind::Stage), Demand::Sums, "no thread is known by name");
+    rig.set_consumer(Consumer::ThreadInstrumentation, true);
     assert_eq!(rig.demand(Kind::Stage), Demand::All);
+}
+
+#[test]
+fn a_kind_is_summed_up_while_a_consumer_or_every_level_leaves_its_records_out() {
+    let rig = Rig::new();
+    let thread = rig.connect();
+    let stages = [rig.class.stage, rig.class.stage_two, rig.class.stage_with_progress];
+    let run = || {
+        rig.stage(rig.class.stage);
+        rig.end_stage();
+        (rig.thread_stage(thread, STAGE).count, rig.stages(Scope::History).len())
+    };
+    assert_eq!((rig.demand(Kind::Stage), run()), (Demand::All, (1, 1)));
+    rig.set_consumer(Consumer::EventsStagesCurrent, false);
+    assert_eq!((rig.demand(Kind::Stage), run()), (Demand::Sums, (2, 1)));
+    assert_eq!(rig.demand(Kind::Memory), Demand::All, "it has no events");
+    rig.set_instrument(stages[1], Some(false), None);
+    assert_eq!((rig.demand(Kind::Stage), run()), (Demand::Some, (3, 1)));
+    rig.set_instrument(stages[1], Some(true), None);
+    rig.set_consumer(Consumer::EventsStagesCurrent, true);
+    assert_eq!((rig.demand(Kind::Stage), run()), (Demand::All, (4, 2)));
+    rig.set_levels(&stages.map(|stage| (stage, Some(Recording::Sums), true)));
+    assert_eq!((rig.demand(Kind::Stage), run()), (Demand::Sums, (5, 2)));
+    rig.set_level(stages[2], Some(Recording::Lean));
+    assert_eq!((rig.demand(Kind::Stage), run()), (Demand::All, (6, 2)), "one is recorded");
 }
 
 #[test]

@@ -118,6 +118,26 @@ fn a_lean_lock_that_was_free_has_a_place_in_the_histories_and_no_time() {
 }
 
 #[test]
+fn a_lock_that_was_free_is_timed_at_level_exact_alone() {
+    for level in Recording::ALL {
+        let rig = rig_at(level);
+        let thread = rig.connect();
+        let mutex = rig.init_synch(rig.class.mutex, 0xABCD).unwrap();
+        let timed: Vec<bool> = (0..5).map(|_| !take_free(&rig, mutex)).collect();
+        // The first one makes a cell, the second one settles.
+        assert_eq!(timed[2..], [level == Recording::Exact; 3], "{}", level.name());
+        let before = rig.thread_wait(thread, MUTEX);
+        take_free(&rig, mutex);
+        let after = rig.thread_wait(thread, MUTEX);
+        assert_eq!(after.count, 6, "{}", level.name());
+        assert_eq!(after.sum_ps > before.sum_ps, level == Recording::Exact, "{}", level.name());
+        rig.lock(mutex);
+        let waited = rig.thread_wait(thread, MUTEX).sum_ps > after.sum_ps;
+        assert_eq!(waited, level >= Recording::Sums, "one that was not free is timed at {}", level.name());
+    }
+}
+
+#[test]
 fn an_exact_lock_always_has_a_time() {
     let rig = rig_at(Recording::Exact);
     rig.connect();

@@ -23,6 +23,8 @@ pub(super) struct Lead {
     kind: Kind,
     slot: &'static AtomicPtr<c_void>,
     wanted: *mut c_void,
+    /// Where it leads while none is recorded.
+    summed: *mut c_void,
     /// Where it leads while some instruments are off.
     sifted: *mut c_void,
     unwanted: *mut c_void,
@@ -48,16 +50,17 @@ pub(super) trait Table: 'static {
 }
 
 macro_rules! leads {
-    ($($slot:ident, $kind:ident => $unwanted:path $(, $sifted:path)?;)*) => {
-        leads!(v10_6, v10_11, v11_4, v11_8: {$($slot, $kind => $unwanted $(, $sifted)?;)*});
+    ($($slot:ident, $kind:ident => $unwanted:path $(, $sifted:path $(, $summed:path)?)?;)*) => {
+        leads!(v10_6, v10_11, v11_4, v11_8: {$($slot, $kind => $unwanted $(, $sifted $(, $summed)?)?;)*});
     };
     ($($series:ident),*: $slots:tt) => {$(leads!(@$series $slots);)*};
-    (@$series:ident {$($slot:ident, $kind:ident => $unwanted:path $(, $sifted:path)?;)*}) => {
+    (@$series:ident {$($slot:ident, $kind:ident => $unwanted:path $(, $sifted:path $(, $summed:path)?)?;)*}) => {
         impl Table for $series::Vtable {
             fn leads(&'static mut self) -> Vec<Lead> {
                 vec![$(Lead {
                     kind: Kind::$kind,
                     wanted: self.$slot as *mut c_void,
+                    summed: [$($($summed as *mut c_void,)?)? self.$slot as *mut c_void][0],
                     sifted: [$($sifted as *mut c_void,)? self.$slot as *mut c_void][0],
                     unwanted: $unwanted as *mut c_void,
                     // SAFETY: a function pointer of a table that stays; from here on nobody but `Lead` writes to it.
@@ -70,7 +73,7 @@ macro_rules! leads {
 
 // What begins an event returns null where it is not wanted, and what is told then returns nothing.
 leads! {
-    start_stage, Stage => stage::pass_stage, stage::sift_stage;
+    start_stage, Stage => stage::pass_stage, stage::sift_stage, stage::sum_stage;
     end_stage, Stage => stage::pass_no_stage, stage::pass_no_stage;
     get_thread_statement_locker, Statement => nothing, statement::sift_statement;
     get_thread_transaction_locker, Transaction => nothing;
@@ -93,6 +96,7 @@ impl Lead {
         let to = match demand {
             Demand::Nothing => self.unwanted,
             Demand::Some => self.sifted,
+            Demand::Sums => self.summed,
             Demand::All => self.wanted,
         };
         self.slot.store(to, Relaxed);
@@ -156,8 +160,10 @@ mod tests {
         decide(Kind::Mutex, Demand::Nothing);
         assert_eq!(leads_to(unlock), nothing);
         let (sift, start) = (stage::sift_stage as *mut c_void, stage::start_stage as *mut c_void);
-        let pass = stage::pass_stage as *mut c_void;
-        for (demand, expected) in [(Demand::Some, sift), (Demand::All, start), (Demand::Nothing, pass)] {
+        let [sum, pass] = [stage::sum_stage as *mut c_void, stage::pass_stage as *mut c_void];
+        for (demand, expected) in
+            [(Demand::Some, sift), (Demand::Sums, sum), (Demand::All, start), (Demand::Nothing, pass)]
+        {
             decide(Kind::Stage, demand);
             assert_eq!(leads_to("start_stage"), expected, "{demand:?}");
         }

@@ -25,19 +25,31 @@ pub(super) unsafe extern "C" fn start_stage(
 ) -> *mut StageProgress {
     // Of the key no more is kept than this: one register less.
     let class = key as u16;
+    if class == 0 {
+        // No stage follows.
+        return end_any_stage();
+    }
     match ENGINE.start_stage_fast(class, Source::new(file, line.cast_unsigned())) {
         Start::Began(progress) => pointer(progress),
-        // No stage follows.
-        Start::Off | Start::Slow if class == 0 => end_any_stage(),
-        Start::Off | Start::Slow => start_unrecorded_stage(class.into(), file, line),
+        // SAFETY: the caller's promise.
+        Start::Off | Start::Slow => unsafe { sum_stage(class.into(), file, line) },
     }
 }
 
+/// As [`start_stage`], while none is recorded.
 #[inline(never)]
-extern "C" fn start_unrecorded_stage(key: c_uint, file: *const c_char, line: c_int) -> *mut StageProgress {
-    match ENGINE.start_unrecorded_stage_fast(key as u16) {
+pub(super) unsafe extern "C" fn sum_stage(
+    key: c_uint,
+    file: *const c_char,
+    line: c_int,
+) -> *mut StageProgress {
+    let class = key as u16;
+    if class == 0 {
+        return end_any_stage();
+    }
+    match ENGINE.start_unrecorded_stage_fast(class) {
         Start::Began(()) | Start::Off => null_mut(),
-        Start::Slow => start_stage_slow(key, file, line),
+        Start::Slow => start_stage_slow(class.into(), file, line),
     }
 }
 
@@ -75,7 +87,8 @@ pub(super) unsafe extern "C" fn pass_no_stage() {
 #[cold]
 #[inline(never)]
 extern "C" fn pass_unusual_stage(key: c_uint, file: *const c_char, line: c_int) -> *mut StageProgress {
-    if key == 0 { end_any_stage() } else { start_unrecorded_stage(key, file, line) }
+    // SAFETY: the caller's promise.
+    unsafe { sum_stage(key, file, line) }
 }
 
 /// The rest, out of line: there is nothing to guard where all is as usual.

@@ -49,9 +49,29 @@ pub(super) unsafe extern "C" fn get_thread_statement_locker<const EXTENDED: bool
     charset: *const c_void,
     program: *mut SpShare,
 ) -> *mut StatementLocker {
-    if program.is_null()
+    if !program.is_null() {
+        open_next_statement::<EXTENDED>(state, key, charset, program)
+    } else if let Some(statement) =
+        ENGINE.open_statement_fast::<EXTENDED>(key as u16, facts::charset_number(charset))
+    {
+        keep(state, statement, program)
+    } else {
+        open_unusual_statement(state, key, charset, program)
+    }
+}
+
+/// As [`get_thread_statement_locker`], of a statement of a program.
+#[inline(never)]
+extern "C" fn open_next_statement<const EXTENDED: bool>(
+    state: *mut StatementLockerState,
+    key: c_uint,
+    charset: *const c_void,
+    program: *mut SpShare,
+) -> *mut StatementLocker {
+    let charset_number = facts::charset_number(charset);
+    if let Some(share) = instance!(ProgramHandle, program)
         && let Some(statement) =
-            ENGINE.open_statement_fast::<EXTENDED>(key as u16, facts::charset_number(charset))
+            ENGINE.open_next_statement_fast::<EXTENDED>(key as u16, charset_number, share)
     {
         keep(state, statement, program)
     } else {

@@ -99,7 +99,10 @@ pub(super) unsafe extern "C" fn start_transaction(
     line: c_uint,
 ) {
     let Some(state) = state!(locker, TransactionLockerState) else { return };
-    if !ENGINE.start_transaction_fast(&begun_transaction!(state), Source::new(file, line)) {
+    let mut transaction = begun_transaction!(state);
+    if ENGINE.start_transaction_fast(&mut transaction, Source::new(file, line)) {
+        state.timer_start = transaction.start();
+    } else {
         start_transaction_slow(locker, file, line);
     }
 }

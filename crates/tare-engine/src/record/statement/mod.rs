@@ -187,13 +187,33 @@ fn begin_statement(
     Statement { open, thread }
 }
 
+/// Whether a statement of an instrument with these switches, in a thread with this mask, is as usual.
+#[inline(always)]
+fn is_usual<const EXTENDED: bool>(switches: u8, mask: u32) -> bool {
+    switches & (ENABLED | STATEMENT) == ENABLED | STATEMENT
+        && mask & USUAL_MASK == CURRENT << shift(EventType::Statement) | usual_wanted(EXTENDED)
+}
+
+/// The flags of a statement that begins and is as usual.
+#[inline(always)]
+fn usual_flags<const EXTENDED: bool>(switches: u8) -> u32 {
+    let recorded = if switches & UNRECORDED == 0 { RECORDED } else { 0 };
+    u32::from(switches & TIMED) | recorded | usual_wanted(EXTENDED) << MASK
+}
+
+/// The memory of a session is counted anew for a statement.
+#[inline(always)]
+fn begin_memory(thread: &Thread, open: &OpenStatement, depth: usize) {
+    match depth {
+        0 => thread.memory.begin(),
+        _ => thread.memory.begin_nested(&open.memory),
+    }
+}
+
 /// The flags of a statement that begins.
 fn flags_of(thread: &Thread, open: &OpenStatement, mask: u32, begun: &Begun<'_>) -> u32 {
     if mask & SESSION_MEMORY != 0 {
-        match begun.depth {
-            0 => thread.memory.begin(),
-            _ => thread.memory.begin_nested(&open.memory),
-        }
+        begin_memory(thread, open, begun.depth);
     }
     let recorded = if is_recorded(mask, begun.switches) { RECORDED } else { 0 };
     u32::from(begun.switches & TIMED) | recorded | (mask & WANTED) << MASK
@@ -217,10 +237,11 @@ impl Engine {
         charset: u32,
         program: Option<ProgramRef>,
     ) -> Option<Statement> {
-        let usual = match self.is_extended() {
-            _ if program.is_some() => None,
-            true => self.open_statement_fast::<true>(class, charset),
-            false => self.open_statement_fast::<false>(class, charset),
+        let usual = match (program, self.is_extended()) {
+            (None, true) => self.open_statement_fast::<true>(class, charset),
+            (None, false) => self.open_statement_fast::<false>(class, charset),
+            (Some(program), true) => self.open_next_statement_fast::<true>(class, charset, program),
+            (Some(program), false) => self.open_next_statement_fast::<false>(class, charset, program),
         };
         usual.or_else(|| self.open_unusual_statement(class, charset, program))
     }
@@ -271,25 +292,50 @@ impl Engine {
         class: ClassId,
         charset: u32,
     ) -> Option<Statement> {
-        let wanted = usual_wanted(EXTENDED);
         let switches = self.registry.switches(class);
         let thread = current()?;
         let level = thread.statement_levels[0].own();
-        if switches & (ENABLED | STATEMENT) != ENABLED | STATEMENT
-            || thread.mask() & USUAL_MASK != CURRENT << shift(EventType::Statement) | wanted
-            || thread.statement_depth.own() != 0
-            || level == 0
-        {
+        if !is_usual::<EXTENDED>(switches, thread.mask()) || thread.statement_depth.own() != 0 || level == 0 {
             return None;
         }
         let base = self.arena.base();
         let begun = Begun { class, charset, switches, depth: 0, nesting: (0, 0), owner: None };
-        let recorded = if switches & UNRECORDED == 0 { RECORDED } else { 0 };
-        let flags = u32::from(switches & TIMED) | recorded | wanted << MASK;
         if EXTENDED {
             thread.memory.begin();
         }
-        Some(begin_statement(base, thread, base.at(level), flags, &begun))
+        Some(begin_statement(base, thread, base.at(level), usual_flags::<EXTENDED>(switches), &begun))
+    }
+
+    /// As [`Engine::open_statement`], of one that is as usual and follows another one of its program, as most of them do. Fast
+    /// path only; on `None` call [`Engine::open_unusual_statement`]: nothing has happened.
+    #[inline(always)]
+    pub fn open_next_statement_fast<const EXTENDED: bool>(
+        &self,
+        class: ClassId,
+        charset: u32,
+        program: ProgramRef,
+    ) -> Option<Statement> {
+        let switches = self.registry.switches(class);
+        let thread = current()?;
+        let depth = thread.statement_depth.own() as usize;
+        let named = thread.named_levels.get(depth)?;
+        let program = program.slot(self);
+        let identity = self.identity_of(program);
+        let outer = depth.checked_sub(1)?;
+        if !is_usual::<EXTENDED>(switches, thread.mask()) || named.program.own() != identity {
+            return None;
+        }
+        let base = self.arena.base();
+        // A level that has names has a block, and so have those around it.
+        let [outer, open]: [&OpenStatement; 2] =
+            [outer, depth].map(|depth| base.at(thread.statement_levels[depth].own()));
+        let nesting = (outer.id(), outer.nesting_level() + 1);
+        let owner = Some(Owner { program, identity, named });
+        let begun = Begun { class, charset, switches, depth, nesting, owner };
+        if EXTENDED {
+            thread.memory.begin_nested(&open.memory);
+        }
+        Some(begin_statement(base, thread, open, usual_flags::<EXTENDED>(switches), &begun))
     }
 
     /// The level at `depth`, made at its first use.

@@ -9,13 +9,13 @@ use crate::Engine;
 use crate::clock::{cycles, ticks};
 use crate::count::backlog::KNOWS_LONGEST;
 use crate::count::cell::{Counts, Family, TransactionCell};
-use crate::memory::arena::{Own, Use};
+use crate::memory::arena::{Base, Own, Use};
 use crate::memory::lost::Lost;
 use crate::record::ring::RingKind;
 use crate::record::wait::{Source, kept};
 use crate::setup::instrument::{ENABLED, TIMED, UNRECORDED, fixed};
 use crate::snapshot::{EventType, Scope};
-use crate::thread::filter::{ATTRIBUTED, CURRENT, CYCLES, HISTORY, LONG, SPREAD, UNATTRIBUTED, shift};
+use crate::thread::filter::{ATTRIBUTED, CURRENT, CYCLES, HISTORY, LONG, SPREAD, UNATTRIBUTED};
 use crate::thread::{BANK_OWN, BANK_UNATTRIBUTED, Thread, ThreadHandle, ThreadRef, current};
 use record::OpenTransaction;
 
@@ -59,10 +59,10 @@ const OF_NOBODY: u32 = 1 << 5;
 const READ_ONLY: u32 = 1 << 6;
 /// Its thread has nothing unusual to do for it.
 const SHORT: u32 = 1 << 2;
-/// Timed in cycles, recorded, its thread's, in no bucket.
-const USUAL: u32 = (ENABLED | TIMED) as u32 | RECORDED | SHORT;
-/// What a mask has, and has not, where that is so.
-const USUAL_MASK: u32 = CURRENT << shift(EventType::Transaction) | CYCLES;
+/// Timed in cycles, its thread's.
+const USUAL: u32 = (ENABLED | TIMED) as u32 | SHORT;
+/// What a mask has where that is so.
+const USUAL_MASK: u32 = ATTRIBUTED | CYCLES;
 
 /// A transaction in progress: what the host keeps.
 #[derive(Clone, Copy)]
@@ -91,7 +91,7 @@ impl Transaction {
         Transaction { thread: thread.slab(), start, flags }
     }
 
-    /// Its start alone, which is the only thing that changes; of a usual one nothing does.
+    /// Its start alone, which is the only thing that changes; of one that is recorded nothing does.
     #[inline(always)]
     pub fn start(&self) -> u64 {
         self.start
@@ -100,6 +100,11 @@ impl Transaction {
     #[inline(always)]
     fn bank(&self) -> usize {
         if self.flags & OF_NOBODY == 0 { BANK_OWN } else { BANK_UNATTRIBUTED }
+    }
+
+    #[inline(always)]
+    fn is_usual(&self) -> bool {
+        self.flags & !(READ_ONLY | RECORDED) == USUAL
     }
 
     /// What counts it.
@@ -133,26 +138,28 @@ impl Engine {
         let mut flags = u32::from(switches & (ENABLED | TIMED));
         flags |= if mask & UNATTRIBUTED != 0 { OF_NOBODY } else { 0 };
         flags |= if what.read_only { READ_ONLY } else { 0 };
-        if Thread::bits(mask, EventType::Transaction) & CURRENT != 0 && switches & UNRECORDED == 0 {
+        if is_recorded(mask, switches) {
             flags |= RECORDED;
             self.note_transaction(thread, what, switches & TIMED != 0);
         }
         Some(Transaction { thread, start: 0, flags })
     }
 
-    /// As [`Engine::open_transaction`], if it is recorded and timed as usual. Fast path only; on `None` call that one: nothing has
-    /// happened.
+    /// As [`Engine::open_transaction`], if it is timed as usual. Fast path only; on `None` call that one: nothing has happened.
     #[inline(always)]
     pub fn open_transaction_fast(&self, what: &TransactionStart) -> Option<Transaction> {
         let switches = self.registry.switches(fixed::TRANSACTION);
         let thread = current()?;
-        if switches & (ENABLED | TIMED | UNRECORDED) != ENABLED | TIMED
-            || thread.mask() & USUAL_MASK != USUAL_MASK
-        {
+        let mask = thread.mask();
+        if switches & (ENABLED | TIMED) != ENABLED | TIMED || mask & USUAL_MASK != USUAL_MASK {
             return None;
         }
-        self.note_transaction(thread, what, true);
-        Some(Transaction { thread, start: 0, flags: USUAL | if what.read_only { READ_ONLY } else { 0 } })
+        let mut flags = USUAL | if what.read_only { READ_ONLY } else { 0 };
+        if is_recorded(mask, switches) {
+            flags |= RECORDED;
+            self.note_transaction(thread, what, true);
+        }
+        Some(Transaction { thread, start: 0, flags })
     }
 
     /// Notes one that begins in the slab.
@@ -186,11 +193,15 @@ impl Engine {
 
     /// As [`Engine::start_transaction`], if all is as usual. Fast path only; on false call that one.
     #[inline(always)]
-    pub fn start_transaction_fast(&self, transaction: &Transaction, source: Source) -> bool {
-        if transaction.flags & !READ_ONLY != USUAL {
+    pub fn start_transaction_fast(&self, transaction: &mut Transaction, source: Source) -> bool {
+        if !transaction.is_usual() {
             return false;
         }
-        transaction.thread.transaction.start(cycles(), source.0);
+        let now = cycles();
+        match transaction.open() {
+            Some(open) => open.start(now, source.0),
+            None => transaction.start = now,
+        }
         true
     }
 
@@ -266,23 +277,22 @@ impl Engine {
     /// As [`Engine::end_transaction`], if all is as usual. Fast path only; on false call that one: nothing has happened.
     #[inline(always)]
     pub fn end_transaction_fast(&self, transaction: &Transaction, committed: bool) -> bool {
-        let Transaction { thread, flags, .. } = *transaction;
-        let (open, base) = (&thread.transaction, self.arena.base());
+        let (thread, base) = (transaction.thread, self.arena.base());
         let Some(place) = self.usual_cell(base, thread, fixed::TRANSACTION, Family::Transactions) else {
             return false;
         };
-        let mask = thread.mask();
-        let histories = kept(Thread::bits(mask, EventType::Transaction));
-        if flags & !READ_ONLY != USUAL || histories == 0 || open.is_xa() || !is_wanted(thread, open.id()) {
+        if !transaction.is_usual() {
             return false;
         }
-        let Some(to) = open.place(&thread.transactions, base) else { return false };
-        let end = cycles();
-        let taken = end.saturating_sub(open.started());
+        let mask = thread.mask();
+        let end = match transaction.open() {
+            None => Some((cycles(), transaction.start)),
+            Some(open) => end_recorded(base, thread, open, mask, committed),
+        };
+        let Some((end, start)) = end else { return false };
+        let taken = end.saturating_sub(start);
         let cell: &TransactionCell = base.at(place);
         transaction.counts(cell).add(1, taken);
-        open.end(end, last_event_id(thread), committed);
-        open.write(to, histories);
         if mask & SPREAD != 0 {
             cold_path();
             self.spread_event(thread, (place, &cell.head), taken, KNOWS_LONGEST);
@@ -298,6 +308,32 @@ impl Engine {
             open.write_long(to, histories);
         }
     }
+}
+
+/// Ends a recorded one that is as usual, now, and records it. When it ended and began; `None`: it is not, and nothing has happened.
+#[inline(always)]
+fn end_recorded(
+    base: Base,
+    thread: &Thread,
+    open: &OpenTransaction,
+    mask: u32,
+    committed: bool,
+) -> Option<(u64, u64)> {
+    let histories = kept(Thread::bits(mask, EventType::Transaction));
+    if histories == 0 || open.is_xa() || !is_wanted(thread, open.id()) {
+        return None;
+    }
+    let to = open.place(&thread.transactions, base)?;
+    let end = cycles();
+    open.end(end, last_event_id(thread), committed);
+    open.write(to, histories);
+    Some((end, open.started()))
+}
+
+/// Whether a transaction is an event.
+#[inline(always)]
+fn is_recorded(mask: u32, switches: u8) -> bool {
+    Thread::bits(mask, EventType::Transaction) & CURRENT != 0 && switches & UNRECORDED == 0
 }
 
 /// END_EVENT_ID of a transaction that ends now.
