@@ -169,8 +169,8 @@ impl Engine {
         if slot.thread_id.load(Relaxed) != wait.thread.thread_id.own() || slot.epoch.load(Relaxed) != now {
             return false;
         }
-        self.end_outer_leaf_wait_fast(wait, Lowest::Wide, bytes, |ticks| {
-            slot.io.add(part_of(operation), Some(ticks), bytes)
+        self.end_outer_leaf_wait_fast(wait, Lowest::Wide, bytes, |taken| {
+            slot.io.add(part_of(operation), taken, bytes)
         })
     }
 }

@@ -249,8 +249,8 @@ impl Engine {
         }
         let counts = &counts.parts[operation as usize & 3];
         let brought = Brought { events: rows, amount: Some(rows) };
-        self.end_wait_fast(base, fixed::TABLE_IO, wait, Lowest::Usual, brought, |ticks| {
-            counts.add(rows, ticks)
+        self.end_wait_fast(base, fixed::TABLE_IO, wait, Lowest::Usual, brought, |taken| {
+            add(counts, rows, taken)
         })
     }
 
@@ -338,8 +338,8 @@ impl Engine {
         }
         let Some(counts) = counts.parts.get(kind as usize) else { return false };
         let brought = Brought { events: 1, amount: None };
-        self.end_wait_fast(base, fixed::TABLE_LOCK, wait, Lowest::Usual, brought, |ticks| {
-            counts.add(1, ticks)
+        self.end_wait_fast(base, fixed::TABLE_LOCK, wait, Lowest::Usual, brought, |taken| {
+            add(counts, 1, taken)
         })
     }
 

@@ -5,16 +5,17 @@
 #![allow(unsafe_code)]
 
 use std::ffi::{c_char, c_int, c_uint, c_void};
-use std::mem::{MaybeUninit, offset_of, transmute};
+use std::mem::{offset_of, transmute};
 use std::sync::OnceLock;
 
 use tare_engine::snapshot::Kind;
-use tare_engine::{Source, SynchHandle, SynchRef, ThreadRef, operation};
+use tare_engine::{Source, Start, SynchHandle, SynchRef, ThreadRef, Wait, operation};
 
 use super::ENGINE;
+use super::guard::guard;
 use super::pointer::instance;
-use super::synch::{end, is_unwanted, parties, start};
-use crate::abi::types::{Mutex, MutexLockerState, Rwlock};
+use super::synch::is_unwanted;
+use crate::abi::types::{Mutex, Rwlock};
 
 /// A lock of the server's, and its instance.
 #[repr(C)]
@@ -130,7 +131,7 @@ unsafe extern "C" fn lock_wanted<const READS: bool>(
         // SAFETY: the caller's promise.
         if unsafe { take_free(that) } != 0 {
             // SAFETY: the caller's promise.
-            return unsafe { lock_busy(that, source, way) };
+            return unsafe { lock_in_time::<READS>(that, source, way, instance) };
         }
         note(READS, synch, untimed.thread());
         if !ENGINE.count_free_synch_fast(untimed, synch, way as u8, source) {
@@ -139,75 +140,70 @@ unsafe extern "C" fn lock_wanted<const READS: bool>(
         return 0;
     }
     // SAFETY: the caller's promise.
-    unsafe { lock_busy(that, Source::new(file, line), way) }
+    unsafe { lock_in_time::<READS>(that, Source::new(file, line), way, instance) }
 }
 
 /// As [`lock_wanted`], where somebody may have the lock, or it needs the clock.
 ///
 /// # Safety
 /// As of [`lock_wanted`].
-#[cold]
 #[inline(never)]
-unsafe extern "C" fn lock_busy(that: *mut c_void, source: Source, way: u32) -> c_int {
-    let lock = match way >> 8 {
-        TakeMutex::<false>::PLACE => lock_in_time::<TakeMutex<false>>,
-        TakeMutex::<true>::PLACE => lock_in_time::<TakeMutex<true>>,
-        TakeRwlock::<false>::PLACE => lock_in_time::<TakeRwlock<false>>,
-        TakeRwlock::<true>::PLACE => lock_in_time::<TakeRwlock<true>>,
-        TakePrlockTo::<false>::PLACE => lock_in_time::<TakePrlockTo<false>>,
-        _ => lock_in_time::<TakePrlockTo<true>>,
-    };
-    // SAFETY: the caller's promise.
-    unsafe { lock(that, source) }
-}
-
-/// As [`lock_busy`].
-///
-/// # Safety
-/// As of [`lock`].
-unsafe fn lock_in_time<W: Way>(that: *mut c_void, source: Source) -> c_int {
-    let that: *mut Instrumented<W::Lock, W::Instance> = that.cast();
-    // SAFETY: the caller's promise.
-    let (at, instance) = unsafe { (&raw mut (*that).lock, (*that).instance) };
-    if let Some(synch) = instance!(SynchHandle, instance)
-        && let Some(untimed) = ENGINE.untimed_synch(synch)
-        && untimed.is_never_timed()
-    {
-        // SAFETY: as above.
-        let rc = unsafe { W::take(at) };
-        ENGINE.count_free_synch(untimed, synch, W::OPERATION, source);
-        if rc == 0 {
-            note(W::READS, synch, untimed.thread());
-        }
-        return rc;
-    }
-    let (file, line) = source.place();
-    // SAFETY: as above.
-    unsafe { lock_timed::<W>(that, file, line) }
-}
-
-/// As [`lock`], with the clock.
-#[inline(always)]
-unsafe fn lock_timed<W: Way>(
-    that: *mut Instrumented<W::Lock, W::Instance>,
-    file: *const c_char,
-    line: c_uint,
+unsafe extern "C" fn lock_in_time<const READS: bool>(
+    that: *mut c_void,
+    source: Source,
+    way: u32,
+    instance: *mut c_void,
 ) -> c_int {
-    let mut state = MaybeUninit::<MutexLockerState>::uninit();
-    // SAFETY: the caller's promise: `lock`'s.
-    let (at, instance) = unsafe { (&raw mut (*that).lock, (*that).instance) };
-    let locker = start(state.as_mut_ptr(), instance.cast(), W::OPERATION, file, line);
-    // SAFETY: as above.
-    let rc = unsafe { W::take(at) };
-    if !locker.is_null() {
-        if rc == 0
-            && let Some((synch, thread)) = parties(locker)
-        {
-            note(W::READS, synch, thread);
+    let take = taking(way >> 8);
+    let (operation, synch) = (way as u8, instance!(SynchHandle, instance));
+    let wait = synch.and_then(|synch| match ENGINE.start_synch_wait_fast(synch, operation, source) {
+        Start::Began(wait) => Some(wait),
+        Start::Off => None,
+        Start::Slow => start_slow(synch, operation, source),
+    });
+    // SAFETY: the caller's promise.
+    let rc = unsafe { take(that) };
+    if let (Some(wait), Some(synch)) = (wait, synch) {
+        if rc == 0 {
+            note(READS, synch, wait.thread());
         }
-        end(locker);
+        if !ENGINE.end_synch_wait_fast(&wait) {
+            end_slow(&wait);
+        }
     }
     rc
+}
+
+#[cold]
+#[inline(never)]
+fn start_slow(synch: SynchRef, operation: u8, source: Source) -> Option<Wait> {
+    guard(None, || ENGINE.start_synch_wait(synch, operation, source))
+}
+
+#[cold]
+#[inline(never)]
+fn end_slow(wait: &Wait) {
+    guard((), || ENGINE.end_synch_wait(wait));
+}
+
+/// What takes a lock as the server does, of the way in this place.
+#[inline(always)]
+fn taking(place: u32) -> Take<c_void> {
+    match place {
+        TakeMutex::<false>::PLACE => take::<TakeMutex<false>>,
+        TakeMutex::<true>::PLACE => take::<TakeMutex<true>>,
+        TakeRwlock::<false>::PLACE => take::<TakeRwlock<false>>,
+        TakeRwlock::<true>::PLACE => take::<TakeRwlock<true>>,
+        TakePrlockTo::<false>::PLACE => take::<TakePrlockTo<false>>,
+        _ => take::<TakePrlockTo<true>>,
+    }
+}
+
+/// # Safety
+/// As of [`Way::take`].
+unsafe extern "C" fn take<W: Way>(lock: *mut c_void) -> c_int {
+    // SAFETY: the caller's promise.
+    unsafe { W::take(lock.cast()) }
 }
 
 /// A mutex; `TRY`: it is only tried.

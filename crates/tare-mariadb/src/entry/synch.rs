@@ -96,7 +96,7 @@ fn number(first: u8, op: c_uint) -> u8 {
 /// mutex's: one function serves them, so that its code is at hand more often. What is usual is done here, and all the rest
 /// by a function that is called in its place.
 #[inline(never)]
-pub(super) extern "C" fn start(
+extern "C" fn start(
     state: *mut MutexLockerState,
     object: *mut Mutex,
     operation: u8,
@@ -143,14 +143,14 @@ const _: () = {
 
 /// What a locker keeps: the object, and the thread that waits for it.
 #[inline(always)]
-pub(super) fn parties(locker: *mut MutexLocker) -> Option<(SynchRef, ThreadRef)> {
+fn parties(locker: *mut MutexLocker) -> Option<(SynchRef, ThreadRef)> {
     let state = state!(locker, MutexLockerState)?;
     Some((instance!(SynchHandle, state.mutex)?, instance!(ThreadHandle, state.thread)?))
 }
 
 /// Ends a wait.
 #[inline(never)]
-pub(super) extern "C" fn end(locker: *mut MutexLocker) {
+extern "C" fn end(locker: *mut MutexLocker) {
     if let Some(wait) = state!(locker, MutexLockerState).and_then(|state| kept!(state))
         && !ENGINE.end_synch_wait_fast(&wait)
     {

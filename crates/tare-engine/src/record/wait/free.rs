@@ -22,12 +22,6 @@ pub struct UntimedLock {
 }
 
 impl UntimedLock {
-    /// Its waits are only counted: nothing of it is timed even where it is not free.
-    #[inline(always)]
-    pub fn is_never_timed(self) -> bool {
-        self.entry & (READY | SUMMED) == 0
-    }
-
     /// The calling thread.
     #[inline(always)]
     pub fn thread(self) -> ThreadRef {

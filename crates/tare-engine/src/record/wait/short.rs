@@ -5,12 +5,12 @@ use std::sync::atomic::Ordering::Relaxed;
 
 use super::record::{Ended, Leaf, MOST_WORDS, OpenWait, begin_leaf, end_leaf, usual_word, write_wide_at};
 use super::{
-    Source, WAIT_LEAF, WAIT_RECORDED, WAIT_SHORT, WAIT_SUMMED_LEAF, Wait, WaitObject, began, last_event_id,
-    start_unrecorded,
+    Source, WAIT_COUNTED, WAIT_LEAF, WAIT_RECORDED, WAIT_SHORT, WAIT_SUMMED_LEAF, Wait, WaitObject, began,
+    last_event_id, start_unrecorded,
 };
 use crate::Engine;
 use crate::clock::cycles;
-use crate::count::bank::{READY, SUMMED, place};
+use crate::count::bank::{READY, SUMMED, UNTIMED, place};
 use crate::count::cell::StatCell;
 use crate::histogram::Lowest;
 use crate::memory::arena::{Base, Own};
@@ -134,8 +134,8 @@ impl Engine {
         self.end_wait_fast(self.arena.base(), fixed::IDLE, wait, Lowest::Wide, brought, |_| ())
     }
 
-    /// As [`Engine::end_wait`], if all is as usual. `count` is told how long it took, in ticks. Fast path only; on false call
-    /// that one: nothing has happened.
+    /// As [`Engine::end_wait`], if all is as usual. `count` is told how long it took, in ticks; `None`: nobody timed it. Fast path
+    /// only; on false call that one: nothing has happened.
     #[inline(always)]
     pub(crate) fn end_wait_fast(
         &self,
@@ -144,11 +144,14 @@ impl Engine {
         wait: &Wait,
         lowest: Lowest,
         brought: Brought,
-        count: impl FnOnce(u64),
+        count: impl FnOnce(Option<u64>),
     ) -> bool {
         if wait.flags & (WAY | WAIT_RECORDED) != WAIT_SHORT | WAIT_RECORDED {
             cold_path();
-            return self.end_summed_wait(wait, lowest, brought.events, count);
+            return match wait.flags & WAIT_COUNTED {
+                0 => self.end_summed_wait(wait, lowest, brought.events, |ticks| count(Some(ticks))),
+                _ => self.end_counted_wait(wait, brought.events, || count(None)),
+            };
         }
         let thread = wait.thread;
         if !self.is_settled(thread) {
@@ -158,7 +161,7 @@ impl Engine {
         let Some(cell) = thread.banks[BANK_OWN].marked_cell(base, class, READY) else { return false };
         let Some(at) = thread.waits.place(MOST_WORDS) else { return false };
         let ticks = cycles().saturating_sub(wait.start);
-        count(ticks);
+        count(Some(ticks));
         let end_event_id = last_event_id(thread);
         thread.wait_depth.store(0, Relaxed);
         let open = &thread.open[0];
@@ -181,6 +184,21 @@ impl Engine {
         let ticks = cycles().saturating_sub(wait.start);
         count(ticks);
         base.at::<StatCell>(cell).add_span(self, thread, lowest, events, 0, ticks);
+        true
+    }
+
+    /// As [`Engine::end_wait_fast`], of a wait that is only counted.
+    #[inline(always)]
+    fn end_counted_wait(&self, wait: &Wait, events: u64, count: impl FnOnce()) -> bool {
+        if wait.flags & WAIT_COUNTED == 0 || !self.is_settled(wait.thread) {
+            return false;
+        }
+        let base = self.arena.base();
+        let Some(cell) = wait.thread.banks[BANK_OWN].marked_cell(base, wait.class(), UNTIMED) else {
+            return false;
+        };
+        base.at::<StatCell>(cell).stat.add_untimed(events);
+        count();
         true
     }
 
@@ -232,24 +250,25 @@ impl Engine {
     }
 
     /// Ends a wait that [`Engine::start_outer_leaf_wait_fast`] began, if all is as usual still. `count` is told how long it took, in
-    /// ticks. Fast path only; on false call [`Engine::end_wait`]: nothing has happened.
+    /// ticks; `None`: nobody timed it. Fast path only; on false call [`Engine::end_wait`]: nothing has happened.
     #[inline(always)]
     pub(crate) fn end_outer_leaf_wait_fast(
         &self,
         wait: &Wait,
         lowest: Lowest,
         amount: u64,
-        count: impl FnOnce(u64),
+        count: impl FnOnce(Option<u64>),
     ) -> bool {
         let base = self.arena.base();
         if wait.flags & (WAIT_LEAF | WAIT_SUMMED_LEAF) == 0 || !self.is_settled(wait.thread) {
-            return false;
+            cold_path();
+            return self.end_counted_wait(wait, 1, || count(None));
         }
         let ticks = cycles().saturating_sub(wait.start);
         if wait.flags & WAIT_LEAF != 0 && !end_leaf(base, wait.record, ticks, Some(amount)) {
             return false;
         }
-        count(ticks);
+        count(Some(ticks));
         base.at::<StatCell>(wait.cell).add_span(self, wait.thread, lowest, 1, 0, ticks);
         true
     }
