@@ -64,7 +64,8 @@ impl Reach {
 #[repr(C)]
 pub(crate) struct Journal {
     pub(crate) ring: Ring,
-    /// How far who takes the short way may write: no further than the block's end, and 0 where not all is as usual.
+    /// Up to where who takes the short way may begin a record: none that would end behind the block, and 0 where not all is as
+    /// usual.
     pub(crate) limit: Limit,
     base_id: AtomicU64,
     base_time: AtomicU64,
@@ -92,12 +93,12 @@ impl Journal {
         (next + words < self.ring.end()).then_some(next)
     }
 
-    /// As [`Journal::place`], where all is as usual: the thread has settled, and what its journal says it has of its own is
-    /// what the short way leaves. `None`: it is not, or the block is full.
+    /// As [`Journal::place`], of a record of the short way, where all is as usual: the thread has settled, and what its journal says
+    /// it has of its own is what the short way leaves. `None`: it is not, or the block is full.
     #[inline(always)]
-    pub(crate) fn usual_place(&self, words: u32) -> Option<Offset> {
+    pub(crate) fn usual_place(&self) -> Option<Offset> {
         let next = self.ring.next();
-        (next + words < self.limit.get()).then_some(next)
+        (next < self.limit.get()).then_some(next)
     }
 
     /// Distance of an id from the base.

@@ -23,8 +23,8 @@ use crate::thread::filter::{ATTRIBUTED, CURRENT};
 use crate::thread::settings::SUMMED_UP;
 use crate::thread::{BANK_OWN, BANK_UNATTRIBUTED, Thread, current};
 use record::{
-    Begun, Ended, MOST_WORDS, REACH, begin_of, write_begin, write_end, write_near_begin, write_near_end,
-    write_progress, write_source, written_source,
+    Begun, CLASS, Ended, MOST_WORDS, REACH, USUAL_WORDS, begin_of, write_begin, write_end, write_near_begin,
+    write_near_end, write_progress, write_source, written_source,
 };
 
 /// The ring of stages.
@@ -52,7 +52,7 @@ impl Engine {
     pub fn start_stage_fast(&self, class: ClassId, source: Source) -> Start<Option<Progress>> {
         let Some(thread) = current() else { return Start::Slow };
         let journal = &thread.stages;
-        let Some(at) = journal.usual_place(2) else { return Start::Slow };
+        let Some(at) = journal.usual_place() else { return Start::Slow };
         let base = self.arena.base();
         let entry = thread.banks[BANK_OWN].settled_entry(base, class);
         if entry & READY == 0 {
@@ -61,8 +61,12 @@ impl Engine {
         }
         write_source(base, at, source.0);
         let now = cycles();
-        let what = || u64::from(thread.usual_stages.own());
-        if !write_near_begin(journal, base, at, (class, now), what, || thread.event_id.own()) {
+        let what = || {
+            // Behind this no register has the class.
+            thread.stage_label.store(u32::from(class), Relaxed);
+            u64::from(class) << CLASS | u64::from(thread.usual_stages.own())
+        };
+        if !write_near_begin(journal, base, at, now, what, || thread.event_id.own()) {
             return Start::Began(self.begin_far_stage(thread, class));
         }
         // Asked for again, what was known: the path has no registers to keep it.
@@ -70,10 +74,10 @@ impl Engine {
         if before != 0 {
             let start = thread.stage_start.own();
             if base.at::<StatCell>(before).add_usual(1, start, now).is_none() {
-                return Start::Began(self.begin_after_long_stage(thread, entry, class, now));
+                return Start::Began(self.begin_after_long_stage(thread, entry, now));
             }
         }
-        thread.begin_recorded_stage(entry, class, now);
+        thread.begin_recorded_stage(entry, now);
         Start::Began(None)
     }
 
@@ -92,19 +96,13 @@ impl Engine {
     /// journal already. All that is left is done here, so that the short way keeps nothing for after a call.
     #[cold]
     #[inline(never)]
-    extern "C" fn begin_after_long_stage(
-        &self,
-        thread: &Thread,
-        entry: u32,
-        class: ClassId,
-        now: u64,
-    ) -> Option<Progress> {
+    extern "C" fn begin_after_long_stage(&self, thread: &Thread, entry: u32, now: u64) -> Option<Progress> {
         let before: &StatCell = self.arena.at(thread.stage_cell.own());
         before.add_span(self, thread, Lowest::Wide, 1, thread.stage_start.own(), now);
         if entry & READY == 0 {
-            begin_summed_stage(self, thread, class, entry, now);
+            begin_summed_stage(self, thread, entry, now);
         } else {
-            thread.begin_recorded_stage(entry, class, now);
+            thread.begin_recorded_stage(entry, now);
         }
         // As if it was not known: the short way ends by a jump, and so saves no register.
         std::hint::black_box(None)
@@ -171,7 +169,7 @@ impl Engine {
     /// The next stage may take the short way, if it will find all as usual.
     fn open_short_way(&self, thread: &Thread) {
         let end = if is_usual(thread) { thread.stages.ring.end() } else { 0 };
-        thread.stages.limit.open(end, &thread.settled, &self.settings);
+        thread.stages.limit.open(end.saturating_sub(USUAL_WORDS), &thread.settled, &self.settings);
     }
 
     fn start_unusual_stage(
@@ -205,7 +203,7 @@ impl Engine {
         let what = u64::from(begin_of(timed | kept(bits)));
         let began = (thread.event_id.own(), start);
         let recorded = wanted && has_room && self.write_unready_begin(thread, what, class, began, source);
-        thread.begin_stage(class, began, recorded);
+        thread.begin_stage(began, recorded);
         if recorded == wanted
             && let Some((cell, mark)) = self.make_ready(thread, &thread.usual_stages, class, Family::Stages)
             && mark != UNTIMED
@@ -273,7 +271,7 @@ impl Engine {
             cold_path();
             return self.end_summed_stage(thread, cell);
         }
-        let Some(at) = thread.stages.usual_place(1) else { return false };
+        let Some(at) = thread.stages.usual_place() else { return false };
         let (base, now) = (self.arena.base(), cycles());
         if !write_near_end(&thread.stages, base, at, now, || thread.event_id.own()) {
             return false;
@@ -395,11 +393,10 @@ impl Engine {
 }
 
 impl Thread {
-    /// A stage is in progress: `began` are the time, and its id if that has been written.
+    /// The stage of the label is in progress: `began` are the time, and its id if that has been written.
     #[inline(always)]
-    fn begin_stage(&self, class: ClassId, (id, now): (u64, u64), recorded: bool) {
+    fn begin_stage(&self, (id, now): (u64, u64), recorded: bool) {
         self.stage_start.store(now, Relaxed);
-        self.stage_label.store(u32::from(class), Relaxed);
         self.stage_recorded.store(u32::from(recorded), Relaxed);
         if recorded {
             self.event_id.store(id + 1, Relaxed);
@@ -407,11 +404,11 @@ impl Thread {
         }
     }
 
-    /// A stage of this entry is in progress, which is in the journal, and began on the short way.
+    /// The stage of the label and of this entry is in progress, which is in the journal, and began on the short way.
     #[inline(always)]
-    fn begin_recorded_stage(&self, entry: u32, class: ClassId, now: u64) {
+    fn begin_recorded_stage(&self, entry: u32, now: u64) {
         self.stage_cell.store(place(entry), Relaxed);
-        self.begin_stage(class, (self.event_id.own(), now), true);
+        self.begin_stage((self.event_id.own(), now), true);
     }
 
     /// Ids are about to be given out. A stage's record can name only so many.
@@ -471,22 +468,22 @@ fn start_summed_stage(engine: &Engine, thread: &Thread, class: ClassId, entry: u
     if thread.stage_class.own() != 0 || thread.stage_recorded.own() != 0 {
         return Start::Slow;
     }
+    thread.stage_label.store(u32::from(class), Relaxed);
     let now = cycles();
     if before != 0 {
         let start = thread.stage_start.own();
         if base.at::<StatCell>(before).add_usual(1, start, now).is_none() {
-            engine.begin_after_long_stage(thread, entry, class, now);
+            engine.begin_after_long_stage(thread, entry, now);
             return Start::Began(());
         }
     }
-    begin_summed_stage(engine, thread, class, entry, now);
+    begin_summed_stage(engine, thread, entry, now);
     Start::Began(())
 }
 
 /// As [`start_summed_stage`], once the stage before has been counted.
 #[inline(always)]
-fn begin_summed_stage(engine: &Engine, thread: &Thread, class: ClassId, entry: u32, now: u64) {
-    thread.stage_label.store(u32::from(class), Relaxed);
+fn begin_summed_stage(engine: &Engine, thread: &Thread, entry: u32, now: u64) {
     if entry & SUMMED == 0 {
         // Only counted: at once, and nothing is left to do at its end.
         thread.stage_cell.store(0, Relaxed);

@@ -22,7 +22,7 @@ const END: u64 = BEGIN + 2;
 /// Where the first word of a begin or an end has what: flags as [`RECORD_TIMED`] and its neighbours, class, distances of id
 /// and time from the base.
 const FLAGS: u32 = 3;
-const CLASS: u32 = 6;
+pub(crate) const CLASS: u32 = 6;
 const ID: u32 = 17;
 const TIME: u32 = 29;
 /// Of an end, in the place of the class: the stage never was.
@@ -33,6 +33,9 @@ pub(crate) const REACH: Reach = Reach { id_bits: TIME - ID, time_bits: 64 - TIME
 
 /// Words of progress and an end, the most that is written at once.
 pub(crate) const MOST_WORDS: u32 = 4;
+
+/// Words of what is written on the short way, at most.
+pub(crate) const USUAL_WORDS: u32 = 2;
 
 /// A stage, as a reader sees it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -90,14 +93,15 @@ pub(crate) fn write_begin(journal: &Journal, base: Base, place: Offset, begun: B
     true
 }
 
-/// As [`write_begin`], where ids are known to be within reach: [`Journal::expect_ids`]. One thing after the other is looked at
-/// and put into the word, by operations that stay in this order, so that few registers are needed: no two of them have a bit.
+/// As [`write_begin`], where ids are known to be within reach: [`Journal::expect_ids`]. `what` has the class, too. One thing after
+/// the other is looked at and put into the word, by operations that stay in this order, so that few registers are needed: no two of
+/// them have a bit.
 #[inline(always)]
 pub(crate) fn write_near_begin(
     journal: &Journal,
     base: Base,
     place: Offset,
-    (class, start): (ClassId, u64),
+    start: u64,
     what: impl FnOnce() -> u64,
     id: impl FnOnce() -> u64,
 ) -> bool {
@@ -105,7 +109,7 @@ pub(crate) fn write_near_begin(
     if !REACH.has(0, time) {
         return false;
     }
-    let word = (time << TIME | u64::from(class) << CLASS).wrapping_add(what());
+    let word = (time << TIME).wrapping_add(what());
     let id = journal.id(id());
     debug_assert!(REACH.has(id, 0));
     show_begin(journal, base, place, word ^ id << ID);
