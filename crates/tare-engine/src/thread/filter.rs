@@ -1,5 +1,6 @@
 //! Filters, resolved when they change: consumers and thread flags become one mask per thread.
 
+use crate::setup::instrument::UNRECORDED;
 use crate::snapshot::{Consumer, EventType, Kind};
 
 /// The consumers of each event type: current, history, history_long.
@@ -56,6 +57,13 @@ const _: () = assert!(SPREAD < 1 << shift(EventType::Transaction));
 /// Where the three bits of an event type begin.
 pub(crate) const fn shift(of: EventType) -> u32 {
     4 + 4 * (of as u32)
+}
+
+/// Whether what happens in a thread with this mask is an event of a type, by an instrument with these switches: recorded, at least
+/// while it lasts.
+#[inline(always)]
+pub(crate) const fn is_event(mask: u32, of: EventType, switches: u8) -> bool {
+    mask >> shift(of) & CURRENT != 0 && switches & UNRECORDED == 0
 }
 
 /// How a thread's events of a type are recorded on the short way.

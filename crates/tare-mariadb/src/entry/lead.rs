@@ -1,7 +1,7 @@
 //! Slots of the function table that lead elsewhere while nobody wants events of their kind: then nothing is asked, and what is
 //! off costs the call. (Of stages that is so once none is in progress: until then each is its thread's state.) While some
 //! instruments of a kind are off, slots may lead to a function that sifts: it asks first whether the event's is, and goes on as
-//! usual if not.
+//! usual if not. While none of a kind is recorded, they may lead to one that only sums up.
 //!
 //! Calls by name go through the same slots (`startup::direct_calls`). Most lead to [`nothing`], one function for all of them, so
 //! that its line of code is at hand.

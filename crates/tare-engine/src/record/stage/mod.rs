@@ -17,9 +17,9 @@ use crate::record::Start;
 use crate::record::journal::{Coming, parent};
 use crate::record::ring::{RECORD_TIMED, RingKind};
 use crate::record::wait::{Source, kept};
-use crate::setup::instrument::{ENABLED, PROGRESS, TIMED, UNRECORDED};
+use crate::setup::instrument::{ENABLED, PROGRESS, TIMED};
 use crate::snapshot::{ClassId, EventType, Kind};
-use crate::thread::filter::{ATTRIBUTED, CURRENT};
+use crate::thread::filter::{ATTRIBUTED, is_event};
 use crate::thread::settings::SUMMED_UP;
 use crate::thread::{BANK_OWN, BANK_UNATTRIBUTED, Thread, current};
 use record::{
@@ -198,7 +198,7 @@ impl Engine {
         };
         thread.stage_class.store(u32::from(class) | u32::from(switches) << 16, Relaxed);
         let bits = Thread::bits(mask, EventType::Stage);
-        let wanted = bits & CURRENT != 0 && switches & UNRECORDED == 0;
+        let wanted = is_event(mask, EventType::Stage, switches);
         let timed = if switches & TIMED != 0 { RECORD_TIMED } else { 0 };
         let what = u64::from(begin_of(timed | kept(bits)));
         let began = (thread.event_id.own(), start);

@@ -24,7 +24,7 @@ use crate::record::wait::Source;
 use crate::setup::instrument::{ENABLED, STATEMENT, TIMED, UNRECORDED};
 use crate::snapshot::{ClassId, EventType};
 use crate::thread::filter::{
-    ATTRIBUTED, CPU_TIME, CURRENT, CYCLES, DIGEST, SESSION_MEMORY, SPREAD, UNATTRIBUTED, shift,
+    ATTRIBUTED, CPU_TIME, CURRENT, CYCLES, DIGEST, SESSION_MEMORY, SPREAD, UNATTRIBUTED, is_event, shift,
 };
 use crate::thread::{Thread, ThreadRef, current};
 use owner::Owner;
@@ -160,12 +160,6 @@ impl Statement {
     }
 }
 
-/// Whether a statement is an event.
-#[inline(always)]
-fn is_recorded(mask: u32, switches: u8) -> bool {
-    Thread::bits(mask, EventType::Statement) & CURRENT != 0 && switches & UNRECORDED == 0
-}
-
 #[inline(always)]
 fn begin_statement(
     base: Base,
@@ -201,21 +195,15 @@ fn usual_flags<const EXTENDED: bool>(switches: u8) -> u32 {
     u32::from(switches & TIMED) | recorded | usual_wanted(EXTENDED) << MASK
 }
 
-/// The memory of a session is counted anew for a statement.
-#[inline(always)]
-fn begin_memory(thread: &Thread, open: &OpenStatement, depth: usize) {
-    match depth {
-        0 => thread.memory.begin(),
-        _ => thread.memory.begin_nested(&open.memory),
-    }
-}
-
 /// The flags of a statement that begins.
 fn flags_of(thread: &Thread, open: &OpenStatement, mask: u32, begun: &Begun<'_>) -> u32 {
     if mask & SESSION_MEMORY != 0 {
-        begin_memory(thread, open, begun.depth);
+        match begun.depth {
+            0 => thread.memory.begin(),
+            _ => thread.memory.begin_nested(&open.memory),
+        }
     }
-    let recorded = if is_recorded(mask, begun.switches) { RECORDED } else { 0 };
+    let recorded = if is_event(mask, EventType::Statement, begun.switches) { RECORDED } else { 0 };
     u32::from(begun.switches & TIMED) | recorded | (mask & WANTED) << MASK
 }
 
@@ -266,7 +254,7 @@ impl Engine {
         let Some(open) = self.level(thread, depth) else {
             self.losses.count(Lost::NestedStatements);
             // Like the built-in, an event that finds no place on the stack has used up its id.
-            if is_recorded(mask, switches) {
+            if is_event(mask, EventType::Statement, switches) {
                 thread.expect_stage_ids();
                 thread.next_event_id();
             }
@@ -327,8 +315,11 @@ impl Engine {
         }
         let base = self.arena.base();
         // A level that has names has a block, and so have those around it.
-        let [outer, open]: [&OpenStatement; 2] =
-            [outer, depth].map(|depth| base.at(thread.statement_levels[depth].own()));
+        let [outer, open]: [&OpenStatement; 2] = [outer, depth].map(|depth| {
+            let level = thread.statement_levels[depth].own();
+            debug_assert!(level != 0);
+            base.at(level)
+        });
         let nesting = (outer.id(), outer.nesting_level() + 1);
         let owner = Some(Owner { program, identity, named });
         let begun = Begun { class, charset, switches, depth, nesting, owner };

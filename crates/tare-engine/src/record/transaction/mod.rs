@@ -13,9 +13,9 @@ use crate::memory::arena::{Base, Own, Use};
 use crate::memory::lost::Lost;
 use crate::record::ring::RingKind;
 use crate::record::wait::{Source, kept};
-use crate::setup::instrument::{ENABLED, TIMED, UNRECORDED, fixed};
+use crate::setup::instrument::{ENABLED, TIMED, fixed};
 use crate::snapshot::{EventType, Scope};
-use crate::thread::filter::{ATTRIBUTED, CURRENT, CYCLES, HISTORY, LONG, SPREAD, UNATTRIBUTED};
+use crate::thread::filter::{ATTRIBUTED, CYCLES, HISTORY, LONG, SPREAD, UNATTRIBUTED, is_event};
 use crate::thread::{BANK_OWN, BANK_UNATTRIBUTED, Thread, ThreadHandle, ThreadRef, current};
 use record::OpenTransaction;
 
@@ -102,6 +102,7 @@ impl Transaction {
         if self.flags & OF_NOBODY == 0 { BANK_OWN } else { BANK_UNATTRIBUTED }
     }
 
+    /// Whether it began as usual, recorded or not.
     #[inline(always)]
     fn is_usual(&self) -> bool {
         self.flags & !(READ_ONLY | RECORDED) == USUAL
@@ -138,7 +139,7 @@ impl Engine {
         let mut flags = u32::from(switches & (ENABLED | TIMED));
         flags |= if mask & UNATTRIBUTED != 0 { OF_NOBODY } else { 0 };
         flags |= if what.read_only { READ_ONLY } else { 0 };
-        if is_recorded(mask, switches) {
+        if is_event(mask, EventType::Transaction, switches) {
             flags |= RECORDED;
             self.note_transaction(thread, what, switches & TIMED != 0);
         }
@@ -155,7 +156,7 @@ impl Engine {
             return None;
         }
         let mut flags = USUAL | if what.read_only { READ_ONLY } else { 0 };
-        if is_recorded(mask, switches) {
+        if is_event(mask, EventType::Transaction, switches) {
             flags |= RECORDED;
             self.note_transaction(thread, what, true);
         }
@@ -328,12 +329,6 @@ fn end_recorded(
     open.end(end, last_event_id(thread), committed);
     open.write(to, histories);
     Some((end, open.started()))
-}
-
-/// Whether a transaction is an event.
-#[inline(always)]
-fn is_recorded(mask: u32, switches: u8) -> bool {
-    Thread::bits(mask, EventType::Transaction) & CURRENT != 0 && switches & UNRECORDED == 0
 }
 
 /// END_EVENT_ID of a transaction that ends now.

@@ -19,9 +19,9 @@ use crate::memory::pool::{SlotHead, name};
 use crate::record::journal::{Coming, parent, parent_of};
 use crate::record::ring::{RECORD_HISTORY, RECORD_LONG, RECORD_TIMED, RingKind, WAIT_DEPTH};
 use crate::record::{Start, operation};
-use crate::setup::instrument::{ENABLED, TIMED, UNRECORDED};
+use crate::setup::instrument::{ENABLED, TIMED};
 use crate::snapshot::{ClassId, EventType};
-use crate::thread::filter::{ATTRIBUTED, CURRENT, HISTORY, LONG, UNATTRIBUTED};
+use crate::thread::filter::{ATTRIBUTED, HISTORY, LONG, UNATTRIBUTED, is_event};
 use crate::thread::{BANK_OWN, BANK_UNATTRIBUTED, Thread, ThreadHandle, ThreadRef, current};
 pub use free::UntimedLock;
 pub use object::{Source, WaitObject};
@@ -256,7 +256,7 @@ impl Engine {
         }
         let start = if switches & TIMED != 0 { ticks() } else { 0 };
         let bits = Thread::bits(mask, EventType::Wait);
-        if bits & CURRENT != 0 && switches & UNRECORDED == 0 {
+        if is_event(mask, EventType::Wait, switches) {
             let timed = if switches & TIMED != 0 { RECORD_TIMED } else { 0 };
             flags |= self.open_wait(thread, noted(class, object, timed | kept(bits)), start, source, object);
         }
