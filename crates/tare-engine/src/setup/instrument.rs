@@ -142,7 +142,7 @@ pub(crate) struct Registry {
     /// How often persons have set each. Changed by who has the classes.
     changes: [AtomicU32; MAX_INSTRUMENTS],
     kinds: [AtomicU8; MAX_INSTRUMENTS],
-    /// How many of each kind are off, on, and recorded. Changed by who has the classes.
+    /// How many of each kind are off, on and not recorded, and recorded: [`Initial::number`]. Changed by who has the classes.
     numbers: [[AtomicU32; 3]; KINDS.len()],
     /// By id minus one; `None`: kept for a frequent instrument, which has not been registered.
     classes: Mutex<Vec<Option<Class>>>,

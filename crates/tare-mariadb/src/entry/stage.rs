@@ -61,7 +61,8 @@ pub(super) unsafe extern "C" fn pass_stage(
 ) -> *mut StageProgress {
     match ENGINE.pass_stage_fast(key as u16) {
         Start::Began(()) | Start::Off => null_mut(),
-        Start::Slow => pass_unusual_stage(key, file, line),
+        // SAFETY: the caller's promise.
+        Start::Slow => unsafe { sum_stage(key, file, line) },
     }
 }
 
@@ -82,13 +83,6 @@ pub(super) unsafe extern "C" fn pass_no_stage() {
     if let Start::Slow = ENGINE.pass_stage_fast(0) {
         end_any_stage();
     }
-}
-
-#[cold]
-#[inline(never)]
-extern "C" fn pass_unusual_stage(key: c_uint, file: *const c_char, line: c_int) -> *mut StageProgress {
-    // SAFETY: the caller's promise.
-    unsafe { sum_stage(key, file, line) }
 }
 
 /// The rest, out of line: there is nothing to guard where all is as usual.

@@ -11,11 +11,6 @@ impl Source {
     pub fn new(file: *const std::ffi::c_char, line: u32) -> Source {
         Source((file.addr() as u64) << 16 | u64::from(line as u16))
     }
-
-    /// The reverse of [`Source::new`]: an address, not to be read from.
-    pub fn place(self) -> (*const std::ffi::c_char, u32) {
-        (std::ptr::without_provenance((self.0 >> 16) as usize), u32::from(self.0 as u16))
-    }
 }
 
 /// What a wait is for.
