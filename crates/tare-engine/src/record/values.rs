@@ -27,17 +27,6 @@ impl<const N: usize> Values<'_, N> {
         if self.set.own() & 1 << at == 0 { 0 } else { self.words[at].own() }
     }
 
-    /// These are the values now, and no others.
-    #[inline(always)]
-    pub(crate) fn begin<const M: usize>(self, values: [(usize, u64); M]) {
-        let mut set = 0;
-        for (at, value) in values {
-            self.words[at].store(value, Relaxed);
-            set |= u64::from(value != 0) << at;
-        }
-        self.set.store(set, Release);
-    }
-
     /// A value becomes another one.
     #[inline(always)]
     pub(crate) fn put(self, at: usize, value: u64) {

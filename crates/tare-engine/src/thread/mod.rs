@@ -14,6 +14,7 @@ pub(crate) mod settings;
 
 pub(crate) use kept::KeptSlabs;
 
+use std::hint::cold_path;
 use std::mem::offset_of;
 use std::sync::atomic::{
     AtomicI64, AtomicU8, AtomicU16, AtomicU32, AtomicU64,
@@ -71,6 +72,7 @@ pub(crate) struct Thread {
     pub(crate) event_id: AtomicU64,
     /// What new waits nest in, as [`crate::record::journal::parent`] makes it.
     pub(crate) parent: AtomicU64,
+    pub(crate) banks: [Bank; 3],
     /// Class and switches of the stage in progress, if it did not begin on the short way; 0: none did.
     pub(crate) stage_class: AtomicU32,
     /// Whether the journal says that a stage is in progress.
@@ -81,15 +83,16 @@ pub(crate) struct Thread {
     pub(crate) stage_label: AtomicU32,
     /// When the stage in progress began.
     pub(crate) stage_start: AtomicU64,
-    /// When the last statement's clock started.
-    pub(crate) statement_start: AtomicU64,
-    /// The statement new stages nest in, as `parent`.
-    pub(crate) stage_parent: AtomicU64,
     pub(crate) waits: Journal,
     pub(crate) stages: Journal,
-    pub(crate) banks: [Bank; 3],
     /// The thread as the owner of locks; see [`Engine::set_synch_owner`].
     pub(crate) holder: AtomicU64,
+    /// The statement new stages nest in, as `parent`.
+    pub(crate) stage_parent: AtomicU64,
+    /// The outermost statement, running or the last: what new waits nest in when no stage runs, as `parent`.
+    pub(crate) outermost: AtomicU64,
+    /// When the last statement's clock started.
+    pub(crate) statement_start: AtomicU64,
     pub(crate) thread_id: AtomicU64,
     /// What the thread records (see [`filter`]), and in the upper half what filters have decided it should.
     mask: AtomicU64,
@@ -101,8 +104,6 @@ pub(crate) struct Thread {
     pub(crate) bucket_floors: [AtomicU64; 2],
     /// The waits in progress that are no leaves, outermost first, and a place behind them.
     pub(crate) open: [OpenWait; WAIT_DEPTH + 1],
-    /// WORK_COMPLETED and WORK_ESTIMATED: the host writes here.
-    pub(crate) progress: [AtomicU64; 2],
     pub(crate) has_progress: AtomicU32,
     pub(crate) statement_depth: AtomicU32,
     /// Bytes of the text of what the thread runs, in its texts; `u32::MAX`: NULL.
@@ -165,6 +166,8 @@ pub(crate) struct Thread {
     pub(crate) folds_into: [AtomicU32; 2],
     /// For which settings and which mask cells have been marked ready.
     pub(crate) ready_for: [AtomicU32; 2],
+    /// WORK_COMPLETED and WORK_ESTIMATED: the host writes here.
+    pub(crate) progress: [AtomicU64; 2],
     /// Events that are to be put into their buckets.
     pub(crate) put_off: PutOff,
 }
@@ -329,6 +332,7 @@ impl Thread {
         self.expect_stage_ids();
         if self.stages.place_in(base, 0, parent, || 0).is_none() {
             // The next one says so first.
+            cold_path();
             self.stages.forget_base();
         }
     }
@@ -436,6 +440,7 @@ impl Engine {
         thread.class.store(class, Relaxed);
         thread.event_id.store(1, Relaxed);
         thread.parent.store(parent(0, 0), Relaxed);
+        thread.outermost.store(parent(0, 0), Relaxed);
         for lowest in Lowest::ALL {
             thread.bucket_floors[lowest as usize].store(self.buckets.floor(lowest), Relaxed);
         }

@@ -74,7 +74,7 @@ macro_rules! leads {
 // What begins an event returns null where it is not wanted, and what is told then returns nothing.
 leads! {
     start_stage, Stage => stage::pass_stage, stage::sift_stage, stage::sum_stage;
-    end_stage, Stage => stage::pass_no_stage, stage::pass_no_stage;
+    end_stage, Stage => stage::pass_no_stage, stage::pass_no_stage, stage::end_unrecorded_stage;
     get_thread_statement_locker, Statement => nothing, statement::sift_statement;
     get_thread_transaction_locker, Transaction => nothing;
     start_idle_wait, Idle => nothing;

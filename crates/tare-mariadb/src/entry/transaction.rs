@@ -99,10 +99,7 @@ pub(super) unsafe extern "C" fn start_transaction(
     line: c_uint,
 ) {
     let Some(state) = state!(locker, TransactionLockerState) else { return };
-    let mut transaction = begun_transaction!(state);
-    if ENGINE.start_transaction_fast(&mut transaction, Source::new(file, line)) {
-        state.timer_start = transaction.start();
-    } else {
+    if !ENGINE.start_transaction_fast(&begun_transaction!(state), Source::new(file, line)) {
         start_transaction_slow(locker, file, line);
     }
 }
@@ -175,6 +172,15 @@ pub(super) unsafe extern "C" fn inc_transaction_release_savepoint(
 pub(super) unsafe extern "C" fn end_transaction(locker: *mut TransactionLocker, commit: c_char) {
     let Some(state) = state!(locker, TransactionLockerState) else { return };
     if !ENGINE.end_transaction_fast(&begun_transaction!(state), commit != 0) {
+        end_unrecorded_transaction(locker, commit);
+    }
+}
+
+/// As [`end_transaction`], of one that is not recorded.
+#[inline(never)]
+extern "C" fn end_unrecorded_transaction(locker: *mut TransactionLocker, commit: c_char) {
+    let Some(state) = state!(locker, TransactionLockerState) else { return };
+    if !ENGINE.end_unrecorded_transaction_fast(&begun_transaction!(state)) {
         end_transaction_slow(locker, commit);
     }
 }

@@ -11,7 +11,7 @@ use crate::clock::{cycles, ticks};
 use crate::count::bank::{READY, SUMMED, UNTIMED, place};
 use crate::count::cell::{Family, StatCell};
 use crate::histogram::Lowest;
-use crate::memory::arena::{Offset, Own, Use};
+use crate::memory::arena::{Base, Offset, Own, Use};
 use crate::memory::lost::Lost;
 use crate::record::Start;
 use crate::record::journal::{Coming, parent};
@@ -92,17 +92,17 @@ impl Engine {
         progress
     }
 
-    /// A stage begins on the short way, and the one before took longer than any of its cell. One that is recorded is in the
-    /// journal already. All that is left is done here, so that the short way keeps nothing for after a call.
+    /// A stage begins on the short way, and the one before, however long it took, ends. One that is recorded is in the journal
+    /// already. All that is left is done here, so that the short way keeps nothing for after a call.
     #[cold]
     #[inline(never)]
     extern "C" fn begin_after_long_stage(&self, thread: &Thread, entry: u32, now: u64) -> Option<Progress> {
         let before: &StatCell = self.arena.at(thread.stage_cell.own());
         before.add_span(self, thread, Lowest::Wide, 1, thread.stage_start.own(), now);
-        if entry & READY == 0 {
-            begin_summed_stage(self, thread, entry, now);
-        } else {
-            thread.begin_recorded_stage(entry, now);
+        match entry & (READY | SUMMED) {
+            READY => thread.begin_recorded_stage(entry, now),
+            SUMMED => begin_timed_stage(thread, entry, now),
+            _ => count_stage(self.arena.base(), thread, entry),
         }
         // As if it was not known: the short way ends by a jump, and so saves no register.
         std::hint::black_box(None)
@@ -253,38 +253,60 @@ impl Engine {
     #[inline(always)]
     pub fn end_stage(&self) {
         if let Some(thread) = current()
-            && !self.end_stage_fast()
+            && matches!(self.end_stage_fast(), Start::Slow)
+            && !self.end_unrecorded_stage_fast()
         {
             self.end_stage_slow(thread);
         }
     }
 
-    /// As [`Engine::end_stage`], if all is as usual or there is no stage. Fast path only; on false call that one.
+    /// As [`Engine::end_stage`], of one that is recorded, if all is as usual. No stage follows, and so no progress. Fast path only;
+    /// on `Slow` call [`Engine::end_unrecorded_stage_fast`]: nothing has happened.
     #[inline(always)]
-    pub fn end_stage_fast(&self) -> bool {
-        let Some(thread) = current() else { return true };
+    pub fn end_stage_fast(&self) -> Start<Option<Progress>> {
+        let Some(thread) = current() else { return Start::Slow };
         let cell = thread.stage_cell.own();
-        if cell == 0 {
-            return thread.has_no_stage();
-        }
-        if thread.stage_recorded.own() == 0 {
+        if cell == 0 || thread.stage_recorded.own() == 0 {
             cold_path();
-            return self.end_summed_stage(thread, cell);
+            return Start::Slow;
         }
-        let Some(at) = thread.stages.usual_place() else { return false };
+        let Some(at) = thread.stages.usual_place() else { return Start::Slow };
         let (base, now) = (self.arena.base(), cycles());
         if !write_near_end(&thread.stages, base, at, now, || thread.event_id.own()) {
-            return false;
+            return Start::Slow;
         }
         thread.stage_recorded.store(0, Relaxed);
         thread.stage_label.store(0, Relaxed);
         thread.stage_cell.store(0, Relaxed);
         self.nest_in_statement(thread);
-        base.at::<StatCell>(cell).add_span(self, thread, Lowest::Wide, 1, thread.stage_start.own(), now);
-        true
+        if base.at::<StatCell>(cell).add_usual(1, thread.stage_start.own(), now).is_none() {
+            return Start::Began(self.end_long_stage(thread, cell, now));
+        }
+        Start::Began(None)
     }
 
-    /// As [`Engine::end_stage_fast`], of one that is summed up in this cell.
+    /// A stage has ended that took longer than any of its cell, which is all that is left to do: see
+    /// [`Engine::begin_after_long_stage`].
+    #[cold]
+    #[inline(never)]
+    extern "C" fn end_long_stage(&self, thread: &Thread, cell: Offset, now: u64) -> Option<Progress> {
+        let cell: &StatCell = self.arena.at(cell);
+        cell.add_span(self, thread, Lowest::Wide, 1, thread.stage_start.own(), now);
+        std::hint::black_box(None)
+    }
+
+    /// As [`Engine::end_stage`], if there is no stage, or one that is only summed up. Fast path only; on false call that one.
+    #[inline(always)]
+    pub fn end_unrecorded_stage_fast(&self) -> bool {
+        let Some(thread) = current() else { return true };
+        match thread.stage_cell.own() {
+            0 => thread.has_no_stage(),
+            cell if thread.stage_recorded.own() == 0 => self.end_summed_stage(thread, cell),
+            _ => false,
+        }
+    }
+
+    /// As [`Engine::end_unrecorded_stage_fast`], of one that is summed up in this cell.
     #[inline(always)]
     fn end_summed_stage(&self, thread: &Thread, cell: Offset) -> bool {
         if !self.is_settled(thread) {
@@ -340,7 +362,7 @@ impl Engine {
     /// Until the next stage begins, new waits nest in the outermost statement, as in the built-in.
     #[inline(always)]
     pub(crate) fn nest_in_statement(&self, thread: &Thread) {
-        thread.parent.store(self.outermost_statement(thread), Relaxed);
+        thread.parent.store(thread.outermost.own(), Relaxed);
     }
 
     /// Progress of the stage in progress.
@@ -464,11 +486,20 @@ fn is_usual(thread: &Thread) -> bool {
 #[inline(always)]
 fn start_summed_stage(engine: &Engine, thread: &Thread, class: ClassId, entry: u32) -> Start {
     let base = engine.arena.base();
-    let before = thread.stage_cell.own();
     if thread.stage_class.own() != 0 || thread.stage_recorded.own() != 0 {
         return Start::Slow;
     }
     thread.stage_label.store(u32::from(class), Relaxed);
+    let before = thread.stage_cell.own();
+    if entry & SUMMED == 0 {
+        // Only counted, and so was the stage before, if the level is not new: nobody asks the clock.
+        if before == 0 {
+            count_stage(base, thread, entry);
+        } else {
+            engine.begin_after_long_stage(thread, entry, cycles());
+        }
+        return Start::Began(());
+    }
     let now = cycles();
     if before != 0 {
         let start = thread.stage_start.own();
@@ -477,21 +508,22 @@ fn start_summed_stage(engine: &Engine, thread: &Thread, class: ClassId, entry: u
             return Start::Began(());
         }
     }
-    begin_summed_stage(engine, thread, entry, now);
+    begin_timed_stage(thread, entry, now);
     Start::Began(())
 }
 
-/// As [`start_summed_stage`], once the stage before has been counted.
+/// As [`start_summed_stage`], of one that is timed, once the stage before has been counted.
 #[inline(always)]
-fn begin_summed_stage(engine: &Engine, thread: &Thread, entry: u32, now: u64) {
-    if entry & SUMMED == 0 {
-        // Only counted: at once, and nothing is left to do at its end.
-        thread.stage_cell.store(0, Relaxed);
-        engine.arena.at::<StatCell>(place(entry)).stat.add_untimed(1);
-    } else {
-        thread.stage_cell.store(place(entry), Relaxed);
-        thread.stage_start.store(now, Relaxed);
-    }
+fn begin_timed_stage(thread: &Thread, entry: u32, now: u64) {
+    thread.stage_cell.store(place(entry), Relaxed);
+    thread.stage_start.store(now, Relaxed);
+}
+
+/// As [`begin_timed_stage`], of one that is only counted: at once, and nothing is left to do at its end.
+#[inline(always)]
+fn count_stage(base: Base, thread: &Thread, entry: u32) {
+    thread.stage_cell.store(0, Relaxed);
+    base.at::<StatCell>(place(entry)).stat.add_untimed(1);
 }
 
 /// No stage is in progress.

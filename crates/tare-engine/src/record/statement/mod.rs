@@ -7,6 +7,7 @@ mod owner;
 pub(crate) mod record;
 
 use std::ffi::c_void;
+use std::hint::cold_path;
 use std::sync::atomic::{
     AtomicU32,
     Ordering::{Relaxed, Release},
@@ -160,6 +161,12 @@ impl Statement {
     }
 }
 
+/// What nests in the statement of this id, as [`parent`] makes it.
+#[inline(always)]
+const fn in_statement(id: u64) -> u64 {
+    parent(id, EventType::Statement as u32)
+}
+
 #[inline(always)]
 fn begin_statement(
     base: Base,
@@ -170,12 +177,17 @@ fn begin_statement(
 ) -> Statement {
     thread.statement_depth.store(begun.depth as u32 + 1, Relaxed);
     open.flags.store(flags | (begun.depth as u32) << LEVEL, Relaxed);
-    let mut id = 0;
+    let (mut id, mut parent) = (0, in_statement(0));
     if flags & RECORDED != 0 {
         id = thread.next_event_id();
-        let parent = parent(id, EventType::Statement as u32);
+        parent = in_statement(id);
         thread.set_stage_parent(base, parent);
         thread.parent.store(parent, Relaxed);
+    } else {
+        cold_path();
+    }
+    if begun.depth == 0 {
+        thread.outermost.store(parent, Relaxed);
     }
     open.begin(begun, id, thread.transaction.open_id());
     Statement { open, thread }
@@ -359,19 +371,10 @@ impl Engine {
 
     /// Changes what the statement is, once it is parsed. False: the instrument it became is off, and the statement is
     /// forgotten.
-    #[inline(always)]
     pub fn refine_statement(&self, statement: Statement, class: ClassId) -> bool {
-        const USUAL: u8 = ENABLED | STATEMENT | TIMED;
-        if self.registry.switches(class) & USUAL != USUAL {
-            return self.refine_statement_slow(statement, class);
+        if self.refine_statement_fast(statement, class) {
+            return true;
         }
-        statement.open.refine(class);
-        true
-    }
-
-    #[cold]
-    #[inline(never)]
-    fn refine_statement_slow(&self, statement: Statement, class: ClassId) -> bool {
         let is_wanted = self.registry.switches(class) & (ENABLED | STATEMENT) == ENABLED | STATEMENT;
         if is_wanted {
             statement.open.refine(class);
@@ -380,6 +383,18 @@ impl Engine {
             self.discard_statement(statement);
         }
         is_wanted
+    }
+
+    /// As [`Engine::refine_statement`], if it becomes one that is timed. Fast path only; on false call that one: nothing has
+    /// happened.
+    #[inline(always)]
+    pub fn refine_statement_fast(&self, statement: Statement, class: ClassId) -> bool {
+        const USUAL: u8 = ENABLED | STATEMENT | TIMED;
+        let is_usual = self.registry.switches(class) & USUAL == USUAL;
+        if is_usual {
+            statement.open.refine(class);
+        }
+        is_usual
     }
 
     /// Forgets a statement.
@@ -448,6 +463,9 @@ impl Engine {
         if let Some(open) = self.level(thread, depth) {
             open.hide();
         }
+        if depth == 0 {
+            thread.outermost.store(in_statement(0), Relaxed);
+        }
     }
 
     /// EVENT_ID of the statement at `depth`, running or the last; 0: there is none.
@@ -455,16 +473,6 @@ impl Engine {
         match thread.statement_levels.get(depth).map_or(0, |level| level.load(Relaxed)) {
             0 => 0,
             level => self.arena.at::<OpenStatement>(level).id(),
-        }
-    }
-
-    /// The outermost statement of the thread's stack, running or the last: what new waits nest in when no
-    /// stage runs, as [`parent`] makes it.
-    #[inline(always)]
-    pub(crate) fn outermost_statement(&self, thread: &Thread) -> u64 {
-        match thread.statement_levels[0].load(Relaxed) {
-            0 => parent(0, 0),
-            level => parent(self.arena.at::<OpenStatement>(level).id(), EventType::Statement as u32),
         }
     }
 }

@@ -9,8 +9,9 @@ use crate::Engine;
 use crate::clock::{cycles, ticks};
 use crate::count::backlog::KNOWS_LONGEST;
 use crate::count::cell::{Counts, Family, TransactionCell};
-use crate::memory::arena::{Base, Own, Use};
+use crate::memory::arena::{Offset, Own, Use};
 use crate::memory::lost::Lost;
+use crate::record::journal::parent_of;
 use crate::record::ring::RingKind;
 use crate::record::wait::{Source, kept};
 use crate::setup::instrument::{ENABLED, TIMED, fixed};
@@ -57,10 +58,9 @@ pub enum Savepoint {
 const RECORDED: u32 = 1 << 4;
 const OF_NOBODY: u32 = 1 << 5;
 const READ_ONLY: u32 = 1 << 6;
-/// Its thread has nothing unusual to do for it.
-const SHORT: u32 = 1 << 2;
-/// Timed in cycles, its thread's.
-const USUAL: u32 = (ENABLED | TIMED) as u32 | SHORT;
+const AUTOCOMMIT: u32 = 1 << 7;
+/// It is its thread's, and timed in cycles if it is timed.
+const IN_CYCLES: u32 = 1 << 2;
 /// What a mask has where that is so.
 const USUAL_MASK: u32 = ATTRIBUTED | CYCLES;
 
@@ -102,10 +102,15 @@ impl Transaction {
         if self.flags & OF_NOBODY == 0 { BANK_OWN } else { BANK_UNATTRIBUTED }
     }
 
-    /// Whether it began as usual, recorded or not.
+    /// Whether it is its thread's, recorded, and timed in cycles.
     #[inline(always)]
     fn is_usual(&self) -> bool {
-        self.flags & !(READ_ONLY | RECORDED) == USUAL
+        self.flags & !(READ_ONLY | AUTOCOMMIT) == IN_CYCLES | RECORDED | u32::from(ENABLED | TIMED)
+    }
+
+    #[inline(always)]
+    fn is_timed(&self) -> bool {
+        self.flags & u32::from(TIMED) != 0
     }
 
     /// What counts it.
@@ -119,6 +124,24 @@ impl Transaction {
     fn open(&self) -> Option<&'static OpenTransaction> {
         (self.flags & RECORDED != 0).then_some(&self.thread.transaction)
     }
+}
+
+/// The flags of one that begins.
+#[inline(always)]
+fn flags_of(switches: u8, what: &TransactionStart) -> u32 {
+    u32::from(switches & (ENABLED | TIMED))
+        | if what.read_only { READ_ONLY } else { 0 }
+        | if what.autocommit { AUTOCOMMIT } else { 0 }
+}
+
+/// The first word of one that begins, less its id: its flags are what the word has, in the same order.
+#[inline(always)]
+fn first_word(flags: u32, isolation: u8) -> u64 {
+    const TO_WORD: u32 = record::READ_ONLY.trailing_zeros() - READ_ONLY.trailing_zeros();
+    const SAME: u32 = TIMED as u32 | READ_ONLY | AUTOCOMMIT;
+    const { assert!((SAME as u64) << TO_WORD == record::TIMED | record::READ_ONLY | record::AUTOCOMMIT) };
+    // There are four levels.
+    u64::from((flags & SAME) << TO_WORD | u32::from(isolation & 0xF) << record::ISOLATION)
 }
 
 impl Engine {
@@ -136,40 +159,46 @@ impl Engine {
         if mask & (ATTRIBUTED | UNATTRIBUTED) == 0 {
             return None;
         }
-        let mut flags = u32::from(switches & (ENABLED | TIMED));
+        let mut flags = flags_of(switches, what);
         flags |= if mask & UNATTRIBUTED != 0 { OF_NOBODY } else { 0 };
-        flags |= if what.read_only { READ_ONLY } else { 0 };
         if is_event(mask, EventType::Transaction, switches) {
+            self.note_transaction(thread, what, flags);
             flags |= RECORDED;
-            self.note_transaction(thread, what, switches & TIMED != 0);
         }
         Some(Transaction { thread, start: 0, flags })
     }
 
-    /// As [`Engine::open_transaction`], if it is timed as usual. Fast path only; on `None` call that one: nothing has happened.
+    /// As [`Engine::open_transaction`], if it is its thread's and timed in cycles or not at all. Fast path only; on `None` call
+    /// that one: nothing has happened.
     #[inline(always)]
     pub fn open_transaction_fast(&self, what: &TransactionStart) -> Option<Transaction> {
         let switches = self.registry.switches(fixed::TRANSACTION);
         let thread = current()?;
         let mask = thread.mask();
-        if switches & (ENABLED | TIMED) != ENABLED | TIMED || mask & USUAL_MASK != USUAL_MASK {
+        if switches & ENABLED == 0 || mask & USUAL_MASK != USUAL_MASK {
             return None;
         }
-        let mut flags = USUAL | if what.read_only { READ_ONLY } else { 0 };
+        let mut flags = flags_of(switches, what) | IN_CYCLES;
         if is_event(mask, EventType::Transaction, switches) {
+            self.note_transaction(thread, what, flags);
             flags |= RECORDED;
-            self.note_transaction(thread, what, true);
         }
         Some(Transaction { thread, start: 0, flags })
     }
 
     /// Notes one that begins in the slab.
     #[inline(always)]
-    fn note_transaction(&self, thread: &Thread, what: &TransactionStart, timed: bool) {
-        let depth = thread.statement_depth.load(Relaxed) as usize;
-        let nesting = || depth.checked_sub(1).map_or(0, |depth| self.statement_event_id(thread, depth));
+    fn note_transaction(&self, thread: &Thread, what: &TransactionStart, flags: u32) {
+        let nesting = || match thread.statement_depth.own() as usize {
+            1 => parent_of(thread.outermost.own()).0,
+            depth => {
+                cold_path();
+                depth.checked_sub(1).map_or(0, |depth| self.statement_event_id(thread, depth))
+            }
+        };
         thread.expect_stage_ids();
-        thread.transaction.begin(|| thread.next_event_id(), what, timed, nesting);
+        let begun = first_word(flags, what.isolation);
+        thread.transaction.begin(|| thread.next_event_id(), begun, what.trx_id, nesting);
     }
 
     /// It has an identifier; whether it is an XA transaction nobody knows yet.
@@ -181,10 +210,7 @@ impl Engine {
 
     /// The transaction's clock starts.
     pub fn start_transaction(&self, transaction: &mut Transaction, source: Source) {
-        if self.start_transaction_fast(transaction, source) {
-            return;
-        }
-        if transaction.flags & u32::from(TIMED) != 0 {
+        if transaction.is_timed() {
             transaction.start = ticks();
         }
         if let Some(open) = transaction.open() {
@@ -192,18 +218,15 @@ impl Engine {
         }
     }
 
-    /// As [`Engine::start_transaction`], if all is as usual. Fast path only; on false call that one.
+    /// As [`Engine::start_transaction`], of one that is as usual: timed, and recorded, so that its start is not for the host to
+    /// keep. Fast path only; on false call that one: nothing has happened.
     #[inline(always)]
-    pub fn start_transaction_fast(&self, transaction: &mut Transaction, source: Source) -> bool {
-        if !transaction.is_usual() {
-            return false;
+    pub fn start_transaction_fast(&self, transaction: &Transaction, source: Source) -> bool {
+        let is_usual = transaction.is_usual();
+        if is_usual {
+            transaction.thread.transaction.start(cycles(), source.0);
         }
-        let now = cycles();
-        match transaction.open() {
-            Some(open) => open.start(now, source.0),
-            None => transaction.start = now,
-        }
-        true
+        is_usual
     }
 
     /// The XA identifier and state become known.
@@ -243,13 +266,15 @@ impl Engine {
 
     /// Ends a transaction.
     pub fn end_transaction(&self, transaction: &Transaction, committed: bool) {
-        if self.end_transaction_fast(transaction, committed) {
+        if self.end_transaction_fast(transaction, committed)
+            || self.end_unrecorded_transaction_fast(transaction)
+        {
             return;
         }
-        let Transaction { thread, start, flags } = *transaction;
+        let Transaction { thread, start, .. } = *transaction;
         let start = transaction.open().map_or(start, OpenTransaction::started);
         let cell = self.cell(thread, transaction.bank(), fixed::TRANSACTION, Family::Transactions);
-        let timed = flags & u32::from(TIMED) != 0;
+        let timed = transaction.is_timed();
         let end = if timed { ticks() } else { 0 };
         if let Some::<&TransactionCell>(cell) = cell {
             let taken = timed.then(|| end.saturating_sub(start));
@@ -275,30 +300,68 @@ impl Engine {
         }
     }
 
-    /// As [`Engine::end_transaction`], if all is as usual. Fast path only; on false call that one: nothing has happened.
+    /// As [`Engine::end_transaction`], of one that is timed and recorded, if all is as usual. Fast path only; on false call
+    /// [`Engine::end_unrecorded_transaction_fast`]: nothing has happened.
     #[inline(always)]
     pub fn end_transaction_fast(&self, transaction: &Transaction, committed: bool) -> bool {
+        let (thread, base) = (transaction.thread, self.arena.base());
+        let open = &thread.transaction;
+        if !transaction.is_usual() || !open.is_usual() {
+            cold_path();
+            return false;
+        }
+        let Some(place) = self.usual_cell(base, thread, fixed::TRANSACTION, Family::Transactions) else {
+            return false;
+        };
+        let mask = thread.mask();
+        let histories = kept(Thread::bits(mask, EventType::Transaction));
+        if histories == 0 || !is_wanted(thread, open.id()) {
+            return false;
+        }
+        let Some(to) = open.place(&thread.transactions, base) else { return false };
+        let end = cycles();
+        open.end_usual(to, (end, last_event_id(thread)), committed, histories);
+        self.count_transaction(transaction, place, mask, (open.started(), end));
+        true
+    }
+
+    /// As [`Engine::end_transaction`], of one that is not recorded or not timed. Fast path only; on false call that one: nothing
+    /// has happened.
+    #[inline(always)]
+    pub fn end_unrecorded_transaction_fast(&self, transaction: &Transaction) -> bool {
         let (thread, base) = (transaction.thread, self.arena.base());
         let Some(place) = self.usual_cell(base, thread, fixed::TRANSACTION, Family::Transactions) else {
             return false;
         };
-        if !transaction.is_usual() {
+        let (mask, timed) = (thread.mask(), transaction.is_timed());
+        // Untimed events of a histogram are noted elsewhere.
+        if transaction.flags & (IN_CYCLES | RECORDED) != IN_CYCLES || !timed && mask & SPREAD != 0 {
             return false;
         }
-        let mask = thread.mask();
-        let end = match transaction.open() {
-            None => Some((cycles(), transaction.start)),
-            Some(open) => end_recorded(base, thread, open, mask, committed),
-        };
-        let Some((end, start)) = end else { return false };
+        if timed {
+            self.count_transaction(transaction, place, mask, (transaction.start, cycles()));
+        } else {
+            transaction.counts(base.at(place)).add_untimed(1);
+        }
+        true
+    }
+
+    /// Counts a timed one, in the cell at this place, which began and ended then.
+    #[inline(always)]
+    fn count_transaction(
+        &self,
+        transaction: &Transaction,
+        place: Offset,
+        mask: u32,
+        (start, end): (u64, u64),
+    ) {
+        let cell: &TransactionCell = self.arena.at(place);
         let taken = end.saturating_sub(start);
-        let cell: &TransactionCell = base.at(place);
         transaction.counts(cell).add(1, taken);
         if mask & SPREAD != 0 {
             cold_path();
-            self.spread_event(thread, (place, &cell.head), taken, KNOWS_LONGEST);
+            self.spread_event(transaction.thread, (place, &cell.head), taken, KNOWS_LONGEST);
         }
-        true
     }
 
     /// Records an ended transaction.
@@ -306,29 +369,9 @@ impl Engine {
         let (open, ring, base) = (&thread.transaction, &thread.transactions, self.arena.base());
         let next = || self.advance(thread, ring, &TRANSACTIONS).then(|| open.place(ring, base)).flatten();
         if let Some(to) = open.place(ring, base).or_else(next) {
-            open.write_long(to, histories);
+            open.write(to, histories);
         }
     }
-}
-
-/// Ends a recorded one that is as usual, now, and records it. When it ended and began; `None`: it is not, and nothing has happened.
-#[inline(always)]
-fn end_recorded(
-    base: Base,
-    thread: &Thread,
-    open: &OpenTransaction,
-    mask: u32,
-    committed: bool,
-) -> Option<(u64, u64)> {
-    let histories = kept(Thread::bits(mask, EventType::Transaction));
-    if histories == 0 || open.is_xa() || !is_wanted(thread, open.id()) {
-        return None;
-    }
-    let to = open.place(&thread.transactions, base)?;
-    let end = cycles();
-    open.end(end, last_event_id(thread), committed);
-    open.write(to, histories);
-    Some((end, open.started()))
 }
 
 /// END_EVENT_ID of a transaction that ends now.

@@ -6,7 +6,7 @@
 //! | words | hold |
 //! |---|---|
 //! | the head | what and id, start, source, end, state and END_EVENT_ID and which values there are |
-//! | one for each value | what it nests in, the engine's id, savepoints, GTID, XA: those that are not zero |
+//! | one for each value | what it nests in and the engine's id; savepoints, GTID, XA: those that are not zero |
 //! | texts | of XA transactions only: both parts of the identifier, each of which begins with a word |
 
 use std::mem::offset_of;
@@ -21,7 +21,7 @@ use crate::memory::arena::{Base, LINE, Own, View};
 use crate::memory::text::{self, Text};
 use crate::record::journal::{OWN_KINDS, kind};
 use crate::record::ring::{Appending, RECORD_TIMED, Ring};
-use crate::record::transaction::{Savepoint, TransactionStart, Xid};
+use crate::record::transaction::{Savepoint, Xid};
 use crate::record::values::{self, Values};
 use crate::snapshot::{EventType, TransactionState};
 
@@ -31,9 +31,10 @@ const TRANSACTION: u64 = OWN_KINDS;
 /// Where the first word has what: flags as [`RECORD_TIMED`] and its neighbours, access mode, AUTOCOMMIT, isolation level, id.
 /// It stays as it began; of the flags only a record has those of the histories.
 const FLAGS: u32 = 3;
-const READ_ONLY: u64 = 1 << 8;
-const AUTOCOMMIT: u64 = 1 << 9;
-const ISOLATION: u32 = 10;
+pub(super) const TIMED: u64 = (RECORD_TIMED as u64) << FLAGS;
+pub(super) const READ_ONLY: u64 = 1 << 8;
+pub(super) const AUTOCOMMIT: u64 = 1 << 9;
+pub(super) const ISOLATION: u32 = 10;
 const ID: u32 = 16;
 /// Of one in progress: it has an identifier. Not read in records.
 const HAS_XID: u64 = 1 << 14;
@@ -46,6 +47,8 @@ const HEAD: usize = 5;
 const VALUES: usize = 8;
 const NESTING: usize = 0;
 const TRX_ID: usize = 1;
+/// What every transaction has, zero or not: to write both is less than to ask.
+const USUAL: u64 = 1 << NESTING | 1 << TRX_ID;
 const SAVEPOINTS: usize = 2;
 const ROLLBACKS: usize = 3;
 const RELEASES: usize = 4;
@@ -90,27 +93,24 @@ pub(crate) const OPEN_WORDS: usize = size_of::<OpenTransaction>() / 8;
 
 /// What its thread does with it.
 impl OpenTransaction {
-    /// A transaction begins that nests in the statement of an id, if that is not 0. Until it starts it has no time.
+    /// A transaction begins that nests in the statement of an id, if that is not 0. `what` is its first word, less its own id.
+    /// Until it starts it has no time.
     #[inline(always)]
     pub(crate) fn begin(
         &self,
         id: impl FnOnce() -> u64,
-        begun: &TransactionStart,
-        timed: bool,
+        what: u64,
+        trx_id: u64,
         nesting: impl FnOnce() -> u64,
     ) {
-        let flags = u64::from(if timed { RECORD_TIMED } else { 0 });
-        let what = flags << FLAGS
-            | if begun.read_only { READ_ONLY } else { 0 }
-            | if begun.autocommit { AUTOCOMMIT } else { 0 }
-            // What is not in four bits has no name either.
-            | u64::from(begun.isolation.min(0xF)) << ISOLATION;
         self.version.change(|| {
             self.what.store(what | id() << ID, Relaxed);
             for word in [&self.start, &self.source, &self.end] {
                 word.store(0, Relaxed);
             }
-            self.values().begin([(NESTING, nesting()), (TRX_ID, begun.trx_id)]);
+            self.values[NESTING].store(nesting(), Relaxed);
+            self.values[TRX_ID].store(trx_id, Relaxed);
+            self.set.store(USUAL, Release);
         });
     }
 
@@ -206,13 +206,35 @@ impl OpenTransaction {
         self.set.own() & 1 << XA != 0
     }
 
-    /// It ends, in ticks, or 1 where it was not timed.
+    /// Whether it lasts, and has no values but those that every one has.
     #[inline(always)]
+    pub(crate) fn is_usual(&self) -> bool {
+        self.set.own() == USUAL
+    }
+
+    /// A usual one ends, as [`OpenTransaction::end`], and is recorded, for these histories, as a record's flags have them. It was
+    /// timed.
+    #[inline(always)]
+    pub(crate) fn end_usual(
+        &self,
+        mut to: Appending<'_>,
+        (end, end_event_id): (u64, u64),
+        committed: bool,
+        histories: u8,
+    ) {
+        let set = ended(USUAL, end_event_id, committed);
+        self.set.store(set, Relaxed);
+        self.end.store(end, Release);
+        to.put_all([self.start.own(), self.source.own(), end, set]);
+        to.put_all([NESTING, TRX_ID].map(|value| self.values[value].own()));
+        to.show(self.record(histories));
+    }
+
+    /// It ends, in ticks, or 1 where it was not timed.
     pub(crate) fn end(&self, end: u64, end_event_id: u64, committed: bool) {
-        let state = if committed { TransactionState::Committed } else { TransactionState::RolledBack };
         // A host may end one transaction more than once.
         let values = self.set.own() & Values::<VALUES>::ALL;
-        self.set.store(values | (state as u64) << STATE | end_event_id << END_ID, Relaxed);
+        self.set.store(ended(values, end_event_id, committed), Relaxed);
         self.end.store(end, Release);
     }
 
@@ -232,15 +254,8 @@ impl OpenTransaction {
         ring.append(base, HEAD + VALUES + 2 * PART_WORDS)
     }
 
-    /// Records it, for these histories, as a record's flags have them. Of one that is no XA transaction this is all.
-    #[inline(always)]
+    /// Records it, for these histories.
     pub(crate) fn write(&self, mut to: Appending<'_>, histories: u8) {
-        self.write_values(&mut to);
-        to.show(self.record(histories));
-    }
-
-    /// As [`OpenTransaction::write`], of any transaction.
-    pub(crate) fn write_long(&self, mut to: Appending<'_>, histories: u8) {
         self.write_values(&mut to);
         let xa = self.values().get(XA);
         if xa != 0 {
@@ -251,7 +266,6 @@ impl OpenTransaction {
         to.show(self.record(histories));
     }
 
-    #[inline(always)]
     fn write_values(&self, to: &mut Appending<'_>) {
         let set = self.set.own();
         let [start, source, end] = [&self.start, &self.source, &self.end].map(Own::own);
@@ -264,6 +278,13 @@ impl OpenTransaction {
     fn record(&self, histories: u8) -> u64 {
         self.what.own() | u64::from(histories) << FLAGS | TRANSACTION
     }
+}
+
+/// The word that says which values there are, at the end.
+#[inline(always)]
+fn ended(values: u64, end_event_id: u64, committed: bool) -> u64 {
+    let state = if committed { TransactionState::Committed } else { TransactionState::RolledBack };
+    values | (state as u64) << STATE | end_event_id << END_ID
 }
 
 /// How long the parts of an XA identifier are.
