@@ -133,7 +133,10 @@ impl Journal {
         parent: u64,
         began: impl FnOnce() -> u64,
     ) -> Option<Offset> {
-        let place = self.place(words + 2)?;
+        let Some(place) = self.place(words + 2) else {
+            cold_path();
+            return None;
+        };
         if self.parent.own() == parent {
             return Some(place);
         }

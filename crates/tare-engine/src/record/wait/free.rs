@@ -4,7 +4,7 @@ use std::hint::cold_path;
 use std::sync::atomic::Ordering::Relaxed;
 
 use super::record::{Free, write_free};
-use super::{Source, began, wait_parent, wait_parent_began};
+use super::{Source, began, nesting};
 use crate::Engine;
 use crate::clock::cycles;
 use crate::count::bank::{READY, SUMMED, UNTIMED, place};
@@ -60,7 +60,8 @@ impl Engine {
             return false;
         }
         let (base, parent) = (self.arena.base(), thread.parent.own());
-        let written = write_free_lock(base, thread, of, operation, source, parent, || began(thread, parent));
+        let written =
+            write_free_lock(base, thread, of, operation, source, parent, || began(thread, parent).own());
         if written {
             base.at::<StatCell>(place(entry)).stat.count_free();
         }
@@ -116,9 +117,8 @@ fn write_nested_free_lock(
     operation: u64,
     source: Source,
 ) -> bool {
-    let parent = wait_parent(thread);
-    let began = || wait_parent_began(thread, parent);
-    write_free_lock(base, thread, of, operation, source, parent, began)
+    let (parent, began) = nesting(thread);
+    write_free_lock(base, thread, of, operation, source, parent, || began.own())
 }
 
 /// Writes the record of a lock that was free, and takes the next event id; false: the journal is not ready. `parent` is what it

@@ -6,7 +6,7 @@ pub(crate) mod record;
 mod short;
 
 use std::hint::cold_path;
-use std::sync::atomic::Ordering::Relaxed;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use crate::Engine;
 use crate::clock::{cycles, ticks};
@@ -220,8 +220,8 @@ impl Engine {
             cold_path();
             return start_unrecorded(thread, entry, class, WAIT_SUMMED_LEAF);
         }
-        let parent = wait_parent(thread);
-        let began = || wait_parent_began(thread, parent);
+        let (parent, began) = nesting(thread);
+        let began = || began.own();
         let leaf = || leaf(thread, of, operation, source);
         let (start, record) = begin_leaf::<WORDS>(&thread.waits, base, parent, began, leaf, cycles)?;
         thread.next_event_id();
@@ -355,7 +355,7 @@ impl Engine {
         if end_leaf(base, wait.record, ticks, amount) {
             return;
         }
-        let parent = wait_parent(thread);
+        let (parent, _) = nesting(thread);
         // The slab has one more place than waits can be deep.
         if let Some(open) = thread.open.get(thread.wait_depth.own() as usize) {
             void_leaf(&thread.waits, base, wait.record, parent, open);
@@ -393,8 +393,8 @@ impl Engine {
     #[cold]
     #[inline(never)]
     fn prepare_waits(&self, thread: &Thread, (id, time): (u64, u64)) -> bool {
-        let parent = wait_parent(thread);
-        let parent_began = wait_parent_began(thread, parent);
+        let (parent, began) = nesting(thread);
+        let parent_began = began.own();
         let coming = Coming { words: MOST_WORDS, id, time, parent, parent_began, gap: false };
         self.prepare_journal(thread, &thread.waits, &WAITS, &REACH, &coming)
     }
@@ -462,7 +462,7 @@ fn note_wait(thread: &'static Thread, what: u64, start: u64, source: Source, add
     let parent = match operation_of(what) {
         // The wait for the next command belongs to none.
         operation::IDLE => 0,
-        _ => wait_parent(thread),
+        _ => nesting(thread).0,
     };
     let id = thread.next_event_id();
     let begun = Begun { id, what, parent, source: source.0, address: address as u64, object };
@@ -476,39 +476,24 @@ fn last_event_id(thread: &Thread) -> u64 {
     thread.event_id.own().wrapping_sub(1)
 }
 
-/// What a wait nests in that begins now, as [`parent`] makes it.
+/// What a wait nests in that begins now, as [`parent`] makes it, and when that began.
 #[inline(always)]
-fn wait_parent(thread: &Thread) -> u64 {
+fn nesting(thread: &Thread) -> (u64, &AtomicU64) {
     let depth = thread.wait_depth.own() as usize;
-    if let Some(outer) = depth.checked_sub(1).and_then(|outer| thread.open.get(outer)) {
-        cold_path();
-        let outer = outer.id();
-        if outer != 0 {
-            return parent(outer, EventType::Wait as u32);
-        }
+    if let Some(outer) = depth.checked_sub(1).and_then(|outer| thread.open.get(outer))
+        && outer.id() != 0
+    {
+        return (parent(outer.id(), EventType::Wait as u32), outer.began());
     }
-    thread.parent.own()
+    let parent = thread.parent.own();
+    (parent, began(thread, parent))
 }
-
-/// When that began; 0: nobody knows.
-#[inline(always)]
-fn wait_parent_began(thread: &Thread, parent: u64) -> u64 {
-    if parent_of(parent).1 > EventType::Stage as u8 {
-        cold_path();
-        let outer = (thread.wait_depth.own() as usize).wrapping_sub(1);
-        return thread.open.get(outer).map_or(0, OpenWait::start);
-    }
-    began(thread, parent)
-}
-
-const _: () = assert!(EventType::Wait as u8 == EventType::Stage as u8 + 1);
 
 /// When the stage or the statement began that a wait nests in which nests in no other wait. In nothing: whatever began last.
 #[inline(always)]
-fn began(thread: &Thread, parent: u64) -> u64 {
+fn began(thread: &Thread, parent: u64) -> &AtomicU64 {
     let (_, of) = parent_of(parent);
-    let began = if of == EventType::Stage as u8 { &thread.stage_start } else { &thread.statement_start };
-    began.own()
+    if of == EventType::Stage as u8 { &thread.stage_start } else { &thread.statement_start }
 }
 
 /// Histories that were switched off while a wait lasted do not get it, as in the built-in.

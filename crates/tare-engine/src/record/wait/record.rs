@@ -209,6 +209,12 @@ impl OpenWait {
         self.start.own()
     }
 
+    /// The word that says so.
+    #[inline(always)]
+    pub(crate) fn began(&self) -> &AtomicU64 {
+        &self.start
+    }
+
     /// Its object has become known, by the thread itself.
     #[inline(always)]
     pub(crate) fn set_object(&self, address: u64, object: u32) {

@@ -232,7 +232,7 @@ impl Engine {
             &thread.waits,
             base,
             parent,
-            || began(thread, parent),
+            || began(thread, parent).own(),
             || Leaf {
                 id: thread.event_id.own(),
                 usual: thread.usual_waits.own(),
