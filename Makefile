@@ -22,7 +22,7 @@ tools:
 # then called instead of inlined. In a folder of its own, because each kind would make cargo build the other anew.
 provider: tools
 	@echo 'provider: building it optimised; this takes a minute where it is new, without a word'
-	@cargo rustc --quiet --locked --release -p tare-mariadb --lib --crate-type cdylib --target-dir target/provider -- -C llvm-args=-align-all-functions=6 -C llvm-args=-align-loops=1
+	@cargo rustc --quiet --locked --release -p tare-mariadb --lib --crate-type cdylib --target-dir target/provider -- -C llvm-args=-align-all-functions=6
 	@scripts/replace.sh target/provider/release/libtare_mariadb.so target/release/libtare_mariadb.so
 
 build: provider ## build the provider and the command line, optimised

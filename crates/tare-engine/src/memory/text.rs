@@ -31,13 +31,6 @@ pub(crate) const fn rest_of(last: [u8; 8], len: usize) -> u64 {
     u64::from_le_bytes(last) >> 1 >> (63 - 8 * (len % 8))
 }
 
-/// Writes a text of three bytes at most. Out of the way of those that are longer.
-#[cold]
-#[inline(never)]
-fn write_three(to: &AtomicU64, bytes: &[u8]) {
-    to.store(rest(bytes), Relaxed);
-}
-
 /// Copies as much of `bytes` as fits; returns how many bytes that is. The last word is padded with zeros. Not inlined, and
 /// without a loop that could be unrolled: few lines of code, the same for every text.
 #[inline(never)]
@@ -45,10 +38,8 @@ pub(crate) fn write(to: &[AtomicU64], bytes: &[u8]) -> usize {
     let mut left = bytes;
     for word in to {
         let Some((chunk, behind)) = left.split_first_chunk() else {
-            match bytes.len() {
-                _ if left.is_empty() => {}
-                1..=3 => write_three(word, bytes),
-                _ => word.store(rest(bytes), Relaxed),
+            if !left.is_empty() {
+                word.store(rest(bytes), Relaxed);
             }
             return bytes.len();
         };

@@ -230,8 +230,7 @@ impl OpenStatement {
     pub(super) fn start(&self, schema: &[u8], source: u64, now: impl FnOnce() -> u64) -> u64 {
         self.source.store(source, Relaxed);
         let len = text::write(&self.texts[..NAME_WORDS], schema);
-        // There is none yet: nothing has to be taken away.
-        self.lengths.store(self.lengths.own() | SCHEMA.set(0, len), Release);
+        self.lengths.store(SCHEMA.set(self.lengths.own(), len), Release);
         let start = now();
         self.start.store(start, Release);
         start
