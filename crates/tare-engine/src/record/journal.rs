@@ -133,10 +133,7 @@ impl Journal {
         parent: u64,
         began: impl FnOnce() -> u64,
     ) -> Option<Offset> {
-        let Some(place) = self.place(words + 2) else {
-            cold_path();
-            return None;
-        };
+        let place = self.place(words + 2)?;
         if self.parent.own() == parent {
             return Some(place);
         }

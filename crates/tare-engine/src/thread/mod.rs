@@ -14,7 +14,6 @@ pub(crate) mod settings;
 
 pub(crate) use kept::KeptSlabs;
 
-use std::hint::cold_path;
 use std::mem::offset_of;
 use std::sync::atomic::{
     AtomicI64, AtomicU8, AtomicU16, AtomicU32, AtomicU64,
@@ -332,7 +331,6 @@ impl Thread {
         self.expect_stage_ids();
         if self.stages.place_in(base, 0, parent, || 0).is_none() {
             // The next one says so first.
-            cold_path();
             self.stages.forget_base();
         }
     }

@@ -181,7 +181,6 @@ pub(super) fn program_type(number: c_uint) -> Option<u8> {
 }
 
 /// The kind of a table lock; `None`: it is given back.
-#[inline(always)]
 pub(super) fn table_lock(op: c_uint, flags: u64) -> Option<u8> {
     match names::table_lock(op, flags) {
         names::TableLockRequest::Lock(kind) => Some(kind as u8),

@@ -34,7 +34,6 @@ macro_rules! bytes {
     ($pointer:expr, $len:expr) => {{
         let (pointer, len) = ($pointer, usize::try_from($len).unwrap_or(0));
         if pointer.is_null() {
-            std::hint::cold_path();
             &[][..]
         } else {
             // SAFETY: the server passes a text of that length that stays valid during the call.

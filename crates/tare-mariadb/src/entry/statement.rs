@@ -2,7 +2,6 @@
 #![allow(unsafe_code)]
 
 use std::ffi::{c_char, c_uchar, c_uint, c_ulong, c_ulonglong, c_void};
-use std::hint::cold_path;
 use std::ptr::{null, null_mut};
 
 use tare_engine::{Counter, EndedStatement, PreparedHandle, ProgramHandle, Source, Statement};
@@ -134,16 +133,6 @@ pub(super) unsafe extern "C" fn refine_statement(
     locker: *mut StatementLocker,
     key: c_uint,
 ) -> *mut StatementLocker {
-    match kept(locker) {
-        Some((statement, _)) if ENGINE.refine_statement_fast(statement, key as u16) => locker,
-        Some(_) => refine_statement_slow(locker, key),
-        None => null_mut(),
-    }
-}
-
-#[cold]
-#[inline(never)]
-extern "C" fn refine_statement_slow(locker: *mut StatementLocker, key: c_uint) -> *mut StatementLocker {
     guard(null_mut(), || {
         let Some((statement, state)) = kept(locker) else { return null_mut() };
         if !ENGINE.refine_statement(statement, key as u16) {
@@ -309,7 +298,6 @@ fn count_digest(statement: Statement, digest: *const DigestStorage) {
 #[inline(always)]
 fn count(state: &KeptStatement, ended: EndedStatement) {
     if !state.program.is_null() {
-        cold_path();
         count_for_program(state.program, ended);
     }
     if let Some(prepared) = instance!(PreparedHandle, state.prepared) {

@@ -2,7 +2,6 @@
 #![allow(unsafe_code)]
 
 use std::ffi::{c_char, c_int, c_uint, c_ulong, c_ulonglong, c_void};
-use std::hint::cold_path;
 use std::ptr::null_mut;
 
 use tare_engine::snapshot::Kind;
@@ -97,22 +96,6 @@ pub(super) unsafe extern "C" fn unbind_table(table: *mut Table) {
 }
 
 pub(super) unsafe extern "C" fn rebind_table(
-    share: *mut TableShare,
-    identity: *const c_void,
-    table: *mut Table,
-) -> *mut Table {
-    match instance!(TableHandleHandle, table) {
-        Some(known) if ENGINE.wants(Kind::TableIo) => {
-            ENGINE.rebind_table(known, identity.addr());
-            table
-        }
-        _ => rebind_unusual_table(share, identity, table),
-    }
-}
-
-/// As [`rebind_table`], of a table that the engine does not know, or while nobody wants table I/O.
-#[inline(never)]
-extern "C" fn rebind_unusual_table(
     share: *mut TableShare,
     identity: *const c_void,
     table: *mut Table,
@@ -250,13 +233,7 @@ extern "C" fn start_lock(
 ) -> *mut TableLocker {
     let Some(instance) = instance!(TableHandleHandle, table) else { return null_mut() };
     // What gives a lock back does not come here: nobody asks again.
-    let kind = if op == EXTERNAL {
-        facts::table_lock(EXTERNAL, flags)
-    } else {
-        cold_path();
-        facts::table_lock(op, flags)
-    };
-    let kind = kind.unwrap_or(TableLock::WriteExternal as u8);
+    let kind = facts::table_lock(op, flags).unwrap_or(TableLock::WriteExternal as u8);
     ENGINE.set_table_lock(instance, op == EXTERNAL, Some(kind));
     match ENGINE.start_table_lock_wait_fast(instance, kind, Source::new(file, line)) {
         Start::Began(wait) => keep(state, wait, table, kind.into()),

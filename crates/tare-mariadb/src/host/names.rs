@@ -125,7 +125,6 @@ pub enum TableLockRequest {
 ///
 /// `op` 0: `flags` is a thr_lock_type. The built-in counts types without a kind (SKIP LOCKED 6 and 12, defaults,
 /// write-only, unlock) as READ_NORMAL. `op` 1: `flags` is F_RDLCK, F_WRLCK or F_UNLCK.
-#[inline(always)]
 pub const fn table_lock(op: u32, flags: u64) -> TableLockRequest {
     let kind = match (op, flags) {
         (0, 3) => TableLock::ReadWithSharedLocks,

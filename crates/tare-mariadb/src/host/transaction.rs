@@ -2,7 +2,6 @@
 #![allow(unsafe_code)]
 
 use std::ffi::c_void;
-use std::hint::cold_path;
 
 /// `xid_t`: the same in all series (debug information of 10.11.5 and 11.4.5; on 10.11.19 and 11.8.9 an `XA START` with
 /// a known XID was read back at `set_transaction_xid`).
@@ -52,14 +51,13 @@ const MADE_UP: u64 = u64::from_le_bytes(*b"MySQLXid");
 pub unsafe fn is_made_up(xid: *const c_void) -> bool {
     // SAFETY: the caller's promise; every bit pattern is a value of the members.
     let Some(raw) = (unsafe { xid.cast::<RawXid>().as_ref() }) else { return true };
-    let is_its_own = raw.format_id == 1
-        && raw.gtrid_length >= 8
-        && raw.data.first_chunk().map(|it| u64::from_le_bytes(*it)) == Some(MADE_UP);
-    if is_its_own {
-        return true;
+    match raw.format_id {
+        -1 => true,
+        1 => {
+            raw.gtrid_length >= 8 && raw.data.first_chunk().map(|it| u64::from_le_bytes(*it)) == Some(MADE_UP)
+        }
+        _ => false,
     }
-    cold_path();
-    raw.format_id == -1
 }
 
 /// The argument of `set_transaction_gtid`, as the built-in prints it: `domain-server-sequence`.

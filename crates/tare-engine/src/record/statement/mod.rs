@@ -7,7 +7,6 @@ mod owner;
 pub(crate) mod record;
 
 use std::ffi::c_void;
-use std::hint::cold_path;
 use std::sync::atomic::{
     AtomicU32,
     Ordering::{Relaxed, Release},
@@ -183,8 +182,6 @@ fn begin_statement(
         parent = in_statement(id);
         thread.set_stage_parent(base, parent);
         thread.parent.store(parent, Relaxed);
-    } else {
-        cold_path();
     }
     if begun.depth == 0 {
         thread.outermost.store(parent, Relaxed);
@@ -371,10 +368,19 @@ impl Engine {
 
     /// Changes what the statement is, once it is parsed. False: the instrument it became is off, and the statement is
     /// forgotten.
+    #[inline(always)]
     pub fn refine_statement(&self, statement: Statement, class: ClassId) -> bool {
-        if self.refine_statement_fast(statement, class) {
-            return true;
+        const USUAL: u8 = ENABLED | STATEMENT | TIMED;
+        if self.registry.switches(class) & USUAL != USUAL {
+            return self.refine_statement_slow(statement, class);
         }
+        statement.open.refine(class);
+        true
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn refine_statement_slow(&self, statement: Statement, class: ClassId) -> bool {
         let is_wanted = self.registry.switches(class) & (ENABLED | STATEMENT) == ENABLED | STATEMENT;
         if is_wanted {
             statement.open.refine(class);
@@ -383,18 +389,6 @@ impl Engine {
             self.discard_statement(statement);
         }
         is_wanted
-    }
-
-    /// As [`Engine::refine_statement`], if it becomes one that is timed. Fast path only; on false call that one: nothing has
-    /// happened.
-    #[inline(always)]
-    pub fn refine_statement_fast(&self, statement: Statement, class: ClassId) -> bool {
-        const USUAL: u8 = ENABLED | STATEMENT | TIMED;
-        let is_usual = self.registry.switches(class) & USUAL == USUAL;
-        if is_usual {
-            statement.open.refine(class);
-        }
-        is_usual
     }
 
     /// Forgets a statement.

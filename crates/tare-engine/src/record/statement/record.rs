@@ -14,7 +14,6 @@
 
 use std::array::from_fn;
 use std::borrow::Cow;
-use std::hint::cold_path;
 use std::mem::offset_of;
 use std::sync::atomic::{
     AtomicU32, AtomicU64,
@@ -292,7 +291,6 @@ impl OpenStatement {
         if self.is_timed() {
             stat.add(1, self.taken());
         } else {
-            cold_path();
             stat.add_untimed(1);
         }
         let set = self.set.own();
