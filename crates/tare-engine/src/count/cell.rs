@@ -10,7 +10,6 @@
 //! What has ended, or is no longer its thread's, is in [`Sums`]: of its account, or else of its user and its host, and
 //! of all.
 
-use std::hint::cold_path;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
 
 use crate::count::counters::Counters;
@@ -158,7 +157,6 @@ impl Counts {
     #[inline(always)]
     pub(crate) fn raise(&self, ticks: u64) {
         if ticks > self.max.own() {
-            cold_path();
             self.max.store(ticks, Relaxed);
         }
     }
@@ -169,8 +167,6 @@ impl Counts {
         bump(&self.count, n);
         bump(&self.sum, ticks);
         if !ticks > self.min_inverted.own() {
-            // Out of the way: what an event passes is in fewer lines of code.
-            cold_path();
             self.min_inverted.store(!ticks, Relaxed);
         }
     }

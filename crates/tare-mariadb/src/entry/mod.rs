@@ -117,7 +117,7 @@ macro_rules! slots {
             end_file_rename_wait: file::end_file_rename_wait,
             start_stage: stage::start_stage,
             get_current_stage_progress: stage::get_current_stage_progress,
-            end_stage: stage::END_STAGE,
+            end_stage: stage::end_stage,
             get_thread_statement_locker: statement::get_thread_statement_locker::<false>,
             refine_statement: statement::refine_statement,
             start_statement: statement::start_statement,

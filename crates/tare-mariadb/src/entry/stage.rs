@@ -2,7 +2,6 @@
 #![allow(unsafe_code)]
 
 use std::ffi::{c_char, c_int, c_uint};
-use std::mem::transmute;
 use std::ptr::null_mut;
 
 use tare_engine::{Progress, Source, Start};
@@ -98,18 +97,14 @@ pub(super) unsafe extern "C" fn get_current_stage_progress() -> *mut StageProgre
     guard(null_mut(), || pointer(ENGINE.current_stage_progress()))
 }
 
-/// What the server calls to end a stage. It asks for nothing back, and so does not look where a function returns something.
-// SAFETY: the calling convention is the same; what is returned is in a register that a caller of this type takes for used.
-pub(super) const END_STAGE: unsafe extern "C" fn() =
-    unsafe { transmute::<extern "C" fn() -> *mut StageProgress, _>(end_any_stage) };
+pub(super) unsafe extern "C" fn end_stage() {
+    end_any_stage();
+}
 
 /// One function for both calls that end a stage.
 #[inline(never)]
 extern "C" fn end_any_stage() -> *mut StageProgress {
-    match ENGINE.end_stage_fast() {
-        Start::Began(progress) => pointer(progress),
-        Start::Off | Start::Slow => end_unrecorded_stage(),
-    }
+    if ENGINE.end_stage_fast() { null_mut() } else { end_unrecorded_stage() }
 }
 
 /// As [`end_any_stage`], of one that is not recorded.

@@ -253,46 +253,34 @@ impl Engine {
     #[inline(always)]
     pub fn end_stage(&self) {
         if let Some(thread) = current()
-            && matches!(self.end_stage_fast(), Start::Slow)
+            && !self.end_stage_fast()
             && !self.end_unrecorded_stage_fast()
         {
             self.end_stage_slow(thread);
         }
     }
 
-    /// As [`Engine::end_stage`], of one that is recorded, if all is as usual. No stage follows, and so no progress. Fast path only;
-    /// on `Slow` call [`Engine::end_unrecorded_stage_fast`]: nothing has happened.
+    /// As [`Engine::end_stage`], of one that is recorded, if all is as usual. Fast path only; on false call
+    /// [`Engine::end_unrecorded_stage_fast`]: nothing has happened.
     #[inline(always)]
-    pub fn end_stage_fast(&self) -> Start<Option<Progress>> {
-        let Some(thread) = current() else { return Start::Slow };
+    pub fn end_stage_fast(&self) -> bool {
+        let Some(thread) = current() else { return false };
         let cell = thread.stage_cell.own();
         if cell == 0 || thread.stage_recorded.own() == 0 {
             cold_path();
-            return Start::Slow;
+            return false;
         }
-        let Some(at) = thread.stages.usual_place() else { return Start::Slow };
+        let Some(at) = thread.stages.usual_place() else { return false };
         let (base, now) = (self.arena.base(), cycles());
         if !write_near_end(&thread.stages, base, at, now, || thread.event_id.own()) {
-            return Start::Slow;
+            return false;
         }
         thread.stage_recorded.store(0, Relaxed);
         thread.stage_label.store(0, Relaxed);
         thread.stage_cell.store(0, Relaxed);
         self.nest_in_statement(thread);
-        if base.at::<StatCell>(cell).add_usual(1, thread.stage_start.own(), now).is_none() {
-            return Start::Began(self.end_long_stage(thread, cell, now));
-        }
-        Start::Began(None)
-    }
-
-    /// A stage has ended that took longer than any of its cell, which is all that is left to do: see
-    /// [`Engine::begin_after_long_stage`].
-    #[cold]
-    #[inline(never)]
-    extern "C" fn end_long_stage(&self, thread: &Thread, cell: Offset, now: u64) -> Option<Progress> {
-        let cell: &StatCell = self.arena.at(cell);
-        cell.add_span(self, thread, Lowest::Wide, 1, thread.stage_start.own(), now);
-        std::hint::black_box(None)
+        base.at::<StatCell>(cell).add_span(self, thread, Lowest::Wide, 1, thread.stage_start.own(), now);
+        true
     }
 
     /// As [`Engine::end_stage`], if there is no stage, or one that is only summed up. Fast path only; on false call that one.

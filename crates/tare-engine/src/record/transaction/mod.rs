@@ -11,7 +11,6 @@ use crate::count::backlog::KNOWS_LONGEST;
 use crate::count::cell::{Counts, Family, TransactionCell};
 use crate::memory::arena::{Offset, Own, Use};
 use crate::memory::lost::Lost;
-use crate::record::journal::parent_of;
 use crate::record::ring::RingKind;
 use crate::record::wait::{Source, kept};
 use crate::setup::instrument::{ENABLED, TIMED, fixed};
@@ -58,7 +57,6 @@ pub enum Savepoint {
 const RECORDED: u32 = 1 << 4;
 const OF_NOBODY: u32 = 1 << 5;
 const READ_ONLY: u32 = 1 << 6;
-const AUTOCOMMIT: u32 = 1 << 7;
 /// It is its thread's, and timed in cycles if it is timed.
 const IN_CYCLES: u32 = 1 << 2;
 /// What a mask has where that is so.
@@ -105,7 +103,7 @@ impl Transaction {
     /// Whether it is its thread's, recorded, and timed in cycles.
     #[inline(always)]
     fn is_usual(&self) -> bool {
-        self.flags & !(READ_ONLY | AUTOCOMMIT) == IN_CYCLES | RECORDED | u32::from(ENABLED | TIMED)
+        self.flags & !READ_ONLY == IN_CYCLES | RECORDED | u32::from(ENABLED | TIMED)
     }
 
     #[inline(always)]
@@ -126,24 +124,6 @@ impl Transaction {
     }
 }
 
-/// The flags of one that begins.
-#[inline(always)]
-fn flags_of(switches: u8, what: &TransactionStart) -> u32 {
-    u32::from(switches & (ENABLED | TIMED))
-        | if what.read_only { READ_ONLY } else { 0 }
-        | if what.autocommit { AUTOCOMMIT } else { 0 }
-}
-
-/// The first word of one that begins, less its id: its flags are what the word has, in the same order.
-#[inline(always)]
-fn first_word(flags: u32, isolation: u8) -> u64 {
-    const TO_WORD: u32 = record::READ_ONLY.trailing_zeros() - READ_ONLY.trailing_zeros();
-    const SAME: u32 = TIMED as u32 | READ_ONLY | AUTOCOMMIT;
-    const { assert!((SAME as u64) << TO_WORD == record::TIMED | record::READ_ONLY | record::AUTOCOMMIT) };
-    // There are four levels.
-    u64::from((flags & SAME) << TO_WORD | u32::from(isolation & 0xF) << record::ISOLATION)
-}
-
 impl Engine {
     /// Begins a transaction of the calling thread.
     pub fn open_transaction(&self, what: &TransactionStart) -> Option<Transaction> {
@@ -159,11 +139,12 @@ impl Engine {
         if mask & (ATTRIBUTED | UNATTRIBUTED) == 0 {
             return None;
         }
-        let mut flags = flags_of(switches, what);
+        let mut flags = u32::from(switches & (ENABLED | TIMED));
         flags |= if mask & UNATTRIBUTED != 0 { OF_NOBODY } else { 0 };
+        flags |= if what.read_only { READ_ONLY } else { 0 };
         if is_event(mask, EventType::Transaction, switches) {
-            self.note_transaction(thread, what, flags);
             flags |= RECORDED;
+            self.note_transaction(thread, what, switches & TIMED != 0);
         }
         Some(Transaction { thread, start: 0, flags })
     }
@@ -178,27 +159,22 @@ impl Engine {
         if switches & ENABLED == 0 || mask & USUAL_MASK != USUAL_MASK {
             return None;
         }
-        let mut flags = flags_of(switches, what) | IN_CYCLES;
+        let mut flags = IN_CYCLES | u32::from(switches & (ENABLED | TIMED));
+        flags |= if what.read_only { READ_ONLY } else { 0 };
         if is_event(mask, EventType::Transaction, switches) {
-            self.note_transaction(thread, what, flags);
             flags |= RECORDED;
+            self.note_transaction(thread, what, switches & TIMED != 0);
         }
         Some(Transaction { thread, start: 0, flags })
     }
 
     /// Notes one that begins in the slab.
     #[inline(always)]
-    fn note_transaction(&self, thread: &Thread, what: &TransactionStart, flags: u32) {
-        let nesting = || match thread.statement_depth.own() as usize {
-            1 => parent_of(thread.outermost.own()).0,
-            depth => {
-                cold_path();
-                depth.checked_sub(1).map_or(0, |depth| self.statement_event_id(thread, depth))
-            }
-        };
+    fn note_transaction(&self, thread: &Thread, what: &TransactionStart, timed: bool) {
+        let depth = thread.statement_depth.load(Relaxed) as usize;
+        let nesting = || depth.checked_sub(1).map_or(0, |depth| self.statement_event_id(thread, depth));
         thread.expect_stage_ids();
-        let begun = first_word(flags, what.isolation);
-        thread.transaction.begin(|| thread.next_event_id(), begun, what.trx_id, nesting);
+        thread.transaction.begin(|| thread.next_event_id(), what, timed, nesting);
     }
 
     /// It has an identifier; whether it is an XA transaction nobody knows yet.

@@ -21,7 +21,7 @@ use crate::memory::arena::{Base, LINE, Own, View};
 use crate::memory::text::{self, Text};
 use crate::record::journal::{OWN_KINDS, kind};
 use crate::record::ring::{Appending, RECORD_TIMED, Ring};
-use crate::record::transaction::{Savepoint, Xid};
+use crate::record::transaction::{Savepoint, TransactionStart, Xid};
 use crate::record::values::{self, Values};
 use crate::snapshot::{EventType, TransactionState};
 
@@ -31,10 +31,9 @@ const TRANSACTION: u64 = OWN_KINDS;
 /// Where the first word has what: flags as [`RECORD_TIMED`] and its neighbours, access mode, AUTOCOMMIT, isolation level, id.
 /// It stays as it began; of the flags only a record has those of the histories.
 const FLAGS: u32 = 3;
-pub(super) const TIMED: u64 = (RECORD_TIMED as u64) << FLAGS;
-pub(super) const READ_ONLY: u64 = 1 << 8;
-pub(super) const AUTOCOMMIT: u64 = 1 << 9;
-pub(super) const ISOLATION: u32 = 10;
+const READ_ONLY: u64 = 1 << 8;
+const AUTOCOMMIT: u64 = 1 << 9;
+const ISOLATION: u32 = 10;
 const ID: u32 = 16;
 /// Of one in progress: it has an identifier. Not read in records.
 const HAS_XID: u64 = 1 << 14;
@@ -93,23 +92,28 @@ pub(crate) const OPEN_WORDS: usize = size_of::<OpenTransaction>() / 8;
 
 /// What its thread does with it.
 impl OpenTransaction {
-    /// A transaction begins that nests in the statement of an id, if that is not 0. `what` is its first word, less its own id.
-    /// Until it starts it has no time.
+    /// A transaction begins that nests in the statement of an id, if that is not 0. Until it starts it has no time.
     #[inline(always)]
     pub(crate) fn begin(
         &self,
         id: impl FnOnce() -> u64,
-        what: u64,
-        trx_id: u64,
+        begun: &TransactionStart,
+        timed: bool,
         nesting: impl FnOnce() -> u64,
     ) {
+        let flags = u64::from(if timed { RECORD_TIMED } else { 0 });
+        let what = flags << FLAGS
+            | if begun.read_only { READ_ONLY } else { 0 }
+            | if begun.autocommit { AUTOCOMMIT } else { 0 }
+            // What is not in four bits has no name either.
+            | u64::from(begun.isolation.min(0xF)) << ISOLATION;
         self.version.change(|| {
             self.what.store(what | id() << ID, Relaxed);
             for word in [&self.start, &self.source, &self.end] {
                 word.store(0, Relaxed);
             }
             self.values[NESTING].store(nesting(), Relaxed);
-            self.values[TRX_ID].store(trx_id, Relaxed);
+            self.values[TRX_ID].store(begun.trx_id, Relaxed);
             self.set.store(USUAL, Release);
         });
     }
