@@ -24,7 +24,7 @@ pub use metadata::{MetadataHandle, MetadataName, MetadataRef};
 pub use prepared::{PreparedHandle, PreparedRef};
 pub use program::{ProgramHandle, ProgramRef};
 pub use socket::{SocketHandle, SocketRef};
-pub use synch::{SynchHandle, SynchRef};
+pub use synch::SynchRef;
 pub use table::{TableHandleHandle, TableRef};
 pub use table_share::{TableName, TableShareHandle, TableShareRef};
 

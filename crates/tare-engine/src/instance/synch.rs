@@ -1,7 +1,8 @@
 //! HOT PATH: mutexes, rwlocks and conds, and which rwlocks a thread holds for reading.
 
+use std::ffi::c_void;
 use std::hint::cold_path;
-use std::num::NonZeroU32;
+use std::num::{NonZeroU32, NonZeroU64};
 use std::sync::atomic::{
     AtomicU32, AtomicU64,
     Ordering::{Acquire, Relaxed, Release},
@@ -10,9 +11,9 @@ use std::sync::atomic::{
 use crate::Engine;
 use crate::count::cell::Counts;
 use crate::histogram::Lowest;
-use crate::memory::arena::{Arena, Own, Use, WORDS};
+use crate::memory::arena::{Arena, Own, Use, View, WORDS};
 use crate::memory::lost::Lost;
-use crate::memory::pool::{Pool, SlotHead};
+use crate::memory::pool::{Object, Pool, SlotHead};
 use crate::record::Start;
 use crate::record::wait::record::free_operation;
 use crate::record::wait::{Source, UntimedLock, Wait, WaitObject};
@@ -20,8 +21,6 @@ use crate::setup::wanted::Wanted;
 use crate::snapshot::{ClassId, Kind};
 use crate::thread::ThreadRef;
 use crate::thread::current;
-
-use super::reference;
 
 /// A mutex, rwlock, sxlock or cond.
 #[repr(C)]
@@ -38,20 +37,63 @@ pub(crate) struct Synch {
     pub(crate) waits: Counts,
 }
 
-reference! {
-    /// A synchronisation object.
-    SynchRef, SynchHandle, Synch
-}
+// SAFETY: atomics only, alignment 8, `Pools::carve` checks that it fits a block.
+#[allow(unsafe_code)]
+unsafe impl View for Synch {}
 
-impl SynchHandle {
+/// A synchronisation object, as the host keeps it in the place of a pointer: what a record says of it, class and name. So whoever
+/// takes a lock need not look at the slot first, which may lie far away: what is locked once in hundreds of statements has
+/// left every cache.
+#[derive(Clone, Copy, PartialEq, Eq)]
+#[repr(transparent)]
+pub struct SynchRef(NonZeroU64);
+
+/// See [`SynchRef::taken_by_trying`]. No object has this bit.
+const TAKEN_BY_TRYING: u64 = 1;
+
+impl SynchRef {
+    /// What the host keeps; never null.
     #[inline(always)]
-    fn wanted(&'static self, operation: u8) -> WaitObject {
-        WaitObject::new(self.slot.identity.load(Relaxed) as usize, operation)
+    pub fn address(self) -> *mut c_void {
+        std::ptr::without_provenance_mut(self.0.get() as usize)
+    }
+
+    /// The object of which the host kept this.
+    ///
+    /// # Safety
+    /// `address` is null or came from `address` of the same process.
+    #[allow(unsafe_code)]
+    #[inline(always)]
+    pub unsafe fn from_address(address: *const c_void) -> Option<SynchRef> {
+        NonZeroU64::new(address.addr() as u64).map(SynchRef)
+    }
+
+    /// The same object, for a host that calls an operation on it a try only where it has got the lock by it.
+    pub fn taken_by_trying(self) -> SynchRef {
+        SynchRef(self.0 | TAKEN_BY_TRYING)
+    }
+
+    /// Whether it came from [`SynchRef::taken_by_trying`].
+    #[inline(always)]
+    pub fn is_taken_by_trying(self) -> bool {
+        self.0.get() & TAKEN_BY_TRYING != 0
+    }
+
+    #[inline(always)]
+    fn object(self) -> Object {
+        Object(self.0.get() & !TAKEN_BY_TRYING)
+    }
+
+    #[inline(always)]
+    fn class(self) -> ClassId {
+        self.object().class()
+    }
+
+    #[inline(always)]
+    fn slot(self, engine: &Engine) -> &'static Synch {
+        engine.arena.base().at(self.object().offset())
     }
 }
-
-/// See [`Engine::set_synch_taken_by_trying`].
-const TAKEN_BY_TRYING: u8 = 1;
 
 /// Mutexes, rwlocks, conds.
 impl Engine {
@@ -61,29 +103,25 @@ impl Engine {
             return None;
         }
         let (pool, lost) = self.synch_pool(class);
-        let Some(handle) = self.pools.take::<SynchHandle>(&self.arena, pool, class) else {
+        let Some(slot) = self.pools.take::<Synch>(&self.arena, pool, class) else {
             self.losses.count(lost);
             return None;
         };
-        handle.slot.identity.store(identity as u64, Relaxed);
-        handle.slot.head.publish();
-        Some(handle)
-    }
-
-    /// The host calls an operation on it a try only where it has got the lock by it.
-    pub fn set_synch_taken_by_trying(&self, synch: SynchRef) {
-        synch.slot.head.flags.store(TAKEN_BY_TRYING, Relaxed);
-    }
-
-    /// Whether [`Engine::set_synch_taken_by_trying`] was said of it.
-    #[inline(always)]
-    pub fn synch_is_taken_by_trying(&self, synch: SynchRef) -> bool {
-        synch.slot.head.flags.load(Relaxed) == TAKEN_BY_TRYING
+        slot.identity.store(identity as u64, Relaxed);
+        slot.head.publish();
+        let object = slot.head.object();
+        if object.offset() == 0 {
+            // It lies behind what names reach: who cannot be named cannot be found again.
+            self.pools.give(&self.arena, pool, slot);
+            self.losses.count(lost);
+            return None;
+        }
+        NonZeroU64::new(object.0).map(SynchRef)
     }
 
     /// And ends.
     pub fn destroy_synch(&self, synch: SynchRef) {
-        self.pools.give(&self.arena, self.synch_pool(synch.slot.head.class()).0, synch);
+        self.pools.give(&self.arena, self.synch_pool(synch.class()).0, synch.slot(self));
     }
 
     fn synch_pool(&self, class: ClassId) -> (Pool, Lost) {
@@ -100,7 +138,10 @@ impl Engine {
         match self.start_synch_wait_fast(synch, operation, source) {
             Start::Began(wait) => Some(wait),
             Start::Off => None,
-            Start::Slow => self.start_wait(synch.slot.head.class(), synch.wanted(operation), source),
+            Start::Slow => {
+                let identity = synch.slot(self).identity.load(Relaxed) as usize;
+                self.start_wait(synch.class(), WaitObject::new(identity, operation), source)
+            }
         }
     }
 
@@ -108,19 +149,19 @@ impl Engine {
     /// says so if it has it ([`Engine::count_free_synch`]). `None`: call [`Engine::start_synch_wait_fast`].
     #[inline(always)]
     pub fn untimed_synch(&self, synch: SynchRef) -> Option<UntimedLock> {
-        self.untimed_lock(synch.slot.head.class())
+        self.untimed_lock(synch.class())
     }
 
     /// As [`Engine::is_off`], of its instrument.
     #[inline(always)]
     pub fn is_synch_off(&self, synch: SynchRef) -> bool {
-        self.is_off(synch.slot.head.class())
+        self.is_off(synch.class())
     }
 
     /// The calling thread has got the lock without waiting.
     #[inline(always)]
     pub fn count_free_synch(&self, lock: UntimedLock, synch: SynchRef, operation: u8, source: Source) {
-        self.count_free_lock(lock, &synch.slot.head, free_operation(operation), source);
+        self.count_free_lock(lock, synch.object(), free_operation(operation), source);
     }
 
     /// As [`Engine::count_free_synch`], if it is recorded and nests in no other wait. Fast path only; on false call that one.
@@ -132,13 +173,13 @@ impl Engine {
         operation: u8,
         source: Source,
     ) -> bool {
-        self.count_free_lock_fast(lock, &synch.slot.head, free_operation(operation), source)
+        self.count_free_lock_fast(lock, synch.object(), free_operation(operation), source)
     }
 
     /// As [`Engine::start_synch_wait`], if all is as usual. Fast path only; on `Slow` call that one.
     #[inline(always)]
     pub fn start_synch_wait_fast(&self, synch: SynchRef, operation: u8, source: Source) -> Start<Wait> {
-        self.start_leaf_wait_fast::<3>(&synch.slot.head, operation, source)
+        self.start_leaf_wait_fast::<3>(synch.object(), operation, source)
     }
 
     /// The wait is over, for better or worse.
@@ -154,7 +195,7 @@ impl Engine {
     pub fn end_counted_synch_wait(&self, synch: SynchRef, wait: &Wait) {
         let taken =
             self.end_leaf_wait_fast(wait, Lowest::Usual, None).or_else(|| self.end_wait(wait, 1, None));
-        synch.slot.waits.add_shared(1, taken);
+        synch.slot(self).waits.add_shared(1, taken);
     }
 
     /// As [`Engine::end_synch_wait`], if all is as usual. Fast path only; on false call that one.
@@ -166,21 +207,21 @@ impl Engine {
     /// The lock is the calling thread's, which is `thread`: a mutex, or a rwlock to write or shared-exclusive.
     #[inline(always)]
     pub fn set_synch_owner(&self, synch: SynchRef, thread: ThreadRef) {
-        synch.slot.owner.store(thread.slab().holder.own(), Relaxed);
+        synch.slot(self).owner.store(thread.slab().holder.own(), Relaxed);
     }
 
     /// The rwlock is the calling thread's, which is `thread`, to read.
     #[inline(always)]
     pub fn add_synch_reader(&self, synch: SynchRef, thread: ThreadRef) {
         if !self.add_synch_reader_fast(synch, thread) {
-            self.add_further_reader(&thread.slab().read_locks, synch.address() as u64);
+            self.add_further_reader(&thread.slab().read_locks, synch.object().0);
         }
     }
 
     /// As [`Engine::add_synch_reader`], if there is room in the slab. Fast path only; on false call that one.
     #[inline(always)]
     pub fn add_synch_reader_fast(&self, synch: SynchRef, thread: ThreadRef) -> bool {
-        thread.slab().read_locks.push(synch.address() as u64)
+        thread.slab().read_locks.push(synch.object().0)
     }
 
     #[cold]
@@ -195,8 +236,8 @@ impl Engine {
     #[cold]
     #[inline(never)]
     pub fn add_synch_reader_once(&self, synch: SynchRef, thread: ThreadRef) {
-        let address = synch.address() as u64;
-        if thread.slab().read_locks.addresses(&self.arena).all(|held| held != address) {
+        let object = synch.object().0;
+        if thread.slab().read_locks.objects(&self.arena).all(|held| held != object) {
             self.add_synch_reader(synch, thread);
         }
     }
@@ -204,7 +245,7 @@ impl Engine {
     /// Whether a mutex, or a rwlock to write, is noted to be some thread's.
     #[inline(always)]
     pub fn has_synch_owner(&self, synch: SynchRef) -> bool {
-        synch.slot.owner.load(Relaxed) != 0
+        synch.slot(self).owner.load(Relaxed) != 0
     }
 
     /// Whether the calling thread is noted to have locks to read.
@@ -217,7 +258,7 @@ impl Engine {
     #[inline(always)]
     pub fn unlock_mutex(&self, synch: SynchRef) {
         if self.wants(Kind::Mutex) {
-            synch.slot.owner.store(0, Relaxed);
+            synch.slot(self).owner.store(0, Relaxed);
         }
     }
 
@@ -229,11 +270,11 @@ impl Engine {
         }
         let locks = current().map(|thread| &thread.read_locks);
         let Some((locks, held)) = locks.and_then(|locks| Some((locks, locks.held()?))) else {
-            synch.slot.owner.store(0, Relaxed);
+            synch.slot(self).owner.store(0, Relaxed);
             return;
         };
         cold_path();
-        if !locks.pop(held, synch.address() as u64) {
+        if !locks.pop(held, synch.object().0) {
             self.unlock_earlier(locks, held, synch);
         }
     }
@@ -242,8 +283,8 @@ impl Engine {
     #[cold]
     #[inline(never)]
     fn unlock_earlier(&self, locks: &ReadLocks, held: NonZeroU32, synch: SynchRef) {
-        if !locks.remove_earlier(&self.arena, held, synch.address() as u64) {
-            synch.slot.owner.store(0, Relaxed);
+        if !locks.remove_earlier(&self.arena, held, synch.object().0) {
+            synch.slot(self).owner.store(0, Relaxed);
         }
     }
 }
@@ -273,7 +314,7 @@ impl ReadLocks {
         self.turn.store(turn, Release);
     }
 
-    /// For readers: the turn since which [`ReadLocks::addresses`] are all. Asked before them.
+    /// For readers: the turn since which [`ReadLocks::objects`] are all. Asked before them.
     pub(crate) fn turn(&self) -> u32 {
         self.turn.load(Acquire)
     }
@@ -342,7 +383,7 @@ impl ReadLocks {
     }
 
     /// For readers.
-    pub(crate) fn addresses<'a>(&'a self, arena: &'a Arena) -> impl Iterator<Item = u64> + 'a {
+    pub(crate) fn objects<'a>(&'a self, arena: &'a Arena) -> impl Iterator<Item = u64> + 'a {
         let held = self.held.load(Acquire) as usize;
         (0..held).map_while(|at| self.place(arena, at)).map(|lock| lock.load(Relaxed))
     }
@@ -364,7 +405,7 @@ mod tests {
                 _pad: AtomicU32::new(0),
                 locks: [const { AtomicU64::new(7) }; READ_LOCKS],
             };
-            assert_eq!(locks.addresses(&arena).collect::<Vec<_>>(), [7; READ_LOCKS]);
+            assert_eq!(locks.objects(&arena).collect::<Vec<_>>(), [7; READ_LOCKS]);
         }
     }
 }

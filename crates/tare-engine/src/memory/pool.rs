@@ -102,6 +102,28 @@ pub(crate) struct SlotHead {
 pub(crate) const CLASS: u32 = 11;
 pub(crate) const NAME: u32 = 32;
 
+/// Class and [`name`] of what is in a slot, where the first word of a record has them.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Object(pub(crate) u64);
+
+impl Object {
+    #[inline(always)]
+    pub(crate) fn class(self) -> ClassId {
+        (self.0 as u32 >> CLASS) as ClassId
+    }
+
+    #[inline(always)]
+    pub(crate) fn name(self) -> u32 {
+        (self.0 >> NAME) as u32
+    }
+
+    /// Where the slot is; 0: its name does not say.
+    #[inline(always)]
+    pub(crate) fn offset(self) -> Offset {
+        offset_of(self.name())
+    }
+}
+
 impl SlotHead {
     #[inline(always)]
     pub(crate) fn state(&self) -> u8 {
@@ -110,13 +132,13 @@ impl SlotHead {
 
     #[inline(always)]
     pub(crate) fn class(&self) -> ClassId {
-        (self.object() as u32 >> CLASS) as ClassId
+        self.object().class()
     }
 
-    /// Its class at bit [`CLASS`] and its name at bit [`NAME`]: what a record says of it, in one word.
+    /// What a record says of it, in one word.
     #[inline(always)]
-    pub(crate) fn object(&self) -> u64 {
-        self.object.load(Relaxed)
+    pub(crate) fn object(&self) -> Object {
+        Object(self.object.load(Relaxed))
     }
 
     pub(crate) fn generation(&self) -> u32 {
@@ -421,7 +443,7 @@ pub(crate) fn held<T: View>(arena: &Arena, pool: Pool, offset: Offset) -> Option
 /// offset loses three bits; 24 bits reach the first GiB of the arena, beyond it names are not shown.
 #[inline(always)]
 pub(crate) fn name(head: &SlotHead) -> u32 {
-    (head.object() >> NAME) as u32
+    head.object().name()
 }
 
 const fn name_of(offset: Offset, generation: u32) -> u32 {
@@ -429,10 +451,15 @@ const fn name_of(offset: Offset, generation: u32) -> u32 {
     if line >= 1 << 24 { 0 } else { line << 8 | generation & 0xFF }
 }
 
+#[inline(always)]
+const fn offset_of(name: u32) -> Offset {
+    (name >> 8) * 8
+}
+
 /// The slot a weak reference means, if it still is the same, while it is held. (Nobody says that what is read of it is
 /// of the same use: ask again.)
 pub(crate) fn resolve<T: View>(arena: &Arena, pool: Pool, name: u32) -> Option<(Held, &'static T)> {
-    let offset = (name >> 8) * 8;
+    let offset = offset_of(name);
     let slot = held::<T>(arena, pool, offset)?;
     let is_slot = (offset as usize % WORDS).is_multiple_of(slot_words::<T>());
     let head: &SlotHead = arena.get(offset)?;

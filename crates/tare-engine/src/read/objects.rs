@@ -86,7 +86,7 @@ impl Engine {
         let scale = Scale::of(self);
         let threads = self.live_threads().into_iter();
         let readers: Vec<(u32, Vec<u64>)> = threads
-            .map(|thread| (thread.read_locks.turn(), thread.read_locks.addresses(&self.arena).collect()))
+            .map(|thread| (thread.read_locks.turn(), thread.read_locks.objects(&self.arena).collect()))
             .collect();
         let mut seen = Vec::new();
         let mut read = |synch: &'static Synch| {
@@ -100,7 +100,7 @@ impl Engine {
                 read_locked_by_count: 0,
                 waits: scale.stat(synch.waits.plain()),
             };
-            let held = (std::ptr::from_ref(synch).addr() as u64, synch.owner.load(Relaxed));
+            let held = (synch.head.object().0, synch.owner.load(Relaxed));
             if synch.head.is_still(generation) {
                 seen.push((row, held));
             }
@@ -112,12 +112,12 @@ impl Engine {
         let _as_switched = lock(&self.filters);
         let heard = |turn: u32| self.wanted.heard_since(Kind::Rwlock, turn);
         let mut counts: HashMap<u64, u32> = HashMap::new();
-        for address in readers.into_iter().filter(|(turn, _)| heard(*turn)).flat_map(|(_, locks)| locks) {
-            *counts.entry(address).or_default() += 1;
+        for object in readers.into_iter().filter(|(turn, _)| heard(*turn)).flat_map(|(_, locks)| locks) {
+            *counts.entry(object).or_default() += 1;
         }
-        let whose = |(mut row, (address, owner)): (SyncRow, (u64, u64))| {
+        let whose = |(mut row, (object, owner)): (SyncRow, (u64, u64))| {
             row.locked_by_thread_id = self.wanted.owner(row.kind, owner);
-            row.read_locked_by_count = counts.get(&address).copied().unwrap_or(0);
+            row.read_locked_by_count = counts.get(&object).copied().unwrap_or(0);
             row
         };
         seen.into_iter().map(whose).collect()

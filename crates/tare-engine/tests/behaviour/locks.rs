@@ -155,8 +155,8 @@ fn a_thread_remembers_many_read_locks_and_says_which_it_forgot() {
     let locks: Vec<_> = (0..600).map(|at| rig.init_synch(rig.class.rwlock, at).unwrap()).collect();
     let readers = || rig.synchs().iter().map(|row| row.read_locked_by_count).sum::<u32>();
     for (at, lock) in (1..).zip(&locks) {
-        let wait = rig.start_synch_wait(lock, operation::RWLOCK, here()).unwrap();
-        rig.add_synch_reader(lock, wait.thread());
+        let wait = rig.start_synch_wait(*lock, operation::RWLOCK, here()).unwrap();
+        rig.add_synch_reader(*lock, wait.thread());
         rig.end_synch_wait(&wait);
         let lost = rig.losses_of("read_locks_lost");
         assert_eq!(lost, u64::saturating_sub(at, REMEMBERED), "{at} held");
@@ -164,9 +164,9 @@ fn a_thread_remembers_many_read_locks_and_says_which_it_forgot() {
     assert_eq!(u64::from(readers()), REMEMBERED);
     // In whatever order they are given back.
     let (early, late) = locks.split_at(300);
-    late.iter().for_each(|lock| rig.unlock_rwlock(lock));
+    late.iter().for_each(|lock| rig.unlock_rwlock(*lock));
     assert_eq!(readers(), 300);
-    early.iter().for_each(|lock| rig.unlock_rwlock(lock));
+    early.iter().for_each(|lock| rig.unlock_rwlock(*lock));
     assert_eq!(readers(), 0);
 }
 

@@ -9,7 +9,7 @@ use std::mem::{offset_of, transmute};
 use std::sync::OnceLock;
 
 use tare_engine::snapshot::Kind;
-use tare_engine::{Source, Start, SynchHandle, SynchRef, ThreadRef, Wait, operation};
+use tare_engine::{Source, Start, SynchRef, ThreadRef, Wait, operation};
 
 use super::ENGINE;
 use super::guard::guard;
@@ -124,7 +124,7 @@ unsafe extern "C" fn lock_wanted<const READS: bool>(
     way: u32,
     take_free: Take<c_void>,
 ) -> c_int {
-    if let Some(synch) = instance!(SynchHandle, instance)
+    if let Some(synch) = instance!(SynchRef, instance)
         && let Some(untimed) = ENGINE.untimed_synch(synch)
     {
         let source = Source::new(file, line);
@@ -155,7 +155,7 @@ unsafe extern "C" fn lock_in_time<const READS: bool>(
     instance: *mut c_void,
 ) -> c_int {
     let take = taking(way >> 8);
-    let (operation, synch) = (way as u8, instance!(SynchHandle, instance));
+    let (operation, synch) = (way as u8, instance!(SynchRef, instance));
     let wait = synch.and_then(|synch| match ENGINE.start_synch_wait_fast(synch, operation, source) {
         Start::Began(wait) => Some(wait),
         Start::Off => None,

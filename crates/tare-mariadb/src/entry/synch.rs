@@ -7,7 +7,7 @@ use std::ptr::null_mut;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 use tare_engine::snapshot::Kind;
-use tare_engine::{Source, Start, SynchHandle, SynchRef, ThreadHandle, ThreadRef, UntimedLock, operation};
+use tare_engine::{Source, Start, SynchRef, ThreadHandle, ThreadRef, UntimedLock, operation};
 
 use super::ENGINE;
 use super::guard::guard;
@@ -45,7 +45,7 @@ fn init<T>(key: c_uint, identity: *mut c_void) -> *mut T {
 
 fn destroy<T>(synch: *mut T) {
     guard((), || {
-        if let Some(synch) = instance!(SynchHandle, synch) {
+        if let Some(synch) = instance!(SynchRef, synch) {
             ENGINE.destroy_synch(synch);
         }
     });
@@ -57,14 +57,14 @@ pub(super) unsafe extern "C" fn init_mutex(key: c_uint, identity: *mut c_void) -
 
 pub(super) unsafe extern "C" fn init_rwlock(key: c_uint, identity: *mut c_void) -> *mut Rwlock {
     let rwlock: *mut Rwlock = init_lock(key, identity);
-    guard((), || {
-        if let Some(synch) = instance!(SynchHandle, rwlock)
-            && INNODB.iter().any(|prefix| ENGINE.instrument_name(key as u16).starts_with(prefix))
+    guard(rwlock, || match instance!(SynchRef, rwlock) {
+        Some(synch)
+            if INNODB.iter().any(|prefix| ENGINE.instrument_name(key as u16).starts_with(prefix)) =>
         {
-            ENGINE.set_synch_taken_by_trying(synch);
+            synch.taken_by_trying().address().cast()
         }
-    });
-    rwlock
+        _ => rwlock,
+    })
 }
 
 /// What the names of InnoDB's rwlocks begin with.
@@ -103,7 +103,7 @@ extern "C" fn start(
     file: *const c_char,
     line: c_uint,
 ) -> *mut MutexLocker {
-    if let (Some(synch), Some(kept)) = (instance!(SynchHandle, object), state!(state, MutexLockerState)) {
+    if let (Some(synch), Some(kept)) = (instance!(SynchRef, object), state!(state, MutexLockerState)) {
         match ENGINE.start_synch_wait_fast(synch, operation, Source::new(file, line)) {
             Start::Began(wait) => {
                 keep!(kept, wait);
@@ -127,7 +127,7 @@ extern "C" fn start_slow(
     line: c_uint,
 ) -> *mut MutexLocker {
     guard(null_mut(), || {
-        let Some(synch) = instance!(SynchHandle, object) else { return null_mut() };
+        let Some(synch) = instance!(SynchRef, object) else { return null_mut() };
         let wait = ENGINE.start_synch_wait(synch, operation, Source::new(file, line));
         let (Some(wait), Some(kept)) = (wait, state!(state, MutexLockerState)) else { return null_mut() };
         keep!(kept, wait);
@@ -145,7 +145,7 @@ const _: () = {
 #[inline(always)]
 fn parties(locker: *mut MutexLocker) -> Option<(SynchRef, ThreadRef)> {
     let state = state!(locker, MutexLockerState)?;
-    Some((instance!(SynchHandle, state.mutex)?, instance!(ThreadHandle, state.thread)?))
+    Some((instance!(SynchRef, state.mutex)?, instance!(ThreadHandle, state.thread)?))
 }
 
 /// Ends a wait.
@@ -173,7 +173,7 @@ extern "C" fn end_slow(locker: *mut MutexLocker) {
 extern "C" fn end_counted(locker: *mut MutexLocker) {
     guard((), || {
         let Some(state) = state!(locker, MutexLockerState) else { return };
-        if let (Some(wait), Some(synch)) = (kept!(state), instance!(SynchHandle, state.mutex)) {
+        if let (Some(wait), Some(synch)) = (kept!(state), instance!(SynchRef, state.mutex)) {
             ENGINE.end_counted_synch_wait(synch, &wait);
         }
     });
@@ -206,7 +206,7 @@ fn read(locker: *mut MutexLocker, rc: c_int) {
 /// Whether the instrument of a lock or a condition is off, or it has none.
 #[inline(always)]
 fn is_off<T>(instance: *mut T) -> bool {
-    instance!(SynchHandle, instance).is_none_or(|synch| ENGINE.is_synch_off(synch))
+    instance!(SynchRef, instance).is_none_or(|synch| ENGINE.is_synch_off(synch))
 }
 
 /// Whether nobody wants to know what happens to a lock or a condition.
@@ -246,14 +246,14 @@ pub(super) unsafe extern "C" fn end_counted_mutex_wait(locker: *mut MutexLocker,
 }
 
 pub(super) unsafe extern "C" fn unlock_mutex(mutex: *mut Mutex) {
-    if let Some(synch) = instance!(SynchHandle, mutex) {
+    if let Some(synch) = instance!(SynchRef, mutex) {
         ENGINE.unlock_mutex(synch);
     }
 }
 
 /// As [`unlock_mutex`], while some mutexes are off: nothing is written to those.
 pub(super) unsafe extern "C" fn sift_unlocked_mutex(mutex: *mut Mutex) {
-    if let Some(synch) = instance!(SynchHandle, mutex)
+    if let Some(synch) = instance!(SynchRef, mutex)
         && ENGINE.has_synch_owner(synch)
     {
         ENGINE.unlock_mutex(synch);
@@ -280,7 +280,7 @@ pub(super) unsafe extern "C" fn start_rwlock_wait(
 /// An rwlock of InnoDB's that it has got at once, if that needs no clock.
 #[inline(always)]
 fn free_rwlock(rwlock: *mut Rwlock) -> Option<(SynchRef, UntimedLock)> {
-    let synch = instance!(SynchHandle, rwlock).filter(|synch| ENGINE.synch_is_taken_by_trying(synch))?;
+    let synch = instance!(SynchRef, rwlock).filter(|synch| synch.is_taken_by_trying())?;
     Some((synch, ENGINE.untimed_synch(synch)?))
 }
 
@@ -370,14 +370,14 @@ pub(super) unsafe extern "C" fn end_counted_rwlock_wrwait(locker: *mut RwlockLoc
 }
 
 pub(super) unsafe extern "C" fn unlock_rwlock(rwlock: *mut Rwlock) {
-    if let Some(synch) = instance!(SynchHandle, rwlock) {
+    if let Some(synch) = instance!(SynchRef, rwlock) {
         ENGINE.unlock_rwlock(synch);
     }
 }
 
 /// As [`unlock_rwlock`], while some rwlocks are off: nothing is written to those.
 pub(super) unsafe extern "C" fn sift_unlocked_rwlock(rwlock: *mut Rwlock) {
-    if let Some(synch) = instance!(SynchHandle, rwlock)
+    if let Some(synch) = instance!(SynchRef, rwlock)
         && (ENGINE.has_synch_owner(synch) || ENGINE.has_synchs_to_read())
     {
         unlock_noted_rwlock(rwlock);

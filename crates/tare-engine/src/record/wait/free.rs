@@ -10,7 +10,7 @@ use crate::clock::cycles;
 use crate::count::bank::{READY, SUMMED, UNTIMED, place};
 use crate::count::cell::StatCell;
 use crate::memory::arena::{Base, Own};
-use crate::memory::pool::SlotHead;
+use crate::memory::pool::Object;
 use crate::snapshot::ClassId;
 use crate::thread::{BANK_OWN, Thread, ThreadRef, current};
 
@@ -46,7 +46,7 @@ impl Engine {
     pub(crate) fn count_free_lock_fast(
         &self,
         lock: UntimedLock,
-        of: &SlotHead,
+        of: Object,
         operation: u64,
         source: Source,
     ) -> bool {
@@ -71,7 +71,7 @@ impl Engine {
     /// Counts a lock that the calling thread has got without waiting, and records it where that is wanted. One function for
     /// mutexes and rwlocks, so that its code is at hand more often. `operation` is as `free_operation` makes it.
     #[inline(never)]
-    pub(crate) fn count_free_lock(&self, lock: UntimedLock, of: &SlotHead, operation: u64, source: Source) {
+    pub(crate) fn count_free_lock(&self, lock: UntimedLock, of: Object, operation: u64, source: Source) {
         let UntimedLock { thread, entry } = lock;
         let base = self.arena.base();
         if entry & READY == 0 {
@@ -87,7 +87,7 @@ impl Engine {
     /// As [`write_nested_free_lock`], where the journal is not ready for it.
     #[cold]
     #[inline(never)]
-    fn write_unready_free(&self, lock: UntimedLock, of: &SlotHead, operation: u64, source: Source) {
+    fn write_unready_free(&self, lock: UntimedLock, of: Object, operation: u64, source: Source) {
         let thread = lock.thread;
         let id = thread.event_id.own();
         let ready = self.prepare_waits(thread, (id, cycles()));
@@ -113,7 +113,7 @@ fn count_unrecorded(base: Base, entry: u32) {
 fn write_nested_free_lock(
     base: Base,
     thread: &Thread,
-    of: &SlotHead,
+    of: Object,
     operation: u64,
     source: Source,
 ) -> bool {
@@ -127,7 +127,7 @@ fn write_nested_free_lock(
 fn write_free_lock(
     base: Base,
     thread: &Thread,
-    of: &SlotHead,
+    of: Object,
     operation: u64,
     source: Source,
     parent: u64,
@@ -135,7 +135,7 @@ fn write_free_lock(
 ) -> bool {
     let free = || {
         let (id, usual) = (thread.event_id.own(), thread.usual_waits.own());
-        Free { id, usual, operation, source: source.0, object: of.object() }
+        Free { id, usual, operation, source: source.0, object: of.0 }
     };
     let written = write_free(&thread.waits, base, parent, began, free);
     if written {

@@ -15,7 +15,7 @@ use crate::count::cell::{Family, StatCell};
 use crate::histogram::Lowest;
 use crate::memory::arena::{Offset, Own, Use};
 use crate::memory::lost::Lost;
-use crate::memory::pool::{SlotHead, name};
+use crate::memory::pool::Object;
 use crate::record::journal::{Coming, parent, parent_of};
 use crate::record::ring::{RECORD_HISTORY, RECORD_LONG, RECORD_TIMED, RingKind, WAIT_DEPTH};
 use crate::record::{Start, operation};
@@ -187,7 +187,7 @@ impl Engine {
     #[inline(always)]
     pub(crate) fn start_leaf_wait_fast<const WORDS: usize>(
         &self,
-        of: &SlotHead,
+        of: Object,
         operation: u8,
         source: Source,
     ) -> Start<Wait> {
@@ -205,7 +205,7 @@ impl Engine {
     #[inline(always)]
     fn begin_leaf_wait<const WORDS: usize>(
         &self,
-        of: &SlotHead,
+        of: Object,
         class: ClassId,
         operation: u8,
         source: Source,
@@ -420,9 +420,9 @@ impl Engine {
 
 /// A leaf that begins.
 #[inline(always)]
-fn leaf(thread: &Thread, of: &SlotHead, operation: u8, source: Source) -> Leaf {
+fn leaf(thread: &Thread, of: Object, operation: u8, source: Source) -> Leaf {
     let (id, usual) = (thread.event_id.own(), thread.usual_waits.own());
-    Leaf { id, usual, class: of.class(), operation, source: source.0, object: name(of) }
+    Leaf { id, usual, class: of.class(), operation, source: source.0, object: of.name() }
 }
 
 /// Begins a wait that is summed up, or only counted, as its cell is marked. `of_summed` are further flags of the former.
