@@ -1,5 +1,6 @@
 //! HOT PATH: open tables: what is done through them.
 
+use std::mem::offset_of;
 use std::sync::atomic::{
     AtomicU8, AtomicU32, AtomicU64,
     Ordering::{Relaxed, Release},
@@ -25,7 +26,7 @@ use super::{MAX_INDEXES, TableShare, TableShareRef, WATCHED, add, reference};
 pub(crate) struct TableIo {
     pub(crate) head: SlotHead,
     pub(crate) epoch: AtomicU32,
-    _pad: AtomicU32,
+    _pad: [AtomicU32; 3],
     pub(crate) parts: [Counts; 4],
 }
 
@@ -41,7 +42,7 @@ pub(crate) const LOCK_KINDS: usize = 11;
 pub(crate) struct TableLocks {
     pub(crate) head: SlotHead,
     pub(crate) epoch: AtomicU32,
-    _pad: AtomicU32,
+    _pad: [AtomicU32; 3],
     pub(crate) parts: [Counts; LOCK_KINDS],
 }
 
@@ -49,8 +50,10 @@ pub(crate) struct TableLocks {
 #[allow(unsafe_code)]
 unsafe impl View for TableLocks {}
 
-/// What one handle or share counts, in a slot of its own that is made when first needed.
+/// What one handle or share counts, in a slot of its own that is made when first needed. Each part lies on one line.
 pub(crate) trait TableCounts: View {
+    /// Words before the parts.
+    const PARTS: usize;
     const POOL: Pool;
     const FAMILY: Family;
     const LOST: Lost;
@@ -62,6 +65,7 @@ pub(crate) trait TableCounts: View {
 macro_rules! table_counts {
     ($type:ident, $family:ident, $lost:ident) => {
         impl TableCounts for $type {
+            const PARTS: usize = offset_of!($type, parts) / 8;
             const POOL: Pool = Pool::$type;
             const FAMILY: Family = Family::$family;
             const LOST: Lost = Lost::$lost;
@@ -79,6 +83,9 @@ macro_rules! table_counts {
 }
 table_counts!(TableIo, TableIo, IndexStats);
 table_counts!(TableLocks, TableLock, TableLockStats);
+/// Words of a part.
+const PART: usize = size_of::<Counts>() / 8;
+const _: () = assert!(TableIo::PARTS.is_multiple_of(PART) && TableLocks::PARTS.is_multiple_of(PART));
 
 /// An open table: used by one thread at a time.
 #[repr(C)]
@@ -190,8 +197,11 @@ impl Engine {
         index: usize,
         source: Source,
     ) -> Start<Wait> {
-        let operation = operation::TABLE_IO + (operation & 3);
-        let what = What::new(fixed::TABLE_IO, operation, index as u8);
+        let part = operation & 3;
+        if let Some(place) = table.slot.io.get(index) {
+            self.expect_counts::<TableIo>(place, part);
+        }
+        let what = What::new(fixed::TABLE_IO, operation::TABLE_IO + part, index as u8);
         self.start_table_wait_fast(what, table, source)
     }
 
@@ -252,6 +262,14 @@ impl Engine {
         self.end_wait_fast(base, fixed::TABLE_IO, wait, Lowest::Usual, brought, |taken| {
             add(counts, rows, taken)
         })
+    }
+
+    /// A part of what an open table counts, in the slot at `place`, will be written soon. The host gives an open table to another
+    /// thread with each statement, so that the line comes from another processor.
+    #[inline(always)]
+    fn expect_counts<C: TableCounts>(&self, place: &AtomicU32, part: u8) {
+        let slot = place.load(Relaxed) as usize;
+        self.arena.base().expect_write(slot + C::PARTS + usize::from(part) * PART);
     }
 
     /// What an open table counts, in the slot at `place`, and whether that is there and of today.
@@ -315,6 +333,7 @@ impl Engine {
     /// As [`Engine::start_table_lock_wait`], if all is as usual. Fast path only; on `Slow` call that one.
     #[inline(always)]
     pub fn start_table_lock_wait_fast(&self, table: TableRef, kind: u8, source: Source) -> Start<Wait> {
+        self.expect_counts::<TableLocks>(&table.slot.locks, kind);
         let what = What::new(fixed::TABLE_LOCK, operation::TABLE_LOCK + (kind & 15), LOCKED_INDEX);
         self.start_table_wait_fast(what, table, source)
     }

@@ -436,6 +436,12 @@ impl Base {
         unsafe { &*self.0.add(offset as usize * 8).cast() }
     }
 
+    /// Asks for the line at `offset`, which will be written soon.
+    #[inline(always)]
+    pub(crate) fn expect_write(self, offset: usize) {
+        expect_write(self.0.wrapping_add(offset * 8));
+    }
+
     /// Asks for the line two lines behind `offset`, which will be written soon. It may lie past the block, even past
     /// the mapping: asking for memory touches nothing.
     #[inline(always)]

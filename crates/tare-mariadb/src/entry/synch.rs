@@ -58,9 +58,7 @@ pub(super) unsafe extern "C" fn init_mutex(key: c_uint, identity: *mut c_void) -
 pub(super) unsafe extern "C" fn init_rwlock(key: c_uint, identity: *mut c_void) -> *mut Rwlock {
     let rwlock: *mut Rwlock = init_lock(key, identity);
     guard(rwlock, || match instance!(SynchRef, rwlock) {
-        Some(synch)
-            if INNODB.iter().any(|prefix| ENGINE.instrument_name(key as u16).starts_with(prefix)) =>
-        {
+        Some(synch) if INNODB.iter().any(|prefix| ENGINE.instrument_name(key as u16).starts_with(prefix)) => {
             synch.taken_by_trying().address().cast()
         }
         _ => rwlock,

@@ -110,13 +110,7 @@ fn count_unrecorded(base: Base, entry: u32) {
 
 /// As [`write_free_lock`], of one that may nest in another wait.
 #[inline(always)]
-fn write_nested_free_lock(
-    base: Base,
-    thread: &Thread,
-    of: Object,
-    operation: u64,
-    source: Source,
-) -> bool {
+fn write_nested_free_lock(base: Base, thread: &Thread, of: Object, operation: u64, source: Source) -> bool {
     let (parent, began) = nesting(thread);
     write_free_lock(base, thread, of, operation, source, parent, || began.own())
 }
