@@ -46,9 +46,9 @@ pub use count::digest::{DigestTokens, MAX_DIGEST};
 pub use count::error::MAX_ERRORS;
 pub use count::session::{CounterForm, MAX_SESSION_COUNTERS, Session, SessionCounter, SessionCounters};
 pub use instance::{
-    FileHandle, FileRef, MAX_INDEXES, MetadataHandle, MetadataName, MetadataRef, PreparedHandle, PreparedRef,
-    ProgramHandle, ProgramRef, SocketHandle, SocketRef, SynchRef, TableHandleHandle, TableName, TableRef,
-    TableShareHandle, TableShareRef,
+    FileHandle, FileRef, MAX_INDEXES, MetadataHandle, MetadataName, MetadataRef, PreparedRef, ProgramHandle,
+    ProgramRef, SocketHandle, SocketRef, SynchRef, TableHandleHandle, TableName, TableRef, TableShareHandle,
+    TableShareRef,
 };
 pub use memory::lost::{Limits, Lost};
 pub use memory::text::shown;

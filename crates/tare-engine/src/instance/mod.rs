@@ -14,14 +14,19 @@ mod synch;
 mod table;
 mod table_share;
 
+use std::num::NonZeroU64;
 use std::sync::atomic::AtomicU64;
 
+use crate::Engine;
 use crate::count::cell::Counts;
+use crate::memory::arena::View;
+use crate::memory::lost::Lost;
+use crate::memory::pool::{Pool, SlotHead};
 use crate::setup::instrument::{ENABLED, TIMED};
 
 pub use file::{FileHandle, FileRef};
 pub use metadata::{MetadataHandle, MetadataName, MetadataRef};
-pub use prepared::{PreparedHandle, PreparedRef};
+pub use prepared::PreparedRef;
 pub use program::{ProgramHandle, ProgramRef};
 pub use socket::{SocketHandle, SocketRef};
 pub use synch::SynchRef;
@@ -83,6 +88,72 @@ macro_rules! reference {
     };
 }
 pub(crate) use reference;
+
+/// As [`reference`], where the host keeps no address but what a record says of the instance ([`Object`]). That has the class and
+/// the place: so whoever begins to use it need not look at the slot first, which may lie cold.
+macro_rules! named {
+    ($(#[$doc:meta])* $name:ident, $slot:ident) => {
+        $(#[$doc])*
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+        #[repr(transparent)]
+        pub struct $name(std::num::NonZeroU64);
+
+        impl $name {
+            /// What the host keeps, in the place of a pointer: never null.
+            #[inline(always)]
+            pub fn address(self) -> *mut std::ffi::c_void {
+                std::ptr::without_provenance_mut(self.0.get() as usize)
+            }
+
+            /// The instance of which the host kept this.
+            ///
+            /// # Safety
+            /// `address` is null or came from `address` of the same type in the same process.
+            #[inline(always)]
+            #[allow(unsafe_code)]
+            pub unsafe fn from_address(address: *const std::ffi::c_void) -> Option<$name> {
+                std::num::NonZeroU64::new(address.addr() as u64).map($name)
+            }
+
+            /// The bits below are the kind's own.
+            #[inline(always)]
+            fn object(self) -> $crate::memory::pool::Object {
+                $crate::memory::pool::Object(self.0.get() & $crate::memory::pool::Object::BITS)
+            }
+
+            #[inline(always)]
+            fn slot(self, engine: &$crate::Engine) -> &'static $slot {
+                engine.arena.base().at(self.object().offset())
+            }
+        }
+
+        #[allow(unsafe_code)]
+        // SAFETY: atomics only, alignment 8, `Pools::carve` checks that it fits a block.
+        unsafe impl $crate::memory::arena::View for $slot {}
+    };
+}
+pub(crate) use named;
+
+impl Engine {
+    /// Publishes a slot that has been filled, and says what the host keeps of it. `None`: it lies behind what names reach, so that
+    /// it could not be found again, and is given back.
+    fn publish<T: View>(
+        &self,
+        pool: Pool,
+        slot: &'static T,
+        head: &SlotHead,
+        lost: Lost,
+    ) -> Option<NonZeroU64> {
+        head.publish();
+        let object = head.object();
+        if object.offset() == 0 {
+            self.pools.give(&self.arena, pool, slot);
+            self.losses.count(lost);
+            return None;
+        }
+        NonZeroU64::new(object.0)
+    }
+}
 
 /// Indexes a table can have; one more entry is for access without an index.
 pub const MAX_INDEXES: usize = 64;

@@ -1,17 +1,19 @@
 //! HOT PATH: prepared statements.
 
+use std::mem::offset_of;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
 
 use crate::Engine;
 use crate::count::cell::{Counts, Family};
 use crate::count::counters::Counters;
+use crate::memory::arena::LINE;
 use crate::memory::lost::Lost;
-use crate::memory::pool::{Pool, SlotHead};
+use crate::memory::pool::{Pool, SlotHead, USED};
 use crate::memory::text;
 use crate::record::statement::{EndedStatement, NAME_WORDS};
 use crate::thread::current;
 
-use super::{ProgramRef, add, reference};
+use super::{ProgramRef, add, named};
 
 /// Words of a prepared statement's text (1,024 bytes, as the built-in).
 pub(crate) const PREPARED_WORDS: usize = 128;
@@ -38,17 +40,9 @@ pub(crate) struct Prepared {
     pub(crate) counters: Counters,
 }
 
-reference! {
+named! {
     /// A prepared statement.
-    PreparedRef, PreparedHandle, Prepared
-}
-
-impl PreparedHandle {
-    /// Tells it from those that had its place before, and will have it.
-    #[inline(always)]
-    pub fn generation(&'static self) -> u32 {
-        self.slot.head.generation()
-    }
+    PreparedRef, Prepared
 }
 
 /// Prepared statements.
@@ -63,11 +57,10 @@ impl Engine {
         program: Option<ProgramRef>,
     ) -> Option<PreparedRef> {
         let thread = current()?;
-        let Some(prepared) = self.pools.take::<PreparedHandle>(&self.arena, Pool::Prepared, 0) else {
+        let Some(slot) = self.pools.take::<Prepared>(&self.arena, Pool::Prepared, 0) else {
             self.losses.count(Lost::PreparedStatements);
             return None;
         };
-        let slot = &prepared.slot;
         slot.identity.store(identity as u64, Relaxed);
         slot.statement_id.store(statement_id, Relaxed);
         slot.owner_thread.store(thread.thread_id.load(Relaxed), Relaxed);
@@ -78,37 +71,38 @@ impl Engine {
             slot.program.store(self.arena.offset_of(program), Relaxed);
             slot.program_generation.store(program.slot(self).head.generation(), Relaxed);
         }
-        slot.head.publish();
-        Some(prepared)
+        self.publish(Pool::Prepared, slot, &slot.head, Lost::PreparedStatements).map(PreparedRef)
     }
 
     /// Its text.
     pub fn set_prepared_text(&self, prepared: PreparedRef, sql: &[u8]) {
-        let slot = &prepared.slot;
-        if let Some(_held) = self.arena.hold(Pool::Prepared, prepared) {
+        let slot = prepared.slot(self);
+        if let Some(_held) = self.arena.hold(Pool::Prepared, slot) {
             slot.text_len.store(text::write(&slot.text, sql) as u32, Relaxed);
         }
     }
 
-    /// Counts a prepare or an execution that ended, of the statement that had this [`PreparedHandle::generation`] when it began:
-    /// one that is deallocated meanwhile, and its place maybe used again, counts no more.
+    /// The calling thread begins to execute it, and will count that.
+    #[inline(always)]
+    pub fn expect_prepared(&self, prepared: PreparedRef) {
+        let (base, at) = (self.arena.base(), prepared.object().offset() as usize);
+        base.expect_write(at, LINE);
+        base.expect_write(at + offset_of!(Prepared, execute) / 8, size_of::<Counts>() + LINE);
+    }
+
+    /// Counts a prepare or an execution that ended. A statement that was deallocated meanwhile, and its place maybe used again,
+    /// counts no more.
     ///
     /// Only the session of a prepared statement uses it and deallocates it. So nobody need hold it here: it is what it was when
-    /// it is in use and its generation is the same.
-    pub fn count_prepared(
-        &self,
-        prepared: PreparedRef,
-        generation: u32,
-        preparing: bool,
-        ended: EndedStatement,
-    ) {
-        let slot = &prepared.slot;
-        if !slot.head.is_still(generation) {
+    /// it is in use and its name is the same.
+    pub fn count_prepared(&self, prepared: PreparedRef, preparing: bool, ended: EndedStatement) {
+        let slot = prepared.slot(self);
+        if slot.head.state() != USED || slot.head.object() != prepared.object() {
             return;
         }
         let today = self.epochs[Family::Prepared as usize].load(Relaxed);
         if preparing || slot.epoch.load(Relaxed) != today {
-            return self.count_prepared_first(prepared, preparing, ended);
+            return self.count_prepared_first(slot, preparing, ended);
         }
         ended.count(&slot.execute, &slot.counters);
     }
@@ -116,8 +110,8 @@ impl Engine {
     /// As [`Engine::count_prepared`], of a prepare, or of what comes first after TRUNCATE.
     #[cold]
     #[inline(never)]
-    fn count_prepared_first(&self, prepared: PreparedRef, preparing: bool, ended: EndedStatement) {
-        let slot = self.prepared_of_today(prepared);
+    fn count_prepared_first(&self, slot: &Prepared, preparing: bool, ended: EndedStatement) {
+        self.renew_prepared(slot);
         if preparing {
             add(&slot.prepare, 1, ended.taken());
         } else {
@@ -127,25 +121,25 @@ impl Engine {
 
     /// Counts a re-prepare.
     pub fn count_reprepare(&self, prepared: PreparedRef) {
-        if let Some(_held) = self.arena.hold(Pool::Prepared, prepared) {
-            self.prepared_of_today(prepared).reprepare.add_untimed(1);
+        let slot = prepared.slot(self);
+        if let Some(_held) = self.arena.hold(Pool::Prepared, slot) {
+            self.renew_prepared(slot);
+            slot.reprepare.add_untimed(1);
         }
     }
 
-    /// A prepared statement, without what it counted before the last TRUNCATE. Only its own session uses it.
-    fn prepared_of_today(&self, prepared: PreparedRef) -> &'static Prepared {
-        let slot = &prepared.slot;
+    /// What a prepared statement counted before the last TRUNCATE is gone. Only its own session uses it.
+    fn renew_prepared(&self, slot: &Prepared) {
         let now = self.epochs[Family::Prepared as usize].load(Relaxed);
         if slot.epoch.load(Relaxed) != now {
             [&slot.prepare, &slot.reprepare, &slot.execute].into_iter().for_each(Counts::clear);
             slot.counters.clear();
             slot.epoch.store(now, Relaxed);
         }
-        slot
     }
 
     /// It is deallocated.
     pub fn destroy_prepared(&self, prepared: PreparedRef) {
-        self.pools.give(&self.arena, Pool::Prepared, prepared);
+        self.pools.give(&self.arena, Pool::Prepared, prepared.slot(self));
     }
 }

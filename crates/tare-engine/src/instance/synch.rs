@@ -1,8 +1,7 @@
 //! HOT PATH: mutexes, rwlocks and conds, and which rwlocks a thread holds for reading.
 
-use std::ffi::c_void;
 use std::hint::cold_path;
-use std::num::{NonZeroU32, NonZeroU64};
+use std::num::NonZeroU32;
 use std::sync::atomic::{
     AtomicU32, AtomicU64,
     Ordering::{Acquire, Relaxed, Release},
@@ -11,9 +10,9 @@ use std::sync::atomic::{
 use crate::Engine;
 use crate::count::cell::Counts;
 use crate::histogram::Lowest;
-use crate::memory::arena::{Arena, Own, Use, View, WORDS};
+use crate::memory::arena::{Arena, Own, Use, WORDS};
 use crate::memory::lost::Lost;
-use crate::memory::pool::{Object, Pool, SlotHead};
+use crate::memory::pool::{Pool, SlotHead};
 use crate::record::Start;
 use crate::record::wait::record::free_operation;
 use crate::record::wait::{Source, UntimedLock, Wait, WaitObject};
@@ -21,6 +20,8 @@ use crate::setup::wanted::Wanted;
 use crate::snapshot::{ClassId, Kind};
 use crate::thread::ThreadRef;
 use crate::thread::current;
+
+use super::named;
 
 /// A mutex, rwlock, sxlock or cond.
 #[repr(C)]
@@ -37,37 +38,15 @@ pub(crate) struct Synch {
     pub(crate) waits: Counts,
 }
 
-// SAFETY: atomics only, alignment 8, `Pools::carve` checks that it fits a block.
-#[allow(unsafe_code)]
-unsafe impl View for Synch {}
+named! {
+    /// A synchronisation object. What is locked once in hundreds of statements has left every cache.
+    SynchRef, Synch
+}
 
-/// A synchronisation object, as the host keeps it in the place of a pointer: what a record says of it, class and name. So whoever
-/// takes a lock need not look at the slot first, which may lie far away: what is locked once in hundreds of statements has
-/// left every cache.
-#[derive(Clone, Copy, PartialEq, Eq)]
-#[repr(transparent)]
-pub struct SynchRef(NonZeroU64);
-
-/// See [`SynchRef::taken_by_trying`]. No object has this bit.
+/// See [`SynchRef::taken_by_trying`].
 const TAKEN_BY_TRYING: u64 = 1;
 
 impl SynchRef {
-    /// What the host keeps; never null.
-    #[inline(always)]
-    pub fn address(self) -> *mut c_void {
-        std::ptr::without_provenance_mut(self.0.get() as usize)
-    }
-
-    /// The object of which the host kept this.
-    ///
-    /// # Safety
-    /// `address` is null or came from `address` of the same process.
-    #[allow(unsafe_code)]
-    #[inline(always)]
-    pub unsafe fn from_address(address: *const c_void) -> Option<SynchRef> {
-        NonZeroU64::new(address.addr() as u64).map(SynchRef)
-    }
-
     /// The same object, for a host that calls an operation on it a try only where it has got the lock by it.
     pub fn taken_by_trying(self) -> SynchRef {
         SynchRef(self.0 | TAKEN_BY_TRYING)
@@ -80,18 +59,8 @@ impl SynchRef {
     }
 
     #[inline(always)]
-    fn object(self) -> Object {
-        Object(self.0.get() & !TAKEN_BY_TRYING)
-    }
-
-    #[inline(always)]
     fn class(self) -> ClassId {
         self.object().class()
-    }
-
-    #[inline(always)]
-    fn slot(self, engine: &Engine) -> &'static Synch {
-        engine.arena.base().at(self.object().offset())
     }
 }
 
@@ -108,15 +77,7 @@ impl Engine {
             return None;
         };
         slot.identity.store(identity as u64, Relaxed);
-        slot.head.publish();
-        let object = slot.head.object();
-        if object.offset() == 0 {
-            // It lies behind what names reach: who cannot be named cannot be found again.
-            self.pools.give(&self.arena, pool, slot);
-            self.losses.count(lost);
-            return None;
-        }
-        NonZeroU64::new(object.0).map(SynchRef)
+        self.publish(pool, slot, &slot.head, lost).map(SynchRef)
     }
 
     /// And ends.

@@ -9,7 +9,7 @@ use std::sync::atomic::{
 use crate::Engine;
 use crate::count::cell::{Counts, Family};
 use crate::histogram::Lowest;
-use crate::memory::arena::{Base, View};
+use crate::memory::arena::{Base, LINE, View};
 use crate::memory::lost::Lost;
 use crate::memory::pool::{self, Pool, SlotHead};
 use crate::memory::text;
@@ -269,7 +269,7 @@ impl Engine {
     #[inline(always)]
     fn expect_counts<C: TableCounts>(&self, place: &AtomicU32, part: u8) {
         let slot = place.load(Relaxed) as usize;
-        self.arena.base().expect_write(slot + C::PARTS + usize::from(part) * PART);
+        self.arena.base().expect_write(slot + C::PARTS + usize::from(part) * PART, LINE);
     }
 
     /// What an open table counts, in the slot at `place`, and whether that is there and of today.

@@ -436,10 +436,11 @@ impl Base {
         unsafe { &*self.0.add(offset as usize * 8).cast() }
     }
 
-    /// Asks for the line at `offset`, which will be written soon.
+    /// Asks for `bytes` from `offset` on, which will be written soon.
     #[inline(always)]
-    pub(crate) fn expect_write(self, offset: usize) {
-        expect_write(self.0.wrapping_add(offset * 8));
+    pub(crate) fn expect_write(self, offset: usize, bytes: usize) {
+        let first = self.0.wrapping_add(offset * 8);
+        (0..bytes).step_by(LINE).for_each(|line| expect_write(first.wrapping_add(line)));
     }
 
     /// Asks for the line two lines behind `offset`, which will be written soon. It may lie past the block, even past

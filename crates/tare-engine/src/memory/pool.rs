@@ -103,10 +103,13 @@ pub(crate) const CLASS: u32 = 11;
 pub(crate) const NAME: u32 = 32;
 
 /// Class and [`name`] of what is in a slot, where the first word of a record has them.
-#[derive(Clone, Copy, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Object(pub(crate) u64);
 
 impl Object {
+    /// Bits it has, at most.
+    pub(crate) const BITS: u64 = !((1 << CLASS) - 1);
+
     #[inline(always)]
     pub(crate) fn class(self) -> ClassId {
         (self.0 as u32 >> CLASS) as ClassId

@@ -262,7 +262,9 @@ impl RingBlocks {
         // Newest first: when these hold enough, what is older is not needed.
         let needed = self.pinned[..count].iter().rev().position(|block| {
             let enough = held >= wanted;
-            held += arena.meta(block.load(Relaxed)).records() as usize;
+            if !enough {
+                held += arena.meta(block.load(Relaxed)).records() as usize;
+            }
             enough
         });
         needed.map_or(0, |needed| count - needed)

@@ -81,7 +81,7 @@ impl Routine {
         let outcome = Outcome { message: b"done", sqlstate: Some(*b"00000"), ..Outcome::default() };
         rig.set_statement_outcome(statement, &outcome);
         let ended = rig.end_statement(statement, Some(&tokens));
-        rig.count_prepared(self.prepared, self.prepared.generation(), false, ended);
+        rig.count_prepared(self.prepared, false, ended);
         // An error that is known, handled, and one that is not.
         rig.error_raised(1062);
         rig.handler_sought();

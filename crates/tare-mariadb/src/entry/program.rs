@@ -5,7 +5,7 @@ use std::ffi::{c_char, c_uint, c_ulong, c_void};
 use std::fmt::Write;
 use std::ptr::null_mut;
 
-use tare_engine::{PreparedHandle, ProgramHandle};
+use tare_engine::{PreparedRef, ProgramHandle};
 
 use super::ENGINE;
 use super::facts::{self, Text};
@@ -104,7 +104,6 @@ pub(super) unsafe extern "C" fn create_prepared_stmt(
         };
         if let Some((_, state)) = kept {
             state.prepared = prepared.address().cast();
-            state.prepared_generation = prepared.generation();
             state.in_prepare = 1;
         }
         prepared.address().cast()
@@ -117,7 +116,7 @@ pub(super) unsafe extern "C" fn set_prepared_stmt_text(
     len: c_uint,
 ) {
     guard((), || {
-        if let Some(prepared) = instance!(PreparedHandle, prepared) {
+        if let Some(prepared) = instance!(PreparedRef, prepared) {
             ENGINE.set_prepared_text(prepared, bytes!(text, len));
         }
     });
@@ -129,10 +128,10 @@ pub(super) unsafe extern "C" fn execute_prepared_stmt(
 ) {
     guard((), || {
         if let Some((_, state)) = kept(locker)
-            && let Some(slot) = instance!(PreparedHandle, prepared)
+            && let Some(known) = instance!(PreparedRef, prepared)
         {
+            ENGINE.expect_prepared(known);
             state.prepared = prepared;
-            state.prepared_generation = slot.generation();
             state.in_prepare = 0;
         }
     });
@@ -140,7 +139,7 @@ pub(super) unsafe extern "C" fn execute_prepared_stmt(
 
 pub(super) unsafe extern "C" fn reprepare_prepared_stmt(prepared: *mut PreparedStmt) {
     guard((), || {
-        if let Some(prepared) = instance!(PreparedHandle, prepared) {
+        if let Some(prepared) = instance!(PreparedRef, prepared) {
             ENGINE.count_reprepare(prepared);
         }
     });
@@ -148,7 +147,7 @@ pub(super) unsafe extern "C" fn reprepare_prepared_stmt(prepared: *mut PreparedS
 
 pub(super) unsafe extern "C" fn destroy_prepared_stmt(prepared: *mut PreparedStmt) {
     guard((), || {
-        if let Some(prepared) = instance!(PreparedHandle, prepared) {
+        if let Some(prepared) = instance!(PreparedRef, prepared) {
             ENGINE.destroy_prepared(prepared);
         }
     });

@@ -4,7 +4,7 @@
 use std::ffi::{c_char, c_uchar, c_uint, c_ulong, c_ulonglong, c_void};
 use std::ptr::{null, null_mut};
 
-use tare_engine::{Counter, EndedStatement, PreparedHandle, ProgramHandle, Source, Statement};
+use tare_engine::{Counter, EndedStatement, PreparedRef, ProgramHandle, Source, Statement};
 
 use super::ENGINE;
 use super::facts;
@@ -24,9 +24,7 @@ pub(super) struct KeptStatement {
     digest: *const DigestStorage,
     pub(super) program: *mut SpShare,
     pub(super) prepared: *mut PreparedStmt,
-    /// If there is one: which prepared statement it is, of those that have the place one after the other.
-    pub(super) prepared_generation: u32,
-    /// Likewise; 1: the prepared statement is being prepared.
+    /// If there is one; 1: the prepared statement is being prepared.
     pub(super) in_prepare: c_uchar,
 }
 
@@ -300,8 +298,8 @@ fn count(state: &KeptStatement, ended: EndedStatement) {
     if !state.program.is_null() {
         count_for_program(state.program, ended);
     }
-    if let Some(prepared) = instance!(PreparedHandle, state.prepared) {
-        ENGINE.count_prepared(prepared, state.prepared_generation, state.in_prepare != 0, ended);
+    if let Some(prepared) = instance!(PreparedRef, state.prepared) {
+        ENGINE.count_prepared(prepared, state.in_prepare != 0, ended);
     }
 }
 
