@@ -292,8 +292,8 @@ impl Connection {
 
     #[inline(never)]
     fn end(&self, statement: Statement, text: &str) {
-        ENGINE.set_statement_counter(statement, Counter::RowsSent, 1);
-        ENGINE.set_statement_counter(statement, Counter::RowsExamined, 1);
+        ENGINE.set_statement_rows(statement, Counter::RowsSent, 1);
+        ENGINE.set_statement_rows(statement, Counter::RowsExamined, 1);
         let tokens = DigestTokens { bytes: text.as_bytes(), charset: 33, cut: false, hash: |_| [0; 16] };
         ENGINE.end_statement(statement, Some(&tokens));
     }

@@ -182,11 +182,11 @@ pub(super) unsafe extern "C" fn set_numbered_statement_text(
 }
 
 macro_rules! set {
-    ($slot:ident, $counter:ident) => {
+    ($slot:ident, $counter:ident, $set:ident) => {
         pub(super) unsafe extern "C" fn $slot(locker: *mut StatementLocker, count: c_ulonglong) {
             guard((), || {
                 if let Some((statement, _)) = kept(locker) {
-                    ENGINE.set_statement_counter(statement, Counter::$counter, count);
+                    ENGINE.$set(statement, Counter::$counter, count);
                 }
             });
         }
@@ -217,9 +217,9 @@ macro_rules! mark {
     };
 }
 
-set!(set_statement_lock_time, LockTime);
-set!(set_statement_rows_sent, RowsSent);
-set!(set_statement_rows_examined, RowsExamined);
+set!(set_statement_lock_time, LockTime, set_statement_counter);
+set!(set_statement_rows_sent, RowsSent, set_statement_rows);
+set!(set_statement_rows_examined, RowsExamined, set_statement_rows);
 increment!(inc_statement_created_tmp_disk_tables, CreatedTmpDiskTables);
 increment!(inc_statement_created_tmp_tables, CreatedTmpTables);
 increment!(inc_statement_select_full_join, SelectFullJoin);

@@ -21,6 +21,7 @@ use crate::clock;
 use crate::memory::arena::WORDS;
 use crate::record::RINGS;
 use crate::record::ring::{RECORD_HISTORY, RECORD_LONG, RECORD_TIMED};
+use crate::record::wait::Source;
 use crate::snapshot::*;
 use crate::thread::Thread;
 
@@ -234,9 +235,10 @@ impl Engine {
         if !self.sources.load(Relaxed) {
             return Some(String::new());
         }
-        let file = self.host.get()?.source_file((source >> 16) as usize)?;
+        let (file, line) = Source(source).parts();
+        let file = self.host.get()?.source_file(file)?;
         let base = file.rsplit('/').next().unwrap_or(&file);
-        Some(format!("{base}:{}", source & 0xFFFF))
+        Some(format!("{base}:{line}"))
     }
 }
 

@@ -438,6 +438,12 @@ impl Engine {
         statement.open.values().put(counter as usize, to);
     }
 
+    /// Sets a counter of rows, which is hardly ever 0: the host tells of each row.
+    #[inline(always)]
+    pub fn set_statement_rows(&self, statement: Statement, counter: Counter, to: u64) {
+        statement.open.values().set(counter as usize, to);
+    }
+
     /// How the statement ended, if not as a query does whose result was sent; before [`Engine::end_statement`].
     pub fn set_statement_outcome(&self, statement: Statement, outcome: &Outcome<'_>) {
         for (counter, value) in [

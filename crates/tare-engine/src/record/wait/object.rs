@@ -1,5 +1,8 @@
 //! HOT PATH: what is waited for, and where in the host's source.
 
+/// Where a source has the line. A program's addresses have no more bits.
+const LINE: u32 = 48;
+
 /// A place in the host's source: the address of a static file name and a line, in one word.
 #[derive(Clone, Copy, Debug)]
 #[repr(transparent)]
@@ -9,7 +12,12 @@ impl Source {
     /// `file` is a string constant of the host, or null; a line is less than 65,536.
     #[inline(always)]
     pub fn new(file: *const std::ffi::c_char, line: u32) -> Source {
-        Source((file.addr() as u64) << 16 | u64::from(line as u16))
+        Source(file.addr() as u64 | u64::from(line) << LINE)
+    }
+
+    /// The address of the file's name, and the line.
+    pub(crate) const fn parts(self) -> (usize, u64) {
+        ((self.0 & ((1 << LINE) - 1)) as usize, self.0 >> LINE)
     }
 }
 
