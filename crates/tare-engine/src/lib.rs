@@ -455,8 +455,13 @@ impl Default for Engine {
 impl Engine {
     /// One with memory and nothing else, for the tests of what lies in it. It lives for ever, as a server's does.
     pub(crate) fn small() -> &'static Engine {
+        Engine::of(4 << 20)
+    }
+
+    /// As [`Engine::small`], with as many bytes.
+    pub(crate) fn of(bytes: usize) -> &'static Engine {
         let engine: &'static Engine = Box::leak(Box::new(Engine::new()));
-        engine.arena.map(4 << 20).expect("address space");
+        engine.arena.map(bytes).expect("address space");
         engine.arena.shares.limit(&Limits::default());
         engine.pools.map(&engine.arena).expect("address space");
         engine

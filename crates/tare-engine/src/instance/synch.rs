@@ -353,6 +353,30 @@ impl ReadLocks {
 #[cfg(test)]
 mod tests {
     use super::*;
+    #[cfg(not(miri))]
+    use crate::{Registration, memory::arena::BLOCK, snapshot::Properties};
+
+    // Miri keeps every byte that is reserved.
+    #[cfg(not(miri))]
+    #[test]
+    fn a_lock_behind_what_names_reach_is_lost_and_gives_its_slot_back() {
+        const REACH: usize = 1 << 30;
+        let engine = Engine::of(REACH + (4 << 20));
+        let properties = Properties::default();
+        let what = Registration { kind: Kind::Mutex, name: "wait/synch/mutex/a", properties };
+        let (class, _) = engine.registry.register(what, &engine.losses);
+        let make = |times| (0..times).filter(|at| engine.init_synch(class, *at).is_some()).count();
+        assert_eq!(make(1), 1);
+        engine.arena.skip_to((REACH / BLOCK) as u32);
+        // Where the first one is there is room for some more.
+        let made = make(2000);
+        assert!(made < 64, "{made}");
+        let blocks = engine.arena.high();
+        assert_eq!(make(2000), 0);
+        assert_eq!(engine.arena.high(), blocks);
+        let lost = engine.losses.rows().into_iter().find(|row| row.name == "mutex_instances_lost");
+        assert_eq!(lost.map(|row| row.lost), Some(4000 - made as u64));
+    }
 
     #[test]
     fn a_reader_of_a_slab_that_has_become_something_else_stays_in_the_arena() {

@@ -224,6 +224,12 @@ impl Arena {
         (id < blocks).then_some(id)
     }
 
+    /// The next fresh block is this one.
+    #[cfg(test)]
+    pub(crate) fn skip_to(&self, id: BlockId) {
+        self.fresh.store(id, Relaxed);
+    }
+
     #[inline(always)]
     pub(crate) fn meta(&self, id: BlockId) -> &'static Meta {
         debug_assert!(id < self.blocks.load(Relaxed));

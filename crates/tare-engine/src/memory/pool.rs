@@ -443,7 +443,8 @@ pub(crate) fn held<T: View>(arena: &Arena, pool: Pool, offset: Offset) -> Option
 }
 
 /// A slot and its generation in one word: a weak reference for event records. Slots lie on lines, so the
-/// offset loses three bits; 24 bits reach the first GiB of the arena, beyond it names are not shown.
+/// offset loses three bits; 24 bits reach the first GiB of the arena. Of what lies beyond names are not shown, and what the host
+/// knows by its name only, locks and prepared statements, is lost.
 #[inline(always)]
 pub(crate) fn name(head: &SlotHead) -> u32 {
     head.object().name()
