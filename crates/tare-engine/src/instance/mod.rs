@@ -137,13 +137,8 @@ pub(crate) use named;
 impl Engine {
     /// Publishes a slot that has been filled, and says what the host keeps of it. `None`: it lies behind what names reach, so that
     /// it could not be found again, and is given back.
-    fn publish<T: View>(
-        &self,
-        pool: Pool,
-        slot: &'static T,
-        head: &SlotHead,
-        lost: Lost,
-    ) -> Option<NonZeroU64> {
+    fn publish<T: View>(&self, pool: Pool, slot: &'static T, lost: Lost) -> Option<NonZeroU64> {
+        let head: &SlotHead = self.arena.at(self.arena.offset_of(slot));
         head.publish();
         let object = head.object();
         if object.offset() == 0 {

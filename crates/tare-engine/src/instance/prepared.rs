@@ -71,7 +71,7 @@ impl Engine {
             slot.program.store(self.arena.offset_of(program), Relaxed);
             slot.program_generation.store(program.slot(self).head.generation(), Relaxed);
         }
-        self.publish(Pool::Prepared, slot, &slot.head, Lost::PreparedStatements).map(PreparedRef)
+        self.publish(Pool::Prepared, slot, Lost::PreparedStatements).map(PreparedRef)
     }
 
     /// Its text.

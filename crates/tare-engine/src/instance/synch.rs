@@ -77,7 +77,7 @@ impl Engine {
             return None;
         };
         slot.identity.store(identity as u64, Relaxed);
-        self.publish(pool, slot, &slot.head, lost).map(SynchRef)
+        self.publish(pool, slot, lost).map(SynchRef)
     }
 
     /// And ends.
