@@ -242,3 +242,35 @@ fn every_statement_of_a_program_names_it_in_every_block_of_the_history() {
     assert_eq!((last.object.object_type, last.object.schema.as_deref()), (Some("FUNCTION"), Some("other")));
     assert_eq!(name_of(&last), "r");
 }
+
+#[test]
+fn statements_of_a_program_that_are_not_recorded_are_counted_and_those_within_them_know_none() {
+    let rig = Rig::new();
+    rig.connect();
+    let [p, q] = [&b"p"[..], b"q"].map(|name| rig.program(objects::PROCEDURE, b"db", name).unwrap());
+    let level = |level| rig.set_levels(&[(rig.class.nested_statement, Some(level), true)]);
+    level(Recording::Sums);
+    let call = rig.begin(rig.class.statement, "call p()").unwrap();
+    // One after the other, of either, and one within another one: the first of a level has none before it.
+    (0..3).for_each(|_| run_in(&rig, p));
+    run_in(&rig, q);
+    let outer = rig.open_statement(rig.class.nested_statement, 33, Some(p)).expect("memory");
+    rig.start_statement(outer, b"db", here());
+    (0..2).for_each(|_| run_in(&rig, q));
+    assert_eq!((counted(&rig, "p"), counted(&rig, "q")), ((0, 3, 6), (0, 3, 6)));
+    assert_eq!(rig.statements(Scope::Current).len(), 1, "the call");
+    level(Recording::Lean);
+    (0..2).for_each(|_| run_in(&rig, q));
+    let ended = rig.end_statement(outer, None);
+    rig.count_program_statement(p, ended);
+    rig.finish(call, "call p()");
+    assert_eq!((counted(&rig, "p").1, counted(&rig, "q").1), (4, 5));
+    let nested =
+        |row: &StatementRow| (row.nesting_level, row.head.nesting.is_some(), row.object.name.clone());
+    let rows = rig.statements(Scope::History);
+    assert_eq!(
+        rows.iter().map(nested).collect::<Vec<_>>(),
+        [(2, false, Some("q".into())), (2, false, Some("q".into())), (0, false, None)],
+        "only the last two have a record, in one that has none"
+    );
+}

@@ -166,6 +166,12 @@ const fn in_statement(id: u64) -> u64 {
     parent(id, EventType::Statement as u32)
 }
 
+/// What a statement nests in that begins while this one is the innermost: its id, and how deep.
+#[inline(always)]
+fn nesting_in(outer: &OpenStatement) -> (u64, u64) {
+    (outer.id(), outer.nesting_level() + 1)
+}
+
 #[inline(always)]
 fn begin_statement(
     base: Base,
@@ -188,6 +194,20 @@ fn begin_statement(
     }
     open.begin(begun, id, thread.transaction.open_id());
     Statement { open, thread }
+}
+
+/// Begins one that is as usual and nests in another one.
+#[inline(always)]
+fn begin_nested<const EXTENDED: bool>(
+    base: Base,
+    thread: &'static Thread,
+    open: &'static OpenStatement,
+    begun: &Begun<'_>,
+) -> Statement {
+    if EXTENDED {
+        thread.memory.begin_nested(&open.memory);
+    }
+    begin_statement(base, thread, open, usual_flags::<EXTENDED>(begun.switches), begun)
 }
 
 /// Whether a statement of an instrument with these switches, in a thread with this mask, is as usual.
@@ -270,7 +290,7 @@ impl Engine {
             return None;
         };
         let outer = depth.checked_sub(1).and_then(|outer| self.level(thread, outer));
-        let nesting = outer.map_or((0, 0), |outer| (outer.id(), outer.nesting_level() + 1));
+        let nesting = outer.map_or((0, 0), nesting_in);
         let owner = program.map(|program| Owner {
             program: program.slot(self),
             identity: self.identity_of(program.slot(self)),
@@ -303,8 +323,9 @@ impl Engine {
         Some(begin_statement(base, thread, base.at(level), usual_flags::<EXTENDED>(switches), &begun))
     }
 
-    /// As [`Engine::open_statement`], of one that is as usual and follows another one of its program, as most of them do. Fast
-    /// path only; on `None` call [`Engine::open_unusual_statement`]: nothing has happened.
+    /// As [`Engine::open_statement`], of one that is as usual and either follows another one of its program, as most of them do,
+    /// or is not recorded, so that nobody asks for the program's names. Fast path only; on `None` call
+    /// [`Engine::open_unusual_statement`]: nothing has happened.
     #[inline(always)]
     pub fn open_next_statement_fast<const EXTENDED: bool>(
         &self,
@@ -315,27 +336,26 @@ impl Engine {
         let switches = self.registry.switches(class);
         let thread = current()?;
         let depth = thread.statement_depth.own() as usize;
-        let named = thread.named_levels.get(depth)?;
-        let program = program.slot(self);
-        let identity = self.identity_of(program);
         let outer = depth.checked_sub(1)?;
-        if !is_usual::<EXTENDED>(switches, thread.mask()) || named.program.own() != identity {
+        let level = thread.statement_levels.get(depth)?.own();
+        if !is_usual::<EXTENDED>(switches, thread.mask()) || level == 0 {
             return None;
         }
+        // A statement is in progress on the level around it, which so has a block.
         let base = self.arena.base();
-        // A level that has names has a block, and so have those around it.
-        let [outer, open]: [&OpenStatement; 2] = [outer, depth].map(|depth| {
-            let level = thread.statement_levels[depth].own();
-            debug_assert!(level != 0);
-            base.at(level)
-        });
-        let nesting = (outer.id(), outer.nesting_level() + 1);
-        let owner = Some(Owner { program, identity, named });
-        let begun = Begun { class, charset, switches, depth, nesting, owner };
-        if EXTENDED {
-            thread.memory.begin_nested(&open.memory);
+        let open: &OpenStatement = base.at(level);
+        let nesting = nesting_in(base.at(thread.statement_levels[outer].own()));
+        let begun = Begun { class, charset, switches, depth, nesting, owner: None };
+        if switches & UNRECORDED != 0 {
+            return Some(begin_nested::<EXTENDED>(base, thread, open, &begun));
         }
-        Some(begin_statement(base, thread, open, usual_flags::<EXTENDED>(switches), &begun))
+        let (program, named) = (program.slot(self), &thread.named_levels[depth]);
+        let identity = self.identity_of(program);
+        if named.program.own() != identity {
+            return None;
+        }
+        let begun = Begun { owner: Some(Owner { program, identity, named }), ..begun };
+        Some(begin_nested::<EXTENDED>(base, thread, open, &begun))
     }
 
     /// The level at `depth`, made at its first use.
