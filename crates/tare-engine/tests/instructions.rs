@@ -1,4 +1,4 @@
-//! The exact cost: instructions that recording one transaction takes, and lines it writes, against the figures on record.
+//! The exact cost: instructions that recording one transaction takes, jumps, and lines it writes, against the figures on record.
 
 mod callgrind;
 
@@ -114,6 +114,42 @@ fn a_transaction_writes_no_more_lines_than_on_record() {
     let most = on_record * (100 + RECORD.number("tolerance_percent")) / 100;
     assert!(now <= most, "{now} bytes of lines per transaction, {on_record} on record");
     assert!(now > 0, "a transaction writes something");
+}
+
+/// Jumps that the replay takes for as many transactions, calls and returns left out, and all it does before; `None` where
+/// valgrind is not installed. Callgrind counts them also while it collects nothing.
+fn jumps(replay: &Path, transactions: u64) -> Option<u64> {
+    let counts = std::env::temp_dir().join(format!("tare-jumps-{}", std::process::id()));
+    let mut valgrind = Command::new("valgrind");
+    valgrind.args(["--tool=callgrind", "--collect-jumps=yes"]);
+    valgrind.arg(format!("--callgrind-out-file={}", counts.display()));
+    output(valgrind.arg(replay).arg(transactions.to_string()))?;
+    let counted = std::fs::read_to_string(&counts).expect("callgrind writes what it counted");
+    std::fs::remove_file(&counts).expect("that can be removed");
+    // `jump=TAKEN …`, and of a condition `jcnd=TAKEN/MET …`.
+    let taken = |line: &str| {
+        let rest = line.strip_prefix("jump=").or_else(|| line.strip_prefix("jcnd="))?;
+        rest.split(['/', ' ']).next()?.parse::<u64>().ok()
+    };
+    Some(counted.lines().filter_map(taken).sum())
+}
+
+#[test]
+fn a_transaction_takes_no_more_jumps_than_on_record() {
+    // As many that the replay warms up with are the same for both.
+    const FEW: u64 = 50;
+    const MANY: u64 = 100;
+    let replay = example("tare-engine", "replay");
+    let [Some(few), Some(many)] = [FEW, MANY].map(|transactions| jumps(&replay, transactions)) else {
+        println!("{NO_VALGRIND}");
+        return;
+    };
+    let now = (many - few) / (MANY - FEW);
+    let on_record = RECORD.number("jumps");
+    println!("jumps taken per transaction: {now}, on record {on_record}");
+    let most = on_record * (100 + RECORD.number("tolerance_percent")) / 100;
+    assert!(now <= most || !RECORD.are_compared(), "{now} jumps per transaction, {on_record} on record");
+    assert!(now > 0, "a transaction jumps");
 }
 
 #[expect(clippy::cast_precision_loss, reason = "some thousands")]

@@ -10,6 +10,7 @@
 //! What has ended, or is no longer its thread's, is in [`Sums`]: of its account, or else of its user and its host, and
 //! of all.
 
+use std::hint::cold_path;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
 
 use crate::count::counters::Counters;
@@ -157,6 +158,7 @@ impl Counts {
     #[inline(always)]
     pub(crate) fn raise(&self, ticks: u64) {
         if ticks > self.max.own() {
+            cold_path();
             self.max.store(ticks, Relaxed);
         }
     }
@@ -167,6 +169,7 @@ impl Counts {
         bump(&self.count, n);
         bump(&self.sum, ticks);
         if !ticks > self.min_inverted.own() {
+            cold_path();
             self.min_inverted.store(!ticks, Relaxed);
         }
     }

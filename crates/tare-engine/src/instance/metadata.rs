@@ -1,5 +1,6 @@
 //! HOT PATH: metadata locks.
 
+use std::hint::cold_path;
 use std::sync::atomic::{AtomicU8, AtomicU16, AtomicU64, Ordering::Relaxed};
 
 use crate::Engine;
@@ -152,6 +153,7 @@ impl Engine {
         source: Source,
     ) -> Start<MetadataRef> {
         if self.is_off(fixed::METADATA) {
+            cold_path();
             return Start::Off;
         }
         let Some(thread) = current() else { return Start::Slow };

@@ -1,5 +1,6 @@
 //! HOT PATH: sockets.
 
+use std::hint::cold_path;
 use std::sync::atomic::{AtomicI32, AtomicU8, AtomicU16, AtomicU32, AtomicU64, Ordering::Relaxed};
 
 use crate::Engine;
@@ -138,6 +139,7 @@ impl Engine {
     pub fn start_socket_wait_fast(&self, socket: SocketRef, operation: u8, source: Source) -> Start<Wait> {
         let slot = &socket.slot;
         if slot.idle.load(Relaxed) != 0 {
+            cold_path();
             return Start::Off;
         }
         self.start_outer_leaf_wait_fast(&slot.head, operation::SOCKET + (operation & 15), source)

@@ -7,6 +7,7 @@
 //! Records are appended as [`tare_sync::journal`] says. A block's generation rises before it is filled again: a reader copies
 //! first and then asks whether the generation is still the same.
 
+use std::hint::cold_path;
 use std::sync::atomic::{
     AtomicU32, AtomicU64,
     Ordering::{Acquire, Relaxed, Release},
@@ -169,8 +170,11 @@ impl Ring {
     #[inline(always)]
     pub(crate) fn append(&self, base: Base, most: usize) -> Option<Appending<'_>> {
         let (first, end) = (self.next() as usize, self.end() as usize);
-        let has_room = first + most + BEHIND <= end;
-        has_room.then_some(Appending { ring: self, base, first, next: first + 1, end: first + most })
+        if first + most + BEHIND > end {
+            cold_path();
+            return None;
+        }
+        Some(Appending { ring: self, base, first, next: first + 1, end: first + most })
     }
 
     /// No more fits into the current block: what comes next begins another one.

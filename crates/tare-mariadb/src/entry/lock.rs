@@ -5,11 +5,12 @@
 #![allow(unsafe_code)]
 
 use std::ffi::{c_char, c_int, c_uint, c_void};
+use std::hint::{black_box, cold_path};
 use std::mem::{offset_of, transmute};
 use std::sync::OnceLock;
 
 use tare_engine::snapshot::Kind;
-use tare_engine::{Source, Start, SynchRef, ThreadRef, Wait, operation};
+use tare_engine::{Source, Start, SynchRef, ThreadRef, UntimedLock, Wait, operation};
 
 use super::ENGINE;
 use super::guard::guard;
@@ -64,6 +65,8 @@ trait Way {
     const READS: bool;
     /// Its place among [`functions`].
     const PLACE: u32;
+    /// Whether it has code of its own, so that no jump leads to what all ways share.
+    const IS_FREQUENT: bool = false;
 
     /// What takes the lock if it is free.
     fn take_free() -> Take<Self::Lock>;
@@ -101,7 +104,12 @@ unsafe fn lock<W: Way>(
         // SAFETY: the caller's promise.
         return unsafe { W::take(at) };
     }
-    let wanted = if W::READS { lock_wanted::<true> } else { lock_wanted::<false> };
+    let wanted = match (W::IS_FREQUENT, W::READS) {
+        (true, true) => try_first::<true>,
+        (true, false) => try_first::<false>,
+        (false, true) => lock_wanted::<true>,
+        (false, false) => lock_wanted::<false>,
+    };
     let way = u32::from(W::OPERATION) | W::PLACE << 8;
     // SAFETY: the caller's promise, and all of it is of one way. A function that is given an address may be called with one of
     // another type.
@@ -110,11 +118,10 @@ unsafe fn lock<W: Way>(
     }
 }
 
-/// As [`lock`], where somebody wants the events. One function for all ways, so that its code is at hand more often. `way` is an
-/// operation, and above it a place among [`functions`].
+/// As [`try_first`], of all ways that are not frequent: so its code is at hand more often.
 ///
 /// # Safety
-/// As of [`lock`]; `instance`, `way` and `take_free` are those of the lock and of one [`Way`].
+/// As of [`try_first`].
 #[inline(never)]
 unsafe extern "C" fn lock_wanted<const READS: bool>(
     that: *mut c_void,
@@ -124,23 +131,64 @@ unsafe extern "C" fn lock_wanted<const READS: bool>(
     way: u32,
     take_free: Take<c_void>,
 ) -> c_int {
+    // SAFETY: the caller's promise.
+    unsafe { try_first::<READS>(that, file, line, instance, way, take_free) }
+}
+
+/// As [`lock`], where somebody wants the events. `way` is an operation, and above it a place among [`functions`].
+///
+/// # Safety
+/// As of [`lock`]; `instance`, `way` and `take_free` are those of the lock and of one [`Way`].
+#[inline(always)]
+unsafe extern "C" fn try_first<const READS: bool>(
+    that: *mut c_void,
+    file: *const c_char,
+    line: c_uint,
+    instance: *mut c_void,
+    way: u32,
+    take_free: Take<c_void>,
+) -> c_int {
+    let source = Source::new(file, line);
     if let Some(synch) = instance!(SynchRef, instance)
         && let Some(untimed) = ENGINE.untimed_synch(synch)
     {
-        let source = Source::new(file, line);
         // SAFETY: the caller's promise.
         if unsafe { take_free(that) } != 0 {
             // SAFETY: the caller's promise.
-            return unsafe { lock_in_time::<READS>(that, source, way, instance) };
+            return unsafe { lock_unusual::<READS>(that, source, way, instance) };
         }
         note(READS, synch, untimed.thread());
-        if !ENGINE.count_free_synch_fast(untimed, synch, way as u8, source) {
-            ENGINE.count_free_synch(untimed, synch, way as u8, source);
+        if ENGINE.count_free_synch_fast(untimed, synch, way as u8, source) {
+            return 0;
         }
-        return 0;
+        return count_free(untimed, synch, way as u8, source);
     }
     // SAFETY: the caller's promise.
-    unsafe { lock_in_time::<READS>(that, Source::new(file, line), way, instance) }
+    unsafe { lock_unusual::<READS>(that, source, way, instance) }
+}
+
+/// Counts a lock that was free; returns what taking it has returned, as if it was not known: so [`lock_wanted`] ends by a jump.
+#[cold]
+#[inline(never)]
+extern "C" fn count_free(untimed: UntimedLock, synch: SynchRef, operation: u8, source: Source) -> c_int {
+    ENGINE.count_free_synch(untimed, synch, operation, source);
+    black_box(0)
+}
+
+/// As [`lock_in_time`]. Apart, so that the compiler knows that it is not where [`lock_wanted`] goes usually.
+///
+/// # Safety
+/// As of [`lock_wanted`].
+#[cold]
+#[inline(never)]
+unsafe extern "C" fn lock_unusual<const READS: bool>(
+    that: *mut c_void,
+    source: Source,
+    way: u32,
+    instance: *mut c_void,
+) -> c_int {
+    // SAFETY: the caller's promise.
+    unsafe { lock_in_time::<READS>(that, source, way, instance) }
 }
 
 /// As [`lock_wanted`], where somebody may have the lock, or it needs the clock.
@@ -216,6 +264,7 @@ impl<const TRY: bool> Way for TakeMutex<TRY> {
     const OPERATION: u8 = operation::MUTEX + TRY as u8;
     const READS: bool = false;
     const PLACE: u32 = TRY as u32;
+    const IS_FREQUENT: bool = !TRY;
 
     #[inline(always)]
     fn take_free() -> Take<Self::Lock> {
@@ -277,6 +326,7 @@ unsafe extern "C" fn read_free(lock: *mut Prlock) -> c_int {
     // SAFETY: the caller's promise; who holds the mutex may change the readers.
     unsafe {
         if libc::pthread_mutex_trylock(&raw mut (*lock).mutex) != 0 {
+            cold_path();
             return libc::EBUSY;
         }
         (*lock).active_readers += 1;
@@ -291,9 +341,11 @@ unsafe extern "C" fn write_free(lock: *mut Prlock) -> c_int {
     // SAFETY: the caller's promise; who holds the mutex while there are no readers is the writer.
     unsafe {
         if libc::pthread_mutex_trylock(&raw mut (*lock).mutex) != 0 {
+            cold_path();
             return libc::EBUSY;
         }
         if (*lock).active_readers != 0 {
+            cold_path();
             libc::pthread_mutex_unlock(&raw mut (*lock).mutex);
             return libc::EBUSY;
         }

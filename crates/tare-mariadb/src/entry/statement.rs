@@ -2,6 +2,7 @@
 #![allow(unsafe_code)]
 
 use std::ffi::{c_char, c_uchar, c_uint, c_ulong, c_ulonglong, c_void};
+use std::hint::cold_path;
 use std::ptr::{null, null_mut};
 
 use tare_engine::{Counter, EndedStatement, PreparedRef, ProgramHandle, Source, Statement};
@@ -255,6 +256,7 @@ pub(super) unsafe extern "C" fn end_statement<const EXTENDED: bool>(
 ) {
     let Some((statement, state)) = kept(locker) else { return };
     if !facts::is_plain_result(diagnostics) {
+        cold_path();
         set_outcome(statement, diagnostics);
     }
     let count = |ended| {
@@ -296,6 +298,7 @@ fn count_digest(statement: Statement, digest: *const DigestStorage) {
 #[inline(always)]
 fn count(state: &KeptStatement, ended: EndedStatement) {
     if !state.program.is_null() {
+        cold_path();
         count_for_program(state.program, ended);
     }
     if let Some(prepared) = instance!(PreparedRef, state.prepared) {

@@ -66,7 +66,7 @@ pub(super) unsafe extern "C" fn drop_table_share(
 /// one: what statements do with them is looked at.
 #[inline(always)]
 fn wants_tables() -> bool {
-    ENGINE.wants(Kind::TableIo) || ENGINE.wants(Kind::TableLock)
+    ENGINE.wants(Kind::TableIo) | ENGINE.wants(Kind::TableLock)
 }
 
 /// The server shows a share to other sessions before it asks for the engine's ([`get_table_share`]). Whoever opens the

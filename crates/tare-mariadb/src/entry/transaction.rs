@@ -2,6 +2,7 @@
 #![allow(unsafe_code)]
 
 use std::ffi::{c_char, c_int, c_uint, c_ulong, c_ulonglong, c_void};
+use std::hint::cold_path;
 use std::ptr::null_mut;
 
 use tare_engine::{Savepoint, Source, Transaction, TransactionStart};
@@ -39,7 +40,11 @@ fn keep(
     kept.flags = flags;
     kept.thread = thread.address().cast();
     kept.timer_start = start;
-    if facts::is_made_up(xid) { state.cast() } else { with_xid(state, xid) }
+    if !facts::is_made_up(xid) {
+        cold_path();
+        return with_xid(state, xid);
+    }
+    state.cast()
 }
 
 pub(super) unsafe extern "C" fn get_thread_transaction_locker(

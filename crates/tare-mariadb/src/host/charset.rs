@@ -7,6 +7,7 @@
 #![allow(unsafe_code)]
 
 use std::ffi::{c_uint, c_ulong, c_void};
+use std::hint::cold_path;
 use std::ptr::null;
 
 use crate::startup::symbol;
@@ -17,6 +18,7 @@ use crate::startup::symbol;
 /// `charset` is NULL or a `CHARSET_INFO` of the server's (they live as long as it does).
 pub unsafe fn number(charset: *const c_void) -> u32 {
     if charset.is_null() {
+        cold_path();
         return 0;
     }
     // SAFETY: the caller's promise; `number` is the first member (debug information of 10.11.5 and 11.4.5; the

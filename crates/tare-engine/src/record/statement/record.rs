@@ -14,6 +14,7 @@
 
 use std::array::from_fn;
 use std::borrow::Cow;
+use std::hint::cold_path;
 use std::mem::offset_of;
 use std::sync::atomic::{
     AtomicU32, AtomicU64,
@@ -291,6 +292,7 @@ impl OpenStatement {
         if self.is_timed() {
             stat.add(1, self.taken());
         } else {
+            cold_path();
             stat.add_untimed(1);
         }
         let set = self.set.own();
@@ -303,6 +305,7 @@ impl OpenStatement {
             }
         }
         if set & 1 << LARGEST != 0 {
+            cold_path();
             counters.raise(LARGEST, self.values[LARGEST].own());
         }
     }
@@ -391,7 +394,11 @@ impl OpenStatement {
     #[inline(always)]
     pub(super) fn write(&self, ring: &Ring, base: Base, histories: u8) -> bool {
         let lengths = self.lengths.own();
-        lengths & RARE == 0 && self.write_with(ring, base, histories, lengths, [])
+        if lengths & RARE != 0 {
+            cold_path();
+            return false;
+        }
+        self.write_with(ring, base, histories, lengths, [])
     }
 
     /// As [`OpenStatement::write`], if the only such thing is the program that was named last in the block.

@@ -292,6 +292,7 @@ impl Engine {
         let mask = thread.mask();
         let histories = kept(Thread::bits(mask, EventType::Transaction));
         if histories == 0 || !is_wanted(thread, open.id()) {
+            cold_path();
             return false;
         }
         let Some(to) = open.place(&thread.transactions, base) else { return false };

@@ -16,6 +16,7 @@ use crate::thread::{BANK_OWN, Thread, ThreadRef, current};
 
 /// A lock of the calling thread's that needs no clock if it is free.
 #[derive(Clone, Copy)]
+#[repr(C)]
 pub struct UntimedLock {
     thread: &'static Thread,
     entry: u32,
