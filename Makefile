@@ -6,7 +6,7 @@ export PATH := $(dir $(CARGO)):$(PATH)
 # Arguments for the programs: make demo ARGS="--secs 60", make bench ARGS="--rounds 10".
 ARGS ?=
 
-.PHONY: help setup tools packaging provider build demo bench lab-calibrate lab-simulation lab-record lab-precision callgrind cachegrind samples check deb deb-compare release outlets-cost test test-hosts test-mtr test-bare test-recipes test-miri test-random test-valgrind test-scale test-slowlog
+.PHONY: help setup tools packaging provider build demo bench lab-calibrate lab-simulation lab-record lab-precision callgrind cachegrind jumps samples check deb deb-compare release outlets-cost test test-hosts test-mtr test-bare test-recipes test-miri test-random test-valgrind test-scale test-slowlog
 
 help: ## list the commands
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -52,6 +52,9 @@ callgrind: setup ## count the instructions that recording one transaction takes,
 
 cachegrind: setup provider ## count what a statement costs a server in instructions and cache misses, by function; some minutes (ARGS="level=sums")
 	@scripts/cachegrind.sh $(ARGS)
+
+jumps: setup provider ## count the jumps that tare takes for a statement, by function and place; a minute
+	@scripts/jumps.sh $(ARGS)
 
 samples: setup provider ## sample a running server: where in tare it spends its time, by line of the source (needs perf)
 	@scripts/samples.sh $(ARGS)

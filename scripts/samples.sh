@@ -4,47 +4,19 @@
 # Needs perf (apt-get install linux-perf), but no counters of the processor's: it works in virtual machines.
 #
 # samples.sh [TARE_OPTIONS]. WORKLOAD (oltp_point_select), THREADS (2) and SECONDS_LONG (15) say what sysbench does.
-set -euo pipefail
-cd "$(dirname "$0")/.."
+name=samples programs='perf addr2line' packages='linux-perf binutils' rows=100000
+. "$(dirname "$0")/loaded.sh"
 
-say() { printf 'samples: %s\n' "$*"; }
-die() { say "$*" >&2; exit 1; }
-for program in perf addr2line sysbench mariadb-install-db; do
-    command -v $program > /dev/null || die "$program is missing: make setup, and apt-get install linux-perf binutils"
-done
-: "${TARE_PROVIDER:=$PWD/target/release/libtare_mariadb.so}" "${TARE_MARIADBD:=/usr/sbin/mariadbd}"
-: "${WORKLOAD:=oltp_point_select}" "${THREADS:=2}" "${SECONDS_LONG:=15}"
-[ -e "$TARE_PROVIDER" ] || die "$TARE_PROVIDER is missing: build it with make provider"
-
-work=$(mktemp -d /tmp/tare-samples-XXXX)
-server=
-trap '[ -z "$server" ] || kill -9 $server 2> /dev/null; rm -rf "$work"' EXIT
-user=()
-[ "$(id -u)" -ne 0 ] || user=(--user=root)
-mariadb-install-db --no-defaults "${user[@]}" --datadir="$work/data" --auth-root-authentication-method=normal \
-    > "$work/log" 2>&1 || die "no data directory: $(tail -1 "$work/log")"
-LD_PRELOAD="$TARE_PROVIDER" TARE_OPTIONS="${1:-}" "$TARE_MARIADBD" --no-defaults "${user[@]}" --datadir="$work/data" \
-    --socket="$work/s" --skip-networking --performance-schema=OFF --plugin-load-add=ha_federatedx \
-    --innodb-flush-log-at-trx-commit=0 --max-connections=1000 > "$work/log" 2>&1 &
-server=$!
-for _ in $(seq 100); do
-    mariadb --no-defaults -S "$work/s" -u root -e 'CREATE DATABASE sbtest' 2> /dev/null && break
-    sleep 0.1
-done
-size=()
-[[ $WORKLOAD != oltp_* ]] || size=(--table-size=100000)
-load() { sysbench "$WORKLOAD" --mysql-socket="$work/s" --mysql-user=root "${size[@]}" --threads="$THREADS" "$@" > "$work/load"; }
-load prepare || die "no load: $(tail -1 "$work/load")"
-load --time=2 run
-load --time=$((SECONDS_LONG + 2)) run &
+: "${THREADS:=2}" "${SECONDS_LONG:=15}"
+start env LD_PRELOAD="$TARE_PROVIDER" TARE_OPTIONS="${1:-}"
+load --threads="$THREADS" --time=2 run
+load --threads="$THREADS" --time=$((SECONDS_LONG + 2)) run &
 sleep 1
 perf record -q -e cpu-clock:u -F 9000 -p $server -o "$work/samples" -- sleep "$SECONDS_LONG" > "$work/perf" 2>&1 ||
     die "perf: $(tail -1 "$work/perf")"
 start=$(awk -v of="$(readlink -f "$TARE_PROVIDER")" '$6 == of && $3 + 0 == 0 { sub(/-.*/, "", $1); print $1; exit }' /proc/$server/maps)
 wait $!
-mariadb-admin --no-defaults -S "$work/s" -u root shutdown
-wait $server || true
-server=
+stop
 
 library=$(basename "$TARE_PROVIDER")
 perf script -i "$work/samples" -F ip,sym,dso 2> /dev/null > "$work/script"
