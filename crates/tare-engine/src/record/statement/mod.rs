@@ -196,7 +196,7 @@ fn begin_statement(
     Statement { open, thread }
 }
 
-/// Begins one that is as usual and nests in another one.
+/// Begins a statement that is as usual and nests in another one.
 #[inline(always)]
 fn begin_nested<const EXTENDED: bool>(
     base: Base,

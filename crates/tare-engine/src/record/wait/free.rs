@@ -14,7 +14,7 @@ use crate::memory::pool::Object;
 use crate::snapshot::ClassId;
 use crate::thread::{BANK_OWN, Thread, ThreadRef, current};
 
-/// A lock of the calling thread's that needs no clock if it is free.
+/// A lock of the calling thread's that needs no clock if it is free. Hosts pass it to functions of their calling convention.
 #[derive(Clone, Copy)]
 #[repr(C)]
 pub struct UntimedLock {
