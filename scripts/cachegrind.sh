@@ -18,10 +18,8 @@ measure() {
     shift
     for events in $few $many; do
         # The caches of a processor of today; the last level is what one processor has for itself.
-        start env "$@" valgrind --tool=cachegrind --cache-sim=yes --I1=32768,8,64 --D1=49152,12,64 --LL=1048576,16,64 \
+        count "$events" env "$@" valgrind --tool=cachegrind --cache-sim=yes --I1=32768,8,64 --D1=49152,12,64 --LL=1048576,16,64 \
             --cachegrind-out-file="$work/out.$events"
-        load --threads=1 --rand-seed=5 --time=0 --events="$events" run
-        stop
     done
     cg_diff "$work/out.$few" "$work/out.$many" > "$work/difference"
     awk -v n=$((many - few)) -v of="$of" '/^summary:/ {

@@ -12,10 +12,8 @@ name=jumps programs='valgrind addr2line' packages='valgrind binutils' rows=20000
 read -r few many <<< "${EVENTS:=1000 3000}"
 for events in $few $many; do
     # What tare writes into the server's code when it is loaded has to be seen.
-    start env LD_PRELOAD="$TARE_PROVIDER" TARE_OPTIONS="${1:-}" valgrind --tool=callgrind --dump-instr=yes --collect-jumps=yes \
-        --compress-pos=no --smc-check=all --callgrind-out-file="$work/out.$events"
-    load --threads=1 --rand-seed=5 --time=0 --events="$events" run
-    stop
+    count "$events" env LD_PRELOAD="$TARE_PROVIDER" TARE_OPTIONS="${1:-}" valgrind --tool=callgrind --dump-instr=yes \
+        --collect-jumps=yes --compress-pos=no --smc-check=all --callgrind-out-file="$work/out.$events"
 done
 
 # Two kinds of lines: of a function its instructions, calls, returns and other jumps; of a place where it jumps how often, and
@@ -50,7 +48,5 @@ awk -F'\t' -v n=$n -v row="$row" '$1 == "function" && $3 + $4 + $5 >= n {
 say "jumps by place: how often, where it is in the source, and from where that was inlined"
 awk -F'\t' -v n=$n '$1 == "place" && $2 >= n / 2 { printf "%.1f %s\n", $2 / n, $4 }' "$work/taken" | sort -nr | head -40 |
     while read -r taken address; do
-        lines=$(addr2line -i -e "$TARE_PROVIDER" "$address" | grep -v '/library/' |
-            sed -E 's#^.*crates/tare-##; s#/src/#/#; s# \(discriminator.*##' | head -4 | paste -sd '<' | sed 's/</ < /g')
-        printf '%8s %s\n' "$taken" "$lines"
+        printf '%8s %s\n' "$taken" "$(source_of "$address")"
     done

@@ -48,6 +48,21 @@ start() {
     run "$work/data" "$@"
 }
 
+# count EVENTS COMMAND...: a server run by COMMAND, which counts, while one connection does as much.
+count() {
+    local events=$1
+    shift
+    start "$@"
+    load --threads=1 --rand-seed=5 --time=0 --events="$events" run
+    stop
+}
+
+# source_of ADDRESS: where in the source an address of the provider is, and from where that was inlined.
+source_of() {
+    addr2line -i -e "$TARE_PROVIDER" "$1" | grep -v '/library/' |
+        sed -E 's#^.*crates/tare-##; s#/src/#/#; s# \(discriminator.*##' | head -4 | paste -sd '<' | sed 's/</ < /g'
+}
+
 stop() {
     mariadb-admin --no-defaults -S "$work/s" -u root shutdown
     wait "$server" || true

@@ -14,7 +14,7 @@ load --threads="$THREADS" --time=$((SECONDS_LONG + 2)) run &
 sleep 1
 perf record -q -e cpu-clock:u -F 9000 -p $server -o "$work/samples" -- sleep "$SECONDS_LONG" > "$work/perf" 2>&1 ||
     die "perf: $(tail -1 "$work/perf")"
-start=$(awk -v of="$(readlink -f "$TARE_PROVIDER")" '$6 == of && $3 + 0 == 0 { sub(/-.*/, "", $1); print $1; exit }' /proc/$server/maps)
+loaded_at=$(awk -v of="$(readlink -f "$TARE_PROVIDER")" '$6 == of && $3 + 0 == 0 { sub(/-.*/, "", $1); print $1; exit }' /proc/$server/maps)
 wait $!
 stop
 
@@ -29,7 +29,6 @@ grep -F "$library" "$work/script" | sed -E 's/^ *[0-9a-f]+ (.*) \(.*\)$/\1/' | s
 say "by instruction: where it is in the source, and from where that was inlined"
 grep -F "$library" "$work/script" | awk '{ print $1 }' | sort | uniq -c | sort -rn | head -40 |
     while read -r count address; do
-        lines=$(addr2line -i -e "$TARE_PROVIDER" "$(printf '0x%x' $((0x$address - 0x$start - 1)))" | grep -v '/library/' |
-            sed -E 's#^.*crates/tare-##; s#/src/#/#; s# \(discriminator.*##' | head -4 | paste -sd '<' | sed 's/</ < /g')
+        lines=$(source_of "$(printf '0x%x' $((0x$address - 0x$loaded_at - 1)))")
         awk -v n="$count" -v all="$all" -v lines="$lines" 'BEGIN { printf "%8.3f%% %s\n", 100 * n / all, lines }'
     done

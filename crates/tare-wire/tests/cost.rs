@@ -26,7 +26,11 @@ fn a_statement_costs_no_more_instructions_than_on_record() {
             println!("{NO_VALGRIND}");
             return;
         };
-        record.hold(mode, said(&output, "Collected :") / times, record.number(mode));
+        record.hold(
+            &format!("instructions, {mode}"),
+            said(&output, "Collected :") / times,
+            record.number(mode),
+        );
         // Each digest once for each connection, however many statements have it; all ask for DIGEST.
         let spelled = said(&output, "digests spelled");
         assert!(spelled <= DIGESTS, "{spelled} digests were spelled for {mode}");
@@ -54,6 +58,6 @@ fn a_digest_costs_a_scrape_no_more_instructions_than_on_record() {
             return;
         };
         let now = said(&output, "Collected :") / (ROWS * SCRAPES);
-        record.hold(&format!("a digest, {shape}, {question}"), now, record.number(key));
+        record.hold(&format!("instructions, a digest, {shape}, {question}"), now, record.number(key));
     }
 }

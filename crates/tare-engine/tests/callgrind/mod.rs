@@ -30,12 +30,12 @@ impl Figures {
         are_compared
     }
 
-    /// Holds what something takes now against the figure on record.
+    /// Holds what something takes now against the figure on record. `what` begins with what is counted.
     pub(crate) fn hold(&self, what: &str, now: u64, on_record: u64) {
-        println!("instructions, {what}: {now}, on record {on_record}");
+        println!("{what}: {now}, on record {on_record}");
         let tolerance_percent = self.number("tolerance_percent");
         let most = on_record * (100 + tolerance_percent) / 100;
-        assert!(now <= most || !self.are_compared(), "{now} instructions, {what}; {on_record} on record");
+        assert!(now <= most || !self.are_compared(), "{what}: {now}, on record {on_record}");
         if now < on_record * (100 - tolerance_percent) / 100 {
             println!("cheaper than on record: write {now} there");
         }

@@ -42,6 +42,10 @@ pub(crate) struct Prlock {
 /// A function that takes a lock and returns 0, or returns an error's number.
 type Take<L> = unsafe extern "C" fn(*mut L) -> c_int;
 
+/// A function as [`try_first`].
+type Wanted =
+    unsafe extern "C" fn(*mut c_void, *const c_char, c_uint, *mut c_void, u32, Take<c_void>) -> c_int;
+
 /// A function of the server's that takes a [`Prlock`].
 pub(crate) type TakePrlock = Take<Prlock>;
 
@@ -65,8 +69,9 @@ trait Way {
     const READS: bool;
     /// Its place among [`functions`].
     const PLACE: u32;
-    /// Whether it has code of its own, so that no jump leads to what all ways share.
-    const IS_FREQUENT: bool = false;
+    /// What takes it where somebody wants the events: what all ways share, or, of the most frequent one, code of its own, so that
+    /// no jump leads there.
+    const WANTED: Wanted = if Self::READS { lock_wanted::<true> } else { lock_wanted::<false> };
 
     /// What takes the lock if it is free.
     fn take_free() -> Take<Self::Lock>;
@@ -104,21 +109,22 @@ unsafe fn lock<W: Way>(
         // SAFETY: the caller's promise.
         return unsafe { W::take(at) };
     }
-    let wanted = match (W::IS_FREQUENT, W::READS) {
-        (true, true) => try_first::<true>,
-        (true, false) => try_first::<false>,
-        (false, true) => lock_wanted::<true>,
-        (false, false) => lock_wanted::<false>,
-    };
     let way = u32::from(W::OPERATION) | W::PLACE << 8;
     // SAFETY: the caller's promise, and all of it is of one way. A function that is given an address may be called with one of
     // another type.
     unsafe {
-        wanted(that.cast(), file, line, instance.cast(), way, transmute::<Take<_>, Take<_>>(W::take_free()))
+        (W::WANTED)(
+            that.cast(),
+            file,
+            line,
+            instance.cast(),
+            way,
+            transmute::<Take<_>, Take<_>>(W::take_free()),
+        )
     }
 }
 
-/// As [`try_first`], of all ways that are not frequent: so its code is at hand more often.
+/// As [`try_first`], out of line: so its code is at hand more often.
 ///
 /// # Safety
 /// As of [`try_first`].
@@ -264,7 +270,7 @@ impl<const TRY: bool> Way for TakeMutex<TRY> {
     const OPERATION: u8 = operation::MUTEX + TRY as u8;
     const READS: bool = false;
     const PLACE: u32 = TRY as u32;
-    const IS_FREQUENT: bool = !TRY;
+    const WANTED: Wanted = if TRY { lock_wanted::<false> } else { try_first::<false> };
 
     #[inline(always)]
     fn take_free() -> Take<Self::Lock> {
