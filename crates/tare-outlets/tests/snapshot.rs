@@ -117,7 +117,8 @@ fn every_table_comes_back_from_both_forms() {
 
 /// Parquet is for other programs: DuckDB opens each of the files and finds what is in them.
 fn opens_elsewhere(folder: &Path) {
-    let python = std::env::var("TARE_DUCKDB_PYTHON").unwrap_or_else(|_| "python3".into());
+    let installed = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target/duckdb/bin/python");
+    let python = std::env::var_os("TARE_DUCKDB_PYTHON").map_or(installed, Into::into);
     let script = "import duckdb, glob, sys\n\
         for name in glob.glob(sys.argv[1] + '/*.parquet'):\n    \
             duckdb.sql(f\"SELECT count(*) FROM '{name}'\").fetchall()\n\
@@ -125,10 +126,10 @@ fn opens_elsewhere(folder: &Path) {
             FROM '{sys.argv[1]}/events_statements_history.parquet' WHERE SQL_TEXT LIKE '%∞%'\").fetchall()[0])";
     let there = Command::new(&python).args(["-c", "import duckdb"]).output();
     if !there.is_ok_and(|output| output.status.success()) {
-        println!(
-            "skipped: {python} has no duckdb (pip install duckdb; TARE_DUCKDB_PYTHON names another Python)"
+        let python = python.display();
+        return println!(
+            "skipped: {python} has no duckdb (make setup installs it; TARE_DUCKDB_PYTHON names another Python)"
         );
-        return;
     }
     let said = Command::new(&python).args(["-c", script]).arg(folder).output().expect("it runs");
     let text = String::from_utf8_lossy(&said.stdout);
