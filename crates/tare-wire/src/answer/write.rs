@@ -197,7 +197,11 @@ fn value(column: &Column, constant: &Constant) -> Result<Value<'static>, Failure
         (_, SqlType::Timestamp | SqlType::TimestampMicros | SqlType::Date) => Err(bad()),
         (Constant::Text(bytes), SqlType::LongBlob) => Ok(Value::Bytes(Cow::Owned(bytes.clone()))),
         (_, SqlType::Char(length) | SqlType::VarChar(length)) => {
-            let text = text(constant).ok_or_else(bad)?;
+            let mut text = text(constant).ok_or_else(bad)?;
+            // A host whose sql_mode is PAD_CHAR_TO_FULL_LENGTH sends such columns with the blanks they do not hold.
+            if matches!(column.sql_type, SqlType::Char(_)) {
+                text.truncate(text.trim_end_matches(' ').len());
+            }
             if text.chars().count() > usize::from(length) {
                 Err(bad())
             } else {
