@@ -65,6 +65,8 @@ pub(super) fn insert(
     refuse_if_denied(insert.table, session, "INSERT")?;
     let columns = insert.table.columns();
     let mut added = 0;
+    // FEDERATED's server warns of a row that is there already if it is told; of one among many it cannot be.
+    let ignore = insert.ignore && !(session.is_federated() && insert.rows.len() == 1);
     for constants in &insert.rows {
         let mut row = vec![None; columns.len()];
         for (column, constant) in insert.columns.iter().zip(constants) {
@@ -75,7 +77,7 @@ pub(super) fn insert(
         let row = filled.collect::<Result<Vec<Value<'static>>, Failure>>()?;
         match insert.table.insert(source.engine, &row) {
             Ok(()) => added += 1,
-            Err(TableError::Duplicate) if insert.ignore => {}
+            Err(TableError::Duplicate) if ignore => {}
             Err(error) => return Err(refusal(&error, insert.table, session).into()),
         }
     }
