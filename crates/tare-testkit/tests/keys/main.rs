@@ -83,7 +83,10 @@ fn server_of_names() -> Option<(Server, Conn, Vec<Conn>)> {
     }
     conn.query_drop("INSERT INTO performance_schema.setup_objects VALUES ('EVENT', 'own', '', 'YES', 'YES')")
         .unwrap();
-    let open = names().chain([String::new(), "😀".into()]).enumerate();
+    // Each makes a row more for every instrument.
+    let bearers = ["a_1", "a-1", "a01", "a_1x", "A_1", "a%1", "a\\1", "a'1", "app", "app2", "", "😀"];
+    let open =
+        bearers.map(str::to_owned).into_iter().chain(names().filter(|name| name.len() == 64)).enumerate();
     let open = open.map(|(number, name)| session(&server, &name, number)).collect();
     conn.query_drop(
         "UPDATE performance_schema.setup_consumers SET ENABLED = 'NO' WHERE NAME = 'global_instrumentation'",
