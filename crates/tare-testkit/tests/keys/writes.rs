@@ -115,28 +115,35 @@ fn a_write_by_a_key_of_any_names_hits_its_rows() {
     assert!(hits > 200, "{hits} of {compared}");
 }
 
-/// A CHAR holds no blanks at its end, also where it is sent with them.
+/// A CHAR holds no blanks at its end, also where it is sent with them: a rule is about the user it names.
 #[test]
-fn what_is_inserted_is_found_under_any_sql_mode() {
+fn a_rule_inserted_under_any_sql_mode_acts() {
     let _turn = shared_turn();
     let Some((server, mut conn, _open)) = server_of_names() else { return };
     let mut looking = server.client().unwrap();
+    let instrumented = |looking: &mut Conn| -> Option<String> {
+        let bearer = Conn::new(server.client_options().user(Some("u_1"))).unwrap();
+        let id = bearer.connection_id();
+        looking
+            .query_first(format!(
+                "SELECT INSTRUMENTED FROM performance_schema.threads WHERE PROCESSLIST_ID = {id}"
+            ))
+            .unwrap()
+    };
     for mode in MODES {
         conn.query_drop(format!("SET sql_mode = '{mode}'")).unwrap();
-        for sql in [
-            "INSERT INTO performance_schema.setup_actors VALUES ('h_1', 'u_1 ', '%', 'YES', 'NO')",
-            "UPDATE performance_schema.setup_actors SET HISTORY = 'YES' WHERE HOST = 'h_1' AND USER = 'u_1'",
-        ] {
+        let mut run = |sql: &str| {
             conn.query_drop(sql).unwrap_or_else(|error| panic!("{mode} {sql}: {error}"));
-        }
-        let found: Option<(String, String)> = looking
-            .query_first("SELECT CONCAT('<', USER, '>'), HISTORY FROM performance_schema.setup_actors WHERE HOST = 'h_1'")
-            .unwrap();
-        assert_eq!(found, Some(("<u_1>".to_owned(), "YES".to_owned())), "{mode}");
-        conn.query_drop("DELETE FROM performance_schema.setup_actors WHERE HOST = 'h_1' AND USER = 'u_1'")
-            .unwrap();
+        };
+        run("INSERT INTO performance_schema.setup_actors VALUES ('localhost', 'u_1 ', '%', 'NO', 'NO')");
+        assert_eq!(instrumented(&mut looking).as_deref(), Some("NO"), "{mode}");
+        run(
+            "UPDATE performance_schema.setup_actors SET ENABLED = 'YES' WHERE HOST = 'localhost' AND USER = 'u_1'",
+        );
+        assert_eq!(instrumented(&mut looking).as_deref(), Some("YES"), "{mode}");
+        run("DELETE FROM performance_schema.setup_actors WHERE HOST = 'localhost' AND USER = 'u_1'");
         let left: Option<u64> = looking
-            .query_first("SELECT COUNT(*) FROM performance_schema.setup_actors WHERE HOST = 'h_1'")
+            .query_first("SELECT COUNT(*) FROM performance_schema.setup_actors WHERE HOST = 'localhost'")
             .unwrap();
         assert_eq!(left, Some(0), "{mode}");
     }
