@@ -165,7 +165,7 @@ unsafe extern "C" fn translate(number: c_uint, text: *const c_char, flags: c_ulo
             Said::Formatted(number, parts) => {
                 // The server comes here again meanwhile.
                 let heard = NOT_MADE.get();
-                if raise(number, &parts) {
+                if raise(number, parts) {
                     return NOT_MADE.set(heard);
                 }
             }
@@ -184,10 +184,10 @@ enum Said<'a> {
     /// This text; `true` where it is an error though the server only warns.
     Clear(Clear<'a>, bool),
     /// The server's own text of this number, in its client's language, with these parts.
-    Formatted(c_uint, [[u8; NAME_SIZE]; 3]),
+    Formatted(c_uint, [&'a [u8]; 3]),
 }
 
-/// Room for a name of 64 characters, and a zero.
+/// Room for a name of 64 characters in an error's text, and a zero.
 const NAME_SIZE: usize = 64 * 3 + 1;
 
 fn said(number: c_uint, given: &[u8], not_made: NotMade) -> Said<'_> {
@@ -200,7 +200,7 @@ fn said(number: c_uint, given: &[u8], not_made: NotMade) -> Said<'_> {
             let is_temporary = command::makes_temporary();
             NOT_MADE.set(NotMade::Refused { is_temporary });
             if is_temporary {
-                return Said::Formatted(NO_CREATE_OPTION, parts([ENGINES.1.to_bytes(), b"TEMPORARY", b""]));
+                return Said::Formatted(NO_CREATE_OPTION, [ENGINES.1.to_bytes(), b"TEMPORARY", b""]);
             }
             return refused(number, given).map_or(Said::AsGiven, |clear| Said::Clear(clear, false));
         }
@@ -215,10 +215,10 @@ fn said(number: c_uint, given: &[u8], not_made: NotMade) -> Said<'_> {
         let engine = ENGINES.1.to_bytes();
         match command::current() {
             Some(Command::Handler) => {
-                return Said::Formatted(NO_OPTION, parts([engine, b"performance_schema", view]));
+                return Said::Formatted(NO_OPTION, [engine, b"performance_schema", view]);
             }
             Some(Command::Create) if command::makes_temporary() => {
-                return Said::Formatted(NO_CREATE_OPTION, parts([engine, b"TEMPORARY", b""]));
+                return Said::Formatted(NO_CREATE_OPTION, [engine, b"TEMPORARY", b""]);
             }
             _ => {}
         }
@@ -229,21 +229,17 @@ fn said(number: c_uint, given: &[u8], not_made: NotMade) -> Said<'_> {
     clear.map_or(Said::AsGiven, |clear| Said::Clear(clear, false))
 }
 
-fn parts(texts: [&[u8]; 3]) -> [[u8; NAME_SIZE]; 3] {
-    texts.map(|text| {
-        let mut part = [0; NAME_SIZE];
-        let length = text.len().min(NAME_SIZE - 1);
-        part[..length].copy_from_slice(&text[..length]);
-        part
-    })
-}
-
 /// Has the server say an error in its client's language; false when it does not export what does.
-fn raise(number: c_uint, parts: &[[u8; NAME_SIZE]; 3]) -> bool {
+fn raise(number: c_uint, texts: [&[u8]; 3]) -> bool {
     type Raise = unsafe extern "C" fn(c_uint, c_ulong, ...);
     let Some(raise) = symbol(c"my_error") else { return false };
     // SAFETY: the server's function of this name: a number, flags, and what its text for the number has room for.
     let raise = unsafe { std::mem::transmute::<*mut c_void, Raise>(raise) };
+    let mut parts = [[0u8; NAME_SIZE]; 3];
+    for (part, text) in parts.iter_mut().zip(texts) {
+        let length = text.len().min(NAME_SIZE - 1);
+        part[..length].copy_from_slice(&text[..length]);
+    }
     let [first, second, third] = parts.each_ref().map(|part| part.as_ptr().cast::<c_char>());
     // SAFETY: both texts have room for texts only, at most three; each part ends with a zero and outlives the call.
     unsafe { raise(number, 0, first, second, third) };
