@@ -227,9 +227,12 @@ const DIFFERENT: &[(&str, &str)] = &[
     ),
 ];
 
+/// Rows or an error, and warnings.
+type Ending = (Result<Vec<String>, String>, Vec<String>);
+
 /// The rows of a statement, or its error; and every warning, without the row it was found at: how many rows were looked at
 /// before depends on indexes.
-fn ending(conn: &mut Conn, sql: &str) -> (Result<Vec<String>, String>, Vec<String>) {
+fn ending(conn: &mut Conn, sql: &str) -> Ending {
     let shown = |row: mysql::Row| format!("{:?}", row.unwrap());
     let without_row = |text: &str| text.split(" at row ").next().unwrap_or_default().to_owned();
     let ended = match conn.query::<mysql::Row, _>(sql) {
@@ -245,7 +248,7 @@ fn ending(conn: &mut Conn, sql: &str) -> (Result<Vec<String>, String>, Vec<Strin
     (ended, warnings.collect())
 }
 
-fn endings(server: &Server) -> Vec<(Result<Vec<String>, String>, Vec<String>)> {
+fn endings(server: &Server) -> Vec<Ending> {
     let mut conn = server.client().unwrap();
     for sql in ["CREATE DATABASE own", "CREATE TABLE own.t (a INT)"] {
         conn.query_drop(sql).unwrap();
