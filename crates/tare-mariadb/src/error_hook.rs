@@ -154,10 +154,10 @@ unsafe extern "C" fn translate(number: c_uint, text: *const c_char, flags: c_ulo
         match said(number, given, not_made) {
             Said::AsGiven => {}
             Said::Nothing => return,
-            Said::Clear(clear, flags_too) => {
+            Said::Clear(clear, is_error) => {
                 let mut copy = [0u8; TEXT_SIZE];
                 clear.write_to(&mut copy, ACCOUNT.get().copied().unwrap_or(|_| false));
-                let flags = if flags_too { 0 } else { flags };
+                let flags = if is_error { 0 } else { flags };
                 // SAFETY: `copy` ends in a zero and outlives the call; the handler copies what it keeps.
                 unsafe { next(clear.number, copy.as_ptr().cast(), flags) };
                 return;
