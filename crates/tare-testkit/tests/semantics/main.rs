@@ -23,6 +23,7 @@ mod refusals;
 mod reset;
 mod rules;
 mod sessions;
+mod statements;
 mod states;
 mod status;
 mod strangers;
