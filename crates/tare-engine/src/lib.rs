@@ -42,7 +42,7 @@ use snapshot::{ClassId, Consumer, Kind, KnownError, Properties};
 use thread::KeptSlabs;
 
 pub use clock::{Scale, ticks};
-pub use count::digest::{DigestTokens, MAX_DIGEST};
+pub use count::digest_key::{DigestTokens, MAX_DIGEST};
 pub use count::error::MAX_ERRORS;
 pub use count::session::{CounterForm, MAX_SESSION_COUNTERS, Session, SessionCounter, SessionCounters};
 pub use instance::{

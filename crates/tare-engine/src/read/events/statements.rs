@@ -18,7 +18,8 @@ use crate::memory::text::{self, Text};
 use crate::read::Scale;
 use crate::read::names::KeptTokens;
 use crate::read::summary::counters;
-use crate::record::statement::record::{Digest, OpenStatement, StatementEvent, Texts, decode, read_open};
+use crate::record::statement::decode::{StatementEvent, Texts, decode, read_open};
+use crate::record::statement::record::{Digest, OpenStatement};
 use crate::snapshot::*;
 use crate::thread::Thread;
 

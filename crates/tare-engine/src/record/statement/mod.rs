@@ -1,6 +1,7 @@
 //! HOT PATH: statements: a level of the thread's stack while they run; how they end is in `end`.
 
 mod cpu;
+pub(crate) mod decode;
 mod end;
 pub(crate) mod outline;
 mod owner;
