@@ -134,7 +134,7 @@ impl Engine {
 
     /// Whether a cell that has counted for a digest does still, and the digest need not be told to be seen.
     #[inline(always)]
-    fn is_known(&self, cell: &DigestCell, now: u64) -> bool {
+    pub(crate) fn is_known(&self, cell: &DigestCell, now: u64) -> bool {
         // The slot was the cell's digest's all the time if none has lost its place since.
         let turned = cell.turn().own() ^ self.digests.turns.since();
         let untold = (cell.last_seen.own() ^ now) >> SLICE;
@@ -143,7 +143,7 @@ impl Engine {
 
     /// As [`Engine::digest_cell`], wherever the digest is.
     #[inline(never)]
-    fn find_digest_cell(
+    pub(crate) fn find_digest_cell(
         &self,
         thread: &'static Thread,
         key: &Hashed<'_>,
@@ -224,6 +224,8 @@ impl Engine {
                 each(digest);
                 digest.cell.clear(&self.arena);
                 digest.follower.store(0, Relaxed);
+                // Who remembers the cell (prepared statements do) finds it not to be its digest's any more.
+                digest.turn().store(NO_PLACE, Relaxed);
                 // The cell stays the entry's: its memory is used again for the next digest that lands here.
                 cell.store(0, Relaxed);
                 hash.store(offset, Relaxed);

@@ -7,7 +7,7 @@ use tare_engine::{Config, Initial, Registration};
 use tare_tables::Shape;
 
 use super::error_log::{Severity, line};
-use super::{StandBack, conditions, direct_calls, locks};
+use super::{StandBack, conditions, direct_calls, locks, preparation};
 use crate::abi::Series;
 use crate::entry::{self, ENGINE, synch};
 use crate::host::server::ServerHost;
@@ -56,6 +56,11 @@ pub(crate) fn start(series: Series, options: &'static Options) -> Result<*const 
     }
     if let Err(reason) = user_variable::select(series) {
         line(Severity::Warning, &format!("user_variables_by_thread stays empty: {reason}"));
+    }
+    if options.prepared_digests
+        && let Err(reason) = preparation::lead()
+    {
+        line(Severity::Warning, &format!("executions of prepared statements have no digest: {reason}"));
     }
     let table = entry::vtable(series, options);
     // Where waits are counted by instance, too, every lock takes the way that does so.

@@ -4,6 +4,7 @@ use std::array::from_fn;
 use std::borrow::Cow;
 use std::mem::offset_of;
 
+use super::parsed::Parsed;
 use super::record::{
     CHARSET, DIGEST, Digest, END_ID, ERRNO, ERROR, FLAGS, HEAD, ID, LENGTHS, NESTING, NESTING_LEVEL,
     NESTING_TYPE, OBJECT_TYPE, OpenStatement, PROGRAM_NAMES, SAME_PROGRAM, SCHEMA, STATEMENT, STATEMENT_ID,
@@ -131,6 +132,13 @@ pub(crate) fn read_open(words: &[u64; WORDS]) -> Option<(StatementEvent, Texts<T
         (*text, _) = Text::first(words.get(place..)?, length.of(lengths))?;
     }
     Some((event(head, &values), Texts::in_order(texts)))
+}
+
+/// Where the digest of the statement of an [`OpenStatement`] is, whose words a reader has copied, if it is parsed and has none
+/// yet.
+pub(crate) fn parsed(words: &[u64; WORDS]) -> Option<Parsed> {
+    let at = offset_of!(OpenStatement, values) / 8 + DIGEST;
+    Parsed::of(set_of(words.first_chunk()?), *words.get(at)?)
 }
 
 fn set_of([.., set, _lengths]: &[u64; HEAD]) -> u64 {

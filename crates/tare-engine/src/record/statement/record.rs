@@ -129,7 +129,8 @@ pub(crate) struct OpenStatement {
     /// 0 while it lasts; of one that was not timed 1. Written last, and read before END_EVENT_ID.
     end: AtomicU64,
     class: AtomicU64,
-    set: AtomicU64,
+    /// Which values there are, and until there is a digest where it is ([`super::parsed`]).
+    pub(super) set: AtomicU64,
     pub(super) lengths: AtomicU64,
     /// Odd while it begins, and while other words change that are read together.
     pub(crate) version: Version,
@@ -272,6 +273,20 @@ impl OpenStatement {
             let len = text::write(self.text(lengths), &sql[..sql.len().min(bound)]);
             let cut = if len < sql.len() { TEXT_CUT } else { 0 };
             self.lengths.store(TEXT.set(lengths, len) | cut, Relaxed);
+        });
+    }
+
+    /// As [`OpenStatement::set_text`], of a text in words that is itself `cut` or not.
+    #[inline(always)]
+    pub(crate) fn copy_text(&self, (from, len, cut): (&[AtomicU64], usize, bool), bound: usize) {
+        let kept = len.min(bound);
+        self.version.change(|| {
+            let lengths = self.lengths.own() & !TEXT_CUT;
+            for (to, from) in self.text(lengths).iter().zip(from).take(text::words(kept)) {
+                to.store(from.own(), Relaxed);
+            }
+            let cut = if cut || kept < len { TEXT_CUT } else { 0 };
+            self.lengths.store(TEXT.set(lengths, kept) | cut, Relaxed);
         });
     }
 
