@@ -106,7 +106,8 @@ struct RawState {
     storage: RawStorage,
 }
 
-/// A listener for tokens, and room for them.
+/// A listener for tokens, and room for them. Its address is that of its state.
+#[repr(C)]
 pub struct Listener {
     state: RawState,
     room: Vec<u8>,
