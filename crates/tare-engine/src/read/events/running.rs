@@ -9,7 +9,7 @@ use crate::memory::pool::{Object, Pool, resolve};
 use crate::memory::text;
 use crate::read::names::{KeptTokens, as_hash};
 use crate::record::statement::parsed::Parsed;
-use crate::snapshot::DigestText;
+use crate::snapshot::{Consumer, DigestText};
 
 /// A statement's tokens, copied out of the host's memory.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -30,6 +30,9 @@ impl Engine {
         parsed: Parsed,
         runs: impl FnOnce() -> bool,
     ) -> Option<Arc<DigestText>> {
+        if !self.consumer(Consumer::StatementsDigest) {
+            return None;
+        }
         let tokens = match parsed {
             Parsed::Host(address) => self.host_tokens(address)?,
             Parsed::Prepared(object) => self.prepared_tokens(object)?,
