@@ -57,15 +57,15 @@ pub(crate) fn start(series: Series, options: &'static Options) -> Result<*const 
     if let Err(reason) = user_variable::select(series) {
         line(Severity::Warning, &format!("user_variables_by_thread stays empty: {reason}"));
     }
+    let table = entry::vtable(series, options);
+    // Where waits are counted by instance, too, every lock takes the way that does so.
+    let locks = if options.synch_waits_by_instance { Vec::new() } else { locks::places(series) };
+    direct_calls::redirect(series, table, &conditions.into_iter().chain(locks).collect::<Vec<_>>())?;
     if options.prepared_digests
         && let Err(reason) = preparation::lead()
     {
         line(Severity::Warning, &format!("executions of prepared statements have no digest: {reason}"));
     }
-    let table = entry::vtable(series, options);
-    // Where waits are counted by instance, too, every lock takes the way that does so.
-    let locks = if options.synch_waits_by_instance { Vec::new() } else { locks::places(series) };
-    direct_calls::redirect(series, table, &conditions.into_iter().chain(locks).collect::<Vec<_>>())?;
     Ok(table)
 }
 
