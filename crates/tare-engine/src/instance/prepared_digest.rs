@@ -15,6 +15,7 @@ use crate::count::cell::Family;
 use crate::count::digest::DigestCell;
 use crate::count::digest_key::{DigestTokens, Hashed, Key, MAX_DIGEST};
 use crate::memory::arena::{Offset, Own, View};
+use crate::memory::lost::Lost;
 use crate::memory::pool::{Pool, SlotHead};
 use crate::memory::text;
 use crate::record::statement::{NAME_WORDS, Statement};
@@ -100,7 +101,7 @@ impl Engine {
             return;
         }
         let Some(digest) = self.pools.take::<PreparedDigest>(&self.arena, Pool::PreparedDigests, 0) else {
-            return;
+            return self.losses.count(Lost::PreparedStatements);
         };
         digest.fill(&Key::of(tokens, self.digest_size.load(Relaxed) as usize, statement.schema()));
         digest.head.publish();
