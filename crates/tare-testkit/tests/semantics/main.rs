@@ -19,6 +19,8 @@ mod lookups;
 mod measures;
 mod monitoring;
 mod parties;
+mod prepared;
+mod raw;
 mod refusals;
 mod reset;
 mod rules;
