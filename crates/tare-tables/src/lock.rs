@@ -25,74 +25,85 @@ pub static DATA_LOCKS: ViewDef = ViewDef::new(
      INSERT_INTENTION).",
     &[&[
         ENGINE,
-        expressed("ENGINE_LOCK_ID", VarChar(128), LOCK_ID, "`o`.`id`"),
+        expressed("ENGINE_LOCK_ID", VarChar(128), LOCK_ID, "`e`.`id`"),
         expressed_or_null(
             "ENGINE_TRANSACTION_ID",
             BigIntUnsigned,
             "InnoDB's number of the transaction; NULL of one without: it has changed nothing.",
-            "nullif(`o`.`trx`,0)",
+            "nullif(`e`.`trx`,0)",
         ),
         expressed_or_null(
             "THREAD_ID",
             BigIntUnsigned,
             "Thread that has it or waits for it; NULL where InnoDB does not say which, and of a transaction without one.",
-            "`h`.`THREAD_ID`",
+            "`e`.`thread`",
         ),
         expressed_or_null(
             "EVENT_ID",
             BigIntUnsigned,
             "Statement that waits for the lock or took it; NULL where more than one of the transaction may have taken it.",
-            concat!(
-                "if(`o`.`waits`,",
-                running_event!("`h`.`THREAD_ID`"),
-                ",",
-                holding_event!("`h`.`THREAD_ID`", "`o`.`serial`"),
-                ")"
-            ),
+            concat!("if(`e`.`waits`,", running_event!("`e`.`thread`"), ",", holding_event!(), ")"),
         ),
-        expressed_or_null("OBJECT_SCHEMA", VarChar(64), "Schema of the table.", schema!()),
+        expressed_or_null("OBJECT_SCHEMA", VarChar(64), "Schema of the table.", "`e`.`schema`"),
         expressed_or_null(
             "OBJECT_NAME",
             VarChar(64),
             "Name of the table, without the partition's.",
-            table!(),
+            "`e`.`table`",
         ),
-        expressed_or_null("PARTITION_NAME", VarChar(64), "The partition; NULL without one.", partition!()),
+        expressed_or_null(
+            "PARTITION_NAME",
+            VarChar(64),
+            "The partition; NULL without one.",
+            "`e`.`partition`",
+        ),
         expressed_or_null(
             "SUBPARTITION_NAME",
             VarChar(64),
             "The partition's part; NULL without one.",
-            subpartition!(),
+            "`e`.`subpartition`",
         ),
         expressed_or_null(
             "INDEX_NAME",
             VarChar(64),
             "Index of the record; NULL of a lock on a table.",
-            "`l`.`lock_index`",
+            "`e`.`lock_index`",
         ),
         expressed("OBJECT_INSTANCE_BEGIN", BigIntUnsigned, NOWHERE, "0"),
         expressed(
             "LOCK_TYPE",
             VarChar(32),
             "RECORD or TABLE.",
-            "if(`l`.`lock_type` = 'TABLE','TABLE','RECORD')",
+            "if(`e`.`lock_type` = 'TABLE','TABLE','RECORD')",
         ),
         expressed(
             "LOCK_MODE",
             VarChar(32),
             "How it is locked, such as X or S,GAP; empty of a lock whose transaction waits for a stronger one.",
-            "if(`o`.`same`,'',ifnull(cast(`l`.`lock_mode` as char(32) charset utf8mb3),''))",
+            "if(`e`.`same`,'',ifnull(cast(`e`.`lock_mode` as char(32) charset utf8mb3),''))",
         ),
         expressed(
             "LOCK_STATUS",
             VarChar(32),
             "WAITING while it is waited for, else GRANTED.",
-            "if(`o`.`waits`,'WAITING','GRANTED')",
+            "if(`e`.`waits`,'WAITING','GRANTED')",
         ),
-        expressed_or_null("LOCK_DATA", VarChar(8192), "The record's key.", "`l`.`lock_data`"),
+        expressed_or_null("LOCK_DATA", VarChar(8192), "The record's key.", "`e`.`lock_data`"),
     ]],
     concat!(
-        "(SELECT `w`.`session` AS `session`,`w`.`trx` AS `trx`,`w`.`wanted` AS `lock`,\
+        "(SELECT DISTINCT `o`.`id` AS `id`,`o`.`trx` AS `trx`,`o`.`waits` AS `waits`,`o`.`same` AS `same`,\
+         `o`.`serial` AS `serial`,`h`.`THREAD_ID` AS `thread`,`l`.`lock_mode` AS `lock_mode`,\
+         `l`.`lock_type` AS `lock_type`,`l`.`lock_index` AS `lock_index`,`l`.`lock_data` AS `lock_data`,",
+        schema!(),
+        " AS `schema`,",
+        table!(),
+        " AS `table`,",
+        partition!(),
+        " AS `partition`,",
+        subpartition!(),
+        " AS `subpartition`,if(`o`.`waits`,NULL,",
+        first_use!("`h`.`THREAD_ID`", "`o`.`same`"),
+        ") AS `first` FROM (SELECT `w`.`session` AS `session`,`w`.`trx` AS `trx`,`w`.`wanted` AS `lock`,\
          if(`w`.`trx` = 0,concat(`w`.`wanted`,':',`w`.`session`),`w`.`wanted`) AS `id`,1 AS `waits`,0 AS `same`,\
          0 AS `serial` FROM ",
         waiters!(),
@@ -101,7 +112,7 @@ pub static DATA_LOCKS: ViewDef = ViewDef::new(
         " `w` WHERE `w`.`rung` = 1) `o` JOIN ",
         named_locks!(),
         " `l` ON `l`.`lock_id` = `o`.`lock` \
-         LEFT JOIN `performance_schema`.`threads` `h` ON `h`.`PROCESSLIST_ID` = `o`.`session`"
+         LEFT JOIN `performance_schema`.`threads` `h` ON `h`.`PROCESSLIST_ID` = `o`.`session`) `e`"
     ),
 );
 
@@ -113,60 +124,59 @@ pub static DATA_LOCK_WAITS: ViewDef = ViewDef::new(
      which: BLOCKING_THREAD_ID is then NULL. It does not tell where locks are in memory.",
     &[&[
         ENGINE,
-        expressed("REQUESTING_ENGINE_LOCK_ID", VarChar(128), LOCK_ID, "`w`.`wanted_id`"),
+        expressed("REQUESTING_ENGINE_LOCK_ID", VarChar(128), LOCK_ID, "`e`.`wanted_id`"),
         expressed_or_null(
             "REQUESTING_ENGINE_TRANSACTION_ID",
             BigIntUnsigned,
             "The transaction that waits; NULL of one without a number.",
-            "nullif(`w`.`waiter_trx`,0)",
+            "nullif(`e`.`waiter_trx`,0)",
         ),
         expressed_or_null(
             "REQUESTING_THREAD_ID",
             BigIntUnsigned,
             "The connection that waits.",
-            "`hr`.`THREAD_ID`",
+            "`e`.`waiter`",
         ),
         expressed_or_null(
             "REQUESTING_EVENT_ID",
             BigIntUnsigned,
             "Statement that waits.",
-            running_event!("`hr`.`THREAD_ID`"),
+            running_event!("`e`.`waiter`"),
         ),
         expressed("REQUESTING_OBJECT_INSTANCE_BEGIN", BigIntUnsigned, NOWHERE, "0"),
-        expressed("BLOCKING_ENGINE_LOCK_ID", VarChar(128), LOCK_ID, "`w`.`held_id`"),
+        expressed("BLOCKING_ENGINE_LOCK_ID", VarChar(128), LOCK_ID, "`e`.`held_id`"),
         expressed_or_null(
             "BLOCKING_ENGINE_TRANSACTION_ID",
             BigIntUnsigned,
             "The transaction that holds it; NULL of one without a number.",
-            "nullif(`w`.`holder_trx`,0)",
+            "nullif(`e`.`holder_trx`,0)",
         ),
         expressed_or_null(
             "BLOCKING_THREAD_ID",
             BigIntUnsigned,
             "The connection that holds it; NULL where InnoDB does not say which, and of a transaction without one.",
-            "`hb`.`THREAD_ID`",
+            "`e`.`thread`",
         ),
         expressed_or_null(
             "BLOCKING_EVENT_ID",
             BigIntUnsigned,
             HOLDING_EVENT,
-            concat!(
-                "if(`w`.`rung` = 1,",
-                holding_event!("`hb`.`THREAD_ID`", "`w`.`serial`"),
-                ",",
-                running_event!("`hb`.`THREAD_ID`"),
-                ")"
-            ),
+            concat!("if(`e`.`rung` = 1,", holding_event!(), ",", running_event!("`e`.`thread`"), ")"),
         ),
         expressed("BLOCKING_OBJECT_INSTANCE_BEGIN", BigIntUnsigned, NOWHERE, "0"),
     ]],
     concat!(
+        "(SELECT DISTINCT `w`.`wanted_id` AS `wanted_id`,`w`.`waiter_trx` AS `waiter_trx`,`hr`.`THREAD_ID` AS `waiter`,\
+         `w`.`held_id` AS `held_id`,`w`.`holder_trx` AS `holder_trx`,`hb`.`THREAD_ID` AS `thread`,\
+         `w`.`rung` AS `rung`,`w`.`serial` AS `serial`,if(`w`.`rung` = 1,",
+        first_use!("`hb`.`THREAD_ID`", "`w`.`same`"),
+        ",NULL) AS `first` FROM ",
         waits!(),
         " `w` LEFT JOIN ",
         named_locks!(),
         " `l` ON `l`.`lock_id` = `w`.`held` \
          LEFT JOIN `performance_schema`.`threads` `hr` ON `hr`.`PROCESSLIST_ID` = `w`.`waiter` \
-         LEFT JOIN `performance_schema`.`threads` `hb` ON `hb`.`PROCESSLIST_ID` = `w`.`holder`"
+         LEFT JOIN `performance_schema`.`threads` `hb` ON `hb`.`PROCESSLIST_ID` = `w`.`holder`) `e`"
     ),
 );
 
