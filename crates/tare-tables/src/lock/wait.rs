@@ -83,7 +83,8 @@ macro_rules! numbered_waits {
 }
 
 /// What is in the way of waiters without a number to be told by. `granted`: how many of those locks are granted at least;
-/// the others may be of sessions that wait, too.
+/// the others may be of sessions that wait, too (`o`), but not of those that wait for this very waiter (`n`). Only locks on
+/// gaps are had by one who waits for another lock on the same record and keeps others waiting by both.
 macro_rules! nameless {
     () => {
         concat!(
@@ -92,8 +93,8 @@ macro_rules! nameless {
             of_record!("`p`.`held`"),
             " AS `record`,ifnull(`o`.`waiters`,0) - (`p`.`wanted` = `p`.`held`) AS `others`,\
              cast(`p`.`times` AS SIGNED) - if(`p`.`wanted` = `p`.`held`,\
-             `q`.`waiters` * (`q`.`waiters` - 1) DIV 2,ifnull(`o`.`waiters`,0)) AS `granted`,",
-            "if(",
+             `q`.`waiters` * (`q`.`waiters` - 1) DIV 2,\
+             greatest(ifnull(`o`.`waiters`,0) - ifnull(`n`.`times`,0),0)) AS `granted`,if(",
             of_record!("`p`.`held`"),
             ",`z`.`records`,`z`.`tables`) AS `total` FROM \
              (SELECT `requested_lock_id` AS `wanted`,`blocking_lock_id` AS `held`,count(*) AS `times` \
@@ -102,7 +103,12 @@ macro_rules! nameless {
             queues!(),
             " `q` ON `q`.`wanted` = `p`.`wanted` LEFT JOIN ",
             queues!(),
-            " `o` ON `o`.`wanted` = `p`.`held` JOIN (SELECT sum(",
+            " `o` ON `o`.`wanted` = `p`.`held` LEFT JOIN (SELECT `n`.`requested_lock_id` AS `wanted`,\
+             `n`.`blocking_lock_id` AS `held`,count(*) AS `times` FROM `information_schema`.`INNODB_LOCK_WAITS` `n` \
+             JOIN `information_schema`.`INNODB_LOCKS` `y` ON `y`.`lock_id` = `n`.`blocking_lock_id` \
+             WHERE `n`.`requesting_trx_id` = 0 AND `y`.`lock_mode` NOT LIKE '%GAP' \
+             GROUP BY `n`.`requested_lock_id`,`n`.`blocking_lock_id`) `n` \
+             ON `n`.`wanted` = `p`.`held` AND `n`.`held` = `p`.`wanted` AND `p`.`wanted` <> `p`.`held` JOIN (SELECT sum(",
             records_held!(),
             ") AS `records`,sum(",
             tables_held!(),
