@@ -26,7 +26,14 @@ pub(super) fn look(seconds: u64, view: View, about: Option<About>, content: Cont
     Look {
         ask: Ask { view, about },
         moment: Duration::from_secs(seconds),
-        head: Head { server: "MariaDB 10.11.19, tare 0.1.0".into(), ..Head::default() },
+        head: Head {
+            place: "db1:3306".into(),
+            server: "MariaDB 10.11.19, tare 0.1.0".into(),
+            uptime: Some(Duration::from_secs(273_600 + seconds)),
+            connections: Some(12),
+            queries: Some(seconds * 480),
+            ..Head::default()
+        },
         content,
         texts: vec![],
         notes: vec![],
@@ -167,7 +174,7 @@ pub(super) fn threads() -> Look {
 pub(super) fn locks() -> Look {
     let wait = |waiting, holding, wanted: &str, held: &str| Wait {
         waiting,
-        holding,
+        holding: Holder::Thread(holding),
         object: "table shop.orders".into(),
         wanted: wanted.into(),
         held: held.into(),
