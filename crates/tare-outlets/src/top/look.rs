@@ -455,6 +455,8 @@ pub struct Look {
     pub content: Content,
     /// Digests' texts that were not told before.
     pub texts: Vec<(Key, String)>,
+    /// Instruments of locks that are not timed where they were free, and so are counted more often than timed.
+    pub untimed: Vec<String>,
     /// What is not there, and what to do.
     pub notes: Vec<String>,
 }

@@ -36,6 +36,7 @@ pub(super) fn look(seconds: u64, view: View, about: Option<About>, content: Cont
         },
         content,
         texts: vec![],
+        untimed: vec![],
         notes: vec![],
     }
 }

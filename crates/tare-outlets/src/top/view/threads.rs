@@ -5,7 +5,7 @@ use crate::top::page::{Cell, Column, Row, Sheet};
 
 pub(super) const COLUMNS: [Column; 11] = [
     Column::figure("connection", "CONN", 7, 0),
-    Column::figure("thread", "THREAD", 6, 5),
+    Column::figure("thread", "THREAD", 7, 5),
     Column::text("account", "ACCOUNT", 14, 1),
     Column::text("schema", "SCHEMA", 8, 6),
     Column::text("command", "COMMAND", 7, 2),
