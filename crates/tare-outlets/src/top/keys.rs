@@ -59,7 +59,7 @@ pub const HELP: [(&str, &str); 18] = [
     ("EXA/SENT", "rows examined for each row sent"),
     ("overhead", "what watching takes of the server's CPU time; – below 10 QPS,"),
     ("", "where the server does little else than being watched"),
-    ("AVG of waits", "– of locks: free ones are counted and, at level lean, not timed"),
+    ("AVG of waits", "– of locks: free ones are counted, but timed only at exact"),
     ("KILL n", "n is the connection's number, as in the first column of locks"),
 ];
 

@@ -252,11 +252,7 @@ fn who_holds_a_row_lock_is_named_with_what_it_did() {
     for row in &rows {
         let seen = ["waiting", "waiting_statement", "holder"].map(|column| text(row, column).unwrap());
         let at = ids.iter().position(|id| id.to_string() == seen[0]).expect("a waiter");
-        let expected = [
-            &ids[at].to_string(),
-            wanted[at],
-            &holder.connection_id().to_string(),
-        ];
+        let expected = [&ids[at].to_string(), wanted[at], &holder.connection_id().to_string()];
         assert_eq!(seen, expected);
     }
     let statements: Vec<_> = rows.iter().filter_map(|row| text(row, "holders_statement")).collect();
