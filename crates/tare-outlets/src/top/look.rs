@@ -351,6 +351,8 @@ pub struct Locks {
     pub waits: Vec<Wait>,
     /// The threads in it.
     pub threads: Vec<Thread>,
+    /// Some waits could not be had: who seems to wait for nobody may wait all the same.
+    pub partial: bool,
 }
 
 /// An ended statement of a digest.

@@ -193,6 +193,7 @@ pub(super) fn locks() -> Look {
             thread(45, "Query", "ALTER TABLE orders ADD COLUMN note TEXT"),
             thread(46, "Query", "SELECT * FROM orders"),
         ],
+        partial: false,
     };
     look(1, View::Locks, None, Content::Locks(locks))
 }

@@ -19,7 +19,9 @@ const LOOKED_UP: usize = 100;
 impl Reader {
     pub(super) fn locks(&mut self, notes: &mut Vec<String>) -> Result<Locks, Error> {
         let mut waits = self.metadata_waits(notes)?;
+        let before = notes.len();
         waits.extend(self.row_waits(notes)?);
+        let partial = notes.len() > before;
         if waits.len() > MOST {
             waits.truncate(MOST);
             notes.push(format!("Of more than {MOST} waits for locks the first {MOST} are shown."));
@@ -32,7 +34,7 @@ impl Reader {
             waits.iter().flat_map(|wait| [Some(wait.waiting), holder(wait)]).flatten().collect();
         let ids: Vec<u64> = ids.into_iter().collect();
         let threads = if ids.is_empty() { vec![] } else { self.threads(&ids, true, notes)? };
-        Ok(Locks { waits, threads })
+        Ok(Locks { waits, threads, partial })
     }
 
     /// Nobody asks for all metadata locks where nobody waits for one.

@@ -34,6 +34,7 @@ const DEEPEST: usize = 5;
 
 struct Tree<'a> {
     threads: HashMap<u64, &'a Thread>,
+    partial: bool,
     order: Order,
     /// Those that stand below a thread, in the order they were told in.
     below: BTreeMap<Holder, Vec<&'a Wait>>,
@@ -53,7 +54,8 @@ impl<'a> Tree<'a> {
             }
         }
         let threads = locks.threads.iter().map(|thread| (thread.id, thread)).collect();
-        Tree { threads, order, below, rows: vec![], seen: BTreeSet::new() }
+        let partial = locks.partial;
+        Tree { threads, partial, order, below, rows: vec![], seen: BTreeSet::new() }
     }
 
     /// Those that wait for nobody, and the others that somebody waits for.
@@ -62,10 +64,11 @@ impl<'a> Tree<'a> {
         holding.iter().partition(|it| !self.order.waits(**it))
     }
 
-    /// How to end those that wait for nobody, of whom the most wait first.
+    /// How to end those that wait for nobody, of whom the most wait first. Where not all waits are known those only that do
+    /// nothing: whoever runs a statement may wait itself.
     fn ends(&self) -> Vec<String> {
         let end = |root: &Holder| {
-            let known = self.known(*root)?;
+            let known = self.known(*root).filter(|it| !(self.partial && it.is_busy()))?;
             let connection = known.connection?;
             let behind = self.order.in_turn.values().filter(|ahead| ahead.contains(root)).count();
             let account = known.account.as_deref().unwrap_or("it");
@@ -255,7 +258,7 @@ mod tests {
             waits.iter().map(|it| it.waiting).chain(waits.iter().filter_map(held_by)).collect();
         // Connections are numbered as threads are, so that rows are easily read.
         let thread = |id: u64| Thread { id, connection: Some(id), ..Thread::default() };
-        Locks { waits, threads: ids.into_iter().map(thread).collect() }
+        Locks { waits, threads: ids.into_iter().map(thread).collect(), partial: false }
     }
 
     fn held_by(wait: &Wait) -> Option<u64> {
@@ -331,6 +334,18 @@ mod tests {
         assert_eq!(rows[0].cells[0], Cell::Text("1001 root@localhost".into()));
         assert_eq!(rows[0].key[0], "1", "Enter looks into the thread");
         assert_eq!(rows[1].cells[6], Cell::Text("1001".into()), "behind whom");
+    }
+
+    #[test]
+    fn whoever_may_wait_itself_is_not_to_be_ended() {
+        let mut locks = locks([(2, 1), (4, 3)]);
+        let commands = ["Sleep", "Query", "Query", "Query"];
+        for (thread, command) in locks.threads.iter_mut().zip(commands) {
+            thread.command = Some(command.into());
+        }
+        assert_eq!(Tree::of(&locks).ends().len(), 2);
+        locks.partial = true;
+        assert_eq!(Tree::of(&locks).ends(), ["KILL 1 ends it, in the way of 1 that waits"]);
     }
 
     #[test]
