@@ -74,163 +74,172 @@ fn wait(waiting: &Lock, other: &Lock) -> Wait {
 
 type Kinds = &'static [&'static str];
 
-/// What is in the way of a lock that is asked for: locks that others hold, and locks that others wait for.
+/// What is in the way of a kind of lock that is asked for: kinds that others hold, and kinds that others wait for.
+type Rules = &'static [(&'static str, Kinds, Kinds)];
+
 fn in_the_way(object: &str, kind: &str) -> [Kinds; 2] {
-    if kind.starts_with("BACKUP_") {
-        return of_backup(kind);
-    }
-    match object {
+    let rules = match object {
         "SCHEMA" | "GLOBAL" | "COMMIT" | "TABLESPACE" | "BACKUP LOCK" | "ACL CACHE" | "RESOURCE_GROUPS" => {
-            of_scope(kind)
+            SCOPE
         }
-        _ => of_object(kind),
-    }
+        "BACKUP" => BACKUP,
+        _ => OBJECT,
+    };
+    rules
+        .iter()
+        .find(|(asked, ..)| *asked == kind)
+        .map_or([&[], &[]], |(_, granted, pending)| [*granted, *pending])
 }
 
-/// Locks on a table, a routine, a name. SHARED_WRITE_LOW_PRIO is MySQL's alone.
-fn of_object(kind: &str) -> [Kinds; 2] {
-    const READ: [Kinds; 2] = [&["SHARED_NO_READ_WRITE", "EXCLUSIVE"], &["SHARED_NO_READ_WRITE", "EXCLUSIVE"]];
-    match kind {
-        "SHARED" => [&["EXCLUSIVE"], &["EXCLUSIVE"]],
-        "SHARED_HIGH_PRIO" => [&["EXCLUSIVE"], &[]],
-        "SHARED_READ" => READ,
-        "SHARED_WRITE" => [
-            &["SHARED_READ_ONLY", "SHARED_NO_WRITE", "SHARED_NO_READ_WRITE", "EXCLUSIVE"],
-            &["SHARED_NO_WRITE", "SHARED_NO_READ_WRITE", "EXCLUSIVE"],
+/// Of locks on a table, a routine, a name. SHARED_WRITE_LOW_PRIO is MySQL's alone.
+const OBJECT: Rules = &[
+    ("SHARED", &["EXCLUSIVE"], &["EXCLUSIVE"]),
+    ("SHARED_HIGH_PRIO", &["EXCLUSIVE"], &[]),
+    ("SHARED_READ", &["SHARED_NO_READ_WRITE", "EXCLUSIVE"], &["SHARED_NO_READ_WRITE", "EXCLUSIVE"]),
+    (
+        "SHARED_WRITE",
+        &["SHARED_READ_ONLY", "SHARED_NO_WRITE", "SHARED_NO_READ_WRITE", "EXCLUSIVE"],
+        &["SHARED_NO_WRITE", "SHARED_NO_READ_WRITE", "EXCLUSIVE"],
+    ),
+    (
+        "SHARED_WRITE_LOW_PRIO",
+        &["SHARED_READ_ONLY", "SHARED_NO_WRITE", "SHARED_NO_READ_WRITE", "EXCLUSIVE"],
+        &["SHARED_READ_ONLY", "SHARED_NO_WRITE", "SHARED_NO_READ_WRITE", "EXCLUSIVE"],
+    ),
+    (
+        "SHARED_UPGRADABLE",
+        &["SHARED_UPGRADABLE", "SHARED_NO_WRITE", "SHARED_NO_READ_WRITE", "EXCLUSIVE"],
+        &["EXCLUSIVE"],
+    ),
+    (
+        "SHARED_READ_ONLY",
+        &["SHARED_WRITE", "SHARED_WRITE_LOW_PRIO", "SHARED_NO_READ_WRITE", "EXCLUSIVE"],
+        &["SHARED_WRITE", "SHARED_NO_READ_WRITE", "EXCLUSIVE"],
+    ),
+    (
+        "SHARED_NO_WRITE",
+        &[
+            "SHARED_WRITE",
+            "SHARED_WRITE_LOW_PRIO",
+            "SHARED_UPGRADABLE",
+            "SHARED_NO_WRITE",
+            "SHARED_NO_READ_WRITE",
+            "EXCLUSIVE",
         ],
-        "SHARED_WRITE_LOW_PRIO" => {
-            let all: Kinds = &["SHARED_READ_ONLY", "SHARED_NO_WRITE", "SHARED_NO_READ_WRITE", "EXCLUSIVE"];
-            [all, all]
-        }
-        "SHARED_UPGRADABLE" => {
-            [&["SHARED_UPGRADABLE", "SHARED_NO_WRITE", "SHARED_NO_READ_WRITE", "EXCLUSIVE"], &["EXCLUSIVE"]]
-        }
-        "SHARED_READ_ONLY" => [
-            &["SHARED_WRITE", "SHARED_WRITE_LOW_PRIO", "SHARED_NO_READ_WRITE", "EXCLUSIVE"],
-            &["SHARED_WRITE", "SHARED_NO_READ_WRITE", "EXCLUSIVE"],
+        &["EXCLUSIVE"],
+    ),
+    (
+        "SHARED_NO_READ_WRITE",
+        &[
+            "SHARED_READ",
+            "SHARED_WRITE",
+            "SHARED_WRITE_LOW_PRIO",
+            "SHARED_UPGRADABLE",
+            "SHARED_READ_ONLY",
+            "SHARED_NO_WRITE",
+            "SHARED_NO_READ_WRITE",
+            "EXCLUSIVE",
         ],
-        "SHARED_NO_WRITE" => [
-            &[
-                "SHARED_WRITE",
-                "SHARED_WRITE_LOW_PRIO",
-                "SHARED_UPGRADABLE",
-                "SHARED_NO_WRITE",
-                "SHARED_NO_READ_WRITE",
-                "EXCLUSIVE",
-            ],
-            &["EXCLUSIVE"],
+        &["EXCLUSIVE"],
+    ),
+    (
+        "EXCLUSIVE",
+        &[
+            "SHARED",
+            "SHARED_HIGH_PRIO",
+            "SHARED_READ",
+            "SHARED_WRITE",
+            "SHARED_WRITE_LOW_PRIO",
+            "SHARED_UPGRADABLE",
+            "SHARED_READ_ONLY",
+            "SHARED_NO_WRITE",
+            "SHARED_NO_READ_WRITE",
+            "EXCLUSIVE",
         ],
-        "SHARED_NO_READ_WRITE" => [
-            &[
-                "SHARED_READ",
-                "SHARED_WRITE",
-                "SHARED_WRITE_LOW_PRIO",
-                "SHARED_UPGRADABLE",
-                "SHARED_READ_ONLY",
-                "SHARED_NO_WRITE",
-                "SHARED_NO_READ_WRITE",
-                "EXCLUSIVE",
-            ],
-            &["EXCLUSIVE"],
-        ],
-        "EXCLUSIVE" => [
-            &[
-                "SHARED",
-                "SHARED_HIGH_PRIO",
-                "SHARED_READ",
-                "SHARED_WRITE",
-                "SHARED_WRITE_LOW_PRIO",
-                "SHARED_UPGRADABLE",
-                "SHARED_READ_ONLY",
-                "SHARED_NO_WRITE",
-                "SHARED_NO_READ_WRITE",
-                "EXCLUSIVE",
-            ],
-            &[],
-        ],
-        _ => [&[], &[]],
-    }
-}
+        &[],
+    ),
+];
 
-/// Locks on a schema, or on all there is.
-fn of_scope(kind: &str) -> [Kinds; 2] {
-    match kind {
-        "INTENTION_EXCLUSIVE" => [&["SHARED", "EXCLUSIVE"], &["SHARED", "EXCLUSIVE"]],
-        "SHARED" => [&["INTENTION_EXCLUSIVE", "EXCLUSIVE"], &["EXCLUSIVE"]],
-        "EXCLUSIVE" => [&["INTENTION_EXCLUSIVE", "SHARED", "EXCLUSIVE"], &[]],
-        _ => [&[], &[]],
-    }
-}
+/// Of locks on a schema, or on all there is.
+const SCOPE: Rules = &[
+    ("INTENTION_EXCLUSIVE", &["SHARED", "EXCLUSIVE"], &["SHARED", "EXCLUSIVE"]),
+    ("SHARED", &["INTENTION_EXCLUSIVE", "EXCLUSIVE"], &["EXCLUSIVE"]),
+    ("EXCLUSIVE", &["INTENTION_EXCLUSIVE", "SHARED", "EXCLUSIVE"], &[]),
+];
 
-/// Locks of MariaDB's backups and of FLUSH TABLES WITH READ LOCK, and of what these keep waiting.
-fn of_backup(kind: &str) -> [Kinds; 2] {
-    const DML: Kinds = &[
-        "BACKUP_FLUSH",
-        "BACKUP_WAIT_FLUSH",
-        "BACKUP_WAIT_DDL",
+const FTWRL: Kinds = &["BACKUP_FTWRL1", "BACKUP_FTWRL2"];
+const BEFORE_DML: Kinds = &[
+    "BACKUP_FLUSH",
+    "BACKUP_WAIT_FLUSH",
+    "BACKUP_WAIT_DDL",
+    "BACKUP_WAIT_COMMIT",
+    "BACKUP_FTWRL1",
+    "BACKUP_FTWRL2",
+];
+const BEFORE_SYS_DML: Kinds = &["BACKUP_WAIT_COMMIT", "BACKUP_FTWRL1", "BACKUP_FTWRL2"];
+const BEFORE_DDL: Kinds =
+    &["BACKUP_WAIT_DDL", "BACKUP_WAIT_COMMIT", "BACKUP_FTWRL1", "BACKUP_FTWRL2", "BACKUP_BLOCK_DDL"];
+const BEFORE_COMMIT: Kinds = &["BACKUP_WAIT_COMMIT", "BACKUP_FTWRL2"];
+
+/// Of locks of MariaDB's backups and of FLUSH TABLES WITH READ LOCK, and of what these keep waiting.
+const BACKUP: Rules = &[
+    (
+        "BACKUP_START",
+        &[
+            "BACKUP_START",
+            "BACKUP_FLUSH",
+            "BACKUP_WAIT_FLUSH",
+            "BACKUP_WAIT_DDL",
+            "BACKUP_WAIT_COMMIT",
+            "BACKUP_BLOCK_DDL",
+        ],
+        &["BACKUP_FLUSH", "BACKUP_WAIT_FLUSH", "BACKUP_WAIT_DDL", "BACKUP_WAIT_COMMIT", "BACKUP_BLOCK_DDL"],
+    ),
+    ("BACKUP_FLUSH", &["BACKUP_START"], &[]),
+    ("BACKUP_WAIT_FLUSH", &["BACKUP_START", "BACKUP_DML"], &[]),
+    ("BACKUP_WAIT_DDL", &["BACKUP_START", "BACKUP_DML", "BACKUP_DDL"], &[]),
+    (
         "BACKUP_WAIT_COMMIT",
+        &["BACKUP_START", "BACKUP_DML", "BACKUP_SYS_DML", "BACKUP_DDL", "BACKUP_COMMIT"],
+        &[],
+    ),
+    (
         "BACKUP_FTWRL1",
+        &["BACKUP_DML", "BACKUP_TRANS_DML", "BACKUP_SYS_DML", "BACKUP_DDL", "BACKUP_ALTER_COPY"],
+        &[],
+    ),
+    (
         "BACKUP_FTWRL2",
-    ];
-    const FTWRL: Kinds = &["BACKUP_FTWRL1", "BACKUP_FTWRL2"];
-    const SYS_DML: Kinds = &["BACKUP_WAIT_COMMIT", "BACKUP_FTWRL1", "BACKUP_FTWRL2"];
-    const DDL: Kinds =
-        &["BACKUP_WAIT_DDL", "BACKUP_WAIT_COMMIT", "BACKUP_FTWRL1", "BACKUP_FTWRL2", "BACKUP_BLOCK_DDL"];
-    const COMMIT: Kinds = &["BACKUP_WAIT_COMMIT", "BACKUP_FTWRL2"];
-    const STAGES: Kinds =
-        &["BACKUP_FLUSH", "BACKUP_WAIT_FLUSH", "BACKUP_WAIT_DDL", "BACKUP_WAIT_COMMIT", "BACKUP_BLOCK_DDL"];
-    match kind {
-        "BACKUP_START" => [
-            &[
-                "BACKUP_START",
-                "BACKUP_FLUSH",
-                "BACKUP_WAIT_FLUSH",
-                "BACKUP_WAIT_DDL",
-                "BACKUP_WAIT_COMMIT",
-                "BACKUP_BLOCK_DDL",
-            ],
-            STAGES,
+        &[
+            "BACKUP_DML",
+            "BACKUP_TRANS_DML",
+            "BACKUP_SYS_DML",
+            "BACKUP_DDL",
+            "BACKUP_ALTER_COPY",
+            "BACKUP_COMMIT",
         ],
-        "BACKUP_FLUSH" => [&["BACKUP_START"], &[]],
-        "BACKUP_WAIT_FLUSH" => [&["BACKUP_START", "BACKUP_DML"], &[]],
-        "BACKUP_WAIT_DDL" => [&["BACKUP_START", "BACKUP_DML", "BACKUP_DDL"], &[]],
-        "BACKUP_WAIT_COMMIT" => {
-            [&["BACKUP_START", "BACKUP_DML", "BACKUP_SYS_DML", "BACKUP_DDL", "BACKUP_COMMIT"], &[]]
-        }
-        "BACKUP_FTWRL1" => {
-            [&["BACKUP_DML", "BACKUP_TRANS_DML", "BACKUP_SYS_DML", "BACKUP_DDL", "BACKUP_ALTER_COPY"], &[]]
-        }
-        "BACKUP_FTWRL2" => [
-            &[
-                "BACKUP_DML",
-                "BACKUP_TRANS_DML",
-                "BACKUP_SYS_DML",
-                "BACKUP_DDL",
-                "BACKUP_ALTER_COPY",
-                "BACKUP_COMMIT",
-            ],
-            &[],
+        &[],
+    ),
+    ("BACKUP_DML", BEFORE_DML, BEFORE_DML),
+    ("BACKUP_TRANS_DML", FTWRL, FTWRL),
+    ("BACKUP_SYS_DML", BEFORE_SYS_DML, BEFORE_SYS_DML),
+    ("BACKUP_DDL", BEFORE_DDL, BEFORE_DDL),
+    (
+        "BACKUP_BLOCK_DDL",
+        &[
+            "BACKUP_START",
+            "BACKUP_FLUSH",
+            "BACKUP_WAIT_FLUSH",
+            "BACKUP_WAIT_DDL",
+            "BACKUP_WAIT_COMMIT",
+            "BACKUP_BLOCK_DDL",
+            "BACKUP_DDL",
         ],
-        "BACKUP_DML" => [DML, DML],
-        "BACKUP_TRANS_DML" | "BACKUP_ALTER_COPY" => [FTWRL, FTWRL],
-        "BACKUP_SYS_DML" => [SYS_DML, SYS_DML],
-        "BACKUP_DDL" => [DDL, DDL],
-        "BACKUP_BLOCK_DDL" => [
-            &[
-                "BACKUP_START",
-                "BACKUP_FLUSH",
-                "BACKUP_WAIT_FLUSH",
-                "BACKUP_WAIT_DDL",
-                "BACKUP_WAIT_COMMIT",
-                "BACKUP_BLOCK_DDL",
-                "BACKUP_DDL",
-            ],
-            &["BACKUP_START"],
-        ],
-        "BACKUP_COMMIT" => [COMMIT, COMMIT],
-        _ => [&[], &[]],
-    }
-}
+        &["BACKUP_START"],
+    ),
+    ("BACKUP_ALTER_COPY", FTWRL, FTWRL),
+    ("BACKUP_COMMIT", BEFORE_COMMIT, BEFORE_COMMIT),
+];
 
 #[cfg(test)]
 mod tests {
@@ -290,27 +299,9 @@ mod tests {
                 assert!(!pending.contains(&other) || granted.contains(&other), "{one} behind {other}");
             }
         };
-        all("TABLE", in_the_way("TABLE", "EXCLUSIVE")[0]);
-        all("SCHEMA", in_the_way("SCHEMA", "EXCLUSIVE")[0]);
-        all(
-            "BACKUP",
-            &[
-                "BACKUP_START",
-                "BACKUP_FLUSH",
-                "BACKUP_WAIT_FLUSH",
-                "BACKUP_WAIT_DDL",
-                "BACKUP_WAIT_COMMIT",
-                "BACKUP_FTWRL1",
-                "BACKUP_FTWRL2",
-                "BACKUP_DML",
-                "BACKUP_TRANS_DML",
-                "BACKUP_SYS_DML",
-                "BACKUP_DDL",
-                "BACKUP_BLOCK_DDL",
-                "BACKUP_ALTER_COPY",
-                "BACKUP_COMMIT",
-            ],
-        );
+        for (object, rules) in [("TABLE", OBJECT), ("SCHEMA", SCOPE), ("BACKUP", BACKUP)] {
+            all(object, &rules.iter().map(|(kind, ..)| *kind).collect::<Vec<_>>());
+        }
     }
 
     #[test]
