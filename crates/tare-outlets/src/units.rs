@@ -34,6 +34,21 @@ pub fn seconds(s: f64) -> String {
     picoseconds((s * 1e12) as u64)
 }
 
+/// How long something has run, in its two largest units: `3 d 4 h`, `4 h 12 min`, `12 min 5 s`, `5 s`.
+#[must_use]
+pub fn duration(seconds: u64) -> String {
+    let units = [
+        ("d", seconds / 86_400),
+        ("h", seconds / 3600 % 24),
+        ("min", seconds / 60 % 60),
+        ("s", seconds % 60),
+    ];
+    let first = units.iter().position(|(_, count)| *count > 0).unwrap_or(3);
+    let shown: Vec<String> =
+        units[first..].iter().take(2).map(|(unit, count)| format!("{count} {unit}")).collect();
+    shown.join(" ")
+}
+
 /// Bytes in powers of 1024.
 #[must_use]
 #[allow(clippy::cast_precision_loss)] // shown with four digits
@@ -92,6 +107,12 @@ pub fn change(ratio: f64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn durations_have_two_units() {
+        let shown = [0, 59, 60, 3600 * 4 + 725, 86_400 * 3 + 3600 * 4 + 59, 86_400 * 400].map(duration);
+        assert_eq!(shown, ["0 s", "59 s", "1 min 0 s", "4 h 12 min", "3 d 4 h", "400 d 0 h"]);
+    }
 
     #[test]
     fn counts_have_separators() {

@@ -3,12 +3,13 @@
 use std::time::Duration;
 
 use mysql::prelude::Queryable;
-use tare_outlets::top::look::{About, Ask, Content, Counted, Look, View};
+use tare_outlets::top::look::{About, Ask, Content, Counted, Holder, Look, View};
 use tare_outlets::top::page::{Block, Cell, Sheet};
 use tare_outlets::top::read::Reader;
 use tare_outlets::top::state::State;
 use tare_outlets::{Address, Source};
 use tare_testkit::mysql_server::{Mysql, SERIES};
+use tare_testkit::scene::{Pair, SCRIPTS, Scene};
 use tare_testkit::server::{LIMIT, Server, Settings};
 use tare_testkit::subject::Provider;
 
@@ -241,11 +242,19 @@ fn every_view_has_rows_on_tare_and_on_the_built_in() {
     }
 }
 
+/// Which server it is, and how busy.
+fn has_a_head(look: &Look) {
+    let head = &look.head;
+    assert!(head.place.contains('/') && head.uptime.is_some() && head.queries.is_some(), "{head:?}");
+    assert!(head.connections.is_some_and(|count| count > 0), "{head:?}");
+}
+
 fn every_view(reader: &mut Reader) {
     for view in View::ALL.into_iter().filter(|view| *view != View::Locks) {
         let found = look(reader, view);
         let lacks: Vec<&String> = found.notes.iter().filter(|note| note.starts_with("Not there")).collect();
         assert!(lacks.is_empty(), "{view:?}: {lacks:?}");
+        has_a_head(&found);
         let mut state = State::new(view, Duration::from_secs(1), "");
         state.take(found);
         assert!(!sheet(&state).rows.is_empty(), "{view:?}");
@@ -301,6 +310,7 @@ fn queue_behind_an_alter(server: &Server) {
         let sheet = sheet(&state);
         let who = texts(&sheet, "who");
         assert_eq!(who.len(), 3, "{sheet:#?}");
+        assert!(who[0].starts_with(&format!("{} root@", holder.connection_id())), "{who:?}");
         let depth = |text: &String| text.chars().take_while(|c| !c.is_ascii_digit()).count();
         assert_eq!(who.iter().map(depth).collect::<Vec<_>>(), [0, 2, 4], "{who:?}");
         assert_eq!(texts(&sheet, "object")[1..], ["table shop.orders", "table shop.orders"]);
@@ -367,6 +377,42 @@ fn who_waits_for_a_row_is_told_by_innodb() {
     }
 }
 
+/// Pairs of connections that the view has.
+fn pairs(look: &Look) -> Vec<Pair> {
+    let Content::Locks(locks) = &look.content else { panic!("{look:?}") };
+    let connection = |thread: u64| {
+        let known = locks.threads.iter().find(|it| it.id == thread).expect("a thread");
+        u32::try_from(known.connection.expect("a connection")).expect("a number")
+    };
+    let holder = |holder: Holder| match holder {
+        Holder::Thread(thread) => Some(connection(thread)),
+        Holder::Nobody | Holder::Unknown => None,
+    };
+    let mut pairs: Vec<Pair> =
+        locks.waits.iter().map(|wait| (connection(wait.waiting), holder(wait.holding))).collect();
+    pairs.sort_unstable();
+    pairs
+}
+
+#[test]
+fn only_those_are_in_the_way_of_a_row_that_hold_it() {
+    let _turn = tare_testkit::turn();
+    for provider in [Provider::BuiltIn, Provider::tare()] {
+        let settings = Settings::new(provider)
+            .option("--innodb-deadlock-detect=OFF")
+            .option("--innodb-lock-wait-timeout=600");
+        let Some(server) = Server::start(settings).expect("a server").on_its_port() else { continue };
+        let mut reader = Reader::open(account(&server.socket())).expect("an account");
+        for (name, script) in SCRIPTS {
+            let mut scene = Scene::new(&server).expect("tables");
+            script(&mut scene).unwrap_or_else(|error| panic!("{name}: {error}"));
+            let found = look(&mut reader, View::Locks);
+            let expected: Vec<Pair> = scene.truth.iter().copied().collect();
+            assert_eq!(pairs(&found), expected, "{name}: {found:#?}");
+        }
+    }
+}
+
 #[test]
 fn a_queue_for_a_row_has_a_row_for_each_waiter() {
     let _turn = tare_testkit::turn();
@@ -383,15 +429,17 @@ fn a_queue_for_a_row_has_a_row_for_each_waiter() {
             let mut client = server.client().expect("a client");
             let statement = format!("UPDATE bank.account SET sum = {number} WHERE id = 7");
             let waiting = std::thread::spawn(move || client.query_drop(statement));
-            // InnoDB names everybody who came before.
-            let state = look_until_somebody_waits(&mut reader, number * (number + 1) / 2);
+            let state = look_until_somebody_waits(&mut reader, number);
             assert_eq!(sheet(&state).rows.len(), number + 1, "{:#?}", sheet(&state));
             waiting
         })
         .collect();
-    let state = look_until_somebody_waits(&mut reader, 36);
-    let (threads, behind) = (texts(&sheet(&state), "thread"), texts(&sheet(&state), "waits_for_thread"));
-    assert_eq!(behind[1..], threads[..8], "each behind the one before");
+    let state = look_until_somebody_waits(&mut reader, 8);
+    // InnoDB names everybody who came before; only one of them holds it.
+    let behind = texts(&sheet(&state), "waits_for_connection");
+    assert_eq!(behind[1..], vec![holder.connection_id().to_string(); 8]);
+    let kill = format!("KILL {} ends root@localhost, in the way of 8 that wait", holder.connection_id());
+    assert!(state.page().blocks.contains(&Block::Text(kill)), "{:?}", state.page());
     holder.query_drop("ROLLBACK").expect("it ends");
     for thread in waiting {
         thread.join().expect("no panic").expect("it goes on");
@@ -476,16 +524,17 @@ fn a_look_asks_for_each_table_once_and_for_few() {
         source.rows("tare_status", &["VALUE"], filter).expect("rows")[0].count(0)
     };
     for (view, tables) in [
-        // tare_status, and digests, which have the executions of prepared statements,
-        (View::Statements, 2),
-        (View::Waits, 2),
+        // tare_status, accounts and sums of statements for the head; digests, which have the executions of prepared statements,
+        (View::Statements, 4),
+        // and the levels of locks,
+        (View::Waits, 5),
         // metadata locks that are waited for,
-        (View::Locks, 2),
-        (View::Tables, 2),
-        (View::Files, 2),
-        (View::Memory, 2),
+        (View::Locks, 4),
+        (View::Tables, 4),
+        (View::Files, 4),
+        (View::Memory, 4),
         // threads, their statements and waits.
-        (View::Threads, 4),
+        (View::Threads, 6),
     ] {
         // The first look also asks what is switched on, and for texts.
         look(&mut reader, view);

@@ -1,179 +1,183 @@
-//! Locks on data, as MySQL shows them: views over what InnoDB tells.
+//! Locks on data, as MySQL shows them: views over what InnoDB tells, and over threads and statements.
+
+#[macro_use]
+mod name;
+#[macro_use]
+mod event;
+#[macro_use]
+mod wait;
 
 use crate::table::SqlType::{BigIntUnsigned, VarChar};
 use crate::view::{ViewColumn, ViewDef, expressed, expressed_or_null};
 
 const ENGINE: ViewColumn = expressed("ENGINE", VarChar(32), "Always INNODB.", "'INNODB'");
 const NOWHERE: &str = "Always 0: InnoDB does not tell.";
+const LOCK_ID: &str = "InnoDB's number of the lock. Behind it stands the connection's where the transaction has no number, \
+    and :held where the transaction waits for a stronger lock of the same number.";
+const HOLDING_EVENT: &str =
+    "Statement that took the lock; NULL where more than one of the transaction may have taken it.";
 
 /// `data_locks`
 pub static DATA_LOCKS: ViewDef = ViewDef::new(
     "data_locks",
     "The locks on data that somebody waits for, and those in their way. InnoDB tells of no others, and it does not tell \
-     which event took a lock, where it is in memory, and whether a lock on a record is on the gap before it, too \
-     (REC_NOT_GAP, INSERT_INTENTION).",
+     where a lock is in memory and whether a lock on a record is on the gap before it, too (REC_NOT_GAP, \
+     INSERT_INTENTION).",
     &[&[
         ENGINE,
-        expressed("ENGINE_LOCK_ID", VarChar(128), "InnoDB's number of the lock.", "`l`.`lock_id`"),
+        expressed("ENGINE_LOCK_ID", VarChar(128), LOCK_ID, "`e`.`id`"),
         expressed_or_null(
             "ENGINE_TRANSACTION_ID",
             BigIntUnsigned,
-            "InnoDB's number of the transaction.",
-            "`l`.`lock_trx_id`",
+            "InnoDB's number of the transaction; NULL of one without: it has changed nothing.",
+            "nullif(`e`.`trx`,0)",
         ),
-        expressed_or_null("THREAD_ID", BigIntUnsigned, "Thread that asked for it.", "`h`.`THREAD_ID`"),
-        expressed_or_null("EVENT_ID", BigIntUnsigned, NOWHERE, "0"),
-        expressed_or_null("OBJECT_SCHEMA", VarChar(64), "Schema of the table.", SCHEMA),
-        expressed_or_null("OBJECT_NAME", VarChar(64), "Name of the table, without the partition's.", TABLE),
-        expressed_or_null("PARTITION_NAME", VarChar(64), "The partition; NULL without one.", PARTITION),
+        expressed_or_null(
+            "THREAD_ID",
+            BigIntUnsigned,
+            "Thread that has it or waits for it; NULL where InnoDB does not say which, and of a transaction without one.",
+            "`e`.`thread`",
+        ),
+        expressed_or_null(
+            "EVENT_ID",
+            BigIntUnsigned,
+            "Statement that waits for the lock or took it; NULL where more than one of the transaction may have taken it.",
+            concat!("if(`e`.`waits`,", running_event!("`e`.`thread`"), ",", holding_event!(), ")"),
+        ),
+        expressed_or_null("OBJECT_SCHEMA", VarChar(64), "Schema of the table.", "`e`.`schema`"),
+        expressed_or_null(
+            "OBJECT_NAME",
+            VarChar(64),
+            "Name of the table, without the partition's.",
+            "`e`.`table`",
+        ),
+        expressed_or_null(
+            "PARTITION_NAME",
+            VarChar(64),
+            "The partition; NULL without one.",
+            "`e`.`partition`",
+        ),
         expressed_or_null(
             "SUBPARTITION_NAME",
             VarChar(64),
             "The partition's part; NULL without one.",
-            SUBPARTITION,
+            "`e`.`subpartition`",
         ),
         expressed_or_null(
             "INDEX_NAME",
             VarChar(64),
             "Index of the record; NULL of a lock on a table.",
-            "`l`.`lock_index`",
+            "`e`.`lock_index`",
         ),
         expressed("OBJECT_INSTANCE_BEGIN", BigIntUnsigned, NOWHERE, "0"),
         expressed(
             "LOCK_TYPE",
             VarChar(32),
             "RECORD or TABLE.",
-            "if(`l`.`lock_type` = 'TABLE','TABLE','RECORD')",
+            "if(`e`.`lock_type` = 'TABLE','TABLE','RECORD')",
         ),
         expressed(
             "LOCK_MODE",
             VarChar(32),
-            "How it is locked, such as X or S,GAP.",
-            "ifnull(cast(`l`.`lock_mode` as char(32) charset utf8mb3),'')",
+            "How it is locked, such as X or S,GAP; empty of a lock whose transaction waits for a stronger one.",
+            "if(`e`.`same`,'',ifnull(cast(`e`.`lock_mode` as char(32) charset utf8mb3),''))",
         ),
         expressed(
             "LOCK_STATUS",
             VarChar(32),
             "WAITING while it is waited for, else GRANTED.",
-            "if(`x`.`trx_requested_lock_id` <=> `l`.`lock_id`,'WAITING','GRANTED')",
+            "if(`e`.`waits`,'WAITING','GRANTED')",
         ),
-        expressed_or_null("LOCK_DATA", VarChar(8192), "The record's key.", "`l`.`lock_data`"),
+        expressed_or_null("LOCK_DATA", VarChar(8192), "The record's key.", "`e`.`lock_data`"),
     ]],
-    LOCKS,
+    concat!(
+        "(SELECT DISTINCT `o`.`id` AS `id`,`o`.`trx` AS `trx`,`o`.`waits` AS `waits`,`o`.`same` AS `same`,\
+         `o`.`serial` AS `serial`,`h`.`THREAD_ID` AS `thread`,`l`.`lock_mode` AS `lock_mode`,\
+         `l`.`lock_type` AS `lock_type`,`l`.`lock_index` AS `lock_index`,`l`.`lock_data` AS `lock_data`,",
+        schema!(),
+        " AS `schema`,",
+        table!(),
+        " AS `table`,",
+        partition!(),
+        " AS `partition`,",
+        subpartition!(),
+        " AS `subpartition`,if(`o`.`waits`,NULL,",
+        first_use!("`h`.`THREAD_ID`", "`o`.`same`"),
+        ") AS `first` FROM (SELECT `w`.`session` AS `session`,`w`.`trx` AS `trx`,`w`.`wanted` AS `lock`,\
+         if(`w`.`trx` = 0,concat(`w`.`wanted`,':',`w`.`session`),`w`.`wanted`) AS `id`,1 AS `waits`,0 AS `same`,\
+         0 AS `serial` FROM ",
+        waiters!(),
+        " `w` UNION SELECT `w`.`holder`,`w`.`holder_trx`,`w`.`held`,`w`.`held_id`,0,`w`.`same`,`w`.`serial` FROM ",
+        waits!(),
+        " `w` WHERE `w`.`rung` = 1) `o` JOIN ",
+        named_locks!(),
+        " `l` ON `l`.`lock_id` = `o`.`lock` \
+         LEFT JOIN `performance_schema`.`threads` `h` ON `h`.`PROCESSLIST_ID` = `o`.`session`) `e`"
+    ),
 );
-
-/// `lock_table` with backquotes around names, where anything is around them. A double quote (x'22') is what quotes names if
-/// it comes before any backquote. No name holds a NUL (x'00').
-macro_rules! backquoted {
-    () => {
-        concat!(
-            "if(locate('`',substring_index(`i`.`lock_table`,x'22',1)) = 0,",
-            "replace(replace(replace(replace(`i`.`lock_table`,'`','``'),x'2222',x'00'),x'22','`'),x'00',x'22'),",
-            "`i`.`lock_table`)"
-        )
-    };
-}
-
-/// The table, as in "`schema`.`table`".
-macro_rules! head {
-    () => {
-        concat!("substring_index(", backquoted!(), ",' /* ',1)")
-    };
-}
-
-/// Its partition, as in "Partition `p`, Subpartition `s`"; NULL without one.
-macro_rules! parts {
-    () => {
-        concat!(
-            "if(right(`i`.`lock_table`,3) = ' */',substring_index(substring_index(",
-            backquoted!(),
-            ",' /* ',-1),' */',1),nullif('',''))"
-        )
-    };
-}
-
-/// The locks. What is locked InnoDB tells as "`schema`.`table` /* Partition `p`, Subpartition `s` */", the end only of some,
-/// and it spells that for the session that reads: in double quotes with ANSI_QUOTES, with sql_quote_show_create=0 quoting
-/// only names that need it, and the two words in the language of lc_messages.
-const LOCKS: &str = concat!(
-    "(SELECT `i`.`lock_id` AS `lock_id`,`i`.`lock_trx_id` AS `lock_trx_id`,`i`.`lock_mode` AS `lock_mode`,\
-     `i`.`lock_type` AS `lock_type`,`i`.`lock_index` AS `lock_index`,`i`.`lock_data` AS `lock_data`,",
-    head!(),
-    " AS `head`,",
-    parts!(),
-    " AS `parts` FROM `information_schema`.`INNODB_LOCKS` `i`) `l` \
-     LEFT JOIN `information_schema`.`INNODB_TRX` `x` ON `x`.`trx_id` = `l`.`lock_trx_id` \
-     LEFT JOIN `performance_schema`.`threads` `h` ON `h`.`PROCESSLIST_ID` = `x`.`trx_mysql_thread_id`"
-);
-
-// Each name is quoted or not by itself; 96 is a backquote. One that is not holds neither points nor blanks nor commas.
-
-const SCHEMA: &str = "if(ascii(`l`.`head`) = 96,\
-     replace(substring_index(substr(`l`.`head`,2),if(ascii(right(`l`.`head`,1)) = 96,'`.`','`.'),1),'``','`'),\
-     substring_index(`l`.`head`,'.',1))";
-const TABLE: &str = "if(ascii(right(`l`.`head`,1)) = 96,\
-     replace(trim(trailing '`' from substring_index(`l`.`head`,if(ascii(`l`.`head`) = 96,'`.`','.`'),-1)),'``','`'),\
-     substring_index(`l`.`head`,'.',-1))";
-const PARTITION: &str = "if(locate('`',substring_index(`l`.`parts`,', ',1)),\
-     replace(trim(trailing '`' from substring_index(substr(`l`.`parts`,locate('`',`l`.`parts`) + 1),'`, ',1)),'``','`'),\
-     substring_index(substring_index(`l`.`parts`,', ',1),' ',-1))";
-const SUBPARTITION: &str = "if(locate(if(locate('`',substring_index(`l`.`parts`,', ',1)),'`, ',', '),`l`.`parts`),\
-     if(ascii(right(`l`.`parts`,1)) = 96,\
-     replace(trim(trailing '`' from substring_index(`l`.`parts`,' `',-1)),'``','`'),\
-     substring_index(`l`.`parts`,' ',-1)),nullif('',''))";
 
 /// `data_lock_waits`
 pub static DATA_LOCK_WAITS: ViewDef = ViewDef::new(
     "data_lock_waits",
-    "Who waits for whose lock on data. InnoDB tells neither which events took the locks nor where they are in memory.",
+    "Who waits for whose lock on data: of each waiter those that hold what it waits for, or, where nobody does, those that \
+     wait in front of it. Of transactions that have changed nothing InnoDB tells that some hold a lock, and not always \
+     which: BLOCKING_THREAD_ID is then NULL. It does not tell where locks are in memory.",
     &[&[
         ENGINE,
-        expressed(
-            "REQUESTING_ENGINE_LOCK_ID",
-            VarChar(128),
-            "InnoDB's number of the lock that is waited for.",
-            "`w`.`requested_lock_id`",
-        ),
+        expressed("REQUESTING_ENGINE_LOCK_ID", VarChar(128), LOCK_ID, "`e`.`wanted_id`"),
         expressed_or_null(
             "REQUESTING_ENGINE_TRANSACTION_ID",
             BigIntUnsigned,
-            "The transaction that waits.",
-            "`w`.`requesting_trx_id`",
+            "The transaction that waits; NULL of one without a number.",
+            "nullif(`e`.`waiter_trx`,0)",
         ),
         expressed_or_null(
             "REQUESTING_THREAD_ID",
             BigIntUnsigned,
             "The connection that waits.",
-            "`hr`.`THREAD_ID`",
+            "`e`.`waiter`",
         ),
-        expressed_or_null("REQUESTING_EVENT_ID", BigIntUnsigned, NOWHERE, "0"),
+        expressed_or_null(
+            "REQUESTING_EVENT_ID",
+            BigIntUnsigned,
+            "Statement that waits.",
+            running_event!("`e`.`waiter`"),
+        ),
         expressed("REQUESTING_OBJECT_INSTANCE_BEGIN", BigIntUnsigned, NOWHERE, "0"),
-        expressed(
-            "BLOCKING_ENGINE_LOCK_ID",
-            VarChar(128),
-            "InnoDB's number of the lock in its way.",
-            "`w`.`blocking_lock_id`",
-        ),
+        expressed("BLOCKING_ENGINE_LOCK_ID", VarChar(128), LOCK_ID, "`e`.`held_id`"),
         expressed_or_null(
             "BLOCKING_ENGINE_TRANSACTION_ID",
             BigIntUnsigned,
-            "The transaction that holds it.",
-            "`w`.`blocking_trx_id`",
+            "The transaction that holds it; NULL of one without a number.",
+            "nullif(`e`.`holder_trx`,0)",
         ),
         expressed_or_null(
             "BLOCKING_THREAD_ID",
             BigIntUnsigned,
-            "The connection that holds it.",
-            "`hb`.`THREAD_ID`",
+            "The connection that holds it; NULL where InnoDB does not say which, and of a transaction without one.",
+            "`e`.`thread`",
         ),
-        expressed_or_null("BLOCKING_EVENT_ID", BigIntUnsigned, NOWHERE, "0"),
+        expressed_or_null(
+            "BLOCKING_EVENT_ID",
+            BigIntUnsigned,
+            HOLDING_EVENT,
+            concat!("if(`e`.`rung` = 1,", holding_event!(), ",", running_event!("`e`.`thread`"), ")"),
+        ),
         expressed("BLOCKING_OBJECT_INSTANCE_BEGIN", BigIntUnsigned, NOWHERE, "0"),
     ]],
-    "`information_schema`.`INNODB_LOCK_WAITS` `w` \
-     LEFT JOIN `information_schema`.`INNODB_TRX` `r` ON `r`.`trx_id` = `w`.`requesting_trx_id` \
-     LEFT JOIN `performance_schema`.`threads` `hr` ON `hr`.`PROCESSLIST_ID` = `r`.`trx_mysql_thread_id` \
-     LEFT JOIN `information_schema`.`INNODB_TRX` `b` ON `b`.`trx_id` = `w`.`blocking_trx_id` \
-     LEFT JOIN `performance_schema`.`threads` `hb` ON `hb`.`PROCESSLIST_ID` = `b`.`trx_mysql_thread_id`",
+    concat!(
+        "(SELECT DISTINCT `w`.`wanted_id` AS `wanted_id`,`w`.`waiter_trx` AS `waiter_trx`,`hr`.`THREAD_ID` AS `waiter`,\
+         `w`.`held_id` AS `held_id`,`w`.`holder_trx` AS `holder_trx`,`hb`.`THREAD_ID` AS `thread`,\
+         `w`.`rung` AS `rung`,`w`.`serial` AS `serial`,if(`w`.`rung` = 1,",
+        first_use!("`hb`.`THREAD_ID`", "`w`.`same`"),
+        ",NULL) AS `first` FROM ",
+        waits!(),
+        " `w` LEFT JOIN ",
+        named_locks!(),
+        " `l` ON `l`.`lock_id` = `w`.`held` \
+         LEFT JOIN `performance_schema`.`threads` `hr` ON `hr`.`PROCESSLIST_ID` = `w`.`waiter` \
+         LEFT JOIN `performance_schema`.`threads` `hb` ON `hb`.`PROCESSLIST_ID` = `w`.`holder`) `e`"
+    ),
 );
 
 #[cfg(test)]

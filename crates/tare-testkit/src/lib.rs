@@ -18,6 +18,7 @@ pub mod mysql_server;
 pub mod process;
 pub mod random;
 pub mod run;
+pub mod scene;
 pub mod schema;
 pub mod script;
 pub mod server;

@@ -23,7 +23,7 @@ const PALETTE: [Color; 6] = [
 /// What the parts of a bar are drawn with, so that they differ without colours, too.
 const FILLS: [char; 6] = ['█', '▒', '▓', '░', '▚', '▞'];
 /// Lines above and below the page.
-const HEAD: usize = 3;
+const HEAD: usize = 4;
 const FOOT: usize = 1;
 /// The list of rows has at least so many lines, its titles among them.
 const LIST: usize = 6;
@@ -77,17 +77,18 @@ pub fn draw(frame: &mut Frame<'_>, state: &mut State, paint: Paint) {
 }
 
 fn head(state: &State, width: usize, paint: Paint) -> Vec<Line<'static>> {
-    let server = state.head().map_or("asking the server …", |head| head.server.as_str());
+    let server = state.head().map_or("asking the server …".to_owned(), |head| {
+        [head.server.as_str(), head.place.as_str()].join("  ").trim_end().to_owned()
+    });
     let over = state.between().map(|(seconds, _)| format!("over {seconds:.1} s, ")).unwrap_or_default();
     let pace = if state.is_paused() {
         format!("{over}PAUSED")
     } else {
         format!("{over}every {} s", state.interval().as_secs_f64())
     };
-    let right = state.remarks().into_iter().chain([pace]).collect::<Vec<_>>().join("  ");
-    let left = cut_end(&format!("tare top  {server}"), width.saturating_sub(wide(&right) + 2));
-    let blanks = width.saturating_sub(wide(&left) + wide(&right));
-    let first = format!("{left}{}{right}", " ".repeat(blanks));
+    let left = cut_end(&format!("tare top  {server}"), width.saturating_sub(wide(&pace) + 2));
+    let blanks = width.saturating_sub(wide(&left) + wide(&pace));
+    let first = format!("{left}{}{pace}", " ".repeat(blanks));
     let totals = state.totals().into_iter().map(|(name, cell)| format!("{} {name}", cell.whole()));
     let totals = match &state.ask().about {
         Some(about) => one_line(&about.to_string()),
@@ -95,6 +96,7 @@ fn head(state: &State, width: usize, paint: Paint) -> Vec<Line<'static>> {
     };
     vec![
         Line::styled(cut_end(&first, width), Style::new().add_modifier(Modifier::BOLD)),
+        Line::raw(cut_end(&state.remarks().join("  "), width)),
         tabs(state.view(), paint),
         Line::raw(cut_end(&totals, width)),
     ]

@@ -42,7 +42,7 @@ pub enum Action {
 }
 
 /// The keys and what they do, for the help.
-pub const HELP: [(&str, &str); 14] = [
+pub const HELP: [(&str, &str); 18] = [
     ("1 … 7, Tab, ← →", "statements, waits, locks, tables, files, memory, threads"),
     ("↑ ↓ PgUp PgDn", "choose a row (also j, k; Home and End, g and G)"),
     ("Enter", "look into it: a digest, a table's indexes, a thread"),
@@ -57,6 +57,10 @@ pub const HELP: [(&str, &str); 14] = [
     ("TIME%", "share in the time of all rows in the last interval"),
     ("P95, MAX", "since the server counts, not of the last interval"),
     ("EXA/SENT", "rows examined for each row sent"),
+    ("overhead", "what watching takes of the server's CPU time; – below 10 QPS,"),
+    ("", "where the server does little else than being watched"),
+    ("AVG of waits", "– of locks: free ones are counted, but timed only at exact"),
+    ("KILL n", "n is the connection's number, as in the first column of locks"),
 ];
 
 /// What a key asks for; while a filter is typed, letters are its.

@@ -318,13 +318,24 @@ impl Thread {
     }
 }
 
+/// Who is in the way of somebody that waits for a lock.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Holder {
+    /// A thread.
+    Thread(u64),
+    /// A transaction without a session, such as a prepared one whose connection has ended.
+    Nobody,
+    /// InnoDB tells that there is somebody, and not who.
+    Unknown,
+}
+
 /// A lock somebody waits for, and whose lock is in the way.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Wait {
     /// The thread that waits.
     pub waiting: u64,
-    /// The thread in the way.
-    pub holding: u64,
+    /// Who is in the way.
+    pub holding: Holder,
     /// What the lock is on.
     pub object: String,
     /// How the one that waits wants it.
@@ -340,6 +351,8 @@ pub struct Locks {
     pub waits: Vec<Wait>,
     /// The threads in it.
     pub threads: Vec<Thread>,
+    /// Some waits could not be had: who seems to wait for nobody may wait all the same.
+    pub partial: bool,
 }
 
 /// An ended statement of a digest.
@@ -415,8 +428,16 @@ impl Content {
 /// What the head of the screen tells of the server.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Head {
-    /// Which server, and whose Performance Schema.
+    /// Where it is: host and port, or host and socket.
+    pub place: String,
+    /// Its version, and whose Performance Schema it has.
     pub server: String,
+    /// How long it has run.
+    pub uptime: Option<Duration>,
+    /// Connections there are.
+    pub connections: Option<u64>,
+    /// Statements that clients have sent since it started, or since the table of statements was emptied.
+    pub queries: Option<u64>,
     /// What watching may cost and what it does, where tare says it: name and value.
     pub budget: Vec<(String, String)>,
     /// What tare could not keep.
@@ -436,6 +457,8 @@ pub struct Look {
     pub content: Content,
     /// Digests' texts that were not told before.
     pub texts: Vec<(Key, String)>,
+    /// Instruments of locks that are not timed where they were free, and so are counted more often than timed.
+    pub untimed: Vec<String>,
     /// What is not there, and what to do.
     pub notes: Vec<String>,
 }

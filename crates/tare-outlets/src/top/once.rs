@@ -36,11 +36,12 @@ pub fn look_twice(reader: &mut Reader, state: &mut State, stop: &AtomicBool) -> 
 #[must_use]
 pub fn text(state: &State, width: usize, rows: usize) -> String {
     let mut lines = vec![];
-    let server = state.head().map(|head| head.server.clone()).unwrap_or_default();
-    let mut first = vec![server, state.view().name().to_owned()];
+    let (server, place) =
+        state.head().map(|head| (head.server.clone(), head.place.clone())).unwrap_or_default();
+    let mut first = vec![server, place, state.view().name().to_owned()];
     first.extend(state.between().map(|(seconds, _)| format!("over {seconds:.1} s")));
-    first.extend(state.remarks());
     lines.push(first.join("  "));
+    lines.push(state.remarks().join("  "));
     let totals = state.totals().into_iter().map(|(name, cell)| format!("{} {name}", cell.whole()));
     lines.push(totals.collect::<Vec<_>>().join("   "));
     lines.extend(state.message().map(str::to_owned));
@@ -82,6 +83,10 @@ pub fn json(state: &State, rows: usize) -> Value {
         head.budget.into_iter().map(|(name, value)| (name, value.into())).collect();
     json!({
         "server": head.server,
+        "place": head.place,
+        "uptime_s": head.uptime.map(|it| it.as_secs()),
+        "connections": head.connections,
+        "queries_per_s": state.queries_per_s(),
         "view": state.view().name(),
         "seconds": state.between().map(|(seconds, _)| seconds),
         "reset": state.between().is_some_and(|(_, reset)| reset),

@@ -26,9 +26,17 @@ pub(super) fn look(seconds: u64, view: View, about: Option<About>, content: Cont
     Look {
         ask: Ask { view, about },
         moment: Duration::from_secs(seconds),
-        head: Head { server: "MariaDB 10.11.19, tare 0.1.0".into(), ..Head::default() },
+        head: Head {
+            place: "db1:3306".into(),
+            server: "MariaDB 10.11.19, tare 0.1.0".into(),
+            uptime: Some(Duration::from_secs(273_600 + seconds)),
+            connections: Some(12),
+            queries: Some(seconds * 480),
+            ..Head::default()
+        },
         content,
         texts: vec![],
+        untimed: vec![],
         notes: vec![],
     }
 }
@@ -167,7 +175,7 @@ pub(super) fn threads() -> Look {
 pub(super) fn locks() -> Look {
     let wait = |waiting, holding, wanted: &str, held: &str| Wait {
         waiting,
-        holding,
+        holding: Holder::Thread(holding),
         object: "table shop.orders".into(),
         wanted: wanted.into(),
         held: held.into(),
@@ -185,6 +193,7 @@ pub(super) fn locks() -> Look {
             thread(45, "Query", "ALTER TABLE orders ADD COLUMN note TEXT"),
             thread(46, "Query", "SELECT * FROM orders"),
         ],
+        partial: false,
     };
     look(1, View::Locks, None, Content::Locks(locks))
 }

@@ -52,6 +52,10 @@ pub struct State {
     sparks: Sparks,
     message: Option<(String, u32)>,
     trouble: Option<String>,
+    /// How many statements there had been, and when that was.
+    queries: Option<(Duration, u64)>,
+    /// Statements a second between the last two looks.
+    queries_per_s: Option<f64>,
 }
 
 #[derive(Debug)]
@@ -83,6 +87,8 @@ impl State {
             sparks: Sparks::new(),
             message: None,
             trouble: None,
+            queries: None,
+            queries_per_s: None,
         }
     }
 
@@ -163,6 +169,7 @@ impl State {
             self.message.take_if(|(_, left)| *left == 0);
         }
         self.remember_texts(&mut look);
+        self.count_queries(&look);
         self.bases.retain(|ask, _| ask.about.is_none() || *ask == look.ask);
         let before = self.bases.get(&look.ask);
         let seconds = before.and_then(|before| look.moment.checked_sub(before.moment));
@@ -188,6 +195,19 @@ impl State {
     pub fn lose(&mut self, why: String) {
         self.trouble = Some(format!("No answer, trying again: {why}"));
         self.bases.clear();
+        (self.queries, self.queries_per_s) = (None, None);
+    }
+
+    /// Whatever the looks are for, each says how many statements there have been.
+    #[allow(clippy::cast_precision_loss)] // shown with four digits
+    fn count_queries(&mut self, look: &Look) {
+        let now = look.head.queries.map(|count| (look.moment, count));
+        if let (Some((then, before)), Some((now, count))) = (self.queries, now) {
+            let seconds = now.checked_sub(then).map_or(0.0, |it| it.as_secs_f64());
+            let grown = count.checked_sub(before);
+            self.queries_per_s = grown.filter(|_| seconds > 0.0).map(|it| it as f64 / seconds);
+        }
+        self.queries = now;
     }
 
     fn say(&mut self, text: String) {
@@ -247,8 +267,14 @@ impl State {
         self.seen().map(|seen| view::totals(&seen)).unwrap_or_default()
     }
 
+    /// Statements a second; none at the first look.
+    pub(super) fn queries_per_s(&self) -> Option<f64> {
+        self.queries_per_s
+    }
+
+    /// The head's second line: how long the server runs, how busy it is, what watching costs.
     pub(super) fn remarks(&self) -> Vec<String> {
-        self.head().map(view::remarks).unwrap_or_default()
+        self.head().map(|head| view::remarks(head, self.queries_per_s)).unwrap_or_default()
     }
 
     fn seen(&self) -> Option<Seen<'_>> {

@@ -1,7 +1,5 @@
 //! The parts of what InnoDB tells of a lock, taken out as a server does it.
 
-use super::{PARTITION, SCHEMA, SUBPARTITION, TABLE};
-
 /// A value of SQL: text, also of a number, or NULL.
 type Value = Option<String>;
 
@@ -123,7 +121,7 @@ fn evaluated(expression: &str, columns: &[(&str, Value)]) -> Value {
 fn taken_apart(lock_table: &str) -> [Value; 4] {
     let told = [("i.lock_table", Some(lock_table.to_owned()))];
     let columns = [("l.head", evaluated(head!(), &told)), ("l.parts", evaluated(parts!(), &told))];
-    [SCHEMA, TABLE, PARTITION, SUBPARTITION].map(|expression| evaluated(expression, &columns))
+    [schema!(), table!(), partition!(), subpartition!()].map(|expression| evaluated(expression, &columns))
 }
 
 #[test]

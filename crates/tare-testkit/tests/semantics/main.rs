@@ -7,6 +7,7 @@ mod background;
 mod binary_log;
 mod budget;
 mod charsets;
+mod data_lock_waits;
 mod data_locks;
 mod digests;
 mod errors;

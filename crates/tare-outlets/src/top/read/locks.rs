@@ -1,10 +1,15 @@
-//! Who waits for whom: locks on rows as the engine tells them, and metadata locks.
+//! Who waits for whom: locks on data as the engine tells them, and metadata locks.
 
-use std::collections::{BTreeSet, HashMap};
+mod innodb;
+mod metadata;
+
+use std::collections::{BTreeSet, HashMap, HashSet};
+
+use innodb::{Found, Owner, Told, Transaction};
 
 use super::{Reader, one_of};
 use crate::source::{Error, Kind, Row};
-use crate::top::look::{Locks, Wait};
+use crate::top::look::{Holder, Locks, Wait};
 
 /// More pairs than anybody reads.
 const MOST: usize = 500;
@@ -14,46 +19,54 @@ const LOOKED_UP: usize = 100;
 impl Reader {
     pub(super) fn locks(&mut self, notes: &mut Vec<String>) -> Result<Locks, Error> {
         let mut waits = self.metadata_waits(notes)?;
+        let before = notes.len();
         waits.extend(self.row_waits(notes)?);
+        let partial = notes.len() > before;
         if waits.len() > MOST {
             waits.truncate(MOST);
             notes.push(format!("Of more than {MOST} waits for locks the first {MOST} are shown."));
         }
-        let ids: BTreeSet<u64> = waits.iter().flat_map(|wait| [wait.waiting, wait.holding]).collect();
+        let holder = |wait: &Wait| match wait.holding {
+            Holder::Thread(thread) => Some(thread),
+            Holder::Nobody | Holder::Unknown => None,
+        };
+        let ids: BTreeSet<u64> =
+            waits.iter().flat_map(|wait| [Some(wait.waiting), holder(wait)]).flatten().collect();
         let ids: Vec<u64> = ids.into_iter().collect();
         let threads = if ids.is_empty() { vec![] } else { self.threads(&ids, true, notes)? };
-        Ok(Locks { waits, threads })
+        Ok(Locks { waits, threads, partial })
     }
 
     /// Nobody asks for all metadata locks where nobody waits for one.
     fn metadata_waits(&mut self, notes: &mut Vec<String>) -> Result<Vec<Wait>, Error> {
-        let columns =
-            ["OWNER_THREAD_ID", "OBJECT_TYPE", "OBJECT_SCHEMA", "OBJECT_NAME", "LOCK_TYPE", "LOCK_STATUS"];
         let pending = "WHERE `LOCK_STATUS` = 'PENDING'";
-        if self.rows("metadata_locks", &columns, &format!("{pending} LIMIT 1"), notes)?.is_empty() {
+        let columns = &metadata::COLUMNS;
+        if self.rows("metadata_locks", columns, &format!("{pending} LIMIT 1"), notes)?.is_empty() {
             return Ok(vec![]);
         }
-        let rows = self.rows("metadata_locks", &columns, "", notes)?;
-        let locks: Vec<MetadataLock> = rows.iter().filter_map(metadata_lock).collect();
-        Ok(metadata_waits(&locks))
+        let rows = self.rows("metadata_locks", columns, "", notes)?;
+        let locks: Vec<metadata::Lock> = rows.iter().filter_map(metadata::lock).collect();
+        Ok(metadata::waits(&locks))
     }
 
     fn row_waits(&mut self, notes: &mut Vec<String>) -> Result<Vec<Wait>, Error> {
-        if !self.source.columns("data_lock_waits")?.is_empty() {
-            return self.data_lock_waits(notes);
-        }
         if self.source.version().is_empty() {
             notes.push(
-                "Not there: waits for rows, which tare's socket does not tell. --dsn with an account that has the \
-                 privilege PROCESS shows them."
+                "Waits for rows are not among them: InnoDB tells them under a lock of its own, which tare's socket takes \
+                 none of. An account with the privilege PROCESS sees them, such as root by the server's socket: --dsn \
+                 'mysql://root@localhost?socket=/run/mysqld/mysqld.sock'"
                     .into(),
             );
             return Ok(vec![]);
         }
+        if self.source.kind() == Kind::MySql && !self.source.columns("data_lock_waits")?.is_empty() {
+            return self.data_lock_waits(notes);
+        }
         self.innodb_waits(notes)
     }
 
-    /// As MySQL 8 tells it, and tare in its extended shape.
+    /// As MySQL 8 tells it: of each waiter those that hold what it waits for, and those that wait in front only where nobody
+    /// does.
     fn data_lock_waits(&mut self, notes: &mut Vec<String>) -> Result<Vec<Wait>, Error> {
         let columns = [
             "REQUESTING_THREAD_ID",
@@ -68,88 +81,143 @@ impl Reader {
             return Ok(vec![]);
         }
         let ids: Vec<&str> = ids.iter().map(String::as_str).collect();
-        let columns =
-            ["ENGINE_LOCK_ID", "OBJECT_SCHEMA", "OBJECT_NAME", "INDEX_NAME", "LOCK_DATA", "LOCK_MODE"];
-        // MySQL 9.7 finds only the first of several in the table's index: there each is asked for.
-        let at_once = if self.source.kind() == Kind::MySql { 1 } else { MOST };
+        let columns = [
+            "ENGINE_LOCK_ID",
+            "OBJECT_SCHEMA",
+            "OBJECT_NAME",
+            "INDEX_NAME",
+            "LOCK_DATA",
+            "LOCK_MODE",
+            "LOCK_STATUS",
+        ];
         let mut locks = vec![];
-        for some in ids.chunks(at_once).take(LOOKED_UP) {
-            locks.extend(self.rows("data_locks", &columns, &one_of("ENGINE_LOCK_ID", some), notes)?);
+        // MySQL 9.7 finds only the first of several in the table's index: each is asked for.
+        for id in ids.chunks(1).take(LOOKED_UP) {
+            locks.extend(self.rows("data_locks", &columns, &one_of("ENGINE_LOCK_ID", id), notes)?);
         }
-        let object = |row: &Row| {
-            let table: Vec<String> = [row.text(1), row.text(2)].into_iter().flatten().collect();
-            named(&table.join("."), row.text(3), row.text(4))
-        };
-        let locks: HashMap<String, (String, String)> = locks
-            .iter()
-            .map(|row| (row.text(0).unwrap_or_default(), (object(row), row.text(5).unwrap_or_default())))
-            .collect();
+        let locks: HashMap<String, Lock> =
+            locks.iter().map(|row| (row.text(0).unwrap_or_default(), lock(row))).collect();
+        let is_granted = |row: &Row| row.text(3).and_then(|id| locks.get(&id)).is_some_and(|it| it.granted);
+        let held: HashSet<u64> =
+            pairs.iter().filter(|row| is_granted(row)).filter_map(|row| row.number(0)).collect();
+        let is_held = |row: &&Row| is_granted(row) || row.number(0).is_some_and(|it| !held.contains(&it));
         Ok(pairs
             .iter()
+            .filter(is_held)
             .filter_map(|row| {
-                Some(pair(row.number(0)?, row.number(1)?, &row.text(2)?, &row.text(3)?, &locks))
+                let holder = row.number(1).map_or(Holder::Nobody, Holder::Thread);
+                Some(pair(row.number(0)?, holder, &row.text(2)?, &row.text(3)?, &locks))
             })
             .collect())
     }
 
     /// As InnoDB tells it in MariaDB, and in MySQL before 8; it knows connections, not threads.
     fn innodb_waits(&mut self, notes: &mut Vec<String>) -> Result<Vec<Wait>, Error> {
-        let columns = ["requesting_trx_id", "blocking_trx_id", "requested_lock_id", "blocking_lock_id"];
-        let pairs = self.rows(
-            "information_schema.INNODB_LOCK_WAITS",
-            &columns,
-            &format!("LIMIT {}", MOST + 1),
-            notes,
-        )?;
-        if pairs.is_empty() {
+        let Some(told) = self.told(notes)? else { return Ok(vec![]) };
+        let is_on_gap = |id: &str| told.locks.get(id).is_some_and(|lock| lock.mode.ends_with("GAP"));
+        let found = innodb::found(&told.transactions, &told.waits, is_on_gap);
+        if found.is_empty() {
             return Ok(vec![]);
         }
-        let columns = ["lock_id", "lock_table", "lock_index", "lock_data", "lock_mode"];
-        let locks = self.rows("information_schema.INNODB_LOCKS", &columns, "", notes)?;
-        let object = |row: &Row| {
-            let table = row.text(1).unwrap_or_default().replace('`', "");
-            named(&table, row.text(2), row.text(3))
-        };
-        let locks: HashMap<String, (String, String)> = locks
-            .iter()
-            .map(|row| (row.text(0).unwrap_or_default(), (object(row), row.text(4).unwrap_or_default())))
-            .collect();
-        let connections =
-            self.rows("information_schema.INNODB_TRX", &["trx_id", "trx_mysql_thread_id"], "", notes)?;
-        let threads = self.rows(
-            "threads",
-            &["PROCESSLIST_ID", "THREAD_ID"],
-            "WHERE `PROCESSLIST_ID` IS NOT NULL",
-            notes,
-        )?;
+        let columns = ["PROCESSLIST_ID", "THREAD_ID"];
+        let threads = self.rows("threads", &columns, "WHERE `PROCESSLIST_ID` IS NOT NULL", notes)?;
         let threads: HashMap<u64, u64> = threads.iter().map(|row| (row.count(0), row.count(1))).collect();
-        let owner: HashMap<String, u64> = connections
-            .iter()
-            .filter_map(|row| Some((row.text(0)?, *threads.get(&row.number(1)?)?)))
-            .collect();
-        let thread = |transaction: Option<String>| owner.get(&transaction?).copied();
-        Ok(pairs
-            .iter()
-            .filter_map(|row| {
-                Some(pair(thread(row.text(0))?, thread(row.text(1))?, &row.text(2)?, &row.text(3)?, &locks))
-            })
-            .collect())
+        let wait = |it: &Found| {
+            let holder = match it.owner {
+                Owner::Session(session) => {
+                    threads.get(&session).map_or(Holder::Unknown, |it| Holder::Thread(*it))
+                }
+                Owner::Nobody => Holder::Nobody,
+                Owner::Unknown => Holder::Unknown,
+            };
+            let mut wait = pair(*threads.get(&it.waiter)?, holder, &it.wanted, &it.held, &told.locks);
+            match (it.in_front, it.wants_more) {
+                (true, _) => wait.held.push_str(", waiting"),
+                (false, true) => wait.held.clear(),
+                (false, false) => {}
+            }
+            Some(wait)
+        };
+        Ok(found.iter().filter_map(wait).take(MOST + 1).collect())
+    }
+
+    /// InnoDB's three tables in one statement, and so of one moment; `None`: they cannot be had.
+    fn told(&mut self, notes: &mut Vec<String>) -> Result<Option<InnoDb>, Error> {
+        match self.source.ask(INNODB) {
+            Ok(rows) => Ok(Some(InnoDb::of(&rows))),
+            Err(error @ Error::Gone { .. }) => Err(error),
+            Err(error) => {
+                notes.push(format!("Not there: waits for rows: {error}"));
+                Ok(None)
+            }
+        }
     }
 }
 
-/// A wait for a row, from the numbers of the two locks.
-fn pair(
-    waiting: u64,
-    holding: u64,
-    wanted: &str,
-    held: &str,
-    locks: &HashMap<String, (String, String)>,
-) -> Wait {
+/// Rows of transactions that have locks, of waits, and of locks; the first column says which.
+const INNODB: &str = "SELECT 't', `trx_id`, `trx_mysql_thread_id`, `trx_requested_lock_id`, `trx_rows_locked`, \
+     `trx_tables_locked` FROM `information_schema`.`INNODB_TRX` WHERE `trx_lock_structs` > 0 \
+     UNION ALL SELECT 'w', `requested_lock_id`, `blocking_trx_id`, `blocking_lock_id`, NULL, NULL \
+     FROM `information_schema`.`INNODB_LOCK_WAITS` \
+     UNION ALL SELECT 'l', `lock_id`, `lock_table`, `lock_index`, `lock_data`, `lock_mode` \
+     FROM `information_schema`.`INNODB_LOCKS`";
+
+/// What InnoDB told.
+#[derive(Debug, Default)]
+struct InnoDb {
+    transactions: Vec<Transaction>,
+    waits: Vec<Told>,
+    locks: HashMap<String, Lock>,
+}
+
+impl InnoDb {
+    fn of(rows: &[Row]) -> InnoDb {
+        let mut told = InnoDb::default();
+        for row in rows {
+            let text = |at| row.text(at).unwrap_or_default();
+            match row.str(0).as_deref() {
+                Some("t") => told.transactions.push(Transaction {
+                    number: text(1),
+                    session: row.count(2),
+                    wanted: row.text(3),
+                    records: row.count(4),
+                    tables: row.count(5),
+                }),
+                Some("w") => told.waits.push(Told { wanted: text(1), holder: text(2), held: text(3) }),
+                _ => {
+                    let object = named(&text(2).replace('`', ""), row.text(3), row.text(4));
+                    told.locks.insert(text(1), Lock { object, mode: text(5), granted: true });
+                }
+            }
+        }
+        told
+    }
+}
+
+/// What a lock is on, and how it is locked.
+#[derive(Clone, Debug, Default)]
+struct Lock {
+    object: String,
+    mode: String,
+    granted: bool,
+}
+
+/// A row of `data_locks`.
+fn lock(row: &Row) -> Lock {
+    let table: Vec<String> = [row.text(1), row.text(2)].into_iter().flatten().collect();
+    Lock {
+        object: named(&table.join("."), row.text(3), row.text(4)),
+        mode: row.text(5).unwrap_or_default(),
+        granted: row.text(6).as_deref() == Some("GRANTED"),
+    }
+}
+
+/// A wait for a lock on data, from the numbers of the two locks.
+fn pair(waiting: u64, holding: Holder, wanted: &str, held: &str, locks: &HashMap<String, Lock>) -> Wait {
     // Those that nobody could ask for any more are waited for all the same.
-    let unknown = (String::new(), String::new());
-    let (object, mode) = locks.get(wanted).unwrap_or(&unknown);
-    let held = locks.get(held).map(|(_, mode)| mode.clone()).unwrap_or_default();
-    Wait { waiting, holding, object: object.clone(), wanted: mode.clone(), held }
+    let of = |id: &str| locks.get(id).cloned().unwrap_or_default();
+    let wanted = of(wanted);
+    Wait { waiting, holding, object: wanted.object, wanted: wanted.mode, held: of(held).mode }
 }
 
 fn named(table: &str, index: Option<String>, record: Option<String>) -> String {
@@ -161,160 +229,4 @@ fn named(table: &str, index: Option<String>, record: Option<String>) -> String {
         name.push_str(&format!(" ({record})"));
     }
     name
-}
-
-/// A row of `metadata_locks`.
-#[derive(Clone, Debug, PartialEq)]
-struct MetadataLock {
-    thread: u64,
-    /// Type, schema and name.
-    object: [String; 3],
-    kind: String,
-    granted: bool,
-}
-
-fn metadata_lock(row: &Row) -> Option<MetadataLock> {
-    Some(MetadataLock {
-        thread: row.number(0)?,
-        object: [1, 2, 3].map(|at| row.text(at).unwrap_or_default()),
-        kind: row.text(4).unwrap_or_default(),
-        granted: row.text(5).as_deref() == Some("GRANTED"),
-    })
-}
-
-/// Who waits for whose metadata lock: those that are held, and those that wait in front of weaker ones.
-fn metadata_waits(locks: &[MetadataLock]) -> Vec<Wait> {
-    let mut waits: Vec<Wait> = vec![];
-    for waiting in locks.iter().filter(|lock| !lock.granted) {
-        let in_the_way = |other: &&MetadataLock| {
-            other.thread != waiting.thread
-                && other.object == waiting.object
-                && conflict(&waiting.kind, &other.kind)
-                && (other.granted || goes_first(&other.kind, &waiting.kind))
-        };
-        for other in locks.iter().filter(in_the_way) {
-            let name: Vec<&str> =
-                waiting.object[1..].iter().map(String::as_str).filter(|part| !part.is_empty()).collect();
-            let object = format!("{} {}", waiting.object[0].to_lowercase(), name.join("."));
-            let held = if other.granted { other.kind.clone() } else { format!("{}, waiting", other.kind) };
-            let wait = Wait {
-                waiting: waiting.thread,
-                holding: other.thread,
-                object: object.trim_end().to_owned(),
-                wanted: waiting.kind.clone(),
-                held,
-            };
-            let known = |it: &Wait| {
-                (it.waiting, it.holding, &it.object) == (wait.waiting, wait.holding, &wait.object)
-            };
-            if !waits.iter().any(known) {
-                waits.push(wait);
-            }
-        }
-    }
-    waits
-}
-
-/// How strong a lock on an object is: it conflicts with those whose work it forbids.
-fn strength(kind: &str) -> Option<u8> {
-    let order = [
-        "SHARED",
-        "SHARED_HIGH_PRIO",
-        "SHARED_READ",
-        "SHARED_WRITE",
-        "SHARED_WRITE_LOW_PRIO",
-        "SHARED_UPGRADABLE",
-        "SHARED_READ_ONLY",
-        "SHARED_NO_WRITE",
-        "SHARED_NO_READ_WRITE",
-        "EXCLUSIVE",
-    ];
-    order.iter().position(|it| *it == kind).and_then(|at| u8::try_from(at).ok())
-}
-
-/// Whether two locks on one object cannot be held by two threads at once.
-fn conflict(one: &str, other: &str) -> bool {
-    let (Some(a), Some(b)) = (strength(one), strength(other)) else { return scoped_conflict(one, other) };
-    let (weak, strong) = if a <= b { (one, other) } else { (other, one) };
-    let writes = |kind: &str| matches!(kind, "SHARED_WRITE" | "SHARED_WRITE_LOW_PRIO");
-    match strong {
-        "EXCLUSIVE" => true,
-        "SHARED_NO_READ_WRITE" => !matches!(weak, "SHARED" | "SHARED_HIGH_PRIO"),
-        "SHARED_NO_WRITE" => writes(weak) || matches!(weak, "SHARED_UPGRADABLE" | "SHARED_NO_WRITE"),
-        "SHARED_READ_ONLY" => writes(weak),
-        "SHARED_UPGRADABLE" => weak == "SHARED_UPGRADABLE",
-        _ => false,
-    }
-}
-
-/// Likewise of locks on a schema, on everything, or of a backup: those that many hold at once do not exclude each other.
-fn scoped_conflict(one: &str, other: &str) -> bool {
-    let many = |kind: &str| {
-        matches!(
-            kind,
-            "INTENTION_EXCLUSIVE"
-                | "BACKUP_DML"
-                | "BACKUP_TRANS_DML"
-                | "BACKUP_SYS_DML"
-                | "BACKUP_DDL"
-                | "BACKUP_ALTER_COPY"
-                | "BACKUP_COMMIT"
-        )
-    };
-    !(many(one) && many(other) || one == "SHARED" && other == "SHARED")
-}
-
-/// Whether a lock that waits is given before another one that waits.
-fn goes_first(one: &str, other: &str) -> bool {
-    match (strength(one), strength(other)) {
-        (Some(a), Some(b)) => a > b && a >= strength("SHARED_NO_WRITE").unwrap_or(0),
-        _ => false,
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn lock(thread: u64, kind: &str, granted: bool) -> MetadataLock {
-        let object = ["TABLE", "shop", "orders"].map(str::to_owned);
-        MetadataLock { thread, object, kind: kind.into(), granted }
-    }
-
-    fn pairs(locks: &[MetadataLock]) -> Vec<(u64, u64)> {
-        metadata_waits(locks).iter().map(|wait| (wait.waiting, wait.holding)).collect()
-    }
-
-    #[test]
-    fn who_queues_behind_one_that_waits_is_told_so() {
-        // A long transaction reads; an ALTER waits for it; a SELECT waits behind the ALTER.
-        let locks = [
-            lock(1, "SHARED_READ", true),
-            lock(2, "SHARED_UPGRADABLE", true),
-            lock(2, "EXCLUSIVE", false),
-            lock(3, "SHARED_READ", false),
-        ];
-        assert_eq!(pairs(&locks), [(2, 1), (3, 2)]);
-        let waits = metadata_waits(&locks);
-        assert_eq!(waits[0].object, "table shop.orders");
-        assert_eq!(waits[1].held, "EXCLUSIVE, waiting");
-    }
-
-    #[test]
-    fn only_locks_that_exclude_each_other_are_in_the_way() {
-        let locks =
-            [lock(1, "SHARED_READ", true), lock(2, "SHARED_WRITE", true), lock(3, "SHARED_READ_ONLY", false)];
-        assert_eq!(pairs(&locks), [(3, 2)], "LOCK TABLES … READ waits for the one that writes");
-        assert!(conflict("EXCLUSIVE", "SHARED_HIGH_PRIO") && !conflict("SHARED_NO_WRITE", "SHARED_READ"));
-        assert!(!conflict("INTENTION_EXCLUSIVE", "INTENTION_EXCLUSIVE"));
-        assert!(conflict("BACKUP_FTWRL1", "BACKUP_DML") && conflict("SHARED", "INTENTION_EXCLUSIVE"));
-        assert!(conflict("EXCLUSIVE", "INTENTION_EXCLUSIVE"), "on a schema");
-    }
-
-    #[test]
-    fn another_object_is_not_in_the_way() {
-        let mut other = lock(1, "SHARED_READ", true);
-        other.object[2] = "customers".into();
-        assert_eq!(pairs(&[other, lock(2, "EXCLUSIVE", false)]), []);
-    }
 }

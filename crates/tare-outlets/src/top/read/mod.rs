@@ -1,6 +1,7 @@
 //! Reading: a question to a server becomes a look. Only the tables are asked that the view shows, each once a look.
 
 mod digest;
+mod head;
 mod locks;
 mod need;
 mod statements;
@@ -9,7 +10,7 @@ use std::collections::HashSet;
 use std::time::{Duration, Instant};
 
 use super::look::{
-    About, Ask, Content, Counted, DIGESTS, Head, INDEXES, Key, Look, THREAD_WAITS, Tally, Thread, View,
+    About, Ask, Content, Counted, DIGESTS, INDEXES, Key, Look, THREAD_WAITS, Tally, Thread, View,
 };
 use crate::source::{Address, Error, Kind, Row, Source};
 use crate::sql::{listed, quoted};
@@ -73,7 +74,11 @@ impl Reader {
             (Content::Counted(rows), View::Statements) => self.texts(rows, &mut notes)?,
             _ => vec![],
         };
-        Ok(Look { ask: ask.clone(), moment, head, content, texts, notes })
+        let untimed = match (&ask.about, ask.view) {
+            (Some(About::Thread(_)), _) | (None, View::Waits) => self.untimed()?,
+            _ => vec![],
+        };
+        Ok(Look { ask: ask.clone(), moment, head, content, texts, untimed, notes })
     }
 
     /// What is missing for a view. It is asked when the view is new, and again while something is missing.
@@ -98,21 +103,6 @@ impl Reader {
         let clock = self.source.ask("SELECT UNIX_TIMESTAMP(SYSDATE(6))")?;
         let seconds: Option<f64> = clock.first().and_then(|row| row.text(0)?.parse().ok());
         Ok(seconds.and_then(|it| Duration::try_from_secs_f64(it).ok()).unwrap_or(self.began.elapsed()))
-    }
-
-    fn head(&mut self) -> Result<Head, Error> {
-        let mut head = Head { server: self.server.clone(), ..Head::default() };
-        if self.source.kind() == Kind::Tare {
-            let filter = "WHERE `NAME` = 'lost' OR `NAME` LIKE 'budget%' OR `NAME` LIKE 'price%'";
-            for row in self.source.rows("tare_status", &["NAME", "VALUE"], filter)? {
-                let (name, value) = (row.text(0).unwrap_or_default(), row.text(1).unwrap_or_default());
-                match name.as_str() {
-                    "lost" => head.lost = row.count(1),
-                    _ => head.budget.push((name, value)),
-                }
-            }
-        }
-        Ok(head)
     }
 
     fn content(&mut self, ask: &Ask, notes: &mut Vec<String>) -> Result<Content, Error> {

@@ -233,18 +233,18 @@ fn who_waits_stands_below_who_is_in_the_way() {
     assert_eq!(
         who,
         [
-            "44 app@localhost",
-            "└─45 app@localhost",
-            "\u{a0}\u{a0}├─46 app@localhost",
-            "\u{a0}\u{a0}└─47 ",
-            "48 ",
-            "└─49 ",
-            "\u{a0}\u{a0}└─48  (in a circle)",
+            "24 app@localhost",
+            "└─25 app@localhost",
+            "\u{a0}\u{a0}├─26 app@localhost",
+            "\u{a0}\u{a0}└─thread 47",
+            "thread 48",
+            "└─thread 49",
+            "\u{a0}\u{a0}└─thread 48 (in a circle)",
         ]
     );
     assert_eq!(state.totals(), [("waiting", Cell::Count(5.0))]);
     assert_eq!(
-        sheet(&state).rows[0].cells[7],
+        sheet(&state).rows[0].cells[8],
         Cell::Text("(idle 35 s, last: UPDATE orders SET note = NULL WHERE id = 7)".into())
     );
 }
@@ -323,4 +323,64 @@ fn texts_of_digests_that_are_gone_are_forgotten() {
     }
     state.take(fewer);
     assert_eq!(state.texts.len(), 1);
+}
+
+/// Looks at the statements of a server that says what watching costs, of which the second tells of so many more statements.
+fn watched(queries: u64, budget: &str) -> State {
+    let mut state = state(View::Statements);
+    for (at, count) in [(10, 1000), (12, 1000 + queries)] {
+        let mut look = recorded::statements(at, true);
+        look.head.queries = Some(count);
+        let share = "51% (0.2% to 97%) of the CPU time in the 5.0 s of the last look; looking is 40% of it";
+        let rows = [("budget", budget), ("budget_state", "OFF: nothing is decided"), ("budget_share", share)];
+        look.head.budget = rows.map(|(name, value)| (name.into(), value.into())).to_vec();
+        state.take(look);
+    }
+    state
+}
+
+#[test]
+fn the_head_says_how_busy_the_server_is_and_what_watching_costs() {
+    let busy = ["up 3 d 4 h", "12 connections", "480 QPS", "overhead 51%"];
+    assert_eq!(watched(960, "OFF").remarks(), busy);
+    assert_eq!(watched(960, "1%").remarks()[3], "overhead 51% of 1%");
+}
+
+#[test]
+fn the_overhead_of_an_idle_server_says_nothing_and_is_not_shown() {
+    let idle = ["up 3 d 4 h", "12 connections", "2.00 QPS", "overhead –"];
+    assert_eq!(watched(4, "OFF").remarks(), idle);
+    assert_eq!(watched(4, "1%").remarks()[3], "overhead – of 1%");
+    let mut first = state(View::Statements);
+    first.take(recorded::statements(10, true));
+    assert_eq!(first.remarks()[2], "– QPS");
+}
+
+#[test]
+fn locks_that_are_counted_more_often_than_timed_have_no_mean() {
+    let looks = |untimed: &[&str]| {
+        let mut state = state(View::Waits);
+        for at in 1..=2 {
+            let mut look = recorded::waits(at);
+            look.untimed = untimed.iter().map(|it| (*it).to_owned()).collect();
+            state.take(look);
+        }
+        let page = state.page();
+        let Block::Sheet(classes) = page.blocks[0].clone() else { panic!("{page:?}") };
+        (classes, sheet(&state))
+    };
+    let mean = |sheet: &Sheet, name: &str| {
+        let has = |row: &&super::super::page::Row| row.cells.contains(&Cell::Text(name.into()));
+        let row = sheet.rows.iter().find(has).unwrap_or_else(|| panic!("no {name} in {sheet:?}"));
+        let at = sheet.columns.iter().position(|column| column.name == "avg_ps").expect("a column");
+        row.cells[at].clone()
+    };
+    let (lock, file) = ("wait/synch/mutex/sql/THD::LOCK_thd_data", "io/file/innodb/innodb_log_file");
+    let (classes, events) = looks(&[lock]);
+    assert_eq!(mean(&events, lock.trim_start_matches("wait/")), Cell::Empty);
+    assert_eq!(mean(&classes, "synch/mutex"), Cell::Empty);
+    assert!(mean(&events, file).size().is_some() && mean(&classes, "io/file").size().is_some());
+    let (classes, events) = looks(&[]);
+    assert!(mean(&events, lock.trim_start_matches("wait/")).size().is_some(), "at level exact");
+    assert!(mean(&classes, "synch/mutex").size().is_some());
 }

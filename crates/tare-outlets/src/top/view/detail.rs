@@ -143,6 +143,11 @@ pub(super) fn thread(seen: &Seen<'_>, thread: Option<&Thread>) -> Vec<Block> {
     let mut blocks = vec![];
     let row = Row { key: vec![thread.id.to_string()], cells: threads::cells(thread) };
     blocks.push(Block::Sheet(sheet("thread", &threads::COLUMNS, vec![row])));
+    if let Some(connection) = thread.connection {
+        blocks.push(Block::Text(format!(
+            "KILL QUERY {connection} ends its statement, KILL {connection} the connection and its transaction."
+        )));
+    }
     if let Some(text) = &thread.statement {
         let what = if thread.statement_time.is_some() { "Statement" } else { "Last statement" };
         blocks.extend([Block::Heading(what.into()), Block::Text(text.clone())]);
@@ -154,7 +159,10 @@ pub(super) fn thread(seen: &Seen<'_>, thread: Option<&Thread>) -> Vec<Block> {
     let busy: Vec<&Counted> = busy.collect();
     let time: f64 =
         busy.iter().map(|row| row.counter(&crate::top::look::THREAD_WAITS, "SUM_TIMER_WAIT")).sum();
-    let row = |row: &&Counted| Row { key: super::key(row), cells: waits::cells(row, seconds, time) };
+    let untimed = waits::Untimed::of(seen);
+    let row =
+        |row: &&Counted| Row { key: super::key(row), cells: waits::cells(row, seconds, time, &untimed) };
+
     blocks.push(Block::Heading("What it waited for".into()));
     let sheet = sheet("waits", &waits::COLUMNS, busy.iter().map(row).collect());
     blocks.push(Block::Sheet(sheet.sorted_by(waits::FIRST)));

@@ -3,24 +3,30 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use super::threads;
-use crate::top::look::{Locks, Thread, Wait};
+use crate::top::look::{Holder, Locks, Thread, Wait};
 use crate::top::page::{Block, Cell, Column, Row, Sheet};
 
-pub(super) const COLUMNS: [Column; 8] = [
+pub(super) const COLUMNS: [Column; 9] = [
     Column::text("who", "WHO", 26, 0),
     Column::figure("time_ps", "TIME", 7, 0),
     Column::text("object", "WAITS FOR", 24, 0),
     Column::text("wanted", "WANTED", 18, 2),
     Column::text("held", "IN THE WAY", 18, 3),
-    Column::figure("thread", "THREAD", 6, 8),
-    Column::figure("waits_for_thread", "BEHIND", 6, 9),
+    Column::figure("connection", "CONN", 6, 9),
+    Column::figure("waits_for_connection", "BEHIND", 6, 8),
+    Column::figure("thread", "THREAD", 6, 9),
     Column { width: 20, ..Column::rest("statement", "STATEMENT") },
 ];
 
+/// Holders that are said how to end.
+const ENDS: usize = 3;
+
 pub(super) fn blocks(locks: &Locks) -> Vec<Block> {
-    let sheet = Sheet::new("locks", &COLUMNS, Tree::of(locks).rows());
+    let tree = Tree::of(locks);
+    let ends: Vec<Block> = tree.ends().into_iter().map(Block::Text).collect();
+    let sheet = Sheet::new("locks", &COLUMNS, tree.rows());
     let note = sheet.rows.is_empty().then(|| Block::Text("Nobody waits for a lock.".into()));
-    note.into_iter().chain([Block::Sheet(sheet)]).collect()
+    ends.into_iter().chain(note).chain([Block::Sheet(sheet)]).collect()
 }
 
 /// How far to the right rows stand at most: further down there would be no room for who it is.
@@ -28,18 +34,19 @@ const DEEPEST: usize = 5;
 
 struct Tree<'a> {
     threads: HashMap<u64, &'a Thread>,
+    partial: bool,
     order: Order,
     /// Those that stand below a thread, in the order they were told in.
-    below: BTreeMap<u64, Vec<&'a Wait>>,
+    below: BTreeMap<Holder, Vec<&'a Wait>>,
     rows: Vec<Row>,
-    /// Threads that stand somewhere, with those below them.
-    seen: BTreeSet<u64>,
+    /// Those that stand somewhere, with those below them.
+    seen: BTreeSet<Holder>,
 }
 
 impl<'a> Tree<'a> {
     fn of(locks: &'a Locks) -> Tree<'a> {
         let order = Order::of(&locks.waits);
-        let mut below: BTreeMap<u64, Vec<&Wait>> = BTreeMap::new();
+        let mut below: BTreeMap<Holder, Vec<&Wait>> = BTreeMap::new();
         let mut pairs = BTreeSet::new();
         for wait in &locks.waits {
             if pairs.insert((wait.waiting, wait.holding)) && order.is_next(wait) {
@@ -47,13 +54,42 @@ impl<'a> Tree<'a> {
             }
         }
         let threads = locks.threads.iter().map(|thread| (thread.id, thread)).collect();
-        Tree { threads, order, below, rows: vec![], seen: BTreeSet::new() }
+        let partial = locks.partial;
+        Tree { threads, partial, order, below, rows: vec![], seen: BTreeSet::new() }
+    }
+
+    /// Those that wait for nobody, and the others that somebody waits for.
+    fn roots(&self) -> (Vec<Holder>, Vec<Holder>) {
+        let holding: Vec<Holder> = self.below.keys().copied().collect();
+        holding.iter().partition(|it| !self.order.waits(**it))
+    }
+
+    /// How to end those that wait for nobody, of whom the most wait first. Where not all waits are known those only that do
+    /// nothing: whoever runs a statement may wait itself.
+    fn ends(&self) -> Vec<String> {
+        let end = |root: &Holder| {
+            let known = self.known(*root).filter(|it| !(self.partial && it.is_busy()))?;
+            let connection = known.connection?;
+            let behind = self.order.in_turn.values().filter(|ahead| ahead.contains(root)).count();
+            let account = known.account.as_deref().unwrap_or("it");
+            let them = if behind == 1 { "1 that waits".into() } else { format!("{behind} that wait") };
+            Some((behind, format!("KILL {connection} ends {account}, in the way of {them}")))
+        };
+        let mut ends: Vec<(usize, String)> = self.roots().0.iter().filter_map(end).collect();
+        ends.sort_by_key(|(behind, _)| std::cmp::Reverse(*behind));
+        ends.into_iter().take(ENDS).map(|(_, text)| text).collect()
+    }
+
+    fn known(&self, who: Holder) -> Option<&'a Thread> {
+        match who {
+            Holder::Thread(thread) => self.threads.get(&thread).copied(),
+            Holder::Nobody | Holder::Unknown => None,
+        }
     }
 
     fn rows(mut self) -> Vec<Row> {
-        let holding: Vec<u64> = self.below.keys().copied().collect();
         // First those that wait for nobody; whoever is left waits in a circle, or below one.
-        let (waiting, roots): (Vec<u64>, Vec<u64>) = holding.iter().partition(|it| self.order.waits(**it));
+        let (roots, waiting) = self.roots();
         let circles = waiting.into_iter().filter(|it| self.order.is_behind(*it, *it)).collect();
         for root in [roots, circles].concat() {
             if !self.seen.contains(&root) {
@@ -65,43 +101,67 @@ impl<'a> Tree<'a> {
 
     /// Adds a thread and, where it stands for the first time, those below it: so there are no more rows than pairs and
     /// roots. `line` is what stands before it; `path` leads to it.
-    fn push(&mut self, thread: u64, wait: Option<&Wait>, line: &str, path: &mut Vec<u64>) {
-        self.rows.push(self.row(thread, wait, line, path));
-        if !self.seen.insert(thread) {
+    fn push(&mut self, who: Holder, wait: Option<&Wait>, line: &str, path: &mut Vec<Holder>) {
+        self.rows.push(self.row(who, wait, line, path));
+        if !self.seen.insert(who) {
             return;
         }
-        path.push(thread);
-        let below = self.below.get(&thread).cloned().unwrap_or_default();
+        path.push(who);
+        let below = self.below.get(&who).cloned().unwrap_or_default();
         let indent = indent(line, path.len());
         for (at, wait) in below.iter().enumerate() {
             let branch = if at + 1 < below.len() { "├─" } else { "└─" };
-            self.push(wait.waiting, Some(wait), &format!("{indent}{branch}"), path);
+            self.push(Holder::Thread(wait.waiting), Some(wait), &format!("{indent}{branch}"), path);
         }
         path.pop();
     }
 
-    fn row(&self, thread: u64, wait: Option<&Wait>, line: &str, path: &[u64]) -> Row {
-        let known = self.threads.get(&thread);
-        let account = known.and_then(|it| it.account.as_deref()).unwrap_or_default();
-        let again = match self.below.contains_key(&thread) && self.seen.contains(&thread) {
-            true if path.contains(&thread) => " (in a circle)",
+    fn row(&self, who: Holder, wait: Option<&Wait>, line: &str, path: &[Holder]) -> Row {
+        let known = self.known(who);
+        let again = match self.below.contains_key(&who) && self.seen.contains(&who) {
+            true if path.contains(&who) => " (in a circle)",
             true => " (see above)",
             false => "",
         };
-        let part = |of: fn(&Wait) -> &String| wait.map_or(Cell::Empty, |wait| Cell::Text(of(wait).clone()));
-        let above = wait.map(|wait| wait.holding.to_string());
+        let part = |of: fn(&Wait) -> &String| match wait.map(of) {
+            Some(text) if !text.is_empty() => Cell::Text(text.clone()),
+            _ => Cell::Empty,
+        };
+        let above = wait.map(|wait| wait.holding);
+        let number = |who: Holder| match who {
+            Holder::Thread(thread) => thread.to_string(),
+            Holder::Nobody => "nobody".into(),
+            Holder::Unknown => "unknown".into(),
+        };
+        let connection = |who: Holder| self.known(who).and_then(|it| it.connection).map(|it| it.to_string());
+        let thread = match who {
+            Holder::Thread(thread) => Cell::Text(thread.to_string()),
+            Holder::Nobody | Holder::Unknown => Cell::Empty,
+        };
         Row {
-            key: vec![thread.to_string(), above.clone().unwrap_or_default()],
+            key: vec![number(who), above.map_or_else(String::new, number)],
             cells: vec![
-                Cell::Text(format!("{line}{thread} {account}{again}")),
-                known.map_or(Cell::Empty, |it| threads::time(it)),
+                Cell::Text(format!("{line}{}{again}", self.name(who))),
+                known.map_or(Cell::Empty, threads::time),
                 part(|wait| &wait.object),
                 part(|wait| &wait.wanted),
                 part(|wait| &wait.held),
-                Cell::Text(thread.to_string()),
-                Cell::text(above.as_deref()),
-                statement(known.copied()),
+                Cell::text(connection(who).as_deref()),
+                Cell::text(above.and_then(connection).as_deref()),
+                thread,
+                Cell::Text(statement(who, known)),
             ],
+        }
+    }
+
+    /// A connection's number, as KILL takes it, and its account; of a thread without one its own number.
+    fn name(&self, who: Holder) -> String {
+        let Holder::Thread(thread) = who else {
+            return if who == Holder::Nobody { "– no session" } else { "? not told" }.to_owned();
+        };
+        match self.known(who).map(|known| (known.connection, known.account.as_deref().unwrap_or_default())) {
+            Some((Some(connection), account)) => format!("{connection} {account}"),
+            _ => format!("thread {thread}"),
         }
     }
 }
@@ -118,61 +178,67 @@ fn indent(line: &str, depth: usize) -> String {
 
 /// Whom each thread waits for, and whom in turn.
 struct Order {
-    ahead: HashMap<u64, BTreeSet<u64>>,
-    in_turn: HashMap<u64, BTreeSet<u64>>,
+    ahead: HashMap<Holder, BTreeSet<Holder>>,
+    in_turn: HashMap<Holder, BTreeSet<Holder>>,
 }
 
 impl Order {
     fn of(waits: &[Wait]) -> Order {
-        let mut ahead: HashMap<u64, BTreeSet<u64>> = HashMap::new();
+        let mut ahead: HashMap<Holder, BTreeSet<Holder>> = HashMap::new();
         for wait in waits {
-            ahead.entry(wait.waiting).or_default().insert(wait.holding);
+            ahead.entry(Holder::Thread(wait.waiting)).or_default().insert(wait.holding);
         }
-        let in_turn = ahead.keys().map(|thread| (*thread, reached(*thread, &ahead))).collect();
+        let in_turn = ahead.keys().map(|who| (*who, reached(*who, &ahead))).collect();
         Order { ahead, in_turn }
     }
 
-    fn waits(&self, thread: u64) -> bool {
-        self.ahead.contains_key(&thread)
+    fn waits(&self, who: Holder) -> bool {
+        self.ahead.contains_key(&who)
     }
 
-    /// Whether a thread waits for another one, perhaps in turn.
-    fn is_behind(&self, thread: u64, other: u64) -> bool {
-        self.in_turn.get(&thread).is_some_and(|ahead| ahead.contains(&other))
+    /// Whether one waits for another, perhaps in turn.
+    fn is_behind(&self, who: Holder, other: Holder) -> bool {
+        self.in_turn.get(&who).is_some_and(|ahead| ahead.contains(&other))
     }
 
     /// Whether nobody stands between the two: of a queue each waiter is next to the last one in front of it only. Of those in
     /// a circle nobody is between others.
     fn is_next(&self, wait: &Wait) -> bool {
-        let between = |other: &u64| {
+        let waiting = Holder::Thread(wait.waiting);
+        let between = |other: &Holder| {
             self.is_behind(*other, wait.holding)
                 && !self.is_behind(wait.holding, *other)
-                && !self.is_behind(*other, wait.waiting)
+                && !self.is_behind(*other, waiting)
         };
-        !self.ahead.get(&wait.waiting).is_some_and(|ahead| ahead.iter().any(between))
+        !self.ahead.get(&waiting).is_some_and(|ahead| ahead.iter().any(between))
     }
 }
 
-/// Whom a thread waits for in turn.
-fn reached(thread: u64, ahead: &HashMap<u64, BTreeSet<u64>>) -> BTreeSet<u64> {
+/// Whom one waits for in turn.
+fn reached(who: Holder, ahead: &HashMap<Holder, BTreeSet<Holder>>) -> BTreeSet<Holder> {
     let mut reached = BTreeSet::new();
-    let mut next = vec![thread];
-    while let Some(thread) = next.pop() {
-        let new = ahead.get(&thread).into_iter().flatten().filter(|it| reached.insert(**it));
+    let mut next = vec![who];
+    while let Some(who) = next.pop() {
+        let new = ahead.get(&who).into_iter().flatten().filter(|it| reached.insert(**it));
         next.extend(new);
     }
     reached
 }
 
 /// What a thread does, or did last: who sleeps within a transaction keeps its locks.
-fn statement(thread: Option<&Thread>) -> Cell {
-    let Some(thread) = thread else { return Cell::Text("(gone)".into()) };
+fn statement(who: Holder, thread: Option<&Thread>) -> String {
+    let thread = match (who, thread) {
+        (Holder::Nobody, _) => return "(a transaction without a session: see XA RECOVER)".into(),
+        (Holder::Unknown, _) => return "(InnoDB does not say which session has it)".into(),
+        (Holder::Thread(_), None) => return "(gone)".into(),
+        (Holder::Thread(_), Some(thread)) => thread,
+    };
     let text = thread.statement.as_deref().unwrap_or_default();
     if thread.is_busy() {
-        return Cell::Text(text.to_owned());
+        return text.to_owned();
     }
     let idle = thread.seconds.map_or_else(String::new, |seconds| format!(" {seconds} s"));
-    Cell::Text(format!("(idle{idle}, last: {text})"))
+    format!("(idle{idle}, last: {text})")
 }
 
 #[cfg(test)]
@@ -182,12 +248,24 @@ mod tests {
     fn locks(pairs: impl IntoIterator<Item = (u64, u64)>) -> Locks {
         let wait = |(waiting, holding)| Wait {
             waiting,
-            holding,
+            holding: Holder::Thread(holding),
             object: "bank.account PRIMARY (7)".into(),
             wanted: "X".into(),
             held: "X".into(),
         };
-        Locks { waits: pairs.into_iter().map(wait).collect(), threads: vec![] }
+        let waits: Vec<Wait> = pairs.into_iter().map(wait).collect();
+        let ids: BTreeSet<u64> =
+            waits.iter().map(|it| it.waiting).chain(waits.iter().filter_map(held_by)).collect();
+        // Connections are numbered as threads are, so that rows are easily read.
+        let thread = |id: u64| Thread { id, connection: Some(id), ..Thread::default() };
+        Locks { waits, threads: ids.into_iter().map(thread).collect(), partial: false }
+    }
+
+    fn held_by(wait: &Wait) -> Option<u64> {
+        match wait.holding {
+            Holder::Thread(thread) => Some(thread),
+            Holder::Nobody | Holder::Unknown => None,
+        }
     }
 
     /// Each row's first column.
@@ -237,6 +315,50 @@ mod tests {
         let circle = who([(2, 3), (3, 2), (2, 1), (3, 1), (4, 2), (4, 1)]);
         assert_eq!(circle[..3], ["1", "├─2", "│ ├─3"]);
         assert_eq!(circle[3..], ["│ │ └─2  (in a circle)", "│ └─4", "└─3  (see above)"]);
+    }
+
+    #[test]
+    fn connections_are_named_and_how_to_end_those_in_the_way() {
+        let mut locks = locks([(2, 1), (3, 1), (4, 3), (6, 5)]);
+        for thread in &mut locks.threads {
+            thread.connection = Some(thread.id + 1000);
+            thread.account = Some("root@localhost".into());
+        }
+        let tree = Tree::of(&locks);
+        let ends = [
+            "KILL 1001 ends root@localhost, in the way of 3 that wait",
+            "KILL 1005 ends root@localhost, in the way of 1 that waits",
+        ];
+        assert_eq!(tree.ends(), ends);
+        let rows = tree.rows();
+        assert_eq!(rows[0].cells[0], Cell::Text("1001 root@localhost".into()));
+        assert_eq!(rows[0].key[0], "1", "Enter looks into the thread");
+        assert_eq!(rows[1].cells[6], Cell::Text("1001".into()), "behind whom");
+    }
+
+    #[test]
+    fn whoever_may_wait_itself_is_not_to_be_ended() {
+        let mut locks = locks([(2, 1), (4, 3)]);
+        let commands = ["Sleep", "Query", "Query", "Query"];
+        for (thread, command) in locks.threads.iter_mut().zip(commands) {
+            thread.command = Some(command.into());
+        }
+        assert_eq!(Tree::of(&locks).ends().len(), 2);
+        locks.partial = true;
+        assert_eq!(Tree::of(&locks).ends(), ["KILL 1 ends it, in the way of 1 that waits"]);
+    }
+
+    #[test]
+    fn who_is_not_told_is_nobody_to_kill() {
+        let mut locks = locks([(2, 1), (3, 1)]);
+        locks.waits[0].holding = Holder::Unknown;
+        locks.waits[1].holding = Holder::Nobody;
+        let tree = Tree::of(&locks);
+        assert!(tree.ends().is_empty());
+        let rows = tree.rows();
+        let who: Vec<&Cell> = rows.iter().map(|row| &row.cells[0]).collect();
+        let text = |text: &str| Cell::Text(text.into());
+        assert_eq!(who, [&text("– no session"), &text("└─3 "), &text("? not told"), &text("└─2 ")]);
     }
 
     #[test]

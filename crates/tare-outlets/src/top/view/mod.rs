@@ -126,30 +126,39 @@ fn threads_in_all(look: &Look) -> Vec<(&'static str, Cell)> {
     }
 }
 
-/// What the head says of what watching costs, of the budget and of what was lost.
-pub(super) fn remarks(head: &Head) -> Vec<String> {
+/// With fewer statements a second than that, the share that watching has in the server's time says nothing: what a server
+/// without work does is little more than being watched.
+const BUSY: f64 = 10.0;
+
+/// The head's second line: how long the server runs, how busy it is, what watching costs, what was lost.
+pub(super) fn remarks(head: &Head, queries_per_s: Option<f64>) -> Vec<String> {
+    let rate = queries_per_s.map_or("–".into(), units::short);
+    let mut remarks = vec![];
+    remarks.extend(head.uptime.map(|uptime| format!("up {}", units::duration(uptime.as_secs()))));
+    remarks.extend(head.connections.map(|count| format!("{} connections", units::count(count))));
+    remarks.extend(head.queries.map(|_| format!("{rate} QPS")));
+    if head.lost > 0 {
+        remarks.push(format!("lost {}", units::count(head.lost)));
+    }
+    remarks.extend(overhead(head, queries_per_s.is_some_and(|rate| rate >= BUSY)));
+    remarks
+}
+
+/// What watching costs, where tare says it.
+fn overhead(head: &Head, busy: bool) -> Option<String> {
     let of =
         |wanted: &str| head.budget.iter().find(|(name, _)| name == wanted).map(|(_, value)| value.as_str());
     // As it begins: figure, interval and how it was found follow.
     let share = of("budget_share").and_then(|it| it.split(' ').next()).filter(|it| it.ends_with('%'));
-    let mut remarks = Vec::new();
-    match of("budget").filter(|it| *it != "OFF") {
-        Some(budget) => {
-            // `over: …`, `cannot be kept: …`; the others say nothing that has to be known.
-            let state = of("budget_state").and_then(|it| it.split_once(':')).map_or("", |(state, _)| state);
-            let state = Some(state).filter(|it| ["over", "cannot be kept"].contains(it));
-            let used = share.map(|it| format!("{it} used"));
-            let words: Vec<&str> = used.as_deref().into_iter().chain(state).collect();
-            remarks.push(
-                format!("budget {budget}: {}", words.join(", ")).trim_end_matches([':', ' ']).to_owned(),
-            );
-        }
-        None => remarks.extend(share.map(|it| format!("watching {it}"))),
-    }
-    if head.lost > 0 {
-        remarks.push(format!("lost {}", units::count(head.lost)));
-    }
-    remarks
+    let shown = share.map(|it| if busy { it } else { "–" });
+    let Some(budget) = of("budget").filter(|it| *it != "OFF") else {
+        return shown.map(|it| format!("overhead {it}"));
+    };
+    // `over: …`, `cannot be kept: …`; the others say nothing that has to be known.
+    let state = of("budget_state").and_then(|it| it.split_once(':')).map_or("", |(state, _)| state);
+    let state = Some(state).filter(|it| ["over", "cannot be kept"].contains(it));
+    let used = shown.map_or_else(|| format!("budget {budget}"), |it| format!("overhead {it} of {budget}"));
+    Some([used.as_str()].into_iter().chain(state).collect::<Vec<_>>().join(", "))
 }
 
 /// A row's counters as rates; nothing is known at the first look.

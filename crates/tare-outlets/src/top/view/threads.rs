@@ -4,8 +4,8 @@ use crate::top::look::Thread;
 use crate::top::page::{Cell, Column, Row, Sheet};
 
 pub(super) const COLUMNS: [Column; 11] = [
-    Column::figure("thread", "THREAD", 7, 0),
-    Column::figure("connection", "CONN", 6, 5),
+    Column::figure("connection", "CONN", 7, 0),
+    Column::figure("thread", "THREAD", 7, 5),
     Column::text("account", "ACCOUNT", 14, 1),
     Column::text("schema", "SCHEMA", 8, 6),
     Column::text("command", "COMMAND", 7, 2),
@@ -36,9 +36,9 @@ pub(super) fn cells(thread: &Thread) -> Vec<Cell> {
         (None, Some(_)) => Cell::Empty,
     };
     vec![
-        // Numbers of threads are names: they are not cut short as figures are.
-        Cell::Text(thread.id.to_string()),
+        // Numbers of connections and threads are names: they are not cut short as figures are.
         thread.connection.map_or(Cell::Empty, |id| Cell::Text(id.to_string())),
+        Cell::Text(thread.id.to_string()),
         Cell::text(thread.account.as_deref()),
         Cell::text(thread.schema.as_deref()),
         Cell::text(thread.command.as_deref()),

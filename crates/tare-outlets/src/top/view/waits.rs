@@ -1,6 +1,6 @@
 //! Waits: by class over time, and by instrument.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, HashSet, VecDeque};
 
 use super::{Rates, Seen, key, rows, sheet};
 use crate::top::look::{Counted, WAITS};
@@ -57,6 +57,7 @@ pub(super) fn blocks(seen: &Seen<'_>) -> Vec<Block> {
     let (counted, seconds) = rows(seen);
     let classes = classes(counted);
     let time = lost(&classes).1;
+    let untimed = Untimed::of(seen);
     let class_row = |(class, (count, time_of)): (&&str, &(f64, f64))| {
         let figure = |cell: Cell| if seconds.is_some() { cell } else { Cell::Empty };
         let seconds = seconds.unwrap_or(1.0);
@@ -66,7 +67,11 @@ pub(super) fn blocks(seen: &Seen<'_>) -> Vec<Block> {
             figure(Cell::Count(count / seconds)),
             figure(Cell::Time(time_of / seconds)),
             if **class == *SLEEP { Cell::Empty } else { figure(super::share(*time_of, time)) },
-            if *count > 0.0 { figure(Cell::Time(time_of / count)) } else { Cell::Empty },
+            if *count > 0.0 && *time_of > 0.0 && !untimed.counts_in(counted, class) {
+                figure(Cell::Time(time_of / count))
+            } else {
+                Cell::Empty
+            },
             spark.map_or(Cell::Empty, Cell::Spark),
         ];
         Row { key: vec![(*class).to_owned()], cells }
@@ -74,7 +79,23 @@ pub(super) fn blocks(seen: &Seen<'_>) -> Vec<Block> {
     let rows = classes.iter().map(class_row).collect();
     // Where nothing was recorded yet the list of classes says nothing.
     let classes = sheet("classes", &OF_CLASSES, rows).sorted_by(2);
-    vec![Block::Sheet(classes), Block::Sheet(events(counted, seconds, time, seen.background))]
+    vec![Block::Sheet(classes), Block::Sheet(events(counted, seconds, time, seen.background, &untimed))]
+}
+
+/// Instruments that are counted more often than timed: a sum of times has no mean there.
+pub(super) struct Untimed<'a>(HashSet<&'a str>);
+
+impl<'a> Untimed<'a> {
+    pub(super) fn of(seen: &Seen<'a>) -> Untimed<'a> {
+        Untimed(seen.look.untimed.iter().map(String::as_str).collect())
+    }
+
+    /// Whether some of a class are among those that counted.
+    fn counts_in(&self, counted: &[Counted], of: &str) -> bool {
+        let counts = |row: &&Counted| row.counter(&WAITS, "COUNT_STAR") > 0.0;
+        let mut rows = counted.iter().filter(|row| class(row.named(0)) == Some(of)).filter(counts);
+        rows.any(|row| self.0.contains(row.named(0)))
+    }
 }
 
 /// Number and time of all waits but those of threads that sleep.
@@ -83,18 +104,31 @@ fn lost(classes: &BTreeMap<&str, (f64, f64)>) -> (f64, f64) {
     waits.fold((0.0, 0.0), |(count, time), sums| (count + sums.0, time + sums.1))
 }
 
-fn events(counted: &[Counted], seconds: Option<f64>, time: f64, sleeping: bool) -> Sheet {
+fn events(
+    counted: &[Counted],
+    seconds: Option<f64>,
+    time: f64,
+    sleeping: bool,
+    untimed: &Untimed<'_>,
+) -> Sheet {
     let is_shown = |class: &str| sleeping || class != SLEEP;
     let shown = counted.iter().filter(|row| {
         class(row.named(0)).is_some_and(is_shown) && row.counters.iter().any(|counter| *counter > 0)
     });
-    let row = |row: &Counted| Row { key: key(row), cells: cells(row, seconds, time) };
+    let row = |row: &Counted| Row { key: key(row), cells: cells(row, seconds, time, untimed) };
     sheet("waits", &COLUMNS, shown.map(row).collect())
 }
 
 /// The cells of [`COLUMNS`].
-pub(super) fn cells(row: &Counted, seconds: Option<f64>, time: f64) -> Vec<Cell> {
+pub(super) fn cells(row: &Counted, seconds: Option<f64>, time: f64, untimed: &Untimed<'_>) -> Vec<Cell> {
     let rates = Rates { row, tally: &WAITS, seconds };
+    // Of what was counted and not timed at all neither: it did not take no time.
+    let mean = match rates.grown("SUM_TIMER_WAIT") {
+        Some(spent) if spent > 0.0 && !untimed.0.contains(row.named(0)) => {
+            rates.time_each("SUM_TIMER_WAIT", "COUNT_STAR")
+        }
+        _ => Cell::Empty,
+    };
     let spent = match (rates.grown("SUM_TIMER_WAIT"), seconds) {
         (Some(spent), Some(seconds)) => Cell::Time(spent / seconds),
         _ => Cell::Empty,
@@ -103,7 +137,7 @@ pub(super) fn cells(row: &Counted, seconds: Option<f64>, time: f64) -> Vec<Cell>
         rates.each_second("COUNT_STAR"),
         spent,
         rates.share("SUM_TIMER_WAIT", time),
-        rates.time_each("SUM_TIMER_WAIT", "COUNT_STAR"),
+        mean,
         row.gauge(&WAITS, "MAX_TIMER_WAIT").map_or(Cell::Empty, Cell::Time),
         Cell::Text(row.named(0).trim_start_matches("wait/").to_owned()),
     ]

@@ -1,0 +1,91 @@
+//! What the head of the screen tells: which server, how long it runs, how busy it is, and what watching costs.
+
+use std::time::{Duration, SystemTime};
+
+use super::Reader;
+use crate::source::{Address, Error, Kind, Row};
+use crate::top::look::Head;
+
+/// Locks whose waits are counted, and timed only if somebody waited, at every level but `exact`.
+const LOCKS: [&str; 3] = ["wait/synch/mutex/", "wait/synch/rwlock/", "wait/synch/sxlock/"];
+
+impl Reader {
+    pub(super) fn head(&mut self) -> Result<Head, Error> {
+        let mut head = Head { place: self.place(), server: self.server.clone(), ..Head::default() };
+        if self.source.kind() == Kind::Tare {
+            let filter = "WHERE `NAME` = 'lost' OR `NAME` LIKE 'budget%' OR `NAME` LIKE 'price%'";
+            for row in self.source.rows("tare_status", &["NAME", "VALUE"], filter)? {
+                let (name, value) = (row.text(0).unwrap_or_default(), row.text(1).unwrap_or_default());
+                match name.as_str() {
+                    "lost" => head.lost = row.count(1),
+                    _ => head.budget.push((name, value)),
+                }
+            }
+        }
+        match self.source.address() {
+            Address::Socket(_) => self.load_by_tables(&mut head)?,
+            Address::Account(_) => self.load_by_status(&mut head)?,
+        }
+        Ok(head)
+    }
+
+    /// Host and port; of a socket this machine's name, too.
+    fn place(&self) -> String {
+        let address = self.source.address().to_string();
+        if !address.starts_with('/') {
+            return address;
+        }
+        let host = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
+        format!("{} {address}", host.trim()).trim_start().to_owned()
+    }
+
+    /// The server's own counters, by its SQL.
+    fn load_by_status(&mut self, head: &mut Head) -> Result<(), Error> {
+        let sql = "SHOW GLOBAL STATUS WHERE Variable_name IN ('Uptime', 'Threads_connected', 'Questions')";
+        for row in passing(self.source.ask(sql))? {
+            match row.str(0).as_deref() {
+                Some("Uptime") => head.uptime = row.number(1).map(Duration::from_secs),
+                Some("Threads_connected") => head.connections = row.number(1),
+                _ => head.queries = row.number(1),
+            }
+        }
+        Ok(())
+    }
+
+    /// The same over the endpoint, which has no status of the server's: from when it made its socket, accounts and statements.
+    fn load_by_tables(&mut self, head: &mut Head) -> Result<(), Error> {
+        let started = self.source.started()?;
+        head.uptime = started.and_then(|started| SystemTime::now().duration_since(started).ok());
+        let accounts =
+            passing(self.source.rows("accounts", &["CURRENT_CONNECTIONS"], "WHERE `USER` IS NOT NULL"))?;
+        head.connections = Some(accounts.iter().map(|row| row.count(0)).sum());
+        let filter = "WHERE `EVENT_NAME` LIKE 'statement/sql/%' OR `EVENT_NAME` = 'statement/com/Execute'";
+        let table = "events_statements_summary_global_by_event_name";
+        let counts = passing(self.source.rows(table, &["COUNT_STAR"], filter))?;
+        head.queries = Some(counts.iter().map(|row| row.count(0)).sum());
+        Ok(())
+    }
+
+    /// Instruments of locks that are not timed where they were free. Other servers time all or none.
+    pub(super) fn untimed(&mut self) -> Result<Vec<String>, Error> {
+        if self.source.kind() != Kind::Tare {
+            return Ok(vec![]);
+        }
+        let filter = "WHERE `NAME` LIKE 'wait/synch/%'";
+        let rows = passing(self.source.rows("tare_levels", &["NAME", "LEVEL"], filter))?;
+        let untimed = |row: &Row| {
+            let name = row.text(0)?;
+            let is_lock = LOCKS.iter().any(|lock| name.starts_with(lock));
+            (is_lock && row.str(1).as_deref() != Some("exact")).then_some(name)
+        };
+        Ok(rows.iter().filter_map(untimed).collect())
+    }
+}
+
+/// What an account may not read, or a server has not, is left out of the head.
+fn passing(rows: Result<Vec<Row>, Error>) -> Result<Vec<Row>, Error> {
+    match rows {
+        Err(error) if !error.is_passing() => Ok(vec![]),
+        other => other,
+    }
+}
