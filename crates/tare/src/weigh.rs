@@ -14,7 +14,7 @@ use tare_lab::statistics::Estimate;
 use tare_lab::target::Target;
 use tare_lab::weighing::{AGAIN, Setting, Subject, Weighing, Weights};
 
-use crate::outlet::{self, DSN_VARIABLE};
+use crate::outlet::Reach;
 use crate::page;
 use crate::state;
 
@@ -51,13 +51,8 @@ const AS_IT_IS: &str = "as it is";
     tare weigh --setting \"lean=UPDATE performance_schema.tare_status SET VALUE = 'lean' WHERE NAME = 'level'\" \\\n    \
     --setting \"exact=UPDATE performance_schema.tare_status SET VALUE = 'exact' WHERE NAME = 'level'\"")]
 pub(crate) struct Weigh {
-    /// The server: mysql://ACCOUNT:PASSWORD@HOST:PORT, or mysql://ACCOUNT:PASSWORD@localhost?socket=/PATH. Other users see
-    /// arguments: the variable TARE_DSN and --dsn-file keep the password from them
-    #[arg(long, value_name = "URL")]
-    dsn: Option<String>,
-    /// A file whose first line is such a URL
-    #[arg(long, value_name = "FILE", conflicts_with = "dsn")]
-    dsn_file: Option<PathBuf>,
+    #[command(flatten)]
+    reach: Reach,
     /// Weigh the instruments this matches, `%` being any text: with them as it is, and without them; may be repeated
     #[arg(long, value_name = "PATTERN", conflicts_with = "setting")]
     without: Vec<String>,
@@ -97,7 +92,7 @@ fn setting(text: &str) -> Result<Setting, String> {
 
 /// Runs the command.
 pub(crate) fn run(arguments: &Weigh, interrupt: &Interrupt) -> Result<ExitCode> {
-    let target = arguments.target()?;
+    let target = Target::from(arguments.reach.account()?);
     let folder =
         arguments.state.clone().map_or_else(state::folder, Ok)?.join("weigh").join(file_name(&target));
     fs::create_dir_all(&folder)
@@ -129,19 +124,6 @@ pub(crate) fn run(arguments: &Weigh, interrupt: &Interrupt) -> Result<ExitCode> 
 }
 
 impl Weigh {
-    fn target(&self) -> Result<Target> {
-        let dsn = match (&self.dsn, &self.dsn_file) {
-            (Some(dsn), _) => dsn.clone(),
-            (None, Some(file)) => outlet::dsn_in(file)?,
-            (None, None) => std::env::var(DSN_VARIABLE).unwrap_or_default(),
-        };
-        if dsn.is_empty() {
-            bail!("which server? Name it with --dsn, --dsn-file, or the variable {DSN_VARIABLE}");
-        }
-        let password = mysql::Opts::from_url(&dsn).ok().and_then(|opts| opts.get_pass().map(str::to_owned));
-        Ok(Target::of_dsn(&dsn, password)?)
-    }
-
     fn settings(&self, target: &Target, connection: &mut mysql::Conn) -> Result<Vec<Setting>> {
         match self.setting.len() {
             0 => {}
