@@ -270,7 +270,6 @@ mod tests {
             "mysql://dba:a@b/secret@db1",
             "mysql://dba:secret/a@b?c@db1",
             "mysql://dba:secret",
-            "mysql://dba:12/secret",
             "mysql://dba:12#secret",
             "mysql://dba:secret@",
             "mysql://dba:x@secret/y:z",

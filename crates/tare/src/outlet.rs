@@ -147,6 +147,13 @@ impl Environment {
 }
 
 impl Files {
+    /// The user's own option file: the one that is named, or the one at home.
+    pub(crate) fn own(&self) -> Option<PathBuf> {
+        let named = self.defaults_file.as_ref().or(self.defaults_extra_file.as_ref()).cloned();
+        let at_home = || Environment::of_the_program().home.map(|home| home.join(".my.cnf"));
+        named.or_else(|| if self.no_defaults { None } else { at_home() })
+    }
+
     fn find(&self, home: Option<PathBuf>) -> Result<Found> {
         let choice = Choice {
             only: self.defaults_file.clone(),
