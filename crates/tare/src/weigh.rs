@@ -12,7 +12,7 @@ use tare_lab::interrupt::Interrupt;
 use tare_lab::recording::token;
 use tare_lab::statistics::Estimate;
 use tare_lab::target::Target;
-use tare_lab::weighing::{AGAIN, Setting, Subject, Weighing, Weights};
+use tare_lab::weighing::{AGAIN, Setting, Subject, WANTED, Weighing, Weights};
 
 use crate::outlet::Reach;
 use crate::page;
@@ -23,6 +23,8 @@ const KINDS: [&str; 8] =
     ["stage/%", "statement/%", "transaction", "wait/synch/%", "wait/io/%", "wait/lock/%", "idle", "memory/%"];
 /// `ER_NO_SUCH_TABLE`.
 const NO_SUCH_TABLE: u16 = 1146;
+/// Statements in a window of which hardly any has none.
+const ENOUGH: f64 = 5.0;
 /// What the first setting is called where the others each lack something.
 const AS_IT_IS: &str = "as it is";
 
@@ -100,20 +102,24 @@ pub(crate) fn run(arguments: &Weigh, interrupt: &Interrupt) -> Result<ExitCode> 
     let mut subject = Subject::new(&target, &folder)?;
     let settings = arguments.settings(&target, subject.connection())?;
     subject.copied(&settings).iter().for_each(|name| page::aside(&copied(name)));
-    if !arguments.json {
-        println!(
-            "Weighing {} settings on {} for {} s; everything is put back in the end.",
-            settings.len(),
-            target.name(),
-            arguments.secs
-        );
-    }
     let weighing = Weighing {
         pid: arguments.pid,
         settings: &settings,
         time: Duration::from_secs(arguments.secs),
         window: Duration::from_millis(arguments.window),
     };
+    foresee(&weighing, subject.rate(interrupt)?).iter().for_each(|line| page::aside(line));
+    if !arguments.json {
+        println!(
+            "Weighing {} settings on {} for {} s, in at most {} rounds. If fewer than {WANTED} of them have a statement in every window \
+             of {} ms, it ends without an answer. Everything is put back in the end.",
+            settings.len(),
+            target.name(),
+            arguments.secs,
+            weighing.rounds_at_most(),
+            arguments.window
+        );
+    }
     let weights = subject.weigh(&weighing, interrupt)?;
     if arguments.json {
         println!("{}", serde_json::to_string_pretty(&weights)?);
@@ -121,6 +127,31 @@ pub(crate) fn run(arguments: &Weigh, interrupt: &Interrupt) -> Result<ExitCode> 
         print(&weights);
     }
     Ok(ExitCode::SUCCESS)
+}
+
+/// What is to be said before anything is switched: that there may be no answer, and what helps.
+#[allow(clippy::cast_precision_loss, clippy::cast_possible_truncation, clippy::cast_sign_loss)] // for people
+fn foresee(weighing: &Weighing<'_>, rate: f64) -> Vec<String> {
+    let mut said = vec![];
+    let wanted = weighing.round().as_secs_f64() * WANTED as f64;
+    if weighing.rounds_at_most() < WANTED as u64 {
+        said.push(format!(
+            "The time is too short for an answer: {WANTED} rounds are wanted, which take {} s and what switching takes (--secs).",
+            wanted.ceil()
+        ));
+    }
+    let each = rate * weighing.window.as_secs_f64();
+    if each < ENOUGH {
+        let window = (ENOUGH / rate.max(0.1)).clamp(0.001, 10.0);
+        let secs = (weighing.round().as_secs_f64() / weighing.window.as_secs_f64()) * window * WANTED as f64;
+        said.push(format!(
+            "The server has {rate:.0} statements a second now, {each:.1} in a window: many windows will have none, and there may be no \
+             answer. Weigh it while it is busy, or with --window {:.0} --secs {:.0}.",
+            (window * 1e3).ceil(),
+            (secs * 1.2).ceil().min(86_400.0)
+        ));
+    }
+    said
 }
 
 impl Weigh {
@@ -299,6 +330,21 @@ mod tests {
         let again = setting("again=SET GLOBAL a = 1").expect_err("the noise is called so");
         assert!(again.contains("choose another name"), "{again}");
         assert!(setting("once again=SET GLOBAL a = 1").is_ok());
+    }
+
+    #[test]
+    fn that_there_may_be_no_answer_is_said_before_it_begins() {
+        let settings = ["a=DO 1", "b=DO 2"].map(|text| setting(text).expect("a setting"));
+        let of = |secs, window, rate| {
+            let (time, window) = (Duration::from_secs(secs), Duration::from_millis(window));
+            foresee(&Weighing { pid: None, settings: &settings, time, window }, rate)
+        };
+        assert!(of(90, 15, 10_000.0).is_empty());
+        let short = of(1, 15, 10_000.0);
+        assert!(short.len() == 1 && short[0].contains("96 rounds") && short[0].contains("5 s"), "{short:?}");
+        let idle = of(90, 15, 20.0);
+        assert!(idle.len() == 1 && idle[0].contains("--window 250 --secs 93"), "{idle:?}");
+        assert_eq!(of(1, 15, 0.0).len(), 2, "both");
     }
 
     fn group(pattern: &str, names: &[&str], level: Option<&str>) -> Group {
