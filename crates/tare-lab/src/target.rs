@@ -11,6 +11,7 @@ use nix::sys::socket::{getsockopt, sockopt::PeerCredentials};
 pub use tare_connect::Tls;
 use tare_connect::{Dsn, Manner, Mode, Place, Secret, Server, Told};
 
+use crate::definition::PASSWORD;
 use crate::error::Tried;
 use crate::{Error, Result, peer};
 
@@ -34,6 +35,36 @@ pub struct Target {
     pub password: Option<Secret>,
     /// How connections of ours are encrypted; those of drivers are not.
     pub tls: Tls,
+}
+
+/// Passwords of accounts on servers that are not ours, which no study's file holds.
+#[derive(Clone, Debug, Default)]
+pub struct Credentials {
+    /// What the user has given, for every account.
+    pub given: Option<Secret>,
+    /// What option files say: an account, or none for all, and its password.
+    pub filed: Option<(Option<String>, Secret)>,
+}
+
+impl Credentials {
+    /// The server of an address: with the password that was given, else that of the environment variable [`PASSWORD`], else that of
+    /// option files, where they are about the same account.
+    ///
+    /// # Errors
+    ///
+    /// As [`Target::of_dsn`].
+    pub fn target(&self, dsn: &str) -> Result<Target> {
+        self.target_with(dsn, std::env::var(PASSWORD).ok())
+    }
+
+    fn target_with(&self, dsn: &str, environment: Option<String>) -> Result<Target> {
+        let target = Target::of_dsn(dsn, None)?;
+        let is_about = |user: &Option<String>| user.as_ref().is_none_or(|it| *it == target.user);
+        let filed =
+            self.filed.as_ref().filter(|(user, _)| is_about(user)).map(|(_, password)| password.clone());
+        let environment = environment.filter(|it| !it.is_empty()).map(Secret::new);
+        Ok(Target { password: self.given.clone().or(environment).or(filed), ..target })
+    }
 }
 
 impl From<Server> for Target {
@@ -229,6 +260,24 @@ mod tests {
         }
         let plain = Target::of_dsn("mysql://dba@localhost?socket=/require_ssl", None);
         assert!(plain.is_ok(), "a path is no parameter: {plain:?}");
+    }
+
+    #[test]
+    fn a_password_that_is_given_comes_before_the_environment_and_that_before_files() {
+        let secret = |text: &str| Some(Secret::new(text));
+        let of = |given: Option<Secret>, environment: Option<&str>, user: Option<&str>| {
+            let filed = Some((user.map(str::to_owned), Secret::new("filed")));
+            let credentials = Credentials { given, filed };
+            credentials
+                .target_with("mysql://dba@db1", environment.map(str::to_owned))
+                .expect("a dsn")
+                .password
+        };
+        assert_eq!(of(secret("given"), Some("e"), None), secret("given"));
+        assert_eq!(of(None, Some("e"), Some("dba")), secret("e"));
+        assert_eq!(of(None, Some(""), Some("dba")), secret("filed"));
+        assert_eq!(of(None, None, None), secret("filed"));
+        assert_eq!(of(None, None, Some("other")), None);
     }
 
     #[test]

@@ -15,7 +15,7 @@ use crate::weigh::Weigh;
 use crate::export::Export;
 
 use crate::govern::Govern;
-use crate::outlet::Reach;
+use crate::outlet::{LabAccount, Reach};
 use crate::price::Price;
 use crate::report::Report;
 use crate::snapshot::Snapshot;
@@ -427,13 +427,15 @@ pub(crate) struct LabPutBack {
     /// Folder of results
     #[arg(value_name = "DIR")]
     pub(crate) folder: PathBuf,
+    #[command(flatten)]
+    pub(crate) account: LabAccount,
 }
 
 /// Run a study, or go on with one that was cut off
 ///
 /// Every slice is written to results.jsonl in the results' folder as soon as it is measured. After Ctrl-C, a crash or kill -9
 /// the same command with the same --out goes on. Servers are our own, in a temporary folder (TMPDIR), unless the study names
-/// one that runs; its password is taken from the environment variable TARE_LAB_PASSWORD.
+/// one that runs; its password is taken from -p, the environment variable TARE_LAB_PASSWORD, or option files.
 #[derive(Args, Debug)]
 #[command(after_help = "Examples:\n  \
     tare lab run tare --quick\n  \
@@ -472,6 +474,8 @@ pub(crate) struct LabRun {
     /// Seed of the order of slices [default: drawn, and written into the results]
     #[arg(long, value_name = "N")]
     pub(crate) seed: Option<u64>,
+    #[command(flatten)]
+    pub(crate) account: LabAccount,
     #[command(flatten)]
     pub(crate) budget: LabBudget,
 }

@@ -28,7 +28,7 @@ use crate::page::{self, Column, Grid};
     tare lab record shop.rec --slow-log /var/log/mysql/slow.log\n  \
     tare slowlog --for 60s --outermost --format json --file minute.log && tare lab record shop.rec --slow-log minute.log\n  \
     tare lab record shop.rec --dsn 'mysql://dba@localhost?socket=/run/mysqld/mysqld.sock'\n\n\
-The password of --dsn is taken from the environment variable TARE_LAB_PASSWORD. docs/recording.md says more.")]
+A password comes from -p, an option file, the address, or the environment variable TARE_LAB_PASSWORD. docs/recording.md says more.")]
 pub(crate) struct LabRecord {
     /// File to write
     #[arg(value_name = "FILE")]
@@ -60,7 +60,7 @@ struct From {
     tare lab replay shop.rec --dsn mysql://lab@db1:3306 --send reads\n  \
     tare lab replay shop.rec --dsn 'mysql://lab@localhost?socket=/tmp/my.sock' --send reads,writes --pace own\n  \
     tare lab replay shop.rec --dsn mysql://lab@db1:3306 --sessions 32 --seconds 60\n\n\
-The password is taken from the environment variable TARE_LAB_PASSWORD. What a replay costs under different settings a study says: \
+A password comes from -p, an option file, the address, or the environment variable TARE_LAB_PASSWORD. What a replay costs under different settings a study says: \
 docs/recording.md.")]
 pub(crate) struct LabReplay {
     /// File that `tare lab record` wrote

@@ -13,6 +13,7 @@ use clap::Args;
 use tare_connect::greeting::{Listener, listener};
 use tare_connect::option_file::{self, Choice, Found};
 use tare_connect::{Ask, Dsn, Mode, Said, Secret, Server};
+use tare_lab::target::Credentials;
 use tare_outlets::{Address, Source, notice};
 
 use crate::status::SOCKET;
@@ -110,6 +111,47 @@ pub(crate) struct Files {
     /// Read no other option files
     #[arg(long, conflicts_with = "defaults_file", help_heading = HEADING)]
     pub(crate) no_defaults: bool,
+}
+
+/// The password of accounts on the servers of a study, whose file says where they are.
+#[derive(Args, Clone, Debug, Default)]
+#[group(skip)]
+pub(crate) struct LabAccount {
+    /// The password of accounts on servers that run; without a value, it is asked for
+    #[arg(
+        short = 'p',
+        long,
+        value_name = "PASSWORD",
+        num_args = 0..=1,
+        require_equals = true,
+        value_parser = secret,
+        help_heading = HEADING
+    )]
+    password: Option<Option<Secret>>,
+    #[command(flatten)]
+    files: Files,
+}
+
+impl LabAccount {
+    /// What is known of passwords.
+    ///
+    /// # Errors
+    ///
+    /// An option file cannot be read, or the user cannot be asked.
+    pub(crate) fn credentials(&self) -> Result<Credentials> {
+        let found = self.files.find(Environment::of_the_program().home)?;
+        let said = found.chosen.over(found.machine);
+        let given = match &self.password {
+            None => None,
+            Some(Some(password)) => Some(password.clone()),
+            Some(None) => Some(ask("the study's accounts")?),
+        };
+        let filed = match said.password {
+            Some(Ask::Said(password)) => Some((said.user, password)),
+            _ => None,
+        };
+        Ok(Credentials { given, filed })
+    }
 }
 
 #[allow(clippy::unnecessary_wraps)] // a parser's form

@@ -220,6 +220,7 @@ fn run(
 ) -> Result<Results> {
     let (source, definition) = lab::study(name, text)?;
     let order = Order {
+        credentials: tare_lab::target::Credentials::default(),
         preloads: lab::preloads(&definition, measuring.provider.as_deref())?,
         programs: [(experiment::SERVER.to_owned(), program(measuring, whose)?)].into(),
         name: source.name,
