@@ -132,8 +132,9 @@ impl Said {
         let password = dsn.password.clone().map(Ask::Said);
         let none = dsn.user.is_some().then(|| Ask::Said(Secret::new("")));
         Said {
-            host: Some(dsn.host.clone()),
-            port: dsn.port,
+            // A socket is the way, whatever the host is called.
+            host: Some(dsn.host.clone()).filter(|_| dsn.socket.is_none()),
+            port: dsn.port.filter(|_| dsn.socket.is_none()),
             socket: dsn.socket.clone(),
             tcp: Some(dsn.socket.is_none()),
             user: dsn.user.clone(),
@@ -274,6 +275,7 @@ mod tests {
         assert_eq!((found.to_string(), found.user.as_str()), ("db1:3306".into(), "dba"));
         assert_eq!(found.password, None, "the file's password is another account's");
         assert_eq!(found.tls.mode, Mode::VerifyCa);
+        assert_eq!(server(of("mysql://dba@db1?socket=/s"), files.clone()).to_string(), "/s");
         let found = server(of("mysql://db1:3307"), files);
         assert_eq!((found.user.as_str(), found.password), ("agent", Some(Secret::new("a"))));
     }

@@ -297,10 +297,12 @@ impl Reach {
         }
         let usual = Path::new(DATADIR).join(SOCKET);
         match &chosen.socket {
-            Some(socket) if chosen.host.is_none() => match found(socket, chosen.names_account()) {
-                Listener::Tare => Ok(Address::Socket(socket.clone())),
-                Listener::Server => account(these, ask),
-            },
+            Some(socket) if chosen.host.is_none() => {
+                match listener(socket).unwrap_or_else(|_| by_name(socket, chosen.names_account())) {
+                    Listener::Tare => Ok(Address::Socket(socket.clone())),
+                    Listener::Server => account(these, ask),
+                }
+            }
             _ if chosen.names_server() => account(these, ask),
             // Files that name an account alone are for where tare's own socket may not be opened.
             _ if chosen.names_account() && UnixStream::connect(&usual).is_err() => account(these, ask),
@@ -318,20 +320,21 @@ impl Reach {
         if is_named && !these.names_account() {
             return Ok(Address::Socket(socket.to_owned()));
         }
-        match found(socket, these.names_account()) {
+        let listens = listener(socket);
+        let is_found = listens.is_ok();
+        let tell = |whose: &str| {
+            if is_found && !is_named {
+                notice::write(format_args!("tare: {} is {whose}", socket.display()));
+            }
+        };
+        match listens.unwrap_or_else(|_| by_name(socket, these.names_account())) {
             Listener::Tare => {
-                if !is_named {
-                    notice::write(format_args!("tare: {} is tare's socket", socket.display()));
-                }
+                tell("tare's socket");
                 Ok(Address::Socket(socket.to_owned()))
             }
             Listener::Server => {
                 let server = Said::server(these, below.clone(), ask)?;
-                notice::write(format_args!(
-                    "tare: {} is the server's own socket: through the account `{}`",
-                    socket.display(),
-                    server.user
-                ));
+                tell(&format!("the server's own socket: through the account `{}`", server.user));
                 Ok(Address::Account(Box::new(server)))
             }
         }
@@ -376,12 +379,10 @@ impl Reach {
     }
 }
 
-/// Who listens on a socket. Where nobody does, it is what its name and the options say.
-fn found(socket: &Path, is_account: bool) -> Listener {
-    listener(socket).unwrap_or_else(|_| {
-        let is_servers = OF_SERVERS.iter().any(|name| socket.ends_with(name));
-        if is_account || is_servers { Listener::Server } else { Listener::Tare }
-    })
+/// Whose socket it is where nobody listens: what its name and the options say.
+fn by_name(socket: &Path, is_account: bool) -> Listener {
+    let is_servers = OF_SERVERS.iter().any(|name| socket.ends_with(name));
+    if is_account || is_servers { Listener::Server } else { Listener::Tare }
 }
 
 /// Asks for the password of an account.

@@ -14,7 +14,8 @@ use tempfile::TempDir;
 const PASSWORD: &str = r#"p#/?:@%41 [x]'"\"#;
 
 fn server(provider: Provider) -> Server {
-    let server = Server::start(Settings::new(provider).option("--plugin-load-add=auth_ed25519")).expect("a server");
+    let server =
+        Server::start(Settings::new(provider).option("--plugin-load-add=auth_ed25519")).expect("a server");
     let mut root = server.client().expect("a client");
     let quoted = PASSWORD.replace('\\', "\\\\").replace('\'', "\\'");
     for statement in [
@@ -105,7 +106,13 @@ fn a_password_with_any_character_comes_by_every_way() {
         assert!(text.contains("\"sheets\""), "{way:?}: {text}");
     }
     done(&home.command(&LOOK).env("TARE_DSN", &dsn).output().expect("tare runs"));
-    done(&home.command(&[&LOOK[..], &["-S", &socket, "-u", "agent"]].concat()).env("MYSQL_PWD", PASSWORD).output().expect("it runs"));
+    done(
+        &home
+            .command(&[&LOOK[..], &["-S", &socket, "-u", "agent"]].concat())
+            .env("MYSQL_PWD", PASSWORD)
+            .output()
+            .expect("it runs"),
+    );
     home.file(".my.cnf", &group);
     done(&home.tare(&LOOK));
     assert!(!home.tare(&[&LOOK[..], &["--no-defaults"]].concat()).status.success());
@@ -119,7 +126,10 @@ fn a_socket_is_said_to_be_the_servers_or_tares() {
     let (own, endpoint) = (server.socket().display().to_string(), server.endpoint().display().to_string());
     let home = Home::new();
     let text = done(&home.tare(&["status", "-S", &own, "-u", "root"]));
-    assert!(text.contains(&format!("{own} is the server's own socket")) && text.contains("tare is active"), "{text}");
+    assert!(
+        text.contains(&format!("{own} is the server's own socket")) && text.contains("tare is active"),
+        "{text}"
+    );
     let text = done(&home.tare(&["status", "--socket", &endpoint]));
     assert!(text.contains("tare is active") && !text.contains("own socket"), "{text}");
     let alias = server.data().join("alias");
@@ -149,7 +159,12 @@ fn what_keeps_a_user_out_is_a_sentence_that_helps() {
         &["lab", "record", "/dev/null"],
     ];
     for command in commands {
-        for (user, password) in [("agent", "wrong-secret"), ("agant1", "wrong-secret"), ("agant2", "wrong-secret"), ("nobody", "x-secret")] {
+        for (user, password) in [
+            ("agent", "wrong-secret"),
+            ("agant1", "wrong-secret"),
+            ("agant2", "wrong-secret"),
+            ("nobody", "x-secret"),
+        ] {
             let dsn = format!("mysql://{user}:{password}@localhost?socket={socket}");
             let state = home.0.path().display().to_string();
             let mut all: Vec<&str> = command.to_vec();
@@ -165,12 +180,21 @@ fn what_keeps_a_user_out_is_a_sentence_that_helps() {
                 assert!(!text.contains(word), "{command:?} {user}: {word}: {text}");
             }
         }
-        for dsn in ["mysql://agent:#hidden@db1", "mysql://agent:hid/den@db1", "mysql://agent:a?hidden@db1", "mysql://agent:hidden@db1:port", "mysql://agent:hidden"] {
+        for dsn in [
+            "mysql://agent:#hidden@db1",
+            "mysql://agent:hid/den@db1",
+            "mysql://agent:a?hidden@db1",
+            "mysql://agent:hidden@db1:port",
+            "mysql://agent:hidden",
+        ] {
             let mut all: Vec<&str> = command.to_vec();
             all.extend(["--dsn", dsn]);
             let output = home.tare(&all);
             let text = said(&output);
-            assert!(!output.status.success() && text.contains("percent-encode the password"), "{dsn}: {text}");
+            assert!(
+                !output.status.success() && text.contains("percent-encode the password"),
+                "{dsn}: {text}"
+            );
             assert!(!text.contains("hid"), "{command:?} {dsn}: {text}");
         }
     }
@@ -191,7 +215,8 @@ fn a_password_is_asked_for_and_not_shown() {
     let typed = typing(&home, &socket, PASSWORD);
     assert!(typed.contains("Enter password:") && typed.contains("\"sheets\""), "{typed}");
     assert!(!typed.contains(PASSWORD), "it is shown: {typed}");
-    let without = home.tare(&[&LOOK[..], &["-S", &socket.display().to_string(), "-u", "agent", "-p"]].concat());
+    let without =
+        home.tare(&[&LOOK[..], &["-S", &socket.display().to_string(), "-u", "agent", "-p"]].concat());
     assert!(!without.status.success(), "{}", said(&without));
 }
 
@@ -210,7 +235,9 @@ fn typing(home: &Home, socket: &Path, password: &str) -> String {
     // What is typed before it asks is thrown away.
     let mut seen = vec![];
     let mut byte = [0];
-    while !seen.ends_with(b"password: ") && std::io::Read::read(&mut stdout, &mut byte).is_ok_and(|read| read > 0) {
+    while !seen.ends_with(b"password: ")
+        && std::io::Read::read(&mut stdout, &mut byte).is_ok_and(|read| read > 0)
+    {
         seen.extend_from_slice(&byte);
     }
     // Echo goes off when it has asked.
