@@ -214,7 +214,7 @@ impl Work {
             tls.complete_io(&mut self.way)?;
         }
         let mut login = Login::default();
-        tls.writer().write_all(&login.to_server(&answer))?;
+        tls.writer().write_all(&login.for_server(&answer))?;
         while tls.wants_write() {
             tls.write_tls(&mut self.way)?;
         }
@@ -238,7 +238,7 @@ impl Work {
                 let mut left = told.plaintext_bytes_to_read();
                 while left > 0 {
                     let read = tls.reader().read(&mut bytes)?;
-                    client.write_all(&login.to_client(&bytes[..read]))?;
+                    client.write_all(&login.for_client(&bytes[..read]))?;
                     left = left.saturating_sub(read);
                 }
                 if told.peer_has_closed() {
@@ -252,7 +252,7 @@ impl Work {
                     let _ = tls.write_tls(&mut self.way);
                     return Ok(());
                 }
-                tls.writer().write_all(&login.to_server(&bytes[..read]))?;
+                tls.writer().write_all(&login.for_server(&bytes[..read]))?;
             }
             while tls.wants_write() {
                 tls.write_tls(&mut self.way)?;
@@ -296,7 +296,7 @@ struct Login {
 
 impl Login {
     /// What a client says, as the server counts.
-    fn to_server(&mut self, bytes: &[u8]) -> Vec<u8> {
+    fn for_server(&mut self, bytes: &[u8]) -> Vec<u8> {
         if self.is_over {
             return bytes.to_vec();
         }
@@ -310,7 +310,7 @@ impl Login {
     }
 
     /// What a server says, as the client counts.
-    fn to_client(&mut self, bytes: &[u8]) -> Vec<u8> {
+    fn for_client(&mut self, bytes: &[u8]) -> Vec<u8> {
         if self.is_over {
             return bytes.to_vec();
         }
@@ -345,12 +345,12 @@ mod tests {
     #[test]
     fn packets_are_renumbered_until_the_client_is_let_in() {
         let mut login = Login::default();
-        assert!(login.to_server(&[1, 0]).is_empty(), "half a header waits");
-        assert_eq!(login.to_server(&[0, 1, 9]), [1, 0, 0, 2, 9]);
-        assert_eq!(login.to_client(&[1, 0, 0, 3, 0xfe, 2, 0, 0]), [1, 0, 0, 2, 0xfe]);
-        assert_eq!(login.to_client(&[4, 1, 3]), [2, 0, 0, 3, 1, 3]);
-        assert_eq!(login.to_client(&[1, 0, 0, 5, 0, 1, 0, 0, 0, 7]), [1, 0, 0, 4, 0, 1, 0, 0, 0, 7]);
-        assert_eq!(login.to_server(&[1, 0, 0, 0, 3]), [1, 0, 0, 0, 3], "a statement is passed on as it is");
-        assert_eq!(login.to_client(&[1, 0, 0, 1, 0]), [1, 0, 0, 1, 0]);
+        assert!(login.for_server(&[1, 0]).is_empty(), "half a header waits");
+        assert_eq!(login.for_server(&[0, 1, 9]), [1, 0, 0, 2, 9]);
+        assert_eq!(login.for_client(&[1, 0, 0, 3, 0xfe, 2, 0, 0]), [1, 0, 0, 2, 0xfe]);
+        assert_eq!(login.for_client(&[4, 1, 3]), [2, 0, 0, 3, 1, 3]);
+        assert_eq!(login.for_client(&[1, 0, 0, 5, 0, 1, 0, 0, 0, 7]), [1, 0, 0, 4, 0, 1, 0, 0, 0, 7]);
+        assert_eq!(login.for_server(&[1, 0, 0, 0, 3]), [1, 0, 0, 0, 3], "a statement is passed on as it is");
+        assert_eq!(login.for_client(&[1, 0, 0, 1, 0]), [1, 0, 0, 1, 0]);
     }
 }

@@ -15,13 +15,13 @@ use tempfile::TempDir;
 const MANNER: Manner = Manner { patience: Some(Duration::from_secs(20)), max_packet: None };
 
 /// A folder with authorities and certificates, which the server's account may read.
-struct Place_ {
+struct Folder {
     folder: TempDir,
 }
 
-impl Place_ {
+impl Folder {
     /// `None` where there is no openssl, which is said.
-    fn new() -> Option<Place_> {
+    fn new() -> Option<Folder> {
         if Command::new("openssl").arg("version").output().is_err() {
             println!("skipped: openssl is not there, which makes the certificates");
             return None;
@@ -29,7 +29,7 @@ impl Place_ {
         let folder = tempfile::tempdir().expect("a folder");
         let open = std::os::unix::fs::PermissionsExt::from_mode(0o755);
         std::fs::set_permissions(folder.path(), open).expect("permissions");
-        let place = Place_ { folder };
+        let place = Folder { folder };
         for (name, subject) in [("ca", "/CN=ours"), ("other-ca", "/CN=another")] {
             place.openssl(&format!(
                 "req -x509 -newkey rsa:2048 -nodes -days 9 -subj {subject} -keyout {name}.key -out {name}.pem"
@@ -125,7 +125,7 @@ fn refusal(result: Result<String, Error>) -> String {
 #[test]
 fn each_mode_checks_what_its_name_says() {
     let _turn = tare_testkit::turn();
-    let Some(place) = Place_::new() else { return };
+    let Some(place) = Folder::new() else { return };
     place.certificate("server", "/CN=db1", "subjectAltName=DNS:db1,DNS:localhost\n");
     place.certificate("client", "/CN=agent", "basicConstraints=CA:FALSE\n");
     let (_server, port) = place.server("server");
@@ -174,7 +174,7 @@ fn each_mode_checks_what_its_name_says() {
 #[test]
 fn certificates_that_recipes_make_are_taken() {
     let _turn = tare_testkit::turn();
-    let Some(place) = Place_::new() else { return };
+    let Some(place) = Folder::new() else { return };
     place.certificate("old", "/CN=localhost", "");
     let (_server, port) = place.server("old");
     let of = |host: &str, mode, ca: &str| cipher(port, host, "agent", place.tls(mode, Some(ca)));
@@ -200,7 +200,7 @@ fn certificates_that_recipes_make_are_taken() {
 #[test]
 fn a_server_without_encryption_is_told_from_one_that_is_away() {
     let _turn = tare_testkit::turn();
-    let Some(place) = Place_::new() else { return };
+    let Some(place) = Folder::new() else { return };
     let (_server, port) = place.server("");
     let of = |mode| cipher(port, "127.0.0.1", "agent", place.tls(mode, None));
     assert_eq!(of(Mode::Preferred).expect("let in"), "");

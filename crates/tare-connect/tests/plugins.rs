@@ -5,7 +5,7 @@ use std::net::{TcpListener, TcpStream};
 use std::time::Duration;
 
 use mysql::prelude::Queryable;
-use tare_connect::{Error, Manner, Mode, Place, Secret, Server, Tls};
+use tare_connect::{Error, Manner, Place, Secret, Server, Tls};
 use tare_testkit::server::Settings;
 use tare_testkit::subject::Provider;
 
@@ -39,8 +39,7 @@ fn greeting(plugin: &str) -> Vec<u8> {
     packet(0, &payload)
 }
 
-/// A server that answers a client's answers with these, whatever it says. Its clients are counted in twos: the first one only
-/// looks whether it can be encrypted.
+/// A server that answers a client's answers with these, whatever it says.
 fn fake(plugin: &'static str, answers: Vec<Vec<u8>>) -> Place {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
     let port = listener.local_addr().expect("an address").port();
@@ -171,5 +170,4 @@ fn ed25519_is_spoken_and_a_mistyped_name_is_an_error() {
         let said = error.to_string();
         assert!(said.contains("no such account") && !said.contains("GRANT"), "{said}");
     }
-    let _ = Mode::Disabled;
 }

@@ -35,8 +35,11 @@ const KEPT: usize = 256;
 pub struct Probes {
     file: Option<PathBuf>,
     options: Options,
-    readers: Mutex<BTreeMap<(String, String), (Server, Arc<Reader>)>>,
+    readers: Mutex<Readers>,
 }
+
+/// What reads servers, by section and target; and the server as it was named then.
+type Readers = BTreeMap<(String, String), (Server, Arc<Reader>)>;
 
 impl std::fmt::Debug for Probes {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
