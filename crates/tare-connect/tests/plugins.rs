@@ -88,7 +88,7 @@ fn a_plugin_that_is_not_spoken_is_named() {
         "no_such",
     ] {
         let place = fake("mysql_native_password", vec![switch(plugin, b"12345678901234567890")]);
-        let error = server(place, "agent", "secret").connect(MANNER).err().expect(plugin);
+        let error = server(place, "agent", "secret").connect(MANNER).expect_err(plugin);
         assert!(matches!(&error, Error::Plugin { plugin: it, .. } if it == plugin), "{plugin}: {error}");
         let said = error.to_string();
         assert!(said.contains("`agent`") && said.contains("mistyped") && !said.contains("secret"), "{said}");
@@ -157,15 +157,14 @@ fn ed25519_is_spoken_and_a_mistyped_name_is_an_error() {
     let who: Option<String> = agent.query_first("SELECT CURRENT_USER()").expect("an answer");
     assert_eq!(who.as_deref(), Some("agent@localhost"));
     for password in ["", "wrong"] {
-        let error = server(place(), "agent", password).connect(MANNER).err().expect("another password");
+        let error = server(place(), "agent", password).connect(MANNER).expect_err("another password");
         assert!(matches!(error, Error::Denied { .. }), "{error}");
     }
     // Which plugin an unknown account is asked by hangs on its name.
     for number in 0..40 {
         let error = server(place(), &format!("agant{number}"), "secret")
             .connect(MANNER)
-            .err()
-            .expect("no such account");
+            .expect_err("no such account");
         assert!(matches!(error, Error::Denied { .. }), "{error}");
         let said = error.to_string();
         assert!(said.contains("no such account") && !said.contains("GRANT"), "{said}");
