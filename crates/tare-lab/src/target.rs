@@ -146,7 +146,14 @@ impl Target {
         };
         let (user, password) = (self.user.clone(), self.password.clone());
         let server = Server { place, user, password, schema: None, tls: self.tls.clone() };
-        Ok(server.connect(manner)?)
+        server.connect(manner).map_err(|error| match error {
+            // What to do is another thing here: a study has no option for an account.
+            tare_connect::Error::Denied { why, .. } => {
+                let said = mysql::MySqlError { state: "28000".to_owned(), message: why, code: DENIED[0] };
+                self.refused(mysql::Error::MySqlError(said))
+            }
+            error => error.into(),
+        })
     }
 
     /// Where it is, as [`Target::of_dsn`] reads it.
