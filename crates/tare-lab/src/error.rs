@@ -334,8 +334,8 @@ pub enum Error {
     },
     /// The account or its password is wrong, or it may not do what was asked.
     #[error(
-        "the server at {server} does not let `{user}` in; put the right password into the environment variable \
-         {}, or name another account in the study's dsn",
+        "the server at {server} does not let `{user}` in; give the right password (-p, an option file, or for a study the \
+         environment variable {}), or name another account",
         crate::definition::PASSWORD
     )]
     Denied {
@@ -344,15 +344,18 @@ pub enum Error {
         /// The account.
         user: String,
         /// What it said.
-        source: mysql::Error,
+        source: tare_connect::Told,
     },
-    /// The server refused a statement or the connection.
+    /// There is no connection to a server.
+    #[error(transparent)]
+    Connect(#[from] tare_connect::Error),
+    /// The server refused a statement.
     #[error("the server at {server} refused")]
     Sql {
         /// Where it is.
         server: String,
         /// What it said.
-        source: mysql::Error,
+        source: tare_connect::Told,
     },
 }
 

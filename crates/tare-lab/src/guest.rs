@@ -12,11 +12,10 @@ use std::path::{Path, PathBuf};
 use mysql::prelude::Queryable;
 use serde::{Deserialize, Serialize};
 
-use crate::definition::PASSWORD;
 use crate::error::Tried;
 use crate::setup_tables::{self, Kept};
 use crate::statement_clock::StatementClock;
-use crate::target::Target;
+use crate::target::{Credentials, Target};
 use crate::{Error, Result};
 
 /// Two starts further apart than this, in seconds, are two runs of the server.
@@ -62,11 +61,12 @@ impl Guest {
     /// written down in `folder` as they are now. An account that could not put the tables back is refused.
     pub fn new<'a>(
         dsn: &str,
+        credentials: &Credentials,
         folder: &Path,
         number: usize,
         switches: impl IntoIterator<Item = &'a String> + Clone,
     ) -> Result<Guest> {
-        Guest::on(Target::of_dsn(dsn, password())?, folder, number, switches)
+        Guest::on(credentials.target(dsn)?, folder, number, switches)
     }
 
     /// As [`Guest::new`], on a server and as an account that are known.
@@ -231,11 +231,11 @@ impl Drop for Guest {
 }
 
 /// Puts back what a study that was killed left on servers that are not ours; gives their names.
-pub fn settle(folder: &Path) -> Result<Vec<String>> {
+pub fn settle(folder: &Path, credentials: &Credentials) -> Result<Vec<String>> {
     let mut settled = vec![];
     for path in files(folder)? {
         let owed = read(&path)?;
-        let target = Target::of_dsn(&owed.dsn, password())?;
+        let target = credentials.target(&owed.dsn)?;
         let mut guest = Guest { target, pid: None, clock: None, path, owed };
         guest.leave()?;
         settled.push(guest.target.name());
@@ -267,10 +267,6 @@ fn read(path: &Path) -> Result<Owed> {
     let wrong =
         |e: serde_json::Error| Error::Results { path: path.into(), line: e.line(), why: e.to_string() };
     serde_json::from_str(&text).map_err(wrong)
-}
-
-fn password() -> Option<String> {
-    std::env::var(PASSWORD).ok()
 }
 
 /// Names to which a statement may give a value: `SET GLOBAL name = …, @@global.other = …`. Too many do no harm: only what has

@@ -266,6 +266,7 @@ users = [2]
             let folder = tempfile::tempdir().expect("a folder");
             let text = STUDY.replace("FOLDER", folder.path().to_str().expect("UTF-8"));
             let order = Order {
+                credentials: crate::target::Credentials::default(),
                 name: "files".into(),
                 definition: Definition::read(&text, "files.toml", false).expect("a study"),
                 text,

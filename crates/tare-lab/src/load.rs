@@ -176,7 +176,7 @@ impl Driver {
             hint: "it replays recordings, and lies beside the program that runs the study".into(),
         })?);
         command.args(study::arguments(&load.options, load.users, target, seconds));
-        command.env(PASSWORD, target.password.as_deref().unwrap_or_default());
+        command.env(PASSWORD, target.password.as_ref().map_or("", |it| it.reveal()));
         // By this a watchdog knows whose it is.
         command.env("TMPDIR", self.folder.parent().unwrap_or(&self.folder));
         Ok(command)
@@ -192,7 +192,8 @@ impl Driver {
     ) -> Result<(Command, Input)> {
         let script = if arrivals.is_some() { workload::PACED } else { load.script };
         let target = &self.outpost.as_ref().map_or_else(|| target.clone(), |outpost| outpost.seen(target));
-        let secret = target.password.as_ref().map(|password| format!("mysql-password={password}\n"));
+        let secret =
+            target.password.as_ref().map(|password| format!("mysql-password={}\n", password.reveal()));
         let (mut command, input) = match &self.outpost {
             Some(outpost) => {
                 let arguments = arguments(script, load, target, Path::new("."), last);

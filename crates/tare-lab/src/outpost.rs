@@ -12,6 +12,8 @@ use std::time::Duration;
 
 use serde::Deserialize;
 
+use tare_connect::Secret;
+
 use crate::error::Tried;
 use crate::interrupt::Interrupt;
 use crate::target::Target;
@@ -149,7 +151,12 @@ impl Outpost {
         if target.socket.is_none() {
             return target.clone();
         }
-        Target { socket: None, user: ACCOUNT.into(), password: Some(self.password.clone()), ..target.clone() }
+        Target {
+            socket: None,
+            user: ACCOUNT.into(),
+            password: Some(Secret::new(&self.password)),
+            ..target.clone()
+        }
     }
 }
 

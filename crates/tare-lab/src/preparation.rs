@@ -206,7 +206,8 @@ fn guest_on(order: &Order, server: &ServerDef, dsn: &str) -> Result<Guest> {
     let definition = &order.definition;
     let number = definition.servers.iter().position(|s| s.name == server.name).map_or(0, |place| place + 1);
     let settings = definition.settings.iter().filter(|s| definition.server_of(s).name == server.name);
-    let mut guest = Guest::new(dsn, &order.folder, number, settings.flat_map(|s| &s.switch))?;
+    let mut guest =
+        Guest::new(dsn, &order.credentials, &order.folder, number, settings.flat_map(|s| &s.switch))?;
     if guest.pid.is_none() && definition.measure == Measure::Cpu {
         guest.count_cpu()?;
         if guest.clock.is_none() {

@@ -327,9 +327,10 @@ impl Server {
             // A refusal is an answer: the data directory may be someone's, with a password.
             Ok(match self.connect() {
                 Ok(_)
-                | Err(Error::Denied { .. } | Error::Sql { source: mysql::Error::MySqlError(_), .. }) => {
-                    Some(())
-                }
+                | Err(
+                    Error::Denied { .. }
+                    | Error::Connect(tare_connect::Error::Plugin { .. } | tare_connect::Error::Server { .. }),
+                ) => Some(()),
                 Err(_) => None,
             })
         })?;

@@ -227,7 +227,7 @@ fn placeholders(server: &Ready, own: &Path) -> Result<impl Fn(&str) -> String + 
         ("{host}", target.host.clone()),
         ("{server_port}", target.port.to_string()),
         ("{user}", target.user.clone()),
-        ("{password}", target.password.clone().unwrap_or_default()),
+        ("{password}", target.password.as_ref().map(|it| it.reveal().to_owned()).unwrap_or_default()),
     ]);
     Ok(move |text: &str| values.iter().fold(text.to_owned(), |text, (name, value)| text.replace(name, value)))
 }

@@ -8,14 +8,17 @@ use std::path::{Path, PathBuf};
 
 use mysql::prelude::Queryable;
 use nix::sys::socket::{getsockopt, sockopt::PeerCredentials};
+pub use tare_connect::Tls;
+use tare_connect::{Dsn, Manner, Mode, Place, Secret, Server, Told};
 
+use crate::definition::PASSWORD;
 use crate::error::Tried;
 use crate::{Error, Result, peer};
 
 /// The longest packet a server may take, in bytes.
 const MOST: usize = 1 << 30;
-/// The parameter by which the outlets' addresses ask for encryption.
-const ENCRYPTED: &str = "require_ssl";
+/// What a server says to an account that it does not know, or whose password is another one.
+const DENIED: [u16; 2] = [1045, 1698];
 
 /// A server's address and an account on it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -29,7 +32,50 @@ pub struct Target {
     /// The account.
     pub user: String,
     /// Its password.
-    pub password: Option<String>,
+    pub password: Option<Secret>,
+    /// How connections of ours are encrypted; those of drivers are not.
+    pub tls: Tls,
+}
+
+/// Passwords of accounts on servers that are not ours, which no study's file holds.
+#[derive(Clone, Debug, Default)]
+pub struct Credentials {
+    /// What the user has given, for every account.
+    pub given: Option<Secret>,
+    /// What option files say: an account, or none for all, and its password.
+    pub filed: Option<(Option<String>, Secret)>,
+}
+
+impl Credentials {
+    /// The server of an address: with the password that was given, else that of the environment variable [`PASSWORD`], else that of
+    /// option files, where they are about the same account.
+    ///
+    /// # Errors
+    ///
+    /// As [`Target::of_dsn`].
+    pub fn target(&self, dsn: &str) -> Result<Target> {
+        self.target_with(dsn, std::env::var(PASSWORD).ok())
+    }
+
+    fn target_with(&self, dsn: &str, environment: Option<String>) -> Result<Target> {
+        let target = Target::of_dsn(dsn, None)?;
+        let is_about = |user: &Option<String>| user.as_ref().is_none_or(|it| *it == target.user);
+        let filed =
+            self.filed.as_ref().filter(|(user, _)| is_about(user)).map(|(_, password)| password.clone());
+        let environment = environment.filter(|it| !it.is_empty()).map(Secret::new);
+        Ok(Target { password: self.given.clone().or(environment).or(filed), ..target })
+    }
+}
+
+impl From<Server> for Target {
+    fn from(server: Server) -> Target {
+        let Server { place, user, password, schema: _, tls } = server;
+        let (socket, host, port) = match place {
+            Place::Socket(path) => (Some(path), "localhost".to_owned(), 0),
+            Place::Tcp { host, port } => (None, host, port),
+        };
+        Target { socket, host, port, user, password, tls }
+    }
 }
 
 impl Target {
@@ -41,6 +87,7 @@ impl Target {
             port: 0,
             user: "root".into(),
             password: None,
+            tls: Tls { mode: Mode::Disabled, ..Tls::default() },
         }
     }
 
@@ -51,27 +98,26 @@ impl Target {
     }
 
     /// A running server: `mysql://user@host:port`, or `?socket=/path` behind it. What is wrong with an address is said without its
-    /// password.
+    /// password. Connections are not encrypted, as the driver's are not.
     pub fn of_dsn(dsn: &str, password: Option<String>) -> Result<Target> {
         let what = || {
-            format!(
-                "reading the address {} (mysql://ACCOUNT@HOST:PORT is allowed, or mysql://ACCOUNT@localhost?socket=/PATH)",
-                shown(dsn)
-            )
+            "reading an address (mysql://ACCOUNT@HOST:PORT is allowed, or mysql://ACCOUNT@localhost?socket=/PATH)".to_owned()
         };
-        if asks_for_encryption(dsn) {
+        let read = Dsn::read(dsn).map_err(io::Error::other).tried(what)?;
+        if read.mode.is_some_and(|mode| mode > Mode::Preferred) {
             let why = format!(
-                "`{ENCRYPTED}` is not kept here, as connections are not encrypted: leave it out, and come through the server's socket"
+                "{}: the driver's connections are not encrypted: leave `ssl-mode` and `require_ssl` out, and come through the server's socket",
+                tare_connect::hide(dsn)
             );
             return Err(io::Error::other(why)).tried(what);
         }
-        let opts = mysql::Opts::from_url(dsn).map_err(io::Error::other).tried(what)?;
+        let user = read.user.clone().unwrap_or_else(|| "root".into());
+        let server = Server::of_dsn(dsn).map_err(io::Error::other).tried(what)?;
         Ok(Target {
-            socket: opts.get_socket().map(PathBuf::from),
-            host: opts.get_ip_or_hostname().into_owned(),
-            port: opts.get_tcp_port(),
-            user: opts.get_user().unwrap_or("root").into(),
-            password: password.filter(|p| !p.is_empty()),
+            user,
+            password: password.filter(|p| !p.is_empty()).map(Secret::new),
+            tls: Tls { mode: Mode::Disabled, ..Tls::default() },
+            ..Target::from(server)
         })
     }
 
@@ -85,26 +131,29 @@ impl Target {
 
     /// A connection.
     pub fn connect(&self) -> Result<mysql::Conn> {
-        self.opened(self.options())
-    }
-
-    fn opened(&self, options: mysql::OptsBuilder) -> Result<mysql::Conn> {
-        mysql::Conn::new(options).map_err(|source| self.refused(source))
-    }
-
-    fn options(&self) -> mysql::OptsBuilder {
-        mysql::OptsBuilder::new()
-            .socket(self.socket.as_ref().and_then(|s| s.to_str()))
-            .ip_or_hostname(self.socket.is_none().then_some(self.host.as_str()))
-            .tcp_port(self.port)
-            .user(Some(&self.user))
-            .pass(self.password.as_deref())
-            .prefer_socket(false)
+        self.connect_in(Manner::default())
     }
 
     /// A connection that asks the server nothing by itself.
     pub(crate) fn connect_quietly(&self) -> Result<mysql::Conn> {
-        self.opened(self.options().max_allowed_packet(Some(MOST)))
+        self.connect_in(Manner { max_packet: Some(MOST), ..Manner::default() })
+    }
+
+    fn connect_in(&self, manner: Manner) -> Result<mysql::Conn> {
+        let place = match &self.socket {
+            Some(socket) => Place::Socket(socket.clone()),
+            None => Place::Tcp { host: self.host.clone(), port: self.port },
+        };
+        let (user, password) = (self.user.clone(), self.password.clone());
+        let server = Server { place, user, password, schema: None, tls: self.tls.clone() };
+        server.connect(manner).map_err(|error| match error {
+            // What to do is another thing here: a study has no option for an account.
+            tare_connect::Error::Denied { why, .. } => {
+                let said = mysql::MySqlError { state: "28000".to_owned(), message: why, code: DENIED[0] };
+                self.refused(mysql::Error::MySqlError(said))
+            }
+            error => error.into(),
+        })
     }
 
     /// Where it is, as [`Target::of_dsn`] reads it.
@@ -121,11 +170,10 @@ impl Target {
     /// What the server said no to.
     pub fn refused(&self, source: mysql::Error) -> Error {
         match &source {
-            // ER_ACCESS_DENIED_ERROR and ER_DBACCESS_DENIED_ERROR.
-            mysql::Error::MySqlError(e) if [1045, 1044].contains(&e.code) => {
-                Error::Denied { server: self.name(), user: self.user.clone(), source }
+            mysql::Error::MySqlError(e) if DENIED.contains(&e.code) => {
+                Error::Denied { server: self.name(), user: self.user.clone(), source: Told(source) }
             }
-            _ => Error::Sql { server: self.name(), source },
+            _ => Error::Sql { server: self.name(), source: Told(source) },
         }
     }
 
@@ -149,29 +197,6 @@ impl Target {
         }
         options
     }
-}
-
-/// Whether an address has the parameter, whatever its value.
-fn asks_for_encryption(dsn: &str) -> bool {
-    let parameters = dsn.split_once('?').map_or("", |(_, parameters)| parameters);
-    parameters.split('&').any(|it| it.split('=').next() == Some(ENCRYPTED))
-}
-
-/// An address as it may be shown: without its password, and without parameters, which may hold one, too.
-fn shown(dsn: &str) -> String {
-    let Some((scheme, rest)) = dsn.split_once("://") else { return "that was given".to_owned() };
-    match rest.rsplit_once('@') {
-        // With a `?` before the host it may be a parameter's end that looks like one.
-        Some((account, host)) if !account.contains('?') => {
-            format!("{scheme}://{}@{}", until(account, ":"), until(host, "?"))
-        }
-        _ => format!("{scheme}://{}…", until(rest, ":@?")),
-    }
-}
-
-/// A text before the first of these characters.
-fn until<'t>(text: &'t str, ends: &str) -> &'t str {
-    text.split(|c: char| ends.contains(c)).next().unwrap_or_default()
 }
 
 /// Bytes that are not plain in a URL as `%2F`.
@@ -226,12 +251,11 @@ mod tests {
     #[test]
     fn what_is_wrong_with_a_dsn_is_said_without_its_password() {
         let cases = [
-            ("mysqlx://dba:secret@db1:3307", "mysqlx://dba@db1:3307 "),
-            ("mysql://dba:se@secret@db1?bogus=secret", "mysql://dba@db1 "),
-            ("mysql://dba:secret@db1:port", "mysql://dba@db1:port "),
-            ("mysql://dba:secret", "mysql://dba… "),
-            ("mysql://dba@db1?bogus=1&password=a@secret", "mysql://dba… "),
-            ("mysql//dba:secret@db1", "the address that was given "),
+            ("mysqlx://dba:secret@db1:3307", "mysqlx://dba@db1:3307: "),
+            ("mysql://dba:se@secret@db1?bogus=secret", "mysql://dba@db1: "),
+            ("mysql://dba:secret@db1:port", "mysql://dba: "),
+            ("mysql://dba:secret", "mysql://dba: "),
+            ("mysql//dba:secret@db1", "the address: "),
             ("mysql://dba:secret@db1?require_ssl=true", "leave it out"),
             ("mysql://dba:secret@localhost?socket=/s&require_ssl=true", "leave it out"),
         ];
@@ -243,6 +267,24 @@ mod tests {
         }
         let plain = Target::of_dsn("mysql://dba@localhost?socket=/require_ssl", None);
         assert!(plain.is_ok(), "a path is no parameter: {plain:?}");
+    }
+
+    #[test]
+    fn a_password_that_is_given_comes_before_the_environment_and_that_before_files() {
+        let secret = |text: &str| Some(Secret::new(text));
+        let of = |given: Option<Secret>, environment: Option<&str>, user: Option<&str>| {
+            let filed = Some((user.map(str::to_owned), Secret::new("filed")));
+            let credentials = Credentials { given, filed };
+            credentials
+                .target_with("mysql://dba@db1", environment.map(str::to_owned))
+                .expect("a dsn")
+                .password
+        };
+        assert_eq!(of(secret("given"), Some("e"), None), secret("given"));
+        assert_eq!(of(None, Some("e"), Some("dba")), secret("e"));
+        assert_eq!(of(None, Some(""), Some("dba")), secret("filed"));
+        assert_eq!(of(None, None, None), secret("filed"));
+        assert_eq!(of(None, None, Some("other")), None);
     }
 
     #[test]

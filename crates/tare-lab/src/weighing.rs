@@ -34,6 +34,8 @@ const BATCHES: usize = 24;
 const LEAST: usize = 4;
 /// The server has this long to notice that it was switched.
 const SETTLING: Duration = Duration::from_millis(1);
+/// How long the load is looked at before anything is switched.
+const SAMPLE: Duration = Duration::from_millis(300);
 /// What keeps others from weighing the same server.
 const LOCK: &str = "tare weigh";
 
@@ -60,6 +62,23 @@ pub struct Weighing<'a> {
     pub time: Duration,
     /// How long each setting has the server in a round.
     pub window: Duration,
+}
+
+/// Rounds that an answer takes, each with a statement in every window.
+pub const WANTED: usize = BATCHES * LEAST;
+
+impl Weighing<'_> {
+    /// Rounds there is room for, where switching takes no time.
+    #[must_use]
+    pub fn rounds_at_most(&self) -> u64 {
+        u64::try_from(self.time.as_millis() / self.round().as_millis().max(1)).unwrap_or(u64::MAX)
+    }
+
+    /// How long a round takes at least: a window of each setting, and of the first one again.
+    #[must_use]
+    pub fn round(&self) -> Duration {
+        (self.window + SETTLING) * u32::try_from(self.settings.len() + 1).unwrap_or(u32::MAX)
+    }
 }
 
 /// A server that nobody else weighs, and that is as it was before anybody did.
@@ -126,6 +145,18 @@ impl Subject {
     /// A connection to it.
     pub fn connection(&mut self) -> &mut mysql::Conn {
         &mut self.connection
+    }
+
+    /// Statements a second that its load has now.
+    ///
+    /// # Errors
+    /// The server refuses, or the user wants to end.
+    #[allow(clippy::cast_precision_loss)] // far below 2^53
+    pub fn rate(&self, interrupt: &Interrupt) -> Result<f64> {
+        let mut tally = Tally::of(&self.target)?;
+        let begun = Instant::now();
+        interrupt.sleep(SAMPLE)?;
+        Ok(tally.since()? as f64 / begun.elapsed().as_secs_f64())
     }
 
     /// Variables that settings give a value to and of which each session has one of its own, which it copies when it connects.
@@ -228,12 +259,12 @@ impl Rounds {
             .collect();
         let windows = (whole.len() * (weighing.settings.len() + 1)) as f64;
         let statements: u64 = whole.iter().flatten().map(|seen| seen.statements).sum();
-        if whole.len() < BATCHES * LEAST {
+        if whole.len() < WANTED {
             return Err(Error::TooLittleLoad {
                 server: target.name(),
                 rounds: whole.len(),
                 all,
-                wanted: BATCHES * LEAST,
+                wanted: WANTED,
             });
         }
         let names = weighing.settings.iter().map(|setting| setting.name.clone());

@@ -35,6 +35,7 @@ fn measured(folder: &Path, busy: &str) -> Vec<Record> {
     );
     let definition = Definition::read(&text, "by_the_clock.toml", false).expect("a study");
     let order = Order {
+        credentials: tare_lab::target::Credentials::default(),
         name: "by-the-clock".into(),
         text,
         definition,

@@ -150,6 +150,7 @@ fn a_study_drives_every_setting_at_a_share_of_one_maximum() {
     let _turn = turn();
     let folder = tempfile::tempdir().expect("a folder");
     let order = Order {
+        credentials: tare_lab::target::Credentials::default(),
         name: "half-idle".into(),
         text: STUDY.into(),
         definition: Definition::read(STUDY, "half_idle.toml", false).expect("a study"),

@@ -11,7 +11,8 @@ use std::path::PathBuf;
 use std::time::{Duration, SystemTime};
 
 use mysql::prelude::Queryable;
-use mysql::{Conn, Opts, OptsBuilder, SslOpts, Value};
+use mysql::{Conn, Value};
+use tare_connect::{Manner, Place, Secret, Server, Tls, WrongDsn, sentence};
 
 /// The schema all tables are in.
 const SCHEMA: &str = "performance_schema";
@@ -20,7 +21,7 @@ const MAX_PACKET: usize = 16 << 20;
 /// A server answers soon, or something is wrong that must not hang the one who asks.
 const PATIENCE: Duration = Duration::from_secs(10);
 /// What the server says of an account without the right to something: the schema, a table, a column, anything.
-const DENIED: [u16; 6] = [1044, 1045, 1142, 1143, 1227, 1698];
+const DENIED: [u16; 4] = [1044, 1142, 1143, 1227];
 /// What passes: too many connections, of all or of the account, a shutdown, a connection that was killed, or that did nothing for
 /// too long (MySQL).
 const PASSING: [u16; 7] = [1040, 1053, 1203, 1226, 1927, 3169, 4031];
@@ -34,15 +35,8 @@ const NO_COLUMN: u16 = 1054;
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// The address cannot be one.
-    #[error(
-        "{given}: {why}; mysql://ACCOUNT:PASSWORD@HOST:PORT is allowed, or mysql://ACCOUNT:PASSWORD@localhost?socket=/PATH"
-    )]
-    Address {
-        /// The address, without its password.
-        given: String,
-        /// What is wrong with it.
-        why: String,
-    },
+    #[error(transparent)]
+    Address(#[from] WrongDsn),
     /// Nobody answers, or not any more: the server is down, is being restarted, or takes no more connections. Worth another
     /// try.
     #[error("{address}: no answer: {why}")]
@@ -102,39 +96,55 @@ pub enum Address {
     /// The endpoint's socket, `tare.sock` in the data directory.
     Socket(PathBuf),
     /// A server that an account is known of.
-    Account(Box<Opts>),
+    Account(Box<Server>),
 }
 
 impl Address {
-    /// Reads `mysql://ACCOUNT:PASSWORD@HOST:PORT`. With `require_ssl=true` among its parameters the connection is
-    /// encrypted and the server's certificate checked against the usual authorities.
+    /// Reads `mysql://ACCOUNT:PASSWORD@HOST:PORT`, which says all there is to say.
     ///
     /// # Errors
     ///
     /// [`Error::Address`], without the password in it.
     pub fn dsn(given: &str) -> Result<Self, Error> {
-        let bad = |why: String| Error::Address { given: hide_password(given), why };
-        let (bare, encrypted) = take_ssl(given);
-        let options = Opts::from_url(&bare).map_err(|error| bad(error.to_string()))?;
-        let ssl = encrypted.then(SslOpts::default);
-        Ok(Address::Account(Box::new(OptsBuilder::from_opts(options).ssl_opts(ssl).into())))
+        Ok(Address::Account(Box::new(Server::of_dsn(given)?)))
     }
 
-    fn options(&self) -> Opts {
-        let common = match self {
-            Address::Socket(path) => OptsBuilder::new()
-                .socket(Some(path.to_string_lossy()))
-                .user(Some("tare"))
-                .db_name(Some(SCHEMA))
-                .max_allowed_packet(Some(MAX_PACKET)),
-            Address::Account(options) => OptsBuilder::from_opts(options.as_ref().clone()),
+    fn connect(&self) -> Result<Conn, Error> {
+        let manner = Manner { patience: Some(PATIENCE), max_packet: None };
+        let connected = match self {
+            Address::Socket(path) => {
+                let endpoint = Server {
+                    place: Place::Socket(path.clone()),
+                    user: "tare".to_owned(),
+                    password: None::<Secret>,
+                    schema: Some(SCHEMA.to_owned()),
+                    tls: Tls::default(),
+                };
+                endpoint.connect(Manner { max_packet: Some(MAX_PACKET), ..manner })
+            }
+            Address::Account(server) => server.connect(manner),
         };
-        common
-            .prefer_socket(false)
-            .read_timeout(Some(PATIENCE))
-            .write_timeout(Some(PATIENCE))
-            .tcp_connect_timeout(Some(PATIENCE))
-            .into()
+        connected.map_err(|error| self.unconnected(error))
+    }
+
+    /// Why there is no connection, in terms of what can be done about it.
+    fn unconnected(&self, error: tare_connect::Error) -> Error {
+        let address = self.to_string();
+        let refused = |why| Error::Refused { address: address.clone(), why };
+        match error {
+            tare_connect::Error::NoAnswer { why, .. } => Error::Gone { address, why },
+            tare_connect::Error::Forbidden { .. } => refused(
+                "only the server's own account and root may open it: try sudo, or an account (-u, --dsn)"
+                    .to_owned(),
+            ),
+            tare_connect::Error::Server { error, .. } if PASSING.contains(&error.code) => {
+                Error::Gone { address, why: error.message }
+            }
+            error => {
+                let said = error.to_string();
+                refused(said.strip_prefix(&format!("{address}: ")).unwrap_or(&said).to_owned())
+            }
+        }
     }
 }
 
@@ -143,28 +153,9 @@ impl fmt::Display for Address {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Address::Socket(path) => write!(f, "{}", path.display()),
-            Address::Account(options) => match options.get_socket() {
-                Some(socket) => f.write_str(socket),
-                None => write!(f, "{}:{}", options.get_ip_or_hostname(), options.get_tcp_port()),
-            },
+            Address::Account(server) => server.fmt(f),
         }
     }
-}
-
-/// Takes `require_ssl=true` out of an address's parameters, and says whether it was there.
-fn take_ssl(given: &str) -> (String, bool) {
-    let Some((address, parameters)) = given.split_once('?') else { return (given.to_owned(), false) };
-    let (asked, rest): (Vec<&str>, Vec<&str>) =
-        parameters.split('&').partition(|it| *it == "require_ssl=true");
-    let rest = if rest.is_empty() { String::new() } else { format!("?{}", rest.join("&")) };
-    (format!("{address}{rest}"), !asked.is_empty())
-}
-
-/// An address as it may be shown: its password is left out, also that of ACCOUNT:PASSWORD, whose host was forgotten.
-fn hide_password(given: &str) -> String {
-    let Some((scheme, rest)) = given.split_once("://") else { return "the address".to_owned() };
-    let (account, host) = rest.split_at(rest.rfind('@').unwrap_or(rest.len()));
-    format!("{scheme}://{}{host}", account.split(':').next().unwrap_or_default())
 }
 
 /// Whose Performance Schema it is.
@@ -195,8 +186,7 @@ impl Source {
     ///
     /// [`Error::Gone`] when nobody listens, [`Error::Refused`] when the account or the process may not.
     pub fn open(address: Address) -> Result<Self, Error> {
-        let mut connection =
-            Conn::new(address.options()).map_err(|error| explain(&address, "connect", error))?;
+        let mut connection = address.connect()?;
         let (version, kind) = match &address {
             Address::Socket(_) => (String::new(), Kind::Tare),
             Address::Account(_) => {
@@ -585,14 +575,7 @@ fn explain(address: &Address, statement: &str, error: mysql::Error) -> Error {
         mysql::Error::MySqlError(error) => {
             Error::Statement { address: at, statement: statement.to_owned(), why: error.message }
         }
-        mysql::Error::IoError(error) if error.kind() == std::io::ErrorKind::PermissionDenied => {
-            let why = "only the server's own account and root may open it: try sudo, or an account (--dsn)"
-                .to_owned();
-            Error::Refused { address: at, why }
-        }
-        mysql::Error::IoError(error) => Error::Gone { address: at, why: error.to_string() },
-        mysql::Error::DriverError(error) => Error::Gone { address: at, why: error.to_string() },
-        other => Error::Gone { address: at, why: other.to_string() },
+        other => Error::Gone { address: at, why: sentence(&other) },
     }
 }
 

@@ -2,6 +2,8 @@
 
 #[path = "govern/counts.rs"]
 mod counts;
+#[path = "govern/levels.rs"]
+mod levels;
 #[path = "govern/lost.rs"]
 mod lost;
 #[path = "govern/rights.rs"]

@@ -5,17 +5,18 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 /// What a crate may use of tare, apart from its tests. A new crate takes its place here first.
-const MAY_USE: [(&str, &[&str]); 11] = [
+const MAY_USE: [(&str, &[&str]); 12] = [
     ("tare-sync", &[]),
     ("tare-engine", &["tare-sync"]),
     ("tare-tables", &["tare-engine"]),
     ("tare-wire", &["tare-engine", "tare-tables"]),
     ("tare-mariadb", &["tare-budget", "tare-engine", "tare-tables", "tare-wire"]),
     ("tare-page", &[]),
-    ("tare-lab", &["tare-budget", "tare-page"]),
+    ("tare-connect", &[]),
+    ("tare-lab", &["tare-budget", "tare-connect", "tare-page"]),
     ("tare-budget", &[]),
-    ("tare-outlets", &["tare-budget", "tare-engine", "tare-page"]),
-    ("tare", &["tare-budget", "tare-lab", "tare-mariadb", "tare-outlets", "tare-tables"]),
+    ("tare-outlets", &["tare-budget", "tare-connect", "tare-engine", "tare-page"]),
+    ("tare", &["tare-budget", "tare-connect", "tare-lab", "tare-mariadb", "tare-outlets", "tare-tables"]),
     ("tare-testkit", &[]),
 ];
 

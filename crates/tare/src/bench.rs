@@ -70,6 +70,7 @@ pub(crate) fn order(
 ) -> Result<Order> {
     let (source, definition) = lab::study("bench", text(plan, tare, installation.has_federated())?)?;
     Ok(Order {
+        credentials: tare_lab::target::Credentials::default(),
         preloads: lab::preloads(&definition, provider)?,
         programs: [("mariadb".to_owned(), installation.mariadbd)].into(),
         name: source.name,

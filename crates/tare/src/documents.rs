@@ -4,10 +4,10 @@ use std::fs;
 use std::process::ExitCode;
 
 use anyhow::{Context, Result};
-use clap::CommandFactory;
 use clap_complete::{Shell, generate_to};
 
-use crate::arguments::{Arguments, Documents};
+use crate::arguments::Documents;
+use crate::command_line;
 
 /// Runs the command.
 pub(crate) fn documents(arguments: &Documents) -> Result<ExitCode> {
@@ -16,9 +16,9 @@ pub(crate) fn documents(arguments: &Documents) -> Result<ExitCode> {
         fs::create_dir_all(&folder).with_context(|| format!("making {}", folder.display()))?;
         Ok::<_, anyhow::Error>(folder)
     };
-    clap_mangen::generate_to(Arguments::command().disable_help_subcommand(true), folder("man")?)?;
+    clap_mangen::generate_to(command_line::command().disable_help_subcommand(true), folder("man")?)?;
     for shell in [Shell::Bash, Shell::Zsh, Shell::Fish] {
-        generate_to(shell, &mut Arguments::command(), "tare", folder("completions")?)?;
+        generate_to(shell, &mut command_line::command(), "tare", folder("completions")?)?;
     }
     Ok(ExitCode::SUCCESS)
 }

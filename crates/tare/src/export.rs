@@ -14,6 +14,7 @@ use tare_lab::interrupt::Interrupt;
 use tare_outlets::export::collector::Options;
 use tare_outlets::export::collectors;
 use tare_outlets::export::otlp;
+use tare_outlets::export::probe::Probes;
 use tare_outlets::export::scrape::Reader;
 use tare_outlets::export::web::{Web, serve};
 use tare_outlets::export::web_config::WebConfigFile;
@@ -44,6 +45,10 @@ use crate::outlet::Reach;
 pub(crate) struct Export {
     #[command(flatten)]
     reach: Reach,
+    /// The option file, as mysqld_exporter names it: instead of --defaults-file, and for /probe, whose auth_module=NAME is a
+    /// section [client.NAME] of it [default: ~/.my.cnf]
+    #[arg(long = "config.my-cnf", value_name = "FILE", conflicts_with_all = ["defaults_file", "defaults_extra_file", "no_defaults"])]
+    my_cnf: Option<PathBuf>,
     /// Where to listen, HOST:PORT or :PORT; may be repeated
     #[arg(long = "web.listen-address", value_name = "ADDRESS", default_value = ":9105")]
     listen: Vec<String>,
@@ -193,7 +198,10 @@ impl FromArgMatches for Collectors {
 
 /// Runs the command.
 pub(crate) fn export(arguments: Export, interrupt: &Interrupt) -> Result<ExitCode> {
-    let address = arguments.reach.address()?;
+    let mut reach = arguments.reach;
+    reach.files.defaults_file = reach.files.defaults_file.or_else(|| arguments.my_cnf.clone());
+    let accounts = arguments.my_cnf.or_else(|| reach.files.own());
+    let address = reach.address()?;
     if !arguments.metrics_path.starts_with('/') || arguments.metrics_path == "/" {
         bail!("--web.telemetry-path {}: it begins with / and is longer", arguments.metrics_path);
     }
@@ -221,6 +229,7 @@ pub(crate) fn export(arguments: Export, interrupt: &Interrupt) -> Result<ExitCod
         metrics_path: arguments.metrics_path.clone(),
         max_requests: arguments.max_requests.into(),
         timeout_offset,
+        probes: Probes::new(accounts, options.clone()),
     };
     let reader = Reader::new(address.clone(), options);
     let pushed = collector.as_ref().map(|it| format!("to {} every {:?}", it.endpoint, it.interval));

@@ -3,7 +3,7 @@
 use std::cell::RefCell;
 use std::fs::OpenOptions;
 use std::io::{self, ErrorKind, Write};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
@@ -127,7 +127,7 @@ impl Clock {
             return Ok(Machine { find: Box::new(move |_| Some(pid)), cpu, thread_cpu, work_ns });
         }
         let listening = |address: &Address| match address {
-            Address::Account(options) => Process::listening(Path::new(options.get_socket()?)).ok(),
+            Address::Account(server) => Process::listening(server.socket()?).ok(),
             Address::Socket(_) => None,
         };
         Ok(Machine { find: Box::new(listening), cpu, thread_cpu, work_ns })

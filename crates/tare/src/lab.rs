@@ -19,6 +19,7 @@ use tare_lab::journal::{self, Journal};
 use tare_lab::outpost::DriverDef;
 use tare_lab::report::judged;
 use tare_lab::runner::{self, Order};
+use tare_lab::target::Credentials;
 
 use crate::arguments::{Lab, LabBudget, LabCommand, LabCompare, LabRun};
 use crate::lab_live::Live;
@@ -40,7 +41,7 @@ pub(crate) fn lab(arguments: &Lab, interrupt: &Interrupt) -> Result<ExitCode> {
         LabCommand::Run(a) => run(a, interrupt),
         LabCommand::Report(a) => show(&read(&a.folder)?, &a.folder, a.publish.as_deref(), &a.budget),
         LabCommand::Compare(a) => compare(a).map(done),
-        LabCommand::PutBack(a) => put_back(&a.folder).map(done),
+        LabCommand::PutBack(a) => put_back(&a.folder, &a.account.credentials()?).map(done),
         LabCommand::Record(a) => lab_record::record(a).map(done),
         LabCommand::Replay(a) => lab_record::replay(a, interrupt).map(done),
     }
@@ -83,6 +84,7 @@ fn run(arguments: &LabRun, interrupt: &Interrupt) -> Result<ExitCode> {
     }
     let folder = arguments.out.clone().unwrap_or_else(|| default_folder(&source.name));
     let order = Order {
+        credentials: arguments.account.credentials()?,
         preloads: preloads(&definition, arguments.provider.as_deref())?,
         programs: arguments.servers.iter().cloned().collect(),
         name: source.name,
@@ -197,10 +199,10 @@ fn judge(analysis: &Analysis, asked: &LabBudget) -> Result<ExitCode> {
 }
 
 /// Puts back what a study that was killed left behind.
-fn put_back(folder: &Path) -> Result<()> {
+fn put_back(folder: &Path, credentials: &Credentials) -> Result<()> {
     // Nobody else may do the same meanwhile, nor go on with the study.
     let _journal = Journal::of_study(folder)?;
-    let servers = guest::settle(folder)?;
+    let servers = guest::settle(folder, credentials)?;
     servers.iter().for_each(|server| println!("{server}: put back as it was"));
     if servers.is_empty() {
         println!("{}: nothing is owed to any server", folder.display());

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
 use clap::Args;
+use tare_connect::Secret;
 use tare_lab::definition::PASSWORD;
 use tare_lab::interrupt::Interrupt;
 use tare_lab::recording::kind::{KINDS, Kind, Sent};
@@ -13,6 +14,7 @@ use tare_lab::recording::{Recording, file, general_log, history, slow_log};
 use tare_lab::replay::{self, Outcome, Pace, Replay, printed, study};
 use tare_lab::target::Target;
 
+use crate::outlet::Reach;
 use crate::page::{self, Column, Grid};
 
 /// Write a load of your own down, to be replayed
@@ -26,18 +28,20 @@ use crate::page::{self, Column, Grid};
     tare lab record shop.rec --slow-log /var/log/mysql/slow.log\n  \
     tare slowlog --for 60s --outermost --format json --file minute.log && tare lab record shop.rec --slow-log minute.log\n  \
     tare lab record shop.rec --dsn 'mysql://dba@localhost?socket=/run/mysqld/mysqld.sock'\n\n\
-The password of --dsn is taken from the environment variable TARE_LAB_PASSWORD. docs/recording.md says more.")]
+A password comes from -p, an option file, the address, or the environment variable TARE_LAB_PASSWORD. docs/recording.md says more.")]
 pub(crate) struct LabRecord {
     /// File to write
     #[arg(value_name = "FILE")]
     file: PathBuf,
     #[command(flatten)]
     from: From,
+    #[command(flatten)]
+    reach: Reach,
 }
 
 /// Where statements are taken from.
 #[derive(Args, Debug)]
-#[group(required = true, multiple = false)]
+#[group(multiple = false)]
 struct From {
     /// A slow log
     #[arg(long, value_name = "FILE")]
@@ -45,9 +49,6 @@ struct From {
     /// A general log
     #[arg(long, value_name = "FILE")]
     general_log: Option<PathBuf>,
-    /// A server whose events_statements_history_long has them: mysql://user@host:3306, or ...@localhost?socket=PATH
-    #[arg(long, value_name = "URL")]
-    dsn: Option<String>,
 }
 
 /// Send a recording's statements to a server
@@ -59,15 +60,14 @@ struct From {
     tare lab replay shop.rec --dsn mysql://lab@db1:3306 --send reads\n  \
     tare lab replay shop.rec --dsn 'mysql://lab@localhost?socket=/tmp/my.sock' --send reads,writes --pace own\n  \
     tare lab replay shop.rec --dsn mysql://lab@db1:3306 --sessions 32 --seconds 60\n\n\
-The password is taken from the environment variable TARE_LAB_PASSWORD. What a replay costs under different settings a study says: \
+A password comes from -p, an option file, the address, or the environment variable TARE_LAB_PASSWORD. What a replay costs under different settings a study says: \
 docs/recording.md.")]
 pub(crate) struct LabReplay {
     /// File that `tare lab record` wrote
     #[arg(value_name = "FILE")]
     file: PathBuf,
-    /// The server: mysql://user@host:3306, or mysql://user@localhost?socket=PATH
-    #[arg(long, value_name = "URL")]
-    dsn: String,
+    #[command(flatten)]
+    reach: Reach,
     /// Kinds of statements to send: some of reads, writes, definitions, administration, with commas between them
     #[arg(long, value_name = "KINDS")]
     send: Option<Sent>,
@@ -87,7 +87,7 @@ pub(crate) struct LabReplay {
 
 /// Runs `tare lab record`.
 pub(crate) fn record(arguments: &LabRecord) -> Result<()> {
-    let recording = take(&arguments.from)?;
+    let recording = take(&arguments.from, &arguments.reach)?;
     if recording.statements.is_empty() {
         bail!("{} has no statement that can be replayed{}", recording.source, left_out(&recording));
     }
@@ -110,7 +110,7 @@ pub(crate) fn record(arguments: &LabRecord) -> Result<()> {
     Ok(())
 }
 
-fn take(from: &From) -> Result<Recording> {
+fn take(from: &From, reach: &Reach) -> Result<Recording> {
     let open = |path: &Path| {
         File::open(path).map(BufReader::new).with_context(|| format!("reading {}", path.display()))
     };
@@ -122,20 +122,26 @@ fn take(from: &From) -> Result<Recording> {
             })?;
             Ok(taken.finish(format!("{what} {}", path.display()), true))
         };
-    match (&from.slow_log, &from.general_log, &from.dsn) {
-        (Some(path), ..) => logged("slow log", path, slow_log::read(open(path)?)),
-        (_, Some(path), _) => logged("general log", path, general_log::read(open(path)?)),
-        (.., Some(dsn)) => {
-            let target = target(dsn)?;
+    match (&from.slow_log, &from.general_log) {
+        (Some(path), _) => logged("slow log", path, slow_log::read(open(path)?)),
+        (_, Some(path)) => logged("general log", path, general_log::read(open(path)?)),
+        _ if reach.is_said() => {
+            let target = target(reach)?;
             let taken = history::read(&target)?;
             Ok(taken.finish(format!("events_statements_history_long of {}", target.name()), false))
         }
-        _ => bail!("one of --slow-log, --general-log and --dsn says what to record"),
+        _ => bail!("say what to record: --slow-log, --general-log, or a server (--socket, -h, --dsn)"),
     }
 }
 
-fn target(dsn: &str) -> tare_lab::Result<Target> {
-    Target::of_dsn(dsn, std::env::var(PASSWORD).ok())
+/// The server, and the account of [`PASSWORD`] where nothing else says a password.
+fn target(reach: &Reach) -> Result<Target> {
+    if !reach.is_said() {
+        bail!("which server? Name it with --socket, -h or --dsn");
+    }
+    let target = Target::from(reach.account()?);
+    let password = std::env::var(PASSWORD).ok().filter(|it| !it.is_empty()).map(Secret::new);
+    Ok(Target { password: target.password.or(password), ..target })
 }
 
 fn left_out(recording: &Recording) -> String {
@@ -174,7 +180,7 @@ pub(crate) fn replay(arguments: &LabReplay, interrupt: &Interrupt) -> Result<()>
     let at_once = u32::try_from(recording.most_at_once()).unwrap_or(u32::MAX).clamp(1, 10_000);
     let users = arguments.sessions.unwrap_or(at_once);
     let replay = Replay {
-        target: target(&arguments.dsn)?,
+        target: target(&arguments.reach)?,
         users,
         pace: arguments.pace,
         sent: arguments.send.unwrap_or_else(Sent::reads),

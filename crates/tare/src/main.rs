@@ -2,6 +2,7 @@
 
 mod arguments;
 mod bench;
+mod command_line;
 mod demo;
 mod doctor;
 mod documents;
@@ -36,13 +37,13 @@ mod weigh;
 
 use std::process::ExitCode;
 
-use clap::Parser;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use tare_lab::Error;
 use tare_lab::interrupt::Interrupt;
 use tare_outlets::units;
 
 use crate::arguments::{Arguments, Command};
+use crate::output::told;
 
 /// What a shell reports for a program ended by Ctrl-C.
 const INTERRUPTED: u8 = 130;
@@ -52,8 +53,19 @@ const ENDING: [i32; 3] = [SIGINT, SIGTERM, SIGHUP];
 const STATUS: &str = "/proc/self/status";
 
 fn main() -> ExitCode {
-    let arguments = Arguments::parse();
+    quiet_while_connecting();
+    let arguments = command_line::parse();
     output::until_closed(|| run(arguments))
+}
+
+/// A panic on the way to a server becomes an error, which says more.
+fn quiet_while_connecting() {
+    let usual = std::panic::take_hook();
+    std::panic::set_hook(Box::new(move |panic| {
+        if !tare_connect::is_connecting() {
+            usual(panic);
+        }
+    }));
 }
 
 /// Runs a command.
@@ -87,7 +99,7 @@ fn run(arguments: Arguments) -> ExitCode {
             eprintln!("interrupted; everything that was started has been stopped and removed");
             return ExitCode::from(INTERRUPTED);
         }
-        eprintln!("{} {error:#}", console::style("tare:").red().bold().for_stderr());
+        eprintln!("{} {}", console::style("tare:").red().bold().for_stderr(), told(&error));
         ExitCode::FAILURE
     })
 }

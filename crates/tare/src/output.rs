@@ -43,6 +43,15 @@ fn put(output: &mut impl Write, text: &str) -> Result<()> {
     }
 }
 
+/// An error with all that led to it, as a sentence: the client library's own form is none.
+pub(crate) fn told(error: &anyhow::Error) -> String {
+    let said = error.chain().map(|cause| match cause.downcast_ref::<mysql::Error>() {
+        Some(error) => tare_connect::sentence(error),
+        None => cause.to_string(),
+    });
+    said.collect::<Vec<_>>().join(": ")
+}
+
 #[cfg(test)]
 mod tests {
     use std::fs;

@@ -72,10 +72,10 @@ pub(crate) struct Price {
 #[derive(Args, Debug)]
 struct Measuring {
     /// Measure prices, and write them to --out
-    #[arg(long, value_name = "WHOSE", group = "what", conflicts_with_all = ["prices", "pid", "cores", "socket", "datadir", "dsn", "dsn_file"])]
+    #[arg(long, value_name = "WHOSE", group = "what", conflicts_with_all = ["prices", "pid", "cores", "socket", "datadir", "host", "port", "user", "password", "dsn", "dsn_file"])]
     measure: Option<Whose>,
     /// Measure six loads, and compare with what prices say
-    #[arg(long, value_name = "WHOSE", group = "what", conflicts_with_all = ["pid", "cores", "socket", "datadir", "dsn", "dsn_file"])]
+    #[arg(long, value_name = "WHOSE", group = "what", conflicts_with_all = ["pid", "cores", "socket", "datadir", "host", "port", "user", "password", "dsn", "dsn_file"])]
     check: Option<Whose>,
     /// The server's program to measure [default: mariadbd, for mysql mysqld]
     #[arg(long, value_name = "PROGRAM", requires = "what")]
@@ -220,6 +220,7 @@ fn run(
 ) -> Result<Results> {
     let (source, definition) = lab::study(name, text)?;
     let order = Order {
+        credentials: tare_lab::target::Credentials::default(),
         preloads: lab::preloads(&definition, measuring.provider.as_deref())?,
         programs: [(experiment::SERVER.to_owned(), program(measuring, whose)?)].into(),
         name: source.name,

@@ -16,7 +16,7 @@ use tare_lab::interrupt::Interrupt;
 use tare_outlets::notice;
 use tare_outlets::slowlog::{self, Choice, Control, Destination, Form, Options, Rotation, Share, Text};
 
-use crate::outlet::Endpoint;
+use crate::outlet::Reach;
 
 /// Signals within this time of the first one mean the same: `timeout` sends one to its child, and one to all of its group.
 const SAME: Duration = Duration::from_secs(1);
@@ -35,7 +35,7 @@ const SAME: Duration = Duration::from_secs(1);
     tare slowlog --for 60s --file minute.log && pt-query-digest minute.log")]
 pub(crate) struct SlowLog {
     #[command(flatten)]
-    pub(crate) endpoint: Endpoint,
+    pub(crate) reach: Reach,
     /// Write to this file's end [default: standard output]
     #[arg(long, value_name = "FILE", conflicts_with = "syslog")]
     pub(crate) file: Option<PathBuf>,
@@ -141,7 +141,7 @@ pub(crate) fn slowlog(arguments: &SlowLog, interrupt: &Interrupt) -> Result<Exit
     end_at_later_signal()?;
     let end = arguments.time.and_then(|time| end_after(time.into()));
     let control = Signals { interrupt, reopen, end, quiet: arguments.quiet };
-    let totals = slowlog::run(&options(arguments), &control)?;
+    let totals = slowlog::run(&options(arguments, arguments.reach.endpoint()?), &control)?;
     control.tell(&format!(
         "{} written, {} left out, {} lost in the server, {} not written for want of room",
         totals.written, totals.left_out, totals.lost, totals.unwritten
@@ -172,7 +172,7 @@ fn end_after(time: Duration) -> Option<Instant> {
     Instant::now().checked_add(time)
 }
 
-fn options(arguments: &SlowLog) -> Options {
+fn options(arguments: &SlowLog, socket: PathBuf) -> Options {
     let rotation = Rotation {
         size: arguments.rotate_size,
         time: arguments.rotate_every.map(Duration::from),
@@ -187,7 +187,7 @@ fn options(arguments: &SlowLog) -> Options {
     let form =
         arguments.format.unwrap_or(if arguments.syslog { SlowLogForm::Json } else { SlowLogForm::Slow });
     Options {
-        socket: arguments.endpoint.path(),
+        socket,
         choice: Choice {
             over: arguments.over.map(Duration::from),
             users: arguments.users.clone(),

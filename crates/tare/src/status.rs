@@ -9,7 +9,7 @@ use std::process::ExitCode;
 use anyhow::{Context, Result, bail};
 use serde::Serialize;
 use tare_lab::server::Server;
-use tare_outlets::{Address, Source};
+use tare_outlets::{Address, Kind, Source};
 
 use crate::arguments::Status;
 use crate::page::{self, Column, Grid};
@@ -76,12 +76,14 @@ struct OnOf {
 
 /// Runs the command.
 pub(crate) fn status(arguments: &Status) -> Result<ExitCode> {
-    let socket = arguments.endpoint.path();
-    let report = match reach(&socket)? {
-        Reach::Answers => ask(&socket).with_context(|| format!("asking tare at {}", socket.display()))?,
-        Reach::Absent(why) => {
-            Report { reason: Some(explain(&why, &socket, arguments.log.as_deref())), ..Report::default() }
-        }
+    let report = match arguments.reach.address()? {
+        Address::Socket(socket) => match reach(&socket)? {
+            Reach::Answers => ask(&socket).with_context(|| format!("asking tare at {}", socket.display()))?,
+            Reach::Absent(why) => {
+                Report { reason: Some(explain(&why, &socket, arguments.log.as_deref())), ..Report::default() }
+            }
+        },
+        account => of_account(account)?,
     };
     if arguments.json {
         println!("{}", serde_json::to_string_pretty(&report)?);
@@ -126,14 +128,32 @@ pub(crate) fn require_active(server: &Server) -> Result<()> {
     Ok(())
 }
 
+/// Asks a server's SQL everything.
+fn of_account(address: Address) -> Result<Report> {
+    let at = address.to_string();
+    let mut server = Source::open(address)?;
+    if server.kind() != Kind::Tare {
+        let reason = format!(
+            "the server at {at} ({}) shows no performance_schema.tare_status to this account: tare is not loaded there or stood back \
+             (`tare doctor` on its machine says why), or the account needs GRANT SELECT ON performance_schema.*",
+            server.version()
+        );
+        return Ok(Report { reason: Some(reason), ..Report::default() });
+    }
+    everything(&mut server).with_context(|| format!("asking the server at {at}"))
+}
+
 /// Asks an endpoint everything.
 pub(crate) fn ask(socket: &Path) -> Result<Report> {
-    let mut endpoint = Source::open(Address::Socket(socket.to_owned()))?;
-    let instruments: Vec<[String; 3]> =
-        texts(&mut endpoint, "setup_instruments", ["NAME", "ENABLED", "TIMED"])?;
+    everything(&mut Source::open(Address::Socket(socket.to_owned()))?)
+}
+
+fn everything(source: &mut Source) -> Result<Report> {
+    let endpoint = source;
+    let instruments: Vec<[String; 3]> = texts(endpoint, "setup_instruments", ["NAME", "ENABLED", "TIMED"])?;
     let named = |[name, value]: [String; 2]| Named { name, value };
-    let status = texts(&mut endpoint, "tare_status", ["NAME", "VALUE"])?.into_iter().map(named);
-    let consumers = texts(&mut endpoint, "setup_consumers", ["NAME", "ENABLED"])?.into_iter().map(named);
+    let status = texts(endpoint, "tare_status", ["NAME", "VALUE"])?.into_iter().map(named);
+    let consumers = texts(endpoint, "setup_consumers", ["NAME", "ENABLED"])?.into_iter().map(named);
     Ok(Report {
         active: true,
         reason: None,

@@ -12,9 +12,9 @@ use tare_lab::interrupt::Interrupt;
 use tare_lab::recording::token;
 use tare_lab::statistics::Estimate;
 use tare_lab::target::Target;
-use tare_lab::weighing::{AGAIN, Setting, Subject, Weighing, Weights};
+use tare_lab::weighing::{AGAIN, Setting, Subject, WANTED, Weighing, Weights};
 
-use crate::outlet::{self, DSN_VARIABLE};
+use crate::outlet::Reach;
 use crate::page;
 use crate::state;
 
@@ -23,6 +23,8 @@ const KINDS: [&str; 8] =
     ["stage/%", "statement/%", "transaction", "wait/synch/%", "wait/io/%", "wait/lock/%", "idle", "memory/%"];
 /// `ER_NO_SUCH_TABLE`.
 const NO_SUCH_TABLE: u16 = 1146;
+/// Statements in a window of which hardly any has none.
+const ENOUGH: f64 = 5.0;
 /// What the first setting is called where the others each lack something.
 const AS_IT_IS: &str = "as it is";
 
@@ -51,13 +53,8 @@ const AS_IT_IS: &str = "as it is";
     tare weigh --setting \"lean=UPDATE performance_schema.tare_status SET VALUE = 'lean' WHERE NAME = 'level'\" \\\n    \
     --setting \"exact=UPDATE performance_schema.tare_status SET VALUE = 'exact' WHERE NAME = 'level'\"")]
 pub(crate) struct Weigh {
-    /// The server: mysql://ACCOUNT:PASSWORD@HOST:PORT, or mysql://ACCOUNT:PASSWORD@localhost?socket=/PATH. Other users see
-    /// arguments: the variable TARE_DSN and --dsn-file keep the password from them
-    #[arg(long, value_name = "URL")]
-    dsn: Option<String>,
-    /// A file whose first line is such a URL
-    #[arg(long, value_name = "FILE", conflicts_with = "dsn")]
-    dsn_file: Option<PathBuf>,
+    #[command(flatten)]
+    reach: Reach,
     /// Weigh the instruments this matches, `%` being any text: with them as it is, and without them; may be repeated
     #[arg(long, value_name = "PATTERN", conflicts_with = "setting")]
     without: Vec<String>,
@@ -97,7 +94,7 @@ fn setting(text: &str) -> Result<Setting, String> {
 
 /// Runs the command.
 pub(crate) fn run(arguments: &Weigh, interrupt: &Interrupt) -> Result<ExitCode> {
-    let target = arguments.target()?;
+    let target = Target::from(arguments.reach.account()?);
     let folder =
         arguments.state.clone().map_or_else(state::folder, Ok)?.join("weigh").join(file_name(&target));
     fs::create_dir_all(&folder)
@@ -105,20 +102,24 @@ pub(crate) fn run(arguments: &Weigh, interrupt: &Interrupt) -> Result<ExitCode> 
     let mut subject = Subject::new(&target, &folder)?;
     let settings = arguments.settings(&target, subject.connection())?;
     subject.copied(&settings).iter().for_each(|name| page::aside(&copied(name)));
-    if !arguments.json {
-        println!(
-            "Weighing {} settings on {} for {} s; everything is put back in the end.",
-            settings.len(),
-            target.name(),
-            arguments.secs
-        );
-    }
     let weighing = Weighing {
         pid: arguments.pid,
         settings: &settings,
         time: Duration::from_secs(arguments.secs),
         window: Duration::from_millis(arguments.window),
     };
+    foresee(&weighing, subject.rate(interrupt)?).iter().for_each(|line| page::aside(line));
+    if !arguments.json {
+        println!(
+            "Weighing {} settings on {} for {} s, in at most {} rounds. If fewer than {WANTED} of them have a statement in every window \
+             of {} ms, it ends without an answer. Everything is put back in the end.",
+            settings.len(),
+            target.name(),
+            arguments.secs,
+            weighing.rounds_at_most(),
+            arguments.window
+        );
+    }
     let weights = subject.weigh(&weighing, interrupt)?;
     if arguments.json {
         println!("{}", serde_json::to_string_pretty(&weights)?);
@@ -128,20 +129,32 @@ pub(crate) fn run(arguments: &Weigh, interrupt: &Interrupt) -> Result<ExitCode> 
     Ok(ExitCode::SUCCESS)
 }
 
-impl Weigh {
-    fn target(&self) -> Result<Target> {
-        let dsn = match (&self.dsn, &self.dsn_file) {
-            (Some(dsn), _) => dsn.clone(),
-            (None, Some(file)) => outlet::dsn_in(file)?,
-            (None, None) => std::env::var(DSN_VARIABLE).unwrap_or_default(),
-        };
-        if dsn.is_empty() {
-            bail!("which server? Name it with --dsn, --dsn-file, or the variable {DSN_VARIABLE}");
-        }
-        let password = mysql::Opts::from_url(&dsn).ok().and_then(|opts| opts.get_pass().map(str::to_owned));
-        Ok(Target::of_dsn(&dsn, password)?)
+/// What is to be said before anything is switched: that there may be no answer, and what helps.
+#[allow(clippy::cast_precision_loss, clippy::cast_possible_truncation, clippy::cast_sign_loss)] // for people
+fn foresee(weighing: &Weighing<'_>, rate: f64) -> Vec<String> {
+    let mut said = vec![];
+    let wanted = weighing.round().as_secs_f64() * WANTED as f64;
+    if weighing.rounds_at_most() < WANTED as u64 {
+        said.push(format!(
+            "The time is too short for an answer: {WANTED} rounds are wanted, which take {} s and what switching takes (--secs).",
+            wanted.ceil()
+        ));
     }
+    let each = rate * weighing.window.as_secs_f64();
+    if each < ENOUGH {
+        let window = (ENOUGH / rate.max(0.1)).clamp(0.001, 10.0);
+        let secs = (weighing.round().as_secs_f64() / weighing.window.as_secs_f64()) * window * WANTED as f64;
+        said.push(format!(
+            "The server has {rate:.0} statements a second now, {each:.1} in a window: many windows will have none, and there may be no \
+             answer. Weigh it while it is busy, or with --window {:.0} --secs {:.0}.",
+            (window * 1e3).ceil(),
+            (secs * 1.2).ceil().min(86_400.0)
+        ));
+    }
+    said
+}
 
+impl Weigh {
     fn settings(&self, target: &Target, connection: &mut mysql::Conn) -> Result<Vec<Setting>> {
         match self.setting.len() {
             0 => {}
@@ -317,6 +330,21 @@ mod tests {
         let again = setting("again=SET GLOBAL a = 1").expect_err("the noise is called so");
         assert!(again.contains("choose another name"), "{again}");
         assert!(setting("once again=SET GLOBAL a = 1").is_ok());
+    }
+
+    #[test]
+    fn that_there_may_be_no_answer_is_said_before_it_begins() {
+        let settings = ["a=DO 1", "b=DO 2"].map(|text| setting(text).expect("a setting"));
+        let of = |secs, window, rate| {
+            let (time, window) = (Duration::from_secs(secs), Duration::from_millis(window));
+            foresee(&Weighing { pid: None, settings: &settings, time, window }, rate)
+        };
+        assert!(of(90, 15, 10_000.0).is_empty());
+        let short = of(1, 15, 10_000.0);
+        assert!(short.len() == 1 && short[0].contains("96 rounds") && short[0].contains("5 s"), "{short:?}");
+        let idle = of(90, 15, 20.0);
+        assert!(idle.len() == 1 && idle[0].contains("--window 250 --secs 93"), "{idle:?}");
+        assert_eq!(of(1, 15, 0.0).len(), 2, "both");
     }
 
     fn group(pattern: &str, names: &[&str], level: Option<&str>) -> Group {

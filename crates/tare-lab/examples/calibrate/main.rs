@@ -99,6 +99,7 @@ fn study(
 ) -> Result<Analysis> {
     let definition = Definition::read(&here(&text), name, false)?;
     let order = Order {
+        credentials: tare_lab::target::Credentials::default(),
         name: name.into(),
         text,
         definition,

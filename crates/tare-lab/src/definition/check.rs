@@ -254,10 +254,8 @@ impl ServerDef {
             (Some(_), Some(_)) => Err(("dsn", "either `program` or `dsn` is allowed, not both".into())),
             (None, None) => Err(("name", "it needs `program` (to start) or `dsn` (of one that runs)".into())),
             (None, Some(dsn)) => {
-                let opts = mysql::Opts::from_url(dsn).map_err(|e| {
-                    ("dsn", format!("{e}; `mysql://user@host:3306` or `mysql://user@localhost?socket=/path` is allowed"))
-                })?;
-                if opts.get_pass().is_some_and(|p| !p.is_empty()) {
+                let dsn = tare_connect::Dsn::read(dsn).map_err(|why| ("dsn", why.to_string()))?;
+                if dsn.password.is_some_and(|password| !password.reveal().is_empty()) {
                     let why = format!(
                         "no password is allowed here, as results repeat the study; put it into the environment variable {PASSWORD}"
                     );

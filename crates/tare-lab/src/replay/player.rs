@@ -99,7 +99,9 @@ impl Player<'_> {
                 return true;
             }
             Err(mysql::Error::MySqlError(error)) => (error.code, error.message, true),
-            Err(error) => (LOST, format!("the connection was lost: {error}"), false),
+            Err(error) => {
+                (LOST, format!("the connection was lost: {}", tare_connect::sentence(&error)), false)
+            }
         };
         self.outcome.errors.entry(code).or_insert((0, message)).0 += 1;
         usable

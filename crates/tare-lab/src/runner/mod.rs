@@ -55,7 +55,7 @@ pub fn run(order: &Order, interrupt: &Interrupt, tell: &mut dyn FnMut(Event<'_>)
     check_programs(order)?;
     check_driver(order)?;
     let mut journal = Journal::open(&order.folder)?;
-    for server in guest::settle(&order.folder)? {
+    for server in guest::settle(&order.folder, &order.credentials)? {
         tell(Event::Note(&format!("what was left on {server} when the study was killed has been put back")));
     }
     let known = Analysis::of(journal.records());

@@ -9,10 +9,13 @@ use crate::budget::Budget;
 use crate::definition::Definition;
 use crate::load::Progress;
 use crate::record::Cell;
+use crate::target::Credentials;
 
 /// What to run, and where results go.
 #[derive(Clone, Debug)]
 pub struct Order {
+    /// The password of accounts on servers that are not ours.
+    pub credentials: Credentials,
     /// The study's name.
     pub name: String,
     /// Its file, whole.

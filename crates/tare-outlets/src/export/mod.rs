@@ -3,7 +3,7 @@
 //! A scrape reads each table it needs once, over a connection that stays ([`scrape`]); one at a time, so that many who
 //! ask at once cost the server no more than one after the other. What is read is said by [`collectors`], who may ask by
 //! the file of [`web_config`]. What a look found ([`sample`]) leaves as Prometheus's [`text`] or [`protobuf`], or is
-//! pushed to a collector ([`otlp`]).
+//! pushed to a collector ([`otlp`]). Other servers are read on demand ([`probe`]).
 
 mod basic_auth;
 pub mod collector;
@@ -12,6 +12,7 @@ pub mod format;
 pub mod histogram;
 pub mod otlp;
 mod page;
+pub mod probe;
 mod process;
 pub mod protobuf;
 mod query;

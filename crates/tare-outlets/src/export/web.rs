@@ -20,7 +20,7 @@ use hyper::{Method, Request, Response, StatusCode};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::Semaphore;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::{Instant, timeout, timeout_at};
 use tokio_rustls::TlsAcceptor;
 
@@ -28,6 +28,7 @@ use super::basic_auth::{Credentials, Memory};
 use super::format::Format;
 use super::otlp::{self, Tally};
 use super::page::Page;
+use super::probe::Probes;
 use super::query;
 use super::scrape::{Look, Reader};
 use super::stream::{self, Stream};
@@ -56,7 +57,7 @@ pub(super) const PATIENCE: Duration = Duration::from_secs(10);
 /// How long Prometheus waits, in seconds.
 const TIMEOUT_HEADER: &str = "x-prometheus-scrape-timeout-seconds";
 /// The parameter that names a collector.
-const COLLECT: &str = "collect[]";
+pub(super) const COLLECT: &str = "collect[]";
 const PLAIN: &str = "text/plain; charset=utf-8";
 const LANDING: &str = "tare export: the metrics are at ";
 
@@ -73,6 +74,8 @@ pub struct Web {
     pub max_requests: usize,
     /// What a scrape must be done before the one who asks gives up.
     pub timeout_offset: Duration,
+    /// Other servers that may be asked for.
+    pub probes: Probes,
 }
 
 /// Why nothing is served.
@@ -130,7 +133,7 @@ pub fn serve(
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_io()
         .enable_time()
-        .max_blocking_threads(WORKERS)
+        .max_blocking_threads(WORKERS + web.max_requests)
         .build()
         .map_err(Error::Start)?;
     runtime.block_on(async {
@@ -278,9 +281,9 @@ async fn requests(
     }
 }
 
-type Answer = Response<Either<Full<Bytes>, Page>>;
+pub(super) type Answer = Response<Either<Full<Bytes>, Page>>;
 
-fn page(status: StatusCode, text: impl Into<Bytes>) -> Answer {
+pub(super) fn page(status: StatusCode, text: impl Into<Bytes>) -> Answer {
     let mut answer = Response::new(Either::Left(Full::new(text.into())));
     *answer.status_mut() = status;
     answer.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static(PLAIN));
@@ -340,6 +343,7 @@ impl Service {
         let sent = request.uri().path();
         match &*query::path(sent) {
             path if [path, sent].contains(&&*self.web.metrics_path) => self.metrics(request).await,
+            "/probe" => self.probe(request).await,
             "/-/healthy" => page(StatusCode::OK, "OK\n"),
             "/" => page(StatusCode::OK, format!("{LANDING}{}\n", self.web.metrics_path)),
             _ => page(StatusCode::NOT_FOUND, format!("{LANDING}{}\n", self.web.metrics_path)),
@@ -353,22 +357,23 @@ impl Service {
             Err(error) => return page(StatusCode::BAD_REQUEST, format!("{error}\n")),
         };
         // What is cheap needs no place: it is answered also while nobody takes the pages that have one.
-        let Ok(place) = self.requests.clone().try_acquire_owned() else {
+        let Some(place) = self.place() else {
             return page(StatusCode::SERVICE_UNAVAILABLE, "Too many requests at once.\n");
         };
         let patience = self.patience(request.headers());
-        let (is_packed, format) = (accepts_gzip(request.headers()), Format::asked_for(request.headers()));
         let Some(look) = self.look(wanted, patience).await else {
             return page(StatusCode::SERVICE_UNAVAILABLE, "The server does not answer in time.\n");
         };
-        let mut answer = Response::new(Either::Right(Page::new(look, format, is_packed, place)));
-        let headers = answer.headers_mut();
-        headers.insert(header::CONTENT_TYPE, HeaderValue::from_static(format.content_type()));
-        headers.insert(header::VARY, HeaderValue::from_static("Accept, Accept-Encoding"));
-        if is_packed {
-            headers.insert(header::CONTENT_ENCODING, HeaderValue::from_static("gzip"));
-        }
-        answer
+        shown(look, request.headers(), place)
+    }
+
+    /// A place among the requests at once.
+    pub(super) fn place(&self) -> Option<OwnedSemaphorePermit> {
+        self.requests.clone().try_acquire_owned().ok()
+    }
+
+    pub(super) fn probes(&self) -> &Probes {
+        &self.web.probes
     }
 
     /// The collectors that are on.
@@ -400,7 +405,7 @@ impl Service {
     }
 
     /// How long a scrape may take: a bit less than the one who asks waits.
-    fn patience(&self, headers: &HeaderMap) -> Duration {
+    pub(super) fn patience(&self, headers: &HeaderMap) -> Duration {
         let given = headers.get(TIMEOUT_HEADER).and_then(|value| value.to_str().ok()?.parse::<f64>().ok());
         let given = given.and_then(|seconds| Duration::try_from_secs_f64(seconds).ok());
         let left = given.and_then(|given| given.checked_sub(self.web.timeout_offset));
@@ -408,9 +413,22 @@ impl Service {
     }
 }
 
+/// A look as the one who asks wants it.
+pub(super) fn shown(look: Look, headers: &HeaderMap, place: OwnedSemaphorePermit) -> Answer {
+    let (is_packed, format) = (accepts_gzip(headers), Format::asked_for(headers));
+    let mut answer = Response::new(Either::Right(Page::new(look, format, is_packed, place)));
+    let headers = answer.headers_mut();
+    headers.insert(header::CONTENT_TYPE, HeaderValue::from_static(format.content_type()));
+    headers.insert(header::VARY, HeaderValue::from_static("Accept, Accept-Encoding"));
+    if is_packed {
+        headers.insert(header::CONTENT_ENCODING, HeaderValue::from_static("gzip"));
+    }
+    answer
+}
+
 /// How much of the time for a look new reading may begin in. The rest is for what has begun by then: so what was read is given
 /// before the one who asks gives up.
-fn reading_time(patience: Duration) -> Duration {
+pub(super) fn reading_time(patience: Duration) -> Duration {
     patience - patience / 10
 }
 

@@ -374,7 +374,10 @@ pub fn account(
         return Ok(None);
     }
     let present = settings::read(&mut source)?;
-    let board = settings::board(&present, &present, &BTreeMap::new());
+    let mut board = settings::board(&present, &present, &BTreeMap::new());
+    if source.kind() == Kind::Tare {
+        board = settings::with_levels(board, &settings::levels(&mut source)?);
+    }
     let now = Reading::take(&mut source, &mut meter, machine, false)?;
     let governor = Governor::new(Rules { budget: orders.budget, budget_p95: None }, prices.clone());
     let look = Look {

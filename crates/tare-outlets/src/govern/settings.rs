@@ -216,6 +216,40 @@ pub(crate) fn board(original: &Settings, present: &Settings, held: &BTreeMap<Nam
     board
 }
 
+/// The levels that a server's tare has for its instruments; none where it cannot be asked.
+///
+/// # Errors
+///
+/// As [`Source::rows`], but for a server that has no such table.
+pub(crate) fn levels(source: &mut Source) -> Result<BTreeMap<String, Level>, Error> {
+    let rows = match source.rows("tare_levels", &["NAME", "LEVEL"], "") {
+        Err(Error::Absent { .. }) => vec![],
+        rows => rows?,
+    };
+    Ok(rows.iter().filter_map(|row| Some((row.text(0)?, Level::named(&row.text(1)?)?))).collect())
+}
+
+/// A board whose instruments have these levels of tare's, at which events are recorded without regard to how many histories there
+/// are. Where no consumer of a family is on nothing is recorded, whatever the level.
+pub(crate) fn with_levels(board: Vec<Switch>, levels: &BTreeMap<String, Level>) -> Vec<Switch> {
+    let recorded: BTreeMap<Family, Level> = board
+        .iter()
+        .filter_map(|switch| match switch.of {
+            Switched::Recording(family) => Some((family, switch.present)),
+            _ => None,
+        })
+        .collect();
+    let instruments = board.into_iter().filter_map(|mut switch| {
+        let Switched::Instrument(kind) = switch.of else { return None };
+        if let (Some(level), true) = (levels.get(&switch.name), switch.present >= Level::Sums) {
+            let recording = kind.family().and_then(|family| recorded.get(&family)).copied();
+            switch.present = if recording == Some(Level::Sums) { Level::Sums.min(*level) } else { *level };
+        }
+        Some(switch)
+    });
+    instruments.collect()
+}
+
 /// The rows a switch at a level has.
 pub(crate) fn rows(switch: &Switch, to: Level, original: &Settings) -> Settings {
     let of_original = |name: Name| original.get(&name).map(|setting| (name, *setting));
@@ -321,6 +355,22 @@ mod tests {
         assert_eq!(of("events_waits"), Some(vec![Level::Sums, Level::Current, Level::Exact]));
         assert_eq!(of("events_stages"), Some(vec![Level::Sums]), "without current nothing is recorded");
         assert!(board.iter().all(|it| it.levels.last() == Some(&it.present)));
+    }
+
+    #[test]
+    fn of_a_server_with_tare_the_levels_are_its_own() {
+        let settings = some();
+        let built_in = board(&settings, &settings, &BTreeMap::new());
+        let name = |part: &str| {
+            let found = built_in.iter().find(|it| it.name.contains(part));
+            found.map(|it| it.name.clone()).expect("an instrument")
+        };
+        let levels = BTreeMap::from([(name("sql/a"), Level::Lean), (name("sql/b"), Level::Lean)]);
+        let own = with_levels(built_in.clone(), &levels);
+        let of = |part: &str| own.iter().find(|it| it.name == name(part)).map(|it| it.present);
+        assert_eq!(of("sql/a"), Some(Level::Lean));
+        assert_eq!(of("sql/b"), Some(Level::Counts), "what is not timed is counted");
+        assert!(own.iter().all(|it| matches!(it.of, Switched::Instrument(_))));
     }
 
     #[test]

@@ -14,6 +14,7 @@ use tare_outlets::Address;
 use tare_outlets::export::collector::Options;
 use tare_outlets::export::collectors;
 use tare_outlets::export::otlp::Settings;
+use tare_outlets::export::probe::Probes;
 use tare_outlets::export::scrape::Reader;
 use tare_outlets::export::web::{Web, serve};
 use tare_outlets::export::web_config::WebConfigFile;
@@ -52,12 +53,29 @@ impl Exporter {
         max_requests: usize,
         collector: Option<Settings>,
     ) -> Self {
+        Self::serving(reader, web_config, max_requests, collector, Probes::default())
+    }
+
+    /// One whose own server is away, and which probes others with the accounts of an option file.
+    pub(crate) fn probing(file: PathBuf) -> Self {
+        let reader = Reader::new(Address::Socket("/no/such/socket".into()), Options::default());
+        Self::serving(reader, None, 8, None, Probes::new(Some(file), Options::default()))
+    }
+
+    fn serving(
+        reader: Reader,
+        web_config: Option<PathBuf>,
+        max_requests: usize,
+        collector: Option<Settings>,
+        probes: Probes,
+    ) -> Self {
         let web = Web {
             listen: vec!["127.0.0.1:0".to_owned()],
             config: WebConfigFile::new(web_config),
             metrics_path: "/metrics".to_owned(),
             max_requests,
             timeout_offset: Duration::from_millis(250),
+            probes,
         };
         let (stop, stopped) = UnixStream::pair().expect("two sockets");
         let (told, hear) = mpsc::channel();

@@ -10,6 +10,7 @@ mod format;
 mod native;
 mod otlp;
 mod page;
+mod probe;
 mod record;
 mod same;
 mod security;

@@ -1,0 +1,216 @@
+//! What can go wrong on the way to a server, as sentences.
+
+use std::cell::Cell;
+use std::fmt;
+use std::path::PathBuf;
+
+use mysql::DriverError;
+
+/// What the server says of an account it does not know, or whose password is wrong.
+const DENIED: [u16; 2] = [1045, 1698];
+/// Plugins of servers whose clients have to do more than to send what follows from a password.
+const PLUGINS: &str = "mysql_native_password, ed25519, caching_sha2_password and, over a socket, unix_socket";
+
+thread_local! {
+    static CONNECTING: Cell<bool> = const { Cell::new(false) };
+}
+
+/// Whether this thread is on its way to a server: then a panic is a fault of the client library's, and becomes an error.
+#[must_use]
+pub fn is_connecting() -> bool {
+    CONNECTING.get()
+}
+
+/// Says so while it lives.
+pub(crate) struct Connecting;
+
+impl Connecting {
+    pub(crate) fn begin() -> Connecting {
+        CONNECTING.set(true);
+        Connecting
+    }
+}
+
+impl Drop for Connecting {
+    fn drop(&mut self) {
+        CONNECTING.set(false);
+    }
+}
+
+/// Why there is no connection.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// Nobody answers, or not any more. Worth another try.
+    #[error("{at}: no answer: {why}")]
+    NoAnswer {
+        /// Who was asked.
+        at: String,
+        /// What the system said.
+        why: String,
+    },
+    /// The system does not let this user come to the socket.
+    #[error("{at}: this user may not open it: try sudo, or a server's own port (-h HOST)")]
+    Forbidden {
+        /// Which socket.
+        at: String,
+    },
+    /// The server does not know the account, or the password is another one.
+    #[error("{at}: {why}; {advice}")]
+    Denied {
+        /// Who was asked.
+        at: String,
+        /// What the server said.
+        why: String,
+        /// What to do.
+        advice: String,
+    },
+    /// The account is asked for what this client does not speak.
+    #[error(
+        "{at}: the server asks `{user}` to authenticate by the plugin `{plugin}`, which tare does not speak: it speaks {PLUGINS}. \
+         Either the account has that plugin, and another account is needed; or the name is mistyped: of an account that there is \
+         not, MariaDB names any of its plugins"
+    )]
+    Plugin {
+        /// Who was asked.
+        at: String,
+        /// The account.
+        user: String,
+        /// The plugin's name, as the server gives it.
+        plugin: String,
+    },
+    /// The connection cannot be encrypted as it was wished.
+    #[error("{at}: TLS: {why}")]
+    Tls {
+        /// Who was asked.
+        at: String,
+        /// What is wrong, and what to do.
+        why: String,
+    },
+    /// The server answers with another error.
+    #[error("{at}: {}", error.message)]
+    Server {
+        /// Who was asked.
+        at: String,
+        /// What it said.
+        error: mysql::MySqlError,
+    },
+    /// The client library cannot go on.
+    #[error("{at}: {why}")]
+    Library {
+        /// Who was asked.
+        at: String,
+        /// What it said.
+        why: String,
+    },
+    /// A socket's path that is not text.
+    #[error("{}: the path is not UTF-8", .0.display())]
+    Path(PathBuf),
+}
+
+impl Error {
+    /// In terms of what can be done about it.
+    pub(crate) fn of(at: String, user: &str, hint: &str, error: mysql::Error) -> Error {
+        match error {
+            mysql::Error::MySqlError(error) if DENIED.contains(&error.code) => {
+                let advice = format!(
+                    "either there is no such account, or its password is another one (-u, -p, an option file or an address){hint}"
+                );
+                Error::Denied { at, why: error.message, advice }
+            }
+            mysql::Error::MySqlError(error) => Error::Server { at, error },
+            mysql::Error::DriverError(error) => Error::of_driver(at, user, error),
+            mysql::Error::IoError(error) if error.kind() == std::io::ErrorKind::PermissionDenied => {
+                Error::Forbidden { at }
+            }
+            mysql::Error::IoError(error) => Error::NoAnswer { at, why: error.to_string() },
+            other => Error::Library { at, why: sentence(&other) },
+        }
+    }
+
+    fn of_driver(at: String, user: &str, error: DriverError) -> Error {
+        let plugin =
+            |plugin: &str| Error::Plugin { at: at.clone(), user: user.to_owned(), plugin: plain(plugin) };
+        match error {
+            DriverError::UnknownAuthPlugin(name) => plugin(&name),
+            DriverError::OldMysqlPasswordDisabled => plugin("mysql_old_password"),
+            DriverError::CleartextPluginDisabled => plugin("mysql_clear_password"),
+            DriverError::CouldNotConnect(Some((_, _, std::io::ErrorKind::PermissionDenied))) => {
+                Error::Forbidden { at }
+            }
+            DriverError::CouldNotConnect(Some((_, why, _))) => Error::NoAnswer { at, why },
+            DriverError::ConnectTimeout => Error::NoAnswer { at, why: "it took too long".to_owned() },
+            other => Error::Library { at, why: other.to_string() },
+        }
+    }
+}
+
+/// A name from a server, as it may be printed.
+fn plain(name: &str) -> String {
+    let name: String = name.chars().filter(|c| c.is_ascii_graphic()).take(64).collect();
+    if name.is_empty() { "?".to_owned() } else { name }
+}
+
+/// An error of the client library, as a sentence and not as the library shows it.
+#[must_use]
+pub fn sentence(error: &mysql::Error) -> String {
+    match error {
+        mysql::Error::MySqlError(error) => error.message.clone(),
+        mysql::Error::IoError(error) => error.to_string(),
+        mysql::Error::DriverError(error) => error.to_string(),
+        mysql::Error::CodecError(error) => format!("the answer is none of the protocol: {error}"),
+        mysql::Error::UrlError(_) => "the address cannot be one".to_owned(),
+        _ => "the server answered with a value of another type than was asked for".to_owned(),
+    }
+}
+
+/// An error of the client library that shows as a [`sentence`].
+#[derive(Debug)]
+pub struct Told(pub mysql::Error);
+
+impl From<mysql::Error> for Told {
+    fn from(error: mysql::Error) -> Told {
+        Told(error)
+    }
+}
+
+impl fmt::Display for Told {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&sentence(&self.0))
+    }
+}
+
+impl std::error::Error for Told {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_error_is_a_sentence() {
+        let of = |error: mysql::Error| Error::of("db1:3306".into(), "dba", "", error).to_string();
+        let server = |code, message: &str| {
+            mysql::Error::MySqlError(mysql::MySqlError {
+                state: "HY000".into(),
+                message: message.into(),
+                code,
+            })
+        };
+        let denied = of(server(1045, "Access denied for user 'dba'@'h' (using password: YES)"));
+        assert!(denied.contains("password is another one") && !denied.contains("GRANT"), "{denied}");
+        assert_eq!(of(server(1040, "Too many connections")), "db1:3306: Too many connections");
+        for plugin in ["dialog", "parsec", "auth_gssapi_client", "no\u{1b}[31m such"] {
+            let said = of(DriverError::UnknownAuthPlugin(plugin.into()).into());
+            assert!(said.contains("plugin `") && !said.contains('\u{1b}'), "{said}");
+        }
+        for error in [
+            server(1064, "You have an error"),
+            std::io::Error::other("broken").into(),
+            DriverError::PacketOutOfSync.into(),
+            mysql::UrlError::BadUrl.into(),
+            mysql::Error::FromValueError(mysql::Value::NULL),
+        ] {
+            let said = Told(error).to_string();
+            assert!(!said.contains('{') && !said.contains("Error"), "{said}");
+        }
+    }
+}

@@ -1,0 +1,383 @@
+//! Option files (`my.cnf`), as the clients of MySQL and MariaDB read them.
+//!
+//! Groups in brackets, `name` or `name = value` below them; `-` and `_` are alike in names. `#` and `;` begin a comment, `#` also
+//! behind a value, unless it is between quotes. Quotes around a value are taken off, and `\n`, `\s` and the like in it are
+//! replaced. `!include FILE` and `!includedir DIR` read further files. A file that everybody may write to is not read.
+
+use std::fs;
+use std::io;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+
+use crate::{Said, Wrong};
+
+/// Groups of every client.
+const CLIENT: [&str; 3] = ["client", "client-server", "client-mariadb"];
+/// The group that only this program's commands read. In the server's own files it is the provider's.
+const OWN: &str = "tare";
+/// Files of the machine, first to last.
+const OF_THE_MACHINE: [&str; 2] = ["/etc/my.cnf", "/etc/mysql/my.cnf"];
+/// Files within files, at most: a file may include itself.
+const DEEPEST: usize = 10;
+
+/// An option as a file has it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Entry {
+    /// The group.
+    pub group: String,
+    /// The option's name, in lower case, with `-`.
+    pub name: String,
+    /// What follows `=`; `None` where there is no `=`.
+    pub value: Option<String>,
+}
+
+/// Which files are read.
+#[derive(Clone, Debug, Default)]
+pub struct Choice {
+    /// Only this one.
+    pub only: Option<PathBuf>,
+    /// This one after those of the machine, before the user's.
+    pub extra: Option<PathBuf>,
+    /// None but those.
+    pub none: bool,
+    /// The user's home.
+    pub home: Option<PathBuf>,
+}
+
+/// What files say: those of the machine, and those that a user has named or has at home.
+#[derive(Debug, Default)]
+pub struct Found {
+    /// Of files that the user chose: the later one wins.
+    pub chosen: Said,
+    /// Of files of the machine.
+    pub machine: Said,
+    /// What was left out, and why; for people.
+    pub notes: Vec<String>,
+}
+
+/// Why a file that was named cannot be read.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// The system does not give it.
+    #[error("{}: {why}", path.display())]
+    Read {
+        /// The file.
+        path: PathBuf,
+        /// What the system said.
+        why: io::Error,
+    },
+    /// A line is none of an option file.
+    #[error("{}, line {line}: {why}", path.display())]
+    Line {
+        /// The file.
+        path: PathBuf,
+        /// The line, from 1.
+        line: usize,
+        /// What is wrong with it; never its text, which may be a password.
+        why: &'static str,
+    },
+    /// A value cannot be one.
+    #[error("{}: {why}", path.display())]
+    Value {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong.
+        why: Wrong,
+    },
+}
+
+/// Reads what the files say of a server.
+///
+/// # Errors
+///
+/// When a file that was named is not there, or one that is there cannot be used.
+pub fn find(choice: &Choice) -> Result<Found, Error> {
+    let mut found = Found::default();
+    if let Some(only) = &choice.only {
+        found.chosen = said(only, true, true, &mut found.notes)?;
+        return Ok(found);
+    }
+    if !choice.none {
+        for path in OF_THE_MACHINE.map(Path::new) {
+            let later = said(path, false, false, &mut found.notes)?;
+            found.machine = later.over(found.machine);
+        }
+    }
+    if let Some(extra) = &choice.extra {
+        found.chosen = said(extra, true, true, &mut found.notes)?;
+    }
+    if let (false, Some(home)) = (choice.none, &choice.home) {
+        let later = said(&home.join(".my.cnf"), true, false, &mut found.notes)?;
+        found.chosen = later.over(found.chosen);
+    }
+    Ok(found)
+}
+
+/// What one file says to clients, and to this program if it is one of the user's.
+fn said(path: &Path, is_own: bool, is_needed: bool, notes: &mut Vec<String>) -> Result<Said, Error> {
+    let groups = CLIENT.iter().copied().chain(is_own.then_some(OWN));
+    let groups: Vec<&str> = groups.collect();
+    let read = entries(path, notes).and_then(|entries| {
+        of_groups(&entries, &groups).map_err(|why| Error::Value { path: path.to_owned(), why })
+    });
+    match read {
+        Err(Error::Read { why, .. }) if !is_needed && why.kind() == io::ErrorKind::NotFound => {
+            Ok(Said::default())
+        }
+        // Who has not chosen a file is not kept from working by it.
+        Err(error) if !is_own => {
+            notes.push(format!("not read: {error}"));
+            Ok(Said::default())
+        }
+        read => read,
+    }
+}
+
+/// What these groups of a file say; a later line wins.
+///
+/// # Errors
+///
+/// When a value cannot be one.
+pub fn of_groups(entries: &[Entry], groups: &[&str]) -> Result<Said, Wrong> {
+    let mut said = Said::default();
+    for entry in entries.iter().filter(|entry| groups.contains(&entry.group.as_str())) {
+        said.set(&entry.name, entry.value.as_deref())?;
+    }
+    Ok(said)
+}
+
+/// All options of a file and of those it includes, in their order.
+///
+/// # Errors
+///
+/// When it cannot be read or is no option file.
+pub fn entries(path: &Path, notes: &mut Vec<String>) -> Result<Vec<Entry>, Error> {
+    let mut entries = vec![];
+    let mut group = String::new();
+    read(path, 0, &mut group, &mut entries, notes)?;
+    Ok(entries)
+}
+
+fn read(
+    path: &Path,
+    depth: usize,
+    group: &mut String,
+    entries: &mut Vec<Entry>,
+    notes: &mut Vec<String>,
+) -> Result<(), Error> {
+    let failed = |why| Error::Read { path: path.to_owned(), why };
+    let facts = fs::metadata(path).map_err(failed)?;
+    if facts.is_file() && facts.permissions().mode() & 0o002 != 0 {
+        notes.push(format!("{} is not read: everybody may write to it (chmod o-w)", path.display()));
+        return Ok(());
+    }
+    let text = fs::read(path).map_err(failed)?;
+    let text = String::from_utf8_lossy(&text);
+    for (number, line) in text.trim_start_matches('\u{feff}').lines().enumerate() {
+        let wrong = |why| Error::Line { path: path.to_owned(), line: number + 1, why };
+        match parse(line).map_err(wrong)? {
+            Line::Nothing => {}
+            Line::Group(name) => *group = name,
+            Line::Option(name, value) if !group.is_empty() => {
+                entries.push(Entry { group: group.clone(), name, value });
+            }
+            Line::Option(..) => return Err(wrong("an option before the first [group]")),
+            Line::Include(_) | Line::IncludeFolder(_) if depth == DEEPEST => {
+                return Err(wrong("too many files within files"));
+            }
+            Line::Include(file) => read(Path::new(&file), depth + 1, group, entries, notes)?,
+            Line::IncludeFolder(folder) => {
+                for file in
+                    in_folder(Path::new(&folder)).map_err(|why| Error::Read { path: folder.into(), why })?
+                {
+                    read(&file, depth + 1, group, entries, notes)?;
+                }
+            }
+        }
+    }
+    Ok(())
+}
+
+/// The files of a folder that are option files, by their names.
+fn in_folder(folder: &Path) -> io::Result<Vec<PathBuf>> {
+    let mut files: Vec<PathBuf> = fs::read_dir(folder)?.flatten().map(|entry| entry.path()).collect();
+    files.retain(|file| file.extension().is_some_and(|it| it == "cnf"));
+    files.sort();
+    Ok(files)
+}
+
+enum Line {
+    Nothing,
+    Group(String),
+    Option(String, Option<String>),
+    Include(String),
+    IncludeFolder(String),
+}
+
+fn parse(line: &str) -> Result<Line, &'static str> {
+    let line = line.trim();
+    if line.is_empty() || line.starts_with(['#', ';']) {
+        return Ok(Line::Nothing);
+    }
+    if let Some(directive) = line.strip_prefix('!') {
+        let (word, path) = directive.split_once(char::is_whitespace).unwrap_or((directive, ""));
+        let path = path.trim().to_owned();
+        return match word {
+            _ if path.is_empty() => Err("a directive without a path"),
+            "include" => Ok(Line::Include(path)),
+            "includedir" => Ok(Line::IncludeFolder(path)),
+            _ => Err("of directives, !include and !includedir are allowed"),
+        };
+    }
+    if let Some(group) = line.strip_prefix('[') {
+        let (name, _) = group.split_once(']').ok_or("a group without its ]")?;
+        return Ok(Line::Group(name.trim().to_owned()));
+    }
+    let line = without_comment(line);
+    let (name, value) = match line.split_once('=') {
+        Some((name, value)) => (name, Some(unquoted(value.trim()))),
+        None => (line, None),
+    };
+    Ok(Line::Option(name.trim().to_lowercase().replace('_', "-"), value))
+}
+
+/// A line up to a `#` that is not between quotes.
+fn without_comment(line: &str) -> &str {
+    let (mut quote, mut is_escaped) = (None, false);
+    for (at, character) in line.char_indices() {
+        if matches!(character, '\'' | '"') && !is_escaped {
+            match quote {
+                None => quote = Some(character),
+                Some(open) if open == character => quote = None,
+                Some(_) => {}
+            }
+        }
+        if character == '#' && quote.is_none() {
+            return line[..at].trim_end();
+        }
+        is_escaped = quote.is_some() && character == '\\' && !is_escaped;
+    }
+    line
+}
+
+/// A value without the quotes around it, its escapes replaced.
+fn unquoted(value: &str) -> String {
+    let inside = |quote: char| value.strip_prefix(quote)?.strip_suffix(quote);
+    let value = inside('"').or_else(|| inside('\'')).unwrap_or(value);
+    let (mut text, mut characters) = (String::with_capacity(value.len()), value.chars());
+    while let Some(character) = characters.next() {
+        if character != '\\' {
+            text.push(character);
+            continue;
+        }
+        match characters.next() {
+            Some('n') => text.push('\n'),
+            Some('t') => text.push('\t'),
+            Some('r') => text.push('\r'),
+            Some('b') => text.push('\u{8}'),
+            Some('s') => text.push(' '),
+            Some(it @ ('\'' | '"' | '\\')) => text.push(it),
+            other => {
+                text.push('\\');
+                text.extend(other);
+            }
+        }
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn options(line: &str) -> (String, Option<String>) {
+        match parse(line).expect("a line") {
+            Line::Option(name, value) => (name, value),
+            _ => panic!("{line} is no option"),
+        }
+    }
+
+    #[test]
+    fn a_line_is_read_as_clients_read_it() {
+        for (line, name, value) in [
+            ("user=dba", "user", Some("dba")),
+            ("  ssl_ca = /etc/ca.pem  # the firm's", "ssl-ca", Some("/etc/ca.pem")),
+            ("password", "password", None),
+            ("password=", "password", Some("")),
+            ("password = \"a#b\" # c", "password", Some("a#b")),
+            ("password = 'it''s'", "password", Some("it''s")),
+            ("password = a#b", "password", Some("a")),
+            (r#"password = "a\"b\\c\sd""#, "password", Some(r#"a"b\c d"#)),
+            (r"password = a\qb=c", "password", Some(r"a\qb=c")),
+            ("PORT = 3307", "port", Some("3307")),
+        ] {
+            assert_eq!(options(line), (name.to_owned(), value.map(str::to_owned)), "{line}");
+        }
+        for line in ["", "  ", "# a", "; b", "  #c"] {
+            assert!(matches!(parse(line), Ok(Line::Nothing)), "{line}");
+        }
+        for line in ["!incl x", "!include", "[client"] {
+            assert!(parse(line).is_err(), "{line}");
+        }
+    }
+
+    fn place(files: &[(&str, &str)]) -> tempfile::TempDir {
+        let folder = tempfile::tempdir().expect("a folder");
+        for (name, text) in files {
+            let path = folder.path().join(name);
+            fs::create_dir_all(path.parent().expect("a parent")).expect("a folder");
+            fs::write(path, text.replace("HERE", &folder.path().display().to_string())).expect("a file");
+        }
+        folder
+    }
+
+    #[test]
+    fn a_later_file_wins_and_groups_of_clients_are_read() {
+        let home = place(&[
+            ("extra.cnf", "[client]\nuser=extra\nport=3310\nssl-ca=/extra.pem\n[mysqld]\nport=1\n"),
+            (
+                ".my.cnf",
+                "!includedir HERE/d\n[tare]\nport=3312\n[mysql]\nuser=no\n[client-mariadb]\nhost=db9\n!include HERE/more\n",
+            ),
+            ("d/a.cnf", "[client]\nuser=home\nport=3311\n"),
+            ("d/b.txt", "[client]\nuser=no\n"),
+            ("more", "[client-server]\nsocket=/run/s\n"),
+        ]);
+        let extra = Some(home.path().join("extra.cnf"));
+        let choice = Choice { extra: extra.clone(), home: Some(home.path().into()), ..Choice::default() };
+        let said = find(&choice).expect("files").chosen;
+        assert_eq!(said.user.as_deref(), Some("home"));
+        assert_eq!((said.port, said.host.as_deref()), (Some(3312), Some("db9")));
+        assert_eq!(said.socket.as_deref(), Some(Path::new("/run/s")));
+        assert_eq!(said.ca.as_deref(), Some(Path::new("/extra.pem")));
+        let only = Choice { only: extra, home: Some(home.path().into()), ..Choice::default() };
+        let said = find(&only).expect("a file").chosen;
+        assert_eq!((said.user.as_deref(), said.port), (Some("extra"), Some(3310)));
+        let none = Choice { none: true, home: Some(home.path().into()), ..Choice::default() };
+        assert_eq!(find(&none).expect("no file").chosen, Said::default());
+    }
+
+    #[test]
+    fn what_is_wrong_with_a_file_is_said_without_what_it_holds() {
+        let folder = place(&[
+            ("early", "password=secret\n"),
+            ("port", "[client]\nport=secret\n"),
+            ("loop", "[client]\n!include HERE/loop\n"),
+            ("open", "[client]\npassword=secret\n"),
+        ]);
+        let only = |name: &str| Choice { only: Some(folder.path().join(name)), ..Choice::default() };
+        for (name, expected) in [
+            ("early", "line 1: an option before"),
+            ("port", "port: a number from 1 to 65535"),
+            ("loop", "within files"),
+            ("none", "No such file"),
+        ] {
+            let error = find(&only(name)).expect_err(name).to_string();
+            assert!(error.contains(expected) && !error.contains("secret"), "{name}: {error}");
+        }
+        let open = folder.path().join("open");
+        fs::set_permissions(&open, fs::Permissions::from_mode(0o666)).expect("permissions");
+        let found = find(&only("open")).expect("it is left out");
+        assert!(found.chosen.password.is_none() && found.notes[0].contains("everybody"), "{found:?}");
+    }
+}

@@ -1,0 +1,303 @@
+//! What one place says of a server, and what follows from all that say something.
+
+use std::path::PathBuf;
+
+use crate::{Dsn, Mode, Place, Secret, Server, Tls};
+
+/// The usual port.
+const PORT: u16 = 3306;
+/// Where servers listen unless they are told: on Debian and its like, Red Hat's, and those built by hand.
+const SOCKETS: [&str; 3] = ["/run/mysqld/mysqld.sock", "/var/lib/mysql/mysql.sock", "/tmp/mysql.sock"];
+
+/// A password that is said, or one that the user is to be asked for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Ask {
+    /// This one.
+    Said(Secret),
+    /// The one that the user types.
+    User,
+}
+
+/// Why a value cannot be one. It is never shown itself: it may be a password in the wrong place.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{name}: {allowed}")]
+pub struct Wrong {
+    /// The option.
+    pub name: String,
+    /// What is allowed.
+    pub allowed: &'static str,
+}
+
+/// What one place says of a server: the command line, an address, option files.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Said {
+    /// Its host.
+    pub host: Option<String>,
+    /// Its port.
+    pub port: Option<u16>,
+    /// Its Unix socket.
+    pub socket: Option<PathBuf>,
+    /// Whether TCP is wished although the host is this one.
+    pub tcp: Option<bool>,
+    /// The account.
+    pub user: Option<String>,
+    /// Its password.
+    pub password: Option<Ask>,
+    /// Whether the connection is encrypted, and what of the server's certificate is checked.
+    pub mode: Option<Mode>,
+    /// A file with the certificates of the authorities that are trusted.
+    pub ca: Option<PathBuf>,
+    /// The client's certificate.
+    pub cert: Option<PathBuf>,
+    /// Its key.
+    pub key: Option<PathBuf>,
+}
+
+impl Said {
+    /// Takes an option by its name, as files have it. Others are no concern of ours.
+    ///
+    /// # Errors
+    ///
+    /// When the value cannot be one.
+    pub fn set(&mut self, name: &str, value: Option<&str>) -> Result<(), Wrong> {
+        let name = name.strip_prefix("loose-").unwrap_or(name);
+        let wrong = |allowed| Wrong { name: name.to_owned(), allowed };
+        let text = || value.map(str::to_owned);
+        let path = || value.filter(|it| !it.is_empty()).map(PathBuf::from);
+        match name {
+            "host" => self.host = text().filter(|it| !it.is_empty()),
+            "user" => self.user = text(),
+            "socket" => self.socket = path(),
+            "port" => {
+                let port = value.and_then(|it| it.parse().ok());
+                // 0 is the usual one.
+                self.port =
+                    Some(port.ok_or(wrong("a number from 1 to 65535 is allowed"))?).filter(|port| *port > 0);
+            }
+            "password" => self.password = Some(text().map_or(Ask::User, |it| Ask::Said(Secret::new(it)))),
+            "protocol" => self.tcp = value.map(|it| it.eq_ignore_ascii_case("tcp")),
+            "ssl-mode" => {
+                let mode = value.and_then(Mode::read);
+                self.mode = Some(mode.ok_or(wrong(Mode::ALLOWED))?);
+            }
+            "ssl-ca" => self.ca = path(),
+            "ssl-cert" => self.cert = path(),
+            "ssl-key" => self.key = path(),
+            "ssl" | "enable-ssl" if is_on(value) => self.at_least(Mode::Required),
+            "ssl-verify-server-cert" if is_on(value) => self.at_least(Mode::VerifyIdentity),
+            "ssl" | "skip-ssl" | "disable-ssl" if (name == "ssl") != is_on(value) => {
+                self.mode = Some(Mode::Disabled)
+            }
+            _ => {}
+        }
+        Ok(())
+    }
+
+    fn at_least(&mut self, mode: Mode) {
+        self.mode = Some(self.mode.map_or(mode, |now| now.max(mode)));
+    }
+
+    /// These values, and those of `other` where nothing is said here.
+    #[must_use]
+    pub fn over(self, other: Said) -> Said {
+        Said {
+            host: self.host.or(other.host),
+            port: self.port.or(other.port),
+            socket: self.socket.or(other.socket),
+            tcp: self.tcp.or(other.tcp),
+            user: self.user.or(other.user),
+            password: self.password.or(other.password),
+            mode: self.mode.or(other.mode),
+            ca: self.ca.or(other.ca),
+            cert: self.cert.or(other.cert),
+            key: self.key.or(other.key),
+        }
+    }
+
+    /// Whether it names a server: where it is.
+    #[must_use]
+    pub fn names_server(&self) -> bool {
+        self.host.is_some() || self.port.is_some() || self.socket.is_some()
+    }
+
+    /// Whether an account is meant, named or usual, and not tare's own socket.
+    #[must_use]
+    pub fn names_account(&self) -> bool {
+        self.user.is_some() || self.password.is_some() || self.host.is_some() || self.port.is_some()
+    }
+
+    /// What an address says. Its account is whole: no password of another place is added to a user that it names.
+    #[must_use]
+    pub fn of_dsn(dsn: &Dsn) -> Said {
+        let password = dsn.password.clone().map(Ask::Said);
+        let none = dsn.user.is_some().then(|| Ask::Said(Secret::new("")));
+        Said {
+            // A socket is the way, whatever the host is called.
+            host: Some(dsn.host.clone()).filter(|_| dsn.socket.is_none()),
+            port: dsn.port.filter(|_| dsn.socket.is_none()),
+            socket: dsn.socket.clone(),
+            tcp: Some(dsn.socket.is_none()),
+            user: dsn.user.clone(),
+            password: password.or(none),
+            mode: dsn.mode,
+            ca: dsn.ca.clone(),
+            cert: dsn.cert.clone(),
+            key: dsn.key.clone(),
+        }
+    }
+
+    /// The server that follows. `these` is what the command line says, `files` what files do; `ask` asks the user for a
+    /// password.
+    ///
+    /// Where the host is this machine (none, or `localhost`) it is the socket, unless the command line names a port or TCP is
+    /// wished.
+    ///
+    /// # Errors
+    ///
+    /// What `ask` could not get.
+    pub fn server<E>(
+        these: Said,
+        files: Said,
+        ask: &mut dyn FnMut(&str) -> Result<Secret, E>,
+    ) -> Result<Server, E> {
+        let is_here =
+            |host: &Option<String>| host.as_deref().is_none_or(|it| it.eq_ignore_ascii_case("localhost"));
+        let wants_tcp =
+            these.tcp.unwrap_or(these.port.is_some() && these.socket.is_none() && is_here(&these.host));
+        let wants_socket = these.socket.is_some() && is_here(&these.host);
+        let all = these.over(files);
+        let by_tcp = !wants_socket && (!is_here(&all.host) || wants_tcp || all.tcp == Some(true));
+        let place = if by_tcp {
+            Place::Tcp {
+                host: all.host.clone().unwrap_or_else(|| "localhost".to_owned()),
+                port: all.port.unwrap_or(PORT),
+            }
+        } else {
+            Place::Socket(all.socket.clone().unwrap_or_else(usual_socket))
+        };
+        let user = all.user.clone().unwrap_or_else(login);
+        let password = match &all.password {
+            Some(Ask::Said(password)) => Some(password.clone()),
+            Some(Ask::User) => Some(ask(&format!("{user} at {place}"))?),
+            None => None,
+        };
+        let password = password.filter(|it| !it.reveal().is_empty());
+        Ok(Server { place, user, password, schema: None, tls: all.tls() })
+    }
+
+    /// How the connection is encrypted: a file of authorities alone means that they are checked against.
+    #[must_use]
+    pub fn tls(&self) -> Tls {
+        let usual = if self.ca.is_some() { Mode::VerifyCa } else { Mode::Preferred };
+        Tls {
+            mode: self.mode.unwrap_or(usual),
+            ca: self.ca.clone(),
+            cert: self.cert.clone(),
+            key: self.key.clone(),
+        }
+    }
+}
+
+/// A switch of an option file: without a value it is on.
+fn is_on(value: Option<&str>) -> bool {
+    !value.is_some_and(|it| ["0", "off", "false", "no"].iter().any(|no| it.eq_ignore_ascii_case(no)))
+}
+
+/// The socket of the machine's server: the first of the usual ones that is there.
+fn usual_socket() -> PathBuf {
+    let there = SOCKETS.iter().find(|path| std::path::Path::new(path).exists());
+    PathBuf::from(there.unwrap_or(&SOCKETS[0]))
+}
+
+/// The user's name on this machine.
+fn login() -> String {
+    let named = nix::unistd::User::from_uid(nix::unistd::geteuid()).ok().flatten().map(|user| user.name);
+    named.or_else(|| std::env::var("USER").ok()).unwrap_or_else(|| "root".to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn server(these: Said, files: Said) -> Server {
+        let mut ask = |_: &str| Ok::<_, ()>(Secret::new("typed"));
+        Said::server(these, files, &mut ask).expect("a server")
+    }
+
+    fn file(lines: &[(&str, &str)]) -> Said {
+        let mut said = Said::default();
+        for (name, value) in lines {
+            said.set(name, Some(value)).expect("a value");
+        }
+        said
+    }
+
+    #[test]
+    fn value_by_value_the_command_line_comes_before_files() {
+        let files = file(&[("host", "db1"), ("port", "3307"), ("user", "agent"), ("password", "a")]);
+        let these = Said { host: Some("db2".into()), ..Said::default() };
+        let found = server(these, files.clone());
+        assert_eq!((found.to_string(), found.user.as_str()), ("db2:3307".into(), "agent"));
+        let typed = server(Said { password: Some(Ask::User), ..Said::default() }, files);
+        assert_eq!(typed.password, Some(Secret::new("typed")));
+    }
+
+    #[test]
+    fn this_machine_is_its_socket_unless_tcp_is_asked_for() {
+        let files = file(&[("socket", "/run/my.sock")]);
+        let said = |host: Option<&str>, port| Said { host: host.map(Into::into), port, ..Said::default() };
+        for (these, expected) in [
+            (said(None, None), "/run/my.sock"),
+            (said(Some("localhost"), None), "/run/my.sock"),
+            (said(Some("127.0.0.1"), None), "127.0.0.1:3306"),
+            (said(None, Some(3307)), "localhost:3307"),
+            (said(Some("db1"), None), "db1:3306"),
+            (Said { socket: Some("/s".into()), ..said(None, Some(3307)) }, "/s"),
+            (Said { tcp: Some(true), ..Said::default() }, "localhost:3306"),
+        ] {
+            assert_eq!(server(these.clone(), files.clone()).to_string(), expected, "{these:?}");
+        }
+        let port = file(&[("socket", "/run/my.sock"), ("port", "3307")]);
+        assert_eq!(
+            server(Said::default(), port).to_string(),
+            "/run/my.sock",
+            "a file's port is no wish for TCP"
+        );
+        let tcp = file(&[("protocol", "TCP"), ("port", "3307")]);
+        assert_eq!(server(Said::default(), tcp).to_string(), "localhost:3307");
+    }
+
+    #[test]
+    fn an_address_is_whole_and_files_add_what_it_leaves_open() {
+        let files = file(&[("host", "db9"), ("user", "agent"), ("password", "a"), ("ssl-ca", "/ca")]);
+        let of = |dsn: &str| Said::of_dsn(&Dsn::read(dsn).expect("a dsn"));
+        let found = server(of("mysql://dba@db1"), files.clone());
+        assert_eq!((found.to_string(), found.user.as_str()), ("db1:3306".into(), "dba"));
+        assert_eq!(found.password, None, "the file's password is another account's");
+        assert_eq!(found.tls.mode, Mode::VerifyCa);
+        assert_eq!(server(of("mysql://dba@db1?socket=/s"), files.clone()).to_string(), "/s");
+        let found = server(of("mysql://db1:3307"), files);
+        assert_eq!((found.user.as_str(), found.password), ("agent", Some(Secret::new("a"))));
+    }
+
+    #[test]
+    fn switches_of_both_kinds_of_clients_are_known() {
+        for (lines, mode) in [
+            (&[][..], Mode::Preferred),
+            (&[("ssl-mode", "required")], Mode::Required),
+            (&[("ssl-ca", "/ca")], Mode::VerifyCa),
+            (&[("ssl-ca", "/ca"), ("ssl-mode", "REQUIRED")], Mode::Required),
+            (&[("ssl", "1")], Mode::Required),
+            (&[("ssl", "OFF")], Mode::Disabled),
+            (&[("skip-ssl", "1")], Mode::Disabled),
+            (&[("skip-ssl", "0")], Mode::Preferred),
+            (&[("ssl-verify-server-cert", "ON"), ("ssl", "1")], Mode::VerifyIdentity),
+            (&[("ssl-verify-server-cert", "0")], Mode::Preferred),
+        ] {
+            assert_eq!(file(lines).tls().mode, mode, "{lines:?}");
+        }
+        assert!(Said::default().set("ssl-mode", Some("sometimes")).is_err());
+        assert!(Said::default().set("port", Some("70000")).is_err());
+        assert!(Said::default().set("prompt", Some("x")).is_ok(), "others are left alone");
+    }
+}

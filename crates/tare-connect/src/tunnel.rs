@@ -1,0 +1,356 @@
+//! An encrypted way to a server, for a client library that speaks to a Unix socket of ours in a folder of ours.
+//!
+//! The library's own TLS takes authorities that nobody named, refuses certificates of private ones, and says little of why. So a
+//! thread stands between: it asks for encryption with the first half of the client's own answer, and passes on what both say.
+//! The packet that asks is one that the client does not know of: until it is let in, packets are renumbered by one.
+
+use std::io::{self, Read, Write};
+use std::net::{TcpStream, ToSocketAddrs};
+use std::os::fd::AsFd;
+use std::os::unix::fs::PermissionsExt;
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::{self, JoinHandle};
+use std::time::Duration;
+
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+use rustls::pki_types::ServerName;
+use rustls::{ClientConfig, ClientConnection};
+use tempfile::TempDir;
+
+use crate::greeting::Greeting;
+use crate::{Error, Manner, Mode, Place, Server, Tls};
+
+/// A handshake may take so long where nothing else is said.
+const PATIENCE: Duration = Duration::from_secs(10);
+/// Where the socket is if the usual folder's path is too long for one.
+const SHORT: &str = "/tmp";
+/// The length of a client's answer that asks for encryption, and with which every answer begins.
+const HALF: usize = 32;
+/// The bit of it that does.
+const SSL: u8 = 0x08;
+/// The first byte of a packet that lets a client in.
+const LET_IN: u8 = 0;
+
+/// A tunnel that waits for its client.
+pub(crate) struct Tunnel {
+    folder: TempDir,
+    socket: PathBuf,
+    failed: Arc<Mutex<Option<String>>>,
+    thread: JoinHandle<()>,
+}
+
+/// The way to a server, not encrypted yet.
+enum Way {
+    Tcp(TcpStream),
+    Unix(UnixStream),
+}
+
+/// Begins a tunnel; `None` where the server does not offer encryption, and none has to be.
+pub(crate) fn begin(server: &Server, manner: Manner) -> Result<Option<Tunnel>, Error> {
+    let at = || server.to_string();
+    let wrong = |why: String| Error::Tls { at: at(), why };
+    let config = server.tls.config().map_err(wrong)?;
+    let lost = |why: io::Error| Error::NoAnswer { at: at(), why: why.to_string() };
+    let mut way = Way::to(server, manner.patience.unwrap_or(PATIENCE)).map_err(|why| match why.kind() {
+        io::ErrorKind::PermissionDenied => Error::Forbidden { at: at() },
+        _ => lost(why),
+    })?;
+    let greeting = Greeting::read(&mut way).map_err(lost)?;
+    if !greeting.offers_tls {
+        // What it says where it takes nobody is for the client library to read.
+        return match server.tls.mode {
+            Mode::Preferred => Ok(None),
+            mode if greeting.takes_somebody() => Err(wrong(format!(
+                "the server does not offer encryption, and --ssl-mode={} wants it: set ssl_cert and ssl_key on the server",
+                mode.name()
+            ))),
+            _ => Ok(None),
+        };
+    }
+    let (folder, socket, listener) =
+        listen().map_err(|why| wrong(format!("a socket in the folder for temporary files: {why}")))?;
+    let failed = Arc::default();
+    let work =
+        Work { way, greeting, config: Arc::new(config), server: server.clone(), failed: Arc::clone(&failed) };
+    let thread = thread::Builder::new()
+        .name("tunnel".to_owned())
+        .spawn(move || work.run(&listener))
+        .map_err(|why| wrong(format!("a thread: {why}")))?;
+    Ok(Some(Tunnel { folder, socket, failed, thread }))
+}
+
+/// A socket that only this user can come to.
+fn listen() -> io::Result<(TempDir, PathBuf, UnixListener)> {
+    let at = |parent: &std::path::Path| {
+        let only_us = std::fs::Permissions::from_mode(0o700);
+        let folder = tempfile::Builder::new().prefix("tare-").permissions(only_us).tempdir_in(parent)?;
+        let socket = folder.path().join("s");
+        let listener = UnixListener::bind(&socket)?;
+        Ok((folder, socket, listener))
+    };
+    at(&std::env::temp_dir()).or_else(|_| at(std::path::Path::new(SHORT)))
+}
+
+impl Tunnel {
+    /// Where the client library finds it.
+    pub(crate) fn path(&self) -> Result<&str, Error> {
+        self.socket.to_str().ok_or_else(|| Error::Path(self.socket.clone()))
+    }
+
+    /// What kept the client from being let in, if it was the encryption.
+    pub(crate) fn failure(self, server: &Server) -> Option<Error> {
+        // Nobody comes any more: a thread that still waits for its client ends.
+        drop(UnixStream::connect(&self.socket));
+        let _ = self.thread.join();
+        drop(self.folder);
+        let why = self.failed.lock().unwrap_or_else(PoisonError::into_inner).take()?;
+        Some(Error::Tls { at: server.to_string(), why })
+    }
+}
+
+impl Way {
+    fn to(server: &Server, patience: Duration) -> io::Result<Way> {
+        let way = match &server.place {
+            Place::Socket(path) => Way::Unix(UnixStream::connect(path)?),
+            Place::Tcp { host, port } => {
+                let mut last = io::Error::other("the host has no address");
+                let mut addresses = (host.as_str(), *port).to_socket_addrs()?;
+                let found = addresses.find_map(|address| {
+                    TcpStream::connect_timeout(&address, patience).map_err(|error| last = error).ok()
+                });
+                let stream = found.ok_or(last)?;
+                stream.set_nodelay(true)?;
+                Way::Tcp(stream)
+            }
+        };
+        way.wait(Some(patience))?;
+        Ok(way)
+    }
+
+    fn wait(&self, time: Option<Duration>) -> io::Result<()> {
+        match self {
+            Way::Tcp(stream) => stream.set_read_timeout(time).and_then(|()| stream.set_write_timeout(time)),
+            Way::Unix(stream) => stream.set_read_timeout(time).and_then(|()| stream.set_write_timeout(time)),
+        }
+    }
+}
+
+impl AsFd for Way {
+    fn as_fd(&self) -> std::os::fd::BorrowedFd<'_> {
+        match self {
+            Way::Tcp(stream) => stream.as_fd(),
+            Way::Unix(stream) => stream.as_fd(),
+        }
+    }
+}
+
+impl Read for Way {
+    fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
+        match self {
+            Way::Tcp(stream) => stream.read(into),
+            Way::Unix(stream) => stream.read(into),
+        }
+    }
+}
+
+impl Write for Way {
+    fn write(&mut self, from: &[u8]) -> io::Result<usize> {
+        match self {
+            Way::Tcp(stream) => stream.write(from),
+            Way::Unix(stream) => stream.write(from),
+        }
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+/// What the thread has.
+struct Work {
+    way: Way,
+    greeting: Greeting,
+    config: Arc<ClientConfig>,
+    server: Server,
+    failed: Arc<Mutex<Option<String>>>,
+}
+
+impl Work {
+    fn run(mut self, listener: &UnixListener) {
+        let Ok((mut client, _)) = listener.accept() else { return };
+        if let Err(error) = self.serve(&mut client) {
+            let host = self.server.to_string();
+            let tls: &Tls = &self.server.tls;
+            if let Some(error) = error.get_ref().and_then(|it| it.downcast_ref::<rustls::Error>()) {
+                let why = tls.explain(&host, error);
+                *self.failed.lock().unwrap_or_else(PoisonError::into_inner) = Some(why);
+            }
+        }
+        // The client sees the end, also where it was not let in.
+        let _ = client.shutdown(std::net::Shutdown::Both);
+    }
+
+    /// Passes on what both say until one of them ends.
+    fn serve(&mut self, client: &mut UnixStream) -> io::Result<()> {
+        client.write_all(&self.greeting.bytes)?;
+        let mut answer = packet(client)?;
+        if answer.len() < 4 + HALF {
+            return Err(io::ErrorKind::InvalidData.into());
+        }
+        answer[5] |= SSL;
+        let mut request = answer[..4 + HALF].to_vec();
+        request[..3].copy_from_slice(&[u8::try_from(HALF).unwrap_or(u8::MAX), 0, 0]);
+        self.way.write_all(&request)?;
+        let name = match &self.server.place {
+            Place::Tcp { host, .. } => host.as_str(),
+            Place::Socket(_) => "localhost",
+        };
+        let name = ServerName::try_from(name.to_owned())
+            .map_err(|_| io::Error::other(rustls::Error::General(format!("{name} is no name of a host"))))?;
+        let mut tls = ClientConnection::new(Arc::clone(&self.config), name).map_err(io::Error::other)?;
+        while tls.is_handshaking() {
+            tls.complete_io(&mut self.way)?;
+        }
+        let mut login = Login::default();
+        tls.writer().write_all(&login.for_server(&answer))?;
+        while tls.wants_write() {
+            tls.write_tls(&mut self.way)?;
+        }
+        self.pass_on(client, &mut tls, &mut login)
+    }
+
+    fn pass_on(
+        &mut self,
+        client: &mut UnixStream,
+        tls: &mut ClientConnection,
+        login: &mut Login,
+    ) -> io::Result<()> {
+        let mut bytes = vec![0; 16 << 10];
+        loop {
+            let (from_client, from_server) = ready(client, &self.way)?;
+            if from_server {
+                if tls.read_tls(&mut self.way)? == 0 {
+                    return Ok(());
+                }
+                let told = tls.process_new_packets().map_err(io::Error::other)?;
+                let mut left = told.plaintext_bytes_to_read();
+                while left > 0 {
+                    let read = tls.reader().read(&mut bytes)?;
+                    client.write_all(&login.for_client(&bytes[..read]))?;
+                    left = left.saturating_sub(read);
+                }
+                if told.peer_has_closed() {
+                    return Ok(());
+                }
+            }
+            if from_client {
+                let read = client.read(&mut bytes)?;
+                if read == 0 {
+                    tls.send_close_notify();
+                    let _ = tls.write_tls(&mut self.way);
+                    return Ok(());
+                }
+                tls.writer().write_all(&login.for_server(&bytes[..read]))?;
+            }
+            while tls.wants_write() {
+                tls.write_tls(&mut self.way)?;
+            }
+        }
+    }
+}
+
+/// Waits until one of both has something to read.
+fn ready(client: &UnixStream, server: &Way) -> io::Result<(bool, bool)> {
+    let mut both =
+        [PollFd::new(client.as_fd(), PollFlags::POLLIN), PollFd::new(server.as_fd(), PollFlags::POLLIN)];
+    match poll(&mut both, PollTimeout::NONE) {
+        Ok(_) | Err(nix::errno::Errno::EINTR) => {}
+        Err(error) => return Err(error.into()),
+    }
+    let is_ready = |fd: &PollFd<'_>| fd.revents().is_some_and(|events| !events.is_empty());
+    Ok((is_ready(&both[0]), is_ready(&both[1])))
+}
+
+/// A whole packet with its header.
+fn packet(from: &mut impl Read) -> io::Result<Vec<u8>> {
+    let mut bytes = vec![0; 4];
+    from.read_exact(&mut bytes)?;
+    bytes.resize(4 + length(&bytes), 0);
+    from.read_exact(&mut bytes[4..])?;
+    Ok(bytes)
+}
+
+fn length(header: &[u8]) -> usize {
+    usize::from(header[0]) | usize::from(header[1]) << 8 | usize::from(header[2]) << 16
+}
+
+/// Renumbers packets until the client is let in.
+#[derive(Default)]
+struct Login {
+    is_over: bool,
+    from_client: Vec<u8>,
+    from_server: Vec<u8>,
+}
+
+impl Login {
+    /// What a client says, as the server counts.
+    fn for_server(&mut self, bytes: &[u8]) -> Vec<u8> {
+        if self.is_over {
+            return bytes.to_vec();
+        }
+        self.from_client.extend_from_slice(bytes);
+        let mut whole = vec![];
+        while let Some(mut packet) = next(&mut self.from_client) {
+            packet[3] = packet[3].wrapping_add(1);
+            whole.append(&mut packet);
+        }
+        whole
+    }
+
+    /// What a server says, as the client counts.
+    fn for_client(&mut self, bytes: &[u8]) -> Vec<u8> {
+        if self.is_over {
+            return bytes.to_vec();
+        }
+        self.from_server.extend_from_slice(bytes);
+        let mut whole = vec![];
+        while let Some(mut packet) = next(&mut self.from_server) {
+            packet[3] = packet[3].wrapping_sub(1);
+            self.is_over = packet.get(4) == Some(&LET_IN);
+            whole.append(&mut packet);
+            if self.is_over {
+                whole.append(&mut self.from_server);
+            }
+        }
+        whole
+    }
+}
+
+/// Takes the first whole packet off.
+fn next(bytes: &mut Vec<u8>) -> Option<Vec<u8>> {
+    let whole = 4 + length(bytes.get(..4)?);
+    if bytes.len() < whole {
+        return None;
+    }
+    let rest = bytes.split_off(whole);
+    Some(std::mem::replace(bytes, rest))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn packets_are_renumbered_until_the_client_is_let_in() {
+        let mut login = Login::default();
+        assert!(login.for_server(&[1, 0]).is_empty(), "half a header waits");
+        assert_eq!(login.for_server(&[0, 1, 9]), [1, 0, 0, 2, 9]);
+        assert_eq!(login.for_client(&[1, 0, 0, 3, 0xfe, 2, 0, 0]), [1, 0, 0, 2, 0xfe]);
+        assert_eq!(login.for_client(&[4, 1, 3]), [2, 0, 0, 3, 1, 3]);
+        assert_eq!(login.for_client(&[1, 0, 0, 5, 0, 1, 0, 0, 0, 7]), [1, 0, 0, 4, 0, 1, 0, 0, 0, 7]);
+        assert_eq!(login.for_server(&[1, 0, 0, 0, 3]), [1, 0, 0, 0, 3], "a statement is passed on as it is");
+        assert_eq!(login.for_client(&[1, 0, 0, 1, 0]), [1, 0, 0, 1, 0]);
+    }
+}

@@ -1,0 +1,285 @@
+//! The command line as it is read: what all commands have in common, and what the library that reads it does not do.
+//!
+//! `-h` is the host in commands that speak to a server, as in every client of MySQL; `--help` and `-?` help everywhere. A value
+//! that begins with `-` is a value unless it is one of the command's options, so that its own parser judges it. `-pPASSWORD` is
+//! a password and `-p` alone asks for one.
+
+use std::ffi::{OsStr, OsString};
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+
+use clap::error::ErrorKind;
+use clap::{Arg, ArgAction, Command, CommandFactory, FromArgMatches};
+
+use crate::arguments::Arguments;
+
+/// The option whose value may be left out, by its name.
+const PASSWORD: &str = "password";
+
+/// The command line's declaration.
+pub(crate) fn command() -> Command {
+    shaped(Arguments::command())
+}
+
+/// The arguments of this program; ends it where they cannot be, or help was asked for.
+pub(crate) fn parse() -> Arguments {
+    read(std::env::args_os()).unwrap_or_else(|error| end(&error))
+}
+
+/// Reads arguments, the program's name first.
+pub(crate) fn read(arguments: impl IntoIterator<Item = OsString>) -> Result<Arguments, clap::Error> {
+    let mut command = command();
+    command.build();
+    let arguments = joined(&command, arguments);
+    let matches = command.clone().try_get_matches_from(arguments)?;
+    Arguments::from_arg_matches(&matches).map_err(|error| error.format(&mut command))
+}
+
+/// Says what is wrong, without passwords that stand in addresses.
+fn end(error: &clap::Error) -> ! {
+    let is_help = matches!(
+        error.kind(),
+        ErrorKind::DisplayHelp
+            | ErrorKind::DisplayVersion
+            | ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand
+    );
+    let text = error.to_string();
+    if is_help || !text.contains("://") {
+        error.exit();
+    }
+    eprint!("{}", without_addresses(&text));
+    std::process::exit(error.exit_code());
+}
+
+/// A text without what may be a password in an address of it.
+fn without_addresses(text: &str) -> String {
+    let words = text.split_inclusive([' ', '\n', '\'']);
+    words
+        .map(|word| {
+            let end = word.len() - word.trim_end_matches([' ', '\n', '\'']).len();
+            let (address, end) = word.split_at(word.len() - end);
+            if address.contains("://") {
+                format!("{}{end}", tare_connect::hide(address))
+            } else {
+                word.to_owned()
+            }
+        })
+        .collect()
+}
+
+/// Gives a command and those below it their help.
+fn shaped(command: Command) -> Command {
+    let has_host = command.get_arguments().any(|it| it.get_short() == Some('h'));
+    let help = Arg::new("help").long("help").action(ArgAction::Help);
+    let help = help.help("Print help (see more with '--help')");
+    // Where it is not the host, -h goes on to help.
+    let help = if has_host { help.short('?') } else { help.short('h').visible_short_alias('?') };
+    let mut command = command.disable_help_flag(true).arg(help);
+    if command.get_name() == "slowlog" {
+        // There the long ones choose statements.
+        for name in ["host", "user"] {
+            command = command.mut_arg(name, |arg| arg.long(clap::builder::Resettable::Reset));
+        }
+    }
+    command.mut_subcommands(shaped)
+}
+
+/// Arguments with values joined to their options where they begin with `-`.
+fn joined(command: &Command, arguments: impl IntoIterator<Item = OsString>) -> Vec<OsString> {
+    let mut arguments = arguments.into_iter().peekable();
+    let mut all: Vec<OsString> = arguments.next().into_iter().collect();
+    let mut command = command;
+    while let Some(argument) = arguments.next() {
+        let bytes = argument.as_bytes();
+        if bytes == b"--" {
+            all.push(argument);
+            all.extend(arguments);
+            break;
+        }
+        if !bytes.starts_with(b"-") {
+            command = argument.to_str().and_then(|name| command.find_subcommand(name)).unwrap_or(command);
+            all.push(argument);
+            continue;
+        }
+        if let Some(password) = password(command, bytes) {
+            all.push(password);
+            continue;
+        }
+        let takes = takes_next(command, bytes);
+        let Some(value) = arguments.next_if(|_| takes).map(|it| (is_option(command, it.as_bytes()), it))
+        else {
+            all.push(argument);
+            continue;
+        };
+        match value {
+            // The option's value is missing: the library says so.
+            (true, option) => {
+                all.push(argument);
+                all.extend(password(command, option.as_bytes()).or(Some(option)));
+            }
+            (false, value) if value.as_bytes().starts_with(b"-") && value.len() > 1 => {
+                all.push([argument.as_os_str(), OsStr::new("="), &value].into_iter().collect());
+            }
+            (false, value) => all.extend([argument, value]),
+        }
+    }
+    all
+}
+
+/// `-pPASSWORD` and `-p` in a command that has the option.
+fn password(command: &Command, argument: &[u8]) -> Option<OsString> {
+    let value = argument.strip_prefix(b"-p")?;
+    command.get_arguments().find(|it| it.get_id() == PASSWORD && it.get_short() == Some('p'))?;
+    let mut option = b"--password".to_vec();
+    if !value.is_empty() {
+        option.push(b'=');
+        option.extend_from_slice(value);
+    }
+    Some(OsString::from_vec(option))
+}
+
+/// Whether an option has its value in the next argument.
+fn takes_next(command: &Command, argument: &[u8]) -> bool {
+    let found = match argument.strip_prefix(b"--") {
+        Some(name) => {
+            command.get_arguments().find(|it| it.get_long().is_some_and(|long| long.as_bytes() == name))
+        }
+        None if argument.len() == 2 => short(command, argument[1]),
+        None => None,
+    };
+    found.is_some_and(|it| {
+        it.get_action().takes_values() && it.get_num_args().is_none_or(|count| count.min_values() > 0)
+    })
+}
+
+fn short(command: &Command, letter: u8) -> Option<&Arg> {
+    let is_it =
+        |arg: &&Arg| arg.get_short_and_visible_aliases().is_some_and(|it| it.contains(&char::from(letter)));
+    command.get_arguments().find(is_it)
+}
+
+/// Whether it is an option of the command's, and no value.
+fn is_option(command: &Command, argument: &[u8]) -> bool {
+    if argument == b"--" {
+        return true;
+    }
+    match argument.strip_prefix(b"--") {
+        Some(name) => {
+            let name = name.split(|byte| *byte == b'=').next().unwrap_or_default();
+            command.get_arguments().any(|it| it.get_long().is_some_and(|long| long.as_bytes() == name))
+        }
+        None if argument.len() > 1 && argument[0] == b'-' => short(command, argument[1]).is_some(),
+        None => false,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn words(line: &str) -> Vec<OsString> {
+        line.split(' ').map(OsString::from).collect()
+    }
+
+    fn joins(line: &str) -> String {
+        let mut command = command();
+        command.build();
+        let all = joined(&command, words(line));
+        all.iter().map(|it| it.to_string_lossy().into_owned()).collect::<Vec<_>>().join(" ")
+    }
+
+    #[test]
+    fn the_command_line_is_consistent() {
+        command().debug_assert();
+    }
+
+    #[test]
+    fn a_value_may_begin_with_a_dash() {
+        for (line, expected) in [
+            ("tare top --interval -1", "tare top --interval=-1"),
+            ("tare top --interval --once", "tare top --interval --once"),
+            ("tare top --filter -foo --once", "tare top --filter=-foo --once"),
+            ("tare top -P -1", "tare top -P=-1"),
+            ("tare slowlog --over -5ms", "tare slowlog --over=-5ms"),
+            ("tare lab run --seed -1 x", "tare lab run --seed=-1 x"),
+            ("tare run -- --port -1", "tare run -- --port -1"),
+            ("tare snapshot -", "tare snapshot -"),
+            ("tare top --filter - --once", "tare top --filter - --once"),
+            ("tare top -psecret -u x", "tare top --password=secret -u x"),
+            ("tare top -p -u -p", "tare top --password -u --password"),
+            ("tare top -p-1", "tare top --password=-1"),
+        ] {
+            assert_eq!(joins(line), expected);
+        }
+    }
+
+    /// Whatever the option, what it says of such a value is its own parser's word.
+    #[test]
+    fn no_option_takes_a_negative_number_for_an_argument() {
+        fn each(command: &Command, path: &[&str], seen: &mut usize) {
+            let hidden = ["help", "version"];
+            // A value that may be left out is never the next argument.
+            for arg in command.get_arguments().filter(|it| {
+                !it.is_positional() && !hidden.contains(&it.get_id().as_str()) && it.get_id() != PASSWORD
+            }) {
+                let Some(long) = arg.get_long().filter(|_| arg.get_action().takes_values()) else { continue };
+                for value in ["-1", "-5ms"] {
+                    let option = format!("--{long}");
+                    let words = path.iter().copied().chain([option.as_str(), value]).map(OsString::from);
+                    let result = read(words).map(drop);
+                    let kind = result.as_ref().map_or_else(|error| Some(error.kind()), |()| None);
+                    assert_ne!(
+                        kind,
+                        Some(ErrorKind::UnknownArgument),
+                        "{path:?} --{long} {value}: {result:?}"
+                    );
+                    *seen += 1;
+                }
+            }
+            for below in command.get_subcommands().filter(|it| it.get_name() != "help") {
+                each(below, &[path, &[below.get_name()]].concat(), seen);
+            }
+        }
+        let mut all = command();
+        all.build();
+        let mut seen = 0;
+        each(&all, &["tare"], &mut seen);
+        assert!(seen > 200, "{seen} options were tried");
+    }
+
+    #[test]
+    fn minus_h_is_the_host_and_a_question_mark_helps() {
+        let kind = |line: &str| read(words(line)).map(drop).map_err(|error| error.kind());
+        for command in [
+            "top",
+            "status",
+            "export",
+            "snapshot x",
+            "govern",
+            "price",
+            "weigh",
+            "slowlog",
+            "lab record x",
+            "lab replay x",
+        ] {
+            assert_eq!(kind(&format!("tare {command} -h db1")), Ok(()), "{command}");
+            assert_eq!(kind(&format!("tare {command} -?")), Err(ErrorKind::DisplayHelp), "{command}");
+            assert_eq!(kind(&format!("tare {command} --help")), Err(ErrorKind::DisplayHelp), "{command}");
+        }
+        for line in ["tare -h", "tare run -h", "tare run -?", "tare lab list -h"] {
+            assert_eq!(kind(line), Err(ErrorKind::DisplayHelp), "{line}");
+        }
+    }
+
+    #[test]
+    fn what_is_wrong_is_said_without_the_password_of_an_address() {
+        for line in [
+            "tare top mysql://dba:secret@db1",
+            "tare top --interval mysql://dba:se#secret@db1",
+            "tare status --dns=mysql://dba:secret@db1",
+        ] {
+            let error = read(words(line)).map(drop).expect_err(line).to_string();
+            let said = without_addresses(&error);
+            assert!(!said.contains("secret"), "{line}: {said}");
+        }
+    }
+}
