@@ -4,6 +4,7 @@
 //! overwritten meanwhile in the server's memory is counted by the server, and said here.
 
 mod answer;
+mod charset;
 mod choice;
 mod destination;
 mod form;
