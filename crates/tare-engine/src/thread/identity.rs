@@ -43,6 +43,9 @@ impl Engine {
     pub fn set_thread_info(&self, thread: ThreadRef, info: Option<&[u8]>) {
         let thread = thread.slab();
         let Some(info) = info else { return thread.info_len.store(u32::MAX, Relaxed) };
+        if thread.info_len.load(Relaxed) != u32::MAX {
+            self.end_statement_text(thread, info);
+        }
         thread.write_texts(self, |text| {
             thread.info_len.store(text::write(&text.info, info) as u32, Relaxed);
         });

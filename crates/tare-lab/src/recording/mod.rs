@@ -15,6 +15,8 @@ pub mod history;
 pub mod kind;
 mod line;
 mod moment;
+#[cfg(test)]
+mod quoting;
 pub mod slow_log;
 pub mod take;
 pub mod token;

@@ -111,7 +111,7 @@ impl Reader {
         if columns.is_empty() {
             return Ok(None);
         }
-        if !statement::SENT.iter().all(|name| columns.contains(*name)) {
+        if !statement::SENT.iter().all(|name| columns.iter().any(|column| column == name)) {
             self.asked.ask_for_text_only();
         }
         self.blocks = None;

@@ -276,6 +276,20 @@ impl OpenStatement {
         });
     }
 
+    /// SQL_TEXT ends behind `sql`, if it begins with that and goes on with `;`.
+    pub(super) fn end_text(&self, sql: &[u8]) {
+        let lengths = self.lengths.own();
+        let text = self.text(lengths);
+        let byte = |at: usize| text.get(at / 8).map(|word| word.own().to_le_bytes()[at % 8]);
+        let goes_on = match TEXT.of(lengths) {
+            len if sql.len() == len => lengths & TEXT_CUT != 0,
+            len => sql.len() < len && byte(sql.len()) == Some(b';'),
+        };
+        if goes_on && text::begins(text, sql) {
+            self.set_text(sql, sql.len());
+        }
+    }
+
     /// It is not an event any more.
     pub(crate) fn hide(&self) {
         self.version.change(|| self.what.store(self.what.own() & ((1 << ID) - 1), Relaxed));

@@ -12,6 +12,9 @@ use crate::recording::token::{Dialect, Token, tokens};
 /// Tokens before the word that says what CREATE makes.
 const HEAD: usize = 16;
 
+/// Statements that change no row of a table by themselves.
+const READS: [&str; 9] = ["SELECT", "SHOW", "SET", "DO", "EXPLAIN", "DESCRIBE", "DESC", "VALUES", "HANDLER"];
+
 /// The stored programs that are known.
 #[derive(Clone, Debug, Default)]
 pub struct Programs {
@@ -20,6 +23,7 @@ pub struct Programs {
 
 #[derive(Debug)]
 struct Program {
+    is_trigger: bool,
     /// The routine's name, or the table of a trigger; in small letters.
     name: Vec<u8>,
     body: Vec<Vec<u8>>,
@@ -77,7 +81,8 @@ impl Programs {
         let kinds = ["PROCEDURE", "FUNCTION", "TRIGGER", "EVENT"];
         let Some(at) = all.iter().take(HEAD).position(|token| token.is_any(&kinds)) else { return };
         let mut named = &all[at + 1..];
-        if all[at].is("TRIGGER") {
+        let is_trigger = all[at].is("TRIGGER");
+        if is_trigger {
             let Some(on) = named.iter().position(|token| token.is("ON")) else { return };
             named = &named[on + 1..];
         }
@@ -113,12 +118,16 @@ impl Programs {
         if self.all.is_empty() {
             return scope;
         }
-        let mut names: Vec<Vec<u8>> = tokens(text, dialect).map(last_part).collect();
-        while let Some(name) = names.pop() {
-            for program in self.all.iter().filter(|program| program.name == name) {
+        // What only reads fires no trigger, but a function that it calls may.
+        let fires = !first.is_some_and(|first| first.is_any(&READS));
+        let mut names: Vec<(Vec<u8>, bool)> =
+            tokens(text, dialect).map(|token| (last_part(token), fires)).collect();
+        while let Some((name, fires)) = names.pop() {
+            let is_run = |program: &&Rc<Program>| program.name == name && (fires || !program.is_trigger);
+            for program in self.all.iter().filter(is_run) {
                 if !scope.bodies.iter().any(|known| Rc::ptr_eq(known, program)) {
                     scope.bodies.push(Rc::clone(program));
-                    names.extend(program.body.iter().map(|token| last_name(token)));
+                    names.extend(program.body.iter().map(|token| (last_name(token), true)));
                 }
             }
         }

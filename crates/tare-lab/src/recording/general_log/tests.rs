@@ -1,6 +1,7 @@
 //! Logs as servers write them, and as they may be mistaken.
 
 use super::*;
+use crate::recording::quoting;
 use crate::recording::{Recording, Statement};
 
 fn recording(log: &str) -> Recording {
@@ -106,4 +107,156 @@ fn another_file_is_no_general_log() {
             "{other:?}"
         );
     }
+}
+
+fn found(recording: &Recording) -> Vec<&str> {
+    recording.statements.iter().map(text).collect()
+}
+
+#[test]
+fn statements_that_quote_logs_are_read_as_they_were_sent() {
+    let others = [
+        "Init DB\tshop",
+        "Field List\tt *",
+        "Statistics\t",
+        "Close stmt\t",
+        "Reset stmt\t",
+        "Fetch\t",
+        "Ping",
+        "Prepare\tselect ?",
+        "Long Data\t",
+        "Set option\t",
+        "Some command\tx",
+    ];
+    let mut random = fastrand::Rng::with_seed(54);
+    for round in 0..400 {
+        let sent: Vec<String> = (0..random.usize(1..5)).map(|_| quoting::statement(&mut random)).collect();
+        let head = ["261123  9:54:29\t     8 ", "\t\t     8 ", "2026-11-23T09:54:29.250000Z\t    8 "];
+        let mut log =
+            format!("{}Connect\tapp@web1 on shop using TCP/IP\n", head[if round % 2 == 0 { 0 } else { 2 }]);
+        let head = head[if round % 2 == 0 { random.usize(0..2) } else { 2 }];
+        let mut last = 0;
+        for statement in &sent {
+            last = log.len();
+            log.push_str(&format!("{head}Query\t{statement}\n"));
+            if random.bool() {
+                log.push_str(&format!("{head}{}\n", others[random.usize(0..others.len())]));
+            }
+        }
+        let expected: Vec<&str> = sent.iter().map(|it| it.trim_end()).collect();
+        assert_eq!(found(&recording(&log)), expected, "{log}");
+        let ends: Vec<usize> = (last..log.len()).filter(|end| log.is_char_boundary(*end)).collect();
+        for end in (0..40).map(|_| ends[random.usize(0..ends.len())]) {
+            let cut = recording(&log[..end]);
+            assert!(
+                found(&cut).iter().zip(&expected).all(|(found, sent)| found == sent),
+                "{:?}: {cut:?}",
+                &log[..end]
+            );
+        }
+    }
+}
+
+#[test]
+fn what_follows_a_broken_statement_is_left_out_unless_it_is_too_much_to_be_quoted() {
+    let log = |count: usize| {
+        let after = "\t\t     3 Query\tdelete from t\n".repeat(count);
+        format!("261123  9:54:29\t     3 Query\tselect 1\n\t\t     3 Query\tselect 'it's'\n{after}")
+    };
+    let few = recording(&log(3));
+    assert_eq!((found(&few), few.left_out.get(QUOTED)), (vec!["select 1"], Some(&3)));
+    let many = recording(&log(150));
+    assert_eq!((many.statements.len(), many.left_out.len()), (152, 0));
+}
+
+#[test]
+fn a_packet_is_as_many_statements_as_it_has() {
+    let log = "261123  9:54:29\t     3 Query\tinsert into t values (1); use other; insert into t values (';') ; select 4
+\t\t     3 Query\tselect 5
+";
+    let told = recording(log);
+    let all: Vec<_> = told.statements.iter().map(|s| (text(s), s.schema.as_deref(), s.is_joined)).collect();
+    assert_eq!(
+        all,
+        [
+            ("insert into t values (1)", None, false),
+            ("use other", None, true),
+            ("insert into t values (';')", Some("other"), true),
+            ("select 4", Some("other"), true),
+            ("select 5", Some("other"), false),
+        ]
+    );
+}
+
+/// As MariaDB logs it with `log_disabled_statements = ''`.
+const PROGRAMS: &str = "261129 19:17:30\t     8 Connect\troot@localhost on  using Socket
+\t\t     8 Query\tcreate procedure `shop`.p(x int) begin insert into t(n) values (x); insert into t(n) values(42); set @z=9; execute s using @z; end
+\t\t     8 Query\tcreate function f(x int) returns int begin insert into l values (x); insert into l values (5); return x+1; end
+\t\t     8 Query\tcreate trigger tr after insert on shop.t for each row begin insert into l values (new.n); insert into l values (1000); end
+\t\t     8 Query\tcreate event e on schedule at now() do begin insert into l values (99); end
+\t\t     9 Query\tinsert into l values (99)
+\t\t     8 Query\tcall shop.p(1)
+\t\t     8 Query\tinsert into t(n) values ( NAME_CONST('x',1))
+\t\t     8 Query\tinsert into l values (new.n)
+\t\t     8 Query\tinsert into l values (1000)
+\t\t     8 Query\tinsert into t(n) values(42)
+\t\t     8 Query\tinsert into l values (new.n)
+\t\t     8 Query\tinsert into l values (1000)
+\t\t     8 Query\tSET @z=9
+\t\t     8 Query\texecute s using @z
+\t\t     8 Query\tselect f(2)
+\t\t     8 Query\tinsert into l values ( NAME_CONST('x',2))
+\t\t     8 Query\tinsert into l values (5)
+\t\t     8 Query\tinsert into t(n) values (8)
+\t\t     8 Query\tinsert into l values (new.n)
+\t\t     8 Query\tinsert into l values (1000)
+\t\t     8 Query\tbegin not atomic insert into l values (1); insert into l values (2); end
+\t\t     8 Query\tinsert into l values (1)
+\t\t     8 Query\tinsert into l values (2)
+\t\t     8 Execute\tinsert into t(n) values (7)
+\t\t     8 Query\tinsert into l values (new.n)
+\t\t     8 Query\tinsert into l values (1000)
+\t\t     8 Query\tselect 1 as new, new.n from t new
+\t\t     8 Query\tinsert into l values (1000)
+";
+
+#[test]
+fn parts_of_programs_are_left_to_what_runs_them() {
+    let told = recording(PROGRAMS);
+    let sent = [
+        "call shop.p(1)",
+        "select f(2)",
+        "insert into t(n) values (8)",
+        "begin not atomic insert into l values (1); insert into l values (2); end",
+        "insert into t(n) values (7)",
+        "select 1 as new, new.n from t new",
+        "insert into l values (1000)",
+    ];
+    assert_eq!(found(&told)[4..], sent);
+    assert_eq!(told.left_out, BTreeMap::from([(PROGRAM.to_owned(), 11), (EVENTS.to_owned(), 1)]));
+}
+
+#[test]
+fn programs_are_known_from_a_dump() {
+    let dump = "-- a dump
+/*!50003 SET sql_mode = '' */ ;
+DELIMITER ;;
+/*!50003 CREATE*/ /*!50017 DEFINER=`root`@`localhost`*/ /*!50003 trigger tr after insert on t for each row begin insert into l values (new.n); insert into l values (1000); end */;;
+DELIMITER ;
+DELIMITER ;;
+CREATE DEFINER=`root`@`localhost` FUNCTION `f`(x int) RETURNS int(11)
+begin insert into l values (5); return x+1; end ;;
+DELIMITER ;
+";
+    let programs = Programs::read(dump.as_bytes(), Dialect::default()).expect("it is read");
+    let log = "261129 19:17:30\t     8 Query\tinsert into t(n) values (f(8))
+\t\t     8 Query\tinsert into l values (5)
+\t\t     8 Query\tinsert into l values (1000)
+\t\t     8 Query\tselect 1
+";
+    let told = read(log.as_bytes(), Dialect::default(), programs)
+        .expect("it is read")
+        .expect("a log")
+        .finish(String::new(), true);
+    assert_eq!(found(&told), ["insert into t(n) values (f(8))", "select 1"]);
 }

@@ -208,8 +208,10 @@ impl<R: BufRead> Reader<R> {
             } else if is_attributes(text) && !text.starts_with(COMMAND) {
                 record.describe(text);
             } else {
+                // Every server says when: what looked like a record's beginning was a line of a text.
                 self.lines.give_back(line);
-                return Ok(true);
+                self.take.leave_out(QUOTED, 1);
+                return Ok(false);
             }
         }
         self.take.leave_out_cut();
