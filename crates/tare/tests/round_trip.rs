@@ -52,7 +52,7 @@ delete from t;
         one(
             "CREATE TABLE t (id INT AUTO_INCREMENT PRIMARY KEY, v VARCHAR(500), b VARBINARY(500)) CHARACTER SET utf8mb4",
         ),
-        one("CREATE TABLE l (id INT AUTO_INCREMENT PRIMARY KEY, v VARCHAR(500))"),
+        one("CREATE TABLE l (id INT AUTO_INCREMENT PRIMARY KEY, v VARCHAR(500)) CHARACTER SET utf8mb4"),
         one("CREATE PROCEDURE p(x INT) BEGIN INSERT INTO t (v) VALUES (x); INSERT INTO t (v) VALUES ('p'); \
              PREPARE s FROM 'INSERT INTO t (v) VALUES (?)'; SET @z = 9; EXECUTE s USING @z; DEALLOCATE PREPARE s; END"),
         one(
@@ -245,6 +245,23 @@ fn what_was_sent_is_recorded_in_every_way_and_leaves_the_same() {
     trip.check("slowlog", &["--slow-log", &trip.path("slow")], &expected);
     trip.check("json", &["--slow-log", &trip.path("json")], &expected);
     others_read_it(&trip);
+    what_follows_a_failure_in_its_packet_is_not_sent(&trip);
+}
+
+fn what_follows_a_failure_in_its_packet_is_not_sent(trip: &Trip) {
+    let recording = trip.path("failing");
+    let packet = [&b"INSERT INTO t (id) VALUES (1)"[..], b"DELETE FROM t", b"DELETE FROM l", b"SELECT 1"];
+    let joined = |(place, text): (usize, &&[u8])| {
+        let mut line = statement(text);
+        line["joined"] = json!(place == 1 || place == 2);
+        line
+    };
+    write(Path::new(&recording), packet.iter().enumerate().map(joined));
+    let dsn = format!("mysql://root@localhost?socket={}", trip.server.socket().display());
+    let before = trip.left();
+    let said = tare(&["lab", "replay", &recording, "--dsn", &dsn, "--send", "reads,writes"]);
+    assert!(said.contains("2 not sent, as one before them") && said.contains("1 of number 1062"), "{said}");
+    assert!(said.contains("2 statements in") && trip.left() == before, "{said}");
 }
 
 /// A slow log of `tare slowlog` is one for the usual analyser, too.

@@ -4,6 +4,7 @@ mod cpu;
 mod end;
 pub(crate) mod outline;
 mod owner;
+mod packet;
 pub(crate) mod record;
 
 use std::ffi::c_void;
@@ -444,17 +445,6 @@ impl Engine {
             return;
         }
         statement.open.set_text(sql, self.sql_text_size.load(Relaxed) as usize);
-    }
-
-    /// The host says anew what a thread does. Of several statements in one packet it says so when it has parsed one, and knows
-    /// where that ends: the text of the outermost statement, which had the rest of the packet, ends there, too.
-    #[cold]
-    #[inline(never)]
-    pub(crate) fn end_statement_text(&self, thread: &Thread, info: &[u8]) {
-        let [level, ..] = &thread.statement_levels;
-        if let (1, level @ 1..) = (thread.statement_depth.own(), level.own()) {
-            self.arena.at::<OpenStatement>(level).end_text(info);
-        }
     }
 
     /// Adds to a counter.

@@ -260,7 +260,7 @@ impl OpenStatement {
 
     /// Where the SQL text is.
     #[inline(always)]
-    fn text(&self, lengths: u64) -> &[AtomicU64] {
+    pub(super) fn text(&self, lengths: u64) -> &[AtomicU64] {
         let first = SCHEMA.words(lengths);
         self.texts.get(first..first + TEXT_WORDS).unwrap_or_default()
     }
@@ -274,20 +274,6 @@ impl OpenStatement {
             let cut = if len < sql.len() { TEXT_CUT } else { 0 };
             self.lengths.store(TEXT.set(lengths, len) | cut, Relaxed);
         });
-    }
-
-    /// SQL_TEXT ends behind `sql`, if it begins with that and goes on with `;`.
-    pub(super) fn end_text(&self, sql: &[u8]) {
-        let lengths = self.lengths.own();
-        let text = self.text(lengths);
-        let byte = |at: usize| text.get(at / 8).map(|word| word.own().to_le_bytes()[at % 8]);
-        let goes_on = match TEXT.of(lengths) {
-            len if sql.len() == len => lengths & TEXT_CUT != 0,
-            len => sql.len() < len && byte(sql.len()) == Some(b';'),
-        };
-        if goes_on && text::begins(text, sql) {
-            self.set_text(sql, sql.len());
-        }
     }
 
     /// It is not an event any more.

@@ -192,15 +192,15 @@ impl<R: BufRead> Reader<R> {
             return self.take.leave_out(PROGRAM, 1);
         }
         let was_executed = std::mem::take(&mut session.executes) && is_execute;
-        session.scope = self.programs.scope(text, session.dialect);
+        let statements = split(text, session.dialect);
+        let statements = if is_execute || statements.is_empty() { vec![text] } else { statements };
+        session.scope = self.programs.scope(&statements, session.dialect);
         if was_executed {
             return;
         }
         if command.is_cut {
             return self.take.leave_out_cut();
         }
-        let statements = split(text, session.dialect);
-        let statements = if is_execute || statements.is_empty() { vec![text] } else { statements };
         for (place, text) in statements.into_iter().enumerate() {
             self.send(command.connection, place > 0, text);
         }

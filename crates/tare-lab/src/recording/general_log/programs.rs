@@ -33,8 +33,8 @@ struct Program {
 #[derive(Clone, Debug, Default)]
 pub(super) struct Scope {
     bodies: Vec<Rc<Program>>,
-    /// The statement itself, if it is a block.
-    block: Vec<Vec<u8>>,
+    /// Those of the statements that are blocks.
+    blocks: Vec<Vec<Vec<u8>>>,
 }
 
 impl Programs {
@@ -101,27 +101,29 @@ impl Programs {
             parts.push(token);
         }
         let Some(name) = parts.last().map(|name| last_part(**name)) else { return };
-        self.all
-            .push(Rc::new(Program { name, body: named.iter().map(|token| normalised(*token)).collect() }));
+        let body = named.iter().map(|token| normalised(*token)).collect();
+        self.all.push(Rc::new(Program { is_trigger, name, body }));
     }
 
-    /// What a statement may run: programs whose names it has, or whose tables, and what those run.
-    pub(super) fn scope(&self, text: &[u8], dialect: Dialect) -> Scope {
+    /// What the statements of a packet may run: programs whose names they have, or whose tables, and what those run.
+    pub(super) fn scope(&self, statements: &[&[u8]], dialect: Dialect) -> Scope {
         let mut scope = Scope::default();
-        let first = tokens(text, dialect).next();
-        if first.is_some_and(|first| first.is_any(&["CREATE", "ALTER", "DROP"])) {
-            return scope; // it runs nothing
+        let mut names: Vec<(Vec<u8>, bool)> = vec![];
+        for text in statements {
+            let first = tokens(text, dialect).next();
+            let is_one_of = |words: &[&str]| first.is_some_and(|first| first.is_any(words));
+            if is_one_of(&["CREATE", "ALTER", "DROP"]) {
+                continue; // it runs nothing
+            }
+            if is_block(text, dialect) {
+                scope.blocks.push(tokens(text, dialect).map(normalised).collect());
+            }
+            if !self.all.is_empty() {
+                // What only reads fires no trigger, but a function that it calls may.
+                let fires = !is_one_of(&READS);
+                names.extend(tokens(text, dialect).map(|token| (last_part(token), fires)));
+            }
         }
-        if is_block(text, dialect) {
-            scope.block = tokens(text, dialect).map(normalised).collect();
-        }
-        if self.all.is_empty() {
-            return scope;
-        }
-        // What only reads fires no trigger, but a function that it calls may.
-        let fires = !first.is_some_and(|first| first.is_any(&READS));
-        let mut names: Vec<(Vec<u8>, bool)> =
-            tokens(text, dialect).map(|token| (last_part(token), fires)).collect();
         while let Some((name, fires)) = names.pop() {
             let is_run = |program: &&Rc<Program>| program.name == name && (fires || !program.is_trigger);
             for program in self.all.iter().filter(is_run) {
@@ -138,11 +140,11 @@ impl Programs {
 impl Scope {
     /// Whether a statement is one of these programs'.
     pub(super) fn has(&self, text: &[u8], dialect: Dialect) -> bool {
-        if self.bodies.is_empty() && self.block.is_empty() {
+        if self.bodies.is_empty() && self.blocks.is_empty() {
             return false;
         }
         let statement: Vec<Vec<u8>> = tokens(text, dialect).map(normalised).collect();
-        let bodies = self.bodies.iter().map(|program| &program.body).chain([&self.block]);
+        let bodies = self.bodies.iter().map(|program| &program.body).chain(&self.blocks);
         bodies.into_iter().any(|body| has_statement(body, &statement))
     }
 }

@@ -210,7 +210,7 @@ const PROGRAMS: &str = "261129 19:17:30\t     8 Connect\troot@localhost on  usin
 \t\t     8 Query\tinsert into t(n) values (8)
 \t\t     8 Query\tinsert into l values (new.n)
 \t\t     8 Query\tinsert into l values (1000)
-\t\t     8 Query\tbegin not atomic insert into l values (1); insert into l values (2); end
+\t\t     8 Query\tdo 1; begin not atomic insert into l values (1); insert into l values (2); end
 \t\t     8 Query\tinsert into l values (1)
 \t\t     8 Query\tinsert into l values (2)
 \t\t     8 Execute\tinsert into t(n) values (7)
@@ -227,6 +227,7 @@ fn parts_of_programs_are_left_to_what_runs_them() {
         "call shop.p(1)",
         "select f(2)",
         "insert into t(n) values (8)",
+        "do 1",
         "begin not atomic insert into l values (1); insert into l values (2); end",
         "insert into t(n) values (7)",
         "select 1 as new, new.n from t new",
