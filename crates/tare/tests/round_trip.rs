@@ -235,6 +235,11 @@ fn what_was_sent_is_recorded_in_every_way_and_leaves_the_same() {
         log.kill().expect("it ends");
         log.wait().expect("it has ended");
     }
+    for format in ["slow", "json"] {
+        let log = fs::read(trip.path(format)).expect("a log");
+        let rest = b"'1;'); INSERT";
+        assert!(!log.windows(rest.len()).any(|part| part == rest), "{format}: one record is one statement");
+    }
     // Later sessions are not to be taken for the first.
     let data = trip.server.data();
     for log in ["general.log", "slow.log"] {
