@@ -217,6 +217,6 @@ fn last_part(token: Token<'_>) -> Vec<u8> {
 
 fn last_name(name: &[u8]) -> Vec<u8> {
     let plain = name.strip_prefix(b"`").and_then(|name| name.strip_suffix(b"`"));
-    let name = plain.map_or_else(|| name.rsplit(|b| *b == b'.').next().unwrap_or_default(), |plain| plain);
+    let name = plain.unwrap_or_else(|| name.rsplit(|b| *b == b'.').next().unwrap_or_default());
     name.to_ascii_lowercase()
 }

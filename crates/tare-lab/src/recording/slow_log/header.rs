@@ -55,8 +55,8 @@ pub(super) fn timestamp(line: &[u8]) -> Option<f64> {
 pub(super) fn number_behind(line: &[u8], word: &str) -> Option<f64> {
     let text = String::from_utf8_lossy(line);
     // `Rows_sent:` must not be found within another word.
-    let at = text.match_indices(word).map(|(at, _)| at);
-    let at = at.filter(|at| !text[..*at].ends_with(|c: char| c.is_alphanumeric() || c == '_')).next()?;
+    let mut at = text.match_indices(word).map(|(at, _)| at);
+    let at = at.find(|at| !text[..*at].ends_with(|c: char| c.is_alphanumeric() || c == '_'))?;
     text[at + word.len()..].split_whitespace().next()?.parse().ok()
 }
 
