@@ -9,7 +9,9 @@ use clap::Args;
 use tare_connect::Secret;
 use tare_lab::definition::PASSWORD;
 use tare_lab::interrupt::Interrupt;
+use tare_lab::recording::general_log::Programs;
 use tare_lab::recording::kind::{KINDS, Kind, Sent};
+use tare_lab::recording::token::Dialect;
 use tare_lab::recording::{Recording, file, general_log, history, slow_log};
 use tare_lab::replay::{self, Outcome, Pace, Replay, printed, study};
 use tare_lab::target::Target;
@@ -37,6 +39,13 @@ pub(crate) struct LabRecord {
     from: From,
     #[command(flatten)]
     reach: Reach,
+    /// Stored programs, whose statements a general log has beside those that run them: what `mariadb-dump --no-data --routines
+    /// --triggers --events` wrote
+    #[arg(long, value_name = "FILE", requires = "general_log")]
+    programs: Option<PathBuf>,
+    /// The server's sql_mode, as far as it says how quotes are read, such as NO_BACKSLASH_ESCAPES,ANSI_QUOTES
+    #[arg(long, value_name = "MODE", default_value = "", hide_default_value = true)]
+    sql_mode: String,
 }
 
 /// Where statements are taken from.
@@ -87,7 +96,7 @@ pub(crate) struct LabReplay {
 
 /// Runs `tare lab record`.
 pub(crate) fn record(arguments: &LabRecord) -> Result<()> {
-    let recording = take(&arguments.from, &arguments.reach)?;
+    let recording = take(arguments)?;
     if recording.statements.is_empty() {
         bail!("{} has no statement that can be replayed{}", recording.source, left_out(&recording));
     }
@@ -110,7 +119,9 @@ pub(crate) fn record(arguments: &LabRecord) -> Result<()> {
     Ok(())
 }
 
-fn take(from: &From, reach: &Reach) -> Result<Recording> {
+fn take(arguments: &LabRecord) -> Result<Recording> {
+    let (from, reach) = (&arguments.from, &arguments.reach);
+    let dialect = Dialect::of_mode(&arguments.sql_mode);
     let open = |path: &Path| {
         File::open(path).map(BufReader::new).with_context(|| format!("reading {}", path.display()))
     };
@@ -123,8 +134,21 @@ fn take(from: &From, reach: &Reach) -> Result<Recording> {
             Ok(taken.finish(format!("{what} {}", path.display()), true))
         };
     match (&from.slow_log, &from.general_log) {
-        (Some(path), _) => logged("slow log", path, slow_log::read(open(path)?)),
-        (_, Some(path)) => logged("general log", path, general_log::read(open(path)?)),
+        (Some(path), _) => logged("slow log", path, slow_log::read(open(path)?, dialect)),
+        (_, Some(path)) => {
+            let programs = match &arguments.programs {
+                Some(dump) => Programs::read(open(dump)?, dialect)
+                    .with_context(|| format!("reading {}", dump.display()))?,
+                None => Programs::default(),
+            };
+            if let (Some(dump), true) = (&arguments.programs, programs.is_empty()) {
+                bail!(
+                    "{} creates no stored program: `mariadb-dump --no-data --routines --triggers --events` writes them",
+                    dump.display()
+                );
+            }
+            logged("general log", path, general_log::read(open(path)?, dialect, programs))
+        }
         _ if reach.is_said() => {
             let target = target(reach)?;
             let taken = history::read(&target)?;
@@ -224,6 +248,9 @@ fn print(outcome: &Outcome, users: u32, pace: Pace) {
     }
     if outcome.left_out > 0 {
         println!("{} left out, of kinds that were not to be sent", outcome.left_out);
+    }
+    if outcome.not_reached > 0 {
+        println!("{} not sent, as one before them in their packet failed", outcome.not_reached);
     }
     if outcome.errors.is_empty() {
         return page::note("no errors");

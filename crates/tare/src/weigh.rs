@@ -9,7 +9,7 @@ use anyhow::{Context, Result, bail};
 use clap::Args;
 use mysql::prelude::Queryable;
 use tare_lab::interrupt::Interrupt;
-use tare_lab::recording::token;
+use tare_lab::recording::boundary;
 use tare_lab::statistics::Estimate;
 use tare_lab::target::Target;
 use tare_lab::weighing::{AGAIN, Setting, Subject, WANTED, Weighing, Weights};
@@ -82,7 +82,7 @@ pub(crate) struct Weigh {
 
 fn setting(text: &str) -> Result<Setting, String> {
     let (name, statements) = text.split_once('=').unwrap_or((text, ""));
-    let statements: Vec<String> = token::statements(statements).into_iter().map(str::to_owned).collect();
+    let statements: Vec<String> = boundary::statements(statements).into_iter().map(str::to_owned).collect();
     if name.trim().is_empty() || statements.is_empty() {
         return Err("NAME=SQL is allowed, such as \"no logs=SET GLOBAL log_output = 'NONE'\"".into());
     }

@@ -153,6 +153,15 @@ pub(crate) fn equals(stored: &[AtomicU64], stored_len: usize, bytes: &[u8]) -> b
         && (last.is_empty() || behind.first().is_some_and(|word| word.load(Relaxed) == rest(bytes)))
 }
 
+/// True when the stored text begins with `bytes`.
+pub(crate) fn begins(stored: &[AtomicU64], bytes: &[u8]) -> bool {
+    let (chunks, last) = bytes.as_chunks();
+    let Some((whole, behind)) = stored.split_at_checked(chunks.len()) else { return false };
+    let is = |(word, chunk): (&AtomicU64, &[u8; 8])| word.load(Relaxed) == u64::from_le_bytes(*chunk);
+    let begins = |word: &AtomicU64| word.load(Relaxed).to_le_bytes().starts_with(last);
+    whole.iter().zip(chunks).all(is) && (last.is_empty() || behind.first().is_some_and(begins))
+}
+
 /// True when two texts are the same, of which the last words are padded with zeros.
 #[inline]
 pub(crate) fn same(one: &[AtomicU64], one_len: usize, other: &[AtomicU64], other_len: usize) -> bool {
@@ -207,10 +216,13 @@ mod tests {
             assert_eq!(written, bytes.len().min(32));
             assert_eq!(read(&to, written), bytes[..written]);
             assert!(equals(&to, written, &bytes[..written]));
+            assert!((0..=written).all(|end| begins(&to, &bytes[..end])));
+            assert!(!begins(&to, &[1; 40]), "it is longer");
             if written > 0 {
                 let mut other = bytes[..written].to_vec();
                 other[written - 1] ^= 1;
                 assert!(!equals(&to, written, &other));
+                assert!(!begins(&to, &other));
             }
         }
     }

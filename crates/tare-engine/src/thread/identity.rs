@@ -44,6 +44,9 @@ impl Engine {
         let thread = thread.slab();
         let Some(info) = info else { return thread.info_len.store(u32::MAX, Relaxed) };
         self.set_execution_text(thread, info);
+        if thread.info_len.load(Relaxed) != u32::MAX {
+            self.end_statement_text(thread, info);
+        }
         thread.write_texts(self, |text| {
             thread.info_len.store(text::write(&text.info, info) as u32, Relaxed);
         });

@@ -260,6 +260,31 @@ fn a_long_text_is_cut_and_says_so() {
 }
 
 #[test]
+fn of_several_statements_in_a_packet_each_has_its_own_text() {
+    let rig = Rig::with(Config { max_sql_text_length: 16, ..small() });
+    let thread = rig.connect();
+    // What the host says at first, and when it has parsed the statement.
+    for (sql, parsed, shown) in [
+        ("do 1; do 2", "do 1", "do 1"),
+        ("do 1+f(); do 2", "do 1", "do 1+f(); do 2"), // no statement ends there
+        ("do 2; do 3", "do 7", "do 2; do 3"),
+        ("do 123; do 4", "do 123; do 4", "do 123; do 4"),
+        ("do 1234567890123; do 5", "do 1234567890123", "do 1234567890123"),
+        ("do 123456789012; do 5", "do 123456789012", "do 123456789012"),
+    ] {
+        rig.set_thread_info(thread, Some(sql.as_bytes()));
+        let statement = rig.begin(rig.class.statement, sql).expect("a statement");
+        rig.set_thread_info(thread, Some(parsed.as_bytes()));
+        rig.finish(statement, parsed);
+        rig.set_thread_info(thread, None);
+        for scope in [Scope::Current, Scope::History] {
+            let row = rig.statements(scope).pop().unwrap();
+            assert_eq!((row.sql_text.as_deref(), row.sql_text_cut), (Some(shown), false), "{sql}");
+        }
+    }
+}
+
+#[test]
 fn every_length_of_text_survives_the_ring() {
     let rig = Rig::with(Config { max_sql_text_length: MAX_SQL_TEXT as u32, ..small() });
     rig.connect();

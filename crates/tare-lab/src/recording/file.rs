@@ -8,7 +8,7 @@ use std::path::Path;
 use serde::{Deserialize, Serialize};
 
 use super::kind::Kind;
-use super::{Recording, Statement};
+use super::{Recording, Statement, hex};
 use crate::error::Tried;
 use crate::{Error, Result};
 
@@ -50,11 +50,60 @@ pub fn write(recording: &Recording, path: &Path) -> Result<()> {
         left_out: recording.left_out.clone(),
     };
     line(&mut out, &header).tried(what)?;
-    recording.statements.iter().try_for_each(|statement| line(&mut out, statement)).tried(what)?;
+    recording.statements.iter().try_for_each(|statement| line(&mut out, &Line::of(statement))).tried(what)?;
     out.flush().tried(what)?;
     drop(out);
     // It may hold what nobody else should read, so it stays for its owner only.
     file.persist(path).map_err(|e| e.error).tried(what).map(drop)
+}
+
+/// A statement's line. JSON is UTF-8: of a text that is not, `text` is what people may read and `text_hex` what was sent.
+#[derive(Debug, Default, Serialize, Deserialize)]
+struct Line {
+    session: u32,
+    at: f64,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    took: Option<f64>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    schema: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    charset: Option<String>,
+    #[serde(default, skip_serializing_if = "is_false")]
+    joined: bool,
+    text: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    text_hex: Option<String>,
+}
+
+#[allow(clippy::trivially_copy_pass_by_ref)] // serde's signature
+fn is_false(it: &bool) -> bool {
+    !*it
+}
+
+impl Line {
+    fn of(it: &Statement) -> Line {
+        let text = it.shown();
+        let is_utf8 = matches!(text, std::borrow::Cow::Borrowed(_));
+        Line {
+            session: it.session,
+            at: it.at,
+            took: it.took,
+            schema: it.schema.clone(),
+            charset: it.charset.clone(),
+            joined: it.is_joined,
+            text_hex: (!is_utf8).then(|| hex::of(&it.text)),
+            text: text.into_owned(),
+        }
+    }
+
+    fn statement(self) -> std::result::Result<Statement, String> {
+        let text = match self.text_hex {
+            Some(digits) => hex::read(&digits).ok_or("`text_hex` must be pairs of hexadecimal digits")?,
+            None => self.text.into_bytes(),
+        };
+        let Line { session, at, took, schema, charset, joined, .. } = self;
+        Ok(Statement { session, at, took, schema, charset, is_joined: joined, text })
+    }
 }
 
 fn line(out: &mut impl Write, it: &impl Serialize) -> std::io::Result<()> {
@@ -78,8 +127,9 @@ pub fn read(path: &Path) -> Result<Recording> {
     let mut statements: Vec<Statement> = Vec::with_capacity(header.statements.min(1 << 20));
     for (number, text) in (2..).zip(lines) {
         let text = text.tried(what)?;
-        let statement: Statement =
+        let line: Line =
             serde_json::from_str(&text).map_err(|e| wrong(number, format!("this is no statement: {e}")))?;
+        let statement = line.statement().map_err(|why| wrong(number, why))?;
         let latest = statements.last().map_or(0.0, |last| last.at);
         let took = statement.took.unwrap_or(0.0);
         if !((latest..=LONGEST).contains(&statement.at) && (0.0..=LONGEST).contains(&took)) {
@@ -102,13 +152,18 @@ mod tests {
 
     fn recording() -> Recording {
         let of =
-            |session, at, text: &str| Statement { session, at, text: text.into(), ..Statement::default() };
-        let first =
-            Statement { took: Some(0.25), schema: Some("shop".into()), ..of(1, 0.0, "select 'ü\n'") };
+            |session, at, text: &[u8]| Statement { session, at, text: text.into(), ..Statement::default() };
+        let first = Statement {
+            took: Some(0.25),
+            schema: Some("shop".into()),
+            ..of(1, 0.0, "select 'ü\n'".as_bytes())
+        };
+        let charset = Some("latin1".to_owned());
+        let raw = Statement { charset, is_joined: true, ..of(2, 0.25, b"select '\xff\n\0'") };
         Recording {
             source: "a test".into(),
             begun: Some(1_795_427_669.5),
-            statements: vec![first, of(2, 0.125, "delete from t")],
+            statements: vec![first, of(2, 0.125, b"delete from t"), raw],
             left_out: BTreeMap::from([("cut".into(), 3)]),
         }
     }
@@ -135,8 +190,9 @@ mod tests {
             (&text.replace("\"at\":0.125", "\"at\":-1"), "line 3: `at` must be from 0 to 1000000000"),
             (&text.replace("\"at\":0.125", "\"at\":1e300"), "line 3: `at` must be from 0 to 1000000000"),
             (&text.replace("\"took\":0.25", "\"took\":-1"), "line 2: `at` must be"),
-            (&text.replace("\"session\":2,", ""), "line 3: this is no statement"),
-            (&cut, "2 statements were announced and 1 are there"),
+            (&text.replace("\"session\":2,\"at\":0.125", "\"at\":0.125"), "line 3: this is no statement"),
+            (&text.replace("0a0027\"", "0a002\""), "line 4: `text_hex` must be"),
+            (&cut, "3 statements were announced and 1 are there"),
         ];
         for (text, expected) in cases {
             std::fs::write(&path, text).expect("a file");

@@ -10,7 +10,7 @@ use crate::{Error, Result};
 const STATEMENTS: &str = "
     SELECT THREAD_ID, TIMER_START, TIMER_WAIT, CURRENT_SCHEMA, EVENT_NAME, SQL_TEXT
         FROM performance_schema.events_statements_history_long
-        WHERE COALESCE(NESTING_EVENT_LEVEL, 0) = 0 AND THREAD_ID <> (
+        WHERE COALESCE(NESTING_EVENT_LEVEL, 0) = 0 AND OBJECT_TYPE IS NULL AND THREAD_ID <> (
             SELECT THREAD_ID FROM performance_schema.threads WHERE PROCESSLIST_ID = CONNECTION_ID())
         ORDER BY TIMER_START, THREAD_ID, EVENT_ID";
 /// Picoseconds in a second.
@@ -40,7 +40,7 @@ pub fn read(target: &Target) -> Result<Take> {
         };
         let took = took.map(in_seconds);
         let session = take.session(thread);
-        take.add(in_seconds(begun), Sighting { session, took, schema, text });
+        take.add(in_seconds(begun), Sighting { session, took, schema, text, ..Sighting::default() });
     }
     Ok(take)
 }

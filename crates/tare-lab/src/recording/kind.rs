@@ -5,7 +5,7 @@ use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
-use super::token::{Token, tokens};
+use super::token::{Dialect, Token, is_open, tokens};
 
 /// What a statement does, from harmless to not.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -28,9 +28,22 @@ pub const KINDS: [Kind; 5] =
     [Kind::Reads, Kind::Writes, Kind::Definitions, Kind::Administration, Kind::Never];
 
 impl Kind {
-    /// What a text does; of several statements in it the worst.
-    pub fn of(text: &str) -> Kind {
-        let all: Vec<Token<'_>> = tokens(text).collect();
+    /// What a text does; of several statements in it the worst. It is read as every `sql_mode` may read it in which its quotes
+    /// close, and is the worst of what it may be.
+    pub fn of(text: &[u8]) -> Kind {
+        let usual = Dialect::default();
+        let others = [
+            Dialect { no_backslash_escapes: true, ..usual },
+            Dialect { ansi_quotes: true, ..usual },
+            Dialect { wide: true, ..usual },
+        ];
+        let has_backslash = text.contains(&b'\\');
+        let others = others.into_iter().filter(|dialect| has_backslash && !is_open(text, *dialect));
+        others.map(|dialect| Kind::read(text, dialect)).fold(Kind::read(text, usual), Kind::max)
+    }
+
+    fn read(text: &[u8], dialect: Dialect) -> Kind {
+        let all: Vec<Token<'_>> = tokens(text, dialect).collect();
         if is_program(&all) {
             return Kind::Definitions;
         }
@@ -110,8 +123,8 @@ fn of_statement(all: &[Token<'_>]) -> Kind {
     let brackets = all.iter().take_while(|t| **t == Token::Other(b'(')).count();
     let Some((first, rest)) = all[brackets..].split_first() else { return Kind::Reads };
     let Token::Word(first) = first else { return Kind::Administration };
-    let next = rest.first().copied().unwrap_or(Token::Quoted);
-    match first.to_ascii_uppercase().as_str() {
+    let next = rest.first().copied().unwrap_or(Token::End);
+    match String::from_utf8_lossy(first).to_ascii_uppercase().as_str() {
         "SELECT" | "VALUES" | "TABLE" => of_select(rest),
         "WITH" => verb_outside_brackets(rest),
         // A block of statements, and not a transaction's beginning: `BEGIN NOT ATOMIC …`; with `sql_mode = ORACLE` without these words.
@@ -164,7 +177,7 @@ fn of_set(rest: &[Token<'_>]) -> Kind {
     }
     let is_wide = |token: &Token<'_>| {
         let Token::Word(word) = token else { return false };
-        let word = word.to_ascii_uppercase();
+        let word = String::from_utf8_lossy(word).to_ascii_uppercase();
         ["GLOBAL", "PERSIST", "PERSIST_ONLY"].contains(&word.as_str())
             || ["@@GLOBAL.", "@@PERSIST"].iter().any(|beginning| word.starts_with(beginning))
     };
@@ -262,9 +275,18 @@ mod tests {
         ];
         for (kind, texts) in cases {
             for text in *texts {
-                assert_eq!(Kind::of(text), *kind, "{text}");
+                assert_eq!(Kind::of(text.as_bytes()), *kind, "{text}");
             }
         }
+    }
+
+    #[test]
+    fn what_may_end_otherwise_is_the_worst_it_may_be() {
+        let of = |text: &[u8]| Kind::of(text);
+        assert_eq!(of(br"select 'don\'t; delete from t'"), Kind::Reads, "no mode else closes its quotes");
+        assert_eq!(of(br"select 'c:\'; delete from t; -- '"), Kind::Writes);
+        assert_eq!(of(b"select '\x95\\' ; drop table t; -- '"), Kind::Definitions);
+        assert_eq!(of(b"select '\xff'"), Kind::Reads);
     }
 
     #[test]

@@ -1,9 +1,10 @@
 //! Lines of logs. The last one of a log that is cut off has no end.
 
+use std::collections::VecDeque;
 use std::io::{BufRead, Result};
 
 /// A line of a log.
-#[derive(Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Line {
     /// Without its end.
     pub(super) text: Vec<u8>,
@@ -27,6 +28,47 @@ pub(super) fn lines(mut log: impl BufRead) -> impl Iterator<Item = Result<Line>>
     })
 }
 
+/// Lines that can be given back, of a log whose lines may end with CR LF.
+#[derive(Debug)]
+pub(super) struct Lines<R> {
+    log: R,
+    back: VecDeque<Line>,
+    /// Whether they do, once that is known by a line of the log's own.
+    has_cr: Option<bool>,
+}
+
+impl<R: BufRead> Lines<R> {
+    pub(super) fn new(log: R) -> Lines<R> {
+        Lines { log, back: VecDeque::new(), has_cr: None }
+    }
+
+    /// The next line, without its end; `is_own` says whether it is the log's and not of a text. `None`: there is none.
+    pub(super) fn next(&mut self, is_own: impl Fn(&[u8]) -> bool) -> Result<Option<Line>> {
+        if let Some(line) = self.back.pop_front() {
+            return Ok(Some(line));
+        }
+        let mut text = vec![];
+        if self.log.read_until(b'\n', &mut text)? == 0 {
+            return Ok(None);
+        }
+        let is_whole = text.ends_with(b"\n");
+        text.truncate(text.len() - usize::from(is_whole));
+        let stripped = text.strip_suffix(b"\r");
+        if self.has_cr.is_none() && is_own(stripped.unwrap_or(&text)) {
+            self.has_cr = Some(stripped.is_some());
+        }
+        if self.has_cr == Some(true) && is_whole && stripped.is_some() {
+            text.truncate(text.len() - 1);
+        }
+        Ok(Some(Line { text, is_whole }))
+    }
+
+    /// Gives a line back, to be read next.
+    pub(super) fn give_back(&mut self, line: Line) {
+        self.back.push_front(line);
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -41,5 +83,16 @@ mod tests {
         assert_eq!(of("a\n\nb\n"), [line("a", true), line("", true), line("b", true)]);
         assert_eq!(of("a\nb"), [line("a", true), line("b", false)]);
         assert!(of("").is_empty());
+    }
+
+    #[test]
+    fn lines_of_a_log_say_whether_they_end_with_cr() {
+        let of = |log: &str| -> Vec<String> {
+            let mut lines = Lines::new(log.as_bytes());
+            let next = || lines.next(|line| line.starts_with(b"#")).expect("it is read");
+            std::iter::from_fn(next).map(|line| String::from_utf8(line.text).expect("UTF-8")).collect()
+        };
+        assert_eq!(of("x\r\n# a\r\nb\r\r\nc\n"), ["x\r", "# a", "b\r", "c"]);
+        assert_eq!(of("# a\nb\r\n# c\r\n"), ["# a", "b\r", "# c\r"]);
     }
 }

@@ -6,15 +6,17 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use serde::{Deserialize, Serialize};
-
+pub mod boundary;
 pub mod data;
 pub mod file;
 pub mod general_log;
+mod hex;
 pub mod history;
 pub mod kind;
 mod line;
 mod moment;
+#[cfg(test)]
+mod quoting;
 pub mod slow_log;
 pub mod take;
 pub mod token;
@@ -35,20 +37,30 @@ pub struct Recording {
 }
 
 /// A statement of a session.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct Statement {
     /// The session's number, from 1, in the order of their first statements.
     pub session: u32,
     /// When it began, in seconds since the recording's first statement did.
     pub at: f64,
     /// How long it took then, in seconds, where that is known.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub took: Option<f64>,
     /// The session's current schema.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub schema: Option<String>,
-    /// What was sent.
-    pub text: String,
+    /// The character set of its text, where that is known and not UTF-8.
+    pub charset: Option<String>,
+    /// Whether it came in one packet with the one before it in its session, and so is not sent where that one fails.
+    pub is_joined: bool,
+    /// What was sent: bytes of the client's character set.
+    pub text: Vec<u8>,
+}
+
+impl Statement {
+    /// Its text, with `�` in place of what is not UTF-8.
+    #[must_use]
+    pub fn shown(&self) -> std::borrow::Cow<'_, str> {
+        String::from_utf8_lossy(&self.text)
+    }
 }
 
 impl Recording {

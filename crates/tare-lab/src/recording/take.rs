@@ -2,15 +2,18 @@
 
 use std::collections::BTreeMap;
 
-use super::token::{Token, tokens};
+use super::boundary::split;
+use super::token::{Dialect, Token, TrimSuffix, tokens};
 use super::{Recording, Statement};
 
 /// What is written behind a text that was cut short.
-const CUT: &str = "...";
+const CUT: &[u8] = b"...";
 /// Why a statement is left out of which only the beginning is told: it would do something else.
 const CUT_SHORT: &str = "their text was cut short";
 /// Why an execution is left out that was sent as numbers and values.
 const NO_VALUES: &str = "values of a prepared statement are not told";
+/// Why what a log has is left out that may be part of another statement's text: a replay would run what somebody quoted.
+pub(super) const QUOTED: &str = "another statement may quote them";
 
 /// A statement as some log shows it.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -21,6 +24,12 @@ pub struct Sighting {
     pub took: Option<f64>,
     /// Current schema.
     pub schema: Option<String>,
+    /// The character set of the text, where the log says it.
+    pub charset: Option<String>,
+    /// Whether it came in one packet with the one before it.
+    pub is_joined: bool,
+    /// How the text is read.
+    pub dialect: Dialect,
     /// What was sent, as the log has it.
     pub text: Vec<u8>,
 }
@@ -44,16 +53,16 @@ impl Take {
         })
     }
 
-    /// A statement that began at `at`, in seconds since some moment.
+    /// A statement that began at `at`, in seconds since some moment. Of a text of several, as it may follow one that was not
+    /// parsed, the first.
     pub fn add(&mut self, at: f64, seen: Sighting) {
-        let Ok(text) = String::from_utf8(seen.text) else {
-            return self.leave_out("their text is not UTF-8", 1);
-        };
-        let text = text.trim_end().trim_end_matches(';').trim_end();
+        let dialect = seen.dialect.with_charset(seen.charset.as_deref());
+        let text = seen.text.trim_suffix_all(b';');
         if text.ends_with(CUT) {
             return self.leave_out_cut();
         }
-        let mut pieces = tokens(text).peekable();
+        let first = split(text, dialect).first().copied().unwrap_or_default();
+        let mut pieces = tokens(first, dialect).peekable();
         if pieces.peek().is_none() {
             return self.leave_out("they have no text", 1);
         }
@@ -65,7 +74,9 @@ impl Take {
             at,
             took: seen.took,
             schema: seen.schema.filter(|schema| !schema.is_empty()),
-            text: text.to_owned(),
+            charset: seen.charset,
+            is_joined: seen.is_joined,
+            text: first.to_owned(),
         });
     }
 
@@ -129,7 +140,7 @@ mod tests {
     use super::*;
 
     fn seen(session: u32, took: f64, text: &str) -> Sighting {
-        Sighting { session, took: Some(took), schema: None, text: text.into() }
+        Sighting { session, took: Some(took), text: text.into(), ..Sighting::default() }
     }
 
     #[test]
@@ -139,8 +150,9 @@ mod tests {
         take.add(9.8, seen(8, 0.1, "select 2"));
         take.add(10.1, seen(7, 0.1, "commit;"));
         let recording = take.finish("a test".into(), true);
-        let all: Vec<_> = recording.statements.iter().map(|s| (s.session, s.at, s.text.as_str())).collect();
-        assert_eq!(all, [(1, 0.0, "select 2"), (2, 0.2, "begin"), (2, 0.7, "commit")]);
+        let all: Vec<_> = recording.statements.iter().map(|s| (s.session, s.at, s.shown())).collect();
+        let expected = [(1, 0.0, "select 2"), (2, 0.2, "begin"), (2, 0.7, "commit")];
+        assert_eq!(all, expected.map(|(session, at, text)| (session, at, text.into())));
         assert_eq!(recording.begun, Some(9.8));
     }
 
@@ -164,9 +176,11 @@ mod tests {
         {
             take.add(0.0, seen(1, 0.0, text));
         }
-        take.add(0.0, Sighting { text: b"select '\xff'".to_vec(), ..Sighting::default() });
+        take.add(0.0, Sighting { text: b"select '\xff';".to_vec(), ..Sighting::default() });
+        take.add(0.0, seen(1, 0.0, "selec 1; delete from t"));
         let recording = take.finish(String::new(), false);
-        assert_eq!(recording.statements.len(), 1);
-        assert_eq!(recording.left_out.values().copied().collect::<Vec<_>>(), [1, 1, 1, 1]);
+        let texts: Vec<&[u8]> = recording.statements.iter().map(|s| s.text.as_slice()).collect();
+        assert_eq!(texts, [&b"select '?...'"[..], b"select '\xff'", b"selec 1"]);
+        assert_eq!(recording.left_out.values().copied().collect::<Vec<_>>(), [1, 1, 1]);
     }
 }

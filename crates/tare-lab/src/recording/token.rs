@@ -1,12 +1,12 @@
-//! SQL as far as one must read it to tell words from what stands in quotes and comments.
+//! SQL as far as one must read it to tell words from what stands in quotes and comments. Text is bytes: a client may send any.
 
 /// A piece of a statement. Comments and white space are none; what stands in an executable comment (`/*! … */`) is read like the rest.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Token<'t> {
     /// A keyword, a plain name, a number, a variable: `select`, `shop.orders`, `12`, `@@global.sort_buffer_size`.
-    Word(&'t str),
-    /// Something in quotes of any kind.
-    Quoted,
+    Word(&'t [u8]),
+    /// Something in quotes of any kind, with them.
+    Quoted(&'t [u8]),
     /// `?`
     Placeholder,
     /// `;`
@@ -18,70 +18,253 @@ pub enum Token<'t> {
 impl Token<'_> {
     /// Whether it is this word, in whatever case.
     pub fn is(self, word: &str) -> bool {
-        matches!(self, Token::Word(it) if it.eq_ignore_ascii_case(word))
+        matches!(self, Token::Word(it) if it.eq_ignore_ascii_case(word.as_bytes()))
+    }
+
+    /// A word, or what stands in quotes.
+    fn plain(self) -> Option<String> {
+        let (Token::Word(text) | Token::Quoted(text)) = self else { return None };
+        Some(String::from_utf8_lossy(text).trim_matches(['\'', '"', '`']).to_owned())
+    }
+
+    /// Whether it is one of these words.
+    pub fn is_any(self, words: &[&str]) -> bool {
+        words.iter().any(|word| self.is(word))
+    }
+}
+
+/// How a session's statements are read: what its `sql_mode` and its character set change.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Dialect {
+    /// `NO_BACKSLASH_ESCAPES`: a backslash in quotes is one.
+    pub no_backslash_escapes: bool,
+    /// `ANSI_QUOTES`: `"` quotes a name, in which a backslash is one.
+    pub ansi_quotes: bool,
+    /// A character set (gbk, sjis …) in which a backslash may be the second byte of a character.
+    pub wide: bool,
+}
+
+impl Dialect {
+    /// The dialect of a value of `sql_mode`, such as `ANSI,STRICT_ALL_TABLES`.
+    #[must_use]
+    pub fn of_mode(mode: &str) -> Dialect {
+        let has = |names: &[&str]| {
+            mode.split(',').any(|part| names.iter().any(|name| part.trim().eq_ignore_ascii_case(name)))
+        };
+        Dialect {
+            no_backslash_escapes: has(&["NO_BACKSLASH_ESCAPES"]),
+            ansi_quotes: has(&["ANSI_QUOTES", "ANSI", "DB2", "MAXDB", "MSSQL", "ORACLE", "POSTGRESQL"]),
+            wide: false,
+        }
+    }
+
+    /// The same, of a session with this character set.
+    #[must_use]
+    pub fn with_charset(self, name: Option<&str>) -> Dialect {
+        let wide = name.is_some_and(|name| ["big5", "cp932", "gbk", "sjis", "gb18030"].contains(&name));
+        Dialect { wide, ..self }
+    }
+
+    /// How a session is read after this statement of it: `SET sql_mode`, `SET NAMES`.
+    #[must_use]
+    pub fn after(self, text: &[u8]) -> Dialect {
+        let mut all = tokens(text, self);
+        if !all.next().is_some_and(|first| first.is("SET")) {
+            return self;
+        }
+        let all: Vec<Token<'_>> = all.collect();
+        let is_mode = |token: &Token<'_>| matches!(token, Token::Word(word) if word.to_ascii_lowercase().ends_with(b"sql_mode"));
+        if let Some(at) = all.iter().position(is_mode) {
+            let mode: Vec<String> = all[at + 1..].iter().filter_map(|token| token.plain()).collect();
+            return Dialect { wide: self.wide, ..Dialect::of_mode(&mode.join(",")) };
+        }
+        let is_names = |token: &Token<'_>| token.is_any(&["NAMES", "SET", "CHARSET", "character_set_client"]);
+        let Some(at) = all.iter().position(is_names) else { return self };
+        let name = all[at + 1..].iter().find_map(|token| token.plain());
+        self.with_charset(name.map(|name| name.to_ascii_lowercase()).as_deref())
+    }
+
+    fn escapes(self, quote: u8) -> bool {
+        !self.no_backslash_escapes && quote != b'`' && !(self.ansi_quotes && quote == b'"')
+    }
+}
+
+/// What a text ends within.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum Open {
+    #[default]
+    Nothing,
+    /// The quote, and where it began.
+    Quote(u8, usize),
+    Line,
+    Comment,
+}
+
+/// Reads a text that may still grow, by whole lines: what was read is not read again.
+#[derive(Clone, Debug, Default)]
+pub struct Lexer {
+    dialect: Dialect,
+    at: usize,
+    open: Open,
+    in_executable: bool,
+}
+
+/// A token, and where it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Piece<'t> {
+    /// What it is.
+    pub token: Token<'t>,
+    /// Where it ends.
+    pub end: usize,
+    /// Whether it stands in an executable comment.
+    pub in_executable: bool,
+}
+
+impl Lexer {
+    /// Begins at the beginning of a text.
+    #[must_use]
+    pub fn new(dialect: Dialect) -> Lexer {
+        Lexer { dialect, ..Lexer::default() }
+    }
+
+    /// Whether what was read ends within quotes or within a comment that does not end with its line.
+    #[must_use]
+    pub fn is_open(&self) -> bool {
+        matches!(self.open, Open::Quote(..) | Open::Comment)
+    }
+
+    /// The next token of a text that begins with what was read before; `None`: there is none yet.
+    pub fn next<'t>(&mut self, text: &'t [u8]) -> Option<Piece<'t>> {
+        loop {
+            let rest = text.get(self.at..).filter(|rest| !rest.is_empty())?;
+            match self.open {
+                Open::Quote(quote, from) => {
+                    let (length, is_closed) = quoted(rest, quote, self.dialect);
+                    self.at += length;
+                    if is_closed {
+                        self.open = Open::Nothing;
+                        return Some(self.piece(Token::Quoted(&text[from..self.at])));
+                    }
+                }
+                Open::Line => self.close(rest, b"\n"),
+                Open::Comment => self.close(rest, b"*/"),
+                Open::Nothing => {
+                    if let Some(token) = self.begin(rest) {
+                        return Some(self.piece(token));
+                    }
+                }
+            }
+        }
+    }
+
+    fn piece<'t>(&self, token: Token<'t>) -> Piece<'t> {
+        Piece { token, end: self.at, in_executable: self.in_executable }
+    }
+
+    /// Passes a comment, as far as it is there.
+    fn close(&mut self, rest: &[u8], end: &[u8]) {
+        let found = rest.windows(end.len()).position(|part| part == end);
+        self.at += found.map_or(rest.len(), |found| found + end.len());
+        if found.is_some() {
+            self.open = Open::Nothing;
+        }
+    }
+
+    /// Reads on outside of quotes and comments.
+    fn begin<'t>(&mut self, rest: &'t [u8]) -> Option<Token<'t>> {
+        let first = rest[0];
+        let (length, token) = match first {
+            b'\'' | b'"' | b'`' => {
+                self.open = Open::Quote(first, self.at);
+                (1, None)
+            }
+            b'#' => {
+                self.open = Open::Line;
+                (1, None)
+            }
+            b'-' if rest.starts_with(b"--") && rest.get(2).is_none_or(|b| *b <= b' ') => {
+                self.open = Open::Line;
+                (2, None)
+            }
+            b'/' if rest.starts_with(b"/*") => (self.comment(rest), None),
+            b'*' if self.in_executable && rest.starts_with(b"*/") => {
+                self.in_executable = false;
+                (2, None)
+            }
+            b'?' => (1, Some(Token::Placeholder)),
+            b';' => (1, Some(Token::End)),
+            _ if is_of_word(first) => {
+                let length = self.word(rest);
+                (length, Some(Token::Word(&rest[..length])))
+            }
+            _ => (1, (first > b' ').then_some(Token::Other(first))),
+        };
+        self.at += length;
+        token
+    }
+
+    /// What opens a comment; of one whose text is executed (`/*!50100 `, `/*M!100100 `) that is all of it.
+    fn comment(&mut self, rest: &[u8]) -> usize {
+        let opening = [&b"/*!"[..], b"/*M!"].into_iter().find(|opening| rest.starts_with(opening));
+        let Some(opening) = opening else {
+            self.open = Open::Comment;
+            return 2;
+        };
+        self.in_executable = true;
+        let digits = rest[opening.len()..].iter().take_while(|b| b.is_ascii_digit()).count();
+        opening.len() + digits
+    }
+
+    fn word(&self, rest: &[u8]) -> usize {
+        let mut length = 0;
+        while let Some(&byte) = rest.get(length).filter(|byte| is_of_word(**byte)) {
+            let is_wide = self.dialect.wide && is_wide(byte, rest.get(length + 1));
+            length += if is_wide { 2 } else { 1 };
+        }
+        length
     }
 }
 
 /// The tokens of a text.
-pub fn tokens(text: &str) -> impl Iterator<Item = Token<'_>> {
-    tokens_and_ends(text).map(|(token, _)| token)
+pub fn tokens(text: &[u8], dialect: Dialect) -> impl Iterator<Item = Token<'_>> {
+    let mut lexer = Lexer::new(dialect);
+    std::iter::from_fn(move || lexer.next(text).map(|piece| piece.token)).chain(rest_of_open(text, dialect))
 }
 
-/// The statements of a text, in which `;` stands between them. What is empty or a comment is none.
-pub fn statements(text: &str) -> Vec<&str> {
-    let mut statements = vec![];
-    let (mut from, mut empty) = (0, true);
-    for (token, end) in tokens_and_ends(text).chain([(Token::End, text.len() + 1)]) {
-        if token != Token::End {
-            empty = false;
-            continue;
-        }
-        if !empty {
-            statements.push(text[from..end - 1].trim());
-        }
-        (from, empty) = (end, true);
-    }
-    statements
+/// What a text ends within, if that is quotes.
+fn rest_of_open(text: &[u8], dialect: Dialect) -> Option<Token<'_>> {
+    let mut lexer = Lexer::new(dialect);
+    while lexer.next(text).is_some() {}
+    if let Open::Quote(_, from) = lexer.open { Some(Token::Quoted(&text[from..])) } else { None }
 }
 
-/// The tokens of a text, and where each of them ends.
-fn tokens_and_ends(text: &str) -> impl Iterator<Item = (Token<'_>, usize)> {
-    let mut at = 0;
-    std::iter::from_fn(move || {
-        loop {
-            let rest = text.get(at..)?;
-            let bytes = rest.as_bytes();
-            let first = *bytes.first()?;
-            let (length, token) = match first {
-                b'\'' | b'"' | b'`' => (quoted(bytes), Some(Token::Quoted)),
-                b'#' => (to_the_end_of_line(bytes), None),
-                b'-' if bytes.starts_with(b"--") && bytes.get(2).is_none_or(|b| b.is_ascii_whitespace()) => {
-                    (to_the_end_of_line(bytes), None)
-                }
-                b'/' if bytes.starts_with(b"/*") => (comment(rest), None),
-                b'*' if bytes.starts_with(b"*/") => (2, None),
-                b'?' => (1, Some(Token::Placeholder)),
-                b';' => (1, Some(Token::End)),
-                _ if is_of_word(first) => {
-                    let length = bytes.iter().take_while(|b| is_of_word(**b)).count();
-                    (length, Some(Token::Word(&rest[..length])))
-                }
-                _ => (1, (!first.is_ascii_whitespace()).then_some(Token::Other(first))),
-            };
-            at += length;
-            if let Some(token) = token {
-                return Some((token, at));
-            }
-        }
-    })
+/// Whether a text ends within quotes or a comment.
+pub fn is_open(text: &[u8], dialect: Dialect) -> bool {
+    let mut lexer = Lexer::new(dialect);
+    while lexer.next(text).is_some() {}
+    lexer.is_open()
 }
 
 /// The schema that a statement `USE` switches to.
-pub fn used_schema(text: &str) -> Option<String> {
-    let text = text.trim().trim_end_matches(';').trim_end();
-    let (verb, name) = text.split_once(|c: char| c.is_ascii_whitespace() || c == '`')?;
-    let name = name.trim().trim_matches('`').replace("``", "`");
-    (verb.eq_ignore_ascii_case("use") && !name.is_empty()).then_some(name)
+pub fn used_schema(text: &[u8]) -> Option<String> {
+    let text = text.trim_ascii().trim_suffix_all(b';');
+    let end = text.iter().position(|b| b.is_ascii_whitespace() || *b == b'`')?;
+    let (verb, name) = text.split_at(end);
+    let name = String::from_utf8_lossy(name).trim().trim_matches('`').replace("``", "`");
+    (verb.eq_ignore_ascii_case(b"use") && !name.is_empty()).then_some(name)
+}
+
+/// Cuts bytes off the end.
+pub(super) trait TrimSuffix {
+    /// Without all of this byte, and blanks, at the end.
+    fn trim_suffix_all(&self, byte: u8) -> &[u8];
+}
+
+impl TrimSuffix for [u8] {
+    fn trim_suffix_all(&self, byte: u8) -> &[u8] {
+        let end = self.iter().rposition(|b| *b != byte && !b.is_ascii_whitespace());
+        &self[..end.map_or(0, |end| end + 1)]
+    }
 }
 
 /// Bytes beyond ASCII are all a word's, so that one never ends within a character.
@@ -89,39 +272,43 @@ fn is_of_word(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || b"_$@.".contains(&byte) || !byte.is_ascii()
 }
 
-/// The length of something in quotes; a quote within is doubled, or has a backslash before it.
-fn quoted(bytes: &[u8]) -> usize {
-    let quote = bytes[0];
-    let mut at = 1;
-    while let Some(&byte) = bytes.get(at) {
+/// Whether two bytes may be one character, in a wide character set.
+fn is_wide(first: u8, second: Option<&u8>) -> bool {
+    (0x81..=0xfe).contains(&first) && second.is_some_and(|second| *second >= 0x40)
+}
+
+/// How far it is to the end of what stands in quotes, with the quote behind it, and whether that is there. A quote within is
+/// doubled, or has a backslash before it.
+fn quoted(rest: &[u8], quote: u8, dialect: Dialect) -> (usize, bool) {
+    let mut at = 0;
+    while let Some(&byte) = rest.get(at) {
         at += match byte {
-            b'\\' if quote != b'`' => 2,
-            _ if byte == quote && bytes.get(at + 1) == Some(&quote) => 2,
-            _ if byte == quote => return at + 1,
+            b'\\' if dialect.escapes(quote) => 2,
+            _ if dialect.wide && is_wide(byte, rest.get(at + 1)) => 2,
+            _ if byte == quote && rest.get(at + 1) == Some(&quote) => 2,
+            _ if byte == quote => return (at + 1, true),
             _ => 1,
         };
     }
-    bytes.len()
-}
-
-fn to_the_end_of_line(bytes: &[u8]) -> usize {
-    bytes.iter().position(|b| *b == b'\n').map_or(bytes.len(), |end| end + 1)
-}
-
-/// The length of a comment, or of what opens one whose text is executed: `/*!50100 `, `/*M!100100 `.
-fn comment(text: &str) -> usize {
-    match text.strip_prefix("/*!").or_else(|| text.strip_prefix("/*M!")) {
-        Some(executed) => text.len() - executed.trim_start_matches(|c: char| c.is_ascii_digit()).len(),
-        None => text[2..].find("*/").map_or(text.len(), |end| end + 4),
-    }
+    (rest.len(), false)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn words(text: &str) -> Vec<&str> {
-        tokens(text).filter_map(|t| if let Token::Word(word) = t { Some(word) } else { None }).collect()
+    const USUAL: Dialect = Dialect { no_backslash_escapes: false, ansi_quotes: false, wide: false };
+
+    fn words_in(text: &[u8], dialect: Dialect) -> Vec<String> {
+        let word = |token: Token<'_>| match token {
+            Token::Word(word) => Some(String::from_utf8_lossy(word).into_owned()),
+            _ => None,
+        };
+        tokens(text, dialect).filter_map(word).collect()
+    }
+
+    fn words(text: &str) -> Vec<String> {
+        words_in(text.as_bytes(), USUAL)
     }
 
     #[test]
@@ -131,44 +318,81 @@ mod tests {
         assert_eq!(words("/*!40000 DROP */ /*M!100100 TABLE */ t"), ["DROP", "TABLE", "t"]);
         assert_eq!(words("a--1"), ["a", "1"], "a minus twice is no comment");
         assert_eq!(words("größe + 1"), ["größe", "1"]);
+        assert_eq!(words("/* a -- ' */ b /*! c /* d */ e */ f"), ["b", "c", "e", "f"]);
+    }
+
+    #[test]
+    fn quotes_end_where_the_dialect_ends_them() {
+        let plain = Dialect { no_backslash_escapes: true, ..USUAL };
+        let ansi = Dialect { ansi_quotes: true, ..USUAL };
+        let wide = Dialect { wide: true, ..USUAL };
+        assert_eq!(words_in(br"a 'c:\' b", plain), ["a", "b"]);
+        assert_eq!(words_in(br"a 'c:\' b' d", USUAL), ["a", "d"]);
+        assert_eq!(words_in(br#"a "c:\" b"#, ansi), ["a", "b"]);
+        assert!(is_open(br#"a "c:\" b"#, USUAL));
+        assert_eq!(words_in(b"a '\x95\\' b", wide), ["a", "b"], "the second byte of a character");
+        assert!(is_open(b"a '\x95\\' b", USUAL));
+        assert_eq!(
+            Dialect::of_mode("STRICT_ALL_TABLES, ansi ,NO_BACKSLASH_ESCAPES"),
+            Dialect { no_backslash_escapes: true, ..ansi }
+        );
+    }
+
+    #[test]
+    fn a_session_is_read_as_it_said() {
+        let plain = Dialect { no_backslash_escapes: true, ..USUAL };
+        let after = |text: &str| plain.after(text.as_bytes());
+        assert_eq!(after("select 'set sql_mode'"), plain);
+        assert_eq!(after("set @@session.sql_mode = ''"), USUAL);
+        assert_eq!(after("SET SESSION sql_mode = concat(@@sql_mode, ',ANSI_QUOTES')").ansi_quotes, true);
+        assert_eq!(after("set names 'gbk'"), Dialect { wide: true, ..plain });
+        assert_eq!(after("set character set sjis"), Dialect { wide: true, ..plain });
+        assert_eq!(after("set names utf8mb4"), plain);
     }
 
     #[test]
     fn placeholders_and_ends_are_told() {
-        let of = |text| tokens(text).filter(|t| matches!(t, Token::Placeholder | Token::End)).count();
+        let of = |text: &str| {
+            tokens(text.as_bytes(), USUAL).filter(|t| matches!(t, Token::Placeholder | Token::End)).count()
+        };
         assert_eq!((of("select ? ; select '?;'"), of("select 'open ?;"), of("/* ? ; */")), (2, 0, 0));
     }
 
     #[test]
-    fn statements_are_told_from_what_only_looks_like_an_end() {
-        let names = "UPDATE t SET a = 'NO' WHERE name = 'one binlog; the next'";
-        assert_eq!(statements(&format!("{names};\n DO 1 ;; -- ;\n /* ; */")), [names, "DO 1"]);
-        assert_eq!(statements("USE `a;b`; SELECT \"c;d\" -- ;"), ["USE `a;b`", "SELECT \"c;d\" -- ;"]);
-        assert_eq!(statements(" ; -- nothing"), [""; 0]);
-    }
-
-    #[test]
     fn a_schema_is_named_with_quotes_or_without() {
-        let of = |text| used_schema(text).unwrap_or_default();
+        let of = |text: &str| used_schema(text.as_bytes()).unwrap_or_default();
         assert_eq!(
             (of("use shop;"), of("USE `a b`"), of("use`x``y`")),
             ("shop".into(), "a b".into(), "x`y".into())
         );
-        assert_eq!(
-            (used_schema("used shop"), used_schema("use"), used_schema("select 1")),
-            (None, None, None)
-        );
+        assert_eq!((of("used shop"), of("use"), of("select 1")), Default::default());
     }
 
     #[test]
-    fn anything_is_read_to_its_end() {
-        let pieces = ["'", "\\", "/*", "*/", "/*!", "--", "é", "`", ";", " ", "?", "\n", "x", "\""];
+    fn anything_is_read_to_its_end_at_once_or_line_by_line() {
+        let pieces: [&[u8]; 15] = [
+            b"'", b"\\", b"/*", b"*/", b"/*!", b"--", b"\xe9", b"`", b";", b" ", b"?", b"\n", b"x", b"\"",
+            b"#",
+        ];
         let mut random = fastrand::Rng::with_seed(19);
         for _ in 0..20_000 {
-            let text: String =
-                (0..random.usize(0..9)).map(|_| pieces[random.usize(0..pieces.len())]).collect();
-            assert!(tokens(&text).count() <= text.len(), "{text:?}");
-            assert!(statements(&text).iter().all(|it| !it.is_empty()), "{text:?}");
+            let text: Vec<u8> = (0..random.usize(0..12))
+                .flat_map(|_| pieces[random.usize(0..pieces.len())])
+                .copied()
+                .collect();
+            for dialect in [USUAL, Dialect { no_backslash_escapes: true, ansi_quotes: true, wide: true }] {
+                let mut whole = Lexer::new(dialect);
+                let at_once: Vec<_> =
+                    std::iter::from_fn(|| whole.next(&text).map(|p| (p.end, p.in_executable))).collect();
+                let (mut lexer, mut by_line) = (Lexer::new(dialect), vec![]);
+                for end in (1..=text.len()).filter(|end| *end == text.len() || text[end - 1] == b'\n') {
+                    while let Some(piece) = lexer.next(&text[..end]) {
+                        by_line.push((piece.end, piece.in_executable));
+                    }
+                }
+                assert_eq!((by_line, lexer.is_open()), (at_once, whole.is_open()), "{}", text.escape_ascii());
+                assert!(tokens(&text, dialect).count() <= text.len());
+            }
         }
     }
 }

@@ -20,6 +20,7 @@ use crate::{Error, Result};
 mod latencies;
 mod player;
 pub mod printed;
+mod raw;
 pub mod study;
 
 pub use latencies::Latencies;
@@ -84,6 +85,8 @@ pub struct Outcome {
     pub errors: BTreeMap<u16, (u64, String)>,
     /// Statements that were left out, as their kind is not sent.
     pub left_out: u64,
+    /// Statements of packets of which one before them failed.
+    pub not_reached: u64,
     /// How long it took, in seconds.
     pub seconds: f64,
     /// How often the recording was gone through.
@@ -100,6 +103,7 @@ impl Outcome {
         self.statements += other.statements;
         self.rows += other.rows;
         self.left_out += other.left_out;
+        self.not_reached += other.not_reached;
         self.behind = self.behind.max(other.behind);
         self.latencies.add(&other.latencies);
         for (code, (count, message)) in other.errors {

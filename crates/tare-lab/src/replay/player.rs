@@ -5,10 +5,10 @@ use std::time::{Duration, Instant};
 
 use mysql::prelude::Queryable;
 
-use super::{Outcome, Pace, Stage};
+use super::{Outcome, Pace, Stage, raw};
 use crate::Result;
 use crate::recording::Statement;
-use crate::recording::token::used_schema;
+use crate::recording::token::{Dialect, used_schema};
 
 /// How often one that waits for its time looks whether all is over.
 const STEP: Duration = Duration::from_millis(20);
@@ -48,19 +48,24 @@ impl Player<'_> {
     fn session(&mut self, session: &[(Statement, bool)], repetition: u32) -> Result<()> {
         let offset = self.stage.length * f64::from(repetition);
         let mut connected: Option<Connected> = None;
-        for (statement, sent) in session {
+        // Whether the packet goes on that the last statement came in.
+        let mut goes_on = true;
+        for (place, (statement, sent)) in session.iter().enumerate() {
             let due = self.wait_for(offset + statement.at);
             if self.stage.is_over() {
                 return Ok(());
             }
-            if *sent {
+            goes_on |= !statement.is_joined;
+            if !goes_on {
+                self.outcome.not_reached += 1;
+            } else if *sent {
                 let mut there = match connected.take() {
                     Some(there) => there,
-                    None => {
-                        Connected { connection: self.stage.replay.target.connect_quietly()?, schema: None }
-                    }
+                    None => self.connect(&session[place..])?,
                 };
-                if self.send(&mut there, statement, due) {
+                let answered = self.send(&mut there, statement, due);
+                goes_on = answered == Answered::WithRows;
+                if answered != Answered::Lost {
                     connected = Some(there);
                 }
             } else {
@@ -69,6 +74,19 @@ impl Player<'_> {
             self.stage.done.fetch_add(1, Ordering::Relaxed);
         }
         Ok(())
+    }
+
+    /// A connection for these statements, in the character set of the first that tells one, unless the session sets it itself before.
+    fn connect(&self, rest: &[(Statement, bool)]) -> Result<Connected> {
+        let mut there = Connected { connection: self.stage.replay.target.connect_quietly()?, schema: None };
+        let first = rest.iter().map(|(statement, _)| statement).take_while(|it| !sets_charset(&it.text));
+        if let Some(charset) = first.into_iter().find_map(|it| it.charset.as_deref())
+            && charset.bytes().all(|byte| byte.is_ascii_alphanumeric())
+        {
+            // A server that does not know it takes statements as they come.
+            let _unknown = there.connection.query_drop(format!("SET NAMES {charset}"));
+        }
+        Ok(there)
     }
 
     /// Waits for a statement's time, at its own pace; gives when latency is counted from.
@@ -88,24 +106,43 @@ impl Player<'_> {
         due
     }
 
-    /// Sends a statement; false when the connection is of no more use.
-    fn send(&mut self, there: &mut Connected, statement: &Statement, due: Instant) -> bool {
+    /// Sends a statement.
+    fn send(&mut self, there: &mut Connected, statement: &Statement, due: Instant) -> Answered {
         let answered = there.enter(statement.schema.as_deref()).and_then(|()| there.rows_of(&statement.text));
         self.outcome.latencies.take(due.elapsed().as_secs_f64());
         self.outcome.statements += 1;
-        let (code, message, usable) = match answered {
+        let (code, message, answered) = match answered {
             Ok(rows) => {
                 self.outcome.rows += rows;
-                return true;
+                return Answered::WithRows;
             }
-            Err(mysql::Error::MySqlError(error)) => (error.code, error.message, true),
+            Err(mysql::Error::MySqlError(error)) => (error.code, error.message, Answered::WithError),
             Err(error) => {
-                (LOST, format!("the connection was lost: {}", tare_connect::sentence(&error)), false)
+                (LOST, format!("the connection was lost: {}", tare_connect::sentence(&error)), Answered::Lost)
             }
         };
         self.outcome.errors.entry(code).or_insert((0, message)).0 += 1;
-        usable
+        answered
     }
+}
+
+/// What came back for a statement.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Answered {
+    /// Rows, or that it was done.
+    WithRows,
+    /// The server refused it.
+    WithError,
+    /// Nothing: the connection is of no more use.
+    Lost,
+}
+
+/// Whether a session says its character set itself.
+fn sets_charset(text: &[u8]) -> bool {
+    let usual = Dialect::default();
+    let mut all = crate::recording::token::tokens(text, usual);
+    all.next().is_some_and(|first| first.is("SET"))
+        && all.any(|token| token.is_any(&["NAMES", "CHARSET", "CHARACTER", "character_set_client"]))
 }
 
 impl Connected {
@@ -119,7 +156,18 @@ impl Connected {
     }
 
     /// Sends a text and takes all that comes back; gives how many rows that was.
-    fn rows_of(&mut self, text: &str) -> mysql::Result<u64> {
+    fn rows_of(&mut self, text: &[u8]) -> mysql::Result<u64> {
+        let rows = match std::str::from_utf8(text) {
+            Ok(text) => self.rows_of_text(text)?,
+            Err(_) => raw::rows_of(&self.connection, text)?,
+        };
+        if let Some(schema) = used_schema(text) {
+            self.schema = Some(schema);
+        }
+        Ok(rows)
+    }
+
+    fn rows_of_text(&mut self, text: &str) -> mysql::Result<u64> {
         let mut results = self.connection.query_iter(text)?;
         let mut rows = 0;
         while let Some(result) = results.iter() {
@@ -127,10 +175,6 @@ impl Connected {
                 row?;
                 rows += 1;
             }
-        }
-        drop(results);
-        if let Some(schema) = used_schema(text) {
-            self.schema = Some(schema);
         }
         Ok(rows)
     }

@@ -171,9 +171,9 @@ users = [1]
     fn nothing_is_done_to_a_server_that_nobody_asked_for() {
         let folder = tempfile::tempdir().expect("a folder");
         let path = folder.path().join("r.rec");
-        let statement = |text: &str| Statement { session: 1, text: text.into(), ..Statement::default() };
+        let statement = |text: &&str| Statement { session: 1, text: (*text).into(), ..Statement::default() };
         let write = |texts: &[&str]| {
-            let statements = texts.iter().map(|text| statement(text)).collect();
+            let statements = texts.iter().map(statement).collect();
             file::write(&Recording { statements, ..Recording::default() }, &path).expect("a file");
         };
         let checked = |more: &str| {

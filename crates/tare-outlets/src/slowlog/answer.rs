@@ -52,7 +52,7 @@ struct Blocks {
     /// The server's.
     scale: Scale,
     columns: Vec<&'static str>,
-    sql: Option<usize>,
+    has_sql: bool,
     digest: Option<usize>,
     has_message: bool,
     names: HashMap<u64, String>,
@@ -91,8 +91,6 @@ pub(super) struct Block {
     first: u64,
     new_from: u64,
     words: Vec<u64>,
-    /// Texts that are others than those recorded, by the statement's number.
-    texts: HashMap<u64, Option<String>>,
 }
 
 /// A statement of an answer.
@@ -109,8 +107,12 @@ impl Reader {
 
     /// Begins where the server is now, and returns that position; `None`: it has no such stream.
     pub(super) fn begin(&mut self, source: &mut Source, filter: &str) -> Result<Option<u64>, Error> {
-        if source.columns(STREAM)?.is_empty() {
+        let columns = source.columns(STREAM)?;
+        if columns.is_empty() {
             return Ok(None);
+        }
+        if !statement::SENT.iter().all(|name| columns.iter().any(|column| column == name)) {
+            self.asked.ask_for_text_only();
         }
         self.blocks = None;
         if filter.is_empty() && !source.columns(BLOCKS)?.is_empty() {
@@ -137,10 +139,10 @@ impl Reader {
             let end = rows.pop().map_or_else(End::default, |last| End::read(&last));
             return Ok(Answer { end, rows, blocks: vec![] });
         };
-        let (columns, mut taken) = (blocks.columns.clone(), Taken::default());
-        source.each(BLOCKS, &columns, "", &mut |row| blocks.take(&row, &mut taken))?;
-        let Taken { end, blocks, .. } = taken;
-        Ok(Answer { end, rows: vec![], blocks })
+        let columns = blocks.columns.clone();
+        let mut answer = Answer { end: End::default(), rows: vec![], blocks: vec![] };
+        source.each(BLOCKS, &columns, "", &mut |row| blocks.take(&row, &mut answer))?;
+        Ok(answer)
     }
 
     /// An answer's statements, those of one thread in their order, and when each ended.
@@ -178,7 +180,8 @@ impl Reader {
                 let [digest, digest_text] = blocks.digest(of);
                 Statement {
                     event_name: blocks.name(of).unwrap_or_default().into(),
-                    sql: blocks.sql.and_then(|_| block.sql_text(of)),
+                    sql: if blocks.has_sql { of.sql_bytes() } else { None },
+                    charset: of.charset().into(),
                     message: if blocks.has_message { of.message_text() } else { None },
                     digest: digest.map(Cow::from),
                     digest_text: digest_text.map(Cow::from),
@@ -190,24 +193,16 @@ impl Reader {
     }
 }
 
-/// What has come of an answer.
-#[derive(Default)]
-struct Taken {
-    end: End,
-    blocks: Vec<Block>,
-    /// Of the block to come.
-    texts: HashMap<u64, Option<String>>,
-}
-
 impl Blocks {
     fn new(asked: &Asked, scale: Scale) -> Blocks {
         let mut columns = COLUMNS.to_vec();
-        let sql = ask(&mut columns, &["SQL_TEXT"], asked.has("SQL_TEXT"));
         let has_digest = asked.has("DIGEST") || asked.has("DIGEST_TEXT");
         let digest = ask(&mut columns, &["DIGEST", "DIGEST_TEXT"], has_digest);
         let has_message = asked.has("MESSAGE_TEXT");
+        // Records have it: nothing is asked for.
+        let has_sql = asked.has("SQL_BYTES") || asked.has("SQL_TEXT");
         let [digests, older] = Default::default();
-        Blocks { scale, columns, sql, digest, has_message, names: HashMap::new(), digests, older }
+        Blocks { scale, columns, has_sql, digest, has_message, names: HashMap::new(), digests, older }
     }
 
     fn name(&self, of: &RecordedStatement<'_>) -> Option<&str> {
@@ -219,7 +214,7 @@ impl Blocks {
         of.digest().and_then(told).map_or([None, None], |of| of.each_ref().map(Option::as_deref))
     }
 
-    fn take(&mut self, row: &Row, taken: &mut Taken) {
+    fn take(&mut self, row: &Row, answer: &mut Answer) {
         let number = row.count(5);
         match row.str(4).as_deref() {
             Some("NAME") => {
@@ -232,11 +227,8 @@ impl Blocks {
                 let texts = self.digest.map_or([None, None], |at| [row.text(at), row.text(at + 1)]);
                 self.digests.insert([number, row.count(14)], texts);
             }
-            Some("TEXT") => {
-                taken.texts.insert(number, self.sql.and_then(|at| row.text(at)));
-            }
-            Some("BLOCK") => taken.blocks.push(Block::read(row, std::mem::take(&mut taken.texts))),
-            _ => taken.end = End::read(row),
+            Some("BLOCK") => answer.blocks.push(Block::read(row)),
+            _ => answer.end = End::read(row),
         }
     }
 }
@@ -254,7 +246,7 @@ impl End {
 }
 
 impl Block {
-    fn read(row: &Row, texts: HashMap<u64, Option<String>>) -> Block {
+    fn read(row: &Row) -> Block {
         let (words, _rest) = row.bytes(13).unwrap_or_default().as_chunks();
         Block {
             thread_id: row.count(7),
@@ -265,14 +257,6 @@ impl Block {
             first: row.count(5),
             new_from: row.count(12),
             words: words.iter().map(|bytes| u64::from_le_bytes(*bytes)).collect(),
-            texts,
-        }
-    }
-
-    fn sql_text<'a>(&'a self, of: &RecordedStatement<'a>) -> Option<Cow<'a, str>> {
-        match self.texts.get(&of.number) {
-            Some(told) => told.as_deref().map(Cow::from),
-            None => of.sql_text(),
         }
     }
 

@@ -140,9 +140,12 @@ impl<'a> Sink<'a> {
     }
 
     /// Adds a record to the batch, which says that so many statements are missing before it.
-    pub(super) fn put(&mut self, record: &str, lost: u64) {
-        let record = if self.is_shown { visible(record) } else { record.into() };
-        self.batch.extend_from_slice(record.as_bytes());
+    pub(super) fn put(&mut self, record: impl AsRef<[u8]>, lost: u64) {
+        let record = record.as_ref();
+        match self.is_shown {
+            true => self.batch.extend_from_slice(visible(&String::from_utf8_lossy(record)).as_bytes()),
+            false => self.batch.extend_from_slice(record),
+        }
         self.ends.push(End { at: self.batch.len(), lost });
     }
 

@@ -1,11 +1,12 @@
 //! How a statement is written: as the server's own slow log has it, or as a line of JSON.
 
-use std::fmt::Write as _;
+use std::borrow::Cow;
 
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
 use serde::Serialize;
 
+use super::charset;
 use super::choice::Share;
 use super::statement::Statement;
 
@@ -36,7 +37,7 @@ macro_rules! put {
 
 /// A statement as it is written, and how many it says are missing before it.
 pub(super) struct Record<'w> {
-    pub(super) text: &'w str,
+    pub(super) text: &'w [u8],
     pub(super) lost: u64,
 }
 
@@ -51,7 +52,7 @@ pub(super) struct Writer {
     schema: Option<String>,
     /// Statements that are missing before the next one.
     lost: u64,
-    record: String,
+    record: Vec<u8>,
 }
 
 impl Writer {
@@ -64,7 +65,7 @@ impl Writer {
             second: None,
             schema: None,
             lost: 0,
-            record: String::new(),
+            record: Vec::new(),
         }
     }
 
@@ -91,13 +92,12 @@ impl Writer {
         Record { text: &self.record, lost }
     }
 
-    fn slow(&mut self, to: &mut String, it: &Statement<'_>, lost: u64) {
+    fn slow(&mut self, to: &mut Vec<u8>, it: &Statement<'_>, lost: u64) {
         let second = it.ended_us / 1_000_000;
         if self.second != Some(second) {
             let local = Timestamp::from_second(i64::try_from(second).unwrap_or_default()).unwrap_or_default();
             let local = local.to_zoned(self.time_zone.clone());
-            // Writing to a text cannot fail.
-            let _infallible = writeln!(to, "{}", local.strftime("# Time: %y%m%d %k:%M:%S"));
+            put!(to, local.strftime("# Time: %y%m%d %k:%M:%S").to_string().as_str(), "\n");
             self.second = Some(second);
         }
         let (user, host) = (it.user.as_deref().unwrap_or_default(), it.host.as_deref().unwrap_or_default());
@@ -111,8 +111,9 @@ impl Writer {
         if it.tmp_tables > 0 {
             put!(to, "# Tmp_tables: ", it.tmp_tables, "  Tmp_disk_tables: ", it.tmp_disk_tables, "\n");
         }
-        if let Some(program) = &it.program {
-            put!(to, "# Stored_routine: ", program.as_str(), "\n");
+        if it.program.is_some() || it.level > 0 {
+            // Of a block that has no name this is what the server writes.
+            put!(to, "# Stored_routine: ", it.program.as_deref().unwrap_or("."), "\n");
         }
         Self::slow_plan(to, it);
         if lost > 0 {
@@ -121,6 +122,14 @@ impl Writer {
         if self.share.weight() > 1 {
             put!(to, "# Log_slow_rate_type: query  Log_slow_rate_limit: ", self.share.weight(), "\n");
         }
+        let text = self.text(it).map(|text| without_ends(text).to_owned());
+        if let Some(name) = charset::told(it.charset, text.as_deref().unwrap_or_default()) {
+            put!(to, "# Character_set: ", name, "\n");
+        }
+        let is_clear = |text: &[u8]| it.errors == 0 && !text.contains(&b'\n') && !text.ends_with(b"...");
+        if let Some(text) = text.as_deref().filter(|text| !is_clear(text)) {
+            put!(to, "# Text_bytes: ", text.len() as u64, "\n");
+        }
         if let Some(schema) = schema
             && self.schema.as_deref() != Some(schema)
         {
@@ -128,8 +137,8 @@ impl Writer {
             self.schema = Some(schema.to_owned());
         }
         put!(to, "SET timestamp=", second, ";\n");
-        match (self.text(it), it.command(), &it.digest) {
-            (Some(text), ..) => put!(to, text.trim_end().trim_end_matches(';'), ";\n"),
+        match (text, it.command(), &it.digest) {
+            (Some(text), ..) => put!(to, &text[..], ";\n"),
             (None, Some(command), _) => put!(to, "# administrator command: ", command, ";\n"),
             (None, None, Some(digest)) => put!(to, "/* ", &*it.event_name, " digest ", &**digest, " */;\n"),
             (None, None, None) => put!(to, "/* ", &*it.event_name, " */;\n"),
@@ -137,7 +146,7 @@ impl Writer {
     }
 
     /// What the plan was, if it was worth a word.
-    fn slow_plan(to: &mut String, it: &Statement<'_>) {
+    fn slow_plan(to: &mut Vec<u8>, it: &Statement<'_>) {
         if [it.full_scan, it.full_join, it.tmp_tables, it.tmp_disk_tables, it.sorts, it.merge_passes]
             == [0; 6]
         {
@@ -149,7 +158,10 @@ impl Writer {
         put!(to, "  Merge_passes: ", it.merge_passes, "  Priority_queue: No\n");
     }
 
-    fn json(&self, to: &mut String, it: &Statement<'_>, lost: u64) {
+    fn json(&self, to: &mut Vec<u8>, it: &Statement<'_>, lost: u64) {
+        let text = self.text(it);
+        let shown = text.map(String::from_utf8_lossy);
+        let is_utf8 = !matches!(shown, Some(Cow::Owned(_)));
         let ended = i64::try_from(it.ended_us).ok().and_then(|us| Timestamp::from_microsecond(us).ok());
         let line = Line {
             time: format!("{:.6}", ended.unwrap_or_default()),
@@ -178,19 +190,21 @@ impl Writer {
             program: it.program.as_deref(),
             level: it.level,
             digest: it.digest.as_deref(),
-            text: self.text(it),
+            charset: charset::told(it.charset, text.unwrap_or_default()),
+            text_hex: text.filter(|_| !is_utf8).map(hexadecimal),
+            text: shown,
             weight: self.share.weight(),
             lost_before: lost,
         };
         // Texts and numbers can always be written.
-        let line = serde_json::to_string(&line).unwrap_or_default();
-        put!(to, line.as_str(), "\n");
+        let _infallible = serde_json::to_writer(&mut *to, &line);
+        put!(to, "\n");
     }
 
-    fn text<'s>(&self, it: &'s Statement<'_>) -> Option<&'s str> {
+    fn text<'s>(&self, it: &'s Statement<'_>) -> Option<&'s [u8]> {
         match self.text {
             Text::Full => it.sql.as_deref(),
-            Text::Normalised => it.digest_text.as_deref(),
+            Text::Normalised => it.digest_text.as_deref().map(str::as_bytes),
             Text::None => None,
         }
     }
@@ -228,7 +242,12 @@ struct Line<'s> {
     level: u64,
     digest: Option<&'s str>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    text: Option<&'s str>,
+    charset: Option<&'static str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    text: Option<Cow<'s, str>>,
+    /// Of a text that is no UTF-8, which JSON is: what was sent.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    text_hex: Option<String>,
     weight: u64,
     #[serde(skip_serializing_if = "is_none")]
     lost_before: u64,
@@ -244,18 +263,24 @@ fn yes(count: u64) -> &'static str {
 
 /// What a line is made of.
 trait Part {
-    fn put(self, to: &mut String);
+    fn put(self, to: &mut Vec<u8>);
 }
 
 impl Part for &str {
-    fn put(self, to: &mut String) {
-        to.push_str(self);
+    fn put(self, to: &mut Vec<u8>) {
+        to.extend_from_slice(self.as_bytes());
+    }
+}
+
+impl Part for &[u8] {
+    fn put(self, to: &mut Vec<u8>) {
+        to.extend_from_slice(self);
     }
 }
 
 impl Part for u64 {
-    fn put(self, to: &mut String) {
-        to.push_str(itoa::Buffer::new().format(self));
+    fn put(self, to: &mut Vec<u8>) {
+        to.extend_from_slice(itoa::Buffer::new().format(self).as_bytes());
     }
 }
 
@@ -263,7 +288,7 @@ impl Part for u64 {
 struct Seconds(u64);
 
 impl Part for Seconds {
-    fn put(self, to: &mut String) {
+    fn put(self, to: &mut Vec<u8>) {
         let us = self.0.saturating_add(500_000) / 1_000_000;
         // The first digit keeps the zeros of the others.
         let decimals = us % 1_000_000 + 1_000_000;
@@ -273,6 +298,19 @@ impl Part for Seconds {
 
 fn as_seconds(ps: u64) -> f64 {
     ps as f64 / 1e12
+}
+
+/// A text without the `;` and the blanks it ends with.
+fn without_ends(text: &[u8]) -> &[u8] {
+    let end = text.iter().rposition(|byte| *byte != b';' && !byte.is_ascii_whitespace());
+    &text[..end.map_or(0, |end| end + 1)]
+}
+
+/// Bytes as hexadecimal digits.
+fn hexadecimal(bytes: &[u8]) -> String {
+    const DIGITS: &[u8; 16] = b"0123456789abcdef";
+    let of = |byte: &u8| [byte >> 4, byte & 15].map(|digit| char::from(DIGITS[usize::from(digit)]));
+    bytes.iter().flat_map(of).collect()
 }
 
 /// A schema's name as `use` takes it.
@@ -291,7 +329,7 @@ mod tests {
             event_name: "statement/sql/select".into(),
             time_ps: Some(1_234_567_890_000),
             lock_ps: 1_600_000,
-            sql: Some("select *\nfrom t where a = 'secret';".into()),
+            sql: Some(b"select *\nfrom t where a = 'secret';".into()),
             digest: Some("0123".into()),
             digest_text: Some("SELECT * FROM `t` WHERE `a` = ?".into()),
             schema: Some("shop".into()),
@@ -313,7 +351,7 @@ mod tests {
     }
 
     fn record(writer: &mut Writer, statement: &Statement<'_>) -> String {
-        writer.record(statement).text.to_owned()
+        String::from_utf8_lossy(writer.record(statement).text).into_owned()
     }
 
     #[test]
@@ -328,6 +366,7 @@ mod tests {
             # Full_scan: Yes  Full_join: No  Tmp_table: Yes  Tmp_table_on_disk: No\n\
             # Filesort: Yes  Filesort_on_disk: No  Merge_passes: 0  Priority_queue: No\n\
             # Log_slow_rate_type: query  Log_slow_rate_limit: 100\n\
+            # Text_bytes: 34\n\
             use shop;\n\
             SET timestamp=1696929303;\n\
             select *\nfrom t where a = 'secret';\n";
@@ -360,6 +399,39 @@ mod tests {
         let ping = Statement { event_name: "statement/com/Ping".into(), sql: None, ..statement() };
         let written = record(&mut writer(Form::Slow, Text::Full), &ping);
         assert!(written.ends_with("# administrator command: Ping;\n"), "{written}");
+    }
+
+    #[test]
+    fn a_part_of_a_block_without_a_name_says_that_it_is_one() {
+        let inner = Statement { level: 1, ..statement() };
+        let written = record(&mut writer(Form::Slow, Text::Full), &inner);
+        assert!(written.contains("# Stored_routine: .\n"), "{written}");
+        let named = Statement { program: Some("shop.p".into()), ..inner };
+        assert!(record(&mut writer(Form::Slow, Text::Full), &named).contains("# Stored_routine: shop.p\n"));
+    }
+
+    #[test]
+    fn what_was_sent_is_written_byte_by_byte() {
+        let sent = b"insert into t values (_binary '\xff\0')";
+        let it = Statement { sql: Some(sent.into()), charset: 8, ..statement() };
+        let mut slow = writer(Form::Slow, Text::Full);
+        let written = slow.record(&it).text;
+        assert!(written.ends_with(&[&b"SET timestamp=1696929303;\n"[..], sent, b";\n"].concat()));
+        assert!(String::from_utf8_lossy(written).contains("# Character_set: latin1\n"));
+        let line = record(&mut writer(Form::Json, Text::Full), &it);
+        let value: serde_json::Value = serde_json::from_str(&line).expect("JSON");
+        let digits: String = sent.iter().map(|byte| format!("{byte:02x}")).collect();
+        assert_eq!((&value["text_hex"], &value["charset"]), (&digits.into(), &"latin1".into()));
+        assert_eq!(value["text"], "insert into t values (_binary '\u{fffd}\0')");
+    }
+
+    #[test]
+    fn how_long_a_text_is_stands_where_it_cannot_be_told() {
+        let of = |it: &Statement<'_>| record(&mut writer(Form::Slow, Text::Full), it);
+        let plain = Statement { sql: Some(b"select 'it;s' ;".into()), ..statement() };
+        assert!(!of(&plain).contains("Text_bytes"));
+        let failed = Statement { errors: 1, ..plain };
+        assert!(of(&failed).contains("# Text_bytes: 13\n"));
     }
 
     #[test]

@@ -4,6 +4,7 @@
 //! overwritten meanwhile in the server's memory is counted by the server, and said here.
 
 mod answer;
+mod charset;
 mod choice;
 mod destination;
 mod form;
@@ -398,6 +399,7 @@ mod tests {
             }
             assert_eq!((log.totals.lost, log.totals.unwritten), (120, 2));
             let next = log.writer.record(&Statement::default()).text;
+            let next = String::from_utf8_lossy(next);
             assert!(next.contains(said), "{next}");
         }
     }

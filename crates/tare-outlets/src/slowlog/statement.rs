@@ -7,7 +7,7 @@ use super::form::{Form, Text};
 use crate::Row;
 
 /// The columns that are always asked for: of the last row of an answer, and of a statement.
-const COLUMNS: [&str; 27] = [
+const COLUMNS: [&str; 29] = [
     "LOST",
     "EVENTS",
     "MORE",
@@ -35,6 +35,8 @@ const COLUMNS: [&str; 27] = [
     "PROCESSLIST_USER",
     "PROCESSLIST_HOST",
     "ENDED",
+    "ERRORS",
+    "NESTING_EVENT_LEVEL",
 ];
 pub(super) const LOST: usize = 0;
 pub(super) const EVENTS: usize = 1;
@@ -42,8 +44,12 @@ pub(super) const MORE: usize = 2;
 const EVENT_NAME: usize = 5;
 pub(super) const POSITION: usize = 3;
 pub(super) const ENDED: usize = 26;
+const ERRORS: usize = 27;
+const LEVEL: usize = 28;
 /// What only JSON says.
-const DETAILS: [&str; 5] = ["MYSQL_ERRNO", "ERRORS", "WARNINGS", "NO_INDEX_USED", "NESTING_EVENT_LEVEL"];
+const DETAILS: [&str; 3] = ["MYSQL_ERRNO", "WARNINGS", "NO_INDEX_USED"];
+/// What of a text is asked for: what was sent, and in which character set. Older servers have the text only.
+pub(super) const SENT: [&str; 2] = ["SQL_BYTES", "SQL_CHARSET"];
 
 /// What is asked for, and where in a row it stands that is not always.
 #[derive(Debug)]
@@ -51,7 +57,9 @@ pub(super) struct Asked {
     pub(super) columns: Vec<&'static str>,
     details: Option<usize>,
     digest: Option<usize>,
+    /// The last ones.
     sql: Option<usize>,
+    has_charset: bool,
     message: Option<usize>,
     digest_text: Option<usize>,
 }
@@ -77,10 +85,18 @@ impl Asked {
         let is_json = form == Form::Json;
         let details = ask(&DETAILS, is_json);
         let digest = ask(&["DIGEST"], is_json || text == Text::None || share.weight() > 1);
-        let sql = ask(&["SQL_TEXT"], text == Text::Full);
         let message = ask(&["MESSAGE_TEXT"], is_json && text == Text::Full);
         let digest_text = ask(&["DIGEST_TEXT"], text == Text::Normalised);
-        Asked { columns, details, digest, sql, message, digest_text }
+        let sql = ask(&SENT, text == Text::Full);
+        Asked { columns, details, digest, sql, has_charset: true, message, digest_text }
+    }
+
+    /// Asks for SQL_TEXT in place of what was sent: the server does not have that.
+    pub(super) fn ask_for_text_only(&mut self) {
+        let Some(at) = self.sql.filter(|_| self.has_charset) else { return };
+        self.columns.truncate(at);
+        self.columns.push("SQL_TEXT");
+        self.has_charset = false;
     }
 
     /// Whether this column is asked for.
@@ -102,7 +118,10 @@ pub(super) struct Statement<'r> {
     /// `None`: it was not timed.
     pub(super) time_ps: Option<u64>,
     pub(super) lock_ps: u64,
-    pub(super) sql: Option<Cow<'r, str>>,
+    /// What was sent, byte by byte.
+    pub(super) sql: Option<Cow<'r, [u8]>>,
+    /// The number of its collation.
+    pub(super) charset: u64,
     pub(super) digest: Option<Cow<'r, str>>,
     pub(super) digest_text: Option<Cow<'r, str>>,
     pub(super) schema: Option<Cow<'r, str>>,
@@ -160,12 +179,13 @@ impl<'r> Statement<'r> {
             host: row.str(25),
             ended_us: row.count(ENDED),
             errno: detail(0),
-            errors: detail(1),
-            warnings: detail(2),
-            no_index_used: detail(3),
-            level: detail(4),
+            errors: row.count(ERRORS),
+            warnings: detail(1),
+            no_index_used: detail(2),
+            level: row.count(LEVEL),
             digest: text(asked.digest),
-            sql: text(asked.sql),
+            sql: asked.sql.and_then(|at| row.bytes(at)).map(Cow::Borrowed),
+            charset: asked.sql.filter(|_| asked.has_charset).map_or(0, |at| row.count(at + 1)),
             message: text(asked.message),
             digest_text: text(asked.digest_text),
         }

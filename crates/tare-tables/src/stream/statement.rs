@@ -7,8 +7,9 @@ use tare_engine::snapshot::{Parts, StatementRow};
 use tare_engine::{Cursor, Engine, Origin, Piece, StreamedStatement};
 
 use super::{Kind, Put, StreamDef};
-use crate::column::ColumnDef;
+use crate::column::{ColumnDef, nullable};
 use crate::event;
+use crate::table::SqlType::{BigIntUnsigned, LongBlob};
 use crate::table::Value;
 
 /// `tare_stream_statements`
@@ -16,8 +17,37 @@ pub(super) static STATEMENTS: StreamDef<Statements> = StreamDef::new(
     "tare_stream_statements",
     "The statements that have ended since the connection's last SELECT from here, each once, in the order of their thread; and \
      a last row that says how many could not be read any more. Over the endpoint's socket only.",
-    event::STATEMENT,
+    DECLARED,
 );
+
+/// The histories' columns, and what only the stream has.
+const DECLARED: &[&[ColumnDef<StatementRow>]] = &{
+    let mut declared: [&[ColumnDef<StatementRow>]; event::STATEMENT.len() + 1] =
+        [&[]; event::STATEMENT.len() + 1];
+    let mut at = 0;
+    while at < event::STATEMENT.len() {
+        declared[at] = event::STATEMENT[at];
+        at += 1;
+    }
+    declared[at] = SENT;
+    declared
+};
+
+/// What was sent. A row of a history does not have it: these are put by [`COLUMNS_BEHIND`].
+const SENT: &[ColumnDef<StatementRow>] = &[
+    nullable(
+        "SQL_BYTES",
+        LongBlob,
+        "What SQL_TEXT shows, byte by byte as the client sent it, in its character set.",
+        |_| Value::Null,
+    ),
+    nullable(
+        "SQL_CHARSET",
+        BigIntUnsigned,
+        "Number of the collation of the client's character set, as `information_schema.COLLATIONS` has it.",
+        |_| Value::Null,
+    ),
+];
 
 pub(super) struct Statements;
 
@@ -101,6 +131,11 @@ const COLUMNS_BEHIND: &[(&str, PutColumn)] = &[
     ("NESTING_EVENT_ID", |it, to| to.number(it.nesting().map(|(id, _)| id))),
     ("NESTING_EVENT_TYPE", |it, to| to.some(it.nesting().map(|(_, of)| event::event_type_name(of)))),
     ("NESTING_EVENT_LEVEL", |it, to| to.unsigned(it.nesting_level())),
+    ("SQL_BYTES", |it, to| match it.sql_bytes() {
+        Some(bytes) => to.value(&Value::Bytes(bytes), None),
+        None => to.null(),
+    }),
+    ("SQL_CHARSET", |it, to| to.unsigned(it.charset().into())),
 ];
 
 #[cfg(test)]
@@ -109,7 +144,7 @@ mod tests {
 
     #[test]
     fn every_column_is_put_by_its_own_name() {
-        let declared = event::STATEMENT.iter().copied().flatten().map(|def| def.column.name);
+        let declared = DECLARED.iter().copied().flatten().map(|def| def.column.name);
         let names = |columns: &'static [(&'static str, PutColumn)]| columns.iter().map(|(name, _)| *name);
         assert!(declared.eq(names(COLUMNS).chain(COUNTS).chain(names(COLUMNS_BEHIND))));
     }

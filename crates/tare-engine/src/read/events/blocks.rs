@@ -7,7 +7,7 @@
 use std::borrow::Cow;
 use std::ops::ControlFlow;
 
-use super::ended::{Spelled, Statements};
+use super::ended::{Spelled, Statements, sent};
 use super::stream::{Accounts, Cursor, Fresh, Piece};
 use crate::Engine;
 use crate::clock::Scale;
@@ -210,6 +210,18 @@ impl<'a> RecordedStatement<'a> {
     #[must_use]
     pub fn sql_text(&self) -> Option<Cow<'a, str>> {
         text(self.texts.sql)
+    }
+
+    /// SQL_BYTES: what the client sent, byte by byte.
+    #[must_use]
+    pub fn sql_bytes(&self) -> Option<Cow<'a, [u8]>> {
+        sent(self.texts.sql.bytes(), self.event.text_cut)
+    }
+
+    /// SQL_CHARSET: the number of the collation of the client's character set.
+    #[must_use]
+    pub fn charset(&self) -> u32 {
+        self.event.charset
     }
 
     /// CURRENT_SCHEMA.

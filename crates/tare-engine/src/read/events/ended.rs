@@ -89,6 +89,19 @@ impl Hasher for Mixed {
     }
 }
 
+/// What a client sent, byte by byte, in its own character set. Where it was cut, what says so takes the place of the last three
+/// bytes, and of a character of UTF-8 that would lose some of its own.
+pub(super) fn sent(text: &[u8], is_cut: bool) -> Option<Cow<'_, [u8]>> {
+    if text.is_empty() || !is_cut {
+        return (!text.is_empty()).then_some(Cow::Borrowed(text));
+    }
+    let kept = &text[..text.len().saturating_sub(3)];
+    let first = kept.iter().rposition(|byte| byte & 0xc0 != 0x80).unwrap_or(0);
+    let is_whole = kept.get(first..).is_none_or(|last| std::str::from_utf8(last).is_ok());
+    let kept = if is_whole { kept } else { &kept[..first] };
+    Some(Cow::Owned([kept, b"..."].concat()))
+}
+
 /// A statement where it was copied to.
 pub(super) type Statement<'w> = (StatementEvent, Texts<Text<'w>>);
 
@@ -201,6 +214,16 @@ impl<'a> StreamedStatement<'a> {
         self.engine.sql_text(self.texts.sql.bytes(), self.event.charset, self.event.text_cut)
     }
 
+    /// SQL_BYTES.
+    pub fn sql_bytes(&self) -> Option<Cow<'_, [u8]>> {
+        sent(self.texts.sql.bytes(), self.event.text_cut)
+    }
+
+    /// SQL_CHARSET.
+    pub fn charset(&self) -> u32 {
+        self.event.charset
+    }
+
     /// DIGEST and DIGEST_TEXT, if there are any still, and it was asked for.
     pub fn digest(&self) -> Option<&DigestText> {
         self.digest.map(Arc::as_ref)
@@ -261,5 +284,21 @@ impl<'a> StreamedStatement<'a> {
         let seen = (self.thread_id, &self.event, &self.texts);
         let digest = |_| self.digest.cloned();
         self.engine.statement_row(seen, Parts::ALL, self.scale, self.sources, digest)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_sent_is_told_byte_by_byte() {
+        let of = |text: &[u8], is_cut| sent(text, is_cut).map(Cow::into_owned);
+        assert_eq!(of(b"", false), None);
+        assert_eq!(of(b"select '\xff'", false), Some(b"select '\xff'".to_vec()));
+        assert_eq!(of(b"select 'abcdef", true), Some(b"select 'abc...".to_vec()));
+        assert_eq!(of("select 'aé123".as_bytes(), true), Some("select 'aé...".as_bytes().to_vec()));
+        assert_eq!(of("select 'aé12".as_bytes(), true), Some(b"select 'a...".to_vec()), "half a character");
+        assert_eq!(of(b"ab", true), Some(b"...".to_vec()));
     }
 }

@@ -6,6 +6,7 @@ mod end;
 pub(crate) mod execution;
 pub(crate) mod outline;
 mod owner;
+mod packet;
 pub(crate) mod parsed;
 pub(crate) mod record;
 

@@ -260,7 +260,7 @@ impl OpenStatement {
 
     /// Where the SQL text is.
     #[inline(always)]
-    fn text(&self, lengths: u64) -> &[AtomicU64] {
+    pub(super) fn text(&self, lengths: u64) -> &[AtomicU64] {
         let first = SCHEMA.words(lengths);
         self.texts.get(first..first + TEXT_WORDS).unwrap_or_default()
     }

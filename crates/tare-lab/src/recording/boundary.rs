@@ -1,0 +1,329 @@
+//! Where a statement ends: at a `;`, but for those between the statements of a stored program or of a block.
+
+use super::token::{Dialect, Lexer, Piece, Token};
+
+/// Words with which a block begins that has an END of its own.
+const BLOCKS: [&str; 6] = ["IF", "CASE", "LOOP", "WHILE", "REPEAT", "FOR"];
+/// Words behind which a statement of a program begins.
+const BEFORE_A_STATEMENT: [&str; 7] = ["BEGIN", "ATOMIC", "THEN", "ELSE", "DO", "LOOP", "REPEAT"];
+/// Words of a program's head behind which its only statement may begin.
+const BEFORE_A_BODY: [&str; 9] =
+    ["ROW", "DO", "DETERMINISTIC", "SQL", "DATA", "DEFINER", "INVOKER", "COMPLETE", "ENABLE"];
+/// Words with which a program's only statement begins.
+const VERBS: [&str; 9] = ["SELECT", "INSERT", "REPLACE", "UPDATE", "DELETE", "SET", "CALL", "WITH", "DO"];
+/// Tokens before the word that says what CREATE makes.
+const HEAD: usize = 14;
+
+/// What a statement is, as far as its end depends on it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum Form {
+    /// It has not begun.
+    #[default]
+    Empty,
+    /// CREATE or ALTER, with as many tokens behind it.
+    Defines(usize),
+    /// `BEGIN`, of a transaction or of a block.
+    Begins,
+    /// A word that may be a label.
+    Named,
+    /// It ends at the first `;`.
+    Plain,
+    /// Programs and blocks end at the `;` behind their last END.
+    Program,
+}
+
+/// What stood before, as far as it matters.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum Before {
+    /// Nothing, `;`, or a word behind which a statement begins.
+    #[default]
+    Start,
+    /// `END`
+    End,
+    /// A bracket that closes, something quoted, or a word of a program's head.
+    Head,
+    /// `RETURN`, an operator, or any other word.
+    Other,
+}
+
+/// Follows a text's tokens.
+#[derive(Clone, Copy, Debug, Default)]
+struct Outline {
+    form: Form,
+    before: Before,
+    depth: usize,
+    brackets: usize,
+    /// Whether declarations are read that stand before a program's BEGIN.
+    declares: bool,
+    /// Whether the program's only statement has begun, so that `AS` makes an alias.
+    in_body: bool,
+    is_package: bool,
+}
+
+impl Outline {
+    fn is_nested(&self) -> bool {
+        self.form == Form::Program && (self.depth > 0 || self.declares)
+    }
+
+    /// Takes a token; returns whether it ends the statement.
+    fn take(&mut self, piece: &Piece<'_>) -> bool {
+        let token = piece.token;
+        if token == Token::End {
+            if self.is_nested() || piece.in_executable {
+                self.before = Before::Start;
+                return false;
+            }
+            *self = Outline::default();
+            return true;
+        }
+        match token {
+            Token::Other(b'(') => self.brackets += 1,
+            Token::Other(b')') => self.brackets = self.brackets.saturating_sub(1),
+            _ => {}
+        }
+        self.classify(token);
+        if self.form == Form::Program {
+            self.nest(token);
+        }
+        false
+    }
+
+    /// Finds out what the statement is.
+    fn classify(&mut self, token: Token<'_>) {
+        self.form = match self.form {
+            Form::Empty if token.is("BEGIN") => Form::Begins,
+            Form::Empty if token.is_any(&["CREATE", "ALTER"]) => Form::Defines(0),
+            Form::Empty if token.is("DECLARE") => {
+                self.declares = true;
+                Form::Program
+            }
+            Form::Empty if token.is_any(&BLOCKS) => Form::Program,
+            Form::Empty if matches!(token, Token::Word(_) | Token::Quoted(_)) => Form::Named,
+            Form::Empty => Form::Plain,
+            Form::Begins if token.is("WORK") => Form::Plain,
+            Form::Begins => {
+                self.depth = 1;
+                Form::Program
+            }
+            Form::Named if token == Token::Other(b':') => {
+                self.before = Before::Start;
+                Form::Program
+            }
+            Form::Named => Form::Plain,
+            Form::Defines(_) if token.is_any(&["PROCEDURE", "FUNCTION", "TRIGGER", "EVENT", "PACKAGE"]) => {
+                self.is_package = token.is("PACKAGE");
+                self.before = Before::Other;
+                Form::Program
+            }
+            Form::Defines(count)
+                if count >= HEAD
+                    || token.is_any(&["TABLE", "VIEW", "INDEX", "USER", "ROLE", "DATABASE", "SCHEMA"]) =>
+            {
+                Form::Plain
+            }
+            Form::Defines(count) => Form::Defines(count + 1),
+            form => form,
+        };
+    }
+
+    /// Counts the blocks of a program.
+    fn nest(&mut self, token: Token<'_>) {
+        let before = std::mem::replace(&mut self.before, Before::Other);
+        let is_start = before == Before::Start;
+        let is_body = self.depth == 0 && before == Before::Head && !token.is("FOR");
+        let is_block = token.is_any(&BLOCKS) && before != Before::End;
+        if token.is("END") {
+            self.depth = self.depth.saturating_sub(1);
+            self.before = Before::End;
+        } else if token.is("BEGIN") || is_block && (is_start || is_body || token.is("CASE")) {
+            self.depth += 1;
+            self.declares = false;
+            self.before = if token.is_any(&BEFORE_A_STATEMENT) { Before::Start } else { Before::Other };
+        } else if token == Token::Other(b':') || token.is_any(&BEFORE_A_STATEMENT) && !token.is("REPEAT") {
+            self.before = Before::Start;
+        } else if token.is_any(&["AS", "IS"]) && self.depth == 0 && self.brackets == 0 && !self.in_body {
+            // A package has an END, and no BEGIN.
+            self.declares = !self.is_package;
+            self.depth += usize::from(self.is_package);
+        } else if self.depth == 0 && ends_a_head(token) {
+            self.before = Before::Head;
+        }
+        self.in_body |= self.depth == 0 && token.is_any(&VERBS);
+    }
+}
+
+/// Whether a program's only statement may begin behind it.
+fn ends_a_head(token: Token<'_>) -> bool {
+    token == Token::Other(b')') || matches!(token, Token::Quoted(_)) || token.is_any(&BEFORE_A_BODY)
+}
+
+/// Reads a text that grows by whole lines, and says whether it ends where a statement does.
+#[derive(Clone, Debug, Default)]
+pub struct Reader {
+    lexer: Lexer,
+    outline: Outline,
+    /// Whether a statement has begun that has not ended.
+    has_begun: bool,
+    ended: usize,
+}
+
+impl Reader {
+    /// Begins at the beginning of a text.
+    #[must_use]
+    pub fn new(dialect: Dialect) -> Reader {
+        Reader { lexer: Lexer::new(dialect), ..Reader::default() }
+    }
+
+    /// Reads on; `each` gets where every statement that is not empty ends, before its `;`.
+    pub fn read(&mut self, text: &[u8], mut each: impl FnMut(usize)) {
+        while let Some(piece) = self.lexer.next(text) {
+            if !self.outline.take(&piece) {
+                self.has_begun = true;
+            } else if std::mem::take(&mut self.has_begun) {
+                self.ended += 1;
+                each(piece.end - 1);
+            }
+        }
+    }
+
+    /// Statements that have ended.
+    #[must_use]
+    pub fn ended(&self) -> usize {
+        self.ended
+    }
+
+    /// Whether it ends within quotes or a comment.
+    #[must_use]
+    pub fn is_quoting(&self) -> bool {
+        self.lexer.is_open()
+    }
+
+    /// Whether it ends within a stored program or a block.
+    #[must_use]
+    pub fn is_nested(&self) -> bool {
+        self.outline.is_nested()
+    }
+
+    /// Whether a statement has begun and not ended.
+    #[must_use]
+    pub fn is_within(&self) -> bool {
+        self.has_begun || self.lexer.is_open()
+    }
+}
+
+/// The statements of a text, in which `;` stands between them. What is empty or a comment is none.
+#[must_use]
+pub fn split(text: &[u8], dialect: Dialect) -> Vec<&[u8]> {
+    let (mut statements, mut from) = (vec![], 0);
+    let mut reader = Reader::new(dialect);
+    reader.read(text, |end| {
+        statements.push(text[from..end].trim_ascii());
+        from = end + 1;
+    });
+    if reader.is_within() {
+        let rest = text[from..].trim_ascii();
+        // An empty one before it was passed over, with its `;`.
+        statements.push(rest);
+    }
+    statements.iter_mut().for_each(|it| *it = without_ends(it));
+    statements
+}
+
+/// The statements of a text, as [`split`] finds them in the usual dialect.
+#[must_use]
+pub fn statements(text: &str) -> Vec<&str> {
+    let of = |it: &[u8]| std::str::from_utf8(it).map(str::len).unwrap_or_default();
+    let mut rest = text;
+    let mut found = vec![];
+    for statement in split(text.as_bytes(), Dialect::default()) {
+        let Ok(statement) = std::str::from_utf8(statement) else { continue };
+        let Some(at) = rest.find(statement) else { continue };
+        let end = at + of(statement.as_bytes());
+        found.push(&rest[at..end]);
+        rest = &rest[end..];
+    }
+    found
+}
+
+/// Without the `;` and blanks it begins with.
+fn without_ends(mut text: &[u8]) -> &[u8] {
+    while let [b';', rest @ ..] = text {
+        text = rest.trim_ascii_start();
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn of(text: &str) -> Vec<&str> {
+        statements(text)
+    }
+
+    #[test]
+    fn statements_are_told_from_what_only_looks_like_an_end() {
+        let names = "UPDATE t SET a = 'NO' WHERE name = 'one binlog; the next'";
+        assert_eq!(of(&format!("{names};\n DO 1 ;; -- ;\n /* ; */")), [names, "DO 1"]);
+        assert_eq!(of("USE `a;b`; SELECT \"c;d\" -- ;"), ["USE `a;b`", "SELECT \"c;d\" -- ;"]);
+        assert_eq!(of(" ; -- nothing"), [""; 0]);
+        assert_eq!(of("do 1; do 1; do 1"), ["do 1"; 3]);
+        assert_eq!(of("a /*! ; */; b"), ["a /*! ; */", "b"]);
+        assert_eq!(of("begin; select 1; commit"), ["begin", "select 1", "commit"]);
+        assert_eq!(
+            of("begin work; select case 1 when 1 then 2 end; end"),
+            ["begin work", "select case 1 when 1 then 2 end", "end"]
+        );
+    }
+
+    #[test]
+    fn programs_and_blocks_are_one_statement() {
+        let programs = [
+            "begin not atomic insert into t values (1); insert into t values (2); end",
+            "BEGIN insert into t values (1); END",
+            "create procedure p(x int) begin declare v int default 3; if x then set v = 1; else begin set v = 2; end; end if; end",
+            "create procedure p() begin declare exit handler for sqlexception begin rollback; end; start transaction; commit; end",
+            "create definer=`a`@`b` procedure if not exists p() case 1 when 1 then select 1; else select 2; end case",
+            "create function f(x int) returns int return if(x, 1, 2)",
+            "create function f(x int) returns int deterministic if x then return 1; end if",
+            "create function f() returns text return repeat('a', 2)",
+            "create or replace trigger tr after insert on t for each row begin insert into l values (new.n); end",
+            "create trigger tr before insert on t for each row if (new.n) then set new.n = 1; end if",
+            "create event e on schedule every 1 day do begin select 1; select 2; end",
+            "create event if not exists e on schedule at now() do insert into l values (1)",
+            "alter event e do begin select 1; select 2; end",
+            "create procedure p() l: loop leave l; end loop l",
+            "create procedure p() repeat set @a = 1; until 1 end repeat",
+            "create procedure p() while 1 do select if(a, b, c), case when 1 then 2 end from t; end while",
+            "create procedure p() begin w: while 1 do leave w; end while w; for i in 1..2 do select i; end for; end",
+            "create procedure p() select 1 as x",
+            "create procedure p(a int) as x int; begin x := 1; end",
+            "declare x int; begin select x; end",
+            "create package k as procedure p; function f return int; end",
+            "if 1 then select 1; end if",
+            "a: begin not atomic select 1; end",
+            "create procedure p() begin select * from t for update; insert into t select 1; end",
+            "/*!50003 CREATE*/ /*!50017 DEFINER=`r`@`l`*/ /*!50003 TRIGGER a BEFORE INSERT ON t FOR EACH ROW begin set @a = 1; end */",
+        ];
+        for program in programs {
+            let text = format!("select 1; {program}; drop table if exists x; create table y (a int)");
+            let expected = ["select 1", program, "drop table if exists x", "create table y (a int)"];
+            assert_eq!(of(&text), expected, "{program}");
+        }
+    }
+
+    #[test]
+    fn a_text_that_grows_says_whether_it_is_whole() {
+        let text = b"begin not atomic\nselect ';\n';\n# User@Host: x\nend;\n";
+        let mut reader = Reader::new(Dialect::default());
+        let mut said = vec![];
+        for end in (1..=text.len()).filter(|end| text[end - 1] == b'\n') {
+            reader.read(&text[..end], |_| {});
+            said.push((reader.is_quoting(), reader.is_nested(), reader.ended()));
+        }
+        assert_eq!(
+            said,
+            [(false, true, 0), (true, true, 0), (false, true, 0), (false, true, 0), (false, false, 1)]
+        );
+    }
+}

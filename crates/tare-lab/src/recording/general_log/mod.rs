@@ -1,0 +1,227 @@
+//! General logs: every command a server was sent, when it came. Times are in whole seconds on MariaDB, where what came in a second is
+//! spread over it evenly, in its order.
+//!
+//! A statement may have lines that look like the log's own, byte by byte. It ends where its quotes and comments do and a command
+//! follows. Where they do not end, it was broken, or it quotes what follows, which the log does not say: then that is left out and
+//! counted, unless so much follows that it is no quotation.
+//!
+//! Statements of stored programs stand beside the statement that runs them, without a mark ([`programs`]).
+
+use std::collections::BTreeMap;
+use std::io::{BufRead, Result};
+
+use super::boundary::split;
+use super::line::{Line, Lines};
+use super::moment::{Moment, Spread};
+use super::slow_log::is_banner;
+use super::take::{QUOTED, Sighting, Take};
+use super::token::{Dialect, Lexer, used_schema};
+use command::{Command, schema_of};
+pub use programs::Programs;
+use programs::Scope;
+
+mod command;
+mod programs;
+
+/// So many commands behind a text that does not end are no quotation: it was broken.
+const QUOTATION: u64 = 100;
+/// Why statements are left out that no client sent.
+const EVENTS: &str = "the server's event scheduler ran them";
+/// Why statements are left out that a stored program has, too.
+const PROGRAM: &str = "a stored program runs them itself";
+
+/// Reads a log whose server's `sql_mode` makes this of quotes; `None` if it is no general log. `programs` are the stored programs
+/// that are known besides those that the log creates.
+pub fn read(log: impl BufRead, dialect: Dialect, programs: Programs) -> Result<Option<Take>> {
+    let mut reader = Reader {
+        lines: Lines::new(log),
+        take: Take::default(),
+        spread: Spread::default(),
+        time: None,
+        sessions: BTreeMap::new(),
+        connected: None,
+        dialect,
+        programs,
+    };
+    let mut is_general_log = false;
+    while let Some(line) = reader.next()? {
+        if let Some(mut command) = Command::of(&line.text) {
+            is_general_log = true;
+            command.is_cut = !line.is_whole;
+            reader.time = command.time.or(reader.time);
+            if reader.rest(&mut command)? {
+                reader.end(command);
+            }
+        } else if is_banner(&line.text) {
+            reader.take.end_all();
+            reader.sessions.clear();
+            reader.connected = None;
+        }
+    }
+    for (at, seen) in reader.spread.rest() {
+        reader.take.add(at, seen);
+    }
+    Ok(is_general_log.then_some(reader.take))
+}
+
+/// What is known of a connection.
+#[derive(Debug, Default)]
+struct Session {
+    schema: Option<String>,
+    /// Whether its last query was an EXECUTE, for which the server logs a command of its own.
+    executes: bool,
+    dialect: Dialect,
+    /// The stored programs that its last statement may have run.
+    scope: Scope,
+    /// Whether it is no client's.
+    is_servers: bool,
+}
+
+struct Reader<R> {
+    lines: Lines<R>,
+    take: Take,
+    spread: Spread<Sighting>,
+    time: Option<Moment>,
+    sessions: BTreeMap<u64, Session>,
+    /// The highest number of a connection that was seen to connect.
+    connected: Option<u64>,
+    dialect: Dialect,
+    programs: Programs,
+}
+
+/// Whether a command or the server's banner begins with a line.
+fn is_boundary(line: &[u8]) -> bool {
+    is_banner(line) || Command::of(line).is_some()
+}
+
+impl<R: BufRead> Reader<R> {
+    fn next(&mut self) -> Result<Option<Line>> {
+        self.lines.next(is_boundary)
+    }
+
+    /// Reads the lines behind a command's first one; false: it was counted why it is left out.
+    fn rest(&mut self, command: &mut Command) -> Result<bool> {
+        let session = self.sessions.get(&command.connection);
+        let mut lexer = Lexer::new(session.map_or(self.dialect, |session| session.dialect));
+        let has_text = command.has_text();
+        // The text up to where a command may begin, what follows, and how many commands that is.
+        let mut doubt: Option<(usize, Vec<Line>, u64)> = None;
+        command.argument.push(b'\n');
+        while let Some(line) = self.next()? {
+            if is_boundary(&line.text) {
+                while has_text && lexer.next(&command.argument).is_some() {}
+                if !has_text || !lexer.is_open() {
+                    self.lines.give_back(line);
+                    break;
+                }
+                let (length, lines, commands) =
+                    doubt.get_or_insert_with(|| (command.argument.len(), vec![], 0));
+                *commands += 1;
+                if *commands > QUOTATION {
+                    command.argument.truncate(*length);
+                    std::mem::take(lines)
+                        .into_iter()
+                        .chain([line])
+                        .rev()
+                        .for_each(|line| self.lines.give_back(line));
+                    return Ok(true);
+                }
+            }
+            command.is_cut = !line.is_whole;
+            command.argument.extend_from_slice(&line.text);
+            command.argument.push(b'\n');
+            if let Some((_, lines, _)) = &mut doubt {
+                lines.push(line);
+            }
+        }
+        while has_text && lexer.next(&command.argument).is_some() {}
+        let quoted = doubt.map_or(0, |(.., commands)| commands);
+        if quoted > 0 {
+            self.take.leave_out(QUOTED, quoted);
+        }
+        if lexer.is_open() {
+            self.take.leave_out_cut();
+        }
+        Ok(!lexer.is_open())
+    }
+
+    /// Takes a command that is whole.
+    fn end(&mut self, command: Command) {
+        let Some(name) = command.name else { return };
+        let argument = command.argument.trim_ascii_end();
+        let is_new = !self.sessions.contains_key(&command.connection);
+        let is_servers =
+            is_new && name != "Connect" && self.connected.is_some_and(|highest| command.connection > highest);
+        let dialect = self.dialect;
+        let made = || Session { dialect, is_servers, ..Session::default() };
+        let session = self.sessions.entry(command.connection).or_insert_with(made);
+        let said = String::from_utf8_lossy(argument);
+        match name {
+            "Connect" | "Change user" => {
+                *session = Session { schema: schema_of(&said), dialect, ..Session::default() };
+                self.take.end(command.connection);
+                if name == "Connect" {
+                    self.connected = self.connected.max(Some(command.connection));
+                }
+            }
+            "Reset connection" | "Reset Connection" => {
+                *session = Session { schema: session.schema.take(), dialect, ..Session::default() };
+                self.take.end(command.connection);
+            }
+            "Init DB" => session.schema = Some(said.into_owned()),
+            "Quit" => {
+                self.take.end(command.connection);
+                self.sessions.remove(&command.connection);
+            }
+            "Query" | "Execute" => self.statement(&command, name == "Execute"),
+            _ => {}
+        }
+    }
+
+    /// Takes what a client sent, unless it was not sent by one.
+    fn statement(&mut self, command: &Command, is_execute: bool) {
+        let text = command.argument.trim_ascii_end();
+        let Some(session) = self.sessions.get_mut(&command.connection) else { return };
+        if session.is_servers {
+            return self.take.leave_out(EVENTS, 1);
+        }
+        if programs::is_inner(text, session.dialect) {
+            return;
+        }
+        if session.scope.has(text, session.dialect) {
+            return self.take.leave_out(PROGRAM, 1);
+        }
+        let was_executed = std::mem::take(&mut session.executes) && is_execute;
+        let statements = split(text, session.dialect);
+        let statements = if is_execute || statements.is_empty() { vec![text] } else { statements };
+        session.scope = self.programs.scope(&statements, session.dialect);
+        if was_executed {
+            return;
+        }
+        if command.is_cut {
+            return self.take.leave_out_cut();
+        }
+        for (place, text) in statements.into_iter().enumerate() {
+            self.send(command.connection, place > 0, text);
+        }
+    }
+
+    /// Takes a statement of a packet.
+    fn send(&mut self, connection: u64, is_joined: bool, text: &[u8]) {
+        let Some(session) = self.sessions.get_mut(&connection) else { return };
+        let (schema, dialect) = (session.schema.clone(), session.dialect);
+        session.schema = used_schema(text).or_else(|| schema.clone());
+        session.dialect = dialect.after(text);
+        session.executes = programs::executes(text, dialect);
+        self.programs.learn(text, dialect);
+        let Some(time) = self.time else { return self.take.leave_out("when they ran is not told", 1) };
+        let session = self.take.session(connection);
+        let seen =
+            Sighting { session, schema, is_joined, dialect, text: text.to_owned(), ..Sighting::default() };
+        let placed = self.spread.add(time, seen);
+        placed.into_iter().for_each(|(at, seen)| self.take.add(at, seen));
+    }
+}
+
+#[cfg(test)]
+mod tests;

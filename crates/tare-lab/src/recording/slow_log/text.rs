@@ -1,0 +1,360 @@
+//! Slow logs as text, by their grammar:
+//!
+//! ```text
+//! log       banner | record …
+//! record    [# Time: …] # User@Host: … attributes [# Warnings messages] [use …;] SET timestamp=…; text;
+//! ```
+//!
+//! A text and the messages of warnings may have lines that look like the log's own, byte by byte. A record ends where its text ends
+//! as SQL does and a record's beginning follows. Where a text does not end there, both may be: that it was broken, or that it quotes
+//! what follows. What the server says of it (rows, the length of its answer) decides; where that does not either, what may be quoted
+//! is left out and counted.
+
+use std::collections::BTreeMap;
+use std::io::{BufRead, Result};
+
+use super::LOST;
+use super::header::{Boundary, boundary, is_attributes, timestamp};
+use super::record::{Parsed, Record};
+use crate::recording::boundary::Reader as Statements;
+use crate::recording::line::{Line, Lines};
+use crate::recording::moment::{Moment, Spread};
+use crate::recording::take::{QUOTED, Sighting, Take};
+use crate::recording::token::{Dialect, tokens, used_schema};
+
+/// What a record's statement is when it is none.
+const COMMAND: &[u8] = b"# administrator command: ";
+/// So many records behind a text that does not end are no quotation: it was broken.
+const QUOTATION: u64 = 100;
+/// Places at which the text of a record with warnings may begin, at most.
+const BEGINNINGS: usize = 32;
+
+/// What a log has said so far.
+struct Reader<R> {
+    lines: Lines<R>,
+    take: Take,
+    spread: Spread<Sighting>,
+    /// The last `# Time:`; MariaDB writes it once for all records of a second.
+    time: Option<Moment>,
+    /// The last `use`.
+    schema: Option<String>,
+    dialect: Dialect,
+    /// How the sessions of connections are read that said so.
+    dialects: BTreeMap<u64, Dialect>,
+    /// Connections whose last statement was run by the one that follows.
+    executed: BTreeMap<u64, bool>,
+}
+
+/// Reads a log; `None`: it is none.
+pub(super) fn read(log: impl BufRead, dialect: Dialect) -> Result<Option<Take>> {
+    let mut reader = Reader {
+        lines: Lines::new(log),
+        take: Take::default(),
+        spread: Spread::default(),
+        time: None,
+        schema: None,
+        dialect,
+        dialects: BTreeMap::new(),
+        executed: BTreeMap::new(),
+    };
+    let mut is_slow_log = false;
+    while let Some(line) = reader.next()? {
+        match boundary(&line.text) {
+            Some(Boundary::Time(time)) => (is_slow_log, reader.time) = (true, time),
+            Some(Boundary::Account) => {
+                is_slow_log = true;
+                reader.record(&line.text)?;
+            }
+            Some(Boundary::Banner) => {
+                reader.take.end_all();
+                reader.dialects.clear();
+            }
+            None => {}
+        }
+    }
+    let rest = reader.spread.rest();
+    reader.place(rest);
+    Ok(is_slow_log.then_some(reader.take))
+}
+
+/// Where a record's text ends.
+enum End {
+    /// It is this one.
+    Text(Vec<u8>),
+    /// It was counted why there is none.
+    None,
+}
+
+/// A text that is read.
+struct Body {
+    text: Vec<u8>,
+    /// Where it may begin, and what was read from there.
+    beginnings: Vec<(usize, Statements)>,
+}
+
+/// Where a text that could end here stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Standing {
+    /// It is whole, and begins there.
+    Whole(usize),
+    /// It may be one of several.
+    Ambiguous,
+    /// It ends within quotes or a comment, or without `;`.
+    Quoting,
+    /// It ends within a block.
+    Nested,
+    /// What was taken for one text are several statements.
+    Several,
+}
+
+/// What follows a text that did not end where a record begins.
+struct Doubt {
+    /// The text up to there, in bytes.
+    length: usize,
+    lines: Vec<Line>,
+    records: u64,
+}
+
+impl Body {
+    fn new(dialect: Dialect) -> Body {
+        Body { text: vec![], beginnings: vec![(0, Statements::new(dialect))] }
+    }
+
+    fn push(&mut self, line: &Line) {
+        self.text.extend_from_slice(&line.text);
+        self.text.push(b'\n');
+    }
+
+    /// `is_doubtful`: a record may have begun within it. `may_be_cut`: it may be one that `tare slowlog` has the beginning of.
+    fn standing(&mut self, is_doubtful: bool, may_be_cut: bool) -> Standing {
+        let text = self.text.trim_ascii_end();
+        if !text.ends_with(b";") {
+            return Standing::Quoting;
+        }
+        if may_be_cut && !is_doubtful && text.ends_with(b"...;") {
+            return Standing::Whole(0);
+        }
+        let is_single = self.beginnings.len() == 1;
+        let (mut whole, mut is_nested, mut is_several) = (vec![], false, false);
+        for (from, statements) in &mut self.beginnings {
+            statements.read(&self.text[*from..], |_| {});
+            is_nested |= statements.is_nested() && !statements.is_quoting();
+            let is_whole = !statements.is_quoting() && !statements.is_nested();
+            let is_one = statements.ended() <= 1;
+            is_several |= is_whole && !is_one;
+            if is_whole && (is_one || is_single && !is_doubtful) {
+                whole.push(*from);
+            }
+        }
+        match whole[..] {
+            [] if is_single && is_several => Standing::Several,
+            [from] => Standing::Whole(from),
+            [] if is_single && is_nested => Standing::Nested,
+            [] => Standing::Quoting,
+            _ => Standing::Ambiguous,
+        }
+    }
+
+    /// What was sent: the text without the `;` that the server wrote behind it.
+    fn sent(mut self, from: usize) -> Vec<u8> {
+        self.text.drain(..from);
+        let end = self.text.trim_ascii_end().len();
+        self.text.truncate(end);
+        self.text
+    }
+}
+
+impl<R: BufRead> Reader<R> {
+    fn next(&mut self) -> Result<Option<Line>> {
+        self.lines.next(|line| boundary(line).is_some())
+    }
+
+    /// Reads the record that begins with this line.
+    fn record(&mut self, line: &[u8]) -> Result<()> {
+        let mut record = Record::begin(line, self.time);
+        if !self.head(&mut record)? {
+            return Ok(());
+        }
+        if record.lost > 0 {
+            self.take.leave_out(LOST, record.lost);
+        }
+        let end = match record.text_bytes {
+            Some(length) => self.counted(usize::try_from(length).unwrap_or(usize::MAX))?,
+            None => self.body(&record)?,
+        };
+        if let End::Text(text) = end {
+            self.end(record, text);
+        }
+        Ok(())
+    }
+
+    /// Reads up to the text; false: there is none.
+    fn head(&mut self, record: &mut Record) -> Result<bool> {
+        while let Some(line) = self.next()? {
+            let text = &line.text[..];
+            if let Some(second) = timestamp(text) {
+                record.second = Some(second);
+                return Ok(true);
+            }
+            if record.has_warnings {
+                continue;
+            }
+            if boundary(text).is_some() {
+                self.lines.give_back(line);
+                return Ok(false);
+            }
+            if text.starts_with(b"use ") {
+                self.schema = used_schema(text);
+            } else if is_attributes(text) && !text.starts_with(COMMAND) {
+                record.describe(text);
+            } else {
+                // Every server says when: what looked like a record's beginning was a line of a text.
+                self.lines.give_back(line);
+                self.take.leave_out(QUOTED, 1);
+                return Ok(false);
+            }
+        }
+        self.take.leave_out_cut();
+        Ok(false)
+    }
+
+    /// Reads a text of which the log says how long it is.
+    fn counted(&mut self, length: usize) -> Result<End> {
+        let mut text = vec![];
+        while text.len() <= length {
+            let Some(line) = self.next()? else { break };
+            text.extend_from_slice(&line.text);
+            text.push(b'\n');
+        }
+        if text.get(length..) == Some(b";\n") {
+            return Ok(End::Text(text[..=length].to_vec()));
+        }
+        self.take.leave_out_cut();
+        Ok(End::None)
+    }
+
+    /// Reads a text to where it ends.
+    fn body(&mut self, record: &Record) -> Result<End> {
+        let dialect = self.dialect_of(record).with_charset(record.seen.charset.as_deref());
+        let mut body = Body::new(dialect);
+        let mut doubt: Option<Doubt> = None;
+        while let Some(line) = self.next()? {
+            if let Some(begun) = boundary(&line.text) {
+                let standing = body.standing(doubt.is_some(), record.may_be_cut());
+                if let Standing::Whole(_) | Standing::Ambiguous | Standing::Several = standing {
+                    self.lines.give_back(line);
+                    return Ok(self.decide(record, body, standing, doubt));
+                }
+                let length = body.text.len();
+                let is_broken = length == 0 || standing == Standing::Nested && record.parsed() == Parsed::No;
+                let doubt = doubt.get_or_insert_with(|| Doubt { length, lines: vec![], records: 0 });
+                doubt.records += u64::from(begun == Boundary::Account);
+                if is_broken && doubt.lines.is_empty() || doubt.records > QUOTATION {
+                    return Ok(self.broken(body, std::mem::take(&mut doubt.lines), doubt.length, Some(line)));
+                }
+            } else if record.has_warnings
+                && timestamp(&line.text).is_some()
+                && body.beginnings.len() < BEGINNINGS
+            {
+                let from = body.text.len() + line.text.len() + 1;
+                body.beginnings.push((from, Statements::new(dialect)));
+            }
+            body.push(&line);
+            if let Some(doubt) = &mut doubt {
+                doubt.lines.push(line);
+            }
+        }
+        let standing = body.standing(doubt.is_some(), record.may_be_cut());
+        Ok(self.decide(record, body, standing, doubt))
+    }
+
+    /// Decides what a text is that ends here, or does not at the end of the log.
+    fn decide(&mut self, record: &Record, body: Body, standing: Standing, doubt: Option<Doubt>) -> End {
+        let parsed = record.parsed();
+        match (standing, doubt) {
+            (Standing::Whole(from), None) => End::Text(body.sent(from)),
+            (Standing::Whole(from), Some(doubt)) if parsed != Parsed::No => {
+                self.take.leave_out(QUOTED, doubt.records);
+                End::Text(body.sent(from))
+            }
+            (Standing::Whole(_) | Standing::Ambiguous, doubt) => {
+                self.take.leave_out(QUOTED, doubt.map_or(0, |doubt| doubt.records) + 1);
+                End::None
+            }
+            (Standing::Several, Some(doubt)) => self.broken(body, doubt.lines, doubt.length, None),
+            (Standing::Quoting | Standing::Nested, Some(doubt)) if parsed == Parsed::No => {
+                self.broken(body, doubt.lines, doubt.length, None)
+            }
+            (Standing::Quoting | Standing::Nested, Some(doubt)) => {
+                self.take.leave_out(QUOTED, doubt.records);
+                self.take.leave_out_cut();
+                End::None
+            }
+            (_, None) if parsed == Parsed::No && body.text.trim_ascii_end().ends_with(b";") => {
+                End::Text(body.sent(0))
+            }
+            (_, None) => {
+                self.take.leave_out_cut();
+                End::None
+            }
+        }
+    }
+
+    /// A text was broken, and what follows it are records. One without `;` is cut off besides.
+    fn broken(&mut self, mut body: Body, lines: Vec<Line>, length: usize, last: Option<Line>) -> End {
+        lines.into_iter().chain(last).rev().for_each(|line| self.lines.give_back(line));
+        body.text.truncate(length);
+        if body.text.trim_ascii_end().ends_with(b";") {
+            return End::Text(body.sent(0));
+        }
+        self.take.leave_out_cut();
+        End::None
+    }
+
+    fn dialect_of(&self, record: &Record) -> Dialect {
+        self.dialects.get(&record.connection).copied().unwrap_or(self.dialect)
+    }
+
+    /// Takes a record that is whole.
+    fn end(&mut self, mut record: Record, text: Vec<u8>) {
+        if record.inner {
+            return; // the CALL that it is part of is there, too
+        }
+        let connection = record.connection;
+        if let Some(command) = text.strip_prefix(COMMAND) {
+            if command.starts_with(b"Quit") {
+                self.take.end(connection);
+                self.dialects.remove(&connection);
+            } else if command.starts_with(b"Execute") {
+                self.take.leave_out_execution();
+            }
+            return;
+        }
+        let dialect = self.dialect_of(&record);
+        let was_executed = self.executed.insert(connection, record.is_executed_by_another());
+        if was_executed == Some(true) && executes_immediately(&text, dialect) {
+            return; // what it executed is there, too
+        }
+        self.dialects.insert(connection, dialect.after(&text));
+        record.seen.schema = record.seen.schema.or_else(|| self.schema.clone());
+        let by_second = record.second.map(Moment::Second);
+        let Some(ended) = record.ended.or(by_second).or(self.time) else {
+            return self.take.leave_out("when they ran is not told", 1);
+        };
+        let session = self.take.session(connection);
+        let placed = self.spread.add(ended, Sighting { session, text, dialect, ..record.seen });
+        self.place(placed);
+    }
+
+    fn place(&mut self, placed: Vec<(f64, Sighting)>) {
+        for (ended, seen) in placed {
+            self.take.add(ended - seen.took.unwrap_or(0.0), seen);
+        }
+    }
+}
+
+/// Whether it is `EXECUTE IMMEDIATE …`.
+fn executes_immediately(text: &[u8], dialect: Dialect) -> bool {
+    let mut all = tokens(text, dialect);
+    all.next().is_some_and(|it| it.is("EXECUTE")) && all.next().is_some_and(|it| it.is("IMMEDIATE"))
+}
