@@ -91,7 +91,9 @@ fn packages_come_from_the_mirrors_of_the_machine() {
 #[test]
 fn what_has_no_mirror_is_left_out_and_said() {
     let machine = Machine::new("''", "''");
-    for (arguments, left_out) in [(["bring"], &["10.6", "11.4", "11.8"]), (["mysql"], &["mysql-9", "mysql-8", "mysql-5.7"])] {
+    for (arguments, left_out) in
+        [(["bring"], &["10.6", "11.4", "11.8"]), (["mysql"], &["mysql-9", "mysql-8", "mysql-5.7"])]
+    {
         let output = machine.run(&arguments, &[]);
         let said = said(&output);
         assert!(output.status.success(), "{said}");
