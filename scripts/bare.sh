@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # tare on a bare Debian 12. Needs root, debootstrap and a network, and some minutes. The machine is made in $TARE_BARE
-# (/tmp/tare-bare), unless it is there.
+# (/tmp/tare-bare), unless it is there. Debian comes from the mirrors in this machine's apt configuration, or from those that
+# TARE_MIRROR and TARE_SECURITY_MIRROR name.
 #
 #   scripts/bare.sh            in a chroot: installs the package, uses it, upgrades server and package, and takes
 #                              everything off again; what it prints is the transcript in docs/operations.md
@@ -14,7 +15,9 @@ die() { printf 'bare: %s\n' "$*" >&2; exit 1; }
 bare=${TARE_BARE:-/tmp/tare-bare}
 package=${TARE_PACKAGE:-$(ls target/package/tare_*_amd64.deb 2>/dev/null)}
 [ -f "$package" ] || die "make deb first"
-mirror=${TARE_MIRROR:-http://deb.debian.org/debian}
+# shellcheck source=scripts/mirror.sh
+. scripts/mirror.sh
+: "${TARE_SECURITY_MIRROR:=${TARE_MIRROR:+$TARE_MIRROR-security}}"
 export PATH=$PATH:/usr/sbin:/sbin
 
 provider=/usr/lib/tare/libtare_mariadb.so
@@ -66,7 +69,11 @@ stop() {
 
 # Debian and nothing else; no server of it listens on the network, which is the machine's own.
 make_machine() {
-    [ -e "$bare/etc/debian_version" ] || debootstrap --variant=minbase bookworm "$bare" "$mirror" >"$bare.log"
+    local mirror
+    if [ ! -e "$bare/etc/debian_version" ]; then
+        mirror=$(mirror TARE_MIRROR Debian Debian)
+        debootstrap --variant=minbase bookworm "$bare" "$mirror" >"$bare.log"
+    fi
     mkdir -p "$bare/proc" "$bare/usr/local/bin" "$bare/etc/mysql/mariadb.conf.d"
     printf '[mariadbd]\nskip-networking\n' > "$bare/etc/mysql/mariadb.conf.d/60-bare.cnf"
     rm -f "$bare/usr/sbin/policy-rc.d" "$bare/usr/local/bin/systemctl"
@@ -130,8 +137,9 @@ transcript() {
     rm -rf "$files"
 
     # All that Debian has, but for security updates of the server: these come in between.
-    local updates=/etc/apt/sources.list.d/security.list later=/etc/apt/preferences.d/later
-    quiet "echo 'deb $mirror-security bookworm-security main' > $updates
+    local updates=/etc/apt/sources.list.d/security.list later=/etc/apt/preferences.d/later security
+    security=$(mirror TARE_SECURITY_MIRROR Debian Debian-Security)
+    quiet "echo 'deb $security bookworm-security main' > $updates
         printf 'Package: mariadb-* libmariadb*\nPin: release l=Debian-Security\nPin-Priority: 1\n' > $later
         apt-get update && apt-get upgrade -y"
     told 'apt-get update && apt-get install -y --no-install-recommends mariadb-server'

@@ -11,7 +11,7 @@
 # has plugins lib/mysql/plugin. Nothing needs a chroot or a container: start DIR/bin/mariadbd --basedir=DIR like any server,
 # also with LD_PRELOAD. For the tests: TARE_MARIADBD=DIR/bin/mariadbd.
 #
-#   10.11.5, 11.4.5   upstream's builds, from Maven Central; with debug information, without plugins
+#   10.11.5, 11.4.5   upstream's builds, from Maven's repository; with debug information, without plugins
 #   10.6              Ubuntu's packages of 22.04, with plugins
 #   11.4              Ubuntu's packages of 25.04, likewise. Tare stands back there: this build is optimised across files, and has
 #                     parts of the built-in in its callers.
@@ -24,20 +24,26 @@
 # Packages are unpacked beside their own C library, not installed. apt checks each against its archive's signature: with
 # Debian's keys of this machine, and with Ubuntu's from Debian's package ubuntu-keyring.
 #
-# There is no 12 yet: in November 2026 neither Debian (up to experimental), nor Ubuntu (up to 26.10), nor Maven Central had one.
+# They come from the mirrors in this machine's apt configuration. TARE_MIRROR names another one of Debian; TARE_UBUNTU_MIRRORS
+# names mirrors of Ubuntu, separated by blanks, tried in turn: 25.04 is only where old releases are kept. A host whose mirror
+# nobody names is left out, which is said. Maven downloads from where its own settings say.
+#
+# There is no 12 yet: in November 2026 neither Debian (up to experimental), nor Ubuntu (up to 26.10), nor Maven's repository
+# had one.
 set -euo pipefail
 
 cd "$(dirname "$0")/.."
+# shellcheck source=scripts/mirror.sh
+. scripts/mirror.sh
 hosts=$PWD/.hosts
 suite=${TARE_HOSTS_SUITE:-trixie}
 jars=(10.11.5 11.4.5)
 debian_keys=/usr/share/keyrings/debian-archive-keyring.gpg
 ubuntu_keys=$hosts/ubuntu-archive-keyring.gpg
-# Where Ubuntu's releases are, and where they go when they are old.
-mirrors=(http://archive.ubuntu.com/ubuntu http://old-releases.ubuntu.com/ubuntu)
 
 say() { printf 'hosts: %s\n' "$*" >&2; }
 die() { say "$*"; exit 1; }
+skip() { say "skipped: $1, for want of a mirror"; }
 need() { command -v "$1" >/dev/null || [ -x "/usr/sbin/$1" ] || die "$1 is missing: apt-get install $2"; }
 
 # A host counts as there when its server says its version.
@@ -131,29 +137,32 @@ from_packages() {
 
 # from_debian NAME SERIES SUITE PACKAGES PROGRAM ...
 from_debian() {
-    local name=$1 series=$2 suite=$3
+    local name=$1 series=$2 suite=$3 mirror
     shift 3
-    from_packages "$name" "$series" "deb [signed-by=$debian_keys] http://deb.debian.org/debian $suite main" "$@" \
+    mirror=$(mirror TARE_MIRROR Debian Debian) || { skip "$name"; return; }
+    from_packages "$name" "$series" "deb [signed-by=$debian_keys] $mirror $suite main" "$@" \
         || die "$name: apt could not download it, see $hosts/$name.log; TARE_HOSTS_SUITE names another suite"
 }
 
 # from_ubuntu NAME SERIES SUITE PACKAGES PROGRAM ...
 from_ubuntu() {
-    local name=$1 series=$2 suite=$3 mirror source
+    local name=$1 series=$2 suite=$3 mirrors mirror source
     shift 3
-    [ -e "$ubuntu_keys" ] || keys_of_ubuntu
-    for mirror in "${mirrors[@]}"; do
+    mirrors=$(mirror TARE_UBUNTU_MIRRORS Ubuntu Ubuntu) || { skip "$name"; return; }
+    [ -e "$ubuntu_keys" ] || keys_of_ubuntu || { skip "$name"; return; }
+    for mirror in $mirrors; do
         source="deb [signed-by=$ubuntu_keys] $mirror"
         from_packages "$name" "$series" "$(printf "$source %s main universe\n" "$suite"{,-updates,-security})" "$@" \
             && return
     done
-    die "$name: apt could not download it, see $hosts/$name.log"
+    die "$name: apt could not download it, see $hosts/$name.log; TARE_UBUNTU_MIRRORS names other mirrors"
 }
 
 keys_of_ubuntu() {
-    local work=$hosts/ubuntu-keys.new
+    local work=$hosts/ubuntu-keys.new mirror
+    mirror=$(mirror TARE_MIRROR Debian Debian) || return
     rm -rf "$work"
-    fetch "$work/apt" "deb [signed-by=$debian_keys] http://deb.debian.org/debian trixie main" ubuntu-keyring >&2 \
+    fetch "$work/apt" "deb [signed-by=$debian_keys] $mirror trixie main" ubuntu-keyring >&2 \
         || die "apt could not download Ubuntu's keys"
     unpack "$work/apt" "$work/root" || die "Ubuntu's keys could not be unpacked"
     mv "$work/root/usr/share/keyrings/ubuntu-archive-keyring.gpg" "$ubuntu_keys"
@@ -196,6 +205,7 @@ bring() {
 packaged() {
     [ -z "$(version "$hosts/$1")" ] || return 0
     "$2" "$1" "$1" "$3" 'mariadb-server libmariadbd-dev' sbin/mariadbd bin/my_print_defaults bin/resolveip
+    [ -e "$hosts/$1" ] || return 0
     ln -s ../root/usr/bin/mariadb-install-db "$hosts/$1/bin/mariadb-install-db"
 }
 
@@ -206,7 +216,7 @@ mysql() {
     [ -n "$(version "$hosts/mysql-5.7")" ] || from_ubuntu mysql-5.7 5.7 bionic mysql-server-core-5.7 sbin/mysqld
     local host
     for host in "$hosts"/mysql-{9,8,5.7}; do
-        printf '%s %s\n' "$(version "$host")" "$host/bin/mysqld"
+        [ ! -e "$host" ] || printf '%s %s\n' "$(version "$host")" "$host/bin/mysqld"
     done
 }
 

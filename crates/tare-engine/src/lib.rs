@@ -72,6 +72,17 @@ pub use setup::wanted::Demand;
 pub use spelling::Spelling;
 pub use thread::{MAX_CONNECT_ATTRS, STATEMENT_DEPTH, ThreadHandle, ThreadRef};
 
+/// How the host lists a thread of its own, such as one that replicates.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SystemThread {
+    /// Its user; `None`: the one it was told to be.
+    pub user: Option<&'static str>,
+    /// Its host, where it has a user.
+    pub host: &'static str,
+    /// The command it executes unless it says another one.
+    pub command: u32,
+}
+
 /// What the host alone can say about what it reported; asked by readers only.
 pub trait Host: Sync {
     /// What DIGEST spells of a token array, unless it is cut: then that is [`DigestTokens::hash`] of all tokens.
@@ -85,6 +96,14 @@ pub trait Host: Sync {
     }
     /// PROCESSLIST_COMMAND.
     fn command_name(&self, command: u32) -> Option<&'static str>;
+    /// What the host lists of its own threads with this name, and never tells of them; `None`: a connection's, or not listed.
+    fn system_thread(&self, _name: &str) -> Option<SystemThread> {
+        None
+    }
+    /// The number that a session has in the host's list.
+    fn session_number(&self, _session: u64) -> Option<u64> {
+        None
+    }
     /// CONNECTION_TYPE.
     fn connection_type_name(&self, connection_type: u8) -> Option<&'static str>;
     /// ISOLATION_LEVEL.
@@ -270,6 +289,8 @@ pub struct Engine {
     pub(crate) departed: [AtomicU64; 4],
     /// Threads there are.
     pub(crate) threads: AtomicU32,
+    /// Where the thread was found that a reader asked for last: who asks for one mostly asks for it again.
+    pub(crate) found: AtomicU32,
     /// Statistics of closed tables, by family.
     pub(crate) table_stats: [AtomicU32; FAMILIES],
     pub(crate) actors: Rules<ActorRule>,
@@ -332,6 +353,7 @@ impl Engine {
             next_thread_id: AtomicU64::new(1),
             departed: [const { AtomicU64::new(0) }; 4],
             threads: AtomicU32::new(0),
+            found: AtomicU32::new(0),
             table_stats: [const { AtomicU32::new(0) }; FAMILIES],
             actors: Rules::new(),
             objects: Rules::new(),

@@ -17,6 +17,21 @@ pub enum Error {
         /// What brings it.
         hint: String,
     },
+    /// What is said to be a server does not answer as one.
+    #[error(
+        "`{program}` does not look like a MariaDB or MySQL server: asked for {asked} it ended at once ({status}) and {printed}; name \
+         the server's program, such as /usr/sbin/mariadbd, with --mariadbd"
+    )]
+    NotAServer {
+        /// Its path.
+        program: String,
+        /// What it was asked for, as an option.
+        asked: &'static str,
+        /// How it ended.
+        status: String,
+        /// What it printed, in words.
+        printed: String,
+    },
     /// The operating system refused something.
     #[error("{what}")]
     Io {
@@ -36,7 +51,7 @@ pub enum Error {
         output: String,
     },
     /// The server ended or did not answer while starting.
-    #[error("the server did not start: {why}\nlast lines of {}:\n{tail}", log.display())]
+    #[error("the server did not start: {why}{}", last_words(log, tail))]
     NotStarted {
         /// What was seen.
         why: String,
@@ -368,4 +383,11 @@ impl<T, E: Into<io::Error>> Tried<T> for std::result::Result<T, E> {
     fn tried(self, what: impl FnOnce() -> String) -> crate::Result<T> {
         self.map_err(|e| Error::Io { what: what(), source: e.into() })
     }
+}
+/// What a server's error log had last, or that there is nothing in it.
+fn last_words(log: &std::path::Path, tail: &str) -> String {
+    if tail.trim().is_empty() {
+        return format!("; it wrote nothing to its error log, {}", log.display());
+    }
+    format!("\nlast lines of {}:\n{tail}", log.display())
 }

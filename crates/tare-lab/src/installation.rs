@@ -9,6 +9,9 @@ use crate::{Error, Result};
 /// The plugin that makes tare's tables readable through the server's own SQL.
 const FEDERATED_PLUGIN: &str = "ha_federatedx.so";
 
+/// Characters shown at most of what a program printed that is no server.
+const MOST_SHOWN: usize = 80;
+
 /// What brings the server's programs on Debian.
 const SERVER_HINT: &str = "on Debian, `apt-get install mariadb-server` brings it";
 
@@ -37,6 +40,9 @@ impl Installation {
         let home = mariadbd.parent().and_then(Path::parent).unwrap_or(Path::new("/")).to_owned();
         let beside = [home.join("bin"), home.join("scripts")];
         let said = said(&mariadbd, &["--no-defaults", "--version"])?;
+        if !said.contains("Ver ") {
+            return Err(no_server(&mariadbd, "--version", &said));
+        }
         let install_db = if said.contains("MariaDB") {
             let script = find_program("mariadb-install-db", &beside)
                 .or_else(|| find_program("mysql_install_db", &beside))
@@ -47,6 +53,10 @@ impl Installation {
         };
         let basedir = (home != Path::new("/usr") && home.join("share").is_dir()).then_some(home);
         let help = variables(&mariadbd, basedir.as_deref())?;
+        // Clients have a version, too, but no data.
+        if value_of(&help, "datadir").is_none() {
+            return Err(no_server(&mariadbd, "--verbose --help", &help));
+        }
         let value = |name| value_of(&help, name).unwrap_or_default().to_owned();
         Ok(Installation {
             install_db,
@@ -87,6 +97,23 @@ fn missing(program: &str) -> Error {
     Error::Missing { program: program.into(), hint: SERVER_HINT.into() }
 }
 
+/// The error of a program that ended well, and said nothing that a server says.
+fn no_server(program: &Path, asked: &'static str, said: &str) -> Error {
+    let printed = match said.trim().lines().next() {
+        None => "printed nothing".to_owned(),
+        Some(line) if asked == "--version" => {
+            format!("printed `{}`", line.chars().take(MOST_SHOWN).collect::<String>())
+        }
+        Some(_) => "named no data directory among its variables".to_owned(),
+    };
+    Error::NotAServer {
+        program: program.display().to_string(),
+        asked,
+        status: "exit status 0".to_owned(),
+        printed,
+    }
+}
+
 /// What the server would run with: its own list, `name value` a line.
 fn variables(mariadbd: &Path, basedir: Option<&Path>) -> Result<String> {
     let basedir = basedir.map(|b| format!("--basedir={}", b.display()));
@@ -105,7 +132,9 @@ fn said(mariadbd: &Path, arguments: &[&str]) -> Result<String> {
         return Err(Error::Program {
             program: mariadbd.display().to_string(),
             status: output.status.to_string(),
-            output: String::from_utf8_lossy(&output.stderr).into_owned(),
+            output: Some(String::from_utf8_lossy(&output.stderr).into_owned())
+                .filter(|said| !said.trim().is_empty())
+                .unwrap_or_else(|| "it printed nothing".to_owned()),
         });
     }
     Ok(String::from_utf8_lossy(&output.stdout).into_owned())
@@ -139,6 +168,36 @@ mod tests {
     fn mysqls_version_is_read() {
         assert_eq!(version_of("/usr/sbin/mysqld  Ver 9.7.4 for Linux on x86_64 (Debian)"), "9.7.4");
         assert_eq!(version_of(""), "");
+    }
+
+    #[test]
+    fn what_is_no_server_is_told_with_what_it_did() {
+        let find =
+            |program: &str| Installation::find(Some(Path::new(program))).expect_err(program).to_string();
+        let said = find("/bin/true");
+        for words in [
+            "/true` does not look like a MariaDB or MySQL server",
+            "exit status 0",
+            "printed nothing",
+            "--mariadbd",
+        ] {
+            assert!(said.contains(words), "{said}");
+        }
+        assert!(find("/bin/echo").contains("printed `--no-defaults --version`"), "{}", find("/bin/echo"));
+        assert!(
+            find("/bin/false").contains("failed (exit status: 1)\nit printed nothing"),
+            "{}",
+            find("/bin/false")
+        );
+        // A program with a version and variables, such as a client.
+        let folder = tempfile::tempdir().expect("folder");
+        let script = folder.path().join("mariadb");
+        std::fs::write(&script, "#!/bin/sh\necho 'mariadb  Ver 15.1 Distrib 10.11.19-MariaDB'\n")
+            .expect("a program");
+        std::fs::set_permissions(&script, std::os::unix::fs::PermissionsExt::from_mode(0o755))
+            .expect("permissions");
+        let said = find(&script.display().to_string());
+        assert!(said.contains("named no data directory"), "{said}");
     }
 
     #[test]

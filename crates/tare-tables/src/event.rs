@@ -2,8 +2,8 @@
 
 use tare_engine::Engine;
 use tare_engine::snapshot::{
-    Asked, EventHead, EventType, Reset, Scope, StageRow, StatementRow, TransactionRow, TransactionState,
-    WaitRow,
+    Asked, EventHead, EventType, PresentTable, Reset, Scope, StageRow, StatementRow, TransactionRow,
+    TransactionState, WaitRow,
 };
 
 use crate::column::{ColumnDef, YES_NO, column, nullable, yes_no};
@@ -13,7 +13,7 @@ use crate::table::Value;
 
 /// The three tables of an event type: same rows, same columns, three scopes.
 macro_rules! event_tables {
-    ($module:ident, $type:ident, $plural:literal, $row:ty, $read:path, $columns:expr, $further:expr) => {
+    ($module:ident, $type:ident, $present:ident, $field:ident, $plural:literal, $row:ty, $read:path, $columns:expr, $further:expr) => {
         #[doc = concat!("`events_", $plural, "_{current,history,history_long}`")]
         pub mod $module {
             use super::*;
@@ -34,6 +34,7 @@ macro_rules! event_tables {
                     "one in progress are taken at the moment of reading."
                 )
             )
+            .present((PresentTable::$present, |present| &present.$field))
             .indexed(BY_THREAD);
 
             #[doc = concat!("`events_", $plural, "_history`")]
@@ -79,13 +80,15 @@ macro_rules! event_tables {
 
 const BY_THREAD: &[&[&str]] = &[&["THREAD_ID", "EVENT_ID"]];
 
-event_tables!(wait, Wait, "waits", WaitRow, Engine::waits, WAIT, &[]);
+event_tables!(wait, Wait, Waits, waits, "waits", WaitRow, Engine::waits, WAIT, &[]);
 
-event_tables!(stage, Stage, "stages", StageRow, Engine::stages, STAGE, &[]);
+event_tables!(stage, Stage, Stages, stages, "stages", StageRow, Engine::stages, STAGE, &[]);
 
 event_tables!(
     statement,
     Statement,
+    Statements,
+    statements,
     "statements",
     StatementRow,
     Engine::statements,
@@ -96,6 +99,8 @@ event_tables!(
 event_tables!(
     transaction,
     Transaction,
+    Transactions,
+    transactions,
     "transactions",
     TransactionRow,
     Engine::transactions,

@@ -24,6 +24,7 @@ pub mod lock;
 pub mod log;
 pub mod mysql;
 pub mod object;
+mod present;
 pub mod program;
 mod record;
 #[cfg(test)]
@@ -52,6 +53,7 @@ pub use ddl::{ddl, sql_type_text};
 pub use definition::{Emit, TableDef};
 pub use document::markdown;
 pub use kept::{Kept, Test};
+pub use present::PresentRows;
 pub use status::{StatusRow, StatusValue, set_status_source};
 pub use stream::{Put, Rows, STREAMS, Stream};
 pub use table::{

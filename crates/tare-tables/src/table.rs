@@ -7,6 +7,7 @@ use tare_engine::Engine;
 use tare_engine::snapshot::Parts;
 
 use crate::kept::Kept;
+use crate::present::PresentRows;
 use crate::stream::{Put, Stream};
 
 /// SQL type of a column, as the built-in declares it.
@@ -318,6 +319,10 @@ pub trait Table: Sync {
     fn scan(&self, engine: &Engine, query: &Query<'_>, sink: Sink<'_>);
     /// Its rows at one moment, of which these columns can be read; `None` where they can be looked at only once.
     fn keep<'e>(&'e self, _: &'e Engine, _: Columns) -> Option<Box<dyn Kept + 'e>> {
+        None
+    }
+    /// It, if its rows are what threads are doing, and can be those of one moment with other such tables'.
+    fn present(&self) -> Option<&dyn PresentRows> {
         None
     }
     /// It, if its rows are what has ended since they were last read.

@@ -1,7 +1,7 @@
 //! The server's threads.
 
 use tare_engine::Engine;
-use tare_engine::snapshot::{ThreadKey, ThreadRow};
+use tare_engine::snapshot::{PresentTable, ThreadKey, ThreadRow};
 
 use crate::change::Changes;
 use crate::column::{ColumnDef, YES_NO, column, nullable, yes_no};
@@ -24,6 +24,7 @@ pub static THREADS: TableDef<ThreadRow> = TableDef::new(
     ("THREAD_ID", |engine, id, _, emit| emit_of(engine, ThreadKey::Thread(id), emit)),
     ("PROCESSLIST_ID", |engine, id, _, emit| emit_of(engine, ThreadKey::Connection(id), emit)),
 ])
+.present((PresentTable::Threads, |present| &present.threads))
 .indexed(&[
     &["THREAD_ID"],
     &["PROCESSLIST_ID"],
@@ -38,20 +39,21 @@ pub static THREADS: TableDef<ThreadRow> = TableDef::new(
 /// `processlist`
 pub static PROCESSLIST: TableDef<ThreadRow> = TableDef::new(
     "processlist",
-    "What the server's threads with a connection number do, as MySQL 8 lists them. HOST is without the port, and whoever may \
-     read the table sees all of them.",
+    "What connections and those of the server's own threads do that SHOW PROCESSLIST lists, as MySQL 8 lists them. HOST is without \
+     the port, and whoever may read the table sees all of them.",
     &[PROCESS],
-    |engine, _, emit| emit_connected(&engine.threads(), emit),
+    |engine, _, emit| emit_listed(&engine.threads(), None, emit),
 )
 .found(&[("ID", |engine, id, _, emit| {
-    emit_connected(&engine.threads_of(ThreadKey::Connection(id)), emit);
+    let connected = engine.threads_of(ThreadKey::Connection(id));
+    // The engine keeps 0 for all others: those that are listed are looked for among all.
+    let is_connected = connected.iter().any(|row| row.listed_id == Some(id));
+    emit_listed(&if is_connected { connected } else { engine.threads() }, Some(id), emit);
 })])
 .indexed(&[&["ID"]]);
 
 const PROCESS: &[ColumnDef<ThreadRow>] = &[
-    column("ID", BigIntUnsigned, "Number of the connection.", |row| {
-        row.processlist_id.unwrap_or_default().into()
-    }),
+    column("ID", BigIntUnsigned, "Number of the connection.", |row| row.listed_id.unwrap_or_default().into()),
     nullable("USER", VarChar(128), "User of the connection.", |row| row.user.as_ref().into()),
     nullable("HOST", VarChar(261), "Host the connection comes from.", |row| row.host.as_ref().into()),
     nullable("DB", VarChar(64), "Default schema; NULL without one.", |row| row.db.as_ref().into()),
@@ -73,9 +75,10 @@ fn emit_of(engine: &Engine, key: ThreadKey, emit: Emit<'_, ThreadRow>) {
     let _ = engine.threads_of(key).iter().try_for_each(emit);
 }
 
-/// Emits those with a connection number. The engine keeps 0 for the others, and finds them by it.
-fn emit_connected(threads: &[ThreadRow], emit: Emit<'_, ThreadRow>) {
-    let _ = threads.iter().filter(|row| row.processlist_id.is_some()).try_for_each(emit);
+/// Emits those that have a number in the host's list: this one.
+fn emit_listed(threads: &[ThreadRow], number: Option<u64>, emit: Emit<'_, ThreadRow>) {
+    let is_it = |listed: u64| number.is_none_or(|number| number == listed);
+    let _ = threads.iter().filter(|row| row.listed_id.is_some_and(is_it)).try_for_each(emit);
 }
 
 fn update_thread(engine: &Engine, changes: &Changes<'_>) -> Result<bool, TableError> {

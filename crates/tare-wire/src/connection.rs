@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::os::unix::net::UnixStream;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-use crate::answer::{self, Session, Stop};
+use crate::answer::{self, HostStatement, Session, Stop};
 use crate::endpoint::Shared;
 use crate::failure::Failure;
 use crate::protocol::handshake::{self, UTF8MB3};
@@ -88,6 +88,7 @@ fn welcome(packet: &[u8], id: u32, peer: Peer) -> Result<Session, Failure> {
         has_database: false,
         whole_sums: false,
         cursors: HashMap::new(),
+        host_statement: HostStatement::default(),
     };
     if let Some(database) = answer.database {
         session.use_database(&database)?;
@@ -133,6 +134,7 @@ fn dispatch(
         command::PING => writer.packet(&reply::ok(0, ""))?,
         command::RESET_CONNECTION => {
             session.cursors.clear();
+            session.host_statement = HostStatement::default();
             writer.packet(&reply::ok(0, ""))?;
         }
         command::INIT_DB => {

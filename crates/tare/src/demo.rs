@@ -11,6 +11,8 @@ use tare_lab::bench::{Bench, Template};
 use tare_lab::installation::Installation;
 use tare_lab::interrupt::Interrupt;
 use tare_lab::load::{Load, Moment, Report};
+use tare_lab::machine;
+use tare_lab::record::Others;
 use tare_lab::server::Server;
 use tare_lab::setting::Setting;
 use tare_lab::workload::Script;
@@ -41,6 +43,11 @@ pub(crate) fn demo(arguments: &Demo, interrupt: Interrupt) -> Result<ExitCode> {
             installation.plugin_dir.display()
         );
     }
+    // Before anything of the demo's own runs, which would look like others' work.
+    let others = match arguments.cost_rounds {
+        0 => None,
+        _ => Some(step("looking at what else runs here", || Ok(machine::others(0.0, &interrupt)?))?),
+    };
     let load = Load {
         script: Script::Stock(WORKLOAD),
         schema: "sbtest".into(),
@@ -57,8 +64,8 @@ pub(crate) fn demo(arguments: &Demo, interrupt: Interrupt) -> Result<ExitCode> {
         Ok(bench.prepare(&installation, &options, loads, &mut |_| {})?)
     })?;
     let level = watch(&bench, &template, &load, &Setting::tare(&provider), arguments.secs)?;
-    if arguments.cost_rounds > 0 {
-        compare(arguments, installation, &provider, &bench.interrupt)?;
+    if let Some(others) = others {
+        compare(arguments, installation, &provider, others, &bench.interrupt)?;
     }
     farewell(&level);
     Ok(ExitCode::SUCCESS)
@@ -169,6 +176,7 @@ fn compare(
     arguments: &Demo,
     installation: Installation,
     provider: &Path,
+    others: Others,
     interrupt: &Interrupt,
 ) -> Result<()> {
     page::heading("What it cost", "server CPU per transaction, load on one of four servers at a time");
@@ -182,7 +190,7 @@ fn compare(
     };
     let folder = tempfile::tempdir().context("making a temporary folder")?;
     let order = bench::order(&plan, installation, Some(provider), true, folder.path())?;
-    let analysis = lab::watch(&order, interrupt)?;
+    let analysis = lab::watch_knowing(&order, Some(others), interrupt)?;
     analysis.cells.iter().for_each(|cell| lab_table::cell(&analysis.header, cell));
     for setting in &order.definition.settings {
         page::note(&format!("  {:<10} {}", setting.name, setting.meaning));

@@ -17,6 +17,7 @@ use tare_lab::history::Run;
 use tare_lab::interrupt::Interrupt;
 use tare_lab::journal::{self, Journal};
 use tare_lab::outpost::DriverDef;
+use tare_lab::record::Others;
 use tare_lab::report::judged;
 use tare_lab::runner::{self, Order};
 use tare_lab::target::Credentials;
@@ -108,9 +109,18 @@ fn run(arguments: &LabRun, interrupt: &Interrupt) -> Result<ExitCode> {
 
 /// Runs a study with its progress in the terminal.
 pub(crate) fn watch(order: &Order, interrupt: &Interrupt) -> tare_lab::Result<Analysis> {
+    watch_knowing(order, None, interrupt)
+}
+
+/// Likewise, knowing what others take of the machine from a look before something of our own ran.
+pub(crate) fn watch_knowing(
+    order: &Order,
+    others: Option<Others>,
+    interrupt: &Interrupt,
+) -> tare_lab::Result<Analysis> {
     let mut live = Live::new()
         .map_err(|e| Error::Io { what: "drawing progress".into(), source: std::io::Error::other(e) })?;
-    let measured = runner::run(order, interrupt, &mut |event| live.hear(&event));
+    let measured = runner::run_knowing(order, others, interrupt, &mut |event| live.hear(&event));
     live.finish();
     measured
 }

@@ -123,5 +123,8 @@ fn follow(server: &mut Server, interrupt: &Interrupt) -> Result<ExitCode> {
 
 fn last_words(text: &str) -> String {
     let lines: Vec<&str> = text.lines().collect();
+    if lines.is_empty() {
+        return "(none: it wrote nothing to its error log)".to_owned();
+    }
     lines[lines.len().saturating_sub(10)..].join("\n")
 }

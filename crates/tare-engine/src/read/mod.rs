@@ -12,6 +12,7 @@ mod names;
 mod objects;
 mod observed;
 mod parties;
+mod present;
 mod programs;
 mod sessions;
 mod setup;
@@ -52,7 +53,16 @@ impl Engine {
 
     /// The one of this THREAD_ID, or all of them.
     pub(crate) fn live_threads_of(&self, thread: Option<u64>) -> Vec<&'static Thread> {
-        self.live_threads_where(|it| thread.is_none_or(|id| it.thread_id.load(Relaxed) == id))
+        let Some(id) = thread else { return self.live_threads() };
+        let before: Option<&'static Thread> = self.arena.get(self.found.load(Relaxed));
+        if let Some(thread) = before.filter(|thread| self.still_lives(thread, id)) {
+            return vec![thread];
+        }
+        let found = self.live_threads_where(|it| it.thread_id.load(Relaxed) == id);
+        if let [thread] = found[..] {
+            self.found.store(self.arena.offset_of(thread), Relaxed);
+        }
+        found
     }
 
     /// Those this is true of. None of the others' memory is looked at beyond the slab's head.

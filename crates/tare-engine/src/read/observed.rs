@@ -107,6 +107,8 @@ pub struct ReplicaWorker {
 pub struct ReplicaThread {
     /// The thread as the host keeps it, see [`ThreadHandle::address`](crate::ThreadHandle::address); 0: none.
     pub handle: u64,
+    /// The number its session has in the host's list; 0: none, or not known.
+    pub number: u64,
     /// SERVICE_STATE.
     pub runs: bool,
     /// LAST_SEEN_TRANSACTION.
@@ -152,6 +154,15 @@ impl Engine {
         let stage = self.stage_name(thread).unwrap_or_default();
         Some(ApplierRow { thread_id: thread.thread_id.load(Relaxed), stage })
     }
+
+    /// The number in the host's list of a thread that works for a connection to a primary.
+    pub(super) fn number_of_replicas_thread(&self, thread: &Thread) -> Option<u64> {
+        let address = std::ptr::from_ref(thread).addr() as u64;
+        let replicas = patiently(|| self.host.get()?.replicas())?;
+        let mut threads = replicas.iter().flat_map(|replica| [&replica.applier, &replica.receiver]);
+        threads.find(|it| it.handle == address).map(|it| it.number).filter(|number| *number != 0)
+    }
+
     /// The addresses the host remembers, the one used last first.
     pub fn cached_hosts(&self) -> Vec<CachedHost> {
         self.observe(|| self.host.get()?.cached_hosts())

@@ -111,7 +111,8 @@ impl Engine {
                 (self.session_of(thread) == Some(session)).then_some(variables)
             };
             let variables = patiently(read);
-            if !self.still_lives(thread, thread_id) {
+            // One that has ended meanwhile has none, and nothing is lost.
+            if !self.still_lives(thread, thread_id) || self.session_of(thread).is_none() {
                 continue;
             }
             match variables {

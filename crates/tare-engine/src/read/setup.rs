@@ -133,7 +133,7 @@ impl Engine {
         })
     }
 
-    fn thread_rows(&self, threads: Vec<&'static Thread>) -> Vec<ThreadRow> {
+    pub(super) fn thread_rows(&self, threads: Vec<&'static Thread>) -> Vec<ThreadRow> {
         let now_s = (crate::clock::wall_us() / 1_000_000).cast_signed();
         threads.into_iter().filter_map(|thread| self.thread_row(thread, now_s)).collect()
     }
@@ -158,18 +158,32 @@ impl Engine {
         });
         let state = self.stage_name(thread).and_then(|name| name.splitn(3, '/').nth(2)).map(str::to_owned);
         let foreground = thread.processlist_id.load(Relaxed) != 0;
-        // One that never said what it does is asleep, which is command 0.
-        let command = thread.command.load(Relaxed).saturating_sub(1);
-        let command = if foreground { host.command_name(command) } else { None };
+        let name = self.registry.name(thread.class.load(Relaxed));
+        // The built-in has for them what it was told.
+        let system = if self.extended.load(Relaxed) { host.system_thread(name) } else { None };
+        let system_user = system.and_then(|it| Some((it.user?.to_owned(), it.host.to_owned())));
+        let (user, host_name) =
+            system_user.map_or((some(user), some(host_name)), |(user, host)| (Some(user), Some(host)));
+        let listed = || match thread.session.load(Acquire) {
+            // Of the threads of replicas no session is told.
+            0 => self.number_of_replicas_thread(thread),
+            session => host.session_number(session),
+        };
+        let number = nonzero(thread.processlist_id.load(Relaxed));
+        // A connection that never said what it does is asleep, which is command 0.
+        let command =
+            thread.command.load(Relaxed).checked_sub(1).or(system.map(|it| it.command)).unwrap_or(0);
+        let command = if foreground || system.is_some() { host.command_name(command) } else { None };
         let start_s = thread.start_time_s.load(Relaxed);
         let connection_type = self.connection_type(thread);
         let row = ThreadRow {
             thread_id: id,
-            name: self.registry.name(thread.class.load(Relaxed)),
+            name,
             foreground,
-            processlist_id: nonzero(thread.processlist_id.load(Relaxed)),
-            user: some(user),
-            host: some(host_name),
+            processlist_id: number,
+            listed_id: number.or_else(|| system.and_then(|_| listed())),
+            user,
+            host: host_name,
             db: some(db),
             command,
             time_s: (start_s != 0).then(|| (now_s - start_s).max(0)),

@@ -5,11 +5,13 @@
 
 mod events;
 mod instances;
+mod present;
 mod setup;
 mod summary;
 
 pub use events::*;
 pub use instances::*;
+pub use present::*;
 pub use setup::*;
 pub use summary::*;
 

@@ -146,6 +146,8 @@ pub struct ThreadRow {
     pub foreground: bool,
     /// PROCESSLIST_ID (the connection's id).
     pub processlist_id: Option<u64>,
+    /// The number it has in the host's own list: that of the connection, or one that only the list has.
+    pub listed_id: Option<u64>,
     /// PROCESSLIST_USER.
     pub user: Option<String>,
     /// PROCESSLIST_HOST.

@@ -11,6 +11,7 @@ mod histograms;
 mod load;
 mod model;
 mod phases;
+mod present;
 mod races;
 mod rows;
 mod streams;

@@ -51,6 +51,17 @@ const NO_COUNTERS: &str = "no hardware counters (instructions, misses)";
 /// Runs a study to its end and gives its figures. On an error what was measured is kept, and everything that was started has
 /// been stopped.
 pub fn run(order: &Order, interrupt: &Interrupt, tell: &mut dyn FnMut(Event<'_>)) -> Result<Analysis> {
+    run_knowing(order, None, interrupt, tell)
+}
+
+/// Likewise, knowing what others take of the machine: it was looked at before something of the caller's own ran. `None`: it is
+/// looked at now.
+pub fn run_knowing(
+    order: &Order,
+    others: Option<Others>,
+    interrupt: &Interrupt,
+    tell: &mut dyn FnMut(Event<'_>),
+) -> Result<Analysis> {
     let begun = Instant::now();
     check_programs(order)?;
     check_driver(order)?;
@@ -71,7 +82,7 @@ pub fn run(order: &Order, interrupt: &Interrupt, tell: &mut dyn FnMut(Event<'_>)
     if let Some(analysis) = &known {
         check_same_conditions(order, &analysis.header, &measured, &machine::facts())?;
     }
-    let others = machine::others(order.definition.minutes, interrupt)?;
+    let others = others.map_or_else(|| machine::others(order.definition.minutes, interrupt), Ok)?;
     others.warning().inspect(|warning| tell(Event::Note(warning)));
     let outpost = order.definition.driver.as_ref().map(|driver| Outpost::reach(driver, interrupt));
     let bench = Bench::driven_from(outpost.transpose()?, interrupt.clone())?;

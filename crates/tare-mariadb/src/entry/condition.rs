@@ -2,12 +2,15 @@
 //! server's (`startup::conditions`), which do all they did.
 #![allow(unsafe_code)]
 
+use std::cell::Cell;
 use std::ffi::{c_char, c_uint, c_void};
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
 use super::guard::guard;
 use super::{ENGINE, facts};
 
+/// `Sql_condition *THD::raise_condition(const Sql_condition *)`
+type RaiseCondition = unsafe extern "C-unwind" fn(*mut c_void, *const c_void) -> *mut c_void;
 /// `bool THD::handle_condition(uint, const char *, enum_warning_level *, const char *, Sql_condition **)`
 type HandleCondition = unsafe extern "C-unwind" fn(
     *mut c_void,
@@ -24,16 +27,42 @@ type HandleSqlCondition =
 type FindHandler = unsafe extern "C-unwind" fn(*const c_void, *const c_void) -> *mut c_void;
 
 /// The server's own functions, in the order of [`stand_before`]; set before any of tare's can be called.
-static OWN: [AtomicUsize; 3] = [const { AtomicUsize::new(0) }; 3];
+static OWN: [AtomicUsize; 4] = [const { AtomicUsize::new(0) }; 4];
 
-/// Tare's functions, which pass on to the server's own: `handle_condition`, `handle_sql_condition`, `find_handler`.
-pub(crate) fn stand_before(own: [usize; 3]) -> [usize; 3] {
+thread_local! {
+    /// Whether the internal handlers were asked about the condition that was raised last: of a fatal error they are not.
+    static IS_ASKED: Cell<bool> = const { Cell::new(false) };
+}
+
+/// Tare's functions, which pass on to the server's own: `handle_condition`, `handle_sql_condition`, `find_handler`,
+/// `raise_condition`.
+pub(crate) fn stand_before(own: [usize; 4]) -> [usize; 4] {
     OWN.iter().zip(own).for_each(|(kept, own)| kept.store(own, Relaxed));
     [
         handle_condition as *const () as usize,
         handle_sql_condition as *const () as usize,
         find_handler as *const () as usize,
+        raise_condition as *const () as usize,
     ]
+}
+
+/// A condition is raised: an error that is fatal is counted here, as nobody else is asked about it; the others by
+/// [`handle_condition`], which knows what is left out.
+unsafe extern "C-unwind" fn raise_condition(session: *mut c_void, condition: *const c_void) -> *mut c_void {
+    let first = guard(None, || {
+        IS_ASKED.set(false);
+        facts::first_error(session, condition)
+    });
+    // SAFETY: the address of the server's function of this type, kept before this one could be called.
+    let own = unsafe { std::mem::transmute::<usize, RaiseCondition>(OWN[3].load(Relaxed)) };
+    // SAFETY: the same arguments under the same promises.
+    let raised = unsafe { own(session, condition) };
+    guard((), || {
+        if let Some(number) = first.filter(|_| !IS_ASKED.get()) {
+            ENGINE.error_raised(number);
+        }
+    });
+    raised
 }
 
 /// A condition is raised; the server's function asks its internal handlers whether one takes it.
@@ -45,11 +74,18 @@ unsafe extern "C-unwind" fn handle_condition(
     message: *const c_char,
     condition: *mut *mut c_void,
 ) -> u8 {
-    guard((), || ENGINE.error_raised(number));
+    guard((), || {
+        if !facts::is_aftermath(session, level) {
+            ENGINE.error_raised(number);
+        }
+    });
     // SAFETY: the address of the server's function of this type, kept before this one could be called.
     let own = unsafe { std::mem::transmute::<usize, HandleCondition>(OWN[0].load(Relaxed)) };
     // SAFETY: the same arguments under the same promises.
-    unsafe { own(session, number, sqlstate, level, message, condition) }
+    let handled = unsafe { own(session, number, sqlstate, level, message, condition) };
+    // Behind whatever a handler may have raised.
+    guard((), || IS_ASKED.set(true));
+    handled
 }
 
 /// An instruction of a stored program has raised something; 1: a handler of the program's goes on.

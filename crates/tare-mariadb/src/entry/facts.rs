@@ -37,6 +37,18 @@ pub(super) fn error_number(condition: *const c_void) -> Option<u32> {
     unsafe { diagnostics::error_number(condition) }
 }
 
+/// Whether a condition that is being raised is an error of a statement that has failed already: see [`diagnostics::is_aftermath`].
+pub(super) fn is_aftermath(session: *const c_void, level: *const c_void) -> bool {
+    // SAFETY: the server's function that asks for handlers of a condition is called with its session and its level.
+    unsafe { diagnostics::is_aftermath(session, level) }
+}
+
+/// The number of a condition, if it is the error by which its statement fails: see [`diagnostics::first_error`].
+pub(super) fn first_error(session: *const c_void, condition: *const c_void) -> Option<u32> {
+    // SAFETY: the server's function that raises a condition is called with its session.
+    unsafe { diagnostics::first_error(session, condition) }
+}
+
 /// How a statement ended.
 pub(super) fn outcome<'a>(area: *const c_void) -> Outcome<'a> {
     // SAFETY: the server passes its own diagnostics area, unchanged during the call.

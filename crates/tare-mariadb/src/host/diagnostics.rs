@@ -4,6 +4,9 @@
 #![allow(unsafe_code)]
 
 use std::ffi::c_void;
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+
+use super::{code, session};
 
 /// `Diagnostics_area` up to its status. The same in all series: debug information of 10.11.5 and 11.4.5; on
 /// 10.11.19 and 11.8.9 the members were read at each `end_statement` of a script with results, counts, warnings and
@@ -77,6 +80,54 @@ pub unsafe fn error_number(condition: *const c_void) -> Option<u32> {
     // SAFETY: the caller's promise.
     let condition = unsafe { &*condition.cast::<Condition>() };
     (condition.level == LEVEL_ERROR).then_some(condition.sql_errno)
+}
+
+/// Where a session has the address of the diagnostics area of its statement; 0: not known.
+static AREA_OF_SESSION: AtomicUsize = AtomicUsize::new(0);
+
+/// Finds where sessions have the address of their diagnostics area, which the exported `thd_get_error_number` loads. False: this
+/// server's is none of those that are known.
+pub(crate) fn find_area() -> bool {
+    let place = session::member(c"thd_get_error_number", code::loaded);
+    AREA_OF_SESSION.store(*place.as_ref().unwrap_or(&0), Relaxed);
+    place.is_ok()
+}
+
+/// Whether a condition that is being raised is an error of a statement that has failed already: the server reports many failures
+/// from several levels of its code, by the same error again or another one. The first one is what the client is told.
+///
+/// # Safety
+/// `session` is the calling thread's, and `level` the level of a condition, where the server itself reads them now.
+pub unsafe fn is_aftermath(session: *const c_void, level: *const c_void) -> bool {
+    // SAFETY: the caller's promise.
+    unsafe { level.cast::<u32>().read() == LEVEL_ERROR && has_failed(session) }
+}
+
+/// Whether the statement of a session has failed.
+///
+/// # Safety
+/// `session` is the calling thread's.
+unsafe fn has_failed(session: *const c_void) -> bool {
+    let place = AREA_OF_SESSION.load(Relaxed);
+    if place == 0 {
+        return false;
+    }
+    // SAFETY: the caller's promise; a session always has a diagnostics area, which the server itself looks at for each error.
+    let area = unsafe { session.byte_add(place).cast::<*const Area>().read().as_ref() };
+    area.is_some_and(|area| area.status == ERROR)
+}
+
+/// What stands for an error without a number: `ER_UNKNOWN_ERROR`.
+const UNKNOWN: u32 = 1105;
+
+/// The number of a condition that is about to be raised, if it is the error by which its statement fails.
+///
+/// # Safety
+/// `session` is the calling thread's, and `condition` a `Sql_condition_identity` of the server's, unchanged during the call.
+pub unsafe fn first_error(session: *const c_void, condition: *const c_void) -> Option<u32> {
+    // SAFETY: the caller's promise.
+    let number = unsafe { error_number(condition).filter(|_| !has_failed(session)) };
+    number.map(|number| if number == 0 { UNKNOWN } else { number })
 }
 
 /// Whether the outcome is the empty one: a result was sent, without warnings, or nothing was, as by most statements of a
@@ -161,6 +212,31 @@ mod tests {
     fn is_plain(area: &Area) -> bool {
         // SAFETY: as above.
         unsafe { is_plain_result(std::ptr::from_ref(area).cast()) }
+    }
+
+    #[test]
+    fn an_error_of_a_statement_that_has_failed_is_told_from_its_first() {
+        AREA_OF_SESSION.store(8, Relaxed);
+        let is_aftermath = |area: &Area, level: u32| {
+            let session = [0, std::ptr::from_ref(area).addr()];
+            // SAFETY: what stands for a session has a whole area's address at the place that was set.
+            unsafe { is_aftermath(session.as_ptr().cast(), std::ptr::from_ref(&level).cast()) }
+        };
+        assert!(is_aftermath(&area(ERROR), LEVEL_ERROR));
+        assert!(!is_aftermath(&area(ERROR), 1), "a warning");
+        let first = |area: &Area, sql_errno: u32, level: u32| {
+            let session = [0, std::ptr::from_ref(area).addr()];
+            let condition = Condition { sqlstate: *b"42S02\0", sql_errno, level };
+            // SAFETY: as above, and a whole condition.
+            unsafe { first_error(session.as_ptr().cast(), std::ptr::from_ref(&condition).cast()) }
+        };
+        assert_eq!(first(&area(EMPTY), 1062, LEVEL_ERROR), Some(1062));
+        assert_eq!(first(&area(EMPTY), 0, LEVEL_ERROR), Some(UNKNOWN));
+        assert_eq!([first(&area(ERROR), 1062, LEVEL_ERROR), first(&area(EMPTY), 1062, 1)], [None, None]);
+        assert!(!is_aftermath(&area(EMPTY), LEVEL_ERROR), "left over from an earlier statement");
+        AREA_OF_SESSION.store(0, Relaxed);
+        assert!(!is_aftermath(&area(ERROR), LEVEL_ERROR), "where nothing is known nothing is left out");
+        assert!(!find_area(), "this program is no server");
     }
 
     #[test]

@@ -3,6 +3,31 @@
 //! The same in 10.11.5, 11.4.5 (debug information), 10.11.19 and 11.8.9 (name tables read from the programs, and
 //! lock types, commands and states seen in calls and compared with what the built-in's tables printed).
 
+use tare_engine::SystemThread;
+
+/// Numbers of the commands that threads of the server's own begin with: sessions begin with the first.
+const CONNECT: u32 = 11;
+const DELAYED_INSERT: u32 = 16;
+const DAEMON: u32 = 29;
+
+/// What SHOW PROCESSLIST says of a thread of the server's own, by its instrument. The server gives such a thread its user and its
+/// command before it runs, which nobody is told: it is told the account of whoever made the thread.
+pub fn system_thread(name: &str) -> Option<SystemThread> {
+    fn of(user: &'static str, host: &'static str, command: u32) -> SystemThread {
+        SystemThread { user: Some(user), host, command }
+    }
+    Some(match name.as_bytes() {
+        b"thread/sql/event_scheduler" => of("event_scheduler", "localhost", DAEMON),
+        // It runs as its event's definer, of whom nobody tells.
+        b"thread/sql/event_worker" => SystemThread { user: None, host: "", command: CONNECT },
+        b"thread/sql/slave_io" | b"thread/sql/slave_sql" | b"thread/sql/rpl_parallel_thread" => {
+            of("system user", "", CONNECT)
+        }
+        b"thread/sql/delayed_insert" => of("delayed", "", DELAYED_INSERT),
+        _ => return None,
+    })
+}
+
 /// PROCESSLIST_COMMAND of a command number (`set_thread_command`).
 pub const fn command(number: i32) -> &'static str {
     const FIRST: [&str; 32] = [

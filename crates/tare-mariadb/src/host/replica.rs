@@ -177,20 +177,18 @@ impl Layout {
         };
         let copy = Some(block(at, primary::BYTES)?).filter(|_| free())?;
         let it = Copy(&copy);
-        let names_back = it.word(applier::PRIMARY)?;
         let is_one = it.word(0)? == self.classes[0]
             && it.word(primary::APPLIER)? == self.classes[1]
-            && [0, at as u64].contains(&names_back)
             && [primary::IGNORED_SERVERS, primary::DOMAINS[0], primary::DOMAINS[1]]
                 .into_iter()
                 .all(|array| it.word(array + array::SIZE) == Some(8));
         let host = it.text(primary::HOST).filter(|_| is_one)?;
-        if host.is_empty() {
-            return Some(None);
-        }
-        // Every server has a connection without a primary, whose applier has not been told yet whose it is.
-        if names_back == 0 {
-            return None;
+        // The connection that every server has is told to its applier only once it names a primary.
+        match (it.word(applier::PRIMARY)?, host.is_empty()) {
+            (0, true) => return Some(None),
+            (primary, _) if primary != at as u64 => return None,
+            (_, true) => return Some(None),
+            (_, false) => {}
         }
         let name_len = it.word(primary::NAME + 8).filter(|len| *len <= u64::from(worker::NAME_MOST))?;
         let name = block(usize::try_from(it.word(primary::NAME)?).ok()?, name_len as usize)?;
@@ -217,6 +215,7 @@ impl Layout {
             retried: it.word(applier::RETRIED)?,
             applier: ReplicaThread {
                 handle: if runs { thread(it.word(applier::SESSION)?) } else { 0 },
+                number: if runs { listed_number(it.word(applier::SESSION)?) } else { 0 },
                 runs,
                 seen: it.gtid(applier::SEEN)?,
                 retries: it.word(applier::LAST_RETRIES)?,
@@ -224,6 +223,7 @@ impl Layout {
             },
             receiver: ReplicaThread {
                 handle: if receives != 0 { thread(it.word(primary::SESSION)?) } else { 0 },
+                number: if receives != 0 { listed_number(it.word(primary::SESSION)?) } else { 0 },
                 runs: receives != 0,
                 seen: it.gtid(primary::QUEUED)?,
                 retries: 0,
@@ -284,6 +284,7 @@ fn worker_at(at: usize) -> Option<(ReplicaWorker, u64)> {
         idle_s: it.word(worker::IDLE)?,
         thread: ReplicaThread {
             handle: if runs { thread(it.word(worker::SESSION)?) } else { 0 },
+            number: if runs { listed_number(it.word(worker::SESSION)?) } else { 0 },
             runs,
             seen: it.gtid(worker::SEEN)?,
             retries: it.word(worker::LAST_RETRIES)?,
@@ -297,6 +298,11 @@ fn worker_at(at: usize) -> Option<(ReplicaWorker, u64)> {
 fn thread(session: u64) -> u64 {
     let session = usize::try_from(session).ok().filter(|session| *session != 0);
     session.and_then(|session| word(session.checked_add(SESSION_THREAD)?)).unwrap_or(0)
+}
+
+/// The number of a session; 0: none.
+fn listed_number(session: u64) -> u64 {
+    Some(session).filter(|session| *session != 0).and_then(super::session::number).unwrap_or(0)
 }
 
 /// Whether nobody holds a mutex.
@@ -460,7 +466,9 @@ mod tests {
         nobodys.object[primary::HOST / 8] = 0;
         assert_eq!(nobodys.read(), Some(None), "it names no primary");
         nobodys.object[applier::PRIMARY / 8] = 0;
-        assert_eq!(nobodys.read(), Some(None), "nor has its applier been told whose it is");
+        assert_eq!(nobodys.read(), Some(None), "nor did it ever");
+        nobodys.object[applier::PRIMARY / 8] = 8;
+        assert_eq!(nobodys.read(), None);
     }
 
     #[test]

@@ -5,7 +5,7 @@ use std::sync::OnceLock;
 use tare_engine::snapshot::Kind;
 use tare_engine::{
     CachedHost, Demand, Host, Replica, ReplicaWorker, RunningTokens, Session, SessionCounter,
-    SessionCounters, SessionValue, StagedSession,
+    SessionCounters, SessionValue, StagedSession, SystemThread,
 };
 
 use super::digest::Tokens;
@@ -58,6 +58,14 @@ impl Host for ServerHost {
 
     fn command_name(&self, command: u32) -> Option<&'static str> {
         Some(names::command(command.cast_signed()))
+    }
+
+    fn system_thread(&self, name: &str) -> Option<SystemThread> {
+        names::system_thread(name)
+    }
+
+    fn session_number(&self, session: u64) -> Option<u64> {
+        session::number(session)
     }
 
     fn connection_type_name(&self, connection_type: u8) -> Option<&'static str> {

@@ -188,6 +188,12 @@ pub(super) fn read_counters(session: Session, into: &mut SessionCounters) -> boo
     layout().is_ok_and(|layout| layout.read(session, into).is_some())
 }
 
+/// The number of the session at an address.
+pub(super) fn number(session: u64) -> Option<u64> {
+    let place = usize::try_from(session).ok()?.checked_add(layout().ok()?.id)?;
+    word(place).filter(|number| *number != 0)
+}
+
 /// Whether it is still that session.
 pub(super) fn is(session: Session) -> bool {
     layout().is_ok_and(|layout| layout.is(session))

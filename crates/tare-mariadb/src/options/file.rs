@@ -38,6 +38,9 @@ pub struct OptionFiles {
     home: Option<OsString>,
     root: Root,
     left: Vec<PathBuf>,
+    read: Vec<PathBuf>,
+    folders: Vec<PathBuf>,
+    are_refused: bool,
 }
 
 /// The arguments that choose the files; they come before all others.
@@ -68,9 +71,9 @@ impl OptionFiles {
         });
         let user = environment("HOME");
         let home = user.clone();
-        let mut files =
-            OptionFiles { entries: Vec::new(), group_suffix, home, root: root.clone(), left: Vec::new() };
+        let mut files = OptionFiles { group_suffix, home, root: root.clone(), ..OptionFiles::default() };
         if choice.none {
+            files.are_refused = true;
             return files;
         }
         if let Some(only) = &choice.only {
@@ -103,6 +106,21 @@ impl OptionFiles {
         &self.left
     }
 
+    /// The files that were read, in the server's order.
+    pub fn read_files(&self) -> &[PathBuf] {
+        &self.read
+    }
+
+    /// The folders whose files are read, as `!includedir` names them, in that order. What is put there later is read, too.
+    pub fn folders(&self) -> &[PathBuf] {
+        &self.folders
+    }
+
+    /// Whether the server is told to read none: `--no-defaults`.
+    pub fn are_refused(&self) -> bool {
+        self.are_refused
+    }
+
     /// Reads one file; one that does not exist or cannot be read is passed over, as the server does.
     fn read(&mut self, path: &Path, depth: usize) {
         let path = self.expanded(path);
@@ -118,6 +136,7 @@ impl OptionFiles {
             return;
         }
         let Ok(content) = std::fs::read(place) else { return };
+        self.read.push(path.clone());
         let content = String::from_utf8_lossy(&content);
         let mut group: Option<String> = None;
         for (position, line) in content.lines().enumerate() {
@@ -155,6 +174,9 @@ impl OptionFiles {
         match keyword {
             "include" => self.read(path, depth + 1),
             "includedir" => {
+                if self.root.at(path).is_dir() {
+                    self.folders.push(path.to_owned());
+                }
                 for name in configuration_files(&self.root.at(path)) {
                     self.read(&path.join(name), depth + 1);
                 }

@@ -1,13 +1,15 @@
 //! The server's functions through which every error, warning and note goes, led through tare.
 //!
 //! No instrumentation point tells of them. `THD::raise_condition` asks `THD::handle_condition` whether an internal handler
-//! takes a condition, for every one but notes that nobody wants. A stored program looks for a handler of its own in
-//! `sp_rcontext::handle_sql_condition`, which asks `sp_pcontext::find_handler` for each condition there is.
+//! takes a condition, for every one but notes that nobody wants and errors that are fatal. A stored program looks for a handler of its own in
+//! `sp_rcontext::handle_sql_condition`, which asks `sp_pcontext::find_handler` for each condition there is. Where a session has
+//! its diagnostics area says `thd_get_error_number`.
 
 use std::sync::OnceLock;
 
 use super::detour::{DetourError, Function, copies};
 use crate::entry::condition;
+use crate::host::diagnostics;
 
 static HINDRANCE: OnceLock<Option<DetourError>> = OnceLock::new();
 
@@ -30,7 +32,7 @@ pub(super) fn prepare() -> Vec<(usize, usize)> {
     }
 }
 
-fn detours() -> Result<[(usize, usize); 3], DetourError> {
+fn detours() -> Result<[(usize, usize); 4], DetourError> {
     let raise = Function::find(c"_ZN3THD15raise_conditionEPK13Sql_condition")?;
     let handle = Function::find(
         c"_ZN3THD16handle_conditionEjPKcPN21Sql_state_errno_level18enum_warning_levelES1_PP13Sql_condition",
@@ -42,7 +44,11 @@ fn detours() -> Result<[(usize, usize); 3], DetourError> {
     raise.calls(handle)?;
     execute.calls(take)?;
     take.calls(find)?;
-    let functions = [handle, take, find];
+    // Without it errors would be counted as often as the server reports them, which is twice for many.
+    if !diagnostics::find_area() {
+        return Err(DetourError::Unexpected("thd_get_error_number"));
+    }
+    let functions = [handle, take, find, raise];
     let leads = condition::stand_before(copies(functions)?);
     Ok(std::array::from_fn(|at| (functions[at].start(), leads[at])))
 }

@@ -16,6 +16,7 @@ impl Sample for ThreadRow {
             name: "thread/sql/one_connection",
             foreground: true,
             processlist_id: Some(3),
+            listed_id: Some(3),
             user: some("root"),
             host: some("localhost"),
             db: some("test"),

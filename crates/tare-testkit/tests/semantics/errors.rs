@@ -21,7 +21,7 @@ fn extended() -> Option<Server> {
 }
 
 /// Such a server, where it counts errors.
-fn counting() -> Option<Server> {
+pub(crate) fn counting() -> Option<Server> {
     let server = extended()?;
     if server.host().version.starts_with("10.6") {
         let errors = server.schema().unwrap().tare_status().unwrap()["errors"].clone();

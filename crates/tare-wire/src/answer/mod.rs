@@ -1,6 +1,7 @@
 //! Statements to answers.
 
 mod moment;
+mod present;
 mod read;
 mod sent;
 mod show;
@@ -94,6 +95,8 @@ pub(crate) struct Session {
     pub(crate) whole_sums: bool,
     /// How far it has come in the streams it reads, by name.
     pub(crate) cursors: HashMap<&'static str, Cursor>,
+    /// Of a host's FEDERATED engine: what its statement reads.
+    pub(crate) host_statement: HostStatement,
 }
 
 impl Session {
@@ -141,7 +144,11 @@ pub(crate) fn query(
     writer: &mut Writer<'_>,
     sql: &[u8],
 ) -> Result<(), Stop> {
-    match sql::parse(sql, source.catalog(session))? {
+    let statement = sql::parse(sql, source.catalog(session))?;
+    if statement.changes() {
+        session.host_statement.forget();
+    }
+    match statement {
         // A connection of the host's that has been in a transaction is dangerous to the host: to FEDERATED, which keeps it,
         // it goes on belonging to a session that may be gone.
         Statement::LeaveAutocommit if session.peer == Peer::Inside => Err(Failure::no_transactions().into()),
@@ -162,17 +169,27 @@ pub(crate) fn query(
             Err(Failure::not_another_table().into())
         }
         Statement::Select(mut select) => {
+            let mut threads = None;
             if session.is_federated() {
                 select.filter = select.filter.meant();
+                threads = session.host_statement.read(source.engine, &select);
             }
             match select.table.stream() {
                 Some(stream) => stream::select(source, session, writer, &select, stream),
-                None => read::select(source, session, writer, &select),
+                None => read::select(source, session, writer, &select, threads.as_ref()),
             }
         }
         Statement::Union(parts) => moment::union(source, session, writer, &parts),
         Statement::Values(values) => show::values(source, session, writer, &values),
-        Statement::Show(show) => show::show(source, session, writer, &show),
+        Statement::Show(show) => {
+            if let Show::TableStatus { like: Some(name) } = &show
+                && session.is_federated()
+                && let Ok(table) = source.catalog(session).find(SCHEMA, &String::from_utf8_lossy(name))
+            {
+                session.host_statement.announce(table);
+            }
+            show::show(source, session, writer, &show)
+        }
         Statement::Update(update) => write::update(source, session, writer, update),
         Statement::Insert(insert) => write::insert(source, session, writer, &insert),
         Statement::Delete(delete) => write::delete(source, session, writer, delete),
@@ -180,6 +197,7 @@ pub(crate) fn query(
     }
 }
 
+pub(crate) use present::HostStatement;
 pub(crate) use show::field_list;
 pub(crate) use size::Sizes;
 

@@ -4,8 +4,9 @@ use std::borrow::Cow;
 use std::cmp::Ordering;
 use std::ops::ControlFlow;
 
-use tare_tables::{Column, Columns, Query, SqlType, Value, Values};
+use tare_tables::{Column, Columns, Query, Sink, SqlType, Value, Values};
 
+use super::present::Threads;
 use super::sent::Sent;
 use super::{Held, Kept, Session, Source, Stop, moment};
 use crate::failure::Failure;
@@ -19,12 +20,13 @@ use crate::text::collation::Collation;
 /// How many more rows than asked for are collected before an ordered list is cut to its LIMIT.
 const SORT_SLACK: usize = 64;
 
-/// Answers a SELECT.
+/// Answers a SELECT: of what is kept of these threads for the statement of the host's that it is a part of, or of what there is.
 pub(super) fn select(
     source: &Source,
     session: &Session,
     writer: &mut Writer<'_>,
     select: &Select,
+    threads: Option<&Threads>,
 ) -> Result<(), Stop> {
     if select.is_aggregate() {
         return aggregate(source, session, writer, select);
@@ -44,7 +46,7 @@ pub(super) fn select(
                 sent.row(&items, row)?;
             }
         }
-        None => stream(&mut sent, &items)?,
+        None => stream(&mut sent, &items, threads.map(|threads| (session, threads)))?,
     }
     sent.finish()
 }
@@ -59,13 +61,25 @@ pub(super) fn matching(
     columns: Columns,
     sink: Take<'_>,
 ) -> Result<(), Stop> {
+    let scan = |query: &Query<'_>, sink: Sink<'_>| select.table.scan(source.engine, query, sink);
+    matching_of(source, select, columns, scan, sink)
+}
+
+/// The same, of the rows that `scan` calls its sink with.
+fn matching_of(
+    source: &Source,
+    select: &Select,
+    columns: Columns,
+    scan: impl FnOnce(&Query<'_>, Sink<'_>),
+    sink: Take<'_>,
+) -> Result<(), Stop> {
     if select.filter.is_never() {
         return Ok(());
     }
     let declared = select.table.columns();
     let conditions = select.filter.hints(declared);
     let mut end = Ok(());
-    select.table.scan(source.engine, &Query { columns, conditions: &conditions }, &mut |row| {
+    scan(&Query { columns, conditions: &conditions }, &mut |row| {
         if source.is_stopping() {
             end = Err(Failure::stopping().into());
             return ControlFlow::Break(());
@@ -81,13 +95,17 @@ pub(super) fn matching(
     end
 }
 
-fn stream(sent: &mut Sent<'_, '_, '_>, items: &[Option<usize>]) -> Result<(), Stop> {
+fn stream(
+    sent: &mut Sent<'_, '_, '_>,
+    items: &[Option<usize>],
+    kept: Option<(&Session, &Threads)>,
+) -> Result<(), Stop> {
     let (source, select) = (sent.source, sent.select);
     let (mut skip, mut left) = (select.limit.skip, select.limit.rows);
     if left == 0 {
         return Ok(());
     }
-    matching(source, select, select.columns(), &mut |row| {
+    let mut send = |row: &dyn Values| {
         if skip > 0 {
             skip -= 1;
             return Ok(ControlFlow::Continue(()));
@@ -95,7 +113,16 @@ fn stream(sent: &mut Sent<'_, '_, '_>, items: &[Option<usize>]) -> Result<(), St
         sent.row(items, row)?;
         left -= 1;
         Ok(if left == 0 { ControlFlow::Break(()) } else { ControlFlow::Continue(()) })
-    })
+    };
+    match kept {
+        None => matching(source, select, select.columns(), &mut send),
+        Some((session, threads)) => {
+            let scan = |query: &Query<'_>, sink: Sink<'_>| {
+                session.host_statement.scan(select.table, threads, query, sink);
+            };
+            matching_of(source, select, select.columns(), scan, &mut send)
+        }
+    }
 }
 
 fn sorted(source: &Source, select: &Select) -> Result<Vec<Kept>, Stop> {

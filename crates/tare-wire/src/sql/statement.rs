@@ -33,6 +33,16 @@ pub(crate) enum Statement {
     Show(Show),
 }
 
+impl Statement {
+    /// Whether it changes rows of a table.
+    pub(crate) fn changes(&self) -> bool {
+        matches!(
+            self,
+            Statement::Update(_) | Statement::Insert(_) | Statement::Delete(_) | Statement::Truncate(_)
+        )
+    }
+}
+
 /// `SELECT items FROM table …`
 #[derive(Clone)]
 pub(crate) struct Select {

@@ -18,7 +18,7 @@ use crate::arguments::Doctor;
 use crate::server::Server;
 use crate::server::process::Process;
 
-pub(crate) use start::outdated;
+pub(crate) use start::{outdated, unread_options};
 
 /// Exit status where something was found.
 const FOUND: u8 = 1;

@@ -142,21 +142,48 @@ pub(super) fn check_rows(rows: &[Named], is_set: impl Fn(&str) -> bool) -> Vec<F
     }
     let lost = rows.iter().filter(|row| row.name.ends_with("_lost") && row.value != "0");
     findings.extend(lost.map(|row| {
-        let what = format!("{} is {}: what did not fit was not kept", row.name, row.value);
-        Finding::problem("lost", what, remedy(&row.name, &is_set))
+        let (why, remedy) = advice(&row.name, &is_set);
+        Finding::problem("lost", format!("{} is {}: {why}", row.name, row.value), remedy)
     }));
     findings
 }
 
-/// What makes room for what a counter counts.
-fn remedy(counter: &str, is_set: impl Fn(&str) -> bool) -> String {
-    let raise = |name: &str| format!("raise {name} in [tare], and restart");
+/// Counters of what memory alone bounds.
+const BOUND_BY_MEMORY: [&str; 9] = [
+    "thread_instances_lost",
+    "digest_samples_lost",
+    "events_waits_lost",
+    "events_stages_lost",
+    "events_statements_lost",
+    "events_transactions_lost",
+    "summary_cells_lost",
+    "histogram_lost",
+    "party_cells_lost",
+];
+/// Counters of answers that a reader had to do without, as what it read never stood still.
+const UNREAD: [&str; 2] = ["sessions_lost", "observations_lost"];
+/// Counters of what nests, or is held, beyond what is made for.
+const TOO_DEEP: [&str; 2] = ["locker_lost", "read_locks_lost"];
+
+/// What a counter that is not 0 means, and what to do.
+fn advice(counter: &str, is_set: impl Fn(&str) -> bool) -> (&'static str, String) {
+    const UNKEPT: &str = "what did not fit was not kept";
+    let raise = |name: &str| (UNKEPT, format!("raise {name} in [tare], and restart"));
     match bound(counter) {
         Some(option) if !option.default.is_empty() || is_set(option.name) => raise(option.name),
-        None if ["locker_lost", "read_locks_lost"].contains(&counter) => {
-            "nothing can be set: it nests deeper than any known statement; report it".to_owned()
-        }
-        _ => raise("memory-max"),
+        // Without a bound of its own it takes what memory there is.
+        Some(_) => raise("memory-max"),
+        None if BOUND_BY_MEMORY.contains(&counter) => raise("memory-max"),
+        None if TOO_DEEP.contains(&counter) => (
+            UNKEPT,
+            "nothing can be set: it nests deeper than any known statement; report it".to_owned(),
+        ),
+        None if UNREAD.contains(&counter) => (
+            "answers were without rows that the server kept changing while they were read",
+            "nothing can be set, and nothing that was counted is missing: read the table again. If it goes on rising, report it"
+                .to_owned(),
+        ),
+        None => (UNKEPT, "docs/operations.md says what it counts, if this version of tare knows it".to_owned()),
     }
 }
 
@@ -201,9 +228,40 @@ mod tests {
         ] {
             assert_eq!(bound(counter).map(|option| option.name), option, "{counter}");
         }
-        assert!(remedy("mutex_instances_lost", |_| false).contains("memory-max"));
-        assert!(remedy("mutex_instances_lost", |_| true).contains("max-mutex-instances"));
-        assert!(remedy("digest_lost", |_| false).contains("digests-size"));
+        assert!(advice("mutex_instances_lost", |_| false).1.contains("memory-max"));
+        assert!(advice("mutex_instances_lost", |_| true).1.contains("max-mutex-instances"));
+        assert!(advice("digest_lost", |_| false).1.contains("digests-size"));
+        for counter in UNREAD {
+            let (why, remedy) = advice(counter, |_| true);
+            assert!(
+                !remedy.contains("memory") && !remedy.contains("restart") && why.contains("kept changing"),
+                "{counter}"
+            );
+        }
+    }
+
+    /// The table in docs/operations.md has them all.
+    #[test]
+    fn every_counter_has_advice_of_its_own() {
+        let page = include_str!("../../../../docs/operations.md");
+        let rows = page.lines().filter(|line| line.starts_with("| `") && line.contains("_lost`"));
+        let cells = rows.filter_map(|line| line.split('|').nth(1));
+        let counters: Vec<&str> =
+            cells.flat_map(|cell| cell.split('`').filter(|it| it.ends_with("_lost"))).collect();
+        assert!(counters.len() > 40, "{counters:?}");
+        for counter in &counters {
+            let (_, remedy) = advice(counter, |_| false);
+            assert!(!remedy.contains("operations.md"), "{counter} has none");
+            // Who knows an option by this name is not told of memory.
+            let known =
+                [BOUND_BY_MEMORY.contains(counter), UNREAD.contains(counter), TOO_DEEP.contains(counter)];
+            let ways = usize::from(bound(counter).is_some()) + known.iter().filter(|it| **it).count();
+            assert_eq!(ways, 1, "{counter}");
+        }
+        for counter in BOUND_BY_MEMORY.iter().chain(&UNREAD).chain(&TOO_DEEP) {
+            assert!(counters.contains(counter), "{counter} is no counter");
+        }
+        assert!(advice("moon_lost", |_| false).1.contains("operations.md"));
     }
 
     #[test]

@@ -6,13 +6,13 @@ use super::Finding;
 use crate::provider;
 use crate::server::process::{DELETED, Process};
 use crate::server::unit::Unit;
-use crate::server::{PLUGIN, PRELOAD, Prospect, Server, TRIED, has_provider};
+use crate::server::{PLUGIN, PRELOAD, Prospect, Server, TRIED, has_provider, option_file};
 
 pub(super) fn check(server: &Server, prospect: &Prospect) -> Vec<Finding> {
-    let mut findings = check_preload(server);
-    findings.extend(check_program(prospect));
-    findings.extend(check_plugin(server, prospect));
-    findings
+    let (preload, plugin) = (check_preload(server), check_plugin(server, prospect));
+    let is_whole = preload.is_empty() && plugin.is_empty();
+    let options = if is_whole { None } else { unread_options(server) };
+    [preload, check_program(prospect), plugin, options.into_iter().collect()].concat()
 }
 
 fn check_preload(server: &Server) -> Vec<Finding> {
@@ -119,6 +119,13 @@ fn check_plugin(server: &Server, prospect: &Prospect) -> Vec<Finding> {
         );
     }
     check_asked(server, prospect).into_iter().collect()
+}
+
+/// What keeps `tare install` from putting its option file where the server reads it.
+pub(crate) fn unread_options(server: &Server) -> Option<Finding> {
+    server.unit.as_ref()?;
+    let (what, remedy) = option_file::obstacle(server)?;
+    Some(Finding::problem("options", what, remedy))
 }
 
 /// Whether an option file loads the plugin.

@@ -3,22 +3,15 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use tare_mariadb::options::Origin;
-
 use super::change::Change;
 use crate::doctor::{self, Finding, Kind};
 use crate::server::unit::{TRIAL, TRIALS, Unit};
-use crate::server::{PRELOAD, Server, TRIED, has_provider, is_provider, preloads};
+use crate::server::{PRELOAD, Server, TRIED, has_provider, is_provider, option_file, preloads};
 
 /// The drop-in's name: it comes after most others', whose preloads it takes over.
 const DROP_IN: &str = "zz-tare.conf";
 /// Where an administrator's units and drop-ins go.
 const UNITS: &str = "/etc/systemd/system";
-/// The option file's name.
-const OPTION_FILE: &str = "90-tare.cnf";
-/// Where option files of one's own go; the first that is there.
-const OPTION_FOLDERS: [&str; 4] =
-    ["/etc/mysql/mariadb.conf.d", "/etc/my.cnf.d", "/etc/mysql/conf.d", "/etc/mysql/my.cnf.d"];
 /// What all files begin with: who wrote them, and how they go.
 const HEAD: &str = "# Written by `tare install`; `tare uninstall` removes it.\n";
 
@@ -36,17 +29,14 @@ pub(super) fn install(server: &Server, provider: &Path, program: &Path) -> (Vec<
             Err(finding) => findings.push(finding),
         }
     }
-    match option_file(server) {
+    match option_file::place(server) {
         Some(path) if is_anothers(server, &path) => findings.extend(doctor::unasked_plugin(server)),
         Some(path) => {
             let content = option_text(server, &path);
             changes.push(Change { path, content: Some(content) });
         }
-        None => findings.push(Finding::problem(
-            "options",
-            format!("none of the folders for option files is there: {}", OPTION_FOLDERS.join(", ")),
-            "make one that the server's my.cnf includes (`!includedir`)",
-        )),
+        // Without a need for one it does without.
+        None => findings.extend(doctor::unread_options(server)),
     }
     (changes, findings)
 }
@@ -58,9 +48,20 @@ pub(super) fn uninstall(server: &Server, all: &[Server]) -> (Vec<Change>, Vec<Fi
     let own = drop_in_path(unit);
     let others = all.iter().filter_map(|other| other.unit.as_ref()).filter(|other| other.name != unit.name);
     let needed = others.map(drop_in_path).any(|path| is_file(&path));
-    let options = OPTION_FOLDERS.iter().map(|folder| Path::new(folder).join(OPTION_FILE));
-    let shared = options.chain([trial_path()]).filter(|path| is_file(path) && !needed);
-    let files = std::iter::once(own.clone()).chain(shared).filter(|path| !is_anothers(server, path));
+    // An earlier version wrote into the usual folders, whether or not they were read.
+    let usual = option_file::USUAL.iter().map(|folder| Path::new(folder).join(option_file::NAME));
+    let mut options: Vec<PathBuf> = option_file::places(server).into_iter().chain(usual).collect();
+    options.sort();
+    options.dedup();
+    let has_tare = |other: &&Server| {
+        let other = other.unit.as_ref().filter(|other| other.name != unit.name);
+        other.is_some_and(|other| is_file(&drop_in_path(other)))
+    };
+    let of_others: Vec<PathBuf> = all.iter().filter(has_tare).flat_map(option_file::places).collect();
+    options.retain(|path| is_file(path) && !of_others.contains(path));
+    let trial = Some(trial_path()).filter(|path| is_file(path) && !needed);
+    let files = std::iter::once(own.clone()).chain(options).chain(trial);
+    let files = files.filter(|path| !is_anothers(server, path));
     let files = files.chain(Some(unit.trial()).filter(is_file));
     let changes = files.map(|path| Change { path, content: None }).collect();
     let left = unit.environment_without(&own).remove(PRELOAD);
@@ -149,18 +150,9 @@ fn drop_in(unit: &Unit, provider: &Path) -> Result<String, Finding> {
     ))
 }
 
-fn option_file(server: &Server) -> Option<PathBuf> {
-    let mut folders = OPTION_FOLDERS.iter().map(Path::new);
-    folders.find(|folder| server.root.at(folder).is_dir()).map(|folder| folder.join(OPTION_FILE))
-}
-
 /// The plugin, where it is there and nobody else loads it; and the place for tare's own options.
 fn option_text(server: &Server, path: &Path) -> Vec<u8> {
-    let server = &server.next();
-    let prospect = server.prospect();
-    let is_own = |origin: &Origin| matches!(origin, Origin::File { path: file, .. } if file == path);
-    let wanted = server.plugin(&prospect).is_some()
-        && !prospect.asks_for_plugin(&server.arguments(), |origin| !is_own(origin));
+    let wanted = option_file::is_needed(server, Some(path));
     let plugin = if wanted {
         "[mariadbd]\n# the storage engine the tables are read through\nplugin-load-add = ha_federatedx\n\n"
     } else {

@@ -1,5 +1,6 @@
 //! A server of this machine: a unit, a process, or both; and what tare would make of it.
 
+pub(crate) mod option_file;
 pub(crate) mod process;
 pub(crate) mod unit;
 

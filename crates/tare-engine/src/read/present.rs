@@ -1,0 +1,83 @@
+//! What a thread is doing, in several tables at one moment: a join of them by THREAD_ID must not mix two statements.
+//!
+//! Each table is read by itself, without waiting for anybody, while the thread goes on. So what encloses the rest is looked at before
+//! and after: if it is the same, whatever was read in between lies within it. Otherwise it is read again.
+
+use std::sync::atomic::Ordering::Relaxed;
+
+use crate::Engine;
+use crate::snapshot::*;
+
+/// How often a thread is read that does something else each time. The last rows stand then.
+const TRIES: u32 = 100;
+
+/// Of how many of these tries at most the stage is to be the same, too: one is short.
+const TRIES_FOR_STAGE: u32 = 10;
+
+/// EVENT_ID and END_EVENT_ID of a thread's events in a table.
+type Ids = Vec<(u64, Option<u64>)>;
+
+fn id(head: &EventHead) -> (u64, Option<u64>) {
+    (head.event_id, head.end_event_id)
+}
+
+impl Engine {
+    /// THREAD_ID of every live thread, in their order.
+    pub fn live_thread_ids(&self) -> Vec<u64> {
+        self.live_threads().iter().map(|thread| thread.thread_id.load(Relaxed)).collect()
+    }
+
+    /// What a thread is doing: its rows of these tables, of one moment. Nothing, if it has ended.
+    pub fn present(&self, thread: u64, tables: PresentTables) -> Present {
+        let mut present = Present::default();
+        let mut before = self.enclosing(thread);
+        for turn in 0..TRIES {
+            let stages =
+                |turn| if turn < TRIES_FOR_STAGE { self.stage_ids(thread, tables) } else { Ids::new() };
+            let stage = stages(turn);
+            present = self.present_now(thread, tables);
+            let is_same_stage = stage == stages(turn);
+            let after = self.enclosing(thread);
+            if after == before && is_same_stage {
+                break;
+            }
+            before = after;
+        }
+        present
+    }
+
+    fn present_now(&self, thread: u64, tables: PresentTables) -> Present {
+        fn some<R>(is_asked: bool, rows: impl FnOnce() -> Vec<R>) -> Vec<R> {
+            if is_asked { rows() } else { Vec::new() }
+        }
+        let asked = Asked { what: Scope::Current, thread: Some(thread), parts: Parts::ALL };
+        let has = |table| tables.has(table);
+        Present {
+            transactions: some(has(PresentTable::Transactions), || self.transactions(asked)),
+            statements: some(has(PresentTable::Statements), || self.statements(asked)),
+            threads: some(has(PresentTable::Threads), || {
+                self.thread_rows(self.live_threads_of(Some(thread)))
+            }),
+            stages: some(has(PresentTable::Stages), || self.stages(asked)),
+            waits: some(has(PresentTable::Waits), || self.waits(asked)),
+        }
+    }
+
+    /// Which transaction and which statements the thread is in, or was in last.
+    fn enclosing(&self, thread: u64) -> [Ids; 2] {
+        let asked = Asked { what: Scope::Current, thread: Some(thread), parts: Parts::NONE };
+        [
+            self.transactions(asked).iter().map(|row| id(&row.head)).collect(),
+            self.statements(asked).iter().map(|row| id(&row.head)).collect(),
+        ]
+    }
+
+    /// Likewise which stage, where stages and what lies within them are asked for.
+    fn stage_ids(&self, thread: u64, tables: PresentTables) -> Ids {
+        if !tables.has(PresentTable::Stages) || !tables.has(PresentTable::Waits) {
+            return Ids::new();
+        }
+        let asked = Asked { what: Scope::Current, thread: Some(thread), parts: Parts::NONE };
+        self.stages(asked).iter().map(|row| id(&row.head)).collect()
+    }
+}

@@ -1,0 +1,72 @@
+//! The option file that `tare install` writes: where a server reads it, and what is in the way where it reads none.
+
+use std::path::{Path, PathBuf};
+
+use tare_mariadb::options::{OptionFiles, Origin};
+
+use super::Server;
+
+/// The file's name.
+pub(crate) const NAME: &str = "90-tare.cnf";
+/// Where option files of one's own are usually put: of the folders that a server reads, the first of these is taken.
+pub(crate) const USUAL: [&str; 4] =
+    ["/etc/mysql/mariadb.conf.d", "/etc/my.cnf.d", "/etc/mysql/conf.d", "/etc/mysql/my.cnf.d"];
+/// A folder that is recommended to be made and read, where a server reads none.
+const PROPOSED: &str = "/etc/mysql/tare.d";
+
+/// The files that a server's next start reads: those in folders it names.
+pub(crate) fn places(server: &Server) -> Vec<PathBuf> {
+    let files = server.next().prospect().files;
+    let is_whole = |folder: &&PathBuf| folder.is_absolute();
+    files.folders().iter().filter(is_whole).map(|folder| folder.join(NAME)).collect()
+}
+
+/// Which of them is written: the one that is there, or one in a folder that is usual, or the last one, which comes last.
+pub(crate) fn place(server: &Server) -> Option<PathBuf> {
+    let places = places(server);
+    let usual = || USUAL.iter().map(|folder| Path::new(folder).join(NAME)).find(|path| places.contains(path));
+    let there = places.iter().find(|path| server.root.at(path).is_file()).cloned();
+    there.or_else(usual).or_else(|| places.last().cloned())
+}
+
+/// Whether the plugin is there, and nobody but the file at `own` has the server load it.
+pub(crate) fn is_needed(server: &Server, own: Option<&Path>) -> bool {
+    let server = &server.next();
+    let prospect = server.prospect();
+    let is_own = |origin: &Origin| matches!(origin, Origin::File { path, .. } if Some(&**path) == own);
+    server.plugin(&prospect).is_some()
+        && !prospect.asks_for_plugin(&server.arguments(), |origin| !is_own(origin))
+}
+
+/// Why no file that would be written is read, and what to do; `None` where one is, or none is needed.
+pub(crate) fn obstacle(server: &Server) -> Option<(String, String)> {
+    if place(server).is_some() || !is_needed(server, None) {
+        return None;
+    }
+    let files: OptionFiles = server.next().prospect().files;
+    if files.are_refused() {
+        return Some((
+            "the server reads no option file, because it is started with --no-defaults: the plugin ha_federatedx would not be loaded"
+                .to_owned(),
+            "take --no-defaults out of the unit's ExecStart, or add --plugin-load-add=ha_federatedx there".to_owned(),
+        ));
+    }
+    let include = format!("`!includedir {PROPOSED}`");
+    Some(match files.read_files().split_last() {
+        Some((last, others)) => (
+            format!(
+                "the server reads no folder of option files, where tare's would be put: it reads {}",
+                others.iter().chain([last]).map(|path| path.display().to_string()).collect::<Vec<_>>().join(", ")
+            ),
+            format!(
+                "make the folder {PROPOSED} and add the line {include} to {0}; or put `plugin-load-add = ha_federatedx` into \
+                 [mariadbd] of {0} yourself. Then tare install",
+                last.display()
+            ),
+        ),
+        None => (
+            "the server reads no option file: none of those that it looks for is there, or one may be written by anybody".to_owned(),
+            format!("make the folder {PROPOSED}, and /etc/my.cnf with the line {include}. Then tare install"),
+        ),
+    })
+}
