@@ -12,7 +12,7 @@ use crate::options::{LevelRule, LevelSetting, Options};
 /// Its name.
 pub(crate) const ROW: &str = "level";
 /// What it may be set to.
-const ALLOWED: &str = "it may be exact, lean, sums, counts or off, alone or as pattern=LEVEL, or several of these with commas between";
+const ALLOWED: &str = "it may be exact, lean, sampled, sums, counts or off, alone or as pattern=LEVEL, or several of these with commas between";
 
 /// What it was set to last.
 static SET: Mutex<Option<String>> = Mutex::new(None);

@@ -13,10 +13,9 @@ use crate::count::session::Session;
 use crate::memory::arena::Own;
 use crate::setup::instrument::lock;
 use crate::snapshot::{ClassId, Kind};
+use crate::thread::choice::UNKNOWN_STAGE as UNKNOWN;
 use crate::thread::{Thread, ThreadRef};
 
-/// Of a thread's label: its stage is not known here.
-const UNKNOWN: u32 = u32::MAX;
 /// While the host tells of no stage.
 const NOW: u64 = u64::MAX;
 

@@ -5,8 +5,8 @@ use std::sync::atomic::Ordering::Relaxed;
 
 use super::record::OpenStatement;
 use super::{
-    Counter, LEVEL, MASK, OF_NOBODY, RECORDED, STATEMENTS, Statement, WANTED, WITH_CPU, WITH_DIGEST,
-    WITH_HISTOGRAM, WITH_MEMORY, cpu, usual_wanted,
+    Counter, LEVEL, MASK, OF_NOBODY, RECORDED, STATEMENTS, Statement, UNCHOSEN, WANTED, WITH_CPU,
+    WITH_DIGEST, WITH_HISTOGRAM, WITH_MEMORY, cpu, usual_wanted,
 };
 use crate::Engine;
 use crate::clock::{cycles, ticks};
@@ -16,7 +16,7 @@ use crate::count::digest::{DigestCell, DigestTokens};
 use crate::count::sample::Candidate;
 use crate::memory::arena::Own;
 use crate::record::wait::kept;
-use crate::setup::instrument::TIMED;
+use crate::setup::instrument::{INSTRUCTION, SAMPLED, TIMED};
 use crate::snapshot::EventType;
 use crate::thread::{BANK_OWN, BANK_UNATTRIBUTED, Thread};
 
@@ -24,6 +24,8 @@ use crate::thread::{BANK_OWN, BANK_UNATTRIBUTED, Thread};
 #[derive(Clone, Copy)]
 pub struct EndedStatement {
     open: &'static OpenStatement,
+    /// How many times it is counted besides: it is an instruction of a program, of a chosen statement.
+    again: u32,
 }
 
 impl EndedStatement {
@@ -37,6 +39,10 @@ impl EndedStatement {
     #[inline(always)]
     pub(crate) fn count(self, stat: &Counts, counters: &Counters) {
         self.open.count(stat, counters);
+        if self.again != 0 {
+            cold_path();
+            self.open.count_again(self.again.into(), stat, counters);
+        }
     }
 }
 
@@ -86,7 +92,22 @@ impl Engine {
         if !is_done {
             return self.end_unusual_statement(statement, digest);
         }
-        EndedStatement { open: statement.open }
+        self.ended_statement(statement)
+    }
+
+    /// A statement that has ended.
+    #[inline(always)]
+    fn ended_statement(&self, Statement { open, thread }: Statement) -> EndedStatement {
+        let again = if thread.is_weighted() { self.counted_again(thread, open) } else { 0 };
+        EndedStatement { open, again }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn counted_again(&self, thread: &Thread, open: &OpenStatement) -> u32 {
+        const ESTIMATED: u8 = SAMPLED | INSTRUCTION;
+        let is_estimated = self.registry.switches(open.class()) & ESTIMATED == ESTIMATED;
+        if is_estimated { thread.weight.own() - 1 } else { 0 }
     }
 
     /// As [`Engine::end_statement`], if all is as usual. Fast path only; on false call [`Engine::end_unusual_statement`]: nothing
@@ -117,7 +138,7 @@ impl Engine {
         if EXTENDED {
             open.values().set(Counter::TotalMemory as usize, most_memory(thread, open, flags));
         }
-        let ended = EndedStatement { open };
+        let ended = self.ended_statement(statement);
         let taken = if EXTENDED { open.taken_until(end) } else { 0 };
         let cell: &StatementCell = base.at(place);
         ended.count(&cell.stat, &cell.counters);
@@ -144,7 +165,7 @@ impl Engine {
         if flags & (WITH_MEMORY | WITH_CPU) != 0 {
             measure_all(thread, open, flags);
         }
-        let ended = EndedStatement { open };
+        let ended = self.ended_statement(statement);
         let bank = if flags & OF_NOBODY == 0 { BANK_OWN } else { BANK_UNATTRIBUTED };
         let cell: Option<&StatementCell> = self.cell(thread, bank, open.class(), Family::Statements);
         if let Some(cell) = cell {
@@ -179,7 +200,7 @@ impl Engine {
     #[inline(never)]
     pub fn count_statement_digest(&self, statement: Statement, tokens: &DigestTokens<'_>) {
         let Statement { open, thread } = statement;
-        let ended = EndedStatement { open };
+        let ended = self.ended_statement(statement);
         let now = if open.is_timed() { open.ended() } else { ticks() };
         let Some(digest) = self.digest_seen(thread, tokens, open.schema(), now) else { return };
         ended.count(&digest.cell.stat, &digest.cell.counters);
@@ -204,7 +225,7 @@ impl Engine {
     #[inline(never)]
     fn record_statement(&self, thread: &'static Thread, open: &'static OpenStatement) {
         let histories = kept(Thread::bits(thread.mask(), EventType::Statement));
-        if open.flags.own() & RECORDED == 0 || histories == 0 {
+        if open.flags.own() & (RECORDED | UNCHOSEN) != RECORDED || histories == 0 {
             return;
         }
         if !open.write(&thread.statements, self.arena.base(), histories) {
