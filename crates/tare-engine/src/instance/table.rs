@@ -18,6 +18,7 @@ use crate::record::wait::{Brought, Source, Wait, WaitObject, What};
 use crate::record::{Start, operation};
 use crate::setup::instrument::fixed;
 use crate::snapshot::{ClassId, Kind};
+use crate::thread::choice::Tallied;
 use crate::thread::{Thread, current};
 
 use super::{MAX_INDEXES, TableShare, TableShareRef, WATCHED, add, reference};
@@ -234,11 +235,16 @@ impl Engine {
 
     /// Begins table I/O in a statement that is not a chosen one: it is counted, and that is all. `None`: it is not even that.
     #[inline(always)]
-    pub fn start_tallied_table_io(&self, table: TableRef) -> Option<Wait> {
-        match table.share(self.arena.base()).watch.load(Relaxed) {
-            0 => None,
-            _ => self.start_tallied_wait(fixed::TABLE_IO),
+    pub fn start_tallied_table_io(&self, table: TableRef, operation: u8, index: usize) -> Option<Wait> {
+        let share = table.share(self.arena.base());
+        if share.watch.load(Relaxed) == 0 {
+            return None;
         }
+        let wait = self.start_tallied_wait(fixed::TABLE_IO)?;
+        let operation = operation::TABLE_IO + (operation & 3);
+        let tallied = Tallied { table: pool::name(&share.head), operation, index: index as u8 };
+        wait.thread.tallied.store(tallied.word(), Relaxed);
+        Some(wait)
     }
 
     /// Ends it, if all is as usual. Fast path only; on false call [`Engine::end_table_io_wait`].

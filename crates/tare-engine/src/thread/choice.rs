@@ -19,12 +19,38 @@ use crate::snapshot::{ClassId, Kind};
 use crate::thread::{BANK_OWN, Thread, current, local};
 
 /// Calls that are skipped before the clock is looked at. A point select has some eighty.
-const SKIPS: i32 = 128;
+const SKIPS: i32 = 32;
 /// In the place of [`SKIPS`], where a call may have been preceded by a pause: the clock is looked at now.
 const LAST: i32 = 1;
 
 /// The label of a stage that only the host knows; see [`crate::record::stage::untold`].
 pub(crate) const UNKNOWN_STAGE: u32 = u32::MAX;
+
+/// Table I/O in progress that is only counted: for readers.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Tallied {
+    /// A weak name of the table.
+    pub(crate) table: u32,
+    /// As in [`crate::record::operation`].
+    pub(crate) operation: u8,
+    pub(crate) index: u8,
+}
+
+impl Tallied {
+    const THERE: u64 = 1 << 63;
+
+    #[inline(always)]
+    pub(crate) const fn word(self) -> u64 {
+        Tallied::THERE | (self.operation as u64) << 40 | (self.index as u64) << 32 | self.table as u64
+    }
+
+    /// `None`: there is none.
+    pub(crate) fn of(word: u64) -> Option<Tallied> {
+        let tallied =
+            Tallied { table: word as u32, operation: (word >> 40) as u8, index: (word >> 32) as u8 };
+        (word & Tallied::THERE != 0).then_some(tallied)
+    }
+}
 
 /// How an event of an instrument is counted: so many times, and its time so many times.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

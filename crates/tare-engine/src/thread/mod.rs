@@ -46,7 +46,7 @@ use crate::snapshot::{ClassId, EventType};
 /// Nested statements that are recorded.
 pub const STATEMENT_DEPTH: usize = 10;
 /// Blocks of cells a thread can hold.
-const CELL_BLOCKS: usize = 80;
+const CELL_BLOCKS: usize = 78;
 
 /// Index of a thread's banks.
 pub(crate) const BANK_OWN: usize = 0;
@@ -107,9 +107,10 @@ pub(crate) struct Thread {
     pub(crate) bucket_floors: [AtomicU64; 2],
     /// The waits in progress that are no leaves, outermost first, and a place behind them.
     pub(crate) open: [OpenWait; WAIT_DEPTH + 1],
-    /// What the next choice is made of, and the statements that those chosen stand for.
+    /// What the next choice is made of.
     pub(crate) random: AtomicU64,
-    pub(crate) chosen: AtomicU64,
+    /// The table I/O in progress in a statement that is not a chosen one, as [`choice::Tallied`] has it; 0: none.
+    pub(crate) tallied: AtomicU64,
     /// The calls that may be skipped, while no system thread runs the slab.
     pub(crate) skips: AtomicU32,
     _pad2: AtomicU32,
@@ -177,6 +178,8 @@ pub(crate) struct Thread {
     pub(crate) ready_for: [AtomicU32; 2],
     /// WORK_COMPLETED and WORK_ESTIMATED: the host writes here.
     pub(crate) progress: [AtomicU64; 2],
+    /// The statements that those chosen stand for.
+    pub(crate) chosen: AtomicU64,
     /// Events that are to be put into their buckets.
     pub(crate) put_off: PutOff,
 }

@@ -180,7 +180,7 @@ pub(super) unsafe extern "C" fn sample_table_io_wait(
 ) -> *mut TableLocker {
     if ENGINE.skips() {
         let Some(instance) = instance!(TableHandleHandle, table) else { return null_mut() };
-        let wait = ENGINE.start_tallied_table_io(instance);
+        let wait = ENGINE.start_tallied_table_io(instance, op as u8, index as usize);
         return wait.map_or(null_mut(), |wait| keep_io(state, wait, table, op, index));
     }
     // SAFETY: the caller's promise.

@@ -22,6 +22,7 @@ mod parties;
 mod refusals;
 mod reset;
 mod rules;
+mod sampling;
 mod sessions;
 mod states;
 mod status;

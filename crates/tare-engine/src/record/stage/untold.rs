@@ -100,7 +100,7 @@ impl Engine {
     }
 
     /// The stage a thread is in, for readers; 0: in none.
-    fn stage_of(&self, thread: &Thread) -> ClassId {
+    pub(crate) fn stage_of(&self, thread: &Thread) -> ClassId {
         let label = thread.stage_label.load(Relaxed);
         let is_untold = self.untold.is_now() || label == UNKNOWN;
         if !is_untold && (!self.untold.ever_was() || self.is_settled(thread)) {

@@ -224,6 +224,10 @@ impl Engine {
     /// Records an ended statement, if it is an event and a history wants it. Not inlined: so nothing is kept for it.
     #[inline(never)]
     fn record_statement(&self, thread: &'static Thread, open: &'static OpenStatement) {
+        if open.flags.own() & UNCHOSEN != 0 && self.is_slow(open) {
+            cold_path();
+            open.flags.store(open.flags.own() & !UNCHOSEN, Relaxed);
+        }
         let histories = kept(Thread::bits(thread.mask(), EventType::Statement));
         if open.flags.own() & (RECORDED | UNCHOSEN) != RECORDED || histories == 0 {
             return;
@@ -231,6 +235,12 @@ impl Engine {
         if !open.write(&thread.statements, self.arena.base(), histories) {
             self.record_long_statement(thread, open, histories);
         }
+    }
+
+    /// Whether an ended statement took so long that it is recorded, chosen or not.
+    #[inline(always)]
+    fn is_slow(&self, open: &OpenStatement) -> bool {
+        open.is_timed() && open.taken() >= self.sampling.slow_after_ticks()
     }
 
     /// Records an ended statement with rare texts, or where the block is full.

@@ -357,6 +357,7 @@ impl Engine {
         let Some(cell) = wait.thread.banks[BANK_OWN].marked_cell(base, wait.class(), READY | SUMMED) else {
             return false;
         };
+        wait.thread.tallied.store(0, Relaxed);
         base.at::<StatCell>(cell).stat.add_untimed(n);
         true
     }
@@ -369,6 +370,7 @@ impl Engine {
         if self.end_tallied_wait_fast(wait, n) {
             return;
         }
+        thread.tallied.store(0, Relaxed);
         if !self.is_settled(thread) {
             self.settle(thread);
         }
