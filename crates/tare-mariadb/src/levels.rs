@@ -3,11 +3,10 @@
 
 use std::sync::{Mutex, PoisonError};
 
-use tare_engine::Recording;
 use tare_tables::TableError;
 
 use crate::entry::ENGINE;
-use crate::options::{LevelRule, LevelSetting, Options};
+use crate::options::{DEFAULT_LEVEL, LevelRule, LevelSetting, Options};
 
 /// Its name.
 pub(crate) const ROW: &str = "level";
@@ -21,7 +20,7 @@ static SET: Mutex<Option<String>> = Mutex::new(None);
 pub(crate) fn shown(options: &Options) -> String {
     let set = SET.lock().unwrap_or_else(PoisonError::into_inner).clone();
     let text = set.unwrap_or_else(|| text(&options.levels));
-    if text.is_empty() { Recording::default().name().to_owned() } else { text }
+    if text.is_empty() { DEFAULT_LEVEL.name().to_owned() } else { text }
 }
 
 fn text(rules: &[LevelRule]) -> String {

@@ -273,7 +273,7 @@ pub static OPTIONS: &[OptionDef] = &[
         kind: Kind::Level(|o| &mut o.levels),
         default: "",
         doc: "How much is kept of the events of all instruments, or of those whose names match: exact, lean, sampled, sums, \
-              counts, off. At exact alone locks that were free are timed; lean is the default. The last match decides.",
+              counts, off. At exact alone locks that were free are timed; sampled is the default. The last match decides.",
     },
     OptionDef {
         name: "sample",

@@ -34,6 +34,9 @@ pub(crate) use value::{show_duration, show_sample_rate};
 
 use crate::redirect::check_socket_path;
 
+/// The level of instruments of which no rule says another one.
+pub(crate) const DEFAULT_LEVEL: Recording = Recording::Sampled;
+
 /// The pattern of all instruments.
 pub(crate) const ALL: &str = "%";
 
