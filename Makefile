@@ -6,13 +6,17 @@ export PATH := $(dir $(CARGO)):$(PATH)
 # Arguments for the programs: make demo ARGS="--secs 60", make bench ARGS="--rounds 10".
 ARGS ?=
 
-.PHONY: help setup tools packaging provider build demo bench lab-calibrate lab-simulation lab-record lab-precision callgrind cachegrind jumps samples check deb deb-compare release outlets-cost test test-hosts test-mtr test-bare test-recipes test-miri test-random test-valgrind test-scale test-slowlog
+.PHONY: help setup show tools packaging provider build demo bench lab-calibrate lab-simulation lab-record lab-precision callgrind cachegrind jumps samples check deb deb-compare release outlets-cost test test-hosts test-mtr test-bare test-recipes test-miri test-random test-valgrind test-scale test-slowlog
 
 help: ## list the commands
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 setup: ## install what is missing (Debian 12; a Rust toolchain must be there)
 	@scripts/setup.sh
+
+# What a server under load takes, without what tests take besides.
+show:
+	@scripts/setup.sh --show
 
 # What building alone needs: a server's administrator builds without a load generator and a debugger.
 tools:
@@ -29,10 +33,10 @@ build: provider ## build the provider and the command line, optimised
 	@echo 'tare: building the command line, likewise'
 	@cargo build --quiet --locked --release -p tare
 
-demo: setup build ## see it work: a stock server with tare, under load
+demo: show build ## see it work: a stock server with tare, under load
 	@target/release/tare demo $(ARGS)
 
-bench: setup build ## measure what it costs: off, off again, tare, built-in
+bench: show build ## measure what it costs: off, off again, tare, built-in
 	@target/release/tare bench $(ARGS)
 
 lab-calibrate: setup ## weigh the lab: are costs of known size found, of every kind? 40 minutes; writes docs/method.md (ARGS="20 9": runs, blocks)

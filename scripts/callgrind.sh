@@ -19,6 +19,8 @@ measure "no consumer on" no-consumers
 for level in counts sums exact; do
     measure "level $level" $level
 done
+measure "level lean, executions of prepared statements, without texts and digests" executed
+measure "level lean, executions of prepared statements" prepared
 measure "level lean"
 echo "of which in:"
 callgrind_annotate --auto=no --threshold=100 "$out" | awk -v n=$transactions '

@@ -1,11 +1,22 @@
 #!/usr/bin/env bash
-# Installs what tare needs to be built, tested and shown, on Debian 12 and its kin. Does nothing, and needs no network,
-# when all of it is there. A server or an exporter that gets installed on the way is not started, nor at the next boot.
-# Arguments: --build for what building alone needs; further packages, for what needs more than the rest.
+# Installs what tare needs to be built, shown and tested, on Debian 12 and its kin. Does nothing, and needs no network,
+# when all of it is there. Nothing that gets installed on the way is started, nor at the next boot.
+# Arguments: --build for what building alone needs, --show for what `make demo` and `make bench` need besides; further
+# packages, for what needs more than the rest.
 set -euo pipefail
 
 die() { printf 'setup: %s\n' "$*" >&2; exit 1; }
 have() { PATH="$PATH:/usr/sbin:/sbin" command -v "$1" >/dev/null 2>&1; }
+
+# DuckDB, which opens the Parquet files of snapshots, is no package of Debian's: it is kept beside what is built, in a Python
+# environment of its own, where a test finds it.
+duckdb=target/duckdb
+have_duckdb() { "${TARE_DUCKDB_PYTHON:-$duckdb/bin/python}" -c 'import duckdb' 2>/dev/null; }
+install_duckdb() {
+    printf 'setup: installing DuckDB in %s\n' "$duckdb"
+    python3 -m venv --clear "$duckdb" \
+        && "$duckdb/bin/python" -m pip install --quiet --disable-pip-version-check --only-binary :all: 'duckdb==1.*'
+}
 
 # Before anything is installed: Debian 12's own Cargo is too old to say so, it stumbles over the manifests.
 cd "$(dirname "$0")/.."
@@ -21,6 +32,7 @@ wanted=()
 want() { wanted+=("$1"); }
 have cc                  || want gcc
 [ -e "$(cc -print-file-name=crt1.o 2>/dev/null)" ] || want libc6-dev
+for_tests=
 if [ "${1:-}" = --build ]; then
     shift
 else
@@ -28,11 +40,23 @@ else
     have mariadb-install-db  || want mariadb-server
     have mariadb             || want mariadb-client
     have sysbench            || want sysbench
-    have jq                  || want jq
     [ -e /usr/lib/mysql/plugin/ha_federatedx.so ] || want mariadb-server
     [ -d /usr/share/sysbench ] || want sysbench
-    have valgrind            || want valgrind
-    have prometheus-mysqld-exporter || want prometheus-mysqld-exporter
+    if [ "${1:-}" = --show ]; then
+        shift
+    else
+        for_tests=yes
+        have jq                  || want jq
+        have valgrind            || want valgrind
+        have prometheus-mysqld-exporter || want prometheus-mysqld-exporter
+        { have prometheus && have promtool; } || want prometheus
+        have pt-query-digest     || want percona-toolkit
+        have mariadb-backup      || want mariadb-backup
+        have ssh                 || want openssh-client
+        have sshd                || want openssh-server
+        have ip                  || want iproute2
+        have_duckdb || python3 -c 'import ensurepip, venv' 2>/dev/null || want python3-venv
+    fi
 fi
 # A package that others only recommend is known to dpkg, too: what counts is that it is installed.
 installed() { [ "$(dpkg-query -W -f '${db:Status-Status}' "$1" 2>/dev/null)" = installed ]; }
@@ -70,7 +94,7 @@ install() {
     fi
     # What the packages would start at every boot from now on, and was not there before.
     local unit units=()
-    for unit in mariadb prometheus-mysqld-exporter; do
+    for unit in mariadb prometheus prometheus-mysqld-exporter ssh; do
         [ -e "/lib/systemd/system/$unit.service" ] || units+=("$unit")
     done
     local status=0
@@ -89,4 +113,8 @@ install() {
 if [ "${#wanted[@]}" -gt 0 ]; then
     mapfile -t packages < <(printf '%s\n' "${wanted[@]}" | sort -u)
     install "${packages[@]}" || die "could not install: ${packages[*]}"
+fi
+# One test less, where it cannot be had.
+if [ -n "$for_tests" ] && ! have_duckdb; then
+    install_duckdb || echo 'setup: DuckDB could not be installed: the test that opens snapshots with it will say so and be skipped' >&2
 fi

@@ -4,9 +4,10 @@
 //! rwlocks, 32 socket operations, 16 idle waits, 14 batches of table I/O with 414 rows, 28 table locks, 22
 //! allocations and as many frees, 1 transaction. The order within a statement is a server's, too.
 //!
-//! `replay [transactions [sums | off | no-consumers | extended]]` prints nanoseconds per transaction. With `sums` no event is
+//! `replay [transactions [sums | off | no-consumers | extended | prepared | executed]]` prints nanoseconds per transaction. With `sums` no event is
 //! recorded, all are counted and timed; with `off` no instrument is on, with `no-consumers` nothing is that events could go
-//! to. With `extended` what only the extended shape shows is counted, too.
+//! to. With `extended` what only the extended shape shows is counted, too. With `prepared` the statements are executions of prepared
+//! ones, with their texts and digests; with `executed` they are, too, and have neither.
 //! Under `valgrind --tool=callgrind` the instructions of [`measured`] divided by the transactions are the exact figure, and
 //! under `--tool=lackey` the lines that are written between two stores to [`BEGINNING`] (see `tests/instructions`).
 
@@ -85,6 +86,11 @@ fn here(line: u32) -> Source {
     Source::new(c"/build/sql/sql_parse.cc".as_ptr(), line)
 }
 
+/// What a host makes of a text for its digest.
+fn tokens(text: &str) -> DigestTokens<'_> {
+    DigestTokens { bytes: text.as_bytes(), charset: 33, cut: false, hash: |_| [0; 16] }
+}
+
 /// What a connection has. Each kind of call is a function of its own, as a host's are: so the profile tells them
 /// apart.
 struct Connection {
@@ -92,6 +98,10 @@ struct Connection {
     mutexes: Vec<SynchRef>,
     rwlocks: Vec<SynchRef>,
     statements: [ClassId; 2],
+    /// By text, where statements are executions of them.
+    prepared: Vec<PreparedRef>,
+    /// Whether these have texts and digests.
+    with_digests: bool,
     memory: Vec<ClassId>,
     socket: SocketRef,
     /// A host asks for none while nothing of tables is wanted.
@@ -157,7 +167,7 @@ fn register(kind: Kind, name: &str) -> ClassId {
 }
 
 impl Connection {
-    fn new() -> Connection {
+    fn new(mode: &str) -> Connection {
         let many = |kind, n: usize| -> Vec<ClassId> {
             (0..n).map(|n| register(kind, &format!("{kind:?}/server/{n}"))).collect()
         };
@@ -180,6 +190,8 @@ impl Connection {
                 register(Kind::Statement, "statement/com/Query"),
                 register(Kind::Statement, "statement/sql/select"),
             ],
+            prepared: Vec::new(),
+            with_digests: mode == "prepared",
             memory: many(Kind::Memory, 6),
             socket: ENGINE.init_socket(socket, Some(5), b"", 0).expect("memory"),
             table: if wants_tables { ENGINE.open_table(share, 1) } else { None },
@@ -264,18 +276,70 @@ impl Connection {
     fn statement(&self, n: usize) {
         self.idle();
         self.socket(5, 40);
-        let text = TEXTS[match n {
+        let which = match n {
             0 => 0,
             1..=10 => 1,
             11..=14 => 2 + (n - 11).min(2),
             _ => 5,
-        }];
-        let statement = self.begin(text);
+        };
+        let prepared = self.prepared.get(which).copied();
+        let statement = match prepared {
+            Some(prepared) => self.begin_execution(prepared),
+            None => self.begin(TEXTS[which]),
+        };
         self.work(n);
         self.socket(4, 80);
         ENGINE.end_stage();
-        if let Some(statement) = statement {
-            self.end(statement, text);
+        match (statement, prepared) {
+            (Some(statement), Some(prepared)) => self.end_execution(statement, prepared),
+            (Some(statement), None) => self.end(statement, TEXTS[which]),
+            (None, _) => {}
+        }
+    }
+
+    /// Prepares every text.
+    fn prepare(&mut self) {
+        let prepare = |(id, text): (usize, &&str)| {
+            let statement = self.begin(text).expect("statements are wanted");
+            let prepared = ENGINE.create_prepared(id, id as u64, b"", 0, None).expect("memory");
+            ENGINE.set_prepared_text(prepared, text.as_bytes());
+            ENGINE.set_prepared_digest(prepared, statement, &tokens(text));
+            let ended = ENGINE.end_unusual_statement(statement, None);
+            ENGINE.count_prepared(prepared, true, ended);
+            prepared
+        };
+        self.prepared = TEXTS.iter().enumerate().map(prepare).collect();
+    }
+
+    /// As a host's shims do: what is usual at once.
+    #[inline(never)]
+    fn begin_execution(&self, prepared: PreparedRef) -> Option<Statement> {
+        let statement = ENGINE.open_statement_fast::<false>(self.statements[0], 33);
+        let statement = statement.or_else(|| ENGINE.open_unusual_statement(self.statements[0], 33, None))?;
+        ENGINE.start_statement(statement, b"sbtest", here(700));
+        if !ENGINE.refine_statement(statement, self.statements[1]) {
+            return None;
+        }
+        ENGINE.expect_prepared(prepared);
+        if self.with_digests {
+            ENGINE.execute_prepared(statement, prepared);
+        }
+        Some(statement)
+    }
+
+    #[inline(never)]
+    fn end_execution(&self, statement: Statement, prepared: PreparedRef) {
+        ENGINE.set_statement_rows(statement, Counter::RowsSent, 1);
+        ENGINE.set_statement_rows(statement, Counter::RowsExamined, 1);
+        let count = |ended| {
+            if statement.is_execution() {
+                ENGINE.count_execution_digest(statement);
+            }
+            ENGINE.count_prepared(prepared, false, ended);
+        };
+        if !ENGINE.end_statement_fast::<false>(statement, count) {
+            let ended = ENGINE.end_unusual_statement(statement, None);
+            ENGINE.count_prepared(prepared, false, ended);
         }
     }
 
@@ -294,8 +358,7 @@ impl Connection {
     fn end(&self, statement: Statement, text: &str) {
         ENGINE.set_statement_rows(statement, Counter::RowsSent, 1);
         ENGINE.set_statement_rows(statement, Counter::RowsExamined, 1);
-        let tokens = DigestTokens { bytes: text.as_bytes(), charset: 33, cut: false, hash: |_| [0; 16] };
-        ENGINE.end_statement(statement, Some(&tokens));
+        ENGINE.end_statement(statement, Some(&tokens(text)));
     }
 
     /// A statement's share of everything else, spread over its stages.
@@ -380,8 +443,9 @@ fn main() {
     println!("beginnings are written to {:p}", &BEGINNING);
     let transactions: u32 = std::env::args().nth(1).and_then(|n| n.parse().ok()).unwrap_or(20_000);
     let mut config = Config::default();
-    match std::env::args().nth(2).as_deref() {
-        None => {}
+    let mode = std::env::args().nth(2);
+    match mode.as_deref() {
+        None | Some("prepared" | "executed") => {}
         Some("off") => {
             config.instruments = Box::new(|_| Initial { enabled: false, ..Initial::default() });
         }
@@ -389,13 +453,17 @@ fn main() {
         Some("extended") => config.extended = true,
         Some(name) => {
             let level = Recording::named(name).unwrap_or_else(|| {
-                panic!("`{name}`: a level is asked for, `off`, `no-consumers` or `extended`")
+                panic!("`{name}`: a level is asked for, `off`, `no-consumers`, `extended`, `prepared` or `executed`")
             });
             config.instruments = Box::new(move |_| Initial { level, ..Initial::default() });
         }
     }
     ENGINE.start(config, &Silent).expect("address space");
-    let connection = Connection::new();
+    let mode = mode.unwrap_or_default();
+    let mut connection = Connection::new(&mode);
+    if matches!(mode.as_str(), "prepared" | "executed") {
+        connection.prepare();
+    }
     // The first events make cells and rings; the long histories fill up.
     let warm_up = (transactions / 2).clamp(50, 1_000);
     (0..warm_up).for_each(|_| connection.transaction());

@@ -43,7 +43,7 @@ use snapshot::{ClassId, Consumer, Kind, KnownError, Properties};
 use thread::KeptSlabs;
 
 pub use clock::{Scale, ticks};
-pub use count::digest::{DigestTokens, MAX_DIGEST};
+pub use count::digest_key::{DigestTokens, MAX_DIGEST};
 pub use count::error::MAX_ERRORS;
 pub use count::session::{CounterForm, MAX_SESSION_COUNTERS, Session, SessionCounter, SessionCounters};
 pub use instance::{
@@ -55,8 +55,8 @@ pub use memory::lost::{Limits, Lost};
 pub use memory::text::shown;
 pub use read::{
     ApplierRow, BlockRow, BlockTexts, CachedHost, Cursor, Digests, Each, EachStatement, Origin, Piece,
-    RecordedStatement, Replica, ReplicaError, ReplicaRow, ReplicaThread, ReplicaWorker, SessionCountersRow,
-    SessionValue, SessionVariableRow, Sink, StatementBlock, StreamedStatement,
+    RecordedStatement, Replica, ReplicaError, ReplicaRow, ReplicaThread, ReplicaWorker, RunningTokens,
+    SessionCountersRow, SessionValue, SessionVariableRow, Sink, StatementBlock, StreamedStatement,
 };
 pub use record::stage::Progress;
 pub use record::stage::untold::StagedSession;
@@ -80,6 +80,11 @@ pub trait Host: Sync {
     fn digest(&self, tokens: &[u8], charset: u32) -> Option<[u8; 16]>;
     /// DIGEST_TEXT of a token array. `cut`: the statement had more, and the text is to say so.
     fn digest_text(&self, tokens: &[u8], charset: u32, cut: bool) -> Option<String>;
+    /// Copies the tokens of a running statement from the address given to [`Statement::set_tokens`]. They may be another
+    /// statement's by then: who asks looks afterwards. `None`: there are none.
+    fn running_tokens(&self, _address: usize) -> Option<RunningTokens> {
+        None
+    }
     /// PROCESSLIST_COMMAND.
     fn command_name(&self, command: u32) -> Option<&'static str>;
     /// CONNECTION_TYPE.

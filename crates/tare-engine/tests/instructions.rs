@@ -54,6 +54,12 @@ fn a_transaction_costs_no_more_instructions_than_on_record_in_the_extended_shape
     hold([("extended", RECORD.number("extended"))]);
 }
 
+#[test]
+fn executions_of_prepared_statements_cost_no_more_instructions_than_on_record() {
+    let costs = hold(["executed", "prepared"].map(|mode| (mode, RECORD.number(mode))));
+    assert!(costs.is_none_or(|costs| costs.is_sorted()), "who shows less pays less");
+}
+
 /// Bytes of a line.
 const LINE: u64 = 64;
 /// Where valgrind puts the stack of a program's first thread: above this. It is warm whatever is recorded.

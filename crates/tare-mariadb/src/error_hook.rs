@@ -72,6 +72,18 @@ const NOT_CREATED: (c_uint, &[u8]) =
     (1434, b"database: 'performance_schema'  username: 'tare'  hostname: '127");
 /// ER_CANT_CREATE_TABLE, and the cause it ends with when the built-in refuses another table like one of its own.
 const NO_SUCH_COMMAND: (c_uint, &[u8]) = (1005, b"131 \"Command not supported by the engine\")");
+/// ER_GET_ERRNO: what the server adds after that, of FEDERATED's own number.
+const ADDED: c_uint = 1030;
+/// ER_ILLEGAL_HA: what an engine does not have. It names the engine and the table.
+const NO_OPTION: c_uint = 1031;
+/// ER_WRONG_OBJECT: something is no table, but a view.
+const NO_BASE_TABLE: c_uint = 1347;
+/// ER_ILLEGAL_HA_CREATE_OPTION: the built-in's refusal of a temporary table.
+const NO_CREATE_OPTION: c_uint = 1478;
+/// What tables are of, and what the built-in's are of.
+const ENGINES: (&[u8], &CStr) = (b"FEDERATED", c"PERFORMANCE_SCHEMA");
+/// What stands before the name of a table in the text of [`NO_OPTION`].
+const SCHEMA: &[u8] = b"`performance_schema`.";
 /// ER_NO_SUCH_TABLE, and what stands in its text, in any language, before the name of a table of the schema.
 const NO_TABLE: (c_uint, &[u8]) = (1146, b"performance_schema.");
 /// The built-in's refusal of a TRUNCATE: ER_WRONG_PERFSCHEMA_USAGE.
@@ -88,9 +100,19 @@ static ACCOUNT: OnceLock<AccountSource> = OnceLock::new();
 /// Names of the views that are shown to the server.
 static VIEWS: OnceLock<Vec<&'static str>> = OnceLock::new();
 
+/// What this thread has heard of a table that cannot be made.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum NotMade {
+    /// Nothing.
+    No,
+    /// FEDERATED's refusal, which was kept back: the server's own comes next.
+    KeptBack,
+    /// The server's own: what it adds comes next. Of a temporary table the built-in adds nothing.
+    Refused { is_temporary: bool },
+}
+
 thread_local! {
-    /// FEDERATED's refusal to make a table was kept back on this thread: the server's own comes next.
-    static KEPT_BACK: Cell<bool> = const { Cell::new(false) };
+    static NOT_MADE: Cell<NotMade> = const { Cell::new(NotMade::No) };
 }
 
 /// Puts the translation in front of the server's error handler; once, when [`server_is_up`]: during its
@@ -123,39 +145,114 @@ unsafe extern "C" fn translate(number: c_uint, text: *const c_char, flags: c_ulo
     // SAFETY: NEXT holds what the server had in its variable, a function of this type.
     let next = unsafe { std::mem::transmute::<*mut c_void, Handler>(next) };
     let is_form = || FORMS.iter().any(|(known, _)| *known == number);
-    let known = [WRAPPED, NOT_CREATED.0, NO_SUCH_COMMAND.0, NO_TABLE.0];
+    let known = [WRAPPED, NOT_CREATED.0, NO_SUCH_COMMAND.0, NO_TABLE.0, ADDED, NO_OPTION, NO_BASE_TABLE];
     let is_known = known.contains(&number) || CLIENT_ERRORS.contains(&number);
-    let was_kept_back = KEPT_BACK.replace(false);
+    let not_made = NOT_MADE.replace(NotMade::No);
     if !text.is_null() && (is_known || is_form()) {
         // SAFETY: the server hands over a NUL-terminated text.
         let given = unsafe { CStr::from_ptr(text) }.to_bytes();
-        if number == NOT_CREATED.0 && leads_here(given) {
-            KEPT_BACK.set(true);
-            return;
-        }
-        let not_made = || refused(number, given).filter(|_| was_kept_back);
-        let truncates = || command::current() == Some(Command::Truncate);
-        let views = VIEWS.get().map_or(&[][..], Vec::as_slice);
-        let not_emptied = || truncated_view(number, given, views).filter(|_| truncates());
-        if let Some(clear) = clearer(number, given).or_else(not_made).or_else(not_emptied) {
-            let mut copy = [0u8; TEXT_SIZE];
-            clear.write_to(&mut copy, ACCOUNT.get().copied().unwrap_or(|_| false));
-            // SAFETY: `copy` ends in a zero and outlives the call; the handler copies what it keeps.
-            unsafe { next(clear.number, copy.as_ptr().cast(), flags) };
-            return;
+        match said(number, given, not_made) {
+            Said::AsGiven => {}
+            Said::Nothing => return,
+            Said::Clear(clear, is_error) => {
+                let mut copy = [0u8; TEXT_SIZE];
+                clear.write_to(&mut copy, ACCOUNT.get().copied().unwrap_or(|_| false));
+                let flags = if is_error { 0 } else { flags };
+                // SAFETY: `copy` ends in a zero and outlives the call; the handler copies what it keeps.
+                unsafe { next(clear.number, copy.as_ptr().cast(), flags) };
+                return;
+            }
+            Said::Formatted(number, parts) => {
+                // The server comes here again meanwhile.
+                let heard = NOT_MADE.get();
+                if raise(number, parts) {
+                    return NOT_MADE.set(heard);
+                }
+            }
         }
     }
     // SAFETY: passed on as it came.
     unsafe { next(number, text, flags) };
 }
 
+/// What is said instead of an error of the server's.
+enum Said<'a> {
+    /// What it says.
+    AsGiven,
+    /// Nothing: something better comes, or came.
+    Nothing,
+    /// This text; `true` where it is an error though the server only warns.
+    Clear(Clear<'a>, bool),
+    /// The server's own text of this number, in its client's language, with these parts.
+    Formatted(c_uint, [&'a [u8]; 3]),
+}
+
+/// Room for a name of 64 characters in an error's text, and a zero.
+const NAME_SIZE: usize = 64 * 3 + 1;
+
+fn said(number: c_uint, given: &[u8], not_made: NotMade) -> Said<'_> {
+    match (number, not_made) {
+        (number, _) if number == NOT_CREATED.0 && leads_here(given) => {
+            NOT_MADE.set(NotMade::KeptBack);
+            return Said::Nothing;
+        }
+        (number, NotMade::KeptBack) if number == NO_SUCH_COMMAND.0 => {
+            let is_temporary = command::makes_temporary();
+            NOT_MADE.set(NotMade::Refused { is_temporary });
+            if is_temporary {
+                return Said::Formatted(NO_CREATE_OPTION, [ENGINES.1.to_bytes(), b"TEMPORARY", b""]);
+            }
+            return refused(number, given).map_or(Said::AsGiven, |clear| Said::Clear(clear, false));
+        }
+        (ADDED, NotMade::Refused { is_temporary: true }) => return Said::Nothing,
+        (ADDED, NotMade::Refused { .. }) => return Said::Clear(WRONG_USAGE_ONLY, true),
+        _ => {}
+    }
+    let views = VIEWS.get().map_or(&[][..], Vec::as_slice);
+    if number == NO_BASE_TABLE
+        && let Some(view) = named_view(given, views)
+    {
+        let engine = ENGINES.1.to_bytes();
+        match command::current() {
+            Some(Command::Handler) => {
+                return Said::Formatted(NO_OPTION, [engine, b"performance_schema", view]);
+            }
+            Some(Command::Create) if command::makes_temporary() => {
+                return Said::Formatted(NO_CREATE_OPTION, [engine, b"TEMPORARY", b""]);
+            }
+            _ => {}
+        }
+    }
+    let truncates = || command::current() == Some(Command::Truncate);
+    let not_emptied = || truncated_view(number, given, views).filter(|_| truncates());
+    let clear = clearer(number, given).or_else(|| named_engine(number, given)).or_else(not_emptied);
+    clear.map_or(Said::AsGiven, |clear| Said::Clear(clear, false))
+}
+
+/// Has the server say an error in its client's language; false when it does not export what does.
+fn raise(number: c_uint, texts: [&[u8]; 3]) -> bool {
+    type Raise = unsafe extern "C" fn(c_uint, c_ulong, ...);
+    let Some(raise) = symbol(c"my_error") else { return false };
+    // SAFETY: the server's function of this name: a number, flags, and what its text for the number has room for.
+    let raise = unsafe { std::mem::transmute::<*mut c_void, Raise>(raise) };
+    let mut parts = [[0u8; NAME_SIZE]; 3];
+    for (part, text) in parts.iter_mut().zip(texts) {
+        let length = text.len().min(NAME_SIZE - 1);
+        part[..length].copy_from_slice(&text[..length]);
+    }
+    let [first, second, third] = parts.each_ref().map(|part| part.as_ptr().cast::<c_char>());
+    // SAFETY: both texts have room for texts only, at most three; each part ends with a zero and outlives the call.
+    unsafe { raise(number, 0, first, second, third) };
+    true
+}
+
 /// An error as the client shall see it.
 #[derive(Debug, PartialEq, Eq)]
 struct Clear<'a> {
     number: c_uint,
-    prefix: &'static [u8],
+    prefix: &'a [u8],
     text: &'a [u8],
-    suffix: &'static [u8],
+    suffix: &'a [u8],
 }
 
 impl Clear<'_> {
@@ -180,16 +277,30 @@ impl Clear<'_> {
     }
 }
 
-/// What to say of a view that is not there for TRUNCATE; `None` when it is none of these.
-fn truncated_view(number: c_uint, given: &[u8], views: &[&str]) -> Option<Clear<'static>> {
-    let (no_table, schema) = NO_TABLE;
-    if number != no_table {
-        return None;
-    }
+/// The built-in's refusal, by itself.
+const WRONG_USAGE_ONLY: Clear<'static> =
+    Clear { number: WRONG_USAGE.0, prefix: b"", text: WRONG_USAGE.1, suffix: b"" };
+
+/// What an engine does not have, of a table of the schema, with the built-in's name in FEDERATED's place.
+fn named_engine(number: c_uint, given: &[u8]) -> Option<Clear<'_>> {
+    let (theirs, ours) = ENGINES;
+    let engine = given.windows(theirs.len()).position(|part| part == theirs)?;
+    let is_ours = given.windows(SCHEMA.len()).any(|part| part == SCHEMA);
+    let (prefix, suffix) = (&given[..engine], &given[engine + theirs.len()..]);
+    (number == NO_OPTION && is_ours).then_some(Clear { number, prefix, text: ours.to_bytes(), suffix })
+}
+
+/// The view of tare's that a text names.
+fn named_view<'v>(given: &[u8], views: &[&'v str]) -> Option<&'v [u8]> {
+    let (_, schema) = NO_TABLE;
     let start = given.windows(schema.len()).position(|part| part == schema)? + schema.len();
     let name = given[start..].split(|byte| !byte.is_ascii_alphanumeric() && *byte != b'_').next()?;
-    let is_view = views.iter().any(|view| view.as_bytes() == name);
-    is_view.then_some(Clear { number: WRONG_USAGE.0, prefix: b"", text: WRONG_USAGE.1, suffix: b"" })
+    views.iter().map(|view| view.as_bytes()).find(|view| *view == name)
+}
+
+/// What to say of a view that is not there for TRUNCATE; `None` when it is none of these.
+fn truncated_view(number: c_uint, given: &[u8], views: &[&str]) -> Option<Clear<'static>> {
+    named_view(given, views).filter(|_| number == NO_TABLE.0).map(|_| WRONG_USAGE_ONLY)
 }
 
 /// Whether FEDERATED speaks of a table that was to lead to the endpoint.
@@ -349,6 +460,43 @@ mod tests {
         }
         assert_eq!(text(1005, "Can't create table `a`.`b`"), None);
         assert_eq!(text(1006, "Can't create database 'a' (errno: 1 \"\")"), None);
+    }
+
+    #[test]
+    fn the_engine_is_the_built_ins_where_the_table_is_of_the_schema() {
+        let text = |number, given: &str| {
+            let mut copy = [0u8; TEXT_SIZE];
+            named_engine(number, given.as_bytes())?.write_to(&mut copy, |_| false);
+            Some(CStr::from_bytes_until_nul(&copy).unwrap().to_str().unwrap().to_owned())
+        };
+        let said = |engine: &str, table: &str| format!("Tabelle {table} von {engine} kann das nicht");
+        let ours = "`performance_schema`.`threads`";
+        assert_eq!(
+            text(1031, &said("FEDERATED", ours)),
+            Some(format!("Tabelle {ours} von PERFORMANCE_SCHEMA kann das nicht"))
+        );
+        assert_eq!(text(1031, &said("FEDERATED", "`own`.`threads`")), None);
+        assert_eq!(text(1031, &said("InnoDB", ours)), None);
+        assert_eq!(text(1030, &said("FEDERATED", ours)), None);
+    }
+
+    /// What a client reads of the errors of a statement that would make a table, one after the other.
+    #[test]
+    fn what_the_server_adds_to_a_refusal_is_what_the_built_in_adds() {
+        let place = "database: 'performance_schema'  username: 'tare'  hostname: '127";
+        assert!(matches!(said(1434, place.as_bytes(), NotMade::No), Said::Nothing));
+        assert_eq!(NOT_MADE.replace(NotMade::No), NotMade::KeptBack);
+        let cannot = b"Can't create table `a`.`b` (errno: 1 \"Operation not permitted\")";
+        assert!(matches!(said(1005, cannot, NotMade::KeptBack), Said::Clear(..)));
+        assert_eq!(NOT_MADE.replace(NotMade::No), NotMade::Refused { is_temporary: false });
+        let added = b"Got error 1 \"Operation not permitted\" from storage engine FEDERATED";
+        let Said::Clear(clear, is_error) = said(1030, added, NotMade::Refused { is_temporary: false }) else {
+            panic!("another text");
+        };
+        assert_eq!((clear.number, is_error), (1683, true));
+        assert!(matches!(said(1030, added, NotMade::Refused { is_temporary: true }), Said::Nothing));
+        assert!(matches!(said(1030, added, NotMade::No), Said::AsGiven));
+        assert!(matches!(said(1005, cannot, NotMade::No), Said::AsGiven));
     }
 
     #[test]

@@ -204,7 +204,7 @@ impl File {
         match command::current() {
             Some(Command::Drop) => true,
             Some(Command::Create) => REPLACED.get() == std::ptr::from_ref(self),
-            Some(Command::Truncate | Command::Lock) | None => false,
+            Some(Command::Truncate | Command::Lock | Command::Change | Command::Handler) | None => false,
         }
     }
 

@@ -230,6 +230,12 @@ fn status_rows() -> Vec<StatusRow> {
         {
             rows.push((name, if on { "ON" } else { "OFF" }.to_owned()));
         }
+        let prepared_digests = match startup::preparation::hindrance() {
+            None => "OFF".to_owned(),
+            Some(None) => "ON".to_owned(),
+            Some(Some(reason)) => format!("OFF: {reason}"),
+        };
+        rows.push(("prepared_digests", prepared_digests));
         rows.push((levels::ROW, levels::shown(options)));
         rows.extend(sampling::status_rows());
         let hindrance = data_directory().and_then(|datadir| hindrance(&datadir));

@@ -480,13 +480,13 @@ impl Row {
         Self { bytes, places }
     }
 
-    /// A count, bytes or picoseconds; `None` where it is NULL or no such number.
+    /// A count, bytes or picoseconds; `None` where it is NULL or no such number. What 64 bits do not hold is the most they do.
     #[must_use]
     pub fn number(&self, at: usize) -> Option<u64> {
         let digits = self.bytes(at).filter(|digits| !digits.is_empty())?;
         digits.iter().try_fold(0, |sum: u64, byte| {
-            let digit = byte.wrapping_sub(b'0');
-            if digit > 9 { None } else { sum.checked_mul(10)?.checked_add(digit.into()) }
+            let more = sum.checked_mul(10).and_then(|sum| sum.checked_add((byte.wrapping_sub(b'0')).into()));
+            byte.is_ascii_digit().then(|| more.unwrap_or(u64::MAX))
         })
     }
 

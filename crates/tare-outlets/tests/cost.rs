@@ -134,7 +134,7 @@ fn what_a_look_costs_the_server() {
         );
         let reader = Reader::new(address.clone(), options.clone());
         print(&server, "tare export: a scrape", times, || {
-            let page = reader.look(&[], Instant::now() + Duration::from_secs(10)).page();
+            let page = reader.look(&reader.on(), Instant::now() + Duration::from_secs(10)).page();
             assert!(page.contains("mysql_up 1"), "{page}");
         });
         drop(reader);

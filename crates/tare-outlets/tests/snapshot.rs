@@ -7,7 +7,9 @@ use std::path::Path;
 use std::process::Command;
 
 use mysql::prelude::Queryable;
-use tare_outlets::snapshot::{self, Choice, Error, Head, Sink, Snapshot, Tail, Target, Totals, Value};
+use tare_outlets::snapshot::{
+    self, Choice, Error, Head, Sink, Snapshot, Tail, Target, Totals, Value, Watcher,
+};
 use tare_outlets::{Address, Source};
 use tare_testkit::server::{Server, Settings};
 use tare_testkit::subject::Provider;
@@ -100,6 +102,14 @@ fn every_table_comes_back_from_both_forms() {
                 assert_eq!(&table.rows, rows, "{name}");
             }
         }
+        let (histograms, buckets) = &kept["events_statements_histogram_by_digest"];
+        let count = histograms.columns.iter().position(|it| it.name == "COUNT_BUCKET").expect("a column");
+        let of_digests = kept["events_statements_summary_by_digest"].1.len();
+        assert!(buckets.len() >= of_digests / 2 && buckets.len() < of_digests * 450, "{}", buckets.len());
+        assert!(
+            buckets.iter().all(|row| row[count].count() > Some(0)),
+            "buckets that hold nothing are left out"
+        );
         let texts = &kept["events_statements_history"];
         let place = texts.0.columns.iter().position(|it| it.name == "SQL_TEXT").expect("a column");
         assert!(texts.1.iter().any(|row| row[place].text().is_some_and(|text| text.contains('∞'))));
@@ -117,7 +127,8 @@ fn every_table_comes_back_from_both_forms() {
 
 /// Parquet is for other programs: DuckDB opens each of the files and finds what is in them.
 fn opens_elsewhere(folder: &Path) {
-    let python = std::env::var("TARE_DUCKDB_PYTHON").unwrap_or_else(|_| "python3".into());
+    let installed = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target/duckdb/bin/python");
+    let python = std::env::var_os("TARE_DUCKDB_PYTHON").map_or(installed, Into::into);
     let script = "import duckdb, glob, sys\n\
         for name in glob.glob(sys.argv[1] + '/*.parquet'):\n    \
             duckdb.sql(f\"SELECT count(*) FROM '{name}'\").fetchall()\n\
@@ -125,15 +136,52 @@ fn opens_elsewhere(folder: &Path) {
             FROM '{sys.argv[1]}/events_statements_history.parquet' WHERE SQL_TEXT LIKE '%∞%'\").fetchall()[0])";
     let there = Command::new(&python).args(["-c", "import duckdb"]).output();
     if !there.is_ok_and(|output| output.status.success()) {
-        println!(
-            "skipped: {python} has no duckdb (pip install duckdb; TARE_DUCKDB_PYTHON names another Python)"
+        let python = python.display();
+        return println!(
+            "skipped: {python} has no duckdb (make setup installs it; TARE_DUCKDB_PYTHON names another Python)"
         );
-        return;
     }
     let said = Command::new(&python).args(["-c", script]).arg(folder).output().expect("it runs");
     let text = String::from_utf8_lossy(&said.stdout);
     assert!(said.status.success(), "{}", String::from_utf8_lossy(&said.stderr));
     assert!(text.trim_end().ends_with("UBIGINT VARCHAR") && !text.starts_with("0 "), "{text}");
+}
+
+/// Who waits for a snapshot, and what it was told.
+struct Told(std::cell::RefCell<Vec<(String, usize, usize)>>);
+
+impl Watcher for Told {
+    fn is_stopping(&self) -> bool {
+        false
+    }
+
+    fn reading(&self, table: &str, number: usize, of: usize) {
+        self.0.borrow_mut().push((table.to_owned(), number, of));
+    }
+}
+
+#[test]
+fn who_waits_is_told_of_every_table_before_it_is_read_and_none_is_looked_at_in_vain() {
+    let _turn = tare_testkit::turn();
+    let settings = Settings::new(Provider::tare()).tare_option("shape", "extended");
+    let server = Server::start(settings).expect("a server");
+    let mut source = endpoint(&server);
+    let header = snapshot::header(&mut source, &ALL).expect("a header");
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("all.jsonl");
+    let told = Told(std::cell::RefCell::default());
+    let target = Target::named(&path).expect("a name");
+    let totals =
+        snapshot::write(&target, &header, false, |sink| snapshot::take(&mut source, &ALL, sink, &told));
+    let tables = usize::try_from(totals.expect("a snapshot").tables).expect("a number");
+    let told = told.0.into_inner();
+    let numbers: Vec<_> = told.iter().map(|(_, number, of)| (*number, *of)).collect();
+    assert_eq!(numbers, (1..=tables).map(|number| (number, tables)).collect::<Vec<_>>());
+    let read = everything(&path);
+    assert!(told.iter().all(|(table, ..)| read.table(table).is_some()));
+    // A look at the server's memory that fails is repeated two hundred times, and takes a second on a busy machine.
+    let lost = source.rows("tare_status", &["VALUE"], "WHERE `NAME` = 'observations_lost'").expect("a row");
+    assert_eq!(lost[0].number(0), Some(0));
 }
 
 #[test]

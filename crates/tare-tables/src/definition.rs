@@ -12,7 +12,7 @@ use crate::column::{ColumnDef, Get};
 use crate::condition::integer;
 use crate::kept::{Keeper, Kept, KeptRows};
 use crate::mysql;
-use crate::stream::Put;
+use crate::record::Record;
 use crate::table::{
     Access, Column, Columns, Condition, Operator, Query, Sink, SqlType, Table, TableError, Value, Values,
 };
@@ -87,10 +87,12 @@ impl<R> Getter<R> {
         Getter { get: def.get, limit, null, parts: def.parts, is_sum }
     }
 
-    /// The column's value where it is an unsigned number, else 0.
+    /// What rows are ordered by: the column's value where it is an unsigned number, else 0. A sum that a column does not hold is as
+    /// large as can be.
     pub(crate) fn number(&self, row: &R) -> u64 {
         match self.get {
             Get::Number(get) => get(row),
+            Get::Sum(get) => u64::try_from(get(row)).unwrap_or(u64::MAX),
             Get::Value(_) => {
                 if let Value::Unsigned(number) = self.read(row) {
                     number
@@ -354,47 +356,6 @@ impl<R: 'static> Table for TableDef<R> {
     fn truncate(&self, engine: &Engine) -> Result<(), TableError> {
         engine.reset(self.reset.ok_or(TableError::WrongUsage)?);
         Ok(())
-    }
-}
-
-/// Most numbers that are put at once.
-const RUN: usize = 32;
-
-/// A row and how its columns are read.
-pub(crate) struct Record<'t, R: 'static> {
-    pub(crate) getters: &'t [Getter<R>],
-    pub(crate) row: &'t R,
-}
-
-impl<R> Values for Record<'_, R> {
-    fn value(&self, column: usize) -> Value<'_> {
-        self.getters[column].read(self.row)
-    }
-
-    fn put(&self, columns: &[Column], items: &[Option<usize>], to: &mut dyn Put) {
-        // Numbers mostly follow numbers: they are put together.
-        let (mut numbers, mut count) = ([0; RUN], 0);
-        let (getters, row) = (self.getters, self.row);
-        for (item, column) in items.iter().enumerate() {
-            let Some(column) = *column else {
-                to.numbers(&numbers[..count]);
-                count = 0;
-                to.own(item);
-                continue;
-            };
-            let getter = &getters[column];
-            if count < RUN
-                && let Get::Number(get) = getter.get
-            {
-                numbers[count] = get(row);
-                count += 1;
-                continue;
-            }
-            to.numbers(&numbers[..count]);
-            count = 0;
-            to.value(&getter.read(row), columns[column].sql_type.decimals());
-        }
-        to.numbers(&numbers[..count]);
     }
 }
 

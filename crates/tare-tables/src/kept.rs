@@ -7,7 +7,8 @@ use tare_engine::snapshot::{DigestRow, Parts};
 use tare_engine::{Digests, Engine};
 
 use crate::column::Get;
-use crate::definition::{Getter, Record, parts};
+use crate::definition::{Getter, parts};
+use crate::record::Record;
 use crate::table::{Columns, Sink, Value};
 
 /// The rows of a table at one moment.
@@ -130,13 +131,20 @@ impl<R> Kept for KeptRows<'_, R> {
     }
 
     fn sums(&mut self, columns: &[usize]) -> Option<Vec<u128>> {
-        let number = |column: &usize| match self.getters[*column] {
-            Getter { get: Get::Number(get), is_sum: true, .. } => Some(get),
-            _ => None,
+        let is_summed = |column: &usize| {
+            let getter = &self.getters[*column];
+            getter.is_sum && matches!(getter.get, Get::Number(_) | Get::Sum(_))
         };
-        let numbers: Vec<fn(&R) -> u64> = columns.iter().map(number).collect::<Option<_>>()?;
-        let totals = if numbers.is_empty() { vec![] } else { self.moment.totals() };
-        Some(numbers.iter().map(|number| totals.iter().map(|row| u128::from(number(row))).sum()).collect())
+        if !columns.iter().all(is_summed) {
+            return None;
+        }
+        let totals = if columns.is_empty() { vec![] } else { self.moment.totals() };
+        let of = |column: &usize, row: &R| match self.getters[*column].get {
+            Get::Number(get) => get(row).into(),
+            Get::Sum(get) => get(row),
+            Get::Value(_) => 0,
+        };
+        Some(columns.iter().map(|column| totals.iter().map(|row| of(column, row)).sum()).collect())
     }
 }
 

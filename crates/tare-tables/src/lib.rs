@@ -25,6 +25,7 @@ pub mod log;
 pub mod mysql;
 pub mod object;
 pub mod program;
+mod record;
 #[cfg(test)]
 mod refusal;
 pub mod replication;

@@ -2,7 +2,7 @@
 
 use tare_engine::snapshot::{PreparedRow, ProgramRow, Reset};
 
-use crate::column::{ColumnDef, column, nullable};
+use crate::column::{ColumnDef, column, nullable, sum};
 use crate::definition::TableDef;
 use crate::event::{counter_columns, further_columns};
 use crate::setup::OBJECT_TYPES;
@@ -44,12 +44,9 @@ const STATEMENTS: &[ColumnDef<ProgramRow>] = &[
     column("COUNT_STATEMENTS", BigIntUnsigned, "Number of statements in it that were executed.", |row| {
         row.statements.stat.count.into()
     }),
-    column(
-        "SUM_STATEMENTS_WAIT",
-        BigIntUnsigned,
-        "Total time of the timed statements in it, in picoseconds.",
-        |row| (row.statements.stat.sum_ps as u64).into(),
-    ),
+    sum("SUM_STATEMENTS_WAIT", "Total time of the timed statements in it, in picoseconds.", |row| {
+        row.statements.stat.sum_ps
+    }),
     column(
         "MIN_STATEMENTS_WAIT",
         BigIntUnsigned,

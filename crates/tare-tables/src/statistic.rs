@@ -14,11 +14,10 @@ macro_rules! stat_columns {
                 concat!("Number of ", $what, ", timed or not."),
                 |$row| $stat.count,
             ),
-            $crate::column::number(
+            $crate::column::sum(
                 concat!("SUM_TIMER_", $time),
-                $crate::table::SqlType::BigIntUnsigned,
                 concat!("Total time of the timed ", $what, ", in picoseconds."),
-                |$row| $stat.sum_ps as u64,
+                |$row| $stat.sum_ps,
             ),
             $crate::column::number(
                 concat!("MIN_TIMER_", $time),

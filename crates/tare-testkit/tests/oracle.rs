@@ -22,10 +22,21 @@ const FURTHER_ROUNDS: usize = 3;
 /// How often the reference is passed for one that does not contradict itself.
 const REFERENCE_TRIES: usize = 3;
 
+/// Whether executions of prepared statements count for the digests of what was prepared: the built-in's do not.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Executions {
+    AsTheBuiltIn,
+    WithDigests,
+}
+
 /// Histories long enough for a whole script.
-fn settings(provider: Provider) -> Settings {
+fn settings(provider: Provider, executions: Executions) -> Settings {
     let sizes = [("waits", 400_000), ("stages", 40_000), ("statements", 20_000), ("transactions", 5_000)];
     let settings = Settings::compared(provider).tare_option("memory-max", "4G");
+    let settings = match executions {
+        Executions::AsTheBuiltIn => settings.tare_option("prepared-digests", "OFF"),
+        Executions::WithDigests => settings,
+    };
     sizes.into_iter().fold(settings, |settings, (kind, size)| {
         settings.provider_option(&format!("events-{kind}-history-long-size"), size)
     })
@@ -36,11 +47,12 @@ fn pass(
     scripts: &[Script],
     explanations: &Explanations,
     declaration: &Declaration,
+    executions: Executions,
 ) -> Capture {
     let clocks = if provider.is_tare() { Clocks::One } else { Clocks::WaitsApart };
     // What the built-in misnames tare has to name right.
     let misnamed = if provider.is_tare() { &[][..] } else { &explanations.misnamed };
-    let mut server = Server::start(settings(provider)).unwrap();
+    let mut server = Server::start(settings(provider, executions)).unwrap();
     let capture = Pass { server: &server, scripts, clocks, misnamed, declaration }.capture();
     let capture = capture.unwrap_or_else(|e| panic!("{e}\n{}", server.log()));
     server.stop().unwrap();
@@ -83,12 +95,31 @@ const DECLARED: &str = "10.11.";
 #[test]
 fn scripts_leave_the_figures_the_built_in_leaves() {
     let _turn = turn();
-    let scripts = selected();
+    hold(&selected(), Executions::AsTheBuiltIn);
+}
+
+#[test]
+fn executions_of_prepared_statements_differ_as_is_listed() {
+    let _turn = turn();
+    let mut scripts = script::all().unwrap();
+    scripts.retain(|script| script.name == "prepared");
+    let comparison = hold(&scripts, Executions::WithDigests);
+    let listed = Explanations::read(&expected("prepared.toml")).unwrap();
+    let stale = listed.judge(&comparison, |_| false).stale;
+    assert!(stale.is_empty() || !Provider::under_test().is_tare(), "they no longer occur: {stale:?}");
+}
+
+/// Holds what scripts leave against what they leave with the built-in; returns the comparison.
+fn hold(scripts: &[Script], executions: Executions) -> Comparison {
     let host = Host::find().unwrap();
-    let explanations = Explanations::read(&expected("differences.toml")).unwrap().for_host(&host);
+    let mut explanations = Explanations::read(&expected("differences.toml")).unwrap().for_host(&host);
+    if executions == Executions::WithDigests {
+        explanations.difference.extend(Explanations::read(&expected("prepared.toml")).unwrap().difference);
+    }
+    let is_whole = executions == Executions::AsTheBuiltIn && std::env::var_os("TARE_ORACLE_SCRIPT").is_none();
     let declaration = Declaration::read(&expected("comparison.toml")).unwrap();
     let declaration = if host.has_federated() { declaration } else { declaration.on_endpoint() };
-    let pass = |provider: Provider| pass(provider, &scripts, &explanations, &declaration);
+    let pass = |provider: Provider| pass(provider, scripts, &explanations, &declaration, executions);
     // Now and then the built-in has less in a history than it has counted; such a pass proves nothing.
     let refer = || {
         let whole = |capture: &Capture| capture.violations.is_empty();
@@ -139,7 +170,7 @@ fn scripts_leave_the_figures_the_built_in_leaves() {
     let violations: Vec<&String> = subject.iter().flat_map(|c| &c.violations).collect();
     println!("{} of the subject do:", violations.len());
     violations.iter().take(30).for_each(|violation| println!("{violation}"));
-    if std::env::var_os("TARE_ORACLE_SCRIPT").is_none() {
+    if is_whole {
         check_declaration(&declaration, &reference[0], &host);
     }
     assert!(comparison.equal > 1000, "only {} figures were compared", comparison.equal);
@@ -147,10 +178,11 @@ fn scripts_leave_the_figures_the_built_in_leaves() {
     assert_eq!(verdict.wavering.len(), 0, "figures that must repeat and do not");
     assert!(violations.is_empty() || !Provider::under_test().is_tare(), "rows that contradict themselves");
     // The explanations are about tare; held against itself the reference has no differences to explain.
-    if Provider::under_test().is_tare() && std::env::var_os("TARE_ORACLE_SCRIPT").is_none() {
+    if Provider::under_test().is_tare() && is_whole {
         assert_eq!(verdict.stale, Vec::<String>::new(), "explanations of what no longer occurs");
         assert!(unused.is_empty(), "no longer misnamed: {unused:?}");
     }
+    comparison
 }
 
 fn show(comparison: &Comparison, verdict: &Verdict) {

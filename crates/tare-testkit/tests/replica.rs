@@ -393,6 +393,40 @@ fn replicas_are_told_of_as_by_the_built_in() {
     }
 }
 
+/// A look that fails is repeated two hundred times: reading a server that is no replica took seconds, and lost what it looked for.
+#[test]
+fn a_server_that_is_no_replica_is_read_at_the_first_look() {
+    let _turn = turn();
+    if skips() || !Provider::under_test().is_tare() {
+        println!("skipped: only tare counts looks that failed");
+        return;
+    }
+    let server = Server::start(Settings::new(Provider::tare()).tare_option("shape", "extended")).unwrap();
+    let mut conn = server.client().unwrap();
+    let mut schema = server.schema().unwrap();
+    let tables: Vec<String> = conn
+        .query(
+            "SELECT TABLE_NAME FROM information_schema.TABLES WHERE TABLE_SCHEMA = 'performance_schema' \
+                AND TABLE_NAME LIKE 'replication%'",
+        )
+        .unwrap();
+    assert!(tables.len() > 4, "{tables:?}");
+    for sql in [
+        "DO 1",
+        "CHANGE MASTER TO MASTER_HOST = 'first.example'",
+        "RESET SLAVE ALL",
+        ANOTHER,
+        "RESET SLAVE 'other' ALL",
+    ] {
+        conn.query_drop(sql).unwrap();
+        for table in &tables {
+            schema.rows(table).unwrap();
+        }
+        let lost = schema.value("tare_status", &[("NAME", "observations_lost")], "VALUE").unwrap();
+        assert_eq!(lost.as_deref(), Some("0"), "{sql}");
+    }
+}
+
 #[test]
 fn replicas_receive_what_show_all_slaves_status_says() {
     let _turn = turn();

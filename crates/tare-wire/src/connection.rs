@@ -86,6 +86,7 @@ fn welcome(packet: &[u8], id: u32, peer: Peer) -> Result<Session, Failure> {
         narrow: u16::from(answer.charset) == UTF8MB3,
         found_rows: answer.found_rows,
         has_database: false,
+        whole_sums: false,
         cursors: HashMap::new(),
     };
     if let Some(database) = answer.database {

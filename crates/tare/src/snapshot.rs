@@ -2,12 +2,14 @@
 
 use std::path::PathBuf;
 use std::process::ExitCode;
+use std::time::Duration;
 
 use anyhow::Result;
 use clap::Args;
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use tare_lab::interrupt::Interrupt;
 use tare_outlets::Source;
-use tare_outlets::snapshot::{self, Choice, Error, Target};
+use tare_outlets::snapshot::{self, Choice, Error, Target, Watcher};
 
 use crate::outlet::Reach;
 use crate::units;
@@ -50,9 +52,11 @@ pub(crate) fn snapshot(arguments: &Snapshot, interrupt: &Interrupt) -> Result<Ex
     let mut source = Source::open(arguments.reach.address()?)?;
     let choice = Choice { tables: arguments.tables.clone(), text: !arguments.no_text };
     let header = snapshot::header(&mut source, &choice)?;
+    let progress = Progress::new(interrupt)?;
     let taken = snapshot::write(&target, &header, arguments.force, |sink| {
-        snapshot::take(&mut source, &choice, sink, &|| interrupt.is_set())
+        snapshot::take(&mut source, &choice, sink, &progress)
     });
+    progress.bar.finish_and_clear();
     let totals = taken.map_err(|error| match error {
         Error::Interrupted => anyhow::Error::from(tare_lab::Error::Interrupted),
         error => error.into(),
@@ -69,4 +73,31 @@ pub(crate) fn snapshot(arguments: &Snapshot, interrupt: &Interrupt) -> Result<Ex
         eprintln!("{} tables could not be read; the snapshot says why of each", totals.unread);
     }
     Ok(ExitCode::SUCCESS)
+}
+
+/// Says on standard error, if that is a terminal, which table is being read.
+struct Progress<'a> {
+    bar: ProgressBar,
+    interrupt: &'a Interrupt,
+}
+
+impl<'a> Progress<'a> {
+    fn new(interrupt: &'a Interrupt) -> Result<Self> {
+        let bar = ProgressBar::with_draw_target(None, ProgressDrawTarget::stderr());
+        bar.set_style(ProgressStyle::with_template("{bar:30} {pos}/{len} tables  {msg}")?);
+        bar.enable_steady_tick(Duration::from_millis(100));
+        Ok(Self { bar, interrupt })
+    }
+}
+
+impl Watcher for Progress<'_> {
+    fn is_stopping(&self) -> bool {
+        self.interrupt.is_set()
+    }
+
+    fn reading(&self, table: &str, number: usize, of: usize) {
+        self.bar.set_length(of as u64);
+        self.bar.set_message(table.to_owned());
+        self.bar.set_position(number as u64);
+    }
 }

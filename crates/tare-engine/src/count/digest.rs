@@ -16,29 +16,13 @@ use std::sync::atomic::{
 
 use crate::Engine;
 use crate::count::cell::{Cell as _, Family, StatementCell};
+use crate::count::digest_key::{DigestTokens, Hashed, Key};
 use crate::count::digest_table::DigestSlot;
 use crate::count::sample::Candidate;
 use crate::memory::arena::{LINE, Offset, Own, Use, View, WORDS};
 use crate::memory::index::Inserted;
 use crate::memory::lost::Lost;
-use crate::memory::text;
 use crate::thread::Thread;
-
-/// A statement's normalised tokens, as the host has them.
-#[derive(Clone, Copy, Debug)]
-pub struct DigestTokens<'a> {
-    /// The token array.
-    pub bytes: &'a [u8],
-    /// Number of the character set the identifiers are in. Of several a digest is seen in, the first one spells it.
-    pub charset: u32,
-    /// True when the statement had more tokens than the host kept.
-    pub cut: bool,
-    /// The host's hash. Asked where the engine keeps fewer tokens, which then do not tell digests apart.
-    pub hash: fn(&[u8]) -> [u8; 16],
-}
-
-/// Bytes of tokens a digest keeps.
-pub const MAX_DIGEST: usize = 1024;
 
 /// A thread's own count of one digest. It begins a line, and what most statements write is in two.
 #[repr(C)]
@@ -117,19 +101,13 @@ impl Engine {
         &self,
         thread: &'static Thread,
         tokens: &DigestTokens<'_>,
-        (schema, schema_len): (&[AtomicU64], usize),
+        schema: (&[AtomicU64], usize),
         now: u64,
     ) -> Option<&'static DigestCell> {
         if tokens.bytes.is_empty() {
             return None;
         }
-        let size = self.digest_size.load(Relaxed) as usize;
-        let (bytes, whole) = match tokens.bytes.get(..size) {
-            Some(kept) if tokens.bytes.len() > size => (kept, hash_of(tokens)),
-            _ => (tokens.bytes, [0; 2]),
-        };
-        let cut = tokens.cut || bytes.len() < tokens.bytes.len();
-        let key = Key { tokens: bytes, whole, charset: tokens.charset, cut, schema, schema_len };
+        let key = Key::of(tokens, self.digest_size.load(Relaxed) as usize, schema);
         let cell = self.digest_cell(thread, key, now)?;
         cell.last_seen.store(now, Relaxed);
         Some(cell)
@@ -156,7 +134,7 @@ impl Engine {
 
     /// Whether a cell that has counted for a digest does still, and the digest need not be told to be seen.
     #[inline(always)]
-    fn is_known(&self, cell: &DigestCell, now: u64) -> bool {
+    pub(crate) fn is_known(&self, cell: &DigestCell, now: u64) -> bool {
         // The slot was the cell's digest's all the time if none has lost its place since.
         let turned = cell.turn().own() ^ self.digests.turns.since();
         let untold = (cell.last_seen.own() ^ now) >> SLICE;
@@ -165,7 +143,7 @@ impl Engine {
 
     /// As [`Engine::digest_cell`], wherever the digest is.
     #[inline(never)]
-    fn find_digest_cell(
+    pub(crate) fn find_digest_cell(
         &self,
         thread: &'static Thread,
         key: &Hashed<'_>,
@@ -246,6 +224,8 @@ impl Engine {
                 each(digest);
                 digest.cell.clear(&self.arena);
                 digest.follower.store(0, Relaxed);
+                // Who remembers the cell (prepared statements do) finds it not to be its digest's any more.
+                digest.turn().store(NO_PLACE, Relaxed);
                 // The cell stays the entry's: its memory is used again for the next digest that lands here.
                 cell.store(0, Relaxed);
                 hash.store(offset, Relaxed);
@@ -466,83 +446,6 @@ enum Refused {
     Known,
     /// There is no place.
     NoPlace,
-}
-
-/// The host's hash of all tokens, as words.
-#[cold]
-fn hash_of(tokens: &DigestTokens<'_>) -> [u64; 2] {
-    let hash = u128::from_le_bytes((tokens.hash)(tokens.bytes));
-    [hash as u64, (hash >> 64) as u64]
-}
-
-/// What identifies a digest: its tokens and the current schema.
-#[derive(Clone, Copy)]
-struct Key<'a> {
-    /// Those that are kept.
-    tokens: &'a [u8],
-    /// The hash of all, where not all are kept.
-    whole: [u64; 2],
-    charset: u32,
-    cut: bool,
-    schema: &'a [AtomicU64],
-    schema_len: usize,
-}
-
-impl Key<'_> {
-    /// Whether the slot holds this digest, if it holds one and stays as it is meanwhile.
-    #[inline(always)]
-    fn is(&self, slot: &DigestSlot) -> bool {
-        let [tokens_len, schema_len] =
-            [&slot.tokens_len, &slot.schema_len].map(|len| len.load(Relaxed) as usize);
-        text::equals(&slot.tokens, tokens_len, self.tokens)
-            && text::same(&slot.schema, schema_len, self.schema, self.schema_len)
-            && slot.whole() == self.whole
-    }
-}
-
-/// A key and where it leads to.
-struct Hashed<'a> {
-    hash: u64,
-    key: Key<'a>,
-}
-
-impl<'a> std::ops::Deref for Hashed<'a> {
-    type Target = Key<'a>;
-    fn deref(&self) -> &Key<'a> {
-        &self.key
-    }
-}
-
-impl<'a> Hashed<'a> {
-    #[inline(always)]
-    fn of(key: Key<'a>) -> Hashed<'a> {
-        let mut hash = text::hash(key.whole[0] ^ key.schema_len as u64, key.tokens);
-        for word in key.schema.iter().take(text::words(key.schema_len)) {
-            hash = (hash.rotate_left(5) ^ word.own()).wrapping_mul(0x9E37_79B9_7F4A_7C15);
-        }
-        Hashed { hash, key }
-    }
-
-    /// Whether the slot's tenant is this digest, and then its generation.
-    fn tenant_is(&self, slot: &DigestSlot, generation: &Cell<u32>) -> bool {
-        let found = slot.read(|| self.is(slot)).filter(|(_, is)| *is);
-        found.inspect(|(tenant, _)| generation.set(*tenant)).is_some()
-    }
-
-    fn fill(&self, slot: &DigestSlot, now: u64) {
-        slot.hash.store(self.hash, Relaxed);
-        slot.charset.store(self.charset, Relaxed);
-        slot.cut.store(u32::from(self.cut), Relaxed);
-        for (to, word) in slot.whole.iter().zip(self.whole) {
-            to.store(word, Relaxed);
-        }
-        slot.schema_len.store(self.schema_len as u32, Relaxed);
-        for (to, from) in slot.schema.iter().zip(self.schema).take(text::words(self.schema_len)) {
-            to.store(from.load(Relaxed), Relaxed);
-        }
-        slot.tokens_len.store(text::write(&slot.tokens, self.tokens) as u32, Relaxed);
-        slot.own.first_seen.store(now, Relaxed);
-    }
 }
 
 #[cfg(test)]

@@ -16,7 +16,7 @@ use tare_sync::{Moment, Shown, Tenancy, Turns, stamp};
 
 use crate::count::cell::{Counts, Plain};
 use crate::count::counters::{Counters, PlainCounters};
-use crate::count::digest::MAX_DIGEST;
+use crate::count::digest_key::MAX_DIGEST;
 use crate::count::sample::Samples;
 use crate::count::spread;
 use crate::memory::arena::{Arena, Offset, Table, View};

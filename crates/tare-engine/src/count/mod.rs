@@ -9,6 +9,7 @@ pub(crate) mod bucket;
 pub(crate) mod cell;
 pub(crate) mod counters;
 pub(crate) mod digest;
+pub(crate) mod digest_key;
 pub(crate) mod digest_table;
 pub(crate) mod error;
 pub(crate) mod fold;

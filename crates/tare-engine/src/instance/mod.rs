@@ -8,6 +8,7 @@
 mod file;
 mod metadata;
 mod prepared;
+mod prepared_digest;
 mod program;
 mod socket;
 mod synch;
@@ -35,7 +36,8 @@ pub use table_share::{TableName, TableShareHandle, TableShareRef};
 
 pub(crate) use file::File;
 pub(crate) use metadata::MetadataLock;
-pub(crate) use prepared::Prepared;
+pub(crate) use prepared::{PREPARED_WORDS, Prepared};
+pub(crate) use prepared_digest::PreparedDigest;
 pub(crate) use program::Program;
 pub(crate) use socket::Socket;
 pub(crate) use synch::{ReadLocks, Synch};
@@ -117,12 +119,12 @@ macro_rules! named {
 
             /// The bits below are the kind's own.
             #[inline(always)]
-            fn object(self) -> $crate::memory::pool::Object {
+            pub(crate) fn object(self) -> $crate::memory::pool::Object {
                 $crate::memory::pool::Object(self.0.get() & $crate::memory::pool::Object::BITS)
             }
 
             #[inline(always)]
-            fn slot(self, engine: &$crate::Engine) -> &'static $slot {
+            pub(crate) fn slot(self, engine: &$crate::Engine) -> &'static $slot {
                 engine.arena.base().at(self.object().offset())
             }
         }

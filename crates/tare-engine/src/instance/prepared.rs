@@ -6,13 +6,15 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
 use crate::Engine;
 use crate::count::cell::{Counts, Family};
 use crate::count::counters::Counters;
-use crate::memory::arena::LINE;
+use crate::memory::arena::{LINE, Own};
 use crate::memory::lost::Lost;
 use crate::memory::pool::{Pool, SlotHead, USED};
 use crate::memory::text;
+use crate::record::statement::execution::executed_by;
 use crate::record::statement::{EndedStatement, NAME_WORDS};
 use crate::thread::current;
 
+use super::prepared_digest::DigestPlace;
 use super::{ProgramRef, add, named};
 
 /// Words of a prepared statement's text (1,024 bytes, as the built-in).
@@ -31,9 +33,14 @@ pub(crate) struct Prepared {
     pub(crate) name_len: AtomicU32,
     pub(crate) text_len: AtomicU32,
     pub(crate) epoch: AtomicU32,
+    /// 1: the text is longer.
+    text_cut: AtomicU32,
+    pub(super) place: DigestPlace,
+    /// 1: deallocated while it was executed, by which it goes when that ends.
+    leaving: AtomicU32,
     _pad: AtomicU32,
-    pub(crate) name: [AtomicU64; NAME_WORDS],
     pub(crate) text: [AtomicU64; PREPARED_WORDS],
+    pub(crate) name: [AtomicU64; NAME_WORDS],
     pub(crate) prepare: Counts,
     pub(crate) reprepare: Counts,
     pub(crate) execute: Counts,
@@ -43,6 +50,14 @@ pub(crate) struct Prepared {
 named! {
     /// A prepared statement.
     PreparedRef, Prepared
+}
+
+impl Prepared {
+    /// Its text: words, bytes in use, and whether that is not all of it.
+    #[inline(always)]
+    pub(crate) fn sql(&self) -> (&[AtomicU64], usize, bool) {
+        (&self.text, self.text_len.own() as usize, self.text_cut.own() != 0)
+    }
 }
 
 /// Prepared statements.
@@ -78,7 +93,9 @@ impl Engine {
     pub fn set_prepared_text(&self, prepared: PreparedRef, sql: &[u8]) {
         let slot = prepared.slot(self);
         if let Some(_held) = self.arena.hold(Pool::Prepared, slot) {
-            slot.text_len.store(text::write(&slot.text, sql) as u32, Relaxed);
+            let kept = text::write(&slot.text, sql);
+            slot.text_len.store(kept as u32, Relaxed);
+            slot.text_cut.store(u32::from(kept < sql.len()), Relaxed);
         }
     }
 
@@ -101,21 +118,33 @@ impl Engine {
             return;
         }
         let today = self.epochs[Family::Prepared as usize].load(Relaxed);
-        if preparing || slot.epoch.load(Relaxed) != today {
+        if preparing || slot.epoch.load(Relaxed) != today || slot.leaving.own() != 0 {
             return self.count_prepared_first(slot, preparing, ended);
         }
         ended.count(&slot.execute, &slot.counters);
     }
 
+    /// An execution ended that is counted nowhere. As [`Engine::count_prepared`], what was deallocated meanwhile goes.
+    #[cold]
+    pub fn leave_prepared(&self, prepared: PreparedRef) {
+        let slot = prepared.slot(self);
+        if slot.head.object() == prepared.object() && slot.leaving.own() != 0 {
+            self.give_prepared(slot);
+        }
+    }
+
     /// As [`Engine::count_prepared`], of a prepare, or of what comes first after TRUNCATE.
     #[cold]
     #[inline(never)]
-    fn count_prepared_first(&self, slot: &Prepared, preparing: bool, ended: EndedStatement) {
+    fn count_prepared_first(&self, slot: &'static Prepared, preparing: bool, ended: EndedStatement) {
         self.renew_prepared(slot);
         if preparing {
             add(&slot.prepare, 1, ended.taken());
         } else {
             ended.count(&slot.execute, &slot.counters);
+        }
+        if slot.leaving.own() != 0 {
+            self.give_prepared(slot);
         }
     }
 
@@ -138,8 +167,20 @@ impl Engine {
         }
     }
 
-    /// It is deallocated.
+    /// It is deallocated. While its session still executes it, as EXECUTE IMMEDIATE does, it stays until that ends, and its
+    /// digest with it: that counts the execution.
     pub fn destroy_prepared(&self, prepared: PreparedRef) {
-        self.pools.give(&self.arena, Pool::Prepared, prepared.slot(self));
+        let slot = prepared.slot(self);
+        let executed = current().and_then(|thread| executed_by(self, thread));
+        if executed.is_some_and(|(_, object)| object == prepared.object()) {
+            slot.leaving.store(1, Relaxed);
+        } else {
+            self.give_prepared(slot);
+        }
+    }
+
+    fn give_prepared(&self, slot: &'static Prepared) {
+        self.give_prepared_digest(slot);
+        self.pools.give(&self.arena, Pool::Prepared, slot);
     }
 }

@@ -38,7 +38,7 @@ lost! {
     IndexStats => "index_stat_lost", "Table I/O that had no place by index.";
     TableLockStats => "table_lock_stat_lost", "Table locks that had no place by table.";
     MetadataLocks => "metadata_lock_lost", "Metadata locks without an instance.";
-    PreparedStatements => "prepared_statements_lost", "Prepared statements without an instance.";
+    PreparedStatements => "prepared_statements_lost", "Prepared statements without an instance, or without a digest for their executions.";
     Programs => "program_lost", "Stored programs without an instance.";
     Digests => "digest_lost", "Statements counted in the row without a digest for want of a place (not those of evicted digests).";
     Samples => "digest_samples_lost", "Samples of digests not taken: no memory to spare.";

@@ -34,6 +34,7 @@ pub(crate) enum Pool {
     Programs,
     MetadataLocks,
     Prepared,
+    PreparedDigests,
     Digests,
     Names,
     Accounts,
@@ -45,7 +46,7 @@ pub(crate) enum Pool {
 pub(crate) const SYNCHS: [Pool; 3] = [Pool::Mutexes, Pool::Rwlocks, Pool::Conds];
 
 /// Number of pools.
-pub(crate) const POOLS: usize = 17;
+pub(crate) const POOLS: usize = 18;
 
 /// All of them.
 const ALL: [Pool; POOLS] = [
@@ -61,6 +62,7 @@ const ALL: [Pool; POOLS] = [
     Pool::Programs,
     Pool::MetadataLocks,
     Pool::Prepared,
+    Pool::PreparedDigests,
     Pool::Digests,
     Pool::Names,
     Pool::Accounts,

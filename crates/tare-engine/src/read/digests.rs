@@ -176,8 +176,7 @@ impl Digests<'_> {
         let mut totals = vec![Total::default()];
         for at in &self.order {
             let tally = &self.tallies.sums[*at as usize].tally;
-            // As much as its own row shows.
-            let sum_ps = self.scale.sum_ps(tally.stat.sum) as u64;
+            let sum_ps = self.scale.sum_ps(tally.stat.sum);
             if totals.last_mut().is_none_or(|last| !last.add(tally, sum_ps)) {
                 let mut next = Total::default();
                 next.add(tally, sum_ps);
@@ -202,30 +201,30 @@ impl Digests<'_> {
 #[derive(Default)]
 struct Total {
     count: u64,
-    sum_ps: u64,
+    sum_ps: u128,
     counters: PlainCounters,
 }
 
 impl Total {
     /// Adds a digest's, or nothing where that is more than a row can say.
-    fn add(&mut self, tally: &DigestTally, sum_ps: u64) -> bool {
+    fn add(&mut self, tally: &DigestTally, sum_ps: u128) -> bool {
         // In a row these are picoseconds.
         let times = [(Counter::LockTime, 1_000_000), (Counter::CpuTime, 1_000)];
         let is_told = |(of, ps): (Counter, u64)| {
             let (here, there) = (self.counters.0[of as usize], tally.counters.0[of as usize]);
             here.checked_add(there).is_some_and(|sum| sum <= u64::MAX / ps)
         };
-        let sum =
-            self.sum_ps.checked_add(sum_ps).filter(|_| self.count == 0 || times.into_iter().all(is_told));
-        let Some(sum_ps) = sum else { return false };
-        self.sum_ps = sum_ps;
+        if self.count > 0 && !times.into_iter().all(is_told) {
+            return false;
+        }
+        self.sum_ps += sum_ps;
         self.counters.merge(&tally.counters);
         self.count += tally.stat.count;
         true
     }
 
     fn row(&self) -> DigestRow {
-        let stat = Stat { count: self.count, sum_ps: self.sum_ps.into(), ..Stat::default() };
+        let stat = Stat { count: self.count, sum_ps: self.sum_ps, ..Stat::default() };
         let stat = StatementStat { stat, sum: counters(self.counters) };
         DigestRow { stat, ..DigestRow::default() }
     }
@@ -457,13 +456,14 @@ mod tests {
     fn a_total_takes_what_its_row_can_say() {
         const MOST_LOCK: u64 = u64::MAX / 1_000_000;
         let mut total = Total::default();
-        assert!(total.add(&tally(1, MOST_LOCK, 5), u64::MAX - 1));
-        for (more, sum_ps) in [(tally(1, 1, 0), 0), (tally(1, 0, u64::MAX / 1000), 0), (tally(1, 0, 0), 2)] {
-            assert!(!total.add(&more, sum_ps));
+        let most = u128::from(u64::MAX);
+        assert!(total.add(&tally(1, MOST_LOCK, 5), most));
+        for more in [tally(1, 1, 0), tally(1, 0, u64::MAX / 1000)] {
+            assert!(!total.add(&more, 0));
         }
-        assert!(total.add(&tally(2, 0, 1), 1));
+        assert!(total.add(&tally(2, 0, 1), most));
         let stat = total.row().stat;
-        assert_eq!((stat.stat.count, stat.stat.sum_ps), (3, u64::MAX.into()));
+        assert_eq!((stat.stat.count, stat.stat.sum_ps), (3, 2 * most));
         assert_eq!((stat.sum.lock_time_ps, stat.sum.cpu_time_ps), (MOST_LOCK * 1_000_000, 6000));
     }
 }

@@ -33,8 +33,8 @@ use crate::thread::Thread;
 
 pub use digests::Digests;
 pub use events::{
-    BlockRow, BlockTexts, Cursor, Each, EachStatement, Origin, Piece, RecordedStatement, StatementBlock,
-    StreamedStatement,
+    BlockRow, BlockTexts, Cursor, Each, EachStatement, Origin, Piece, RecordedStatement, RunningTokens,
+    StatementBlock, StreamedStatement,
 };
 pub(crate) use figures::Figures;
 pub(crate) use names::Tenants;

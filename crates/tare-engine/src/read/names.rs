@@ -279,10 +279,15 @@ impl KeptTokens {
     }
 }
 
+/// A hash that was stored as words; zeros: there is none.
+pub(crate) fn as_hash(words: [u64; 2]) -> Option<Hash> {
+    let [low, high] = words.map(u128::from);
+    (low | high != 0).then(|| (high << 64 | low).to_le_bytes())
+}
+
 impl DigestSlot {
     /// The host's hash of all tokens, where it kept more than the slot.
     fn whole_hash(&self) -> Option<Hash> {
-        let [low, high] = self.whole().map(u128::from);
-        (low | high != 0).then(|| (high << 64 | low).to_le_bytes())
+        as_hash(self.whole())
     }
 }

@@ -43,6 +43,7 @@ impl Engine {
     pub fn set_thread_info(&self, thread: ThreadRef, info: Option<&[u8]>) {
         let thread = thread.slab();
         let Some(info) = info else { return thread.info_len.store(u32::MAX, Relaxed) };
+        self.set_execution_text(thread, info);
         thread.write_texts(self, |text| {
             thread.info_len.store(text::write(&text.info, info) as u32, Relaxed);
         });

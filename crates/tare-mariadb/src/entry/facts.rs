@@ -77,7 +77,7 @@ pub(super) fn cached_share<'a>(handler: *const c_void) -> Option<share::Share<'a
     unsafe { SHARES.read_cached(handler::share(handler)) }
 }
 
-/// Makes a handler of a table of this schema one that begins no transactions (see [`handler`]), and its table one whose
+/// Makes a handler of a table of this schema one of tare's (see [`handler`]), and its table one whose
 /// changes do not go to the binary log: whoever got the share when it was just shown may come here first.
 pub(super) fn settle_handler(handler: *const c_void, schema: &[u8]) {
     // SAFETY: the server passes the handler it has just opened, with its share; only this thread knows it.
@@ -85,7 +85,7 @@ pub(super) fn settle_handler(handler: *const c_void, schema: &[u8]) {
     if let Some(names) = table_share(share).filter(|names| names.schema == schema) {
         keep_from_binary_log(share.cast_mut());
         // SAFETY: as above.
-        unsafe { handler::without_transactions(handler) };
+        unsafe { handler::settle(handler) };
         handler::note_deprecated(share, names.table);
     }
 }

@@ -14,6 +14,7 @@ pub(crate) mod lock;
 mod memory;
 mod metadata;
 mod pointer;
+pub(crate) mod preparation;
 mod program;
 mod registration;
 mod socket;
@@ -157,7 +158,7 @@ macro_rules! slots {
             create_prepared_stmt: program::create_prepared_stmt,
             destroy_prepared_stmt: program::destroy_prepared_stmt,
             reprepare_prepared_stmt: program::reprepare_prepared_stmt,
-            execute_prepared_stmt: program::execute_prepared_stmt,
+            execute_prepared_stmt: program::execute_prepared_stmt::<true>,
             set_prepared_stmt_text: program::set_prepared_stmt_text,
             digest_start: statement::digest_start,
             digest_end: statement::digest_end,
@@ -209,6 +210,9 @@ macro_rules! table {
             table.memory_realloc = memory::memory_realloc::<true>;
             table.memory_claim = memory::memory_claim::<true>;
             table.memory_free = memory::memory_free::<true>;
+        }
+        if !$options.prepared_digests {
+            table.execute_prepared_stmt = program::execute_prepared_stmt::<false>;
         }
         if !$options.monitoring {
             table.create_metadata_lock = metadata::create_looked_at_metadata_lock;

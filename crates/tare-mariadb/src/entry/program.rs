@@ -122,15 +122,19 @@ pub(super) unsafe extern "C" fn set_prepared_stmt_text(
     });
 }
 
-pub(super) unsafe extern "C" fn execute_prepared_stmt(
+/// `DIGESTS`: executions have the text and the digest of what they execute.
+pub(super) unsafe extern "C" fn execute_prepared_stmt<const DIGESTS: bool>(
     locker: *mut StatementLocker,
     prepared: *mut PreparedStmt,
 ) {
     guard((), || {
-        if let Some((_, state)) = kept(locker)
+        if let Some((statement, state)) = kept(locker)
             && let Some(known) = instance!(PreparedRef, prepared)
         {
             ENGINE.expect_prepared(known);
+            if DIGESTS {
+                ENGINE.execute_prepared(statement, known);
+            }
             state.prepared = prepared;
             state.in_prepare = 0;
         }

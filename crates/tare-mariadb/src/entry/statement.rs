@@ -11,6 +11,7 @@ use super::ENGINE;
 use super::facts;
 use super::guard::guard;
 use super::pointer::{bytes, instance, state, statement};
+use super::preparation;
 use crate::abi::types::{
     DigestLocker, DigestStorage, PreparedStmt, SpShare, StatementLocker, StatementLockerState,
 };
@@ -240,15 +241,17 @@ mark!(set_statement_no_good_index_used, NoGoodIndexUsed);
 
 pub(super) unsafe extern "C" fn digest_start(locker: *mut StatementLocker) -> *mut DigestLocker {
     guard(null_mut(), || match kept(locker) {
-        Some((statement, _)) if statement.wants_digest() => locker.cast(),
-        _ => null_mut(),
+        // What is prepared has no digest of its own: it is that of its executions.
+        Some((statement, state)) if state.prepared.is_null() && statement.wants_digest() => locker.cast(),
+        _ => preparation::attach(locker),
     })
 }
 
 pub(super) unsafe extern "C" fn digest_end(locker: *mut DigestLocker, digest: *const DigestStorage) {
     guard((), || {
-        if let Some((_, state)) = kept(locker.cast()) {
+        if let Some((statement, state)) = kept(locker.cast()) {
             state.digest = digest;
+            statement.set_tokens(digest.addr());
         }
     });
 }
@@ -263,7 +266,9 @@ pub(super) unsafe extern "C" fn end_statement<const EXTENDED: bool>(
         set_outcome(statement, diagnostics);
     }
     let count = |ended| {
-        if !state.digest.is_null() {
+        if statement.is_execution() {
+            ENGINE.count_execution_digest(statement);
+        } else if !state.digest.is_null() {
             count_digest(statement, state.digest);
         }
         count(state, ended);
@@ -318,13 +323,22 @@ fn count_for_program(program: *mut SpShare, ended: EndedStatement) {
     });
 }
 
+/// Ends a statement that is left out; false: it is not.
+fn end_excluded(statement: Statement, state: &KeptStatement) -> bool {
+    let is_excluded = ENGINE.end_excluded_statement(statement);
+    if is_excluded && let Some(prepared) = instance!(PreparedRef, state.prepared) {
+        ENGINE.leave_prepared(prepared);
+    }
+    is_excluded
+}
+
 /// As [`end_statement`], where statements that use tare's tables are left out.
 pub(super) unsafe extern "C" fn end_looked_at_statement<const EXTENDED: bool>(
     locker: *mut StatementLocker,
     diagnostics: *mut c_void,
 ) {
     let excluded =
-        guard(false, || kept(locker).is_some_and(|(statement, _)| ENGINE.end_excluded_statement(statement)));
+        guard(false, || kept(locker).is_some_and(|(statement, state)| end_excluded(statement, state)));
     if !excluded {
         // SAFETY: the same arguments under the same promises.
         unsafe { end_statement::<EXTENDED>(locker, diagnostics) };

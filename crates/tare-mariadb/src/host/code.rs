@@ -71,6 +71,11 @@ pub(crate) fn calls(code: &[u8], address: usize) -> impl Iterator<Item = (usize,
     })
 }
 
+/// The distance by which a direct call at `call` leads to `target`; `None`: it does not reach so far.
+pub(crate) fn distance_of_call(call: usize, target: usize) -> Option<i32> {
+    i32::try_from(target.wrapping_sub(call + 5).cast_signed()).ok()
+}
+
 /// The member whose address is the first argument of the only call to `callee` in this code, which lies at `address`:
 /// `lea place(register), %rdi` and the call behind it.
 pub(super) fn handed_to(code: &[u8], address: usize, callee: usize) -> Option<usize> {

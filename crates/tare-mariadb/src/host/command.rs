@@ -1,11 +1,13 @@
-//! What the calling thread's session executes, of the statements that take a table's definition or its rows away or only
-//! lock tables.
+//! What the calling thread's session executes, of the statements that take a table's definition or its rows away, change
+//! rows or only lock tables; and what it says of them.
 //!
 //! `thd_sql_command` is exported for plugins and returns the statement's number, which another version may give to another
 //! statement. The names come in the order of the numbers: the server registers its statements' instruments as one array.
+//! `thd_query_string` returns the statement's text and `thd_test_options` what the session has switched on; both are of the
+//! plugin interface, too.
 #![allow(unsafe_code)]
 
-use std::ffi::{c_int, c_void};
+use std::ffi::{c_int, c_longlong, c_void};
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicI32, Ordering};
 
@@ -23,13 +25,17 @@ pub(crate) enum Command {
     Truncate,
     /// Locks those it names, and does no more with them.
     Lock,
+    /// Changes rows, or deletes them.
+    Change,
+    /// `HANDLER … OPEN`
+    Handler,
 }
 
 /// The category the server registers its statements in.
 pub(crate) const CATEGORY: &str = "sql";
 
 /// A statement's name as an instrument, what it does, and its number; -1 until that is known.
-static COMMANDS: [(&str, Command, AtomicI32); 7] = [
+static COMMANDS: [(&str, Command, AtomicI32); 12] = [
     ("drop_table", Command::Drop, AtomicI32::new(-1)),
     ("drop_view", Command::Drop, AtomicI32::new(-1)),
     ("drop_sequence", Command::Drop, AtomicI32::new(-1)),
@@ -37,6 +43,11 @@ static COMMANDS: [(&str, Command, AtomicI32); 7] = [
     ("create_sequence", Command::Create, AtomicI32::new(-1)),
     ("truncate", Command::Truncate, AtomicI32::new(-1)),
     ("lock_tables", Command::Lock, AtomicI32::new(-1)),
+    ("update", Command::Change, AtomicI32::new(-1)),
+    ("update_multi", Command::Change, AtomicI32::new(-1)),
+    ("delete", Command::Change, AtomicI32::new(-1)),
+    ("delete_multi", Command::Change, AtomicI32::new(-1)),
+    ("ha_open", Command::Handler, AtomicI32::new(-1)),
 ];
 
 /// Takes note of the number of a statement of [`CATEGORY`].
@@ -63,15 +74,120 @@ pub(crate) fn current() -> Option<Command> {
     command.map(|(_, command, _)| *command)
 }
 
+type Options = unsafe extern "C" fn(*const c_void, c_longlong) -> c_longlong;
+
+/// `OPTION_SAFE_UPDATES`: the same bit in the sources of every supported series.
+const SAFE_UPDATES: c_longlong = 1 << 16;
+
+/// Whether the calling thread's session has switched `sql_safe_updates` on.
+pub(crate) fn is_safe() -> bool {
+    static OPTIONS: OnceLock<Option<Options>> = OnceLock::new();
+    let options = *OPTIONS.get_or_init(|| {
+        let found = symbol(c"thd_test_options")?;
+        // SAFETY: a C function of the plugin interface: it takes a session and a mask and returns what is on of it.
+        Some(unsafe { std::mem::transmute::<*mut c_void, Options>(found) })
+    });
+    let (Some(options), Some(session)) = (options, warning::session()) else { return false };
+    // SAFETY: the calling thread's own session.
+    unsafe { options(session.as_ptr(), SAFE_UPDATES) != 0 }
+}
+
+/// `MYSQL_LEX_STRING`
+#[repr(C)]
+struct Text {
+    start: *const u8,
+    length: usize,
+}
+
+type TextOf = unsafe extern "C" fn(*mut c_void) -> *const Text;
+
+/// Whether the calling thread's session executes a statement that begins with `CREATE TEMPORARY` or `CREATE OR REPLACE
+/// TEMPORARY`.
+pub(crate) fn makes_temporary() -> bool {
+    static TEXT: OnceLock<Option<TextOf>> = OnceLock::new();
+    let text = *TEXT.get_or_init(|| {
+        let found = symbol(c"thd_query_string")?;
+        // SAFETY: a C function of the plugin interface: it takes a session and returns where its statement's text is.
+        Some(unsafe { std::mem::transmute::<*mut c_void, TextOf>(found) })
+    });
+    let (Some(text), Some(session)) = (text, warning::session()) else { return false };
+    // SAFETY: the calling thread's own session, whose text only this thread exchanges.
+    let text = unsafe { text(session.as_ptr()).as_ref() };
+    // SAFETY: as above.
+    text.filter(|text| !text.start.is_null())
+        .is_some_and(|text| begins_temporary(unsafe { std::slice::from_raw_parts(text.start, text.length) }))
+}
+
+fn begins_temporary(mut text: &[u8]) -> bool {
+    let mut expected = &["CREATE", "OR", "REPLACE", "TEMPORARY"][..];
+    while let Some((word, rest)) = next_word(text) {
+        text = rest;
+        if word.eq_ignore_ascii_case(b"TEMPORARY") {
+            return expected.len() != 4;
+        }
+        match expected.split_first() {
+            Some((wanted, later)) if word.eq_ignore_ascii_case(wanted.as_bytes()) => expected = later,
+            _ => return false,
+        }
+    }
+    false
+}
+
+/// The word a text begins with, behind blanks and comments, and what follows it.
+fn next_word(mut text: &[u8]) -> Option<(&[u8], &[u8])> {
+    loop {
+        text = text.trim_ascii_start();
+        let end = match text {
+            [b'/', b'*', b'!' | b'M', ..] => {
+                // Executed: only its marks are skipped.
+                text.iter().skip(3).position(|byte| !byte.is_ascii_digit() && *byte != b'!').map(|at| at + 3)
+            }
+            [b'*', b'/', ..] => Some(2),
+            [b'/', b'*', ..] => text.windows(2).skip(2).position(|pair| pair == b"*/").map(|at| at + 4),
+            [b'#', ..] | [b'-', b'-', b' ' | b'\t' | b'\n', ..] => {
+                text.iter().position(|byte| *byte == b'\n')
+            }
+            _ => break,
+        };
+        text = &text[end?..];
+    }
+    let end = text.iter().position(|byte| !byte.is_ascii_alphabetic()).unwrap_or(text.len());
+    (end > 0).then(|| text.split_at(end))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_temporary_table_is_told_by_the_statement() {
+        for text in [
+            "CREATE TEMPORARY TABLE a LIKE b",
+            "create\n/* TABLE */ temporary table a like b",
+            "-- TABLE\n# TABLE\n/*!CREATE*/ OR REPLACE/*M!100103 TEMPORARY*/ TABLE a LIKE b",
+        ] {
+            assert!(begins_temporary(text.as_bytes()), "{text}");
+        }
+        for text in [
+            "",
+            "CREATE",
+            "CREATE TABLE temporary LIKE b",
+            "CREATE OR REPLACE TABLE a LIKE b",
+            "TEMPORARY",
+            "DROP TEMPORARY TABLE a",
+            "CREATE /* TEMPORARY",
+            "/* TEMPORARY */ CREATE TABLE a LIKE b -- TEMPORARY",
+        ] {
+            assert!(!begins_temporary(text.as_bytes()), "{text}");
+        }
+    }
 
     #[test]
     fn a_program_without_sessions_executes_nothing() {
         register("drop_table", 0);
         register("select", 1);
         assert_eq!(current(), None);
+        assert!(!is_safe() && !makes_temporary());
         let known = |name: &str| {
             let (.., number) = COMMANDS.iter().find(|(command, ..)| *command == name)?;
             Some(number.load(Ordering::Relaxed))

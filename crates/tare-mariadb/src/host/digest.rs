@@ -5,10 +5,13 @@
 #![allow(unsafe_code)]
 
 use std::ffi::{c_uchar, c_void};
+use std::mem::offset_of;
 
 use md5::{Digest, Md5};
+use tare_engine::RunningTokens;
 
 use crate::abi::types::DigestStorage;
+use crate::host::observation;
 use crate::startup::symbol;
 
 /// `sql_digest_storage`. The same in all series (debug information of 10.11.5 and 11.4.5; read at `digest_end` on all
@@ -92,6 +95,75 @@ pub unsafe fn tokens<'a>(storage: *const DigestStorage) -> Option<Tokens<'a>> {
     // SAFETY: the array holds `byte_count` bytes, checked against its length.
     let bytes = unsafe { std::slice::from_raw_parts(raw.tokens, raw.byte_count as usize) };
     Some(Tokens { bytes, charset: raw.charset_number, full: raw.full })
+}
+
+/// What the server's lexer hands its tokens to: `sql_digest_state`, over memory of tare's. The same in all series (headers of 10.6 to
+/// 11.8, machine code of 10.11.19).
+#[repr(C)]
+struct RawState {
+    /// Where the last identifier's token begins, by which it is merged with the next; counted from 1.
+    last_id_index: i32,
+    storage: RawStorage,
+}
+
+/// A listener for tokens, and room for them. Its address is that of its state.
+#[repr(C)]
+pub struct Listener {
+    state: RawState,
+    room: Vec<u8>,
+}
+
+/// Bytes of tokens a statement can have, at most: the server's own bound.
+const MOST_TOKENS: usize = 1 << 20;
+
+impl Listener {
+    /// A listener for as many bytes of tokens. `None`: for none, or there is no memory.
+    pub fn new(most: usize) -> Option<Listener> {
+        let most = most.min(MOST_TOKENS);
+        let mut room = Vec::new();
+        room.try_reserve_exact(most).ok().filter(|()| most != 0)?;
+        room.resize(most, 0);
+        let storage = RawStorage::of(Tokens { bytes: &[], charset: UTF8, full: false });
+        Some(Listener { state: RawState { last_id_index: 0, storage }, room })
+    }
+
+    /// Listens from here on. It may be moved before, and not afterwards until the last token has come.
+    pub fn begin(&mut self) {
+        self.state.storage.tokens = self.room.as_ptr();
+        self.state.storage.tokens_length = self.room.len() as u32;
+    }
+
+    /// What it has heard; `None`: nothing.
+    pub fn tokens(&self) -> Option<Tokens<'_>> {
+        let RawStorage { full, byte_count, .. } = self.state.storage;
+        let bytes = self.room.get(..byte_count as usize).filter(|bytes| !bytes.is_empty())?;
+        Some(Tokens { bytes, charset: self.state.storage.charset_number, full })
+    }
+
+    #[cfg(test)]
+    pub(crate) fn add(&mut self, token: u16) {
+        let at = self.state.storage.byte_count as usize;
+        self.room[at..at + 2].copy_from_slice(&token.to_le_bytes());
+        self.state.storage.byte_count += 2;
+    }
+}
+
+/// Copies tokens out of a session's storage, which may become another statement's meanwhile: see
+/// [`tare_engine::Host::running_tokens`].
+pub fn copied(address: usize) -> Option<RunningTokens> {
+    let raw: [u8; size_of::<RawStorage>()] = observation::bytes(address)?;
+    let number = |at: usize| u32::from_le_bytes([raw[at], raw[at + 1], raw[at + 2], raw[at + 3]]);
+    let tokens = usize::from_le_bytes(*raw[offset_of!(RawStorage, tokens)..].first_chunk()?);
+    let len = number(offset_of!(RawStorage, byte_count)) as usize;
+    let most = number(offset_of!(RawStorage, tokens_length)) as usize;
+    if len == 0 || len > most.min(MOST_TOKENS) {
+        return None;
+    }
+    Some(RunningTokens {
+        bytes: observation::block(tokens, len)?,
+        charset: number(offset_of!(RawStorage, charset_number)),
+        cut: raw[offset_of!(RawStorage, full)] != 0,
+    })
 }
 
 type ComputeHash = unsafe extern "C" fn(storage: *const RawStorage, md5: *mut c_uchar);

@@ -1,4 +1,4 @@
-//! FederatedX's handlers of tare's tables: they begin no transactions.
+//! FederatedX's handlers of tare's tables: they begin no transactions, and refuse what the built-in's refuse.
 //!
 //! When the server locks a FEDERATED table for writing, FederatedX begins a transaction at the far end (`SET AUTOCOMMIT=0`).
 //! A connection that has been in one is dangerous to the server. After the COMMIT it goes on naming the session that wrote
@@ -10,14 +10,19 @@
 //! Nothing of tare's tables can be rolled back, as nothing of the built-in's can. So their handlers are told of a read lock
 //! where the server takes a write lock, and of no statements inside LOCK TABLES: then FederatedX writes in autocommit mode,
 //! and a connection that wrote is one that read. A handler is an object of a C++ class, which begins with the address of
-//! its class's functions; [`without_transactions`] puts a copy in its place, two functions exchanged. Handlers of other
-//! FEDERATED tables keep theirs.
+//! its class's functions; [`settle`] puts a copy in its place, some functions exchanged. Handlers of other FEDERATED tables
+//! keep theirs.
 //!
 //! Where a build of FederatedX is not as expected nothing is exchanged, and the endpoint, which lets no session of the
 //! server's leave autocommit mode, refuses the write.
+//!
+//! Three more functions are exchanged where they are found. OPTIMIZE and REPAIR say that the engine has no such thing; of
+//! FEDERATED's own a REPAIR looks for the table's file, which is on no disk. And an UPDATE or DELETE of a session with
+//! `sql_safe_updates` is told that no range of a key can be read: the built-in's tables have no keys, so it refuses such a
+//! statement (1175) unless it has a LIMIT.
 #![allow(unsafe_code)]
 
-use std::ffi::{CStr, c_char, c_int, c_void};
+use std::ffi::{CStr, c_char, c_int, c_uint, c_void};
 use std::ptr::null_mut;
 use std::sync::atomic::{AtomicPtr, Ordering::Relaxed};
 use std::sync::{Mutex, PoisonError};
@@ -26,6 +31,7 @@ use crate::abi::types::ServerTableShare;
 use crate::host::command::{self, Command};
 use crate::host::warning;
 use crate::startup::error_log::{Severity, line};
+use crate::startup::symbol;
 
 /// What every handler begins with.
 #[repr(C)]
@@ -38,12 +44,54 @@ pub(crate) struct Handler {
 const CLASS: &CStr = c"_ZTV13ha_federatedx";
 const EXTERNAL_LOCK: &CStr = c"_ZN13ha_federatedx13external_lockEP3THDi";
 const START_STMT: &CStr = c"_ZN13ha_federatedx10start_stmtEP3THD13thr_lock_type";
+const OPTIMIZE: &CStr = c"_ZN13ha_federatedx8optimizeEP3THDP15st_ha_check_opt";
+const REPAIR: &CStr = c"_ZN13ha_federatedx6repairEP3THDP15st_ha_check_opt";
+/// The server's own estimate of ranges, which the class inherits: until 10.11, and from 11.4 on, with a limit more.
+const RANGES: &CStr = c"_ZN7handler27multi_range_read_info_constEjP15st_range_seq_ifPvjPjS3_P13Cost_estimate";
+const RANGES_LIMITED: &CStr =
+    c"_ZN7handler27multi_range_read_info_constEjP15st_range_seq_ifPvjPjS3_yP13Cost_estimate";
 /// Words of a class's table before its functions: the distance to the whole object, and the type.
 const PREFIX: usize = 2;
-/// The words of a copy before its functions: the original `external_lock`, then the prefix.
-const COPY_PREFIX: usize = 1 + PREFIX;
+/// The words of a copy before its functions: the original `external_lock` and estimate of ranges, then the prefix.
+const COPY_PREFIX: usize = KEPT + PREFIX;
+const KEPT: usize = 2;
+
+/// `HA_ADMIN_NOT_IMPLEMENTED`
+const NOT_IMPLEMENTED: c_int = -1;
+/// `HA_POS_ERROR`: these ranges cannot be read.
+const NO_RANGES: u64 = u64::MAX;
 
 type ExternalLock = unsafe extern "C" fn(*mut Handler, *mut c_void, c_int) -> c_int;
+type Ranges = unsafe extern "C" fn(
+    *mut Handler,
+    c_uint,
+    *mut c_void,
+    *mut c_void,
+    c_uint,
+    *mut c_uint,
+    *mut c_uint,
+    *mut c_void,
+) -> u64;
+type RangesLimited = unsafe extern "C" fn(
+    *mut Handler,
+    c_uint,
+    *mut c_void,
+    *mut c_void,
+    c_uint,
+    *mut c_uint,
+    *mut c_uint,
+    u64,
+    *mut c_void,
+) -> u64;
+
+/// A function of the class that another one stands in the place of.
+#[derive(Clone, Copy)]
+struct Replaced {
+    from: usize,
+    by: usize,
+    /// Without it nothing is exchanged.
+    is_needed: bool,
+}
 
 /// FederatedX's class and the copy of it.
 struct Class {
@@ -84,11 +132,11 @@ pub(crate) unsafe fn share(handler: *const c_void) -> *const ServerTableShare {
     unsafe { (*handler.cast::<Handler>()).share }
 }
 
-/// Makes a handler one that begins no transactions, if it is FederatedX's and one that is known.
+/// Makes a handler one of tare's tables, if it is FederatedX's and one that is known.
 ///
 /// # Safety
 /// `handler` is a handler the server has just opened, which no other thread uses yet.
-pub(crate) unsafe fn without_transactions(handler: *const c_void) {
+pub(crate) unsafe fn settle(handler: *const c_void) {
     let handler = handler.cast_mut().cast::<Handler>();
     // SAFETY: the caller's promise.
     let functions = unsafe { (*handler).functions };
@@ -127,11 +175,7 @@ impl Class {
         let class = if symbol.name == CLASS && symbol.start == start.addr() {
             // SAFETY: the linker says that the table is there and how long it is.
             let theirs = unsafe { std::slice::from_raw_parts(start, symbol.size / size_of::<usize>()) };
-            let replaced = [
-                (EXTERNAL_LOCK, external_lock as *const () as usize),
-                (START_STMT, start_stmt as *const () as usize),
-            ];
-            Class::copy(functions.addr(), theirs, replaced.map(|(name, by)| (symbol.neighbour(name), by)))
+            Class::copy(functions.addr(), theirs, &replaced(&symbol))
         } else {
             None
         };
@@ -141,20 +185,40 @@ impl Class {
         class
     }
 
-    /// A copy of a table with two functions replaced, the first of them kept before it. Each must be in the table exactly once.
-    fn copy(place: usize, table: &[usize], replaced: [(usize, usize); 2]) -> Option<Class> {
-        let mut ours = Vec::with_capacity(1 + table.len());
-        ours.push(replaced[0].0);
+    /// A copy of a table with functions replaced, the first ones kept before it. Each that is needed must be in the table
+    /// exactly once; another one that is not stays.
+    fn copy(place: usize, table: &[usize], replaced: &[Replaced]) -> Option<Class> {
+        let mut ours: Vec<usize> = replaced.iter().take(KEPT).map(|it| it.from).collect();
+        ours.resize(KEPT, 0);
         ours.extend_from_slice(table);
-        for (from, to) in replaced {
-            let mut places = ours.iter_mut().skip(COPY_PREFIX).filter(|word| **word == from && from != 0);
-            *places.next()? = to;
-            if places.next().is_some() {
-                return None;
+        for Replaced { from, by, is_needed } in replaced {
+            let mut places = ours.iter_mut().skip(COPY_PREFIX).filter(|word| **word == *from && *from != 0);
+            match (places.next(), places.next()) {
+                (Some(word), None) => *word = *by,
+                _ if *is_needed => return None,
+                _ => {}
             }
         }
         Some(Class { place, theirs: table.to_vec().leak(), ours: ours.leak() })
     }
+}
+
+/// What is replaced of the class with this symbol: first those whose originals are called on.
+fn replaced(class: &Symbol<'_>) -> [Replaced; 5] {
+    let address = |function: Option<*mut c_void>| function.map_or(0, |it| it.addr());
+    let (ranges_from, ranges_by) = match symbol(RANGES) {
+        Some(known) => (known.addr(), ranges as *const () as usize),
+        None => (address(symbol(RANGES_LIMITED)), ranges_limited as *const () as usize),
+    };
+    let own = |name: &CStr, by: usize, is_needed| Replaced { from: class.neighbour(name), by, is_needed };
+    let not_implemented = not_implemented as *const () as usize;
+    [
+        own(EXTERNAL_LOCK, external_lock as *const () as usize, true),
+        Replaced { from: ranges_from, by: ranges_by, is_needed: false },
+        own(START_STMT, start_stmt as *const () as usize, true),
+        own(OPTIMIZE, not_implemented, false),
+        own(REPAIR, not_implemented, false),
+    ]
 }
 
 /// Stands in the place of `ha_federatedx::external_lock`: a write lock is told as a read lock. A statement that uses a table
@@ -175,6 +239,61 @@ unsafe extern "C" fn external_lock(handler: *mut Handler, session: *mut c_void, 
 /// Stands in the place of `ha_federatedx::start_stmt`, which begins a transaction for a statement inside LOCK TABLES.
 unsafe extern "C" fn start_stmt(_handler: *mut Handler, _session: *mut c_void, _lock: c_int) -> c_int {
     0
+}
+
+/// Stands in the place of `ha_federatedx::optimize` and `repair`.
+unsafe extern "C" fn not_implemented(
+    _handler: *mut Handler,
+    _session: *mut c_void,
+    _how: *mut c_void,
+) -> c_int {
+    NOT_IMPLEMENTED
+}
+
+/// Whether the session is to look at every row, as it would have to in the built-in's tables.
+fn refuses_ranges() -> bool {
+    command::is_safe() && command::current() == Some(Command::Change)
+}
+
+/// Stands in the place of the server's estimate of ranges.
+unsafe extern "C" fn ranges(
+    handler: *mut Handler,
+    key: c_uint,
+    sequence: *mut c_void,
+    parameter: *mut c_void,
+    count: c_uint,
+    size: *mut c_uint,
+    mode: *mut c_uint,
+    cost: *mut c_void,
+) -> u64 {
+    if refuses_ranges() {
+        return NO_RANGES;
+    }
+    // SAFETY: only handlers whose functions are a copy of ours get here, and before those lies the original.
+    let original = unsafe { (*handler).functions.sub(COPY_PREFIX - 1).cast::<Ranges>().read() };
+    // SAFETY: passed on as it came.
+    unsafe { original(handler, key, sequence, parameter, count, size, mode, cost) }
+}
+
+/// The same where the server says how many rows it wants.
+unsafe extern "C" fn ranges_limited(
+    handler: *mut Handler,
+    key: c_uint,
+    sequence: *mut c_void,
+    parameter: *mut c_void,
+    count: c_uint,
+    size: *mut c_uint,
+    mode: *mut c_uint,
+    limit: u64,
+    cost: *mut c_void,
+) -> u64 {
+    if refuses_ranges() {
+        return NO_RANGES;
+    }
+    // SAFETY: as above.
+    let original = unsafe { (*handler).functions.sub(COPY_PREFIX - 1).cast::<RangesLimited>().read() };
+    // SAFETY: passed on as it came.
+    unsafe { original(handler, key, sequence, parameter, count, size, mode, limit, cost) }
 }
 
 fn tell_once() {
@@ -251,12 +370,20 @@ impl<'a> Symbol<'a> {
 mod tests {
     use super::*;
 
+    fn replaced(from: usize, by: usize, is_needed: bool) -> Replaced {
+        Replaced { from, by, is_needed }
+    }
+
     #[test]
-    fn two_functions_are_exchanged_where_each_is_there_once() {
-        let replaced = [(11, 21), (13, 23)];
-        let class = Class::copy(99, &[0, 5, 10, 11, 12, 13], replaced).expect("a copy");
+    fn functions_are_exchanged_where_each_is_there_once() {
+        let needed = [replaced(11, 21, true), replaced(12, 22, false), replaced(13, 23, true)];
+        let copied = |table: &[usize]| Class::copy(99, table, &needed).map(|class| class.ours);
+        assert_eq!(copied(&[0, 5, 10, 11, 12, 13]).expect("a copy"), [11, 12, 0, 5, 10, 21, 22, 23]);
+        let class = Class::copy(99, &[0, 5, 10, 11, 12, 13], &needed).expect("a copy");
         assert_eq!(class.theirs, [0, 5, 10, 11, 12, 13]);
-        assert_eq!(class.ours, [11, 0, 5, 10, 21, 12, 23]);
+        // One that can be done without is left alone where it is not there, or twice.
+        assert_eq!(copied(&[0, 5, 13, 11]).expect("a copy"), [11, 12, 0, 5, 23, 21]);
+        assert_eq!(copied(&[0, 5, 13, 11, 12, 12]).expect("a copy"), [11, 12, 0, 5, 23, 21, 12, 12]);
         for table in [
             &[][..],
             &[0],
@@ -267,12 +394,13 @@ mod tests {
             &[0, 5, 11, 11, 13],
             &[0, 5, 11, 13, 13],
         ] {
-            assert!(Class::copy(99, table, replaced).is_none(), "{table:?}");
+            assert!(copied(table).is_none(), "{table:?}");
         }
-        assert!(
-            Class::copy(99, &[0, 5, 0, 13], [(0, 21), (13, 23)]).is_none(),
-            "a function that was not found"
-        );
+        let unknown = [replaced(0, 21, true), replaced(13, 23, true)];
+        assert!(Class::copy(99, &[0, 5, 0, 13], &unknown).is_none(), "a function that was not found");
+        let unknown = [replaced(11, 21, true), replaced(0, 22, false)];
+        let class = Class::copy(99, &[0, 5, 0, 11], &unknown).expect("a copy");
+        assert_eq!(class.ours, [11, 0, 0, 5, 0, 21]);
     }
 
     #[test]
@@ -280,7 +408,7 @@ mod tests {
         let functions = [0, 5, 10, 11];
         let handler = Handler { functions: &raw const functions[2], share: std::ptr::null() };
         // SAFETY: it begins as every handler does.
-        unsafe { without_transactions((&raw const handler).cast()) };
+        unsafe { settle((&raw const handler).cast()) };
         assert_eq!(handler.functions, &raw const functions[2]);
     }
 

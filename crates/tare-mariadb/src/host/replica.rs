@@ -177,15 +177,20 @@ impl Layout {
         };
         let copy = Some(block(at, primary::BYTES)?).filter(|_| free())?;
         let it = Copy(&copy);
+        let names_back = it.word(applier::PRIMARY)?;
         let is_one = it.word(0)? == self.classes[0]
             && it.word(primary::APPLIER)? == self.classes[1]
-            && it.word(applier::PRIMARY)? == at as u64
+            && [0, at as u64].contains(&names_back)
             && [primary::IGNORED_SERVERS, primary::DOMAINS[0], primary::DOMAINS[1]]
                 .into_iter()
                 .all(|array| it.word(array + array::SIZE) == Some(8));
         let host = it.text(primary::HOST).filter(|_| is_one)?;
         if host.is_empty() {
             return Some(None);
+        }
+        // Every server has a connection without a primary, whose applier has not been told yet whose it is.
+        if names_back == 0 {
+            return None;
         }
         let name_len = it.word(primary::NAME + 8).filter(|len| *len <= u64::from(worker::NAME_MOST))?;
         let name = block(usize::try_from(it.word(primary::NAME)?).ok()?, name_len as usize)?;
@@ -454,6 +459,8 @@ mod tests {
         let mut nobodys = Own::new();
         nobodys.object[primary::HOST / 8] = 0;
         assert_eq!(nobodys.read(), Some(None), "it names no primary");
+        nobodys.object[applier::PRIMARY / 8] = 0;
+        assert_eq!(nobodys.read(), Some(None), "nor has its applier been told whose it is");
     }
 
     #[test]
@@ -462,6 +469,7 @@ mod tests {
             (0, CLASSES[1]),
             (primary::APPLIER, 0),
             (applier::PRIMARY, 1),
+            (applier::PRIMARY, 0),
             (primary::DOMAINS[1] + array::SIZE, 4),
             (primary::NAME, 16),
             (primary::NAME + 8, 1 << 40),

@@ -4,8 +4,8 @@ use std::sync::OnceLock;
 
 use tare_engine::snapshot::Kind;
 use tare_engine::{
-    CachedHost, Demand, Host, Replica, ReplicaWorker, Session, SessionCounter, SessionCounters, SessionValue,
-    StagedSession,
+    CachedHost, Demand, Host, Replica, ReplicaWorker, RunningTokens, Session, SessionCounter,
+    SessionCounters, SessionValue, StagedSession,
 };
 
 use super::digest::Tokens;
@@ -50,6 +50,10 @@ impl Host for ServerHost {
 
     fn digest_text(&self, tokens: &[u8], charset: u32, cut: bool) -> Option<String> {
         Some(digests()?.text(Tokens { bytes: tokens, charset, full: cut }))
+    }
+
+    fn running_tokens(&self, address: usize) -> Option<RunningTokens> {
+        digest::copied(address)
     }
 
     fn command_name(&self, command: u32) -> Option<&'static str> {

@@ -256,6 +256,14 @@ pub static OPTIONS: &[OptionDef] = &[
               locks the first of them it is counted and recorded nowhere, with all that happens in it.",
     },
     OptionDef {
+        name: "prepared-digests",
+        kind: Kind::Switch(|o| &mut o.prepared_digests),
+        default: "ON",
+        doc: "Executions of prepared statements count for the digest of what was prepared, and show its text: with values \
+              where the server has them, for its own logs, with ? elsewhere. OFF: as with the server's own, EXECUTE counts for a \
+              digest of its own, and executions by the binary protocol for none.",
+    },
+    OptionDef {
         name: "synch-waits-by-instance",
         kind: Kind::Switch(|o| &mut o.synch_waits_by_instance),
         default: "OFF",

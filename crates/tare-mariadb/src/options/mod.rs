@@ -164,6 +164,8 @@ pub struct Options {
     pub max_digest_sample_age: u32,
     /// `session-connect-attrs-size`, in bytes.
     pub session_connect_attrs_size: u32,
+    /// `prepared-digests`: whether executions of prepared statements have text and digest.
+    pub prepared_digests: bool,
     /// `monitoring`: whether statements that use tare's tables are recorded.
     pub monitoring: bool,
     /// `synch-waits-by-instance`: whether waits for mutexes, rwlocks and conditions are counted for each one.

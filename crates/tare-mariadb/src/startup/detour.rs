@@ -6,7 +6,7 @@
 //! function is left alone.
 #![allow(unsafe_code)]
 
-use std::ffi::CStr;
+use std::ffi::{CStr, c_void};
 
 use super::direct_calls::JUMP;
 use super::symbol;
@@ -56,6 +56,15 @@ impl Function {
         if calls { Ok(()) } else { Err(DetourError::Unexpected(self.name)) }
     }
 
+    /// Where it calls another one by its address, if it does so in one place.
+    pub(super) fn only_call(self, other: Function) -> Result<usize, DetourError> {
+        let mut calls = code::calls(self.code, self.start()).filter(|(_, target)| *target == other.start());
+        match (calls.next(), calls.next()) {
+            (Some((at, _)), None) => Ok(self.start() + at),
+            _ => Err(DetourError::Unexpected(self.name)),
+        }
+    }
+
     /// The bytes a jump takes the place of, as whole instructions that mean the same elsewhere.
     fn beginning(self) -> Result<&'static [u8], DetourError> {
         let unexpected = DetourError::Unexpected(self.name);
@@ -75,10 +84,10 @@ const COPY: usize = 64;
 pub(super) const PAGE: usize = 4096;
 
 /// Bytes of a jump that changes no register.
-const JUMP_ON: usize = 14;
+pub(super) const JUMP_ON: usize = 14;
 
 /// Its code: `jmp [rip+0]` and the address. What has been copied may have put something into any register.
-fn jump_on_to(target: usize) -> [u8; JUMP_ON] {
+pub(super) fn jump_on_to(target: usize) -> [u8; JUMP_ON] {
     let mut code = [0xFF, 0x25, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0];
     code[6..].copy_from_slice(&target.to_le_bytes());
     code
@@ -99,12 +108,43 @@ pub(super) fn copies<const N: usize>(functions: [Function; N]) -> Result<[usize;
 
 /// A page that can be run, for ever.
 pub(super) fn make_code(page: &[u8; PAGE]) -> std::io::Result<usize> {
-    let (access, kind) = (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS);
-    // SAFETY: a mapping of its own, at an address of the system's choice.
-    let at = unsafe { libc::mmap(std::ptr::null_mut(), PAGE, access, kind, -1, 0) };
-    if at == libc::MAP_FAILED {
-        return Err(std::io::Error::last_os_error());
+    fill_code(take_page(0)?, page)
+}
+
+/// As [`make_code`], at an address that a call at `from` reaches.
+pub(super) fn make_code_near(page: &[u8; PAGE], from: usize) -> std::io::Result<usize> {
+    let mut last = std::io::Error::from(std::io::ErrorKind::OutOfMemory);
+    // What lies below a program is free, as a rule; what lies behind it is its heap.
+    for step in 1..=NEAR / STEP {
+        for hint in [from.saturating_sub(step * STEP), from + step * STEP] {
+            match take_page(hint / PAGE * PAGE) {
+                Ok(at) if code::distance_of_call(from, at.addr()).is_some() => return fill_code(at, page),
+                Ok(at) => give_page(at),
+                Err(error) => last = error,
+            }
+        }
     }
+    Err(last)
+}
+
+/// How far from a call a page is looked for, and in which steps.
+const NEAR: usize = 1 << 30;
+const STEP: usize = 16 << 20;
+
+/// A page to be written to, at this address, or elsewhere where there is one already. 0: anywhere.
+fn take_page(hint: usize) -> std::io::Result<*mut c_void> {
+    let (access, kind) = (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS);
+    // SAFETY: a mapping of its own: an address without MAP_FIXED is a wish.
+    let at = unsafe { libc::mmap(std::ptr::without_provenance_mut(hint), PAGE, access, kind, -1, 0) };
+    if at == libc::MAP_FAILED { Err(std::io::Error::last_os_error()) } else { Ok(at) }
+}
+
+fn give_page(at: *mut c_void) {
+    // SAFETY: a page of `take_page`, which nobody uses.
+    unsafe { libc::munmap(at, PAGE) };
+}
+
+fn fill_code(at: *mut c_void, page: &[u8; PAGE]) -> std::io::Result<usize> {
     // SAFETY: the mapping has this size, and nobody else knows it.
     let protected = unsafe {
         at.cast::<u8>().copy_from_nonoverlapping(page.as_ptr(), PAGE);
@@ -112,8 +152,7 @@ pub(super) fn make_code(page: &[u8; PAGE]) -> std::io::Result<usize> {
     };
     if protected != 0 {
         let error = std::io::Error::last_os_error();
-        // SAFETY: the mapping made above, which nobody uses.
-        unsafe { libc::munmap(at, PAGE) };
+        give_page(at);
         return Err(error);
     }
     Ok(at.addr())

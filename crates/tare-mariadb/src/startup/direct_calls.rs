@@ -79,27 +79,47 @@ pub(super) fn redirect(
     write_jumps(&functions.chain(further).collect::<Vec<_>>())
 }
 
+/// Writes bytes into the program's code, within a line, while there is one thread.
+pub(super) fn overwrite<const N: usize>(at: usize, bytes: [u8; N]) -> std::io::Result<()> {
+    let refused = |error: DirectCallsError| std::io::Error::other(error.to_string());
+    with_writable_code(at, at + N, || {
+        // SAFETY: the caller's: an instruction of the program's own that nobody runs, this is the only thread, and it is here. The
+        // pages are writable.
+        unsafe { (at as *mut [u8; N]).write_unaligned(bytes) };
+    })
+    .map_err(refused)
+}
+
 /// Makes the code's pages writable, writes every jump, makes them what they were.
 fn write_jumps(jumps: &[(usize, Target)]) -> Result<(), DirectCallsError> {
+    let first = jumps.iter().map(|(from, _)| *from).min().unwrap_or(0);
+    let last = jumps.iter().map(|(from, _)| from + JUMP).max().unwrap_or(0);
+    with_writable_code(first, last, || {
+        for (from, to) in jumps {
+            let code = to.jump();
+            // SAFETY: `JUMP` bytes at the entry of a function that is longer (the built-in's begin at multiples of 16, the caller
+            // looked at more of a further one) and that nobody runs: this is the only thread, and it is here. The pages are
+            // writable; the processor sees its own stores to code before the next jump.
+            unsafe { std::ptr::copy_nonoverlapping(code.as_ptr(), *from as *mut u8, JUMP) };
+        }
+    })
+}
+
+/// Does something while the pages of the program's code between these addresses can be written to.
+fn with_writable_code(first: usize, last: usize, write: impl FnOnce()) -> Result<(), DirectCallsError> {
     // SAFETY: sysconf takes no pointers.
     let page = usize::try_from(unsafe { libc::sysconf(libc::_SC_PAGESIZE) }).unwrap_or(4096);
-    let first = jumps.iter().map(|(from, _)| from / page * page).min().unwrap_or(0);
-    let last = jumps.iter().map(|(from, _)| (from + JUMP).next_multiple_of(page)).max().unwrap_or(0);
+    let (first, last) = (first / page * page, last.next_multiple_of(page));
     let protect = |flags: c_int| {
-        // SAFETY: the range lies within the program's own code segment (`Image` checked every address).
+        // SAFETY: the range lies within the program's own code segment (the callers checked every address).
         match unsafe { libc::mprotect(first as *mut c_void, last - first, flags) } {
             0 => Ok(()),
             _ => Err(DirectCallsError::Refused(std::io::Error::last_os_error().to_string())),
         }
     };
     protect(libc::PROT_READ | libc::PROT_WRITE | libc::PROT_EXEC)?;
-    for (from, to) in jumps {
-        let code = to.jump();
-        // SAFETY: `JUMP` bytes at the entry of a function that is longer (the built-in's begin at multiples of 16, the caller
-        // looked at more of a further one) and that nobody runs: this is the only thread, and it is here. The pages are writable; the processor sees its own stores to code before the next jump.
-        unsafe { std::ptr::copy_nonoverlapping(code.as_ptr(), *from as *mut u8, JUMP) };
-    }
-    // Should the system refuse this, the pages stay writable; the jumps are right all the same.
+    write();
+    // Should the system refuse this, the pages stay writable; what was written is right all the same.
     let _ = protect(libc::PROT_READ | libc::PROT_EXEC);
     Ok(())
 }

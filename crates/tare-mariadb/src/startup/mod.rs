@@ -14,6 +14,7 @@ mod environment;
 pub(crate) mod error_log;
 mod leftovers;
 pub mod locks;
+pub(crate) mod preparation;
 pub mod program;
 mod provider;
 pub(crate) mod segments;
@@ -25,6 +26,7 @@ use std::sync::OnceLock;
 
 pub use detour::DetourError;
 pub use direct_calls::DirectCallsError;
+pub use preparation::PreparationError;
 pub use stand_back::StandBack;
 
 use crate::abi::{INTERFACE_VERSION, Series};

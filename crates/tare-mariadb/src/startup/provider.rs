@@ -7,7 +7,7 @@ use tare_engine::{Config, Initial, Registration};
 use tare_tables::Shape;
 
 use super::error_log::{Severity, line};
-use super::{StandBack, conditions, direct_calls, locks};
+use super::{StandBack, conditions, direct_calls, locks, preparation};
 use crate::abi::Series;
 use crate::entry::{self, ENGINE, synch};
 use crate::host::server::ServerHost;
@@ -61,6 +61,11 @@ pub(crate) fn start(series: Series, options: &'static Options) -> Result<*const 
     // Where waits are counted by instance, too, every lock takes the way that does so.
     let locks = if options.synch_waits_by_instance { Vec::new() } else { locks::places(series) };
     direct_calls::redirect(series, table, &conditions.into_iter().chain(locks).collect::<Vec<_>>())?;
+    if options.prepared_digests
+        && let Err(reason) = preparation::lead()
+    {
+        line(Severity::Warning, &format!("executions of prepared statements have no digest: {reason}"));
+    }
     Ok(table)
 }
 

@@ -170,7 +170,7 @@ impl Scrape<'_> {
         collector: &Collector,
         (table, columns): (&str, &[&str]),
         keep: impl Fn(&Row) -> bool,
-        rank: impl Fn(&Row) -> u64,
+        rank: impl Fn(&Row) -> u128,
     ) -> Result<Vec<Row>, Error> {
         let mut highest = Highest::new(self.options.limit(collector));
         self.tables.each(table, columns, "", &mut |row| {
@@ -206,7 +206,7 @@ pub struct Highest<T> {
 }
 
 struct Ranked<T> {
-    rank: (u64, Reverse<u64>),
+    rank: (u128, Reverse<u64>),
     item: T,
 }
 
@@ -236,7 +236,7 @@ impl<T> Highest<T> {
     }
 
     /// Takes an item, which is made only if there is room for its rank.
-    pub fn take(&mut self, rank: u64, item: impl FnOnce() -> T) {
+    pub fn take(&mut self, rank: u128, item: impl FnOnce() -> T) {
         let rank = (rank, Reverse(self.count));
         self.count += 1;
         if self.items.len() >= self.room {

@@ -20,13 +20,19 @@ pub struct Histogram(BTreeMap<u16, u64>);
 impl Histogram {
     /// Adds events of one of MySQL's buckets.
     pub fn add(&mut self, bucket: u64, count: u64) {
-        *self.0.entry(u16::try_from(bucket).unwrap_or(LAST).min(LAST)).or_default() += count;
+        let into = self.0.entry(u16::try_from(bucket).unwrap_or(LAST).min(LAST)).or_default();
+        *into = into.saturating_add(count);
+    }
+
+    /// Adds another's events.
+    pub fn merge(&mut self, other: &Histogram) {
+        other.0.iter().for_each(|(bucket, count)| self.add((*bucket).into(), *count));
     }
 
     /// All events.
     #[must_use]
     pub fn total(&self) -> u64 {
-        self.0.values().sum()
+        self.0.values().fold(0, |sum, count| sum.saturating_add(*count))
     }
 
     /// Events of at most 10 microseconds: in the lowest bucket, classic or native.
@@ -38,9 +44,10 @@ impl Histogram {
     /// How many events are in each classic bucket. `bound` says where it ends.
     #[must_use]
     pub fn classic(&self) -> [u64; BUCKETS] {
-        let mut counts = [0; BUCKETS];
+        let mut counts = [0_u64; BUCKETS];
         for (bucket, count) in &self.0 {
-            counts[usize::from(bucket.div_ceil(COARSER)).min(BUCKETS - 1)] += count;
+            let into = &mut counts[usize::from(bucket.div_ceil(COARSER)).min(BUCKETS - 1)];
+            *into = into.saturating_add(*count);
         }
         counts
     }
@@ -52,7 +59,8 @@ impl Histogram {
     pub fn native(&self) -> BTreeMap<i32, u64> {
         let mut counts = BTreeMap::new();
         for (bucket, count) in self.0.iter().filter(|(bucket, count)| **bucket > 0 && **count > 0) {
-            *counts.entry(native_bucket(*bucket)).or_default() += count;
+            let into: &mut u64 = counts.entry(native_bucket(*bucket)).or_default();
+            *into = into.saturating_add(*count);
         }
         counts
     }

@@ -14,6 +14,7 @@ pub mod otlp;
 mod page;
 mod process;
 pub mod protobuf;
+mod query;
 pub mod sample;
 pub mod scrape;
 mod stream;

@@ -211,9 +211,9 @@ fn quantiles(summary: &Summary) -> Quantiles {
 
 fn buckets(histogram: &Histogram, sum: Figure) -> Buckets {
     let bounds = histogram::bounds().map(|bound| bound.parse().unwrap_or(f64::INFINITY));
-    let mut total = 0;
+    let mut total = 0_u64;
     let classic = histogram.classic().into_iter().zip(bounds.chain([f64::INFINITY])).map(|(count, bound)| {
-        total += count;
+        total = total.saturating_add(count);
         Bucket { cumulative_count: Some(total), upper_bound: Some(bound) }
     });
     let classic = classic.collect();

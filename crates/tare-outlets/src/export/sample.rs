@@ -1,6 +1,9 @@
 //! What a look at a server finds: figures by family, with their labels. In which form they leave is said elsewhere.
 
+use std::collections::HashMap;
+use std::collections::hash_map::RandomState;
 use std::fmt;
+use std::hash::BuildHasher as _;
 use std::ops::Range;
 
 use super::histogram::Histogram;
@@ -55,11 +58,27 @@ pub enum Figure {
 }
 
 impl Figure {
-    /// Picoseconds, as the Performance Schema has times, in seconds.
+    /// Picoseconds, as the Performance Schema has times, in seconds. Sums of them outgrow 64 bits.
     #[must_use]
     #[expect(clippy::cast_precision_loss, reason = "a figure of Prometheus's is a double")]
-    pub fn seconds(picoseconds: u64) -> Self {
+    pub fn seconds(picoseconds: u128) -> Self {
         Figure::Real(picoseconds as f64 / 1e12)
+    }
+
+    /// A sum of counts: whole as long as 64 bits hold it, and never less than it was.
+    #[must_use]
+    #[expect(clippy::cast_precision_loss, reason = "a figure of Prometheus's is a double")]
+    pub fn count(sum: u128) -> Self {
+        u64::try_from(sum).map_or(Figure::Real(sum as f64), Figure::Whole)
+    }
+
+    /// What two come to.
+    fn plus(self, other: Figure) -> Figure {
+        match (self, other) {
+            (Figure::Whole(one), Figure::Whole(other)) => Figure::count(u128::from(one) + u128::from(other)),
+            (Figure::Signed(one), Figure::Signed(other)) => Figure::Signed(one.saturating_add(other)),
+            (one, other) => Figure::Real(one.real() + other.real()),
+        }
     }
 
     /// As a double.
@@ -107,6 +126,19 @@ pub struct Summary {
     pub count: u64,
 }
 
+impl Summary {
+    /// Adds another: of each quantile the slower one stays, which is not less than that of both.
+    fn merge(&mut self, other: Summary) {
+        for ((.., time), (.., of_other)) in self.quantiles.iter_mut().zip(other.quantiles) {
+            if of_other.real() > time.real() {
+                *time = of_other;
+            }
+        }
+        self.sum = self.sum.plus(other.sum);
+        self.count = self.count.saturating_add(other.count);
+    }
+}
+
 /// What a sample says.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Value {
@@ -116,6 +148,22 @@ pub enum Value {
     Summary(Box<Summary>),
     /// Of a histogram: what is in its buckets, and the sum of all events in seconds.
     Histogram(Box<Histogram>, Figure),
+}
+
+impl Value {
+    /// Adds another of the same family.
+    fn merge(&mut self, other: Value) {
+        match (self, other) {
+            (Value::Figure(figure), Value::Figure(other)) => *figure = figure.plus(other),
+            (Value::Summary(summary), Value::Summary(other)) => summary.merge(*other),
+            (Value::Histogram(histogram, sum), Value::Histogram(other, more)) => {
+                histogram.merge(&other);
+                *sum = sum.plus(more);
+            }
+            // A family's samples are of its kind.
+            _ => {}
+        }
+    }
 }
 
 /// Names and values of a sample's labels.
@@ -128,9 +176,11 @@ struct Sample {
     value: Value,
 }
 
-/// Samples by family: however they come, a family's stand together.
+/// Samples by family: however they come, a family's stand together, and no two of them have the same labels, or Prometheus would
+/// refuse all of a page. What becomes the same label (a name that is shortened, or holds what is no text) is added up.
 #[derive(Debug, Default)]
 pub struct Samples {
+    /// Each family's samples are in the order of their labels' numbers.
     families: Vec<(&'static Family, Vec<Sample>)>,
     labels: LabelSets,
 }
@@ -144,20 +194,37 @@ impl Samples {
     /// Adds what is more than a figure.
     pub fn put(&mut self, family: &'static Family, labels: Labels<'_>, value: Value) {
         let labels = self.labels.number(labels);
+        self.put_sample(family, Sample { labels, value });
+    }
+
+    fn put_sample(&mut self, family: &'static Family, sample: Sample) {
         let at = self.families.iter().position(|(it, _)| std::ptr::eq(*it, family));
         let at = at.unwrap_or_else(|| {
             self.families.push((family, vec![]));
             self.families.len() - 1
         });
-        self.families[at].1.push(Sample { labels, value });
+        let samples = &mut self.families[at].1;
+        // Rows come one after the other, and so do the numbers of their labels.
+        if samples.last().is_none_or(|last| last.labels < sample.labels) {
+            samples.push(sample);
+            return;
+        }
+        match samples.binary_search_by_key(&sample.labels, |it| it.labels) {
+            Ok(at) => samples[at].value.merge(sample.value),
+            Err(at) => samples.insert(at, sample),
+        }
     }
 
-    /// Adds what others hold, which have no family in common with these.
+    /// Adds what others hold.
     pub fn extend(&mut self, others: Samples) {
-        let before = self.labels.extend(others.labels);
-        for (family, mut samples) in others.families {
-            samples.iter_mut().for_each(|it| it.labels += before);
-            self.families.push((family, samples));
+        let sets = 0..others.labels.count();
+        let numbers: Vec<u32> =
+            sets.map(|set| self.labels.number(&others.labels.set(set).collect::<Vec<_>>())).collect();
+        for (family, samples) in others.families {
+            for mut sample in samples {
+                sample.labels = numbers[sample.labels as usize];
+                self.put_sample(family, sample);
+            }
         }
     }
 
@@ -189,8 +256,8 @@ impl<'a> Iterator for Set<'a> {
     }
 }
 
-/// Labels, each set of them once: figures of a row have the same, and are added one after the other. So what is kept of
-/// thousands of rows is their labels and a word or two for a figure.
+/// Labels, each set of them once: figures of a row have the same. So what is kept of thousands of rows is their labels and a word
+/// or two for a figure.
 #[derive(Debug, Default)]
 struct LabelSets {
     values: String,
@@ -198,21 +265,44 @@ struct LabelSets {
     labels: Vec<(&'static str, usize)>,
     /// Where each set ends.
     sets: Vec<usize>,
+    /// The last set of those with a hash.
+    by_hash: HashMap<u64, u32>,
+    /// For each set one of the same hash before it.
+    before: Vec<Option<u32>>,
+    hash: RandomState,
 }
 
 impl LabelSets {
-    /// The number of these labels.
+    /// How many sets there are.
+    fn count(&self) -> u32 {
+        u32::try_from(self.sets.len()).expect("fewer sets than rows of a server")
+    }
+
+    /// The number of these labels: 0, 1 …, in the order in which they first came.
     fn number(&mut self, labels: Labels<'_>) -> u32 {
-        let number = |sets: usize| u32::try_from(sets - 1).expect("fewer sets than rows of a server");
-        if !self.sets.is_empty() && self.set(number(self.sets.len())).eq(labels.iter().copied()) {
-            return number(self.sets.len());
+        let next = self.count();
+        if let Some(last) = next.checked_sub(1)
+            && self.set(last).eq(labels.iter().copied())
+        {
+            return last;
         }
+        let hash = self.hash.hash_one(labels);
+        let same_hash = self.by_hash.get(&hash).copied();
+        let mut known = same_hash;
+        while let Some(number) = known {
+            if self.set(number).eq(labels.iter().copied()) {
+                return number;
+            }
+            known = self.before[number as usize];
+        }
+        self.by_hash.insert(hash, next);
+        self.before.push(same_hash);
         for (name, value) in labels {
             self.values.push_str(value);
             self.labels.push((name, self.values.len()));
         }
         self.sets.push(self.labels.len());
-        number(self.sets.len())
+        next
     }
 
     fn set(&self, number: u32) -> Set<'_> {
@@ -225,16 +315,6 @@ impl LabelSets {
         let begin = at.checked_sub(1).map_or(0, |before| self.labels[before].1);
         let (name, end) = self.labels[at];
         (name, &self.values[begin..end])
-    }
-
-    /// Adds others, whose numbers rise by what is given back.
-    fn extend(&mut self, others: LabelSets) -> u32 {
-        let before = u32::try_from(self.sets.len()).expect("fewer sets than rows of a server");
-        let (values, labels) = (self.values.len(), self.labels.len());
-        self.values.push_str(&others.values);
-        self.labels.extend(others.labels.into_iter().map(|(name, end)| (name, values + end)));
-        self.sets.extend(others.sets.into_iter().map(|end| labels + end));
-        before
     }
 }
 
@@ -260,23 +340,73 @@ mod tests {
     #[test]
     fn families_stand_together_and_rows_share_their_labels() {
         let mut samples = Samples::default();
-        for (row, count) in [("x", 1), ("y", 2), ("y", 3)] {
+        for (row, count) in [("x", 1), ("y", 2), ("z", 3)] {
             samples.add(&A, &[("row", row), ("of", "")], count);
             samples.add(&B, &[("row", row), ("of", "")], count + 10);
         }
-        assert_eq!(samples.labels.sets.len(), 2);
+        assert_eq!(samples.labels.sets.len(), 3);
         let mut others = Samples::default();
         others.add(&C, &[], true);
+        others.add(&C, &[("row", "y"), ("of", "")], false);
         samples.extend(others);
+        assert_eq!(samples.labels.sets.len(), 4, "what both have is kept once");
         let wanted = [
             r#"a_total [("row", "x"), ("of", "")] Figure(Whole(1))"#,
             r#"a_total [("row", "y"), ("of", "")] Figure(Whole(2))"#,
-            r#"a_total [("row", "y"), ("of", "")] Figure(Whole(3))"#,
+            r#"a_total [("row", "z"), ("of", "")] Figure(Whole(3))"#,
             r#"b [("row", "x"), ("of", "")] Figure(Whole(11))"#,
             r#"b [("row", "y"), ("of", "")] Figure(Whole(12))"#,
-            r#"b [("row", "y"), ("of", "")] Figure(Whole(13))"#,
+            r#"b [("row", "z"), ("of", "")] Figure(Whole(13))"#,
+            r#"c [("row", "y"), ("of", "")] Figure(Whole(0))"#,
             "c [] Figure(Whole(1))",
         ];
         assert_eq!(shown(&samples), wanted);
+    }
+
+    #[test]
+    fn what_has_the_same_labels_is_added_up() {
+        let (most, real) = (u64::MAX, |number| Figure::Real(number));
+        let mut samples = Samples::default();
+        let mut others = Samples::default();
+        for row in ["x", "y", "x"] {
+            samples.add(&A, &[("row", row)], 2_u64);
+            samples.add(&B, &[("row", row)], Figure::Signed(-3));
+        }
+        others.add(&A, &[("row", "y")], most);
+        others.add(&A, &[("row", "z")], most);
+        samples.extend(others);
+        samples.add(&C, &[], real(0.5));
+        samples.add(&C, &[], real(1.0));
+        let wanted = [
+            r#"a_total [("row", "x")] Figure(Whole(4))"#,
+            r#"a_total [("row", "y")] Figure(Real(1.8446744073709552e19))"#,
+            r#"a_total [("row", "z")] Figure(Whole(18446744073709551615))"#,
+            r#"b [("row", "x")] Figure(Signed(-6))"#,
+            r#"b [("row", "y")] Figure(Signed(-3))"#,
+            "c [] Figure(Real(1.5))",
+        ];
+        assert_eq!(shown(&samples), wanted);
+    }
+
+    #[test]
+    fn summaries_and_histograms_of_the_same_labels_are_one() {
+        let mut samples = Samples::default();
+        for (count, time) in [(3, 0.25), (5, 0.125)] {
+            let quantiles = vec![("95", 0.95, Figure::Real(time))];
+            let summary = Summary { quantiles, sum: Figure::Real(1.0), count };
+            samples.put(&A, &[("schema", "s")], Value::Summary(Box::new(summary)));
+            let mut histogram = Histogram::default();
+            histogram.add(7, count);
+            histogram.add(8, 1);
+            samples.put(&B, &[("schema", "s")], Value::Histogram(Box::new(histogram), Figure::Real(1.0)));
+        }
+        let mut histogram = Histogram::default();
+        histogram.add(7, 8);
+        histogram.add(8, 2);
+        let quantiles = vec![("95", 0.95, Figure::Real(0.25))];
+        let summary = Summary { quantiles, sum: Figure::Real(2.0), count: 8 };
+        let found: Vec<&Value> = (0..2).flat_map(|at| samples.family(at).1.map(|(_, value)| value)).collect();
+        let histogram = Value::Histogram(Box::new(histogram), Figure::Real(2.0));
+        assert_eq!(found, [&Value::Summary(Box::new(summary)), &histogram]);
     }
 }

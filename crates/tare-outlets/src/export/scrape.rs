@@ -44,6 +44,31 @@ impl Look {
     }
 }
 
+/// Why a request that names collectors is not answered.
+#[derive(Debug, thiserror::Error)]
+pub enum NotCollected {
+    /// There is no such collector.
+    #[error("collect[]={name}: there is no such collector; on are {on}; off are {off}")]
+    Unknown {
+        /// What was named.
+        name: String,
+        /// Those that are on.
+        on: String,
+        /// Those that are not.
+        off: String,
+    },
+    /// The collector is off.
+    #[error(
+        "collect[]={name}: the collector is off; start tare export with --collect.{name}, or name one of {on}"
+    )]
+    Off {
+        /// What was named.
+        name: String,
+        /// Those that are on.
+        on: String,
+    },
+}
+
 /// Reads a server, one scrape after the other, over a connection that stays.
 pub struct Reader {
     address: Address,
@@ -73,11 +98,35 @@ impl Reader {
         &self.address
     }
 
-    /// Reads what the collectors that are on need, of those named if any are. What cannot be read any more at the deadline is
-    /// left out, and told as a failure of its collectors.
-    pub fn look(&self, named: &[String], deadline: Instant) -> Look {
+    /// The collectors that are on.
+    pub fn on(&self) -> Vec<&'static str> {
+        collectors::all().filter(|it| self.options.has(it)).map(|it| it.name).collect()
+    }
+
+    /// The collectors that a request is for: those it names, or all that are on.
+    ///
+    /// # Errors
+    ///
+    /// [`NotCollected`] of a name that is none of a collector that is on: what is not there would not be missed.
+    pub fn choose(&self, named: &[String]) -> Result<Vec<&'static str>, NotCollected> {
+        let mut wanted = self.on();
+        if let Some(name) = named.iter().find(|name| !wanted.contains(&name.as_str())) {
+            let (name, on) = (name.clone(), wanted.join(", "));
+            let all = || collectors::all().map(|it| it.name);
+            let off: Vec<&str> = all().filter(|it| !wanted.contains(it)).collect();
+            return Err(match all().find(|it| *it == name) {
+                Some(_) => NotCollected::Off { name, on },
+                None => NotCollected::Unknown { name, on, off: off.join(", ") },
+            });
+        }
+        wanted.retain(|name| named.is_empty() || named.iter().any(|it| it == name));
+        Ok(wanted)
+    }
+
+    /// Reads what these collectors need. What cannot be read any more at the deadline is left out, and told as a failure of its
+    /// collectors.
+    pub fn look(&self, wanted: &[&'static str], deadline: Instant) -> Look {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
-        let wanted = self.wanted(named);
         let (mut server, mut own) = (Samples::default(), Samples::default());
         let mut answers = Answers::default();
         let mut kind = None;
@@ -87,7 +136,7 @@ impl Reader {
             }
             let begin = Instant::now();
             let read = if begin < deadline {
-                self.read(&mut state, group, &wanted)
+                self.read(&mut state, group, wanted)
             } else {
                 Err(format!("{}: out of time", self.address))
             };
@@ -118,15 +167,6 @@ impl Reader {
         Look { server, own, started: state.started, at: SystemTime::now() }
     }
 
-    fn wanted(&self, named: &[String]) -> Vec<&'static str> {
-        let on = collectors::all().filter(|it| self.options.has(it)).map(|it| it.name);
-        let on: Vec<&'static str> = on.collect();
-        let of_those: Vec<&'static str> =
-            on.iter().copied().filter(|name| named.iter().any(|it| it == name)).collect();
-        // As mysqld_exporter has it: where no name is one, all are meant.
-        if of_those.is_empty() { on } else { of_those }
-    }
-
     /// Reads a group. A connection that was good at the last scrape may have gone with its server: then there is one more try,
     /// on a new one.
     fn read(&self, state: &mut State, group: &Group, wanted: &[&'static str]) -> Result<Read, String> {
@@ -154,9 +194,11 @@ impl Reader {
 
     fn open(&self, state: &mut State) -> Result<Source, Error> {
         let opened = Source::open(self.address.clone()).and_then(|mut source| {
-            if let Address::Account(_) = self.address {
-                source.execute("SET time_zone = '+00:00'")?;
-            }
+            // Tare's endpoint tells sums that outgrow 64 bits; an account sees them begin anew.
+            source.execute(match self.address {
+                Address::Account(_) => "SET time_zone = '+00:00'",
+                Address::Socket(_) => "SET tare_whole_sums = 1",
+            })?;
             let started = source.started()?;
             Ok((source, started))
         });

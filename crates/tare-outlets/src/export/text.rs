@@ -38,11 +38,11 @@ pub fn write_family(page: &mut String, samples: &Samples, at: usize) {
                 line("_count", None, summary.count.into());
             }
             Value::Histogram(histogram, sum) => {
-                let mut total = 0;
+                let mut total = 0_u64;
                 for (count, bound) in
                     histogram.classic().iter().zip(bounds.iter().map(String::as_str).chain(["+Inf"]))
                 {
-                    total += count;
+                    total = total.saturating_add(*count);
                     line("_bucket", Some(("le", bound)), total.into());
                 }
                 line("_sum", None, *sum);

@@ -28,6 +28,7 @@ use super::basic_auth::{Credentials, Memory};
 use super::format::Format;
 use super::otlp::{self, Tally};
 use super::page::Page;
+use super::query;
 use super::scrape::{Look, Reader};
 use super::stream::{self, Stream};
 use super::web_config::{WebConfig, WebConfigFile};
@@ -54,6 +55,8 @@ const PLAIN_ON_TLS: &[u8] =
 pub(super) const PATIENCE: Duration = Duration::from_secs(10);
 /// How long Prometheus waits, in seconds.
 const TIMEOUT_HEADER: &str = "x-prometheus-scrape-timeout-seconds";
+/// The parameter that names a collector.
+const COLLECT: &str = "collect[]";
 const PLAIN: &str = "text/plain; charset=utf-8";
 const LANDING: &str = "tare export: the metrics are at ";
 
@@ -334,8 +337,9 @@ impl Service {
         if ![Method::GET, Method::HEAD].contains(request.method()) {
             return page(StatusCode::METHOD_NOT_ALLOWED, "GET is allowed.\n");
         }
-        match request.uri().path() {
-            path if path == self.web.metrics_path => self.metrics(request).await,
+        let sent = request.uri().path();
+        match &*query::path(sent) {
+            path if [path, sent].contains(&&*self.web.metrics_path) => self.metrics(request).await,
             "/-/healthy" => page(StatusCode::OK, "OK\n"),
             "/" => page(StatusCode::OK, format!("{LANDING}{}\n", self.web.metrics_path)),
             _ => page(StatusCode::NOT_FOUND, format!("{LANDING}{}\n", self.web.metrics_path)),
@@ -343,14 +347,18 @@ impl Service {
     }
 
     async fn metrics(self: Arc<Self>, request: &Request<Incoming>) -> Answer {
+        let named = query::values(request.uri().query().unwrap_or_default(), COLLECT);
+        let wanted = match self.reader.choose(&named) {
+            Ok(wanted) => wanted,
+            Err(error) => return page(StatusCode::BAD_REQUEST, format!("{error}\n")),
+        };
         // What is cheap needs no place: it is answered also while nobody takes the pages that have one.
         let Ok(place) = self.requests.clone().try_acquire_owned() else {
             return page(StatusCode::SERVICE_UNAVAILABLE, "Too many requests at once.\n");
         };
         let patience = self.patience(request.headers());
-        let named = collectors_named(request.uri().query().unwrap_or_default());
         let (is_packed, format) = (accepts_gzip(request.headers()), Format::asked_for(request.headers()));
-        let Some(look) = self.look(named, patience).await else {
+        let Some(look) = self.look(wanted, patience).await else {
             return page(StatusCode::SERVICE_UNAVAILABLE, "The server does not answer in time.\n");
         };
         let mut answer = Response::new(Either::Right(Page::new(look, format, is_packed, place)));
@@ -363,12 +371,17 @@ impl Service {
         answer
     }
 
+    /// The collectors that are on.
+    pub(super) fn collectors(&self) -> Vec<&'static str> {
+        self.reader.on()
+    }
+
     pub(super) fn address(&self) -> &Address {
         self.reader.address()
     }
 
-    /// A look at the server when its turn has come, with what could be read in time; none if that is nothing.
-    pub(super) async fn look(self: Arc<Self>, named: Vec<String>, patience: Duration) -> Option<Look> {
+    /// A look at the server for these collectors when its turn has come, with what could be read in time; none if that is nothing.
+    pub(super) async fn look(self: Arc<Self>, wanted: Vec<&'static str>, patience: Duration) -> Option<Look> {
         let begin = Instant::now();
         let (enough, until) = (begin + reading_time(patience), begin + patience);
         // A task of its own: it has its turn until the server was read, also when the client has gone by then.
@@ -376,7 +389,7 @@ impl Service {
             let _turn = timeout_at(enough, self.turn.acquire()).await.ok()?.ok()?;
             let reading = self.clone();
             let look =
-                move || (Instant::now() < enough).then(|| reading.reader.look(&named, enough.into_std()));
+                move || (Instant::now() < enough).then(|| reading.reader.look(&wanted, enough.into_std()));
             let mut look = tokio::task::spawn_blocking(look).await.ok()??;
             if let Some(pushed) = &self.pushed {
                 pushed.add_to(&mut look.own);
@@ -401,17 +414,6 @@ fn reading_time(patience: Duration) -> Duration {
     patience - patience / 10
 }
 
-/// The collectors that a request names: `collect[]=perf_schema.eventswaits&…`.
-fn collectors_named(query: &str) -> Vec<String> {
-    let named = |pair: &str| {
-        let (name, value) = pair.split_once('=')?;
-        let is_collect = ["collect[]", "collect%5B%5D", "collect%5b%5d"].contains(&name);
-        // Names of collectors need no escape.
-        is_collect.then(|| value.to_owned())
-    };
-    query.split('&').filter_map(named).collect()
-}
-
 fn accepts_gzip(headers: &HeaderMap) -> bool {
     let accepted =
         headers.get(header::ACCEPT_ENCODING).and_then(|value| value.to_str().ok()).unwrap_or_default();
@@ -431,12 +433,6 @@ mod tests {
         assert_eq!(reading_time(PATIENCE), Duration::from_secs(9));
         let short = Duration::from_millis(1);
         assert!(reading_time(short) < short && !reading_time(short).is_zero());
-    }
-
-    #[test]
-    fn a_request_may_name_collectors() {
-        assert_eq!(collectors_named("collect[]=a.b&x=1&collect%5B%5D=c"), ["a.b", "c"]);
-        assert!(collectors_named("").is_empty());
     }
 
     #[test]

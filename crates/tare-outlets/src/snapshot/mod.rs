@@ -29,6 +29,10 @@ const FORMAT: u32 = 1;
 /// What an account is asked besides the tables: statements, and the names their answers go by.
 const STATEMENTS: [(&str, &str); 2] =
     [("show_global_status", "SHOW GLOBAL STATUS"), ("show_global_variables", "SHOW GLOBAL VARIABLES")];
+/// The table with 450 rows for each digest. Nearly all are of buckets that hold nothing, and took longer to read and keep than all
+/// other tables together.
+const HISTOGRAMS: &str = "events_statements_histogram_by_digest";
+const FILLED: &str = " WHERE `COUNT_BUCKET` > 0";
 /// How often the wish to end is asked for, in rows.
 const ROWS_A_LOOK: u64 = 1024;
 /// Columns that hold statements as they were sent, or values out of them or out of rows. Digests hold none.
@@ -205,6 +209,20 @@ pub trait Sink {
     fn finish(&mut self, totals: &Totals) -> Result<(), Error>;
 }
 
+/// Who waits for a snapshot: told what is being read, and asked whether to go on. A function that says whether to end is one.
+pub trait Watcher {
+    /// Whether somebody wishes it to end.
+    fn is_stopping(&self) -> bool;
+    /// Reading of a table begins, the `number`th of so many.
+    fn reading(&self, _table: &str, _number: usize, _of: usize) {}
+}
+
+impl<F: Fn() -> bool> Watcher for F {
+    fn is_stopping(&self) -> bool {
+        self()
+    }
+}
+
 /// What to read.
 #[derive(Clone, Debug)]
 pub struct Choice {
@@ -245,7 +263,7 @@ pub fn header(source: &mut Source, choice: &Choice) -> Result<Header, Error> {
     })
 }
 
-/// Reads a server into `sink`, until `stop` says that somebody wishes it to end. A table that the account may not read,
+/// Reads a server into `sink`, until `watcher` says that somebody wishes it to end. A table that the account may not read,
 /// or that the server refuses, is left out, and its [`Tail`] says why.
 ///
 /// # Errors
@@ -254,7 +272,7 @@ pub fn take(
     source: &mut Source,
     choice: &Choice,
     sink: &mut dyn Sink,
-    stop: &dyn Fn() -> bool,
+    watcher: &dyn Watcher,
 ) -> Result<Totals, Error> {
     let address = source.address().clone();
     let mut readings: Vec<Reading> = source.tables()?.into_iter().map(Reading::of_table).collect();
@@ -264,8 +282,9 @@ pub fn take(
     let readings = chosen(readings, &choice.tables, &address)?;
     let mut totals = Totals::default();
     let mut complaint = None;
-    for reading in &readings {
-        let tail = reading.run(source, choice, sink, stop)?;
+    for (number, reading) in (1..).zip(&readings) {
+        watcher.reading(&reading.name, number, readings.len());
+        let tail = reading.run(source, choice, sink, watcher)?;
         match &tail.error {
             None => totals.tables += 1,
             Some(why) => {
@@ -330,11 +349,11 @@ impl Reading {
         source: &mut Source,
         choice: &Choice,
         sink: &mut dyn Sink,
-        stop: &dyn Fn() -> bool,
+        watcher: &dyn Watcher,
     ) -> Result<Tail, Error> {
         let (at, begin) = (SystemTime::now(), Instant::now());
         let mut rows = 0;
-        let done = self.hand_over(source, choice, sink, stop, &mut rows);
+        let done = self.hand_over(source, choice, sink, watcher, &mut rows);
         let error = match done {
             Ok(()) => None,
             // The account may not, or the server has it only sometimes: the others can be read all the same.
@@ -350,7 +369,7 @@ impl Reading {
         source: &mut Source,
         choice: &Choice,
         sink: &mut dyn Sink,
-        stop: &dyn Fn() -> bool,
+        watcher: &dyn Watcher,
         rows: &mut u64,
     ) -> Result<(), Error> {
         let head = Head { table: self.name.clone(), columns: self.columns(source)? };
@@ -361,13 +380,15 @@ impl Reading {
                 .to_owned();
             return Err(source::Error::Refused { address: source.address().to_string(), why }.into());
         }
-        let select = format!("SELECT `{}` FROM `performance_schema`.`{}`", names.join("`, `"), self.name);
+        let filter = if self.name == HISTOGRAMS { FILLED } else { "" };
+        let select =
+            format!("SELECT `{}` FROM `performance_schema`.`{}`{filter}", names.join("`, `"), self.name);
         let hidden: Vec<bool> =
             names.iter().map(|name| !choice.text && holds_text(&self.name, name)).collect();
         let mut values = vec![];
         sink.begin(&head)?;
         let ended = source.visit(self.statement.unwrap_or(&select), |row| {
-            if rows.is_multiple_of(ROWS_A_LOOK) && stop() {
+            if rows.is_multiple_of(ROWS_A_LOOK) && watcher.is_stopping() {
                 return ControlFlow::Break(Error::Interrupted);
             }
             *rows += 1;

@@ -137,8 +137,8 @@ pub static DIGESTS: Tally = Tally {
     gauges: &["MAX_TIMER_WAIT", "QUANTILE_95", "QUANTILE_99"],
 };
 
-/// `prepared_statements_instances`, in the columns' order of [`DIGESTS`]: MariaDB gives executions of prepared statements
-/// no digest.
+/// `prepared_statements_instances`, in the columns' order of [`DIGESTS`]: MariaDB's own gives executions of prepared
+/// statements no digest, and tare likewise with `prepared-digests = OFF`.
 pub static PREPARED: Tally = Tally {
     table: "prepared_statements_instances",
     keys: &["OWNER_THREAD_ID", "STATEMENT_ID"],

@@ -41,7 +41,7 @@ fn every_metric_of_the_dashboard_is_given() {
         found.iter().flat_map(|it| metric.find_iter(it)).map(|it| it.as_str()).collect();
     assert!(asked.len() > 15, "{asked:?}");
     let own = Reader::new(Address::Socket("/no/such/socket".into()), everything());
-    let own = own.look(&[], std::time::Instant::now() + std::time::Duration::from_secs(60)).page();
+    let own = own.look(&own.on(), std::time::Instant::now() + std::time::Duration::from_secs(60)).page();
     let pages = [Page::parse(&Record::read().page(&everything())), Page::parse(&own)];
     // Known of every scrape whose server is there.
     let mut given: BTreeSet<String> = [

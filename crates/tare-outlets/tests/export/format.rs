@@ -6,6 +6,7 @@ use std::process::{Command, Stdio};
 use flate2::read::GzDecoder;
 use mysql::prelude::Queryable;
 use tare_outlets::Address;
+use tare_outlets::export::collector::Options;
 use tare_testkit::server::{Server, Settings};
 use tare_testkit::subject::Provider;
 
@@ -58,6 +59,40 @@ fn the_page_is_well_formed_and_the_shape_extended_has_histograms() {
     assert!(classes.contains(&"synch/mutex") && classes.contains(&"io/file"), "{classes:?}");
     assert!(page.of("tare_lost_total").count() > 30);
     promtool(&answer.text());
+}
+
+#[test]
+fn a_request_for_a_collector_that_is_none_is_refused_with_those_there_are() {
+    let exporter = Exporter::start(Address::Socket("/no/such/socket".into()), Options::default());
+    let status = |path: &str| {
+        let answer = exporter.get(path, &[]);
+        (answer.status, answer.text())
+    };
+    for query in ["collect[]=nope", "collect%5B%5D=nope", "collect[]=tare.waits&collect[]=nope", "collect[]="]
+    {
+        let (status, text) = status(&format!("/metrics?{query}"));
+        let told =
+            ["perf_schema.eventswaits", "tare.waits", "off are perf_schema.eventsstatements.histogram"];
+        assert!(status == 400 && told.iter().all(|it| text.contains(it)), "{query}: {status}: {text}");
+    }
+    let (code, text) = status("/metrics?collect[]=perf_schema.indexiowaits");
+    assert!(code == 400 && text.contains("--collect.perf_schema.indexiowaits"), "{code}: {text}");
+    // None of these is refused, whether a server answers or not.
+    for path in [
+        "/metrics?collect[]=perf%5Fschema.eventswaits",
+        "/metrics?collect%5b%5d=perf_schema%2Eeventswaits&collect[]=tare.waits&x=nope",
+        "/%6detrics?collect[]=tare.waits",
+        "/metrics?other[]=nope&",
+    ] {
+        let (status, text) = status(path);
+        assert!(status == 200 && text.contains("mysql_up 0"), "{path}: {status}: {text}");
+    }
+    let named = |query: &str| {
+        let page = Page::parse(&status(&format!("/metrics?{query}")).1);
+        let of = page.of("mysql_exporter_collector_success");
+        of.map(|it| it.label("collector").to_owned()).collect::<Vec<_>>()
+    };
+    assert_eq!(named("collect[]=perf%5Fschema.memory%5fevents"), ["collect.perf_schema.memory_events"]);
 }
 
 #[test]

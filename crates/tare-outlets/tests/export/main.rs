@@ -5,6 +5,7 @@ mod chosen;
 mod client;
 mod collector;
 mod dashboard;
+mod doubles;
 mod format;
 mod native;
 mod otlp;

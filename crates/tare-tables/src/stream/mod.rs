@@ -35,6 +35,10 @@ pub trait Put {
     fn null(&mut self);
     /// Takes a number.
     fn unsigned(&mut self, number: u64);
+    /// Takes a sum of picoseconds, of which a column holds the lower 64 bits.
+    fn sum(&mut self, sum: u128) {
+        self.unsigned(sum as u64);
+    }
     /// Takes NULL so many times.
     fn nulls(&mut self, count: usize) {
         (0..count).for_each(|_| self.null());

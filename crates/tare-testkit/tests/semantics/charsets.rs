@@ -1,14 +1,12 @@
 //! Clients with other character sets: what they said is shown as the built-in shows it, and counted under the same digests.
 
-use std::io::{Read, Write};
-use std::os::unix::net::UnixStream;
-
 use mysql::prelude::Queryable;
 use mysql::{Conn, Value};
 use tare_testkit::server::{Server, Settings};
 use tare_testkit::shared_turn;
 use tare_testkit::subject::Provider;
 
+use crate::raw::Raw;
 use crate::until;
 
 /// Bytes of SQL_TEXT that are kept.
@@ -23,69 +21,6 @@ fn both<A>(answers: impl Fn(&Server) -> A) -> Option<(A, A)> {
     };
     let expected = answers(&start(Provider::BuiltIn)?);
     Some((expected, answers(&start(Provider::under_test())?)))
-}
-
-/// A client that says bytes, not text, on a connection of its own.
-struct Raw {
-    stream: UnixStream,
-    connection_id: u32,
-}
-
-/// A text with its length before it.
-fn counted(text: &[u8]) -> Vec<u8> {
-    let len = text.len() as u16;
-    let mut counted = if len < 251 { vec![len as u8] } else { [&[0xfc][..], &len.to_le_bytes()].concat() };
-    counted.extend(text);
-    counted
-}
-
-impl Raw {
-    /// Connects with the collation of this number and these attributes.
-    fn connect(server: &Server, collation: u8, attributes: &[(&[u8], &[u8])]) -> Raw {
-        // PROTOCOL_41, SECURE_CONNECTION, PLUGIN_AUTH, CONNECT_ATTRS
-        const CAPABILITIES: u32 = 1 << 9 | 1 << 15 | 1 << 19 | 1 << 20;
-        let mut raw = Raw { stream: UnixStream::connect(server.socket()).unwrap(), connection_id: 0 };
-        let greeting = raw.packet();
-        let version_end = greeting.iter().position(|byte| *byte == 0).unwrap();
-        raw.connection_id = u32::from_le_bytes(*greeting[version_end + 1..].first_chunk().unwrap());
-        let attributes: Vec<u8> =
-            attributes.iter().flat_map(|(name, value)| [counted(name), counted(value)].concat()).collect();
-        let mut answer = CAPABILITIES.to_le_bytes().to_vec();
-        answer.extend((16u32 << 20).to_le_bytes());
-        answer.push(collation);
-        answer.extend([0; 23]);
-        answer.extend(b"root\0\0mysql_native_password\0");
-        answer.extend(counted(&attributes));
-        raw.write(1, &answer);
-        let reply = raw.packet();
-        assert_eq!(reply[0], 0, "let in: {}", reply.escape_ascii());
-        raw
-    }
-
-    fn write(&mut self, number: u8, packet: &[u8]) {
-        let head = (packet.len() as u32 | u32::from(number) << 24).to_le_bytes();
-        self.stream.write_all(&[&head[..], packet].concat()).unwrap();
-    }
-
-    fn packet(&mut self) -> Vec<u8> {
-        let mut head = [0; 4];
-        self.stream.read_exact(&mut head).unwrap();
-        let mut packet = vec![0; u32::from_le_bytes([head[0], head[1], head[2], 0]) as usize];
-        self.stream.read_exact(&mut packet).unwrap();
-        packet
-    }
-
-    /// Sends a statement, whether or not it makes sense. Returns the rows as the protocol has them; none after an error.
-    fn query(&mut self, sql: &[u8]) -> Vec<Vec<u8>> {
-        self.write(0, &[b"\x03", sql].concat());
-        let ends = |packet: &[u8]| packet[0] == 0xff || packet[0] == 0xfe && packet.len() < 9;
-        let first = self.packet();
-        if ends(&first) || first[0] == 0 {
-            return Vec::new();
-        }
-        while !ends(&self.packet()) {}
-        std::iter::from_fn(|| Some(self.packet()).filter(|packet| !ends(packet))).collect()
-    }
 }
 
 /// A client whose statements are looked at by another.

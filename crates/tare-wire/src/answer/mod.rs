@@ -90,6 +90,8 @@ pub(crate) struct Session {
     /// A write's answer counts the rows found, not the rows changed.
     pub(crate) found_rows: bool,
     pub(crate) has_database: bool,
+    /// The client takes sums that outgrow their column.
+    pub(crate) whole_sums: bool,
     /// How far it has come in the streams it reads, by name.
     pub(crate) cursors: HashMap<&'static str, Cursor>,
 }
@@ -144,6 +146,10 @@ pub(crate) fn query(
         // it goes on belonging to a session that may be gone.
         Statement::LeaveAutocommit if session.peer == Peer::Inside => Err(Failure::no_transactions().into()),
         Statement::Nothing | Statement::LeaveAutocommit => Ok(writer.packet(&reply::ok(0, ""))?),
+        Statement::WholeSums(whole) => {
+            session.whole_sums = whole;
+            Ok(writer.packet(&reply::ok(0, ""))?)
+        }
         Statement::Use(name) => {
             session.use_database(&name)?;
             Ok(writer.packet(&reply::ok(0, ""))?)

@@ -14,6 +14,8 @@ pub(super) struct Sent<'a, 'w, 's> {
     pub(super) source: &'a Source,
     pub(super) select: &'a Select,
     pub(super) rows: Rows<'w, 's>,
+    /// Whether sums are sent that outgrow their column.
+    whole_sums: bool,
     /// Whether anything went wrong.
     pub(super) end: Result<(), Stop>,
 }
@@ -28,7 +30,7 @@ impl<'a, 'w, 's> Sent<'a, 'w, 's> {
     ) -> Result<Self, Stop> {
         let fields: Vec<Field> = select.items.iter().map(|item| field(select, item)).collect();
         let rows = Rows::begin(writer, &fields, session.narrow)?;
-        Ok(Sent { source, select, rows, end: Ok(()) })
+        Ok(Sent { source, select, rows, whole_sums: session.whole_sums, end: Ok(()) })
     }
 
     /// Sends a row of these items.
@@ -57,6 +59,13 @@ impl Put for Sent<'_, '_, '_> {
 
     fn unsigned(&mut self, number: u64) {
         self.rows.unsigned(number);
+    }
+
+    fn sum(&mut self, sum: u128) {
+        match u64::try_from(sum) {
+            Err(_) if self.whole_sums => self.rows.text(&sum.to_string()),
+            _ => self.rows.unsigned(sum as u64),
+        }
     }
 
     fn numbers(&mut self, numbers: &[u64]) {

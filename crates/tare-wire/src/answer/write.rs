@@ -65,6 +65,8 @@ pub(super) fn insert(
     refuse_if_denied(insert.table, session, "INSERT")?;
     let columns = insert.table.columns();
     let mut added = 0;
+    // FEDERATED's server warns of a row that is there already if it is told; of one among many it cannot be.
+    let ignore = insert.ignore && !(session.is_federated() && insert.rows.len() == 1);
     for constants in &insert.rows {
         let mut row = vec![None; columns.len()];
         for (column, constant) in insert.columns.iter().zip(constants) {
@@ -75,7 +77,7 @@ pub(super) fn insert(
         let row = filled.collect::<Result<Vec<Value<'static>>, Failure>>()?;
         match insert.table.insert(source.engine, &row) {
             Ok(()) => added += 1,
-            Err(TableError::Duplicate) if insert.ignore => {}
+            Err(TableError::Duplicate) if ignore => {}
             Err(error) => return Err(refusal(&error, insert.table, session).into()),
         }
     }
@@ -197,7 +199,11 @@ fn value(column: &Column, constant: &Constant) -> Result<Value<'static>, Failure
         (_, SqlType::Timestamp | SqlType::TimestampMicros | SqlType::Date) => Err(bad()),
         (Constant::Text(bytes), SqlType::LongBlob) => Ok(Value::Bytes(Cow::Owned(bytes.clone()))),
         (_, SqlType::Char(length) | SqlType::VarChar(length)) => {
-            let text = text(constant).ok_or_else(bad)?;
+            let mut text = text(constant).ok_or_else(bad)?;
+            // A host whose sql_mode is PAD_CHAR_TO_FULL_LENGTH sends such columns with the blanks they do not hold.
+            if matches!(column.sql_type, SqlType::Char(_)) {
+                text.truncate(text.trim_end_matches(' ').len());
+            }
             if text.chars().count() > usize::from(length) {
                 Err(bad())
             } else {

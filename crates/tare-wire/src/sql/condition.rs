@@ -115,7 +115,7 @@ impl Parser<'_> {
             escape = String::from_utf8_lossy(&text).chars().next().unwrap_or('\\');
         }
         let collation = scope.collation(&term, &term);
-        Ok(Filter::Like { term, pattern: Pattern::new(&text, escape), collation })
+        Ok(Filter::Like { term, pattern: Box::new(Pattern::new(&text, escape)), collation })
     }
 
     fn comparison(&mut self) -> Result<Option<Comparison>, Failure> {

@@ -22,7 +22,7 @@ pub(crate) enum Filter {
     /// `column IN (…)`
     In { column: usize, list: Vec<Term>, collation: Collation },
     /// `term LIKE pattern`
-    Like { term: Term, pattern: Pattern, collation: Collation },
+    Like { term: Term, pattern: Box<Pattern>, collation: Collation },
     /// `term IS NULL`
     IsNull(Term),
     /// A bare term: true when it is not zero.
@@ -249,53 +249,6 @@ impl Filter {
             other => other,
         }
     }
-
-    /// Undoes a fault of FEDERATED's: for `k IS NULL` in a writing statement it sends `k IS NULL AND k IS NOT NULL`.
-    pub(crate) fn without_contradictions(self) -> Self {
-        let null: Vec<usize> = self.conjuncts().into_iter().filter_map(|part| nullness(part, true)).collect();
-        if null.is_empty() {
-            return self;
-        }
-        let kept = |part: &&Filter| nullness(part, false).is_none_or(|column| !null.contains(&column));
-        Filter::All(self.conjuncts().into_iter().filter(kept).cloned().collect())
-    }
-}
-
-/// What a range FEDERATED reads is about, or more: the host looks at the rows of a range again.
-///
-/// FEDERATED writes a bound that is NULL as `IS NOT NULL`, whether NULL itself is within the range or not. So two of
-/// them on one column mean NULL, and one beside other bounds means nothing: `(k IS NOT NULL) AND (k < 3)` is `k < 3`,
-/// and `k IS NULL OR k < 3` as well.
-impl Filter {
-    /// A condition FEDERATED sent with a SELECT, as it was meant.
-    pub(crate) fn meant(self) -> Self {
-        let filter = self.without_contradictions();
-        let parts = filter.conjuncts();
-        let bounds: Vec<usize> = parts.iter().filter_map(|part| nullness(part, false)).collect();
-        if bounds.is_empty() || parts.len() == 1 {
-            return filter;
-        }
-        let says = |part: &&Filter| match (nullness(part, false), part) {
-            (Some(column), _) => {
-                let twice = bounds.iter().filter(|it| **it == column).count() > 1;
-                twice.then_some(Filter::IsNull(Term::Column(column)))
-            }
-            (None, Filter::Compare { left: Term::Column(column), .. }) if bounds.contains(column) => {
-                Some(Filter::Any(vec![Filter::clone(part), Filter::IsNull(Term::Column(*column))]))
-            }
-            (None, part) => Some(Filter::clone(part)),
-        };
-        Filter::All(parts.iter().filter_map(says).collect())
-    }
-}
-
-/// The column of `IS NULL` or of `IS NOT NULL`.
-fn nullness(filter: &Filter, null: bool) -> Option<usize> {
-    match filter {
-        Filter::IsNull(Term::Column(column)) if null => Some(*column),
-        Filter::Not(part) if !null => nullness(part, true),
-        _ => None,
-    }
 }
 
 /// A row of which one column is read.
@@ -324,7 +277,7 @@ fn hint(filter: &Filter, columns: &[Column]) -> Option<Condition> {
     let condition = |column, operator, value| Some(Condition { column, operator, value });
     match filter {
         Filter::IsNull(Term::Column(column)) => condition(*column, Operator::IsNull, Value::Null),
-        Filter::Not(_) => condition(nullness(filter, false)?, Operator::IsNotNull, Value::Null),
+        Filter::Not(_) => condition(filter.nullness(false)?, Operator::IsNotNull, Value::Null),
         // NULL <=> NULL is true, which no other comparison with NULL is.
         Filter::Compare { operator: Comparison::NullSafeEqual, .. } => None,
         Filter::Compare { left: Term::Column(column), operator, right: Term::Constant(constant), .. } => {

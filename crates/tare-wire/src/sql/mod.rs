@@ -7,6 +7,7 @@ pub(crate) mod catalog;
 mod condition;
 pub(crate) mod filter;
 mod lexer;
+mod meant;
 pub(crate) mod parser;
 mod session;
 pub(crate) mod statement;

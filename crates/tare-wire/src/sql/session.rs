@@ -25,8 +25,12 @@ pub(super) fn statement(parser: &mut Parser<'_>, word: &str) -> Result<Statement
     }
 }
 
+/// The setting by which a client has sums of picoseconds whole, also where they outgrow the 64 bits of their column: as a text
+/// of more digits. Such a client adds them up, and must not see one begin anew.
+const WHOLE_SUMS: &str = "tare_whole_sums";
+
 /// Settings change nothing here and are accepted, but for a time zone: all times are UTC. Who leaves autocommit mode is told
-/// apart.
+/// apart, and who wants sums whole.
 fn set(parser: &mut Parser<'_>) -> Result<Statement, Failure> {
     let mut statement = Statement::Nothing;
     let mut setting = String::new();
@@ -39,6 +43,7 @@ fn set(parser: &mut Parser<'_>) -> Result<Statement, Failure> {
                 return Err(Failure::unknown_time_zone(&String::from_utf8_lossy(&value)));
             }
             Token::Integer(0) if setting == "autocommit" => statement = Statement::LeaveAutocommit,
+            Token::Integer(whole) if setting == WHOLE_SUMS => statement = Statement::WholeSums(whole != 0),
             Token::Symbol(",") => setting.clear(),
             _ => {}
         }

@@ -11,6 +11,8 @@ pub(crate) enum Statement {
     Nothing,
     /// `SET AUTOCOMMIT=0`
     LeaveAutocommit,
+    /// `SET tare_whole_sums = 1`, or 0
+    WholeSums(bool),
     /// `USE`
     Use(String),
     /// Rows of a table.

@@ -53,8 +53,8 @@ impl Collation {
         if left_text == right_text {
             return Ordering::Equal;
         }
-        let mut left = left_text.chars().map(|char| self.weight(char));
-        let mut right = right_text.chars().map(|char| self.weight(char));
+        let mut left = self.weights(left_text);
+        let mut right = self.weights(right_text);
         let blank = u16::from(b' ');
         loop {
             let (left, right) = match (left.next(), right.next()) {
@@ -67,6 +67,12 @@ impl Collation {
         }
     }
 
+    /// The weights of a text's characters. One that utf8mb3 does not have is sent as four `?`, and weighs as they do.
+    fn weights(self, text: &str) -> impl Iterator<Item = u16> {
+        let as_sent = |char| std::iter::repeat_n(char, if char > '\u{ffff}' { 4 } else { 1 });
+        text.chars().flat_map(as_sent).map(move |char| self.weight(char))
+    }
+
     fn weight(self, char: char) -> u16 {
         match self {
             Collation::GeneralCi => weight(char),
@@ -77,7 +83,7 @@ impl Collation {
     /// LIKE. Walks back only to the last `%`, so its time is bounded by the product of the lengths.
     pub(crate) fn like(self, text: &[u8], pattern: &Pattern) -> bool {
         let text: Vec<char> = String::from_utf8_lossy(text).chars().collect();
-        let pattern = &pattern.0[..];
+        let pattern = &pattern.pieces[..];
         let (mut at, mut next) = (0, 0);
         let mut retry: Option<(usize, usize)> = None;
         while at < text.len() {
@@ -103,15 +109,18 @@ impl Collation {
 
 /// The right side of LIKE, taken apart once.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Pattern(Vec<Piece>);
+pub(crate) struct Pattern {
+    text: Vec<u8>,
+    pieces: Vec<Piece>,
+}
 
 impl Pattern {
     /// Longest pattern, in bytes.
     pub(crate) const MAX: usize = 1024;
 
-    pub(crate) fn new(pattern: &[u8], escape: char) -> Self {
-        let mut pieces = Vec::with_capacity(pattern.len());
-        let pattern = String::from_utf8_lossy(pattern);
+    pub(crate) fn new(text: &[u8], escape: char) -> Self {
+        let mut pieces = Vec::with_capacity(text.len());
+        let pattern = String::from_utf8_lossy(text);
         let mut chars = pattern.chars();
         while let Some(char) = chars.next() {
             pieces.push(match char {
@@ -121,7 +130,12 @@ impl Pattern {
                 char => Piece::Char(char),
             });
         }
-        Pattern(pieces)
+        Pattern { text: text.to_vec(), pieces }
+    }
+
+    /// Returns what was written, wildcards and all.
+    pub(crate) fn text(&self) -> &[u8] {
+        &self.text
     }
 }
 

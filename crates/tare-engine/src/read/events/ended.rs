@@ -14,7 +14,8 @@ use crate::memory::text::Text;
 use crate::read::Scale;
 use crate::read::summary::counters;
 use crate::record::ring::RECORD_TIMED;
-use crate::record::statement::record::{Digest, StatementEvent, Texts, decode};
+use crate::record::statement::decode::{StatementEvent, Texts, decode};
+use crate::record::statement::record::Digest;
 use crate::snapshot::*;
 
 /// Digests a cursor remembers the spelling of.

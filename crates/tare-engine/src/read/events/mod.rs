@@ -2,6 +2,7 @@
 
 mod blocks;
 mod ended;
+mod running;
 mod stages;
 mod statements;
 mod stream;
@@ -27,6 +28,7 @@ use crate::thread::Thread;
 
 pub use blocks::{BlockRow, BlockTexts, RecordedStatement, StatementBlock};
 pub use ended::StreamedStatement;
+pub use running::RunningTokens;
 pub use stream::{Cursor, Each, EachStatement, Origin, Piece};
 
 /// What an event of any type says of itself.

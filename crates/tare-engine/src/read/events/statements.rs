@@ -18,7 +18,9 @@ use crate::memory::text::{self, Text};
 use crate::read::Scale;
 use crate::read::names::KeptTokens;
 use crate::read::summary::counters;
-use crate::record::statement::record::{Digest, OpenStatement, StatementEvent, Texts, decode, read_open};
+use crate::record::statement::decode::{StatementEvent, Texts, decode, parsed, read_open};
+use crate::record::statement::parsed::Parsed;
+use crate::record::statement::record::{Digest, OpenStatement};
 use crate::snapshot::*;
 use crate::thread::Thread;
 
@@ -26,11 +28,19 @@ use crate::thread::Thread;
 pub(super) struct Statement {
     event: StatementEvent,
     texts: Texts<Vec<u8>>,
+    /// Where its digest is while it runs.
+    parsed: Option<Parsed>,
 }
 
 impl Statement {
     fn new((event, texts): (StatementEvent, Texts<Text<'_>>)) -> Statement {
-        Statement { event, texts: texts.map(|text| text.bytes().to_vec()) }
+        Statement { event, texts: texts.map(|text| text.bytes().to_vec()), parsed: None }
+    }
+
+    /// The statement of a level's words.
+    fn open(words: &[u64; WORDS]) -> Option<Statement> {
+        let parsed = parsed(words);
+        read_open(words).map(|read| Statement { parsed, ..Statement::new(read) })
     }
 }
 
@@ -76,7 +86,7 @@ impl Engine {
             let ended = self.ended::<Statement>(asked);
             let digest = |digest| self.statement_digest(digest);
             let row = |seen: &Seen<Statement>| {
-                let Statement { event, texts } = &seen.event;
+                let Statement { event, texts, .. } = &seen.event;
                 self.statement_row((seen.thread_id, event, texts), asked.parts, scale, &sources, digest)
             };
             return ended.iter().map(row).collect();
@@ -90,8 +100,12 @@ impl Engine {
                 let Some(seen) = self.copy_level(thread, level.load(Acquire)) else { break };
                 let is_shown = if seen.has_ended() { shown.shows(&seen) } else { shown.shows_running(&seen) };
                 if seen.event.id() != 0 && is_shown {
-                    let digest = |digest| self.statement_digest(digest);
-                    let Statement { event, texts } = &seen.event;
+                    let Statement { event, texts, parsed } = &seen.event;
+                    let runs = || self.runs_still(thread, level.load(Acquire), event);
+                    let digest = |digest| match parsed {
+                        Some(parsed) if event.end == 0 => self.running_digest(*parsed, runs),
+                        _ => self.statement_digest(digest),
+                    };
                     let seen = (seen.thread_id, event, texts);
                     rows.push(self.statement_row(seen, asked.parts, scale, &sources, digest));
                 }
@@ -112,12 +126,19 @@ impl Engine {
                 let own = self.arena.used(block) == Use::Statement as u8
                     && meta.owner.load(Relaxed) == thread_id
                     && self.still_lives(thread, thread_id);
-                let event = read_open(&copied).filter(|_| own).map(Statement::new)?;
+                let event = Statement::open(&copied).filter(|_| own)?;
                 return Some(Seen { thread_id, moment: 0, opened: 0, event });
             }
             std::hint::spin_loop();
         }
         None
+    }
+
+    /// Whether a statement that was seen on a level of this thread runs there still.
+    fn runs_still(&self, thread: &Thread, level: Offset, event: &StatementEvent) -> bool {
+        self.copy_level(thread, level).is_some_and(|now| {
+            now.event.event.id == event.id && now.event.event.end == 0 && now.event.event.start == event.start
+        })
     }
 
     pub(super) fn statement_row<T: AsRef<[u8]>>(

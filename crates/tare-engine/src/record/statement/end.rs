@@ -12,7 +12,8 @@ use crate::Engine;
 use crate::clock::{cycles, ticks};
 use crate::count::cell::{CellHead, Counts, Family, StatementCell};
 use crate::count::counters::Counters;
-use crate::count::digest::{DigestCell, DigestTokens};
+use crate::count::digest::DigestCell;
+use crate::count::digest_key::DigestTokens;
 use crate::count::sample::Candidate;
 use crate::memory::arena::Own;
 use crate::record::wait::kept;
@@ -29,6 +30,12 @@ pub struct EndedStatement {
 }
 
 impl EndedStatement {
+    /// One that is counted once: SQL is never estimated.
+    #[inline(always)]
+    pub(super) fn of_sql(open: &'static OpenStatement) -> EndedStatement {
+        EndedStatement { open, again: 0 }
+    }
+
     /// How long it took, in ticks; `None`: nobody asked.
     #[inline(always)]
     pub(crate) fn taken(self) -> Option<u64> {
@@ -51,6 +58,12 @@ impl EndedStatement {
 fn named_at(thread: &Thread, open: &OpenStatement) -> u64 {
     let depth = (open.flags.own() >> LEVEL) as usize;
     thread.named_levels.get(depth).map_or(0, |named| named.program.own())
+}
+
+/// When an ended statement is seen: its end, or now where it was not timed.
+#[inline(always)]
+pub(super) fn moment(open: &OpenStatement) -> u64 {
+    if open.is_timed() { open.ended() } else { ticks() }
 }
 
 /// What a statement took besides its time, at its end.
@@ -80,11 +93,7 @@ fn most_memory(thread: &Thread, open: &OpenStatement, flags: u32) -> u64 {
 impl Engine {
     /// Ends a statement.
     pub fn end_statement(&self, statement: Statement, digest: Option<&DigestTokens<'_>>) -> EndedStatement {
-        let count_digest = |_| {
-            if let Some(tokens) = digest {
-                self.count_statement_digest(statement, tokens);
-            }
-        };
+        let count_digest = |_| self.count_any_digest(statement, digest);
         let is_done = match self.is_extended() {
             true => self.end_statement_fast::<true>(statement, count_digest),
             false => self.end_statement_fast::<false>(statement, count_digest),
@@ -108,6 +117,16 @@ impl Engine {
         const ESTIMATED: u8 = SAMPLED | INSTRUCTION;
         let is_estimated = self.registry.switches(open.class()) & ESTIMATED == ESTIMATED;
         if is_estimated { thread.weight.own() - 1 } else { 0 }
+    }
+
+    /// Counts an ended statement under the digest of what it executes, or else of these tokens.
+    #[inline(always)]
+    fn count_any_digest(&self, statement: Statement, digest: Option<&DigestTokens<'_>>) {
+        if statement.is_execution() {
+            self.count_execution_digest(statement);
+        } else if let Some(tokens) = digest {
+            self.count_statement_digest(statement, tokens);
+        }
     }
 
     /// As [`Engine::end_statement`], if all is as usual. Fast path only; on false call [`Engine::end_unusual_statement`]: nothing
@@ -172,10 +191,8 @@ impl Engine {
             ended.count(&cell.stat, &cell.counters);
             self.spread_statement(thread, &cell.head, open);
         }
-        if let Some(tokens) = digest
-            && flags & WITH_DIGEST != 0
-        {
-            self.count_statement_digest(statement, tokens);
+        if flags & WITH_DIGEST != 0 {
+            self.count_any_digest(statement, digest);
         }
         self.record_statement(thread, open);
         thread.statement_depth.store(flags >> LEVEL, Relaxed);
@@ -200,11 +217,25 @@ impl Engine {
     #[inline(never)]
     pub fn count_statement_digest(&self, statement: Statement, tokens: &DigestTokens<'_>) {
         let Statement { open, thread } = statement;
-        let ended = self.ended_statement(statement);
-        let now = if open.is_timed() { open.ended() } else { ticks() };
-        let Some(digest) = self.digest_seen(thread, tokens, open.schema(), now) else { return };
+        let now = moment(open);
+        if let Some(digest) = self.digest_seen(thread, tokens, open.schema(), now) {
+            self.count_under_digest(thread, EndedStatement::of_sql(open), digest, tokens.charset, now);
+        }
+    }
+
+    /// Counts an ended statement in the cell of its digest, which is spelled in `charset` where the statement is shown.
+    #[inline(always)]
+    pub(super) fn count_under_digest(
+        &self,
+        thread: &Thread,
+        ended: EndedStatement,
+        digest: &DigestCell,
+        charset: u32,
+        now: u64,
+    ) {
+        let EndedStatement { open, .. } = ended;
         ended.count(&digest.cell.stat, &digest.cell.counters);
-        open.set_digest(digest.slot.own(), digest.generation.own(), tokens.charset);
+        open.set_digest(digest.slot.own(), digest.generation.own(), charset);
         if open.taken() >= digest.sample_from.own() {
             self.offer_as_sample(digest, ended, now);
         }

@@ -1,9 +1,12 @@
 //! HOT PATH: statements: a level of the thread's stack while they run; how they end is in `end`.
 
 mod cpu;
+pub(crate) mod decode;
 mod end;
+pub(crate) mod execution;
 pub(crate) mod outline;
 mod owner;
+pub(crate) mod parsed;
 pub(crate) mod record;
 
 use std::ffi::c_void;
@@ -154,6 +157,16 @@ impl Statement {
     #[inline(always)]
     pub(crate) fn thread(self) -> &'static Thread {
         self.thread
+    }
+
+    /// The schema that was current when it began: its words, and how many bytes.
+    pub(crate) fn schema(self) -> (&'static [std::sync::atomic::AtomicU64], usize) {
+        self.open.schema()
+    }
+
+    /// Number of its client's character set.
+    pub fn charset(self) -> u32 {
+        self.open.sql().2
     }
 
     /// EVENT_ID of the statement's event.

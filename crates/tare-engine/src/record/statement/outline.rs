@@ -19,7 +19,7 @@ pub(crate) struct Outline<'a> {
     pub(crate) text_cut: bool,
 }
 
-/// The outlines of the statements that [`super::record::decode`] finds in these words; returns the same rest.
+/// The outlines of the statements that [`super::decode::decode`] finds in these words; returns the same rest.
 #[inline]
 pub(crate) fn outlines<'a>(mut words: &'a [u64], mut each: impl FnMut(Outline<'a>)) -> &'a [u64] {
     while let Some((outline, rest)) = first(words) {
@@ -64,7 +64,7 @@ mod tests {
     use proptest::collection::vec;
     use proptest::prelude::*;
 
-    use super::super::record::decode;
+    use super::super::decode::decode;
     use super::*;
 
     /// A record, or what looks like the beginning of one.

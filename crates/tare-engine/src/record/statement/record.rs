@@ -1,4 +1,4 @@
-//! HOT PATH: what is written of statements: layout, writer and decoder.
+//! HOT PATH: what is written of statements: layout and writer; what reads it is in `decode`.
 //!
 //! While a statement lasts it has a block of its own ([`OpenStatement`]), in which it stays to be seen until the next one of
 //! its level begins. What it was is recorded when it ends:
@@ -12,8 +12,6 @@
 //! A program's statements follow each other. Of one whose program was named before in its block, and no other since, the record
 //! only says that.
 
-use std::array::from_fn;
-use std::borrow::Cow;
 use std::hint::cold_path;
 use std::mem::offset_of;
 use std::sync::atomic::{
@@ -24,13 +22,13 @@ use std::sync::atomic::{
 use tare_sync::Version;
 
 use crate::count::cell::Counts;
-use crate::count::counters::{COUNTERS, Counters, LARGEST, PlainCounters};
+use crate::count::counters::{COUNTERS, Counters, LARGEST};
 use crate::memory::arena::{Base, LINE, Offset, Own, Use, View, WORDS};
-use crate::memory::text::{self, Text};
-use crate::record::journal::{OWN_KINDS, kind};
+use crate::memory::text;
+use crate::record::journal::OWN_KINDS;
 use crate::record::ring::{BEHIND, CHUNK, RECORD_TIMED, Ring};
 use crate::record::statement::owner::Owner;
-use crate::record::values::{self, Values};
+use crate::record::values::Values;
 use crate::setup::instrument::TIMED;
 use crate::snapshot::{ClassId, EventType};
 use crate::thread::choice::Weight;
@@ -41,12 +39,12 @@ pub(super) const STATEMENT: u64 = OWN_KINDS;
 
 /// Where the first word has what: flags as [`RECORD_TIMED`] and its neighbours, type of what it nests in, nesting level, id.
 /// Of the flags only a record has those of the histories.
-const FLAGS: u32 = 3;
-const NESTING_TYPE: u32 = 6;
-const NESTING_LEVEL: u32 = 9;
-const ID: u32 = 16;
+pub(super) const FLAGS: u32 = 3;
+pub(super) const NESTING_TYPE: u32 = 6;
+pub(super) const NESTING_LEVEL: u32 = 9;
+pub(super) const ID: u32 = 16;
 /// Where the word of the class has END_EVENT_ID.
-const END_ID: u32 = 16;
+pub(super) const END_ID: u32 = 16;
 /// Where the word that says which values there are has the character sets of the text and of the digest's identifiers.
 pub(super) const CHARSET: u32 = 32;
 pub(super) const DIGEST_CHARSET: u32 = 48;
@@ -62,9 +60,10 @@ const RARE: u64 = (1 << 48) - (1 << 20);
 pub(super) const OBJECT_TYPE: u32 = 48;
 pub(super) const TEXT_CUT: u64 = 1 << 56;
 /// The program is the one named last in the block.
-const SAME_PROGRAM: u64 = 1 << 57;
+pub(super) const SAME_PROGRAM: u64 = 1 << 57;
 /// The lengths of the program's names.
-const PROGRAM_NAMES: u64 = OBJECT_SCHEMA.mask() << OBJECT_SCHEMA.at | OBJECT_NAME.mask() << OBJECT_NAME.at;
+pub(super) const PROGRAM_NAMES: u64 =
+    OBJECT_SCHEMA.mask() << OBJECT_SCHEMA.at | OBJECT_NAME.mask() << OBJECT_NAME.at;
 
 /// A text's length, in bytes, in the word of lengths.
 #[derive(Clone, Copy)]
@@ -101,12 +100,12 @@ pub(super) const HEAD: usize = 7;
 /// Counters, and then the host's number of the statement, what it nests in, the digest's slot and generation, SQLSTATE and
 /// number of the error. Those behind the counters share a line with the schema, and are as usual as that.
 pub(super) const VALUES: usize = COUNTERS + 4;
-const STATEMENT_ID: usize = COUNTERS;
-const NESTING: usize = COUNTERS + 1;
+pub(super) const STATEMENT_ID: usize = COUNTERS;
+pub(super) const NESTING: usize = COUNTERS + 1;
 pub(super) const DIGEST: usize = COUNTERS + 2;
-const ERROR: usize = COUNTERS + 3;
+pub(super) const ERROR: usize = COUNTERS + 3;
 /// Where the number is.
-const ERRNO: u32 = 40;
+pub(super) const ERRNO: u32 = 40;
 
 /// Words of a schema or object name (64 characters of up to 3 bytes).
 pub(crate) const NAME_WORDS: usize = 24;
@@ -131,7 +130,8 @@ pub(crate) struct OpenStatement {
     /// 0 while it lasts; of one that was not timed 1. Written last, and read before END_EVENT_ID.
     end: AtomicU64,
     class: AtomicU64,
-    set: AtomicU64,
+    /// Which values there are, and until there is a digest where it is ([`super::parsed`]).
+    pub(super) set: AtomicU64,
     pub(super) lengths: AtomicU64,
     /// Odd while it begins, and while other words change that are read together.
     pub(crate) version: Version,
@@ -141,12 +141,12 @@ pub(crate) struct OpenStatement {
     pub(super) cpu_start: AtomicU64,
     /// Likewise: what its session's memory was when it began.
     pub(super) memory: MemoryBefore,
-    values: [AtomicU64; VALUES],
+    pub(super) values: [AtomicU64; VALUES],
     /// Schema, and behind it SQL text: as they are recorded.
-    texts: [AtomicU64; NAME_WORDS + TEXT_WORDS],
+    pub(super) texts: [AtomicU64; NAME_WORDS + TEXT_WORDS],
     pub(super) object_schema: [AtomicU64; NAME_WORDS],
     pub(super) object_name: [AtomicU64; NAME_WORDS],
-    message: [AtomicU64; MESSAGE_WORDS],
+    pub(super) message: [AtomicU64; MESSAGE_WORDS],
     _rest: [AtomicU64; WORDS - HEAD - 4 - VALUES - 3 * NAME_WORDS - MESSAGE_WORDS - TEXT_WORDS],
 }
 
@@ -274,6 +274,20 @@ impl OpenStatement {
             let len = text::write(self.text(lengths), &sql[..sql.len().min(bound)]);
             let cut = if len < sql.len() { TEXT_CUT } else { 0 };
             self.lengths.store(TEXT.set(lengths, len) | cut, Relaxed);
+        });
+    }
+
+    /// As [`OpenStatement::set_text`], of a text in words that is itself `cut` or not.
+    #[inline(always)]
+    pub(crate) fn copy_text(&self, (from, len, cut): (&[AtomicU64], usize, bool), bound: usize) {
+        let kept = len.min(bound);
+        self.version.change(|| {
+            let lengths = self.lengths.own() & !TEXT_CUT;
+            for (to, from) in self.text(lengths).iter().zip(from).take(text::words(kept)) {
+                to.store(from.own(), Relaxed);
+            }
+            let cut = if cut || kept < len { TEXT_CUT } else { 0 };
+            self.lengths.store(TEXT.set(lengths, kept) | cut, Relaxed);
         });
     }
 
@@ -464,151 +478,5 @@ impl OpenStatement {
         }
         to.show(self.what.own() | u64::from(histories) << FLAGS | STATEMENT);
         true
-    }
-}
-
-/// A statement, as a reader sees it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct StatementEvent {
-    pub(crate) id: u64,
-    pub(crate) end_event_id: u64,
-    /// Id and type of the event it nests in.
-    pub(crate) nesting: (u64, u8),
-    pub(crate) nesting_level: u8,
-    pub(crate) class: ClassId,
-    /// [`RECORD_TIMED`] and its neighbours.
-    pub(crate) flags: u8,
-    pub(crate) start: u64,
-    /// 0 while it lasts; of one that was not timed 1.
-    pub(crate) end: u64,
-    pub(crate) source: u64,
-    pub(crate) counters: PlainCounters,
-    pub(crate) digest: Digest,
-    pub(crate) statement_id: u64,
-    pub(crate) errno: u32,
-    /// Five characters, or zeros.
-    pub(crate) sqlstate: [u8; 5],
-    pub(crate) object_type: u8,
-    /// Number of the character set of the text.
-    pub(crate) charset: u32,
-    pub(crate) text_cut: bool,
-}
-
-impl StatementEvent {
-    /// RETURNED_SQLSTATE.
-    pub(crate) fn state(&self) -> Option<Cow<'_, str>> {
-        (self.sqlstate != [0; 5]).then(|| text::readable(&self.sqlstate))
-    }
-}
-
-/// The texts of a statement.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Texts<T> {
-    pub(crate) schema: T,
-    pub(crate) sql: T,
-    pub(crate) object_schema: T,
-    pub(crate) object_name: T,
-    pub(crate) message: T,
-}
-
-impl<T> Texts<T> {
-    /// In the order in which they are recorded.
-    fn in_order([schema, sql, object_schema, object_name, message]: [T; LENGTHS.len()]) -> Texts<T> {
-        Texts { schema, sql, object_schema, object_name, message }
-    }
-
-    pub(crate) fn map<U>(self, f: impl FnMut(T) -> U) -> Texts<U> {
-        let Texts { schema, sql, object_schema, object_name, message } = self;
-        Texts::in_order([schema, sql, object_schema, object_name, message].map(f))
-    }
-}
-
-/// The statements in a block's words, from its first record on, in the order in which they ended; returns what is behind them.
-#[inline]
-pub(crate) fn decode<'a>(
-    mut words: &'a [u64],
-    mut each: impl FnMut(StatementEvent, Texts<Text<'a>>),
-) -> &'a [u64] {
-    let mut named = Default::default();
-    while let Some((event, texts, rest)) = read(words, &mut named) {
-        each(event, texts);
-        words = rest;
-    }
-    words
-}
-
-/// The record at the beginning of these words, and what is behind it; `None`: there is none. `named` is the program named last,
-/// by its schema and name.
-fn read<'a>(
-    words: &'a [u64],
-    named: &mut (Text<'a>, Text<'a>),
-) -> Option<(StatementEvent, Texts<Text<'a>>, &'a [u64])> {
-    let (head, rest) = words.split_first_chunk()?;
-    if kind(head[0]) != STATEMENT {
-        return None;
-    }
-    let (values, mut rest) = values::read(set_of(head), rest)?;
-    let [.., lengths] = *head;
-    let mut texts = [Text::default(); LENGTHS.len()];
-    for (text, length) in texts.iter_mut().zip(LENGTHS) {
-        (*text, rest) = Text::first(rest, length.of(lengths))?;
-    }
-    let mut texts = Texts::in_order(texts);
-    if lengths & SAME_PROGRAM != 0 {
-        (texts.object_schema, texts.object_name) = *named;
-    } else if lengths & PROGRAM_NAMES != 0 {
-        *named = (texts.object_schema, texts.object_name);
-    }
-    Some((event(head, &values), texts, rest))
-}
-
-/// The statement of an [`OpenStatement`] whose words a reader has copied.
-pub(crate) fn read_open(words: &[u64; WORDS]) -> Option<(StatementEvent, Texts<Text<'_>>)> {
-    /// Where the texts are, in the order in which they are recorded.
-    const TEXTS: usize = offset_of!(OpenStatement, texts) / 8;
-    const RARE_TEXTS: [usize; 3] = [
-        offset_of!(OpenStatement, object_schema) / 8,
-        offset_of!(OpenStatement, object_name) / 8,
-        offset_of!(OpenStatement, message) / 8,
-    ];
-    let head = words.first_chunk()?;
-    let values = words.get(offset_of!(OpenStatement, values) / 8..)?;
-    let values = values::known(set_of(head), values.first_chunk()?);
-    let [.., lengths] = *head;
-    let mut texts = [Text::default(); LENGTHS.len()];
-    let [object_schema, object_name, message] = RARE_TEXTS;
-    let places = [TEXTS, TEXTS + SCHEMA.words(lengths), object_schema, object_name, message];
-    for ((text, length), place) in texts.iter_mut().zip(LENGTHS).zip(places) {
-        (*text, _) = Text::first(words.get(place..)?, length.of(lengths))?;
-    }
-    Some((event(head, &values), Texts::in_order(texts)))
-}
-
-fn set_of([.., set, _lengths]: &[u64; HEAD]) -> u64 {
-    *set
-}
-
-fn event(head: &[u64; HEAD], values: &[u64; VALUES]) -> StatementEvent {
-    let [what, start, source, end, class, set, lengths] = *head;
-    let (digest, error) = (values[DIGEST], values[ERROR]);
-    let [a, b, c, d, e, ..] = error.to_le_bytes();
-    StatementEvent {
-        id: what >> ID,
-        end_event_id: class >> END_ID,
-        nesting: (values[NESTING], (what >> NESTING_TYPE) as u8 & 7),
-        nesting_level: (what >> NESTING_LEVEL) as u8 & 0x7F,
-        class: class as ClassId,
-        flags: (what >> FLAGS) as u8 & 7,
-        start,
-        end,
-        source,
-        counters: PlainCounters(from_fn(|at| values[at])),
-        digest: Digest::of(digest, set),
-        statement_id: values[STATEMENT_ID],
-        errno: (error >> ERRNO) as u32,
-        sqlstate: [a, b, c, d, e],
-        object_type: (lengths >> OBJECT_TYPE) as u8,
-        charset: (set >> CHARSET) as u32 & 0xFFFF,
-        text_cut: lengths & TEXT_CUT != 0,
     }
 }

@@ -60,7 +60,7 @@ fn read_events(scrape: &mut Scrape<'_>) -> Result<(), Error> {
         for (mode, at) in [("read", 1), ("write", 4), ("misc", 7)] {
             let labels = [("event_name", &*name), ("mode", mode)];
             samples.add(&COUNT, &labels, row.count(at));
-            samples.add(&SECONDS, &labels, Figure::seconds(row.count(at + 1)));
+            samples.add(&SECONDS, &labels, Figure::seconds(row.total(at + 1)));
             if mode != "misc" {
                 samples.add(&BYTES, &labels, row.count(at + 2));
             }
@@ -82,7 +82,7 @@ fn read_instances(scrape: &mut Scrape<'_>) -> Result<(), Error> {
         &INSTANCES,
         ("file_summary_by_instance", &columns),
         |row| row.text(0).is_some_and(|name| options.file_filter.is_match(&name)),
-        |row| row.count(4).saturating_add(row.count(5)),
+        |row| row.total(4).saturating_add(row.total(5)),
     )?;
     for row in rows {
         let (file, event) = (row.text(0).unwrap_or_default(), row.text(1).unwrap_or_default());

@@ -83,8 +83,8 @@ fn is_users(row: &Row, own_schemas: &[&str]) -> bool {
 }
 
 /// The sum of these columns: what a row is ranked by.
-fn sum(row: &Row, columns: std::ops::Range<usize>) -> u64 {
-    columns.fold(0, |sum, at| sum.saturating_add(row.count(at)))
+fn sum(row: &Row, columns: std::ops::Range<usize>) -> u128 {
+    columns.fold(0, |sum, at| sum.saturating_add(row.total(at)))
 }
 
 fn read_tables(scrape: &mut Scrape<'_>) -> Result<(), Error> {
@@ -100,7 +100,7 @@ fn read_tables(scrape: &mut Scrape<'_>) -> Result<(), Error> {
         for (at, operation) in (2..).zip(OPERATIONS) {
             let labels = [("schema", &*schema), ("name", &*name), ("operation", operation)];
             scrape.samples.add(&TABLE_COUNT, &labels, row.count(at));
-            scrape.samples.add(&TABLE_SECONDS, &labels, Figure::seconds(row.count(at + 4)));
+            scrape.samples.add(&TABLE_SECONDS, &labels, Figure::seconds(row.total(at + 4)));
         }
     }
     Ok(())
@@ -125,7 +125,7 @@ fn read_indexes(scrape: &mut Scrape<'_>) -> Result<(), Error> {
             let labels =
                 [("schema", &*schema), ("name", &*name), ("index", &*index), ("operation", operation)];
             scrape.samples.add(&INDEX_COUNT, &labels, row.count(at));
-            scrape.samples.add(&INDEX_SECONDS, &labels, Figure::seconds(row.count(at + 4)));
+            scrape.samples.add(&INDEX_SECONDS, &labels, Figure::seconds(row.total(at + 4)));
         }
     }
     Ok(())
@@ -168,7 +168,7 @@ fn read_locks(scrape: &mut Scrape<'_>) -> Result<(), Error> {
             let (count, seconds) =
                 if is_sql { (&SQL_COUNT, &SQL_SECONDS) } else { (&EXTERNAL_COUNT, &EXTERNAL_SECONDS) };
             scrape.samples.add(count, &labels, row.count(2 + number));
-            scrape.samples.add(seconds, &labels, Figure::seconds(row.count(2 + operations + number)));
+            scrape.samples.add(seconds, &labels, Figure::seconds(row.total(2 + operations + number)));
         }
     }
     Ok(())

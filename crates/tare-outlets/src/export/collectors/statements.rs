@@ -274,10 +274,10 @@ fn look_through_digests(scrape: &mut Scrape<'_>) -> Result<Digests, Error> {
     let (options, since) = (scrape.options, scrape.since);
     scrape.tables.each(DIGESTS, &columns, "", &mut |row| {
         for (number, sum) in sums.iter_mut().enumerate() {
-            *sum += u128::from(row.count(FIGURES + number));
+            *sum = sum.saturating_add(row.total(FIGURES + number));
         }
         if is_of_interest(&row, options, since) {
-            highest.take(row.count(TIME), || row);
+            highest.take(row.total(TIME), || row);
         }
     })?;
     let (highest, left_out) = highest.kept();
@@ -294,13 +294,12 @@ fn is_of_interest(row: &Row, options: &Options, since: &str) -> bool {
         && seen.as_str() > since
 }
 
-#[expect(clippy::cast_precision_loss, reason = "a figure of Prometheus's is a double")]
 fn add_sums(sums: &[u128], samples: &mut Samples) {
     for (measure, sum) in MEASURES.iter().zip(sums) {
         let Some((family, unit)) = &measure.sum else { continue };
         let figure = match unit {
-            Unit::Plain => u64::try_from(*sum).map_or(Figure::Real(*sum as f64), Figure::Whole),
-            Unit::Seconds => Figure::Real(*sum as f64 / 1e12),
+            Unit::Plain => Figure::count(*sum),
+            Unit::Seconds => Figure::seconds(*sum),
         };
         samples.add(family, &[], figure);
     }
@@ -317,12 +316,12 @@ fn add_digest(row: &Row, options: &Options, samples: &mut Samples) {
     let labels = [("schema", &*schema), ("digest", &*digest), ("digest_text", &*statement)];
     for (measure, at) in MEASURES.iter().zip(FIGURES..) {
         let Some(family) = &measure.by_digest else { continue };
-        let count = row.count(at);
-        samples.add(family, &labels, if measure.is_time { Figure::seconds(count) } else { count.into() });
+        let sum = row.total(at);
+        samples.add(family, &labels, if measure.is_time { Figure::seconds(sum) } else { Figure::count(sum) });
     }
     let quantiles = QUANTILES.iter().zip(FIGURES + MEASURES.len()..);
-    let quantiles = quantiles.map(|((name, share, _), at)| (*name, *share, Figure::seconds(row.count(at))));
-    let (sum, count) = (Figure::seconds(row.count(TIME)), row.count(COUNT));
+    let quantiles = quantiles.map(|((name, share, _), at)| (*name, *share, Figure::seconds(row.total(at))));
+    let (sum, count) = (Figure::seconds(row.total(TIME)), row.count(COUNT));
     let summary = Summary { quantiles: quantiles.collect(), sum, count };
     samples.put(&LATENCY, &labels, Value::Summary(Box::new(summary)));
 }
@@ -331,7 +330,7 @@ fn add_digest(row: &Row, options: &Options, samples: &mut Samples) {
 
 fn read_histograms(scrape: &mut Scrape<'_>, digests: Vec<Row>) -> Result<(), Error> {
     let mut highest = scrape.room(&HISTOGRAMS);
-    digests.into_iter().for_each(|row| highest.take(row.count(TIME), || row));
+    digests.into_iter().for_each(|row| highest.take(row.total(TIME), || row));
     let kept = scrape.kept(&HISTOGRAMS, highest);
     let key = |row: &Row| (row.text(0).unwrap_or_default(), row.text(1).unwrap_or_default());
     let wanted: BTreeSet<(String, String)> = kept.iter().map(key).collect();
@@ -352,7 +351,7 @@ fn read_histograms(scrape: &mut Scrape<'_>, digests: Vec<Row>) -> Result<(), Err
         let of = key(row);
         let histogram = histograms.remove(&of).unwrap_or_default();
         let labels = [("schema", &*of.0), ("digest", &*of.1)];
-        let value = Value::Histogram(Box::new(histogram), Figure::seconds(row.count(TIME)));
+        let value = Value::Histogram(Box::new(histogram), Figure::seconds(row.total(TIME)));
         scrape.samples.put(&DURATION, &labels, value);
     }
     Ok(())
@@ -369,10 +368,10 @@ fn read_overall(scrape: &mut Scrape<'_>) -> Result<(), Error> {
         return Ok(());
     }
     found?;
-    let mut time = 0;
+    let mut time = 0_u128;
     let table = "events_statements_summary_global_by_event_name";
     scrape.tables.each(table, &["SUM_TIMER_WAIT"], "WHERE `COUNT_STAR` > 0", &mut |row| {
-        time += row.count(0);
+        time = row.total(0).saturating_add(time);
     })?;
     let value = Value::Histogram(Box::new(histogram), Figure::seconds(time));
     scrape.samples.put(&ALL_DURATION, &[], value);

@@ -33,22 +33,22 @@ static CLASS_COUNT: Family = Family::counter("tare_waits_total", "Waits by class
 static CLASS_SECONDS: Family = Family::counter("tare_waits_seconds_total", "Time of waits by class.");
 
 fn read(scrape: &mut Scrape<'_>) -> Result<(), Error> {
-    let mut classes: BTreeMap<String, (u64, u64)> = BTreeMap::new();
+    let mut classes: BTreeMap<String, (u128, u128)> = BTreeMap::new();
     let by_name = scrape.wants(&BY_NAME);
     let samples = &mut scrape.samples;
     let columns = ["EVENT_NAME", "COUNT_STAR", "SUM_TIMER_WAIT"];
     scrape.tables.each("events_waits_summary_global_by_event_name", &columns, "", &mut |row| {
-        let (name, count, time) = (row.text(0).unwrap_or_default(), row.count(1), row.count(2));
+        let (name, count, time) = (row.text(0).unwrap_or_default(), row.total(1), row.total(2));
         let class = classes.entry(class(&name).to_owned()).or_default();
-        *class = (class.0 + count, class.1 + time);
+        *class = (class.0.saturating_add(count), class.1.saturating_add(time));
         if by_name {
-            samples.add(&COUNT, &[("event_name", &name)], count);
+            samples.add(&COUNT, &[("event_name", &name)], Figure::count(count));
             samples.add(&SECONDS, &[("event_name", &name)], Figure::seconds(time));
         }
     })?;
     if scrape.wants(&BY_CLASS) {
         for (class, (count, time)) in &classes {
-            scrape.samples.add(&CLASS_COUNT, &[("class", class)], *count);
+            scrape.samples.add(&CLASS_COUNT, &[("class", class)], Figure::count(*count));
             scrape.samples.add(&CLASS_SECONDS, &[("class", class)], Figure::seconds(*time));
         }
     }

@@ -116,7 +116,7 @@ pub(super) async fn push(settings: Settings, tally: Arc<Tally>, service: Arc<Ser
             pusher.tally.missed.fetch_add(1, Ordering::Relaxed);
             continue;
         }
-        let Some(look) = service.clone().look(vec![], PATIENCE).await else {
+        let Some(look) = service.clone().look(service.collectors(), PATIENCE).await else {
             pusher.tally.missed.fetch_add(1, Ordering::Relaxed);
             continue;
         };

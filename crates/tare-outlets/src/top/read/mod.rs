@@ -21,6 +21,8 @@ pub struct Reader {
     server: String,
     /// Why there is nothing to see at all.
     off: Option<String>,
+    /// Whether executions of prepared statements count for digests.
+    executions_have_digests: bool,
     /// The digests whose texts were told.
     told: HashSet<Key>,
     /// What the last look was for, and what it lacked.
@@ -37,12 +39,21 @@ impl Reader {
         let mut source = Source::open(address)?;
         let is_off = is_off(&mut source)?;
         let server = describe(&mut source)?;
+        let executions_have_digests = have_digests(&mut source)?;
         let off = is_off.then(|| {
             "The server's Performance Schema is off, and so nothing is counted. Load tare into it (tare install), or \
              start it with performance_schema = ON in its option file."
                 .to_owned()
         });
-        Ok(Self { source, began: Instant::now(), server, off, told: HashSet::new(), lacked: None })
+        Ok(Self {
+            source,
+            began: Instant::now(),
+            server,
+            off,
+            executions_have_digests,
+            told: HashSet::new(),
+            lacked: None,
+        })
     }
 
     /// Looks once.
@@ -254,6 +265,15 @@ fn is_off(source: &mut Source) -> Result<bool, Error> {
     }
     let rows = source.ask("SELECT @@performance_schema")?;
     Ok(rows.first().and_then(|row| row.number(0)) == Some(0))
+}
+
+/// Whether executions of prepared statements count for digests: with tare they do, unless that is switched off.
+fn have_digests(source: &mut Source) -> Result<bool, Error> {
+    if source.kind() != Kind::Tare {
+        return Ok(false);
+    }
+    let rows = source.rows("tare_status", &["VALUE"], "WHERE `NAME` = 'prepared_digests'")?;
+    Ok(rows.first().and_then(|row| row.text(0)).as_deref() == Some("ON"))
 }
 
 /// The server's version, and whose Performance Schema it is.

@@ -1,4 +1,4 @@
-//! Statements by digest, and prepared ones, which have no digest on MariaDB. Their texts are long and do not change: each is
+//! Statements by digest, and prepared ones where executions count for none, as with MariaDB's own. Their texts are long and do not change: each is
 //! asked for once.
 
 use std::collections::HashSet;
@@ -21,7 +21,7 @@ impl Reader {
     /// Prepared statements as rows of digests, where their executions have none. Those that SQL prepares and executes
     /// have the digest of EXECUTE.
     pub(super) fn prepared(&mut self, filter: &str, notes: &mut Vec<String>) -> Result<Vec<Counted>, Error> {
-        if self.source.kind() == Kind::MySql {
+        if self.executions_have_digests || self.source.kind() == Kind::MySql {
             return Ok(vec![]);
         }
         let mut rows = self.counted(&PREPARED, filter, notes)?;

@@ -1,0 +1,116 @@
+//! HOT PATH: what identifies a digest: tokens and schema, and the hash that leads to it.
+
+use std::cell::Cell;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+
+use crate::count::digest_table::DigestSlot;
+use crate::memory::arena::Own;
+use crate::memory::text;
+
+/// A statement's normalised tokens, as the host has them.
+#[derive(Clone, Copy, Debug)]
+pub struct DigestTokens<'a> {
+    /// The token array.
+    pub bytes: &'a [u8],
+    /// Number of the character set the identifiers are in. Of several a digest is seen in, the first one spells it.
+    pub charset: u32,
+    /// True when the statement had more tokens than the host kept.
+    pub cut: bool,
+    /// The host's hash. Asked where the engine keeps fewer tokens, which then do not tell digests apart.
+    pub hash: fn(&[u8]) -> [u8; 16],
+}
+
+/// Bytes of tokens a digest keeps.
+pub const MAX_DIGEST: usize = 1024;
+
+/// The host's hash of all tokens, as words.
+#[cold]
+fn hash_of(tokens: &DigestTokens<'_>) -> [u64; 2] {
+    let hash = u128::from_le_bytes((tokens.hash)(tokens.bytes));
+    [hash as u64, (hash >> 64) as u64]
+}
+
+/// What identifies a digest: its tokens and the current schema.
+#[derive(Clone, Copy)]
+pub(crate) struct Key<'a> {
+    /// Those that are kept.
+    pub(crate) tokens: &'a [u8],
+    /// The hash of all, where not all are kept.
+    pub(crate) whole: [u64; 2],
+    pub(crate) charset: u32,
+    pub(crate) cut: bool,
+    pub(crate) schema: &'a [AtomicU64],
+    pub(crate) schema_len: usize,
+}
+
+impl<'a> Key<'a> {
+    /// The key of a statement's tokens, of which `size` bytes are kept, in this schema.
+    #[inline(always)]
+    pub(crate) fn of(
+        tokens: &DigestTokens<'a>,
+        size: usize,
+        (schema, schema_len): (&'a [AtomicU64], usize),
+    ) -> Key<'a> {
+        let (bytes, whole) = match tokens.bytes.get(..size) {
+            Some(kept) if tokens.bytes.len() > size => (kept, hash_of(tokens)),
+            _ => (tokens.bytes, [0; 2]),
+        };
+        let cut = tokens.cut || bytes.len() < tokens.bytes.len();
+        Key { tokens: bytes, whole, charset: tokens.charset, cut, schema, schema_len }
+    }
+
+    /// Whether the slot holds this digest, if it holds one and stays as it is meanwhile.
+    #[inline(always)]
+    pub(crate) fn is(&self, slot: &DigestSlot) -> bool {
+        let [tokens_len, schema_len] =
+            [&slot.tokens_len, &slot.schema_len].map(|len| len.load(Relaxed) as usize);
+        text::equals(&slot.tokens, tokens_len, self.tokens)
+            && text::same(&slot.schema, schema_len, self.schema, self.schema_len)
+            && slot.whole() == self.whole
+    }
+}
+
+/// A key and where it leads to.
+pub(crate) struct Hashed<'a> {
+    pub(crate) hash: u64,
+    pub(crate) key: Key<'a>,
+}
+
+impl<'a> std::ops::Deref for Hashed<'a> {
+    type Target = Key<'a>;
+    fn deref(&self) -> &Key<'a> {
+        &self.key
+    }
+}
+
+impl<'a> Hashed<'a> {
+    #[inline(always)]
+    pub(crate) fn of(key: Key<'a>) -> Hashed<'a> {
+        let mut hash = text::hash(key.whole[0] ^ key.schema_len as u64, key.tokens);
+        for word in key.schema.iter().take(text::words(key.schema_len)) {
+            hash = (hash.rotate_left(5) ^ word.own()).wrapping_mul(0x9E37_79B9_7F4A_7C15);
+        }
+        Hashed { hash, key }
+    }
+
+    /// Whether the slot's tenant is this digest, and then its generation.
+    pub(crate) fn tenant_is(&self, slot: &DigestSlot, generation: &Cell<u32>) -> bool {
+        let found = slot.read(|| self.is(slot)).filter(|(_, is)| *is);
+        found.inspect(|(tenant, _)| generation.set(*tenant)).is_some()
+    }
+
+    pub(crate) fn fill(&self, slot: &DigestSlot, now: u64) {
+        slot.hash.store(self.hash, Relaxed);
+        slot.charset.store(self.charset, Relaxed);
+        slot.cut.store(u32::from(self.cut), Relaxed);
+        for (to, word) in slot.whole.iter().zip(self.whole) {
+            to.store(word, Relaxed);
+        }
+        slot.schema_len.store(self.schema_len as u32, Relaxed);
+        for (to, from) in slot.schema.iter().zip(self.schema).take(text::words(self.schema_len)) {
+            to.store(from.load(Relaxed), Relaxed);
+        }
+        slot.tokens_len.store(text::write(&slot.tokens, self.tokens) as u32, Relaxed);
+        slot.own.first_seen.store(now, Relaxed);
+    }
+}

@@ -1,0 +1,68 @@
+//! The digest of a statement that runs still: it has no place yet, but its tokens are known once it is parsed.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
+
+use crate::Engine;
+use crate::instance::{Prepared, PreparedDigest};
+use crate::memory::pool::{Object, Pool, resolve};
+use crate::memory::text;
+use crate::read::names::{KeptTokens, as_hash};
+use crate::record::statement::parsed::Parsed;
+use crate::snapshot::{Consumer, DigestText};
+
+/// A statement's tokens, copied out of the host's memory.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct RunningTokens {
+    /// All that the host kept.
+    pub bytes: Vec<u8>,
+    /// Number of the character set the identifiers are in.
+    pub charset: u32,
+    /// True when the statement had more tokens than the host kept.
+    pub cut: bool,
+}
+
+impl Engine {
+    /// DIGEST and DIGEST_TEXT of a running statement. `runs` is asked after its tokens have been copied: whether it does still. If
+    /// not, what was copied may be of another one.
+    pub(super) fn running_digest(
+        &self,
+        parsed: Parsed,
+        runs: impl FnOnce() -> bool,
+    ) -> Option<Arc<DigestText>> {
+        if !self.consumer(Consumer::StatementsDigest) {
+            return None;
+        }
+        let tokens = match parsed {
+            Parsed::Host(address) => self.host_tokens(address)?,
+            Parsed::Prepared(object) => self.prepared_tokens(object)?,
+        };
+        if runs() { self.spell(&tokens).map(Arc::new) } else { None }
+    }
+
+    fn host_tokens(&self, address: u64) -> Option<KeptTokens> {
+        let host = self.host.get()?;
+        let RunningTokens { mut bytes, charset, mut cut } =
+            host.running_tokens(usize::try_from(address).ok()?)?;
+        let size = self.digest_size.load(Relaxed) as usize;
+        let whole = if bytes.len() > size { host.digest(&bytes, charset) } else { None };
+        cut |= bytes.len() > size;
+        bytes.truncate(size);
+        Some(KeptTokens { bytes, whole, charset, cut })
+    }
+
+    fn prepared_tokens(&self, object: Object) -> Option<KeptTokens> {
+        let (_held, prepared) = resolve::<Prepared>(&self.arena, Pool::Prepared, object.name())?;
+        self.prepared_digest(prepared).map(tokens_of)
+    }
+}
+
+/// A copy of what a prepared statement's executions are counted by.
+fn tokens_of(digest: &PreparedDigest) -> KeptTokens {
+    KeptTokens {
+        bytes: text::read(&digest.tokens, digest.tokens_len.load(Relaxed) as usize),
+        whole: as_hash(digest.whole.each_ref().map(|word| word.load(Relaxed))),
+        charset: digest.charset.load(Relaxed),
+        cut: digest.cut.load(Relaxed) != 0,
+    }
+}

@@ -1,0 +1,171 @@
+//! HOT PATH: what readers make of a statement's words: of a record's, and of those it has while it lasts.
+
+use std::array::from_fn;
+use std::borrow::Cow;
+use std::mem::offset_of;
+
+use super::parsed::Parsed;
+use super::record::{
+    CHARSET, DIGEST, Digest, END_ID, ERRNO, ERROR, FLAGS, HEAD, ID, LENGTHS, NESTING, NESTING_LEVEL,
+    NESTING_TYPE, OBJECT_TYPE, OpenStatement, PROGRAM_NAMES, SAME_PROGRAM, SCHEMA, STATEMENT, STATEMENT_ID,
+    TEXT_CUT, VALUES,
+};
+use crate::count::counters::PlainCounters;
+use crate::memory::arena::WORDS;
+use crate::memory::text::{self, Text};
+use crate::record::journal::kind;
+use crate::record::values;
+use crate::snapshot::ClassId;
+
+/// A statement, as a reader sees it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct StatementEvent {
+    pub(crate) id: u64,
+    pub(crate) end_event_id: u64,
+    /// Id and type of the event it nests in.
+    pub(crate) nesting: (u64, u8),
+    pub(crate) nesting_level: u8,
+    pub(crate) class: ClassId,
+    /// [`RECORD_TIMED`] and its neighbours.
+    pub(crate) flags: u8,
+    pub(crate) start: u64,
+    /// 0 while it lasts; of one that was not timed 1.
+    pub(crate) end: u64,
+    pub(crate) source: u64,
+    pub(crate) counters: PlainCounters,
+    pub(crate) digest: Digest,
+    pub(crate) statement_id: u64,
+    pub(crate) errno: u32,
+    /// Five characters, or zeros.
+    pub(crate) sqlstate: [u8; 5],
+    pub(crate) object_type: u8,
+    /// Number of the character set of the text.
+    pub(crate) charset: u32,
+    pub(crate) text_cut: bool,
+}
+
+impl StatementEvent {
+    /// RETURNED_SQLSTATE.
+    pub(crate) fn state(&self) -> Option<Cow<'_, str>> {
+        (self.sqlstate != [0; 5]).then(|| text::readable(&self.sqlstate))
+    }
+}
+
+/// The texts of a statement.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Texts<T> {
+    pub(crate) schema: T,
+    pub(crate) sql: T,
+    pub(crate) object_schema: T,
+    pub(crate) object_name: T,
+    pub(crate) message: T,
+}
+
+impl<T> Texts<T> {
+    /// In the order in which they are recorded.
+    fn in_order([schema, sql, object_schema, object_name, message]: [T; LENGTHS.len()]) -> Texts<T> {
+        Texts { schema, sql, object_schema, object_name, message }
+    }
+
+    pub(crate) fn map<U>(self, f: impl FnMut(T) -> U) -> Texts<U> {
+        let Texts { schema, sql, object_schema, object_name, message } = self;
+        Texts::in_order([schema, sql, object_schema, object_name, message].map(f))
+    }
+}
+
+/// The statements in a block's words, from its first record on, in the order in which they ended; returns what is behind them.
+#[inline]
+pub(crate) fn decode<'a>(
+    mut words: &'a [u64],
+    mut each: impl FnMut(StatementEvent, Texts<Text<'a>>),
+) -> &'a [u64] {
+    let mut named = Default::default();
+    while let Some((event, texts, rest)) = read(words, &mut named) {
+        each(event, texts);
+        words = rest;
+    }
+    words
+}
+
+/// The record at the beginning of these words, and what is behind it; `None`: there is none. `named` is the program named last,
+/// by its schema and name.
+fn read<'a>(
+    words: &'a [u64],
+    named: &mut (Text<'a>, Text<'a>),
+) -> Option<(StatementEvent, Texts<Text<'a>>, &'a [u64])> {
+    let (head, rest) = words.split_first_chunk()?;
+    if kind(head[0]) != STATEMENT {
+        return None;
+    }
+    let (values, mut rest) = values::read(set_of(head), rest)?;
+    let [.., lengths] = *head;
+    let mut texts = [Text::default(); LENGTHS.len()];
+    for (text, length) in texts.iter_mut().zip(LENGTHS) {
+        (*text, rest) = Text::first(rest, length.of(lengths))?;
+    }
+    let mut texts = Texts::in_order(texts);
+    if lengths & SAME_PROGRAM != 0 {
+        (texts.object_schema, texts.object_name) = *named;
+    } else if lengths & PROGRAM_NAMES != 0 {
+        *named = (texts.object_schema, texts.object_name);
+    }
+    Some((event(head, &values), texts, rest))
+}
+
+/// The statement of an [`OpenStatement`] whose words a reader has copied.
+pub(crate) fn read_open(words: &[u64; WORDS]) -> Option<(StatementEvent, Texts<Text<'_>>)> {
+    /// Where the texts are, in the order in which they are recorded.
+    const TEXTS: usize = offset_of!(OpenStatement, texts) / 8;
+    const RARE_TEXTS: [usize; 3] = [
+        offset_of!(OpenStatement, object_schema) / 8,
+        offset_of!(OpenStatement, object_name) / 8,
+        offset_of!(OpenStatement, message) / 8,
+    ];
+    let head = words.first_chunk()?;
+    let values = words.get(offset_of!(OpenStatement, values) / 8..)?;
+    let values = values::known(set_of(head), values.first_chunk()?);
+    let [.., lengths] = *head;
+    let mut texts = [Text::default(); LENGTHS.len()];
+    let [object_schema, object_name, message] = RARE_TEXTS;
+    let places = [TEXTS, TEXTS + SCHEMA.words(lengths), object_schema, object_name, message];
+    for ((text, length), place) in texts.iter_mut().zip(LENGTHS).zip(places) {
+        (*text, _) = Text::first(words.get(place..)?, length.of(lengths))?;
+    }
+    Some((event(head, &values), Texts::in_order(texts)))
+}
+
+/// Where the digest of the statement of an [`OpenStatement`] is, whose words a reader has copied, if it is parsed and has none
+/// yet.
+pub(crate) fn parsed(words: &[u64; WORDS]) -> Option<Parsed> {
+    let at = offset_of!(OpenStatement, values) / 8 + DIGEST;
+    Parsed::of(set_of(words.first_chunk()?), *words.get(at)?)
+}
+
+fn set_of([.., set, _lengths]: &[u64; HEAD]) -> u64 {
+    *set
+}
+
+fn event(head: &[u64; HEAD], values: &[u64; VALUES]) -> StatementEvent {
+    let [what, start, source, end, class, set, lengths] = *head;
+    let (digest, error) = (values[DIGEST], values[ERROR]);
+    let [a, b, c, d, e, ..] = error.to_le_bytes();
+    StatementEvent {
+        id: what >> ID,
+        end_event_id: class >> END_ID,
+        nesting: (values[NESTING], (what >> NESTING_TYPE) as u8 & 7),
+        nesting_level: (what >> NESTING_LEVEL) as u8 & 0x7F,
+        class: class as ClassId,
+        flags: (what >> FLAGS) as u8 & 7,
+        start,
+        end,
+        source,
+        counters: PlainCounters(from_fn(|at| values[at])),
+        digest: Digest::of(digest, set),
+        statement_id: values[STATEMENT_ID],
+        errno: (error >> ERRNO) as u32,
+        sqlstate: [a, b, c, d, e],
+        object_type: (lengths >> OBJECT_TYPE) as u8,
+        charset: (set >> CHARSET) as u32 & 0xFFFF,
+        text_cut: lengths & TEXT_CUT != 0,
+    }
+}

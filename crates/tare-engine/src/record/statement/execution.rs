@@ -1,0 +1,91 @@
+//! HOT PATH: statements that execute a prepared one: they have its text and its digest.
+
+use std::hint::cold_path;
+use std::sync::atomic::Ordering::Relaxed;
+
+use super::record::OpenStatement;
+use super::{EndedStatement, RECORDED, Statement};
+use crate::Engine;
+use crate::instance::{PREPARED_WORDS, Prepared, PreparedRef};
+use crate::memory::arena::Own;
+use crate::memory::pool::Object;
+use crate::memory::text;
+use crate::thread::Thread;
+
+impl Statement {
+    /// The host has parsed the statement and keeps its tokens at this address until it ends: readers of the running statement
+    /// find them there ([`crate::Host::running_tokens`]).
+    #[inline(always)]
+    pub fn set_tokens(self, address: usize) {
+        self.open.set_tokens(address as u64);
+    }
+
+    /// Whether it counts for the digest of a prepared statement and no other.
+    #[inline(always)]
+    pub fn is_execution(self) -> bool {
+        self.open.is_execution()
+    }
+}
+
+/// The prepared statement that the innermost statement of a thread executes.
+pub(crate) fn executed_by(engine: &Engine, thread: &Thread) -> Option<(&'static OpenStatement, Object)> {
+    let depth = (thread.statement_depth.own() as usize).checked_sub(1)?;
+    let open: &OpenStatement = engine.arena.get(thread.statement_levels.get(depth)?.own())?;
+    Some((open, open.executed()?))
+}
+
+impl Engine {
+    /// The statement executes a prepared one: it has its text, and counts for its digest when it ends.
+    #[inline(always)]
+    pub fn execute_prepared(&self, statement: Statement, prepared: PreparedRef) {
+        let Statement { open, .. } = statement;
+        let (object, slot) = (prepared.object(), prepared.slot(self));
+        if slot.head.object() != object {
+            return cold_path();
+        }
+        if slot.has_digest() {
+            open.set_execution(object);
+        }
+        if open.flags.own() & RECORDED != 0 {
+            open.copy_text(slot.sql(), self.sql_text_size.load(Relaxed) as usize);
+        }
+    }
+
+    /// Counts an ended execution under the digest of its prepared statement.
+    #[inline(never)]
+    pub fn count_execution_digest(&self, statement: Statement) {
+        let Statement { open, thread } = statement;
+        let Some(object) = open.executed() else { return };
+        // It stays while it is executed: see `Engine::destroy_prepared`.
+        let prepared: &Prepared = self.arena.base().at(object.offset());
+        let now = super::end::moment(open);
+        if let Some(digest) = self.prepared_digest_cell(thread, prepared, now) {
+            let charset = self.prepared_digest_charset(prepared);
+            self.count_under_digest(thread, EndedStatement::of_sql(open), digest, charset, now);
+        }
+    }
+
+    /// The host shows this text for the thread: where the innermost statement is an execution, the prepared text with values in
+    /// place of `?`.
+    #[inline(always)]
+    pub(crate) fn set_execution_text(&self, thread: &Thread, text: &[u8]) {
+        if let Some((open, object)) = executed_by(self, thread) {
+            self.expand_execution(open, object, text);
+        }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn expand_execution(&self, open: &OpenStatement, object: Object, expanded: &[u8]) {
+        let prepared: &Prepared = self.arena.base().at(object.offset());
+        let mut room = [0; PREPARED_WORDS * 8];
+        let (words, len, _) = prepared.sql();
+        let known = text::copy(words, len, &mut room);
+        let fixed = known.iter().position(|byte| *byte == b'?').unwrap_or(known.len());
+        // Of a routine it calls the host shows other texts, and while it prepares anew that with `?`.
+        let is_expanded = expanded.starts_with(&known[..fixed]) && !expanded.starts_with(known);
+        if is_expanded && open.flags.own() & RECORDED != 0 {
+            open.set_text(expanded, self.sql_text_size.load(Relaxed) as usize);
+        }
+    }
+}

@@ -1,0 +1,86 @@
+//! HOT PATH: where the digest of a statement is from the moment it is parsed until it ends.
+//!
+//! A digest is found when a statement ends, and only then has a place. Until then the word that will say which place holds where
+//! the tokens are: in the host's memory, or beside the prepared statement that is executed. Two bits of the word that says which
+//! values there are tell which.
+
+use std::sync::atomic::Ordering::{Relaxed, Release};
+
+use super::record::{CHARSET, DIGEST, OpenStatement, VALUES};
+use crate::memory::arena::Own;
+use crate::memory::pool::Object;
+
+/// Bits of the word that says which values there are.
+const HOST: u64 = 1 << VALUES;
+const EXECUTION: u64 = HOST << 1;
+const _: () = assert!(EXECUTION < 1 << CHARSET);
+
+/// Where the tokens of a statement in progress are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Parsed {
+    /// At this address, as the host keeps them.
+    Host(u64),
+    /// Beside this prepared statement, which the statement executes.
+    Prepared(Object),
+}
+
+impl Parsed {
+    /// What a copy of a running statement's words says: those of the set and of the digest.
+    pub(super) fn of(set: u64, value: u64) -> Option<Parsed> {
+        match set & (HOST | EXECUTION | 1 << DIGEST) {
+            HOST => Some(Parsed::Host(value)),
+            EXECUTION => Some(Parsed::Prepared(Object(value))),
+            _ => None,
+        }
+    }
+}
+
+impl OpenStatement {
+    /// The host has parsed it, and keeps its tokens at this address until it ends.
+    #[inline(always)]
+    pub(super) fn set_tokens(&self, address: u64) {
+        self.values[DIGEST].store(address, Relaxed);
+        // Who sees the bit sees the address.
+        self.set.store(self.set.own() | HOST, Release);
+    }
+
+    /// It executes this prepared statement.
+    #[inline(always)]
+    pub(super) fn set_execution(&self, prepared: Object) {
+        self.version.change(|| {
+            self.values[DIGEST].store(prepared.0, Relaxed);
+            self.set.store(self.set.own() & !HOST | EXECUTION, Relaxed);
+        });
+    }
+
+    /// Whether it executes a prepared statement whose digest is known.
+    #[inline(always)]
+    pub(super) fn is_execution(&self) -> bool {
+        self.set.own() & EXECUTION != 0
+    }
+
+    /// The prepared statement it executes, until it is counted.
+    #[inline(always)]
+    pub(super) fn executed(&self) -> Option<Object> {
+        match Parsed::of(self.set.own(), self.values[DIGEST].own()) {
+            Some(Parsed::Prepared(object)) => Some(object),
+            _ => None,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_word_says_where_the_tokens_are_until_there_is_a_digest() {
+        let address = 0x7F00_1234_5678;
+        assert_eq!(Parsed::of(0, address), None);
+        assert_eq!(Parsed::of(HOST | 5, address), Some(Parsed::Host(address)));
+        assert_eq!(Parsed::of(EXECUTION, 7 << 32), Some(Parsed::Prepared(Object(7 << 32))));
+        for bit in [HOST, EXECUTION] {
+            assert_eq!(Parsed::of(bit | 1 << DIGEST, address), None, "it has one");
+        }
+    }
+}

@@ -1,0 +1,71 @@
+//! What FEDERATED means: a condition as it arrives, and the rows its server has asked for.
+//!
+//! FEDERATED writes keys, and only keys: a user's own LIKE, OR or NOT never arrives. Where its SQL says something else than
+//! the key does, the key counts, because the server takes the rows of a lookup as they come.
+
+use super::filter::{Comparison, Constant, Filter, Term};
+
+impl Filter {
+    /// Returns a condition FEDERATED sent with a SELECT, as it was meant, or one that is true of more rows where it stands for a
+    /// range: the server looks at the rows of a range again.
+    ///
+    /// Each part of a key but the last is sent as `LIKE 'value%'`, the value not escaped: that means the value.
+    ///
+    /// A bound that is NULL is sent as `IS NOT NULL`, whether NULL itself is within the range or not. So two of them on one
+    /// column mean NULL, and one beside other bounds means nothing: `(k IS NOT NULL) AND (k < 3)` is `k < 3`, and
+    /// `k IS NULL OR k < 3` as well.
+    pub(crate) fn meant(self) -> Self {
+        let filter = self.without_contradictions();
+        let parts = filter.conjuncts();
+        let bounds: Vec<usize> = parts.iter().filter_map(|part| part.nullness(false)).collect();
+        if parts.len() == 1 {
+            return filter;
+        }
+        let says = |part: &&Filter| match (part.nullness(false), part) {
+            (Some(column), _) => {
+                let twice = bounds.iter().filter(|it| **it == column).count() > 1;
+                twice.then_some(Filter::IsNull(Term::Column(column)))
+            }
+            (None, Filter::Compare { left: Term::Column(column), .. }) if bounds.contains(column) => {
+                Some(Filter::Any(vec![Filter::clone(part), Filter::IsNull(Term::Column(*column))]))
+            }
+            (None, part) => Some(part.whole_value()),
+        };
+        Filter::All(parts.iter().filter_map(says).collect())
+    }
+
+    /// Undoes a fault of FEDERATED's: for `k IS NULL` in a writing statement it sends `k IS NULL AND k IS NOT NULL`.
+    pub(crate) fn without_contradictions(self) -> Self {
+        let null: Vec<usize> = self.conjuncts().into_iter().filter_map(|part| part.nullness(true)).collect();
+        if null.is_empty() {
+            return self;
+        }
+        let kept = |part: &&Filter| part.nullness(false).is_none_or(|column| !null.contains(&column));
+        Filter::All(self.conjuncts().into_iter().filter(kept).cloned().collect())
+    }
+
+    /// Returns `column = 'value'` for `column LIKE 'value%'`, and everything else as it is.
+    fn whole_value(&self) -> Self {
+        match self {
+            Filter::Like { term, pattern, collation } => match pattern.text().strip_suffix(b"%") {
+                Some(value) => Filter::Compare {
+                    left: term.clone(),
+                    operator: Comparison::Equal,
+                    right: Term::Constant(Constant::Text(value.to_vec())),
+                    collation: *collation,
+                },
+                None => self.clone(),
+            },
+            other => other.clone(),
+        }
+    }
+
+    /// Returns the column of `IS NULL`, or of `IS NOT NULL`.
+    pub(super) fn nullness(&self, null: bool) -> Option<usize> {
+        match self {
+            Filter::IsNull(Term::Column(column)) if null => Some(*column),
+            Filter::Not(part) if !null => part.nullness(true),
+            _ => None,
+        }
+    }
+}
