@@ -37,6 +37,7 @@ use read::{Figures, Tenants};
 use record::stage::untold::Untold;
 use setup::instrument;
 use setup::rules::Rules;
+use setup::sampling::Sampling;
 use setup::wanted::Wanted;
 use snapshot::{ClassId, Consumer, Kind, KnownError, Properties};
 use thread::KeptSlabs;
@@ -68,6 +69,7 @@ pub use setup::instrument::{Initial, InitialSwitches, LevelMove, MAX_INSTRUMENTS
 pub use setup::level::Recording;
 pub use setup::objects;
 pub use setup::rules::{MAX_RULES, Rule, RuleError};
+pub use setup::sampling::{SampleRate, SamplingState};
 pub use setup::wanted::Demand;
 pub use spelling::Spelling;
 pub use thread::{MAX_CONNECT_ATTRS, STATEMENT_DEPTH, ThreadHandle, ThreadRef};
@@ -238,6 +240,7 @@ impl Default for Config {
 #[repr(C)]
 pub struct Engine {
     pub(crate) wanted: Wanted,
+    pub(crate) sampling: Sampling,
     /// Rises with every change of what is recorded and how; see [`settings`].
     pub(crate) settings: Changes,
     /// Epoch of each family; none is 0. See [`cell`].
@@ -315,6 +318,7 @@ impl Engine {
     pub const fn new() -> Engine {
         Engine {
             wanted: Wanted::new(),
+            sampling: Sampling::new(),
             arena: Arena::new(),
             registry: instrument::Registry::new(),
             epochs: [const { AtomicU32::new(1) }; FAMILIES],

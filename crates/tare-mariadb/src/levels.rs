@@ -3,16 +3,15 @@
 
 use std::sync::{Mutex, PoisonError};
 
-use tare_engine::Recording;
 use tare_tables::TableError;
 
 use crate::entry::ENGINE;
-use crate::options::{LevelRule, LevelSetting, Options};
+use crate::options::{DEFAULT_LEVEL, LevelRule, LevelSetting, Options};
 
 /// Its name.
 pub(crate) const ROW: &str = "level";
 /// What it may be set to.
-const ALLOWED: &str = "it may be exact, lean, sums, counts or off, alone or as pattern=LEVEL, or several of these with commas between";
+const ALLOWED: &str = "it may be exact, lean, sampled, sums, counts or off, alone or as pattern=LEVEL, or several of these with commas between";
 
 /// What it was set to last.
 static SET: Mutex<Option<String>> = Mutex::new(None);
@@ -21,7 +20,7 @@ static SET: Mutex<Option<String>> = Mutex::new(None);
 pub(crate) fn shown(options: &Options) -> String {
     let set = SET.lock().unwrap_or_else(PoisonError::into_inner).clone();
     let text = set.unwrap_or_else(|| text(&options.levels));
-    if text.is_empty() { Recording::default().name().to_owned() } else { text }
+    if text.is_empty() { DEFAULT_LEVEL.name().to_owned() } else { text }
 }
 
 fn text(rules: &[LevelRule]) -> String {

@@ -15,6 +15,7 @@ mod levels;
 mod next;
 pub mod options;
 pub mod redirect;
+mod sampling;
 mod service;
 pub mod startup;
 pub mod status;

@@ -18,7 +18,7 @@ use crate::governor;
 use crate::install::{self, InstallError, federated};
 use crate::startup::data_directory;
 use crate::startup::error_log::{Severity, line};
-use crate::{error_hook, error_log, levels, redirect, startup, status, variables};
+use crate::{error_hook, error_log, levels, redirect, sampling, startup, status, variables};
 
 static BEGUN: AtomicBool = AtomicBool::new(false);
 /// The process it was begun in.
@@ -87,6 +87,12 @@ fn serve() -> Result<Endpoint, String> {
     tare_tables::set_status_source(status_rows);
     tare_tables::log::set_error_log_source(error_log::rows);
     governor::begin(options);
+    if let Err(error) = sampling::begin(options) {
+        line(
+            Severity::Warning,
+            &format!("no thread for the rate of samples: {error}; every statement is recorded"),
+        );
+    }
     let files =
         if options.tables { files(options.shape.tables(), &datadir) } else { Err(Hindrance::SwitchedOff) };
     let version = status::current().server_version.unwrap_or_default();
@@ -165,6 +171,7 @@ extern "C" fn at_exit() {
             endpoint.stop();
         }
         governor::end();
+        sampling::end();
     });
 }
 
@@ -230,6 +237,7 @@ fn status_rows() -> Vec<StatusRow> {
         };
         rows.push(("prepared_digests", prepared_digests));
         rows.push((levels::ROW, levels::shown(options)));
+        rows.extend(sampling::status_rows());
         let hindrance = data_directory().and_then(|datadir| hindrance(&datadir));
         let tables = match hindrance {
             None if folder::failed() > 0 => format!(

@@ -14,6 +14,9 @@ pub static LEVELS: TableDef<Instrument> = TableDef::new(
     "tare_levels",
     "A table of tare's own, not in the built-in: how much is kept of the events of each instrument. An UPDATE acts at once, \
      and the governor leaves alone what was set so, or by an option, or in setup_instruments: HELD says so. \
+     At level sampled these are estimated from chosen statements, each of which counts as many times as the weight says: stages, locks \
+     that were free, sockets, idle connections, table locks, times of table I/O, and instructions of stored programs other than SQL. \
+     All else is counted exactly. \
      A lock that was free is timed at level exact only: at lean it has a count, a place in the histories and TIMER_WAIT 0, at sums \
      a count. One that was not is timed exactly.",
     &[COLUMNS],
@@ -29,8 +32,9 @@ const COLUMNS: &[ColumnDef<Instrument>] = &[
     column(
         "LEVEL",
         Enum(LEVELS_NAMED),
-        "How much is kept. off: nothing, ENABLED is NO; counts: events are counted; sums: and timed, but for locks that were free; lean: and \
-         recorded; exact: free locks are timed, too. May be updated.",
+        "How much is kept. off: nothing, ENABLED is NO; counts: events are counted; sums: and timed, but for locks that were free; sampled: \
+         and recorded, for one statement in as many as sample_weight in tare_status says; lean: for every statement; exact: free locks \
+         are timed, too. May be updated.",
         |row| if row.enabled { row.level.name() } else { OFF }.into(),
     ),
     column(
@@ -44,7 +48,7 @@ const COLUMNS: &[ColumnDef<Instrument>] = &[
 
 /// The level of an instrument that is not enabled.
 const OFF: &str = "off";
-pub(crate) const LEVELS_NAMED: &[&str] = &[OFF, "counts", "sums", "lean", "exact"];
+pub(crate) const LEVELS_NAMED: &[&str] = &[OFF, "counts", "sums", "sampled", "lean", "exact"];
 
 fn update(engine: &Engine, changes: &Changes<'_>) -> Result<bool, TableError> {
     let level = match changes.value("LEVEL") {

@@ -82,6 +82,14 @@ impl Settings {
     }
 }
 
+/// The level of a server whose test names none: single events are held against the built-in's, so every one is recorded, unless
+/// `TARE_TEST_LEVEL` says otherwise.
+fn default_level(options: &[(String, String)]) -> Option<String> {
+    let names_one = options.iter().any(|(name, _)| name == "level");
+    let level = || std::env::var("TARE_TEST_LEVEL").unwrap_or_else(|_| "lean".to_owned());
+    (!names_one).then(|| format!("level={}", level()))
+}
+
 /// A stock server in a folder of its own, reachable by Unix socket only.
 #[derive(Debug)]
 pub struct Server {
@@ -187,7 +195,8 @@ impl Server {
             Provider::Tare(options) => {
                 command.arg("--performance-schema=OFF");
                 command.env("LD_PRELOAD", provider_library()?);
-                let options: Vec<String> = options.iter().map(|(k, v)| format!("{k}={v}")).collect();
+                let said = options.iter().map(|(k, v)| format!("{k}={v}"));
+                let options: Vec<String> = default_level(options).into_iter().chain(said).collect();
                 command.env("TARE_OPTIONS", options.join(";"));
             }
         }

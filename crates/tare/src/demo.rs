@@ -116,6 +116,9 @@ fn meaning(level: &str) -> &'static str {
     match level {
         "exact" => "every event counted, timed and recorded",
         "lean" => "every event counted and recorded, and timed but for locks that were free",
+        "sampled" => {
+            "every statement counted and timed, and some 1,000 a second recorded with all that is inside them"
+        }
         "sums" => "every event counted and timed, none recorded",
         "counts" => "every event counted",
         _ => "nothing",

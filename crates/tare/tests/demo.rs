@@ -27,7 +27,7 @@ fn it_ends_with_the_level_at_which_it_recorded() {
     assert!(
         words
             .join(" ")
-            .starts_with("lean: every event counted and recorded, and timed but for locks that were free.")
+            .starts_with("sampled: every statement counted and timed, and some 1,000 a second recorded with all that is inside them.")
     );
     assert!(last.contains("Everything was stopped and removed."), "{last}");
 }

@@ -12,9 +12,11 @@ use tare_sync::Room;
 
 use crate::Engine;
 use crate::count::cell::{CellHead, StatCell};
+use crate::count::spread::Of;
 use crate::histogram::Lowest;
 use crate::memory::arena::{Offset, Own};
 use crate::thread::Thread;
+use crate::thread::choice::Weight;
 
 /// Words that a thread has room for, on lines of their own.
 #[repr(align(64))]
@@ -116,16 +118,17 @@ impl Engine {
         &self,
         thread: &Thread,
         cell: &StatCell,
-        lowest: Lowest,
+        of: Of,
         n: u64,
         (start, end): (u64, u64),
     ) -> u64 {
         let ticks = end.saturating_sub(start);
-        cell.stat.add_usual(n, ticks);
+        let (lowest, weight) = (of.lowest, self.weight_in(thread, cell, of));
+        cell.stat.add_weighted(n, ticks, weight);
         if !thread.is_above_floor(lowest, ticks) {
             cell.stat.raise(ticks);
-        } else if self.is_long_batch(lowest, n, ticks) {
-            self.spread_batch(thread, &cell.head, n, ticks);
+        } else if self.is_long_batch(lowest, n, ticks) || n == 1 && weight != Weight::ONE {
+            self.spread_batch(thread, &cell.head, n, ticks, weight.time);
         } else {
             self.put_off(thread, (self.arena.offset_of(cell), &cell.head), ticks, marks_of(n));
         }
@@ -142,12 +145,12 @@ impl Engine {
         self.buckets.are_above_floor(lowest, n, ticks)
     }
 
-    /// Puts a batch of events into its bucket that is above the lowest one: each took its part of the time.
+    /// Puts a batch of events into its bucket that is above the lowest one, so many times: each took its part of the time.
     #[cold]
     #[inline(never)]
-    fn spread_batch(&self, thread: &Thread, head: &CellHead, n: u64, ticks: u64) {
+    fn spread_batch(&self, thread: &Thread, head: &CellHead, n: u64, ticks: u64, weight: u64) {
         let bucket = self.buckets.of_long(ticks / n.max(1));
-        match self.spread_in(thread, head, bucket, u32::try_from(n).unwrap_or(u32::MAX)) {
+        match self.spread_in(thread, head, bucket, u32::try_from(n * weight).unwrap_or(u32::MAX)) {
             Some(piece) => piece.note(ticks),
             None => self.note_without_piece(head, ticks),
         }
@@ -230,7 +233,10 @@ mod tests {
         }
 
         fn add(&self, n: u64, ticks: u64) {
-            assert_eq!(self.cell.add_span(self.engine, self.thread, self.lowest, n, 5, 5 + ticks), ticks);
+            assert_eq!(
+                self.cell.add_span(self.engine, self.thread, Of::new(self.lowest, 0), n, 5, 5 + ticks),
+                ticks
+            );
         }
 
         /// What a reader finds: by bucket, and the longest; and how much of it is put off.
@@ -311,7 +317,7 @@ mod tests {
     fn a_clock_that_has_gone_back_makes_no_time() {
         let counting = Counting::new();
         let Counting { engine, thread, cell, .. } = counting;
-        assert_eq!(cell.add_span(engine, thread, Lowest::Usual, 1, 7, 5), 0);
+        assert_eq!(cell.add_span(engine, thread, Of::new(Lowest::Usual, 0), 1, 7, 5), 0);
         assert_eq!((cell.plain(&engine.arena).sum, counting.seen()), (0, (BTreeMap::new(), 0, 0)));
     }
 }

@@ -17,6 +17,7 @@ use crate::count::counters::Counters;
 use crate::count::spread;
 use crate::memory::arena::{Arena, Own, View};
 use crate::snapshot::Kind;
+use crate::thread::choice::Weight;
 
 /// What is reset together.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -172,6 +173,13 @@ impl Counts {
             cold_path();
             self.min_inverted.store(!ticks, Relaxed);
         }
+    }
+
+    /// As [`Counts::add_usual`], of events that stand for more: MIN is of what was seen.
+    pub(crate) fn add_weighted(&self, n: u64, ticks: u64, weight: Weight) {
+        bump(&self.count, n.wrapping_mul(weight.events));
+        bump(&self.sum, ticks.wrapping_mul(weight.time));
+        self.min_inverted.store(self.min_inverted.own().max(!ticks), Relaxed);
     }
 
     /// Adds one event that took no time, where others are timed: MIN is none at all.
@@ -466,13 +474,27 @@ impl IoCounts {
         bump(&part.bytes, bytes);
     }
 
-    /// One operation on something threads share.
-    pub(crate) fn add_shared(&self, part: usize, ticks: Option<u64>, bytes: u64) {
+    /// As [`IoCounts::add`], of one that stands for more.
+    pub(crate) fn add_weighted(&self, part: usize, ticks: Option<u64>, bytes: u64, weight: Weight) {
         let part = &self.parts[part];
-        part.stat.add_shared(1, ticks);
-        if bytes != 0 {
-            part.bytes.fetch_add(bytes, Relaxed);
+        match ticks {
+            Some(ticks) => {
+                part.stat.add_weighted(1, ticks, weight);
+                part.stat.raise(ticks);
+            }
+            None => part.stat.add_untimed(weight.events),
         }
+        bump(&part.bytes, bytes.wrapping_mul(weight.events));
+    }
+
+    /// One operation on something threads share.
+    pub(crate) fn add_shared(&self, part: usize, ticks: Option<u64>, bytes: u64, weight: Weight) {
+        let part = &self.parts[part];
+        part.stat.add_shared(weight.events, ticks);
+        if let Some(ticks) = ticks {
+            add_shared(&part.stat.sum, ticks.wrapping_mul(weight.time - 1));
+        }
+        add_shared(&part.bytes, bytes.wrapping_mul(weight.events));
     }
 
     pub(crate) fn fold(&self, into: &IoCounts) {

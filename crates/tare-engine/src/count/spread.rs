@@ -25,6 +25,7 @@ use crate::count::cell::{Cell, CellHead, StatCell};
 use crate::histogram::{BUCKETS, Lowest};
 use crate::memory::arena::{Arena, Base, LINE, Offset, Own, View};
 use crate::memory::lost::Lost;
+use crate::snapshot::ClassId;
 use crate::thread::Thread;
 
 /// In the place of a bucket: events nobody timed, which are in none.
@@ -113,13 +114,31 @@ struct WidePiece {
 #[allow(unsafe_code)]
 unsafe impl View for WidePiece {}
 
+/// What events are of that a cell counts.
+#[derive(Clone, Copy)]
+pub(crate) struct Of {
+    pub(crate) lowest: Lowest,
+    /// Their instrument; 0: a stage's, which is found by its cell where it matters.
+    pub(crate) class: ClassId,
+}
+
+impl Of {
+    /// A stage.
+    pub(crate) const STAGE: Of = Of { lowest: Lowest::Wide, class: 0 };
+
+    #[inline(always)]
+    pub(crate) const fn new(lowest: Lowest, class: ClassId) -> Of {
+        Of { lowest, class }
+    }
+}
+
 impl StatCell {
     /// Counts `n` events of the thread's own cell that lasted together from one moment to another, unless that was longer than
-    /// what the cell has as the longest: then nothing has happened, and it is for [`Engine::add_long`].
+    /// what the cell has as the longest, or they may stand for more: then nothing has happened, and it is for [`Engine::add_long`].
     #[inline(always)]
-    pub(crate) fn add_usual(&self, n: u64, start: u64, end: u64) -> Option<u64> {
+    pub(crate) fn add_usual(&self, thread: &Thread, n: u64, start: u64, end: u64) -> Option<u64> {
         let ticks = end.wrapping_sub(start);
-        if ticks > self.stat.max.own() {
+        if ticks > self.stat.max.own() || thread.is_weighted() {
             return None;
         }
         self.stat.add_usual(n, ticks);
@@ -132,31 +151,25 @@ impl StatCell {
         &self,
         engine: &Engine,
         thread: &Thread,
-        lowest: Lowest,
+        of: Of,
         n: u64,
         start: u64,
         end: u64,
     ) -> u64 {
-        match self.add_usual(n, start, end) {
+        match self.add_usual(thread, n, start, end) {
             Some(ticks) => ticks,
-            None => engine.add_long(thread, self, lowest, n, (start, end)),
+            None => engine.add_long(thread, self, of, n, (start, end)),
         }
     }
 
     /// Counts events that did not take the short way; `None`: nobody timed them.
-    pub(crate) fn add_unusual(
-        &self,
-        engine: &Engine,
-        thread: &Thread,
-        lowest: Lowest,
-        n: u64,
-        ticks: Option<u64>,
-    ) {
+    pub(crate) fn add_unusual(&self, engine: &Engine, thread: &Thread, of: Of, n: u64, ticks: Option<u64>) {
         let Some(ticks) = ticks else {
+            let n = n * engine.weight_in(thread, self, of).events;
             self.stat.add_untimed(n);
             return engine.spread_untimed(thread, &self.head, n);
         };
-        self.add_span(engine, thread, lowest, n, 0, ticks);
+        self.add_span(engine, thread, of, n, 0, ticks);
         if let Some(untimed) = untimed(&engine.arena, &self.head) {
             let since = untimed.since.own();
             untimed.since.store(if since == 0 { 0 } else { since + n }, Relaxed);

@@ -14,6 +14,7 @@ use crate::memory::text;
 use crate::record::operation;
 use crate::record::wait::{Source, Wait, WaitObject};
 use crate::snapshot::ClassId;
+use crate::thread::choice::Weight;
 
 use super::reference;
 
@@ -211,12 +212,12 @@ impl Engine {
         let held = file.and_then(|file| Some((self.arena.hold(Pool::Files, file)?, file)));
         match held {
             Some((_held, file)) if file.slot.head.state() == USED => {
-                file.slot.io.add_shared(part, taken, bytes);
+                file.slot.io.add_shared(part, taken, bytes, Weight::ONE);
             }
             // Deleted while open, or never known: it counts for the instrument.
             _ => {
                 if let Some(ended) = self.ended_io.bank.cell::<IoCell>(&self.arena, wait.class()) {
-                    ended.io.add_shared(part, taken, bytes);
+                    ended.io.add_shared(part, taken, bytes, Weight::ONE);
                 }
             }
         }

@@ -12,8 +12,9 @@ use crate::memory::pool::{self, Pool, SlotHead, USED};
 use crate::memory::text;
 use crate::record::wait::{Source, Wait, WaitObject};
 use crate::record::{Start, operation};
-use crate::snapshot::ClassId;
-use crate::thread::current;
+use crate::snapshot::{ClassId, Kind};
+use crate::thread::choice::Weight;
+use crate::thread::{Thread, current};
 
 use super::reference;
 
@@ -128,6 +129,12 @@ impl Engine {
         self.is_off(socket.slot.head.class())
     }
 
+    /// As [`Engine::skips_class`], of its instrument.
+    #[inline(always)]
+    pub fn skips_socket(&self, socket: SocketRef) -> bool {
+        self.skips_class(socket.slot.head.class())
+    }
+
     /// Begins it within another wait, or where the short way is not ready.
     fn start_inner_socket_wait(&self, slot: &Socket, operation: u8, source: Source) -> Option<Wait> {
         let (address, name) = (std::ptr::from_ref(slot) as usize, pool::name(&slot.head));
@@ -154,13 +161,30 @@ impl Engine {
         let taken = leaf.or_else(|| self.end_wait(wait, 1, Some(bytes)));
         let (slot, part) = (&socket.slot, part_of(operation));
         if slot.thread_id.load(Relaxed) != wait.thread.thread_id.own() {
-            return slot.others.add_shared(part, taken, bytes);
+            let weight = self.weight_on(wait.thread, slot.head.class());
+            return slot.others.add_shared(part, taken, bytes, weight);
         }
         let now = self.epochs[Family::Sockets as usize].load(Relaxed);
         if slot.epoch.load(Relaxed) != now {
             slot.begin_epoch(now);
         }
+        self.add_socket(wait.thread, slot, part, taken, bytes);
+    }
+
+    /// Counts an operation on a socket of the calling thread's.
+    #[inline(always)]
+    fn add_socket(&self, thread: &Thread, slot: &Socket, part: usize, taken: Option<u64>, bytes: u64) {
+        if thread.is_weighted() {
+            cold_path();
+            let weight = self.weight_on(thread, slot.head.class());
+            return slot.io.add_weighted(part, taken, bytes, weight);
+        }
         slot.io.add(part, taken, bytes);
+    }
+
+    /// How a thread counts an operation on a socket of this instrument.
+    fn weight_on(&self, thread: &Thread, class: ClassId) -> Weight {
+        if thread.is_weighted() { self.weight_of(thread, Kind::Socket, class) } else { Weight::ONE }
     }
 
     /// As [`Engine::end_socket_wait`], if all is as usual. Fast path only; on false call that one.
@@ -172,7 +196,7 @@ impl Engine {
             return false;
         }
         self.end_outer_leaf_wait_fast(wait, Lowest::Wide, bytes, |taken| {
-            slot.io.add(part_of(operation), taken, bytes)
+            self.add_socket(wait.thread, slot, part_of(operation), taken, bytes);
         })
     }
 }

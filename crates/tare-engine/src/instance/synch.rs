@@ -119,6 +119,18 @@ impl Engine {
         self.is_off(synch.class())
     }
 
+    /// As [`Engine::is_class_sampled`], of its instrument.
+    #[inline(always)]
+    pub fn is_synch_sampled(&self, synch: SynchRef) -> bool {
+        self.is_class_sampled(synch.class())
+    }
+
+    /// As [`Engine::skips_class`], of its instrument.
+    #[inline(always)]
+    pub fn skips_synch(&self, synch: SynchRef) -> bool {
+        self.skips_class(synch.class())
+    }
+
     /// The calling thread has got the lock without waiting.
     #[inline(always)]
     pub fn count_free_synch(&self, lock: UntimedLock, synch: SynchRef, operation: u8, source: Source) {
@@ -273,6 +285,11 @@ impl ReadLocks {
             self.held.store(0, Release);
         }
         self.turn.store(turn, Release);
+    }
+
+    /// From now on none is noted that was before.
+    pub(crate) fn forget(&self) {
+        self.held.store(0, Release);
     }
 
     /// For readers: the turn since which [`ReadLocks::objects`] are all. Asked before them.

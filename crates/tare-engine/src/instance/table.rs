@@ -1,5 +1,6 @@
 //! HOT PATH: open tables: what is done through them.
 
+use std::hint::cold_path;
 use std::mem::offset_of;
 use std::sync::atomic::{
     AtomicU8, AtomicU32, AtomicU64,
@@ -17,7 +18,8 @@ use crate::record::wait::{Brought, Source, Wait, WaitObject, What};
 use crate::record::{Start, operation};
 use crate::setup::instrument::fixed;
 use crate::snapshot::{ClassId, Kind};
-use crate::thread::current;
+use crate::thread::choice::Tallied;
+use crate::thread::{Thread, current};
 
 use super::{MAX_INDEXES, TableShare, TableShareRef, WATCHED, add, reference};
 
@@ -231,6 +233,39 @@ impl Engine {
         })
     }
 
+    /// Begins table I/O in a statement that is not a chosen one: it is counted, and that is all. `None`: it is not even that.
+    #[inline(always)]
+    pub fn start_tallied_table_io(&self, table: TableRef, operation: u8, index: usize) -> Option<Wait> {
+        let share = table.share(self.arena.base());
+        if share.watch.load(Relaxed) == 0 {
+            return None;
+        }
+        let wait = self.start_tallied_wait(fixed::TABLE_IO)?;
+        let operation = operation::TABLE_IO + (operation & 3);
+        let tallied = Tallied { table: pool::name(&share.head), operation, index: index as u8 };
+        wait.thread.tallied.store(tallied.word(), Relaxed);
+        Some(wait)
+    }
+
+    /// Ends it, if all is as usual. Fast path only; on false call [`Engine::end_table_io_wait`].
+    #[inline(always)]
+    pub fn end_tallied_table_io_fast(
+        &self,
+        table: TableRef,
+        wait: &Wait,
+        operation: u8,
+        index: usize,
+        rows: u64,
+    ) -> bool {
+        let Some(place) = table.slot.io.get(index) else { return false };
+        let (counts, is_of_today) = self.counts_of::<TableIo>(self.arena.base(), place);
+        if !is_of_today || !self.end_tallied_wait_fast(wait, rows) {
+            return false;
+        }
+        counts.parts[operation as usize & 3].add_untimed(rows);
+        true
+    }
+
     /// Ends table I/O of `rows` rows.
     pub fn end_table_io_wait(&self, table: TableRef, wait: &Wait, operation: u8, index: usize, rows: u64) {
         if self.end_table_io_wait_fast(table, wait, operation, index, rows) {
@@ -238,7 +273,7 @@ impl Engine {
         }
         let taken = self.end_wait(wait, rows, Some(rows));
         let place = &table.slot.io[index.min(MAX_INDEXES)];
-        self.count_table::<TableIo>(place, operation as usize & 3, rows, taken);
+        self.count_table::<TableIo>(fixed::TABLE_IO, wait, place, operation as usize & 3, rows, taken);
     }
 
     /// As [`Engine::end_table_io_wait`], if all is as usual. Fast path only; on false call that one.
@@ -260,7 +295,7 @@ impl Engine {
         let counts = &counts.parts[operation as usize & 3];
         let brought = Brought { events: rows, amount: Some(rows) };
         self.end_wait_fast(base, fixed::TABLE_IO, wait, Lowest::Usual, brought, |taken| {
-            add(counts, rows, taken)
+            self.add_as(fixed::TABLE_IO, wait, counts, rows, taken);
         })
     }
 
@@ -282,37 +317,71 @@ impl Engine {
     }
 
     /// Counts what an open table did, in the slot at `place`.
-    fn count_table<C: TableCounts>(&self, place: &AtomicU32, part: usize, n: u64, taken: Option<u64>) {
-        match self.counts_of::<C>(self.arena.base(), place) {
-            (counts, true) => add(&counts.parts()[part], n, taken),
-            (_, false) => self.count_anew::<C>(place, part, n, taken),
+    fn count_table<C: TableCounts>(
+        &self,
+        class: ClassId,
+        wait: &Wait,
+        place: &AtomicU32,
+        part: usize,
+        n: u64,
+        taken: Option<u64>,
+    ) {
+        let counts = match self.counts_of::<C>(self.arena.base(), place) {
+            (counts, true) => Some(counts),
+            (_, false) => self.counts_anew::<C>(place),
+        };
+        if let Some(counts) = counts {
+            self.add_as(class, wait, &counts.parts()[part], n, taken);
         }
     }
 
-    /// As [`Engine::count_table`], the first time, or the first time since a reset.
+    /// Counts `n` events of an instrument for what they are of, as their thread counts them.
+    #[inline(always)]
+    fn add_as(&self, class: ClassId, wait: &Wait, counts: &Counts, n: u64, taken: Option<u64>) {
+        if wait.thread.is_weighted() {
+            cold_path();
+            return self.add_weighted(class, wait.thread, counts, n, taken);
+        }
+        add(counts, n, taken);
+    }
+
     #[cold]
     #[inline(never)]
-    fn count_anew<C: TableCounts>(&self, place: &AtomicU32, part: usize, n: u64, taken: Option<u64>) {
+    fn add_weighted(&self, class: ClassId, thread: &Thread, counts: &Counts, n: u64, taken: Option<u64>) {
+        let weight = self.weight_of(thread, self.registry.kind(class), class);
+        match taken {
+            Some(taken) => {
+                counts.add_weighted(n, taken, weight);
+                counts.raise(taken);
+            }
+            None => counts.add_untimed(n * weight.events),
+        }
+    }
+
+    /// What an open table counts, the first time, or the first time since a reset. `None`: there is no room for it.
+    #[cold]
+    #[inline(never)]
+    fn counts_anew<C: TableCounts>(&self, place: &AtomicU32) -> Option<&'static C> {
         let now = self.epochs[C::FAMILY as usize].load(Relaxed);
-        let counts: &C = match place.load(Relaxed) {
+        match place.load(Relaxed) {
             0 => {
                 let Some(counts) = self.pools.take::<C>(&self.arena, C::POOL, 0) else {
                     self.losses.count(C::LOST);
-                    return;
+                    return None;
                 };
+                let counts: &C = counts;
                 counts.epoch().store(now, Relaxed);
                 counts.head().publish();
                 place.store(self.arena.offset_of(counts), Release);
-                counts
+                Some(counts)
             }
             offset => {
                 let counts: &C = self.arena.at(offset);
                 counts.parts().iter().for_each(Counts::clear);
                 counts.epoch().store(now, Relaxed);
-                counts
+                Some(counts)
             }
-        };
-        add(&counts.parts()[part], n, taken);
+        }
     }
 
     /// Begins a table lock of a kind (0–10, the order of [`operation::TABLE_LOCK`]).
@@ -344,7 +413,8 @@ impl Engine {
             return;
         }
         let taken = self.end_wait(wait, 1, None);
-        self.count_table::<TableLocks>(&table.slot.locks, kind as usize % LOCK_KINDS, 1, taken);
+        let part = kind as usize % LOCK_KINDS;
+        self.count_table::<TableLocks>(fixed::TABLE_LOCK, wait, &table.slot.locks, part, 1, taken);
     }
 
     /// As [`Engine::end_table_lock_wait`], if all is as usual. Fast path only; on false call that one.
@@ -358,7 +428,7 @@ impl Engine {
         let Some(counts) = counts.parts.get(kind as usize) else { return false };
         let brought = Brought { events: 1, amount: None };
         self.end_wait_fast(base, fixed::TABLE_LOCK, wait, Lowest::Usual, brought, |taken| {
-            add(counts, 1, taken)
+            self.add_as(fixed::TABLE_LOCK, wait, counts, 1, taken);
         })
     }
 

@@ -23,6 +23,10 @@ pub(crate) const PROGRESS: u8 = 4;
 pub(crate) const HISTORY: u8 = TIMED;
 /// Memory that belongs to the server, not to a thread; a thread of which there is one.
 pub(crate) const SERVER_WIDE: u8 = 8;
+/// In the place of [`SERVER_WIDE`], of other kinds: its level is [`Recording::Sampled`], and what it reports can be estimated.
+pub(crate) const SAMPLED: u8 = SERVER_WIDE;
+/// In the place of [`PROGRESS`], of statements: an instruction of a stored program that is no SQL.
+pub(crate) const INSTRUCTION: u8 = PROGRESS;
 /// It is an instrument of memory, or of statements: their cells are larger than others. A server may
 /// hand in a key that means something else (stock ones allocate with a key of another kind in `FLUSH TABLES WITH
 /// READ LOCK`); counting that would write past the other instrument's cell.
@@ -69,11 +73,12 @@ impl Default for Initial {
 
 impl Initial {
     /// Which of a registry's numbers it is counted in.
-    fn number(&self) -> usize {
+    fn number(&self, kind: Kind) -> usize {
         match self.level {
-            _ if !self.enabled => 0,
-            Recording::Counts | Recording::Sums => 1,
-            Recording::Lean | Recording::Exact => 2,
+            _ if !self.enabled => OFF,
+            Recording::Counts | Recording::Sums => SUMMED,
+            Recording::Sampled if is_estimated(kind) => ESTIMATED,
+            Recording::Sampled | Recording::Lean | Recording::Exact => RECORDED,
         }
     }
 
@@ -119,7 +124,35 @@ impl Registration<'_> {
 /// Where what was set has the level.
 const LEVEL: u32 = 4;
 /// Of what was set: a person has set it.
-const HELD: u8 = 64;
+const HELD: u8 = 128;
+const _: () = assert!(Recording::ALL.len() << LEVEL <= HELD as usize);
+
+// Numbers of instruments, by what is kept of their events.
+const OFF: usize = 0;
+const SUMMED: usize = 1;
+const ESTIMATED: usize = 2;
+const RECORDED: usize = 3;
+
+/// Whether events of a kind are estimated from chosen statements at level [`Recording::Sampled`]. All others are counted exactly.
+const fn is_estimated(kind: Kind) -> bool {
+    matches!(
+        kind,
+        Kind::Stage
+            | Kind::Mutex
+            | Kind::Rwlock
+            | Kind::Sxlock
+            | Kind::Socket
+            | Kind::Idle
+            | Kind::TableIo
+            | Kind::TableLock
+            | Kind::Statement
+    )
+}
+
+/// Whether a statement's instrument is that of an instruction of a stored program that is no SQL.
+fn is_instruction(name: &str) -> bool {
+    name.starts_with("statement/sp/") && name != "statement/sp/stmt"
+}
 
 struct Class {
     kind: Kind,
@@ -142,8 +175,8 @@ pub(crate) struct Registry {
     /// How often persons have set each. Changed by who has the classes.
     changes: [AtomicU32; MAX_INSTRUMENTS],
     kinds: [AtomicU8; MAX_INSTRUMENTS],
-    /// How many of each kind are off, on and not recorded, and recorded: [`Initial::number`]. Changed by who has the classes.
-    numbers: [[AtomicU32; 3]; KINDS.len()],
+    /// How many of each kind are off, summed up, estimated and recorded: [`Initial::number`]. Changed by who has the classes.
+    numbers: [[AtomicU32; 4]; KINDS.len()],
     /// By id minus one; `None`: kept for a frequent instrument, which has not been registered.
     classes: Mutex<Vec<Option<Class>>>,
     /// Every id in the built-in's order, which is asked for far more often than it changes. Changed by who has the classes.
@@ -160,7 +193,7 @@ impl Registry {
             set: [const { AtomicU8::new(0) }; MAX_INSTRUMENTS],
             changes: [const { AtomicU32::new(0) }; MAX_INSTRUMENTS],
             kinds: [const { AtomicU8::new(0) }; MAX_INSTRUMENTS],
-            numbers: [const { [const { AtomicU32::new(0) }; 3] }; KINDS.len()],
+            numbers: [const { [const { AtomicU32::new(0) }; 4] }; KINDS.len()],
             classes: Mutex::new(Vec::new()),
             order: Mutex::new(Vec::new()),
             initial: OnceLock::new(),
@@ -239,10 +272,11 @@ impl Registry {
         // What the built-in's tables do not list cannot be off from the start.
         let initial = self.initial.get().filter(|_| what.kind != Kind::Thread);
         let initial = initial.map_or_else(Initial::default, |initial| initial(name));
-        self.numbers[what.kind as usize][initial.number()].fetch_add(1, Relaxed);
+        self.numbers[what.kind as usize][initial.number(what.kind)].fetch_add(1, Relaxed);
         let kind = flag(MEMORY, what.kind == Kind::Memory) | flag(STATEMENT, what.kind == Kind::Statement);
         let flags = flag(PROGRESS, what.properties.progress && what.kind == Kind::Stage)
             | flag(SERVER_WIDE, what.is_server_wide())
+            | flag(INSTRUCTION, what.kind == Kind::Statement && is_instruction(name))
             | kind;
         self.switches[id].store(flags, Relaxed);
         self.decide(id, what.kind, initial);
@@ -271,10 +305,10 @@ impl Registry {
     fn change(&self, id: ClassId, change: impl FnOnce(&mut Initial)) {
         let (kind, id) = (self.kind(id), id as usize % MAX_INSTRUMENTS);
         let mut now = self.state(id);
-        let before = now.number();
+        let before = now.number(kind);
         change(&mut now);
         self.numbers[kind as usize][before].fetch_sub(1, Relaxed);
-        self.numbers[kind as usize][now.number()].fetch_add(1, Relaxed);
+        self.numbers[kind as usize][now.number(kind)].fetch_add(1, Relaxed);
         self.decide(id, kind, now);
     }
 
@@ -286,9 +320,11 @@ impl Registry {
             _ if kind == Kind::Thread => columns,
             Recording::Counts => columns & !TIMED | UNRECORDED,
             Recording::Sums => columns | UNRECORDED,
+            Recording::Sampled => columns | flag(SAMPLED, is_estimated(kind)),
             Recording::Lean | Recording::Exact => columns,
         };
-        let kept = self.switches[id].load(Relaxed) & !(ENABLED | TIMED | USUAL | UNRECORDED);
+        let sampled = if is_estimated(kind) { SAMPLED } else { 0 };
+        let kept = self.switches[id].load(Relaxed) & !(ENABLED | TIMED | USUAL | UNRECORDED | sampled);
         self.switches[id].store(with_usual(kept | follows), Relaxed);
     }
 
@@ -298,7 +334,7 @@ impl Registry {
         Initial {
             enabled: set & ENABLED != 0,
             timed: set & TIMED != 0,
-            level: Recording::ALL[(set >> LEVEL) as usize % Recording::ALL.len()],
+            level: Recording::ALL[((set & !HELD) >> LEVEL) as usize % Recording::ALL.len()],
             held: set & HELD != 0,
         }
     }
@@ -311,12 +347,18 @@ impl Registry {
     /// Which events of these kinds are wanted, as far as instruments decide.
     pub(crate) fn demand(&self, kinds: &[Kind]) -> Demand {
         let has = |is: usize| kinds.iter().any(|kind| self.numbers[*kind as usize][is].load(Relaxed) != 0);
-        match [0, 1, 2].map(has) {
-            [_, false, false] => Demand::Nothing,
-            [true, ..] => Demand::Some,
-            [false, true, false] => Demand::Sums,
-            [false, _, true] => Demand::All,
+        match [OFF, SUMMED, ESTIMATED, RECORDED].map(has) {
+            [_, false, false, false] => Demand::Nothing,
+            [false, true, false, false] => Demand::Sums,
+            [false, false, true, false] => Demand::Sampled,
+            [true, ..] | [_, _, true, _] => Demand::Some,
+            [false, _, false, true] => Demand::All,
         }
+    }
+
+    /// Whether any instrument is on whose events are estimated from chosen statements.
+    pub(crate) fn has_sampled(&self) -> bool {
+        self.numbers.iter().any(|numbers| numbers[ESTIMATED].load(Relaxed) != 0)
     }
 
     pub(crate) fn name(&self, id: ClassId) -> &'static str {

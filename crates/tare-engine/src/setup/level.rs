@@ -8,6 +8,9 @@ pub enum Recording {
     Counts,
     /// They are counted and timed, but for locks that were free: nobody waited for these.
     Sums,
+    /// As [`Recording::Lean`], for one statement in as many as the load asks for, and estimated of all from these. What people act
+    /// on is counted exactly: see [`crate::setup::sampling`].
+    Sampled,
     /// As [`Recording::Sums`], and recorded.
     #[default]
     Lean,
@@ -17,7 +20,8 @@ pub enum Recording {
 
 impl Recording {
     /// All of them, the least first.
-    pub const ALL: [Recording; 4] = [Recording::Counts, Recording::Sums, Recording::Lean, Recording::Exact];
+    pub const ALL: [Recording; 5] =
+        [Recording::Counts, Recording::Sums, Recording::Sampled, Recording::Lean, Recording::Exact];
 
     /// Its name, in lower case.
     #[must_use]
@@ -25,6 +29,7 @@ impl Recording {
         match self {
             Recording::Counts => "counts",
             Recording::Sums => "sums",
+            Recording::Sampled => "sampled",
             Recording::Lean => "lean",
             Recording::Exact => "exact",
         }

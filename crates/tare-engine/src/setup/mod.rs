@@ -5,4 +5,5 @@ pub(crate) mod instrument;
 pub(crate) mod level;
 pub mod objects;
 pub(crate) mod rules;
+pub(crate) mod sampling;
 pub(crate) mod wanted;

@@ -22,10 +22,12 @@ use crate::thread::filter;
 pub enum Demand {
     /// None of them.
     Nothing,
-    /// Not those of instruments that are off.
+    /// Not those of instruments that are off, nor, of those that are sampled, the ones in statements that are not chosen.
     Some,
     /// Every one, and none is recorded.
     Sums,
+    /// Those of chosen statements, and all that is not estimated from these.
+    Sampled,
     /// Every one.
     All,
 }
@@ -65,7 +67,7 @@ impl Wanted {
     }
 
     fn demand(&self, kind: Kind) -> Demand {
-        let all = [Demand::Nothing, Demand::Sums, Demand::All];
+        let all = [Demand::Nothing, Demand::Sums, Demand::Sampled, Demand::All];
         let demand = self.kinds[place(kind)].load(Relaxed);
         all.into_iter().find(|it| *it as u8 == demand).unwrap_or(Demand::Some)
     }
@@ -129,6 +131,12 @@ impl Engine {
         }
         cold_path();
         is_off()
+    }
+
+    /// Whether all instruments of a kind are on and sampled.
+    #[inline(always)]
+    pub fn is_all_sampled(&self, kind: Kind) -> bool {
+        self.wanted.kinds[place(kind)].load(Relaxed) == Demand::Sampled as u8
     }
 
     /// As [`Engine::wants`], and whether it is all of them.

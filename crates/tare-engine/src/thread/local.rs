@@ -1,4 +1,4 @@
-//! HOT PATH: the current thread's slab, in one `fs:`-relative load.
+//! HOT PATH: the current thread's slab, in one `fs:`-relative load; and behind it the calls it may skip.
 //!
 //! `thread_local!` in a shared object calls `__tls_get_addr` (stable Rust cannot choose the initial-exec
 //! model). The library is loaded at program start, so its thread-local block is in the static TLS area and
@@ -12,18 +12,18 @@ mod place {
         ".hidden tare_current",
         ".globl tare_current",
         ".type tare_current,@object",
-        ".size tare_current,8",
+        ".size tare_current,16",
         ".balign 8",
         "tare_current:",
-        ".zero 8",
+        ".zero 16",
         ".popsection",
     );
 
     #[inline(always)]
     pub(crate) fn get() -> usize {
         let value;
-        // SAFETY: `tare_current` is an 8-byte thread-local of this object, zero in a new thread, and only
-        // ever read and written by its own thread through `get` and `set`.
+        // SAFETY: `tare_current` is a thread-local of two words of this object, zero in a new thread, and only ever read and
+        // written by its own thread through the functions here.
         unsafe {
             std::arch::asm!(
                 "mov {0}, qword ptr [rip + tare_current@GOTTPOFF]",
@@ -48,12 +48,68 @@ mod place {
             );
         }
     }
+
+    /// Takes one of the calls that may be skipped, and returns how many there were; 0: none, and none was taken.
+    #[inline(always)]
+    pub(crate) fn take_skip() -> i32 {
+        let left: i32;
+        // SAFETY: as for `get`; the second word.
+        unsafe {
+            std::arch::asm!(
+                "mov {at}, qword ptr [rip + tare_current@GOTTPOFF]",
+                "mov {left:e}, dword ptr fs:[{at} + 8]",
+                "sub {left:e}, 1",
+                "js 2f",
+                "mov dword ptr fs:[{at} + 8], {left:e}",
+                "2:",
+                at = out(reg) _,
+                left = out(reg) left,
+                options(nostack),
+            );
+        }
+        left + 1
+    }
+
+    /// How many calls may be skipped.
+    #[inline(always)]
+    pub(crate) fn skips() -> i32 {
+        let left: i32;
+        // SAFETY: as for `get`; the second word.
+        unsafe {
+            std::arch::asm!(
+                "mov {at}, qword ptr [rip + tare_current@GOTTPOFF]",
+                "mov {left:e}, dword ptr fs:[{at} + 8]",
+                at = out(reg) _,
+                left = out(reg) left,
+                options(nostack, preserves_flags, readonly),
+            );
+        }
+        left
+    }
+
+    /// So many calls may be skipped from now on.
+    #[inline(always)]
+    pub(crate) fn set_skips(skips: i32) {
+        // SAFETY: as for `get`; the second word.
+        unsafe {
+            std::arch::asm!(
+                "mov {at}, qword ptr [rip + tare_current@GOTTPOFF]",
+                "mov dword ptr fs:[{at} + 8], {skips:e}",
+                at = out(reg) _,
+                skips = in(reg) skips,
+                options(nostack, preserves_flags),
+            );
+        }
+    }
 }
 
 #[cfg(not(all(target_arch = "x86_64", target_os = "linux", not(miri))))]
 mod place {
     use std::cell::Cell;
-    thread_local! { static CURRENT: Cell<usize> = const { Cell::new(0) }; }
+    thread_local! {
+        static CURRENT: Cell<usize> = const { Cell::new(0) };
+        static SKIPS: Cell<i32> = const { Cell::new(0) };
+    }
 
     pub(crate) fn get() -> usize {
         CURRENT.with(Cell::get)
@@ -62,6 +118,20 @@ mod place {
     pub(crate) fn set(value: usize) {
         CURRENT.with(|current| current.set(value));
     }
+
+    pub(crate) fn take_skip() -> i32 {
+        let skips = SKIPS.with(Cell::get);
+        set_skips((skips - 1).max(0));
+        skips
+    }
+
+    pub(crate) fn skips() -> i32 {
+        SKIPS.with(Cell::get)
+    }
+
+    pub(crate) fn set_skips(skips: i32) {
+        SKIPS.with(|word| word.set(skips));
+    }
 }
 
-pub(crate) use place::{get, set};
+pub(crate) use place::{get, set, set_skips, skips, take_skip};

@@ -5,10 +5,11 @@
 #![allow(unsafe_code)]
 
 mod cells;
+pub(crate) mod choice;
 pub(crate) mod filter;
 mod identity;
 mod kept;
-mod local;
+pub(crate) mod local;
 pub(crate) mod memory;
 pub(crate) mod settings;
 
@@ -45,7 +46,7 @@ use crate::snapshot::{ClassId, EventType};
 /// Nested statements that are recorded.
 pub const STATEMENT_DEPTH: usize = 10;
 /// Blocks of cells a thread can hold.
-const CELL_BLOCKS: usize = 96;
+const CELL_BLOCKS: usize = 78;
 
 /// Index of a thread's banks.
 pub(crate) const BANK_OWN: usize = 0;
@@ -67,6 +68,9 @@ pub(crate) struct Thread {
     /// short way.
     pub(crate) usual_waits: AtomicU32,
     pub(crate) usual_stages: AtomicU32,
+    /// How many times what is sampled is counted; see [`choice`].
+    pub(crate) weight: AtomicU32,
+    _pad: AtomicU32,
     /// The next event's id.
     pub(crate) event_id: AtomicU64,
     /// What new waits nest in, as [`crate::record::journal::parent`] makes it.
@@ -103,6 +107,13 @@ pub(crate) struct Thread {
     pub(crate) bucket_floors: [AtomicU64; 2],
     /// The waits in progress that are no leaves, outermost first, and a place behind them.
     pub(crate) open: [OpenWait; WAIT_DEPTH + 1],
+    /// What the next choice is made of.
+    pub(crate) random: AtomicU64,
+    /// The table I/O in progress in a statement that is not a chosen one, as [`choice::Tallied`] has it; 0: none.
+    pub(crate) tallied: AtomicU64,
+    /// The calls that may be skipped, while no system thread runs the slab.
+    pub(crate) skips: AtomicU32,
+    _pad2: AtomicU32,
     pub(crate) has_progress: AtomicU32,
     pub(crate) statement_depth: AtomicU32,
     /// Bytes of the text of what the thread runs, in its texts; `u32::MAX`: NULL.
@@ -167,6 +178,8 @@ pub(crate) struct Thread {
     pub(crate) ready_for: [AtomicU32; 2],
     /// WORK_COMPLETED and WORK_ESTIMATED: the host writes here.
     pub(crate) progress: [AtomicU64; 2],
+    /// The statements that those chosen stand for.
+    pub(crate) chosen: AtomicU64,
     /// Events that are to be put into their buckets.
     pub(crate) put_off: PutOff,
 }
@@ -439,6 +452,8 @@ impl Engine {
         thread.event_id.store(1, Relaxed);
         thread.parent.store(parent(0, 0), Relaxed);
         thread.outermost.store(parent(0, 0), Relaxed);
+        thread.weight.store(1, Relaxed);
+        thread.random.store(crate::clock::ticks() ^ self.next_thread_id.load(Relaxed) << 32, Relaxed);
         for lowest in Lowest::ALL {
             thread.bucket_floors[lowest as usize].store(self.buckets.floor(lowest), Relaxed);
         }
@@ -462,7 +477,11 @@ impl Engine {
 
     /// Makes `thread` (or nobody) the calling thread's slab.
     pub fn set_current_thread(&self, thread: Option<ThreadRef>) {
+        if let Some(before) = current() {
+            before.skips.store(local::skips().cast_unsigned(), Relaxed);
+        }
         local::set(thread.map_or(0, |thread| thread.address() as usize));
+        local::set_skips(thread.map_or(0, |thread| thread.slab().skips.own().cast_signed()));
     }
 
     /// Ends a thread: its figures fold into what has ended, its memory goes back.
@@ -471,7 +490,11 @@ impl Engine {
         let thread = thread.slab();
         if local::get() == std::ptr::from_ref(thread) as usize {
             local::set(0);
+            local::set_skips(0);
         }
+        self.sampling.departed.fetch_add(thread.chosen.load(Relaxed), Relaxed);
+        thread.chosen.store(0, Relaxed);
+        thread.skips.store(0, Relaxed);
         {
             // Whoever changes a filter holds this lock while it writes to slabs: to none that is given back.
             let _one_at_a_time = crate::setup::instrument::lock(&self.filters);

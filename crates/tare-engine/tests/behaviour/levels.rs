@@ -71,7 +71,7 @@ fn what_is_timed_and_recorded_follows_from_the_level() {
         ] {
             assert_eq!(stat.sum_ps > 0, timed, "{name} at {}", level.name());
         }
-        let recorded = level >= Recording::Lean;
+        let recorded = level >= Recording::Sampled;
         let rows = [
             rig.waits(Scope::History).len(),
             rig.stages(Scope::History).len(),

@@ -21,6 +21,7 @@ mod parties;
 mod peaks;
 mod programs;
 mod resets;
+mod sampling;
 mod sessions;
 mod streams;
 mod successors;

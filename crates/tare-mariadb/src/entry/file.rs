@@ -136,6 +136,7 @@ pub(super) unsafe extern "C" fn end_file_wait(locker: *mut FileLocker, count: c_
 fn end(state: &FileLockerState, bytes: u64) {
     if let Some(wait) = kept!(state) {
         ENGINE.end_file_wait(&wait, instance!(FileHandle, state.file), state.operation as u8, bytes);
+        ENGINE.has_waited();
     }
 }
 

@@ -15,7 +15,7 @@ use std::sync::atomic::{AtomicPtr, Ordering::Relaxed};
 use tare_engine::Demand;
 use tare_engine::snapshot::Kind;
 
-use super::{ENGINE, socket, stage, statement, synch};
+use super::{ENGINE, socket, stage, statement, synch, table};
 use crate::abi::{v10_6, v10_11, v11_4, v11_8};
 
 /// A slot, and where it leads.
@@ -25,8 +25,10 @@ pub(super) struct Lead {
     wanted: *mut c_void,
     /// Where it leads while none is recorded.
     summed: *mut c_void,
-    /// Where it leads while some instruments are off.
+    /// Where it leads while some instruments are off, or sampled.
     sifted: *mut c_void,
+    /// Where it leads while all are sampled.
+    sampled: *mut c_void,
     unwanted: *mut c_void,
 }
 
@@ -50,21 +52,18 @@ pub(super) trait Table: 'static {
 }
 
 macro_rules! leads {
-    ($($slot:ident, $kind:ident => $unwanted:path $(, $sifted:path $(, $summed:path)?)?;)*) => {
-        leads!(v10_6, v10_11, v11_4, v11_8: {$($slot, $kind => $unwanted $(, $sifted $(, $summed)?)?;)*});
+    ($($slot:ident, $kind:ident => {$($state:ident: $function:path),*};)*) => {
+        leads!(v10_6, v10_11, v11_4, v11_8: {$($slot, $kind => {$($state: $function),*};)*});
     };
     ($($series:ident),*: $slots:tt) => {$(leads!(@$series $slots);)*};
-    (@$series:ident {$($slot:ident, $kind:ident => $unwanted:path $(, $sifted:path $(, $summed:path)?)?;)*}) => {
+    (@$series:ident {$($slot:ident, $kind:ident => {$($state:ident: $function:path),*};)*}) => {
         impl Table for $series::Vtable {
             fn leads(&'static mut self) -> Vec<Lead> {
-                vec![$(Lead {
-                    kind: Kind::$kind,
-                    wanted: self.$slot as *mut c_void,
-                    summed: [$($($summed as *mut c_void,)?)? self.$slot as *mut c_void][0],
-                    sifted: [$($sifted as *mut c_void,)? self.$slot as *mut c_void][0],
-                    unwanted: $unwanted as *mut c_void,
+                vec![$({
+                    let as_it_is = self.$slot as *mut c_void;
                     // SAFETY: a function pointer of a table that stays; from here on nobody but `Lead` writes to it.
-                    slot: unsafe { AtomicPtr::from_ptr((&raw mut self.$slot).cast()) },
+                    let slot = unsafe { AtomicPtr::from_ptr((&raw mut self.$slot).cast()) };
+                    Lead { $($state: $function as *mut c_void,)* ..Lead::to(Kind::$kind, slot, as_it_is) }
                 }),*]
             }
         }
@@ -73,30 +72,43 @@ macro_rules! leads {
 
 // What begins an event returns null where it is not wanted, and what is told then returns nothing.
 leads! {
-    start_stage, Stage => stage::pass_stage, stage::sift_stage, stage::sum_stage;
-    end_stage, Stage => stage::pass_no_stage, stage::pass_no_stage, stage::end_unrecorded_stage;
-    get_thread_statement_locker, Statement => nothing, statement::sift_statement;
-    get_thread_transaction_locker, Transaction => nothing;
-    start_idle_wait, Idle => nothing;
-    start_socket_wait, Socket => nothing, socket::sift_socket_wait;
-    start_table_io_wait, TableIo => nothing;
-    start_metadata_wait, Metadata => nothing;
-    get_thread_file_name_locker, File => nothing;
-    get_thread_file_stream_locker, File => nothing;
-    start_mutex_wait, Mutex => nothing;
-    unlock_mutex, Mutex => nothing, synch::sift_unlocked_mutex;
-    start_rwlock_rdwait, Rwlock => nothing, synch::sift_rwlock_wait;
-    start_rwlock_wrwait, Rwlock => nothing, synch::sift_rwlock_wait;
-    unlock_rwlock, Rwlock => nothing, synch::sift_unlocked_rwlock;
-    start_cond_wait, Cond => nothing;
+    start_stage, Stage => {
+        unwanted: stage::pass_stage, sifted: stage::sift_stage, summed: stage::sum_stage, sampled: stage::sample_stage
+    };
+    end_stage, Stage => {
+        unwanted: stage::pass_no_stage, sifted: stage::pass_no_stage, summed: stage::end_unrecorded_stage,
+        sampled: stage::end_sampled_stage
+    };
+    get_thread_statement_locker, Statement => {sifted: statement::sift_statement};
+    get_thread_transaction_locker, Transaction => {};
+    start_idle_wait, Idle => {sampled: socket::sample_idle_wait};
+    start_socket_wait, Socket => {sifted: socket::sift_socket_wait, sampled: socket::sample_socket_wait};
+    start_table_io_wait, TableIo => {sampled: table::sample_table_io_wait};
+    end_table_io_wait, TableIo => {unwanted: table::end_table_io_wait, sampled: table::end_sampled_table_io_wait};
+    start_metadata_wait, Metadata => {};
+    get_thread_file_name_locker, File => {};
+    get_thread_file_stream_locker, File => {};
+    start_mutex_wait, Mutex => {};
+    unlock_mutex, Mutex => {sifted: synch::sift_unlocked_mutex, sampled: synch::unlock_sampled_mutex};
+    start_rwlock_rdwait, Rwlock => {sifted: synch::sift_rwlock_wait, sampled: synch::sample_rwlock_wait};
+    start_rwlock_wrwait, Rwlock => {sifted: synch::sift_rwlock_wait, sampled: synch::sample_rwlock_wait};
+    unlock_rwlock, Rwlock => {sifted: synch::sift_unlocked_rwlock, sampled: synch::unlock_sampled_rwlock};
+    start_cond_wait, Cond => {};
 }
 
 impl Lead {
+    /// A slot that leads to a function as it is, or nowhere where nobody wants its events.
+    fn to(kind: Kind, slot: &'static AtomicPtr<c_void>, wanted: *mut c_void) -> Lead {
+        let unwanted = nothing as *mut c_void;
+        Lead { kind, slot, wanted, summed: wanted, sifted: wanted, sampled: wanted, unwanted }
+    }
+
     fn decide(&self, demand: Demand) {
         let to = match demand {
             Demand::Nothing => self.unwanted,
             Demand::Some => self.sifted,
             Demand::Sums => self.summed,
+            Demand::Sampled => self.sampled,
             Demand::All => self.wanted,
         };
         self.slot.store(to, Relaxed);

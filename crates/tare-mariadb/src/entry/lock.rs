@@ -110,6 +110,15 @@ unsafe fn lock<W: Way>(
         return unsafe { W::take(at) };
     }
     let way = u32::from(W::OPERATION) | W::PLACE << 8;
+    if ENGINE.is_skipping() && is_sampled(W::KIND, instance) && ENGINE.skips() {
+        // SAFETY: the caller's promise.
+        return match unsafe { W::take_free()(at) } {
+            0 => 0,
+            // Who has to wait is told of.
+            // SAFETY: the caller's promise.
+            _ => unsafe { lock_unusual_way::<W>(that.cast(), Source::new(file, line), way, instance.cast()) },
+        };
+    }
     // SAFETY: the caller's promise, and all of it is of one way. A function that is given an address may be called with one of
     // another type.
     unsafe {
@@ -121,6 +130,33 @@ unsafe fn lock<W: Way>(
             way,
             transmute::<Take<_>, Take<_>>(W::take_free()),
         )
+    }
+}
+
+/// Whether a lock's instrument is sampled.
+#[inline(always)]
+fn is_sampled<I>(kind: Kind, instance: *mut I) -> bool {
+    ENGINE.is_all_sampled(kind) || instance!(SynchRef, instance).is_some_and(|it| ENGINE.is_synch_sampled(it))
+}
+
+/// As [`lock_unusual`], of one way.
+///
+/// # Safety
+/// As of [`lock_wanted`].
+#[inline(always)]
+unsafe fn lock_unusual_way<W: Way>(
+    that: *mut c_void,
+    source: Source,
+    way: u32,
+    instance: *mut c_void,
+) -> c_int {
+    // SAFETY: the caller's promise.
+    unsafe {
+        if W::READS {
+            lock_unusual::<true>(that, source, way, instance)
+        } else {
+            lock_unusual::<false>(that, source, way, instance)
+        }
     }
 }
 
@@ -218,12 +254,13 @@ unsafe extern "C" fn lock_in_time<const READS: bool>(
     // SAFETY: the caller's promise.
     let rc = unsafe { take(that) };
     if let (Some(wait), Some(synch)) = (wait, synch) {
-        if rc == 0 {
+        if rc == 0 && !ENGINE.is_skipping() {
             note(READS, synch, wait.thread());
         }
         if !ENGINE.end_synch_wait_fast(&wait) {
             end_slow(&wait);
         }
+        ENGINE.has_waited();
     }
     rc
 }

@@ -155,6 +155,7 @@ pub(super) unsafe extern "C" fn end_metadata_wait(locker: *mut MetadataLocker, _
         let Some(state) = state!(locker, MetadataLockerState) else { return };
         if let Some(wait) = kept!(state) {
             ENGINE.end_wait(&wait, 1, None);
+            ENGINE.has_waited();
         }
     });
 }

@@ -98,7 +98,24 @@ pub(super) unsafe extern "C" fn start_socket_wait(
     }
 }
 
-/// As [`start_socket_wait`], while some sockets are off.
+/// As [`start_socket_wait`], while all are sampled.
+pub(super) unsafe extern "C" fn sample_socket_wait(
+    state: *mut SocketLockerState,
+    socket: *mut Socket,
+    op: c_uint,
+    count: c_ulong,
+    file: *const c_char,
+    line: c_uint,
+) -> *mut SocketLocker {
+    // Whoever sends a result may have waited for its reader.
+    if ENGINE.skips_after_pause() {
+        return null_mut();
+    }
+    // SAFETY: the caller's promise.
+    unsafe { start_socket_wait(state, socket, op, count, file, line) }
+}
+
+/// As [`start_socket_wait`], while some sockets are off, or some are sampled.
 pub(super) unsafe extern "C" fn sift_socket_wait(
     state: *mut SocketLockerState,
     socket: *mut Socket,
@@ -107,7 +124,8 @@ pub(super) unsafe extern "C" fn sift_socket_wait(
     file: *const c_char,
     line: c_uint,
 ) -> *mut SocketLocker {
-    if instance!(SocketHandle, socket).is_none_or(|instance| ENGINE.is_socket_off(instance)) {
+    let is_passed_over = |instance| ENGINE.is_socket_off(instance) || ENGINE.skips_socket(instance);
+    if instance!(SocketHandle, socket).is_none_or(is_passed_over) {
         return null_mut();
     }
     // SAFETY: the caller's promise.
@@ -164,6 +182,19 @@ pub(super) unsafe extern "C" fn start_idle_wait(
         Start::Off => null_mut(),
         Start::Slow => start_idle_wait_slow(state, file, line),
     }
+}
+
+/// As [`start_idle_wait`], while it is sampled: it is of the statement before.
+pub(super) unsafe extern "C" fn sample_idle_wait(
+    state: *mut IdleLockerState,
+    file: *const c_char,
+    line: c_uint,
+) -> *mut IdleLocker {
+    if ENGINE.is_skipping() {
+        return null_mut();
+    }
+    // SAFETY: the caller's promise.
+    unsafe { start_idle_wait(state, file, line) }
 }
 
 #[inline(always)]

@@ -66,15 +66,38 @@ pub(super) unsafe extern "C" fn pass_stage(
     }
 }
 
-/// As [`start_stage`], while some stages are off.
+/// As [`start_stage`], while some stages are off, or some are sampled.
 pub(super) unsafe extern "C" fn sift_stage(
     key: c_uint,
     file: *const c_char,
     line: c_int,
 ) -> *mut StageProgress {
+    if ENGINE.skips_class(key as u16) {
+        return null_mut();
+    }
     // SAFETY: the caller's promise.
     unsafe {
         if ENGINE.is_off(key as u16) { pass_stage(key, file, line) } else { start_stage(key, file, line) }
+    }
+}
+
+/// As [`start_stage`], while all are sampled.
+pub(super) unsafe extern "C" fn sample_stage(
+    key: c_uint,
+    file: *const c_char,
+    line: c_int,
+) -> *mut StageProgress {
+    if ENGINE.skips() {
+        return null_mut();
+    }
+    // SAFETY: the caller's promise.
+    unsafe { start_stage(key, file, line) }
+}
+
+/// As [`end_stage`], while all are sampled: none is in progress in a statement that is not a chosen one.
+pub(super) unsafe extern "C" fn end_sampled_stage() {
+    if !ENGINE.is_skipping() {
+        end_any_stage();
     }
 }
 

@@ -68,6 +68,9 @@ extern "C" fn open_next_statement<const EXTENDED: bool>(
     charset: *const c_void,
     program: *mut SpShare,
 ) -> *mut StatementLocker {
+    if ENGINE.skips_instruction(key as u16) {
+        return null_mut();
+    }
     let charset_number = facts::charset_number(charset);
     if let Some(share) = instance!(ProgramHandle, program)
         && let Some(statement) =

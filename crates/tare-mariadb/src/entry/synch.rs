@@ -154,6 +154,7 @@ extern "C" fn end(locker: *mut MutexLocker) {
     {
         end_slow(locker);
     }
+    ENGINE.has_waited();
 }
 
 #[cold]
@@ -175,12 +176,14 @@ extern "C" fn end_counted(locker: *mut MutexLocker) {
             ENGINE.end_counted_synch_wait(synch, &wait);
         }
     });
+    ENGINE.has_waited();
 }
 
 /// Notes who owns a lock that was taken.
 #[inline(always)]
 fn own(locker: *mut MutexLocker, rc: c_int) {
     if rc == 0
+        && !ENGINE.is_skipping()
         && let Some((synch, thread)) = parties(locker)
     {
         ENGINE.set_synch_owner(synch, thread);
@@ -192,6 +195,7 @@ fn own(locker: *mut MutexLocker, rc: c_int) {
 #[inline(always)]
 fn read(locker: *mut MutexLocker, rc: c_int) {
     if rc == 0
+        && !ENGINE.is_skipping()
         && let Some((synch, thread)) = parties(locker)
     {
         match state!(locker, MutexLockerState).map(|state| state.operation) {
@@ -258,6 +262,14 @@ pub(super) unsafe extern "C" fn sift_unlocked_mutex(mutex: *mut Mutex) {
     }
 }
 
+/// As [`unlock_mutex`], while all mutexes are sampled: in a statement that is not a chosen one none is noted.
+pub(super) unsafe extern "C" fn unlock_sampled_mutex(mutex: *mut Mutex) {
+    if !ENGINE.is_skipping() {
+        // SAFETY: the caller's promise.
+        unsafe { unlock_mutex(mutex) };
+    }
+}
+
 /// Shared, exclusive and shared-exclusive alike: the operation tells them apart.
 pub(super) unsafe extern "C" fn start_rwlock_wait(
     state: *mut RwlockLockerState,
@@ -304,7 +316,34 @@ pub(super) unsafe extern "C" fn start_lean_rwlock_wait(
     start_unusual_rwlock_wait(state, rwlock, op, file, line)
 }
 
-/// As either of them, while some rwlocks are off.
+/// As [`start_lean_rwlock_wait`], while all rwlocks are sampled. One that was not free is told of all the same.
+pub(super) unsafe extern "C" fn sample_rwlock_wait(
+    state: *mut RwlockLockerState,
+    rwlock: *mut Rwlock,
+    op: c_uint,
+    file: *const c_char,
+    line: c_uint,
+) -> *mut RwlockLocker {
+    if matches!(op, TRY_READ | TRY_WRITE | TRY_SHARED..=TRY_EXCLUSIVE) && ENGINE.skips() {
+        return null_mut();
+    }
+    let start = match ENGINE.synch_waits_by_instance() {
+        true => start_rwlock_wait,
+        false => start_lean_rwlock_wait,
+    };
+    // SAFETY: the caller's promise.
+    unsafe { start(state, rwlock, op, file, line) }
+}
+
+/// As [`unlock_rwlock`], while all rwlocks are sampled: in a statement that is not a chosen one none is noted.
+pub(super) unsafe extern "C" fn unlock_sampled_rwlock(rwlock: *mut Rwlock) {
+    if !ENGINE.is_skipping() {
+        // SAFETY: the caller's promise.
+        unsafe { unlock_rwlock(rwlock) };
+    }
+}
+
+/// As either of them, while some rwlocks are off, or some are sampled.
 pub(super) unsafe extern "C" fn sift_rwlock_wait(
     state: *mut RwlockLockerState,
     rwlock: *mut Rwlock,
@@ -312,7 +351,8 @@ pub(super) unsafe extern "C" fn sift_rwlock_wait(
     file: *const c_char,
     line: c_uint,
 ) -> *mut RwlockLocker {
-    if is_off(rwlock) {
+    let skips = || instance!(SynchRef, rwlock).is_some_and(|synch| ENGINE.skips_synch(synch));
+    if is_off(rwlock) || matches!(op, TRY_READ | TRY_WRITE | TRY_SHARED..=TRY_EXCLUSIVE) && skips() {
         return null_mut();
     }
     let start = match ENGINE.synch_waits_by_instance() {

@@ -5,7 +5,9 @@ use std::ffi::{c_char, c_int, c_uint, c_ulong, c_ulonglong, c_void};
 use std::ptr::null_mut;
 
 use tare_engine::snapshot::Kind;
-use tare_engine::{Source, Start, TableHandleHandle, TableName, TableShareHandle, TableShareRef, Wait};
+use tare_engine::{
+    Source, Start, TableHandleHandle, TableName, TableShareHandle, TableShareRef, Wait, fixed,
+};
 
 use super::facts;
 use super::guard::guard;
@@ -167,6 +169,35 @@ pub(super) unsafe extern "C" fn start_table_io_wait(
     }
 }
 
+/// As [`start_table_io_wait`], while it is sampled: in a statement that is not a chosen one it is counted.
+pub(super) unsafe extern "C" fn sample_table_io_wait(
+    state: *mut TableLockerState,
+    table: *mut Table,
+    op: c_uint,
+    index: c_uint,
+    file: *const c_char,
+    line: c_uint,
+) -> *mut TableLocker {
+    if ENGINE.skips() {
+        let Some(instance) = instance!(TableHandleHandle, table) else { return null_mut() };
+        let wait = ENGINE.start_tallied_table_io(instance, op as u8, index as usize);
+        return wait.map_or(null_mut(), |wait| keep_io(state, wait, table, op, index));
+    }
+    // SAFETY: the caller's promise.
+    unsafe { start_table_io_wait(state, table, op, index, file, line) }
+}
+
+/// As [`end_table_io_wait`], while it is sampled.
+pub(super) unsafe extern "C" fn end_sampled_table_io_wait(locker: *mut TableLocker, rows: c_ulonglong) {
+    let Some(state) = state!(locker, TableLockerState) else { return };
+    let (wait, table) = (begun!(state), known!(TableHandleHandle, state.table));
+    let (operation, index) = (state.io_operation as u8, state.index as usize);
+    if !ENGINE.end_tallied_table_io_fast(table, &wait, operation, index, rows) {
+        // SAFETY: the caller's promise.
+        unsafe { end_table_io_wait(locker, rows) };
+    }
+}
+
 #[cold]
 #[inline(never)]
 extern "C" fn start_table_io_wait_slow(
@@ -235,6 +266,9 @@ extern "C" fn start_lock(
     // What gives a lock back does not come here: nobody asks again.
     let kind = facts::table_lock(op, flags).unwrap_or(TableLock::WriteExternal as u8);
     ENGINE.set_table_lock(instance, op == EXTERNAL, Some(kind));
+    if ENGINE.skips_class(fixed::TABLE_LOCK) {
+        return null_mut();
+    }
     match ENGINE.start_table_lock_wait_fast(instance, kind, Source::new(file, line)) {
         Start::Began(wait) => keep(state, wait, table, kind.into()),
         Start::Off => null_mut(),

@@ -215,8 +215,8 @@ fn level(kind: Kind, enabled: bool, timed: bool, recording: Recording) -> Level 
         _ if !kind.is_timed() => Level::Counts,
         Recording::Counts => Level::Counts,
         Recording::Sums => Level::Sums,
-        Recording::Lean | Recording::Exact if !timed => Level::Sums,
-        Recording::Lean => Level::Lean,
+        Recording::Sampled | Recording::Lean | Recording::Exact if !timed => Level::Sums,
+        Recording::Sampled | Recording::Lean => Level::Lean,
         Recording::Exact => Level::Exact,
     }
 }
@@ -235,7 +235,10 @@ fn recording(level: Level, base: Option<Recording>) -> Option<Recording> {
         Level::Off => None,
         Level::Counts => Some(Recording::Counts),
         Level::Sums => Some(Recording::Sums),
-        Level::Current | Level::History | Level::Lean => Some(Recording::Lean),
+        Level::Current | Level::History | Level::Lean => match base {
+            Some(Recording::Sampled) => base,
+            _ => Some(Recording::Lean),
+        },
         Level::Exact => base.max(Some(Recording::Exact)),
     }
 }

@@ -28,6 +28,7 @@ use tare_tables::{StatusRow, StatusValue, TableError};
 use crate::entry::ENGINE;
 use crate::levels;
 use crate::options::Options;
+use crate::sampling;
 use crate::service::spawn;
 use crate::startup::error_log::{Severity, line};
 use ledger::Ledger;
@@ -326,6 +327,9 @@ impl Keeper for Here {
     fn set(&self, name: &str, value: &str) -> Option<Result<(), TableError>> {
         if name == levels::ROW {
             return Some(levels::set(value));
+        }
+        if let Some(set) = sampling::set(name, value) {
+            return Some(set);
         }
         if ![BUDGET, BUDGET_P95].contains(&name) {
             return None;

@@ -1,12 +1,13 @@
 //! The options as data: one table feeds the parser, the defaults, the error texts and `docs/options.md`.
 
 use std::path::PathBuf;
+use std::time::Duration;
 
 use tare_budget::Budget;
 use tare_engine::snapshot::Consumer;
 use tare_engine::{
     DESCRIPTORS, Lost, MAX_CONNECT_ATTRS, MAX_DIGEST, MAX_INSTRUMENTS, MAX_RULES, MAX_SQL_TEXT,
-    STATEMENT_DEPTH,
+    STATEMENT_DEPTH, SampleRate,
 };
 use tare_tables::Shape;
 
@@ -27,6 +28,10 @@ pub enum Kind {
     Count(u32, u32, fn(&mut Options) -> &mut u32),
     /// A number of seconds, smallest and largest.
     Seconds(u32, u32, fn(&mut Options) -> &mut u32),
+    /// A duration, shortest and longest.
+    Duration(Duration, Duration, fn(&mut Options) -> &mut Duration),
+    /// How statements are chosen: so many a second, or one in so many.
+    Sample(fn(&mut Options) -> &mut Option<SampleRate>),
     /// `strict` or `extended`.
     Shape(fn(&mut Options) -> &mut Shape),
     /// `OFF`, or a share of the server's CPU time.
@@ -65,6 +70,10 @@ const fn classes(name: &'static str, doc: &'static str, field: fn(&mut Options) 
 const fn instances(name: &'static str, doc: &'static str, field: fn(&mut Options) -> &mut u32) -> OptionDef {
     OptionDef { name, kind: Kind::Count(0, 1_048_576, field), default: "", doc }
 }
+
+/// What `sample` may be.
+pub(crate) const SAMPLES: &str =
+    "a rate such as 1000/s, from 1/s to 1000000/s, or one statement in so many, from 1/1 to 1/1000000";
 
 const HISTORY_MAX: u32 = 65_536;
 const HISTORY_LONG_MAX: u32 = 1_048_576;
@@ -271,8 +280,21 @@ pub static OPTIONS: &[OptionDef] = &[
         name: "level",
         kind: Kind::Level(|o| &mut o.levels),
         default: "",
-        doc: "How much is kept of the events of all instruments, or of those whose names match: exact, lean, sums, \
-              counts, off. At exact alone locks that were free are timed; lean is the default. The last match decides.",
+        doc: "How much is kept of the events of all instruments, or of those whose names match: exact, lean, sampled, sums, \
+              counts, off. At exact alone locks that were free are timed; sampled is the default. The last match decides.",
+    },
+    OptionDef {
+        name: "sample",
+        kind: Kind::Sample(|o| &mut o.sample),
+        default: "1000/s",
+        doc: "How many statements are recorded with all that is inside them, at level sampled. 1000/s: about as many a second of the \
+              whole server; below that rate every one. 1/64: one in 64, whatever the load. May be changed while the server runs.",
+    },
+    OptionDef {
+        name: "slow-after",
+        kind: Kind::Duration(Duration::from_millis(1), Duration::from_secs(3600), |o| &mut o.slow_after),
+        default: "10ms",
+        doc: "How long a statement runs until all that follows in it is recorded, at level sampled.",
     },
     OptionDef {
         name: "consumer",
@@ -355,6 +377,10 @@ impl OptionDef {
         match self.kind {
             Kind::Switch(_) => "ON or OFF".to_owned(),
             Kind::Shape(_) => "strict or extended".to_owned(),
+            Kind::Duration(min, max, _) => {
+                format!("{} to {}, such as 10ms or 2s", value::show_duration(min), value::show_duration(max))
+            }
+            Kind::Sample(_) => SAMPLES.to_owned(),
             Kind::Size(min, max, _) => {
                 format!("{} to {} (bytes, or with K, M or G)", value::show_size(min), value::show_size(max))
             }
@@ -363,7 +389,9 @@ impl OptionDef {
             Kind::File(_) => "an absolute path".to_owned(),
             Kind::Socket(_) => format!("an absolute path of at most {} bytes", redirect::MAX_SOCKET_PATH),
             Kind::Instrument(_) => "pattern=ON, pattern=OFF or pattern=COUNTED".to_owned(),
-            Kind::Level(_) => "exact, lean, sums, counts or off, alone or as pattern=LEVEL".to_owned(),
+            Kind::Level(_) => {
+                "exact, lean, sampled, sums, counts or off, alone or as pattern=LEVEL".to_owned()
+            }
             Kind::Consumer(_) => {
                 format!(
                     "pattern=ON or pattern=OFF for one of {}",
@@ -374,7 +402,7 @@ impl OptionDef {
     }
 
     /// Sets the option from its text, or says what is wrong with it.
-    fn set(&self, options: &mut Options, text: &str) -> Result<(), String> {
+    pub(super) fn set(&self, options: &mut Options, text: &str) -> Result<(), String> {
         let wrong = || format!("wrong value '{text}'");
         match self.kind {
             Kind::Switch(field) => *field(options) = value::switch(text).ok_or_else(wrong)?,
@@ -386,6 +414,11 @@ impl OptionDef {
                 let count = value::count(text).and_then(|count| u32::try_from(count).ok());
                 *field(options) = count.filter(|count| (min..=max).contains(count)).ok_or_else(wrong)?;
             }
+            Kind::Duration(min, max, field) => {
+                let duration = value::duration(text).filter(|duration| (min..=max).contains(duration));
+                *field(options) = duration.ok_or_else(wrong)?;
+            }
+            Kind::Sample(field) => *field(options) = Some(value::sample_rate(text).ok_or_else(wrong)?),
             Kind::Shape(field) => *field(options) = value::shape(text).ok_or_else(wrong)?,
             Kind::Budget(field) if text.eq_ignore_ascii_case("OFF") => *field(options) = None,
             Kind::Budget(field) => *field(options) = Some(Budget::read(text).ok_or_else(wrong)?),

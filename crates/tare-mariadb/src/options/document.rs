@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use super::{Kind, OPTIONS, OptionDef};
+use super::{Kind, OPTIONS, OptionDef, value as written};
 use crate::redirect;
 
 const HEAD: &str = "\
@@ -45,6 +45,10 @@ fn value(kind: &Kind) -> String {
         Kind::Size(least, most, _) => numbers("bytes", &bytes(*least), &bytes(*most)),
         Kind::Count(least, most, _) => numbers("a number", least, most),
         Kind::Seconds(least, most, _) => numbers("seconds", least, most),
+        Kind::Duration(least, most, _) => {
+            format!("a duration, `{}` to `{}`", written::show_duration(*least), written::show_duration(*most))
+        }
+        Kind::Sample(_) => "a rate such as `1000/s`, or one in so many such as `1/64`".into(),
         Kind::Shape(_) => "`strict`, `extended`".into(),
         Kind::Budget(_) => "`OFF`, or a share such as `1%`".into(),
         Kind::Socket(_) => format!("an absolute path of at most {} bytes", redirect::MAX_SOCKET_PATH),

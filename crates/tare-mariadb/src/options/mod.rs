@@ -16,11 +16,13 @@ mod value;
 use std::ffi::OsStr;
 use std::fmt;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use tare_budget::Budget;
-use tare_engine::{Limits, Lost, Recording};
+use tare_engine::{Limits, Lost, Recording, SampleRate};
 use tare_tables::Shape;
 
+pub(crate) use definition::SAMPLES;
 pub use definition::{Kind, OPTIONS, OptionDef};
 pub use document::markdown;
 pub use error::{OptionError, Origin};
@@ -28,8 +30,12 @@ pub use file::{Entry, OptionFiles};
 pub use pattern::wildcard_matches;
 pub use root::Root;
 pub use server::ServerSettings;
+pub(crate) use value::{show_duration, show_sample_rate};
 
 use crate::redirect::check_socket_path;
+
+/// The level of instruments of which no rule says another one.
+pub(crate) const DEFAULT_LEVEL: Recording = Recording::Sampled;
 
 /// The pattern of all instruments.
 pub(crate) const ALL: &str = "%";
@@ -168,6 +174,10 @@ pub struct Options {
     pub instruments: Vec<InstrumentRule>,
     /// `level`, in the order given.
     pub levels: Vec<LevelRule>,
+    /// `sample`: how statements are chosen; see [`Options::sample_rate`].
+    pub sample: Option<SampleRate>,
+    /// `slow-after`: how long a statement runs until all that follows in it is recorded.
+    pub slow_after: Duration,
     /// `consumer`, in the order given.
     pub consumers: Vec<ConsumerRule>,
     /// `budget`: what watching may cost.
@@ -259,6 +269,16 @@ impl Options {
     pub fn instrument(&self, name: &str) -> Option<InstrumentSetting> {
         let rules = self.instruments.iter().rev();
         rules.into_iter().find(|rule| wildcard_matches(&rule.pattern, name)).map(|rule| rule.setting)
+    }
+
+    /// How statements are chosen.
+    pub fn sample_rate(&self) -> SampleRate {
+        self.sample.unwrap_or(SampleRate::OneIn(1))
+    }
+
+    /// Sets an option from its text, as a file would; what is wrong is said.
+    pub(crate) fn set(&mut self, name: &str, text: &str) -> Result<(), String> {
+        OptionDef::find(name).ok_or_else(|| "no such option".to_owned())?.set(self, text)
     }
 
     /// What the rules make of the level of the instrument `name`; `None` when no rule matches it.

@@ -1,8 +1,9 @@
 //! Values as one writes them in an option file.
 
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
-use tare_engine::Recording;
+use tare_engine::{Recording, SampleRate};
 use tare_tables::Shape;
 
 use super::{InstrumentSetting, LevelSetting};
@@ -67,6 +68,47 @@ pub(crate) fn level_setting(text: &str) -> Option<LevelSetting> {
     Recording::named(text).map(LevelSetting::At)
 }
 
+/// `10ms`, `2s`.
+pub(crate) fn duration(text: &str) -> Option<Duration> {
+    let (digits, unit) = text.split_at(text.find(|c: char| !c.is_ascii_digit())?);
+    let count = count(digits)?;
+    match unit {
+        "us" => Some(Duration::from_micros(count)),
+        "ms" => Some(Duration::from_millis(count)),
+        "s" => Some(Duration::from_secs(count)),
+        _ => None,
+    }
+}
+
+/// A duration as one would write it.
+pub(crate) fn show_duration(duration: Duration) -> String {
+    match duration.as_micros() {
+        micros if micros.is_multiple_of(1_000_000) => format!("{}s", duration.as_secs()),
+        micros if micros.is_multiple_of(1000) => format!("{}ms", duration.as_millis()),
+        micros => format!("{micros}us"),
+    }
+}
+
+/// `1000/s`, `1/64`.
+pub(crate) fn sample_rate(text: &str) -> Option<SampleRate> {
+    let (number, of) = text.split_once('/')?;
+    let bounded =
+        |text| count(text).and_then(|n| u32::try_from(n).ok()).filter(|n| (1..=1_000_000).contains(n));
+    match (number.trim(), of.trim()) {
+        (number, "s") => bounded(number).map(SampleRate::PerSecond),
+        ("1", of) => bounded(of).map(SampleRate::OneIn),
+        _ => None,
+    }
+}
+
+/// A rate as one would write it.
+pub(crate) fn show_sample_rate(rate: SampleRate) -> String {
+    match rate {
+        SampleRate::PerSecond(rate) => format!("{rate}/s"),
+        SampleRate::OneIn(weight) => format!("1/{weight}"),
+    }
+}
+
 pub(crate) fn shape(text: &str) -> Option<Shape> {
     [("strict", Shape::Strict), ("extended", Shape::Extended)]
         .into_iter()
@@ -116,6 +158,23 @@ mod tests {
     fn a_shown_size_reads_back() {
         for bytes in [0, 1, 1023, 1024, 1025, 1 << 20, (1 << 20) + 1, 3 << 30, u64::MAX] {
             assert_eq!(size(&show_size(bytes)), Some(bytes));
+        }
+    }
+
+    #[test]
+    fn durations_and_rates_are_read_as_written() {
+        for text in ["10ms", "250us", "2s", "3600s"] {
+            assert_eq!(duration(text).map(show_duration).as_deref(), Some(text));
+        }
+        assert_eq!(duration("1000ms"), Some(Duration::from_secs(1)));
+        for text in ["", "10", "ms", "-1ms", "1.5s", "1h", "10 ms"] {
+            assert_eq!(duration(text), None, "{text:?}");
+        }
+        for text in ["1000/s", "1/64", "1/1", "1/s"] {
+            assert_eq!(sample_rate(text).map(show_sample_rate).as_deref(), Some(text));
+        }
+        for text in ["", "1000", "0/s", "1/0", "2/64", "1/x", "/s", "-1/s", "1000000000000/s"] {
+            assert_eq!(sample_rate(text), None, "{text:?}");
         }
     }
 

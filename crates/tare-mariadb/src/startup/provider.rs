@@ -12,7 +12,7 @@ use crate::abi::Series;
 use crate::entry::{self, ENGINE, synch};
 use crate::host::server::ServerHost;
 use crate::host::{errors, frequent, host_cache, query_id, replica, session, stage, user_variable};
-use crate::options::{InstrumentSetting, LevelSetting, Options};
+use crate::options::{DEFAULT_LEVEL, InstrumentSetting, LevelSetting, Options};
 
 /// Starts the provider and returns its function table in the layout of `series`.
 ///
@@ -81,9 +81,9 @@ fn config(options: &'static Options) -> Config {
         let held = options.is_named(name);
         let enabled = enabled && !options.is_left(name);
         match options.level(name) {
-            Some(LevelSetting::Off) => Initial { enabled: false, timed, held, ..Initial::default() },
+            Some(LevelSetting::Off) => Initial { enabled: false, timed, level: DEFAULT_LEVEL, held },
             Some(LevelSetting::At(level)) => Initial { enabled, timed, level, held },
-            None => Initial { enabled, timed, held, ..Initial::default() },
+            None => Initial { enabled, timed, level: DEFAULT_LEVEL, held },
         }
     };
     let consumers = Consumer::ALL.into_iter();

@@ -27,6 +27,7 @@ mod refusals;
 mod repeated_errors;
 mod reset;
 mod rules;
+mod sampling;
 mod sessions;
 mod statements;
 mod states;

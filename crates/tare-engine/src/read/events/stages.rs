@@ -12,6 +12,7 @@ use crate::record::ring::RECORD_TIMED;
 use crate::record::stage::record::{Decoder, StageEvent, Step};
 use crate::snapshot::*;
 use crate::thread::Thread;
+use crate::thread::choice::UNKNOWN_STAGE;
 
 impl Event for StageEvent {
     const TYPE: EventType = EventType::Stage;
@@ -89,7 +90,44 @@ impl Engine {
             _ => HashMap::new(),
         };
         let sources = Sources::of(self, asked.parts);
-        stages.iter().map(|seen| self.stage_row(seen, scale, &progress, &sources)).collect()
+        let mut rows: Vec<StageRow> =
+            stages.iter().map(|seen| self.stage_row(seen, scale, &progress, &sources)).collect();
+        if asked.what == Scope::Current {
+            let skipped =
+                self.live_threads_of(asked.thread).into_iter().filter_map(|it| self.skipped_stage(it));
+            let further: Vec<StageRow> = skipped
+                .filter(|row| rows.iter().all(|recorded| recorded.head.thread_id != row.head.thread_id))
+                .collect();
+            rows.extend(further);
+            rows.sort_by_key(|row| row.head.thread_id);
+        }
+        rows
+    }
+
+    /// The stage that a thread is in whose statement is not a chosen one: the host knows it. It has no times, and the id that the
+    /// thread's next event gets.
+    fn skipped_stage(&self, thread: &'static Thread) -> Option<StageRow> {
+        let depth = thread.statement_depth.load(Relaxed) as usize;
+        if depth == 0 || thread.stage_label.load(Relaxed) != UNKNOWN_STAGE || !self.wants(Kind::Stage) {
+            return None;
+        }
+        let class = self.stage_of(thread);
+        if class == 0 || self.registry.kind(class) != Kind::Stage || !self.is_class_sampled(class) {
+            return None;
+        }
+        let statement = self.statement_event_id(thread, depth - 1);
+        Some(StageRow {
+            head: EventHead {
+                thread_id: thread.thread_id.load(Relaxed),
+                event_id: thread.event_id.load(Relaxed),
+                end_event_id: None,
+                name: self.registry.name(class),
+                source: None,
+                timer: Timer::default(),
+                nesting: (statement != 0).then_some((statement, EventType::Statement)),
+            },
+            progress: None,
+        })
     }
 
     /// Of each live thread the stage in progress. One that has ended is no longer current, as in the built-in.

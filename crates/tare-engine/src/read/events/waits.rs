@@ -16,8 +16,10 @@ use crate::read::objects::lock_names;
 use crate::record::operation;
 use crate::record::ring::RECORD_TIMED;
 use crate::record::wait::record::{OpenWait, WaitEvent, decode};
+use crate::setup::instrument::fixed;
 use crate::snapshot::*;
 use crate::thread::Thread;
+use crate::thread::choice::Tallied;
 
 impl Event for WaitEvent {
     const TYPE: EventType = EventType::Wait;
@@ -116,6 +118,11 @@ impl Engine {
             self.still_lives(thread, *id).then_some((*id, waits))
         };
         let mut running: HashMap<u64, Vec<WaitEvent>> = shown.live.iter().filter_map(known).collect();
+        for (id, thread) in &shown.live {
+            if let Some(waits) = running.get_mut(id).filter(|waits| waits.is_empty()) {
+                waits.extend(self.tallied_wait(thread));
+            }
+        }
         for seen in self.records::<WaitEvent>(asked.thread) {
             if !seen.has_ended() {
                 // A leaf is its thread's last record, or has been left behind.
@@ -138,6 +145,22 @@ impl Engine {
         }
         rows.sort_by_key(|seen| (seen.thread_id, seen.event.id));
         rows
+    }
+
+    /// The table I/O in progress in a statement that is not a chosen one. It has no times, and the id that the thread's next event
+    /// gets.
+    fn tallied_wait(&self, thread: &Thread) -> Option<WaitEvent> {
+        let tallied = Tallied::of(thread.tallied.load(Relaxed))?;
+        let depth = (thread.statement_depth.load(Relaxed) as usize).checked_sub(1)?;
+        Some(WaitEvent {
+            id: thread.event_id.load(Relaxed),
+            nesting: (self.statement_event_id(thread, depth), EventType::Statement as u8),
+            class: fixed::TABLE_IO,
+            operation: tallied.operation,
+            object: tallied.table,
+            index: tallied.index,
+            ..WaitEvent::default()
+        })
     }
 
     pub(super) fn wait_row(&self, seen: &Seen<WaitEvent>, scale: Scale, sources: &Sources<'_>) -> WaitRow {

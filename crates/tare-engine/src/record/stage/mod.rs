@@ -10,6 +10,7 @@ use crate::Engine;
 use crate::clock::{cycles, ticks};
 use crate::count::bank::{READY, SUMMED, UNTIMED, place};
 use crate::count::cell::{Family, StatCell};
+use crate::count::spread::Of;
 use crate::histogram::Lowest;
 use crate::memory::arena::{Base, Offset, Own, Use};
 use crate::memory::lost::Lost;
@@ -73,7 +74,7 @@ impl Engine {
         let before = thread.stage_cell.own();
         if before != 0 {
             let start = thread.stage_start.own();
-            if base.at::<StatCell>(before).add_usual(1, start, now).is_none() {
+            if base.at::<StatCell>(before).add_usual(thread, 1, start, now).is_none() {
                 return Start::Began(self.begin_after_long_stage(thread, entry, now));
             }
         }
@@ -98,7 +99,7 @@ impl Engine {
     #[inline(never)]
     extern "C" fn begin_after_long_stage(&self, thread: &Thread, entry: u32, now: u64) -> Option<Progress> {
         let before: &StatCell = self.arena.at(thread.stage_cell.own());
-        before.add_span(self, thread, Lowest::Wide, 1, thread.stage_start.own(), now);
+        before.add_span(self, thread, Of::STAGE, 1, thread.stage_start.own(), now);
         match entry & (READY | SUMMED) {
             READY => thread.begin_recorded_stage(entry, now),
             SUMMED => begin_timed_stage(thread, entry, now),
@@ -279,7 +280,7 @@ impl Engine {
         thread.stage_label.store(0, Relaxed);
         thread.stage_cell.store(0, Relaxed);
         self.nest_in_statement(thread);
-        base.at::<StatCell>(cell).add_span(self, thread, Lowest::Wide, 1, thread.stage_start.own(), now);
+        base.at::<StatCell>(cell).add_span(self, thread, Of::STAGE, 1, thread.stage_start.own(), now);
         true
     }
 
@@ -303,7 +304,7 @@ impl Engine {
         thread.stage_label.store(0, Relaxed);
         thread.stage_cell.store(0, Relaxed);
         let cell: &StatCell = self.arena.at(cell);
-        cell.add_span(self, thread, Lowest::Wide, 1, thread.stage_start.own(), cycles());
+        cell.add_span(self, thread, Of::STAGE, 1, thread.stage_start.own(), cycles());
         true
     }
 
@@ -375,7 +376,7 @@ impl Engine {
         let now = if timed { ticks() } else { 0 };
         if let Some(cell) = cell {
             let taken = timed.then(|| now.saturating_sub(thread.stage_start.own()));
-            cell.add_unusual(self, thread, Lowest::Wide, 1, taken);
+            cell.add_unusual(self, thread, Of::new(Lowest::Wide, class), 1, taken);
         }
         if thread.stage_recorded.own() != 0 {
             if switches & PROGRESS != 0 {
@@ -491,7 +492,7 @@ fn start_summed_stage(engine: &Engine, thread: &Thread, class: ClassId, entry: u
     let now = cycles();
     if before != 0 {
         let start = thread.stage_start.own();
-        if base.at::<StatCell>(before).add_usual(1, start, now).is_none() {
+        if base.at::<StatCell>(before).add_usual(thread, 1, start, now).is_none() {
             engine.begin_after_long_stage(thread, entry, now);
             return Start::Began(());
         }

@@ -13,10 +13,9 @@ use crate::count::session::Session;
 use crate::memory::arena::Own;
 use crate::setup::instrument::lock;
 use crate::snapshot::{ClassId, Kind};
+use crate::thread::choice::UNKNOWN_STAGE as UNKNOWN;
 use crate::thread::{Thread, ThreadRef};
 
-/// Of a thread's label: its stage is not known here.
-const UNKNOWN: u32 = u32::MAX;
 /// While the host tells of no stage.
 const NOW: u64 = u64::MAX;
 
@@ -101,7 +100,7 @@ impl Engine {
     }
 
     /// The stage a thread is in, for readers; 0: in none.
-    fn stage_of(&self, thread: &Thread) -> ClassId {
+    pub(crate) fn stage_of(&self, thread: &Thread) -> ClassId {
         let label = thread.stage_label.load(Relaxed);
         let is_untold = self.untold.is_now() || label == UNKNOWN;
         if !is_untold && (!self.untold.ever_was() || self.is_settled(thread)) {

@@ -5,8 +5,8 @@ use std::sync::atomic::Ordering::Relaxed;
 
 use super::record::OpenStatement;
 use super::{
-    Counter, LEVEL, MASK, OF_NOBODY, RECORDED, STATEMENTS, Statement, WANTED, WITH_CPU, WITH_DIGEST,
-    WITH_HISTOGRAM, WITH_MEMORY, cpu, usual_wanted,
+    Counter, LEVEL, MASK, OF_NOBODY, RECORDED, STATEMENTS, Statement, UNCHOSEN, WANTED, WITH_CPU,
+    WITH_DIGEST, WITH_HISTOGRAM, WITH_MEMORY, cpu, usual_wanted,
 };
 use crate::Engine;
 use crate::clock::{cycles, ticks};
@@ -17,17 +17,25 @@ use crate::count::digest_key::DigestTokens;
 use crate::count::sample::Candidate;
 use crate::memory::arena::Own;
 use crate::record::wait::kept;
-use crate::setup::instrument::TIMED;
+use crate::setup::instrument::{INSTRUCTION, SAMPLED, TIMED};
 use crate::snapshot::EventType;
 use crate::thread::{BANK_OWN, BANK_UNATTRIBUTED, Thread};
 
 /// A statement that has ended, until its thread's next one begins: for the program or the prepared statement it belongs to.
 #[derive(Clone, Copy)]
 pub struct EndedStatement {
-    pub(super) open: &'static OpenStatement,
+    open: &'static OpenStatement,
+    /// How many times it is counted besides: it is an instruction of a program, of a chosen statement.
+    again: u32,
 }
 
 impl EndedStatement {
+    /// One that is counted once: SQL is never estimated.
+    #[inline(always)]
+    pub(super) fn of_sql(open: &'static OpenStatement) -> EndedStatement {
+        EndedStatement { open, again: 0 }
+    }
+
     /// How long it took, in ticks; `None`: nobody asked.
     #[inline(always)]
     pub(crate) fn taken(self) -> Option<u64> {
@@ -38,6 +46,10 @@ impl EndedStatement {
     #[inline(always)]
     pub(crate) fn count(self, stat: &Counts, counters: &Counters) {
         self.open.count(stat, counters);
+        if self.again != 0 {
+            cold_path();
+            self.open.count_again(self.again.into(), stat, counters);
+        }
     }
 }
 
@@ -89,7 +101,22 @@ impl Engine {
         if !is_done {
             return self.end_unusual_statement(statement, digest);
         }
-        EndedStatement { open: statement.open }
+        self.ended_statement(statement)
+    }
+
+    /// A statement that has ended.
+    #[inline(always)]
+    fn ended_statement(&self, Statement { open, thread }: Statement) -> EndedStatement {
+        let again = if thread.is_weighted() { self.counted_again(thread, open) } else { 0 };
+        EndedStatement { open, again }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn counted_again(&self, thread: &Thread, open: &OpenStatement) -> u32 {
+        const ESTIMATED: u8 = SAMPLED | INSTRUCTION;
+        let is_estimated = self.registry.switches(open.class()) & ESTIMATED == ESTIMATED;
+        if is_estimated { thread.weight.own() - 1 } else { 0 }
     }
 
     /// Counts an ended statement under the digest of what it executes, or else of these tokens.
@@ -130,7 +157,7 @@ impl Engine {
         if EXTENDED {
             open.values().set(Counter::TotalMemory as usize, most_memory(thread, open, flags));
         }
-        let ended = EndedStatement { open };
+        let ended = self.ended_statement(statement);
         let taken = if EXTENDED { open.taken_until(end) } else { 0 };
         let cell: &StatementCell = base.at(place);
         ended.count(&cell.stat, &cell.counters);
@@ -157,7 +184,7 @@ impl Engine {
         if flags & (WITH_MEMORY | WITH_CPU) != 0 {
             measure_all(thread, open, flags);
         }
-        let ended = EndedStatement { open };
+        let ended = self.ended_statement(statement);
         let bank = if flags & OF_NOBODY == 0 { BANK_OWN } else { BANK_UNATTRIBUTED };
         let cell: Option<&StatementCell> = self.cell(thread, bank, open.class(), Family::Statements);
         if let Some(cell) = cell {
@@ -192,7 +219,7 @@ impl Engine {
         let Statement { open, thread } = statement;
         let now = moment(open);
         if let Some(digest) = self.digest_seen(thread, tokens, open.schema(), now) {
-            self.count_under_digest(thread, EndedStatement { open }, digest, tokens.charset, now);
+            self.count_under_digest(thread, EndedStatement::of_sql(open), digest, tokens.charset, now);
         }
     }
 
@@ -206,7 +233,7 @@ impl Engine {
         charset: u32,
         now: u64,
     ) {
-        let EndedStatement { open } = ended;
+        let EndedStatement { open, .. } = ended;
         ended.count(&digest.cell.stat, &digest.cell.counters);
         open.set_digest(digest.slot.own(), digest.generation.own(), charset);
         if open.taken() >= digest.sample_from.own() {
@@ -228,13 +255,23 @@ impl Engine {
     /// Records an ended statement, if it is an event and a history wants it. Not inlined: so nothing is kept for it.
     #[inline(never)]
     fn record_statement(&self, thread: &'static Thread, open: &'static OpenStatement) {
+        if open.flags.own() & UNCHOSEN != 0 && self.is_slow(open) {
+            cold_path();
+            open.flags.store(open.flags.own() & !UNCHOSEN, Relaxed);
+        }
         let histories = kept(Thread::bits(thread.mask(), EventType::Statement));
-        if open.flags.own() & RECORDED == 0 || histories == 0 {
+        if open.flags.own() & (RECORDED | UNCHOSEN) != RECORDED || histories == 0 {
             return;
         }
         if !open.write(&thread.statements, self.arena.base(), histories) {
             self.record_long_statement(thread, open, histories);
         }
+    }
+
+    /// Whether an ended statement took so long that it is recorded, chosen or not.
+    #[inline(always)]
+    fn is_slow(&self, open: &OpenStatement) -> bool {
+        open.is_timed() && open.taken() >= self.sampling.slow_after_ticks()
     }
 
     /// Records an ended statement with rare texts, or where the block is full.

@@ -61,7 +61,7 @@ impl Engine {
         let now = super::end::moment(open);
         if let Some(digest) = self.prepared_digest_cell(thread, prepared, now) {
             let charset = self.prepared_digest_charset(prepared);
-            self.count_under_digest(thread, EndedStatement { open }, digest, charset, now);
+            self.count_under_digest(thread, EndedStatement::of_sql(open), digest, charset, now);
         }
     }
 

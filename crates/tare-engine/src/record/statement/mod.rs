@@ -25,12 +25,12 @@ use crate::memory::lost::Lost;
 use crate::record::journal::parent;
 use crate::record::ring::RingKind;
 use crate::record::wait::Source;
-use crate::setup::instrument::{ENABLED, STATEMENT, TIMED, UNRECORDED};
+use crate::setup::instrument::{ENABLED, SAMPLED, STATEMENT, TIMED, UNRECORDED};
 use crate::snapshot::{ClassId, EventType};
 use crate::thread::filter::{
     ATTRIBUTED, CPU_TIME, CURRENT, CYCLES, DIGEST, SESSION_MEMORY, SPREAD, UNATTRIBUTED, is_event, shift,
 };
-use crate::thread::{Thread, ThreadRef, current};
+use crate::thread::{Thread, ThreadRef, current, local};
 use owner::Owner;
 use record::{Begun, OpenStatement};
 
@@ -97,6 +97,8 @@ pub struct Outcome<'a> {
 
 // A statement's flags: TIMED, and these.
 const RECORDED: u32 = 1 << 2;
+/// It is not recorded at its end, unless it fails or becomes slow: see [`crate::thread::choice`].
+const UNCHOSEN: u32 = 1;
 /// What they have of the mask, and where.
 const WANTED: u32 = UNATTRIBUTED | DIGEST | CYCLES | SESSION_MEMORY | CPU_TIME | SPREAD;
 const MASK: u32 = 2;
@@ -200,7 +202,9 @@ fn begin_statement(
     if flags & RECORDED != 0 {
         id = thread.next_event_id();
         parent = in_statement(id);
-        thread.set_stage_parent(base, parent);
+        if flags & UNCHOSEN == 0 {
+            thread.set_stage_parent(base, parent);
+        }
         thread.parent.store(parent, Relaxed);
     }
     if begun.depth == 0 {
@@ -221,7 +225,14 @@ fn begin_nested<const EXTENDED: bool>(
     if EXTENDED {
         thread.memory.begin_nested(&open.memory);
     }
-    begin_statement(base, thread, open, usual_flags::<EXTENDED>(begun.switches), begun)
+    let flags = usual_flags::<EXTENDED>(begun.switches) | unchosen_within();
+    begin_statement(base, thread, open, flags, begun)
+}
+
+/// What its flags have of a statement inside another one: it is chosen as that one is.
+#[inline(always)]
+fn unchosen_within() -> u32 {
+    if local::skips() > 0 { UNCHOSEN } else { 0 }
 }
 
 /// Whether a statement of an instrument with these switches, in a thread with this mask, is as usual.
@@ -312,6 +323,7 @@ impl Engine {
         });
         let begun = Begun { class, charset, switches, depth, nesting, owner };
         let flags = flags_of(thread, open, mask, &begun);
+        let flags = flags | if depth == 0 { self.unchosen(thread, switches) } else { unchosen_within() };
         Some(begin_statement(self.arena.base(), thread, open, flags, &begun))
     }
 
@@ -334,7 +346,34 @@ impl Engine {
         if EXTENDED {
             thread.memory.begin();
         }
-        Some(begin_statement(base, thread, base.at(level), usual_flags::<EXTENDED>(switches), &begun))
+        let flags = usual_flags::<EXTENDED>(switches) | self.unchosen(thread, switches);
+        Some(begin_statement(base, thread, base.at(level), flags, &begun))
+    }
+
+    /// What its flags have of a client's statement: whether it is chosen.
+    #[inline(always)]
+    fn unchosen(&self, thread: &Thread, switches: u8) -> u32 {
+        let is_chosen = self.choose(thread);
+        if is_chosen || switches & SAMPLED == 0 { 0 } else { UNCHOSEN }
+    }
+
+    /// The statements that the calling thread runs are recorded at their ends, although they were not chosen.
+    pub(crate) fn keep_unchosen(&self, thread: &Thread) {
+        let depth = thread.statement_depth.own() as usize;
+        let levels = thread.statement_levels.iter().take(depth).map(Own::own).filter(|level| *level != 0);
+        for open in levels.map(|level| self.arena.at::<OpenStatement>(level)) {
+            open.flags.store(open.flags.own() & !UNCHOSEN, Relaxed);
+        }
+    }
+
+    /// When the outermost statement of a thread began, in ticks; 0: nobody knows.
+    pub(crate) fn outermost_start(&self, thread: &Thread) -> u64 {
+        match thread.statement_levels[0].own() {
+            level if level != 0 && thread.statement_depth.own() != 0 => {
+                self.arena.at::<OpenStatement>(level).started()
+            }
+            _ => 0,
+        }
     }
 
     /// As [`Engine::open_statement`], of one that is as usual and either follows another one of its program, as most of them do,
@@ -488,6 +527,10 @@ impl Engine {
             if value != 0 {
                 statement.open.values().put(counter as usize, value);
             }
+        }
+        if outcome.errno != 0 {
+            let flags = &statement.open.flags;
+            flags.store(flags.own() & !UNCHOSEN, Relaxed);
         }
         statement.open.fail(outcome.errno, outcome.sqlstate, outcome.message);
     }

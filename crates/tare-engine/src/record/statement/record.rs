@@ -31,6 +31,7 @@ use crate::record::statement::owner::Owner;
 use crate::record::values::Values;
 use crate::setup::instrument::TIMED;
 use crate::snapshot::{ClassId, EventType};
+use crate::thread::choice::Weight;
 use crate::thread::memory::MemoryBefore;
 
 /// The only kind of record there is of statements.
@@ -324,6 +325,18 @@ impl OpenStatement {
         }
     }
 
+    /// Counts it again, so many times more than once.
+    #[cold]
+    #[inline(never)]
+    pub(super) fn count_again(&self, times: u64, stat: &Counts, counters: &Counters) {
+        let taken = if self.is_timed() { self.taken() } else { 0 };
+        stat.add_weighted(times, taken.wrapping_mul(times), Weight::ONE);
+        let set = self.set.own();
+        for at in (0..COUNTERS).filter(|at| *at != LARGEST && set & 1 << at != 0) {
+            counters.add(at, self.values[at].own().wrapping_mul(times));
+        }
+    }
+
     /// EVENT_ID; 0: it is not recorded.
     #[inline(always)]
     pub(crate) fn id(&self) -> u64 {
@@ -332,6 +345,12 @@ impl OpenStatement {
 
     pub(crate) fn nesting_level(&self) -> u64 {
         self.what.own() >> NESTING_LEVEL & 0x7F
+    }
+
+    /// When its clock started, in ticks; 0: it has not, or it has none.
+    #[inline(always)]
+    pub(super) fn started(&self) -> u64 {
+        self.start.own()
     }
 
     /// When it ended; see [`OpenStatement::end`].

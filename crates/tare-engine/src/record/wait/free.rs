@@ -54,7 +54,7 @@ impl Engine {
         let UntimedLock { thread, entry } = lock;
         if entry & READY == 0 {
             cold_path();
-            count_unrecorded(self.arena.base(), entry);
+            self.count_unrecorded(thread, entry, of.class());
             return true;
         }
         if thread.wait_depth.own() != 0 {
@@ -64,7 +64,7 @@ impl Engine {
         let written =
             write_free_lock(base, thread, of, operation, source, parent, || began(thread, parent).own());
         if written {
-            base.at::<StatCell>(place(entry)).stat.count_free();
+            self.count_free_in(thread, base.at(place(entry)), of.class());
         }
         written
     }
@@ -77,11 +77,22 @@ impl Engine {
         let base = self.arena.base();
         if entry & READY == 0 {
             cold_path();
-            return count_unrecorded(base, entry);
+            return self.count_unrecorded(thread, entry, of.class());
         }
-        base.at::<StatCell>(place(entry)).stat.count_free();
+        self.count_free_in(thread, base.at(place(entry)), of.class());
         if !write_nested_free_lock(base, thread, of, operation, source) {
             self.write_unready_free(lock, of, operation, source);
+        }
+    }
+
+    /// Counts one that is not recorded.
+    #[inline(always)]
+    fn count_unrecorded(&self, thread: &Thread, entry: u32, class: ClassId) {
+        let cell: &StatCell = self.arena.at(place(entry));
+        if entry & SUMMED == 0 {
+            cell.stat.add_untimed(1);
+        } else {
+            self.count_free_in(thread, cell, class);
         }
     }
 
@@ -95,17 +106,6 @@ impl Engine {
         if !ready || !write_nested_free_lock(self.arena.base(), thread, of, operation, source) {
             thread.event_id.store(id + 1, Relaxed);
         }
-    }
-}
-
-/// Counts one that is not recorded.
-#[inline(always)]
-fn count_unrecorded(base: Base, entry: u32) {
-    let stat = &base.at::<StatCell>(place(entry)).stat;
-    if entry & SUMMED == 0 {
-        stat.add_untimed(1);
-    } else {
-        stat.count_free();
     }
 }
 

@@ -12,6 +12,7 @@ use crate::Engine;
 use crate::clock::{cycles, ticks};
 use crate::count::bank::{READY, SUMMED, UNTIMED, place};
 use crate::count::cell::{Family, StatCell};
+use crate::count::spread::Of;
 use crate::histogram::Lowest;
 use crate::memory::arena::{Offset, Own, Use};
 use crate::memory::lost::Lost;
@@ -51,6 +52,8 @@ const WAIT_SUMMED_LEAF: u32 = 1 << 12;
 
 /// Only counted, on the short way.
 const WAIT_COUNTED: u32 = 1 << 13;
+/// Only counted, in a cell in which others are timed: its statement is not a chosen one.
+const WAIT_TALLIED: u32 = 1 << 15;
 
 /// A wait in progress: what the host keeps between start and end, in its own memory.
 #[derive(Clone, Copy)]
@@ -286,13 +289,18 @@ impl Engine {
     #[inline(always)]
     pub fn end_wait(&self, wait: &Wait, n: u64, amount: Option<u64>) -> Option<u64> {
         let base = self.arena.base();
+        if wait.flags & WAIT_TALLIED != 0 {
+            cold_path();
+            self.tally(wait, n);
+            return None;
+        }
         // Asked again: an event inside it may have settled for another cell.
         if wait.flags & (WAIT_SHORT | WAIT_LEAF) == WAIT_SHORT
             && self.is_settled(wait.thread)
             && let Some(cell) = wait.thread.banks[BANK_OWN].marked_cell(base, wait.class(), wait.marks())
         {
-            let (cell, lowest) = (base.at::<StatCell>(cell), self.registry.kind(wait.class()).lowest());
-            let taken = cell.add_span(self, wait.thread, lowest, n, wait.start, cycles());
+            let of = Of::new(self.registry.kind(wait.class()).lowest(), wait.class());
+            let taken = base.at::<StatCell>(cell).add_span(self, wait.thread, of, n, wait.start, cycles());
             if wait.flags & WAIT_RECORDED != 0 {
                 self.close_wait(wait.thread, wait.depth(), taken, amount.unwrap_or(NO_AMOUNT));
             }
@@ -313,14 +321,68 @@ impl Engine {
                 return None;
             }
             let cell = base.at::<StatCell>(wait.cell);
-            return Some(cell.add_span(self, wait.thread, lowest, 1, wait.start, cycles()));
+            return Some(cell.add_span(
+                self,
+                wait.thread,
+                Of::new(lowest, wait.class()),
+                1,
+                wait.start,
+                cycles(),
+            ));
         }
         let ticks = cycles().saturating_sub(wait.start);
         if !end_leaf(base, wait.record, ticks, amount) {
             return None;
         }
-        base.at::<StatCell>(wait.cell).add_span(self, wait.thread, lowest, 1, 0, ticks);
+        let of = Of::new(lowest, wait.class());
+        base.at::<StatCell>(wait.cell).add_span(self, wait.thread, of, 1, 0, ticks);
         Some(ticks)
+    }
+
+    /// Begins a wait of the calling thread that is only counted, although its instrument's are timed.
+    #[inline(always)]
+    pub(crate) fn start_tallied_wait(&self, class: ClassId) -> Option<Wait> {
+        let flags = WAIT_TALLIED | u32::from(ENABLED) | u32::from(class) << 16;
+        Some(Wait { thread: current()?, start: 0, flags, cell: 0, record: 0 })
+    }
+
+    /// Ends a wait that [`Engine::start_tallied_wait`] began, if all is as usual. Fast path only; on false call
+    /// [`Engine::end_wait`]: nothing has happened, or it is another wait.
+    #[inline(always)]
+    pub(crate) fn end_tallied_wait_fast(&self, wait: &Wait, n: u64) -> bool {
+        if wait.flags & WAIT_TALLIED == 0 || !self.is_settled(wait.thread) {
+            return false;
+        }
+        let base = self.arena.base();
+        let Some(cell) = wait.thread.banks[BANK_OWN].marked_cell(base, wait.class(), READY | SUMMED) else {
+            return false;
+        };
+        wait.thread.tallied.store(0, Relaxed);
+        base.at::<StatCell>(cell).stat.add_untimed(n);
+        true
+    }
+
+    /// As [`Engine::end_tallied_wait_fast`], of any.
+    #[cold]
+    #[inline(never)]
+    fn tally(&self, wait: &Wait, n: u64) {
+        let thread = wait.thread;
+        if self.end_tallied_wait_fast(wait, n) {
+            return;
+        }
+        thread.tallied.store(0, Relaxed);
+        if !self.is_settled(thread) {
+            self.settle(thread);
+        }
+        self.make_ready(thread, &thread.usual_waits, wait.class(), Family::Waits);
+        let mask = thread.mask();
+        if mask & (ATTRIBUTED | UNATTRIBUTED) == 0 {
+            return;
+        }
+        let bank = if mask & UNATTRIBUTED == 0 { BANK_OWN } else { BANK_UNATTRIBUTED };
+        if let Some(cell) = self.cell::<StatCell>(thread, bank, wait.class(), Family::Waits) {
+            cell.stat.add_untimed(n);
+        }
     }
 
     #[cold]
@@ -337,8 +399,8 @@ impl Engine {
         let end = if wait.timed() { ticks() } else { 0 };
         let taken = end.saturating_sub(wait.start);
         if let Some(cell) = self.cell::<StatCell>(wait.thread, wait.bank(), wait.class(), Family::Waits) {
-            let lowest = self.registry.kind(wait.class()).lowest();
-            cell.add_unusual(self, thread, lowest, n, wait.timed().then_some(taken));
+            let of = Of::new(self.registry.kind(wait.class()).lowest(), wait.class());
+            cell.add_unusual(self, thread, of, n, wait.timed().then_some(taken));
         }
         if wait.flags & WAIT_LEAF != 0 {
             self.end_leaf_slow(&wait, taken, amount);

@@ -50,7 +50,7 @@ pub(crate) const REACH: Reach = Reach { id_bits: LEAF_START - LEAF_ID, time_bits
 pub(crate) const MOST_WORDS: u32 = 9;
 
 /// A wait, as a reader sees it.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Default)]
 pub(crate) struct WaitEvent {
     pub(crate) id: u64,
     pub(crate) end_event_id: u64,

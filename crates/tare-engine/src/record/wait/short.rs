@@ -12,6 +12,7 @@ use crate::Engine;
 use crate::clock::cycles;
 use crate::count::bank::{READY, SUMMED, UNTIMED, place};
 use crate::count::cell::StatCell;
+use crate::count::spread::Of;
 use crate::histogram::Lowest;
 use crate::memory::arena::{Base, Own};
 use crate::memory::pool::{SlotHead, name};
@@ -168,7 +169,7 @@ impl Engine {
         let ended = Ended { ticks, amount: brought.amount, end_event_id };
         write_wide_at(&thread.waits, base, at, open, ended);
         open.end();
-        base.at::<StatCell>(cell).add_span(self, thread, lowest, brought.events, 0, ticks);
+        base.at::<StatCell>(cell).add_span(self, thread, Of::new(lowest, class), brought.events, 0, ticks);
         true
     }
 
@@ -183,7 +184,7 @@ impl Engine {
         let Some(cell) = cell else { return false };
         let ticks = cycles().saturating_sub(wait.start);
         count(ticks);
-        base.at::<StatCell>(cell).add_span(self, thread, lowest, events, 0, ticks);
+        base.at::<StatCell>(cell).add_span(self, thread, Of::new(lowest, wait.class()), events, 0, ticks);
         true
     }
 
@@ -269,7 +270,8 @@ impl Engine {
             return false;
         }
         count(Some(ticks));
-        base.at::<StatCell>(wait.cell).add_span(self, wait.thread, lowest, 1, 0, ticks);
+        let of = Of::new(lowest, wait.class());
+        base.at::<StatCell>(wait.cell).add_span(self, wait.thread, of, 1, 0, ticks);
         true
     }
 }

@@ -1,0 +1,225 @@
+//! Sampling of statements: how many are chosen, and what a chosen one stands for.
+//!
+//! What is wanted is a rate, so many chosen statements a second of the whole server. A few times a second the host calls
+//! [`Engine::adjust_sampling`], which counts the statements since the last call and sets the *weight*: one statement in that many
+//! is chosen. While the server runs fewer statements than the rate, the weight is 1: every one is chosen, and nothing is
+//! estimated.
+
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
+use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use crate::Engine;
+
+/// How statements are chosen.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum SampleRate {
+    /// About so many a second of the whole server.
+    PerSecond(u32),
+    /// One in so many, whatever the load: for measurements.
+    OneIn(u32),
+}
+
+/// The state of sampling, for readers.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct SamplingState {
+    /// What was asked for.
+    pub rate: SampleRate,
+    /// How many statements a chosen one stands for now; 1: every statement is chosen.
+    pub weight: u32,
+    /// The largest weight since [`Engine::reset_largest_weight`].
+    pub largest_weight: u32,
+    /// How long a statement has to run until all that follows in it is recorded.
+    pub slow_after: Duration,
+}
+
+/// The largest weight: sums of as many as 2^32 statements a second still grow by less than 2^64 in a year.
+const MAX_WEIGHT: u32 = 1 << 20;
+
+/// The probability with which a statement is chosen.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Chance(u64);
+
+impl Chance {
+    const fn one_in(weight: u32) -> Chance {
+        Chance((weight as u64) << 32 | (u32::MAX / weight) as u64)
+    }
+
+    /// The largest of 2^32 random numbers that chooses.
+    #[inline(always)]
+    pub(crate) fn threshold(self) -> u32 {
+        self.0 as u32
+    }
+
+    /// What a chosen statement stands for.
+    #[inline(always)]
+    pub(crate) fn weight(self) -> u32 {
+        (self.0 >> 32) as u32
+    }
+}
+
+/// What the control of the rate remembers.
+struct Control {
+    rate: SampleRate,
+    slow_after: Duration,
+    /// When statements were counted last, and how many there had been.
+    last: Option<(Instant, u64)>,
+    /// Statements a second, smoothed.
+    per_second: f64,
+}
+
+/// See the module. The words that threads read are on a line of their own.
+#[repr(C, align(64))]
+pub(crate) struct Sampling {
+    chance: AtomicU64,
+    slow_after_ticks: AtomicU64,
+    /// Statements of threads that have ended, as [`crate::thread::Thread::chosen`] counts them.
+    pub(crate) departed: AtomicU64,
+    largest_weight: AtomicU32,
+    control: Mutex<Control>,
+}
+
+impl Sampling {
+    pub(crate) const fn new() -> Sampling {
+        Sampling {
+            chance: AtomicU64::new(Chance::one_in(1).0),
+            slow_after_ticks: AtomicU64::new(u64::MAX),
+            departed: AtomicU64::new(0),
+            largest_weight: AtomicU32::new(1),
+            control: Mutex::new(Control {
+                rate: SampleRate::PerSecond(1000),
+                slow_after: Duration::from_millis(10),
+                last: None,
+                per_second: 0.0,
+            }),
+        }
+    }
+
+    #[inline(always)]
+    pub(crate) fn chance(&self) -> Chance {
+        Chance(self.chance.load(Relaxed))
+    }
+
+    #[inline(always)]
+    pub(crate) fn slow_after_ticks(&self) -> u64 {
+        self.slow_after_ticks.load(Relaxed)
+    }
+
+    fn set_weight(&self, weight: u32) {
+        let weight = weight.clamp(1, MAX_WEIGHT);
+        self.chance.store(Chance::one_in(weight).0, Relaxed);
+        self.largest_weight.fetch_max(weight, Relaxed);
+    }
+
+    fn control(&self) -> std::sync::MutexGuard<'_, Control> {
+        self.control.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Control {
+    /// The weight for the coming interval, after one in which so many statements were begun in so many seconds.
+    fn weight_after(&mut self, statements: u64, seconds: f64) -> u32 {
+        let SampleRate::PerSecond(rate) = self.rate else { return self.fixed_weight() };
+        let now = statements as f64 / seconds;
+        let has_jumped = now > 2.0 * self.per_second || now < self.per_second / 2.0;
+        self.per_second = if has_jumped { now } else { (self.per_second + now) / 2.0 };
+        let weight = (self.per_second / f64::from(rate.max(1))).ceil();
+        weight.clamp(1.0, f64::from(MAX_WEIGHT)) as u32
+    }
+
+    fn fixed_weight(&self) -> u32 {
+        match self.rate {
+            SampleRate::OneIn(weight) => weight,
+            SampleRate::PerSecond(_) => 1,
+        }
+    }
+}
+
+impl Engine {
+    /// Says how statements are chosen, and how long one has to run until all that follows in it is recorded.
+    pub fn set_sampling(&self, rate: SampleRate, slow_after: Duration) {
+        let mut control = self.sampling.control();
+        control.rate = rate;
+        control.slow_after = slow_after;
+        control.last = None;
+        let weight = if self.registry.has_sampled() { control.fixed_weight() } else { 1 };
+        self.sampling.set_weight(weight);
+    }
+
+    /// Sets the weight by the number of statements since the last call. By the host, a few times a second. What `slow_after` is in
+    /// ticks is known from the first call on; until then no statement is slow.
+    pub fn adjust_sampling(&self) {
+        let mut control = self.sampling.control();
+        let slow_after_ps = control.slow_after.as_nanos().saturating_mul(1000);
+        let ticks = (slow_after_ps << 32) / u128::from(self.clock.rate());
+        self.sampling.slow_after_ticks.store(u64::try_from(ticks).unwrap_or(u64::MAX), Relaxed);
+        let (now, seen) = (Instant::now(), self.statements_begun());
+        let Some((then, before)) = control.last.replace((now, seen)) else { return };
+        let seconds = now.duration_since(then).as_secs_f64();
+        if seconds <= 0.0 {
+            return;
+        }
+        // A thread that ends meanwhile is seen in one place or in none.
+        let weight = control.weight_after(seen.saturating_sub(before), seconds);
+        // While nothing is estimated there is nothing to choose.
+        self.sampling.set_weight(if self.registry.has_sampled() { weight } else { 1 });
+    }
+
+    /// The state of sampling.
+    pub fn sampling(&self) -> SamplingState {
+        let control = self.sampling.control();
+        SamplingState {
+            rate: control.rate,
+            weight: self.sampling.chance().weight(),
+            largest_weight: self.sampling.largest_weight.load(Relaxed),
+            slow_after: control.slow_after,
+        }
+    }
+
+    /// From now on the largest weight is that of what follows.
+    pub fn reset_largest_weight(&self) {
+        self.sampling.largest_weight.store(self.sampling.chance().weight(), Relaxed);
+    }
+
+    /// Statements that have begun, as far as chosen ones say so.
+    fn statements_begun(&self) -> u64 {
+        let live = self.slabs().map(|thread| thread.chosen.load(Relaxed));
+        live.fold(self.sampling.departed.load(Relaxed), u64::wrapping_add)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn control(rate: SampleRate) -> Control {
+        Control { rate, slow_after: Duration::ZERO, last: None, per_second: 0.0 }
+    }
+
+    #[test]
+    fn below_the_rate_every_statement_is_chosen() {
+        let mut control = control(SampleRate::PerSecond(1000));
+        for statements in [0, 1, 200, 249, 250] {
+            assert_eq!(control.weight_after(statements, 0.25), 1, "{statements}");
+        }
+    }
+
+    #[test]
+    fn the_weight_rises_and_falls_with_the_load() {
+        let mut control = control(SampleRate::PerSecond(1000));
+        assert_eq!(control.weight_after(16_000, 0.25), 64);
+        assert_eq!(control.weight_after(16_000, 0.25), 64);
+        assert_eq!(control.weight_after(18_000, 0.25), 68, "half of what is new");
+        assert_eq!(control.weight_after(100, 0.25), 1);
+    }
+
+    #[test]
+    fn a_chance_is_as_large_as_its_weight_says() {
+        for weight in [1, 2, 3, 16, 64, 1000, MAX_WEIGHT] {
+            let chance = Chance::one_in(weight);
+            let of_all = (f64::from(chance.threshold()) + 1.0) / 2f64.powi(32) * f64::from(weight);
+            assert_eq!(chance.weight(), weight);
+            assert!((of_all - 1.0).abs() < 0.001, "{weight}: {of_all}");
+        }
+    }
+}

@@ -1,0 +1,260 @@
+//! HOT PATH: which statements are chosen to be recorded with all that is inside them; see [`crate::setup::sampling`].
+//!
+//! A client's statement is chosen with a probability of 1 in *weight*, independently of every other one, so the gaps between
+//! chosen statements are random. What sampled instruments report inside a chosen statement is counted `weight` times. In any
+//! other statement their calls are skipped, at the price of a thread-local word: how many calls may still be skipped before the
+//! clock is looked at. So a statement notices by itself that it has become slow, and from then on it is recorded, with weight 1.
+
+use std::hint::cold_path;
+use std::sync::atomic::Ordering::Relaxed;
+
+use crate::Engine;
+use crate::clock::ticks;
+use crate::count::cell::StatCell;
+use crate::count::register::Registered;
+use crate::count::spread::Of;
+use crate::memory::arena::Own;
+use crate::setup::instrument::{INSTRUCTION, SAMPLED};
+use crate::snapshot::{ClassId, Kind};
+use crate::thread::{BANK_OWN, Thread, current, local};
+
+/// Calls that are skipped before the clock is looked at. A point select has some eighty.
+const SKIPS: i32 = 32;
+/// In the place of [`SKIPS`], where a call may have been preceded by a pause: the clock is looked at now.
+const LAST: i32 = 1;
+
+/// The label of a stage that only the host knows; see [`crate::record::stage::untold`].
+pub(crate) const UNKNOWN_STAGE: u32 = u32::MAX;
+
+/// Table I/O in progress that is only counted: for readers.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Tallied {
+    /// A weak name of the table.
+    pub(crate) table: u32,
+    /// As in [`crate::record::operation`].
+    pub(crate) operation: u8,
+    pub(crate) index: u8,
+}
+
+impl Tallied {
+    const THERE: u64 = 1 << 63;
+
+    #[inline(always)]
+    pub(crate) const fn word(self) -> u64 {
+        Tallied::THERE | (self.operation as u64) << 40 | (self.index as u64) << 32 | self.table as u64
+    }
+
+    /// `None`: there is none.
+    pub(crate) fn of(word: u64) -> Option<Tallied> {
+        let tallied =
+            Tallied { table: word as u32, operation: (word >> 40) as u8, index: (word >> 32) as u8 };
+        (word & Tallied::THERE != 0).then_some(tallied)
+    }
+}
+
+/// How an event of an instrument is counted: so many times, and its time so many times.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Weight {
+    pub(crate) events: u64,
+    pub(crate) time: u64,
+}
+
+impl Weight {
+    /// Of what is counted exactly.
+    pub(crate) const ONE: Weight = Weight { events: 1, time: 1 };
+}
+
+impl Engine {
+    /// Chooses whether the statement that begins, a client's, is recorded with all that is inside it.
+    #[inline(always)]
+    pub(crate) fn choose(&self, thread: &Thread) -> bool {
+        let chance = self.sampling.chance();
+        let random =
+            thread.random.own().wrapping_mul(0x5851_F42D_4C95_7F2D).wrapping_add(0x1405_7B7E_F767_814F);
+        thread.random.store(random, Relaxed);
+        let is_chosen = (random >> 32) as u32 <= chance.threshold();
+        if is_chosen {
+            thread.weight.store(chance.weight(), Relaxed);
+            thread.chosen.store(thread.chosen.own() + u64::from(chance.weight()), Relaxed);
+            local::set_skips(0);
+            return true;
+        }
+        if local::skips() == 0 {
+            self.leave_recording(thread);
+        }
+        thread.stage_label.store(UNKNOWN_STAGE, Relaxed);
+        thread.weight.store(1, Relaxed);
+        local::set_skips(SKIPS);
+        false
+    }
+
+    /// The thread stops recording: what it would not hear the end of ends here.
+    #[cold]
+    #[inline(never)]
+    fn leave_recording(&self, thread: &Thread) {
+        if thread.is_in_stage() {
+            self.end_stage();
+        }
+        thread.read_locks.forget();
+    }
+
+    /// Whether an event that begins in the calling thread is to be skipped, if its instrument is sampled.
+    #[inline(always)]
+    pub fn skips(&self) -> bool {
+        match local::take_skip() {
+            0 => false,
+            1 => {
+                cold_path();
+                self.skips_on()
+            }
+            _ => true,
+        }
+    }
+
+    /// As [`Engine::skips`], of an event that may follow a pause: the clock is looked at.
+    #[inline(always)]
+    pub fn skips_after_pause(&self) -> bool {
+        local::skips() >= LAST && {
+            cold_path();
+            self.skips_on()
+        }
+    }
+
+    /// As [`Engine::skips`], of one instrument.
+    #[inline(always)]
+    pub fn skips_class(&self, class: ClassId) -> bool {
+        self.is_skipping() && self.is_class_sampled(class) && self.skips()
+    }
+
+    /// As [`Engine::skips_class`], of a statement of a stored program: of SQL none is skipped.
+    #[inline(always)]
+    pub fn skips_instruction(&self, class: ClassId) -> bool {
+        const SKIPPED: u8 = SAMPLED | INSTRUCTION;
+        self.is_skipping() && self.registry.switches(class) & SKIPPED == SKIPPED && self.skips()
+    }
+
+    /// Whether the calling thread's statement is not a chosen one, and has not become slow. Of sampled instruments whose events are
+    /// counted all the same.
+    #[inline(always)]
+    pub fn is_skipping(&self) -> bool {
+        local::skips() > 0
+    }
+
+    /// Looks at the clock: a statement that has become slow is recorded from now on.
+    #[cold]
+    #[inline(never)]
+    fn skips_on(&self) -> bool {
+        let Some(thread) = current() else { return false };
+        let start = self.outermost_start(thread);
+        let has_become_slow = start != 0 && ticks().saturating_sub(start) >= self.sampling.slow_after_ticks();
+        if has_become_slow {
+            self.record_from_now_on(thread);
+        } else {
+            local::set_skips(SKIPS);
+        }
+        !has_become_slow
+    }
+
+    /// The calling thread's statement, which was not chosen, is recorded from now on.
+    pub(crate) fn record_from_now_on(&self, thread: &Thread) {
+        local::set_skips(0);
+        thread.weight.store(1, Relaxed);
+        self.keep_unchosen(thread);
+        thread.set_stage_parent(self.arena.base(), thread.parent.own());
+    }
+
+    /// A wait of the calling thread has ended that is recorded, chosen or not: so is the statement it is in. The clock is looked at.
+    #[inline(always)]
+    pub fn has_waited(&self) {
+        if local::skips() > 0 {
+            cold_path();
+            self.keep_waiting_statement();
+        }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn keep_waiting_statement(&self) {
+        if self.skips_on()
+            && let Some(thread) = current()
+        {
+            self.keep_unchosen(thread);
+        }
+    }
+
+    /// How the calling thread counts an event in a cell of its own.
+    pub(crate) fn weight_in(&self, thread: &Thread, cell: &StatCell, of: Of) -> Weight {
+        if !thread.is_weighted() {
+            return Weight::ONE;
+        }
+        match of.class {
+            0 if self.is_all_sampled(Kind::Stage) => self.weight_of(thread, Kind::Stage, 0),
+            0 => {
+                let place = self.arena.offset_of(cell);
+                let class =
+                    thread.cells(self, BANK_OWN).find(|it| it.cell() == place).map_or(0, Registered::class);
+                self.weight_of(thread, Kind::Stage, class)
+            }
+            class => self.weight_of(thread, self.registry.kind(class), class),
+        }
+    }
+
+    /// Counts a lock of the calling thread's that was free.
+    #[inline(always)]
+    pub(crate) fn count_free_in(&self, thread: &Thread, cell: &StatCell, class: ClassId) {
+        if thread.is_weighted() {
+            cold_path();
+            return self.count_weighted_free(thread, cell, class);
+        }
+        cell.stat.count_free();
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn count_weighted_free(&self, thread: &Thread, cell: &StatCell, class: ClassId) {
+        cell.stat.count_free();
+        if self.is_sampled(self.registry.kind(class), class) {
+            cell.stat.add_untimed(u64::from(thread.weight.own()) - 1);
+        }
+    }
+
+    /// How the calling thread counts an event of a kind; `class` is asked where some instruments of the kind are sampled and some are
+    /// not.
+    #[cold]
+    #[inline(never)]
+    pub(crate) fn weight_of(&self, thread: &Thread, kind: Kind, class: ClassId) -> Weight {
+        if !self.is_sampled(kind, class) {
+            return Weight::ONE;
+        }
+        let weight = u64::from(thread.weight.own());
+        match kind {
+            // Every one is counted, and only these are timed.
+            Kind::TableIo => Weight { events: 1, time: weight },
+            // They are told of when they really waited.
+            Kind::Mutex | Kind::Rwlock | Kind::Sxlock | Kind::Cond | Kind::File | Kind::Metadata => {
+                Weight::ONE
+            }
+            _ => Weight { events: weight, time: weight },
+        }
+    }
+
+    /// Whether what an instrument reports is sampled.
+    #[inline(always)]
+    pub fn is_sampled(&self, kind: Kind, class: ClassId) -> bool {
+        self.is_all_sampled(kind) || self.is_class_sampled(class)
+    }
+
+    /// Whether the level of an instrument is that of samples.
+    #[inline(always)]
+    pub fn is_class_sampled(&self, class: ClassId) -> bool {
+        self.registry.switches(class) & SAMPLED != 0
+    }
+}
+
+impl Thread {
+    /// Whether what the thread counts now may stand for more than itself.
+    #[inline(always)]
+    pub(crate) fn is_weighted(&self) -> bool {
+        self.weight.own() != 1
+    }
+}

@@ -1,0 +1,317 @@
+//! Level sampled: what is estimated is estimated without bias, and what is exact is exact.
+
+use std::time::Duration;
+
+use tare_engine::snapshot::*;
+use tare_engine::*;
+
+use crate::driver::*;
+
+/// Never within a test.
+const NEVER: Duration = Duration::from_secs(3600);
+
+fn rig_at(level: Recording, rate: SampleRate, slow_after: Duration) -> Rig {
+    let rig = Rig::with(Config {
+        instruments: Box::new(move |_| Initial { level, ..Initial::default() }),
+        ..small()
+    });
+    rig.set_sampling(rate, slow_after);
+    // What is slow is known in ticks from here on.
+    rig.adjust_sampling();
+    rig
+}
+
+fn sampled(weight: u32) -> Rig {
+    rig_at(Recording::Sampled, SampleRate::OneIn(weight), NEVER)
+}
+
+/// What a server does inside a statement, by way of a host's shims.
+struct Host<'a> {
+    rig: &'a Rig,
+    mutex: SynchRef,
+    table: TableRef,
+    socket: SocketRef,
+}
+
+impl Host<'_> {
+    fn new(rig: &Rig) -> Host<'_> {
+        let mutex = rig.init_synch(rig.class.mutex, 0xABCD).expect("memory");
+        let share = rig.share("db", "t", &["PRIMARY"]);
+        let table = rig.open_table(share, 1).expect("memory");
+        let socket = rig.init_socket(rig.class.socket, Some(5), b"", 0).expect("memory");
+        Host { rig, mutex, table, socket }
+    }
+
+    fn stage(&self) {
+        if !self.rig.skips() {
+            self.rig.stage(self.rig.class.stage);
+        }
+    }
+
+    fn free_lock(&self) {
+        if self.rig.skips() {
+            return;
+        }
+        match self.rig.untimed_synch(self.mutex) {
+            Some(untimed) => self.rig.count_free_synch(untimed, self.mutex, operation::MUTEX, here()),
+            None => self.rig.lock(self.mutex),
+        }
+    }
+
+    /// Somebody else has it.
+    fn contended_lock(&self) {
+        self.rig.lock(self.mutex);
+        self.rig.has_waited();
+    }
+
+    fn fetch(&self, rows: u64) {
+        if !self.rig.skips() {
+            return self.rig.table_io(self.table, 0, 0, rows);
+        }
+        let wait = self.rig.start_tallied_table_io(self.table, 0, 0).expect("a table that is watched");
+        if !self.rig.end_tallied_table_io_fast(self.table, &wait, 0, 0, rows) {
+            self.rig.end_table_io_wait(self.table, &wait, 0, 0, rows);
+        }
+    }
+
+    fn send(&self, bytes: u64) {
+        if !self.rig.skips_after_pause() {
+            self.rig.socket_io(self.socket, io::SOCKET_SEND, bytes);
+        }
+    }
+
+    fn statement(&self, inside: impl FnOnce()) {
+        self.rig.statement(self.rig.class.statement, "SELECT 1", |_| inside());
+        if !self.rig.is_skipping() {
+            self.rig.end_stage();
+        }
+    }
+
+    /// Statements that differ in what is inside them.
+    fn statements(&self, number: u64) {
+        for at in 0..number {
+            self.statement(|| {
+                for _ in 0..=at % 3 {
+                    self.stage();
+                    self.free_lock();
+                }
+                self.fetch(at % 4);
+                self.send(100);
+            });
+        }
+    }
+}
+
+#[test]
+fn what_is_exact_is_exact_at_any_rate() {
+    for weight in [1, 2, 16, 1000] {
+        let rig = sampled(weight);
+        let thread = rig.connect();
+        let host = Host::new(&rig);
+        host.statements(1200);
+        host.statement(|| host.contended_lock());
+        assert_eq!(rig.thread_statement(thread, STATEMENT).stat.count, 1201, "1 in {weight}");
+        assert_eq!(rig.thread_wait(thread, TABLE_IO).count, 1800, "1 in {weight}");
+        assert_eq!(rig.tables()[0].indexes[0].io.fetch.count, 1800, "1 in {weight}");
+        assert!(rig.thread_wait(thread, MUTEX).max_ps > 0, "who waited has a time");
+    }
+}
+
+#[test]
+fn with_a_weight_of_one_nothing_is_estimated() {
+    let rig = sampled(1);
+    let thread = rig.connect();
+    let host = Host::new(&rig);
+    host.statements(300);
+    assert_eq!(rig.thread_stage(thread, STAGE).count, 600);
+    assert_eq!(rig.thread_wait(thread, MUTEX).count, 600);
+    assert_eq!(rig.thread_wait(thread, SOCKET).count, 300);
+    assert_eq!(rig.sampling().weight, 1);
+}
+
+/// What is estimated of one run, less what is true, in standard errors.
+fn errors(weight: u32) -> [f64; 3] {
+    const STATEMENTS: u64 = 3000;
+    let rig = sampled(weight);
+    let thread = rig.connect();
+    let host = Host::new(&rig);
+    host.statements(STATEMENTS);
+    // Of a statement's number x of events: the variance of the sum over chosen ones is (weight - 1) times the sum of x².
+    let error = |estimate: u64, per_statement: [f64; 3]| {
+        let each = STATEMENTS as f64 / 3.0;
+        let truth: f64 = per_statement.iter().sum::<f64>() * each;
+        let squares: f64 = per_statement.iter().map(|x| x * x).sum::<f64>() * each;
+        (estimate as f64 - truth) / (f64::from(weight - 1) * squares).sqrt()
+    };
+    [
+        error(rig.thread_stage(thread, STAGE).count, [1.0, 2.0, 3.0]),
+        error(rig.thread_wait(thread, MUTEX).count, [1.0, 2.0, 3.0]),
+        error(rig.thread_wait(thread, SOCKET).count, [1.0; 3]),
+    ]
+}
+
+#[test]
+fn estimates_have_no_bias_and_the_standard_error_that_is_documented() {
+    const RUNS: usize = 100;
+    let all: Vec<[f64; 3]> = (0..RUNS).map(|_| errors(16)).collect();
+    for at in 0..3 {
+        let of = |f: fn(f64) -> f64| all.iter().map(|errors| f(errors[at])).sum::<f64>() / RUNS as f64;
+        // The mean of 100 has a standard error of 0.1, that of squares one of 0.14.
+        let (mean, squares) = (of(|error| error), of(|error| error * error));
+        assert!(mean.abs() < 0.5, "{at}: mean {mean}");
+        assert!((0.4..1.8).contains(&squares), "{at}: mean square {squares}");
+    }
+}
+
+#[test]
+fn a_chosen_statement_is_recorded_with_all_that_is_inside_it_and_no_other_is() {
+    let rig = sampled(4);
+    rig.connect();
+    let host = Host::new(&rig);
+    let mut recorded = 0;
+    for _ in 0..200 {
+        let before = rig.statements(Scope::HistoryLong).len();
+        let mut is_chosen = false;
+        host.statement(|| {
+            is_chosen = !rig.is_skipping();
+            host.stage();
+            host.free_lock();
+        });
+        assert_eq!(rig.statements(Scope::HistoryLong).len() - before, usize::from(is_chosen));
+        recorded += usize::from(is_chosen);
+    }
+    assert!((20..=90).contains(&recorded), "{recorded} of 200");
+    let ids: Vec<u64> = rig.statements(Scope::HistoryLong).iter().map(|row| row.head.event_id).collect();
+    for stage in rig.stages(Scope::HistoryLong) {
+        let (parent, of) = stage.head.nesting.expect("it nests");
+        assert!(of == EventType::Statement && ids.contains(&parent), "{parent}");
+    }
+}
+
+#[test]
+fn a_statement_that_waited_or_failed_is_in_the_histories_chosen_or_not() {
+    let rig = sampled(1_000_000);
+    rig.connect();
+    let host = Host::new(&rig);
+    host.statement(|| host.stage());
+    assert!(rig.is_skipping() && rig.statements(Scope::History).is_empty());
+    host.statement(|| host.contended_lock());
+    assert_eq!(rig.statements(Scope::History).len(), 1);
+    rig.statement(rig.class.statement, "SELECT no", |statement| {
+        rig.set_statement_outcome(statement, &Outcome { errno: 1054, errors: 1, ..Outcome::default() });
+    });
+    assert_eq!(rig.statements(Scope::History).len(), 2);
+    let wait = &rig.waits(Scope::History)[0];
+    let parent = rig.statements(Scope::History)[0].head.event_id;
+    assert_eq!(wait.head.nesting, Some((parent, EventType::Statement)));
+}
+
+#[test]
+fn a_slow_statement_is_recorded_from_then_on_with_weight_one() {
+    let rig = rig_at(Recording::Sampled, SampleRate::OneIn(1_000_000), Duration::from_micros(1));
+    let thread = rig.connect();
+    let host = Host::new(&rig);
+    host.statement(|| {
+        assert!(rig.is_skipping(), "one in a million is chosen");
+        std::thread::sleep(Duration::from_millis(1));
+        // Whoever sends looks at the clock.
+        host.send(10);
+        assert!(!rig.is_skipping());
+        for _ in 0..5 {
+            host.stage();
+            host.free_lock();
+        }
+    });
+    assert_eq!(rig.statements(Scope::History).len(), 1);
+    assert_eq!(rig.thread_stage(thread, STAGE).count, 5);
+    assert_eq!(rig.thread_wait(thread, MUTEX).count, 5);
+    assert_eq!(rig.thread_wait(thread, SOCKET).count, 1);
+    let statement = rig.statements(Scope::History)[0].head.event_id;
+    for stage in rig.stages(Scope::History) {
+        assert_eq!(stage.head.nesting, Some((statement, EventType::Statement)));
+    }
+}
+
+#[test]
+fn skipped_calls_look_at_the_clock_by_themselves() {
+    let rig = rig_at(Recording::Sampled, SampleRate::OneIn(1_000_000), Duration::from_micros(1));
+    rig.connect();
+    let host = Host::new(&rig);
+    host.statement(|| {
+        std::thread::sleep(Duration::from_millis(1));
+        let calls = (0..1000).find(|_| !rig.skips());
+        assert!(calls.is_some_and(|calls| (1..500).contains(&calls)), "{calls:?}");
+    });
+}
+
+#[test]
+fn what_is_not_sampled_keeps_a_weight_of_one() {
+    let rig = sampled(16);
+    let mutex = rig.class.mutex;
+    rig.set_level(mutex, Some(Recording::Lean));
+    let thread = rig.connect();
+    let host = Host::new(&rig);
+    for _ in 0..500 {
+        host.statement(|| {
+            let untimed = rig.untimed_synch(host.mutex);
+            match untimed {
+                Some(untimed) => rig.count_free_synch(untimed, host.mutex, operation::MUTEX, here()),
+                None => rig.lock(host.mutex),
+            }
+        });
+    }
+    assert_eq!(rig.thread_wait(thread, MUTEX).count, 500);
+}
+
+#[test]
+fn a_host_that_changes_the_threads_of_a_session_keeps_its_choice() {
+    let rig = sampled(1_000_000);
+    let thread = rig.connect();
+    let statement = rig.begin(rig.class.statement, "SELECT 1").expect("memory");
+    assert!(rig.is_skipping());
+    rig.set_current_thread(None);
+    assert!(!rig.is_skipping(), "a thread of nobody skips nothing");
+    rig.set_current_thread(Some(thread));
+    assert!(rig.is_skipping());
+    rig.finish(statement, "SELECT 1");
+}
+
+#[test]
+fn estimates_survive_resets_and_the_end_of_their_thread() {
+    let rig = sampled(8);
+    let thread = rig.connect();
+    Host::new(&rig).statements(3000);
+    let before = rig.global_stage(STAGE).count;
+    assert_eq!(before, rig.thread_stage(thread, STAGE).count);
+    assert_eq!(before % 8, 0, "each chosen one stands for eight");
+    rig.delete_thread(thread);
+    assert_eq!(rig.global_stage(STAGE).count, before);
+}
+
+#[test]
+fn histograms_add_up_to_their_counts() {
+    let rig = Rig::with(Config {
+        instruments: Box::new(|_| Initial { level: Recording::Sampled, ..Initial::default() }),
+        extended: true,
+        ..small()
+    });
+    rig.set_sampling(SampleRate::OneIn(4), NEVER);
+    let thread = rig.connect();
+    let host = Host::new(&rig);
+    for _ in 0..200 {
+        host.statement(|| {
+            host.stage();
+            if !rig.is_skipping() {
+                std::thread::sleep(Duration::from_micros(150));
+            }
+        });
+    }
+    let count = rig.thread_stage(thread, STAGE).count;
+    let histograms = rig.event_histograms(EventType::Stage);
+    let (_, histogram) = histograms.into_iter().find(|(name, _)| *name == STAGE).expect("its histogram");
+    let slow: u64 =
+        histogram.filled().filter(|bucket| bucket.low_ps >= 100_000_000).map(|bucket| bucket.count).sum();
+    assert!(count > 0 && count % 4 == 0, "{count}");
+    assert_eq!(slow, count, "each chosen one took as long as four of its kind are taken to have");
+    assert_eq!(histogram.filled().map(|bucket| bucket.count).sum::<u64>(), count);
+}
