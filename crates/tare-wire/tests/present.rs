@@ -182,7 +182,7 @@ fn what_is_too_much_to_keep_is_read_when_it_is_asked_for() {
         let shown = names(&mut client, "SELECT `EVENT_ID` FROM `events_statements_current`").len();
         assert!(shown >= count * depth, "{shown}");
         let before = event(&mut client, WAITS, "");
-        threads.iter().for_each(|thread| rig.on(*thread, || _ = rig.wait(rig.class.mutex)));
+        threads.iter().for_each(|thread| rig.on(thread, || _ = rig.wait(rig.class.mutex)));
         assert_eq!(event(&mut client, WAITS, "") == before, is_kept, "{count} threads");
     }
 }

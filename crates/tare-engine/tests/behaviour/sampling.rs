@@ -283,7 +283,7 @@ fn estimates_survive_resets_and_the_end_of_their_thread() {
     Host::new(&rig).statements(3000);
     let before = rig.global_stage(STAGE).count;
     assert_eq!(before, rig.thread_stage(thread, STAGE).count);
-    assert_eq!(before % 8, 0, "each chosen one stands for eight");
+    assert!(before.is_multiple_of(8), "each chosen one stands for eight: {before}");
     rig.delete_thread(thread);
     assert_eq!(rig.global_stage(STAGE).count, before);
 }
@@ -311,7 +311,7 @@ fn histograms_add_up_to_their_counts() {
     let (_, histogram) = histograms.into_iter().find(|(name, _)| *name == STAGE).expect("its histogram");
     let slow: u64 =
         histogram.filled().filter(|bucket| bucket.low_ps >= 100_000_000).map(|bucket| bucket.count).sum();
-    assert!(count > 0 && count % 4 == 0, "{count}");
+    assert!(count > 0 && count.is_multiple_of(4), "{count}");
     assert_eq!(slow, count, "each chosen one took as long as four of its kind are taken to have");
     assert_eq!(histogram.filled().map(|bucket| bucket.count).sum::<u64>(), count);
 }

@@ -21,11 +21,14 @@ const MAKING: &[&str] = &[
     "START SLAVE 'none'",
 ];
 
+/// ID, USER, HOST, COMMAND and STATE.
+type Row = (u64, Option<String>, Option<String>, Option<String>, Option<String>);
+
 /// USER, HOST, COMMAND and STATE by ID.
 type Listed = BTreeMap<u64, [Option<String>; 4]>;
 
 fn listed(conn: &mut mysql::Conn, schema: &str) -> Listed {
-    let rows: Vec<(u64, Option<String>, Option<String>, Option<String>, Option<String>)> = conn
+    let rows: Vec<Row> = conn
         .query(format!(
             "SELECT ID, USER, HOST, COMMAND, STATE FROM {schema}.processlist WHERE ID <> CONNECTION_ID()"
         ))

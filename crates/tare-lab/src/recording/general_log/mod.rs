@@ -5,7 +5,7 @@
 //! follows. Where they do not end, it was broken, or it quotes what follows, which the log does not say: then that is left out and
 //! counted, unless so much follows that it is no quotation.
 //!
-//! Statements of stored programs stand beside the statement that runs them, without a mark ([`programs`]).
+//! Statements of stored programs stand beside the statement that runs them, without a mark (`programs`).
 
 use std::collections::BTreeMap;
 use std::io::{BufRead, Result};
