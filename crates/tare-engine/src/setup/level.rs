@@ -9,7 +9,7 @@ pub enum Recording {
     /// They are counted and timed, but for locks that were free: nobody waited for these.
     Sums,
     /// As [`Recording::Lean`], for one statement in as many as the load asks for, and estimated of all from these. What people act
-    /// on is counted exactly: see [`crate::setup::sampling`].
+    /// on is counted exactly.
     Sampled,
     /// As [`Recording::Sums`], and recorded.
     #[default]
