@@ -12,8 +12,11 @@ mod kept;
 pub(crate) mod local;
 pub(crate) mod memory;
 pub(crate) mod settings;
+mod text;
 
 pub(crate) use kept::KeptSlabs;
+pub use text::MAX_CONNECT_ATTRS;
+pub(crate) use text::ThreadText;
 
 use std::mem::offset_of;
 use std::sync::atomic::{
@@ -206,28 +209,6 @@ pub(crate) struct Mates {
 
 /// Of a mask: the thread has muted itself.
 const MUTED: u64 = 1 << 63;
-
-/// Bytes of connection attributes that can be kept of a thread.
-pub const MAX_CONNECT_ATTRS: usize = 2048;
-
-/// Names and attributes of a thread, in a block of their own.
-#[repr(C)]
-pub(crate) struct ThreadText {
-    pub(crate) user_len: AtomicU32,
-    pub(crate) host_len: AtomicU32,
-    pub(crate) db_len: AtomicU32,
-    pub(crate) attributes_len: AtomicU32,
-    pub(crate) attributes_charset: AtomicU32,
-    pub(crate) user: [AtomicU64; 48],
-    pub(crate) host: [AtomicU64; 32],
-    pub(crate) db: [AtomicU64; 24],
-    pub(crate) info: [AtomicU64; 128],
-    pub(crate) attributes: [AtomicU64; MAX_CONNECT_ATTRS / 8],
-}
-
-// SAFETY: atomics only, alignment 8, checked below to fit a block.
-unsafe impl View for ThreadText {}
-const _: () = assert!(size_of::<ThreadText>() <= WORDS * 8);
 
 /// A handle of a thread for the host: never dangling, possibly of a thread that has ended.
 pub type ThreadRef = &'static ThreadHandle;
