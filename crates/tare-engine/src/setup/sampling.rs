@@ -165,6 +165,13 @@ impl Engine {
         self.sampling.set_weight(if self.registry.has_sampled() { weight } else { 1 });
     }
 
+    /// While nothing is estimated every statement is chosen.
+    pub(crate) fn choose_all_if_none_is_sampled(&self) {
+        if !self.registry.has_sampled() {
+            self.sampling.set_weight(1);
+        }
+    }
+
     /// The state of sampling.
     pub fn sampling(&self) -> SamplingState {
         let control = self.sampling.control();

@@ -35,6 +35,7 @@ impl Engine {
     /// filters: so no slab is given back meanwhile.
     pub(crate) fn change_settings(&self) {
         self.settings.announce();
+        self.choose_all_if_none_is_sampled();
         let live = self.slabs().filter(|thread| thread.alive.load(Acquire) == 1);
         live.for_each(|thread| thread.stages.limit.close());
     }

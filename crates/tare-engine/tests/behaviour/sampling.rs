@@ -264,6 +264,21 @@ fn what_is_not_sampled_keeps_a_weight_of_one() {
 }
 
 #[test]
+fn where_nothing_is_sampled_any_more_every_statement_is_recorded_at_once() {
+    let rig = sampled(1_000_000);
+    rig.connect();
+    let host = Host::new(&rig);
+    host.statement(|| host.stage());
+    assert!(rig.is_skipping());
+    let all: Vec<_> = rig.instruments().into_iter().map(|it| (it.id, Some(Recording::Lean), false)).collect();
+    rig.set_levels(&all);
+    host.statement(|| host.stage());
+    assert!(!rig.is_skipping());
+    assert_eq!(rig.statements(Scope::History).len(), 1);
+    assert_eq!(rig.stages(Scope::History).len(), 1);
+}
+
+#[test]
 fn a_host_that_changes_the_threads_of_a_session_keeps_its_choice() {
     let rig = sampled(1_000_000);
     let thread = rig.connect();
