@@ -36,7 +36,7 @@ fn a_level_without_a_price_takes_the_next_higher_or_else_the_highest() {
         file(Kind::Mutex, "counts = { ns = 5, low = 4, high = 6 }\nexact = { ns = 9, low = 8, high = 10 }");
     let prices = Prices::read(&text).expect("right");
     let ns = Level::ALL.map(|level| prices.cost(Kind::Mutex, level).ns);
-    assert_eq!(ns, [5.0, 5.0, 9.0, 9.0, 9.0, 9.0, 9.0]);
+    assert_eq!(ns, [5.0, 5.0, 9.0, 9.0, 9.0, 9.0, 9.0, 9.0]);
     assert_eq!(prices.cost(Kind::Stage, Level::Exact), Cost { ns: 2.0, low: 1.0, high: 3.0 });
 }
 

@@ -44,7 +44,7 @@ const COLUMNS: &[ColumnDef<Instrument>] = &[
 
 /// The level of an instrument that is not enabled.
 const OFF: &str = "off";
-pub(crate) const LEVELS_NAMED: &[&str] = &[OFF, "counts", "sums", "lean", "exact"];
+pub(crate) const LEVELS_NAMED: &[&str] = &[OFF, "counts", "sums", "sampled", "lean", "exact"];
 
 fn update(engine: &Engine, changes: &Changes<'_>) -> Result<bool, TableError> {
     let level = match changes.value("LEVEL") {

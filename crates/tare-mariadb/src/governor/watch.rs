@@ -47,7 +47,11 @@ impl Budgets {
     }
 
     fn rules(self) -> Rules {
-        Rules { budget: self.all.map_or(BEYOND_ALL, Budget::share), budget_p95: self.p95.map(Budget::share) }
+        Rules {
+            budget: self.all.map_or(BEYOND_ALL, Budget::share),
+            budget_p95: self.p95.map(Budget::share),
+            statements: STMT,
+        }
     }
 
     /// What looking is paid from: the smaller one.

@@ -13,7 +13,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use tare_budget::{Account, Decision, Governor, Look, Prices, Provider, Rules, Uncounted};
+use tare_budget::{Account, Decision, Governor, Look, Prices, Provider, Rules, Statements, Uncounted};
 
 pub use counts::Counts;
 pub use hand::{Hand, Notice, PutBack};
@@ -376,7 +376,10 @@ pub fn account(
     let present = settings::read(&mut source)?;
     let board = settings::board(&present, &present, &BTreeMap::new());
     let now = Reading::take(&mut source, &mut meter, machine, false)?;
-    let governor = Governor::new(Rules { budget: orders.budget, budget_p95: None }, prices.clone());
+    let governor = Governor::new(
+        Rules { budget: orders.budget, budget_p95: None, statements: Statements::ByWorth },
+        prices.clone(),
+    );
     let look = Look {
         is_capacity: meter.is_capacity(),
         work_ns: meter.work_ns(machine),

@@ -5,7 +5,8 @@ use std::time::{Duration, Instant};
 
 use tare_budget::board::held_cost;
 use tare_budget::{
-    Board, Connections, Decision, Governor, Held, Level, Look, Rules, Switch, Uncounted, counted_since, pace,
+    Board, Connections, Decision, Governor, Held, Level, Look, Rules, Statements, Switch, Uncounted,
+    counted_since, pace,
 };
 
 use super::hand::{Hand, Hold};
@@ -49,7 +50,8 @@ struct Memory {
 
 impl Memory {
     fn new(orders: &Orders, kind: Kind) -> Memory {
-        let rules = Rules { budget: orders.budget, budget_p95: orders.budget_p95 };
+        let rules =
+            Rules { budget: orders.budget, budget_p95: orders.budget_p95, statements: Statements::Last };
         let governor = Governor::new(rules, shipped(orders.prices.clone(), kind));
         let uncounted = Uncounted::default();
         Memory { governor, begun: Instant::now(), off: BTreeMap::new(), uncounted, rate: 0.0 }
