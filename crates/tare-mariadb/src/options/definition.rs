@@ -310,6 +310,13 @@ pub static OPTIONS: &[OptionDef] = &[
               connections which are slowed by no more. Kept beside budget, or without one.",
     },
     OptionDef {
+        name: "budget-strict",
+        kind: Kind::Switch(|o| &mut o.budget_strict),
+        default: "OFF",
+        doc: "ON: statements, transactions and errors may be given up, too, where a budget cannot be kept otherwise or they are worth \
+              less than what else they leave room for. OFF: they are counted and timed whatever that costs.",
+    },
+    OptionDef {
         name: "budget-every",
         kind: Kind::Seconds(1, 3600, |o| &mut o.budget_every),
         default: "5",
