@@ -235,7 +235,7 @@ impl Governor {
         if look.cpu <= 0.0 {
             return decision;
         }
-        let sampling = look.sampling.filter(|it| it.seconds > 0.0 && sampling::is_any(board));
+        let sampling = look.sampling.filter(|it| it.seconds > 0.0 && sampling::may_be_any(board));
         let least = self.now.choosing(sampling.map_or(1.0, |it| it.least_part(look.statements)));
         let sight = Sight { board, look, load, crowd: crowd.as_ref(), sampling, least: &least };
         if cause.course() == Course::Cut {
@@ -335,12 +335,18 @@ impl Governor {
     fn rate(&self, sight: &Sight<'_>, chosen: &Chosen, cause: Cause, is_moved: bool) -> Option<Resampled> {
         let (sampling, statements) = (sight.sampling?, sight.look.statements);
         let part = self.part_within(sight, chosen, cause);
-        let raised = || sampling.raised(part, statements);
+        // Of few statements every one is chosen, whatever the rate.
+        let is_vain = sight.least.chosen >= 1.0;
         let to = match cause.course() {
+            Course::Cut if is_moved => sampling.lowered(0.0, statements)?,
+            Course::Cut if is_vain => return None,
             Course::Cut => sampling.lowered(part, statements)?,
             // What comes back takes the room of statements that are chosen.
             Course::Raise if part < sampling.chosen && is_moved => sampling.lowered(part, statements)?,
-            Course::Raise if sampling::has_rested(self.resampled, sight.look.now) => raised()?,
+            Course::Raise if is_vain && chosen.choice.loss > 0 => return None,
+            Course::Raise if sampling::has_rested(self.resampled, sight.look.now) => {
+                sampling.raised(part, statements)?
+            }
             Course::Raise => return None,
         };
         let after =
@@ -512,7 +518,8 @@ impl Governor {
         let lowest = levels.first().copied();
         levels.retain(|it| match (course, recent) {
             (Course::Raise, 0) => true,
-            (Course::Cut, 0) => *it < switch.present,
+            // What is sampled may cost nearly nothing under another load than it was given up under.
+            (Course::Cut, 0) => *it < switch.present || sampling::is_estimated(switch, *it).is_some(),
             (Course::Cut, 1) => *it < switch.present && Some(*it) == lowest,
             _ => false,
         });
@@ -540,7 +547,11 @@ fn planned(
     part: f64,
     cause: Cause,
 ) -> (Plan, Choice) {
-    let prices = asleep::prices(sight.least, sight.board, cause.course());
+    let prices = match sight.sampling {
+        // What was sampled may wake.
+        Some(_) => sight.least.clone(),
+        None => asleep::prices(sight.least, sight.board, cause.course()),
+    };
     let plan = Plan::new(&prices, sight.board, views, allowed);
     let choice = choice::best_of(&plan.bounds(sight.board, part, cause));
     (plan, choice)

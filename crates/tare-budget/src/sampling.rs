@@ -87,16 +87,16 @@ impl Sampling {
 }
 
 /// Whether what an instrument costs goes with the part of statements that are chosen.
-fn is_estimated(switch: &Switch, level: Level) -> Option<Kind> {
+pub(crate) fn is_estimated(switch: &Switch, level: Level) -> Option<Kind> {
     match switch.of {
         Switched::Instrument(kind) if level == Level::Sampled && kind.unchosen() < Level::Lean => Some(kind),
         _ => None,
     }
 }
 
-/// Whether a board has an instrument that is sampled.
-pub(crate) fn is_any(board: &Board) -> bool {
-    board.iter().any(|it| is_estimated(it, it.present).is_some())
+/// Whether a board has an instrument that is sampled, or was.
+pub(crate) fn may_be_any(board: &Board) -> bool {
+    board.iter().any(|it| it.levels.iter().any(|level| is_estimated(it, *level).is_some()))
 }
 
 /// What all events cost more if every statement is chosen than if none is, at these levels.
