@@ -102,7 +102,8 @@ mod tests {
 
     use super::*;
     use crate::board::Held;
-    use crate::governor::{Governor, Look, Rules, Statements};
+    use crate::governor::{Governor, Look};
+    use crate::rules::{Rules, Statements};
 
     const STAGE: &str = "stage/sql/init";
     const SMALL: &str = "stage/sql/Preparing";

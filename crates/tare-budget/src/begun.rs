@@ -94,7 +94,8 @@ mod tests {
 
     use super::*;
     use crate::board::Held;
-    use crate::governor::{Governor, Look, Rules, Statements};
+    use crate::governor::{Governor, Look};
+    use crate::rules::{Rules, Statements};
 
     const PACKET: &str = "statement/abstract/new_packet";
     const EXECUTE: &str = "statement/com/Execute";

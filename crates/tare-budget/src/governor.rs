@@ -21,12 +21,13 @@ use crate::begun::{self, Vain};
 use crate::board::{Board, Move, Switch, Switched, Why, losses, present};
 use crate::choice::{self, Choice};
 use crate::connection::{Connection, Crowd, SECOND};
-use crate::kind::{Kind, Level};
+use crate::kind::Level;
 use crate::machine::Machine;
 use crate::memory::{Likeness, Load, Memory};
 use crate::plan::{Course, Plan, View};
 use crate::price::Prices;
 use crate::recording::{self, Recording, effective};
+use crate::rules::{Rules, Statements};
 use crate::sampling::{self, Resampled, Sampling};
 use crate::trial::{self, Trial};
 
@@ -88,40 +89,6 @@ pub struct Slowed {
     pub share: f64,
     /// That once the moves are done, as predicted.
     pub predicted: f64,
-}
-
-/// Whether statements, transactions and errors may be given up: that they are counted, and how long they take.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Statements {
-    /// Never.
-    Kept,
-    /// Where a budget cannot be kept otherwise.
-    Last,
-    /// As anything else, by what they are worth.
-    ByWorth,
-}
-
-impl Statements {
-    /// The least level of a switch, unless statements may be given up.
-    fn least(switch: &Switch) -> Level {
-        match switch.of {
-            Switched::Instrument(Kind::Query | Kind::Statement | Kind::Transaction | Kind::Error) => {
-                Level::Sums.min(switch.highest())
-            }
-            _ => Level::Off,
-        }
-    }
-}
-
-/// What the governor is told at its start.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Rules {
-    /// What all may cost, as a share of the CPU time: 0.01 is 1%.
-    pub budget: f64,
-    /// What connections may be slowed by: the 95th percentile. `None`: as much as it comes to.
-    pub budget_p95: Option<f64>,
-    /// Whether statements may be given up for that.
-    pub statements: Statements,
 }
 
 /// It remembers what it saw and what it changed; the present levels it is told each time.
