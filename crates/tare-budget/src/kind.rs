@@ -227,6 +227,11 @@ impl Level {
         Level::Exact,
     ];
 
+    /// Those that a price file may have a price of: what [`Level::Sampled`] costs follows from the others.
+    pub fn priced() -> impl Iterator<Item = Level> {
+        Level::ALL.into_iter().filter(|it| *it != Level::Sampled)
+    }
+
     /// Its name in price files, decisions and `tare_levels`.
     #[must_use]
     pub fn name(self) -> &'static str {

@@ -250,14 +250,13 @@ impl Prices {
             for (level, cost) in levels {
                 let key = format!("price.{kind}.{}", level.get_ref());
                 let at = line(level.span().start);
-                let priced = || Level::ALL.into_iter().filter(|it| *it != Level::Sampled);
-                let level =
-                    priced().find(|it| it.name() == level.get_ref()).ok_or_else(|| PriceError::Name {
-                        line: at,
-                        key: key.clone(),
-                        what: "level",
-                        known: priced().map(Level::name).collect::<Vec<_>>().join(", "),
-                    })?;
+                let named = Level::priced().find(|it| it.name() == level.get_ref());
+                let level = named.ok_or_else(|| PriceError::Name {
+                    line: at,
+                    key: key.clone(),
+                    what: "level",
+                    known: Level::priced().map(Level::name).collect::<Vec<_>>().join(", "),
+                })?;
                 check(cost.get_ref()).map_err(|why| PriceError::Value { line: at, key, why })?;
                 costs.entry(kind).or_default().insert(level, *cost.get_ref());
             }
