@@ -298,7 +298,8 @@ pub static OPTIONS: &[OptionDef] = &[
         name: "budget",
         kind: Kind::Budget(|o| &mut o.budget),
         default: "OFF",
-        doc: "What watching may cost, as a share of the CPU time the server uses. The governor lowers levels so that it is kept; what \
+        doc: "What watching may cost, as a share of the CPU time the server uses. The governor lowers the rate of samples and then levels so \
+              that it is kept, but counts and times statements whatever that costs (budget-strict); what \
               instrument and level say of some instruments, and what is set in SQL, it leaves alone. Below 3% mutexes and rwlocks \
               are not instrumented, unless they are named, or max-mutex-instances or max-rwlock-instances is set.",
     },
