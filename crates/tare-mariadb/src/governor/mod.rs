@@ -263,13 +263,12 @@ impl Shared {
     /// Adds what concerns all instruments.
     fn note(&mut self, why: String) {
         let share = self.last.as_ref().map_or(0.0, |seen| seen.account.share().ns);
-        self.note_at(share, why);
+        self.note_at(wall_us(), share, why);
     }
 
     /// Likewise, of a look at which all cost such a share.
-    fn note_at(&mut self, share: f64, why: String) {
+    fn note_at(&mut self, time_us: u64, share: f64, why: String) {
         let budget = self.budgets.all.map_or(0.0, Budget::share);
-        let time_us = wall_us();
         self.ledger.add(DecisionRow { id: 0, time_us, name: None, from: None, to: None, why, share, budget });
     }
 
@@ -291,7 +290,7 @@ impl Shared {
             });
         }
         if let Some(Resampled { from, to, why }) = seen.resampled {
-            self.note_at(share, format!("sample: {from:.0}/s to {to:.0}/s; {why}"));
+            self.note_at(time_us, share, format!("sample: {from:.0}/s to {to:.0}/s; {why}"));
         }
         let (is_over, was_over) = (!seen.can_be_kept, self.is_over);
         let (is_kept, text) = (shown::is_kept(&seen, budgets), shown::over(&seen, budgets));
