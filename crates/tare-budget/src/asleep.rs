@@ -102,7 +102,8 @@ mod tests {
 
     use super::*;
     use crate::board::Held;
-    use crate::governor::{Governor, Look, Rules};
+    use crate::governor::{Governor, Look};
+    use crate::rules::{Rules, Statements};
 
     const STAGE: &str = "stage/sql/init";
     const SMALL: &str = "stage/sql/Preparing";
@@ -129,7 +130,10 @@ mod tests {
             writeln!(text, "[price.{kind}]\noff = {}\ncounts = {}", cost(off), cost(counts))
                 .expect("a string");
         }
-        Governor::new(Rules { budget: 0.01, budget_p95: None }, Prices::read(&text).expect("prices"))
+        Governor::new(
+            Rules { budget: 0.01, budget_p95: None, statements: Statements::ByWorth },
+            Prices::read(&text).expect("prices"),
+        )
     }
 
     fn board(held: Option<Held>) -> Vec<Switch> {

@@ -52,6 +52,8 @@ pub(crate) struct Vain {
     pub(crate) statements: f64,
     pub(crate) costs: f64,
     pub(crate) budget: f64,
+    /// While any is counted, none of these goes.
+    pub(crate) is_kept: bool,
 }
 
 /// What follows from a decision for the beginnings. `counted`: how many statements an instrument would count.
@@ -61,8 +63,9 @@ pub(crate) fn moves(
     vain: Vain,
     counted: impl Fn(&Switch) -> f64,
 ) -> Vec<Move> {
-    let Vain { statements, costs, budget } = vain;
-    let is_wanted = is_wanted(board, &decision.moves, statements * FEW, counted);
+    let Vain { statements, costs, budget, is_kept } = vain;
+    let few = if is_kept { None } else { Some(statements * FEW) };
+    let is_wanted = is_wanted(board, &decision.moves, few, counted);
     let beginning = Follower { is_off: is_nothing_begun(board), is_wanted, costs };
     let Some(why) = beginning.why(decision, budget) else { return vec![] };
     let moved = |it: &Switch| {
@@ -73,14 +76,15 @@ pub(crate) fn moves(
     beginnings.filter_map(moved).collect()
 }
 
-/// Whether more than so few statements are counted once the moves are done, or a person wants some.
-fn is_wanted(board: &Board, moves: &[Move], few: f64, counted: impl Fn(&Switch) -> f64) -> bool {
+/// Whether more than so few statements are counted once the moves are done, or a person wants some. `None`: any are not few.
+fn is_wanted(board: &Board, moves: &[Move], few: Option<f64>, counted: impl Fn(&Switch) -> f64) -> bool {
     let is_left_on = |it: &&Switch| {
         let is_statement = matches!(it.of, Switched::Instrument(kind) if KINDS.contains(&kind));
         is_statement && !is_beginning(&it.name) && it.after(moves) > Level::Off
     };
     let left: Vec<&Switch> = board.iter().filter(is_left_on).collect();
-    left.iter().any(|it| it.held.is_some()) || left.iter().map(|it| counted(it)).sum::<f64>() > few
+    let counted = || left.iter().map(|it| counted(it)).sum::<f64>();
+    left.iter().any(|it| it.held.is_some()) || few.map_or(!left.is_empty(), |few| counted() > few)
 }
 
 #[cfg(test)]
@@ -90,7 +94,8 @@ mod tests {
 
     use super::*;
     use crate::board::Held;
-    use crate::governor::{Governor, Look, Rules};
+    use crate::governor::{Governor, Look};
+    use crate::rules::{Rules, Statements};
 
     const PACKET: &str = "statement/abstract/new_packet";
     const EXECUTE: &str = "statement/com/Execute";
@@ -105,7 +110,10 @@ mod tests {
         let kinds = Kind::ALL.into_iter().filter(|kind| *kind != Kind::Query).map(price).collect::<String>();
         let origin = "[origin]\nprovider = 'mysql'\nserver = ''\nmachine = ''\nmeasured = false\nhow = ''\n";
         let text = format!("{origin}{kinds}");
-        Governor::new(Rules { budget: 0.01, budget_p95: None }, Prices::read(&text).expect("prices"))
+        Governor::new(
+            Rules { budget: 0.01, budget_p95: None, statements: Statements::ByWorth },
+            Prices::read(&text).expect("prices"),
+        )
     }
 
     fn board(held: Option<Held>) -> Vec<Switch> {

@@ -1,9 +1,11 @@
 //! The board: everything that has a level, moves on it, and what they lose.
 
+use std::collections::BTreeMap;
 use std::fmt;
 use std::time::Duration;
 
 use crate::account::Account;
+use crate::begun::is_beginning;
 use crate::kind::{Family, Kind, Level};
 use crate::price::Cost;
 use crate::worth;
@@ -204,6 +206,20 @@ pub fn losses(board: &Board) -> u32 {
 #[must_use]
 pub fn left(board: &Board) -> u32 {
     board.iter().map(|switch| switch.worth(switch.present)).sum()
+}
+
+/// Of each kind the instruments that are on once these moves are made, and all there are.
+#[must_use]
+pub fn visible(board: &Board, moves: &[Move]) -> BTreeMap<Kind, (usize, usize)> {
+    let mut visible: BTreeMap<Kind, (usize, usize)> = BTreeMap::new();
+    for switch in board.iter().filter(|it| !is_beginning(&it.name)) {
+        if let Switched::Instrument(kind) = switch.of {
+            let (on, all) = visible.entry(kind).or_default();
+            *on += usize::from(switch.after(moves) > Level::Off);
+            *all += 1;
+        }
+    }
+    visible
 }
 
 /// What the held switches cost, each kind of reason for itself: so one can say why a budget cannot be kept.

@@ -9,6 +9,8 @@
 //!   off the one that was seen last.
 //! - An instrument changes at most twice a minute: what has changed once in the last minute can only go to its lowest
 //!   level, so that no third change is ever needed.
+//! - Where statements are sampled, the rate falls before any level does, and rises when no level is to: levels are chosen as if
+//!   it were the lowest, and it is what they leave room for. It rises a minute after its last change at the soonest.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
@@ -16,7 +18,7 @@ use std::time::Duration;
 use crate::account::{Account, Entry, distance};
 use crate::asleep;
 use crate::begun::{self, Vain};
-use crate::board::{Board, Move, Switch, Switched, losses, present};
+use crate::board::{Board, Move, Switch, Switched, Why, losses, present};
 use crate::choice::{self, Choice};
 use crate::connection::{Connection, Crowd, SECOND};
 use crate::kind::Level;
@@ -25,6 +27,8 @@ use crate::memory::{Likeness, Load, Memory};
 use crate::plan::{Course, Plan, View};
 use crate::price::Prices;
 use crate::recording::{self, Recording, effective};
+use crate::rules::{Rules, Statements};
+use crate::sampling::{self, Resampled, Sampling};
 use crate::trial::{self, Trial};
 
 /// What is aimed at when something has to be given up, as a part of the budget.
@@ -57,6 +61,8 @@ pub struct Look {
     pub events: BTreeMap<String, f64>,
     /// What each connection did; nothing where there is no budget for them.
     pub connections: Vec<Connection>,
+    /// How statements are sampled; `None`: nobody samples.
+    pub sampling: Option<Sampling>,
 }
 
 /// What a look came to.
@@ -66,6 +72,8 @@ pub struct Decision {
     pub account: Account,
     /// What is to be done.
     pub moves: Vec<Move>,
+    /// The rate at which statements are to be chosen, where it is to change.
+    pub resampled: Option<Resampled>,
     /// The share once that is done, as predicted.
     pub predicted: f64,
     /// What connections are slowed by; `None`: there is no budget for that, or none did anything.
@@ -83,15 +91,6 @@ pub struct Slowed {
     pub predicted: f64,
 }
 
-/// What the governor is told at its start.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Rules {
-    /// What all may cost, as a share of the CPU time: 0.01 is 1%.
-    pub budget: f64,
-    /// What connections may be slowed by: the 95th percentile. `None`: as much as it comes to.
-    pub budget_p95: Option<f64>,
-}
-
 /// It remembers what it saw and what it changed; the present levels it is told each time.
 #[derive(Clone, Debug)]
 pub struct Governor {
@@ -106,6 +105,8 @@ pub struct Governor {
     before: Option<Likeness>,
     /// When there was a trial last.
     tried: Option<Duration>,
+    /// When the rate of sampling changed last.
+    resampled: Option<Duration>,
 }
 
 /// What a look sees.
@@ -115,6 +116,18 @@ struct Sight<'a> {
     load: Load,
     /// Where there is a budget for connections.
     crowd: Option<&'a Crowd>,
+    /// While something is sampled.
+    sampling: Option<Sampling>,
+    /// Prices while as few statements are chosen as may be.
+    least: &'a Prices,
+}
+
+/// What a choice of levels comes to.
+struct Chosen {
+    plan: Plan,
+    choice: Choice,
+    /// Events it goes by, by place on the board.
+    events: Vec<f64>,
 }
 
 /// What a look asks for.
@@ -132,6 +145,18 @@ impl Cause {
     fn course(self) -> Course {
         if matches!(self, Cause::Room { .. }) { Course::Raise } else { Course::Cut }
     }
+
+    /// Why something changes that costs so much more.
+    pub(crate) fn why(self, change: f64) -> Why {
+        match self {
+            Cause::Over { share, budget } if change <= 0.0 => Why::Over { share, budget, saves: -change },
+            Cause::Slow { share, budget } if change <= 0.0 => Why::Slow { share, budget, saves: -change },
+            Cause::Room { .. } if change < 0.0 => Why::Exchanged { saves: -change },
+            Cause::Over { share, budget } | Cause::Slow { share, budget } | Cause::Room { share, budget } => {
+                Why::Room { share, budget, costs: change }
+            }
+        }
+    }
 }
 
 impl Governor {
@@ -140,7 +165,8 @@ impl Governor {
     pub fn new(rules: Rules, prices: Prices) -> Governor {
         let (memory, slow) = (Memory::default(), Memory::default());
         let (now, machine) = (prices.clone(), Machine::new(prices));
-        Governor { rules, machine, now, memory, slow, changes: BTreeMap::new(), before: None, tried: None }
+        let changes = BTreeMap::new();
+        Governor { rules, machine, now, memory, slow, changes, before: None, tried: None, resampled: None }
     }
 
     /// Goes by other rules from the next look on.
@@ -168,26 +194,29 @@ impl Governor {
         let account = self.account(&self.now, board, look, load);
         let share = account.share().ns;
         let crowd = self.rules.budget_p95.and_then(|_| Crowd::of(board, &look.connections, look.cpu));
-        let slowed = crowd.as_ref().map(|crowd| crowd.slowed(&self.prices_at(board, &present(board))).0);
+        let slowed = crowd.as_ref().map(|it| it.slowed(&prices_at(&self.now, board, &present(board))).0);
         let is_calm = self.before.replace(load.likeness()).is_some_and(|it| it.is_like(load.likeness()));
         let cause = self.cause(share, slowed);
         let slowed = slowed.map(|share| Slowed { share, predicted: share });
-        let mut decision = Decision { account, moves: vec![], predicted: share, slowed, can_be_kept: true };
+        let mut decision = Decision::nothing(account, slowed);
         if look.cpu <= 0.0 {
             return decision;
         }
-        let sight = Sight { board, look, load, crowd: crowd.as_ref() };
+        let sampling = look.sampling.filter(|it| it.seconds > 0.0 && sampling::may_be_any(board));
+        let least = self.now.choosing(sampling.map_or(1.0, |it| it.least_part(look.statements)));
+        let sight = Sight { board, look, load, crowd: crowd.as_ref(), sampling, least: &least };
         if cause.course() == Course::Cut {
             self.cut(&sight, cause, &mut decision);
         }
         // Where what keeps connections slow cannot be helped, what does not may come back all the same.
         let is_over = matches!(cause, Cause::Over { .. });
-        if !is_over && decision.moves.is_empty() && is_calm && losses(board) > 0 {
+        let is_less = losses(board) > 0 || sampling.is_some_and(|it| it.rate < it.most);
+        if !is_over && decision.moves.is_empty() && decision.resampled.is_none() && is_calm && is_less {
             self.raise(&sight, Cause::Room { share, budget: self.rules.budget }, &mut decision);
         }
         let follow = self.followers(&sight, &decision);
         decision.moves.extend(follow);
-        if decision.moves.is_empty() && is_calm {
+        if decision.moves.is_empty() && decision.resampled.is_none() && is_calm {
             let trial = self.trial(&sight);
             decision.moves.extend(trial);
         }
@@ -197,6 +226,7 @@ impl Governor {
             changes.retain(|at| look.now.saturating_sub(*at) < REST);
             changes.push_back(look.now);
         }
+        self.resampled = decision.resampled.map(|_| look.now).or(self.resampled);
         decision
     }
 
@@ -205,7 +235,8 @@ impl Governor {
         let Sight { board, look, load, .. } = *sight;
         let counted = |it: &Switch| self.memory.predict(&it.name, load).unwrap_or(0.0);
         let costs = begun::cost(self.machine.prices(), board, counted) * look.statements / look.cpu;
-        let vain = Vain { costs, budget: self.rules.budget, statements: look.statements };
+        let is_kept = self.rules.statements == Statements::Kept;
+        let vain = Vain { costs, budget: self.rules.budget, statements: look.statements, is_kept };
         let mut moves = begun::moves(board, decision, vain, counted);
         moves.extend(asleep::moves(&self.now, board, decision, (vain.budget, look.cpu), counted));
         moves.retain(|it| self.recent_changes(&it.switch, look.now) < if it.to > it.from { 1 } else { 2 });
@@ -224,7 +255,8 @@ impl Governor {
             if !trial::is_due(ago) {
                 return None;
             }
-            let to = *self.allowed(switch, look.now, Course::Raise).iter().find(|it| **it > Level::Off)?;
+            let to =
+                *self.allowed(switch, look.now, Course::Raise, false).iter().find(|it| **it > Level::Off)?;
             let more = self.now.cost(kind, to).ns - self.now.cost(kind, Level::Off).ns;
             let costs = more * self.unseen(switch, load) / look.cpu;
             Some(Trial { switch: &switch.name, kind, to, ago, costs })
@@ -238,12 +270,16 @@ impl Governor {
     /// Gives up what has to go.
     fn cut(&mut self, sight: &Sight<'_>, cause: Cause, decision: &mut Decision) {
         let Sight { board, look, crowd, .. } = *sight;
-        let (plan, choice) = self.choose(sight, cause);
-        decision.moves = plan.moves(board, &choice, cause);
-        decision.predicted = (choice.cost + self.fixed(look)) / look.cpu;
+        let chosen = self.choose(sight, cause);
+        let Chosen { plan, choice, .. } = &chosen;
+        decision.moves = plan.moves(board, choice, cause);
+        decision.resampled = self.rate(sight, &chosen, cause, !decision.moves.is_empty());
+        let (part, more) = self.more(sight, &chosen, decision.resampled);
+        decision.predicted = (choice.cost + self.fixed(look) + more) / look.cpu;
         decision.can_be_kept = decision.predicted <= self.rules.budget;
         if let (Some(slowed), Some(crowd)) = (&mut decision.slowed, crowd) {
-            slowed.predicted = crowd.slowed(&self.prices_at(board, &plan.levels(board, &choice))).0;
+            let prices = self.now.choosing(part);
+            slowed.predicted = crowd.slowed(&prices_at(&prices, board, &plan.levels(board, choice))).0;
             let is_kept = self.rules.budget_p95.is_none_or(|budget| slowed.predicted <= budget);
             // Where some are left that were not thought of, the next look thinks of them.
             decision.can_be_kept &= is_kept || choice.fits;
@@ -252,10 +288,63 @@ impl Governor {
 
     /// Gives back what there is room for.
     fn raise(&mut self, sight: &Sight<'_>, cause: Cause, decision: &mut Decision) {
-        let (plan, choice) = self.choose(sight, cause);
-        if choice.fits && choice.loss < losses(sight.board) {
-            decision.moves = plan.moves(sight.board, &choice, cause);
+        let chosen = self.choose(sight, cause);
+        if !chosen.choice.fits {
+            return;
         }
+        if chosen.choice.loss < losses(sight.board) {
+            decision.moves = chosen.plan.moves(sight.board, &chosen.choice, cause);
+        }
+        decision.resampled = self.rate(sight, &chosen, cause, !decision.moves.is_empty());
+    }
+
+    /// The rate that levels leave room for; `None`: it stays.
+    fn rate(&self, sight: &Sight<'_>, chosen: &Chosen, cause: Cause, is_moved: bool) -> Option<Resampled> {
+        let (sampling, statements) = (sight.sampling?, sight.look.statements);
+        let part = self.part_within(sight, chosen, cause);
+        // Of few statements every one is chosen, whatever the rate.
+        let is_vain = sight.least.chosen >= 1.0;
+        let to = match cause.course() {
+            Course::Cut if is_moved => sampling.lowered(0.0, statements)?,
+            Course::Cut if is_vain => return None,
+            Course::Cut => sampling.lowered(part, statements)?,
+            // What comes back takes the room of statements that are chosen.
+            Course::Raise if part < sampling.chosen && is_moved => sampling.lowered(part, statements)?,
+            Course::Raise if is_vain && chosen.choice.loss > 0 => return None,
+            Course::Raise if sampling::has_rested(self.resampled, sight.look.now) => {
+                sampling.raised(part, statements)?
+            }
+            Course::Raise => return None,
+        };
+        let after =
+            sampling.part_after(Some(Resampled { from: sampling.rate, to, why: cause.why(0.0) }), statements);
+        let change = self.varying(sight, chosen) * (after - sampling.chosen) / sight.look.cpu;
+        Some(Resampled { from: sampling.rate, to, why: cause.why(change) })
+    }
+
+    /// The largest part of statements that may be chosen.
+    fn part_within(&self, sight: &Sight<'_>, chosen: &Chosen, cause: Cause) -> f64 {
+        let Sight { board, look, crowd, least, .. } = *sight;
+        let part = if cause.course() == Course::Cut { CUT_TO } else { RAISE_TO };
+        let room = self.rules.budget * part * look.cpu - chosen.choice.cost - self.fixed(look);
+        let varying = self.varying(sight, chosen).max(f64::MIN_POSITIVE);
+        let within = (least.chosen + room / varying).clamp(least.chosen, 1.0);
+        let (Some(budget), Some(crowd)) = (self.rules.budget_p95, crowd) else { return within };
+        let levels = chosen.plan.levels(board, &chosen.choice);
+        let slowed = |part: f64| crowd.slowed(&prices_at(&self.now.choosing(part), board, &levels)).0;
+        sampling::largest_within(least.chosen, within, budget * part, slowed)
+    }
+
+    /// The part of statements that is chosen once the rate has changed, and what events cost more than if as few were as may be.
+    fn more(&self, sight: &Sight<'_>, chosen: &Chosen, resampled: Option<Resampled>) -> (f64, f64) {
+        let Some(sampling) = sight.sampling else { return (1.0, 0.0) };
+        let part = sampling.part_after(resampled, sight.look.statements);
+        (part, self.varying(sight, chosen) * (part - sight.least.chosen))
+    }
+
+    fn varying(&self, sight: &Sight<'_>, chosen: &Chosen) -> f64 {
+        let levels = chosen.plan.levels(sight.board, &chosen.choice);
+        sampling::varying(&self.now, sight.board, &levels, &chosen.events)
     }
 
     /// What has to be done, and why.
@@ -268,53 +357,48 @@ impl Governor {
         }
     }
 
+    /// The choice of levels. Where statements go last, only if nothing fits without that.
+    fn choose(&mut self, sight: &Sight<'_>, cause: Cause) -> Chosen {
+        let kept = self.choose_of(sight, cause, self.rules.statements != Statements::ByWorth);
+        if self.rules.statements != Statements::Last || kept.choice.fits {
+            return kept;
+        }
+        self.choose_of(sight, cause, false)
+    }
+
     /// The choice, made anew for more connections while it leaves some over their budget.
-    fn choose(&mut self, sight: &Sight<'_>, cause: Cause) -> (Plan, Choice) {
-        let Sight { board, look, load, crowd } = *sight;
+    fn choose_of(&mut self, sight: &Sight<'_>, cause: Cause, are_kept: bool) -> Chosen {
+        let Sight { board, look, load, crowd, least, .. } = *sight;
         let course = cause.course();
         let allowed: Vec<Vec<Level>> =
-            board.iter().map(|switch| self.allowed(switch, look.now, course)).collect();
-        let expected = board.iter().map(|switch| self.expected(switch, look, load, course)).collect();
+            board.iter().map(|switch| self.allowed(switch, look.now, course, are_kept)).collect();
+        let expected: Vec<f64> =
+            board.iter().map(|switch| self.expected(switch, look, load, course)).collect();
         let (cpu, fixed, connected) = (look.cpu, self.fixed(look), look.connected);
-        let all = View { cpu, fixed, connected, budget: self.rules.budget, events: expected };
+        let all = View { cpu, fixed, connected, budget: self.rules.budget, events: expected.clone() };
         let part = if course == Course::Cut { CUT_TO } else { RAISE_TO };
         let mut views = vec![all];
         let Some(budget) = self.rules.budget_p95 else {
-            return self.planned(board, &views, &allowed, part, cause);
+            let (plan, choice) = planned(sight, &views, &allowed, part, cause);
+            return Chosen { plan, choice, events: expected };
         };
-        let mut slowest = crowd.map(|it| it.slowed(&self.prices_at(board, &present(board))));
+        let mut slowest = crowd.map(|it| it.slowed(&prices_at(least, board, &present(board))));
         let now = slowest.filter(|_| course == Course::Raise).map_or(0.0, |it| it.0);
         let limit = (budget * part).max(now);
-        let mut tries = 0;
-        loop {
+        for tries in 1.. {
             let events = self.events_of_slowest(board, load, crowd.zip(slowest), course);
             views.push(View { cpu: SECOND, fixed: 0.0, connected: 0.0, budget, events });
-            let (plan, choice) = self.planned(board, &views, &allowed, part, cause);
-            let prices = self.prices_at(board, &plan.levels(board, &choice));
+            let (plan, mut choice) = planned(sight, &views, &allowed, part, cause);
+            let prices = prices_at(least, board, &plan.levels(board, &choice));
             slowest = crowd.map(|it| it.slowed(&prices)).filter(|it| it.0 > limit);
-            tries += 1;
-            if slowest.is_none() || !choice.fits {
-                return (plan, choice);
+            if slowest.is_some() && choice.fits && tries < TRIES {
+                continue;
             }
-            if tries == TRIES {
-                // Nothing is given back that is known to be too much.
-                return (plan, Choice { fits: course == Course::Cut, ..choice });
-            }
+            // Nothing is given back that is known to be too much.
+            choice.fits &= slowest.is_none() || course == Course::Cut;
+            return Chosen { plan, choice, events: expected };
         }
-    }
-
-    /// What there is to choose, and the choice.
-    fn planned(
-        &self,
-        board: &Board,
-        views: &[View],
-        allowed: &[Vec<Level>],
-        part: f64,
-        cause: Cause,
-    ) -> (Plan, Choice) {
-        let plan = Plan::new(&asleep::prices(&self.now, board, cause.course()), board, views, allowed);
-        let choice = choice::best_of(&plan.bounds(board, part, cause));
-        (plan, choice)
+        unreachable!("the last try returns")
     }
 
     /// What a connection that is slowed too much has of events in a second of its CPU time, and when something is to be raised
@@ -359,7 +443,8 @@ impl Governor {
         let apart = distance(board.iter().filter_map(had), look.cpu);
         let here = self.machine.at(look.work_ns);
         let prices = if look.is_capacity { here } else { here.at_distance(apart) };
-        begun::prices(prices, board)
+        let chosen = look.sampling.map_or(1.0, |it| it.chosen);
+        begun::prices(prices, board).choosing(chosen)
     }
 
     /// What no level saves: looking, and what connections cost with everything off.
@@ -382,43 +467,73 @@ impl Governor {
         Account::of(&prices, entries.collect(), look.connected, look.cpu, look.own)
     }
 
-    /// Nanoseconds an event costs at these levels, by place on the board; nothing where it is off.
-    fn prices_at(&self, board: &Board, levels: &[Level]) -> Vec<f64> {
-        let recording = Recording::of(board, levels);
-        let of = |(switch, level): (&Switch, &Level)| match switch.of {
-            Switched::Instrument(kind) if *level > Level::Off => {
-                recording::cost(&self.now, kind, *level, recording.of_kind(kind)).ns
-            }
-            _ => 0.0,
-        };
-        board.iter().zip(levels).map(of).collect()
-    }
-
     /// How often a switch has changed in the last minute.
     fn recent_changes(&self, switch: &str, now: Duration) -> usize {
         let recent = |at: &&Duration| now.saturating_sub(**at) < REST;
         self.changes.get(switch).map_or(0, |changes| changes.iter().filter(recent).count())
     }
 
-    /// The levels a switch may be given now.
-    fn allowed(&self, switch: &Switch, now: Duration, course: Course) -> Vec<Level> {
+    /// The levels a switch may be given now. `are_kept`: statements are not given up.
+    fn allowed(&self, switch: &Switch, now: Duration, course: Course, are_kept: bool) -> Vec<Level> {
         let only_present = vec![switch.present];
         if switch.held.is_some() || begun::is_beginning(&switch.name) {
             return only_present;
         }
+        let least = if are_kept { Statements::least(switch) } else { Level::Off };
         let recent = self.recent_changes(&switch.name, now);
-        let levels = switch.levels.iter().copied();
-        let mut levels: Vec<Level> = match (course, recent) {
-            (_, 0) if course == Course::Raise => levels.collect(),
-            (Course::Cut, 0) => levels.filter(|it| *it < switch.present).collect(),
-            (Course::Cut, 1) => levels.filter(|it| *it < switch.present && *it == switch.lowest()).collect(),
-            _ => vec![],
-        };
+        let mut levels: Vec<Level> = switch.levels.iter().copied().filter(|it| *it >= least).collect();
+        let lowest = levels.first().copied();
+        levels.retain(|it| match (course, recent) {
+            (Course::Raise, 0) => true,
+            // What is sampled may cost nearly nothing under another load than it was given up under.
+            (Course::Cut, 0) => *it < switch.present || sampling::is_estimated(switch, *it).is_some(),
+            (Course::Cut, 1) => *it < switch.present && Some(*it) == lowest,
+            _ => false,
+        });
         levels.push(switch.present);
         levels.sort_unstable();
         levels.dedup();
         levels
     }
+}
+
+impl Decision {
+    /// Nothing is to be done.
+    #[must_use]
+    pub fn nothing(account: Account, slowed: Option<Slowed>) -> Decision {
+        let predicted = account.share().ns;
+        Decision { account, moves: vec![], resampled: None, predicted, slowed, can_be_kept: true }
+    }
+}
+
+/// What there is to choose, and the choice.
+fn planned(
+    sight: &Sight<'_>,
+    views: &[View],
+    allowed: &[Vec<Level>],
+    part: f64,
+    cause: Cause,
+) -> (Plan, Choice) {
+    let prices = match sight.sampling {
+        // What was sampled may wake.
+        Some(_) => sight.least.clone(),
+        None => asleep::prices(sight.least, sight.board, cause.course()),
+    };
+    let plan = Plan::new(&prices, sight.board, views, allowed);
+    let choice = choice::best_of(&plan.bounds(sight.board, part, cause));
+    (plan, choice)
+}
+
+/// Nanoseconds an event costs at these levels, by place on the board; nothing where it is off.
+fn prices_at(prices: &Prices, board: &Board, levels: &[Level]) -> Vec<f64> {
+    let recording = Recording::of(board, levels);
+    let of = |(switch, level): (&Switch, &Level)| match switch.of {
+        Switched::Instrument(kind) if *level > Level::Off => {
+            recording::cost(prices, kind, *level, recording.of_kind(kind)).ns
+        }
+        _ => 0.0,
+    };
+    board.iter().zip(levels).map(of).collect()
 }
 
 fn events(look: &Look, name: &str) -> f64 {

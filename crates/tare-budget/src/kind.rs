@@ -133,6 +133,29 @@ impl Kind {
     pub fn is_timed(self) -> bool {
         self.family().is_some()
     }
+
+    /// What is kept at level [`Level::Sampled`] of an event in a statement that was not chosen. [`Level::Lean`]: every event is
+    /// recorded, chosen or not.
+    #[must_use]
+    pub fn unchosen(self) -> Level {
+        match self {
+            Kind::Query | Kind::Statement => Level::Sums,
+            Kind::TableIo => Level::Counts,
+            Kind::Program
+            | Kind::TableLock
+            | Kind::Stage
+            | Kind::Socket
+            | Kind::Idle
+            | Kind::RwLock
+            | Kind::Mutex => Level::Off,
+            Kind::Transaction
+            | Kind::Error
+            | Kind::FileIo
+            | Kind::MetadataLock
+            | Kind::Memory
+            | Kind::Condition => Level::Lean,
+        }
+    }
 }
 
 impl fmt::Display for Kind {
@@ -183,6 +206,8 @@ pub enum Level {
     Current,
     /// Besides, each thread's last ones (a built-in's `events_%_history`).
     History,
+    /// As lean, of one statement in as many as the load asks for; what people act on is counted of all (tare).
+    Sampled,
     /// Recorded; of locks that were free no time (tare).
     Lean,
     /// Recorded and timed, in every history there is.
@@ -191,8 +216,21 @@ pub enum Level {
 
 impl Level {
     /// All, from nothing to all.
-    pub const ALL: [Level; 7] =
-        [Level::Off, Level::Counts, Level::Sums, Level::Current, Level::History, Level::Lean, Level::Exact];
+    pub const ALL: [Level; 8] = [
+        Level::Off,
+        Level::Counts,
+        Level::Sums,
+        Level::Current,
+        Level::History,
+        Level::Sampled,
+        Level::Lean,
+        Level::Exact,
+    ];
+
+    /// Those that a price file may have a price of: what [`Level::Sampled`] costs follows from the others.
+    pub fn priced() -> impl Iterator<Item = Level> {
+        Level::ALL.into_iter().filter(|it| *it != Level::Sampled)
+    }
 
     /// Its name in price files, decisions and `tare_levels`.
     #[must_use]
@@ -203,6 +241,7 @@ impl Level {
             Level::Sums => "sums",
             Level::Current => "current",
             Level::History => "history",
+            Level::Sampled => "sampled",
             Level::Lean => "lean",
             Level::Exact => "exact",
         }
@@ -247,5 +286,6 @@ mod tests {
     fn names_lead_back() {
         assert!(Kind::ALL.into_iter().all(|kind| Kind::named(kind.name()) == Some(kind)));
         assert!(Level::ALL.into_iter().all(|level| Level::named(level.name()) == Some(level)));
+        assert!(Level::ALL.is_sorted(), "from nothing to all");
     }
 }

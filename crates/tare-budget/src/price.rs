@@ -157,6 +157,8 @@ pub struct Prices {
     pub work_ns: Option<f64>,
     /// How many times as slow as that the machine is which they are of by now; `None`: nobody knows.
     pub machine: Option<f64>,
+    /// The part of statements that are chosen where they are sampled: what [`Level::Sampled`] costs goes by it.
+    pub(crate) chosen: f64,
     costs: BTreeMap<Kind, BTreeMap<Level, Cost>>,
 }
 
@@ -248,11 +250,12 @@ impl Prices {
             for (level, cost) in levels {
                 let key = format!("price.{kind}.{}", level.get_ref());
                 let at = line(level.span().start);
-                let level = Level::named(level.get_ref()).ok_or_else(|| PriceError::Name {
+                let named = Level::priced().find(|it| it.name() == level.get_ref());
+                let level = named.ok_or_else(|| PriceError::Name {
                     line: at,
                     key: key.clone(),
                     what: "level",
-                    known: Level::ALL.map(Level::name).join(", "),
+                    known: Level::priced().map(Level::name).collect::<Vec<_>>().join(", "),
                 })?;
                 check(cost.get_ref()).map_err(|why| PriceError::Value { line: at, key, why })?;
                 costs.entry(kind).or_default().insert(level, *cost.get_ref());
@@ -269,6 +272,7 @@ impl Prices {
                 connection: file.connection.map_or(Connecting::NOTHING, Spanned::into_inner),
                 work_ns: file.work.map(|it| it.into_inner().ns),
                 machine: None,
+                chosen: 1.0,
                 costs,
             }),
         }
@@ -321,6 +325,12 @@ impl Prices {
         here
     }
 
+    /// The prices where this part of statements is chosen.
+    #[must_use]
+    pub fn choosing(&self, chosen: f64) -> Prices {
+        Prices { chosen: chosen.clamp(0.0, 1.0), ..self.clone() }
+    }
+
     /// Of events; what a connection costs stays.
     fn multiply(&mut self, factor: f64) {
         self.costs.values_mut().flat_map(BTreeMap::values_mut).for_each(|cost| *cost = cost.times(factor));
@@ -333,9 +343,19 @@ impl Prices {
     }
 
     /// What an event costs. A level without a price costs what the next higher one that has one does, or else the
-    /// highest there is.
+    /// highest there is. At [`Level::Sampled`] it is between what it costs in a statement that is chosen and in one that is not.
     #[must_use]
     pub fn cost(&self, kind: Kind, level: Level) -> Cost {
+        match level {
+            Level::Sampled => {
+                let unchosen = self.listed(kind, kind.unchosen());
+                unchosen.plus(self.listed(kind, Level::Lean).less(unchosen).times(self.chosen))
+            }
+            _ => self.listed(kind, level),
+        }
+    }
+
+    fn listed(&self, kind: Kind, level: Level) -> Cost {
         let Some(levels) = self.costs.get(&kind) else { return Cost::NOTHING };
         let above = levels.range(level..).next();
         above.or_else(|| levels.last_key_value()).map_or(Cost::NOTHING, |(_, cost)| *cost)

@@ -5,7 +5,7 @@ use std::fmt::Write;
 use std::time::Duration;
 
 use tare_budget::board::Switched;
-use tare_budget::{Account, Cost, Entry, Governor, Kind, Level, Look, Prices, Rules, Switch};
+use tare_budget::{Account, Cost, Entry, Governor, Kind, Level, Look, Prices, Rules, Statements, Switch};
 
 /// A connection costs a microsecond with everything off, and 11 with everything on. Events cost nothing.
 fn prices() -> Prices {
@@ -58,7 +58,9 @@ fn decided(budget: f64) -> (Vec<(String, Level)>, f64, bool) {
         events,
         ..Look::default()
     };
-    let decision = Governor::new(Rules { budget, budget_p95: None }, prices()).look(&board, &look);
+    let decision =
+        Governor::new(Rules { budget, budget_p95: None, statements: Statements::ByWorth }, prices())
+            .look(&board, &look);
     assert!(
         (decision.account.share().ns - 0.011).abs() < 1e-9,
         "a thousand times 11 microseconds of a second"

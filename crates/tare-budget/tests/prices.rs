@@ -36,8 +36,31 @@ fn a_level_without_a_price_takes_the_next_higher_or_else_the_highest() {
         file(Kind::Mutex, "counts = { ns = 5, low = 4, high = 6 }\nexact = { ns = 9, low = 8, high = 10 }");
     let prices = Prices::read(&text).expect("right");
     let ns = Level::ALL.map(|level| prices.cost(Kind::Mutex, level).ns);
-    assert_eq!(ns, [5.0, 5.0, 9.0, 9.0, 9.0, 9.0, 9.0]);
+    assert_eq!(ns, [5.0, 5.0, 9.0, 9.0, 9.0, 9.0, 9.0, 9.0]);
     assert_eq!(prices.cost(Kind::Stage, Level::Exact), Cost { ns: 2.0, low: 1.0, high: 3.0 });
+}
+
+/// By the part of statements that are chosen, from what is kept of one that is not to what is kept of one that is.
+#[test]
+fn what_is_sampled_costs_what_follows_from_the_other_levels() {
+    let prices = Prices::shipped(Provider::Tare).expect("it can be read");
+    let at = |kind, level, weight: f64| prices.choosing(1.0 / weight).cost(kind, level).ns;
+    for kind in Kind::ALL {
+        let [unchosen, lean] = [kind.unchosen(), Level::Lean].map(|level| prices.cost(kind, level).ns);
+        for weight in [1.0, 16.0, 64.0, 1e6] {
+            let wanted = unchosen + (lean - unchosen) / weight;
+            assert!((at(kind, Level::Sampled, weight) - wanted).abs() < 1e-9, "{kind} at {weight}");
+            assert_eq!(at(kind, Level::Lean, weight), lean, "{kind}: that of others does not go by it");
+        }
+    }
+    let stage = |level| at(Kind::Stage, level, 1e9);
+    assert!((stage(Level::Sampled) - stage(Level::Off)).abs() < 1e-6);
+    let rows = |level| at(Kind::TableIo, level, 1e9);
+    assert!((rows(Level::Sampled) - rows(Level::Counts)).abs() < 1e-6, "every one is counted");
+    assert_eq!(at(Kind::FileIo, Level::Sampled, 1e9), at(Kind::FileIo, Level::Lean, 1.0), "and recorded");
+    let own = "sampled = { ns = 1, low = 1, high = 1 }";
+    let error = Prices::read(&file(Kind::Mutex, own)).expect_err("no such price").to_string();
+    assert!(error.contains("price.mutex.sampled: no such level"), "{error}");
 }
 
 #[test]

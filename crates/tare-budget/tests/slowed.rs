@@ -7,13 +7,13 @@ use std::time::Duration;
 
 use common::{Load, Server};
 use tare_budget::board::{Why, left};
-use tare_budget::{Governor, Held, Level, Provider, Rules};
+use tare_budget::{Governor, Held, Level, Provider, Rules, Statements};
 
 const PROVIDERS: [Provider; 3] = [Provider::Tare, Provider::MariaDb, Provider::MySql];
 const SET: &str = "statement/sp/set";
 
 fn governor(server: &Server, budget: f64, budget_p95: f64) -> Governor {
-    server.governor_of(Rules { budget, budget_p95: Some(budget_p95) })
+    server.governor_of(Rules { budget, budget_p95: Some(budget_p95), statements: Statements::ByWorth })
 }
 
 /// A server that sorts, and one connection of it that runs a loop for a part of the time.

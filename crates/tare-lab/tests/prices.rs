@@ -169,13 +169,14 @@ fn truth(provider: Provider, kind: Kind, level: Level) -> f64 {
         Level::Counts => Level::Off,
         Level::Lean if lock => Level::Counts,
         Level::Sums => Level::Counts,
-        Level::Current | Level::History | Level::Lean => Level::Sums,
+        Level::Current | Level::History | Level::Sampled | Level::Lean => Level::Sums,
         Level::Exact if provider == Provider::Tare => Level::Lean,
         Level::Exact => Level::History,
     };
     // Queries, which these loads have none of, come before the first.
     let number = (kind as u64).wrapping_sub(Kind::Statement as u64);
-    let chance = fastrand::Rng::with_seed(number << 8 | level as u64).f64();
+    let priced = Level::priced().position(|it| it == level).map_or(0, |at| at as u64);
+    let chance = fastrand::Rng::with_seed(number << 8 | priced).f64();
     let step = DEARER * (over_off(level) - over_off(below)).max(0.0) * (0.3 + 1.4 * chance);
     truth(provider, kind, below) + step
 }

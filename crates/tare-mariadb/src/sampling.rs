@@ -43,6 +43,7 @@ pub(crate) fn status_rows() -> Vec<(&'static str, String)> {
     let state = ENGINE.sampling();
     vec![
         (SAMPLE, show_sample_rate(state.rate)),
+        ("sample_now", show_sample_rate(state.rate_now)),
         ("sample_weight", state.weight.to_string()),
         ("sample_weight_max", state.largest_weight.to_string()),
         (SLOW_AFTER, show_duration(state.slow_after)),

@@ -162,7 +162,7 @@ const DECISION_COLUMNS: &[ColumnDef<DecisionRow>] = &[
     nullable(
         "NAME",
         VarChar(128),
-        "Name of the instrument, or of a kind, as `stage, all others`; NULL where all are meant.",
+        "Name of the instrument, or of a kind, as `stage, all others`; NULL where all are meant, as by the rate of samples.",
         |row| row.name.as_ref().into(),
     ),
     nullable("FROM_LEVEL", Enum(LEVELS_NAMED), "Its level before.", |row| row.from.into()),

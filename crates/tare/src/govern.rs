@@ -1,6 +1,7 @@
 //! `tare govern`: a budget for what watching costs, beside any server.
 
 use std::cell::RefCell;
+use std::collections::BTreeMap;
 use std::fs::OpenOptions;
 use std::io::{self, ErrorKind, Write};
 use std::path::PathBuf;
@@ -15,7 +16,7 @@ use signal_hook::consts::SIGXFSZ;
 use tare_budget::board::percent;
 use tare_budget::governor::Slowed;
 use tare_budget::price::Origin;
-use tare_budget::{Budget, Cost, Decision, Prices, Work};
+use tare_budget::{Budget, Cost, Decision, Kind, Prices, Work};
 use tare_lab::interrupt::Interrupt;
 use tare_lab::prices::speed;
 use tare_outlets::Address;
@@ -33,8 +34,9 @@ const SHOWN: usize = 20;
 ///
 /// Stands beside a server with its own Performance Schema switched on and looks every few seconds: events of each instrument since
 /// the last look, times the price of one, over the CPU time the server used. While that is more than the budget, it
-/// switches off what is worth least for what it costs, and on again when there is room. What was off at its start stays
-/// off; what somebody else sets meanwhile is left alone. Ctrl-C and SIGTERM put everything back as it was, and so does a
+/// switches off what is worth least for what it costs, and on again when there is room. Statements, transactions and errors go
+/// last, where nothing else would keep the budget. Whenever that changes, it says what is "left visible" and what is
+/// "switched off", by kinds of instruments. What was off at its start stays off; what somebody else sets meanwhile is left alone. Ctrl-C and SIGTERM put everything back as it was, and so does a
 /// standard output or a --json file that cannot be written. docs/budget.md says what is promised, and in which order things
 /// are given up.
 ///
@@ -225,6 +227,28 @@ struct Teller {
     json: Option<Channel>,
     /// Whether it was said that a budget cannot be kept.
     said: bool,
+    /// What was said last of what is seen.
+    visible: Option<String>,
+}
+
+/// Kinds of which something is on: all, or so many of so many instruments.
+fn left_visible(visible: &BTreeMap<Kind, (usize, usize)>) -> Vec<String> {
+    let left = visible.iter().filter(|(_, (on, _))| *on > 0);
+    left.map(|(kind, (on, all))| part_of(*kind, *on, *all)).collect()
+}
+
+/// Likewise, of which something is off.
+fn switched_off(visible: &BTreeMap<Kind, (usize, usize)>) -> Vec<String> {
+    let off = visible.iter().filter(|(_, (on, all))| on < all);
+    off.map(|(kind, (on, all))| part_of(*kind, all - on, *all)).collect()
+}
+
+fn part_of(kind: Kind, count: usize, all: usize) -> String {
+    if count == all { kind.to_string() } else { format!("{kind} ({count} of {all})") }
+}
+
+fn listed(kinds: &[String]) -> String {
+    if kinds.is_empty() { "nothing".to_owned() } else { kinds.join(", ") }
 }
 
 impl Teller {
@@ -237,7 +261,7 @@ impl Teller {
         let json = arguments.json.as_ref().map(open).transpose()?;
         let people = Channel::new("standard output", io::stdout());
         let (budget, budget_p95) = (arguments.budget.share(), arguments.budget_p95);
-        Ok(Teller { server, budget, budget_p95, people, json, said: false })
+        Ok(Teller { server, budget, budget_p95, people, json, said: false, visible: None })
     }
 
     /// Whether all was written so far.
@@ -278,10 +302,11 @@ impl Teller {
                 self.write("began", json!({ "version": version, "on": instruments, "held": held }));
             }
             Event::Noticed(notice) => self.notice(&notice),
-            Event::Looked { decision, by_persons, fixed, idle } => {
+            Event::Looked { decision, by_persons, fixed, visible, idle } => {
                 if !idle {
                     self.decision(&decision, by_persons, fixed);
                 }
+                self.visible(&visible);
             }
             Event::Lost(why) => {
                 self.line(&format!("{why}; waiting for it"));
@@ -368,6 +393,17 @@ impl Teller {
         }
     }
 
+    /// Says what is seen, if it is not what was said last.
+    fn visible(&mut self, visible: &BTreeMap<Kind, (usize, usize)>) {
+        let (left, off) = (left_visible(visible), switched_off(visible));
+        let text = format!("left visible: {}; switched off: {}", listed(&left), listed(&off));
+        if self.visible.as_ref() != Some(&text) {
+            self.line(&text);
+            self.write("visible", json!({ "left": left, "off": off }));
+            self.visible = Some(text);
+        }
+    }
+
     fn line(&mut self, text: &str) {
         self.people.line(&format!("{}  {text}", now()));
     }
@@ -419,6 +455,7 @@ mod tests {
             people: Channel::new("standard output", people),
             json: json.map(|json| Channel::new("/srv/decisions", json)),
             said: false,
+            visible: None,
         })
     }
 
@@ -469,6 +506,27 @@ mod tests {
         assert!(goes_on_after(&roomy, 1));
         let code = roomy.into_inner().end().expect("no error");
         assert_eq!(format!("{code:?}"), format!("{:?}", ExitCode::SUCCESS));
+    }
+
+    #[test]
+    fn what_is_seen_is_said_by_kind_and_once() {
+        let (people, said) = short(9, ErrorKind::BrokenPipe);
+        let (json, written) = short(9, ErrorKind::BrokenPipe);
+        let teller = teller(people, Some(json));
+        let all = BTreeMap::from([(Kind::Query, (2, 2)), (Kind::FileIo, (12, 40)), (Kind::Mutex, (0, 9))]);
+        for _ in 0..2 {
+            teller.borrow_mut().visible(&all);
+        }
+        teller.borrow_mut().visible(&BTreeMap::from([(Kind::Query, (2, 2))]));
+        let lines: Vec<String> = said.borrow().lines().map(|line| line[22..].to_owned()).collect();
+        assert_eq!(
+            lines,
+            [
+                "left visible: query, file-io (12 of 40); switched off: file-io (28 of 40), mutex",
+                "left visible: query; switched off: nothing",
+            ]
+        );
+        assert!(written.borrow().contains(r#""off":["file-io (28 of 40)","mutex"]"#), "{}", written.borrow());
     }
 
     #[test]

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use tare_budget::board::Switched;
 use tare_budget::{
-    Connection, Decision, Family, Governor, Kind, Level, Look, Prices, Provider, Rules, Switch,
+    Connection, Decision, Family, Governor, Kind, Level, Look, Prices, Provider, Rules, Statements, Switch,
 };
 
 /// Events of a load in a second of the server's CPU time.
@@ -111,7 +111,7 @@ impl Server {
     }
 
     pub(crate) fn governor(&self, budget: f64) -> Governor {
-        self.governor_of(Rules { budget, budget_p95: None })
+        self.governor_of(Rules { budget, budget_p95: None, statements: Statements::ByWorth })
     }
 
     pub(crate) fn governor_of(&self, rules: Rules) -> Governor {

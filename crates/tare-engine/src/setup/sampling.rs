@@ -25,12 +25,18 @@ pub enum SampleRate {
 pub struct SamplingState {
     /// What was asked for.
     pub rate: SampleRate,
+    /// What is aimed at now: less than was asked for where [`Engine::limit_sampling`] says so.
+    pub rate_now: SampleRate,
     /// How many statements a chosen one stands for now; 1: every statement is chosen.
     pub weight: u32,
     /// The largest weight since [`Engine::reset_largest_weight`].
     pub largest_weight: u32,
     /// How long a statement has to run until all that follows in it is recorded.
     pub slow_after: Duration,
+    /// Statements that have begun, as far as [`Engine::adjust_sampling`] has counted them.
+    pub begun: u64,
+    /// How many of them were chosen, to be expected by the weights there were.
+    pub chosen: f64,
 }
 
 /// The largest weight: sums of as many as 2^32 statements a second still grow by less than 2^64 in a year.
@@ -61,11 +67,16 @@ impl Chance {
 /// What the control of the rate remembers.
 struct Control {
     rate: SampleRate,
+    /// So many a second at most, whatever the rate; `None`: there is no such limit.
+    limit: Option<u32>,
     slow_after: Duration,
     /// When statements were counted last, and how many there had been.
     last: Option<(Instant, u64)>,
     /// Statements a second, smoothed.
     per_second: f64,
+    /// As in [`SamplingState`].
+    begun: u64,
+    chosen: f64,
 }
 
 /// See the module. The words that threads read are on a line of their own.
@@ -73,7 +84,7 @@ struct Control {
 pub(crate) struct Sampling {
     chance: AtomicU64,
     slow_after_ticks: AtomicU64,
-    /// Statements of threads that have ended, as [`crate::thread::Thread::chosen`] counts them.
+    /// Statements of threads that have ended, as [`crate::thread::Thread::begun`] counts them.
     pub(crate) departed: AtomicU64,
     largest_weight: AtomicU32,
     control: Mutex<Control>,
@@ -88,9 +99,12 @@ impl Sampling {
             largest_weight: AtomicU32::new(1),
             control: Mutex::new(Control {
                 rate: SampleRate::PerSecond(1000),
+                limit: None,
                 slow_after: Duration::from_millis(10),
                 last: None,
                 per_second: 0.0,
+                begun: 0,
+                chosen: 0.0,
             }),
         }
     }
@@ -119,18 +133,35 @@ impl Sampling {
 impl Control {
     /// The weight for the coming interval, after one in which so many statements were begun in so many seconds.
     fn weight_after(&mut self, statements: u64, seconds: f64) -> u32 {
-        let SampleRate::PerSecond(rate) = self.rate else { return self.fixed_weight() };
         let now = statements as f64 / seconds;
         let has_jumped = now > 2.0 * self.per_second || now < self.per_second / 2.0;
         self.per_second = if has_jumped { now } else { (self.per_second + now) / 2.0 };
+        self.weight()
+    }
+
+    /// The weight at as many statements a second as there were of late.
+    fn weight(&self) -> u32 {
+        let of_rate = match self.rate {
+            SampleRate::OneIn(weight) => weight,
+            SampleRate::PerSecond(rate) => self.weight_of(rate),
+        };
+        of_rate.max(self.limit.map_or(1, |limit| self.weight_of(limit)))
+    }
+
+    /// The weight at which so many are chosen a second.
+    fn weight_of(&self, rate: u32) -> u32 {
         let weight = (self.per_second / f64::from(rate.max(1))).ceil();
         weight.clamp(1.0, f64::from(MAX_WEIGHT)) as u32
     }
 
-    fn fixed_weight(&self) -> u32 {
-        match self.rate {
-            SampleRate::OneIn(weight) => weight,
-            SampleRate::PerSecond(_) => 1,
+    /// The rate that decides on the weight.
+    fn rate_now(&self) -> SampleRate {
+        match (self.rate, self.limit) {
+            (SampleRate::PerSecond(rate), Some(limit)) => SampleRate::PerSecond(rate.min(limit)),
+            (SampleRate::OneIn(weight), Some(limit)) if self.weight_of(limit) > weight => {
+                SampleRate::PerSecond(limit)
+            }
+            (rate, _) => rate,
         }
     }
 }
@@ -141,9 +172,19 @@ impl Engine {
         let mut control = self.sampling.control();
         control.rate = rate;
         control.slow_after = slow_after;
-        control.last = None;
-        let weight = if self.registry.has_sampled() { control.fixed_weight() } else { 1 };
-        self.sampling.set_weight(weight);
+        self.set_weight_now(&control);
+    }
+
+    /// Chooses no more than so many statements a second from now on, whatever was asked for; `None`: as was asked for.
+    pub fn limit_sampling(&self, limit: Option<u32>) {
+        let mut control = self.sampling.control();
+        control.limit = limit;
+        self.set_weight_now(&control);
+    }
+
+    /// Sets the weight by the statements there were of late.
+    fn set_weight_now(&self, control: &Control) {
+        self.sampling.set_weight(if self.registry.has_sampled() { control.weight() } else { 1 });
     }
 
     /// Sets the weight by the number of statements since the last call. By the host, a few times a second. What `slow_after` is in
@@ -160,9 +201,12 @@ impl Engine {
             return;
         }
         // A thread that ends meanwhile is seen in one place or in none.
-        let weight = control.weight_after(seen.saturating_sub(before), seconds);
+        let begun = seen.saturating_sub(before);
+        control.begun += begun;
+        control.chosen += begun as f64 / f64::from(self.sampling.chance().weight());
+        control.weight_after(begun, seconds);
         // While nothing is estimated there is nothing to choose.
-        self.sampling.set_weight(if self.registry.has_sampled() { weight } else { 1 });
+        self.set_weight_now(&control);
     }
 
     /// While nothing is estimated every statement is chosen.
@@ -177,9 +221,12 @@ impl Engine {
         let control = self.sampling.control();
         SamplingState {
             rate: control.rate,
+            rate_now: control.rate_now(),
             weight: self.sampling.chance().weight(),
             largest_weight: self.sampling.largest_weight.load(Relaxed),
             slow_after: control.slow_after,
+            begun: control.begun,
+            chosen: control.chosen,
         }
     }
 
@@ -188,9 +235,9 @@ impl Engine {
         self.sampling.largest_weight.store(self.sampling.chance().weight(), Relaxed);
     }
 
-    /// Statements that have begun, as far as chosen ones say so.
+    /// Statements of clients that have begun.
     fn statements_begun(&self) -> u64 {
-        let live = self.slabs().map(|thread| thread.chosen.load(Relaxed));
+        let live = self.slabs().map(|thread| thread.begun.load(Relaxed));
         live.fold(self.sampling.departed.load(Relaxed), u64::wrapping_add)
     }
 }
@@ -200,7 +247,8 @@ mod tests {
     use super::*;
 
     fn control(rate: SampleRate) -> Control {
-        Control { rate, slow_after: Duration::ZERO, last: None, per_second: 0.0 }
+        let (limit, slow_after, last) = (None, Duration::ZERO, None);
+        Control { rate, limit, slow_after, last, per_second: 0.0, begun: 0, chosen: 0.0 }
     }
 
     #[test]
@@ -218,6 +266,20 @@ mod tests {
         assert_eq!(control.weight_after(16_000, 0.25), 64);
         assert_eq!(control.weight_after(18_000, 0.25), 68, "half of what is new");
         assert_eq!(control.weight_after(100, 0.25), 1);
+    }
+
+    #[test]
+    fn a_limit_lowers_the_rate_and_never_raises_it() {
+        let mut control = control(SampleRate::PerSecond(1000));
+        control.limit = Some(10);
+        assert_eq!(control.weight_after(16_000, 0.25), 6400);
+        assert_eq!(control.rate_now(), SampleRate::PerSecond(10));
+        control.limit = Some(2000);
+        assert_eq!((control.weight(), control.rate_now()), (64, SampleRate::PerSecond(1000)));
+        control.rate = SampleRate::OneIn(16);
+        assert_eq!((control.weight(), control.rate_now()), (32, SampleRate::PerSecond(2000)));
+        control.rate = SampleRate::OneIn(64);
+        assert_eq!((control.weight(), control.rate_now()), (64, SampleRate::OneIn(64)));
     }
 
     #[test]

@@ -72,10 +72,10 @@ impl Engine {
         let random =
             thread.random.own().wrapping_mul(0x5851_F42D_4C95_7F2D).wrapping_add(0x1405_7B7E_F767_814F);
         thread.random.store(random, Relaxed);
+        thread.begun.store(thread.begun.own() + 1, Relaxed);
         let is_chosen = (random >> 32) as u32 <= chance.threshold();
         if is_chosen {
             thread.weight.store(chance.weight(), Relaxed);
-            thread.chosen.store(thread.chosen.own() + u64::from(chance.weight()), Relaxed);
             local::set_skips(0);
             return true;
         }

@@ -181,8 +181,8 @@ pub(crate) struct Thread {
     pub(crate) ready_for: [AtomicU32; 2],
     /// WORK_COMPLETED and WORK_ESTIMATED: the host writes here.
     pub(crate) progress: [AtomicU64; 2],
-    /// The statements that those chosen stand for.
-    pub(crate) chosen: AtomicU64,
+    /// Statements that the client has begun.
+    pub(crate) begun: AtomicU64,
     /// Events that are to be put into their buckets.
     pub(crate) put_off: PutOff,
 }
@@ -473,8 +473,8 @@ impl Engine {
             local::set(0);
             local::set_skips(0);
         }
-        self.sampling.departed.fetch_add(thread.chosen.load(Relaxed), Relaxed);
-        thread.chosen.store(0, Relaxed);
+        self.sampling.departed.fetch_add(thread.begun.load(Relaxed), Relaxed);
+        thread.begun.store(0, Relaxed);
         thread.skips.store(0, Relaxed);
         {
             // Whoever changes a filter holds this lock while it writes to slabs: to none that is given back.

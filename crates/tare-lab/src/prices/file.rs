@@ -63,7 +63,7 @@ pub fn write(head: &Head<'_>, fit: &Fit, off: Cost, believed: &Prices) -> String
                     "\n# It had too few events to be measured: {:.2} times what was believed, as all the others together.",
                     fit.factor
                 );
-                Level::ALL.into_iter().map(|it| (it, believed.cost(kind, it).times(fit.factor))).collect()
+                Level::priced().map(|it| (it, believed.cost(kind, it).times(fit.factor))).collect()
             }
         };
         let _ = write!(text, "\n[price.{kind}]\n");

@@ -58,11 +58,13 @@ impl Hand {
         let sleeps = of_kind(instruments, kind).any(|it| self.sleeps(it));
         let is_on = of_kind(instruments, kind).any(|it| it.enabled);
         let is_held = of_kind(instruments, kind).any(|it| it.held && it.enabled);
+        let is_sampled = of_kind(instruments, kind).any(|it| self.base(it) == Some(Recording::Sampled));
+        let awake = if is_sampled { Level::Sampled } else { Level::Lean };
         (is_on || sleeps).then(|| Switch {
             name: rest_name(kind),
             of: Switched::Rest(kind),
-            levels: vec![Level::Off, Level::Lean],
-            present: if sleeps { Level::Off } else { Level::Lean },
+            levels: vec![Level::Off, awake],
+            present: if sleeps { Level::Off } else { awake },
             held: is_held.then_some(Held::Person),
         })
     }
@@ -83,8 +85,8 @@ impl Hand {
             }
             None => Level::Off,
         };
-        let present = level(kind, instrument.enabled, instrument.timed, instrument.level).min(most);
-        let highest = base.min(most).max(present);
+        let present = at_most(level(kind, instrument.enabled, instrument.timed, instrument.level), most);
+        let highest = at_most(base, most).max(present);
         Some(Switch {
             name: name.to_owned(),
             of: Switched::Instrument(kind),
@@ -126,7 +128,7 @@ impl Hand {
         let instrument = board.instruments.iter().find(|it| it.name == switch.name)?;
         let base = self.base(instrument);
         let is_highest = switch.levels.last() == Some(&to);
-        Some(Order::new(instrument, if is_highest { base } else { recording(to, base) }, base, false))
+        Some(Order::new(instrument, if is_highest { base } else { recording(to) }, base, false))
     }
 
     /// All that is on of a kind and nobody holds is off; or all that went so comes back, but for what has a move of its own.
@@ -206,6 +208,11 @@ fn most(engine: &Engine, family: Family) -> Level {
     if is_recorded { Level::Exact } else { Level::Sums }
 }
 
+/// A level, of which consumers leave so much. What is sampled costs about the same, whatever they leave.
+fn at_most(level: Level, most: Level) -> Level {
+    if level == Level::Sampled { level } else { level.min(most) }
+}
+
 /// How much is kept with these settings. What is recorded without a time is taken for what is timed and not recorded.
 fn level(kind: Kind, enabled: bool, timed: bool, recording: Recording) -> Level {
     if !enabled {
@@ -215,30 +222,34 @@ fn level(kind: Kind, enabled: bool, timed: bool, recording: Recording) -> Level 
         _ if !kind.is_timed() => Level::Counts,
         Recording::Counts => Level::Counts,
         Recording::Sums => Level::Sums,
-        Recording::Sampled | Recording::Lean | Recording::Exact if !timed => Level::Sums,
-        Recording::Sampled | Recording::Lean => Level::Lean,
+        // Of a statement that is not chosen nothing is timed anyway.
+        Recording::Sampled => Level::Sampled,
+        Recording::Lean | Recording::Exact if !timed => Level::Sums,
+        Recording::Lean => Level::Lean,
         Recording::Exact => Level::Exact,
     }
 }
 
-/// The levels an instrument can have up to this one. Only of locks is lean less than exact.
+/// The levels an instrument can have up to this one. Only of locks is lean less than exact. What was sampled is at most that.
 fn levels(kind: Kind, highest: Level) -> Vec<Level> {
     let is_lock = matches!(kind, Kind::Mutex | Kind::RwLock | Kind::Condition);
-    let all = [Level::Off, Level::Counts, Level::Sums, Level::Lean, Level::Exact];
-    let is_one = |it: &Level| *it <= highest && (*it != Level::Lean || highest == Level::Lean || is_lock);
-    all.into_iter().filter(is_one).collect()
+    let is_one = |it: &Level| match it {
+        Level::Current | Level::History => false,
+        Level::Sampled => highest == Level::Sampled,
+        Level::Lean => highest == Level::Lean || highest == Level::Exact && is_lock,
+        _ => *it <= highest,
+    };
+    Level::ALL.into_iter().filter(is_one).collect()
 }
 
-/// The setting of a level. Memory and errors, which have no other, keep the one they had.
-fn recording(level: Level, base: Option<Recording>) -> Option<Recording> {
+/// The setting of a level.
+fn recording(level: Level) -> Option<Recording> {
     match level {
         Level::Off => None,
         Level::Counts => Some(Recording::Counts),
         Level::Sums => Some(Recording::Sums),
-        Level::Current | Level::History | Level::Lean => match base {
-            Some(Recording::Sampled) => base,
-            _ => Some(Recording::Lean),
-        },
-        Level::Exact => base.max(Some(Recording::Exact)),
+        Level::Sampled => Some(Recording::Sampled),
+        Level::Current | Level::History | Level::Lean => Some(Recording::Lean),
+        Level::Exact => Some(Recording::Exact),
     }
 }

@@ -21,7 +21,7 @@ use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, SystemTime};
 
 use tare_budget::board::percent;
-use tare_budget::{Budget, Prices, Provider};
+use tare_budget::{Budget, Prices, Provider, Resampled};
 use tare_tables::budget::{DecisionRow, Keeper, PriceRow};
 use tare_tables::{StatusRow, StatusValue, TableError};
 
@@ -38,15 +38,16 @@ use watch::{Budgets, Moment, Seen, Watch};
 const LEAST: Duration = Duration::from_secs(1);
 /// How long the server's end waits for a look.
 const STOP_BOUND: Duration = Duration::from_secs(2);
-/// The rows of `tare_status` that set budgets.
+/// The rows of `tare_status` that set budgets, and what may be given up for them.
 const BUDGET: &str = "budget";
 const BUDGET_P95: &str = "budget_p95";
+const BUDGET_STRICT: &str = "budget_strict";
 
 /// What looks. Taken before [`SHARED`] by who takes both; held as long as a look takes.
 static WATCH: Mutex<Option<Watch>> = Mutex::new(None);
 /// What is shown and set; held for moments.
 static SHARED: Mutex<Shared> = Mutex::new(Shared {
-    budgets: Budgets { all: None, p95: None },
+    budgets: Budgets { all: None, p95: None, is_strict: false },
     every: Duration::ZERO,
     is_running: false,
     is_stopping: false,
@@ -91,6 +92,7 @@ pub(crate) fn begin(options: &Options) {
         let mut shared = lock(&SHARED);
         shared.prices = Some((prices, origin));
         shared.every = Duration::from_secs(options.budget_every.into());
+        shared.budgets.is_strict = options.budget_strict;
     }
     tare_tables::budget::set_keeper(&Here);
     set(BUDGET, options.budget);
@@ -147,11 +149,24 @@ fn set(name: &str, budget: Option<Budget>) {
         shared.is_running = true;
         if let Err(error) = spawn("tare-governor", Box::new(run)) {
             shared.is_running = false;
-            shared.budgets = Budgets::default();
+            shared.budgets = Budgets { is_strict: budgets.is_strict, ..Budgets::default() };
             shared.note(format!("no thread can be started: {error}; there is no {name}"));
             line(Severity::Warning, &format!("the {name} is not kept: no thread can be started: {error}"));
         }
     }
+    CHANGED.notify_all();
+}
+
+/// Says whether statements may be given up. Where they no longer may be, all that was given up comes back, and it is decided anew.
+fn set_strict(is_strict: bool) {
+    let mut shared = lock(&SHARED);
+    if shared.is_stopping || shared.budgets.is_strict == is_strict {
+        return;
+    }
+    shared.budgets.is_strict = is_strict;
+    shared.is_over = false;
+    let may = if is_strict { "may be given up" } else { "are not given up" };
+    shared.note(format!("statements, transactions and errors {may} from now on"));
     CHANGED.notify_all();
 }
 
@@ -191,11 +206,14 @@ fn govern() {
             shared.is_running = false;
             return;
         }
-        let is_new = budgets.are_none();
+        let (is_new, was_strict) = (budgets.are_none(), budgets.is_strict);
         budgets = shared.budgets;
         drop(shared);
         let mut watch = lock(&WATCH);
         let Some(watch) = watch.as_mut() else { return };
+        if was_strict && !budgets.is_strict {
+            watch.put_back(&ENGINE);
+        }
         if budgets.are_none() {
             let given_back = watch.put_back(&ENGINE);
             let mut shared = lock(&SHARED);
@@ -245,8 +263,12 @@ impl Shared {
     /// Adds what concerns all instruments.
     fn note(&mut self, why: String) {
         let share = self.last.as_ref().map_or(0.0, |seen| seen.account.share().ns);
+        self.note_at(wall_us(), share, why);
+    }
+
+    /// Likewise, of a look at which all cost such a share.
+    fn note_at(&mut self, time_us: u64, share: f64, why: String) {
         let budget = self.budgets.all.map_or(0.0, Budget::share);
-        let time_us = wall_us();
         self.ledger.add(DecisionRow { id: 0, time_us, name: None, from: None, to: None, why, share, budget });
     }
 
@@ -267,8 +289,11 @@ impl Shared {
                 budget: budgets.all.map_or(0.0, Budget::share),
             });
         }
+        if let Some(Resampled { from, to, why }) = seen.resampled {
+            self.note_at(time_us, share, format!("sample: {from:.0}/s to {to:.0}/s; {why}"));
+        }
         let (is_over, was_over) = (!seen.can_be_kept, self.is_over);
-        let (is_kept, text) = (shown::is_kept(&seen, budgets), shown::over(&seen));
+        let (is_kept, text) = (shown::is_kept(&seen, budgets), shown::over(&seen, budgets));
         self.last = Some(seen);
         match (was_over, is_over) {
             (false, true) => {
@@ -331,6 +356,9 @@ impl Keeper for Here {
         if let Some(set) = sampling::set(name, value) {
             return Some(set);
         }
+        if name == BUDGET_STRICT {
+            return Some(set_switch(value));
+        }
         if ![BUDGET, BUDGET_P95].contains(&name) {
             return None;
         }
@@ -343,6 +371,17 @@ impl Keeper for Here {
         set(name, budget);
         Some(Ok(()))
     }
+}
+
+/// Sets the row [`BUDGET_STRICT`].
+fn set_switch(value: &str) -> Result<(), TableError> {
+    let is = |name: &str| value.trim().eq_ignore_ascii_case(name);
+    if !is("ON") && !is("OFF") {
+        let (name, value) = (BUDGET_STRICT.to_owned(), value.to_owned());
+        return Err(TableError::WrongValue { name, value, allowed: "it may be ON or OFF" });
+    }
+    set_strict(is("ON"));
+    Ok(())
 }
 
 /// What the budget may be set to.

@@ -7,14 +7,15 @@ use tare_budget::{Account, Budget, Cost, Level};
 use tare_tables::budget::{Between, PriceRow};
 
 use super::watch::{Budgets, Seen};
-use super::{BUDGET, BUDGET_P95, Shared};
+use super::{BUDGET, BUDGET_P95, BUDGET_STRICT, Shared};
 use crate::entry::synch;
 use crate::options::BUDGET_WITH_LOCKS;
 
 /// Rows of `tare_status`, where there are prices.
-pub(super) const STATUS: [&str; 9] = [
+pub(super) const STATUS: [&str; 10] = [
     BUDGET,
     BUDGET_P95,
+    BUDGET_STRICT,
     "budget_state",
     "budget_share",
     "budget_slowed",
@@ -31,10 +32,11 @@ pub(super) fn status(shared: &Shared) -> [String; STATUS.len()] {
     let of_last = |say: fn(&Seen) -> String, otherwise: &str| {
         shared.last.as_ref().map_or_else(|| otherwise.to_owned(), say)
     };
-    let Budgets { all, p95 } = shared.budgets;
+    let Budgets { all, p95, is_strict } = shared.budgets;
     [
         budget(all),
         budget(p95),
+        (if is_strict { "ON" } else { "OFF" }).to_owned(),
         state(shared),
         of_last(share, "unknown: nobody has looked yet"),
         of_last(slowed, "unknown: nobody has looked yet"),
@@ -46,13 +48,13 @@ pub(super) fn status(shared: &Shared) -> [String; STATUS.len()] {
 }
 
 /// The budgets there are, as one says them.
-pub(super) fn names(Budgets { all, p95 }: Budgets) -> String {
+pub(super) fn names(Budgets { all, p95, .. }: Budgets) -> String {
     let names = [all.map(|it| format!("budget of {it}")), p95.map(|it| format!("budget-p95 of {it}"))];
     names.into_iter().flatten().collect::<Vec<_>>().join(" and the ")
 }
 
 /// Whether a look found all budgets kept; `None`: it could not tell.
-pub(super) fn is_kept(seen: &Seen, Budgets { all, p95 }: Budgets) -> Option<bool> {
+pub(super) fn is_kept(seen: &Seen, Budgets { all, p95, .. }: Budgets) -> Option<bool> {
     let is_within = |share: f64, budget: Option<Budget>| budget.is_none_or(|it| share <= it.share());
     if !is_within(seen.account.share().ns, all) {
         return Some(false);
@@ -72,7 +74,7 @@ fn state(shared: &Shared) -> String {
     let Some(seen) = &shared.last else { return "begins: nobody has looked yet".to_owned() };
     match is_kept(seen, shared.budgets) {
         _ if seen.is_idle => "idle: nothing is decided while the server does next to nothing".to_owned(),
-        _ if !seen.can_be_kept => over(seen),
+        _ if !seen.can_be_kept => over(seen, shared.budgets),
         None => "unknown: there is no connection to go by, or threads serve several (budget_p95)".to_owned(),
         Some(false) => {
             let now = percent(seen.account.share().ns);
@@ -83,7 +85,7 @@ fn state(shared: &Shared) -> String {
 }
 
 /// That a budget cannot be kept, and why.
-pub(super) fn over(seen: &Seen) -> String {
+pub(super) fn over(seen: &Seen, Budgets { is_strict, .. }: Budgets) -> String {
     let persons = match seen.by_persons {
         share if share > 0.0 => {
             format!(
@@ -93,12 +95,18 @@ pub(super) fn over(seen: &Seen) -> String {
         }
         _ => String::new(),
     };
-    format!(
-        "cannot be kept: {} was used, and {} is left when all is given up that may be{}{persons}",
-        percent(seen.account.share().ns),
-        percent(seen.predicted),
-        connections(seen)
-    )
+    let used = percent(seen.account.share().ns);
+    let left = match is_strict {
+        true => format!(
+            "{used} was used, and {} is left when all is given up that may be",
+            percent(seen.predicted)
+        ),
+        false => {
+            let counted = percent((seen.predicted - seen.by_persons).max(0.0));
+            format!("what is always counted costs {counted}, with the calls of what is off; {used} was used")
+        }
+    };
+    format!("cannot be kept: {left}{}{persons}", connections(seen))
 }
 
 /// What is to be said of connections beside, if anything is.

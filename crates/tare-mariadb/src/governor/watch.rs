@@ -6,10 +6,10 @@ use std::time::Duration;
 use tare_budget::board::{Switched, held_cost};
 use tare_budget::governor::Slowed;
 use tare_budget::{
-    Account, Budget, Connections, Decision, Governor, Held, Kind, Level, Look, Move, Prices, Rules, Switch,
-    Uncounted, Work, pace,
+    Account, Budget, Connections, Decision, Governor, Held, Kind, Level, Look, Move, Prices, Resampled,
+    Rules, Sampling, Statements, Switch, Uncounted, Work, pace,
 };
-use tare_engine::Engine;
+use tare_engine::{Engine, SampleRate, SamplingState};
 
 use super::clock;
 use super::connections::{self, ThreadClock};
@@ -38,16 +38,22 @@ pub(super) struct Budgets {
     pub(super) all: Option<Budget>,
     /// Of that of connections, the 95th percentile.
     pub(super) p95: Option<Budget>,
+    /// Statements, transactions and errors may be given up for that.
+    pub(super) is_strict: bool,
 }
 
 impl Budgets {
     /// There is nothing to keep.
     pub(super) fn are_none(self) -> bool {
-        self == Budgets::default()
+        self.all.is_none() && self.p95.is_none()
     }
 
     fn rules(self) -> Rules {
-        Rules { budget: self.all.map_or(BEYOND_ALL, Budget::share), budget_p95: self.p95.map(Budget::share) }
+        Rules {
+            budget: self.all.map_or(BEYOND_ALL, Budget::share),
+            budget_p95: self.p95.map(Budget::share),
+            statements: if self.is_strict { Statements::ByWorth } else { Statements::Kept },
+        }
     }
 
     /// What looking is paid from: the smaller one.
@@ -62,6 +68,9 @@ struct Reading {
     counts: Counts,
     /// Read where there is a budget for them.
     connections: Connections,
+    /// Statements that had begun, and how many of them were chosen.
+    begun: u64,
+    chosen: f64,
     at: Moment,
 }
 
@@ -86,6 +95,8 @@ pub(super) struct Seen {
     pub(super) account: Account,
     /// The levels that were moved.
     pub(super) moves: Vec<Move>,
+    /// How the rate of samples was changed.
+    pub(super) resampled: Option<Resampled>,
     /// The share all will have after that, as predicted.
     pub(super) predicted: f64,
     /// What connections are slowed by, where there is a budget for that.
@@ -146,7 +157,14 @@ impl Watch {
 
     fn read(&self, engine: &Engine, at: Moment, budgets: Budgets) -> Reading {
         let connections = budgets.p95.map(|_| connections::read(engine, self.clock));
-        Reading { counts: Counts::read(engine), connections: connections.unwrap_or_default(), at }
+        let SamplingState { begun, chosen, .. } = engine.sampling();
+        Reading {
+            counts: Counts::read(engine),
+            connections: connections.unwrap_or_default(),
+            begun,
+            chosen,
+            at,
+        }
     }
 
     /// Looks; with a budget it decides, too, and carries that out.
@@ -154,6 +172,7 @@ impl Watch {
         let reading = self.read(engine, at, budgets);
         let elapsed = at.now.saturating_sub(self.before.at.now);
         let mut look = self.since(&reading);
+        look.sampling = sampling(&engine.sampling(), &self.before, &reading, look.statements);
         let done = reading.counts.done_since(&self.before.counts);
         self.before = reading;
         self.has_read = true;
@@ -161,7 +180,7 @@ impl Watch {
         self.uncounted.complete(&mut look, &board.switches, done);
         let is_idle = pace::is_idle(look.cpu, elapsed);
         let decision = if is_idle || budgets.are_none() {
-            undecided(self.governor.account_of(&board.switches, &look))
+            Decision::nothing(self.governor.account_of(&board.switches, &look), None)
         } else {
             self.governor.set_rules(budgets.rules());
             self.governor.look(&board.switches, &look)
@@ -169,13 +188,30 @@ impl Watch {
         let by_persons = held_cost(&board.switches, &decision.account, Held::Person);
         let by_persons = decision.account.share_of(by_persons).ns;
         let moves = self.hand.apply(engine, &board, decision.moves);
+        if let Some(Resampled { to, .. }) = decision.resampled {
+            #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)] // a rate
+            engine.limit_sampling(look.sampling.is_some_and(|it| to < it.most).then_some(to as u32));
+        }
         let (cut, asleep) = (cut(&board.switches, &moves), asleep(&board.switches, &moves));
-        let Decision { account, predicted, slowed, can_be_kept, .. } = decision;
-        Seen { account, moves, predicted, slowed, can_be_kept, by_persons, cut, asleep, is_idle, elapsed }
+        let Decision { account, resampled, predicted, slowed, can_be_kept, .. } = decision;
+        Seen {
+            account,
+            moves,
+            resampled,
+            predicted,
+            slowed,
+            can_be_kept,
+            by_persons,
+            cut,
+            asleep,
+            is_idle,
+            elapsed,
+        }
     }
 
     /// Gives everything back that was moved.
     pub(super) fn put_back(&mut self, engine: &Engine) -> usize {
+        engine.limit_sampling(None);
         self.hand.put_back(engine)
     }
 
@@ -186,7 +222,7 @@ impl Watch {
         Some(work.time(|| nanoseconds(clock::thread())))
     }
 
-    fn since(&mut self, Reading { counts, connections, at }: &Reading) -> Look {
+    fn since(&mut self, Reading { counts, connections, at, .. }: &Reading) -> Look {
         let cpu = nanoseconds(at.cpu.saturating_sub(self.before.at.cpu));
         let statements = counts.questions_since(&self.before.counts);
         Look {
@@ -199,13 +235,26 @@ impl Watch {
             work_ns: self.work_ns(),
             events: counts.since(&self.before.counts),
             connections: connections.since(&self.before.connections),
+            sampling: None,
         }
     }
 }
 
-fn undecided(account: Account) -> Decision {
-    let predicted = account.share().ns;
-    Decision { account, moves: vec![], predicted, slowed: None, can_be_kept: true }
+/// How statements were sampled between two readings, in which there were so many.
+fn sampling(state: &SamplingState, before: &Reading, now: &Reading, statements: f64) -> Option<Sampling> {
+    let seconds = now.at.now.saturating_sub(before.at.now).as_secs_f64();
+    let per_second = |rate: SampleRate| match rate {
+        SampleRate::PerSecond(rate) => f64::from(rate),
+        SampleRate::OneIn(weight) => statements / seconds / f64::from(weight),
+    };
+    let most = per_second(state.rate);
+    #[allow(clippy::cast_precision_loss)] // a part
+    let chosen = match now.begun.saturating_sub(before.begun) {
+        0 => 1.0 / f64::from(state.weight),
+        begun => ((now.chosen - before.chosen) / begun as f64).clamp(0.0, 1.0),
+    };
+    let sampling = Sampling { rate: per_second(state.rate_now).min(most), most, chosen, seconds };
+    (seconds > 0.0).then_some(sampling)
 }
 
 /// Kinds that sleep once these moves are made.

@@ -306,7 +306,8 @@ pub static OPTIONS: &[OptionDef] = &[
         name: "budget",
         kind: Kind::Budget(|o| &mut o.budget),
         default: "OFF",
-        doc: "What watching may cost, as a share of the CPU time the server uses. The governor lowers levels so that it is kept; what \
+        doc: "What watching may cost, as a share of the CPU time the server uses. The governor lowers the rate of samples and then levels so \
+              that it is kept, but counts and times statements whatever that costs (budget-strict); what \
               instrument and level say of some instruments, and what is set in SQL, it leaves alone. Below 3% mutexes and rwlocks \
               are not instrumented, unless they are named, or max-mutex-instances or max-rwlock-instances is set.",
     },
@@ -316,6 +317,13 @@ pub static OPTIONS: &[OptionDef] = &[
         default: "OFF",
         doc: "What watching may slow connections by, as a share of the CPU time they use themselves: of that time 95% is in \
               connections which are slowed by no more. Kept beside budget, or without one.",
+    },
+    OptionDef {
+        name: "budget-strict",
+        kind: Kind::Switch(|o| &mut o.budget_strict),
+        default: "OFF",
+        doc: "ON: statements, transactions and errors may be given up, too, where a budget cannot be kept otherwise or they are worth \
+              less than what else they leave room for. OFF: they are counted and timed whatever that costs.",
     },
     OptionDef {
         name: "budget-every",

@@ -184,6 +184,8 @@ pub struct Options {
     pub budget: Option<Budget>,
     /// `budget-p95`: what it may slow connections by.
     pub budget_p95: Option<Budget>,
+    /// `budget-strict`: whether statements, transactions and errors may be given up for a budget.
+    pub budget_strict: bool,
     /// `budget-every`: seconds between two looks of the governor, at least.
     pub budget_every: u32,
     /// `prices`: a file of prices; `None` for those that ship.

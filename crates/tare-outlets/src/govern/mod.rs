@@ -13,7 +13,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use tare_budget::{Account, Decision, Governor, Look, Prices, Provider, Rules, Uncounted};
+use tare_budget::{Account, Decision, Governor, Look, Prices, Provider, Rules, Statements, Uncounted};
 
 pub use counts::Counts;
 pub use hand::{Hand, Notice, PutBack};
@@ -195,6 +195,8 @@ pub enum Event {
         by_persons: f64,
         /// What cannot be switched, as a share.
         fixed: f64,
+        /// Of each kind the instruments that are on after that, and all that were on at first.
+        visible: BTreeMap<tare_budget::Kind, (usize, usize)>,
         /// The server did next to nothing: nothing is decided.
         idle: bool,
     },
@@ -379,7 +381,10 @@ pub fn account(
         board = settings::with_levels(board, &settings::levels(&mut source)?);
     }
     let now = Reading::take(&mut source, &mut meter, machine, false)?;
-    let governor = Governor::new(Rules { budget: orders.budget, budget_p95: None }, prices.clone());
+    let governor = Governor::new(
+        Rules { budget: orders.budget, budget_p95: None, statements: Statements::ByWorth },
+        prices.clone(),
+    );
     let look = Look {
         is_capacity: meter.is_capacity(),
         work_ns: meter.work_ns(machine),

@@ -3,9 +3,10 @@
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
-use tare_budget::board::held_cost;
+use tare_budget::board::{held_cost, visible};
 use tare_budget::{
-    Board, Connections, Decision, Governor, Held, Level, Look, Rules, Switch, Uncounted, counted_since, pace,
+    Board, Connections, Decision, Governor, Held, Level, Look, Rules, Statements, Switch, Uncounted,
+    counted_since, pace,
 };
 
 use super::hand::{Hand, Hold};
@@ -49,7 +50,8 @@ struct Memory {
 
 impl Memory {
     fn new(orders: &Orders, kind: Kind) -> Memory {
-        let rules = Rules { budget: orders.budget, budget_p95: orders.budget_p95 };
+        let rules =
+            Rules { budget: orders.budget, budget_p95: orders.budget_p95, statements: Statements::Last };
         let governor = Governor::new(rules, shipped(orders.prices.clone(), kind));
         let uncounted = Uncounted::default();
         Memory { governor, begun: Instant::now(), off: BTreeMap::new(), uncounted, rate: 0.0 }
@@ -189,7 +191,8 @@ impl Session {
         let share = |held| decision.account.share_of(held_cost(&board, &decision.account, held)).ns;
         let (by_persons, fixed) = (share(Held::Person), share(Held::Fixed));
         let moves = decision.moves.clone();
-        tell(Event::Looked { decision: Box::new(decision), by_persons, fixed, idle });
+        let visible = visible(&board, &moves);
+        tell(Event::Looked { decision: Box::new(decision), by_persons, fixed, visible, idle });
         if !moves.is_empty() {
             self.hand.apply(&board, &moves)?.into_iter().for_each(|notice| tell(Event::Noticed(notice)));
         }
@@ -261,7 +264,5 @@ fn knows_threads(source: &mut Source, meter: &Meter, machine: &Machine) -> Resul
 }
 
 fn undecided(board: &[Switch], look: &Look, governor: &Governor) -> Decision {
-    let account = governor.account_of(board, look);
-    let predicted = account.share().ns;
-    Decision { account, moves: vec![], predicted, slowed: None, can_be_kept: true }
+    Decision::nothing(governor.account_of(board, look), None)
 }

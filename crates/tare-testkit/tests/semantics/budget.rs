@@ -43,10 +43,15 @@ const CALL: &str = "CALL t.p()";
 
 /// A price file by which an event of these kinds costs ten milliseconds, and any other nothing.
 fn prices(dear: &[&str]) -> NamedTempFile {
+    prices_of(&dear.iter().map(|kind| (*kind, 10_000_000)).collect())
+}
+
+/// Likewise, so many nanoseconds.
+fn prices_of(dear: &BTreeMap<&str, u64>) -> NamedTempFile {
     let mut text = "[origin]\nprovider = \"tare\"\nserver = \"made up\"\nmachine = \"any\"\nmeasured = true\nhow = \"by hand\"\n"
         .to_owned();
     for kind in KINDS {
-        let ns = if dear.contains(&kind) { 10_000_000 } else { 0 };
+        let ns = dear.get(kind).copied().unwrap_or(0);
         writeln!(text, "[price.{kind}]\noff = {{ ns = 0, low = 0, high = 0 }}").unwrap();
         writeln!(text, "exact = {{ ns = {ns}, low = {ns}, high = {ns} }}").unwrap();
     }
@@ -62,10 +67,15 @@ fn file(text: &str) -> NamedTempFile {
 }
 
 fn governed(prices: &NamedTempFile, budget: &str) -> Settings {
+    governed_at("lean", prices, budget)
+}
+
+fn governed_at(level: &str, prices: &NamedTempFile, budget: &str) -> Settings {
     Settings::new(Provider::under_test())
         .tare_option("prices", prices.path().display())
         .tare_option("budget", budget)
         .tare_option("budget-every", 1)
+        .tare_option("level", level)
 }
 
 fn fill(server: &Server) {
@@ -402,6 +412,82 @@ fn with_its_memory_full_the_engine_is_governed_all_the_same() {
     let mut schema = server.schema().unwrap();
     under_load(&server, SELECT, || looks(&mut schema, 3));
     assert_eq!(level(&mut schema, HANDLER), "off");
+}
+
+/// How often statements of this text were counted, by digest.
+fn counted(schema: &mut Schema, text: &str) -> u64 {
+    let mut rows = schema.rows("events_statements_summary_by_digest").unwrap();
+    rows.retain(|row| row.get("DIGEST_TEXT") == Some(text));
+    rows.iter().filter_map(|row| row.number("COUNT_STAR")).sum()
+}
+
+fn stages(schema: &mut Schema) -> u64 {
+    let rows = schema.rows("events_stages_summary_global_by_event_name").unwrap();
+    rows.iter().filter_map(|row| row.number("COUNT_STAR")).sum()
+}
+
+#[test]
+fn samples_give_way_before_levels_do_and_every_statement_is_counted() {
+    const TIMES: u64 = 2000;
+    let _turn = turn();
+    // Those of every statement cost more than there is of CPU time, those of ten a second hardly anything.
+    let file = prices_of(&[("stage", 400_000)].into());
+    let server = Server::start(governed_at("sampled", &file, "50%")).unwrap();
+    fill(&server);
+    let mut schema = server.schema().unwrap();
+    assert_eq!(status(&mut schema, "sample_now"), "1000/s");
+    under_load(&server, SELECT, || {
+        looks(&mut schema, 6);
+        let rate: u32 = status(&mut schema, "sample_now").strip_suffix("/s").unwrap().parse().unwrap();
+        assert!((10..1000).contains(&rate), "{rate}");
+        let before = stages(&mut schema);
+        let mut conn = server.client().unwrap();
+        for at in 0..TIMES {
+            conn.query_drop(format!("SELECT {at} AS counted FROM t.t")).unwrap();
+        }
+        assert!(stages(&mut schema) > before, "they are seen");
+        assert_eq!(counted(&mut schema, "SELECT ? AS `counted` FROM `t` . `t` "), TIMES);
+    });
+    assert!(moves(&mut schema).is_empty(), "{:?}", moves(&mut schema));
+    let rows = schema.rows("tare_decisions").unwrap();
+    let rates: Vec<&Row> = rows.iter().filter(|row| row.text("WHY").starts_with("sample: ")).collect();
+    assert!(rates[0].text("WHY").starts_with("sample: 1000/s to "), "{rates:?}");
+    assert!(rates[0].text("WHY").contains("/s; over budget: "), "{rates:?}");
+    assert!(rates.len() <= 12, "{rates:?}");
+    let stage = schema.rows("tare_prices").unwrap().into_iter().find(|row| row.get("KIND") == Some("stage"));
+    assert_eq!(stage.unwrap().text("LEVEL"), "sampled");
+    budget(&mut schema, "OFF");
+    assert_eq!(crate::until(|| status(&mut schema, "sample_now"), |rate| rate == "1000/s"), "1000/s");
+}
+
+#[test]
+fn statements_are_counted_whatever_that_costs_unless_the_budget_is_strict() {
+    const INSTRUMENT: &str = "statement/sql/select";
+    let _turn = turn();
+    let file = prices(&["query", "statement"]);
+    for at in ["lean", "sampled"] {
+        let server = Server::start(governed_at(at, &file, "1%")).unwrap();
+        fill(&server);
+        let mut schema = server.schema().unwrap();
+        let strict = |schema: &mut Schema, value: &str| {
+            schema.update("tare_status", &[("VALUE", value)], &[("NAME", "budget_strict")])
+        };
+        assert_eq!(status(&mut schema, "budget_strict"), "OFF");
+        under_load(&server, SELECT, || {
+            looks(&mut schema, 4);
+            let state = status(&mut schema, "budget_state");
+            assert!(state.starts_with("cannot be kept: what is always counted costs "), "{state}");
+            assert_ne!(level(&mut schema, INSTRUMENT), "off");
+            assert_ne!(level(&mut schema, INSTRUMENT), "counts");
+            strict(&mut schema, "ON").unwrap();
+            looks(&mut schema, 3);
+            assert_eq!(level(&mut schema, INSTRUMENT), "off");
+        });
+        assert_eq!(crate::refused(strict(&mut schema, "a bit")), Some(1231));
+        strict(&mut schema, "off").unwrap();
+        let back = crate::until(|| level(&mut schema, INSTRUMENT), |level| level == at);
+        assert_eq!(back, at, "it is given up no more");
+    }
 }
 
 /// The row `level` is the option at run time: one statement for any number of instruments.
