@@ -255,3 +255,39 @@ fn beside_a_built_in_statements_go_last() {
     }
     assert!(given_up > 0 && stayed > 0, "{given_up} {stayed}");
 }
+
+#[test]
+fn a_load_that_trembles_leaves_the_rate_alone_after_the_first_minutes() {
+    let mut random = fastrand::Rng::with_seed(1);
+    for budget in [0.05, 0.07, 0.09] {
+        let steady = Load::mariadb_point_select();
+        let mut server = Sampled::new(&[&steady], kept(budget));
+        for _ in 0..100 {
+            let mut trembling = steady.clone();
+            trembling.events.values_mut().for_each(|count| *count *= 0.9 + 0.2 * random.f64());
+            let decision = server.step(&trembling, 0.01);
+            assert!(decision.moves.is_empty(), "{decision:?}");
+        }
+        let late = server.changes.iter().filter(|(at, _)| *at > Duration::from_secs(120));
+        assert_eq!(late.count(), 0, "{budget}: {:?}", server.changes);
+        assert!(!server.changes.is_empty() && server.rate < MOST, "{budget}");
+    }
+}
+
+/// Few statements and many, by turns: what can be kept is kept from the second look on.
+#[test]
+fn one_look_after_a_change_of_load_the_budget_is_kept() {
+    let load = Load::mariadb_point_select();
+    for budget in [0.06, 0.08] {
+        let mut server = Sampled::new(&[&load], kept(budget));
+        for nth in 0..240 {
+            let busy = if nth / 12 % 2 == 0 { 0.01 } else { 1.0 };
+            let decision = server.step(&load, busy);
+            assert!(decision.can_be_kept && decision.moves.is_empty(), "{budget} at {nth}: {decision:?}");
+            let share = decision.account.share().ns;
+            assert!(nth % 12 == 0 || share <= budget, "{budget} at {nth}: {share}");
+        }
+        let changes: Vec<f64> = server.changes.iter().map(|(_, it)| it.to).collect();
+        assert!(changes.len() <= 40, "{changes:?}");
+    }
+}

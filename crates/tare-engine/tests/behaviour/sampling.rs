@@ -330,3 +330,27 @@ fn histograms_add_up_to_their_counts() {
     assert_eq!(slow, count, "each chosen one took as long as four of its kind are taken to have");
     assert_eq!(histogram.filled().map(|bucket| bucket.count).sum::<u64>(), count);
 }
+
+/// The governor's limit. By chosen ones alone an interval in which none was chosen would look as if nobody had asked anything.
+#[test]
+fn a_limit_lowers_the_rate_at_once_and_every_statement_counts_for_it_chosen_or_not() {
+    let rig = sampled(1_000_000);
+    rig.connect();
+    for round in 1..=2 {
+        for _ in 0..200 {
+            rig.query("SELECT 1");
+        }
+        rig.adjust_sampling();
+        let state = rig.sampling();
+        assert_eq!(state.begun, 200 * round);
+        assert!((state.chosen - 200.0 * round as f64 / 1e6).abs() < 1e-9, "{state:?}");
+    }
+    rig.set_sampling(SampleRate::PerSecond(1_000_000), NEVER);
+    assert_eq!(rig.sampling().rate_now, SampleRate::PerSecond(1_000_000));
+    rig.limit_sampling(Some(1));
+    let state = rig.sampling();
+    assert_eq!((state.rate, state.rate_now), (SampleRate::PerSecond(1_000_000), SampleRate::PerSecond(1)));
+    assert!(state.weight > 1, "{state:?}");
+    rig.limit_sampling(None);
+    assert_eq!(rig.sampling().rate_now, SampleRate::PerSecond(1_000_000));
+}
