@@ -26,8 +26,8 @@ pub(crate) fn begin(options: &Options) -> std::io::Result<()> {
         "tare-sampling",
         Box::new(|| {
             while !ENDS.load(Ordering::Relaxed) {
-                std::thread::sleep(EVERY);
                 ENGINE.adjust_sampling();
+                std::thread::sleep(EVERY);
             }
         }),
     )
