@@ -88,6 +88,12 @@ unsafe extern "C" fn parse_prepared(
     failed
 }
 
+/// Whether the calling thread parses what it prepares.
+#[inline(always)]
+pub(super) fn is_under_way() -> bool {
+    !CAPTURE.get().is_null()
+}
+
 /// The server asks for a digest of what it is about to parse, and gets none. Where that is prepared, tare listens to the lexer.
 #[cold]
 #[inline(never)]

@@ -241,8 +241,13 @@ mark!(set_statement_no_good_index_used, NoGoodIndexUsed);
 
 pub(super) unsafe extern "C" fn digest_start(locker: *mut StatementLocker) -> *mut DigestLocker {
     guard(null_mut(), || match kept(locker) {
-        // What is prepared has no digest of its own: it is that of its executions.
-        Some((statement, state)) if state.prepared.is_null() && statement.wants_digest() => locker.cast(),
+        // What is prepared has no digest of its own: it is that of its executions. The server has no storage for one then, also
+        // where there is no room for the prepared statement.
+        Some((statement, state))
+            if state.prepared.is_null() && statement.wants_digest() && !preparation::is_under_way() =>
+        {
+            locker.cast()
+        }
         _ => preparation::attach(locker),
     })
 }

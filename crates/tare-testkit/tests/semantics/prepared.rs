@@ -266,6 +266,18 @@ fn executions_go_on_where_others_take_places_all_the_time() {
 }
 
 #[test]
+fn what_finds_no_room_is_prepared_all_the_same() {
+    let _turn = shared_turn();
+    let options = [("max-prepared-statements-instances", "0")];
+    let Some((_server, mut conn)) = start("strict", &options) else { return };
+    let prepared = conn.prep("SELECT b FROM t WHERE a = ?").unwrap();
+    assert_eq!(conn.exec_first::<String, _, _>(&prepared, (1,)).unwrap().as_deref(), Some("one"));
+    for sql in ["PREPARE p FROM 'SELECT 1'", "EXECUTE p", "EXECUTE IMMEDIATE 'SELECT 2'"] {
+        conn.query_drop(sql).unwrap();
+    }
+}
+
+#[test]
 fn an_execution_counts_in_the_schema_it_was_prepared_in() {
     let _turn = shared_turn();
     let Some((server, mut conn)) = start("strict", &[]) else { return };
