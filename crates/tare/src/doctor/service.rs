@@ -149,8 +149,7 @@ pub(super) fn check_rows(rows: &[Named], is_set: impl Fn(&str) -> bool) -> Vec<F
 }
 
 /// Counters of what memory alone bounds.
-const BOUND_BY_MEMORY: [&str; 9] = [
-    "thread_instances_lost",
+const BOUND_BY_MEMORY: [&str; 8] = [
     "digest_samples_lost",
     "events_waits_lost",
     "events_stages_lost",
