@@ -208,7 +208,7 @@ pub fn left(board: &Board) -> u32 {
     board.iter().map(|switch| switch.worth(switch.present)).sum()
 }
 
-/// Of each kind the instruments that are on once these moves are made, and all there are.
+/// Counts the instruments that are on once these moves are made, and all there are, by kind.
 #[must_use]
 pub fn visible(board: &Board, moves: &[Move]) -> BTreeMap<Kind, (usize, usize)> {
     let mut visible: BTreeMap<Kind, (usize, usize)> = BTreeMap::new();

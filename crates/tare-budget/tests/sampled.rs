@@ -227,7 +227,7 @@ fn strict_rules_give_up_statements_by_worth() {
     assert!(server.server.board.iter().any(|it| is_off(&it)));
 }
 
-/// Of a built-in nothing can be sampled: what its budget leaves no room for goes, statements last.
+/// A built-in cannot be sampled: what its budget leaves no room for goes, statements last.
 #[test]
 fn beside_a_built_in_statements_go_last() {
     let loads = [

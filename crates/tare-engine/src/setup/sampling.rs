@@ -29,7 +29,7 @@ pub struct SamplingState {
     pub rate_now: SampleRate,
     /// How many statements a chosen one stands for now; 1: every statement is chosen.
     pub weight: u32,
-    /// The largest weight since [`Engine::reset_largest_weight`].
+    /// The largest weight since the engine started.
     pub largest_weight: u32,
     /// How long a statement has to run until all that follows in it is recorded.
     pub slow_after: Duration,
@@ -228,11 +228,6 @@ impl Engine {
             begun: control.begun,
             chosen: control.chosen,
         }
-    }
-
-    /// From now on the largest weight is that of what follows.
-    pub fn reset_largest_weight(&self) {
-        self.sampling.largest_weight.store(self.sampling.chance().weight(), Relaxed);
     }
 
     /// Statements of clients that have begun.

@@ -20,8 +20,6 @@ use crate::thread::{BANK_OWN, Thread, current, local};
 
 /// Calls that are skipped before the clock is looked at. A point select has some eighty.
 const SKIPS: i32 = 32;
-/// In the place of [`SKIPS`], where a call may have been preceded by a pause: the clock is looked at now.
-const LAST: i32 = 1;
 
 /// The label of a stage that only the host knows; see [`crate::record::stage::untold`].
 pub(crate) const UNKNOWN_STAGE: u32 = u32::MAX;
@@ -114,7 +112,7 @@ impl Engine {
     /// As [`Engine::skips`], of an event that may follow a pause: the clock is looked at.
     #[inline(always)]
     pub fn skips_after_pause(&self) -> bool {
-        local::skips() >= LAST && {
+        self.is_skipping() && {
             cold_path();
             self.skips_on()
         }
@@ -166,7 +164,7 @@ impl Engine {
     /// A wait of the calling thread has ended that is recorded, chosen or not: so is the statement it is in. The clock is looked at.
     #[inline(always)]
     pub fn has_waited(&self) {
-        if local::skips() > 0 {
+        if self.is_skipping() {
             cold_path();
             self.keep_waiting_statement();
         }

@@ -316,6 +316,29 @@ pub(super) unsafe extern "C" fn start_lean_rwlock_wait(
     start_unusual_rwlock_wait(state, rwlock, op, file, line)
 }
 
+/// As [`start_rwlock_wait`], or as [`start_lean_rwlock_wait`] where waits are not counted by instance.
+#[inline(always)]
+unsafe fn start_wanted_rwlock_wait(
+    state: *mut RwlockLockerState,
+    rwlock: *mut Rwlock,
+    op: c_uint,
+    file: *const c_char,
+    line: c_uint,
+) -> *mut RwlockLocker {
+    let start = match ENGINE.synch_waits_by_instance() {
+        true => start_rwlock_wait,
+        false => start_lean_rwlock_wait,
+    };
+    // SAFETY: the caller's promise.
+    unsafe { start(state, rwlock, op, file, line) }
+}
+
+/// Whether InnoDB has got the lock at once: it tries first, and calls the operation a try then.
+#[inline(always)]
+fn is_free(op: c_uint) -> bool {
+    matches!(op, TRY_READ | TRY_WRITE | TRY_SHARED..=TRY_EXCLUSIVE)
+}
+
 /// As [`start_lean_rwlock_wait`], while all rwlocks are sampled. One that was not free is told of all the same.
 pub(super) unsafe extern "C" fn sample_rwlock_wait(
     state: *mut RwlockLockerState,
@@ -324,15 +347,11 @@ pub(super) unsafe extern "C" fn sample_rwlock_wait(
     file: *const c_char,
     line: c_uint,
 ) -> *mut RwlockLocker {
-    if matches!(op, TRY_READ | TRY_WRITE | TRY_SHARED..=TRY_EXCLUSIVE) && ENGINE.skips() {
+    if is_free(op) && ENGINE.skips() {
         return null_mut();
     }
-    let start = match ENGINE.synch_waits_by_instance() {
-        true => start_rwlock_wait,
-        false => start_lean_rwlock_wait,
-    };
     // SAFETY: the caller's promise.
-    unsafe { start(state, rwlock, op, file, line) }
+    unsafe { start_wanted_rwlock_wait(state, rwlock, op, file, line) }
 }
 
 /// As [`unlock_rwlock`], while all rwlocks are sampled: in a statement that is not a chosen one none is noted.
@@ -352,15 +371,11 @@ pub(super) unsafe extern "C" fn sift_rwlock_wait(
     line: c_uint,
 ) -> *mut RwlockLocker {
     let skips = || instance!(SynchRef, rwlock).is_some_and(|synch| ENGINE.skips_synch(synch));
-    if is_off(rwlock) || matches!(op, TRY_READ | TRY_WRITE | TRY_SHARED..=TRY_EXCLUSIVE) && skips() {
+    if is_off(rwlock) || is_free(op) && skips() {
         return null_mut();
     }
-    let start = match ENGINE.synch_waits_by_instance() {
-        true => start_rwlock_wait,
-        false => start_lean_rwlock_wait,
-    };
     // SAFETY: the caller's promise.
-    unsafe { start(state, rwlock, op, file, line) }
+    unsafe { start_wanted_rwlock_wait(state, rwlock, op, file, line) }
 }
 
 /// As [`start_lean_rwlock_wait`], where the lock is not free, or needs the clock, or may have been upgraded.

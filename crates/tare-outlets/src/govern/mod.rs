@@ -195,7 +195,7 @@ pub enum Event {
         by_persons: f64,
         /// What cannot be switched, as a share.
         fixed: f64,
-        /// Of each kind the instruments that are on after that, and all that were on at first.
+        /// Instruments that are on after that, and all that were on at first, by kind.
         visible: BTreeMap<tare_budget::Kind, (usize, usize)>,
         /// The server did next to nothing: nothing is decided.
         idle: bool,
