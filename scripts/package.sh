@@ -72,10 +72,10 @@ build() {
     say "building $version optimised; this takes some minutes, without a word"
     mkdir -p "$files"
     # Without the commit's time, which nothing of it is in: what compiles C looks at it, and each commit would build all anew.
-    env -u SOURCE_DATE_EPOCH cargo rustc --quiet --locked --release -p tare-mariadb --lib --crate-type cdylib --target-dir "$target/provider" \
+    env -u SOURCE_DATE_EPOCH cargo rustc --quiet --locked --profile provider -p tare-mariadb --lib --crate-type cdylib --target-dir "$target/program" \
         -- -C llvm-args=-align-all-functions=6
     env -u SOURCE_DATE_EPOCH cargo build --quiet --locked --release -p tare --target-dir "$target/program"
-    strip --strip-unneeded -o "$files/libtare_mariadb.so" "$target/provider/release/libtare_mariadb.so"
+    strip --strip-unneeded -o "$files/libtare_mariadb.so" "$target/program/provider/libtare_mariadb.so"
     strip --strip-unneeded -o "$files/tare" "$target/program/release/tare"
     rm -rf "$files/man" "$files/completions"
     "$files/tare" documents "$files"
