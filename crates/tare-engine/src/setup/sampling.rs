@@ -71,7 +71,7 @@ struct Control {
     limit: Option<u32>,
     slow_after: Duration,
     /// When statements were counted last, and how many there had been.
-    last: Option<(Instant, u64)>,
+    last: Option<(Instant, u32)>,
     /// Statements a second, smoothed.
     per_second: f64,
     /// As in [`SamplingState`].
@@ -85,7 +85,7 @@ pub(crate) struct Sampling {
     chance: AtomicU64,
     slow_after_ticks: AtomicU64,
     /// Statements of threads that have ended, as [`crate::thread::Thread::begun`] counts them.
-    pub(crate) departed: AtomicU64,
+    pub(crate) departed: AtomicU32,
     largest_weight: AtomicU32,
     control: Mutex<Control>,
 }
@@ -95,7 +95,7 @@ impl Sampling {
         Sampling {
             chance: AtomicU64::new(Chance::one_in(1).0),
             slow_after_ticks: AtomicU64::new(u64::MAX),
-            departed: AtomicU64::new(0),
+            departed: AtomicU32::new(0),
             largest_weight: AtomicU32::new(1),
             control: Mutex::new(Control {
                 rate: SampleRate::PerSecond(1000),
@@ -200,8 +200,8 @@ impl Engine {
         if seconds <= 0.0 {
             return;
         }
-        // A thread that ends meanwhile is seen in one place or in none.
-        let begun = seen.saturating_sub(before);
+        // The number wraps. A thread that ends meanwhile is seen in one place or in none.
+        let begun = u64::try_from(seen.wrapping_sub(before).cast_signed()).unwrap_or(0);
         control.begun += begun;
         control.chosen += begun as f64 / f64::from(self.sampling.chance().weight());
         control.weight_after(begun, seconds);
@@ -230,10 +230,10 @@ impl Engine {
         }
     }
 
-    /// Statements of clients that have begun.
-    fn statements_begun(&self) -> u64 {
+    /// Statements of clients that have begun, modulo 2^32.
+    fn statements_begun(&self) -> u32 {
         let live = self.slabs().map(|thread| thread.begun.load(Relaxed));
-        live.fold(self.sampling.departed.load(Relaxed), u64::wrapping_add)
+        live.fold(self.sampling.departed.load(Relaxed), u32::wrapping_add)
     }
 }
 

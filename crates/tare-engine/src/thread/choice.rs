@@ -19,7 +19,7 @@ use crate::snapshot::{ClassId, Kind};
 use crate::thread::{BANK_OWN, Thread, current, local};
 
 /// Calls that are skipped before the clock is looked at. A point select has some eighty.
-const SKIPS: i32 = 32;
+const SKIPS: i32 = 64;
 
 /// The label of a stage that only the host knows; see [`crate::record::stage::untold`].
 pub(crate) const UNKNOWN_STAGE: u32 = u32::MAX;
@@ -70,7 +70,7 @@ impl Engine {
         let random =
             thread.random.own().wrapping_mul(0x5851_F42D_4C95_7F2D).wrapping_add(0x1405_7B7E_F767_814F);
         thread.random.store(random, Relaxed);
-        thread.begun.store(thread.begun.own() + 1, Relaxed);
+        thread.begun.store(thread.begun.own().wrapping_add(1), Relaxed);
         let is_chosen = (random >> 32) as u32 <= chance.threshold();
         if is_chosen {
             thread.weight.store(chance.weight(), Relaxed);

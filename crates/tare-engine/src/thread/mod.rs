@@ -116,7 +116,8 @@ pub(crate) struct Thread {
     pub(crate) tallied: AtomicU64,
     /// The calls that may be skipped, while no system thread runs the slab.
     pub(crate) skips: AtomicU32,
-    _pad2: AtomicU32,
+    /// Statements that the client has begun; it wraps.
+    pub(crate) begun: AtomicU32,
     pub(crate) has_progress: AtomicU32,
     pub(crate) statement_depth: AtomicU32,
     /// Bytes of the text of what the thread runs, in its texts; `u32::MAX`: NULL.
@@ -181,8 +182,6 @@ pub(crate) struct Thread {
     pub(crate) ready_for: [AtomicU32; 2],
     /// WORK_COMPLETED and WORK_ESTIMATED: the host writes here.
     pub(crate) progress: [AtomicU64; 2],
-    /// Statements that the client has begun.
-    pub(crate) begun: AtomicU64,
     /// Events that are to be put into their buckets.
     pub(crate) put_off: PutOff,
 }

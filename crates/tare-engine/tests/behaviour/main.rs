@@ -7,6 +7,7 @@ mod digests;
 mod errors;
 mod events;
 mod exclusions;
+mod executions;
 mod files;
 mod filters;
 mod histograms;

@@ -13,12 +13,14 @@ use tare_sync::journal;
 use super::{Block, Event, Seen, Sources, nesting_of, timer};
 use crate::Engine;
 use crate::count::digest_table::DigestSlot;
+use crate::instance::Prepared;
 use crate::memory::arena::{Offset, Use, WORDS};
+use crate::memory::pool::{Object, Pool, resolve};
 use crate::memory::text::{self, Text};
 use crate::read::Scale;
 use crate::read::names::KeptTokens;
 use crate::read::summary::counters;
-use crate::record::statement::decode::{StatementEvent, Texts, decode, parsed, read_open};
+use crate::record::statement::decode::{StatementEvent, Texts, decode, parsed, prepared_text, read_open};
 use crate::record::statement::parsed::Parsed;
 use crate::record::statement::record::{Digest, OpenStatement};
 use crate::snapshot::*;
@@ -30,17 +32,19 @@ pub(super) struct Statement {
     texts: Texts<Vec<u8>>,
     /// Where its digest is while it runs.
     parsed: Option<Parsed>,
+    /// The prepared statement that has its text.
+    prepared_text: Option<Object>,
 }
 
 impl Statement {
     fn new((event, texts): (StatementEvent, Texts<Text<'_>>)) -> Statement {
-        Statement { event, texts: texts.map(|text| text.bytes().to_vec()), parsed: None }
+        Statement { event, texts: texts.map(|text| text.bytes().to_vec()), parsed: None, prepared_text: None }
     }
 
     /// The statement of a level's words.
     fn open(words: &[u64; WORDS]) -> Option<Statement> {
-        let parsed = parsed(words);
-        read_open(words).map(|read| Statement { parsed, ..Statement::new(read) })
+        let (parsed, prepared_text) = (parsed(words), prepared_text(words));
+        read_open(words).map(|read| Statement { parsed, prepared_text, ..Statement::new(read) })
     }
 }
 
@@ -97,10 +101,11 @@ impl Engine {
             // The running ones; the last one where none runs.
             let depth = (thread.statement_depth.load(Relaxed) as usize).max(1);
             for level in thread.statement_levels.iter().take(depth) {
-                let Some(seen) = self.copy_level(thread, level.load(Acquire)) else { break };
+                let Some(mut seen) = self.copy_level(thread, level.load(Acquire)) else { break };
                 let is_shown = if seen.has_ended() { shown.shows(&seen) } else { shown.shows_running(&seen) };
                 if seen.event.id() != 0 && is_shown {
-                    let Statement { event, texts, parsed } = &seen.event;
+                    self.add_prepared_text(&mut seen.event);
+                    let Statement { event, texts, parsed, .. } = &seen.event;
                     let runs = || self.runs_still(thread, level.load(Acquire), event);
                     let digest = |digest| match parsed {
                         Some(parsed) if event.end == 0 => self.running_digest(*parsed, runs),
@@ -112,6 +117,18 @@ impl Engine {
             }
         }
         rows
+    }
+
+    /// Gives a statement its text that has left it where it was prepared.
+    fn add_prepared_text(&self, Statement { event, texts, prepared_text, .. }: &mut Statement) {
+        if let Some(object) = *prepared_text
+            && let Some((_held, prepared)) = resolve::<Prepared>(&self.arena, Pool::Prepared, object.name())
+        {
+            let (words, len, is_cut) = prepared.sql();
+            let bound = self.sql_text_size.load(Relaxed) as usize;
+            texts.sql = text::read(words, len.min(bound));
+            event.text_cut = is_cut || bound < len;
+        }
     }
 
     fn copy_level(&self, thread: &Thread, level: Offset) -> Option<Seen<Statement>> {

@@ -8,10 +8,11 @@ use super::parsed::Parsed;
 use super::record::{
     CHARSET, DIGEST, Digest, END_ID, ERRNO, ERROR, FLAGS, HEAD, ID, LENGTHS, NESTING, NESTING_LEVEL,
     NESTING_TYPE, OBJECT_TYPE, OpenStatement, PROGRAM_NAMES, SAME_PROGRAM, SCHEMA, STATEMENT, STATEMENT_ID,
-    TEXT_CUT, VALUES,
+    TEXT_CUT, TEXT_PREPARED, VALUES,
 };
 use crate::count::counters::PlainCounters;
 use crate::memory::arena::WORDS;
+use crate::memory::pool::Object;
 use crate::memory::text::{self, Text};
 use crate::record::journal::kind;
 use crate::record::values;
@@ -139,6 +140,13 @@ pub(crate) fn read_open(words: &[u64; WORDS]) -> Option<(StatementEvent, Texts<T
 pub(crate) fn parsed(words: &[u64; WORDS]) -> Option<Parsed> {
     let at = offset_of!(OpenStatement, values) / 8 + DIGEST;
     Parsed::of(set_of(words.first_chunk()?), *words.get(at)?)
+}
+
+/// The prepared statement that has the text of such a statement; `None`: it has its own.
+pub(crate) fn prepared_text(words: &[u64; WORDS]) -> Option<Object> {
+    let [.., lengths] = *words.first_chunk::<HEAD>()?;
+    let text = offset_of!(OpenStatement, texts) / 8 + SCHEMA.words(lengths);
+    words.get(text).filter(|_| lengths & TEXT_PREPARED != 0).map(|object| Object(*object))
 }
 
 fn set_of([.., set, _lengths]: &[u64; HEAD]) -> u64 {

@@ -166,7 +166,9 @@ impl Engine {
             self.spread_event(thread, (place, &cell.head), taken, 0);
         }
         count(ended);
-        self.record_statement(thread, open);
+        if self.is_recorded(open) {
+            self.record_statement(thread, open);
+        }
         true
     }
 
@@ -194,7 +196,9 @@ impl Engine {
         if flags & WITH_DIGEST != 0 {
             self.count_any_digest(statement, digest);
         }
-        self.record_statement(thread, open);
+        if self.is_recorded(open) {
+            self.record_statement(thread, open);
+        }
         thread.statement_depth.store(flags >> LEVEL, Relaxed);
         ended
     }
@@ -255,17 +259,19 @@ impl Engine {
     /// Records an ended statement, if it is an event and a history wants it. Not inlined: so nothing is kept for it.
     #[inline(never)]
     fn record_statement(&self, thread: &'static Thread, open: &'static OpenStatement) {
-        if open.flags.own() & UNCHOSEN != 0 && self.is_slow(open) {
-            cold_path();
-            open.flags.store(open.flags.own() & !UNCHOSEN, Relaxed);
-        }
         let histories = kept(Thread::bits(thread.mask(), EventType::Statement));
-        if open.flags.own() & (RECORDED | UNCHOSEN) != RECORDED || histories == 0 {
+        if open.flags.own() & RECORDED == 0 || histories == 0 {
             return;
         }
         if !open.write(&thread.statements, self.arena.base(), histories) {
             self.record_long_statement(thread, open, histories);
         }
+    }
+
+    /// Whether an ended statement is recorded: it was chosen, it failed, it waited, or it was slow.
+    #[inline(always)]
+    pub(super) fn is_recorded(&self, open: &OpenStatement) -> bool {
+        open.flags.own() & UNCHOSEN == 0 || self.is_slow(open)
     }
 
     /// Whether an ended statement took so long that it is recorded, chosen or not.

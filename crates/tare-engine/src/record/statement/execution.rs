@@ -4,8 +4,9 @@ use std::hint::cold_path;
 use std::sync::atomic::Ordering::Relaxed;
 
 use super::record::OpenStatement;
-use super::{EndedStatement, RECORDED, Statement};
+use super::{EndedStatement, RECORDED, Statement, UNCHOSEN, WITH_DIGEST};
 use crate::Engine;
+use crate::count::digest::DigestCell;
 use crate::instance::{PREPARED_WORDS, Prepared, PreparedRef};
 use crate::memory::arena::Own;
 use crate::memory::pool::Object;
@@ -43,12 +44,31 @@ impl Engine {
         if slot.head.object() != object {
             return cold_path();
         }
+        let flags = open.flags.own();
+        let leaves_text = flags & (RECORDED | UNCHOSEN | WITH_DIGEST) == RECORDED | UNCHOSEN | WITH_DIGEST;
         if slot.has_digest() {
-            open.set_execution(object);
+            open.set_execution(object, leaves_text);
+            if leaves_text {
+                return;
+            }
         }
-        if open.flags.own() & RECORDED != 0 {
+        if flags & RECORDED != 0 {
             open.copy_text(slot.sql(), self.sql_text_size.load(Relaxed) as usize);
         }
+    }
+
+    /// Whether an ended statement is recorded, chosen or not, or may become its digest's sample.
+    #[inline(always)]
+    fn wants_text(&self, open: &OpenStatement, digest: Option<&DigestCell>) -> bool {
+        let is_sample = |digest: &DigestCell| open.taken() >= digest.sample_from.own();
+        self.is_recorded(open) || digest.is_some_and(is_sample)
+    }
+
+    /// Copies the text of an execution that has left it where it was prepared.
+    #[cold]
+    #[inline(never)]
+    fn fetch_text(&self, open: &OpenStatement, prepared: &Prepared) {
+        open.copy_text(prepared.sql(), self.sql_text_size.load(Relaxed) as usize);
     }
 
     /// Counts an ended execution under the digest of its prepared statement.
@@ -59,7 +79,11 @@ impl Engine {
         // It stays while it is executed: see `Engine::destroy_prepared`.
         let prepared: &Prepared = self.arena.base().at(object.offset());
         let now = super::end::moment(open);
-        if let Some(digest) = self.prepared_digest_cell(thread, prepared, now) {
+        let digest = self.prepared_digest_cell(thread, prepared, now);
+        if open.has_left_text() && self.wants_text(open, digest) {
+            self.fetch_text(open, prepared);
+        }
+        if let Some(digest) = digest {
             let charset = self.prepared_digest_charset(prepared);
             self.count_under_digest(thread, EndedStatement::of_sql(open), digest, charset, now);
         }

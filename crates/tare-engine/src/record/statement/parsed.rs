@@ -6,7 +6,7 @@
 
 use std::sync::atomic::Ordering::{Relaxed, Release};
 
-use super::record::{CHARSET, DIGEST, OpenStatement, VALUES};
+use super::record::{CHARSET, DIGEST, OpenStatement, TEXT, TEXT_CUT, TEXT_PREPARED, VALUES};
 use crate::memory::arena::Own;
 use crate::memory::pool::Object;
 
@@ -44,13 +44,26 @@ impl OpenStatement {
         self.set.store(self.set.own() | HOST, Release);
     }
 
-    /// It executes this prepared statement.
+    /// Notes that it executes this prepared statement. `leaves_text`: so that its text is that one's, until somebody copies it.
     #[inline(always)]
-    pub(super) fn set_execution(&self, prepared: Object) {
+    pub(super) fn set_execution(&self, prepared: Object, leaves_text: bool) {
         self.version.change(|| {
             self.values[DIGEST].store(prepared.0, Relaxed);
             self.set.store(self.set.own() & !HOST | EXECUTION, Relaxed);
+            if leaves_text {
+                let lengths = TEXT.set(self.lengths.own(), 0) & !TEXT_CUT;
+                if let Some(first) = self.text(lengths).first() {
+                    first.store(prepared.0, Relaxed);
+                }
+                self.lengths.store(lengths | TEXT_PREPARED, Relaxed);
+            }
         });
+    }
+
+    /// Whether its text has been left where it was prepared.
+    #[inline(always)]
+    pub(super) fn has_left_text(&self) -> bool {
+        self.lengths.own() & TEXT_PREPARED != 0
     }
 
     /// Whether it executes a prepared statement whose digest is known.

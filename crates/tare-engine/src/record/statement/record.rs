@@ -61,6 +61,8 @@ pub(super) const OBJECT_TYPE: u32 = 48;
 pub(super) const TEXT_CUT: u64 = 1 << 56;
 /// The program is the one named last in the block.
 pub(super) const SAME_PROGRAM: u64 = 1 << 57;
+/// Of an open statement: its text has not been copied. The first word of the text names the prepared statement that has it.
+pub(super) const TEXT_PREPARED: u64 = 1 << 58;
 /// The lengths of the program's names.
 pub(super) const PROGRAM_NAMES: u64 =
     OBJECT_SCHEMA.mask() << OBJECT_SCHEMA.at | OBJECT_NAME.mask() << OBJECT_NAME.at;
@@ -270,7 +272,7 @@ impl OpenStatement {
     #[inline(always)]
     pub(crate) fn set_text(&self, sql: &[u8], bound: usize) {
         self.version.change(|| {
-            let lengths = self.lengths.own() & !TEXT_CUT;
+            let lengths = self.lengths.own() & !(TEXT_CUT | TEXT_PREPARED);
             let len = text::write(self.text(lengths), &sql[..sql.len().min(bound)]);
             let cut = if len < sql.len() { TEXT_CUT } else { 0 };
             self.lengths.store(TEXT.set(lengths, len) | cut, Relaxed);
@@ -282,7 +284,7 @@ impl OpenStatement {
     pub(crate) fn copy_text(&self, (from, len, cut): (&[AtomicU64], usize, bool), bound: usize) {
         let kept = len.min(bound);
         self.version.change(|| {
-            let lengths = self.lengths.own() & !TEXT_CUT;
+            let lengths = self.lengths.own() & !(TEXT_CUT | TEXT_PREPARED);
             for (to, from) in self.text(lengths).iter().zip(from).take(text::words(kept)) {
                 to.store(from.own(), Relaxed);
             }
