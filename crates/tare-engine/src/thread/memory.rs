@@ -1,6 +1,6 @@
 //! HOT PATH: the memory in use by a session, and its peaks: ever, and during a statement.
 //!
-//! As in MySQL, a free reduces the balance of the session that frees, whoever allocated. A balance is never
+//! Like in MySQL, a free reduces the balance of the session that frees, whoever allocated. A balance is never
 //! below zero.
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
