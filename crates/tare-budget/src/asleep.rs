@@ -2,7 +2,7 @@
 //! checks at each event of the kind whether it belongs to that instrument. While none is on, it checks
 //! nothing. If the budget cannot be kept otherwise, and less than one event in ten of a kind is still
 //! counted, the rest of the kind is switched off, too, whether it has events or not. Then none of the kind's
-//! events is seen, until there is room. For stages the server does not even call tare then. So the last
+//! events is seen, until there is room. Stages are then not even reported by the server. So the last
 //! stages that are on are switched off as well.
 
 use crate::board::{Board, Move, Switch, Switched, Why};

@@ -207,7 +207,7 @@ pub struct Config {
     pub frequent: &'static [&'static str],
     /// Rows of `accounts`, `users` and `hosts`, in this order.
     pub parties_size: [u32; 3],
-    /// Whether the host counts waits for mutexes, rwlocks and conds by object. See
+    /// Whether waits for mutexes, rwlocks and conds are counted by object. See
     /// [`Engine::end_counted_synch_wait`].
     pub synch_waits_by_instance: bool,
     /// Rows of `setup_actors` and `setup_objects`.

@@ -34,7 +34,7 @@ pub(crate) struct Synch {
     _pad: [AtomicU64; 5],
     /// The owner or writer, in the form of [`Thread::holder`]; 0: none.
     pub(crate) owner: AtomicU64,
-    /// Waits for this object, where the host counts them by object.
+    /// Waits for this object, if they are counted by object.
     pub(crate) waits: Counts,
 }
 

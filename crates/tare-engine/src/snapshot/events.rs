@@ -146,7 +146,7 @@ pub struct DigestText {
 pub struct StatementRow {
     /// Columns common to all events.
     pub head: EventHead,
-    /// SQL_TEXT; a cut text ends in `...`.
+    /// SQL_TEXT; a truncated text ends in `...`.
     pub sql_text: Option<String>,
     /// Whether SQL_TEXT is truncated.
     pub sql_text_cut: bool,

@@ -92,7 +92,7 @@ pub struct SyncRow {
     pub locked_by_thread_id: Option<u64>,
     /// READ_LOCKED_BY_COUNT.
     pub read_locked_by_count: u32,
-    /// Waits for this object, where the host counts them by object.
+    /// Waits for this object, if they are counted by object.
     pub waits: Stat,
 }
 

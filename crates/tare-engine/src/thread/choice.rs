@@ -128,8 +128,7 @@ impl Engine {
         self.is_skipping() && self.is_class_sampled(class) && self.skips()
     }
 
-    /// Returns whether to skip a statement inside a stored program. SQL statements of clients are never
-    /// skipped.
+    /// Returns whether to skip an instruction of a stored program. SQL statements are never skipped.
     #[inline(always)]
     pub fn skips_instruction(&self, class: ClassId) -> bool {
         const SKIPPED: u8 = SAMPLED | INSTRUCTION;
@@ -167,8 +166,8 @@ impl Engine {
         thread.set_stage_parent(self.arena.base(), thread.parent.own());
     }
 
-    /// Records the statement around a wait that has ended, if the statement has become slow. Reads the clock
-    /// in statements that were not chosen.
+    /// Makes sure that the statement around an ended wait is recorded, because the wait is, chosen or not. Reads
+    /// the clock in statements that were not chosen.
     #[inline(always)]
     pub fn has_waited(&self) {
         if self.is_skipping() {
