@@ -344,8 +344,8 @@ impl Thread {
         }
     }
 
-    /// Reads texts that belong together, again if they changed meanwhile. Gives up after 64 attempts, so a
-    /// stalled writer does not block it.
+    /// Reads texts that belong together, again if they changed meanwhile. The 65th attempt stands whatever it
+    /// reads, so a stalled writer does not block a reader.
     pub(crate) fn read_texts<T>(&self, read: impl Fn() -> T) -> T {
         for _ in 0..64 {
             if let Some(value) = self.version.read(|_| read()) {
