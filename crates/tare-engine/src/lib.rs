@@ -254,9 +254,10 @@ impl Default for Config {
 pub struct Engine {
     pub(crate) wanted: Wanted,
     pub(crate) sampling: Sampling,
-    /// Configuration version: rises with every change of what is recorded and how. See [`settings`].
+    /// Configuration version: rises with every change of what is recorded and how. See
+    /// [`settings`](thread::settings).
     pub(crate) settings: Changes,
-    /// Epoch of each family; never 0. See [`cell`].
+    /// Epoch of each family; never 0. See [`cell`](count::cell).
     pub(crate) epochs: [AtomicU32; FAMILIES],
     pub(crate) arena: Arena,
     pub(crate) registry: instrument::Registry,
@@ -280,7 +281,7 @@ pub struct Engine {
     pub(crate) figures: Figures,
     pub(crate) parties: Parties,
     pub(crate) filters: Mutex<()>,
-    /// Held while changing what tables keep of closed handles. See [`share`].
+    /// Held while changing what tables keep of closed handles. See [`TableShareRef`].
     pub(crate) share_turns: Mutex<()>,
     /// Counter of folds: readers of sums read again when a fold ran in between.
     pub(crate) folds: Folds,

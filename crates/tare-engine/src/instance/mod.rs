@@ -91,9 +91,9 @@ macro_rules! reference {
 }
 pub(crate) use reference;
 
-/// Declares an instance of which the host keeps no address but the word by which records refer to it
-/// ([`Object`]). The word has class and place, so using the instance need not read its slot, which may be a
-/// cache miss.
+/// Declares an instance of which the host keeps no address but the word by which records refer to it, an
+/// [`Object`](crate::memory::pool::Object). The word has class and place, so using the instance need not read
+/// its slot, which may be a cache miss.
 macro_rules! named {
     ($(#[$doc:meta])* $name:ident, $slot:ident) => {
         $(#[$doc])*

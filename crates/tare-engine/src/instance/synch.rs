@@ -32,7 +32,7 @@ pub(crate) struct Synch {
     /// Keeps words that change on a line of their own. Whoever begins to wait reads the line above, which
     /// then stays in every processor's cache.
     _pad: [AtomicU64; 5],
-    /// The owner or writer, in the form of [`Thread::holder`]; 0: none.
+    /// The owner or writer, in the form of [`holder`](crate::thread::Thread::holder); 0: none.
     pub(crate) owner: AtomicU64,
     /// Waits for this object, if they are counted by object.
     pub(crate) waits: Counts,
