@@ -1,45 +1,47 @@
-//! What watching took of the server's CPU time: events times price, instrument by instrument.
+//! The account: overhead as a part of the server's CPU time, as events times cost per event, instrument by
+//! instrument.
 
 use crate::kind::{Kind, Level};
 use crate::price::{Cost, Prices};
 use crate::recording;
 
-/// The name under which the account lists what reading the counts took.
+/// Name under which the account lists the cost of reading the counts.
 pub const OWN: &str = "(reading the counts)";
-/// That of what connections cost besides their events.
+/// Name under which the account lists the cost of connections besides their events.
 pub const CONNECTIONS: &str = "(connections)";
 
-/// An instrument's events between two looks.
+/// Events of an instrument between two samples.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Entry {
-    /// The instrument.
+    /// Name of the instrument.
     pub name: String,
-    /// Its kind.
+    /// Kind of the instrument.
     pub kind: Kind,
-    /// What was kept of each event.
+    /// Level of the instrument.
     pub level: Level,
-    /// How events of its family are recorded; `None`: as the level says.
+    /// Level at which events of its family are recorded; `None`: the instrument's level decides.
     pub recording: Option<Level>,
-    /// How many there were.
+    /// Number of events.
     pub events: f64,
 }
 
-/// What one instrument cost.
+/// Cost of one instrument.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Share {
-    /// Its events.
+    /// The events.
     pub entry: Entry,
-    /// Nanoseconds, all of them together.
+    /// Cost of all these events, in nanoseconds.
     pub cost: Cost,
 }
 
-/// In how many of these connections an instrument with so many events had some: all, as far as they go.
+/// Returns the part of these connections in which an instrument with so many events had at least one,
+/// assuming that they are spread as widely as possible.
 #[must_use]
 pub fn presence(events: f64, connected: f64) -> f64 {
     if connected > 0.0 { (events / connected).min(1.0) } else { 0.0 }
 }
 
-/// The part of what connections had of instruments that is on.
+/// Returns the part of the connections' instruments that is on, weighed by [`presence`].
 fn part_on(entries: &[Entry], connected: f64) -> f64 {
     let all = |only_on: bool| -> f64 {
         let wanted = entries.iter().filter(|it| !only_on || it.level > Level::Off);
@@ -48,34 +50,34 @@ fn part_on(entries: &[Entry], connected: f64) -> f64 {
     all(true) / all(false).max(f64::MIN_POSITIVE)
 }
 
-/// The account of one look.
+/// The account of one sample.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Account {
-    /// The CPU time the server used, or could have used where only that is known, in nanoseconds.
+    /// CPU time the server used, or could have used where only that is known, in nanoseconds.
     pub cpu: f64,
-    /// Of that, what reading the counts took.
+    /// Part of `cpu` that reading the counts took, in nanoseconds.
     pub own: f64,
-    /// Connections that were made.
+    /// Number of connections that were made.
     pub connected: f64,
-    /// What all of them cost besides their events.
+    /// Cost of all connections besides their events.
     pub connecting: Cost,
-    /// How many times as slow the machine is as the one that prices were measured on; `None`: nobody knows.
+    /// Factor by which the machine is slower than the one the costs were measured on; `None`: unknown.
     pub machine: Option<f64>,
-    /// Instruments that cost something, the dearest first.
+    /// Instruments with a cost, the most expensive first.
     pub shares: Vec<Share>,
-    /// All together, reading and connections included.
+    /// Total cost, including reading and connections.
     pub total: Cost,
 }
 
-/// How far apart events are in so much CPU time: nanoseconds of it from one to the next. Allocations and errors are no events
-/// of their own.
+/// Returns the average distance of events in nanoseconds of CPU time. Allocations and errors do not count as
+/// events.
 #[must_use]
 pub fn distance(events: impl Iterator<Item = (Kind, f64)>, cpu: f64) -> f64 {
     cpu / events.filter(|(kind, _)| kind.is_timed()).map(|(_, events)| events).sum::<f64>()
 }
 
 impl Account {
-    /// Puts prices, of events as far apart as these, to events and to connections that were made.
+    /// Multiplies events and connections by their costs.
     #[must_use]
     pub fn of(prices: &Prices, entries: Vec<Entry>, connected: f64, cpu: f64, own: f64) -> Account {
         let connecting = prices.connection.at(part_on(&entries, connected)).times(connected);
@@ -91,13 +93,13 @@ impl Account {
         Account { cpu, own, connected, connecting, machine: prices.machine, shares, total }
     }
 
-    /// A cost as a share of the CPU time: 0.01 is 1%.
+    /// Returns a cost as a share of the CPU time: 0.01 is 1%.
     #[must_use]
     pub fn share_of(&self, cost: Cost) -> Cost {
         if self.cpu <= 0.0 { Cost::NOTHING } else { cost.times(1.0 / self.cpu) }
     }
 
-    /// The share of all.
+    /// Returns the total cost as a share of the CPU time: 0.01 is 1%.
     #[must_use]
     pub fn share(&self) -> Cost {
         self.share_of(self.total)

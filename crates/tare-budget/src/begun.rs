@@ -1,6 +1,7 @@
-//! Statements that are begun in vain. A server begins each under an instrument `statement/abstract/%`, and learns later which one it
-//! is: of one that is off the beginning is paid for all the same. Where the budget cannot be kept otherwise those instruments go,
-//! too, if not one statement in ten is counted. Then none is seen, whatever is on, until there is room.
+//! Statements that begin in vain. A server begins each statement under an instrument `statement/abstract/%`
+//! and learns later which one it is. So a statement whose instrument is off has paid for its beginning. If
+//! the budget cannot be kept otherwise, and less than one statement in ten is counted, the abstract
+//! instruments are switched off, too. Then no statement is seen, whatever is on, until there is room.
 
 use crate::board::{Board, Move, Switch, Switched, Why};
 use crate::follow::{FEW, Follower};
@@ -9,33 +10,33 @@ use crate::kind::{Kind, Level};
 use crate::price::Prices;
 
 const BEGINNINGS: &str = "statement/abstract/";
-/// The kinds of what is begun so.
+/// Kinds of the statements that begin this way.
 const KINDS: [Kind; 2] = [Kind::Query, Kind::Statement];
 
-/// Whether an instrument has no events, and only begins statements.
+/// Returns whether an instrument has no events of its own and only begins statements.
 #[must_use]
 pub fn is_beginning(name: &str) -> bool {
     name.starts_with(BEGINNINGS)
 }
 
-/// Whether no statement is begun at all.
+/// Returns whether no statement begins at all.
 fn is_nothing_begun(board: &Board) -> bool {
     let mut beginnings = board.iter().filter(|it| is_beginning(&it.name)).peekable();
     beginnings.peek().is_some() && beginnings.all(|it| it.present == Level::Off)
 }
 
-/// Whether events of a kind are statements, and none is begun.
+/// Returns whether events of a kind are statements, and none begins.
 pub(crate) fn is_unbegun(board: &Board, kind: Kind) -> bool {
     KINDS.contains(&kind) && is_nothing_begun(board)
 }
 
-/// The prices of a board: where no statement is begun, one that is off costs nothing.
+/// Returns the costs that apply to a board: if no statement begins, a disabled one costs nothing.
 pub(crate) fn prices(prices: Prices, board: &Board) -> Prices {
     if is_nothing_begun(board) { KINDS.into_iter().fold(prices, Prices::free_if_off) } else { prices }
 }
 
-/// Nanoseconds that a statement costs which is begun in vain. `counted`: how many statements an instrument would count; those
-/// of both kinds weigh by that.
+/// Returns the cost of a statement that begins in vain, in nanoseconds. `counted` returns how many statements
+/// an instrument would count: the average over both kinds is weighed by that.
 pub(crate) fn cost(prices: &Prices, board: &Board, counted: impl Fn(&Switch) -> f64) -> f64 {
     let of_kind = |kind: Kind| {
         let are = |it: &&Switch| it.of == Switched::Instrument(kind) && !is_beginning(&it.name);
@@ -46,17 +47,18 @@ pub(crate) fn cost(prices: &Prices, board: &Board, counted: impl Fn(&Switch) -> 
     if all > 0.0 { (queries * query + others * other) / all } else { query.max(other) }
 }
 
-/// Statements that clients sent, what all of them cost a server that begins them in vain, and its budget, both as shares.
+/// Statements of clients, the cost of beginning all of them in vain, and the budget; both as shares.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Vain {
     pub(crate) statements: f64,
     pub(crate) costs: f64,
     pub(crate) budget: f64,
-    /// While any is counted, none of these goes.
+    /// Whether the abstract instruments stay on as long as any statement is counted.
     pub(crate) is_kept: bool,
 }
 
-/// What follows from a decision for the beginnings. `counted`: how many statements an instrument would count.
+/// Returns the moves of the abstract instruments that follow from a decision. `counted` returns how many
+/// statements an instrument would count.
 pub(crate) fn moves(
     board: &Board,
     decision: &Decision,
@@ -76,7 +78,8 @@ pub(crate) fn moves(
     beginnings.filter_map(moved).collect()
 }
 
-/// Whether more than so few statements are counted once the moves are done, or a person wants some. `None`: any are not few.
+/// Returns whether more than `few` statements are counted after the moves, or a person wants some. `None`:
+/// any number is wanted.
 fn is_wanted(board: &Board, moves: &[Move], few: Option<f64>, counted: impl Fn(&Switch) -> f64) -> bool {
     let is_left_on = |it: &&Switch| {
         let is_statement = matches!(it.of, Switched::Instrument(kind) if KINDS.contains(&kind));
@@ -127,7 +130,8 @@ mod tests {
         [PACKET, EXECUTE, SELECT].map(switch).into()
     }
 
-    /// A hundred thousand statements, all but one of them executions, in so many seconds of CPU time.
+    /// Returns a sample of 100,000 statements, all but one of them executions, in `cpu` nanoseconds of CPU
+    /// time.
     fn look(seconds: u64, cpu: f64, board: &[Switch]) -> Look {
         let on = |name: &str| board.iter().any(|it| it.name == name && it.present > Level::Off);
         let begun = f64::from(u8::from(on(PACKET)));
@@ -136,7 +140,7 @@ mod tests {
         Look { now: Duration::from_secs(seconds), cpu, statements: 1e5, events, ..Look::default() }
     }
 
-    /// Looks every five seconds, and carries out what is decided. Gives what is off, and the last share.
+    /// Samples every five seconds and applies the decisions. Returns what is off, and the last share.
     fn run(
         governor: &mut Governor,
         board: &mut [Switch],
@@ -158,11 +162,11 @@ mod tests {
     #[test]
     fn what_begins_statements_goes_where_nothing_else_keeps_the_budget_and_comes_back_with_room() {
         let (mut governor, mut board) = (governor(), board(None));
-        // An execution takes 20 microseconds: what is off would be 1.5% of that.
+        // An execution takes 20 microseconds, of which a disabled one would cost 1.5%.
         let (off, share) = run(&mut governor, &mut board, 0..6, 2e9);
         assert_eq!(off, [PACKET, EXECUTE]);
         assert!(share < 0.0001, "nothing is begun: {share}");
-        // It takes 100: there is room for beginning them, and not for counting them.
+        // An execution takes 100 microseconds: there is room for beginning statements, not for counting them.
         let (off, share) = run(&mut governor, &mut board, 6..24, 1e10);
         assert_eq!(off, [EXECUTE]);
         assert!((share - 0.003).abs() < 0.0002, "{share}");

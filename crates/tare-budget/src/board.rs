@@ -1,4 +1,4 @@
-//! The board: everything that has a level, moves on it, and what they lose.
+//! The board: everything that has a level, the moves on it, and what they lose.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -10,7 +10,7 @@ use crate::kind::{Family, Kind, Level};
 use crate::price::Cost;
 use crate::worth;
 
-/// Why a switch is left alone.
+/// Reason why a switch is left alone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Held {
     /// A person has set it.
@@ -19,29 +19,29 @@ pub enum Held {
     Fixed,
 }
 
-/// What a switch is of.
+/// Target of a switch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Switched {
-    /// An instrument.
+    /// One instrument.
     Instrument(Kind),
-    /// How a family's events are recorded (a built-in's consumers).
+    /// The recording of a family's events (the built-in's consumers).
     Recording(Family),
-    /// All that is on of a kind besides what has levels of its own.
+    /// Everything of a kind that is on and has no switch of its own.
     Rest(Kind),
 }
 
 /// Something that has a level.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Switch {
-    /// The instrument's name, or the consumers' pattern.
+    /// Name of the instrument, or pattern of the consumers.
     pub name: String,
-    /// What it is of.
+    /// Target of the switch.
     pub of: Switched,
-    /// The levels it can have, the lowest first, up to the one it had when nothing had been moved.
+    /// The possible levels in ascending order, up to the one before any move.
     pub levels: Vec<Level>,
-    /// The level it has.
+    /// The present level.
     pub present: Level,
-    /// Whether it is left alone.
+    /// Reason why the switch is left alone; `None`: it is not.
     pub held: Option<Held>,
 }
 
@@ -54,7 +54,7 @@ impl Switch {
         self.levels.first().copied().unwrap_or(self.present)
     }
 
-    /// Its level once these moves are made.
+    /// Returns the switch's level after these moves.
     #[must_use]
     pub fn after(&self, moves: &[Move]) -> Level {
         moves.iter().find(|it| it.switch == self.name).map_or(self.present, |it| it.to)
@@ -73,68 +73,68 @@ impl Switch {
     }
 }
 
-/// Everything that has a level. The order means nothing.
+/// All switches, in any order.
 pub type Board = [Switch];
 
 /// A change of level.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Move {
-    /// The switch.
+    /// Name of the switch.
     pub switch: String,
-    /// Its level so far.
+    /// Level before the move.
     pub from: Level,
-    /// Its level from now on.
+    /// Level after the move.
     pub to: Level,
     /// The reason.
     pub why: Why,
 }
 
-/// The reason of a move.
+/// Reason of a move.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Why {
-    /// The budget is exceeded, and this saves so much of the CPU time for the least loss.
+    /// The budget is exceeded. This move saves enough for the least loss.
     Over {
-        /// The share of all.
+        /// Total cost as a share of the CPU time.
         share: f64,
-        /// The budget.
+        /// The budget as a share.
         budget: f64,
-        /// What the move saves, as a share.
+        /// Saving of the move as a share.
         saves: f64,
     },
-    /// Connections are slowed by more than their budget, and this saves them so much for the least loss.
+    /// Connections are slowed by more than their budget. This move saves enough for the least loss.
     Slow {
-        /// What the 95th percentile is slowed by.
+        /// The 95th percentile of the slowdown of connections, as a share.
         share: f64,
-        /// Their budget.
+        /// Budget of connections as a share.
         budget: f64,
-        /// What the move saves, as a share of the CPU time of those that are slowed most.
+        /// Saving of the move as a share of the CPU time of the slowest connections.
         saves: f64,
     },
-    /// There is room, for this, too.
+    /// There is room for this.
     Room {
-        /// The share of all.
+        /// Total cost as a share of the CPU time.
         share: f64,
-        /// The budget.
+        /// The budget as a share.
         budget: f64,
-        /// What it is to cost, as a share.
+        /// Expected cost of the move as a share.
         costs: f64,
     },
-    /// To make room for what is worth more.
+    /// The move makes room for something worth more.
     Exchanged {
-        /// What it saves, as a share.
+        /// Saving of the move as a share.
         saves: f64,
     },
-    /// To see how many events it has by now.
+    /// A trial: the move shows how many events the instrument has by now.
     Tried {
-        /// How long ago they were seen last.
+        /// Time since its events were last seen.
         ago: Duration,
-        /// What it costs if they are as many, as a share.
+        /// Cost of the move as a share, if there are as many events as then.
         costs: f64,
     },
 }
 
 impl Why {
-    /// What the move saves or costs, as a share of the CPU time.
+    /// Returns the saving or the cost of the move as a share of the CPU time.
     #[must_use]
     pub fn share(self) -> f64 {
         match self {
@@ -177,7 +177,7 @@ impl fmt::Display for Why {
     }
 }
 
-/// A share as people read it: two digits that count, `0.016` as `1.6%`.
+/// Formats a share with two significant digits: `0.016` as `1.6%`.
 #[must_use]
 pub fn percent(share: f64) -> String {
     let value = share * 100.0;
@@ -191,24 +191,24 @@ pub fn percent(share: f64) -> String {
     format!("{value:.places$}%")
 }
 
-/// The levels there are.
+/// Returns the present levels.
 pub(crate) fn present(board: &Board) -> Vec<Level> {
     board.iter().map(|switch| switch.present).collect()
 }
 
-/// What is cut: the switches below their highest level, by what that loses.
+/// Returns the total loss of all switches below their highest level.
 #[must_use]
 pub fn losses(board: &Board) -> u32 {
     board.iter().map(|switch| switch.loss(switch.present)).sum()
 }
 
-/// What is left on, as worth.
+/// Returns the total worth of what is on.
 #[must_use]
 pub fn left(board: &Board) -> u32 {
     board.iter().map(|switch| switch.worth(switch.present)).sum()
 }
 
-/// Counts the instruments that are on once these moves are made, and all there are, by kind.
+/// Returns the number of instruments that are on after these moves, and of all, by kind.
 #[must_use]
 pub fn visible(board: &Board, moves: &[Move]) -> BTreeMap<Kind, (usize, usize)> {
     let mut visible: BTreeMap<Kind, (usize, usize)> = BTreeMap::new();
@@ -222,7 +222,7 @@ pub fn visible(board: &Board, moves: &[Move]) -> BTreeMap<Kind, (usize, usize)> 
     visible
 }
 
-/// What the held switches cost, each kind of reason for itself: so one can say why a budget cannot be kept.
+/// Returns the cost of the switches that are held for this reason. It explains why a budget cannot be kept.
 #[must_use]
 pub fn held_cost(board: &Board, account: &Account, held: Held) -> Cost {
     let is_held = |name: &str| board.iter().any(|it| it.name == name && it.held == Some(held));

@@ -1,19 +1,19 @@
-//! A budget as people write it: `1%`, `0.5%`.
+//! Budgets as people write them: `1%`, `0.5%`.
 
 use std::fmt;
 
-/// A share of the server's CPU time: more than nothing, and all of it at most. In millionths.
+/// A share of the server's CPU time in millionths: above 0, at most all of it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Budget(u32);
 
-/// How many make a percent.
+/// Millionths per percent.
 const PERCENT: f64 = 1e4;
 
 impl Budget {
-    /// What [`Budget::read`] takes, for people.
+    /// The values that [`Budget::read`] accepts, for messages.
     pub const ALLOWED: &'static str = "a share such as 1% or 0.5%, at most 100%";
 
-    /// Reads one; `None`: it is no share.
+    /// Parses a budget; `None`: not an allowed share.
     #[must_use]
     pub fn read(text: &str) -> Option<Budget> {
         let number = text.trim().strip_suffix('%')?.trim_end();
@@ -24,7 +24,7 @@ impl Budget {
         millionths.map(Budget)
     }
 
-    /// As a part of one: 1% is 0.01.
+    /// Returns the budget as a fraction: 1% is 0.01.
     #[must_use]
     pub fn share(self) -> f64 {
         f64::from(self.0) / PERCENT / 100.0

@@ -1,81 +1,84 @@
-//! The choice that loses least: of all ways to set levels that cost no more than a limit, the one of least loss.
+//! The choice of levels: among all ways to set levels whose cost stays within a limit, the one with the least
+//! loss.
 //!
-//! It is exact, not greedy. Losses are small whole numbers, so for each loss the least cost that it can buy is kept, and
-//! instruments are added one by one. Whether events are recorded is decided for a whole family, and changes what each of
-//! its instruments costs: a family's front is made once for each way it can be recorded.
+//! The result is exact, not greedy. Losses are small integers, so the lowest cost for each loss is kept while
+//! items are added one by one (a knapsack by dynamic programming). Whether events are recorded is decided per
+//! family and changes the cost of each of its instruments. So a family's front is made once for each way it
+//! can be recorded.
 
 /// One level of an item.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Step {
-    /// What is lost by it, over the highest level there is.
+    /// Loss compared with the item's highest level.
     pub loss: u32,
-    /// What it costs, for each way its family can be recorded.
+    /// Cost for each way its family can be recorded.
     pub costs: Vec<f64>,
 }
 
-/// What has one level of several.
+/// Something that takes one of several levels.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Item {
-    /// Its levels, the highest first.
+    /// Levels, the highest first.
     pub steps: Vec<Step>,
 }
 
 /// Items whose costs depend on how their family is recorded.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Group {
-    /// What is lost by each way to record, the fullest first. One, without loss, where there is no choice.
+    /// Loss of each way to record, the fullest first. A single 0 where there is no choice.
     pub recording: Vec<u32>,
     /// The items.
     pub items: Vec<Item>,
 }
 
-/// A level for everything: positions in `recording` and `steps`.
+/// A level for everything, as positions in `recording` and `steps`.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Choice {
-    /// For each group, how it is recorded.
+    /// The way of recording of each group.
     pub recording: Vec<usize>,
-    /// For each group and item, its step.
+    /// The step of each item, by group.
     pub steps: Vec<Vec<usize>>,
-    /// What is lost, all together.
+    /// Total loss.
     pub loss: u32,
-    /// What it costs.
+    /// Total cost.
     pub cost: f64,
-    /// Whether that is within the limit. If not, nothing is.
+    /// Whether the cost is within the limit. If not, no choice is.
     pub fits: bool,
 }
 
-/// A limit, and what everything costs that counts against it.
+/// A limit, and the costs that count against it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Bound {
-    /// What there is to choose. Groups of several bounds are alike but for their costs.
+    /// The groups to choose from. Groups of several bounds differ in their costs only.
     pub groups: Vec<Group>,
-    /// What it may cost.
+    /// Maximum cost.
     pub limit: f64,
-    /// Where nothing fits, what is not worth a loss.
+    /// Where nothing fits, a saving that is too small to be worth a loss.
     pub slack: f64,
 }
 
-/// Of several bounds: how often they are weighed anew in search of a choice that keeps all.
+/// Maximum number of rounds in the search for a choice that keeps several bounds.
 const WEIGHED: u32 = 12;
-/// A loss, and the least cost it can buy so far.
+/// A loss, and the lowest cost known for it.
 #[derive(Clone, Copy, Debug)]
 struct Point {
     loss: u32,
     cost: f64,
-    /// The point of the stage before, and what was taken from there.
+    /// Index of the point in the previous stage, and the option taken from there.
     parent: usize,
     pick: usize,
 }
 
-/// Points in the order of loss, each cheaper than those before.
+/// Points in ascending order of loss and descending order of cost.
 type Front = Vec<Point>;
 
-/// Losses are tried in this order: most often a small one will do, and there are few ways to have it.
+/// Limits of loss to try in this order. A small one mostly suffices, and there are few choices within it.
 const TRIED: [u32; 4] = [32, 256, 2048, u32::MAX];
 
 const START: Point = Point { loss: 0, cost: 0.0, parent: 0, pick: 0 };
 
-/// Finds it. Where nothing fits, it is the least loss that costs no more than the cheapest choice and `slack`.
+/// Finds the choice of least loss within the limit. If nothing fits, finds the least loss that costs at most
+/// `slack` more than the cheapest choice.
 #[must_use]
 pub fn best(groups: &[Group], limit: f64, slack: f64) -> Choice {
     let mut choice = best_within(groups, limit, slack, TRIED[0]);
@@ -88,7 +91,7 @@ pub fn best(groups: &[Group], limit: f64, slack: f64) -> Choice {
     choice
 }
 
-/// What a choice costs.
+/// Returns the cost of a choice.
 #[must_use]
 pub fn cost(groups: &[Group], choice: &Choice) -> f64 {
     let of_group = |(nth, group): (usize, &Group)| {
@@ -98,11 +101,12 @@ pub fn cost(groups: &[Group], choice: &Choice) -> f64 {
     groups.iter().enumerate().map(of_group).sum()
 }
 
-/// Finds the choice of least loss that keeps all bounds. Its cost is the first one's.
+/// Finds the choice of least loss that keeps all bounds. Its `cost` is that of the first bound.
 ///
-/// Of several bounds all are kept, but another choice may keep them, too, and lose a little less: the search goes over
-/// bounds made of all, weighed by how much is spent of each. A choice that keeps such a bound best and keeps all is the
-/// best there is; where no weights give one, limits are lowered by what was used too much.
+/// For several bounds the result keeps all of them, but another choice may do so and lose slightly less. The
+/// search joins the bounds into one, weighed by how much is used of each. A choice that is optimal for a
+/// joined bound and keeps all is the best there is. Where no weights lead to one, limits are lowered by what
+/// was exceeded.
 #[must_use]
 pub fn best_of(bounds: &[Bound]) -> Choice {
     match bounds {
@@ -113,7 +117,7 @@ pub fn best_of(bounds: &[Bound]) -> Choice {
 }
 
 fn best_of_several(bounds: &[Bound]) -> Choice {
-    // One that cannot be kept is kept as well as it can be, and the others are kept all the same.
+    // A bound that cannot be kept is kept as well as possible, and the others are kept all the same.
     let alone: Vec<Choice> = bounds.iter().map(Bound::best).collect();
     let reachable = |(bound, choice): (&Bound, &Choice)| Bound {
         limit: if choice.fits { bound.limit } else { choice.cost },
@@ -127,11 +131,11 @@ fn best_of_several(bounds: &[Bound]) -> Choice {
     Choice { fits: fits && keeps_all(&found), ..found }
 }
 
-/// Of choices that keep bounds made of all of them, the one of least loss that keeps all.
+/// Returns a choice that keeps all bounds, searching over joined bounds with changing weights.
 fn by_weights(bounds: &[Bound], keeps_all: impl Fn(&Choice) -> bool) -> Choice {
     let mut weights = vec![1.0; bounds.len()];
     let mut found: Option<Choice> = None;
-    // No choice that keeps all loses less than one that keeps a bound made of all.
+    // No choice that keeps all bounds loses less than one that keeps a joined bound.
     let mut least_loss = 0;
     for round in 0..WEIGHED {
         let bound = joined(bounds, |parts| weighed(&weights, parts));
@@ -149,14 +153,15 @@ fn by_weights(bounds: &[Bound], keeps_all: impl Fn(&Choice) -> bool) -> Choice {
         if found.as_ref().is_some_and(|found| found.loss <= least_loss) {
             break;
         }
-        // By less each time, so that weights come to rest.
+        // The steps get smaller, so that weights converge.
         let step = 1.0 / f64::from(round + 2);
         let weigh =
             |(weight, it): (&mut f64, &Bound)| *weight *= it.used(&choice).clamp(0.1, 10.0).powf(step);
         weights.iter_mut().zip(bounds).for_each(weigh);
     }
     found.unwrap_or_else(|| {
-        // The largest part of a limit for each thing: the cheapest choice by that may keep all where nothing else does.
+        // Join by the largest part of a limit: the cheapest choice by that may keep all bounds where nothing
+        // else does.
         let largest = joined(bounds, |parts| parts.iter().copied().fold(0.0, f64::max));
         best(&largest.groups, largest.limit, 0.0)
     })
@@ -167,12 +172,12 @@ impl Bound {
         best(&self.groups, self.limit, self.slack)
     }
 
-    /// What a choice uses of it, as a part.
+    /// Returns the part of the limit that a choice uses.
     fn used(&self, choice: &Choice) -> f64 {
         cost(&self.groups, choice) / self.least()
     }
 
-    /// Its limit, more than nothing.
+    /// Returns the limit, but more than 0.
     fn least(&self) -> f64 {
         self.limit.max(1e-9)
     }
@@ -189,7 +194,7 @@ fn weighed(weights: &[f64], parts: &[f64]) -> f64 {
     weights.iter().zip(parts).map(|(weight, part)| weight * part).sum::<f64>() / all
 }
 
-/// One bound made of several: `cost` makes one of the parts of their limits that something costs. The limit is 1.
+/// Joins several bounds into one with limit 1. `cost` combines an item's parts of all limits into one number.
 fn joined(bounds: &[Bound], cost: impl Fn(&[f64]) -> f64) -> Bound {
     let [first, ..] = bounds else { return Bound { groups: vec![], limit: 1.0, slack: 0.0 } };
     let slack: Vec<f64> = bounds.iter().map(|it| it.slack / it.least()).collect();
@@ -210,7 +215,7 @@ fn joined(bounds: &[Bound], cost: impl Fn(&[f64]) -> f64) -> Bound {
     joined
 }
 
-/// Of all choices that lose no more than `most` beyond what is lost anyway.
+/// Returns the best choice among those that lose at most `most` more than is lost in any case.
 fn best_within(groups: &[Group], limit: f64, slack: f64, most: u32) -> Choice {
     let fronts: Vec<GroupFront> = groups.iter().map(|group| GroupFront::of(group, most)).collect();
     let mut stages: Vec<Front> = vec![vec![START]];
@@ -231,7 +236,7 @@ fn best_within(groups: &[Group], limit: f64, slack: f64, most: u32) -> Choice {
 }
 
 impl Group {
-    /// What is lost by it whatever is chosen.
+    /// Returns the group's loss if the least is chosen everywhere.
     fn least_loss(&self) -> u32 {
         let recording = self.recording.iter().min().copied().unwrap_or(0);
         recording + self.items.iter().map(Item::least_loss).sum::<u32>()
@@ -244,11 +249,11 @@ impl Item {
     }
 }
 
-/// All that a group can be had for.
+/// The front of a group.
 struct GroupFront {
     /// Fronts after each item, for each way to record.
     stages: Vec<Vec<Front>>,
-    /// The ends of all of them: `parent` is the place in the last front, `pick` the way to record.
+    /// The last fronts of all ways: `parent` is the index in the last front, `pick` the way to record.
     ends: Front,
 }
 
@@ -272,7 +277,7 @@ impl GroupFront {
         let mut least = group.recording[way];
         for item in &group.items {
             if let [only] = &item.steps[..] {
-                // There is nothing to choose: all points move, and none has to be remembered.
+                // There is nothing to choose: all points move, and nothing has to be remembered.
                 least += only.loss;
                 for point in fronts.iter_mut().last().into_iter().flatten() {
                     point.loss += only.loss;
@@ -296,7 +301,8 @@ impl GroupFront {
     }
 }
 
-/// Every point with every option, without those that lose more and cost no less than another, or lose more than `most`.
+/// Combines every point with every option. Drops points that lose more than `most`, or lose more than another
+/// and cost no less.
 fn extend(front: &Front, options: &[(u32, f64)], most: u32) -> Front {
     let mut points = Vec::with_capacity(front.len() * options.len());
     for (parent, point) in front.iter().enumerate() {
@@ -327,7 +333,7 @@ fn undominated(points: Vec<Point>) -> Front {
     cheaper
 }
 
-/// What was taken at each stage on the way to a point of the last.
+/// Returns the options taken at each stage on the way to a point of the last stage.
 fn walk_back(stages: &[Front], mut at: usize) -> Vec<usize> {
     let mut picks = vec![];
     for stage in stages.iter().skip(1).rev() {
@@ -342,7 +348,7 @@ fn walk_back(stages: &[Front], mut at: usize) -> Vec<usize> {
 mod tests {
     use super::*;
 
-    /// Every choice there is, one by one.
+    /// Finds the least loss within the limit by trying every choice.
     fn by_trying(groups: &[Group], limit: f64) -> Option<u32> {
         let mut totals = vec![(0, 0.0)];
         for group in groups {
@@ -440,12 +446,12 @@ mod tests {
                 missed += u32::from(all.is_some());
             }
         }
-        // Of four things or so; of many there are many ways to keep both.
+        // There are only about four items here; with many items many choices keep both bounds.
         assert!(kept > 200 && missed * 50 <= kept, "{kept} found, {missed} missed");
         assert!(lost * 100 <= least * 102, "{lost} instead of {least}");
     }
 
-    /// The least loss of all choices that keep both bounds, one by one.
+    /// Finds the least loss that keeps both bounds by trying every choice.
     fn by_trying_two(bounds: &[Bound; 2]) -> Option<u32> {
         let mut totals = vec![(0, [0.0, 0.0])];
         for (one, other) in bounds[0].groups.iter().zip(&bounds[1].groups) {

@@ -1,8 +1,8 @@
-//! What watching slows connections by: the price of a connection's events over the CPU time it used itself. What an event
-//! costs that is off is not in it: nobody counts those, and no level saves it.
+//! Slowdown of connections: the cost of a connection's events as a part of the CPU time it used itself.
+//! Disabled events are left out: nobody counts them, and no level saves their cost.
 //!
-//! A budget of all CPU time says nothing of one connection: a loop in a procedure has hundreds of times as many events per
-//! second as a long scan beside it, and its statements pay for all of them.
+//! A budget for all CPU time says nothing about one connection. A loop in a procedure has hundreds of times
+//! as many events per second as a long scan beside it, and its statements pay for all of them.
 
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
@@ -10,16 +10,16 @@ use std::time::Duration;
 
 use crate::board::Board;
 
-/// What a connection did between two looks.
+/// Activity of a connection between two samples.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Connection {
-    /// CPU time it used, in nanoseconds.
+    /// CPU time used, in nanoseconds.
     pub cpu: f64,
-    /// Its events, by instrument.
+    /// Number of events by instrument.
     pub events: Vec<(Cow<'static, str>, f64)>,
 }
 
-/// The connections there are at a moment, by THREAD_ID: what each has counted, and the CPU time of its thread.
+/// Connections at one point in time, by THREAD_ID: their counts, and the CPU time of their threads.
 #[derive(Debug, Default)]
 pub struct Connections(BTreeMap<u64, Counted>);
 
@@ -32,8 +32,8 @@ struct Counted {
 }
 
 impl Connections {
-    /// Connections by THREAD_ID and THREAD_OS_ID, of whose threads `cpu` knows the CPU time. Where threads serve several
-    /// connections nobody can tell what they did for which: there are none.
+    /// Creates the connections from pairs of THREAD_ID and THREAD_OS_ID; `cpu` returns the CPU time of a
+    /// thread. Empty if threads serve several connections: then nobody can tell what they did for which.
     pub fn of(
         threads: impl IntoIterator<Item = (u64, u64)>,
         cpu: impl Fn(u64) -> Option<Duration>,
@@ -48,15 +48,15 @@ impl Connections {
         Connections(counted.collect())
     }
 
-    /// Adds what a connection has counted; of one that is not known nothing is added.
+    /// Adds a connection's count. Ignores a connection that is not known.
     pub fn add(&mut self, id: u64, instrument: impl Into<Cow<'static, str>>, count: u64) {
         if let Some(connection) = self.0.get_mut(&id) {
             *connection.events.entry(instrument.into()).or_default() += count;
         }
     }
 
-    /// What those did that were there at an earlier moment. Where one has another thread by now, as of a pool, nobody can
-    /// tell of any.
+    /// Returns the activity of the connections that were already there in `before`. Empty if one has changed
+    /// its thread, as with a thread pool: then nobody can tell for any.
     #[must_use]
     pub fn since(&self, before: &Connections) -> Vec<Connection> {
         let both = self.0.iter().filter_map(|(id, now)| Some((now, before.0.get(id)?)));
@@ -79,20 +79,22 @@ impl Counted {
     }
 }
 
-/// Events since an earlier count. What has fallen was reset in between: what is there now is what is known.
+/// Returns the events since an earlier count. If the count has fallen, it was reset in between, and the
+/// present value is returned.
 #[must_use]
 #[allow(clippy::cast_precision_loss)] // prices are rough
 pub fn counted_since(now: u64, before: Option<u64>) -> f64 {
     now.checked_sub(before.unwrap_or(0)).unwrap_or(now) as f64
 }
 
-/// So much of the CPU time of all connections may be of such as are slowed by more: what is left is the 95th percentile.
+/// Part of the CPU time of all connections that may belong to slower ones. The rest defines the 95th
+/// percentile.
 const BEYOND: f64 = 0.05;
 
-/// Nanoseconds in which rates count events.
+/// Nanoseconds per second.
 pub(crate) const SECOND: f64 = 1e9;
 
-/// Connections as the board sees them: events a nanosecond, by place on the board.
+/// Event rates of connections, per nanosecond of their CPU time, by place on the board.
 #[derive(Debug)]
 pub(crate) struct Crowd {
     each: Vec<Member>,
@@ -105,7 +107,7 @@ struct Member {
 }
 
 impl Crowd {
-    /// `None`: next to nothing of the server's CPU time is known to be a connection's.
+    /// Computes the rates. `None`: almost nothing of the server's CPU time is known to belong to connections.
     pub(crate) fn of(board: &Board, connections: &[Connection], cpu: f64) -> Option<Crowd> {
         let mut places: Vec<(&str, usize)> =
             board.iter().enumerate().map(|(at, switch)| (&*switch.name, at)).collect();
@@ -120,8 +122,8 @@ impl Crowd {
         (known > 0.0 && known >= BEYOND * cpu).then_some(Crowd { each })
     }
 
-    /// What connections are slowed by where an event costs so many nanoseconds, by place: the 95th percentile, weighed by
-    /// their CPU time, and whose that is.
+    /// Returns the 95th percentile of the slowdown, weighed by CPU time, and the index of the connection with
+    /// that. `prices` has the cost per event in nanoseconds, by place on the board.
     pub(crate) fn slowed(&self, prices: &[f64]) -> (f64, usize) {
         let share = |member: &Member| member.rates.iter().map(|(at, rate)| prices[*at] * rate).sum::<f64>();
         let mut shares: Vec<(f64, usize)> =
@@ -136,7 +138,7 @@ impl Crowd {
         shares[at.unwrap_or(shares.len() - 1)]
     }
 
-    /// Events of one of them in a second of its CPU time, by place of a board of that length.
+    /// Returns a connection's events per second of its CPU time, by place, for a board with so many places.
     pub(crate) fn in_a_second(&self, nth: usize, places: usize) -> Vec<f64> {
         let mut events = vec![0.0; places];
         self.each[nth].rates.iter().for_each(|(at, rate)| events[*at] += rate * SECOND);

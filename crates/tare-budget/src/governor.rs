@@ -1,16 +1,17 @@
-//! The decision: which levels move, so that the sum of prices stays under the budget, that of the connections which are
-//! slowed most under theirs, and as little as possible is lost.
+//! The decision: which levels move so that the total cost stays within the budget, the slowdown of
+//! connections within theirs, and as little as possible is lost.
 //!
-//! Hysteresis, so that nothing flaps:
+//! Hysteresis prevents flapping:
 //!
-//! - Over the budget, levels are lowered until the prediction is [`CUT_TO`] of it.
-//! - Under it, they are raised only as far as the prediction stays below [`RAISE_TO`] of it, only under a load like the look's
-//!   before, and only what has rested for a minute. A prediction takes the highest rate of the last ten minutes, and of what is
-//!   off the one that was seen last.
-//! - An instrument changes at most twice a minute: what has changed once in the last minute can only go to its lowest
-//!   level, so that no third change is ever needed.
-//! - Where statements are sampled, the rate falls before any level does, and rises when no level is to: levels are chosen as if
-//!   it were the lowest, and it is what they leave room for. It rises a minute after its last change at the soonest.
+//! - Over the budget, levels are lowered until the predicted cost is [`CUT_TO`] of it.
+//! - Under the budget, levels are raised only while the prediction stays below [`RAISE_TO`] of it, only under
+//!   a load like that of the sample before, and only if they have rested for a minute. A prediction uses the
+//!   highest rate of the last ten minutes, and for what is off the rate last seen.
+//! - An instrument changes at most twice a minute: what has changed once in the last minute can only go to
+//!   its lowest level, so no third change is needed.
+//! - Where statements are sampled, the rate falls before any level does, and rises when no level is to.
+//!   Levels are chosen as if the rate were the lowest; the rate gets the room that they leave. It rises at
+//!   the earliest a minute after its last change.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
@@ -31,113 +32,113 @@ use crate::rules::{Rules, Statements};
 use crate::sampling::{self, Resampled, Sampling};
 use crate::trial::{self, Trial};
 
-/// What is aimed at when something has to be given up, as a part of the budget.
+/// Target when something has to be given up, as a part of the budget.
 pub const CUT_TO: f64 = 0.9;
-/// What may be reached by giving something back.
+/// Limit when something is given back, as a part of the budget.
 pub const RAISE_TO: f64 = 0.8;
-/// How long something rests before it is raised, and in which time it changes at most twice.
+/// Minimum time before a raise, and the period in which something changes at most twice.
 pub const REST: Duration = Duration::from_secs(60);
-/// So often a choice is tried anew, when it leaves other connections over their budget than those it was made for.
+/// Maximum number of attempts for a choice that puts further connections over their budget.
 const TRIES: u32 = 4;
 
-/// What was seen since the last look.
+/// One sample: what was seen since the previous one.
 #[derive(Clone, Debug, Default)]
 pub struct Look {
-    /// A clock that only rises.
+    /// Time of a monotonic clock.
     pub now: Duration,
     /// CPU time of the server in nanoseconds, or all it could have used.
     pub cpu: f64,
-    /// Whether it is what it could have used: it says nothing of how far apart events are.
+    /// Whether `cpu` is what it could have used. Then it says nothing about the distance of events.
     pub is_capacity: bool,
-    /// Of that, what looking took.
+    /// Part of `cpu` that the sample took, in nanoseconds.
     pub own: f64,
-    /// Statements of clients.
+    /// Number of clients' statements.
     pub statements: f64,
-    /// Connections that were made.
+    /// Number of connections that were made.
     pub connected: f64,
-    /// What a run of [`Work`](crate::Work) took, in nanoseconds, if the server is on this machine.
+    /// Time of a run of [`Work`](crate::Work) in nanoseconds, if the server is on this machine.
     pub work_ns: Option<f64>,
-    /// Events by instrument.
+    /// Number of events by instrument.
     pub events: BTreeMap<String, f64>,
-    /// What each connection did; nothing where there is no budget for them.
+    /// Activity of each connection; empty without a budget for connections.
     pub connections: Vec<Connection>,
-    /// How statements are sampled; `None`: nobody samples.
+    /// State of statement sampling; `None`: not sampled.
     pub sampling: Option<Sampling>,
 }
 
-/// What a look came to.
+/// Result of a sample.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Decision {
-    /// The account it is made on.
+    /// The account the decision is based on.
     pub account: Account,
-    /// What is to be done.
+    /// Level changes to make.
     pub moves: Vec<Move>,
-    /// The rate at which statements are to be chosen, where it is to change.
+    /// Change of the rate of chosen statements, if any.
     pub resampled: Option<Resampled>,
-    /// The share once that is done, as predicted.
+    /// Predicted share after the changes.
     pub predicted: f64,
-    /// What connections are slowed by; `None`: there is no budget for that, or none did anything.
+    /// Slowdown of connections; `None`: no budget for it, or none was active.
     pub slowed: Option<Slowed>,
-    /// False where a budget cannot be kept whatever is moved; then everything that saves something is.
+    /// False if a budget cannot be kept whatever is moved. Then everything that saves something is moved.
     pub can_be_kept: bool,
 }
 
-/// What watching slows connections by: the 95th percentile, weighed by the CPU time they used themselves.
+/// Slowdown of connections: the 95th percentile, weighed by the CPU time they used themselves.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Slowed {
-    /// A connection's price as a part of its CPU time.
+    /// Cost of a connection as a part of its CPU time.
     pub share: f64,
-    /// That once the moves are done, as predicted.
+    /// Predicted value after the moves.
     pub predicted: f64,
 }
 
-/// It remembers what it saw and what it changed; the present levels it is told each time.
+/// The governor. It remembers what it saw and what it changed. The present levels are passed to it each time.
 #[derive(Clone, Debug)]
 pub struct Governor {
     rules: Rules,
     machine: Machine,
-    /// Those of events as far apart as at this look.
+    /// Costs for the distance of events in the last sample.
     now: Prices,
     memory: Memory,
-    /// That of connections which were slowed most, of a second of their CPU time.
+    /// Memory of the slowest connections, per second of their CPU time.
     slow: Memory,
     changes: BTreeMap<String, VecDeque<Duration>>,
     before: Option<Likeness>,
-    /// When there was a trial last.
+    /// Time of the last trial.
     tried: Option<Duration>,
-    /// When the rate of sampling changed last.
+    /// Time of the last change of the sampling rate.
     resampled: Option<Duration>,
 }
 
-/// What a look sees.
+/// Everything that one sample sees.
 struct Sight<'a> {
     board: &'a Board,
     look: &'a Look,
     load: Load,
-    /// Where there is a budget for connections.
+    /// Connections, if there is a budget for them.
     crowd: Option<&'a Crowd>,
-    /// While something is sampled.
+    /// State of sampling, while something is sampled.
     sampling: Option<Sampling>,
-    /// Prices while as few statements are chosen as may be.
+    /// Costs while as few statements as possible are chosen.
     least: &'a Prices,
 }
 
-/// What a choice of levels comes to.
+/// A choice of levels.
 struct Chosen {
     plan: Plan,
     choice: Choice,
-    /// Events it goes by, by place on the board.
+    /// Expected events, by place on the board.
     events: Vec<f64>,
 }
 
-/// What a look asks for.
+/// What a sample asks for.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Cause {
-    /// All cost more than their budget.
+    /// The total cost exceeds the budget.
     Over { share: f64, budget: f64 },
-    /// Connections are slowed by more than theirs.
+    /// Connections are slowed by more than their budget.
     Slow { share: f64, budget: f64 },
-    /// Neither.
+    /// No budget is exceeded.
     Room { share: f64, budget: f64 },
 }
 
@@ -146,7 +147,7 @@ impl Cause {
         if matches!(self, Cause::Room { .. }) { Course::Raise } else { Course::Cut }
     }
 
-    /// Why something changes that costs so much more.
+    /// Returns the reason of a change that costs `change` more.
     pub(crate) fn why(self, change: f64) -> Why {
         match self {
             Cause::Over { share, budget } if change <= 0.0 => Why::Over { share, budget, saves: -change },
@@ -160,7 +161,7 @@ impl Cause {
 }
 
 impl Governor {
-    /// With a budget and prices.
+    /// Creates a governor.
     #[must_use]
     pub fn new(rules: Rules, prices: Prices) -> Governor {
         let (memory, slow) = (Memory::default(), Memory::default());
@@ -169,19 +170,19 @@ impl Governor {
         Governor { rules, machine, now, memory, slow, changes, before: None, tried: None, resampled: None }
     }
 
-    /// Goes by other rules from the next look on.
+    /// Replaces the rules from the next sample on.
     pub fn set_rules(&mut self, rules: Rules) {
         self.rules = rules;
     }
 
-    /// The prices it was given.
+    /// Returns the costs that were passed at the start, as measured.
     #[must_use]
     pub fn prices(&self) -> &Prices {
         self.machine.measured()
     }
 
-    /// Takes what was seen, and says what to do. That its moves are carried out is taken for granted in that they count
-    /// as changes; what a switch really has the next board says.
+    /// Takes a sample and returns what to do. Its moves count as changes, so the caller is expected to carry
+    /// them out. The next board tells the levels that switches really have.
     pub fn look(&mut self, board: &Board, look: &Look) -> Decision {
         let load = Load { now: look.now, cpu: look.cpu, statements: look.statements };
         for switch in board.iter().filter(|it| it.present > Level::Off) {
@@ -208,7 +209,7 @@ impl Governor {
         if cause.course() == Course::Cut {
             self.cut(&sight, cause, &mut decision);
         }
-        // Where what keeps connections slow cannot be helped, what does not may come back all the same.
+        // Even if connections stay slow whatever is done, what does not slow them may come back.
         let is_over = matches!(cause, Cause::Over { .. });
         let is_less = losses(board) > 0 || sampling.is_some_and(|it| it.rate < it.most);
         if !is_over && decision.moves.is_empty() && decision.resampled.is_none() && is_calm && is_less {
@@ -230,7 +231,8 @@ impl Governor {
         decision
     }
 
-    /// What follows from a decision for the instruments that begin statements, and for kinds of which hardly anything is left.
+    /// Returns the moves that follow from a decision: of the abstract instruments, and of kinds with hardly
+    /// anything left on.
     fn followers(&mut self, sight: &Sight<'_>, decision: &Decision) -> Vec<Move> {
         let Sight { board, look, load, .. } = *sight;
         let counted = |it: &Switch| self.memory.predict(&it.name, load).unwrap_or(0.0);
@@ -243,7 +245,7 @@ impl Governor {
         moves
     }
 
-    /// What is looked at again, as nobody has seen its events for so long.
+    /// Returns a trial: something that is off and whose events nobody has seen for long.
     fn trial<'a>(&mut self, sight: &Sight<'a>) -> Option<Move> {
         let Sight { board, look, load, .. } = *sight;
         if self.tried.is_some_and(|at| look.now.saturating_sub(at) < REST) {
@@ -267,7 +269,7 @@ impl Governor {
         trial
     }
 
-    /// Gives up what has to go.
+    /// Decides what to give up.
     fn cut(&mut self, sight: &Sight<'_>, cause: Cause, decision: &mut Decision) {
         let Sight { board, look, crowd, .. } = *sight;
         let chosen = self.choose(sight, cause);
@@ -281,12 +283,12 @@ impl Governor {
             let prices = self.now.choosing(part);
             slowed.predicted = crowd.slowed(&prices_at(&prices, board, &plan.levels(board, choice))).0;
             let is_kept = self.rules.budget_p95.is_none_or(|budget| slowed.predicted <= budget);
-            // Where some are left that were not thought of, the next look thinks of them.
+            // Connections that were not considered are considered by the next sample.
             decision.can_be_kept &= is_kept || choice.fits;
         }
     }
 
-    /// Gives back what there is room for.
+    /// Decides what to give back.
     fn raise(&mut self, sight: &Sight<'_>, cause: Cause, decision: &mut Decision) {
         let chosen = self.choose(sight, cause);
         if !chosen.choice.fits {
@@ -298,17 +300,17 @@ impl Governor {
         decision.resampled = self.rate(sight, &chosen, cause, !decision.moves.is_empty());
     }
 
-    /// The rate that levels leave room for; `None`: it stays.
+    /// Returns the change to the rate that the levels leave room for; `None`: it stays.
     fn rate(&self, sight: &Sight<'_>, chosen: &Chosen, cause: Cause, is_moved: bool) -> Option<Resampled> {
         let (sampling, statements) = (sight.sampling?, sight.look.statements);
         let part = self.part_within(sight, chosen, cause);
-        // Of few statements every one is chosen, whatever the rate.
+        // If statements are few, every one is chosen, whatever the rate.
         let is_vain = sight.least.chosen >= 1.0;
         let to = match cause.course() {
             Course::Cut if is_moved => sampling.lowered(0.0, statements)?,
             Course::Cut if is_vain => return None,
             Course::Cut => sampling.lowered(part, statements)?,
-            // What comes back takes the room of statements that are chosen.
+            // What comes back takes the room of chosen statements.
             Course::Raise if part < sampling.chosen && is_moved => sampling.lowered(part, statements)?,
             Course::Raise if is_vain && chosen.choice.loss > 0 => return None,
             Course::Raise if sampling::has_rested(self.resampled, sight.look.now) => {
@@ -322,7 +324,7 @@ impl Governor {
         Some(Resampled { from: sampling.rate, to, why: cause.why(change) })
     }
 
-    /// The largest part of statements that may be chosen.
+    /// Returns the largest part of statements that may be chosen.
     fn part_within(&self, sight: &Sight<'_>, chosen: &Chosen, cause: Cause) -> f64 {
         let Sight { board, look, crowd, least, .. } = *sight;
         let part = if cause.course() == Course::Cut { CUT_TO } else { RAISE_TO };
@@ -335,7 +337,8 @@ impl Governor {
         sampling::largest_within(least.chosen, within, budget * part, slowed)
     }
 
-    /// The part of statements that is chosen once the rate has changed, and what events cost more than if as few were as may be.
+    /// Returns the part of statements chosen after the change of the rate, and the extra cost of events
+    /// compared with the lowest rate.
     fn more(&self, sight: &Sight<'_>, chosen: &Chosen, resampled: Option<Resampled>) -> (f64, f64) {
         let Some(sampling) = sight.sampling else { return (1.0, 0.0) };
         let part = sampling.part_after(resampled, sight.look.statements);
@@ -347,7 +350,7 @@ impl Governor {
         sampling::varying(&self.now, sight.board, &levels, &chosen.events)
     }
 
-    /// What has to be done, and why.
+    /// Returns what has to be done, and why.
     fn cause(&self, share: f64, slowed: Option<f64>) -> Cause {
         let budget = self.rules.budget;
         match (slowed, self.rules.budget_p95) {
@@ -357,7 +360,7 @@ impl Governor {
         }
     }
 
-    /// The choice of levels. Where statements go last, only if nothing fits without that.
+    /// Chooses levels. Where statements are given up last, that happens only if nothing fits otherwise.
     fn choose(&mut self, sight: &Sight<'_>, cause: Cause) -> Chosen {
         let kept = self.choose_of(sight, cause, self.rules.statements != Statements::ByWorth);
         if self.rules.statements != Statements::Last || kept.choice.fits {
@@ -366,7 +369,7 @@ impl Governor {
         self.choose_of(sight, cause, false)
     }
 
-    /// The choice, made anew for more connections while it leaves some over their budget.
+    /// Chooses levels, repeatedly for more connections while the choice leaves some over their budget.
     fn choose_of(&mut self, sight: &Sight<'_>, cause: Cause, are_kept: bool) -> Chosen {
         let Sight { board, look, load, crowd, least, .. } = *sight;
         let course = cause.course();
@@ -394,15 +397,15 @@ impl Governor {
             if slowest.is_some() && choice.fits && tries < TRIES {
                 continue;
             }
-            // Nothing is given back that is known to be too much.
+            // A raise never includes what is known to be too much.
             choice.fits &= slowest.is_none() || course == Course::Cut;
             return Chosen { plan, choice, events: expected };
         }
         unreachable!("the last try returns")
     }
 
-    /// What a connection that is slowed too much has of events in a second of its CPU time, and when something is to be raised
-    /// the most that such connections had of late. What it has is remembered.
+    /// Returns the events of the slowest connection per second of its CPU time, and remembers them. For a
+    /// raise: at least the most that such connections had of late.
     fn events_of_slowest(
         &mut self,
         board: &Board,
@@ -424,14 +427,15 @@ impl Governor {
         events
     }
 
-    /// The account alone: nothing is remembered or decided.
+    /// Returns the account only. Nothing is remembered or decided.
     #[must_use]
     pub fn account_of(&self, board: &Board, look: &Look) -> Account {
         let load = Load { now: look.now, cpu: look.cpu, statements: look.statements };
         self.account(&self.prices_of(board, look, load), board, look, load)
     }
 
-    /// The prices of events as far apart as they are, or would be if all were on: that is the load's, whatever is off by now.
+    /// Returns the costs for the distance that events have, or would have if all were on: that belongs to the
+    /// load, whatever is off.
     fn prices_of(&self, board: &Board, look: &Look, load: Load) -> Prices {
         let had = |switch: &Switch| match switch.of {
             Switched::Instrument(kind) if switch.present > Level::Off => {
@@ -447,12 +451,13 @@ impl Governor {
         begun::prices(prices, board).choosing(chosen)
     }
 
-    /// What no level saves: looking, and what connections cost with everything off.
+    /// Returns the cost that no level saves: sampling the server, and connections with everything off.
     fn fixed(&self, look: &Look) -> f64 {
         look.own + self.now.connection.off.ns * look.connected
     }
 
-    /// What every instrument cost: what is on by what it had, what is off by what it would have had.
+    /// Returns the account: instruments that are on by their events, those that are off by what they would
+    /// have had.
     fn account(&self, prices: &Prices, board: &Board, look: &Look, load: Load) -> Account {
         let recording = Recording::of(board, &present(board));
         let entries = board.iter().filter_map(|switch| {
@@ -467,13 +472,13 @@ impl Governor {
         Account::of(&prices, entries.collect(), look.connected, look.cpu, look.own)
     }
 
-    /// How often a switch has changed in the last minute.
+    /// Returns how often a switch has changed in the last minute.
     fn recent_changes(&self, switch: &str, now: Duration) -> usize {
         let recent = |at: &&Duration| now.saturating_sub(**at) < REST;
         self.changes.get(switch).map_or(0, |changes| changes.iter().filter(recent).count())
     }
 
-    /// The levels a switch may be given now. `are_kept`: statements are not given up.
+    /// Returns the levels a switch may get now. `are_kept`: statements must not be given up.
     fn allowed(&self, switch: &Switch, now: Duration, course: Course, are_kept: bool) -> Vec<Level> {
         let only_present = vec![switch.present];
         if switch.held.is_some() || begun::is_beginning(&switch.name) {
@@ -485,7 +490,8 @@ impl Governor {
         let lowest = levels.first().copied();
         levels.retain(|it| match (course, recent) {
             (Course::Raise, 0) => true,
-            // What is sampled may cost nearly nothing under another load than it was given up under.
+            // Sampled events may cost next to nothing under another load than the one they were given up
+            // under.
             (Course::Cut, 0) => *it < switch.present || sampling::is_estimated(switch, *it).is_some(),
             (Course::Cut, 1) => *it < switch.present && Some(*it) == lowest,
             _ => false,
@@ -498,7 +504,7 @@ impl Governor {
 }
 
 impl Decision {
-    /// Nothing is to be done.
+    /// Creates a decision to do nothing.
     #[must_use]
     pub fn nothing(account: Account, slowed: Option<Slowed>) -> Decision {
         let predicted = account.share().ns;
@@ -506,7 +512,7 @@ impl Decision {
     }
 }
 
-/// What there is to choose, and the choice.
+/// Makes the plan and the choice.
 fn planned(
     sight: &Sight<'_>,
     views: &[View],
@@ -515,7 +521,7 @@ fn planned(
     cause: Cause,
 ) -> (Plan, Choice) {
     let prices = match sight.sampling {
-        // What was sampled may wake.
+        // What was sampled may wake up.
         Some(_) => sight.least.clone(),
         None => asleep::prices(sight.least, sight.board, cause.course()),
     };
@@ -524,7 +530,7 @@ fn planned(
     (plan, choice)
 }
 
-/// Nanoseconds an event costs at these levels, by place on the board; nothing where it is off.
+/// Returns the cost per event in nanoseconds at these levels, by place on the board; 0 where it is off.
 fn prices_at(prices: &Prices, board: &Board, levels: &[Level]) -> Vec<f64> {
     let recording = Recording::of(board, levels);
     let of = |(switch, level): (&Switch, &Level)| match switch.of {
@@ -541,12 +547,12 @@ fn events(look: &Look, name: &str) -> f64 {
 }
 
 impl Governor {
-    /// Events of something that is off: what it had when it was seen last.
+    /// Returns the events of something that is off: those it had when last seen.
     fn unseen(&self, switch: &Switch, load: Load) -> f64 {
         self.memory.recall(&switch.name, load).unwrap_or(0.0)
     }
 
-    /// Events that a switch is judged by: when something is to be raised, the most there were of late.
+    /// Returns the events by which a switch is judged. For a raise: the most there were of late.
     fn expected(&self, switch: &Switch, look: &Look, load: Load, course: Course) -> f64 {
         let seen = events(look, &switch.name);
         match (switch.present, course) {

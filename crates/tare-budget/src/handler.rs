@@ -1,8 +1,9 @@
-//! Calls of storage engines, by which table I/O is charged. Tables count the rows that are read and written. What costs is a wait,
-//! and a scan of many rows is one.
+//! Calls of storage engines, by which table I/O is charged. Tables count rows, but the cost is per wait, and
+//! a scan of many rows is one wait.
 
-/// Status variables that add up to the calls that begin to read, or write a row. Reading on is no new wait as a rule, and sorted
-/// rows (`Handler_read_rnd`) are those of temporary tables as a rule, which have no instrument.
+/// Status variables that add up to the calls that begin to read, or that write a row. Reading on is usually
+/// no new wait. Sorted rows (`Handler_read_rnd`) usually belong to temporary tables, which have no
+/// instrument.
 pub const BEGINNINGS: [&str; 6] = [
     "Handler_read_key",
     "Handler_read_first",
@@ -12,8 +13,8 @@ pub const BEGINNINGS: [&str; 6] = [
     "Handler_delete",
 ];
 
-/// The waits that so many rows took, of so many calls: no more than there were rows. Temporary tables have calls and no waits, and
-/// the inner tables of a join are looked into many times in one.
+/// Returns the number of waits, given rows and calls: at most one per row. Temporary tables have calls and no
+/// waits, and a join reads its inner tables many times in one wait.
 #[must_use]
 pub fn waits(rows: f64, calls: f64) -> f64 {
     rows.min(calls)

@@ -2,36 +2,36 @@
 
 use std::fmt;
 
-/// A kind of event: instruments of one kind share a price and a worth.
+/// A kind of event. Instruments of one kind have the same cost per event and the same worth.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Kind {
-    /// A statement a client sent as text: it is parsed, and its digest is made.
+    /// A statement that a client sent as text: it is parsed, and its digest is computed.
     Query,
-    /// Any other command of a client: a prepared statement that is executed, for one.
+    /// Any other command of a client, such as the execution of a prepared statement.
     Statement,
     /// A statement inside a stored program.
     Program,
     /// A transaction.
     Transaction,
-    /// An error or warning raised.
+    /// An error or warning.
     Error,
-    /// Rows read and written: each wait for them, of many rows or one; see [`crate::handler`].
+    /// Table I/O: waits for rows, of many rows or one. See [`crate::handler`].
     TableIo,
-    /// A file read, written, opened.
+    /// File I/O, including opening and closing.
     FileIo,
     /// A metadata lock.
     MetadataLock,
     /// A table lock.
     TableLock,
-    /// Memory taken or given back.
+    /// An allocation or a release of memory.
     Memory,
     /// A stage of a statement.
     Stage,
-    /// Bytes on a connection.
+    /// Socket I/O.
     Socket,
-    /// A connection waiting for its client.
+    /// A connection that waits for its client.
     Idle,
-    /// A condition waited for.
+    /// A wait for a condition variable.
     Condition,
     /// A read-write lock.
     RwLock,
@@ -40,7 +40,7 @@ pub enum Kind {
 }
 
 impl Kind {
-    /// All, from what is worth most to what is worth least.
+    /// All kinds, from the highest worth to the lowest.
     pub const ALL: [Kind; 16] = [
         Kind::Query,
         Kind::Statement,
@@ -60,7 +60,7 @@ impl Kind {
         Kind::Mutex,
     ];
 
-    /// The kind of an instrument; `None` for what has no events of its own, such as threads.
+    /// Returns the kind of an instrument; `None` if it has no events of its own, such as a thread class.
     #[must_use]
     pub fn of(instrument: &str) -> Option<Kind> {
         let begins = [
@@ -87,7 +87,7 @@ impl Kind {
         begins.into_iter().find(|(begin, _)| instrument.starts_with(begin)).map(|(_, kind)| kind)
     }
 
-    /// Its name in a price file.
+    /// Returns the kind's name in price files.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -110,13 +110,13 @@ impl Kind {
         }
     }
 
-    /// The kind of that name.
+    /// Returns the kind of that name.
     #[must_use]
     pub fn named(name: &str) -> Option<Kind> {
         Kind::ALL.into_iter().find(|kind| kind.name() == name)
     }
 
-    /// Whose histories its events go to; `None` where they go to none.
+    /// Returns the family whose histories contain its events; `None`: no history does.
     #[must_use]
     pub fn family(self) -> Option<Family> {
         match self {
@@ -128,14 +128,14 @@ impl Kind {
         }
     }
 
-    /// Whether its events have a time. What has none is counted or off.
+    /// Returns whether its events have durations. Others are counted or off.
     #[must_use]
     pub fn is_timed(self) -> bool {
         self.family().is_some()
     }
 
-    /// What is kept at level [`Level::Sampled`] of an event in a statement that was not chosen. [`Level::Lean`]: every event is
-    /// recorded, chosen or not.
+    /// Returns what level [`Level::Sampled`] keeps of an event in a statement that was not chosen.
+    /// [`Level::Lean`] means that every event is recorded, chosen or not.
     #[must_use]
     pub fn unchosen(self) -> Level {
         match self {
@@ -164,7 +164,7 @@ impl fmt::Display for Kind {
     }
 }
 
-/// Kinds whose events share histories.
+/// Event types whose kinds share histories.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Family {
     /// `events_statements_%`
@@ -178,10 +178,10 @@ pub enum Family {
 }
 
 impl Family {
-    /// All of them.
+    /// All families.
     pub const ALL: [Family; 4] = [Family::Statements, Family::Transactions, Family::Stages, Family::Waits];
 
-    /// As tables and consumers call it.
+    /// Returns the family's name in tables and consumers.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -193,29 +193,30 @@ impl Family {
     }
 }
 
-/// How much is kept of an event, from nothing to all.
+/// Level: how much is kept of an event, from nothing to everything.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Level {
     /// Nothing.
     Off,
-    /// That it happened.
+    /// The number of events.
     Counts,
-    /// How often and how long.
+    /// The number of events and their durations.
     Sums,
-    /// Besides, what is in progress (a built-in's consumer `events_%_current`).
+    /// `Sums`, and the event in progress (the built-in's consumer `events_%_current`).
     Current,
-    /// Besides, each thread's last ones (a built-in's `events_%_history`).
+    /// `Current`, and the latest events of each thread (the built-in's `events_%_history`).
     History,
-    /// As lean, of one statement in as many as the load asks for; what people act on is counted of all (tare).
+    /// Like lean, in one of so many statements, depending on the load. What people act on is counted in all
+    /// of them (tare).
     Sampled,
-    /// Recorded; of locks that were free no time (tare).
+    /// Everything except the durations of uncontended locks (tare).
     Lean,
-    /// Recorded and timed, in every history there is.
+    /// Everything, in all histories.
     Exact,
 }
 
 impl Level {
-    /// All, from nothing to all.
+    /// All levels in ascending order.
     pub const ALL: [Level; 8] = [
         Level::Off,
         Level::Counts,
@@ -227,12 +228,13 @@ impl Level {
         Level::Exact,
     ];
 
-    /// Those that a price file may have a price of: what [`Level::Sampled`] costs follows from the others.
+    /// Returns the levels that may have a price in a price file. The cost of [`Level::Sampled`] is derived
+    /// from the others.
     pub fn priced() -> impl Iterator<Item = Level> {
         Level::ALL.into_iter().filter(|it| *it != Level::Sampled)
     }
 
-    /// Its name in price files, decisions and `tare_levels`.
+    /// Returns the level's name in price files, decisions and `tare_levels`.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -247,7 +249,7 @@ impl Level {
         }
     }
 
-    /// The level of that name.
+    /// Returns the level of that name.
     #[must_use]
     pub fn named(name: &str) -> Option<Level> {
         Level::ALL.into_iter().find(|level| level.name() == name)

@@ -1,16 +1,18 @@
-//! Prices as they are on this machine, which is not always as fast as the one they were measured on, nor as itself.
+//! Costs on this machine, which may be slower or faster than the one they were measured on, and changes its
+//! speed.
 
 use crate::price::Prices;
 
-/// What a look is of what is known of the machine: its speed changes from second to second, and within hours.
+/// Weight of one sample in the estimate of the machine's speed, which changes from second to second and
+/// within hours.
 const WEIGHT: f64 = 1.0 / 6.0;
 
-/// Prices, there and here.
+/// Costs as measured, and on this machine.
 #[derive(Clone, Debug)]
 pub(crate) struct Machine {
     measured: Prices,
     here: Prices,
-    /// What a run of [`Work`](crate::Work) took at the last looks, in nanoseconds.
+    /// Smoothed time of a run of [`Work`](crate::Work) in nanoseconds; `None`: unknown.
     work_ns: Option<f64>,
 }
 
@@ -19,24 +21,24 @@ impl Machine {
         Machine { here: measured.clone(), measured, work_ns: None }
     }
 
-    /// The prices as they were measured.
+    /// Returns the costs as measured.
     pub(crate) fn measured(&self) -> &Prices {
         &self.measured
     }
 
-    /// The prices here, of late.
+    /// Returns the costs on this machine.
     pub(crate) fn prices(&self) -> &Prices {
         &self.here
     }
 
-    /// Takes what a look found.
+    /// Adds the time of a run from a sample, in nanoseconds; `None` changes nothing.
     pub(crate) fn learn(&mut self, work_ns: Option<f64>) {
         let Some(now) = work_ns else { return };
         self.work_ns = Some(self.work_ns.map_or(now, |before| before + (now - before) * WEIGHT));
         self.here = self.measured.on_machine(self.work_ns);
     }
 
-    /// The prices as a look finds them that is not to be remembered.
+    /// Returns the costs for a sample that is not added.
     pub(crate) fn at(&self, work_ns: Option<f64>) -> Prices {
         if self.work_ns.is_some() { self.here.clone() } else { self.measured.on_machine(work_ns) }
     }

@@ -1,18 +1,19 @@
-//! What an instrument would have of events if it were on: what it had when the load was alike.
+//! Memory of event rates: how many events an instrument would have if it were on, judged by a similar load.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
 
 use crate::connection::SECOND;
 
-/// A rate is believed in full for so long, then half of it for each such time.
+/// Time for which a rate is believed in full, and its half-life afterwards.
 const BELIEVED: Duration = Duration::from_secs(600);
 
-/// What kind of load it is: CPU time per statement, in powers of two nanoseconds. Loads as far apart as 1 are alike.
+/// Similarity of loads: CPU time per statement, as a power of two nanoseconds. Loads that differ by at most 1
+/// are similar.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Likeness(i32);
 
-/// The load of one look.
+/// The load of one sample.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Load {
     pub(crate) now: Duration,
@@ -29,7 +30,7 @@ impl Load {
 }
 
 impl Load {
-    /// The same for a second of CPU time.
+    /// Scales the load to one second of CPU time.
     pub(crate) fn of_a_second(self) -> Load {
         let times = SECOND / self.cpu.max(1.0);
         Load { cpu: self.cpu * times, statements: self.statements * times, ..self }
@@ -46,9 +47,9 @@ impl Likeness {
 struct Rate {
     per_cpu: f64,
     per_statement: f64,
-    /// When it was so high.
+    /// Time at which the rate was so high.
     at: Duration,
-    /// When it was seen last, as high or lower.
+    /// Time at which the rate was last seen, as high or lower.
     seen: Duration,
 }
 
@@ -60,15 +61,15 @@ impl Rate {
     }
 }
 
-/// Rates of every instrument, by load.
+/// Rates of every instrument, by similarity of the load.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Memory {
     rates: BTreeMap<String, BTreeMap<Likeness, Rate>>,
 }
 
 impl Memory {
-    /// Notes what an instrument had. The highest rate counts until it has faded: what is near the budget once in a while
-    /// must not be switched to and fro. What was not seen for long is as it is seen now.
+    /// Records the events of an instrument. The highest rate counts until it has faded, so that what is near
+    /// the budget now and then is not switched back and forth. A rate that was not seen for long is replaced.
     pub(crate) fn learn(&mut self, name: &str, events: f64, load: Load) {
         let seen = Rate {
             per_cpu: events / load.cpu.max(1.0),
@@ -85,21 +86,22 @@ impl Memory {
         rate.seen = load.now;
     }
 
-    /// How many events it would have; `None` if it was never seen.
+    /// Predicts the number of events under a load; `None` if the instrument was never seen.
     ///
-    /// Under a load like one it was seen under, what it had then, by CPU time. Under a load that is new, the least that
-    /// the nearest one suggests: only a try can tell.
+    /// Under a similar load it uses the rate per CPU time seen then. Under a new kind of load it takes the
+    /// lowest number that the nearest load suggests, because only a trial can tell.
     pub(crate) fn predict(&self, name: &str, load: Load) -> Option<f64> {
         self.known(name, load)?.events(load)
     }
 
-    /// As [`Memory::predict`], when it was seen last, however long ago that is.
+    /// Returns the number of events by the rate last seen, however long ago that is. `None` if the instrument
+    /// was never seen.
     pub(crate) fn recall(&self, name: &str, load: Load) -> Option<f64> {
         let known = self.known(name, load)?;
         known.events(Load { now: known.last_seen()?, ..load })
     }
 
-    /// When that was.
+    /// Returns the time at which the rate for such a load was last seen.
     pub(crate) fn last_seen(&self, name: &str, load: Load) -> Option<Duration> {
         self.known(name, load)?.last_seen()
     }
@@ -117,7 +119,7 @@ impl Memory {
     }
 }
 
-/// Rates of an instrument under loads like a load, or the one under the nearest.
+/// Rates of an instrument under similar loads, or the one under the nearest load.
 struct Known {
     rates: Vec<Rate>,
     are_alike: bool,

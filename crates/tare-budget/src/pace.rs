@@ -1,19 +1,20 @@
-//! How often a governor looks: as often as a tenth of the budget pays for.
+//! Interval of a governor's samples: as short as a tenth of the budget allows.
 
 use std::time::Duration;
 
-/// Looking may take this part of the budget.
+/// Part of the budget that sampling the server may take.
 pub const OWN_PART: f64 = 0.1;
-/// A server that used less than this part of a processor has nothing to save.
+/// Part of one processor below which a server is idle and has nothing to save.
 pub const IDLE: f64 = 0.01;
 
-/// Whether the CPU time used since the last look pays for one like it. Both are nanoseconds.
+/// Returns whether the CPU time used since the last sample pays for another one like it. Both are in
+/// nanoseconds.
 #[must_use]
 pub fn is_paid(used: f64, budget: f64, own: f64) -> bool {
     used * budget * OWN_PART >= own
 }
 
-/// Whether a server that used so many nanoseconds meanwhile was idle.
+/// Returns whether a server that used so many nanoseconds of CPU time was idle.
 #[must_use]
 pub fn is_idle(used: f64, elapsed: Duration) -> bool {
     used < IDLE * 1e9 * elapsed.as_secs_f64()

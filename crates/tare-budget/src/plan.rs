@@ -1,4 +1,4 @@
-//! The board as a choice: what is left of it after what is held, negligible or not allowed.
+//! The board as a choice, without what is held, negligible or not allowed.
 
 use crate::account::presence;
 use crate::board::{Board, Move, Switch, Switched, Why};
@@ -8,42 +8,42 @@ use crate::kind::{Family, Kind, Level};
 use crate::price::Prices;
 use crate::recording;
 
-/// What costs less than this part of every budget is not worth a decision.
+/// Part of every budget below which a cost is not worth a decision.
 const NEGLIGIBLE: f64 = 1e-4;
-/// Where nothing fits, what saves less than this part of the budget is not given up for it.
+/// Part of the budget below which a saving is not worth a loss, where nothing fits.
 const VAIN: f64 = 0.05;
 
-/// Whether something has to go or may come.
+/// Direction of a decision: something has to go, or may come back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Course {
     Cut,
     Raise,
 }
 
-/// Whose CPU time a budget is a share of, and the events that are paid for from it. The first view is that of all; in the
-/// others, of connections, what is off costs nothing.
+/// CPU time of which the budget is a share, and the events that count against it. The first view is that of
+/// the server. In the others, of connections, what is off costs nothing.
 #[derive(Clone, Debug)]
 pub(crate) struct View {
-    /// Nanoseconds.
+    /// CPU time in nanoseconds.
     pub(crate) cpu: f64,
-    /// Of that, what no choice saves.
+    /// Part of `cpu` that no choice saves, in nanoseconds.
     pub(crate) fixed: f64,
-    /// Connections that were made.
+    /// Number of connections that were made.
     pub(crate) connected: f64,
-    /// The budget, as a share.
+    /// The budget as a share.
     pub(crate) budget: f64,
-    /// Expected events, by place on the board.
+    /// Expected number of events, by place on the board.
     pub(crate) events: Vec<f64>,
 }
 
-/// What there is to choose, and what it costs in each view.
+/// The choices, and their costs in each view.
 pub(crate) struct Plan {
     views: Vec<View>,
-    /// For each view: what connections cost more while an instrument is on, by place on the board.
+    /// Extra cost of connections while an instrument is on, by view and place on the board.
     connecting: Vec<Vec<f64>>,
-    /// For each view.
+    /// Groups, by view.
     groups: Vec<Vec<Group>>,
-    /// For each group: its recording's place on the board and levels; places and levels of its items.
+    /// By group: place and levels of its recording, places and levels of its items.
     places: Vec<(Option<Place>, Vec<Place>)>,
 }
 
@@ -53,7 +53,7 @@ struct Place {
 }
 
 impl Place {
-    /// Of the levels that are allowed, the highest first.
+    /// Creates the place with its allowed levels, the highest first.
     fn new(at: usize, allowed: &[Vec<Level>]) -> Place {
         Place { at, levels: allowed[at].iter().rev().copied().collect() }
     }
@@ -89,7 +89,7 @@ impl Plan {
             }
             let mut place = Place::new(at, allowed);
             if self.is_negligible(prices, kind, &place, &ways) {
-                // It stays, or goes up, by what it is worth alone.
+                // It gets its highest level: only its worth counts.
                 place.levels.truncate(1);
             }
             for (nth, (view, group)) in self.views.iter().zip(&mut groups).enumerate() {
@@ -119,7 +119,8 @@ impl Plan {
         self.views.iter().zip(&self.connecting).all(is_one)
     }
 
-    /// What may be spent in each view: this part of its budget, or what is spent there now, where that is not the matter.
+    /// Returns the limit of each view: this part of its budget, or the present cost if the cause concerns
+    /// another view.
     pub(crate) fn bounds(&self, board: &Board, part: f64, cause: Cause) -> Vec<Bound> {
         let present = self.present(board);
         let bound = |(nth, (view, groups)): (usize, (&View, &Vec<Group>))| {
@@ -128,7 +129,8 @@ impl Plan {
             let may_stay = match cause {
                 Cause::Over { .. } => nth > 0 && now <= budget,
                 Cause::Slow { .. } => nth == 0 && now + view.fixed <= budget,
-                // What is given back does not harm connections, and what harms them anyway is no matter here.
+                // What is given back does not slow connections, and what slows them anyway does not matter
+                // here.
                 Cause::Room { .. } => nth > 0,
             };
             Bound {
@@ -140,7 +142,7 @@ impl Plan {
         self.views.iter().zip(&self.groups).enumerate().map(bound).collect()
     }
 
-    /// What there is, as a choice.
+    /// Returns the present levels as a choice.
     fn present(&self, board: &Board) -> Choice {
         let of = |place: &Place| position(&place.levels, board[place.at].present);
         let recording = self.places.iter().map(|(recording, _)| recording.as_ref().map_or(0, of)).collect();
@@ -148,7 +150,7 @@ impl Plan {
         Choice { recording, steps, loss: 0, cost: 0.0, fits: true }
     }
 
-    /// The levels of the whole board after a choice, by place.
+    /// Returns the levels of the whole board after a choice, by place.
     pub(crate) fn levels(&self, board: &Board, choice: &Choice) -> Vec<Level> {
         let mut levels: Vec<Level> = board.iter().map(|switch| switch.present).collect();
         for (nth, (recording, places)) in self.places.iter().enumerate() {
@@ -162,7 +164,7 @@ impl Plan {
         levels
     }
 
-    /// What is to be done for a choice. Shares are those of the view that the cause is of.
+    /// Returns the moves for a choice. Their shares are those of the view that the cause concerns.
     pub(crate) fn moves(&self, board: &Board, choice: &Choice, cause: Cause) -> Vec<Move> {
         let of = usize::from(matches!(cause, Cause::Slow { .. }) && self.views.len() > 1);
         let (groups, cpu) = (&self.groups[of], self.views[of].cpu);
@@ -190,7 +192,8 @@ impl Plan {
     }
 }
 
-/// What connections cost more than with everything off, shared out among the instruments they have events of, by place.
+/// Returns the extra cost of connections compared with everything off, distributed over the instruments they
+/// have events of, by place.
 fn connecting(prices: &Prices, board: &Board, view: &View) -> Vec<f64> {
     let presence = |(switch, events): (&Switch, &f64)| match switch.of {
         Switched::Instrument(_) => presence(*events, view.connected),
@@ -202,7 +205,7 @@ fn connecting(prices: &Prices, board: &Board, view: &View) -> Vec<f64> {
     presences.into_iter().map(|it| it * each).collect()
 }
 
-/// Nanoseconds an event costs at a level, where its family is recorded so.
+/// Returns the cost per event in nanoseconds at a level, where its family is recorded at `way`.
 fn cost(prices: &Prices, kind: Kind, (level, way): (Level, Option<Level>)) -> f64 {
     recording::cost(prices, kind, level, way).ns
 }

@@ -1,4 +1,5 @@
-//! The price of an event: nanoseconds of the server's CPU time, by kind and level, with intervals; and the file of them.
+//! Cost per event: nanoseconds of the server's CPU time, by kind and level, with intervals. Also the price
+//! files they are read from.
 
 use std::collections::BTreeMap;
 
@@ -7,35 +8,36 @@ use toml::Spanned;
 
 use crate::kind::{Kind, Level};
 
-/// Nanoseconds, and between which they lie.
+/// A cost in nanoseconds, with its interval.
 #[derive(Clone, Copy, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Cost {
-    /// The best guess.
+    /// Best estimate.
     pub ns: f64,
-    /// The interval's lower end.
+    /// Lower end of the interval.
     pub low: f64,
-    /// Its upper end.
+    /// Upper end of the interval.
     pub high: f64,
 }
 
 impl Cost {
-    /// Nothing.
+    /// No cost.
     pub const NOTHING: Cost = Cost { ns: 0.0, low: 0.0, high: 0.0 };
 
-    /// So many events.
+    /// Returns the cost of so many events.
     #[must_use]
     pub fn times(self, events: f64) -> Cost {
         Cost { ns: self.ns * events, low: self.low * events, high: self.high * events }
     }
 
-    /// Both. Ends are added, too: what one price errs by, the others may err by as well.
+    /// Returns the sum of two costs. The ends of the intervals are added, too: errors of different costs may
+    /// have the same cause.
     #[must_use]
     pub fn plus(self, other: Cost) -> Cost {
         Cost { ns: self.ns + other.ns, low: self.low + other.low, high: self.high + other.high }
     }
 
-    /// What it is more than another, and at least nothing.
+    /// Returns the excess over another cost, at least 0.
     pub(crate) fn less(self, other: Cost) -> Cost {
         let [ns, low, high] = [self.ns - other.ns, self.low - other.low, self.high - other.high];
         let ns = ns.max(0.0);
@@ -43,7 +45,7 @@ impl Cost {
     }
 }
 
-/// Whose events they are prices of.
+/// The Performance Schema whose events have these costs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Provider {
@@ -51,38 +53,39 @@ pub enum Provider {
     Tare,
     /// MariaDB's own Performance Schema.
     MariaDb,
-    /// MySQL's.
+    /// MySQL's Performance Schema.
     MySql,
 }
 
-/// Where prices come from.
+/// Origin of a price file.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Origin {
-    /// Whose events.
+    /// The Performance Schema measured.
     pub provider: Provider,
-    /// The server they were found with.
+    /// The server it was measured with.
     pub server: String,
-    /// The machine.
+    /// The machine it was measured on.
     pub machine: String,
-    /// False where they are estimated.
+    /// Whether the costs are measured; false if estimated.
     pub measured: bool,
-    /// How they were found.
+    /// Method.
     pub how: String,
 }
 
-/// How an event's price goes with how far apart events are: the further, the more of its lines of code and data have left
-/// the processor's first caches since the one before.
+/// Dependence of an event's cost on the distance between events: the further apart they are, the more of an
+/// event's code and data has left the processor's first caches since the one before.
 #[derive(Clone, Copy, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Distance {
-    /// At this distance prices are as the file has them: nanoseconds of the server's CPU time from one event to the next.
+    /// Distance at which costs are as in the file: nanoseconds of the server's CPU time from one event to the
+    /// next.
     pub ns: f64,
-    /// The power of the distance by which they go.
+    /// Exponent of the distance in the factor.
     pub power: f64,
-    /// The least a price is multiplied by.
+    /// Smallest factor.
     pub least: f64,
-    /// The most.
+    /// Largest factor.
     pub most: f64,
 }
 
@@ -100,21 +103,21 @@ impl Distance {
     }
 }
 
-/// What a connection costs besides its events: what has to be there before its first, and what is added up after its last.
+/// Cost of a connection besides its events: setting up before the first one, adding up after the last one.
 #[derive(Clone, Copy, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Connecting {
-    /// While everything is off.
+    /// Cost while everything is off.
     pub off: Cost,
-    /// While everything is on.
+    /// Cost while everything is on.
     pub on: Cost,
 }
 
 impl Connecting {
-    /// Nothing.
+    /// No cost.
     pub const NOTHING: Connecting = Connecting { off: Cost::NOTHING, on: Cost::NOTHING };
 
-    /// What it costs while this part of its instruments is on.
+    /// Returns the cost while this part of its instruments is on.
     #[must_use]
     pub fn at(&self, part: f64) -> Cost {
         self.off.times(1.0 - part).plus(self.on.times(part))
@@ -127,11 +130,11 @@ impl Connecting {
     }
 }
 
-/// The machine prices are of.
+/// The machine that a price file was measured on.
 #[derive(Clone, Copy, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Measured {
-    /// What a run of [`Work`](crate::Work) took there meanwhile, in nanoseconds.
+    /// Time of a run of [`Work`](crate::Work) during the measurement, in nanoseconds.
     ns: f64,
 }
 
@@ -141,61 +144,62 @@ impl Measured {
     }
 }
 
-/// A machine may be as many times as slow as the one prices are of, or as fast. Whatever else is said of it is not believed.
+/// Largest factor by which a machine may be slower or faster than the one measured. Larger values are
+/// clamped.
 const MOST: f64 = 4.0;
 
-/// What an event of each kind costs at each level.
+/// Cost per event of each kind at each level.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Prices {
-    /// Where they come from.
+    /// Origin of the price file.
     pub origin: Origin,
-    /// How they go with the distance between events; `None`: they do not.
+    /// Dependence on the distance between events; `None`: there is none.
     pub distance: Option<Distance>,
-    /// What a connection costs besides.
+    /// Cost of a connection besides its events.
     pub connection: Connecting,
-    /// What a run of [`Work`](crate::Work) took where they were measured, in nanoseconds; `None`: nobody knows.
+    /// Time of a run of [`Work`](crate::Work) on the machine of these costs, in nanoseconds; `None`: unknown.
     pub work_ns: Option<f64>,
-    /// How many times as slow as that the machine is which they are of by now; `None`: nobody knows.
+    /// Factor by which the machine of these costs is slower than the one measured; `None`: unknown.
     pub machine: Option<f64>,
-    /// The part of statements that are chosen where they are sampled: what [`Level::Sampled`] costs goes by it.
+    /// Part of statements that are chosen if sampled, which determines the cost of [`Level::Sampled`].
     pub(crate) chosen: f64,
     costs: BTreeMap<Kind, BTreeMap<Level, Cost>>,
 }
 
-/// What is wrong with a price file, and where.
+/// Error in a price file, with its place.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum PriceError {
-    /// It is no TOML, or not of this shape.
+    /// The file is not TOML, or does not have this structure.
     #[error("line {line}: {why}")]
     Shape {
         /// The line, from 1.
         line: usize,
-        /// What the parser says.
+        /// Message of the parser.
         why: String,
     },
-    /// No such kind or level.
+    /// Unknown kind or level.
     #[error("line {line}, {key}: no such {what}; there are {known}")]
     Name {
-        /// The line.
+        /// The line, from 1.
         line: usize,
-        /// What is there.
+        /// The key found.
         key: String,
-        /// A kind or a level.
+        /// What the key should name: a kind or a level.
         what: &'static str,
-        /// What may be there.
+        /// The allowed names.
         known: String,
     },
-    /// A price that can be none.
+    /// Invalid value.
     #[error("line {line}, {key}: {why}")]
     Value {
-        /// The line.
+        /// The line, from 1.
         line: usize,
         /// Kind and level.
         key: String,
-        /// What is wrong with it.
+        /// What is wrong with the value.
         why: &'static str,
     },
-    /// A kind without a price.
+    /// Kind without a price.
     #[error("[price.{kind}] is missing: every kind needs the price of one level at least")]
     Missing {
         /// The kind.
@@ -216,11 +220,11 @@ struct File {
 }
 
 impl Prices {
-    /// Reads a price file. Without a price of their own statements sent as text cost what other ones do.
+    /// Reads a price file. Statements sent as text default to the costs of other statements.
     ///
     /// # Errors
     ///
-    /// [`PriceError`], which names the line and the key.
+    /// Returns a [`PriceError`] with line and key.
     pub fn read(text: &str) -> Result<Prices, PriceError> {
         let line = |at: usize| text[..at.min(text.len())].matches('\n').count() + 1;
         let file: File = toml::from_str(text).map_err(|error| PriceError::Shape {
@@ -278,11 +282,11 @@ impl Prices {
         }
     }
 
-    /// The prices that ship for a provider.
+    /// Returns the costs that ship for a provider.
     ///
     /// # Errors
     ///
-    /// None: a test reads all of them.
+    /// Never fails: a test reads all of them.
     pub fn shipped(provider: Provider) -> Result<Prices, PriceError> {
         Prices::read(match provider {
             Provider::Tare => include_str!("../prices/tare.toml"),
@@ -291,14 +295,14 @@ impl Prices {
         })
     }
 
-    /// What prices are multiplied by where events are so many nanoseconds of the server's CPU time apart; nothing where there are
-    /// none.
+    /// Returns the factor of costs where events are `ns` nanoseconds of the server's CPU time apart. 1 if
+    /// there are no events.
     #[must_use]
     pub fn factor(&self, ns: f64) -> f64 {
         self.distance.filter(|_| ns.is_finite() && ns > 0.0).map_or(1.0, |distance| distance.factor(ns))
     }
 
-    /// The prices of events that are so far apart. What a connection costs stays.
+    /// Returns the costs of events that are `ns` nanoseconds apart. The cost of a connection stays.
     #[must_use]
     pub fn at_distance(&self, ns: f64) -> Prices {
         let factor = self.factor(ns);
@@ -307,8 +311,8 @@ impl Prices {
         there
     }
 
-    /// The prices on a machine where a run of [`Work`](crate::Work) takes so many nanoseconds. They stay where that is not known, here
-    /// or there.
+    /// Returns the costs on a machine where a run of [`Work`](crate::Work) takes `work_ns`. They stay the
+    /// same if its time is unknown for either machine.
     #[must_use]
     pub fn on_machine(&self, work_ns: Option<f64>) -> Prices {
         let known = self.work_ns.zip(work_ns.filter(|it| it.is_finite() && *it > 0.0));
@@ -318,32 +322,33 @@ impl Prices {
         here.multiply(factor);
         let Connecting { off, on } = self.connection;
         here.connection = Connecting { off: off.times(factor), on: on.times(factor) };
-        // What is as far apart takes as much longer.
+        // The same distance takes so much longer here.
         here.distance = self.distance.map(|it| Distance { ns: it.ns * factor, ..it });
         here.work_ns = self.work_ns.map(|it| it * factor);
         here.machine = Some(self.machine.unwrap_or(1.0) * factor);
         here
     }
 
-    /// The prices where this part of statements is chosen.
+    /// Returns the costs where this part of statements is chosen.
     #[must_use]
     pub fn choosing(&self, chosen: f64) -> Prices {
         Prices { chosen: chosen.clamp(0.0, 1.0), ..self.clone() }
     }
 
-    /// Of events; what a connection costs stays.
+    /// Multiplies the costs of events, not those of a connection.
     fn multiply(&mut self, factor: f64) {
         self.costs.values_mut().flat_map(BTreeMap::values_mut).for_each(|cost| *cost = cost.times(factor));
     }
 
-    /// The prices where an event of a kind costs nothing if it is off.
+    /// Returns the costs where a disabled event of this kind costs nothing.
     pub(crate) fn free_if_off(mut self, kind: Kind) -> Prices {
         self.costs.entry(kind).or_default().insert(Level::Off, Cost::NOTHING);
         self
     }
 
-    /// What an event costs. A level without a price costs what the next higher one that has one does, or else the
-    /// highest there is. At [`Level::Sampled`] it is between what it costs in a statement that is chosen and in one that is not.
+    /// Returns the cost of an event. A level without a price costs as much as the next higher one that has
+    /// one, or else the highest. [`Level::Sampled`] lies between the costs in a chosen statement and in
+    /// another one.
     #[must_use]
     pub fn cost(&self, kind: Kind, level: Level) -> Cost {
         match level {

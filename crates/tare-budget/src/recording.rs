@@ -1,4 +1,4 @@
-//! How the events of a family are recorded: with a built-in its consumers decide, for all its instruments.
+//! Recording of a family's events: in the built-in its consumers decide this for all its instruments.
 
 use std::collections::BTreeMap;
 
@@ -6,7 +6,7 @@ use crate::board::{Board, Switch, Switched};
 use crate::kind::{Family, Kind, Level};
 use crate::price::{Cost, Prices};
 
-/// How each family is recorded.
+/// The recording level of each family.
 pub(crate) struct Recording(BTreeMap<Family, Level>);
 
 impl Recording {
@@ -18,13 +18,14 @@ impl Recording {
         Recording(board.iter().zip(levels).filter_map(of).collect())
     }
 
-    /// How an instrument's events are recorded; `None`: as its level says.
+    /// Returns the recording level of a kind's events; `None`: the level of each instrument decides.
     pub(crate) fn of_kind(&self, kind: Kind) -> Option<Level> {
         kind.family().and_then(|family| self.0.get(&family)).copied()
     }
 }
 
-/// What is kept of an instrument's events: if they are timed at all, they are recorded as their family is.
+/// Returns the level that an instrument's events effectively have: timed events are recorded like their
+/// family.
 pub(crate) fn effective(level: Level, recording: Option<Level>) -> Level {
     match recording {
         Some(recording) if level >= Level::Sums => recording.max(Level::Sums),
@@ -32,7 +33,8 @@ pub(crate) fn effective(level: Level, recording: Option<Level>) -> Level {
     }
 }
 
-/// What an event costs. One that is only counted is recorded as its family is all the same, without its time.
+/// Returns the cost of an event. Events that are only counted are recorded like their family, too, without a
+/// time.
 pub(crate) fn cost(prices: &Prices, kind: Kind, level: Level, recording: Option<Level>) -> Cost {
     let own = prices.cost(kind, effective(level, recording));
     match recording {

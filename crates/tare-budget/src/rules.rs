@@ -1,21 +1,21 @@
-//! What a governor is told: its budgets, and what may be given up for them.
+//! Rules of a governor: its budgets, and what may be given up for them.
 
 use crate::board::{Switch, Switched};
 use crate::kind::{Kind, Level};
 
-/// Whether statements, transactions and errors may be given up: that they are counted, and how long they take.
+/// Whether sums of statements, transactions and errors may be given up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Statements {
     /// Never.
     Kept,
-    /// Where a budget cannot be kept otherwise.
+    /// Only where a budget cannot be kept otherwise.
     Last,
-    /// As anything else, by what they are worth.
+    /// Like everything else, according to their worth.
     ByWorth,
 }
 
 impl Statements {
-    /// The least level of a switch, unless statements may be given up.
+    /// Returns the lowest level of a switch where statements must be kept.
     pub(crate) fn least(switch: &Switch) -> Level {
         match switch.of {
             Switched::Instrument(Kind::Query | Kind::Statement | Kind::Transaction | Kind::Error) => {
@@ -26,13 +26,13 @@ impl Statements {
     }
 }
 
-/// What the governor is told at its start.
+/// Settings of a governor.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Rules {
-    /// What all may cost, as a share of the CPU time: 0.01 is 1%.
+    /// Maximum cost as a share of the server's CPU time: 0.01 is 1%.
     pub budget: f64,
-    /// What connections may be slowed by: the 95th percentile. `None`: as much as it comes to.
+    /// Maximum of the 95th percentile of the slowdown of connections, as a share; `None`: no limit.
     pub budget_p95: Option<f64>,
-    /// Whether statements may be given up for that.
+    /// Whether statements may be given up for the budgets.
     pub statements: Statements,
 }

@@ -1,8 +1,8 @@
-//! The rate at which statements are chosen, where they are sampled: it falls before anything else is given up, and rises when
-//! everything else is back.
+//! Rate at which statements are chosen, where they are sampled. It falls before anything else is given up,
+//! and rises when everything else is back.
 //!
-//! What is sampled costs something in every statement, and more in one that is chosen. So with the rate a part of the cost goes
-//! down, until no more than [`LEAST_RATE`] statements a second are chosen.
+//! Sampled events cost something in every statement, and more in a chosen one. So a part of the cost falls
+//! with the rate, until no more than [`LEAST_RATE`] statements per second are chosen.
 
 use std::time::Duration;
 
@@ -11,82 +11,84 @@ use crate::governor::REST;
 use crate::kind::{Kind, Level};
 use crate::price::Prices;
 
-/// Statements a second that are chosen at least, unless fewer were asked for.
+/// Minimum number of chosen statements per second, unless fewer were requested.
 pub const LEAST_RATE: f64 = 10.0;
-/// The rate changes by this part of itself or not at all.
+/// Smallest relative change of the rate.
 const STEP: f64 = 0.25;
-/// How often the part of statements that connections leave room for is halved in search of it.
+/// Number of bisection steps in the search for the part of statements that connections leave room for.
 const HALVED: u32 = 10;
 
-/// How statements are sampled.
+/// State of statement sampling.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Sampling {
-    /// How many are chosen a second, at most.
+    /// Maximum number of chosen statements per second.
     pub rate: f64,
-    /// The rate that was asked for: it is never above.
+    /// The rate that was requested, which `rate` never exceeds.
     pub most: f64,
-    /// The part that was chosen since the last look: 1 is every one.
+    /// Part of statements that was chosen since the last sample: 1 means every one.
     pub chosen: f64,
-    /// Seconds since the last look.
+    /// Seconds since the last sample.
     pub seconds: f64,
 }
 
 /// A change of the rate.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Resampled {
-    /// Statements a second so far.
+    /// Statements per second before.
     pub from: f64,
-    /// From now on.
+    /// Statements per second after.
     pub to: f64,
-    /// The reason.
+    /// Reason of the change.
     pub why: Why,
 }
 
 impl Sampling {
-    /// The rate below which it does not fall.
+    /// Returns the lowest rate.
     fn least(&self) -> f64 {
         if LEAST_RATE <= self.most * (1.0 - STEP) { LEAST_RATE } else { self.most }
     }
 
-    /// The part of so many statements that is chosen at a rate.
+    /// Returns the part of `statements` that is chosen at a rate.
     fn part(&self, rate: f64, statements: f64) -> f64 {
         (rate * self.seconds / statements.max(1.0)).min(1.0)
     }
 
-    /// The least part of so many statements. What a look has seen at the lowest rate is believed.
+    /// Returns the lowest part of `statements`. At the lowest rate the part seen in the last sample counts,
+    /// if higher.
     pub(crate) fn least_part(&self, statements: f64) -> f64 {
         let part = self.part(self.least(), statements);
         if self.rate <= self.least() { part.max(self.chosen) } else { part }
     }
 
-    /// The part that is chosen from now on.
+    /// Returns the part that is chosen after a change, or now.
     pub(crate) fn part_after(&self, resampled: Option<Resampled>, statements: f64) -> f64 {
         resampled.map_or(self.chosen, |it| self.part(it.to, statements))
     }
 
-    /// The rate at which such a part of so many statements is chosen: between the least and the most.
+    /// Returns the rate at which this part of `statements` is chosen, between the lowest and the requested
+    /// rate.
     fn rate_of(&self, part: f64, statements: f64) -> f64 {
         let rate =
             if part >= 1.0 { self.most } else { part * statements / self.seconds.max(f64::MIN_POSITIVE) };
         rate.floor().clamp(self.least(), self.most)
     }
 
-    /// A lower rate, by a step at least; `None`: it is the lowest.
+    /// Returns a rate lower by at least a step; `None`: it is the lowest.
     pub(crate) fn lowered(&self, part: f64, statements: f64) -> Option<f64> {
         let to = self.rate_of(part, statements).min((self.rate * (1.0 - STEP)).floor());
-        // From what is left a step goes down once more.
+        // If no further step is possible from there, go to the lowest rate.
         let to = if to * (1.0 - STEP) < self.least() { self.least() } else { to };
         (to < self.rate).then_some(to)
     }
 
-    /// A higher rate; `None`: it would not be higher by a step.
+    /// Returns a rate higher by at least a step; `None`: the part does not allow it.
     pub(crate) fn raised(&self, part: f64, statements: f64) -> Option<f64> {
         let to = self.rate_of(part, statements);
         (to >= self.rate * (1.0 + STEP)).then_some(to)
     }
 }
 
-/// Whether what an instrument costs goes with the part of statements that are chosen.
+/// Returns the instrument's kind if its cost at this level depends on the part of chosen statements.
 pub(crate) fn is_estimated(switch: &Switch, level: Level) -> Option<Kind> {
     match switch.of {
         Switched::Instrument(kind) if level == Level::Sampled && kind.unchosen() < Level::Lean => Some(kind),
@@ -94,12 +96,12 @@ pub(crate) fn is_estimated(switch: &Switch, level: Level) -> Option<Kind> {
     }
 }
 
-/// Whether a board has an instrument that is sampled, or was.
+/// Returns whether a board has an instrument that is or was sampled.
 pub(crate) fn may_be_any(board: &Board) -> bool {
     board.iter().any(|it| it.levels.iter().any(|level| is_estimated(it, *level).is_some()))
 }
 
-/// What all events cost more if every statement is chosen than if none is, at these levels.
+/// Returns the extra cost of all events at these levels if every statement is chosen instead of none.
 pub(crate) fn varying(prices: &Prices, board: &Board, levels: &[Level], events: &[f64]) -> f64 {
     let [all, none] = [1.0, 0.0].map(|chosen| prices.choosing(chosen));
     let of = |((switch, level), events): ((&Switch, &Level), &f64)| {
@@ -109,7 +111,8 @@ pub(crate) fn varying(prices: &Prices, board: &Board, levels: &[Level], events: 
     board.iter().zip(levels).zip(events).filter_map(of).sum()
 }
 
-/// The largest part between two that keeps what grows with it within a limit; the least one, where none does.
+/// Returns the largest part between two for which the increasing function `of` is within a limit, by
+/// bisection. If there is none, returns the least one.
 pub(crate) fn largest_within(least: f64, most: f64, limit: f64, of: impl Fn(f64) -> f64) -> f64 {
     if of(most) <= limit {
         return most;
@@ -122,7 +125,7 @@ pub(crate) fn largest_within(least: f64, most: f64, limit: f64, of: impl Fn(f64)
     least
 }
 
-/// Whether the rate may rise so long after it changed last.
+/// Returns whether the rate may rise, given the time of its last change.
 pub(crate) fn has_rested(changed: Option<Duration>, now: Duration) -> bool {
     changed.is_none_or(|at| now.saturating_sub(at) >= REST)
 }
@@ -137,7 +140,7 @@ mod tests {
 
     #[test]
     fn the_rate_falls_by_a_step_at_least_and_never_below_the_least() {
-        // Of ten thousand statements a second.
+        // At 10,000 statements per second.
         let statements = 50_000.0;
         assert_eq!(at(1000.0, 1000.0).lowered(0.01, statements), Some(100.0));
         assert_eq!(at(1000.0, 1000.0).lowered(0.099, statements), Some(750.0), "990 is no step");

@@ -1,5 +1,5 @@
-//! Trials: what is off is counted again for a look, once an hour, as its events may have become fewer and nobody sees them. One a
-//! minute, and only what would matter.
+//! Trials: once an hour something that is off is counted again for one sample, because its events may have
+//! become fewer unseen. At most one a minute, and only where it would matter.
 
 use std::time::Duration;
 
@@ -8,37 +8,37 @@ use crate::begun;
 use crate::board::{Board, Move, Why};
 use crate::kind::{Kind, Level};
 
-/// For so long what was seen is believed.
+/// Time for which an observation is believed.
 const BELIEVED: Duration = Duration::from_secs(3600);
-/// What costs less than this part of the budget is not tried.
+/// Part of the budget below which a cost is not worth a trial.
 const NEGLIGIBLE: f64 = 0.01;
 
-/// Something that may be tried.
+/// A possible trial.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Trial<'a> {
-    /// The instrument.
+    /// Name of the instrument.
     pub(crate) switch: &'a str,
-    /// Its kind.
     pub(crate) kind: Kind,
-    /// The level it gets.
+    /// Level during the trial.
     pub(crate) to: Level,
-    /// How long ago it was seen last.
+    /// Time since its events were last seen.
     pub(crate) ago: Duration,
-    /// What it costs, as a share, if its events are as they were.
+    /// Cost as a share, if there are as many events as then.
     pub(crate) costs: f64,
 }
 
-/// Whether something that was seen so long ago is to be tried.
+/// Returns whether something last seen so long ago is due for a trial.
 pub(crate) fn is_due(ago: Duration) -> bool {
     ago >= BELIEVED
 }
 
-/// Whether events of a kind are counted once an instrument is on.
+/// Returns whether events of a kind are counted once an instrument is on.
 fn is_possible(board: &Board, kind: Kind) -> bool {
     !asleep::is_asleep(board, kind) && !begun::is_unbegun(board, kind)
 }
 
-/// The one of these, which are due, that is tried: what was seen longest ago, and of such the dearest.
+/// Returns the trial to make among these, which are due: the one last seen longest ago, then the most
+/// expensive.
 pub(crate) fn of<'a>(board: &Board, trials: impl Iterator<Item = Trial<'a>>, budget: f64) -> Option<Move> {
     let matters = |it: &Trial<'_>| it.costs > NEGLIGIBLE * budget && is_possible(board, it.kind);
     let oldest = trials.filter(matters).max_by(|a, b| a.ago.cmp(&b.ago).then(a.costs.total_cmp(&b.costs)));

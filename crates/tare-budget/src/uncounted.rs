@@ -1,5 +1,5 @@
-//! What costs and no summary table counts. Of metadata locks there those that are waited for, but each that is taken is made known.
-//! Of table I/O there are rows, but what costs is the waits in which rows are read.
+//! Costs that no summary table counts. Tables count waits for metadata locks, but every lock that is taken is
+//! reported. Tables count rows of table I/O, but the cost is that of the waits in which rows are read.
 
 use crate::board::Board;
 use crate::governor::Look;
@@ -10,8 +10,8 @@ use crate::kind::{Kind, Level};
 const LOCKS: &str = "wait/lock/metadata/sql/mdl";
 const TRANSACTIONS: &str = "transaction";
 
-/// Status variables that add up to statements which write: each takes a metadata lock more, against a lock of everything, and a
-/// transaction that has written takes one when it commits.
+/// Status variables that add up to writing statements. Each of these takes one more metadata lock, against a
+/// global lock, and so does a transaction with writes when it commits.
 pub const WRITES: [&str; 9] = [
     "Com_insert",
     "Com_insert_select",
@@ -24,25 +24,25 @@ pub const WRITES: [&str; 9] = [
     "Com_load",
 ];
 
-/// What the server did meanwhile by its status variables; `None`: nobody knows.
+/// Work of the server between two samples according to its status variables; `None`: unknown.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Done {
-    /// Calls of storage engines that begin to read, or write a row ([`handler::BEGINNINGS`]).
+    /// Calls of storage engines that begin to read, or that write a row ([`handler::BEGINNINGS`]).
     pub calls: Option<f64>,
-    /// Statements that write ([`WRITES`]).
+    /// Writing statements ([`WRITES`]).
     pub writes: Option<f64>,
 }
 
-/// Whether an instrument costs without having events.
+/// Returns whether an instrument has costs without events.
 #[must_use]
 pub fn is_uncounted(name: &str) -> bool {
     name == LOCKS
 }
 
-/// What is known of it from looks before.
+/// Estimates from earlier samples of what is not counted.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Uncounted {
-    /// While transactions were counted last; before that it is believed that each statement is one.
+    /// Value when transactions were last counted. Before that, every statement is assumed to be one.
     transactions_per_statement: f64,
 }
 
@@ -53,7 +53,7 @@ impl Default for Uncounted {
 }
 
 impl Uncounted {
-    /// Completes a look at what is on the board.
+    /// Adds to a sample what is on the board and not counted.
     pub fn complete(&mut self, look: &mut Look, board: &Board, done: Done) {
         let is_on = |name: &str| board.iter().any(|it| it.name == name && it.present > Level::Off);
         self.add_locks(look, is_on, done.writes.unwrap_or(0.0));
@@ -62,8 +62,9 @@ impl Uncounted {
         }
     }
 
-    /// A transaction takes a metadata lock at least, and a statement outside of one is a transaction of its own. Which of the
-    /// connections took them is known while transactions are counted; each writes as much as all do.
+    /// Adds metadata locks. A transaction takes at least one, and a statement outside of one is a transaction
+    /// of its own. Locks of each connection are known while transactions are counted; each connection is
+    /// assumed to write as much as the average.
     fn add_locks(&mut self, look: &mut Look, is_on: impl Fn(&str) -> bool, writes: f64) {
         let transactions = look.events.get(TRANSACTIONS).copied().unwrap_or(0.0);
         if is_on(TRANSACTIONS) && look.statements > 0.0 {
@@ -83,7 +84,7 @@ impl Uncounted {
     }
 }
 
-/// Waits instead of rows, of each connection as many a row as of all.
+/// Replaces rows by waits. The waits per row of each connection are those of all.
 fn count_waits(look: &mut Look, calls: f64) {
     let is_table_io = |name: &str| Kind::of(name) == Some(Kind::TableIo);
     let rows: f64 = look.events.iter().filter(|(name, _)| is_table_io(name)).map(|(_, rows)| rows).sum();

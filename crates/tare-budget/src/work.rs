@@ -1,37 +1,40 @@
-//! A fixed piece of work: the CPU time it takes says how fast a machine is at the moment.
+//! A fixed piece of work, whose CPU time says how fast a machine is at the moment.
 //!
-//! It is like a server's work: short stretches of code, more of it than a processor's first cache holds, in an order that only
-//! the data tell, each with a line of data of its own. What slows a server down slows this down as well: a neighbour on the
-//! same core, a lower clock, caches that others fill. Who has a clock reads it before and after.
+//! It resembles a server's work: short pieces of code, together larger than a processor's first cache, in an
+//! order that depends on the data, each with its own line of data. What slows a server slows this as well: a
+//! neighbour on the same core, a lower clock, caches that others fill. The caller reads a clock before and
+//! after.
 
 use std::fmt;
 
-/// Lines of data, of 64 bytes each.
+/// Number of lines of data, of 64 bytes each.
 const LINES: usize = 2048;
-/// Stretches of code in each dimension of [`CODE`].
+/// Number of pieces of code in each dimension of [`CODE`].
 const SIDE: usize = 8;
-/// Stretches that one run goes through.
+/// Number of pieces that one run executes.
 const TURNS: u64 = 2048;
-/// Runs of which [`Work::time`] takes the middle one. The first finds the caches as others have left them.
+/// Number of runs of which [`Work::time`] returns the median. The first one finds the caches as others left
+/// them.
 const RUNS: usize = 3;
 
 type Line = [u64; 8];
 type Stretch = fn(u64, &mut Line) -> u64;
 
-/// The work, with its data.
+/// The work and its data.
 pub struct Work {
     lines: Box<[Line]>,
     state: u64,
 }
 
 impl Work {
-    /// Work that has not begun.
+    /// Creates the work.
     #[must_use]
     pub fn new() -> Work {
         Work { lines: vec![[1; 8]; LINES].into(), state: 1 }
     }
 
-    /// The CPU time one run takes, by a clock of the calling thread in nanoseconds: the middle one of three. Some 0.2 ms in all.
+    /// Returns the CPU time of a run: the median of three, measured with `clock`, which returns the calling
+    /// thread's CPU time in nanoseconds. Takes about 0.2 ms in total.
     pub fn time(&mut self, mut clock: impl FnMut() -> f64) -> f64 {
         let mut times = [0.0; RUNS];
         for time in &mut times {
@@ -75,7 +78,7 @@ fn place_of_line(state: u64) -> usize {
     (state >> 32) as usize % LINES
 }
 
-/// Some forty instructions on three lines of code; `N` makes each a function of its own.
+/// Executes some forty instructions on three lines of code. Each `N` makes a separate function.
 #[inline(never)]
 #[allow(clippy::cast_possible_truncation)] // remainders
 fn stretch<const N: u64>(state: u64, line: &mut Line) -> u64 {

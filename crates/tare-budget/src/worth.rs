@@ -1,34 +1,35 @@
-//! What is worth how much: the order in which something is given up.
+//! Worth: the order in which things are given up.
 //!
-//! Worth is a declaration, not a measurement. A number is what one instrument of the kind is worth at a level, over the
-//! level below; a family's is what its histories are worth. Only their proportions count: a statement's sums are worth
-//! more than forty times the sums of a stage, those more than the sums of a mutex. `docs/budget.md` has the same table.
+//! Worth is declared, not measured. A number is the worth of one instrument of a kind at a level, in addition
+//! to the level below; for a family it is the worth of its histories. Only the proportions matter: the sums
+//! of a statement are worth more than forty times those of a stage, and these more than those of a mutex.
+//! `docs/budget.md` has the same table.
 
 use crate::kind::{Family, Kind, Level};
 
-/// What an instrument of a kind is worth.
+/// Worth of an instrument of a kind.
 #[derive(Clone, Copy, Debug)]
 pub struct Worth {
     /// The kind.
     pub kind: Kind,
-    /// To be counted.
+    /// Worth of being counted.
     pub counts: u32,
-    /// To be timed, too.
+    /// Additional worth of being timed.
     pub sums: u32,
-    /// To be recorded, too, where recording is a matter of the instrument.
+    /// Additional worth of being recorded, where each instrument decides on that.
     pub recorded: u32,
 }
 
-/// What a family's histories are worth, where consumers decide on them.
+/// Worth of a family's histories, where consumers decide on them.
 #[derive(Clone, Copy, Debug)]
 pub struct Recording {
     /// The family.
     pub family: Family,
-    /// What is in progress.
+    /// Worth of events in progress.
     pub current: u32,
-    /// Each thread's last events.
+    /// Worth of each thread's latest events.
     pub history: u32,
-    /// The last events of all.
+    /// Worth of the latest events of all threads.
     pub all: u32,
 }
 
@@ -36,7 +37,7 @@ const fn worth(kind: Kind, counts: u32, sums: u32, recorded: u32) -> Worth {
     Worth { kind, counts, sums, recorded }
 }
 
-/// The order of worth, from most to least.
+/// Worth of instruments by kind, in descending order.
 pub const WORTH: [Worth; 16] = [
     worth(Kind::Query, 80, 140, 40),
     worth(Kind::Statement, 80, 140, 40),
@@ -56,7 +57,7 @@ pub const WORTH: [Worth; 16] = [
     worth(Kind::Mutex, 1, 1, 1),
 ];
 
-/// What histories are worth.
+/// Worth of histories by family.
 pub const RECORDING: [Recording; 4] = [
     Recording { family: Family::Statements, current: 120, history: 60, all: 20 },
     Recording { family: Family::Transactions, current: 20, history: 8, all: 3 },
@@ -64,7 +65,7 @@ pub const RECORDING: [Recording; 4] = [
     Recording { family: Family::Waits, current: 12, history: 5, all: 2 },
 ];
 
-/// What an instrument at a level is worth.
+/// Returns the worth of an instrument at a level.
 #[must_use]
 pub fn of_instrument(kind: Kind, level: Level) -> u32 {
     let row = WORTH.iter().find(|row| row.kind == kind);
@@ -73,13 +74,13 @@ pub fn of_instrument(kind: Kind, level: Level) -> u32 {
         Level::Off => 0,
         Level::Counts => row.counts,
         Level::Sums | Level::Current | Level::History => row.counts + row.sums,
-        // The time of a lock that was free is little, but not nothing.
+        // The time of an uncontended lock is worth little, but not nothing.
         Level::Sampled | Level::Lean => row.counts + row.sums + row.recorded,
         Level::Exact => row.counts + row.sums + row.recorded + 1,
     }
 }
 
-/// What a family's histories at a level are worth.
+/// Returns the worth of a family's histories at a level.
 #[must_use]
 pub fn of_recording(family: Family, level: Level) -> u32 {
     let row = RECORDING.iter().find(|row| row.family == family);

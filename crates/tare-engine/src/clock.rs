@@ -1,23 +1,23 @@
-//! HOT PATH: the clock. Ticks on the way in, picoseconds on the way out.
+//! HOT PATH: the clock. Writers store ticks, readers convert them to picoseconds.
 //!
-//! A tick is one cycle of an invariant time-stamp counter, or a nanosecond where the processor has none.
-//! Writers only ever store ticks; readers convert them, against a rate that is measured from the start until the first
-//! of them asks and then frozen, so that one event has one duration for ever, and one time of day: the system's clock is read
-//! at the start only.
+//! A tick is one cycle of an invariant time-stamp counter, or a nanosecond where the processor has none. The
+//! rate is measured from the start until the first reader asks, and is then frozen: an event has one duration
+//! for ever. The system's clock is read at the start only, so an event also has one time of day.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 
-/// Set once, before the first event, where the time-stamp counter can't be trusted.
+/// Whether ticks are nanoseconds. Set once, before the first event, if the time-stamp counter cannot be
+/// trusted.
 static NANOSECONDS: AtomicBool = AtomicBool::new(false);
 
-/// The present, in ticks.
+/// Returns the current time in ticks.
 #[inline(always)]
 #[must_use]
 pub fn ticks() -> u64 {
     if NANOSECONDS.load(Relaxed) { monotonic_ns() } else { cycles() }
 }
 
-/// The present, where ticks are known to be cycles (see [`Clock::counts_cycles`]).
+/// Returns the current time in cycles. Valid only where ticks are cycles; see [`Clock::counts_cycles`].
 #[inline(always)]
 pub(crate) fn cycles() -> u64 {
     #[cfg(all(target_arch = "x86_64", not(miri)))]
@@ -30,7 +30,7 @@ pub(crate) fn cycles() -> u64 {
     monotonic_ns()
 }
 
-/// CLOCK_MONOTONIC in nanoseconds.
+/// Returns CLOCK_MONOTONIC in nanoseconds.
 #[cold]
 #[inline(never)]
 #[must_use]
@@ -38,7 +38,7 @@ pub(crate) fn monotonic_ns() -> u64 {
     clock_ns(libc::CLOCK_MONOTONIC)
 }
 
-/// Microseconds since the Unix epoch.
+/// Returns microseconds since the Unix epoch.
 #[must_use]
 pub(crate) fn wall_us() -> u64 {
     clock_ns(libc::CLOCK_REALTIME) / 1000
@@ -47,7 +47,7 @@ pub(crate) fn wall_us() -> u64 {
 #[allow(unsafe_code)]
 pub(crate) fn clock_ns(id: libc::clockid_t) -> u64 {
     let mut now = libc::timespec { tv_sec: 0, tv_nsec: 0 };
-    // SAFETY: `now` is a valid timespec for the call to fill.
+    // SAFETY: `now` is a local `timespec`, valid for the duration of the call.
     unsafe { libc::clock_gettime(id, &mut now) };
     now.tv_sec.cast_unsigned() * 1_000_000_000 + now.tv_nsec.cast_unsigned()
 }
@@ -55,7 +55,7 @@ pub(crate) fn clock_ns(id: libc::clockid_t) -> u64 {
 #[cfg(all(target_arch = "x86_64", not(miri)))]
 fn has_invariant_tsc() -> bool {
     use core::arch::x86_64::__cpuid;
-    // CPUID 0x80000007, EDX bit 8: the counter runs at one rate in every power state.
+    // CPUID 0x80000007, EDX bit 8: the counter has the same rate in every power state.
     __cpuid(0x8000_0000).eax >= 0x8000_0007 && __cpuid(0x8000_0007).edx & (1 << 8) != 0
 }
 
@@ -64,30 +64,30 @@ fn has_invariant_tsc() -> bool {
     false
 }
 
-/// The anchor of ticks to time: where both stood at the start, and the rate between them.
+/// Conversion base of ticks: both clocks at the start, and the rate between them.
 pub(crate) struct Clock {
     start_ticks: AtomicU64,
     start_ns: AtomicU64,
     start_wall_us: AtomicU64,
-    /// Picoseconds per tick, 32 bits of fraction; 0 until frozen.
+    /// Picoseconds per tick with 32 fractional bits; 0 until frozen.
     rate: AtomicU64,
 }
 
-/// Ticks and nanoseconds of one moment.
+/// Returns ticks and nanoseconds of the same instant.
 fn now() -> (u64, u64) {
     least_disturbed((0..8).map(|_| (ticks(), monotonic_ns(), ticks())))
 }
 
-/// Of readings (ticks, nanoseconds, ticks again) the one whose ticks lie closest together: an interruption in
-/// between would spoil the rate.
+/// Returns the reading (ticks, nanoseconds, ticks again) whose ticks lie closest together. An interruption in
+/// between would distort the rate.
 fn least_disturbed(readings: impl Iterator<Item = (u64, u64, u64)>) -> (u64, u64) {
     let between = |(before, _, after): &(u64, u64, u64)| after.saturating_sub(*before);
     let best = readings.min_by_key(between).unwrap_or_default();
     (best.0 + between(&best) / 2, best.1)
 }
 
-/// How long the rate is measured at least. Each end is read to some ten nanoseconds, so it is known to less than a
-/// millionth by then, and a server takes longer to start.
+/// Shortest time the rate is measured over, in nanoseconds. Each end is exact to some ten nanoseconds, so the
+/// rate is known to less than a millionth. A server takes longer than this to start.
 const CALIBRATION_NS: u64 = 20_000_000;
 
 impl Clock {
@@ -111,7 +111,8 @@ impl Clock {
         }
     }
 
-    /// Picoseconds per tick as a 32.32 fixed-point number, the same ever after.
+    /// Returns picoseconds per tick as a 32.32 fixed-point number, the same ever after. The first call may
+    /// sleep until [`CALIBRATION_NS`] have passed.
     pub(crate) fn rate(&self) -> u64 {
         let frozen = self.rate.load(Relaxed);
         if frozen != 0 {
@@ -124,11 +125,11 @@ impl Clock {
         let elapsed_ticks = ticks.saturating_sub(self.start_ticks.load(Relaxed)).max(1);
         let rate = ((u128::from(ns - start_ns) * 1000) << 32) / u128::from(elapsed_ticks);
         let rate = u64::try_from(rate).unwrap_or(u64::MAX).max(1);
-        // Of two who ask first, the one who is faster decides.
+        // If two readers ask first at the same time, the faster one decides.
         self.rate.compare_exchange(0, rate, Relaxed, Relaxed).map_or_else(|first| first, |_| rate)
     }
 
-    /// How ticks are told as times, the same ever after.
+    /// Returns the conversion from ticks to times, the same ever after.
     pub(crate) fn scale(&self) -> Scale {
         Scale {
             rate: self.rate(),
@@ -137,43 +138,43 @@ impl Clock {
         }
     }
 
-    /// True where ticks are cycles.
+    /// Returns whether ticks are cycles.
     pub(crate) fn counts_cycles(&self) -> bool {
         !NANOSECONDS.load(Relaxed)
     }
 }
 
-/// How ticks are told as times.
+/// Conversion from ticks to times.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Scale {
-    /// Picoseconds of a tick, 32 bits of fraction.
+    /// Picoseconds per tick with 32 fractional bits.
     pub rate: u64,
-    /// The start, in ticks.
+    /// Start of the engine, in ticks.
     pub start: u64,
-    /// The start, in microseconds since the Unix epoch.
+    /// Start of the engine, in microseconds since the Unix epoch.
     pub start_us: u64,
 }
 
 impl Scale {
-    /// Picoseconds of so many ticks. A duration of 213 days or more is shown as the longest there is.
+    /// Converts a duration to picoseconds. Saturates at 213 days.
     #[must_use]
     pub fn ps(&self, ticks: u64) -> u64 {
         u64::try_from(self.sum_ps(ticks)).unwrap_or(u64::MAX)
     }
 
-    /// As [`Scale::ps`], of ticks that were added up: more than 64 bits hold.
+    /// Converts a sum of durations to picoseconds, which may exceed 64 bits.
     #[must_use]
     pub fn sum_ps(&self, ticks: u64) -> u128 {
         (u128::from(ticks) * u128::from(self.rate)) >> 32
     }
 
-    /// A moment, in picoseconds since the start. It begins anew after 213 days, as the built-in's does.
+    /// Converts a point in time to picoseconds since the start. Wraps after 213 days, as the built-in's does.
     #[must_use]
     pub fn moment_ps(&self, at: u64) -> u64 {
         self.sum_ps(at.saturating_sub(self.start)) as u64
     }
 
-    /// A moment, in microseconds since the Unix epoch.
+    /// Converts a point in time to microseconds since the Unix epoch.
     #[must_use]
     pub fn wall_us(&self, at: u64) -> u64 {
         self.start_us.wrapping_add((self.sum_ps(at.saturating_sub(self.start)) / 1_000_000) as u64)
@@ -205,7 +206,7 @@ mod tests {
         assert!(told_ns.abs_diff(elapsed_ns) < elapsed_ns / 10_000, "{told_ns} of {elapsed_ns}");
     }
 
-    /// A tick is a third of a nanosecond.
+    /// A clock whose tick is a third of a nanosecond.
     const OF_3_GHZ: Scale = Scale { rate: (1000 << 32) / 3, start: 7, start_us: 1_000_000_000_000_000 };
     const SECOND: u64 = 3_000_000_000;
     const DAY: u64 = 86_400 * SECOND;

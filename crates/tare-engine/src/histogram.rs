@@ -1,17 +1,18 @@
-//! Histograms: how many events took how long. Buckets are MySQL's: the first one ends at 10 microseconds, and 50 of them
-//! are a factor of ten. Of some instruments the first fifty-one are one ([`Lowest`]).
+//! Histograms: how many events took how long. The buckets are MySQL's: the first one ends at 10 microseconds,
+//! and 50 of them span a factor of ten. For some instruments the first fifty-one are merged into one
+//! ([`Lowest`]).
 
 use std::sync::LazyLock;
 
-/// Buckets of a histogram.
+/// Number of buckets.
 pub const BUCKETS: usize = 450;
-/// Where the lowest bucket ends, picoseconds.
+/// Upper bound of the lowest bucket, in picoseconds.
 const BASE_PS: f64 = 1e7;
-/// By how much the bound of a bucket exceeds that of the one before: the fiftieth root of ten.
+/// Ratio of the bounds of two adjacent buckets: the fiftieth root of ten.
 const FACTOR: f64 = 1.047_128_548_050_899_6;
 
-/// The lower bounds of all buckets in picoseconds, and no bound behind the last one. As MySQL has them: multiplied one by
-/// one, and cut to whole numbers.
+/// Returns the lower bounds of all buckets in picoseconds, and `u64::MAX` after the last. Computed as MySQL
+/// does: by repeated multiplication, truncated to integers.
 pub(crate) fn bounds_ps() -> &'static [u64; BUCKETS + 1] {
     static BOUNDS: LazyLock<[u64; BUCKETS + 1]> = LazyLock::new(|| {
         let (mut bounds, mut bound) = ([0; BUCKETS + 1], BASE_PS);
@@ -25,23 +26,24 @@ pub(crate) fn bounds_ps() -> &'static [u64; BUCKETS + 1] {
     &BOUNDS
 }
 
-/// How far the lowest bucket of a histogram reaches. The next one begins where it does everywhere.
+/// Upper bound of a histogram's lowest bucket. All other buckets are the same everywhere.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[repr(u8)]
 pub enum Lowest {
-    /// To 10 microseconds.
+    /// 10 microseconds.
     #[default]
     Usual,
-    /// To 100 microseconds: of stages, sockets and idle connections. Every statement has some of these that take between the
-    /// two, whatever it does; to count them bucket by bucket would be more than half of what all histograms cost.
+    /// 100 microseconds, for stages, sockets and idle connections. Every statement has some of these that
+    /// take 10 to 100 microseconds. Counting them by bucket would be more than half of the cost of all
+    /// histograms.
     Wide,
 }
 
 impl Lowest {
-    /// Both, by number.
+    /// Both variants, indexed by their number.
     pub(crate) const ALL: [Lowest; 2] = [Lowest::Usual, Lowest::Wide];
 
-    /// The number of the next bucket.
+    /// Returns the number of the bucket after the lowest one.
     pub(crate) const fn next(self) -> u16 {
         match self {
             Lowest::Usual => 1,
@@ -50,13 +52,13 @@ impl Lowest {
     }
 }
 
-/// How many timed events took how long.
+/// Number of timed events by duration.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Histogram {
     lowest: Lowest,
-    /// Buckets that hold something, lowest first.
+    /// Non-empty buckets, lowest first.
     counts: Vec<(u16, u64)>,
-    /// What they hold together.
+    /// Sum of all buckets.
     total: u64,
 }
 
@@ -65,37 +67,38 @@ pub struct Histogram {
 pub struct Bucket {
     /// BUCKET_NUMBER.
     pub number: u32,
-    /// BUCKET_TIMER_LOW: events of this bucket took at least so long.
+    /// BUCKET_TIMER_LOW: inclusive lower bound.
     pub low_ps: u64,
-    /// BUCKET_TIMER_HIGH: they took less than this.
+    /// BUCKET_TIMER_HIGH: exclusive upper bound.
     pub high_ps: u64,
     /// COUNT_BUCKET.
     pub count: u64,
     /// COUNT_BUCKET_AND_LOWER.
     pub and_lower: u64,
-    /// BUCKET_QUANTILE: which part of all events is in this bucket and the lower ones.
+    /// BUCKET_QUANTILE: share of all events that are in this bucket or a lower one.
     pub quantile: f64,
 }
 
 impl Histogram {
-    /// Of buckets in their order, with what is in them.
+    /// Creates a histogram from (bucket, count) pairs in ascending order.
     pub fn new(counts: impl IntoIterator<Item = (u16, u64)>) -> Histogram {
         let counts: Vec<(u16, u64)> = counts.into_iter().filter(|(_, count)| *count != 0).collect();
         Histogram { total: counts.iter().map(|(_, count)| count).sum(), counts, ..Histogram::default() }
     }
 
-    /// Holds nothing.
+    /// Creates an empty histogram.
     pub fn empty(lowest: Lowest) -> Histogram {
         Histogram { lowest, ..Histogram::default() }
     }
 
-    /// Holds nothing any more: buckets follow, the highest first, and then [`Histogram::end`].
+    /// Empties the histogram for refilling: [`Histogram::add_lower`] follows, highest bucket first, then
+    /// [`Histogram::end`].
     pub(crate) fn begin(&mut self) {
         self.counts.clear();
         self.total = 0;
     }
 
-    /// Adds a bucket below those that are there.
+    /// Adds a bucket below those already added.
     pub(crate) fn add_lower(&mut self, bucket: u16, count: u64) {
         if count != 0 {
             self.counts.push((bucket, count));
@@ -103,18 +106,18 @@ impl Histogram {
         }
     }
 
-    /// It has all its buckets.
+    /// Completes a refill: puts the buckets in ascending order.
     pub(crate) fn end(&mut self) {
         self.counts.reverse();
     }
 
-    /// Events in all buckets.
+    /// Returns the number of events in all buckets.
     #[must_use]
     pub fn total(&self) -> u64 {
         self.total
     }
 
-    /// Every bucket.
+    /// Returns every bucket, also empty ones.
     pub fn all(&self) -> impl Iterator<Item = Bucket> {
         let mut filled = self.counts.iter().peekable();
         let numbers = std::iter::once(0).chain(self.lowest.next()..BUCKETS as u16);
@@ -124,7 +127,7 @@ impl Histogram {
         }))
     }
 
-    /// Every bucket that holds something.
+    /// Returns the non-empty buckets.
     pub fn filled(&self) -> impl Iterator<Item = Bucket> {
         self.rows(self.counts.iter().copied())
     }
@@ -145,12 +148,12 @@ impl Histogram {
         })
     }
 
-    /// The upper bound, in picoseconds, of the bucket in which so many thousandths of all events are reached; 0 where there
-    /// are none. What lasted longer than the last bound has none: that is the greatest number.
+    /// Returns the upper bound, in picoseconds, of the bucket in which `per_mille` thousandths of all events
+    /// are reached. 0 for an empty histogram; `u64::MAX` for the last bucket, which has no bound.
     #[must_use]
     pub fn quantile_ps(&self, per_mille: u16) -> u64 {
         let (thousands, rest, per_mille) = (self.total / 1000, self.total % 1000, u64::from(per_mille));
-        // The product of both would take 128 bits.
+        // A plain product of the two would need 128 bits.
         let wanted = thousands * per_mille + (rest * per_mille).div_ceil(1000);
         let mut and_lower = 0;
         let reached = self.counts.iter().find(|(_, count)| {
@@ -160,7 +163,7 @@ impl Histogram {
         reached.map_or(0, |(number, _)| self.end_ps(*number))
     }
 
-    /// Where a bucket ends, picoseconds.
+    /// Returns the upper bound of a bucket, in picoseconds.
     fn end_ps(&self, bucket: u16) -> u64 {
         let next = if bucket == 0 { self.lowest.next() } else { bucket + 1 };
         bounds_ps()[usize::from(next)]
@@ -173,7 +176,7 @@ mod tests {
 
     #[test]
     fn bounds_are_those_that_mysql_shows() {
-        // From events_statements_histogram_global of MySQL 9.7.4.
+        // Taken from events_statements_histogram_global of MySQL 9.7.4.
         let shown = [
             (0, 0),
             (1, 10_000_000),

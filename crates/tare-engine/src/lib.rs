@@ -1,8 +1,8 @@
-//! Records every instrumented event exactly, for almost nothing. Knows no host, SQL, sockets or files.
+//! Records every instrumented event exactly, at very low cost. Knows no host, SQL, sockets or files.
 //!
-//! The way of an event: `record` writes to the calling thread's slab (`thread`), to a cell (`count`) and, if the event is
-//! recorded, to a block of its own. The way of a query: `read` copies slabs, cells and blocks and merges them into rows
-//! (`snapshot`). All `memory` is one arena; what does not fit is counted.
+//! Path of an event: `record` writes to the calling thread's slab (`thread`), to a cell (`count`) and, if the
+//! event is recorded, to a block of its own. Path of a query: `read` copies slabs, cells and blocks and
+//! merges them into rows (`snapshot`). All `memory` comes from one arena. What does not fit is counted.
 
 mod clock;
 mod count;
@@ -74,110 +74,120 @@ pub use setup::wanted::Demand;
 pub use spelling::Spelling;
 pub use thread::{MAX_CONNECT_ATTRS, STATEMENT_DEPTH, ThreadHandle, ThreadRef};
 
-/// How the host lists a thread of its own, such as one that replicates.
+/// The way the host lists a thread of its own, such as a replication thread.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SystemThread {
-    /// Its user; `None`: the one it was told to be.
+    /// The thread's user. `None`: the one set by [`Engine::set_thread_account`].
     pub user: Option<&'static str>,
-    /// Its host, where it has a user.
+    /// The thread's host, used if it has a user.
     pub host: &'static str,
-    /// The command it executes unless it says another one.
+    /// The command shown unless the thread reports another one.
     pub command: u32,
 }
 
-/// What the host alone can say about what it reported; asked by readers only.
+/// Facts about reported objects that only the host knows. Only readers call these methods.
 pub trait Host: Sync {
-    /// What DIGEST spells of a token array, unless it is cut: then that is [`DigestTokens::hash`] of all tokens.
+    /// Returns DIGEST of a token array. For a truncated array the engine uses [`DigestTokens::hash`] of all
+    /// tokens instead.
     fn digest(&self, tokens: &[u8], charset: u32) -> Option<[u8; 16]>;
-    /// DIGEST_TEXT of a token array. `cut`: the statement had more, and the text is to say so.
+    /// Returns DIGEST_TEXT of a token array. `cut` means that the statement had more tokens, which the text
+    /// must show.
     fn digest_text(&self, tokens: &[u8], charset: u32, cut: bool) -> Option<String>;
-    /// Copies the tokens of a running statement from the address given to [`Statement::set_tokens`]. They may be another
-    /// statement's by then: who asks looks afterwards. `None`: there are none.
+    /// Copies the tokens of a running statement from the address given to [`Statement::set_tokens`]. They may
+    /// belong to another statement by then, so the caller checks afterwards. `None`: there are none.
     fn running_tokens(&self, _address: usize) -> Option<RunningTokens> {
         None
     }
-    /// PROCESSLIST_COMMAND.
+    /// Returns PROCESSLIST_COMMAND for a command number.
     fn command_name(&self, command: u32) -> Option<&'static str>;
-    /// What the host lists of its own threads with this name, and never tells of them; `None`: a connection's, or not listed.
+    /// Returns how the host lists one of its own threads by instrument name, for threads it never reports as
+    /// sessions. `None`: a connection's thread, or one that is not listed.
     fn system_thread(&self, _name: &str) -> Option<SystemThread> {
         None
     }
-    /// The number that a session has in the host's list.
+    /// Returns the number of a session in the host's list.
     fn session_number(&self, _session: u64) -> Option<u64> {
         None
     }
-    /// CONNECTION_TYPE.
+    /// Returns the name of a CONNECTION_TYPE.
     fn connection_type_name(&self, connection_type: u8) -> Option<&'static str>;
-    /// ISOLATION_LEVEL.
+    /// Returns the name of an ISOLATION_LEVEL.
     fn isolation_name(&self, isolation: u8) -> Option<&'static str>;
-    /// XA_STATE.
+    /// Returns the name of an XA_STATE.
     fn xa_state_name(&self, state: u8) -> Option<&'static str>;
-    /// OBJECT_TYPE of a metadata lock.
+    /// Returns OBJECT_TYPE of a metadata lock.
     fn lock_namespace_name(&self, namespace: u8) -> Option<&'static str>;
-    /// LOCK_TYPE of a metadata lock in a namespace.
+    /// Returns LOCK_TYPE of a metadata lock in a namespace.
     fn lock_type_name(&self, namespace: u8, lock_type: u8) -> Option<&'static str>;
-    /// LOCK_DURATION of a metadata lock.
+    /// Returns LOCK_DURATION of a metadata lock.
     fn lock_duration_name(&self, duration: u8) -> Option<&'static str>;
-    /// LOCK_STATUS of a metadata lock.
+    /// Returns LOCK_STATUS of a metadata lock.
     fn lock_status_name(&self, status: u8) -> Option<&'static str>;
-    /// How many bytes at the beginning of a text are characters of this character set; at most `most` characters are
-    /// looked at.
+    /// Returns how many leading bytes of `text` are whole characters of `charset`. Looks at no more than
+    /// `most` characters.
     fn characters(&self, text: &[u8], charset: u32, most: usize) -> usize;
-    /// At most `most` characters of a text of this character set, in UTF-8.
+    /// Returns at most `most` characters of a text in `charset`, converted to UTF-8.
     fn to_utf8(&self, text: &[u8], charset: u32, most: usize) -> String;
-    /// The name at an address the host gave as a source file's, if it is still there: what was loaded then may
-    /// have been unloaded since.
+    /// Returns the source file name at an address the host gave earlier. `None`: the library that held it has
+    /// been unloaded since.
     fn source_file(&self, address: usize) -> Option<String>;
-    /// So much is wanted of the events of a kind from now on. Under a lock of the engine's.
+    /// Tells the host how much of the events of `kind` is wanted from now on. Called under one of the
+    /// engine's locks.
     fn wants(&self, _kind: Kind, _demand: Demand) {}
-    /// No stage is wanted, and none is in progress: the host may stop telling of stages until it hears that some are wanted, if
-    /// [`Host::session_stage`] knows them. False: it goes on. Under a lock of the engine's.
+    /// Asks the host to stop reporting stages: none is wanted and none is in progress. The host may do so if
+    /// [`Host::session_stage`] knows them, and resumes when [`Host::wants`] says that stages are wanted.
+    /// Returns false if it goes on reporting. Called under one of the engine's locks.
     fn leave_stages_untold(&self) -> bool {
         false
     }
-    /// The stage a session is in, as the instrument's id; 0: in none. `None`: it is not that session any more, or nobody knows.
+    /// Returns the instrument id of the stage a session is in; 0: in none. `None`: the session has changed,
+    /// or the stage is unknown.
     fn session_stage(&self, _session: StagedSession) -> Option<u32> {
         None
     }
-    /// What the host counts of its sessions, at most [`MAX_SESSION_COUNTERS`]; none: nothing, or it cannot be read.
+    /// Returns the counters the host keeps per session, at most [`MAX_SESSION_COUNTERS`]. Empty: there are
+    /// none, or they cannot be read.
     fn session_counters(&self) -> &[SessionCounter] {
         &[]
     }
-    /// Copies the counters of a session; false: they cannot be had, because it has ended or for another reason.
+    /// Copies the counters of a session. Returns false if they are not available, for example because it has
+    /// ended.
     fn read_session_counters(&self, _session: Session, _into: &mut SessionCounters) -> bool {
         false
     }
-    /// The addresses the host remembers of those that connected; `None`: they changed meanwhile.
+    /// Returns the client addresses in the host's cache. `None`: they changed during the read.
     fn cached_hosts(&self) -> Option<Vec<CachedHost>> {
         Some(Vec::new())
     }
-    /// The host's connections to primaries; `None`: they changed meanwhile.
+    /// Returns the host's connections to primaries. `None`: they changed during the read.
     fn replicas(&self) -> Option<Vec<Replica>> {
         Some(Vec::new())
     }
-    /// The workers that apply what comes from primaries at the same time; `None`: they changed meanwhile.
+    /// Returns the workers that apply replicated events in parallel. `None`: they changed during the read.
     fn replica_workers(&self) -> Option<Vec<ReplicaWorker>> {
         Some(Vec::new())
     }
-    /// How many times the host has emptied its own sums of sessions, as far as it was noticed.
+    /// Returns how many times the host was seen to reset its own sums of session counters.
     fn flushes(&self) -> u64 {
         0
     }
-    /// Names and values of the variables a client has set in a session; `None`: they changed meanwhile.
+    /// Returns names and values of the variables a client has set in a session. `None`: they changed during
+    /// the read.
     fn session_variables(&self, _session: Session) -> Option<Vec<(String, SessionValue)>> {
         Some(Vec::new())
     }
 }
 
-/// Sizes and initial switches.
+/// Sizes and initial switches of an engine.
 pub struct Config {
-    /// The cap of all memory, bytes: 1 MiB to 4 GiB.
+    /// Cap of all memory in bytes: 1 MiB to 4 GiB.
     pub memory_max: usize,
     /// Rows of `events_{transactions,statements,stages,waits}_history` per thread, in this order.
     pub history_size: [u32; 4],
     /// Rows of `events_*_history_long`, in the same order.
     pub history_long_size: [u32; 4],
-    /// Rows of `events_statements_summary_by_digest`, one of which is that of digests without a place. 0: none.
+    /// Rows of `events_statements_summary_by_digest`, one of which is for digests without a place. 0: no
+    /// digests.
     pub digests_size: u32,
     /// Bytes of tokens kept per digest.
     pub max_digest_length: u32,
@@ -187,27 +197,29 @@ pub struct Config {
     pub session_connect_attrs_size: u32,
     /// Whether SOURCE is filled.
     pub sources: bool,
-    /// Whether what only the shape `extended` shows is recorded.
+    /// Whether to record what only the shape `extended` shows.
     pub extended: bool,
-    /// Seconds after which the sample of a digest gives way to the next statement, however fast; 0: never.
+    /// Seconds after which the sample of a digest is replaced by the next statement, even a faster one. 0:
+    /// never.
     pub max_digest_sample_age: u32,
-    /// Full names of instruments whose events are frequent, in about the order they come in: what a thread keeps to find their cells
-    /// lies together then.
+    /// Full names of instruments with frequent events, in about the order of their events. What a thread
+    /// needs to find their cells then lies together.
     pub frequent: &'static [&'static str],
     /// Rows of `accounts`, `users` and `hosts`, in this order.
     pub parties_size: [u32; 3],
-    /// Whether the host has waits for mutexes, rwlocks and conds counted by object; see
+    /// Whether waits for mutexes, rwlocks and conds are counted by object. See
     /// [`Engine::end_counted_synch_wait`].
     pub synch_waits_by_instance: bool,
     /// Rows of `setup_actors` and `setup_objects`.
     pub rules_size: [u32; 2],
-    /// How many there may be of everything else.
+    /// Limits on the number of all other objects.
     pub limits: Limits,
-    /// How instruments start.
+    /// Initial switches of instruments.
     pub instruments: InitialSwitches,
-    /// Consumers that are on.
+    /// Consumers that are on at the start.
     pub consumers: Vec<Consumer>,
-    /// The host's errors, rising by number, at most [`MAX_ERRORS`]. Without any there is no instrument `error`.
+    /// The host's errors in ascending order of number, at most [`MAX_ERRORS`]. If empty, there is no
+    /// instrument `error`.
     pub errors: &'static [KnownError],
 }
 
@@ -236,29 +248,31 @@ impl Default for Config {
     }
 }
 
-/// The engine: one per process, a static. What most events look at is on two lines: what is wanted, and what follows it.
+/// The engine: one per process, in a static. What most events read lies on two cache lines: `wanted` and what
+/// follows it.
 #[repr(C)]
 pub struct Engine {
     pub(crate) wanted: Wanted,
     pub(crate) sampling: Sampling,
-    /// Rises with every change of what is recorded and how; see [`settings`].
+    /// Configuration version: rises with every change of what is recorded and how. See
+    /// [`settings`](thread::settings).
     pub(crate) settings: Changes,
-    /// Epoch of each family; none is 0. See [`cell`].
+    /// Epoch of each family; never 0. See [`cell`](count::cell).
     pub(crate) epochs: [AtomicU32; FAMILIES],
     pub(crate) arena: Arena,
     pub(crate) registry: instrument::Registry,
     /// Epoch of the last reset, by family and viewer.
     pub(crate) resets: [[AtomicU32; VIEWERS]; FAMILIES],
     pub(crate) consumers: AtomicU32,
-    /// What ended threads counted, and what no thread counted.
+    /// Sums of ended threads, and of events that belong to no thread.
     pub(crate) ended: Sums,
-    /// The errors of ended threads, and those no thread counted.
+    /// Errors of ended threads, and those that belong to no thread.
     pub(crate) ended_errors: Sums,
     pub(crate) errors: Errors,
-    /// What ended files and sockets did.
+    /// I/O of ended files and sockets.
     pub(crate) ended_io: Sums,
-    /// Space of histograms of what ended threads counted, and of digests.
     pub(crate) kept_slabs: KeptSlabs,
+    /// Space for the histograms of digests and of what ended threads counted.
     pub(crate) spreads: Space,
     pub(crate) buckets: Buckets,
     pub(crate) untold: Untold,
@@ -267,16 +281,16 @@ pub struct Engine {
     pub(crate) figures: Figures,
     pub(crate) parties: Parties,
     pub(crate) filters: Mutex<()>,
-    /// Held by whoever changes what tables keep of closed handles; see [`share`].
+    /// Held while changing what tables keep of closed handles. See [`TableShareRef`].
     pub(crate) share_turns: Mutex<()>,
-    /// Readers of sums read again while something folds.
+    /// Counter of folds: readers of sums read again when a fold ran in between.
     pub(crate) folds: Folds,
     pub(crate) pools: Pools,
     pub(crate) files: Index,
     pub(crate) tables: Index,
     pub(crate) programs: Index,
     pub(crate) digests: DigestTable,
-    /// Descriptor → file.
+    /// Map from descriptor to file.
     pub(crate) descriptors: Table,
     pub(crate) history_size: [AtomicU32; 4],
     pub(crate) history_long_size: [AtomicU32; 4],
@@ -285,14 +299,14 @@ pub struct Engine {
     pub(crate) connect_attrs_size: AtomicU32,
     pub(crate) synch_waits_by_instance: AtomicBool,
     pub(crate) sources: AtomicBool,
-    /// Whether what only the shape `extended` shows is recorded.
+    /// Whether to record what only the shape `extended` shows.
     pub(crate) extended: AtomicBool,
     pub(crate) next_thread_id: AtomicU64,
-    /// How many events threads that have ended had numbered to record, by event type minus one.
+    /// Number of events that ended threads had numbered for recording, by event type minus one.
     pub(crate) departed: [AtomicU64; 4],
-    /// Threads there are.
+    /// Number of existing threads.
     pub(crate) threads: AtomicU32,
-    /// Where the thread was found that a reader asked for last: who asks for one mostly asks for it again.
+    /// Slab found by the last lookup of a thread: a reader mostly asks for the same thread again.
     pub(crate) found: AtomicU32,
     /// Statistics of closed tables, by family.
     pub(crate) table_stats: [AtomicU32; FAMILIES],
@@ -303,17 +317,17 @@ pub struct Engine {
     pub(crate) losses: Losses,
     pub(crate) clock: Clock,
     pub(crate) host: OnceLock<&'static dyn Host>,
-    /// Moment before which events are no longer shown, by event type and scope.
+    /// Time before which events are no longer shown, in ticks, by event type and scope.
     pub(crate) hidden_before: [[AtomicU64; 3]; 4],
 }
 
-/// Open descriptors that are told apart.
+/// Maximum number of open descriptors that are told apart.
 pub const DESCRIPTORS: usize = 1 << 16;
-/// Files, tables and programs whose names are found.
+/// Capacity of each index of named objects: files, tables and programs.
 const NAMED: usize = 1 << 16;
 
 impl Engine {
-    /// An engine that does nothing until it is started.
+    /// Creates an engine that does nothing until it is started.
     #[must_use]
     pub const fn new() -> Engine {
         Engine {
@@ -376,10 +390,10 @@ impl Engine {
         }
     }
 
-    /// Reserves memory and starts the clock. Called once, before the first event.
+    /// Reserves memory and starts the clock. Must be called once, before the first event.
     ///
     /// # Errors
-    /// The system refuses the address space.
+    /// Fails if the system refuses the address space.
     pub fn start(&self, config: Config, host: &'static dyn Host) -> Result<(), std::io::Error> {
         self.arena.map(config.memory_max.clamp(1 << 20, count::bank::REACH_BYTES))?;
         self.losses.limit(&config.limits);
@@ -391,7 +405,8 @@ impl Engine {
         self.digests.map(config.digests_size as usize, &self.pools, &self.arena)?;
         self.parties.map(config.parties_size)?;
         self.descriptors.map(DESCRIPTORS.min(config.limits.of(Lost::FileHandles) as usize).max(1))?;
-        // Rows a full block holds at least, of transactions, statements with texts of 240 bytes, stages and waits.
+        // The fewest rows of a full block: transactions, statements with texts of 240 bytes, stages and
+        // waits.
         for (at, least) in [17, 11, 54, 54].into_iter().enumerate() {
             self.history_size[at].store(config.history_size[at], Relaxed);
             self.history_long_size[at].store(config.history_long_size[at], Relaxed);
@@ -427,30 +442,30 @@ impl Engine {
         }
         self.registry.keep_ids(config.frequent);
         if config.extended {
-            // From here on it is decided what a tick is: an event is in one bucket for ever.
+            // The tick rate is frozen from here on, so an event stays in one bucket for ever.
             self.buckets.start(self.clock.rate());
         }
         if self.errors.know(config.errors) {
             let properties = Properties::default();
             self.register(Registration { kind: Kind::Error, name: "error", properties });
         }
-        // Should an instrument of stages be on, the host hears so when it registers it.
+        // If an instrument of stages is on, the host learns that when it registers it.
         self.leave_stages_if_last();
         Ok(())
     }
 
-    /// Whether what only the shape `extended` shows is recorded.
+    /// Returns whether what only the shape `extended` shows is recorded.
     #[inline(always)]
     pub fn is_extended(&self) -> bool {
         self.extended.load(Relaxed)
     }
 
-    /// Whether waits for mutexes, rwlocks and conds are counted by object.
+    /// Returns whether waits for mutexes, rwlocks and conds are counted by object.
     pub fn synch_waits_by_instance(&self) -> bool {
         self.synch_waits_by_instance.load(Relaxed)
     }
 
-    /// Registers an instrument; 0: there is no room for it.
+    /// Registers an instrument and returns its id. 0: no room.
     pub fn register(&self, what: Registration<'_>) -> ClassId {
         let (class, new) = {
             let _one_at_a_time = instrument::lock(&self.filters);
@@ -459,7 +474,7 @@ impl Engine {
             registered
         };
         if new {
-            // Folding must find its place made: what ends is never lost for want of memory then.
+            // Makes the cell that folds go to now, so that no fold fails later for lack of memory.
             let made = with_cell!(what.kind, C => self.ended.make::<C>(&self.arena, class).is_some());
             let made_io = !matches!(what.kind, Kind::File | Kind::Socket)
                 || self.ended_io.make::<IoCell>(&self.arena, class).is_some();
@@ -470,7 +485,7 @@ impl Engine {
         class
     }
 
-    /// Name of an instrument.
+    /// Returns the name of an instrument.
     pub fn instrument_name(&self, class: ClassId) -> &'static str {
         self.registry.name(class)
     }
@@ -484,12 +499,13 @@ impl Default for Engine {
 
 #[cfg(test)]
 impl Engine {
-    /// One with memory and nothing else, for the tests of what lies in it. It lives for ever, as a server's does.
+    /// Creates an engine with memory and nothing else, for unit tests. Leaked: it lives as long as the
+    /// process.
     pub(crate) fn small() -> &'static Engine {
         Engine::of(4 << 20)
     }
 
-    /// As [`Engine::small`], with as many bytes.
+    /// Creates an engine with an arena of `bytes`, for unit tests. See [`Engine::small`].
     pub(crate) fn of(bytes: usize) -> &'static Engine {
         let engine: &'static Engine = Box::leak(Box::new(Engine::new()));
         engine.arena.map(bytes).expect("address space");

@@ -1,11 +1,11 @@
-//! DIGEST and DIGEST_TEXT of a row: the one is at hand, the other is made by the host when somebody reads it.
+//! DIGEST and DIGEST_TEXT of a row. DIGEST is kept; the host makes DIGEST_TEXT when somebody reads it.
 
 use std::cell::OnceCell;
 use std::fmt;
 
 use crate::Host;
 
-/// How a digest is spelled.
+/// Textual form of a digest.
 #[derive(Clone, Default)]
 pub struct Spelling {
     digest: String,
@@ -13,7 +13,7 @@ pub struct Spelling {
     tokens: Option<Tokens>,
 }
 
-/// What the host makes a text of.
+/// Input from which the host makes DIGEST_TEXT.
 #[derive(Clone)]
 struct Tokens {
     host: &'static dyn Host,
@@ -23,26 +23,26 @@ struct Tokens {
 }
 
 impl Spelling {
-    /// A digest whose spelling is known.
+    /// Creates a spelling from known texts.
     #[must_use]
     pub fn known(digest: &str, text: &str) -> Spelling {
         Spelling { digest: digest.to_owned(), text: OnceCell::from(Some(text.to_owned())), tokens: None }
     }
 
-    /// DIGEST: lower-case hex.
+    /// Returns DIGEST in lower-case hex.
     #[must_use]
     pub fn digest(&self) -> &str {
         &self.digest
     }
 
-    /// DIGEST_TEXT; `None` where it was not asked for, or the host has none.
+    /// Returns DIGEST_TEXT. `None`: it was not requested, or the host has none.
     #[must_use]
     pub fn text(&self) -> Option<&str> {
         let spell = |tokens: &Tokens| tokens.host.digest_text(&tokens.bytes, tokens.charset, tokens.cut);
         self.text.get_or_init(|| self.tokens.as_ref().and_then(spell)).as_deref()
     }
 
-    /// Becomes that of another digest, without a text.
+    /// Resets this to another digest, without a text.
     pub(crate) fn begin(&mut self, hash: &[u8; 16]) {
         self.digest.clear();
         push_hex(&mut self.digest, hash);
@@ -50,7 +50,7 @@ impl Spelling {
         self.tokens = None;
     }
 
-    /// Its text is made of these.
+    /// Sets the tokens from which the text is made.
     pub(crate) fn of(&mut self, host: &'static dyn Host, bytes: &[u8], charset: u32, cut: bool) {
         self.tokens = Some(Tokens { host, bytes: bytes.to_vec(), charset, cut });
     }
@@ -62,7 +62,7 @@ impl fmt::Debug for Spelling {
     }
 }
 
-/// Every byte as two digits.
+/// Two lower-case hex digits for every byte.
 const HEX: [[u8; 2]; 256] = {
     const DIGITS: &[u8; 16] = b"0123456789abcdef";
     let (mut hex, mut byte) = ([[0; 2]; 256], 0);
@@ -73,7 +73,7 @@ const HEX: [[u8; 2]; 256] = {
     hex
 };
 
-/// Appends a hash as DIGEST has it.
+/// Appends a hash in the format of DIGEST.
 pub(crate) fn push_hex(text: &mut String, hash: &[u8; 16]) {
     let digits = hash.map(|byte| HEX[usize::from(byte)]);
     text.push_str(std::str::from_utf8(digits.as_flattened()).unwrap_or_default());

@@ -1,4 +1,4 @@
-//! Who connects: accounts, users and hosts, and what clients say of themselves.
+//! Accounts, users and hosts that connect, and the connection attributes of clients.
 
 use tare_engine::snapshot::{AttributeRow, ConnectionsRow, Grouping, Reset, ThreadKey};
 
@@ -8,7 +8,7 @@ use crate::event::NO_CONTROLLED_MEMORY;
 use crate::table::SqlType::{BigInt, BigIntUnsigned, Char, Int, VarChar};
 use crate::table::Value;
 
-/// The tables of connections, one per level.
+/// Declares the tables of connections, one per level.
 macro_rules! connection_tables {
     ($($table:ident, $level:ident, $name:literal, $doc:literal, $columns:expr, $index:expr;)*) => {
         $(
@@ -70,7 +70,7 @@ const MEMORY: &[ColumnDef<ConnectionsRow>] = &[
     ),
 ];
 
-/// `session_connect_attrs`
+/// The table `session_connect_attrs`.
 pub static CONNECT_ATTRIBUTES: TableDef<AttributeRow> = TableDef::new(
     "session_connect_attrs",
     "What the clients of all connections said of themselves when they connected, as far as it fitted; connections of \

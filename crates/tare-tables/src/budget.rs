@@ -1,4 +1,4 @@
-//! What watching costs, and what was done about it: rows that whoever keeps the budget has.
+//! Overhead and the decisions on it. The rows come from whoever keeps the budget.
 
 use std::sync::OnceLock;
 
@@ -10,78 +10,78 @@ use crate::level::LEVELS_NAMED;
 use crate::table::SqlType::{BigIntUnsigned, DoubleUnsigned, Enum, TimestampMicros, VarChar};
 use crate::table::{SqlType, TableError, Value};
 
-/// A figure, and between which it lies.
+/// A number with its interval.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Between {
-    /// The best guess.
+    /// Best estimate.
     pub value: f64,
-    /// The interval's lower end.
+    /// Lower end of the interval.
     pub low: f64,
-    /// Its upper end.
+    /// Upper end of the interval.
     pub high: f64,
 }
 
-/// What an instrument's events cost.
+/// Cost of an instrument's events.
 #[derive(Clone, Debug, PartialEq)]
 pub struct PriceRow {
-    /// The instrument, or what else is in the account.
+    /// Name of the instrument, or of another entry of the account.
     pub name: String,
-    /// Its kind; none: no instrument's.
+    /// Kind of the instrument; `None`: not an instrument.
     pub kind: Option<&'static str>,
-    /// The level they were taken at.
+    /// Level of the instrument.
     pub level: Option<&'static str>,
-    /// How many there were.
+    /// Number of events.
     pub events: u64,
-    /// Nanoseconds an event.
+    /// Cost per event in nanoseconds.
     pub nanoseconds: Between,
-    /// All of them, as a part of the server's CPU time.
+    /// Cost of all events, as a part of the server's CPU time.
     pub share: Between,
 }
 
-/// A change of level, or what else is to be said of the budget.
+/// A change of level, or another message about the budget.
 #[derive(Clone, Debug, PartialEq)]
 pub struct DecisionRow {
-    /// Rises by one with each.
+    /// Number of the decision, ascending.
     pub id: u64,
-    /// Microseconds since the epoch.
+    /// Microseconds since the Unix epoch.
     pub time_us: u64,
-    /// The instrument; none: all of them are meant.
+    /// Name of the instrument; `None`: concerns all of them.
     pub name: Option<String>,
-    /// Its level before.
+    /// Level before.
     pub from: Option<&'static str>,
-    /// Its level since.
+    /// Level after.
     pub to: Option<&'static str>,
-    /// The reason.
+    /// Reason of the decision.
     pub why: String,
-    /// What all cost, as a part of the server's CPU time.
+    /// Total cost as a part of the server's CPU time.
     pub share: f64,
-    /// What they may cost.
+    /// Maximum cost as a part of the server's CPU time.
     pub budget: f64,
 }
 
-/// Who keeps the budget.
+/// The keeper of the budget.
 pub trait Keeper: Sync {
-    /// The last account.
+    /// Returns the last account.
     fn prices(&self) -> Vec<PriceRow>;
-    /// The last decisions, the oldest first.
+    /// Returns the last decisions, oldest first.
     fn decisions(&self) -> Vec<DecisionRow>;
-    /// Sets what a row of `tare_status` is called; `None`: it is none of the keeper's.
+    /// Sets a row of `tare_status`. `None`: the row does not belong to the keeper.
     fn set(&self, name: &str, value: &str) -> Option<Result<(), TableError>>;
 }
 
 static KEEPER: OnceLock<&'static dyn Keeper> = OnceLock::new();
 
-/// Says who keeps the budget. The first one stays for the life of the process; false if there was one already.
+/// Registers the keeper of the budget for the life of the process. Returns false if there is one already.
 pub fn set_keeper(keeper: &'static dyn Keeper) -> bool {
     KEEPER.set(keeper).is_ok()
 }
 
-/// Sets a row of `tare_status`.
+/// Sets a row of `tare_status`. Fails if no keeper has a row of this name.
 pub(crate) fn set(name: &str, value: &str) -> Result<(), TableError> {
     KEEPER.get().and_then(|keeper| keeper.set(name, value)).unwrap_or(Err(TableError::WrongUsage))
 }
 
-/// `tare_prices`
+/// The table `tare_prices`.
 pub static PRICES: TableDef<PriceRow> = TableDef::new(
     "tare_prices",
     "A table of tare's own, not in the built-in: what watching cost, instrument by instrument: events since the last look, \
@@ -136,7 +136,7 @@ fn percent(share: f64) -> Value<'static> {
     Value::Double(share * 100.0)
 }
 
-/// `tare_decisions`
+/// The table `tare_decisions`.
 pub static DECISIONS: TableDef<DecisionRow> = TableDef::new(
     "tare_decisions",
     "A table of tare's own, not in the built-in: what was done to keep the budget, the last 1,000 decisions, the oldest \

@@ -1,9 +1,9 @@
-//! A write to one row, as a table that can be changed sees it.
+//! A write to one row of a table that can be changed.
 
 use crate::condition::integer;
 use crate::table::{Column, TableError, Value};
 
-/// A write to one row, by column names: what the row holds, and what an UPDATE sets.
+/// A write to one row: the row's values, and those that an UPDATE sets.
 pub(crate) struct Changes<'a> {
     pub(crate) columns: &'a [Column],
     pub(crate) row: &'a [Value<'a>],
@@ -11,26 +11,26 @@ pub(crate) struct Changes<'a> {
 }
 
 impl Changes<'_> {
-    /// What the row held in a column.
+    /// Returns the value of a column before the write.
     pub(crate) fn held(&self, name: &str) -> Option<&Value<'_>> {
         self.row.get(self.position(name)?)
     }
 
-    /// The new value of a YES/NO column; `None` when the UPDATE does not set it.
+    /// Returns the new value of a YES/NO column; `None` if the UPDATE does not set it.
     pub(crate) fn flag(&self, name: &'static str) -> Result<Option<bool>, TableError> {
         let position = self.position(name);
         let set = self.set.iter().rev().find(|(column, _)| Some(*column) == position);
         set.map(|(_, value)| flag(value).ok_or(TableError::BadValue(name))).transpose()
     }
 
-    /// The value of a column once the write is done.
+    /// Returns the value of a column after the write.
     pub(crate) fn value(&self, name: &str) -> Option<&Value<'_>> {
         let position = self.position(name)?;
         let set = self.set.iter().rev().find(|(column, _)| *column == position);
         set.map(|(_, value)| value).or_else(|| self.row.get(position))
     }
 
-    /// The text of a column once the write is done; NULL is the empty text.
+    /// Returns the text of a column after the write; NULL becomes the empty text.
     pub(crate) fn text(&self, name: &'static str) -> Result<String, TableError> {
         match self.value(name) {
             Some(Value::Text(text)) => Ok(text.clone().into_owned()),
@@ -39,7 +39,7 @@ impl Changes<'_> {
         }
     }
 
-    /// A YES/NO column of a rule once the write is done.
+    /// Returns a YES/NO column of a rule after the write.
     pub(crate) fn state(&self, name: &'static str) -> Result<bool, TableError> {
         match self.value(name) {
             Some(Value::Text(text)) if text.is_empty() => Err(TableError::NoReference),
@@ -52,8 +52,8 @@ impl Changes<'_> {
     }
 }
 
-/// YES or NO, as text in any case or as an enum's number. The empty text is what a host that is not strict
-/// stores for a wrong value; the built-in takes it as NO, but in a rule.
+/// Parses YES or NO, as text in any case or as an enum's number. The empty text is what a host in non-strict
+/// mode stores for an invalid value. The built-in takes it as NO, except in a rule.
 fn flag(value: &Value) -> Option<bool> {
     match value {
         Value::Text(text) if text.eq_ignore_ascii_case("YES") => Some(true),

@@ -1,4 +1,4 @@
-//! A column with the getter that reads it from a row, and how Rust values become column values.
+//! Columns with the getters that read them from a row, and conversions of Rust values to column values.
 
 use std::borrow::Cow;
 
@@ -7,26 +7,26 @@ use tare_engine::snapshot::Parts;
 use crate::stream::Put;
 use crate::table::{Column, SqlType, Value};
 
-/// A column of a table whose rows are `R`.
+/// A column of a table with rows of type `R`.
 #[derive(Debug)]
 pub struct ColumnDef<R: 'static> {
     /// Name, type and meaning.
     pub column: Column,
-    /// Reads the column from a row.
+    /// Getter of the column's value.
     pub get: Get<R>,
-    /// Which parts of a row it reads, beyond what costs nothing.
+    /// Parts of a row that the getter reads, except those that cost nothing.
     pub parts: Parts,
 }
 
-/// How a column is read from a row.
+/// Getter of a column.
 #[derive(Debug)]
 pub enum Get<R: 'static> {
-    /// An unsigned number, as nearly all are: it needs no [`Value`] on its way.
+    /// Getter of an unsigned number. Nearly all columns are such; these need no [`Value`].
     Number(fn(&R) -> u64),
-    /// A sum of picoseconds. A column holds its lower 64 bits, which begin anew after 213 days, as the built-in's do: differences of
-    /// them stay true. Who wants it whole can have it ([`Put::sum`]).
+    /// Getter of a sum of picoseconds. A column holds its lower 64 bits, which wrap after 213 days, as the
+    /// built-in's do; differences stay correct. [`Put::sum`] gets the whole sum.
     Sum(fn(&R) -> u128),
-    /// Anything.
+    /// Getter of any value.
     Value(fn(&R) -> Value<'_>),
 }
 
@@ -39,7 +39,7 @@ impl<R> Clone for Get<R> {
 impl<R> Copy for Get<R> {}
 
 impl<R> Get<R> {
-    /// The column's value.
+    /// Returns the column's value.
     pub fn read<'r>(&self, row: &'r R) -> Value<'r> {
         match self {
             Get::Number(get) => Value::Unsigned(get(row)),
@@ -57,7 +57,7 @@ impl<R> Clone for ColumnDef<R> {
 
 impl<R> Copy for ColumnDef<R> {}
 
-/// A column of unsigned numbers, never NULL.
+/// Declares a column of unsigned numbers that is never NULL.
 pub(crate) const fn number<R>(
     name: &'static str,
     sql_type: SqlType,
@@ -71,7 +71,7 @@ pub(crate) const fn number<R>(
     }
 }
 
-/// A column of sums of picoseconds, never NULL.
+/// Declares a column of sums of picoseconds that is never NULL.
 pub(crate) const fn sum<R>(name: &'static str, doc: &'static str, get: fn(&R) -> u128) -> ColumnDef<R> {
     let sql_type = SqlType::BigIntUnsigned;
     ColumnDef {
@@ -81,7 +81,7 @@ pub(crate) const fn sum<R>(name: &'static str, doc: &'static str, get: fn(&R) ->
     }
 }
 
-/// A column that is never NULL.
+/// Declares a column that is never NULL.
 pub(crate) const fn column<R>(
     name: &'static str,
     sql_type: SqlType,
@@ -95,7 +95,7 @@ pub(crate) const fn column<R>(
     }
 }
 
-/// A column that may be NULL.
+/// Declares a column that may be NULL.
 pub(crate) const fn nullable<R>(
     name: &'static str,
     sql_type: SqlType,
@@ -109,18 +109,19 @@ pub(crate) const fn nullable<R>(
     }
 }
 
-/// A column of MySQL's for which the host has no value: its declaration is MySQL's, and it is NULL, or what stands for it.
+/// Declares a column of MySQL for which the host has no value. It has MySQL's declaration, and NULL or what
+/// stands for it.
 pub(crate) const fn unknown<R>(name: &'static str) -> ColumnDef<R> {
     nullable(name, SqlType::VarChar(1), crate::mysql::ABSENT, |_| Value::Null)
 }
 
-/// The same where MySQL's own word for none is another than the first.
+/// Declares a column of MySQL that has a value here. It has MySQL's declaration.
 pub(crate) const fn fixed<R>(name: &'static str, get: fn(&R) -> Value<'_>) -> ColumnDef<R> {
     nullable(name, SqlType::VarChar(1), crate::mysql::ABSENT, get)
 }
 
 impl<R> ColumnDef<R> {
-    /// The same with a DEFAULT.
+    /// Adds a DEFAULT.
     pub(crate) const fn or(mut self, default: &'static str) -> Self {
         self.column.default = Some(default);
         self
@@ -136,14 +137,14 @@ impl<R> ColumnDef<R> {
         }
     }
 
-    /// The same, read from these parts of a row.
+    /// Sets the parts of a row that the getter reads.
     pub(crate) const fn of(mut self, parts: Parts) -> Self {
         self.parts = parts;
         self
     }
 }
 
-/// As many columns, all read from these parts of a row.
+/// Sets the parts of a row that all these columns read.
 pub(crate) const fn all_of<R, const N: usize>(columns: &[ColumnDef<R>], parts: Parts) -> [ColumnDef<R>; N] {
     let mut all = [columns[0]; N];
     let mut at = 0;
@@ -154,15 +155,15 @@ pub(crate) const fn all_of<R, const N: usize>(columns: &[ColumnDef<R>], parts: P
     all
 }
 
-/// `enum('YES','NO')`
+/// The type `enum('YES','NO')`.
 pub(crate) const YES_NO: SqlType = SqlType::Enum(&["YES", "NO"]);
 
-/// A flag as [`YES_NO`] spells it.
+/// Returns a flag in the spelling of [`YES_NO`].
 pub(crate) const fn yes_no(on: bool) -> Value<'static> {
     Value::Text(Cow::Borrowed(if on { "YES" } else { "NO" }))
 }
 
-/// A figure the engine counts unsigned and the built-in declares signed.
+/// Converts a number that the engine counts unsigned and the built-in declares signed. Saturates.
 pub(crate) fn signed(figure: u64) -> Value<'static> {
     Value::Signed(i64::try_from(figure).unwrap_or(i64::MAX))
 }

@@ -1,20 +1,20 @@
 //! Conditions as hints: which rows can be left out before their columns are read.
 //!
-//! Only what is certain counts. The host compares text by its own collation (letter case, accents and
-//! trailing spaces may not matter) and converts between types; whatever this file cannot judge stays in.
+//! Only what is certain counts. The host compares text by its own collation, where letter case, accents and
+//! trailing spaces may not matter, and converts between types. What this file cannot judge stays in.
 
 use std::cmp::Ordering;
 
 use crate::table::{Condition, Operator, Value};
 
 impl Condition {
-    /// True when a row whose column holds `value` cannot satisfy this condition.
+    /// Returns whether a row whose column holds `value` certainly fails this condition.
     pub(crate) fn excludes(&self, value: &Value) -> bool {
         match self.operator {
             Operator::IsNull => *value != Value::Null,
             Operator::IsNotNull => *value == Value::Null,
             Operator::Like => *value == Value::Null,
-            // NULL compares as neither true nor false, which is not true.
+            // A comparison with NULL is neither true nor false, so it excludes the row.
             _ if *value == Value::Null => true,
             Operator::Equal => differ(value, &self.value),
             Operator::NotEqual => number_order(value, &self.value) == Some(Ordering::Equal),
@@ -30,7 +30,7 @@ impl Condition {
     }
 }
 
-/// True when the host, whatever the collation, finds these unequal.
+/// Returns whether two values are unequal under every collation.
 fn differ(left: &Value, right: &Value) -> bool {
     match (left, right) {
         (Value::Text(left), Value::Text(right)) => {
@@ -40,17 +40,17 @@ fn differ(left: &Value, right: &Value) -> bool {
     }
 }
 
-/// Text as padded comparison sees it.
+/// Returns a text without trailing spaces, which padded comparison ignores.
 fn trimmed(text: &str) -> &str {
     text.trim_end_matches(' ')
 }
 
-/// Order of two integers; `None` where either is something else.
+/// Returns the order of two integers; `None` if either is something else.
 fn number_order(left: &Value, right: &Value) -> Option<Ordering> {
     Some(integer(left)?.cmp(&integer(right)?))
 }
 
-/// An integer, wide enough for both signs.
+/// Returns an integer, wide enough for both signs; `None` if the value is something else.
 pub(crate) fn integer(value: &Value) -> Option<i128> {
     match value {
         Value::Unsigned(figure) => Some(i128::from(*figure)),

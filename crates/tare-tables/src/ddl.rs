@@ -1,18 +1,18 @@
-//! Declarations as SQL text, the way the built-in prints them.
+//! Declarations as SQL text, formatted as the built-in prints them.
 
 use std::fmt::Write;
 
 use crate::table::{Column, SqlType, Table};
 
-/// The table's `CREATE TABLE` without engine, character set and comments: what follows the closing
-/// parenthesis is the installer's.
+/// Returns the table's `CREATE TABLE` without engine, character set and comments. What follows the closing
+/// parenthesis is added by the installer.
 pub fn ddl(table: &dyn Table) -> String {
     let columns: Vec<String> =
         table.columns().iter().map(|column| format!("  {}", declaration(table.name(), column))).collect();
     format!("CREATE TABLE `{}` (\n{}\n)", table.name(), columns.join(",\n"))
 }
 
-/// One column's declaration.
+/// Returns the declaration of a column.
 fn declaration(table: &str, column: &Column) -> String {
     let mut text = format!("`{}` {}", column.name, sql_type_text(column.sql_type));
     if let Some(collation) = collation(table, column) {
@@ -36,8 +36,9 @@ fn declaration(table: &str, column: &Column) -> String {
     text
 }
 
-/// The collation of a column where it is not the schema's own: names of users and hosts are compared
-/// byte by byte, and those are the columns of type `char`, with two exceptions; and so are connection attributes.
+/// Returns the collation of a column where it differs from that of the schema. Names of users and hosts are
+/// compared byte by byte: these are the columns of type `char`, with two exceptions. Connection attributes
+/// are compared so, too.
 fn collation(table: &str, column: &Column) -> Option<&'static str> {
     match (table, column.name, column.sql_type) {
         (_, "LAST_SEEN_TRANSACTION", _) => None,
@@ -48,7 +49,7 @@ fn collation(table: &str, column: &Column) -> Option<&'static str> {
     }
 }
 
-/// The type as SQL spells it, such as `bigint(20) unsigned`.
+/// Returns the type in SQL, such as `bigint(20) unsigned`.
 pub fn sql_type_text(sql_type: SqlType) -> String {
     match sql_type {
         SqlType::BigInt => "bigint(20)".to_owned(),

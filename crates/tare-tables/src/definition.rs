@@ -1,4 +1,4 @@
-//! What a declaration of a table consists of, and how any declaration is served.
+//! Declarations of tables, and how they are served.
 
 use std::borrow::Cow;
 use std::ops::ControlFlow;
@@ -18,13 +18,13 @@ use crate::table::{
     Access, Column, Columns, Condition, Operator, Query, Sink, SqlType, Table, TableError, Value, Values,
 };
 
-/// Hands out the rows of a table, with those parts at least.
+/// Function that emits the rows of a table, with at least these parts.
 type Source<R> = fn(&Engine, Parts, Emit<'_, R>);
 
-/// Takes the rows of a source until it breaks.
+/// Callback that receives the rows of a source until it breaks.
 pub type Emit<'a, R> = &'a mut dyn FnMut(&R) -> ControlFlow<()>;
 
-/// A table whose rows are `R`.
+/// A table with rows of type `R`.
 ///
 /// Declared as a `static`: name, doc, columns and source first, then whatever else it can do.
 pub struct TableDef<R: 'static> {
@@ -44,37 +44,38 @@ pub struct TableDef<R: 'static> {
     extended: OnceLock<&'static TableDef<R>>,
 }
 
-/// A column of numbers by which rows are found without reading the others, and how. It may give more rows than those.
+/// A column of numbers, and a function that finds rows by it without reading all others. It may emit
+/// additional rows.
 pub(crate) type Finder<R> = (&'static str, fn(&Engine, u64, Parts, Emit<'_, R>));
 
-/// The columns that may be updated, and what an update does.
+/// The columns that may be updated, and the function that does it.
 #[derive(Clone, Copy)]
 pub(crate) struct Update {
     pub(crate) columns: &'static [&'static str],
     pub(crate) apply: fn(&Engine, &Changes<'_>) -> Result<bool, TableError>,
 }
 
-/// What INSERT and DELETE of a row do.
+/// The functions that insert and delete a row.
 #[derive(Clone, Copy)]
 struct Edit {
     insert: fn(&Engine, &Changes<'_>) -> Result<(), TableError>,
     delete: fn(&Engine, &Changes<'_>) -> Result<bool, TableError>,
 }
 
-/// What follows from a declaration and is asked for often.
+/// Facts derived from a declaration once, because they are used often.
 struct Shape<R: 'static> {
     columns: Vec<Column>,
     getters: Vec<Getter<R>>,
     indexes: &'static [&'static [usize]],
 }
 
-/// How a column is read, how long its text may be, and what stands for NULL where there is none.
+/// Getter of a column, the maximum length of its text, and what stands for NULL if it cannot be NULL.
 pub(crate) struct Getter<R: 'static> {
     pub(crate) get: Get<R>,
     limit: usize,
     null: Value<'static>,
     pub(crate) parts: Parts,
-    /// A count or a sum, as the names of such columns say.
+    /// Whether the column is a count or a sum, according to its name.
     pub(crate) is_sum: bool,
 }
 
@@ -89,8 +90,8 @@ impl<R> Getter<R> {
         Getter { get: def.get, limit, null, parts: def.parts, is_sum }
     }
 
-    /// What rows are ordered by: the column's value where it is an unsigned number, else 0. A sum that a column does not hold is as
-    /// large as can be.
+    /// Returns the sort key of a row: the column's value if it is an unsigned number, else 0. A sum beyond 64
+    /// bits becomes the maximum.
     pub(crate) fn number(&self, row: &R) -> u64 {
         match self.get {
             Get::Number(get) => get(row),
@@ -105,10 +106,11 @@ impl<R> Getter<R> {
         }
     }
 
-    /// The column's value, cut where the host would refuse it as too long.
+    /// Returns the column's value, truncated where the host would refuse it as too long.
     pub(crate) fn read<'r>(&'r self, row: &'r R) -> Value<'r> {
         match self.get.read(row) {
-            // Many are numbers, moved by their parts: a processor that reads at once what was written in two parts waits.
+            // Many values are numbers. Moving them by their parts avoids a store-forwarding stall: a
+            // processor waits if it reads at once what was written in two parts.
             Value::Unsigned(number) => Value::Unsigned(number),
             Value::Text(text) if text.len() > self.limit => {
                 Value::Text(text.chars().take(self.limit).collect::<String>().into())
@@ -119,7 +121,7 @@ impl<R> Getter<R> {
     }
 }
 
-/// What stands for NULL in a column that cannot hold it, because MySQL's cannot.
+/// Returns what stands for NULL in a column that cannot be NULL because MySQL's cannot.
 fn zero(sql_type: SqlType) -> Value<'static> {
     match sql_type {
         SqlType::BigInt | SqlType::Int | SqlType::SmallInt | SqlType::TinyInt => Value::Signed(0),
@@ -133,7 +135,7 @@ fn zero(sql_type: SqlType) -> Value<'static> {
 }
 
 impl<R: 'static> TableDef<R> {
-    /// A table that can be read: groups of columns in their order, and where the rows come from.
+    /// Declares a table that can be read: groups of columns in order, and the source of the rows.
     pub(crate) const fn new(
         name: &'static str,
         doc: &'static str,
@@ -158,47 +160,48 @@ impl<R: 'static> TableDef<R> {
         }
     }
 
-    /// Further columns in the shape `extended`: those of MySQL's that the built-in has not.
+    /// Adds columns for the shape `extended`: those of MySQL that the built-in lacks.
     pub(crate) const fn extended(mut self, further: &'static [&'static [ColumnDef<R>]]) -> Self {
         self.further = further;
         self
     }
 
-    /// Indexes by column names, most useful first. Where rows can be updated the first one names a single row.
+    /// Adds indexes by column names, most useful first. If rows can be updated, the first one identifies a
+    /// single row.
     ///
-    /// The host's optimizer takes every lookup for two rows, and of two that do prefers the shorter index. So an index is
-    /// of what few rows have in common, and where two share columns each has all of them: whichever is taken, every
-    /// condition arrives.
+    /// The host's optimizer assumes two rows per lookup, and prefers the shorter of two such indexes. So an
+    /// index consists of what few rows have in common. Where two indexes share columns, each has all of them:
+    /// whichever is taken, every condition arrives.
     pub(crate) const fn indexed(mut self, indexes: &'static [&'static [&'static str]]) -> Self {
         self.indexes = indexes;
         self
     }
 
-    /// Rows with one value of these columns need not be looked for among all.
+    /// Adds finders, by which rows with one value of a column are found without reading all rows.
     pub(crate) const fn found(mut self, finders: &'static [Finder<R>]) -> Self {
         self.finders = finders;
         self
     }
 
-    /// Its rows can be looked at more than once.
+    /// Allows rows to be kept and read more than once.
     pub(crate) const fn kept(mut self, keeper: Keeper<R>) -> Self {
         self.keeper = Some(keeper);
         self
     }
 
-    /// It is a table of what threads are doing.
+    /// Declares that the table shows what threads are doing.
     pub(crate) const fn present(mut self, showing: Showing<R>) -> Self {
         self.showing = Some(showing);
         self
     }
 
-    /// TRUNCATE is allowed and resets this.
+    /// Allows TRUNCATE, which performs this reset.
     pub(crate) const fn truncated(mut self, reset: Reset) -> Self {
         self.reset = Some(reset);
         self
     }
 
-    /// UPDATE of `columns` is allowed.
+    /// Allows UPDATE of `columns`.
     pub(crate) const fn updated(
         mut self,
         columns: &'static [&'static str],
@@ -208,7 +211,7 @@ impl<R: 'static> TableDef<R> {
         self
     }
 
-    /// INSERT and DELETE are allowed.
+    /// Allows INSERT and DELETE.
     pub(crate) const fn edited(
         mut self,
         insert: fn(&Engine, &Changes<'_>) -> Result<(), TableError>,
@@ -218,8 +221,8 @@ impl<R: 'static> TableDef<R> {
         self
     }
 
-    /// The table in the shape `extended`: what MySQL declares of it, in MySQL's order, and then what it does not. A
-    /// column that is NULL here and cannot be in MySQL's is 0, or empty.
+    /// Returns the table in the shape `extended`: MySQL's columns in MySQL's order, then the others. A column
+    /// that is NULL here but cannot be in MySQL is 0, or empty.
     pub(crate) fn mysqls(&self) -> TableDef<R> {
         let declared = mysql::columns(self.name);
         let defs: Vec<ColumnDef<R>> = [self.columns, self.further].concat().concat();
@@ -240,7 +243,7 @@ impl<R: 'static> TableDef<R> {
         }
     }
 
-    /// The row as a write sees it that sets nothing.
+    /// Returns the row as a write that sets nothing.
     fn whole<'a>(&'a self, row: &'a [Value<'a>]) -> Changes<'a> {
         Changes { columns: self.columns(), row, set: &[] }
     }
@@ -250,7 +253,8 @@ impl<R: 'static> TableDef<R> {
         self.shape().getters.iter().map(|getter| getter.read(row).into_owned()).collect()
     }
 
-    /// The rows these conditions may be true of: those with the number that one of them asks for, or all.
+    /// Emits the rows that may satisfy these conditions: those with the number that one of them requires, or
+    /// all.
     fn rows(&self, engine: &Engine, query: &Query<'_>, emit: Emit<'_, R>) {
         let parts = parts(&self.shape().getters, query.columns);
         let asked = |name: &str| self.pinned(query.conditions, name);
@@ -260,13 +264,13 @@ impl<R: 'static> TableDef<R> {
         }
     }
 
-    /// The one number that these conditions leave a column of this name.
+    /// Returns the only number that these conditions allow for a column.
     pub(crate) fn pinned(&self, conditions: &[Condition], name: &str) -> Option<u64> {
         let column = self.shape().columns.iter().position(|column| column.name == name)?;
         u64::try_from(pinned(conditions, column)?).ok()
     }
 
-    /// Hands out a row unless a condition leaves it out.
+    /// Emits a row unless a condition excludes it.
     pub(crate) fn emit(&self, row: &R, conditions: &[Condition], sink: Sink<'_>) -> ControlFlow<()> {
         let getters = &self.shape().getters;
         let row = Record { getters, row };
@@ -284,13 +288,13 @@ impl<R: 'static> TableDef<R> {
     }
 }
 
-/// The parts of a row that these columns are read from.
+/// Returns the parts of a row that these columns read.
 pub(crate) fn parts<R>(getters: &[Getter<R>], columns: Columns) -> Parts {
     columns.parts(getters.iter().map(|getter| getter.parts))
 }
 
-/// Index columns as positions. Leaked: once per table and process, because the contract wants them `'static`.
-/// A name that is not a column becomes a position no column has, which a test refuses.
+/// Converts index columns to positions. Leaked once per table and process, because [`Table::indexes`] returns
+/// `'static`. A name that is not a column becomes an invalid position, which a test rejects.
 fn positions(columns: &[Column], indexes: &[&[&str]]) -> &'static [&'static [usize]] {
     let position = |name: &&str| columns.iter().position(|column| column.name == *name).unwrap_or(usize::MAX);
     let index = |names: &&[&str]| -> &'static [usize] {
@@ -351,7 +355,7 @@ impl<R: 'static> Table for TableDef<R> {
         let update = self.update.as_ref().ok_or(TableError::Denied("UPDATE"))?;
         let columns = self.columns();
         if set.iter().all(|(column, value)| row.get(*column).is_some_and(|held| same(held, value))) {
-            // The built-in never asks its engine about an UPDATE that leaves the row as it is.
+            // The built-in never asks its engine about an UPDATE that leaves the row unchanged.
             return Ok(false);
         }
         let named = |(column, _): &(usize, Value)| columns.get(*column).map(|column| column.name);
@@ -377,8 +381,8 @@ impl<R: 'static> Table for TableDef<R> {
     }
 }
 
-/// The one number that these conditions leave a column: `= 5`, or `>= 5` and `<= 5`, as a range over several columns
-/// of an index says it.
+/// Returns the only number that these conditions allow for a column: `= 5`, or `>= 5` and `<= 5`, which is
+/// how a range over several columns of an index is sent.
 fn pinned(conditions: &[Condition], column: usize) -> Option<i128> {
     let number = |operator: Operator| {
         let of_column = |it: &&Condition| it.column == column && it.operator == operator;
@@ -388,7 +392,7 @@ fn pinned(conditions: &[Condition], column: usize) -> Option<i128> {
     number(Operator::Equal).or(least.filter(|least| most == Some(*least)))
 }
 
-/// True when writing `new` over `held` changes nothing.
+/// Returns whether writing `new` over `held` changes nothing.
 fn same(held: &Value, new: &Value) -> bool {
     match (integer(held), integer(new)) {
         (Some(held), Some(new)) => held == new,

@@ -10,7 +10,7 @@ use crate::statistic::stat_columns;
 use crate::table::SqlType::{BigIntUnsigned, LongText, Timestamp, TimestampMicros, VarChar};
 use crate::table::Value;
 
-/// `events_statements_summary_by_digest`
+/// The table `events_statements_summary_by_digest`.
 pub static BY_DIGEST: TableDef<DigestRow> = TableDef::new(
     "events_statements_summary_by_digest",
     "Statements that are alike but for their literals, summed up by schema and digest. When the table is full a \

@@ -6,7 +6,7 @@ use crate::ddl::sql_type_text;
 use crate::table::{Access, Column, Table};
 use crate::{Shape, TABLES};
 
-/// The whole of `docs/tables.md`: the tables of both shapes.
+/// Returns the content of `docs/tables.md`: the tables of both shapes.
 pub fn markdown() -> String {
     let strict = |table: &'static dyn Table| TABLES.iter().find(|it| it.name() == table.name()).copied();
     let tables = Shape::Extended.tables();
@@ -31,7 +31,7 @@ pub fn markdown() -> String {
     text
 }
 
-/// The columns that only the extended table has.
+/// Returns the columns that only the extended table has.
 fn further(strict: &dyn Table, extended: &'static dyn Table) -> Vec<&'static Column> {
     let is_strict = |name: &str| strict.columns().iter().any(|it| it.name == name);
     extended.columns().iter().filter(|it| !is_strict(it.name)).collect()

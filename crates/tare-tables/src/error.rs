@@ -10,7 +10,7 @@ use crate::table::Value;
 
 type Row = Summary<ErrorStat>;
 
-/// The table of one level: by whom, and its key columns.
+/// Declares the table of one level: its owner in words, and its key columns.
 macro_rules! error_table {
     ($table:ident, $level:ident, $name:literal, $for_whom:literal, [$($key:literal),*], [$($keys:path),*] $(, found: $finders:expr)?) => {
         #[doc = concat!("`", $name, "`")]

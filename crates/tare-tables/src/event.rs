@@ -1,4 +1,4 @@
-//! Events: four types, each with three tables (current, history, history_long) over one column list.
+//! Events: four types, each with three tables (current, history, history_long) over one list of columns.
 
 use tare_engine::Engine;
 use tare_engine::snapshot::{
@@ -11,7 +11,7 @@ use crate::definition::TableDef;
 use crate::table::SqlType::{BigInt, BigIntUnsigned, Enum, Int, IntUnsigned, LongText, VarChar};
 use crate::table::Value;
 
-/// The three tables of an event type: same rows, same columns, three scopes.
+/// Declares the three tables of an event type: same rows, same columns, three scopes.
 macro_rules! event_tables {
     ($module:ident, $type:ident, $present:ident, $field:ident, $plural:literal, $row:ty, $read:path, $columns:expr, $further:expr) => {
         #[doc = concat!("`events_", $plural, "_{current,history,history_long}`")]
@@ -108,15 +108,15 @@ event_tables!(
     &[]
 );
 
-/// What there is to say of a wait.
+/// Columns of a wait.
 pub(crate) const WAIT: &[&[ColumnDef<WaitRow>]] =
     &[Head::KEY, Head::SOURCE_AND_TIMER, WAIT_OBJECT, Head::NESTING, WAIT_OPERATION];
 
-/// What there is to say of a stage.
+/// Columns of a stage.
 pub(crate) const STAGE: &[&[ColumnDef<StageRow>]] =
     &[Head::KEY, Head::SOURCE_AND_TIMER, STAGE_PROGRESS, Head::NESTING];
 
-/// What there is to say of a statement.
+/// Columns of a statement.
 pub(crate) const STATEMENT: &[&[ColumnDef<StatementRow>]] = &[
     Head::KEY,
     Head::SOURCE_AND_TIMER,
@@ -126,11 +126,11 @@ pub(crate) const STATEMENT: &[&[ColumnDef<StatementRow>]] = &[
     STATEMENT_NESTING_LEVEL,
 ];
 
-/// What there is to say of a transaction.
+/// Columns of a transaction.
 pub(crate) const TRANSACTION: &[&[ColumnDef<TransactionRow>]] =
     &[Head::KEY, TRANSACTION_IDENTITY, Head::SOURCE_AND_TIMER, TRANSACTION_MODE, Head::NESTING];
 
-/// A row that begins with what every event has.
+/// A row that begins with the columns common to all events.
 pub(crate) trait Event: 'static {
     fn head(&self) -> &EventHead;
 }
@@ -146,7 +146,7 @@ macro_rules! events {
 }
 events!(WaitRow, StageRow, StatementRow, TransactionRow);
 
-/// The columns every event has, in the groups the built-in keeps together.
+/// The columns common to all events, in the groups that the built-in keeps together.
 struct Head<R>(std::marker::PhantomData<R>);
 
 impl<R: Event> Head<R> {
@@ -317,7 +317,7 @@ const STATEMENT_TEXT: &[ColumnDef<StatementRow>] = &[
     }),
 ];
 
-/// The counters of a statement after its lock time: `counter_columns!("SUM_", row => row.stat.sum)`.
+/// Declares the counters of a statement after its lock time: `counter_columns!("SUM_", row => row.stat.sum)`.
 macro_rules! counter_columns {
     ($prefix:literal, $row:ident => $counters:expr) => {
         $crate::event::counter_columns!($prefix, $row => $counters,
@@ -354,7 +354,7 @@ macro_rules! counter_columns {
 }
 pub(crate) use counter_columns;
 
-/// What MySQL sums up of statements besides: `further_columns!(row => row.stat.sum)`.
+/// Declares the columns that only MySQL sums up for statements: `further_columns!(row => row.stat.sum)`.
 macro_rules! further_columns {
     ($row:ident => $counters:expr) => {
         &[
@@ -387,7 +387,7 @@ macro_rules! further_columns {
 }
 pub(crate) use further_columns;
 
-/// Why there is none.
+/// Documentation of the column of controlled memory.
 pub(crate) const NO_CONTROLLED_MEMORY: &str =
     "Always 0: the server does not say which of its memory a limit controls.";
 

@@ -1,4 +1,4 @@
-//! Files and sockets: their instances, and their I/O by instance and by event name.
+//! Files, sockets and waits by instance: the instances, and I/O by instance and by event name.
 
 use std::marker::PhantomData;
 
@@ -10,10 +10,10 @@ use crate::statistic::{all_io, stat_columns};
 use crate::table::SqlType::{BigInt, BigIntUnsigned, Enum, Int, IntUnsigned, VarChar};
 use crate::table::Value;
 
-/// The I/O of all files or sockets of one instrument.
+/// I/O of all files or sockets of one instrument.
 pub type NamedIo = (&'static str, IoStat);
 
-/// `file_instances`
+/// The table `file_instances`.
 pub static FILE_INSTANCES: TableDef<FileRow> = TableDef::new(
     "file_instances",
     "The files the server knows, open or not; a file goes when it is deleted.",
@@ -28,7 +28,7 @@ pub static FILE_INSTANCES: TableDef<FileRow> = TableDef::new(
 )
 .indexed(&[&["FILE_NAME"], &["EVENT_NAME"]]);
 
-/// `file_summary_by_event_name`
+/// The table `file_summary_by_event_name`.
 pub static FILE_BY_EVENT_NAME: TableDef<NamedIo> = TableDef::new(
     "file_summary_by_event_name",
     "I/O on files by instrument. Instruments that saw nothing appear with zeros.",
@@ -40,7 +40,7 @@ pub static FILE_BY_EVENT_NAME: TableDef<NamedIo> = TableDef::new(
 .indexed(&[&["EVENT_NAME"]])
 .truncated(Reset::Files);
 
-/// `file_summary_by_instance`
+/// The table `file_summary_by_instance`.
 pub static FILE_BY_INSTANCE: TableDef<FileRow> = TableDef::new(
     "file_summary_by_instance",
     "I/O on each file the server knows, open or not.",
@@ -64,7 +64,7 @@ pub static FILE_BY_INSTANCE: TableDef<FileRow> = TableDef::new(
 .indexed(&[&["OBJECT_INSTANCE_BEGIN"], &["FILE_NAME"], &["EVENT_NAME"]])
 .truncated(Reset::Files);
 
-/// `socket_instances`
+/// The table `socket_instances`.
 pub static SOCKET_INSTANCES: TableDef<SocketRow> = TableDef::new(
     "socket_instances",
     "The sockets the server has open: those it listens on and one per connection.",
@@ -75,7 +75,7 @@ pub static SOCKET_INSTANCES: TableDef<SocketRow> = TableDef::new(
 )
 .indexed(&[&["OBJECT_INSTANCE_BEGIN"], &["THREAD_ID"], &["SOCKET_ID"], &["IP", "PORT"], &["EVENT_NAME"]]);
 
-/// `socket_summary_by_event_name`
+/// The table `socket_summary_by_event_name`.
 pub static SOCKET_BY_EVENT_NAME: TableDef<NamedIo> = TableDef::new(
     "socket_summary_by_event_name",
     "I/O on sockets by instrument, closed ones included.",
@@ -87,7 +87,7 @@ pub static SOCKET_BY_EVENT_NAME: TableDef<NamedIo> = TableDef::new(
 .indexed(&[&["EVENT_NAME"]])
 .truncated(Reset::Sockets);
 
-/// `socket_summary_by_instance`
+/// The table `socket_summary_by_instance`.
 pub static SOCKET_BY_INSTANCE: TableDef<SocketRow> = TableDef::new(
     "socket_summary_by_instance",
     "I/O on each socket the server has open.",
@@ -99,7 +99,7 @@ pub static SOCKET_BY_INSTANCE: TableDef<SocketRow> = TableDef::new(
 .indexed(&[&["OBJECT_INSTANCE_BEGIN"], &["EVENT_NAME"]])
 .truncated(Reset::Sockets);
 
-/// The waits for one file, socket, mutex, rwlock or condition.
+/// Waits for one file, socket, mutex, rwlock or condition.
 #[derive(Clone, Copy, Debug)]
 pub struct InstanceRow {
     event_name: &'static str,
@@ -124,7 +124,7 @@ impl InstanceRow {
     }
 }
 
-/// `events_waits_summary_by_instance`
+/// The table `events_waits_summary_by_instance`.
 pub static WAITS_BY_INSTANCE: TableDef<InstanceRow> = TableDef::new(
     "events_waits_summary_by_instance",
     "Waits by instance: of files and sockets; of mutexes, rwlocks and conditions, too, with the start-up option \
@@ -183,7 +183,7 @@ const SOCKET_STATE: &[ColumnDef<SocketRow>] = &[
     ),
 ];
 
-/// A row with the I/O of a file, a socket or an instrument of these.
+/// A row with the I/O of a file, of a socket or of their instrument.
 pub(crate) trait HasIo: 'static {
     fn io(&self) -> &IoStat;
 }
@@ -206,7 +206,7 @@ impl HasIo for SocketRow {
     }
 }
 
-/// I/O columns. The built-in declares the bytes of files signed, those of sockets unsigned.
+/// Columns of I/O. The built-in declares the bytes of files signed, those of sockets unsigned.
 struct Io<R>(PhantomData<R>);
 
 impl<R: HasIo> Io<R> {

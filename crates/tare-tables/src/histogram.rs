@@ -12,7 +12,7 @@ use crate::definition::{Emit, TableDef};
 use crate::table::SqlType::{BigIntUnsigned, Double, IntUnsigned, VarChar};
 use crate::table::Value;
 
-/// `events_statements_histogram_global`
+/// The table `events_statements_histogram_global`.
 pub static STATEMENTS: TableDef<Bucket> = TableDef::new(
     "events_statements_histogram_global",
     "How long statements took: of each bucket how many took so long. Statements nobody timed are in none. Reset together \
@@ -34,7 +34,7 @@ pub struct OfDigest {
     pub(crate) bucket: Bucket,
 }
 
-/// `events_statements_histogram_by_digest`
+/// The table `events_statements_histogram_by_digest`.
 pub static BY_DIGEST: TableDef<OfDigest> = TableDef::new(
     "events_statements_histogram_by_digest",
     "How long statements took, by schema and digest: every bucket of each. Statements nobody timed are in none. Reset \
@@ -74,7 +74,7 @@ pub struct OfInstrument {
     pub(crate) bucket: Bucket,
 }
 
-/// Declares `events_<type>_histogram_global_by_event_name`.
+/// Declares the table `events_<type>_histogram_global_by_event_name`.
 macro_rules! by_event_name {
     ($table:ident, $name:literal, $doc:literal, $of:expr) => {
         #[doc = concat!("`", $name, "`")]
@@ -131,7 +131,7 @@ fn emit_instruments(engine: &Engine, of: EventType, emit: Emit<'_, OfInstrument>
 const EVENT_NAME: &[ColumnDef<OfInstrument>] =
     &[column("EVENT_NAME", VarChar(128), "Name of the instrument.", |row| row.name.into())];
 
-/// A row that is of a bucket.
+/// A row with a bucket.
 trait Row: 'static {
     fn bucket(&self) -> &Bucket;
 }

@@ -7,7 +7,7 @@ use crate::definition::TableDef;
 use crate::table::SqlType::{BigInt, Enum, Timestamp, VarChar};
 use crate::table::Value;
 
-/// `host_cache`
+/// The table `host_cache`.
 pub static HOST_CACHE: TableDef<CachedHost> = TableDef::new(
     "host_cache",
     "Addresses clients have connected from, as the server remembers them, with their names and errors. TRUNCATE is refused: \
@@ -30,7 +30,7 @@ const ADDRESS: &[ColumnDef<CachedHost>] = &[
     ),
 ];
 
-/// Columns of errors: the host's counters, in their order.
+/// Declares the columns of errors from the host's counters, by position.
 macro_rules! errors {
     ($($at:literal $name:literal, $doc:literal;)*) => {
         &[$(column($name, BigInt, $doc, |row| signed(row.errors[$at]))),*]
@@ -75,7 +75,7 @@ const TIMES: &[ColumnDef<CachedHost>] = &[
     nullable("LAST_ERROR_SEEN", Timestamp, "When its last error happened.", |row| when(row.error_seen_us[1])),
 ];
 
-/// A moment, if there was one.
+/// Returns a time, or NULL for 0.
 fn when(us: u64) -> Value<'static> {
     if us == 0 { Value::Null } else { Value::Timestamp(us) }
 }

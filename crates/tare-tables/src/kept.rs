@@ -1,5 +1,5 @@
-//! Rows of one moment that can be looked at more than once: who wants a few of many decides by what is cheap to read, and
-//! has the rest made of those few.
+//! Rows of one point in time that can be read more than once. A reader that wants a few of many judges them
+//! by what is cheap to read, and has the rest made for those few only.
 
 use std::ops::ControlFlow;
 
@@ -11,41 +11,41 @@ use crate::definition::{Getter, parts};
 use crate::record::Record;
 use crate::table::{Columns, Sink, Value};
 
-/// The rows of a table at one moment.
+/// The rows of a table at one point in time.
 pub trait Kept {
-    /// How many there are.
+    /// Returns the number of rows.
     fn count(&self) -> usize;
-    /// The positions of the rows that pass all tests, each with its number in a column of unsigned numbers, if one is named.
+    /// Returns the positions of the rows that pass all tests, each with its number in the column `by`, or 0.
     fn judge(&mut self, tests: Vec<Test<'_>>, by: Option<usize>) -> Vec<(u64, usize)>;
-    /// Calls `sink` with the rows at these positions until it breaks. These columns of them are going to be read.
+    /// Calls `sink` with the rows at these positions until it breaks. Only these columns may be read.
     fn rows(&mut self, positions: &[usize], columns: Columns, sink: Sink<'_>);
-    /// What each of these columns comes to over all rows, where they are counts and sums; `None` of any other.
+    /// Returns the sums of these columns over all rows; `None` if one of them is neither a count nor a sum.
     fn sums(&mut self, columns: &[usize]) -> Option<Vec<u128>>;
 }
 
-/// What is asked of a column of each row.
+/// A test of a column's value.
 pub struct Test<'t> {
-    /// The column's position.
+    /// Position of the column.
     pub column: usize,
-    /// Whether a value passes: always the same of the same value.
+    /// Predicate on the value. It must always give the same answer for the same value.
     pub accepts: &'t mut dyn FnMut(&Value<'_>) -> bool,
 }
 
-/// What a source has kept.
+/// Rows that a source has kept.
 pub(crate) trait Moment<R> {
-    /// How many rows.
+    /// Returns the number of rows.
     fn count(&self) -> usize;
-    /// A number that rows have in common whose parts of this kind are the same, where there is one.
+    /// Returns a number that rows have in common if these parts of them are equal; `None` if there is none.
     fn same(&self, position: usize, parts: Parts) -> Option<u32>;
-    /// Those parts of the rows at these positions are going to be asked for.
+    /// Announces that these parts of the rows at these positions will be read.
     fn expect(&mut self, positions: &[usize], parts: Parts);
-    /// One of them, with these parts; `None` where it has gone before they were read.
+    /// Returns a row with these parts; `None` if it was gone before they could be read.
     fn row(&mut self, position: usize, parts: Parts) -> Option<&R>;
-    /// Rows whose counts and sums come to what those of all come to.
+    /// Returns rows whose counts and sums add up to those of all rows.
     fn totals(&self) -> Vec<R>;
 }
 
-/// Keeps rows, with those parts.
+/// Function that keeps rows, with these parts.
 pub(crate) type Keeper<R> = fn(&Engine, Parts) -> Box<dyn Moment<R> + '_>;
 
 impl Moment<DigestRow> for Digests<'_> {
@@ -70,7 +70,7 @@ impl Moment<DigestRow> for Digests<'_> {
     }
 }
 
-/// What a source has kept, and how columns are read from it.
+/// Kept rows with their getters.
 pub(crate) struct KeptRows<'e, R: 'static> {
     pub(crate) getters: &'e [Getter<R>],
     pub(crate) moment: Box<dyn Moment<R> + 'e>,
@@ -93,7 +93,7 @@ impl<R> Kept for KeptRows<'_, R> {
         self.moment.expect(&(0..count).collect::<Vec<_>>(), parts);
         let is_shared = |it: &Judge<'_, '_, R>| count > 0 && self.moment.same(0, it.getter.parts).is_some();
         let (mut shared, mut others): (Vec<_>, Vec<_>) = judges.into_iter().partition(is_shared);
-        // What rows have in common is known of most before they are looked at.
+        // What rows have in common is often known before they are read.
         let parts_of_others = others
             .iter()
             .map(|it| it.getter.parts)
@@ -148,13 +148,13 @@ impl<R> Kept for KeptRows<'_, R> {
     }
 }
 
-/// A test of a column.
+/// A test of a column, with its last answer.
 struct Judge<'g, 't, R: 'static> {
     getter: &'g Getter<R>,
     test: Test<'t>,
-    /// What the row has in common with others ([`Moment::same`]).
+    /// Number that the present row has in common with others, from [`Moment::same`].
     same: Option<u32>,
-    /// The same of the row it was asked of last, and the answer: one row after the other often has the same.
+    /// That number for the row tested last, and the answer: adjacent rows often have the same.
     last: Option<(u32, bool)>,
 }
 
@@ -163,7 +163,7 @@ impl<'g, 't, R> Judge<'g, 't, R> {
         Judge { getter, test, same: None, last: None }
     }
 
-    /// The answer, where it was given of a row that has the same.
+    /// Returns the last answer if it was for a row with the same number.
     fn known(&self) -> Option<bool> {
         let (last, is_accepted) = self.last?;
         (self.same == Some(last)).then_some(is_accepted)

@@ -1,4 +1,4 @@
-//! How much is kept of each instrument's events.
+//! Levels: how much is kept of each instrument's events.
 
 use tare_engine::snapshot::{Instrument, Kind};
 use tare_engine::{Engine, Recording};
@@ -9,7 +9,7 @@ use crate::definition::TableDef;
 use crate::table::SqlType::{Enum, VarChar};
 use crate::table::{TableError, Value};
 
-/// `tare_levels`
+/// The table `tare_levels`.
 pub static LEVELS: TableDef<Instrument> = TableDef::new(
     "tare_levels",
     "A table of tare's own, not in the built-in: how much is kept of the events of each instrument. An UPDATE acts at once, \

@@ -1,8 +1,8 @@
-//! Every table as data: name, doc, columns, source, reset. Knows neither wire formats nor hosts.
+//! All tables as data: name, doc, columns, source, reset. Knows neither wire formats nor hosts.
 //!
-//! A table is one [`TableDef`]: groups of columns (name, type, meaning and getter side by side) and where
-//! its rows come from. What the host itself has rows of is a [`ViewDef`], with SQL in place of getters. Adding
-//! a table is a declaration and a line in [`TABLES`].
+//! A table is one [`TableDef`]: groups of columns (name, type, meaning and getter side by side) and a source
+//! of rows. A table whose rows the host itself has is a [`ViewDef`], with SQL in place of getters. To add a
+//! table, add a declaration and a line in [`TABLES`].
 
 pub mod account;
 pub mod budget;
@@ -61,18 +61,18 @@ pub use table::{
 };
 pub use view::{ViewColumn, ViewDef};
 
-/// Which tables there are.
+/// Shape: which tables there are.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Shape {
-    /// Those of the built-in and tare's own: [`TABLES`].
+    /// The built-in's tables and tare's own: [`TABLES`].
     #[default]
     Strict,
-    /// [`FURTHER`] ones, too, and all of MySQL's columns.
+    /// Also those in [`FURTHER`], and all columns of MySQL.
     Extended,
 }
 
 impl Shape {
-    /// The tables of this shape.
+    /// Returns the tables of this shape.
     pub fn tables(self) -> &'static [&'static dyn Table] {
         static ALL: LazyLock<Vec<&'static dyn Table>> = LazyLock::new(|| {
             let all = TABLES.iter().chain(FURTHER).chain(mysql::absent::TABLES);
@@ -84,7 +84,7 @@ impl Shape {
         }
     }
 
-    /// Those of them whose rows are the engine's; the others are views the host reads itself.
+    /// Returns the tables whose rows come from the engine. The others are views that the host reads itself.
     pub fn served(self) -> &'static [&'static dyn Table] {
         static SERVED: LazyLock<[Vec<&'static dyn Table>; 2]> = LazyLock::new(|| {
             let served = |shape: Shape| shape.tables().iter().copied().filter(|table| table.body().is_none());
@@ -94,7 +94,7 @@ impl Shape {
     }
 }
 
-/// Tables that MySQL has and MariaDB has not. Of those that nothing can be in, see [`mysql`].
+/// Tables of MySQL that MariaDB lacks. For tables that are always empty see [`mysql`].
 pub static FURTHER: &[&dyn Table] = &[
     &setup::THREADS,
     &thread::PROCESSLIST,
@@ -124,7 +124,7 @@ pub static FURTHER: &[&dyn Table] = &[
     &histogram::TRANSACTIONS_BY_EVENT_NAME,
 ];
 
-/// Every table of the shape `strict`, in the order of `docs/tables.md`.
+/// All tables of the shape `strict`, in the order of `docs/tables.md`.
 pub static TABLES: &[&dyn Table] = &[
     &status::STATUS,
     &level::LEVELS,

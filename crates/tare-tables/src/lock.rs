@@ -1,4 +1,4 @@
-//! Locks on data, as MySQL shows them: views over what InnoDB tells, and over threads and statements.
+//! Locks on data, as MySQL shows them: views over InnoDB's tables, and over threads and statements.
 
 #[macro_use]
 mod name;
@@ -17,7 +17,7 @@ const LOCK_ID: &str = "InnoDB's number of the lock. Behind it stands the connect
 const HOLDING_EVENT: &str =
     "Statement that took the lock; NULL where more than one of the transaction may have taken it.";
 
-/// `data_locks`
+/// The table `data_locks`.
 pub static DATA_LOCKS: ViewDef = ViewDef::new(
     "data_locks",
     "The locks on data that somebody waits for, and those in their way. InnoDB tells of no others, and it does not tell \
@@ -116,7 +116,7 @@ pub static DATA_LOCKS: ViewDef = ViewDef::new(
     ),
 );
 
-/// `data_lock_waits`
+/// The table `data_lock_waits`.
 pub static DATA_LOCK_WAITS: ViewDef = ViewDef::new(
     "data_lock_waits",
     "Who waits for whose lock on data: of each waiter those that hold what it waits for, or, where nobody does, those that \

@@ -1,4 +1,4 @@
-//! The server's logs: the lines of its error log, and where its other logs are.
+//! The server's logs: the lines of its error log, and the places of its other logs.
 
 use std::sync::OnceLock;
 
@@ -11,9 +11,9 @@ use crate::view::{ViewDef, expressed};
 /// A message of the server's error log.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LogRow {
-    /// LOGGED, microseconds since the epoch.
+    /// LOGGED, microseconds since the Unix epoch.
     pub logged_us: u64,
-    /// THREAD_ID: the number of the connection, 0 for the server's own threads; `None` where the line has none.
+    /// THREAD_ID: number of the connection, 0 for the server's own threads; `None` if the line has none.
     pub thread_id: Option<u64>,
     /// PRIO.
     pub prio: Priority,
@@ -25,7 +25,7 @@ pub struct LogRow {
     pub data: String,
 }
 
-/// How bad a message is.
+/// Severity of a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[allow(missing_docs)]
 pub enum Priority {
@@ -44,17 +44,18 @@ impl Priority {
     }
 }
 
-/// Gives the newest messages of the host's error log, oldest first, each time the table is read.
+/// Function that returns the newest messages of the host's error log, oldest first. Called each time the
+/// table is read.
 pub type LogSource = fn() -> Vec<LogRow>;
 
 static SOURCE: OnceLock<LogSource> = OnceLock::new();
 
-/// Says where the messages come from. The first source stays for the life of the process; false if there was one already.
+/// Registers the source of the messages for the life of the process. Returns false if there is one already.
 pub fn set_error_log_source(source: LogSource) -> bool {
     SOURCE.set(source).is_ok()
 }
 
-/// `error_log`
+/// The table `error_log`.
 pub static ERROR_LOG: TableDef<LogRow> = TableDef::new(
     "error_log",
     "The newest messages of the server's error log, read from the file when the table is: at most its last 5 MB. The \
@@ -96,7 +97,7 @@ pub static ERROR_LOG: TableDef<LogRow> = TableDef::new(
 )
 .indexed(&[&["THREAD_ID"]]);
 
-/// A value of the server's by its name in capitals; NULL without one.
+/// The server's value of a name in capitals; NULL if there is none.
 macro_rules! server_value {
     ($table:literal, $name:literal) => {
         concat!(
@@ -109,14 +110,14 @@ macro_rules! server_value {
     };
 }
 
-/// A number among the server's status, 0 without one.
+/// A number of the server's status; 0 if there is none.
 macro_rules! status_number {
     ($name:literal) => {
         concat!("cast(ifnull(", server_value!("GLOBAL_STATUS", $name), ",0) as unsigned)")
     };
 }
 
-/// `log_status`
+/// The table `log_status`.
 pub static LOG_STATUS: ViewDef = ViewDef::new(
     "log_status",
     "Where the server's logs are, one after the other and not, as in MySQL, at one moment: nothing is stopped for it. \

@@ -1,4 +1,4 @@
-//! Tables: row access by table and by index, locks, everything together by object, and the tables that are open.
+//! Tables: row access by table and by index, locks, sums by object, and open tables.
 
 use std::marker::PhantomData;
 
@@ -10,14 +10,15 @@ use crate::definition::TableDef;
 use crate::statistic::{all_locks, all_table_io, merged, read_locks, stat_columns, write_locks, written};
 use crate::table::SqlType::{BigIntUnsigned, VarChar};
 
-/// One kind of lock: its column group's name, its place in [`TableLockStat`] and what it is.
+/// Declares the columns of one kind of lock: name of the column group, position in [`TableLockStat`],
+/// meaning.
 macro_rules! lock_columns {
     ($kind:literal, $place:literal, $what:literal) => {
         stat_columns!($kind, $kind, $what, row => row.locks.0[$place])
     };
 }
 
-/// Which table a row is about.
+/// The table, or program, that a row is about.
 #[derive(Clone, Debug)]
 pub struct ObjectKey {
     object_type: &'static str,
@@ -40,14 +41,14 @@ pub struct TableLockRow {
     locks: TableLockStat,
 }
 
-/// Everything that was waited for on an object.
+/// Sum of all waits for an object.
 #[derive(Clone, Debug)]
 pub struct ObjectRow {
     key: ObjectKey,
     stat: Stat,
 }
 
-/// `table_io_waits_summary_by_table`
+/// The table `table_io_waits_summary_by_table`.
 pub static IO_BY_TABLE: TableDef<TableIoRow> = TableDef::new(
     "table_io_waits_summary_by_table",
     "Rows fetched, inserted, updated and deleted, and the time it took, by table.",
@@ -59,7 +60,7 @@ pub static IO_BY_TABLE: TableDef<TableIoRow> = TableDef::new(
 .indexed(BY_OBJECT)
 .truncated(Reset::TableIo);
 
-/// `table_io_waits_summary_by_index_usage`
+/// The table `table_io_waits_summary_by_index_usage`.
 pub static IO_BY_INDEX: TableDef<TableIoRow> = TableDef::new(
     "table_io_waits_summary_by_index_usage",
     "Rows fetched, inserted, updated and deleted, and the time it took, by the index that was used. Every \
@@ -76,7 +77,7 @@ pub static IO_BY_INDEX: TableDef<TableIoRow> = TableDef::new(
 ])
 .truncated(Reset::TableIo);
 
-/// `table_lock_waits_summary_by_table`
+/// The table `table_lock_waits_summary_by_table`.
 pub static LOCK_BY_TABLE: TableDef<TableLockRow> = TableDef::new(
     "table_lock_waits_summary_by_table",
     "Table locks by table and kind: internal ones the server's lock manager grants, external ones the \
@@ -105,7 +106,7 @@ pub static LOCK_BY_TABLE: TableDef<TableLockRow> = TableDef::new(
 .indexed(BY_OBJECT)
 .truncated(Reset::TableLock);
 
-/// `objects_summary_global_by_type`
+/// The table `objects_summary_global_by_type`.
 pub static OBJECTS: TableDef<ObjectRow> = TableDef::new(
     "objects_summary_global_by_type",
     "Row access and locks together, by table; calls of stored programs.",
@@ -120,7 +121,7 @@ pub static OBJECTS: TableDef<ObjectRow> = TableDef::new(
 .indexed(BY_OBJECT)
 .truncated(Reset::Objects);
 
-/// `table_handles`
+/// The table `table_handles`.
 pub static HANDLES: TableDef<TableHandleRow> = TableDef::new(
     "table_handles",
     "The tables that are open now and that setup_objects watches, each as often as it is open, and how they are locked. OWNER_THREAD_ID and OWNER_EVENT_ID \
@@ -170,7 +171,7 @@ impl ObjectKey {
 }
 
 impl TableIoRow {
-    /// All indexes of a table together.
+    /// Returns the sums over all indexes of a table.
     pub(crate) fn whole(table: &TableRow) -> Self {
         let all = |kind: fn(&TableIoStat) -> Stat| merged(table.indexes.iter().map(|index| kind(&index.io)));
         let io = TableIoStat {
@@ -182,7 +183,8 @@ impl TableIoRow {
         TableIoRow { key: ObjectKey::of(table), index: None, io }
     }
 
-    /// The indexes of a table as the built-in shows them: the engine has one without a name only if it was used.
+    /// Returns the indexes of a table as the built-in shows them. The engine has one without a name only if
+    /// it was used.
     pub(crate) fn shown_indexes(table: &TableRow) -> impl Iterator<Item = Self> {
         table.indexes.iter().map(|index| TableIoRow {
             key: ObjectKey::of(table),
@@ -198,7 +200,7 @@ impl TableLockRow {
     }
 }
 
-/// The tables `setup_objects` says are watched; the others have no rows but in the summary by object.
+/// Returns the tables that `setup_objects` enables. The others have rows only in the summary by object.
 fn watched(engine: &Engine) -> Vec<TableRow> {
     let mut tables = engine.tables();
     tables.retain(|table| table.enabled);
@@ -221,7 +223,7 @@ impl ObjectRow {
     }
 }
 
-/// A row that is about an object.
+/// A row about an object.
 pub(crate) trait HasKey: 'static {
     fn key(&self) -> &ObjectKey;
 }
@@ -237,7 +239,7 @@ macro_rules! keyed {
 }
 keyed!(TableIoRow, TableLockRow, ObjectRow);
 
-/// The columns that say which object a row is about.
+/// The columns that identify a row's object.
 struct Key<R>(PhantomData<R>);
 
 impl<R: HasKey> Key<R> {

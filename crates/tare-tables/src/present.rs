@@ -1,4 +1,5 @@
-//! Tables of what threads are doing: whoever joins them by THREAD_ID has the rows of all of them from one moment.
+//! Tables of what threads are doing. A join of them by THREAD_ID gets the rows of all of them from one point
+//! in time.
 
 use std::ops::ControlFlow;
 
@@ -8,21 +9,21 @@ use tare_engine::snapshot::{Present, PresentTable, ThreadKey};
 use crate::definition::TableDef;
 use crate::table::{Condition, Query, Sink};
 
-/// Which of those tables a declaration is, and its rows among a thread's.
+/// The table that a declaration stands for, and its rows among those of a thread.
 pub(crate) type Showing<R> = (PresentTable, fn(&Present) -> &[R]);
 
 /// A table of what threads are doing.
 pub trait PresentRows {
-    /// Which one.
+    /// Returns which table this is.
     fn table(&self) -> PresentTable;
-    /// THREAD_ID of the threads whose rows these conditions may be true of; `None`: of any.
+    /// Returns THREAD_ID of the threads whose rows may satisfy these conditions; `None`: all threads.
     fn threads(&self, engine: &Engine, conditions: &[Condition]) -> Option<Vec<u64>>;
-    /// Calls `sink` with its rows among a thread's until it breaks.
+    /// Calls `sink` with the table's rows among those of a thread until it breaks.
     fn scan_present(&self, present: &Present, query: &Query<'_>, sink: Sink<'_>) -> ControlFlow<()>;
 }
 
 impl<R: 'static> TableDef<R> {
-    /// This table, if it is one of those.
+    /// Returns this table if it shows what threads are doing.
     pub(crate) fn as_present(&self) -> Option<&dyn PresentRows> {
         self.showing.is_some().then_some(self)
     }

@@ -11,7 +11,7 @@ use crate::table::SqlType::{BigIntUnsigned, Enum, LongText, VarChar};
 use crate::table::Value;
 use crate::thread::ENGINES;
 
-/// `events_statements_summary_by_program`
+/// The table `events_statements_summary_by_program`.
 pub static BY_PROGRAM: TableDef<ProgramRow> = TableDef::new(
     "events_statements_summary_by_program",
     "Calls of stored programs, and the statements in them. Rows of packages have no OBJECT_TYPE: the built-in's list of \
@@ -25,7 +25,7 @@ pub static BY_PROGRAM: TableDef<ProgramRow> = TableDef::new(
 .extended(&[PROGRAM_FURTHER])
 .truncated(Reset::Programs);
 
-/// The type of a program as the built-in's tables can hold it.
+/// Returns the type of a program if the built-in's tables can hold it, else NULL.
 fn program_type(object_type: Option<&'static str>) -> Value<'static> {
     object_type.filter(|name| OBJECT_TYPES.contains(name)).into()
 }
@@ -78,7 +78,7 @@ const PROGRAM_COUNTERS: &[ColumnDef<ProgramRow>] = counter_columns!("SUM_", row 
 
 const PROGRAM_FURTHER: &[ColumnDef<ProgramRow>] = further_columns!(row => row.statements.sum);
 
-/// `prepared_statements_instances`
+/// The table `prepared_statements_instances`.
 pub static PREPARED: TableDef<PreparedRow> = TableDef::new(
     "prepared_statements_instances",
     "The prepared statements there are now, by SQL and by the binary protocol. The owner is shown while the program exists the \

@@ -1,14 +1,14 @@
-//! A row and how its columns are read: its values on their way.
+//! Rows with their getters.
 
 use crate::column::Get;
 use crate::definition::Getter;
 use crate::stream::Put;
 use crate::table::{Column, Value, Values};
 
-/// Most numbers that are put at once.
+/// Maximum number of numbers that are put at once.
 const RUN: usize = 32;
 
-/// A row and how its columns are read.
+/// A row and the getters of its columns.
 pub(crate) struct Record<'t, R: 'static> {
     pub(crate) getters: &'t [Getter<R>],
     pub(crate) row: &'t R,
@@ -20,7 +20,7 @@ impl<R> Values for Record<'_, R> {
     }
 
     fn put(&self, columns: &[Column], items: &[Option<usize>], to: &mut dyn Put) {
-        // Numbers mostly follow numbers: they are put together.
+        // Numbers mostly follow numbers, so they are put together.
         let (mut numbers, mut count) = ([0; RUN], 0);
         let (getters, row) = (self.getters, self.row);
         for (item, column) in items.iter().enumerate() {
@@ -79,7 +79,7 @@ mod tests {
         },
     );
 
-    /// Puts what it gets as texts; a sum as it is.
+    /// Test double of [`Put`] that collects texts, and sums unchanged.
     #[derive(Default)]
     struct Texts(Vec<String>);
 
@@ -125,7 +125,7 @@ mod tests {
         let wanted =
             ["3 7 own 7 2".to_owned(), format!("3 {most} own {most} 2"), format!("3 {sum} own {sum} 2")];
         assert_eq!(whole, wanted);
-        // As the built-in's columns do: differences of two looks stay true.
+        // Sums wrap as in the built-in's columns: differences of two samples stay correct.
         assert_eq!(values, [7, most, most - 2].map(Value::Unsigned));
     }
 }

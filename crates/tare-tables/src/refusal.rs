@@ -1,11 +1,11 @@
-//! What writes answer, table by table: the refusals of the built-in, tried on a running server.
+//! Tests of refused writes, table by table: the built-in's refusals, as tried on a running server.
 
 use tare_engine::Engine;
 
 use crate::table::{Access, Query, Table, TableError, Value};
 use crate::{TABLES, sample, setup, thread, timer};
 
-/// Sets one column of a row by name.
+/// Sets columns of a row by name.
 fn update(
     engine: &Engine,
     table: &dyn Table,
@@ -48,7 +48,7 @@ fn truncate_is_refused_as_wrong_usage_where_there_is_nothing_to_reset() {
     }
 }
 
-/// Every row of a table.
+/// Returns every row of a table.
 fn rows(engine: &Engine, table: &dyn Table) -> Vec<Vec<Value<'static>>> {
     let mut rows = Vec::new();
     let columns = 0..table.columns().len();

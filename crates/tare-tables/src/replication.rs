@@ -1,4 +1,4 @@
-//! The server's connections to its primaries, and the threads that apply what comes.
+//! The server's connections to its primaries, and the threads that apply events.
 
 use tare_engine::snapshot::Parts;
 use tare_engine::{ApplierRow, ReplicaRow, ReplicaThread, ReplicaWorker};
@@ -28,7 +28,7 @@ fn replicas(engine: &tare_engine::Engine, _: Parts, emit: Emit<'_, ReplicaRow>) 
     let _ = engine.replicas().iter().try_for_each(emit);
 }
 
-/// `replication_applier_configuration`
+/// The table `replication_applier_configuration`.
 pub static APPLIER_CONFIGURATION: TableDef<ReplicaRow> = TableDef::new(
     "replication_applier_configuration",
     "How what comes from primaries is to be applied.",
@@ -43,7 +43,7 @@ pub static APPLIER_CONFIGURATION: TableDef<ReplicaRow> = TableDef::new(
     unknown("ASSIGN_GTIDS_TO_ANONYMOUS_TRANSACTIONS_VALUE"),
 ]]);
 
-/// `replication_applier_status`
+/// The table `replication_applier_status`.
 pub static APPLIER_STATUS: TableDef<ReplicaRow> = TableDef::new(
     "replication_applier_status",
     "Whether what comes from primaries is applied.",
@@ -70,7 +70,7 @@ pub static APPLIER_STATUS: TableDef<ReplicaRow> = TableDef::new(
     replicas,
 );
 
-/// The stage of an applier that stays behind as it was told.
+/// The stage of an applier that is delayed as configured.
 const DELAYED: &str = "stage/sql/Waiting until MASTER_DELAY seconds after master executed event";
 
 fn remaining(row: &ReplicaRow) -> Value<'_> {
@@ -81,7 +81,7 @@ fn remaining(row: &ReplicaRow) -> Value<'_> {
     row.replica.delayed_until.saturating_sub(now.as_secs()).into()
 }
 
-/// `replication_applier_status_by_coordinator`
+/// The table `replication_applier_status_by_coordinator`.
 pub static APPLIER_STATUS_BY_COORDINATOR: TableDef<ReplicaRow> = TableDef::new(
     "replication_applier_status_by_coordinator",
     "The threads that apply what comes from primaries, or hand it out to workers.",
@@ -130,7 +130,7 @@ pub static APPLIER_STATUS_BY_COORDINATOR: TableDef<ReplicaRow> = TableDef::new(
     unknown("PROCESSING_TRANSACTION_START_BUFFER_TIMESTAMP"),
 ]]);
 
-/// `replication_applier_status_by_worker`
+/// The table `replication_applier_status_by_worker`.
 pub static APPLIER_STATUS_BY_WORKER: TableDef<WorkerRow> = TableDef::new(
     "replication_applier_status_by_worker",
     "The threads that apply transactions at the same time, or those that last did.",
@@ -194,7 +194,7 @@ pub static APPLIER_STATUS_BY_WORKER: TableDef<WorkerRow> = TableDef::new(
     unknown("APPLYING_TRANSACTION_LAST_TRANSIENT_ERROR_TIMESTAMP"),
 ]]);
 
-/// `replication_connection_status`
+/// The table `replication_connection_status`.
 pub static CONNECTION_STATUS: TableDef<ReplicaRow> = TableDef::new(
     "replication_connection_status",
     "Whether what primaries send is received.",
@@ -252,7 +252,7 @@ pub static CONNECTION_STATUS: TableDef<ReplicaRow> = TableDef::new(
     replicas,
 );
 
-/// A number the built-in declares signed.
+/// Returns a number that the built-in declares signed.
 fn number(number: u32) -> Value<'static> {
     Value::Signed(number.into())
 }
@@ -273,7 +273,7 @@ fn retries(thread: &ReplicaThread) -> Value<'_> {
     Value::Signed(i64::try_from(thread.retries).unwrap_or(i64::MAX))
 }
 
-/// `replication_connection_configuration`
+/// The table `replication_connection_configuration`.
 pub static CONNECTION_CONFIGURATION: TableDef<ReplicaRow> = TableDef::new(
     "replication_connection_configuration",
     "How the server connects to its primaries.",
@@ -356,7 +356,7 @@ const FILTERS: &[ColumnDef<ReplicaRow>] = &[
     }),
 ];
 
-/// Numbers with commas between them.
+/// Returns numbers separated by commas.
 fn listed(numbers: &[u64]) -> Value<'_> {
     numbers.iter().map(u64::to_string).collect::<Vec<_>>().join(", ").into()
 }

@@ -1,11 +1,11 @@
-//! What is of the server and not of the instrumentation: views over the server's own tables where it has some,
-//! tables without rows where what they show cannot be had without the server's locks.
+//! Facts of the server rather than of the instrumentation: views over the server's own tables where there are
+//! some, and tables without rows where reading would need the server's locks.
 
 use crate::table::SqlType::{Int, VarChar};
 use crate::view::{ViewDef, expressed, expressed_or_null};
 
-/// A name and a value of the server's table `s`. There all names are in capitals; in the Performance Schema the first
-/// letter alone is one, but for those named here.
+/// Columns with name and value of the server's table `s`. That table has all names in capitals. In the
+/// Performance Schema only the first letter is a capital, except for the names listed here.
 macro_rules! status_columns {
     ($value:literal) => {
         &[
@@ -27,8 +27,8 @@ macro_rules! status_columns {
     };
 }
 
-/// The server's table as `s`, on the weak side of a join so that its values may be NULL as in the built-in; without
-/// the variables the built-in leaves out, because tables of its own show them.
+/// The server's table as `s`, on the optional side of a join, so that its values may be NULL as in the
+/// built-in. Leaves out the variables that the built-in shows in tables of their own.
 macro_rules! status_of {
     ($status:literal, $beside:literal, $condition:literal) => {
         concat!(
@@ -43,7 +43,7 @@ macro_rules! status_of {
     };
 }
 
-/// `global_status`
+/// The table `global_status`.
 pub static GLOBAL_STATUS: ViewDef = ViewDef::new(
     "global_status",
     "The server's status, as information_schema.GLOBAL_STATUS has it. Counters of commands (Com_) and of \
@@ -52,7 +52,7 @@ pub static GLOBAL_STATUS: ViewDef = ViewDef::new(
     status_of!("GLOBAL_STATUS", "(SELECT 1) `o`", ""),
 );
 
-/// `session_status`
+/// The table `session_status`.
 pub static SESSION_STATUS: ViewDef = ViewDef::new(
     "session_status",
     "The status of the asking session, as information_schema.SESSION_STATUS has it. Counters of commands \
@@ -61,7 +61,7 @@ pub static SESSION_STATUS: ViewDef = ViewDef::new(
     status_of!("SESSION_STATUS", "(SELECT 1) `o`", ""),
 );
 
-/// `session_account_connect_attrs`
+/// The table `session_account_connect_attrs`.
 pub static SESSION_ACCOUNT_CONNECT_ATTRS: ViewDef = ViewDef::new(
     "session_account_connect_attrs",
     "Connection attributes of the sessions of the asking session's account. Unlike the built-in's it asks for \

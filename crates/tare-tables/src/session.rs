@@ -1,4 +1,4 @@
-//! What sessions have of their own: the server's counters of each, summed up for accounts, users and hosts, and the
+//! Facts of sessions: the server's counters of each, with sums for accounts, users and hosts, and the
 //! variables that clients set.
 
 use std::ops::ControlFlow;
@@ -11,14 +11,14 @@ use crate::definition::{Emit, TableDef};
 use crate::table::SqlType::{BigIntUnsigned, Char, LongBlob, VarChar};
 use crate::table::Value;
 
-/// One counter of a session, or of all that an account, a user or a host has had.
+/// One counter of a session, or its sum over all sessions of an account, a user or a host.
 pub struct SessionStatusRow {
     pub(crate) owner: Owner,
     pub(crate) name: String,
     pub(crate) value: String,
 }
 
-/// `status_by_thread`
+/// The table `status_by_thread`.
 pub static STATUS_BY_THREAD: TableDef<SessionStatusRow> = TableDef::new(
     "status_by_thread",
     "What SHOW SESSION STATUS has of every session's own; Com_ counters are left out, as in the built-in. TRUNCATE \
@@ -30,7 +30,7 @@ pub static STATUS_BY_THREAD: TableDef<SessionStatusRow> = TableDef::new(
 .indexed(&[&["THREAD_ID", "VARIABLE_NAME"]])
 .truncated(Reset::Sessions(Grouping::Thread));
 
-/// The tables of sums, one per level.
+/// Declares the tables of sums, one per level.
 macro_rules! sums_tables {
     ($($table:ident, $level:ident, $name:literal, $columns:expr;)*) => {
         $(
@@ -75,7 +75,7 @@ fn sums(engine: &Engine, level: Grouping, emit: Emit<'_, SessionStatusRow>) {
     }
 }
 
-/// A row for each name and value of an owner.
+/// Emits a row for each name and value of an owner.
 fn each<'a>(
     row: &SessionCountersRow,
     mut rows: impl Iterator<Item = (&'a str, String)>,
@@ -86,7 +86,7 @@ fn each<'a>(
     })
 }
 
-/// A counter as the server shows it.
+/// Formats a counter as the server does.
 fn shown(form: CounterForm, word: u64) -> String {
     match form {
         CounterForm::Count => word.to_string(),
@@ -96,9 +96,10 @@ fn shown(form: CounterForm, word: u64) -> String {
     }
 }
 
-/// CONNECTION_TYPE of a session that has a cipher.
+/// CONNECTION_TYPE of a session with a cipher.
 const ENCRYPTED: &str = "SSL/TLS";
-/// What a session without one shows empty. Those of others are in the library's own structures.
+/// Variables that are empty in a session without a cipher. For other sessions the values are in structures of
+/// the TLS library.
 const UNENCRYPTED: [&str; 2] = ["Ssl_cipher", "Ssl_version"];
 
 const THREAD: &[ColumnDef<SessionStatusRow>] =
@@ -118,7 +119,7 @@ const STATUS: &[ColumnDef<SessionStatusRow>] = &[
     }),
 ];
 
-/// `user_variables_by_thread`
+/// The table `user_variables_by_thread`.
 pub static USER_VARIABLES_BY_THREAD: TableDef<SessionVariableRow> = TableDef::new(
     "user_variables_by_thread",
     "The variables that clients have set in their sessions (SET @name = value). A text that a statement still running \

@@ -1,4 +1,4 @@
-//! What is instrumented and where events go: the tables one changes to control the engine.
+//! Setup: what is instrumented and where events go. Users change these tables to control the engine.
 
 use tare_engine::objects::{self, ObjectRule};
 use tare_engine::snapshot::{Consumer, Instrument, Kind, Reset, ThreadInstrument};
@@ -13,7 +13,7 @@ use crate::table::{SqlType, TableError, Value};
 /// A consumer and whether it is on.
 pub type ConsumerState = (Consumer, bool);
 
-/// `setup_instruments`
+/// The table `setup_instruments`.
 pub static INSTRUMENTS: TableDef<Instrument> = TableDef::new(
     "setup_instruments",
     "The instrumented points of the server. An UPDATE acts at once, on what already exists too: mutexes and \
@@ -38,7 +38,7 @@ const INSTRUMENT_COLUMNS: &[ColumnDef<Instrument>] = &[
     ),
 ];
 
-/// What PROPERTIES may say.
+/// Possible values of PROPERTIES.
 const PROPERTIES: SqlType =
     Set(&["singleton", "progress", "user", "global_statistics", "mutable", "controlled_by_default"]);
 
@@ -69,7 +69,7 @@ const INSTRUMENT_FURTHER: &[ColumnDef<Instrument>] = &[
     nullable("DOCUMENTATION", LongText, "Always NULL: the server has none.", |_| Value::Null),
 ];
 
-/// The members that are set, as a SET column spells them.
+/// Returns the members that are set, in the spelling of a SET column.
 fn set_of<const N: usize>(members: [(&'static str, bool); N]) -> Value<'static> {
     let set = members.into_iter().filter(|(_, is_set)| *is_set).map(|(name, _)| name);
     set.collect::<Vec<_>>().join(",").into()
@@ -88,7 +88,7 @@ fn update_instrument(engine: &Engine, changes: &Changes<'_>) -> Result<bool, Tab
     Ok(true)
 }
 
-/// `setup_consumers`
+/// The table `setup_consumers`.
 pub static CONSUMERS: TableDef<ConsumerState> = TableDef::new(
     "setup_consumers",
     "Where events may go. A consumer works only while those above it do: global_instrumentation, then \
@@ -116,7 +116,7 @@ fn update_consumer(engine: &Engine, changes: &Changes<'_>) -> Result<bool, Table
     Ok(true)
 }
 
-/// `setup_actors`
+/// The table `setup_actors`.
 pub static ACTORS: TableDef<ActorRule> = TableDef::new(
     "setup_actors",
     "Whose connections are watched: `%` stands for any. The most specific row decides, one about the user before one about \
@@ -164,7 +164,7 @@ fn actor(row: &Changes<'_>) -> Result<ActorRule, TableError> {
     })
 }
 
-/// `setup_objects`
+/// The table `setup_objects`.
 pub static OBJECTS: TableDef<ObjectRule> = TableDef::new(
     "setup_objects",
     "Which tables and stored programs are watched: `%` stands for any. The row about the object decides, else the one \
@@ -185,7 +185,7 @@ pub static OBJECTS: TableDef<ObjectRule> = TableDef::new(
     |engine, row| Ok(engine.remove_rule(&object(row)?)),
 );
 
-/// Kinds of objects as the built-in's tables list them.
+/// Types of objects that the built-in's tables list.
 pub(crate) const OBJECT_TYPES: &[&str] = &["EVENT", "FUNCTION", "PROCEDURE", "TABLE", "TRIGGER"];
 
 const OBJECT_COLUMNS: &[ColumnDef<ObjectRule>] = &[
@@ -235,7 +235,7 @@ fn refusal(error: RuleError) -> TableError {
     }
 }
 
-/// `setup_threads`
+/// The table `setup_threads`.
 pub static THREADS: TableDef<ThreadInstrument> = TableDef::new(
     "setup_threads",
     "The kinds of threads, as MySQL 8 lists them; only in the shape `extended`, for MariaDB does not have this table. A change acts \

@@ -1,10 +1,11 @@
-//! Statistics as columns: a count with its times, and the arithmetic on them that readers need.
+//! Statistics as columns: a count with its times, and the arithmetic that readers need.
 
 use tare_engine::snapshot::{IoStat, Stat, TableIoStat, TableLockStat};
 
-/// The five columns of a [`Stat`]: `COUNT_<count>` and SUM, MIN, AVG, MAX of `TIMER_<time>`.
+/// Declares the five columns of a [`Stat`]: `COUNT_<count>`, and SUM, MIN, AVG, MAX of `TIMER_<time>`.
 ///
-/// `stat_columns!("STAR", "WAIT", "events", row => row.stat)`: what is counted, and where the row has it.
+/// In `stat_columns!("STAR", "WAIT", "events", row => row.stat)` the third argument says what is counted, the
+/// last one where the row has it.
 macro_rules! stat_columns {
     ($count:literal, $time:literal, $what:literal, $row:ident => $stat:expr) => {
         &[
@@ -42,7 +43,7 @@ macro_rules! stat_columns {
 }
 pub(crate) use stat_columns;
 
-/// AVG: 0 where nothing was counted.
+/// Returns AVG; 0 if nothing was counted.
 pub(crate) const fn average(stat: &Stat) -> u64 {
     match stat.sum_ps.checked_div(stat.count as u128) {
         Some(average) => average as u64,
@@ -50,7 +51,7 @@ pub(crate) const fn average(stat: &Stat) -> u64 {
     }
 }
 
-/// Several statistics as one. What has no timed event has no say in MIN.
+/// Merges statistics. Those without a timed event do not affect MIN.
 pub(crate) fn merged(stats: impl IntoIterator<Item = Stat>) -> Stat {
     stats.into_iter().fold(Stat::default(), |all, stat| Stat {
         count: all.count + stat.count,
@@ -64,40 +65,40 @@ pub(crate) fn merged(stats: impl IntoIterator<Item = Stat>) -> Stat {
     })
 }
 
-/// Whether any of the counted events was timed.
+/// Returns whether any of the counted events was timed.
 const fn timed(stat: &Stat) -> bool {
     stat.count > 0 && stat.max_ps > 0
 }
 
-/// Reads, writes and the rest of a file or socket.
+/// Returns the sum of reads, writes and other operations of a file or socket.
 pub(crate) fn all_io(io: &IoStat) -> Stat {
     merged([io.read.stat, io.write.stat, io.misc.stat])
 }
 
-/// Rows written: inserted, updated or deleted.
+/// Returns the sum of rows inserted, updated and deleted.
 pub(crate) fn written(io: &TableIoStat) -> Stat {
     merged([io.insert, io.update, io.delete])
 }
 
-/// Every row access: fetched or written.
+/// Returns the sum of rows fetched and written.
 pub(crate) fn all_table_io(io: &TableIoStat) -> Stat {
     merged([io.fetch, io.insert, io.update, io.delete])
 }
 
-/// How many of a [`TableLockStat`]'s kinds are reads; they come first.
+/// Number of kinds in a [`TableLockStat`] that are read locks. They come first.
 const READ_LOCKS: usize = 5;
 
-/// Locks to read.
+/// Returns the sum of read locks.
 pub(crate) fn read_locks(locks: &TableLockStat) -> Stat {
     merged(locks.0.into_iter().take(READ_LOCKS))
 }
 
-/// Locks to write.
+/// Returns the sum of write locks.
 pub(crate) fn write_locks(locks: &TableLockStat) -> Stat {
     merged(locks.0.into_iter().skip(READ_LOCKS))
 }
 
-/// Locks of every kind.
+/// Returns the sum of locks of every kind.
 pub(crate) fn all_locks(locks: &TableLockStat) -> Stat {
     merged(locks.0)
 }

@@ -1,4 +1,4 @@
-//! What tare itself is doing: its version, memory, losses and consumers, and what the host adds.
+//! State of tare itself: version, memory, losses and consumers, and rows of the host.
 
 use std::borrow::Cow;
 use std::ops::ControlFlow;
@@ -14,15 +14,15 @@ use crate::definition::{Emit, TableDef};
 use crate::table::SqlType::VarChar;
 use crate::table::{TableError, Value};
 
-/// A name and its value.
+/// Name and value of a row.
 pub type StatusRow = (Cow<'static, str>, StatusValue);
 
 /// A value of `tare_status`.
 #[derive(Clone)]
 pub enum StatusValue {
-    /// It is known.
+    /// A value that is known.
     Known(String),
-    /// It takes its time, and is made for who reads it.
+    /// A value that is expensive, so it is computed only if read.
     Asked(Rc<dyn Fn() -> String>),
 }
 
@@ -41,18 +41,18 @@ impl From<String> for StatusValue {
     }
 }
 
-/// Gives the host's own rows of `tare_status`, each time the table is read.
+/// Function that returns the host's own rows of `tare_status`. Called each time the table is read.
 pub type StatusSource = fn() -> Vec<StatusRow>;
 
 static HOST_SOURCE: OnceLock<StatusSource> = OnceLock::new();
 
-/// Lets the host add rows to `tare_status`: its version, the interface it uses, its settings. The first
-/// source stays for the life of the process; false if there was one already.
+/// Registers the source of the host's rows in `tare_status`: its version, its interface, its settings. It
+/// stays for the life of the process. Returns false if there is one already.
 pub fn set_status_source(source: StatusSource) -> bool {
     HOST_SOURCE.set(source).is_ok()
 }
 
-/// `tare_status`
+/// The table `tare_status`.
 pub static STATUS: TableDef<StatusRow> = TableDef::new(
     "tare_status",
     "A table of tare's own, not in the built-in: version, memory in bytes, digests that lost their place to \

@@ -1,5 +1,5 @@
-//! Summaries by event name: key columns (thread, account, user, host, global) times statistic columns
-//! (waits, stages, statements, transactions, memory).
+//! Summaries by event name: key columns (thread, account, user, host, global) combined with columns of a
+//! statistic (waits, stages, statements, transactions, memory).
 
 use std::marker::PhantomData;
 
@@ -14,8 +14,8 @@ use crate::event::{counter_columns, further_columns};
 use crate::statistic::{merged, stat_columns};
 use crate::table::SqlType::{BigInt, BigIntUnsigned, Char, VarChar};
 
-/// The five tables of one statistic, one per level. `$user` and `$host` are the widths of the built-in's
-/// key columns: they differ between the older and the newer summaries.
+/// Declares the five tables of one statistic, one per level. `$user` and `$host` are the widths of the
+/// built-in's key columns, which differ between the older and the newer summaries.
 macro_rules! summary_tables {
     (
         $module:ident, $prefix:literal, $what:literal, $stat:ty, $read:path,
@@ -107,7 +107,7 @@ summary_tables!(
     MEMORY
 );
 
-/// The key columns of a summary; `WIDTH` is that of USER or HOST.
+/// The key columns of a summary. `WIDTH` is that of USER or HOST.
 pub(crate) struct Key<S, const WIDTH: u16 = 0>(PhantomData<S>);
 
 impl<S: 'static> Key<S> {

@@ -1,4 +1,4 @@
-//! Mutexes, rwlocks, conditions and metadata locks that exist now.
+//! Existing mutexes, rwlocks, conditions and metadata locks.
 
 use tare_engine::Engine;
 use tare_engine::snapshot::{Kind, MetadataLockRow, SyncRow};
@@ -8,7 +8,7 @@ use crate::definition::{Emit, TableDef};
 use crate::table::SqlType::{BigIntUnsigned, IntUnsigned, VarChar};
 use crate::table::Value;
 
-/// `mutex_instances`
+/// The table `mutex_instances`.
 pub static MUTEX_INSTANCES: TableDef<SyncRow> = TableDef::new(
     "mutex_instances",
     "The mutexes that exist now, and who holds them.",
@@ -22,7 +22,7 @@ pub static MUTEX_INSTANCES: TableDef<SyncRow> = TableDef::new(
 )
 .indexed(&[&["OBJECT_INSTANCE_BEGIN"], &["NAME"], &["LOCKED_BY_THREAD_ID"]]);
 
-/// `rwlock_instances`
+/// The table `rwlock_instances`.
 pub static RWLOCK_INSTANCES: TableDef<SyncRow> = TableDef::new(
     "rwlock_instances",
     "The rwlocks and sxlocks that exist now, and who holds them.",
@@ -44,7 +44,7 @@ pub static RWLOCK_INSTANCES: TableDef<SyncRow> = TableDef::new(
 )
 .indexed(&[&["OBJECT_INSTANCE_BEGIN"], &["NAME"], &["WRITE_LOCKED_BY_THREAD_ID"]]);
 
-/// `cond_instances`
+/// The table `cond_instances`.
 pub static COND_INSTANCES: TableDef<SyncRow> = TableDef::new(
     "cond_instances",
     "The conditions threads can wait for that exist now.",
@@ -53,7 +53,7 @@ pub static COND_INSTANCES: TableDef<SyncRow> = TableDef::new(
 )
 .indexed(&[&["OBJECT_INSTANCE_BEGIN"], &["NAME"]]);
 
-/// `metadata_locks`
+/// The table `metadata_locks`.
 pub static METADATA_LOCKS: TableDef<MetadataLockRow> = TableDef::new(
     "metadata_locks",
     "The metadata locks somebody has or waits for. Whoever reads this table through the server has one on it, too.",

@@ -1,4 +1,5 @@
-//! What a table is, for those who serve it: metadata, a scan, and the few writes the Performance Schema allows.
+//! Interface of a table to those who serve it: metadata, a scan, and the few writes that the Performance
+//! Schema allows.
 
 use std::borrow::Cow;
 use std::ops::ControlFlow;
@@ -51,18 +52,18 @@ pub enum SqlType {
     Timestamp,
     /// `timestamp(6)`
     TimestampMicros,
-    /// `date`; no row has one
+    /// `date`, without a value in any row
     Date,
 }
 
 impl SqlType {
-    /// Whether a record holds but the length and the place of its values.
+    /// Returns whether a record holds only length and position of the type's values.
     #[must_use]
     pub const fn is_blob(self) -> bool {
         matches!(self, SqlType::Text | SqlType::MediumText | SqlType::LongText | SqlType::LongBlob)
     }
 
-    /// Decimals of its values; `None`: as many as they need.
+    /// Returns the decimals of the type's values; `None`: as many as they need.
     #[must_use]
     pub const fn decimals(self) -> Option<u8> {
         match self {
@@ -76,20 +77,20 @@ impl SqlType {
 /// Name, type and meaning of a column. The getter belongs to the table's own row type.
 #[derive(Clone, Copy, Debug)]
 pub struct Column {
-    /// As the built-in spells it.
+    /// Name in the built-in's spelling.
     pub name: &'static str,
-    /// As the built-in declares it.
+    /// Type as declared by the built-in.
     pub sql_type: SqlType,
-    /// NULL allowed.
+    /// Whether NULL is allowed.
     pub nullable: bool,
-    /// What a row holds that is inserted without it, where that is a text.
+    /// Value of an inserted row without this column, if that is a text.
     pub default: Option<&'static str>,
-    /// One sentence, units included.
+    /// Meaning in one sentence, units included.
     pub doc: &'static str,
 }
 
-/// A value on its way to a client, borrowed from the row where it can be. Enums and sets travel as their text; timestamps as
-/// `Timestamp`.
+/// A value on its way to a client, borrowed from the row where possible. Enums and sets are sent as text,
+/// timestamps as `Timestamp`.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Value<'r> {
     /// SQL NULL.
@@ -100,7 +101,7 @@ pub enum Value<'r> {
     Signed(i64),
     /// `double`.
     Double(f64),
-    /// Text, enum or char.
+    /// Text, enum, set or char.
     Text(Cow<'r, str>),
     /// Bytes.
     Bytes(Cow<'r, [u8]>),
@@ -109,7 +110,7 @@ pub enum Value<'r> {
 }
 
 impl Value<'_> {
-    /// The same value, borrowed from this one.
+    /// Returns the same value, borrowed from this one.
     #[must_use]
     pub fn borrowed(&self) -> Value<'_> {
         match self {
@@ -123,7 +124,7 @@ impl Value<'_> {
         }
     }
 
-    /// The same value, to be kept.
+    /// Returns the same value with owned content.
     #[must_use]
     pub fn into_owned(self) -> Value<'static> {
         match self {
@@ -138,11 +139,11 @@ impl Value<'_> {
     }
 }
 
-/// The values of a row, each of which is made when it is asked for: a row costs what is read of it.
+/// The values of a row. Each is made when it is read, so a row costs only what is read of it.
 pub trait Values {
-    /// The value of a column that was asked for; of another one it may be wrong.
+    /// Returns the value of a column. Meaningful only for columns named in the [`Query`].
     fn value(&self, column: usize) -> Value<'_>;
-    /// Puts items of a row with these columns, one after the other: each is a column, or something of the taker's own.
+    /// Puts items in order: each is a column, or `None` for something of the receiver's own.
     fn put(&self, columns: &[Column], items: &[Option<usize>], to: &mut dyn Put) {
         for (item, column) in items.iter().enumerate() {
             match column {
@@ -165,19 +166,19 @@ impl<const N: usize> Values for [Value<'_>; N] {
     }
 }
 
-/// Takes rows until it breaks.
+/// Callback that receives rows until it breaks.
 pub type Sink<'a> = &'a mut dyn FnMut(&dyn Values) -> ControlFlow<()>;
 
-/// Some of a table's columns, by position.
+/// A set of a table's columns, by position.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Columns(u128);
 
 impl Columns {
-    /// As many columns as a table may have.
+    /// Maximum number of columns of a table.
     pub const MOST: usize = u128::BITS as usize;
-    /// None of them.
+    /// The empty set.
     pub const NONE: Columns = Columns(0);
-    /// All of them.
+    /// The set of all columns.
     pub const ALL: Columns = Columns(u128::MAX);
 
     /// Adds a column.
@@ -185,29 +186,30 @@ impl Columns {
         self.0 |= 1 << column;
     }
 
-    /// These and those.
+    /// Returns the union of two sets.
     #[must_use]
     pub const fn and(self, others: Columns) -> Columns {
         Columns(self.0 | others.0)
     }
 
-    /// Whether a column is among them.
+    /// Returns whether the set contains a column.
     #[must_use]
     pub const fn has(self, column: usize) -> bool {
         self.0 >> column & 1 != 0
     }
 
-    /// The parts of a row that they are read from, of all columns' parts.
+    /// Returns the parts of a row that these columns read; `all` has the parts of every column.
     pub(crate) fn parts(self, all: impl Iterator<Item = Parts>) -> Parts {
         let asked = (0..).zip(all).filter(|(column, _)| self.has(*column));
         asked.fold(Parts::NONE, |parts, (_, of)| parts.and(of))
     }
 }
 
-/// What is asked of a table.
+/// A request to a table.
 #[derive(Clone, Copy, Debug)]
 pub struct Query<'a> {
-    /// The columns that are going to be read, those of the conditions included: what others would cost is spared.
+    /// The columns that will be read, including those of the conditions. The table may save the cost of
+    /// others.
     pub columns: Columns,
     /// Hints which rows may be left out.
     pub conditions: &'a [Condition],
@@ -216,11 +218,11 @@ pub struct Query<'a> {
 impl Query<'_> {
     /// Every column of every row.
     pub const ALL: Query<'static> = Query { columns: Columns::ALL, conditions: &[] };
-    /// How many rows there are.
+    /// The number of rows.
     pub const COUNT: Query<'static> = Query { columns: Columns::NONE, conditions: &[] };
 }
 
-/// What a client may do with a table, given the grants.
+/// Statements that a client may use on a table, given the grants.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Access {
     /// SELECT.
@@ -233,19 +235,19 @@ pub enum Access {
     Edit,
 }
 
-/// One comparison of a WHERE clause, all joined by AND. A scan may use them to skip work; whoever asked
+/// One comparison of a WHERE clause, all joined by AND. A scan may use them to skip work. The requester
 /// filters the rows again, so ignoring them is correct.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Condition {
-    /// Index into the table's columns.
+    /// Position of the column.
     pub column: usize,
-    /// How it compares.
+    /// Comparison operator.
     pub operator: Operator,
-    /// With what (`Null` only for [`Operator::IsNull`] and [`Operator::IsNotNull`]).
+    /// Value to compare with. `Null` only for [`Operator::IsNull`] and [`Operator::IsNotNull`].
     pub value: Value<'static>,
 }
 
-/// Comparison operators FEDERATED and clients send.
+/// Comparison operators that FEDERATED and clients send.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[allow(missing_docs)]
 pub enum Operator {
@@ -260,88 +262,88 @@ pub enum Operator {
     IsNotNull,
 }
 
-/// Why a write was refused; numbers and texts are the built-in's.
+/// Reason why a write was refused. Numbers and texts are the built-in's.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum TableError {
     /// 1683 ER_WRONG_PERFSCHEMA_USAGE "Invalid performance_schema usage"
     WrongUsage,
-    /// 1142 ER_TABLEACCESS_DENIED_ERROR: the command is not for this table.
+    /// 1142 ER_TABLEACCESS_DENIED_ERROR: the table does not allow this command.
     Denied(&'static str),
     /// 1062 ER_DUP_ENTRY
     Duplicate,
-    /// 1114 ER_RECORD_FILE_FULL: the table's bound is reached.
+    /// 1114 ER_RECORD_FILE_FULL: the table has its maximum number of rows.
     Full,
-    /// 1452 ER_NO_REFERENCED_ROW_2: a rule without the value of an enum that decides: what a host that is not strict
-    /// stores for a wrong one.
+    /// 1452 ER_NO_REFERENCED_ROW_2: a rule has an empty enum, which is what a host in non-strict mode stores
+    /// for an invalid value.
     NoReference,
-    /// 1265 WARN_DATA_TRUNCATED: not a value of the column.
+    /// 1265 WARN_DATA_TRUNCATED: invalid value of this column.
     BadValue(&'static str),
-    /// 1231 ER_WRONG_VALUE_FOR_VAR: not a value of what the row says, and what would be one.
+    /// 1231 ER_WRONG_VALUE_FOR_VAR: invalid value of the setting in this row.
     WrongValue {
-        /// What is set.
+        /// Name of the setting.
         name: String,
-        /// To what.
+        /// The value given.
         value: String,
-        /// What it may be set to.
+        /// The allowed values.
         allowed: &'static str,
     },
 }
 
 /// A table that can be served.
 ///
-/// A table nobody may change needs no methods that change it: they refuse, as the built-in does. Nor does one without
-/// indexes say so.
+/// By default methods that change the table refuse, as the built-in does, and there are no indexes.
 pub trait Table: Sync {
-    /// Name under `performance_schema`, lower case.
+    /// Returns the name in `performance_schema`, in lower case.
     fn name(&self) -> &'static str;
-    /// What it shows, where it differs from the built-in.
+    /// Returns what the table shows, and where it differs from the built-in.
     fn doc(&self) -> &'static str;
-    /// What may be done with it.
+    /// Returns which statements are allowed.
     fn access(&self) -> Access {
         Access::Read
     }
-    /// The same table in the shape `extended`, made once: with all columns that MySQL's has, in their order. None where
-    /// it is the same in both shapes.
+    /// Returns the table in the shape `extended`, made once: with all columns of MySQL's, in MySQL's order.
+    /// `None`: it is the same in both shapes.
     fn extended(&'static self) -> Option<&'static dyn Table> {
         None
     }
-    /// Columns in the built-in's order.
+    /// Returns the columns in the built-in's order.
     fn columns(&self) -> &[Column];
-    /// Indexes as column positions, most useful first; each is offered to the host's optimizer.
+    /// Returns the indexes as column positions, most useful first. Each is offered to the host's optimizer.
     fn indexes(&self) -> &'static [&'static [usize]] {
         &[]
     }
-    /// The SELECT it is, when its rows are the host's own; the host makes a view of it.
+    /// Returns the SELECT of a view, whose rows the host itself has; `None` for other tables.
     fn body(&self) -> Option<String> {
         None
     }
     /// Calls `sink` with each row until it breaks.
     fn scan(&self, engine: &Engine, query: &Query<'_>, sink: Sink<'_>);
-    /// Its rows at one moment, of which these columns can be read; `None` where they can be looked at only once.
+    /// Keeps the rows of one point in time, with these columns; `None`: they can be read only once.
     fn keep<'e>(&'e self, _: &'e Engine, _: Columns) -> Option<Box<dyn Kept + 'e>> {
         None
     }
-    /// It, if its rows are what threads are doing, and can be those of one moment with other such tables'.
+    /// Returns the table as one of what threads are doing, whose rows can be consistent with those of other
+    /// such tables.
     fn present(&self) -> Option<&dyn PresentRows> {
         None
     }
-    /// It, if its rows are what has ended since they were last read.
+    /// Returns the table as a stream, whose rows are what has ended since they were last read.
     fn stream(&self) -> Option<&dyn Stream> {
         None
     }
-    /// Updates the one row that equals `row` (all columns, as read); returns whether it changed.
+    /// Updates the one row that equals `row` (all columns, as read). Returns whether it changed.
     fn update(&self, _: &Engine, _row: &[Value], _set: &[(usize, Value)]) -> Result<bool, TableError> {
         Err(TableError::Denied("UPDATE"))
     }
-    /// Inserts a row (one value per column).
+    /// Inserts a row, with one value per column.
     fn insert(&self, _: &Engine, _row: &[Value]) -> Result<(), TableError> {
         Err(TableError::Denied("INSERT"))
     }
-    /// Deletes the one row that equals `row`.
+    /// Deletes the one row that equals `row`. Returns whether there was one.
     fn delete(&self, _: &Engine, _row: &[Value]) -> Result<bool, TableError> {
         Err(TableError::Denied("DELETE"))
     }
-    /// Resets the table as the manual says.
+    /// Resets the table as documented for TRUNCATE.
     fn truncate(&self, _: &Engine) -> Result<(), TableError> {
         Err(TableError::WrongUsage)
     }

@@ -10,7 +10,7 @@ use crate::event::NO_CONTROLLED_MEMORY;
 use crate::table::SqlType::{BigInt, BigIntUnsigned, Enum, LongText, VarChar};
 use crate::table::{TableError, Value};
 
-/// `threads`
+/// The table `threads`.
 pub static THREADS: TableDef<ThreadRow> = TableDef::new(
     "threads",
     "The server's threads, in the background and of connections. An UPDATE of INSTRUMENTED or HISTORY acts \
@@ -36,7 +36,7 @@ pub static THREADS: TableDef<ThreadRow> = TableDef::new(
 .extended(&[FURTHER])
 .updated(&["INSTRUMENTED", "HISTORY"], update_thread);
 
-/// `processlist`
+/// The table `processlist`.
 pub static PROCESSLIST: TableDef<ThreadRow> = TableDef::new(
     "processlist",
     "What connections and those of the server's own threads do that SHOW PROCESSLIST lists, as MySQL 8 lists them. HOST is without \
@@ -46,7 +46,7 @@ pub static PROCESSLIST: TableDef<ThreadRow> = TableDef::new(
 )
 .found(&[("ID", |engine, id, _, emit| {
     let connected = engine.threads_of(ThreadKey::Connection(id));
-    // The engine keeps 0 for all others: those that are listed are looked for among all.
+    // The engine stores 0 for all others, so listed ones must be searched among all.
     let is_connected = connected.iter().any(|row| row.listed_id == Some(id));
     emit_listed(&if is_connected { connected } else { engine.threads() }, Some(id), emit);
 })])
@@ -68,14 +68,14 @@ const PROCESS: &[ColumnDef<ThreadRow>] = &[
     nullable("EXECUTION_ENGINE", ENGINES, "Always PRIMARY: there is no other.", |_| "PRIMARY".into()),
 ];
 
-/// Which of MySQL's engines runs a statement.
+/// MySQL's engines that can run a statement.
 pub(crate) const ENGINES: crate::table::SqlType = Enum(&["PRIMARY", "SECONDARY"]);
 
 fn emit_of(engine: &Engine, key: ThreadKey, emit: Emit<'_, ThreadRow>) {
     let _ = engine.threads_of(key).iter().try_for_each(emit);
 }
 
-/// Emits those that have a number in the host's list: this one.
+/// Emits the threads with a number in the host's list, or the one with this number.
 fn emit_listed(threads: &[ThreadRow], number: Option<u64>, emit: Emit<'_, ThreadRow>) {
     let is_it = |listed: u64| number.is_none_or(|number| number == listed);
     let _ = threads.iter().filter(|row| row.listed_id.is_some_and(is_it)).try_for_each(emit);

@@ -1,4 +1,4 @@
-//! The clocks events can be timed with.
+//! The clocks with which events can be timed.
 
 use tare_engine::Engine;
 use tare_engine::snapshot::{TIMED_EVENTS, TIMER_NAMES, TimerRow, TimerSetting};
@@ -9,7 +9,7 @@ use crate::definition::TableDef;
 use crate::table::SqlType::{BigInt, Enum, VarChar};
 use crate::table::{TableError, Value};
 
-/// `performance_timers`
+/// The table `performance_timers`.
 pub static PERFORMANCE_TIMERS: TableDef<TimerRow> = TableDef::new(
     "performance_timers",
     "The clocks of this machine. Times in all tables are picoseconds, whatever clock took them.",
@@ -33,7 +33,7 @@ pub static PERFORMANCE_TIMERS: TableDef<TimerRow> = TableDef::new(
     },
 );
 
-/// `setup_timers`
+/// The table `setup_timers`.
 pub static SETUP_TIMERS: TableDef<TimerSetting> = TableDef::new(
     "setup_timers",
     "Which clock events are timed with, as the built-in would have it. An UPDATE is accepted and remembered, and changes no \

@@ -1,11 +1,11 @@
-//! The server's variables and the like, as MySQL shows them: views over tables of the server's own.
+//! The server's variables and similar facts, as MySQL shows them: views over the server's own tables.
 
 use crate::table::SqlType::{
     BigInt, BigIntUnsigned, Char, Int, MediumText, TimestampMicros, TinyInt, VarChar,
 };
 use crate::view::{ViewColumn, ViewDef, expressed, expressed_or_null};
 
-/// Variables have capital names in `information_schema`.
+/// Name of a variable. `information_schema` has it in capitals.
 const NAME: ViewColumn = expressed(
     "VARIABLE_NAME",
     VarChar(64),
@@ -15,7 +15,7 @@ const NAME: ViewColumn = expressed(
 const VALUE: ViewColumn =
     expressed_or_null("VARIABLE_VALUE", VarChar(2048), "Its value, as text.", "`v`.`VARIABLE_VALUE`");
 
-/// `global_variables`
+/// The table `global_variables`.
 pub static GLOBAL_VARIABLES: ViewDef = ViewDef::new(
     "global_variables",
     "The server's global variables, as information_schema.GLOBAL_VARIABLES has them.",
@@ -23,7 +23,7 @@ pub static GLOBAL_VARIABLES: ViewDef = ViewDef::new(
     "`information_schema`.`GLOBAL_VARIABLES` `v`",
 );
 
-/// `session_variables`
+/// The table `session_variables`.
 pub static SESSION_VARIABLES: ViewDef = ViewDef::new(
     "session_variables",
     "The variables of the asking session, and the global ones sessions have none of, as \
@@ -32,7 +32,7 @@ pub static SESSION_VARIABLES: ViewDef = ViewDef::new(
     "`information_schema`.`SESSION_VARIABLES` `v`",
 );
 
-/// `variables_by_thread`
+/// The table `variables_by_thread`.
 pub static VARIABLES_BY_THREAD: ViewDef = ViewDef::new(
     "variables_by_thread",
     "The variables of the asking session, with its thread. Those of other sessions cannot be had: what a value means is in the \
@@ -45,7 +45,7 @@ pub static VARIABLES_BY_THREAD: ViewDef = ViewDef::new(
      WHERE `t`.`PROCESSLIST_ID` = connection_id()",
 );
 
-/// `variables_info`
+/// The table `variables_info`.
 pub static VARIABLES_INFO: ViewDef = ViewDef::new(
     "variables_info",
     "Where each variable has its value from. MariaDB does not tell option files apart, so all of them are GLOBAL, and it \
@@ -85,10 +85,10 @@ pub static VARIABLES_INFO: ViewDef = ViewDef::new(
     "`information_schema`.`SYSTEM_VARIABLES` `v`",
 );
 
-/// A NULL with the type of a text.
+/// NULL with the type of a text.
 const NOBODY_KNOWS: &str = "nullif('','')";
 
-/// `variables_metadata`
+/// The table `variables_metadata`.
 pub static VARIABLES_METADATA: ViewDef = ViewDef::new(
     "variables_metadata",
     "What the server's variables are, as information_schema.SYSTEM_VARIABLES has it.",
@@ -125,7 +125,7 @@ pub static VARIABLES_METADATA: ViewDef = ViewDef::new(
     "`information_schema`.`SYSTEM_VARIABLES` `v`",
 );
 
-/// `tls_channel_status`
+/// The table `tls_channel_status`.
 pub static TLS_CHANNEL_STATUS: ViewDef = ViewDef::new(
     "tls_channel_status",
     "TLS of the server's connections: its status variables that begin with Ssl, and the variables that say which \
@@ -146,7 +146,7 @@ pub static TLS_CHANNEL_STATUS: ViewDef = ViewDef::new(
      FROM `information_schema`.`GLOBAL_STATUS` `s` WHERE left(`s`.`VARIABLE_NAME`,4) = 'SSL_') `p`",
 );
 
-/// `user_defined_functions`
+/// The table `user_defined_functions`.
 pub static USER_DEFINED_FUNCTIONS: ViewDef = ViewDef::new(
     "user_defined_functions",
     "The functions in libraries that CREATE FUNCTION made known, as mysql.func has them, which one must be allowed to \
@@ -166,7 +166,7 @@ pub static USER_DEFINED_FUNCTIONS: ViewDef = ViewDef::new(
     "`mysql`.`func` `f`",
 );
 
-/// A value of the server's by its name, in a list of those asked for.
+/// The server's value of a name; 0 if there is none.
 macro_rules! server_value {
     ($table:literal, $name:literal) => {
         concat!(
@@ -179,7 +179,7 @@ macro_rules! server_value {
     };
 }
 
-/// `innodb_redo_log_files`
+/// The table `innodb_redo_log_files`.
 pub static INNODB_REDO_LOG_FILES: ViewDef = ViewDef::new(
     "innodb_redo_log_files",
     "InnoDB's redo log, which in MariaDB is one file, written round and round.",

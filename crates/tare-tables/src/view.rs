@@ -1,4 +1,4 @@
-//! A table whose rows are the host's own: declared here, read by the host itself.
+//! Tables whose rows the host itself has: declared here, read by the host.
 
 use std::sync::OnceLock;
 
@@ -6,14 +6,14 @@ use tare_engine::Engine;
 
 use crate::table::{Column, Query, Sink, SqlType, Table};
 
-/// A column of a view: its declaration beside the expression the host evaluates for it.
+/// A column of a view, with the expression that the host evaluates for it.
 #[derive(Clone, Copy, Debug)]
 pub struct ViewColumn {
     column: Column,
     expression: &'static str,
 }
 
-/// A column that is never NULL. The expression must be one the host knows never to be NULL.
+/// Declares a column that is never NULL. The host must know that the expression is never NULL.
 pub(crate) const fn expressed(
     name: &'static str,
     sql_type: SqlType,
@@ -23,7 +23,7 @@ pub(crate) const fn expressed(
     ViewColumn { column: Column { name, sql_type, nullable: false, default: None, doc }, expression }
 }
 
-/// A column that may be NULL. The expression must be one the host takes to be NULL at times.
+/// Declares a column that may be NULL. The host must consider the expression nullable.
 pub(crate) const fn expressed_or_null(
     name: &'static str,
     sql_type: SqlType,
@@ -33,7 +33,7 @@ pub(crate) const fn expressed_or_null(
     ViewColumn { column: Column { name, sql_type, nullable: true, default: None, doc }, expression }
 }
 
-/// A view: what it shows and where the host finds it. An endpoint has no rows of it and does not serve it.
+/// A view: what it shows, and where the host finds it. The endpoint has no rows of it and does not serve it.
 #[derive(Debug)]
 pub struct ViewDef {
     name: &'static str,
@@ -44,8 +44,8 @@ pub struct ViewDef {
 }
 
 impl ViewDef {
-    /// Groups of columns in their order, and the rest of the SELECT from its first table on. All of it must be
-    /// printable ASCII without backslashes, and mean the same in every SQL mode.
+    /// Declares a view: groups of columns in order, and the rest of the SELECT from its first table on. The
+    /// SQL must be printable ASCII without backslashes, and mean the same in every SQL mode.
     pub(crate) const fn new(
         name: &'static str,
         doc: &'static str,

@@ -1,4 +1,4 @@
-//! HOT PATH: files, open or not, and the descriptors that lead to them.
+//! HOT PATH: files, open or not, and the map from descriptors to files.
 
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
 
@@ -18,7 +18,7 @@ use crate::thread::choice::Weight;
 
 use super::reference;
 
-/// Words of a file name (512 bytes, as the built-in).
+/// Words of a file name (512 bytes, as in the built-in).
 pub(crate) const FILE_WORDS: usize = 64;
 
 /// A file, open or not.
@@ -29,27 +29,26 @@ pub(crate) struct File {
     pub(crate) open_count: AtomicU32,
     pub(crate) temporary: AtomicU32,
     pub(crate) name_len: AtomicU32,
-    /// Odd while the file is renamed.
+    /// Seqlock of name and hash; odd while the file is renamed.
     version: Version,
     pub(crate) io: IoCounts,
     pub(crate) name: [AtomicU64; FILE_WORDS],
 }
 
 impl File {
-    /// The name; `None` for one that is just being changed.
+    /// Returns the name. `None`: it is being changed.
     pub(crate) fn name(&self) -> Option<String> {
         self.version.read(|_| text::read_string(&self.name, self.name_len.load(Relaxed) as usize))
     }
 }
 
 reference! {
-    /// A file.
+    /// Reference to a file.
     FileRef, FileHandle, File
 }
 
-/// Files.
 impl Engine {
-    /// The file of this name; `create` makes it known and counts an open.
+    /// Finds the file of this name. `create` makes it if needed and counts an open.
     pub fn find_file(&self, class: ClassId, name: &[u8], create: bool) -> Option<FileRef> {
         let name = &name[..name.len().min(FILE_WORDS * 8)];
         let hash = text::hash(1, name);
@@ -98,7 +97,7 @@ impl Engine {
         }
     }
 
-    /// The file behind a descriptor.
+    /// Returns the file of a descriptor.
     #[inline(always)]
     pub fn file_of(&self, fd: i32) -> Option<FileRef> {
         match self.descriptors.words().get(usize::try_from(fd).ok()?)?.load(Relaxed) {
@@ -107,7 +106,8 @@ impl Engine {
         }
     }
 
-    /// A descriptor now means `file`; `None`: nothing any more.
+    /// Binds a descriptor to `file`, or to nothing. If the descriptor is too large, the file is released and
+    /// the loss is counted.
     pub fn bind_file(&self, fd: i32, file: Option<FileRef>) {
         let words = self.descriptors.words();
         match usize::try_from(fd).ok().and_then(|fd| words.get(fd)) {
@@ -124,24 +124,24 @@ impl Engine {
         }
     }
 
-    /// Instrument of a file.
+    /// Returns the instrument of a file.
     pub fn file_class(&self, file: FileRef) -> ClassId {
         file.slot.head.class()
     }
 
-    /// A temporary file: it is forgotten when closed.
+    /// Marks a file as temporary: it is forgotten when closed.
     pub fn set_file_temporary(&self, file: FileRef) {
         if let Some(_held) = self.arena.hold(Pool::Files, file) {
             file.slot.temporary.store(1, Relaxed);
         }
     }
 
-    /// Whether it is.
+    /// Returns whether the file is temporary.
     pub fn file_is_temporary(&self, file: FileRef) -> bool {
         file.slot.temporary.load(Relaxed) != 0
     }
 
-    /// The file is closed once.
+    /// Counts one close of the file.
     pub fn release_file(&self, file: FileRef) {
         let count = &file.slot.open_count;
         if let Some(_held) = self.arena.hold(Pool::Files, file)
@@ -151,7 +151,7 @@ impl Engine {
         }
     }
 
-    /// The file exists no more; what it did counts on for its instrument.
+    /// Forgets a deleted file. Its I/O remains counted for its instrument.
     pub fn destroy_file(&self, file: FileRef) {
         let slot = &file.slot;
         let Some(_held) = self.arena.hold(Pool::Files, file).filter(|_| slot.head.state() == USED) else {
@@ -166,11 +166,11 @@ impl Engine {
         self.folds.end();
     }
 
-    /// A file gets another name.
+    /// Renames a file.
     pub fn rename_file(&self, from: &[u8], to: &[u8]) {
         let Some(file) = self.find_file(0, from, false) else { return };
         let Some(_held) = self.arena.hold(Pool::Files, file) else { return };
-        // Whatever was known under the new name has been replaced.
+        // The rename has replaced the file that had the new name.
         if let Some(replaced) = self.find_file(0, to, false).filter(|other| !std::ptr::eq(*other, file)) {
             self.destroy_file(replaced);
         }
@@ -186,7 +186,7 @@ impl Engine {
         self.files.insert(hash, offset, |at| at == offset);
     }
 
-    /// Begins a file operation; the clock starts at [`Engine::restart_wait`].
+    /// Begins a file operation. The clock starts at [`Engine::restart_wait`].
     #[inline(always)]
     pub fn start_file_wait(&self, class: ClassId, file: Option<FileRef>, operation: u8) -> Option<Wait> {
         let (address, name) = match file {
@@ -197,7 +197,7 @@ impl Engine {
         self.start_wait(class, object, Source(0))
     }
 
-    /// Ends a file operation; `operation` in the interface's numbers.
+    /// Ends a file operation. `operation` is a number of the PSI interface.
     #[inline(always)]
     pub fn end_file_wait(&self, wait: &Wait, file: Option<FileRef>, operation: u8, bytes: u64) {
         if let Some(file) = file {
@@ -214,7 +214,7 @@ impl Engine {
             Some((_held, file)) if file.slot.head.state() == USED => {
                 file.slot.io.add_shared(part, taken, bytes, Weight::ONE);
             }
-            // Deleted while open, or never known: it counts for the instrument.
+            // Deleted while open, or unknown: counted for the instrument only.
             _ => {
                 if let Some(ended) = self.ended_io.bank.cell::<IoCell>(&self.arena, wait.class()) {
                     ended.io.add_shared(part, taken, bytes, Weight::ONE);

@@ -15,7 +15,7 @@ use crate::thread::{Thread, current};
 
 use super::reference;
 
-/// A metadata lock granted or waited for.
+/// A metadata lock that is granted or waited for.
 #[repr(C)]
 pub(crate) struct MetadataLock {
     pub(crate) head: SlotHead,
@@ -29,17 +29,17 @@ pub(crate) struct MetadataLock {
     pub(crate) status: AtomicU8,
     pub(crate) schema_len: AtomicU16,
     pub(crate) names_len: AtomicU16,
-    /// Schema and name, as [`MetadataName::names`] has them.
+    /// Schema and name, in the layout of [`MetadataName::names`].
     pub(crate) names: [AtomicU64; 2 * NAME_WORDS + 1],
 }
 
 reference! {
-    /// A metadata lock.
+    /// Reference to a metadata lock.
     MetadataRef, MetadataHandle, MetadataLock
 }
 
 impl MetadataHandle {
-    /// A slot just taken becomes a lock that the thread asks for.
+    /// Initialises a slot just taken with identity, source and owner of the lock.
     #[inline(always)]
     fn begin(&'static self, thread: &Thread, identity: usize, source: Source) {
         let slot = &self.slot;
@@ -49,7 +49,7 @@ impl MetadataHandle {
         slot.owner_event.store(thread.event_id.load(Relaxed), Relaxed);
     }
 
-    /// All the rest of it: readers may see it then.
+    /// Fills in the rest of the slot and publishes it to readers.
     #[inline(always)]
     fn fill(&'static self, what: MetadataName<'_>) -> MetadataRef {
         let slot = &self.slot;
@@ -61,7 +61,8 @@ impl MetadataHandle {
         self.publish(what.names)
     }
 
-    /// The last of what fills it. Names are neither short nor long, usually: they are copied in a straight line.
+    /// Stores the names and publishes the slot. Most names have 8 to 39 bytes and are copied without a loop
+    /// over bytes.
     #[inline(always)]
     fn publish(&'static self, names: &[u8]) -> MetadataRef {
         let slot = &self.slot;
@@ -81,7 +82,7 @@ impl MetadataHandle {
         self
     }
 
-    /// As [`MetadataHandle::publish`], of names that don't fill a word, or many.
+    /// Stores names that are shorter or longer than that and publishes the slot.
     #[cold]
     #[inline(never)]
     fn publish_unusual(&'static self, names: &[u8]) -> MetadataRef {
@@ -92,20 +93,20 @@ impl MetadataHandle {
     }
 }
 
-/// Bytes of names that are unusually long.
+/// Bytes from which on names are copied out of line.
 const LONG: usize = 40;
 
-/// What the host says of a metadata lock.
+/// The host's description of a metadata lock.
 #[derive(Clone, Copy, Debug)]
 pub struct MetadataName<'a> {
-    /// OBJECT_TYPE, as the host numbers namespaces.
+    /// OBJECT_TYPE, in the host's numbering of namespaces.
     pub namespace: u8,
-    /// OBJECT_SCHEMA, a byte of any value, OBJECT_NAME: as hosts have them, so that they are copied at once. A part that is
-    /// empty or missing is NULL.
+    /// OBJECT_SCHEMA, one byte of any value, OBJECT_NAME. This is the host's layout, so one copy is enough.
+    /// An empty or missing part is NULL.
     pub names: &'a [u8],
     /// Bytes of OBJECT_SCHEMA.
     pub schema_len: u16,
-    /// LOCK_TYPE, LOCK_DURATION, LOCK_STATUS, as the host numbers them.
+    /// LOCK_TYPE, LOCK_DURATION and LOCK_STATUS, in the host's numbering.
     pub lock_type: u8,
     #[allow(missing_docs)]
     pub duration: u8,
@@ -113,12 +114,12 @@ pub struct MetadataName<'a> {
     pub status: u8,
 }
 
-/// An event names the metadata lock: its slot rests longer than others, whom nothing refers to once they are given up.
+/// Slot flag: an event refers to this lock, so its slot is not reused as soon as others after destruction.
 const WAITED_FOR: u8 = 1;
 
-/// Metadata locks.
 impl Engine {
-    /// A metadata lock is asked for. What it is, is asked only where that is wanted.
+    /// Creates a metadata lock that the calling thread requests. Calls `what` only if metadata locks are
+    /// instrumented. `None`: they are not, or there is no memory.
     #[inline]
     pub fn create_metadata_lock<'a>(
         &self,
@@ -144,7 +145,8 @@ impl Engine {
         }
     }
 
-    /// As [`Engine::create_metadata_lock`], in a slot of the thread's own. Fast path only; on `Slow` call that one.
+    /// Creates a metadata lock in a slot from the thread's stash. Fast path only; on `Slow` call
+    /// [`Engine::create_metadata_lock`].
     #[inline(always)]
     pub fn create_metadata_lock_fast<'a>(
         &self,
@@ -160,7 +162,7 @@ impl Engine {
         let (stash, base) = (&thread.metadata_stash, self.arena.base());
         let Some(place) = self.pools.take_near(base, stash) else { return Start::Slow };
         let lock: MetadataRef = base.at(place);
-        // What is known is written before more is asked for.
+        // Write what is known before calling the host.
         lock.begin(thread, identity, source);
         match what() {
             Some(what) => Start::Began(lock.fill(what)),
@@ -171,19 +173,20 @@ impl Engine {
         }
     }
 
-    /// Its LOCK_STATUS changes.
+    /// Sets LOCK_STATUS.
     pub fn set_metadata_lock_status(&self, lock: MetadataRef, status: u8) {
         lock.slot.status.store(status, Relaxed);
     }
 
-    /// It is given up.
+    /// Destroys a metadata lock.
     pub fn destroy_metadata_lock(&self, lock: MetadataRef) {
         if !self.destroy_metadata_lock_fast(lock) {
             self.pools.give(&self.arena, Pool::MetadataLocks, lock);
         }
     }
 
-    /// As [`Engine::destroy_metadata_lock`], if no event names it. Fast path only; on false call that one.
+    /// Destroys a metadata lock to which no event refers. Fast path only; on false call
+    /// [`Engine::destroy_metadata_lock`].
     #[inline(always)]
     pub fn destroy_metadata_lock_fast(&self, lock: MetadataRef) -> bool {
         let Some(thread) = current() else { return false };
@@ -191,7 +194,7 @@ impl Engine {
             && self.pools.give_near(&self.arena, &thread.metadata_stash, &lock.slot.head)
     }
 
-    /// Begins to wait for it.
+    /// Begins to wait for a metadata lock.
     pub fn start_metadata_wait(&self, lock: MetadataRef, source: Source) -> Option<Wait> {
         lock.slot.head.flags.store(WAITED_FOR, Relaxed);
         lock.slot.head.rename(self.arena.offset_of(lock));

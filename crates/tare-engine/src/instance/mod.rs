@@ -1,9 +1,9 @@
 //! HOT PATH: instances: one mutex, file, socket, table, handle, metadata lock, program, prepared statement.
 //!
-//! The host keeps a reference to an instance for as long as the thing itself lives. All of them are slots of
-//! pools: never unmapped, so a stale reference reads a free slot, never a fault. Where blocks do not stay their
-//! pool's ([`Pool::stays`]), whoever writes through a reference of the host's holds the block meanwhile; prepared statements,
-//! which only their own session uses, say themselves when that need not be.
+//! The host keeps a reference to an instance for as long as the object lives. All instances are slots of
+//! pools and are never unmapped, so a stale reference reads a free slot, never a fault. A block may leave its
+//! pool unless [`Pool::stays`]. While it may, whoever writes through a reference of the host holds the block.
+//! Prepared statements, which only their own session uses, say where that is not needed.
 
 mod file;
 mod metadata;
@@ -49,31 +49,31 @@ macro_rules! reference {
         $(#[$doc])*
         pub type $name = &'static $handle;
 
-        /// What the host holds: opaque.
+        /// Opaque object that the host refers to.
         #[repr(transparent)]
         pub struct $handle {
             slot: $slot,
         }
 
         #[allow(unsafe_code)]
-        // SAFETY: nothing but the slot, which is a view.
+        // SAFETY: `repr(transparent)` over the slot, which is a view.
         unsafe impl $crate::memory::arena::View for $handle {}
 
         impl $handle {
-            /// What the host keeps.
+            /// Returns the address for the host to keep.
             #[inline(always)]
             pub fn address(&'static self) -> *mut std::ffi::c_void {
                 std::ptr::from_ref(self).cast_mut().cast()
             }
 
-            /// The instance at an address the host kept.
+            /// Returns the instance at an address kept by the host. `None`: null.
             ///
             /// # Safety
-            /// `address` is null or came from `address` of the same type in the same process.
+            /// `address` must be null or come from `address` of the same type in the same process.
             #[inline(always)]
             #[allow(unsafe_code)]
             pub unsafe fn from_address(address: *const std::ffi::c_void) -> Option<$name> {
-                // SAFETY: the caller's promise; slots are never unmapped.
+                // SAFETY: the caller passes null or the address of a slot, and slots are never unmapped.
                 unsafe { address.cast::<$handle>().as_ref() }
             }
 
@@ -85,14 +85,15 @@ macro_rules! reference {
         }
 
         #[allow(unsafe_code)]
-        // SAFETY: atomics only, alignment 8, `Pools::carve` checks that it fits a block.
+        // SAFETY: consists of atomics only, alignment 8; `Pools::carve` checks that it fits a block.
         unsafe impl $crate::memory::arena::View for $slot {}
     };
 }
 pub(crate) use reference;
 
-/// As [`reference`], where the host keeps no address but what a record says of the instance ([`Object`]). That has the class and
-/// the place: so whoever begins to use it need not look at the slot first, which may lie cold.
+/// Declares an instance of which the host keeps no address but the word by which records refer to it, an
+/// [`Object`](crate::memory::pool::Object). The word has class and place, so using the instance need not read
+/// its slot, which may be a cache miss.
 macro_rules! named {
     ($(#[$doc:meta])* $name:ident, $slot:ident) => {
         $(#[$doc])*
@@ -101,23 +102,23 @@ macro_rules! named {
         pub struct $name(std::num::NonZeroU64);
 
         impl $name {
-            /// What the host keeps, in the place of a pointer: never null.
+            /// Returns the word for the host to keep in place of a pointer; never null.
             #[inline(always)]
             pub fn address(self) -> *mut std::ffi::c_void {
                 std::ptr::without_provenance_mut(self.0.get() as usize)
             }
 
-            /// The instance of which the host kept this.
+            /// Returns the instance for a word kept by the host. `None`: null.
             ///
             /// # Safety
-            /// `address` is null or came from `address` of the same type in the same process.
+            /// `address` must be null or come from `address` of the same type in the same process.
             #[inline(always)]
             #[allow(unsafe_code)]
             pub unsafe fn from_address(address: *const std::ffi::c_void) -> Option<$name> {
                 std::num::NonZeroU64::new(address.addr() as u64).map($name)
             }
 
-            /// The bits below are the kind's own.
+            /// Returns the object, without the low bits that each type uses for itself.
             #[inline(always)]
             pub(crate) fn object(self) -> $crate::memory::pool::Object {
                 $crate::memory::pool::Object(self.0.get() & $crate::memory::pool::Object::BITS)
@@ -130,15 +131,15 @@ macro_rules! named {
         }
 
         #[allow(unsafe_code)]
-        // SAFETY: atomics only, alignment 8, `Pools::carve` checks that it fits a block.
+        // SAFETY: consists of atomics only, alignment 8; `Pools::carve` checks that it fits a block.
         unsafe impl $crate::memory::arena::View for $slot {}
     };
 }
 pub(crate) use named;
 
 impl Engine {
-    /// Publishes a slot that has been filled, and says what the host keeps of it. `None`: it lies behind what names reach, so that
-    /// it could not be found again, and is given back.
+    /// Publishes a filled slot and returns the word that the host keeps. `None`: the slot lies beyond the
+    /// reach of weak names and is given back.
     fn publish<T: View>(&self, pool: Pool, slot: &'static T, lost: Lost) -> Option<NonZeroU64> {
         let head: &SlotHead = self.arena.at(self.arena.offset_of(slot));
         head.publish();
@@ -152,13 +153,13 @@ impl Engine {
     }
 }
 
-/// Indexes a table can have; one more entry is for access without an index.
+/// Maximum number of indexes of a table. One more entry counts access without an index.
 pub const MAX_INDEXES: usize = 64;
 
-/// Schema and name of an object, each as words and bytes in use.
+/// Schema and name of an object, each as words and number of bytes.
 pub(crate) type NameWords<'a> = (&'a [AtomicU64], usize, &'a [AtomicU64], usize);
 
-/// The usual `watch` of an object.
+/// The `watch` of an object that is enabled and timed.
 const WATCHED: u8 = ENABLED | TIMED;
 
 #[inline(always)]

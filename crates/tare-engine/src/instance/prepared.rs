@@ -17,7 +17,7 @@ use crate::thread::current;
 use super::prepared_digest::DigestPlace;
 use super::{ProgramRef, add, named};
 
-/// Words of a prepared statement's text (1,024 bytes, as the built-in).
+/// Words of a prepared statement's text (1,024 bytes, as in the built-in).
 pub(crate) const PREPARED_WORDS: usize = 128;
 
 /// A prepared statement.
@@ -33,10 +33,10 @@ pub(crate) struct Prepared {
     pub(crate) name_len: AtomicU32,
     pub(crate) text_len: AtomicU32,
     pub(crate) epoch: AtomicU32,
-    /// 1: the text is longer.
+    /// 1 if the text is truncated.
     text_cut: AtomicU32,
     pub(super) place: DigestPlace,
-    /// 1: deallocated while it was executed, by which it goes when that ends.
+    /// 1 if deallocated during its own execution, whose end gives the slot back.
     leaving: AtomicU32,
     _pad: AtomicU32,
     pub(crate) text: [AtomicU64; PREPARED_WORDS],
@@ -48,21 +48,20 @@ pub(crate) struct Prepared {
 }
 
 named! {
-    /// A prepared statement.
+    /// Reference to a prepared statement.
     PreparedRef, Prepared
 }
 
 impl Prepared {
-    /// Its text: words, bytes in use, and whether that is not all of it.
+    /// Returns the text: words, number of bytes, and whether it is truncated.
     #[inline(always)]
     pub(crate) fn sql(&self) -> (&[AtomicU64], usize, bool) {
         (&self.text, self.text_len.own() as usize, self.text_cut.own() != 0)
     }
 }
 
-/// Prepared statements.
 impl Engine {
-    /// A statement is prepared by the calling thread.
+    /// Creates a prepared statement for the calling thread. `None`: no memory.
     pub fn create_prepared(
         &self,
         identity: usize,
@@ -89,7 +88,7 @@ impl Engine {
         self.publish(Pool::Prepared, slot, Lost::PreparedStatements).map(PreparedRef)
     }
 
-    /// Its text.
+    /// Sets the text of a prepared statement.
     pub fn set_prepared_text(&self, prepared: PreparedRef, sql: &[u8]) {
         let slot = prepared.slot(self);
         if let Some(_held) = self.arena.hold(Pool::Prepared, slot) {
@@ -99,7 +98,8 @@ impl Engine {
         }
     }
 
-    /// The calling thread begins to execute it, and will count that.
+    /// Prefetches the lines that the end of an execution writes. Called when the calling thread begins to
+    /// execute.
     #[inline(always)]
     pub fn expect_prepared(&self, prepared: PreparedRef) {
         let (base, at) = (self.arena.base(), prepared.object().offset() as usize);
@@ -107,11 +107,11 @@ impl Engine {
         base.expect_write(at + offset_of!(Prepared, execute) / 8, size_of::<Counts>() + LINE);
     }
 
-    /// Counts a prepare or an execution that ended. A statement that was deallocated meanwhile, and its place maybe used again,
-    /// counts no more.
+    /// Counts a prepare or an execution that ended. Nothing is counted if the statement has been deallocated
+    /// meanwhile, even if its slot is in use again.
     ///
-    /// Only the session of a prepared statement uses it and deallocates it. So nobody need hold it here: it is what it was when
-    /// it is in use and its name is the same.
+    /// Only its own session uses and deallocates a prepared statement, so its block need not be held here:
+    /// the slot is unchanged if it is in use under the same name.
     pub fn count_prepared(&self, prepared: PreparedRef, preparing: bool, ended: EndedStatement) {
         let slot = prepared.slot(self);
         if slot.head.state() != USED || slot.head.object() != prepared.object() {
@@ -124,7 +124,7 @@ impl Engine {
         ended.count(&slot.execute, &slot.counters);
     }
 
-    /// An execution ended that is counted nowhere. As [`Engine::count_prepared`], what was deallocated meanwhile goes.
+    /// Ends an execution that is not counted. Gives the slot back if it was deallocated meanwhile.
     #[cold]
     pub fn leave_prepared(&self, prepared: PreparedRef) {
         let slot = prepared.slot(self);
@@ -133,7 +133,7 @@ impl Engine {
         }
     }
 
-    /// As [`Engine::count_prepared`], of a prepare, or of what comes first after TRUNCATE.
+    /// Counts a prepare, the first event after TRUNCATE, or the last event of a deallocated statement.
     #[cold]
     #[inline(never)]
     fn count_prepared_first(&self, slot: &'static Prepared, preparing: bool, ended: EndedStatement) {
@@ -157,7 +157,7 @@ impl Engine {
         }
     }
 
-    /// What a prepared statement counted before the last TRUNCATE is gone. Only its own session uses it.
+    /// Clears what was counted before the last TRUNCATE. Called by the statement's own session only.
     fn renew_prepared(&self, slot: &Prepared) {
         let now = self.epochs[Family::Prepared as usize].load(Relaxed);
         if slot.epoch.load(Relaxed) != now {
@@ -167,8 +167,8 @@ impl Engine {
         }
     }
 
-    /// It is deallocated. While its session still executes it, as EXECUTE IMMEDIATE does, it stays until that ends, and its
-    /// digest with it: that counts the execution.
+    /// Deallocates a prepared statement. If its session still executes it, as EXECUTE IMMEDIATE does, slot
+    /// and digest stay until the execution has been counted.
     pub fn destroy_prepared(&self, prepared: PreparedRef) {
         let slot = prepared.slot(self);
         let executed = current().and_then(|thread| executed_by(self, thread));

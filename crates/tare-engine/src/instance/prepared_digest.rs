@@ -1,9 +1,10 @@
-//! HOT PATH: the digest of a prepared statement: its tokens, kept beside it from the moment it is parsed, and where its session
-//! counts executions.
+//! HOT PATH: the digest of a prepared statement: its tokens, kept beside it from the time it is parsed, and
+//! the cell in which its session counts executions.
 //!
-//! A digest is looked for once, at the first execution. Afterwards the prepared statement knows the cell of its thread: an
-//! execution compares the place and asks whether the cell still is its digest's. It is not when the digest has lost its place, when
-//! the table was emptied, or when the thread has emptied its map: then the digest is found again by its tokens.
+//! A digest is looked up once, at the first execution. Then the prepared statement keeps the cell of its
+//! thread. An execution compares the place and checks that the cell still belongs to the digest. It does not
+//! when the digest has lost its place, when the table was emptied, or when the thread has emptied its map.
+//! Then the digest is looked up again by its tokens.
 
 use std::sync::atomic::{
     AtomicU32, AtomicU64,
@@ -23,7 +24,7 @@ use crate::thread::Thread;
 
 use super::{Prepared, PreparedRef};
 
-/// The digest that a prepared statement's executions count for: what it is.
+/// The key of the digest that a prepared statement's executions count for.
 #[repr(C)]
 pub(crate) struct PreparedDigest {
     pub(crate) head: SlotHead,
@@ -31,30 +32,31 @@ pub(crate) struct PreparedDigest {
     pub(crate) charset: AtomicU32,
     pub(crate) cut: AtomicU32,
     pub(crate) tokens_len: AtomicU32,
-    /// The schema that was current when it was prepared: it is executed in that one.
+    /// Length of the schema that was current at prepare, which is also the one of each execution.
     schema_len: AtomicU32,
     schema: [AtomicU64; NAME_WORDS],
     pub(crate) tokens: [AtomicU64; MAX_DIGEST / 8],
 }
 
-// SAFETY: atomics only, alignment 8, `Pools::carve` checks that it fits a block.
+// SAFETY: consists of atomics only, alignment 8; `Pools::carve` checks that it fits a block.
 #[allow(unsafe_code)]
 unsafe impl View for PreparedDigest {}
 
-/// Where executions are counted: of the prepared statement's own session alone, but for `digest`.
+/// Place where executions are counted. Only the prepared statement's own session uses it, except for
+/// `digest`.
 #[repr(C)]
 pub(crate) struct DigestPlace {
-    /// The cell of the thread; 0: not looked for yet.
+    /// The thread's cell; 0: not looked up yet.
     cell: AtomicU32,
     /// Place and generation that the cell had then.
     slot: AtomicU32,
     generation: AtomicU32,
-    /// The [`PreparedDigest`]; 0: none is known. Read by others, too.
+    /// Place of the [`PreparedDigest`]; 0: unknown. Other threads read it too.
     digest: AtomicU32,
 }
 
 impl Prepared {
-    /// Whether the host has said what its tokens are.
+    /// Returns whether the host has reported the tokens.
     #[inline(always)]
     pub(crate) fn has_digest(&self) -> bool {
         self.place.digest.own() != 0
@@ -75,7 +77,7 @@ impl PreparedDigest {
         self.tokens_len.store(text::write(&self.tokens, key.tokens) as u32, Relaxed);
     }
 
-    /// What identifies it; `room` has its tokens then.
+    /// Returns the key, whose tokens are copied to `room`.
     fn key<'a>(&'a self, room: &'a mut [u8; MAX_DIGEST]) -> Key<'a> {
         Key {
             tokens: text::copy(&self.tokens, self.tokens_len.own() as usize, room),
@@ -89,7 +91,8 @@ impl PreparedDigest {
 }
 
 impl Engine {
-    /// The host has parsed what `statement` prepares: these are its tokens.
+    /// Stores the tokens of the prepared statement, which the host parsed during `statement`. Has no effect
+    /// if it has a digest already.
     pub fn set_prepared_digest(
         &self,
         prepared: PreparedRef,
@@ -108,7 +111,7 @@ impl Engine {
         slot.place.digest.store(self.arena.offset_of(digest), Release);
     }
 
-    /// Its prepared statement is deallocated.
+    /// Gives back the digest of a prepared statement that is deallocated.
     pub(super) fn give_prepared_digest(&self, prepared: &Prepared) {
         let digest = prepared.place.digest.swap(0, Relaxed);
         if let Some(digest) = self.arena.get::<PreparedDigest>(digest) {
@@ -116,18 +119,18 @@ impl Engine {
         }
     }
 
-    /// The digest of a prepared statement, if it has one.
+    /// Returns the digest of a prepared statement, if it has one.
     pub(crate) fn prepared_digest(&self, prepared: &Prepared) -> Option<&'static PreparedDigest> {
         self.arena.get(prepared.place.digest.load(Acquire))
     }
 
-    /// Number of the character set that an execution's digest is spelled in.
+    /// Returns the character set number of the digest. The prepared statement must have one.
     #[inline(always)]
     pub(crate) fn prepared_digest_charset(&self, prepared: &Prepared) -> u32 {
         self.arena.base().at::<PreparedDigest>(prepared.place.digest.own()).charset.own()
     }
 
-    /// Where the thread counts an ended execution under its digest, which is seen now.
+    /// Returns the cell in which the thread counts an ended execution, and marks the digest as seen at `now`.
     #[inline(always)]
     pub(crate) fn prepared_digest_cell(
         &self,
@@ -151,7 +154,7 @@ impl Engine {
         self.find_prepared_digest(thread, prepared, now)
     }
 
-    /// As [`Engine::prepared_digest_cell`], wherever the digest is.
+    /// Looks the cell up by the digest's tokens and remembers it.
     #[cold]
     #[inline(never)]
     fn find_prepared_digest(

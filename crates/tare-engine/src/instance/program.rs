@@ -20,7 +20,7 @@ use super::{NameWords, add, reference};
 pub(crate) struct Program {
     pub(crate) head: SlotHead,
     pub(crate) hash: AtomicU64,
-    /// ENABLED and TIMED, as `setup_objects` decides.
+    /// ENABLED and TIMED, as decided by `setup_objects`.
     pub(crate) watch: AtomicU8,
     pub(crate) object_type: AtomicU8,
     _pad: [AtomicU8; 6],
@@ -28,12 +28,12 @@ pub(crate) struct Program {
     pub(crate) name_len: AtomicU32,
     pub(crate) schema: [AtomicU64; NAME_WORDS],
     pub(crate) name: [AtomicU64; NAME_WORDS],
-    /// What has left the threads that counted it.
+    /// Sums moved here from the threads that counted them.
     pub(crate) counts: ProgramCounts,
 }
 
 reference! {
-    /// A stored program.
+    /// Reference to a stored program.
     ProgramRef, ProgramHandle, Program
 }
 
@@ -48,9 +48,9 @@ impl Program {
     }
 }
 
-/// Stored programs.
 impl Engine {
-    /// The program of this name, made known if need be; `object_type` as in [`crate::setup::objects`].
+    /// Returns the program of this name; makes it if needed. `object_type` is a number of
+    /// [`crate::setup::objects`]. `None`: no room.
     pub fn program(&self, object_type: u8, schema: &[u8], name: &[u8]) -> Option<ProgramRef> {
         let hash = program_hash(object_type, schema, name);
         let is = |offset: Offset| is_program(self.arena.at(offset), object_type, schema, name);
@@ -82,7 +82,7 @@ impl Engine {
         }
     }
 
-    /// A program is dropped.
+    /// Forgets a program that is dropped.
     pub fn drop_program(&self, object_type: u8, schema: &[u8], name: &[u8]) {
         let hash = program_hash(object_type, schema, name);
         let is = |offset: Offset| is_program(self.arena.at(offset), object_type, schema, name);
@@ -92,13 +92,13 @@ impl Engine {
         }
     }
 
-    /// The program in one word: where it is, and its generation. Never 0.
+    /// Returns the program's place and generation in one word; never 0.
     #[inline(always)]
     pub(crate) fn identity_of(&self, program: &Program) -> u64 {
         u64::from(self.arena.offset_of(program)) << 32 | u64::from(program.head.generation())
     }
 
-    /// Begins a call: `Some(start)` in ticks, 0 where untimed; `None` where the program is not watched.
+    /// Begins a call. Returns its start in ticks, 0 if untimed. `None`: the program is not instrumented.
     pub fn start_program(&self, program: ProgramRef) -> Option<u64> {
         let watch = program.slot.watch.load(Relaxed);
         if current()?.mask() == 0 || watch & ENABLED == 0 {
@@ -107,7 +107,7 @@ impl Engine {
         Some(if watch & TIMED != 0 { crate::clock::ticks() } else { 0 })
     }
 
-    /// Ends a call.
+    /// Ends a call that began at `start`, in ticks.
     pub fn end_program(&self, program: ProgramRef, start: u64) {
         let taken = (start != 0).then(|| crate::clock::ticks().saturating_sub(start));
         if let Some(cell) = self.program_cell(program.slot(self)) {

@@ -30,15 +30,15 @@ pub(crate) struct Socket {
     pub(crate) epoch: AtomicU32,
     _pad: AtomicU32,
     pub(crate) ip: [AtomicU64; 6],
-    /// What its owner did: plain sums of one writer.
+    /// I/O by the owner: plain sums with one writer.
     pub(crate) io: IoCounts,
-    /// What others did meanwhile: who accepted it, before it had an owner, and whoever kills a session shuts its socket
-    /// down.
+    /// I/O by other threads: by the one that accepted the socket before it had an owner, and by one that
+    /// shuts it down to kill the session.
     pub(crate) others: IoCounts,
 }
 
 impl Socket {
-    /// What its owner did before counts no more.
+    /// Clears what the owner did before the reset.
     #[cold]
     #[inline(never)]
     fn begin_epoch(&self, now: u32) {
@@ -48,13 +48,12 @@ impl Socket {
 }
 
 reference! {
-    /// A socket.
+    /// Reference to a socket.
     SocketRef, SocketHandle, Socket
 }
 
-/// Sockets.
 impl Engine {
-    /// A socket begins to exist.
+    /// Creates a socket. `None`: its instrument is unknown, or there is no memory.
     pub fn init_socket(&self, class: ClassId, fd: Option<i32>, ip: &[u8], port: u16) -> Option<SocketRef> {
         if class == 0 {
             return None;
@@ -69,7 +68,7 @@ impl Engine {
         Some(handle)
     }
 
-    /// And ends; what it did counts on for its instrument.
+    /// Destroys a socket. Its I/O remains counted for its instrument.
     pub fn destroy_socket(&self, socket: SocketRef) {
         let slot = &socket.slot;
         if slot.head.state() != USED {
@@ -83,7 +82,7 @@ impl Engine {
         self.folds.end();
     }
 
-    /// Calls `f` with all that was done with a socket since the last TRUNCATE.
+    /// Calls `f` with all sums of a socket since the last TRUNCATE.
     pub(crate) fn each_io(&self, socket: &Socket, mut f: impl FnMut(&IoCounts)) {
         if self.counts_for(Family::Sockets, Viewer::Global, socket.epoch.load(Relaxed)) {
             f(&socket.io);
@@ -91,7 +90,7 @@ impl Engine {
         f(&socket.others);
     }
 
-    /// Descriptor and peer become known.
+    /// Sets descriptor and peer, where given.
     pub fn set_socket_info(&self, socket: SocketRef, fd: Option<i32>, peer: Option<(&[u8], u16)>) {
         let slot = &socket.slot;
         if let Some(fd) = fd {
@@ -103,18 +102,18 @@ impl Engine {
         }
     }
 
-    /// The calling thread owns the socket.
+    /// Makes the calling thread the owner of a socket.
     pub fn set_socket_thread_owner(&self, socket: SocketRef) {
         let id = current().map_or(0, |thread| thread.thread_id.load(Relaxed));
         socket.slot.thread_id.store(id, Relaxed);
     }
 
-    /// IDLE or ACTIVE.
+    /// Sets STATE to IDLE or ACTIVE.
     pub fn set_socket_idle(&self, socket: SocketRef, idle: bool) {
         socket.slot.idle.store(u8::from(idle), Relaxed);
     }
 
-    /// Begins a socket operation; nothing is recorded while the socket is idle, as in the built-in.
+    /// Begins a socket operation. Nothing is recorded while the socket is idle, as in the built-in.
     pub fn start_socket_wait(&self, socket: SocketRef, operation: u8, source: Source) -> Option<Wait> {
         match self.start_socket_wait_fast(socket, operation, source) {
             Start::Began(wait) => Some(wait),
@@ -123,25 +122,25 @@ impl Engine {
         }
     }
 
-    /// As [`Engine::is_off`], of its instrument.
+    /// Returns whether the socket's instrument is off.
     #[inline(always)]
     pub fn is_socket_off(&self, socket: SocketRef) -> bool {
         self.is_off(socket.slot.head.class())
     }
 
-    /// As [`Engine::skips_class`], of its instrument.
+    /// Returns whether to skip an operation on a socket in the calling thread.
     #[inline(always)]
     pub fn skips_socket(&self, socket: SocketRef) -> bool {
         self.skips_class(socket.slot.head.class())
     }
 
-    /// Begins it within another wait, or where the short way is not ready.
+    /// Begins an operation inside another wait, or where the fast path is not ready.
     fn start_inner_socket_wait(&self, slot: &Socket, operation: u8, source: Source) -> Option<Wait> {
         let (address, name) = (std::ptr::from_ref(slot) as usize, pool::name(&slot.head));
         self.start_wait(slot.head.class(), WaitObject { address, name, index: 255, operation }, source)
     }
 
-    /// As [`Engine::start_socket_wait`], if all is as usual. Fast path only; on `Slow` call that one.
+    /// Begins a socket operation. Fast path only; on `Slow` call [`Engine::start_socket_wait`].
     #[inline(always)]
     pub fn start_socket_wait_fast(&self, socket: SocketRef, operation: u8, source: Source) -> Start<Wait> {
         let slot = &socket.slot;
@@ -152,7 +151,7 @@ impl Engine {
         self.start_outer_leaf_wait_fast(&slot.head, operation::SOCKET + (operation & 15), source)
     }
 
-    /// Ends a socket operation; `operation` in the interface's numbers.
+    /// Ends a socket operation. `operation` is a number of the PSI interface.
     pub fn end_socket_wait(&self, socket: SocketRef, wait: &Wait, operation: u8, bytes: u64) {
         if self.end_socket_wait_fast(socket, wait, operation, bytes) {
             return;
@@ -171,7 +170,7 @@ impl Engine {
         self.add_socket(wait.thread, slot, part, taken, bytes);
     }
 
-    /// Counts an operation on a socket of the calling thread's.
+    /// Counts an operation on a socket that the calling thread owns.
     #[inline(always)]
     fn add_socket(&self, thread: &Thread, slot: &Socket, part: usize, taken: Option<u64>, bytes: u64) {
         if thread.is_weighted() {
@@ -182,12 +181,12 @@ impl Engine {
         slot.io.add(part, taken, bytes);
     }
 
-    /// How a thread counts an operation on a socket of this instrument.
+    /// Returns the factors by which a thread counts an operation on a socket of this instrument.
     fn weight_on(&self, thread: &Thread, class: ClassId) -> Weight {
         if thread.is_weighted() { self.weight_of(thread, Kind::Socket, class) } else { Weight::ONE }
     }
 
-    /// As [`Engine::end_socket_wait`], if all is as usual. Fast path only; on false call that one.
+    /// Ends a socket operation. Fast path only; on false call [`Engine::end_socket_wait`].
     #[inline(always)]
     pub fn end_socket_wait_fast(&self, socket: SocketRef, wait: &Wait, operation: u8, bytes: u64) -> bool {
         let slot = &socket.slot;
@@ -201,7 +200,8 @@ impl Engine {
     }
 }
 
-/// The part of a socket's sums that an operation belongs to: from 4 on they write and read by turns.
+/// Returns which part of a socket's sums an operation belongs to. From 4 on, operations alternate between
+/// write and read.
 #[inline(always)]
 const fn part_of(operation: u8) -> usize {
     match operation.wrapping_sub(4) {

@@ -29,30 +29,31 @@ pub(crate) struct Synch {
     pub(crate) head: SlotHead,
     /// OBJECT_INSTANCE_BEGIN.
     pub(crate) identity: AtomicU64,
-    /// What changes has a line of its own: whoever begins to wait reads the one above, which then stays in every
-    /// processor's cache.
+    /// Keeps words that change on a line of their own. Whoever begins to wait reads the line above, which
+    /// then stays in every processor's cache.
     _pad: [AtomicU64; 5],
-    /// The owner or writer, as its thread notes it ([`Thread::holder`]); 0: none.
+    /// The owner or writer, in the form of [`holder`](crate::thread::Thread::holder); 0: none.
     pub(crate) owner: AtomicU64,
-    /// Its own waits, where the host has them counted.
+    /// Waits for this object, if they are counted by object.
     pub(crate) waits: Counts,
 }
 
 named! {
-    /// A synchronisation object. What is locked once in hundreds of statements has left every cache.
+    /// Reference to a synchronisation object. Using it rarely reads the slot: most slots have left every
+    /// cache.
     SynchRef, Synch
 }
 
-/// See [`SynchRef::taken_by_trying`].
+/// Bit of a reference made by [`SynchRef::taken_by_trying`].
 const TAKEN_BY_TRYING: u64 = 1;
 
 impl SynchRef {
-    /// The same object, for a host that calls an operation on it a try only where it has got the lock by it.
+    /// Returns a reference for a host that reports a try only after it got the lock.
     pub fn taken_by_trying(self) -> SynchRef {
         SynchRef(self.0 | TAKEN_BY_TRYING)
     }
 
-    /// Whether it came from [`SynchRef::taken_by_trying`].
+    /// Returns whether the reference came from [`SynchRef::taken_by_trying`].
     #[inline(always)]
     pub fn is_taken_by_trying(self) -> bool {
         self.0.get() & TAKEN_BY_TRYING != 0
@@ -64,9 +65,8 @@ impl SynchRef {
     }
 }
 
-/// Mutexes, rwlocks, conds.
 impl Engine {
-    /// A synchronisation object begins to exist.
+    /// Creates a synchronisation object. `None`: its instrument is unknown, or there is no memory.
     pub fn init_synch(&self, class: ClassId, identity: usize) -> Option<SynchRef> {
         if class == 0 {
             return None;
@@ -80,7 +80,7 @@ impl Engine {
         self.publish(pool, slot, lost).map(SynchRef)
     }
 
-    /// And ends.
+    /// Destroys a synchronisation object.
     pub fn destroy_synch(&self, synch: SynchRef) {
         self.pools.give(&self.arena, self.synch_pool(synch.class()).0, synch.slot(self));
     }
@@ -93,7 +93,7 @@ impl Engine {
         }
     }
 
-    /// Begins to wait for it; `operation` counts from the family's first.
+    /// Begins to wait for a synchronisation object. `operation` counts from the first of its family.
     #[inline(always)]
     pub fn start_synch_wait(&self, synch: SynchRef, operation: u8, source: Source) -> Option<Wait> {
         match self.start_synch_wait_fast(synch, operation, source) {
@@ -106,38 +106,39 @@ impl Engine {
         }
     }
 
-    /// Whether the calling thread needs no clock for this lock if it turns out to be free: then the host tries to take it, and
-    /// says so if it has it ([`Engine::count_free_synch`]). `None`: call [`Engine::start_synch_wait_fast`].
+    /// Returns how to count this lock without a clock if it is uncontended. The host then tries to take it
+    /// and calls [`Engine::count_free_synch`] on success. `None`: call [`Engine::start_synch_wait_fast`].
     #[inline(always)]
     pub fn untimed_synch(&self, synch: SynchRef) -> Option<UntimedLock> {
         self.untimed_lock(synch.class())
     }
 
-    /// As [`Engine::is_off`], of its instrument.
+    /// Returns whether the object's instrument is off.
     #[inline(always)]
     pub fn is_synch_off(&self, synch: SynchRef) -> bool {
         self.is_off(synch.class())
     }
 
-    /// As [`Engine::is_class_sampled`], of its instrument.
+    /// Returns whether the level of the object's instrument is the sampling one.
     #[inline(always)]
     pub fn is_synch_sampled(&self, synch: SynchRef) -> bool {
         self.is_class_sampled(synch.class())
     }
 
-    /// As [`Engine::skips_class`], of its instrument.
+    /// Returns whether to skip an operation on the object in the calling thread.
     #[inline(always)]
     pub fn skips_synch(&self, synch: SynchRef) -> bool {
         self.skips_class(synch.class())
     }
 
-    /// The calling thread has got the lock without waiting.
+    /// Counts a lock that the calling thread got without waiting.
     #[inline(always)]
     pub fn count_free_synch(&self, lock: UntimedLock, synch: SynchRef, operation: u8, source: Source) {
         self.count_free_lock(lock, synch.object(), free_operation(operation), source);
     }
 
-    /// As [`Engine::count_free_synch`], if it is recorded and nests in no other wait. Fast path only; on false call that one.
+    /// Counts an uncontended lock if it is recorded and nests in no other wait. Fast path only; on false call
+    /// [`Engine::count_free_synch`].
     #[inline(always)]
     pub fn count_free_synch_fast(
         &self,
@@ -149,13 +150,14 @@ impl Engine {
         self.count_free_lock_fast(lock, synch.object(), free_operation(operation), source)
     }
 
-    /// As [`Engine::start_synch_wait`], if all is as usual. Fast path only; on `Slow` call that one.
+    /// Begins to wait for a synchronisation object. Fast path only; on `Slow` call
+    /// [`Engine::start_synch_wait`].
     #[inline(always)]
     pub fn start_synch_wait_fast(&self, synch: SynchRef, operation: u8, source: Source) -> Start<Wait> {
         self.start_leaf_wait_fast::<3>(synch.object(), operation, source)
     }
 
-    /// The wait is over, for better or worse.
+    /// Ends a wait, whether or not it got the lock.
     #[inline(always)]
     pub fn end_synch_wait(&self, wait: &Wait) {
         if !self.end_synch_wait_fast(wait) {
@@ -163,27 +165,28 @@ impl Engine {
         }
     }
 
-    /// As [`Engine::end_synch_wait`], and counts the wait for the object itself, too. Whoever waits for one object writes to
-    /// one place then, so this is for hosts that were asked to.
+    /// Ends a wait and counts it for the object itself, too. All waits for one object then write to one
+    /// place, so only hosts that were configured to do so call this.
     pub fn end_counted_synch_wait(&self, synch: SynchRef, wait: &Wait) {
         let taken =
             self.end_leaf_wait_fast(wait, Lowest::Usual, None).or_else(|| self.end_wait(wait, 1, None));
         synch.slot(self).waits.add_shared(1, taken);
     }
 
-    /// As [`Engine::end_synch_wait`], if all is as usual. Fast path only; on false call that one.
+    /// Ends a wait. Fast path only; on false call [`Engine::end_synch_wait`].
     #[inline(always)]
     pub fn end_synch_wait_fast(&self, wait: &Wait) -> bool {
         self.end_leaf_wait_fast(wait, Lowest::Usual, None).is_some()
     }
 
-    /// The lock is the calling thread's, which is `thread`: a mutex, or a rwlock to write or shared-exclusive.
+    /// Makes `thread`, which is the calling thread, the owner of a mutex or of a rwlock taken for writing or
+    /// shared-exclusive.
     #[inline(always)]
     pub fn set_synch_owner(&self, synch: SynchRef, thread: ThreadRef) {
         synch.slot(self).owner.store(thread.slab().holder.own(), Relaxed);
     }
 
-    /// The rwlock is the calling thread's, which is `thread`, to read.
+    /// Adds a rwlock to those that `thread`, which is the calling thread, holds for reading.
     #[inline(always)]
     pub fn add_synch_reader(&self, synch: SynchRef, thread: ThreadRef) {
         if !self.add_synch_reader_fast(synch, thread) {
@@ -191,7 +194,8 @@ impl Engine {
         }
     }
 
-    /// As [`Engine::add_synch_reader`], if there is room in the slab. Fast path only; on false call that one.
+    /// Adds a rwlock held for reading if there is room in the slab. Fast path only; on false call
+    /// [`Engine::add_synch_reader`].
     #[inline(always)]
     pub fn add_synch_reader_fast(&self, synch: SynchRef, thread: ThreadRef) -> bool {
         thread.slab().read_locks.push(synch.object().0)
@@ -205,7 +209,7 @@ impl Engine {
         }
     }
 
-    /// As [`Engine::add_synch_reader`], but not a second time: the lock may have been upgraded.
+    /// Adds a rwlock held for reading unless it is there already: the lock may have been upgraded.
     #[cold]
     #[inline(never)]
     pub fn add_synch_reader_once(&self, synch: SynchRef, thread: ThreadRef) {
@@ -215,19 +219,19 @@ impl Engine {
         }
     }
 
-    /// Whether a mutex, or a rwlock to write, is noted to be some thread's.
+    /// Returns whether a mutex, or a rwlock taken for writing, has an owner on record.
     #[inline(always)]
     pub fn has_synch_owner(&self, synch: SynchRef) -> bool {
         synch.slot(self).owner.load(Relaxed) != 0
     }
 
-    /// Whether the calling thread is noted to have locks to read.
+    /// Returns whether the calling thread has read locks on record.
     #[inline(always)]
     pub fn has_synchs_to_read(&self) -> bool {
         current().is_some_and(|thread| thread.read_locks.held().is_some())
     }
 
-    /// The mutex is nobody's.
+    /// Removes the owner of a mutex.
     #[inline(always)]
     pub fn unlock_mutex(&self, synch: SynchRef) {
         if self.wants(Kind::Mutex) {
@@ -235,7 +239,8 @@ impl Engine {
         }
     }
 
-    /// Some lock of it is given back.
+    /// Removes one holder of a rwlock: the calling thread's read lock if it has one on record, else the
+    /// writer.
     #[inline(always)]
     pub fn unlock_rwlock(&self, synch: SynchRef) {
         if !self.wants(Kind::Rwlock) {
@@ -252,7 +257,7 @@ impl Engine {
         }
     }
 
-    /// As [`Engine::unlock_rwlock`], where it is not the lock that the thread holds for reading since last.
+    /// Removes a read lock that is not the thread's latest one, else the writer.
     #[cold]
     #[inline(never)]
     fn unlock_earlier(&self, locks: &ReadLocks, held: NonZeroU32, synch: SynchRef) {
@@ -262,15 +267,15 @@ impl Engine {
     }
 }
 
-/// Locks a thread holds for reading, the latest last. Kept by the thread and not by the lock, which many read at the same
-/// time. The first ones are in the slab; the further ones of a thread that ever held more are in a block. How many and the first
-/// of them lie on one line.
+/// Locks that a thread holds for reading, the latest last. The thread keeps them and not the lock, which many
+/// threads read at the same time. The first ones are in the slab, further ones in a block that is made when
+/// first needed. The number of locks and the first of them lie on one line.
 #[repr(C, align(64))]
 pub(crate) struct ReadLocks {
     held: AtomicU32,
-    /// The turn ([`crate::setup::wanted`]) since which these are all.
+    /// The turn ([`crate::setup::wanted`]) since which the list is complete.
     turn: AtomicU32,
-    /// Where the block begins; 0: there is none.
+    /// Place of the block of further locks; 0: there is none.
     pub(crate) further: AtomicU32,
     _pad: AtomicU32,
     locks: [AtomicU64; READ_LOCKS],
@@ -279,7 +284,7 @@ pub(crate) struct ReadLocks {
 const READ_LOCKS: usize = 24;
 
 impl ReadLocks {
-    /// The thread settles at this turn, and forgets what it may not have heard of.
+    /// Adopts `turn`, and forgets all locks if rwlocks were off since the last one.
     pub(crate) fn settle(&self, wanted: &Wanted, turn: u32) {
         if !wanted.heard_since(Kind::Rwlock, self.turn.own()) {
             self.held.store(0, Release);
@@ -287,17 +292,17 @@ impl ReadLocks {
         self.turn.store(turn, Release);
     }
 
-    /// From now on none is noted that was before.
+    /// Forgets all locks.
     pub(crate) fn forget(&self) {
         self.held.store(0, Release);
     }
 
-    /// For readers: the turn since which [`ReadLocks::objects`] are all. Asked before them.
+    /// Returns the turn since which [`ReadLocks::objects`] is complete. Readers call this first.
     pub(crate) fn turn(&self) -> u32 {
         self.turn.load(Acquire)
     }
 
-    /// False where the slab is full.
+    /// Adds a lock. Returns false if the slab is full.
     #[inline(always)]
     fn push(&self, lock: u64) -> bool {
         let held = self.held.own() as usize;
@@ -307,7 +312,7 @@ impl ReadLocks {
         true
     }
 
-    /// False where the block is full, too, or there is none to be had.
+    /// Adds a lock to the block. Returns false if it is full, or there is no memory for it.
     fn push_further(&self, arena: &Arena, lock: u64) -> bool {
         if self.further.own() == 0 {
             let Some(block) = arena.take(Use::ReadLocks, 0) else { return false };
@@ -320,13 +325,13 @@ impl ReadLocks {
         true
     }
 
-    /// How many there are, for the thread itself.
+    /// Returns the number of locks; `None` if 0. For the thread itself.
     #[inline(always)]
     fn held(&self) -> Option<NonZeroU32> {
         NonZeroU32::new(self.held.own())
     }
 
-    /// Removes the latest one. False where it is another, or in the block.
+    /// Removes the latest lock. Returns false if `lock` is another one, or the latest is in the block.
     #[inline(always)]
     fn pop(&self, held: NonZeroU32, lock: u64) -> bool {
         let last = held.get() as usize - 1;
@@ -337,7 +342,7 @@ impl ReadLocks {
         is_latest
     }
 
-    /// Removes one of several: the latest one takes its place. False where it is not one of them.
+    /// Removes any of the locks; the latest one takes its place. Returns false if `lock` is not in the list.
     fn remove_earlier(&self, arena: &Arena, held: NonZeroU32, lock: u64) -> bool {
         let last = held.get() as usize - 1;
         let place = |at| self.place(arena, at);
@@ -351,7 +356,8 @@ impl ReadLocks {
     fn place(&self, arena: &Arena, at: usize) -> Option<&AtomicU64> {
         match self.locks.get(at) {
             Some(place) => Some(place),
-            // A reader may look at a slab that has become something else meanwhile: what it takes for a place may be anything.
+            // A slab may have become something else while a reader looks at it, so the word may hold
+            // anything.
             None => match self.further.load(Acquire) / WORDS as u32 {
                 0 => None,
                 block if block < arena.high() => arena.words(block).get(at - READ_LOCKS),
@@ -360,7 +366,7 @@ impl ReadLocks {
         }
     }
 
-    /// For readers.
+    /// Returns the locks, for readers.
     pub(crate) fn objects<'a>(&'a self, arena: &'a Arena) -> impl Iterator<Item = u64> + 'a {
         let held = self.held.load(Acquire) as usize;
         (0..held).map_while(|at| self.place(arena, at)).map(|lock| lock.load(Relaxed))
@@ -373,7 +379,7 @@ mod tests {
     #[cfg(not(miri))]
     use crate::{Registration, memory::arena::BLOCK, snapshot::Properties};
 
-    // Miri keeps every byte that is reserved.
+    // Miri backs every reserved byte with memory.
     #[cfg(not(miri))]
     #[test]
     fn a_lock_behind_what_names_reach_is_lost_and_gives_its_slot_back() {
@@ -385,7 +391,7 @@ mod tests {
         let make = |times| (0..times).filter(|at| engine.init_synch(class, *at).is_some()).count();
         assert_eq!(make(1), 1);
         engine.arena.skip_to((REACH / BLOCK) as u32);
-        // Where the first one is there is room for some more.
+        // The block of the first one has room for some more.
         let made = make(2000);
         assert!(made < 64, "{made}");
         let blocks = engine.arena.high();

@@ -1,4 +1,4 @@
-//! HOT PATH: open tables: what is done through them.
+//! HOT PATH: open tables, and what is done through them.
 
 use std::hint::cold_path;
 use std::mem::offset_of;
@@ -23,7 +23,7 @@ use crate::thread::{Thread, current};
 
 use super::{MAX_INDEXES, TableShare, TableShareRef, WATCHED, add, reference};
 
-/// FETCH, INSERT, UPDATE, DELETE of one index of one handle or share.
+/// Counts of FETCH, INSERT, UPDATE and DELETE for one index of one handle or share.
 #[repr(C)]
 pub(crate) struct TableIo {
     pub(crate) head: SlotHead,
@@ -32,14 +32,14 @@ pub(crate) struct TableIo {
     pub(crate) parts: [Counts; 4],
 }
 
-// SAFETY: atomics only, alignment 8, less than a block.
+// SAFETY: consists of atomics only, alignment 8, smaller than a block.
 #[allow(unsafe_code)]
 unsafe impl View for TableIo {}
 
-/// Kinds of table locks.
+/// Number of kinds of table locks.
 pub(crate) const LOCK_KINDS: usize = 11;
 
-/// Locks of one handle or share, by kind.
+/// Counts of locks of one handle or share, by kind.
 #[repr(C)]
 pub(crate) struct TableLocks {
     pub(crate) head: SlotHead,
@@ -48,13 +48,14 @@ pub(crate) struct TableLocks {
     pub(crate) parts: [Counts; LOCK_KINDS],
 }
 
-// SAFETY: atomics only, alignment 8, less than a block.
+// SAFETY: consists of atomics only, alignment 8, smaller than a block.
 #[allow(unsafe_code)]
 unsafe impl View for TableLocks {}
 
-/// What one handle or share counts, in a slot of its own that is made when first needed. Each part lies on one line.
+/// Counts of one handle or share, in a slot of their own that is made when first needed. Each part lies on
+/// one line.
 pub(crate) trait TableCounts: View {
-    /// Words before the parts.
+    /// Number of words before the parts.
     const PARTS: usize;
     const POOL: Pool;
     const FAMILY: Family;
@@ -89,7 +90,7 @@ table_counts!(TableLocks, TableLock, TableLockStats);
 const PART: usize = size_of::<Counts>() / 8;
 const _: () = assert!(TableIo::PARTS.is_multiple_of(PART) && TableLocks::PARTS.is_multiple_of(PART));
 
-/// An open table: used by one thread at a time.
+/// An open table. One thread at a time uses it.
 #[repr(C)]
 pub(crate) struct TableHandle {
     pub(crate) head: SlotHead,
@@ -98,7 +99,7 @@ pub(crate) struct TableHandle {
     pub(crate) identity: AtomicU64,
     pub(crate) owner_thread: AtomicU64,
     pub(crate) owner_event: AtomicU64,
-    /// Lock kinds plus one; 0: none.
+    /// Lock kind plus one; 0: none.
     pub(crate) internal_lock: AtomicU8,
     pub(crate) external_lock: AtomicU8,
     _pad: [AtomicU8; 2],
@@ -107,11 +108,11 @@ pub(crate) struct TableHandle {
 }
 
 reference! {
-    /// An open table.
+    /// Reference to an open table.
     TableRef, TableHandleHandle, TableHandle
 }
 
-/// The built-in names the first index of a table that is locked.
+/// The index the built-in reports for table locks: the first one.
 const LOCKED_INDEX: u8 = 0;
 
 impl TableHandleHandle {
@@ -120,7 +121,7 @@ impl TableHandleHandle {
         base.at(self.slot.share.load(Relaxed))
     }
 
-    /// What a wait for the table is for.
+    /// Returns the object of a wait for the table.
     #[inline(always)]
     fn object(&self, engine: &Engine, index: u8, operation: u8) -> WaitObject {
         let address = self.slot.identity.load(Relaxed) as usize;
@@ -128,9 +129,8 @@ impl TableHandleHandle {
     }
 }
 
-/// Tables.
 impl Engine {
-    /// A table is opened. `None`: nothing of it is instrumented.
+    /// Opens a table. `None`: no memory.
     pub fn open_table(&self, share: TableShareRef, identity: usize) -> Option<TableRef> {
         let Some(table) = self.pools.take::<TableHandleHandle>(&self.arena, Pool::Handles, 0) else {
             self.losses.count(Lost::TableHandles);
@@ -144,18 +144,18 @@ impl Engine {
         Some(table)
     }
 
-    /// Whether the table is in this schema.
+    /// Returns whether an open table is in this schema.
     pub fn is_in_schema(&self, table: TableRef, schema: &[u8]) -> bool {
         self.share_is_in_schema(self.arena.at(table.slot.share.load(Relaxed)), schema)
     }
 
-    /// As [`Engine::is_in_schema`], of a table that is not open.
+    /// Returns whether a table, open or not, is in this schema.
     pub fn share_is_in_schema(&self, share: TableShareRef, schema: &[u8]) -> bool {
         let share = share.slot(self);
         text::equals(&share.schema, share.schema_len.load(Relaxed) as usize, schema)
     }
 
-    /// An open table is used again, by the calling thread.
+    /// Makes the calling thread the user of an open table.
     #[inline(always)]
     pub fn rebind_table(&self, table: TableRef, identity: usize) {
         let slot = &table.slot;
@@ -166,13 +166,13 @@ impl Engine {
         }
     }
 
-    /// An open table goes back to the host's cache.
+    /// Clears the user of an open table, which goes back to the host's cache.
     pub fn unbind_table(&self, table: TableRef) {
         table.slot.owner_thread.store(0, Relaxed);
         table.slot.owner_event.store(0, Relaxed);
     }
 
-    /// Begins table I/O; `index` is [`MAX_INDEXES`] without one: no table has a key there.
+    /// Begins table I/O. `index` is [`MAX_INDEXES`] for access without an index.
     pub fn start_table_io_wait(
         &self,
         table: TableRef,
@@ -190,7 +190,7 @@ impl Engine {
         }
     }
 
-    /// As [`Engine::start_table_io_wait`], if all is as usual. Fast path only; on `Slow` call that one.
+    /// Begins table I/O. Fast path only; on `Slow` call [`Engine::start_table_io_wait`].
     #[inline(always)]
     pub fn start_table_io_wait_fast(
         &self,
@@ -207,7 +207,7 @@ impl Engine {
         self.start_table_wait_fast(what, table, source)
     }
 
-    /// Begins a wait for a table, if `setup_objects` says it is watched.
+    /// Begins a wait for a table if `setup_objects` enables it.
     fn start_table_wait(
         &self,
         class: ClassId,
@@ -233,7 +233,8 @@ impl Engine {
         })
     }
 
-    /// Begins table I/O in a statement that is not a chosen one: it is counted, and that is all. `None`: it is not even that.
+    /// Begins table I/O that is only counted, in a statement that was not chosen. `None`: it is not even
+    /// counted.
     #[inline(always)]
     pub fn start_tallied_table_io(&self, table: TableRef, operation: u8, index: usize) -> Option<Wait> {
         let share = table.share(self.arena.base());
@@ -247,7 +248,7 @@ impl Engine {
         Some(wait)
     }
 
-    /// Ends it, if all is as usual. Fast path only; on false call [`Engine::end_table_io_wait`].
+    /// Ends table I/O that is only counted. Fast path only; on false call [`Engine::end_table_io_wait`].
     #[inline(always)]
     pub fn end_tallied_table_io_fast(
         &self,
@@ -276,7 +277,7 @@ impl Engine {
         self.count_table::<TableIo>(fixed::TABLE_IO, wait, place, operation as usize & 3, rows, taken);
     }
 
-    /// As [`Engine::end_table_io_wait`], if all is as usual. Fast path only; on false call that one.
+    /// Ends table I/O of `rows` rows. Fast path only; on false call [`Engine::end_table_io_wait`].
     #[inline(always)]
     pub fn end_table_io_wait_fast(
         &self,
@@ -299,15 +300,16 @@ impl Engine {
         })
     }
 
-    /// A part of what an open table counts, in the slot at `place`, will be written soon. The host gives an open table to another
-    /// thread with each statement, so that the line comes from another processor.
+    /// Prefetches one part of an open table's counts, in the slot at `place`, for writing. The host gives an
+    /// open table to another thread with each statement, so the line comes from another processor.
     #[inline(always)]
     fn expect_counts<C: TableCounts>(&self, place: &AtomicU32, part: u8) {
         let slot = place.load(Relaxed) as usize;
         self.arena.base().expect_write(slot + C::PARTS + usize::from(part) * PART, LINE);
     }
 
-    /// What an open table counts, in the slot at `place`, and whether that is there and of today.
+    /// Returns the counts of an open table, in the slot at `place`, and whether they exist and belong to the
+    /// current epoch.
     #[inline(always)]
     fn counts_of<C: TableCounts>(&self, base: Base, place: &AtomicU32) -> (&'static C, bool) {
         let offset = place.load(Relaxed);
@@ -316,7 +318,7 @@ impl Engine {
         (counts, offset != 0 && counts.epoch().load(Relaxed) == now)
     }
 
-    /// Counts what an open table did, in the slot at `place`.
+    /// Counts `n` events of an open table, in the slot at `place`, which is made or cleared if needed.
     fn count_table<C: TableCounts>(
         &self,
         class: ClassId,
@@ -335,7 +337,7 @@ impl Engine {
         }
     }
 
-    /// Counts `n` events of an instrument for what they are of, as their thread counts them.
+    /// Counts `n` events in `counts`, weighted if the thread's statement is.
     #[inline(always)]
     fn add_as(&self, class: ClassId, wait: &Wait, counts: &Counts, n: u64, taken: Option<u64>) {
         if wait.thread.is_weighted() {
@@ -358,7 +360,7 @@ impl Engine {
         }
     }
 
-    /// What an open table counts, the first time, or the first time since a reset. `None`: there is no room for it.
+    /// Makes the counts of an open table, or clears them after a reset. `None`: no memory.
     #[cold]
     #[inline(never)]
     fn counts_anew<C: TableCounts>(&self, place: &AtomicU32) -> Option<&'static C> {
@@ -399,7 +401,7 @@ impl Engine {
         }
     }
 
-    /// As [`Engine::start_table_lock_wait`], if all is as usual. Fast path only; on `Slow` call that one.
+    /// Begins a table lock. Fast path only; on `Slow` call [`Engine::start_table_lock_wait`].
     #[inline(always)]
     pub fn start_table_lock_wait_fast(&self, table: TableRef, kind: u8, source: Source) -> Start<Wait> {
         self.expect_counts::<TableLocks>(&table.slot.locks, kind);
@@ -407,7 +409,7 @@ impl Engine {
         self.start_table_wait_fast(what, table, source)
     }
 
-    /// Ends it.
+    /// Ends a table lock.
     pub fn end_table_lock_wait(&self, table: TableRef, wait: &Wait, kind: u8) {
         if self.end_table_lock_wait_fast(table, wait, kind) {
             return;
@@ -417,7 +419,7 @@ impl Engine {
         self.count_table::<TableLocks>(fixed::TABLE_LOCK, wait, &table.slot.locks, part, 1, taken);
     }
 
-    /// As [`Engine::end_table_lock_wait`], if all is as usual. Fast path only; on false call that one.
+    /// Ends a table lock. Fast path only; on false call [`Engine::end_table_lock_wait`].
     #[inline(always)]
     pub fn end_table_lock_wait_fast(&self, table: TableRef, wait: &Wait, kind: u8) -> bool {
         let base = self.arena.base();
@@ -432,7 +434,7 @@ impl Engine {
         })
     }
 
-    /// INTERNAL_LOCK and EXTERNAL_LOCK of an open table: a lock kind, or `None`.
+    /// Sets INTERNAL_LOCK or EXTERNAL_LOCK of an open table to a lock kind, or to none.
     #[inline(always)]
     pub fn set_table_lock(&self, table: TableRef, external: bool, kind: Option<u8>) {
         let place = if external { &table.slot.external_lock } else { &table.slot.internal_lock };

@@ -1,8 +1,8 @@
-//! Tables as the host defines them: how they become known, what they keep of closed handles, and how they are forgotten.
+//! Table shares: tables as the host defines them, with the counts of their closed handles.
 //!
-//! What a share counts of closed handles many may want to change at once: who closes one, who finds that the table has
-//! other keys now, who drops it. They take turns ([`Engine::share_turns`]), which the host asks for where it opens and closes
-//! tables, and not where it uses them.
+//! Several threads may want to change a share's counts at once: one that closes a handle, one that finds the
+//! table with other keys, one that drops it. The lock [`Engine::share_turns`] orders them. The host takes it
+//! where it opens and closes tables, not where it uses them.
 
 use std::sync::atomic::{
     AtomicU8, AtomicU16, AtomicU32, AtomicU64,
@@ -26,7 +26,7 @@ pub(crate) struct TableShare {
     pub(crate) head: SlotHead,
     pub(crate) hash: AtomicU64,
     pub(crate) temporary: AtomicU8,
-    /// ENABLED and TIMED, as `setup_objects` decides.
+    /// ENABLED and TIMED, as decided by `setup_objects`.
     pub(crate) watch: AtomicU8,
     pub(crate) keys: AtomicU8,
     _pad: [AtomicU8; 5],
@@ -34,15 +34,15 @@ pub(crate) struct TableShare {
     pub(crate) name_len: AtomicU32,
     pub(crate) schema: [AtomicU64; NAME_WORDS],
     pub(crate) name: [AtomicU64; NAME_WORDS],
-    /// `TableIo` cells by index; the last is without index.
+    /// Places of [`TableIo`] slots by index; the last is for access without an index.
     pub(crate) io: [AtomicU32; MAX_INDEXES + 1],
     pub(crate) locks: AtomicU32,
-    /// `KeyNames` slots, each of `KEYS_PER_SLOT` names.
+    /// Places of [`KeyNames`] slots.
     pub(crate) key_names: [AtomicU32; MAX_INDEXES / KEYS_PER_SLOT],
 }
 
 reference! {
-    /// A table's definition in use.
+    /// Reference to a table's definition in use.
     TableShareRef, TableShareHandle, TableShare
 }
 
@@ -53,7 +53,7 @@ impl TableShare {
     }
 }
 
-/// Names a slot of key names holds.
+/// Number of names in a slot of key names.
 pub(crate) const KEYS_PER_SLOT: usize = 4;
 
 /// Names of some of a table's keys.
@@ -64,13 +64,13 @@ pub(crate) struct KeyNames {
     pub(crate) names: [[AtomicU64; NAME_WORDS]; KEYS_PER_SLOT],
 }
 
-// SAFETY: atomics only, alignment 8, less than a block.
+// SAFETY: consists of atomics only, alignment 8, smaller than a block.
 #[allow(unsafe_code)]
 unsafe impl View for KeyNames {}
 
-/// What the host says of a table when it is first used.
+/// The host's description of a table when it is first used.
 pub struct TableName<'a> {
-    /// A temporary table.
+    /// Whether this is a temporary table.
     pub temporary: bool,
     /// OBJECT_SCHEMA.
     pub schema: &'a [u8],
@@ -92,8 +92,9 @@ impl TableName<'_> {
 }
 
 impl Engine {
-    /// The table of this name, made known if need be; `keys` are the names of its indexes. If it is known with others, its
-    /// rows are counted anew: the numbers by which indexes were counted mean others now. Locks have no index.
+    /// Returns the share of this table; makes it if needed. `keys` are the names of its indexes. If they have
+    /// changed, its row counts start anew, because the index numbers have changed meaning. Lock counts stay:
+    /// locks have no index.
     pub fn table_share<'a>(
         &self,
         table: &TableName<'_>,
@@ -139,7 +140,7 @@ impl Engine {
         }
     }
 
-    /// A table is dropped: it and its statistics are forgotten.
+    /// Forgets a dropped table and its statistics.
     pub fn drop_table_share(&self, table: &TableName<'_>) {
         let _turn = lock(&self.share_turns);
         let hash = table.hash();
@@ -166,7 +167,7 @@ impl Engine {
         share.io.iter().for_each(|io| self.free_table_counts::<TableIo>(io));
     }
 
-    /// Gives back what a share counts of the handles that were closed.
+    /// Gives back a slot of the counts of closed handles.
     fn free_table_counts<C: TableCounts>(&self, place: &AtomicU32) {
         let offset = place.swap(0, Relaxed);
         if offset != 0 {
@@ -207,7 +208,7 @@ impl Engine {
         }
     }
 
-    /// A table is closed: what was counted through it moves to its share.
+    /// Closes a table: moves the counts of the handle to its share.
     pub fn close_table(&self, table: TableRef) {
         let _turn = lock(&self.share_turns);
         let slot = table.slot(self);
@@ -234,7 +235,7 @@ impl Engine {
         match to.filter(|_| valid).map(|to| (to, to.load(Acquire))) {
             None => {}
             Some((_, 0)) if !self.losses.allow(C::LOST, held.load(Relaxed)) => self.losses.count(C::LOST),
-            // Nothing there yet: the slot itself moves.
+            // The share has none yet: the slot itself moves.
             Some((to, 0)) => {
                 to.store(from, Release);
                 held.fetch_add(1, Relaxed);
@@ -242,7 +243,7 @@ impl Engine {
             }
             Some((_, into)) => {
                 let into: &C = self.arena.at(into);
-                // It moved here while TRUNCATE passed: what it held is of before.
+                // It moved here during a TRUNCATE, so what it holds is older than the reset.
                 if !self.counts_for(C::FAMILY, Viewer::Global, into.epoch().load(Relaxed)) {
                     into.parts().iter().for_each(Counts::clear);
                     into.epoch().store(counts.epoch().load(Relaxed), Relaxed);

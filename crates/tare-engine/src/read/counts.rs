@@ -1,4 +1,4 @@
-//! How many events every instrument had: what the global summaries count, for who wants no more of them than that.
+//! Numbers of events per instrument, for readers that want nothing else of the global summaries.
 
 use std::sync::atomic::Ordering::{Acquire, Relaxed};
 
@@ -11,13 +11,13 @@ use crate::memory::arena::Offset;
 use crate::snapshot::{ClassId, ConnectionCounts, Kind};
 use crate::thread::{BANK_OWN, BANK_UNATTRIBUTED, Thread};
 
-/// What errors of all numbers are counted under.
+/// Instrument name under which errors of all numbers are counted.
 const ERROR: &str = "error";
 
 impl Engine {
-    /// Instruments that have had events since they were last reset, and how many. Of memory what was allocated and what
-    /// was freed, of errors those of all numbers. Only cells that there are are looked at: an instrument without events
-    /// costs next to nothing.
+    /// Returns the instruments with events since their last reset, and the number of these. For memory these
+    /// are allocations and frees, for errors those of all numbers. Reads only existing cells, so instruments
+    /// without events cost next to nothing.
     pub fn event_counts(&self) -> Vec<(&'static str, u64)> {
         let names = self.registry.names();
         let (counts, errors) = self.unfolding(|| self.count_events(names.len()));
@@ -26,7 +26,7 @@ impl Engine {
         counts.filter(|(_, count)| *count > 0).collect()
     }
 
-    /// As [`Engine::event_counts`], of each connection there is.
+    /// Returns the number of events per instrument, for each live connection.
     pub fn event_counts_by_connection(&self) -> Vec<ConnectionCounts> {
         let names = self.registry.names();
         let name = |class: ClassId| (class as usize).checked_sub(1).and_then(|at| *names.get(at)?);
@@ -43,7 +43,7 @@ impl Engine {
         connections.into_iter().filter_map(of).collect()
     }
 
-    /// By instrument, in the order of ids; and of errors.
+    /// Returns the number of events by instrument, in the order of ids, and that of errors.
     fn count_events(&self, instruments: usize) -> (Vec<u64>, u64) {
         let mut counts = vec![0; instruments];
         let mut errors = 0;
@@ -90,7 +90,7 @@ impl Engine {
         });
     }
 
-    /// What a cell counts, unless a reset has passed since its writer last looked.
+    /// Returns the events of a cell; 0 if a reset has passed since its writer last looked.
     fn events_of<C: Cell>(&self, family: Family, cell: Offset, events: impl Fn(&C) -> u64) -> u64 {
         let Some(cell) = self.arena.get::<C>(cell) else { return 0 };
         let counts = self.counts_for(family, Viewer::Global, cell.head().epoch.load(Acquire));

@@ -1,9 +1,10 @@
-//! Statements by digest: what threads have counted and not yet moved to the places all share, and what is there.
+//! Statements by digest: the sum of what threads have counted and not yet moved to the shared places, and of
+//! what is there.
 //!
-//! A server may have thousands of digests and is asked for them again and again. So figures are added up in one array
-//! (`tallies`), who they are is mostly known already (`names`), and one row is filled anew for each digest. What was read can be
-//! looked at again: who wants few digests of many looks at the figures of all, and has the histograms of those few read then,
-//! which takes longer than all else of them.
+//! A server may have thousands of digests and is asked for them again and again. So counts are added up in
+//! one array (`tallies`), names are mostly known already (`names`), and one row is refilled for each digest.
+//! The result can be read more than once: a reader that wants few of many digests looks at the counts of all
+//! and then requests the histograms of those few, which take longest to read.
 
 use std::borrow::Cow;
 use std::collections::HashMap;
@@ -28,13 +29,13 @@ use crate::record::statement::Counter;
 use crate::snapshot::*;
 use crate::thread::Thread;
 
-/// How far ahead of what is read memory is asked for. Digests are thousands of times a few lines, far from one another: to wait
-/// for each was more than half of what reading them took.
+/// Number of items by which prefetching runs ahead. Digests are thousands of times a few lines, far from one
+/// another. Without prefetching, waiting for each took more than half of the time.
 const AHEAD: usize = 4;
-/// Bytes of a slot with its figures, as far as they tell whether there was an earlier tenant.
+/// Bytes of a slot up to and including its counts, up to where it shows whether there was an earlier tenant.
 const COUNTED: usize = offset_of!(DigestSlot, past) + LINE;
 
-/// All of them one after the other; one that is a few ahead is given to `expect`.
+/// Yields all items in order and passes to `expect`, for prefetching, the item [`AHEAD`] positions further.
 pub(super) fn expecting<T>(
     all: impl Iterator<Item = T> + Clone,
     expect: impl Fn(T),
@@ -43,11 +44,11 @@ pub(super) fn expecting<T>(
     all.inspect(move |_| ahead.next().into_iter().for_each(&expect))
 }
 
-/// Which digests are read.
+/// The digests to read.
 #[derive(Clone, Copy)]
 enum Which<'w> {
     All,
-    /// Those in places of these numbers.
+    /// Those whose place has `true` at its number.
     Those(&'w [bool]),
 }
 
@@ -60,49 +61,51 @@ impl Which<'_> {
     }
 }
 
-/// Histograms that are read later than figures.
+/// Histograms that are read after the counts.
 enum Later {
-    /// They are not: figures have theirs with them.
+    /// None: histograms were read together with the counts.
     Never,
-    /// Nobody has asked for any yet.
+    /// None yet.
     Nothing,
-    /// Of those that were asked for.
+    /// Those of the requested digests.
     Some(Tallies),
     All(Tallies),
 }
 
-/// Every digest at one moment, and what has no place, or has it no more. Rows can be looked at again: one is filled anew for
-/// each look.
+/// All digests at one point in time, and the sum of what belongs to no digest. Rows can be read more than
+/// once; each read refills the same row.
 pub struct Digests<'e> {
     engine: &'e Engine,
     scale: Scale,
     tallies: Tallies,
     names: Names,
-    /// Where in the tallies the rows are.
+    /// Positions of the rows in the tallies.
     order: Vec<u32>,
     later: Later,
-    /// What was counted when histograms were truncated: by digest, and without one.
+    /// Counts at the time when histograms were truncated: by digest, and without one.
     before: Option<(DigestsBefore, Spread)>,
     row: DigestRow,
-    /// The number of the row's schema.
+    /// Number of the schema in `row`.
     schema: u32,
     spread: Spread,
 }
 
 impl Digests<'_> {
-    /// How many rows there are.
+    /// Returns the number of rows.
     #[must_use]
     pub fn count(&self) -> usize {
         self.order.len()
     }
 
-    /// The number of a row's schema, where names were read: rows with the same one have the same schema.
+    /// Returns the number of a row's schema, if names were read. Rows with the same number have the same
+    /// schema.
     #[must_use]
     pub fn schema(&self, position: usize) -> u32 {
         self.names.schema(self.order[position] as usize)
     }
 
-    /// Those parts of the rows at these positions are going to be asked for: reads what was put off.
+    /// Announces that these parts of the rows at these positions will be read. Reads the histograms that were
+    /// deferred.
     pub fn expect(&mut self, positions: &[usize], parts: Parts) {
         if !parts.has(DigestRow::HISTOGRAM) || matches!(self.later, Later::Never | Later::All(_)) {
             return;
@@ -112,7 +115,7 @@ impl Digests<'_> {
         for position in positions {
             match wanted.get_mut(self.tallies.sums[self.order[*position] as usize].number as usize) {
                 Some(is_wanted) => *is_wanted = true,
-                // What has no place is what all that lost theirs have counted.
+                // The row without a digest has the counts of all that lost their place.
                 None => all = true,
             }
         }
@@ -121,12 +124,12 @@ impl Digests<'_> {
             if all { Later::All(read(Which::All)) } else { Later::Some(read(Which::Those(&wanted))) };
     }
 
-    /// A row by its position, with those of its parts that were read. `None`: the digest lost its place before its histogram was
-    /// read, or nobody expected that to be asked for.
+    /// Returns a row by its position, with those of `parts` that were read. `None`: the digest lost its place
+    /// before its histogram was read, or the histogram was not announced to [`Digests::expect`].
     ///
     /// # Panics
     ///
-    /// If there is none at this position.
+    /// Panics if there is no row at this position.
     pub fn row(&mut self, position: usize, parts: Parts) -> Option<&DigestRow> {
         let at = self.order[position] as usize;
         let Digests { scale, tallies, names, row, .. } = self;
@@ -152,7 +155,8 @@ impl Digests<'_> {
         if parts.has(DigestRow::HISTOGRAM) { self.with_histogram(at) } else { Some(&self.row) }
     }
 
-    /// The row of this sum with its histogram, which adds up to its count, whenever it was read.
+    /// Adds the histogram of the sum at `at` to the row. The histogram adds up to the row's count, whenever
+    /// it was read.
     fn with_histogram(&mut self, at: usize) -> Option<&DigestRow> {
         if let Some((before, rest_before)) = &self.before {
             let sum = &self.tallies.sums[at];
@@ -169,8 +173,8 @@ impl Digests<'_> {
         Some(&self.row)
     }
 
-    /// Rows whose counts and sums come to what those of all come to: one, or as many as can hold that. Of nothing else do
-    /// they mean anything.
+    /// Returns rows whose counts and sums add up to those of all digests: one row, or as many as are needed
+    /// to hold them. Only the sums have a meaning.
     #[must_use]
     pub fn totals(&self) -> Vec<DigestRow> {
         let mut totals = vec![Total::default()];
@@ -186,18 +190,18 @@ impl Digests<'_> {
         totals.iter().map(Total::row).collect()
     }
 
-    /// Puts those first that were seen first.
+    /// Sorts the rows by FIRST_SEEN.
     fn sort(&mut self) {
         let sums = &self.tallies.sums;
         let key = |at: &u32| (sums[*at as usize].tally.first_seen, *at);
         let mut order: Vec<(u64, u32)> = self.order.iter().map(key).collect();
-        // They are in the order of their places: of those seen at once the first place comes first.
+        // The rows are in the order of their places and the sort is stable, so equal ones stay in that order.
         order.sort_by_key(|(first_seen, _)| *first_seen);
         self.order = order.into_iter().map(|(_, at)| at).collect();
     }
 }
 
-/// What several digests come to.
+/// Sum over several digests.
 #[derive(Default)]
 struct Total {
     count: u64,
@@ -206,9 +210,9 @@ struct Total {
 }
 
 impl Total {
-    /// Adds a digest's, or nothing where that is more than a row can say.
+    /// Adds a digest. Returns false, and adds nothing, if the sum exceeds what a row can hold.
     fn add(&mut self, tally: &DigestTally, sum_ps: u128) -> bool {
-        // In a row these are picoseconds.
+        // These are picoseconds in a row.
         let times = [(Counter::LockTime, 1_000_000), (Counter::CpuTime, 1_000)];
         let is_told = |(of, ps): (Counter, u64)| {
             let (here, there) = (self.counters.0[of as usize], tally.counters.0[of as usize]);
@@ -231,7 +235,7 @@ impl Total {
 }
 
 impl Engine {
-    /// Every digest, in the order in which they were first seen: one row, filled anew for each.
+    /// Calls `each` with every digest, in the order of FIRST_SEEN. One row is refilled for each call.
     pub fn digests(&self, parts: Parts, each: &mut dyn FnMut(&DigestRow) -> ControlFlow<()>) {
         let mut now = self.read_digests(parts, parts, Later::Never);
         now.sort();
@@ -241,14 +245,14 @@ impl Engine {
         });
     }
 
-    /// Every digest as it is now, in an order that stays. Those parts of rows are read, but for histograms: these are read of rows
-    /// that are expected ([`Digests::expect`]).
+    /// Returns every digest as it is now, in a stable order, with these parts. Histograms are an exception:
+    /// they are read later, for the rows passed to [`Digests::expect`].
     #[must_use]
     pub fn digests_now(&self, parts: Parts) -> Digests<'_> {
         self.read_digests(parts, Parts::NONE, Later::Nothing)
     }
 
-    /// `with_figures`: the parts that are read together with the figures.
+    /// Reads every digest; `with_figures` are the parts to read together with the counts.
     fn read_digests(&self, parts: Parts, with_figures: Parts, later: Later) -> Digests<'_> {
         let before = if parts.has(DigestRow::HISTOGRAM) { self.digests_before() } else { None };
         let mut tallies = self.unfolding(|| self.digest_tallies(with_figures, Which::All));
@@ -263,12 +267,13 @@ impl Engine {
         Digests { engine: self, scale, tallies, names, order, later, before, row, schema, spread }
     }
 
-    /// Digests that lost their place to others; what they counted is in the row without a digest.
+    /// Returns the number of digests that lost their place to others. Their counts are in the row without a
+    /// digest.
     pub fn evicted_digests(&self) -> u64 {
         self.digests.evicted()
     }
 
-    /// How the events of all digests spread now.
+    /// Returns the current histograms of all digests.
     pub(crate) fn digest_spreads(&self) -> HashMap<Place, Spread> {
         let tallies = self.unfolding(|| self.digest_tallies(DigestRow::HISTOGRAM, Which::All));
         let spread = |at: usize| {
@@ -289,7 +294,7 @@ impl Engine {
         let places = self.digests.places().filter(|(number, _)| which.has(*number));
         let mut tallies = Tallies::of(self.digests.size(), places.clone().count());
         let (mut own, mut buckets) = (Vec::new(), Vec::new());
-        // Threads first: what they count for a slot they found is not newer than the slot's tenant, then.
+        // Read threads first: then what they count for a slot they found is not newer than the slot's tenant.
         for thread in self.live_threads() {
             let id = thread.thread_id.load(Relaxed);
             own.clear();
@@ -330,7 +335,7 @@ impl Engine {
                 past_buckets.clear();
                 slot.tenancy.read(|| {
                     self.read_shared(&slot.own, parts, &mut sum.tally, &mut buckets);
-                    // Most places have had one tenant.
+                    // Most places have had one tenant only.
                     let has_past = slot.past.stat.count.load(Relaxed) != 0;
                     if has_past {
                         self.read_shared(&slot.past, parts, &mut past.tally, &mut past_buckets);
@@ -346,7 +351,7 @@ impl Engine {
             sum.generation = tenant.generation();
             tallies.add(&sum, &buckets);
             if !tenant.is_let() {
-                // Entered, and forgotten by TRUNCATE.
+                // The place is taken, but TRUNCATE has removed its digest.
                 tallies.leave_place(number);
             }
             if has_past {
@@ -360,7 +365,8 @@ impl Engine {
         tallies
     }
 
-    /// Reads what is in a place, or was. Buckets first: an event is counted before it gets into one.
+    /// Reads the present or the past counts of a place. Buckets come first, because an event is counted
+    /// before it gets into its bucket.
     #[inline]
     fn read_shared(
         &self,
@@ -377,7 +383,8 @@ impl Engine {
         counts.copy_to(tally);
     }
 
-    /// What a thread has counted and not yet moved to the places. The buckets of all follow one another.
+    /// Reads what a thread has counted and not yet moved to the places. Appends the buckets of all digests to
+    /// one list.
     fn thread_digests(
         &self,
         (thread, epoch): (&Thread, u32),
@@ -431,7 +438,7 @@ impl Engine {
     }
 }
 
-/// A digest's sample as it was copied.
+/// Copy of a digest's sample.
 pub(super) struct CopiedSample {
     text: Vec<u8>,
     charset: u32,

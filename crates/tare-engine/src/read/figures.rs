@@ -1,26 +1,26 @@
-//! What the places of digests had counted when they were read last. Of thousands of digests most count nothing between two looks,
-//! and each is some lines of memory far from all others. So one number for each place, and these lie side by side, says whether
-//! anything has been moved there since; what is known is not read again.
+//! Cache of the counts of digests. Of thousands of digests most count nothing between two reads, and each
+//! takes some lines of memory far from all others. A change counter per place, all side by side, says whether
+//! anything was moved there since. Counts that are known and unchanged are not read again.
 
 use std::sync::{Mutex, MutexGuard, PoisonError, TryLockError};
 
 use super::tallies::Sum;
 
-/// Places whose figures are kept: 4 MB. In a larger table the others are read each time.
+/// Maximum number of places in the cache: 4 MB. In a larger table the others are read each time.
 const MOST: usize = 1 << 14;
 
-/// Figures that were read once.
+/// Cached counts by number of the place.
 pub(crate) struct Figures(Mutex<Vec<Figure>>);
 
-/// What a place's tenant had counted, while it was the only one the place ever had.
+/// Counts of a place's tenant, while it was the only one the place ever had.
 #[derive(Clone, Copy, Default)]
 struct Figure {
-    /// The place's number of changes before that was read, plus one; 0: nothing is known.
+    /// The place's change counter before the read, plus one; 0: nothing is cached.
     stamp: u64,
     sum: Sum,
 }
 
-/// The figures in the hand of one reader.
+/// The cache while one reader uses it.
 pub(super) struct Known<'a>(MutexGuard<'a, Vec<Figure>>);
 
 impl Figures {
@@ -28,7 +28,7 @@ impl Figures {
         Figures(Mutex::new(Vec::new()))
     }
 
-    /// `None`: another reader has them in hand, and is not waited for.
+    /// Takes the cache. `None`: another reader has it, which is not waited for.
     pub(super) fn take(&self) -> Option<Known<'_>> {
         match self.0.try_lock() {
             Ok(figures) => Some(Known(figures)),
@@ -39,13 +39,13 @@ impl Figures {
 }
 
 impl Known<'_> {
-    /// What is known of the place of this number, if it has not changed.
+    /// Returns the cached counts of a place if its change counter still equals `stamp`.
     pub(super) fn of(&self, number: u32, stamp: u64) -> Option<&Sum> {
         let figure = self.0.get(number as usize)?;
         (figure.stamp == stamp + 1).then_some(&figure.sum)
     }
 
-    /// Keeps what was read of a place that had changed so often before.
+    /// Caches a place's counts; valid while its change counter equals `stamp`.
     pub(super) fn keep(&mut self, stamp: u64, sum: &Sum) {
         let place = sum.number as usize;
         if place >= MOST {

@@ -1,7 +1,7 @@
-//! Histograms: what threads and ended threads counted, less what was there when a histogram was truncated.
+//! Histograms: what live and ended threads counted, less what was there when a histogram was truncated.
 //!
-//! TRUNCATE of a histogram alone changes nothing that anybody counts: what is there is remembered, and subtracted from then
-//! on. With the summary it goes with, a histogram is reset as that is; what was remembered means nothing any more then.
+//! TRUNCATE of a histogram alone changes nothing that anybody counts: the present values are stored and
+//! subtracted from then on. A histogram is also reset with its summary; then the stored values are void.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Mutex;
@@ -17,17 +17,18 @@ use crate::setup::instrument::lock;
 use crate::snapshot::{ClassId, EventType, Grouping, Instrument, Kind};
 use crate::thread::{BANK_OWN, BANK_UNATTRIBUTED, Thread};
 
-/// How many events there were, and how many of them in each bucket but the lowest.
+/// A histogram before it is shown: the number of events, and the counts of all buckets except the lowest.
 #[derive(Clone, Default, Debug)]
 pub(crate) struct Spread {
     pub(crate) events: u64,
-    /// In order.
+    /// In ascending order of buckets.
     higher: Vec<(u32, u64)>,
 }
 
 impl Engine {
-    /// Appends the buckets of a thread's own cell but the lowest, some more than once, untimed events last; returns how many
-    /// there are. Buckets first: an event is counted before it gets into one.
+    /// Appends the buckets of a thread's own cell except the lowest, possibly repeated, untimed events last.
+    /// Returns the number of events. Buckets are read first, because an event is counted before it gets into
+    /// its bucket.
     pub(crate) fn own_buckets(
         &self,
         (thread, head): (&Thread, &CellHead),
@@ -51,7 +52,7 @@ impl Engine {
 }
 
 impl Spread {
-    /// Becomes that of buckets in any order, some more than once.
+    /// Replaces the contents by buckets in any order, possibly repeated.
     pub(crate) fn become_of(&mut self, events: u64, buckets: impl Iterator<Item = (u32, u64)>) {
         self.events = events;
         self.higher.clear();
@@ -64,7 +65,7 @@ impl Spread {
         });
     }
 
-    /// Of a thread's own cell.
+    /// Reads a thread's own cell.
     fn of_own(engine: &Engine, thread: &Thread, head: &CellHead, events: impl Fn() -> u64) -> Spread {
         let (mut spread, mut buckets) = (Spread::default(), Vec::new());
         let events = engine.own_buckets((thread, head), events, &mut buckets);
@@ -72,7 +73,8 @@ impl Spread {
         spread
     }
 
-    /// Of what threads share, likewise.
+    /// Reads a shared histogram. Buckets are read first, because an event is counted before it gets into its
+    /// bucket.
     pub(crate) fn of_shared(arena: &Arena, histogram: &AtomicU32, events: impl Fn() -> u64) -> Spread {
         let mut spread = Spread::default();
         spread::each_shared(arena, histogram, |bucket, count| spread.add(bucket, count));
@@ -86,7 +88,7 @@ impl Spread {
         }
     }
 
-    /// Where a bucket is, or would be.
+    /// Returns the position of a bucket, or where to insert it.
     fn at(&self, bucket: u32) -> Result<usize, usize> {
         self.higher.binary_search_by_key(&bucket, |(bucket, _)| *bucket)
     }
@@ -100,7 +102,7 @@ impl Spread {
         other.higher.iter().for_each(|(bucket, count)| self.add(*bucket, *count));
     }
 
-    /// Takes away what was there earlier.
+    /// Subtracts an earlier state.
     pub(crate) fn subtract(&mut self, earlier: &Spread) {
         self.events = self.events.saturating_sub(earlier.events);
         for (bucket, count) in &mut self.higher {
@@ -108,8 +110,8 @@ impl Spread {
         }
     }
 
-    /// The buckets of the timed ones, in the place of what `histogram` held: what is in no higher one is in the lowest. They
-    /// add up to as many as there are, whatever was just being reset.
+    /// Replaces the contents of `histogram` by the timed events. Events in no higher bucket are in the
+    /// lowest. The buckets always add up to the number of timed events, even during a reset.
     pub(crate) fn put(&self, histogram: &mut Histogram) {
         let mut left = self.events.saturating_sub(self.count(UNTIMED));
         histogram.begin();
@@ -122,7 +124,7 @@ impl Spread {
         histogram.end();
     }
 
-    /// The same as one of its own.
+    /// Returns the timed events as a new histogram.
     pub(crate) fn histogram(&self, lowest: Lowest) -> Histogram {
         let mut histogram = Histogram::empty(lowest);
         self.put(&mut histogram);
@@ -130,20 +132,20 @@ impl Spread {
     }
 }
 
-/// What was there when histograms were truncated.
+/// State of histograms when they were truncated.
 pub(crate) struct Truncated {
-    /// By event type minus one.
+    /// States by event type minus one.
     events: Mutex<[Option<Before<ClassId>>; 4]>,
-    /// Those of what has no digest included.
+    /// State of digests, including the row without a digest.
     digests: Mutex<Option<Before<Place>>>,
 }
 
-/// A digest's place by its number, and the tenant's generation.
+/// Number of a digest's place, and generation of its tenant.
 pub(crate) type Place = (u32, u32);
-/// What has no digest.
+/// The place of what belongs to no digest.
 pub(crate) const NO_DIGEST: Place = (u32::MAX, 0);
 
-/// It means something while the summary has not been reset since: that has an epoch.
+/// State at a TRUNCATE. Valid while the summary's epoch is the same, that is, until the summary is reset.
 struct Before<K> {
     epoch: u32,
     spreads: HashMap<K, Spread>,
@@ -155,16 +157,17 @@ impl Truncated {
     }
 }
 
-/// What digests had counted when their histograms were truncated.
+/// Counts of digests when their histograms were truncated.
 pub(crate) struct DigestsBefore(HashMap<Place, Spread>);
 
 impl DigestsBefore {
-    /// What a digest had.
+    /// Returns the counts of a digest.
     pub(crate) fn of(&self, place: Place) -> Option<&Spread> {
         self.0.get(&place)
     }
 
-    /// What all but these had: what was remembered of digests that are there no more is of what has none.
+    /// Returns the sum over all digests except these. What is stored of digests that have gone belongs to the
+    /// row without a digest.
     pub(crate) fn of_others(&self, there: impl Iterator<Item = Place>) -> Spread {
         let mut others = Spread::default();
         if !self.0.is_empty() {
@@ -176,7 +179,7 @@ impl DigestsBefore {
     }
 }
 
-/// The family whose cells have the histograms of an event type.
+/// Returns the family whose cells have the histograms of an event type.
 fn family(of: EventType) -> Family {
     match of {
         EventType::Transaction => Family::Transactions,
@@ -187,7 +190,8 @@ fn family(of: EventType) -> Family {
 }
 
 impl Engine {
-    /// The histogram of every instrument of a type that has timed events; nothing where there are none.
+    /// Returns the histogram of every instrument of a type that has timed events. Empty if histograms are not
+    /// counted.
     pub fn event_histograms(&self, of: EventType) -> Vec<(&'static str, Histogram)> {
         if !self.buckets.are_told() {
             return Vec::new();
@@ -203,7 +207,7 @@ impl Engine {
         spreads.into_iter().map(histogram).filter(|(_, histogram)| histogram.total() != 0).collect()
     }
 
-    /// The histogram of all statements together.
+    /// Returns the histogram of all statements together.
     pub fn statement_histogram(&self) -> Histogram {
         let all = self.event_histograms(EventType::Statement);
         let mut counts: BTreeMap<u16, u64> = BTreeMap::new();
@@ -213,21 +217,22 @@ impl Engine {
         Histogram::new(counts)
     }
 
-    /// TRUNCATE of the histograms of an event type.
+    /// Implements TRUNCATE of the histograms of an event type.
     pub(crate) fn truncate_event_histograms(&self, of: EventType) {
         let (epoch, spreads) = self.event_spreads(of);
         let spreads = spreads.into_iter().map(|(instrument, spread)| (instrument.id, spread)).collect();
         lock(&self.truncated.events)[of as usize - 1] = Some(Before { epoch, spreads });
     }
 
-    /// TRUNCATE of the digests' histograms.
+    /// Implements TRUNCATE of the histograms of digests.
     pub(crate) fn truncate_digest_histograms(&self) {
         let epoch = self.epochs[Family::Digests as usize].load(Relaxed);
         let spreads = self.digest_spreads();
         *lock(&self.truncated.digests) = Some(Before { epoch, spreads });
     }
 
-    /// `None`: there are no histograms.
+    /// Returns the counts at the last TRUNCATE of the digests' histograms. `None`: histograms are not
+    /// counted.
     pub(crate) fn digests_before(&self) -> Option<DigestsBefore> {
         if !self.buckets.are_told() {
             return None;
@@ -238,7 +243,7 @@ impl Engine {
         Some(DigestsBefore(before.map_or_else(HashMap::new, |before| before.spreads.clone())))
     }
 
-    /// What every instrument of a type has counted since the epoch that is returned, too.
+    /// Returns the last reset's epoch, and what every instrument of a type has counted since.
     fn event_spreads(&self, of: EventType) -> (u32, Vec<(Instrument, Spread)>) {
         let family = family(of);
         let epoch = self.resets[family as usize][Viewer::Global as usize].load(Relaxed);
@@ -265,7 +270,8 @@ impl Engine {
         spreads
     }
 
-    /// By position of the instrument; means nothing if the thread no longer lives afterwards.
+    /// Returns the thread's histograms by position of the instrument. The caller checks afterwards that the
+    /// thread still lives, else they are meaningless.
     fn thread_spreads<C: Cell>(
         &self,
         family: Family,

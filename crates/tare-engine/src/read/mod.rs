@@ -1,7 +1,7 @@
-//! The way of a query. Everything here runs on a reader's thread, takes its time, and waits for nobody.
+//! The path of a query. Everything here runs on a reader's thread; writers never wait for it.
 //!
-//! A reader copies what writers publish. Where several words belong together it copies first and checks the
-//! version, the generation or the event id after; what changed meanwhile is read again or left out.
+//! A reader copies what writers publish. Where several words belong together it copies first and then checks
+//! the seqlock, the generation or the event id. What changed meanwhile is read again or left out.
 
 mod counts;
 mod digests;
@@ -42,16 +42,16 @@ pub(crate) use names::Tenants;
 pub use observed::{ApplierRow, CachedHost, Replica, ReplicaError, ReplicaRow, ReplicaThread, ReplicaWorker};
 pub use sessions::{SessionCountersRow, SessionValue, SessionVariableRow};
 
-/// Receives the rows of a summary one by one.
+/// Callback that receives the rows of a summary one by one.
 pub type Sink<'a, S> = &'a mut dyn FnMut(Summary<S>) -> ControlFlow<()>;
 
 impl Engine {
-    /// Every thread that lives, in the order of THREAD_ID.
+    /// Returns every live thread, in the order of THREAD_ID.
     pub(crate) fn live_threads(&self) -> Vec<&'static Thread> {
         self.live_threads_where(|_| true)
     }
 
-    /// The one of this THREAD_ID, or all of them.
+    /// Returns the live thread with this THREAD_ID, or all live threads.
     pub(crate) fn live_threads_of(&self, thread: Option<u64>) -> Vec<&'static Thread> {
         let Some(id) = thread else { return self.live_threads() };
         let before: Option<&'static Thread> = self.arena.get(self.found.load(Relaxed));
@@ -65,30 +65,31 @@ impl Engine {
         found
     }
 
-    /// Those this is true of. None of the others' memory is looked at beyond the slab's head.
+    /// Returns the live threads that satisfy `wanted`. Reads nothing of the others beyond their slab's head.
     pub(crate) fn live_threads_where(&self, wanted: impl Fn(&Thread) -> bool) -> Vec<&'static Thread> {
         let is_wanted = |thread: &&Thread| thread.alive.load(Acquire) == 1 && wanted(thread);
         let with_id = |thread: &'static Thread| (thread.thread_id.load(Relaxed), thread);
         let mut threads: Vec<(u64, &'static Thread)> = self.slabs().filter(is_wanted).map(with_id).collect();
-        // The ids are read once: threads come and go meanwhile, and a sort whose keys change panics.
+        // Read each id only once: threads come and go meanwhile, and a sort whose keys change may panic.
         threads.sort_by_key(|(id, _)| *id);
         threads.into_iter().map(|(_, thread)| thread).collect()
     }
 
-    /// Reads sums that folding moves about: again, if something folded meanwhile. Under a storm of folds the
-    /// last try stands: it may miss or repeat what was just moving.
+    /// Reads sums that folding moves about, again if a fold ran meanwhile. If folds never stop, the last
+    /// attempt stands: it may miss or repeat what was being moved.
     pub(crate) fn unfolding<T>(&self, read: impl Fn() -> T) -> T {
         persistently(|| self.folds.read(&read), || self.folds.is_busy()).unwrap_or_else(read)
     }
 
-    /// Reads buckets of a thread, together with what it puts off: likewise. A thread that has ended is not waited for.
+    /// Reads buckets of a thread together with its deferred events, again if they changed meanwhile. Does not
+    /// wait for a thread that has ended.
     pub(crate) fn with_put_off<T>(&self, thread: &Thread, mut read: impl FnMut(&[AtomicU64]) -> T) -> T {
         let is_busy = || thread.backlog.is_busy() && thread.alive.load(Relaxed) == 1;
         persistently(|| thread.read_put_off(&mut read), is_busy).unwrap_or_else(|| read(&[]))
     }
 
-    /// Whether what was read through a slab is `thread_id`'s: asked after reading. A slab whose thread has
-    /// ended may hold anything by then.
+    /// Returns whether the slab is still that of the live thread `thread_id`. The caller asks after reading:
+    /// the slab of an ended thread may hold anything.
     pub(crate) fn still_lives(&self, thread: &Thread, thread_id: u64) -> bool {
         std::sync::atomic::fence(Acquire);
         let block = self.arena.offset_of(thread) / WORDS as u32;
@@ -98,8 +99,8 @@ impl Engine {
     }
 }
 
-/// What `read` gives once whoever is changing it is done, who may have lost its processor in the middle of it. `None`: others
-/// came again and again.
+/// Repeats `read` until it succeeds. Waits longer while a writer is busy, which may have lost its processor
+/// in the middle of a change. `None`: writers came again and again.
 fn persistently<T>(mut read: impl FnMut() -> Option<T>, is_busy: impl Fn() -> bool) -> Option<T> {
     let (mut tries, mut pauses) = (TRIES, PAUSES);
     while tries > 0 && pauses > 0 {
@@ -116,7 +117,7 @@ fn persistently<T>(mut read: impl FnMut() -> Option<T>, is_busy: impl Fn() -> bo
     None
 }
 
-/// What `read` gives once whoever is changing it is done; `None`: it was not waited for any longer.
+/// Repeats `read` until it succeeds. `None`: it did not within [`TRIES`] attempts.
 pub(crate) fn patiently<T>(mut read: impl FnMut() -> Option<T>) -> Option<T> {
     for _ in 0..TRIES {
         if let Some(value) = read() {
@@ -127,20 +128,20 @@ pub(crate) fn patiently<T>(mut read: impl FnMut() -> Option<T>) -> Option<T> {
     None
 }
 
-/// How often what changed while it was read is read again.
+/// Maximum number of attempts to read what changes.
 const TRIES: u32 = 200;
-/// How often, and how long each time, one who is busy is waited for. Together a second or two: on a machine that has more to
-/// do than it can, a thread is without a processor for that long.
+/// Number and length of the pauses for a busy writer, together a second or two. On an overloaded machine a
+/// thread may be without a processor for that long.
 const PAUSES: u32 = 10_000;
 const PAUSE: std::time::Duration = std::time::Duration::from_micros(50);
 
-/// What readers make of what writers count in ticks.
+/// Conversions of what writers count in ticks.
 impl Scale {
     pub(crate) fn of(engine: &Engine) -> Scale {
         engine.clock.scale()
     }
 
-    /// As [`Scale::stat`], without MIN and MAX.
+    /// Converts COUNT and SUM; MIN and MAX stay 0. See also [`Scale::stat`].
     pub(crate) fn total(&self, plain: &Plain) -> Stat {
         Stat { count: plain.count, sum_ps: self.sum_ps(plain.sum), ..Stat::default() }
     }

@@ -1,6 +1,6 @@
-//! Who digests are. The tenant of a place stays who it is, so its schema and the hash that the host makes of it are read once,
-//! and known for as long as it keeps the place: a scrape then touches nothing of a digest but its figures. Texts and samples
-//! are read where they are asked for.
+//! Names of digests. The tenant of a place never changes its schema and hash, so these are read once and
+//! cached for as long as it keeps the place. A scrape then touches nothing of a digest but its counts. Texts
+//! and samples are read when requested.
 
 use std::collections::HashMap;
 use std::mem::offset_of;
@@ -17,23 +17,23 @@ use crate::setup::instrument::lock;
 use crate::snapshot::{DigestRow, DigestText, Parts};
 use crate::spelling::push_hex;
 
-/// Where a slot has the name of the schema, in words.
+/// Word offset of the schema's name in a slot.
 const SCHEMA: Offset = (offset_of!(DigestSlot, schema) / 8) as Offset;
 
 type Hash = [u8; 16];
 
-/// The tenant of a place.
+/// Cached tenant of a place.
 #[derive(Clone, Copy, Default)]
 struct Tenant {
-    /// 0: nobody was read there yet.
+    /// Generation of the tenant; 0: not read yet.
     generation: u32,
-    /// The number of its schema, counted from one; 0: it has none.
+    /// 1-based number of its schema; 0: none.
     schema: u32,
-    /// `None`: nobody has asked the host for it, or it has none.
+    /// DIGEST; `None`: not requested from the host yet, or the host has none.
     hash: Option<Hash>,
 }
 
-/// Tenants that were read once.
+/// Cache of tenants.
 pub(crate) struct Tenants(Mutex<Option<Known>>);
 
 impl Tenants {
@@ -44,16 +44,17 @@ impl Tenants {
 
 #[derive(Default)]
 struct Known {
-    /// By number of the place.
+    /// Tenants by number of the place.
     places: Vec<Tenant>,
     /// Schemas as they are shown.
     schemas: Arc<Vec<String>>,
-    /// Their numbers.
+    /// Number of each schema.
     numbers: HashMap<Vec<u8>, u32>,
 }
 
 impl Known {
-    /// For so many places. Schemas come and go: when there are more than places, all are read anew.
+    /// Makes room for `places`. Schemas come and go: if there are more of them than places, the cache is
+    /// emptied.
     fn make_room(&mut self, places: usize) {
         if self.schemas.len() > places {
             *self = Known::default();
@@ -68,7 +69,7 @@ impl Known {
         if let Some(number) = self.numbers.get(schema) {
             return *number;
         }
-        // Who still looks at those there are keeps them.
+        // Readers that still use the list keep the old one.
         let schemas = Arc::make_mut(&mut self.schemas);
         schemas.push(text::shown(schema));
         let number = schemas.len() as u32;
@@ -77,18 +78,18 @@ impl Known {
     }
 }
 
-/// What was read of digests besides their figures, by position in [`Tallies::sums`].
+/// Names of digests, by position in [`Tallies::sums`].
 #[derive(Default)]
 pub(super) struct Names {
     tenants: Vec<Tenant>,
     schemas: Arc<Vec<String>>,
-    /// Where their tokens are in `bytes`; none where no text is asked for.
+    /// Positions of the tokens in `bytes`; empty if no text is requested.
     tokens: Vec<Tokens>,
     bytes: Vec<u8>,
     pub(super) samples: Vec<Option<CopiedSample>>,
 }
 
-/// Tokens of a digest, and what they are spelled in.
+/// Position of a digest's tokens, and their character set.
 #[derive(Clone, Copy, Default)]
 struct Tokens {
     part: (u32, u32),
@@ -111,7 +112,8 @@ impl Names {
         }
     }
 
-    /// Takes those tenants that are known, and says where in the tallies the others are that have counted anything.
+    /// Takes the tenants that are cached. Returns the positions in the tallies of those that must be read and
+    /// have counted anything.
     fn take(&mut self, known: &Known, tallies: &Tallies, parts: Parts) -> Vec<usize> {
         let asks_slot = parts.has(DigestRow::DIGEST_TEXT.and(DigestRow::SAMPLE));
         let mut others = Vec::new();
@@ -126,12 +128,12 @@ impl Names {
         others
     }
 
-    /// The number of a digest's schema; 0: it has none.
+    /// Returns the number of a digest's schema; 0: none.
     pub(super) fn schema(&self, at: usize) -> u32 {
         self.tenants.get(at).map_or(0, |tenant| tenant.schema)
     }
 
-    /// Fills in of a row who it is. `schema` is the number of the one that the row has.
+    /// Fills in schema and digest of a row. `schema` is the number of the schema that the row has already.
     #[inline]
     pub(super) fn fill(
         &self,
@@ -165,7 +167,8 @@ impl Names {
 }
 
 impl Engine {
-    /// Who the tenants are that have counted anything. One that is not known yet and has been evicted meanwhile leaves its place.
+    /// Reads the names of all digests that have counted anything. A digest that is not cached and was evicted
+    /// meanwhile leaves its place.
     pub(super) fn digest_names(&self, tallies: &mut Tallies, parts: Parts) -> Names {
         let mut names = Names::default();
         if !parts.has(DigestRow::NAMED) {
@@ -202,7 +205,7 @@ impl Engine {
         names
     }
 
-    /// Reads who is in a place; false: the tenant is not there any more.
+    /// Reads the tenant of a place. Returns false if the tenant has gone.
     fn read_tenant(
         &self,
         sum: &Sum,
@@ -243,12 +246,12 @@ impl Engine {
         true
     }
 
-    /// What the host makes of tokens for DIGEST.
+    /// Returns the host's DIGEST for tokens; `None`: there are none, or the host has none.
     fn hash_of(&self, tokens: &[u8], charset: u32) -> Option<Hash> {
         if tokens.is_empty() { None } else { self.host.get()?.digest(tokens, charset) }
     }
 
-    /// DIGEST and DIGEST_TEXT, as the host spells them. Only in the extended shape a text that was cut says so.
+    /// Returns DIGEST and DIGEST_TEXT from the host. Only in the shape `extended` a truncated text says so.
     pub(crate) fn spell(&self, tokens: &KeptTokens) -> Option<DigestText> {
         let KeptTokens { bytes, whole, charset, cut } = tokens;
         let hash = whole.or_else(|| self.hash_of(bytes, *charset))?;
@@ -259,11 +262,11 @@ impl Engine {
     }
 }
 
-/// A copy of a slot's tokens. The host sees only what was read whole.
+/// Copy of a slot's tokens. The host gets only what was read consistently.
 pub(crate) struct KeptTokens {
     pub(crate) bytes: Vec<u8>,
     pub(crate) whole: Option<Hash>,
-    /// What they are spelled in.
+    /// Number of the character set.
     pub(crate) charset: u32,
     pub(crate) cut: bool,
 }
@@ -279,14 +282,14 @@ impl KeptTokens {
     }
 }
 
-/// A hash that was stored as words; zeros: there is none.
+/// Returns a hash that was stored as words; `None` for zeros.
 pub(crate) fn as_hash(words: [u64; 2]) -> Option<Hash> {
     let [low, high] = words.map(u128::from);
     (low | high != 0).then(|| (high << 64 | low).to_le_bytes())
 }
 
 impl DigestSlot {
-    /// The host's hash of all tokens, where it kept more than the slot.
+    /// Returns the host's hash of all tokens, if there were more than the slot holds.
     fn whole_hash(&self) -> Option<Hash> {
         as_hash(self.whole())
     }

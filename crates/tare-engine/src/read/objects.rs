@@ -1,4 +1,4 @@
-//! Instances and digests: files, sockets, tables, synchronisation objects.
+//! Rows of instances: files, sockets, tables, synchronisation objects, prepared statements.
 
 use std::collections::HashMap;
 use std::sync::atomic::{
@@ -23,7 +23,7 @@ use crate::setup::instrument::{ENABLED, lock};
 use crate::setup::objects::type_name;
 use crate::snapshot::*;
 
-/// Schema and name of what a metadata lock is on, where it has them.
+/// Returns schema and name of a metadata lock's object, where it has them.
 pub(crate) fn lock_names(lock: &MetadataLock) -> [Option<String>; 2] {
     let names = text::read(&lock.names, lock.names_len.load(Relaxed).into());
     let (schema, name) = names.split_at(names.len().min(lock.schema_len.load(Relaxed).into()));
@@ -32,7 +32,7 @@ pub(crate) fn lock_names(lock: &MetadataLock) -> [Option<String>; 2] {
 }
 
 impl Engine {
-    /// Every known file.
+    /// Returns every known file.
     pub fn files(&self) -> Vec<FileRow> {
         let scale = Scale::of(self);
         let mut rows = Vec::new();
@@ -55,7 +55,7 @@ impl Engine {
         rows
     }
 
-    /// Every known socket.
+    /// Returns every known socket.
     pub fn sockets(&self) -> Vec<SocketRow> {
         let scale = Scale::of(self);
         let mut rows = Vec::new();
@@ -81,7 +81,7 @@ impl Engine {
         rows
     }
 
-    /// Every mutex, rwlock and cond.
+    /// Returns every mutex, rwlock and cond.
     pub fn synchs(&self) -> Vec<SyncRow> {
         let scale = Scale::of(self);
         let threads = self.live_threads().into_iter();
@@ -108,7 +108,7 @@ impl Engine {
         for pool in SYNCHS {
             self.pools.each(&self.arena, pool, &mut read);
         }
-        // Last: of what has been switched meanwhile nobody knows who has it.
+        // Read owners last: after a switch of the kind nobody knows who holds what.
         let _as_switched = lock(&self.filters);
         let heard = |turn: u32| self.wanted.heard_since(Kind::Rwlock, turn);
         let mut counts: HashMap<u64, u32> = HashMap::new();
@@ -123,7 +123,7 @@ impl Engine {
         seen.into_iter().map(whose).collect()
     }
 
-    /// Every known table.
+    /// Returns every known table.
     pub fn tables(&self) -> Vec<TableRow> {
         let scale = Scale::of(self);
         let tallies = self.unfolding(|| self.table_tallies());
@@ -183,7 +183,8 @@ impl Engine {
             let [fetch, insert, update, delete] = tally.unwrap_or_default().map(|plain| scale.stat(plain));
             TableIoStat { fetch, insert, update, delete }
         };
-        // Where no more have room, one that has no figures may have lost them: it has no row rather than zeros.
+        // If there is no room for more counts, an index without any may have lost them: it has no row rather
+        // than zeros.
         let has_room =
             self.losses.allow(Lost::IndexStats, self.table_stats[Family::TableIo as usize].load(Relaxed));
         let mut indexes: Vec<IndexRow> = (0..keys)
@@ -204,7 +205,7 @@ impl Engine {
         share.head.is_still(tally.generation).then_some(row)
     }
 
-    /// Name of a table's key, while the table has it.
+    /// Returns the name of a table's key; `None` if the table no longer has it.
     pub(crate) fn key_name(&self, share: &TableShare, key: usize) -> Option<String> {
         let names = share.key_names.get(key / KEYS_PER_SLOT)?.load(Acquire);
         let (_held, names) = held::<KeyNames>(&self.arena, Pool::Names, names)?;
@@ -212,7 +213,7 @@ impl Engine {
         Some(text::read_string(&names.names[at], names.lens[at].load(Relaxed) as usize))
     }
 
-    /// Every metadata lock somebody has or waits for.
+    /// Returns every metadata lock that is granted or waited for.
     pub fn metadata_locks(&self) -> Vec<MetadataLockRow> {
         let mut rows = Vec::new();
         self.pools.each::<MetadataLock>(&self.arena, Pool::MetadataLocks, |lock| {
@@ -225,7 +226,8 @@ impl Engine {
         rows
     }
 
-    /// A row of what may be changing; `None` where a number has no name.
+    /// Returns a row that may be inconsistent, so the caller checks the generation. `None` if a number has no
+    /// name.
     fn metadata_lock_row(&self, lock: &MetadataLock) -> Option<MetadataLockRow> {
         let host = self.host.get()?;
         let namespace = lock.namespace.load(Relaxed);
@@ -247,7 +249,7 @@ impl Engine {
         })
     }
 
-    /// Every open table.
+    /// Returns every open table.
     pub fn table_handles(&self) -> Vec<TableHandleRow> {
         let mut rows = Vec::new();
         self.pools.each::<TableHandle>(&self.arena, Pool::Handles, |handle| {
@@ -260,7 +262,8 @@ impl Engine {
         rows
     }
 
-    /// A row of what may be changing; `None` where the table has been dropped or is not watched.
+    /// Returns a row that may be inconsistent, so the caller checks the generation. `None` if the table is
+    /// dropped or disabled.
     fn table_handle_row(&self, handle: &TableHandle) -> Option<TableHandleRow> {
         let (_held, share) = held::<TableShare>(&self.arena, Pool::Tables, handle.share.load(Relaxed))?;
         let lock = |kind: &AtomicU8| kind.load(Relaxed).checked_sub(1).and_then(table_lock_name);
@@ -278,7 +281,7 @@ impl Engine {
         (watched && share.head.is_still(handle.share_generation.load(Relaxed))).then_some(row)
     }
 
-    /// Every prepared statement.
+    /// Returns every prepared statement.
     pub fn prepared_statements(&self) -> Vec<PreparedRow> {
         let scale = Scale::of(self);
         let mut rows = Vec::new();
@@ -312,7 +315,7 @@ impl Engine {
         }
     }
 
-    /// The program a statement was prepared in, while there is one.
+    /// Returns the program a statement was prepared in, if it still exists.
     fn program_name(&self, prepared: &Prepared) -> Option<ObjectName> {
         let (_held, program) = held::<Program>(&self.arena, Pool::Programs, prepared.program.load(Relaxed))?;
         let (schema, schema_len, name, name_len) = program.name_words();
@@ -332,7 +335,7 @@ impl TableShare {
     }
 }
 
-/// A text; `None` where it is empty.
+/// Returns a text, or `None` if it is empty.
 fn nonempty(words: &[AtomicU64], len: usize) -> Option<String> {
     (len != 0).then(|| text::read_string(words, len))
 }

@@ -1,4 +1,4 @@
-//! What the host has and never reports: asked for when a reader wants it, and again while it changes.
+//! Facts that the host never reports: read from it on request, again while they change.
 
 use std::sync::atomic::Ordering::Relaxed;
 
@@ -7,7 +7,7 @@ use crate::memory::lost::Lost;
 use crate::read::patiently;
 use crate::thread::Thread;
 
-/// An address that has connected, as the host remembers it.
+/// An address in the host's cache of clients.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct CachedHost {
     /// IP.
@@ -16,24 +16,24 @@ pub struct CachedHost {
     pub host: Option<String>,
     /// HOST_VALIDATED.
     pub validated: bool,
-    /// SUM_CONNECT_ERRORS, then the COUNT_ columns but for the last, in their order.
+    /// SUM_CONNECT_ERRORS, then all COUNT_ columns except the last, in their order.
     pub errors: [u64; 21],
-    /// FIRST_SEEN and LAST_SEEN, microseconds since the epoch.
+    /// FIRST_SEEN and LAST_SEEN, microseconds since the Unix epoch.
     pub seen_us: [u64; 2],
-    /// FIRST_ERROR_SEEN and LAST_ERROR_SEEN, likewise; 0: never.
+    /// FIRST_ERROR_SEEN and LAST_ERROR_SEEN, microseconds since the Unix epoch; 0: never.
     pub error_seen_us: [u64; 2],
 }
 
-/// The thread of an applier.
+/// The live thread of an applier or receiver.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ApplierRow {
     /// THREAD_ID.
     pub thread_id: u64,
-    /// The stage it is in; empty: none.
+    /// Name of its current stage; empty: none.
     pub stage: &'static str,
 }
 
-/// A connection to a primary, and what applies its events.
+/// A connection to a primary, with its applier and receiver.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Replica {
     /// CHANNEL_NAME.
@@ -44,7 +44,7 @@ pub struct Replica {
     pub port: u32,
     #[allow(missing_docs)]
     pub user: String,
-    /// USING_GTID, as the host numbers it: not, the current position, the replica's.
+    /// USING_GTID in the host's numbering: no, the current position, the replica's position.
     pub gtid: u32,
     /// SSL_ALLOWED.
     pub ssl: bool,
@@ -66,48 +66,48 @@ pub struct Replica {
     pub ignored_domains: Vec<u64>,
     /// DESIRED_DELAY, seconds.
     pub delay: u32,
-    /// When the event that is delayed is due, seconds since the epoch.
+    /// Time when the delayed event is due, seconds since the Unix epoch.
     pub delayed_until: u64,
     /// COUNT_TRANSACTIONS_RETRIES.
     pub retried: u64,
-    /// The thread that applies, or hands out to workers.
+    /// The thread that applies events or distributes them to workers.
     pub applier: ReplicaThread,
-    /// The thread that receives. `seen` is the last transaction it has put into the relay log.
+    /// The thread that receives events. Its `seen` is the last transaction written to the relay log.
     pub receiver: ReplicaThread,
-    /// Whether that thread is connected.
+    /// Whether the receiver is connected.
     pub connected: bool,
     /// COUNT_RECEIVED_HEARTBEATS.
     pub heartbeats: u64,
 }
 
-/// A connection to a primary, and the threads that work for it.
+/// A connection to a primary, with its live threads.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct ReplicaRow {
     /// The connection.
     pub replica: Replica,
-    /// The thread that applies, or hands out to workers; `None`: none runs.
+    /// The thread that applies events or distributes them to workers; `None`: not running.
     pub applier: Option<ApplierRow>,
-    /// The thread that receives.
+    /// The thread that receives events; `None`: not running.
     pub receiver: Option<ApplierRow>,
 }
 
-/// A worker that applies at the same time as others.
+/// A worker of a parallel applier.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct ReplicaWorker {
-    /// CHANNEL_NAME of the connection it works for, or last did.
+    /// CHANNEL_NAME of the connection it works for, or worked for last.
     pub name: String,
     /// WORKER_IDLE_TIME, seconds.
     pub idle_s: u64,
-    /// The thread.
+    /// The thread of the worker.
     pub thread: ReplicaThread,
 }
 
-/// A thread that applies events.
+/// A replication thread.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct ReplicaThread {
-    /// The thread as the host keeps it, see [`ThreadHandle::address`](crate::ThreadHandle::address); 0: none.
+    /// Address of the thread, see [`ThreadHandle::address`](crate::ThreadHandle::address); 0: none.
     pub handle: u64,
-    /// The number its session has in the host's list; 0: none, or not known.
+    /// Number of its session in the host's list; 0: none, or unknown.
     pub number: u64,
     /// SERVICE_STATE.
     pub runs: bool,
@@ -115,23 +115,23 @@ pub struct ReplicaThread {
     pub seen: String,
     /// LAST_TRANS_RETRY_COUNT.
     pub retries: u64,
-    /// Its last error.
+    /// The last error.
     pub error: Option<ReplicaError>,
 }
 
-/// The last error of a thread that applies events.
+/// The last error of a replication thread.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ReplicaError {
     /// LAST_ERROR_NUMBER.
     pub number: u32,
     /// LAST_ERROR_MESSAGE.
     pub message: String,
-    /// LAST_ERROR_TIMESTAMP, microseconds since the epoch.
+    /// LAST_ERROR_TIMESTAMP, microseconds since the Unix epoch.
     pub time_us: u64,
 }
 
 impl Engine {
-    /// The connections to primaries, each with its threads.
+    /// Returns the connections to primaries, each with its threads.
     pub fn replicas(&self) -> Vec<ReplicaRow> {
         let row = |replica: Replica| {
             let [applier, receiver] =
@@ -141,13 +141,14 @@ impl Engine {
         self.observe(|| self.host.get()?.replicas()).into_iter().map(row).collect()
     }
 
-    /// The workers that apply at the same time, each with its thread.
+    /// Returns the workers of parallel appliers, each with its thread.
     pub fn replica_workers(&self) -> Vec<(ReplicaWorker, Option<ApplierRow>)> {
         let workers = self.observe(|| self.host.get()?.replica_workers());
         workers.into_iter().map(|it| (it.clone(), self.applier(it.thread.handle))).collect()
     }
 
-    /// The live thread at an address that was found in the host's memory: compared, never followed.
+    /// Returns the live thread at an address from the host's memory. The address is compared and never
+    /// followed.
     fn applier(&self, handle: u64) -> Option<ApplierRow> {
         let is_it = |thread: &Thread| std::ptr::from_ref(thread).addr() as u64 == handle;
         let thread = self.live_threads_where(is_it).into_iter().next()?;
@@ -155,7 +156,7 @@ impl Engine {
         Some(ApplierRow { thread_id: thread.thread_id.load(Relaxed), stage })
     }
 
-    /// The number in the host's list of a thread that works for a connection to a primary.
+    /// Returns the number in the host's list of a thread that works for a connection to a primary.
     pub(super) fn number_of_replicas_thread(&self, thread: &Thread) -> Option<u64> {
         let address = std::ptr::from_ref(thread).addr() as u64;
         let replicas = patiently(|| self.host.get()?.replicas())?;
@@ -163,12 +164,13 @@ impl Engine {
         threads.find(|it| it.handle == address).map(|it| it.number).filter(|number| *number != 0)
     }
 
-    /// The addresses the host remembers, the one used last first.
+    /// Returns the addresses in the host's cache, most recently used first.
     pub fn cached_hosts(&self) -> Vec<CachedHost> {
         self.observe(|| self.host.get()?.cached_hosts())
     }
 
-    /// What the host answers once it stands still.
+    /// Returns the host's answer once it is consistent. If that takes too long, the result is empty and a
+    /// loss is counted.
     fn observe<T>(&self, ask: impl Fn() -> Option<Vec<T>>) -> Vec<T> {
         if self.host.get().is_none() {
             return Vec::new();

@@ -1,4 +1,4 @@
-//! Accounts, users and hosts, and what their clients said when they connected.
+//! Accounts, users and hosts, and the connection attributes of clients.
 
 use std::sync::atomic::Ordering::Relaxed;
 
@@ -8,24 +8,25 @@ use crate::memory::text;
 use crate::snapshot::{AttributeRow, ConnectionsRow, Grouping, Owner, ThreadKey};
 use crate::thread::Thread;
 
-/// A party as it was found: its slot may be another's by the time it has been read.
+/// An account, user or host at the time it was found. Its slot may belong to another one by the time it has
+/// been read.
 pub(super) struct SeenParty {
     pub(super) slot: &'static Party,
     pub(super) owner: Owner,
-    /// Of a user or a host.
+    /// Accounts of a user or a host.
     pub(super) accounts: Vec<SeenParty>,
     generation: u32,
 }
 
 impl SeenParty {
-    /// Whether what was read of it was its own; asked after reading.
+    /// Returns whether the slot still belongs to it. Called after reading.
     pub(super) fn is_still(&self) -> bool {
         self.slot.head.is_still(self.generation)
     }
 }
 
 impl Engine {
-    /// Every account, user or host, by name: background threads first.
+    /// Returns every account, user or host, sorted by name. Background threads come first.
     pub(super) fn parties(&self, kind: usize) -> Vec<SeenParty> {
         let mut parties = self.seen_parties(kind);
         if kind != ACCOUNT {
@@ -63,7 +64,7 @@ impl Engine {
         parties
     }
 
-    /// Rows of `accounts`, `users` or `hosts`; other levels have none.
+    /// Returns the rows of `accounts`, `users` or `hosts`. Empty for other groupings.
     pub fn connections(&self, grouping: Grouping) -> Vec<ConnectionsRow> {
         let kind = match grouping {
             Grouping::Account => ACCOUNT,
@@ -90,12 +91,12 @@ impl Engine {
         self.parties(kind).into_iter().filter_map(row).collect()
     }
 
-    /// What every client named when it connected, as far as it was kept.
+    /// Returns the connection attributes of all clients, as far as they were kept.
     pub fn connect_attributes(&self) -> Vec<AttributeRow> {
         self.live_threads().into_iter().flat_map(|thread| self.attributes_of(thread)).collect()
     }
 
-    /// What the clients of this connection named.
+    /// Returns the connection attributes of one connection.
     pub fn connect_attributes_of(&self, key: ThreadKey) -> Vec<AttributeRow> {
         self.live_threads_with(key).into_iter().flat_map(|thread| self.attributes_of(thread)).collect()
     }
@@ -117,22 +118,22 @@ impl Engine {
             value: Some(host.to_utf8(value, charset, VALUE_CHARACTERS)).filter(|value| !value.is_empty()),
             ordinal,
         };
-        // As in the built-in a nameless one is the end.
+        // A nameless attribute ends the list, as in the built-in.
         (0..).zip(pairs(&bytes)).map(row).take_while(|row| !row.name.is_empty()).collect()
     }
 }
 
-/// How much is shown of an attribute's name.
+/// Maximum number of characters shown of an attribute's name.
 const NAME_CHARACTERS: usize = 32;
-/// How much is shown of its value.
+/// Maximum number of characters shown of an attribute's value.
 const VALUE_CHARACTERS: usize = 1024;
 
-/// Names and values of an attribute block. What was cut off in the middle is not there.
+/// Yields names and values of an attribute block, without a truncated last one.
 fn pairs(mut bytes: &[u8]) -> impl Iterator<Item = (&[u8], &[u8])> {
     std::iter::from_fn(move || Some((length_encoded(&mut bytes)?, length_encoded(&mut bytes)?)))
 }
 
-/// Takes a text with its length before it, in the protocol's encoding, off the beginning.
+/// Removes a length-prefixed text, in the protocol's encoding, from the beginning of `bytes`.
 fn length_encoded<'a>(bytes: &mut &'a [u8]) -> Option<&'a [u8]> {
     let (&first, rest) = bytes.split_first()?;
     let (len, rest) = match first {

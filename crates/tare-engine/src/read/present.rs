@@ -1,17 +1,19 @@
-//! What a thread is doing, in several tables at one moment: a join of them by THREAD_ID must not mix two statements.
+//! Activity of a thread in several tables at one point in time, so that a join by THREAD_ID does not mix two
+//! statements.
 //!
-//! Each table is read by itself, without waiting for anybody, while the thread goes on. So what encloses the rest is looked at before
-//! and after: if it is the same, whatever was read in between lies within it. Otherwise it is read again.
+//! Each table is read separately and without waiting, while the thread goes on. So the enclosing events are
+//! read before and after: if they are the same, everything read in between lies within them. Otherwise all is
+//! read again.
 
 use std::sync::atomic::Ordering::Relaxed;
 
 use crate::Engine;
 use crate::snapshot::*;
 
-/// How often a thread is read that does something else each time. The last rows stand then.
+/// Maximum number of attempts for a thread that changes all the time. The last rows stand.
 const TRIES: u32 = 100;
 
-/// Of how many of these tries at most the stage is to be the same, too: one is short.
+/// Number of the first attempts that also require the stage to be the same. Stages are short.
 const TRIES_FOR_STAGE: u32 = 10;
 
 /// EVENT_ID and END_EVENT_ID of a thread's events in a table.
@@ -22,12 +24,12 @@ fn id(head: &EventHead) -> (u64, Option<u64>) {
 }
 
 impl Engine {
-    /// THREAD_ID of every live thread, in their order.
+    /// Returns THREAD_ID of every live thread, in ascending order.
     pub fn live_thread_ids(&self) -> Vec<u64> {
         self.live_threads().iter().map(|thread| thread.thread_id.load(Relaxed)).collect()
     }
 
-    /// What a thread is doing: its rows of these tables, of one moment. Nothing, if it has ended.
+    /// Returns a thread's rows of these tables, all from one point in time. Empty if the thread has ended.
     pub fn present(&self, thread: u64, tables: PresentTables) -> Present {
         let mut present = Present::default();
         let mut before = self.enclosing(thread);
@@ -63,7 +65,7 @@ impl Engine {
         }
     }
 
-    /// Which transaction and which statements the thread is in, or was in last.
+    /// Returns the transaction and the statements that the thread is in, or was in last.
     fn enclosing(&self, thread: u64) -> [Ids; 2] {
         let asked = Asked { what: Scope::Current, thread: Some(thread), parts: Parts::NONE };
         [
@@ -72,7 +74,7 @@ impl Engine {
         ]
     }
 
-    /// Likewise which stage, where stages and what lies within them are asked for.
+    /// Returns the stage that the thread is in, if both stages and waits are requested.
     fn stage_ids(&self, thread: u64, tables: PresentTables) -> Ids {
         if !tables.has(PresentTable::Stages) || !tables.has(PresentTable::Waits) {
             return Ids::new();

@@ -14,7 +14,7 @@ use crate::setup::objects::type_name;
 use crate::snapshot::*;
 
 impl Engine {
-    /// Stored programs and what their calls took: type, schema, name, calls.
+    /// Returns stored programs with the sums of their calls and statements.
     pub fn programs(&self) -> Vec<ProgramRow> {
         let scale = Scale::of(self);
         let tallies = self.unfolding(|| self.program_tallies());
@@ -42,7 +42,7 @@ impl Engine {
         rows
     }
 
-    /// What was counted, by program and its generation: by threads that live, and what has moved to the program.
+    /// Returns the counts by program and generation: those of live threads and those moved to the program.
     fn program_tallies(&self) -> HashMap<(Offset, u32), ProgramTally> {
         let mut tallies: HashMap<(Offset, u32), ProgramTally> = HashMap::new();
         self.pools.each::<Program>(&self.arena, Pool::Programs, |program| {

@@ -1,4 +1,4 @@
-//! What sessions have of their own: the host's counters, by thread and by party.
+//! Facts about sessions: the host's counters by thread, account, user and host, and session variables.
 
 use std::sync::atomic::Ordering::Relaxed;
 
@@ -11,14 +11,14 @@ use crate::read::patiently;
 use crate::snapshot::{Grouping, Owner};
 use crate::thread::Thread;
 
-/// Counters of a session, or of all an account, a user or a host has had.
+/// Counters of a session, or sums over all sessions of an account, a user or a host.
 #[derive(Clone, Debug)]
 pub struct SessionCountersRow {
-    /// Whose they are.
+    /// Owner of the counters.
     pub owner: Owner,
-    /// In the order of the host's names.
+    /// Values in the order of [`Engine::session_counter_names`].
     pub counters: SessionCounters,
-    /// CONNECTION_TYPE of a session.
+    /// CONNECTION_TYPE of a session; `None` in sums.
     pub connection_type: Option<&'static str>,
 }
 
@@ -27,9 +27,9 @@ pub struct SessionCountersRow {
 pub enum SessionValue {
     /// SQL NULL.
     Null,
-    /// Its text.
+    /// The value as text.
     Text(Vec<u8>),
-    /// The session may be changing it: nobody can say.
+    /// The session may be changing the value, so it is unknown.
     Changing,
 }
 
@@ -38,19 +38,19 @@ pub enum SessionValue {
 pub struct SessionVariableRow {
     /// THREAD_ID.
     pub thread_id: u64,
-    /// Its name.
+    /// VARIABLE_NAME.
     pub name: String,
-    /// Its value as text; `None`: SQL NULL.
+    /// VARIABLE_VALUE; `None`: SQL NULL.
     pub value: Option<Vec<u8>>,
 }
 
 impl Engine {
-    /// What the words of [`SessionCountersRow::counters`] are.
+    /// Returns the meaning of each word of [`SessionCountersRow::counters`].
     pub fn session_counter_names(&self) -> &[SessionCounter] {
         self.host.get().map_or(&[], |host| host.session_counters())
     }
 
-    /// The counters of every session, or of the one of this THREAD_ID.
+    /// Returns the counters of every session, or of the one with this THREAD_ID.
     pub fn session_counters(&self, thread: Option<u64>) -> Vec<SessionCountersRow> {
         let row = |(thread_id, thread): (u64, &Thread)| {
             let counters = self.counters_of(thread)?;
@@ -62,7 +62,7 @@ impl Engine {
         self.threads_with_sessions(thread).into_iter().filter_map(row).collect()
     }
 
-    /// Sums over the sessions there are and those that have ended, for every account, user or host; other levels have none.
+    /// Returns sums over live and ended sessions for every account, user or host. Empty for other groupings.
     pub fn session_sums(&self, grouping: Grouping) -> Vec<SessionCountersRow> {
         let kind = match grouping {
             Grouping::Account => ACCOUNT,
@@ -100,7 +100,7 @@ impl Engine {
         parties.iter().map(sum).collect()
     }
 
-    /// The variables that clients have set in every session, or in the one of this THREAD_ID.
+    /// Returns the variables that clients have set, in every session or in the one with this THREAD_ID.
     pub fn session_variables(&self, thread: Option<u64>) -> Vec<SessionVariableRow> {
         let Some(host) = self.host.get() else { return Vec::new() };
         let mut rows = Vec::new();
@@ -111,7 +111,7 @@ impl Engine {
                 (self.session_of(thread) == Some(session)).then_some(variables)
             };
             let variables = patiently(read);
-            // One that has ended meanwhile has none, and nothing is lost.
+            // A session that has ended has none, and nothing is lost.
             if !self.still_lives(thread, thread_id) || self.session_of(thread).is_none() {
                 continue;
             }
@@ -135,7 +135,7 @@ impl Engine {
         rows
     }
 
-    /// CONNECTION_TYPE.
+    /// Returns CONNECTION_TYPE.
     pub(super) fn connection_type(&self, thread: &Thread) -> Option<&'static str> {
         let number = thread.connection_type.load(Relaxed).checked_sub(1)?;
         self.host.get()?.connection_type_name(number)

@@ -1,4 +1,4 @@
-//! Setup tables, threads, timers, losses, resets.
+//! Setup tables, threads, timers and losses: reading, changing and resetting.
 
 use std::sync::atomic::{
     AtomicU8, AtomicU32, AtomicU64,
@@ -19,12 +19,13 @@ use crate::snapshot::*;
 use crate::thread::Thread;
 
 impl Engine {
-    /// Every instrument of `setup_instruments`, in the order of registration.
+    /// Returns every instrument of `setup_instruments`, in the built-in's order.
     pub fn instruments(&self) -> Vec<Instrument> {
         self.registry.all_of(|kind| kind != Kind::Thread)
     }
 
-    /// ENABLED and TIMED, by a person; `None` leaves one as it is. At once, for every thread.
+    /// Sets ENABLED and TIMED on behalf of a person; `None` leaves one unchanged. Takes effect at once in
+    /// every thread.
     pub fn set_instrument(&self, id: ClassId, enabled: Option<bool>, timed: Option<bool>) {
         let _one_at_a_time = lock(&self.filters);
         self.registry.set(id, |now| {
@@ -36,12 +37,12 @@ impl Engine {
         self.change_settings();
     }
 
-    /// LEVEL of an instrument, by a person; `None`: ENABLED becomes NO, else YES.
+    /// Sets LEVEL of an instrument on behalf of a person. `None` sets ENABLED to NO, a level sets it to YES.
     pub fn set_level(&self, id: ClassId, level: Option<Recording>) {
         self.set_levels(&[(id, level, true)]);
     }
 
-    /// LEVEL and HELD of several instruments at once, by a person.
+    /// Sets LEVEL and HELD of several instruments at once on behalf of a person.
     pub fn set_levels(&self, settings: &[(ClassId, Option<Recording>, bool)]) {
         let _one_at_a_time = lock(&self.filters);
         for &(id, level, held) in settings {
@@ -54,13 +55,13 @@ impl Engine {
         self.change_settings();
     }
 
-    /// HELD of an instrument: whether [`Engine::move_levels`] leaves it alone.
+    /// Sets HELD of an instrument: whether [`Engine::move_levels`] leaves it alone.
     pub fn set_held(&self, id: ClassId, held: bool) {
         self.registry.set(id, |now| now.held = held);
     }
 
-    /// LEVEL of several instruments at once, but not by a person: those that are held stay, and those that a person has set
-    /// since the move was decided. Returns which were moved.
+    /// Moves the levels of several instruments on behalf of the governor. Instruments that are held, or that
+    /// a person has set since the move was decided, stay. Returns those that were moved.
     pub fn move_levels(&self, moves: &[LevelMove]) -> Vec<ClassId> {
         let _one_at_a_time = lock(&self.filters);
         let mut moved = Vec::with_capacity(moves.len());
@@ -74,12 +75,13 @@ impl Engine {
         moved
     }
 
-    /// Every class of threads.
+    /// Returns every class of threads.
     pub fn thread_instruments(&self) -> Vec<ThreadInstrument> {
         self.registry.threads()
     }
 
-    /// ENABLED and HISTORY of a class of threads; `None` leaves one as it is. For threads that begin later.
+    /// Sets ENABLED and HISTORY of a class of threads; `None` leaves one unchanged. Applies to threads that
+    /// begin later.
     pub fn set_thread_instrument(&self, id: ClassId, enabled: Option<bool>, history: Option<bool>) {
         self.registry.set(id, |now| {
             now.enabled = enabled.unwrap_or(now.enabled);
@@ -87,19 +89,19 @@ impl Engine {
         });
     }
 
-    /// Whether a consumer is on.
+    /// Returns whether a consumer is on.
     #[inline(always)]
     pub fn consumer(&self, consumer: Consumer) -> bool {
         self.consumers.load(Relaxed) & (1 << consumer as u32) != 0
     }
 
-    /// Every consumer there is in this shape, in the order of `setup_consumers`.
+    /// Returns every consumer of the current shape, in the order of `setup_consumers`.
     pub fn consumers(&self) -> impl Iterator<Item = Consumer> {
         let extended = self.is_extended();
         Consumer::ALL.into_iter().filter(move |consumer| extended || !consumer.is_further())
     }
 
-    /// Switches a consumer; at once, for every thread.
+    /// Switches a consumer. Takes effect at once in every thread.
     pub fn set_consumer(&self, consumer: Consumer, on: bool) {
         if consumer.is_further() && !self.is_extended() {
             return;
@@ -109,19 +111,19 @@ impl Engine {
         let old = self.consumers.load(Relaxed);
         self.consumers.store(if on { old | bit } else { old & !bit }, Relaxed);
         KINDS.into_iter().for_each(|kind| self.decide_wanted(kind));
-        // A thread made meanwhile waits for the lock and computes its mask from the new consumers; one that
-        // ends waits, too, so that no slab is written to that has become something else.
+        // A new thread waits for the lock and computes its mask from the new consumers. A thread that ends
+        // waits, too, so no slab is written that has become something else.
         for thread in self.live_threads() {
             self.store_mask(thread);
         }
     }
 
-    /// Every live thread.
+    /// Returns every live thread.
     pub fn threads(&self) -> Vec<ThreadRow> {
         self.thread_rows(self.live_threads())
     }
 
-    /// The live threads of this key: one or none, as a rule.
+    /// Returns the live threads with this key, usually one or none.
     pub fn threads_of(&self, key: ThreadKey) -> Vec<ThreadRow> {
         self.thread_rows(self.live_threads_with(key))
     }
@@ -159,18 +161,18 @@ impl Engine {
         let state = self.stage_name(thread).and_then(|name| name.splitn(3, '/').nth(2)).map(str::to_owned);
         let foreground = thread.processlist_id.load(Relaxed) != 0;
         let name = self.registry.name(thread.class.load(Relaxed));
-        // The built-in has for them what it was told.
+        // The built-in shows only what it was told, so this applies to `extended` only.
         let system = if self.extended.load(Relaxed) { host.system_thread(name) } else { None };
         let system_user = system.and_then(|it| Some((it.user?.to_owned(), it.host.to_owned())));
         let (user, host_name) =
             system_user.map_or((some(user), some(host_name)), |(user, host)| (Some(user), Some(host)));
         let listed = || match thread.session.load(Acquire) {
-            // Of the threads of replicas no session is told.
+            // No session is reported for the threads of replicas.
             0 => self.number_of_replicas_thread(thread),
             session => host.session_number(session),
         };
         let number = nonzero(thread.processlist_id.load(Relaxed));
-        // A connection that never said what it does is asleep, which is command 0.
+        // A connection that has not reported a command is asleep, which is command 0.
         let command =
             thread.command.load(Relaxed).checked_sub(1).or(system.map(|it| it.command)).unwrap_or(0);
         let command = if foreground || system.is_some() { host.command_name(command) } else { None };
@@ -200,7 +202,8 @@ impl Engine {
         self.still_lives(thread, id).then_some(row)
     }
 
-    /// INSTRUMENTED and HISTORY of a live thread; `None` leaves one as it is. False when it is gone.
+    /// Sets INSTRUMENTED and HISTORY of a live thread; `None` leaves one unchanged. Returns false if the
+    /// thread has ended.
     pub fn set_thread(&self, thread_id: u64, instrumented: Option<bool>, history: Option<bool>) -> bool {
         let _one_at_a_time = lock(&self.filters);
         let mut threads = self.live_threads().into_iter();
@@ -217,7 +220,7 @@ impl Engine {
         true
     }
 
-    /// The timers of `performance_timers`.
+    /// Returns the rows of `performance_timers`.
     pub fn timers(&self) -> Vec<TimerRow> {
         let rate = self.clock.rate();
         let hertz = ((1_000_000_000_000u128 << 32) / u128::from(rate.max(1))) as u64;
@@ -241,14 +244,15 @@ impl Engine {
         rows
     }
 
-    /// Which clock each type of event is said to be timed with.
+    /// Returns the rows of `setup_timers`.
     pub fn timer_settings(&self) -> Vec<TimerSetting> {
         let timer = |at: &AtomicU8| TIMER_NAMES[at.load(Relaxed) as usize % TIMER_NAMES.len()];
         let setting = |(name, at)| TimerSetting { name, timer: timer(at) };
         TIMED_EVENTS.into_iter().zip(&self.timers).map(setting).collect()
     }
 
-    /// Says another clock; times stay those of the one clock there is. False where a name is unknown.
+    /// Changes a row of `setup_timers`. Times do not change: there is one clock. Returns false if a name is
+    /// unknown.
     pub fn set_timer(&self, setting: TimerSetting) -> bool {
         let place = TIMED_EVENTS.iter().zip(&self.timers).find(|(name, _)| **name == setting.name);
         let timer = TIMER_NAMES.iter().position(|timer| *timer == setting.timer);
@@ -257,22 +261,22 @@ impl Engine {
         true
     }
 
-    /// What did not fit.
+    /// Returns the number of objects that did not fit, by kind.
     pub fn lost(&self) -> Vec<LostRow> {
         self.losses.rows()
     }
 
-    /// The same as counters of the host's, which may set them to zero.
+    /// Returns the counters of losses for the host's status variables. The host may set them to zero.
     pub fn lost_counters(&self) -> impl Iterator<Item = (&'static str, &AtomicU64)> {
         self.losses.shown()
     }
 
-    /// Bytes of memory handed out, and the cap.
+    /// Returns the bytes of memory handed out, and the cap.
     pub fn memory(&self) -> (u64, u64) {
         self.arena.usage()
     }
 
-    /// TRUNCATE.
+    /// Implements TRUNCATE.
     pub fn reset(&self, what: Reset) {
         match what {
             Reset::Events(of, scope) => self.reset_events(of, scope),
@@ -327,7 +331,7 @@ impl Engine {
 
     fn bump_epoch(&self, family: Family, viewers: &[Viewer]) {
         let _one_at_a_time = lock(&self.filters);
-        // None is 0: that is the epoch of what is not there.
+        // No epoch is 0, which is what a missing cell reads as.
         let now = self.epochs[family as usize].load(Relaxed).wrapping_add(1).max(1);
         for viewer in viewers {
             self.resets[family as usize][*viewer as usize].store(now, Relaxed);
@@ -336,8 +340,8 @@ impl Engine {
         self.change_settings();
     }
 
-    /// The built-in resets a summary together with all it is made of, except that the global summary of
-    /// waits is independent of the threads'.
+    /// Resets a summary. The built-in resets a summary together with all it is made of, except that the
+    /// global summary of waits is independent of those of threads.
     pub(crate) fn reset_summary(&self, family: Family, grouping: Grouping) {
         use Viewer::*;
         let viewers: &[Viewer] = match (grouping, family) {
@@ -357,7 +361,7 @@ impl Engine {
         self.folds.end();
     }
 
-    /// As the built-in: what the global summary of waits is made of, by instance, goes with it.
+    /// Resets the sums by instance that the global summary of waits is made of, as in the built-in.
     fn reset_instances(&self) {
         self.reset_files();
         self.reset_sockets();
@@ -399,7 +403,7 @@ impl Engine {
     }
 
     fn reset_table_io(&self) {
-        // Who closes a table adds its figures to the share's with plain stores.
+        // Whoever closes a table adds its counts to the share's with plain stores.
         let _turn = lock(&self.share_turns);
         self.bump_epoch(Family::TableIo, &[Viewer::Global]);
         self.pools.each::<TableShare>(&self.arena, Pool::Tables, |share| self.clear_table_io(share));
@@ -411,7 +415,7 @@ impl Engine {
         self.pools.each::<TableShare>(&self.arena, Pool::Tables, |share| self.clear_table_locks(share));
     }
 
-    /// Forgets what was read and written through handles that are closed.
+    /// Clears the I/O counts of closed handles.
     pub(crate) fn clear_table_io(&self, share: &TableShare) {
         let held_io = |io: &AtomicU32| held::<TableIo>(&self.arena, Pool::TableIo, io.load(Acquire));
         for (_held, io) in share.io.iter().filter_map(held_io) {
@@ -420,7 +424,7 @@ impl Engine {
         }
     }
 
-    /// And what was locked.
+    /// Clears the lock counts of closed handles.
     pub(crate) fn clear_table_locks(&self, share: &TableShare) {
         let locks = held::<TableLocks>(&self.arena, Pool::TableLocks, share.locks.load(Acquire));
         if let Some((_held, locks)) = locks {
@@ -430,7 +434,7 @@ impl Engine {
     }
 }
 
-/// The least of a few measurements of reading a timer twice, in the timer's unit.
+/// Returns the smallest of 20 measured differences of two reads of a timer, in the timer's unit.
 fn overhead(timer: impl Fn() -> u64) -> u64 {
     (0..20)
         .map(|_| {

@@ -1,4 +1,4 @@
-//! Summaries by event name: threads' cells, and what has ended.
+//! Summaries by event name: sums over live and ended threads.
 
 use std::ops::ControlFlow;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -22,21 +22,21 @@ use crate::setup::instrument::SERVER_WIDE;
 use crate::snapshot::*;
 use crate::thread::{BANK_OWN, BANK_THREAD_ONLY, BANK_UNATTRIBUTED, Thread};
 
-/// Who looks at a thread's cells for its account, its user, its host.
+/// Viewers of a thread's cells for its account, its user and its host.
 const VIEWERS_OF: [Viewer; 3] = [Viewer::Account, Viewer::User, Viewer::Host];
 
-/// A statistic that merges: the plain values of a cell.
+/// Mergeable plain values of a cell.
 trait Tally: Default + Clone {
     type Cell: Cell;
     fn add(&mut self, arena: &Arena, cell: &Self::Cell);
-    /// What a cell shows that a reset has passed since its writer last looked; most show nothing.
+    /// Adds what a cell shows after a reset that its writer has not seen yet; for most kinds nothing.
     fn add_stale(&mut self, _cell: &Self::Cell) {}
-    /// A thread's own cell, as [`Tally::add`]. It may have put off to note what it shows.
+    /// Adds a thread's own cell, including deferred events.
     fn add_own(&mut self, engine: &Engine, _thread: &Thread, cell: &Self::Cell) {
         self.add(&engine.arena, cell);
     }
     fn merge(&mut self, other: &Self);
-    /// The marks of a sum, which are more than its parts'; of memory only.
+    /// Sets the low and high marks of a sum, which are not the sums of its parts' marks. For memory only.
     fn mark(&mut self, _spans: Spans) {}
 }
 
@@ -151,7 +151,7 @@ impl Tally for MemoryTally {
 
     fn mark(&mut self, [count, bytes]: Spans) {
         let MemoryTally(stat) = self;
-        // Something may have been allocated or freed since one or the other was read.
+        // Memory may have been allocated or freed between the two reads.
         let bounded = |span: Span, now: i64| (span.low.min(now), span.high.max(now));
         (stat.low_count, stat.high_count) = bounded(count, stat.current_count);
         (stat.low_bytes, stat.high_bytes) = bounded(bytes, stat.current_bytes);
@@ -171,7 +171,8 @@ impl Tally for ErrorTally {
     }
 }
 
-/// Counters as a row has them. LOCK_TIME comes in microseconds from the host, CPU_TIME in nanoseconds from the system.
+/// Converts counters to those of a row. LOCK_TIME comes in microseconds from the host, CPU_TIME in
+/// nanoseconds from the system.
 pub(crate) fn counters(PlainCounters(values): PlainCounters) -> StatementCounters {
     let [
         max_total_memory,
@@ -222,27 +223,27 @@ pub(crate) fn counters(PlainCounters(values): PlainCounters) -> StatementCounter
 }
 
 impl Engine {
-    /// Every wait instrument, for every owner, zeros included, in the order of registration. Only the summary by thread
-    /// knows one thread from all.
+    /// Emits a row for every wait instrument and owner, zeros included, in the order of registration. Only
+    /// the grouping by thread can be restricted to one thread.
     pub fn wait_summary(&self, asked: impl Into<Asked<Grouping>>, sink: Sink<'_, Stat>) {
         let scale = Scale::of(self);
         self.summarise::<WaitTally, _>(Family::Waits, asked.into(), |_, t| scale.stat(t.0), sink);
     }
 
-    /// As [`Engine::wait_summary`], for stages.
+    /// Emits a row for every stage instrument and owner. See also [`Engine::wait_summary`].
     pub fn stage_summary(&self, asked: impl Into<Asked<Grouping>>, sink: Sink<'_, Stat>) {
         let scale = Scale::of(self);
         self.summarise::<WaitTally, _>(Family::Stages, asked.into(), |_, t| scale.stat(t.0), sink);
     }
 
-    /// As [`Engine::wait_summary`], for statements.
+    /// Emits a row for every statement instrument and owner. See also [`Engine::wait_summary`].
     pub fn statement_summary(&self, asked: impl Into<Asked<Grouping>>, sink: Sink<'_, StatementStat>) {
         let scale = Scale::of(self);
         let stat = |_, t: StatementTally| StatementStat { stat: scale.stat(t.0), sum: counters(t.1) };
         self.summarise::<StatementTally, _>(Family::Statements, asked.into(), stat, sink);
     }
 
-    /// As [`Engine::wait_summary`], for transactions.
+    /// Emits a row for the transaction instrument and every owner. See also [`Engine::wait_summary`].
     pub fn transaction_summary(&self, asked: impl Into<Asked<Grouping>>, sink: Sink<'_, TransactionStat>) {
         let scale = Scale::of(self);
         let stat = |_, t: TransactionTally| TransactionStat {
@@ -252,12 +253,13 @@ impl Engine {
         self.summarise::<TransactionTally, _>(Family::Transactions, asked.into(), stat, sink);
     }
 
-    /// As [`Engine::wait_summary`], for memory.
+    /// Emits a row for every memory instrument and owner. See also [`Engine::wait_summary`].
     pub fn memory_summary(&self, asked: impl Into<Asked<Grouping>>, sink: Sink<'_, MemoryStat>) {
         self.summarise::<MemoryTally, _>(Family::Memory, asked.into(), |_, t| t.0, sink);
     }
 
-    /// Every error of the host's, for every owner, zeros included, by number; those it does not know come first.
+    /// Emits a row for every error and owner, zeros included, by number. Errors that the host does not know
+    /// come first.
     pub fn error_summary(&self, asked: impl Into<Asked<Grouping>>, sink: Sink<'_, ErrorStat>) {
         let scale = Scale::of(self);
         let stat = |class, ErrorTally(plain): ErrorTally| ErrorStat {
@@ -269,7 +271,7 @@ impl Engine {
         self.summarise::<ErrorTally, _>(Family::Errors, asked.into(), stat, sink);
     }
 
-    /// What a family's summary at this grouping has rows of.
+    /// Returns the instruments, or errors, that a family's summary has rows for.
     fn counted(&self, family: Family, grouping: Grouping) -> Vec<Counted> {
         if family == Family::Errors {
             let name = |id| self.errors.of_class(id).map_or("", |error| error.name);
@@ -280,8 +282,8 @@ impl Engine {
         summarised.map(|Instrument { id, name, .. }| Counted { id, name }).collect()
     }
 
-    /// Whether an instrument has rows at this grouping: no statement stays abstract, and memory of the server as
-    /// a whole is no thread's.
+    /// Returns whether an instrument has rows at this grouping. Abstract statements have none, and memory of
+    /// the server as a whole belongs to no thread.
     pub(super) fn summarised(&self, instrument: &Instrument, grouping: Grouping) -> bool {
         match instrument.kind {
             Kind::Thread => false,
@@ -344,7 +346,7 @@ impl Engine {
         stat: &impl Fn(ClassId, T) -> S,
         sink: Sink<'_, S>,
     ) {
-        // Who connects from here on is not seen; who leaves is in the sums of the party by then.
+        // Threads that connect from here on are missing. Those that leave are in the party's sums by then.
         let threads: Vec<(&Thread, u64)> =
             self.live_threads().into_iter().map(|it| (it, it.thread_id.load(Relaxed))).collect();
         for party in self.parties(kind) {
@@ -367,7 +369,8 @@ impl Engine {
         }
     }
 
-    /// What closed connections of a party did. Those of an account are its user's and its host's, too.
+    /// Returns the sums of a party's closed connections. A user's and a host's include those of their
+    /// accounts.
     fn sums_tallies<T: Tally>(&self, family: Family, party: &SeenParty, of: &[Counted]) -> Vec<T> {
         let mut tallies = vec![T::default(); of.len()];
         let add = |tally: &mut T, cell: &T::Cell| tally.add(&self.arena, cell);
@@ -396,7 +399,7 @@ impl Engine {
         tallies
     }
 
-    /// Marks sums of memory, where marks are asked for: they take a look at all that a sum is made of.
+    /// Sets the marks of memory sums, if they are requested: they need all parts of a sum.
     fn mark_sums<'a, T: Tally>(
         &self,
         (family, parts): (Family, Parts),
@@ -410,7 +413,8 @@ impl Engine {
         }
     }
 
-    /// What a thread's cells come to; means nothing if the thread no longer lives afterwards.
+    /// Returns the values of a thread's cells. The caller checks afterwards that the thread still lives, else
+    /// they are meaningless.
     fn thread_tallies<T: Tally>(
         &self,
         family: Family,
@@ -433,7 +437,8 @@ impl Engine {
         })
     }
 
-    /// What each of the banks' cells comes to, and the position of its instrument: most instruments have none.
+    /// Returns the values of all cells in the banks, with the position of their instruments. Most instruments
+    /// have none.
     fn bank_tallies<T: Tally>(
         &self,
         banks: &[&Bank],
@@ -443,7 +448,7 @@ impl Engine {
         let mut cells = Vec::new();
         for bank in banks {
             bank.peek_places(&self.arena, of.iter().map(|it| it.id), |at, cell| {
-                // They lie anywhere: all are asked for before one is waited for.
+                // The cells are scattered: prefetch all of them before reading the first.
                 self.arena.expect_read(cell, size_of::<T::Cell>());
                 cells.push((at, cell));
             });
@@ -456,14 +461,14 @@ impl Engine {
         cells.into_iter().filter_map(tally).collect()
     }
 
-    /// READ, WRITE, MISC of every file instrument.
+    /// Returns READ, WRITE and MISC of every file instrument.
     pub fn file_summary(&self) -> Vec<(&'static str, IoStat)> {
         self.io_summary(Kind::File, |add| {
             self.pools.each::<File>(&self.arena, Pool::Files, |file| add(file.head.class(), &file.io));
         })
     }
 
-    /// READ, WRITE, MISC of every socket instrument.
+    /// Returns READ, WRITE and MISC of every socket instrument.
     pub fn socket_summary(&self) -> Vec<(&'static str, IoStat)> {
         self.io_summary(Kind::Socket, |add| {
             self.pools.each::<Socket>(&self.arena, Pool::Sockets, |socket| {
@@ -472,7 +477,7 @@ impl Engine {
         })
     }
 
-    /// Sums of picoseconds, not of ticks: they are those of the rows by instance.
+    /// Sums picoseconds rather than ticks, so that the result equals the sum of the rows by instance.
     fn io_summary(
         &self,
         kind: Kind,
@@ -532,7 +537,7 @@ struct Counted {
     name: &'static str,
 }
 
-/// Adds what cells come to, each to the sum at its position.
+/// Adds the values of cells to the sums at their positions.
 fn merge<T: Tally>(sums: &mut [T], own: &[(usize, T)]) {
     own.iter().for_each(|(at, own)| sums[*at].merge(own));
 }

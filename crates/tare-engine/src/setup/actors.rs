@@ -1,10 +1,10 @@
-//! `setup_actors`: whose connections are watched. Decided when a connection gets its account.
+//! `setup_actors`: which accounts' connections are instrumented. Decided when a connection gets its account.
 
 use crate::Engine;
 use crate::setup::rules::{Rule, Rules};
 use crate::thread::ThreadRef;
 
-/// A row of `setup_actors`; `%` stands for any.
+/// A row of `setup_actors`; `%` matches any value.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[allow(missing_docs)]
 pub struct ActorRule {
@@ -18,7 +18,7 @@ pub struct ActorRule {
 const ANY: &str = "%";
 
 impl ActorRule {
-    /// The built-in's initial rows.
+    /// Returns the built-in's initial rows.
     pub(crate) fn initial() -> Vec<ActorRule> {
         let any = || ANY.to_owned();
         vec![ActorRule { host: any(), user: any(), role: any(), enabled: true, history: true }]
@@ -34,12 +34,12 @@ impl Rule for ActorRule {
         &engine.actors
     }
 
-    /// Connections there are keep what was decided when they came.
+    /// Does nothing: existing connections keep what was decided when they began.
     fn act(_engine: &Engine, _rules: &[Self]) {}
 }
 
-/// INSTRUMENTED and HISTORY of an account: the most specific rule decides, none means neither. A user is more specific than a
-/// host. Roles are not looked at: only rules about any role count.
+/// Returns INSTRUMENTED and HISTORY of an account. The most specific rule decides, and a user is more
+/// specific than a host. Without a matching rule both are false. Rules for a particular role are ignored.
 fn decide(rules: &[ActorRule], user: &[u8], host: &[u8]) -> (bool, bool) {
     let any = ANY.as_bytes();
     let rule = |(user, host): (&[u8], &[u8])| {
@@ -52,8 +52,8 @@ fn decide(rules: &[ActorRule], user: &[u8], host: &[u8]) -> (bool, bool) {
 }
 
 impl Engine {
-    /// The thread has become a connection of this account: the rules say whether it is watched. One without user or
-    /// host is nobody's, and watched.
+    /// Applies the rules to a thread that has become a connection of this account. A connection without user
+    /// or host is always instrumented.
     pub fn decide_actor(&self, thread: ThreadRef, user: &[u8], host: &[u8]) {
         let (instrumented, history) = match (user, host) {
             (b"", _) | (_, b"") => (true, true),

@@ -1,4 +1,4 @@
-//! The registry of instruments: names for readers, one byte of switches for the hot path.
+//! Registry of instruments: names for readers, one byte of switches for the hot path.
 
 use std::ffi::{CStr, CString};
 use std::sync::atomic::{AtomicU8, AtomicU32, Ordering::Relaxed};
@@ -10,34 +10,35 @@ use crate::setup::level::Recording;
 use crate::setup::wanted::Demand;
 use crate::snapshot::{ClassId, Instrument, Kind, Properties, ThreadInstrument};
 
-/// Instruments a registry can hold; id 0 is none.
+/// Capacity of a registry; id 0 means none.
 pub const MAX_INSTRUMENTS: usize = MAPS * MAP_ENTRIES;
 
-/// ENABLED.
+/// Switch: ENABLED.
 pub(crate) const ENABLED: u8 = 1;
-/// TIMED.
+/// Switch: TIMED.
 pub(crate) const TIMED: u8 = 2;
-/// The stage reports progress.
+/// Switch: the stage reports progress.
 pub(crate) const PROGRESS: u8 = 4;
-/// Of a thread's class, in the place of TIMED: whether its threads' events go to the histories.
+/// Switch of a thread class, in the place of TIMED: its threads' events go to the histories.
 pub(crate) const HISTORY: u8 = TIMED;
-/// Memory that belongs to the server, not to a thread; a thread of which there is one.
+/// Switch: memory that belongs to the server and not to a thread, or a thread class with one thread.
 pub(crate) const SERVER_WIDE: u8 = 8;
-/// In the place of [`SERVER_WIDE`], of other kinds: its level is [`Recording::Sampled`], and what it reports can be estimated.
+/// Switch of other kinds, in the place of [`SERVER_WIDE`]: the level is [`Recording::Sampled`] and the events
+/// can be estimated.
 pub(crate) const SAMPLED: u8 = SERVER_WIDE;
-/// In the place of [`PROGRESS`], of statements: an instruction of a stored program that is no SQL.
+/// Switch of statements, in the place of [`PROGRESS`]: an instruction of a stored program that is not SQL.
 pub(crate) const INSTRUCTION: u8 = PROGRESS;
-/// It is an instrument of memory, or of statements: their cells are larger than others. A server may
-/// hand in a key that means something else (stock ones allocate with a key of another kind in `FLUSH TABLES WITH
-/// READ LOCK`); counting that would write past the other instrument's cell.
+/// Switches: an instrument of memory, or of statements, whose cells are larger than others. A server may pass
+/// a key of another kind: stock ones allocate with one in `FLUSH TABLES WITH READ LOCK`. Counting that would
+/// write past the other instrument's cell.
 pub(crate) const MEMORY: u8 = 16;
 pub(crate) const STATEMENT: u8 = 32;
-/// It is on, and its events are timed and report no progress: one bit to test for what is usual.
+/// Switch: on, timed, no progress. One bit to test for the fast path.
 pub(crate) const USUAL: u8 = 64;
-/// Its level says that its events are not recorded.
+/// Switch: events are not recorded at the instrument's level.
 pub(crate) const UNRECORDED: u8 = 128;
 
-/// Instruments the interface does not register: the host calls their slots without a key.
+/// Instruments that are not registered through the PSI interface: the host calls their slots without a key.
 pub mod fixed {
     use crate::snapshot::ClassId;
     /// `wait/io/table/sql/handler`
@@ -52,7 +53,7 @@ pub mod fixed {
     pub const TRANSACTION: ClassId = 5;
 }
 
-/// How an instrument starts.
+/// Initial state of an instrument.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Initial {
     /// ENABLED.
@@ -61,7 +62,7 @@ pub struct Initial {
     pub timed: bool,
     /// LEVEL.
     pub level: Recording,
-    /// HELD: a person has set it.
+    /// HELD: set by a person.
     pub held: bool,
 }
 
@@ -72,7 +73,7 @@ impl Default for Initial {
 }
 
 impl Initial {
-    /// Which of a registry's numbers it is counted in.
+    /// Returns the index of [`Registry::numbers`] in which the instrument is counted.
     fn number(&self, kind: Kind) -> usize {
         match self.level {
             _ if !self.enabled => OFF,
@@ -82,58 +83,59 @@ impl Initial {
         }
     }
 
-    /// `None`: nothing is kept, and the level it had comes back with ENABLED.
+    /// Sets the level and enables the instrument. `None` disables it and keeps the level for the next time.
     pub(crate) fn set_level(&mut self, level: Option<Recording>) {
         self.enabled = level.is_some();
         self.level = level.unwrap_or(self.level);
     }
 }
 
-/// A level that nobody asked for by hand.
+/// A change of an instrument's level by the governor.
 #[derive(Clone, Copy, Debug)]
 pub struct LevelMove {
     /// The instrument.
     pub id: ClassId,
-    /// How often persons had set it when this was decided.
+    /// Number of changes by persons when this one was decided.
     pub changes: u32,
-    /// LEVEL; `None`: ENABLED becomes NO, else YES.
+    /// The new LEVEL with ENABLED; `None`: not ENABLED.
     pub level: Option<Recording>,
 }
 
-/// How an instrument of this name starts.
+/// Function that returns the initial state of an instrument by its name.
 pub type InitialSwitches = Box<dyn Fn(&str) -> Initial + Send + Sync>;
 
-/// What the host says when it registers an instrument.
+/// The host's description of an instrument at registration.
 #[derive(Clone, Copy, Debug)]
 pub struct Registration<'a> {
-    /// What it is.
+    /// Kind of the instrument.
     pub kind: Kind,
-    /// Full name.
+    /// Full name, such as `wait/synch/mutex/sql/LOCK_open`.
     pub name: &'a str,
-    /// What else the host says of it.
+    /// Properties as given by the host.
     pub properties: Properties,
 }
 
 impl Registration<'_> {
-    /// Memory that belongs to the server, not to a thread; a thread of which there is one.
+    /// Returns whether this is memory of the server and not of a thread, or a thread class with one thread.
     fn is_server_wide(&self) -> bool {
         self.properties.global && matches!(self.kind, Kind::Memory | Kind::Thread)
     }
 }
 
-/// Where what was set has the level.
+/// Bit position of the level in `set`.
 const LEVEL: u32 = 4;
-/// Of what was set: a person has set it.
+/// Bit of `set`: a person has set the instrument.
 const HELD: u8 = 128;
 const _: () = assert!(Recording::ALL.len() << LEVEL <= HELD as usize);
 
-// Numbers of instruments, by what is kept of their events.
+// Indexes of [`Registry::numbers`], by what is kept of an instrument's events.
 const OFF: usize = 0;
 const SUMMED: usize = 1;
 const ESTIMATED: usize = 2;
 const RECORDED: usize = 3;
 
-/// Whether events of a kind are estimated from chosen statements at level [`Recording::Sampled`]. All others are counted exactly.
+/// Returns whether level [`Recording::Sampled`] estimates events of this kind from chosen statements. All
+/// others are counted exactly.
 const fn is_estimated(kind: Kind) -> bool {
     matches!(
         kind,
@@ -149,7 +151,7 @@ const fn is_estimated(kind: Kind) -> bool {
     )
 }
 
-/// Whether a statement's instrument is that of an instruction of a stored program that is no SQL.
+/// Returns whether a statement's instrument is an instruction of a stored program that is not SQL.
 fn is_instruction(name: &str) -> bool {
     name.starts_with("statement/sp/") && name != "statement/sp/stmt"
 }
@@ -161,28 +163,30 @@ struct Class {
     properties: Properties,
 }
 
-/// Names for which ids are kept, and the place of the first one among the classes.
+/// Names for which ids are reserved, and the position of the first one among the classes.
 struct Frequent {
     names: &'static [&'static str],
     first: usize,
 }
 
 pub(crate) struct Registry {
-    /// What follows from ENABLED, TIMED and LEVEL, and kind flags.
+    /// Switches derived from ENABLED, TIMED and LEVEL, with the flags of the kind.
     switches: [AtomicU8; MAX_INSTRUMENTS],
-    /// ENABLED, TIMED and HELD as they were set, and LEVEL from bit [`LEVEL`] on.
+    /// ENABLED, TIMED and HELD as set, and LEVEL from bit [`LEVEL`] on.
     set: [AtomicU8; MAX_INSTRUMENTS],
-    /// How often persons have set each. Changed by who has the classes.
+    /// Number of changes by persons. Written under the lock of `classes`.
     changes: [AtomicU32; MAX_INSTRUMENTS],
     kinds: [AtomicU8; MAX_INSTRUMENTS],
-    /// How many of each kind are off, summed up, estimated and recorded: [`Initial::number`]. Changed by who has the classes.
+    /// Number of instruments of each kind that are off, summed, estimated and recorded, indexed by
+    /// [`Initial::number`]. Written under the lock of `classes`.
     numbers: [[AtomicU32; 4]; KINDS.len()],
-    /// By id minus one; `None`: kept for a frequent instrument, which has not been registered.
+    /// Classes by id minus one; `None`: reserved for a frequent instrument that is not registered yet.
     classes: Mutex<Vec<Option<Class>>>,
-    /// Every id in the built-in's order, which is asked for far more often than it changes. Changed by who has the classes.
+    /// All ids in the built-in's order, which is read far more often than it changes. Written under the lock
+    /// of `classes`.
     order: Mutex<Vec<ClassId>>,
     initial: OnceLock<InitialSwitches>,
-    /// Names of instruments whose events are frequent: their ids come first.
+    /// Names of instruments with frequent events, whose ids are reserved.
     frequent: OnceLock<Frequent>,
 }
 
@@ -205,7 +209,7 @@ impl Registry {
         let _first_one_stays = self.initial.set(initial);
     }
 
-    /// Keeps the next ids for instruments of these names, one behind the other: a thread finds their cells by entries that lie on few
+    /// Reserves the next ids for instruments of these names, so that the entries of their cells lie on few
     /// lines.
     pub(crate) fn keep_ids(&self, frequent: &'static [&'static str]) {
         let mut classes = lock(&self.classes);
@@ -214,7 +218,7 @@ impl Registry {
         }
     }
 
-    /// Where a new instrument belongs among the classes.
+    /// Returns the position of a new instrument among the classes.
     fn place(&self, classes: &[Option<Class>], name: &str) -> usize {
         let kept = self.frequent.get().and_then(|frequent| {
             let at = frequent.names.iter().position(|it| *it == name)?;
@@ -224,7 +228,7 @@ impl Registry {
         kept.filter(|at| classes[*at].is_none()).unwrap_or(classes.len())
     }
 
-    /// What follows from an instrument's ENABLED, TIMED and LEVEL, and its kind flags.
+    /// Returns an instrument's switches, including the flags of its kind.
     #[inline(always)]
     pub(crate) fn switches(&self, id: ClassId) -> u8 {
         self.switches[id as usize % MAX_INSTRUMENTS].load(Relaxed)
@@ -235,8 +239,8 @@ impl Registry {
         KINDS[kind as usize % KINDS.len()]
     }
 
-    /// Registers an instrument; the same name twice is the same instrument. Returns its id and whether it is
-    /// new; 0 where the registry is full.
+    /// Registers an instrument; registering a name of a kind again returns the same instrument. Returns its
+    /// id and whether it is new. Id 0: the registry is full.
     pub(crate) fn register(&self, what: Registration<'_>, losses: &Losses) -> (ClassId, bool) {
         let mut classes = lock(&self.classes);
         let is_same = |class: &Class| class.kind == what.kind && class.name == what.name;
@@ -252,7 +256,7 @@ impl Registry {
             losses.count(lost.unwrap_or(Lost::MemoryClasses));
             return (0, false);
         }
-        // Instruments are never unregistered, so their names may live for ever.
+        // Instruments are never unregistered, so their names may be leaked.
         let c_name = CString::new(what.name.replace('\0', "")).unwrap_or_default();
         let c_name: &'static CStr = Box::leak(c_name.into_boxed_c_str());
         let name: &'static str = c_name.to_str().unwrap_or_default();
@@ -269,7 +273,7 @@ impl Registry {
         let behind = order.partition_point(|other| rank(self.kind(*other)) <= rank(what.kind));
         order.insert(behind, id as ClassId);
         drop(order);
-        // What the built-in's tables do not list cannot be off from the start.
+        // Thread classes are not listed in the built-in's tables, so they cannot be off from the start.
         let initial = self.initial.get().filter(|_| what.kind != Kind::Thread);
         let initial = initial.map_or_else(Initial::default, |initial| initial(name));
         self.numbers[what.kind as usize][initial.number(what.kind)].fetch_add(1, Relaxed);
@@ -283,7 +287,7 @@ impl Registry {
         (id as ClassId, true)
     }
 
-    /// Changes the switches and the level, for a person; takes effect at the next event of any thread.
+    /// Changes switches and level on behalf of a person. Takes effect at the next event of any thread.
     pub(crate) fn set(&self, id: ClassId, change: impl FnOnce(&mut Initial)) {
         let _one_at_a_time = lock(&self.classes);
         let changes = &self.changes[id as usize % MAX_INSTRUMENTS];
@@ -291,7 +295,8 @@ impl Registry {
         self.change(id, change);
     }
 
-    /// Moves the level, for nobody: not of what a person holds, nor of what one has set meanwhile. True where it moved.
+    /// Moves the level on behalf of the governor. Returns false and does nothing if a person holds the
+    /// instrument or has set it since the move was decided.
     pub(crate) fn move_level(&self, LevelMove { id, changes, level }: LevelMove) -> bool {
         let _one_at_a_time = lock(&self.classes);
         let at = id as usize % MAX_INSTRUMENTS;
@@ -312,7 +317,7 @@ impl Registry {
         self.decide(id, kind, now);
     }
 
-    /// Stores what was set, and what follows.
+    /// Stores what was set, and the switches derived from it.
     fn decide(&self, id: usize, kind: Kind, Initial { enabled, timed, level, held }: Initial) {
         let columns = switches(kind, enabled, timed);
         self.set[id].store(columns | (level as u8) << LEVEL | flag(HELD, held), Relaxed);
@@ -328,7 +333,7 @@ impl Registry {
         self.switches[id].store(with_usual(kept | follows), Relaxed);
     }
 
-    /// What was set.
+    /// Returns what was set.
     fn state(&self, id: usize) -> Initial {
         let set = self.set[id].load(Relaxed);
         Initial {
@@ -339,12 +344,12 @@ impl Registry {
         }
     }
 
-    /// LEVEL.
+    /// Returns LEVEL.
     pub(crate) fn level(&self, id: ClassId) -> Recording {
         self.state(id as usize % MAX_INSTRUMENTS).level
     }
 
-    /// Which events of these kinds are wanted, as far as instruments decide.
+    /// Returns which events of these kinds are wanted, as far as instruments decide.
     pub(crate) fn demand(&self, kinds: &[Kind]) -> Demand {
         let has = |is: usize| kinds.iter().any(|kind| self.numbers[*kind as usize][is].load(Relaxed) != 0);
         match [OFF, SUMMED, ESTIMATED, RECORDED].map(has) {
@@ -356,7 +361,7 @@ impl Registry {
         }
     }
 
-    /// Whether any instrument is on whose events are estimated from chosen statements.
+    /// Returns whether any instrument is on whose events are estimated from chosen statements.
     pub(crate) fn has_sampled(&self) -> bool {
         self.numbers.iter().any(|numbers| numbers[ESTIMATED].load(Relaxed) != 0)
     }
@@ -375,12 +380,12 @@ impl Registry {
         }
     }
 
-    /// The names of all instruments by id minus one; `None`: there is none.
+    /// Returns the names of all instruments by id minus one; `None`: no instrument has that id.
     pub(crate) fn names(&self) -> Vec<Option<&'static str>> {
         lock(&self.classes).iter().map(|class| Some(class.as_ref()?.name)).collect()
     }
 
-    /// Every class of threads, in the order of registration.
+    /// Returns every class of threads, in the order of registration.
     pub(crate) fn threads(&self) -> Vec<ThreadInstrument> {
         let classes = lock(&self.classes);
         let known = classes.iter().enumerate().filter_map(|(at, class)| Some((at, class.as_ref()?)));
@@ -398,7 +403,8 @@ impl Registry {
         threads.map(instrument).collect()
     }
 
-    /// Every instrument of the kinds this is true of, in the built-in's order: by kind, then by registration.
+    /// Returns every instrument whose kind satisfies `wanted`, in the built-in's order: by kind, then by
+    /// registration.
     pub(crate) fn all_of(&self, wanted: impl Fn(Kind) -> bool) -> Vec<Instrument> {
         let (classes, order) = (lock(&self.classes), lock(&self.order));
         let wanted = order.iter().filter(|id| wanted(self.kind(**id)));
@@ -412,7 +418,7 @@ impl Registry {
     }
 }
 
-/// A poisoned lock holds data that is still whole: every critical section here only appends or copies.
+/// Locks a mutex, even a poisoned one: every critical section only appends or copies, so its data is whole.
 pub(crate) fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
 }
@@ -426,7 +432,7 @@ const fn with_usual(flags: u8) -> u8 {
 }
 
 const fn switches(kind: Kind, enabled: bool, timed: bool) -> u8 {
-    // Memory has sizes, and errors have moments, not durations.
+    // Memory has sizes, and errors have points in time, not durations.
     flag(ENABLED, enabled) | flag(TIMED, timed && !matches!(kind, Kind::Memory | Kind::Error))
 }
 
@@ -478,14 +484,14 @@ const ORDER: [u8; KINDS.len()] = {
     order
 };
 
-/// What the built-in's own buffers are called: no limit counts them.
+/// Name prefix of the built-in's own buffers, which no limit counts.
 const UNBOUND: &str = "memory/performance_schema/";
 
 fn is_bound(class: &Class) -> bool {
     !class.name.starts_with(UNBOUND)
 }
 
-/// The limit of a kind; there is none where instruments are [`fixed`].
+/// Returns the limit of a kind; `None` where instruments are [`fixed`].
 const fn classes_lost(kind: Kind) -> Option<Lost> {
     Some(match kind {
         Kind::Mutex => Lost::MutexClasses,

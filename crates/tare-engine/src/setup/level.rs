@@ -1,29 +1,30 @@
-//! Levels: how much is kept of an instrument's events, from all to nothing.
+//! Levels: how much is kept of an instrument's events.
 
-/// How much is kept of an instrument's events. An instrument that is not ENABLED is at no level, whatever it is set to.
+/// Level of an instrument: how much is kept of its events. It has no effect on an instrument that is not
+/// ENABLED.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Default)]
 #[repr(u8)]
 pub enum Recording {
-    /// They are counted, and that is all.
+    /// Events are only counted.
     Counts,
-    /// They are counted and timed, but for locks that were free: nobody waited for these.
+    /// Events are counted and timed, except for uncontended locks, which are only counted.
     Sums,
-    /// As [`Recording::Lean`], for one statement in as many as the load asks for, and estimated of all from these. What people act
-    /// on is counted exactly.
+    /// Events are kept as at [`Recording::Lean`], but in chosen statements only; sums are estimated from
+    /// these. What people act on is counted exactly.
     Sampled,
-    /// As [`Recording::Sums`], and recorded.
+    /// Events are counted, timed and recorded. Uncontended locks are not timed.
     #[default]
     Lean,
-    /// They are counted, timed and recorded, free locks as all others.
+    /// Events are counted, timed and recorded, uncontended locks included.
     Exact,
 }
 
 impl Recording {
-    /// All of them, the least first.
+    /// All levels, the lowest first.
     pub const ALL: [Recording; 5] =
         [Recording::Counts, Recording::Sums, Recording::Sampled, Recording::Lean, Recording::Exact];
 
-    /// Its name, in lower case.
+    /// Returns the level's name, in lower case.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -35,7 +36,7 @@ impl Recording {
         }
     }
 
-    /// The one of this name, in letters of either case.
+    /// Returns the level of this name, in either letter case.
     #[must_use]
     pub fn named(name: &str) -> Option<Recording> {
         Recording::ALL.into_iter().find(|level| level.name().eq_ignore_ascii_case(name))

@@ -1,4 +1,4 @@
-//! What may be switched: instruments, and rules on accounts and objects.
+//! Configuration: instruments, rules on accounts and objects, sampling.
 
 pub(crate) mod actors;
 pub(crate) mod instrument;

@@ -1,5 +1,5 @@
-//! `setup_objects`: which tables and programs are watched. Decided once per object, when it becomes known or
-//! when a rule changes.
+//! `setup_objects`: which tables and programs are instrumented. Decided once per object, when it becomes
+//! known or when a rule changes.
 
 use std::sync::atomic::{AtomicU8, Ordering::Relaxed};
 
@@ -10,37 +10,37 @@ use crate::memory::text;
 use crate::setup::instrument::{ENABLED, TIMED};
 use crate::setup::rules::{Rule, Rules};
 
-/// OBJECT_TYPE numbers: `EVENT`.
+/// OBJECT_TYPE `EVENT`.
 pub const EVENT: u8 = 1;
-/// `FUNCTION`
+/// OBJECT_TYPE `FUNCTION`.
 pub const FUNCTION: u8 = 2;
-/// `PROCEDURE`
+/// OBJECT_TYPE `PROCEDURE`.
 pub const PROCEDURE: u8 = 3;
-/// `TABLE`
+/// OBJECT_TYPE `TABLE`.
 pub const TABLE: u8 = 4;
-/// `TRIGGER`
+/// OBJECT_TYPE `TRIGGER`.
 pub const TRIGGER: u8 = 5;
-/// `PACKAGE`
+/// OBJECT_TYPE `PACKAGE`.
 pub const PACKAGE: u8 = 6;
-/// `PACKAGE BODY`
+/// OBJECT_TYPE `PACKAGE BODY`.
 pub const PACKAGE_BODY: u8 = 7;
-/// `TEMPORARY TABLE`
+/// OBJECT_TYPE `TEMPORARY TABLE`.
 pub const TEMPORARY_TABLE: u8 = 8;
 
 const NAMES: [&str; 8] =
     ["EVENT", "FUNCTION", "PROCEDURE", "TABLE", "TRIGGER", "PACKAGE", "PACKAGE BODY", "TEMPORARY TABLE"];
 
-/// The name of an object type.
+/// Returns the name of an object type.
 pub fn type_name(object_type: u8) -> Option<&'static str> {
     NAMES.get((object_type as usize).wrapping_sub(1)).copied()
 }
 
-/// The object type of a name.
+/// Returns the object type of a name.
 pub fn type_of(name: &str) -> Option<u8> {
     NAMES.iter().position(|known| *known == name).map(|at| at as u8 + 1)
 }
 
-/// A row of `setup_objects`; `%` stands for any.
+/// A row of `setup_objects`; `%` matches any value.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[allow(missing_docs)]
 pub struct ObjectRule {
@@ -52,7 +52,7 @@ pub struct ObjectRule {
 }
 
 impl ObjectRule {
-    /// The built-in's initial rows.
+    /// Returns the built-in's initial rows.
     pub(crate) fn initial() -> Vec<ObjectRule> {
         let mut rules = Vec::new();
         for object_type in [EVENT, FUNCTION, PROCEDURE, TABLE, TRIGGER] {
@@ -80,10 +80,10 @@ impl Rule for ObjectRule {
         &engine.objects
     }
 
-    /// Decides anew about every object there is. A table that is no longer watched loses what closed handles counted, as in
-    /// the built-in.
+    /// Applies the rules to every object. A table that is disabled by this loses the counts of closed
+    /// handles, as in the built-in.
     fn act(engine: &Engine, rules: &[Self]) {
-        // Whether it was watched until now.
+        // Returns whether the object was enabled and no longer is.
         let anew = |watch: &AtomicU8, object_type, (schema, schema_len, name, name_len): NameWords<'_>| {
             let (schema, name) = (text::read(schema, schema_len), text::read(name, name_len));
             let now = decide(rules, object_type, &schema, &name);
@@ -101,8 +101,8 @@ impl Rule for ObjectRule {
     }
 }
 
-/// ENABLED and TIMED of an object, as switches: the rule about it decides, else the one about its schema, else the one about
-/// all of its type; none means off. Letter case tells names apart.
+/// Returns ENABLED and TIMED of an object, as switches. The rule for the object decides, else the one for its
+/// schema, else the one for its type; without any, the object is off. Names are case-sensitive.
 fn decide(rules: &[ObjectRule], object_type: u8, schema: &[u8], name: &[u8]) -> u8 {
     let rule = |(schema, name): (&[u8], &[u8])| {
         rules.iter().find(|rule| {
@@ -116,8 +116,9 @@ fn decide(rules: &[ObjectRule], object_type: u8, schema: &[u8], name: &[u8]) -> 
 }
 
 impl Engine {
-    /// Decides whether an object that readers can see by now is watched. Whoever changes the rules holds them and walks the
-    /// objects: either meets this one there, or the new rules are met here.
+    /// Decides whether an object is instrumented. It must be visible to readers already: whoever changes the
+    /// rules holds them while walking the objects, so either the walk meets this object, or the new rules are
+    /// found here.
     pub(crate) fn decide_object(&self, watch: &AtomicU8, object_type: u8, schema: &[u8], name: &[u8]) {
         self.objects.with(|rules| watch.store(decide(rules, object_type, schema, name), Relaxed));
     }

@@ -1,5 +1,5 @@
-//! Rules one can change in SQL: the rows of `setup_actors` and `setup_objects`. A rule acts when it changes or when
-//! what it is about becomes known, never when an event happens.
+//! Rules that SQL can change: the rows of `setup_actors` and `setup_objects`. A rule acts when it changes or
+//! when its object becomes known, never during an event.
 
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
@@ -7,12 +7,12 @@ use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use crate::Engine;
 use crate::setup::instrument::lock;
 
-/// Rules of a kind that there can be, at most.
+/// Maximum number of rules of a kind.
 pub const MAX_RULES: usize = 1024;
 
-/// A rule that is told from others by a key.
+/// A rule with a key.
 pub trait Rule: Clone + Sized {
-    /// Whether `other` has the same key, byte for byte.
+    /// Returns whether `other` has the same key, byte for byte.
     fn has_key_of(&self, other: &Self) -> bool;
 
     #[doc(hidden)]
@@ -22,16 +22,16 @@ pub trait Rule: Clone + Sized {
     fn act(engine: &Engine, rules: &[Self]);
 }
 
-/// Why a rule was not added.
+/// Reason why a rule was not added.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RuleError {
-    /// There is one with the same key.
+    /// A rule with the same key exists.
     Duplicate,
-    /// There are as many as there may be.
+    /// The maximum number of rules exists.
     Full,
 }
 
-/// The rules of a kind, in the order in which they came.
+/// The rules of a kind, in the order in which they were added.
 pub struct Rules<R> {
     rules: Mutex<Vec<R>>,
     size: AtomicUsize,
@@ -42,7 +42,7 @@ impl<R: Clone> Rules<R> {
         Rules { rules: Mutex::new(Vec::new()), size: AtomicUsize::new(MAX_RULES) }
     }
 
-    /// The initial rules, as many as there may be, before anything can be decided.
+    /// Sets the initial rules, truncated to `size`. Called before anything is decided.
     pub(crate) fn start(&self, mut rules: Vec<R>, size: u32) {
         let size = MAX_RULES.min(size as usize);
         rules.truncate(size);
@@ -50,15 +50,15 @@ impl<R: Clone> Rules<R> {
         self.size.store(size, Relaxed);
     }
 
-    /// Calls `f` with the rules, which stay as they are meanwhile.
+    /// Calls `f` with the rules, which cannot change meanwhile.
     pub(crate) fn with<T>(&self, f: impl FnOnce(&[R]) -> T) -> T {
         f(&lock(&self.rules))
     }
 }
 
-/// Rules, whatever they are about; changes act before the call returns.
+/// Changes act before the call returns.
 impl Engine {
-    /// Every rule, in the order in which they came.
+    /// Returns every rule, in the order in which they were added.
     pub fn rules<R: Rule>(&self) -> Vec<R> {
         R::held_by(self).with(<[R]>::to_vec)
     }
@@ -66,7 +66,7 @@ impl Engine {
     /// Adds a rule.
     ///
     /// # Errors
-    /// When there is one with its key, or no room.
+    /// Fails if a rule with the same key exists, or if there is no room.
     pub fn add_rule<R: Rule>(&self, rule: R) -> Result<(), RuleError> {
         self.change_rules(|rules: &mut Vec<R>| {
             if rules.iter().any(|known| known.has_key_of(&rule)) {
@@ -80,7 +80,7 @@ impl Engine {
         })
     }
 
-    /// Puts a rule in the place of the one with its key. False when that is gone.
+    /// Replaces the rule with the same key. Returns false if there is none.
     pub fn replace_rule<R: Rule>(&self, rule: R) -> bool {
         self.change_rules(|rules: &mut Vec<R>| {
             let known = rules.iter_mut().find(|known| known.has_key_of(&rule));
@@ -88,7 +88,7 @@ impl Engine {
         })
     }
 
-    /// Takes the rule with this one's key away. False when it is gone.
+    /// Removes the rule with the same key. Returns false if there is none.
     pub fn remove_rule<R: Rule>(&self, rule: &R) -> bool {
         self.change_rules(|rules: &mut Vec<R>| {
             let before = rules.len();
@@ -97,7 +97,7 @@ impl Engine {
         })
     }
 
-    /// Takes every rule away.
+    /// Removes every rule.
     pub(crate) fn clear_rules<R: Rule>(&self) {
         self.change_rules(Vec::<R>::clear);
     }

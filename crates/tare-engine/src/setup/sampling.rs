@@ -1,9 +1,9 @@
-//! Sampling of statements: how many are chosen, and what a chosen one stands for.
+//! Sampling of statements: how many are chosen, and how many a chosen one stands for.
 //!
-//! What is wanted is a rate, so many chosen statements a second of the whole server. A few times a second the host calls
-//! [`Engine::adjust_sampling`], which counts the statements since the last call and sets the *weight*: one statement in that many
-//! is chosen. While the server runs fewer statements than the rate, the weight is 1: every one is chosen, and nothing is
-//! estimated.
+//! The setting is a rate: so many chosen statements per second in the whole server. A few times per second
+//! the host calls [`Engine::adjust_sampling`]. It counts the statements since the last call and sets the
+//! *weight*: one statement in that many is chosen. While the server runs fewer statements than the rate, the
+//! weight is 1: every statement is chosen, and nothing is estimated.
 
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
 use std::sync::{Mutex, PoisonError};
@@ -11,38 +11,38 @@ use std::time::{Duration, Instant};
 
 use crate::Engine;
 
-/// How statements are chosen.
+/// Setting for the choice of statements.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum SampleRate {
-    /// About so many a second of the whole server.
+    /// About so many per second in the whole server.
     PerSecond(u32),
-    /// One in so many, whatever the load: for measurements.
+    /// One in so many, whatever the load. For measurements.
     OneIn(u32),
 }
 
-/// The state of sampling, for readers.
+/// State of sampling, for readers.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct SamplingState {
-    /// What was asked for.
+    /// The rate that was set.
     pub rate: SampleRate,
-    /// What is aimed at now: less than was asked for where [`Engine::limit_sampling`] says so.
+    /// The rate in effect: lower than `rate` if [`Engine::limit_sampling`] limits it.
     pub rate_now: SampleRate,
-    /// How many statements a chosen one stands for now; 1: every statement is chosen.
+    /// Number of statements a chosen one stands for now; 1: every statement is chosen.
     pub weight: u32,
     /// The largest weight since the engine started.
     pub largest_weight: u32,
-    /// How long a statement has to run until all that follows in it is recorded.
+    /// Run time after which a statement that was not chosen is recorded from then on.
     pub slow_after: Duration,
-    /// Statements that have begun, as far as [`Engine::adjust_sampling`] has counted them.
+    /// Number of statements begun, as of the last [`Engine::adjust_sampling`].
     pub begun: u64,
-    /// How many of them were chosen, to be expected by the weights there were.
+    /// Expected number of chosen statements among them, according to the weights.
     pub chosen: f64,
 }
 
-/// The largest weight: sums of as many as 2^32 statements a second still grow by less than 2^64 in a year.
+/// Largest weight: sums at as many as 2^32 statements per second still grow by less than 2^64 in a year.
 const MAX_WEIGHT: u32 = 1 << 20;
 
-/// The probability with which a statement is chosen.
+/// Probability with which a statement is chosen.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Chance(u64);
 
@@ -51,40 +51,40 @@ impl Chance {
         Chance((weight as u64) << 32 | (u32::MAX / weight) as u64)
     }
 
-    /// The largest of 2^32 random numbers that chooses.
+    /// Returns the largest of the 2^32 random numbers that chooses.
     #[inline(always)]
     pub(crate) fn threshold(self) -> u32 {
         self.0 as u32
     }
 
-    /// What a chosen statement stands for.
+    /// Returns the number of statements that a chosen one stands for.
     #[inline(always)]
     pub(crate) fn weight(self) -> u32 {
         (self.0 >> 32) as u32
     }
 }
 
-/// What the control of the rate remembers.
+/// State of the control of the rate.
 struct Control {
     rate: SampleRate,
-    /// So many a second at most, whatever the rate; `None`: there is no such limit.
+    /// Maximum per second, whatever the rate; `None`: no limit.
     limit: Option<u32>,
     slow_after: Duration,
-    /// When statements were counted last, and how many there had been.
+    /// Time of the last count of statements, and their number.
     last: Option<(Instant, u32)>,
-    /// Statements a second, smoothed.
+    /// Statements per second, smoothed.
     per_second: f64,
-    /// As in [`SamplingState`].
+    /// Same meaning as in [`SamplingState`].
     begun: u64,
     chosen: f64,
 }
 
-/// See the module. The words that threads read are on a line of their own.
+/// Sampling state of the engine. The words that threads read are on a line of their own.
 #[repr(C, align(64))]
 pub(crate) struct Sampling {
     chance: AtomicU64,
     slow_after_ticks: AtomicU64,
-    /// Statements of threads that have ended, as [`crate::thread::Thread::begun`] counts them.
+    /// Statements of threads that have ended; see `begun` of [`crate::thread::Thread`].
     pub(crate) departed: AtomicU32,
     largest_weight: AtomicU32,
     control: Mutex<Control>,
@@ -131,7 +131,7 @@ impl Sampling {
 }
 
 impl Control {
-    /// The weight for the coming interval, after one in which so many statements were begun in so many seconds.
+    /// Returns the weight for the coming interval, given the statements begun in the last one and its length.
     fn weight_after(&mut self, statements: u64, seconds: f64) -> u32 {
         let now = statements as f64 / seconds;
         let has_jumped = now > 2.0 * self.per_second || now < self.per_second / 2.0;
@@ -139,7 +139,7 @@ impl Control {
         self.weight()
     }
 
-    /// The weight at as many statements a second as there were of late.
+    /// Returns the weight for the recent number of statements per second.
     fn weight(&self) -> u32 {
         let of_rate = match self.rate {
             SampleRate::OneIn(weight) => weight,
@@ -148,13 +148,13 @@ impl Control {
         of_rate.max(self.limit.map_or(1, |limit| self.weight_of(limit)))
     }
 
-    /// The weight at which so many are chosen a second.
+    /// Returns the weight at which `rate` statements per second are chosen.
     fn weight_of(&self, rate: u32) -> u32 {
         let weight = (self.per_second / f64::from(rate.max(1))).ceil();
         weight.clamp(1.0, f64::from(MAX_WEIGHT)) as u32
     }
 
-    /// The rate that decides on the weight.
+    /// Returns the rate that decides on the weight.
     fn rate_now(&self) -> SampleRate {
         match (self.rate, self.limit) {
             (SampleRate::PerSecond(rate), Some(limit)) => SampleRate::PerSecond(rate.min(limit)),
@@ -167,7 +167,7 @@ impl Control {
 }
 
 impl Engine {
-    /// Says how statements are chosen, and how long one has to run until all that follows in it is recorded.
+    /// Sets how statements are chosen, and after which run time one is recorded from then on.
     pub fn set_sampling(&self, rate: SampleRate, slow_after: Duration) {
         let mut control = self.sampling.control();
         control.rate = rate;
@@ -175,20 +175,20 @@ impl Engine {
         self.set_weight_now(&control);
     }
 
-    /// Chooses no more than so many statements a second from now on, whatever was asked for; `None`: as was asked for.
+    /// Limits the number of chosen statements per second, whatever rate was set. `None` removes the limit.
     pub fn limit_sampling(&self, limit: Option<u32>) {
         let mut control = self.sampling.control();
         control.limit = limit;
         self.set_weight_now(&control);
     }
 
-    /// Sets the weight by the statements there were of late.
+    /// Sets the weight for the recent number of statements per second.
     fn set_weight_now(&self, control: &Control) {
         self.sampling.set_weight(if self.registry.has_sampled() { control.weight() } else { 1 });
     }
 
-    /// Sets the weight by the number of statements since the last call. By the host, a few times a second. What `slow_after` is in
-    /// ticks is known from the first call on; until then no statement is slow.
+    /// Sets the weight for the number of statements since the last call. The host calls this a few times per
+    /// second. The first call converts `slow_after` to ticks; until then no statement is slow.
     pub fn adjust_sampling(&self) {
         let mut control = self.sampling.control();
         let slow_after_ps = control.slow_after.as_nanos().saturating_mul(1000);
@@ -200,7 +200,7 @@ impl Engine {
         if seconds <= 0.0 {
             return;
         }
-        // The number wraps. A thread that ends meanwhile is seen in one place or in none.
+        // A thread that ends meanwhile is counted once or not at all.
         let begun = u64::try_from(seen.wrapping_sub(before).cast_signed()).unwrap_or(0);
         control.begun += begun;
         control.chosen += begun as f64 / f64::from(self.sampling.chance().weight());
@@ -209,14 +209,14 @@ impl Engine {
         self.set_weight_now(&control);
     }
 
-    /// While nothing is estimated every statement is chosen.
+    /// Sets the weight to 1 if no instrument is sampled.
     pub(crate) fn choose_all_if_none_is_sampled(&self) {
         if !self.registry.has_sampled() {
             self.sampling.set_weight(1);
         }
     }
 
-    /// The state of sampling.
+    /// Returns the state of sampling.
     pub fn sampling(&self) -> SamplingState {
         let control = self.sampling.control();
         SamplingState {
@@ -230,7 +230,7 @@ impl Engine {
         }
     }
 
-    /// Statements of clients that have begun, modulo 2^32.
+    /// Returns the number of statements that clients have begun.
     fn statements_begun(&self) -> u32 {
         let live = self.slabs().map(|thread| thread.begun.load(Relaxed));
         live.fold(self.sampling.departed.load(Relaxed), u32::wrapping_add)

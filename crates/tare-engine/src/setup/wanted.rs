@@ -1,9 +1,10 @@
-//! HOT PATH: which kinds of events anybody wants. One byte for each kind, in one line that all threads read and hardly
-//! anybody writes: whoever begins an event asks it before anything else, and what is off costs no more than that.
+//! HOT PATH: which kinds of events anybody wants. One byte per kind, on one line that all threads read and
+//! hardly anybody writes. Whoever begins an event checks it first, so a disabled kind costs no more than
+//! that.
 //!
-//! While a kind is off, nobody hears that a lock is given back. So what threads note of the locks they hold carries the
-//! *turn* at which they noted it: a number that rises whenever a kind is switched on. What was noted before its kind was
-//! switched on last means nothing any more.
+//! While a kind is off, nobody reports that a lock is released. So what threads note of the locks they hold
+//! carries the *turn* at which they noted it: a number that rises whenever a kind is switched on. A note from
+//! before its kind was last switched on is void.
 
 use std::hint::cold_path;
 use std::slice::from_ref;
@@ -17,39 +18,41 @@ use crate::setup::instrument::KINDS;
 use crate::snapshot::{Consumer, Kind};
 use crate::thread::filter;
 
-/// Which events of a kind somebody wants.
+/// Which events of a kind anybody wants.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Demand {
     /// None of them.
     Nothing,
-    /// Not those of instruments that are off, nor, of those that are sampled, the ones in statements that are not chosen.
+    /// Some: not those of disabled instruments, nor those of sampled instruments in statements that are not
+    /// chosen.
     Some,
-    /// Every one, and none is recorded.
+    /// All, and none is recorded.
     Sums,
-    /// Those of chosen statements, and all that is not estimated from these.
+    /// Those of chosen statements, and all that are not estimated from these.
     Sampled,
     /// Every one.
     All,
 }
 
-/// Bits of a turn that are kept with the owner of a lock.
+/// Number of bits of a turn that are kept with the owner of a lock.
 const TURN_BITS: u32 = 24;
 
-/// A thread as the owner of locks: its THREAD_ID, and the turn at which it settled.
+/// Returns a thread as the owner of locks: its THREAD_ID, and the turn it has adopted.
 pub(crate) fn holder(thread_id: u64, turn: u32) -> u64 {
     thread_id << TURN_BITS | u64::from(turn) & ((1 << TURN_BITS) - 1)
 }
 
 #[repr(C, align(64))]
 pub(crate) struct Wanted {
-    /// [`Demand`]s.
+    /// [`Demand`] of each kind.
     kinds: [AtomicU8; KINDS.len()],
     turn: AtomicU32,
-    /// The turn at which each kind was switched on last.
+    /// Turn at which each kind was last switched on.
     since: [AtomicU32; KINDS.len()],
 }
 
-/// Where a kind has its byte. The host does not tell shared-exclusive locks from others when it begins to wait.
+/// Returns the index of a kind's byte. Shared-exclusive locks use that of rwlocks: the host does not tell
+/// them apart when it begins to wait.
 const fn place(kind: Kind) -> usize {
     match kind {
         Kind::Sxlock => Kind::Rwlock as usize,
@@ -77,13 +80,14 @@ impl Wanted {
         self.kinds[place(kind)].load(Relaxed) != Demand::Nothing as u8
     }
 
-    /// Switches a kind; false: it was so before. By one thread at a time.
+    /// Sets the demand for a kind. Returns false if it was the same before. The caller makes sure that one
+    /// thread at a time calls this.
     fn set(&self, kind: Kind, demand: Demand) -> bool {
         let before = self.demand(kind);
         if before == demand {
             return false;
         }
-        // First of all: whoever knows the new turn hears of locks that are given back.
+        // Store this first: whoever knows the new turn then hears of released locks.
         self.kinds[place(kind)].store(demand as u8, Release);
         if before == Demand::Nothing {
             let turn = self.turn.load(Relaxed).wrapping_add(1);
@@ -93,33 +97,35 @@ impl Wanted {
         true
     }
 
-    /// The turn, for what a thread notes from now on.
+    /// Returns the turn for what a thread notes from now on.
     pub(crate) fn turn(&self) -> u32 {
         self.turn.load(Acquire)
     }
 
-    /// Whether a thread heard of everything about this kind since that turn, of which [`TURN_BITS`] are asked for. (Turns
-    /// are compared as neighbours: they may have run over.)
+    /// Returns whether `kind` has been on without a break since `turn`, of which [`TURN_BITS`] bits are
+    /// compared. Turns may have wrapped, so the sign of their difference decides.
     pub(crate) fn heard_since(&self, kind: Kind, turn: u32) -> bool {
         let since = self.since[place(kind)].load(Acquire);
         self.is(kind) && turn.wrapping_sub(since) << (32 - TURN_BITS) >> 31 == 0
     }
 
-    /// THREAD_ID of the owner of a lock, for readers; `None`: nobody's, or nobody knows any more.
+    /// Returns THREAD_ID of the owner of a lock, for readers. `None`: it has no owner, or the owner is no
+    /// longer known.
     pub(crate) fn owner(&self, kind: Kind, holder: u64) -> Option<u64> {
         self.heard_since(kind, holder as u32).then_some(holder >> TURN_BITS).filter(|id| *id != 0)
     }
 }
 
 impl Engine {
-    /// Whether anybody wants events of a kind: an instrument of it is on, and so is `global_instrumentation`. If not, no
-    /// event of it need be begun. What is in progress ends as it would have.
+    /// Returns whether anybody wants events of a kind: one of its instruments is on, and so is
+    /// `global_instrumentation`. If not, no event of it need begin. Events in progress end as usual.
     #[inline(always)]
     pub fn wants(&self, kind: Kind) -> bool {
         self.wanted.is(kind)
     }
 
-    /// Whether nobody wants an event of a kind. Only where some instruments of it are off, it is asked whether the event's is.
+    /// Returns whether nobody wants an event of a kind. Calls `is_off` only where some instruments of the
+    /// kind are off or sampled.
     #[inline(always)]
     pub fn is_unwanted(&self, kind: Kind, is_off: impl FnOnce() -> bool) -> bool {
         let is_every = self.wanted.kinds[place(kind)].load(Relaxed) >= Demand::Sums as u8;
@@ -133,18 +139,19 @@ impl Engine {
         is_off()
     }
 
-    /// Whether all instruments of a kind are on and sampled.
+    /// Returns whether all instruments of a kind are on and sampled.
     #[inline(always)]
     pub fn is_all_sampled(&self, kind: Kind) -> bool {
         self.wanted.kinds[place(kind)].load(Relaxed) == Demand::Sampled as u8
     }
 
-    /// As [`Engine::wants`], and whether it is all of them.
+    /// Returns which events of a kind anybody wants.
     pub fn demand(&self, kind: Kind) -> Demand {
         self.wanted.demand(kind)
     }
 
-    /// Instruments of this kind, or the consumer of all, have changed. Under the lock of the filters.
+    /// Recomputes the demand for a kind after its instruments or consumers have changed. The caller holds the
+    /// lock `filters`.
     pub(crate) fn decide_wanted(&self, kind: Kind) {
         let kinds = match kind {
             Kind::Rwlock | Kind::Sxlock => &[Kind::Rwlock, Kind::Sxlock][..],
@@ -159,8 +166,8 @@ impl Engine {
         if before == demand {
             return;
         }
-        // The host leads calls here before any of them counts, and away when none does: so a lock that is noted is also heard of
-        // when it is given back.
+        // The host routes calls here before any of them counts, and away only when none does. So the release
+        // of a lock on record is always reported.
         let lead = || self.host.get().into_iter().for_each(|host| host.wants(kinds[0], demand));
         if before == Demand::Nothing {
             if kind == Kind::Stage {

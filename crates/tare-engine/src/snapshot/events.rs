@@ -5,7 +5,7 @@ use std::sync::Arc;
 use super::{EventType, Parts};
 
 /// TIMER_START, TIMER_END and TIMER_WAIT in picoseconds since the engine started; `None` where not measured.
-/// For an event in progress END and WAIT are "now".
+/// For an event in progress END and WAIT are those of the time of reading.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[allow(missing_docs)]
 pub struct Timer {
@@ -14,12 +14,12 @@ pub struct Timer {
     pub wait_ps: Option<u64>,
 }
 
-/// What every event has.
+/// Columns common to all events.
 #[derive(Clone, Debug)]
 pub struct EventHead {
     /// THREAD_ID.
     pub thread_id: u64,
-    /// EVENT_ID, per thread, rising.
+    /// EVENT_ID: ascending within a thread.
     pub event_id: u64,
     /// END_EVENT_ID; `None` while in progress.
     pub end_event_id: Option<u64>,
@@ -27,7 +27,7 @@ pub struct EventHead {
     pub name: &'static str,
     /// SOURCE, `file.cc:123`.
     pub source: Option<String>,
-    /// Times.
+    /// TIMER_START, TIMER_END, TIMER_WAIT.
     pub timer: Timer,
     /// NESTING_EVENT_ID and NESTING_EVENT_TYPE.
     pub nesting: Option<(u64, EventType)>,
@@ -45,14 +45,14 @@ pub struct ObjectName {
 }
 
 impl EventHead {
-    /// The name of the file.
+    /// The `source` field.
     pub const SOURCE: Parts = Parts::part(0);
 }
 
 /// A row of `events_waits_*`.
 #[derive(Clone, Debug)]
 pub struct WaitRow {
-    /// What every event has.
+    /// Columns common to all events.
     pub head: EventHead,
     /// OBJECT_*, INDEX_NAME.
     pub object: ObjectName,
@@ -69,7 +69,7 @@ pub struct WaitRow {
 /// A row of `events_stages_*`.
 #[derive(Clone, Debug)]
 pub struct StageRow {
-    /// What every event has.
+    /// Columns common to all events.
     pub head: EventHead,
     /// WORK_COMPLETED and WORK_ESTIMATED, for stages that report progress.
     pub progress: Option<(u64, u64)>,
@@ -98,9 +98,9 @@ pub struct StatementCounters {
     pub sort_scan: u64,
     pub no_index_used: u64,
     pub no_good_index_used: u64,
-    /// 0 unless somebody asks for it: the consumer `events_statements_cpu`.
+    /// CPU time in picoseconds; 0 unless the consumer `events_statements_cpu` is on.
     pub cpu_time_ps: u64,
-    /// Of one statement the most its session had while it ran, in bytes; of several the most any had.
+    /// Peak memory of the session during the statement, in bytes; of several statements, the highest peak.
     pub max_total_memory: u64,
 }
 
@@ -132,7 +132,7 @@ impl StatementCounters {
     }
 }
 
-/// A statement digest as the host spells it (text and hash are the server's own).
+/// A statement digest as the host spells it: text and hash are the server's own.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct DigestText {
     /// DIGEST: lower-case hex.
@@ -144,11 +144,11 @@ pub struct DigestText {
 /// A row of `events_statements_*`.
 #[derive(Clone, Debug)]
 pub struct StatementRow {
-    /// What every event has.
+    /// Columns common to all events.
     pub head: EventHead,
-    /// SQL_TEXT; a cut text ends in `...`.
+    /// SQL_TEXT; a truncated text ends in `...`.
     pub sql_text: Option<String>,
-    /// True when SQL_TEXT was longer than the bound.
+    /// Whether SQL_TEXT is truncated.
     pub sql_text_cut: bool,
     /// DIGEST and DIGEST_TEXT.
     pub digest: Option<Arc<DigestText>>,
@@ -166,14 +166,14 @@ pub struct StatementRow {
     pub counters: StatementCounters,
     /// NESTING_EVENT_LEVEL.
     pub nesting_level: u32,
-    /// STATEMENT_ID: the host's number of it; 0: it has none.
+    /// STATEMENT_ID: the host's number for the statement; 0: none.
     pub statement_id: u64,
 }
 
 impl StatementRow {
-    /// `sql_text`
+    /// The `sql_text` field.
     pub const SQL_TEXT: Parts = Parts::part(1);
-    /// `digest`
+    /// The `digest` field.
     pub const DIGEST: Parts = Parts::part(2);
 }
 

@@ -32,13 +32,13 @@ pub struct SocketRow {
     pub ip: String,
     /// PORT.
     pub port: u16,
-    /// STATE is IDLE (else ACTIVE).
+    /// Whether STATE is IDLE, else ACTIVE.
     pub idle: bool,
     /// READ, WRITE, MISC.
     pub io: IoStat,
 }
 
-/// FETCH, INSERT, UPDATE, DELETE of a table or an index. READ is fetch; WRITE is the other three together.
+/// FETCH, INSERT, UPDATE, DELETE of a table or an index. READ is fetch; WRITE is the sum of the other three.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[allow(missing_docs)]
 pub struct TableIoStat {
@@ -48,9 +48,9 @@ pub struct TableIoStat {
     pub delete: Stat,
 }
 
-/// Table locks by kind; the array's order is that of `table_lock_waits_summary_by_table`:
-/// READ_NORMAL, READ_WITH_SHARED_LOCKS, READ_HIGH_PRIORITY, READ_NO_INSERT, READ_EXTERNAL,
-/// WRITE_ALLOW_WRITE, WRITE_CONCURRENT_INSERT, WRITE_DELAYED, WRITE_LOW_PRIORITY, WRITE_NORMAL, WRITE_EXTERNAL.
+/// Table locks by kind, in the order of `table_lock_waits_summary_by_table`: READ_NORMAL,
+/// READ_WITH_SHARED_LOCKS, READ_HIGH_PRIORITY, READ_NO_INSERT, READ_EXTERNAL, WRITE_ALLOW_WRITE,
+/// WRITE_CONCURRENT_INSERT, WRITE_DELAYED, WRITE_LOW_PRIORITY, WRITE_NORMAL, WRITE_EXTERNAL.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct TableLockStat(pub [Stat; 11]);
 
@@ -71,18 +71,18 @@ pub struct TableRow {
     pub schema: String,
     /// OBJECT_NAME.
     pub name: String,
-    /// `setup_objects` says it is watched.
+    /// Whether `setup_objects` enables it.
     pub enabled: bool,
-    /// One entry per index of the table, then the one without a name, if it was ever used.
+    /// One entry per index of the table, then one for access without an index, if there was any.
     pub indexes: Vec<IndexRow>,
-    /// Locks.
+    /// Waits for table locks.
     pub locks: TableLockStat,
 }
 
 /// A synchronisation object: rows of `mutex_instances`, `rwlock_instances`, `cond_instances`.
 #[derive(Clone, Debug)]
 pub struct SyncRow {
-    /// What it is.
+    /// Mutex, rwlock, sxlock or cond.
     pub kind: Kind,
     /// NAME.
     pub name: &'static str,
@@ -92,7 +92,7 @@ pub struct SyncRow {
     pub locked_by_thread_id: Option<u64>,
     /// READ_LOCKED_BY_COUNT.
     pub read_locked_by_count: u32,
-    /// Waits for it, where the host has them counted by object.
+    /// Waits for this object, if they are counted by object.
     pub waits: Stat,
 }
 
@@ -105,13 +105,13 @@ pub struct ProgramRow {
     pub schema: String,
     /// OBJECT_NAME.
     pub name: String,
-    /// Its calls.
+    /// Calls of the program.
     pub calls: Stat,
-    /// The statements in it.
+    /// Statements executed in the program.
     pub statements: StatementStat,
 }
 
-/// A metadata lock granted or waited for: a row of `metadata_locks`.
+/// A metadata lock that is granted or waited for: a row of `metadata_locks`.
 #[derive(Clone, Debug)]
 pub struct MetadataLockRow {
     /// OBJECT_TYPE, OBJECT_SCHEMA, OBJECT_NAME.
@@ -124,7 +124,7 @@ pub struct MetadataLockRow {
     pub duration: &'static str,
     /// LOCK_STATUS.
     pub status: &'static str,
-    /// SOURCE: where it was asked for.
+    /// SOURCE of the request.
     pub source: Option<String>,
     /// OWNER_THREAD_ID.
     pub owner_thread_id: u64,
@@ -143,9 +143,9 @@ pub struct TableHandleRow {
     pub name: String,
     /// OBJECT_INSTANCE_BEGIN.
     pub object_instance_begin: u64,
-    /// OWNER_THREAD_ID; 0 while nobody uses it.
+    /// OWNER_THREAD_ID; 0 while unused.
     pub owner_thread_id: u64,
-    /// OWNER_EVENT_ID; 0 while nobody uses it.
+    /// OWNER_EVENT_ID; 0 while unused.
     pub owner_event_id: u64,
     /// INTERNAL_LOCK.
     pub internal_lock: Option<&'static str>,
@@ -168,7 +168,7 @@ pub struct PreparedRow {
     pub owner_thread_id: u64,
     /// OWNER_EVENT_ID.
     pub owner_event_id: u64,
-    /// OWNER_OBJECT_*: the program it was prepared in, while there is one.
+    /// OWNER_OBJECT_*: the program it was prepared in, as long as that exists.
     pub owner: ObjectName,
     /// TIMER_PREPARE.
     pub prepare: Stat,

@@ -1,7 +1,7 @@
-//! What a reader gets: owned rows, in the Performance Schema's own units (picoseconds, bytes, rows).
+//! Rows for readers: owned values in the Performance Schema's own units (picoseconds, bytes, rows).
 //!
-//! A snapshot is taken at query time by a reader; writers never wait for it. Times that were not measured
-//! (`TIMED = NO`) are `None`. Names of instruments are `&'static str`: instruments are never unregistered.
+//! A reader takes a snapshot at query time; writers never wait for it. Times that were not measured (`TIMED =
+//! NO`) are `None`. Names of instruments are `&'static str`: instruments are never unregistered.
 
 mod events;
 mod instances;
@@ -17,10 +17,10 @@ pub use summary::*;
 
 use crate::histogram::Lowest;
 
-/// Identity of a registered instrument: its position in the registry, 1-based like a PSI key (0: none).
+/// Id of a registered instrument: its 1-based position in the registry, like a PSI key. 0: none.
 pub type ClassId = u16;
 
-/// What an instrument is; decides its name prefix and which summary tables hold it.
+/// Kind of an instrument. Decides its name prefix and which summary tables contain it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 #[repr(u8)]
 pub enum Kind {
@@ -59,7 +59,7 @@ pub enum Kind {
 }
 
 impl Kind {
-    /// How far the lowest bucket of its instruments' histograms reaches.
+    /// Returns the upper bound of the lowest bucket in histograms of this kind.
     #[must_use]
     pub const fn lowest(self) -> Lowest {
         match self {
@@ -69,7 +69,7 @@ impl Kind {
     }
 }
 
-/// The four event types; also NESTING_EVENT_TYPE.
+/// Event type, also used for NESTING_EVENT_TYPE.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[repr(u8)]
 pub enum EventType {
@@ -83,54 +83,54 @@ pub enum EventType {
     Wait = 4,
 }
 
-/// Which events of a thread: the three event tables of each type.
+/// Scope of events: one of the three event tables of each type.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Scope {
     /// `events_*_current`
     Current,
-    /// `events_*_history`: the last ones of every live thread
+    /// `events_*_history`: the latest events of every live thread
     History,
-    /// `events_*_history_long`: the last ones of all threads, ended ones included
+    /// `events_*_history_long`: the latest events of all threads, ended ones included
     HistoryLong,
 }
 
-/// Which parts of rows a reader asks for. The others may be left empty, and what they would cost is spared. Each type of row
-/// names those of its parts that cost something.
+/// Parts of a row that a reader asks for. The engine may leave others empty to save their cost. Each type of
+/// row names its expensive parts.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Parts(u32);
 
 impl Parts {
-    /// What costs nothing.
+    /// Only what costs nothing.
     pub const NONE: Parts = Parts(0);
     /// Whole rows.
     pub const ALL: Parts = Parts(u32::MAX);
 
-    /// One part of a type of row.
+    /// Creates the set of one part of a type of row.
     pub(crate) const fn part(number: u32) -> Parts {
         Parts(1 << number)
     }
 
-    /// These and those.
+    /// Returns the union of two sets.
     #[must_use]
     pub const fn and(self, other: Parts) -> Parts {
         Parts(self.0 | other.0)
     }
 
-    /// Whether any of those is among these.
+    /// Returns whether two sets have a part in common.
     #[must_use]
     pub const fn has(self, other: Parts) -> bool {
         self.0 & other.0 != 0
     }
 }
 
-/// What a reader asks for: of every thread, or of one.
+/// A reader's request, for all threads or for one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Asked<T> {
-    /// Events of a scope, or the summary of a grouping.
+    /// Scope of events, or grouping of a summary.
     pub what: T,
-    /// THREAD_ID of the one thread the rows shall be about; `None`: of all.
+    /// THREAD_ID of the only thread to read; `None`: all threads.
     pub thread: Option<u64>,
-    /// What of the rows.
+    /// Parts of the rows.
     pub parts: Parts,
 }
 

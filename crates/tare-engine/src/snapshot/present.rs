@@ -1,8 +1,8 @@
-//! Rows of several tables that belong together.
+//! Rows of several tables, read at the same time.
 
 use super::{StageRow, StatementRow, ThreadRow, TransactionRow, WaitRow};
 
-/// A table of what live threads are doing, which clients join with the others by THREAD_ID.
+/// A table of what live threads are doing. Clients join these tables by THREAD_ID.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum PresentTable {
@@ -18,30 +18,30 @@ pub enum PresentTable {
     Waits,
 }
 
-/// Some of these tables.
+/// A set of these tables.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct PresentTables(u8);
 
 impl PresentTables {
-    /// Adds one.
+    /// Adds a table.
     pub fn add(&mut self, table: PresentTable) {
         self.0 |= 1 << table as u8;
     }
 
-    /// Whether it is among them.
+    /// Returns whether the set contains a table.
     #[must_use]
     pub fn has(self, table: PresentTable) -> bool {
         self.0 & 1 << table as u8 != 0
     }
 
-    /// Whether there is more than one, whose rows can be joined.
+    /// Returns whether the set has more than one table, so that rows can be joined.
     #[must_use]
     pub fn are_several(self) -> bool {
         self.0.count_ones() > 1
     }
 }
 
-/// What a live thread was doing at one moment: its rows of those tables that were asked for.
+/// Consistent rows of a live thread in the requested tables.
 #[derive(Clone, Debug, Default)]
 #[allow(missing_docs)]
 pub struct Present {
@@ -53,7 +53,7 @@ pub struct Present {
 }
 
 impl Present {
-    /// About how many bytes the rows take, long texts included.
+    /// Returns the approximate size of the rows in bytes, including long texts.
     #[must_use]
     pub fn size(&self) -> usize {
         let text = |text: &Option<String>| text.as_ref().map_or(0, String::len);

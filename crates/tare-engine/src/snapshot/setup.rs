@@ -1,4 +1,4 @@
-//! Rows of `setup_*`, threads, timers and losses; what can be reset.
+//! Rows of `setup_*`, threads, timers and losses, and what TRUNCATE can reset.
 
 use super::{ClassId, EventType, Grouping, Kind, Scope};
 use crate::setup::level::Recording;
@@ -6,9 +6,9 @@ use crate::setup::level::Recording;
 /// A registered instrument: a row of `setup_instruments`.
 #[derive(Clone, Debug)]
 pub struct Instrument {
-    /// Position in the registry.
+    /// Id in the registry.
     pub id: ClassId,
-    /// What it is.
+    /// Kind of the instrument.
     pub kind: Kind,
     /// Full name, such as `wait/synch/mutex/sql/LOCK_open`.
     pub name: &'static str,
@@ -18,43 +18,43 @@ pub struct Instrument {
     pub timed: bool,
     /// LEVEL.
     pub level: Recording,
-    /// A person has set it: nothing else moves it.
+    /// HELD: set by a person, so the governor does not change it.
     pub held: bool,
-    /// How often persons have set it.
+    /// Number of changes by persons.
     pub changes: u32,
     /// PROPERTIES.
     pub properties: Properties,
 }
 
-/// What a host says of an instrument when it registers it.
+/// Properties of an instrument, as given by the host at registration.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Properties {
-    /// There is one instance; of memory: it belongs to the server, not to a thread.
+    /// There is one instance. For memory: it belongs to the server and not to a thread.
     pub global: bool,
-    /// A stage that reports progress.
+    /// The stage reports progress.
     pub progress: bool,
-    /// It is a client's: its connection, what it waits for.
+    /// The instrument belongs to clients: their connections and what these wait for.
     pub user: bool,
-    /// A statement that may turn out to be another one.
+    /// The statement may turn out to be another one.
     pub mutable: bool,
 }
 
 /// A class of threads: a row of `setup_threads`.
 #[derive(Clone, Debug)]
 pub struct ThreadInstrument {
-    /// Position in the registry.
+    /// Id in the registry.
     pub id: ClassId,
     /// Full name, such as `thread/sql/main`.
     pub name: &'static str,
-    /// ENABLED: INSTRUMENTED of threads to come.
+    /// ENABLED: INSTRUMENTED of new threads.
     pub enabled: bool,
-    /// HISTORY of threads to come.
+    /// HISTORY of new threads.
     pub history: bool,
     /// PROPERTIES.
     pub properties: Properties,
 }
 
-/// What tells a live thread.
+/// Key of a live thread.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ThreadKey {
     /// THREAD_ID
@@ -107,12 +107,12 @@ impl Consumer {
         Consumer::StatementsDigest,
     ];
 
-    /// Whether the shape `extended` alone has it. It is off at first.
+    /// Returns whether only the shape `extended` has this consumer. Such a consumer is off by default.
     pub const fn is_further(self) -> bool {
         matches!(self, Consumer::EventsStatementsCpu)
     }
 
-    /// The NAME column of `setup_consumers`.
+    /// Returns the NAME column of `setup_consumers`.
     pub const fn name(self) -> &'static str {
         match self {
             Consumer::EventsStagesCurrent => "events_stages_current",
@@ -146,7 +146,7 @@ pub struct ThreadRow {
     pub foreground: bool,
     /// PROCESSLIST_ID (the connection's id).
     pub processlist_id: Option<u64>,
-    /// The number it has in the host's own list: that of the connection, or one that only the list has.
+    /// Number in the host's own list: the connection's, or one that only the list has.
     pub listed_id: Option<u64>,
     /// PROCESSLIST_USER.
     pub user: Option<String>,
@@ -154,7 +154,7 @@ pub struct ThreadRow {
     pub host: Option<String>,
     /// PROCESSLIST_DB.
     pub db: Option<String>,
-    /// PROCESSLIST_COMMAND, as the host numbers commands (the adapter names them).
+    /// PROCESSLIST_COMMAND, named by the host.
     pub command: Option<&'static str>,
     /// PROCESSLIST_TIME: seconds since the current state began.
     pub time_s: Option<i64>,
@@ -172,26 +172,26 @@ pub struct ThreadRow {
     pub connection_type: Option<&'static str>,
     /// THREAD_OS_ID.
     pub os_id: Option<u64>,
-    /// TOTAL_MEMORY: bytes it has.
+    /// TOTAL_MEMORY: bytes in use.
     pub total_memory: u64,
-    /// MAX_TOTAL_MEMORY: the most it ever had.
+    /// MAX_TOTAL_MEMORY: the highest number of bytes in use so far.
     pub max_total_memory: u64,
 }
 
-/// An attribute a client named when it connected: rows of `session_connect_attrs`.
+/// A connection attribute sent by a client: a row of `session_connect_attrs`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AttributeRow {
     /// PROCESSLIST_ID.
     pub processlist_id: u64,
     /// ATTR_NAME.
     pub name: String,
-    /// ATTR_VALUE; `None` where the client said nothing of it.
+    /// ATTR_VALUE; `None` if the client sent none.
     pub value: Option<String>,
     /// ORDINAL_POSITION, from 0.
     pub ordinal: u32,
 }
 
-/// Clocks by name: TIMER_NAME of `performance_timers` and `setup_timers`.
+/// TIMER_NAME of `performance_timers` and `setup_timers`.
 pub const TIMER_NAMES: &[&str] = &["CYCLE", "NANOSECOND", "MICROSECOND", "MILLISECOND", "TICK"];
 
 /// NAME of `setup_timers`.
@@ -215,8 +215,8 @@ pub struct TimerRow {
     pub overhead: Option<u64>,
 }
 
-/// What did not fit, by what it was. `name` is the built-in's status name without `Performance_schema_`
-/// where it has one (`mutex_instances_lost`, `digest_lost` …).
+/// Number of objects that did not fit, by kind. `name` is the built-in's status name without
+/// `Performance_schema_`, where there is one (`mutex_instances_lost`, `digest_lost` …).
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[allow(missing_docs)]
 pub struct LostRow {
@@ -224,7 +224,7 @@ pub struct LostRow {
     pub lost: u64,
 }
 
-/// What a TRUNCATE resets.
+/// Target of a TRUNCATE.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reset {
     /// `TRUNCATE events_<type>_{current,history,history_long}`.

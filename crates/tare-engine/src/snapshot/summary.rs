@@ -1,11 +1,11 @@
-//! Sums: figures, whose they are, and digests.
+//! Sums by instrument and by owner, and digests.
 
 use super::{Parts, StatementCounters};
 use crate::Spelling;
 use crate::histogram::Histogram;
 
-/// COUNT, SUM, MIN, MAX of waits; times in picoseconds. AVG is `sum_ps / count` (0 where count is 0). Of SUM a table shows the
-/// lower 64 bits, which begin anew after 213 days of time, as the built-in's do.
+/// COUNT, SUM, MIN, MAX of waits; times in picoseconds. AVG is `sum_ps / count`, 0 where count is 0. Tables
+/// show the lower 64 bits of SUM, which wrap after 213 days, as the built-in's do.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[allow(missing_docs)]
 pub struct Stat {
@@ -27,7 +27,7 @@ impl Stat {
     }
 }
 
-/// Operations with bytes: files and sockets.
+/// Operations with bytes, of files and sockets.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[allow(missing_docs)]
 pub struct ByteStat {
@@ -87,11 +87,11 @@ pub struct MemoryStat {
 }
 
 impl MemoryStat {
-    /// The least and the most that was in use
+    /// `low_*` and `high_*`: the lowest and highest values in use
     pub const MARKS: Parts = Parts::part(0);
 }
 
-/// An error of the host's.
+/// An error that the host knows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct KnownError {
     /// ERROR_NUMBER.
@@ -105,17 +105,17 @@ pub struct KnownError {
 /// A summary of one error.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ErrorStat {
-    /// Which; `None`: all the host does not know, together.
+    /// The error; `None`: all errors the host does not know, together.
     pub error: Option<KnownError>,
-    /// SUM_ERROR_RAISED: how often it was raised and not handled.
+    /// SUM_ERROR_RAISED: number of times it was raised and not handled.
     pub raised: u64,
     /// SUM_ERROR_HANDLED.
     pub handled: u64,
-    /// FIRST_SEEN and LAST_SEEN, microseconds since the epoch; `None`: never.
+    /// FIRST_SEEN and LAST_SEEN in microseconds since the Unix epoch; `None`: never.
     pub seen_us: Option<(u64, u64)>,
 }
 
-/// Whom a `*_by_event_name` summary is grouped by.
+/// Grouping of a `*_by_event_name` summary.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Grouping {
     /// `*_by_thread_by_event_name`
@@ -130,49 +130,49 @@ pub enum Grouping {
     Global,
 }
 
-/// Whose a summary row is. Fields that the grouping has not are empty.
+/// Owner of a summary row. Fields that the grouping does not have are empty.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Owner {
-    /// THREAD_ID, by thread.
+    /// THREAD_ID, when grouped by thread.
     pub thread_id: u64,
-    /// USER, by account and user (`None`: SQL NULL, a background thread).
+    /// USER, when grouped by account or user. `None`: SQL NULL, a background thread.
     pub user: Option<String>,
-    /// HOST, by account and host.
+    /// HOST, when grouped by account or host.
     pub host: Option<String>,
 }
 
 /// An account, a user or a host: rows of `accounts`, `users` and `hosts`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ConnectionsRow {
-    /// USER and HOST, as far as the grouping has them (`None`: SQL NULL, background threads).
+    /// USER and HOST, where the grouping has them. `None`: SQL NULL, background threads.
     pub owner: Owner,
     /// CURRENT_CONNECTIONS.
     pub current: u64,
-    /// TOTAL_CONNECTIONS: those, and the closed ones since the last TRUNCATE.
+    /// TOTAL_CONNECTIONS: the current ones, and those closed since the last TRUNCATE.
     pub total: u64,
-    /// MAX_SESSION_TOTAL_MEMORY: the most that one of them had, in bytes.
+    /// MAX_SESSION_TOTAL_MEMORY: the highest number of bytes that one session had.
     pub max_session_memory: u64,
 }
 
-/// How many events a connection's thread has had.
+/// Number of events in a connection's thread.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ConnectionCounts {
     /// THREAD_ID.
     pub thread_id: u64,
-    /// THREAD_OS_ID; 0: nobody has said.
+    /// THREAD_OS_ID; 0: unknown.
     pub os_id: u64,
-    /// By instrument, those it has had of: an instrument may come twice.
+    /// Instruments with their number of events, if any. An instrument may occur twice.
     pub events: Vec<(&'static str, u64)>,
 }
 
 /// One row of a `*_by_event_name` summary.
 #[derive(Clone, Debug)]
 pub struct Summary<S> {
-    /// Whose.
+    /// Owner of the sums.
     pub owner: Owner,
-    /// Of which instrument, or error.
+    /// EVENT_NAME, or the name of the error.
     pub name: &'static str,
-    /// How much.
+    /// The sums.
     pub stat: S,
 }
 
@@ -181,51 +181,51 @@ pub struct Summary<S> {
 pub struct DigestRow {
     /// SCHEMA_NAME.
     pub schema: Option<String>,
-    /// DIGEST and DIGEST_TEXT; `None` in the row that collects what has no place, or has it no more.
+    /// DIGEST and DIGEST_TEXT; `None` in the row for digests without a place.
     pub digest: Option<Spelling>,
     /// COUNT_STAR … SUM_NO_GOOD_INDEX_USED.
     pub stat: StatementStat,
-    /// FIRST_SEEN, microseconds since the epoch.
+    /// FIRST_SEEN, microseconds since the Unix epoch.
     pub first_seen_us: u64,
-    /// LAST_SEEN, microseconds since the epoch.
+    /// LAST_SEEN, microseconds since the Unix epoch.
     pub last_seen_us: u64,
-    /// How long they took; in the extended shape.
+    /// Histogram of durations, in the shape `extended` only.
     pub histogram: Histogram,
-    /// One of the statements.
+    /// QUERY_SAMPLE_*.
     pub sample: Option<StatementSample>,
 }
 
 impl DigestRow {
-    /// `schema`
+    /// The `schema` field.
     pub const SCHEMA: Parts = Parts::part(0);
-    /// `digest`, but for the text
+    /// The `digest` field, without its text.
     pub const DIGEST: Parts = Parts::part(1);
-    /// The text of `digest`
+    /// The text of the `digest` field.
     pub const DIGEST_TEXT: Parts = Parts::part(2);
-    /// `sample`
+    /// The `sample` field.
     pub const SAMPLE: Parts = Parts::part(3);
-    /// `histogram`
+    /// The `histogram` field.
     pub const HISTOGRAM: Parts = Parts::part(4);
-    /// `stat.sum`
+    /// The `stat.sum` field.
     pub const COUNTERS: Parts = Parts::part(5);
-    /// `first_seen_us`
+    /// The `first_seen_us` field.
     pub const FIRST_SEEN: Parts = Parts::part(6);
-    /// `last_seen_us`
+    /// The `last_seen_us` field.
     pub const LAST_SEEN: Parts = Parts::part(7);
-    /// `min_ps` and `max_ps` of `stat.stat`
+    /// `min_ps` and `max_ps` of `stat.stat`.
     pub const EXTREMES: Parts = Parts::part(8);
-    /// What tells who is in a place.
+    /// The parts that identify the digest in a place.
     pub(crate) const NAMED: Parts =
         DigestRow::SCHEMA.and(DigestRow::DIGEST).and(DigestRow::DIGEST_TEXT).and(DigestRow::SAMPLE);
 }
 
-/// A statement that stands for all of a digest: the slowest, unless that was long ago.
+/// A statement that represents all of a digest: the slowest recent one.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StatementSample {
-    /// QUERY_SAMPLE_TEXT; a cut text ends in `...`.
+    /// QUERY_SAMPLE_TEXT; a truncated text ends in `...`.
     pub text: Option<String>,
-    /// QUERY_SAMPLE_SEEN, microseconds since the epoch.
+    /// QUERY_SAMPLE_SEEN, microseconds since the Unix epoch.
     pub seen_us: u64,
-    /// QUERY_SAMPLE_TIMER_WAIT; 0 for one that was not timed.
+    /// QUERY_SAMPLE_TIMER_WAIT in picoseconds; 0 if not timed.
     pub wait_ps: u64,
 }

@@ -1,4 +1,4 @@
-//! HOT PATH: the cells a thread counts in, and the blocks they lie in.
+//! HOT PATH: the cells a thread counts in, and the blocks that hold them.
 
 use std::sync::atomic::Ordering::{Relaxed, Release};
 
@@ -13,7 +13,8 @@ use crate::snapshot::{ClassId, Kind};
 use super::{BANK_OWN, CELL_BLOCKS, Thread};
 
 impl Engine {
-    /// The cell of `class` in one of the thread's banks, made if need be. `None`: no memory left.
+    /// Returns the current cell of `class` in one of the thread's banks; makes it if needed. `None`: no
+    /// memory left.
     #[inline(always)]
     pub(crate) fn cell<C: Cell>(
         &self,
@@ -31,7 +32,7 @@ impl Engine {
         }
     }
 
-    /// Where the thread's own cell is, if it is there and of today.
+    /// Returns the place of the thread's own cell if it exists and belongs to the current epoch.
     #[inline(always)]
     pub(crate) fn usual_cell(
         &self,
@@ -42,7 +43,7 @@ impl Engine {
     ) -> Option<Offset> {
         let place = place(thread.banks[BANK_OWN].settled_entry(base, class));
         let head: &CellHead = base.at_or_zero(place);
-        // No family's epoch is 0, as it is where no cell is.
+        // No family's epoch is 0, which is what a missing cell reads as.
         (head.epoch.own() == self.epochs[family as usize].load(Relaxed)).then_some(place)
     }
 
@@ -58,7 +59,7 @@ impl Engine {
         self.make_cell_of(thread, bank, class, kind, family)
     }
 
-    /// As [`Engine::make_cell`], in any of the thread's banks.
+    /// Makes a cell of `kind` in any of the thread's banks, including that of errors.
     #[cold]
     pub(crate) fn make_cell_of<C: Cell>(
         &self,
@@ -90,7 +91,7 @@ impl Engine {
         Some(cell)
     }
 
-    /// Room for a line of its own, which is no cell's: of the thread's cell blocks a quarter is the cells' alone.
+    /// Allocates one line that is not a cell. A quarter of the thread's cell blocks is reserved for cells.
     #[cold]
     pub(crate) fn line_space(&self, thread: &Thread) -> Option<Offset> {
         let line = (LINE / 8) as u32;
@@ -101,15 +102,16 @@ impl Engine {
         self.cell_space(thread, line)
     }
 
-    /// As [`Engine::cell_space`], from the beginning of a line on.
+    /// Allocates `words` words that begin at a line boundary, in the thread's cell blocks.
     #[cold]
     pub(crate) fn lines_space(&self, thread: &Thread, words: u32) -> Option<Offset> {
         skip_to_line(thread);
-        // A fresh block begins with a line.
+        // A new block begins at a line boundary.
         self.cell_space(thread, words)
     }
 
-    /// Room for a cell of `words` in the thread's cell blocks.
+    /// Allocates `words` words in the thread's cell blocks. `None`: no memory left, counted in
+    /// [`Lost::Cells`].
     #[cold]
     pub(crate) fn cell_space(&self, thread: &Thread, words: u32) -> Option<Offset> {
         if thread.cell_left.load(Relaxed) < words {
@@ -131,7 +133,7 @@ impl Engine {
     }
 }
 
-/// What is left of the line in which the next cell would begin stays empty.
+/// Skips to the next line boundary of the current cell block.
 fn skip_to_line(thread: &Thread) {
     let skipped = thread.cell_next.own().wrapping_neg() % (LINE / 8) as u32;
     thread.cell_next.store(thread.cell_next.own() + skipped, Relaxed);

@@ -1,9 +1,11 @@
-//! HOT PATH: which statements are chosen to be recorded with all that is inside them; see [`crate::setup::sampling`].
+//! HOT PATH: choice of the statements that are recorded with everything inside them. See
+//! [`crate::setup::sampling`].
 //!
-//! A client's statement is chosen with a probability of 1 in *weight*, independently of every other one, so the gaps between
-//! chosen statements are random. What sampled instruments report inside a chosen statement is counted `weight` times. In any
-//! other statement their calls are skipped, at the price of a thread-local word: how many calls may still be skipped before the
-//! clock is looked at. So a statement notices by itself that it has become slow, and from then on it is recorded, with weight 1.
+//! A client's statement is chosen with a probability of 1 in *weight*, independently of every other one, so
+//! the gaps between chosen statements are random. Events of sampled instruments inside a chosen statement
+//! count `weight` times. In any other statement their calls are skipped at the cost of a thread-local word:
+//! how many calls may still be skipped before the clock is read. So a statement notices by itself that it has
+//! become slow. From then on it is recorded, with weight 1.
 
 use std::hint::cold_path;
 use std::sync::atomic::Ordering::Relaxed;
@@ -18,18 +20,18 @@ use crate::setup::instrument::{INSTRUCTION, SAMPLED};
 use crate::snapshot::{ClassId, Kind};
 use crate::thread::{BANK_OWN, Thread, current, local};
 
-/// Calls that are skipped before the clock is looked at. A point select has some eighty.
+/// Number of calls that are skipped before the clock is read. A point select makes about eighty.
 const SKIPS: i32 = 64;
 
-/// The label of a stage that only the host knows; see [`crate::record::stage::untold`].
+/// Stage label of a stage that only the host knows. See [`crate::record::stage::untold`].
 pub(crate) const UNKNOWN_STAGE: u32 = u32::MAX;
 
-/// Table I/O in progress that is only counted: for readers.
+/// Table I/O in progress that is only counted, packed into a word for readers.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Tallied {
-    /// A weak name of the table.
+    /// Weak name of the table.
     pub(crate) table: u32,
-    /// As in [`crate::record::operation`].
+    /// One of the numbers in [`crate::record::operation`].
     pub(crate) operation: u8,
     pub(crate) index: u8,
 }
@@ -42,7 +44,7 @@ impl Tallied {
         Tallied::THERE | (self.operation as u64) << 40 | (self.index as u64) << 32 | self.table as u64
     }
 
-    /// `None`: there is none.
+    /// Unpacks a word. `None`: no table I/O is in progress.
     pub(crate) fn of(word: u64) -> Option<Tallied> {
         let tallied =
             Tallied { table: word as u32, operation: (word >> 40) as u8, index: (word >> 32) as u8 };
@@ -50,7 +52,7 @@ impl Tallied {
     }
 }
 
-/// How an event of an instrument is counted: so many times, and its time so many times.
+/// Factors by which an event is counted: one for the number of events, one for their time.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Weight {
     pub(crate) events: u64,
@@ -58,12 +60,12 @@ pub(crate) struct Weight {
 }
 
 impl Weight {
-    /// Of what is counted exactly.
+    /// Factors for what is counted exactly.
     pub(crate) const ONE: Weight = Weight { events: 1, time: 1 };
 }
 
 impl Engine {
-    /// Chooses whether the statement that begins, a client's, is recorded with all that is inside it.
+    /// Decides whether the client's statement that begins is recorded with everything inside it.
     #[inline(always)]
     pub(crate) fn choose(&self, thread: &Thread) -> bool {
         let chance = self.sampling.chance();
@@ -86,7 +88,8 @@ impl Engine {
         false
     }
 
-    /// The thread stops recording: what it would not hear the end of ends here.
+    /// Stops recording in the thread: ends its stage and forgets its read locks, whose ends would not be
+    /// reported.
     #[cold]
     #[inline(never)]
     fn leave_recording(&self, thread: &Thread) {
@@ -96,7 +99,7 @@ impl Engine {
         thread.read_locks.forget();
     }
 
-    /// Whether an event that begins in the calling thread is to be skipped, if its instrument is sampled.
+    /// Returns whether to skip an event that begins in the calling thread. For sampled instruments only.
     #[inline(always)]
     pub fn skips(&self) -> bool {
         match local::take_skip() {
@@ -109,7 +112,8 @@ impl Engine {
         }
     }
 
-    /// As [`Engine::skips`], of an event that may follow a pause: the clock is looked at.
+    /// Returns whether to skip an event that may follow a pause; always reads the clock. For sampled
+    /// instruments only.
     #[inline(always)]
     pub fn skips_after_pause(&self) -> bool {
         self.is_skipping() && {
@@ -118,27 +122,28 @@ impl Engine {
         }
     }
 
-    /// As [`Engine::skips`], of one instrument.
+    /// Returns whether to skip an event of `class`, which need not be sampled.
     #[inline(always)]
     pub fn skips_class(&self, class: ClassId) -> bool {
         self.is_skipping() && self.is_class_sampled(class) && self.skips()
     }
 
-    /// As [`Engine::skips_class`], of a statement of a stored program: of SQL none is skipped.
+    /// Returns whether to skip an instruction of a stored program. SQL statements are never skipped.
     #[inline(always)]
     pub fn skips_instruction(&self, class: ClassId) -> bool {
         const SKIPPED: u8 = SAMPLED | INSTRUCTION;
         self.is_skipping() && self.registry.switches(class) & SKIPPED == SKIPPED && self.skips()
     }
 
-    /// Whether the calling thread's statement is not a chosen one, and has not become slow. Of sampled instruments whose events are
-    /// counted all the same.
+    /// Returns whether the calling thread's statement was not chosen and has not become slow. For sampled
+    /// instruments whose events are counted even then.
     #[inline(always)]
     pub fn is_skipping(&self) -> bool {
         local::skips() > 0
     }
 
-    /// Looks at the clock: a statement that has become slow is recorded from now on.
+    /// Reads the clock and returns whether to go on skipping. A statement that has become slow is recorded
+    /// from now on.
     #[cold]
     #[inline(never)]
     fn skips_on(&self) -> bool {
@@ -153,7 +158,7 @@ impl Engine {
         !has_become_slow
     }
 
-    /// The calling thread's statement, which was not chosen, is recorded from now on.
+    /// Starts recording the calling thread's statement, which was not chosen, with weight 1.
     pub(crate) fn record_from_now_on(&self, thread: &Thread) {
         local::set_skips(0);
         thread.weight.store(1, Relaxed);
@@ -161,7 +166,8 @@ impl Engine {
         thread.set_stage_parent(self.arena.base(), thread.parent.own());
     }
 
-    /// A wait of the calling thread has ended that is recorded, chosen or not: so is the statement it is in. The clock is looked at.
+    /// Makes sure that the statement around an ended wait is recorded, because the wait is, chosen or not. Reads
+    /// the clock in statements that were not chosen.
     #[inline(always)]
     pub fn has_waited(&self) {
         if self.is_skipping() {
@@ -180,7 +186,7 @@ impl Engine {
         }
     }
 
-    /// How the calling thread counts an event in a cell of its own.
+    /// Returns the factors by which the calling thread counts an event in one of its own cells.
     pub(crate) fn weight_in(&self, thread: &Thread, cell: &StatCell, of: Of) -> Weight {
         if !thread.is_weighted() {
             return Weight::ONE;
@@ -197,7 +203,7 @@ impl Engine {
         }
     }
 
-    /// Counts a lock of the calling thread's that was free.
+    /// Counts an uncontended acquisition by the calling thread.
     #[inline(always)]
     pub(crate) fn count_free_in(&self, thread: &Thread, cell: &StatCell, class: ClassId) {
         if thread.is_weighted() {
@@ -216,8 +222,8 @@ impl Engine {
         }
     }
 
-    /// How the calling thread counts an event of a kind; `class` is asked where some instruments of the kind are sampled and some are
-    /// not.
+    /// Returns the factors by which the calling thread counts an event. `class` decides where only some
+    /// instruments of `kind` are sampled.
     #[cold]
     #[inline(never)]
     pub(crate) fn weight_of(&self, thread: &Thread, kind: Kind, class: ClassId) -> Weight {
@@ -226,9 +232,9 @@ impl Engine {
         }
         let weight = u64::from(thread.weight.own());
         match kind {
-            // Every one is counted, and only these are timed.
+            // All of them are counted, and only these are timed.
             Kind::TableIo => Weight { events: 1, time: weight },
-            // They are told of when they really waited.
+            // The host reports these only when they really waited.
             Kind::Mutex | Kind::Rwlock | Kind::Sxlock | Kind::Cond | Kind::File | Kind::Metadata => {
                 Weight::ONE
             }
@@ -236,13 +242,13 @@ impl Engine {
         }
     }
 
-    /// Whether what an instrument reports is sampled.
+    /// Returns whether the events of an instrument are sampled, by its kind or by its own level.
     #[inline(always)]
     pub fn is_sampled(&self, kind: Kind, class: ClassId) -> bool {
         self.is_all_sampled(kind) || self.is_class_sampled(class)
     }
 
-    /// Whether the level of an instrument is that of samples.
+    /// Returns whether the instrument's own level is the sampling one.
     #[inline(always)]
     pub fn is_class_sampled(&self, class: ClassId) -> bool {
         self.registry.switches(class) & SAMPLED != 0
@@ -250,7 +256,7 @@ impl Engine {
 }
 
 impl Thread {
-    /// Whether what the thread counts now may stand for more than itself.
+    /// Returns whether an event that the thread counts now may count more than once.
     #[inline(always)]
     pub(crate) fn is_weighted(&self) -> bool {
         self.weight.own() != 1

@@ -3,7 +3,7 @@
 use crate::setup::instrument::UNRECORDED;
 use crate::snapshot::{Consumer, EventType, Kind};
 
-/// The consumers of each event type: current, history, history_long.
+/// Consumers of each event type: current, history, history_long.
 const EVENT_CONSUMERS: [(EventType, [Consumer; 3]); 4] = [
     (
         EventType::Wait,
@@ -31,54 +31,53 @@ const EVENT_CONSUMERS: [(EventType, [Consumer; 3]); 4] = [
     ),
 ];
 
-/// Count into the thread's own bank.
+/// Mask bit: count into the thread's own bank.
 pub(crate) const ATTRIBUTED: u32 = 1 << 0;
-/// Count, but for nobody in particular (`thread_instrumentation` is off).
+/// Mask bit: count globally only, because `thread_instrumentation` is off.
 pub(crate) const UNATTRIBUTED: u32 = 1 << 1;
-/// Count statements by digest.
+/// Mask bit: count statements by digest.
 pub(crate) const DIGEST: u32 = 1 << 2;
 
-/// Ticks are cycles: the short way may be taken.
+/// Mask bit: ticks are cycles, so the fast path may be taken.
 pub(crate) const CYCLES: u32 = 1 << 3;
 
-/// What only the extended shape shows: the memory of sessions and statements is counted; the CPU time of statements; how
-/// long statements take, by bucket.
+/// Mask bits of the shape `extended`: memory of sessions and statements, CPU time of statements, histograms.
 pub(crate) const SESSION_MEMORY: u32 = 1 << 4;
 pub(crate) const CPU_TIME: u32 = 1 << 5;
 pub(crate) const SPREAD: u32 = 1 << 6;
 
-/// Bits of one event type: record the event at all; keep it for the thread's history; for the long one.
+/// Bits of one event type: record the event, keep it in the thread's history, keep it in the long history.
 pub(crate) const CURRENT: u32 = 1;
 pub(crate) const HISTORY: u32 = 2;
 pub(crate) const LONG: u32 = 4;
 
 const _: () = assert!(SPREAD < 1 << shift(EventType::Transaction));
 
-/// Where the three bits of an event type begin.
+/// Returns the position of the three bits of an event type.
 pub(crate) const fn shift(of: EventType) -> u32 {
     4 + 4 * (of as u32)
 }
 
-/// Whether what happens in a thread with this mask is an event of a type, by an instrument with these switches: recorded, at least
-/// while it lasts.
+/// Returns whether an event of type `of` is recorded, at least while it lasts: in a thread with this mask, by
+/// an instrument with these switches.
 #[inline(always)]
 pub(crate) const fn is_event(mask: u32, of: EventType, switches: u8) -> bool {
     mask >> shift(of) & CURRENT != 0 && switches & UNRECORDED == 0
 }
 
-/// How a thread's events of a type are recorded on the short way.
+/// How the fast path records a thread's events of one type.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Usual {
-    /// They do not take it.
+    /// The fast path is not available.
     Not,
-    /// They are summed up and not recorded.
+    /// Events are summed and not recorded.
     Summed,
-    /// With these flags: CURRENT, HISTORY and LONG stand as a record's flags do, CURRENT in TIMED's place, as what is usual is
-    /// timed.
+    /// Events are recorded with these flags. CURRENT, HISTORY and LONG stand where a record's flags do.
+    /// CURRENT takes the place of TIMED, because events on the fast path are timed.
     Recorded(u8),
 }
 
-/// How events of a type are recorded with this mask.
+/// Returns how the fast path records events of type `of` with this mask.
 pub(crate) fn usual(mask: u32, of: EventType) -> Usual {
     let wanted = ATTRIBUTED | CYCLES;
     if mask & wanted != wanted {
@@ -90,7 +89,7 @@ pub(crate) fn usual(mask: u32, of: EventType) -> Usual {
     }
 }
 
-/// Everything a thread does with its events, from the consumers that are on and its own flags.
+/// Returns the mask of a thread, given the consumers that are on and the thread's own flags.
 pub(crate) fn mask(consumers: u32, instrumented: bool, history: bool) -> u32 {
     let on = |consumer: Consumer| consumers & (1 << consumer as u32) != 0;
     if !on(Consumer::GlobalInstrumentation) {
@@ -120,13 +119,13 @@ pub(crate) fn mask(consumers: u32, instrumented: bool, history: bool) -> u32 {
     mask
 }
 
-/// Whether these consumers record what a kind has of events, of threads that are not left out.
+/// Returns whether these consumers record events of `kind`, in threads that are not excluded.
 pub(crate) fn is_recorded(consumers: u32, kind: Kind) -> bool {
     let event = match kind {
         Kind::Stage => EventType::Stage,
         Kind::Statement => EventType::Statement,
         Kind::Transaction => EventType::Transaction,
-        // They have none.
+        // These have no event type.
         Kind::Memory | Kind::Error | Kind::Thread => return true,
         _ => EventType::Wait,
     };

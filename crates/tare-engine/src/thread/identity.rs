@@ -1,4 +1,4 @@
-//! HOT PATH: who a thread is: its account, its connection, what it says of itself.
+//! HOT PATH: the identity of a thread: its account, its connection, its name and texts.
 
 use std::sync::atomic::Ordering::Relaxed;
 
@@ -7,10 +7,10 @@ use crate::Engine;
 use crate::memory::lost::Lost;
 use crate::memory::text;
 
-/// What connects and identifies a thread; called by the thread itself or by the one that made it.
+/// Called by the thread itself, or by the thread that made it.
 impl Engine {
-    /// USER and HOST. All the thread has counted counts for this account from now on. Called by the thread itself, or
-    /// before it runs.
+    /// Sets USER and HOST. Everything the thread has counted belongs to this account from now on. Called by
+    /// the thread itself, or before it runs.
     pub fn set_thread_account(&self, thread: ThreadRef, user: &[u8], host: &[u8]) {
         self.enter(thread.slab(), user, host);
         thread.slab().write_texts(self, |text| {
@@ -19,12 +19,13 @@ impl Engine {
         });
     }
 
-    /// Name of the thread's instrument, NUL-terminated, for ever.
+    /// Returns the name of the thread's instrument, NUL-terminated. Valid for the life of the process.
     pub fn thread_class_name(&self, thread: ThreadRef) -> &'static std::ffi::CStr {
         self.registry.c_name(thread.slab().class.load(Relaxed))
     }
 
-    /// Hands user and host of the thread to `see`, without allocating.
+    /// Calls `see` with user and host of the thread, without allocating. Returns false if the thread has no
+    /// texts.
     pub fn with_account(&self, thread: ThreadRef, see: impl FnOnce(&[u8], &[u8]) -> bool) -> bool {
         let Some(text) = thread.slab().text(self) else { return false };
         let (mut user, mut host) = ([0; 384], [0; 256]);
@@ -33,12 +34,12 @@ impl Engine {
         see(user, host)
     }
 
-    /// PROCESSLIST_DB; empty: NULL.
+    /// Sets PROCESSLIST_DB; an empty name means NULL.
     pub fn set_thread_db(&self, thread: ThreadRef, db: &[u8]) {
         thread.slab().write_texts(self, |text| text.db_len.store(text::write(&text.db, db) as u32, Relaxed));
     }
 
-    /// PROCESSLIST_INFO; `None`: NULL.
+    /// Sets PROCESSLIST_INFO; `None` means NULL.
     #[inline(always)]
     pub fn set_thread_info(&self, thread: ThreadRef, info: Option<&[u8]>) {
         let thread = thread.slab();
@@ -52,7 +53,7 @@ impl Engine {
         });
     }
 
-    /// Connection attributes in the protocol's encoding; true when they were cut.
+    /// Stores connection attributes in the protocol's encoding. Returns true if they were truncated.
     pub fn set_thread_connect_attrs(&self, thread: ThreadRef, attributes: &[u8], charset: u32) -> bool {
         let bound = self.connect_attrs_size.load(Relaxed) as usize;
         let kept = &attributes[..attributes.len().min(bound)];
@@ -69,32 +70,32 @@ impl Engine {
         cut
     }
 
-    /// PROCESSLIST_ID.
+    /// Sets PROCESSLIST_ID.
     pub fn set_thread_processlist_id(&self, thread: ThreadRef, id: u64) {
         thread.slab().processlist_id.store(id, Relaxed);
     }
 
-    /// THREAD_OS_ID.
+    /// Sets THREAD_OS_ID.
     pub fn set_thread_os_id(&self, thread: ThreadRef, id: u64) {
         thread.slab().os_id.store(id, Relaxed);
     }
 
-    /// PROCESSLIST_COMMAND, as the host numbers commands.
+    /// Sets PROCESSLIST_COMMAND, in the host's numbering.
     pub fn set_thread_command(&self, thread: ThreadRef, command: u32) {
         thread.slab().command.store(command.wrapping_add(1), Relaxed);
     }
 
-    /// CONNECTION_TYPE, as the host numbers them.
+    /// Sets CONNECTION_TYPE, in the host's numbering.
     pub fn set_thread_connection_type(&self, thread: ThreadRef, connection_type: u8) {
         thread.slab().connection_type.store(connection_type.wrapping_add(1), Relaxed);
     }
 
-    /// The moment the current state began, seconds since the epoch.
+    /// Sets the start of the current state, in seconds since the Unix epoch.
     pub fn set_thread_start_time(&self, thread: ThreadRef, start_s: i64) {
         thread.slab().start_time_s.store(start_s, Relaxed);
     }
 
-    /// INSTRUMENTED and HISTORY, as `setup_actors` decides at connect.
+    /// Sets INSTRUMENTED and HISTORY, as decided by `setup_actors` at connect.
     pub fn set_thread_flags(&self, thread: ThreadRef, instrumented: bool, history: bool) {
         let slab = thread.slab();
         slab.instrumented.store(u8::from(instrumented), Relaxed);

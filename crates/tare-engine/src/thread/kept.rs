@@ -1,5 +1,5 @@
-//! Slabs of threads that have ended, kept for the next ones: with their banks, whose cells are empty, and the marks of what is ready.
-//! A connection after another one goes on where that ended, and makes nothing anew.
+//! Slabs of ended threads, kept for new threads with their banks, whose cells are empty, and their ready
+//! marks. A new connection reuses them and makes nothing anew.
 
 use std::sync::Mutex;
 use std::sync::atomic::Ordering::{Relaxed, Release};
@@ -11,13 +11,13 @@ use crate::memory::arena::{BlockId, Offset, Own, Use, WORDS};
 use crate::setup::instrument::lock;
 use crate::thread::{BANKS, Thread};
 
-/// Slabs that are kept at most, and of how many blocks of all memory there is one.
+/// Maximum number of kept slabs, and the number of arena blocks per kept slab.
 const MOST: usize = 32;
 const BLOCKS_EACH: u32 = 1024;
-/// One with more blocks of cells is not kept.
+/// Maximum number of cell blocks in a slab that is kept.
 const MOST_CELL_BLOCKS: usize = 8;
 
-/// The slabs.
+/// The kept slabs, under a lock.
 pub(crate) struct KeptSlabs(Mutex<Kept>);
 
 struct Kept {
@@ -36,7 +36,7 @@ impl KeptSlabs {
         Some(kept.slabs[kept.count])
     }
 
-    /// False where there are `most` already.
+    /// Keeps a slab. Returns false if `most` are kept already.
     fn push(&self, slab: BlockId, most: usize) -> bool {
         let mut kept = lock(&self.0);
         let at = kept.count;
@@ -49,19 +49,19 @@ impl KeptSlabs {
     }
 }
 
-/// What a slab has from its thread before.
+/// State that a slab keeps from its previous thread.
 struct Inherited {
     maps: [[u32; MAPS]; BANKS],
     registers: [Offset; BANKS],
     folds_into: [u32; 2],
-    /// Next free word of the current block, words left there, blocks.
+    /// Next free word of the current cell block, words left there, number of blocks.
     cells: (u32, u32, u32),
     cell_blocks: [u32; MOST_CELL_BLOCKS],
-    /// The block of its outermost statements; 0: it had none.
+    /// Block of the outermost statements; 0: none.
     level: u32,
-    /// Cells of programs, which are empty.
+    /// Place of the cells of programs, which are empty.
     program_cells: u32,
-    /// Its place and its epoch: there are no digests in it.
+    /// Place and epoch of the digest map, which is empty.
     digest_map: (u32, u32),
     texts: u32,
     ready_for: [u32; 2],
@@ -106,7 +106,7 @@ impl Inherited {
 }
 
 impl Engine {
-    /// A slab that was kept, as one that was just made, but for what it has from before.
+    /// Takes a kept slab and resets it, except for its [`Inherited`] state. `None`: no slab is kept.
     pub(super) fn kept_thread(&self) -> Option<&'static Thread> {
         let block = self.kept_slabs.pop()?;
         let thread: &Thread = self.arena.at(block * WORDS as u32);
@@ -120,8 +120,8 @@ impl Engine {
         Some(thread)
     }
 
-    /// Keeps the slab of a thread that has ended, whose cells are empty and whose other blocks have been given back. False: there
-    /// is no room, or it is not worth it.
+    /// Keeps the slab of an ended thread. Its cells must be empty and its other blocks given back. Returns
+    /// false if there is no room or the slab is too large.
     pub(super) fn keep_thread(&self, thread: &Thread) -> bool {
         if self.arena.is_scarce() || thread.cell_count.own() as usize > MOST_CELL_BLOCKS {
             return false;

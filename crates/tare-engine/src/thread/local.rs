@@ -1,8 +1,9 @@
-//! HOT PATH: the current thread's slab, in one `fs:`-relative load; and behind it the calls it may skip.
+//! HOT PATH: the current thread's slab, in one `fs:`-relative load, and beside it the number of calls to
+//! skip.
 //!
-//! `thread_local!` in a shared object calls `__tls_get_addr` (stable Rust cannot choose the initial-exec
-//! model). The library is loaded at program start, so its thread-local block is in the static TLS area and
-//! the initial-exec sequence is valid: one load of the offset, one load through `fs`.
+//! `thread_local!` in a shared object calls `__tls_get_addr`, because stable Rust cannot choose the
+//! initial-exec model. The library is loaded at program start, so its thread-local block is in the static TLS
+//! area and the initial-exec sequence is valid: one load of the offset, one load through `fs`.
 #![allow(unsafe_code)]
 
 #[cfg(all(target_arch = "x86_64", target_os = "linux", not(miri)))]
@@ -22,8 +23,8 @@ mod place {
     #[inline(always)]
     pub(crate) fn get() -> usize {
         let value;
-        // SAFETY: `tare_current` is a thread-local of two words of this object, zero in a new thread, and only ever read and
-        // written by its own thread through the functions here.
+        // SAFETY: `tare_current` is a thread-local of this object with two words, zero in a new thread. Only
+        // the functions of this module access it, each in its own thread.
         unsafe {
             std::arch::asm!(
                 "mov {0}, qword ptr [rip + tare_current@GOTTPOFF]",
@@ -37,7 +38,7 @@ mod place {
 
     #[inline(always)]
     pub(crate) fn set(value: usize) {
-        // SAFETY: as for `get`.
+        // SAFETY: the invariant of `get`; only the calling thread's first word is written.
         unsafe {
             std::arch::asm!(
                 "mov {0}, qword ptr [rip + tare_current@GOTTPOFF]",
@@ -49,11 +50,12 @@ mod place {
         }
     }
 
-    /// Takes one of the calls that may be skipped, and returns how many there were; 0: none, and none was taken.
+    /// Takes one of the calls that may be skipped. Returns how many there were before; 0: none, and none was
+    /// taken.
     #[inline(always)]
     pub(crate) fn take_skip() -> i32 {
         let left: i32;
-        // SAFETY: as for `get`; the second word.
+        // SAFETY: the invariant of `get`; only the calling thread's second word is read and written.
         unsafe {
             std::arch::asm!(
                 "mov {at}, qword ptr [rip + tare_current@GOTTPOFF]",
@@ -70,11 +72,11 @@ mod place {
         left + 1
     }
 
-    /// How many calls may be skipped.
+    /// Returns how many calls may be skipped.
     #[inline(always)]
     pub(crate) fn skips() -> i32 {
         let left: i32;
-        // SAFETY: as for `get`; the second word.
+        // SAFETY: the invariant of `get`; only the calling thread's second word is read.
         unsafe {
             std::arch::asm!(
                 "mov {at}, qword ptr [rip + tare_current@GOTTPOFF]",
@@ -87,10 +89,10 @@ mod place {
         left
     }
 
-    /// So many calls may be skipped from now on.
+    /// Sets how many calls may be skipped from now on.
     #[inline(always)]
     pub(crate) fn set_skips(skips: i32) {
-        // SAFETY: as for `get`; the second word.
+        // SAFETY: the invariant of `get`; only the calling thread's second word is written.
         unsafe {
             std::arch::asm!(
                 "mov {at}, qword ptr [rip + tare_current@GOTTPOFF]",

@@ -1,26 +1,27 @@
-//! HOT PATH: the memory a session has, and the most it had: ever, and while a statement ran.
+//! HOT PATH: the memory in use by a session, and its peaks: ever, and during a statement.
 //!
-//! As in MySQL, whoever frees has less, whoever allocated; nobody has less than nothing.
+//! Like in MySQL, a free reduces the balance of the session that frees, whoever allocated. A balance is never
+//! below zero.
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use crate::memory::arena::Own;
 
-/// Of one thread, in bytes. Only its thread writes.
+/// Memory of one thread, in bytes. Only its own thread writes.
 #[repr(C)]
 pub(crate) struct SessionMemory {
     used: AtomicU64,
-    /// The most since the innermost statement began.
+    /// Peak since the innermost statement began.
     peak: AtomicU64,
-    /// The most before that.
+    /// Peak before that.
     most: AtomicU64,
 }
 
-/// What a session had when a statement began that nests in another.
+/// Memory of a session when a nested statement began, in bytes.
 #[repr(C)]
 pub(crate) struct MemoryBefore {
     used: AtomicU64,
-    /// The most since the statement around it began.
+    /// Peak since the enclosing statement began.
     peak: AtomicU64,
 }
 
@@ -39,7 +40,7 @@ impl SessionMemory {
         self.used.store(self.used.own().saturating_sub(bytes), Relaxed);
     }
 
-    /// A statement begins that nests in none.
+    /// Begins a statement that is not nested.
     #[inline(always)]
     pub(crate) fn begin(&self) {
         let peak = self.peak.own();
@@ -49,32 +50,34 @@ impl SessionMemory {
         self.peak.store(self.used.own(), Relaxed);
     }
 
-    /// It ends: the most there was meanwhile. What the session had before is its own, and no other statement's.
+    /// Ends a statement that is not nested. Returns the peak during it, including what the session already
+    /// had.
     #[inline(always)]
     pub(crate) fn end(&self) -> u64 {
         self.peak.own()
     }
 
-    /// A statement begins that nests in another.
+    /// Begins a nested statement.
     pub(crate) fn begin_nested(&self, before: &MemoryBefore) {
         before.used.store(self.used.own(), Relaxed);
         before.peak.store(self.peak.own(), Relaxed);
         self.begin();
     }
 
-    /// It ends: the most there was meanwhile, which the statement around it has had, too, less what there was before.
+    /// Ends a nested statement. Returns the peak during it, less what the session had before. The peak also
+    /// counts for the enclosing statement.
     pub(crate) fn end_nested(&self, before: &MemoryBefore) -> u64 {
         let peak = self.peak.own();
         self.peak.store(peak.max(before.peak.own()), Relaxed);
         peak.saturating_sub(before.used.own())
     }
 
-    /// Bytes in use.
+    /// Returns bytes in use.
     pub(crate) fn used(&self) -> u64 {
         self.used.load(Relaxed)
     }
 
-    /// The most there ever was.
+    /// Returns the highest number of bytes in use so far.
     pub(crate) fn most(&self) -> u64 {
         self.most.load(Relaxed).max(self.peak.load(Relaxed))
     }

@@ -1,7 +1,7 @@
 //! HOT PATH: a thread's slab: its switches, what it is doing, and where its cells and rings are.
 //!
-//! One thread writes a slab: its own. Readers copy. The exceptions are the mask and the two flags it is made
-//! of, which whoever changes a filter stores, and the texts, which carry a version (odd while written).
+//! Only the thread itself writes its slab; readers copy. There are two exceptions: whoever changes a filter
+//! stores the mask and the two flags it is made of, and the texts are guarded by a seqlock.
 #![allow(unsafe_code)]
 
 mod cells;
@@ -46,81 +46,83 @@ use crate::record::wait::record::{OpenWait, histories_of};
 use crate::setup::instrument::{ENABLED, HISTORY};
 use crate::snapshot::{ClassId, EventType};
 
-/// Nested statements that are recorded.
+/// Maximum depth of nested statements that are recorded.
 pub const STATEMENT_DEPTH: usize = 10;
-/// Blocks of cells a thread can hold.
+/// Maximum number of cell blocks of a thread.
 const CELL_BLOCKS: usize = 78;
 
-/// Index of a thread's banks.
+/// Index of a thread's bank for what it counts everywhere.
 pub(crate) const BANK_OWN: usize = 0;
-/// Counted while `thread_instrumentation` was off: global only.
+/// Index of the bank for global sums only: counted while `thread_instrumentation` was off.
 pub(crate) const BANK_UNATTRIBUTED: usize = 1;
-/// Counted before the global summary was reset, still the thread's and its account's.
+/// Index of the bank for the thread and its account only: counted before the global summary was reset.
 pub(crate) const BANK_THREAD_ONLY: usize = 2;
-/// The cells of its errors, by [`crate::count::error::Errors::class`].
+/// Index of the bank of errors, whose classes come from [`crate::count::error::Errors::class`].
 pub(crate) const BANK_ERRORS: usize = 3;
 const BANKS: usize = BANK_ERRORS + 1;
 
-/// The slab. Hot words first.
+/// A thread's slab. Hot words come first.
 #[repr(C, align(64))]
 pub(crate) struct Thread {
-    /// Which of the engine's settings the thread has settled for; whoever changes the mask takes that back.
+    /// The configuration version the thread has seen. Reset by whoever changes the mask.
     pub(crate) settled: Settled,
     pub(crate) wait_depth: AtomicU32,
-    /// What the mask says of waits and of stages, as the records of leaves and begins keep it; 0 where they don't take the
-    /// short way.
+    /// The mask's bits for waits and stages, in the layout of leaf and begin records. 0 where the fast path
+    /// is not available.
     pub(crate) usual_waits: AtomicU32,
     pub(crate) usual_stages: AtomicU32,
-    /// How many times what is sampled is counted; see [`choice`].
+    /// Number of times a sampled event is counted. See [`choice`].
     pub(crate) weight: AtomicU32,
     _pad: AtomicU32,
-    /// The next event's id.
     pub(crate) event_id: AtomicU64,
-    /// What new waits nest in, as [`crate::record::journal::parent`] makes it.
+    /// Parent of new waits, in the form of [`crate::record::journal::parent`].
     pub(crate) parent: AtomicU64,
     pub(crate) banks: [Bank; 3],
-    /// Class and switches of the stage in progress, if it did not begin on the short way; 0: none did.
+    /// Class and switches of the stage in progress; 0 if none began outside the fast path.
     pub(crate) stage_class: AtomicU32,
-    /// Whether the journal says that a stage is in progress.
+    /// Whether the journal has a stage in progress.
     pub(crate) stage_recorded: AtomicU32,
-    /// Its cell, if it began on the short way.
+    /// Cell of the stage in progress, if it began on the fast path.
     pub(crate) stage_cell: AtomicU32,
-    /// The last stage set: PROCESSLIST_STATE, unless [`crate::record::stage::untold`] says otherwise.
+    /// The last stage that was set: PROCESSLIST_STATE, unless [`crate::record::stage::untold`] overrides it.
     pub(crate) stage_label: AtomicU32,
-    /// When the stage in progress began.
+    /// Start of the stage in progress, in ticks.
     pub(crate) stage_start: AtomicU64,
     pub(crate) waits: Journal,
     pub(crate) stages: Journal,
-    /// The thread as the owner of locks; see [`Engine::set_synch_owner`].
+    /// The thread as an owner of locks. See [`Engine::set_synch_owner`].
     pub(crate) holder: AtomicU64,
-    /// The statement new stages nest in, as `parent`.
+    /// The statement that new stages nest in, in the form of `parent`.
     pub(crate) stage_parent: AtomicU64,
-    /// The outermost statement, running or the last: what new waits nest in when no stage runs, as `parent`.
+    /// The outermost statement, running or last: parent of new waits while no stage runs. In the form of
+    /// `parent`.
     pub(crate) outermost: AtomicU64,
-    /// When the last statement's clock started.
+    /// Start of the last statement, in ticks.
     pub(crate) statement_start: AtomicU64,
     pub(crate) thread_id: AtomicU64,
-    /// What the thread records (see [`filter`]), and in the upper half what filters have decided it should.
+    /// Lower half: what the thread records (see [`filter`]). Upper half: what filters decided it should
+    /// record.
     mask: AtomicU64,
-    /// Counted in the extended shape only.
+    /// Maintained in the shape `extended` only.
     pub(crate) memory: memory::SessionMemory,
-    /// How much of `put_off` there is.
+    /// Number of deferred events in `put_off`.
     pub(crate) backlog: Backlog,
-    /// The least that is not in the lowest bucket, in ticks, by [`crate::histogram::Lowest`]; without histograms nothing is.
+    /// Lower bound of the second bucket in ticks, by [`crate::histogram::Lowest`]; without histograms no time
+    /// reaches it.
     pub(crate) bucket_floors: [AtomicU64; 2],
-    /// The waits in progress that are no leaves, outermost first, and a place behind them.
+    /// Waits in progress that are no leaves, outermost first, and one spare place.
     pub(crate) open: [OpenWait; WAIT_DEPTH + 1],
-    /// What the next choice is made of.
+    /// State of the random generator of [`Engine::choose`].
     pub(crate) random: AtomicU64,
-    /// The table I/O in progress in a statement that is not a chosen one, as [`choice::Tallied`] has it; 0: none.
+    /// Table I/O in progress in a statement that was not chosen, packed by [`choice::Tallied`]; 0: none.
     pub(crate) tallied: AtomicU64,
-    /// The calls that may be skipped, while no system thread runs the slab.
+    /// Number of calls to skip, saved here while no system thread runs the slab.
     pub(crate) skips: AtomicU32,
     /// Statements that the client has begun; it wraps.
     pub(crate) begun: AtomicU32,
     pub(crate) has_progress: AtomicU32,
     pub(crate) statement_depth: AtomicU32,
-    /// Bytes of the text of what the thread runs, in its texts; `u32::MAX`: NULL.
+    /// Length in bytes of PROCESSLIST_INFO; `u32::MAX`: NULL.
     pub(crate) info_len: AtomicU32,
     pub(crate) command: AtomicU32,
     pub(crate) start_time_s: AtomicI64,
@@ -128,22 +130,23 @@ pub(crate) struct Thread {
     pub(crate) digest_map: AtomicU32,
     pub(crate) digest_epoch: AtomicU32,
     pub(crate) digest_count: AtomicU32,
-    /// The cell of the digest counted last; 0: nobody knows.
+    /// Cell of the digest counted last; 0: unknown.
     pub(crate) last_digest: AtomicU32,
-    /// Where it counts stored programs; 0: nowhere yet.
+    /// Place of the cells of stored programs; 0: none yet.
     pub(crate) program_cells: AtomicU32,
     /// The program named last in the current block of statements; 0: none.
     pub(crate) named_program: AtomicU64,
     pub(crate) named_levels: [NamedProgram; STATEMENT_DEPTH],
     pub(crate) statements: Ring,
     pub(crate) transactions: Ring,
-    /// By event type and scope: the first event id TRUNCATE has left (for events without a time). A transaction that ends asks.
+    /// First event id that TRUNCATE has left, by event type and scope, for events without a time. Read when a
+    /// transaction ends.
     pub(crate) hidden: [[AtomicU64; 3]; 4],
     pub(crate) transaction: OpenTransaction,
     pub(crate) read_locks: ReadLocks,
-    /// By event type minus one, as [`RINGS`].
+    /// Blocks by event type minus one, in the order of [`RINGS`].
     ring_blocks: [RingBlocks; 4],
-    /// Metadata locks the thread has given back.
+    /// Metadata locks that the thread has given back.
     pub(crate) metadata_stash: Stash,
     /// Next free word of the current cell block, and words left there.
     cell_next: AtomicU32,
@@ -160,87 +163,87 @@ pub(crate) struct Thread {
     pub(crate) parent_thread_id: AtomicU64,
     pub(crate) os_id: AtomicU64,
     pub(crate) texts: AtomicU32,
-    /// The number of settings at which no cell with something in it was from before a reset.
+    /// The configuration version at which no non-empty cell was from before a reset.
     pub(crate) fresh_at: AtomicU32,
-    /// What the host calls the session the thread runs; 0: it runs none.
+    /// The host's name of the session the thread runs; 0: none.
     pub(crate) session: AtomicU64,
-    /// Where the host finds the session of a thread of which it tells none; 0: nowhere.
+    /// Where the host finds the session of a thread for which it reports none; 0: nowhere.
     pub(crate) place: AtomicU64,
-    /// Its account, its user and its host; 0: has no place.
+    /// Places of the thread's account, user and host; 0: no place.
     pub(crate) parties: [AtomicU32; 3],
-    /// Its neighbours among the threads of its account.
+    /// Neighbours in the list of the account's threads.
     pub(crate) mates: Mates,
-    /// The number of the error for which a handler was found last; 0: for none.
+    /// Number of the last error for which a handler was found; 0: none.
     pub(crate) handled: AtomicU32,
-    /// [`BANK_ERRORS`].
+    /// The bank with index [`BANK_ERRORS`].
     pub(crate) errors: Bank,
-    /// The cells of each bank.
+    /// List of cells of each bank.
     registers: [Register; BANKS],
-    /// The account in whose sums [`BANK_OWN`]'s cells were looked up, and its generation then; 0: none were.
+    /// The account in whose sums the cells of [`BANK_OWN`] were looked up, and its generation then; 0: none.
     pub(crate) folds_into: [AtomicU32; 2],
-    /// For which settings and which mask cells have been marked ready.
+    /// The configuration version and the mask for which cells have been marked ready.
     pub(crate) ready_for: [AtomicU32; 2],
-    /// WORK_COMPLETED and WORK_ESTIMATED: the host writes here.
+    /// WORK_COMPLETED and WORK_ESTIMATED. The host writes here.
     pub(crate) progress: [AtomicU64; 2],
     /// Events that are to be put into their buckets.
     pub(crate) put_off: PutOff,
 }
 
-// SAFETY: atomics only, alignment 64, checked below to fit a block.
+// SAFETY: consists of atomics only, alignment 64; the assertion below checks that it fits a block.
 unsafe impl View for Thread {}
 const _: () = assert!(size_of::<Thread>() <= WORDS * 8);
-// What a statement or a transaction asks of its thread is in few lines.
+// The words that a statement or a transaction reads lie on few lines.
 const _: () = assert!(offset_of!(Thread, statements) / LINE == offset_of!(Thread, hidden) / LINE);
 const _: () = assert!(offset_of!(Thread, has_progress) / LINE == offset_of!(Thread, statement_levels) / LINE);
-// So is what a host tells of each statement, whatever is wanted.
+// So do the words that the host sets for each statement, whatever is wanted.
 const _: () =
     assert!(offset_of!(Thread, has_progress) / LINE == (offset_of!(Thread, start_time_s) + 7) / LINE);
-// Who counts memory has asked the mask before, and a statement that begins has: one line for both.
+// Counting memory reads the mask first, and so does the begin of a statement: one line holds both.
 const _: () = assert!(offset_of!(Thread, mask) / LINE == (offset_of!(Thread, memory) + 23) / LINE);
 
-/// Places of slabs in the list that an account has of its threads; 0: it ends there.
+/// Neighbours of a slab in the list of its account's threads, as places; 0: the list ends there.
 #[repr(C)]
 pub(crate) struct Mates {
-    /// One that came later.
+    /// The neighbour that came later.
     pub(crate) before: AtomicU32,
     pub(crate) next: AtomicU32,
 }
 
-/// Of a mask: the thread has muted itself.
+/// Bit of the mask word: the thread has muted itself.
 const MUTED: u64 = 1 << 63;
 
-/// A handle of a thread for the host: never dangling, possibly of a thread that has ended.
+/// The host's reference to a thread. Never dangling; the thread may have ended.
 pub type ThreadRef = &'static ThreadHandle;
 
-/// What the host holds of a thread: opaque.
+/// Opaque thread object that the host refers to.
 #[repr(transparent)]
 pub struct ThreadHandle {
     slab: Thread,
 }
 
-/// The slab of the calling thread.
+/// Returns the slab of the calling thread.
 #[inline(always)]
 pub(crate) fn current() -> Option<&'static Thread> {
     let address = local::get();
-    // SAFETY: the thread-local holds 0 or the address of a `Thread` view, stored by `set_current` below;
-    // views are mapped for the life of the process.
+    // SAFETY: the thread-local holds 0 or the address of a `Thread` view, stored by `set_current_thread`
+    // below. Views stay mapped for the life of the process.
     unsafe { (address as *const Thread).as_ref() }
 }
 
 impl Thread {
     #[inline(always)]
     pub(crate) fn handle(&'static self) -> ThreadRef {
-        // SAFETY: `ThreadHandle` is a `Thread` in another type (`repr(transparent)`).
+        // SAFETY: `ThreadHandle` is `repr(transparent)` over `Thread`, so both have the same layout.
         unsafe { &*std::ptr::from_ref(self).cast() }
     }
 
-    /// What the thread records.
+    /// Returns the mask: what the thread records.
     #[inline(always)]
     pub(crate) fn mask(&self) -> u32 {
         self.mask.load(Relaxed) as u32
     }
 
-    /// Filters have decided what the thread records; a muted one does not, yet.
+    /// Stores what filters decided. A muted thread starts to record it once unmuted.
     fn decide(&self, mask: u32) {
         self.change_mask(|word| match word & MUTED {
             0 => u64::from(mask) << 32 | u64::from(mask),
@@ -248,18 +251,18 @@ impl Thread {
         });
     }
 
-    /// The thread itself stops recording, whatever filters decide meanwhile.
+    /// Stops recording on the thread's own behalf, whatever filters decide meanwhile.
     pub(crate) fn mute(&self) {
         self.change_mask(|word| word >> 32 << 32 | MUTED);
     }
 
-    /// It records again what filters have decided. False: it was not muted.
+    /// Resumes recording what filters decided. Returns false if the thread was not muted.
     pub(crate) fn unmute(&self) -> bool {
         let decided = |word: u64| (word & !MUTED) >> 32;
         self.change_mask(|word| decided(word) << 32 | decided(word)) & MUTED != 0
     }
 
-    /// Returns what it was before.
+    /// Changes the mask word atomically and returns its previous value.
     fn change_mask(&self, change: impl Fn(u64) -> u64) -> u64 {
         let mut word = self.mask.load(Relaxed);
         loop {
@@ -270,18 +273,18 @@ impl Thread {
         }
     }
 
-    /// One of its banks.
+    /// Returns one of the thread's banks.
     pub(crate) fn bank(&self, bank: usize) -> &Bank {
         if bank == BANK_ERRORS { &self.errors } else { &self.banks[bank] }
     }
 
-    /// Every cell of one of its banks. For the thread itself, and whoever ends it.
+    /// Returns all cells of a bank. For the thread itself and whoever ends it.
     #[inline(always)]
     pub(crate) fn cells(&self, engine: &Engine, bank: usize) -> impl Iterator<Item = &'static Registered> {
         self.registers[bank].cells(&engine.arena)
     }
 
-    /// Where each of them is found, by its bank.
+    /// Returns the bank entries of all cells of a bank. For the thread itself and whoever ends it.
     pub(crate) fn entries(&self, engine: &Engine, bank: usize) -> impl Iterator<Item = &'static AtomicU32> {
         let (cells, bank) = (self.cells(engine, bank), self.bank(bank));
         cells.filter_map(move |cell| bank.entry(&engine.arena, cell.class()))
@@ -292,7 +295,7 @@ impl Thread {
         mask >> filter::shift(of)
     }
 
-    /// Its rings and their blocks, by event type minus one, as [`RINGS`].
+    /// Returns rings and their blocks by event type minus one, in the order of [`RINGS`].
     pub(crate) fn rings(&self) -> [(&Ring, &RingBlocks); 4] {
         let [of_transactions, of_statements, of_stages, of_waits] = &self.ring_blocks;
         [
@@ -311,36 +314,37 @@ impl Thread {
         id
     }
 
-    /// The histories that want waits, as settled.
+    /// Returns the histories that want waits, according to the configuration version last seen.
     #[inline(always)]
     pub(crate) fn usual_histories(&self) -> u8 {
         histories_of(self.usual_waits.own())
     }
 
-    /// New stages nest in another statement.
+    /// Sets the statement that new stages nest in.
     #[inline(always)]
     pub(crate) fn set_stage_parent(&self, base: Base, parent: u64) {
         self.stage_parent.store(parent, Relaxed);
         self.expect_stage_ids();
         if self.stages.place_in(base, 0, parent, || 0).is_none() {
-            // The next one says so first.
+            // The next record then begins with the new parent.
             self.stages.forget_base();
         }
     }
 
-    /// The texts' block.
+    /// Returns the block of texts.
     pub(crate) fn text(&self, engine: &Engine) -> Option<&'static ThreadText> {
         engine.arena.get(self.texts.load(Relaxed))
     }
 
-    /// Changes texts: readers see the version odd meanwhile.
+    /// Changes texts under the seqlock.
     pub(crate) fn write_texts(&self, engine: &Engine, change: impl FnOnce(&'static ThreadText)) {
         if let Some(text) = self.text(engine) {
             self.version.change(|| change(text));
         }
     }
 
-    /// Reads what belongs together, again if it changed meanwhile; a writer stuck in between is not waited for.
+    /// Reads texts that belong together, again if they changed meanwhile. The 65th attempt stands whatever it
+    /// reads, so a stalled writer does not block a reader.
     pub(crate) fn read_texts<T>(&self, read: impl Fn() -> T) -> T {
         for _ in 0..64 {
             if let Some(value) = self.version.read(|_| read()) {
@@ -358,35 +362,35 @@ impl ThreadHandle {
         &self.slab
     }
 
-    /// The thread at an address the host kept.
+    /// Returns the thread at an address kept by the host. `None`: null.
     ///
     /// # Safety
-    /// `address` is null or came from [`ThreadHandle::address`] of the same process.
+    /// `address` must be null or come from [`ThreadHandle::address`] in the same process.
     #[inline(always)]
     pub unsafe fn from_address(address: *const std::ffi::c_void) -> Option<ThreadRef> {
-        // SAFETY: the caller's promise; slabs are never unmapped.
+        // SAFETY: the caller passes null or the address of a slab, and slabs are never unmapped.
         unsafe { address.cast::<ThreadHandle>().as_ref() }
     }
 
-    /// What the host keeps.
+    /// Returns the address for the host to keep.
     #[inline(always)]
     pub fn address(&'static self) -> *mut std::ffi::c_void {
         std::ptr::from_ref(self).cast_mut().cast()
     }
 
-    /// THREAD_ID.
+    /// Returns THREAD_ID.
     pub fn thread_id(&'static self) -> u64 {
         self.slab.thread_id.load(Relaxed)
     }
 
-    /// PARENT_THREAD_ID.
+    /// Returns PARENT_THREAD_ID.
     pub fn parent_thread_id(&'static self) -> Option<u64> {
         Some(self.slab.parent_thread_id.load(Relaxed)).filter(|id| *id != 0)
     }
 }
 
 impl Engine {
-    /// Makes a slab for a thread that is about to run. `None`: no memory left, the thread runs unseen.
+    /// Makes a slab for a thread that is about to run. `None`: no memory left, so the thread is not observed.
     pub fn new_thread(
         &self,
         class: ClassId,
@@ -403,12 +407,12 @@ impl Engine {
         thread.parent_thread_id.store(parent_thread_id.unwrap_or(0), Relaxed);
         self.enter(thread, b"", b"");
         thread.alive.store(1, Release);
-        // Last, under the lock that changes of filters hold: no change can be missed.
+        // Comes last, under the lock held by changes of filters, so that no change is missed.
         self.refresh_mask(thread);
         Some(thread.handle())
     }
 
-    /// Every slab: of threads that live, begin or end.
+    /// Returns every slab: of threads that live, begin or end.
     pub(crate) fn slabs(&self) -> impl Iterator<Item = &'static Thread> {
         self.arena.slabs().map(|block| self.arena.at(block * WORDS as u32))
     }
@@ -449,13 +453,13 @@ impl Engine {
         Some(thread)
     }
 
-    /// The calling thread's slab.
+    /// Returns the calling thread.
     #[inline(always)]
     pub fn current_thread(&self) -> Option<ThreadRef> {
         current().map(Thread::handle)
     }
 
-    /// Makes `thread` (or nobody) the calling thread's slab.
+    /// Makes `thread`, or none, the calling thread's slab.
     pub fn set_current_thread(&self, thread: Option<ThreadRef>) {
         if let Some(before) = current() {
             before.skips.store(local::skips().cast_unsigned(), Relaxed);
@@ -464,7 +468,7 @@ impl Engine {
         local::set_skips(thread.map_or(0, |thread| thread.slab().skips.own().cast_signed()));
     }
 
-    /// Ends a thread: its figures fold into what has ended, its memory goes back.
+    /// Ends a thread: folds its sums into those of ended threads and gives its memory back.
     pub fn delete_thread(&self, thread: ThreadRef) {
         self.end_session(thread);
         let thread = thread.slab();
@@ -476,12 +480,12 @@ impl Engine {
         thread.begun.store(0, Relaxed);
         thread.skips.store(0, Relaxed);
         {
-            // Whoever changes a filter holds this lock while it writes to slabs: to none that is given back.
+            // Changes of filters write to slabs under this lock, so none writes to a slab that is given back.
             let _one_at_a_time = crate::setup::instrument::lock(&self.filters);
             if thread.alive.load(Relaxed) != 1 {
                 return;
             }
-            // From here on its figures are neither in its cells nor in the sums for those who read.
+            // From here on its sums are missing for readers: they are neither in its cells nor in the sums.
             self.folds.begin();
             thread.alive.store(2, Release);
             thread.mask.store(0, Relaxed);
@@ -490,10 +494,10 @@ impl Engine {
         for ((ring, blocks), departed) in thread.rings().into_iter().zip(&self.departed) {
             departed.fetch_add(ring.recorded(blocks), Release);
         }
-        // They come back when its own blocks go there.
+        // The oldest blocks come back when the thread's own blocks go to the long history.
         self.arena.shares.long.iter().for_each(|history| history.expect_oldest(&self.arena));
         {
-            // One after the other: what falls away with one is noted before the next.
+            // Under one lock, so that the marks of memory are noted before the next thread ends.
             let _one_at_a_time = crate::setup::instrument::lock(&self.parties.lock);
             self.fold_thread(thread);
             self.note_above(thread);
@@ -533,9 +537,9 @@ impl Engine {
         give(self.arena.offset_of(thread) / WORDS as u32);
     }
 
-    /// The long history, when the consumers say so.
+    /// Returns the long history of `kind` if the consumers want it.
     pub(crate) fn long_history(&self, thread: &Thread, kind: &RingKind) -> Option<&LongHistory> {
-        // A thread that ends has no mask any more; what it recorded for the long history must survive.
+        // An ended thread has no mask any more, but what it recorded for the long history must survive.
         let mask = match thread.mask() {
             0 => filter::mask(self.consumers.load(Relaxed), true, thread.history.load(Relaxed) != 0),
             mask => mask,
@@ -544,7 +548,7 @@ impl Engine {
             .then(|| &self.arena.shares.long[kind.event as usize - 1])
     }
 
-    /// Begins a new block of a ring.
+    /// Begins a new block of a ring. Returns false if there is no memory, which is counted.
     #[cold]
     pub(crate) fn advance(&self, thread: &Thread, ring: &Ring, kind: &RingKind) -> bool {
         let how = Advance {
@@ -564,19 +568,20 @@ impl Engine {
         done
     }
 
-    /// A thread's account, weakly, and in the lower half its PROCESSLIST_ID; 0: has none.
+    /// Returns a thread's session: a weak name of its account in the upper half, its PROCESSLIST_ID in the
+    /// lower. 0: it has neither.
     pub(crate) fn session_name(&self, thread: &Thread) -> u64 {
         let account = self.party(thread, ACCOUNT).map_or(0, |account| pool::name(&account.head));
         u64::from(account) << 32 | thread.processlist_id.load(Relaxed) & 0xFFFF_FFFF
     }
 
-    /// Recomputes what a thread records.
+    /// Recomputes the mask of a thread.
     pub(crate) fn refresh_mask(&self, thread: &Thread) {
         let _one_at_a_time = crate::setup::instrument::lock(&self.filters);
         self.store_mask(thread);
     }
 
-    /// As [`Engine::refresh_mask`], under the lock of the filters.
+    /// Recomputes the mask of a thread. The caller holds the lock `filters`.
     pub(crate) fn store_mask(&self, thread: &Thread) {
         let instrumented = thread.instrumented.load(Relaxed) != 0;
         let history = thread.history.load(Relaxed) != 0;

@@ -1,6 +1,7 @@
-//! HOT PATH: what has been settled. Whether an event may take the short way depends on its instrument's switches, on its
-//! thread's mask and on resets of the sums. All of these change rarely, and each change bumps one number; a thread that
-//! finds the number unchanged asks nothing else: the cells it marked ready are of instruments whose events are usual.
+//! HOT PATH: the configuration version. Whether an event may take the fast path depends on its instrument's
+//! switches, its thread's mask and resets of the sums. All of these change rarely, and each change increments
+//! one number. A thread that finds the number unchanged checks nothing else: the cells it marked ready belong
+//! to instruments on the fast path.
 
 use std::sync::atomic::{
     AtomicU32,
@@ -21,18 +22,19 @@ use crate::snapshot::{ClassId, EventType, Kind};
 use crate::thread::filter::{self, Usual};
 use crate::thread::{BANK_OWN, Thread};
 
-/// In the place of what records keep of the mask: events are summed up and not recorded.
+/// Value in place of the mask's bits in records: events are summed and not recorded.
 pub(crate) const SUMMED_UP: u32 = 1 << 31;
 
 impl Engine {
-    /// Whether what the thread has marked ready still is.
+    /// Returns whether the thread has seen the current configuration version, so that its ready marks are
+    /// valid.
     #[inline(always)]
     pub(crate) fn is_settled(&self, thread: &Thread) -> bool {
         thread.settled.is(&self.settings)
     }
 
-    /// Something that decides how events are recorded has changed, for every thread. After the change, under the lock of the
-    /// filters: so no slab is given back meanwhile.
+    /// Announces to every thread that the configuration has changed. Called after the change, under the lock
+    /// of the filters, so that no slab is given back meanwhile.
     pub(crate) fn change_settings(&self) {
         self.settings.announce();
         self.choose_all_if_none_is_sampled();
@@ -40,7 +42,8 @@ impl Engine {
         live.for_each(|thread| thread.stages.limit.close());
     }
 
-    /// The calling thread looks again. What it marked ready for the same settings and the same mask still is, nothing else.
+    /// Adopts the current configuration version. Ready marks stay only if they were made for the same version
+    /// and mask. Called by the thread itself.
     #[cold]
     #[inline(never)]
     pub(crate) fn settle(&self, thread: &Thread) {
@@ -65,7 +68,7 @@ impl Engine {
         self.forget_untold_stage(thread);
     }
 
-    /// No cell is ready any more.
+    /// Clears the ready marks of all cells.
     fn unready(&self, thread: &Thread) {
         for entry in thread.entries(self, BANK_OWN) {
             let was = entry.own();
@@ -76,14 +79,14 @@ impl Engine {
         }
     }
 
-    /// No cell is marked as only counted any more.
+    /// Clears the marks of cells that are only counted.
     pub(super) fn uncount(&self, thread: &Thread) {
         let counted = thread.entries(self, BANK_OWN).filter(|entry| entry.own() & MARKS == UNTIMED);
         counted.for_each(|entry| entry.store(entry.own() & !MARKS, Relaxed));
     }
 
-    /// Marks the cell of an instrument, if there is one and its events are usual in the calling thread, which has settled.
-    /// Returns cell and mark then.
+    /// Marks the cell of an instrument ready and returns cell and mark. `None`: there is no current cell, or
+    /// its events do not take the fast path. Called by the thread itself, after [`Engine::settle`].
     pub(crate) fn make_ready(
         &self,
         thread: &Thread,
@@ -110,7 +113,7 @@ impl Engine {
         let switches = self.registry.switches(class);
         match switches & (ENABLED | TIMED | USUAL | UNRECORDED) {
             _ if usual == 0 => None,
-            // Only counted.
+            // Counted only.
             counted if counted == ENABLED | UNRECORDED && switches & PROGRESS == 0 => Some(UNTIMED),
             other if other & USUAL == 0 => None,
             other => {
@@ -124,7 +127,7 @@ impl Engine {
 }
 
 impl Thread {
-    /// Something that decides how the thread's events are recorded has changed. After the change; by any thread.
+    /// Announces that the thread's configuration has changed. Called after the change, by any thread.
     pub(crate) fn unsettle(&self) {
         self.settled.unsettle();
         self.stages.limit.close();

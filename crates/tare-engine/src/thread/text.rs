@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU32, AtomicU64};
 
 use crate::memory::arena::{View, WORDS};
 
-/// Bytes of connection attributes that can be kept of a thread.
+/// Maximum number of bytes of connection attributes kept per thread.
 pub const MAX_CONNECT_ATTRS: usize = 2048;
 
 /// Names and attributes of a thread, in a block of their own.
@@ -23,6 +23,6 @@ pub(crate) struct ThreadText {
     pub(crate) attributes: [AtomicU64; MAX_CONNECT_ATTRS / 8],
 }
 
-// SAFETY: atomics only, alignment 8, checked below to fit a block.
+// SAFETY: consists of atomics only, alignment 8; the assertion below checks that it fits a block.
 unsafe impl View for ThreadText {}
 const _: () = assert!(size_of::<ThreadText>() <= WORDS * 8);

@@ -76,7 +76,7 @@ fn conditions_leave_rows_out() {
     assert_eq!(scanned(&[equal(7, "YES".into())], 9).len(), 3, "no such column");
 }
 
-/// Its rows say which of their parts were asked for.
+/// A table whose rows tell which of their parts were requested.
 static PARTED: TableDef<Parts> = TableDef::new(
     "parted",
     "",
@@ -110,7 +110,7 @@ fn a_source_is_asked_for_the_parts_that_the_columns_are_read_from() {
     assert_eq!(asked(&[0, 1, 2, 3]), Value::Unsigned(11));
 }
 
-/// Rows found by their number come from the finder, which here gives two and names them differently.
+/// A table whose finder emits two rows, named differently from those of the source.
 static FOUND: TableDef<Row> = TableDef::new("found", "", &[COLUMNS], |_, _, emit| {
     let _ = [(1, "all", None), (2, "all", None), (3, "all", None)].iter().try_for_each(emit);
 })

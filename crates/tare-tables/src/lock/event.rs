@@ -1,6 +1,6 @@
-//! The SQL that finds the statement which made a thread lock something.
+//! SQL that finds the statement which made a thread lock something.
 
-/// The statement a thread is in: it waits for nothing but what that needs.
+/// The statement a thread is in. While the thread waits, it is the one that needs the lock.
 macro_rules! running_event {
     ($thread:literal) => {
         concat!(
@@ -12,8 +12,9 @@ macro_rules! running_event {
     };
 }
 
-/// The event in which a thread came to use the table of `l` as the lock needs it: a session locks no record before it has
-/// the metadata lock on the table, and keeps that as long as it has the record's. `$unsure`: the lock's mode is another's.
+/// The event in which a thread began to use the table of `l` in the way the lock needs. A session locks no
+/// record before it has the metadata lock on the table, and keeps that for as long as it has the record's.
+/// `$unsure`: the lock's mode belongs to another lock.
 macro_rules! first_use {
     ($thread:literal, $unsure:literal) => {
         concat!(
@@ -31,8 +32,8 @@ macro_rules! first_use {
     };
 }
 
-/// Whether a statement may have locked records: not one that only sets, shows or reads by a snapshot. A text of 200 letters
-/// is never cut; a longer one may go on with FOR UPDATE.
+/// Whether a statement may have locked records: not one that only sets, shows or reads by a snapshot. A text
+/// of 200 letters is never truncated; a longer one may go on with FOR UPDATE.
 macro_rules! may_lock {
     () => {
         concat!(
@@ -49,16 +50,18 @@ macro_rules! may_lock {
     };
 }
 
-/// One that may, outermost, and not ended before the table's first use.
+/// A statement that may have locked records, is outermost, and did not end before the table's first use.
 macro_rules! suspect {
     () => {
         concat!("(`s`.`NESTING_EVENT_LEVEL` = 0 AND `s`.`END_EVENT_ID` >= `e`.`first` AND ", may_lock!(), ")")
     };
 }
 
-/// The statement that made a thread have a lock, where only one can have: the one it is in, if that was the first to use the
-/// table; else the only one of its history that may have locked something since, if the history reaches back that far and
-/// no routine of another statement may have. Of the lock `e` tells `thread`, `first` (of `first_use`) and `serial`: whether
+/// The statement that made a thread have a lock, if only one can have. That is the one the thread is in, if
+/// it was the first to use the table. Else it is the only one of its history that may have locked something
+/// since, if the history reaches back that far and no routine of another statement may have locked it. `e`
+/// has, for the lock, `thread`, `first` (from `first_use`) and `serial`: whether the thread's plain reads
+/// lock, too.
 /// what the thread reads is locked without being asked for.
 macro_rules! holding_event {
     () => {

@@ -1,11 +1,12 @@
-//! The SQL that takes the names of a lock's table out of what InnoDB tells.
+//! SQL that extracts the names of a lock's table from InnoDB's text.
 //!
-//! InnoDB tells "`schema`.`table` /* Partition `p`, Subpartition `s` */", the end only of some. It spells that for the
-//! session that reads: in double quotes with ANSI_QUOTES, with sql_quote_show_create=0 quoting only names that need it,
-//! and the two words in the language of lc_messages.
+//! InnoDB writes "`schema`.`table` /* Partition `p`, Subpartition `s` */", the end only for partitioned
+//! tables. The spelling depends on the reading session: ANSI_QUOTES gives double quotes,
+//! sql_quote_show_create=0 quotes only names that need it, and lc_messages sets the language of the two
+//! words.
 
-/// `lock_table` with backquotes around names, where anything is around them. A double quote (x'22') is what quotes names if
-/// it comes before any backquote. No name holds a NUL (x'00').
+/// `lock_table` with backquotes around names, if they are quoted at all. A double quote (x'22') is the
+/// quoting character if it comes before any backquote. No name contains a NUL (x'00').
 macro_rules! backquoted {
     () => {
         concat!(
@@ -16,14 +17,14 @@ macro_rules! backquoted {
     };
 }
 
-/// The table, as in "`schema`.`table`".
+/// The part with the table: "`schema`.`table`".
 macro_rules! head {
     () => {
         concat!("substring_index(", backquoted!(), ",' /* ',1)")
     };
 }
 
-/// Its partition, as in "Partition `p`, Subpartition `s`"; NULL without one.
+/// The part with the partition: "Partition `p`, Subpartition `s`"; NULL without one.
 macro_rules! parts {
     () => {
         concat!(
@@ -48,7 +49,8 @@ macro_rules! named_locks {
     };
 }
 
-// Each name is quoted or not by itself; 96 is a backquote. One that is not holds neither points nor blanks nor commas.
+// Each name is quoted or not by itself; 96 is a backquote. A name without quotes has neither points nor
+// blanks nor commas.
 
 macro_rules! schema {
     () => {

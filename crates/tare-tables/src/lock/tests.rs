@@ -1,9 +1,9 @@
-//! The parts of what InnoDB tells of a lock, taken out as a server does it.
+//! Tests of the extraction of names, which evaluate the SQL like a server.
 
-/// A value of SQL: text, also of a number, or NULL.
+/// An SQL value: text, also for numbers, or NULL.
 type Value = Option<String>;
 
-/// Evaluates an expression while it reads it. It knows what the view's expressions are made of.
+/// Evaluator of the SQL that the view's expressions consist of. It evaluates while it parses.
 struct Evaluator<'a> {
     rest: &'a str,
     columns: &'a [(&'a str, Value)],
@@ -16,7 +16,7 @@ impl<'a> Evaluator<'a> {
         rest.is_some()
     }
 
-    /// What comes before a sign, which is taken, too.
+    /// Returns the text before `sign`, and takes the sign, too.
     fn until(&mut self, sign: &str) -> &'a str {
         let (before, rest) = self.rest.split_once(sign).expect("an end");
         self.rest = rest;
@@ -117,7 +117,7 @@ fn evaluated(expression: &str, columns: &[(&str, Value)]) -> Value {
     value
 }
 
-/// Schema, table, partition and its part.
+/// Returns schema, table, partition and subpartition.
 fn taken_apart(lock_table: &str) -> [Value; 4] {
     let told = [("i.lock_table", Some(lock_table.to_owned()))];
     let columns = [("l.head", evaluated(head!(), &told)), ("l.parts", evaluated(parts!(), &told))];
@@ -130,12 +130,12 @@ fn a_table_is_told_whatever_quotes_its_name() {
         ("`test`.`t`", "test", "t"),
         (r#""test"."t""#, "test", "t"),
         ("test.t", "test", "t"),
-        // A quote within a name is doubled, the other one is not.
+        // A quoting character within a name is doubled, the other one is not.
         ("`a``b`.`c``d`", "a`b", "c`d"),
         ("`d`.```b`", "d", "`b"),
         (r#"`a"b`.`c"d`"#, "a\"b", "c\"d"),
         (r#""a""b"."c`d""#, "a\"b", "c`d"),
-        // What need not be quoted is not.
+        // Names that need no quotes have none.
         ("`a b`.t", "a b", "t"),
         ("`a.b`.t", "a.b", "t"),
         ("test.`order`", "test", "order"),

@@ -1,35 +1,37 @@
-//! The SQL that says which session waits for which: InnoDB tells of transactions, by numbers that many of them share.
+//! SQL that finds which session waits for which. InnoDB shows transactions by numbers that many of them
+//! share.
 //!
-//! A transaction that has changed nothing has the number 0, and so have all others like it: those that hold shared locks,
-//! those that wait for one, those that read by a snapshot and hold none. InnoDB tells of two locks of one number on one
-//! record, or on one table, as of one, and repeats a wait for each lock that is in the way.
+//! A transaction that has changed nothing has the number 0, and so have all others like it: those that hold
+//! shared locks, those that wait for one, those that read by a snapshot and hold none. InnoDB shows two locks
+//! of one number on one record, or on one table, as one, and repeats a wait for each lock that is in the way.
 //!
-//! - Who *waits* is known: `INNODB_TRX` has the lock that each session waits for.
-//! - Who *holds* it is known of a transaction with a number. One that itself waits under the lock's number holds it
-//!   besides if the wait is told more often than there are sessions that wait.
-//! - Of the number 0 a session is named only if the others could not hold as many locks as are in the way: they have no
-//!   more than `trx_rows_locked`, or `trx_tables_locked`. Else nobody is named.
-//! - Who waits in front of a waiter is told only where nobody holds what it waits for, such as a reader that queues
-//!   behind a writer: the writer has to have its turn, or to give up, first.
+//! - The *waiter* is known: `INNODB_TRX` has the lock that each session waits for.
+//! - The *holder* is known for a transaction with a number. If it waits itself under the lock's number, it
+//!   also holds the lock if the wait is shown more often than there are sessions that wait.
+//! - For the number 0 a session is named only if the others could not hold as many locks as are in the way:
+//!   they have no more than `trx_rows_locked`, or `trx_tables_locked`. Else nobody is named.
+//! - A session that waits in front of a waiter is shown only if nobody holds what the waiter waits for. An
+//!   example is a reader that queues behind a writer: the writer has to get its turn, or give up, first.
 //!
-//! The three tables of InnoDB are of one moment if they are read within 0.1 s. What is asked of them is in derived tables
-//! that are kept from being merged (DISTINCT, GROUP BY), so that the server finds their rows by keys.
+//! InnoDB's three tables are consistent if they are read within 0.1 s. The parts are derived tables that the
+//! server cannot merge (DISTINCT, GROUP BY), so that it finds their rows by keys.
 
-/// Whether a number of a lock is that of a record's: `transaction:space:page:record`. A table's is `transaction:table`.
+/// Whether a lock's number is that of a record lock: `transaction:space:page:record`. A table lock's is
+/// `transaction:table`.
 macro_rules! of_record {
     ($lock:literal) => {
         concat!("ifnull(", $lock, " LIKE '%:%:%',0)")
     };
 }
 
-/// Locks on records that a transaction has, less the one it waits for.
+/// Number of record locks a transaction has, without the one it waits for.
 macro_rules! records_held {
     () => {
         concat!("(cast(`trx_rows_locked` AS SIGNED) - ", of_record!("`trx_requested_lock_id`"), ")")
     };
 }
 
-/// Locks on tables that a transaction has, less the one it waits for.
+/// Number of table locks a transaction has, without the one it waits for.
 macro_rules! tables_held {
     () => {
         "(cast(`trx_tables_locked` AS SIGNED) - ifnull(`trx_requested_lock_id` NOT LIKE '%:%:%',0))"
@@ -44,7 +46,7 @@ macro_rules! waiters {
     };
 }
 
-/// How many sessions wait for a lock, and how many they have of its kind.
+/// Number of sessions that wait for a lock, and number of locks of its kind they have.
 macro_rules! queues {
     () => {
         concat!(
@@ -82,9 +84,10 @@ macro_rules! numbered_waits {
     };
 }
 
-/// What is in the way of waiters without a number to be told by. `granted`: how many of those locks are granted at least;
-/// the others may be of sessions that wait, too (`o`), but not of those that wait for this very waiter (`n`). Only locks on
-/// gaps are had by one who waits for another lock on the same record and keeps others waiting by both.
+/// Locks in the way of waiters, of transactions without a number. `granted` is the minimum number of those
+/// that are granted. The others may belong to sessions that wait, too (`o`), but not to those that wait for
+/// this very waiter (`n`). A session that waits for another lock on the same record, and blocks others by
+/// both, can only have gap locks.
 macro_rules! nameless {
     () => {
         concat!(
@@ -117,15 +120,15 @@ macro_rules! nameless {
     };
 }
 
-/// Locks that a session without a number may have of the kind in question.
+/// Number of locks of the kind in question that a session without a number may have.
 macro_rules! may_hold {
     () => {
         "if(`g`.`record`,`c`.`records`,`c`.`tables`)"
     };
 }
 
-/// Waits for locks of transactions without a number. A session is named if all others together could not have `granted`
-/// locks in the way of every waiter; a waiter is not in its own way.
+/// Waits for locks of transactions without a number. A session is named if all others together could not have
+/// `granted` locks in the way of every waiter. A waiter is not in its own way.
 macro_rules! nameless_waits {
     () => {
         concat!(
@@ -152,10 +155,10 @@ macro_rules! nameless_waits {
     };
 }
 
-/// Who waits for whom: of each waiter those that hold what it waits for, or else those in front of it (`rung` 2).
-/// `holder`: NULL where InnoDB does not say. `wanted_id` and `held_id` are the locks' numbers made different: with the
-/// session's behind those of transactions without a number, and with `:held` behind a lock whose owner waits for a stronger
-/// one of the same number.
+/// Waiters with the sessions that hold what they wait for, or else with those in front of them (`rung` 2).
+/// `holder` is NULL where InnoDB does not tell. `wanted_id` and `held_id` are the locks' numbers made unique.
+/// For transactions without a number the session's number is appended. For a lock whose owner waits for a
+/// stronger one of the same number `:held` is appended.
 macro_rules! waits {
     () => {
         concat!(

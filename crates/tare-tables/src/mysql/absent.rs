@@ -1,9 +1,9 @@
-//! Tables of MySQL's that are there for those who ask, and empty: what they show does not exist in the host.
+//! Tables of MySQL that exist here but are empty: the host has nothing like what they show.
 
 use super::AbsentDef;
 use crate::table::Table;
 
-/// All of them, by name.
+/// All of these tables, by name.
 pub(crate) static TABLES: &[&dyn Table] = &[
     &AbsentDef::new(
         "binary_log_transaction_compression_stats",

@@ -1,4 +1,4 @@
-//! What MySQL 9.7 declares: the columns of each of its tables, in their order. The shape `extended` follows it.
+//! Declarations of MySQL 9.7: the columns of each of its tables, in order. The shape `extended` follows them.
 //!
 //! The facts are in `columns.tsv`, which `regenerate.sh` writes from a running server.
 
@@ -11,18 +11,19 @@ use tare_engine::Engine;
 
 use crate::table::{Column, Query, Sink, SqlType, Table};
 
-/// What is said of a column that no row has.
+/// Documentation of a column without a value in any row.
 pub const ABSENT: &str = "As in MySQL; no row has it.";
 
 const FACTS: &str = include_str!("columns.tsv");
 
-/// The columns of one of MySQL's tables, `json` as what MariaDB takes for it; none of a table it has not.
+/// Returns the columns of one of MySQL's tables, with `json` as the type MariaDB has for it. Empty for other
+/// tables.
 pub fn columns(table: &str) -> &'static [Column] {
     static TABLES: LazyLock<HashMap<&str, Vec<Column>>> = LazyLock::new(parsed);
     TABLES.get(table).map_or(&[], Vec::as_slice)
 }
 
-/// The names of MySQL's tables.
+/// Returns the names of MySQL's tables.
 pub fn tables() -> impl Iterator<Item = &'static str> {
     let mut last = "";
     FACTS.lines().filter_map(|line| line.split('\t').next()).filter(move |name| {
@@ -38,7 +39,7 @@ fn parsed() -> HashMap<&'static str, Vec<Column>> {
         let mut fields = line.split('\t');
         let mut field = || fields.next().unwrap_or_default();
         let (table, name, sql_type, nullable) = (field(), field(), field(), field() == "YES");
-        // A test sees that every type is known.
+        // A test checks that every type is known.
         let Some(sql_type) = sql_type_of(sql_type) else { continue };
         let name = name.to_ascii_uppercase().leak();
         let column = Column { name, sql_type, nullable, default: None, doc: ABSENT };
@@ -47,7 +48,7 @@ fn parsed() -> HashMap<&'static str, Vec<Column>> {
     tables
 }
 
-/// The type that MySQL spells so.
+/// Parses a type in MySQL's spelling.
 fn sql_type_of(text: &'static str) -> Option<SqlType> {
     let (name, arguments) = match text.split_once('(') {
         Some((name, rest)) => (name, rest.strip_suffix(')')?),
@@ -83,14 +84,15 @@ fn sql_type_of(text: &'static str) -> Option<SqlType> {
     })
 }
 
-/// A column of a strict table as the shape `extended` declares it: of MySQL's type, unless the strict one holds more.
+/// Returns a column of a strict table as declared in the shape `extended`: with MySQL's type, unless the
+/// strict one holds more values.
 pub(crate) fn widened(own: Column, declared: &Column) -> Column {
     let sql_type = if holds_more(own.sql_type, declared.sql_type) { own.sql_type } else { declared.sql_type };
     let default = own.default.filter(|_| !matches!(sql_type, SqlType::Set(_)));
     Column { sql_type, nullable: declared.nullable, default, ..own }
 }
 
-/// Whether the first type has values that the second one has not.
+/// Returns whether the first type has values that the second one lacks.
 fn holds_more(own: SqlType, declared: SqlType) -> bool {
     use SqlType::{BigInt, Char, Double, DoubleUnsigned, Enum, Int, VarChar};
     match (own, declared) {
@@ -101,7 +103,7 @@ fn holds_more(own: SqlType, declared: SqlType) -> bool {
     }
 }
 
-/// A table of MySQL's that has no rows here: what it shows does not exist in the host.
+/// A table of MySQL that has no rows here, because the host has nothing like what it shows.
 #[derive(Debug)]
 pub struct AbsentDef {
     name: &'static str,
@@ -109,7 +111,7 @@ pub struct AbsentDef {
 }
 
 impl AbsentDef {
-    /// The table, and why it is empty.
+    /// Declares a table; `doc` says why it is empty.
     pub(crate) const fn new(name: &'static str, doc: &'static str) -> Self {
         AbsentDef { name, doc }
     }

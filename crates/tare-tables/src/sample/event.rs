@@ -1,4 +1,4 @@
-//! Rows of events, and of what is counted of them.
+//! Sample rows of events, and of their sums.
 
 use tare_engine::Spelling;
 use tare_engine::histogram::{Bucket, Histogram};

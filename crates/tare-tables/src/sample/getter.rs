@@ -1,4 +1,4 @@
-//! What must hold for every table's getters on the sample rows.
+//! Tests of every table's getters on the sample rows.
 
 use std::collections::BTreeMap;
 
@@ -10,7 +10,7 @@ use crate::definition::TableDef;
 use crate::object::{ObjectRow, TableIoRow, TableLockRow};
 use crate::table::{Column, SqlType, Table, Value};
 
-/// Columns that hold NULL in every row, in the built-in too.
+/// Returns whether a column is NULL in every row, in the built-in too.
 fn always_null(table: &str, column: &str) -> bool {
     match column {
         "SPINS" => true,
@@ -25,12 +25,12 @@ fn always_null(table: &str, column: &str) -> bool {
     }
 }
 
-/// Whether a value may stand in a column.
+/// Returns whether a value fits a column.
 fn fits(column: &Column, value: &Value) -> bool {
     match (column.sql_type, value) {
         (_, Value::Null) => column.nullable,
         (SqlType::BigIntUnsigned, Value::Unsigned(_)) | (SqlType::BigInt, Value::Signed(_)) => true,
-        // Declared wider in the extended shape.
+        // The shape `extended` declares it wider.
         (SqlType::BigIntUnsigned, Value::Signed(figure)) => *figure >= 0,
         (SqlType::IntUnsigned, Value::Unsigned(figure)) => u32::try_from(*figure).is_ok(),
         (SqlType::Int, Value::Signed(figure)) => i32::try_from(*figure).is_ok(),
@@ -50,7 +50,7 @@ fn fits(column: &Column, value: &Value) -> bool {
     }
 }
 
-/// Runs every getter of a table in both shapes on the sample rows; gives the table's name.
+/// Runs every getter of a table in both shapes on the sample rows. Returns the table's name.
 fn checked<R: Sample>(def: &TableDef<R>) -> &'static str {
     read(def);
     read(&def.mysqls());
@@ -71,7 +71,7 @@ fn read<R: Sample>(def: &TableDef<R>) {
     }
 }
 
-/// The values of a row by column name.
+/// Returns the values of a row by column name.
 fn by_name<R>(def: &TableDef<R>, row: &R) -> BTreeMap<&'static str, Value<'static>> {
     def.columns().iter().map(|column| column.name).zip(def.read(row)).collect()
 }
@@ -194,7 +194,7 @@ fn every_getter_of_every_table_gives_a_value_of_its_columns_type() {
         replication::APPLIER_STATUS_BY_COORDINATOR,
         replication::APPLIER_STATUS_BY_WORKER,
     ]);
-    // No value of their row type exists, so there is nothing their getters could be run on.
+    // Their row types have no values, so their getters cannot be run.
     names.extend(crate::mysql::absent::TABLES.iter().map(|table| table.name()));
     for table in crate::Shape::Extended.served() {
         assert!(names.contains(&table.name()), "{} has no sample rows", table.name());

@@ -1,4 +1,4 @@
-//! Rows of instances: files, sockets, tables, locks, programs.
+//! Sample rows of instances: files, sockets, tables, locks, programs.
 
 use tare_engine::snapshot::*;
 
@@ -48,7 +48,7 @@ impl Sample for SocketRow {
     }
 }
 
-/// A table with an index of its own and access without one; every lock kind counted differently.
+/// Returns a table with an index of its own and access without one. The counts of all kinds of locks differ.
 pub(crate) fn table() -> TableRow {
     let mut locks = TableLockStat::default();
     for (kind, lock) in locks.0.iter_mut().enumerate() {

@@ -1,4 +1,4 @@
-//! Sample rows made by hand, and what must hold for every table's getters on them.
+//! Sample rows made by hand, and tests of every table's getters on them.
 
 mod event;
 mod getter;
@@ -9,12 +9,12 @@ mod setup;
 use tare_engine::Engine;
 use tare_engine::snapshot::*;
 
-/// An engine in which nothing has happened.
+/// Creates an engine in which nothing has happened.
 pub(crate) fn engine() -> Engine {
     Engine::new()
 }
 
-/// Rows of a kind: one with everything there can be, one with nothing that need not be.
+/// Sample rows of a type: a full one, and one without anything optional.
 trait Sample: Sized + 'static {
     fn full() -> Self;
     fn bare() -> Self;
@@ -47,7 +47,7 @@ fn object(full: bool) -> ObjectName {
     ObjectName { object_type: Some("TABLE"), schema: some("test"), name: some("t"), index: some("PRIMARY") }
 }
 
-/// Distinct numbers in the order of the columns, so that a getter of a neighbour shows.
+/// Distinct numbers in the order of the columns, so that a wrong getter is noticed.
 pub(crate) const COUNTERS: StatementCounters = StatementCounters {
     lock_time_ps: 1,
     errors: 2,
@@ -72,7 +72,7 @@ pub(crate) const COUNTERS: StatementCounters = StatementCounters {
     max_total_memory: 21,
 };
 
-/// COUNT `count`, times of 10, 20 and 30 where there are three.
+/// Returns a statistic with `count` events of 20 on average, between 10 and 30.
 const fn stat(count: u64) -> Stat {
     Stat { count, sum_ps: count as u128 * 20, min_ps: 10, max_ps: 30 }
 }

@@ -1,4 +1,4 @@
-//! Rows of threads, sessions and replicas.
+//! Sample rows of threads, sessions and replicas.
 
 use tare_engine::snapshot::*;
 use tare_engine::{

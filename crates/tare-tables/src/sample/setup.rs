@@ -1,4 +1,4 @@
-//! Rows of what is set up, and of the provider itself.
+//! Sample rows of setup tables, and of the provider itself.
 
 use tare_engine::objects::{self, ObjectRule};
 use tare_engine::snapshot::*;

@@ -1,4 +1,5 @@
-//! The stream of statements in the blocks they were recorded in, for `tare slowlog`, which decodes them in its own process.
+//! The stream of statements in the blocks they were recorded in. `tare slowlog` decodes them in its own
+//! process.
 
 use std::ops::ControlFlow;
 use std::sync::OnceLock;
@@ -9,7 +10,7 @@ use super::{Kept, LAST, Put, Rows, Stream};
 use crate::table::SqlType::{self, BigIntUnsigned, Enum, LongBlob, LongText, VarChar};
 use crate::table::{Column, Columns, Query, Sink, Table, Value, Values};
 
-/// `tare_stream_statement_blocks`
+/// The table `tare_stream_statement_blocks`.
 pub(super) static STATEMENT_BLOCKS: StatementBlocks = StatementBlocks { columns: OnceLock::new() };
 
 pub(super) struct StatementBlocks {
@@ -22,7 +23,7 @@ enum Row<'a> {
     Last(&'a Piece, Scale),
 }
 
-/// What a row is.
+/// The type of a row.
 const TYPES: SqlType = Enum(&["NAME", "DIGEST", "TEXT", "BLOCK", "LAST"]);
 
 impl Row<'_> {
@@ -54,7 +55,7 @@ impl Row<'_> {
     }
 }
 
-/// Puts a column.
+/// Function that puts a column.
 type PutColumn = fn(&Row<'_>, &mut dyn Put);
 
 const fn column(
@@ -158,7 +159,7 @@ impl Table for StatementBlocks {
         })
     }
 
-    /// Without a cursor there is nothing.
+    /// Emits nothing: a stream needs a cursor.
     fn scan(&self, _: &Engine, _: &Query<'_>, _: Sink<'_>) {}
 
     fn stream(&self) -> Option<&dyn Stream> {

@@ -1,8 +1,9 @@
-//! Streams: what has ended since the last answer, each event once, and how many could not be read any more.
+//! Streams: what has ended since the last answer, each event once, and the number of events that could not be
+//! read any more.
 //!
-//! They are read over the endpoint only, as tables that remember how far each connection has come. They are none of the
-//! server's tables. A server ends more statements than any other table has rows, so nothing is made of them on the way: each
-//! column is put, from where the event was read, to where it is sent from.
+//! Streams are read over the endpoint only, as tables that remember each connection's position. The server
+//! has no such tables. A server ends more statements than any other table has rows, so no intermediate rows
+//! are made: each column is put directly from where the event was read to where it is sent from.
 
 mod block;
 mod statement;
@@ -18,40 +19,41 @@ use crate::event;
 use crate::table::SqlType::{BigIntUnsigned, VarChar};
 use crate::table::{Column, Columns, Query, Sink, Table, Value, Values};
 
-/// Every stream.
+/// All streams.
 pub static STREAMS: &[&dyn Stream] =
     &[&statement::STATEMENTS, &block::STATEMENT_BLOCKS, &TRANSACTIONS, &WAITS, &STAGES];
 
-/// A table whose rows are what has ended since they were last read with the same cursor, and then one that says how many
-/// were missed.
+/// A table whose rows are the events that have ended since they were last read with the same cursor, followed
+/// by one with the number of those missed.
 pub trait Stream: Table {
-    /// Puts the new rows, and the last one, of which each has these items: a column, or something of the taker's own.
+    /// Puts the new rows and the last one. Each consists of these items: a column, or `None` for something of
+    /// the receiver's own.
     fn read(&self, engine: &Engine, cursor: &mut Cursor, items: &[Option<usize>], to: &mut dyn Rows);
 }
 
-/// Takes a row's values, one after the other.
+/// Receiver of a row's values, in order.
 pub trait Put {
-    /// Takes NULL.
+    /// Receives NULL.
     fn null(&mut self);
-    /// Takes a number.
+    /// Receives a number.
     fn unsigned(&mut self, number: u64);
-    /// Takes a sum of picoseconds, of which a column holds the lower 64 bits.
+    /// Receives a sum of picoseconds, of which a column holds the lower 64 bits.
     fn sum(&mut self, sum: u128) {
         self.unsigned(sum as u64);
     }
-    /// Takes NULL so many times.
+    /// Receives NULL `count` times.
     fn nulls(&mut self, count: usize) {
         (0..count).for_each(|_| self.null());
     }
-    /// Takes several numbers, one after the other.
+    /// Receives several numbers in a row.
     fn numbers(&mut self, numbers: &[u64]) {
         numbers.iter().for_each(|number| self.unsigned(*number));
     }
-    /// Takes a text.
+    /// Receives a text.
     fn text(&mut self, text: &str);
-    /// Takes any value; a double or a moment has this many decimals.
+    /// Receives any value. A double or a timestamp has this many decimals.
     fn value(&mut self, value: &Value<'_>, decimals: Option<u8>);
-    /// The next one is the taker's own: the item at this position.
+    /// Tells the receiver to add its own value for the item at this position.
     fn own(&mut self, item: usize);
 }
 
@@ -71,17 +73,17 @@ impl dyn Put + '_ {
     }
 }
 
-/// Takes rows.
+/// Receiver of rows.
 pub trait Rows: Put {
-    /// The columns by which [`Rows::wants`] decides; none: every event is wanted.
+    /// Returns the columns by which [`Rows::wants`] decides; none: every event is wanted.
     fn tested(&self) -> Columns;
-    /// Whether an event is wanted.
+    /// Returns whether an event is wanted.
     fn wants(&mut self, row: &dyn Values) -> bool;
-    /// The row has all its values. Breaks when no more is wanted.
+    /// Ends a row that has all its values. Breaks if no more rows are wanted.
     fn end(&mut self) -> ControlFlow<()>;
 }
 
-/// A value that is looked at, and not sent.
+/// A value that is kept for a test and not sent.
 struct Kept(Value<'static>);
 
 impl Put for Kept {
@@ -102,34 +104,35 @@ impl Put for Kept {
     }
 }
 
-/// How items of a row are put, one or several one after the other: what few instructions take together is most of a row.
+/// The way to put one item of a row, or several adjacent ones. Putting several at once saves most of a row's
+/// cost.
 enum Way<R: 'static> {
     /// A column, from where the event was read.
     Event(usize, &'static ColumnDef<R>),
-    /// Neighbours among [`Kind::NUMBERS`].
+    /// Adjacent columns in [`Kind::NUMBERS`].
     Numbers(Range<usize>),
     Origin(&'static ColumnDef<Origin>),
-    /// Of the last row only.
+    /// Columns of the last row only.
     Last(Vec<&'static ColumnDef<Piece>>),
-    /// It is none: an item of the taker's.
+    /// Not a column: an item of the receiver's own.
     Own(usize),
 }
 
-/// What a stream is of.
+/// The type of a stream's events.
 trait Kind: 'static {
-    /// An event, where its columns are read from.
+    /// An event in the buffer from which its columns are read.
     type Event<'a>;
-    /// What its columns are declared for.
+    /// The row type for which its columns are declared.
     type Row: 'static;
-    /// Puts a column, by its position and as it is declared.
+    /// Puts a column, given its position and its declaration.
     fn put(event: &Self::Event<'_>, column: usize, def: &ColumnDef<Self::Row>, to: &mut dyn Put);
-    /// Columns that are numbers and lie behind one another in [`Kind::numbers`], too.
+    /// Columns that are numbers, in the order of [`Kind::numbers`].
     const NUMBERS: Range<usize> = 0..0;
-    /// The numbers of these columns.
+    /// Returns the numbers of these columns.
     fn numbers<'e>(_: &'e Self::Event<'_>) -> &'e [u64] {
         &[]
     }
-    /// Reads on in the engine's stream.
+    /// Reads the next part of the engine's stream.
     fn read(
         engine: &Engine,
         cursor: &mut Cursor,
@@ -138,7 +141,7 @@ trait Kind: 'static {
     ) -> Piece;
 }
 
-/// Kinds whose events come as rows.
+/// Declares kinds whose events come as rows.
 macro_rules! kinds {
     ($($kind:ident: $row:ty = $source:path),*) => {$(
         struct $kind;
@@ -162,7 +165,7 @@ macro_rules! kinds {
     )*};
 }
 
-/// Reads a stream of the engine's.
+/// Function that reads a stream of the engine.
 type Source<R> = fn(&Engine, &mut Cursor, Parts, Each<'_, R>) -> Piece;
 
 kinds!(
@@ -171,7 +174,7 @@ kinds!(
     Stages: StageRow = Engine::stream_stages
 );
 
-/// `tare_stream_transactions`
+/// The table `tare_stream_transactions`.
 static TRANSACTIONS: StreamDef<Transactions> = StreamDef::new(
     "tare_stream_transactions",
     "The transactions that have ended since the connection's last SELECT from here, as `tare_stream_statements` has \
@@ -179,7 +182,7 @@ static TRANSACTIONS: StreamDef<Transactions> = StreamDef::new(
     event::TRANSACTION,
 );
 
-/// `tare_stream_waits`
+/// The table `tare_stream_waits`.
 static WAITS: StreamDef<Waits> = StreamDef::new(
     "tare_stream_waits",
     "The waits that were recorded since, as `tare_stream_statements` has statements. One that began before the \
@@ -187,7 +190,7 @@ static WAITS: StreamDef<Waits> = StreamDef::new(
     event::WAIT,
 );
 
-/// `tare_stream_stages`
+/// The table `tare_stream_stages`.
 static STAGES: StreamDef<Stages> = StreamDef::new(
     "tare_stream_stages",
     "The stages that were recorded since, as `tare_stream_waits` has waits.",
@@ -279,7 +282,7 @@ impl<K: Kind> StreamDef<K> {
         }
     }
 
-    /// How rows of these items are put.
+    /// Returns the ways to put rows of these items.
     fn ways(&self, items: &[Option<usize>]) -> Vec<Way<K::Row>> {
         let mut ways: Vec<Way<K::Row>> = Vec::with_capacity(items.len());
         for (item, column) in items.iter().enumerate() {
@@ -338,7 +341,7 @@ impl<K: Kind> Table for StreamDef<K> {
         })
     }
 
-    /// Without a cursor there is nothing.
+    /// Emits nothing: a stream needs a cursor.
     fn scan(&self, _: &Engine, _: &Query<'_>, _: Sink<'_>) {}
 
     fn stream(&self) -> Option<&dyn Stream> {
@@ -370,7 +373,7 @@ impl<K: Kind> Stream for StreamDef<K> {
     }
 }
 
-/// An event that may be wanted.
+/// An event that is tested.
 struct Tested<'r, 'e, K: Kind> {
     stream: &'r StreamDef<K>,
     event: &'r K::Event<'e>,

@@ -1,5 +1,5 @@
-//! The stream of statements, which is read as fast as a server ends them: columns are read from what was recorded, and no row is
-//! made in between.
+//! The stream of statements, which is read as fast as a server ends them. Columns are read directly from the
+//! records, without an intermediate row.
 
 use std::ops::{ControlFlow, Range};
 
@@ -12,7 +12,7 @@ use crate::event;
 use crate::table::SqlType::{BigIntUnsigned, LongBlob};
 use crate::table::Value;
 
-/// `tare_stream_statements`
+/// The table `tare_stream_statements`.
 pub(super) static STATEMENTS: StreamDef<Statements> = StreamDef::new(
     "tare_stream_statements",
     "The statements that have ended since the connection's last SELECT from here, each once, in the order of their thread; and \
@@ -20,7 +20,7 @@ pub(super) static STATEMENTS: StreamDef<Statements> = StreamDef::new(
     DECLARED,
 );
 
-/// The histories' columns, and what only the stream has.
+/// Columns of the histories, and those that only the stream has.
 const DECLARED: &[&[ColumnDef<StatementRow>]] = &{
     let mut declared: [&[ColumnDef<StatementRow>]; event::STATEMENT.len() + 1] =
         [&[]; event::STATEMENT.len() + 1];
@@ -33,7 +33,7 @@ const DECLARED: &[&[ColumnDef<StatementRow>]] = &{
     declared
 };
 
-/// What was sent. A row of a history does not have it: these are put by [`COLUMNS_BEHIND`].
+/// Columns with what was sent. A row of a history does not have it, so [`COLUMNS_BEHIND`] puts these.
 const SENT: &[ColumnDef<StatementRow>] = &[
     nullable(
         "SQL_BYTES",
@@ -77,10 +77,10 @@ impl Kind for Statements {
     }
 }
 
-/// Puts a column.
+/// Function that puts a column.
 type PutColumn = fn(&StreamedStatement<'_>, &mut dyn Put);
 
-/// The first columns of [`event::STATEMENT`], in their order.
+/// The first columns of [`event::STATEMENT`], in order.
 const COLUMNS: &[(&str, PutColumn)] = &[
     ("THREAD_ID", |it, to| to.unsigned(it.thread_id())),
     ("EVENT_ID", |it, to| to.unsigned(it.event_id())),
@@ -104,7 +104,7 @@ const COLUMNS: &[(&str, PutColumn)] = &[
     ("MESSAGE_TEXT", |it, to| to.some(it.message_text().as_deref())),
 ];
 
-/// Behind them, as [`StreamedStatement::counts`] has them.
+/// The columns after [`COLUMNS`], in the order of [`StreamedStatement::counts`].
 const COUNTS: [&str; 18] = [
     "ERRORS",
     "WARNINGS",
@@ -126,7 +126,7 @@ const COUNTS: [&str; 18] = [
     "NO_GOOD_INDEX_USED",
 ];
 
-/// Behind those.
+/// The columns after [`COUNTS`].
 const COLUMNS_BEHIND: &[(&str, PutColumn)] = &[
     ("NESTING_EVENT_ID", |it, to| to.number(it.nesting().map(|(id, _)| id))),
     ("NESTING_EVENT_TYPE", |it, to| to.some(it.nesting().map(|(_, of)| event::event_type_name(of)))),

@@ -1,8 +1,8 @@
-//! Statements of a stream in the blocks they were recorded in: who reads them in another process decodes them there. So a
-//! statement costs the server little more than its copy.
+//! Streams of statements in the blocks they were recorded in. The reader, in another process, decodes them,
+//! so a statement costs the server little more than its copy.
 //!
-//! What records only point to (instruments, digests) is told before the first block that has it, once for each cursor. Texts that
-//! only the host can read (no ASCII, or cut) are told before their block.
+//! What records only refer to (instruments, digests) is sent before the first block that uses it, once per
+//! cursor. Texts that only the host can read (not ASCII, or truncated) are sent before their block.
 
 use std::borrow::Cow;
 use std::ops::ControlFlow;
@@ -19,41 +19,42 @@ use crate::record::statement::outline::{Outline, outlines};
 use crate::record::statement::record::Digest;
 use crate::snapshot::*;
 
-/// Statements of one thread, as they were recorded.
+/// Statements of one thread, as recorded.
 #[derive(Clone, Copy, Debug)]
 pub struct StatementBlock<'a> {
     /// THREAD_ID.
     pub thread_id: u64,
-    /// PROCESSLIST_ID; `None`: of a background thread.
+    /// PROCESSLIST_ID; `None`: a background thread.
     pub processlist_id: Option<u64>,
-    /// The account's user; `None`: of a background thread, or the account has been forgotten.
+    /// User of the account; `None`: a background thread, or the account has been forgotten.
     pub user: Option<&'a str>,
-    /// Its host, likewise.
+    /// Host of the account; `None`: a background thread, or the account has been forgotten.
     pub host: Option<&'a str>,
-    /// When the block was begun, in ticks: stands in for the end of what was not timed.
+    /// Start of the block in ticks: used in place of the end of untimed statements.
     pub opened: u64,
-    /// The number of its first statement among those of the thread.
+    /// Number of the block's first statement among those of the thread.
     pub first: u64,
-    /// The number of the first one that this cursor has not read.
+    /// Number of the first statement that this cursor has not read.
     pub new_from: u64,
-    /// Its records.
+    /// The records.
     pub words: &'a [u64],
 }
 
 /// A row of a stream of blocks.
 #[derive(Clone, Copy, Debug)]
 pub enum BlockRow<'a> {
-    /// The name of an instrument, by its number in records.
+    /// The name of an instrument, by the id that records use.
     Name(ClassId, &'static str),
-    /// The spelling of a digest, by what records say in its place.
+    /// DIGEST and DIGEST_TEXT, by the key from [`RecordedStatement::digest`].
     Digest([u64; 2], &'a DigestText),
-    /// SQL_TEXT of a statement of the next block, by its number, where it is not what was recorded.
+    /// SQL_TEXT of a statement in the next block, by the statement's number, where it differs from the
+    /// recorded text.
     Text(u64, Option<&'a str>),
-    /// Statements.
+    /// A block of statements.
     Block(StatementBlock<'a>),
 }
 
-/// Which texts of statements are wanted.
+/// Texts of statements that a reader wants.
 #[derive(Clone, Copy, Debug)]
 pub struct BlockTexts {
     /// SQL_TEXT.
@@ -63,7 +64,7 @@ pub struct BlockTexts {
 }
 
 impl<'a> StatementBlock<'a> {
-    /// Its records as bytes, lowest first.
+    /// Returns the records as bytes, least significant byte of each word first.
     #[must_use]
     pub fn bytes(&self) -> &'a [u8] {
         Text::first(self.words, size_of_val(self.words)).map_or(&[], |(all, _)| all.bytes())
@@ -71,7 +72,7 @@ impl<'a> StatementBlock<'a> {
 }
 
 impl Engine {
-    /// Reads on in the stream of statements, by blocks.
+    /// Reads the next blocks of the stream of statements.
     pub fn stream_statement_blocks(
         &self,
         cursor: &mut Cursor,
@@ -99,7 +100,8 @@ impl Engine {
         piece
     }
 
-    /// Counts what is new in a block, tells what its reader cannot know, and returns its records.
+    /// Marks the new statements of a block as read, sends what the reader lacks for them, and returns the
+    /// block's records.
     fn tell<'w, T>(
         &self,
         fresh: &mut Fresh<'w, '_, T>,
@@ -120,7 +122,7 @@ impl Engine {
         flow.map_continue(|()| &fresh.words[..fresh.words.len() - rest.len()])
     }
 
-    /// Tells what the reader of a statement cannot know.
+    /// Sends what the reader of a statement lacks.
     #[inline(always)]
     fn tell_of(
         &self,
@@ -146,27 +148,27 @@ impl Engine {
         ControlFlow::Continue(())
     }
 
-    /// How ticks are told as times.
+    /// Returns the conversion from ticks to times.
     pub fn scale(&self) -> Scale {
         self.clock.scale()
     }
 }
 
-/// A statement of a block.
+/// A statement decoded from a block.
 #[derive(Clone, Copy, Debug)]
 pub struct RecordedStatement<'a> {
-    /// Its number among those of its thread.
+    /// Number among the statements of its thread.
     pub number: u64,
     event: StatementEvent,
     texts: Texts<Text<'a>>,
 }
 
 impl<'a> RecordedStatement<'a> {
-    /// What these words record must say, or this is not the version that recorded them.
+    /// Version of the record layout. A reader must decode only blocks of this version.
     pub const FORMAT: u64 = 1;
 
-    /// Calls `each` with the statements in a block's words, in the order in which they ended; `first`: the number of the first
-    /// one. Words that are no record are the end; returns them.
+    /// Calls `each` with the statements in a block's words, in the order of their ends; `first` is the number
+    /// of the first one. Stops at words that are not a record and returns them.
     #[inline]
     pub fn read(words: &'a [u64], first: u64, mut each: impl FnMut(RecordedStatement<'a>)) -> &'a [u64] {
         let mut number = first;
@@ -176,80 +178,80 @@ impl<'a> RecordedStatement<'a> {
         })
     }
 
-    /// The number of its instrument.
+    /// Returns the id of the instrument.
     #[must_use]
     pub fn class(&self) -> ClassId {
         self.event.class
     }
 
-    /// What a digest's spelling is told by; `None`: it has none.
+    /// Returns the key under which the digest was sent; `None`: no digest.
     #[must_use]
     pub fn digest(&self) -> Option<[u64; 2]> {
         (self.event.digest.slot != 0).then(|| self.event.digest.key())
     }
 
-    /// TIMER_WAIT, in ticks; `None`: it was not timed.
+    /// Returns TIMER_WAIT in ticks; `None`: not timed.
     #[must_use]
     pub fn wait(&self) -> Option<u64> {
         self.end().filter(|_| self.event.start != 0).map(|end| end.saturating_sub(self.event.start))
     }
 
-    /// When it ended, in ticks; `None`: it was not timed.
+    /// Returns the end in ticks; `None`: not timed.
     #[must_use]
     pub fn end(&self) -> Option<u64> {
         (self.event.flags & RECORD_TIMED != 0).then_some(self.event.end)
     }
 
-    /// LOCK_TIME and what else is counted.
+    /// Returns LOCK_TIME and the other counters.
     #[must_use]
     pub fn counters(&self) -> StatementCounters {
         counters(self.event.counters)
     }
 
-    /// SQL_TEXT as it was recorded: what it says unless something else was told.
+    /// Returns SQL_TEXT as recorded. A [`BlockRow::Text`] of this statement overrides it.
     #[must_use]
     pub fn sql_text(&self) -> Option<Cow<'a, str>> {
         text(self.texts.sql)
     }
 
-    /// SQL_BYTES: what the client sent, byte by byte.
+    /// Returns SQL_BYTES: what the client sent, byte by byte.
     #[must_use]
     pub fn sql_bytes(&self) -> Option<Cow<'a, [u8]>> {
         sent(self.texts.sql.bytes(), self.event.text_cut)
     }
 
-    /// SQL_CHARSET: the number of the collation of the client's character set.
+    /// Returns SQL_CHARSET: the number of the collation of the client's character set.
     #[must_use]
     pub fn charset(&self) -> u32 {
         self.event.charset
     }
 
-    /// CURRENT_SCHEMA.
+    /// Returns CURRENT_SCHEMA.
     #[must_use]
     pub fn current_schema(&self) -> Option<Cow<'a, str>> {
         text(self.texts.schema)
     }
 
-    /// OBJECT_SCHEMA and OBJECT_NAME of the program it belongs to.
+    /// Returns OBJECT_SCHEMA and OBJECT_NAME of the stored program the statement belongs to.
     #[must_use]
     pub fn program(&self) -> Option<[Option<Cow<'a, str>>; 2]> {
         crate::setup::objects::type_name(self.event.object_type)
             .map(|_| [text(self.texts.object_schema), text(self.texts.object_name)])
     }
 
-    /// MYSQL_ERRNO.
+    /// Returns MYSQL_ERRNO.
     #[must_use]
     pub fn errno(&self) -> u32 {
         self.event.errno
     }
 
-    /// MESSAGE_TEXT.
+    /// Returns MESSAGE_TEXT.
     #[must_use]
     pub fn message_text(&self) -> Option<Cow<'a, str>> {
         text(self.texts.message)
     }
 
-    /// NESTING_EVENT_LEVEL.
+    /// Returns NESTING_EVENT_LEVEL.
     #[must_use]
     pub fn nesting_level(&self) -> u64 {
         self.event.nesting_level.into()
@@ -262,7 +264,7 @@ fn text(recorded: Text<'_>) -> Option<Cow<'_, str>> {
 }
 
 impl Digest {
-    /// What stands for it in a stream of blocks.
+    /// Returns the key of the digest in a stream of blocks.
     fn key(self) -> [u64; 2] {
         [u64::from(self.generation) << 32 | u64::from(self.slot), self.charset.into()]
     }

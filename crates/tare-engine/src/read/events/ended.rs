@@ -1,4 +1,4 @@
-//! A statement in a stream: of what was recorded is made what is asked for, where it lies, and the rest is not looked at.
+//! Statements of a stream, decoded on request: only the requested columns of a copied record are made.
 
 use std::borrow::Cow;
 use std::collections::HashMap;
@@ -18,20 +18,20 @@ use crate::record::statement::decode::{StatementEvent, Texts, decode};
 use crate::record::statement::record::Digest;
 use crate::snapshot::*;
 
-/// Digests a cursor remembers the spelling of.
+/// Maximum number of digests whose spelling a cursor caches.
 const SPELLED: usize = 1024;
 
-/// How digests and instruments are spelled: asked for under a lock, and remembered.
+/// Cache of digest texts and instrument names, which are otherwise read under a lock.
 #[derive(Debug, Default)]
 pub(super) struct Spelled {
     digests: Numbered<Digest, Option<Arc<DigestText>>>,
     names: Numbered<ClassId, &'static str>,
-    /// What was asked for last, which is mostly what is asked for next.
+    /// The instrument and the digest requested last, which the next statement mostly has, too.
     last: (ClassId, Digest),
 }
 
 impl Spelled {
-    /// The spelling of a statement's digest, which may not be known any more.
+    /// Returns the spelling of a statement's digest; `None`: the digest has been evicted.
     pub(super) fn digest(&mut self, engine: &Engine, digest: Digest) -> Option<&Arc<DigestText>> {
         if self.digests.len() >= SPELLED && !self.digests.contains_key(&digest) {
             self.digests.clear();
@@ -39,7 +39,7 @@ impl Spelled {
         self.digests.entry(digest).or_insert_with(|| engine.statement_digest(digest)).as_ref()
     }
 
-    /// The spelling of a digest that was not asked for before.
+    /// Returns the spelling of a digest that was not requested before; `None` otherwise.
     pub(super) fn new_digest(&mut self, engine: &Engine, digest: Digest) -> Option<Arc<DigestText>> {
         if digest == self.last.1 && !self.digests.is_empty() {
             return None;
@@ -49,7 +49,7 @@ impl Spelled {
         if is_new { self.digest(engine, digest).cloned() } else { None }
     }
 
-    /// The name of an instrument that was not asked for before.
+    /// Returns the name of an instrument that was not requested before; `None` otherwise.
     #[inline]
     pub(super) fn new_name(&mut self, engine: &Engine, class: ClassId) -> Option<&'static str> {
         if class == self.last.0 && !self.names.is_empty() {
@@ -60,7 +60,7 @@ impl Spelled {
         if is_new { Some(self.name(engine, class)) } else { None }
     }
 
-    /// The name of an instrument, which stays its own for ever.
+    /// Returns the name of an instrument, which never changes.
     #[inline]
     pub(super) fn name(&mut self, engine: &Engine, class: ClassId) -> &'static str {
         self.names.entry(class).or_insert_with(|| engine.registry.name(class))
@@ -70,7 +70,7 @@ impl Spelled {
 /// A map by the engine's own numbers.
 pub(super) type Numbered<K, V> = HashMap<K, V, BuildHasherDefault<Mixed>>;
 
-/// A hash of a few numbers that nobody chooses, to collide.
+/// A fast hash of a few numbers. Nobody can choose these, so it need not resist collisions.
 #[derive(Default)]
 pub(super) struct Mixed(u64);
 
@@ -89,8 +89,8 @@ impl Hasher for Mixed {
     }
 }
 
-/// What a client sent, byte by byte, in its own character set. Where it was cut, what says so takes the place of the last three
-/// bytes, and of a character of UTF-8 that would lose some of its own.
+/// Returns what a client sent, byte by byte, in its own character set. In a truncated text `...` replaces the
+/// last three bytes, and a UTF-8 character that would be cut by that.
 pub(super) fn sent(text: &[u8], is_cut: bool) -> Option<Cow<'_, [u8]>> {
     if text.is_empty() || !is_cut {
         return (!text.is_empty()).then_some(Cow::Borrowed(text));
@@ -102,7 +102,7 @@ pub(super) fn sent(text: &[u8], is_cut: bool) -> Option<Cow<'_, [u8]>> {
     Some(Cow::Owned([kept, b"..."].concat()))
 }
 
-/// A statement where it was copied to.
+/// A statement in the buffer it was copied to.
 pub(super) type Statement<'w> = (StatementEvent, Texts<Text<'w>>);
 
 /// The stream of statements.
@@ -133,7 +133,7 @@ impl Streamed for Statements {
     }
 }
 
-/// A statement that has ended.
+/// A statement that has ended, whose columns are made on request.
 pub struct StreamedStatement<'a> {
     engine: &'a Engine,
     scale: Scale,
@@ -174,112 +174,112 @@ impl<'a> StreamedStatement<'a> {
         }
     }
 
-    /// THREAD_ID.
+    /// Returns THREAD_ID.
     pub fn thread_id(&self) -> u64 {
         self.thread_id
     }
 
-    /// EVENT_ID.
+    /// Returns EVENT_ID.
     pub fn event_id(&self) -> u64 {
         self.event.id
     }
 
-    /// END_EVENT_ID.
+    /// Returns END_EVENT_ID.
     pub fn end_event_id(&self) -> u64 {
         self.event.end_event_id
     }
 
-    /// EVENT_NAME.
+    /// Returns EVENT_NAME.
     pub fn name(&self) -> &'static str {
         self.name
     }
 
-    /// TIMER_START, TIMER_END and TIMER_WAIT.
+    /// Returns TIMER_START, TIMER_END and TIMER_WAIT.
     pub fn timer(&self) -> Timer {
         timer(self.scale, self.event.start, self.event.end, self.event.flags)
     }
 
-    /// LOCK_TIME, in picoseconds.
+    /// Returns LOCK_TIME in picoseconds.
     pub fn lock_time_ps(&self) -> u64 {
         self.lock_time_ps
     }
 
-    /// What is counted behind it: ERRORS to NO_GOOD_INDEX_USED, in the order of the columns.
+    /// Returns ERRORS to NO_GOOD_INDEX_USED, in the order of the columns.
     pub fn counts(&self) -> &[u64; 18] {
         &self.counts
     }
 
-    /// SQL_TEXT.
+    /// Returns SQL_TEXT.
     pub fn sql_text(&self) -> Option<Cow<'_, str>> {
         self.engine.sql_text(self.texts.sql.bytes(), self.event.charset, self.event.text_cut)
     }
 
-    /// SQL_BYTES.
+    /// Returns SQL_BYTES.
     pub fn sql_bytes(&self) -> Option<Cow<'_, [u8]>> {
         sent(self.texts.sql.bytes(), self.event.text_cut)
     }
 
-    /// SQL_CHARSET.
+    /// Returns SQL_CHARSET.
     pub fn charset(&self) -> u32 {
         self.event.charset
     }
 
-    /// DIGEST and DIGEST_TEXT, if there are any still, and it was asked for.
+    /// Returns DIGEST and DIGEST_TEXT; `None`: not requested, or the digest has been evicted.
     pub fn digest(&self) -> Option<&DigestText> {
         self.digest.map(Arc::as_ref)
     }
 
-    /// CURRENT_SCHEMA.
+    /// Returns CURRENT_SCHEMA.
     pub fn current_schema(&self) -> Option<Cow<'_, str>> {
         readable(&self.texts.schema)
     }
 
-    /// OBJECT_TYPE of the program it belongs to.
+    /// Returns OBJECT_TYPE of the stored program the statement belongs to.
     pub fn object_type(&self) -> Option<&'static str> {
         crate::setup::objects::type_name(self.event.object_type)
     }
 
-    /// OBJECT_SCHEMA.
+    /// Returns OBJECT_SCHEMA.
     pub fn object_schema(&self) -> Option<Cow<'_, str>> {
         readable(&self.texts.object_schema)
     }
 
-    /// OBJECT_NAME.
+    /// Returns OBJECT_NAME.
     pub fn object_name(&self) -> Option<Cow<'_, str>> {
         readable(&self.texts.object_name)
     }
 
-    /// MYSQL_ERRNO.
+    /// Returns MYSQL_ERRNO.
     pub fn errno(&self) -> u32 {
         self.event.errno
     }
 
-    /// RETURNED_SQLSTATE.
+    /// Returns RETURNED_SQLSTATE.
     pub fn sqlstate(&self) -> Option<Cow<'_, str>> {
         self.event.state()
     }
 
-    /// MESSAGE_TEXT.
+    /// Returns MESSAGE_TEXT.
     pub fn message_text(&self) -> Option<Cow<'_, str>> {
         readable(&self.texts.message)
     }
 
-    /// NESTING_EVENT_ID and NESTING_EVENT_TYPE.
+    /// Returns NESTING_EVENT_ID and NESTING_EVENT_TYPE.
     pub fn nesting(&self) -> Option<(u64, EventType)> {
         nesting_of(self.event.nesting.0, self.event.nesting.1)
     }
 
-    /// NESTING_EVENT_LEVEL.
+    /// Returns NESTING_EVENT_LEVEL.
     pub fn nesting_level(&self) -> u64 {
         self.event.nesting_level.into()
     }
 
-    /// SOURCE, if it was asked for.
+    /// Returns SOURCE, if requested.
     pub fn source(&self) -> Option<String> {
         self.sources.name(self.event.source)
     }
 
-    /// All of it.
+    /// Returns the whole row.
     pub fn row(&self) -> StatementRow {
         let seen = (self.thread_id, &self.event, &self.texts);
         let digest = |_| self.digest.cloned();

@@ -1,4 +1,4 @@
-//! Events: current, history, history_long, of all four types. What is common to all of them is here.
+//! Events of all four types: current, history, history_long. This module has what is common to all types.
 
 mod blocks;
 mod ended;
@@ -31,35 +31,36 @@ pub use ended::StreamedStatement;
 pub use running::RunningTokens;
 pub use stream::{Cursor, Each, EachStatement, Origin, Piece};
 
-/// What an event of any type says of itself.
+/// Common facts of an event of any type.
 trait Event: Sized {
     const TYPE: EventType;
-    /// EVENT_ID.
+    /// Returns EVENT_ID.
     fn id(&self) -> u64;
-    /// When it ended, in ticks: 0 while it lasts, 1 of one that was not timed.
+    /// Returns the end in ticks: 0 while in progress, 1 if untimed.
     fn end(&self) -> u64;
-    /// END_EVENT_ID, of one that has ended.
+    /// Returns END_EVENT_ID of an event that has ended.
     fn end_event_id(&self) -> u64;
-    /// [`RECORD_TIMED`], [`RECORD_HISTORY`], [`RECORD_LONG`].
+    /// Returns the flags [`RECORD_TIMED`], [`RECORD_HISTORY`] and [`RECORD_LONG`].
     fn flags(&self) -> u8;
-    /// The events in blocks of one thread, oldest first, each with the block's number among them; the last one may last.
+    /// Decodes the blocks of one thread, oldest first. Returns each event with the index of its block. The
+    /// last event may be in progress.
     fn decode(blocks: &[Block]) -> Vec<(usize, Self)>;
 }
 
-/// A block of records, copied out.
+/// Copy of a block of records.
 struct Block {
     thread_id: u64,
-    /// When it was begun.
+    /// Start of the block, in ticks.
     opened: u64,
     words: Vec<u64>,
 }
 
-/// An event of a thread.
+/// An event with the facts of its thread and block.
 struct Seen<E> {
     thread_id: u64,
-    /// When it ended, as well as is known.
+    /// End in ticks, as well as it is known.
     moment: u64,
-    /// When the block it lies in was begun.
+    /// Start of the event's block, in ticks.
     opened: u64,
     event: E,
 }
@@ -69,15 +70,15 @@ impl<E: Event> Seen<E> {
         self.event.end() != 0
     }
 
-    /// The order in which a thread's events end: of two with one END_EVENT_ID the inner one is first. Times would
-    /// not do: not every event has one.
+    /// Returns the sort key of a thread's events by their ends. Of two with the same END_EVENT_ID the inner
+    /// one comes first. Times would not do: not every event has them.
     fn ending(&self) -> (u64, Reverse<u64>) {
         (self.event.end_event_id(), Reverse(self.event.id()))
     }
 }
 
-/// SOURCE of the rows of one answer. To read one asks the kernel, as it may lie in a plugin that is gone, and many events share
-/// theirs.
+/// Cache of SOURCE for the rows of one answer. Reading one calls the kernel, because it may lie in an
+/// unloaded plugin. Many events share theirs.
 struct Sources<'a> {
     engine: &'a Engine,
     are_asked: bool,
@@ -97,7 +98,7 @@ impl<'a> Sources<'a> {
     }
 }
 
-/// What TRUNCATE has left of an event type in a scope.
+/// Filter for the events of a type and scope that TRUNCATE has left.
 struct Shown {
     of: EventType,
     scope: usize,
@@ -110,7 +111,7 @@ impl Shown {
         if self.hidden_before == 0 || seen.event.flags() & RECORD_TIMED != 0 {
             return seen.event.end() >= self.hidden_before;
         }
-        // An untimed event: by its id, or, if nobody knows the ids any more, by its block.
+        // Judge an untimed event by its id, or, if the thread has ended, by its block.
         match self.live.get(&seen.thread_id) {
             Some(thread) => {
                 let hidden = &thread.hidden[self.of as usize - 1][self.scope];
@@ -120,7 +121,8 @@ impl Shown {
         }
     }
 
-    /// An event in progress is no longer current once TRUNCATE has passed, as in the built-in.
+    /// Returns whether an event in progress is shown. After TRUNCATE it is no longer current, as in the
+    /// built-in.
     fn shows_running<E: Event>(&self, seen: &Seen<E>) -> bool {
         let hidden = |thread: &Thread| thread.hidden[self.of as usize - 1][self.scope].load(Relaxed);
         self.live.get(&seen.thread_id).is_some_and(|thread| seen.event.id() >= hidden(thread))
@@ -139,8 +141,8 @@ impl Engine {
         }
     }
 
-    /// Every block with records of one event type, of one thread or of all: a thread's blocks one after the other, oldest
-    /// first.
+    /// Returns every block with records of one event type, of one thread or of all. A thread's blocks are
+    /// adjacent, oldest first.
     fn blocks(&self, of: EventType, thread: Option<u64>) -> Vec<Block> {
         let used = RINGS[of as usize - 1].used;
         let mut blocks = Vec::new();
@@ -149,32 +151,33 @@ impl Engine {
             if self.arena.used(block) != used as u8 {
                 continue;
             }
-            // Who has taken it just now has hardly written to it; whose it is for sure is asked after copying.
+            // A thread that has just taken the block has hardly written to it. The copy tells the owner
+            // reliably.
             if thread.is_some_and(|id| meta.owner.load(Relaxed) != id) {
                 continue;
             }
             let copy = |_| {
-                // Asked again: between the two it may have become something else.
+                // Check again: the block may have been reused in between.
                 (self.arena.used(block) == used as u8).then(|| {
                     let mut words = vec![0; WORDS];
                     journal::copy(self.arena.words(block), &mut words);
-                    // The first record is published after the owner: whoever saw a record sees its owner.
+                    // The first record is published after the owner, so whoever saw a record sees its owner.
                     (words, meta.owner.load(Relaxed), meta.opened.load(Relaxed))
                 })
             };
-            // If the block was filled again meanwhile, what was copied may be a mixture, and is history anyway.
+            // A block that was refilled during the copy is skipped: the copy may be a mixture.
             if let Some((words, thread_id, opened)) = meta.generation.read(copy).flatten() {
                 blocks.push(Block { thread_id, opened, words });
             }
         }
         blocks.retain(|block| thread.is_none_or(|id| block.thread_id == id));
-        // Two blocks of a thread begin with different ids; a block's first id is in its first word.
+        // Two blocks of a thread begin with different ids, and the first word of a block has its first id.
         blocks.sort_by_key(|block| (block.thread_id, block.words[0]));
         blocks
     }
 
-    /// Every whole record of one event type, of one thread or of all: a thread's events in the order in which they were
-    /// written.
+    /// Returns every complete record of one event type, of one thread or of all. A thread's events are in the
+    /// order in which they were written.
     fn records<E: Event>(&self, thread: Option<u64>) -> Vec<Seen<E>> {
         let blocks = self.blocks(E::TYPE, thread);
         let mut all = Vec::new();
@@ -182,7 +185,8 @@ impl Engine {
             let mut moment = 0;
             all.extend(E::decode(blocks).into_iter().map(|(block, event)| {
                 let Block { thread_id, opened, .. } = blocks[block];
-                // An event without a time ended no earlier than the timed one before it, and than its block began.
+                // An untimed event ended no earlier than the timed one before it, and no earlier than its
+                // block began.
                 moment = moment.max(opened);
                 let timed = event.flags() & RECORD_TIMED != 0;
                 moment = if timed { moment.max(event.end()) } else { moment };
@@ -193,10 +197,10 @@ impl Engine {
         all
     }
 
-    /// Ended events a scope shows: newest last within a thread.
+    /// Returns the ended events of a scope, the newest last within a thread.
     fn ended<E: Event>(&self, asked: Asked<Scope>) -> Vec<Seen<E>> {
         let scope = asked.what;
-        // What the long history still holds of one thread depends on what the others have done since.
+        // What the long history still has of one thread depends on what the others have done since.
         let narrow = if scope == Scope::HistoryLong { None } else { asked.thread };
         let shown = self.shown(E::TYPE, Asked { thread: narrow, ..asked });
         let wanted = if scope == Scope::HistoryLong { RECORD_LONG } else { RECORD_HISTORY };
@@ -217,7 +221,7 @@ impl Engine {
         records
     }
 
-    /// The last ones of every thread.
+    /// Keeps the latest events of every thread, as many as its history has.
     fn keep_history<E: Event>(&self, records: &mut Vec<Seen<E>>) {
         let size = self.history_size[E::TYPE as usize - 1].load(Relaxed) as usize;
         records.sort_by_key(|seen| (seen.thread_id, seen.ending()));
@@ -232,7 +236,7 @@ impl Engine {
         });
     }
 
-    /// SOURCE: base name and line.
+    /// Returns SOURCE: base name and line.
     pub(super) fn source(&self, source: u64) -> Option<String> {
         if !self.sources.load(Relaxed) {
             return Some(String::new());
@@ -321,7 +325,7 @@ mod tests {
         }
     }
 
-    /// An engine with a thread, one block for each type of event, and one for a statement in progress.
+    /// Creates an engine with a thread, one block per event type, and one for a statement in progress.
     fn engine() -> (&'static Engine, &'static Thread, [BlockId; 4], BlockId) {
         let engine: &'static Engine = Box::leak(Box::new(Engine::new()));
         engine.start(Config { memory_max: 4 << 20, ..Config::default() }, &Silent).expect("address space");
@@ -336,7 +340,7 @@ mod tests {
         (engine, thread, RINGS.map(|kind| take(kind.used)), level)
     }
 
-    /// A word: anything, or what the beginnings of records look like, the ones that are written among them.
+    /// Generates a word: anything, or what looks like the beginning of a record.
     fn word() -> impl Strategy<Value = u64> {
         let first =
             (0..8u64, 0..64u64, any::<u64>()).prop_map(|(kind, low, high)| high << 9 | low << 3 | kind);
@@ -374,7 +378,7 @@ mod tests {
                     engine.statements(scope).len(),
                     engine.transactions(scope).len(),
                 ];
-                // The shortest record is a word.
+                // The shortest record is one word.
                 prop_assert!(rows.iter().all(|rows| *rows <= WORDS), "{rows:?}");
             }
         }

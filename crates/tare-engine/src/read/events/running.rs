@@ -1,4 +1,5 @@
-//! The digest of a statement that runs still: it has no place yet, but its tokens are known once it is parsed.
+//! Digests of running statements. Such a statement has no digest place yet, but its tokens are known once it
+//! is parsed.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
@@ -11,20 +12,20 @@ use crate::read::names::{KeptTokens, as_hash};
 use crate::record::statement::parsed::Parsed;
 use crate::snapshot::{Consumer, DigestText};
 
-/// A statement's tokens, copied out of the host's memory.
+/// A statement's tokens, copied from the host's memory.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct RunningTokens {
-    /// All that the host kept.
+    /// All tokens that the host kept.
     pub bytes: Vec<u8>,
-    /// Number of the character set the identifiers are in.
+    /// Number of the character set of identifiers.
     pub charset: u32,
-    /// True when the statement had more tokens than the host kept.
+    /// Whether the statement had more tokens than the host kept.
     pub cut: bool,
 }
 
 impl Engine {
-    /// DIGEST and DIGEST_TEXT of a running statement. `runs` is asked after its tokens have been copied: whether it does still. If
-    /// not, what was copied may be of another one.
+    /// Returns DIGEST and DIGEST_TEXT of a running statement. Calls `runs` after copying the tokens, to check
+    /// whether it still runs. If not, the copy may be of another statement, and the result is `None`.
     pub(super) fn running_digest(
         &self,
         parsed: Parsed,
@@ -57,7 +58,7 @@ impl Engine {
     }
 }
 
-/// A copy of what a prepared statement's executions are counted by.
+/// Copies the digest key of a prepared statement.
 fn tokens_of(digest: &PreparedDigest) -> KeptTokens {
     KeptTokens {
         bytes: text::read(&digest.tokens, digest.tokens_len.load(Relaxed) as usize),

@@ -77,7 +77,7 @@ impl Streamed for StageEvent {
 }
 
 impl Engine {
-    /// `events_stages_*`.
+    /// Returns the rows of `events_stages_*`.
     pub fn stages(&self, asked: impl Into<Asked<Scope>>) -> Vec<StageRow> {
         let asked = asked.into();
         let scale = Scale::of(self);
@@ -104,8 +104,8 @@ impl Engine {
         rows
     }
 
-    /// The stage that a thread is in whose statement is not a chosen one: the host knows it. It has no times, and the id that the
-    /// thread's next event gets.
+    /// Returns the stage of a thread whose statement was not chosen, as the host knows it. It has no times,
+    /// and the id that the thread's next event gets.
     fn skipped_stage(&self, thread: &'static Thread) -> Option<StageRow> {
         let depth = thread.statement_depth.load(Relaxed) as usize;
         if depth == 0 || thread.stage_label.load(Relaxed) != UNKNOWN_STAGE || !self.wants(Kind::Stage) {
@@ -130,7 +130,7 @@ impl Engine {
         })
     }
 
-    /// Of each live thread the stage in progress. One that has ended is no longer current, as in the built-in.
+    /// Returns the stage in progress of each live thread. An ended stage is not current, as in the built-in.
     fn current_stages(&self, asked: Asked<Scope>) -> Vec<Seen<StageEvent>> {
         let shown = self.shown(EventType::Stage, asked);
         let mut running = self.records::<StageEvent>(asked.thread);

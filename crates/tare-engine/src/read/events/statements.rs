@@ -30,7 +30,7 @@ use crate::thread::Thread;
 pub(super) struct Statement {
     event: StatementEvent,
     texts: Texts<Vec<u8>>,
-    /// Where its digest is while it runs.
+    /// Place of its tokens while it runs.
     parsed: Option<Parsed>,
     /// The prepared statement that has its text.
     prepared_text: Option<Object>,
@@ -41,7 +41,7 @@ impl Statement {
         Statement { event, texts: texts.map(|text| text.bytes().to_vec()), parsed: None, prepared_text: None }
     }
 
-    /// The statement of a level's words.
+    /// Decodes the statement in the words of a level.
     fn open(words: &[u64; WORDS]) -> Option<Statement> {
         let (parsed, prepared_text) = (parsed(words), prepared_text(words));
         read_open(words).map(|read| Statement { parsed, prepared_text, ..Statement::new(read) })
@@ -71,7 +71,7 @@ impl Event for Statement {
     }
 }
 
-/// A text, if there is one.
+/// Returns a text as UTF-8; `None` if it is empty.
 pub(super) fn readable<T: AsRef<[u8]>>(text: &T) -> Option<Cow<'_, str>> {
     let text = text.as_ref();
     (!text.is_empty()).then(|| text::readable(text))
@@ -82,7 +82,7 @@ fn shown<T: AsRef<[u8]>>(text: &T) -> Option<String> {
 }
 
 impl Engine {
-    /// `events_statements_*`.
+    /// Returns the rows of `events_statements_*`.
     pub fn statements(&self, asked: impl Into<Asked<Scope>>) -> Vec<StatementRow> {
         let asked = asked.into();
         let (scale, sources) = (Scale::of(self), Sources::of(self, asked.parts));
@@ -98,7 +98,7 @@ impl Engine {
         let shown = self.shown(EventType::Statement, asked);
         let mut rows = Vec::new();
         for thread in self.live_threads_of(asked.thread) {
-            // The running ones; the last one where none runs.
+            // The running statements; if none runs, the last one.
             let depth = (thread.statement_depth.load(Relaxed) as usize).max(1);
             for level in thread.statement_levels.iter().take(depth) {
                 let Some(mut seen) = self.copy_level(thread, level.load(Acquire)) else { break };
@@ -139,7 +139,8 @@ impl Engine {
         let mut copied = [0; WORDS];
         for _ in 0..64 {
             if open.version.read(|_| journal::copy(words, &mut copied)).is_some() {
-                // A thread that ended meanwhile has given the block to another, or to another purpose.
+                // If the thread has ended meanwhile, the block belongs to another thread or serves another
+                // purpose.
                 let own = self.arena.used(block) == Use::Statement as u8
                     && meta.owner.load(Relaxed) == thread_id
                     && self.still_lives(thread, thread_id);
@@ -151,7 +152,7 @@ impl Engine {
         None
     }
 
-    /// Whether a statement that was seen on a level of this thread runs there still.
+    /// Returns whether a statement that was seen on a level of this thread still runs there.
     fn runs_still(&self, thread: &Thread, level: Offset, event: &StatementEvent) -> bool {
         self.copy_level(thread, level).is_some_and(|now| {
             now.event.event.id == event.id && now.event.event.end == 0 && now.event.event.start == event.start
@@ -197,17 +198,17 @@ impl Engine {
         }
     }
 
-    /// SQL_TEXT. What follows a byte that is no character of the client's character set is left out, and where anything is
-    /// left out or was cut, what says so takes the place of the last three characters. The bytes are shown as they are:
-    /// the built-in does not convert them either.
+    /// Returns SQL_TEXT up to the first byte that is not a character of the client's character set. If
+    /// anything is left out or was truncated, `...` replaces the last three characters. Bytes are not
+    /// converted, as in the built-in.
     pub(crate) fn sql_text<'t>(&self, text: &'t [u8], charset: u32, cut: bool) -> Option<Cow<'t, str>> {
-        // Every client's character set has ASCII.
+        // Every client's character set contains ASCII.
         let host = self.host.get().filter(|_| !text.is_ascii());
         let well_formed = host.map_or(text.len(), |host| host.characters(text, charset, usize::MAX));
         let cut = cut || well_formed < text.len();
         let text = &text[..well_formed.min(text.len())];
         if cut {
-            // The end of the last one before the last three, if there is one.
+            // The end of the last character before the last three, if there is one.
             let end = match host {
                 None => text.len().checked_sub(3),
                 Some(host) => {
@@ -225,7 +226,8 @@ impl Engine {
         (!text.is_empty()).then(|| text::readable(text))
     }
 
-    /// The digest of an event, spelled in the character set it was seen in.
+    /// Returns the digest of an event, spelled in the character set it was seen in. `None`: the digest has
+    /// been evicted.
     pub(super) fn statement_digest(&self, digest: Digest) -> Option<Arc<DigestText>> {
         let slot: &DigestSlot = self.arena.get(digest.slot)?;
         if slot.tenancy.generation() != digest.generation {

@@ -1,13 +1,14 @@
-//! Streams: every event of a type that has ended, once, in the order of its thread; and how many could not be
-//! read any more.
+//! Streams: every ended event of a type, once, in the order of its thread, and the number of those that could
+//! not be read any more.
 //!
-//! A thread numbers what it records, and a block says the number of its first record. So a reader that remembers how far it
-//! has come in each thread, in its [`Cursor`], sees what is new and what it has missed. Of threads that have ended only
-//! the sum of their numbers is kept (`departed`): what their blocks do not account for was missed. The engine keeps nothing of
-//! a reader, so there may be any number of them, and a slow one misses more and holds up nobody.
+//! A thread numbers its records, and a block has the number of its first record. A reader remembers in its
+//! [`Cursor`] how far it has come in each thread, so it sees what is new and what it has missed. For ended
+//! threads only the sum of their numbers is kept (`departed`): what their blocks do not account for was
+//! missed. The engine keeps no state of readers, so there may be any number of them, and a slow one only
+//! misses more itself.
 //!
-//! Statements and transactions are recorded when they end. Waits and stages get their number when they begin: what lasts is
-//! read when it has ended, and what never did has a number and is no event.
+//! Statements and transactions are recorded when they end. Waits and stages get their number when they begin:
+//! those in progress are read once they have ended, and those that never end have a number but are no event.
 
 use std::collections::{HashMap, HashSet};
 use std::ops::ControlFlow;
@@ -29,18 +30,18 @@ use crate::record::stage::record::StageEvent;
 use crate::record::wait::record::WaitEvent;
 use crate::snapshot::*;
 
-/// Blocks that one answer is made of at most: some ten thousand statements.
+/// Maximum number of blocks in one answer: some ten thousand statements.
 const PIECE: usize = 512;
 
-/// How far a reader has come. A new one begins with what ends after it was first used.
+/// Position of a reader. A new one begins with what ends after its first use.
 #[derive(Debug, Default)]
 pub struct Cursor {
     begun: bool,
-    /// The number of the next record, of each thread that may have more.
+    /// Number of the next record, for each thread that may have more.
     next: Numbered<u64, u64>,
-    /// Threads that have ended and have no more, though there are blocks of theirs.
+    /// Ended threads that have no more records, although blocks of theirs remain.
     finished: HashSet<u64>,
-    /// Likewise those that are not in `next`, up to this THREAD_ID: they ended before the beginning.
+    /// Threads up to this THREAD_ID that are not in `next` ended before the stream began.
     horizon: u64,
     /// Records of threads that have no more: read, missed, or from before the beginning.
     settled: u64,
@@ -53,50 +54,51 @@ impl Cursor {
     }
 }
 
-/// What one read of a stream came to.
+/// Result of one read of a stream.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Piece {
-    /// Events handed out.
+    /// Number of events handed out.
     pub read: u64,
-    /// Events that have ended since the read before, and could not be read any more.
+    /// Number of events that ended since the previous read and could not be read any more.
     pub lost: u64,
-    /// Whether more could be read now.
+    /// Whether more can be read now.
     pub more: bool,
-    /// How many events have been recorded up to here since the start: what two readings differ by was read or lost between
-    /// them, or was a wait or a stage that never ended.
+    /// Number of events recorded up to here since the start. The difference between two readings is what was
+    /// read or lost between them, or was a wait or stage that never ended.
     pub position: u64,
 }
 
-/// Whose an event is, and when it ended.
+/// Owner and end of an event.
 #[derive(Clone, Debug, Default)]
 pub struct Origin {
-    /// PROCESSLIST_ID; `None`: of a background thread.
+    /// PROCESSLIST_ID; `None`: a background thread.
     pub processlist_id: Option<u64>,
-    /// The account's user; `None`: of a background thread, or the account has been forgotten.
+    /// User of the account; `None`: a background thread, or the account has been forgotten.
     pub user: Option<Arc<str>>,
-    /// Its host, likewise.
+    /// Host of the account; `None`: a background thread, or the account has been forgotten.
     pub host: Option<Arc<str>>,
-    /// When it ended, in microseconds since the Unix epoch. Of one that was not timed: when its block was begun.
+    /// End in microseconds since the Unix epoch. For an untimed event: the start of its block.
     pub ended_us: u64,
 }
 
-/// Takes events one by one until it breaks, which is the end of the cursor's use.
+/// Callback that receives events one by one. A break ends the use of the cursor.
 pub type Each<'a, R> = &'a mut dyn FnMut(&R, &Origin) -> ControlFlow<()>;
 
-/// As [`Each`], of statements, which are not made before they are asked for something.
+/// Callback that receives statements one by one, whose columns are made on request. A break ends the use of
+/// the cursor.
 pub type EachStatement<'a> = &'a mut dyn FnMut(&StreamedStatement<'_>, &Origin) -> ControlFlow<()>;
 
 /// A type of events, as a stream reads it block by block.
 pub(super) trait Streamed {
     const TYPE: EventType;
-    /// An event where it was read.
+    /// An event in the buffer it was copied to.
     type Event<'w>;
-    /// What has to be known of a thread's block to read its next.
+    /// State from a thread's block that is needed to read its next one.
     type Open: Default;
-    /// When it ended, if it was timed.
+    /// Returns the end in ticks, if the event was timed.
     fn ended(event: &Self::Event<'_>) -> Option<u64>;
-    /// Calls `each` with the numbers of a block's events, in their order, and the events; `None`: it is none. What has not
-    /// ended at the block's end is left open.
+    /// Calls `each` with the numbers of a block's events, in order, and the events; `None` means that the
+    /// number has no event. An event that has not ended at the block's end stays in `open`.
     fn read<'w>(
         open: &mut Open<Self::Open>,
         first: u64,
@@ -105,64 +107,64 @@ pub(super) trait Streamed {
     ) -> ControlFlow<()>;
 }
 
-/// What was not over where a thread's block was.
+/// State of a thread between two of its blocks.
 #[derive(Default)]
 pub(super) struct Open<T> {
-    /// The number of the event that lasts.
+    /// Number of the event in progress.
     pub(super) number: Option<u64>,
-    /// It may have ended in the thread's next block.
+    /// Whether the thread has begun another block, in which that event may have ended.
     continued: bool,
     pub(super) known: T,
 }
 
-/// A block that has something new.
+/// A block with something new.
 struct Candidate {
     block: BlockId,
     thread_id: u64,
     opened: u64,
-    /// The number behind its last record; `None`: it is being filled.
+    /// Number after its last record; `None`: it is being filled.
     end: Option<u64>,
-    /// It has one record that is new, which may be the beginning of something that lasts.
+    /// Whether only one record is new, which may be the beginning of an event in progress.
     is_rest: bool,
 }
 
-/// What one answer is made of.
+/// Numbers handed out in one answer.
 #[derive(Default)]
 pub(super) struct Handed {
     pub(super) read: u64,
-    /// Numbers that were no events.
+    /// Numbers without an event.
     void: u64,
 }
 
-/// What is said of a block, by whoever has copied it.
+/// Header of a block, as copied.
 pub(super) struct Copied {
     pub(super) thread_id: u64,
     pub(super) opened: u64,
-    /// The number of its first record.
+    /// Number of its first record.
     pub(super) first: u64,
     pub(super) session: u64,
-    /// The thread has begun another block behind it.
+    /// Whether the thread has begun another block after it.
     continued: bool,
 }
 
-/// A block that has something new, where it was copied to.
+/// Copy of a block with something new.
 pub(super) struct Fresh<'w, 'c, T> {
     pub(super) block: Copied,
     pub(super) words: &'w [u64],
-    /// The number of the first record that is new; who takes the block moves it behind the last one.
+    /// Number of the first new record. Whoever takes the block moves it past the last one.
     pub(super) next: &'c mut u64,
     open: &'c mut Open<T>,
     pub(super) handed: &'c mut Handed,
 }
 
-/// The blocks of one answer, and those that are left for the next.
+/// The blocks of one answer, and those left for the next.
 type Lists<'a> = [&'a [Candidate]; 2];
 
-/// User and host of accounts, by their weak names.
+/// User and host of accounts, by weak name.
 pub(super) type Accounts = Numbered<u32, [Option<Arc<str>>; 2]>;
 
 impl Engine {
-    /// Reads on in the stream of statements.
+    /// Reads the next part of the stream of statements.
     pub fn stream_statements(&self, cursor: &mut Cursor, parts: Parts, each: EachStatement<'_>) -> Piece {
         let (scale, sources) = (Scale::of(self), Sources::of(self, parts));
         let mut spelled = std::mem::take(&mut cursor.spelled);
@@ -177,7 +179,7 @@ impl Engine {
         piece
     }
 
-    /// Reads on in the stream of transactions.
+    /// Reads the next part of the stream of transactions.
     pub fn stream_transactions(
         &self,
         cursor: &mut Cursor,
@@ -190,13 +192,13 @@ impl Engine {
         })
     }
 
-    /// Reads on in the stream of waits.
+    /// Reads the next part of the stream of waits.
     pub fn stream_waits(&self, cursor: &mut Cursor, parts: Parts, each: Each<'_, WaitRow>) -> Piece {
         let (scale, sources) = (Scale::of(self), Sources::of(self, parts));
         self.read_on::<WaitEvent>(cursor, |seen, origin| each(&self.wait_row(&seen, scale, &sources), origin))
     }
 
-    /// Reads on in the stream of stages.
+    /// Reads the next part of the stream of stages.
     pub fn stream_stages(&self, cursor: &mut Cursor, parts: Parts, each: Each<'_, StageRow>) -> Piece {
         let (scale, sources, nothing) = (Scale::of(self), Sources::of(self, parts), HashMap::new());
         self.read_on::<StageEvent>(cursor, |seen, origin| {
@@ -232,7 +234,7 @@ impl Engine {
         })
     }
 
-    /// Reads on block by block.
+    /// Reads the next part of a stream, block by block.
     pub(super) fn read_blocks<S: Streamed>(
         &self,
         cursor: &mut Cursor,
@@ -243,22 +245,22 @@ impl Engine {
             return Piece { position: cursor.position(), ..Piece::default() };
         }
         let before = cursor.position();
-        // Before the threads are looked at: who is counted here is not among them any more.
+        // Read this before the threads: a thread that is counted here is not among them any more.
         let departed = self.departed[S::TYPE as usize - 1].load(Acquire);
         let live = self.recorded(S::TYPE);
         for id in live.keys() {
             cursor.next.entry(*id).or_insert(0);
         }
-        // All that was ever recorded is behind the cursor, and nobody has ended that it still knows: no block is looked at.
-        // Whoever ends in between is counted nowhere now, and is found the next time.
+        // The cursor is past everything ever recorded, and no thread it knows has ended, so no block need be
+        // read. A thread that ends in between is counted nowhere now and found the next time.
         if departed + live.values().sum::<u64>() == before && cursor.next.len() == live.len() {
             return Piece { position: before, ..Piece::default() };
         }
         let (mut candidates, unknown) = self.candidates(S::TYPE, cursor, &live);
         let mut left = candidates.split_off(piece(&candidates));
         let Handed { read, void } = self.hand_out::<S>(cursor, [&candidates, &left], &live, take);
-        // Threads that have come since the last read, and perhaps have gone again, are the next one's: only who is known
-        // before the blocks are looked at is known to have ended.
+        // Threads that came since the last read, and may have ended, are left for the next read: only a
+        // thread known before the blocks are read is known to have ended.
         cursor.next.extend(unknown.iter().map(|candidate| (candidate.thread_id, 0)));
         left.extend(unknown);
         pass_over(cursor, &live, candidates.iter().chain(&left));
@@ -272,7 +274,7 @@ impl Engine {
         }
     }
 
-    /// What has been recorded so far is behind the cursor.
+    /// Moves a new cursor past everything recorded so far.
     fn begin(&self, cursor: &mut Cursor, of: EventType) {
         (cursor.next, cursor.settled, cursor.horizon) = self.unfolding(|| {
             let live = self.recorded(of);
@@ -281,7 +283,7 @@ impl Engine {
         cursor.begun = true;
     }
 
-    /// The number of every live thread's next record.
+    /// Returns the number of the next record of every live thread.
     fn recorded(&self, of: EventType) -> Numbered<u64, u64> {
         let number = |thread: &'static crate::thread::Thread| {
             let id = thread.thread_id.load(Relaxed);
@@ -292,8 +294,7 @@ impl Engine {
         self.live_threads().into_iter().filter_map(number).collect()
     }
 
-    /// The blocks that have something new, those that were begun first at the beginning; and those of threads the cursor
-    /// does not know.
+    /// Returns the blocks with something new, oldest first, and those of threads unknown to the cursor.
     fn candidates(
         &self,
         of: EventType,
@@ -329,7 +330,7 @@ impl Engine {
         (known, unknown)
     }
 
-    /// Hands out what is new in these blocks. Those behind them are not read now.
+    /// Hands out what is new in these blocks. Those in `left` are not read now.
     fn hand_out<S: Streamed>(
         &self,
         cursor: &mut Cursor,
@@ -344,19 +345,19 @@ impl Engine {
             let Some(copied) = self.copy(candidate.block, S::TYPE, &mut words) else { continue };
             let Copied { thread_id, opened, first, continued, .. } = copied;
             if (thread_id, opened) != (candidate.thread_id, candidate.opened) {
-                // It was begun anew meanwhile: what is in it now was recorded after the thread was looked at.
+                // It was begun anew meanwhile, so its records are newer than the look at the thread.
                 continue;
             }
             let Some(next) = cursor.next.get_mut(&thread_id) else { continue };
             let open = opens.entry(thread_id).or_default();
             if open.number.is_some_and(|lasts| lasts + 1 != first) {
-                // How it ended was between.
+                // The record that ends the event was in between.
                 *open = Open::default();
             }
             open.continued = continued;
             if open.number != Some(*next) {
-                // What was between could not be read any more. Unless it was recorded after the thread was looked at: then
-                // it may be in a block that was no candidate yet.
+                // What was in between is lost, unless it was recorded after the look at the thread: then it
+                // may be in a block that was no candidate yet.
                 let sure = live.get(&thread_id).map_or(first, |recorded| first.min(*recorded));
                 *next = sure.max(*next);
                 if first > *next {
@@ -368,8 +369,8 @@ impl Engine {
                 return handed;
             }
         }
-        // What a thread that has ended was in will not end any more. Where its next block has gone, nobody knows whether it did:
-        // then it is lost, as all that was there.
+        // The open event of an ended thread never ends. If the thread's next block is gone, the event may
+        // have ended there: then it is lost, like everything in that block.
         for (id, open) in opens {
             let is_over = !live.contains_key(&id) && left.iter().all(|left| left.thread_id != id);
             if let Some(next) = cursor.next.get_mut(&id)
@@ -384,14 +385,14 @@ impl Engine {
         handed
     }
 
-    /// Copies a block's records of a type and says whose they are. `None`: it is being filled anew, or has something else by now,
-    /// or nothing yet.
+    /// Copies a block's records and returns its header. `None`: it is being refilled, is used for something
+    /// else, or is empty.
     fn copy(&self, block: BlockId, of: EventType, words: &mut [u64]) -> Option<Copied> {
         let meta = self.arena.meta(block);
         let copied = meta.generation.read(|_| {
             let is_still = self.arena.used(block) == RINGS[of as usize - 1].used as u8;
             journal::copy(self.arena.words(block), words);
-            // As in `Engine::blocks`: whoever saw a record sees what was stored before it.
+            // The first record is published after the header, so whoever saw a record sees the header.
             is_still.then(|| Copied {
                 thread_id: meta.owner.load(Relaxed),
                 opened: meta.opened.load(Relaxed),
@@ -410,7 +411,7 @@ impl Engine {
         Origin { processlist_id, user, host, ended_us: 0 }
     }
 
-    /// User and host of the account of a weak name.
+    /// Returns user and host of the account with a weak name.
     fn account_names(&self, name: u32) -> [Option<Arc<str>>; 2] {
         let Some((_held, account)) = resolve::<Party>(&self.arena, Pool::Accounts, name) else {
             return [None, None];
@@ -421,8 +422,8 @@ impl Engine {
     }
 }
 
-/// How many of these blocks one answer is made of. A block of which only the beginning of what lasts is new counts for nothing:
-/// there may be one of every thread, for ever.
+/// Returns how many of these blocks one answer takes. Blocks in which only the beginning of an event in
+/// progress is new do not count: there may be one per thread, for ever.
 fn piece(candidates: &[Candidate]) -> usize {
     let mut whole = 0;
     let is_beyond = |candidate: &Candidate| {
@@ -432,7 +433,8 @@ fn piece(candidates: &[Candidate]) -> usize {
     candidates.iter().position(is_beyond).unwrap_or(candidates.len())
 }
 
-/// What live threads have numbered and nothing is left of was missed: there was no memory for it, or not for long.
+/// Moves the cursor past what live threads have numbered and of which nothing is left. It was missed, for
+/// lack of memory or time.
 fn pass_over<'a>(
     cursor: &mut Cursor,
     live: &Numbered<u64, u64>,
@@ -444,13 +446,12 @@ fn pass_over<'a>(
     }
 }
 
-/// Of threads that have ended the cursor forgets those that have no more, and what was recorded beyond what there is to
-/// be read of them was missed.
+/// Forgets ended threads that have no more records. What was recorded beyond what is left of them was missed.
 fn settle(cursor: &mut Cursor, departed: u64, live: &Numbered<u64, u64>, left: &[Candidate]) {
     let mut ends: Numbered<u64, Option<u64>> = Numbered::default();
     for candidate in left {
         let end = ends.entry(candidate.thread_id).or_insert(Some(0));
-        // Who has just ended has not closed its last block yet.
+        // A thread that has just ended has not closed its last block yet.
         *end = end.zip(candidate.end).map(|(one, other)| one.max(other));
     }
     let mut to_come = Some(0);
@@ -469,7 +470,7 @@ fn settle(cursor: &mut Cursor, departed: u64, live: &Numbered<u64, u64>, left: &
         ends.contains_key(id)
     });
     if let Some(to_come) = to_come {
-        // Less: who is ending now is not counted among the departed yet.
+        // The difference may be negative: a thread that is ending is not counted among the departed yet.
         *settled += departed.saturating_sub(*settled + to_come);
     }
 }

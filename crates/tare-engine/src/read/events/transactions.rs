@@ -75,7 +75,7 @@ impl Streamed for Transaction {
 }
 
 impl Engine {
-    /// `events_transactions_*`.
+    /// Returns the rows of `events_transactions_*`.
     pub fn transactions(&self, asked: impl Into<Asked<Scope>>) -> Vec<TransactionRow> {
         let asked = asked.into();
         let scale = Scale::of(self);
@@ -136,7 +136,7 @@ impl Engine {
             },
             state: event.state,
             trx_id: (event.trx_id != 0).then_some(event.trx_id),
-            // Shown for every transaction: zeros where none was given, as in the built-in.
+            // Shown for every transaction, with zeros if none was given, as in the built-in.
             gtid: Some(format!("{domain}-{server}-{sequence}")),
             xid_format_id: event.xa.map(|(format_id, _)| format_id),
             xid_gtrid: part(gtrid),
@@ -152,7 +152,7 @@ impl Engine {
     }
 }
 
-/// An XA identifier's part: as it is where printable, in hexadecimal elsewhere.
+/// Returns a part of an XA identifier: as text if it is printable, else in hexadecimal.
 fn xid_text(bytes: &[u8]) -> String {
     if bytes.iter().all(|byte| (b' '..=b'~').contains(byte)) {
         return String::from_utf8_lossy(bytes).into_owned();

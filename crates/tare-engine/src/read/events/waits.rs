@@ -61,7 +61,7 @@ impl Streamed for WaitEvent {
         decode(words, |wait| {
             let number = next;
             next += 1;
-            // What lasts is its thread's last one, or has been left behind.
+            // A wait in progress is its thread's last record, or was abandoned.
             if let Some(left) = open.number.take()
                 && flow.is_continue()
             {
@@ -77,8 +77,8 @@ impl Streamed for WaitEvent {
     }
 }
 
-/// Of a thread's waits that were copied while in progress the newest one and those it is nested in: others have ended while
-/// the rest was copied.
+/// Reduces a thread's waits in progress to the newest one and those it is nested in. The others ended during
+/// the copy.
 fn stack(mut running: Vec<WaitEvent>) -> Vec<WaitEvent> {
     running.sort_by_key(|wait| std::cmp::Reverse(wait.id));
     let mut wanted = running.first().map(|wait| wait.id);
@@ -94,7 +94,7 @@ fn stack(mut running: Vec<WaitEvent>) -> Vec<WaitEvent> {
 }
 
 impl Engine {
-    /// `events_waits_*`.
+    /// Returns the rows of `events_waits_*`.
     pub fn waits(&self, asked: impl Into<Asked<Scope>>) -> Vec<WaitRow> {
         let asked = asked.into();
         let scale = Scale::of(self);
@@ -106,13 +106,13 @@ impl Engine {
         waits.iter().map(|seen| self.wait_row(seen, scale, &sources)).collect()
     }
 
-    /// Of each live thread the waits in progress; where none is, the last one that ended.
+    /// Returns the waits in progress of each live thread, or the last ended one if there are none.
     fn current_waits(&self, asked: Asked<Scope>) -> Vec<Seen<WaitEvent>> {
         let shown = self.shown(EventType::Wait, asked);
         let mut last: HashMap<u64, Seen<WaitEvent>> = HashMap::new();
-        // In progress first: what ends meanwhile has been written then, or is read as it was.
+        // Read waits in progress first: what ends meanwhile is written by then, or is read as it was.
         let noted = |thread: &Thread| thread.open.iter().filter_map(OpenWait::read).collect();
-        // A slab that has another thread by now shows that one's.
+        // A slab that belongs to another thread by now shows that thread's waits.
         let known = |(id, thread): (&u64, &&'static Thread)| {
             let waits = noted(thread);
             self.still_lives(thread, *id).then_some((*id, waits))
@@ -125,7 +125,7 @@ impl Engine {
         }
         for seen in self.records::<WaitEvent>(asked.thread) {
             if !seen.has_ended() {
-                // A leaf is its thread's last record, or has been left behind.
+                // A leaf in progress is its thread's last record, or was abandoned.
                 running.entry(seen.thread_id).and_modify(|waits| waits.push(seen.event));
                 continue;
             }
@@ -147,8 +147,8 @@ impl Engine {
         rows
     }
 
-    /// The table I/O in progress in a statement that is not a chosen one. It has no times, and the id that the thread's next event
-    /// gets.
+    /// Returns the table I/O in progress of a thread whose statement was not chosen. It has no times, and the
+    /// id that the thread's next event gets.
     fn tallied_wait(&self, thread: &Thread) -> Option<WaitEvent> {
         let tallied = Tallied::of(thread.tallied.load(Relaxed))?;
         let depth = (thread.statement_depth.load(Relaxed) as usize).checked_sub(1)?;
@@ -167,7 +167,7 @@ impl Engine {
         let wait = &seen.event;
         let kind = self.registry.kind(wait.class);
         let amount = match kind {
-            // A socket's is known when the event ends.
+            // The amount of a socket operation is known when it ends.
             Kind::Socket if wait.end == 0 => None,
             Kind::File | Kind::Socket | Kind::TableIo if operation::moves(wait.operation) => {
                 wait.amount.map(u64::cast_signed)
@@ -192,7 +192,7 @@ impl Engine {
         }
     }
 
-    /// OBJECT_INSTANCE_BEGIN of what a weak reference of a wait means; 0: nobody knows it any more.
+    /// Returns OBJECT_INSTANCE_BEGIN for a wait's weak name; 0: unknown.
     fn object_address(&self, kind: Kind, name: u32) -> u64 {
         let synch = |pool| {
             let (_held, synch) = pool::resolve::<Synch>(&self.arena, pool, name)?;
@@ -210,7 +210,7 @@ impl Engine {
         };
         address.unwrap_or(0)
     }
-    /// What a weak reference of a wait means, if it still means anything.
+    /// Returns the object of a wait's weak name; empty if the name is no longer valid.
     fn object_name(&self, kind: Kind, name: u32, index: u8) -> ObjectName {
         match kind {
             Kind::File => self.named(Pool::Files, name, |file: &File| ObjectName {
@@ -234,14 +234,15 @@ impl Engine {
         }
     }
 
-    /// What `read` makes of the slot that is meant.
+    /// Returns what `read` makes of the slot with this weak name; empty if the name is not valid before and
+    /// after.
     fn named<T: View>(&self, pool: Pool, name: u32, read: impl FnOnce(&T) -> ObjectName) -> ObjectName {
         let Some((_held, slot)) = pool::resolve::<T>(&self.arena, pool, name) else {
             return ObjectName::default();
         };
         let object = read(slot);
         fence(Acquire);
-        // Taken again meanwhile: what was read is another's, or a mixture.
+        // If the slot was reused meanwhile, the result belongs to another object or is a mixture.
         let is_still = pool::resolve::<T>(&self.arena, pool, name).is_some();
         if is_still { object } else { ObjectName::default() }
     }
@@ -255,7 +256,7 @@ impl Engine {
 
     fn table_name(&self, share: &TableShare, index: u8) -> ObjectName {
         let temporary = share.temporary.load(Relaxed) != 0;
-        // A dropped table's indexes are gone with it; its name stays known for a while.
+        // The indexes of a dropped table are gone; its name stays known for a while.
         let is_key = index != 255 && index < share.keys.load(Relaxed) && share.head.state() == USED;
         ObjectName {
             object_type: Some(if temporary { "TEMPORARY TABLE" } else { "TABLE" }),
