@@ -13,7 +13,7 @@ use crate::atomic::{
 pub struct Room<'a> {
     place: &'a AtomicU64,
     len: &'a AtomicU32,
-    /// Number of words already deferred.
+    /// The number of words already deferred.
     before: u32,
 }
 

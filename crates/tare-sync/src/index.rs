@@ -21,7 +21,7 @@ pub struct Index<'a>(pub &'a [AtomicU64]);
 pub enum Inserted {
     /// The place was inserted.
     Here,
-    /// Another thread inserted the key first; its place.
+    /// Another thread inserted the key first, with this place.
     There(u32),
     /// Every entry of the probe sequence is taken.
     Full,
@@ -132,7 +132,7 @@ mod tests {
 
     #[test]
     fn finds_what_was_inserted_until_it_is_removed() {
-        /// Small under Miri, which needs a second for about ten.
+        /// The number of keys. Miri needs a second for about ten.
         const COUNT: u32 = if cfg!(miri) { 64 } else { 4096 };
         let entries = entries(2 * COUNT as usize);
         let index = Index(&entries);

@@ -41,7 +41,7 @@ macro_rules! new {
     };
 }
 
-/// Implements `Default` as `new`.
+/// Implements `Default` with `new`.
 macro_rules! default {
     ($($type:ty),*) => {$(
         impl Default for $type {

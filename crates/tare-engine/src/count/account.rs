@@ -64,7 +64,7 @@ pub(crate) struct Party {
     latest: AtomicU32,
     /// What closed connections did, except for errors.
     pub(crate) sums: Sums,
-    /// Errors of closed connections.
+    /// The errors of closed connections.
     errors: Sums,
     /// The host's counters of ended sessions.
     pub(crate) sessions: EndedSessions,

@@ -35,7 +35,6 @@ fn hash_of(tokens: &DigestTokens<'_>) -> [u64; 2] {
 /// The identity of a digest: its tokens and the current schema.
 #[derive(Clone, Copy)]
 pub(crate) struct Key<'a> {
-    /// The tokens that are kept.
     pub(crate) tokens: &'a [u8],
     /// The hash of all tokens if not all are kept, otherwise zeros.
     pub(crate) whole: [u64; 2],

@@ -54,7 +54,6 @@ const WIDE: u32 = 1 << 31;
 /// The counts of adjacent buckets in one cell of a thread.
 #[repr(C)]
 pub(crate) struct Piece {
-    /// The next piece of the circle.
     next: AtomicU32,
     /// The first of its buckets, with flags.
     first: AtomicU32,

@@ -41,9 +41,9 @@ pub(crate) const RECORD_LONG: u8 = 4;
 pub(crate) struct Ring {
     /// The next free word of the current block.
     next: AtomicU32,
-    /// One past its last word.
+    /// One past the last word of the current block.
     end: AtomicU32,
-    /// Events in the current block.
+    /// The number of events in the current block.
     records: AtomicU32,
 }
 
@@ -100,7 +100,7 @@ impl Appending<'_> {
         }
     }
 
-    /// Not inlined, so that all texts share these lines of code.
+    /// Appends the first words of a text. Not inlined, so that all texts share these lines of code.
     #[inline(never)]
     fn copy_out_of_line(&mut self, from: &[[AtomicU64; CHUNK]], words: usize) {
         self.copy_here(from, words);

@@ -11,7 +11,7 @@ use crate::atomic::{
 };
 use crate::{Space, keep_first};
 
-/// Blocks have two cells of one word each and no link words; block 0 means none.
+/// The cells of a block, of one word each. Blocks have no link words; block 0 means none.
 const CELLS: u32 = 2;
 const BLOCKS: usize = 4;
 

@@ -128,7 +128,6 @@ fn show_begin(journal: &Journal, base: Base, place: Offset, word: u64) {
 /// The end of a stage.
 #[derive(Clone, Copy)]
 pub(crate) struct Ended {
-    /// The id of the next event.
     pub(crate) next_id: u64,
     /// The time in ticks; `None`: unknown.
     pub(crate) time: Option<u64>,

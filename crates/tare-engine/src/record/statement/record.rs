@@ -169,9 +169,7 @@ const _: () = assert!(HEAD + VALUES + 3 * NAME_WORDS + MESSAGE_WORDS + TEXT_WORD
 pub(super) struct Begun<'a> {
     pub(super) class: ClassId,
     pub(super) charset: u32,
-    /// The switches of its class.
     pub(super) switches: u8,
-    /// The level.
     pub(super) depth: usize,
     /// The id of the statement it nests in, or 0, and the nesting level.
     pub(super) nesting: (u64, u64),
