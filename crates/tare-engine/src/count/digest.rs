@@ -50,7 +50,7 @@ const _: () = assert!(size_of::<DigestCell>().is_multiple_of(LINE));
 const _: () = assert!(offset_of!(DigestCell, cell) + offset_of!(StatementCell, counters) == 9 * 8);
 
 impl DigestCell {
-    /// Returns the table's [`Turns`] at which the thread last checked that the slot is still the digest's.
+    /// Returns the [`tare_sync::Turns`] of the table when the thread last checked its digest's slot.
     fn turn(&self) -> &AtomicU32 {
         &self.cell.head.epoch
     }

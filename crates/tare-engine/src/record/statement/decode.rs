@@ -26,7 +26,7 @@ pub(crate) struct StatementEvent {
     pub(crate) nesting: (u64, u8),
     pub(crate) nesting_level: u8,
     pub(crate) class: ClassId,
-    /// The flag [`RECORD_TIMED`] and its neighbours.
+    /// The flag [`RECORD_TIMED`](crate::record::ring::RECORD_TIMED) and its neighbours.
     pub(crate) flags: u8,
     pub(crate) start: u64,
     /// The end in ticks; 0 while it lasts, 1 if it was not timed.
