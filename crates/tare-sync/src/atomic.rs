@@ -1,4 +1,5 @@
-//! HOT PATH: the one door to atomics. What goes through it is the processor's, or under `--cfg loom` the model's.
+//! HOT PATH: the only module that names atomic types: the processor's, or the model checker's under `--cfg
+//! loom`.
 
 #[cfg(not(loom))]
 pub use std::sync::atomic::{AtomicU32, AtomicU64, Ordering, fence};
@@ -6,7 +7,7 @@ pub use std::sync::atomic::{AtomicU32, AtomicU64, Ordering, fence};
 #[cfg(loom)]
 pub use loom::sync::atomic::{AtomicU32, AtomicU64, Ordering, fence};
 
-/// A word as its one writer reads it, who need not ask anybody.
+/// A relaxed load by the only writer of an atomic word.
 pub(crate) trait Own {
     type Value;
     fn own(&self) -> Self::Value;
@@ -23,12 +24,13 @@ macro_rules! own {
                 self.load(Ordering::Relaxed)
             }
 
-            // The model remembers one access of each word: a load by its writer would hide a reader's. This one it
-            // does not count as an access.
+            // Loom records one access per word, so a counted load by the writer would hide a reader's access.
+            // `unsync_load` is not counted.
             #[cfg(loom)]
             #[allow(unsafe_code)]
             fn own(&self) -> $value {
-                // SAFETY: the calling thread is the word's one writer; loom checks that.
+                // SAFETY: the calling thread is the only writer of the word, as `Own` requires of its
+                // callers; loom checks it.
                 unsafe { self.unsync_load() }
             }
         }
@@ -36,7 +38,7 @@ macro_rules! own {
 }
 own!(AtomicU32 = u32, AtomicU64 = u64);
 
-/// Between two tries of a loop: lets the model run another thread. Nothing where the processor runs.
+/// Lets loom run another thread between two attempts of a loop. Does nothing on the processor.
 #[inline(always)]
 pub(crate) fn again() {
     #[cfg(loom)]

@@ -1,5 +1,6 @@
-//! HOT PATH: words that a thread puts off, until there are enough of them to deal with all at once, while others read them and
-//! what has been made of those before. Who reads has each of them once: put off, or dealt with.
+//! HOT PATH: deferred events. A thread stores them as words and processes a full buffer at once.
+//!
+//! Readers see each word exactly once: among the deferred ones, or in what the processed ones were added to.
 
 use crate::Version;
 use crate::atomic::{
@@ -8,46 +9,47 @@ use crate::atomic::{
     Own,
 };
 
-/// Where the next word is put off.
+/// A vacant place for one deferred word.
 pub struct Room<'a> {
     place: &'a AtomicU64,
     len: &'a AtomicU32,
-    /// How many words are put off already.
+    /// The number of words already deferred.
     before: u32,
 }
 
 impl Room<'_> {
-    /// Puts it off.
+    /// Stores `word` in this place and publishes it.
     #[inline(always)]
     pub fn fill(self, word: u64) {
         self.place.store(word, Relaxed);
-        // Whoever sees it sees what its thread has written before.
+        // Release: whoever sees the new length sees everything the thread wrote before it.
         self.len.store(self.before + 1, Release);
     }
 }
 
-/// How many words are put off. They lie elsewhere, `N` at most.
+/// The number of a thread's deferred words. The words themselves lie elsewhere, at most `N` of them.
 #[repr(C)]
 pub struct Backlog {
-    /// Odd while they are being dealt with.
+    /// Odd while the words are being processed.
     version: Version,
     len: AtomicU32,
 }
 
 impl Backlog {
     new! {
-        /// Nothing has been put off yet.
+        /// Creates an empty backlog.
         fn new() = Backlog { version: Version::new(), len: AtomicU32::new(0) }
     }
 
-    /// Room for another word. For the thread itself.
+    /// Returns a place for another word; `None` when all `N` are taken. Only the owning thread may call it.
     #[inline(always)]
     pub fn room<'a, const N: usize>(&'a self, words: &'a [AtomicU64; N]) -> Option<Room<'a>> {
         let before = self.len.own();
         Some(Room { place: words.get(before as usize)?, len: &self.len, before })
     }
 
-    /// Deals with all that has been put off. By the thread itself, or by whoever ends it.
+    /// Passes all deferred words to `deal` and empties the buffer. Only the owning thread, or whoever ends
+    /// it, may call it.
     #[inline]
     pub fn clear<const N: usize>(&self, words: &[AtomicU64; N], mut deal: impl FnMut(u64)) {
         let len = self.len.own() as usize;
@@ -60,13 +62,13 @@ impl Backlog {
         });
     }
 
-    /// Whether words are being dealt with now.
+    /// Returns whether words are being processed at the moment.
     pub fn is_busy(&self) -> bool {
         self.version.is_odd()
     }
 
-    /// One try of a reader: what `read` makes of the words that are put off, and of what was made of the others, if none
-    /// were dealt with meanwhile.
+    /// Calls `read` with the deferred words; `read` also reads what the processed words were added to.
+    /// Returns `None`, and the caller tries again, if words were processed meanwhile.
     #[inline]
     pub fn read<const N: usize, T>(
         &self,
@@ -75,7 +77,8 @@ impl Backlog {
     ) -> Option<T> {
         self.version.read(|_| {
             let len = self.len.load(Acquire) as usize;
-            // Its thread may have ended, and it may be anything.
+            // The length can be any value: the thread may have ended and its memory may be used for something
+            // else.
             read(&words[..len.min(N)])
         })
     }

@@ -1,5 +1,6 @@
-//! HOT PATH: things that one thread links into a circle, while others go round it. None is taken out. A word leads to one of
-//! them, whichever its thread wants next; 0: there are none.
+//! HOT PATH: a circular list to which one thread adds while others traverse it. Nothing is removed.
+//!
+//! An entry word holds the place of any one element, chosen by the owning thread. 0 means an empty list.
 
 use crate::atomic::{
     AtomicU32,
@@ -7,8 +8,8 @@ use crate::atomic::{
     Own,
 };
 
-/// Puts a thing, of which all has been written, into the circle that `entry` leads to, and leads there from now on. `next`
-/// gives the word of a thing that says which one follows.
+/// Links an initialised element into the circle and makes `entry` point to it. `next` returns an element's
+/// link word. Only the owning thread may call it.
 #[inline]
 pub fn insert<'a>(entry: &AtomicU32, place: u32, next: impl Fn(u32) -> &'a AtomicU32) {
     match entry.own() {
@@ -21,8 +22,8 @@ pub fn insert<'a>(entry: &AtomicU32, place: u32, next: impl Fn(u32) -> &'a Atomi
     entry.store(place, Release);
 }
 
-/// The places of a circle, each once: at least what was there before. What may have become something else meanwhile (`next`
-/// says nothing, or leads astray) ends after `most` of them.
+/// Visits each element of a circle once, including all that were linked before the call. `most` bounds the
+/// walk in case the memory has been reused and the links lead astray. A `None` from `next` ends it.
 pub fn round<'a>(
     entry: &AtomicU32,
     most: usize,

@@ -1,4 +1,4 @@
-//! HOT PATH: figures that move from one place to another while readers add up both.
+//! HOT PATH: values that move from one place to another while readers add up both.
 
 use crate::atomic::{
     AtomicU64,
@@ -6,39 +6,39 @@ use crate::atomic::{
     fence,
 };
 
-/// One fold in progress.
+/// The increment for one fold in progress.
 const FOLDING: u64 = 1 << 48;
 
-/// Folds in progress (upper 16 bits) and folds begun.
+/// The number of folds in progress (upper 16 bits) and of folds begun (lower 48 bits).
 #[repr(transparent)]
 pub struct Folds(AtomicU64);
 
 impl Folds {
     new! {
-        /// Nothing moves.
+        /// Creates a counter with no fold in progress.
         fn new() = Folds(AtomicU64::new(0))
     }
 
-    /// Figures begin to move.
+    /// Announces that values are about to move.
     #[inline]
     pub fn begin(&self) {
         self.0.fetch_add(FOLDING + 1, Acquire);
-        // Who sees anything of what moves sees the fold, too.
+        // Whoever sees any part of the move sees this announcement, too.
         fence(Release);
     }
 
-    /// They have arrived.
+    /// Announces that the values of one fold have arrived.
     #[inline]
     pub fn end(&self) {
         self.0.fetch_sub(FOLDING, Release);
     }
 
-    /// Whether figures are moving now.
+    /// Returns whether a fold is in progress.
     pub fn is_busy(&self) -> bool {
         self.0.load(Relaxed) >= FOLDING
     }
 
-    /// One try of a reader: what `read` adds up, if nothing moved meanwhile.
+    /// Returns what `read` adds up, or `None` if a fold was in progress or began meanwhile.
     pub fn read<T>(&self, read: impl FnOnce() -> T) -> Option<T> {
         let before = self.0.load(Acquire);
         if before >= FOLDING {

@@ -1,5 +1,5 @@
-//! HOT PATH: equal things, taken and given back by anybody. The head carries a tag that rises with every change, so that a
-//! thing which went and came back in between is noticed.
+//! HOT PATH: a Treiber stack of equal elements that any thread takes and gives back. The head carries a tag
+//! that rises with every change, which prevents ABA: an element that was taken and came back is noticed.
 
 use crate::atomic::{
     AtomicU32, AtomicU64,
@@ -7,17 +7,18 @@ use crate::atomic::{
     again,
 };
 
-/// Tag << 32 | the first free thing; 0 is none. Each free thing holds the next one's number in a word of its own.
+/// The head of a Treiber stack: tag << 32 | first free element, 0 for none. Each free element holds its
+/// successor's number in a word of its own.
 #[repr(transparent)]
 pub struct FreeList(AtomicU64);
 
 impl FreeList {
     new! {
-        /// Nothing is free.
+        /// Creates an empty stack.
         fn new() = FreeList(AtomicU64::new(0))
     }
 
-    /// Gives `item` back; `next` is where a thing holds the next one.
+    /// Gives `item` back. `next` returns an element's link word.
     #[inline]
     pub fn push<'a>(&self, item: u32, next: impl Fn(u32) -> &'a AtomicU32) {
         let mut head = self.0.load(Acquire);
@@ -32,7 +33,7 @@ impl FreeList {
         }
     }
 
-    /// Takes what was given back last.
+    /// Takes the element given back last. `next` returns an element's link word. `None`: the stack is empty.
     #[inline]
     pub fn pop<'a>(&self, next: impl Fn(u32) -> &'a AtomicU32) -> Option<u32> {
         let mut head = self.0.load(Acquire);

@@ -1,5 +1,6 @@
-//! HOT PATH: hash → place. Open addressing over words of `hash's upper half << 32 | place`. An entry is set by one
-//! compare-and-swap; who finds that another thread inserted the same key meanwhile takes its own back.
+//! HOT PATH: a lock-free hash table from a hash to a place, with open addressing. An entry is `upper half of
+//! the hash << 32 | place`. One compare-and-swap sets an entry; a thread that finds its key inserted by
+//! another one removes its own.
 
 use crate::atomic::{
     AtomicU64,
@@ -7,21 +8,22 @@ use crate::atomic::{
     fence,
 };
 
-/// An entry that was removed: searches go on past it, insertions may use it.
+/// A removed entry: searches continue past it, and insertions may reuse it.
 const REMOVED: u64 = 1;
-/// How far a key may lie from where it belongs.
+/// The longest probe sequence.
 const PROBES: usize = 128;
 
-/// An index, seen through its entries: words that are 0 at first, a power of two of them. Places are numbers above 1.
+/// A hash table over the caller's entries: a power of two of words, all 0 at first. Places are greater than
+/// 1.
 pub struct Index<'a>(pub &'a [AtomicU64]);
 
-/// What came of an insertion.
+/// The result of an insertion.
 pub enum Inserted {
-    /// The place is now found under its key.
+    /// The place was inserted.
     Here,
-    /// Another thread was first: its place.
+    /// Another thread inserted the key first, with this place.
     There(u32),
-    /// The index is full around this key.
+    /// Every entry of the probe sequence is taken.
     Full,
 }
 
@@ -34,7 +36,7 @@ impl<'a> Index<'a> {
         (0..bound).map(move |step| &entries[(hash as usize).wrapping_add(step) & mask])
     }
 
-    /// The place under `hash` that `is` recognises.
+    /// Returns the place under `hash` that `is` accepts.
     #[inline]
     pub fn find(&self, hash: u64, is: impl Fn(u32) -> bool) -> Option<u32> {
         for entry in self.probe(hash) {
@@ -49,7 +51,7 @@ impl<'a> Index<'a> {
         None
     }
 
-    /// Enters a place that has been filled.
+    /// Inserts `place`, whose contents are complete. `is` accepts places with the same key.
     pub fn insert(&self, hash: u64, place: u32, is: impl Fn(u32) -> bool) -> Inserted {
         let mine = hash & !0xFFFF_FFFF | u64::from(place);
         let placed = self.probe(hash).any(|entry| {
@@ -59,7 +61,8 @@ impl<'a> Index<'a> {
         if !placed {
             return Inserted::Full;
         }
-        // Of two threads that enter one key, the one whose entry lies first stays; both see the same order.
+        // Of two threads that insert the same key, the one with the first entry wins. Both see the same
+        // order.
         match self.find(hash, is) {
             Some(first) if first != place => {
                 self.remove(hash, place);
@@ -69,11 +72,12 @@ impl<'a> Index<'a> {
         }
     }
 
-    /// After an insertion into an index from which others remove: a thread that found an entry freed just before another's
-    /// entry, and that other, may not have seen each other. Of several entries of one key the one that lies first stays
-    /// and is returned; the others are removed, each by one thread, which is told by `lost`.
+    /// Resolves duplicates after an insertion into a table from which others remove. Two threads may miss
+    /// each other's entry if one of them reused an entry that had just been freed. Keeps the first entry of
+    /// the key and returns its place. Each other entry is removed by one thread, which is told through
+    /// `lost`.
     pub fn settle(&self, hash: u64, is: impl Fn(u32) -> bool, lost: impl Fn(u32)) -> Option<u32> {
-        // Of two threads at least one sees the other's entry.
+        // At least one of two threads sees the other's entry.
         fence(SeqCst);
         let mut first = None;
         for entry in self.probe(hash) {
@@ -93,7 +97,7 @@ impl<'a> Index<'a> {
         first
     }
 
-    /// Takes a place's entry away.
+    /// Removes the entry of `place`.
     pub fn remove(&self, hash: u64, place: u32) {
         let mine = hash & !0xFFFF_FFFF | u64::from(place);
         for entry in self.probe(hash) {
@@ -107,12 +111,12 @@ impl<'a> Index<'a> {
         }
     }
 
-    /// How many entries there are.
+    /// Counts the entries.
     pub fn len(&self) -> usize {
         self.0.iter().filter(|entry| entry.load(Relaxed) > REMOVED).count()
     }
 
-    /// Whether there are none.
+    /// Returns whether there are no entries.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
@@ -128,11 +132,11 @@ mod tests {
 
     #[test]
     fn finds_what_was_inserted_until_it_is_removed() {
-        /// Miri takes a second for some ten.
+        /// The number of keys. Miri needs a second for about ten.
         const COUNT: u32 = if cfg!(miri) { 64 } else { 4096 };
         let entries = entries(2 * COUNT as usize);
         let index = Index(&entries);
-        // Any mixing does.
+        // Any mixing function works.
         let hash = |n: u32| u64::from(n).wrapping_mul(0x9E37_79B9_7F4A_7C15).rotate_left(23);
         for n in 2..COUNT + 2 {
             assert!(matches!(index.insert(hash(n), n, |at| at == n), Inserted::Here));

@@ -1,22 +1,21 @@
-//! HOT PATH: records of different lengths, one behind the other, in a block that is filled again and again, and copied
-//! meanwhile.
+//! HOT PATH: records of different lengths in a block that is refilled again and again, and copied meanwhile.
 //!
-//! A record's first word is not 0; a word of 0 ends what is written. Who appends writes the record's other words and the next
-//! end, and its first word, which stood for the end until then, last. So a reader that copies words in their order, and stops
-//! at the end, has whole records.
+//! The first word of a record is not 0; a word of 0 ends the records. To append, a thread writes the record's
+//! other words and the next end, and last the first word, which was the end until then. So a reader that
+//! copies words in order and stops at the end has whole records.
 
 use crate::atomic::{
     AtomicU64,
     Ordering::{Acquire, Relaxed, Release},
 };
 
-/// Nothing is written behind this word.
+/// Writes the end marker: no records from this word on.
 #[inline(always)]
 pub fn end(word: &AtomicU64) {
     word.store(0, Relaxed);
 }
 
-/// Appends a record of `N` words at the end, which becomes the word behind it: `P` is `N + 1`.
+/// Appends a record of `N` words at the end marker, and a new marker behind it. `P` is `N + 1`.
 #[inline(always)]
 pub fn append<const N: usize, const P: usize>(place: &[AtomicU64; P], record: [u64; N]) {
     const { assert!(N > 0 && P == N + 1) };
@@ -26,17 +25,17 @@ pub fn append<const N: usize, const P: usize>(place: &[AtomicU64; P], record: [u
     show(&place[0], record[0], &place[N]);
 }
 
-/// Appends a record of any length, whose words but the first have been written behind the end. The word behind them is the new
-/// end.
+/// Appends a record of any length. Its words except `first` are already written; `behind` becomes the new end
+/// marker.
 #[inline(always)]
 pub fn show(first: &AtomicU64, word: u64, behind: &AtomicU64) {
     end(behind);
     first.store(word, Release);
 }
 
-/// Copies a block's words; those behind the end are anything.
+/// Copies the words of a block. Words behind the end marker are meaningless.
 pub fn copy(words: &[AtomicU64], to: &mut [u64]) {
-    // Eight at a time: a loop of one word each takes five times as many instructions.
+    // Eight at a time: a loop over single words takes five times as many instructions.
     let len = words.len().min(to.len());
     let (words, last_words) = words[..len].as_chunks::<8>();
     let (to, last) = to[..len].as_chunks_mut::<8>();

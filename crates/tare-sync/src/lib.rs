@@ -1,27 +1,28 @@
-//! The protocols between threads that the engine is made of. No locks: a writer never waits, a reader reads again.
+//! The protocols between threads that the engine is built on, without locks: a writer never waits, a reader
+//! retries.
 //!
-//! Each protocol is a type of one or two atomic words. Those words, and the words it is about, lie wherever its user lays
-//! them, such as in the engine's arena; a word of zeros is a valid beginning. All atomics come through one door,
-//! [`atomic`], so that `make loom` runs this very code through every interleaving and every stale value that the memory
-//! model allows (`src/interleavings/`).
+//! Each protocol is a type of one or two atomic words. These words, and the data they protect, lie where the
+//! caller puts them, such as in the engine's arena. All zeros is a valid initial state. All atomics come
+//! through one module, [`atomic`], so that `scripts/test.sh` can run this very code under loom: every
+//! interleaving, and every stale value that the memory model allows (`src/interleavings/`).
 //!
 //! | type | two threads … |
 //! |---|---|
-//! | [`Version`] | one changes several words, others copy them |
+//! | [`Version`] | a seqlock: one thread changes several words, others copy them |
 //! | [`journal`] | one appends records to a block, others copy it |
-//! | [`FreeList`] | take and give back equal things |
+//! | [`FreeList`] | a Treiber stack: take and give back equal elements |
 //! | [`Queue`] | push and pop numbers, oldest first |
-//! | [`Index`] | enter, find and remove keys |
-//! | [`Slots`] | take and give back slots of a block, which may become something else |
+//! | [`Index`] | insert, find and remove keys |
+//! | [`Slots`] | take and give back slots of a block, which may be repurposed |
 //! | [`Space`] | cut pieces from blocks that none of them owns |
-//! | [`Folds`] | one moves figures from here to there, others add both up |
-//! | [`Backlog`] | one puts off what others read all the same |
-//! | [`Tenancy`], [`Turns`] | add to a place, and give it to another tenant |
-//! | [`stamp`] | change something, and keep a copy of it while it does not change |
-//! | [`Shown`] | show the best of several buffers, others copy it |
-//! | [`Changes`], [`Settled`], [`Limit`] | one changes settings, the other asks one number whether something changed, or goes as far as it may |
+//! | [`Folds`] | one moves values from one place to another, others add up both |
+//! | [`Backlog`] | one defers events, others count them nevertheless |
+//! | [`Tenancy`], [`Turns`] | add to a pinned slot, or give it to another owner |
+//! | [`stamp`] | change data, and cache it until it changes |
+//! | [`Shown`] | publish the best of several buffers, others copy it |
+//! | [`Changes`], [`Settled`], [`Limit`] | one changes settings, others compare one version |
 
-/// `fn new`: const, but for loom, whose atomics are made while it runs.
+/// Defines `new`, which is `const` except under loom, whose atomics are created at run time.
 macro_rules! new {
     ($(#[$attribute:meta])* fn new() = $body:expr) => {
         $(#[$attribute])*
@@ -40,7 +41,7 @@ macro_rules! new {
     };
 }
 
-/// A beginning of zeros is the default.
+/// Implements `Default` with `new`.
 macro_rules! default {
     ($($type:ty),*) => {$(
         impl Default for $type {

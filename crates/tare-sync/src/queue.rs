@@ -1,4 +1,4 @@
-//! HOT PATH: a bounded queue many threads push to and pop from (after D. Vyukov's bounded MPMC queue).
+//! HOT PATH: a bounded queue with many producers and consumers, after D. Vyukov's bounded MPMC queue.
 
 use crate::atomic::{
     AtomicU32, AtomicU64,
@@ -6,8 +6,9 @@ use crate::atomic::{
     again,
 };
 
-/// Both ends of a queue of numbers. Its slots are words of its user's, the same for every call, a power of two of them and
-/// at least 2: with a single slot, full and empty could not be told apart. No slots: a queue that is always full.
+/// Both ends of a queue of numbers. The slots belong to the caller: the same words for every call, a power of
+/// two of them, and at least 2 (with one slot, full and empty look the same). A queue without slots is always
+/// full.
 pub struct Queue {
     head: AtomicU32,
     tail: AtomicU32,
@@ -15,18 +16,18 @@ pub struct Queue {
 
 impl Queue {
     new! {
-        /// An empty queue.
+        /// Creates an empty queue.
         fn new() = Queue { head: AtomicU32::new(0), tail: AtomicU32::new(0) }
     }
 
-    /// Makes slots ready, before the first call.
+    /// Initialises the slots, before any other call.
     pub fn prepare(slots: &[AtomicU64]) {
         for (position, slot) in slots.iter().enumerate() {
             slot.store((position as u64) << 32, Relaxed);
         }
     }
 
-    /// Puts `item` in; false when the queue is full.
+    /// Appends `item`. Returns false when the queue is full.
     pub fn push(&self, slots: &[AtomicU64], item: u32) -> bool {
         if slots.is_empty() {
             return false;
@@ -51,26 +52,26 @@ impl Queue {
         }
     }
 
-    /// How many there are, more or less.
+    /// Returns the approximate number of items.
     pub fn len(&self) -> u32 {
         let ahead = self.tail.load(Relaxed).wrapping_sub(self.head.load(Relaxed));
-        // Who takes out between the two loads may leave the head in front.
+        // A pop between the two loads can put the head in front of the tail.
         ahead.cast_signed().max(0).cast_unsigned()
     }
 
-    /// Whether there are none, more or less.
+    /// Returns whether the queue is approximately empty.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// The oldest, more or less: others may take it out.
+    /// Returns the oldest item without removing it. Others may take it at any time.
     pub fn oldest(&self, slots: &[AtomicU64]) -> Option<u32> {
         let head = self.head.load(Relaxed);
         let value = slots.get(head as usize & slots.len().wrapping_sub(1))?.load(Relaxed);
         ((value >> 32) as u32 == head.wrapping_add(1)).then_some(value as u32)
     }
 
-    /// Takes the oldest out.
+    /// Removes and returns the oldest item.
     pub fn pop(&self, slots: &[AtomicU64]) -> Option<u32> {
         if slots.is_empty() {
             return None;
@@ -95,7 +96,8 @@ impl Queue {
         }
     }
 
-    /// Puts `item` in and takes the oldest out once the queue is full. What others were faster with goes to `give`.
+    /// Appends `item`; if the queue is full, removes and returns the oldest item to make room. If others take
+    /// that room first, returns `item` and passes the oldest to `give`.
     pub fn exchange(&self, slots: &[AtomicU64], item: u32, give: impl FnOnce(u32)) -> Option<u32> {
         if self.push(slots, item) {
             return None;
@@ -104,7 +106,7 @@ impl Queue {
         if self.push(slots, item) {
             return oldest;
         }
-        // Others were faster. The newest matters less than not waiting for a place.
+        // Others took the room. Keeping the newest item matters less than not waiting.
         if let Some(oldest) = oldest {
             give(oldest);
         }

@@ -1,5 +1,5 @@
-//! HOT PATH: one number stands for all settings that decide about an event. A thread that finds it unchanged asks nothing
-//! else; a change that is complete is not missed by the events that come after it.
+//! HOT PATH: one configuration version for all settings that decide about an event. A thread that finds it
+//! unchanged checks nothing else. Events that come after a complete change never miss it.
 
 use crate::atomic::{
     AtomicU32,
@@ -7,91 +7,99 @@ use crate::atomic::{
     fence,
 };
 
-/// Nothing is settled. The number of changes starts at 1 and rises by 2.
+/// The version of a thread that has seen none. Real versions start at 1 and rise by 2.
 const UNSETTLED: u32 = 0;
 
-/// How often settings of everybody have changed.
+/// The configuration version shared by all threads.
 #[repr(transparent)]
 pub struct Changes(AtomicU32);
 
 impl Changes {
     new! {
-        /// None has yet.
+        /// Creates the first version.
         fn new() = Changes(AtomicU32::new(1))
     }
 
-    /// A number that stands for what was announced before. It is not 0.
+    /// Returns the current version, which covers all changes announced before. It is never 0.
     #[inline]
     pub fn number(&self) -> u32 {
         self.0.load(Acquire)
     }
 
-    /// Something has changed. Said after the change, by any thread.
+    /// Raises the version. Any thread may call it, after its change is complete.
     pub fn announce(&self) {
         self.0.fetch_add(2, Release);
     }
 }
 
-/// The changes that one thread has heeded.
+/// The configuration version that one thread has seen.
 #[repr(transparent)]
 pub struct Settled(AtomicU32);
 
 impl Settled {
     new! {
-        /// Nothing is settled.
+        /// Creates a state in which no version has been seen.
         fn new() = Settled(AtomicU32::new(UNSETTLED))
     }
 
-    /// Whether what the thread made of the settings still holds.
+    /// Returns whether the thread has seen the current version, so that what it derived from the settings
+    /// holds.
     #[inline(always)]
     pub fn is(&self, changes: &Changes) -> bool {
         self.0.load(Relaxed) == changes.0.load(Relaxed)
     }
 
-    /// The thread is about to look at all settings again. By the thread itself. Returns their [`Changes::number`].
+    /// Marks the current version as seen and returns it. Only the owning thread may call it, before it reads
+    /// the settings again.
     #[inline]
     pub fn settle(&self, changes: &Changes) -> u32 {
-        // What changes after this is seen by its number, or by `unsettle`, which the swap does not overtake.
+        // A later change is noticed by its version or by `unsettle`, which cannot be reordered before the
+        // swap.
         let now = changes.number();
         self.0.swap(now, AcqRel);
         now
     }
 
-    /// Settings of this thread have changed. Said after the change, by any thread.
+    /// Makes the thread read its settings again. Any thread may call it, after a change of this thread's
+    /// settings.
     #[inline]
     pub fn unsettle(&self) {
         self.0.swap(UNSETTLED, Release);
     }
 }
 
-/// How far a thread may go on without asking whether it has settled: what it compares with on its way anyway. 0: not at all.
+/// A bound up to which a thread may proceed without comparing configuration versions; it compares with the
+/// bound anyway. 0: it must compare versions first.
 #[repr(transparent)]
 pub struct Limit(AtomicU32);
 
 impl Limit {
     new! {
-        /// The thread has to ask.
+        /// Creates a closed limit.
         fn new() = Limit(AtomicU32::new(0))
     }
 
-    /// How far; 0: the thread has to ask.
+    /// Returns the bound; 0 if the limit is closed.
     #[inline(always)]
     pub fn get(&self) -> u32 {
         self.0.load(Relaxed)
     }
 
-    /// The thread may go as far as that, unless something has changed since it settled. By the thread itself.
+    /// Sets the bound to `to` unless the configuration has changed since `settled`. Only the owning thread
+    /// may call it.
     #[inline]
     pub fn open(&self, to: u32, settled: &Settled, changes: &Changes) {
         self.0.store(to, Relaxed);
-        // Whoever changes something says so first and closes then. Either this load sees it, or that store comes last.
+        // Whoever changes the configuration announces it first and then closes the limit. Either the load
+        // below sees the announcement, or that store comes last.
         fence(SeqCst);
         if !settled.is(changes) {
             self.0.store(0, Relaxed);
         }
     }
 
-    /// The thread has to ask. By the thread itself, or, once a change has been said, by whoever made it.
+    /// Closes the limit. The owning thread may call it, and whoever changed the configuration, after
+    /// announcing that.
     #[inline]
     pub fn close(&self) {
         fence(SeqCst);

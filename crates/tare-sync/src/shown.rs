@@ -1,6 +1,6 @@
-//! HOT PATH: of many equal buffers one is shown, until a better one takes its place. A buffer is filled by whoever has it,
-//! then shown by one exchange: nobody waits, and of two that come at once the better one stays. Readers copy the one that
-//! is shown, and learn from a tag, which rises with every exchange, whether it was the same all the time.
+//! HOT PATH: publication of the best of many equal buffers. Whoever owns a buffer fills it and publishes it
+//! with one exchange. Nobody waits; of two that publish at once the better one stays. Readers copy the
+//! published buffer. A tag, which rises with every exchange, tells them whether it was replaced meanwhile.
 
 use crate::atomic::{
     AtomicU64,
@@ -8,17 +8,18 @@ use crate::atomic::{
     again, fence,
 };
 
-/// Tag << 32 | the buffer that is shown; 0 is none.
+/// The published buffer: tag << 32 | buffer, 0 for none.
 #[repr(transparent)]
 pub struct Shown(AtomicU64);
 
 impl Shown {
     new! {
-        /// Nothing is shown.
+        /// Creates a state with nothing published.
         fn new() = Shown(AtomicU64::new(0))
     }
 
-    /// What `read` makes of the buffer that is shown; `None`: there is none.
+    /// Returns what `read` makes of the published buffer; `None` if there is none. Retries while it is being
+    /// replaced.
     #[inline]
     pub fn read<T>(&self, read: impl Fn(u32) -> T) -> Option<T> {
         loop {
@@ -34,15 +35,16 @@ impl Shown {
         }
     }
 
-    /// The caller is about to fill a buffer of its own, which may have been shown before.
+    /// Orders the writes to a buffer behind its last replacement. The owner calls it before it refills the
+    /// buffer.
     #[inline]
     pub fn begin_to_fill() {
-        // Who sees anything of what is written sees that the buffer is not shown any more, too.
+        // Whoever sees any of these writes also sees that the buffer is no longer published.
         fence(Release);
     }
 
-    /// Shows `mine`, 0 for none, if it is wanted instead of the one that is shown, 0 for none. Returns the buffer that is
-    /// the caller's from then on: the one that was shown, or its own.
+    /// Publishes the buffer `mine` if `is_wanted` accepts it in place of the published one. 0 stands for no
+    /// buffer in both. Returns the buffer that the caller owns afterwards: the replaced one, or `mine`.
     #[inline]
     pub fn replace(&self, mine: u32, is_wanted: impl Fn(u32) -> bool) -> u32 {
         loop {
@@ -59,7 +61,8 @@ impl Shown {
         }
     }
 
-    /// Whether what was read of the buffer since `then` belongs together.
+    /// Returns whether the published buffer has not been replaced since `then`, so that what was read of it
+    /// is consistent.
     #[inline]
     fn is_still(&self, then: u64) -> bool {
         fence(Acquire);

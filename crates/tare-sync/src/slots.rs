@@ -1,8 +1,8 @@
-//! HOT PATH: which slots of a block are free, in one word, so that one compare-and-swap takes a slot, gives it back, or
-//! takes the whole block away from its kind once every slot is free.
+//! HOT PATH: the free slots of a block, in one word. One compare-and-swap takes a slot, gives it back, or
+//! takes the whole block away from its kind once all slots are free.
 //!
-//! Whoever uses a slot keeps the block of its kind by that. Whoever has only an address of what may have ended *holds* the
-//! block while it looks or writes: a block that is held stays what it is.
+//! A slot in use keeps the block of its kind. A thread that has only an address, whose object may have ended,
+//! *holds* the block while it reads or writes there: a held block keeps its kind.
 
 use crate::atomic::{
     AtomicU64,
@@ -10,36 +10,37 @@ use crate::atomic::{
     again,
 };
 
-/// Slots a block can have.
+/// The most slots a block can have.
 pub const MOST_SLOTS: usize = 32;
-/// One bit for each free slot.
+/// The bits of free slots, one for each.
 const FREE: u64 = (1 << MOST_SLOTS) - 1;
-/// How many hold the block.
+/// The increment for one holder of the block.
 const HOLD: u64 = 1 << MOST_SLOTS;
 const HOLDS: u64 = 0xF_FFFF * HOLD;
-/// How many slots there are.
+/// The position of the number of slots.
 const COUNT: u32 = 52;
-/// Of which kind they are; 0: the block has no slots.
+/// The position of the kind of the slots; kind 0 means a block without slots.
 const KIND: u32 = 58;
 
-/// The word. Of a block that has no slots it is 0, but for those who found out by holding it.
+/// The slot word of a block. It is 0 for a block without slots, apart from the counts of those who hold it to
+/// find that out.
 pub struct Slots(AtomicU64);
 
-/// A slot that was free is the caller's.
+/// The result of taking a slot.
 pub struct Claimed {
-    /// Its number in the block.
+    /// The slot's number in the block.
     pub slot: usize,
-    /// No other is free.
+    /// Whether no other slot is free now.
     pub last: bool,
-    /// All were free until now.
+    /// Whether all slots were free before.
     pub first: bool,
 }
 
-/// A slot is free again.
+/// The result of giving a slot back.
 pub struct Freed {
-    /// No other was.
+    /// Whether no other slot is free.
     pub only: bool,
-    /// All are.
+    /// Whether all slots are free now.
     pub all: bool,
 }
 
@@ -47,31 +48,31 @@ const fn kind_of(word: u64) -> u8 {
     (word >> KIND) as u8
 }
 
-/// The free bits of a block all of whose slots are free.
+/// Returns the free bits of a block whose slots are all free.
 const fn all_of(word: u64) -> u64 {
     (1 << (word >> COUNT & 0x3F)) - 1
 }
 
 impl Slots {
     new! {
-        /// A block without slots.
+        /// Creates the word of a block without slots.
         fn new() = Slots(AtomicU64::new(0))
     }
 
-    /// The kind of the slots; 0: there are none.
+    /// Returns the kind of the slots; 0 if there are none.
     #[inline(always)]
     pub fn kind(&self) -> u8 {
         kind_of(self.0.load(Acquire))
     }
 
-    /// The block has as many slots of a kind from now on, of which the first is the caller's.
+    /// Gives a block without slots a kind and `slots` slots. The first one belongs to the caller.
     pub fn begin(&self, kind: u8, slots: usize) {
         let free = ((1 << slots) - 1) & !1;
-        // Added: others may be finding out what the block is.
+        // An addition, because others may be holding the block to find out its kind.
         self.0.fetch_add(u64::from(kind) << KIND | (slots as u64) << COUNT | free, Release);
     }
 
-    /// Takes a free slot, if the block is of this kind and has one.
+    /// Takes a free slot; `None` if the block is of another kind or has none.
     pub fn claim(&self, kind: u8) -> Option<Claimed> {
         let mut word = self.0.load(Relaxed);
         while kind_of(word) == kind && word & FREE != 0 {
@@ -91,12 +92,13 @@ impl Slots {
         None
     }
 
-    /// As [`Slots::claim`]; `hints` holds `bit` while the block may have a free slot, and loses it with the last.
+    /// Takes a free slot and maintains the block's hint: `hints` holds `bit` while the block may have a free
+    /// slot. Clears the bit when it takes the last slot or finds none. See also [`Slots::claim`].
     pub fn claim_by_hint(&self, kind: u8, hints: &AtomicU64, bit: u64) -> Option<Claimed> {
         let claimed = self.claim(kind);
         if claimed.as_ref().is_none_or(|claimed| claimed.last) {
             hints.fetch_and(!bit, AcqRel);
-            // Somebody may have set it for a slot freed since.
+            // Another thread may have set the bit for a slot freed since.
             if self.has_free(kind) {
                 hints.fetch_or(bit, AcqRel);
             }
@@ -104,25 +106,26 @@ impl Slots {
         claimed
     }
 
-    /// Gives a slot back, which was the caller's.
+    /// Gives back a slot that belongs to the caller.
     pub fn free(&self, slot: usize) -> Freed {
         let before = self.0.fetch_or(1 << slot, Release);
         let now = before | 1 << slot;
         Freed { only: before & FREE == 0, all: now & FREE == all_of(now) }
     }
 
-    /// Says in `hints` that the block has a free slot: after it got its slots, or the first one back.
+    /// Sets the hint that the block has a free slot: after it got its slots, or the first one back.
     pub fn hint(hints: &AtomicU64, bit: u64) {
         hints.fetch_or(bit, AcqRel);
     }
 
-    /// Whether a slot of this kind may be free.
+    /// Returns whether a slot of this kind may be free.
     fn has_free(&self, kind: u8) -> bool {
         let word = self.0.load(Acquire);
         kind_of(word) == kind && word & FREE != 0
     }
 
-    /// Takes the block away from its kind if every slot is free and nobody holds it: kind and number of the slots it had.
+    /// Takes the block away from its kind if `may` allows it, every slot is free and nobody holds it. Returns
+    /// the kind and the number of its former slots.
     pub fn leave(&self, may: impl Fn(u8) -> bool) -> Option<(u8, usize)> {
         let word = self.0.load(Relaxed);
         let kind = kind_of(word);
@@ -134,7 +137,8 @@ impl Slots {
         Some((kind, (word >> COUNT & 0x3F) as usize))
     }
 
-    /// Keeps the block what it is until [`Slots::let_go`]. False: it is not of this kind.
+    /// Keeps the block of its kind until [`Slots::let_go`]. Returns false, and holds nothing, if it is of
+    /// another kind.
     #[inline]
     pub fn hold(&self, kind: u8) -> bool {
         let held = kind_of(self.0.fetch_add(HOLD, Acquire)) == kind;
@@ -144,7 +148,7 @@ impl Slots {
         held
     }
 
-    /// The block may become something else.
+    /// Ends a hold: the block may be repurposed.
     #[inline]
     pub fn let_go(&self) {
         self.0.fetch_sub(HOLD, Release);

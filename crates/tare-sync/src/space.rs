@@ -1,4 +1,4 @@
-//! HOT PATH: space that many threads cut pieces from, block by block, and that is never given back in part.
+//! HOT PATH: space that many threads cut pieces from, block by block. It is never given back in part.
 
 use crate::atomic::{
     AtomicU32, AtomicU64,
@@ -6,27 +6,28 @@ use crate::atomic::{
     again,
 };
 
-/// The newest block's number << 32 | words used of it; block 0 is none.
+/// The newest block's number << 32 | words used of it; block 0 means none.
 #[repr(transparent)]
 pub struct Space(AtomicU64);
 
-/// Where a piece lies.
+/// The location of a piece.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Piece {
-    /// Number of the block.
+    /// The number of the block.
     pub block: u32,
-    /// Word in the block at which the piece begins.
+    /// The offset in the block, in words.
     pub at: u32,
 }
 
 impl Space {
     new! {
-        /// There is no block yet.
+        /// Creates a space without blocks.
         fn new() = Space(AtomicU64::new(0))
     }
 
-    /// Cuts a piece of `words` words from blocks of `size`, the first `link` of which are left out. `take` gets an empty
-    /// block and is told the newest one there is; `give` gets one back that nobody has seen. `None`: `take` has none.
+    /// Cuts a piece of `words` words from blocks of `size` words, whose first `link` words stay unused.
+    /// `take` is given the newest block and returns an empty one. `give` takes back a block that nobody has
+    /// seen. Returns `None` if `take` has no block.
     #[inline]
     pub fn cut(
         &self,
@@ -59,14 +60,15 @@ impl Space {
         }
     }
 
-    /// Begins anew; returns the newest block there was, 0: none. When nobody cuts any more.
+    /// Empties the space and returns its newest block, or 0 if there was none. Only once nobody cuts pieces
+    /// any more.
     pub fn clear(&self) -> u32 {
         (self.0.swap(0, Relaxed) >> 32) as u32
     }
 }
 
-/// Of those who enter something into `entry`, which is 0 at first, the first one's stays, and is returned to all. What is
-/// entered has been filled before.
+/// Enters `mine` into `entry` unless another thread was first, and returns the entry that stays. `entry` is 0
+/// at first; what `mine` stands for is complete.
 #[inline]
 pub fn keep_first(entry: &AtomicU32, mine: u32) -> u32 {
     match entry.compare_exchange(0, mine, AcqRel, Acquire) {

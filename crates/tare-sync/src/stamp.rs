@@ -1,18 +1,18 @@
-//! HOT PATH: a number that rises when something has changed. Who has copied that may use the copy for as long as the number is the
-//! one from before. Many may change it, also at once.
+//! HOT PATH: a change counter for caches. A copy of some data is valid while the counter is unchanged. Any
+//! number of threads may change the data, also at once.
 
 use crate::atomic::{
     AtomicU64,
     Ordering::{Acquire, Release},
 };
 
-/// Something has changed. Said after the change, by whoever made it.
+/// Raises the counter. Whoever changes the data calls it after the change.
 #[inline]
 pub fn rise(stamp: &AtomicU64) {
     stamp.fetch_add(1, Release);
 }
 
-/// The number, before one copies.
+/// Returns the counter. A reader calls it before it copies the data.
 #[inline]
 pub fn now(stamp: &AtomicU64) -> u64 {
     stamp.load(Acquire)

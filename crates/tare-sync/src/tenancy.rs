@@ -1,6 +1,6 @@
-//! HOT PATH: a place that has one tenant after another, to which many threads add. Who adds *pins* the place, and a place
-//! that is pinned is not taken; who comes with another tenant's generation is told so. Nothing is waited for, and no figure
-//! reaches another tenant.
+//! HOT PATH: a slot that has one owner after another, and to which many threads add. A thread *pins* the slot
+//! while it adds, and a pinned slot keeps its owner. Generations tell owners apart: a thread with a former
+//! owner's generation is refused. Nobody waits, and no value reaches another owner.
 
 use crate::atomic::{
     AtomicU32, AtomicU64,
@@ -8,35 +8,35 @@ use crate::atomic::{
     fence,
 };
 
-/// Somebody changes the place: who else looks at it sees nothing.
+/// The flag of a slot that is being changed: others see no owner.
 const BUSY: u64 = 1 << 31;
-/// The place has no tenant, though events still know the last one.
+/// The flag of a slot without an owner. Threads may still know the last one.
 const FREE: u64 = 1 << 30;
-/// Threads that are just adding.
+/// The number of pins: threads that are adding now.
 const PINS: u64 = FREE - 1;
 
-/// The tenant's generation << 32, flags, pins.
+/// The state of a slot: the owner's generation << 32, flags, pins.
 #[repr(transparent)]
 pub struct Tenancy(AtomicU64);
 
-/// A tenancy at one moment: what a claim refers to.
+/// The state of a slot at one moment, which a claim refers to.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Moment(u64);
 
 impl Moment {
-    /// The tenant's generation.
+    /// Returns the owner's generation.
     #[must_use]
     pub const fn generation(self) -> u32 {
         (self.0 >> 32) as u32
     }
 
-    /// Whether there was a tenant.
+    /// Returns whether the slot had an owner.
     #[must_use]
     pub const fn is_let(self) -> bool {
         self.0 & FREE == 0
     }
 
-    /// The tenant of `generation` was there, and nobody added to it.
+    /// Returns the state of a slot owned by `generation` and not pinned.
     #[must_use]
     pub const fn quiet(generation: u32) -> Moment {
         Moment((generation as u64) << 32)
@@ -45,32 +45,33 @@ impl Moment {
 
 impl Tenancy {
     new! {
-        /// A tenant of generation 0, which is none; `prepare` comes first.
+        /// Creates a slot of generation 0, which is no owner's. `prepare` comes first.
         fn new() = Tenancy(AtomicU64::new(0))
     }
 
-    /// A place nobody knows of yet is about to be let, to generation 1.
+    /// Marks a slot that no other thread knows yet as being changed for generation 1.
     pub fn prepare(&self) {
         self.0.store(1 << 32 | BUSY, Relaxed);
     }
 
-    /// The present.
+    /// Returns the current state.
     pub fn now(&self) -> Moment {
         Moment(self.0.load(Relaxed))
     }
 
-    /// The tenant's generation, whether or not it is still there.
+    /// Returns the generation of the current or last owner.
     pub fn generation(&self) -> u32 {
         Moment(self.0.load(Acquire)).generation()
     }
 
-    /// Whether the tenant of `generation` is there.
+    /// Returns whether the owner of `generation` has the slot.
     pub fn is_let_to(&self, generation: u32) -> bool {
         let now = self.0.load(Acquire);
         Moment(now).generation() == generation && now & (BUSY | FREE) == 0
     }
 
-    /// What `read` makes of the place, with the generation, if nobody changed it meanwhile. There need be no tenant.
+    /// Returns what `read` makes of the slot, and the slot's state, with or without an owner. Returns `None`
+    /// if the slot was being changed.
     pub fn read<T>(&self, read: impl FnOnce() -> T) -> Option<(Moment, T)> {
         let before = self.0.load(Acquire);
         let value = read();
@@ -79,8 +80,8 @@ impl Tenancy {
         (before & BUSY == 0 && (before ^ now) & !PINS == 0).then_some((Moment(before), value))
     }
 
-    /// The calling thread begins to add to the tenant of `generation`, and will [`Tenancy::unpin`]. False: the tenant is not
-    /// there any more, and nothing is pinned.
+    /// Pins the slot for the owner of `generation`. The caller then adds and calls [`Tenancy::unpin`].
+    /// Returns false, and pins nothing, if that owner has lost the slot.
     #[inline]
     pub fn pin(&self, generation: u32) -> bool {
         let before = self.0.fetch_add(1, Acquire);
@@ -91,59 +92,60 @@ impl Tenancy {
         there
     }
 
-    /// The calling thread has added.
+    /// Ends a pin: the calling thread has added.
     #[inline]
     pub fn unpin(&self) {
         self.0.fetch_sub(1, Release);
     }
 
-    /// Takes the place from the tenant it had at `before`, unless somebody adds to it or was faster. Its generation rises
-    /// by `by`. Who succeeds changes the place, then says [`Tenancy::let_out`] or [`Tenancy::leave_free`].
+    /// Takes the slot from the owner it had at `before`, and raises its generation by `by`. Returns false if
+    /// the slot is pinned or another thread was faster. On success the caller changes the slot and calls
+    /// [`Tenancy::let_out`] or [`Tenancy::leave_free`].
     pub fn claim(&self, before: Moment, by: u32) -> bool {
         let mine = u64::from(before.generation().wrapping_add(by)) << 32 | BUSY;
         let free_to_take = before.0 & (BUSY | PINS) == 0;
         let claimed = free_to_take && self.0.compare_exchange(before.0, mine, Acquire, Relaxed).is_ok();
-        // Who sees anything of what is written now sees the claim, too.
+        // Whoever sees any of the following writes sees the claim, too.
         fence(Release);
         claimed
     }
 
-    /// The place is its new tenant's, of which all has been written. Returns the generation.
+    /// Completes a claim: the new owner's data is written. Returns its generation.
     pub fn let_out(&self) -> u32 {
         Moment(self.0.fetch_and(!BUSY, Release)).generation()
     }
 
-    /// The place stays without a tenant.
+    /// Completes a claim and leaves the slot without an owner.
     pub fn leave_free(&self) {
-        // Pins that come and go are left alone.
+        // An addition, because pins may come and go.
         self.0.fetch_add(FREE.wrapping_sub(BUSY), Release);
     }
 }
 
-/// How often a tenant has lost its place, of many places: even. Who recognised a tenant by its words knows that it was there
-/// all the time if the number is the same since.
+/// The number of times that any of many slots changed its owner, times two. A thread that recognised an owner
+/// by its data knows that it was there all the time if the number is unchanged.
 #[repr(transparent)]
 pub struct Turns(AtomicU32);
 
 impl Turns {
     new! {
-        /// None has yet.
+        /// Creates a counter of no changes.
         fn new() = Turns(AtomicU32::new(0))
     }
 
-    /// A tenant loses its place. Said before the next one's words are written.
+    /// Counts that an owner loses its slot. Called before the next owner's data is written.
     pub fn pass(&self) {
         self.0.fetch_add(2, Release);
-        // Who sees anything of the next tenant sees that one has lost its place.
+        // Whoever sees any data of the next owner sees this change, too.
         fence(Release);
     }
 
-    /// The number, before one looks at a tenant.
+    /// Returns the number, before an owner's data is read.
     pub fn now(&self) -> u32 {
         self.0.load(Acquire)
     }
 
-    /// The number, after one has looked at a tenant.
+    /// Returns the number, after an owner's data was read.
     #[inline(always)]
     pub fn since(&self) -> u32 {
         fence(Acquire);

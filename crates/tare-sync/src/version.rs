@@ -1,4 +1,4 @@
-//! HOT PATH: a number that is odd while its one writer changes what belongs together.
+//! HOT PATH: a seqlock, whose number is odd while the only writer changes the words it protects.
 
 use crate::atomic::{
     AtomicU32,
@@ -6,29 +6,30 @@ use crate::atomic::{
     Own, fence,
 };
 
-/// The version of some words: even, and another one after each change.
+/// The sequence number of a seqlock: even at rest, and different after each change.
 #[repr(transparent)]
 pub struct Version(AtomicU32);
 
 impl Version {
     new! {
-        /// Nothing has been changed yet.
+        /// Creates a seqlock before its first change.
         fn new() = Version(AtomicU32::new(0))
     }
 
-    /// Changes the words. By their one writer.
+    /// Changes the protected words. Only their single writer may call it.
     #[inline(always)]
     pub fn change<T>(&self, change: impl FnOnce() -> T) -> T {
         let version = self.0.own();
         self.0.store(version.wrapping_add(1), Relaxed);
-        // Who sees anything of the change sees the odd version, too.
+        // Whoever sees any of the change sees the odd number, too.
         fence(Release);
         let changed = change();
         self.0.store(version.wrapping_add(2), Release);
         changed
     }
 
-    /// One try of a reader: what `read` copies, and of which version, if nothing changed meanwhile.
+    /// Returns what `read` copies, given the sequence number. Returns `None` if a write was in progress or
+    /// happened meanwhile.
     #[inline]
     pub fn read<T>(&self, read: impl FnOnce(u32) -> T) -> Option<T> {
         let before = self.0.load(Acquire);
@@ -40,12 +41,12 @@ impl Version {
         (self.0.load(Relaxed) == before).then_some(value)
     }
 
-    /// Whether the words are changing now.
+    /// Returns whether a write is in progress.
     pub fn is_odd(&self) -> bool {
         self.0.load(Relaxed) & 1 != 0
     }
 
-    /// The version, for its writer.
+    /// Returns the sequence number. Only the writer may call it.
     #[inline(always)]
     pub fn now(&self) -> u32 {
         self.0.own()

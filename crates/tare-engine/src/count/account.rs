@@ -1,11 +1,12 @@
 //! Accounts, users and hosts: who connects, how often, and what their closed connections did.
 //!
-//! A thread belongs to an account from its first moment (without names: that of background threads) and may change it.
-//! Its figures stay in its own cells while it lives, so they go with it to a new account, as in the built-in; at its
-//! end they are folded into the account. What an account counts its user and its host count, too: they keep apart only
-//! what no account has any more. An account has no names of its own, it is a pair of user and host.
+//! A thread belongs to an account from its start and may change it; background threads have one without
+//! names. While a thread lives, its cells go with it to a new account, as in the built-in. When it ends, they
+//! are folded into the account. The user and host of an account share its sums. Their own sums hold only what
+//! no account has any more. An account has no name of its own: it is a pair of user and host.
 //!
-//! Who comes, goes or resets holds one lock; folding needs none: an account stays while a thread belongs to it.
+//! Connections, disconnections and resets hold one lock. Folding needs none: an account exists as long as a
+//! thread belongs to it.
 
 use std::sync::Mutex;
 use std::sync::atomic::{
@@ -29,68 +30,69 @@ use crate::setup::instrument::lock;
 use crate::snapshot::{EventType, Grouping, Kind};
 use crate::thread::Thread;
 
-/// Words of a name: 128 characters.
+/// The words of a name, enough for 128 characters.
 const PARTY_WORDS: usize = 48;
 
-/// What the three kinds of parties are called everywhere: their place in [`Parties`] and in a thread.
+/// The indexes of the three kinds of parties in [`Parties`] and in a thread.
 pub(crate) const ACCOUNT: usize = 0;
 pub(crate) const USER: usize = 1;
 pub(crate) const HOST: usize = 2;
 
-/// Where they are kept, and what it is called when there is no place.
+/// The pool of each kind, and the loss that is counted when there is no slot.
 const KINDS: [(Pool, Lost); 3] =
     [(Pool::Accounts, Lost::Accounts), (Pool::Users, Lost::Users), (Pool::Hosts, Lost::Hosts)];
 
-/// A user or host beyond the size: no reader is shown it.
+/// The flag of a user or host beyond the configured size, which readers are not shown.
 const UNLISTED: u8 = 1;
 
 /// An account, a user or a host.
 #[repr(C)]
 pub(crate) struct Party {
     pub(crate) head: SlotHead,
-    /// Connections open now, changed under the lock.
+    /// Open connections; changed under the lock.
     pub(crate) current: AtomicU32,
-    /// Accounts of the user or host, changed under the lock.
+    /// Accounts of this user or host; changed under the lock.
     accounts: AtomicU32,
     /// Connections closed since the last reset.
     pub(crate) closed: AtomicU64,
-    /// The most memory that one of those had.
+    /// The highest memory use of one closed connection, in bytes.
     pub(crate) most_memory: AtomicU64,
-    /// Connections closed since its spans of memory were noted, changed under the lock; see [`crate::count::peak`].
+    /// Connections closed since the memory spans were last noted; changed under the lock. See
+    /// [`crate::count::peak`].
     pub(crate) unnoted: AtomicU32,
-    /// Of an account: the latest of its threads, see [`Engine::members`].
+    /// Of an account: its newest thread, the head of the list in [`Engine::members`].
     latest: AtomicU32,
-    /// What they did.
+    /// What closed connections did, except for errors.
     pub(crate) sums: Sums,
-    /// The errors among it.
+    /// The errors of closed connections.
     errors: Sums,
-    /// What the host counted of their sessions.
+    /// The host's counters of ended sessions.
     pub(crate) sessions: EndedSessions,
-    /// Of an account: its user and its host.
+    /// Of an account: the places of its user and its host.
     pub(crate) user: AtomicU32,
     pub(crate) host: AtomicU32,
-    /// Of a user or a host; 0: those of background threads.
+    /// Of a user or host; 0 for background threads.
     name_len: AtomicU32,
     name: [AtomicU64; PARTY_WORDS],
 }
 
-// SAFETY: atomics only, alignment 8, less than a block.
+// SAFETY: meets `View`: atomics only, alignment 8, less than a block.
 #[allow(unsafe_code)]
 unsafe impl View for Party {}
 
 impl Party {
-    /// The name of a user or host; `None`: SQL NULL.
+    /// Returns the name of a user or host; `None` stands for SQL NULL.
     pub(crate) fn name(&self) -> Option<String> {
         let name = text::read_string(&self.name, self.name_len.load(Relaxed) as usize);
         (!name.is_empty()).then_some(name)
     }
 
-    /// What its closed connections did, of one family.
+    /// Returns what its closed connections did, of one family.
     pub(crate) fn sums(&self, family: Family) -> &Sums {
         if family == Family::Errors { &self.errors } else { &self.sums }
     }
 
-    /// Whether it has rows of its own.
+    /// Returns whether readers are shown it.
     pub(crate) fn is_listed(&self) -> bool {
         self.head.flags.load(Relaxed) & UNLISTED == 0
     }
@@ -103,12 +105,12 @@ impl Party {
     }
 }
 
-/// Who there is.
+/// All accounts, users and hosts.
 pub(crate) struct Parties {
     pub(crate) lock: Mutex<()>,
-    /// How many times the host had emptied its sums of sessions when these were last emptied.
+    /// The host's number of flushes when the sums of ended sessions were last emptied.
     pub(crate) flushes: AtomicU64,
-    /// Threads that ended since the spans of all were noted, changed under the lock.
+    /// Threads that ended since all memory spans were last noted; changed under the lock.
     pub(crate) unnoted: AtomicU32,
     index: [Index; 3],
     count: [AtomicU32; 3],
@@ -127,10 +129,10 @@ impl Parties {
         }
     }
 
-    /// Makes room for as many accounts, users and hosts.
+    /// Reserves room for these numbers of accounts, users and hosts.
     pub(crate) fn map(&self, sizes: [u32; 3]) -> Result<(), std::io::Error> {
         for ((index, bound), size) in self.index.iter().zip(&self.size).zip(sizes) {
-            // Every account may bring an unlisted user and host.
+            // Every account may need an unlisted user and host.
             index.map(size as usize + sizes[ACCOUNT] as usize)?;
             bound.store(size, Relaxed);
         }
@@ -142,7 +144,7 @@ impl Parties {
     }
 }
 
-/// What tells parties of a kind apart.
+/// The identity of a party within its kind.
 #[derive(Clone, Copy)]
 enum Key<'a> {
     Name(&'a [u8]),
@@ -167,12 +169,12 @@ impl Key<'_> {
     }
 }
 
-/// Coming and going.
+/// Connections that begin, change their account, or end.
 impl Engine {
-    /// The thread belongs to the account of these names from now on, with all it has counted. Nothing of it may be
-    /// an event in progress of another thread: called by the thread itself, or before it runs.
+    /// Moves the thread, with all it has counted, to the account of these names. Called by the thread itself
+    /// or before it runs, so that no other thread has an event of it in progress.
     pub(crate) fn enter(&self, thread: &'static Thread, user: &[u8], host: &[u8]) {
-        // What earlier resets have left to other summaries is the former account's.
+        // Cells that a reset has passed still count for the former account.
         let settings = self.settings.number();
         if thread.fresh_at.load(Relaxed) != settings {
             self.fold_stale(thread);
@@ -191,7 +193,7 @@ impl Engine {
                     None
                 }
             };
-            // The new ones are counted before the old ones are left: none goes in between.
+            // New parties are counted before the old ones are left, so that none disappears in between.
             let old = [ACCOUNT, USER, HOST].map(|kind| self.party(thread, kind));
             let is_another = old[ACCOUNT].map(std::ptr::from_ref) != account.map(std::ptr::from_ref);
             for (kind, new) in [account, user, host].into_iter().enumerate() {
@@ -212,8 +214,8 @@ impl Engine {
         self.folds.end();
     }
 
-    /// A block of records is one account's: that of `user` before, and now the thread's. What a connection has done until it
-    /// said whose it is was its account's, too.
+    /// Ends the blocks of records of the former account, because a block belongs to one account. A connection
+    /// that has only now said whose it is keeps its block: what it did before counts for the new account.
     fn turn_records(&self, thread: &Thread, user: Option<&Party>) {
         thread.statements.seal();
         thread.transactions.seal();
@@ -228,7 +230,8 @@ impl Engine {
         }
     }
 
-    /// Every thread of an account, the latest first. Under the lock: so the list does not change.
+    /// Returns the threads of an account, newest first. Callers hold the lock, which keeps the list
+    /// unchanged.
     pub(crate) fn members(&self, account: &Party) -> impl Iterator<Item = &'static Thread> {
         let latest = self.linked(&account.latest);
         let members = std::iter::successors(latest, |thread| self.linked(&thread.mates.next));
@@ -259,7 +262,8 @@ impl Engine {
         }
     }
 
-    /// The thread has ended: its connection is closed. Called under the lock.
+    /// Takes an ended thread out of its account, user and host, and counts its connection as closed. Callers
+    /// hold the lock.
     pub(crate) fn leave(&self, thread: &Thread) {
         for kind in [ACCOUNT, USER, HOST] {
             let party = self.party(thread, kind);
@@ -275,7 +279,8 @@ impl Engine {
         }
     }
 
-    /// A connection less, under the lock. A user or host that no reader is shown goes with its last one.
+    /// Counts one connection less; callers hold the lock. An unlisted user or host is removed with its last
+    /// one.
     fn lose_connection(&self, kind: usize, party: &'static Party) {
         let is_last = party.current.fetch_sub(1, Relaxed) == 1;
         if is_last && !party.is_listed() && party.accounts.load(Relaxed) == 0 {
@@ -283,12 +288,12 @@ impl Engine {
         }
     }
 
-    /// What the thread belongs to.
+    /// Returns the party of a kind that the thread belongs to.
     pub(crate) fn party(&self, thread: &Thread, kind: usize) -> Option<&'static Party> {
         self.arena.get(thread.parties[kind].load(Acquire))
     }
 
-    /// Finds or makes one, under the lock. `None`: it has no place, and is counted as lost.
+    /// Finds or creates a party; callers hold the lock. `None`: there is no slot, and the loss is counted.
     fn find_party(&self, kind: usize, key: Key<'_>) -> Option<&'static Party> {
         let (pool, lost) = KINDS[kind];
         let key = match key {
@@ -335,12 +340,12 @@ impl Engine {
         party.head.publish();
     }
 
-    /// User and host of an account: always there while the account is.
+    /// Returns the user and host of an account, which exist as long as the account.
     pub(crate) fn of_account(&self, account: &Party) -> [Option<&'static Party>; 2] {
         [&account.user, &account.host].map(|of| self.arena.get(of.load(Relaxed)))
     }
 
-    /// Every party of a kind.
+    /// Calls `f` with every party of a kind.
     pub(crate) fn each_party(&self, kind: usize, f: impl FnMut(&'static Party)) {
         self.pools.each::<Party>(&self.arena, KINDS[kind].0, f);
     }
@@ -348,7 +353,8 @@ impl Engine {
 
 /// TRUNCATE.
 impl Engine {
-    /// Empties what a family's reset for these viewers empties, and moves what others still count to them.
+    /// Empties a family's sums for these viewers, and moves their contents to the parties that still count
+    /// them.
     pub(crate) fn reset_sums(&self, family: Family, viewers: &[Viewer]) {
         let resets = |viewer| viewers.contains(&viewer);
         let _one_at_a_time = lock(&self.parties.lock);
@@ -386,8 +392,8 @@ impl Engine {
         });
     }
 
-    /// Forgets who is not connected; those who are begin to count their connections anew. `grouping`: accounts, or users
-    /// or hosts together with the accounts.
+    /// Removes parties without connections, and restarts the connection counts of the others. `grouping` says
+    /// which: accounts, or users or hosts together with the accounts.
     pub(crate) fn reset_connections(&self, grouping: Grouping) {
         for family in [
             Family::Waits,
@@ -430,7 +436,7 @@ impl Engine {
             self.leave_sums(party, of);
             for (kind, of) in [USER, HOST].into_iter().zip(of) {
                 let Some(of) = of else { continue };
-                // A connection of an account without a place may still be its.
+                // A connection whose account has no slot can still belong to it.
                 let is_last = of.accounts.fetch_sub(1, Relaxed) == 1 && of.current.load(Relaxed) == 0;
                 if is_last && !of.is_listed() {
                     self.forget_party(kind, of);
@@ -444,8 +450,8 @@ impl Engine {
         party.errors.release(&self.arena);
     }
 
-    /// What is left of an account that is forgotten goes on with its user and its host: memory in use, and what its last
-    /// connection has left since the resets.
+    /// Moves what a removed account still has to its user and host: memory in use, and what its last
+    /// connection added since the resets.
     fn leave_sums(&self, account: &Party, of: [Option<&'static Party>; 2]) {
         account.sums.each(&self.arena, |class, cell| {
             with_cell!(self.registry.kind(class), C => {

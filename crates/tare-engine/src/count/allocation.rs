@@ -1,6 +1,7 @@
-//! HOT PATH: memory. Whoever frees counts the free, as in the built-in; a thread's balance may be negative.
+//! HOT PATH: memory. A free is counted by the thread that frees, as in the built-in, so a thread's balance
+//! can be negative.
 //!
-//! `SESSIONS`: sessions' memory is counted, too. Only in the extended shape somebody asks for it.
+//! `SESSIONS`: whether the memory of each session is counted, too. Only the extended shape needs it.
 
 use crate::Engine;
 use crate::count::balance::MemoryCell;
@@ -11,8 +12,8 @@ use crate::thread::filter::{ATTRIBUTED, UNATTRIBUTED};
 use crate::thread::{BANK_OWN, Thread, ThreadRef, current};
 
 impl Engine {
-    /// Counts an allocation. `None`: not instrumented, so its free must not be counted either. The thread, if
-    /// any, owns the memory.
+    /// Counts an allocation. Returns the thread that owns the memory, if any. `None`: it is not instrumented,
+    /// and its free must not be counted either.
     pub fn memory_alloc<const SESSIONS: bool>(
         &self,
         class: ClassId,
@@ -48,14 +49,15 @@ impl Engine {
         Some(None)
     }
 
-    /// Memory nobody's thread allocated counts if it is the server's, or threads are not told apart.
+    /// Returns whether memory without an owning thread is counted: the server's own, or all of it while
+    /// threads are not instrumented.
     fn counts_without_thread(&self, switches: u8) -> bool {
         self.consumer(Consumer::GlobalInstrumentation)
             && (switches & SERVER_WIDE != 0 || !self.consumer(Consumer::ThreadInstrumentation))
     }
 
-    /// As [`Engine::memory_alloc`], if all is as usual: by a thread that owns the memory then. Fast path only; on `None` call that
-    /// one: nothing has happened.
+    /// Counts an allocation on the fast path, for a thread that owns the memory. `None`: nothing was counted,
+    /// and the caller must call [`Engine::memory_alloc`].
     #[inline(always)]
     pub fn memory_alloc_fast<const SESSIONS: bool>(&self, class: ClassId, bytes: u64) -> Option<ThreadRef> {
         let (thread, cell) = self.usual_memory_cell(class, ENABLED | MEMORY)?;
@@ -66,7 +68,7 @@ impl Engine {
         Some(thread.handle())
     }
 
-    /// Counts a free of memory whose allocation was counted, whatever is switched on now.
+    /// Counts a free of memory whose allocation was counted, whatever is enabled now.
     pub fn memory_free<const SESSIONS: bool>(&self, class: ClassId, bytes: u64) {
         if self.memory_free_fast::<SESSIONS>(class, bytes) {
             return;
@@ -85,7 +87,8 @@ impl Engine {
         }
     }
 
-    /// As [`Engine::memory_free`], if all is as usual. Fast path only; on false call that one: nothing has happened.
+    /// Counts a free on the fast path. Returns false if nothing was counted; the caller must then call
+    /// [`Engine::memory_free`].
     #[inline(always)]
     pub fn memory_free_fast<const SESSIONS: bool>(&self, class: ClassId, bytes: u64) -> bool {
         let Some((thread, cell)) = self.usual_memory_cell(class, MEMORY) else { return false };
@@ -96,7 +99,7 @@ impl Engine {
         true
     }
 
-    /// Counts a reallocation: a free and an allocation. `None` as for [`Engine::memory_alloc`].
+    /// Counts a reallocation: a free and an allocation. `None` means the same as in [`Engine::memory_alloc`].
     pub fn memory_realloc<const SESSIONS: bool>(
         &self,
         class: ClassId,
@@ -104,7 +107,7 @@ impl Engine {
         new: u64,
     ) -> Option<Option<ThreadRef>> {
         let switches = self.registry.switches(class);
-        // Counted at one place, water marks see both at once: there is no moment without the memory.
+        // Counted in one cell, both change the water marks at once: they never see the memory missing.
         if switches & (ENABLED | MEMORY) == ENABLED | MEMORY
             && let Some((thread, cell)) = self.own_memory_cell(class, switches)
             && thread.mask() & ATTRIBUTED != 0
@@ -120,7 +123,7 @@ impl Engine {
         self.memory_alloc::<SESSIONS>(class, new)
     }
 
-    /// Memory changes hands: freed by `from`, allocated by the calling thread.
+    /// Moves memory from `from`, which counts a free, to the calling thread, which counts an allocation.
     pub fn memory_claim<const SESSIONS: bool>(
         &self,
         class: ClassId,
@@ -135,7 +138,7 @@ impl Engine {
         };
         let switches = self.registry.switches(class);
         if !same(from, to) && switches & MEMORY != 0 {
-            // Another thread's cell has another writer: its free is counted with what has ended.
+            // Another thread's cell has another writer, so the free is counted in the sum of what has ended.
             if from.is_some()
                 && let Some(ended) = self.ended.bank.cell::<MemoryCell>(&self.arena, class)
             {
@@ -151,7 +154,8 @@ impl Engine {
         to.map(Thread::handle)
     }
 
-    /// The calling thread's cell of an instrument of these switches, if it is there and of today.
+    /// Returns the calling thread's current cell of an instrument with these switches. `None`: the fast path
+    /// does not apply.
     #[inline(always)]
     fn usual_memory_cell(
         &self,

@@ -1,9 +1,11 @@
-//! HOT PATH: events that a thread has counted and not put into their buckets yet, in the shape `extended` only.
+//! HOT PATH: deferred events, in the shape `extended` only: counted in their cell, but not yet put into a
+//! bucket.
 //!
-//! What belongs above the lowest bucket is put off: a word says in which cell, and how long it took. Once there is no room for
-//! another one, all of them are put into their buckets, so that code and buckets are fetched once for many; and so they are before
-//! a cell is emptied, and when a thread ends. Readers have what is put off as well ([`tare_sync::Backlog`]). A cell's first event
-//! is not put off: whether there is memory for its buckets is known at once.
+//! Events above the lowest bucket are deferred. A word holds the place of the cell and the time. When no room
+//! is left, all are put into their buckets at once, so that code and buckets are fetched once for many. The
+//! same happens before a cell is emptied and when a thread ends. Readers see deferred events, too
+//! ([`tare_sync::Backlog`]). The first event of a cell is not deferred, so that a lack of memory for buckets
+//! is noticed at once.
 
 use std::hint::cold_path;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -18,37 +20,38 @@ use crate::memory::arena::{Offset, Own};
 use crate::thread::Thread;
 use crate::thread::choice::Weight;
 
-/// Words that a thread has room for, on lines of their own.
+/// A thread's buffer of deferred events, on cache lines of its own.
 #[repr(align(64))]
 pub(crate) struct PutOff([AtomicU64; 64]);
 
-/// Where a word has the cell's place. The time is below.
+/// The position of the cell's place in a word. The time is below it.
 const CELL: u32 = 32;
-/// Of a word: its cell is none of one statistic, and knows its longest event itself.
+/// The mark of a word whose cell is no [`StatCell`] and keeps its maximum itself.
 pub(crate) const KNOWS_LONGEST: u64 = 1 << 62;
-/// Of a word: it is of several events, which are in the lowest bucket. Only how long they took together is left to note.
+/// The mark of a word for several events, all in the lowest bucket. Only the time they took together remains
+/// to be noted.
 const TOGETHER: u64 = 1 << 63;
 const MARKS: u64 = KNOWS_LONGEST | TOGETHER;
 
-/// The place of a word's cell.
+/// Returns the place of the cell.
 const fn cell_of(word: u64) -> Offset {
     ((word & !MARKS) >> CELL) as Offset
 }
 
-/// A word's time.
+/// Returns the time in ticks.
 const fn ticks_of(word: u64) -> u64 {
     word & 0xFFFF_FFFF
 }
 
-/// The word of an event of the cell at a place.
+/// Returns the word of an event that took `ticks`, counted by the cell at this place.
 #[inline(always)]
 const fn word(cell: Offset, ticks: u64, marks: u64) -> u64 {
     (cell as u64) << CELL | ticks | marks
 }
 
 impl Engine {
-    /// An event gets into its bucket, sooner or later. The cell that has counted it is given by place and head, as callers have both
-    /// at hand; `marks` are a constant.
+    /// Puts an event into its bucket, now or later. The cell, which has counted it, is given by place and
+    /// head, as callers have both at hand. `marks` is a constant.
     #[inline(always)]
     pub(crate) fn spread_event(
         &self,
@@ -63,7 +66,7 @@ impl Engine {
         self.put_off(thread, (place, head), ticks, marks);
     }
 
-    /// As [`Engine::spread_event`], of what is above the lowest bucket.
+    /// Defers an event above the lowest bucket, or puts it into its bucket at once if it cannot be deferred.
     #[inline(always)]
     fn put_off(&self, thread: &Thread, (place, head): (Offset, &CellHead), ticks: u64, marks: u64) {
         match room(thread, head, ticks) {
@@ -75,7 +78,7 @@ impl Engine {
         }
     }
 
-    /// As [`Engine::put_off`], of what cannot be.
+    /// Puts an event that cannot be deferred into its bucket, after all that were deferred before.
     #[cold]
     #[inline(never)]
     fn spread_at_once(&self, thread: &Thread, place: Offset, ticks: u64, marks: u64) {
@@ -83,7 +86,8 @@ impl Engine {
         self.spread(thread, self.arena.at(place), ticks, marks);
     }
 
-    /// Puts into buckets what has been put off. By the thread itself, or by whoever ends it; before a cell of its is emptied.
+    /// Puts all deferred events into their buckets, before one of the thread's cells is emptied. Called by
+    /// the thread itself, or by whoever ends it.
     #[cold]
     #[inline(never)]
     pub(crate) fn catch_up(&self, thread: &Thread) {
@@ -103,15 +107,17 @@ impl Engine {
         }
     }
 
-    /// Where there is no memory for a piece: from now on what took less is not asked for its bucket.
+    /// Raises the cell's maximum when there is no memory for a piece: shorter events are then no longer
+    /// checked for their bucket.
     #[cold]
     #[inline(never)]
     fn note_without_piece(&self, head: &CellHead, ticks: u64) {
         self.arena.at::<StatCell>(self.arena.offset_of(head)).stat.raise(ticks);
     }
 
-    /// Counts events of a cell that took longer than what that has as the longest, and returns how long. What is above the lowest
-    /// bucket, a batch together, is put off, if it can be. Should the clock have gone back between two processors, that is no time.
+    /// Counts events that took longer than the cell's maximum, or that are weighted. Returns their time in
+    /// ticks; it is 0 if the clock went back between two processors. An event above the lowest bucket is
+    /// deferred if possible, and so is a batch whose total is above it.
     #[cold]
     #[inline(never)]
     pub(crate) fn add_long(
@@ -135,7 +141,7 @@ impl Engine {
         ticks
     }
 
-    /// Whether it is a batch of which each event is above the lowest bucket: no word says so much.
+    /// Returns whether each event of a batch is above the lowest bucket, which no word can express.
     #[inline(always)]
     fn is_long_batch(&self, lowest: Lowest, n: u64, ticks: u64) -> bool {
         if n == 1 {
@@ -145,7 +151,8 @@ impl Engine {
         self.buckets.are_above_floor(lowest, n, ticks)
     }
 
-    /// Puts a batch of events into its bucket that is above the lowest one, so many times: each took its part of the time.
+    /// Puts the events of a batch, `weight` times each, into the bucket of their mean time, which is above
+    /// the lowest.
     #[cold]
     #[inline(never)]
     fn spread_batch(&self, thread: &Thread, head: &CellHead, n: u64, ticks: u64, weight: u64) {
@@ -156,26 +163,27 @@ impl Engine {
         }
     }
 
-    /// Calls `each` with the buckets but the lowest in which a cell's events are, of these words.
+    /// Calls `each` with the bucket of each single event of this cell among the deferred words. None is in
+    /// the lowest bucket.
     pub(crate) fn each_put_off(&self, words: &[AtomicU64], head: &CellHead, each: impl FnMut(u32)) {
         let alone = of_cell(words, self.arena.offset_of(head)).filter(|word| word & TOGETHER == 0);
         alone.map(|word| self.buckets.of(ticks_of(word))).for_each(each);
     }
 
-    /// The longest event of a cell, or batch of them, of these words.
+    /// Returns the longest event or batch of this cell among the deferred words, in ticks.
     pub(crate) fn longest_put_off(&self, words: &[AtomicU64], head: &CellHead) -> u64 {
         of_cell(words, self.arena.offset_of(head)).map(ticks_of).max().unwrap_or(0)
     }
 }
 
-/// Of the word of so many events.
+/// Returns the marks of a word for `n` events.
 #[inline(always)]
 const fn marks_of(n: u64) -> u64 {
     if n == 1 { 0 } else { TOGETHER }
 }
 
-/// Room for an event above the lowest bucket. `None`: there is none, or the time has none in a word, or the cell has no buckets
-/// yet.
+/// Returns room to defer an event above the lowest bucket. `None`: the buffer is full, the time does not fit
+/// into a word, or the cell has no buckets yet.
 #[inline(always)]
 fn room<'a>(thread: &'a Thread, head: &CellHead, ticks: u64) -> Option<Room<'a>> {
     if ticks_of(ticks) != ticks || head.histogram.own() == 0 {
@@ -189,13 +197,15 @@ fn of_cell(words: &[AtomicU64], cell: Offset) -> impl Iterator<Item = u64> {
 }
 
 impl Thread {
-    /// As [`crate::count::bucket::Buckets::is_above_floor`], from a line that its thread has at hand.
+    /// Returns whether a time is above the lowest bucket, from a cache line that the thread uses anyway. See
+    /// also [`crate::count::bucket::Buckets::is_above_floor`].
     #[inline(always)]
     fn is_above_floor(&self, lowest: Lowest, ticks: u64) -> bool {
         ticks >= self.bucket_floors[lowest as usize].own()
     }
 
-    /// One try of a reader: what `read` makes of what the thread has put off, and of what it has put into buckets.
+    /// Calls `read` with the deferred words, to be combined with the buckets. `None`: the thread was emptying
+    /// its buffer; try again.
     pub(crate) fn read_put_off<T>(&self, read: impl FnOnce(&[AtomicU64]) -> T) -> Option<T> {
         self.backlog.read(&self.put_off.0, read)
     }
@@ -208,7 +218,7 @@ mod tests {
     use super::*;
     use crate::count::spread;
 
-    /// Picoseconds.
+    /// One microsecond in picoseconds.
     const MICROSECOND: u64 = 1_000_000;
 
     struct Counting {
@@ -219,7 +229,7 @@ mod tests {
     }
 
     impl Counting {
-        /// Of a cell whose lowest bucket reaches so far. A tick is a nanosecond.
+        /// Creates a cell with this lowest bucket, in an engine where a tick is a nanosecond.
         fn with(lowest: Lowest) -> Counting {
             let engine = Engine::small();
             engine.buckets.start(1000 << 32);
@@ -239,7 +249,8 @@ mod tests {
             );
         }
 
-        /// What a reader finds: by bucket, and the longest; and how much of it is put off.
+        /// Returns what a reader finds: the counts by bucket, the longest event, and the number of deferred
+        /// words.
         fn seen(&self) -> (BTreeMap<u32, u64>, u64, usize) {
             let (engine, head) = (self.engine, &self.cell.head);
             let read = |words: &[AtomicU64]| {
@@ -263,7 +274,7 @@ mod tests {
         let counting = Counting::new();
         let (mut expected, mut longest) = (BTreeMap::new(), 0);
         for n in 0..300 {
-            // From below the lowest bucket's end up to seconds, which no word holds.
+            // From below the bound of the lowest bucket up to seconds, which do not fit into a word.
             let ticks = 9_000 << (n % 21);
             counting.add(1, ticks);
             longest = ticks.max(longest);
@@ -284,7 +295,7 @@ mod tests {
         counting.add(1, 20_000);
         counting.add(1, 99_000);
         assert_eq!(counting.seen(), (BTreeMap::new(), 99_000, 0));
-        // The first one above it is in its bucket at once.
+        // The first event above the lowest bucket is not deferred.
         counting.add(1, 150_000);
         let mut expected = BTreeMap::from([(bucket_of(150 * MICROSECOND), 1)]);
         assert_eq!(counting.seen(), (expected.clone(), 150_000, 0));
@@ -292,7 +303,7 @@ mod tests {
         counting.add(1, 200_000);
         expected.insert(bucket_of(200 * MICROSECOND), 1);
         assert_eq!(counting.seen(), (expected.clone(), 200_000, 1));
-        // As after a reset, which leaves pieces and no longest event.
+        // The state after a reset, which leaves pieces but no maximum.
         counting.cell.stat.max.store(0, Relaxed);
         counting.add(1, 30_000);
         assert_eq!(counting.seen(), (expected, 200_000, 1));

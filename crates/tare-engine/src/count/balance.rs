@@ -6,7 +6,7 @@ use crate::count::bank::line_words;
 use crate::count::cell::{Cell, CellHead, add_shared, bump};
 use crate::memory::arena::{Arena, Offset, View};
 
-/// A cell of memory. Its marks, low and high, are of `alloc - free` within the bank.
+/// A cell of memory. Its low and high marks are those of `alloc - free` within the bank.
 #[repr(C)]
 pub(crate) struct MemoryCell {
     pub(crate) head: CellHead,
@@ -20,22 +20,22 @@ pub(crate) struct MemoryCell {
     high_bytes: AtomicI64,
 }
 
-/// The widest spans that were noted of a sum: see [`crate::count::peak`]. They lie behind its cell, in what its lines have
-/// left. All are kept so that the greatest is the widest, and zeroed memory is none.
+/// The widest spans noted for a sum, see [`crate::count::peak`]. They lie behind the sum's cell, in the rest
+/// of its cache lines. Every word is encoded so that the greatest is the widest, and 0 means none.
 #[repr(C)]
 pub(crate) struct Peaks([AtomicU64; 4]);
 
 const _: () =
     assert!(size_of::<MemoryCell>() + size_of::<Peaks>() <= line_words::<MemoryCell>() * size_of::<u64>());
 
-// SAFETY: atomics only, alignment 8, 9 words.
+// SAFETY: meets `View`: atomics only, alignment 8, 9 words.
 #[allow(unsafe_code)]
 unsafe impl View for MemoryCell {}
-// SAFETY: atomics only, alignment 8, 4 words.
+// SAFETY: meets `View`: atomics only, alignment 8, 4 words.
 #[allow(unsafe_code)]
 unsafe impl View for Peaks {}
 
-/// What is in use, between the least and the most that was.
+/// The amount in use, and the least and the most that was.
 #[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
 pub(crate) struct Span {
     pub(crate) low: i64,
@@ -43,7 +43,7 @@ pub(crate) struct Span {
     pub(crate) high: i64,
 }
 
-/// Of the count, of the bytes.
+/// The spans of the count and of the bytes.
 pub(crate) type Spans = [Span; 2];
 
 impl Span {
@@ -51,7 +51,7 @@ impl Span {
         Span { low: now, now, high: now }
     }
 
-    /// How far the marks are from the present.
+    /// Returns the distances of the marks from the present amount.
     pub(crate) fn room(self) -> Span {
         Span { low: self.low.wrapping_sub(self.now), now: 0, high: self.high.wrapping_sub(self.now) }
     }
@@ -60,7 +60,7 @@ impl Span {
         self.low == self.now && self.now == self.high
     }
 
-    /// Both at their marks at once.
+    /// Adds a span as if both were at their marks at the same time.
     pub(crate) fn add(&mut self, other: Span) {
         self.low = self.low.wrapping_add(other.low);
         self.now = self.now.wrapping_add(other.now);
@@ -69,7 +69,7 @@ impl Span {
 }
 
 impl Peaks {
-    /// Those of a sum's cell.
+    /// Returns the noted spans of a sum's cell.
     pub(crate) fn of(arena: &Arena, cell: &MemoryCell) -> &'static Peaks {
         arena.at(arena.offset_of(cell) + (size_of::<MemoryCell>() / size_of::<u64>()) as Offset)
     }
@@ -80,7 +80,7 @@ impl Peaks {
         }
     }
 
-    /// What a sum's spans are, with what was noted.
+    /// Returns the spans of a sum, widened by what was noted.
     pub(crate) fn widen(&self, [count, bytes]: Spans) -> Spans {
         let [low_count, high_count, low_bytes, high_bytes] =
             self.0.each_ref().map(|word| (word.load(Relaxed) ^ SIGN).cast_signed());
@@ -97,11 +97,11 @@ impl Peaks {
     }
 }
 
-/// With it turned over, numbers below zero are less than others without a sign, too.
+/// The sign bit. With it flipped, signed numbers compare correctly as unsigned ones.
 const SIGN: u64 = 1 << 63;
 
 impl MemoryCell {
-    /// Count and bytes in use: may be negative in a bank that frees what others allocated.
+    /// Returns count and bytes in use. They are negative in a bank that frees what others allocated.
     pub(crate) fn current(&self) -> (i64, i64) {
         let difference =
             |a: &AtomicU64, b: &AtomicU64| a.load(Relaxed).wrapping_sub(b.load(Relaxed)).cast_signed();
@@ -116,7 +116,7 @@ impl MemoryCell {
         ]
     }
 
-    /// The spans of one whose marks a reset has passed.
+    /// Returns the spans of a cell whose marks a reset has passed.
     pub(crate) fn flat_spans(&self) -> Spans {
         let (count, bytes) = self.current();
         [Span::flat(count), Span::flat(bytes)]
@@ -148,7 +148,8 @@ impl MemoryCell {
         }
     }
 
-    /// A free of `old` bytes and an allocation of `new` ones at once, so that the marks see only what they differ by.
+    /// Counts a free of `old` bytes and an allocation of `new` bytes at once: the marks see only the
+    /// difference.
     pub(crate) fn exchange(&self, old: u64, new: u64) {
         bump(&self.count_free, 1);
         bump(&self.bytes_free, old);
@@ -179,7 +180,7 @@ impl MemoryCell {
         self.low_bytes.fetch_min(bytes, Relaxed);
     }
 
-    /// The marks become the present. Others may allocate and free meanwhile.
+    /// Sets the marks to the present amount. Others may allocate and free meanwhile.
     pub(crate) fn flatten(&self) {
         let (count, bytes) = self.current();
         for (mark, now) in [
@@ -193,9 +194,9 @@ impl MemoryCell {
         self.mark_shared();
     }
 
-    /// TRUNCATE of a memory summary keeps what is in use: allocated becomes what is not freed, freed becomes
-    /// zero, the marks become the present. What is dropped from both sides goes to each of `into`, whose own marks have
-    /// been noted before.
+    /// Resets the cell as TRUNCATE does: it keeps what is in use, as allocated and not freed, and sets the
+    /// marks to the present. What is dropped from both sides is added to each of `into`, whose own marks were
+    /// noted before.
     fn rebase_into(&self, into: &[Option<&MemoryCell>]) {
         let dropped = (
             self.count_free.load(Relaxed).min(self.count_alloc.load(Relaxed)),

@@ -1,4 +1,4 @@
-//! HOT PATH: banks: the cells of one owner, found by instrument; and sums, banks into which many fold.
+//! HOT PATH: banks: the cells of one owner, found by instrument; and sums, banks that many threads fold into.
 
 use std::sync::atomic::{
     AtomicU32, AtomicU64,
@@ -11,49 +11,52 @@ use crate::count::cell::Cell;
 use crate::memory::arena::{Arena, Base, BlockId, LINE, Offset, Own, Use, View, WORDS};
 use crate::snapshot::{ClassId, Kind};
 
-/// Of an entry: its owner has settled that the instrument's events are usual, and the cell of today.
+/// The mark of an entry whose instrument takes the fast path: its owner has seen the current configuration,
+/// the cell is of the current epoch, and events are recorded.
 pub(crate) const READY: u32 = 1;
-/// As [`READY`], of events that are summed up and not recorded. An entry has one of them at most.
+/// The mark of an entry like [`READY`] whose events are summed up and not recorded. An entry has at most one
+/// of the two.
 pub(crate) const SUMMED: u32 = 2;
 
-/// With [`READY`] or [`SUMMED`]: what a lock that was free is counted as needs no clock. Alone: all events are only counted.
+/// The mark of an instrument counted without a clock. With [`READY`] or [`SUMMED`] it applies to uncontended
+/// locks; alone, to all events.
 pub(crate) const UNTIMED: u32 = 4;
 /// All marks.
 pub(crate) const MARKS: u32 = READY | SUMMED | UNTIMED;
-/// An entry has the marks below, and above them where the cell is.
+/// The position of the cell's place in an entry. The marks are below it.
 const PLACE: u32 = 3;
 
 const _: () = assert!(MARKS < 1 << PLACE);
 
-/// Bytes of the arena that entries can name.
+/// The bytes of the arena that entries can address.
 pub(crate) const REACH_BYTES: usize = 8 << (32 - PLACE);
 
-/// Where an entry says the cell is; 0: nowhere.
+/// Returns the place of the cell in an entry; 0 means none.
 #[inline(always)]
 pub(crate) const fn place(entry: u32) -> Offset {
     entry >> PLACE
 }
 
-/// The entry of a cell, with these marks.
+/// Returns the entry of a cell with these marks.
 pub(crate) const fn entry_of(cell: Offset, marks: u32) -> u32 {
     cell << PLACE | marks
 }
 
-/// Entries of one map block.
+/// The entries of one map block.
 pub(crate) const MAP_ENTRIES: usize = 1024;
-/// Map blocks of a bank: instruments beyond `MAPS * MAP_ENTRIES` are counted as lost.
+/// The map blocks of a bank. Instruments beyond `MAPS * MAP_ENTRIES` are counted as lost.
 pub(crate) const MAPS: usize = 2;
 
-/// Instrument → cell, for 1,024 instruments.
+/// A map from instrument to cell, for 1,024 instruments.
 #[repr(C)]
 pub(crate) struct MapBlock {
     pub(crate) cells: [AtomicU32; MAP_ENTRIES],
 }
-// SAFETY: atomics only, alignment 4, exactly one block.
+// SAFETY: meets `View`: atomics only, alignment 4, exactly one block.
 #[allow(unsafe_code)]
 unsafe impl View for MapBlock {}
 
-/// The cells of one owner, found by instrument. Map blocks are made when first needed.
+/// The cells of one owner, found by instrument. Map blocks are created when first needed.
 #[repr(C)]
 pub(crate) struct Bank {
     pub(crate) maps: [AtomicU32; MAPS],
@@ -64,7 +67,7 @@ impl Bank {
         Bank { maps: [const { AtomicU32::new(0) }; MAPS] }
     }
 
-    /// The entry of `class`, if its map block exists.
+    /// Returns the entry of `class`; `None` if its map block does not exist.
     #[inline(always)]
     pub(crate) fn entry(&self, arena: &Arena, class: ClassId) -> Option<&'static AtomicU32> {
         let class = class as usize;
@@ -75,7 +78,7 @@ impl Bank {
         Some(&arena.at::<MapBlock>(map).cells[class % MAP_ENTRIES])
     }
 
-    /// The cell of `class`, if it exists.
+    /// Returns the cell of `class`, if it exists.
     #[inline(always)]
     pub(crate) fn cell<C: Cell>(&self, arena: &Arena, class: ClassId) -> Option<&'static C> {
         match place(self.entry(arena, class)?.load(Acquire)) {
@@ -84,7 +87,8 @@ impl Bank {
         }
     }
 
-    /// As [`Bank::cell`], for a reader: the bank's thread may end meanwhile, and its words become others.
+    /// Returns the cell of `class` for a reader: the bank's thread may end meanwhile and its memory be
+    /// reused.
     pub(crate) fn peek<C: Cell>(&self, arena: &Arena, class: ClassId) -> Option<&'static C> {
         let class = class as usize;
         let map = self.maps[(class / MAP_ENTRIES) % MAPS].load(Acquire);
@@ -92,7 +96,8 @@ impl Bank {
         arena.get(place(map.cells[class % MAP_ENTRIES].load(Acquire)))
     }
 
-    /// As [`Bank::peek`], of several: calls `f` with the position of each class that has a cell, and where that is.
+    /// Calls `f` with the position of each class that has a cell, and the cell's place. For readers, see
+    /// [`Bank::peek`].
     pub(crate) fn peek_places(
         &self,
         arena: &Arena,
@@ -113,7 +118,7 @@ impl Bank {
         }
     }
 
-    /// Every cell there is, for a reader: as [`Bank::peek`].
+    /// Calls `f` with every class that has a cell, and the cell's place. For readers, see [`Bank::peek`].
     pub(crate) fn peek_each(&self, arena: &Arena, f: &mut dyn FnMut(ClassId, Offset)) {
         for (block, map) in self.maps.iter().enumerate() {
             let Some(map) = arena.get::<MapBlock>(map.load(Acquire)) else { continue };
@@ -126,8 +131,8 @@ impl Bank {
         }
     }
 
-    /// The entry of `class`, for the bank's owner, who has settled. A map that is not there is read as block 0 of the arena,
-    /// which is never handed out and all zero: one question less.
+    /// Returns the entry of `class` to the bank's owner, which has seen the current configuration. A missing
+    /// map is read as block 0 of the arena, which is never handed out and all zeros. That saves a branch.
     #[inline(always)]
     pub(crate) fn settled_entry(&self, base: Base, class: ClassId) -> u32 {
         let class = class as usize;
@@ -135,7 +140,8 @@ impl Bank {
         base.at_or_zero::<MapBlock>(map).cells[class % MAP_ENTRIES].own()
     }
 
-    /// Where the cell of `class` is if it is marked so, for the bank's owner, who has settled.
+    /// Returns the place of `class`'s cell if its entry has `mark`, to the bank's owner, which has seen the
+    /// current configuration.
     #[inline(always)]
     pub(crate) fn marked_cell(&self, base: Base, class: ClassId, mark: u32) -> Option<Offset> {
         let entry = self.settled_entry(base, class);
@@ -143,12 +149,13 @@ impl Bank {
     }
 }
 
-/// Entries of a line of a map.
+/// The entries of a cache line of a map.
 const LINE_ENTRIES: usize = LINE / size_of::<AtomicU32>();
 
 const _: () = assert!(MAP_ENTRIES / LINE_ENTRIES == u64::BITS as usize);
 
-/// Which lines of a bank's maps have cells, a bit each: most banks have few, and whoever wants all cells reads no others.
+/// The cache lines of a bank's maps that have cells, one bit each. Most banks have few, and whoever visits
+/// all cells reads only these lines.
 #[repr(C)]
 struct Lines([AtomicU64; MAPS]);
 
@@ -157,7 +164,7 @@ impl Lines {
         Lines([const { AtomicU64::new(0) }; MAPS])
     }
 
-    /// There will be a cell of `class`.
+    /// Notes that `class` is about to have a cell.
     fn add(&self, class: ClassId) {
         let (map, line) = Lines::place(class);
         self.0[map].fetch_or(line, Relaxed);
@@ -168,7 +175,7 @@ impl Lines {
         ((class / MAP_ENTRIES) % MAPS, 1 << (class % MAP_ENTRIES / LINE_ENTRIES))
     }
 
-    /// Calls `f` with every cell's class and offset.
+    /// Calls `f` with the class and offset of every cell.
     fn each(&self, bank: &Bank, arena: &Arena, mut f: impl FnMut(ClassId, Offset)) {
         for (block, (map, lines)) in bank.maps.iter().zip(&self.0).enumerate() {
             let mut left = lines.load(Relaxed);
@@ -188,9 +195,9 @@ impl Lines {
     }
 }
 
-/// A bank that many fold into: what has ended, of all or of one account. Its cells lie in blocks of its own, each of
-/// which begins with the number of the one before. Cells are made by whoever comes first, without a lock, and stay
-/// until the whole is given back.
+/// A bank that many threads fold into: what has ended, of all or of one account. Its cells lie in blocks of
+/// its own, each of which begins with the number of the previous one. The first thread that needs a cell
+/// creates it, without a lock. It stays until the whole is given back.
 #[repr(C)]
 pub(crate) struct Sums {
     pub(crate) bank: Bank,
@@ -198,7 +205,7 @@ pub(crate) struct Sums {
     space: Space,
 }
 
-/// Words of a block that its link takes: cells lie on lines.
+/// The words of a block that its link takes, a cache line, so that cells are aligned to lines.
 const LINK: u32 = (LINE / 8) as u32;
 
 impl Sums {
@@ -206,7 +213,7 @@ impl Sums {
         Sums { bank: Bank::new(), lines: Lines::new(), space: Space::new() }
     }
 
-    /// The cell of `class`, made if it is not there. `None`: no memory left.
+    /// Returns the cell of `class`, created if necessary. `None`: there is no memory left.
     #[cold]
     pub(crate) fn make<C: Cell>(&self, arena: &Arena, class: ClassId) -> Option<&'static C> {
         let map = &self.bank.maps[(class as usize / MAP_ENTRIES) % MAPS];
@@ -219,21 +226,22 @@ impl Sums {
         let entry = self.bank.entry(arena, class)?;
         let offset = cut(&self.space, arena, line_words::<C>() as u32)?;
         self.lines.add(class);
-        // If another thread was first, the words taken for this one stay empty.
+        // If another thread was first, the words cut for this cell stay unused.
         Some(arena.at(place(keep_first(entry, entry_of(offset, 0)))))
     }
 
-    /// Calls `f` with every cell's class and offset.
+    /// Calls `f` with the class and offset of every cell.
     pub(crate) fn each(&self, arena: &Arena, f: impl FnMut(ClassId, Offset)) {
         self.lines.each(&self.bank, arena, f);
     }
 
-    /// Words of the owner's for something else, given back with all the rest.
+    /// Cuts words for another purpose of the owner. They are given back with all the rest.
     pub(crate) fn words(&self, arena: &Arena, words: u32) -> Option<Offset> {
         cut(&self.space, arena, words)
     }
 
-    /// Gives all memory back. Nobody folds here any more; readers ask afterwards whether they read what was.
+    /// Gives all memory back. Nobody folds here any more. Readers check afterwards whether their data was
+    /// still valid.
     pub(crate) fn release(&self, arena: &Arena) {
         for map in &self.bank.maps {
             let block = map.swap(0, Relaxed) / WORDS as u32;
@@ -251,7 +259,7 @@ impl Sums {
     }
 }
 
-/// A piece of a space that many share. `None`: no memory left.
+/// Cuts a piece of a shared space. `None`: there is no memory left.
 pub(crate) fn cut(space: &Space, arena: &Arena, words: u32) -> Option<Offset> {
     let take = |newest| {
         let fresh = arena.take(Use::Cells, 0)?;
@@ -262,7 +270,7 @@ pub(crate) fn cut(space: &Space, arena: &Arena, words: u32) -> Option<Offset> {
     Some(piece.block * WORDS as u32 + piece.at)
 }
 
-/// Runs an expression with a name for the type of the cells a bank keeps for a kind of instrument.
+/// Evaluates an expression with a name for the cell type that banks keep for a kind of instrument.
 macro_rules! with_cell {
     ($kind:expr, $C:ident => $run:expr) => {
         match $kind {
@@ -291,12 +299,13 @@ macro_rules! with_cell {
 }
 pub(crate) use with_cell;
 
-/// Words of a cell that several threads write: whole lines.
+/// Returns the words of a cell that several threads write: whole cache lines.
 pub(crate) const fn line_words<C>() -> usize {
     size_of::<C>().div_ceil(LINE) * LINE / 8
 }
 
-/// Words of the cell a thread keeps for an instrument of this kind. They share lines: nobody else writes there.
+/// Returns the words of a thread's own cell for this kind of instrument. Such cells share cache lines, as no
+/// other thread writes there.
 pub(crate) const fn cell_words(kind: Kind) -> usize {
     with_cell!(kind, C => size_of::<C>() / 8)
 }

@@ -1,7 +1,8 @@
-//! HOT PATH: which bucket of a histogram a time is in, in the shape `extended` only.
+//! HOT PATH: the bucket of a histogram that a time is in, in the shape `extended` only.
 //!
-//! It is decided in ticks, and is that of the picoseconds shown. A table knows which bucket a time's uppermost bits begin in:
-//! these are so close to each other that there is at most one bound between them, and only that is left to ask.
+//! It is decided in ticks, but always matches the picoseconds shown. A table, indexed by the uppermost bits
+//! of a time, says in which bucket such times begin. Its slots are so narrow that at most one bound lies
+//! within a slot, and only that is left to compare.
 
 use std::sync::atomic::{
     AtomicU16, AtomicU64,
@@ -11,18 +12,18 @@ use std::sync::atomic::{
 use crate::histogram::{BUCKETS, Lowest, bounds_ps};
 use crate::memory::arena::Own;
 
-/// Bits of a time below its uppermost one that tell its slot. Between two of them it grows by less than a 32nd, and between two
-/// bounds by more than a 22nd.
+/// The bits below a time's uppermost one that select its slot. From one slot to the next a time grows by less
+/// than a 32nd, from one bound to the next by more than a 22nd.
 const BITS: u32 = 5;
-/// Slots of all times.
+/// The number of slots.
 const SLOTS: usize = 64 << BITS;
 
-/// From ticks to buckets.
+/// A table from ticks to buckets.
 #[repr(C, align(16))]
 pub(crate) struct Buckets {
-    /// The least that is not in the lowest bucket, by [`Lowest`]; without histograms nothing is.
+    /// The least time above the lowest bucket, by [`Lowest`]; `u64::MAX` without histograms.
     floors: [AtomicU64; 2],
-    /// The bucket that each slot begins in.
+    /// The bucket in which each slot begins.
     slots: [AtomicU16; SLOTS],
     /// The first tick of each bucket.
     bounds: [AtomicU64; BUCKETS],
@@ -37,9 +38,9 @@ impl Buckets {
         }
     }
 
-    /// Begins to tell buckets. `rate`: picoseconds per tick, as [`crate::clock::Clock::rate`] has them.
+    /// Fills the table. `rate` is in picoseconds per tick, scaled like [`crate::clock::Clock::rate`].
     pub(crate) fn start(&self, rate: u64) {
-        // The first tick that is shown as so many picoseconds or more.
+        // The first tick that is shown as this many picoseconds or more.
         let ticks =
             |ps: u64| (u128::from(ps) << 32).div_ceil(u128::from(rate)).min((u64::MAX - 1).into()) as u64;
         for (bound, ps) in self.bounds.iter().zip(bounds_ps()) {
@@ -55,18 +56,18 @@ impl Buckets {
         }
     }
 
-    /// Whether there are histograms.
+    /// Returns whether there are histograms.
     #[inline(always)]
     pub(crate) fn are_told(&self) -> bool {
         self.floor(Lowest::Usual) != u64::MAX
     }
 
-    /// The bucket of so many ticks, where the lowest is the usual one.
+    /// Returns the bucket of a time, with the usual lowest bucket.
     pub(crate) fn of(&self, ticks: u64) -> u32 {
         if self.is_above_floor(Lowest::Usual, ticks) { self.of_long(ticks) } else { 0 }
     }
 
-    /// As [`Buckets::of`], of what is not in the lowest one.
+    /// Returns the bucket of a time above the lowest bucket.
     #[inline(always)]
     pub(crate) fn of_long(&self, ticks: u64) -> u32 {
         let Some(bucket) = self.slots.get(slot_of(ticks)) else { return BUCKETS as u32 - 1 };
@@ -77,32 +78,33 @@ impl Buckets {
         }
     }
 
-    /// Whether each of `n` events is not in the lowest bucket that took so many ticks together.
+    /// Returns whether `n` events that took `ticks` together are above the lowest bucket on average.
     pub(crate) fn are_above_floor(&self, lowest: Lowest, n: u64, ticks: u64) -> bool {
         ticks >= self.floor(lowest).saturating_mul(n.max(1))
     }
 
-    /// The least that is not in the lowest bucket, in ticks; without histograms nothing is.
+    /// Returns the least time above the lowest bucket, in ticks; `u64::MAX` without histograms.
     #[inline(always)]
     pub(crate) fn floor(&self, lowest: Lowest) -> u64 {
         self.floors[lowest as usize].load(Relaxed)
     }
 
-    /// Whether so many ticks are not in the lowest bucket.
+    /// Returns whether a time is above the lowest bucket.
     #[inline(always)]
     pub(crate) fn is_above_floor(&self, lowest: Lowest, ticks: u64) -> bool {
         ticks >= self.floor(lowest)
     }
 }
 
-/// The slot of a time that is not 0: the exponent and the first bits of the fraction of a floating-point number.
+/// Returns the slot of a time other than 0: the exponent and the first bits of the fraction of a
+/// floating-point number.
 #[inline(always)]
 fn slot_of(ticks: u64) -> usize {
     let is = (ticks as i64 as f64).to_bits() >> (f64::MANTISSA_DIGITS - 1 - BITS);
     (is as usize).wrapping_sub((f64::MAX_EXP as usize - 1) << BITS)
 }
 
-/// The first tick of a slot.
+/// Returns the first tick of a slot.
 fn first_of(slot: usize) -> u64 {
     let (exponent, fraction) = (slot >> BITS, slot % (1 << BITS));
     ((1_u128 << BITS | fraction as u128) << exponent).div_ceil(1 << BITS) as u64
@@ -112,10 +114,10 @@ fn first_of(slot: usize) -> u64 {
 mod tests {
     use super::*;
 
-    /// More than any bound.
+    /// A time beyond all bounds, in ticks.
     const MOST_TICKS: u64 = 1 << 48;
 
-    /// Picoseconds that ticks are shown as, at a rate.
+    /// Returns the picoseconds that are shown for ticks.
     fn ps(ticks: u64, rate: u64) -> u64 {
         u64::try_from((u128::from(ticks) * u128::from(rate)) >> 32).unwrap_or(u64::MAX)
     }
@@ -126,7 +128,7 @@ mod tests {
         ignore = "a hundred thousand times, which Miri takes too long for; no unsafe code is in the way"
     )]
     fn a_bucket_is_that_of_the_picoseconds_that_are_shown() {
-        // A nanosecond a tick, and processors of 2, 2.596 and 5.7 GHz.
+        // A nanosecond per tick, and processors of 2, 2.596 and 5.7 GHz.
         for rate in [1000 << 32, 500 << 32, 1_654_497_345_992, (1000 << 32) * 10 / 57] {
             let buckets = Buckets::new();
             buckets.start(rate);
@@ -152,7 +154,7 @@ mod tests {
 
     #[test]
     fn a_slot_begins_with_its_first_tick() {
-        // Below, some slots have no tick; above, a floating-point number has no room for one tick less.
+        // Some slots below have no tick, and above, a floating-point number cannot represent one tick less.
         for slot in 6 << BITS..52 << BITS {
             let first = first_of(slot);
             assert_eq!([first - 1, first].map(slot_of), [slot - 1, slot], "{slot}");

@@ -1,14 +1,14 @@
 //! HOT PATH: statistic cells. One writer adds with plain loads and stores; readers only read.
 //!
-//! A cell belongs to one instrument and one bank (a thread's, or the shared bank of what has ended). It is
-//! found through the bank's map, made at the first event, and never moves while its bank lives.
+//! A cell belongs to one instrument and one bank: a thread's, or the shared bank of what has ended. It is
+//! found through the bank's map, created at the first event, and never moves while its bank lives.
 //!
 //! TRUNCATE never touches another thread's cell: it raises an epoch. A writer that meets a cell of an older
-//! epoch folds it to where it still counts and starts anew; a reader judges an old cell by its epoch. So a
+//! epoch folds it to where it still counts and restarts it. A reader judges an old cell by its epoch. So a
 //! reset loses no event and costs the writer one comparison.
 //!
-//! What has ended, or is no longer its thread's, is in [`Sums`]: of its account, or else of its user and its host, and
-//! of all.
+//! Whatever has left its thread is in [`Sums`](super::bank::Sums): in those of its account, or else of its
+//! user and its host, and in those of all.
 
 use std::hint::cold_path;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
@@ -19,7 +19,7 @@ use crate::memory::arena::{Arena, Own, View};
 use crate::snapshot::Kind;
 use crate::thread::choice::Weight;
 
-/// What is reset together.
+/// The summaries that are reset together.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(u8)]
 pub(crate) enum Family {
@@ -37,11 +37,11 @@ pub(crate) enum Family {
     Errors,
 }
 
-/// Number of families.
+/// The number of families.
 pub(crate) const FAMILIES: usize = 12;
 
 impl Family {
-    /// The family of an instrument's summary.
+    /// Returns the family of an instrument's summary.
     pub(crate) const fn of(kind: Kind) -> Family {
         match kind {
             Kind::Stage => Family::Stages,
@@ -54,9 +54,9 @@ impl Family {
     }
 }
 
-/// Who looks at a thread's cell, for the question whether an old epoch still counts. What counts for the thread counts
-/// for its account, what counts for the account counts for its user and its host: every reset of one resets those
-/// before it. The global summary of waits alone is reset by itself.
+/// The viewer of a thread's cell, for whom an old epoch may still count. What counts for the thread counts
+/// for its account, and what counts for the account counts for its user and host: a reset of one also resets
+/// those before it. Only the global summary of waits is reset by itself.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(u8)]
 pub(crate) enum Viewer {
@@ -67,26 +67,26 @@ pub(crate) enum Viewer {
     Global,
 }
 
-/// Number of viewers.
+/// The number of viewers.
 pub(crate) const VIEWERS: usize = 5;
 
-/// First word of every cell.
+/// The first word of every cell.
 #[repr(C)]
 pub(crate) struct CellHead {
     pub(crate) epoch: AtomicU32,
-    /// Where its histogram is; 0: nowhere. See [`spread`].
+    /// The place of the cell's histogram; 0 means none. See [`spread`].
     pub(crate) histogram: AtomicU32,
 }
 
 impl CellHead {
-    /// Whether it has a histogram: most have none, and nothing is to be done for it.
+    /// Returns whether the cell has a histogram. Most have none.
     #[inline(always)]
     pub(crate) fn has_histogram(&self) -> bool {
         self.histogram.load(Relaxed) != 0
     }
 }
 
-/// COUNT, SUM, MIN, MAX in ticks. MIN is kept inverted, so that zeroed memory is an empty statistic.
+/// COUNT, SUM, MIN and MAX, in ticks. MIN is stored inverted, so that zeroed memory is an empty statistic.
 #[repr(C)]
 #[derive(Default)]
 pub(crate) struct Counts {
@@ -96,7 +96,7 @@ pub(crate) struct Counts {
     pub(crate) max: AtomicU64,
 }
 
-/// Plain values of a [`Counts`], for readers.
+/// The values of a [`Counts`], for readers.
 #[derive(Clone, Copy, Default, Debug)]
 pub(crate) struct Plain {
     pub(crate) count: u64,
@@ -106,7 +106,8 @@ pub(crate) struct Plain {
 }
 
 impl Plain {
-    /// Adds all of `other`, if it counted anything: what brought nothing takes no time, as in the built-in.
+    /// Adds `other` if it counted anything. The time of batches without events is left out, as in the
+    /// built-in.
     pub(crate) fn merge(&mut self, other: Plain) {
         if other.count == 0 {
             return;
@@ -123,8 +124,8 @@ pub(crate) fn bump(word: &AtomicU64, by: u64) {
     word.store(word.load(Relaxed).wrapping_add(by), Relaxed);
 }
 
-/// Adds to a word that several threads write. A locked instruction costs what some twenty plain ones do: nothing is added for
-/// nothing.
+/// Adds to a word that several threads write. Skips 0, because a locked instruction costs about as much as
+/// twenty plain ones.
 #[inline(always)]
 pub(crate) fn add_shared(word: &AtomicU64, by: u64) {
     if by != 0 {
@@ -132,7 +133,7 @@ pub(crate) fn add_shared(word: &AtomicU64, by: u64) {
     }
 }
 
-/// Raises a word that several threads write to no less than this.
+/// Raises a word that several threads write to at least `to`.
 #[inline(always)]
 pub(crate) fn raise_shared(word: &AtomicU64, to: u64) {
     if to > word.load(Relaxed) {
@@ -140,22 +141,22 @@ pub(crate) fn raise_shared(word: &AtomicU64, to: u64) {
     }
 }
 
-/// Takes all of a word that several threads write.
+/// Takes the whole value of a word that several threads write.
 #[inline(always)]
 pub(crate) fn take_shared(word: &AtomicU64) -> u64 {
     if word.load(Relaxed) == 0 { 0 } else { word.swap(0, Relaxed) }
 }
 
 impl Counts {
-    /// Adds `n` events that took `ticks` together; the caller is the only writer. MIN and MAX are of batches, and
-    /// a batch of none takes its time, too, which shows when something is counted: so in the built-in.
+    /// Adds `n` events that took `ticks` together; the caller is the only writer. MIN and MAX are those of
+    /// batches. An empty batch adds its time, too, which shows once an event is counted, as in the built-in.
     #[inline(always)]
     pub(crate) fn add(&self, n: u64, ticks: u64) {
         self.add_usual(n, ticks);
         self.raise(ticks);
     }
 
-    /// The maximum is at least this.
+    /// Raises the maximum to at least `ticks`.
     #[inline(always)]
     pub(crate) fn raise(&self, ticks: u64) {
         if ticks > self.max.own() {
@@ -164,7 +165,7 @@ impl Counts {
         }
     }
 
-    /// As [`Counts::add`], but for the maximum.
+    /// Adds `n` events that took `ticks` together, without the maximum.
     #[inline(always)]
     pub(crate) fn add_usual(&self, n: u64, ticks: u64) {
         bump(&self.count, n);
@@ -175,27 +176,27 @@ impl Counts {
         }
     }
 
-    /// As [`Counts::add_usual`], of events that stand for more: MIN is of what was seen.
+    /// Adds events that stand for more, without the maximum. MIN is that of the observed events.
     pub(crate) fn add_weighted(&self, n: u64, ticks: u64, weight: Weight) {
         bump(&self.count, n.wrapping_mul(weight.events));
         bump(&self.sum, ticks.wrapping_mul(weight.time));
         self.min_inverted.store(self.min_inverted.own().max(!ticks), Relaxed);
     }
 
-    /// Adds one event that took no time, where others are timed: MIN is none at all.
+    /// Adds one event that took no time among timed ones, so that MIN becomes 0.
     #[inline(always)]
     pub(crate) fn count_free(&self) {
         self.add_untimed(1);
         self.min_inverted.store(!0, Relaxed);
     }
 
-    /// Adds events nobody timed.
+    /// Adds events without times.
     #[inline(always)]
     pub(crate) fn add_untimed(&self, n: u64) {
         bump(&self.count, n);
     }
 
-    /// Adds where several threads write (files, what has ended).
+    /// Adds events to a statistic that several threads write, such as of files or of what has ended.
     pub(crate) fn add_shared(&self, n: u64, ticks: Option<u64>) {
         self.count.fetch_add(n, Relaxed);
         if let Some(ticks) = ticks {
@@ -214,9 +215,9 @@ impl Counts {
         }
     }
 
-    /// Adds all of `other`; several threads may fold into the same place.
+    /// Adds all of `other`. Several threads may fold into the same statistic.
     pub(crate) fn merge_shared(&self, other: Plain) {
-        // A count may have been taken away without its time, by a reset of what several threads fold into.
+        // A reset of a shared statistic can take a count without its time.
         if other.count | other.sum != 0 {
             add_shared(&self.count, other.count);
             add_shared(&self.sum, other.sum);
@@ -233,14 +234,14 @@ impl Counts {
         self.max.store(self.max.load(Relaxed).max(other.max), Relaxed);
     }
 
-    /// Empties it; the caller is the only writer.
+    /// Empties the statistic; the caller is the only writer.
     pub(crate) fn clear(&self) {
         for word in [&self.count, &self.sum, &self.min_inverted, &self.max] {
             word.store(0, Relaxed);
         }
     }
 
-    /// Empties a shared one. Events added meanwhile are either in what is returned or in what stays.
+    /// Empties a shared statistic and returns its values. Events added meanwhile are either returned or stay.
     pub(crate) fn take(&self) -> Plain {
         Plain {
             count: take_shared(&self.count),
@@ -250,19 +251,19 @@ impl Counts {
         }
     }
 
-    /// As [`Counts::take`], for one nobody asks what it held.
+    /// Empties a shared statistic.
     pub(crate) fn clear_shared(&self) {
         self.take();
     }
 
-    /// Moves all of one to others that are shared.
+    /// Moves a shared statistic to each of `into`, which are shared, too.
     fn drain<'a>(&self, into: impl Iterator<Item = &'a Counts>) {
         let taken = self.take();
         into.for_each(|to| to.merge_shared(taken));
     }
 }
 
-/// A cell of one statistic: waits and stages.
+/// A cell of one statistic, for waits and stages.
 #[repr(C)]
 pub(crate) struct StatCell {
     pub(crate) head: CellHead,
@@ -292,50 +293,51 @@ pub(crate) struct ByteCounts {
     pub(crate) bytes: AtomicU64,
 }
 
-/// Part of an [`IoCounts`].
+/// The indexes of the parts of an [`IoCounts`].
 pub(crate) const READ: usize = 0;
 pub(crate) const WRITE: usize = 1;
 pub(crate) const MISC: usize = 2;
 
-/// READ, WRITE, MISC.
+/// The statistics of READ, WRITE and MISC.
 #[repr(C)]
 pub(crate) struct IoCounts {
     pub(crate) parts: [ByteCounts; 3],
 }
 
-/// What ended files and sockets of one instrument did.
+/// What closed files and sockets of one instrument did.
 #[repr(C)]
 pub(crate) struct IoCell {
     pub(crate) head: CellHead,
     pub(crate) io: IoCounts,
 }
 
-// SAFETY: all fields are atomics, alignment 8, at most 27 words.
+// SAFETY: meets `View`: all fields are atomics, alignment 8, at most 27 words.
 #[allow(unsafe_code)]
 unsafe impl View for StatCell {}
-// SAFETY: as above.
+// SAFETY: meets `View`: all fields are atomics, alignment 8, at most 27 words.
 #[allow(unsafe_code)]
 unsafe impl View for TransactionCell {}
-// SAFETY: as above.
+// SAFETY: meets `View`: all fields are atomics, alignment 8, at most 27 words.
 #[allow(unsafe_code)]
 unsafe impl View for StatementCell {}
-// SAFETY: as above.
+// SAFETY: meets `View`: all fields are atomics, alignment 8, at most 27 words.
 #[allow(unsafe_code)]
 unsafe impl View for IoCell {}
-// SAFETY: as above.
+// SAFETY: meets `View`: all fields are atomics, alignment 8, at most 27 words.
 #[allow(unsafe_code)]
 unsafe impl View for CellHead {}
 
 /// A cell type that banks hold.
 pub(crate) trait Cell: View {
     fn head(&self) -> &CellHead;
-    /// Events counted.
+    /// Returns the number of events counted.
     fn events(&self) -> u64;
-    /// Whether nothing has been counted since it was empty.
+    /// Returns whether nothing has been counted since the cell was empty.
     fn is_untouched(&self) -> bool {
         self.events() == 0
     }
-    /// Whether it has the time of batches that brought nothing. That shows with what comes, and is nobody's when nothing does.
+    /// Returns whether the cell may hold the time of batches without events. It shows only once an event
+    /// follows, and is dropped if none does.
     fn holds_vain_time(&self) -> bool {
         false
     }
@@ -345,14 +347,15 @@ pub(crate) trait Cell: View {
     fn append(&self, arena: &Arena, into: &Self);
     /// Empties a cell of the caller's own, and its histogram.
     fn clear(&self, arena: &Arena);
-    /// Moves all of a cell to each of some others, which are shared; of memory all but what is in use. Histograms stay.
+    /// Moves a cell to each of some shared ones; of memory, everything but what is in use. Histograms stay.
     fn drain(&self, arena: &Arena, into: &[Option<&Self>]);
-    /// What is folded from here on is not how much there was at most, which another sum has; of memory only.
+    /// Drops the high and low marks before further folds, because another sum has them. Does nothing except
+    /// for memory.
     fn forget_marks(&self) {}
 }
 
 impl StatCell {
-    /// What a reader sees. The longest event of a thread's own cell may be noted with its histogram.
+    /// Returns what a reader sees. The maximum of a thread's own cell may be noted with its histogram.
     pub(crate) fn plain(&self, arena: &Arena) -> Plain {
         let plain = self.stat.plain();
         Plain { max: plain.max.max(spread::longest(arena, &self.head)), ..plain }
@@ -463,7 +466,7 @@ impl Cell for IoCell {
 }
 
 impl IoCounts {
-    /// One operation on something one thread owns.
+    /// Adds one operation on an object of one thread.
     #[inline(always)]
     pub(crate) fn add(&self, part: usize, ticks: Option<u64>, bytes: u64) {
         let part = &self.parts[part];
@@ -474,7 +477,7 @@ impl IoCounts {
         bump(&part.bytes, bytes);
     }
 
-    /// As [`IoCounts::add`], of one that stands for more.
+    /// Adds one operation that stands for more, on an object of one thread.
     pub(crate) fn add_weighted(&self, part: usize, ticks: Option<u64>, bytes: u64, weight: Weight) {
         let part = &self.parts[part];
         match ticks {
@@ -487,7 +490,7 @@ impl IoCounts {
         bump(&part.bytes, bytes.wrapping_mul(weight.events));
     }
 
-    /// One operation on something threads share.
+    /// Adds one operation on an object that threads share.
     pub(crate) fn add_shared(&self, part: usize, ticks: Option<u64>, bytes: u64, weight: Weight) {
         let part = &self.parts[part];
         part.stat.add_shared(weight.events, ticks);

@@ -1,20 +1,20 @@
-//! HOT PATH: what statements come to besides their times: sums, and before them a largest value.
+//! HOT PATH: the counters of statements besides their times: sums, and one maximum.
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use crate::count::cell::bump;
 use crate::memory::arena::Own;
 
-/// Figures of a statement, in the order of `record::statement::Counter`.
+/// The counters of a statement, in the order of `record::statement::Counter`.
 pub(crate) const COUNTERS: usize = 21;
-/// The only one of which the largest is kept; of the others the sum.
+/// The only counter whose maximum is kept; of the others the sum is.
 pub(crate) const LARGEST: usize = 0;
 
-/// The figures of many statements.
+/// The counters of many statements.
 #[repr(C)]
 pub(crate) struct Counters([AtomicU64; COUNTERS]);
 
-/// Plain values of [`Counters`], for readers.
+/// The values of [`Counters`], for readers.
 #[derive(Clone, Copy, Default, Debug, PartialEq, Eq)]
 pub(crate) struct PlainCounters(pub(crate) [u64; COUNTERS]);
 
@@ -24,13 +24,13 @@ impl PlainCounters {
         let [largest, sums @ ..] = &mut self.0;
         let [other, more @ ..] = &other.0;
         *largest = (*largest).max(*other);
-        // A loop of its own, so that several are added at once.
+        // A separate loop, so that it can be vectorised.
         sums.iter_mut().zip(more).for_each(|(sum, more)| *sum = sum.wrapping_add(*more));
     }
 }
 
 impl Counters {
-    /// One statement's figure, of which the sum is kept; the caller is the only writer.
+    /// Adds one statement's value to a sum; the caller is the only writer.
     #[inline(always)]
     pub(crate) fn add(&self, at: usize, value: u64) {
         if let Some(sum) = self.0.get(at) {
@@ -38,7 +38,7 @@ impl Counters {
         }
     }
 
-    /// One statement's figure, of which the largest is kept; the caller is the only writer.
+    /// Raises the maximum to one statement's value; the caller is the only writer.
     #[inline(always)]
     pub(crate) fn raise(&self, at: usize, value: u64) {
         if let Some(largest) = self.0.get(at)
@@ -48,7 +48,7 @@ impl Counters {
         }
     }
 
-    /// As [`Counters::add`], where several threads write.
+    /// Adds one statement's value to counters that several threads write.
     #[inline(always)]
     pub(crate) fn add_shared(&self, at: usize, value: u64) {
         let Some(figure) = self.0.get(at) else { return };
@@ -65,7 +65,7 @@ impl Counters {
         plain
     }
 
-    /// Copies them to `plain`, without a copy on the way.
+    /// Copies the counters to `plain`, without an intermediate copy.
     #[inline]
     pub(crate) fn copy_to(&self, plain: &mut PlainCounters) {
         plain.0.iter_mut().zip(&self.0).for_each(|(to, from)| *to = from.load(Relaxed));
@@ -79,7 +79,7 @@ impl Counters {
         }
     }
 
-    /// Adds all of `other`; several threads may.
+    /// Adds all of `other`; several threads may call it.
     pub(crate) fn merge_shared(&self, other: &Counters) {
         for (at, figure) in other.0.iter().enumerate() {
             let value = figure.load(Relaxed);
@@ -89,14 +89,14 @@ impl Counters {
         }
     }
 
-    /// Empties it.
+    /// Empties the counters.
     pub(crate) fn clear(&self) {
         for figure in &self.0 {
             figure.store(0, Relaxed);
         }
     }
 
-    /// Moves all of a shared one to each of `into`, shared too.
+    /// Moves shared counters to each of `into`, which are shared, too.
     pub(crate) fn drain<'a>(&self, into: impl Iterator<Item = &'a Counters> + Clone) {
         for (at, figure) in self.0.iter().enumerate() {
             let value = figure.swap(0, Relaxed);

@@ -1,11 +1,13 @@
 //! HOT PATH: statements by digest. A thread counts in cells of its own; the shared table holds the texts.
 //!
-//! A digest is found twice: first in the thread's own small map (no shared memory touched; what followed last time is tried
-//! before anything is hashed), else in the shared table (`digest_table`). When the thread's map is full it is emptied into that. Now and then, and always when
-//! a place has got another digest since, the thread looks whether its digest still is where it was, and tells that it is seen.
+//! A digest is first looked up in the thread's own small map, which touches no shared memory; the digest that
+//! followed last time is tried before anything is hashed. Otherwise it is looked up in the shared table
+//! (`digest_table`). A full map is emptied into that table. From time to time, and always after some place
+//! has changed its digest, the thread checks that its digest still has its place, and marks it as seen.
 //!
-//! A digest is its tokens and the current schema, as in the built-in; the character set is not part of it. Hashes lead
-//! to it, and the whole of it is compared, in the thread's map as in the table: two digests are never taken for one.
+//! A digest is identified by its tokens and the current schema, not by its character set, as in the built-in.
+//! Hashes only lead to it; the whole is compared, in the thread's map and in the table. Two digests are never
+//! confused.
 
 use std::cell::Cell;
 use std::mem::offset_of;
@@ -24,67 +26,70 @@ use crate::memory::index::Inserted;
 use crate::memory::lost::Lost;
 use crate::thread::Thread;
 
-/// A thread's own count of one digest. It begins a line, and what most statements write is in two.
+/// A thread's count of one digest. It begins a cache line, and what most statements write is in two lines.
 #[repr(C)]
 pub(crate) struct DigestCell {
     pub(crate) slot: AtomicU32,
     pub(crate) generation: AtomicU32,
     pub(crate) last_seen: AtomicU64,
-    /// The cell of the digest that followed last time: statements come in the same order again and again.
+    /// The cell of the digest that followed last time. Statements tend to come in the same order.
     follower: AtomicU32,
     /// The slot's number, for readers.
     pub(crate) number: AtomicU32,
-    /// What a statement must have taken to become the digest's sample, in ticks, as far as the thread knows.
+    /// The least time of a statement that may become the digest's sample, in ticks, as far as the thread
+    /// knows.
     pub(crate) sample_from: AtomicU64,
     pub(crate) cell: StatementCell,
     _rest: [AtomicU64; 2],
 }
 
-// SAFETY: atomics only, alignment 8, less than a block.
+// SAFETY: meets `View`: atomics only, alignment 8, less than a block.
 #[allow(unsafe_code)]
 unsafe impl View for DigestCell {}
 const _: () = assert!(size_of::<DigestCell>().is_multiple_of(LINE));
 const _: () = assert!(offset_of!(DigestCell, cell) + offset_of!(StatementCell, counters) == 9 * 8);
 
 impl DigestCell {
-    /// The table's turn when the thread last looked whether the slot still is the digest's.
+    /// Returns the [`tare_sync::Turns`] of the table when the thread last checked its digest's slot.
     fn turn(&self) -> &AtomicU32 {
         &self.cell.head.epoch
     }
 }
 
-/// The turn of a cell that counts for the row without a digest: never the table's, which is even.
+/// The number of turns of a cell that counts for the row without a digest. The table's is even, so it never
+/// equals this one.
 const NO_PLACE: u32 = 1;
 
-/// Of a cell: no statement is slow enough to be a sample.
+/// The bound of a cell for which no statement is slow enough to be a sample.
 const NO_SAMPLE: u64 = u64::MAX;
 
-/// Ticks, as a power of two, within which a digest is told to be seen but once: some milliseconds.
+/// The exponent of a time slice, 2^24 ticks or some milliseconds. A thread marks a digest as seen at most
+/// once per slice.
 const SLICE: u32 = 24;
 
-/// How often a digest is looked for that others enter and evict meanwhile.
+/// The attempts to look up a digest that others enter and evict meanwhile.
 const TRIES: u32 = 3;
-/// How often TRUNCATE comes back for a digest that is just added to.
+/// The attempts of TRUNCATE to clear digests that threads are adding to.
 const PATIENCE: u32 = 1000;
 
-/// Entries of a thread's map: hash, cell.
+/// The entries of a thread's map, of a hash and a cell each.
 const MAP_SIZE: usize = 256;
-/// Digests a thread counts before it empties its map.
+/// The digests that a thread counts before it empties its map.
 const MAP_LIMIT: u32 = 160;
 
-/// A thread's map.
+/// A thread's map of digests.
 #[repr(C)]
 pub(crate) struct DigestMap {
     entries: [[AtomicU64; 2]; MAP_SIZE],
 }
 
-// SAFETY: atomics only, alignment 8, exactly a block.
+// SAFETY: meets `View`: atomics only, alignment 8, exactly a block.
 #[allow(unsafe_code)]
 unsafe impl View for DigestMap {}
 const _: () = assert!(size_of::<DigestMap>() == WORDS * 8);
 
 impl DigestMap {
-    /// Every cell of the map.
+    /// Returns the place of every cell of the map.
     pub(crate) fn cells(&self) -> impl Iterator<Item = Offset> + Clone + '_ {
         let cell = |entry: &[AtomicU64; 2]| match entry[1].load(Acquire) {
             0 => None,
@@ -95,7 +100,8 @@ impl DigestMap {
 }
 
 impl Engine {
-    /// Where the thread counts an ended statement under its digest, which is seen now.
+    /// Returns the cell in which the thread counts an ended statement, and notes `now` (ticks) as the time
+    /// when the digest was last seen. `None`: the statement has no digest, or there is no memory.
     #[inline]
     pub(crate) fn digest_seen(
         &self,
@@ -132,16 +138,16 @@ impl Engine {
         self.find_digest_cell(thread, &Hashed::of(key), now)
     }
 
-    /// Whether a cell that has counted for a digest does still, and the digest need not be told to be seen.
+    /// Returns whether a cell still counts for its digest, which need not be marked as seen again.
     #[inline(always)]
     pub(crate) fn is_known(&self, cell: &DigestCell, now: u64) -> bool {
-        // The slot was the cell's digest's all the time if none has lost its place since.
+        // If no digest has lost its place since, the slot has been this digest's all the time.
         let turned = cell.turn().own() ^ self.digests.turns.since();
         let untold = (cell.last_seen.own() ^ now) >> SLICE;
         untold | u64::from(turned) == 0
     }
 
-    /// As [`Engine::digest_cell`], wherever the digest is.
+    /// Returns the cell of a digest from the thread's map, or enters it there. `None`: there is no memory.
     #[inline(never)]
     pub(crate) fn find_digest_cell(
         &self,
@@ -155,7 +161,7 @@ impl Engine {
         }
         let cell = self.find_in_map(thread, key, now)?;
         let found = self.arena.offset_of(cell);
-        // Whoever empties the map meanwhile has forgotten what was last.
+        // Emptying the map may have forgotten the last digest.
         if let Some(before) = self.arena.get::<DigestCell>(thread.last_digest.own()) {
             before.follower.store(found, Relaxed);
         }
@@ -188,7 +194,7 @@ impl Engine {
         }
     }
 
-    /// First digest of a thread, or first one since TRUNCATE: the map begins empty.
+    /// Begins with an empty map: for a thread's first digest, or its first one after TRUNCATE.
     #[cold]
     fn begin_digests(&self, thread: &Thread, epoch: u32) -> Option<()> {
         if self.digests.overflow() == 0 {
@@ -224,9 +230,10 @@ impl Engine {
                 each(digest);
                 digest.cell.clear(&self.arena);
                 digest.follower.store(0, Relaxed);
-                // Who remembers the cell (prepared statements do) finds it not to be its digest's any more.
+                // Prepared statements may remember the cell; they find that it is not their digest's any
+                // more.
                 digest.turn().store(NO_PLACE, Relaxed);
-                // The cell stays the entry's: its memory is used again for the next digest that lands here.
+                // The entry keeps the cell's memory for the next digest that lands here.
                 cell.store(0, Relaxed);
                 hash.store(offset, Relaxed);
             }
@@ -235,13 +242,13 @@ impl Engine {
         thread.last_digest.store(0, Relaxed);
     }
 
-    /// Tells that a digest of the thread's map is seen, which goes on in another slot if it has lost its own. False: the
-    /// cell is another digest's, which has the same hash.
+    /// Marks a digest of the thread's map as seen. If it has lost its slot, its cell moves on to another one.
+    /// Returns false if the cell belongs to another digest with the same hash.
     #[cold]
     #[inline(never)]
     fn see_digest(&self, thread: &Thread, cell: &DigestCell, key: &Hashed<'_>, now: u64) -> bool {
         if cell.turn().own() == NO_PLACE {
-            // Where nothing is known but the hash: all of them count for the row without a digest.
+            // Only the hash is known here. All digests with this hash count for the row without a digest.
             self.losses.count(Lost::Digests);
             self.look_at_sample(cell, self.arena.at(cell.slot.load(Relaxed)));
             return true;
@@ -281,7 +288,7 @@ impl Engine {
             at = (at + 1) % MAP_SIZE;
         }
         let [hash, cell] = &map.entries[at];
-        // An empty entry may remember a cell it had before (see `empty_map`).
+        // An empty entry may still have the memory of a former cell (see `empty_map`).
         let offset = match hash.load(Relaxed) {
             0 => self.lines_space(thread, (size_of::<DigestCell>() / 8) as u32)?,
             had => had as Offset,
@@ -309,20 +316,20 @@ impl Engine {
         }
     }
 
-    /// Which statements the thread offers as samples, from now on.
+    /// Updates how slow a statement must be for the thread to offer it as a sample.
     fn look_at_sample(&self, cell: &DigestCell, slot: &DigestSlot) {
         if self.is_extended() {
             cell.sample_from.store(self.digests.samples.least(&self.arena, &slot.sample), Relaxed);
         }
     }
 
-    /// A statement of the thread may become the digest's sample.
+    /// Offers a statement of the thread as the digest's sample.
     #[cold]
     #[inline(never)]
     pub(crate) fn offer_sample(&self, cell: &DigestCell, candidate: &Candidate<'_>) {
         let slot: &DigestSlot = self.arena.at(cell.slot.load(Relaxed));
         self.look_at_sample(cell, slot);
-        // Whoever finds the digest evicted counts for another place from its next statement on.
+        // If the digest was evicted, its next statement counts for another place.
         if candidate.wait < cell.sample_from.load(Relaxed) || !slot.tenancy.pin(cell.generation.load(Relaxed))
         {
             return;
@@ -364,12 +371,14 @@ impl Engine {
             self.digests.changed(slot);
             slot.tenancy.unpin();
         } else if slot.tenancy.generation() != generation {
-            // Evicted: it counts for the row without a digest. (With its generation unchanged it was truncated.)
+            // The digest was evicted: its counts go to the row without a digest. If the generation is
+            // unchanged, it was truncated.
             add(self.arena.at(self.digests.overflow()));
         }
     }
 
-    /// The shared slot of a digest, entered at its first sight; that of the row without a digest when there is no other.
+    /// Returns the shared slot of a digest and its generation, and enters the digest at first sight. If there
+    /// is no slot, returns that of the row without a digest.
     fn digest_slot(&self, key: &Hashed<'_>, now: u64) -> (Offset, u32) {
         for _ in 0..TRIES {
             if let Some(known) = self.find_digest(key) {
@@ -423,28 +432,28 @@ impl Engine {
         }
     }
 
-    /// TRUNCATE: every digest is forgotten; threads notice by the epoch.
+    /// Removes all digests for TRUNCATE. Threads notice by the epoch.
     pub(crate) fn reset_digests(&self) {
         let epoch = &self.epochs[Family::Digests as usize];
         epoch.fetch_add(1, AcqRel);
-        // Who adds to a digest is done in a moment, unless it has lost its processor.
+        // A thread that adds to a digest is done in a moment, unless it has lost its processor.
         for _ in 0..PATIENCE {
             if self.digests.clear(&self.arena) {
                 break;
             }
             std::thread::yield_now();
         }
-        // Who entered a digest between the first rise and the clearing counts for a slot that is gone: the
-        // second rise makes its thread look again.
+        // A thread that entered a digest between the first raise and the clearing counts for a slot that is
+        // gone. The second raise makes it look the digest up again.
         epoch.fetch_add(1, AcqRel);
     }
 }
 
-/// Why a digest was not entered.
+/// The reason why a digest was not entered.
 enum Refused {
-    /// Another thread was first.
+    /// Another thread entered it first.
     Known,
-    /// There is no place.
+    /// The table has no place for it.
     NoPlace,
 }
 
@@ -452,7 +461,7 @@ enum Refused {
 mod tests {
     use super::*;
 
-    /// Keys that differ, all with one hash.
+    /// Returns different keys with the same hash.
     fn keys(schema: &[AtomicU64]) -> [Hashed<'_>; 5] {
         let key = |tokens, schema_len| Hashed {
             hash: 42 << 32,
@@ -483,7 +492,7 @@ mod tests {
             assert!(!first[..at].contains(cell), "one for two");
         }
         assert_eq!(cells(), first, "found again");
-        // Another thread finds the places, which the first has made.
+        // Another thread finds the places that the first one made.
         let places = || keys.each_ref().map(|key| engine.digest_slot(key, 2));
         let known = places();
         let other = engine.new_thread(0, None, None).expect("memory").slab();
@@ -492,7 +501,7 @@ mod tests {
             assert_eq!((cell.slot.load(Relaxed), cell.generation.load(Relaxed)), place);
         }
         assert_eq!(places(), known);
-        // Found again in a map that has seen a digest lose its place.
+        // The cells are found again in a map that has seen a digest lose its place.
         engine.digests.turns.pass();
         assert_eq!(cells(), first);
     }

@@ -1,4 +1,4 @@
-//! HOT PATH: what identifies a digest: tokens and schema, and the hash that leads to it.
+//! HOT PATH: the identity of a digest, tokens and schema, and the hash that leads to it.
 
 use std::cell::Cell;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -7,35 +7,36 @@ use crate::count::digest_table::DigestSlot;
 use crate::memory::arena::Own;
 use crate::memory::text;
 
-/// A statement's normalised tokens, as the host has them.
+/// A statement's normalised tokens, from the host.
 #[derive(Clone, Copy, Debug)]
 pub struct DigestTokens<'a> {
     /// The token array.
     pub bytes: &'a [u8],
-    /// Number of the character set the identifiers are in. Of several a digest is seen in, the first one spells it.
+    /// The number of the identifiers' character set. If a digest is seen in several, it is shown in the
+    /// first.
     pub charset: u32,
-    /// True when the statement had more tokens than the host kept.
+    /// Whether the statement had more tokens than the host kept.
     pub cut: bool,
-    /// The host's hash. Asked where the engine keeps fewer tokens, which then do not tell digests apart.
+    /// The host's hash function. Called when the engine keeps fewer tokens, which then cannot tell digests
+    /// apart.
     pub hash: fn(&[u8]) -> [u8; 16],
 }
 
-/// Bytes of tokens a digest keeps.
+/// The bytes of tokens that a digest keeps.
 pub const MAX_DIGEST: usize = 1024;
 
-/// The host's hash of all tokens, as words.
+/// Returns the host's hash of all tokens, as words.
 #[cold]
 fn hash_of(tokens: &DigestTokens<'_>) -> [u64; 2] {
     let hash = u128::from_le_bytes((tokens.hash)(tokens.bytes));
     [hash as u64, (hash >> 64) as u64]
 }
 
-/// What identifies a digest: its tokens and the current schema.
+/// The identity of a digest: its tokens and the current schema.
 #[derive(Clone, Copy)]
 pub(crate) struct Key<'a> {
-    /// Those that are kept.
     pub(crate) tokens: &'a [u8],
-    /// The hash of all, where not all are kept.
+    /// The hash of all tokens if not all are kept, otherwise zeros.
     pub(crate) whole: [u64; 2],
     pub(crate) charset: u32,
     pub(crate) cut: bool,
@@ -44,7 +45,7 @@ pub(crate) struct Key<'a> {
 }
 
 impl<'a> Key<'a> {
-    /// The key of a statement's tokens, of which `size` bytes are kept, in this schema.
+    /// Returns the key of a statement in this schema, keeping `size` bytes of its tokens.
     #[inline(always)]
     pub(crate) fn of(
         tokens: &DigestTokens<'a>,
@@ -59,7 +60,8 @@ impl<'a> Key<'a> {
         Key { tokens: bytes, whole, charset: tokens.charset, cut, schema, schema_len }
     }
 
-    /// Whether the slot holds this digest, if it holds one and stays as it is meanwhile.
+    /// Returns whether the slot holds this digest. Valid only if the slot has an owner and does not change
+    /// meanwhile.
     #[inline(always)]
     pub(crate) fn is(&self, slot: &DigestSlot) -> bool {
         let [tokens_len, schema_len] =
@@ -70,7 +72,7 @@ impl<'a> Key<'a> {
     }
 }
 
-/// A key and where it leads to.
+/// A key and its hash.
 pub(crate) struct Hashed<'a> {
     pub(crate) hash: u64,
     pub(crate) key: Key<'a>,
@@ -93,7 +95,7 @@ impl<'a> Hashed<'a> {
         Hashed { hash, key }
     }
 
-    /// Whether the slot's tenant is this digest, and then its generation.
+    /// Returns whether the slot's owner is this digest, and stores its generation then.
     pub(crate) fn tenant_is(&self, slot: &DigestSlot, generation: &Cell<u32>) -> bool {
         let found = slot.read(|| self.is(slot)).filter(|(_, is)| *is);
         found.inspect(|(tenant, _)| generation.set(*tenant)).is_some()

@@ -1,11 +1,11 @@
-//! HOT PATH: the digests all threads share. When the table is full, a new digest takes the place of the one that was
-//! seen least recently, and what that one counted stays with the place, for the row without a digest.
+//! HOT PATH: the digests that all threads share. In a full table, a new digest takes the place of the one
+//! seen least recently. What that one counted stays with the place, for the row without a digest.
 //!
-//! A place has one tenant after another ([`Tenancy`]); who comes with another tenant's generation adds to the row without a
-//! digest.
+//! A place is a pinned slot with one digest after another ([`Tenancy`]). A thread with a former digest's
+//! generation adds to the row without a digest.
 //!
-//! When each tenant was last seen is in a dense array. It is looked through once for many evictions: the oldest become
-//! candidates, and a candidate that was seen since is passed over.
+//! A dense array holds the time when each digest was last seen. One scan serves many evictions: the oldest
+//! become candidates, and a candidate that was seen since is skipped.
 
 use std::sync::atomic::{
     AtomicU32, AtomicU64,
@@ -25,27 +25,28 @@ use crate::memory::pool::{Pool, Pools, SlotHead};
 use crate::memory::queue::Queue;
 use crate::record::statement::NAME_WORDS;
 
-/// Digests chosen for eviction at once.
+/// The digests chosen for eviction at once.
 const CANDIDATES: usize = 64;
-/// Places looked at to choose them. In a larger table they are the oldest of as many, and others the next time.
+/// The places scanned to choose them. In a larger table, each scan takes the oldest of this many and the next
+/// one goes on from there.
 const LOOKED_AT: usize = 1 << 16;
-/// How often candidates are chosen for one digest: another thread may take them all.
+/// The scans for one new digest, since other threads may take all candidates.
 const TRIES: usize = 3;
 
-/// What was counted.
+/// The counts of one digest.
 #[repr(C)]
 pub(crate) struct DigestCounts {
     pub(crate) stat: Counts,
     pub(crate) counters: Counters,
-    /// 0: never.
+    /// When it was first seen, in ticks; 0: never.
     pub(crate) first_seen: AtomicU64,
     pub(crate) last_seen: AtomicU64,
-    /// Where its histogram is; 0: nowhere. See [`spread`].
+    /// The place of the histogram; 0 means none. See [`spread`].
     pub(crate) histogram: AtomicU32,
     _pad: AtomicU32,
 }
 
-/// Plain values of [`DigestCounts`], for readers.
+/// The values of [`DigestCounts`], for readers.
 #[derive(Clone, Copy, Default)]
 pub(crate) struct DigestTally {
     pub(crate) stat: Plain,
@@ -54,9 +55,9 @@ pub(crate) struct DigestTally {
     pub(crate) last_seen: u64,
 }
 
-/// The earlier of two moments, of which 0 is none.
+/// Returns the earlier of two times, of which 0 means none.
 fn earlier(one: u64, other: u64) -> u64 {
-    // None is later than any.
+    // Subtracting 1 makes 0 the latest.
     one.wrapping_sub(1).min(other.wrapping_sub(1)).wrapping_add(1)
 }
 
@@ -70,7 +71,7 @@ impl DigestTally {
 }
 
 impl DigestCounts {
-    /// Copies them to `tally`, without a copy on the way.
+    /// Copies the counts to `tally`, without an intermediate copy.
     #[inline]
     pub(crate) fn copy_to(&self, tally: &mut DigestTally) {
         tally.stat = self.stat.plain();
@@ -79,14 +80,14 @@ impl DigestCounts {
         tally.last_seen = self.last_seen.load(Relaxed);
     }
 
-    /// Adds; several threads may.
+    /// Adds counts; several threads may call it.
     pub(crate) fn merge_shared(&self, stat: Plain, counters: &Counters, last_seen: u64) {
         self.stat.merge_shared(stat);
         self.counters.merge_shared(counters);
         self.last_seen.fetch_max(last_seen, Relaxed);
     }
 
-    /// Moves everything to `past`; nobody else has either.
+    /// Moves everything to `past`; nobody else may use either.
     fn move_to(&self, arena: &Arena, past: &DigestCounts) {
         past.stat.merge_own(self.stat.plain());
         past.counters.merge_own(&self.counters);
@@ -97,7 +98,7 @@ impl DigestCounts {
         self.clear(arena);
     }
 
-    /// Empties it; others may be adding.
+    /// Empties the counts; others may be adding.
     pub(crate) fn clear(&self, arena: &Arena) {
         spread::clear_shared(arena, &self.histogram);
         self.stat.clear_shared();
@@ -114,32 +115,32 @@ pub(crate) struct DigestSlot {
     head: SlotHead,
     pub(crate) tenancy: Tenancy,
     pub(crate) hash: AtomicU64,
-    /// The place's position in the table.
+    /// The position in the table.
     number: AtomicU32,
     pub(crate) charset: AtomicU32,
     pub(crate) schema_len: AtomicU32,
     pub(crate) tokens_len: AtomicU32,
-    /// 1: the statement had more tokens than were kept.
+    /// 1 if the statement had more tokens than were kept.
     pub(crate) cut: AtomicU32,
     _pad: AtomicU32,
-    /// One of the tenant's statements.
+    /// One of the digest's statements.
     pub(crate) sample: Shown,
-    /// The host's hash of all tokens, where it kept more; else zeros.
+    /// The host's hash of all tokens if not all are kept, otherwise zeros.
     pub(crate) whole: [AtomicU64; 2],
-    /// What the tenant counted, as far as threads have moved it here.
+    /// What the current digest counted, as far as threads have moved it here.
     pub(crate) own: DigestCounts,
-    /// What earlier tenants counted.
+    /// What former digests counted.
     pub(crate) past: DigestCounts,
     pub(crate) schema: [AtomicU64; NAME_WORDS],
     pub(crate) tokens: [AtomicU64; MAX_DIGEST / 8],
 }
 
-// SAFETY: atomics only, alignment 8, less than a block.
+// SAFETY: meets `View`: atomics only, alignment 8, less than a block.
 #[allow(unsafe_code)]
 unsafe impl View for DigestSlot {}
 
 impl DigestSlot {
-    /// The place's position in the table; that of what has no place is none of them.
+    /// Returns the position in the table. The row without a digest has one beyond the table.
     pub(crate) fn number(&self) -> u32 {
         self.number.load(Relaxed)
     }
@@ -148,35 +149,36 @@ impl DigestSlot {
         self.whole.each_ref().map(|word| word.load(Relaxed))
     }
 
-    /// What `read` makes of the tenant, with its generation; `None` where there is none, or no more.
+    /// Returns what `read` makes of the slot, with the digest's generation. `None`: there is no digest, or it
+    /// lost the slot meanwhile.
     pub(crate) fn read<T>(&self, read: impl FnOnce() -> T) -> Option<(u32, T)> {
         let (tenant, value) = self.tenancy.read(read)?;
         tenant.is_let().then_some((tenant.generation(), value))
     }
 }
 
-/// The table.
+/// The shared table of digests.
 pub(crate) struct DigestTable {
     pub(crate) index: Index,
-    /// Place by number; 0: not made yet.
+    /// The place of each slot by number; 0: not created yet.
     places: Table,
-    /// When each place's tenant was last seen, in ticks and to within a slice (`digest.rs`); 0: it has none.
+    /// When each slot's digest was last seen, in ticks, to within a slice (`digest.rs`); 0: it has none.
     seen: Table,
-    /// How often what is counted in each place was changed ([`stamp`]).
+    /// The change counter of each slot ([`stamp`]).
     changes: Table,
     candidates: Queue,
     pub(crate) samples: Samples,
-    /// The moment before which candidates were seen when they were chosen.
+    /// The newest last-seen time among chosen candidates, in ticks. A candidate seen later is skipped.
     horizon: AtomicU64,
-    /// Where the next look for candidates begins.
+    /// The position at which the next scan for candidates begins.
     hand: AtomicU32,
-    /// Rises by 2 whenever a place is made or a digest has lost its own: whoever is seen from then on tells it anew, and is not
-    /// taken for one that was seen earlier.
+    /// Rises by 2 whenever a place is created or a digest loses its own. Threads then mark their digests as
+    /// seen anew, so that none appears to have been seen earlier.
     pub(crate) turns: Turns,
     evicted: AtomicU64,
-    /// 1: there was no memory to make one more place, since the table was last emptied.
+    /// 1 if memory for another place was missing since the table was last emptied.
     complete: AtomicU32,
-    /// The place for what has no place: made at the start, unless there are to be no rows.
+    /// The row without a digest; created at the start, unless there are to be no rows.
     overflow: AtomicU32,
 }
 
@@ -198,7 +200,7 @@ impl DigestTable {
         }
     }
 
-    /// Makes room for as many rows: the first is that of what has no place, each other one a place.
+    /// Reserves room for this number of rows: one without a digest, and one for each place.
     pub(crate) fn map(&self, rows: usize, pools: &Pools, arena: &Arena) -> Result<(), std::io::Error> {
         let Some(places) = rows.checked_sub(1) else { return Ok(()) };
         self.index.map(places)?;
@@ -216,43 +218,44 @@ impl DigestTable {
         Ok(())
     }
 
-    /// Where statements count whose digest has no place; 0: nothing is counted by digest.
+    /// Returns the slot of the row without a digest; 0 if nothing is counted by digest.
     pub(crate) fn overflow(&self) -> Offset {
         self.overflow.load(Relaxed)
     }
 
-    /// Digests that lost their place to others.
+    /// Returns the number of digests that lost their place to others.
     pub(crate) fn evicted(&self) -> u64 {
         self.evicted.load(Relaxed)
     }
 
-    /// How many places there may be.
+    /// Returns the maximum number of places.
     pub(crate) fn size(&self) -> usize {
         self.places.words().len()
     }
 
-    /// A place by its number; 0: it has not been made.
+    /// Returns the place with this number; 0 if it has not been created.
     pub(crate) fn place(&self, number: u32) -> Offset {
         self.places.words().get(number as usize).map_or(0, |place| place.load(Acquire) as Offset)
     }
 
-    /// Every place there is, with its number.
+    /// Returns every existing place, with its number.
     pub(crate) fn places(&self) -> impl Iterator<Item = (u32, Offset)> + Clone {
         let places = (0..).zip(self.places.words()).map(|(number, at)| (number, at.load(Acquire) as Offset));
         places.filter(|(_, place)| *place != 0)
     }
 
-    /// What is counted in a place has changed, or whose it is. Said after the change.
+    /// Counts a change of a slot's counts or digest. Called after the change.
     pub(crate) fn changed(&self, slot: &DigestSlot) {
         self.changes.words().get(slot.number() as usize).into_iter().for_each(stamp::rise);
     }
 
-    /// How often that has happened to a place of this number, before one reads it.
+    /// Returns the change counter of the place with this number. A reader calls it before it reads the place.
     pub(crate) fn changes(&self, number: u32) -> u64 {
         self.changes.words().get(number as usize).map_or(0, stamp::now)
     }
 
-    /// The tenant was seen. (An older one than the present was seen earlier, too.)
+    /// Notes that the slot's digest was seen at `now` (ticks). A late call for a former digest has an older
+    /// time and does no harm.
     pub(crate) fn see(&self, slot: &DigestSlot, now: u64) {
         if let Some(seen) = self.seen.words().get(slot.number.load(Relaxed) as usize)
             && seen.load(Relaxed) < now
@@ -261,7 +264,7 @@ impl DigestTable {
         }
     }
 
-    /// A place for a new digest, which is written next and then let out. `None`: there is none to be had.
+    /// Claims a slot for a new digest. The caller fills it and calls `let_out`. `None`: none is available.
     pub(crate) fn vacate(&self, pools: &Pools, arena: &Arena, now: u64) -> Option<&'static DigestSlot> {
         for _ in 0..TRIES {
             while let Some(number) = self.candidates.pop() {
@@ -317,7 +320,8 @@ impl DigestTable {
         }
     }
 
-    /// Takes a place from the tenant it had at `before`, if that is still so.
+    /// Takes a slot from the digest it had at `before`. Returns false if that has changed or a thread is
+    /// adding to it.
     fn evict(&self, arena: &Arena, slot: &DigestSlot, before: Moment) -> bool {
         if !slot.tenancy.claim(before, 1) {
             return false;
@@ -333,10 +337,10 @@ impl DigestTable {
         true
     }
 
-    /// Takes a digest's place from it, which is not in the index any more: another place has been let to the same one.
+    /// Takes the slot from a digest that is no longer in the index because another slot has been let to it.
     pub(crate) fn withdraw(&self, arena: &Arena, slot: &DigestSlot, generation: u32) {
         let claimed = slot.tenancy.claim(Moment::quiet(generation), 1);
-        // If somebody is just adding to it, it is the next to be evicted.
+        // A slot that somebody is adding to is the next to be evicted.
         if claimed || slot.tenancy.is_let_to(generation) {
             self.forget(slot);
         }
@@ -349,15 +353,15 @@ impl DigestTable {
         }
     }
 
-    /// The place is the next to be let out.
+    /// Makes the slot the next to be given away.
     fn forget(&self, slot: &DigestSlot) {
         if let Some(seen) = self.seen.words().get(slot.number.load(Relaxed) as usize) {
             seen.store(0, Relaxed);
         }
     }
 
-    /// Empties every place: TRUNCATE. Events keep what they know of the tenants. Returns false where somebody was just
-    /// adding to one, which then keeps its tenant.
+    /// Empties every slot, for TRUNCATE. Events still know their digests. Returns false if threads were
+    /// adding to some slots, which then keep their digests.
     pub(crate) fn clear(&self, arena: &Arena) -> bool {
         let mut all = true;
         self.complete.store(0, Relaxed);
@@ -383,7 +387,7 @@ impl DigestTable {
         all
     }
 
-    /// Looks for the places without a tenant, or else for those whose tenants were seen least recently.
+    /// Chooses candidates: places without a digest, or else those whose digests were seen least recently.
     fn choose_candidates(&self) {
         let seen = self.seen.words();
         let hand = self.hand.load(Relaxed) as usize % seen.len().max(1);
@@ -391,12 +395,13 @@ impl DigestTable {
         let numbered = behind.iter().zip(hand..).chain(before.iter().zip(0..));
         let (places, complete) = (self.places.words(), self.complete.load(Relaxed) != 0);
         let mut oldest = Oldest::new();
-        // The newer half of a small table are no candidates: one seen all the time would be among the last that are left.
+        // The newer half of a small table is excluded; otherwise a digest that is seen all the time would be
+        // among the last candidates.
         let most = CANDIDATES.min(seen.len().div_ceil(2));
         let mut last = hand;
         for (seen, number) in numbered.take(LOOKED_AT) {
             let moment = seen.load(Relaxed);
-            // Where no place can be made any more, those that are there have to do.
+            // When no more places can be created, only existing ones count.
             if moment != 0 || !complete || places[number].load(Relaxed) != 0 {
                 oldest.add(moment, number as u32);
             }
@@ -408,7 +413,8 @@ impl DigestTable {
         self.hand.store(last as u32 + 1, Relaxed);
         let chosen = oldest.sorted(most);
         if let Some((moment, _)) = chosen.last() {
-            // It never goes back: one of two who choose at once may be late with an older one.
+            // The horizon only rises: of two threads that choose at the same time, one may be late with an
+            // older time.
             self.horizon.fetch_max(*moment, Relaxed);
         }
         for (_, number) in chosen {
@@ -417,13 +423,13 @@ impl DigestTable {
     }
 }
 
-/// The oldest of those added, with room for as many again, so that sorting is done rarely.
+/// The oldest of the entries added. There is room for twice as many, so that it sorts rarely.
 struct Oldest {
     found: [(u64, u32); 2 * CANDIDATES],
     len: usize,
-    /// What is not older than this is not among them.
+    /// The time from which entries are left out.
     bound: u64,
-    /// Those without a tenant.
+    /// The number of entries without a digest.
     free: usize,
 }
 
@@ -451,7 +457,7 @@ impl Oldest {
         self.len = CANDIDATES;
     }
 
-    /// The oldest `most`, oldest first; where there are some without a tenant, those.
+    /// Returns the `most` oldest entries, oldest first; if some have no digest, returns those.
     fn sorted(&mut self, most: usize) -> &[(u64, u32)] {
         let found = &mut self.found[..self.len];
         found.sort_unstable();

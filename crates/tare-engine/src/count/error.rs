@@ -1,7 +1,8 @@
-//! HOT PATH: errors, warnings and notes by number, and how many of them a stored program's handler took.
+//! HOT PATH: errors, warnings and notes by number, and how many of them a stored program's handler handled.
 //!
-//! They are rare, so nothing is prepared for them: a thread's first one of a number makes a cell in a bank of the thread's
-//! own, in which cells are found by error and not by instrument. All else is as with other cells: epochs, sums, parties.
+//! They are rare, so nothing is prepared. A thread's first error of a number creates a cell in a separate
+//! bank of the thread, in which cells are found by error instead of instrument. Epochs, sums and parties work
+//! like those of other cells.
 
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -15,10 +16,10 @@ use crate::snapshot::{ClassId, Kind, KnownError};
 use crate::thread::filter::{ATTRIBUTED, UNATTRIBUTED};
 use crate::thread::{BANK_ERRORS, BANK_OWN, Thread, current};
 
-/// Errors that have cells of their own; cell 0 is that of all others.
+/// The number of errors with cells of their own. Cell 0 is that of all others.
 pub const MAX_ERRORS: usize = MAPS * MAP_ENTRIES - 1;
 
-/// The errors the host knows.
+/// The errors that the host knows.
 pub(crate) struct Errors {
     known: OnceLock<&'static [KnownError]>,
 }
@@ -28,7 +29,7 @@ impl Errors {
         Errors { known: OnceLock::new() }
     }
 
-    /// These are the host's errors. False: it has none.
+    /// Sets the host's errors. Returns false if there are none.
     pub(crate) fn know(&self, errors: &'static [KnownError]) -> bool {
         let _first_ones_stay = self.known.set(&errors[..errors.len().min(MAX_ERRORS)]);
         !errors.is_empty()
@@ -38,12 +39,12 @@ impl Errors {
         self.known.get().copied().unwrap_or_default()
     }
 
-    /// Every number of a cell.
+    /// Returns the numbers of all cells.
     pub(crate) fn classes(&self) -> impl Iterator<Item = ClassId> + use<> {
         0..=self.known().len() as ClassId
     }
 
-    /// Under which number an error's cell is found; 0: with all that nobody knows.
+    /// Returns the number of an error's cell; 0, the cell of all others, if the host does not know the error.
     fn class(&self, number: u32) -> ClassId {
         match self.known().binary_search_by_key(&number, |error| error.number) {
             Ok(at) => at as ClassId + 1,
@@ -51,7 +52,7 @@ impl Errors {
         }
     }
 
-    /// The error whose cell has this number.
+    /// Returns the error of the cell with this number.
     pub(crate) fn of_class(&self, class: ClassId) -> Option<&'static KnownError> {
         self.known().get((class as usize).wrapping_sub(1))
     }
@@ -63,16 +64,16 @@ pub(crate) struct ErrorCell {
     head: CellHead,
     raised: AtomicU64,
     handled: AtomicU64,
-    /// When it was first seen, inverted: zeroed memory is an empty cell.
+    /// When it was first seen, in ticks, inverted so that zeroed memory is an empty cell.
     first_inverted: AtomicU64,
     last: AtomicU64,
 }
 
-// SAFETY: atomics only, alignment 8, five words.
+// SAFETY: meets `View`: atomics only, alignment 8, five words.
 #[allow(unsafe_code)]
 unsafe impl View for ErrorCell {}
 
-/// Plain values of an [`ErrorCell`].
+/// The values of an [`ErrorCell`].
 #[derive(Clone, Copy, Default)]
 pub(crate) struct PlainError {
     pub(crate) raised: u64,
@@ -89,7 +90,7 @@ impl PlainError {
         self.last = self.last.max(other.last);
     }
 
-    /// When it was first seen and when last, in ticks.
+    /// Returns when it was first and last seen, in ticks; `None` if never.
     pub(crate) fn seen(&self) -> Option<(u64, u64)> {
         (self.last != 0).then_some((!self.first_inverted, self.last))
     }
@@ -105,7 +106,7 @@ impl ErrorCell {
         }
     }
 
-    /// Adds where several threads write.
+    /// Adds to a cell that several threads write.
     fn merge_shared(&self, other: PlainError) {
         self.raised.fetch_add(other.raised, Relaxed);
         self.handled.fetch_add(other.handled, Relaxed);
@@ -155,26 +156,26 @@ impl Cell for ErrorCell {
 }
 
 impl Engine {
-    /// The calling thread raised a condition of this number: an error, a warning or a note.
+    /// Counts a condition raised by the calling thread: an error, a warning or a note.
     pub fn error_raised(&self, number: u32) {
         self.count_error(number, PlainError { raised: 1, ..PlainError::default() });
     }
 
-    /// The calling thread begins to look for a handler of the error it raised.
+    /// Notes that the calling thread begins to look for a handler of the error it raised.
     pub fn handler_sought(&self) {
         if let Some(thread) = current() {
             thread.handled.store(0, Relaxed);
         }
     }
 
-    /// There is a handler for an error of this number.
+    /// Notes that the calling thread has found a handler for an error of this number.
     pub fn handler_found(&self, number: u32) {
         if let Some(thread) = current() {
             thread.handled.store(number, Relaxed);
         }
     }
 
-    /// The handler takes over.
+    /// Counts the error whose handler was found as handled: the handler takes over.
     pub fn error_handled(&self) {
         let number = current().map_or(0, |thread| thread.handled.load(Relaxed));
         if number != 0 {
@@ -201,7 +202,7 @@ impl Engine {
         }
     }
 
-    /// The thread's cell of an error, made if need be. `None`: no memory left.
+    /// Returns the thread's cell of an error, created if necessary. `None`: there is no memory left.
     fn error_cell(&self, thread: &'static Thread, class: ClassId) -> Option<&'static ErrorCell> {
         let family = Family::Errors;
         match thread.errors.cell::<ErrorCell>(&self.arena, class) {

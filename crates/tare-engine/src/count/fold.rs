@@ -1,8 +1,8 @@
-//! HOT PATH: where figures go that leave their thread, because it ends or because a reset has passed them.
+//! HOT PATH: where counts go that leave their thread, because it ends or because a reset has passed them.
 //!
-//! They go to every sum above the thread that still counts them, and so that nothing is counted twice: to the account's,
-//! which is its user's and its host's, too; where the account has no place or has been reset, to those two themselves;
-//! and to the sum of all.
+//! They go to every sum above the thread that still counts them, but to none twice. First the account's sums,
+//! which its user and host share; if the account has no slot or has been reset, the user's and the host's own
+//! sums instead. Then the sum of all.
 
 use std::sync::atomic::{
     AtomicU32,
@@ -22,25 +22,26 @@ use crate::snapshot::{ClassId, Kind};
 use crate::thread::{BANK_ERRORS, BANK_OWN, BANK_THREAD_ONLY, BANK_UNATTRIBUTED, Thread};
 
 impl Engine {
-    /// Whether a cell begun in epoch `then` still counts for `viewer`.
+    /// Returns whether a cell begun in epoch `then` still counts for `viewer`.
     #[inline]
     pub(crate) fn counts_for(&self, family: Family, viewer: Viewer, then: u32) -> bool {
         let reset = self.resets[family as usize][viewer as usize].load(Acquire);
-        // Epochs rise by one; the difference survives wrapping round.
+        // Epochs rise by one; the difference is correct even after they wrap around.
         then.wrapping_sub(reset).cast_signed() >= 0
     }
 
-    /// What has ended, of all.
+    /// Returns the sums over everything that has ended.
     pub(crate) fn ended_sums(&self, family: Family) -> &Sums {
         if family == Family::Errors { &self.ended_errors } else { &self.ended }
     }
 
-    /// What the number of a cell stands for: an instrument, or in the sums of errors an error.
+    /// Returns the kind that a cell's number stands for: that of an instrument, or `Error` in the sums of
+    /// errors.
     pub(crate) fn kind_in(&self, family: Family, class: ClassId) -> Kind {
         if family == Family::Errors { Kind::Error } else { self.registry.kind(class) }
     }
 
-    /// The sums above one of a thread's banks, of those viewers that `count`.
+    /// Returns the sums above one of a thread's banks, for those viewers for whom `counts` is true.
     fn above(
         &self,
         thread: &Thread,
@@ -59,7 +60,7 @@ impl Engine {
         }
     }
 
-    /// An instrument's cells above one of a thread's banks.
+    /// Returns an instrument's cells above one of a thread's banks.
     fn cells_above<C: Cell>(
         &self,
         thread: &Thread,
@@ -71,9 +72,10 @@ impl Engine {
         self.above(thread, bank, family, counts).map(|sums| self.sum_cell(sums?, class))
     }
 
-    /// The cell of `class`, made if need be. A party's sums leave a part of the memory to those who are connected.
+    /// Returns the cell of `class`, created if necessary. A party's sums leave part of the memory to
+    /// connections.
     pub(crate) fn sum_cell<C: Cell>(&self, sums: &Sums, class: ClassId) -> Option<&'static C> {
-        // What another thread has made is seen whole: as a reader sees it.
+        // `peek`, since another thread may have created it.
         if let Some(cell) = sums.bank.peek(&self.arena, class) {
             return Some(cell);
         }
@@ -85,7 +87,7 @@ impl Engine {
         made
     }
 
-    /// Adds all a thread that ends has counted to what is above it.
+    /// Adds everything that an ended thread has counted to the sums above it.
     pub(crate) fn fold_thread(&self, thread: &Thread) {
         self.catch_up(thread);
         self.flush_digests(thread);
@@ -102,7 +104,8 @@ impl Engine {
         errors.for_each(|cell| self.fold_ended::<ErrorCell>(thread, BANK_OWN, None, cell, Family::Errors));
     }
 
-    /// The account of a thread that ends. Another one than before has other sums: nobody has looked for cells there.
+    /// Returns the account of an ended thread. If it is not the one from before, the places of cells in its
+    /// sums are forgotten.
     fn known_account(&self, thread: &Thread) -> Option<&'static Party> {
         let account = self.party(thread, ACCOUNT);
         let now = account.map_or([0; 2], |it| [self.arena.offset_of(it), it.head.generation()]);
@@ -113,8 +116,9 @@ impl Engine {
         account
     }
 
-    /// Folds a cell to where it counts. `known`: the account in whose sums the cells of this bank have been looked up. One that no
-    /// reset has passed counts there and in the sum of all, and need not be looked up again.
+    /// Folds a cell to where it counts. `known` is the account in whose sums this bank's cells have been
+    /// looked up. A cell that no reset has passed counts there and in the sum of all, and needs no further
+    /// lookup.
     #[inline(always)]
     fn fold_ended<C: Cell>(
         &self,
@@ -154,7 +158,7 @@ impl Engine {
         cell.clear(&self.arena);
     }
 
-    /// As [`Engine::sum_cell`], which is known from then on.
+    /// Returns the cell of `class` in `sums`, created if necessary, and stores its place in `known`.
     #[cold]
     #[inline(never)]
     fn known_sum_cell<C: Cell>(&self, known: &AtomicU32, sums: &Sums, class: ClassId) -> Option<&'static C> {
@@ -163,7 +167,8 @@ impl Engine {
         Some(found)
     }
 
-    /// Where a cell of a thread that ends is to be folded. What its memory dropped before a reset is there already.
+    /// Returns the cells into which to fold a cell of an ended thread. What its memory dropped before a reset
+    /// is moved there first.
     #[inline(never)]
     fn cells_above_ended<C: Cell>(
         &self,
@@ -178,21 +183,21 @@ impl Engine {
         if family != Family::Memory {
             return self.cells_above(thread, bank, class, family, counts);
         }
-        // What is in use counts on, whatever has been reset.
+        // Memory in use goes on counting, whatever has been reset.
         if !counts(Viewer::Thread) {
             cell.drain(&self.arena, &self.cells_above(thread, bank, class, family, counts));
         }
         self.cells_above(thread, bank, class, family, |_| true)
     }
 
-    /// Adds a cell's histogram to that of all, if it counts there, of the cells above it: nobody else has one.
+    /// Adds a cell's histogram to that of all, if it counts there. No other cell above has one.
     fn fold_histogram<C: Cell>(&self, cell: &C, [.., all]: [Option<&C>; 3]) {
         if let Some(all) = all {
             self.fold_spread(cell.head(), &all.head().histogram);
         }
     }
 
-    /// A cell of an older epoch: what it holds goes to where it still counts, and it begins anew.
+    /// Restarts a cell of an older epoch, after folding it to where it still counts.
     #[cold]
     pub(crate) fn renew<C: Cell>(
         &self,
@@ -209,7 +214,7 @@ impl Engine {
         self.folds.begin();
         spread::end_counting(&self.arena, cell);
         if bank == BANK_OWN && counts(Viewer::Thread) && !counts(Viewer::Global) {
-            // Only the global summary of waits is reset without the threads'.
+            // Only the global summary of waits is reset without those of threads.
             if let Some(kept) = self.kept_cell::<C>(thread, class, family) {
                 cell.append(&self.arena, kept);
             }
@@ -225,7 +230,7 @@ impl Engine {
         Some(cell)
     }
 
-    /// Where a thread keeps what the global summary no longer counts.
+    /// Returns the cell in which a thread keeps what the global summary no longer counts.
     fn kept_cell<C: Cell>(
         &self,
         thread: &'static Thread,
@@ -250,7 +255,7 @@ impl Engine {
         kept.head().epoch.store(self.epochs[family as usize].load(Relaxed), Relaxed);
     }
 
-    /// Renews every cell that a reset has passed, before its thread gets another account.
+    /// Renews every cell that a reset has passed, before its thread moves to another account.
     pub(crate) fn fold_stale(&self, thread: &'static Thread) {
         for bank in [BANK_OWN, BANK_THREAD_ONLY] {
             for cell in thread.cells(self, bank) {

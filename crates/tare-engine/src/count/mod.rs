@@ -1,4 +1,4 @@
-//! What is counted: cells and banks, digests, accounts, and where figures go that leave their thread.
+//! Counting: cells and banks, digests, accounts, and where counts go that leave their thread.
 
 pub(crate) mod account;
 pub(crate) mod allocation;

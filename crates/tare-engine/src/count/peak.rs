@@ -1,14 +1,15 @@
 //! Peaks: the least and the most memory that an account, a user, a host or all had in use.
 //!
-//! No thread tells the others how much it has. So a sum takes it that all its threads are at their marks at once, as the
-//! reference does: its *spans* are theirs added up. They grow with a thread's marks, and fall back when a thread ends or a
-//! reset passes its marks. Whoever lets them fall notes them before; a sum's marks are the widest of what was noted and what
-//! is. So connections one after the other are as high as the highest of them, and those at the same time are as high as all
-//! together, however they end. The spans of a user or a host are those of its accounts added up, and those of all are the
-//! hosts'.
+//! Threads do not tell each other how much they use. So a sum assumes that all its threads are at their marks
+//! at the same time, as the built-in does: its *spans* are those of its threads added up. Spans grow with a
+//! thread's marks, and shrink when a thread ends or a reset passes its marks. Whoever shrinks them notes them
+//! before. A sum's marks are the widest of what was noted and what is now. So successive connections are as
+//! high as the highest of them, and simultaneous ones as high as all together, however they end. The spans of
+//! a user or host are those of its accounts added up; the spans of all are those of the hosts.
 //!
-//! A thread that ends leaves its marks in the sums above it, where they count as if it were still there, until these are
-//! noted. That takes a look at every other thread, so it is done once for several that end: an eighth of those that stay.
+//! A thread that ends leaves its marks in the sums above it, where they count as if it were still there until
+//! the spans are noted. That reads every other thread, so it is done once for several ended threads: an
+//! eighth of those that stay.
 
 use std::sync::atomic::{
     AtomicU32,
@@ -25,31 +26,33 @@ use crate::setup::instrument::lock;
 use crate::snapshot::{ClassId, Kind};
 use crate::thread::{BANK_OWN, BANK_UNATTRIBUTED, Thread};
 
-/// Of as many that stay one may end without a note.
+/// The number of remaining threads per thread that may end without noting spans.
 const STAYING: u32 = 8;
 
-/// A thread, and the number it had when it was found.
+/// A thread, and its id when it was found.
 pub(crate) type Found = (&'static Thread, u64);
 
-/// A sum, and what it is made of.
+/// A sum and its parts.
 pub(crate) struct Branch<'a> {
     sums: &'a Sums,
-    /// Sums of which it is made, with the generations they were found in: of a user or a host its accounts; of all, the hosts.
+    /// The sums it consists of, with the generations in which they were found: of a user or host its
+    /// accounts, of all the hosts.
     parts: Vec<(&'static Party, u32, Branch<'static>)>,
-    /// Threads that are in none of these.
+    /// Threads that are in none of the parts.
     threads: Vec<Found>,
-    /// Of all: threads that are. What is in use of the parts is not theirs alone, it is in the sum of all, too.
+    /// Of the sum of all: threads that are in parts. What they use now is added here and not in the parts, as
+    /// the sum of all already has what ended threads of the parts use.
     in_parts: Vec<Found>,
 }
 
 impl Engine {
-    /// Every thread that has not left its sums.
+    /// Returns every thread that has not left its sums.
     pub(crate) fn found_threads(&self) -> Vec<Found> {
         let stays = |thread: &&Thread| thread.alive.load(Acquire) != 0;
         self.slabs().filter(stays).map(as_found).collect()
     }
 
-    /// All there is.
+    /// Returns the sum of all, with its parts.
     pub(crate) fn trunk(&self, threads: &[Found]) -> Branch<'_> {
         let mut parts = Vec::new();
         self.each_party(HOST, |host| parts.push(self.part(HOST, host, threads)));
@@ -58,7 +61,7 @@ impl Engine {
         Branch { sums: &self.ended, parts, threads, in_parts }
     }
 
-    /// A party.
+    /// Returns the sums of a party, with their parts.
     pub(crate) fn branch(&self, kind: usize, party: &'static Party, threads: &[Found]) -> Branch<'static> {
         let place = self.arena.offset_of(party);
         let mut parts = Vec::new();
@@ -87,7 +90,7 @@ impl Engine {
         (party, party.head.generation(), self.branch(kind, party, threads))
     }
 
-    /// What a sum has in use of a class, and its marks.
+    /// Returns the spans of a sum for one class.
     pub(crate) fn spans(&self, branch: &Branch<'_>, class: ClassId) -> Spans {
         let own = branch.sums.bank.peek::<MemoryCell>(&self.arena, class);
         let mut spans = own.map_or_else(Spans::default, MemoryCell::spans);
@@ -119,7 +122,8 @@ impl Engine {
         }
     }
 
-    /// Asked after reading, as [`Engine::still_lives`], which is not true of one that is about to leave its sums.
+    /// Returns whether a thread is still the one that was found and has not begun to leave its sums. Called
+    /// after reading it. See also [`Engine::still_lives`].
     fn is_found(&self, thread: &Thread, id: u64) -> bool {
         std::sync::atomic::fence(Acquire);
         let block = self.arena.offset_of(thread) / WORDS as u32;
@@ -128,7 +132,7 @@ impl Engine {
             && thread.thread_id.load(Relaxed) == id
     }
 
-    /// Notes what a sum's spans are, and lets go what ended threads left of them.
+    /// Notes a sum's spans, and drops the marks that ended threads left in it.
     fn note_spans(&self, branch: &Branch<'_>, class: ClassId) {
         let spans = self.spans(branch, class);
         if branch.sums.bank.peek::<MemoryCell>(&self.arena, class).is_none()
@@ -142,23 +146,23 @@ impl Engine {
         }
     }
 
-    /// Notes all spans before a reset of memory, for which marks of threads or accounts fall. Those that are reset
-    /// themselves forget it again.
+    /// Notes all spans before a reset of memory, which lowers the marks of threads or accounts. Sums that are
+    /// reset themselves drop them again.
     pub(crate) fn note_all(&self) {
         let _one_at_a_time = lock(&self.parties.lock);
         let threads = self.found_threads();
         let instruments = self.registry.all_of(|kind| kind == Kind::Memory).into_iter();
         let classes: Vec<ClassId> = instruments.map(|it| it.id).collect();
         let note = |branch: Branch<'_>| classes.iter().for_each(|class| self.note_spans(&branch, *class));
-        // From above: what is above is made of what is below.
+        // From the top down, because each sum consists of those below.
         note(self.trunk(&threads));
         for kind in [HOST, USER, ACCOUNT] {
             self.each_party(kind, |party| note(self.branch(kind, party, &threads)));
         }
     }
 
-    /// A thread that ends has been folded into the sums above it. The spans of those it was a part of are noted if it is
-    /// time; called under the lock of the parties, before the thread leaves them.
+    /// Notes the spans of the sums above an ended thread, which has been folded into them, if it is time.
+    /// Callers hold the lock of the parties; the thread leaves them afterwards.
     pub(crate) fn note_above(&self, thread: &Thread) {
         let [account, user, host] = [ACCOUNT, USER, HOST].map(|kind| self.party(thread, kind));
         let parties =
@@ -182,7 +186,8 @@ impl Engine {
         }
     }
 
-    /// Notes the spans of what a thread has left there, or, where others ended before it, of all there is.
+    /// Notes the spans of the classes that a thread has left in a sum or, if others ended before it, of all
+    /// classes there.
     fn note_ended<'a>(&'a self, sums: &Sums, thread: &Thread, ended: u32, branch: impl Fn() -> Branch<'a>) {
         let mut found = None;
         let mut note = |class| {
@@ -204,7 +209,8 @@ fn as_found(thread: &'static Thread) -> Found {
     (thread, thread.thread_id.load(Relaxed))
 }
 
-/// How many have ended since that was noted, if they are enough for as many as stay.
+/// Counts a thread that ended without a note. Returns the number of such threads, and restarts it, if there
+/// are enough of them compared with those that stay.
 fn due(unnoted: &AtomicU32, staying: &AtomicU32) -> Option<u32> {
     let ended = unnoted.load(Relaxed) + 1;
     let is_due = ended >= staying.load(Relaxed) / STAYING;

@@ -1,8 +1,8 @@
-//! HOT PATH: what threads count of stored programs, in cells of their own: of a program that many run at once no line wanders
-//! from processor to processor.
+//! HOT PATH: stored programs are counted in cells of each thread, so that many threads can run one program
+//! without sharing a cache line.
 //!
-//! A thread has a few cells. When one is needed for another program, and when the thread ends, what it holds moves to the
-//! program itself.
+//! A thread has a few cells. When a cell is needed for another program, and when the thread ends, its
+//! contents move to the program itself.
 
 use std::sync::atomic::{
     AtomicU32,
@@ -17,10 +17,10 @@ use crate::memory::arena::{Offset, Own, View};
 use crate::memory::pool::{Pool, USED, held};
 use crate::thread::{Thread, current};
 
-/// Programs a thread counts at a time.
+/// The programs that a thread counts at a time.
 const CELLS: usize = 8;
 
-/// What one thread, or what has left its threads, has counted of one program.
+/// The counts of one program, by one thread or by all that left their threads.
 #[repr(C)]
 pub(crate) struct ProgramCounts {
     pub(crate) calls: Counts,
@@ -28,7 +28,7 @@ pub(crate) struct ProgramCounts {
     pub(crate) counters: Counters,
 }
 
-/// Plain values of a [`ProgramCounts`], for readers.
+/// The values of a [`ProgramCounts`], for readers.
 #[derive(Clone, Copy, Default)]
 pub(crate) struct ProgramTally {
     pub(crate) calls: Plain,
@@ -53,21 +53,21 @@ impl ProgramCounts {
         }
     }
 
-    /// Empties what several threads fold into.
+    /// Empties counts that several threads fold into.
     pub(crate) fn clear_shared(&self) {
         self.calls.clear_shared();
         self.statements.clear_shared();
         self.counters.clear();
     }
 
-    /// Adds all of `other`; several threads may.
+    /// Adds all of `other`; several threads may call it.
     fn merge_shared(&self, other: &ProgramCounts) {
         self.calls.merge_shared(other.calls.plain());
         self.statements.merge_shared(other.statements.plain());
         self.counters.merge_shared(&other.counters);
     }
 
-    /// The caller is the only writer.
+    /// Empties the counts; the caller is the only writer.
     fn clear(&self) {
         self.calls.clear();
         self.statements.clear();
@@ -75,10 +75,10 @@ impl ProgramCounts {
     }
 }
 
-/// What a thread has counted of one program since it turned to it, or since TRUNCATE.
+/// The counts of one program by one thread since the cell was assigned to it, or since TRUNCATE.
 #[repr(C)]
 pub(crate) struct ProgramCell {
-    /// 0: of none.
+    /// The place of the program; 0: none.
     program: AtomicU32,
     generation: AtomicU32,
     epoch: AtomicU32,
@@ -92,12 +92,12 @@ struct ProgramCells {
     cells: [ProgramCell; CELLS],
 }
 
-// SAFETY: atomics only, alignment 8, less than a block.
+// SAFETY: meets `View`: atomics only, alignment 8, less than a block.
 #[allow(unsafe_code)]
 unsafe impl View for ProgramCells {}
 
 impl ProgramCells {
-    /// Where a program is counted.
+    /// Returns the cell for a program.
     #[inline(always)]
     fn cell(&self, program: Offset) -> &ProgramCell {
         &self.cells[(program.wrapping_mul(0x9E37_79B1) >> 16) as usize % CELLS]
@@ -105,22 +105,24 @@ impl ProgramCells {
 }
 
 impl Engine {
-    /// Where the calling thread counts a program. `None`: the program is not there any more, or there is no memory.
+    /// Returns the cell in which the calling thread counts a program. `None`: the program is gone, or there
+    /// is no memory.
     #[inline(always)]
     pub(crate) fn program_cell(&self, program: &'static Program) -> Option<&'static ProgramCell> {
         let thread = current()?;
         let offset = self.arena.offset_of(program);
         let cells: &'static ProgramCells = self.arena.base().at_or_zero(thread.program_cells.own());
         let cell = cells.cell(offset);
-        // A program whose place is used for something else meanwhile has another generation; until then the figures go to a
-        // cell that nobody asks for.
+        // A program whose place is reused has another generation. Until then, the counts go to a cell that
+        // nobody reads.
         let is = cell.program.own() == offset
             && cell.generation.own() == program.head.generation()
             && cell.epoch.own() == self.epochs[Family::Programs as usize].load(Relaxed);
         if is { Some(cell) } else { self.turn_to_program(thread, offset) }
     }
 
-    /// The calling thread has not counted this program, or not since TRUNCATE, or another one since.
+    /// Assigns a cell to a program that the calling thread has not counted before, since TRUNCATE, or since
+    /// it counted another one there.
     #[cold]
     #[inline(never)]
     fn turn_to_program(&self, thread: &'static Thread, offset: Offset) -> Option<&'static ProgramCell> {
@@ -143,7 +145,7 @@ impl Engine {
         Some(cell)
     }
 
-    /// What a cell holds moves to its program, if that is there still, and TRUNCATE has not passed it.
+    /// Moves the contents of a cell to its program, if that still exists and no TRUNCATE came between.
     fn fold_program(&self, cell: &ProgramCell) {
         if let Some((offset, generation)) = self.counted_program(cell)
             && let Some((_held, program)) = held::<Program>(&self.arena, Pool::Programs, offset)
@@ -154,7 +156,8 @@ impl Engine {
         cell.counts.clear();
     }
 
-    /// Which program a cell counts, and its generation; `None`: none, or only what was before TRUNCATE.
+    /// Returns the program of a cell and its generation. `None`: there is none, or the cell is from before
+    /// TRUNCATE.
     pub(crate) fn counted_program(&self, cell: &ProgramCell) -> Option<(Offset, u32)> {
         let today = self.epochs[Family::Programs as usize].load(Relaxed);
         let program = cell.program.load(Relaxed);
@@ -169,7 +172,7 @@ impl Engine {
         }
     }
 
-    /// A thread ends.
+    /// Moves the contents of all cells of an ended thread to their programs.
     pub(crate) fn fold_programs(&self, thread: &Thread) {
         self.program_cells(thread, |cell| self.fold_program(cell));
     }

@@ -1,19 +1,21 @@
-//! HOT PATH: the register of a thread's bank: its cells as they were made, and where each of them is folded to.
+//! HOT PATH: a thread's list of cells, for each bank: the cells in the order of their creation, and the
+//! places where each of them is folded to.
 //!
-//! For the bank's own thread. A connection that ends folds some sixty cells into two sums each: it finds them one behind the
-//! other, and its sums where the connection before it found them, as long as that was of the same account.
+//! Only the bank's own thread uses it. A connection that ends folds some sixty cells into two sums each. It
+//! finds them one after the other, and their sums where the previous connection found them, if that was of
+//! the same account.
 
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
 
 use crate::memory::arena::{Arena, LINE, Offset, Own, View};
 use crate::snapshot::ClassId;
 
-/// Cells of a page.
+/// The cells of a page.
 const CELLS: usize = 15;
-/// Words of a page, which begins with a line.
+/// The words of a page, which begins with a cache line.
 pub(crate) const PAGE_WORDS: u32 = (size_of::<Page>() / 8) as u32;
 
-/// Some of a bank's cells, on lines of their own.
+/// Some of a bank's cells, on cache lines of their own.
 #[repr(C)]
 struct Page {
     /// The page that was filled before.
@@ -23,17 +25,17 @@ struct Page {
     cells: [Registered; CELLS],
 }
 
-// SAFETY: atomics only, alignment 8, checked below to be whole lines.
+// SAFETY: meets `View`: atomics only, alignment 8, checked below to be whole cache lines.
 #[allow(unsafe_code)]
 unsafe impl View for Page {}
 const _: () = assert!(size_of::<Page>() == 4 * LINE);
 
-/// A cell.
+/// An element of the list: a cell and the cells it is folded into.
 #[repr(C)]
 pub(crate) struct Registered {
     cell: AtomicU32,
     class: AtomicU32,
-    /// Its cell in the account's sums, and in the sums of all; 0: nobody has looked.
+    /// The places of its cells in the sums of the account and (`all`) of all; 0: not looked up yet.
     pub(crate) account: AtomicU32,
     pub(crate) all: AtomicU32,
 }
@@ -43,13 +45,13 @@ impl Registered {
         self.class.own() as ClassId
     }
 
-    /// Where it is.
+    /// Returns the cell's place.
     pub(crate) fn cell(&self) -> Offset {
         self.cell.own()
     }
 }
 
-/// Where the newest page is; 0: there is none.
+/// The head of the list: the place of the newest page; 0: there is none.
 #[repr(transparent)]
 pub(crate) struct Register(AtomicU32);
 
@@ -58,18 +60,18 @@ impl Register {
         page(arena, self.0.own())
     }
 
-    /// Whether another cell can be registered.
+    /// Returns whether the newest page has room for another cell.
     pub(crate) fn has_room(&self, arena: &Arena) -> bool {
         self.newest(arena).is_some_and(|page| page.len.own() < CELLS as u32)
     }
 
-    /// Goes on with a page at a place of [`PAGE_WORDS`], all zero.
+    /// Adds a page at a place of [`PAGE_WORDS`] zeros.
     pub(crate) fn add_page(&self, arena: &Arena, place: Offset) {
         arena.at::<Page>(place).before.store(self.0.own(), Relaxed);
         self.0.store(place, Relaxed);
     }
 
-    /// Registers a cell, for which there is room.
+    /// Adds a cell to the newest page, which must have room.
     pub(crate) fn add(&self, arena: &Arena, class: ClassId, cell: Offset) {
         let Some(page) = self.newest(arena) else { return };
         let len = page.len.own();
@@ -80,19 +82,19 @@ impl Register {
         }
     }
 
-    /// Every cell.
+    /// Returns every cell.
     #[inline(always)]
     pub(crate) fn cells(&self, arena: &Arena) -> impl Iterator<Item = &'static Registered> {
         let pages = std::iter::successors(self.newest(arena), |of| page(arena, of.before.own()));
         pages.flat_map(|page| page.cells.iter().take(page.len.own() as usize))
     }
 
-    /// Where the newest page is, for a slab that another thread gets.
+    /// Returns the place of the newest page, for a slab that another thread takes over.
     pub(crate) fn place(&self) -> Offset {
         self.0.own()
     }
 
-    /// As it was when this was its [`Register::place`].
+    /// Restores the list as it was when [`Register::place`] returned `place`.
     pub(crate) fn restore(&self, place: Offset) {
         self.0.store(place, Relaxed);
     }

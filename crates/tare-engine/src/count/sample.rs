@@ -1,7 +1,7 @@
-//! HOT PATH: one statement of a digest for people to look at: the slowest, until it is too old.
+//! HOT PATH: the sample of a digest, one statement for people to read: the slowest, until it is too old.
 //!
-//! A sample is written whole into a buffer nobody else has, and then takes the place of the one that is shown ([`Shown`]),
-//! whose buffer is used again for the next one. So nobody waits, no sample is torn, and of two that come at once the
+//! A sample is written into a private buffer, which then replaces the published one ([`Shown`]). The replaced
+//! buffer is used for the next sample. So nobody waits, no sample is torn, and of two at the same time the
 //! slower one stays.
 
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
@@ -13,26 +13,26 @@ use crate::memory::arena::{Arena, Offset, Own, Use, View, WORDS};
 use crate::memory::text;
 use crate::record::statement::record::OpenStatement;
 
-/// What stands before the text.
+/// The header of a sample, before its text.
 #[repr(C)]
 pub(crate) struct SampleHead {
-    /// Of a buffer that is free: the next one.
+    /// The next free buffer, while this one is free.
     next: AtomicU32,
-    /// Bytes of the text.
+    /// Length of the text in bytes.
     pub(crate) len: AtomicU32,
-    /// Number of its character set.
+    /// Number of the text's character set.
     pub(crate) charset: AtomicU32,
-    /// 1: the text was longer.
+    /// 1 if the text was longer.
     pub(crate) cut: AtomicU32,
-    /// How long the statement took, in ticks; 0: it was not timed.
+    /// Time that the statement took, in ticks; 0: not timed.
     pub(crate) wait: AtomicU64,
-    /// When it ended, in ticks.
+    /// When the statement ended, in ticks.
     pub(crate) seen: AtomicU64,
-    /// When it was taken, in nanoseconds of the monotonic clock.
+    /// When the sample was taken, in nanoseconds of the monotonic clock.
     taken_ns: AtomicU64,
 }
 
-// SAFETY: atomics only, alignment 8, less than a block.
+// SAFETY: meets `View`: atomics only, alignment 8, less than a block.
 #[allow(unsafe_code)]
 unsafe impl View for SampleHead {}
 
@@ -41,19 +41,19 @@ const HEAD_WORDS: usize = size_of::<SampleHead>() / 8;
 /// A statement that may become a sample.
 pub(crate) struct Candidate<'a> {
     pub(crate) open: &'a OpenStatement,
-    /// How long it took, in ticks; 0: it was not timed.
+    /// Time that it took, in ticks; 0: not timed.
     pub(crate) wait: u64,
     /// When it ended, in ticks.
     pub(crate) seen: u64,
 }
 
-/// The buffers.
+/// The buffers of all samples.
 pub(crate) struct Samples {
     space: Space,
     free: FreeList,
     /// Words of a text.
     text_words: AtomicU32,
-    /// How long a sample is good, in nanoseconds; 0: for ever.
+    /// The maximum age of a sample, in nanoseconds; 0: unlimited.
     age_ns: AtomicU64,
 }
 
@@ -67,18 +67,19 @@ impl Samples {
         }
     }
 
-    /// Texts have at most `bytes`, and a sample is good for `age_s` seconds.
+    /// Sets the maximum length of texts and the maximum age of samples.
     pub(crate) fn start(&self, bytes: u32, age_s: u32) {
         self.text_words.store(text::words(bytes as usize) as u32, Relaxed);
         self.age_ns.store(u64::from(age_s) * 1_000_000_000, Relaxed);
     }
 
-    /// What a statement must have taken to become the sample, in ticks: 0 where any will do.
+    /// Returns the least time of a statement that may become the sample, in ticks; 0 if any may.
     pub(crate) fn least(&self, arena: &Arena, shown: &Shown) -> u64 {
         shown.read(|buffer| self.least_after(arena, buffer)).unwrap_or(0)
     }
 
-    /// As [`Samples::least`], after this sample; 0: there is none.
+    /// Returns the least time of a statement that may replace the sample in this buffer (0: there is none),
+    /// in ticks.
     fn least_after(&self, arena: &Arena, buffer: Offset) -> u64 {
         let Some(head) = arena.get::<SampleHead>(buffer) else { return 0 };
         let age_ns = self.age_ns.load(Relaxed);
@@ -86,7 +87,8 @@ impl Samples {
         if is_old { 0 } else { head.wait.load(Relaxed).saturating_add(1) }
     }
 
-    /// Makes a statement the sample, unless a slower one comes first. False: there was no memory for it.
+    /// Makes a statement the sample, unless a slower one comes first. Returns false if there was no memory
+    /// for it.
     pub(crate) fn take(&self, arena: &Arena, shown: &Shown, candidate: &Candidate<'_>) -> bool {
         let Some(mine) = self.buffer(arena) else { return false };
         self.fill(arena, mine, candidate);
@@ -95,12 +97,13 @@ impl Samples {
         true
     }
 
-    /// Forgets the sample of a place whose tenant is gone: who takes one for that tenant has pinned it.
+    /// Removes the sample of a slot whose digest is gone. Threads that take a sample for that digest pin the
+    /// slot first.
     pub(crate) fn forget(&self, arena: &Arena, shown: &Shown) {
         self.give(arena, shown.replace(0, |now| now != 0));
     }
 
-    /// What `read` makes of the sample and its text, if there is one.
+    /// Returns what `read` makes of the sample and its text; `None` if there is no sample.
     pub(crate) fn read<T>(
         &self,
         arena: &Arena,
@@ -130,7 +133,7 @@ impl Samples {
         arena.slice(buffer + HEAD_WORDS as u32, self.text_words.load(Relaxed) as usize)
     }
 
-    /// A buffer of the caller's own. Samples leave a part of the memory to what is counted.
+    /// Returns a private buffer. Samples leave part of the memory to what is counted.
     fn buffer(&self, arena: &Arena) -> Option<Offset> {
         if let Some(free) = self.free.pop(|buffer| &arena.at::<SampleHead>(buffer).next) {
             return Some(free);

@@ -1,8 +1,8 @@
-//! What the host counts of its sessions itself.
+//! The counters that the host itself keeps for its sessions.
 //!
-//! While a session lasts its counters stay where the host keeps them, and a reader has the host copy them. When it ends
-//! they are added to its account's sums; where the account has no place, to its user's and its host's. So nothing is
-//! counted here while a session works.
+//! While a session lasts, its counters stay with the host, and a reader has the host copy them. When it ends,
+//! they are added to the sums of its account, or, if the account has no slot, to those of its user and host.
+//! So nothing is counted here while a session works.
 
 use std::sync::atomic::{
     AtomicU32, AtomicU64,
@@ -17,42 +17,42 @@ use crate::setup::instrument::lock;
 use crate::snapshot::Grouping;
 use crate::thread::{Thread, ThreadRef};
 
-/// Counters of a session at most.
+/// The maximum number of counters of a session.
 pub const MAX_SESSION_COUNTERS: usize = 128;
 
-/// Counters of one session, or sums of many; as many of them mean something as the host has names.
+/// The counters of one session, or sums of many. Only as many are valid as the host has names.
 pub type SessionCounters = [u64; MAX_SESSION_COUNTERS];
 
-/// What a counter of sessions is.
+/// The definition of a session counter.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SessionCounter {
-    /// Its name.
+    /// The name.
     pub name: String,
-    /// What its word is.
+    /// The interpretation of its word.
     pub form: CounterForm,
 }
 
-/// What the word of a counter is.
+/// The interpretation of a counter's word.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CounterForm {
-    /// A count. Only these are shown summed up, as in the built-in.
+    /// A count. Only counts are summed up, as in the built-in.
     Count,
-    /// A number with a fraction.
+    /// A floating-point number.
     Fraction,
-    /// Microseconds, shown as seconds.
+    /// A number of microseconds, shown as seconds.
     Microseconds,
-    /// A count of 32 bits; the others mean something else.
+    /// A count in the lower 32 bits; the other bits mean something else.
     Small,
 }
 
-/// A session as the host may be asked about it.
+/// A session about which the host can be asked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Session {
-    /// What the host called it, see [`Engine::begin_session`].
+    /// The host's handle, see [`Engine::begin_session`].
     pub handle: u64,
     /// PROCESSLIST_ID.
     pub processlist_id: u64,
-    /// PROCESSLIST_COMMAND, as the host numbers commands; `None`: none was told.
+    /// PROCESSLIST_COMMAND, as the host numbers commands; `None`: unknown.
     pub command: Option<u32>,
 }
 
@@ -60,30 +60,30 @@ pub struct Session {
 #[repr(transparent)]
 struct Counters([AtomicU64; MAX_SESSION_COUNTERS]);
 
-// SAFETY: atomics only, alignment 8, less than a block.
+// SAFETY: meets `View`: atomics only, alignment 8, less than a block.
 #[allow(unsafe_code)]
 unsafe impl View for Counters {}
 
-/// Where the sums of a party's ended sessions are, in the party's memory; 0: there are none yet.
+/// The place of the sums of a party's ended sessions, in the party's memory; 0: there are none yet.
 #[repr(transparent)]
 pub(crate) struct EndedSessions(AtomicU32);
 
 impl EndedSessions {
-    /// The memory has gone back with all else the party had.
+    /// Forgets the sums, whose memory is given back with the party's.
     pub(crate) fn forget(&self) {
         self.0.store(0, Relaxed);
     }
 }
 
-/// What becomes of sessions; called by their own threads.
+/// Sessions that begin and end; called by their own threads.
 impl Engine {
-    /// The thread runs this session from now on. The handle is the host's: only the host follows it, and only while
+    /// Notes that the thread runs this session from now on. Only the host follows the handle, and only while
     /// the session lasts.
     pub fn begin_session(&self, thread: ThreadRef, handle: u64) {
         thread.slab().session.store(handle, Release);
     }
 
-    /// The thread's session ends, if it runs one: its counters are added up. It must still be there.
+    /// Adds the counters of the thread's session to the sums, if it runs one. The session must still exist.
     pub fn end_session(&self, thread: ThreadRef) {
         let thread = thread.slab();
         if thread.session.load(Relaxed) == 0 {
@@ -124,7 +124,7 @@ impl Engine {
         }
     }
 
-    /// The party's sums, made if need be; `None`: no memory to spare.
+    /// Returns the party's sums, created if necessary; `None`: there is no memory to spare.
     fn ended_counters(&self, party: &Party) -> Option<&'static Counters> {
         if party.sessions.0.load(Acquire) == 0 && !self.arena.is_scarce() {
             let place = party.sums.words(&self.arena, MAX_SESSION_COUNTERS as u32)?;
@@ -137,12 +137,12 @@ impl Engine {
         self.arena.get(party.sessions.0.load(Acquire))
     }
 
-    /// Whether the host keeps counters of sessions that can be read.
+    /// Returns whether the host has readable session counters.
     fn has_session_counters(&self) -> bool {
         self.host.get().is_some_and(|host| !host.session_counters().is_empty())
     }
 
-    /// The counters of a thread's session, if it still runs it.
+    /// Returns the counters of a thread's session; `None` if it has ended or cannot be read.
     pub(crate) fn counters_of(&self, thread: &Thread) -> Option<SessionCounters> {
         let session = self.session_of(thread)?;
         let mut counters = [0; MAX_SESSION_COUNTERS];
@@ -150,7 +150,7 @@ impl Engine {
         (read && self.session_of(thread).is_some_and(|now| now.handle == session.handle)).then_some(counters)
     }
 
-    /// The session a thread runs.
+    /// Returns the session that a thread runs.
     pub(crate) fn session_of(&self, thread: &Thread) -> Option<Session> {
         let handle = thread.session.load(Acquire);
         (handle != 0).then(|| Session {
@@ -161,9 +161,10 @@ impl Engine {
     }
 }
 
-/// TRUNCATE, and the host's own way to empty what ended sessions left.
+/// TRUNCATE, and the host's own flush of what ended sessions left.
 impl Engine {
-    /// Moves what ended sessions left to whoever still counts it. Live sessions keep their counters, which are the host's.
+    /// Moves what ended sessions left to the parties that still count it. Open sessions keep their counters,
+    /// which are the host's.
     pub(crate) fn reset_sessions(&self, grouping: Grouping) {
         self.notice_flush();
         let _one_at_a_time = lock(&self.parties.lock);
@@ -191,7 +192,7 @@ impl Engine {
         counters
     }
 
-    /// Empties all sums if the host has emptied its own since anybody asked.
+    /// Empties all sums if the host has flushed its own since the last call.
     pub(crate) fn notice_flush(&self) {
         let Some(host) = self.host.get() else { return };
         if host.flushes() == self.parties.flushes.load(Acquire) {
@@ -210,7 +211,7 @@ impl Engine {
         self.parties.flushes.store(now, Release);
     }
 
-    /// Adds what ended sessions left of a party.
+    /// Adds what ended sessions of a party left.
     pub(crate) fn add_ended(&self, party: &Party, into: &mut SessionCounters) {
         if let Some(ended) = self.peek_sums(party) {
             into.iter_mut().zip(&ended.0).for_each(|(sum, it)| *sum = sum.wrapping_add(it.load(Relaxed)));

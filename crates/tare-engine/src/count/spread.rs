@@ -1,16 +1,16 @@
-//! HOT PATH: how the events of a cell spread over the buckets of a histogram, in the shape `extended` only.
+//! HOT PATH: histograms: how the events of a cell spread over buckets, in the shape `extended` only.
 //!
-//! The lowest bucket is never counted: it is what is left of the cell's count. So the buckets of a histogram add up to the
-//! count of its row, whenever one looks, and an event of the lowest bucket costs nothing more. That it is one needs
-//! no question: the maximum of a thread's own cell of waits or stages never rises into the next bucket, so an event of a
-//! higher one exceeds it, and comes here, by way of the [`crate::count::backlog`]. How long the longest was is noted with the
-//! buckets.
+//! The lowest bucket is not counted: it is the rest of the cell's count. So the buckets of a histogram add up
+//! to the count of its row at any moment, and an event of the lowest bucket costs nothing more. No extra
+//! comparison is needed to recognise it. The maximum of a thread's own cell of waits or stages never rises
+//! above the lowest bucket, so any event of a higher bucket exceeds it and comes here, through the deferred
+//! events of [`crate::count::backlog`]. The true maximum is noted with the buckets.
 //!
-//! A thread counts in *pieces* of two dozen adjacent buckets, made when first needed, one line each. The pieces of a cell are
-//! a circle ([`circle`]), which the cell enters at the one it used last: mostly the next event finds its own there. What its
-//! small counts cannot hold is carried to another piece, in a fold. What ends is added to *wide* pieces, which many threads
-//! share. An event is counted in its cell first, then here, and a reader looks here first: higher buckets never hold more than
-//! there is.
+//! A thread counts in *pieces* of two dozen adjacent buckets, one cache line each, created when first needed.
+//! The pieces of a cell form a circle ([`circle`]), which the cell enters at the piece it used last: most
+//! events find theirs there. What the small counts cannot hold is carried to another piece, in a fold. What
+//! has ended is added to *wide* pieces, which many threads share. An event is counted in its cell first and
+//! then here, and a reader reads here first: higher buckets never hold more events than there are.
 
 use std::sync::atomic::{
     AtomicU16, AtomicU32, AtomicU64,
@@ -28,48 +28,47 @@ use crate::memory::lost::Lost;
 use crate::snapshot::ClassId;
 use crate::thread::Thread;
 
-/// In the place of a bucket: events nobody timed, which are in none.
+/// The bucket number for events without times, which are in no bucket.
 pub(crate) const UNTIMED: u32 = BUCKETS as u32;
-/// In the place of the first bucket of the piece that counts them: no bucket is as high.
+/// The first bucket of the piece that counts events without times. No real bucket is as high.
 const UNTIMED_FIRST: u32 = (BUCKETS as u32).next_multiple_of(WIDTH);
-/// Buckets of a piece.
+/// The buckets of a piece.
 const WIDTH: u32 = 24;
-/// Buckets of a wide piece.
+/// The buckets of a wide piece.
 const WIDE_WIDTH: u32 = 12;
-/// Wide pieces that hold all buckets.
+/// The number of wide pieces for all buckets.
 const GROUPS: usize = (BUCKETS + 1).div_ceil(WIDE_WIDTH as usize);
 
-/// Of a piece's first bucket: what it counts is carried, and stands for [`CARRIED`] each.
+/// The flag of a piece's first bucket: its counts are carries, each of which stands for [`CARRIED`] events.
 const CARRY: u32 = 1 << 31;
-/// As many as a count cannot hold.
+/// The number of events in a carry, one more than a count can hold.
 const CARRIED: u32 = 1 << 16;
-/// Likewise: one of its counts is full, and another piece goes on.
+/// The flag of a piece's first bucket: one of its counts is full, and another piece continues it.
 const FULL: u32 = 1 << 30;
-/// More pieces than a circle has.
+/// A bound on the pieces of a circle.
 const MOST_PIECES: usize = 1 << 10;
 
-/// Of [`CellHead::histogram`]: it is a [`Wide`] one.
+/// The flag of a [`CellHead::histogram`] that is a [`Wide`] one.
 const WIDE: u32 = 1 << 31;
 
-/// Adjacent buckets of one cell, of a thread's own.
+/// The counts of adjacent buckets in one cell of a thread.
 #[repr(C)]
 pub(crate) struct Piece {
-    /// The next one of the circle.
     next: AtomicU32,
-    /// The first of its buckets.
+    /// The first of its buckets, with flags.
     first: AtomicU32,
-    /// The longest event that came here.
+    /// The longest event counted here, in ticks.
     longest: AtomicU64,
     counts: [AtomicU16; WIDTH as usize],
 }
 
-// SAFETY: atomics only, alignment 8, checked below to be a line.
+// SAFETY: meets `View`: atomics only, alignment 8, checked below to be a cache line.
 #[allow(unsafe_code)]
 unsafe impl View for Piece {}
 const _: () = assert!(size_of::<Piece>() == LINE);
 
 impl Piece {
-    /// An event came here that took so long.
+    /// Raises the longest event counted here to at least `ticks`.
     #[inline(always)]
     pub(crate) fn note(&self, ticks: u64) {
         if ticks > self.longest.own() {
@@ -78,52 +77,53 @@ impl Piece {
     }
 }
 
-/// In the circle of pieces: events of the cell that nobody timed.
+/// The piece of a circle that counts events without times.
 #[repr(C)]
 struct UntimedPiece {
     next: AtomicU32,
     first: AtomicU32,
     count: AtomicU64,
-    /// While the cell is marked as only counted: the events it had before, plus one; all since are untimed. Else 0.
+    /// While the cell is marked as only counted: its events before that, plus 1; all later ones have no
+    /// times. Otherwise 0.
     since: AtomicU64,
     _pad: [AtomicU64; 5],
 }
 
-// SAFETY: atomics only, alignment 8, checked below to be a line.
+// SAFETY: meets `View`: atomics only, alignment 8, checked below to be a cache line.
 #[allow(unsafe_code)]
 unsafe impl View for UntimedPiece {}
 const _: () = assert!(size_of::<UntimedPiece>() == LINE);
 
-/// Where the pieces of a shared histogram are; 0: nowhere.
+/// The places of a shared histogram's pieces; 0: not created.
 #[repr(C)]
 struct Wide {
     pieces: [AtomicU32; GROUPS],
 }
 
-// SAFETY: atomics only, alignment 4, less than a block.
+// SAFETY: meets `View`: atomics only, alignment 4, less than a block.
 #[allow(unsafe_code)]
 unsafe impl View for Wide {}
 
-/// As [`Piece`], of what many threads add to.
+/// The counts of adjacent buckets to which many threads add.
 #[repr(C)]
 struct WidePiece {
     counts: [AtomicU64; WIDE_WIDTH as usize],
 }
 
-// SAFETY: atomics only, alignment 8, less than a block.
+// SAFETY: meets `View`: atomics only, alignment 8, less than a block.
 #[allow(unsafe_code)]
 unsafe impl View for WidePiece {}
 
-/// What events are of that a cell counts.
+/// The kind of events that a cell counts.
 #[derive(Clone, Copy)]
 pub(crate) struct Of {
     pub(crate) lowest: Lowest,
-    /// Their instrument; 0: a stage's, which is found by its cell where it matters.
+    /// The instrument; 0: a stage, which is found by its cell where it matters.
     pub(crate) class: ClassId,
 }
 
 impl Of {
-    /// A stage.
+    /// Events of a stage.
     pub(crate) const STAGE: Of = Of { lowest: Lowest::Wide, class: 0 };
 
     #[inline(always)]
@@ -133,8 +133,9 @@ impl Of {
 }
 
 impl StatCell {
-    /// Counts `n` events of the thread's own cell that lasted together from one moment to another, unless that was longer than
-    /// what the cell has as the longest, or they may stand for more: then nothing has happened, and it is for [`Engine::add_long`].
+    /// Counts `n` events of the thread's own cell on the fast path, which lasted together from `start` to
+    /// `end`. Returns their time in ticks. `None`: they took longer than the cell's maximum, or events are
+    /// weighted; nothing was counted, and the caller must call [`Engine::add_long`].
     #[inline(always)]
     pub(crate) fn add_usual(&self, thread: &Thread, n: u64, start: u64, end: u64) -> Option<u64> {
         let ticks = end.wrapping_sub(start);
@@ -145,7 +146,8 @@ impl StatCell {
         Some(ticks)
     }
 
-    /// As [`StatCell::add_usual`], however long; returns how long.
+    /// Counts `n` events of the thread's own cell, which lasted together from `start` to `end`, and returns
+    /// their time in ticks.
     #[inline(always)]
     pub(crate) fn add_span(
         &self,
@@ -162,7 +164,7 @@ impl StatCell {
         }
     }
 
-    /// Counts events that did not take the short way; `None`: nobody timed them.
+    /// Counts events that did not take the fast path; `ticks` is `None` if they were not timed.
     pub(crate) fn add_unusual(&self, engine: &Engine, thread: &Thread, of: Of, n: u64, ticks: Option<u64>) {
         let Some(ticks) = ticks else {
             let n = n * engine.weight_in(thread, self, of).events;
@@ -177,9 +179,9 @@ impl StatCell {
     }
 }
 
-/// What a thread counts.
+/// Counting by a thread.
 impl Engine {
-    /// Notes events of a cell that nobody timed.
+    /// Notes events of a cell without times.
     #[cold]
     #[inline(never)]
     pub(crate) fn spread_untimed(&self, thread: &Thread, head: &CellHead, n: u64) {
@@ -190,7 +192,7 @@ impl Engine {
         }
     }
 
-    /// From now on all that a cell counts is untimed, until [`end_counting`].
+    /// Notes that all events of a cell have no times from now on, until [`end_counting`].
     pub(crate) fn begin_counting(&self, thread: &Thread, cell: &StatCell) {
         if let Some(untimed) = self.untimed_piece(thread, &cell.head)
             && untimed.since.own() == 0
@@ -199,7 +201,8 @@ impl Engine {
         }
     }
 
-    /// Made if it is not there. `None`: without histograms, or without memory.
+    /// Returns the piece for events without times, created if necessary. `None`: there are no histograms, or
+    /// there is no memory.
     fn untimed_piece(&self, thread: &Thread, head: &CellHead) -> Option<&'static UntimedPiece> {
         if !self.buckets.are_told() {
             return None;
@@ -211,7 +214,8 @@ impl Engine {
         Some(self.arena.at(self.arena.offset_of(made)))
     }
 
-    /// Counts `n` events in a bucket, in a piece that is made where none has room, and returns where.
+    /// Counts `n` events in a bucket and returns the piece, created if none has room. `None`: there is no
+    /// memory for it.
     #[inline(always)]
     pub(crate) fn spread_in(
         &self,
@@ -224,8 +228,8 @@ impl Engine {
             .or_else(|| self.spread_unusual(thread, head, bucket, n))
     }
 
-    /// Counts `n` events in a bucket for which the cell has no piece with room, and returns where. `None`: there is no memory
-    /// for it, and they stay in the lowest one.
+    /// Counts `n` events in a bucket for which no piece has room, and returns the piece. `None`: there is no
+    /// memory for it, and the events stay in the lowest bucket.
     #[cold]
     #[inline(never)]
     fn spread_unusual(
@@ -246,17 +250,17 @@ impl Engine {
             count.store(sum as u16, Release);
             return Some(piece);
         }
-        // What is carried is seen where it was, or where it is.
+        // The fold lets readers see what is carried in only one of the two pieces.
         self.folds.begin();
         let is_carried = self.carry(thread, head, bucket, carried).is_some();
-        // What is not is in the lowest bucket from now on.
+        // What cannot be carried is in the lowest bucket from now on.
         count.store(if is_carried { sum as u16 } else { u16::MAX }, Release);
         self.folds.end();
         head.histogram.store(self.arena.offset_of(piece), Release);
         Some(piece)
     }
 
-    /// Carries what a count cannot hold. `None`: there is no memory for it.
+    /// Carries what a count cannot hold to another piece. `None`: there is no memory for it.
     #[cold]
     fn carry(&self, thread: &Thread, head: &CellHead, bucket: u32, mut carried: u32) -> Option<()> {
         while carried != 0 {
@@ -274,7 +278,7 @@ impl Engine {
         Some(())
     }
 
-    /// A piece for the buckets from `first` on, that goes on for one that is full.
+    /// Creates a piece for the buckets from `first` on, which continues `full`, if given.
     #[cold]
     #[inline(never)]
     fn make_piece(
@@ -299,17 +303,17 @@ impl Engine {
     }
 }
 
-/// Counts `n` events in a bucket, if there is a piece with room for them, and returns that.
+/// Counts `n` events in a bucket and returns the piece, if there is one with room for them.
 #[inline(always)]
 fn count_in_piece(base: Base, head: &CellHead, bucket: u32, n: u32) -> Option<&'static Piece> {
     let (piece, count) = piece_of(base, head, bucket, 0)?;
     let more = u16::try_from(u32::from(count.load(Relaxed)).checked_add(n)?).ok()?;
-    // Whoever sees it sees that the cell has counted it.
+    // Release: whoever sees the new count sees that the cell has counted the events.
     count.store(more, Release);
     Some(piece)
 }
 
-/// The piece that has a bucket, and its place there, for the cell's thread; with [`CARRY`] the one that has what is carried.
+/// Returns the piece and the count of a bucket, for the cell's thread. With [`CARRY`], those of its carries.
 #[inline(always)]
 fn piece_of(
     base: Base,
@@ -335,14 +339,14 @@ fn piece_of(
     }
 }
 
-/// The pieces of a cell of a thread's own, also while the thread makes more.
+/// Returns the pieces of a thread's own cell, even while the thread adds more.
 fn pieces(arena: &Arena, head: &CellHead) -> impl Iterator<Item = &'static Piece> {
     let piece = |place| arena.get::<Piece>(place).filter(|_| place & WIDE == 0);
     let places = circle::round(&head.histogram, MOST_PIECES, move |place| Some(&piece(place)?.next));
     places.filter_map(piece)
 }
 
-/// Those of them that hold buckets.
+/// Returns the pieces that hold buckets.
 fn filled(arena: &Arena, head: &CellHead) -> impl Iterator<Item = &'static Piece> {
     pieces(arena, head).filter(|piece| piece.first.load(Relaxed) != UNTIMED_FIRST)
 }
@@ -358,7 +362,7 @@ fn find_untimed(arena: &Arena, head: &CellHead) -> Option<&'static UntimedPiece>
     arena.get(arena.offset_of(piece))
 }
 
-/// The longest event of a thread's own cell, as far as it was noted with the buckets.
+/// Returns the longest event of a thread's own cell, as far as it is noted with the buckets.
 #[inline(always)]
 pub(crate) fn longest(arena: &Arena, head: &CellHead) -> u64 {
     if head.has_histogram() { longest_noted(arena, head) } else { 0 }
@@ -369,7 +373,8 @@ fn longest_noted(arena: &Arena, head: &CellHead) -> u64 {
     filled(arena, head).map(|piece| piece.longest.load(Relaxed)).max().unwrap_or(0)
 }
 
-/// Untimed events of a thread's own cell, and of how many it had counted all later ones are untimed, too.
+/// Returns the events without times of a thread's own cell, and the number of events after which all are
+/// without times, if any.
 pub(crate) fn untimed_events(arena: &Arena, head: &CellHead) -> (u64, Option<u64>) {
     match untimed(arena, head) {
         Some(untimed) => (untimed.count.load(Acquire), untimed.since.load(Acquire).checked_sub(1)),
@@ -377,7 +382,7 @@ pub(crate) fn untimed_events(arena: &Arena, head: &CellHead) -> (u64, Option<u64
     }
 }
 
-/// A cell that has counted so many events is not marked as only counted any more.
+/// Ends the state in which a cell's events have no times, and notes those counted meanwhile.
 #[inline(always)]
 pub(crate) fn end_counting<C: Cell>(arena: &Arena, cell: &C) {
     if let Some(untimed) = untimed(arena, cell.head())
@@ -388,13 +393,13 @@ pub(crate) fn end_counting<C: Cell>(arena: &Arena, cell: &C) {
     }
 }
 
-/// Calls `f` with each bucket but the lowest, and how many events of a thread's own cell are in it.
+/// Calls `f` with each bucket above the lowest and the number of its events, for a thread's own cell.
 pub(crate) fn each(arena: &Arena, head: &CellHead, mut f: impl FnMut(u32, u64)) {
     for piece in filled(arena, head) {
         let first = piece.first.load(Relaxed);
         let each = if first & CARRY == 0 { 1 } else { u64::from(CARRIED) };
         let first = first & !(CARRY | FULL);
-        // Its thread may have ended, and it may be anything.
+        // The thread may have ended and the memory may be reused.
         if first >= UNTIMED_FIRST || !first.is_multiple_of(WIDTH) {
             continue;
         }
@@ -418,7 +423,7 @@ pub(crate) fn clear(arena: &Arena, head: &CellHead) {
 #[inline(never)]
 fn clear_pieces(arena: &Arena, head: &CellHead) {
     for piece in pieces(arena, head) {
-        // Of an untimed one: all it has.
+        // In a piece of events without times, these words are all it has.
         piece.longest.store(0, Relaxed);
         piece.counts.iter().for_each(|count| count.store(0, Relaxed));
     }
@@ -428,7 +433,8 @@ fn wide(arena: &Arena, at: &AtomicU32) -> Option<&'static Wide> {
     arena.get(at.load(Acquire) & !WIDE)
 }
 
-/// As [`each`], of what threads share. `at` is where the histogram's place stands.
+/// Calls `f` with each bucket above the lowest and the number of its events, for a shared histogram, whose
+/// place is in `at`.
 pub(crate) fn each_shared(arena: &Arena, at: &AtomicU32, mut f: impl FnMut(u32, u64)) {
     let pieces = wide(arena, at).into_iter().flat_map(|wide| &wide.pieces);
     for (first, piece) in (0..).step_by(WIDE_WIDTH as usize).zip(pieces) {
@@ -442,7 +448,7 @@ pub(crate) fn each_shared(arena: &Arena, at: &AtomicU32, mut f: impl FnMut(u32, 
     }
 }
 
-/// As [`clear`], of what threads share.
+/// Empties the buckets of a shared histogram, whose place is in `at`.
 pub(crate) fn clear_shared(arena: &Arena, at: &AtomicU32) {
     let pieces = wide(arena, at).into_iter().flat_map(|wide| &wide.pieces);
     for piece in pieces.filter_map(|piece| arena.get::<WidePiece>(piece.load(Acquire))) {
@@ -450,7 +456,7 @@ pub(crate) fn clear_shared(arena: &Arena, at: &AtomicU32) {
     }
 }
 
-/// Moves all of a shared histogram to another one. Nobody else has either.
+/// Moves a shared histogram to another one. Nobody else may use either.
 pub(crate) fn move_shared(arena: &Arena, from: &AtomicU32, to: &AtomicU32) {
     let Some(source) = wide(arena, from) else { return };
     let Some(target) = wide(arena, to) else {
@@ -471,9 +477,9 @@ pub(crate) fn move_shared(arena: &Arena, from: &AtomicU32, to: &AtomicU32) {
     }
 }
 
-/// What leaves a thread.
+/// Folding of what leaves a thread.
 impl Engine {
-    /// Adds the buckets of a thread's own cell to those of a shared one.
+    /// Adds the buckets of a thread's own cell to a shared histogram.
     #[inline(always)]
     pub(crate) fn fold_spread(&self, from: &CellHead, to: &AtomicU32) {
         if from.has_histogram() {
@@ -497,7 +503,8 @@ impl Engine {
         }
     }
 
-    /// The shared piece for a group of buckets, made if it is not there. `None`: no memory to spare.
+    /// Returns the shared piece of a group of buckets, created if necessary. `None`: there is no memory to
+    /// spare.
     fn wide_piece(&self, at: &AtomicU32, group: u32) -> Option<&'static WidePiece> {
         if at.load(Acquire) == 0 {
             keep_first(at, self.cut_spread::<Wide>()? | WIDE);

@@ -1,8 +1,8 @@
-//! HOT PATH: all memory there is. One mapping, cut into blocks of 4 KiB; its size is the cap.
+//! HOT PATH: all memory of the engine: one mapping, cut into blocks of 4 KiB. Its size is the cap.
 //!
 //! Everything the engine keeps (threads, cells, rings, instances, digests) lives in blocks of this arena. A
-//! block is taken and given back with one compare-and-swap; nothing is ever unmapped, so a reader that holds
-//! a stale offset reads stale words, never a fault, and finds out by the generation.
+//! block is taken and given back with one compare-and-swap. Nothing is ever unmapped: a reader with a stale
+//! offset reads stale words, never faults, and notices by the generation.
 #![allow(unsafe_code)]
 
 use std::sync::atomic::{
@@ -15,26 +15,26 @@ use tare_sync::{FreeList, Slots, Version};
 use crate::memory::pool::Pool;
 use crate::memory::shares::Shares;
 
-/// Size of a block in bytes.
+/// The size of a block in bytes.
 pub(crate) const BLOCK: usize = 4096;
-/// Words of 8 bytes in a block.
+/// The number of words, of 8 bytes, in a block.
 pub(crate) const WORDS: usize = BLOCK / 8;
-/// Size of a line in bytes; records and instances are whole lines.
+/// The size of a cache line in bytes. Slots of pools take whole lines.
 pub(crate) const LINE: usize = 64;
 
-/// A block's number; 0 is none.
+/// The number of a block; 0 is none.
 pub(crate) type BlockId = u32;
-/// A place in the arena in words; 0 is none (block 0 is never handed out).
+/// A place in the arena, in words; 0 is none, as block 0 is never handed out.
 pub(crate) type Offset = u32;
 
-/// A type that may be laid over arena words.
+/// A type that may be laid over words of the arena.
 ///
 /// # Safety
 /// Every field is an atomic integer (or an array of them), the alignment is at most 64, any bit pattern is
 /// valid, and the size is at most one block.
 pub(crate) unsafe trait View: Sync + 'static {}
 
-/// What a block is used for.
+/// The use of a block.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(u8)]
 pub(crate) enum Use {
@@ -56,70 +56,72 @@ pub(crate) enum Use {
 }
 
 impl Use {
-    /// Words of a block that must be zero when it is taken.
+    /// Returns how many words of a block must be zero when it is taken.
     pub(crate) const fn zeroed(self) -> usize {
         match self {
-            // What there is ends with a record of 0.
+            // The records end with a word of 0.
             Use::Waits | Use::Stages | Use::Statements | Use::Transactions => 1,
             // The lengths of the texts.
             Use::ThreadText => LINE / 8,
-            // All but the texts.
+            // Everything but the texts.
             Use::Statement => WORDS / 8,
             _ => WORDS,
         }
     }
 }
 
-/// What is known of a block without touching it. A line: neighbours may be other threads'.
+/// What is known of a block without touching it. It takes a whole cache line, as the neighbours may belong to
+/// other threads.
 #[repr(C, align(64))]
 pub(crate) struct Meta {
     /// THREAD_ID of the owner, for rings.
     pub(crate) owner: AtomicU64,
-    /// When a ring began to fill it, in ticks.
+    /// When a ring began to fill the block, in ticks.
     pub(crate) opened: AtomicU64,
-    /// The number of its first record among those of its ring, for rings.
+    /// For rings, the number of the block's first record in its ring.
     pub(crate) first: AtomicU64,
-    /// Whose session the owner ran when the ring began to fill it, as `session_name` of its thread says it.
+    /// The session that the owner ran when the ring began to fill the block, as `session_name` of its thread
+    /// encodes it.
     pub(crate) session: AtomicU64,
     next: AtomicU32,
-    /// Rises when the block's content begins to be thrown away (odd) and when that is done (even).
+    /// A seqlock that is odd while the contents are being discarded.
     pub(crate) generation: Version,
-    /// Records in the block, and [`CONTINUED`], for rings.
+    /// For rings, the number of records in the block, and [`CONTINUED`].
     records: AtomicU32,
-    /// Words of a slot, for pools.
+    /// For pools, the words of a slot.
     pub(crate) slot_words: AtomicU32,
-    /// How often a slot of those there were has been used at most.
+    /// The highest generation among the slots that were here before.
     pub(crate) generations: AtomicU32,
     used: AtomicU8,
-    /// Which slots are free, for pools.
+    /// For pools, which slots are free.
     pub(crate) slots: Slots,
 }
 
-/// Of a block's records: its ring has begun another block behind it.
+/// The flag of a block behind which its ring has begun another one.
 const CONTINUED: u32 = 1 << 31;
 
 impl Meta {
-    /// Records in the block, for rings; 0 while it is being filled.
+    /// Returns the number of records in the block, for rings; 0 while it is being filled.
     pub(crate) fn records(&self) -> u32 {
         self.records.load(Relaxed) & !CONTINUED
     }
 
-    /// Whether the ring has begun another block behind it.
+    /// Returns whether the ring has begun another block behind this one.
     pub(crate) fn is_continued(&self) -> bool {
         self.records.load(Relaxed) & CONTINUED != 0
     }
 
-    /// Says how many records the ring has put in. Nothing comes behind it, as far as is known.
+    /// Sets the number of records that the ring has written, and clears [`CONTINUED`].
     pub(crate) fn close(&self, records: u32) {
         self.records.store(records, Relaxed);
     }
 
-    /// The ring begins another block behind it.
+    /// Notes that the ring begins another block behind this one.
     pub(crate) fn set_continued(&self) {
         self.records.store(self.records.load(Relaxed) | CONTINUED, Relaxed);
     }
 
-    /// Throws the content of a block of the caller's own away, by means of `empty`.
+    /// Discards the contents of a block of the caller's own; `empty` clears the words.
     pub(crate) fn throw_away(&self, empty: impl FnOnce()) {
         self.generation.change(|| {
             self.records.store(0, Relaxed);
@@ -128,20 +130,20 @@ impl Meta {
     }
 }
 
-// Who begins a block writes to one line.
+// Beginning a block writes to one line.
 const _: () = assert!(size_of::<Meta>() == LINE);
 
-/// Where it begins comes first: most events look at that.
+/// The arena. `base` comes first, as most events read it.
 #[repr(C)]
 pub(crate) struct Arena {
     base: AtomicPtr<u8>,
     meta: AtomicPtr<Meta>,
     blocks: AtomicU32,
-    /// Blocks never handed out yet start here.
+    /// The first block that was never handed out.
     fresh: AtomicU32,
     free: FreeList,
     in_use: AtomicU32,
-    /// Slabs of threads.
+    /// The blocks that are slabs of threads.
     slabs: BlockSet,
     pub(crate) shares: Shares,
 }
@@ -160,7 +162,7 @@ impl Arena {
         }
     }
 
-    /// Reserves `bytes`; nothing is resident until used.
+    /// Reserves `bytes` of address space. Nothing is resident until used.
     pub(crate) fn map(&self, bytes: usize) -> Result<(), std::io::Error> {
         let blocks = bytes / BLOCK;
         let base = reserve(blocks * BLOCK)?;
@@ -172,7 +174,7 @@ impl Arena {
         Ok(())
     }
 
-    /// Takes a block, as far as its use needs it zeroed; `None`: the cap is reached.
+    /// Takes a block, zeroed as far as its use requires. `None`: the cap is reached.
     #[cold]
     pub(crate) fn take(&self, used: Use, pool: u8) -> Option<BlockId> {
         let kept = self.is_kept_from(used);
@@ -189,7 +191,7 @@ impl Arena {
         Some(id)
     }
 
-    /// A block of the caller's is as its use needs it to be in the beginning: one that was taken, or kept.
+    /// Puts a block of the caller's, taken or kept, into the initial state for its use.
     pub(crate) fn begin(&self, id: BlockId, used: Use) {
         let meta = self.meta(id);
         meta.throw_away(|| {
@@ -198,12 +200,12 @@ impl Arena {
         });
     }
 
-    /// Every block that is a thread's slab.
+    /// Returns every block that is a thread's slab.
     pub(crate) fn slabs(&self) -> impl Iterator<Item = BlockId> {
         self.slabs.each(self.high()).filter(|id| self.used(*id) == Use::Thread as u8)
     }
 
-    /// Gives a block back. Readers that still look at it see its generation change when it is reused.
+    /// Gives a block back. Readers still looking at it notice by its generation when it is reused.
     pub(crate) fn give(&self, id: BlockId) {
         let meta = self.meta(id);
         if meta.used.load(Relaxed) == Use::Thread as u8 {
@@ -216,7 +218,7 @@ impl Arena {
 
     fn take_fresh(&self) -> Option<BlockId> {
         let blocks = self.blocks.load(Acquire);
-        // The plain load first: an exhausted arena must not wrap the counter round.
+        // Loaded first, so that an exhausted arena does not make the counter wrap around.
         if self.fresh.load(Relaxed) >= blocks {
             return None;
         }
@@ -224,7 +226,7 @@ impl Arena {
         (id < blocks).then_some(id)
     }
 
-    /// The next fresh block is this one.
+    /// Makes this block the next fresh one.
     #[cfg(test)]
     pub(crate) fn skip_to(&self, id: BlockId) {
         self.fresh.store(id, Relaxed);
@@ -233,56 +235,57 @@ impl Arena {
     #[inline(always)]
     pub(crate) fn meta(&self, id: BlockId) -> &'static Meta {
         debug_assert!(id < self.blocks.load(Relaxed));
-        // SAFETY: `id` is below the number of blocks (ids come from `take` or from a scan up to `high`), the
-        // meta array has that many entries, is never unmapped, and consists of atomics.
+        // SAFETY: `id` is below the number of blocks, because ids come from `take` or from a scan up to
+        // `high`. The meta array has that many entries, is never unmapped, and consists of atomics.
         unsafe { &*self.meta.load(Relaxed).add(id as usize) }
     }
 
-    /// What block `id` is used for, as `Use as u8 + pool`.
+    /// Returns the use of block `id`, as `Use as u8 + pool`.
     pub(crate) fn used(&self, id: BlockId) -> u8 {
         self.meta(id).used.load(Acquire)
     }
 
-    /// The words of a block.
+    /// Returns the words of a block.
     #[inline(always)]
     pub(crate) fn words(&self, id: BlockId) -> &'static [AtomicU64; WORDS] {
         debug_assert!(id < self.blocks.load(Relaxed));
-        // SAFETY: the block lies inside the mapping, which is never unmapped; words are atomics.
+        // SAFETY: the block lies inside the mapping, which is never unmapped. Its words are atomics.
         unsafe { &*self.base.load(Relaxed).add(id as usize * BLOCK).cast() }
     }
 
-    /// Where all memory begins: loaded once for an event that looks at several places.
+    /// Returns the base address of the memory, loaded once for an event that reads several places.
     #[inline(always)]
     pub(crate) fn base(&self) -> Base {
         Base(self.base.load(Relaxed))
     }
 
-    /// A view of the words at `offset`.
+    /// Returns a view of the words at `offset`.
     #[inline(always)]
     pub(crate) fn at<T: View>(&self, offset: Offset) -> &'static T {
         self.base().at(offset)
     }
 
-    /// As [`Arena::at`], for an offset a reader found in a place that may have become something else: the
-    /// view lies in the arena, whatever its words mean.
+    /// Returns a view for a reader whose offset comes from memory that may have been reused. The view lies in
+    /// the arena, whatever its words mean. `None`: the offset is 0 or outside, or `T` needs an alignment
+    /// above 8.
     pub(crate) fn get<T: View>(&self, offset: Offset) -> Option<&'static T> {
         let end = offset as usize + size_of::<T>().div_ceil(8);
         if offset == 0 || end > self.blocks.load(Relaxed) as usize * WORDS || align_of::<T>() > 8 {
             return None;
         }
-        // SAFETY: just checked to lie inside the mapping; the base is aligned to a page, so words are aligned
-        // to 8; `View` promises that any bits are a valid T made of atomics.
+        // SAFETY: just checked to lie inside the mapping. The base is aligned to a page, so words are aligned
+        // to 8. `View` promises that any bits are a valid `T` made of atomics.
         Some(unsafe { &*self.base.load(Relaxed).add(offset as usize * 8).cast() })
     }
 
-    /// Words at `offset`, `len` of them; the caller's object does not leave its block.
+    /// Returns the `len` words at `offset`. The caller's object does not extend beyond its block.
     #[inline(always)]
     pub(crate) fn slice(&self, offset: Offset, len: usize) -> &'static [AtomicU64] {
         let (block, word) = (offset / WORDS as u32, offset as usize % WORDS);
         &self.words(block)[word..word + len]
     }
 
-    /// Asks for what is written first of a block: others may have it.
+    /// Prefetches the words of a block that are written first, which another processor may have in its cache.
     #[inline(always)]
     pub(crate) fn expect_block(&self, id: BlockId) {
         expect_write(std::ptr::from_ref(self.meta(id)).cast());
@@ -291,26 +294,27 @@ impl Arena {
         expect_write(first.wrapping_add(LINE));
     }
 
-    /// Asks for the first bytes of a view that will be read soon. What comes in no order a processor does not ask for itself.
+    /// Prefetches the first bytes of a view that will be read soon. Processors do not prefetch irregular
+    /// accesses themselves.
     #[inline(always)]
     pub(crate) fn expect_read(&self, offset: Offset, bytes: usize) {
         let view = self.base().0.wrapping_add(offset as usize * 8);
         (0..bytes).step_by(LINE).for_each(|line| expect_read(view.wrapping_add(line)));
     }
 
-    /// Where the view lies.
+    /// Returns the place of a view.
     #[inline(always)]
     pub(crate) fn offset_of<T: View>(&self, view: &T) -> Offset {
         (self.base().bytes_to(view) / 8) as Offset
     }
 
-    /// Keeps the block of a slot the pool's while it is held. `None`: it is not any more.
+    /// Holds the block of a slot, so that it stays the pool's. `None`: it is not the pool's any more.
     #[inline]
     pub(crate) fn hold<T: View>(&self, pool: Pool, slot: &T) -> Option<Held> {
         self.hold_block(pool, self.offset_of(slot) / WORDS as u32)
     }
 
-    /// As [`Arena::hold`], of a block.
+    /// Holds a block, so that it stays the pool's. `None`: it is not the pool's any more.
     #[inline]
     pub(crate) fn hold_block(&self, pool: Pool, block: BlockId) -> Option<Held> {
         let slots = &self.meta(block).slots;
@@ -320,39 +324,39 @@ impl Arena {
         slots.hold(pool.kind()).then_some(Held(Some(slots)))
     }
 
-    /// Blocks there are.
+    /// Returns the number of blocks.
     pub(crate) fn blocks(&self) -> u32 {
         self.blocks.load(Relaxed)
     }
 
-    /// Ids that may be in use: `1..high()`.
+    /// Returns the bound of the ids that may be in use: `1..high()`.
     pub(crate) fn high(&self) -> BlockId {
         self.fresh.load(Relaxed).min(self.blocks.load(Relaxed))
     }
 
-    /// Whether less than a quarter is left: what can do without takes no more.
+    /// Returns whether less than a quarter is left, so that optional uses get no more.
     pub(crate) fn is_scarce(&self) -> bool {
         self.needed().saturating_sub(self.shares.lent()) > self.blocks() / 4 * 3
     }
 
-    /// Blocks that nobody has.
+    /// Returns the number of blocks that nobody has.
     pub(crate) fn untaken(&self) -> u32 {
         self.blocks().saturating_sub(self.in_use.load(Relaxed))
     }
 
-    /// Blocks in use, without those that nobody needs.
+    /// Returns the number of blocks in use, without those that nobody needs.
     fn needed(&self) -> u32 {
         self.in_use.load(Relaxed).saturating_sub(self.shares.empty())
     }
 
-    /// Bytes in use, and the cap.
+    /// Returns the bytes in use, and the cap.
     pub(crate) fn usage(&self) -> (u64, u64) {
         let bytes = |blocks: u32| u64::from(blocks) * BLOCK as u64;
         (bytes(self.needed()), bytes(self.blocks()))
     }
 }
 
-/// A block of slots that stays what it is while somebody has this.
+/// A hold on a block of slots, which keeps its kind until this is dropped.
 pub(crate) struct Held(Option<&'static Slots>);
 
 impl Drop for Held {
@@ -364,11 +368,11 @@ impl Drop for Held {
     }
 }
 
-/// Makes words zero that readers may look at, who ask afterwards whether they were the block's.
+/// Zeroes words that readers may be reading. They check afterwards whether the words were still the block's.
 fn zero(words: &[AtomicU64]) {
     #[cfg(all(target_arch = "x86_64", not(miri)))]
-    // SAFETY: the words are the caller's own, aligned, and writable through their atomics. A processor stores each of them by as
-    // many bytes or more, as it would store them one by one.
+    // SAFETY: the words are the caller's own, aligned, and writable through their atomics. The processor
+    // stores eight bytes or more at a time, so each word is stored as if by itself.
     unsafe {
         std::arch::asm!(
             "rep stosq",
@@ -382,12 +386,12 @@ fn zero(words: &[AtomicU64]) {
     words.iter().for_each(|word| word.store(0, Relaxed));
 }
 
-/// Asks for a line that will be written soon.
+/// Prefetches a cache line that will be written soon.
 #[inline(always)]
 fn expect_write(address: *const u8) {
     #[cfg(all(target_arch = "x86_64", not(miri)))]
-    // SAFETY: PREFETCHW neither faults nor changes anything a program can see; processors without it take it for
-    // a NOP.
+    // SAFETY: PREFETCHW neither faults nor changes anything a program can see. Processors without it treat it
+    // as a NOP.
     unsafe {
         std::arch::asm!("prefetchw byte ptr [{0}]", in(reg) address, options(nostack, preserves_flags));
     }
@@ -395,11 +399,12 @@ fn expect_write(address: *const u8) {
     let _ = address;
 }
 
-/// Asks for a line that will be read soon.
+/// Prefetches a cache line that will be read soon.
 #[inline(always)]
 fn expect_read(address: *const u8) {
     #[cfg(all(target_arch = "x86_64", not(miri)))]
-    // SAFETY: PREFETCHT0 neither faults nor changes anything a program can see; every processor of this kind has it.
+    // SAFETY: PREFETCHT0 neither faults nor changes anything a program can see. Every processor of this kind
+    // has it.
     unsafe {
         std::arch::x86_64::_mm_prefetch::<{ std::arch::x86_64::_MM_HINT_T0 }>(address.cast());
     }
@@ -407,55 +412,57 @@ fn expect_read(address: *const u8) {
     let _ = address;
 }
 
-/// Where all memory begins.
+/// The base address of the arena's memory.
 #[derive(Clone, Copy)]
 pub(crate) struct Base(*const u8);
 
 impl Base {
-    /// A view of the words at `offset`.
+    /// Returns a view of the words at `offset`.
     #[inline(always)]
     pub(crate) fn at<T: View>(self, offset: Offset) -> &'static T {
         debug_assert!(offset != 0 && offset as usize % WORDS + size_of::<T>() / 8 <= WORDS);
         // SAFETY: offsets are made by this crate from blocks it took, and objects never span blocks, so the
-        // place lies inside the mapping; `View` promises that any bits are a valid T made of atomics.
+        // place lies inside the mapping. `View` promises that any bits are a valid `T` made of atomics.
         unsafe { &*self.0.add(offset as usize * 8).cast() }
     }
 
-    /// How far it is to a view.
+    /// Returns the distance to a view in bytes.
     #[inline(always)]
     pub(crate) fn bytes_to<T: View>(self, view: &T) -> u64 {
         (std::ptr::from_ref(view) as usize - self.0 as usize) as u64
     }
 
-    /// As [`Base::at`], of one word.
+    /// Returns the word at `offset`.
     #[inline(always)]
     pub(crate) fn word(self, offset: usize) -> &'static AtomicU64 {
         debug_assert!(offset != 0);
-        // SAFETY: as for `at`.
+        // SAFETY: offsets are made by this crate from blocks it took, so the word lies inside the mapping. It
+        // is an atomic.
         unsafe { &*self.0.add(offset * 8).cast() }
     }
 
-    /// As [`Base::at`]; offset 0 is a block of zeros.
+    /// Returns a view of the words at `offset`; offset 0 is a block of zeros.
     #[inline(always)]
     pub(crate) fn at_or_zero<T: View>(self, offset: Offset) -> &'static T {
-        // SAFETY: as for `at`; block 0 is inside the mapping and never handed out, so nobody writes to it.
+        // SAFETY: the same as for `at`. Block 0 is inside the mapping and never handed out, so nobody writes
+        // to it.
         unsafe { &*self.0.add(offset as usize * 8).cast() }
     }
 
-    /// Asks for `bytes` from `offset` on, which will be written soon.
+    /// Prefetches `bytes` from `offset` on, which will be written soon.
     #[inline(always)]
     pub(crate) fn expect_write(self, offset: usize, bytes: usize) {
         let first = self.0.wrapping_add(offset * 8);
         (0..bytes).step_by(LINE).for_each(|line| expect_write(first.wrapping_add(line)));
     }
 
-    /// Asks for the line two lines behind `offset`, which will be written soon. It may lie past the block, even past
-    /// the mapping: asking for memory touches nothing.
+    /// Prefetches the cache line two lines behind `offset`, which will be written soon. It may lie behind the
+    /// block or even the mapping, as a prefetch accesses nothing.
     #[inline(always)]
     pub(crate) fn expect_write_behind(self, offset: Offset) {
         #[cfg(all(target_arch = "x86_64", not(miri)))]
-        // SAFETY: PREFETCHW neither faults nor changes anything a program can see; processors without it
-        // take it for a NOP.
+        // SAFETY: PREFETCHW neither faults nor changes anything a program can see. Processors without it
+        // treat it as a NOP.
         unsafe {
             std::arch::asm!(
                 "prefetchw byte ptr [{base} + {offset} * 8 + {behind}]",
@@ -470,11 +477,12 @@ impl Base {
     }
 }
 
-/// A word that only the calling thread writes, read by it. Nothing is lost should another thread write it all the same, but
-/// what it wrote: the load is an atomic one, which costs a stage five instructions and nothing else anything to speak of.
+/// A load of a word that only the calling thread writes. If another thread wrote it nevertheless, only that
+/// value could be lost, because the load is atomic. That costs a stage five instructions, and others nothing
+/// worth mentioning.
 pub(crate) trait Own {
     type Value;
-    /// For words of the calling thread's own slab, cells and records.
+    /// Returns the value of a word in the calling thread's own slab, cells or records.
     fn own(&self) -> Self::Value;
 }
 
@@ -498,13 +506,13 @@ pub(crate) fn reserve(bytes: usize) -> Result<*mut u8, std::io::Error> {
     let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE;
     #[cfg(miri)]
     let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS;
-    // SAFETY: an anonymous mapping at an address of the kernel's choice touches nothing that exists.
+    // SAFETY: an anonymous mapping at an address of the kernel's choice affects no existing memory.
     let at =
         unsafe { libc::mmap(std::ptr::null_mut(), bytes, libc::PROT_READ | libc::PROT_WRITE, flags, -1, 0) };
     if at == libc::MAP_FAILED { Err(std::io::Error::last_os_error()) } else { Ok(at.cast()) }
 }
 
-/// A fixed array of atomic words in a mapping of its own (hash indexes, descriptor tables).
+/// A fixed array of atomic words in a mapping of its own, for hash tables and descriptor tables.
 pub(crate) struct Table {
     base: AtomicPtr<AtomicU64>,
     len: AtomicU32,
@@ -527,13 +535,14 @@ impl Table {
         if len == 0 {
             return &[];
         }
-        // SAFETY: `map` stored a mapping of `len` words before it stored `len`; it is never unmapped.
+        // SAFETY: `map` stored the address of a mapping of `len` words before it stored `len`. It is never
+        // unmapped.
         unsafe { std::slice::from_raw_parts(self.base.load(Relaxed), len) }
     }
 }
 
-/// Blocks that are used for one thing, or were, a bit each. What a block is used for now is in its [`Meta`], which is a line: who
-/// looks for few of thousands of blocks looks here first.
+/// The blocks that have, or had, one use, a bit each. The actual use is in the block's [`Meta`], a cache line
+/// each, so a search for few of thousands of blocks looks here first.
 pub(crate) struct BlockSet(Table);
 
 impl BlockSet {
@@ -547,21 +556,21 @@ impl BlockSet {
         self.0.map(blocks.div_ceil(Self::BITS))
     }
 
-    /// The block is going to be used for it. Said before its use is.
+    /// Adds a block, before its use is set.
     pub(crate) fn add(&self, block: BlockId) {
         if let Some(word) = self.0.words().get(block as usize / Self::BITS) {
             word.fetch_or(1 << (block as usize % Self::BITS), Relaxed);
         }
     }
 
-    /// It is not used for it any more.
+    /// Removes a block.
     fn remove(&self, block: BlockId) {
         if let Some(word) = self.0.words().get(block as usize / Self::BITS) {
             word.fetch_and(!(1 << (block as usize % Self::BITS)), Relaxed);
         }
     }
 
-    /// The blocks, in their order: of those that were ever handed out, which are below `high`.
+    /// Returns the blocks in ascending order, among those ever handed out, which are below `high`.
     pub(crate) fn each(&self, high: BlockId) -> impl Iterator<Item = BlockId> {
         let words = self.0.words().iter().take((high as usize).div_ceil(Self::BITS));
         (0..).step_by(Self::BITS).zip(words).flat_map(|(first, word)| {

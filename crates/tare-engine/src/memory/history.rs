@@ -1,17 +1,18 @@
-//! HOT PATH: a long history: the filled blocks of all threads, oldest first, as many as hold the rows that are wanted.
+//! HOT PATH: a long history: the filled blocks of all threads, oldest first, as many as hold the wanted rows.
 
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 
 use crate::memory::arena::{Arena, BlockId};
 use crate::memory::queue::Queue;
 
-/// Records a block can have at most: no record is shorter than two words.
+/// The most records a block can have, as no record is shorter than two words.
 const MOST_RECORDS: u32 = 256;
 
-/// Blocks of records, the oldest first.
+/// Blocks of records, oldest first.
 pub(crate) struct LongHistory {
     blocks: Queue,
-    /// Rows wanted, and rows there are, more or less: who counts and who takes may overtake each other.
+    /// The number of rows wanted, and the approximate number present: additions and removals may overtake
+    /// each other.
     wanted: AtomicU32,
     rows: AtomicU32,
 }
@@ -21,32 +22,32 @@ impl LongHistory {
         LongHistory { blocks: Queue::new(), wanted: AtomicU32::new(0), rows: AtomicU32::new(0) }
     }
 
-    /// Makes room for blocks that hold this many rows, where a full block holds `least` of them at least.
+    /// Reserves room for blocks that hold this many rows. A full block holds at least `least`.
     pub(crate) fn map(&self, rows: u32, least: u32) -> Result<(), std::io::Error> {
         self.wanted.store(rows, Relaxed);
         self.blocks.map(rows.div_ceil(least) as usize)
     }
 
-    /// Blocks there are, more or less.
+    /// Returns the approximate number of blocks.
     pub(crate) fn len(&self) -> u32 {
         self.blocks.len()
     }
 
-    /// Asks for what is looked at of the oldest block when it is taken out: nobody has touched it for long.
+    /// Prefetches what is read of the oldest block when it is removed, as nobody has touched it for long.
     pub(crate) fn expect_oldest(&self, arena: &Arena) {
         if let Some(block) = self.blocks.oldest() {
             arena.expect_block(block);
         }
     }
 
-    /// Takes the oldest block out.
+    /// Removes and returns the oldest block.
     pub(crate) fn pop(&self, arena: &Arena) -> Option<BlockId> {
         let block = self.blocks.pop()?;
         self.rows.fetch_sub(arena.meta(block).records(), Relaxed);
         Some(block)
     }
 
-    /// Puts a filled block in. `Some`: a block to be filled anew, the oldest once it is not needed any more.
+    /// Adds a filled block. Returns a block to be refilled: the oldest, once it is not needed any more.
     pub(crate) fn exchange(&self, arena: &Arena, block: BlockId) -> Option<BlockId> {
         let records = arena.meta(block).records();
         let full = self.blocks.exchange(block, |oldest| {
@@ -54,7 +55,7 @@ impl LongHistory {
             arena.give(oldest);
         });
         match full {
-            // It found no place itself.
+            // There was no room for the block itself.
             Some(back) if back == block => Some(block),
             Some(oldest) => {
                 let gone = arena.meta(oldest).records();

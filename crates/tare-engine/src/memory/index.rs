@@ -1,4 +1,5 @@
-//! HOT PATH: hash → slot, with a mapping of its own for its entries. One mechanism for files, tables, programs and digests.
+//! HOT PATH: a lock-free hash table from hashes to slots, with a mapping of its own. Files, tables, programs
+//! and digests use it.
 
 pub(crate) use tare_sync::Inserted;
 
@@ -13,7 +14,7 @@ impl Index {
         Index { entries: Table::new() }
     }
 
-    /// Makes room for `keys` at half load.
+    /// Reserves room for `keys` at half load.
     pub(crate) fn map(&self, keys: usize) -> Result<(), std::io::Error> {
         self.entries.map((keys * 2).next_power_of_two().max(1024))
     }
@@ -23,18 +24,19 @@ impl Index {
         tare_sync::Index(self.entries.words())
     }
 
-    /// The slot under `hash` that `is` recognises.
+    /// Returns the slot under `hash` that `is` accepts.
     #[inline]
     pub(crate) fn find(&self, hash: u64, is: impl Fn(Offset) -> bool) -> Option<Offset> {
         self.shared().find(hash, is)
     }
 
-    /// Enters a filled slot.
+    /// Inserts a slot whose contents are complete.
     pub(crate) fn insert(&self, hash: u64, offset: Offset, is: impl Fn(Offset) -> bool) -> Inserted {
         self.shared().insert(hash, offset, is)
     }
 
-    /// After an insertion into an index from which others remove: see [`tare_sync::Index::settle`].
+    /// Resolves duplicates after an insertion into a table from which others remove. See also
+    /// [`tare_sync::Index::settle`].
     pub(crate) fn settle(
         &self,
         hash: u64,
@@ -44,7 +46,7 @@ impl Index {
         self.shared().settle(hash, is, lost)
     }
 
-    /// Takes a slot's entry away.
+    /// Removes the entry of a slot.
     pub(crate) fn remove(&self, hash: u64, offset: Offset) {
         self.shared().remove(hash, offset);
     }

@@ -1,4 +1,4 @@
-//! What did not fit: a counter per reason, visible to readers, never silent.
+//! Losses: a counter for each reason why something did not fit, always visible to readers.
 
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
 
@@ -6,12 +6,12 @@ use crate::snapshot::LostRow;
 
 macro_rules! lost {
     ($($variant:ident => $name:literal, $doc:literal;)*) => {
-        /// Reasons to lose something.
+        /// The reasons for a loss.
         #[derive(Clone, Copy, Debug, PartialEq, Eq)]
         #[repr(u8)]
         pub enum Lost { $(#[doc = $doc] $variant,)* }
 
-        /// Names as the built-in's status variables spell them, where it has one.
+        /// The names of the built-in's status variables, where it has one, otherwise similar ones.
         const NAMES: &[&str] = &[$($name,)*];
     };
 }
@@ -60,8 +60,8 @@ lost! {
     Observations => "observations_lost", "Reads of host_cache or of replicas without rows: the server changed them without end.";
 }
 
-/// How many there may be of what a reason counts the rest of: instruments, instances, statistics of what is closed,
-/// levels of nesting. As many as memory holds, unless something is said.
+/// Limits for everything whose excess a reason counts: instruments, instances, statistics of closed objects,
+/// levels of nesting. Without a limit, memory is the bound.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Limits([u32; NAMES.len()]);
 
@@ -72,22 +72,22 @@ impl Default for Limits {
 }
 
 impl Limits {
-    /// The limit; of the reasons to lose an event there is none.
+    /// Returns the limit. Reasons that lose an event have none.
     #[must_use]
     pub fn of(&self, what: Lost) -> u32 {
         self.0[what as usize]
     }
 
-    /// The same, to be set.
+    /// Returns the limit for changing it.
     pub fn of_mut(&mut self, what: Lost) -> &mut u32 {
         &mut self.0[what as usize]
     }
 }
 
-/// All lost counters, and how much may be kept before they count.
+/// The counters of all reasons, and the limits.
 pub(crate) struct Losses {
     counters: [AtomicU64; NAMES.len()],
-    /// The same, which the host may set to zero.
+    /// A second set of counters, which the host may set to zero.
     shown: [AtomicU64; NAMES.len()],
     limits: [AtomicU32; NAMES.len()],
 }
@@ -105,7 +105,7 @@ impl Losses {
         self.limits.iter().zip(limits.0).for_each(|(kept, limit)| kept.store(limit, Relaxed));
     }
 
-    /// Whether one more may be, besides `held`.
+    /// Returns whether one more is allowed besides `held`.
     pub(crate) fn allow(&self, what: Lost, held: u32) -> bool {
         held < self.limits[what as usize].load(Relaxed)
     }

@@ -1,4 +1,4 @@
-//! All memory, and what is made of it: blocks, slots, queues, indexes, texts. Knows nothing of events.
+//! Memory and what is built on it: blocks, slots, queues, hash tables, texts. Knows nothing of events.
 
 pub(crate) mod arena;
 pub(crate) mod history;

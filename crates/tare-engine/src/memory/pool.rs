@@ -1,8 +1,9 @@
-//! HOT PATH: pools of instances: equal slots cut from blocks, taken and given back with one atomic instruction.
+//! HOT PATH: pools of instances: equal slots cut from blocks, taken and given back with one atomic
+//! instruction.
 //!
-//! Which slots of a block are free is in the block's word (`slots`), and which blocks of a pool may have a free slot in
-//! the pool's own bits. These are hints: whoever frees the first slot of a block sets its bit, whoever finds none clears it
-//! and looks again.
+//! The word of a block says which of its slots are free (`slots`). The bits of a pool say which blocks may
+//! have a free slot. These are hints: the thread that frees the first slot of a block sets its bit, and one
+//! that finds none clears it and checks again.
 
 use std::sync::atomic::{
     AtomicU8, AtomicU16, AtomicU32, AtomicU64,
@@ -18,7 +19,7 @@ use crate::memory::arena::{
 use crate::memory::queue::Queue;
 use crate::snapshot::ClassId;
 
-/// The pools, by what their slots hold.
+/// The pools, named after the contents of their slots.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(u8)]
 pub(crate) enum Pool {
@@ -45,10 +46,10 @@ pub(crate) enum Pool {
 /// The pools of mutexes, rwlocks and conds.
 pub(crate) const SYNCHS: [Pool; 3] = [Pool::Mutexes, Pool::Rwlocks, Pool::Conds];
 
-/// Number of pools.
+/// The number of pools.
 pub(crate) const POOLS: usize = 18;
 
-/// All of them.
+/// All pools.
 const ALL: [Pool; POOLS] = [
     Pool::Mutexes,
     Pool::Rwlocks,
@@ -71,45 +72,45 @@ const ALL: [Pool; POOLS] = [
 ];
 
 impl Pool {
-    /// Its number among the kinds of slots.
+    /// Returns the pool's number among the kinds of slots.
     pub(crate) const fn kind(self) -> u8 {
         self as u8 + 1
     }
 
-    /// The pool of a kind of slots.
+    /// Returns the pool of a kind of slots.
     pub(crate) const fn of(kind: u8) -> Pool {
         ALL[(kind as usize).wrapping_sub(1) % POOLS]
     }
 }
 
-/// States of a slot.
+/// The states of a slot.
 pub(crate) const FREE: u8 = 0;
 pub(crate) const USED: u8 = 1;
-/// Taken, and not yet fit to be seen.
+/// The state of a slot that is taken, but not complete.
 const FILLING: u8 = 2;
 
-/// First words of every slot.
+/// The first words of every slot.
 #[repr(C)]
 pub(crate) struct SlotHead {
     state: AtomicU8,
     pub(crate) flags: AtomicU8,
     _pad: AtomicU16,
-    /// Rises whenever the slot is taken: a name is known until its place is used again.
+    /// Rises whenever the slot is taken, so that a name stays known until its slot is reused.
     generation: AtomicU32,
-    /// Class and [`name`], where the first word of a record has them: see [`SlotHead::object`].
+    /// Class and [`name`] at the bits where a record's first word has them. See [`SlotHead::object`].
     object: AtomicU64,
 }
 
-/// Where a slot's first words have the class, and the name.
+/// The bit positions of class and name in [`Object`].
 pub(crate) const CLASS: u32 = 11;
 pub(crate) const NAME: u32 = 32;
 
-/// Class and [`name`] of what is in a slot, where the first word of a record has them.
+/// Class and [`name`] of the object in a slot, at the bits where a record's first word has them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Object(pub(crate) u64);
 
 impl Object {
-    /// Bits it has, at most.
+    /// The bits it can have.
     pub(crate) const BITS: u64 = !((1 << CLASS) - 1);
 
     #[inline(always)]
@@ -122,7 +123,7 @@ impl Object {
         (self.0 >> NAME) as u32
     }
 
-    /// Where the slot is; 0: its name does not say.
+    /// Returns the place of the slot; 0: its name does not contain it.
     #[inline(always)]
     pub(crate) fn offset(self) -> Offset {
         offset_of(self.name())
@@ -140,7 +141,7 @@ impl SlotHead {
         self.object().class()
     }
 
-    /// What a record says of it, in one word.
+    /// Returns what a record says of the object, in one word.
     #[inline(always)]
     pub(crate) fn object(&self) -> Object {
         Object(self.object.load(Relaxed))
@@ -150,10 +151,11 @@ impl SlotHead {
         self.generation.load(Relaxed)
     }
 
-    /// The slot is taken, and about to be filled.
+    /// Marks a slot as taken, before it is filled.
     #[inline(always)]
     fn begin(&self, class: ClassId, offset: Offset) {
-        // What refers to the slot's former use no longer means it; until now it did, though that had ended.
+        // References to the slot's former use end here. Until now they were valid, although that use had
+        // ended.
         let generation = self.generation.load(Relaxed).wrapping_add(1);
         self.generation.store(generation, Relaxed);
         fence(Release);
@@ -163,65 +165,68 @@ impl SlotHead {
         self.state.store(FILLING, Relaxed);
     }
 
-    /// As [`SlotHead::begin`], of a slot that is for the same as before and had no flags. It is still free to readers, and its name
-    /// is of a former use: see [`SlotHead::rename`].
+    /// Marks a slot as taken for the same purpose as before; it had no flags. Readers still see it as free,
+    /// and its name is that of a former use. See also [`SlotHead::rename`].
     #[inline(always)]
     fn begin_again(&self) {
         self.generation.store(self.generation.load(Relaxed).wrapping_add(1), Relaxed);
         fence(Release);
     }
 
-    /// It gets the name of its present use, which an event is about to refer to.
+    /// Gives the slot the name of its present use, to which an event is about to refer.
     pub(crate) fn rename(&self, offset: Offset) {
         let name = name_of(offset, self.generation.load(Relaxed));
         self.object.store(u64::from(name) << NAME | u64::from(self.class()) << CLASS, Relaxed);
     }
 
-    /// Readers may see the slot: it has been filled.
+    /// Makes a completed slot visible to readers.
     #[inline(always)]
     pub(crate) fn publish(&self) {
         self.state.store(USED, Release);
     }
 
-    /// What used the slot has ended; false: it had before.
+    /// Ends the use of the slot. Returns false if it had ended before.
     pub(crate) fn end(&self) -> bool {
         self.state.swap(FREE, Relaxed) != FREE
     }
 
-    /// Whether what was read since `generation` was read belongs together.
+    /// Returns whether the slot is in use and has not been reused since `generation` was read, so that what
+    /// was read is consistent.
     pub(crate) fn is_still(&self, generation: u32) -> bool {
         fence(Acquire);
         self.state() == USED && self.generation() == generation
     }
 }
 
-// SAFETY: atomics only, alignment 8.
+// SAFETY: meets `View`: atomics only, alignment 8.
 #[allow(unsafe_code)]
 unsafe impl View for SlotHead {}
 
-/// Slots given back that are kept from use, so that events that refer to them keep their names for a while.
+/// Returns how many slots that were given back stay out of use for a while, so that events that refer to them
+/// keep their names.
 const fn resting(pool: Pool) -> u32 {
     match pool {
         Pool::Files | Pool::Tables | Pool::Sockets | Pool::MetadataLocks => 64,
-        // Each connection has a dozen.
+        // A connection has about a dozen.
         Pool::Mutexes | Pool::Rwlocks | Pool::Conds => 512,
         _ => 0,
     }
 }
 
 pub(crate) struct Pools {
-    /// One bit for each block: it may have a free slot of the pool.
+    /// The blocks that may have a free slot of the pool, one bit each.
     blocks: [Table; POOLS],
     /// The blocks of each pool.
     carved: [BlockSet; POOLS],
-    /// The word of these in which one was found last.
+    /// The index of the word in `blocks` in which a slot was found last.
     hand: [AtomicU32; POOLS],
-    /// Slots that rest, the one longest given back first.
+    /// Slots out of use for a while, the one given back first in front.
     rested: [Queue; POOLS],
 }
 
-/// Free slots a thread keeps for itself, of what it takes and gives back all the time: a pool's lines would wander
-/// from processor to processor. The latest first: its lines are at hand. So it is for slots that no event refers to.
+/// Free slots that a thread keeps for objects it creates and ends all the time, so that a pool's cache lines
+/// do not move between processors. The latest slot comes first, as its lines are in the cache. Only for slots
+/// that no event refers to.
 #[repr(C)]
 pub(crate) struct Stash {
     len: AtomicU32,
@@ -231,7 +236,7 @@ pub(crate) struct Stash {
 const STASH: usize = 7;
 
 impl Stash {
-    /// False where it is full.
+    /// Adds a slot; returns false if the stash is full.
     #[inline(always)]
     pub(crate) fn push(&self, offset: Offset) -> bool {
         let len = self.len.own();
@@ -250,7 +255,7 @@ impl Stash {
     }
 }
 
-/// Words of a slot: whole lines.
+/// Returns the words of a slot: whole cache lines.
 const fn slot_words<T>() -> usize {
     size_of::<T>().div_ceil(LINE) * LINE / 8
 }
@@ -265,7 +270,7 @@ impl Pools {
         }
     }
 
-    /// Makes room for the bits and the queues.
+    /// Reserves room for the bits and the queues.
     pub(crate) fn map(&self, arena: &Arena) -> Result<(), std::io::Error> {
         for pool in ALL {
             self.blocks[pool as usize].map((arena.blocks() as usize).div_ceil(64))?;
@@ -275,13 +280,15 @@ impl Pools {
         Ok(())
     }
 
-    /// A slot to use: one that was given back, a new one, or the one that has rested longest.
+    /// Returns a slot to use: one that was given back, a new one, or the one that has been out of use
+    /// longest.
     fn find<T: View>(&self, arena: &Arena, pool: Pool) -> Option<Offset> {
         let free = self.claim::<T>(arena, pool).or_else(|| self.carve::<T>(arena, pool));
         free.or_else(|| self.rested[pool as usize].pop())
     }
 
-    /// Takes a slot, zeroed but for its head; whoever fills it publishes it then. `None`: no memory left.
+    /// Takes a slot, zeroed except for its head. The caller fills it and publishes it. `None`: there is no
+    /// memory left.
     pub(crate) fn take<T: View>(&self, arena: &Arena, pool: Pool, class: ClassId) -> Option<&'static T> {
         let offset = self.find::<T>(arena, pool)?;
         let head: &SlotHead = arena.at(offset);
@@ -292,9 +299,9 @@ impl Pools {
         Some(arena.at(offset))
     }
 
-    /// Gives a slot back; readers that hold its offset see the generation change once it is taken again.
+    /// Gives a slot back. Readers that hold its offset notice by the generation when it is taken again.
     pub(crate) fn give<T: View>(&self, arena: &Arena, pool: Pool, slot: &'static T) {
-        // Given back before, maybe: then it may be anything by now.
+        // It may have been given back before, and its block may have been repurposed.
         if let Some(_held) = arena.hold(pool, slot)
             && arena.at::<SlotHead>(arena.offset_of(slot)).end()
         {
@@ -302,7 +309,7 @@ impl Pools {
         }
     }
 
-    /// Gives a slot back that has been ended.
+    /// Gives back a slot whose use has ended.
     pub(crate) fn put_back<T: View>(&self, arena: &Arena, pool: Pool, slot: &'static T) {
         let offset = arena.offset_of(slot);
         let rested = &self.rested[pool as usize];
@@ -315,8 +322,8 @@ impl Pools {
         }
     }
 
-    /// Takes a slot from the stash, as [`Pools::take`], but not zeroed: whoever fills it fills all of it. `None`: the stash has
-    /// none to give.
+    /// Takes a slot from the stash. It is not zeroed, so the caller writes all of it. `None`: the stash is
+    /// empty.
     #[inline(always)]
     pub(crate) fn take_near(&self, base: Base, stash: &Stash) -> Option<Offset> {
         let offset = stash.pop()?;
@@ -324,7 +331,8 @@ impl Pools {
         Some(offset)
     }
 
-    /// Gives a slot back to the stash that has no flags. False where that is full: give it back to the pool.
+    /// Gives a slot without flags back to the stash. Returns false if the stash is full: give it back to the
+    /// pool.
     #[inline(always)]
     pub(crate) fn give_near(&self, arena: &Arena, stash: &Stash, slot: &SlotHead) -> bool {
         if slot.state.load(Relaxed) == FREE {
@@ -337,14 +345,14 @@ impl Pools {
         given
     }
 
-    /// Gives all of a stash back to the pool.
+    /// Gives all slots of a stash back to the pool.
     pub(crate) fn empty<T: View>(&self, arena: &Arena, pool: Pool, stash: &Stash) {
         while let Some(offset) = stash.pop() {
             self.free::<T>(arena, pool, offset);
         }
     }
 
-    /// The slot is free.
+    /// Marks a slot as free.
     fn free<T: View>(&self, arena: &Arena, pool: Pool, offset: Offset) {
         let block = offset / WORDS as u32;
         let freed = arena.meta(block).slots.free(offset as usize % WORDS / slot_words::<T>());
@@ -356,18 +364,18 @@ impl Pools {
         }
     }
 
-    /// The block has a free slot.
+    /// Marks a block as one that has a free slot.
     fn announce(&self, pool: Pool, block: BlockId) {
         let (word, bit) = (block / 64, 1 << (block % 64));
         Slots::hint(&self.blocks[pool as usize].words()[word as usize], bit);
         self.hand[pool as usize].store(word, Relaxed);
     }
 
-    /// A free slot of the blocks there are.
+    /// Takes a free slot of an existing block.
     fn claim<T: View>(&self, arena: &Arena, pool: Pool) -> Option<Offset> {
         let hand = &self.hand[pool as usize];
         let words = self.blocks[pool as usize].words();
-        // What lies behind was never handed out.
+        // Blocks beyond this were never handed out.
         let words = words.get(..(arena.high() as usize).div_ceil(64)).unwrap_or(words);
         let first = hand.load(Relaxed) as usize;
         for step in 0..words.len() {
@@ -387,7 +395,7 @@ impl Pools {
         None
     }
 
-    /// A free slot of a block; without any left its bit among `bits` goes.
+    /// Takes a free slot of a block. Clears the block's bit among `bits` when none is left.
     fn claim_in<T: View>(
         &self,
         arena: &Arena,
@@ -402,7 +410,7 @@ impl Pools {
         Some(block * WORDS as u32 + (claimed.slot * slot_words::<T>()) as u32)
     }
 
-    /// Cuts a new block into slots; keeps the first.
+    /// Cuts a new block into slots and takes the first.
     #[cold]
     fn carve<T: View>(&self, arena: &Arena, pool: Pool) -> Option<Offset> {
         const { assert!(slot_words::<T>() * 8 <= BLOCK && WORDS / slot_words::<T>() <= MOST_SLOTS) };
@@ -421,7 +429,7 @@ impl Pools {
         Some(start)
     }
 
-    /// Every slot in use.
+    /// Calls `f` with every slot in use.
     pub(crate) fn each<T: View>(&self, arena: &Arena, pool: Pool, mut f: impl FnMut(&'static T)) {
         for block in self.carved[pool as usize].each(arena.high()) {
             if arena.meta(block).slots.kind() != pool.kind() {
@@ -438,15 +446,15 @@ impl Pools {
     }
 }
 
-/// The slot at an offset that may have become something else, while it is held.
+/// Returns the slot at an offset whose memory may have been reused, and a hold on its block.
 pub(crate) fn held<T: View>(arena: &Arena, pool: Pool, offset: Offset) -> Option<(Held, &'static T)> {
     let slot: &'static T = arena.get(offset)?;
     Some((arena.hold(pool, slot)?, slot))
 }
 
-/// A slot and its generation in one word: a weak reference for event records. Slots lie on lines, so the
-/// offset loses three bits; 24 bits reach the first GiB of the arena. Of what lies beyond names are not shown, and what the host
-/// knows by its name only, locks and prepared statements, is lost.
+/// Returns a slot and its generation in one word, as a weak reference for event records. Slots are aligned to
+/// cache lines, so the offset loses three bits, and 24 bits reach the first GiB of the arena. Beyond it,
+/// names are not shown, and objects that the host knows only by name (locks, prepared statements) are lost.
 #[inline(always)]
 pub(crate) fn name(head: &SlotHead) -> u32 {
     head.object().name()
@@ -462,8 +470,8 @@ const fn offset_of(name: u32) -> Offset {
     (name >> 8) * 8
 }
 
-/// The slot a weak reference means, if it still is the same, while it is held. (Nobody says that what is read of it is
-/// of the same use: ask again.)
+/// Returns the slot of a weak reference, with a hold on its block, if it has not been reused. It can be
+/// reused while the caller reads it, so check the generation again afterwards.
 pub(crate) fn resolve<T: View>(arena: &Arena, pool: Pool, name: u32) -> Option<(Held, &'static T)> {
     let offset = offset_of(name);
     let slot = held::<T>(arena, pool, offset)?;

@@ -1,9 +1,9 @@
-//! HOT PATH: a bounded queue of many writers, with a mapping of its own for its slots. It holds the filled blocks of a long
-//! history, and slots that rest before they are used again.
+//! HOT PATH: a bounded queue with many producers and consumers and a mapping of its own. It holds the filled
+//! blocks of a long history, and slots that stay out of use for a while.
 
 use crate::memory::arena::Table;
 
-/// Numbers, oldest first. Who finds the queue busy does without it.
+/// A queue of numbers. Callers never wait.
 pub(crate) struct Queue {
     slots: Table,
     ends: tare_sync::Queue,
@@ -14,7 +14,7 @@ impl Queue {
         Queue { slots: Table::new(), ends: tare_sync::Queue::new() }
     }
 
-    /// Makes room for `items` (rounded up to a power of two); 0 switches the queue off.
+    /// Reserves room for `items`, rounded up to a power of two; 0 disables the queue.
     pub(crate) fn map(&self, items: usize) -> Result<(), std::io::Error> {
         if items == 0 {
             return Ok(());
@@ -24,27 +24,28 @@ impl Queue {
         Ok(())
     }
 
-    /// Puts `item` in; false when the queue is full.
+    /// Appends `item`. Returns false when the queue is full.
     pub(crate) fn push(&self, item: u32) -> bool {
         self.ends.push(self.slots.words(), item)
     }
 
-    /// How many there are, more or less.
+    /// Returns the approximate number of items.
     pub(crate) fn len(&self) -> u32 {
         self.ends.len()
     }
 
-    /// The oldest, more or less: others may take it out.
+    /// Returns the oldest item without removing it. Others may take it at any time.
     pub(crate) fn oldest(&self) -> Option<u32> {
         self.ends.oldest(self.slots.words())
     }
 
-    /// Takes the oldest out.
+    /// Removes and returns the oldest item.
     pub(crate) fn pop(&self) -> Option<u32> {
         self.ends.pop(self.slots.words())
     }
 
-    /// Puts `item` in and takes the oldest out once the queue is full. What others were faster with goes to `give`.
+    /// Appends `item`; if the queue is full, removes and returns the oldest item to make room. If others take
+    /// that room first, returns `item` and passes the oldest to `give`.
     pub(crate) fn exchange(&self, item: u32, give: impl FnOnce(u32)) -> Option<u32> {
         self.ends.exchange(self.slots.words(), item, give)
     }

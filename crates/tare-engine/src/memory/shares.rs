@@ -1,12 +1,12 @@
-//! HOT PATH: who may have how much of the memory, and what comes back when it is used up.
+//! HOT PATH: shares of the memory, and what is taken back when it is used up.
 //!
-//! Slots of pools together never get the last quarter, and instances (all slots but those of digests and accounts) leave
-//! some of the rest to the others: so there is always room for connections and statements. What threads record never gets the
-//! last eighth: that is for what they are and count.
+//! Slots of pools together never get the last quarter. Instances (all slots but those of digests and
+//! accounts) leave part of the rest to the others. So there is always room for connections and statements.
+//! What threads record never gets the last eighth, which is for what threads are and count.
 //!
-//! Instances of most kinds give a block back once all of its slots are free. Of those that the host uses where nobody has
-//! time to ask whether they are still there (see [`Pool::stays`]) a block stays of its kind, so each kind has a bound of its
-//! own. The long histories have what nobody else wants.
+//! Most kinds of instances give a block back once all its slots are free. Some are used by the host where
+//! there is no time to check whether they still exist (see [`Pool::stays`]). Their blocks stay of one kind,
+//! so each such kind has a limit. The long histories take what nobody else wants.
 
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 
@@ -15,17 +15,17 @@ use crate::memory::history::LongHistory;
 use crate::memory::lost::{Limits, Lost};
 use crate::memory::pool::{POOLS, Pool, SlotHead};
 
-/// Shares are in parts of the whole of which there are as many.
+/// The parts of the whole memory in which shares are counted.
 const PARTS: u32 = 32;
-/// What all slots together may have.
+/// The share of all slots.
 const SLOTS: u32 = 24;
-/// What instances may have of it.
+/// The share of instances, within that of all slots.
 const INSTANCES: u32 = 18;
-/// What is kept from the events that threads record.
+/// The share that is reserved from the events that threads record.
 const ESSENTIALS: u32 = 4;
 
-/// What is lost when a pool's slots are as many as they may be. Statistics are not bound here but where they outlive
-/// what they were counted by; accounts, users and hosts have sizes of their own.
+/// The loss to count when a pool has reached its limit. Statistics are limited here only where they outlive
+/// the objects they were counted by. Accounts, users and hosts have sizes of their own.
 const BOUND: [(Pool, Lost); 10] = [
     (Pool::Mutexes, Lost::MutexInstances),
     (Pool::Rwlocks, Lost::RwlockInstances),
@@ -40,46 +40,46 @@ const BOUND: [(Pool, Lost); 10] = [
 ];
 
 impl Pool {
-    /// Whether a block stays the pool's for ever: the host stores through addresses of such slots on ways too short to
-    /// ask whether the slot still is what it was, or the engine keeps them for good.
+    /// Returns whether a block stays the pool's for ever. The host stores through addresses of such slots on
+    /// paths too short to check whether the slot is still the same, or the engine keeps them for good.
     pub(crate) const fn stays(self) -> bool {
         self.part() != PARTS
     }
 
-    /// What the pool may have at most.
+    /// Returns the share of the pool.
     const fn part(self) -> u32 {
         match self {
             Pool::Mutexes | Pool::Rwlocks | Pool::Handles => 3,
             Pool::MetadataLocks => 2,
             Pool::Conds | Pool::Sockets => 1,
             Pool::Digests => 8,
-            // Few, by their sizes.
+            // Their own sizes keep them few.
             Pool::Accounts | Pool::Users | Pool::Hosts => SLOTS,
             _ => PARTS,
         }
     }
 
-    /// Whether its slots are instances.
+    /// Returns whether the slots are instances.
     const fn is_instances(self) -> bool {
         !matches!(self, Pool::Digests | Pool::Accounts | Pool::Users | Pool::Hosts)
     }
 }
 
-/// What is known of the shares.
+/// The state of the shares.
 pub(crate) struct Shares {
-    /// How many more slots a pool may have; `u32::MAX`: as many as fit its share.
+    /// The number of slots a pool may still get; `u32::MAX`: as many as its share allows.
     room: [AtomicU32; POOLS],
-    /// Blocks that pools have.
+    /// The number of blocks of each pool.
     blocks: [AtomicU32; POOLS],
-    /// Those of all pools.
+    /// The number of blocks of all pools.
     slots: AtomicU32,
-    /// Those of instances.
+    /// The number of blocks of instances.
     instances: AtomicU32,
-    /// Blocks that would come back: all their slots are free.
+    /// The number of blocks that could be taken back, as all their slots are free.
     empty: AtomicU32,
-    /// Where the next look for one begins.
+    /// The block at which the next search for one begins.
     hand: AtomicU32,
-    /// Blocks of the long histories, by event type minus one.
+    /// The long histories, by event type minus one.
     pub(crate) long: [LongHistory; 4],
 }
 
@@ -102,7 +102,7 @@ impl Shares {
         }
     }
 
-    /// As many slots as may be cut, of those a block holds. `None`: no more.
+    /// Returns how many of a block's slots the pool may get. `None`: no more.
     fn cut(&self, pool: Pool, slots: usize) -> Option<usize> {
         let room = &self.room[pool as usize];
         let left = match room.load(Relaxed) {
@@ -117,30 +117,31 @@ impl Shares {
         _ = self.room[pool as usize].fetch_update(Relaxed, Relaxed, more);
     }
 
-    /// All slots of a block are free, or not all any more.
+    /// Notes that all slots of a block are free, or not all any more.
     pub(crate) fn count_empty(&self, pool: Pool, is_empty: bool) {
         if !pool.stays() {
             self.empty.fetch_add(if is_empty { 1 } else { u32::MAX }, Relaxed);
         }
     }
 
-    /// Blocks of the long histories.
+    /// Returns the number of blocks in the long histories.
     pub(crate) fn lent(&self) -> u32 {
         self.long.iter().map(LongHistory::len).sum()
     }
 
-    /// Who counts and who takes may overtake each other: for a moment there are fewer than none.
+    /// Returns the number of blocks whose slots are all free. Increments and decrements may overtake each
+    /// other, so it can be negative for a moment; that is returned as 0.
     pub(crate) fn empty(&self) -> u32 {
         self.empty.load(Relaxed).cast_signed().max(0).cast_unsigned()
     }
 
-    /// Where a pool's blocks are counted, and how many parts of the whole there may be.
+    /// Returns the counters that a pool's blocks are counted in, each with its limit in parts of the whole.
     fn bounds(&self, pool: Pool) -> impl Iterator<Item = (&AtomicU32, u32)> {
         let instances = if pool.is_instances() { Some((&self.instances, INSTANCES)) } else { None };
         [(&self.blocks[pool as usize], pool.part()), (&self.slots, SLOTS)].into_iter().chain(instances)
     }
 
-    /// Whether a pool may have one more block, of `all` there are. It has it then.
+    /// Gives a pool one more block of `all` existing ones. Returns false if that exceeds a limit.
     fn admit(&self, pool: Pool, all: u32) -> bool {
         for (at, (blocks, part)) in self.bounds(pool).enumerate() {
             let most = (u64::from(all) * u64::from(part) / u64::from(PARTS)) as u32;
@@ -158,13 +159,14 @@ impl Shares {
     }
 }
 
-/// What comes back.
+/// Taking memory back.
 impl Arena {
-    /// A block for slots, and how many it may have. `None`: the pool has its share, or there is no memory.
+    /// Takes a block for slots, and returns it with the number of slots it may have. `None`: the pool has its
+    /// share, or there is no memory.
     pub(crate) fn take_for(&self, pool: Pool, slots: usize) -> Option<(BlockId, usize)> {
         let shares = &self.shares;
         let slots = shares.cut(pool, slots)?;
-        // What other kinds of instances do not need counts as theirs until it is asked for.
+        // Empty blocks of other kinds of instances count as theirs until somebody needs them.
         let is_admitted = shares.admit(pool, self.blocks())
             || self.empty_block().is_some_and(|block| {
                 self.give(block);
@@ -180,20 +182,22 @@ impl Arena {
         Some((block?, slots))
     }
 
-    /// Whether only what is kept for essentials is left, and this is none.
+    /// Returns whether a use must be refused because only the reserve for essentials is left, and it records
+    /// events.
     pub(crate) fn is_kept_from(&self, used: Use) -> bool {
         let is_record = matches!(used, Use::Waits | Use::Stages | Use::Statements | Use::Transactions);
         let (untaken, kept) = (self.untaken(), self.blocks() / PARTS * ESSENTIALS);
         is_record && untaken < kept && untaken + self.shares.lent() < kept
     }
 
-    /// The cap is reached: a block that no instance needs any more, or the oldest of the longest long history.
+    /// Takes a block back when the cap is reached: one that no instance needs, or the oldest of the longest
+    /// long history.
     #[cold]
     pub(crate) fn take_back(&self) -> Option<BlockId> {
         self.empty_block().or_else(|| self.shares.long.iter().max_by_key(|history| history.len())?.pop(self))
     }
 
-    /// A block all of whose slots are free, and which may be anything from now on.
+    /// Takes a block whose slots are all free away from its pool.
     fn empty_block(&self) -> Option<BlockId> {
         let shares = &self.shares;
         if shares.empty() == 0 {
@@ -216,7 +220,8 @@ impl Arena {
         None
     }
 
-    /// Should slots lie here again, they go on counting their uses: names of before stay unknown.
+    /// Notes the highest generation in a block. Future slots here continue from it, so that old names stay
+    /// unknown.
     fn note_generations(&self, block: BlockId, slots: usize) {
         let meta = self.meta(block);
         let words = meta.slot_words.load(Relaxed);

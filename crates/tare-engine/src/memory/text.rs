@@ -1,38 +1,38 @@
-//! HOT PATH: bounded texts in arena words: copied in by their one writer, copied out by readers.
+//! HOT PATH: bounded texts in words of the arena: copied in by their only writer, copied out by readers.
 
 use std::borrow::Cow;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-/// Words that `bytes` take.
+/// Returns the number of words that `bytes` take.
 #[inline(always)]
 pub(crate) const fn words(bytes: usize) -> usize {
-    // No text is so long that this is too much.
+    // No text is long enough to overflow.
     bytes.wrapping_add(7) >> 3
 }
 
-/// The bytes that do not fill a word, behind those that do, as a word padded with zeros.
+/// Returns the last bytes, which do not fill a word, as a word padded with zeros.
 #[inline(always)]
 fn rest(bytes: &[u8]) -> u64 {
     let len = bytes.len() % 8;
     if let Some(last) = bytes.last_chunk() {
         rest_of(*last, bytes.len())
     } else if let (Some(first), Some(last)) = (bytes.first_chunk(), bytes.last_chunk()) {
-        // Where both overlap they hold the same.
+        // Where the two overlap, they are equal.
         u64::from(u32::from_le_bytes(*first)) | u64::from(u32::from_le_bytes(*last)) << (8 * (len - 4))
     } else {
         bytes.iter().rev().fold(0, |word, byte| word << 8 | u64::from(*byte))
     }
 }
 
-/// As [`rest`], of `len` bytes, by the last ones.
+/// Returns the last bytes of a text of `len` bytes as a padded word, given its last eight bytes.
 #[inline(always)]
 pub(crate) const fn rest_of(last: [u8; 8], len: usize) -> u64 {
-    // Shifted twice: by 64 bits there is no shifting at once.
+    // Shifted twice, because a shift by 64 bits at once is not possible.
     u64::from_le_bytes(last) >> 1 >> (63 - 8 * (len % 8))
 }
 
-/// Copies as much of `bytes` as fits; returns how many bytes that is. The last word is padded with zeros. Not inlined, and
-/// without a loop that could be unrolled: few lines of code, the same for every text.
+/// Copies as much of `bytes` as fits, pads the last word with zeros, and returns the number of bytes copied.
+/// Not inlined and without a loop to unroll, so that all texts share few lines of code.
 #[inline(never)]
 pub(crate) fn write(to: &[AtomicU64], bytes: &[u8]) -> usize {
     let mut left = bytes;
@@ -57,7 +57,7 @@ pub(crate) struct Text<'a> {
 }
 
 impl<'a> Text<'a> {
-    /// The text of `len` bytes these words begin with, and the words behind it.
+    /// Returns the text of `len` bytes at the beginning of these words, and the words behind it.
     pub(crate) fn first(words: &'a [u64], len: usize) -> Option<(Text<'a>, &'a [u64])> {
         let (words, rest) = words.split_at_checked(self::words(len))?;
         Some((Text { words, len }, rest))
@@ -66,7 +66,7 @@ impl<'a> Text<'a> {
     pub(crate) fn bytes(self) -> &'a [u8] {
         const { assert!(cfg!(target_endian = "little")) };
         let len = self.len.min(size_of_val(self.words));
-        // SAFETY: `len` bytes are within the words, which live as long, and any byte is valid.
+        // SAFETY: `len` was just bounded by the words, which live as long as the slice. Any byte is valid.
         #[allow(unsafe_code)]
         unsafe {
             std::slice::from_raw_parts(self.words.as_ptr().cast(), len)
@@ -87,7 +87,7 @@ pub(crate) fn read(from: &[AtomicU64], len: usize) -> Vec<u8> {
     bytes
 }
 
-/// Copies `len` bytes out, behind what is there.
+/// Appends a copy of `len` bytes to `to`.
 pub(crate) fn append(from: &[AtomicU64], len: usize, to: &mut Vec<u8>) {
     let end = to.len() + len.min(from.len() * 8);
     for word in from.get(..words(len)).unwrap_or(from) {
@@ -96,7 +96,7 @@ pub(crate) fn append(from: &[AtomicU64], len: usize, to: &mut Vec<u8>) {
     to.truncate(end);
 }
 
-/// Copies `len` bytes into a buffer, or as much as fits.
+/// Copies `len` bytes into a buffer, or as many as fit.
 pub(crate) fn copy<'a>(from: &[AtomicU64], len: usize, to: &'a mut [u8]) -> &'a [u8] {
     let len = len.min(to.len()).min(from.len() * 8);
     for (chunk, word) in to[..len].chunks_mut(8).zip(from) {
@@ -105,18 +105,18 @@ pub(crate) fn copy<'a>(from: &[AtomicU64], len: usize, to: &'a mut [u8]) -> &'a 
     &to[..len]
 }
 
-/// As [`read`], and [`shown`].
+/// Copies `len` bytes out, as text that tables show.
 pub(crate) fn read_string(from: &[AtomicU64], len: usize) -> String {
     shown(&read(from, len))
 }
 
-/// Text as tables show it. Names and messages are UTF-8 in the host; a byte that belongs to no character is a `?`, as
-/// where the built-in stores one.
+/// Returns text as tables show it. Names and messages are UTF-8 in the host. A byte that belongs to no
+/// character becomes `?`, as where the built-in stores one.
 pub fn shown(bytes: &[u8]) -> String {
     readable(bytes).into_owned()
 }
 
-/// As [`shown`]; where all of it is UTF-8 nothing is copied.
+/// Returns text as tables show it, without a copy if all of it is UTF-8.
 pub(crate) fn readable(bytes: &[u8]) -> Cow<'_, str> {
     if let Ok(text) = std::str::from_utf8(bytes) {
         return Cow::Borrowed(text);
@@ -126,7 +126,7 @@ pub(crate) fn readable(bytes: &[u8]) -> Cow<'_, str> {
     Cow::Owned(text)
 }
 
-/// As [`shown`], behind what is there.
+/// Appends text as tables show it.
 pub(crate) fn show(text: &mut String, mut bytes: &[u8]) {
     loop {
         match std::str::from_utf8(bytes) {
@@ -141,7 +141,7 @@ pub(crate) fn show(text: &mut String, mut bytes: &[u8]) {
     }
 }
 
-/// True when the stored text equals `bytes`.
+/// Returns whether the stored text equals `bytes`.
 #[inline]
 pub(crate) fn equals(stored: &[AtomicU64], stored_len: usize, bytes: &[u8]) -> bool {
     let (chunks, last) = bytes.as_chunks();
@@ -149,11 +149,11 @@ pub(crate) fn equals(stored: &[AtomicU64], stored_len: usize, bytes: &[u8]) -> b
     let is = |(word, chunk): (&AtomicU64, &[u8; 8])| word.load(Relaxed) == u64::from_le_bytes(*chunk);
     stored_len == bytes.len()
         && whole.iter().zip(chunks).all(is)
-        // What `write` left behind the end is zero.
+        // `write` padded the last word with zeros.
         && (last.is_empty() || behind.first().is_some_and(|word| word.load(Relaxed) == rest(bytes)))
 }
 
-/// True when the stored text begins with `bytes`.
+/// Returns whether the stored text begins with `bytes`.
 pub(crate) fn begins(stored: &[AtomicU64], bytes: &[u8]) -> bool {
     let (chunks, last) = bytes.as_chunks();
     let Some((whole, behind)) = stored.split_at_checked(chunks.len()) else { return false };
@@ -162,7 +162,7 @@ pub(crate) fn begins(stored: &[AtomicU64], bytes: &[u8]) -> bool {
     whole.iter().zip(chunks).all(is) && (last.is_empty() || behind.first().is_some_and(begins))
 }
 
-/// True when two texts are the same, of which the last words are padded with zeros.
+/// Returns whether two texts, both padded with zeros, are equal.
 #[inline]
 pub(crate) fn same(one: &[AtomicU64], one_len: usize, other: &[AtomicU64], other_len: usize) -> bool {
     let (Some(one), Some(other)) = (one.get(..words(one_len)), other.get(..words(one_len))) else {
@@ -185,11 +185,11 @@ fn fold(a: u64, b: u64) -> u64 {
     (product as u64) ^ (product >> 64) as u64
 }
 
-/// A 64-bit hash of bytes: multiply and fold, 16 bytes at a time. Never 0. A hash says where to look, never that two
-/// texts are the same.
+/// Returns a 64-bit hash of bytes: multiply and fold, 16 bytes at a time. It is never 0. A hash says where to
+/// look, never that two texts are equal.
 #[inline]
 pub(crate) fn hash(seed: u64, bytes: &[u8]) -> u64 {
-    // The length is spread over the word: it must not cancel out against a byte.
+    // The length is spread over the whole word, so that it cannot cancel out against a byte.
     let mut h = seed ^ K ^ (bytes.len() as u64).wrapping_mul(0xE703_7ED1_A0B4_28DB);
     let (pairs, last) = bytes.as_chunks::<16>();
     for pair in pairs {

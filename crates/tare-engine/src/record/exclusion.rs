@@ -1,5 +1,5 @@
-//! HOT PATH: statements that are left out. The host may learn what a statement is only while it runs: what was recorded
-//! of it by then stays, and from then on until it ends its thread records nothing.
+//! HOT PATH: excluded statements. The host may learn what a statement is only while it runs. What was
+//! recorded of it by then stays; from then until it ends, its thread records nothing.
 
 use std::sync::atomic::Ordering::Relaxed;
 
@@ -10,13 +10,13 @@ use crate::record::statement::Statement;
 use crate::thread::current;
 
 impl Engine {
-    /// Whether a statement of the calling thread is in progress that could be excluded.
+    /// Returns whether the calling thread has a statement in progress that could be excluded.
     pub fn is_in_statement(&self) -> bool {
         current().is_some_and(|thread| thread.statement_depth.own() != 0)
     }
 
-    /// The calling thread's innermost statement is to be recorded and counted nowhere, and neither is what the thread
-    /// does until it ends: other statements inside it, stages, waits, memory. The host ends it with
+    /// Excludes the calling thread's innermost statement. Nothing is recorded or counted of it, nor of what
+    /// the thread does until it ends: nested statements, stages, waits, memory. The host ends it with
     /// [`Engine::end_excluded_statement`].
     pub fn exclude_statement(&self) {
         let Some(thread) = current() else { return };
@@ -32,7 +32,7 @@ impl Engine {
         thread.parent.store(parent(0, 0), Relaxed);
     }
 
-    /// Ends the statement if it was excluded; false if not: it ends as usual.
+    /// Ends the statement if it was excluded. Returns false if it was not: it ends like any other.
     pub fn end_excluded_statement(&self, statement: Statement) -> bool {
         let thread = statement.thread();
         if !thread.unmute() {

@@ -1,7 +1,9 @@
-//! HOT PATH: journals: what a thread writes of its waits, and of its stages, one record behind the other.
+//! HOT PATH: journals: the records that a thread writes of its waits, and of its stages, one behind the
+//! other.
 //!
-//! A record's first word says in its lowest bits what the record is, and so how long. Ids and times are distances from the
-//! last [`BASE`], and an event nests in what the last [`PARENT`] says. Every block begins with both: it can be read alone.
+//! The lowest bits of a record's first word say what the record is, and so how long. Ids and times are
+//! relative to the last [`BASE`], and an event nests in what the last [`PARENT`] says. Every block begins
+//! with both, so it can be read alone.
 
 use std::hint::cold_path;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -13,41 +15,42 @@ use crate::memory::arena::{Base, Offset, Own, View};
 use crate::record::ring::{Ring, RingKind};
 use crate::thread::Thread;
 
-/// Of a first word: what the record is.
+/// The bits of a first word that say what the record is.
 const KIND: u64 = 7;
-/// Two words: from here on ids are counted from this one, and times from the second word.
+/// The kind of a record of two words: an id and a time to which the following records are relative.
 const BASE: u64 = 1;
-/// Two words: from here on events nest in this one, which began when the second word says; 0: nobody knows.
+/// The kind of a record of two words: the event in which the following ones nest, and when that began; 0:
+/// unknown.
 const PARENT: u64 = 2;
-/// What the records are that only one of the journals has: from here on.
+/// The first kind of record that only one of the journals has.
 pub(crate) const OWN_KINDS: u64 = 3;
 
-/// Of a base: whatever was in progress before has been lost.
+/// The flag of a base: whatever was in progress before it has been lost.
 const GAP: u64 = 1 << 3;
-/// Where a base and a parent have the id.
+/// The position of the id in a base and a parent.
 const ID: u32 = 6;
 
-// SAFETY: atomics only, alignment 8; records are shorter than a block.
+// SAFETY: meets `View`: atomics only, alignment 8. Records are shorter than a block.
 #[allow(unsafe_code)]
 unsafe impl<const WORDS: usize> View for [AtomicU64; WORDS] {}
 
-/// The record that says what events nest in: id and type; 0, 0: in nothing.
+/// Returns the first word of a record that says what events nest in: id and type; 0, 0: in nothing.
 #[inline(always)]
 pub(crate) const fn parent(id: u64, of: u32) -> u64 {
     id << ID | (of as u64) << 3 | PARENT
 }
 
-/// The reverse of [`parent`].
+/// Returns the id and type in a word of [`parent`].
 pub(crate) const fn parent_of(word: u64) -> (u64, u8) {
     (word >> ID, (word >> 3 & 7) as u8)
 }
 
-/// What a first word says the record is.
+/// Returns the kind of record that a first word begins.
 pub(crate) const fn kind(word: u64) -> u64 {
     word & KIND
 }
 
-/// How far ids and times may be from the last base.
+/// The largest distances of ids and times from the last base, in bits.
 pub(crate) struct Reach {
     pub(crate) id_bits: u32,
     pub(crate) time_bits: u32,
@@ -64,28 +67,28 @@ impl Reach {
 #[repr(C)]
 pub(crate) struct Journal {
     pub(crate) ring: Ring,
-    /// Up to where who takes the short way may begin a record: none that would end behind the block, and 0 where not all is as
-    /// usual.
+    /// The bound below which the fast path may begin a record, so that none ends behind the block; 0 while
+    /// the fast path is closed.
     pub(crate) limit: Limit,
     base_id: AtomicU64,
     base_time: AtomicU64,
     parent: AtomicU64,
 }
 
-/// What is about to be written, for [`Engine::prepare_journal`].
+/// The record that is about to be written, for [`Engine::prepare_journal`].
 pub(crate) struct Coming {
     pub(crate) words: u32,
     pub(crate) id: u64,
     pub(crate) time: u64,
-    /// As [`parent`] makes it, and when it began.
+    /// The event it nests in, encoded by [`parent`].
     pub(crate) parent: u64,
     pub(crate) parent_began: u64,
-    /// Whatever was in progress has been lost.
+    /// Whether everything in progress has been lost.
     pub(crate) gap: bool,
 }
 
 impl Journal {
-    /// Where a record of as many words would be; `None`: the block is full.
+    /// Returns the place of a record of `words` words; `None`: the block is full.
     #[inline(always)]
     pub(crate) fn place(&self, words: u32) -> Option<Offset> {
         let next = self.ring.next();
@@ -93,38 +96,39 @@ impl Journal {
         (next + words < self.ring.end()).then_some(next)
     }
 
-    /// As [`Journal::place`], of a record of the short way, where all is as usual: the thread has settled, and what its journal says
-    /// it has of its own is what the short way leaves. `None`: it is not, or the block is full.
+    /// Returns the place of a record of the fast path. `None`: the block is full, or the fast path is closed
+    /// because the configuration has changed or the thread's state is not what the fast path leaves.
     #[inline(always)]
     pub(crate) fn usual_place(&self) -> Option<Offset> {
         let next = self.ring.next();
         (next < self.limit.get()).then_some(next)
     }
 
-    /// Distance of an id from the base.
+    /// Returns the distance of an id from the base.
     #[inline(always)]
     pub(crate) fn id(&self, id: u64) -> u64 {
         id.wrapping_sub(self.base_id.own())
     }
 
-    /// Distance of a time from the base.
+    /// Returns the distance of a time from the base.
     #[inline(always)]
     pub(crate) fn time(&self, time: u64) -> u64 {
         time.wrapping_sub(self.base_time.own())
     }
 
-    /// What the marks in the block have said so far.
+    /// Returns what the marks in the block have said so far.
     pub(crate) fn marks(&self, parent: (u64, u8)) -> Marks {
         Marks { base_id: self.base_id.own(), base_time: self.base_time.own(), parent, parent_began: 0 }
     }
 
-    /// Times have no base any more: whoever writes next prepares.
+    /// Drops the base of times, so that the next writer prepares the journal.
     #[inline(always)]
     pub(crate) fn forget_base(&self) {
         self.base_time.store(1 << 63, Relaxed);
     }
 
-    /// As [`Journal::place`], for an event that nests in `parent`: a mark comes first, if it is another than the last one's.
+    /// Returns the place of a record that nests in `parent`, after writing a mark if that differs from the
+    /// last mark. `None`: the block is full.
     #[inline(always)]
     pub(crate) fn place_in(
         &self,
@@ -142,14 +146,14 @@ impl Journal {
         Some(place + 2)
     }
 
-    /// Appends a record at the place that was asked for. `P` is `N + 1`.
+    /// Appends a record at a place obtained from this journal. `P` is `N + 1`.
     #[inline(always)]
     pub(crate) fn append<const N: usize, const P: usize>(&self, base: Base, place: Offset, record: [u64; N]) {
         journal::append(base.at::<[AtomicU64; P]>(place), record);
         self.ring.set_next(place + N as u32);
     }
 
-    /// Whoever writes next prepares if ids are about to come that no record could name.
+    /// Drops the base if ids will soon be out of reach, so that the next writer prepares the journal.
     #[inline(always)]
     pub(crate) fn expect_ids(&self, next_id: u64, reach: &Reach) {
         if self.id(next_id) >= (1 << reach.id_bits) - UNASKED_IDS {
@@ -168,15 +172,15 @@ impl Journal {
     }
 }
 
-/// Words of marks, at most.
+/// The most words of marks before a record.
 const MARKS: u32 = 4;
-/// As many ids are given out, at most, between two times that [`Journal::expect_ids`] is asked: by what has room in a block of
-/// waits and one of stages, and by a statement with all that is open in it.
+/// The most ids that are assigned between two calls of [`Journal::expect_ids`]: those of a block of waits, of
+/// a block of stages, and of a statement with all that is open in it.
 const UNASKED_IDS: u64 = 1024;
 
 impl Engine {
-    /// Makes a journal ready for a record: room, a base within reach, the parent. False: no memory, and the event is counted as
-    /// lost.
+    /// Prepares a journal for a record: room, a base within reach, the parent. Returns false if there is no
+    /// memory; the event is then counted as lost.
     #[cold]
     #[inline(never)]
     pub(crate) fn prepare_journal(
@@ -198,7 +202,7 @@ impl Engine {
             journal.mark(base, coming);
         }
         if full {
-            // The block begins with it, whatever the one before said.
+            // The block begins with a parent, whatever the previous block said.
             journal.parent.store(0, Relaxed);
         }
         journal.place_in(base, 0, coming.parent, || coming.parent_began).is_some()
@@ -214,10 +218,10 @@ pub(crate) struct Marks {
     pub(crate) parent_began: u64,
 }
 
-/// A mark, as it is read.
+/// A mark that was read.
 pub(crate) struct Mark {
     pub(crate) words: usize,
-    /// Whatever was in progress has been lost.
+    /// Whether everything in progress has been lost.
     pub(crate) gap: bool,
 }
 

@@ -1,4 +1,4 @@
-//! What is recorded: one module for each type of event, with what begins and ends it.
+//! Recording: one module for each type of event, with what begins and ends it.
 
 pub(crate) mod exclusion;
 pub(crate) mod journal;
@@ -12,14 +12,14 @@ pub(crate) mod wait;
 
 use ring::RingKind;
 
-/// What a fast path made of an event that begins.
+/// The result of a fast path that begins an event.
 #[derive(Clone, Copy, Debug)]
 pub enum Start<T = ()> {
-    /// It has begun.
+    /// The event has begun.
     Began(T),
-    /// Nobody wants it: there is nothing to end.
+    /// Nobody wants the event: there is nothing to end.
     Off,
-    /// Not all is as usual. Nothing has happened: the slow path begins it.
+    /// The fast path does not apply and has done nothing: call the slow path.
     Slow,
 }
 

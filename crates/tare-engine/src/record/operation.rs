@@ -1,26 +1,27 @@
-//! OPERATION of a wait: one byte in a record, a name in a row. Each family begins at its constant and
+//! The OPERATION of waits: one byte in a record, a name in a row. Each family begins at its constant and
 //! continues in the order of the interface's own enumeration, where it has one.
 
-/// `lock`, `try_lock`
+/// The operations of mutexes: `lock`, `try_lock`.
 pub const MUTEX: u8 = 0;
-/// `read_lock` … `try_exclusive_lock`, ten of them
+/// The operations of rwlocks: `read_lock` … `try_exclusive_lock`, ten of them.
 pub const RWLOCK: u8 = 2;
-/// `wait`, `timed_wait`
+/// The operations of conds: `wait`, `timed_wait`.
 pub const COND: u8 = 12;
-/// `create` … `sync`, seventeen of them
+/// The operations of files: `create` … `sync`, seventeen of them.
 pub const FILE: u8 = 14;
-/// `fetch`, `insert`, `update`, `delete`
+/// The operations of table I/O: `fetch`, `insert`, `update`, `delete`.
 pub const TABLE_IO: u8 = 31;
-/// `read normal` … `write external`, eleven of them, in the order of the columns of the table of locks
+/// The operations of table locks: `read normal` … `write external`, eleven of them, in the order of the
+/// columns of the table of locks.
 pub const TABLE_LOCK: u8 = 35;
-/// `create` … `select`, fifteen of them
+/// The operations of sockets: `create` … `select`, fifteen of them.
 pub const SOCKET: u8 = 46;
-/// `idle`
+/// The operation `idle`.
 pub const IDLE: u8 = 61;
-/// `metadata lock`
+/// The operation `metadata lock`.
 pub const METADATA: u8 = 62;
 
-/// Names of table locks as `table_handles` spells them, in the order of [`TABLE_LOCK`].
+/// The names of table locks in `table_handles`, in the order of [`TABLE_LOCK`].
 const LOCK_NAMES: [&str; 11] = [
     "READ",
     "READ WITH SHARED LOCKS",
@@ -35,7 +36,7 @@ const LOCK_NAMES: [&str; 11] = [
     "WRITE EXTERNAL",
 ];
 
-/// INTERNAL_LOCK or EXTERNAL_LOCK of a kind of table lock.
+/// Returns INTERNAL_LOCK or EXTERNAL_LOCK for a kind of table lock.
 pub(crate) fn table_lock_name(kind: u8) -> Option<&'static str> {
     LOCK_NAMES.get(kind as usize).copied()
 }
@@ -106,7 +107,8 @@ const NAMES: [&str; 63] = [
     "metadata lock",
 ];
 
-/// Whether NUMBER_OF_BYTES means anything: read, write and chsize of files, sending and receiving, rows of tables.
+/// Returns whether NUMBER_OF_BYTES applies: to read, write and chsize of files, sending and receiving, and
+/// rows of tables.
 pub(crate) fn moves(operation: u8) -> bool {
     const READ: u8 = FILE + 6;
     const WRITE: u8 = FILE + 7;
@@ -116,7 +118,7 @@ pub(crate) fn moves(operation: u8) -> bool {
     matches!(operation, READ | WRITE | CHSIZE | TABLE_IO..TABLE_LOCK | SEND..=RECVMSG)
 }
 
-/// The OPERATION column.
+/// Returns the OPERATION column.
 pub(crate) fn name(operation: u8) -> &'static str {
     NAMES.get(operation as usize).copied().unwrap_or("unknown")
 }

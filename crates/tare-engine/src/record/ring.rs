@@ -1,11 +1,11 @@
 //! HOT PATH: rings of recorded events. A thread fills blocks of its own, record by record.
 //!
-//! A thread keeps ("pins") as many blocks as its history needs; the oldest one beyond that is either filled
-//! again by the same thread or, when the long history is on, handed to a queue of blocks whose oldest comes
-//! back instead. So an event is written once, where it stays, and no thread ever writes to another's block.
+//! A thread keeps ("pins") as many blocks as its history needs. The oldest one beyond that is refilled by the
+//! same thread or, when the long history is enabled, exchanged for the oldest block of that. So an event is
+//! written once and stays in its place, and no thread ever writes to another thread's block.
 //!
-//! Records are appended as [`tare_sync::journal`] says. A block's generation rises before it is filled again: a reader copies
-//! first and then asks whether the generation is still the same.
+//! Records are appended as described in [`tare_sync::journal`]. A block's generation rises before it is
+//! refilled. A reader copies the block first, then checks that the generation is unchanged.
 
 use std::hint::cold_path;
 use std::sync::atomic::{
@@ -21,55 +21,57 @@ use crate::memory::history::LongHistory;
 use crate::memory::lost::Lost;
 use crate::snapshot::EventType;
 
-/// Blocks a thread can pin per event type: a history is never longer than what they hold (63 of the longest
-/// statements, thousands of waits).
+/// The blocks a thread can pin per event type. A history is never longer than what they hold: 63 of the
+/// longest statements, thousands of waits.
 const PINS: usize = 64 + BATCH;
-/// Blocks a thread exchanges with the long history at a time: its queue is every thread's, so each visit costs lines that
-/// come from other processors.
+/// The blocks a thread exchanges with the long history at a time. All threads share its queue, so each visit
+/// costs cache lines from other processors.
 const BATCH: usize = 4;
-/// Waits nested deeper are counted but not recorded.
+/// The maximum depth of recorded waits. Waits nested deeper are only counted.
 pub(crate) const WAIT_DEPTH: usize = 8;
 
-/// Flags of a record: its times were measured; it belongs to the history; to the long history.
+/// The flags of a record: its times were measured; it belongs to the thread's history; it belongs to the long
+/// history.
 pub(crate) const RECORD_TIMED: u8 = 1;
 pub(crate) const RECORD_HISTORY: u8 = 2;
 pub(crate) const RECORD_LONG: u8 = 4;
 
-/// One event type's place in a thread: what every event needs.
+/// One event type's position in its current block: what every event needs.
 #[repr(C)]
 pub(crate) struct Ring {
-    /// Next free word of the current block.
+    /// The next free word of the current block.
     next: AtomicU32,
-    /// One past its last word.
+    /// One past the last word of the current block.
     end: AtomicU32,
-    /// Events in the current block.
+    /// The number of events in the current block.
     records: AtomicU32,
 }
 
-/// The blocks of a ring: what every block needs.
+/// The blocks of a ring: what is needed once per block.
 #[repr(C)]
 pub(crate) struct RingBlocks {
     count: AtomicU32,
-    /// Records of all blocks before the current one, and those there was no memory for.
+    /// Records in all blocks before the current one, including those for which there was no memory.
     closed: AtomicU64,
-    /// Blocks got from the long history and not yet begun: their content is part of it still.
+    /// Blocks from the long history, not yet begun. Their contents still belong to it.
     spares: AtomicU32,
     spare: [AtomicU32; BATCH],
     pinned: [AtomicU32; PINS],
 }
 
-/// Words that are copied at once.
+/// The words that are copied at a time.
 pub(crate) const CHUNK: usize = 4;
-/// Words that are written behind a record: the new end, and what the last chunk has too much.
+/// The words that may be written behind a record: the new end, and the excess of the last chunk.
 pub(crate) const BEHIND: usize = CHUNK - 1;
 
-/// A record of any length that is being appended: its words but the first, one behind the other, no more than were asked for.
+/// A record of any length that is being appended: its words except the first, in order, no more than were
+/// requested.
 pub(crate) struct Appending<'a> {
     ring: &'a Ring,
     base: Base,
     first: usize,
     next: usize,
-    /// One past the words there is room for.
+    /// One past the last word there is room for.
     end: usize,
 }
 
@@ -79,7 +81,7 @@ impl Appending<'_> {
         self.put_all([word]);
     }
 
-    /// As [`Appending::put`], of several.
+    /// Appends several words.
     #[inline(always)]
     pub(crate) fn put_all<const N: usize>(&mut self, words: [u64; N]) {
         debug_assert!(self.next + N <= self.end);
@@ -89,8 +91,8 @@ impl Appending<'_> {
         self.next += N;
     }
 
-    /// Copies the first words of the calling thread's own, in whole chunks: what is copied too much is overwritten, or lies
-    /// behind the end.
+    /// Appends the first words of a text of the calling thread, in whole chunks. The excess is overwritten,
+    /// or lies behind the end.
     #[inline(always)]
     pub(crate) fn copy(&mut self, from: &[[AtomicU64; CHUNK]], words: usize) {
         if words != 0 {
@@ -98,13 +100,14 @@ impl Appending<'_> {
         }
     }
 
-    /// Not inlined: the lines of code are the same for every text.
+    /// Appends the first words of a text. Not inlined, so that all texts share these lines of code.
     #[inline(never)]
     fn copy_out_of_line(&mut self, from: &[[AtomicU64; CHUNK]], words: usize) {
         self.copy_here(from, words);
     }
 
-    /// As [`Appending::copy`], in line: where it is called once, and by who calls nothing else.
+    /// Appends the first words of a text, like `copy`, but inlined: for a caller that does so once and calls
+    /// nothing else.
     #[inline(always)]
     pub(crate) fn copy_here(&mut self, from: &[[AtomicU64; CHUNK]], words: usize) {
         let next = self.next + words;
@@ -124,12 +127,12 @@ impl Appending<'_> {
         journal::show(base.word(place), first, base.word(next));
         ring.set_next(next as Offset);
         ring.count();
-        // The next one will be of about the same size.
+        // The next record will be about as long.
         base.expect_write_behind(next as Offset);
     }
 }
 
-/// What distinguishes the rings of the four types of events.
+/// The parameters of the rings of the four types of events.
 pub(crate) struct RingKind {
     pub(crate) used: Use,
     pub(crate) event: EventType,
@@ -137,36 +140,36 @@ pub(crate) struct RingKind {
 }
 
 impl Ring {
-    /// The next free word of the current block.
+    /// Returns the next free word of the current block.
     #[inline(always)]
     pub(crate) fn next(&self) -> Offset {
         self.next.own()
     }
 
-    /// One past the last word of the current block; 0: there is none.
+    /// Returns one past the last word of the current block; 0: there is none.
     #[inline(always)]
     pub(crate) fn end(&self) -> Offset {
         self.end.own()
     }
 
-    /// A record has been written up to here.
+    /// Sets the next free word, after a record has been written.
     #[inline(always)]
     pub(crate) fn set_next(&self, next: Offset) {
         self.next.store(next, Relaxed);
     }
 
-    /// An event has been written.
+    /// Counts an event that has been written.
     #[inline(always)]
     pub(crate) fn count(&self) {
         self.records.store(self.records.own() + 1, Relaxed);
     }
 
-    /// The last one is none after all.
+    /// Uncounts the last event.
     pub(crate) fn uncount(&self) {
         self.records.store(self.records.own().saturating_sub(1), Relaxed);
     }
 
-    /// Begins to append a record of at most as many words; `None`: the block is full.
+    /// Begins to append a record of at most `most` words; `None`: the block is full.
     #[inline(always)]
     pub(crate) fn append(&self, base: Base, most: usize) -> Option<Appending<'_>> {
         let (first, end) = (self.next() as usize, self.end() as usize);
@@ -177,12 +180,13 @@ impl Ring {
         Some(Appending { ring: self, base, first, next: first + 1, end: first + most })
     }
 
-    /// No more fits into the current block: what comes next begins another one.
+    /// Closes the current block to further records: the next one begins another block.
     pub(crate) fn seal(&self) {
         self.end.store(self.next.own(), Relaxed);
     }
 
-    /// The number of the thread's next record; to others while it is being written to, no more than that.
+    /// Returns the number of the thread's next record. For other threads it is a lower bound while that
+    /// thread writes.
     pub(crate) fn recorded(&self, blocks: &RingBlocks) -> u64 {
         blocks.closed.load(Acquire) + u64::from(self.records.load(Relaxed))
     }
@@ -195,27 +199,27 @@ impl Ring {
         self.records.store(0, Relaxed);
     }
 
-    /// There is no current block.
+    /// Leaves the ring without a current block.
     fn stop(&self) {
         self.next.store(0, Relaxed);
         self.end.store(0, Relaxed);
     }
 
-    /// Gives every block up: to the long history's queue, or back to the arena.
+    /// Gives all blocks to the long history or back to the arena.
     pub(crate) fn release(&self, blocks: &RingBlocks, arena: &Arena, long: Option<&LongHistory>) {
         self.close(blocks, arena);
         blocks.release(arena, long);
         self.stop();
     }
 
-    /// Notes how many events the current block has: once.
+    /// Notes the number of events in the current block, once.
     fn close(&self, blocks: &RingBlocks, arena: &Arena) {
         let records = self.records.own();
         if let Some(current) = blocks.pinned().last()
             && records != 0
         {
             arena.meta(current).close(records);
-            // In this order: a reader in between takes them for none, not for twice as many.
+            // In this order, a reader in between sees too few, not twice as many.
             self.records.store(0, Relaxed);
             blocks.number(records);
         }
@@ -223,13 +227,13 @@ impl Ring {
 }
 
 impl RingBlocks {
-    /// The blocks this thread holds, oldest first.
+    /// Returns the blocks this thread holds, oldest first.
     pub(crate) fn pinned(&self) -> impl Iterator<Item = BlockId> + '_ {
         let count = (self.count.load(Relaxed) as usize).min(PINS);
         self.pinned[..count].iter().map(|block| block.load(Relaxed))
     }
 
-    /// As many records have got their numbers.
+    /// Adds records to those that have numbers.
     pub(crate) fn number(&self, records: u32) {
         self.closed.store(self.closed.own() + u64::from(records), Release);
     }
@@ -256,14 +260,15 @@ impl RingBlocks {
         oldest
     }
 
-    /// How many of the oldest blocks are not needed to hold `wanted` records: as many as may go at once, at most.
+    /// Returns how many of the oldest blocks are not needed to hold `wanted` records; a batch if all pins are
+    /// in use.
     fn surplus(&self, arena: &Arena, wanted: usize) -> usize {
         let count = self.count.load(Relaxed) as usize;
         if count >= PINS {
             return BATCH;
         }
         let mut held = 0;
-        // Newest first: when these hold enough, what is older is not needed.
+        // Newest first: once these hold enough, older ones are not needed.
         let needed = self.pinned[..count].iter().rev().position(|block| {
             let enough = held >= wanted;
             if !enough {
@@ -297,19 +302,19 @@ impl RingBlocks {
     }
 }
 
-/// What [`advance`] needs to know of the thread and the settings.
+/// The thread and the settings, as [`advance`] needs them.
 pub(crate) struct Advance<'a> {
     pub(crate) arena: &'a Arena,
     pub(crate) kind: &'a RingKind,
     pub(crate) thread_id: u64,
-    /// As `session_name` says it.
+    /// The session, encoded by `session_name`.
     pub(crate) session: u64,
     pub(crate) history_size: u32,
-    /// The long history, when this thread feeds it.
+    /// The long history, if this thread feeds it.
     pub(crate) long: Option<&'a LongHistory>,
 }
 
-/// Begins a new block. False when no memory is left: the caller counts the event as lost.
+/// Begins a new block. Returns false if there is no memory: the caller counts the event as lost.
 #[cold]
 pub(crate) fn advance(ring: &Ring, blocks: &RingBlocks, how: &Advance<'_>) -> bool {
     let arena = how.arena;
@@ -337,7 +342,8 @@ pub(crate) fn advance(ring: &Ring, blocks: &RingBlocks, how: &Advance<'_>) -> bo
         Some(block) => recycle(arena, block),
         None => match arena.take(how.kind.used, 0) {
             Some(block) => block,
-            // The cap is reached, and the long histories have given way: the thread's own must.
+            // The cap is reached and the long histories have given up their blocks, so the thread reuses one
+            // of its own.
             None if blocks.count.load(Relaxed) > 0 => {
                 let oldest = blocks.unpin_oldest();
                 recycle(arena, oldest)
@@ -358,7 +364,7 @@ pub(crate) fn advance(ring: &Ring, blocks: &RingBlocks, how: &Advance<'_>) -> bo
     true
 }
 
-/// Makes a filled block empty.
+/// Empties a filled block.
 fn recycle(arena: &Arena, block: BlockId) -> BlockId {
     arena.meta(block).throw_away(|| journal::end(&arena.words(block)[0]));
     block

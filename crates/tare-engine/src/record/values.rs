@@ -1,5 +1,5 @@
-//! HOT PATH: values of which most are zero. A mask in another word says which are not, and only those mean anything: nobody
-//! resets the others, and only those are recorded.
+//! HOT PATH: sparse values. A mask in another word says which values are not zero. Only those are valid and
+//! recorded; the others are never reset.
 
 use std::hint::cold_path;
 use std::sync::atomic::{
@@ -10,16 +10,16 @@ use std::sync::atomic::{
 use crate::memory::arena::Own;
 use crate::record::ring::Appending;
 
-/// The values of something in progress, as its thread changes them.
+/// The values of something in progress, which its thread changes.
 #[derive(Clone, Copy)]
 pub(crate) struct Values<'a, const N: usize> {
-    /// Has the mask in its lowest bits, one for each value.
+    /// Its lowest bits are the mask, one bit for each value.
     pub(crate) set: &'a AtomicU64,
     pub(crate) words: &'a [AtomicU64; N],
 }
 
 impl<const N: usize> Values<'_, N> {
-    /// The mask of all.
+    /// The mask of all values.
     pub(crate) const ALL: u64 = (1 << N) - 1;
 
     #[inline(always)]
@@ -27,13 +27,13 @@ impl<const N: usize> Values<'_, N> {
         if self.set.own() & 1 << at == 0 { 0 } else { self.words[at].own() }
     }
 
-    /// A value becomes another one.
+    /// Sets a value.
     #[inline(always)]
     pub(crate) fn put(self, at: usize, value: u64) {
         self.words[at].store(value, Relaxed);
         let set = self.set.own();
         if value != 0 {
-            // Who sees the bit sees the value.
+            // Release: whoever sees the bit sees the value.
             self.set.store(set | 1 << at, Release);
         } else {
             cold_path();
@@ -41,7 +41,7 @@ impl<const N: usize> Values<'_, N> {
         }
     }
 
-    /// As [`Values::put`], of one that is hardly ever zero.
+    /// Sets a value that is hardly ever zero.
     #[inline(always)]
     pub(crate) fn set(self, at: usize, value: u64) {
         self.words[at].store(value, Relaxed);
@@ -53,7 +53,7 @@ impl<const N: usize> Values<'_, N> {
         self.put(at, self.get(at).wrapping_add(by));
     }
 
-    /// Writes those that are not zero, in their order, as the mask says.
+    /// Appends the values that are not zero, in order.
     #[inline(always)]
     pub(crate) fn write(self, set: u64, to: &mut Appending<'_>) {
         let mut left = set & Self::ALL;
@@ -67,7 +67,7 @@ impl<const N: usize> Values<'_, N> {
     }
 }
 
-/// The values that a mask names, where they were written, and what is behind them.
+/// Returns the values that a mask names from the words of a record, and the words behind them.
 #[inline]
 pub(crate) fn read<const N: usize>(set: u64, words: &[u64]) -> Option<([u64; N], &[u64])> {
     let mut left = set & Values::<N>::ALL;
@@ -82,7 +82,7 @@ pub(crate) fn read<const N: usize>(set: u64, words: &[u64]) -> Option<([u64; N],
     Some((values, rest))
 }
 
-/// The values that a mask names, of something in progress.
+/// Returns the values that a mask names, of something in progress.
 pub(crate) fn known<const N: usize>(set: u64, words: &[u64; N]) -> [u64; N] {
     std::array::from_fn(|at| if set & 1 << at == 0 { 0 } else { words[at] })
 }

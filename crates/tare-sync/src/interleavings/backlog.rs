@@ -1,5 +1,5 @@
-//! A thread counts an event and puts off in which bucket it is, while a reader adds up what is in buckets and what is put off: no
-//! event twice, none that was there before missing, and never more than were counted.
+//! Deferred events: a thread counts events and defers their buckets while a reader adds up both. The reader
+//! sees no event twice, misses none from before, and never sees more than were counted.
 
 use loom::sync::Arc;
 use loom::thread;
@@ -12,7 +12,7 @@ use crate::atomic::{
     Own,
 };
 
-/// Room for two words. The events of each round are in another bucket.
+/// Events with room for two deferred words. Each round uses another bucket.
 struct Events {
     backlog: Backlog,
     words: [AtomicU64; 2],
@@ -30,7 +30,7 @@ impl Events {
         room.fill(bucket);
     }
 
-    /// The calling thread is the one that counts.
+    /// Processes the deferred words. Only the counting thread may call it.
     fn deal(&self) {
         self.backlog.clear(&self.words, |bucket| {
             let count = &self.buckets[bucket as usize];
@@ -38,7 +38,7 @@ impl Events {
         });
     }
 
-    /// By bucket; and how many have been counted.
+    /// Returns the events by bucket, and how many were counted.
     fn read(&self) -> Option<([u64; 2], u64)> {
         let seen = self.backlog.read(&self.words, |put_off| {
             let mut seen = [0, 1].map(|bucket| self.buckets[bucket].load(Acquire));
@@ -60,7 +60,7 @@ fn every_event_is_in_its_bucket_once() {
             let events = Arc::clone(&events);
             thread::spawn(move || {
                 events.add(2, 0);
-                // No room for it: the two are dealt with.
+                // There is no room for it, so the first two are processed.
                 events.add(3, 1);
             })
         };

@@ -1,5 +1,5 @@
-//! A thread makes pieces of a histogram and enters its circle at one or the other, while a reader goes round: it sees each piece
-//! once and whole, and none that was there before is missing.
+//! A circle of histogram pieces: a thread adds pieces and moves the entry while a reader goes round. The
+//! reader sees each piece once and complete, and misses none from before.
 
 use loom::sync::Arc;
 use loom::thread;
@@ -11,7 +11,7 @@ use crate::atomic::{
 };
 use crate::circle;
 
-/// Places 1 to 3: the follower, and what was written before the thing was linked.
+/// Places 1 to 3, each with its successor and what was written before it was linked.
 struct Pieces {
     entry: AtomicU32,
     next: [AtomicU32; 4],
@@ -46,7 +46,7 @@ fn who_goes_round_sees_each_piece_once_and_whole() {
             let pieces = Arc::clone(&pieces);
             thread::spawn(move || {
                 pieces.make(2);
-                // The next event is the first piece's.
+                // The next event belongs to the first piece.
                 pieces.entry.store(1, Release);
                 pieces.make(3);
             })

@@ -1,5 +1,5 @@
-//! A digest's place is given to another one while threads add to it, read it and look for it. No count gets into another
-//! digest's row, none is lost, and of one digest there is one place.
+//! A digest's slot changes its owner while threads add to it, read it and look for it. No count reaches
+//! another digest's row, none is lost, and a digest has one slot.
 
 use loom::sync::Arc;
 use loom::thread;
@@ -8,20 +8,20 @@ use super::{check, words};
 use crate::atomic::{AtomicU64, Ordering::Relaxed};
 use crate::{Index, Inserted, Tenancy, Turns};
 
-/// One place, and the row without a digest.
+/// One slot, and the row without a digest.
 struct Place {
     tenancy: Tenancy,
-    /// Who the tenant is: its generation times ten.
+    /// The owner's identity: its generation times ten.
     key: AtomicU64,
     own: AtomicU64,
     past: AtomicU64,
     overflow: AtomicU64,
-    /// Rises when the tenant loses its place.
+    /// Rises when the owner loses the slot.
     turns: Turns,
 }
 
 impl Place {
-    /// Let to generation 1, which has counted 3.
+    /// Creates a slot owned by generation 1, which has counted 3.
     fn new() -> Arc<Place> {
         let [past, overflow] = words();
         let place = Place {
@@ -37,7 +37,7 @@ impl Place {
         Arc::new(place)
     }
 
-    /// A thread moves what it counted to the tenant of `generation`, or to where it counts for none.
+    /// Moves a thread's count to the owner of `generation`, or to the row without a digest.
     fn fold(&self, generation: u32, value: u64) {
         if self.tenancy.pin(generation) {
             self.own.fetch_add(value, Relaxed);
@@ -47,7 +47,7 @@ impl Place {
         }
     }
 
-    /// Gives the place to the next tenant, unless somebody is adding to it.
+    /// Gives the slot to the next owner unless it is pinned.
     fn evict(&self) -> bool {
         let before = self.tenancy.now();
         if !self.tenancy.claim(before, 1) {
@@ -62,7 +62,7 @@ impl Place {
         true
     }
 
-    /// One try of a reader: generation, key, own, past.
+    /// Tries once to read generation, key, own and past.
     fn read(&self) -> Option<[u64; 4]> {
         let words = || [&self.key, &self.own, &self.past].map(|word| word.load(Relaxed));
         let (tenant, [key, own, past]) = self.tenancy.read(words)?;
@@ -135,7 +135,7 @@ fn what_a_thread_recognises_by_a_turn_that_has_not_changed_is_there() {
     });
 }
 
-/// Another key's place, which is removed.
+/// The place of another key, which is removed.
 const FOREIGN: u32 = 2;
 const HASH: u64 = 7 << 32;
 
@@ -149,7 +149,7 @@ impl Shared {
         self.withdrawn[place as usize].store(1, Relaxed);
     }
 
-    /// As the engine enters a digest: looks for it, inserts it, then settles with those who did the same.
+    /// Enters a digest like the engine: looks for it, inserts it, then resolves duplicates.
     fn enter(&self, place: u32) {
         let index = Index(&self.entries);
         let is = |place| place > FOREIGN;

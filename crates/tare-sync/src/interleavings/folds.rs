@@ -1,4 +1,5 @@
-//! Counts move from a cell to where they go on counting while a reader adds both up. What the reader trusts is the sum.
+//! Folds: counts move from a cell to another place while a reader adds up both. A sum that the reader accepts
+//! is right.
 
 use loom::sync::Arc;
 use loom::thread;
@@ -21,16 +22,16 @@ impl Sums {
         Sums { folds: Folds::new(), ended, cells: VALUES.map(AtomicU64::new) }
     }
 
-    /// A thread meets a cell of an older epoch, or ends.
+    /// Moves a cell's count, like a thread that meets a cell of an older epoch or ends.
     fn fold(&self, cell: usize) {
         self.folds.begin();
-        // The cell's one writer knows what is in it: a load here would hide a reader's from the model.
+        // The only writer of the cell knows its value. A load here would hide a reader's access from loom.
         self.ended.fetch_add(VALUES[cell], Relaxed);
         self.cells[cell].store(0, Relaxed);
         self.folds.end();
     }
 
-    /// One try of a reader; `None`: it reads again.
+    /// Tries once to read the sum; `None`: try again.
     fn read(&self) -> Option<u64> {
         let cells = || self.cells.iter().map(|cell| cell.load(Relaxed)).sum::<u64>();
         self.folds.read(|| self.ended.load(Relaxed) + cells())

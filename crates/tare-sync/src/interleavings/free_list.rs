@@ -1,5 +1,5 @@
-//! Nobody gets what another one holds, however often a thing comes back meanwhile, and whoever gets it sees it as it was
-//! given.
+//! The Treiber stack: no element has two owners, however often it comes back, and the next owner sees it as
+//! it was given back.
 
 use loom::sync::Arc;
 use loom::thread;
@@ -28,7 +28,7 @@ impl Things {
         self.free.pop(|item| &self.next[item as usize])
     }
 
-    /// Holds a thing for a moment, as its only owner.
+    /// Takes an element and uses it as its only owner.
     fn use_one(&self) -> Option<u32> {
         let item = self.pop()?;
         let content = &self.content[item as usize];
@@ -48,7 +48,7 @@ fn a_thing_has_one_owner_and_none_is_lost() {
         let other = {
             let things = Arc::clone(&things);
             thread::spawn(move || {
-                // The first one comes back behind the second: the reason for the tag.
+                // The first one comes back after the second. This is the case the tag is for.
                 let (first, second) = (things.use_one(), things.use_one());
                 first.into_iter().for_each(|item| things.push(item));
                 second.into_iter().for_each(|item| things.push(item));

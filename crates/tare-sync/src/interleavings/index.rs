@@ -1,4 +1,4 @@
-//! Two threads enter the same key. One of them stays, both know which, and a place that is found has been filled.
+//! Two threads insert the same key. One wins, both know which, and a place that is found is complete.
 
 use loom::sync::Arc;
 use loom::thread;
@@ -12,7 +12,7 @@ const HASH: u64 = KEY << 32;
 
 struct Shared {
     entries: [AtomicU64; 4],
-    /// What a place holds, by its number.
+    /// The contents of the places, by number.
     places: [AtomicU64; 8],
 }
 
@@ -25,7 +25,7 @@ impl Shared {
         |place| self.places[place as usize].load(Relaxed) == KEY
     }
 
-    /// Enters a place of the caller's; returns the place that stays.
+    /// Inserts a place of the caller's and returns the place that stays.
     fn insert(&self, place: u32) -> u32 {
         self.places[place as usize].store(KEY, Relaxed);
         match Index(&self.entries).insert(HASH, place, self.is()) {

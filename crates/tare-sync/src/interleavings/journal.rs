@@ -1,4 +1,5 @@
-//! Records are appended to a block that held others before, and copied meanwhile. What the reader keeps is whole.
+//! Records are appended to a block that held others before, and copied meanwhile. The records a reader
+//! accepts are whole.
 
 use loom::sync::Arc;
 use loom::thread;
@@ -16,13 +17,13 @@ struct Block {
 }
 
 impl Block {
-    /// A record of as many words as its first one says; the others follow from it.
+    /// Appends a record whose first word says its length; the other words follow from it.
     fn append<const N: usize, const P: usize>(&self, at: usize, round: u64) {
         let place = self.words[at..at + P].first_chunk::<P>().expect("room");
         journal::append::<N, P>(place, std::array::from_fn(|word| word as u64 * 100 + round * 10 + N as u64));
     }
 
-    /// As [`Block::append`], of a length that is known only when the words are written.
+    /// Appends a record whose length is known only when its words are written.
     fn append_words(&self, at: usize, round: u64, len: usize) {
         for word in 1..len {
             self.words[at + word].store(word as u64 * 100 + round * 10 + len as u64, Relaxed);
@@ -30,18 +31,18 @@ impl Block {
         journal::show(&self.words[at], round * 10 + len as u64, &self.words[at + len]);
     }
 
-    /// In its first round, the first owner's.
+    /// Creates a block in its first round, owned by the first thread.
     fn new() -> Block {
         Block { version: Version::new(), owner: AtomicU64::new(1), words: words() }
     }
 
-    /// Thrown away, and filled anew by the next owner.
+    /// Discards the records and gives the block to the next owner.
     fn begin(&self, round: u64) {
         self.version.change(|| journal::end(&self.words[0]));
         self.owner.store(round, Relaxed);
     }
 
-    /// Copies, and checks what was copied; how many records there are, if nobody threw them away meanwhile.
+    /// Copies and checks the records. Returns their number, or `None` if they were discarded meanwhile.
     fn read(&self) -> Option<usize> {
         let mut copied = [0; WORDS];
         let owner = self.version.read(|_| {
@@ -66,7 +67,7 @@ impl Block {
 fn a_reader_copies_whole_records() {
     check(|| {
         let block = Arc::new(Block::new());
-        // The words behind the first record are those of another round.
+        // The words behind the first record are left from another round.
         block.append::<2, 3>(0, 1);
         block.append::<3, 4>(2, 1);
         block.begin(2);

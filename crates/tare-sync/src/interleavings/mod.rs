@@ -1,4 +1,5 @@
-//! Every interleaving of the shipped protocols, and every stale value that the memory model allows: `make loom`.
+//! Model checks of all protocols with loom: every interleaving, and every stale value that the memory model
+//! allows.
 
 mod backlog;
 mod circle;
@@ -17,14 +18,14 @@ mod version;
 
 use crate::atomic::AtomicU64;
 
-/// Checks a model; three involuntary switches of threads find what there is to find in protocols this small.
+/// Checks a model. Three preemptions are enough for protocols this small.
 fn check(model: impl Fn() + Sync + Send + 'static) {
     let mut builder = loom::model::Builder::new();
     builder.preemption_bound = Some(3);
     builder.check(model);
 }
 
-/// Words of zeros.
+/// Returns words of zeros.
 fn words<const COUNT: usize>() -> [AtomicU64; COUNT] {
     std::array::from_fn(|_| AtomicU64::new(0))
 }

@@ -1,4 +1,4 @@
-//! Threads exchange full blocks for the oldest ones. No block is lost, none is held twice.
+//! Threads exchange full blocks for the oldest ones. No block is lost, and none has two owners.
 
 use std::cell::Cell;
 
@@ -21,7 +21,7 @@ impl Shared {
         Arc::new(shared)
     }
 
-    /// What the caller holds afterwards, and what it was to give back.
+    /// Returns what the caller holds afterwards, and what it has to give back.
     fn exchange(&self, block: u32) -> Vec<u32> {
         let given = Cell::new(None);
         let held = self.queue.exchange(&self.slots, block, |block| given.set(Some(block)));

@@ -1,5 +1,5 @@
-//! A thread asks one number instead of all that decides about an event. A change that is complete is not missed by the
-//! events that come after it.
+//! A thread compares one configuration version instead of all settings. Events that come after a complete
+//! change never miss it.
 
 use loom::sync::Arc;
 use loom::thread;
@@ -9,15 +9,15 @@ use crate::atomic::{AtomicU32, Ordering::Relaxed};
 use crate::{Changes, Limit, Settled};
 
 struct Shared {
-    /// The number of changes, and a switch it stands for.
+    /// The shared version, and a switch it covers.
     changes: Changes,
     switch: AtomicU32,
-    /// What the thread has heeded, and a mask it stands for.
+    /// The version the thread has seen, and a mask it covers.
     settled: Settled,
     mask: AtomicU32,
-    /// Whether the thread may go on without asking.
+    /// The bound up to which the thread need not compare versions.
     limit: Limit,
-    /// What the thread made of both: its own.
+    /// What the thread derived from both; only it writes this word.
     ready: AtomicU32,
 }
 
@@ -45,7 +45,7 @@ impl Shared {
         self.limit.close();
     }
 
-    /// An event begins that asks a limit; returns whether it is recorded.
+    /// Begins an event that checks the limit first. Returns whether it is recorded.
     fn limited_event(&self) -> u32 {
         if self.limit.get() == 0 {
             let recorded = self.event();
@@ -55,7 +55,7 @@ impl Shared {
         self.ready.load(Relaxed)
     }
 
-    /// An event begins; returns whether it is recorded.
+    /// Begins an event. Returns whether it is recorded.
     fn event(&self) -> u32 {
         if !self.settled.is(&self.changes) {
             self.settled.settle(&self.changes);
@@ -65,7 +65,7 @@ impl Shared {
     }
 }
 
-/// Runs events against a change; when it is complete, and the thread knows it is, no event is recorded any more.
+/// Runs events against a change. After the change is complete and the thread knows it, no event is recorded.
 fn no_event_after(change: fn(&Shared), event: fn(&Shared) -> u32) {
     check(move || {
         let shared = Shared::new();

@@ -5,7 +5,7 @@ use super::{check, words};
 use crate::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
 use crate::{FreeList, Shown};
 
-/// Buffers 1 to 3, of two words that shall be the same.
+/// Buffers 1 to 3 of two words each, which must be equal.
 struct Board {
     shown: Shown,
     free: FreeList,
@@ -76,7 +76,7 @@ fn a_buffer_that_is_filled_again_is_not_taken_for_what_it_held() {
         board.show(1);
         let writer = {
             let board = Arc::clone(&board);
-            // The second one fills the buffer that the first one has replaced.
+            // The second value goes into the buffer that the first one replaced.
             thread::spawn(move || [2, 3].into_iter().for_each(|value| board.show(value)))
         };
         let seen = board.read();

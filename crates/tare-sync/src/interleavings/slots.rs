@@ -1,5 +1,5 @@
-//! Slots are taken and given back, and a block leaves its kind once all of them are free. No slot has two owners, none that
-//! is free is overlooked, and no block leaves while somebody holds it.
+//! Slots are taken and given back, and a block leaves its kind once all are free. No slot has two owners, no
+//! free slot is overlooked, and no block leaves while somebody holds it.
 
 use loom::sync::Arc;
 use loom::thread;
@@ -18,7 +18,7 @@ struct Block {
 }
 
 impl Block {
-    /// Two slots, both the caller's.
+    /// Creates a block of two slots, both owned by the caller.
     fn full() -> Arc<Block> {
         let [hints, word] = words();
         let block = Block { slots: Slots::new(), hints, word };
@@ -27,7 +27,7 @@ impl Block {
         Arc::new(block)
     }
 
-    /// Two slots, both free.
+    /// Creates a block of two slots, both free.
     fn empty() -> Arc<Block> {
         let block = Block::full();
         block.give(0);
@@ -99,7 +99,7 @@ fn who_holds_a_block_writes_before_it_becomes_something_else() {
             })
         };
         if block.slots.leave(|_| true).is_some() {
-            // Another kind's now.
+            // The block belongs to another kind now.
             block.word.store(2, Relaxed);
             block.slots.begin(KIND + 1, 2);
             late.join().expect("a thread");
@@ -119,7 +119,7 @@ fn a_free_slot_is_found_however_often_its_block_was_full() {
             thread::spawn(move || block.give(0))
         };
         block.give(1);
-        // The hint may come in a moment: it is not lost.
+        // The hint may come a moment later, but is not lost.
         let mut taken: Vec<usize> = block.take().into_iter().collect();
         giver.join().expect("a thread");
         taken.extend(std::iter::from_fn(|| block.take()));

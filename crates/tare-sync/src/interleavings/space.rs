@@ -1,5 +1,5 @@
-//! Threads that end at once fold into one account. The cell of an instrument is made once, those of two do not overlap, and
-//! nothing that was folded is lost.
+//! Threads that end at the same time fold into one account. An instrument's cell is created once, cells of
+//! two instruments do not overlap, and nothing folded is lost.
 
 use loom::sync::Arc;
 use loom::thread;
@@ -11,12 +11,12 @@ use crate::atomic::{
 };
 use crate::{Space, keep_first};
 
-/// Blocks of two cells of a word, behind a link of none; block 0 is none.
+/// The cells of a block, of one word each. Blocks have no link words; block 0 means none.
 const CELLS: u32 = 2;
 const BLOCKS: usize = 4;
 
 struct Sums {
-    /// By instrument: the place of its cell, 0: none.
+    /// The place of each instrument's cell; 0: none.
     entries: [AtomicU32; 2],
     space: Space,
     fresh: AtomicU32,
@@ -31,7 +31,7 @@ impl Sums {
             space: Space::new(),
             fresh: AtomicU32::new(1),
             given_back: AtomicU32::new(0),
-            // What a block held before it was taken: whoever takes it empties it.
+            // Old contents: whoever takes a block empties it.
             cells: std::array::from_fn(|_| AtomicU64::new(99)),
         })
     }

@@ -1,4 +1,4 @@
-//! A copy that is used again has all that changed before its number.
+//! A cached copy includes all changes counted before its number.
 
 use loom::sync::Arc;
 use loom::thread;

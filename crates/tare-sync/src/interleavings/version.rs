@@ -1,4 +1,4 @@
-//! What a reader keeps is of one moment.
+//! What a seqlock reader accepts is of one moment.
 
 use loom::sync::Arc;
 use loom::thread;

@@ -32,11 +32,12 @@ use record::{
 pub(crate) const STAGES: RingKind =
     RingKind { used: Use::Stages, event: EventType::Stage, lost: Lost::StageEvents };
 
-/// WORK_COMPLETED and WORK_ESTIMATED of the stage in progress; the host writes them.
+/// WORK_COMPLETED and WORK_ESTIMATED of the stage in progress, written by the host.
 pub type Progress = &'static [AtomicU64; 2];
 
 impl Engine {
-    /// Begins a stage of the calling thread, ending the one before. Returns its progress, if it reports one.
+    /// Begins a stage of the calling thread, ending the previous one. Returns its progress, if it reports
+    /// one.
     pub fn start_stage(&self, class: ClassId, source: Source) -> Option<Progress> {
         if let Start::Began(progress) = self.start_stage_fast(class, source) {
             return progress;
@@ -47,7 +48,7 @@ impl Engine {
         }
     }
 
-    /// As [`Engine::start_stage`], if all is as usual, and the stage is recorded. Fast path only; on `Slow` call
+    /// Begins a recorded stage on the fast path, ending the previous one. On `Slow`, call
     /// [`Engine::start_unrecorded_stage_fast`].
     #[inline(always)]
     pub fn start_stage_fast(&self, class: ClassId, source: Source) -> Start<Option<Progress>> {
@@ -63,14 +64,14 @@ impl Engine {
         write_source(base, at, source.0);
         let now = cycles();
         let what = || {
-            // Behind this no register has the class.
+            // From here on, no register holds the class.
             thread.stage_label.store(u32::from(class), Relaxed);
             u64::from(class) << CLASS | u64::from(thread.usual_stages.own())
         };
         if !write_near_begin(journal, base, at, now, what, || thread.event_id.own()) {
             return Start::Began(self.begin_far_stage(thread, class));
         }
-        // Asked for again, what was known: the path has no registers to keep it.
+        // Loaded again, as the path has no registers to keep it.
         let before = thread.stage_cell.own();
         if before != 0 {
             let start = thread.stage_start.own();
@@ -82,8 +83,8 @@ impl Engine {
         Start::Began(None)
     }
 
-    /// A stage begins on the short way that is too far from the journal's base. Where it begins has been written already. The
-    /// short way ends by a jump to it, as its calling convention and what it returns are the host's.
+    /// Begins a stage that is out of reach of the journal's base; its source has been written already. The
+    /// fast path tail-calls this function, which therefore has the host's calling convention and result.
     #[cold]
     #[inline(never)]
     extern "C" fn begin_far_stage(&self, thread: &'static Thread, class: ClassId) -> Option<Progress> {
@@ -93,8 +94,9 @@ impl Engine {
         progress
     }
 
-    /// A stage begins on the short way, and the one before, however long it took, ends. One that is recorded is in the journal
-    /// already. All that is left is done here, so that the short way keeps nothing for after a call.
+    /// Begins a stage of the fast path after counting the previous one, however long that took. If it is
+    /// recorded, it is in the journal already. Everything else is done here, so that the fast path keeps
+    /// nothing across a call.
     #[cold]
     #[inline(never)]
     extern "C" fn begin_after_long_stage(&self, thread: &Thread, entry: u32, now: u64) -> Option<Progress> {
@@ -105,12 +107,12 @@ impl Engine {
             SUMMED => begin_timed_stage(thread, entry, now),
             _ => count_stage(self.arena.base(), thread, entry),
         }
-        // As if it was not known: the short way ends by a jump, and so saves no register.
+        // Through `black_box`, so that the fast path tail-calls this function and saves no register.
         std::hint::black_box(None)
     }
 
-    /// As [`Engine::start_stage_fast`], of one that is not recorded. Apart from that one, which so has registers enough. Fast
-    /// path only; on `Slow` call [`Engine::start_stage`].
+    /// Begins a stage that is not recorded on the fast path. It is separate from [`Engine::start_stage_fast`]
+    /// so that both have enough registers. On `Slow`, call [`Engine::start_stage`].
     #[inline(always)]
     pub fn start_unrecorded_stage_fast(&self, class: ClassId) -> Start {
         let Some(thread) = current() else { return Start::Slow };
@@ -122,15 +124,16 @@ impl Engine {
             return start_summed_stage(self, thread, class, entry);
         }
         match class {
-            // No stage follows: that is [`Engine::end_stage`].
+            // No stage follows: this is [`Engine::end_stage`].
             0 => Start::Slow,
             _ if self.is_off(class) || thread.mask() == 0 => thread.pass_stage(class),
             _ => Start::Slow,
         }
     }
 
-    /// As [`Engine::start_stage`], for hosts that know that nobody wants stages: what is left is the thread's state. Class 0 is
-    /// [`Engine::end_stage`]. Fast path only; on `Slow` call either of them: one is in progress that began before.
+    /// Notes a stage of the calling thread, for hosts that know that no stage is enabled: what remains is the
+    /// thread's state. Class 0 means that no stage follows. On `Slow`, a stage from before is in progress:
+    /// call [`Engine::start_stage`], or [`Engine::end_stage`] for class 0.
     #[inline(always)]
     pub fn pass_stage_fast(&self, class: ClassId) -> Start {
         let Some(thread) = current() else { return Start::Slow };
@@ -155,7 +158,7 @@ impl Engine {
         }
         let mut has_room = true;
         if is_usual(thread) {
-            // Maybe it is only the journal that was not ready.
+            // Perhaps only the journal was not ready.
             has_room = self.prepare_stages(thread, (thread.event_id.own(), cycles()));
             self.open_short_way(thread);
             if has_room && let Start::Began(progress) = self.start_stage_fast(class, source) {
@@ -167,7 +170,7 @@ impl Engine {
         progress
     }
 
-    /// The next stage may take the short way, if it will find all as usual.
+    /// Opens the fast path for the next stage if all its conditions hold.
     fn open_short_way(&self, thread: &Thread) {
         let end = if is_usual(thread) { thread.stages.ring.end() } else { 0 };
         thread.stages.limit.open(end.saturating_sub(USUAL_WORDS), &thread.settled, &self.settings);
@@ -221,7 +224,8 @@ impl Engine {
         Some(&thread.progress)
     }
 
-    /// As [`write_begin`], where the journal may not be ready for it. False: no memory, and the event is lost.
+    /// Writes that a stage begins, after preparing the journal. Returns false if there is no memory, and the
+    /// event is lost.
     fn write_unready_begin(
         &self,
         thread: &Thread,
@@ -239,11 +243,11 @@ impl Engine {
             })
     }
 
-    /// Makes the journal ready for any record. False: no memory, and an event is lost.
+    /// Prepares the journal for any record. Returns false if there is no memory, and an event is lost.
     fn prepare_stages(&self, thread: &Thread, (id, time): (u64, u64)) -> bool {
-        // What was in progress and was not recorded to its end must not end by what follows.
+        // A stage that was in progress, but not recorded to its end, must not be ended by what follows.
         let gap = thread.stage_recorded.own() == 0;
-        // It may be that of a block that is full. Whoever finds all as usual afterwards opens it again.
+        // The limit may be that of a full block. It is opened again once the fast path applies.
         thread.stages.limit.close();
         let coming =
             Coming { words: MOST_WORDS, id, time, parent: thread.stage_parent.own(), parent_began: 0, gap };
@@ -261,8 +265,8 @@ impl Engine {
         }
     }
 
-    /// As [`Engine::end_stage`], of one that is recorded, if all is as usual. Fast path only; on false call
-    /// [`Engine::end_unrecorded_stage_fast`]: nothing has happened.
+    /// Ends a recorded stage on the fast path. Returns false if nothing has happened: call
+    /// [`Engine::end_unrecorded_stage_fast`].
     #[inline(always)]
     pub fn end_stage_fast(&self) -> bool {
         let Some(thread) = current() else { return false };
@@ -284,7 +288,8 @@ impl Engine {
         true
     }
 
-    /// As [`Engine::end_stage`], if there is no stage, or one that is only summed up. Fast path only; on false call that one.
+    /// Ends a stage that is only summed up, or none, on the fast path. Returns false if [`Engine::end_stage`]
+    /// must be called.
     #[inline(always)]
     pub fn end_unrecorded_stage_fast(&self) -> bool {
         let Some(thread) = current() else { return true };
@@ -295,7 +300,7 @@ impl Engine {
         }
     }
 
-    /// As [`Engine::end_unrecorded_stage_fast`], of one that is summed up in this cell.
+    /// Ends a stage that is summed up in this cell. Returns false if the configuration has changed.
     #[inline(always)]
     fn end_summed_stage(&self, thread: &Thread, cell: Offset) -> bool {
         if !self.is_settled(thread) {
@@ -317,7 +322,7 @@ impl Engine {
         }
     }
 
-    /// As [`write_end`], where the journal is not ready for it.
+    /// Writes the end of a stage, after preparing the journal.
     #[cold]
     #[inline(never)]
     fn write_unready_end(&self, thread: &Thread, ended: Ended) {
@@ -326,7 +331,7 @@ impl Engine {
         }
     }
 
-    /// The recorded stage in progress never was.
+    /// Drops the recorded stage in progress, as if it had never begun.
     pub(crate) fn drop_stage(&self, thread: &Thread) {
         if thread.stage_recorded.own() != 0 {
             let ended = Ended { next_id: thread.event_id.own(), time: None, dropped: true };
@@ -348,18 +353,19 @@ impl Engine {
         }
     }
 
-    /// Until the next stage begins, new waits nest in the outermost statement, as in the built-in.
+    /// Makes new waits nest in the outermost statement until the next stage begins, as in the built-in.
     #[inline(always)]
     pub(crate) fn nest_in_statement(&self, thread: &Thread) {
         thread.parent.store(thread.outermost.own(), Relaxed);
     }
 
-    /// Progress of the stage in progress.
+    /// Returns the progress of the stage in progress.
     pub fn current_stage_progress(&self) -> Option<Progress> {
         current().filter(|thread| thread.has_progress.load(Relaxed) != 0).map(|thread| &thread.progress)
     }
 
-    /// Ends the stage in progress, if there is one. Returns the clock, or 0 where it was not read.
+    /// Ends the stage in progress, if there is one. Returns the time in ticks, or 0 if the clock was not
+    /// read.
     fn close_stage(&self, thread: &'static Thread, mask: u32) -> u64 {
         let stage = thread.stage_class.load(Relaxed);
         let (class, switches) = (stage as ClassId, (stage >> 16) as u8);
@@ -404,7 +410,7 @@ impl Engine {
 }
 
 impl Thread {
-    /// The stage of the label is in progress: `began` are the time, and its id if that has been written.
+    /// Begins the stage of the label. `began` is its id, if its record has been written, and its start.
     #[inline(always)]
     fn begin_stage(&self, (id, now): (u64, u64), recorded: bool) {
         self.stage_start.store(now, Relaxed);
@@ -415,21 +421,21 @@ impl Thread {
         }
     }
 
-    /// The stage of the label and of this entry is in progress, which is in the journal, and began on the short way.
+    /// Begins the stage of the label and of this entry, whose record the fast path has written.
     #[inline(always)]
     fn begin_recorded_stage(&self, entry: u32, now: u64) {
         self.stage_cell.store(place(entry), Relaxed);
         self.begin_stage((self.event_id.own(), now), true);
     }
 
-    /// Ids are about to be given out. A stage's record can name only so many.
+    /// Drops the journal's base if ids that are about to be assigned may be out of reach of a stage's record.
     #[inline(always)]
     pub(crate) fn expect_stage_ids(&self) {
         self.stages.expect_ids(self.event_id.own(), &REACH);
     }
 
-    /// A stage that is switched off begins: it is the thread's state, and nothing else. One in progress has to end first. (It
-    /// does not where the thread records nothing, as in the built-in.)
+    /// Begins a disabled stage, which is only the thread's state. One in progress must end first, unless the
+    /// thread records nothing, as in the built-in.
     #[inline(always)]
     fn pass_stage(&self, class: ClassId) -> Start {
         if self.stage_cell.own() != 0 {
@@ -445,7 +451,7 @@ impl Thread {
         Start::Off
     }
 
-    /// A stage ends where none began on the short way; false: one began elsewhere.
+    /// Returns whether no stage is in progress, and clears the label then. False: one began on the slow path.
     #[inline(always)]
     fn has_no_stage(&self) -> bool {
         let has_none = self.stage_class.own() == 0;
@@ -455,7 +461,7 @@ impl Thread {
         has_none
     }
 
-    /// The stage in progress, if it began on the short way, will not end there.
+    /// Leaves the end of a stage that began on the fast path to the slow path.
     pub(crate) fn leave_short_way(&self) {
         if self.stage_cell.own() != 0 {
             let class = self.stage_label.own() | u32::from(ENABLED | TIMED) << 16;
@@ -466,12 +472,13 @@ impl Thread {
     }
 }
 
-/// Whether stages are recorded, and none is in progress that did not begin on the short way.
+/// Returns whether stages are recorded and no stage is in progress that began on the slow path.
 fn is_usual(thread: &Thread) -> bool {
     !matches!(thread.usual_stages.own(), 0 | SUMMED_UP) && thread.stage_class.own() == 0
 }
 
-/// Begins a stage that is only summed up, in the cell that its entry names. `Slow` where the stage before ends otherwise.
+/// Begins a stage that is only summed up, or counted, in the cell of its entry. Returns `Slow` if the
+/// previous stage ends otherwise.
 #[inline(always)]
 fn start_summed_stage(engine: &Engine, thread: &Thread, class: ClassId, entry: u32) -> Start {
     let base = engine.arena.base();
@@ -481,7 +488,7 @@ fn start_summed_stage(engine: &Engine, thread: &Thread, class: ClassId, entry: u
     thread.stage_label.store(u32::from(class), Relaxed);
     let before = thread.stage_cell.own();
     if entry & SUMMED == 0 {
-        // Only counted, and so was the stage before, if the level is not new: nobody asks the clock.
+        // It is only counted, and so was the previous stage unless the level is new: the clock is not read.
         if before == 0 {
             count_stage(base, thread, entry);
         } else {
@@ -501,21 +508,21 @@ fn start_summed_stage(engine: &Engine, thread: &Thread, class: ClassId, entry: u
     Start::Began(())
 }
 
-/// As [`start_summed_stage`], of one that is timed, once the stage before has been counted.
+/// Begins a stage that is summed up, once the previous stage has been counted.
 #[inline(always)]
 fn begin_timed_stage(thread: &Thread, entry: u32, now: u64) {
     thread.stage_cell.store(place(entry), Relaxed);
     thread.stage_start.store(now, Relaxed);
 }
 
-/// As [`begin_timed_stage`], of one that is only counted: at once, and nothing is left to do at its end.
+/// Begins a stage that is only counted: now, so that nothing is left to do at its end.
 #[inline(always)]
 fn count_stage(base: Base, thread: &Thread, entry: u32) {
     thread.stage_cell.store(0, Relaxed);
     base.at::<StatCell>(place(entry)).stat.add_untimed(1);
 }
 
-/// No stage is in progress.
+/// Leaves the thread without a stage in progress.
 #[inline(always)]
 fn leave_stage(thread: &Thread) {
     thread.stage_class.store(0, Relaxed);

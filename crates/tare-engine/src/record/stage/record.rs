@@ -1,9 +1,9 @@
-//! HOT PATH: what the journal says of stages: layout, writer and decoder.
+//! HOT PATH: the journal of stages: layout, writer and decoder.
 //!
 //! | record | words |
 //! |---|---|
-//! | begin: and the end of the one before, if that has none of its own | what and when, source |
-//! | progress: of the one that ends next | what, completed, estimated |
+//! | begin: also ends the previous stage if that has no end of its own | what and when, source |
+//! | progress: of the stage that ends next | what, completed, estimated |
 //! | end | what and when |
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -19,22 +19,22 @@ const BEGIN: u64 = OWN_KINDS;
 const PROGRESS: u64 = BEGIN + 1;
 const END: u64 = BEGIN + 2;
 
-/// Where the first word of a begin or an end has what: flags as [`RECORD_TIMED`] and its neighbours, class, distances of id
-/// and time from the base.
+/// The positions in the first word of a begin or an end: flags ([`RECORD_TIMED`] and its neighbours), class,
+/// distances of id and time from the base.
 const FLAGS: u32 = 3;
 pub(crate) const CLASS: u32 = 6;
 const ID: u32 = 17;
 const TIME: u32 = 29;
-/// Of an end, in the place of the class: the stage never was.
+/// The flag of an end, in place of the class: the stage is dropped as if it had never begun.
 const DROPPED: u64 = 1 << CLASS;
 
-/// How far a record may be from the last base.
+/// The reach of a record from the last base.
 pub(crate) const REACH: Reach = Reach { id_bits: TIME - ID, time_bits: 64 - TIME };
 
-/// Words of progress and an end, the most that is written at once.
+/// The words of progress and an end, the most that is written at once.
 pub(crate) const MOST_WORDS: u32 = 4;
 
-/// Words of what is written on the short way, at most.
+/// The most words that the fast path writes.
 pub(crate) const USUAL_WORDS: u32 = 2;
 
 /// A stage, as a reader sees it.
@@ -45,17 +45,17 @@ pub(crate) struct StageEvent {
     /// Id and type of the event it nests in.
     pub(crate) nesting: (u64, u8),
     pub(crate) class: ClassId,
-    /// [`RECORD_TIMED`], [`RECORD_HISTORY`], [`RECORD_LONG`].
+    /// The flags [`RECORD_TIMED`], [`RECORD_HISTORY`] and [`RECORD_LONG`].
     pub(crate) flags: u8,
     pub(crate) start: u64,
-    /// 0 while it lasts; of one that was not timed 1.
+    /// The end in ticks; 0 while it lasts, 1 if it was not timed.
     pub(crate) end: u64,
     pub(crate) source: u64,
     /// WORK_COMPLETED and WORK_ESTIMATED, once it has ended.
     pub(crate) progress: Option<(u64, u64)>,
 }
 
-/// What the first word of a begin says of the thread's mask, and that it is one.
+/// Returns the part of a begin's first word that depends on the thread's mask, and its kind.
 pub(crate) const fn begin_of(flags: u8) -> u32 {
     ((flags & (RECORD_TIMED | RECORD_HISTORY | RECORD_LONG)) as u32) << FLAGS | BEGIN as u32
 }
@@ -63,25 +63,26 @@ pub(crate) const fn begin_of(flags: u8) -> u32 {
 /// A stage that begins.
 #[derive(Clone, Copy)]
 pub(crate) struct Begun {
-    /// As [`begin_of`] makes it.
+    /// The kind and flags, encoded by [`begin_of`].
     pub(crate) what: u64,
     pub(crate) class: ClassId,
     pub(crate) id: u64,
     pub(crate) start: u64,
 }
 
-/// Writes where a stage begins, as the second word of its record at `place`.
+/// Writes the source of a stage that begins, as the second word of its record at `place`.
 #[inline(always)]
 pub(crate) fn write_source(base: Base, place: Offset, source: u64) {
     base.word(place as usize + 1).store(source, Relaxed);
 }
 
-/// What [`write_source`] wrote for the next record.
+/// Returns what [`write_source`] wrote for the next record.
 pub(crate) fn written_source(journal: &Journal, base: Base) -> u64 {
     base.word(journal.ring.next() as usize + 1).own()
 }
 
-/// Writes that a stage begins, behind [`write_source`], if it is within reach. One that is in progress, and was timed, ends by that.
+/// Writes that a stage begins, after [`write_source`], if it is within reach. That ends a timed stage in
+/// progress.
 #[inline(always)]
 pub(crate) fn write_begin(journal: &Journal, base: Base, place: Offset, begun: Begun) -> bool {
     let Begun { what, class, id, start } = begun;
@@ -93,9 +94,9 @@ pub(crate) fn write_begin(journal: &Journal, base: Base, place: Offset, begun: B
     true
 }
 
-/// As [`write_begin`], where ids are known to be within reach: [`Journal::expect_ids`]. `what` has the class, too. One thing after
-/// the other is looked at and put into the word, by operations that stay in this order, so that few registers are needed: no two of
-/// them have a bit.
+/// Writes that a stage begins whose id is known to be within reach (see [`Journal::expect_ids`]). `what`
+/// includes the class. One part after the other is read and put into the word, by operations that stay in
+/// this order, so that few registers are needed. No two parts share a bit.
 #[inline(always)]
 pub(crate) fn write_near_begin(
     journal: &Journal,
@@ -124,14 +125,13 @@ fn show_begin(journal: &Journal, base: Base, place: Offset, word: u64) {
     journal.ring.count();
 }
 
-/// How a stage ends.
+/// The end of a stage.
 #[derive(Clone, Copy)]
 pub(crate) struct Ended {
-    /// The next event's id.
     pub(crate) next_id: u64,
-    /// `None`: nobody knows.
+    /// The time in ticks; `None`: unknown.
     pub(crate) time: Option<u64>,
-    /// It never was.
+    /// Whether the stage is dropped as if it had never begun.
     pub(crate) dropped: bool,
 }
 
@@ -149,7 +149,7 @@ pub(crate) fn write_end(journal: &Journal, base: Base, ended: Ended) -> bool {
     true
 }
 
-/// As [`write_end`], of one that is timed, where ids are known to be within reach, at a place that was asked for.
+/// Writes at `place` that a timed stage ends, whose ids are known to be within reach.
 #[inline(always)]
 pub(crate) fn write_near_end(
     journal: &Journal,
@@ -176,22 +176,22 @@ pub(crate) fn write_progress(journal: &Journal, base: Base, completed: u64, esti
 
 /// What a record says of a stage.
 pub(crate) enum Step {
-    /// One has begun.
+    /// A stage has begun.
     Began,
-    /// The one before has ended.
+    /// The previous stage has ended.
     Ended(StageEvent),
-    /// Nobody will know how the one before ended, or it never was.
+    /// The end of the previous stage is unknown, or it was dropped.
     Left,
 }
 
-/// What a decoder knows when it comes to the next block of the same thread.
+/// The state of a decoder between two blocks of the same thread.
 #[derive(Default)]
 pub(crate) struct Decoder {
     open: Option<StageEvent>,
 }
 
 impl Decoder {
-    /// What a block's words say, oldest first.
+    /// Decodes a block's words, oldest first.
     pub(crate) fn decode(&mut self, mut words: &[u64], mut each: impl FnMut(Step)) {
         let mut marks = Marks::default();
         loop {
@@ -211,12 +211,12 @@ impl Decoder {
         }
     }
 
-    /// The stage in progress behind the last block.
+    /// Returns the stage in progress after the last block.
     pub(crate) fn open(self) -> Option<StageEvent> {
         self.open
     }
 
-    /// Reads the record at the beginning of these words and says how long it is; `None`: there is none.
+    /// Reads the record at the beginning of these words and returns its length; `None`: there is none.
     fn read(&mut self, words: &[u64], marks: &Marks, each: &mut impl FnMut(Step)) -> Option<usize> {
         let word = *words.first()?;
         let id = marks.base_id.wrapping_add(word >> ID & ((1 << (TIME - ID)) - 1));

@@ -1,6 +1,6 @@
-//! Stages that nobody tells of. Even one that nobody wants is the thread's state, so that a host has to tell of it. But a host
-//! that knows itself which stage a session is in need not tell while no stage is wanted and none is in progress. Which one it is
-//! in is asked then when somebody reads it.
+//! Unreported stages. Even a disabled stage is the thread's state, so a host has to report it. But a host
+//! that itself knows the stage of a session need not report any while no stage is enabled and none is in
+//! progress. Readers then ask the host for the stage.
 
 use std::sync::atomic::{
     AtomicU64,
@@ -16,19 +16,21 @@ use crate::snapshot::{ClassId, Kind};
 use crate::thread::choice::UNKNOWN_STAGE as UNKNOWN;
 use crate::thread::{Thread, ThreadRef};
 
-/// While the host tells of no stage.
+/// The value while the host reports no stages.
 const NOW: u64 = u64::MAX;
 
-/// Whose stage the host is asked for.
+/// A session whose stage the host is asked for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum StagedSession {
     /// A thread's session.
     Named(Session),
-    /// That of a thread whose sessions the host does not tell of: where it finds it, see [`Engine::set_thread_place`].
+    /// The session of a thread for which the host reports none, by the place where the host finds it. See
+    /// [`Engine::set_thread_place`].
     At(u64),
 }
 
-/// Since when the host tells of stages, in ticks, if it once did not; 0: it always has.
+/// The time since which the host reports stages, in ticks, if there was a time when it did not; 0: it always
+/// has.
 pub(crate) struct Untold(AtomicU64);
 
 impl Untold {
@@ -44,8 +46,8 @@ impl Untold {
         self.0.load(Acquire) != 0
     }
 
-    /// Whether nobody heard how a stage ended that began at this moment. (It began in a call that was under way when the host
-    /// stopped telling.) Of one without a time nobody knows.
+    /// Returns whether the end of a stage that began at `start` went unreported, because it began in a call
+    /// that was in progress when the host stopped reporting. For a stage without a time this is unknown.
     pub(crate) fn hid_end_of(&self, start: u64) -> bool {
         let since = self.0.load(Acquire);
         since == NOW || start != 0 && start < since
@@ -53,13 +55,13 @@ impl Untold {
 }
 
 impl Engine {
-    /// Whether the host tells of no stage: it called for that, by [`crate::Host::leave_stages_untold`].
+    /// Returns whether the host reports no stages, since [`crate::Host::leave_stages_untold`] returned true.
     pub fn are_stages_untold(&self) -> bool {
         self.untold.is_now()
     }
 
-    /// A stage in progress has ended, or its thread has. If it was the last one, and no other is wanted, the host need not tell
-    /// of any.
+    /// Lets the host stop reporting stages, if the stage or thread that has just ended was the last one in a
+    /// stage and no stage is enabled.
     #[cold]
     #[inline(never)]
     pub(crate) fn leave_stages_if_last(&self) {
@@ -67,7 +69,8 @@ impl Engine {
         self.leave_stages_untold();
     }
 
-    /// The host need tell of no stage any more, if none is wanted and none is in progress. Under the lock of the filters.
+    /// Lets the host stop reporting stages, if none is enabled and none is in progress. Callers hold the lock
+    /// of the filters.
     pub(crate) fn leave_stages_untold(&self) {
         if self.wants(Kind::Stage) || self.untold.is_now() {
             return;
@@ -83,23 +86,24 @@ impl Engine {
         }
     }
 
-    /// The host is about to tell of stages. Under the lock of the filters.
+    /// Notes that the host is about to report stages. Callers hold the lock of the filters.
     pub(crate) fn tell_stages(&self) {
         if self.untold.is_now() {
-            // Where no thread is yet, none has a stage that nobody told of.
+            // Before the first thread there is no unreported stage.
             let since = if self.threads.load(Relaxed) == 0 { 0 } else { ticks().max(1) };
             self.untold.0.store(since, Release);
         }
     }
 
-    /// The calling thread looks anew: what it was told last is no state of now, if it was in no stage.
+    /// Marks the stage of the calling thread as unknown, unless it is in one, when it reads the settings
+    /// again: what was reported last may be out of date.
     pub(crate) fn forget_untold_stage(&self, thread: &Thread) {
         if self.untold.ever_was() && !thread.is_in_stage() {
             thread.stage_label.store(UNKNOWN, Relaxed);
         }
     }
 
-    /// The stage a thread is in, for readers; 0: in none.
+    /// Returns the stage a thread is in, for readers; 0: none.
     pub(crate) fn stage_of(&self, thread: &Thread) -> ClassId {
         let label = thread.stage_label.load(Relaxed);
         let is_untold = self.untold.is_now() || label == UNKNOWN;
@@ -119,13 +123,13 @@ impl Engine {
         self.session_of(thread).map(StagedSession::Named).or_else(|| place().map(StagedSession::At))
     }
 
-    /// Where the host finds which session the thread runs that began here, as long as it is not told of one
-    /// ([`Engine::begin_session`]). The place is the host's: only the host follows it.
+    /// Sets the place where the host finds the session that a thread runs, used while none is reported with
+    /// [`Engine::begin_session`]. Only the host follows the place.
     pub fn set_thread_place(&self, thread: ThreadRef, place: u64) {
         thread.slab().place.store(place, Relaxed);
     }
 
-    /// What [`Engine::stage_of`] is called; `None`: it is in none.
+    /// Returns the name of the stage a thread is in; `None`: it is in none.
     pub(crate) fn stage_name(&self, thread: &Thread) -> Option<&'static str> {
         let class = self.stage_of(thread);
         (class != 0 && self.registry.kind(class) == Kind::Stage).then(|| self.registry.name(class))
@@ -133,7 +137,7 @@ impl Engine {
 }
 
 impl Thread {
-    /// Whether a stage is in progress.
+    /// Returns whether a stage is in progress.
     pub(crate) fn is_in_stage(&self) -> bool {
         self.stage_cell.own() | self.stage_class.own() != 0
     }
@@ -151,7 +155,7 @@ mod tests {
         engine.consumers.store(u32::MAX, Relaxed);
         assert!(engine.set_thread(thread.thread_id(), Some(true), None));
         let thread = thread.slab();
-        // Each as a call leaves it that was under way when the host stopped telling.
+        // The states that a call leaves which was in progress when the host stopped reporting.
         let begin = || {
             thread.stage_class.store(1, Relaxed);
             thread.stage_start.store(ticks(), Relaxed);

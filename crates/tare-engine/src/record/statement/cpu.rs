@@ -1,6 +1,7 @@
-//! The CPU time of a thread. Asked for only while the consumer `events_statements_cpu` is on: it takes a system call.
+//! The CPU time of a thread. Read only while the consumer `events_statements_cpu` is on, as it takes a system
+//! call.
 
-/// What the calling thread has used, in nanoseconds.
+/// Returns the CPU time of the calling thread in nanoseconds.
 #[cold]
 #[inline(never)]
 pub(super) fn thread_ns() -> u64 {

@@ -1,4 +1,4 @@
-//! HOT PATH: what readers make of a statement's words: of a record's, and of those it has while it lasts.
+//! HOT PATH: the decoder of statements, for the words of a record and for those of a statement in progress.
 
 use std::array::from_fn;
 use std::borrow::Cow;
@@ -27,26 +27,26 @@ pub(crate) struct StatementEvent {
     pub(crate) nesting: (u64, u8),
     pub(crate) nesting_level: u8,
     pub(crate) class: ClassId,
-    /// [`RECORD_TIMED`] and its neighbours.
+    /// The flag [`RECORD_TIMED`](crate::record::ring::RECORD_TIMED) and its neighbours.
     pub(crate) flags: u8,
     pub(crate) start: u64,
-    /// 0 while it lasts; of one that was not timed 1.
+    /// The end in ticks; 0 while it lasts, 1 if it was not timed.
     pub(crate) end: u64,
     pub(crate) source: u64,
     pub(crate) counters: PlainCounters,
     pub(crate) digest: Digest,
     pub(crate) statement_id: u64,
     pub(crate) errno: u32,
-    /// Five characters, or zeros.
+    /// The five characters, or zeros.
     pub(crate) sqlstate: [u8; 5],
     pub(crate) object_type: u8,
-    /// Number of the character set of the text.
+    /// The number of the text's character set.
     pub(crate) charset: u32,
     pub(crate) text_cut: bool,
 }
 
 impl StatementEvent {
-    /// RETURNED_SQLSTATE.
+    /// Returns RETURNED_SQLSTATE.
     pub(crate) fn state(&self) -> Option<Cow<'_, str>> {
         (self.sqlstate != [0; 5]).then(|| text::readable(&self.sqlstate))
     }
@@ -63,7 +63,7 @@ pub(crate) struct Texts<T> {
 }
 
 impl<T> Texts<T> {
-    /// In the order in which they are recorded.
+    /// Creates the texts from their order in a record.
     fn in_order([schema, sql, object_schema, object_name, message]: [T; LENGTHS.len()]) -> Texts<T> {
         Texts { schema, sql, object_schema, object_name, message }
     }
@@ -74,7 +74,8 @@ impl<T> Texts<T> {
     }
 }
 
-/// The statements in a block's words, from its first record on, in the order in which they ended; returns what is behind them.
+/// Decodes the statements in a block's words, from its first record on, in the order in which they ended.
+/// Returns the words behind them.
 #[inline]
 pub(crate) fn decode<'a>(
     mut words: &'a [u64],
@@ -88,8 +89,8 @@ pub(crate) fn decode<'a>(
     words
 }
 
-/// The record at the beginning of these words, and what is behind it; `None`: there is none. `named` is the program named last,
-/// by its schema and name.
+/// Returns the statement in the record at the beginning of these words, and the words behind it; `None`:
+/// there is none. `named` is the program named last, by its schema and name.
 fn read<'a>(
     words: &'a [u64],
     named: &mut (Text<'a>, Text<'a>),
@@ -113,9 +114,9 @@ fn read<'a>(
     Some((event(head, &values), texts, rest))
 }
 
-/// The statement of an [`OpenStatement`] whose words a reader has copied.
+/// Returns the statement of an [`OpenStatement`] whose words a reader has copied.
 pub(crate) fn read_open(words: &[u64; WORDS]) -> Option<(StatementEvent, Texts<Text<'_>>)> {
-    /// Where the texts are, in the order in which they are recorded.
+    /// The position of the first texts in the order of a record.
     const TEXTS: usize = offset_of!(OpenStatement, texts) / 8;
     const RARE_TEXTS: [usize; 3] = [
         offset_of!(OpenStatement, object_schema) / 8,
@@ -135,8 +136,8 @@ pub(crate) fn read_open(words: &[u64; WORDS]) -> Option<(StatementEvent, Texts<T
     Some((event(head, &values), Texts::in_order(texts)))
 }
 
-/// Where the digest of the statement of an [`OpenStatement`] is, whose words a reader has copied, if it is parsed and has none
-/// yet.
+/// Returns where the tokens of a statement in progress are, from a reader's copy of its [`OpenStatement`].
+/// `None`: it is not parsed, or it already has a digest.
 pub(crate) fn parsed(words: &[u64; WORDS]) -> Option<Parsed> {
     let at = offset_of!(OpenStatement, values) / 8 + DIGEST;
     Parsed::of(set_of(words.first_chunk()?), *words.get(at)?)

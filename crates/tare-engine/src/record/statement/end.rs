@@ -1,4 +1,4 @@
-//! HOT PATH: how statements end: they are counted, by class and by digest, and recorded.
+//! HOT PATH: the end of statements: they are counted, by class and by digest, and recorded.
 
 use std::hint::cold_path;
 use std::sync::atomic::Ordering::Relaxed;
@@ -21,22 +21,23 @@ use crate::setup::instrument::{INSTRUCTION, SAMPLED, TIMED};
 use crate::snapshot::EventType;
 use crate::thread::{BANK_OWN, BANK_UNATTRIBUTED, Thread};
 
-/// A statement that has ended, until its thread's next one begins: for the program or the prepared statement it belongs to.
+/// A statement that has ended, until its thread's next one begins: for the program or the prepared statement
+/// it belongs to.
 #[derive(Clone, Copy)]
 pub struct EndedStatement {
     open: &'static OpenStatement,
-    /// How many times it is counted besides: it is an instruction of a program, of a chosen statement.
+    /// How many times more it is counted, if it is an instruction of a program in a chosen statement.
     again: u32,
 }
 
 impl EndedStatement {
-    /// One that is counted once: SQL is never estimated.
+    /// Creates one that is counted once, as the counts of SQL statements are not estimated.
     #[inline(always)]
     pub(super) fn of_sql(open: &'static OpenStatement) -> EndedStatement {
         EndedStatement { open, again: 0 }
     }
 
-    /// How long it took, in ticks; `None`: nobody asked.
+    /// Returns its time in ticks; `None`: it was not timed.
     #[inline(always)]
     pub(crate) fn taken(self) -> Option<u64> {
         self.open.is_timed().then(|| self.open.taken())
@@ -53,20 +54,20 @@ impl EndedStatement {
     }
 }
 
-/// The program whose names the statement's level has; 0: none.
+/// Returns the program whose names the statement's level has; 0: none.
 #[inline(always)]
 fn named_at(thread: &Thread, open: &OpenStatement) -> u64 {
     let depth = (open.flags.own() >> LEVEL) as usize;
     thread.named_levels.get(depth).map_or(0, |named| named.program.own())
 }
 
-/// When an ended statement is seen: its end, or now where it was not timed.
+/// Returns the time at which an ended statement was seen, in ticks: its end, or now if it was not timed.
 #[inline(always)]
 pub(super) fn moment(open: &OpenStatement) -> u64 {
     if open.is_timed() { open.ended() } else { ticks() }
 }
 
-/// What a statement took besides its time, at its end.
+/// Measures what a statement used besides its time, at its end.
 #[inline(never)]
 fn measure_all(thread: &Thread, open: &OpenStatement, flags: u32) {
     if flags & WITH_CPU != 0 {
@@ -78,7 +79,7 @@ fn measure_all(thread: &Thread, open: &OpenStatement, flags: u32) {
     }
 }
 
-/// The most memory a session had while a statement ran, at its end.
+/// Returns the most memory that a session had while a statement ran, at its end, in bytes.
 #[inline(always)]
 fn most_memory(thread: &Thread, open: &OpenStatement, flags: u32) -> u64 {
     match flags >> LEVEL {
@@ -104,7 +105,7 @@ impl Engine {
         self.ended_statement(statement)
     }
 
-    /// A statement that has ended.
+    /// Returns a statement that has ended, and how often it counts.
     #[inline(always)]
     fn ended_statement(&self, Statement { open, thread }: Statement) -> EndedStatement {
         let again = if thread.is_weighted() { self.counted_again(thread, open) } else { 0 };
@@ -119,7 +120,8 @@ impl Engine {
         if is_estimated { thread.weight.own() - 1 } else { 0 }
     }
 
-    /// Counts an ended statement under the digest of what it executes, or else of these tokens.
+    /// Counts an ended statement under the digest of the prepared statement it executes, or else of these
+    /// tokens.
     #[inline(always)]
     fn count_any_digest(&self, statement: Statement, digest: Option<&DigestTokens<'_>>) {
         if statement.is_execution() {
@@ -129,8 +131,8 @@ impl Engine {
         }
     }
 
-    /// As [`Engine::end_statement`], if all is as usual. Fast path only; on false call [`Engine::end_unusual_statement`]: nothing
-    /// has happened. `count` counts it, too, under its digest first.
+    /// Ends a statement on the fast path. `count` adds it to further statistics, its digest's first. Returns
+    /// false if nothing has happened: call [`Engine::end_unusual_statement`].
     #[inline(always)]
     pub fn end_statement_fast<const EXTENDED: bool>(
         &self,
@@ -143,7 +145,7 @@ impl Engine {
             cold_path();
             return false;
         };
-        // Untimed events of a histogram are noted elsewhere.
+        // Events without times are noted in histograms elsewhere.
         let timed = u32::from(TIMED);
         let (asked, usual) = (WANTED << MASK, usual_wanted(EXTENDED) << MASK);
         let (asked, usual) = if EXTENDED { (asked | timed, usual | timed) } else { (asked, usual) };
@@ -162,7 +164,7 @@ impl Engine {
         let cell: &StatementCell = base.at(place);
         ended.count(&cell.stat, &cell.counters);
         if EXTENDED {
-            // A cell that knows its longest event does not mind being told.
+            // The cell keeps its maximum itself, but noting it again does no harm.
             self.spread_event(thread, (place, &cell.head), taken, 0);
         }
         count(ended);
@@ -172,7 +174,7 @@ impl Engine {
         true
     }
 
-    /// As [`Engine::end_statement`], of any statement.
+    /// Ends any statement, on the slow path.
     #[inline(never)]
     pub fn end_unusual_statement(
         &self,
@@ -203,7 +205,7 @@ impl Engine {
         ended
     }
 
-    /// A statement gets into its bucket, if histograms are asked for, in the cell that has counted it.
+    /// Puts a statement into its bucket, if histograms are enabled, of the cell that has counted it.
     #[inline(always)]
     fn spread_statement(&self, thread: &Thread, head: &CellHead, open: &OpenStatement) {
         let flags = open.flags.own();
@@ -227,7 +229,8 @@ impl Engine {
         }
     }
 
-    /// Counts an ended statement in the cell of its digest, which is spelled in `charset` where the statement is shown.
+    /// Counts an ended statement in the cell of its digest. `charset` is the character set in which the
+    /// statement shows it.
     #[inline(always)]
     pub(super) fn count_under_digest(
         &self,
@@ -246,7 +249,7 @@ impl Engine {
         self.spread_statement(thread, &digest.cell.head, open);
     }
 
-    /// An ended statement may become the sample of its digest, if its text was kept.
+    /// Offers an ended statement as the sample of its digest, if its text was kept.
     #[cold]
     #[inline(never)]
     fn offer_as_sample(&self, digest: &DigestCell, ended: EndedStatement, now: u64) {
@@ -256,7 +259,8 @@ impl Engine {
         }
     }
 
-    /// Records an ended statement, if it is an event and a history wants it. Not inlined: so nothing is kept for it.
+    /// Records an ended statement, if it is an event and a history wants it. Not inlined, so that callers
+    /// keep no registers for it.
     #[inline(never)]
     fn record_statement(&self, thread: &'static Thread, open: &'static OpenStatement) {
         let histories = kept(Thread::bits(thread.mask(), EventType::Statement));
@@ -280,7 +284,7 @@ impl Engine {
         open.is_timed() && open.taken() >= self.sampling.slow_after_ticks()
     }
 
-    /// Records an ended statement with rare texts, or where the block is full.
+    /// Records an ended statement that has rare texts, or for which the block is full.
     #[inline(never)]
     fn record_long_statement(&self, thread: &'static Thread, open: &'static OpenStatement, histories: u8) {
         let (ring, base) = (&thread.statements, self.arena.base());
@@ -290,7 +294,7 @@ impl Engine {
             return;
         }
         if !open.write_long(ring, base, histories) {
-            // A block can be read alone.
+            // Each block names its programs itself, so that it can be read alone.
             thread.named_program.store(0, Relaxed);
             if !self.advance(thread, ring, &STATEMENTS) || !open.write_long(ring, base, histories) {
                 return;

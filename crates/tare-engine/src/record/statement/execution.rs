@@ -1,4 +1,4 @@
-//! HOT PATH: statements that execute a prepared one: they have its text and its digest.
+//! HOT PATH: statements that execute a prepared one, whose text and digest they have.
 
 use std::hint::cold_path;
 use std::sync::atomic::Ordering::Relaxed;
@@ -14,21 +14,21 @@ use crate::memory::text;
 use crate::thread::Thread;
 
 impl Statement {
-    /// The host has parsed the statement and keeps its tokens at this address until it ends: readers of the running statement
-    /// find them there ([`crate::Host::running_tokens`]).
+    /// Notes that the host has parsed the statement and keeps its tokens at this address until it ends.
+    /// Readers of the running statement find them there ([`crate::Host::running_tokens`]).
     #[inline(always)]
     pub fn set_tokens(self, address: usize) {
         self.open.set_tokens(address as u64);
     }
 
-    /// Whether it counts for the digest of a prepared statement and no other.
+    /// Returns whether it counts for the digest of a prepared statement and no other.
     #[inline(always)]
     pub fn is_execution(self) -> bool {
         self.open.is_execution()
     }
 }
 
-/// The prepared statement that the innermost statement of a thread executes.
+/// Returns the innermost statement of a thread and the prepared statement it executes, if it does.
 pub(crate) fn executed_by(engine: &Engine, thread: &Thread) -> Option<(&'static OpenStatement, Object)> {
     let depth = (thread.statement_depth.own() as usize).checked_sub(1)?;
     let open: &OpenStatement = engine.arena.get(thread.statement_levels.get(depth)?.own())?;
@@ -36,7 +36,8 @@ pub(crate) fn executed_by(engine: &Engine, thread: &Thread) -> Option<(&'static 
 }
 
 impl Engine {
-    /// The statement executes a prepared one: it has its text, and counts for its digest when it ends.
+    /// Makes a statement the execution of a prepared one: it gets its text, and counts for its digest when it
+    /// ends.
     #[inline(always)]
     pub fn execute_prepared(&self, statement: Statement, prepared: PreparedRef) {
         let Statement { open, .. } = statement;
@@ -76,7 +77,7 @@ impl Engine {
     pub fn count_execution_digest(&self, statement: Statement) {
         let Statement { open, thread } = statement;
         let Some(object) = open.executed() else { return };
-        // It stays while it is executed: see `Engine::destroy_prepared`.
+        // The prepared statement exists while it is executed: see `Engine::destroy_prepared`.
         let prepared: &Prepared = self.arena.base().at(object.offset());
         let now = super::end::moment(open);
         let digest = self.prepared_digest_cell(thread, prepared, now);
@@ -89,8 +90,8 @@ impl Engine {
         }
     }
 
-    /// The host shows this text for the thread: where the innermost statement is an execution, the prepared text with values in
-    /// place of `?`.
+    /// Sets the text that the host shows for the thread, if its innermost statement is an execution: the
+    /// prepared text with values in place of `?`.
     #[inline(always)]
     pub(crate) fn set_execution_text(&self, thread: &Thread, text: &[u8]) {
         if let Some((open, object)) = executed_by(self, thread) {
@@ -106,7 +107,7 @@ impl Engine {
         let (words, len, _) = prepared.sql();
         let known = text::copy(words, len, &mut room);
         let fixed = known.iter().position(|byte| *byte == b'?').unwrap_or(known.len());
-        // Of a routine it calls the host shows other texts, and while it prepares anew that with `?`.
+        // For a routine it calls, the host shows other texts, and while it prepares again, the text with `?`.
         let is_expanded = expanded.starts_with(&known[..fixed]) && !expanded.starts_with(known);
         if is_expanded && open.flags.own() & RECORDED != 0 {
             open.set_text(expanded, self.sql_text_size.load(Relaxed) as usize);

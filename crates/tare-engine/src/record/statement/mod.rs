@@ -1,4 +1,4 @@
-//! HOT PATH: statements: a level of the thread's stack while they run; how they end is in `end`.
+//! HOT PATH: statements: a level of the thread's stack while they run. Their end is in `end`.
 
 mod cpu;
 pub(crate) mod decode;
@@ -43,15 +43,15 @@ pub(crate) use record::NAME_WORDS;
 pub(crate) const STATEMENTS: RingKind =
     RingKind { used: Use::Statements, event: EventType::Statement, lost: Lost::StatementEvents };
 
-/// Counters a host reports while a statement runs; the numbers are positions in the record. Those that most statements have
-/// come first: they share a line.
+/// The counters that a host reports while a statement runs. The numbers are positions in the record. Those
+/// that most statements have come first and share a cache line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 #[allow(missing_docs)]
 pub enum Counter {
-    /// The most bytes its session had while it ran; counted by the engine.
+    /// The most bytes that the session had while it ran; counted by the engine.
     TotalMemory,
-    /// In microseconds, as the host counts it.
+    /// The time in microseconds, as the host counts it.
     LockTime,
     RowsSent,
     RowsExamined,
@@ -71,14 +71,14 @@ pub enum Counter {
     SortScan,
     NoIndexUsed,
     NoGoodIndexUsed,
-    /// In nanoseconds; counted by the engine.
+    /// The time in nanoseconds; counted by the engine.
     CpuTime,
 }
 
 const _: () = assert!(WANTED << MASK < 1 << LEVEL);
 const _: () = assert!(Counter::TotalMemory as usize == LARGEST && Counter::CpuTime as usize + 1 == COUNTERS);
 
-/// How a statement ended, as the host's diagnostics area says.
+/// The outcome of a statement, from the host's diagnostics area.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Outcome<'a> {
     /// MYSQL_ERRNO, 0 for none; less than 2^24.
@@ -95,28 +95,29 @@ pub struct Outcome<'a> {
     pub rows_affected: u64,
 }
 
-// A statement's flags: TIMED, and these.
+// The flags of a statement: TIMED, and these.
 const RECORDED: u32 = 1 << 2;
-/// It is not recorded at its end, unless it fails or becomes slow: see [`crate::thread::choice`].
+/// The flag of a statement that is not recorded at its end, unless it fails or becomes slow. See
+/// [`crate::thread::choice`].
 const UNCHOSEN: u32 = 1;
-/// What they have of the mask, and where.
+/// The bits of a thread's mask that are in a statement's flags, shifted by [`MASK`].
 const WANTED: u32 = UNATTRIBUTED | DIGEST | CYCLES | SESSION_MEMORY | CPU_TIME | SPREAD;
 const MASK: u32 = 2;
-/// What the mask has of it where a statement is as usual: its thread's, with its digest, and nothing is measured but its time,
-/// in cycles, and in the shape `extended` its memory.
+/// Returns these bits for a statement on the fast path. It is its thread's, has a digest, and only its time
+/// is measured, in cycles, and in the shape `extended` its memory.
 const fn usual_wanted(extended: bool) -> u32 {
     DIGEST | CYCLES | if extended { SESSION_MEMORY | SPREAD } else { 0 }
 }
-/// What decides whether it is.
+/// The bits of a mask that decide whether a statement takes the fast path.
 const USUAL_MASK: u32 = CURRENT << shift(EventType::Statement) | WANTED;
 const OF_NOBODY: u32 = UNATTRIBUTED << MASK;
-/// Timed, in cycles.
+/// The flags of a statement timed in cycles.
 const IN_CYCLES: u32 = TIMED as u32 | CYCLES << MASK;
 const WITH_DIGEST: u32 = DIGEST << MASK;
 const WITH_MEMORY: u32 = SESSION_MEMORY << MASK;
 const WITH_CPU: u32 = CPU_TIME << MASK;
 const WITH_HISTOGRAM: u32 = SPREAD << MASK;
-/// Where a statement's flags have the level.
+/// The position of the level in a statement's flags.
 const LEVEL: u32 = 9;
 
 /// A statement in progress: what the host keeps between its calls.
@@ -127,29 +128,31 @@ pub struct Statement {
 }
 
 impl Statement {
-    /// Two addresses, to be kept by the host; neither is null.
+    /// Returns two addresses for the host to keep; neither is null.
     #[inline(always)]
     pub fn pack(self) -> (*mut c_void, ThreadRef) {
         (std::ptr::from_ref(self.open).cast_mut().cast(), self.thread.handle())
     }
 
-    /// The reverse of [`Statement::pack`]; `None` where the first one is null.
+    /// Restores a statement from the values of [`Statement::pack`]; `None` if the first one is null.
     ///
     /// # Safety
-    /// The first one is null, or both came from one `pack`, of a statement that has not ended, in this process. The calling
-    /// thread is the one that runs it: nobody else writes to its slab and to the place meanwhile.
+    /// The first one is null, or both came from one `pack`, of a statement that has not ended, in this
+    /// process. The calling thread is the one that runs it: no other thread writes to its slab and to the
+    /// place meanwhile.
     #[allow(unsafe_code)]
     #[inline(always)]
     pub unsafe fn unpack(place: *const c_void, thread: *const c_void) -> Option<Statement> {
         if place.is_null() {
             return None;
         }
-        // SAFETY: the caller's promise; levels and slabs lie in the arena, which is never unmapped.
+        // SAFETY: the caller promises that both came from one `pack` of a statement in progress. Levels and
+        // slabs lie in the arena, which is never unmapped.
         let (open, thread) = unsafe { (&*place.cast::<OpenStatement>(), &*thread.cast::<Thread>()) };
         Some(Statement { open, thread })
     }
 
-    /// Whether the digest is wanted.
+    /// Returns whether the digest is wanted.
     #[inline(always)]
     pub fn wants_digest(self) -> bool {
         self.open.flags.own() & WITH_DIGEST != 0
@@ -160,29 +163,29 @@ impl Statement {
         self.thread
     }
 
-    /// The schema that was current when it began: its words, and how many bytes.
+    /// Returns the schema that was current when it began: its words, and its length in bytes.
     pub(crate) fn schema(self) -> (&'static [std::sync::atomic::AtomicU64], usize) {
         self.open.schema()
     }
 
-    /// Number of its client's character set.
+    /// Returns the number of its client's character set.
     pub fn charset(self) -> u32 {
         self.open.sql().2
     }
 
-    /// EVENT_ID of the statement's event.
+    /// Returns the EVENT_ID of the statement's event.
     pub fn event_id(self) -> u64 {
         self.open.id()
     }
 }
 
-/// What nests in the statement of this id, as [`parent`] makes it.
+/// Returns the parent of events in the statement with this id, encoded by [`parent`].
 #[inline(always)]
 const fn in_statement(id: u64) -> u64 {
     parent(id, EventType::Statement as u32)
 }
 
-/// What a statement nests in that begins while this one is the innermost: its id, and how deep.
+/// Returns the id that a statement nests in when it begins inside `outer`, and its nesting level.
 #[inline(always)]
 fn nesting_in(outer: &OpenStatement) -> (u64, u64) {
     (outer.id(), outer.nesting_level() + 1)
@@ -214,7 +217,7 @@ fn begin_statement(
     Statement { open, thread }
 }
 
-/// Begins a statement that is as usual and nests in another one.
+/// Begins a statement on the fast path that nests in another one.
 #[inline(always)]
 fn begin_nested<const EXTENDED: bool>(
     base: Base,
@@ -229,27 +232,27 @@ fn begin_nested<const EXTENDED: bool>(
     begin_statement(base, thread, open, flags, begun)
 }
 
-/// What its flags have of a statement inside another one: it is chosen as that one is.
+/// Returns the flag of a statement inside another one: it is chosen if that one is.
 #[inline(always)]
 fn unchosen_within() -> u32 {
     if local::skips() > 0 { UNCHOSEN } else { 0 }
 }
 
-/// Whether a statement of an instrument with these switches, in a thread with this mask, is as usual.
+/// Returns whether a statement with these switches, in a thread with this mask, takes the fast path.
 #[inline(always)]
 fn is_usual<const EXTENDED: bool>(switches: u8, mask: u32) -> bool {
     switches & (ENABLED | STATEMENT) == ENABLED | STATEMENT
         && mask & USUAL_MASK == CURRENT << shift(EventType::Statement) | usual_wanted(EXTENDED)
 }
 
-/// The flags of a statement that begins and is as usual.
+/// Returns the flags of a statement that begins on the fast path.
 #[inline(always)]
 fn usual_flags<const EXTENDED: bool>(switches: u8) -> u32 {
     let recorded = if switches & UNRECORDED == 0 { RECORDED } else { 0 };
     u32::from(switches & TIMED) | recorded | usual_wanted(EXTENDED) << MASK
 }
 
-/// The flags of a statement that begins.
+/// Returns the flags of a statement that begins.
 fn flags_of(thread: &Thread, open: &OpenStatement, mask: u32, begun: &Begun<'_>) -> u32 {
     if mask & SESSION_MEMORY != 0 {
         match begun.depth {
@@ -261,7 +264,8 @@ fn flags_of(thread: &Thread, open: &OpenStatement, mask: u32, begun: &Begun<'_>)
     u32::from(begun.switches & TIMED) | recorded | (mask & WANTED) << MASK
 }
 
-/// When the clock of a statement starts that is timed otherwise than usual; 0: it has none.
+/// Reads the clocks of a statement that is not only timed in cycles. Returns its start in ticks; 0: it is not
+/// timed.
 #[cold]
 #[inline(never)]
 fn start_unusual(open: &OpenStatement, flags: u32) -> u64 {
@@ -272,7 +276,7 @@ fn start_unusual(open: &OpenStatement, flags: u32) -> u64 {
 }
 
 impl Engine {
-    /// Begins a statement of the calling thread. `None`: nothing to do for it.
+    /// Begins a statement of the calling thread. `None`: there is nothing to do for it.
     pub fn open_statement(
         &self,
         class: ClassId,
@@ -288,7 +292,7 @@ impl Engine {
         usual.or_else(|| self.open_unusual_statement(class, charset, program))
     }
 
-    /// As [`Engine::open_statement`], of any statement.
+    /// Begins any statement, on the slow path.
     pub fn open_unusual_statement(
         &self,
         class: ClassId,
@@ -307,7 +311,7 @@ impl Engine {
         let depth = thread.statement_depth.own() as usize;
         let Some(open) = self.level(thread, depth) else {
             self.losses.count(Lost::NestedStatements);
-            // Like the built-in, an event that finds no place on the stack has used up its id.
+            // Like in the built-in, an event that finds no place on the stack has used its id.
             if is_event(mask, EventType::Statement, switches) {
                 thread.expect_stage_ids();
                 thread.next_event_id();
@@ -327,8 +331,8 @@ impl Engine {
         Some(begin_statement(self.arena.base(), thread, open, flags, &begun))
     }
 
-    /// As [`Engine::open_statement`], of one that nests in no other and is as usual, on whatever level. Fast path only; on
-    /// `None` call [`Engine::open_unusual_statement`]: nothing has happened.
+    /// Begins a statement on the fast path that nests in no other. `None`: nothing has happened; call
+    /// [`Engine::open_unusual_statement`].
     #[inline(always)]
     pub fn open_statement_fast<const EXTENDED: bool>(
         &self,
@@ -350,14 +354,15 @@ impl Engine {
         Some(begin_statement(base, thread, base.at(level), flags, &begun))
     }
 
-    /// What its flags have of a client's statement: whether it is chosen.
+    /// Returns the flag of a client's statement that says whether it is chosen.
     #[inline(always)]
     fn unchosen(&self, thread: &Thread, switches: u8) -> u32 {
         let is_chosen = self.choose(thread);
         if is_chosen || switches & SAMPLED == 0 { 0 } else { UNCHOSEN }
     }
 
-    /// The statements that the calling thread runs are recorded at their ends, although they were not chosen.
+    /// Makes the statements in progress of the calling thread recorded at their end although they were not
+    /// chosen.
     pub(crate) fn keep_unchosen(&self, thread: &Thread) {
         let depth = thread.statement_depth.own() as usize;
         let levels = thread.statement_levels.iter().take(depth).map(Own::own).filter(|level| *level != 0);
@@ -366,7 +371,7 @@ impl Engine {
         }
     }
 
-    /// When the outermost statement of a thread began, in ticks; 0: nobody knows.
+    /// Returns when the outermost statement of a thread began, in ticks; 0: unknown.
     pub(crate) fn outermost_start(&self, thread: &Thread) -> u64 {
         match thread.statement_levels[0].own() {
             level if level != 0 && thread.statement_depth.own() != 0 => {
@@ -376,9 +381,9 @@ impl Engine {
         }
     }
 
-    /// As [`Engine::open_statement`], of one that is as usual and either follows another one of its program, as most of them do,
-    /// or is not recorded, so that nobody asks for the program's names. Fast path only; on `None` call
-    /// [`Engine::open_unusual_statement`]: nothing has happened.
+    /// Begins a statement of a program on the fast path. Either it follows another one of its program, as
+    /// most do, or it is not recorded, so that the program's names are not needed. `None`: nothing has
+    /// happened; call [`Engine::open_unusual_statement`].
     #[inline(always)]
     pub fn open_next_statement_fast<const EXTENDED: bool>(
         &self,
@@ -394,7 +399,7 @@ impl Engine {
         if !is_usual::<EXTENDED>(switches, thread.mask()) || level == 0 {
             return None;
         }
-        // A statement is in progress on the level around it, which so has a block.
+        // The outer level has a statement in progress, and therefore a block.
         let base = self.arena.base();
         let open: &OpenStatement = base.at(level);
         let nesting = nesting_in(base.at(thread.statement_levels[outer].own()));
@@ -411,7 +416,7 @@ impl Engine {
         Some(begin_nested::<EXTENDED>(base, thread, open, &begun))
     }
 
-    /// The level at `depth`, made at its first use.
+    /// Returns the level at `depth`, created when first used.
     #[inline(always)]
     fn level(&self, thread: &Thread, depth: usize) -> Option<&'static OpenStatement> {
         let level = thread.statement_levels.get(depth)?;
@@ -433,14 +438,14 @@ impl Engine {
         Some(self.arena.at(made))
     }
 
-    /// The block of a level, taken or had from the thread before, is the thread's.
+    /// Makes the thread the owner of a level's block, which was taken or left by the previous thread.
     pub(crate) fn own_level(&self, thread: &Thread, level: Offset) {
         let block = level / WORDS as u32;
         self.arena.meta(block).owner.store(thread.thread_id.load(Relaxed), Relaxed);
     }
 
-    /// Changes what the statement is, once it is parsed. False: the instrument it became is off, and the statement is
-    /// forgotten.
+    /// Changes the class of a statement once it is parsed. Returns false if the new instrument is disabled:
+    /// the statement is discarded.
     #[inline(always)]
     pub fn refine_statement(&self, statement: Statement, class: ClassId) -> bool {
         const USUAL: u8 = ENABLED | STATEMENT | TIMED;
@@ -464,7 +469,7 @@ impl Engine {
         is_wanted
     }
 
-    /// Forgets a statement.
+    /// Discards a statement.
     #[inline(always)]
     pub fn discard_statement(&self, statement: Statement) {
         let flags = statement.open.flags.own();
@@ -474,7 +479,7 @@ impl Engine {
         statement.thread.statement_depth.store(flags >> LEVEL, Relaxed);
     }
 
-    /// The statement's clock starts.
+    /// Starts the statement's clock.
     #[inline(always)]
     pub fn start_statement(&self, statement: Statement, schema: &[u8], source: Source) {
         let Statement { open, thread } = statement;
@@ -485,13 +490,13 @@ impl Engine {
         thread.statement_start.store(start, Relaxed);
     }
 
-    /// STATEMENT_ID: the host's number of the statement.
+    /// Sets STATEMENT_ID, the host's number of the statement.
     #[inline(always)]
     pub fn set_statement_id(&self, statement: Statement, id: u64) {
         statement.open.set_statement_id(id);
     }
 
-    /// SQL_TEXT; what is longer than the bound is cut, and says so.
+    /// Sets SQL_TEXT. A text longer than the bound is cut and marked as such.
     pub fn set_statement_text(&self, statement: Statement, sql: &[u8]) {
         if statement.open.flags.own() & RECORDED == 0 {
             return;
@@ -511,13 +516,14 @@ impl Engine {
         statement.open.values().put(counter as usize, to);
     }
 
-    /// Sets a counter of rows, which is hardly ever 0: the host tells of each row.
+    /// Sets a counter of rows. It is hardly ever 0, as the host reports each row.
     #[inline(always)]
     pub fn set_statement_rows(&self, statement: Statement, counter: Counter, to: u64) {
         statement.open.values().set(counter as usize, to);
     }
 
-    /// How the statement ended, if not as a query does whose result was sent; before [`Engine::end_statement`].
+    /// Sets how the statement ended, unless it ended like a query whose result was sent. Called before
+    /// [`Engine::end_statement`].
     pub fn set_statement_outcome(&self, statement: Statement, outcome: &Outcome<'_>) {
         for (counter, value) in [
             (Counter::Errors, outcome.errors),
@@ -535,7 +541,7 @@ impl Engine {
         statement.open.fail(outcome.errno, outcome.sqlstate, outcome.message);
     }
 
-    /// The statement at `depth` is not an event any more.
+    /// Makes the statement at `depth` no event any more.
     pub(crate) fn hide_statement(&self, thread: &Thread, depth: usize) {
         if let Some(open) = self.level(thread, depth) {
             open.hide();
@@ -545,7 +551,7 @@ impl Engine {
         }
     }
 
-    /// EVENT_ID of the statement at `depth`, running or the last; 0: there is none.
+    /// Returns the EVENT_ID of the statement at `depth`, running or the last one; 0: there is none.
     pub(crate) fn statement_event_id(&self, thread: &Thread, depth: usize) -> u64 {
         match thread.statement_levels.get(depth).map_or(0, |level| level.load(Relaxed)) {
             0 => 0,

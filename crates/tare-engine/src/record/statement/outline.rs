@@ -1,5 +1,5 @@
-//! What a server has to know of the statements in a block that somebody else decodes: where each begins, and what its record
-//! only points to.
+//! Outlines of statements, for a server whose blocks somebody else decodes: where each statement begins, and
+//! what its record only refers to.
 
 use super::record::{
     CHARSET, DIGEST, DIGEST_CHARSET, Digest, HEAD, LENGTHS, SCHEMA, STATEMENT, TEXT, TEXT_CUT, VALUES,
@@ -8,18 +8,19 @@ use crate::memory::text::Text;
 use crate::record::journal::kind;
 use crate::snapshot::ClassId;
 
-/// What a record points to, and what only the host can read of it.
+/// What a record refers to and only the host can resolve.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Outline<'a> {
     pub(crate) class: ClassId,
     pub(crate) digest: Digest,
-    /// Number of the character set of the text.
+    /// The number of the text's character set.
     pub(crate) charset: u32,
     pub(crate) sql: Text<'a>,
     pub(crate) text_cut: bool,
 }
 
-/// The outlines of the statements that [`super::decode::decode`] finds in these words; returns the same rest.
+/// Calls `each` with the outline of each statement that [`super::decode::decode`] finds in these words.
+/// Returns the same rest.
 #[inline]
 pub(crate) fn outlines<'a>(mut words: &'a [u64], mut each: impl FnMut(Outline<'a>)) -> &'a [u64] {
     while let Some((outline, rest)) = first(words) {
@@ -36,7 +37,7 @@ fn first(words: &[u64]) -> Option<(Outline<'_>, &[u64])> {
         return None;
     }
     let [.., class, set, lengths] = *head;
-    // Few enough for half a word, whose bits are counted sooner.
+    // Few enough for half a word, whose bits are counted faster.
     const { assert!(VALUES <= 32) };
     let values = (set & ((1 << VALUES) - 1)) as u32;
     let digest = if set & 1 << DIGEST == 0 {
@@ -67,7 +68,7 @@ mod tests {
     use super::super::decode::decode;
     use super::*;
 
-    /// A record, or what looks like the beginning of one.
+    /// Returns a record, or what looks like the beginning of one.
     fn record() -> impl Strategy<Value = Vec<u64>> {
         let lengths = (0..20u64, 0..90u64, 0..3u64, 0..30u64, any::<u64>()).prop_map(
             |(schema, text, cut, message, high)| {
@@ -89,7 +90,7 @@ mod tests {
         fn an_outline_is_of_what_is_decoded(
             records in vec(record(), 0..6), cut in 0..40usize, end in vec(any::<u64>(), 0..3),
         ) {
-            // Records as long as they say, then one that is not.
+            // Records of the length they say, then one that is not.
             let mut words = vec![];
             for record in records {
                 let rest = outlines(&record, |_| {});

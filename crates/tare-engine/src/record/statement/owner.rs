@@ -1,4 +1,5 @@
-//! HOT PATH: the program a statement belongs to: the statement's block has its names, which stay for the next one.
+//! HOT PATH: the program a statement belongs to. The statement's block has its names, which stay for the next
+//! statement.
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
@@ -7,26 +8,27 @@ use crate::memory::arena::Own;
 use crate::memory::text;
 use crate::record::statement::record::{OBJECT_NAME, OBJECT_SCHEMA, OBJECT_TYPE, OpenStatement};
 
-/// Whose statement it is.
+/// The program of a statement.
 pub(super) struct Owner<'a> {
     pub(super) program: &'a Program,
     /// [`Program`] and generation in one word; not 0.
     pub(super) identity: u64,
-    /// Of its level.
+    /// The names in the block of its level.
     pub(super) named: &'a NamedProgram,
 }
 
-/// Which program's names a level's block has: its thread's alone.
+/// The program whose names the block of a level has. Only its thread uses this.
 #[repr(C)]
 pub(crate) struct NamedProgram {
-    /// 0: none.
+    /// The identity of the program, see [`Owner`]; 0: none.
     pub(crate) program: AtomicU64,
-    /// As a record's word of lengths has them.
+    /// The lengths, at their positions in a record's word of lengths.
     lengths: AtomicU64,
 }
 
 impl OpenStatement {
-    /// What the statement before it had, most likely: then its names are there.
+    /// Sets the program the statement belongs to. Its names are copied only if the previous statement had
+    /// another program.
     pub(super) fn set_owner(&self, Owner { program, identity, named }: &Owner<'_>) {
         if named.program.own() != *identity {
             named.lengths.store(self.copy_names(program), Relaxed);
@@ -35,7 +37,7 @@ impl OpenStatement {
         self.lengths.store(named.lengths.own(), Relaxed);
     }
 
-    /// Returns the lengths.
+    /// Copies the names of a program and returns their lengths, for the word of lengths.
     #[cold]
     fn copy_names(&self, program: &Program) -> u64 {
         let copy = |to: &[AtomicU64], from: &[AtomicU64], len: usize| {

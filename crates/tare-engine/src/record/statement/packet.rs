@@ -1,8 +1,8 @@
 //! HOT PATH: several statements in one packet.
 //!
-//! The host gives a statement the text of all that is left of its packet, before it is parsed. When it has parsed one it knows where
-//! that ends, and says anew what the thread does: the same text, up to the `;`. A statement alone in its packet is never said anew,
-//! and costs nothing more.
+//! Before it parses a statement, the host gives it the text of all that is left in its packet. After parsing
+//! one, it knows where that ends, and reports again what the thread does: the same text, up to the `;`. For a
+//! statement alone in its packet it does not, so that costs nothing.
 
 use super::record::{OpenStatement, TEXT, TEXT_CUT};
 use crate::Engine;
@@ -11,7 +11,8 @@ use crate::memory::text;
 use crate::thread::Thread;
 
 impl Engine {
-    /// The host says anew what a thread does: where that is how its outermost statement begins, its text ends there.
+    /// Cuts the text of a thread's outermost statement, if the host reports again what the thread does and
+    /// that is a beginning of the text.
     #[cold]
     #[inline(never)]
     pub(crate) fn end_statement_text(&self, thread: &Thread, info: &[u8]) {
@@ -23,7 +24,7 @@ impl Engine {
 }
 
 impl OpenStatement {
-    /// SQL_TEXT ends behind `sql`, if it begins with that and goes on with `;`.
+    /// Cuts SQL_TEXT after `sql`, if it begins with that and continues with `;`.
     fn end_text(&self, sql: &[u8]) {
         let lengths = self.lengths.own();
         let text = self.text(lengths);

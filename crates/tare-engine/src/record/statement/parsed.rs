@@ -1,8 +1,8 @@
-//! HOT PATH: where the digest of a statement is from the moment it is parsed until it ends.
+//! HOT PATH: where the digest of a statement is, from its parsing to its end.
 //!
-//! A digest is found when a statement ends, and only then has a place. Until then the word that will say which place holds where
-//! the tokens are: in the host's memory, or beside the prepared statement that is executed. Two bits of the word that says which
-//! values there are tell which.
+//! A digest is looked up when the statement ends, and has no place before. Until then, the word for its place
+//! says where the tokens are: in the host's memory, or beside the prepared statement that is executed. Two
+//! bits of the word that says which values are set tell which.
 
 use std::sync::atomic::Ordering::{Relaxed, Release};
 
@@ -10,22 +10,22 @@ use super::record::{CHARSET, DIGEST, OpenStatement, TEXT, TEXT_CUT, TEXT_PREPARE
 use crate::memory::arena::Own;
 use crate::memory::pool::Object;
 
-/// Bits of the word that says which values there are.
+/// The bits that tell which, in the word that says which values are set.
 const HOST: u64 = 1 << VALUES;
 const EXECUTION: u64 = HOST << 1;
 const _: () = assert!(EXECUTION < 1 << CHARSET);
 
-/// Where the tokens of a statement in progress are.
+/// The location of the tokens of a statement in progress.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Parsed {
-    /// At this address, as the host keeps them.
+    /// At this address in the host's memory.
     Host(u64),
     /// Beside this prepared statement, which the statement executes.
     Prepared(Object),
 }
 
 impl Parsed {
-    /// What a copy of a running statement's words says: those of the set and of the digest.
+    /// Returns what a copy of a running statement's words says, given those of the set and of the digest.
     pub(super) fn of(set: u64, value: u64) -> Option<Parsed> {
         match set & (HOST | EXECUTION | 1 << DIGEST) {
             HOST => Some(Parsed::Host(value)),
@@ -36,15 +36,15 @@ impl Parsed {
 }
 
 impl OpenStatement {
-    /// The host has parsed it, and keeps its tokens at this address until it ends.
+    /// Notes that the host has parsed the statement, and keeps its tokens at this address until it ends.
     #[inline(always)]
     pub(super) fn set_tokens(&self, address: u64) {
         self.values[DIGEST].store(address, Relaxed);
-        // Who sees the bit sees the address.
+        // Release: whoever sees the bit sees the address.
         self.set.store(self.set.own() | HOST, Release);
     }
 
-    /// Notes that it executes this prepared statement. `leaves_text`: so that its text is that one's, until somebody copies it.
+    /// Notes that it executes this prepared statement.
     #[inline(always)]
     pub(super) fn set_execution(&self, prepared: Object, leaves_text: bool) {
         self.version.change(|| {
@@ -72,7 +72,7 @@ impl OpenStatement {
         self.set.own() & EXECUTION != 0
     }
 
-    /// The prepared statement it executes, until it is counted.
+    /// Returns the prepared statement it executes, until it is counted.
     #[inline(always)]
     pub(super) fn executed(&self) -> Option<Object> {
         match Parsed::of(self.set.own(), self.values[DIGEST].own()) {

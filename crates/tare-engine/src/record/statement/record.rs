@@ -1,16 +1,16 @@
-//! HOT PATH: what is written of statements: layout and writer; what reads it is in `decode`.
+//! HOT PATH: the records of statements: layout and writer. The decoder is in `decode`.
 //!
-//! While a statement lasts it has a block of its own ([`OpenStatement`]), in which it stays to be seen until the next one of
-//! its level begins. What it was is recorded when it ends:
+//! While a statement runs it has a block of its own ([`OpenStatement`]), in which it can be read until the
+//! next one of its level begins. It is recorded when it ends:
 //!
 //! | words | hold |
 //! |---|---|
-//! | the head | what and id, start, source, end, class and END_EVENT_ID, which values there are, lengths of the texts |
+//! | the head | what and id, start, source, end, class and END_EVENT_ID, which values are set, text lengths |
 //! | one for each value | counters, what it nests in, digest, error: those that are not zero |
 //! | texts | schema, SQL text, schema and name of the program, message: each begins with a word |
 //!
-//! A program's statements follow each other. Of one whose program was named before in its block, and no other since, the record
-//! only says that.
+//! A program's statements follow each other. If the program was already named in the block, and no other
+//! since, the record only says that.
 
 use std::hint::cold_path;
 use std::mem::offset_of;
@@ -34,32 +34,34 @@ use crate::snapshot::{ClassId, EventType};
 use crate::thread::choice::Weight;
 use crate::thread::memory::MemoryBefore;
 
-/// The only kind of record there is of statements.
+/// The only kind of record of statements.
 pub(super) const STATEMENT: u64 = OWN_KINDS;
 
-/// Where the first word has what: flags as [`RECORD_TIMED`] and its neighbours, type of what it nests in, nesting level, id.
-/// Of the flags only a record has those of the histories.
+/// The positions in the first word: flags ([`RECORD_TIMED`] and its neighbours), type of the event it nests
+/// in, nesting level, id. Only a record has the flags of the histories.
 pub(super) const FLAGS: u32 = 3;
 pub(super) const NESTING_TYPE: u32 = 6;
 pub(super) const NESTING_LEVEL: u32 = 9;
 pub(super) const ID: u32 = 16;
-/// Where the word of the class has END_EVENT_ID.
+/// The position of END_EVENT_ID in the word of the class.
 pub(super) const END_ID: u32 = 16;
-/// Where the word that says which values there are has the character sets of the text and of the digest's identifiers.
+/// The positions of the character sets of the text and of the digest's identifiers, in the word that says
+/// which values are set.
 pub(super) const CHARSET: u32 = 32;
 pub(super) const DIGEST_CHARSET: u32 = 48;
-/// Where the word of lengths has whose, in the order of the texts; the program's type; whether the text was cut.
+/// The positions in the word of lengths: the texts in their order, the program's type, whether the text was
+/// cut.
 pub(super) const SCHEMA: Length = Length { at: 0, bits: 8 };
 pub(super) const TEXT: Length = Length { at: 8, bits: 12 };
 pub(super) const OBJECT_SCHEMA: Length = Length { at: 20, bits: 8 };
 pub(super) const OBJECT_NAME: Length = Length { at: 28, bits: 8 };
 const MESSAGE: Length = Length { at: 36, bits: 12 };
 pub(super) const LENGTHS: [Length; 5] = [SCHEMA, TEXT, OBJECT_SCHEMA, OBJECT_NAME, MESSAGE];
-/// Those of what few statements have: a program, a message.
+/// The lengths of texts that few statements have: of a program, of a message.
 const RARE: u64 = (1 << 48) - (1 << 20);
 pub(super) const OBJECT_TYPE: u32 = 48;
 pub(super) const TEXT_CUT: u64 = 1 << 56;
-/// The program is the one named last in the block.
+/// The flag of a program that is the one named last in the block.
 pub(super) const SAME_PROGRAM: u64 = 1 << 57;
 /// Of an open statement: its text has not been copied. The first word of the text names the prepared statement that has it.
 pub(super) const TEXT_PREPARED: u64 = 1 << 58;
@@ -67,7 +69,7 @@ pub(super) const TEXT_PREPARED: u64 = 1 << 58;
 pub(super) const PROGRAM_NAMES: u64 =
     OBJECT_SCHEMA.mask() << OBJECT_SCHEMA.at | OBJECT_NAME.mask() << OBJECT_NAME.at;
 
-/// A text's length, in bytes, in the word of lengths.
+/// A text's length in bytes, as a field of the word of lengths.
 #[derive(Clone, Copy)]
 pub(super) struct Length {
     at: u32,
@@ -84,36 +86,37 @@ impl Length {
         (lengths >> self.at & self.mask()) as usize
     }
 
-    /// Words of the text.
+    /// Returns the number of words of the text.
     #[inline(always)]
     pub(super) const fn words(&self, lengths: u64) -> usize {
         text::words(self.of(lengths))
     }
 
-    /// Lengths in which this one is another.
+    /// Returns the word of lengths with this length set to `len`.
     #[inline(always)]
     pub(super) const fn set(&self, lengths: u64, len: usize) -> u64 {
         lengths & !(self.mask() << self.at) | (len as u64) << self.at
     }
 }
 
-/// Words of the head.
+/// The words of the head.
 pub(super) const HEAD: usize = 7;
-/// Counters, and then the host's number of the statement, what it nests in, the digest's slot and generation, SQLSTATE and
-/// number of the error. Those behind the counters share a line with the schema, and are as usual as that.
+/// The values: counters, then STATEMENT_ID, what it nests in, the digest's slot and generation, SQLSTATE and
+/// number of the error. Those after the counters share a cache line with the schema, which is needed as
+/// often.
 pub(super) const VALUES: usize = COUNTERS + 4;
 pub(super) const STATEMENT_ID: usize = COUNTERS;
 pub(super) const NESTING: usize = COUNTERS + 1;
 pub(super) const DIGEST: usize = COUNTERS + 2;
 pub(super) const ERROR: usize = COUNTERS + 3;
-/// Where the number is.
+/// The position of the error's number.
 pub(super) const ERRNO: u32 = 40;
 
-/// Words of a schema or object name (64 characters of up to 3 bytes).
+/// The words of a schema or object name: 64 characters of up to 3 bytes.
 pub(crate) const NAME_WORDS: usize = 24;
-/// Words of a message.
+/// The words of a message.
 const MESSAGE_WORDS: usize = 48;
-/// Words of SQL text: what a block has left, in whole chunks.
+/// The words of SQL text: the rest of a block, in whole chunks.
 const TEXT_WORDS: usize = (WORDS - HEAD - VALUES - BEHIND - 3 * NAME_WORDS - MESSAGE_WORDS) / CHUNK * CHUNK;
 /// The longest SQL text that can be kept, in bytes.
 pub const MAX_SQL_TEXT: usize = TEXT_WORDS * 8;
@@ -122,29 +125,30 @@ pub const MAX_SQL_TEXT: usize = TEXT_WORDS * 8;
 const _: () = assert!(NAME_WORDS * 8 < 1 << SCHEMA.bits && MESSAGE_WORDS * 8 < 1 << MESSAGE.bits);
 const _: () = assert!(MAX_SQL_TEXT < 1 << TEXT.bits);
 
-/// A statement in progress, or the last one of its level: one block.
+/// A statement in progress, or the last one of its level, in a block of its own.
 #[repr(C)]
 pub(crate) struct OpenStatement {
-    /// As in its record, but for the kind and the histories.
+    /// The first word of its record, without the kind and the histories.
     what: AtomicU64,
     start: AtomicU64,
     source: AtomicU64,
-    /// 0 while it lasts; of one that was not timed 1. Written last, and read before END_EVENT_ID.
+    /// The end in ticks; 0 while it runs, 1 if it was not timed. Written last, and read before END_EVENT_ID.
     end: AtomicU64,
     class: AtomicU64,
-    /// Which values there are, and until there is a digest where it is ([`super::parsed`]).
+    /// The mask of the values that are set, and until there is a digest where its tokens are
+    /// ([`super::parsed`]).
     pub(super) set: AtomicU64,
     pub(super) lengths: AtomicU64,
-    /// Odd while it begins, and while other words change that are read together.
+    /// The seqlock, odd while the statement begins and while other words change that belong together.
     pub(crate) version: Version,
-    /// Its thread's alone: switches, what is to be done at its end, its level.
+    /// The switches, what is to be done at its end, and its level. Only for its thread.
     pub(super) flags: AtomicU32,
-    /// Likewise, where it is asked for: its thread's CPU time when it began, in nanoseconds.
+    /// The thread's CPU time when it began, in nanoseconds, if it is wanted. Only for its thread.
     pub(super) cpu_start: AtomicU64,
-    /// Likewise: what its session's memory was when it began.
+    /// The session's memory when it began. Only for its thread.
     pub(super) memory: MemoryBefore,
     pub(super) values: [AtomicU64; VALUES],
-    /// Schema, and behind it SQL text: as they are recorded.
+    /// The schema and behind it the SQL text, as they are recorded.
     pub(super) texts: [AtomicU64; NAME_WORDS + TEXT_WORDS],
     pub(super) object_schema: [AtomicU64; NAME_WORDS],
     pub(super) object_name: [AtomicU64; NAME_WORDS],
@@ -152,7 +156,7 @@ pub(crate) struct OpenStatement {
     _rest: [AtomicU64; WORDS - HEAD - 4 - VALUES - 3 * NAME_WORDS - MESSAGE_WORDS - TEXT_WORDS],
 }
 
-// SAFETY: atomics only, alignment 8, exactly a block.
+// SAFETY: meets `View`: atomics only, alignment 8, exactly a block.
 #[allow(unsafe_code)]
 unsafe impl View for OpenStatement {}
 const _: () = assert!(size_of::<OpenStatement>() == WORDS * 8);
@@ -163,15 +167,13 @@ const _: () = assert!(offset_of!(OpenStatement, texts) <= Use::Statement.zeroed(
 // A block holds one of the longest records, and the end behind it.
 const _: () = assert!(HEAD + VALUES + 3 * NAME_WORDS + MESSAGE_WORDS + TEXT_WORDS + BEHIND <= WORDS);
 
-/// What a statement begins with.
+/// What is known when a statement begins.
 pub(super) struct Begun<'a> {
     pub(super) class: ClassId,
     pub(super) charset: u32,
-    /// Of its class.
     pub(super) switches: u8,
-    /// Its level.
     pub(super) depth: usize,
-    /// Id of the statement it nests in, or 0, and how deep.
+    /// The id of the statement it nests in, or 0, and the nesting level.
     pub(super) nesting: (u64, u64),
     pub(super) owner: Option<Owner<'a>>,
 }
@@ -179,15 +181,15 @@ pub(super) struct Begun<'a> {
 /// What a statement's event knows of its digest.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub(crate) struct Digest {
-    /// 0: it has none.
+    /// The place of its slot; 0: it has no digest.
     pub(crate) slot: Offset,
     pub(crate) generation: u32,
-    /// Number of the character set of its identifiers.
+    /// The number of its identifiers' character set.
     pub(crate) charset: u32,
 }
 
 impl Digest {
-    /// As a record has it: its value, and the word that says which values there are.
+    /// Decodes a record's value and its word that says which values are set.
     pub(super) fn of(value: u64, set: u64) -> Digest {
         Digest {
             slot: value as u32,
@@ -197,14 +199,14 @@ impl Digest {
     }
 }
 
-/// What its thread does with it.
+/// The operations of its thread.
 impl OpenStatement {
-    /// A statement begins, in an event with an id, or with none, and in a transaction if it is the innermost. Until its
-    /// clock starts it has no time.
+    /// Begins a statement whose EVENT_ID is `id`; 0: it is no event. It nests in `transaction` if that began
+    /// within the statement around it. It has no time until its clock starts.
     #[inline(always)]
     pub(super) fn begin(&self, begun: &Begun<'_>, id: u64, transaction: u64) {
         let (outer, level) = begun.nesting;
-        // Where it nests in nothing it does not matter in what.
+        // If it nests in nothing, the type does not matter.
         let (nesting, of) = match transaction {
             inner if inner >= outer => (inner, EventType::Transaction),
             _ => (outer, EventType::Statement),
@@ -228,7 +230,8 @@ impl OpenStatement {
         });
     }
 
-    /// Its clock starts, before it has a text: the moment, or 0 where it has none. Who sees a length sees the text.
+    /// Starts its clock, before it has a text. Returns the time in ticks, or 0 if it is not timed. Whoever
+    /// sees the length of the schema sees its text.
     #[inline(always)]
     pub(super) fn start(&self, schema: &[u8], source: u64, now: impl FnOnce() -> u64) -> u64 {
         self.source.store(source, Relaxed);
@@ -239,13 +242,13 @@ impl OpenStatement {
         start
     }
 
-    /// It turns out to be another one.
+    /// Changes the class.
     #[inline(always)]
     pub(super) fn refine(&self, class: ClassId) {
         self.class.store(class.into(), Relaxed);
     }
 
-    /// It is not timed any more.
+    /// Makes the statement untimed.
     pub(super) fn forget_time(&self) {
         self.what.store(self.what.own() & !(7 << FLAGS), Relaxed);
         self.flags.store(self.flags.own() & !u32::from(TIMED), Relaxed);
@@ -261,14 +264,14 @@ impl OpenStatement {
         self.class.own() as ClassId
     }
 
-    /// Where the SQL text is.
+    /// Returns the words for the SQL text.
     #[inline(always)]
     pub(super) fn text(&self, lengths: u64) -> &[AtomicU64] {
         let first = SCHEMA.words(lengths);
         self.texts.get(first..first + TEXT_WORDS).unwrap_or_default()
     }
 
-    /// SQL_TEXT, of which at most `bound` bytes are kept.
+    /// Sets SQL_TEXT, of which at most `bound` bytes are kept.
     #[inline(always)]
     pub(crate) fn set_text(&self, sql: &[u8], bound: usize) {
         self.version.change(|| {
@@ -279,7 +282,7 @@ impl OpenStatement {
         });
     }
 
-    /// As [`OpenStatement::set_text`], of a text in words that is itself `cut` or not.
+    /// Sets SQL_TEXT from a text in words, which may itself be `cut`; at most `bound` bytes are kept.
     #[inline(always)]
     pub(crate) fn copy_text(&self, (from, len, cut): (&[AtomicU64], usize, bool), bound: usize) {
         let kept = len.min(bound);
@@ -293,7 +296,7 @@ impl OpenStatement {
         });
     }
 
-    /// It is not an event any more.
+    /// Makes the statement no event any more.
     pub(crate) fn hide(&self) {
         self.version.change(|| self.what.store(self.what.own() & ((1 << ID) - 1), Relaxed));
     }
@@ -303,7 +306,8 @@ impl OpenStatement {
         Values { set: &self.set, words: &self.values }
     }
 
-    /// Counts it, once for each that wants to know: the same few lines of code each time. Few counters are not zero.
+    /// Counts the statement in one statistic. All statistics share these few lines of code. Few counters are
+    /// not zero.
     #[inline(never)]
     pub(super) fn count(&self, stat: &Counts, counters: &Counters) {
         if self.is_timed() {
@@ -327,7 +331,7 @@ impl OpenStatement {
         }
     }
 
-    /// Counts it again, so many times more than once.
+    /// Counts the statement `times` more times.
     #[cold]
     #[inline(never)]
     pub(super) fn count_again(&self, times: u64, stat: &Counts, counters: &Counters) {
@@ -339,7 +343,7 @@ impl OpenStatement {
         }
     }
 
-    /// EVENT_ID; 0: it is not recorded.
+    /// Returns the EVENT_ID; 0: it is not recorded.
     #[inline(always)]
     pub(crate) fn id(&self) -> u64 {
         self.what.own() >> ID
@@ -349,37 +353,37 @@ impl OpenStatement {
         self.what.own() >> NESTING_LEVEL & 0x7F
     }
 
-    /// When its clock started, in ticks; 0: it has not, or it has none.
+    /// Returns when its clock started, in ticks; 0: it has not started, or it is not timed.
     #[inline(always)]
     pub(super) fn started(&self) -> u64 {
         self.start.own()
     }
 
-    /// When it ended; see [`OpenStatement::end`].
+    /// Returns its end in ticks; see [`OpenStatement::end`].
     #[inline(always)]
     pub(super) fn ended(&self) -> u64 {
         self.end.own()
     }
 
-    /// How long it took, if it was timed.
+    /// Returns its time in ticks, if it was timed.
     #[inline(always)]
     pub(super) fn taken(&self) -> u64 {
         self.taken_until(self.end.own())
     }
 
-    /// How long it has taken until then.
+    /// Returns its time until `end`, in ticks.
     #[inline(always)]
     pub(super) fn taken_until(&self, end: u64) -> u64 {
         end.saturating_sub(self.start.own())
     }
 
-    /// The current schema: its words, and how many bytes.
+    /// Returns the current schema: its words, and its length in bytes.
     #[inline(always)]
     pub(crate) fn schema(&self) -> (&[AtomicU64], usize) {
         (&self.texts[..NAME_WORDS], SCHEMA.of(self.lengths.own()))
     }
 
-    /// How it ended.
+    /// Sets how it ended.
     pub(super) fn fail(&self, errno: u32, sqlstate: Option<[u8; 5]>, message: &[u8]) {
         self.version.change(|| {
             if !message.is_empty() {
@@ -391,13 +395,13 @@ impl OpenStatement {
         });
     }
 
-    /// STATEMENT_ID.
+    /// Sets STATEMENT_ID.
     #[inline(always)]
     pub(super) fn set_statement_id(&self, id: u64) {
         self.values().put(STATEMENT_ID, id);
     }
 
-    /// Its text, how many bytes, the number of its character set, and whether it was cut.
+    /// Returns its text, the length in bytes, the number of its character set, and whether it was cut.
     pub(crate) fn sql(&self) -> (&[AtomicU64], usize, u32, bool) {
         let lengths = self.lengths.own();
         (
@@ -408,7 +412,7 @@ impl OpenStatement {
         )
     }
 
-    /// Its digest, and the number of the character set of the identifiers.
+    /// Sets its digest, and the number of the character set of the identifiers.
     pub(super) fn set_digest(&self, slot: Offset, generation: u32, charset: u32) {
         self.version.change(|| {
             self.values[DIGEST].store(u64::from(slot) | u64::from(generation) << 32, Relaxed);
@@ -417,15 +421,15 @@ impl OpenStatement {
         });
     }
 
-    /// It ends, in ticks, or 1 where it was not timed. Who sees the end sees the id.
+    /// Ends it, at `end` in ticks, or 1 if it was not timed. Whoever sees the end sees `end_event_id`.
     #[inline(always)]
     pub(super) fn end(&self, end: u64, end_event_id: u64) {
         self.class.store(u64::from(self.class()) | end_event_id << END_ID, Relaxed);
         self.end.store(end, Release);
     }
 
-    /// Records it for these histories, as a record's flags have them, if it has nothing of what few statements have. False:
-    /// it has, or the block is full.
+    /// Records it for these histories, which are flags of a record. Returns false if it has rare texts, or if
+    /// the block is full.
     #[inline(always)]
     pub(super) fn write(&self, ring: &Ring, base: Base, histories: u8) -> bool {
         let lengths = self.lengths.own();
@@ -436,19 +440,20 @@ impl OpenStatement {
         self.write_with(ring, base, histories, lengths, [])
     }
 
-    /// As [`OpenStatement::write`], if the only such thing is the program that was named last in the block.
+    /// Records it if its only rare texts are the names of the program named last in the block. Returns false
+    /// otherwise, or if the block is full.
     pub(super) fn write_of_same(&self, ring: &Ring, base: Base, histories: u8) -> bool {
         let lengths = self.lengths.own();
         lengths & RARE & !PROGRAM_NAMES == 0
             && self.write_with(ring, base, histories, lengths & !PROGRAM_NAMES | SAME_PROGRAM, [])
     }
 
-    /// Whether it names a program.
+    /// Returns whether it names a program.
     pub(super) fn names_program(&self) -> bool {
         self.lengths.own() & PROGRAM_NAMES != 0
     }
 
-    /// Records it, whatever it has. False: the block is full.
+    /// Records it with all its texts. Returns false if the block is full.
     pub(super) fn write_long(&self, ring: &Ring, base: Base, histories: u8) -> bool {
         let rare = [
             (OBJECT_SCHEMA, &self.object_schema[..]),

@@ -39,13 +39,13 @@ pub struct TransactionStart {
     pub trx_id: u64,
     /// ISOLATION_LEVEL, as the host numbers them (read uncommitted 0 … serializable 3).
     pub isolation: u8,
-    /// ACCESS_MODE is READ ONLY.
+    /// Whether ACCESS_MODE is READ ONLY.
     pub read_only: bool,
-    /// AUTOCOMMIT.
+    /// Whether AUTOCOMMIT is on.
     pub autocommit: bool,
 }
 
-/// What a savepoint command counts as.
+/// A kind of savepoint command.
 #[derive(Clone, Copy, Debug)]
 #[allow(missing_docs)]
 pub enum Savepoint {
@@ -57,39 +57,40 @@ pub enum Savepoint {
 const RECORDED: u32 = 1 << 4;
 const OF_NOBODY: u32 = 1 << 5;
 const READ_ONLY: u32 = 1 << 6;
-/// It is its thread's, and timed in cycles if it is timed.
+/// The flag of a transaction that is its thread's and is timed in cycles, if it is timed.
 const IN_CYCLES: u32 = 1 << 2;
-/// What a mask has where that is so.
+/// The bits of a mask under which that is so.
 const USUAL_MASK: u32 = ATTRIBUTED | CYCLES;
 
 /// A transaction in progress: what the host keeps.
 #[derive(Clone, Copy)]
 pub struct Transaction {
     thread: &'static Thread,
-    /// Of one that is recorded its slab knows it.
+    /// The start in ticks; that of a recorded transaction is in the slab instead.
     start: u64,
     flags: u32,
 }
 
 impl Transaction {
-    /// Flags, thread and start, to be kept by the host.
+    /// Returns flags, thread and start for the host to keep.
     #[inline(always)]
     pub fn pack(self) -> (u32, ThreadRef, u64) {
         (self.flags, self.thread.handle(), self.start)
     }
 
-    /// The reverse of [`Transaction::pack`].
+    /// Restores a transaction from the values of [`Transaction::pack`].
     ///
     /// # Safety
-    /// The three came from one `pack`, of a transaction that has not ended, in this process. The calling thread is the one that
-    /// runs it: nobody else writes to its slab meanwhile.
+    /// The three came from one `pack`, of a transaction that has not ended, in this process. The calling
+    /// thread is the one that runs it: no other thread writes to its slab meanwhile.
     #[allow(unsafe_code)]
     #[inline(always)]
     pub unsafe fn unpack(flags: u32, thread: &'static ThreadHandle, start: u64) -> Transaction {
         Transaction { thread: thread.slab(), start, flags }
     }
 
-    /// Its start alone, which is the only thing that changes; of one that is recorded nothing does.
+    /// Returns the start, in ticks. Only this value changes between calls, and not even this one for a
+    /// recorded transaction.
     #[inline(always)]
     pub fn start(&self) -> u64 {
         self.start
@@ -100,7 +101,7 @@ impl Transaction {
         if self.flags & OF_NOBODY == 0 { BANK_OWN } else { BANK_UNATTRIBUTED }
     }
 
-    /// Whether it is its thread's, recorded, and timed in cycles.
+    /// Returns whether it is its thread's, recorded, and timed in cycles.
     #[inline(always)]
     fn is_usual(&self) -> bool {
         self.flags & !READ_ONLY == IN_CYCLES | RECORDED | u32::from(ENABLED | TIMED)
@@ -111,13 +112,13 @@ impl Transaction {
         self.flags & u32::from(TIMED) != 0
     }
 
-    /// What counts it.
+    /// Returns the statistic that counts it.
     #[inline(always)]
     fn counts<'a>(&self, cell: &'a TransactionCell) -> &'a Counts {
         if self.flags & READ_ONLY != 0 { &cell.read_only } else { &cell.read_write }
     }
 
-    /// Where it is noted, if it is recorded.
+    /// Returns its state in the slab, if it is recorded.
     #[inline(always)]
     fn open(&self) -> Option<&'static OpenTransaction> {
         (self.flags & RECORDED != 0).then_some(&self.thread.transaction)
@@ -125,7 +126,7 @@ impl Transaction {
 }
 
 impl Engine {
-    /// Begins a transaction of the calling thread.
+    /// Begins a transaction of the calling thread. `None`: there is nothing to do for it.
     pub fn open_transaction(&self, what: &TransactionStart) -> Option<Transaction> {
         if let Some(transaction) = self.open_transaction_fast(what) {
             return Some(transaction);
@@ -149,8 +150,8 @@ impl Engine {
         Some(Transaction { thread, start: 0, flags })
     }
 
-    /// As [`Engine::open_transaction`], if it is its thread's and timed in cycles or not at all. Fast path only; on `None` call
-    /// that one: nothing has happened.
+    /// Begins a transaction on the fast path, if it is its thread's and is timed in cycles or not at all.
+    /// `None`: nothing has happened; call [`Engine::open_transaction`].
     #[inline(always)]
     pub fn open_transaction_fast(&self, what: &TransactionStart) -> Option<Transaction> {
         let switches = self.registry.switches(fixed::TRANSACTION);
@@ -168,7 +169,7 @@ impl Engine {
         Some(Transaction { thread, start: 0, flags })
     }
 
-    /// Notes one that begins in the slab.
+    /// Notes in the slab that a transaction begins.
     #[inline(always)]
     fn note_transaction(&self, thread: &Thread, what: &TransactionStart, timed: bool) {
         let depth = thread.statement_depth.load(Relaxed) as usize;
@@ -177,14 +178,14 @@ impl Engine {
         thread.transaction.begin(|| thread.next_event_id(), what, timed, nesting);
     }
 
-    /// It has an identifier; whether it is an XA transaction nobody knows yet.
+    /// Notes an identifier, which may or may not be that of an XA transaction.
     pub fn note_transaction_xid(&self, transaction: &Transaction, xid: &Xid<'_>) {
         if let Some(open) = transaction.open() {
             open.note_xid(xid);
         }
     }
 
-    /// The transaction's clock starts.
+    /// Starts the transaction's clock.
     pub fn start_transaction(&self, transaction: &mut Transaction, source: Source) {
         if transaction.is_timed() {
             transaction.start = ticks();
@@ -194,8 +195,8 @@ impl Engine {
         }
     }
 
-    /// As [`Engine::start_transaction`], of one that is as usual: timed, and recorded, so that its start is not for the host to
-    /// keep. Fast path only; on false call that one: nothing has happened.
+    /// Starts the clock of a timed and recorded transaction on the fast path; the host need not keep its
+    /// start. Returns false if nothing has happened: call [`Engine::start_transaction`].
     #[inline(always)]
     pub fn start_transaction_fast(&self, transaction: &Transaction, source: Source) -> bool {
         let is_usual = transaction.is_usual();
@@ -205,28 +206,28 @@ impl Engine {
         is_usual
     }
 
-    /// The XA identifier and state become known.
+    /// Sets the XA identifier and state.
     pub fn set_transaction_xid(&self, transaction: &Transaction, xid: &Xid<'_>, xa_state: u8) {
         if let Some(open) = transaction.open() {
             open.set_xid(xid, xa_state);
         }
     }
 
-    /// The XA state changes.
+    /// Sets the XA state.
     pub fn set_transaction_xa_state(&self, transaction: &Transaction, xa_state: u8) {
         if let Some(open) = transaction.open() {
             open.set_xa_state(xa_state);
         }
     }
 
-    /// The global transaction id becomes known: domain, server, sequence.
+    /// Sets the global transaction id: domain, server, sequence.
     pub fn set_transaction_gtid(&self, transaction: &Transaction, domain: u32, server: u32, sequence: u64) {
         if let Some(open) = transaction.open() {
             open.set_gtid(domain, server, sequence);
         }
     }
 
-    /// The storage engine's id becomes known; the first one stays.
+    /// Sets the storage engine's id, unless it has one.
     pub fn set_transaction_trx_id(&self, transaction: &Transaction, trx_id: u64) {
         if let Some(open) = transaction.open() {
             open.set_trx_id(trx_id);
@@ -276,8 +277,8 @@ impl Engine {
         }
     }
 
-    /// As [`Engine::end_transaction`], of one that is timed and recorded, if all is as usual. Fast path only; on false call
-    /// [`Engine::end_unrecorded_transaction_fast`]: nothing has happened.
+    /// Ends a timed and recorded transaction on the fast path. Returns false if nothing has happened: call
+    /// [`Engine::end_unrecorded_transaction_fast`].
     #[inline(always)]
     pub fn end_transaction_fast(&self, transaction: &Transaction, committed: bool) -> bool {
         let (thread, base) = (transaction.thread, self.arena.base());
@@ -302,8 +303,8 @@ impl Engine {
         true
     }
 
-    /// As [`Engine::end_transaction`], of one that is not recorded or not timed. Fast path only; on false call that one: nothing
-    /// has happened.
+    /// Ends a transaction that is not recorded or not timed on the fast path. Returns false if nothing has
+    /// happened: call [`Engine::end_transaction`].
     #[inline(always)]
     pub fn end_unrecorded_transaction_fast(&self, transaction: &Transaction) -> bool {
         let (thread, base) = (transaction.thread, self.arena.base());
@@ -311,7 +312,7 @@ impl Engine {
             return false;
         };
         let (mask, timed) = (thread.mask(), transaction.is_timed());
-        // Untimed events of a histogram are noted elsewhere.
+        // Events without times are noted in histograms elsewhere.
         if transaction.flags & (IN_CYCLES | RECORDED) != IN_CYCLES || !timed && mask & SPREAD != 0 {
             return false;
         }
@@ -323,7 +324,7 @@ impl Engine {
         true
     }
 
-    /// Counts a timed one, in the cell at this place, which began and ended then.
+    /// Counts a timed transaction with this start and end, in ticks, in the cell at `place`.
     #[inline(always)]
     fn count_transaction(
         &self,
@@ -351,13 +352,14 @@ impl Engine {
     }
 }
 
-/// END_EVENT_ID of a transaction that ends now.
+/// Returns the END_EVENT_ID of a transaction that ends now.
 #[inline(always)]
 fn last_event_id(thread: &Thread) -> u64 {
     thread.event_id.own() - 1
 }
 
-/// As in the built-in, a TRUNCATE of transactions in progress forgets them for good.
+/// Returns whether a transaction that ends may be recorded. A TRUNCATE while it was in progress prevents
+/// that, as in the built-in.
 #[inline(always)]
 fn is_wanted(thread: &Thread, id: u64) -> bool {
     let first = &thread.hidden[EventType::Transaction as usize - 1][Scope::Current as usize];

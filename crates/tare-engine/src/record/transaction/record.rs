@@ -1,12 +1,12 @@
-//! HOT PATH: what is written of transactions: layout, writer and decoder.
+//! HOT PATH: the records of transactions: layout, writer and decoder.
 //!
-//! A transaction is noted in its thread's slab ([`OpenTransaction`]), where it stays to be seen until the next one begins. What
-//! it was is recorded when it ends:
+//! A transaction in progress is noted in its thread's slab ([`OpenTransaction`]), where it can be read until
+//! the next one begins. It is recorded when it ends:
 //!
 //! | words | hold |
 //! |---|---|
-//! | the head | what and id, start, source, end, state and END_EVENT_ID and which values there are |
-//! | one for each value | what it nests in and the engine's id; savepoints, GTID, XA: those that are not zero |
+//! | the head | what and id, start, source, end, state and END_EVENT_ID and which values are set |
+//! | one for each value | what it nests in and TRX_ID; savepoints, GTID, XA: those that are not zero |
 //! | texts | of XA transactions only: both parts of the identifier, each of which begins with a word |
 
 use std::mem::offset_of;
@@ -25,28 +25,30 @@ use crate::record::transaction::{Savepoint, TransactionStart, Xid};
 use crate::record::values::{self, Values};
 use crate::snapshot::{EventType, TransactionState};
 
-/// The only kind of record there is of transactions.
+/// The only kind of record of transactions.
 const TRANSACTION: u64 = OWN_KINDS;
 
-/// Where the first word has what: flags as [`RECORD_TIMED`] and its neighbours, access mode, AUTOCOMMIT, isolation level, id.
-/// It stays as it began; of the flags only a record has those of the histories.
+/// The positions in the first word: flags ([`RECORD_TIMED`] and its neighbours), access mode, AUTOCOMMIT,
+/// isolation level, id. The word stays as it is at the beginning; only a record has the flags of the
+/// histories.
 const FLAGS: u32 = 3;
 const READ_ONLY: u64 = 1 << 8;
 const AUTOCOMMIT: u64 = 1 << 9;
 const ISOLATION: u32 = 10;
 const ID: u32 = 16;
-/// Of one in progress: it has an identifier. Not read in records.
+/// The flag of a transaction in progress that has an identifier. Not read in records.
 const HAS_XID: u64 = 1 << 14;
-/// Where the word that says which values there are has what is known at the end: the state, END_EVENT_ID.
+/// The positions of what is known at the end, in the word that says which values are set: the state,
+/// END_EVENT_ID.
 const STATE: u32 = 8;
 const END_ID: u32 = 16;
 
-/// Words of the head.
+/// The words of the head.
 const HEAD: usize = 5;
 const VALUES: usize = 8;
 const NESTING: usize = 0;
 const TRX_ID: usize = 1;
-/// What every transaction has, zero or not: to write both is less than to ask.
+/// The values that every transaction has, zero or not: writing both costs less than checking.
 const USUAL: u64 = 1 << NESTING | 1 << TRX_ID;
 const SAVEPOINTS: usize = 2;
 const ROLLBACKS: usize = 3;
@@ -54,45 +56,50 @@ const RELEASES: usize = 4;
 const GTID_SOURCE: usize = 5;
 const GTID_SEQUENCE: usize = 6;
 const XA: usize = 7;
-/// Where the value of XA has what: the identifier's format, bytes of its parts, the state; and that it is not zero.
+/// The positions in the value of XA, behind the identifier's format: the lengths of its parts, the state, and
+/// a flag that keeps the value from being zero.
 const GTRID_LEN: u32 = 32;
 const BQUAL_LEN: u32 = 40;
 const XA_STATE: u32 = 48;
 const IS_XA: u64 = 1 << 63;
 
-/// Words of one of the two parts of an XA identifier (64 bytes).
+/// The words of one part of an XA identifier (64 bytes).
 const PART_WORDS: usize = 8;
 
-/// A thread's transaction in progress, or its last one. What every transaction changes comes first, in a line.
+/// A thread's transaction in progress, or its last one. What every transaction changes comes first, in one
+/// cache line.
 #[repr(C, align(64))]
 pub(crate) struct OpenTransaction {
-    /// Odd while one begins, and while other words change that are read together.
+    /// The seqlock, odd while a transaction begins and while other words change that belong together.
     pub(crate) version: Version,
-    /// As in its record, but for the kind and the histories; and [`HAS_XID`].
+    /// The first word of its record, without the kind and the histories, but with [`HAS_XID`].
     what: AtomicU64,
     start: AtomicU64,
     source: AtomicU64,
-    /// 0 while it lasts; of one that was not timed 1. Written last: who sees it sees the rest of the end, which is read behind it.
+    /// The end in ticks; 0 while it lasts, 1 if it was not timed. Written last: whoever sees it sees the rest
+    /// of the end, which is read after it.
     end: AtomicU64,
     set: AtomicU64,
     values: [AtomicU64; VALUES],
     gtrid: [AtomicU64; PART_WORDS],
     bqual: [AtomicU64; PART_WORDS],
-    /// The identifier, as the value of XA has it, also while nobody knows whether it is an XA transaction.
+    /// The identifier, encoded like the value of XA, even while it is unknown whether this is an XA
+    /// transaction.
     xid: AtomicU64,
 }
 
-// SAFETY: atomics only, alignment 64, less than a block.
+// SAFETY: meets `View`: atomics only, alignment 64, less than a block.
 #[allow(unsafe_code)]
 unsafe impl View for OpenTransaction {}
 const _: () = assert!(offset_of!(OpenTransaction, values) + 8 * TRX_ID < LINE);
 
-/// Words of it.
+/// The words of a transaction in progress.
 pub(crate) const OPEN_WORDS: usize = size_of::<OpenTransaction>() / 8;
 
-/// What its thread does with it.
+/// The operations of its thread.
 impl OpenTransaction {
-    /// A transaction begins that nests in the statement of an id, if that is not 0. Until it starts it has no time.
+    /// Begins a transaction that nests in the statement whose id `nesting` returns, if that is not 0. It has
+    /// no time until it starts.
     #[inline(always)]
     pub(crate) fn begin(
         &self,
@@ -105,7 +112,7 @@ impl OpenTransaction {
         let what = flags << FLAGS
             | if begun.read_only { READ_ONLY } else { 0 }
             | if begun.autocommit { AUTOCOMMIT } else { 0 }
-            // What is not in four bits has no name either.
+            // A level that does not fit four bits has no name either.
             | u64::from(begun.isolation.min(0xF)) << ISOLATION;
         self.version.change(|| {
             self.what.store(what | id() << ID, Relaxed);
@@ -118,7 +125,7 @@ impl OpenTransaction {
         });
     }
 
-    /// It has an identifier, of whatever kind.
+    /// Notes an identifier of whatever kind.
     pub(crate) fn note_xid(&self, xid: &Xid<'_>) {
         self.version.change(|| self.write_xid(xid));
     }
@@ -135,33 +142,33 @@ impl OpenTransaction {
         Values { set: &self.set, words: &self.values }
     }
 
-    /// EVENT_ID.
+    /// Returns the EVENT_ID.
     #[inline(always)]
     pub(crate) fn id(&self) -> u64 {
         self.what.own() >> ID
     }
 
-    /// EVENT_ID while it is open, else 0.
+    /// Returns the EVENT_ID while it is open, otherwise 0.
     #[inline(always)]
     pub(crate) fn open_id(&self) -> u64 {
-        // Without a jump: either is as usual.
+        // Branch-free, as both cases are common.
         self.id() & u64::from(self.end.own() == 0).wrapping_neg()
     }
 
-    /// When its clock started.
+    /// Returns when its clock started, in ticks.
     #[inline(always)]
     pub(crate) fn started(&self) -> u64 {
         self.start.own()
     }
 
-    /// Its clock starts.
+    /// Starts its clock.
     #[inline(always)]
     pub(crate) fn start(&self, start: u64, source: u64) {
         self.source.store(source, Relaxed);
         self.start.store(start, Release);
     }
 
-    /// It is an XA transaction, with this identifier.
+    /// Makes it an XA transaction with this identifier and state.
     pub(crate) fn set_xid(&self, xid: &Xid<'_>, xa_state: u8) {
         self.version.change(|| {
             self.write_xid(xid);
@@ -169,7 +176,7 @@ impl OpenTransaction {
         });
     }
 
-    /// It is an XA transaction in this state.
+    /// Makes it an XA transaction in this state.
     pub(crate) fn set_xa_state(&self, xa_state: u8) {
         self.version.change(|| self.put_xa_state(xa_state));
     }
@@ -188,14 +195,14 @@ impl OpenTransaction {
         });
     }
 
-    /// The storage engine's id; the first one stays.
+    /// Sets the storage engine's id, unless it has one.
     pub(crate) fn set_trx_id(&self, trx_id: u64) {
         if self.values().get(TRX_ID) == 0 {
             self.values().put(TRX_ID, trx_id);
         }
     }
 
-    /// Counts commands about savepoints.
+    /// Counts savepoint commands.
     pub(crate) fn add_savepoints(&self, what: Savepoint, by: u64) {
         let value = match what {
             Savepoint::Set => SAVEPOINTS,
@@ -205,20 +212,20 @@ impl OpenTransaction {
         self.values().add(value, by);
     }
 
-    /// Whether it is an XA transaction.
+    /// Returns whether it is an XA transaction.
     #[inline(always)]
     pub(crate) fn is_xa(&self) -> bool {
         self.set.own() & 1 << XA != 0
     }
 
-    /// Whether it lasts, and has no values but those that every one has.
+    /// Returns whether it is in progress and has only the values that all transactions have.
     #[inline(always)]
     pub(crate) fn is_usual(&self) -> bool {
         self.set.own() == USUAL
     }
 
-    /// A usual one ends, as [`OpenTransaction::end`], and is recorded, for these histories, as a record's flags have them. It was
-    /// timed.
+    /// Ends a timed transaction that has only the values that all have, and records it for these histories,
+    /// which are flags of a record.
     #[inline(always)]
     pub(crate) fn end_usual(
         &self,
@@ -235,7 +242,7 @@ impl OpenTransaction {
         to.show(self.record(histories));
     }
 
-    /// It ends, in ticks, or 1 where it was not timed.
+    /// Ends it, at `end` in ticks, or 1 if it was not timed.
     pub(crate) fn end(&self, end: u64, end_event_id: u64, committed: bool) {
         // A host may end one transaction more than once.
         let values = self.set.own() & Values::<VALUES>::ALL;
@@ -243,7 +250,7 @@ impl OpenTransaction {
         self.end.store(end, Release);
     }
 
-    /// As [`OpenTransaction::end`], of an XA transaction, whose state changes with it.
+    /// Ends an XA transaction, whose state changes at the same time.
     pub(crate) fn end_xa(&self, end: u64, end_event_id: u64, committed: bool) {
         /// XA COMMITTED and ROLLBACK ONLY in the interface's own numbers.
         const XA_STATES: [u8; 2] = [4, 3];
@@ -253,13 +260,13 @@ impl OpenTransaction {
         });
     }
 
-    /// Where its record will be; `None`: the block is full.
+    /// Returns where its record is to be written; `None`: the block is full.
     #[inline(always)]
     pub(crate) fn place<'a>(&self, ring: &'a Ring, base: Base) -> Option<Appending<'a>> {
         ring.append(base, HEAD + VALUES + 2 * PART_WORDS)
     }
 
-    /// Records it, for these histories.
+    /// Records it for these histories.
     pub(crate) fn write(&self, mut to: Appending<'_>, histories: u8) {
         self.write_values(&mut to);
         let xa = self.values().get(XA);
@@ -278,21 +285,21 @@ impl OpenTransaction {
         self.values().write(set, to);
     }
 
-    /// Its record's first word.
+    /// Returns the first word of its record.
     #[inline(always)]
     fn record(&self, histories: u8) -> u64 {
         self.what.own() | u64::from(histories) << FLAGS | TRANSACTION
     }
 }
 
-/// The word that says which values there are, at the end.
+/// Returns the word that says which values are set, for the end of a transaction.
 #[inline(always)]
 fn ended(values: u64, end_event_id: u64, committed: bool) -> u64 {
     let state = if committed { TransactionState::Committed } else { TransactionState::RolledBack };
     values | (state as u64) << STATE | end_event_id << END_ID
 }
 
-/// How long the parts of an XA identifier are.
+/// Returns the lengths of the parts of an XA identifier, in bytes.
 #[inline(always)]
 fn parts_of(xa: u64) -> [usize; 2] {
     [GTRID_LEN, BQUAL_LEN].map(|at| (xa >> at) as usize & 0xFF)
@@ -305,10 +312,10 @@ pub(crate) struct TransactionEvent {
     pub(crate) end_event_id: u64,
     /// Id and type of the event it nests in.
     pub(crate) nesting: (u64, u8),
-    /// [`RECORD_TIMED`] and its neighbours.
+    /// The flag [`RECORD_TIMED`] and its neighbours.
     pub(crate) flags: u8,
     pub(crate) start: u64,
-    /// 0 while it lasts; of one that was not timed 1.
+    /// The end in ticks; 0 while it lasts, 1 if it was not timed.
     pub(crate) end: u64,
     pub(crate) source: u64,
     pub(crate) state: TransactionState,
@@ -316,18 +323,18 @@ pub(crate) struct TransactionEvent {
     pub(crate) autocommit: bool,
     pub(crate) isolation: u8,
     pub(crate) trx_id: u64,
-    /// Set, rolled back to, released.
+    /// The numbers of savepoints set, rolled back to, and released.
     pub(crate) savepoints: [u64; 3],
-    /// Domain, server, sequence.
+    /// The domain, server and sequence.
     pub(crate) gtid: (u32, u32, u64),
-    /// Of an XA transaction: the identifier's format, and the state.
+    /// The identifier's format and the state of an XA transaction.
     pub(crate) xa: Option<(i32, u8)>,
 }
 
-/// Both parts of an XA identifier, empty where it is none.
+/// Both parts of an XA identifier; empty if there is none.
 pub(crate) type Parts<'a> = [Text<'a>; 2];
 
-/// The transactions in a block's words, in the order in which they ended.
+/// Decodes the transactions in a block's words, in the order in which they ended.
 pub(crate) fn decode<'a>(mut words: &'a [u64], mut each: impl FnMut(TransactionEvent, Parts<'a>)) {
     while let Some((event, parts, rest)) = read(words) {
         each(event, parts);
@@ -335,7 +342,8 @@ pub(crate) fn decode<'a>(mut words: &'a [u64], mut each: impl FnMut(TransactionE
     }
 }
 
-/// The record at the beginning of these words, and what is behind it; `None`: there is none.
+/// Returns the transaction in the record at the beginning of these words, and the words behind it; `None`:
+/// there is none.
 fn read(words: &[u64]) -> Option<(TransactionEvent, Parts<'_>, &[u64])> {
     let (head, rest) = words.split_first_chunk::<HEAD>()?;
     if kind(head[0]) != TRANSACTION {
@@ -348,7 +356,7 @@ fn read(words: &[u64]) -> Option<(TransactionEvent, Parts<'_>, &[u64])> {
     Some((event(head, &values), [gtrid, bqual], rest))
 }
 
-/// The transaction of an [`OpenTransaction`] whose words a reader has copied.
+/// Returns the transaction of an [`OpenTransaction`] whose words a reader has copied.
 pub(crate) fn read_open(words: &[u64; OPEN_WORDS]) -> Option<(TransactionEvent, Parts<'_>)> {
     let (_version, words) = words.split_first()?;
     let (head, rest) = words.split_first_chunk::<HEAD>()?;

@@ -1,4 +1,4 @@
-//! HOT PATH: locks that were free: counted and recorded without a clock.
+//! HOT PATH: uncontended locks: counted and recorded without reading the clock.
 
 use std::hint::cold_path;
 use std::sync::atomic::Ordering::Relaxed;
@@ -14,7 +14,8 @@ use crate::memory::pool::Object;
 use crate::snapshot::ClassId;
 use crate::thread::{BANK_OWN, Thread, ThreadRef, current};
 
-/// A lock of the calling thread's that needs no clock if it is free. Hosts pass it to functions of their calling convention.
+/// A lock of the calling thread that needs no clock if it is uncontended. Hosts pass it to functions of their
+/// own calling convention.
 #[derive(Clone, Copy)]
 #[repr(C)]
 pub struct UntimedLock {
@@ -23,7 +24,7 @@ pub struct UntimedLock {
 }
 
 impl UntimedLock {
-    /// The calling thread.
+    /// Returns the calling thread.
     #[inline(always)]
     pub fn thread(self) -> ThreadRef {
         self.thread.handle()
@@ -31,7 +32,8 @@ impl UntimedLock {
 }
 
 impl Engine {
-    /// Whether locks of this instance that are free need no clock. `None`: they do, or not all is as usual.
+    /// Returns the lock if uncontended locks of this instrument need no clock. `None`: they do, or the fast
+    /// path does not apply.
     #[inline(always)]
     pub(crate) fn untimed_lock(&self, class: ClassId) -> Option<UntimedLock> {
         let thread = current()?;
@@ -42,7 +44,8 @@ impl Engine {
         (entry & UNTIMED != 0).then_some(UntimedLock { thread, entry })
     }
 
-    /// As [`Engine::count_free_lock`], if it nests in no other wait or is not recorded. Fast path only; on false call that one.
+    /// Counts an uncontended lock on the fast path, if it nests in no other wait or is not recorded. Returns
+    /// false if nothing has happened: call [`Engine::count_free_lock`].
     #[inline(always)]
     pub(crate) fn count_free_lock_fast(
         &self,
@@ -69,8 +72,9 @@ impl Engine {
         written
     }
 
-    /// Counts a lock that the calling thread has got without waiting, and records it where that is wanted. One function for
-    /// mutexes and rwlocks, so that its code is at hand more often. `operation` is as `free_operation` makes it.
+    /// Counts an uncontended lock that the calling thread has acquired, and records it if that is wanted. One
+    /// function for mutexes and rwlocks, so that its code is more often in the cache. `operation` is encoded
+    /// by `free_operation`.
     #[inline(never)]
     pub(crate) fn count_free_lock(&self, lock: UntimedLock, of: Object, operation: u64, source: Source) {
         let UntimedLock { thread, entry } = lock;
@@ -85,7 +89,7 @@ impl Engine {
         }
     }
 
-    /// Counts one that is not recorded.
+    /// Counts an uncontended lock that is not recorded.
     #[inline(always)]
     fn count_unrecorded(&self, thread: &Thread, entry: u32, class: ClassId) {
         let cell: &StatCell = self.arena.at(place(entry));
@@ -96,7 +100,7 @@ impl Engine {
         }
     }
 
-    /// As [`write_nested_free_lock`], where the journal is not ready for it.
+    /// Writes the record of an uncontended lock after preparing the journal.
     #[cold]
     #[inline(never)]
     fn write_unready_free(&self, lock: UntimedLock, of: Object, operation: u64, source: Source) {
@@ -109,15 +113,15 @@ impl Engine {
     }
 }
 
-/// As [`write_free_lock`], of one that may nest in another wait.
+/// Writes the record of an uncontended lock that may nest in another wait.
 #[inline(always)]
 fn write_nested_free_lock(base: Base, thread: &Thread, of: Object, operation: u64, source: Source) -> bool {
     let (parent, began) = nesting(thread);
     write_free_lock(base, thread, of, operation, source, parent, || began.own())
 }
 
-/// Writes the record of a lock that was free, and takes the next event id; false: the journal is not ready. `parent` is what it
-/// nests in, and `began` when that began.
+/// Writes the record of an uncontended lock and takes the next event id. Returns false if the journal is not
+/// ready. `parent` is the event it nests in, and `began` returns when that began.
 #[inline(always)]
 fn write_free_lock(
     base: Base,

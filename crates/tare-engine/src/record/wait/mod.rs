@@ -1,4 +1,5 @@
-//! HOT PATH: waits, of every kind. Start reads the clock and notes what is waited for; end adds to a cell and writes a record.
+//! HOT PATH: waits of every kind. The start reads the clock and notes the object. The end adds to a cell and
+//! writes a record.
 
 mod free;
 mod object;
@@ -36,23 +37,26 @@ pub(crate) use short::{Brought, What};
 pub(crate) const WAITS: RingKind =
     RingKind { used: Use::Waits, event: EventType::Wait, lost: Lost::WaitEvents };
 
-/// Noted in the slab, in a place that the depth names: its cell was [`READY`].
+/// The flag of a wait that is noted in the slab, at the place of its depth; its cell was [`READY`].
 const WAIT_RECORDED: u32 = READY << MARKS;
-/// Began on the short way and is summed up: its cell was [`SUMMED`].
+/// The flag of a wait that began on the fast path and is summed up; its cell was [`SUMMED`].
 const WAIT_SUMMED: u32 = SUMMED << MARKS;
-/// Where the marks are that its cell has to have still, if it began on the short way.
+/// The position of the marks that its cell must still have, if it began on the fast path.
 const MARKS: u32 = 4;
 const WAIT_UNATTRIBUTED: u32 = 1 << 14;
-/// Began on the short way: timed, attributed, ticks are cycles. Recorded, or only summed up.
+/// The flag of a wait that began on the fast path: timed, attributed, ticks are cycles. It is recorded, or
+/// only summed up.
 const WAIT_SHORT: u32 = 1 << 6;
-/// No event can begin before it ends: its record is in the journal already, as the last one.
+/// The flag of a leaf: no event can begin before it ends. Its record is already in the journal, as the last
+/// one.
 const WAIT_LEAF: u32 = 1 << 7;
-/// As a leaf, but only summed up: it has a start and the place of its cell, and no record.
+/// The flag of a leaf that is only summed up: it has a start and the place of its cell, but no record.
 const WAIT_SUMMED_LEAF: u32 = 1 << 12;
 
-/// Only counted, on the short way.
+/// The flag of a wait that is only counted, on the fast path.
 const WAIT_COUNTED: u32 = 1 << 13;
-/// Only counted, in a cell in which others are timed: its statement is not a chosen one.
+/// The flag of a wait that is only counted, in a cell in which others are timed, because its statement was
+/// not chosen.
 const WAIT_TALLIED: u32 = 1 << 15;
 
 /// A wait in progress: what the host keeps between start and end, in its own memory.
@@ -62,32 +66,32 @@ pub struct Wait {
     pub(crate) start: u64,
     /// Switches in bits 0–3, the flags above, depth << 8, class << 16.
     flags: u32,
-    /// Of a leaf, recorded or summed up: the place of its cell.
+    /// The place of the cell of a leaf, recorded or summed up.
     cell: Offset,
-    /// Of a leaf: the place of its record.
+    /// The place of the record of a leaf.
     record: Offset,
 }
 
 impl Wait {
-    /// Flags, places, thread and start, to be kept by the host.
+    /// Returns flags, places, thread and start for the host to keep.
     #[inline(always)]
     pub fn pack(self) -> (u32, u64, ThreadRef, u64) {
         let places = u64::from(self.cell) << 32 | u64::from(self.record);
         (self.flags, places, self.thread.handle(), self.start)
     }
 
-    /// The reverse of [`Wait::pack`].
+    /// Restores a wait from the values of [`Wait::pack`].
     ///
     /// # Safety
-    /// [`Wait::pack`] gave these values for a wait that has not ended: they say where in the engine's memory its end is
-    /// written to.
+    /// [`Wait::pack`] returned these values for a wait that has not ended. They say where in the engine's
+    /// memory its end is written.
     #[inline(always)]
     #[allow(unsafe_code)]
     pub unsafe fn unpack(flags: u32, places: u64, thread: &'static ThreadHandle, start: u64) -> Wait {
         Wait { thread: thread.slab(), start, flags, cell: (places >> 32) as u32, record: places as u32 }
     }
 
-    /// The thread that waits.
+    /// Returns the thread that waits.
     #[inline(always)]
     pub fn thread(&self) -> ThreadRef {
         self.thread.handle()
@@ -108,7 +112,7 @@ impl Wait {
         if self.flags & WAIT_UNATTRIBUTED == 0 { BANK_OWN } else { BANK_UNATTRIBUTED }
     }
 
-    /// What its cell has to be marked as, if it began on the short way.
+    /// Returns the marks that its cell must still have, if it began on the fast path.
     #[inline(always)]
     fn marks(&self) -> u32 {
         self.flags >> MARKS & (READY | SUMMED)
@@ -119,7 +123,7 @@ impl Wait {
         (self.flags >> 8) as usize & (WAIT_DEPTH - 1)
     }
 
-    /// Where it is noted, if it is recorded.
+    /// Returns its state in the slab, if it is recorded.
     #[inline(always)]
     fn open(&self) -> Option<&'static OpenWait> {
         (self.flags & WAIT_RECORDED != 0).then(|| &self.thread.open[self.depth()])
@@ -127,9 +131,9 @@ impl Wait {
 }
 
 impl Engine {
-    /// Begins a wait of the calling thread. `None`: nothing to do at the end either.
+    /// Begins a wait of the calling thread. `None`: there is nothing to do at the end either.
     ///
-    /// What is usual (everything on) is done here, without a call; the rest elsewhere.
+    /// The fast path (everything enabled) is here, without a call; the rest is out of line.
     #[inline(always)]
     pub fn start_wait(&self, class: ClassId, object: WaitObject, source: Source) -> Option<Wait> {
         let thread = current()?;
@@ -163,7 +167,7 @@ impl Engine {
         self.start_wait_slow(thread, class, switches, object, source)
     }
 
-    /// As [`Engine::start_wait`], for an object whose waits are not timed.
+    /// Begins a wait for an object whose waits are not timed.
     #[cold]
     #[inline(never)]
     pub(crate) fn start_untimed_wait(
@@ -179,14 +183,14 @@ impl Engine {
         self.start_wait_slow(current()?, class, switches, object, source)
     }
 
-    /// Whether an instrument is switched off: nothing is noted of its events, whosever they are.
+    /// Returns whether an instrument is disabled: nothing is noted of its events, in any thread.
     #[inline(always)]
     pub fn is_off(&self, class: ClassId) -> bool {
         self.registry.switches(class) & ENABLED == 0
     }
 
-    /// As [`Engine::start_wait`], for a wait in which no other event can begin, for an instance, if all is as usual. Ended by
-    /// [`Engine::end_leaf_wait_fast`]. Fast path only; on `Slow` call [`Engine::start_wait`].
+    /// Begins a leaf on the fast path: a wait for an instance in which no other event can begin. Ended by
+    /// [`Engine::end_leaf_wait_fast`]. On `Slow`, call [`Engine::start_wait`].
     #[inline(always)]
     pub(crate) fn start_leaf_wait_fast<const WORDS: usize>(
         &self,
@@ -204,7 +208,7 @@ impl Engine {
         }
     }
 
-    /// `None`: nothing has happened.
+    /// Begins a leaf. `None`: nothing has happened.
     #[inline(always)]
     fn begin_leaf_wait<const WORDS: usize>(
         &self,
@@ -246,7 +250,7 @@ impl Engine {
             self.settle(thread);
         }
         if self.make_ready(thread, &thread.usual_waits, class, Family::Waits).is_some() {
-            // Maybe it is only the journal that was not ready for a leaf.
+            // Perhaps only the journal was not ready for a leaf.
             self.prepare_waits(thread, (thread.event_id.own(), cycles()));
         }
         let mask = thread.mask();
@@ -266,7 +270,7 @@ impl Engine {
         Some(Wait { thread, start, flags, cell: 0, record: 0 })
     }
 
-    /// Notes the start; returns the flags that say so.
+    /// Notes the start of a wait, and returns the flags that say so.
     fn open_wait(
         &self,
         thread: &'static Thread,
@@ -284,8 +288,8 @@ impl Engine {
         WAIT_RECORDED | (depth as u32) << 8
     }
 
-    /// Ends a wait that stands for `n` events (rows of a batch; 1 elsewhere). Returns its duration in ticks,
-    /// if it was timed.
+    /// Ends a wait that stands for `n` events: the rows of a batch, otherwise 1. Returns its duration in
+    /// ticks; `None`: it was not timed.
     #[inline(always)]
     pub fn end_wait(&self, wait: &Wait, n: u64, amount: Option<u64>) -> Option<u64> {
         let base = self.arena.base();
@@ -294,7 +298,7 @@ impl Engine {
             self.tally(wait, n);
             return None;
         }
-        // Asked again: an event inside it may have settled for another cell.
+        // Looked up again, because an event inside it may have moved the instrument to another cell.
         if wait.flags & (WAIT_SHORT | WAIT_LEAF) == WAIT_SHORT
             && self.is_settled(wait.thread)
             && let Some(cell) = wait.thread.banks[BANK_OWN].marked_cell(base, wait.class(), wait.marks())
@@ -309,8 +313,8 @@ impl Engine {
         self.end_wait_slow(*wait, n, amount)
     }
 
-    /// Ends a wait [`Engine::start_leaf_wait_fast`] began, if all is as usual still, and returns its duration in ticks.
-    /// Fast path only; on `None` call [`Engine::end_wait`].
+    /// Ends a leaf that [`Engine::start_leaf_wait_fast`] began, on the fast path, and returns its duration in
+    /// ticks. `None`: call [`Engine::end_wait`].
     #[inline(always)]
     pub(crate) fn end_leaf_wait_fast(&self, wait: &Wait, lowest: Lowest, amount: Option<u64>) -> Option<u64> {
         let settled = self.is_settled(wait.thread);
@@ -339,15 +343,15 @@ impl Engine {
         Some(ticks)
     }
 
-    /// Begins a wait of the calling thread that is only counted, although its instrument's are timed.
+    /// Begins a wait of the calling thread that is only counted although its instrument's waits are timed.
     #[inline(always)]
     pub(crate) fn start_tallied_wait(&self, class: ClassId) -> Option<Wait> {
         let flags = WAIT_TALLIED | u32::from(ENABLED) | u32::from(class) << 16;
         Some(Wait { thread: current()?, start: 0, flags, cell: 0, record: 0 })
     }
 
-    /// Ends a wait that [`Engine::start_tallied_wait`] began, if all is as usual. Fast path only; on false call
-    /// [`Engine::end_wait`]: nothing has happened, or it is another wait.
+    /// Ends a wait that [`Engine::start_tallied_wait`] began, on the fast path. Returns false if nothing has
+    /// happened, or if it is another wait: call [`Engine::end_wait`].
     #[inline(always)]
     pub(crate) fn end_tallied_wait_fast(&self, wait: &Wait, n: u64) -> bool {
         if wait.flags & WAIT_TALLIED == 0 || !self.is_settled(wait.thread) {
@@ -362,7 +366,7 @@ impl Engine {
         true
     }
 
-    /// As [`Engine::end_tallied_wait_fast`], of any.
+    /// Ends any wait that [`Engine::start_tallied_wait`] began.
     #[cold]
     #[inline(never)]
     fn tally(&self, wait: &Wait, n: u64) {
@@ -418,7 +422,7 @@ impl Engine {
             return;
         }
         let (parent, _) = nesting(thread);
-        // The slab has one more place than waits can be deep.
+        // The slab has one more place than the maximum depth.
         if let Some(open) = thread.open.get(thread.wait_depth.own() as usize) {
             void_leaf(&thread.waits, base, wait.record, parent, open);
             let ended = Ended { ticks, amount, end_event_id: open.id() };
@@ -429,8 +433,8 @@ impl Engine {
         }
     }
 
-    /// Writes the record of a wait that is no leaf. One function for all kinds of waits, so that its code is at hand more
-    /// often.
+    /// Writes the record of a wait that is no leaf. One function for all kinds of waits, so that its code is
+    /// more often in the cache.
     #[inline(never)]
     fn close_wait(&self, thread: &Thread, depth: usize, ticks: u64, amount: u64) {
         thread.wait_depth.store(depth as u32, Relaxed);
@@ -442,7 +446,7 @@ impl Engine {
         open.end();
     }
 
-    /// As [`write_wide`], where the journal has no room.
+    /// Writes the record of a wait after preparing the journal.
     #[cold]
     #[inline(never)]
     fn write_unready_wait(&self, thread: &Thread, open: &OpenWait, ended: Ended) {
@@ -451,7 +455,7 @@ impl Engine {
         }
     }
 
-    /// Makes the journal ready for any record. False: no memory, and an event is lost.
+    /// Prepares the journal for any record. Returns false if there is no memory, and an event is lost.
     #[cold]
     #[inline(never)]
     fn prepare_waits(&self, thread: &Thread, (id, time): (u64, u64)) -> bool {
@@ -461,14 +465,14 @@ impl Engine {
         self.prepare_journal(thread, &thread.waits, &WAITS, &REACH, &coming)
     }
 
-    /// Changes the object of a wait in progress: a file that became known while it was opened.
+    /// Changes the object of a wait in progress, such as a file that became known while it was opened.
     pub fn set_wait_object(&self, wait: &Wait, address: usize, name: u32) {
         if let Some(open) = wait.open() {
             open.set_object(address as u64, name);
         }
     }
 
-    /// Restarts the clock of a wait that was announced before it began (files).
+    /// Restarts the clock of a wait that was announced before it began, as for files.
     #[inline(always)]
     pub fn restart_wait(&self, wait: &mut Wait, source: Source, amount: u64) {
         if wait.timed() {
@@ -480,14 +484,15 @@ impl Engine {
     }
 }
 
-/// A leaf that begins.
+/// Returns what is known of a leaf that begins.
 #[inline(always)]
 fn leaf(thread: &Thread, of: Object, operation: u8, source: Source) -> Leaf {
     let (id, usual) = (thread.event_id.own(), thread.usual_waits.own());
     Leaf { id, usual, class: of.class(), operation, source: source.0, object: of.name() }
 }
 
-/// Begins a wait that is summed up, or only counted, as its cell is marked. `of_summed` are further flags of the former.
+/// Begins a wait that is summed up, or only counted, as its cell's marks say. `of_summed` are further flags
+/// if it is summed up.
 #[inline(always)]
 fn start_unrecorded(thread: &'static Thread, entry: u32, class: ClassId, of_summed: u32) -> Option<Wait> {
     let class = u32::from(class) << 16;
@@ -509,20 +514,20 @@ fn start_unrecorded(thread: &'static Thread, entry: u32, class: ClassId, of_summ
     }
 }
 
-/// What is noted of a wait that begins and is no leaf.
+/// Returns the first word of a wait that begins and is no leaf.
 #[inline(always)]
 fn noted(class: ClassId, object: WaitObject, flags: u8) -> u64 {
     first_word(class, object.operation, object.index, flags)
 }
 
-/// Notes it in the slab, behind those in progress. One function with arguments in registers for all kinds of waits, so that
-/// its code is at hand more often.
+/// Notes a wait in the slab, after those in progress. One function with arguments in registers for all kinds
+/// of waits, so that its code is more often in the cache.
 #[inline(never)]
 fn note_wait(thread: &'static Thread, what: u64, start: u64, source: Source, address: usize, object: u32) {
     let depth = thread.wait_depth.own() as usize;
     let Some(open) = thread.open.get(depth) else { return };
     let parent = match operation_of(what) {
-        // The wait for the next command belongs to none.
+        // The wait for the next command nests in nothing.
         operation::IDLE => 0,
         _ => nesting(thread).0,
     };
@@ -532,13 +537,13 @@ fn note_wait(thread: &'static Thread, what: u64, start: u64, source: Source, add
     thread.wait_depth.store(depth as u32 + 1, Relaxed);
 }
 
-/// END_EVENT_ID of a wait that ends now: the last id given out, by this event or one inside it.
+/// Returns the END_EVENT_ID of a wait that ends now: the last id assigned, to this event or one inside it.
 #[inline(always)]
 fn last_event_id(thread: &Thread) -> u64 {
     thread.event_id.own().wrapping_sub(1)
 }
 
-/// What a wait nests in that begins now, as [`parent`] makes it, and when that began.
+/// Returns the event that a wait nests in which begins now, encoded by [`parent`], and when that event began.
 #[inline(always)]
 fn nesting(thread: &Thread) -> (u64, &AtomicU64) {
     let depth = thread.wait_depth.own() as usize;
@@ -551,14 +556,15 @@ fn nesting(thread: &Thread) -> (u64, &AtomicU64) {
     (parent, began(thread, parent))
 }
 
-/// When the stage or the statement began that a wait nests in which nests in no other wait. In nothing: whatever began last.
+/// Returns the start of the stage or statement that an outer wait nests in. If there is none, that of the
+/// latest one.
 #[inline(always)]
 fn began(thread: &Thread, parent: u64) -> &AtomicU64 {
     let (_, of) = parent_of(parent);
     if of == EventType::Stage as u8 { &thread.stage_start } else { &thread.statement_start }
 }
 
-/// Histories that were switched off while a wait lasted do not get it, as in the built-in.
+/// Returns the histories that were disabled while a wait lasted; they do not get it, as in the built-in.
 fn unwanted_histories(thread: &Thread) -> u8 {
     match thread.mask() {
         0 => 0,
@@ -566,7 +572,7 @@ fn unwanted_histories(thread: &Thread) -> u8 {
     }
 }
 
-/// Record flags from a thread's history bits.
+/// Returns the flags of a record for a thread's history bits.
 #[inline(always)]
 pub(crate) const fn kept(bits: u32) -> u8 {
     const { assert!(HISTORY == RECORD_HISTORY as u32 && LONG == RECORD_LONG as u32) };

@@ -1,6 +1,6 @@
-//! HOT PATH: what is waited for, and where in the host's source.
+//! HOT PATH: the object of a wait, and the place in the host's source.
 
-/// Where a source has the line. A program's addresses have no more bits.
+/// The position of the line in a source. Addresses of a program have no more bits.
 const LINE: u32 = 48;
 
 /// A place in the host's source: the address of a static file name and a line, in one word.
@@ -9,33 +9,33 @@ const LINE: u32 = 48;
 pub struct Source(pub(crate) u64);
 
 impl Source {
-    /// `file` is a string constant of the host, or null; a line is less than 65,536.
+    /// Creates a place. `file` is a string constant of the host, or null; a line is less than 65,536.
     #[inline(always)]
     pub fn new(file: *const std::ffi::c_char, line: u32) -> Source {
         Source(file.addr() as u64 | u64::from(line) << LINE)
     }
 
-    /// The address of the file's name, and the line.
+    /// Returns the address of the file's name, and the line.
     pub(crate) const fn parts(self) -> (usize, u64) {
         ((self.0 & ((1 << LINE) - 1)) as usize, self.0 >> LINE)
     }
 }
 
-/// What a wait is for.
+/// The object of a wait.
 #[derive(Clone, Copy, Debug)]
 pub struct WaitObject {
     /// OBJECT_INSTANCE_BEGIN.
     pub address: usize,
     /// The instance that knows the name: see `instance::Name`; 0: none.
     pub name: u32,
-    /// Index of the table; 255: none.
+    /// The index of the table; 255: none.
     pub index: u8,
-    /// See [`crate::operation`].
+    /// The operation, see [`crate::operation`].
     pub operation: u8,
 }
 
 impl WaitObject {
-    /// An object without name and index.
+    /// Creates an object without name and index.
     #[inline(always)]
     pub const fn new(address: usize, operation: u8) -> WaitObject {
         WaitObject { address, name: 0, index: 255, operation }

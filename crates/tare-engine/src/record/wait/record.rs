@@ -1,14 +1,15 @@
-//! HOT PATH: what is written of waits: layout, writer and decoder.
+//! HOT PATH: the records of waits: layout, writer and decoder.
 //!
-//! A *leaf* is a wait in which no other event begins. Its record is in the journal from its start, as the last one, and is
-//! completed when it ends. Any other wait is noted in its thread's slab while it lasts ([`OpenWait`]), and recorded when it ends.
+//! A *leaf* is a wait in which no other event begins. Its record is in the journal from its start, as the
+//! last one, and is completed when it ends. Any other wait is noted in its thread's slab while it lasts
+//! ([`OpenWait`]), and recorded when it ends.
 //!
 //! | record | words |
 //! |---|---|
 //! | leaf | what, source, object and ticks |
 //! | leaf with an amount | and the amount |
-//! | lock that was free | what and object, source |
-//! | any other | what, source, address, id, start, parent, ticks, object and distance to END_EVENT_ID, and the amount if there is one |
+//! | uncontended lock | what and object, source |
+//! | other | what, source, address, id, start, parent, ticks, object, distance to END_EVENT_ID, amount |
 
 use std::sync::atomic::{
     AtomicU32, AtomicU64,
@@ -24,29 +25,30 @@ use crate::record::journal::{Journal, Marks, OWN_KINDS, Reach, kind, parent_of};
 use crate::record::ring::{RECORD_HISTORY, RECORD_LONG, RECORD_TIMED};
 use crate::snapshot::ClassId;
 
-/// A leaf that lasts; one that has ended; one that is recorded otherwise.
+/// The kinds of records: an unfinished leaf, a finished leaf, a leaf recorded elsewhere, any other wait, an
+/// uncontended lock.
 const LASTING: u64 = OWN_KINDS;
 const LEAF: u64 = LASTING + 1;
 const VOID: u64 = LASTING + 2;
 const WIDE: u64 = LASTING + 3;
 const FREE: u64 = LASTING + 4;
 
-/// Where a first word has what. Of all: whether the histories want it, operation, class.
+/// The positions in every first word: whether the histories want it, operation, class.
 const HISTORIES: u32 = 3;
 const OPERATION: u32 = 5;
 const CLASS: u32 = 11;
-/// Of a leaf: whether it has an amount, distances of id and start from the base.
+/// The positions in a leaf's first word: whether it has an amount, distances of id and start from the base.
 const LEAF_AMOUNT: u64 = 1 << 22;
 const LEAF_ID: u32 = 23;
 const LEAF_START: u32 = 32;
-/// Of any other: index, whether it has an amount and was timed.
+/// The positions in any other first word: index, whether it has an amount, whether it was timed.
 const INDEX: u32 = 22;
 const AMOUNT: u64 = 1 << 30;
 const TIMED: u64 = 1 << 31;
 
-/// How far a leaf may be from the last base.
+/// The reach of a leaf from the last base.
 pub(crate) const REACH: Reach = Reach { id_bits: LEAF_START - LEAF_ID, time_bits: 64 - LEAF_START };
-/// Words of the longest record.
+/// The words of the longest record.
 pub(crate) const MOST_WORDS: u32 = 9;
 
 /// A wait, as a reader sees it.
@@ -58,78 +60,79 @@ pub(crate) struct WaitEvent {
     pub(crate) nesting: (u64, u8),
     pub(crate) class: ClassId,
     pub(crate) operation: u8,
-    /// Of a table; 255: none.
+    /// The index of a table; 255: none.
     pub(crate) index: u8,
-    /// [`RECORD_TIMED`], [`RECORD_HISTORY`], [`RECORD_LONG`].
+    /// The flags [`RECORD_TIMED`], [`RECORD_HISTORY`] and [`RECORD_LONG`].
     pub(crate) flags: u8,
     pub(crate) start: u64,
-    /// 0 while it lasts; of one that was not timed 1.
+    /// The end in ticks; 0 while it lasts, 1 if it was not timed.
     pub(crate) end: u64,
     pub(crate) source: u64,
     /// OBJECT_INSTANCE_BEGIN; `None`: the object knows it.
     pub(crate) address: Option<u64>,
-    /// The slot of what it waits for: see `pool::name`.
+    /// The slot of its object: see `pool::name`.
     pub(crate) object: u32,
     pub(crate) amount: Option<u64>,
 }
 
-/// What an instrument's waits of an operation have in every first word.
+/// Returns the part of a first word that says class and operation.
 #[inline(always)]
 const fn what(class: ClassId, operation: u8) -> u64 {
     (operation as u64) << OPERATION | (class as u64) << CLASS
 }
 
-/// What a first word says of the operation.
+/// Returns the operation in a first word.
 #[inline(always)]
 pub(crate) const fn operation_of(word: u64) -> u8 {
     (word >> OPERATION & 0x3F) as u8
 }
 
-/// What the first word of a leaf says of the histories that want it, and that it is one: never 0.
+/// Returns the part of a leaf's first word that says which histories want it, and the kind. It is never 0.
 pub(crate) const fn leaf_of(flags: u8) -> u32 {
     ((flags & (RECORD_HISTORY | RECORD_LONG)) as u32) << (HISTORIES - 1) | LASTING as u32
 }
 
-/// The reverse of [`leaf_of`].
+/// Returns the histories in a word of [`leaf_of`].
 #[inline(always)]
 pub(crate) const fn histories_of(leaf: u32) -> u8 {
     (leaf >> (HISTORIES - 1)) as u8 & (RECORD_HISTORY | RECORD_LONG)
 }
 
-/// What stands for no amount.
+/// The amount that stands for none.
 pub(crate) const NO_AMOUNT: u64 = u64::MAX;
 
-/// A wait in progress that is no leaf: one line, of which the first word is written last and taken back first.
+/// A wait in progress that is no leaf: one cache line. `id` is written last at its start and cleared first at
+/// its end.
 #[repr(C)]
 pub(crate) struct OpenWait {
     id: AtomicU64,
-    /// As the first word of its record.
+    /// The first word of its record.
     what: AtomicU64,
     start: AtomicU64,
     source: AtomicU64,
     object: AtomicU32,
     _pad: AtomicU32,
     address: AtomicU64,
-    /// As [`crate::record::journal::parent`] makes it.
+    /// The event it nests in, encoded by [`crate::record::journal::parent`].
     parent: AtomicU64,
-    /// Only if the first word says so.
+    /// The amount, valid only if the first word says so.
     amount: AtomicU64,
 }
 
-/// What such a wait begins with.
+/// What is known when a wait begins that is no leaf.
 pub(crate) struct Begun {
     pub(crate) id: u64,
-    /// As [`first_word`] makes it.
+    /// The first word, encoded by [`first_word`].
     pub(crate) what: u64,
-    /// As [`crate::record::journal::parent`] makes it.
+    /// The event it nests in, encoded by [`crate::record::journal::parent`].
     pub(crate) parent: u64,
     pub(crate) source: u64,
     pub(crate) address: u64,
     pub(crate) object: u32,
 }
 
-/// The first word of any other record than a leaf's, which has no amount yet. `flags` are [`RECORD_TIMED`], [`RECORD_HISTORY`],
-/// [`RECORD_LONG`].
+/// Returns the first word of a record that is no leaf's, without an amount. `flags` are [`RECORD_TIMED`],
+/// [`RECORD_HISTORY`], [`RECORD_LONG`].
 #[inline(always)]
 pub(crate) const fn first_word(class: ClassId, operation: u8, index: u8, flags: u8) -> u64 {
     let histories = (flags & (RECORD_HISTORY | RECORD_LONG)) as u64;
@@ -137,7 +140,7 @@ pub(crate) const fn first_word(class: ClassId, operation: u8, index: u8, flags: 
     WIDE | what(class, operation) | histories << (HISTORIES - 1) | (index as u64) << INDEX | timed
 }
 
-/// As [`first_word`], timed, less what [`leaf_of`] makes of the histories that want it.
+/// Returns the first word of a timed wait, less what [`leaf_of`] adds for the histories that want it.
 #[inline(always)]
 pub(crate) const fn usual_word(class: ClassId, operation: u8, index: u8) -> u32 {
     (first_word(class, operation, index, RECORD_TIMED) - LASTING) as u32
@@ -146,7 +149,7 @@ pub(crate) const fn usual_word(class: ClassId, operation: u8, index: u8) -> u32 
 const _: () = assert!(RECORD_TIMED == 1);
 
 impl OpenWait {
-    /// A wait begins.
+    /// Begins a wait.
     #[inline(always)]
     pub(crate) fn begin(&self, wait: &Begun, start: u64) {
         self.set_source(wait.source);
@@ -156,44 +159,45 @@ impl OpenWait {
         self.show(wait.id, start);
     }
 
-    /// Where in the host a wait begins.
+    /// Sets the place in the host's source where a wait begins.
     #[inline(always)]
     pub(crate) fn set_source(&self, source: u64) {
         self.source.store(source, Relaxed);
     }
 
-    /// What a wait nests in that begins.
+    /// Sets what a wait nests in that begins.
     #[inline(always)]
     pub(crate) fn set_parent(&self, parent: u64) {
         self.parent.store(parent, Relaxed);
     }
 
-    /// The first word of a wait that begins, as [`first_word`] makes it.
+    /// Sets the first word of a wait that begins, encoded by [`first_word`].
     #[inline(always)]
     pub(crate) fn set_what(&self, what: u64) {
         self.what.store(what, Relaxed);
     }
 
-    /// It has begun: all of it is known now.
+    /// Shows a wait to readers, once all of it is known.
     #[inline(always)]
     pub(crate) fn show(&self, id: u64, start: u64) {
         self.start.store(start, Relaxed);
         self.id.store(id, Release);
     }
 
-    /// It is over, or has never been.
+    /// Removes a wait that has ended or never was.
     #[inline(always)]
     pub(crate) fn end(&self) {
         self.id.store(0, Release);
     }
 
-    /// EVENT_ID, for the thread itself; 0: there is none.
+    /// Returns the EVENT_ID, for the thread itself; 0: there is none.
     #[inline(always)]
     pub(crate) fn id(&self) -> u64 {
         self.id.own()
     }
 
-    /// What it ends with, for the thread itself: this amount, or the one that was known before. [`NO_AMOUNT`]: none.
+    /// Returns the amount it ends with, for the thread itself: `at_its_end`, or the one known before if that
+    /// is [`NO_AMOUNT`].
     #[inline(always)]
     pub(crate) fn amount(&self, at_its_end: u64) -> Option<u64> {
         let known = self.what.own() & AMOUNT != 0;
@@ -203,26 +207,26 @@ impl OpenWait {
         }
     }
 
-    /// When it began, for the thread itself.
+    /// Returns its start in ticks, for the thread itself.
     #[inline(always)]
     pub(crate) fn start(&self) -> u64 {
         self.start.own()
     }
 
-    /// The word that says so.
+    /// Returns the word of its start.
     #[inline(always)]
     pub(crate) fn began(&self) -> &AtomicU64 {
         &self.start
     }
 
-    /// Its object has become known, by the thread itself.
+    /// Sets its object, once that is known. Only the thread itself calls it.
     #[inline(always)]
     pub(crate) fn set_object(&self, address: u64, object: u32) {
         self.address.store(address, Relaxed);
         self.object.store(object, Relaxed);
     }
 
-    /// It begins only now, as the thread itself says, with an amount that is known.
+    /// Restarts it, with an amount that is known. Only the thread itself calls it.
     pub(crate) fn restart(&self, start: u64, source: u64, amount: u64) {
         self.start.store(start, Relaxed);
         self.source.store(source, Relaxed);
@@ -230,12 +234,13 @@ impl OpenWait {
         self.what.store(self.what.own() | AMOUNT, Release);
     }
 
-    /// Histories that do not want it any more, as [`RECORD_HISTORY`] and [`RECORD_LONG`].
+    /// Takes it out of histories that do not want it any more, given as [`RECORD_HISTORY`] and
+    /// [`RECORD_LONG`].
     pub(crate) fn leave(&self, histories: u8) {
         self.what.store(self.what.own() & !(u64::from(histories) << (HISTORIES - 1)), Relaxed);
     }
 
-    /// What a reader sees of it.
+    /// Returns what a reader sees of it; `None`: there is no wait, or it ended meanwhile.
     pub(crate) fn read(&self) -> Option<WaitEvent> {
         let id = self.id.load(Acquire);
         let (what, amount) = (self.what.load(Acquire), self.amount.load(Relaxed));
@@ -256,7 +261,7 @@ impl OpenWait {
     }
 }
 
-/// What every first word says.
+/// Returns what every first word says.
 fn common(word: u64) -> WaitEvent {
     WaitEvent {
         id: 0,
@@ -275,10 +280,12 @@ fn common(word: u64) -> WaitEvent {
     }
 }
 
-/// Writes the record of a leaf that begins, if the journal is ready for it, and says when it began and where it is. `parent` is what it
-/// nests in, and `began` when that began; `WORDS` are 4 with an amount, else 3.
+/// Writes the record of a leaf that begins, and returns its start and its place. `None`: the journal is not
+/// ready for it. `parent` is the event it nests in, and `began` returns when that began. `WORDS` is 4 with an
+/// amount, otherwise 3.
 ///
-/// `clock` is asked as late as can be: what is known before is written before, and takes no register meanwhile.
+/// `clock` is called as late as possible. Everything known before is written before, and takes no register
+/// meanwhile.
 #[inline(always)]
 pub(crate) fn begin_leaf<const WORDS: usize>(
     journal: &Journal,
@@ -309,8 +316,8 @@ pub(crate) fn begin_leaf<const WORDS: usize>(
     Some((start, place))
 }
 
-/// Writes the record of a lock that was free, if the journal is ready for it; as [`begin_leaf`]. It has no time: it came right
-/// after the event before it.
+/// Writes the record of an uncontended lock, if the journal is ready for it. It has no time: it came right
+/// after the event before it. See also [`begin_leaf`].
 #[inline(always)]
 pub(crate) fn write_free(
     journal: &Journal,
@@ -331,23 +338,23 @@ pub(crate) fn write_free(
     true
 }
 
-// What says that a leaf lasts becomes what says that a lock was free.
+// Setting the bits of `FREE` turns an unfinished leaf, as `leaf_of` encodes it, into an uncontended lock.
 const _: () = assert!(LASTING | FREE == FREE);
 const _: () = assert!(CLASS == pool::CLASS && LEAF_START == pool::NAME);
 
-/// A lock that was free.
+/// An uncontended lock.
 pub(crate) struct Free {
     pub(crate) id: u64,
-    /// As [`leaf_of`] makes it.
+    /// The kind and the histories, encoded by [`leaf_of`].
     pub(crate) usual: u32,
-    /// As [`free_operation`] makes it.
+    /// The operation, encoded by [`free_operation`].
     pub(crate) operation: u64,
     pub(crate) source: u64,
-    /// See [`pool::SlotHead::object`].
+    /// The object, see [`pool::SlotHead::object`].
     pub(crate) object: u64,
 }
 
-/// What the record of a lock that was free says of the operation.
+/// Returns what the record of an uncontended lock says of the operation.
 #[inline(always)]
 pub(crate) const fn free_operation(operation: u8) -> u64 {
     (operation as u64) << OPERATION
@@ -356,16 +363,16 @@ pub(crate) const fn free_operation(operation: u8) -> u64 {
 /// A leaf that begins.
 pub(crate) struct Leaf {
     pub(crate) id: u64,
-    /// As [`leaf_of`] makes it.
+    /// The kind and the histories, encoded by [`leaf_of`].
     pub(crate) usual: u32,
     pub(crate) class: ClassId,
     pub(crate) operation: u8,
     pub(crate) source: u64,
-    /// The slot of what it waits for: see `pool::name`.
+    /// The slot of its object: see `pool::name`.
     pub(crate) object: u32,
 }
 
-/// Completes the record of a leaf that ends. False: it took too long.
+/// Completes the record of a leaf that ends. Returns false if it took too long for its record.
 #[inline(always)]
 pub(crate) fn end_leaf(base: Base, record: Offset, ticks: u64, amount: Option<u64>) -> bool {
     if ticks >> 32 != 0 {
@@ -380,13 +387,15 @@ pub(crate) fn end_leaf(base: Base, record: Offset, ticks: u64, amount: Option<u6
     true
 }
 
-/// The histories do not want a leaf any more: [`RECORD_HISTORY`], [`RECORD_LONG`].
+/// Takes a leaf out of histories that do not want it any more, given as [`RECORD_HISTORY`] and
+/// [`RECORD_LONG`].
 pub(crate) fn leave_leaf(base: Base, record: Offset, histories: u8) {
     let [what] = base.at::<[AtomicU64; 1]>(record);
     what.store(what.own() & !(u64::from(histories) << (HISTORIES - 1)), Relaxed);
 }
 
-/// Takes a leaf that lasts back from the journal, whose last record it is: it is recorded as one that is noted in `open`.
+/// Takes an unfinished leaf, the last record, back from the journal and notes it in `open`, to be recorded
+/// like other waits.
 pub(crate) fn void_leaf(journal: &Journal, base: Base, record: Offset, parent: u64, open: &OpenWait) {
     let [what, source, object] = base.at::<[AtomicU64; 3]>(record);
     let leaf = read_leaf([what.own(), source.own(), object.own()], &journal.marks(parent_of(parent)));
@@ -411,7 +420,7 @@ pub(crate) fn write_wide(journal: &Journal, base: Base, open: &OpenWait, ended: 
     true
 }
 
-/// As [`write_wide`], where there is room.
+/// Writes the record of a wait that ends and is noted in `open`, at a place with enough room.
 #[inline(always)]
 pub(crate) fn write_wide_at(journal: &Journal, base: Base, place: Offset, open: &OpenWait, ended: Ended) {
     let at = place as usize;
@@ -429,7 +438,7 @@ pub(crate) fn write_wide_at(journal: &Journal, base: Base, place: Offset, open: 
             put(8, amount);
             (AMOUNT, 9)
         }
-        // Its place becomes the end.
+        // The place of the amount becomes the end.
         None => (0, 8),
     };
     journal::show(base.word(at), open.what.own() | flag, base.word(at + words));
@@ -437,7 +446,7 @@ pub(crate) fn write_wide_at(journal: &Journal, base: Base, place: Offset, open: 
     journal.ring.count();
 }
 
-/// How a wait ended.
+/// The end of a wait.
 #[derive(Clone, Copy)]
 pub(crate) struct Ended {
     pub(crate) ticks: u64,
@@ -445,7 +454,8 @@ pub(crate) struct Ended {
     pub(crate) end_event_id: u64,
 }
 
-/// The waits in a block's words, in the order in which their records begin; the last one may last.
+/// Decodes the waits in a block's words, in the order in which their records begin. The last one may be
+/// unfinished.
 pub(crate) fn decode(mut words: &[u64], mut each: impl FnMut(WaitEvent)) {
     let mut marks = Marks::default();
     // When the last event with a time ended, or began.
@@ -471,7 +481,7 @@ pub(crate) fn decode(mut words: &[u64], mut each: impl FnMut(WaitEvent)) {
     }
 }
 
-/// A leaf that lasts, by its first three words.
+/// Returns an unfinished leaf, given its first three words.
 fn read_leaf([word, source, object]: [u64; 3], marks: &Marks) -> WaitEvent {
     let common = common(word);
     WaitEvent {
@@ -485,7 +495,8 @@ fn read_leaf([word, source, object]: [u64; 3], marks: &Marks) -> WaitEvent {
     }
 }
 
-/// The record at the beginning of these words and its length; `None`: there is none.
+/// Returns the wait in the record at the beginning of these words, and the record's length; `None`: there is
+/// none.
 fn read(words: &[u64], marks: &Marks, now: u64) -> Option<(Option<WaitEvent>, usize)> {
     let word = *words.first()?;
     let common = common(word);

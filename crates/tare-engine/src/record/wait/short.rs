@@ -1,4 +1,4 @@
-//! HOT PATH: the short way of waits that nest in no other wait: in a straight line, and without a call.
+//! HOT PATH: the fast path of waits that nest in no other wait: in a straight line, and without a call.
 
 use std::hint::cold_path;
 use std::sync::atomic::Ordering::Relaxed;
@@ -22,27 +22,27 @@ use crate::setup::instrument::{ENABLED, TIMED, fixed};
 use crate::snapshot::ClassId;
 use crate::thread::{BANK_OWN, Thread, current};
 
-/// Flags of a wait that say how it began, and which depth it has.
+/// The flags of a wait that say how it began and at which depth.
 const WAY: u32 = WAIT_SHORT | WAIT_LEAF | (WAIT_DEPTH as u32 - 1) << 8;
 
-/// What a wait brings to its end on the short way.
+/// What a wait brings to its end on the fast path.
 #[derive(Clone, Copy)]
 pub(crate) struct Brought {
-    /// It stands for as many events.
+    /// The number of events it stands for.
     pub(crate) events: u64,
     pub(crate) amount: Option<u64>,
 }
 
-/// What a wait is for that begins here.
+/// The kind of wait that begins here.
 #[derive(Clone, Copy)]
 pub(crate) struct What {
     class: ClassId,
-    /// As [`usual_word`] makes it.
+    /// The first word of its records, encoded by [`usual_word`].
     word: u32,
 }
 
 impl What {
-    /// `index` is that of the table; 255: none.
+    /// Creates a kind of wait. `index` is that of the table; 255: none.
     #[inline(always)]
     pub(crate) const fn new(class: ClassId, operation: u8, index: u8) -> What {
         What { class, word: usual_word(class, operation, index) }
@@ -50,8 +50,8 @@ impl What {
 }
 
 impl Engine {
-    /// As [`Engine::start_wait`], if all is as usual. `look` finds the object, and whether waits for it are usual, and `note`
-    /// notes it. Fast path only; on `Slow` call that one.
+    /// Begins a wait on the fast path. `look` finds the object, and whether its waits may take the fast path;
+    /// `note` notes it. On `Slow`, call [`Engine::start_wait`].
     #[inline(always)]
     pub(crate) fn start_wait_fast<T>(
         &self,
@@ -63,7 +63,7 @@ impl Engine {
         self.start_outer_wait(what, source, look, note, |thread| thread.parent.own())
     }
 
-    /// Begins the wait for the next command, which belongs to none.
+    /// Begins the wait for the next command, which nests in nothing.
     pub fn start_idle_wait(&self, source: Source) -> Option<Wait> {
         match self.start_idle_wait_fast(source) {
             Start::Began(wait) => Some(wait),
@@ -72,21 +72,22 @@ impl Engine {
         }
     }
 
-    /// Ends it.
+    /// Ends the wait for the next command.
     pub fn end_idle_wait(&self, wait: &Wait) {
         if !self.end_idle_wait_fast(wait) {
             self.end_wait(wait, 1, None);
         }
     }
 
-    /// As [`Engine::start_idle_wait`], if all is as usual. Fast path only; on `Slow` call that one.
+    /// Begins the wait for the next command on the fast path. On `Slow`, call [`Engine::start_idle_wait`].
     #[inline(always)]
     pub fn start_idle_wait_fast(&self, source: Source) -> Start<Wait> {
         let what = What::new(fixed::IDLE, operation::IDLE, 255);
         self.start_outer_wait(what, source, |_| ((), true), |open, ()| open.set_object(0, 0), |_| 0)
     }
 
-    /// Each thing is written before the next one is looked at: so few registers are needed.
+    /// Begins a wait that nests in no other. Each part is written before the next is read, so that few
+    /// registers are needed.
     #[inline(always)]
     fn start_outer_wait<T>(
         &self,
@@ -128,15 +129,16 @@ impl Engine {
         Start::Began(Wait { thread, start, flags, cell: 0, record: 0 })
     }
 
-    /// As [`Engine::end_idle_wait`], if all is as usual. Fast path only; on false call that one.
+    /// Ends the wait for the next command on the fast path. Returns false if [`Engine::end_idle_wait`] must
+    /// be called.
     #[inline(always)]
     pub fn end_idle_wait_fast(&self, wait: &Wait) -> bool {
         let brought = Brought { events: 1, amount: None };
         self.end_wait_fast(self.arena.base(), fixed::IDLE, wait, Lowest::Wide, brought, |_| ())
     }
 
-    /// As [`Engine::end_wait`], if all is as usual. `count` is told how long it took, in ticks; `None`: nobody timed it. Fast path
-    /// only; on false call that one: nothing has happened.
+    /// Ends a wait on the fast path. `count` is given its time in ticks; `None`: it was not timed. Returns
+    /// false if nothing has happened: call [`Engine::end_wait`].
     #[inline(always)]
     pub(crate) fn end_wait_fast(
         &self,
@@ -158,7 +160,7 @@ impl Engine {
         if !self.is_settled(thread) {
             return false;
         }
-        // Asked again: an event inside it may have settled for another cell.
+        // Looked up again, because an event inside it may have moved the instrument to another cell.
         let Some(cell) = thread.banks[BANK_OWN].marked_cell(base, class, READY) else { return false };
         let Some(at) = thread.waits.place(MOST_WORDS) else { return false };
         let ticks = cycles().saturating_sub(wait.start);
@@ -173,7 +175,8 @@ impl Engine {
         true
     }
 
-    /// As [`Engine::end_wait_fast`], of a wait that is summed up and not recorded.
+    /// Ends a wait on the fast path that is summed up and not recorded. Returns false if nothing has
+    /// happened.
     #[inline(always)]
     fn end_summed_wait(&self, wait: &Wait, lowest: Lowest, events: u64, count: impl FnOnce(u64)) -> bool {
         let (thread, base) = (wait.thread, self.arena.base());
@@ -188,7 +191,7 @@ impl Engine {
         true
     }
 
-    /// As [`Engine::end_wait_fast`], of a wait that is only counted.
+    /// Ends a wait on the fast path that is only counted. Returns false if nothing has happened.
     #[inline(always)]
     fn end_counted_wait(&self, wait: &Wait, events: u64, count: impl FnOnce()) -> bool {
         if wait.flags & WAIT_COUNTED == 0 || !self.is_settled(wait.thread) {
@@ -203,7 +206,7 @@ impl Engine {
         true
     }
 
-    /// As [`Engine::start_leaf_wait_fast`], of a wait that nests in no other one and gets an amount. On `Slow` nothing has
+    /// Begins a leaf with an amount on the fast path, if it nests in no other wait. On `Slow` nothing has
     /// happened.
     #[inline(always)]
     pub(crate) fn start_outer_leaf_wait_fast(
@@ -226,7 +229,7 @@ impl Engine {
         if thread.wait_depth.own() != 0 {
             return Start::Slow;
         }
-        // What lasts microseconds may begin a little earlier: nothing is kept in registers until then.
+        // A wait of microseconds may begin a little early, so that no register must be kept until later.
         let start = cycles();
         let parent = thread.parent.own();
         let began = begin_leaf::<4>(
@@ -250,8 +253,9 @@ impl Engine {
         Start::Began(Wait { thread, start, flags, cell: place(entry), record })
     }
 
-    /// Ends a wait that [`Engine::start_outer_leaf_wait_fast`] began, if all is as usual still. `count` is told how long it took, in
-    /// ticks; `None`: nobody timed it. Fast path only; on false call [`Engine::end_wait`]: nothing has happened.
+    /// Ends a leaf that [`Engine::start_outer_leaf_wait_fast`] began, on the fast path. `count` is given its
+    /// time in ticks; `None`: it was not timed. Returns false if nothing has happened: call
+    /// [`Engine::end_wait`].
     #[inline(always)]
     pub(crate) fn end_outer_leaf_wait_fast(
         &self,
