@@ -1,11 +1,13 @@
-//! SQL as far as one must read it to tell words from what stands in quotes and comments. Text is bytes: a client may send any.
+//! A lexer of SQL that tells words from quotes and comments. Texts are bytes, as a client may send any.
 
-/// A piece of a statement. Comments and white space are none; what stands in an executable comment (`/*! … */`) is read like the rest.
+/// A token of a statement. Comments and white space are none; the content of an executable comment (`/*! …
+/// */`) is read like the rest.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Token<'t> {
-    /// A keyword, a plain name, a number, a variable: `select`, `shop.orders`, `12`, `@@global.sort_buffer_size`.
+    /// A keyword, a plain name, a number, a variable: `select`, `shop.orders`, `12`,
+    /// `@@global.sort_buffer_size`.
     Word(&'t [u8]),
-    /// Something in quotes of any kind, with them.
+    /// A quoted text of any kind, with its quotes.
     Quoted(&'t [u8]),
     /// `?`
     Placeholder,
@@ -16,36 +18,36 @@ pub enum Token<'t> {
 }
 
 impl Token<'_> {
-    /// Whether it is this word, in whatever case.
+    /// Returns whether it is this word, in any case.
     pub fn is(self, word: &str) -> bool {
         matches!(self, Token::Word(it) if it.eq_ignore_ascii_case(word.as_bytes()))
     }
 
-    /// A word, or what stands in quotes.
+    /// Returns a word, or the content of quotes.
     fn plain(self) -> Option<String> {
         let (Token::Word(text) | Token::Quoted(text)) = self else { return None };
         Some(String::from_utf8_lossy(text).trim_matches(['\'', '"', '`']).to_owned())
     }
 
-    /// Whether it is one of these words.
+    /// Returns whether it is one of these words.
     pub fn is_any(self, words: &[&str]) -> bool {
         words.iter().any(|word| self.is(word))
     }
 }
 
-/// How a session's statements are read: what its `sql_mode` and its character set change.
+/// How a session's statements are parsed, as far as its `sql_mode` and character set change that.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Dialect {
-    /// `NO_BACKSLASH_ESCAPES`: a backslash in quotes is one.
+    /// `NO_BACKSLASH_ESCAPES`: a backslash in quotes is an ordinary character.
     pub no_backslash_escapes: bool,
-    /// `ANSI_QUOTES`: `"` quotes a name, in which a backslash is one.
+    /// `ANSI_QUOTES`: `"` quotes a name, in which a backslash is an ordinary character.
     pub ansi_quotes: bool,
-    /// A character set (gbk, sjis …) in which a backslash may be the second byte of a character.
+    /// Whether the character set (gbk, sjis …) may have a backslash as the second byte of a character.
     pub wide: bool,
 }
 
 impl Dialect {
-    /// The dialect of a value of `sql_mode`, such as `ANSI,STRICT_ALL_TABLES`.
+    /// Returns the dialect of a value of `sql_mode`, such as `ANSI,STRICT_ALL_TABLES`.
     #[must_use]
     pub fn of_mode(mode: &str) -> Dialect {
         let has = |names: &[&str]| {
@@ -58,14 +60,14 @@ impl Dialect {
         }
     }
 
-    /// The same, of a session with this character set.
+    /// Returns the dialect with this character set.
     #[must_use]
     pub fn with_charset(self, name: Option<&str>) -> Dialect {
         let wide = name.is_some_and(|name| ["big5", "cp932", "gbk", "sjis", "gb18030"].contains(&name));
         Dialect { wide, ..self }
     }
 
-    /// How a session is read after this statement of it: `SET sql_mode`, `SET NAMES`.
+    /// Returns the dialect after this statement of a session: `SET sql_mode`, `SET NAMES`.
     #[must_use]
     pub fn after(self, text: &[u8]) -> Dialect {
         let mut all = tokens(text, self);
@@ -89,18 +91,18 @@ impl Dialect {
     }
 }
 
-/// What a text ends within.
+/// What is open at the end of a text.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum Open {
     #[default]
     Nothing,
-    /// The quote, and where it began.
+    /// A quote, and where it started.
     Quote(u8, usize),
     Line,
     Comment,
 }
 
-/// Reads a text that may still grow, by whole lines: what was read is not read again.
+/// A lexer of a text that may still grow by whole lines; nothing is read twice.
 #[derive(Clone, Debug, Default)]
 pub struct Lexer {
     dialect: Dialect,
@@ -109,19 +111,19 @@ pub struct Lexer {
     in_executable: bool,
 }
 
-/// A token, and where it is.
+/// A token and its position.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Piece<'t> {
-    /// What it is.
+    /// The token.
     pub token: Token<'t>,
-    /// Where it ends.
+    /// Its end.
     pub end: usize,
-    /// Whether it stands in an executable comment.
+    /// Whether it is inside an executable comment.
     pub in_executable: bool,
 }
 
 impl Lexer {
-    /// Begins at the beginning of a text.
+    /// Creates a lexer at the start of a text.
     #[must_use]
     pub fn new(dialect: Dialect) -> Lexer {
         Lexer { dialect, ..Lexer::default() }
@@ -277,8 +279,8 @@ fn is_wide(first: u8, second: Option<&u8>) -> bool {
     (0x81..=0xfe).contains(&first) && second.is_some_and(|second| *second >= 0x40)
 }
 
-/// How far it is to the end of what stands in quotes, with the quote behind it, and whether that is there. A quote within is
-/// doubled, or has a backslash before it.
+/// How far it is to the end of what stands in quotes, with the quote behind it, and whether that is there. A
+/// quote within is doubled, or has a backslash before it.
 fn quoted(rest: &[u8], quote: u8, dialect: Dialect) -> (usize, bool) {
     let mut at = 0;
     while let Some(&byte) = rest.get(at) {
