@@ -129,13 +129,14 @@ impl Lexer {
         Lexer { dialect, ..Lexer::default() }
     }
 
-    /// Whether what was read ends within quotes or within a comment that does not end with its line.
+    /// Returns whether the text read so far ends inside quotes, or inside a comment that continues on the
+    /// next line.
     #[must_use]
     pub fn is_open(&self) -> bool {
         matches!(self.open, Open::Quote(..) | Open::Comment)
     }
 
-    /// The next token of a text that begins with what was read before; `None`: there is none yet.
+    /// Returns the next token of a text that starts with what was read before; `None` if there is none yet.
     pub fn next<'t>(&mut self, text: &'t [u8]) -> Option<Piece<'t>> {
         loop {
             let rest = text.get(self.at..).filter(|rest| !rest.is_empty())?;
@@ -163,7 +164,7 @@ impl Lexer {
         Piece { token, end: self.at, in_executable: self.in_executable }
     }
 
-    /// Passes a comment, as far as it is there.
+    /// Skips a comment, as far as it is there.
     fn close(&mut self, rest: &[u8], end: &[u8]) {
         let found = rest.windows(end.len()).position(|part| part == end);
         self.at += found.map_or(rest.len(), |found| found + end.len());
@@ -172,7 +173,7 @@ impl Lexer {
         }
     }
 
-    /// Reads on outside of quotes and comments.
+    /// Reads outside of quotes and comments.
     fn begin<'t>(&mut self, rest: &'t [u8]) -> Option<Token<'t>> {
         let first = rest[0];
         let (length, token) = match first {
@@ -205,7 +206,8 @@ impl Lexer {
         token
     }
 
-    /// What opens a comment; of one whose text is executed (`/*!50100 `, `/*M!100100 `) that is all of it.
+    /// Returns the length of a comment's opening; an executable comment (`/*!50100 `, `/*M!100100 `) has
+    /// nothing more to skip.
     fn comment(&mut self, rest: &[u8]) -> usize {
         let opening = [&b"/*!"[..], b"/*M!"].into_iter().find(|opening| rest.starts_with(opening));
         let Some(opening) = opening else {
@@ -227,27 +229,27 @@ impl Lexer {
     }
 }
 
-/// The tokens of a text.
+/// Returns the tokens of a text.
 pub fn tokens(text: &[u8], dialect: Dialect) -> impl Iterator<Item = Token<'_>> {
     let mut lexer = Lexer::new(dialect);
     std::iter::from_fn(move || lexer.next(text).map(|piece| piece.token)).chain(rest_of_open(text, dialect))
 }
 
-/// What a text ends within, if that is quotes.
+/// Returns the unterminated quotation at the end of a text, if there is one.
 fn rest_of_open(text: &[u8], dialect: Dialect) -> Option<Token<'_>> {
     let mut lexer = Lexer::new(dialect);
     while lexer.next(text).is_some() {}
     if let Open::Quote(_, from) = lexer.open { Some(Token::Quoted(&text[from..])) } else { None }
 }
 
-/// Whether a text ends within quotes or a comment.
+/// Returns whether a text ends inside quotes or a comment.
 pub fn is_open(text: &[u8], dialect: Dialect) -> bool {
     let mut lexer = Lexer::new(dialect);
     while lexer.next(text).is_some() {}
     lexer.is_open()
 }
 
-/// The schema that a statement `USE` switches to.
+/// Returns the schema that a `USE` statement switches to.
 pub fn used_schema(text: &[u8]) -> Option<String> {
     let text = text.trim_ascii().trim_suffix_all(b';');
     let end = text.iter().position(|b| b.is_ascii_whitespace() || *b == b'`')?;
@@ -256,9 +258,9 @@ pub fn used_schema(text: &[u8]) -> Option<String> {
     (verb.eq_ignore_ascii_case(b"use") && !name.is_empty()).then_some(name)
 }
 
-/// Cuts bytes off the end.
+/// Trimming of bytes.
 pub(super) trait TrimSuffix {
-    /// Without all of this byte, and blanks, at the end.
+    /// Returns the bytes without this byte and blanks at the end.
     fn trim_suffix_all(&self, byte: u8) -> &[u8];
 }
 
@@ -269,18 +271,19 @@ impl TrimSuffix for [u8] {
     }
 }
 
-/// Bytes beyond ASCII are all a word's, so that one never ends within a character.
+/// Returns whether a byte belongs to a word. All bytes beyond ASCII do, so that a word never ends inside a
+/// character.
 fn is_of_word(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || b"_$@.".contains(&byte) || !byte.is_ascii()
 }
 
-/// Whether two bytes may be one character, in a wide character set.
+/// Returns whether two bytes may be one character of a wide character set.
 fn is_wide(first: u8, second: Option<&u8>) -> bool {
     (0x81..=0xfe).contains(&first) && second.is_some_and(|second| *second >= 0x40)
 }
 
-/// How far it is to the end of what stands in quotes, with the quote behind it, and whether that is there. A
-/// quote within is doubled, or has a backslash before it.
+/// Returns the length up to and including the closing quote, and whether that was found. A quote inside is
+/// doubled, or escaped by a backslash.
 fn quoted(rest: &[u8], quote: u8, dialect: Dialect) -> (usize, bool) {
     let mut at = 0;
     while let Some(&byte) = rest.get(at) {
