@@ -105,7 +105,7 @@ impl Launch {
         self
     }
 
-    /// Also listens at an address and port.
+    /// Makes the server listen at an address and port, too.
     pub(crate) fn at(mut self, door: Option<(String, u16)>) -> Launch {
         self.door = door;
         self

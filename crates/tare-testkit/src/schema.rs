@@ -11,7 +11,7 @@ use mysql::prelude::Queryable;
 
 use crate::{Failure, Result};
 
-/// All tables of this release, whichever provider serves them.
+/// The tables of `performance_schema` that the built-in and tare both serve.
 pub const TABLES: &[&str] = &[
     "accounts",
     "events_stages_current",

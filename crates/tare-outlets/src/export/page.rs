@@ -58,8 +58,8 @@ impl Body for Page {
     type Data = Bytes;
     type Error = io::Error;
 
-    /// Called only when the client has taken the previous frame. So a client that takes nothing at all is
-    /// detected by the connection (`super::stream`), and one that takes too little here.
+    /// Returns the next frame. Called only when the client has taken the previous one, so a client that takes
+    /// nothing at all is detected by the connection (`super::stream`), and one that takes too little here.
     fn poll_frame(
         mut self: Pin<&mut Self>,
         _context: &mut Context<'_>,

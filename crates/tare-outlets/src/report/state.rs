@@ -7,7 +7,7 @@ use super::changes::{Between, word};
 use super::{Cell, Figures, ROWS, Section};
 use crate::snapshot::{Table, Value};
 
-/// Tables of settings: the columns that identify a row, and whether rows may appear and vanish.
+/// Tables of settings, and the columns that identify a row.
 const SET: [(&str, &[&str]); 7] = [
     ("show_global_variables", &["VARIABLE_NAME"]),
     ("setup_consumers", &["NAME"]),
@@ -17,7 +17,7 @@ const SET: [(&str, &[&str]); 7] = [
     ("setup_objects", &["OBJECT_TYPE", "OBJECT_SCHEMA", "OBJECT_NAME"]),
     ("tare_levels", &["NAME"]),
 ];
-/// The replacement where an account may not read the first one.
+/// The table of variables where an account may not read the first of [`SET`].
 const VARIABLES: (&str, &[&str]) = ("global_variables", &["VARIABLE_NAME"]);
 /// Variables that change by themselves.
 const RESTLESS: [&str; 10] = [

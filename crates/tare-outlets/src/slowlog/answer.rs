@@ -234,7 +234,7 @@ impl Blocks {
 }
 
 impl End {
-    /// These columns come first in both tables.
+    /// Parses the last row of an answer; these columns come first in both tables.
     fn read(last: &Row) -> End {
         End {
             lost: last.count(statement::LOST),

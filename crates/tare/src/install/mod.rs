@@ -270,7 +270,7 @@ impl Outcome {
         Outcome { findings, state: State::Refused, ..Outcome::new(server, vec![]) }
     }
 
-    /// Also restarts the server; undoes everything if it does not start correctly.
+    /// Restarts the server, too; undoes everything if it does not start correctly.
     fn restart(
         &mut self,
         server: &Server,
