@@ -311,7 +311,7 @@ impl Connection {
         self.prepared = TEXTS.iter().enumerate().map(prepare).collect();
     }
 
-    /// As a host's shims do: what is usual at once.
+    /// Starts an execution as a host's shims do: through the fast path first.
     #[inline(never)]
     fn begin_execution(&self, prepared: PreparedRef) -> Option<Statement> {
         let statement = ENGINE.open_statement_fast::<false>(self.statements[0], 33);

@@ -142,7 +142,7 @@ fn jumps(replay: &Path, transactions: u64) -> Option<u64> {
 
 #[test]
 fn a_transaction_takes_no_more_jumps_than_on_record() {
-    // As many that the replay warms up with are the same for both.
+    // Both include the transactions that warm the replay up.
     const FEW: u64 = 50;
     const MANY: u64 = 100;
     let replay = example("tare-engine", "replay");

@@ -1,10 +1,11 @@
-//! What the records of a study say: computed from them alone, while it runs and afterwards.
+//! The results of a study, computed from its records alone, while it runs and afterwards.
 //!
-//! Slices are compared within their block (`comparison`), by their calm rounds and by the mean of all turns. Where setting and
-//! base ran in processes of their own, where a process's memory came to lie makes it a little faster or slower for as long as
-//! it lives; blocks of the same two processes are then one observation, their centre. Both figures have intervals that are
-//! valid however often this is computed while the study runs ([`crate::sequential`]). The verdict comes from these: from that
-//! of the calm rounds, unless the mean of all turns says otherwise.
+//! Slices are compared within their block (`comparison`), by their calm rounds and by the mean of all turns.
+//! Where setting and base run in processes of their own, the layout of a process's memory makes it a little
+//! faster or slower for its whole life. Blocks of the same two processes are then one observation: their
+//! centre. The intervals of both figures stay valid however often they are computed while the study runs
+//! ([`crate::sequential`]). The verdict rests on the calm rounds, unless the mean of all turns contradicts
+//! them.
 
 mod medians;
 mod verdict;
@@ -29,84 +30,86 @@ pub use verdict::{Amount, Difference, Verdict};
 /// A study's results.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct Analysis {
-    /// What was measured, on what.
+    /// The study, the machine and the settings.
     pub header: Header,
     /// Every workload at every number of connections, in the study's order.
     pub cells: Vec<CellAnalysis>,
-    /// What a reader should know.
+    /// Remarks for the reader.
     pub notes: Vec<Note>,
-    /// How it ended; `None` while it runs and after a kill.
+    /// How the study ended; `None` while it runs and after a kill.
     pub end: Option<End>,
 }
 
-/// A workload at a number of connections.
+/// Results of a workload at a number of connections.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct CellAnalysis {
-    /// Which.
+    /// The workload and its connections.
     pub cell: Cell,
-    /// Transactions that were to arrive per second, where they came at a rate.
+    /// Arrivals of transactions per second, where they come at a rate.
     pub rate: Option<f64>,
-    /// Every setting it is about, in the study's order, those without a slice included.
+    /// All settings of this cell in the study's order, including those without a slice.
     pub settings: Vec<SettingAnalysis>,
 }
 
-/// A setting under a workload.
+/// Results of a setting under a workload.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct SettingAnalysis {
-    /// Its name.
+    /// Name of the setting.
     pub name: String,
-    /// What it is compared with; its own name if it is the base.
+    /// Name of the setting it is compared with; its own if it is the base.
     pub base: String,
-    /// Whether it is the base's twin: its difference is noise.
+    /// Whether it is the A/A control: a copy of the base, whose difference is noise.
     pub twin: bool,
-    /// Blocks in which it was measured.
+    /// Number of blocks in which it was measured.
     pub blocks: usize,
-    /// Independent observations that its differences rest on (see the module).
+    /// Number of independent observations behind its differences (see the module).
     pub units: usize,
-    /// Medians over its slices; all NaN without any.
+    /// Medians over its slices; all NaN without slices.
     pub medians: Medians,
-    /// Transactions in each of its seconds.
+    /// Distribution of transactions per second over its seconds.
     pub seconds: Seconds,
-    /// Means over its slices with their standard errors, each slice as a run of its own, by name: [`THROUGHPUT`] and the workload's
-    /// own figures. Empty with fewer than two slices.
+    /// Means over its slices with standard errors, each slice taken as a run, by name: [`THROUGHPUT`] and the
+    /// workload's own figures. Empty with fewer than two slices.
     pub runs: BTreeMap<String, Estimate>,
-    /// How each block's charge differs from the base's in the same block, in order; 0.01 is 1% more.
+    /// Difference from the base in each block, in order; 0.01 is 1% more.
     pub blocks_cost: Vec<BlockCost>,
-    /// What a transaction is charged more than in the base, by the study's measure: in calm rounds, or, of slices at a stretch,
-    /// usually. Exact for what costs all the time. `None` for the base itself.
+    /// Difference in the charge per transaction, by the study's measure: in calm rounds, or over whole slices
+    /// where they do not take turns. It is precise for constant costs. `None` for the base itself.
     pub cost: Option<Difference>,
-    /// The same as the mean of all turns, with what the server does between them. Nothing is left out, so that what costs now
-    /// and then is part of it. `None` for the base itself.
+    /// The same difference as the mean of all turns, including the server's work between them. It leaves
+    /// nothing out, so it includes occasional costs. `None` for the base itself.
     pub mean: Option<Difference>,
-    /// How transactions per second differ; -0.01 is 1% fewer.
+    /// Difference in transactions per second; -0.01 is 1% fewer.
     pub throughput: Option<Difference>,
-    /// How the 95th percentile of latency differs.
+    /// Difference in the 95th percentile of latency.
     pub p95: Option<Difference>,
-    /// By how many bytes the server's resident memory differs. `None` for the base itself, and where setting and base are one
-    /// process, or processes that were there before the study.
+    /// Difference in the server's resident memory, in bytes. `None` for the base itself, where setting and
+    /// base share a process, and where a process ran before the study.
     pub memory: Option<Amount>,
-    /// What can be said of the cost. `None` for the base itself, and before the first whole block.
+    /// Verdict on the cost. `None` for the base itself, and before the first whole block.
     pub verdict: Option<Verdict>,
-    /// Whether more blocks are not wanted: the interval is as narrow as the study asks, or lies within the margin.
+    /// Whether no more blocks are needed: the interval is as narrow as the study asks, or lies within the
+    /// margin.
     pub reached: bool,
-    /// What a transaction makes the server do, by the names of [`crate::effort::FIGURES`]; counted over an unmeasured slice.
+    /// Work of the server per transaction, by the names of [`crate::effort::FIGURES`]; counted over an
+    /// unmeasured slice.
     pub effort: BTreeMap<String, f64>,
 }
 
-/// One block's difference.
+/// Difference from the base in one block.
 #[derive(Clone, Copy, Debug, Serialize, JsonSchema)]
 #[schemars(transform = schema::figures_may_be_missing)]
 pub struct BlockCost {
-    /// The block.
+    /// Number of the block.
     pub block: u32,
-    /// When its slice began, in seconds since the study began.
+    /// Start of its slice, in seconds since the study began.
     pub at: f64,
-    /// Charge over the base's, less one.
+    /// The setting's charge divided by the base's, minus 1.
     pub share: f64,
 }
 
 impl Analysis {
-    /// Of the records of a study; `None` without a header.
+    /// Analyses the records of a study; `None` without a header.
     pub fn of(records: &[Record]) -> Option<Analysis> {
         let header = records.iter().find_map(|r| match r {
             Record::Header(header) => Some(header.as_ref().clone()),
@@ -125,7 +128,7 @@ impl Analysis {
                 | Record::Effort(_)
                 | Record::Profile(_) => {}
             }
-            // A study that goes on after its end has not ended.
+            // A study that continues after its end has not ended.
             if matches!(record, Record::Slice(_)) {
                 end = None;
             }
@@ -146,7 +149,7 @@ impl Analysis {
                 let twin = twin.map(|t| slices(&t.name)).unwrap_or_default();
                 let compared = Comparison::of(&own, &slices(&s.base), &twin);
                 let analysis = setting(&header, s, &own, &compared, false);
-                // What had been reached before was ended by what was seen; it stays as it was.
+                // A setting that had enough before the last slices came keeps its analysis.
                 if over && !analysis.reached { setting(&header, s, &own, &compared, true) } else { analysis }
             };
             let rate = records.iter().find_map(|r| match r {
@@ -163,15 +166,15 @@ impl Analysis {
         Some(Analysis { cells, header, notes, end })
     }
 
-    /// Whether every setting of every cell has what the study asks for.
+    /// Returns whether every setting of every cell has what the study asks for.
     pub fn reached(&self) -> bool {
         self.cells.iter().flat_map(|c| &c.settings).all(|s| s.reached)
     }
 }
 
 impl SettingAnalysis {
-    /// The difference its verdict speaks of: that in calm rounds; the mean of all turns, where it comes in bursts, or where it
-    /// alone reaches as far as is said.
+    /// Returns the difference that the verdict states: the mean of all turns if the cost comes in bursts or
+    /// only the mean's interval reaches that far, else the difference in calm rounds.
     pub fn told(&self) -> Option<Difference> {
         match self.verdict? {
             Verdict::Costs { bursty: true, .. } => self.mean,
@@ -184,18 +187,18 @@ impl SettingAnalysis {
 }
 
 impl CellAnalysis {
-    /// A setting by name.
+    /// Returns the setting of that name.
     pub fn setting(&self, name: &str) -> Option<&SettingAnalysis> {
         self.settings.iter().find(|s| s.name == name)
     }
 
-    /// The twin's difference: what noise looks like here.
+    /// Returns the difference of the A/A control, which shows the size of noise.
     pub fn noise(&self) -> Option<Difference> {
         self.settings.iter().find(|s| s.twin)?.cost
     }
 }
 
-/// `over`: the study's time is, and this look is the last.
+/// Analyses one setting. `over`: the study's time is over and this is its last analysis.
 fn setting(
     header: &Header,
     facts: &SettingFacts,
@@ -209,7 +212,7 @@ fn setting(
         let looks = if over { Looks::until(errors, most, units.len()) } else { Looks::at_most(errors, most) };
         looks.judge(units).filter(|_| !is_base).map(|j| (j.value, j.interval.map(|e| (e.low, e.high))))
     };
-    // Blocks on one server differ by the same noise either way. What processes bring along may be skewed.
+    // Blocks on one server differ by symmetric noise. The bias of processes may be skewed.
     let errors = if compared.is_of_processes() { Errors::Skewed } else { Errors::Symmetric };
     let calm = |figure: Figure| {
         let (value, interval) = judged(errors, &compared.calm(figure))?;
@@ -244,20 +247,20 @@ fn setting(
     }
 }
 
-/// Processors of a setting's server: those of this machine, where its process can be seen.
+/// Returns the number of this machine's processors, if the setting's server is a process here.
 fn processors(header: &Header, facts: &SettingFacts) -> Option<f64> {
     let server = header.servers.iter().find(|s| s.name == facts.server);
     let is_here = server.is_none_or(|s| s.cpu == CpuSource::Process);
     Some(f64::from(header.machine.cpus)).filter(|n| is_here && *n > 0.0)
 }
 
-/// Observations there can be.
+/// Returns the highest possible number of observations.
 fn most(header: &Header, of_processes: bool) -> usize {
     let blocks = header.most_blocks;
     (if of_processes { blocks.div_ceil(header.blocks_per_start.max(1)) } else { blocks }) as usize
 }
 
-/// How long the study has been at it: from the first slice's beginning to the last's end.
+/// Returns the seconds from the first slice's start to the last one's end.
 fn seconds_of(slices: &[&Slice]) -> f64 {
     let first = slices.iter().map(|s| s.at).fold(f64::INFINITY, f64::min);
     let last = slices.iter().map(|s| s.at + s.seconds).fold(0.0, f64::max);
@@ -345,7 +348,8 @@ mod tests {
         }))
     }
 
-    /// A machine that gets slower all the time; `on` costs `cost` more, give or take `noise` by turns.
+    /// Makes records of a machine that slows down all the time; `on` costs `cost` more, with noise up to
+    /// `noise`.
     fn study(blocks: u32, cost: f64, noise: f64, processes: impl Fn(u32) -> Option<u32>) -> Vec<Record> {
         let mut records = vec![Record::Header(Box::new(header(2)))];
         for block in 0..blocks {
@@ -385,7 +389,7 @@ mod tests {
 
     #[test]
     fn calm_rounds_are_told_from_the_others_and_favour_neither() {
-        // A neighbour costs every other turn, of either setting, between nothing and two thirds.
+        // A neighbour slows down every other turn of either setting, by up to two thirds.
         let mut random = fastrand::Rng::with_seed(3);
         let mut turns = |cost: f64| -> Vec<Turn> {
             let turn = |random: &mut fastrand::Rng| {
@@ -477,7 +481,8 @@ mod tests {
         assert_eq!(on(&study(20, 0.1, 0.01, |block| Some(block / 2))).units, 10);
     }
 
-    /// One of them is not ours to start anew; the other's starts are observations all the same.
+    /// The base is a running server that is never restarted; each start of the setting's server is an
+    /// observation.
     #[test]
     fn a_server_that_runs_is_compared_with_the_starts_of_another_one() {
         let mut records = study(20, 0.1, 0.01, |block| Some(block / 2));

@@ -1,10 +1,11 @@
-//! An open loop: transactions begin at times that do not depend on how fast the server answers.
+//! An open loop: transactions start at times that do not depend on how fast the server answers.
 //!
-//! Arrivals are a Poisson process: what many clients do who know nothing of each other. At each of them the time at which the
-//! transaction was to begin goes into a pipe; the first idle connection takes it (`workloads/paced.lua`), and when there is
-//! none it waits there. Latency is counted from that time, so a stall is charged to all that waited for it. sysbench's own
-//! `--rate` does nearly the same, but its idle connections sleep for half the time between two arrivals of theirs, and that is
-//! counted as latency: of point selects that take 0.2 ms, 100 in a second on 4 connections had 6 ms on average.
+//! Arrivals are a Poisson process, as of many independent clients. At each arrival its time goes into a pipe.
+//! The first idle connection takes it (`workloads/paced.lua`); without an idle one it waits in the pipe.
+//! Latency counts from the arrival, so a stall is charged to all transactions that waited for it. sysbench's
+//! own `--rate` is similar, but its idle connections sleep for half the time between two of their arrivals,
+//! and that counts as latency: point selects that take 0.2 ms, 100 per second on 4 connections, had 6 ms on
+//! average.
 
 use std::io::Write;
 use std::process::ChildStdin;
@@ -16,35 +17,36 @@ use nix::time::{ClockId, clock_gettime};
 use crate::latency::latency;
 use crate::record::Latency;
 
-/// What the driver begins a line with that says something of latencies.
+/// Prefix of the driver's lines about latencies.
 const MARK: &str = "paced ";
 
-/// So many are to be expected in a slice that must have some: one in twenty thousand has none.
+/// Expected arrivals of a slice that must have some: one slice in twenty thousand has none.
 const EXPECTED: f64 = 10.0;
 
-/// When transactions arrive.
+/// A rate of arrivals and the seed of their times.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Arrivals {
     /// Arrivals per second, on average.
     pub rate: f64,
-    /// Seed of the times between them: the same one makes the same times.
+    /// Seed of the times between them; equal seeds give equal times.
     pub seed: u64,
 }
 
 impl Arrivals {
-    /// Of a slice that is tried when so many loads have failed: each of its tries has times of its own.
+    /// Returns the arrivals of a slice after so many failed attempts. Each attempt has times of its own.
     pub(crate) fn drawn(rate: f64, mut random: fastrand::Rng, failed: usize) -> Arrivals {
         let seed = std::iter::repeat_with(|| random.u64(..)).nth(failed).unwrap_or_default();
         Arrivals { rate, seed }
     }
 
-    /// How many seconds a slice takes, these at least, in which some transactions arrive: a load without any tells nothing.
+    /// Returns the length of a slice: `seconds`, or more where the rate is so low that no transaction might
+    /// arrive.
     #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)] // some seconds
     pub(crate) fn enough(seconds: u32, rate: Option<f64>) -> u32 {
         rate.map_or(seconds, |rate| seconds.max((EXPECTED / rate).ceil() as u32))
     }
 
-    /// When transactions are to begin, counted from the load's beginning.
+    /// Returns the arrival times, counted from the load's start.
     fn times(self, seconds: u32) -> impl Iterator<Item = Duration> {
         let mut random = fastrand::Rng::with_seed(self.seed);
         let mut at = 0.0;
@@ -55,7 +57,8 @@ impl Arrivals {
         std::iter::from_fn(next)
     }
 
-    /// Begins to write arrivals of `seconds` into the driver's pipe, and closes it after the last one. Ends early with the driver.
+    /// Starts to write the arrivals of `seconds` into the driver's pipe, and closes it after the last one.
+    /// Stops early if the driver ends.
     pub(crate) fn feed(self, seconds: u32, mut pipe: ChildStdin) {
         std::thread::spawn(move || {
             let _ = prctl::set_timerslack(1); // without it the kernel wakes us some 50 µs late
@@ -73,12 +76,13 @@ impl Arrivals {
     }
 }
 
-/// Time since the machine was started.
+/// Returns the time since the machine's start (`CLOCK_MONOTONIC`).
 fn now() -> Duration {
     clock_gettime(ClockId::CLOCK_MONOTONIC).map_or(Duration::ZERO, Duration::from)
 }
 
-/// Latencies that a paced driver printed: `paced sum 1.234 5678`, `paced 0.001023 417`, of every connection. `None` of others.
+/// Parses the latencies of every connection that a paced driver printed: `paced sum 1.234 5678`, `paced
+/// 0.001023 417`. `None` for output of other drivers.
 pub(crate) fn latency_of(output: &str) -> Option<Latency> {
     let (mut sum, mut all) = (0.0, 0);
     let mut histogram: Vec<(f64, u64)> = vec![];
@@ -109,10 +113,10 @@ mod tests {
     fn arrivals_come_at_the_rate_whatever_is_done_with_them() {
         let arrivals = Arrivals { rate: 500.0, seed: 7 };
         let times: Vec<Duration> = arrivals.times(20).collect();
-        // 10,000, give or take six standard deviations.
+        // 10,000 plus or minus six standard deviations.
         assert!((9_400..10_600).contains(&times.len()), "{}", times.len());
         assert!(times.is_sorted() && times.last() < Some(&Duration::from_secs(20)));
-        // Of an exponential distribution 1 in e is longer than the mean.
+        // In an exponential distribution, 1 in e is longer than the mean.
         let longer = times.windows(2).filter(|pair| pair[1] - pair[0] > Duration::from_millis(2)).count();
         assert!((3_300..4_060).contains(&longer), "{longer}");
         assert_eq!(times, arrivals.times(20).collect::<Vec<_>>(), "the same seed, the same times");

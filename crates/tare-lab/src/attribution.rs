@@ -1,4 +1,4 @@
-//! What a Performance Schema counts over a slice, by class of instrument.
+//! Events that a Performance Schema counts over a slice, by class of instrument.
 
 use std::collections::BTreeMap;
 
@@ -7,11 +7,12 @@ use mysql::prelude::Queryable;
 use crate::record::Instruments;
 use crate::target::Target;
 
-/// Events since the server's start by class; waits by the first three parts of their name, `wait/synch/mutex`, instructions of
-/// programs (`statement/sp`) and statements sent as text (`statement/sql`) apart from other ones.
+/// Events since the server's start by class. Waits go by the first three parts of their name
+/// (`wait/synch/mutex`). Instructions of programs (`statement/sp`) and statements sent as text
+/// (`statement/sql`) are classes of their own.
 pub type Counts = BTreeMap<String, u64>;
 
-/// Read from the summaries that every MariaDB since 10.5 and every MySQL since 5.7 has.
+/// Reads the summaries that every MariaDB since 10.5 and every MySQL since 5.7 has.
 const COUNTS: &str = "
     SELECT SUBSTRING_INDEX(event_name, '/', 3), CAST(SUM(count_star) AS UNSIGNED)
         FROM performance_schema.events_waits_summary_global_by_event_name GROUP BY 1
@@ -30,13 +31,13 @@ const COUNTS: &str = "
 const INSTRUMENTS: &str = "
     SELECT CAST(COALESCE(SUM(enabled = 'YES'), 0) AS UNSIGNED), COUNT(*) FROM performance_schema.setup_instruments";
 
-/// How many instruments are on; `None` where that cannot be read.
+/// Returns how many instruments are enabled; `None` where that cannot be read.
 pub fn instruments(target: &Target) -> Option<Instruments> {
     let (enabled, all) = target.connect().ok()?.query_first(INSTRUMENTS).ok()??;
     Some(Instruments { enabled, all })
 }
 
-/// What has been counted so far; `None` where no Performance Schema is on, or it cannot be read.
+/// Returns the events so far; `None` where no Performance Schema is on, or it cannot be read.
 pub fn counts(target: &Target) -> Option<Counts> {
     let mut connection = target.connect().ok()?;
     let on: Option<u8> = connection.query_first("SELECT @@performance_schema").ok()?;
@@ -45,13 +46,13 @@ pub fn counts(target: &Target) -> Option<Counts> {
     Some(rows.into_iter().filter_map(|(class, count)| Some((class, count?))).collect())
 }
 
-/// What the next count will be if nothing happens until then: to count takes events, too. `counts` reads it.
+/// Predicts the next count on an idle server, as counting causes events, too. `counts` reads it.
 pub fn before(target: &Target, counts: fn(&Target) -> Option<Counts>) -> Option<Counts> {
     let first = counts(target)?;
     Some(expected(&first, &counts(target)?))
 }
 
-/// What follows two counts, if it is as much as lies between them.
+/// Extrapolates from two counts: the next one grows by the same amount.
 fn expected(first: &Counts, second: &Counts) -> Counts {
     let next = |(class, count): (&String, &u64)| {
         let grown = count.saturating_sub(first.get(class).copied().unwrap_or(0));
@@ -60,7 +61,7 @@ fn expected(first: &Counts, second: &Counts) -> Counts {
     second.iter().map(next).collect()
 }
 
-/// Events per transaction between two counts; classes without any are left out.
+/// Returns the events per transaction between two counts, without classes that have none.
 #[allow(clippy::cast_precision_loss)] // counts of a slice are far below 2^53
 pub fn per_transaction(before: &Counts, after: &Counts, transactions: u64) -> BTreeMap<String, f64> {
     let grown = after.iter().map(|(class, count)| {
@@ -77,7 +78,7 @@ mod tests {
     #[test]
     fn what_counting_takes_is_no_part_of_what_is_counted() {
         let counts = |n: u64| Counts::from([("stage".to_owned(), n)]);
-        // A count takes 30 events, and 200 transactions of 4 follow.
+        // A count causes 30 events; 200 transactions with 4 events each follow.
         let after = 100 + 30 + 30 + 200 * 4;
         let per = per_transaction(&expected(&counts(100), &counts(130)), &counts(after), 200);
         assert_eq!(per, BTreeMap::from([("stage".into(), 4.0)]));

@@ -1,4 +1,4 @@
-//! The bench servers stand on: an account, a folder that goes away, data made once and copied.
+//! The environment that servers run in: an account, a temporary folder, data made once and copied.
 
 use std::path::{Path, PathBuf};
 
@@ -11,29 +11,29 @@ use crate::server::{Launch, Server};
 use crate::setting::Setting;
 use crate::{Error, Result};
 
-/// With less than this left, in bytes, what fails fails for want of room.
+/// Free bytes below which a failure is reported as a full disk.
 const NO_ROOM: u64 = 24 << 20;
 
-/// The machine a study runs on: programs, account, a folder, and the wish to end.
+/// What a study needs of its machine: programs, an account, a folder, an interrupt.
 #[derive(Debug)]
 pub struct Bench {
-    /// Whom servers run as.
+    /// The account that servers run as.
     pub account: Account,
-    /// Ends everything early.
+    /// Ends everything early when set.
     pub interrupt: Interrupt,
-    /// What gives load.
+    /// The load driver.
     pub driver: Driver,
-    // Last: removed after the servers in it are gone.
+    // The last field, so that it is removed after the servers in it are gone.
     scratch: Scratch,
 }
 
 impl Bench {
-    /// A bench with a scratch folder of its own.
+    /// Creates a bench with a scratch folder of its own.
     pub fn new(interrupt: Interrupt) -> Result<Bench> {
         Bench::driven_from(None, interrupt)
     }
 
-    /// One to which the load comes from elsewhere.
+    /// Creates a bench whose load comes from another machine, if `outpost` is one.
     pub fn driven_from(outpost: Option<Outpost>, interrupt: Interrupt) -> Result<Bench> {
         let account = Account::of_servers()?;
         let scratch = Scratch::watched(&account)?;
@@ -41,12 +41,12 @@ impl Bench {
         Ok(Bench { account, interrupt, driver, scratch })
     }
 
-    /// The scratch folder.
+    /// Returns the scratch folder.
     pub fn folder(&self) -> &Path {
         self.scratch.path()
     }
 
-    /// Makes a data directory with the loads' data in it, for servers to get copies of; `line` hears of its progress.
+    /// Makes a data directory with the loads' data, to be copied for servers; passes progress to `line`.
     pub fn prepare(
         &self,
         installation: &Installation,
@@ -73,7 +73,7 @@ impl Bench {
             server.execute(&format!("CREATE DATABASE {}", load.schema))?;
             self.driver.command(load, &server.target(), "prepare", &self.interrupt, line)?;
         }
-        // A clean shutdown, so that every copy starts without recovery.
+        // A clean shutdown lets every copy start without recovery.
         line("shutting the loader's server down");
         server.execute("SET GLOBAL innodb_fast_shutdown = 0")?;
         server.stop()?;
@@ -86,14 +86,14 @@ impl Bench {
         self.start(template, &datadir, setting)
     }
 
-    /// Copies the template to a place of its own.
+    /// Copies the template to a new folder.
     pub(crate) fn copy(&self, template: &Template, name: &str) -> Result<PathBuf> {
         let datadir = self.vacant(name);
         datadir::copy(&self.scratch, &template.datadir, &datadir).map_err(|e| self.explain(e))?;
         Ok(datadir)
     }
 
-    /// Starts a server on a copy that is there.
+    /// Starts a server on an existing copy.
     pub(crate) fn start(&self, template: &Template, datadir: &Path, setting: &Setting) -> Result<Server> {
         let door = self.driver.outpost().map(Outpost::door).transpose()?;
         let launch = Launch::new(datadir, &self.scratch).at(door).options(&template.options).setting(setting);
@@ -104,8 +104,8 @@ impl Bench {
         })
     }
 
-    /// An error as it is, or what is behind it: Ctrl-C, which ends programs in the terminal's process group, too; a disk without
-    /// room.
+    /// Replaces an error by its cause, if that is known: Ctrl-C, which also ends programs in the terminal's
+    /// process group, or a full disk.
     pub(crate) fn explain(&self, error: Error) -> Error {
         if self.interrupt.is_set() {
             return Error::Interrupted;
@@ -118,7 +118,7 @@ impl Bench {
         }
     }
 
-    /// A path in the scratch folder nothing is at. It is short: a socket's path may not be long.
+    /// Returns an unused path in the scratch folder. It is short, because the path of a socket is limited.
     fn vacant(&self, name: &str) -> PathBuf {
         let name: String = name.chars().filter(char::is_ascii_alphanumeric).take(12).collect();
         let mut numbered = (1..).map(|n| self.folder().join(format!("{name}-{n}")));
@@ -126,7 +126,7 @@ impl Bench {
     }
 }
 
-/// Names the setting whose server does not start, and the option that its log complains of.
+/// Names the setting whose server does not start, and the option that its log complains about.
 fn not_started(template: &Template, setting: &Setting, source: Error) -> Error {
     let options: Vec<&String> = template.options.iter().chain(&setting.options).collect();
     let said = source.to_string();
@@ -146,7 +146,7 @@ fn not_started(template: &Template, setting: &Setting, source: Error) -> Error {
     }
 }
 
-/// Whether an error in a server's log names an option, which it may spell with underscores and without its value.
+/// Returns whether an error in a server's log names an option, maybe with underscores and without its value.
 fn is_blamed(option: &str, log: &str) -> bool {
     let plain = |text: &str| text.replace('_', "-").to_lowercase();
     let option = plain(option.trim_start_matches('-'));
@@ -158,7 +158,7 @@ fn is_blamed(option: &str, log: &str) -> bool {
     log.lines().filter(|line| line.contains("ERROR")).map(plain).any(|line| whole_name(&line))
 }
 
-/// A data directory with the loads' data, of a server that is not running.
+/// A data directory with the loads' data whose server has been shut down.
 #[derive(Debug)]
 pub struct Template {
     /// The server's programs.
@@ -173,7 +173,7 @@ mod tests {
 
     use super::*;
 
-    /// As when Ctrl-C ends the programs that make data.
+    /// Stands for a Ctrl-C that ends the programs that make data.
     #[test]
     fn what_fails_when_interrupted_was_interrupted() {
         let bench = Bench::new(Interrupt::default()).expect("a bench");

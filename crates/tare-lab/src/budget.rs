@@ -1,9 +1,10 @@
-//! A budget: what settings may cost at most, and whether they keep to it.
+//! A budget: the highest cost that settings may have, and whether they keep it.
 //!
-//! It is judged on intervals, not on estimates. A setting *fails* when the whole interval that its verdict speaks of is above
-//! the budget. It *passes* when the intervals of both figures, calm rounds and the mean of all turns, are whole below it: a
-//! burst is paid for, too. Everything else is *unknown*, and is no pass. A study with a budget goes on until every setting has
-//! passed or failed, or its blocks or its time are used up; intervals are valid however often one looks.
+//! It is judged by intervals, not by estimates. A setting *fails* when the whole interval that its verdict
+//! states is above the budget. It *passes* when the intervals of both figures, calm rounds and the mean of
+//! all turns, are below it: bursts count, too. Everything else is *unknown*, and is not a pass. A study with
+//! a budget runs until every setting has passed or failed, or its blocks or its time are used up. The
+//! intervals stay valid however often they are computed.
 
 use std::fmt;
 use std::str::FromStr;
@@ -15,52 +16,52 @@ use crate::analysis::{Analysis, Difference, SettingAnalysis};
 use crate::record::Cell;
 use crate::report::unit::chosen;
 
-/// What a setting may cost at most, as a share of its base: 0.03 is 3%.
+/// The highest cost that a setting may have, as a share of its base: 0.03 is 3%.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Budget(f64);
 
-/// Whether a setting keeps to a budget.
+/// Whether a setting keeps a budget.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Outcome {
-    /// All of its cost is below.
+    /// The whole cost is below.
     Passed,
-    /// The intervals reach to both sides, or there are none.
+    /// The intervals include the budget, or there are none.
     Unknown,
-    /// All of its cost is above.
+    /// The whole cost is above.
     Failed,
 }
 
-/// A setting of a cell, held against a budget.
+/// The judgement on a setting of a cell.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Judgement {
-    /// Under which load.
+    /// The load.
     pub cell: Cell,
-    /// Which.
+    /// Name of the setting.
     pub setting: String,
-    /// What it is compared with.
+    /// Name of the setting it is compared with.
     pub base: String,
-    /// What came out.
+    /// The outcome.
     pub outcome: Outcome,
-    /// What decided, or left it open; `None` where nothing has been measured.
+    /// The difference that decided, or left it open; `None` where nothing has been measured.
     pub evidence: Option<Evidence>,
 }
 
-/// A difference, and which one it is.
+/// A difference and its kind.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Evidence {
     /// The difference.
     pub difference: Difference,
-    /// Whether it is the mean of all turns, and not that of calm rounds.
+    /// Whether it is the mean of all turns rather than that of calm rounds.
     pub of_mean: bool,
 }
 
 impl Budget {
-    /// A share of the base.
+    /// Returns the budget as a share of the base.
     pub fn share(self) -> f64 {
         self.0
     }
 
-    /// Holds every setting of every cell that has a base against it, twins left out. In the study's order.
+    /// Judges every setting of every cell that has a base, without A/A controls, in the study's order.
     pub fn judge(self, analysis: &Analysis) -> Vec<Judgement> {
         let of_cell = analysis.cells.iter().flat_map(|cell| cell.settings.iter().map(|s| (&cell.cell, s)));
         let compared = of_cell.filter(|(_, s)| s.name != s.base && !s.twin);
@@ -71,7 +72,7 @@ impl Budget {
         compared.map(judgement).collect()
     }
 
-    /// `told` is the one that the verdict speaks of.
+    /// Weighs the differences of a setting. `told` is the one that the verdict states.
     pub(crate) fn weigh(
         self,
         told: Option<Difference>,
@@ -102,7 +103,7 @@ impl Budget {
     }
 }
 
-/// What came out of all together: one failure fails, and nothing passes while something is unknown.
+/// Returns the outcome of all judgements: one failure fails, and nothing passes while one is unknown.
 pub fn outcome(judgements: &[Judgement]) -> Outcome {
     judgements.iter().map(|j| j.outcome).max().unwrap_or(Outcome::Unknown)
 }
@@ -154,11 +155,11 @@ mod tests {
         assert_eq!(weighed(of(0.031, 0.04), of(0.01, 0.05)), (Outcome::Failed, Some(false)));
         assert_eq!(weighed(of(0.01, 0.02), of(0.0, 0.029)), (Outcome::Passed, Some(true)));
         assert_eq!(weighed(of(-0.02, 0.029), of(-0.01, 0.02)), (Outcome::Passed, Some(false)));
-        // On both sides; and on the budget itself.
+        // These intervals include the budget, or end at it.
         assert_eq!(weighed(of(0.02, 0.035), of(0.0, 0.02)), (Outcome::Unknown, Some(false)));
         assert_eq!(weighed(of(0.02, 0.03), of(0.0, 0.02)), (Outcome::Unknown, Some(false)));
         assert_eq!(weighed(of(0.03, 0.04), of(0.0, 0.02)), (Outcome::Unknown, Some(false)));
-        // Bursts are paid for, too.
+        // Bursts count, too.
         assert_eq!(weighed(of(0.01, 0.02), of(0.0, 0.05)), (Outcome::Unknown, Some(true)));
     }
 

@@ -1,4 +1,4 @@
-//! The studies that ship, and studies by path.
+//! The studies that ship, and studies given by path.
 
 use std::fs;
 use std::path::Path;
@@ -27,18 +27,18 @@ pub const STUDIES: &[(&str, &str)] = &[
     ("tare-export", include_str!("../../../studies/tare-export.toml")),
 ];
 
-/// A study before it is read.
+/// The text of a study, not parsed yet.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Source {
-    /// The study's name.
+    /// Name of the study.
     pub name: String,
-    /// Its file, for errors.
+    /// Name of its file, for errors.
     pub file: String,
-    /// Its text.
+    /// Text of its file.
     pub text: String,
 }
 
-/// The study of that name, or in that file.
+/// Returns the shipped study of that name, or the study in that file.
 pub fn find(study: &str) -> Result<Source> {
     if let Some((name, text)) = STUDIES.iter().find(|(name, _)| *name == study) {
         return Ok(Source {
@@ -74,7 +74,8 @@ mod tests {
         }
     }
 
-    /// What the published studies had, and where `--quick` runs it: a study, one of its settings, one of its cells.
+    /// Conditions of the published studies, and where `--quick` runs them: a study, one of its settings, one
+    /// of its cells.
     const ORIGINALS: &[(&str, &str, &str, &str)] = &[
         ("000: defaults", "pfs-default", "default", "OLTP_RO, 16 connections"),
         ("000: without instruments", "pfs-default", "none", "dbSTRESS RO, 16 connections"),

@@ -1,11 +1,11 @@
-//! Slices compared with the base's, block by block.
+//! Comparison of slices with the base's, block by block.
 //!
-//! Two figures, for two questions. *Calm rounds*: the logarithm of the ratio to the base, in those rounds of a block in which
-//! the machine added least; what costs all the time is found exactly, what comes in bursts is left out. *The mean of all
-//! turns*: sums over sums, from which nothing is left out.
+//! Two figures answer two questions. *Calm rounds*: the logarithm of the ratio to the base in the rounds of a
+//! block that the machine disturbed least. It is precise for constant costs and leaves out bursts. *The mean
+//! of all turns*: sum divided by sum, which leaves nothing out.
 //!
-//! The twin is the base once more, so both together are the reference, whose noise is the less. Calm rounds are chosen with
-//! each of them by itself: setting and reference must count alike in the choice.
+//! The A/A control runs the base once more, so both together are the reference, with less noise. Calm rounds
+//! are chosen with each of them separately: setting and reference must have the same weight in the choice.
 
 use std::collections::BTreeMap;
 
@@ -14,30 +14,31 @@ use crate::record::{Measure, Slice};
 use crate::signed_rank::centre;
 use crate::statistics::{mean, median};
 
-/// Of a block's rounds, one in so many is calm enough to be compared by.
+/// One in so many rounds of a block counts as calm.
 const CALM: usize = 4;
-/// Turns of a slice without which its sums say more, and the fewest rounds to compare by.
+/// The fewest rounds to compare by. A slice with fewer turns is compared by its sums.
 const LEAST_TURNS: usize = 3;
 
-/// What two slices are compared by.
+/// A figure by which two slices are compared.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Figure {
-    /// What a transaction is charged with.
+    /// Charge per transaction.
     Charge(Measure),
     /// Transactions per second.
     Throughput,
 }
 
-/// A setting's process and its base's; one that is not ours to start anew has no number.
+/// The numbers of a setting's process and its base's; `None` for one that a study cannot restart.
 type Processes = (Option<u32>, Option<u32>);
 
-/// A setting's slices with those they are compared with.
+/// A setting's slices, each with those it is compared with.
 #[derive(Debug)]
 pub(crate) struct Comparison<'a> {
     pairs: Vec<Pair<'a>>,
 }
 
-/// A slice, the base's of the same block, and the twin's, where it tells more of the base.
+/// A slice, the base's slice of the same block, and that of the A/A control, where it adds information about
+/// the base.
 #[derive(Clone, Copy, Debug)]
 struct Pair<'a> {
     own: &'a Slice,
@@ -46,7 +47,7 @@ struct Pair<'a> {
 }
 
 impl<'a> Comparison<'a> {
-    /// Of slices of any order; those whose block has no base are left out.
+    /// Pairs slices, given in any order; those whose block has no base are left out.
     pub(crate) fn of(own: &[&'a Slice], base: &[&'a Slice], twin: &[&'a Slice]) -> Comparison<'a> {
         let by_block =
             |slices: &[&'a Slice]| slices.iter().map(|s| (s.block, *s)).collect::<BTreeMap<u32, &Slice>>();
@@ -54,7 +55,7 @@ impl<'a> Comparison<'a> {
         let pair = |own: &&'a Slice| {
             let base = base.get(&own.block)?;
             let twin = twin.get(&own.block).copied();
-            // A twin in a process of its own would bring its bias where the two others have none.
+            // A control in a process of its own would add its bias where the two others have none.
             let twin = twin.filter(|t| own.process != base.process || t.process == base.process);
             Some(Pair { own, base, twin })
         };
@@ -63,12 +64,12 @@ impl<'a> Comparison<'a> {
         Comparison { pairs }
     }
 
-    /// Whether blocks share processes, so that several make one observation.
+    /// Returns whether blocks share processes, so that several make one observation.
     pub(crate) fn is_of_processes(&self) -> bool {
         self.pairs.iter().any(|p| p.processes().is_some())
     }
 
-    /// How each block differs in its calm rounds.
+    /// Returns each block's difference in its calm rounds.
     pub(crate) fn blocks(&self, measure: Measure) -> Vec<BlockCost> {
         let cost = |pair: &Pair<'_>| BlockCost {
             block: pair.own.block,
@@ -78,16 +79,18 @@ impl<'a> Comparison<'a> {
         self.pairs.iter().map(cost).collect()
     }
 
-    /// Logarithms of ratios in calm rounds, one per independent observation. What is not finite (nothing done) says nothing.
+    /// Returns logarithms of ratios in calm rounds, one per independent observation. Ratios that are not
+    /// finite (no transactions) are left out.
     pub(crate) fn calm(&self, figure: Figure) -> Vec<f64> {
         let ratios =
             self.pairs.iter().map(|pair| (pair, pair.calm(figure))).filter(|(_, ratio)| ratio.is_finite());
         observations(ratios).iter().map(|of_one| centre(of_one)).collect()
     }
 
-    /// Shares by which the mean of all turns differs, one per independent observation. Their mean is the ratio of all charges
-    /// to all of the reference's, less one: of logarithms it would not be what is paid. Each differs from it by its part in
-    /// the ratio's error (the linearised ratio: Cochran, *Sampling Techniques*, 3rd ed., chapter 6).
+    /// Returns the relative differences of the mean of all turns, one per independent observation. Their mean
+    /// is the ratio of all charges to all charges of the reference, minus 1; the mean of logarithms would not
+    /// be the cost that is paid. Each differs from it by its part in the ratio's error (the linearised ratio:
+    /// Cochran, *Sampling Techniques*, 3rd ed., chapter 6).
     pub(crate) fn mean(&self, measure: Measure) -> Vec<f64> {
         let charges = self.pairs.iter().map(|pair| (pair, pair.mean_charges(measure)));
         let charges = charges.filter(|(_, (own, reference))| (own + reference).is_finite());
@@ -101,8 +104,9 @@ impl<'a> Comparison<'a> {
         charges.iter().map(|(own, base)| ratio - 1.0 + (own - ratio * base) / reference).collect()
     }
 
-    /// Bytes by which the server's resident memory differs, one per independent observation. Where both are one process its
-    /// memory is nobody's alone, and one that was there before the study holds what came before.
+    /// Returns the differences in the server's resident memory in bytes, one per independent observation.
+    /// Blocks without two processes of the study's own are left out: shared memory belongs to no single
+    /// setting, and that of an older process has a history.
     #[allow(clippy::cast_precision_loss)] // memory is far below 2^53 bytes
     pub(crate) fn memory(&self) -> Vec<f64> {
         let resident = |slice: &Slice| Some(slice.resident_bytes as f64).filter(|bytes| *bytes > 0.0);
@@ -112,7 +116,7 @@ impl<'a> Comparison<'a> {
     }
 }
 
-/// Figures of blocks, put together where they are of the same two processes.
+/// Groups figures of blocks by their two processes; others are groups of one.
 fn observations<'p, T: Copy>(figures: impl Iterator<Item = (&'p Pair<'p>, T)>) -> Vec<Vec<T>> {
     let mut of_processes: BTreeMap<Processes, Vec<T>> = BTreeMap::new();
     let mut all = vec![];
@@ -136,28 +140,30 @@ impl Pair<'_> {
         self.twin.map_or_else(|| ratio(self.base), |twin| f64::midpoint(ratio(self.base), ratio(twin)))
     }
 
-    /// The setting's and the reference's.
+    /// Returns the mean charges of the setting and of the reference.
     fn mean_charges(&self, measure: Measure) -> (f64, f64) {
         let base = self.base.mean_charge(measure);
         let reference = self.twin.map_or(base, |twin| f64::midpoint(base, twin.mean_charge(measure)));
         (self.own.mean_charge(measure), reference)
     }
 
-    /// The two processes that measured it; `None` when it was one, or when neither is ours to start anew.
+    /// Returns the two processes that measured it; `None` when it was one, or when a study can restart
+    /// neither.
     fn processes(&self) -> Option<Processes> {
         Some((self.own.process, self.base.process)).filter(|(own, base)| own != base)
     }
 }
 
-/// The logarithm of the ratio of two slices' charges: of those in turns the median over their calm rounds, else of their sums.
+/// Returns the logarithm of the ratio of two slices' charges: the median over calm rounds, or of their sums
+/// where they did not take turns.
 fn calm_ratio(own: &Slice, reference: &Slice, measure: Measure) -> f64 {
     by_turns(own, reference, measure)
         .unwrap_or_else(|| (own.charged(measure) / reference.charged(measure)).ln())
 }
 
-/// The median over the calm rounds: those in which setting and base together were charged least. The machine takes turns
-/// at its own pace, and what it does beside costs some of them much more; both count alike in the choice, so that it
-/// favours neither.
+/// Returns the median over the calm rounds: those in which the charges of setting and base together were
+/// lowest. Background work of the machine makes some rounds much more expensive. Both count equally in the
+/// choice, so it favours neither.
 fn by_turns(own: &Slice, base: &Slice, measure: Measure) -> Option<f64> {
     let rounds = own.turns.iter().zip(&base.turns);
     let charges = rounds.map(|(own, base)| (own.charged(measure).ln(), base.charged(measure).ln()));

@@ -1,4 +1,5 @@
-//! What a processor counted of a process: instructions and misses, by `perf stat`. Virtual machines often show no counters.
+//! Hardware counters of a process, instructions and misses, read by `perf stat`. Virtual machines often have
+//! none.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -11,7 +12,7 @@ use nix::sys::signal::{Signal, kill};
 use crate::installation::find_program;
 use crate::process::as_pid;
 
-/// What is asked for, as `perf` names it, and as records do.
+/// The requested events: `perf`'s name, and the name in records.
 const EVENTS: [(&str, &str); 4] = [
     ("instructions", "instructions"),
     ("cycles", "cycles"),
@@ -19,17 +20,17 @@ const EVENTS: [(&str, &str); 4] = [
     ("branch-misses", "branch_misses"),
 ];
 
-/// A counter, and what it came to.
+/// Values by counter.
 pub(crate) type Counted = BTreeMap<&'static str, f64>;
 
-/// The processor's counters, where they can be read.
+/// Access to the processor's counters.
 #[derive(Clone, Debug)]
 pub(crate) struct Counters {
     perf: PathBuf,
     folder: PathBuf,
 }
 
-/// Counters that run.
+/// A count in progress.
 #[derive(Debug)]
 pub(crate) struct Counting {
     child: Child,
@@ -37,7 +38,8 @@ pub(crate) struct Counting {
 }
 
 impl Counters {
-    /// Those of this machine; otherwise in words why there are none. What is written meanwhile goes into `folder`.
+    /// Returns access to this machine's counters, or the reason why there are none. Temporary files go into
+    /// `folder`.
     pub(crate) fn find(folder: &Path) -> Result<Counters, String> {
         let perf = find_program("perf", &[])
             .ok_or("`perf` was not found; on Debian, `apt-get install linux-perf` brings it")?;
@@ -52,7 +54,7 @@ impl Counters {
         Ok(counters)
     }
 
-    /// Begins to count what a process does, all its threads. `None` where that fails: then nothing is said of it.
+    /// Starts to count all threads of a process; `None` if that fails.
     pub(crate) fn start(&self, pid: u32) -> Option<Counting> {
         let file = self.folder.join("perf.counters");
         let mut command = self.command(&file);
@@ -70,9 +72,9 @@ impl Counters {
 }
 
 impl Counting {
-    /// Ends it and gives what was counted.
+    /// Ends the count and returns its values.
     pub(crate) fn finish(mut self) -> Counted {
-        // At this signal it writes what it has and ends.
+        // On this signal `perf` writes its counts and ends.
         let _ = kill(as_pid(self.child.id()), Signal::SIGINT);
         let _ = self.child.wait();
         counted(&fs::read_to_string(&self.file).unwrap_or_default())
@@ -81,13 +83,14 @@ impl Counting {
 
 impl Drop for Counting {
     fn drop(&mut self) {
-        // Both fail when it has ended, which is what is wanted.
+        // Both fail once it has ended, which is fine.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
 }
 
-/// Reads `123456;;instructions;1000;100.00;;`, and leaves out what says `<not supported>`. A name may have `:u` behind it.
+/// Parses lines such as `123456;;instructions;1000;100.00;;`, without those that say `<not supported>`. A
+/// name may end in `:u`.
 fn counted(said: &str) -> Counted {
     let fields = said.lines().map(|line| line.split(';').collect::<Vec<_>>());
     let known = fields.filter_map(|fields| {
@@ -98,7 +101,7 @@ fn counted(said: &str) -> Counted {
     known.collect()
 }
 
-/// Why nothing was counted, in words.
+/// Returns the reason why nothing was counted.
 fn why_not(said: &str, complained: &str) -> String {
     if said.contains("<not supported>") {
         return "the processor shows none, as in many virtual machines (`perf stat` says <not supported>)"
@@ -137,7 +140,7 @@ mod tests {
         );
     }
 
-    /// On this machine, whichever it is.
+    /// Works on any machine.
     #[test]
     fn a_machine_has_counters_or_says_why_not() {
         let folder = tempfile::tempdir().expect("a folder");

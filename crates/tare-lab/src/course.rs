@@ -1,24 +1,24 @@
-//! How a figure goes on from run to run: it stays, it changes at a point, or it drifts.
+//! The history of a figure over runs: steady, changing at points, or drifting.
 //!
-//! Of every run there is an estimate and how exactly it is known. *Change points* are found by binary segmentation: of all
-//! places where the runs could be cut in two the one where both parts differ most, measured by what their estimates are
-//! uncertain by; if noise does not explain that difference, both parts are looked at alike. For all places together noise
-//! passes for a change in at most 5% of histories (Bonferroni). A *trend* is a line that explains the runs better than the
-//! changes do (Schwarz, *Estimating the dimension of a model*, Ann. Statist. 6, 1978) and whose slope is not 0.
+//! Each run gives an estimate and its standard error. *Change points* are found by binary segmentation: the
+//! runs are cut where both parts differ most in terms of their errors; if noise does not explain that
+//! difference, both parts are searched in the same way. Over all cuts, noise is taken for a change in at most
+//! 5% of histories (Bonferroni). A *trend* is a line that explains the runs better than the changes do
+//! (Schwarz, *Estimating the dimension of a model*, Ann. Statist. 6, 1978) and whose slope is not 0.
 
 use schemars::JsonSchema;
 use serde::Serialize;
 use statrs::distribution::{ContinuousCDF, Normal};
 
-/// What noise is allowed to pass for something.
+/// Probability that noise is taken for a change or a trend.
 const ERROR: f64 = 0.05;
-/// Runs without which there is no telling a trend.
+/// The fewest runs that can show a trend.
 const FEWEST_OF_TREND: usize = 3;
 
 /// An estimate and its standard error.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct Estimate {
-    /// The figure.
+    /// The value.
     pub value: f64,
     /// Its standard error.
     pub error: f64,
@@ -27,48 +27,48 @@ pub struct Estimate {
 /// A change from one run to the next.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Change {
-    /// Place of the first run after it.
+    /// Index of the first run after it.
     pub at: usize,
-    /// The runs before it, since the change before that.
+    /// Mean of the runs since the previous change.
     pub before: Estimate,
-    /// The runs after it, until the next change.
+    /// Mean of the runs until the next change.
     pub after: Estimate,
 }
 
-/// How a figure goes on.
+/// The shape of a figure's history.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Course {
     /// Fewer than two runs can be compared.
     Unknown,
-    /// Noise explains all differences: the level.
+    /// Noise explains all differences; the level.
     Steady(Estimate),
-    /// It changes, here.
+    /// It changes at these points.
     Changes(Vec<Change>),
-    /// It goes up or down, by so much from run to run.
+    /// It rises or falls by this much from run to run.
     Trend(Estimate),
 }
 
 impl Estimate {
-    /// How far the truth may be on either side, with 95% confidence.
+    /// Returns half the width of the 95% confidence interval.
     pub fn plus_minus(&self) -> f64 {
         self.error * quantile(1.0 - ERROR / 2.0)
     }
 
-    /// The mean of several, each weighed by how exactly it is known.
+    /// Returns the mean of several estimates, weighted by the inverse squares of their errors.
     fn of(all: &[Estimate]) -> Estimate {
         let weights: f64 = all.iter().map(|e| e.error.powi(-2)).sum();
         let value = all.iter().map(|e| e.value * e.error.powi(-2)).sum::<f64>() / weights;
         Estimate { value, error: weights.powf(-0.5) }
     }
 
-    /// How many of its standard errors away from 0.
+    /// Returns its distance from 0 in standard errors.
     fn z(&self) -> f64 {
         (self.value / self.error).abs()
     }
 }
 
 impl Change {
-    /// By how much.
+    /// Returns the size of the change.
     pub fn by(&self) -> Estimate {
         Estimate {
             value: self.after.value - self.before.value,
@@ -78,7 +78,7 @@ impl Change {
 }
 
 impl Course {
-    /// Of runs in their order.
+    /// Classifies runs, given in their order.
     pub fn of(runs: &[Estimate]) -> Course {
         if runs.len() < 2 {
             return Course::Unknown;
@@ -109,7 +109,7 @@ impl Course {
     }
 }
 
-/// Finds where `runs`, of which the first is the one at `from`, are to be cut.
+/// Finds the cuts of `runs`, whose first run has the index `from`.
 fn cut(runs: &[Estimate], from: usize, needed: f64, cuts: &mut Vec<usize>) {
     let differ = |at: usize| {
         Change { at, before: Estimate::of(&runs[..at]), after: Estimate::of(&runs[at..]) }.by().z()
@@ -127,18 +127,18 @@ fn parts<'a>(runs: &'a [Estimate], cuts: &[usize]) -> Vec<&'a [Estimate]> {
     begins.zip(ends).map(|(begin, end)| &runs[begin..end]).collect()
 }
 
-/// What a model leaves unexplained: squares of what estimates are off by, in standard errors.
+/// Returns the sum of the squared residuals of a model, in standard errors.
 fn misfit(runs: impl Iterator<Item = (Estimate, f64)>) -> f64 {
     runs.map(|(e, model)| ((e.value - model) / e.error).powi(2)).sum()
 }
 
-/// The lower, the better a model of so many figures explains the runs.
+/// Returns the Bayesian information criterion of a model with so many parameters; lower is better.
 #[allow(clippy::cast_precision_loss)] // some runs
 fn score(misfit: f64, figures: usize, runs: &[Estimate]) -> f64 {
     misfit + figures as f64 * (runs.len() as f64).ln()
 }
 
-/// The line that leaves least unexplained.
+/// The line with the smallest misfit.
 struct Line {
     middle: (f64, f64),
     slope: Estimate,
@@ -162,7 +162,7 @@ impl Line {
     }
 }
 
-/// Of the normal distribution.
+/// Returns a quantile of the standard normal distribution.
 fn quantile(share: f64) -> f64 {
     Normal::standard().inverse_cdf(share)
 }
@@ -222,7 +222,7 @@ mod tests {
                 .collect();
             found += usize::from(matches!(Course::of(&all), Course::Changes(_)));
         }
-        // 5% at most; 2,000 of them give or take 1.5%.
+        // At most 5% of 2,000 histories, plus or minus 1.5%.
         assert!(found < 130, "{found} of 2000");
     }
 }

@@ -1,4 +1,4 @@
-//! Data directories of servers that are ours: made fresh, copied, thrown away.
+//! Data directories of the lab's own servers: created, copied, removed.
 
 use std::fs;
 use std::os::unix::fs::{PermissionsExt, chown};
@@ -13,17 +13,17 @@ use crate::installation::Installation;
 use crate::watchdog::Watchdog;
 use crate::{Error, Result};
 
-/// The account distributions make for the server.
+/// The account that distributions create for the server.
 const SERVER_ACCOUNT: &str = "mysql";
 
-/// Whom a server runs as: ourselves, or the server's account when we are root.
+/// The account that a server runs as: the current user, or the server's account for root.
 #[derive(Clone, Debug)]
 pub struct Account {
     root_runs_as: Option<User>,
 }
 
 impl Account {
-    /// The account servers of this process run as.
+    /// Returns the account that servers of this process run as.
     pub fn of_servers() -> Result<Account> {
         if geteuid() != Uid::from_raw(0) {
             return Ok(Account { root_runs_as: None });
@@ -34,12 +34,12 @@ impl Account {
         Ok(Account { root_runs_as: Some(user) })
     }
 
-    /// The server's `--user` option, where it needs one.
+    /// Returns the server's `--user` option, if it needs one.
     pub fn user_option(&self) -> Option<String> {
         self.root_runs_as.as_ref().map(|u| format!("--user={}", u.name))
     }
 
-    /// Gives a file or folder to the account and nobody else.
+    /// Gives a file or folder to the account, with no access for others.
     pub fn own(&self, path: &Path) -> Result<()> {
         let what = || format!("setting the owner of {}", path.display());
         if let Some(user) = &self.root_runs_as {
@@ -49,16 +49,17 @@ impl Account {
     }
 }
 
-/// A folder for servers of ours, only for the account and root, removed with everything in it when dropped.
+/// A folder for servers, accessible to the account and root only. It is removed with its contents when
+/// dropped.
 #[derive(Debug)]
 pub struct Scratch {
-    // First: what it watches over is removed after it has ended.
+    // The first field: the folder it watches is removed after it has ended.
     _watchdog: Option<Watchdog>,
     folder: TempDir,
 }
 
 impl Scratch {
-    /// A new folder in the system's folder for temporary files (`TMPDIR`).
+    /// Creates a folder in the system's folder for temporary files (`TMPDIR`).
     pub fn new(account: &Account) -> Result<Scratch> {
         let folder = tempfile::Builder::new()
             .prefix("tare-")
@@ -68,31 +69,31 @@ impl Scratch {
         Ok(Scratch { _watchdog: None, folder })
     }
 
-    /// A new folder that goes away, with every server in it, even if we are killed.
+    /// Creates a folder that is removed, with every server in it, even if this process is killed.
     pub fn watched(account: &Account) -> Result<Scratch> {
         let mut scratch = Scratch::new(account)?;
         scratch._watchdog = Some(Watchdog::over(scratch.path())?);
         Ok(scratch)
     }
 
-    /// Where it is.
+    /// Returns its path.
     pub fn path(&self) -> &Path {
         self.folder.path()
     }
 }
 
-/// Whether a server could be started on the folder as it is: something made it a data directory.
+/// Returns whether the folder is a data directory that a server can start on.
 pub fn is_initialised(datadir: &Path) -> bool {
     datadir.join("mysql").is_dir()
 }
 
-/// Whether there is nothing in the folder that could be someone's.
+/// Returns whether the folder is empty or missing.
 pub fn is_vacant(datadir: &Path) -> bool {
     fs::read_dir(datadir).map_or(!datadir.exists(), |mut entries| entries.next().is_none())
 }
 
-/// Makes a data directory whose `root` has no password, as the server's socket is only for the account and root.
-/// Temporary files go to `scratch`: the server's account may not be able to write where ours go.
+/// Creates a data directory whose `root` has no password: the socket is accessible to the account and root
+/// only. Temporary files go to `scratch`, as the server's account may not be able to write to `TMPDIR`.
 pub fn create(
     installation: &Installation,
     account: &Account,
@@ -105,7 +106,7 @@ pub fn create(
     command.arg("--no-defaults").arg(option("--datadir=", datadir));
     command.env_remove("LD_PRELOAD").env("TMPDIR", scratch.path());
     if installation.install_db.is_some() {
-        // --force: do without the name lookups a machine or container may not be able to do.
+        // --force skips the name lookups, which fail on some machines and in containers.
         command.args(["--auth-root-authentication-method=normal", "--skip-test-db", "--force"]);
     } else {
         command.arg("--initialize-insecure").args(installation.own_options());
@@ -123,19 +124,19 @@ pub fn copy(scratch: &Scratch, from: &Path, to: &Path) -> Result<()> {
 fn copying(scratch: &Scratch, from: &Path, to: &Path) -> Command {
     let mut command = Command::new("cp");
     command.args(["-a", "--reflink=auto", "--"]).args([from, to]);
-    // By this a watchdog knows whose it is.
+    // The watchdog finds the processes of its folder by this variable.
     command.env("TMPDIR", scratch.path());
     command
 }
 
-/// `name` followed by a path, which need not be UTF-8.
+/// Returns `name` followed by a path, which need not be UTF-8.
 pub(crate) fn option(name: &str, path: &Path) -> std::ffi::OsString {
     let mut option = std::ffi::OsString::from(name);
     option.push(path);
     option
 }
 
-/// Runs a program to its end; what it printed is in the error when it fails.
+/// Runs a program to its end; the error of a failure has its output.
 pub(crate) fn run(command: &mut Command) -> Result<()> {
     let program = PathBuf::from(command.get_program());
     let output = command.output().tried(|| format!("running {}", program.display()))?;
@@ -150,7 +151,7 @@ pub(crate) fn run(command: &mut Command) -> Result<()> {
     })
 }
 
-/// The last lines of a text that may be long.
+/// Returns the last lines of a text.
 pub(crate) fn last_lines(text: &str, lines: usize) -> String {
     let all: Vec<&str> = text.trim_end().lines().collect();
     all[all.len().saturating_sub(lines)..].join("\n")

@@ -1,7 +1,7 @@
-//! Study files: what is compared, under which load, how long and how exactly.
+//! Study files: what is compared, under which load, how long and how precisely.
 //!
-//! A study is TOML; `studies/` has those that ship, and `docs/studies.md` explains every key. What is wrong in a file is said
-//! with file, line, key and what is allowed.
+//! A study is TOML. `studies/` has those that ship, and `docs/studies.md` explains every key. An error in a
+//! file names the file, the line, the key and what is allowed.
 
 mod check;
 
@@ -15,76 +15,76 @@ use crate::record::{Cell, Measure};
 use crate::study_file::{Step, Wrong, error, locate};
 use crate::workload::{self, Options, Workload};
 
-/// What the setting is called that a study gets for the base's twin.
+/// Suffix of the A/A control's name.
 const TWIN: &str = " again";
 
-/// A study as its file says it.
+/// A study as its file describes it.
 #[derive(Clone, Debug, Deserialize, PartialEq)]
 #[serde(deny_unknown_fields)]
 pub struct Definition {
-    /// What it asks, in a sentence.
+    /// The question it answers, in a sentence.
     pub question: String,
-    /// The published study it repeats, or a part of it.
+    /// The published study that it repeats, wholly or in part.
     pub stands_for: Option<String>,
-    /// What the verdicts are about.
+    /// The measure that the verdicts are about.
     #[serde(default)]
     pub measure: Measure,
-    /// Length of a slice of load. At a stretch it takes whole seconds.
+    /// Length of a slice of load. Without turns it is rounded up to whole seconds.
     pub slice_seconds: f64,
-    /// Length of the turns in which the slices of a block are taken, at least; 0: each at a stretch.
+    /// Least length of the turns in which the slices of a block alternate; 0: no turns.
     #[serde(default = "twenty_five")]
     pub turn_milliseconds: u32,
-    /// Slices of every setting in every cell, at most.
+    /// Highest number of slices of every setting in every cell.
     pub blocks: u32,
-    /// Blocks of a cell before the servers are started anew.
+    /// Blocks of a cell between two restarts of the servers.
     #[serde(default = "three")]
     pub blocks_per_start: u32,
-    /// When to end whatever has been reached.
+    /// Minutes after which the study ends in any case.
     pub minutes: f64,
-    /// Half-width of the interval that is enough.
+    /// Half-width of the interval that is precise enough.
     pub precision: f64,
     /// Differences below this share do not matter.
     pub margin: f64,
-    /// Names of the settings that get an unmeasured slice before a cell's first block; all, if none are named. For settings
-    /// that are switched on one server a few warm it for all.
+    /// Names of the settings that get an unmeasured slice before a cell's first block; all, if empty. For
+    /// settings that share a server, a few are enough to warm it up.
     #[serde(default)]
     pub warm_ups: Vec<String>,
-    /// Blocks that every cell gets, also when the time is over before.
+    /// Blocks that every cell gets, even when the time is over.
     #[serde(default)]
     pub least_blocks: u32,
-    /// Whether it ends when all of this is reached, before its time and blocks are used up.
+    /// Whether it ends as soon as all results are precise enough, before its time and blocks are used up.
     #[serde(default = "yes")]
     pub stop_early: bool,
     /// The servers.
     #[serde(rename = "server")]
     pub servers: Vec<ServerDef>,
-    /// What is compared; the first is the base of those that name none.
+    /// The settings; the first is the base of those that name none.
     #[serde(rename = "setting")]
     pub settings: Vec<SettingDef>,
-    /// The load.
+    /// The loads.
     #[serde(rename = "workload")]
     pub workloads: Vec<WorkloadDef>,
-    /// Where it comes from, if not from here.
+    /// The machine that the load comes from, if not this one.
     pub driver: Option<DriverDef>,
-    /// What `--quick` changes.
+    /// Changes that `--quick` makes.
     pub quick: Option<Quick>,
 }
 
-/// A server: a program to start, or one that runs.
+/// A server: a program to start, or a running server.
 #[derive(Clone, Debug, Deserialize, PartialEq)]
 #[serde(deny_unknown_fields)]
 pub struct ServerDef {
-    /// Unique in the study.
+    /// Name, unique in the study.
     pub name: String,
-    /// Path or name of the program of a server to start.
+    /// Path or name of the program to start.
     pub program: Option<String>,
-    /// Where a running server is: `mysql://user@host:3306` or `mysql://user@localhost?socket=/run/mysqld/mysqld.sock`. Its
-    /// password comes from the environment.
+    /// Address of a running server: `mysql://user@host:3306` or
+    /// `mysql://user@localhost?socket=/run/mysqld/mysqld.sock`. Its password comes from the environment.
     pub dsn: Option<String>,
-    /// Options of every setting's server.
+    /// Options of the server in every setting.
     #[serde(default)]
     pub options: Vec<String>,
-    /// What brings the program, for those who do not have it.
+    /// How to install the program.
     pub install: Option<String>,
 }
 
@@ -92,14 +92,14 @@ pub struct ServerDef {
 #[derive(Clone, Debug, Deserialize, PartialEq)]
 #[serde(deny_unknown_fields)]
 pub struct SettingDef {
-    /// Unique in the study.
+    /// Name, unique in the study.
     pub name: String,
-    /// What it means, in words.
+    /// Its meaning in words.
     #[serde(default)]
     pub meaning: String,
-    /// The server it runs on; the first if none is named.
+    /// Name of its server; `None`: the first.
     pub server: Option<String>,
-    /// The setting it is compared with; the first if none is named.
+    /// Name of the setting it is compared with; `None`: the first.
     pub base: Option<String>,
     /// Server options.
     #[serde(default)]
@@ -109,45 +109,48 @@ pub struct SettingDef {
     /// Variables of the server's environment.
     #[serde(default)]
     pub environment: BTreeMap<String, String>,
-    /// Statements that switch a running server to the setting. Settings that otherwise agree share a server.
+    /// Statements that switch a running server to the setting. Settings that differ only in these share a
+    /// server.
     #[serde(default)]
     pub switch: Vec<String>,
-    /// A query whose first value must be a number other than 0, `ON` or `YES`: whether the setting is what it says.
+    /// A query that verifies the setting: its first value must be a number other than 0, `ON` or `YES`.
     pub require: Option<String>,
-    /// Programs that run beside the server while it has load.
+    /// Programs that run beside the server under load.
     #[serde(default, rename = "sidecar")]
     pub sidecars: Vec<SidecarDef>,
-    /// Files in the data directory that the setting writes; their growth is counted, and they are emptied after each slice.
+    /// Files in the data directory that the setting writes. Their growth is counted, and they are emptied
+    /// after each slice.
     #[serde(default)]
     pub logs: Vec<String>,
-    /// Length of the unmeasured slice before a cell's first block after a start, unless transactions come too seldom for it. Where
-    /// the load writes, the longest of the settings that are compared is that of all.
+    /// Length of the unmeasured slice before a cell's first block after a start; longer where transactions
+    /// are too rare for it. Where the load writes, all compared settings use the longest one.
     #[serde(default = "one")]
     pub warm_up_seconds: u32,
-    /// Whether slices are taken at a stretch because of it, and not in turns; if it is not said, where it has sidecars or logs, and
-    /// where its server works while nobody asks it anything.
+    /// Whether slices are taken without turns. `None`: without turns if it has sidecars or logs, or if its
+    /// server works while idle.
     pub stretch: Option<bool>,
-    /// Whether it is the base's twin, which every study gets.
+    /// Whether it is the A/A control, which every study gets.
     #[serde(skip)]
     pub twin: bool,
 }
 
-/// A program beside the server, such as an exporter, and who asks it.
+/// A program beside the server, such as an exporter, and how it is scraped.
 #[derive(Clone, Debug, Deserialize, PartialEq)]
 #[serde(deny_unknown_fields)]
 pub struct SidecarDef {
-    /// Path or name of the program. One that lies beside the program that runs comes first: `tare`.
+    /// Path or name of the program. A program next to the running one is preferred (`tare`).
     pub program: String,
-    /// Its arguments; `{socket}`, `{datadir}`, `{port}` (a free one), `{folder}` (one of its own) stand for themselves.
+    /// Arguments, with the placeholders `{socket}`, `{datadir}`, `{port}` (a free one) and `{folder}` (one of
+    /// its own).
     #[serde(default)]
     pub arguments: Vec<String>,
-    /// Variables of its environment; the same placeholders.
+    /// Variables of its environment, with the same placeholders.
     #[serde(default)]
     pub environment: BTreeMap<String, String>,
-    /// Files made in its folder before it starts: name and content.
+    /// Files created in its folder before it starts: name and content.
     #[serde(default)]
     pub files: BTreeMap<String, String>,
-    /// What is asked of it over and over, such as `http://127.0.0.1:{port}/metrics`.
+    /// Address that is scraped, such as `http://127.0.0.1:{port}/metrics`.
     pub scrape: Option<String>,
     /// Seconds of load between two scrapes.
     #[serde(default = "fifteen")]
@@ -155,10 +158,10 @@ pub struct SidecarDef {
     /// Whether it serves TLS, with a certificate made for it (`{folder}/cert.pem`, `{folder}/key.pem`).
     #[serde(default)]
     pub tls: bool,
-    /// Whether its CPU time is part of the cost; or else it is reported beside.
+    /// Whether its CPU time is part of the cost; otherwise it is reported separately.
     #[serde(default = "yes")]
     pub charged: bool,
-    /// What brings the program.
+    /// How to install the program.
     pub install: Option<String>,
 }
 
@@ -166,30 +169,31 @@ pub struct SidecarDef {
 #[derive(Clone, Debug, Deserialize, PartialEq)]
 #[serde(deny_unknown_fields)]
 pub struct WorkloadDef {
-    /// Unique in the study.
+    /// Name, unique in the study.
     pub name: String,
-    /// What is driven: the name of one of [`crate::workload::WORKLOADS`].
+    /// Name of one of [`crate::workload::WORKLOADS`].
     pub run: String,
-    /// The server it runs on; all of them if none is named.
+    /// Name of the server it runs on; `None`: all servers.
     pub server: Option<String>,
-    /// Options of its script, over those it starts from.
+    /// Options of its script, which override its defaults.
     #[serde(default)]
     pub options: BTreeMap<String, Value>,
     /// Numbers of connections.
     pub users: Vec<u32>,
-    /// At which shares of the most it can do transactions arrive, in percent; none: as fast as every connection goes on.
+    /// Rates of arrival in percent of the highest throughput; empty: each connection starts its next
+    /// transaction at once.
     #[serde(default)]
     pub rates: Vec<u32>,
-    /// Statements are prepared once and executed, or sent as text each time.
+    /// Whether statements are prepared once and executed, rather than sent as text each time.
     #[serde(default = "yes")]
     pub prepared: bool,
 }
 
-/// An option's value; numbers and switches may stand without quotes.
+/// The value of an option; numbers and switches need no quotes.
 #[derive(Clone, Debug, Deserialize, PartialEq)]
 #[serde(untagged)]
 pub enum Value {
-    /// As text.
+    /// A text.
     Text(String),
     /// A whole number.
     Number(i64),
@@ -208,31 +212,32 @@ impl std::fmt::Display for Value {
 }
 
 impl SettingDef {
-    /// Whether what it does goes by the clock, or is put off, as far as the study says: turns would count too much of it, or too
-    /// little.
+    /// Returns whether the study says that slices are taken without turns, or implies it by sidecars or logs:
+    /// work by the clock and deferred work would be counted wrongly in turns.
     pub fn is_at_a_stretch(&self) -> bool {
         self.stretch.unwrap_or(!self.sidecars.is_empty() || !self.logs.is_empty())
     }
 
-    /// Whether sidecars run while others have their turns. Its server is then its own, so that what they ask of it is charged to it.
+    /// Returns whether sidecars run during the turns of other settings. It then has a server of its own, so
+    /// that their queries are charged to it.
     pub fn goes_on_between_turns(&self) -> bool {
         !self.sidecars.is_empty() && !self.is_at_a_stretch()
     }
 }
 
 impl WorkloadDef {
-    /// What is driven.
+    /// Returns the workload.
     pub fn workload(&self) -> &'static Workload {
         workload::find(&self.run).unwrap_or(&workload::WORKLOADS[0]) // checked when the study was read
     }
 
-    /// The options given to it.
+    /// Returns the options given to it.
     pub fn given(&self) -> Options {
         self.options.iter().map(|(name, value)| (name.clone(), value.to_string())).collect()
     }
 }
 
-/// What `--quick` changes: whatever is named replaces what the study says.
+/// Changes of `--quick`: each replaces what the study says.
 #[derive(Clone, Debug, Default, Deserialize, PartialEq)]
 #[serde(deny_unknown_fields)]
 pub struct Quick {
@@ -245,11 +250,11 @@ pub struct Quick {
     margin: Option<f64>,
     /// Numbers of connections of every workload.
     users: Option<Vec<u32>>,
-    /// Names of the settings that stay.
+    /// Names of the remaining settings.
     settings: Option<Vec<String>>,
-    /// Names of the workloads that stay.
+    /// Names of the remaining workloads.
     workloads: Option<Vec<String>>,
-    /// Options of workloads, by their name, over those they have.
+    /// Options of workloads, by workload name, which override the study's.
     #[serde(default)]
     options: BTreeMap<String, BTreeMap<String, Value>>,
 }
@@ -274,19 +279,20 @@ fn yes() -> bool {
     true
 }
 
-/// What the twin of a base is called.
+/// Returns the name of a base's A/A control.
 fn twin_of(base: &str) -> String {
     format!("{base}{TWIN}")
 }
 
 impl Definition {
-    /// Length of a slice at a stretch, which takes whole seconds.
+    /// Returns the length of a slice without turns, in whole seconds.
     #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)] // from 1 to 3600
     pub fn whole_slice_seconds(&self) -> u32 {
         self.slice_seconds.ceil() as u32
     }
 
-    /// Reads a study; `file` names it in errors. With `quick` its overrides hold. The base gets its twin.
+    /// Parses a study; `file` names it in errors. Applies the overrides if `quick`, and adds the A/A
+    /// controls.
     pub fn read(text: &str, file: &str, quick: bool) -> Result<Definition> {
         let mut definition: Definition =
             toml::from_str(text).map_err(|e| error(text, file, e.span(), e.message().to_owned()))?;
@@ -301,18 +307,18 @@ impl Definition {
         Ok(definition)
     }
 
-    /// A setting's server.
+    /// Returns a setting's server.
     pub fn server_of(&self, setting: &SettingDef) -> &ServerDef {
         let named = setting.server.as_ref().and_then(|name| self.servers.iter().find(|s| &s.name == name));
         named.unwrap_or(&self.servers[0])
     }
 
-    /// Whether a setting gets an unmeasured slice before it is measured.
+    /// Returns whether a setting gets an unmeasured slice before it is measured.
     pub(crate) fn warms_up(&self, setting: &SettingDef) -> bool {
         self.warm_ups.is_empty() || self.warm_ups.contains(&setting.name)
     }
 
-    /// The name of what a setting is compared with.
+    /// Returns the name of the setting that a setting is compared with.
     pub fn base_of<'a>(&'a self, setting: &'a SettingDef) -> &'a str {
         setting.base.as_deref().unwrap_or(&self.settings[0].name)
     }
@@ -355,7 +361,7 @@ impl Definition {
         })
     }
 
-    /// Keeps the named settings; what they are compared with must be among them.
+    /// Keeps the named settings; their bases must be among them.
     fn keep(&mut self, names: Option<&[String]>) -> std::result::Result<(), Wrong> {
         let Some(names) = names else { return Ok(()) };
         let kept = |name: &str| names.iter().any(|n| n == name);
@@ -372,7 +378,7 @@ impl Definition {
         Ok(())
     }
 
-    /// Every server's first base gets a twin.
+    /// Adds an A/A control for every server's first base.
     fn add_twin(&mut self) {
         let mut settings: Vec<SettingDef> = vec![];
         for setting in &self.settings {
@@ -391,7 +397,7 @@ impl Definition {
         self.settings = settings;
     }
 
-    /// Every workload at every number of connections, and at every rate where it has some.
+    /// Returns every workload at every number of connections, and at every rate if it has any.
     pub fn cells(&self) -> Vec<Cell> {
         let mut cells = vec![];
         for workload in &self.workloads {
@@ -405,13 +411,13 @@ impl Definition {
         cells
     }
 
-    /// Whether a workload runs on a setting's server.
+    /// Returns whether a workload runs on a setting's server.
     pub fn runs(&self, workload: &WorkloadDef, setting: &SettingDef) -> bool {
         workload.server.as_ref().is_none_or(|server| *server == self.server_of(setting).name)
     }
 }
 
-/// Where the password of a running server is looked for.
+/// The environment variable with the password of a running server.
 pub const PASSWORD: &str = "TARE_LAB_PASSWORD";
 
 #[cfg(test)]
@@ -543,16 +549,16 @@ options.OLTP_RO = { table-size = 1000, tables = "2" }
         let with = |blocks: &str| STUDY.replacen("blocks = 30", blocks, 1);
         let said = refused(&with("blocks = 4"));
         assert!(said.contains("line 3, `blocks`") && said.contains("6 or more"), "{said}");
-        // Of servers of their own a start is an observation: these are three.
+        // With servers of their own, each start is an observation: these are three.
         let said = refused(&with("blocks = 6\nblocks_per_start = 2"));
         let expected = "started 3 times, and an interval needs 6 starts where settings have servers of their own: write \
                         `blocks = 11` or more, or `blocks_per_start = 1`";
         assert!(said.contains("line 3, `blocks`") && said.contains(expected), "{said}");
         assert!(Definition::read(&with("blocks = 11\nblocks_per_start = 2"), "s.toml", false).is_ok());
-        // What is written is what helps.
+        // The proposed values are accepted.
         let said = refused(&with("blocks = 17\nblocks_per_start = 4"));
         assert!(said.contains("`blocks = 21` or more, or `blocks_per_start = 3`"), "{said}");
-        // On one server each block is an observation.
+        // On a shared server each block is an observation.
         let one =
             with("blocks = 6\nblocks_per_start = 2").replace("options = [\"--perf", "switch = [\"--perf");
         assert!(Definition::read(&one, "s.toml", false).is_ok());

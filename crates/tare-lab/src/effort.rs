@@ -1,7 +1,8 @@
-//! What a transaction makes a server do, beside the time it takes: instructions, faults, calls, events, bytes. It says why a setting costs.
+//! The work of a server per transaction, besides time: instructions, faults, calls, events, bytes. It
+//! explains why a setting costs.
 //!
-//! It is counted over unmeasured slices: to read it costs, and must not be part of a measured one. What the server counts itself
-//! is read before and after, less what the reading takes ([`crate::attribution`]).
+//! It is counted over unmeasured slices, because reading it costs. The server's own counts are read before
+//! and after, minus the cost of reading ([`crate::attribution`]).
 
 use std::collections::BTreeMap;
 
@@ -16,7 +17,7 @@ use crate::process::Faults;
 use crate::record::{Calls, Cell, Effort, Record, Slice};
 use crate::target::Target;
 
-/// What is known of a transaction's effort, in the order in which it is shown.
+/// All figures of effort, in the order in which they are shown.
 pub const FIGURES: [Figure; 20] = [
     Figure::of("instructions", "instructions", "instructions of the processor"),
     Figure::of("instructions_per_cycle", "IPC", "instructions in a cycle of the processor's clock"),
@@ -55,11 +56,11 @@ pub const FIGURES: [Figure; 20] = [
 /// A figure of effort.
 #[derive(Clone, Copy, Debug)]
 pub struct Figure {
-    /// In records and exports.
+    /// Name in records and exports.
     pub name: &'static str,
-    /// At the head of a column.
+    /// Head of its column.
     pub head: &'static str,
-    /// In words.
+    /// Meaning in words.
     pub meaning: &'static str,
 }
 
@@ -68,35 +69,35 @@ impl Figure {
         Figure { name, head, meaning }
     }
 
-    /// Whether it is a size.
+    /// Returns whether it is a size.
     pub fn is_bytes(self) -> bool {
         self.name.contains("bytes")
     }
 
-    /// Whether it is divided by transactions.
+    /// Returns whether it is divided by transactions.
     fn is_per_transaction(self) -> bool {
         self.name != "instructions_per_cycle"
     }
 
-    /// In tables for other programs.
+    /// Returns its column's name in tables for other programs.
     pub fn column(self) -> String {
         let behind = if self.is_per_transaction() { "_per_transaction" } else { "" };
         format!("{}{behind}", self.name)
     }
 
-    /// What it is of a setting; not a number where it is not known.
+    /// Returns its value for a setting; NaN where it is unknown.
     pub fn of_setting(self, setting: &SettingAnalysis) -> f64 {
         setting.effort.get(self.name).copied().unwrap_or(f64::NAN)
     }
 
-    /// Those that are known of some setting.
+    /// Returns the figures that are known for some setting.
     pub fn known<'a>(settings: impl Iterator<Item = &'a SettingAnalysis> + Clone) -> Vec<Figure> {
         let is_there = |figure: &Figure| settings.clone().any(|s| figure.of_setting(s) > 0.0);
         FIGURES.into_iter().filter(is_there).collect()
     }
 }
 
-/// Status variables, and the figure each is part of.
+/// Status variables, and the figure that each is part of.
 const STATUS: [(&str, &str); 11] = [
     ("questions", "statements"),
     ("connections", "connections"),
@@ -110,14 +111,14 @@ const STATUS: [(&str, &str); 11] = [
     ("binlog_bytes_written", "binlog_bytes_written"),
     ("innodb_row_lock_waits", "lock_waits"),
 ];
-/// Marks figures of status variables among classes of events.
+/// Prefix of the figures of status variables among classes of events.
 const VARIABLE: &str = "status/";
-/// Those of storage engines' calls.
+/// Prefix of the status variables of storage engine calls, and their figure.
 const HANDLER: (&str, &str) = ("handler_", "handler_calls");
-/// Those of them of which [`handler::BEGINNINGS`] are.
+/// The figure of the calls that [`handler::BEGINNINGS`] names.
 pub(crate) const BEGINNINGS: &str = "handler_beginnings";
 
-/// What was known before a slice.
+/// The counts before a slice.
 pub(crate) struct Watch {
     warm: bool,
     counted: Option<Counts>,
@@ -126,7 +127,7 @@ pub(crate) struct Watch {
 }
 
 impl Watch {
-    /// Begins, on a server that has no load now; `warm`: it had before.
+    /// Starts counting on an idle server; `warm`: it has had load before.
     pub(crate) fn begin(ready: &Ready, warm: bool, counters: Option<&Counters>) -> Watch {
         Watch {
             warm,
@@ -136,7 +137,7 @@ impl Watch {
         }
     }
 
-    /// Ends with the slice's load; gives what is to be written down.
+    /// Ends counting after the slice's load, and returns the records.
     #[allow(clippy::cast_precision_loss)] // counts of a slice are far below 2^53
     pub(crate) fn end(self, cell: &Cell, setting: &str, target: &Target, slice: &Slice) -> Vec<Record> {
         let transactions = slice.transactions as f64;
@@ -157,7 +158,7 @@ impl Watch {
         let mut calls: BTreeMap<String, f64> = BTreeMap::new();
         if let Some((before, after)) = self.counted.and_then(|before| Some((before, counts(target)?))) {
             calls = attribution::per_transaction(&before, &after, slice.transactions);
-            // What did not happen is 0, and not unknown.
+            // What did not happen is 0, not unknown.
             for figure in after.keys().filter_map(|name| name.strip_prefix(VARIABLE)) {
                 let count = calls.remove(&format!("{VARIABLE}{figure}")).unwrap_or(0.0);
                 per_transaction.insert(figure.into(), count);
@@ -177,14 +178,14 @@ impl Watch {
     }
 }
 
-/// What the server counts, events by class and figures of [`STATUS`], in one reading: what that takes is the same each time.
+/// Reads the server's counts, events by class and figures of [`STATUS`], so that each reading costs the same.
 fn counts(target: &Target) -> Option<Counts> {
     let events = attribution::counts(target).unwrap_or_default();
     let variables = status(target)?.into_iter().map(|(figure, count)| (format!("{VARIABLE}{figure}"), count));
     Some(events.into_iter().chain(variables).collect())
 }
 
-/// What the server counts in status variables; those of a kind together.
+/// Returns the sums of the server's status variables by figure.
 fn status(target: &Target) -> Option<Counts> {
     let names: Vec<String> = STATUS.iter().map(|(name, _)| format!("'{name}'")).collect();
     let query = format!(
@@ -210,13 +211,13 @@ fn sums(rows: Vec<(String, String)>) -> Counts {
     sums
 }
 
-/// Whether it was counted already.
+/// Returns whether it has been counted before.
 pub(crate) fn is_known(records: &[Record], cell: &Cell, setting: &str) -> bool {
     of_cell(records, cell).any(|effort| effort.setting == setting)
 }
 
-/// What was counted last of a setting in a cell. Once some servers of a cell were warm, those that were not cannot be compared with
-/// them, and are left out.
+/// Returns the latest count of a setting in a cell. Once some servers of a cell were warm, cold ones cannot
+/// be compared with them and are left out.
 pub(crate) fn last<'r>(records: &'r [Record], cell: &Cell, setting: &str) -> Option<&'r Effort> {
     let warm = of_cell(records, cell).any(|effort| effort.warm);
     of_cell(records, cell).filter(|effort| effort.setting == setting && effort.warm == warm).last()

@@ -1,4 +1,4 @@
-//! All servers of a study: which settings share one, starting them anew, switching them, their end.
+//! All servers of a study: which settings share one; starts, restarts, switches, and their end.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File};
@@ -21,7 +21,7 @@ use crate::statement_clock::StatementClock;
 use crate::target::Target;
 use crate::{Error, Result};
 
-/// So many times a server is switched to a setting, to know how long that takes.
+/// Number of switches that are timed to learn how long one takes.
 const SWITCHED: u32 = 3;
 
 /// The servers of a study.
@@ -30,56 +30,56 @@ pub struct Fleet<'a> {
     bench: &'a Bench,
     definition: &'a Definition,
     berths: Vec<Berth<'a>>,
-    /// Number of the next process that is started.
+    /// Number of the next process.
     next: u32,
 }
 
-/// The place of one server: its data stays when it is started anew.
+/// The place of one server; its data stays when it is restarted.
 #[derive(Debug)]
 struct Berth<'a> {
     at: At<'a>,
     setting: Setting,
-    /// Places of the settings that share it.
+    /// Indexes of the settings that share it.
     settings: Vec<usize>,
-    /// The setting it is switched to.
+    /// Index of the setting it is switched to.
     switched: Option<usize>,
 }
 
 #[derive(Debug)]
 enum At<'a> {
-    /// A server of ours.
+    /// A server that the study starts.
     Ours { template: &'a Template, datadir: Option<PathBuf>, server: Option<(Server, u32)> },
-    /// One that runs without us.
+    /// A server that runs independently of the study.
     Theirs { target: Target, pid: Option<u32>, clock: Option<StatementClock> },
 }
 
-/// Where the servers of a study come from.
+/// The origin of a study's server.
 #[derive(Debug)]
 pub enum Origin {
-    /// Started by us, on copies of this.
+    /// Started by the study, on copies of this template.
     Template(Box<Template>),
-    /// Running.
+    /// Already running.
     Running(Box<Guest>),
 }
 
-/// What a server is asked for a slice.
+/// What is needed to measure a slice on a server.
 #[derive(Clone, Debug)]
 pub struct Ready {
-    /// Where it is.
+    /// Its address.
     pub target: Target,
     /// Its process, if it is on this machine.
     pub pid: Option<u32>,
-    /// What tells the CPU time of its statements, where its process cannot be seen.
+    /// Source of the CPU time of its statements, where its process cannot be seen.
     pub clock: Option<StatementClock>,
-    /// The process's number in the study, if it is one of ours.
+    /// Number of the process in the study, if the study started it.
     pub process: Option<u32>,
-    /// Its data directory, if it is one of ours.
+    /// Its data directory, if the study started it.
     pub datadir: Option<PathBuf>,
 }
 
 impl<'a> Fleet<'a> {
-    /// Places for the servers of a study; none is started. `origins` are those of the definition's servers, by name,
-    /// `preloads` the shared objects given by name, `next` the number of the first process.
+    /// Creates the places of a study's servers without starting them. `origins` are those of the definition's
+    /// servers, by name, `preloads` the shared objects given by name, `next` the number of the first process.
     pub fn new(
         bench: &'a Bench,
         definition: &'a Definition,
@@ -90,15 +90,14 @@ impl<'a> Fleet<'a> {
         Ok(Fleet { bench, definition, berths: berths(definition, origins, preloads)?, next })
     }
 
-    /// Starts a server for every setting of `wanted` that has none running, in this order, and checks that it is what the setting
-    /// says.
+    /// Starts the missing servers of the settings in `wanted`, in this order, and verifies every setting.
     pub fn start(&mut self, wanted: &[usize]) -> Result<()> {
         for place in wanted {
             if let Some(i) = self.berths.iter().position(|berth| berth.settings.contains(place)) {
                 self.start_one(i)?;
             }
         }
-        // In the end every setting has been required once; those that share a server are switched through.
+        // Each setting is verified once; those that share a server are switched through.
         wanted.iter().try_for_each(|&place| self.require(place))
     }
 
@@ -119,8 +118,9 @@ impl<'a> Fleet<'a> {
         Ok(())
     }
 
-    /// Shuts all servers of ours down, at once. Their code leaves the page cache, so that it comes to lie elsewhere the next time:
-    /// a provider's would have the same place in the processor's caches in every life, for better or worse.
+    /// Shuts all servers of the study down, in parallel. Their code leaves the page cache, so that its
+    /// physical addresses differ the next time: otherwise a provider would have the same place in the
+    /// processor's caches in every process, for better or worse.
     pub fn stop(&mut self) -> Result<()> {
         let servers = self.berths.iter_mut().filter_map(|b| match &mut b.at {
             At::Ours { server, .. } => server.take().map(|(server, _)| server),
@@ -137,7 +137,7 @@ impl<'a> Fleet<'a> {
         Ok(())
     }
 
-    /// Switches a setting's server to it, and tells where it is.
+    /// Switches a setting's server to it, and returns how to reach it.
     pub fn ready(&mut self, place: usize) -> Result<Ready> {
         let setting = &self.definition.settings[place];
         let Some(berth) = self.berths.iter_mut().find(|b| b.settings.contains(&place)) else {
@@ -151,20 +151,20 @@ impl<'a> Fleet<'a> {
         Ok(ready)
     }
 
-    /// Switches a server of a setting's own to it again, now that the load has connected: what a connection takes along when it is
-    /// made is as it was, and what is switched for those that are there is switched.
+    /// Switches a server that only this setting uses to it again, after the load has connected, so that the
+    /// switch also applies to connections that exist already.
     pub fn switch_connected(&mut self, place: usize) -> Result<()> {
         if self.is_shared(place) { Ok(()) } else { self.switch_anew(place) }
     }
 
-    /// Switches a setting's server to it, also if it is switched to it already.
+    /// Switches a setting's server to it, even if it is switched to it already.
     fn switch_anew(&mut self, place: usize) -> Result<()> {
         self.berths.iter_mut().filter(|b| b.settings.contains(&place)).for_each(|b| b.switched = None);
         self.ready(place).map(drop)
     }
 
-    /// How long it takes to switch a setting's server to it, the least of some times: what the machine does beside is no part of
-    /// it. Nothing where the server is its own.
+    /// Returns the shortest of several switches of a setting's server to it, so that disturbances are left
+    /// out. Zero if the setting has the server to itself.
     pub fn time_to_switch(&mut self, place: usize) -> Result<Duration> {
         if !self.is_shared(place) {
             return Ok(Duration::ZERO);
@@ -178,17 +178,17 @@ impl<'a> Fleet<'a> {
         Ok(least)
     }
 
-    /// Whether other settings are switched on its server.
+    /// Returns whether several settings share its server.
     pub fn is_shared(&self, place: usize) -> bool {
         self.berths.iter().any(|b| b.settings.contains(&place) && b.settings.len() > 1)
     }
 
-    /// Whether a server is asked for its CPU time: the question itself takes some, too much of a turn.
+    /// Returns whether some server is queried for its CPU time; such a query would take too much of a turn.
     pub fn asks_for_cpu(&self) -> bool {
         self.berths.iter().any(|b| matches!(b.at, At::Theirs { clock: Some(_), .. }))
     }
 
-    /// Whether a setting's server is up.
+    /// Returns whether a setting's server is running.
     pub fn is_running(&self, place: usize) -> bool {
         let berth = self.berths.iter().find(|b| b.settings.contains(&place));
         berth.is_some_and(|b| !matches!(b.at, At::Ours { server: None, .. }))
@@ -210,7 +210,8 @@ impl<'a> Fleet<'a> {
         Err(Error::NotAsSaid { setting: setting.name.clone(), query: query.clone(), answer: value })
     }
 
-    /// Why a setting's server may have failed a load: it ended, the disk is full.
+    /// Replaces the error of a failed load by its cause, if that is known: the server ended, or the disk is
+    /// full.
     pub fn explain(&mut self, place: usize, error: Error) -> Error {
         if matches!(error, Error::Interrupted) {
             return error;
@@ -234,17 +235,17 @@ impl<'a> Fleet<'a> {
         }
     }
 
-    /// Number of the next process.
+    /// Returns the number of the next process.
     pub fn next_process(&self) -> u32 {
         self.next
     }
 
-    /// Leaves running servers as the base has them.
+    /// Switches running servers back to the base.
     fn restore(&mut self) {
         for i in 0..self.berths.len() {
             let theirs = matches!(self.berths[i].at, At::Theirs { .. });
             if let (true, Some(&first)) = (theirs, self.berths[i].settings.first()) {
-                // Nobody is left to hear of a failure.
+                // A failure cannot be reported any more.
                 let _ = self.ready(first);
             }
         }
@@ -290,7 +291,8 @@ impl<'a> At<'a> {
 }
 
 impl Ready {
-    /// What its process has used so far: only CPU time where that is all it tells, nothing of one that cannot be seen.
+    /// Returns the usage of its process so far: only CPU time where the server reports no more, zero where
+    /// nothing can be seen.
     pub fn usage(&self) -> Result<Usage> {
         match self.pid {
             Some(pid) => Usage::now(pid),
@@ -298,7 +300,7 @@ impl Ready {
         }
     }
 
-    /// Its CPU time so far; none of one that cannot be seen.
+    /// Returns its CPU time so far; zero where it cannot be seen.
     pub fn cpu(&self) -> Result<Duration> {
         match (self.pid, &self.clock) {
             (Some(pid), _) => process::cpu_time(pid),
@@ -307,7 +309,7 @@ impl Ready {
         }
     }
 
-    /// Where its CPU time is read.
+    /// Returns where its CPU time comes from.
     pub fn cpu_source(&self) -> CpuSource {
         match (self.pid, &self.clock) {
             (Some(_), _) => CpuSource::Process,
@@ -316,12 +318,12 @@ impl Ready {
         }
     }
 
-    /// Its resident memory; 0 of one that cannot be seen.
+    /// Returns its resident memory in bytes; 0 where it cannot be seen.
     pub fn resident(&self) -> Result<u64> {
         self.pid.map_or(Ok(0), process::resident)
     }
 
-    /// Empties a setting's logs; gives how long they were together.
+    /// Empties a setting's logs; returns their total length in bytes.
     pub fn empty_logs(&self, logs: &[String]) -> Result<u64> {
         let mut bytes = 0;
         for log in logs {
@@ -336,7 +338,7 @@ impl Ready {
     }
 }
 
-/// A place for each server.
+/// Makes a place for each server.
 fn berths<'a>(
     definition: &Definition,
     origins: &'a BTreeMap<String, Origin>,
@@ -368,7 +370,7 @@ fn switch(ready: &Ready, setting: &SettingDef) -> Result<()> {
     Ok(())
 }
 
-/// The shared object that a setting preloads.
+/// Returns the shared object that a setting preloads.
 pub(crate) fn preload(setting: &SettingDef, preloads: &BTreeMap<String, PathBuf>) -> Result<Option<PathBuf>> {
     let preload = setting.preload.as_ref().map(|name| match preloads.get(name) {
         Some(path) => Ok(path.clone()),
@@ -389,21 +391,21 @@ fn launch(setting: &SettingDef, preloads: &BTreeMap<String, PathBuf>) -> Result<
     })
 }
 
-/// Asks the system to read a file anew when it is next used. Where it does not, because somebody else runs it, all is as before.
+/// Asks the kernel to drop a file from the page cache. Without effect while another process has it mapped.
 pub(crate) fn leave_page_cache(file: &Path) {
     if let Ok(file) = File::open(file) {
         let _ = posix_fadvise(&file, 0, 0, PosixFadviseAdvice::POSIX_FADV_DONTNEED);
     }
 }
 
-/// Whether more than one server is started, so that what is compared are processes.
+/// Returns whether more than one server is started, so that processes are compared.
 pub(crate) fn starts_several(definition: &Definition) -> bool {
     let is_ours = |s: &SettingDef| definition.server_of(s).dsn.is_none();
     let is_compared = |process: &&Vec<usize>| process.iter().any(|&place| !definition.settings[place].twin);
     processes(definition).iter().filter(is_compared).count() > 1 && definition.settings.iter().any(is_ours)
 }
 
-/// Places of the settings of each process.
+/// Returns the indexes of the settings of each process.
 fn processes(definition: &Definition) -> Vec<Vec<usize>> {
     let mut processes: Vec<Vec<usize>> = vec![];
     for (place, setting) in definition.settings.iter().enumerate() {
@@ -420,9 +422,9 @@ fn processes(definition: &Definition) -> Vec<Vec<usize>> {
     processes
 }
 
-/// Whether the settings of a server are switched on one process: all of them and the base's twin, or none. One that had more
-/// turns than another is warmer, and all that is done on it looks cheaper: by an eighth, of four settings under reads at random.
-/// Of a server that runs there is no second.
+/// Returns whether all settings of a server share one process, including the A/A control; otherwise none do.
+/// A server that had more turns than another is warmer, so everything on it looks cheaper: by an eighth, with
+/// four settings under random reads. A running server always has one process.
 fn are_switched(definition: &Definition, server: &ServerDef) -> bool {
     let on_it = |s: &&SettingDef| definition.server_of(s).name == server.name;
     let settings: Vec<&SettingDef> = definition.settings.iter().filter(on_it).collect();
@@ -485,7 +487,7 @@ run = "oltp_point_select"
 users = [2]
 "#;
 
-    /// As each of its settings would look cheaper, the more of them there are.
+    /// Otherwise each setting would look cheaper, the more of them share a process.
     #[test]
     fn all_settings_of_a_server_are_switched_on_one_process_or_none() {
         let are_switched = |text: &str| {
@@ -512,7 +514,7 @@ users = [2]
         );
     }
 
-    /// Two places on one server would each believe that it is what they switched it to last.
+    /// Two places with one server would each assume that it is still in the setting they switched it to last.
     #[test]
     fn all_settings_of_a_running_server_are_switched_in_one_place() {
         let definition = Definition::read(STUDY, "s.toml", false).expect("a study");

@@ -1,9 +1,10 @@
-//! What is ours on a server that is not: schemas, variables and rows of the Performance Schema's settings that a study switches.
-//! It is put back when the study ends.
+//! Changes that a study makes on a running server: schemas, variables, and rows of the Performance Schema's
+//! setup tables. They are undone when the study ends.
 //!
-//! A study may be killed with -9. So what is to be put back is written to a file of the results' folder before anything is
-//! changed, and whoever goes on with the study puts it back first ([`settle`]). A schema is dropped only if it is empty or
-//! holds a table whose name no other study has: the file alone does not prove that a schema is ours.
+//! A study may be killed with -9. So the original values are written to a file in the results' folder before
+//! any change, and whoever continues the study restores them first ([`settle`]). A schema is dropped only if
+//! it is empty or has a table whose name no other study uses: the file alone does not prove that a schema is
+//! the lab's own.
 
 use std::fs::{self, File};
 use std::io::Write;
@@ -18,47 +19,47 @@ use crate::statement_clock::StatementClock;
 use crate::target::{Credentials, Target};
 use crate::{Error, Result};
 
-/// Two starts further apart than this, in seconds, are two runs of the server.
+/// Start times that differ by more than so many seconds belong to different runs of the server.
 const SAME_START: i64 = 3;
-/// The variable by which MariaDB counts what statements use.
+/// The variable that makes MariaDB count the resources of statements.
 const COUNTING: &str = "userstat";
-/// Beginning and end of the file's name; between them is the server's number.
+/// Prefix and suffix of the file's name, around the server's number.
 const FILE: (&str, &str) = ("to-put-back-", ".json");
 
-/// A server that is not ours, for the time of a study. Dropped, it is as it was.
+/// A running server during a study. Dropping it undoes all changes.
 #[derive(Debug)]
 pub struct Guest {
     /// The server.
     pub target: Target,
     /// Its process, if it is on this machine.
     pub pid: Option<u32>,
-    /// What tells the CPU time of its statements, if it is asked for that.
+    /// Source of the CPU time of its statements, where the study needs that.
     pub clock: Option<StatementClock>,
     path: PathBuf,
     owed: Owed,
 }
 
-/// What is to be put back.
+/// The state to restore.
 #[derive(Debug, Deserialize, Serialize)]
 struct Owed {
-    /// Where; without a password.
+    /// Address of the server, without a password.
     dsn: String,
-    /// Name of the table by which our schemas are known.
+    /// Name of the table that marks the lab's own schemas.
     mark: String,
     schemas: Vec<String>,
     /// Global variables and their values, as SQL.
     variables: Vec<(String, String)>,
-    /// The Performance Schema's tables of settings that may be changed.
+    /// Original contents of the Performance Schema's setup tables that the study may change.
     #[serde(default)]
     tables: Vec<Kept>,
-    /// When the server was started, in seconds since 1970 by its clock: one that was started anew has forgotten what it was told.
+    /// When the server was started, in seconds since 1970 by its own clock. A restart has undone the changes.
     #[serde(default)]
     started: Option<i64>,
 }
 
 impl Guest {
-    /// On the server of that number in the study. Nothing is changed yet; the variables and tables that `switches` set are
-    /// written down in `folder` as they are now. An account that could not put the tables back is refused.
+    /// Prepares the server with that number in the study, without changing it. The variables and tables that
+    /// `switches` set are saved in `folder`. Refuses an account that could not restore the tables.
     pub fn new<'a>(
         dsn: &str,
         credentials: &Credentials,
@@ -69,7 +70,7 @@ impl Guest {
         Guest::on(credentials.target(dsn)?, folder, number, switches)
     }
 
-    /// As [`Guest::new`], on a server and as an account that are known.
+    /// Prepares a server whose address and account are known. See [`Guest::new`].
     pub(crate) fn on<'a>(
         target: Target,
         folder: &Path,
@@ -79,7 +80,8 @@ impl Guest {
         let mut connection = target.connect()?;
         let mut variables: Vec<(String, String)> = vec![];
         for name in switches.clone().into_iter().flat_map(|statement| assigned(statement)) {
-            // What is no global variable is not there to be put back; whether the statement is right its own run says.
+            // A name that is no global variable needs no restoring. The statement itself will fail if it is
+            // wrong.
             if let (false, Some(value)) =
                 (variables.iter().any(|(known, _)| known == name), value_of(&mut connection, name))
             {
@@ -97,7 +99,7 @@ impl Guest {
         Ok(guest)
     }
 
-    /// On a server of which nothing is asked.
+    /// Creates a guest of a server on which nothing is changed.
     #[cfg(test)]
     pub(crate) fn idle(target: Target) -> Guest {
         let owed = Owed {
@@ -111,7 +113,7 @@ impl Guest {
         Guest { pid: None, clock: None, target, path: PathBuf::new(), owed }
     }
 
-    /// Has the server count the CPU time of its statements, where it can.
+    /// Makes the server count the CPU time of its statements, if it can.
     pub fn count_cpu(&mut self) -> Result<()> {
         let mut connection = self.target.connect()?;
         if let Some(value) = value_of(&mut connection, COUNTING)
@@ -126,7 +128,7 @@ impl Guest {
         Ok(())
     }
 
-    /// Whether the server has a schema of that name.
+    /// Returns whether the server has a schema of that name.
     pub fn has(&self, schema: &str) -> Result<bool> {
         let query = "SELECT schema_name FROM information_schema.schemata WHERE schema_name = ?";
         let found: Option<String> =
@@ -134,7 +136,8 @@ impl Guest {
         Ok(found.is_some())
     }
 
-    /// A folder of results, beside that of this study, that owes something to the same server: a killed study's.
+    /// Returns a sibling of this study's folder with unrestored changes of the same server, left by a killed
+    /// study.
     pub fn owed_elsewhere(&self, folder: &Path) -> Option<PathBuf> {
         let beside = fs::read_dir(folder.canonicalize().ok()?.parent()?).ok()?;
         let others = beside.flatten().map(|entry| entry.path());
@@ -145,7 +148,7 @@ impl Guest {
         others.filter(|other| other.canonicalize().ok() != folder.canonicalize().ok()).find(owes)
     }
 
-    /// Makes a schema.
+    /// Creates a schema.
     pub fn create(&mut self, schema: &str) -> Result<()> {
         self.owed.schemas.push(schema.into());
         self.write()?;
@@ -159,7 +162,7 @@ impl Guest {
         Ok(())
     }
 
-    /// Takes our schemas off, and gives variables the values they had.
+    /// Drops the lab's schemas and restores all settings.
     pub fn leave(&mut self) -> Result<()> {
         if !self.path.exists() {
             return Ok(()); // done
@@ -190,7 +193,7 @@ impl Guest {
         fs::remove_file(&self.path).tried(|| format!("removing {}", self.path.display()))
     }
 
-    /// All settings that the server takes, whichever it refuses; gives the first refusal.
+    /// Restores as many settings as the server accepts; returns the first refusal.
     fn put_settings_back(&self, connection: &mut mysql::Conn) -> mysql::Result<()> {
         let mut done = Ok(());
         for table in &self.owed.tables {
@@ -211,11 +214,11 @@ impl Guest {
         Ok(tables.is_empty() || tables.contains(&self.owed.mark))
     }
 
-    /// It is on the disk when this returns.
+    /// Writes the file and syncs it to disk.
     fn write(&self) -> Result<()> {
         let what = || format!("writing {}", self.path.display());
         let text = serde_json::to_string_pretty(&self.owed).map_err(std::io::Error::other).tried(what)?;
-        // Whole or not at all: a kill may come in the midst of it.
+        // Written whole or not at all, as a kill may come at any time.
         let new = self.path.with_extension("new");
         let mut file = File::create(&new).tried(what)?;
         file.write_all(text.as_bytes()).and_then(|()| file.sync_all()).tried(what)?;
@@ -225,12 +228,12 @@ impl Guest {
 
 impl Drop for Guest {
     fn drop(&mut self) {
-        // Nobody is left to hear of a failure; the file tells the next who comes.
+        // A failure cannot be reported any more; the file tells the next process.
         let _ = self.leave();
     }
 }
 
-/// Puts back what a study that was killed left on servers that are not ours; gives their names.
+/// Undoes the changes that a killed study left on running servers; returns the servers' names.
 pub fn settle(folder: &Path, credentials: &Credentials) -> Result<Vec<String>> {
     let mut settled = vec![];
     for path in files(folder)? {
@@ -243,7 +246,8 @@ pub fn settle(folder: &Path, credentials: &Credentials) -> Result<Vec<String>> {
     Ok(settled)
 }
 
-/// As [`settle`], of a folder that is about one server only, as the account that is known.
+/// Undoes the changes recorded in a folder that is about a single server, with that server's account. See
+/// [`settle`].
 pub(crate) fn settle_on(folder: &Path, target: &Target) -> Result<()> {
     for path in files(folder)? {
         let owed = read(&path)?;
@@ -252,7 +256,7 @@ pub(crate) fn settle_on(folder: &Path, target: &Target) -> Result<()> {
     Ok(())
 }
 
-/// The files of a folder of results that say what is to be put back.
+/// Returns the files of a results' folder with state to restore.
 fn files(folder: &Path) -> Result<Vec<PathBuf>> {
     let files = fs::read_dir(folder).tried(|| format!("reading {}", folder.display()))?;
     let is_ours = |path: &PathBuf| {
@@ -269,8 +273,8 @@ fn read(path: &Path) -> Result<Owed> {
     serde_json::from_str(&text).map_err(wrong)
 }
 
-/// Names to which a statement may give a value: `SET GLOBAL name = …, @@global.other = …`. Too many do no harm: only what has
-/// changed is put back.
+/// Returns the names to which a statement may assign a value: `SET GLOBAL name = …, @@global.other = …`.
+/// False positives are harmless, as only changed values are restored.
 pub(crate) fn assigned(statement: &str) -> Vec<&str> {
     if !statement.trim_start().get(..3).is_some_and(|word| word.eq_ignore_ascii_case("SET")) {
         return vec![];
@@ -279,7 +283,7 @@ pub(crate) fn assigned(statement: &str) -> Vec<&str> {
     before.filter_map(name_at_end).collect()
 }
 
-/// The variable a text ends with.
+/// Returns the variable name at the end of a text.
 fn name_at_end(text: &str) -> Option<&str> {
     let is_part = |c: char| c.is_ascii_alphanumeric() || "_.@`".contains(c);
     let from = text.rfind(|c| !is_part(c)).map_or(0, |last| last + 1);
@@ -289,14 +293,14 @@ fn name_at_end(text: &str) -> Option<&str> {
     (!name.is_empty() && name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_')).then_some(name)
 }
 
-/// When a server was started, in seconds since 1970 by its own clock.
+/// Returns when a server was started, in seconds since 1970 by its own clock.
 fn started(connection: &mut mysql::Conn) -> mysql::Result<i64> {
     let now: Option<i64> = connection.query_first("SELECT UNIX_TIMESTAMP()")?;
     let uptime: Option<(String, i64)> = connection.query_first("SHOW GLOBAL STATUS LIKE 'Uptime'")?;
     Ok(now.unwrap_or(0) - uptime.map_or(0, |(_, seconds)| seconds))
 }
 
-/// A global variable's value, as SQL.
+/// Returns a global variable's value as an SQL literal.
 fn value_of(connection: &mut mysql::Conn, name: &str) -> Option<String> {
     let value: Option<mysql::Value> = connection.exec_first(format!("SELECT @@GLOBAL.{name}"), ()).ok()?;
     Some(value?.as_sql(false))

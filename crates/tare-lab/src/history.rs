@@ -1,12 +1,13 @@
-//! Several runs of a study, over time, versions or machines: what each found, what changed, and what can be compared.
+//! Several runs of a study, over time, versions or machines: what each found, what changed, and what can be
+//! compared.
 //!
-//! Runs are put in the order of their beginnings. The last one says what is compared: of an earlier one a setting under a load
-//! counts where it was the same setting, with the same base, under the same load, charged with the same. What else differs
-//! (machine, versions and builds, how it was measured) does not keep it out; it is said between which runs it does, so that a
-//! change there can be put down to it.
+//! Runs are ordered by their start. The last one defines the comparison: an earlier run counts for a setting
+//! under a load if it had the same setting, base, load and measure. Other differences (machine, versions,
+//! builds, method) do not exclude a run; they are listed, so that a change can be attributed to them.
 //!
-//! Of all runs the same figure counts: that of calm rounds, or, where the setting comes in bursts in one of them, the mean of all
-//! turns. Whether a run finds bursts depends on how wide its intervals are, and two figures of one setting are no change.
+//! All runs are compared by the same figure: calm rounds, or the mean of all turns if the setting comes in
+//! bursts in one of them. Whether a run finds bursts depends on the width of its intervals, and two different
+//! figures would look like a change.
 
 use crate::analysis::{Analysis, Difference, SettingAnalysis, Verdict};
 use crate::course::{Course, Estimate};
@@ -15,51 +16,51 @@ use crate::identity::short;
 use crate::record::{Cell, CpuSource, Header, SettingFacts};
 use tare_page::unit::{plain, time};
 
-/// Half the width of a 95% interval, in standard errors. Those of the lab allow for looking at any time, so they are wider, and
-/// what is made of them here errs on the side of no change.
+/// Half the width of a 95% interval, in standard errors. The lab's intervals allow for repeated looks, so
+/// they are wider, and the conclusions here err on the side of no change.
 const HALF_WIDTH: f64 = 1.96;
 
-/// A run's results.
+/// The results of a run.
 #[derive(Clone, Debug)]
 pub struct Run {
-    /// What it is called, such as its folder.
+    /// Name of the run, such as its folder.
     pub name: String,
-    /// What it found.
+    /// Its analysis.
     pub analysis: Analysis,
-    /// Its study, if this program can still read it.
+    /// Its study, if this program can still parse it.
     definition: Option<Definition>,
 }
 
-/// Runs in their order, and what they say together.
+/// Runs in order, and their common results.
 #[derive(Clone, Debug)]
 pub struct History {
-    /// In the order of their beginnings.
+    /// The runs, ordered by their start.
     pub runs: Vec<Run>,
-    /// What every setting of the last run costs, run by run.
+    /// The cost of every setting of the last run, run by run.
     pub series: Vec<Series>,
 }
 
-/// A setting under a load, run by run.
+/// The cost of a setting under a load, run by run.
 #[derive(Clone, Debug)]
 pub struct Series {
     /// The load.
     pub cell: Cell,
     /// The setting.
     pub setting: String,
-    /// Whether it is the base's twin: what changes there is the machine.
+    /// Whether it is the A/A control: changes of it come from the machine.
     pub twin: bool,
-    /// Whether what they found is the mean of all turns, and not that of calm rounds.
+    /// Whether the costs are means of all turns rather than of calm rounds.
     pub of_mean: bool,
-    /// Places of the runs that count, and what each found.
+    /// Indexes of the comparable runs, and the cost in each.
     pub points: Vec<(usize, Difference)>,
-    /// Places of those that do not, and why.
+    /// Indexes of the other runs, and the reason.
     pub left_out: Vec<(usize, String)>,
-    /// How it goes on. Places are those of `points`, of which only those with an interval count.
+    /// Its history. Indexes are those of `points` that have an interval.
     pub course: Course,
 }
 
 impl Run {
-    /// Of what was read from a folder.
+    /// Makes a run of an analysis read from a folder.
     pub fn new(name: String, analysis: Analysis) -> Run {
         let header = &analysis.header;
         let definition = Definition::read(&header.definition, &header.study, header.quick).ok();
@@ -74,7 +75,8 @@ impl Run {
         self.definition.as_ref()?.workloads.iter().find(|w| w.name == cell.workload)
     }
 
-    /// What was found of a setting here; else why that is not comparable with what `last` found.
+    /// Returns the results of a setting in this run, or the reason why they are not comparable with those of
+    /// `last`.
     fn found(&self, last: &Run, cell: &Cell, setting: &str) -> Result<&SettingAnalysis, String> {
         let found = self.analysis.cells.iter().find(|c| c.cell == *cell).ok_or("it has no such load")?;
         let own = found.setting(setting).ok_or("it has no such setting")?;
@@ -126,7 +128,7 @@ fn words(made_by: &[String]) -> String {
 }
 
 impl History {
-    /// Of runs in any order; of one run there is none.
+    /// Makes the history of runs, given in any order; `None` for fewer than two.
     pub fn of(mut runs: Vec<Run>) -> Option<History> {
         runs.sort_by(|a, b| a.header().started.cmp(&b.header().started));
         let last = runs.last().filter(|_| runs.len() > 1)?;
@@ -138,7 +140,7 @@ impl History {
         Some(History { runs, series })
     }
 
-    /// What differs from one run to another besides the settings, in words.
+    /// Describes the differences between two runs other than the settings.
     pub fn differences(&self, from: usize, to: usize) -> Vec<String> {
         let (from, to) = (self.runs[from].header(), self.runs[to].header());
         let mut all = vec![];
@@ -156,7 +158,7 @@ impl History {
             let source = before.map_or(server.cpu, |s| s.cpu);
             differ(&format!("CPU time of server {} from", server.name), read(source), read(server.cpu));
         }
-        // What one of them does not know is not known to differ.
+        // A file that one run does not know is not a known difference.
         for (name, sum) in &to.files {
             let before = from.files.get(name).unwrap_or(sum);
             differ(&format!("SHA-256 of {name}"), short(before).into(), short(sum).into());
@@ -172,7 +174,7 @@ impl History {
     }
 }
 
-/// Where CPU time is read.
+/// Describes the source of CPU time.
 fn read(source: CpuSource) -> String {
     let read = match source {
         CpuSource::Process => "its process",
@@ -217,7 +219,7 @@ impl Series {
         Series { cell: cell.clone(), setting: setting.into(), twin, of_mean, points, left_out, course }
     }
 
-    /// Places, among all runs, of those with an interval.
+    /// Returns the indexes, among all runs, of those with an interval.
     pub fn known(&self) -> Vec<usize> {
         self.points.iter().filter(|(_, cost)| estimate(*cost).is_some()).map(|(place, _)| *place).collect()
     }

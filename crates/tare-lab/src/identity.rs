@@ -1,4 +1,4 @@
-//! What a study is, as its results say first, and whether one that goes on there is the same.
+//! The identity of a study: the head of its results, and the check that a continued study is the same one.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -18,23 +18,24 @@ use crate::sidecar;
 use crate::workload::Script;
 use crate::{Error, Result};
 
-/// The version that runs.
+/// The running version of tare.
 const VERSION: &str = env!("CARGO_PKG_VERSION");
 
-/// So much of a checksum tells two files apart for who reads it.
+/// Number of checksum characters that are shown.
 const SHORT: usize = 12;
 
-/// A file that is measured.
+/// A file whose content is part of what is measured.
 #[derive(Debug)]
 pub(crate) struct Measured {
-    /// What the study calls it.
+    /// The study's name for it.
     name: String,
     path: PathBuf,
-    /// Its SHA-256: a build is told from another one by nothing less than all of it.
+    /// SHA-256 of the whole file, which tells builds apart.
     sum: String,
 }
 
-/// The files that are measured: programs of servers and sidecars, what settings preload, recordings and their data.
+/// Returns the files that are measured: programs of servers and sidecars, preloaded objects, recordings and
+/// their data.
 pub(crate) fn measured(order: &Order, programs: &BTreeMap<String, Installation>) -> Result<Vec<Measured>> {
     let program = |(server, it): (&String, &Installation)| (format!("server {server}"), it.mariadbd.clone());
     let mut files: BTreeMap<String, PathBuf> = programs.iter().map(program).collect();
@@ -50,7 +51,7 @@ pub(crate) fn measured(order: &Order, programs: &BTreeMap<String, Installation>)
     files.into_iter().map(|(name, path)| Ok(Measured { name, sum: checksum(&path)?, path })).collect()
 }
 
-/// Recordings and their data, by the workloads' options that name them.
+/// Returns recordings and their data, by the workloads' options that name them.
 fn replayed(definition: &Definition) -> Vec<(String, PathBuf)> {
     let recorded = definition.workloads.iter().filter(|w| w.workload().script == Script::Recorded);
     let options = recorded.flat_map(|workload| workload.given());
@@ -62,18 +63,18 @@ fn checksum(path: &Path) -> Result<String> {
     let mut sum = Sha256::new();
     let read = File::open(path).and_then(|mut file| std::io::copy(&mut file, &mut sum));
     read.tried(|| format!("reading {}", path.display()))?;
-    // As in every other life, the first one's servers read their code anew.
+    // The first servers read their code anew, as all later ones do.
     fleet::leave_page_cache(path);
     Ok(format!("{:x}", sum.finalize()))
 }
 
-/// A checksum as it is shown.
+/// Shortens a checksum for display.
 pub(crate) fn short(sum: &str) -> &str {
     sum.get(..SHORT).unwrap_or(sum)
 }
 
-/// One that goes on must measure the same files, on the same processors, by the same version. Older results do not know all of
-/// their files.
+/// Checks that a continued study measures the same files, on the same processors, with the same version.
+/// Older results do not list all of their files.
 pub(crate) fn check_same_conditions(
     order: &Order,
     header: &Header,
@@ -100,7 +101,7 @@ pub(crate) fn check_same_conditions(
     Ok(())
 }
 
-/// A study that goes on must be the same.
+/// Checks that a continued study is the same one.
 pub(crate) fn check_same(order: &Order, header: &Header) -> Result<()> {
     let other = |what: String| Err(Error::OtherResults { folder: order.folder.clone(), what });
     if header.study != order.name {
@@ -116,12 +117,12 @@ pub(crate) fn check_same(order: &Order, header: &Header) -> Result<()> {
     Ok(())
 }
 
-/// What starts its driver, if that is elsewhere.
+/// Returns the command prefix of a driver on another machine.
 fn driver_of(definition: &Definition) -> Option<String> {
     definition.driver.as_ref().map(|driver| driver.prefix.clone())
 }
 
-/// One that goes on must go on for the same reason: its budget decides when it ends.
+/// Checks that a continued study has the same budget, which decides when it ends.
 pub(crate) fn check_same_budget(order: &Order, header: &Header) -> Result<()> {
     if header.budget == order.budget {
         return Ok(());
@@ -131,7 +132,7 @@ pub(crate) fn check_same_budget(order: &Order, header: &Header) -> Result<()> {
     Err(Error::OtherResults { folder: order.folder.clone(), what })
 }
 
-/// What a study that begins writes first.
+/// Builds the first record of a new study.
 pub(crate) fn header(
     order: &Order,
     seed: u64,
@@ -190,7 +191,8 @@ fn facts(definition: &Definition, setting: &SettingDef) -> SettingFacts {
     }
 }
 
-/// A sidecar as one would type it, and what one would not type. Its files are told by their checksums.
+/// Describes a sidecar: its command line, and the rest of its configuration. Files are shown by their
+/// checksums.
 fn typed(sidecar: &SidecarDef) -> String {
     let variables: String =
         sidecar.environment.iter().map(|(name, value)| format!("{name}={value} ")).collect();
@@ -245,7 +247,7 @@ options = { recording = "FOLDER/shop.rec", data = "FOLDER/shop.sql" }
 users = [2]
 "#;
 
-    /// What the study's files are called, and where each is.
+    /// The study's names of its files, and the path of each.
     const FILES: [(&str, &str); 5] = [
         ("data FOLDER/shop.sql", "shop.sql"),
         ("preload tare", "libtare.so"),
@@ -329,7 +331,7 @@ users = [2]
             place.write(file, file);
         }
 
-        // Results of before this was written down.
+        // Older results do not have these files.
         for name in ["data ", "recording ", "sidecar "] {
             began.files.retain(|known, _| !known.starts_with(name));
         }
@@ -361,7 +363,7 @@ users = [2]
     fn what_makes_a_sidecar_makes_its_setting() {
         let made_by = |change: fn(&mut SidecarDef)| {
             let mut definition = Place::new().order.definition;
-            // Behind the base and its twin.
+            // The third setting, after the base and its control.
             let sidecar = &mut definition.settings[2].sidecars[0];
             sidecar.program = "agent".into();
             change(sidecar);
@@ -373,7 +375,7 @@ users = [2]
             sidecar.files = BTreeMap::from([("agent.cnf".into(), "abc".into())]);
             sidecar.tls = true;
         });
-        // What sha256sum prints of `abc` begins so.
+        // The beginning of what sha256sum prints for `abc`.
         let expected =
             "LEVEL=2 MODE=x agent --quiet (with a certificate; agent.cnf with SHA-256 ba7816bf8f01…)";
         assert_eq!(all[1], expected);

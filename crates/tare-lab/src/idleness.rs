@@ -1,8 +1,8 @@
-//! Whether a server works while nobody asks it anything: what goes by the clock cannot be measured in turns.
+//! Detection of servers that work while idle. Periodic work cannot be measured in turns.
 //!
-//! What a server does between two turns of its setting is charged to the first of them. That is right for what the load left
-//! behind. What goes on by itself, as a server's events do, would be charged as often as others have their turns; its slices
-//! are taken at a stretch.
+//! The work of a server between two turns of its setting is charged to the first of them. That is right for
+//! the aftermath of the load. Periodic work, such as a server's scheduled events, would be charged in
+//! proportion to the turns of others. So the slices of such a setting do not take turns.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
@@ -13,16 +13,16 @@ use crate::fleet::Fleet;
 use crate::interrupt::Interrupt;
 use crate::record::Measure;
 
-/// How long a server is watched: what it does every second is seen, whenever it began.
+/// How long a server is observed: long enough to see work that happens every second.
 const WATCHED: Duration = Duration::from_millis(2500);
-/// A setting whose server works for more than this share of that time, over what its base's does, works by itself. A server
-/// does for 0.0002 to 0.0004 of it.
+/// The share of time, beyond the base's, above which a server counts as working while idle. An idle server
+/// uses 0.0002 to 0.0004.
 const BY_ITSELF: f64 = 0.0005;
-/// So many times it must be seen: a server that has just been started may have something to end.
+/// Number of observations that must agree, because a server may have to finish its start.
 const TIMES: usize = 2;
 
-/// The settings that make their server work by itself, more than their base does, of those where the study does not say how they
-/// are measured. All of the fleet's servers are up, and without load.
+/// Returns the settings whose servers work while idle, more than the base's, among those for which the study
+/// does not choose. All servers of the fleet must be running without load.
 pub(crate) fn working<'d>(
     definition: &'d Definition,
     fleet: &mut Fleet<'_>,
@@ -58,8 +58,8 @@ fn busier_than_base(
     Ok(places.iter().copied().filter(busier).collect())
 }
 
-/// For what share of the time the servers of these settings work. Those of their own are watched all at once, one that is shared
-/// as each of its settings in turn.
+/// Returns the share of time in which the servers of these settings work. Separate servers are observed in
+/// parallel, a shared one in each of its settings in turn.
 fn shares(
     places: &BTreeSet<usize>,
     fleet: &mut Fleet<'_>,

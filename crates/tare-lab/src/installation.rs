@@ -1,4 +1,4 @@
-//! An installation of MariaDB or MySQL: the server's program and what belongs to it.
+//! An installation of MariaDB or MySQL: the server's program and the files that belong to it.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -9,29 +9,29 @@ use crate::{Error, Result};
 /// The plugin that makes tare's tables readable through the server's own SQL.
 const FEDERATED_PLUGIN: &str = "ha_federatedx.so";
 
-/// Characters shown at most of what a program printed that is no server.
+/// Most characters of a program's output that are shown when it is not a server.
 const MOST_SHOWN: usize = 80;
 
-/// What brings the server's programs on Debian.
+/// How to install the server's programs on Debian.
 const SERVER_HINT: &str = "on Debian, `apt-get install mariadb-server` brings it";
 
-/// Programs of one server version, and where its plugins are.
+/// The programs of one server version, and its plugin folder.
 #[derive(Clone, Debug)]
 pub struct Installation {
-    /// The server.
+    /// Path of the server.
     pub mariadbd: PathBuf,
-    /// The script that makes a data directory. MySQL's server does it itself.
+    /// Path of the script that makes a data directory; `None` for MySQL, whose server does it itself.
     pub install_db: Option<PathBuf>,
-    /// `--basedir`, where the server does not find its files by itself.
+    /// Value of `--basedir`, where the server does not find its files without it.
     pub basedir: Option<PathBuf>,
-    /// What the server says its version is, such as `10.11.6-MariaDB`.
+    /// The version that the server prints, such as `10.11.6-MariaDB`.
     pub version: String,
-    /// Where it loads plugins from.
+    /// The folder from which it loads plugins.
     pub plugin_dir: PathBuf,
 }
 
 impl Installation {
-    /// The installation of `mariadbd`, or the system's.
+    /// Finds the installation of `mariadbd`, or the system's.
     pub fn find(mariadbd: Option<&Path>) -> Result<Installation> {
         let mariadbd = match mariadbd {
             Some(path) => named(path).ok_or_else(|| missing(&path.display().to_string()))?,
@@ -53,7 +53,7 @@ impl Installation {
         };
         let basedir = (home != Path::new("/usr") && home.join("share").is_dir()).then_some(home);
         let help = variables(&mariadbd, basedir.as_deref())?;
-        // Clients have a version, too, but no data.
+        // Clients have a version, too, but no data directory.
         if value_of(&help, "datadir").is_none() {
             return Err(no_server(&mariadbd, "--verbose --help", &help));
         }
@@ -67,25 +67,25 @@ impl Installation {
         })
     }
 
-    /// Options that keep a server of ours off what belongs to the system's: MySQL's has a folder for exports and a second
-    /// socket built in.
+    /// Returns options that keep the lab's servers away from the system's: MySQL has a folder for exports and
+    /// a second socket built in.
     pub(crate) fn own_options(&self) -> &[&'static str] {
         if self.install_db.is_some() { &[] } else { &["--secure-file-priv=NULL", "--mysqlx=OFF"] }
     }
 
-    /// Whether the plugin is there that puts tare's tables on the server's port.
+    /// Returns whether the plugin that shows tare's tables on the server's port is installed.
     pub fn has_federated(&self) -> bool {
         self.plugin_dir.join(FEDERATED_PLUGIN).is_file()
     }
 }
 
-/// A program by its path, or by its name alone.
+/// Finds a program by its path or its name.
 fn named(path: &Path) -> Option<PathBuf> {
     let alone = path.components().count() == 1;
     path.canonicalize().ok().or_else(|| find_program(path.to_str()?, &[]).filter(|_| alone))
 }
 
-/// A program by name: in the given folders, then along `PATH`, then where administrators' programs are.
+/// Finds a program by name: in the given folders, in `PATH`, then in the folders of system programs.
 pub fn find_program(name: &str, first: &[PathBuf]) -> Option<PathBuf> {
     let path = std::env::var_os("PATH").unwrap_or_default();
     let system = ["/usr/sbin", "/usr/local/sbin", "/sbin"].map(PathBuf::from);
@@ -97,7 +97,7 @@ fn missing(program: &str) -> Error {
     Error::Missing { program: program.into(), hint: SERVER_HINT.into() }
 }
 
-/// The error of a program that ended well, and said nothing that a server says.
+/// Makes the error for a program that succeeded, but did not answer as a server does.
 fn no_server(program: &Path, asked: &'static str, said: &str) -> Error {
     let printed = match said.trim().lines().next() {
         None => "printed nothing".to_owned(),
@@ -114,16 +114,16 @@ fn no_server(program: &Path, asked: &'static str, said: &str) -> Error {
     }
 }
 
-/// What the server would run with: its own list, `name value` a line.
+/// Returns the server's own list of its settings, a line `name value` each.
 fn variables(mariadbd: &Path, basedir: Option<&Path>) -> Result<String> {
     let basedir = basedir.map(|b| format!("--basedir={}", b.display()));
-    // Root may only ask for help in someone's name; the server does not become that user for it.
+    // Root must pass `--user`, even for help; the server does not become that user for it.
     let arguments =
         ["--no-defaults"].into_iter().chain(basedir.as_deref()).chain(["--user=root", "--verbose", "--help"]);
     said(mariadbd, &arguments.collect::<Vec<_>>())
 }
 
-/// What the server prints.
+/// Runs the server and returns its output.
 fn said(mariadbd: &Path, arguments: &[&str]) -> Result<String> {
     let mut command = Command::new(mariadbd);
     command.args(arguments).env_remove("LD_PRELOAD");
@@ -140,7 +140,7 @@ fn said(mariadbd: &Path, arguments: &[&str]) -> Result<String> {
     Ok(String::from_utf8_lossy(&output.stdout).into_owned())
 }
 
-/// The version in `/usr/sbin/mysqld  Ver 9.7.4 for Linux on x86_64`.
+/// Returns the version in `/usr/sbin/mysqld Ver 9.7.4 for Linux on x86_64`.
 fn version_of(said: &str) -> String {
     let mut words = said.split_whitespace().skip_while(|word| *word != "Ver");
     words.nth(1).unwrap_or_default().to_owned()

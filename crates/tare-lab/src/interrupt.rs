@@ -1,4 +1,5 @@
-//! The wish to end early. Everything that waits looks at it, so that whatever was started is also stopped.
+//! A flag that asks for an early end. Every wait checks it, so that everything that was started is also
+//! stopped.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -6,30 +7,30 @@ use std::time::{Duration, Instant};
 
 use crate::{Error, Result};
 
-/// How often a wait looks up.
+/// How often a wait checks the flag.
 const STEP: Duration = Duration::from_millis(20);
 
-/// A flag shared with whoever may set it (a signal handler, another thread).
+/// A flag shared with a signal handler or another thread.
 #[derive(Clone, Debug, Default)]
 pub struct Interrupt(Arc<AtomicBool>);
 
 impl Interrupt {
-    /// The flag itself, to register with a signal handler.
+    /// Returns the flag, to be registered with a signal handler.
     pub fn flag(&self) -> Arc<AtomicBool> {
         Arc::clone(&self.0)
     }
 
-    /// True once the flag is set.
+    /// Returns whether the flag is set.
     pub fn is_set(&self) -> bool {
         self.0.load(Ordering::Relaxed)
     }
 
-    /// [`Error::Interrupted`] once the flag is set.
+    /// Returns [`Error::Interrupted`] once the flag is set.
     pub fn check(&self) -> Result<()> {
         if self.is_set() { Err(Error::Interrupted) } else { Ok(()) }
     }
 
-    /// Calls `ready` every few milliseconds until it gives a value or `limit` has passed (`None`).
+    /// Calls `ready` every few milliseconds until it returns a value; `None` after `limit`.
     pub fn wait_for<T>(
         &self,
         limit: Duration,
@@ -49,7 +50,7 @@ impl Interrupt {
         }
     }
 
-    /// Waits that long.
+    /// Sleeps that long; returns [`Error::Interrupted`] when the flag is set.
     pub fn sleep(&self, time: Duration) -> Result<()> {
         self.wait_for(time, || Ok(None::<()>)).map(drop)
     }

@@ -1,4 +1,4 @@
-//! The file of records: appended to, line by line, and read again.
+//! The file of records: appended line by line, and read back.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{ErrorKind, Write};
@@ -8,10 +8,10 @@ use crate::error::Tried;
 use crate::record::{FORMAT, Record};
 use crate::{Error, Result};
 
-/// The file's name in a folder of results.
+/// Name of the file in a folder of results.
 pub const FILE: &str = "results.jsonl";
 
-/// The records of a study that runs. One process at a time may have it open.
+/// The open file of a study's records. One process at a time may have it open.
 #[derive(Debug)]
 pub struct Journal {
     file: File,
@@ -20,7 +20,7 @@ pub struct Journal {
 }
 
 impl Journal {
-    /// Opens the folder's file, or makes both. A last line that was cut short is dropped.
+    /// Opens the folder's file, creating both if needed. Drops an incomplete last line.
     pub fn open(folder: &Path) -> Result<Journal> {
         fs::create_dir_all(folder).tried(|| format!("making {}", folder.display()))?;
         let path = folder.join(FILE);
@@ -32,17 +32,17 @@ impl Journal {
         Ok(Journal { file, path, records })
     }
 
-    /// Opens that of a folder in which a study has begun.
+    /// Opens the file of an existing study.
     pub fn of_study(folder: &Path) -> Result<Journal> {
         if folder.join(FILE).exists() { Journal::open(folder) } else { Err(Error::NoResults(folder.into())) }
     }
 
-    /// Everything so far.
+    /// Returns all records so far.
     pub fn records(&self) -> &[Record] {
         &self.records
     }
 
-    /// Adds a record; it is on the disk when this returns.
+    /// Appends a record and syncs it to disk.
     pub fn append(&mut self, record: Record) -> Result<()> {
         let mut line = serde_json::to_string(&record).map_err(|e| self.failed(e.into()))?;
         line.push('\n');
@@ -61,13 +61,13 @@ impl Journal {
     }
 }
 
-/// The records in a folder of results.
+/// Reads the records in a folder of results.
 pub fn read(folder: &Path) -> Result<Vec<Record>> {
     let records = parse(&folder.join(FILE))?.0;
     if records.is_empty() { Err(Error::NoResults(folder.into())) } else { Ok(records) }
 }
 
-/// The file's records, and how many bytes of it are whole lines.
+/// Returns the file's records, and the length of its complete lines in bytes.
 fn parse(path: &Path) -> Result<(Vec<Record>, u64)> {
     let text = match fs::read(path) {
         Ok(text) => text,

@@ -1,11 +1,11 @@
-//! Measures what an observability setting costs a database server.
+//! Measures the cost of observability settings on a database server.
 //!
-//! A study is a file ([`definition`]): servers, settings, workloads. All its servers stand side by side ([`fleet`]) and load
-//! goes to one at a time, in short slices, which take turns of fractions of a second (`slicing`); a block is one slice of
-//! every setting ([`runner`]). Each slice is a line of raw data ([`record`], [`journal`]). Slices are compared within their
-//! block, so what drifts (the machine's clock, its neighbours, the size of the data) hits all settings alike. [`analysis`]
-//! turns the blocks' ratios into figures with intervals that stay valid however often one looks ([`sequential`]), and into
-//! verdicts.
+//! A study is a file ([`definition`]): servers, settings, workloads. All its servers run at the same time
+//! ([`fleet`]). Load goes to one at a time, in short slices, which take turns of fractions of a second
+//! (`slicing`). A block is one slice of every setting ([`runner`]). Each slice is a line of raw data
+//! ([`record`], [`journal`]). Slices are compared within their block, so that drift (clock frequency,
+//! neighbours, growing data) affects all settings alike. [`analysis`] turns the blocks' ratios into figures,
+//! with intervals that stay valid however often one looks ([`sequential`]), and into verdicts.
 
 pub mod analysis;
 pub mod arrivals;
@@ -64,5 +64,5 @@ pub mod workload;
 
 pub use error::Error;
 
-/// What the crate's functions return.
+/// The result of the crate's functions.
 pub type Result<T> = std::result::Result<T, Error>;

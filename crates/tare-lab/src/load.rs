@@ -29,17 +29,17 @@ use crate::target::Target;
 use crate::workload::{self, Options, Script};
 use crate::{Error, Result};
 
-/// How often a waiting reader looks at the interrupt flag.
+/// How often a waiting reader checks the interrupt flag.
 const STEP: Duration = Duration::from_millis(50);
-/// How long a load may go on after its time before it is given up.
+/// How long a load may exceed its time before it is aborted.
 const OVERTIME: Duration = Duration::from_secs(120);
-/// The file with the password, in the folder of our scripts.
+/// Name of the file with the password, in the scripts' folder.
 const PASSWORD_FILE: &str = "password.cnf";
 
-/// What replays recordings.
+/// Name of the program that replays recordings.
 const TARE: &str = "tare";
 
-/// The load driver, with our scripts in a folder, or elsewhere.
+/// The load driver, with the lab's scripts in a folder or on another machine.
 #[derive(Clone, Debug)]
 pub struct Driver {
     sysbench: PathBuf,
@@ -47,66 +47,68 @@ pub struct Driver {
     outpost: Option<Outpost>,
 }
 
-/// What to drive.
+/// A load to run.
 #[derive(Clone, Debug)]
 pub struct Load {
     /// The script.
     pub script: Script,
-    /// The schema its tables are in.
+    /// The schema of its tables.
     pub schema: String,
-    /// Connections, each a thread.
+    /// Number of connections, each a thread.
     pub users: u32,
     /// Options of the script.
     pub options: Options,
-    /// Statements are prepared once and executed, or sent as text each time. MariaDB makes no digest of an execution.
+    /// Whether statements are prepared once and executed, rather than sent as text each time. MariaDB makes
+    /// no digest of an execution.
     pub prepared: bool,
-    /// When transactions arrive; without it every connection begins the next when its last one has ended.
+    /// Arrivals of transactions; `None`: each connection starts the next transaction when its last one ends.
     pub arrivals: Option<Arrivals>,
 }
 
-/// What the driver counted.
+/// The driver's counts of a load.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Report {
     /// Transactions committed.
     pub transactions: u64,
     /// Statements.
     pub queries: u64,
-    /// Errors it ignored.
+    /// Errors that the driver ignored.
     pub errors: u64,
-    /// How long it took, in seconds.
+    /// Duration in seconds.
     pub seconds: f64,
     /// Latency of transactions.
     pub latency: Latency,
     /// Transactions per second, second by second.
     pub per_second: Vec<f64>,
-    /// All it printed.
+    /// The driver's whole output.
     pub output: String,
 }
 
-/// What the driver tells while it drives.
+/// An event that the driver reports while it runs.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Moment {
-    /// Every connection is there; the clock starts.
+    /// All connections exist and the clock starts.
     Started,
     /// A second has passed.
     Second(Progress),
-    /// The time is over.
+    /// The load's time is over.
     Ended,
 }
 
-/// What the driver tells every second.
+/// The driver's report of a second.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Progress {
-    /// Seconds since the load began.
+    /// Seconds since the load's start.
     pub second: u64,
-    /// Transactions per second, lately.
+    /// Recent transactions per second.
     pub transactions_per_second: f64,
-    /// Statements per second, lately.
+    /// Recent statements per second.
     pub queries_per_second: f64,
 }
 
 impl Driver {
-    /// The installed sysbench, or that of an outpost; our scripts are written to a folder in `scratch`.
+    /// Finds the installed sysbench, or uses that of an outpost; the lab's scripts go to a folder in
+    /// `scratch`.
     pub fn new(scratch: &Path, outpost: Option<Outpost>) -> Result<Driver> {
         let here = || find_program("sysbench", &[]);
         let sysbench = if outpost.is_some() { Some("sysbench".into()) } else { here() };
@@ -120,12 +122,12 @@ impl Driver {
         Ok(Driver { sysbench, folder, outpost })
     }
 
-    /// Where it is, if it is elsewhere.
+    /// Returns the other machine, if the load comes from one.
     pub(crate) fn outpost(&self) -> Option<&Outpost> {
         self.outpost.as_ref()
     }
 
-    /// Runs a command of the load's script, such as `prepare` or `check`; `line` hears what it prints.
+    /// Runs a command of the load's script, such as `prepare` or `check`; passes its output to `line`.
     pub fn command(
         &self,
         load: &Load,
@@ -141,7 +143,7 @@ impl Driver {
         Drive::start(&mut program, None, input)?.collect(interrupt, line).map(drop)
     }
 
-    /// Runs a load for `seconds`; `moment` hears of its course as it happens.
+    /// Runs a load for `seconds`; passes its events to `moment` as they happen.
     pub fn run(
         &self,
         load: &Load,
@@ -155,13 +157,13 @@ impl Driver {
         drive.finish(interrupt, moment)
     }
 
-    /// Starts a load of `seconds`, which goes on by itself.
+    /// Starts a load of `seconds` in the background.
     pub fn start(&self, load: &Load, target: &Target, seconds: u32) -> Result<Drive> {
         let limit = Some(Duration::from_secs(seconds.into()) + OVERTIME);
         if load.script == Script::Recorded {
             return Drive::start(&mut self.replay(load, target, seconds)?, limit, Input::Nothing);
         }
-        // One that is paced ends with its arrivals, when all have been served.
+        // A paced load ends when all its arrivals have been served.
         let time = format!("--time={}", if load.arrivals.is_some() { 0 } else { seconds });
         let run = [&time, "--report-interval=1", "--histogram=on", "--percentile=95", "run"];
         let arrivals = load.arrivals.map(|arrivals| (arrivals, seconds));
@@ -169,7 +171,7 @@ impl Driver {
         Drive::start(&mut program, limit, input)
     }
 
-    /// What replays a recording: the program that runs the study.
+    /// Returns the command that replays a recording; its program is next to the one that runs the study.
     fn replay(&self, load: &Load, target: &Target, seconds: u32) -> Result<Command> {
         let mut command = Command::new(sidecar::beside(TARE).ok_or_else(|| Error::Missing {
             program: TARE.into(),
@@ -177,12 +179,12 @@ impl Driver {
         })?);
         command.args(study::arguments(&load.options, load.users, target, seconds));
         command.env(PASSWORD, target.password.as_ref().map_or("", |it| it.reveal()));
-        // By this a watchdog knows whose it is.
+        // The watchdog finds the processes of its folder by this variable.
         command.env("TMPDIR", self.folder.parent().unwrap_or(&self.folder));
         Ok(command)
     }
 
-    /// What is started, and what it gets to read.
+    /// Returns the command to start, and its input.
     fn program(
         &self,
         load: &Load,
@@ -213,12 +215,12 @@ impl Driver {
             }
         };
         command.current_dir(&self.folder).env("TARE_WORKLOAD", load.script.module());
-        // By this a watchdog knows whose it is.
+        // The watchdog finds the processes of its folder by this variable.
         command.env("TMPDIR", self.folder.parent().unwrap_or(&self.folder));
         Ok((command, input))
     }
 
-    /// A file with the password that only we can read: a command line is for everybody to see.
+    /// Writes the password to a file that only this account can read, because command lines are public.
     fn write_secret(&self, text: &str) -> Result<()> {
         let path = self.folder.join(PASSWORD_FILE);
         let what = || format!("writing {}", path.display());
@@ -229,7 +231,7 @@ impl Driver {
     }
 }
 
-/// The driver's arguments, with our scripts and the password in `folder`.
+/// Returns the driver's arguments, with the lab's scripts and the password in `folder`.
 fn arguments(script: Script, load: &Load, target: &Target, folder: &Path, last: &[&str]) -> Vec<String> {
     let path = |path: PathBuf| path.display().to_string();
     let mut arguments = vec![path(script.argument(folder)), "--db-driver=mysql".into()];
@@ -245,17 +247,17 @@ fn arguments(script: Script, load: &Load, target: &Target, folder: &Path, last: 
     arguments
 }
 
-/// What the driver gets to read.
+/// The standard input of the driver.
 #[derive(Debug)]
 enum Input {
     Nothing,
-    /// When transactions begin, of so many seconds.
+    /// The arrivals of so many seconds.
     Arrivals(Arrivals, u32),
-    /// What a shell elsewhere is to do; orders follow.
+    /// A script for a shell on another machine, which then reads orders.
     Script(String),
 }
 
-/// The driver at work. Dropped, it ends.
+/// A running driver, which is killed when dropped.
 #[derive(Debug)]
 pub struct Drive {
     process: Process,
@@ -264,15 +266,16 @@ pub struct Drive {
     output: String,
     begun: Instant,
     limit: Option<Duration>,
-    /// What its arrivals are, until it has started.
+    /// Its arrivals, until it has started.
     arrivals: Option<(Arrivals, u32)>,
-    /// By which one elsewhere is told what to do.
+    /// The pipe for orders to a driver on another machine.
     orders: Option<ChildStdin>,
 }
 
 impl Drive {
     fn start(command: &mut Command, limit: Option<Duration>, input: Input) -> Result<Drive> {
-        // A group of its own: Ctrl-C in a terminal must reach us, who then end it.
+        // In a process group of its own: Ctrl-C in a terminal must reach only this process, which then ends
+        // the driver.
         let stdin = if matches!(input, Input::Nothing) { Stdio::null() } else { Stdio::piped() };
         command.stdin(stdin).stdout(Stdio::piped()).stderr(Stdio::piped()).process_group(0);
         let program = command.get_program().to_owned();
@@ -307,12 +310,13 @@ impl Drive {
         Ok(drive)
     }
 
-    /// Tells a shell elsewhere what to do. One that cannot be told has ended, or will: whoever collects its report hears why.
+    /// Sends an order to a shell on another machine. A failure means that the shell ends; collecting its
+    /// report returns the reason.
     fn say(&mut self, words: &str) {
         let _ = self.orders.as_mut().map(|pipe| pipe.write_all(words.as_bytes()).and_then(|()| pipe.flush()));
     }
 
-    /// Waits until every connection is there and the clock of the load has started.
+    /// Waits until all connections exist and the load's clock has started.
     pub fn until_started(&mut self, interrupt: &Interrupt) -> Result<()> {
         while let Some(line) = self.line(interrupt)? {
             if moment_of(&line) == Some(Moment::Started) {
@@ -322,10 +326,10 @@ impl Drive {
         Ok(()) // it ended; whoever collects its report hears why
     }
 
-    /// Keeps it from sending anything; what the server is doing for it goes on. Its clock does not stop.
+    /// Stops it from sending anything; the server finishes what it has received. The load's clock continues.
     pub fn hold(&mut self, interrupt: &Interrupt) -> Result<()> {
         self.signal(Signal::SIGSTOP);
-        // Elsewhere it takes a moment until the order is there.
+        // An order to another machine takes a moment to arrive.
         let obeyed = format!("{OBEYED} STOP");
         while self.orders.is_some()
             && let Some(line) = self.line(interrupt)?
@@ -334,7 +338,7 @@ impl Drive {
         Ok(())
     }
 
-    /// Lets it go on.
+    /// Lets it continue.
     pub fn release(&mut self) {
         self.signal(Signal::SIGCONT);
     }
@@ -343,18 +347,19 @@ impl Drive {
         if self.orders.is_some() {
             return self.say(&format!("{}\n", signal.as_str().trim_start_matches("SIG")));
         }
-        // A child that is not waited for keeps its number; one that is may have given it to somebody else.
+        // A child keeps its process id until it is waited for; after that the id may belong to another
+        // process.
         if matches!(self.process.child.try_wait(), Ok(None)) {
             let _ = kill(as_pid(self.process.child.id()), signal);
         }
     }
 
-    /// Whether it has ended, which a load does when its time is over, or when something went wrong.
+    /// Returns whether it has ended, because its time is over or something failed.
     pub fn ended(&mut self) -> Result<bool> {
         Ok(self.process.child.try_wait().tried(|| "waiting for sysbench".into())?.is_some())
     }
 
-    /// Waits for its end and reads its report; `moment` hears of its course as it happens.
+    /// Waits for its end and parses its report; passes its events to `moment` as they happen.
     pub fn finish(
         self,
         interrupt: &Interrupt,
@@ -373,14 +378,15 @@ impl Drive {
         failed.and_then(|()| report_of(output))
     }
 
-    /// Waits for its end, giving each line it prints to `each`; ends it when interrupted or after its limit.
+    /// Waits for its end and passes each line of output to `each`; kills it on an interrupt or after its
+    /// limit.
     fn collect(mut self, interrupt: &Interrupt, each: &mut dyn FnMut(&str)) -> Result<String> {
         while let Some(line) = self.line(interrupt)? {
             each(&line);
         }
         let status = self.process.child.wait().tried(|| "waiting for sysbench".into())?;
         let said = self.errors.join().unwrap_or_default();
-        // A script's command that fails in one of several threads ends with 0 and says FATAL.
+        // A script's command that fails in one of several threads exits with 0 and prints FATAL.
         if status.success() && !self.output.contains("FATAL") && !said.contains("FATAL") {
             return Ok(self.output);
         }
@@ -388,7 +394,7 @@ impl Drive {
         Err(Error::Program { program: "sysbench".into(), status: status.to_string(), output })
     }
 
-    /// Begins to give it its arrivals, if it has any.
+    /// Starts to send its arrivals, if it has any.
     fn feed(&mut self) {
         if let (Some(pipe), Some((arrivals, seconds))) =
             (self.process.child.stdin.take(), self.arrivals.take())
@@ -397,7 +403,7 @@ impl Drive {
         }
     }
 
-    /// The next line it prints; none when there are no more.
+    /// Returns the next line of its output; `None` at the end.
     fn line(&mut self, interrupt: &Interrupt) -> Result<Option<String>> {
         loop {
             interrupt.check()?;
@@ -420,7 +426,7 @@ impl Drive {
     }
 }
 
-/// The driver's process; ends with us, held or not.
+/// The driver's process, which is killed when dropped, even while it is stopped.
 #[derive(Debug)]
 struct Process {
     child: Child,
@@ -428,7 +434,7 @@ struct Process {
 
 impl Drop for Process {
     fn drop(&mut self) {
-        // Both fail when it has ended, which is what is wanted.
+        // Both fail once it has ended, which is fine.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
@@ -490,7 +496,8 @@ mod tests {
         assert!(matches!(driven, Err(Error::LoadHangs { .. })), "{driven:?}");
     }
 
-    /// What is elsewhere is held, released, and ends when nobody is there to tell it anything; its folder goes with it.
+    /// A driver on another machine is stopped and continued, ends when its orders end, and its folder is
+    /// removed.
     #[test]
     fn a_driver_elsewhere_obeys_and_ends_with_us() {
         let folder = tempfile::tempdir().expect("a folder");
@@ -507,7 +514,7 @@ mod tests {
         let mut drive = Drive::start(&mut command, None, Input::Script(words)).expect("a shell");
         let interrupt = Interrupt::default();
         drive.until_started(&interrupt).expect("it starts");
-        // What a child of the script prints comes whether the script is held or not.
+        // Output of the script's child arrives whether the script is stopped or not.
         while drive.line(&interrupt).expect("a line").is_some_and(|line| line != "on") {}
         drive.hold(&interrupt).expect("it is held");
         let before = drive.lines.try_iter().count();
@@ -521,7 +528,7 @@ mod tests {
             "{}",
             drive.output
         );
-        // The shell here lives on; what it reads has ended.
+        // Only the input of the shell has ended; the shell still runs.
         drop(drive.orders.take());
         let ended = drive.collect(&interrupt, &mut |_| {});
         assert!(matches!(ended, Err(Error::Program { .. })), "{ended:?}");

@@ -1,4 +1,4 @@
-//! The machine a study runs on, and what others take of it.
+//! The machine that a study runs on, and how much of it other processes use.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -9,21 +9,21 @@ use crate::Result;
 use crate::interrupt::Interrupt;
 use crate::record::{Machine, Others};
 
-/// What else runs is watched for so long before a study begins.
+/// How long other processes are observed before a study starts.
 const WATCHED: Duration = Duration::from_secs(1);
-/// So long at most where the load average is high: that may be of what has just ended, or of what comes in bursts.
+/// Longest observation at a high load average, which may come from something that just ended, or from bursts.
 const WATCHED_AFTER_LOAD: Duration = Duration::from_secs(10);
-/// But no longer than this share of the study.
+/// Longest observation as a share of the study's time.
 const WATCHED_OF_STUDY: f64 = 0.01;
-/// More than this is worth a warning: shares of all processors' time.
+/// Share of all processors' time above which a warning is given.
 const MOST_BUSY: f64 = 0.1;
 pub(crate) const MOST_STOLEN: f64 = 0.02;
-/// A load average above this, for each processor, is high.
+/// Load average per processor above which it is high.
 const MOST_LOAD: f64 = 2.0;
-/// Where the kernel says what it does against the processor's faults.
+/// The kernel's list of mitigations.
 const VULNERABILITIES: &str = "/sys/devices/system/cpu/vulnerabilities";
 
-/// What `/proc` and `/sys` say of this machine; what they do not say stays empty.
+/// Reads the facts about this machine from `/proc` and `/sys`; unknown ones stay empty.
 pub fn facts() -> Machine {
     let cpuinfo = read("/proc/cpuinfo");
     let field = |name: &str| {
@@ -55,7 +55,7 @@ fn cpus() -> u32 {
     std::thread::available_parallelism().map_or(0, |n| u32::try_from(n.get()).unwrap_or(0))
 }
 
-/// The mean over all processors.
+/// Returns the mean frequency of all processors, in MHz.
 #[allow(clippy::cast_precision_loss)] // few
 fn clock(cpuinfo: &str) -> f64 {
     let lines = cpuinfo.lines().filter(|l| l.starts_with("cpu MHz"));
@@ -63,7 +63,7 @@ fn clock(cpuinfo: &str) -> f64 {
     if clocks.is_empty() { 0.0 } else { clocks.iter().sum::<f64>() / clocks.len() as f64 }
 }
 
-/// A file of each, by its name.
+/// Returns the state of each vulnerability, by name.
 fn vulnerabilities(folder: &Path) -> BTreeMap<String, String> {
     let files = fs::read_dir(folder).into_iter().flatten().flatten();
     let of = |file: fs::DirEntry| {
@@ -74,8 +74,8 @@ fn vulnerabilities(folder: &Path) -> BTreeMap<String, String> {
 }
 
 impl Machine {
-    /// What the kernel does against the processor's faults, by what it does: `mitigated: a, b; vulnerable: c; not affected
-    /// by 9`. Empty where nothing is known.
+    /// Describes the kernel's mitigations by state: `mitigated: a, b; vulnerable: c; not affected by 9`.
+    /// Empty where nothing is known.
     pub fn mitigations(&self) -> String {
         let with = |start: &str| {
             let names = self.vulnerabilities.iter().filter(|(_, state)| state.starts_with(start));
@@ -97,7 +97,7 @@ impl Machine {
     }
 }
 
-/// Watches what runs for a moment, in which nothing of ours does, before a study that takes so many minutes.
+/// Observes other processes while the lab is idle, before a study of so many minutes.
 pub fn others(minutes: f64, interrupt: &Interrupt) -> Result<Others> {
     let (load, cpus, before) = (load(), cpus(), Ticks::now());
     interrupt.sleep(watched(is_high(load, cpus), minutes))?;
@@ -105,7 +105,7 @@ pub fn others(minutes: f64, interrupt: &Interrupt) -> Result<Others> {
     Ok(Others { load, busy: now.busy_since(before), steal: now.stolen_since(before), cpus })
 }
 
-/// How long it is watched.
+/// Returns how long to observe.
 fn watched(is_high: bool, minutes: f64) -> Duration {
     if !is_high {
         return WATCHED;
@@ -120,8 +120,8 @@ fn is_high(load: f64, cpus: u32) -> bool {
 }
 
 impl Others {
-    /// What to say of a machine that has other things to do; none of one at rest. A load average alone is no reason: it
-    /// remembers minutes, and what has ended takes nothing.
+    /// Returns a warning if the machine is busy with other work; `None` otherwise. A load average alone is no
+    /// reason: it covers minutes, and what has ended uses nothing.
     pub fn warning(&self) -> Option<String> {
         let percent = |share: f64| format!("{:.0}%", share * 100.0);
         let processors = if self.cpus == 1 { "processor" } else { "processors" };
@@ -145,7 +145,8 @@ impl Others {
     }
 }
 
-/// Time of all processors so far, how much of it none had anything to do, and how much the hypervisor gave to others, in ticks.
+/// Time of all processors so far in ticks, with the idle part and the part that the hypervisor gave to
+/// others.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Ticks {
     all: u64,
@@ -154,17 +155,17 @@ pub struct Ticks {
 }
 
 impl Ticks {
-    /// Until now.
+    /// Reads the time until now.
     pub fn now() -> Ticks {
         ticks_of(&read("/proc/stat"))
     }
 
-    /// Share of the time since `before` that was given to others.
+    /// Returns the share of the time since `before` that the hypervisor gave to others.
     pub fn stolen_since(self, before: Ticks) -> f64 {
         self.share(before, self.steal.saturating_sub(before.steal))
     }
 
-    /// Share of the time since `before` in which processes of this machine ran.
+    /// Returns the share of the time since `before` in which processes of this machine ran.
     pub fn busy_since(self, before: Ticks) -> f64 {
         let all = self.all.saturating_sub(before.all);
         let not = self.idle.saturating_sub(before.idle) + self.steal.saturating_sub(before.steal);
@@ -180,13 +181,13 @@ impl Ticks {
 
 fn ticks_of(stat: &str) -> Ticks {
     let first = stat.lines().next().unwrap_or("");
-    // user nice system idle iowait irq softirq steal; what follows is part of the first two.
+    // user nice system idle iowait irq softirq steal; the remaining fields are part of the first two.
     let ticks: Vec<u64> = first.split_whitespace().skip(1).take(8).filter_map(|t| t.parse().ok()).collect();
     let at = |place: usize| ticks.get(place).copied().unwrap_or(0);
     Ticks { all: ticks.iter().sum(), idle: at(3) + at(4), steal: at(7) }
 }
 
-/// The load average over a minute.
+/// Returns the load average over one minute.
 pub fn load() -> f64 {
     read("/proc/loadavg").split_whitespace().next().and_then(|n| n.parse().ok()).unwrap_or(0.0)
 }

@@ -1,9 +1,9 @@
-//! Load from elsewhere: another machine, or another network, where a command prefix such as `ssh load1` starts the driver.
+//! Load from another machine or network, where a command prefix such as `ssh load1` starts the driver.
 //!
-//! What the prefix starts is `sh`, which reads a script from its standard input: so there need be nothing but a shell and
-//! sysbench, and no prefix has to quote anything. The script brings the workload along in a folder of its own, and takes it off
-//! in the end. Meanwhile it obeys orders from the same input, by which the driver is held and released. When the input ends,
-//! because we end or the connection breaks, the driver is killed.
+//! The prefix starts `sh`, which reads a script from its standard input. So the other side needs only a shell
+//! and sysbench, and no prefix has to quote anything. The script brings the workload in a folder of its own
+//! and removes it at the end. Meanwhile it obeys orders from the same input, which stop and continue the
+//! driver. When the input ends, because this process ends or the connection breaks, it kills the driver.
 
 use std::io::{Read, Write};
 use std::net::TcpListener;
@@ -19,36 +19,36 @@ use crate::interrupt::Interrupt;
 use crate::target::Target;
 use crate::{Error, Result};
 
-/// Whom drivers come as to servers that the lab starts.
+/// The account of remote drivers on servers that the lab starts.
 const ACCOUNT: &str = "tare_lab_driver";
-/// How long the other end may take to answer at first.
+/// Time limit for the other side's first answer.
 const PATIENCE: Duration = Duration::from_secs(30);
-/// What the shell says when it has obeyed.
+/// The shell's answer once it has obeyed.
 pub(crate) const OBEYED: &str = "obeyed";
-/// The shell's own status for a program that is not there.
+/// The shell's exit status for a missing program.
 const NOT_THERE: i32 = 127;
 
-/// Where the load comes from, as a study says it.
+/// The origin of the load, as a study describes it.
 #[derive(Clone, Debug, Deserialize, PartialEq)]
 #[serde(deny_unknown_fields)]
 pub struct DriverDef {
-    /// What is written before `sh`, in words: `ssh load1`, `ip netns exec load`.
+    /// The command before `sh`, separated by blanks: `ssh load1`, `ip netns exec load`.
     pub prefix: String,
-    /// This machine's address, as it is seen from there.
+    /// This machine's address as seen from there.
     pub address: Option<String>,
 }
 
-/// The place where drivers are started, and how they come to servers of ours.
+/// The place where drivers are started, and their access to the lab's servers.
 #[derive(Clone, Debug)]
 pub struct Outpost {
     prefix: Vec<String>,
-    /// This machine's address, as it is seen from there, where it is known.
+    /// This machine's address as seen from there, if known.
     address: Option<String>,
     password: String,
 }
 
 impl Outpost {
-    /// Asks the other end whether it can drive.
+    /// Connects to the other side and checks that it can drive.
     pub fn reach(driver: &DriverDef, interrupt: &Interrupt) -> Result<Outpost> {
         let mut outpost = Outpost {
             prefix: driver.prefix.split_whitespace().map(str::to_owned).collect(),
@@ -60,13 +60,13 @@ impl Outpost {
         let Some(connection) = said.strip_prefix("reached") else {
             return Err(outpost.wrong(format!("it starts no shell, but something that says {said:?}")));
         };
-        // ssh's daemon says from which address it was reached: that is ours.
+        // The ssh daemon reports the address from which it was reached: this machine's.
         let ours = connection.split_whitespace().next().map(str::to_owned);
         outpost.address = outpost.address.or(ours);
         Ok(outpost)
     }
 
-    /// Runs a few words of shell there, and gives what they print.
+    /// Runs a shell command there, and returns its output.
     fn ask(&self, words: &str, interrupt: &Interrupt) -> Result<String> {
         let mut command = self.command();
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
@@ -107,18 +107,18 @@ impl Outpost {
         self.prefix.first().is_some_and(|program| program.rsplit('/').next() == Some("ssh"))
     }
 
-    /// A shell there.
+    /// Returns the command that starts a shell there.
     pub(crate) fn command(&self) -> Command {
         let mut command = Command::new(self.prefix.first().map_or("sh", String::as_str));
         if self.is_ssh() {
-            // Nobody is there to be asked, and a link that is dead must be seen to be.
+            // There is nobody to answer prompts, and a dead link must be detected.
             command.args(["-o", "BatchMode=yes", "-o", "ConnectTimeout=10", "-o", "ServerAliveInterval=10"]);
         }
         command.args(self.prefix.iter().skip(1)).arg("sh");
         command
     }
 
-    /// Where a server that the lab is about to start can be reached from there.
+    /// Returns an address at which drivers can reach a server that the lab is about to start.
     pub(crate) fn door(&self) -> Result<(String, u16)> {
         let address = self.address.as_ref().ok_or_else(|| {
             self.wrong(
@@ -137,16 +137,16 @@ impl Outpost {
         Ok((address.clone(), port.port()))
     }
 
-    /// What lets drivers into a server of ours.
+    /// Returns the statements that create the drivers' account on a server of the lab.
     pub(crate) fn admission(&self) -> [String; 2] {
         [
             format!("CREATE USER {ACCOUNT}@'%' IDENTIFIED BY '{}'", self.password),
-            // Schemas of the lab's, and nothing else: whoever is on the network can try to come in.
+            // Only the lab's schemas, as anybody on the network may try to log in.
             format!("GRANT ALL ON `lab\\_%`.* TO {ACCOUNT}@'%'"),
         ]
     }
 
-    /// A server as drivers come to it.
+    /// Returns a server's address and account as drivers use them.
     pub(crate) fn seen(&self, target: &Target) -> Target {
         if target.socket.is_none() {
             return target.clone();
@@ -160,7 +160,7 @@ impl Outpost {
     }
 }
 
-/// What the shell does: it brings these files, drives, and obeys.
+/// Returns the shell script, which unpacks these files, drives, and obeys orders.
 pub(crate) fn script(files: &[(&str, &str)], arguments: &[String]) -> String {
     let files = files.iter().map(|(name, text)| {
         let end = if text.ends_with('\n') { "" } else { "\n" };
@@ -169,7 +169,7 @@ pub(crate) fn script(files: &[(&str, &str)], arguments: &[String]) -> String {
     let files: String = files.collect();
     let arguments: Vec<String> = arguments.iter().map(|argument| quoted(argument)).collect();
     let drive = format!("sysbench {}", arguments.join(" "));
-    // In braces, so that it is read whole before anything runs: what comes after it are orders.
+    // In braces, so that the shell reads it whole before it runs; the input after it are orders.
     format!(
         "{{\n\
          umask 077\n\
@@ -192,7 +192,7 @@ pub(crate) fn script(files: &[(&str, &str)], arguments: &[String]) -> String {
     )
 }
 
-/// As one word of the shell.
+/// Quotes a word for the shell.
 fn quoted(word: &str) -> String {
     format!("'{}'", word.replace('\'', r"'\''"))
 }

@@ -1,23 +1,24 @@
-//! Whose process is at the other end of a TCP connection, if it is on this machine.
+//! The process at the other end of a TCP connection, if it is on this machine.
 //!
-//! The kernel lists connections (`/proc/net/tcp`) by both addresses, with the socket's number; a process has that among its open
-//! files. What is in another network namespace, or belongs to somebody whose files we may not see, is not found.
+//! The kernel lists connections (`/proc/net/tcp`) by both addresses, with the inode of the socket; the
+//! process has that among its open files. Processes in other network namespaces, or whose files this account
+//! may not see, are not found.
 
 use std::fs;
 use std::io::Read;
 use std::net::{IpAddr, SocketAddr, TcpStream, ToSocketAddrs};
 use std::time::Duration;
 
-/// How long a server may take to say hello.
+/// Time limit for a server's greeting.
 const PATIENCE: Duration = Duration::from_secs(5);
-/// What servers are called: a proxy of a container is none, and takes connections, too.
+/// Names of server programs. A container's proxy, which also accepts connections, is none.
 const SERVERS: [&str; 2] = ["mariadbd", "mysqld"];
 
-/// The process of the server at an address.
+/// Returns the process of the server at an address.
 pub(crate) fn of_address(host: &str, port: u16) -> Option<u32> {
     let address = (host, port).to_socket_addrs().ok()?.next()?;
     let mut stream = TcpStream::connect_timeout(&address, PATIENCE).ok()?;
-    // Who says hello has taken the connection; before that its socket is nobody's.
+    // Only a process that greets has accepted the connection; before that its socket belongs to none.
     stream.set_read_timeout(Some(PATIENCE)).ok()?;
     stream.read_exact(&mut [0]).ok()?;
     let (ours, theirs) = (stream.local_addr().ok()?, stream.peer_addr().ok()?);
@@ -41,7 +42,8 @@ fn has_socket(pid: u32, inode: u64) -> bool {
     files.filter_map(|file| fs::read_link(file.path()).ok()).any(|target| target.as_os_str() == name.as_str())
 }
 
-/// The socket's number in a line of the kernel's list, if the line is of a connection from `local` to `remote`.
+/// Returns the socket's inode in a line of the kernel's list, if the line is a connection from `local` to
+/// `remote`.
 fn inode_of(line: &str, local: SocketAddr, remote: SocketAddr) -> Option<u64> {
     let mut fields = line.split_whitespace().skip(1);
     let (here, there) = (address_of(fields.next()?)?, address_of(fields.next()?)?);
@@ -51,7 +53,7 @@ fn inode_of(line: &str, local: SocketAddr, remote: SocketAddr) -> Option<u64> {
     (same(here, local) && same(there, remote)).then_some(inode)
 }
 
-/// `0100007F:0CEA`: words of four bytes, each in the machine's order, and the port.
+/// Parses `0100007F:0CEA`: words of four bytes in the machine's byte order, and the port.
 fn address_of(text: &str) -> Option<SocketAddr> {
     let (address, port) = text.split_once(':')?;
     let words: Option<Vec<[u8; 4]>> = (0..address.len() / 8)

@@ -1,4 +1,4 @@
-//! What a study needs before anything is measured: programs, data on each server, a place on those that are not ours.
+//! Preparation of a study: programs, data on each server, access to running servers.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
@@ -16,10 +16,10 @@ use crate::sidecar;
 use crate::workload::{Options, Script};
 use crate::{Error, Result};
 
-/// Threads that load data.
+/// Number of threads that load data.
 const LOADERS: u32 = 4;
 
-/// Programs are named for servers that the study starts.
+/// Checks that programs are given only for servers that the study starts.
 pub(crate) fn check_programs(order: &Order) -> Result<()> {
     let started = || order.definition.servers.iter().filter(|s| s.dsn.is_none());
     let Some(server) = order.programs.keys().find(|name| started().all(|s| s.name != **name)) else {
@@ -34,7 +34,7 @@ pub(crate) fn check_programs(order: &Order) -> Result<()> {
     Err(Error::NoServer { study: order.name.clone(), server: server.clone(), known })
 }
 
-/// A driver elsewhere has another clock, and comes through the network.
+/// Checks what a remote driver cannot do: it has another clock, and comes through the network.
 pub(crate) fn check_driver(order: &Order) -> Result<()> {
     let definition = &order.definition;
     if definition.driver.is_none() {
@@ -63,7 +63,8 @@ pub(crate) fn check_driver(order: &Order) -> Result<()> {
     Ok(())
 }
 
-/// The programs of the servers to start, before anything is made: what is missing is said at once.
+/// Finds the programs of the servers to start, before anything is created, so that a missing one is reported
+/// at once.
 pub(crate) fn find_programs(order: &Order) -> Result<BTreeMap<String, Installation>> {
     let definition = &order.definition;
     check_recordings(definition, &order.name)?;
@@ -80,7 +81,7 @@ pub(crate) fn find_programs(order: &Order) -> Result<BTreeMap<String, Installati
     Ok(found)
 }
 
-/// A missing server in the words of the study that needs it.
+/// Rewords the error of a missing server for the study that needs it.
 fn named(order: &Order, server: &ServerDef, error: Error) -> Error {
     let Error::Missing { program, hint } = error else { return error };
     let hint = server.install.clone().unwrap_or(hint);
@@ -103,16 +104,16 @@ pub(crate) struct Loads {
     pub(crate) schemas: Vec<Schema>,
 }
 
-/// Data that is loaded once for every workload it fits.
+/// Data that is loaded once for all workloads that can use it.
 #[derive(Debug)]
 pub(crate) struct Schema {
-    /// What decides it.
+    /// The loading script and its options, which determine the data.
     key: (&'static str, Options),
-    /// What loads it.
+    /// The load that creates it.
     pub(crate) load: Load,
-    /// The servers it is needed on.
+    /// The servers that need it.
     pub(crate) servers: BTreeSet<String>,
-    /// Whether it can say if it is still sound.
+    /// Whether its script can check that it is intact.
     pub(crate) checkable: bool,
 }
 
@@ -141,12 +142,12 @@ impl Loads {
         Loads { schemas }
     }
 
-    /// What is loaded on a server.
+    /// Returns the data of a server.
     fn on(&self, server: &str) -> impl Iterator<Item = &Schema> {
         self.schemas.iter().filter(move |s| s.servers.contains(server))
     }
 
-    /// What drives a workload at a number of connections.
+    /// Returns the load of a workload at a number of connections.
     pub(crate) fn drive(&self, workload: &WorkloadDef, users: u32) -> Load {
         let (kind, given) = (workload.workload(), workload.given());
         let key = kind.data_key(&given);
@@ -186,7 +187,7 @@ pub(crate) fn prepare(
                 let loads: Vec<Load> = loads.on(&server.name).map(|s| s.load.clone()).collect();
                 let template = bench.prepare(installation, &server.options, &loads, &mut line);
                 let template = template.map_err(|error| match error {
-                    // No setting has a part in it yet.
+                    // No setting is involved yet.
                     Error::Start { with, source, .. } => {
                         Error::Start { whose: format!("the server `{}`", server.name), with, source }
                     }
@@ -201,7 +202,7 @@ pub(crate) fn prepare(
     Ok(origins)
 }
 
-/// Comes to a server that is not ours, and sees that it can be measured.
+/// Connects to a running server, and checks that it can be measured.
 fn guest_on(order: &Order, server: &ServerDef, dsn: &str) -> Result<Guest> {
     let definition = &order.definition;
     let number = definition.servers.iter().position(|s| s.name == server.name).map_or(0, |place| place + 1);
@@ -222,7 +223,7 @@ fn guest_on(order: &Order, server: &ServerDef, dsn: &str) -> Result<Guest> {
     Ok(guest)
 }
 
-/// Makes schemas on a server that is not ours, and fills them. Those that are there already stay untouched.
+/// Creates and fills schemas on a running server. Existing ones stay untouched.
 fn load_running(
     order: &Order,
     bench: &Bench,

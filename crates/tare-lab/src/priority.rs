@@ -1,18 +1,19 @@
-//! The priority of who holds and releases drivers. With hundreds of connections as many threads wait for a processor, and whoever
-//! waited among them would end a turn seconds late.
+//! The priority of the thread that stops and continues drivers. With hundreds of connections, as many threads
+//! wait for a processor, and with equal priority a turn would end seconds late.
 
 use rustix::process::{getpriority_process, setpriority_process};
 
-/// The kernel gives it some ten times the weight of others.
+/// A nice value to which the kernel gives some ten times the weight of others.
 const AHEAD: i32 = -10;
 
-/// While it lives the calling thread runs ahead of others, where the account may have that. So does what it starts meanwhile.
+/// A guard that raises the priority of the calling thread, where the account may, and of what it starts
+/// meanwhile.
 pub(crate) struct Ahead {
     before: i32,
 }
 
 impl Ahead {
-    /// From now on; `None`: it stays as it is.
+    /// Raises the priority; `None` if it stays unchanged.
     pub(crate) fn of_others() -> Option<Ahead> {
         let before = getpriority_process(None).ok()?;
         (before > AHEAD && setpriority_process(None, AHEAD).is_ok()).then(|| Ahead { before })

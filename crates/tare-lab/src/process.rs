@@ -1,4 +1,4 @@
-//! What the operating system says about other processes: CPU time and resident memory.
+//! The operating system's data about other processes: CPU time and resident memory.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -15,40 +15,40 @@ use crate::error::Tried;
 /// A tick of `/proc/PID/stat`, in milliseconds.
 const TICK: u64 = 10;
 
-/// CPU time of a whole process, user and system, all threads and those that ended.
+/// Returns the CPU time of a process, user and system, including threads that ended.
 ///
-/// Read from the process's own CPU clock (`clock_getcpuclockid`): the scheduler's run time in nanoseconds, where
-/// `/proc/PID/stat` counts ticks of 10 ms.
+/// It is read from the process's CPU clock (`clock_getcpuclockid`): the scheduler's run time in nanoseconds,
+/// while `/proc/PID/stat` counts ticks of 10 ms.
 pub fn cpu_time(pid: u32) -> Result<Duration> {
     let clock = ClockId::pid_cpu_clock_id(as_pid(pid));
     let now = clock.and_then(clock_gettime).tried(|| format!("reading the CPU clock of process {pid}"))?;
     Ok(now.into())
 }
 
-/// CPU time the calling thread has used.
+/// Returns the CPU time of the calling thread.
 pub fn thread_time() -> Duration {
     clock_gettime(ClockId::CLOCK_THREAD_CPUTIME_ID).map_or(Duration::ZERO, Duration::from)
 }
 
-/// What a process has used so far.
+/// The resources that a process has used so far.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Usage {
-    /// CPU time, all threads and those that ended.
+    /// CPU time, including threads that ended.
     pub cpu: Duration,
-    /// Ticks in user mode and in the kernel: only their proportion is of use.
+    /// Ticks in user mode and in the kernel, of which only the proportion is used.
     pub ticks: (u64, u64),
-    /// Context switches, voluntary and not, of the threads there are.
+    /// Context switches of the living threads, voluntary and not.
     pub switches: u64,
 }
 
 impl Usage {
-    /// Of a process, until now.
+    /// Reads the usage of a process until now.
     pub fn now(pid: u32) -> Result<Usage> {
         let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
         Ok(Usage { cpu: cpu_time(pid)?, ticks: ticks_of(&stat), switches: switches(pid) })
     }
 
-    /// What was used since `before`.
+    /// Returns the usage since `before`.
     pub fn since(&self, before: &Usage) -> Usage {
         let ticks = |of: fn(&Usage) -> u64| of(self).saturating_sub(of(before));
         Usage {
@@ -58,7 +58,7 @@ impl Usage {
         }
     }
 
-    /// CPU time in user mode and in the kernel, in seconds.
+    /// Returns the CPU time in user mode and in the kernel, in seconds.
     #[allow(clippy::cast_precision_loss)] // a proportion
     pub fn cpu_split(&self) -> (f64, f64) {
         let (all, user, system) = (self.cpu.as_secs_f64(), self.ticks.0 as f64, self.ticks.1 as f64);
@@ -67,17 +67,17 @@ impl Usage {
     }
 }
 
-/// Page faults of a process so far, all threads and those that ended.
+/// Page faults of a process so far, including threads that ended.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Faults {
-    /// For which nothing was read.
+    /// Faults without I/O.
     pub minor: u64,
-    /// For which something was.
+    /// Faults with I/O.
     pub major: u64,
 }
 
 impl Faults {
-    /// Of a process, until now; `None` if it cannot be seen.
+    /// Reads the faults of a process until now; `None` if it cannot be seen.
     pub fn now(pid: u32) -> Option<Faults> {
         let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
         Some(Faults { minor: field_of(&stat, 10), major: field_of(&stat, 12) })
@@ -93,12 +93,13 @@ impl AddAssign for Usage {
     }
 }
 
-/// `utime` and `stime`, the 14th and 15th field.
+/// Returns `utime` and `stime`, the 14th and 15th field.
 fn ticks_of(stat: &str) -> (u64, u64) {
     (field_of(stat, 14), field_of(stat, 15))
 }
 
-/// A field of `/proc/PID/stat`, from the third; the second is a name in parentheses and may hold anything.
+/// Returns a field of `/proc/PID/stat`, from the third; the second is a name in parentheses with arbitrary
+/// characters.
 fn field_of(stat: &str, number: usize) -> u64 {
     let rest = stat.rsplit_once(')').map_or("", |(_, rest)| rest);
     rest.split_whitespace().nth(number - 3).and_then(|field| field.parse().ok()).unwrap_or(0)
@@ -114,7 +115,7 @@ fn switches_of(status: &str) -> u64 {
     lines.filter_map(|(_, count)| count.trim().parse::<u64>().ok()).sum()
 }
 
-/// Resident memory of a process in bytes (`VmRSS`).
+/// Returns the resident memory of a process in bytes (`VmRSS`).
 pub fn resident(pid: u32) -> Result<u64> {
     let path = format!("/proc/{pid}/status");
     let status = fs::read_to_string(&path).tried(|| format!("reading {path}"))?;
@@ -130,27 +131,27 @@ fn resident_of(status: &str) -> Option<u64> {
     Some(kib * 1024)
 }
 
-/// CPU time of a group of processes, those that ended in it among them.
+/// CPU time of a process group, including its processes that ended.
 ///
-/// One that ended counts as far as it was seen. One that another of the group waited for counts whole, in ticks of 10 ms, seen or
-/// not: a shell is charged with the programs that it runs.
+/// A process that ended counts up to the last reading. If another process of the group waited for it, it
+/// counts completely, in ticks of 10 ms: a shell is charged with the programs it runs.
 #[derive(Debug, Default)]
 pub(crate) struct GroupTime {
-    /// What each process had worked when it was looked at last.
+    /// CPU time of each process at the last reading.
     last: BTreeMap<u32, Worked>,
     sum: Duration,
 }
 
-/// What a process has worked.
+/// CPU time of a process.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Worked {
     own: Duration,
-    /// By children that ended and that it waited for.
+    /// CPU time of ended children that it waited for.
     waited_for: Duration,
 }
 
 impl GroupTime {
-    /// The time until now, of a group that has these processes now.
+    /// Returns the group's time until now; `processes` are its living ones.
     pub(crate) fn until_now(&mut self, processes: &[u32]) -> Duration {
         self.look(processes.iter().filter_map(|&pid| Some((pid, Worked::of(pid)?))).collect());
         self.sum
@@ -163,7 +164,7 @@ impl GroupTime {
             own += worked.own.saturating_sub(before.own);
             waited_for += worked.waited_for.saturating_sub(before.waited_for);
         }
-        // Those that are left have ended. What was seen of one that was waited for is in its parent's time once more.
+        // The remaining ones have ended. Those that were waited for are counted again in the parent's time.
         let seen: Duration = self.last.values().map(|ended| ended.own + ended.waited_for).sum();
         self.sum += own + waited_for.saturating_sub(seen);
         self.last = now;
@@ -171,7 +172,7 @@ impl GroupTime {
 }
 
 impl Worked {
-    /// Until now; `None` of a process that is gone.
+    /// Reads the time until now; `None` if the process is gone.
     fn of(pid: u32) -> Option<Worked> {
         let own = cpu_time(pid).ok()?;
         let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
@@ -180,7 +181,7 @@ impl Worked {
     }
 }
 
-/// The processes of a group, which has the number of the one that it was made for.
+/// Returns the processes of a group, which is named by its first process.
 pub(crate) fn of_group(group: u32) -> Vec<u32> {
     let entries = fs::read_dir("/proc").into_iter().flatten().flatten();
     let pids = entries.filter_map(|entry| entry.file_name().to_str()?.parse::<u32>().ok());

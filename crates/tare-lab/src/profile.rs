@@ -1,6 +1,7 @@
-//! Where a server spends its time: stacks, sampled by `perf`.
+//! CPU profiles of a server: stacks sampled by `perf`.
 //!
-//! The event is `cpu-clock`, the kernel's own timer: it works where a virtual machine has no hardware counters.
+//! The event is `cpu-clock`, the kernel's own timer, which works in virtual machines without hardware
+//! counters.
 
 use std::collections::BTreeMap;
 use std::ffi::OsStr;
@@ -16,9 +17,10 @@ use crate::installation::find_program;
 use crate::process::as_pid;
 use crate::{Error, Result};
 
-/// Samples per second and processor. Not a round number, so as not to beat with timers.
+/// Samples per second and processor; not a round number, so that they do not coincide with timers.
 const FREQUENCY: &str = "199";
-/// Distributions build servers without frame pointers: so much of the stack is taken along and unwound afterwards.
+/// Method of unwinding. Distributions build servers without frame pointers, so this much of the stack is
+/// saved and unwound later.
 const UNWIND: &str = "dwarf,16384";
 
 /// The sampler.
@@ -27,7 +29,7 @@ pub struct Perf {
     program: PathBuf,
 }
 
-/// Samples being taken.
+/// A profile being recorded.
 #[derive(Debug)]
 pub struct Sampling {
     child: Child,
@@ -36,7 +38,7 @@ pub struct Sampling {
 }
 
 impl Perf {
-    /// The installed `perf`, if it may sample here; otherwise an error that says why not.
+    /// Finds the installed `perf` and checks that it may sample here.
     pub fn find(scratch: &Path) -> Result<Perf> {
         let program = find_program("perf", &[]).ok_or_else(|| Error::Missing {
             program: "perf".into(),
@@ -49,7 +51,7 @@ impl Perf {
         Ok(Perf { program })
     }
 
-    /// Begins to sample a process, all its threads.
+    /// Starts to sample all threads of a process.
     pub fn start(&self, pid: u32, scratch: &Path) -> Result<Sampling> {
         let data = scratch.join("perf.data");
         let mut command = Command::new(&self.program);
@@ -74,9 +76,9 @@ impl Perf {
 }
 
 impl Sampling {
-    /// Ends it and gives the stacks, `frame;frame;frame count` a line.
+    /// Ends the recording and returns the stacks, a line `frame;frame;frame count` each.
     pub fn finish(mut self) -> Result<String> {
-        // At this signal it writes what it has and ends.
+        // On this signal `perf` writes its samples and ends.
         let _ = kill(as_pid(self.child.id()), Signal::SIGINT);
         self.child.wait().tried(|| "waiting for perf".into())?;
         let mut command = Command::new(&self.perf);
@@ -95,13 +97,14 @@ impl Sampling {
 
 impl Drop for Sampling {
     fn drop(&mut self) {
-        // Both fail when it has ended, which is what is wanted.
+        // Both fail once it has ended, which is fine.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
 }
 
-/// Equal stacks in one line each. A sample is a line with the thread's name, then its frames, innermost first, indented.
+/// Folds equal stacks into one line each. A sample is a line with the thread's name, then its frames,
+/// innermost first, indented.
 fn fold(script: &str) -> String {
     let mut stacks: BTreeMap<String, u64> = BTreeMap::new();
     for sample in script.split("\n\n") {
@@ -118,7 +121,7 @@ fn fold(script: &str) -> String {
     stacks.into_iter().map(|(stack, count)| format!("{stack} {count}\n")).collect()
 }
 
-/// The function in `  55d0c0ffee main`; without its arguments, which make C++ names long.
+/// Returns the function in ` 55d0c0ffee main`, without its arguments, which make C++ names long.
 fn frame(line: &str) -> Option<&str> {
     let (_, name) = line.trim_start().split_once(' ')?;
     let name = name.trim();

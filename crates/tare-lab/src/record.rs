@@ -1,8 +1,8 @@
 //! The raw data of a study: one JSON object per line, appended after every slice.
 //!
-//! The file is all there is: a killed study goes on from it, and every report is computed from it alone. Lines are never
-//! changed or taken away; a last line that was cut short by a kill is dropped by the reader. Times are seconds, memory
-//! bytes, unless a name says otherwise. Readers skip fields they do not know.
+//! The file is the only state: a killed study continues from it, and every report is computed from it alone.
+//! Lines are never changed or removed. The reader drops a last line that a kill has cut short. Times are
+//! seconds and memory is bytes, unless a name says otherwise. Readers skip fields they do not know.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -12,43 +12,44 @@ use serde::{Deserialize, Serialize};
 
 use crate::budget::Budget;
 
-/// The format's number, in [`Header::format`]; raised when a reader of the old one would be misled.
+/// The format's number, in [`Header::format`]; raised when it would mislead a reader of the old one.
 pub const FORMAT: u32 = 1;
 
 /// One line of the file.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "kind", rename_all = "snake_case")]
 pub enum Record {
-    /// The first line: what is measured, on what.
+    /// The first line: what is measured, and where.
     Header(Box<Header>),
-    /// The most transactions of a workload there were, found before rates are made of it.
+    /// Highest throughput of a workload, measured before rates are derived from it.
     Maximum(Maximum),
     /// One slice of load on one setting.
     Slice(Box<Slice>),
-    /// What the Performance Schema of a setting counted over a slice.
+    /// Events that the Performance Schema of a setting counted over a slice.
     Calls(Calls),
-    /// What a transaction made the server of a setting do.
+    /// Work of a setting's server per transaction.
     Effort(Effort),
-    /// A flame graph that was taken.
+    /// Reference to a flame graph.
     Profile(Profile),
-    /// Something a reader of the report should know: resumed, a sidecar that died, a setting that had to be left out.
+    /// Remark for the reader of the report: the study was resumed, a sidecar died, a setting had to be left
+    /// out.
     Note(Note),
-    /// The study ended, and why.
+    /// End of the study, with the reason.
     End(End),
 }
 
-/// What is measured, and on what machine.
+/// Description of what is measured, and of the machine.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Header {
     /// [`FORMAT`] of the writer.
     pub format: u32,
     /// Version of tare that wrote it.
     pub tare: String,
-    /// When the study began, RFC 3339, UTC.
+    /// Start of the study, RFC 3339, UTC.
     pub started: String,
-    /// The study's name, `pfs-default`.
+    /// Name of the study, such as `pfs-default`.
     pub study: String,
-    /// What it asks, in a sentence.
+    /// Question that the study answers, in a sentence.
     pub question: String,
     /// Whether it was run with `--quick`.
     pub quick: bool,
@@ -56,118 +57,120 @@ pub struct Header {
     pub seed: u64,
     /// Length of a slice.
     pub slice_seconds: f64,
-    /// Length of the turns in which the slices of a block are taken, at least; 0: each at a stretch.
+    /// Least length of the turns in which the slices of a block alternate; 0: no turns.
     #[serde(default)]
     pub turn_milliseconds: u32,
     /// Half-width of the interval to reach, as a share of the base: 0.005 is half a percent.
     pub precision: f64,
-    /// Differences below this share do not matter to anyone.
+    /// Differences below this share do not matter.
     pub margin: f64,
-    /// What the verdicts are about.
+    /// Measure that the verdicts are about.
     #[serde(default)]
     pub measure: Measure,
-    /// What settings may cost at most, as a share, where the study was asked to judge that: it then goes on until that is known.
+    /// Highest cost that settings may have, as a share. A study with a budget continues until every setting
+    /// is judged.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub budget: Option<Budget>,
-    /// What started the load's driver, `ssh load1`, if it was elsewhere.
+    /// Command prefix of the load driver, such as `ssh load1`, if it was on another machine.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub driver: Option<String>,
-    /// Blocks of a cell at most, if nothing else ends the study before.
+    /// Highest number of blocks per cell, if nothing else ends the study before.
     pub most_blocks: u32,
-    /// Blocks of a cell before the servers are started anew.
+    /// Blocks of a cell between two restarts of the servers.
     pub blocks_per_start: u32,
-    /// The study's file, whole, so that it can be run again.
+    /// Text of the study's file, so that it can be run again.
     pub definition: String,
-    /// The machine.
+    /// Machine that the study runs on.
     pub machine: Machine,
-    /// The servers.
+    /// Servers of the study.
     pub servers: Vec<ServerFacts>,
-    /// SHA-256 of the files that are measured: `server NAME` is a server's program, `preload NAME` what settings preload,
+    /// SHA-256 of the measured files: `server NAME` is a server's program, `preload NAME` a preloaded object,
     /// `sidecar NAME` a sidecar's program, `recording PATH` and `data PATH` what is replayed.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub files: BTreeMap<String, String>,
-    /// The settings, in the study's order.
+    /// Settings in the study's order.
     pub settings: Vec<SettingFacts>,
-    /// What was driven: every workload at every number of connections.
+    /// Every workload at every number of connections.
     pub cells: Vec<Cell>,
-    /// Workloads that run on one of the servers only, and that server.
+    /// Workloads that run on a single server, and that server.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub only: BTreeMap<String, String>,
 }
 
 impl Header {
-    /// The settings that a cell is about, in the study's order.
+    /// Returns the settings of a cell, in the study's order.
     pub fn settings_of(&self, cell: &Cell) -> impl Iterator<Item = &SettingFacts> {
         let server = self.only.get(&cell.workload);
         self.settings.iter().filter(move |s| server.is_none_or(|server| s.server == *server))
     }
 }
 
-/// What a transaction is charged with: the figure that settings are compared by.
+/// The charge of a transaction: the figure by which settings are compared.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Measure {
-    /// CPU time of the server, and of the setting's sidecars that are charged, per transaction.
+    /// CPU time per transaction of the server and of the sidecars that are charged.
     #[default]
     Cpu,
-    /// Time of the clock per transaction: what throughput loses.
+    /// Wall-clock time per transaction, the inverse of throughput.
     Time,
-    /// What 95 of 100 transactions take at most.
+    /// 95th percentile of latency.
     P95,
 }
 
-/// The machine a study ran on.
+/// The machine that a study ran on.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Machine {
-    /// As the kernel names it.
+    /// Processor model as the kernel names it.
     pub cpu_model: String,
-    /// Logical processors that may be used.
+    /// Number of usable logical processors.
     pub cpus: u32,
-    /// Physical memory.
+    /// Physical memory in bytes.
     pub memory_bytes: u64,
-    /// Kernel release.
+    /// Release of the kernel.
     pub kernel: String,
-    /// The distribution's name and version.
+    /// Name and version of the distribution.
     pub system: String,
-    /// The hypervisor, where there is one and it can be told.
+    /// Name of the hypervisor, if there is one and it can be detected.
     pub hypervisor: Option<String>,
-    /// Clock of the processors when the study began, in MHz, all of them on average; 0 where it is not told.
+    /// Mean clock frequency of the processors at the study's start, in MHz; 0 if unknown.
     #[serde(default)]
     pub clock_mhz: f64,
-    /// What sets the clock, such as `performance`, where it can be told.
+    /// Frequency governor, such as `performance`, if known.
     #[serde(default)]
     pub governor: Option<String>,
-    /// Vulnerabilities of the processor, and what the kernel does against each.
+    /// Vulnerabilities of the processor, and the kernel's mitigation of each.
     #[serde(default)]
     pub vulnerabilities: BTreeMap<String, String>,
-    /// What else ran before the study began.
+    /// Activity of other processes before the study.
     #[serde(default)]
     pub others: Others,
 }
 
-/// What ran on the machine when nothing of the study did.
+/// Activity of other processes while the study was idle.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Others {
-    /// The load average over a minute.
+    /// Load average over one minute.
     pub load: f64,
-    /// Share of the processors' time that other processes took, over a second, or over ten where the load average was high.
+    /// Share of the processors' time that other processes used, over one second, or up to ten where the load
+    /// average was high.
     pub busy: f64,
-    /// Share of it that the hypervisor gave to others.
+    /// Share of that time that the hypervisor gave to others.
     pub steal: f64,
-    /// Processors there are.
+    /// Number of processors.
     pub cpus: u32,
 }
 
 /// A server, as it describes itself.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct ServerFacts {
-    /// The study's name for it.
+    /// Name of the server in the study.
     pub name: String,
     /// `@@version`.
     pub version: String,
     /// `@@version_comment`.
     pub version_comment: String,
-    /// Where its CPU time is read.
+    /// Source of its CPU time.
     #[serde(default)]
     pub cpu: CpuSource,
 }
@@ -176,10 +179,11 @@ pub struct ServerFacts {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum CpuSource {
-    /// The clock of its process.
+    /// The CPU clock of its process.
     #[default]
     Process,
-    /// What it says that its statements used (`Cpu_time`, counted with `userstat`): its own threads are not in it.
+    /// The sum that it reports for its statements (`Cpu_time`, counted with `userstat`), without its
+    /// background threads.
     Statements,
     /// It cannot be read.
     Nowhere,
@@ -188,41 +192,41 @@ pub enum CpuSource {
 /// A setting: what is compared.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct SettingFacts {
-    /// Unique in the study.
+    /// Name, unique in the study.
     pub name: String,
-    /// What it means, in words.
+    /// Meaning in words.
     pub meaning: String,
-    /// The server it runs on.
+    /// Name of its server.
     pub server: String,
-    /// Server options, statements and sidecars that make it, as one would type them.
+    /// Server options, statements and sidecars that make it, as a user would type them.
     pub made_by: Vec<String>,
-    /// The setting it is compared with; the base names itself.
+    /// Name of the setting it is compared with; the base names itself.
     pub base: String,
-    /// Whether it is the base's twin: identical to it, so that its difference is noise.
+    /// Whether it is the A/A control: identical to the base, so that its difference is noise.
     pub twin: bool,
 }
 
 /// A workload at a number of connections.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
 pub struct Cell {
-    /// The workload's name.
+    /// Name of the workload.
     pub workload: String,
-    /// Connections.
+    /// Number of connections.
     pub users: u32,
-    /// At which share of the most it can do transactions arrive, in percent. Without it every connection begins a transaction when
-    /// its last one has ended.
+    /// Rate of arrival in percent of the highest throughput. Without it, each connection starts a transaction
+    /// when its last one ends.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub percent: Option<u32>,
 }
 
 impl Cell {
-    /// The same, every connection as fast as it goes on.
+    /// Returns the same cell without a rate: each connection runs as fast as it can.
     #[must_use]
     pub fn closed(&self) -> Cell {
         Cell { percent: None, ..self.clone() }
     }
 
-    /// How it is driven, in words: `2 connections`, `8 connections at 30%`.
+    /// Describes the drive in words: `2 connections`, `8 connections at 30%`.
     pub fn drive(&self) -> String {
         let connections =
             if self.users == 1 { "1 connection".into() } else { format!("{} connections", self.users) };
@@ -236,57 +240,57 @@ impl fmt::Display for Cell {
     }
 }
 
-/// The most transactions of a workload there were: every connection began one when its last one had ended.
+/// Highest throughput of a workload, measured without a rate.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Maximum {
-    /// What was driven.
+    /// Workload and connections.
     #[serde(flatten)]
     pub cell: Cell,
-    /// Whom: the base.
+    /// Name of the measured setting: the base.
     pub setting: String,
     /// Transactions per second.
     pub tps: f64,
 }
 
-/// One slice of load on one setting, and what it took.
+/// One slice of load on one setting, with its measurements.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Slice {
-    /// What was driven.
+    /// Workload and connections.
     #[serde(flatten)]
     pub cell: Cell,
-    /// Whom.
+    /// Name of the setting.
     pub setting: String,
-    /// The block of the cell it belongs to, from 0; slices are compared within their block.
+    /// Number of its block within the cell, from 0; slices are compared within their block.
     pub block: u32,
-    /// Its place in the block's order, from 0.
+    /// Position in the block's order, from 0.
     pub turn: u32,
-    /// The turns it was taken in, round by round; none of one taken at a stretch.
+    /// Turns of the slice, round by round; empty if it did not take turns.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub turns: Vec<Turn>,
-    /// The server's process: numbered through the study, in the order they were started. A process that is not ours to start
-    /// has none.
+    /// Number of the server's process, in the order of starts through the study. None for a server that the
+    /// study does not start.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub process: Option<u32>,
-    /// When it began, in seconds since the study began (what passed while a study lay killed not counted).
+    /// Start in seconds since the study began, without the time while a study was interrupted.
     pub at: f64,
-    /// How long it had load: the time of the clock, without that in which others had their turns.
+    /// Time under load in seconds, without the turns of others.
     pub seconds: f64,
-    /// Transactions that were to arrive per second, where they came at a rate.
+    /// Arrivals of transactions per second, where they come at a rate.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rate: Option<f64>,
     /// Transactions committed.
     pub transactions: u64,
     /// Statements.
     pub queries: u64,
-    /// Errors the driver met and ignored.
+    /// Errors that the driver ignored.
     pub errors: u64,
     /// CPU time of the server's process in user mode.
     pub cpu_user: f64,
     /// CPU time of the server's process in the kernel.
     pub cpu_system: f64,
-    /// CPU time of the setting's sidecars that are charged.
+    /// CPU time of the sidecars that are charged.
     pub cpu_sidecars: f64,
-    /// CPU time of those that are not.
+    /// CPU time of the sidecars that are not charged.
     #[serde(default)]
     pub cpu_beside: f64,
     /// Resident memory of all its sidecars at the end.
@@ -296,9 +300,9 @@ pub struct Slice {
     pub resident_bytes: u64,
     /// Context switches of the server's threads, voluntary and not.
     pub context_switches: u64,
-    /// Bytes the setting's logs grew by.
+    /// Growth of the setting's logs in bytes.
     pub logged_bytes: u64,
-    /// Share of the machine's time its hypervisor gave to others.
+    /// Share of the machine's time that its hypervisor gave to others.
     pub steal: f64,
     /// The machine's load average over a minute, at the end.
     pub load: f64,
@@ -306,7 +310,7 @@ pub struct Slice {
     pub latency: Latency,
     /// Transactions per second, second by second.
     pub per_second: Vec<f64>,
-    /// When its sidecars were asked, in seconds since its load began, ascending. Of a slice in turns nobody notes it.
+    /// Times of scrapes, in seconds since the load's start, ascending. Not recorded for a slice in turns.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub scrapes: Vec<f64>,
     /// Figures that a workload reports of itself, such as `notpm`.
@@ -314,15 +318,16 @@ pub struct Slice {
     pub figures: BTreeMap<String, f64>,
 }
 
-/// A turn of a slice. What happened before the first one and after the last is in the slice's sums only.
+/// A turn of a slice. What happens before the first and after the last one is in the slice's sums only.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Turn {
-    /// CPU time of the server's process, until it had ended what had reached it.
+    /// CPU time of the server's process until it had finished everything it received.
     pub cpu: f64,
-    /// CPU time it used afterwards, until somebody's next turn on it. Part of the mean of all turns, not of calm rounds.
+    /// CPU time used from then until the next turn on the same server. Part of the mean of all turns, not of
+    /// calm rounds.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub after: f64,
-    /// How long it took.
+    /// Length of the turn.
     pub seconds: f64,
     /// Statements the server counted.
     pub queries: u64,
@@ -335,7 +340,8 @@ fn is_zero(value: &f64) -> bool {
 
 #[allow(clippy::cast_precision_loss)] // counts of a turn are far below 2^53
 impl Turn {
-    /// What a statement was charged with, in seconds; not finite where there was none, or where it is not known by turns.
+    /// Returns the charge of a statement in seconds; not finite without statements, or if the measure is not
+    /// known by turn.
     pub fn charged(&self, measure: Measure) -> f64 {
         match measure {
             Measure::Cpu => self.cpu / self.queries as f64,
@@ -347,7 +353,7 @@ impl Turn {
 
 #[allow(clippy::cast_precision_loss)] // counts of a slice are far below 2^53
 impl Slice {
-    /// What a transaction was charged with, in seconds. Not finite for a slice without a transaction.
+    /// Returns the charge of a transaction in seconds; not finite without transactions.
     pub fn charged(&self, measure: Measure) -> f64 {
         match measure {
             Measure::Cpu => (self.cpu_user + self.cpu_system + self.cpu_sidecars) / self.transactions as f64,
@@ -356,8 +362,8 @@ impl Slice {
         }
     }
 
-    /// What all its turns were charged with, per statement, with what the server used between them; of one taken at a stretch
-    /// what a transaction was charged with. Compared with other slices of its block only, which are taken alike.
+    /// Returns the charge per statement over all turns, including the server's work between them; without
+    /// turns, the charge of a transaction. Only comparable with other slices of the same block.
     pub fn mean_charge(&self, measure: Measure) -> f64 {
         if self.turns.is_empty() || measure == Measure::P95 {
             return self.charged(measure);
@@ -370,118 +376,118 @@ impl Slice {
         charged / sum(|turn| turn.queries as f64)
     }
 
-    /// Transactions per second.
+    /// Returns transactions per second.
     pub fn tps(&self) -> f64 {
         self.transactions as f64 / self.seconds
     }
 
-    /// A count or a time, divided by the transactions.
+    /// Divides a count or a time by the number of transactions.
     pub fn per_transaction(&self, figure: f64) -> f64 {
         figure / self.transactions as f64
     }
 }
 
-/// Latency of transactions, in seconds. Of those that came at a rate it is counted from when they were to begin.
+/// Latency of transactions, in seconds. At a rate, it counts from the arrival.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Latency {
     /// Mean.
     pub mean: f64,
-    /// Half are at most this.
+    /// Median.
     pub p50: f64,
-    /// 95 of 100 are at most this.
+    /// 95th percentile.
     pub p95: f64,
-    /// 99 of 100 are at most this.
+    /// 99th percentile.
     pub p99: f64,
-    /// Upper bounds of buckets and how many fell into each, ascending, empty buckets left out.
+    /// Upper bounds of buckets with their counts, ascending, without empty buckets.
     pub histogram: Vec<(f64, u64)>,
 }
 
-/// What the Performance Schema of a setting counted over a slice.
+/// Events that the Performance Schema of a setting counted over a slice.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Calls {
-    /// What was driven.
+    /// Workload and connections.
     #[serde(flatten)]
     pub cell: Cell,
-    /// Whom.
+    /// Name of the setting.
     pub setting: String,
     /// Events per transaction by class of instrument (`wait/synch/mutex`, `stage`, …).
     pub per_transaction: BTreeMap<String, f64>,
-    /// How many instruments it has on. Not known where they could not be read, and of results of before.
+    /// Number of enabled instruments. Missing where it could not be read, and in older results.
     #[serde(default)]
     pub instruments: Option<Instruments>,
 }
 
-/// Rows of `setup_instruments`.
+/// Numbers of rows of `setup_instruments`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Instruments {
-    /// Those that are enabled.
+    /// Rows that are enabled.
     pub enabled: u64,
-    /// All there are.
+    /// All rows.
     pub all: u64,
 }
 
-/// What a transaction made the server of a setting do, counted over an unmeasured slice.
+/// Work of a setting's server per transaction, counted over an unmeasured slice.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Effort {
-    /// What was driven.
+    /// Workload and connections.
     #[serde(flatten)]
     pub cell: Cell,
-    /// Whom.
+    /// Name of the setting.
     pub setting: String,
-    /// Whether its server was warm: the slice followed others, before a profile was taken.
+    /// Whether the server was warm: the slice followed others, before a profile was taken.
     #[serde(default)]
     pub warm: bool,
-    /// Figures of [`crate::effort::FIGURES`] per transaction (`instructions_per_cycle` as it is); what cannot be counted is not
-    /// there.
+    /// Figures of [`crate::effort::FIGURES`] per transaction (`instructions_per_cycle` is not divided); those
+    /// that cannot be counted are missing.
     pub per_transaction: BTreeMap<String, f64>,
 }
 
-/// A flame graph that was taken.
+/// Reference to a flame graph.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Profile {
-    /// What was driven.
+    /// Workload and connections.
     #[serde(flatten)]
     pub cell: Cell,
-    /// Whom.
+    /// Name of the setting.
     pub setting: String,
-    /// The folded stacks, in the results' folder: `stack;stack;stack count` per line.
+    /// Name of the file with folded stacks in the results' folder: `stack;stack;stack count` per line.
     pub stacks: String,
 }
 
-/// Something a reader of the report should know.
+/// Remark for the reader of the report.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Note {
-    /// In seconds since the study began.
+    /// Time in seconds since the study began.
     pub at: f64,
-    /// In words.
+    /// Text of the remark.
     pub text: String,
 }
 
-/// The study ended.
+/// End of the study.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct End {
-    /// In seconds since the study began.
+    /// Time in seconds since the study began.
     pub at: f64,
-    /// What limited it.
+    /// Reason of the end.
     pub reason: Reason,
 }
 
-/// What limited a study.
+/// Why a study ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Reason {
-    /// Every setting is known as well as the study asks.
+    /// Every setting is known as precisely as the study asks.
     TargetsReached,
     /// Every block that the study allows was measured.
     AllBlocks,
     /// The study's time was over.
     OutOfTime,
-    /// Somebody ended it.
+    /// A user interrupted it.
     Interrupted,
 }
 
 impl Reason {
-    /// Whether a study that ended so is over; otherwise it can go on.
+    /// Returns whether a study with this reason is over; otherwise it can continue.
     pub fn is_final(self) -> bool {
         self != Reason::Interrupted
     }

@@ -1,7 +1,7 @@
-//! The form of results, as JSON Schema: made of the declarations in [`crate::record`] and [`crate::analysis`].
+//! JSON Schemas of the results, generated from the declarations in [`crate::record`] and [`crate::analysis`].
 //!
-//! `docs/record.schema.json` is the form of a line of `results.jsonl`, `docs/report.schema.json` that of `report.json`. A test
-//! holds both files against what is made here, and results against them.
+//! `docs/record.schema.json` describes a line of `results.jsonl`, `docs/report.schema.json` describes
+//! `report.json`. A test compares both files with what is generated here, and validates results against them.
 
 use schemars::generate::SchemaSettings;
 use schemars::{JsonSchema, Schema};
@@ -10,12 +10,12 @@ use serde_json::{Value, json};
 use crate::analysis::Analysis;
 use crate::record::Record;
 
-/// The form of a line of `results.jsonl`.
+/// Returns the schema of a line of `results.jsonl`.
 pub fn of_record() -> Value {
     of::<Record>("A line of results.jsonl, which `tare lab run` writes")
 }
 
-/// The form of `report.json`.
+/// Returns the schema of `report.json`.
 pub fn of_report() -> Value {
     of::<Analysis>("report.json, which `tare lab run` and `tare lab report` write")
 }
@@ -26,7 +26,7 @@ fn of<T: JsonSchema>(title: &str) -> Value {
     schema.to_value()
 }
 
-/// What JSON cannot say of a figure is null: that there is none.
+/// Allows null for figures, as JSON cannot express NaN.
 pub(crate) fn figures_may_be_missing(schema: &mut Schema) {
     let figures = schema.pointer_mut("/properties").and_then(Value::as_object_mut);
     for figure in figures.into_iter().flat_map(|all| all.values_mut()) {

@@ -1,11 +1,12 @@
-//! Intervals that stay valid however often one looks at them.
+//! Intervals that stay valid however often they are looked at.
 //!
-//! Whoever looks after every value and stops when pleased would be wrong more often than a fixed 5%. So the 5% are spent over
-//! the looks (Lan and DeMets, Biometrika 70, 1983; the power family of Kim and DeMets, Biometrika 74, 1987), and the
-//! intervals of all looks together hold the truth with 95% (repeated confidence intervals: Jennison and Turnbull, J. R.
-//! Statist. Soc. B 51, 1989). How far each look reaches comes from many courses of all looks, drawn here, seeded.
+//! Looking after every value and stopping at a pleasing result would be wrong more often than in a fixed 5%.
+//! So the 5% are spent over the looks (Lan and DeMets, Biometrika 70, 1983; the power family of Kim and
+//! DeMets, Biometrika 74, 1987), and the intervals of all looks together contain the truth with 95% (repeated
+//! confidence intervals: Jennison and Turnbull, J. R. Statist. Soc. B 51, 1989). The limits of each look come
+//! from many simulated sequences of looks, with a fixed seed.
 //!
-//! What values may be like decides the figure: [`Errors`].
+//! The assumption about the values decides the figure: [`Errors`].
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -15,23 +16,23 @@ use crate::{signed_rank, skewed};
 
 /// Share of studies in which an interval of any look may miss the truth.
 const ERROR: f64 = 0.05;
-/// How late the error is spent: at a part t of all values, t to this power of it.
+/// Exponent of the spending function: at the share t of all values, t to this power of the error is spent.
 const LATENESS: f64 = 2.0;
-/// Courses drawn to find the limits; the error is met within 0.3 percentage points.
+/// Sequences simulated to find the limits; the error is met within 0.3 percentage points.
 const COURSES: usize = 20_000;
 const SEED: u64 = 0x7a7e;
-/// An interval is made of so many values at most: there is no look after that. A study that could have more observations is
-/// refused when it is read; of results that have more the first so many are judged.
+/// Most values of an interval; there is no look after that. A study that could have more observations is
+/// refused when it is read; of results that have more, the first ones are judged.
 pub const MOST: usize = 240;
 
-/// How values may lie about the truth.
+/// The assumption about how values lie around the truth.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Errors {
-    /// As likely this much above it as below, and wild now and then. The figure is Hodges and Lehmann's, its interval
+    /// Symmetric around it, with occasional outliers. The figure is Hodges and Lehmann's, its interval
     /// Wilcoxon's (`signed_rank`).
     Symmetric,
-    /// Skewed, as far as a lognormal distribution with a sigma of 1 is. The figure is the mean, its interval Student's,
-    /// corrected for skewness after Hall (`skewed`).
+    /// At most as skewed as a lognormal distribution with a sigma of 1. The figure is the mean, its interval
+    /// Student's, corrected for skewness after Hall (`skewed`).
     Skewed,
 }
 
@@ -43,20 +44,22 @@ pub struct Looks {
 
 #[derive(Debug)]
 enum Limits {
-    /// By values seen, less one: how many Walsh averages lie outside the interval at either end, plus one. 0: no interval.
+    /// For each number of values (minus 1): the number of Walsh averages outside the interval at either end,
+    /// plus 1. 0: no interval.
     Ranks(Vec<usize>),
-    /// By values seen, less one: what the corrected statistic of Student may be at most. Infinite: no interval.
+    /// For each number of values (minus 1): the highest value of Student's corrected statistic. Infinite: no
+    /// interval.
     Statistics(Vec<f64>),
 }
 
 impl Looks {
-    /// Limits for at most `most` values.
+    /// Returns the limits for at most `most` values.
     pub fn at_most(errors: Errors, most: usize) -> Arc<Looks> {
         Looks::until(errors, most, most)
     }
 
-    /// Limits where at most `most` values were meant to come, and time was over after `last` of them: the last look spends what
-    /// is left. Only for an end that has nothing to do with what was seen.
+    /// Returns the limits where at most `most` values were planned, and the time was over after `last` of
+    /// them: the last look spends the remaining error. Only valid if the end does not depend on the values.
     pub fn until(errors: Errors, most: usize, last: usize) -> Arc<Looks> {
         type Known = BTreeMap<(Errors, usize, usize), Arc<Looks>>;
         static KNOWN: Mutex<Known> = Mutex::new(BTreeMap::new());
@@ -78,7 +81,7 @@ impl Looks {
         Looks { limits }
     }
 
-    /// Values there must be for an interval.
+    /// Returns the number of values needed for an interval.
     pub fn first(&self) -> usize {
         let place = match &self.limits {
             Limits::Ranks(ranks) => ranks.iter().position(|&rank| rank > 0),
@@ -87,8 +90,8 @@ impl Looks {
         place.map_or(usize::MAX, |place| place + 1)
     }
 
-    /// The values' figure, and its interval where there are enough of them. Both are of the values up to the last look: those
-    /// after it cannot be judged anew, as the error is spent.
+    /// Returns the figure of the values, with its interval if there are enough. Values after the last look
+    /// are ignored, because the error is spent.
     pub fn judge(&self, values: &[f64]) -> Option<Judged> {
         let seen = &values[..values.len().min(self.count())];
         let last = seen.len().checked_sub(1)?;
@@ -104,7 +107,7 @@ impl Looks {
         })
     }
 
-    /// Looks there are.
+    /// Returns the number of looks.
     fn count(&self) -> usize {
         match &self.limits {
             Limits::Ranks(ranks) => ranks.len(),
@@ -113,28 +116,28 @@ impl Looks {
     }
 }
 
-/// A figure with what is known of it.
+/// A figure with its interval.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Judged {
     /// The estimate.
     pub value: f64,
-    /// Its interval, when there were enough values.
+    /// Its interval, if there are enough values.
     pub interval: Option<Estimate>,
 }
 
-/// How the error is spent over looks, by courses drawn.
+/// How the error is spent over looks, in simulated sequences.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Spending {
-    /// Looks that were meant.
+    /// Number of planned looks.
     pub(crate) most: usize,
     /// The look at which all is spent.
     pub(crate) last: usize,
-    /// Courses that are drawn.
+    /// Number of simulated sequences.
     pub(crate) courses: usize,
 }
 
 impl Spending {
-    /// How many of the courses may have been left outside after so many looks.
+    /// Returns how many of the sequences may have been outside after so many looks.
     #[allow(clippy::cast_precision_loss, clippy::cast_possible_truncation, clippy::cast_sign_loss)] // small counts
     pub(crate) fn outside(self, seen: usize) -> usize {
         let share = if seen == self.last { 1.0 } else { (seen as f64 / self.most as f64).powf(LATENESS) };
@@ -156,7 +159,7 @@ mod tests {
                 |n: usize| looks.judge(&values[..n]).and_then(|j| j.interval).expect("enough values");
             let width = |n: usize| interval(n).high - interval(n).low;
             assert!((width(8) - width(12)).abs() < 1e-9, "{errors:?}");
-            // The figure is of the same values: what the interval leaves out does not move it out of the interval.
+            // The figure uses the same values as the interval, so it stays inside it.
             let value = |n: usize| looks.judge(&values[..n]).map(|j| j.value);
             assert_eq!(value(12), value(8), "{errors:?}");
             assert!(looks.judge(&[]).is_none());
@@ -165,7 +168,8 @@ mod tests {
 
     #[test]
     fn peeking_after_every_value_is_wrong_in_one_of_twenty() {
-        // 20 of 400 are expected, and 33 or more in one of 250 seeds; the seed is fixed. Of none the limits would be idle.
+        // 20 of 400 are expected, and 33 or more in one of 250 seeds; the seed is fixed. With none at all the
+        // limits would be too wide.
         for shape in [Shape::Normal, Shape::Wild] {
             let missed = misses(Errors::Symmetric, shape, 24, 400);
             assert!((8..=32).contains(&missed), "{missed} of 400, {shape:?}");
@@ -178,11 +182,11 @@ mod tests {
             for shape in
                 [Shape::Normal, Shape::Exponential, Shape::Lognormal, Shape::HeavyTails, Shape::TwoModes]
             {
-                // 25 of 500 are expected at most, and 38 or more in one of 150 seeds.
+                // At most 25 of 500 are expected, and 38 or more in one of 150 seeds.
                 let missed = misses(Errors::Skewed, shape, most, 500);
                 assert!(missed <= 37, "{missed} of 500, {shape:?}, {most} values");
             }
-            // What they were judged by before.
+            // The earlier method would miss too often.
             let missed = misses(Errors::Symmetric, Shape::Lognormal, most, 500);
             assert!(missed > 50, "{missed} of 500, {most} values");
         }

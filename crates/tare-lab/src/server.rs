@@ -1,4 +1,4 @@
-//! A server of our own: started, waited for, stopped whatever happens.
+//! A server that the lab starts: it is waited for, and stopped in any case.
 
 use std::ffi::OsString;
 use std::fs;
@@ -21,16 +21,16 @@ use crate::setting::Setting;
 use crate::target::Target;
 use crate::{Error, Result};
 
-/// How long a server may take until it answers. Recovery after a crash is slow.
+/// Time limit for a start. Recovery after a crash is slow.
 const START_LIMIT: Duration = Duration::from_secs(120);
-/// How long a server may take to shut down before it is killed.
+/// Time limit for a shutdown, after which the server is killed.
 const STOP_LIMIT: Duration = Duration::from_secs(60);
-/// How long a server may take to die after its connections broke.
+/// Time in which a server may end after its connections broke.
 const DYING: Duration = Duration::from_millis(500);
-/// A socket's path, its closing NUL included, has 108 bytes in `sockaddr_un`.
+/// Longest path of a socket: `sockaddr_un` has 108 bytes, including the final NUL.
 const SOCKET_PATH_LIMIT: usize = 107;
 
-/// How to start a server.
+/// The way to start a server.
 #[derive(Clone, Debug)]
 pub struct Launch {
     datadir: PathBuf,
@@ -46,8 +46,8 @@ pub struct Launch {
 }
 
 impl Launch {
-    /// A server on `datadir` whose socket and error log are in it, reachable through the socket only. Its
-    /// temporary files are in `scratch`.
+    /// Creates a launch on `datadir` with socket and error log inside it, reachable through the socket only.
+    /// Its temporary files are in `scratch`.
     pub fn new(datadir: &Path, scratch: &Scratch) -> Launch {
         Launch {
             datadir: datadir.into(),
@@ -63,55 +63,55 @@ impl Launch {
         }
     }
 
-    /// Adds server options; they come last, so they win.
+    /// Adds server options; they come last, so they override others.
     pub fn options(mut self, options: impl IntoIterator<Item = impl Into<OsString>>) -> Launch {
         self.options.extend(options.into_iter().map(Into::into));
         self
     }
 
-    /// Loads a shared object into the server.
+    /// Preloads a shared object into the server.
     pub fn preload(mut self, object: Option<PathBuf>) -> Launch {
         self.preload = object;
         self
     }
 
-    /// Observes the server in the setting's way.
+    /// Applies a setting.
     pub fn setting(mut self, setting: &Setting) -> Launch {
         self.environment.clone_from(&setting.environment);
         self.preload(setting.preload.clone()).options(&setting.options)
     }
 
-    /// Listens elsewhere than in the data directory.
+    /// Uses a socket outside the data directory.
     pub fn listening(mut self, socket: &Path) -> Launch {
         self.socket = socket.into();
         self
     }
 
-    /// Logs elsewhere than in the data directory.
+    /// Uses an error log outside the data directory.
     pub fn logging(mut self, log: &Path) -> Launch {
         self.log = log.into();
         self
     }
 
-    /// Appends to an error log that is there, and leaves its owner and mode: it may be somebody's.
+    /// Appends to an existing error log, and keeps its owner and mode, as it may belong to somebody else.
     pub fn keeping_log(mut self) -> Launch {
         self.keeps_log = true;
         self
     }
 
-    /// Leaves networking as the server's options say (off otherwise).
+    /// Leaves networking to the server's options; it is off otherwise.
     pub fn networking(mut self) -> Launch {
         self.networking = true;
         self
     }
 
-    /// Listens at an address and port, too.
+    /// Makes the server listen at an address and port, too.
     pub(crate) fn at(mut self, door: Option<(String, u16)>) -> Launch {
         self.door = door;
         self
     }
 
-    /// Where the server will listen.
+    /// Returns the path of the server's socket.
     pub fn socket(&self) -> &Path {
         &self.socket
     }
@@ -144,7 +144,8 @@ impl Launch {
         Ok(server)
     }
 
-    /// Removes the socket that a killed server left, as it would look like one that listens. A server that does is let be.
+    /// Removes the socket of a killed server, which would look like a listening one. Fails if a server
+    /// listens.
     fn vacate(&self) -> Result<()> {
         match UnixStream::connect(&self.socket).map_err(|error| error.kind()) {
             Ok(_) => Err(Error::SocketInUse(self.socket.clone())),
@@ -156,7 +157,8 @@ impl Launch {
         }
     }
 
-    /// What the server prints before its log is open must not be lost, nor disturb a progress bar.
+    /// Opens the error log, so that output before the server's own log is open is neither lost nor disturbs a
+    /// progress bar.
     fn open_log(&self, account: &Account) -> Result<File> {
         let tried = || format!("opening {}", self.log.display());
         if self.keeps_log && self.log.exists() {
@@ -170,7 +172,7 @@ impl Launch {
     fn command(&self, installation: &Installation, account: &Account, log: File) -> Result<Command> {
         let (files, rest): (Vec<_>, Vec<_>) = self.options.iter().partition(|o| names_option_files(o));
         let mut command = Command::new(&installation.mariadbd);
-        // Option files must be named first, and without any named the system's must not be read.
+        // Option files must come first; without any, the system's must not be read.
         if files.is_empty() {
             command.arg("--no-defaults");
         }
@@ -195,7 +197,7 @@ impl Launch {
         command.env("TMPDIR", &self.temporary).envs(self.environment.iter().map(|(n, v)| (n, v)));
         let again = log.try_clone().tried(|| format!("opening {}", self.log.display()))?;
         command.stdin(Stdio::null()).stdout(log).stderr(again);
-        // Ctrl-C in a terminal goes to the whole group: the server is stopped by us, in order.
+        // Ctrl-C in a terminal goes to the whole process group, but this process stops the server in order.
         command.process_group(0);
         Ok(command)
     }
@@ -208,7 +210,7 @@ fn names_option_files(option: &OsString) -> bool {
         .any(|name| option.starts_with(name))
 }
 
-/// Our object first, then what the user preloads (an allocator, say).
+/// Returns the value of `LD_PRELOAD`: `object` first, then what the user preloads (an allocator, say).
 fn preload_list(object: &Path, already: Option<OsString>) -> OsString {
     let mut list = object.as_os_str().to_owned();
     if let Some(already) = already.filter(|a| !a.is_empty()) {
@@ -231,32 +233,32 @@ pub struct Server {
 }
 
 impl Server {
-    /// Its process.
+    /// Returns its process id.
     pub fn pid(&self) -> u32 {
         self.child.id()
     }
 
-    /// Where it listens.
+    /// Returns the path of its socket.
     pub fn socket(&self) -> &Path {
         &self.socket
     }
 
-    /// Its data directory.
+    /// Returns its data directory.
     pub fn datadir(&self) -> &Path {
         &self.datadir
     }
 
-    /// Its error log.
+    /// Returns the path of its error log.
     pub fn log(&self) -> &Path {
         &self.log
     }
 
-    /// A connection as `root`.
+    /// Connects as `root`.
     pub fn connect(&self) -> Result<mysql::Conn> {
         self.target().connect()
     }
 
-    /// Where it is, and as whom we come to it.
+    /// Returns its address, with the account `root`.
     pub fn target(&self) -> Target {
         Target::of_socket(&self.socket).listening(self.door.as_ref())
     }
@@ -267,23 +269,23 @@ impl Server {
         self.connect()?.query_drop(sql).map_err(|source| self.target().refused(source))
     }
 
-    /// What it has logged since it was started.
+    /// Returns what it has logged since its start.
     pub fn said(&self) -> String {
         let mut said = vec![];
         let read = File::open(&self.log).and_then(|mut log| {
             log.seek(SeekFrom::Start(self.log_begin))?;
             log.read_to_end(&mut said)
         });
-        // What cannot be read is not there for anybody else either.
+        // What cannot be read counts as not logged.
         read.map_or(String::new(), |_| String::from_utf8_lossy(&said).into_owned())
     }
 
-    /// Whether it has logged the text.
+    /// Returns whether it has logged the text.
     pub fn logged(&self, text: &str) -> bool {
         self.said().contains(text)
     }
 
-    /// How it ended, if it did.
+    /// Returns its exit status, if it has ended.
     pub fn ended(&mut self) -> Result<Option<ExitStatus>> {
         if self.ended.is_none() {
             self.ended = self.child.try_wait().tried(|| "waiting for the server".into())?;
@@ -291,21 +293,21 @@ impl Server {
         Ok(self.ended)
     }
 
-    /// How it ended, if it did without being asked; a moment is waited for one that is about to.
+    /// Returns the status of an unexpected end; waits a moment for a server that is about to end.
     pub fn death(&mut self) -> Option<String> {
         let ended = Interrupt::default().wait_for(DYING, || self.ended());
         ended.ok().flatten().map(|status| status.to_string())
     }
 
-    /// Asks it to shut down, and does not wait.
+    /// Asks it to shut down, without waiting.
     pub fn ask_to_stop(&mut self) {
         if matches!(self.ended(), Ok(None)) {
-            // It may end between the two lines; then there is nobody left to ask.
+            // If it ends between the two lines, there is nothing to stop.
             let _ = kill(as_pid(self.pid()), Signal::SIGTERM);
         }
     }
 
-    /// Shuts it down and waits until it is gone. A server that hangs is killed.
+    /// Shuts it down and waits until it has ended. A server that hangs is killed.
     pub fn stop(&mut self) -> Result<ExitStatus> {
         self.ask_to_stop();
         // Not interruptible: a data directory in use cannot be removed or copied.
@@ -324,7 +326,7 @@ impl Server {
             if let Some(status) = self.ended()? {
                 return Err(self.not_started(format!("it ended ({status})")));
             }
-            // A refusal is an answer: the data directory may be someone's, with a password.
+            // A refusal is an answer: the data directory may have a password.
             Ok(match self.connect() {
                 Ok(_)
                 | Err(
@@ -347,12 +349,12 @@ impl Server {
 
 impl Drop for Server {
     fn drop(&mut self) {
-        // Nobody is left to hear of a failure.
+        // A failure cannot be reported any more.
         let _ = self.stop();
     }
 }
 
-/// Stops several servers at once.
+/// Stops several servers in parallel.
 pub fn stop_all<'a>(servers: impl IntoIterator<Item = &'a mut Server>) -> Result<()> {
     let mut servers: Vec<_> = servers.into_iter().collect();
     servers.iter_mut().for_each(|s| s.ask_to_stop());

@@ -1,4 +1,4 @@
-//! How a server of ours is started: its options, and what is loaded into it.
+//! The way a server is run: its options, and what is preloaded into it.
 
 use std::path::{Path, PathBuf};
 
@@ -15,16 +15,17 @@ pub struct Setting {
     pub environment: Vec<(String, String)>,
 }
 
-/// The option that loads the storage engine tare's tables are read through.
+/// The option that loads the storage engine through which tare's tables are read.
 pub const FEDERATED: &str = "--plugin-load-add=ha_federatedx";
 
 impl Setting {
-    /// A server with options.
+    /// Makes a setting of options only.
     pub fn plain(name: &str, options: Vec<String>) -> Setting {
         Setting { name: name.into(), options, preload: None, environment: vec![] }
     }
 
-    /// Tare with everything on, every event counted and timed, and the engine its tables are read through.
+    /// Makes the setting of tare with everything on, every event counted and timed, and the engine for its
+    /// tables.
     pub fn tare(provider: &Path) -> Setting {
         Setting {
             name: "tare".into(),

@@ -1,37 +1,38 @@
-//! The Performance Schema's tables of settings: what they hold before a study switches a server that is not ours, and how that
-//! is put back.
+//! The Performance Schema's setup tables: their contents before a study switches a running server, and their
+//! restoration.
 //!
-//! Only what differs in the end is written, so that a table nobody changed is left alone.
+//! Only rows that differ in the end are written, so an unchanged table is not touched.
 
 use std::collections::BTreeMap;
 
 use mysql::prelude::Queryable;
 use serde::{Deserialize, Serialize};
 
-/// Rows in one statement.
+/// Most rows in one statement.
 const TOGETHER: usize = 200;
-/// `ER_NO_SUCH_TABLE` and `ER_BAD_FIELD_ERROR`: the server has nothing of the kind.
+/// `ER_NO_SUCH_TABLE` and `ER_BAD_FIELD_ERROR`: the server does not have it.
 const ABSENT: [u16; 2] = [1146, 1054];
-/// `ER_TABLEACCESS_DENIED_ERROR` and `ER_COLUMNACCESS_DENIED_ERROR`: the account may not.
+/// `ER_TABLEACCESS_DENIED_ERROR` and `ER_COLUMNACCESS_DENIED_ERROR`: the account lacks the right.
 const DENIED: [u16; 2] = [1142, 1143];
-/// The longest text of a setting that is whole for sure: `tare_status` shows the beginning of a longer one.
+/// Longest text of a setting that is certainly complete: `tare_status` truncates longer ones.
 const LONGEST: usize = 1024;
 
-/// A table that can be updated.
+/// An updatable table.
 struct Table {
     name: &'static str,
-    /// What tells a row from the others.
+    /// Columns that identify a row.
     key: &'static [&'static str],
-    /// What can be updated.
+    /// Columns that can be updated.
     settings: &'static [&'static str],
     /// Whether rows can be inserted and deleted.
     open: bool,
-    /// The condition that rows meet which can be updated; empty: all can.
+    /// Condition of updatable rows; empty: all.
     only: &'static str,
 }
 
-/// What can be switched by SQL, in the order in which it is put back. A budget and a row for the levels of many instruments come
-/// first: what an instrument has of its own says more, and its level says more than whether it is enabled.
+/// Everything that can be switched by SQL, in the order of restoration. A budget, and rows for the levels of
+/// many instruments, come first: an instrument's own level overrides these, and its level also determines
+/// whether it is enabled.
 static TABLES: &[Table] = &[
     Table {
         only: " WHERE NAME IN ('budget', 'budget_p95', 'level')",
@@ -49,20 +50,20 @@ static TABLES: &[Table] = &[
     Table::new("tare_levels", &["NAME"], &["LEVEL", "HELD"]),
 ];
 
-/// Tables that set levels of instruments, too.
+/// Tables that also set levels of instruments.
 const LEVELS_TOO: [&str; 2] = ["setup_instruments", "tare_status"];
 
-/// A table as it was. Values are written as SQL.
+/// The original contents of a table. Values are SQL literals.
 #[derive(Debug, Deserialize, Serialize)]
 pub(crate) struct Kept {
     table: String,
-    /// Key and settings.
+    /// Keys and settings.
     rows: Vec<(Vec<String>, Vec<String>)>,
 }
 
 type Rows = BTreeMap<Vec<String>, Vec<String>>;
 
-/// The tables that statements may change, as they are. What the server does not have is not among them.
+/// Reads the tables that statements may change. Tables that the server does not have are left out.
 pub(crate) fn keep<'a>(
     connection: &mut mysql::Conn,
     statements: impl IntoIterator<Item = &'a String>,
@@ -82,12 +83,12 @@ pub(crate) fn keep<'a>(
     Ok(kept)
 }
 
-/// Whether settings, written as SQL, are all there and not cut to their column.
+/// Returns whether settings, as SQL literals, are complete and not truncated.
 fn is_whole(settings: &[String]) -> bool {
     settings.iter().all(|value| value.len() <= LONGEST)
 }
 
-/// Asks for the right to put tables back, without writing: an account that lacks it switches nothing.
+/// Checks the right to restore tables, without writing: an account that lacks it switches nothing.
 pub(crate) fn try_writing(connection: &mut mysql::Conn, kept: &[Kept]) -> mysql::Result<()> {
     for table in TABLES.iter().filter(|table| kept.iter().any(|it| it.table == table.name)) {
         connection.query_drop(table.nothing_new()).map_err(|error| table.with_right(error))?;
@@ -96,7 +97,7 @@ pub(crate) fn try_writing(connection: &mut mysql::Conn, kept: &[Kept]) -> mysql:
 }
 
 impl Kept {
-    /// Writes what is not as it was, and goes on where the server refuses a part of it; gives the first refusal.
+    /// Writes the rows that differ, and continues after refusals; returns the first one.
     pub(crate) fn put_back(&self, connection: &mut mysql::Conn) -> mysql::Result<()> {
         let Some(table) = TABLES.iter().find(|table| table.name == self.table) else { return Ok(()) };
         let was: Rows = self.rows.iter().cloned().collect();
@@ -110,7 +111,7 @@ impl Kept {
 }
 
 impl Table {
-    /// A table all of whose rows can be updated, and none inserted or deleted.
+    /// Makes a table of which all rows can be updated, and none inserted or deleted.
     const fn new(
         name: &'static str,
         key: &'static [&'static str],
@@ -119,8 +120,8 @@ impl Table {
         Table { name, key, settings, open: false, only: "" }
     }
 
-    /// Whether a statement names it, or may do anything: procedures such as those of `sys` do not say what they change. Who sets
-    /// an instrument holds its level, too.
+    /// Returns whether a statement names it, or may change anything: procedures such as those of `sys` do not
+    /// show what they change. Setting an instrument also holds its level.
     fn may_be_changed_by(&self, statement: &str) -> bool {
         let word = |c: char| c.is_ascii_alphanumeric() || c == '_';
         let statement = statement.to_lowercase();
@@ -141,13 +142,13 @@ impl Table {
         Ok(literals.map(split).collect())
     }
 
-    /// A statement that needs the right to update it, and updates no row.
+    /// Returns a statement that needs the right to update it, and updates no row.
     fn nothing_new(&self) -> String {
         let given: Vec<String> = self.settings.iter().map(|column| format!("{column} = {column}")).collect();
         format!("UPDATE performance_schema.{} SET {} WHERE FALSE", self.name, given.join(", "))
     }
 
-    /// What the server said to [`Table::nothing_new`], with the right that is missing.
+    /// Adds the missing right to the error of [`Table::nothing_new`].
     fn with_right(&self, error: mysql::Error) -> mysql::Error {
         match error {
             mysql::Error::MySqlError(error) if DENIED.contains(&error.code) => {
@@ -161,7 +162,7 @@ impl Table {
         }
     }
 
-    /// Statements that make of rows as they are rows as they were.
+    /// Returns the statements that turn the rows `now` into `was`.
     fn differences(&self, was: &Rows, now: &Rows) -> Vec<String> {
         let name = self.name;
         let mut statements = vec![];
@@ -177,10 +178,10 @@ impl Table {
                 format!("INSERT INTO performance_schema.{name} ({columns}) VALUES ({values})")
             }));
         }
-        // Few statements: rows that were alike together.
+        // Rows with equal values share a statement.
         let mut alike: BTreeMap<String, Vec<String>> = BTreeMap::new();
         for (key, settings) in was.iter().filter(|(key, was)| now.get(*key).is_some_and(|now| now != *was)) {
-            // NULL is what has no such setting.
+            // NULL means that there is no such setting.
             let given = self.settings.iter().zip(settings).filter(|(_, value)| *value != "NULL");
             let given: Vec<String> = given.map(|(column, value)| format!("{column} = {value}")).collect();
             if !given.is_empty() {
@@ -195,7 +196,7 @@ impl Table {
         statements
     }
 
-    /// The condition that only this row meets.
+    /// Returns the condition that matches only this row.
     fn is(&self, key: &[String]) -> String {
         let part = |(column, value): (&&str, &String)| {
             if value == "NULL" { format!("{column} IS NULL") } else { format!("{column} = {value}") }
@@ -250,7 +251,7 @@ mod tests {
             ]
         );
         assert_eq!(table("setup_consumers").differences(&was, &was), [""; 0]);
-        // A row that has gone by itself is not there to be put back.
+        // A row that the server removed cannot be restored.
         assert_eq!(table("threads").differences(&rows(&[(&["1"], &["YES", "YES"])]), &Rows::new()), [""; 0]);
     }
 

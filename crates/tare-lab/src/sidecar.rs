@@ -1,4 +1,4 @@
-//! Programs beside a server while it has load, such as exporters, and who asks them.
+//! Programs beside a server under load, such as exporters, and their scrapers.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -25,31 +25,31 @@ use crate::interrupt::Interrupt;
 use crate::process::{GroupTime, as_pid, of_group, resident};
 use crate::{Error, Result};
 
-/// How long a sidecar may take until it answers.
+/// Time limit for a sidecar's first answer.
 const START_LIMIT: Duration = Duration::from_secs(20);
-/// How often a scraper looks whether it is to end.
+/// How often a scraper checks whether it is to end.
 const STEP: Duration = Duration::from_millis(20);
 
-/// The sidecars of a setting, running. Dropping them ends them and what they started, but for what has left their process group.
+/// The running sidecars of a setting. Dropping them kills them and all processes of their process groups.
 #[derive(Debug, Default)]
 pub struct Sidecars {
     setting: String,
     running: Vec<Sidecar>,
 }
 
-/// What sidecars use, and the processes that they start: all of their process group.
+/// The resources of sidecars and of the processes in their process groups.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct SidecarUsage {
-    /// CPU time of those that are charged.
+    /// CPU time of the charged ones.
     pub charged: Duration,
-    /// CPU time of those that are not.
+    /// CPU time of the others.
     pub beside: Duration,
-    /// Resident memory of all in bytes, when they were asked. What processes share counts for each.
+    /// Resident memory of all in bytes at the time of reading. Shared memory counts for each process.
     pub resident: u64,
 }
 
 impl SidecarUsage {
-    /// What was used since `before`.
+    /// Returns the usage since `before`.
     pub fn since(self, before: SidecarUsage) -> SidecarUsage {
         SidecarUsage {
             charged: self.charged.saturating_sub(before.charged),
@@ -72,15 +72,15 @@ struct Sidecar {
     program: String,
     charged: bool,
     child: Child,
-    /// What its process group has worked.
+    /// CPU time of its process group.
     worked: RefCell<GroupTime>,
     log: PathBuf,
     scraper: Option<Scraper>,
 }
 
 impl Sidecars {
-    /// Starts the sidecars of a study's setting, in folders of their own under `folder`, and waits until they answer. They are asked
-    /// less often where their server has load in only one of so many parts of the time.
+    /// Starts the sidecars of a study's setting, in folders of their own under `folder`, and waits until they
+    /// answer. Their scrapes are rarer where their server has load in only one of `parts` parts of the time.
     pub fn start(
         (place, setting): (usize, &SettingDef),
         parts: u32,
@@ -105,11 +105,11 @@ impl Sidecars {
         Ok(sidecars)
     }
 
-    /// What they used so far, without who asks them.
+    /// Returns their usage so far, without that of the scrapers.
     pub fn usage(&self) -> SidecarUsage {
         let mut usage = SidecarUsage::default();
         for sidecar in &self.running {
-            // One that has ended is reported by `check`.
+            // A sidecar that has ended is reported by `check`.
             let processes = of_group(sidecar.child.id());
             let cpu = sidecar.worked.borrow_mut().until_now(&processes);
             *(if sidecar.charged { &mut usage.charged } else { &mut usage.beside }) += cpu;
@@ -118,7 +118,7 @@ impl Sidecars {
         usage
     }
 
-    /// When they were asked since `begun`, in seconds after it, ascending.
+    /// Returns the times of scrapes since `begun`, in seconds after it, ascending.
     pub fn scrapes_since(&self, begun: Instant) -> Vec<f64> {
         let scrapers = self.running.iter().filter_map(|sidecar| sidecar.scraper.as_ref());
         let asked = scrapers.flat_map(Scraper::asked).filter_map(|at| at.checked_duration_since(begun));
@@ -127,7 +127,7 @@ impl Sidecars {
         asked
     }
 
-    /// An error if one has ended, or could not be asked.
+    /// Returns an error if one has ended, or could not be scraped.
     pub fn check(&mut self) -> Result<()> {
         for i in 0..self.running.len() {
             let sidecar = &mut self.running[i];
@@ -167,7 +167,7 @@ impl Sidecar {
         let mut command = Command::new(&program);
         command.args(definition.arguments.iter().map(|a| fill(a)));
         command.envs(definition.environment.iter().map(|(name, value)| (name, fill(value))));
-        // By this a watchdog knows whose it is.
+        // The watchdog finds the processes of its folder by this variable.
         command.env("TMPDIR", scratch).current_dir(own);
         command.stdin(Stdio::null()).stdout(output).stderr(again).process_group(0);
         let child = command.spawn().tried(|| format!("starting {}", program.display()))?;
@@ -175,13 +175,13 @@ impl Sidecar {
         Ok(Sidecar { program, charged, child, worked: RefCell::default(), log, scraper: None })
     }
 
-    /// What it is asked, with the port it was given.
+    /// Returns the address to scrape, with the port it was given.
     fn address(&self, definition: &SidecarDef, own: &Path) -> Option<String> {
         let port = fs::read_to_string(own.join("port")).unwrap_or_default();
         definition.scrape.as_ref().map(|address| address.replace("{port}", port.trim()))
     }
 
-    /// Asks until there is an answer; gives what went wrong if there is none.
+    /// Scrapes until there is an answer; returns what went wrong if there is none.
     fn wait_until_it_answers(
         &mut self,
         address: Option<&str>,
@@ -204,16 +204,18 @@ impl Sidecar {
 impl Drop for Sidecar {
     fn drop(&mut self) {
         self.scraper.take();
-        // What it started is in its group. All of this fails when they have ended, which is what is wanted.
+        // The processes that it started are in its group. All of this fails if they have ended, which is
+        // fine.
         let _ = killpg(as_pid(self.child.id()), Signal::SIGKILL);
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
 }
 
-/// Fills what stands for something in a study's texts; a free port is found, and noted in the folder.
+/// Returns a function that fills in the placeholders of a study's texts. It finds a free port, which is noted
+/// in the folder.
 fn placeholders(server: &Ready, own: &Path) -> Result<impl Fn(&str) -> String + use<>> {
-    // Free now; if somebody takes it in between, the sidecar says so and ends.
+    // If another process takes the port in between, the sidecar fails and says so.
     let listener = TcpListener::bind(("127.0.0.1", 0)).tried(|| "looking for a free port".into())?;
     let port = listener.local_addr().tried(|| "looking for a free port".into())?.port().to_string();
     fs::write(own.join("port"), &port).tried(|| format!("writing {}", own.display()))?;
@@ -232,8 +234,8 @@ fn placeholders(server: &Ready, own: &Path) -> Result<impl Fn(&str) -> String + 
     Ok(move |text: &str| values.iter().fold(text.to_owned(), |text, (name, value)| text.replace(name, value)))
 }
 
-/// The program, or an error that says what brings it. The one beside the program that runs comes first: so `tare` is the one
-/// that runs the study.
+/// Returns the program, or an error that says how to install it. A program next to the running one is
+/// preferred, so `tare` is the one that runs the study.
 pub fn find(definition: &SidecarDef) -> Result<PathBuf> {
     let path = Path::new(&definition.program);
     let found = if path.is_absolute() {
@@ -245,13 +247,13 @@ pub fn find(definition: &SidecarDef) -> Result<PathBuf> {
     found.ok_or_else(|| Error::Missing { program: definition.program.clone(), hint })
 }
 
-/// A program that lies beside the one that runs, or else is installed.
+/// Returns a program next to the running one, or else an installed one.
 pub(crate) fn beside(program: &str) -> Option<PathBuf> {
     let folder = std::env::current_exe().ok().and_then(|it| Some(it.parent()?.to_owned()));
     find_program(program, folder.as_slice())
 }
 
-/// A certificate of its own, good for two days.
+/// Creates a self-signed certificate for two days.
 fn certificate(own: &Path) -> Result<()> {
     let (key, cert) = (own.join("key.pem"), own.join("cert.pem"));
     if cert.is_file() {
@@ -268,7 +270,7 @@ fn certificate(own: &Path) -> Result<()> {
     run(&mut command)
 }
 
-/// Asks once. The answer's content is thrown away; the certificate is our own and not checked.
+/// Scrapes once and discards the answer; the certificate is self-signed and not checked.
 fn scrape(address: &str) -> Result<()> {
     let curl = find_program("curl", &[]).ok_or_else(|| Error::Missing {
         program: "curl".into(),
@@ -279,7 +281,8 @@ fn scrape(address: &str) -> Result<()> {
     run(command.args(["--output", "/dev/null", "--"]).arg(address))
 }
 
-/// Asks over and over, from a random moment of the first interval on, so that slices get their share on average.
+/// Scrapes repeatedly, starting at a random time within the first interval, so that slices get their share on
+/// average.
 #[derive(Debug)]
 struct Scraper {
     state: Arc<State>,
@@ -314,7 +317,7 @@ impl Scraper {
         Scraper { state, thread: Some(thread) }
     }
 
-    /// When it asked, so far.
+    /// Returns the times of its scrapes so far.
     fn asked(&self) -> Vec<Instant> {
         self.state.asked.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
@@ -392,7 +395,7 @@ mod tests {
         }
     }
 
-    /// Whether a process is there, and not one that ended and that nobody has waited for.
+    /// Returns whether a process exists and is no zombie.
     fn runs(pid: u32) -> bool {
         let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
         stat.rsplit_once(") ").is_some_and(|(_, state)| !state.starts_with(['Z', 'X']))
@@ -425,7 +428,7 @@ mod tests {
     #[test]
     fn what_a_sidecar_started_and_waited_for_is_charged() {
         let folder = tempfile::tempdir().expect("a folder");
-        // A shell works for ten ticks, by its own clock, and is over before anybody looks.
+        // A shell works for ten ticks, by its own clock, and ends before anybody looks.
         let ten_ticks = "while read -r line < /proc/$$/stat; do set -- $line; [ $((${14} + ${15})) -lt 10 ] || break; done";
         let script = format!("sh -c '{ten_ticks}'; echo > done; exec sleep 600");
         let mut sidecars = start(definition(&script, None), folder.path()).expect("starts");
@@ -434,7 +437,7 @@ mod tests {
             std::thread::sleep(STEP);
         }
         let used = sidecars.usage();
-        // Two of them may be cut off where ticks in user mode and in the kernel are divided anew.
+        // Two ticks may be lost where ticks in user mode and in the kernel are divided again.
         assert!(used.charged >= Duration::from_millis(80), "{used:?}");
         assert!(sidecars.usage().charged >= used.charged);
     }

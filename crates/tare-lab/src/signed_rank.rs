@@ -1,27 +1,27 @@
-//! Hodges and Lehmann's figure, with the interval of Wilcoxon's signed-rank test.
+//! Hodges and Lehmann's estimate, with the interval of Wilcoxon's signed-rank test.
 //!
-//! The figure is the median of all means of two values (Walsh averages), which a few wild values cannot move. Its interval
-//! inverts the test: the Walsh averages, sorted, with as many left off at either end as the test allows. It assumes of the
-//! values only that they are independent and as likely to be this much above the true one as below (Hollander, Wolfe and
-//! Chicken, *Nonparametric Statistical Methods*, 3rd ed., chapter 3). The distribution of all looks' signed ranks when nothing
-//! differs is the same for all such values.
+//! The estimate is the median of all means of two values (Walsh averages), which is robust against outliers.
+//! Its interval inverts the test: the sorted Walsh averages without as many at either end as the test allows.
+//! It only assumes that the values are independent and symmetric around the true one (Hollander, Wolfe and
+//! Chicken, *Nonparametric Statistical Methods*, 3rd ed., chapter 3). The distribution of all looks' signed
+//! ranks without a difference is the same for all such values.
 
 use crate::sequential::Spending;
 use crate::statistics::{Estimate, quantile};
 
-/// Hodges and Lehmann's estimate; NaN of nothing.
+/// Returns Hodges and Lehmann's estimate; NaN without values.
 pub(crate) fn centre(values: &[f64]) -> f64 {
     quantile(&walsh(values), 0.5)
 }
 
-/// The Walsh averages but for those outside `rank` at either end; none at rank 0.
+/// Returns the range of the Walsh averages without those outside `rank` at either end; `None` at rank 0.
 pub(crate) fn interval(value: f64, values: &[f64], rank: usize) -> Option<Estimate> {
     let averages = walsh(values);
     let place = rank.checked_sub(1)?;
     Some(Estimate { value, low: *averages.get(place)?, high: *averages.get(averages.len() - rank)? })
 }
 
-/// Means of every value with itself and every other, sorted.
+/// Returns the means of every value with itself and every other, sorted.
 fn walsh(values: &[f64]) -> Vec<f64> {
     let mut averages: Vec<f64> = values
         .iter()
@@ -32,7 +32,7 @@ fn walsh(values: &[f64]) -> Vec<f64> {
     averages
 }
 
-/// The largest rank at every look that keeps within what may be spent up to it.
+/// Returns the largest rank at every look that keeps within the error that may be spent up to it.
 pub(crate) fn limits(spending: Spending, mut random: fastrand::Rng) -> Vec<usize> {
     let mut courses: Vec<Course> = (0..spending.courses).map(|_| Course::default()).collect();
     let mut spent = 0;
@@ -40,7 +40,7 @@ pub(crate) fn limits(spending: Spending, mut random: fastrand::Rng) -> Vec<usize
         .map(|seen| {
             let mut nearest: Vec<usize> = courses.iter_mut().map(|c| c.step(&mut random)).collect();
             nearest.sort_unstable();
-            // A course is outside when fewer Walsh averages than the rank lie on one side of the truth.
+            // A sequence is outside when fewer Walsh averages than the rank lie on one side of the truth.
             let outside = spending.outside(seen).saturating_sub(spent);
             let rank = nearest.get(outside).copied().unwrap_or(0);
             let before = courses.len();
@@ -51,7 +51,7 @@ pub(crate) fn limits(spending: Spending, mut random: fastrand::Rng) -> Vec<usize
         .collect()
 }
 
-/// Values drawn around 0, and how many of their Walsh averages are above it.
+/// Random values around 0, and how many of their Walsh averages are above it.
 #[derive(Debug, Default)]
 struct Course {
     values: Vec<f32>,
@@ -59,7 +59,7 @@ struct Course {
 }
 
 impl Course {
-    /// Draws one more value; gives how many Walsh averages lie on the side that has fewer.
+    /// Draws one more value; returns how many Walsh averages lie on the side that has fewer.
     fn step(&mut self, random: &mut fastrand::Rng) -> usize {
         let value = random.f32() - 0.5;
         self.values.push(value);
@@ -83,14 +83,14 @@ mod tests {
 
     #[test]
     fn the_centre_is_the_median_of_means_of_two() {
-        // Of 1, 2, 9: 1, 1.5, 2, 5, 5.5, 9.
+        // The averages of 1, 2, 9 are 1, 1.5, 2, 5, 5.5, 9.
         assert_eq!(centre(&[9.0, 1.0, 2.0]), 3.5);
         assert_eq!(centre(&[4.0]), 4.0);
     }
 
     #[test]
     fn a_single_look_is_wilcoxons_test() {
-        // Tables: 6 values allow the extremes (3.1% outside), 5 do not allow any interval (6.3%).
+        // By the tables, 6 values allow the extremes (3.1% outside), 5 do not allow any interval (6.3%).
         assert_eq!(ranks(5, 5)[4], 0);
         let values = [1.0, 2.0, 3.0, 4.0, 5.0, 6.0];
         let ranks = ranks(6, 6);
@@ -101,7 +101,8 @@ mod tests {
 
     #[test]
     fn intervals_narrow_towards_the_fixed_one() {
-        // Of 20 values a fixed 95% interval leaves off 52 averages at either end; looking all the way costs a little.
+        // Of 20 values, a fixed 95% interval leaves out 52 averages at either end; repeated looks cost a
+        // little.
         let last = ranks(20, 20)[19];
         assert!((44..=53).contains(&last), "{last}");
     }

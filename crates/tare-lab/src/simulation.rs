@@ -1,31 +1,32 @@
-//! Errors of known shapes, drawn, and how often intervals then miss the truth: the intervals' own calibration.
+//! Calibration of the intervals: simulated errors of known shapes, and how often intervals miss the truth.
 
 use crate::sequential::{Errors, Looks};
 use crate::skewed::normal;
 
-/// How errors are distributed. The mean of each is 0.
+/// A distribution of errors with mean 0.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Shape {
-    /// As Gauss has it.
+    /// Normal (Gaussian).
     Normal,
     /// Exponential: skewness 2.
     Exponential,
     /// Lognormal with a sigma of 1: skewness 6.
     Lognormal,
-    /// Student's with 3 degrees of freedom.
+    /// Student's t with 3 degrees of freedom.
     HeavyTails,
     /// Normal, but one in ten is ten times as far off.
     Wild,
     /// Three of ten are higher, by two standard deviations of the others.
     TwoModes,
-    /// One in ten is higher, by ten standard deviations of the others: what the first few do not show cannot be known.
+    /// One in ten is higher, by ten standard deviations of the others: the first few values may not show it.
     RareMode,
-    /// A lognormal error less the mean of two others: a setting's own against those of its base and the twin.
+    /// A lognormal error minus the mean of two others: a setting's own against those of its base and the A/A
+    /// control.
     AgainstTwo,
 }
 
 impl Shape {
-    /// All of them.
+    /// All shapes.
     pub const ALL: [Shape; 8] = [
         Shape::Normal,
         Shape::Exponential,
@@ -37,7 +38,7 @@ impl Shape {
         Shape::AgainstTwo,
     ];
 
-    /// In words.
+    /// Returns its name.
     pub fn name(self) -> &'static str {
         match self {
             Shape::Normal => "normal",
@@ -51,7 +52,7 @@ impl Shape {
         }
     }
 
-    /// One error.
+    /// Draws one error.
     pub fn draw(self, random: &mut fastrand::Rng) -> f64 {
         let lognormal = |random: &mut fastrand::Rng| normal(random).exp() - 0.5_f64.exp();
         let modes = |share: f64, apart: f64, random: &mut fastrand::Rng| {
@@ -74,7 +75,8 @@ impl Shape {
     }
 }
 
-/// Of so many studies of at most `most` values, looked at after every one, how many have an interval that misses the truth.
+/// Simulates studies of at most `most` values, with a look after each; returns how many have an interval that
+/// misses the truth.
 pub fn misses(errors: Errors, shape: Shape, most: usize, studies: usize) -> usize {
     let looks = Looks::at_most(errors, most);
     let mut random = fastrand::Rng::with_seed(11);

@@ -1,25 +1,26 @@
-//! The mean of values that may be skewed, with an interval that holds for few of them.
+//! The mean of values that may be skewed, with an interval that is valid for few of them.
 //!
-//! Of skewed values the mean and its standard error go together, and Student's statistic is skewed, the other way round.
-//! Hall's transformation takes that off: a cubic polynomial of the statistic, monotone, so that it can be inverted (Hall, *On
-//! the removal of skewness by transformation*, J. R. Statist. Soc. B 54, 1992). With few values their skewness itself is hardly
-//! known. So the limits are those that hold for a lognormal distribution with a sigma of 1, whose skewness is 6: drawn, by
-//! looks. For what is less skewed they are on the safe side.
+//! For skewed values, the mean and its standard error are correlated, so Student's statistic is skewed in the
+//! opposite direction. Hall's transformation removes that: a monotone cubic polynomial of the statistic,
+//! which can be inverted (Hall, *On the removal of skewness by transformation*, J. R. Statist. Soc. B 54,
+//! 1992). With few values, their skewness itself is hardly known. So the limits are simulated, by look, for a
+//! lognormal distribution with a sigma of 1, whose skewness is 6. They are conservative for less skewed
+//! values.
 
 use crate::sequential::Spending;
 use crate::statistics::{Estimate, mean};
 
-/// With fewer values nothing is said: what all of them are like is not known.
+/// Fewest values for an interval, as fewer do not show the distribution.
 const LEAST: usize = 6;
 
-/// What a statistic is made of.
+/// The moments of a sample.
 #[derive(Clone, Copy, Debug)]
 struct Moments {
     count: f64,
     mean: f64,
     /// Root of the mean square deviation.
     deviation: f64,
-    /// Mean cube deviation over the deviation's cube.
+    /// Mean cube deviation divided by the deviation's cube.
     skewness: f64,
 }
 
@@ -33,13 +34,13 @@ impl Moments {
         Moments { count, mean, deviation, skewness }
     }
 
-    /// Student's statistic of the difference from 0, transformed.
+    /// Returns Student's statistic of the difference from 0, transformed.
     fn statistic(&self) -> f64 {
         let (w, g) = (self.mean / self.deviation, self.skewness);
         (w + g * w.powi(2) / 3.0 + g.powi(2) * w.powi(3) / 27.0 + g / (6.0 * self.count)) * self.scale()
     }
 
-    /// How far below the mean the truth is when the statistic of the difference is this.
+    /// Returns how far the truth is below the mean for a given statistic of the difference.
     fn below(&self, statistic: f64) -> f64 {
         let (y, g) = (statistic / self.scale() - self.skewness / (6.0 * self.count), self.skewness);
         let w = if g.abs() < 1e-9 { y } else { ((1.0 + g * y).cbrt() - 1.0) * 3.0 / g };
@@ -51,14 +52,14 @@ impl Moments {
     }
 }
 
-/// The truths whose statistic keeps within the limit; none where that is infinite.
+/// Returns the range of truths whose statistic is within the limit; `None` where that is infinite.
 pub(crate) fn interval(value: f64, values: &[f64], limit: f64) -> Option<Estimate> {
     let moments = Moments::of(values);
     let (low, high) = (moments.mean - moments.below(limit), moments.mean - moments.below(-limit));
     limit.is_finite().then_some(Estimate { value, low, high })
 }
 
-/// At every look the statistic that is exceeded as often as may be.
+/// Returns, for every look, the limit of the statistic that spends the allowed error.
 pub(crate) fn limits(spending: Spending, mut random: fastrand::Rng) -> Vec<f64> {
     let mut courses: Vec<Course> = (0..spending.courses).map(|_| Course::default()).collect();
     let mut spent = 0;
@@ -79,12 +80,12 @@ pub(crate) fn limits(spending: Spending, mut random: fastrand::Rng) -> Vec<f64> 
         .collect()
 }
 
-/// Values drawn around 0, by the sums of their powers.
+/// Random values around 0, as the sums of their powers.
 #[derive(Debug, Default)]
 struct Course {
     count: f64,
     sums: [f64; 3],
-    /// Without its sign.
+    /// Absolute value of the statistic.
     statistic: f64,
 }
 
@@ -103,7 +104,7 @@ impl Course {
     }
 }
 
-/// A value of the standard normal distribution (Box and Muller).
+/// Draws a value of the standard normal distribution (Box and Muller).
 pub(crate) fn normal(random: &mut fastrand::Rng) -> f64 {
     (-2.0 * (1.0 - random.f64()).ln()).sqrt() * (random.f64() * std::f64::consts::TAU).cos()
 }

@@ -1,8 +1,9 @@
-//! Takes slices: gives load to settings and measures what it took, each setting at a stretch or all of a block in turns.
+//! Measurement of slices: drives load and measures the server, each setting as a whole or all of a block in
+//! turns.
 //!
-//! In turns every setting of a block has its driver connected and held (`SIGSTOP`). One after the other, in an order drawn anew
-//! for every round, is released for a moment. So settings are compared within fractions of a second, and what the machine
-//! does to one of them it does to the others.
+//! In turns, every setting of a block has its driver connected and stopped (`SIGSTOP`). One after the other,
+//! in a new random order for every round, is continued for a moment. So settings are compared within
+//! fractions of a second, and disturbances of the machine affect all of them alike.
 
 use std::time::{Duration, Instant};
 
@@ -18,23 +19,23 @@ use crate::sidecar::{SidecarUsage, Sidecars};
 use crate::target::Tally;
 use crate::{Error, Result};
 
-/// How often a server whose driver was held is asked whether it is idle.
+/// How often a server with a stopped driver is checked for idleness.
 const STEP: Duration = Duration::from_millis(1);
-/// It is when it works for less than one in so many parts of the time.
+/// A server is idle when it works for less than one in so many parts of the time.
 const IDLE: u32 = 10;
-/// For so long it must be, where settings share it: what one of them puts off until after its turn is its own, and not the next
-/// one's.
+/// How long a shared server must be idle, so that the deferred work of a setting is charged to it and not to
+/// the next one.
 const SHARED_IDLE: Duration = Duration::from_millis(3);
-/// So many turns are waited for at most.
+/// Longest wait for idleness, in turns.
 const TURNS_TO_IDLE: u32 = 4;
-/// What a block in turns has over the time its slices take, as the drivers connect one after the other: at least this, and as
-/// many times what that took when each connected alone.
+/// Least extra time of a block in turns for connecting, as the drivers connect one after the other; more if
+/// connecting took longer when each connected alone.
 const CONNECTING: Duration = Duration::from_secs(1);
 const CONNECTING_BESIDE: f64 = 1.5;
-/// With fewer turns of a setting a block says nothing.
+/// Fewest turns of a setting for a valid block.
 const LEAST_TURNS: usize = 2;
 
-/// What takes the slices of a cell.
+/// Measures the slices of a cell.
 pub(crate) struct Slicer<'s, 'a> {
     pub(crate) bench: &'s Bench,
     pub(crate) fleet: &'s mut Fleet<'a>,
@@ -42,25 +43,25 @@ pub(crate) struct Slicer<'s, 'a> {
     pub(crate) workload: &'s WorkloadDef,
     pub(crate) cell: &'s Cell,
     pub(crate) load: Load,
-    /// When the study began, or went on, and seconds it had run before.
+    /// When the study was started or continued, and the seconds it had run before.
     pub(crate) begun: (Instant, f64),
-    /// How long the driver took to connect for a slice at a stretch, once it has.
+    /// How long the driver took to connect for a whole slice, once it has.
     pub(crate) connecting: Duration,
 }
 
-/// How a block is taken in turns.
+/// How a block takes turns.
 pub(crate) struct Turns {
-    /// Seconds of each slice, all its turns together.
+    /// Length of each slice in seconds, all its turns together.
     pub(crate) seconds: f64,
-    /// How long a turn takes.
+    /// Length of a turn.
     pub(crate) each: Duration,
     /// How long a driver takes to connect.
     pub(crate) connecting: Duration,
-    /// Draws the order of every round.
+    /// Random numbers for the order of every round.
     pub(crate) random: fastrand::Rng,
 }
 
-/// A setting's slice while it is taken.
+/// A slice in progress.
 struct Course {
     place: usize,
     server: Ready,
@@ -70,29 +71,29 @@ struct Course {
     at: f64,
     /// When the driver's time is over.
     ends: Instant,
-    /// Since when it has been held.
+    /// When it was stopped.
     held: Instant,
     shortest_pause: Duration,
     active: Duration,
     turns: Vec<Turn>,
-    /// What the server had used when its last turn was settled, until that is closed.
+    /// CPU time of the server after its last turn, until that turn is closed.
     open: Option<Duration>,
     logged_bytes: u64,
-    /// They go on between turns, and what they had used when the driver was connected.
+    /// The sidecars, which run between turns, and their usage when the driver was connected.
     sidecars: (Sidecars, SidecarUsage),
 }
 
-/// What became of a driver in its turn.
+/// How a driver's turn ended.
 enum Went {
     On,
-    /// Its time is over.
+    /// The driver's time is over.
     Over,
-    /// It ended by itself before its time.
+    /// The driver ended before its time.
     Early,
 }
 
 impl Slicer<'_, '_> {
-    /// A slice of one setting at a stretch; `second` hears of its course.
+    /// Measures a slice of one setting without turns; passes the progress to `second`.
     pub(crate) fn whole(
         &mut self,
         place: usize,
@@ -130,7 +131,8 @@ impl Slicer<'_, '_> {
         Ok(Slice { scrapes, ..self.slice(place, &ready, at, &meter, report, 1.0)? })
     }
 
-    /// A slice of each of these settings, in turns, in the order given; `turn` hears whose turn it is.
+    /// Measures a slice of each of these settings, in turns, starting in the given order; reports each turn
+    /// to `turn`.
     pub(crate) fn in_turns(
         &mut self,
         places: &[usize],
@@ -151,7 +153,7 @@ impl Slicer<'_, '_> {
             courses.push(begun.map_err(|e| self.fleet.explain(place, e))?);
         }
         let mut order: Vec<usize> = (0..courses.len()).collect();
-        // A round that took longer, because settings are switched, say, does so again.
+        // A round that took longer, for instance because settings are switched, is likely to do so again.
         let mut round = (turns.each + STEP * 2) * settings;
         'rounds: while courses.iter().all(|c| Instant::now() + round < c.ends) {
             let begun = Instant::now();
@@ -189,7 +191,7 @@ impl Slicer<'_, '_> {
         Ok(slices)
     }
 
-    /// Starts the sidecars of one of so many settings, connects its driver and holds it.
+    /// Starts the sidecars of one of `settings` settings, connects its driver and stops it.
     fn begin(&mut self, place: usize, (settings, time): (u32, u32), each: Duration) -> Result<Course> {
         let (ready, def) = (self.fleet.ready(place)?, &self.settings[place]);
         let (folder, interrupt) = (self.bench.folder(), &self.bench.interrupt);
@@ -228,7 +230,7 @@ impl Slicer<'_, '_> {
         })
     }
 
-    /// Releases a setting's driver for a moment. A turn in which its time was over is not counted.
+    /// Continues a setting's driver for a turn. A turn in which its time ran out is not counted.
     fn turn(&mut self, course: &mut Course, each: Duration) -> Result<Went> {
         if Instant::now() + each > course.ends {
             return Ok(Went::Over);
@@ -255,7 +257,8 @@ impl Slicer<'_, '_> {
         Ok(if course.drive.ended()? { Went::Early } else { Went::On })
     }
 
-    /// Waits until a server has ended what had reached it before its driver was held, for some turns at most.
+    /// Waits, for some turns at most, until a server has finished what it received before its driver was
+    /// stopped.
     fn drain(&self, place: usize, ready: &Ready, each: Duration) -> Result<()> {
         let long_enough = if self.fleet.is_shared(place) { SHARED_IDLE } else { STEP };
         let ends = Instant::now() + each * TURNS_TO_IDLE;
@@ -271,7 +274,7 @@ impl Slicer<'_, '_> {
         Ok(())
     }
 
-    /// Lets a driver go on, on a server that is switched to its setting.
+    /// Continues a driver, after switching the server to its setting.
     fn resume(&mut self, course: &mut Course) -> Result<Ready> {
         let ready = self.fleet.ready(course.place)?;
         ready.empty_logs(&self.settings[course.place].logs)?;
@@ -282,7 +285,7 @@ impl Slicer<'_, '_> {
         Ok(ready)
     }
 
-    /// Lets a driver whose time is over end, and reads its report.
+    /// Continues a driver whose time is over until it ends, and parses its report.
     fn end(&mut self, mut course: Course) -> Result<Slice> {
         self.bench.interrupt.sleep(course.ends.saturating_duration_since(Instant::now()))?;
         let _ahead = Ahead::of_others();
@@ -312,7 +315,7 @@ impl Slicer<'_, '_> {
         Ok(Slice { turns: course.turns, logged_bytes: course.logged_bytes + slice.logged_bytes, ..slice })
     }
 
-    /// What is written down of a load that had a `share` of the time since it began.
+    /// Makes the record of a load that had a `share` of the time since its start.
     fn slice(
         &self,
         place: usize,
@@ -354,14 +357,14 @@ impl Slicer<'_, '_> {
         })
     }
 
-    /// Seconds since the study began.
+    /// Returns the seconds since the study began.
     fn now(&self) -> f64 {
         self.begun.1 + self.begun.0.elapsed().as_secs_f64()
     }
 }
 
-/// Charges what the server of a course has used since the last turn on it to that turn: with a server of its own all that
-/// happened between two of its turns, with one that settings share what happened before the next one's.
+/// Charges the CPU time that a server has used since the last turn on it to that turn: on a separate server,
+/// everything between two of its turns; on a shared one, everything before the next turn.
 fn close(courses: &mut [Course], next: usize) -> Result<()> {
     let pid = courses[next].server.pid;
     let Some(course) = courses.iter_mut().find(|c| c.server.pid == pid && c.open.is_some()) else {
@@ -373,13 +376,13 @@ fn close(courses: &mut [Course], next: usize) -> Result<()> {
     Ok(())
 }
 
-/// Adds up what a server and its sidecars use between `start` and `stop`.
+/// Sums up what a server and its sidecars use between `start` and `stop`.
 #[derive(Debug, Default)]
 struct Meter {
     from: (Usage, SidecarUsage),
     usage: Usage,
     sidecars: SidecarUsage,
-    /// When it was started first and stopped last.
+    /// When it was first started and last stopped.
     ticks: (Option<Ticks>, Ticks),
 }
 

@@ -1,7 +1,7 @@
-//! CPU time of a server whose process cannot be seen: what it says that its statements used.
+//! CPU time of a server whose process cannot be seen: what it reports for its statements.
 //!
-//! MariaDB counts it while `userstat` is on, and shows it as `Cpu_time`, in microseconds. What its own threads do (purge, writing
-//! pages) is not in it, nor what passes between statements.
+//! MariaDB counts it while `userstat` is on, and shows it as `Cpu_time`, in microseconds. It excludes the
+//! server's background threads (purge, page writing) and the time between statements.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -11,7 +11,7 @@ use mysql::prelude::Queryable;
 use crate::Result;
 use crate::target::Target;
 
-/// A connection on which the server is asked.
+/// A connection on which the CPU time is read.
 #[derive(Clone, Debug)]
 pub struct StatementClock {
     target: Target,
@@ -19,7 +19,7 @@ pub struct StatementClock {
 }
 
 impl StatementClock {
-    /// Of a server; `None` where it does not count.
+    /// Connects to a server; `None` where it does not count CPU time.
     pub fn of(target: &Target) -> Result<Option<StatementClock>> {
         let mut connection = target.connect()?;
         let counts: Option<u8> = connection.query_first("SELECT @@GLOBAL.userstat").unwrap_or_default();
@@ -27,7 +27,7 @@ impl StatementClock {
         Ok((counts == Some(1)).then(|| StatementClock { target: target.clone(), connection }))
     }
 
-    /// Of all statements that have ended, so far.
+    /// Returns the CPU time of all statements that have ended so far.
     pub fn now(&self) -> Result<Duration> {
         let mut connection = self.connection.lock().unwrap_or_else(PoisonError::into_inner);
         let row: Option<(String, f64)> = connection

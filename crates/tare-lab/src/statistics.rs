@@ -1,16 +1,16 @@
-//! From ratios to figures: mean and median of a relative change, each with its 95% interval.
+//! Mean and median of a relative change, each with its 95% interval.
 
 use serde::Serialize;
 use statrs::distribution::{ContinuousCDF, StudentsT};
 
-/// Share of intervals that should hold the true value.
+/// Share of intervals that contain the true value.
 const CONFIDENCE: f64 = 0.95;
-/// Resamples behind a bootstrap interval.
+/// Resamples for a bootstrap interval.
 const RESAMPLES: usize = 4000;
-/// Reports of the same samples read the same: the resampling is seeded.
+/// Seed of the resampling, so that equal samples give equal reports.
 const SEED: u64 = 0x7a7e;
 
-/// A figure and the range it lies in with 95% confidence. Relative changes: 0.012 is +1.2%.
+/// A figure with its 95% interval. Relative changes: 0.012 is +1.2%.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Estimate {
     /// The figure.
@@ -22,31 +22,31 @@ pub struct Estimate {
 }
 
 impl Estimate {
-    /// Of the logarithm of a ratio, the relative change.
+    /// Returns the relative change for the logarithm of a ratio.
     #[must_use]
     pub fn exp_m1(self) -> Estimate {
         Estimate { value: self.value.exp_m1(), low: self.low.exp_m1(), high: self.high.exp_m1() }
     }
 
-    /// Half the width of the interval.
+    /// Returns half the width of the interval.
     pub fn half_width(&self) -> f64 {
         (self.high - self.low) / 2.0
     }
 }
 
-/// Relative change of paired measurements.
+/// A relative change of paired measurements.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Change {
-    /// Geometric mean of the ratios, less one; Student's t on the logarithms.
+    /// Geometric mean of the ratios minus 1; Student's t on the logarithms.
     pub mean: Estimate,
-    /// Median of the ratios, less one; bootstrap percentiles.
+    /// Median of the ratios minus 1; bootstrap percentiles.
     pub median: Estimate,
-    /// Pairs it rests on.
+    /// Number of pairs.
     pub pairs: usize,
 }
 
 impl Change {
-    /// From the natural logarithms of the pairs' ratios; `None` with fewer than two pairs.
+    /// Computes it from the natural logarithms of the pairs' ratios; `None` with fewer than two pairs.
     pub fn of(log_ratios: &[f64]) -> Option<Change> {
         let mean = mean_interval(log_ratios)?;
         let median = bootstrap(log_ratios, median);
@@ -54,18 +54,18 @@ impl Change {
     }
 }
 
-/// Arithmetic mean; NaN of nothing.
+/// Returns the arithmetic mean; NaN without values.
 #[allow(clippy::cast_precision_loss)]
 pub fn mean(values: &[f64]) -> f64 {
     values.iter().sum::<f64>() / values.len() as f64
 }
 
-/// Median; NaN of nothing.
+/// Returns the median; NaN without values.
 pub fn median(values: &[f64]) -> f64 {
     quantile(values, 0.5)
 }
 
-/// Quantile with linear interpolation between neighbours; NaN of nothing.
+/// Returns a quantile with linear interpolation between neighbours; NaN without values.
 #[allow(clippy::cast_precision_loss, clippy::cast_possible_truncation, clippy::cast_sign_loss)]
 pub fn quantile(values: &[f64], q: f64) -> f64 {
     let mut sorted = values.to_vec();
@@ -76,7 +76,7 @@ pub fn quantile(values: &[f64], q: f64) -> f64 {
     below + (above - below) * place.fract()
 }
 
-/// Mean and its standard error; `None` with fewer than two values.
+/// Returns the mean and its standard error; `None` with fewer than two values.
 #[allow(clippy::cast_precision_loss)]
 pub fn mean_and_error(values: &[f64]) -> Option<(f64, f64)> {
     let n = values.len() as f64;
@@ -86,7 +86,7 @@ pub fn mean_and_error(values: &[f64]) -> Option<(f64, f64)> {
     Some((centre, (variance / n).sqrt()))
 }
 
-/// Mean with Student's t interval; `None` with fewer than two values.
+/// Returns the mean with Student's t interval; `None` with fewer than two values.
 #[allow(clippy::cast_precision_loss)]
 pub fn mean_interval(values: &[f64]) -> Option<Estimate> {
     let (centre, error) = mean_and_error(values)?;
@@ -95,13 +95,14 @@ pub fn mean_interval(values: &[f64]) -> Option<Estimate> {
     Some(Estimate { value: centre, low: centre - half, high: centre + half })
 }
 
-/// A statistic with its bootstrap percentile interval.
+/// Returns a statistic with its bootstrap percentile interval.
 pub fn bootstrap(values: &[f64], statistic: impl Fn(&[f64]) -> f64) -> Estimate {
     let indices: Vec<usize> = (0..values.len()).collect();
     bootstrap_rows(&indices, |rows| statistic(&rows.iter().map(|&i| values[i]).collect::<Vec<_>>()))
 }
 
-/// Like [`bootstrap`] for a statistic of whole rows (rounds), which are resampled together.
+/// Returns a statistic of whole rows (rounds), which are resampled together, with its interval. See also
+/// [`bootstrap`].
 pub fn bootstrap_rows<R: Copy>(rows: &[R], statistic: impl Fn(&[R]) -> f64) -> Estimate {
     let mut random = fastrand::Rng::with_seed(SEED);
     let mut drawn = rows.to_vec();
@@ -157,7 +158,7 @@ mod tests {
     #[test]
     fn intervals_hold_the_truth_about_as_often_as_they_say() {
         let mut random = fastrand::Rng::with_seed(1);
-        // Sums of uniforms: near enough to normal, with mean 0.
+        // Sums of uniform values: close to normal, with mean 0.
         let mut draw = || (0..12).map(|_| random.f64()).sum::<f64>() - 6.0;
         let holds = |e: Estimate| usize::from(e.low <= 0.0 && e.high >= 0.0);
         let (mut by_mean, mut by_median) = (0, 0);

@@ -1,4 +1,4 @@
-//! Places in a study's file: where a key is, so that what is wrong is said with its line.
+//! Positions in a study's file, so that errors name the line.
 
 use std::ops::Range;
 
@@ -6,26 +6,26 @@ use toml::de::{DeTable, DeValue};
 
 use crate::Error;
 
-/// Where in a file something is: keys and places in lists.
+/// A position in a file: keys and indexes in lists.
 pub(crate) type Place = Vec<Step>;
 
 #[derive(Clone, Debug)]
 pub(crate) enum Step {
     /// A key.
     Key(&'static str),
-    /// A place in a list.
+    /// An index in a list.
     Nth(usize),
 }
 
-/// A place in the file, and what is wrong there.
+/// A position in the file, and what is wrong there.
 pub(crate) type Wrong = (Place, String);
 
-/// A key of a list's entry.
+/// Returns the position of a key in a list's entry.
 pub(crate) fn at(list: &'static str, nth: usize, key: &'static str) -> Place {
     vec![Step::Key(list), Step::Nth(nth), Step::Key(key)]
 }
 
-/// What is wrong there, for people.
+/// Makes the error message for a position.
 pub(crate) fn error(text: &str, file: &str, span: Option<Range<usize>>, why: String) -> Error {
     let start = span.map_or(0, |s| s.start.min(text.len()));
     let line_start = text[..start].rfind('\n').map_or(0, |i| i + 1);
@@ -34,7 +34,7 @@ pub(crate) fn error(text: &str, file: &str, span: Option<Range<usize>>, why: Str
     Error::Study { file: file.into(), line: text[..start].matches('\n').count() + 1, key, why }
 }
 
-/// Where the place is in the text; its nearest surroundings where the file does not have it.
+/// Returns the range of a position in the text; that of its parent if the file does not have it.
 pub(crate) fn locate(text: &str, place: &[Step]) -> Option<Range<usize>> {
     let document = DeTable::parse(text).ok()?;
     let mut span = document.span();

@@ -1,4 +1,4 @@
-//! What sysbench prints, read.
+//! Parser of sysbench's output.
 
 use crate::arrivals;
 use crate::datadir::last_lines;
@@ -10,13 +10,13 @@ use crate::{Error, Result};
 pub(crate) fn moment_of(line: &str) -> Option<Moment> {
     match line {
         "Threads started!" => Some(Moment::Started),
-        // Printed first when the time is over.
+        // The first line after the time is over.
         "Latency histogram (values are in milliseconds)" => Some(Moment::Ended),
         _ => progress_of(line).map(Moment::Second),
     }
 }
 
-/// Reads `[ 3s ] thds: 2 tps: 512.01 qps: 10240.20 (r/w/o: …) …`.
+/// Parses `[ 3s ] thds: 2 tps: 512.01 qps: 10240.20 (r/w/o: …) …`.
 fn progress_of(line: &str) -> Option<Progress> {
     let (second, rest) = line.strip_prefix('[')?.split_once("s ]")?;
     let number = |name: &str| rest.split_once(name)?.1.split_whitespace().next()?.parse().ok();
@@ -27,7 +27,7 @@ fn progress_of(line: &str) -> Option<Progress> {
     })
 }
 
-/// Reads the closing report: `transactions:   1234   (617.00 per sec.)`.
+/// Parses the final report: `transactions: 1234 (617.00 per sec.)`.
 pub(crate) fn report_of(output: String) -> Result<Report> {
     let missing = |why| Error::LoadReport { why, output: last_lines(&output, 20) };
     let first = |name: &str| {
@@ -52,7 +52,7 @@ pub(crate) fn report_of(output: String) -> Result<Report> {
     })
 }
 
-/// Reads `0.499 |***************  417`, the middle of a bucket in milliseconds and how many were in it.
+/// Parses `0.499 |*************** 417`: the middle of a bucket in milliseconds and its count.
 fn latency_of(output: &str) -> Option<Latency> {
     let lines = output.lines().skip_while(|l| !l.starts_with("Latency histogram")).skip(2);
     let buckets = lines.map_while(|line| {
@@ -60,7 +60,7 @@ fn latency_of(output: &str) -> Option<Latency> {
         let milliseconds: f64 = value.trim().parse().ok()?;
         Some((milliseconds / 1000.0, rest.trim_start_matches(['*', ' ']).trim().parse().ok()?))
     });
-    // Bounds are printed with three digits: those of short latencies come several times.
+    // Bounds are printed with three digits, so those of short latencies repeat.
     let mut histogram: Vec<(f64, u64)> = vec![];
     for (bound, count) in buckets {
         match histogram.last_mut().filter(|last| last.0 == bound) {

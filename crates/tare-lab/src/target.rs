@@ -1,4 +1,4 @@
-//! Where a server is, and as whom one comes to it.
+//! The address of a server, and an account on it.
 
 use std::io;
 use std::os::fd::AsFd;
@@ -15,9 +15,9 @@ use crate::definition::PASSWORD;
 use crate::error::Tried;
 use crate::{Error, Result, peer};
 
-/// The longest packet a server may take, in bytes.
+/// The longest packet to accept, in bytes.
 const MOST: usize = 1 << 30;
-/// What a server says to an account that it does not know, or whose password is another one.
+/// The server's errors for an unknown account or a wrong password.
 const DENIED: [u16; 2] = [1045, 1698];
 
 /// A server's address and an account on it.
@@ -25,7 +25,7 @@ const DENIED: [u16; 2] = [1045, 1698];
 pub struct Target {
     /// Its Unix socket.
     pub socket: Option<PathBuf>,
-    /// Its host, where it has no socket.
+    /// Its host, if it has no socket.
     pub host: String,
     /// Its port.
     pub port: u16,
@@ -33,26 +33,26 @@ pub struct Target {
     pub user: String,
     /// Its password.
     pub password: Option<Secret>,
-    /// How connections of ours are encrypted; those of drivers are not.
+    /// Encryption of the lab's own connections; those of drivers are never encrypted.
     pub tls: Tls,
 }
 
-/// Passwords of accounts on servers that are not ours, which no study's file holds.
+/// Passwords of accounts on running servers, which are not in study files.
 #[derive(Clone, Debug, Default)]
 pub struct Credentials {
-    /// What the user has given, for every account.
+    /// The password that the user has given, for every account.
     pub given: Option<Secret>,
-    /// What option files say: an account, or none for all, and its password.
+    /// The password from option files, with its account, or `None` for all.
     pub filed: Option<(Option<String>, Secret)>,
 }
 
 impl Credentials {
-    /// The server of an address: with the password that was given, else that of the environment variable [`PASSWORD`], else that of
-    /// option files, where they are about the same account.
+    /// Returns the server of an address, with the given password, else that of the environment variable
+    /// [`PASSWORD`], else that of option files, if they are about the same account.
     ///
     /// # Errors
     ///
-    /// As [`Target::of_dsn`].
+    /// When the address is invalid, or asks for encryption. See [`Target::of_dsn`].
     pub fn target(&self, dsn: &str) -> Result<Target> {
         self.target_with(dsn, std::env::var(PASSWORD).ok())
     }
@@ -79,7 +79,8 @@ impl From<Server> for Target {
 }
 
 impl Target {
-    /// A server of ours: `root` has no password, and the socket is only for us.
+    /// Returns the target of a server that the lab started: `root` has no password, and the socket is
+    /// protected.
     pub fn of_socket(socket: &Path) -> Target {
         Target {
             socket: Some(socket.into()),
@@ -91,14 +92,14 @@ impl Target {
         }
     }
 
-    /// The same, which also listens at an address.
+    /// Returns this server with its address for connections through the network.
     #[must_use]
     pub(crate) fn listening(self, door: Option<&(String, u16)>) -> Target {
         door.map_or(self.clone(), |(host, port)| Target { host: host.clone(), port: *port, ..self })
     }
 
-    /// A running server: `mysql://user@host:port`, or `?socket=/path` behind it. What is wrong with an address is said without its
-    /// password. Connections are not encrypted, as the driver's are not.
+    /// Parses the address of a running server: `mysql://user@host:port`, or with `?socket=/path` after it.
+    /// The error has no password. Encryption is refused, because the driver's connections have none.
     pub fn of_dsn(dsn: &str, password: Option<String>) -> Result<Target> {
         let what = || {
             "reading an address (mysql://ACCOUNT@HOST:PORT is allowed, or mysql://ACCOUNT@localhost?socket=/PATH)".to_owned()
@@ -121,7 +122,7 @@ impl Target {
         })
     }
 
-    /// As people name it.
+    /// Returns its name for messages.
     pub fn name(&self) -> String {
         match &self.socket {
             Some(socket) => socket.display().to_string(),
@@ -129,12 +130,12 @@ impl Target {
         }
     }
 
-    /// A connection.
+    /// Connects.
     pub fn connect(&self) -> Result<mysql::Conn> {
         self.connect_in(Manner::default())
     }
 
-    /// A connection that asks the server nothing by itself.
+    /// Connects without sending any query.
     pub(crate) fn connect_quietly(&self) -> Result<mysql::Conn> {
         self.connect_in(Manner { max_packet: Some(MOST), ..Manner::default() })
     }
@@ -147,7 +148,7 @@ impl Target {
         let (user, password) = (self.user.clone(), self.password.clone());
         let server = Server { place, user, password, schema: None, tls: self.tls.clone() };
         server.connect(manner).map_err(|error| match error {
-            // What to do is another thing here: a study has no option for an account.
+            // The advice differs here: a study has no option for an account.
             tare_connect::Error::Denied { why, .. } => {
                 let said = mysql::MySqlError { state: "28000".to_owned(), message: why, code: DENIED[0] };
                 self.refused(mysql::Error::MySqlError(said))
@@ -156,7 +157,7 @@ impl Target {
         })
     }
 
-    /// Where it is, as [`Target::of_dsn`] reads it.
+    /// Returns its address, in the format of [`Target::of_dsn`].
     pub(crate) fn dsn(&self) -> String {
         let user = escaped(self.user.as_bytes());
         match &self.socket {
@@ -167,7 +168,7 @@ impl Target {
         }
     }
 
-    /// What the server said no to.
+    /// Makes the error for a refused statement or account.
     pub fn refused(&self, source: mysql::Error) -> Error {
         match &source {
             mysql::Error::MySqlError(e) if DENIED.contains(&e.code) => {
@@ -177,7 +178,7 @@ impl Target {
         }
     }
 
-    /// The server's process, when it is on this machine and can be told: by who holds the other end of a connection.
+    /// Returns the server's process, if it is on this machine: the one at the other end of a connection.
     pub fn process(&self) -> Option<u32> {
         let Some(socket) = &self.socket else { return peer::of_address(&self.host, self.port) };
         let stream = UnixStream::connect(socket).ok()?;
@@ -185,7 +186,7 @@ impl Target {
         u32::try_from(peer.pid()).ok().filter(|&pid| pid > 0)
     }
 
-    /// The load driver's options, but for the password.
+    /// Returns the load driver's options, without the password.
     pub(crate) fn driver_options(&self) -> Vec<String> {
         let mut options = vec![format!("--mysql-user={}", self.user)];
         match &self.socket {
@@ -199,14 +200,14 @@ impl Target {
     }
 }
 
-/// Bytes that are not plain in a URL as `%2F`.
+/// Escapes bytes for a URL, as in `%2F`.
 fn escaped(bytes: &[u8]) -> String {
     let plain = |byte: &u8| byte.is_ascii_alphanumeric() || b"-._~".contains(byte);
     let piece = |byte: &u8| if plain(byte) { char::from(*byte).into() } else { format!("%{byte:02X}") };
     bytes.iter().map(piece).collect()
 }
 
-/// Asks a server how many statements it has had.
+/// Counts the statements of a server.
 #[derive(Debug)]
 pub struct Tally {
     target: Target,
@@ -215,14 +216,14 @@ pub struct Tally {
 }
 
 impl Tally {
-    /// From now on.
+    /// Starts counting.
     pub fn of(target: &Target) -> Result<Tally> {
         let mut tally = Tally { target: target.clone(), connection: target.connect()?, last: 0 };
         tally.since()?;
         Ok(tally)
     }
 
-    /// Statements since it was asked last, without the question itself.
+    /// Returns the statements since the previous reading, without the query that reads them.
     pub fn since(&mut self) -> Result<u64> {
         let row: Option<(String, String)> = self
             .connection

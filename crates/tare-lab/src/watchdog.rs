@@ -1,8 +1,9 @@
-//! Who cleans up when we are killed: a shell that waits for our end.
+//! Cleanup after this process is killed: a shell that waits for its end.
 //!
-//! A program that is killed with -9 cannot stop its servers. So a shell, in a process group of its own, reads from a pipe that
-//! only we hold open. When it ends, whatever still has our scratch folder as its `TMPDIR` is killed, and the folder removed.
-//! (The parent-death signal would be lost where a server started by root changes its account.)
+//! A program that is killed with -9 cannot stop its servers. So a shell, in a process group of its own, reads
+//! from a pipe that only this process holds open. When the pipe ends, every process with the scratch folder
+//! as its `TMPDIR` is killed, and the folder is removed. (The parent-death signal would be lost where a
+//! server started by root changes its account.)
 
 use std::os::unix::process::CommandExt;
 use std::path::Path;
@@ -11,7 +12,7 @@ use std::process::{Child, Command, Stdio};
 use crate::Result;
 use crate::error::Tried;
 
-/// `$1` is the folder. The scan is repeated, as a server may have been about to start another process.
+/// `$1` is the folder. The scan is repeated, because a server may be about to start another process.
 const SCRIPT: &str = r#"
 trap '' HUP INT TERM
 read -r _
@@ -24,14 +25,14 @@ done
 rm -rf -- "$1"
 "#;
 
-/// The shell. It ends with us, or when dropped; a folder that is gone by then leaves it nothing to do.
+/// The shell. It ends with this process, or when dropped; if the folder is gone by then, it does nothing.
 #[derive(Debug)]
 pub struct Watchdog {
     shell: Child,
 }
 
 impl Watchdog {
-    /// Watches over a folder and everything that has it as `TMPDIR`.
+    /// Watches a folder and every process that has it as `TMPDIR`.
     pub fn over(folder: &Path) -> Result<Watchdog> {
         let mut command = Command::new("sh");
         command.args(["-c", SCRIPT, "watchdog"]).arg(folder).env_remove("TMPDIR");
@@ -43,7 +44,7 @@ impl Watchdog {
 impl Drop for Watchdog {
     fn drop(&mut self) {
         drop(self.shell.stdin.take());
-        // Nobody is left to hear of a failure.
+        // A failure cannot be reported any more.
         let _ = self.shell.wait();
     }
 }

@@ -1,14 +1,15 @@
-//! Weighs what settings cost on a server that runs, under the load it has.
+//! Measurement of the cost of settings on a running server, under its own load.
 //!
-//! Statements switch the server from setting to setting every few milliseconds, in an order drawn anew for every round. What
-//! a statement of its load takes of the server's CPU time in one setting is compared with the first one within the round: what the
-//! machine, its neighbours or the load do takes longer than that, and hits all settings alike. Nobody drives the server and nobody is
-//! held up, so a second of a busy server tells more than one of a study does; but what it tells is of this server, this load and this
-//! hour.
+//! Statements switch the server from setting to setting every few milliseconds, in a new random order for
+//! every round. The CPU time of a statement in one setting is compared with the first setting's within the
+//! round: changes of the machine, its neighbours or the load are slower, so they affect all settings alike.
+//! Nothing drives or delays the server, so a second on a busy server tells more than one of a study; but it
+//! tells only about this server, this load and this hour.
 //!
-//! Two figures come of the rounds, each with a 95% interval: what is usual, by Hodges and Lehmann's centre, and the mean of all of them.
-//! Rounds that follow each other are put together into batches, whose figures are taken for independent, with Student's t over
-//! them: so long a load may go on as it is. How long it is going to take is said before, and nobody looks meanwhile.
+//! The rounds give two figures, each with a 95% interval: the usual cost, by Hodges and Lehmann's centre, and
+//! the mean of all rounds. Consecutive rounds form batches, whose figures are taken as independent, with
+//! Student's t over them: the load may drift within a batch. The duration is fixed beforehand, without looks
+//! in between.
 
 mod governor;
 
@@ -28,21 +29,21 @@ use crate::{Error, Result};
 
 pub use governor::Obstacle;
 
-/// Independent observations that the rounds are put together into.
+/// Number of independent observations that the rounds are grouped into.
 const BATCHES: usize = 24;
-/// The fewest rounds in one.
+/// Fewest rounds in an observation.
 const LEAST: usize = 4;
-/// The server has this long to notice that it was switched.
+/// Time for the server to take up a switch.
 const SETTLING: Duration = Duration::from_millis(1);
-/// How long the load is looked at before anything is switched.
+/// How long the load is observed before anything is switched.
 const SAMPLE: Duration = Duration::from_millis(300);
-/// What keeps others from weighing the same server.
+/// Name of the lock that keeps others from weighing the same server.
 const LOCK: &str = "tare weigh";
 
-/// What a setting is called that is the first one again: it shows the noise.
+/// Name of the A/A control: the first setting again, which shows the noise.
 pub const AGAIN: &str = "again";
 
-/// A setting: statements that switch the server to it, whatever it was at.
+/// A setting: statements that switch the server to it from any state.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Setting {
     /// Its name.
@@ -51,83 +52,83 @@ pub struct Setting {
     pub statements: Vec<String>,
 }
 
-/// What is to be weighed.
+/// What to weigh.
 #[derive(Clone, Debug)]
 pub struct Weighing<'a> {
-    /// The server's process, which is on this machine; `None`: whoever listens there.
+    /// The server's process, on this machine; `None`: the one that listens there.
     pub pid: Option<u32>,
     /// Two or more; the others are compared with the first one.
     pub settings: &'a [Setting],
-    /// How long.
+    /// Total duration.
     pub time: Duration,
-    /// How long each setting has the server in a round.
+    /// Duration of each setting in a round.
     pub window: Duration,
 }
 
-/// Rounds that an answer takes, each with a statement in every window.
+/// Number of rounds needed for a result, each with a statement in every window.
 pub const WANTED: usize = BATCHES * LEAST;
 
 impl Weighing<'_> {
-    /// Rounds there is room for, where switching takes no time.
+    /// Returns the highest possible number of rounds, if switching takes no time.
     #[must_use]
     pub fn rounds_at_most(&self) -> u64 {
         u64::try_from(self.time.as_millis() / self.round().as_millis().max(1)).unwrap_or(u64::MAX)
     }
 
-    /// How long a round takes at least: a window of each setting, and of the first one again.
+    /// Returns the least duration of a round: a window of each setting, and of the first one again.
     #[must_use]
     pub fn round(&self) -> Duration {
         (self.window + SETTLING) * u32::try_from(self.settings.len() + 1).unwrap_or(u32::MAX)
     }
 }
 
-/// A server that nobody else weighs, and that is as it was before anybody did.
+/// A server that nobody else weighs, in its original state.
 #[derive(Debug)]
 pub struct Subject {
     target: Target,
     folder: PathBuf,
-    /// Holds the lock.
+    /// The connection that holds the lock.
     connection: mysql::Conn,
 }
 
-/// What was found.
+/// The result of weighing.
 #[derive(Clone, Debug, Serialize)]
 pub struct Weights {
-    /// The server's version.
+    /// Version of the server.
     pub version: String,
     /// Rounds that were compared.
     pub rounds: usize,
     /// Rounds in which some setting had no statement.
     pub empty: usize,
-    /// Milliseconds that a setting had the server in each of them.
+    /// Length of each window in milliseconds.
     pub window_ms: f64,
-    /// Milliseconds that switching took, on average.
+    /// Mean time of switching in milliseconds.
     pub switching_ms: f64,
-    /// Statements in a window, on average.
+    /// Mean number of statements in a window.
     pub statements: f64,
-    /// The settings, the first one first.
+    /// The settings, in order.
     pub settings: Vec<Weight>,
 }
 
-/// What a setting was found to cost.
+/// The cost of a setting.
 #[derive(Clone, Debug, Serialize)]
 pub struct Weight {
-    /// Its name.
+    /// Name of the setting.
     pub name: String,
-    /// Microseconds of the server's CPU time for a statement, on average.
+    /// Mean CPU time of the server per statement, in microseconds.
     pub statement_us: f64,
-    /// How much more that is than in the first one, usually: 0.01 is 1% more. `None` for the first one.
+    /// Usual relative cost against the first setting: 0.01 is 1% more. `None` for the first one.
     pub usual: Option<Estimate>,
-    /// The same of the means of all rounds.
+    /// Relative cost by the mean of all rounds. `None` for the first one.
     pub mean: Option<Estimate>,
 }
 
 impl Subject {
-    /// The server, from which others are kept from now on. What somebody who was killed has left in `folder`, which is this server's
-    /// alone, is put back. Before anybody looks at what is on.
+    /// Locks the server against others, before its settings are read. First undoes what a killed process has
+    /// left in `folder`, which must be for this server only.
     ///
     /// # Errors
-    /// The server refuses, another one weighs it, or it has a governor.
+    /// When the server refuses, is being weighed, or has a governor.
     pub fn new(target: &Target, folder: &Path) -> std::result::Result<Subject, Obstacle> {
         let mut connection = target.connect()?;
         let locked: Option<Option<u8>> =
@@ -137,20 +138,20 @@ impl Subject {
         }
         governor::refuse_beside(target, &mut connection)?;
         guest::settle_on(folder, target)?;
-        // A budget that a killed one has left is gone by now.
+        // The budget of a killed process is undone by now.
         governor::refuse_within(target, &mut connection)?;
         Ok(Subject { target: target.clone(), folder: folder.into(), connection })
     }
 
-    /// A connection to it.
+    /// Returns the connection to the server.
     pub fn connection(&mut self) -> &mut mysql::Conn {
         &mut self.connection
     }
 
-    /// Statements a second that its load has now.
+    /// Returns the current statements per second of its load.
     ///
     /// # Errors
-    /// The server refuses, or the user wants to end.
+    /// When the server refuses, or the user interrupts.
     #[allow(clippy::cast_precision_loss)] // far below 2^53
     pub fn rate(&self, interrupt: &Interrupt) -> Result<f64> {
         let mut tally = Tally::of(&self.target)?;
@@ -159,21 +160,21 @@ impl Subject {
         Ok(tally.since()? as f64 / begun.elapsed().as_secs_f64())
     }
 
-    /// Variables that settings give a value to and of which each session has one of its own, which it copies when it connects.
+    /// Returns the variables set by settings of which each session has its own copy, taken when it connects.
     pub fn copied(&mut self, settings: &[Setting]) -> Vec<String> {
         let statements = settings.iter().flat_map(|setting| &setting.statements);
         let mut names: Vec<&str> = statements.flat_map(|statement| guest::assigned(statement)).collect();
         names.sort_unstable();
         names.dedup();
-        // Of a variable that is the whole server's alone no session's value can be read.
+        // A variable with global scope only has no session value to read.
         names.retain(|name| self.connection.query_drop(format!("SELECT @@SESSION.{name}")).is_ok());
         names.into_iter().map(str::to_owned).collect()
     }
 
-    /// Weighs, and puts back what was switched, whatever happens.
+    /// Weighs, and undoes the switches in any case.
     ///
     /// # Errors
-    /// The server refuses, or is not on this machine, or has too little load.
+    /// When the server refuses, is not on this machine, or has too little load.
     pub fn weigh(self, weighing: &Weighing<'_>, interrupt: &Interrupt) -> Result<Weights> {
         let Subject { target, folder, mut connection } = self;
         let statements = weighing.settings.iter().flat_map(|setting| &setting.statements);
@@ -192,7 +193,7 @@ impl Subject {
     }
 }
 
-/// What a setting's window saw: CPU time in seconds, and statements.
+/// CPU time in seconds and statements of a setting's window.
 #[derive(Clone, Copy, Debug, Default)]
 struct Seen {
     cpu: f64,
@@ -209,7 +210,8 @@ struct Scale<'a> {
 }
 
 impl Scale<'_> {
-    /// Rounds until the time is over: what each setting saw, the first one again at the end.
+    /// Runs rounds until the time is over; returns the windows of each setting, the first setting's
+    /// repetition last.
     fn rounds(&mut self, interrupt: &Interrupt) -> Result<Vec<Vec<Seen>>> {
         let ends = Instant::now() + self.weighing.time;
         let settings = self.weighing.settings.len();
@@ -241,7 +243,7 @@ impl Scale<'_> {
     }
 }
 
-/// What all rounds saw.
+/// The data of all rounds.
 struct Rounds {
     of: Vec<Vec<Seen>>,
     switching: Duration,
@@ -282,11 +284,11 @@ impl Rounds {
     }
 }
 
-/// What a setting costs by these rounds.
+/// Computes the cost of a setting.
 fn weight(rounds: &[Vec<Seen>], place: usize, name: String) -> Weight {
     let of_batch = |figure: fn(&[Vec<Seen>], usize) -> f64| {
         let size = rounds.len() / BATCHES;
-        // What is left over belongs to the last one.
+        // The remainder belongs to the last batch.
         let batch =
             |n: usize| &rounds[n * size..if n + 1 == BATCHES { rounds.len() } else { (n + 1) * size }];
         let figures: Vec<f64> = (0..BATCHES).map(|n| figure(batch(n), place)).collect();
@@ -295,7 +297,7 @@ fn weight(rounds: &[Vec<Seen>], place: usize, name: String) -> Weight {
     Weight { name, statement_us: taken(rounds, place) * 1e6, usual: of_batch(usual), mean: of_batch(mean) }
 }
 
-/// CPU time of a statement over all rounds, in seconds.
+/// Returns the CPU time per statement over all rounds, in seconds.
 #[allow(clippy::cast_precision_loss)] // far below 2^53
 fn taken(rounds: &[Vec<Seen>], place: usize) -> f64 {
     let cpu: f64 = rounds.iter().map(|round| round[place].cpu).sum();
@@ -303,7 +305,7 @@ fn taken(rounds: &[Vec<Seen>], place: usize) -> f64 {
     cpu / statements as f64
 }
 
-/// The logarithm of what a statement takes against the first setting, usually.
+/// Returns the logarithm of the usual ratio to the first setting.
 #[allow(clippy::cast_precision_loss)] // far below 2^53
 fn usual(rounds: &[Vec<Seen>], place: usize) -> f64 {
     let each = |seen: &Seen| seen.cpu / seen.statements as f64;
@@ -311,7 +313,7 @@ fn usual(rounds: &[Vec<Seen>], place: usize) -> f64 {
     centre(&ratios)
 }
 
-/// The same of the mean.
+/// Returns the logarithm of the ratio of the means.
 fn mean(rounds: &[Vec<Seen>], place: usize) -> f64 {
     (taken(rounds, place) / taken(rounds, 0)).ln()
 }
@@ -320,7 +322,8 @@ fn mean(rounds: &[Vec<Seen>], place: usize) -> f64 {
 mod tests {
     use super::*;
 
-    /// Rounds in which a statement of the second setting takes so much more than one of the first, on a machine whose speed wanders.
+    /// Makes rounds in which a statement of the second setting costs `more` than one of the first, on a
+    /// machine with varying speed.
     fn rounds(n: usize, more: f64) -> Vec<Vec<Seen>> {
         let mut random = fastrand::Rng::with_seed(7);
         let mut speed = 1.0;

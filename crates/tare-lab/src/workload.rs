@@ -1,8 +1,8 @@
-//! What sysbench drives: the workloads a study can name.
+//! The workloads that a study can name, driven by sysbench.
 //!
-//! A workload is a declaration: a script (sysbench's own, or one of ours from `workloads/`, which is part of this
-//! program), options it starts from, what decides its data, and figures it prints of itself. `docs/workloads.md` says what
-//! each of them does.
+//! A workload is a declaration: a script (sysbench's own, or one from `workloads/`, which is part of this
+//! program), default options, the options that determine its data, and the figures it prints.
+//! `docs/workloads.md` describes each of them.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -11,58 +11,58 @@ use std::path::{Path, PathBuf};
 use crate::Result;
 use crate::error::Tried;
 
-/// Options of a driver, `table-size` → `10000`; what a study gives wins over what a workload starts from.
+/// Options of a driver, `table-size` → `10000`; those of a study override a workload's defaults.
 pub type Options = BTreeMap<String, String>;
 
 /// A workload: what one transaction is.
 #[derive(Debug)]
 pub struct Workload {
-    /// What studies call it.
+    /// Its name in studies.
     pub name: &'static str,
-    /// What it does, in a sentence.
+    /// Its description, in a sentence.
     pub meaning: &'static str,
-    /// Who runs it.
+    /// The script that runs it.
     pub script: Script,
-    /// What its data is.
+    /// The data it needs.
     pub data: &'static Data,
-    /// Options it starts from.
+    /// Default options.
     pub options: &'static [(&'static str, &'static str)],
-    /// Whether it changes data, and so holds locks while its driver is held.
+    /// Whether it changes data, and so holds locks while its driver is stopped.
     pub writes: bool,
-    /// Figures it prints after a run, each on a line of its own: `notpm: 1234.5`.
+    /// Figures it prints after a run, each on a line: `notpm: 1234.5`.
     pub figures: &'static [Figure],
 }
 
-/// A figure of a workload's own.
+/// A figure that a workload reports.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Figure {
-    /// So many in a time of the clock.
+    /// A count per wall-clock time.
     Rate(&'static str),
-    /// Anything else.
+    /// Any other figure.
     Plain(&'static str),
 }
 
-/// A script of sysbench's language.
+/// A script for sysbench.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Script {
     /// One that comes with sysbench.
     Stock(&'static str),
-    /// One of ours: the file's name, and its text.
+    /// One of the lab's: the file's name, and its text.
     Own(&'static str, &'static str),
-    /// None: statements that `tare lab record` wrote down are sent again.
+    /// No script: statements recorded by `tare lab record` are replayed.
     Recorded,
 }
 
-/// What a workload needs to be there before it runs. Workloads with the same data of the same size can share it.
+/// The data that a workload needs before it runs. Workloads with the same data of the same size can share it.
 #[derive(Debug)]
 pub struct Data {
     /// Its name.
     pub name: &'static str,
-    /// The script whose command `prepare` makes it, by as many threads as it is given.
+    /// The script whose command `prepare` creates it, in parallel.
     pub script: Script,
-    /// Options that decide what is in it.
+    /// Options that determine its content.
     pub sized_by: &'static [&'static str],
-    /// Whether the script's command `check` says if the data is still sound.
+    /// Whether the script's command `check` tells if the data is intact.
     pub checkable: bool,
 }
 
@@ -81,7 +81,7 @@ const PROCEDURE_SCRIPT: Script =
 const EVENTS_SCRIPT: Script = Script::Own("events.lua", include_str!("../../../workloads/events.lua"));
 const HANDICAP_SCRIPT: Script = Script::Own("handicap.lua", include_str!("../../../workloads/handicap.lua"));
 
-/// What drives any other script at a pace.
+/// The script that drives any other script at a given rate.
 pub(crate) const PACED: Script = Script::Own("paced.lua", include_str!("../../../workloads/paced.lua"));
 
 static TPCC: Data = Data {
@@ -98,11 +98,11 @@ static DBSTRESS: Data = Data {
     checkable: false,
 };
 
-/// A procedure, and no rows.
+/// A procedure without rows.
 static PROCEDURE: Data =
     Data { name: "procedure_loop", script: PROCEDURE_SCRIPT, sized_by: &[], checkable: false };
 
-/// What a recording works on.
+/// The data of a recording.
 static RECORDED: Data =
     Data { name: "replay", script: Script::Recorded, sized_by: &["recording", "data"], checkable: false };
 
@@ -110,7 +110,7 @@ static RECORDED: Data =
 static EVENTS: Data =
     Data { name: "events", script: EVENTS_SCRIPT, sized_by: &["tables", "rows"], checkable: false };
 
-/// Every workload.
+/// All workloads.
 pub static WORKLOADS: &[Workload] = &[
     Workload {
         name: "oltp_read_only",
@@ -281,12 +281,12 @@ const fn events(options: &'static [(&'static str, &'static str)]) -> Workload {
     }
 }
 
-/// The workload of that name.
+/// Returns the workload of that name.
 pub fn find(name: &str) -> Option<&'static Workload> {
     WORKLOADS.iter().find(|w| w.name == name)
 }
 
-/// Writes our scripts into a folder, for the driver to read.
+/// Writes the lab's scripts into a folder for the driver.
 pub fn install(folder: &Path) -> Result<()> {
     let scripts = WORKLOADS.iter().flat_map(|w| [w.script, w.data.script]);
     for script in scripts.chain([PACED]) {
@@ -299,7 +299,7 @@ pub fn install(folder: &Path) -> Result<()> {
 }
 
 impl Script {
-    /// The driver's first argument, with our scripts in `folder`.
+    /// Returns the driver's first argument, with the lab's scripts in `folder`.
     pub fn argument(self, folder: &Path) -> PathBuf {
         match self {
             Script::Stock(name) => name.into(),
@@ -308,7 +308,7 @@ impl Script {
         }
     }
 
-    /// The file of one of ours: name and text.
+    /// Returns the file of one of the lab's scripts: name and text.
     pub(crate) fn file(self) -> Option<(&'static str, &'static str)> {
         match self {
             Script::Stock(_) | Script::Recorded => None,
@@ -316,7 +316,7 @@ impl Script {
         }
     }
 
-    /// By which another script can load it.
+    /// Returns the module name by which another script can load it.
     pub fn module(self) -> &'static str {
         match self {
             Script::Stock(name) => name,
@@ -327,20 +327,20 @@ impl Script {
 }
 
 impl Workload {
-    /// The options to drive it with: its own, and over them those given.
+    /// Returns the options to drive it with: its defaults, overridden by those given.
     pub fn options(&self, given: &Options) -> Options {
         let own = self.options.iter().map(|&(name, value)| (name.to_owned(), value.to_owned()));
         own.chain(given.clone()).collect()
     }
 
-    /// What its data is with these options: equal for workloads that can share it.
+    /// Returns the options that determine its data; equal for workloads that can share it.
     pub fn data_key(&self, given: &Options) -> (&'static str, Options) {
         let mut sizes = self.options(given);
         sizes.retain(|name, _| self.data.sized_by.contains(&name.as_str()));
         (self.data.name, sizes)
     }
 
-    /// Its own figures in what the driver printed after a run, in which it had load for a `share` of the time.
+    /// Parses its figures in the driver's output after a run that had load for a `share` of the time.
     pub fn figures(&self, output: &str, share: f64) -> BTreeMap<String, f64> {
         let value = |name: &str| {
             let mut pairs = output.lines().filter_map(|line| line.split_once(':'));

@@ -11,7 +11,7 @@ use tare_lab::prices::{Fit, Load, TooLittle, fit};
 /// A load's name, nanoseconds of a transaction, and its events.
 type Made = (&'static str, f64, &'static [(Kind, f64)]);
 
-/// As loads are, roughly.
+/// Loads that are roughly realistic.
 const LOADS: [Made; 8] = [
     (
         "point",

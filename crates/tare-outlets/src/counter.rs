@@ -1,7 +1,7 @@
-//! Counters of the Performance Schema: they only grow, until they are emptied or go on over their end.
+//! Counters of the Performance Schema: they only grow, until they are reset or overflow.
 
-/// Whether a counter was emptied: it is less than before. One that fell by half of what it can hold, or more, has gone on over
-/// its end, as sums of time do after 213 days of it.
+/// Returns whether a counter was reset: it is less than before. A fall by half of its range or more is an
+/// overflow, as in sums of time after 213 days.
 pub(crate) fn was_emptied(then: u64, now: u64) -> bool {
     now < then && then - now < 1 << 63
 }

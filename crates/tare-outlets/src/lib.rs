@@ -1,8 +1,8 @@
-//! Outlets: what leaves a server. Each is a process of its own, which reads a server's Performance Schema and writes
-//! it elsewhere; nothing of HTTP, TLS, files or screens enters the server.
+//! Outlets: tools that read a server's Performance Schema and write it elsewhere. Each is a process of its
+//! own, so that HTTP, TLS, files and screens stay outside the server.
 //!
-//! [`source`] is the one way in: the tables of tare's endpoint, or of any MariaDB or MySQL through an account.
-//! [`top`] shows it on a screen.
+//! [`source`] is the common input: the tables of tare's endpoint, or of any MariaDB or MySQL through an
+//! account. [`top`] shows them on a screen.
 
 mod counter;
 pub mod export;

@@ -1,12 +1,12 @@
-//! Lines for people, on standard error.
+//! Messages on standard error.
 //!
-//! Standard error may be a disk that is full, or a pipe that nobody reads any more. `eprintln!` panics then, which ends what
-//! goes on well otherwise: a task without a word. So what nobody can be told is left out here.
+//! Standard error may be a full disk, or a pipe that nobody reads any more. Then `eprintln!` panics, which
+//! would silently end a working task. So failures are ignored here.
 
 use std::fmt::Display;
 use std::io::{self, Write as _};
 
-/// Writes a line.
+/// Writes a line to standard error; ignores failures.
 pub fn write(line: impl Display) {
     let _nobody_hears = io::stderr().write_all(format!("{line}\n").as_bytes());
 }
@@ -18,7 +18,7 @@ mod tests {
 
     use super::*;
 
-    /// Set for the child of the test below.
+    /// Environment variable of the child process in the test below.
     const CHILD: &str = "TARE_TEST_NOTICE";
 
     #[test]

@@ -1,7 +1,8 @@
-//! Where an outlet reads: the tables of `performance_schema`, of tare's endpoint or of a server through an account.
+//! The input of outlets: the tables of `performance_schema`, from tare's endpoint or from a server through an
+//! account.
 //!
-//! What is asked is one table at a time, some of its columns, perhaps with a WHERE: the endpoint answers no more than
-//! that, and joining and summing up in the outlet's process costs the server nothing.
+//! Queries read one table at a time, some of its columns, perhaps with a WHERE. The endpoint supports no more
+//! than that, and joins and sums in the outlet's process cost the server nothing.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -14,93 +15,94 @@ use mysql::prelude::Queryable;
 use mysql::{Conn, Value};
 use tare_connect::{Manner, Place, Secret, Server, Tls, WrongDsn, sentence};
 
-/// The schema all tables are in.
+/// The schema of all tables.
 const SCHEMA: &str = "performance_schema";
-/// Spelled out so that the client does not ask for it.
+/// Given explicitly, so that the client does not query it.
 const MAX_PACKET: usize = 16 << 20;
-/// A server answers soon, or something is wrong that must not hang the one who asks.
+/// Time limit for an answer, so that a broken server does not block the outlet.
 const PATIENCE: Duration = Duration::from_secs(10);
-/// What the server says of an account without the right to something: the schema, a table, a column, anything.
+/// Errors for an account without the right to the schema, a table, a column, or anything.
 const DENIED: [u16; 4] = [1044, 1142, 1143, 1227];
-/// What passes: too many connections, of all or of the account, a shutdown, a connection that was killed, or that did nothing for
-/// too long (MySQL).
+/// Temporary errors: too many connections, in total or of the account, a shutdown, a killed connection, or
+/// one that was idle for too long (MySQL).
 const PASSING: [u16; 7] = [1040, 1053, 1203, 1226, 1927, 3169, 4031];
-/// An option of the server's is in the way, such as `read_only`.
+/// The error when an option of the server is in the way, such as `read_only`.
 const PREVENTED: u16 = 1290;
-/// No such table, no such column.
+/// Errors for a missing table and a missing column.
 const NO_TABLE: u16 = 1146;
 const NO_COLUMN: u16 = 1054;
 
-/// What went wrong, told apart by what the outlet can do about it.
+/// An error, classified by what the outlet can do about it.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// The address cannot be one.
+    /// The address is invalid.
     #[error(transparent)]
     Address(#[from] WrongDsn),
-    /// Nobody answers, or not any more: the server is down, is being restarted, or takes no more connections. Worth another
-    /// try.
+    /// The server does not answer: it is down, is being restarted, or accepts no more connections. A retry
+    /// may succeed.
     #[error("{address}: no answer: {why}")]
     Gone {
-        /// Who was asked.
+        /// Address of the server.
         address: String,
-        /// What the system or the client said.
+        /// The error of the system or the client.
         why: String,
     },
-    /// The account or the user of the process may not. Another try is of no use.
+    /// The account, or the user of the process, lacks a right. A retry is useless.
     #[error("{address}: refused: {why}")]
     Refused {
-        /// Who was asked.
+        /// Address of the server.
         address: String,
-        /// What the server or the system said, and what to do.
+        /// The error of the server or the system, and what to do.
         why: String,
     },
-    /// The server is read-only, and the account may not write all the same. A MariaDB takes its `performance_schema` for data.
+    /// The server is read-only, and the account lacks the right to write in spite of that. MariaDB treats its
+    /// `performance_schema` as data.
     #[error("{address}: {why}")]
     ReadOnly {
-        /// Who was asked.
+        /// Address of the server.
         address: String,
-        /// What the server said.
+        /// The server's error.
         why: String,
     },
     /// The server has no such table or column.
     #[error("{address}: {why}")]
     Absent {
-        /// Who was asked.
+        /// Address of the server.
         address: String,
-        /// What the server said.
+        /// The server's error.
         why: String,
     },
     /// The server refused the statement for another reason.
     #[error("{address}: {statement}: {why}")]
     Statement {
-        /// Who was asked.
+        /// Address of the server.
         address: String,
-        /// What it was asked.
+        /// The statement.
         statement: String,
-        /// What it said.
+        /// The server's error.
         why: String,
     },
 }
 
 impl Error {
-    /// Whether the server may answer again later.
+    /// Returns whether the server may answer again later.
     #[must_use]
     pub fn is_passing(&self) -> bool {
         matches!(self, Error::Gone { .. })
     }
 }
 
-/// A server's address.
+/// The address of a server.
 #[derive(Clone, Debug)]
 pub enum Address {
-    /// The endpoint's socket, `tare.sock` in the data directory.
+    /// Path of the endpoint's socket, `tare.sock` in the data directory.
     Socket(PathBuf),
-    /// A server that an account is known of.
+    /// A server with an account on it.
     Account(Box<Server>),
 }
 
 impl Address {
-    /// Reads `mysql://ACCOUNT:PASSWORD@HOST:PORT`, which says all there is to say.
+    /// Parses `mysql://ACCOUNT:PASSWORD@HOST:PORT`.
     ///
     /// # Errors
     ///
@@ -127,7 +129,7 @@ impl Address {
         connected.map_err(|error| self.unconnected(error))
     }
 
-    /// Why there is no connection, in terms of what can be done about it.
+    /// Makes the error for a failed connection, classified by what can be done about it.
     fn unconnected(&self, error: tare_connect::Error) -> Error {
         let address = self.to_string();
         let refused = |why| Error::Refused { address: address.clone(), why };
@@ -149,7 +151,7 @@ impl Address {
 }
 
 impl fmt::Display for Address {
-    /// As people know it, without a password.
+    /// Writes the address for people, without a password.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Address::Socket(path) => write!(f, "{}", path.display()),
@@ -158,14 +160,14 @@ impl fmt::Display for Address {
     }
 }
 
-/// Whose Performance Schema it is.
+/// The provider of a Performance Schema.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
-    /// Tare's, over the endpoint or the server's SQL.
+    /// Tare, over the endpoint or the server's SQL.
     Tare,
     /// MariaDB's built-in.
     MariaDb,
-    /// MySQL's, or that of a server that calls itself so.
+    /// MySQL, or a server that claims to be it.
     MySql,
 }
 
@@ -175,7 +177,7 @@ pub struct Source {
     connection: Conn,
     version: String,
     kind: Kind,
-    /// The columns of the tables asked so far, upper case, in their order.
+    /// Columns of the tables used so far, in upper case and in order.
     columns: BTreeMap<String, Vec<String>>,
 }
 
@@ -184,7 +186,8 @@ impl Source {
     ///
     /// # Errors
     ///
-    /// [`Error::Gone`] when nobody listens, [`Error::Refused`] when the account or the process may not.
+    /// [`Error::Gone`] when nothing listens, [`Error::Refused`] when the account or the process lacks the
+    /// right.
     pub fn open(address: Address) -> Result<Self, Error> {
         let mut connection = address.connect()?;
         let (version, kind) = match &address {
@@ -196,32 +199,32 @@ impl Source {
         Ok(Self { address, connection, version, kind, columns: BTreeMap::new() })
     }
 
-    /// The address it was opened with.
+    /// Returns the address it was opened with.
     #[must_use]
     pub fn address(&self) -> &Address {
         &self.address
     }
 
-    /// Whose Performance Schema it is.
+    /// Returns the provider of the Performance Schema.
     #[must_use]
     pub fn kind(&self) -> Kind {
         self.kind
     }
 
-    /// The server's version as it calls itself; empty over the endpoint (`tare_status` has it).
+    /// Returns the server's version in its own words; empty over the endpoint (`tare_status` has it).
     #[must_use]
     pub fn version(&self) -> &str {
         &self.version
     }
 
-    /// When the server started, as far as it can be known. Through an account it is so to the second.
+    /// Returns when the server started, if known; to the second through an account.
     ///
     /// # Errors
     ///
     /// [`Error::Gone`], [`Error::Refused`].
     pub fn started(&mut self) -> Result<Option<SystemTime>, Error> {
         match &self.address {
-            // A server makes the socket anew when it starts.
+            // A server recreates the socket when it starts.
             Address::Socket(path) => Ok(std::fs::metadata(path).and_then(|it| it.modified()).ok()),
             Address::Account(_) => {
                 let status = self.ask("SHOW GLOBAL STATUS LIKE 'Uptime'")?;
@@ -231,7 +234,7 @@ impl Source {
         }
     }
 
-    /// The columns of a table in upper case, none where the server has no such table.
+    /// Returns the columns of a table in upper case; empty if the server has no such table.
     ///
     /// # Errors
     ///
@@ -248,15 +251,15 @@ impl Source {
         Ok(&self.columns[table])
     }
 
-    /// Columns of a table by their names, those that the server has.
+    /// Returns, for each name, the column if the server has it.
     fn known<'n>(&mut self, table: &str, names: &[&'n str]) -> Result<Vec<Option<&'n str>>, Error> {
         let known = self.columns(table)?;
         let has = |name: &&str| known.iter().any(|it| it.eq_ignore_ascii_case(name));
         Ok(names.iter().map(|name| Some(*name).filter(has)).collect())
     }
 
-    /// Rows of a table: the named columns, in that order. A column the server has not is NULL in every row. `filter` is
-    /// empty or begins with WHERE, ORDER BY or LIMIT. A table of another schema is named with it:
+    /// Returns rows of a table with the named columns, in that order. A missing column is NULL in every row.
+    /// `filter` is empty or starts with WHERE, ORDER BY or LIMIT. A table of another schema is given with it:
     /// `information_schema.INNODB_TRX`.
     ///
     /// # Errors
@@ -268,11 +271,12 @@ impl Source {
         Ok(rows)
     }
 
-    /// The same, row by row as they arrive: a table of any size takes no memory here.
+    /// Passes rows of a table to `take` as they arrive, so that a table of any size needs no memory here. See
+    /// also [`Source::rows`].
     ///
     /// # Errors
     ///
-    /// As [`Source::rows`]; rows may have been given before.
+    /// Those of [`Source::rows`]; rows may have been passed before.
     pub fn each(
         &mut self,
         table: &str,
@@ -292,13 +296,13 @@ impl Source {
         Ok(())
     }
 
-    /// Rows of a table, sums of its columns and numbers of rows, all of one moment: what each part asks for, in their order.
-    /// `take` is given the part's position, too. `false`: this server cannot tell, and nothing was taken. Only the endpoint
-    /// can, and not one of an earlier version.
+    /// Passes rows of a table, sums of its columns and numbers of rows to `take`, for several parts at one
+    /// point in time and in their order, with each part's position. Returns false, without any rows, if the
+    /// server does not support it: only the endpoint does, and not in earlier versions.
     ///
     /// # Errors
     ///
-    /// As [`Source::rows`]; rows may have been given before.
+    /// Those of [`Source::rows`]; rows may have been passed before.
     pub fn at_once(
         &mut self,
         table: &str,
@@ -314,7 +318,7 @@ impl Source {
         let selects: Vec<String> =
             parts.iter().enumerate().map(|(number, part)| part.select(number, &table, &asked)).collect();
         let statement = selects.join(" UNION ALL ");
-        // Which part it is of comes first.
+        // The first column is the number of the part.
         let places: Vec<Option<usize>> = (1..=columns.len()).map(Some).collect();
         let (mut has_taken, number) = (false, [Some(0)]);
         let answered: Result<ControlFlow<()>, Error> = self.answer(&statement, |row| {
@@ -329,11 +333,12 @@ impl Source {
         }
     }
 
-    /// Hands out the rows that a statement answers as they come. What `visit` breaks with ends it.
+    /// Passes a statement's rows to `visit` as they arrive, until it breaks.
     ///
     /// # Errors
     ///
-    /// [`Error::Absent`] when there is no such table, [`Error::Statement`], [`Error::Gone`], [`Error::Refused`].
+    /// [`Error::Absent`] when there is no such table, [`Error::Statement`], [`Error::Gone`],
+    /// [`Error::Refused`].
     pub fn visit<B>(
         &mut self,
         statement: &str,
@@ -356,7 +361,7 @@ impl Source {
         Ok(ControlFlow::Continue(()))
     }
 
-    /// The schema's tables, in the server's order.
+    /// Returns the schema's tables, in the server's order.
     ///
     /// # Errors
     ///
@@ -366,7 +371,7 @@ impl Source {
         Ok(rows.iter().filter_map(|row| row.text(0)).collect())
     }
 
-    /// The columns of a table: their names as the server spells them, and their SQL types in lower case.
+    /// Returns the columns of a table: names in the server's spelling, and SQL types in lower case.
     ///
     /// # Errors
     ///
@@ -377,7 +382,7 @@ impl Source {
         Ok(rows.iter().map(|row| (text(row, 0), text(row, 1).to_lowercase())).collect())
     }
 
-    /// Runs a statement that answers nothing.
+    /// Runs a statement without a result set.
     ///
     /// # Errors
     ///
@@ -386,7 +391,7 @@ impl Source {
         self.connection.query_drop(statement).map_err(|error| explain(&self.address, statement, error))
     }
 
-    /// What a statement answers that is not of one table.
+    /// Runs any statement and returns its rows.
     ///
     /// # Errors
     ///
@@ -397,28 +402,28 @@ impl Source {
     }
 }
 
-/// A part of what is asked of a table at one moment; see [`Source::at_once`].
+/// A part of a query at one point in time; see [`Source::at_once`].
 #[derive(Clone, Debug)]
 pub struct Part {
-    /// What of the rows.
+    /// What it returns.
     pub of: Of,
-    /// Which rows: empty, or begins with WHERE, ORDER BY or LIMIT.
+    /// Its rows: empty, or starts with WHERE, ORDER BY or LIMIT.
     pub filter: String,
 }
 
-/// What a part has of the columns that are asked for.
+/// What a part returns.
 #[derive(Clone, Debug)]
 pub enum Of {
-    /// Rows, a column each.
+    /// The rows, with all columns.
     Rows,
-    /// One row: what these columns come to. Of the others it has NULL.
+    /// One row with the sums of these columns; the others are NULL.
     Sums(Range<usize>),
-    /// One row, whose first column is how many rows there are. Of the others it has NULL.
+    /// One row, whose first column is the number of rows; the others are NULL.
     Count,
 }
 
 impl Part {
-    /// The part as SQL. A column the server has not is NULL.
+    /// Returns the part as SQL. A missing column is NULL.
     fn select(&self, number: usize, table: &str, columns: &[Option<&str>]) -> String {
         let item = |(at, column): (usize, &Option<&str>)| match (&self.of, column) {
             (Of::Count, _) if at == 0 => "COUNT(*)".to_owned(),
@@ -431,23 +436,23 @@ impl Part {
     }
 }
 
-/// A row's values, in the order their columns were asked in: texts, as statements answer in the text protocol. They lie in one
-/// piece of memory, because a slow log keeps many rows of many columns for a moment.
+/// The values of a row, in the order of the requested columns: texts, as in the text protocol. They share one
+/// allocation, because a slow log keeps many rows with many columns for a moment.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Row {
     bytes: Vec<u8>,
-    /// From where to where in them; `None`: NULL.
+    /// Start and end of each value; `None`: NULL.
     places: Vec<Option<(u32, u32)>>,
 }
 
 impl Row {
-    /// A row as a server would send it: texts, `None` for NULL.
+    /// Makes a row from texts; `None` for NULL.
     #[must_use]
     pub fn of(texts: &[Option<&str>]) -> Self {
         Self::pack(texts.len(), |at| texts[at].map(str::as_bytes))
     }
 
-    /// The named columns of an answer; a column that was not asked for is NULL.
+    /// Picks the requested columns of an answer; a missing one is NULL.
     fn picked(row: &mysql::Row, columns: &[Option<usize>]) -> Self {
         Self::pack(columns.len(), |at| sent(row, columns[at]?))
     }
@@ -470,7 +475,8 @@ impl Row {
         Self { bytes, places }
     }
 
-    /// A count, bytes or picoseconds; `None` where it is NULL or no such number. What 64 bits do not hold is the most they do.
+    /// Returns a count, bytes or picoseconds; `None` if it is NULL or no such number. Larger values than 64
+    /// bits saturate.
     #[must_use]
     pub fn number(&self, at: usize) -> Option<u64> {
         let digits = self.bytes(at).filter(|digits| !digits.is_empty())?;
@@ -480,40 +486,40 @@ impl Row {
         })
     }
 
-    /// The same, 0 where there is none.
+    /// Returns a count; 0 if there is none.
     #[must_use]
     pub fn count(&self, at: usize) -> u64 {
         self.number(at).unwrap_or(0)
     }
 
-    /// A sum of counts, which may be larger than any of them; 0 where there is none.
+    /// Returns a sum of counts, which may exceed 64 bits; 0 if there is none.
     #[must_use]
     pub fn total(&self, at: usize) -> u128 {
         self.bytes(at).and_then(|digits| std::str::from_utf8(digits).ok()?.parse().ok()).unwrap_or(0)
     }
 
-    /// A number that may be negative, such as memory that others have freed.
+    /// Returns a number that may be negative, such as memory that other threads have freed.
     #[must_use]
     pub fn signed(&self, at: usize) -> Option<i64> {
         std::str::from_utf8(self.bytes(at)?).ok()?.parse().ok()
     }
 
-    /// The value as it was sent; `None` where it is NULL.
+    /// Returns the bytes that were sent; `None` for NULL.
     #[must_use]
     pub fn bytes(&self, at: usize) -> Option<&[u8]> {
         self.places[at].map(|(from, to)| &self.bytes[from as usize..to as usize])
     }
 
-    /// A text; bytes that are no UTF-8 are replaced. `None` where it is NULL.
+    /// Returns a text, with invalid UTF-8 replaced; `None` for NULL.
     #[must_use]
     pub fn text(&self, at: usize) -> Option<String> {
         self.str(at).map(Cow::into_owned)
     }
 
-    /// The same, in the row's own memory where it is UTF-8.
+    /// Returns a text, borrowed if it is UTF-8; `None` for NULL.
     #[must_use]
     pub fn str(&self, at: usize) -> Option<Cow<'_, str>> {
-        // Asked first because it is several times faster than replacing.
+        // Checked first because it is several times faster than replacing.
         self.bytes(at).map(|bytes| match std::str::from_utf8(bytes) {
             Ok(text) => text.into(),
             Err(_) => String::from_utf8_lossy(bytes),
@@ -521,7 +527,7 @@ impl Row {
     }
 }
 
-/// What was sent of a column; `None` for NULL.
+/// Returns the bytes of a column; `None` for NULL.
 fn sent(row: &mysql::Row, at: usize) -> Option<&[u8]> {
     match row.as_ref(at)? {
         Value::Bytes(bytes) => Some(bytes),
@@ -529,13 +535,13 @@ fn sent(row: &mysql::Row, at: usize) -> Option<&[u8]> {
     }
 }
 
-/// A table with its schema.
+/// Quotes a table's name with its schema.
 fn qualified(table: &str) -> String {
     let (schema, name) = table.split_once('.').unwrap_or((SCHEMA, table));
     format!("`{schema}`.`{name}`")
 }
 
-/// The version, and whose Performance Schema it is.
+/// Returns the version and the provider of the Performance Schema.
 fn identify(connection: &mut Conn) -> mysql::Result<(String, Kind)> {
     let version: String = connection.query_first("SELECT VERSION()")?.unwrap_or_default();
     if !version.contains("MariaDB") {
@@ -547,14 +553,14 @@ fn identify(connection: &mut Conn) -> mysql::Result<(String, Kind)> {
         Err(mysql::Error::MySqlError(error)) if error.code == NO_TABLE || DENIED.contains(&error.code) => {
             Ok((version, Kind::MariaDb))
         }
-        // Where it is there and cannot be read, whoever reads it is told why.
+        // If it exists and cannot be read, reading it will return the reason.
         Ok(_) => Ok((version, Kind::Tare)),
         Err(mysql::Error::MySqlError(error)) if !PASSING.contains(&error.code) => Ok((version, Kind::Tare)),
         Err(error) => Err(error),
     }
 }
 
-/// An error of the client library in terms of what can be done about it.
+/// Converts an error of the client library, classified by what can be done about it.
 fn explain(address: &Address, statement: &str, error: mysql::Error) -> Error {
     let at = address.to_string();
     match error {
@@ -562,7 +568,7 @@ fn explain(address: &Address, statement: &str, error: mysql::Error) -> Error {
             let why = format!("{}; an outlet needs GRANT SELECT ON performance_schema.*", error.message);
             Error::Refused { address: at, why }
         }
-        // The option is named in whatever language the server speaks.
+        // The option's name is the same in every language of the server's messages.
         mysql::Error::MySqlError(error) if error.code == PREVENTED && error.message.contains("--read") => {
             Error::ReadOnly { address: at, why: error.message }
         }

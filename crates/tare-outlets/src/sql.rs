@@ -1,16 +1,17 @@
-//! SQL's texts and patterns, as outlets write and read them.
+//! SQL literals and patterns of outlets.
 
-/// A text as a literal. Names come from the server's tables and from people, and may hold anything.
+/// Quotes a text as a literal. Names come from the server's tables and from people, and may contain anything.
 pub(crate) fn quoted(text: &str) -> String {
     format!("'{}'", text.replace('\\', "\\\\").replace('\'', "''"))
 }
 
-/// Texts as literals, as they stand between the parentheses of IN.
+/// Quotes texts as literals for the parentheses of IN.
 pub(crate) fn listed<T: AsRef<str>>(texts: &[T]) -> String {
     texts.iter().map(|text| quoted(text.as_ref())).collect::<Vec<_>>().join(", ")
 }
 
-/// LIKE without its `_`: names have many, and nobody means them. Letters are not alike in both cases.
+/// Returns whether a name matches a pattern of LIKE, but without `_`, which is common in names, and
+/// case-sensitively.
 pub(crate) fn is_like(pattern: &str, name: &str) -> bool {
     let mut parts = pattern.split('%');
     let Some(mut rest) = parts.next().and_then(|first| name.strip_prefix(first)) else { return false };

@@ -1,6 +1,6 @@
-//! Figures as people read them.
+//! Human-readable figures.
 
-/// `1234567` as `1,234,567`.
+/// Formats `1234567` as `1,234,567`.
 #[must_use]
 pub fn count(n: u64) -> String {
     let digits = n.to_string();
@@ -14,7 +14,7 @@ pub fn count(n: u64) -> String {
     out
 }
 
-/// A time in picoseconds, three to four digits and a unit.
+/// Formats a time in picoseconds with three to four digits and a unit.
 #[must_use]
 #[allow(clippy::cast_precision_loss)] // shown with four digits
 pub fn picoseconds(ps: u64) -> String {
@@ -27,14 +27,14 @@ pub fn picoseconds(ps: u64) -> String {
     )
 }
 
-/// Seconds as microseconds or whatever fits.
+/// Formats seconds in a fitting unit.
 #[must_use]
 #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)] // shown with four digits
 pub fn seconds(s: f64) -> String {
     picoseconds((s * 1e12) as u64)
 }
 
-/// How long something has run, in its two largest units: `3 d 4 h`, `4 h 12 min`, `12 min 5 s`, `5 s`.
+/// Formats a duration in its two largest units: `3 d 4 h`, `4 h 12 min`, `12 min 5 s`, `5 s`.
 #[must_use]
 pub fn duration(seconds: u64) -> String {
     let units = [
@@ -49,7 +49,7 @@ pub fn duration(seconds: u64) -> String {
     shown.join(" ")
 }
 
-/// Bytes in powers of 1024.
+/// Formats bytes in powers of 1024.
 #[must_use]
 #[allow(clippy::cast_precision_loss)] // shown with four digits
 pub fn bytes(n: u64) -> String {
@@ -58,7 +58,7 @@ pub fn bytes(n: u64) -> String {
 
 fn scaled(mut value: f64, units: &[(&str, f64)]) -> String {
     for (i, (unit, next)) in units.iter().enumerate() {
-        // What would be rounded up to the next unit is shown in it.
+        // A value that would be rounded up to the next unit is shown in that.
         if value < next - 0.05 {
             let places = if i == 0 { 0 } else { usize::from(value < 99.95) + usize::from(value < 9.995) };
             return format!("{value:.places$} {unit}");
@@ -68,7 +68,7 @@ fn scaled(mut value: f64, units: &[(&str, f64)]) -> String {
     unreachable!("the last unit has no end")
 }
 
-/// A figure in at most five places: `1.23`, `12.3`, `123`, `1234`, `12.3k`, `1.23M`.
+/// Formats a figure in at most five characters: `1.23`, `12.3`, `123`, `1234`, `12.3k`, `1.23M`.
 #[must_use]
 pub fn short(value: f64) -> String {
     if value == 0.0 {
@@ -89,18 +89,18 @@ pub fn short(value: f64) -> String {
     format!("{value:.places$}{unit}")
 }
 
-/// A rate per second, whole.
+/// Formats a whole rate per second.
 #[must_use]
 #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)] // rates are small and positive
 pub fn rate(per_second: f64) -> String {
     count(per_second.round() as u64)
 }
 
-/// A relative change: `0.0123` as `+1.2%`.
+/// Formats a relative change: `0.0123` as `+1.2%`.
 #[must_use]
 pub fn change(ratio: f64) -> String {
     let text = format!("{:+.1}%", ratio * 100.0);
-    // What rounds to nothing has no sign.
+    // What rounds to zero has no sign.
     if text == "+0.0%" || text == "-0.0%" { "0.0%".into() } else { text }
 }
 

@@ -1,18 +1,18 @@
-//! How tare's pages look, and figures as people read them.
+//! The look of tare's pages, and human-readable figures.
 //!
-//! A page is one file that needs nothing else: no network, no font, no picture from elsewhere. It is light or dark as the
-//! reader's system is, lays tables out anew where there is no room for columns, and can be printed.
+//! A page is a self-contained file: no network, no font, no picture from elsewhere. It is light or dark like
+//! the reader's system, rearranges tables where there is no room for columns, and can be printed.
 
 pub mod unit;
 
 use maud::{DOCTYPE, Markup, PreEscaped, html};
 
-/// Colours by name, light and dark, and the type: custom properties of a style sheet.
+/// Custom properties of a style sheet: colours by name, light and dark, and the fonts.
 pub const COLOURS: &str = include_str!("colours.css");
-/// What all pages share besides: type, tables.
+/// Style shared by all pages: type, tables.
 const STYLE: &str = include_str!("style.css");
 
-/// A page: its title, what the page's own style adds, what it shows, and the script it runs, if any.
+/// Renders a page: its title, its additional style, its content, and its script, if any.
 #[must_use]
 pub fn page(title: &str, generator: &str, style: &str, body: Markup, script: Option<&str>) -> Markup {
     html! {

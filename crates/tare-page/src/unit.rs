@@ -1,11 +1,11 @@
-//! Figures as people read them.
+//! Human-readable figures.
 
-/// A sign that is as wide as a plus.
+/// A minus sign as wide as a plus.
 pub const MINUS: char = '\u{2212}';
-/// Shown where there is no figure.
+/// Placeholder for a missing figure.
 pub const NONE: &str = "–";
 
-/// Three significant digits, without an exponent.
+/// Formats a number with three significant digits, without an exponent.
 pub fn plain(value: f64) -> String {
     if !value.is_finite() {
         return NONE.into();
@@ -21,12 +21,12 @@ pub fn plain(value: f64) -> String {
     grouped(&format!("{value:.decimals$}"))
 }
 
-/// A number of so many decimals.
+/// Formats a number with so many decimals.
 pub fn fixed(value: f64, decimals: usize) -> String {
     grouped(&without_negative_zero(format!("{value:.decimals$}")))
 }
 
-/// What rounds to zero has no sign.
+/// Removes the sign of a formatted zero.
 pub fn without_negative_zero(text: String) -> String {
     match text.strip_prefix('-') {
         Some(rest) if rest.bytes().all(|b| b"0.".contains(&b)) => rest.to_owned(),
@@ -34,7 +34,7 @@ pub fn without_negative_zero(text: String) -> String {
     }
 }
 
-/// Puts spaces between thousands and the right sign in front.
+/// Puts spaces between thousands, and a proper minus sign in front.
 fn grouped(text: &str) -> String {
     let (sign, digits) = text.strip_prefix('-').map_or((None, text), |rest| (Some(MINUS), rest));
     let (whole, rest) = digits.split_once('.').map_or((digits, ""), |(whole, rest)| (whole, rest));
@@ -52,7 +52,7 @@ fn grouped(text: &str) -> String {
     grouped
 }
 
-/// A figure in the largest unit that leaves it at least 1.
+/// Formats a figure in the largest unit in which it is at least 1.
 fn scaled(value: f64, units: &[(f64, &str)]) -> String {
     if !value.is_finite() {
         return NONE.into();
@@ -61,7 +61,7 @@ fn scaled(value: f64, units: &[(f64, &str)]) -> String {
     unit.map_or_else(String::new, |(size, name)| format!("{} {name}", plain(value / size)))
 }
 
-/// Seconds.
+/// Formats seconds.
 pub fn time(seconds: f64) -> String {
     if seconds == 0.0 {
         return "0 s".into();
@@ -69,18 +69,18 @@ pub fn time(seconds: f64) -> String {
     scaled(seconds, &[(1.0, "s"), (1e-3, "ms"), (1e-6, "µs"), (1e-9, "ns")])
 }
 
-/// Bytes, in powers of 1024.
+/// Formats bytes in powers of 1024.
 pub fn bytes(bytes: f64) -> String {
     let kib = 1024.0;
     scaled(bytes, &[(kib * kib * kib, "GiB"), (kib * kib, "MiB"), (kib, "KiB"), (1.0, "B")])
 }
 
-/// Bytes per second, in powers of 1000, as disks and networks are sold.
+/// Formats bytes per second in powers of 1000, as for disks and networks.
 pub fn bytes_per_second(bytes: f64) -> String {
     scaled(bytes, &[(1e9, "GB/s"), (1e6, "MB/s"), (1e3, "kB/s"), (1.0, "B/s")])
 }
 
-/// A span of time, such as how long a study took.
+/// Formats a duration, such as that of a study.
 pub fn span(seconds: f64) -> String {
     let minutes = (seconds / 60.0).round();
     match minutes {
@@ -91,7 +91,7 @@ pub fn span(seconds: f64) -> String {
     }
 }
 
-/// A span of time that is an estimate: no more exact than one can be.
+/// Formats an estimated duration, with no more precision than an estimate has.
 pub fn estimated_span(seconds: f64) -> String {
     let to = |unit: f64| (seconds / unit).round();
     match seconds {

@@ -1,4 +1,4 @@
-//! Passes all scripts over a server and notes every figure they leave in its tables.
+//! A pass of all scripts over a server, which captures every figure they leave in its tables.
 
 use std::collections::{BTreeMap, HashSet};
 use std::path::Path;
@@ -15,7 +15,7 @@ use crate::script::Script;
 use crate::server::Server;
 use crate::{Failure, Result};
 
-/// What a connection executes before it looks at itself.
+/// Statements that a connection executes before it reads its own rows.
 const ASKED: [&str; 8] = [
     "SET @number = 17, @text = 'it''s', @nothing = NULL, @bytes = x'00ff41'",
     "CREATE DATABASE o_asker",
@@ -27,23 +27,23 @@ const ASKED: [&str; 8] = [
     "COMMIT",
 ];
 
-/// One pass: a server that has just started, the scripts, and where their files are.
+/// A pass: a server that has just started, and the scripts.
 #[derive(Debug)]
 pub struct Pass<'a> {
     /// A fresh server with everything on.
     pub server: &'a Server,
-    /// In order.
+    /// Scripts, in order.
     pub scripts: &'a [Script],
-    /// Whether times of all kinds of events can be compared.
+    /// Whether times of all kinds of events are comparable.
     pub clocks: Clocks,
-    /// Events this server is known to show under a wrong name.
+    /// Events that this server is known to show under a wrong name.
     pub misnamed: &'a [Misnamed],
-    /// What is looked at, and how.
+    /// What is read, and how it is compared.
     pub declaration: &'a Declaration,
 }
 
 impl<'a> Pass<'a> {
-    /// Runs every script and notes the figures.
+    /// Runs every script and captures the figures.
     ///
     /// # Errors
     /// When a script or a query fails.
@@ -59,7 +59,7 @@ impl<'a> Pass<'a> {
         Ok(capture)
     }
 
-    /// What is the same for every script.
+    /// Prepares what is the same for every script.
     ///
     /// # Errors
     /// When a query fails.
@@ -78,7 +78,7 @@ impl<'a> Pass<'a> {
         })
     }
 
-    /// Every table of the schema that is not tare's own, with its columns.
+    /// Returns every table of the schema except tare's own, with its columns.
     fn columns(&self) -> Result<BTreeMap<String, Vec<String>>> {
         if !self.server.serves_tables() {
             return self.columns_of_endpoint();
@@ -119,7 +119,7 @@ impl Watch<'_> {
         Ok(())
     }
 
-    /// What a connection that has done a little sees of itself.
+    /// Captures what a connection with little activity sees of itself.
     fn asker(&self, capture: &mut Capture) -> Result<()> {
         let asked: Vec<_> = self.looked_at.iter().filter(|(_, how)| how.rows == Rows::Asker).collect();
         if asked.is_empty() {
@@ -146,7 +146,7 @@ impl Watch<'_> {
     }
 }
 
-/// Names of all instruments.
+/// Returns the names of all instruments.
 ///
 /// # Errors
 /// When the table cannot be read.
@@ -154,7 +154,7 @@ pub fn names(schema: &mut Schema) -> Result<HashSet<String>> {
     Ok(schema.rows("setup_instruments")?.iter().map(|row| row.text("NAME").to_owned()).collect())
 }
 
-/// Files for LOAD DATA INFILE lie in the data directory, where every server calls them alike.
+/// Copies files for LOAD DATA INFILE into the data directory, where they have the same name on every server.
 fn copy_data(data: &Path) -> Result<()> {
     let folder = crate::script::folder().join("data");
     let entries = std::fs::read_dir(&folder).map_err(Failure::io(folder.display().to_string()))?;

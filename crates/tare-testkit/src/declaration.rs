@@ -1,4 +1,5 @@
-//! What the data oracle compares: every table and column of the schema, declared in `expected/comparison.toml`.
+//! What the data oracle compares: every table and column of the schema, declared in
+//! `expected/comparison.toml`.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::path::Path;
@@ -8,52 +9,52 @@ use serde::Deserialize;
 use crate::difference::matches;
 use crate::{Failure, Result};
 
-/// The file.
+/// The content of the file.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Declaration {
-    /// Tables; one may be looked at in several ways.
+    /// Tables; one may be compared in several ways.
     pub table: Vec<Tables>,
-    /// Columns that are no table's key; of several that fit the first counts.
+    /// Columns that are not part of a table's key; of several that match the first applies.
     pub column: Vec<Columns>,
-    /// Columns no script puts anything into, on the reference.
+    /// Columns that no script fills on the reference.
     #[serde(default)]
     pub blank: Vec<Blank>,
 }
 
-/// Whose rows are looked at, and when.
+/// Which rows are compared, and when.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Rows {
-    /// All, right after start-up.
+    /// All rows, right after start-up.
     Standing,
-    /// All a connection sees of itself that has executed a fixed list of statements.
+    /// All rows that a connection sees of itself after a fixed list of statements.
     Asker,
-    /// Those of a script's connections, each by itself; numbers after less before.
+    /// Rows of each connection of a script; numbers after minus before.
     Connections,
-    /// Those of a script's connections, or of its users in a table that knows no connections, as they stand at its end.
+    /// Rows of a script's connections, or of its users in a table without connections, at its end.
     Held,
-    /// Those of the script's schema; numbers after less before.
+    /// Rows of the script's schema; numbers after minus before.
     Schema,
-    /// Those of files in the script's schema; numbers after less before.
+    /// Rows of files in the script's schema; numbers after minus before.
     Files,
-    /// Those of sockets that came with the script's connections; numbers after less before.
+    /// Rows of sockets of the script's connections; numbers after minus before.
     Sockets,
-    /// Those of the script's users; numbers after less before.
+    /// Rows of the script's users; numbers after minus before.
     Users,
-    /// Those of clients, wherever they come from; numbers after less before.
+    /// Rows of clients from any host; numbers after minus before.
     Hosts,
-    /// All; numbers after less before.
+    /// All rows; numbers after minus before.
     All,
     /// Every event of a script's connections, in order.
     History,
-    /// The newest of those: each as the long history has it.
+    /// The newest of those events, compared with the long history.
     Newest,
-    /// None: the table stays empty for the reason given.
+    /// None: the table stays empty for the given reason.
     None,
 }
 
-/// Tables that are compared alike.
+/// Tables that are compared in the same way.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Tables {
@@ -61,19 +62,19 @@ pub struct Tables {
     pub names: Vec<String>,
     /// Which of their rows.
     pub rows: Rows,
-    /// Only rows whose EVENT_NAME, NAME or VARIABLE_NAME fits one of these; all when left out.
+    /// Patterns of EVENT_NAME, NAME or VARIABLE_NAME of the rows; all rows if empty.
     #[serde(default)]
     pub only: Vec<String>,
-    /// What tells rows apart. Rows that are alike are added up, or their values listed.
+    /// Columns that identify a row. Numbers of rows with equal keys are added up, other values are listed.
     #[serde(default)]
     pub key: Vec<String>,
-    /// True where the reference does not give the same every time; what it does not repeat is then only shown.
+    /// Whether the reference gives different results; what it does not repeat is then only shown.
     #[serde(default)]
     pub wavers: bool,
-    /// True where how many rows are alike is incidental.
+    /// Whether the number of rows with equal keys is ignored.
     #[serde(default)]
     pub uncounted: bool,
-    /// True where the provider cannot show them on its own endpoint, only on the server's port.
+    /// Whether the provider shows them only on the server's port, not on its endpoint.
     #[serde(default)]
     pub served: bool,
     /// Why the table stays empty.
@@ -85,15 +86,15 @@ pub struct Tables {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Way {
-    /// The same text or number.
+    /// Equal text or number.
     Equal,
-    /// NULL, nothing (0, an empty text), or something.
+    /// Equal class: NULL, nothing (0, an empty text), or something.
     Some,
-    /// Not as it stands: the reason says how, or why not at all.
+    /// Not directly: the reason says how, or why not at all.
     Otherwise,
 }
 
-/// The ways of a server's columns by table and column: each is asked for at every row.
+/// The ways of a server's columns by table and column, which are looked up for every row.
 #[derive(Debug)]
 pub struct Ways(HashMap<String, HashMap<String, Way>>);
 
@@ -103,32 +104,32 @@ impl Ways {
     }
 }
 
-/// Columns that are compared alike.
+/// Columns that are compared in the same way.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Columns {
-    /// Patterns of their tables; all when left out.
+    /// Patterns of their tables; all if empty.
     #[serde(default = "every")]
     pub tables: Vec<String>,
     /// Patterns of their names.
     pub names: Vec<String>,
-    /// How.
+    /// How they are compared.
     pub way: Way,
-    /// Why not as it stands.
+    /// Why they are not compared directly.
     #[serde(default)]
     pub reason: String,
 }
 
-/// Columns nobody fills.
+/// Columns that no script fills.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Blank {
-    /// Patterns of their tables; all when left out.
+    /// Patterns of their tables; all if empty.
     #[serde(default = "every")]
     pub tables: Vec<String>,
     /// Patterns of their names.
     pub names: Vec<String>,
-    /// Why.
+    /// Why they stay empty.
     pub reason: String,
 }
 
@@ -141,12 +142,12 @@ fn fits(patterns: &[String], text: &str) -> bool {
 }
 
 impl Tables {
-    /// True when a row of this name is one of those that are looked at.
+    /// Returns whether rows of this name are compared.
     pub(crate) fn wants(&self, name: &str) -> bool {
         self.only.is_empty() || fits(&self.only, name)
     }
 
-    /// True where numbers are compared as what a script added to them.
+    /// Returns whether numbers are compared as what a script added to them.
     pub(crate) fn is_counted(&self) -> bool {
         use Rows::{All, Connections, Files, Hosts, Schema, Sockets, Users};
         matches!(self.rows, All | Connections | Files | Hosts | Schema | Sockets | Users)
@@ -163,7 +164,7 @@ impl Declaration {
     /// Reads the file.
     ///
     /// # Errors
-    /// When it cannot be read, or something in it lacks its reason.
+    /// When it cannot be read, or an entry lacks its reason.
     pub fn read(path: &Path) -> Result<Declaration> {
         let text = std::fs::read_to_string(path).map_err(Failure::io(path.display().to_string()))?;
         Declaration::parse(&text).map_err(|problem| Failure::Setup(format!("{}: {problem}", path.display())))
@@ -181,7 +182,8 @@ impl Declaration {
         }
     }
 
-    /// Looks at nothing that is only on a server's own port, nor at who asks: there he is no connection of the server's.
+    /// Leaves out what is only on a server's own port, and what a connection sees of itself, as connections
+    /// to the endpoint are not the server's.
     #[must_use]
     pub fn on_endpoint(mut self) -> Declaration {
         let left_out = |it: &&mut Tables| it.served || it.rows == Rows::Asker;
@@ -189,7 +191,7 @@ impl Declaration {
         self
     }
 
-    /// Every table with what is looked at in it, of the tables of these names.
+    /// Returns each way in which these tables are compared.
     pub(crate) fn of<'a>(&'a self, tables: &[String]) -> Vec<(String, &'a Tables)> {
         let looked_at = |table: &String| {
             let table = table.clone();
@@ -198,7 +200,7 @@ impl Declaration {
         tables.iter().flat_map(|table| looked_at(table).into_iter().map(|it| (table.clone(), it))).collect()
     }
 
-    /// How every column of these tables is compared that has a way.
+    /// Returns the ways of all columns of these tables that have one.
     pub(crate) fn ways(&self, columns: &BTreeMap<String, Vec<String>>) -> Ways {
         let of = |(table, columns): (&String, &Vec<String>)| {
             let ways = columns.iter().filter_map(|c| Some((c.clone(), self.way(table, c)?)));
@@ -207,19 +209,19 @@ impl Declaration {
         Ways(columns.iter().map(of).collect())
     }
 
-    /// How a column is compared; `None` when nothing says so.
+    /// Returns how a column is compared; `None` if that is not declared.
     pub fn way(&self, table: &str, column: &str) -> Option<Way> {
         let of = |it: &&Columns| fits(&it.tables, table) && fits(&it.names, column);
         self.column.iter().find(of).map(|it| it.way)
     }
 
-    /// True where the reference must give the same every time.
+    /// Returns whether the reference must give the same result every time.
     pub fn repeats(&self, table: &str) -> bool {
         self.table.iter().filter(|it| fits(&it.names, table)).all(|it| !it.wavers)
     }
 
-    /// What the file and the schema disagree on, a line each: tables and columns nobody declared, and declarations of
-    /// what is not there.
+    /// Returns the disagreements of the file and the schema, a line each: undeclared tables and columns, and
+    /// declarations without a match.
     pub fn disagreements(&self, schema: &BTreeMap<String, Vec<String>>) -> (Vec<String>, Vec<String>) {
         let mut undeclared = Vec::new();
         let mut used = BTreeSet::new();
@@ -246,7 +248,8 @@ impl Declaration {
         (undeclared, absent.chain(unused).collect())
     }
 
-    /// Tables no script fills on the reference, nor says the file why. `filled` holds those with a row.
+    /// Returns the tables that no script fills on the reference, without a reason in the file. `filled` has
+    /// those with a row.
     pub fn empty(
         &self,
         schema: &BTreeMap<String, Vec<String>>,
@@ -259,8 +262,8 @@ impl Declaration {
         schema.keys().filter(is_empty).map(|table| format!("no script fills {table}")).collect()
     }
 
-    /// What the file and the reference disagree on: columns that held nothing and should, and the other way round.
-    /// `filled` holds the columns, by table, in which something was found.
+    /// Returns the disagreements of the file and the reference: columns that were empty and should not be,
+    /// and the reverse. `filled` has the columns, by table, in which something was found.
     pub fn blanks(
         &self,
         schema: &BTreeMap<String, Vec<String>>,

@@ -1,4 +1,4 @@
-//! The explained differences between reference and subject: a short file, kept honest from both ends.
+//! The explained differences between reference and subject: a short file, checked in both directions.
 
 use std::path::Path;
 
@@ -9,7 +9,7 @@ use crate::host::Host;
 use crate::schema::Row;
 use crate::{Failure, Result};
 
-/// `expected/differences.toml`.
+/// The content of `expected/differences.toml`.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Explanations {
@@ -19,14 +19,14 @@ pub struct Explanations {
     /// What the reference does not repeat, whatever one run shows; also in tables that must be repeatable.
     #[serde(default)]
     pub unrepeatable: Vec<Explanation>,
-    /// Events the reference shows under the name of another instrument; each must occur.
+    /// Events that the reference shows under the name of another instrument; each must occur.
     #[serde(default)]
     pub misnamed: Vec<Misnamed>,
 }
 
-/// Events whose name the reference gets wrong, as another column and its own summaries tell. They are given their
-/// right name before anything is compared: a wrong name shifts the positions of all others of both names, and with
-/// them what every event nested in one of them has for a parent.
+/// Events with a wrong name on the reference, as another column and its own summaries show. The name is
+/// corrected before anything is compared: a wrong one shifts the positions of all other events of both names,
+/// and so the parents of all events nested in them.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Misnamed {
@@ -34,21 +34,21 @@ pub struct Misnamed {
     pub events: String,
     /// The name that is shown.
     pub name: String,
-    /// The column that tells what the event is,
+    /// The column that identifies the event.
     pub column: String,
-    /// by one of these values.
+    /// Its identifying values.
     pub values: Vec<String>,
     /// The right name.
     pub meant: String,
     /// Why the shown name is wrong.
     pub reason: String,
-    /// Of the server's version; all when left out.
+    /// Pattern of the server's version; all if empty.
     #[serde(default = "any")]
     pub host: String,
 }
 
 impl Misnamed {
-    /// Puts the names right; how many were wrong.
+    /// Corrects the names; returns how many were wrong.
     pub fn correct(&self, events: &str, rows: &mut [Row]) -> usize {
         let mut wrong = 0;
         for row in rows.iter_mut().filter(|_| self.events == events) {
@@ -62,28 +62,28 @@ impl Misnamed {
     }
 }
 
-/// One entry: patterns (`*` stands for any text) and why.
+/// An entry: patterns (`*` stands for any text) and the reason.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Explanation {
-    /// Of the table.
+    /// Pattern of the table.
     pub table: String,
-    /// Of the script, all when left out.
+    /// Pattern of the script, all if empty.
     #[serde(default = "any")]
     pub script: String,
-    /// Of the row's key.
+    /// Pattern of the row's key.
     pub key: String,
-    /// Of the columns.
+    /// Patterns of the columns.
     pub columns: Vec<String>,
     /// Why the difference is right.
     pub reason: String,
-    /// Of the server's version; all when left out.
+    /// Pattern of the server's version; all if empty.
     #[serde(default = "any")]
     pub host: String,
     /// True: only where the tables are on the server's own port; false: only where they are on the endpoint.
     #[serde(default)]
     pub federated: Option<bool>,
-    /// True when it depends on chance whether it shows in one run; such an entry may be absent.
+    /// Whether it occurs by chance; such an entry may be absent in a run.
     #[serde(default)]
     pub sometimes: bool,
 }
@@ -101,18 +101,18 @@ impl Explanation {
     }
 }
 
-/// What is left after the explained is taken away.
+/// The differences without the explained ones.
 #[derive(Debug)]
 pub struct Verdict {
-    /// Differences nobody explained.
+    /// Unexplained differences.
     pub unexplained: Vec<Unequal>,
-    /// Unrepeatable figures of tables that must be repeatable, nobody explained.
+    /// Unexplained figures that are not repeatable, in tables that must be.
     pub wavering: Vec<Unequal>,
-    /// Explanations of differences that no longer occur.
+    /// Explanations of differences that do not occur any more.
     pub stale: Vec<String>,
-    /// How many differences are explained.
+    /// Number of explained differences.
     pub explained: usize,
-    /// Differences of what the reference is known not to repeat, though this time it did.
+    /// Differences of what the reference is known not to repeat, although it did this time.
     pub chance: Vec<Unequal>,
 }
 
@@ -134,7 +134,7 @@ impl Explanations {
         }
     }
 
-    /// Takes the explained away. `strict` says which tables must be repeatable on the reference.
+    /// Removes the explained differences. `strict` tells which tables must be repeatable on the reference.
     pub fn judge(&self, comparison: &Comparison, strict: impl Fn(&str) -> bool) -> Verdict {
         let mut used = vec![false; self.difference.len()];
         let (mut unexplained, mut chance, mut explained) = (Vec::new(), Vec::new(), 0);
@@ -168,7 +168,7 @@ impl Explanations {
         }
     }
 
-    /// Leaves out what is about other servers than this one.
+    /// Leaves out entries about other servers.
     #[must_use]
     pub fn for_host(mut self, host: &Host) -> Explanations {
         let concerns = |entry: &Explanation| {
@@ -186,7 +186,7 @@ impl Explanations {
     }
 }
 
-/// True when `text` has the form of `pattern`, in which `*` stands for any text.
+/// Returns whether `text` matches `pattern`, in which `*` stands for any text.
 pub fn matches(pattern: &str, text: &str) -> bool {
     let mut parts = pattern.split('*');
     let Some(mut rest) = text.strip_prefix(parts.next().unwrap_or_default()) else { return false };

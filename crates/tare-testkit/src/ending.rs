@@ -1,8 +1,9 @@
-//! The end of what runs beside a test.
+//! The end of a test's background load.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// Dropped, it sets the flag that ends a load, also where an assertion fails: else everybody waits for it for ever.
+/// Sets a flag that ends a load when dropped, also if an assertion fails; otherwise the test would wait
+/// forever.
 #[derive(Debug)]
 pub struct Ending<'a>(pub &'a AtomicBool);
 

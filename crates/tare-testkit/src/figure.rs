@@ -1,12 +1,12 @@
-//! A figure: one value of one row of one table, as one run of one script left it.
+//! A figure: one value of one row of one table, as left by one run of one script.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
-/// Which value.
+/// The identity of a value.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Figure {
-    /// The table.
+    /// Name of the table.
     pub table: String,
     /// The script and, after a point, its connection; `-` for what no script changes.
     pub script: String,
@@ -22,29 +22,29 @@ impl fmt::Display for Figure {
     }
 }
 
-/// The column of a figure that holds a whole row, as [`Capture::put_row`] writes it. Hardly any row differs, and
-/// comparing them whole makes the comparison ten times smaller; those that differ are compared by column.
+/// The column of a figure that is a whole row, as [`Capture::put_row`] writes it. Hardly any row differs, and
+/// whole rows make the comparison ten times smaller; those that differ are compared by column.
 const ROW: &str = "row";
 
-/// What one pass of all scripts over one server gave.
+/// The result of one pass of all scripts over one server.
 #[derive(Clone, Debug, Default)]
 pub struct Capture {
-    /// Every figure.
+    /// All figures.
     pub figures: BTreeMap<Figure, String>,
-    /// Names of events in the order they happened, by (table, script).
+    /// Names of events in their order, by (table, script).
     pub orders: BTreeMap<(String, String), Vec<String>>,
     /// Rows that contradict themselves or each other.
     pub violations: Vec<String>,
     /// Tables and columns of the server.
     pub schema: BTreeMap<String, Vec<String>>,
-    /// Tables whose rows were held against others of the same server, and that had some.
+    /// Tables with rows that were compared with others of the same server.
     pub read: BTreeSet<String>,
-    /// How many events had a wrong name that was put right, by that name.
+    /// Number of events whose name was corrected, by the right name.
     pub misnamed: BTreeMap<String, usize>,
 }
 
 impl Capture {
-    /// Notes a figure.
+    /// Adds a figure.
     pub fn put(
         &mut self,
         table: &str,
@@ -58,7 +58,7 @@ impl Capture {
         self.figures.insert(figure, value.into());
     }
 
-    /// Notes all columns of a row.
+    /// Adds all columns of a row.
     pub fn put_row<C: fmt::Display>(
         &mut self,
         table: &str,
@@ -70,7 +70,7 @@ impl Capture {
         self.put(table, script, key, ROW, cells.collect::<Vec<_>>().join(AND));
     }
 
-    /// The columns in which anything was found, by table.
+    /// Returns the columns in which anything was found, by table.
     pub fn filled(&self) -> BTreeMap<String, BTreeSet<String>> {
         let mut filled: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
         for (figure, row) in self.figures.iter().filter(|(figure, _)| figure.column == ROW) {
@@ -87,33 +87,34 @@ impl Capture {
     }
 }
 
-/// Between a column and its value, and between columns: control characters, which nothing else here holds.
+/// Separators between a column and its value, and between columns: control characters that do not occur
+/// otherwise.
 const IS: &str = "\u{1f}";
 const AND: &str = "\u{1e}";
 
 /// A figure whose values differ.
 #[derive(Clone, Debug)]
 pub struct Unequal {
-    /// Which.
+    /// The figure.
     pub figure: Figure,
-    /// What the passes over the reference gave (`-`: no such row).
+    /// Values from the passes over the reference (`-`: no such row).
     pub reference: BTreeSet<String>,
-    /// What the passes over the subject gave.
+    /// Values from the passes over the subject.
     pub subject: BTreeSet<String>,
 }
 
-/// What holding captures against each other gave.
+/// The result of comparing captures.
 #[derive(Debug, Default)]
 pub struct Comparison {
-    /// How many figures are repeatable on the reference and equal on the subject.
+    /// Number of figures that are repeatable on the reference and equal on the subject.
     pub equal: usize,
-    /// The reference always says one thing, the subject never does.
+    /// Figures for which the reference always has one value, and the subject never has it.
     pub different: Vec<Unequal>,
-    /// The reference itself says now this, now that, so that it proves nothing.
+    /// Figures that vary on the reference itself, so that they prove nothing.
     pub unrepeatable: Vec<Unequal>,
 }
 
-/// Holds every figure of the passes over the subject against those of the passes over the reference.
+/// Compares every figure of the passes over the subject with those over the reference.
 pub fn compare(reference: &[Capture], subject: &[Capture]) -> Comparison {
     let uneven = uneven_names(reference, subject);
     let with_orders = |captures: &[Capture]| captures.iter().map(|c| ordered(c.clone(), &uneven)).collect();
@@ -141,7 +142,7 @@ impl Unequal {
         self.reference.len() == 1 && self.reference == self.subject
     }
 
-    /// An event whose columns differ, column by column.
+    /// Splits a row into its different columns.
     fn by_column(&self) -> Vec<Unequal> {
         let columns = self.reference.iter().chain(&self.subject).flat_map(|row| row.split(AND));
         let columns: BTreeSet<&str> = columns.filter_map(|cell| Some(cell.split_once(IS)?.0)).collect();
@@ -173,7 +174,7 @@ impl Comparison {
     }
 }
 
-/// The `rows` figures that differ anywhere: event by event comparison of such names would only repeat it.
+/// Returns the `rows` figures that differ anywhere: comparing such events one by one would only repeat that.
 fn uneven_names(reference: &[Capture], subject: &[Capture]) -> BTreeSet<Figure> {
     let every = reference.iter().chain(subject);
     let figures: BTreeSet<&Figure> =
@@ -194,7 +195,7 @@ fn rows_figure(table: &str, script: &str, name: &str) -> Figure {
     Figure { table: table.into(), script: script.into(), key: name.into(), column: "rows".into() }
 }
 
-/// The figures of a capture, with the order of the evenly counted events as one more.
+/// Returns the figures of a capture, with the order of the evenly counted events as an additional one.
 fn ordered(capture: Capture, uneven: &BTreeSet<Figure>) -> BTreeMap<Figure, String> {
     let mut figures = capture.figures;
     for ((table, script), names) in capture.orders {
@@ -210,7 +211,7 @@ fn values(captures: &[BTreeMap<Figure, String>], figure: &Figure) -> BTreeSet<St
     captures.iter().map(|c| c.get(figure).cloned().unwrap_or_else(|| "-".into())).collect()
 }
 
-/// Text for people: unequal figures grouped by table and key without its position, the most frequent first.
+/// Describes unequal figures, grouped by table and key without its position, the most frequent first.
 pub fn report(unequal: &[Unequal], groups: usize) -> String {
     let mut grouped: BTreeMap<(&str, &str), Vec<&Unequal>> = BTreeMap::new();
     for one in unequal {
@@ -242,7 +243,7 @@ pub fn report(unequal: &[Unequal], groups: usize) -> String {
     text
 }
 
-/// Both values, from where they part when they are long.
+/// Returns both values; long ones from where they differ.
 fn excerpt(reference: &BTreeSet<String>, subject: &BTreeSet<String>) -> (String, String) {
     let join = |values: &BTreeSet<String>| values.iter().cloned().collect::<Vec<_>>().join(" | ");
     let (a, b) = (join(reference), join(subject));

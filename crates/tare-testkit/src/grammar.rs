@@ -1,24 +1,24 @@
-//! Random texts from a grammar, the same for a seed on every machine.
+//! Random texts from a grammar, equal for equal seeds on every machine.
 //!
-//! A rule's name stands on a line of its own before a colon, its alternatives follow, indented, one a line; a number
-//! before an alternative says how many times as often as others it is chosen. In an alternative `\n` is the end of a
-//! line, `{name}` whatever the rule gives, `{name 2..5}` as many of them on lines of their own, and `{2..5}` a number;
-//! `""` at its beginning is nothing, and keeps blanks that follow. `#` begins a comment line.
+//! A rule's name is on a line of its own before a colon. Its alternatives follow, indented, one per line; a
+//! number before an alternative is its relative weight. In an alternative `\n` is the end of a line, `{name}`
+//! an expansion of the rule, `{name 2..5}` as many of them on lines of their own, and `{2..5}` a number; `""`
+//! at its beginning is nothing, and keeps blanks that follow. `#` starts a comment line.
 
 use std::collections::HashMap;
 use std::ops::RangeInclusive;
 
-/// Numbers that look random (SplitMix64).
+/// A pseudo-random generator (SplitMix64).
 #[derive(Clone, Debug)]
 pub struct Random(u64);
 
 impl Random {
-    /// Those that follow from a seed.
+    /// Creates the generator of a seed.
     pub fn new(seed: u64) -> Random {
         Random(seed)
     }
 
-    /// The next one, below `bound`.
+    /// Returns the next number below `bound`.
     pub fn below(&mut self, bound: u64) -> u64 {
         self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
         let mut mixed = self.0;
@@ -39,7 +39,7 @@ pub struct Grammar(HashMap<String, Rule>);
 #[derive(Debug, Default)]
 struct Rule {
     alternatives: Vec<(u64, Vec<Part>)>,
-    /// Of all alternatives.
+    /// Weight of all alternatives.
     weight: u64,
 }
 
@@ -51,10 +51,10 @@ enum Part {
 }
 
 impl Grammar {
-    /// Reads a grammar. `given` are names of rules that are told when a text is made.
+    /// Parses a grammar. `given` are names of rules whose text is given at expansion.
     ///
     /// # Errors
-    /// With the line of a mistake, or the name of a rule there is not.
+    /// With the line of a mistake, or the name of a missing rule.
     pub fn parse(text: &str, given: &[&str]) -> Result<Grammar, String> {
         let mut rules: HashMap<String, Rule> = HashMap::new();
         let mut current = None;
@@ -90,7 +90,7 @@ impl Grammar {
         Ok(Grammar(rules))
     }
 
-    /// A text of a rule; `given` are texts of further rules.
+    /// Expands a rule; `given` are texts of further rules.
     pub fn expand(&self, rule: &str, given: &[(&str, &str)], random: &mut Random) -> String {
         let mut text = String::new();
         self.append(rule, given, random, &mut text);

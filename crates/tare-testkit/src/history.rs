@@ -1,4 +1,4 @@
-//! What must hold within event rows whatever happened: a row that breaks one of these was torn or made up.
+//! Invariants of event rows: a row that breaks one of them was torn or made up.
 
 use std::cmp::Reverse;
 use std::collections::{HashMap, HashSet};
@@ -9,17 +9,18 @@ use crate::schema::Row;
 pub const KINDS: [(&str, &str); 4] =
     [("transactions", "TRANSACTION"), ("statements", "STATEMENT"), ("stages", "STAGE"), ("waits", "WAIT")];
 
-/// Which clocks the times come from.
+/// The clocks that times come from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Clocks {
-    /// One for all kinds of events: a child lies within its parent.
+    /// One clock for all kinds of events: a child lies within its parent.
     One,
-    /// The built-in times waits with another clock than the rest; only like is compared with like.
+    /// A separate clock for waits, as in the built-in; only times of the same clock are compared.
     WaitsApart,
 }
 
-/// How far apart, in picoseconds, two readings of one moment may lie: tare converts ticks with a rate it goes on
-/// measuring for the first seconds, so that tables read one after the other differ by fractions of a microsecond.
+/// Greatest distance, in picoseconds, of two readings of one time: tare converts ticks with a rate that it
+/// measures for the first seconds, so tables that are read one after the other differ by fractions of a
+/// microsecond.
 const APART: u64 = 2_000_000;
 
 /// Events of any number of threads.
@@ -27,14 +28,14 @@ const APART: u64 = 2_000_000;
 pub struct Events<'a> {
     /// Rows with their NESTING_EVENT_TYPE name.
     pub rows: Vec<(&'static str, &'a Row)>,
-    /// Every instrument's name.
+    /// Names of all instruments.
     pub names: &'a HashSet<String>,
-    /// Where the times come from.
+    /// Clocks of the times.
     pub clocks: Clocks,
 }
 
 impl Events<'_> {
-    /// Every contradiction found.
+    /// Returns all contradictions.
     pub fn violations(&self) -> Vec<String> {
         let mut found = Vec::new();
         let mut by_id = HashMap::new();
@@ -67,7 +68,7 @@ impl Events<'_> {
             let place = source.rsplit_once(':').is_some_and(|(file, line)| {
                 file.contains('.') && !file.contains('/') && line.parse::<u32>().is_ok_and(|line| line > 0)
             });
-            // The built-in of a server may be built without.
+            // A server's built-in may be compiled without it.
             must(place || (source.is_empty() && self.clocks == Clocks::WaitsApart), "no place in the source");
         }
         if let Some(end) = row.number("END_EVENT_ID") {
@@ -99,7 +100,7 @@ impl Events<'_> {
         if self.clocks == Clocks::WaitsApart && (kind == "WAIT") != (parent_kind == "WAIT") {
             return;
         }
-        // A stage goes on while nested statements begin and end, and belongs to the one that began last.
+        // A stage continues while nested statements start and end, and belongs to the one that started last.
         if kind == "STAGE" {
             return;
         }
@@ -113,8 +114,8 @@ impl Events<'_> {
                 show(row)
             ));
         }
-        // A transaction begins within a statement and ends within another; and what a connection does between two
-        // statements counts as the former's, though it has ended.
+        // A transaction starts within a statement and ends within another. What a connection does between two
+        // statements counts as part of the first, although that has ended.
         let end = parent.number("END_EVENT_ID");
         let ended = end.is_some_and(|end| row.number("END_EVENT_ID").is_some_and(|own| own <= end));
         if kind == "TRANSACTION" || parent_kind == "TRANSACTION" || !ended {
@@ -129,8 +130,8 @@ impl Events<'_> {
     }
 }
 
-/// What contradicts itself in a row of a summary: times that are in no order, an average that is none, more freed than
-/// is left to be in use. The thread or object must be at rest while the row is read.
+/// Returns the contradictions in a row of a summary: times out of order, an impossible average, more freed
+/// than allocated. The thread or object must be idle while the row is read.
 pub fn statistic_contradictions(row: &Row) -> Vec<String> {
     let mut found = Vec::new();
     let mut must = |holds: bool, what: &str| {
@@ -145,7 +146,7 @@ pub fn statistic_contradictions(row: &Row) -> Vec<String> {
         let count = of.strip_prefix("TIMER_").map(|of| if of == "WAIT" { "STAR" } else { of });
         let count = count.and_then(|of| row.number(&format!("COUNT_{of}"))).unwrap_or_default();
         must(count == 0 || average.abs_diff(sum / count) <= 1, "no average");
-        // An event of table I/O stands for many rows: then the least is of events, and the average of rows.
+        // An event of table I/O stands for many rows: then the minimum is of events, and the average of rows.
         let of_rows =
             row.get("OBJECT_TYPE").is_some() || row.text("EVENT_NAME") == "wait/io/table/sql/handler";
         must(count == 0 || of_rows || (least <= average && average <= most), "an average beyond");
@@ -165,13 +166,13 @@ pub fn statistic_contradictions(row: &Row) -> Vec<String> {
     found
 }
 
-/// A row in one line, without what is NULL.
+/// Formats a row in one line, without NULL values.
 fn show(row: &Row) -> String {
     let cells = row.cells().filter_map(|(name, value)| value.map(|value| format!("{name}={value}")));
     cells.collect::<Vec<_>>().join(" ")
 }
 
-/// Those that ended last. Of two that ended with the same event as their last, the inner one ended first.
+/// Returns the events that ended last. Of two that ended at the same event, the inner one ended first.
 pub(crate) fn newest_ended(rows: &[Row], count: usize) -> Vec<&Row> {
     let ids = |row: &Row| Some((row.number("END_EVENT_ID")?, Reverse(row.number("EVENT_ID")?)));
     let mut ended: Vec<&Row> = rows.iter().filter(|row| ids(row).is_some()).collect();
@@ -179,7 +180,7 @@ pub(crate) fn newest_ended(rows: &[Row], count: usize) -> Vec<&Row> {
     ended.into_iter().rev().take(count).collect()
 }
 
-/// Gives each event a name that does not depend on ids: its kind, its instrument and its position among those.
+/// Names each event independently of ids: its kind, its instrument and its position among those.
 pub(crate) fn ordinals(kind: &str, rows: &[Row], called: &mut HashMap<u64, String>) {
     let mut counts: HashMap<&str, usize> = HashMap::new();
     for row in rows {

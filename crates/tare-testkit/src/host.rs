@@ -1,4 +1,4 @@
-//! Which server program is tested, and a fresh data directory for it.
+//! The server program under test, and fresh data directories for it.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -9,25 +9,26 @@ use tempfile::TempDir;
 
 use crate::{Failure, Result};
 
-/// A stock server program and what belongs to it.
+/// A stock server program and its installation.
 #[derive(Clone, Debug)]
 pub struct Host {
-    /// The program.
+    /// Path of the program.
     pub mariadbd: PathBuf,
-    /// `--version`'s number, such as `10.11.19-MariaDB`.
+    /// The number in `--version`, such as `10.11.19-MariaDB`.
     pub version: String,
-    /// Its `--basedir`, where it is not installed in the system's own place.
+    /// Its `--basedir`, if it is not installed in the system's own place.
     pub basedir: Option<PathBuf>,
 }
 
-/// Options a data directory and every server on it agree on: small, so that copies are cheap.
+/// Options shared by a data directory and every server on it: small, so that copies are cheap.
 pub(crate) const SIZES: [&str; 2] = ["--innodb-log-file-size=8M", "--innodb-buffer-pool-size=64M"];
 
 impl Host {
-    /// The server `TARE_MARIADBD` names, or the first `mariadbd` of `PATH` and the system's own places.
+    /// Finds the server that `TARE_MARIADBD` names, or the first `mariadbd` of `PATH` and the system's
+    /// folders.
     ///
     /// # Errors
-    /// When there is none or it does not say its version.
+    /// When there is none or it does not print its version.
     pub fn find() -> Result<Host> {
         let mariadbd = match std::env::var_os("TARE_MARIADBD") {
             Some(path) => PathBuf::from(path),
@@ -38,12 +39,13 @@ impl Host {
         Ok(Host { mariadbd, version, basedir })
     }
 
-    /// True when the server has the FEDERATED plugin, without which tare's tables are only on the endpoint.
+    /// Returns whether the server has the FEDERATED plugin, without which tare's tables are only on the
+    /// endpoint.
     pub fn has_federated(&self) -> bool {
         self.plugins().is_some_and(|dir| dir.join("ha_federatedx.so").exists())
     }
 
-    /// The folder of its plugins.
+    /// Returns the folder of its plugins.
     pub fn plugins(&self) -> Option<PathBuf> {
         let places: [PathBuf; 2] = match &self.basedir {
             Some(base) => [base.join("lib/plugin"), base.join("lib/mysql/plugin")],
@@ -52,7 +54,8 @@ impl Host {
         places.into_iter().find(|dir| dir.is_dir())
     }
 
-    /// A new data directory in a folder of its own, copied from a template that is made once per server program.
+    /// Creates a data directory in a folder of its own, copied from a template that is made once per server
+    /// program.
     ///
     /// # Errors
     /// When the template cannot be made or copied.
@@ -107,7 +110,7 @@ impl Host {
         )))
     }
 
-    /// A client program of the same installation, such as `mariadb-dump`.
+    /// Returns a client program of the same installation, such as `mariadb-dump`.
     ///
     /// # Errors
     /// When there is none.
@@ -116,7 +119,7 @@ impl Host {
         own.map_or_else(|| program(name), Ok)
     }
 
-    /// The program that makes a data directory for it.
+    /// Returns the program that creates data directories.
     ///
     /// # Errors
     /// When there is none.
@@ -129,12 +132,12 @@ impl Host {
     }
 }
 
-/// The folder Cargo builds in, found from where the test itself lies (`target/<profile>/deps/test`).
+/// Returns the folder that Cargo builds in, from the test's own path (`target/<profile>/deps/test`).
 pub(crate) fn build_folder() -> Result<PathBuf> {
     Ok(profile_folder()?.parent().map(Path::to_path_buf).unwrap_or_default())
 }
 
-/// `target/<profile>`: where the provider lies next to the tests.
+/// Returns `target/<profile>`, which contains the provider.
 pub(crate) fn profile_folder() -> Result<PathBuf> {
     let test = std::env::current_exe().map_err(Failure::io("find the test's own program"))?;
     let deps = test.parent().unwrap_or(Path::new("."));
@@ -142,7 +145,7 @@ pub(crate) fn profile_folder() -> Result<PathBuf> {
     Ok(folder.to_path_buf())
 }
 
-/// The user a server runs as when the test is root: servers refuse to run as root.
+/// Returns the user of servers when the test runs as root, as servers refuse to run as root.
 pub(crate) fn server_user() -> Result<Option<User>> {
     if !Uid::effective().is_root() {
         return Ok(None);
@@ -180,7 +183,7 @@ fn copy(from: &Path, to: &Path) -> Result<()> {
     Err(Failure::Setup(format!("cannot copy {} to {}", from.display(), to.display())))
 }
 
-/// A program of `PATH` or the system's own places.
+/// Finds a program in `PATH` or the system's folders.
 ///
 /// # Errors
 /// When it is not installed.

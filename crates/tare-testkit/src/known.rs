@@ -1,14 +1,14 @@
-//! What is known to fail, and why: files that only get shorter.
+//! Known failures and their reasons, in files that should only get shorter.
 //!
-//! A line holds a name, blanks, and the reason; lines that begin with `#` are headings. A name that is listed and does
-//! not fail is as wrong as one that fails and is not listed.
+//! A line has a name, blanks, and the reason; lines that start with `#` are headings. A listed name that does
+//! not fail is as wrong as an unlisted one that fails.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
 use crate::{Failure, Result};
 
-/// The lines of such a file: name and reason.
+/// The lines of such a file: names and reasons.
 #[derive(Debug)]
 pub struct Known(BTreeMap<String, String>);
 
@@ -35,7 +35,8 @@ impl Known {
         Ok(Known(known))
     }
 
-    /// What the file and the world disagree on, a line each; `failing` holds names and what was seen.
+    /// Returns the disagreements of the file and the actual failures, a line each; `failing` has names and
+    /// what was observed.
     pub fn disagreements(&self, failing: &BTreeMap<String, String>) -> Vec<String> {
         let new = failing.iter().filter(|(name, _)| !self.0.contains_key(*name));
         let new = new.map(|(name, seen)| format!("{name} is not listed and fails: {seen}"));

@@ -1,8 +1,8 @@
 //! Servers, oracles and recordings shared by tests.
 //!
-//! Everything here looks at a server from outside: a process, its sockets and its tables. The same scripts and
-//! the same questions go to the built-in Performance Schema (the reference) and to the provider under test
-//! (the subject), so that what is claimed to be equal is compared, not asserted twice.
+//! Everything here observes a server from outside: a process, its sockets and its tables. The same scripts
+//! and queries go to the built-in Performance Schema (the reference) and to the provider under test (the
+//! subject), so that equality is compared, not asserted twice.
 
 pub mod capture;
 pub mod declaration;
@@ -27,21 +27,21 @@ pub mod subject;
 
 use std::sync::{PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
-/// Why a test could not do what it wanted; the text is meant for the person who reads the failed test.
+/// The reason why a test could not run, for the person who reads the failed test.
 #[derive(Debug, thiserror::Error)]
 pub enum Failure {
-    /// Something of the operating system.
+    /// An error of the operating system.
     #[error("{what}: {source}")]
     Io {
-        /// What was tried.
+        /// The operation.
         what: String,
-        /// What the system said.
+        /// The system's error.
         source: std::io::Error,
     },
     /// The server or the endpoint refused a statement.
     #[error(transparent)]
     Sql(#[from] mysql::Error),
-    /// The world is not as the test needs it.
+    /// A precondition of the test is not met.
     #[error("{0}")]
     Setup(String),
 }
@@ -53,19 +53,18 @@ impl Failure {
     }
 }
 
-/// Shorthand for what most functions here return.
+/// The result of most functions here.
 pub type Result<T> = std::result::Result<T, Failure>;
 
 static TURN: RwLock<()> = RwLock::new(());
 
-/// Waits for this test's turn, which no other test of the program shares: servers under test share a small machine. For
-/// what looks at time, memory or load, and for what starts many servers. A failed test does not keep the others from
-/// their turn.
+/// Waits until no other test of the program has a turn, because servers share a small machine. For tests of
+/// time, memory or load, and for those that start many servers. A failed test does not block the others.
 pub fn turn() -> RwLockWriteGuard<'static, ()> {
     TURN.write().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Waits for a turn that others of this kind share, as many as there are test threads: for what is as true on a busy
+/// Waits for a shared turn, of which there are as many as test threads, for tests that also hold on a busy
 /// machine.
 pub fn shared_turn() -> RwLockReadGuard<'static, ()> {
     TURN.read().unwrap_or_else(PoisonError::into_inner)

@@ -1,4 +1,4 @@
-//! sysbench as a load: prepared, run, awaited, never left behind.
+//! sysbench as a load: prepared, run, awaited, and killed when dropped.
 
 use std::io::Read;
 use std::process::{Child, Command, Stdio};
@@ -8,40 +8,41 @@ use mysql::prelude::Queryable;
 use crate::server::Server;
 use crate::{Failure, Result};
 
-/// The project's TPC-C.
+/// Path of the project's TPC-C script.
 pub const TPCC: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../workloads/tpcc.lua");
-/// Customers of a district as TPC-C's specification has them.
+/// Customers per district in TPC-C's specification.
 const CUSTOMERS: f64 = 3000.0;
 
 /// A workload: one of sysbench's own, or [`TPCC`].
 #[derive(Clone, Debug)]
 pub struct Load {
-    /// Such as `oltp_read_write`.
+    /// Name such as `oltp_read_write`.
     pub workload: &'static str,
-    /// Client threads.
+    /// Number of client threads.
     pub threads: u64,
-    /// Tables; of TPC-C, warehouses.
+    /// Number of tables; for TPC-C, of warehouses.
     pub tables: u64,
-    /// Rows of each; of TPC-C, customers of a district.
+    /// Rows per table; for TPC-C, customers per district.
     pub rows: u64,
-    /// Statements are prepared once and executed by the binary protocol, else sent as text each time.
+    /// Whether statements are prepared once and executed by the binary protocol, rather than sent as text
+    /// each time.
     pub prepared: bool,
 }
 
-/// A load that runs.
+/// A running load.
 #[derive(Debug)]
 pub struct Running {
     child: Child,
 }
 
-/// What sysbench says at the end.
+/// sysbench's final report.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Outcome {
     /// Transactions done.
     pub transactions: u64,
-    /// Errors that were not expected ones such as deadlocks.
+    /// Errors other than expected ones such as deadlocks.
     pub errors: u64,
-    /// Everything it printed.
+    /// The whole output.
     pub text: String,
 }
 
@@ -62,7 +63,7 @@ impl Load {
     /// Starts it for some seconds.
     ///
     /// # Errors
-    /// When there is no sysbench.
+    /// When sysbench is missing.
     pub fn start(&self, server: &Server, seconds: u64) -> Result<Running> {
         let mut command = self.command(server);
         command.arg(format!("--time={seconds}")).arg("--events=0").arg("run");
@@ -89,7 +90,7 @@ impl Load {
 }
 
 impl Running {
-    /// True while it runs.
+    /// Returns whether it is running.
     pub fn is_running(&mut self) -> bool {
         matches!(self.child.try_wait(), Ok(None))
     }

@@ -1,4 +1,4 @@
-//! MySQL's servers, as `scripts/hosts.sh mysql` brings them; 9 is the reference of the shape `extended`.
+//! MySQL's servers, as `scripts/hosts.sh mysql` installs them; 9 is the reference of the shape `extended`.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -16,15 +16,15 @@ use crate::{Failure, Result};
 /// A running server with every instrument and consumer on, in a folder of its own.
 #[derive(Debug)]
 pub struct Mysql {
-    // Declared before the folder: the process ends before its files go.
+    // Declared before the folder: the process ends before its files are removed.
     process: Process,
     home: TempDir,
 }
 
-/// The series there may be, the newest first.
+/// Possible series, the newest first.
 pub const SERIES: [&str; 3] = ["9", "8", "5.7"];
 
-/// The program of a series, where it is there.
+/// Returns the program of a series, if it is installed.
 fn program(series: &str) -> Option<PathBuf> {
     let hosts = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../.hosts");
     hosts.join(format!("mysql-{series}/bin/mysqld")).canonicalize().ok()
@@ -34,15 +34,16 @@ impl Mysql {
     /// Starts a MySQL 9; see [`Mysql::of_series`].
     ///
     /// # Errors
-    /// When it does not answer; the text holds the server's log.
+    /// When it does not answer; the text contains the server's log.
     pub fn start(options: &[&str]) -> Result<Option<Mysql>> {
         Mysql::of_series(SERIES[0], options)
     }
 
-    /// Starts one on fresh data and waits until it answers; `None`, with a word, where there is no such program.
+    /// Starts one on fresh data and waits until it answers; `None`, with a message, if there is no such
+    /// program.
     ///
     /// # Errors
-    /// When it does not answer; the text holds the server's log.
+    /// When it does not answer; the text contains the server's log.
     pub fn of_series(series: &str, options: &[&str]) -> Result<Option<Mysql>> {
         let Some(program) = program(series) else {
             println!("skipped: no MySQL {series} here; scripts/hosts.sh mysql brings one");
@@ -68,20 +69,20 @@ impl Mysql {
         Ok(Some(server))
     }
 
-    /// A new connection as `root`.
+    /// Connects as `root`.
     ///
     /// # Errors
-    /// When the server does not take it.
+    /// When the server refuses.
     pub fn client(&self) -> Result<Conn> {
         Ok(Conn::new(socket_options(&self.socket()).user(Some("root")))?)
     }
 
-    /// Its socket.
+    /// Returns the path of its socket.
     pub fn socket(&self) -> PathBuf {
         self.home.path().join("socket")
     }
 
-    /// Its `performance_schema`.
+    /// Connects to its `performance_schema`.
     ///
     /// # Errors
     /// When there is no connection.
@@ -90,7 +91,7 @@ impl Mysql {
     }
 }
 
-/// What is off unless it is asked for, where the series has it.
+/// Consumers that are off by default, if the series has them.
 const CONSUMERS: [&str; 8] = [
     "events-stages-current",
     "events-stages-history",

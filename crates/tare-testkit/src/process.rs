@@ -1,4 +1,4 @@
-//! A running program, and what the operating system knows of it.
+//! A running program, and the operating system's data about it.
 
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus};
@@ -29,12 +29,12 @@ impl Process {
         Ok(Process::new(child))
     }
 
-    /// Its process id.
+    /// Returns its process id.
     pub fn id(&self) -> u32 {
         self.child.id()
     }
 
-    /// How it ended, when it has.
+    /// Returns its exit status, if it has ended.
     ///
     /// # Errors
     /// When the system does not tell.
@@ -68,7 +68,7 @@ impl Process {
         }
     }
 
-    /// Resident memory in bytes (`VmRSS`).
+    /// Returns its resident memory in bytes (`VmRSS`).
     ///
     /// # Errors
     /// When the process is gone.
@@ -79,20 +79,20 @@ impl Process {
         kib.map(|kib| kib * 1024).ok_or_else(|| Failure::Setup("no VmRSS: the server is gone".into()))
     }
 
-    /// CPU time used so far, user and system.
+    /// Returns the CPU time used so far, user and system.
     ///
     /// # Errors
     /// When the process is gone.
     pub fn cpu(&self) -> Result<Duration> {
         let stat = self.proc_file("stat")?;
-        // The name in parentheses may hold blanks; user and system time are fields 14 and 15 of the whole.
+        // The name in parentheses may contain blanks; user and system time are fields 14 and 15 of the whole.
         let fields = stat.rsplit(')').next().unwrap_or_default().split_whitespace();
         let ticks: u64 = fields.skip(11).take(2).filter_map(|f| f.parse::<u64>().ok()).sum();
         // Linux reports in hundredths of a second on every architecture.
         Ok(Duration::from_millis(ticks * 10))
     }
 
-    /// Names of its mapped files that contain `part`.
+    /// Returns the names of its mapped files that contain `part`.
     ///
     /// # Errors
     /// When the process is gone.
@@ -100,7 +100,7 @@ impl Process {
         Ok(mapped(&self.proc_file("maps")?, part))
     }
 
-    /// Number of its threads.
+    /// Returns the number of its threads.
     ///
     /// # Errors
     /// When the process is gone.
@@ -109,14 +109,14 @@ impl Process {
         Ok(std::fs::read_dir(&path).map_err(Failure::io(path))?.count())
     }
 
-    /// The folders in `/proc` of its threads whose names begin so, which have at most 15 bytes.
+    /// Returns the folders in `/proc` of its threads whose names, of at most 15 bytes, start with `begin`.
     ///
     /// # Errors
     /// When the process is gone.
     pub fn threads_named(&self, begin: &str) -> Result<Vec<PathBuf>> {
         let path = format!("/proc/{}/task", self.id());
         let tasks = std::fs::read_dir(&path).map_err(Failure::io(path))?;
-        // One that cannot be read has just ended.
+        // A thread that cannot be read has just ended.
         let name = |task: &Path| std::fs::read_to_string(task.join("comm")).unwrap_or_default();
         let named = tasks.flatten().map(|task| task.path()).filter(|task| name(task).starts_with(begin));
         Ok(named.collect())
@@ -141,7 +141,7 @@ fn mapped(maps: &str, part: &str) -> Vec<String> {
 
 impl Drop for Process {
     fn drop(&mut self) {
-        // Either may fail only because the process has ended, which is what is wanted.
+        // Either may fail only because the process has ended, which is fine.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }

@@ -1,9 +1,9 @@
 //! Random sessions, and what they leave in the tables of the built-in and of the provider under test.
 //!
-//! A seed makes a session of `scripts/sessions.grammar`: a script in the words of the oracle's own. Both servers run it
-//! side by side, and their figures are held against each other as the oracle's are. Where they differ the session is
-//! run again, for what the built-in does not repeat says nothing; what stays is a finding, whose script is cut down to
-//! the statements it takes.
+//! A seed makes a session from `scripts/sessions.grammar`: a script in the oracle's syntax. Both servers run
+//! it side by side, and their figures are compared as by the oracle. If they differ, the session is repeated,
+//! because what the built-in does not repeat proves nothing. What remains is a finding, whose script is
+//! reduced to the necessary statements.
 
 use std::path::Path;
 use std::sync::mpsc::{Receiver, Sender, channel};
@@ -20,10 +20,10 @@ use crate::server::{Server, Settings};
 use crate::subject::Provider;
 use crate::{Failure, Result};
 
-/// How often a session is run at most to see whether a difference is one of chance.
+/// Most runs of a session to see whether a difference is by chance.
 const ROUNDS: usize = 5;
 
-/// Kinds of sessions and their rules, in turns. What is known to differ in one kind alone is expected in that alone.
+/// Kinds of sessions and their rules, in rotation. A known difference of one kind is expected in that only.
 const KINDS: [(&str, &str); 8] = [
     ("random", "session"),
     ("random", "session"),
@@ -35,12 +35,12 @@ const KINDS: [(&str, &str); 8] = [
     ("random_flush", "flush_session"),
 ];
 
-/// Makes sessions.
+/// A generator of sessions.
 #[derive(Debug)]
 struct Sessions(Grammar);
 
 impl Sessions {
-    /// Those of the grammar that ships.
+    /// Reads the shipped grammar.
     fn read() -> Result<Sessions> {
         let path = script::folder().join("sessions.grammar");
         let text = std::fs::read_to_string(&path).map_err(Failure::io(path.display().to_string()))?;
@@ -48,7 +48,7 @@ impl Sessions {
         grammar.map(Sessions).map_err(|e| Failure::Setup(format!("{}: {e}", path.display())))
     }
 
-    /// The session of a seed.
+    /// Returns the session of a seed.
     fn session(&self, seed: u64) -> Result<Script> {
         let (kind, rule) = KINDS[(seed % KINDS.len() as u64) as usize];
         let name = format!("{kind}_{seed}");
@@ -64,28 +64,28 @@ struct Pair {
     subject: Side,
 }
 
-/// A server, and the thread that asks it.
+/// A server, and the thread that queries it.
 #[derive(Debug)]
 struct Side {
-    /// Its process, told once when it answers; ends without one when it does not start.
+    /// Its process, sent once when it answers; closed without one if it does not start.
     process: Receiver<u32>,
     scripts: Option<Sender<Script>>,
     captures: Receiver<Result<Capture>>,
     thread: Option<JoinHandle<()>>,
 }
 
-/// What is held against each other, and how.
+/// What is compared, and how.
 #[derive(Debug)]
 struct Rules {
-    /// What is looked at.
+    /// What is compared.
     declaration: Declaration,
-    /// What is known to differ.
+    /// Known differences.
     explanations: Explanations,
 }
 
 impl Pair {
     fn start(rules: &'static Rules) -> Pair {
-        // Again when the ids passed a power of 16 between the two: both are beyond it then.
+        // Repeated if the ids passed a power of 16 between the two: then both are beyond it.
         let mut pairs = (0..STARTS).map(|_| Pair::start_once(rules));
         pairs.find(Pair::names_alike).unwrap_or_else(|| Pair::start_once(rules))
     }
@@ -97,8 +97,8 @@ impl Pair {
         }
     }
 
-    /// Waits for both. True when names of temporary tables are as long on one as on the other: they hold the process id in
-    /// hexadecimal, and memory that holds a name is as long as the name.
+    /// Waits for both. Returns whether names of temporary tables have equal length on both: they contain the
+    /// process id in hexadecimal, which affects allocated memory.
     fn names_alike(&self) -> bool {
         let digits = |side: &Side| side.process.recv().map(|id| format!("{id:x}").len());
         digits(&self.reference) == digits(&self.subject)
@@ -112,7 +112,7 @@ impl Pair {
         Ok((reference?, self.subject.capture()?))
     }
 
-    /// What a script's figures differ in that nobody explained.
+    /// Returns the unexplained differences of a script.
     fn compare(&self, script: &Script, rules: &Rules) -> Result<Finding> {
         let (mut references, mut subjects) = (Vec::new(), Vec::new());
         loop {
@@ -121,7 +121,8 @@ impl Pair {
             subjects.push(subject);
             let comparison = compare(&references, &subjects);
             let verdict = rules.explanations.judge(&comparison, |table| rules.declaration.repeats(table));
-            // A row that contradicts itself is wrong, however often it comes, unless the server itself makes it so.
+            // A row that contradicts itself is wrong, however often it occurs, unless the server itself
+            // causes it.
             let passes = references.iter().zip(&subjects);
             let violations: Vec<String> = passes.flat_map(|(own, it)| beyond(own, it)).collect();
             if subjects.len() == ROUNDS || verdict.unexplained.is_empty() {
@@ -131,9 +132,9 @@ impl Pair {
     }
 }
 
-/// Contradictions of the subject of kinds of which the reference has fewer.
+/// Returns contradictions of the subject, of kinds of which the reference has fewer.
 fn beyond(reference: &Capture, subject: &Capture) -> Vec<String> {
-    // The script's connection and what is wrong, without the row.
+    // The script's connection and the problem, without the row.
     let kind = |violation: &str| -> String {
         let said = violation.split(" [").next().unwrap_or_default();
         said.split(": ").take(2).collect::<Vec<_>>().join(": ")
@@ -146,7 +147,7 @@ fn beyond(reference: &Capture, subject: &Capture) -> Vec<String> {
     subject.violations.iter().filter(more).cloned().collect()
 }
 
-/// What comparing a session gave.
+/// The result of comparing a session.
 #[derive(Debug)]
 struct Finding {
     /// Figures that differ.
@@ -156,22 +157,22 @@ struct Finding {
 }
 
 impl Finding {
-    /// True when nothing is left to explain.
+    /// Returns whether nothing is left to explain.
     fn is_clean(&self) -> bool {
         self.verdict.unexplained.is_empty() && self.violations.is_empty()
     }
 
-    /// What differs, for people.
+    /// Describes the differences.
     fn report(&self) -> String {
         report(&self.verdict.unexplained, 20) + &self.violations.join("\n")
     }
 
-    /// Tables that differ.
+    /// Returns the tables that differ.
     fn tables(&self) -> Vec<&str> {
         self.verdict.unexplained.iter().map(|unequal| unequal.figure.table.as_str()).collect()
     }
 
-    /// True when one of the tables that differ differs here, too.
+    /// Returns whether one of the tables that differ here differs there, too.
     fn is_like(&self, other: &Finding) -> bool {
         let tables = other.tables();
         self.tables().iter().any(|table| tables.contains(table))
@@ -186,7 +187,7 @@ impl Side {
         let (started, process) = channel();
         let thread = std::thread::spawn(move || {
             if let Err(failure) = serve(provider, rules, &started, &work, &done) {
-                // Nobody listens who does not want to know.
+                // The receiver may be gone.
                 let _ = done.send(Err(failure));
             }
         });
@@ -194,7 +195,7 @@ impl Side {
     }
 
     fn send(&self, script: &Script) {
-        // A side that has ended has left its reason, which is found when its answer is asked for.
+        // A side that has ended has left its reason, which is found when its answer is requested.
         let _ = self.scripts.as_ref().map(|scripts| scripts.send(script.clone()));
     }
 
@@ -212,17 +213,18 @@ impl Drop for Side {
     }
 }
 
-/// Histories long enough for a session and for the questions about it.
+/// Returns settings with histories long enough for a session and for the queries about it.
 fn settings(provider: Provider) -> Settings {
     let sizes = [("waits", 200_000), ("stages", 40_000), ("statements", 20_000), ("transactions", 5_000)];
     let settings = Settings::compared(provider)
-        // The built-in's executions have no digest of what was prepared.
+        // Executions in the built-in do not have the digest of what was prepared.
         .tare_option("prepared-digests", "OFF")
-        // Nobody waits for whom nobody will make way. While somebody waits for a metadata lock, InnoDB's purge asks for the
-        // table again and again, a million stages in a second, which no history is long enough for.
+        // Nobody waits for locks that will not be released. While a session waits for a metadata lock,
+        // InnoDB's purge requests the table again and again, with a million stages per second, for which no
+        // history is long enough.
         .option("--innodb-lock-wait-timeout=0")
         .option("--lock-wait-timeout=0")
-        // Nothing has to outlive the server.
+        // Nothing has to survive the server.
         .option("--innodb-flush-log-at-trx-commit=0")
         .option("--innodb-flush-method=nosync")
         .option("--sync-frm=OFF")
@@ -242,7 +244,7 @@ fn serve(
     let clocks = if provider.is_tare() { Clocks::One } else { Clocks::WaitsApart };
     let misnamed = if provider.is_tare() { &[][..] } else { &rules.explanations.misnamed };
     let server = Server::start(settings(provider.clone()))?;
-    // Nobody waits for it when the pair is given up.
+    // Nobody receives it if the pair is given up.
     let _ = started.send(server.process()?.id());
     let pass = Pass { server: &server, scripts: &[], clocks, misnamed, declaration: &rules.declaration };
     let watch = pass.watch()?;
@@ -260,43 +262,43 @@ fn serve(
     Ok(())
 }
 
-/// The last lines of a log, where a server that failed says why.
+/// Returns the last lines of a log, where a failed server gives the reason.
 fn end_of(log: &str) -> String {
     let lines: Vec<&str> = log.lines().collect();
     lines[lines.len().saturating_sub(40)..].join("\n")
 }
 
-/// Runs session after session on a pair, which is started anew now and then.
+/// Runs session after session on a pair, which is restarted now and then.
 #[derive(Debug)]
 pub struct Trial {
     sessions: Sessions,
     rules: &'static Rules,
     pair: Pair,
-    /// Sessions the pair has seen.
+    /// Number of sessions that the pair has run.
     seen: u64,
 }
 
-/// Sessions a pair sees before it is started anew.
+/// Sessions that a pair runs before it is restarted.
 const LIFE: u64 = 100;
 
-/// How often a pair is started at most before its names may differ.
+/// Most starts of a pair before its names may differ.
 const STARTS: usize = 3;
 
 impl Trial {
-    /// With the grammar and the expectations that ship.
+    /// Reads the shipped grammar and expectations.
     ///
     /// # Errors
     /// When they cannot be read.
     pub fn new() -> Result<Trial> {
-        // As long as the threads of the last pair; there is one trial to a process.
+        // Lives as long as the threads of the last pair; there is one trial per process.
         let rules: &'static Rules = Box::leak(Box::new(rules()?));
         Ok(Trial { sessions: Sessions::read()?, rules, pair: Pair::start(rules), seen: 0 })
     }
 
-    /// Compares the session of a seed. `None`: it leaves the same figures; else what a person wants to know.
+    /// Compares the session of a seed. `None` if it leaves equal figures; else a description for people.
     ///
     /// # Errors
-    /// When the grammar makes what is no script.
+    /// When the grammar makes an invalid script.
     pub fn compare(&mut self, seed: u64) -> Result<Option<String>> {
         let script = self.sessions.session(seed)?;
         if self.seen == LIFE {
@@ -307,7 +309,7 @@ impl Trial {
         if first.as_ref().is_ok_and(Finding::is_clean) {
             return Ok(None);
         }
-        // What others have left behind may be the cause: once more where nobody has been.
+        // Earlier sessions may be the cause, so it is repeated on new servers.
         let before = self.seen - 1;
         self.renew();
         let told = match self.pair.compare(&script, self.rules) {
@@ -327,7 +329,8 @@ impl Trial {
         self.seen = 0;
     }
 
-    /// The script, cut down to steps without which nothing differs in the same way, and what differs then.
+    /// Returns the script, reduced to the steps that are needed for a similar difference, and that
+    /// difference.
     fn smallest(&mut self, script: &Script, finding: &Finding) -> String {
         let mut smallest = script.clone();
         let mut differs = finding.report();
@@ -355,7 +358,7 @@ impl Trial {
     }
 }
 
-/// What the oracle's files say.
+/// Reads the oracle's files.
 fn rules() -> Result<Rules> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("expected");
     let host = crate::host::Host::find()?;

@@ -1,4 +1,4 @@
-//! One script on a server, and what it leaves in the tables.
+//! The run of one script on a server, and what it leaves in the tables.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::time::{Duration, Instant};
@@ -15,7 +15,7 @@ use crate::server::Server;
 use crate::session::Session;
 use crate::{Failure, Result};
 
-/// A server and how it is looked at: what stays the same from script to script.
+/// A server and how it is compared, which is the same for all scripts.
 #[derive(Debug)]
 pub struct Watch<'a> {
     pub(crate) server: &'a Server,
@@ -23,19 +23,19 @@ pub struct Watch<'a> {
     pub(crate) misnamed: &'a [Misnamed],
     /// How columns are compared.
     pub(crate) ways: Ways,
-    /// Every table, with every way it is looked at.
+    /// Every table, with every way it is compared.
     pub(crate) looked_at: Vec<(String, &'a Tables)>,
     /// Names of all instruments.
     pub(crate) names: HashSet<String>,
-    /// Every table's columns.
+    /// Columns of every table.
     pub(crate) columns: BTreeMap<String, Vec<String>>,
 }
 
 impl Watch<'_> {
-    /// Runs a script and notes the figures it leaves; `schema` asks for them.
+    /// Runs a script and captures the figures it leaves, which `schema` reads.
     ///
     /// # Errors
-    /// When a statement of the script ends otherwise than it must, or a query fails.
+    /// When a statement of the script ends differently than it must, or a query fails.
     pub fn script(&self, script: &Script, schema: &mut Schema, capture: &mut Capture) -> Result<()> {
         let place = format!("o_{}", script.name);
         self.wait_until_alone(schema)?;
@@ -78,7 +78,7 @@ impl Watch<'_> {
         let after = run.snapshot(schema)?;
         run.note_counts(&before, &after, capture);
         run.note_held(schema, capture)?;
-        // The built-in's times are in no order in several tables, as differences.toml tells.
+        // The built-in's times are out of order in several tables; see differences.toml.
         if self.clocks == Clocks::One {
             run.check_statistics(schema, capture)?;
         }
@@ -90,7 +90,7 @@ impl Watch<'_> {
         wait_for_end(schema, &run.ids)
     }
 
-    /// Waits until all connections have ended but the one that asks: what others do at their end is part of no script.
+    /// Waits until all other connections have ended, because their end is part of no script.
     fn wait_until_alone(&self, schema: &mut Schema) -> Result<()> {
         let own = usize::from(self.server.serves_tables());
         wait_while(|| {
@@ -99,31 +99,31 @@ impl Watch<'_> {
         })
     }
 
-    /// Takes away what a script has left behind, so that others do not meet it.
+    /// Removes what a script has left behind.
     ///
     /// # Errors
     /// When the server refuses.
     pub fn clear(&self, script: &Script, schema: &mut Schema) -> Result<()> {
         let mut admin = self.server.client()?;
-        // Whoever still uses what is dropped here is about to end.
+        // Sessions that still use what is dropped here are about to end.
         admin.query_drop("SET SESSION lock_wait_timeout = 30")?;
         let branches: Vec<(i64, usize, usize, Vec<u8>)> = admin.query("XA RECOVER")?;
         for (_, length, _, data) in branches {
             let (id, branch) = data.split_at(length.min(data.len()));
             let [id, branch] = [id, branch].map(String::from_utf8_lossy);
-            // It may say that the branch was rolled back already, which is what is wanted.
+            // It may report that the branch was rolled back already, which is fine.
             let _ = admin.query_drop(format!("XA ROLLBACK '{id}', '{branch}'"));
         }
         for place in ["", "_b"] {
             admin.query_drop(format!("DROP DATABASE IF EXISTS o_{}{place}", script.name))?;
         }
-        // What its users have done is not the next one's users'.
+        // The next script's users start from zero.
         let reset = ["events_statements_summary_by_digest", "accounts", "users"];
         reset.into_iter().try_for_each(|table| schema.truncate(table))
     }
 }
 
-/// One script on its way.
+/// A script in progress.
 struct Run<'a> {
     watch: &'a Watch<'a>,
     script: &'a str,
@@ -140,13 +140,13 @@ struct Run<'a> {
 /// Values by (table, script, key) and column.
 type Snapshot = BTreeMap<(String, String, String), BTreeMap<String, String>>;
 
-/// No script has more rows than this has digits for.
+/// Most digits in the number of a script's row.
 const MOST_DIGITS_OF_A_ROW: usize = 9;
 
-/// How many rows are alike, among the columns.
+/// The column with the number of merged rows.
 const COUNT: &str = "count";
 
-/// A table, looked at in one way.
+/// A table and one way to compare it.
 pub(crate) struct Look<'a> {
     pub(crate) table: &'a str,
     pub(crate) how: &'a Tables,
@@ -154,8 +154,8 @@ pub(crate) struct Look<'a> {
 }
 
 impl Look<'_> {
-    /// Rows by their key, with what is compared of them. Of rows that are alike numbers are added up if they are counts,
-    /// and the different values listed if not. `portable` makes a text independent of where the server runs.
+    /// Returns rows by key, with the compared values. In rows with equal keys, counts are added up and other
+    /// values are listed. `portable` makes a text independent of the server's place.
     pub(crate) fn fold<'r>(
         &self,
         rows: impl Iterator<Item = &'r Row>,
@@ -202,7 +202,7 @@ impl Look<'_> {
 
 const NULL: &str = "NULL";
 
-/// What is left of a value where it is only compared whether there is any: the longer, the more.
+/// Returns the class of a value of which only the presence is compared.
 fn something(value: Option<&str>) -> &'static str {
     match value {
         None => NULL,
@@ -211,13 +211,13 @@ fn something(value: Option<&str>) -> &'static str {
     }
 }
 
-/// The column that names a row's event or variable.
+/// Returns a row's event or variable.
 fn name(row: &Row) -> &str {
     let names = ["EVENT_NAME", "NAME", "VARIABLE_NAME"];
     names.into_iter().find_map(|column| row.get(column)).unwrap_or_default()
 }
 
-/// The column that names a row's connection.
+/// Returns the column that identifies a row's connection.
 pub(crate) fn owner(columns: &[String]) -> Option<&'static str> {
     let owners = ["THREAD_ID", "OWNER_THREAD_ID", "PROCESSLIST_ID"];
     owners.into_iter().find(|owner| columns.iter().any(|column| column == owner))
@@ -228,7 +228,7 @@ impl Run<'_> {
         format!("{}.{}", self.script, at + 1)
     }
 
-    /// Waits until the connections have gone back to waiting for their client.
+    /// Waits until the connections wait for their clients again.
     fn settle(&self, schema: &mut Schema) -> Result<()> {
         let mut last = None;
         let begin = Instant::now();
@@ -267,7 +267,7 @@ impl Run<'_> {
                         note(&self.name(at), schema.rows_where(table, &[(column, &id)])?);
                     }
                 }
-                // A script without users has none to be found.
+                // A script without users has none.
                 Rows::Users if self.users.is_empty() => {}
                 Rows::Schema => {
                     let schemas = ["OBJECT_SCHEMA", "SCHEMA_NAME"];
@@ -283,7 +283,7 @@ impl Run<'_> {
         Ok(snapshot)
     }
 
-    /// The column by which a table names a connection, and its number there.
+    /// Returns the column by which a table identifies a connection, and its number there.
     fn owner(&self, at: usize, columns: &[String]) -> (&'static str, String) {
         match owner(columns) {
             Some("PROCESSLIST_ID") => ("PROCESSLIST_ID", self.ids[at].to_string()),
@@ -301,9 +301,9 @@ impl Run<'_> {
         }
     }
 
-    /// Text without the place of this server's data directory, without the process and connection ids in the names of
-    /// the server's own intermediate files, and without the number of a row that there is not: in a warning from a
-    /// trigger the server can print what lies in its memory.
+    /// Makes a text portable: without the path of this server's data directory, without process and
+    /// connection ids in the names of intermediate files, and without the number of a nonexistent row, which
+    /// the server prints from uninitialized memory in a warning from a trigger.
     fn portable(&self, text: &str) -> String {
         let text = text.replace(&self.data, "<data>").replace(&self.temporary, "<tmp>");
         if let Some((before, row)) = text.rsplit_once(" at row ")
@@ -334,7 +334,7 @@ impl Run<'_> {
         }
     }
 
-    /// What the connections and their users have when the script is over.
+    /// Captures what the connections and their users have when the script is over.
     fn note_held(&self, schema: &mut Schema, capture: &mut Capture) -> Result<()> {
         for (table, how) in self.watch.looked_at.iter().filter(|(_, how)| how.rows == Rows::Held) {
             let look = Look { table, how, ways: &self.watch.ways };
@@ -353,7 +353,7 @@ impl Run<'_> {
         Ok(())
     }
 
-    /// What is counted of connections and objects that are at rest does not contradict itself.
+    /// Checks that counts of idle connections and objects do not contradict themselves.
     fn check_statistics(&self, schema: &mut Schema, capture: &mut Capture) -> Result<()> {
         let mut check = |table: &str, rows: Vec<Row>| {
             let found = rows.iter().flat_map(statistic_contradictions);
@@ -450,7 +450,7 @@ impl Run<'_> {
         capture.orders.insert((table.to_owned(), script.to_owned()), order);
     }
 
-    /// The short history holds the newest of what the long one holds, as that does: what else it holds.
+    /// Returns what the short history has that is not among the newest events of the long one.
     fn beyond_long(
         &self,
         schema: &mut Schema,
@@ -479,7 +479,7 @@ impl Run<'_> {
         Ok(strange)
     }
 
-    /// What the summary counts is in the history, which is long enough for a script: nothing seen is lost.
+    /// Returns events that the summary counts but the history lacks, although it is long enough for a script.
     fn missing(&self, at: usize, events: &str, rows: &[Row], after: &Snapshot) -> Vec<String> {
         let summary = format!("events_{events}_summary_by_thread_by_event_name");
         let mut kept: HashMap<&str, u64> = HashMap::new();
@@ -488,8 +488,8 @@ impl Run<'_> {
         }
         let mut missing = Vec::new();
         for ((table, script, name), cells) in after {
-            // One event of table I/O may stand for many rows, each of which is counted; and the built-in counts
-            // deletions, renames and closes of files that it does not tell of.
+            // One event of table I/O may stand for many rows, each of which is counted; and the built-in
+            // counts deletions, renames and closes of files without recording events.
             let apart = name == "wait/io/table/sql/handler" || name.starts_with("wait/io/file/");
             let Some(counted) = cells.get("COUNT_STAR") else { continue };
             if *table != summary || *script != self.name(at) || apart {
@@ -505,8 +505,8 @@ impl Run<'_> {
         missing
     }
 
-    /// True when others than the script's connections fill the long history: while a table is altered, InnoDB's purge asks
-    /// for it again and again, a million stages in a second.
+    /// Returns whether other threads fill the long history: while a table is altered, InnoDB's purge requests
+    /// it again and again, with a million stages per second.
     fn is_flooded(&self, schema: &mut Schema, events: &str, begin: Option<u64>) -> Result<bool> {
         let rows = schema.rows(&format!("events_{events}_history_long"))?;
         let is_ours =
@@ -533,11 +533,12 @@ impl Run<'_> {
         Ok(is_flooded)
     }
 
-    /// A connection cannot have executed for longer than its script took.
+    /// Checks that a connection has not executed for longer than its script took.
     fn check_sums(&self, at: usize, statements: &[Row], elapsed: Duration, capture: &mut Capture) {
         let outer = statements.iter().filter(|row| row.number("NESTING_EVENT_LEVEL") == Some(0));
         let sum: u64 = outer.filter_map(|row| row.number("TIMER_WAIT")).sum();
-        // The server's clock and the test's may differ in rate by what NTP allows, and far less than this.
+        // The server's clock and the test's may differ in rate by what NTP allows, which is far less than
+        // this.
         let bound = elapsed.as_nanos() * 1010;
         if u128::from(sum) > bound {
             capture.violations.push(format!("{}: {sum} ps of statements in {elapsed:?}", self.name(at)));
@@ -549,7 +550,7 @@ fn join(row: &Row, columns: &[String]) -> String {
     columns.iter().map(|column| row.get(column).unwrap_or(NULL)).collect::<Vec<_>>().join(".")
 }
 
-/// Waits until connections that were closed are counted as such: their threads are gone.
+/// Waits until closed connections are counted as such: their threads are gone.
 fn wait_for_end(schema: &mut Schema, closed: &[u64]) -> Result<()> {
     wait_while(|| {
         for id in closed {
@@ -561,7 +562,7 @@ fn wait_for_end(schema: &mut Schema, closed: &[u64]) -> Result<()> {
     })
 }
 
-/// Waits until nothing is missing any more; `missing` says what it means if that stays so.
+/// Waits until nothing is missing any more; `missing` returns the error in case it stays so.
 fn wait_while(mut missing: impl FnMut() -> Result<Option<String>>) -> Result<()> {
     let begin = Instant::now();
     while let Some(failure) = missing()? {

@@ -1,4 +1,4 @@
-//! Scenes of sessions that wait for each other's locks on data, with who waits for whom as the script has it.
+//! Scenes of sessions that wait for each other's data locks, with the true waits by the script.
 
 use std::collections::BTreeSet;
 use std::thread::JoinHandle;
@@ -10,26 +10,26 @@ use mysql::prelude::Queryable;
 use crate::server::{LIMIT, Server};
 use crate::{Failure, Result};
 
-/// InnoDB tells the same until nobody has asked it for 0.1 s.
+/// InnoDB returns cached data until nobody has queried it for 0.1 s.
 const STALE: Duration = Duration::from_millis(150);
 
-/// A session that waits, and one that holds what it waits for, by the numbers of their connections. `None`: InnoDB does not
-/// say which, or it has no connection.
+/// The connection ids of a waiting session and of the holder. `None`: InnoDB does not tell, or it has no
+/// connection.
 pub type Pair = (u32, Option<u32>);
 
-/// Sessions on a server, in a schema `scene` that the scene makes anew.
+/// Sessions on a server, in a schema `scene` that is recreated.
 #[derive(Debug)]
 pub struct Scene<'s> {
     server: &'s Server,
     admin: Conn,
     idle: Vec<Conn>,
     busy: Vec<(u32, JoinHandle<()>)>,
-    /// Who waits for whom.
+    /// The true waits.
     pub truth: BTreeSet<Pair>,
 }
 
 impl<'s> Scene<'s> {
-    /// Makes the tables: `t` with the rows 1, 2, 3 and 5, `elsewhere`, `parent` and its `child`.
+    /// Creates the tables: `t` with the rows 1, 2, 3 and 5, `elsewhere`, `parent` and its `child`.
     ///
     /// # Errors
     /// When the server refuses.
@@ -61,7 +61,7 @@ impl<'s> Scene<'s> {
         Ok(conn)
     }
 
-    /// A session that has run these and does nothing now; the number of its connection.
+    /// Makes a session that has run these statements and is idle; returns its connection id.
     ///
     /// # Errors
     /// When the server refuses one of them.
@@ -72,7 +72,7 @@ impl<'s> Scene<'s> {
         Ok(id)
     }
 
-    /// A session that has run these and waits for a lock in `last`.
+    /// Makes a session that has run these statements and waits for a lock in `last`.
     ///
     /// # Errors
     /// When the server refuses one of them, or nothing is waited for.
@@ -81,7 +81,7 @@ impl<'s> Scene<'s> {
         self.send(conn, last)
     }
 
-    /// Lets an idle session go on, into a wait.
+    /// Makes an idle session wait in a further statement.
     ///
     /// # Errors
     /// When there is no such session, or nothing is waited for.
@@ -94,7 +94,7 @@ impl<'s> Scene<'s> {
 
     fn send(&mut self, mut conn: Conn, sql: &str) -> Result<u32> {
         let (id, sql) = (conn.connection_id(), sql.to_owned());
-        // How it ends does not matter: it is killed, or its turn comes when another one is.
+        // How it ends does not matter: it is killed, or gets its lock when another session is.
         self.busy.push((id, std::thread::spawn(move || drop(conn.query_drop(sql)))));
         let waits = format!(
             "SELECT COUNT(*) FROM information_schema.INNODB_TRX \
@@ -115,7 +115,7 @@ impl<'s> Scene<'s> {
         self.idle.retain(|conn| conn.connection_id() != id);
     }
 
-    /// Says that one waits for another.
+    /// Records that one waits for another.
     pub fn waits_for(&mut self, waiter: u32, holder: impl Into<Option<u32>>) {
         self.truth.insert((waiter, holder.into()));
     }
@@ -127,20 +127,20 @@ impl Drop for Scene<'_> {
         let kill = |admin: &mut Conn, id: u32| drop(admin.query_drop(format!("KILL {id}")));
         self.busy.iter().for_each(|(id, _)| kill(&mut self.admin, *id));
         self.idle.drain(..).for_each(drop);
-        // One may be left without a session; there mostly is none.
+        // A branch may be left without a session; usually there is none.
         drop(self.admin.query_drop("XA ROLLBACK 'scene'"));
         for (_, thread) in self.busy.drain(..) {
             let _ = thread.join();
         }
-        // What InnoDB tells next is not of this scene.
+        // InnoDB's next data must not be of this scene.
         std::thread::sleep(STALE);
     }
 }
 
-/// A scene's name, and what sets it.
+/// The name of a scene, and the function that sets it up.
 pub type Script = (&'static str, fn(&mut Scene<'_>) -> Result<()>);
 
-/// All scenes. The server must not end deadlocks by itself (`innodb_deadlock_detect=OFF`).
+/// All scenes. The server must not resolve deadlocks (`innodb_deadlock_detect=OFF`).
 pub const SCRIPTS: [Script; 15] = [
     ("two readers wait for two rows", readers_of_two_rows),
     ("seven readers wait for one row", seven_readers),
@@ -167,7 +167,7 @@ const UPDATE_2: &str = "UPDATE t SET v = v + 1 WHERE id = 2";
 const UPDATE_3: &str = "UPDATE t SET v = v + 1 WHERE id = 3";
 const SERIALIZABLE: &str = "SET SESSION TRANSACTION ISOLATION LEVEL SERIALIZABLE";
 
-/// Sessions that hold nothing anybody waits for.
+/// Makes sessions without any lock that others wait for.
 fn bystanders(scene: &mut Scene<'_>) -> Result<()> {
     scene.idle(&["START TRANSACTION WITH CONSISTENT SNAPSHOT"])?;
     scene.idle(&["BEGIN", "SELECT * FROM t"])?;
@@ -213,7 +213,7 @@ fn shared_by_two(scene: &mut Scene<'_>) -> Result<()> {
     Ok(())
 }
 
-/// InnoDB tells that two of three have it, and not which.
+/// Sets up a lock of two of three sessions; InnoDB does not tell which.
 fn shared_by_two_of_three(scene: &mut Scene<'_>) -> Result<()> {
     bystanders(scene)?;
     for sql in [SHARE_1, SHARE_1, SHARE_2] {
@@ -230,7 +230,7 @@ fn reader_behind_writer(scene: &mut Scene<'_>) -> Result<()> {
     let writer = scene.waiting(&["BEGIN"], UPDATE_1)?;
     scene.waits_for(writer, holder);
     for _ in 0..2 {
-        // They could share it with the holder; they queue.
+        // They could share it with the holder, but they queue.
         let reader = scene.waiting(&["BEGIN"], SHARE_1)?;
         scene.waits_for(reader, writer);
     }
@@ -302,7 +302,7 @@ fn deadlock(scene: &mut Scene<'_>) -> Result<()> {
 fn upgrade(scene: &mut Scene<'_>) -> Result<()> {
     bystanders(scene)?;
     let holder = scene.idle(&["BEGIN", SHARE_1])?;
-    // It holds a shared lock, and waits for an exclusive one that InnoDB gives the same number.
+    // It holds a shared lock, and waits for an exclusive one with the same id in InnoDB.
     let both = scene.waiting(&["BEGIN", SHARE_1], UPDATE_1)?;
     let last = scene.waiting(&["BEGIN"], UPDATE_1)?;
     scene.waits_for(both, holder);

@@ -1,7 +1,7 @@
 //! The `performance_schema` tables as a test reads them: every value as text, NULL as `None`.
 //!
-//! The same few plain statements work through the server's own port and on tare's endpoint, so a test does not
-//! know which of them it talks to.
+//! The same few plain statements work through the server's own port and on tare's endpoint, so tests are
+//! independent of which they use.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -11,7 +11,7 @@ use mysql::prelude::Queryable;
 
 use crate::{Failure, Result};
 
-/// Every table of this issue, whoever serves it.
+/// The tables of `performance_schema` that the built-in and tare both serve.
 pub const TABLES: &[&str] = &[
     "accounts",
     "events_stages_current",
@@ -84,7 +84,7 @@ pub struct Schema {
     prefix: &'static str,
 }
 
-/// One row; columns are found by name.
+/// A row, whose columns are found by name.
 #[derive(Clone, Debug)]
 pub struct Row {
     columns: Arc<Vec<String>>,
@@ -103,7 +103,7 @@ impl Schema {
         Schema { conn, prefix: "" }
     }
 
-    /// All rows of a table.
+    /// Returns all rows of a table.
     ///
     /// # Errors
     /// When the server refuses.
@@ -111,7 +111,7 @@ impl Schema {
         self.rows_where(table, &[])
     }
 
-    /// The rows of a table with these values. Values that look like numbers are compared as numbers.
+    /// Returns the rows of a table with these values. Values that look like numbers are compared as numbers.
     ///
     /// # Errors
     /// When the server refuses.
@@ -120,7 +120,7 @@ impl Schema {
         self.query(&sql)
     }
 
-    /// Any statement, in the words of whoever answers.
+    /// Runs any statement, in the dialect of the server or endpoint.
     ///
     /// # Errors
     /// When it is refused.
@@ -156,12 +156,12 @@ impl Schema {
         Ok(self.conn.query_drop(format!("TRUNCATE TABLE {}`{table}`", self.prefix))?)
     }
 
-    /// The id of the server's connection that reads (not of the endpoint's).
+    /// Returns the id of the server's connection that reads (not of the endpoint's).
     pub fn connection_id(&self) -> u64 {
         u64::from(self.conn.connection_id())
     }
 
-    /// THREAD_ID of a connection.
+    /// Returns the THREAD_ID of a connection.
     ///
     /// # Errors
     /// When the table cannot be read.
@@ -170,7 +170,7 @@ impl Schema {
         Ok(rows.first().and_then(|row| row.number("THREAD_ID")))
     }
 
-    /// One column of the first row with these values; `None` when there is no such row or it is NULL.
+    /// Returns one column of the first row with these values; `None` if there is no such row or it is NULL.
     ///
     /// # Errors
     /// When the table cannot be read.
@@ -179,7 +179,7 @@ impl Schema {
         Ok(rows.first().and_then(|row| row.get(column)).map(str::to_owned))
     }
 
-    /// The sum of a column over the rows with these values.
+    /// Returns the sum of a column over the rows with these values.
     ///
     /// # Errors
     /// When the table cannot be read.
@@ -188,10 +188,10 @@ impl Schema {
         Ok(rows.iter().filter_map(|row| row.number(column)).sum())
     }
 
-    /// What tare says of itself; empty without tare.
+    /// Returns tare's status; empty without tare.
     ///
     /// # Errors
-    /// When the table is there and cannot be read.
+    /// When the table exists and cannot be read.
     pub fn tare_status(&mut self) -> Result<HashMap<String, String>> {
         let rows = match self.rows("tare_status") {
             Err(Failure::Sql(mysql::Error::MySqlError(e))) if e.code == 1146 => Vec::new(),
@@ -200,8 +200,8 @@ impl Schema {
         Ok(rows.iter().map(|row| (row.text("NAME").to_owned(), row.text("VALUE").to_owned())).collect())
     }
 
-    /// The last ended events of a thread, oldest first, from the long history of `waits`, `stages`,
-    /// `statements` or `transactions`.
+    /// Returns the events of a thread, oldest first, from the long history of `waits`, `stages`, `statements`
+    /// or `transactions`.
     ///
     /// # Errors
     /// When the table cannot be read.
@@ -214,41 +214,41 @@ impl Schema {
 }
 
 impl Row {
-    /// The value of a column; `None` for NULL and for a column there is not.
+    /// Returns the value of a column; `None` for NULL and for a missing column.
     pub fn get(&self, column: &str) -> Option<&str> {
         let at = self.columns.iter().position(|name| name == column)?;
         self.cells.get(at)?.as_deref()
     }
 
-    /// The value of a column as a number.
+    /// Returns the value of a column as a number.
     pub fn number(&self, column: &str) -> Option<u64> {
         self.get(column)?.parse().ok()
     }
 
-    /// The value of a column, empty for NULL.
+    /// Returns the value of a column, empty for NULL.
     pub fn text(&self, column: &str) -> &str {
         self.get(column).unwrap_or_default()
     }
 
-    /// Writes another value into a column there is.
+    /// Replaces the value of an existing column.
     pub(crate) fn set(&mut self, column: &str, value: &str) {
         if let Some(at) = self.columns.iter().position(|name| name == column) {
             self.cells[at] = Some(value.to_owned());
         }
     }
 
-    /// Names of the columns in order.
+    /// Returns the names of the columns in order.
     pub fn columns(&self) -> &[String] {
         &self.columns
     }
 
-    /// Every column with its value.
+    /// Returns every column with its value.
     pub fn cells(&self) -> impl Iterator<Item = (&str, Option<&str>)> {
         self.columns.iter().map(String::as_str).zip(self.cells.iter().map(Option::as_deref))
     }
 }
 
-/// Rows by the text of one column; the last one wins.
+/// Returns rows by the text of one column; the last one wins.
 pub fn by_column(rows: Vec<Row>, column: &str) -> HashMap<String, Row> {
     rows.into_iter().map(|row| (row.text(column).to_owned(), row)).collect()
 }

@@ -25,27 +25,27 @@ use std::path::{Path, PathBuf};
 
 use crate::{Failure, Result};
 
-/// A script: a name and what to do.
+/// A script: a name and its steps.
 #[derive(Clone, Debug)]
 pub struct Script {
-    /// The file's name without `.sql`; also the schema it runs in.
+    /// Name of the file without `.sql`; also the schema it runs in.
     pub name: String,
-    /// In order.
+    /// Steps, in order.
     pub steps: Vec<Step>,
-    /// Whose a connection is, where it is not `root`'s.
+    /// Users of connections that are not `root`'s.
     pub users: BTreeMap<usize, String>,
 }
 
-/// One step, on one connection.
+/// A step on one connection.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Step {
-    /// Which connection, from 1.
+    /// Number of the connection, from 1.
     pub connection: usize,
     /// What it does.
     pub action: Action,
     /// How it must end.
     pub ending: Ending,
-    /// The answer is awaited later.
+    /// Whether the answer is awaited later.
     pub send: bool,
     /// Line of the script, for messages.
     pub line: usize,
@@ -54,19 +54,19 @@ pub struct Step {
 /// How a step must end.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Ending {
-    /// Well.
+    /// Successfully.
     #[default]
     Success,
     /// With this error.
     Error(u16),
-    /// As it may.
+    /// In any way.
     Any,
 }
 
 /// What a step does.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Action {
-    /// A statement by the text protocol.
+    /// Sends a statement by the text protocol.
     Query(String),
     /// Prepares a statement under a name.
     Prepare(String, String),
@@ -74,13 +74,13 @@ pub enum Action {
     Execute(String, Vec<Parameter>),
     /// Closes a prepared statement.
     Close(String),
-    /// Awaits what was sent.
+    /// Awaits the answer to what was sent.
     Reap,
     /// Closes the connection.
     Disconnect,
-    /// Waits for the control connection to see 1.
+    /// Waits until the control connection gets 1.
     Until(String),
-    /// A statement of the control connection's.
+    /// Runs a statement on the control connection.
     Control(String),
 }
 
@@ -95,15 +95,15 @@ pub enum Parameter {
     Text(String),
 }
 
-/// The folder of the scripts.
+/// Returns the folder of the scripts.
 pub fn folder() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("scripts")
 }
 
-/// Every script, by name.
+/// Returns every script, by name.
 ///
 /// # Errors
-/// When one cannot be read or has a directive there is not.
+/// When one cannot be read or has an unknown directive.
 pub fn all() -> Result<Vec<Script>> {
     let folder = folder();
     let entries = std::fs::read_dir(&folder).map_err(Failure::io(folder.display().to_string()))?;
@@ -120,17 +120,17 @@ fn read(path: &Path) -> Result<Script> {
 }
 
 impl Script {
-    /// A script of this name, in the words above.
+    /// Parses a script in the syntax above.
     ///
     /// # Errors
-    /// When it has a directive there is not, or a statement without an end.
+    /// When it has an unknown directive, or a statement without an end.
     pub fn parse(name: &str, text: &str) -> Result<Script> {
         let (steps, users) = parse(text).map_err(|e| Failure::Setup(format!("{name}.sql: {e}")))?;
         Ok(Script { name: name.to_owned(), steps, users })
     }
 }
 
-/// As it is written in a file.
+/// Writes the script in the syntax of its file.
 impl fmt::Display for Script {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for (connection, user) in &self.users {
@@ -193,7 +193,7 @@ struct Parser {
     steps: Vec<Step>,
     users: BTreeMap<usize, String>,
     connection: usize,
-    /// How the next statement must end, and those whose ending nobody told.
+    /// How the next statement must end, if a directive says so, and how others must.
     ending: Option<Ending>,
     usual: Ending,
     send: bool,
@@ -204,7 +204,7 @@ struct Parser {
     block: bool,
 }
 
-/// What a script does, and whose its connections are.
+/// The steps of a script, and the users of its connections.
 type Parsed = (Vec<Step>, BTreeMap<usize, String>);
 
 fn parse(text: &str) -> std::result::Result<Parsed, String> {

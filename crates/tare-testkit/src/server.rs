@@ -1,4 +1,4 @@
-//! A server of one's own: started, asked, stopped, killed, started again on the same data.
+//! A server for tests: started, queried, stopped, killed, restarted on the same data.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitStatus, Stdio};
@@ -14,36 +14,36 @@ use crate::schema::Schema;
 use crate::subject::{Provider, provider_library};
 use crate::{Failure, Result};
 
-/// A thread of tare's that lasts until the server is up and its answers to errors are tare's.
+/// A thread of tare's that runs until the server is up and its error messages are tare's.
 const STARTING: &str = "tare-start";
 
-/// No server under test may take longer to start or to end; under another program it may take five times as long.
+/// Time limit for a server under test to start or to end; under another program it is five times as long.
 pub const LIMIT: Duration = Duration::from_secs(60);
-/// As valgrind, under which a server is some forty times slower.
+/// Factor for a program such as valgrind, under which a server is some forty times slower.
 const UNDER: u32 = 5;
 
-/// What a server is started with.
+/// The settings of a server's start.
 #[derive(Clone, Debug)]
 pub struct Settings {
-    /// Who fills `performance_schema`.
+    /// The provider that fills `performance_schema`.
     pub provider: Provider,
-    /// Server options of the test's own.
+    /// Additional server options.
     pub options: Vec<String>,
-    /// Further environment.
+    /// Additional environment variables.
     pub environment: Vec<(String, String)>,
-    /// The program that runs the server, with its arguments; none where it runs by itself.
+    /// The program that runs the server, with its arguments; empty if it runs directly.
     pub under: Vec<String>,
 }
 
 impl Settings {
-    /// A server with this provider and nothing else.
+    /// Makes settings with this provider only.
     pub fn new(provider: Provider) -> Settings {
         Settings { provider, options: Vec::new(), environment: Vec::new(), under: Vec::new() }
     }
 
-    /// A server whose figures are held against another's. Each connection has a new thread: whether there was one in the
-    /// server's cache would hang on whether an earlier connection has quite ended. No statistics are made anew in the
-    /// background, where they get in the way of connections now and then.
+    /// Makes settings for comparing a server with another. Each connection has a new thread, because a cached
+    /// one would depend on whether an earlier connection has quite ended. No statistics are recalculated in
+    /// the background, where they would sometimes interfere with connections.
     pub fn compared(provider: Provider) -> Settings {
         Settings::new(provider).option("--thread-cache-size=0").option("--innodb-stats-auto-recalc=OFF")
     }
@@ -55,14 +55,14 @@ impl Settings {
         self
     }
 
-    /// Adds to the environment.
+    /// Adds an environment variable.
     #[must_use]
     pub fn environment(mut self, name: &str, value: &str) -> Settings {
         self.environment.push((name.to_owned(), value.to_owned()));
         self
     }
 
-    /// Adds a start-up setting of the provider's that tare and the built-in know under the same name.
+    /// Adds a start-up setting of the provider that tare and the built-in know under the same name.
     #[must_use]
     pub fn provider_option(self, name: &str, value: impl ToString) -> Settings {
         if self.provider.is_tare() {
@@ -72,7 +72,7 @@ impl Settings {
         }
     }
 
-    /// Adds a start-up setting only tare knows; the built-in gets none.
+    /// Adds a start-up setting that only tare knows; ignored for the built-in.
     #[must_use]
     pub fn tare_option(mut self, name: &str, value: impl ToString) -> Settings {
         if let Provider::Tare(options) = &mut self.provider {
@@ -82,8 +82,8 @@ impl Settings {
     }
 }
 
-/// The level of a server whose test names none: single events are held against the built-in's, so every one is recorded, unless
-/// `TARE_TEST_LEVEL` says otherwise.
+/// Returns the level of a server whose test sets none: single events are compared with the built-in's, so
+/// every one is recorded, unless `TARE_TEST_LEVEL` says otherwise.
 fn default_level(options: &[(String, String)]) -> Option<String> {
     let names_one = options.iter().any(|(name, _)| name == "level");
     let level = || std::env::var("TARE_TEST_LEVEL").unwrap_or_else(|_| "lean".to_owned());
@@ -94,9 +94,9 @@ fn default_level(options: &[(String, String)]) -> Option<String> {
 #[derive(Debug)]
 pub struct Server {
     host: Host,
-    /// What the next start uses.
+    /// Settings of the next start.
     pub settings: Settings,
-    // Declared before the folder: the process ends before its files go.
+    // Declared before the folder: the process ends before its files are removed.
     process: Option<Process>,
     home: TempDir,
 }
@@ -105,7 +105,7 @@ impl Server {
     /// Starts a server on fresh data and waits until it answers.
     ///
     /// # Errors
-    /// When it does not; the text holds the server's log.
+    /// When it does not; the text contains the server's log.
     pub fn start(settings: Settings) -> Result<Server> {
         let host = Host::find()?;
         let home = host.new_home()?;
@@ -114,10 +114,10 @@ impl Server {
         Ok(server)
     }
 
-    /// Starts it again on the data it has.
+    /// Starts it again on its data.
     ///
     /// # Errors
-    /// When it does not answer; the text holds the server's log.
+    /// When it does not answer; the text contains the server's log.
     pub fn resume(&mut self) -> Result<()> {
         assert!(self.process.is_none(), "the server runs already");
         let child = self.command()?.spawn().map_err(Failure::io("start the server"))?;
@@ -157,11 +157,12 @@ impl Server {
         };
         command.arg("--no-defaults").args(SIZES);
         command.args(["--skip-networking", "--skip-name-resolve", "--local-infile=1"]);
-        // 11.4 makes itself a key at every start, for TLS that nobody uses here: seconds, in upstream's build.
+        // 11.4 makes a key at every start, for TLS that is not used here: this takes seconds in upstream's
+        // build.
         command.arg("--skip-ssl");
         command.arg(format!("--datadir={}", self.data().display()));
         command.arg(format!("--socket={}", self.socket().display()));
-        // A starting server removes other servers' temporary tables from a folder it shares with them.
+        // A starting server removes other servers' temporary tables from a shared folder.
         command.arg(format!("--tmpdir={}", self.temporary().display()));
         command.arg(format!("--pid-file={}", self.home.path().join("pid").display()));
         command.arg(format!("--log-error={}", self.log_path().display()));
@@ -203,7 +204,7 @@ impl Server {
         Ok(())
     }
 
-    /// Asks it to shut down; how long that took and how it ended.
+    /// Shuts it down; returns how long that took and the exit status.
     ///
     /// # Errors
     /// When it does not end in time.
@@ -215,13 +216,13 @@ impl Server {
         Ok((begin.elapsed(), status))
     }
 
-    /// Ends it without a chance to clean up.
+    /// Kills it without a chance to clean up.
     pub fn kill(&mut self) {
         // Dropping a process kills it and waits for it.
         self.process = None;
     }
 
-    /// The running process.
+    /// Returns the running process.
     ///
     /// # Errors
     /// When the server is stopped.
@@ -229,7 +230,7 @@ impl Server {
         self.process.as_ref().ok_or_else(not_running)
     }
 
-    /// The running process, to wait for it.
+    /// Returns the running process, to wait for it.
     ///
     /// # Errors
     /// When the server is stopped.
@@ -237,25 +238,26 @@ impl Server {
         self.process.as_mut().ok_or_else(not_running)
     }
 
-    /// A new connection as `root`.
+    /// Connects as `root`.
     ///
     /// # Errors
-    /// When the server does not take it.
+    /// When the server refuses.
     pub fn client(&self) -> Result<Conn> {
         Ok(Conn::new(self.client_options())?)
     }
 
-    /// What [`Server::client`] connects with.
+    /// Returns the options of [`Server::client`].
     pub fn client_options(&self) -> OptsBuilder {
         socket_options(&self.socket()).user(Some("root"))
     }
 
-    /// True when the tables can be read through the server's own port.
+    /// Returns whether the tables can be read through the server's own port.
     pub fn serves_tables(&self) -> bool {
         !self.settings.provider.is_tare() || self.host.has_federated()
     }
 
-    /// The server, if its tables can be read through its own port; else says that the test is skipped, and why.
+    /// Returns the server if its tables can be read through its own port; otherwise prints that the test is
+    /// skipped.
     pub fn on_its_port(self) -> Option<Server> {
         if self.serves_tables() {
             return Some(self);
@@ -264,7 +266,7 @@ impl Server {
         None
     }
 
-    /// The `performance_schema` tables: through the server itself where it can serve them, else through the
+    /// Connects to the `performance_schema` tables: through the server if it serves them, else through the
     /// provider's own endpoint.
     ///
     /// # Errors
@@ -273,7 +275,7 @@ impl Server {
         if self.serves_tables() { Ok(Schema::of_server(self.client()?)) } else { self.endpoint_schema() }
     }
 
-    /// The tables as the provider's own endpoint serves them, without the server in between.
+    /// Connects to the tables on the provider's own endpoint, without the server in between.
     ///
     /// # Errors
     /// When there is no connection.
@@ -281,43 +283,43 @@ impl Server {
         Ok(Schema::of_endpoint(Conn::new(socket_options(&self.endpoint()).user(Some("root")))?))
     }
 
-    /// The program under test.
+    /// Returns the program under test.
     pub fn host(&self) -> &Host {
         &self.host
     }
 
-    /// Its data directory.
+    /// Returns its data directory.
     pub fn data(&self) -> PathBuf {
         self.home.path().join("data")
     }
 
-    /// Its socket.
+    /// Returns the path of its socket.
     pub fn socket(&self) -> PathBuf {
         self.home.path().join("socket")
     }
 
-    /// The socket of tare's own endpoint.
+    /// Returns the socket of tare's own endpoint.
     pub fn endpoint(&self) -> PathBuf {
         self.data().join("tare.sock")
     }
 
-    /// Its folder for temporary files.
+    /// Returns its folder for temporary files.
     pub fn temporary(&self) -> PathBuf {
         self.home.path().join("tmp")
     }
 
     fn log_path(&self) -> PathBuf {
-        // A server gives a name without an extension one of its own.
+        // A server replaces the extension of a name without one.
         self.home.path().join("log.err")
     }
 
-    /// The error log.
+    /// Returns the content of the error log.
     pub fn log(&self) -> String {
         std::fs::read_to_string(self.log_path()).unwrap_or_default()
     }
 }
 
-/// The consumers an "all on" server switches on.
+/// The consumers that an "all on" server enables.
 const CONSUMERS: [&str; 12] = [
     "events-stages-current",
     "events-stages-history",
@@ -334,7 +336,7 @@ const CONSUMERS: [&str; 12] = [
 ];
 
 pub(crate) fn socket_options(socket: &Path) -> OptsBuilder {
-    // The bound is given so that the client asks the server for nothing of its own.
+    // The limit is given so that the client does not query it.
     OptsBuilder::new()
         .socket(Some(socket.to_string_lossy()))
         .prefer_socket(false)

@@ -1,4 +1,4 @@
-//! Runs a script: one thread per connection, so that one may wait for another's lock.
+//! The execution of a script: one thread per connection, so that one may wait for another's lock.
 
 use std::collections::HashMap;
 use std::path::PathBuf;
@@ -29,10 +29,10 @@ struct Connection {
 }
 
 impl Session {
-    /// Opens as many connections as the script speaks of, with `schema` as their current one.
+    /// Opens the connections of a script, with `schema` as their current one.
     ///
     /// # Errors
-    /// When the server does not take them.
+    /// When the server refuses.
     pub fn open(server: &Server, script: &Script, schema: &str) -> Result<Session> {
         let count = script.steps.iter().map(|step| step.connection).max().unwrap_or(1);
         let user = |at: usize| script.users.get(&(at + 1)).map_or("root", String::as_str);
@@ -41,22 +41,22 @@ impl Session {
         Ok(Session { connections, control: server.client()? })
     }
 
-    /// Connection ids, in the script's order.
+    /// Returns connection ids, in the script's order.
     pub fn ids(&self) -> Vec<u64> {
         self.connections.iter().map(|c| c.id).collect()
     }
 
-    /// Ids of those the script has closed.
+    /// Returns ids of the connections that the script has closed.
     pub fn closed(&self) -> Vec<u64> {
         self.connections.iter().filter(|c| c.orders.is_none()).map(|c| c.id).collect()
     }
 
-    /// Takes every step. How those ended that may end as they do, in order.
+    /// Runs every step. Returns the endings of those that may end in any way, in order.
     ///
     /// # Errors
     /// When a step fails that should not, or does not fail as it should.
     pub fn run(&mut self, script: &Script) -> Result<Vec<String>> {
-        // What a sent statement must end with, until it is reaped.
+        // The expected ending of a sent statement, until it is reaped.
         let mut expected = HashMap::new();
         let mut endings = Vec::new();
         for step in &script.steps {
@@ -111,7 +111,7 @@ impl Session {
             }
             (Err(mysql::Error::MySqlError(e)), Ending::Error(number)) if e.code == number => Ok(None),
             (Err(mysql::Error::MySqlError(e)), Ending::Any) => Ok(Some(e.code.to_string())),
-            // The client itself refuses, such as an execution of what could not be prepared.
+            // The client itself refuses, for instance an execution of what could not be prepared.
             (Err(mysql::Error::DriverError(e)), Ending::Any) => Ok(Some(e.to_string())),
             (Err(e), _) => Err(e.into()),
         }
@@ -192,7 +192,7 @@ fn act(
             let values = if values.is_empty() { Params::Empty } else { Params::Positional(values) };
             match prepared.get(&name) {
                 Some(statement) => conn.exec_drop(statement, values),
-                // What could not be prepared takes nothing.
+                // A statement that could not be prepared takes no parameters.
                 None => Err(mysql::DriverError::MismatchedStmtParams(0, 0).into()),
             }
         }

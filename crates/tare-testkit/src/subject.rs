@@ -1,29 +1,29 @@
-//! Which provider is under test.
+//! The provider under test.
 
 use std::path::PathBuf;
 
 use crate::host::profile_folder;
 use crate::{Failure, Result};
 
-/// Who fills `performance_schema`.
+/// The provider that fills `performance_schema`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Provider {
-    /// Nobody: `--performance-schema=OFF`.
+    /// None: `--performance-schema=OFF`.
     Off,
-    /// The server's own, all instruments and consumers on.
+    /// The server's own, with all instruments and consumers on.
     BuiltIn,
-    /// Tare, with these start-up settings (`key=value`).
+    /// Tare with these start-up settings (`key=value`).
     Tare(Vec<(String, String)>),
 }
 
 impl Provider {
-    /// Tare with its defaults.
+    /// Returns tare with its defaults.
     pub fn tare() -> Provider {
         Provider::Tare(Vec::new())
     }
 
-    /// The provider the tests are about: tare, unless `TARE_TEST_PROVIDER=builtin` asks whether the tests
-    /// themselves are right, by holding the reference against itself.
+    /// Returns the provider under test: tare, unless `TARE_TEST_PROVIDER=builtin` validates the tests
+    /// themselves by comparing the reference with itself.
     pub fn under_test() -> Provider {
         match std::env::var("TARE_TEST_PROVIDER").as_deref() {
             Ok("builtin") => Provider::BuiltIn,
@@ -31,13 +31,13 @@ impl Provider {
         }
     }
 
-    /// True for tare.
+    /// Returns whether it is tare.
     pub fn is_tare(&self) -> bool {
         matches!(self, Provider::Tare(_))
     }
 }
 
-/// The shared object under test: `TARE_PROVIDER`, or the one built next to the test.
+/// Returns the shared object under test: `TARE_PROVIDER`, or the one built next to the test.
 ///
 /// # Errors
 /// When it has not been built.
@@ -52,7 +52,7 @@ pub fn provider_library() -> Result<PathBuf> {
     Err(Failure::Setup(format!("{} is missing: build it with `cargo build -p tare-mariadb`", path.display())))
 }
 
-/// A number a longer or shorter run may change through the environment.
+/// Returns a number that the environment may change for a longer or shorter run.
 pub fn setting(name: &str, default: u64) -> u64 {
     match std::env::var(name) {
         Ok(text) => text.parse().unwrap_or_else(|_| panic!("{name}={text} is not a number")),

@@ -191,7 +191,7 @@ struct OfMysql {
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct OtherType {
-    /// As table.column.
+    /// Name as table.column.
     column: String,
     /// What MySQL has.
     mysql: String,

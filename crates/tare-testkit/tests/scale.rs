@@ -26,7 +26,7 @@ fn settings(provider: Provider, connections: u64, digests: u64, tables: u64) -> 
         .provider_option("digests-size", digests + 1000)
         .tare_option("memory-max", "1G");
     match settings.provider {
-        // As many as its memory holds.
+        // The number is limited by its memory only.
         Provider::Tare(_) => settings,
         _ => settings.provider_option("max-table-instances", tables + 2000),
     }

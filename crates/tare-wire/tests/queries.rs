@@ -312,7 +312,7 @@ fn rows_are_written_and_counted() {
     assert!(rows(&mut client, "SELECT * FROM things").is_empty());
 }
 
-/// As FEDERATED sends what a dump of the table brings back.
+/// Checks an INSERT in the form in which FEDERATED sends the rows of a restored dump.
 #[test]
 fn one_insert_brings_as_many_rules_as_there_may_be() {
     static ENGINE: Engine = Engine::new();

@@ -1,4 +1,4 @@
-//! The command line's shape and its help.
+//! The declaration of the command line and its help.
 
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -22,8 +22,8 @@ use crate::snapshot::Snapshot;
 
 /// A Performance Schema for stock MariaDB servers, for a fraction of what the built-in costs.
 ///
-/// tare is loaded into an unmodified server and serves its `performance_schema` tables, with every instrument on. This
-/// program starts servers with it, asks running ones about it, and measures what it costs.
+/// tare is loaded into an unmodified server and serves its `performance_schema` tables, with every instrument
+/// on. This program starts servers with it, asks running ones about it, and measures what it costs.
 #[derive(Debug, Parser)]
 #[command(
     name = "tare",
@@ -65,7 +65,7 @@ pub(crate) enum Command {
     Documents(Documents),
 }
 
-/// The server to start, and what to load into it.
+/// The server to start, and the provider to load into it.
 #[derive(Args, Debug)]
 pub(crate) struct Programs {
     /// The server's program [default: the system's mariadbd]
@@ -78,10 +78,10 @@ pub(crate) struct Programs {
 
 /// Show what tare sees, on a server of its own under load
 ///
-/// Starts a stock server with tare loaded and everything instrumented, drives sysbench's oltp_read_write against it, and
-/// shows by SQL, through the server's normal socket, what was seen: statements, waits, tables, files, memory, what was
-/// lost, and what it cost. The server's data is in a temporary folder; nothing of the system's is touched, no port is
-/// opened, and everything is removed at the end and on Ctrl-C.
+/// Starts a stock server with tare loaded and everything instrumented, drives sysbench's oltp_read_write
+/// against it, and shows by SQL, through the server's normal socket, what was seen: statements, waits,
+/// tables, files, memory, what was lost, and what it cost. The server's data is in a temporary folder;
+/// nothing of the system's is touched, no port is opened, and everything is removed at the end and on Ctrl-C.
 #[derive(Args, Debug)]
 #[command(after_help = "Examples:\n  \
     tare demo\n  \
@@ -103,12 +103,13 @@ pub(crate) struct Demo {
 
 /// Run a server of one's own with tare loaded
 ///
-/// The server runs in the foreground until Ctrl-C, which shuts it down cleanly. Without --datadir its data is in a
-/// temporary folder and gone afterwards. A data directory that is absent or empty is made with mariadb-install-db (`root`
-/// without a password, reachable only through the socket); one that exists is used as it is. Run as root, the server runs
-/// as the account `mysql`.
+/// The server runs in the foreground until Ctrl-C, which shuts it down cleanly. Without --datadir its data is
+/// in a temporary folder and gone afterwards. A data directory that is absent or empty is made with
+/// mariadb-install-db (`root` without a password, reachable only through the socket); one that exists is used
+/// as it is. Run as root, the server runs as the account `mysql`.
 ///
-/// What follows `--` is given to the server. The system's option files are not read unless they are named there.
+/// What follows `--` is given to the server. The system's option files are not read unless they are named
+/// there.
 #[derive(Args, Debug)]
 #[command(after_help = "Examples:\n  \
     tare run\n  \
@@ -126,11 +127,11 @@ pub(crate) struct Run {
     pub(crate) options: Vec<OsString>,
 }
 
-/// Ask a running server's tare how it is
+/// Show the state of tare in a running server
 ///
-/// Tells whether tare is loaded, in which server and with which ABI, the memory it uses, what was lost for want of room, and
-/// what is switched on. It is asked through the socket `tare.sock` in the server's data directory, which only the server's
-/// own account and root may open; the server's SQL is not involved.
+/// Tells whether tare is loaded, in which server and with which ABI, the memory it uses, what was lost for
+/// lack of room, and what is enabled. It is queried through the socket `tare.sock` in the server's data
+/// directory, which only the server's own account and root may open; the server's SQL is not involved.
 ///
 /// Exit status: 0 when tare is active, 3 when it is not, 1 on any other error.
 #[derive(Args, Debug)]
@@ -142,7 +143,8 @@ pub(crate) struct Run {
 pub(crate) struct Status {
     #[command(flatten)]
     pub(crate) reach: Reach,
-    /// The server's error log, to find out why tare is not active [default: *.err and error.log beside the socket]
+    /// The server's error log, to find out why tare is not active [default: *.err and error.log beside the
+    /// socket]
     #[arg(long, value_name = "FILE")]
     pub(crate) log: Option<PathBuf>,
     /// Print one JSON object
@@ -150,7 +152,7 @@ pub(crate) struct Status {
     pub(crate) json: bool,
 }
 
-/// What is printed.
+/// The format of the output.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Output {
     /// Lines for people
@@ -160,7 +162,7 @@ pub(crate) enum Output {
 }
 
 impl Output {
-    /// Whether it is for programs.
+    /// Returns whether it is for programs.
     pub(crate) fn is_json(self) -> bool {
         self == Output::Json
     }
@@ -168,11 +170,12 @@ impl Output {
 
 /// Say why tare is not active in a server, or not complete, and what to do
 ///
-/// Looks at the units that start a server and at the servers that run: whether the provider is loaded and can be, whether tare
-/// stands back and why, whether the server's SQL shows the tables, what was lost and which option makes room for it. One line for
-/// each thing that was found. Nothing is changed. Root sees everything; --dsn asks a server through its SQL alone.
+/// Checks the units that start a server and the running servers: whether the provider is loaded and can be,
+/// whether tare disables itself and why, whether the server's SQL shows the tables, what was lost and which
+/// option makes room for it. Prints a line for each problem. Nothing is changed. Root sees everything; --dsn
+/// checks a server through its SQL alone.
 ///
-/// Exit status: 0 all is well, 1 something was found, 2 something could not be looked at.
+/// Exit status: 0 all is well, 1 a problem was found, 2 something could not be checked.
 #[derive(Args, Debug)]
 #[command(after_help = "Examples:\n  \
     tare doctor                             every server of this machine\n  \
@@ -198,21 +201,23 @@ pub(crate) struct Doctor {
     /// Look for units and files below this folder, as in an image
     #[arg(long, value_name = "DIR", default_value = "/")]
     pub(crate) root: PathBuf,
-    /// What to print
+    /// Format of the output
     #[arg(long, value_enum, default_value_t = Output::Text, value_name = "FORMAT")]
     pub(crate) output: Output,
 }
 
-/// Have the servers of this machine load tare
+/// Make the servers of this machine load tare
 ///
-/// Finds the systemd units that start a server, instances such as mariadb@a included, and looks at each as `tare doctor` does. Where
-/// nothing is in the way it writes a drop-in, which has the loader take the provider in, before whatever is preloaded already; a unit that
-/// tries that before each start, so that a provider that breaks later keeps no server from starting; and
-/// an option file, which loads the plugin ha_federatedx and has room for the group `tare`. Without --restart it counts from
-/// the server's next start on. With it the server is restarted, also where it runs with an older provider than the installed one, and
-/// all is put back if tare does not answer within the limit.
+/// Finds the systemd units that start a server, including instances such as mariadb@a, and checks each as
+/// `tare doctor` does. If nothing is in the way it writes a drop-in, which makes the loader preload the
+/// provider, before other preloaded objects; a unit that tries that before each start, so that a provider
+/// that breaks later keeps no server from starting; and an option file, which loads the plugin ha_federatedx
+/// and has room for the group `tare`. Without --restart it takes effect at the server's next start. With it
+/// the server is restarted, also if it runs with an older provider than the installed one, and everything is
+/// undone if tare does not answer within the limit.
 ///
-/// Exit status: 0 done or nothing to do, 1 a server was left alone or put back, and why is said; 130 somebody asked to end.
+/// Exit status: 0 done or nothing to do, 1 a server was left alone or restored, with the reason; 130
+/// interrupted.
 #[derive(Args, Debug)]
 #[command(after_help = "Examples:\n  \
     tare install --dry-run                what would be written, and what is in the way\n  \
@@ -226,10 +231,11 @@ pub(crate) struct Install {
     pub(crate) provider: Option<PathBuf>,
 }
 
-/// Take away what `tare install` has written
+/// Remove what `tare install` has written
 ///
-/// Removes the drop-in, the unit of the trial, the option file with what was set in it, and files that earlier versions of tare left in the data
-/// directory. Nothing else is touched. Without --restart the server goes on with tare until it is started anew.
+/// Removes the drop-in, the unit of the trial, the option file including later settings in it, and files that
+/// earlier versions of tare left in the data directory. Nothing else is touched. Without --restart the server
+/// continues with tare until it is restarted.
 #[derive(Args, Debug)]
 #[command(after_help = "Examples:\n  \
     tare uninstall --dry-run\n  \
@@ -240,7 +246,7 @@ pub(crate) struct Uninstall {
     pub(crate) servers: Servers,
 }
 
-/// Which servers, and how they are treated.
+/// The servers to change, and how.
 #[derive(Args, Debug)]
 pub(crate) struct Servers {
     /// Only the server of this unit; may be repeated [default: every unit that starts a server]
@@ -249,28 +255,29 @@ pub(crate) struct Servers {
     /// Only show what would be written
     #[arg(long)]
     pub(crate) dry_run: bool,
-    /// Restart the servers that need it, and see that they come up as they should
+    /// Restart the servers that need it, and check that they start correctly
     #[arg(long)]
     pub(crate) restart: bool,
-    /// What restarts a server instead of systemctl: a shell's command; the unit's name is in TARE_UNIT
+    /// What restarts a server instead of systemctl: a shell command; the unit's name is in TARE_UNIT
     #[arg(long, value_name = "COMMAND", requires = "restart")]
     pub(crate) restart_command: Option<String>,
-    /// Seconds a server may take to restart and come up before all is put back
+    /// Seconds a server may take to restart before everything is undone
     #[arg(long, value_name = "N", default_value_t = 60, value_parser = clap::value_parser!(u32).range(1..=86_400))]
     pub(crate) limit: u32,
     /// Find units and files below this folder, as in an image
     #[arg(long, value_name = "DIR", default_value = "/")]
     pub(crate) root: PathBuf,
-    /// What to print
+    /// Format of the output
     #[arg(long, value_enum, default_value_t = Output::Text, value_name = "FORMAT")]
     pub(crate) output: Output,
 }
 
 /// Try what a unit's server is to preload, before it starts
 ///
-/// The unit tare-preload@.service, which `tare install` writes, runs this before each start of a server. A program that does nothing
-/// loads what the server is to load, as the server's account. If it lives, /run/tare/UNIT.env sets LD_PRELOAD for the server; if it
-/// does not, that file says why, and the server starts without tare.
+/// The unit tare-preload@.service, which `tare install` writes, runs this before each start of a server. A
+/// program that does nothing loads what the server is to load, as the server's account. If it succeeds,
+/// /run/tare/UNIT.env sets LD_PRELOAD for the server; if not, that file has the reason, and the server starts
+/// without tare.
 ///
 /// Exit status: 0 the server starts with tare, 1 without.
 #[derive(Args, Debug)]
@@ -286,12 +293,13 @@ pub(crate) struct Preload {
     pub(crate) root: PathBuf,
 }
 
-/// Say whether tare would serve a server, from its program's file
+/// Say whether tare supports a server, from its program's file
 ///
-/// The program is read, not run: its version, what it exports, and whether it is laid out like the servers tare knows, as tare
-/// itself looks at start-up. Options and the system around a server may still keep tare from it: `tare doctor`.
+/// The program is read, not run: its version, its exported symbols, and whether it is laid out like the
+/// servers tare knows, by the checks of tare's own start-up. Options and the system around a server may still
+/// disable tare: `tare doctor`.
 ///
-/// Exit status: 0 it would be served, 1 it would not, 2 the file could not be looked at.
+/// Exit status: 0 supported, 1 not supported, 2 the file could not be read.
 #[derive(Args, Debug)]
 #[command(after_help = "Examples:\n  \
     tare probe /usr/sbin/mariadbd\n  \
@@ -300,7 +308,7 @@ pub(crate) struct Probe {
     /// The server's program
     #[arg(value_name = "PROGRAM")]
     pub(crate) mariadbd: PathBuf,
-    /// What to print
+    /// Format of the output
     #[arg(long, value_enum, default_value_t = Output::Text, value_name = "FORMAT")]
     pub(crate) output: Output,
 }
@@ -316,9 +324,10 @@ pub(crate) struct Documents {
 
 /// Remove or list what earlier versions of tare left in a data directory
 ///
-/// Earlier versions put their tables into the folder `performance_schema`, as small files that a crash left there, and a backup
-/// took along. This version puts nothing there, and removes theirs whenever a server starts with it; so this is for a
-/// server that is to run without tare from then on. No file that is not tare's is touched.
+/// Earlier versions put their tables into the folder `performance_schema`, as small files that a crash left
+/// there, and that backups contain. This version puts nothing there, and removes the old files whenever a
+/// server starts with it. This command is for a server that is to run without tare from then on. Only tare's
+/// files are touched.
 #[derive(Args, Debug)]
 #[command(after_help = "Examples:\n  \
     tare tables list --datadir /var/lib/mysql\n  \
@@ -330,9 +339,9 @@ pub(crate) struct Tables {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum TablesCommand {
-    /// Take tare's files out
+    /// Remove tare's files
     Remove(Place),
-    /// Show which tables' files of tare's are there, and which version wrote them
+    /// Show which of tare's table files exist, and which version wrote them
     List(Place),
 }
 
@@ -344,13 +353,15 @@ pub(crate) struct Place {
     pub(crate) datadir: PathBuf,
 }
 
-/// Measure what watching costs: off, off again, tare, and the server's own Performance Schema
+/// Measure the overhead of tare and of the server's own Performance Schema
 ///
-/// A short study of the lab (see `tare help lab`): one server per setting on copies of the same data, load on one at a time in
-/// short slices, compared within blocks of one slice each. Every one to three blocks the servers are started anew: where its memory
-/// comes to lie makes a process faster or slower than its twin. `off again` is set up like `off`; what it differs by is noise.
+/// A short study of the lab (see `tare help lab`): one server per setting on copies of the same data, load on
+/// one at a time in short slices, compared within blocks of one slice each. Every one to three blocks the
+/// servers are restarted, because the layout of its memory makes a process faster or slower. `off again` is
+/// the A/A control: it equals `off`, so its difference is noise.
 ///
-/// CPU time is that of the server's process, read from its own CPU clock in nanoseconds (user and system, all threads).
+/// CPU time is that of the server's process, read from its CPU clock in nanoseconds (user and system, all
+/// threads).
 #[derive(Args, Debug)]
 #[command(after_help = "Examples:\n  \
     tare bench\n  \
@@ -385,12 +396,13 @@ pub(crate) struct Bench {
     pub(crate) json: Option<PathBuf>,
 }
 
-/// Measure what an observability setting costs, on any MariaDB or MySQL server
+/// Measure the cost of an observability setting, on any MariaDB or MySQL server
 ///
-/// A study is a file: servers, settings, workloads, how exactly and how long. `tare lab run` starts a server per setting (or
-/// switches one that runs), gives load to one at a time in short slices, and compares slices of the same block, so what drifts
-/// hits all alike. An identical twin of the base shows the noise. Each setting gets a verdict: it costs so much, no more than
-/// so much, or it is not known yet and how long that would take. docs/method.md explains how.
+/// A study is a file: servers, settings, workloads, precision and duration. `tare lab run` starts a server
+/// per setting (or switches a running one), gives load to one at a time in short slices, and compares slices
+/// of the same block, so that drift affects all alike. An A/A control, identical to the base, shows the
+/// noise. Each setting gets a verdict: it costs this much, no more than this much, or it is inconclusive and
+/// how long a result would take. docs/method.md explains how.
 #[derive(Args, Debug)]
 #[command(after_help = "Examples:\n  \
     tare lab list\n  \
@@ -405,23 +417,23 @@ pub(crate) struct Lab {
 pub(crate) enum LabCommand {
     /// Show the studies that ship
     List,
-    /// Run a study, or go on with one that was cut off
+    /// Run a study, or continue an interrupted one
     Run(LabRun),
-    /// Write the report of a folder of results anew, and show its figures
+    /// Rewrite the report of a folder of results, and show its figures
     Report(LabReport),
     /// Show several runs side by side, over time, versions or machines, and where a cost changes
     Compare(LabCompare),
-    /// Put back what a study that was killed left on servers that are not ours
+    /// Undo what a killed study left on running servers
     PutBack(LabPutBack),
     Record(crate::lab_record::LabRecord),
     Replay(crate::lab_record::LabReplay),
 }
 
-/// Put back what a study that was killed left on servers that are not ours
+/// Undo what a killed study left on running servers
 ///
-/// Before a study changes anything on a server that runs (a dsn), it writes into its folder of results how that was. Schemas it
-/// made are dropped; global variables and the Performance Schema's settings get the values they had. The same study does it by
-/// itself when it goes on.
+/// Before a study changes anything on a running server (a dsn), it saves the original state in its folder of
+/// results. This command drops the schemas that the study made, and restores global variables and the
+/// Performance Schema's settings. The same study does so by itself when it is continued.
 #[derive(Args, Debug)]
 pub(crate) struct LabPutBack {
     /// Folder of results
@@ -431,11 +443,12 @@ pub(crate) struct LabPutBack {
     pub(crate) account: LabAccount,
 }
 
-/// Run a study, or go on with one that was cut off
+/// Run a study, or continue an interrupted one
 ///
-/// Every slice is written to results.jsonl in the results' folder as soon as it is measured. After Ctrl-C, a crash or kill -9
-/// the same command with the same --out goes on. Servers are our own, in a temporary folder (TMPDIR), unless the study names
-/// one that runs; its password is taken from -p, the environment variable TARE_LAB_PASSWORD, or option files.
+/// Every slice is written to results.jsonl in the results' folder as soon as it is measured. After Ctrl-C, a
+/// crash or kill -9 the same command with the same --out continues. Servers are started in a temporary folder
+/// (TMPDIR), unless the study names a running one; its password comes from -p, the environment variable
+/// TARE_LAB_PASSWORD, or option files.
 #[derive(Args, Debug)]
 #[command(after_help = "Examples:\n  \
     tare lab run tare --quick\n  \
@@ -449,7 +462,7 @@ pub(crate) struct LabRun {
     /// Name of a study that ships, or a file
     #[arg(value_name = "STUDY")]
     pub(crate) study: String,
-    /// A first answer in at most ten minutes: what the study's section `[quick]` says
+    /// A first answer in at most ten minutes: apply the study's section `[quick]`
     #[arg(long)]
     pub(crate) quick: bool,
     /// Folder for results [default: lab/STUDY-DATE-TIME]
@@ -458,20 +471,21 @@ pub(crate) struct LabRun {
     /// Program to use for one of the study's servers; may be repeated
     #[arg(long = "server", value_name = "NAME=PATH", value_parser = name_and_path)]
     pub(crate) servers: Vec<(String, PathBuf)>,
-    /// The provider that settings preload as `tare` [default: libtare_mariadb.so beside this program or in ../lib/tare]
+    /// The provider that settings preload as `tare` [default: libtare_mariadb.so beside this program or in
+    /// ../lib/tare]
     #[arg(long, value_name = "PATH", env = "TARE_PROVIDER")]
     pub(crate) provider: Option<PathBuf>,
-    /// Start the load's driver with these words before it, on another machine or in another network: 'ssh load1' [default: the
-    /// study's]. There must be sysbench
+    /// Start the load driver with these words before it, on another machine or in another network: 'ssh
+    /// load1' [default: the study's]. It needs sysbench
     #[arg(long, value_name = "PREFIX")]
     pub(crate) driver: Option<String>,
-    /// This machine's address, as it is seen from there [default: where ssh came from]
+    /// This machine's address as seen from there [default: the address that ssh came to]
     #[arg(long, value_name = "ADDRESS", requires = "driver")]
     pub(crate) driver_address: Option<String>,
-    /// Also sample where every setting's server spends its time, after measuring (with perf)
+    /// Also take a CPU profile of every setting's server after measuring (with perf)
     #[arg(long)]
     pub(crate) profile: bool,
-    /// Seed of the order of slices [default: drawn, and written into the results]
+    /// Seed of the order of slices [default: random, and recorded in the results]
     #[arg(long, value_name = "N")]
     pub(crate) seed: Option<u64>,
     #[command(flatten)]
@@ -480,14 +494,14 @@ pub(crate) struct LabRun {
     pub(crate) budget: LabBudget,
 }
 
-/// What results are held against, and where that is written.
+/// The budget for results, and where its outcome is written.
 #[derive(Args, Debug)]
 pub(crate) struct LabBudget {
-    /// Judge what settings cost: 3%. Exit status 0: all intervals are below; 3: one is above; 4: neither is known. A study that
-    /// runs goes on until it is known, or its blocks or minutes are used up
+    /// Judge the cost of settings: 3%. Exit status 0: all intervals are below; 3: one is above; 4: neither is
+    /// known. A running study continues until it is known, or its blocks or minutes are used up
     #[arg(long, value_name = "PERCENT")]
     pub(crate) fail_above: Option<Budget>,
-    /// File to write what came out to, as JUnit's XML
+    /// File to write the outcome to, as JUnit's XML
     #[arg(long, value_name = "FILE", requires = "fail_above")]
     pub(crate) junit: Option<PathBuf>,
     /// File to write a summary to, in Markdown
@@ -495,10 +509,11 @@ pub(crate) struct LabBudget {
     pub(crate) markdown: Option<PathBuf>,
 }
 
-/// Write the report of a folder of results anew, and show its figures
+/// Rewrite the report of a folder of results, and show its figures
 ///
-/// The report is made from results.jsonl alone, also of a study that runs or was killed: report.html (one page that needs nothing else, with
-/// the raw data in it), report.csv, slices.csv, report.json, all in the folder of results.
+/// The report is made from results.jsonl alone, also for a study that is running or was killed: report.html
+/// (one self-contained page with the raw data), report.csv, slices.csv, report.json, all in the folder of
+/// results.
 #[derive(Args, Debug)]
 #[command(after_help = "Examples:\n  \
     tare lab report results/monday\n  \
@@ -508,7 +523,8 @@ pub(crate) struct LabReport {
     /// Folder of results
     #[arg(value_name = "DIR")]
     pub(crate) folder: PathBuf,
-    /// Also write the report into a folder of its own, to be given away: report.html without the raw data, report.csv, report.json, picture.svg
+    /// Also write the report for publication into another folder: report.html without the raw data,
+    /// report.csv, report.json, picture.svg
     #[arg(long, value_name = "TO")]
     pub(crate) publish: Option<PathBuf>,
     #[command(flatten)]
@@ -517,9 +533,9 @@ pub(crate) struct LabReport {
 
 /// Show several runs side by side, over time, versions or machines, and where a cost changes
 ///
-/// Runs are put in the order of their beginnings. The last one says what is compared: an earlier one counts where setting, base, load
-/// and measure were the same, and where it does not the reason is said. Changes from one run to the next, trends, and what else differs
-/// between runs (machine, server's version, how it was measured) are told in words.
+/// Runs are ordered by their start. The last one defines the comparison: an earlier one counts if setting,
+/// base, load and measure are the same; otherwise the reason is given. Changes from one run to the next,
+/// trends, and other differences between runs (machine, server's version, method) are described.
 #[derive(Args, Debug)]
 #[command(after_help = "Examples:\n  \
     tare lab compare results/monday results/tuesday results/wednesday\n  \
@@ -531,7 +547,7 @@ pub(crate) struct LabCompare {
 }
 
 impl Programs {
-    /// The server's programs: those named, or the system's.
+    /// Finds the server's programs: those named, or the system's.
     pub(crate) fn installation(&self) -> tare_lab::Result<Installation> {
         Installation::find(self.mariadbd.as_deref()).map_err(|error| match error {
             Error::Missing { program, hint } => {

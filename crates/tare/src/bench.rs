@@ -1,4 +1,4 @@
-//! `tare bench`: what watching costs, side by side in one run. A study of the lab, made from the arguments.
+//! `tare bench`: the overhead of several settings, compared in one run, as a study of the lab.
 
 use std::path::Path;
 use std::process::ExitCode;
@@ -13,12 +13,12 @@ use tare_lab::workload;
 use crate::arguments::Bench;
 use crate::{lab, lab_table, page, provider};
 
-/// Servers, settings and what is the same in every bench. Without tare its setting is left out.
+/// Servers, settings, and everything that is the same in every bench. Without tare its setting is removed.
 const STUDY: &str = include_str!("bench.toml");
-/// Where the setting with tare begins and ends in it.
+/// Start and end of the setting with tare in it.
 const TARE: (&str, &str) = ("# tare:\n", "# end of tare\n");
 
-/// What a bench measures.
+/// The parameters of a bench.
 pub(crate) struct Plan<'a> {
     pub(crate) rounds: u32,
     pub(crate) seconds: u32,
@@ -60,7 +60,7 @@ pub(crate) fn bench(arguments: &Bench, interrupt: &Interrupt) -> Result<ExitCode
     Ok(ExitCode::SUCCESS)
 }
 
-/// The study of a plan.
+/// Makes the study of a plan.
 pub(crate) fn order(
     plan: &Plan<'_>,
     installation: Installation,
@@ -90,7 +90,7 @@ fn text(plan: &Plan<'_>, tare: bool, federated: bool) -> Result<String> {
     let own = match (tare, federated) {
         (false, _) => String::new(),
         (true, true) => own.to_owned(),
-        // Its tables cannot be read then, nor asked whether it is there; it is loaded all the same.
+        // Its tables cannot be read then, so its presence is not verified; it is loaded all the same.
         (true, false) => {
             let lines = own.lines().filter(|l| !l.starts_with("require"));
             lines.collect::<Vec<_>>().join("\n").replace(", \"--plugin-load-add=ha_federatedx\"", "")
@@ -104,7 +104,7 @@ fn text(plan: &Plan<'_>, tare: bool, federated: bool) -> Result<String> {
         ))
     });
     let workloads = workloads.collect::<Result<String>>()?;
-    // What differs from one start of the servers to the next is more than what differs within one.
+    // Differences between starts of the servers exceed those within one.
     let figures =
         format!("slice_seconds = {}\nblocks = {}\nblocks_per_start = 1\n", plan.seconds, plan.rounds);
     Ok(format!("{figures}{before}{own}{after}{workloads}"))

@@ -1,8 +1,8 @@
-//! The command line as it is read: what all commands have in common, and what the library that reads it does not do.
+//! Parsing of the command line: what all commands have in common, and what clap does not support.
 //!
-//! `-h` is the host in commands that speak to a server, as in every client of MySQL; `--help` and `-?` help everywhere. A value
-//! that begins with `-` is a value unless it is one of the command's options, so that its own parser judges it. `-pPASSWORD` is
-//! a password and `-p` alone asks for one.
+//! `-h` is the host in commands that connect to a server, as in MySQL's clients; `--help` and `-?` print help
+//! everywhere. A value that begins with `-` is a value unless it is one of the command's options, so that the
+//! option's own parser judges it. `-pPASSWORD` is a password, and `-p` alone prompts for one.
 
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
@@ -12,20 +12,20 @@ use clap::{Arg, ArgAction, Command, CommandFactory, FromArgMatches};
 
 use crate::arguments::Arguments;
 
-/// The option whose value may be left out, by its name.
+/// Name of the option whose value may be left out.
 const PASSWORD: &str = "password";
 
-/// The command line's declaration.
+/// Returns the declaration of the command line.
 pub(crate) fn command() -> Command {
     shaped(Arguments::command())
 }
 
-/// The arguments of this program; ends it where they cannot be, or help was asked for.
+/// Parses the program's arguments; exits if they are invalid, or help was requested.
 pub(crate) fn parse() -> Arguments {
     read(std::env::args_os()).unwrap_or_else(|error| end(&error))
 }
 
-/// Reads arguments, the program's name first.
+/// Parses arguments, the program's name first.
 pub(crate) fn read(arguments: impl IntoIterator<Item = OsString>) -> Result<Arguments, clap::Error> {
     let mut command = command();
     command.build();
@@ -34,7 +34,7 @@ pub(crate) fn read(arguments: impl IntoIterator<Item = OsString>) -> Result<Argu
     Arguments::from_arg_matches(&matches).map_err(|error| error.format(&mut command))
 }
 
-/// Says what is wrong, without passwords that stand in addresses.
+/// Prints the error, without passwords in addresses.
 fn end(error: &clap::Error) -> ! {
     let is_help = matches!(
         error.kind(),
@@ -50,7 +50,7 @@ fn end(error: &clap::Error) -> ! {
     std::process::exit(error.exit_code());
 }
 
-/// A text without what may be a password in an address of it.
+/// Removes possible passwords in addresses from a text.
 fn without_addresses(text: &str) -> String {
     let words = text.split_inclusive([' ', '\n', '\'']);
     words
@@ -66,16 +66,16 @@ fn without_addresses(text: &str) -> String {
         .collect()
 }
 
-/// Gives a command and those below it their help.
+/// Adds the help options to a command and its subcommands.
 fn shaped(command: Command) -> Command {
     let has_host = command.get_arguments().any(|it| it.get_short() == Some('h'));
     let help = Arg::new("help").long("help").action(ArgAction::Help);
     let help = help.help("Print help (see more with '--help')");
-    // Where it is not the host, -h goes on to help.
+    // -h prints help where it is not the host.
     let help = if has_host { help.short('?') } else { help.short('h').visible_short_alias('?') };
     let mut command = command.disable_help_flag(true).arg(help);
     if command.get_name() == "slowlog" {
-        // There the long ones choose statements.
+        // The long options of `slowlog` choose statements.
         for name in ["host", "user"] {
             command = command.mut_arg(name, |arg| arg.long(clap::builder::Resettable::Reset));
         }
@@ -83,7 +83,7 @@ fn shaped(command: Command) -> Command {
     command.mut_subcommands(shaped)
 }
 
-/// Arguments with values joined to their options where they begin with `-`.
+/// Joins values that begin with `-` to their options.
 fn joined(command: &Command, arguments: impl IntoIterator<Item = OsString>) -> Vec<OsString> {
     let mut arguments = arguments.into_iter().peekable();
     let mut all: Vec<OsString> = arguments.next().into_iter().collect();
@@ -111,7 +111,7 @@ fn joined(command: &Command, arguments: impl IntoIterator<Item = OsString>) -> V
             continue;
         };
         match value {
-            // The option's value is missing: the library says so.
+            // The option's value is missing, which clap reports.
             (true, option) => {
                 all.push(argument);
                 all.extend(password(command, option.as_bytes()).or(Some(option)));
@@ -125,7 +125,7 @@ fn joined(command: &Command, arguments: impl IntoIterator<Item = OsString>) -> V
     all
 }
 
-/// `-pPASSWORD` and `-p` in a command that has the option.
+/// Converts `-pPASSWORD` and `-p` in a command that has the option.
 fn password(command: &Command, argument: &[u8]) -> Option<OsString> {
     let value = argument.strip_prefix(b"-p")?;
     command.get_arguments().find(|it| it.get_id() == PASSWORD && it.get_short() == Some('p'))?;
@@ -137,7 +137,7 @@ fn password(command: &Command, argument: &[u8]) -> Option<OsString> {
     Some(OsString::from_vec(option))
 }
 
-/// Whether an option has its value in the next argument.
+/// Returns whether an option takes its value from the next argument.
 fn takes_next(command: &Command, argument: &[u8]) -> bool {
     let found = match argument.strip_prefix(b"--") {
         Some(name) => {
@@ -157,7 +157,7 @@ fn short(command: &Command, letter: u8) -> Option<&Arg> {
     command.get_arguments().find(is_it)
 }
 
-/// Whether it is an option of the command's, and no value.
+/// Returns whether it is an option of the command, not a value.
 fn is_option(command: &Command, argument: &[u8]) -> bool {
     if argument == b"--" {
         return true;
@@ -212,7 +212,7 @@ mod tests {
         }
     }
 
-    /// Whatever the option, what it says of such a value is its own parser's word.
+    /// Every option's own parser judges such a value.
     #[test]
     fn no_option_takes_a_negative_number_for_an_argument() {
         fn each(command: &Command, path: &[&str], seen: &mut usize) {

@@ -1,4 +1,4 @@
-//! `tare demo`: the main job on a server of its own, start to end.
+//! `tare demo`: a demonstration on a server of its own.
 
 use std::path::Path;
 use std::process::ExitCode;
@@ -22,14 +22,14 @@ use crate::bench::{self, Plan};
 use crate::section::SECTIONS;
 use crate::{lab, lab_table, page, provider, status, units};
 
-/// What the load does; also what the costs are compared on.
+/// The workload, on which costs are also compared.
 const WORKLOAD: &str = "oltp_read_write";
 /// Tables of the load, and rows in each.
 const TABLES: u32 = 2;
 const ROWS: u32 = 50_000;
-/// Seconds of a slice when costs are compared.
+/// Seconds of a slice in the comparison of costs.
 const SLICE: u32 = 1;
-/// Fewer rounds have no interval.
+/// Fewest rounds for an interval.
 const LEAST_ROUNDS: u32 = 6;
 
 /// Runs the command.
@@ -43,7 +43,7 @@ pub(crate) fn demo(arguments: &Demo, interrupt: Interrupt) -> Result<ExitCode> {
             installation.plugin_dir.display()
         );
     }
-    // Before anything of the demo's own runs, which would look like others' work.
+    // Before the demo runs anything itself, which would count as activity of others.
     let others = match arguments.cost_rounds {
         0 => None,
         _ => Some(step("looking at what else runs here", || Ok(machine::others(0.0, &interrupt)?))?),
@@ -71,7 +71,7 @@ pub(crate) fn demo(arguments: &Demo, interrupt: Interrupt) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Starts the server, gives it load, and shows what was seen; gives the level it was recorded at, in words.
+/// Starts the server, gives it load, and shows the results; returns the level of recording, in words.
 fn watch(bench: &Bench, template: &Template, load: &Load, setting: &Setting, seconds: u32) -> Result<String> {
     let mut server = step("starting a stock server with tare", || Ok(bench.start_copy(template, setting)?))?;
     introduce(template, &server)?;
@@ -97,7 +97,7 @@ fn watch(bench: &Bench, template: &Template, load: &Load, setting: &Setting, sec
     Ok(level)
 }
 
-/// The level of the server's instruments, in words; of several levels each with its number of instruments.
+/// Describes the level of the server's instruments; of several levels, each with its number of instruments.
 fn level(session: &mut mysql::Conn) -> Result<String> {
     let levels: Vec<(String, u64)> = session
         .query("SELECT LEVEL, COUNT(*) FROM performance_schema.tare_levels GROUP BY LEVEL ORDER BY COUNT(*) DESC")
@@ -111,7 +111,7 @@ fn level(session: &mut mysql::Conn) -> Result<String> {
     })
 }
 
-/// What a level keeps of an event.
+/// Describes what a level keeps of an event.
 fn meaning(level: &str) -> &'static str {
     match level {
         "exact" => "every event counted, timed and recorded",
@@ -125,7 +125,7 @@ fn meaning(level: &str) -> &'static str {
     }
 }
 
-/// Says what runs, and stops here when tare is not in it.
+/// Prints what runs; fails if tare is not active in it.
 fn introduce(template: &Template, server: &Server) -> Result<()> {
     status::require_active(server)?;
     server
@@ -155,7 +155,7 @@ fn drive(bench: &Bench, load: &Load, server: &Server, seconds: u32) -> Result<Re
     Ok(report?)
 }
 
-/// Shows every counter of what did not fit, or that there is none.
+/// Prints every counter of losses, or that there are none.
 fn lost(session: &mut mysql::Conn) -> Result<()> {
     page::heading("Lost", "tare_status");
     let counters: Vec<(String, String)> = session.query(
@@ -174,7 +174,7 @@ fn lost(session: &mut mysql::Conn) -> Result<()> {
     Ok(())
 }
 
-/// A short study: what it cost.
+/// Runs a short study of the cost.
 fn compare(
     arguments: &Demo,
     installation: Installation,
@@ -213,7 +213,7 @@ fn farewell(level: &str) {
     println!("  {program} run\n");
 }
 
-/// Does something that takes a moment, and says so meanwhile.
+/// Runs a step with a progress message.
 fn step<T>(what: &str, work: impl FnOnce() -> Result<T>) -> Result<T> {
     let spinner = ProgressBar::new_spinner().with_message(format!("{what} …"));
     spinner.enable_steady_tick(std::time::Duration::from_millis(100));

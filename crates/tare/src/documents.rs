@@ -1,4 +1,4 @@
-//! Manual pages and shells' completions, made from the command line's own declaration; packages take them along.
+//! Manual pages and shell completions for packages, generated from the command line's declaration.
 
 use std::fs;
 use std::process::ExitCode;

@@ -11,7 +11,7 @@ use tare_mariadb::startup::built_in::Image;
 
 const WORD: usize = size_of::<usize>();
 
-/// Why a file cannot be looked into.
+/// The reason why a file cannot be analysed.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum Error {
     #[error("{0}: {1}")]
@@ -21,7 +21,7 @@ pub(crate) enum Error {
         path: PathBuf,
         expected: u64,
         found: u64,
-        /// Whether what is missing is to be in memory: the loader maps it, and whoever reads it dies.
+        /// Whether the missing part is to be loaded: the loader maps it, and reading it crashes the process.
         loaded: bool,
     },
     #[error("{0} is not made for x86-64 Linux")]
@@ -30,14 +30,14 @@ pub(crate) enum Error {
     Damaged(PathBuf, object::Error),
 }
 
-/// A file in memory, known to be whole.
+/// A complete file in memory.
 pub(crate) struct Elf {
     path: PathBuf,
     bytes: Vec<u8>,
     symbols: Vec<(String, usize)>,
 }
 
-/// A version of another object's symbols: `GLIBC_2.34` of `libc.so.6`.
+/// A required version of another object's symbols: `GLIBC_2.34` of `libc.so.6`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Needed {
     pub(crate) library: String,
@@ -69,23 +69,23 @@ impl Elf {
         Ok(Elf { path: path.into(), bytes, symbols })
     }
 
-    /// Where a symbol that it exports lies.
+    /// Returns the address of an exported symbol.
     pub(crate) fn symbol(&self, name: &CStr) -> Option<usize> {
         let name = name.to_str().ok()?;
         self.symbols.iter().find(|(exported, _)| exported == name).map(|(_, at)| *at)
     }
 
-    /// The versions of other objects' symbols it cannot do without.
+    /// Returns the required versions of other objects' symbols.
     pub(crate) fn needs(&self) -> Result<Vec<Needed>, Error> {
         self.versions_needed().map_err(|error| self.damaged(error))
     }
 
-    /// The versions of its own symbols it has.
+    /// Returns the versions of its own symbols.
     pub(crate) fn has(&self) -> Result<Vec<String>, Error> {
         self.versions_defined().map_err(|error| self.damaged(error))
     }
 
-    /// It as it would be in memory, loaded at 0.
+    /// Returns it as it would be in memory, loaded at address 0.
     pub(crate) fn loaded(&self) -> Result<Loaded, Error> {
         self.load().map_err(|error| self.damaged(error))
     }
@@ -148,7 +148,8 @@ impl Elf {
                 _ => loaded.constants.push((address, bytes)),
             }
         }
-        // What the loader would write at address 0; packed ones have their values in place already.
+        // The values that the loader would write at address 0; packed relocations have theirs in place
+        // already.
         for section in header.sections(LittleEndian, &*self.bytes)?.iter() {
             let Some((relocations, _)) = section.rela(LittleEndian, &*self.bytes)? else { continue };
             for relocation in relocations {
@@ -162,7 +163,7 @@ impl Elf {
     }
 }
 
-/// A program's segments.
+/// The segments of a program.
 pub(crate) struct Loaded {
     code: (usize, Vec<u8>),
     data: Vec<Words>,
@@ -175,7 +176,7 @@ struct Words {
 }
 
 impl Words {
-    /// From the first whole word on.
+    /// Starts with the first whole word.
     fn new(address: usize, bytes: &[u8]) -> Words {
         let start = address.next_multiple_of(WORD);
         let whole = bytes.get(start - address..).unwrap_or_default().chunks_exact(WORD);
@@ -185,25 +186,25 @@ impl Words {
 }
 
 impl Loaded {
-    /// What the search for the built-in's functions looks at.
+    /// Returns the parts that are searched for the built-in's functions.
     pub(crate) fn image(&self) -> Image<'_> {
         let (address, code) = &self.code;
         Image { address: *address, code, data: self.data.iter().map(|data| &*data.words).collect() }
     }
 
-    /// The code from an address on, at most so many bytes.
+    /// Returns the code from an address on, at most `most` bytes.
     pub(crate) fn code_at(&self, address: usize, most: usize) -> Option<&[u8]> {
         let code = self.code.1.get(address.checked_sub(self.code.0)?..)?;
         Some(&code[..most.min(code.len())])
     }
 
-    /// The texts an array of pointers leads to; a null ends it.
+    /// Returns the texts of an array of pointers that ends with a null.
     pub(crate) fn texts_at(&self, array: usize) -> Vec<String> {
         let texts = (0..).map_while(|position| self.text_at(self.word_at(array + position * WORD)?));
         texts.collect()
     }
 
-    /// The first text among the constants that `fits`.
+    /// Returns the first text among the constants that `fits`.
     pub(crate) fn constant(&self, fits: impl Fn(&str) -> bool) -> Option<String> {
         let texts = self.constants().flat_map(|(_, bytes)| bytes.split(|byte| *byte == 0));
         texts.filter_map(|text| std::str::from_utf8(text).ok()).find(|text| fits(text)).map(str::to_owned)
@@ -225,7 +226,7 @@ impl Loaded {
         self.constants().find_map(of)
     }
 
-    /// Where constants are: linkers put them into segments of their own, or, older ones, among the code.
+    /// Returns the places of constants: segments of their own, or, with older linkers, the code.
     fn constants(&self) -> impl Iterator<Item = &(usize, Vec<u8>)> {
         self.constants.iter().chain([&self.code])
     }
@@ -240,7 +241,7 @@ impl Loaded {
     }
 }
 
-/// How long the file must be for what is loaded of it, and for all that its headers name.
+/// Returns the lengths that the file needs for its loaded parts, and for everything in its headers.
 fn ends(header: &Header, bytes: &[u8]) -> (u64, u64) {
     let endian = LittleEndian;
     let sections =
@@ -271,7 +272,7 @@ fn text(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).into_owned()
 }
 
-/// The program is for 64 bits, as what it reads is.
+/// Converts a value; this program is 64-bit, as are the files it reads.
 fn as_size(value: u64) -> usize {
     usize::try_from(value).unwrap_or(usize::MAX)
 }

@@ -1,4 +1,4 @@
-//! `tare export`: the command line of the exporter, which is in `tare_outlets::export`.
+//! `tare export`: the command line of the exporter in `tare_outlets::export`.
 
 use std::io;
 use std::os::unix::net::UnixStream;
@@ -25,16 +25,17 @@ use crate::outlet::Reach;
 
 /// Serve a server's Performance Schema to Prometheus
 ///
-/// Metrics have the names and labels that mysqld_exporter's perf_schema collectors give them, so its dashboards and rules work;
-/// what that exporter lacks is beside them under names that begin with tare_. A scrape reads each table once, over a connection
-/// that stays. When the server is away, mysql_up is 0 until it is back. No text of a statement leaves the server unless
-/// --collect.perf_schema.eventsstatements.digest_text is given.
+/// Metrics have the names and labels of mysqld_exporter's perf_schema collectors, so its dashboards and rules
+/// work; additional metrics have names that begin with tare_. A scrape reads each table once, over a
+/// persistent connection. While the server is unreachable, mysql_up is 0. No text of a statement leaves the
+/// server unless --collect.perf_schema.eventsstatements.digest_text is given.
 ///
-/// TLS, client certificates and passwords are set in the file of --web.config.file, in the format of all Prometheus exporters, which
-/// is read anew for every request.
+/// TLS, client certificates and passwords are set in the file of --web.config.file, in the format of all
+/// Prometheus exporters, which is read for every request.
 ///
-/// With --otlp-endpoint, or where OpenTelemetry's environment variables name an endpoint, the same figures are pushed to an OpenTelemetry
-/// collector as well. Headers with keys, certificates, compression and the like are set by those variables.
+/// With --otlp-endpoint, or if OpenTelemetry's environment variables name an endpoint, the same figures are
+/// also pushed to an OpenTelemetry collector. Headers with keys, certificates, compression and the like are
+/// set by those variables.
 #[derive(Args, Debug)]
 #[command(after_help = "Examples:\n  \
     tare export                                                 the server in /var/lib/mysql, on port 9105\n  \
@@ -45,38 +46,39 @@ use crate::outlet::Reach;
 pub(crate) struct Export {
     #[command(flatten)]
     reach: Reach,
-    /// The option file, as mysqld_exporter names it: instead of --defaults-file, and for /probe, whose auth_module=NAME is a
-    /// section [client.NAME] of it [default: ~/.my.cnf]
+    /// Option file, as mysqld_exporter names it: instead of --defaults-file, and for /probe, whose
+    /// auth_module=NAME is a section [client.NAME] of it [default: ~/.my.cnf]
     #[arg(long = "config.my-cnf", value_name = "FILE", conflicts_with_all = ["defaults_file", "defaults_extra_file", "no_defaults"])]
     my_cnf: Option<PathBuf>,
-    /// Where to listen, HOST:PORT or :PORT; may be repeated
+    /// Address to listen on, HOST:PORT or :PORT; may be repeated
     #[arg(long = "web.listen-address", value_name = "ADDRESS", default_value = ":9105")]
     listen: Vec<String>,
     /// TLS, users and headers: a file in exporter-toolkit's format
     #[arg(long = "web.config.file", value_name = "FILE")]
     web_config: Option<PathBuf>,
-    /// The path of the metrics
+    /// Path of the metrics
     #[arg(long = "web.telemetry-path", value_name = "PATH", default_value = "/metrics")]
     metrics_path: String,
-    /// Requests for metrics at once; more are told to come back
+    /// Concurrent requests for metrics; further ones are told to retry
     #[arg(long = "web.max-requests", value_name = "N", default_value_t = 8, value_parser = value_parser!(u16).range(1..=64))]
     max_requests: u16,
-    /// So many seconds before Prometheus gives up a scrape is answered with what there is
+    /// Seconds before Prometheus's timeout at which a scrape is answered with what was read
     #[arg(long = "timeout-offset", value_name = "SECONDS", default_value_t = 0.25)]
     timeout_offset: f64,
-    /// Push to this OpenTelemetry collector, too: OTLP over HTTP, to ADDRESS/v1/metrics [default: OTEL_EXPORTER_OTLP_ENDPOINT]
+    /// Also push to this OpenTelemetry collector: OTLP over HTTP, to ADDRESS/v1/metrics [default:
+    /// OTEL_EXPORTER_OTLP_ENDPOINT]
     #[arg(long, value_name = "URL")]
     otlp_endpoint: Option<String>,
     /// Seconds between two pushes [default: OTEL_METRIC_EXPORT_INTERVAL, or 60]
     #[arg(long, value_name = "SECONDS", value_parser = value_parser!(u32).range(1..=86_400))]
     otlp_interval: Option<u32>,
-    /// Only push: listen nowhere
+    /// Only push, without a web server
     #[arg(long, conflicts_with_all = ["listen", "web_config"])]
     no_web: bool,
-    /// Give the normalised text of statements as the label digest_text
+    /// Add the normalised text of statements as the label digest_text
     #[arg(long = "collect.perf_schema.eventsstatements.digest_text", help_heading = COLLECTORS)]
     digest_text: bool,
-    /// How many letters of it
+    /// Most characters of it
     #[arg(
         long = "collect.perf_schema.eventsstatements.digest_text_limit",
         value_name = "N",
@@ -84,7 +86,7 @@ pub(crate) struct Export {
         help_heading = COLLECTORS
     )]
     digest_text_limit: usize,
-    /// Leave digests out that were not seen for so many seconds
+    /// Leave out digests that were not seen for so many seconds
     #[arg(
         long = "collect.perf_schema.eventsstatements.timelimit",
         value_name = "SECONDS",
@@ -92,14 +94,15 @@ pub(crate) struct Export {
         help_heading = COLLECTORS
     )]
     time_limit: u64,
-    /// Leave a schema's statements out, as those of mysql, performance_schema and information_schema are; may be repeated
+    /// Leave out a schema's statements, like those of mysql, performance_schema and information_schema; may
+    /// be repeated
     #[arg(
         long = "collect.perf_schema.eventsstatements.exclude_schemas",
         value_name = "SCHEMA",
         help_heading = COLLECTORS
     )]
     exclude_schemas: Vec<String>,
-    /// Which files: a regular expression their names match
+    /// Files to include: a regular expression for their names
     #[arg(
         long = "collect.perf_schema.file_instances.filter",
         value_name = "REGEX",
@@ -107,7 +110,7 @@ pub(crate) struct Export {
         help_heading = COLLECTORS
     )]
     file_filter: Regex,
-    /// What is cut off the front of a file's name
+    /// Prefix to strip from the names of files
     #[arg(
         long = "collect.perf_schema.file_instances.remove_prefix",
         value_name = "TEXT",
@@ -115,7 +118,7 @@ pub(crate) struct Export {
         help_heading = COLLECTORS
     )]
     file_prefix: String,
-    /// What is cut off the front of an instrument of memory
+    /// Prefix to strip from the instruments of memory
     #[arg(
         long = "collect.perf_schema.memory_events.remove_prefix",
         value_name = "TEXT",
@@ -129,7 +132,7 @@ pub(crate) struct Export {
 
 const COLLECTORS: &str = "Collectors";
 
-/// The switches of collectors and their limits, which follow from what the collectors say of themselves.
+/// The switches and limits of collectors, derived from the collectors' declarations.
 #[derive(Debug, Default)]
 struct Collectors {
     options: Options,
@@ -243,14 +246,14 @@ pub(crate) fn export(arguments: Export, interrupt: &Interrupt) -> Result<ExitCod
         }
     };
     let stop = signalled(ending(true)).context("listening for signals")?;
-    // One that came before that is known by the flag only.
+    // A signal that came before is known by the flag only.
     if !interrupt.is_set() {
         serve(web, reader, collector, ready, stop)?;
     }
     Ok(ExitCode::SUCCESS)
 }
 
-/// Can be read once one of these signals says to end.
+/// Returns a stream that becomes readable at one of these signals.
 fn signalled(signals: impl Iterator<Item = i32>) -> io::Result<UnixStream> {
     let (stop, written) = UnixStream::pair()?;
     for signal in signals {

@@ -1,4 +1,4 @@
-//! `tare govern`: a budget for what watching costs, beside any server.
+//! `tare govern`: a budget for the overhead of any server's Performance Schema.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -27,24 +27,25 @@ use crate::output::CLOSED;
 use crate::server::process::Process;
 use crate::state;
 
-/// Moves of one look that are shown to people; the file has all.
+/// Most moves of a decision that are shown to people; the file has all.
 const SHOWN: usize = 20;
 
-/// Keep what watching costs under a budget, on any MySQL or MariaDB
+/// Keep the overhead of any MySQL's or MariaDB's Performance Schema within a budget
 ///
-/// Stands beside a server with its own Performance Schema switched on and looks every few seconds: events of each instrument since
-/// the last look, times the price of one, over the CPU time the server used. While that is more than the budget, it
-/// switches off what is worth least for what it costs, and on again when there is room. Statements, transactions and errors go
-/// last, where nothing else would keep the budget. Whenever that changes, it says what is "left visible" and what is
-/// "switched off", by kinds of instruments. What was off at its start stays off; what somebody else sets meanwhile is left alone. Ctrl-C and SIGTERM put everything back as it was, and so does a
-/// standard output or a --json file that cannot be written. docs/budget.md says what is promised, and in which order things
-/// are given up.
+/// Connects to a server with its own Performance Schema switched on and takes a sample every few seconds:
+/// events of each instrument since the last sample, times the cost per event, divided by the CPU time the
+/// server used. While that exceeds the budget, it switches off what is worth least for its cost, and on again
+/// when there is room. Statements, transactions and errors go last, if nothing else keeps the budget. On
+/// every change, it reports what is "left visible" and what is "switched off", by kinds of instruments. What
+/// was off at its start stays off; what somebody else sets meanwhile is left alone. Ctrl-C and SIGTERM
+/// restore everything, and so does a standard output or a --json file that cannot be written. docs/budget.md
+/// describes the guarantees, and the order in which things are switched off.
 ///
-/// It goes through the server's own port or socket (--dsn, --dsn-file or TARE_DSN). A server with tare keeps a budget itself:
-/// --socket and --datadir are refused.
+/// It uses the server's own port or socket (--dsn, --dsn-file or TARE_DSN). A server with tare keeps a budget
+/// itself: --socket and --datadir are refused.
 ///
-/// The account needs SELECT on performance_schema.* and UPDATE on performance_schema.setup_instruments and setup_consumers;
-/// while a MariaDB is read-only also READ_ONLY ADMIN (before 10.5: SUPER).
+/// The account needs SELECT on performance_schema.* and UPDATE on performance_schema.setup_instruments and
+/// setup_consumers; while a MariaDB is read-only also READ_ONLY ADMIN (before 10.5: SUPER).
 #[derive(Args, Debug)]
 #[command(after_help = "Examples:\n  \
     tare govern --dsn 'mysql://governor@localhost?socket=/run/mysqld/mysqld.sock' --budget 2%\n  \
@@ -54,43 +55,45 @@ const SHOWN: usize = 20;
 pub(crate) struct Govern {
     #[command(flatten)]
     reach: Reach,
-    /// What all may cost, as a share of the CPU time the server uses
+    /// Highest overhead, as a share of the CPU time the server uses
     #[arg(long, value_name = "SHARE", default_value = "2%", value_parser = budget)]
     budget: Budget,
-    /// What it may slow connections by, as a share of the CPU time they use themselves: of that time 95% is in connections
-    /// which are slowed by no more. Kept beside --budget; only on the server's machine
+    /// Highest overhead of connections, as a share of the CPU time they use themselves: 95% of that time is
+    /// in connections with no more overhead than this. Kept together with --budget; only on the server's
+    /// machine
     #[arg(long, value_name = "SHARE", value_parser = budget)]
     budget_p95: Option<Budget>,
     #[command(flatten)]
     clock: Clock,
-    /// Seconds between two looks, at least
+    /// Least seconds between two samples
     #[arg(long, value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u64).range(1..=600))]
     every: u64,
-    /// Leave alone what this matches, `%` being any text; may be repeated
+    /// Leave alone what this pattern matches, where `%` is any text; may be repeated
     #[arg(long, value_name = "PATTERN")]
     keep: Vec<String>,
     /// Also append every decision to a file, as JSON Lines
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
-    /// The folder of the file that says what is to be put back [default: /var/lib/tare for root, else
-    /// ~/.local/state/tare; systemd's STATE_DIRECTORY, where that is set]
+    /// Folder of the file with the original settings [default: /var/lib/tare for root, else
+    /// ~/.local/state/tare; systemd's STATE_DIRECTORY, if that is set]
     #[arg(long, value_name = "DIR")]
     state: Option<PathBuf>,
-    /// Leave the settings as they are in the end
+    /// Leave the settings as they are at the end
     #[arg(long)]
     leave: bool,
-    /// Only put back what a governor that was killed has left
+    /// Only restore what a killed governor has left
     #[arg(long, conflicts_with_all = ["leave", "keep", "json"])]
     put_back: bool,
 }
 
-/// How the server's CPU time is known, and what an event costs.
+/// The source of the server's CPU time, and the cost per event.
 #[derive(Args, Debug)]
 pub(crate) struct Clock {
     /// The server's process on this machine [default: the one that listens on the address's socket]
     #[arg(long, value_name = "PID")]
     pid: Option<u32>,
-    /// Processors of a server elsewhere, whose CPU time is not known: the budget is then a share of all they could do
+    /// Processors of a server on another machine, whose CPU time is unknown: the budget is then a share of
+    /// their capacity
     #[arg(long, value_name = "N", value_parser = cores)]
     cores: Option<f64>,
     /// A file of prices [default: those that ship]
@@ -110,7 +113,7 @@ fn cores(text: &str) -> Result<f64, String> {
 }
 
 impl Clock {
-    /// The prices that are named.
+    /// Reads the given prices.
     pub(crate) fn prices(&self) -> Result<Option<Prices>> {
         let Some(path) = &self.prices else { return Ok(None) };
         let text = std::fs::read_to_string(path).with_context(|| format!("reading {}", path.display()))?;
@@ -151,7 +154,7 @@ impl Clock {
 
 /// Runs the command.
 pub(crate) fn govern(arguments: &Govern, interrupt: &Interrupt) -> Result<ExitCode> {
-    // An error of writing, and not the end of the program.
+    // A failed write returns an error instead of ending the program.
     signal_hook::flag::register(SIGXFSZ, Arc::default())?;
     let address = arguments.reach.address()?;
     let teller = RefCell::new(Teller::new(address.to_string(), arguments)?);
@@ -178,17 +181,17 @@ fn run(arguments: &Govern, address: Address, teller: &RefCell<Teller>, interrupt
     Ok(())
 }
 
-/// Waits that long. `false`: it has been interrupted, or what it tells is not written any more.
+/// Waits that long. Returns false if interrupted, or if output cannot be written any more.
 fn goes_on(teller: &RefCell<Teller>, interrupt: &Interrupt, time: Duration) -> bool {
     teller.borrow().is_written() && interrupt.sleep(time).is_ok()
 }
 
-/// A share and its interval.
+/// Formats a share and its interval.
 pub(crate) fn between(share: Cost) -> String {
     format!("{} ({} to {})", percent(share.ns), percent(share.low), percent(share.high))
 }
 
-/// Where prices come from, and how fast the machine is beside the one they are of, where that is known.
+/// Describes the origin of prices, and the machine's speed relative to theirs, if known.
 pub(crate) fn quality(prices: &Origin, machine: Option<f64>) -> String {
     let how = if prices.measured { "measured" } else { "ESTIMATED, not measured, hence the wide intervals" };
     let here = machine.map(|it| format!("; {}", times(it))).unwrap_or_default();
@@ -199,7 +202,7 @@ fn times(machine: f64) -> String {
     format!("times {machine:.2}, as this machine is so many times as slow now")
 }
 
-/// Where lines go, until one cannot be written.
+/// A destination of lines, until one cannot be written.
 struct Channel {
     name: String,
     to: Box<dyn Write>,
@@ -218,26 +221,26 @@ impl Channel {
     }
 }
 
-/// Says what the governor tells: to people, and to a file. What cannot be told ends it.
+/// Reports the governor's events to people, and to a file. A failed write ends it.
 struct Teller {
     server: String,
     budget: f64,
     budget_p95: Option<Budget>,
     people: Channel,
     json: Option<Channel>,
-    /// Whether it was said that a budget cannot be kept.
+    /// Whether it was reported that a budget cannot be kept.
     said: bool,
-    /// What was said last of what is seen.
+    /// The last report of what is visible.
     visible: Option<String>,
 }
 
-/// Kinds of which something is on: all, or so many of so many instruments.
+/// Lists the kinds of which something is on: all, or so many of so many instruments.
 fn left_visible(visible: &BTreeMap<Kind, (usize, usize)>) -> Vec<String> {
     let left = visible.iter().filter(|(_, (on, _))| *on > 0);
     left.map(|(kind, (on, all))| part_of(*kind, *on, *all)).collect()
 }
 
-/// Likewise, of which something is off.
+/// Lists the kinds of which something is off.
 fn switched_off(visible: &BTreeMap<Kind, (usize, usize)>) -> Vec<String> {
     let off = visible.iter().filter(|(_, (on, all))| on < all);
     off.map(|(kind, (on, all))| part_of(*kind, all - on, *all)).collect()
@@ -264,12 +267,12 @@ impl Teller {
         Ok(Teller { server, budget, budget_p95, people, json, said: false, visible: None })
     }
 
-    /// Whether all was written so far.
+    /// Returns whether everything was written so far.
     fn is_written(&self) -> bool {
         std::iter::once(&self.people).chain(&self.json).all(|channel| channel.failed.is_none())
     }
 
-    /// How the command ends once everything is put back.
+    /// Returns the command's result once everything is restored.
     fn end(self) -> Result<ExitCode> {
         let is_closed = |error: &io::Error| error.kind() == ErrorKind::BrokenPipe;
         if self.people.failed.as_ref().is_some_and(is_closed) {
@@ -283,7 +286,7 @@ impl Teller {
         Ok(ExitCode::SUCCESS)
     }
 
-    /// The budgets, as one says them.
+    /// Formats the budgets.
     fn budgets(&self) -> String {
         let p95 = self.budget_p95.map(|it| format!(" and the budget-p95 of {it}"));
         format!("budget of {}{}", percent(self.budget), p95.unwrap_or_default())
@@ -393,7 +396,7 @@ impl Teller {
         }
     }
 
-    /// Says what is seen, if it is not what was said last.
+    /// Reports what is visible, if that has changed.
     fn visible(&mut self, visible: &BTreeMap<Kind, (usize, usize)>) {
         let (left, off) = (left_visible(visible), switched_off(visible));
         let text = format!("left visible: {}; switched off: {}", listed(&left), listed(&off));
@@ -428,7 +431,7 @@ mod tests {
 
     use super::*;
 
-    /// Takes so many lines, and then has this error.
+    /// Accepts so many lines, and then fails with this error.
     struct Short {
         lines: usize,
         error: ErrorKind,
@@ -464,7 +467,7 @@ mod tests {
         (Short { lines, error, taken: Rc::clone(&taken) }, taken)
     }
 
-    /// Whether it goes on after an event of one line.
+    /// Returns whether it continues after an event of one line.
     fn goes_on_after(teller: &RefCell<Teller>, rows: usize) -> bool {
         teller.borrow_mut().tell(Event::Left(rows));
         goes_on(teller, &Interrupt::default(), Duration::ZERO)

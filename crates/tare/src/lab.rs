@@ -1,4 +1,4 @@
-//! `tare lab`: studies of what observability costs.
+//! `tare lab`: studies of the cost of observability.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -27,11 +27,11 @@ use crate::lab_live::Live;
 use crate::page::{self, Column, Grid};
 use crate::{lab_history, lab_record, lab_table, provider};
 
-/// Exit statuses of a budget: a cost is above it, or it is not known whether one is.
+/// Exit statuses of a budget: a cost is above it, or that is unknown.
 const ABOVE: u8 = 3;
 const NOT_KNOWN: u8 = 4;
 
-/// What settings name to preload tare.
+/// The name by which settings preload tare.
 const TARE: &str = "tare";
 
 /// Runs the command.
@@ -112,7 +112,8 @@ pub(crate) fn watch(order: &Order, interrupt: &Interrupt) -> tare_lab::Result<An
     watch_knowing(order, None, interrupt)
 }
 
-/// Likewise, knowing what others take of the machine from a look before something of our own ran.
+/// Runs a study with its progress, given the activity of other processes, observed before this program ran
+/// something itself.
 pub(crate) fn watch_knowing(
     order: &Order,
     others: Option<Others>,
@@ -125,7 +126,7 @@ pub(crate) fn watch_knowing(
     measured
 }
 
-/// The shared objects that settings preload by name: tare, where one asks for it.
+/// Returns the shared objects that settings preload by name: tare, if one does.
 pub(crate) fn preloads(definition: &Definition, named: Option<&Path>) -> Result<BTreeMap<String, PathBuf>> {
     let asked = definition.settings.iter().any(|s| s.preload.as_deref() == Some(TARE));
     Ok(if asked { BTreeMap::from([(TARE.to_owned(), provider::find(named)?)]) } else { BTreeMap::new() })
@@ -159,7 +160,7 @@ fn read(folder: &Path) -> Result<Analysis> {
 }
 
 fn show(analysis: &Analysis, folder: &Path, publish: Option<&Path>, asked: &LabBudget) -> Result<ExitCode> {
-    // First: who reads what is printed may stop reading.
+    // First, because the reader of the output may stop reading.
     let report = tare_lab::report::write(folder)?.html;
     let given_away = publish.map(|to| published(folder, to)).transpose()?;
     lab_table::print(analysis);
@@ -173,7 +174,7 @@ fn show(analysis: &Analysis, folder: &Path, publish: Option<&Path>, asked: &LabB
     judge(analysis, asked)
 }
 
-/// Writes the report without the raw data into a folder of its own.
+/// Writes the report without the raw data into another folder.
 fn published(folder: &Path, to: &Path) -> Result<PathBuf> {
     let whole = |path: &Path| path.canonicalize().ok();
     anyhow::ensure!(
@@ -184,7 +185,7 @@ fn published(folder: &Path, to: &Path) -> Result<PathBuf> {
     Ok(tare_lab::report::publish(folder, to)?)
 }
 
-/// Holds the figures against the budget that was asked for, and writes what is read elsewhere.
+/// Judges the results by the given budget, and writes the outcome to files.
 fn judge(analysis: &Analysis, asked: &LabBudget) -> Result<ExitCode> {
     let judged = asked.fail_above.map(|budget| (budget, budget.judge(analysis)));
     let write = |path: &Path, text: String| {
@@ -208,9 +209,9 @@ fn judge(analysis: &Analysis, asked: &LabBudget) -> Result<ExitCode> {
     })
 }
 
-/// Puts back what a study that was killed left behind.
+/// Undoes what a killed study left behind.
 fn put_back(folder: &Path, credentials: &Credentials) -> Result<()> {
-    // Nobody else may do the same meanwhile, nor go on with the study.
+    // Nobody else may do the same meanwhile, nor continue the study.
     let _journal = Journal::of_study(folder)?;
     let servers = guest::settle(folder, credentials)?;
     servers.iter().for_each(|server| println!("{server}: put back as it was"));
@@ -220,14 +221,14 @@ fn put_back(folder: &Path, credentials: &Credentials) -> Result<()> {
     Ok(())
 }
 
-/// Several studies side by side.
+/// Prints several runs side by side.
 fn compare(arguments: &LabCompare) -> Result<()> {
     let folders = arguments.folders.iter();
     let runs = folders.map(|folder| Ok(Run::new(folder.display().to_string(), read(folder)?)));
     lab_history::print(runs.collect::<Result<Vec<Run>>>()?)
 }
 
-/// A study of ours that is no file: its text is made, and read like any other.
+/// Makes a study from a text that is not in a file.
 pub(crate) fn study(name: &str, text: String) -> Result<(Source, Definition)> {
     let source = Source { name: name.into(), file: format!("{name}.toml"), text };
     let definition = Definition::read(&source.text, &source.file, false)?;

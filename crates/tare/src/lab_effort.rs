@@ -1,4 +1,4 @@
-//! Why settings cost, as a table: what a transaction makes their servers do.
+//! The effort of settings as a table: the work of their servers per transaction.
 
 use tare_lab::analysis::{CellAnalysis, SettingAnalysis};
 use tare_lab::effort::Figure;
@@ -6,7 +6,7 @@ use tare_lab::effort::Figure;
 use crate::page::{self, Column, Grid};
 use crate::{lab_table, units};
 
-/// Figures that a terminal may have room for, the first ones first; the report has all.
+/// Figures that a terminal may have room for, most important first; the report has all.
 const SHOWN: [(&str, &str); 8] = [
     ("instructions", "INSTR"),
     ("instructions_per_cycle", "IPC"),
@@ -18,14 +18,14 @@ const SHOWN: [(&str, &str); 8] = [
     ("bytes_sent", "SENT"),
 ];
 
-/// Places that a setting's name needs, and that a column does with what is between it and the next.
+/// Width of a setting's name, and of a column with its gap.
 const NAME: usize = 20;
 const COLUMN: usize = 10;
 
-/// Prints what is known of a cell, if anything is.
+/// Prints what is known for a cell, if anything is.
 pub(crate) fn print(cell: &CellAnalysis) {
     let known = Figure::known(cell.settings.iter());
-    // One is taken by the switches.
+    // One column is for context switches.
     let room = (page::width().saturating_sub(NAME) / COLUMN).saturating_sub(1);
     let shown: Vec<(Figure, &'static str)> = SHOWN
         .iter()
@@ -48,7 +48,7 @@ pub(crate) fn print(cell: &CellAnalysis) {
     grid.print();
 }
 
-/// A figure in few places.
+/// Formats a figure in few characters.
 fn value(figure: Figure, setting: &SettingAnalysis) -> String {
     let value = figure.of_setting(setting);
     match () {

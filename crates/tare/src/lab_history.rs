@@ -9,7 +9,7 @@ use crate::lab_table;
 use crate::page::{self, Column, Grid};
 use crate::units;
 
-/// Prints what every run found, what changed, and what differs between the runs besides.
+/// Prints the results of every run, changes, and other differences between the runs.
 pub(crate) fn print(runs: Vec<Run>) -> Result<()> {
     let history = History::of(runs);
     let Some(history) = history else { anyhow::bail!("one folder is no history: name two or more") };
@@ -38,7 +38,7 @@ pub(crate) fn print(runs: Vec<Run>) -> Result<()> {
     Ok(())
 }
 
-/// The runs, and what differs between them.
+/// Prints the runs, and their differences.
 fn introduce(history: &History) {
     page::heading("Runs", "in the order of their beginnings");
     let mut grid = Grid::new(&[
@@ -68,7 +68,7 @@ fn introduce(history: &History) {
     }
 }
 
-/// What each run found of a cell's settings.
+/// Prints the results of each run for a cell's settings.
 fn figures(series: &[&Series]) {
     let mut grid = Grid::new(&[
         ("SETTING", Column::CutEnd),
@@ -90,7 +90,7 @@ fn figures(series: &[&Series]) {
     grid.print();
 }
 
-/// What became of a setting, in words, and why runs are left out.
+/// Describes the history of a setting, and why runs are left out.
 fn say(history: &History, series: &Series) {
     let name = style(&series.setting).bold();
     if series.of_mean && series.points.len() > 1 {
@@ -150,7 +150,7 @@ fn reach_of(estimate: Estimate, shown: fn(f64) -> String) -> String {
     format!("{} … {}", shown(estimate.value - half), shown(estimate.value + half))
 }
 
-/// A difference of two shares.
+/// Formats a difference of two shares.
 fn points(share: f64) -> String {
     units::change(share).replace('%', " points")
 }

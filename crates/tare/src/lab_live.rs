@@ -1,4 +1,5 @@
-//! A study's progress in the terminal: what runs, the estimates so far with their intervals narrowing, time left.
+//! The progress of a study in the terminal: the present step, the estimates so far with their intervals, time
+//! left.
 
 use std::time::Duration;
 
@@ -12,17 +13,17 @@ use crate::{lab_table, page, units};
 
 /// Steps of the bar.
 const STEPS: u64 = 1000;
-/// Columns of an interval's picture: at most, and so few that there is none.
+/// Largest and smallest width of an interval's picture in columns.
 const PICTURE: usize = 41;
 const TOO_FEW: usize = 9;
-/// Columns of a line beside the setting's name and the picture.
+/// Columns of a line besides the setting's name and the picture.
 const FIGURES: usize = 30;
 
-/// The progress of a study; on something else than a terminal it prints a line per block.
+/// The progress of a study; without a terminal it prints a line per block.
 pub(crate) struct Live {
     bar: ProgressBar,
     doing: String,
-    /// What the last whole block left, below the bar.
+    /// Estimates after the last complete block, below the bar.
     estimates: String,
 }
 
@@ -34,7 +35,7 @@ impl Live {
         Ok(Live { bar, doing: String::new(), estimates: String::new() })
     }
 
-    /// Takes the study's word.
+    /// Shows an event of the study.
     pub(crate) fn hear(&mut self, event: &Event<'_>) {
         match event {
             Event::Doing(what) => self.doing = (*what).to_owned(),
@@ -75,7 +76,7 @@ impl Live {
     }
 }
 
-/// A cell's estimates in a line, for logs.
+/// Formats a cell's estimates in a line, for logs.
 fn line(cell: &CellAnalysis) -> String {
     let blocks = cell.settings.iter().map(|s| s.blocks).max().unwrap_or(0);
     let each = cell.settings.iter().filter_map(|s| {
@@ -87,7 +88,7 @@ fn line(cell: &CellAnalysis) -> String {
     format!("{}, block {blocks}: {}", cell.cell, each.join("; "))
 }
 
-/// A line per setting: its estimate, and its interval drawn to a scale that all share.
+/// Formats a line per setting: its estimate, and its interval drawn to a common scale.
 fn picture(cell: &CellAnalysis) -> String {
     let intervals = cell.settings.iter().filter_map(|s| s.cost?.interval);
     let reach = intervals.flat_map(|(low, high)| [low.abs(), high.abs()]).fold(0.01, f64::max);
@@ -113,7 +114,7 @@ fn row(setting: &SettingAnalysis, name: usize, reach: f64, columns: usize) -> St
     format!("\n{}", truncate_str(line.trim_end(), page::width().saturating_sub(1), "…"))
 }
 
-/// `      │ ├──●──┤      `: zero, and an interval with its estimate.
+/// Draws ` │ ├──●──┤ `: zero, and an interval with its estimate.
 #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss, clippy::cast_precision_loss)] // columns
 fn interval((low, value, high): (f64, f64, f64), reach: f64, columns: usize) -> String {
     let place = |x: f64| (((x / reach + 1.0) / 2.0).clamp(0.0, 1.0) * (columns - 1) as f64).round() as usize;

@@ -1,4 +1,4 @@
-//! `tare lab record` and `tare lab replay`: a load of one's own, written down and sent again.
+//! `tare lab record` and `tare lab replay`: recording of a load, and its replay.
 
 use std::fs::File;
 use std::io::{BufReader, stdout};
@@ -19,12 +19,12 @@ use tare_lab::target::Target;
 use crate::outlet::Reach;
 use crate::page::{self, Column, Grid};
 
-/// Write a load of your own down, to be replayed
+/// Record a load of your own, to be replayed
 ///
-/// Takes statements from a slow log (MariaDB's, MySQL's or what `tare slowlog` writes), a general log, or out of the memory of a server
-/// (events_statements_history_long), and says what kinds of statements they are. What cannot be replayed is left out and counted: texts
-/// that were cut short, values that are not told. Nothing is sent to any server. The file holds texts of statements with all
-/// that is in them; only its owner may read it.
+/// Takes statements from a slow log (MariaDB's, MySQL's or that of `tare slowlog`), a general log, or the
+/// memory of a server (events_statements_history_long), and lists their kinds. What cannot be replayed is
+/// left out and counted: truncated texts, missing values. Nothing is sent to any server. The file contains
+/// texts of statements with their values; only its owner may read it.
 #[derive(Args, Debug)]
 #[command(after_help = "Examples:\n  \
     tare lab record shop.rec --slow-log /var/log/mysql/slow.log\n  \
@@ -39,16 +39,16 @@ pub(crate) struct LabRecord {
     from: From,
     #[command(flatten)]
     reach: Reach,
-    /// Stored programs, whose statements a general log has beside those that run them: what `mariadb-dump --no-data --routines
-    /// --triggers --events` wrote
+    /// Stored programs, whose statements a general log has next to those that run them: the output of
+    /// `mariadb-dump --no-data --routines --triggers --events`
     #[arg(long, value_name = "FILE", requires = "general_log")]
     programs: Option<PathBuf>,
-    /// The server's sql_mode, as far as it says how quotes are read, such as NO_BACKSLASH_ESCAPES,ANSI_QUOTES
+    /// The server's sql_mode, as far as it affects quotes, such as NO_BACKSLASH_ESCAPES,ANSI_QUOTES
     #[arg(long, value_name = "MODE", default_value = "", hide_default_value = true)]
     sql_mode: String,
 }
 
-/// Where statements are taken from.
+/// The source of statements.
 #[derive(Args, Debug)]
 #[group(multiple = false)]
 struct From {
@@ -62,8 +62,9 @@ struct From {
 
 /// Send a recording's statements to a server
 ///
-/// Each recorded session is sent in its order over a connection of its own. Statements other than reads are sent only if --send says
-/// so: they change what the server has. KILL, SHUTDOWN and what concerns replication are never sent.
+/// Each recorded session is sent in its order over a connection of its own. Statements other than reads are
+/// sent only with --send, because they change the server's data. KILL, SHUTDOWN and replication statements
+/// are never sent.
 #[derive(Args, Debug)]
 #[command(after_help = "Examples:\n  \
     tare lab replay shop.rec --dsn mysql://lab@db1:3306 --send reads\n  \
@@ -77,19 +78,20 @@ pub(crate) struct LabReplay {
     file: PathBuf,
     #[command(flatten)]
     reach: Reach,
-    /// Kinds of statements to send: some of reads, writes, definitions, administration, with commas between them
+    /// Kinds of statements to send: some of reads, writes, definitions, administration, separated by commas
     #[arg(long, value_name = "KINDS")]
     send: Option<Sent>,
-    /// `fast`: each statement when the one before it in its session has ended; `own`: at the times of the recording
+    /// `fast`: each statement when the previous one of its session has ended; `own`: at the times of the
+    /// recording
     #[arg(long, value_name = "PACE", default_value = "fast")]
     pace: Pace,
-    /// Sessions at a time, 1 to 10000 [default: as many as there were at once]
+    /// Concurrent sessions, 1 to 10000 [default: as many as in the recording]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=10_000))]
     sessions: Option<u32>,
-    /// For so long, the recording over and over [default: once]
+    /// Seconds for which to repeat the recording [default: once]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     seconds: Option<u32>,
-    /// Print what a study's driver prints
+    /// Print the output of a study's driver
     #[arg(long, hide = true)]
     as_driver: bool,
 }
@@ -158,7 +160,7 @@ fn take(arguments: &LabRecord) -> Result<Recording> {
     }
 }
 
-/// The server, and the account of [`PASSWORD`] where nothing else says a password.
+/// Returns the server, with the password of [`PASSWORD`] if none is given otherwise.
 fn target(reach: &Reach) -> Result<Target> {
     if !reach.is_said() {
         bail!("which server? Name it with --socket, -h or --dsn");
@@ -174,7 +176,7 @@ fn left_out(recording: &Recording) -> String {
     if all.is_empty() { String::new() } else { format!(": {}", all.join(", ")) }
 }
 
-/// Says what kinds of statements there are, and what they do.
+/// Prints the kinds of statements, and their effects.
 fn print_kinds(recording: &Recording) {
     let kinds = recording.kinds();
     let mut grid = Grid::new(&[("KIND", Column::Left), ("STATEMENTS", Column::Right), ("", Column::CutEnd)]);
@@ -218,7 +220,7 @@ pub(crate) fn replay(arguments: &LabReplay, interrupt: &Interrupt) -> Result<()>
     }
     println!("{}", printed::STARTED);
     let outcome = replay::play(replay, interrupt, &mut |progress| {
-        // Who does not listen any more ends us.
+        // When nobody reads the output any more, SIGPIPE ends the program.
         let _ = printed::progress(&mut stdout(), users, &progress);
     })?;
     Ok(printed::outcome(&mut stdout(), &outcome)?)

@@ -1,4 +1,4 @@
-//! A study's figures as tables.
+//! The figures of a study as tables.
 
 use tare_lab::analysis::{Analysis, CellAnalysis, Difference, SettingAnalysis, THROUGHPUT};
 use tare_lab::budget::{Budget, Judgement};
@@ -9,10 +9,10 @@ use tare_lab::report::wording;
 use crate::page::{self, Column, Grid};
 use crate::{lab_effort, units};
 
-/// Shown where there is no figure.
+/// Placeholder for a missing figure.
 pub(crate) const NONE: &str = "—";
 
-/// Prints everything: tables per cell, what was noted, and what limited it.
+/// Prints everything: tables per cell, remarks, and why the study ended.
 pub(crate) fn print(analysis: &Analysis) {
     let header = &analysis.header;
     page::heading(&header.question, &format!("{} on {}", header.study, servers(header)));
@@ -37,13 +37,13 @@ pub(crate) fn print(analysis: &Analysis) {
     }
 }
 
-/// Prints all of it in a line: what is read last.
+/// Prints a summary in a line, which is read last.
 pub(crate) fn in_short(analysis: &Analysis) {
     println!();
     page::paragraph(&wording::in_short(analysis));
 }
 
-/// Prints what came out of a budget, and last all of it in a line.
+/// Prints the outcome of a budget, with a summary as the last line.
 pub(crate) fn budget(budget: Budget, judgements: &[Judgement]) {
     page::heading(&format!("Budget of {budget}"), "judged on whole intervals");
     for judgement in judgements {
@@ -59,7 +59,7 @@ fn servers(header: &Header) -> String {
     each.join(", ")
 }
 
-/// What figures depend on besides the settings.
+/// Describes the conditions besides the settings.
 fn machine(header: &Header) -> String {
     let m = &header.machine;
     let mut said = vec![format!("{} × {}", m.cpus, m.cpu_model)];
@@ -72,7 +72,7 @@ fn machine(header: &Header) -> String {
     said.join("; ")
 }
 
-/// What is charged, in words.
+/// Words what is charged.
 pub(crate) fn charge(measure: Measure) -> &'static str {
     match measure {
         Measure::Cpu => "CPU time per transaction (server, and sidecars that are charged)",
@@ -81,7 +81,7 @@ pub(crate) fn charge(measure: Measure) -> &'static str {
     }
 }
 
-/// Prints a cell's tables: what was measured, and what it says.
+/// Prints a cell's tables: measurements and verdicts.
 pub(crate) fn cell(header: &Header, cell: &CellAnalysis) {
     let title = cell.cell.to_string();
     let noise = cell.noise().and_then(|n| n.interval);
@@ -114,7 +114,7 @@ pub(crate) fn cell(header: &Header, cell: &CellAnalysis) {
     }
 }
 
-/// What was measured of each setting.
+/// Makes the table of measurements by setting.
 fn measured(header: &Header, cell: &CellAnalysis) -> Grid {
     let extra = Extra::of(header, cell);
     let mut columns = vec![
@@ -135,7 +135,7 @@ fn measured(header: &Header, cell: &CellAnalysis) -> Grid {
     grid
 }
 
-/// What each setting costs, against what.
+/// Makes the table of each setting's cost against its base.
 fn judged(header: &Header, cell: &CellAnalysis) -> Grid {
     let mut grid = Grid::new(&[
         ("SETTING", Column::CutEnd),
@@ -166,7 +166,7 @@ fn judged(header: &Header, cell: &CellAnalysis) -> Grid {
     grid
 }
 
-/// Throughput as studies say it that repeat a run some times, beside ours.
+/// Makes the table of throughput in the form of studies that repeat a run, beside the lab's own.
 fn runs(cell: &CellAnalysis) -> Grid {
     let mut grid = Grid::new(&[
         ("SETTING", Column::CutEnd),
@@ -196,10 +196,10 @@ fn runs(cell: &CellAnalysis) -> Grid {
     grid
 }
 
-/// Columns that only some studies fill.
+/// Columns that only some studies need.
 #[derive(Clone, Copy, Debug)]
 struct Extra {
-    /// What 99 of 100 and 999 of 1000 take at most, where transactions of the study come at a rate.
+    /// 99th and 99.9th percentile of latency, where transactions come at a rate.
     tail: bool,
     notpm: bool,
     logged: bool,
@@ -250,7 +250,7 @@ fn row(setting: &SettingAnalysis, extra: Extra) -> Vec<String> {
         row.extend(std::iter::repeat_n(NONE.to_owned(), if extra.tail { 6 } else { 4 }));
         row.extend(extra.columns().map(|_| String::new()));
     } else {
-        // Of a process that cannot be seen nothing is known.
+        // Nothing is known of a process that cannot be seen.
         let seen = |figure: f64, text: String| if figure > 0.0 { text } else { NONE.into() };
         row.extend([
             seen(m.cpu, units::seconds(m.cpu + m.cpu_sidecars)),
@@ -264,7 +264,7 @@ fn row(setting: &SettingAnalysis, extra: Extra) -> Vec<String> {
     row
 }
 
-/// An interval in words, or that there is none yet.
+/// Formats an interval, or says that there is none yet.
 pub(crate) fn range(difference: Difference) -> String {
     difference.interval.map_or_else(
         || "too few blocks".into(),

@@ -45,11 +45,11 @@ use tare_outlets::units;
 use crate::arguments::{Arguments, Command};
 use crate::output::told;
 
-/// What a shell reports for a program ended by Ctrl-C.
+/// The exit status that a shell reports for a program ended by Ctrl-C.
 const INTERRUPTED: u8 = 130;
 /// Signals that end a command.
 const ENDING: [i32; 3] = [SIGINT, SIGTERM, SIGHUP];
-/// What the kernel says of this process.
+/// The kernel's data about this process.
 const STATUS: &str = "/proc/self/status";
 
 fn main() -> ExitCode {
@@ -58,7 +58,7 @@ fn main() -> ExitCode {
     output::until_closed(|| run(arguments))
 }
 
-/// A panic on the way to a server becomes an error, which says more.
+/// Silences panics while connecting, which become errors with more detail.
 fn quiet_while_connecting() {
     let usual = std::panic::take_hook();
     std::panic::set_hook(Box::new(move |panic| {
@@ -70,7 +70,7 @@ fn quiet_while_connecting() {
 
 /// Runs a command.
 fn run(arguments: Arguments) -> ExitCode {
-    // To a log SIGHUP says that its file has been moved away.
+    // SIGHUP tells a log that its file has been renamed.
     let hangs_up = !matches!(arguments.command, Command::SlowLog(_));
     let result = interrupt(hangs_up).and_then(|interrupt| match arguments.command {
         Command::Demo(a) => demo::demo(&a, interrupt),
@@ -104,7 +104,8 @@ fn run(arguments: Arguments) -> ExitCode {
     })
 }
 
-/// Signals become a flag: whatever waits looks at it, so servers are stopped and folders removed on the way out.
+/// Turns signals into a flag, which every wait checks, so that servers are stopped and folders removed at the
+/// end.
 fn interrupt(hangs_up: bool) -> anyhow::Result<Interrupt> {
     let interrupt = Interrupt::default();
     for signal in ending(hangs_up) {
@@ -113,15 +114,17 @@ fn interrupt(hangs_up: bool) -> anyhow::Result<Interrupt> {
     Ok(interrupt)
 }
 
-/// The signals that end the program. A hangup that was ignored when it started stays so: `nohup` asks for that.
+/// Returns the signals that end the program. A SIGHUP that was ignored at the start stays ignored, for
+/// `nohup`.
 pub(crate) fn ending(hangs_up: bool) -> impl Iterator<Item = i32> {
-    // Without it none is known to be ignored.
+    // Without it, no signal is known to be ignored.
     let status = std::fs::read_to_string(STATUS).unwrap_or_default();
     let hangs_up = hangs_up && !is_ignored(&status, SIGHUP);
     ENDING.into_iter().filter(move |signal| *signal != SIGHUP || hangs_up)
 }
 
-/// Whether a process ignores a signal, by its [`STATUS`]: of a hexadecimal mask bit n-1 stands for signal n.
+/// Returns whether a process ignores a signal, by its [`STATUS`]: bit n-1 of a hexadecimal mask stands for
+/// signal n.
 fn is_ignored(status: &str, signal: i32) -> bool {
     let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
     let mask = mask.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok()).unwrap_or(0);
@@ -134,7 +137,7 @@ mod tests {
 
     #[test]
     fn what_is_ignored_is_read_from_a_mask() {
-        // 1, 2 and 13; what is blocked or caught is not ignored.
+        // 1, 2 and 13; blocked or caught signals are not ignored.
         let status =
             "Name:\ttare\nSigBlk:\t0000000000004000\nSigIgn:\t0000000000001003\nSigCgt:\t0000000000004440\n";
         assert_eq!(ENDING.map(|signal| is_ignored(status, signal)), [true, false, true], "INT, TERM, HUP");
@@ -143,7 +146,7 @@ mod tests {
         }
     }
 
-    /// As `nohup` starts a program.
+    /// Starts a program as `nohup` does.
     #[test]
     fn a_hangup_that_is_ignored_is_seen_in_what_the_kernel_says() {
         let script = format!("trap '' HUP; exec cat {STATUS}");

@@ -1,7 +1,7 @@
-//! Which server a command speaks to: the options that all of them have in common, as every client of MySQL has them.
+//! The options that select a server, common to all commands and equal to those of MySQL's clients.
 //!
-//! What the command line says comes first, then the environment, then option files; of files the later one. The crate
-//! `tare_connect` has the rules; this is where they meet the command line.
+//! The command line overrides the environment, which overrides option files; later files override earlier
+//! ones. The rules are in the crate `tare_connect`; this module applies them to the command line.
 
 use std::fs;
 use std::io::{self, IsTerminal as _};
@@ -18,15 +18,15 @@ use tare_outlets::{Address, Source, notice};
 
 use crate::status::SOCKET;
 
-/// Where a server's data is unless it is said.
+/// The data directory by default.
 const DATADIR: &str = "/var/lib/mysql";
-/// The variable that may name the server: unlike an argument, other users cannot see it.
+/// The environment variable that may name the server; unlike arguments, other users cannot see it.
 pub(crate) const DSN_VARIABLE: &str = "TARE_DSN";
-/// What servers' own sockets are called.
+/// Names of servers' own sockets.
 const OF_SERVERS: [&str; 2] = ["mysqld.sock", "mysql.sock"];
 const HEADING: &str = "Connection";
 
-/// The server to speak to: tare's endpoint, or any server through an account.
+/// The server to connect to: tare's endpoint, or any server through an account.
 #[derive(Args, Clone, Debug, Default)]
 #[group(skip)]
 pub(crate) struct Reach {
@@ -52,7 +52,8 @@ pub(crate) struct Reach {
     /// The account [default: the user's name]
     #[arg(short = 'u', long, value_name = "NAME", conflicts_with = "datadir", help_heading = HEADING)]
     pub(crate) user: Option<String>,
-    /// Its password; without a value, it is asked for. Other users see arguments: an option file or -p alone keeps it from them
+    /// Its password; without a value, it is prompted for. Other users see arguments: an option file or -p
+    /// alone hides it from them
     #[arg(
         short = 'p',
         long,
@@ -64,7 +65,8 @@ pub(crate) struct Reach {
         help_heading = HEADING
     )]
     pub(crate) password: Option<Option<Secret>>,
-    /// DISABLED, PREFERRED, REQUIRED, VERIFY_CA or VERIFY_IDENTITY [default: VERIFY_CA with --ssl-ca, else PREFERRED]
+    /// DISABLED, PREFERRED, REQUIRED, VERIFY_CA or VERIFY_IDENTITY [default: VERIFY_CA with --ssl-ca, else
+    /// PREFERRED]
     #[arg(long, value_name = "MODE", value_parser = mode, help_heading = HEADING)]
     pub(crate) ssl_mode: Option<Mode>,
     /// The authorities whose certificates are trusted [default: the system's]
@@ -76,8 +78,9 @@ pub(crate) struct Reach {
     /// Its key
     #[arg(long, value_name = "FILE", help_heading = HEADING)]
     pub(crate) ssl_key: Option<PathBuf>,
-    /// All of it as a URL: mysql://ACCOUNT:PASSWORD@HOST:PORT, or mysql://ACCOUNT:PASSWORD@localhost?socket=/PATH. Other users
-    /// see arguments: the variable TARE_DSN, --dsn-file and option files keep the password from them
+    /// Everything as a URL: mysql://ACCOUNT:PASSWORD@HOST:PORT, or
+    /// mysql://ACCOUNT:PASSWORD@localhost?socket=/PATH. Other users see arguments: the variable TARE_DSN,
+    /// --dsn-file and option files hide the password from them
     #[arg(
         long,
         value_name = "URL",
@@ -105,7 +108,7 @@ pub(crate) struct Files {
     /// Read only this option file: its groups client, client-server, client-mariadb and tare
     #[arg(long, value_name = "FILE", help_heading = HEADING)]
     pub(crate) defaults_file: Option<PathBuf>,
-    /// Read this option file, too, before ~/.my.cnf
+    /// Also read this option file, before ~/.my.cnf
     #[arg(long, value_name = "FILE", conflicts_with = "defaults_file", help_heading = HEADING)]
     pub(crate) defaults_extra_file: Option<PathBuf>,
     /// Read no other option files
@@ -113,11 +116,11 @@ pub(crate) struct Files {
     pub(crate) no_defaults: bool,
 }
 
-/// The password of accounts on the servers of a study, whose file says where they are.
+/// The password for accounts on a study's servers, whose addresses are in the study's file.
 #[derive(Args, Clone, Debug, Default)]
 #[group(skip)]
 pub(crate) struct LabAccount {
-    /// The password of accounts on servers that run; without a value, it is asked for
+    /// The password of accounts on running servers; without a value, it is prompted for
     #[arg(
         short = 'p',
         long,
@@ -133,11 +136,11 @@ pub(crate) struct LabAccount {
 }
 
 impl LabAccount {
-    /// What is known of passwords.
+    /// Returns the known passwords.
     ///
     /// # Errors
     ///
-    /// An option file cannot be read, or the user cannot be asked.
+    /// An option file cannot be read, or the user cannot be prompted.
     pub(crate) fn credentials(&self) -> Result<Credentials> {
         let found = self.files.find(Environment::of_the_program().home)?;
         let said = found.chosen.over(found.machine);
@@ -163,12 +166,12 @@ fn mode(text: &str) -> Result<Mode, String> {
     Mode::read(text).ok_or_else(|| Mode::ALLOWED.to_owned())
 }
 
-/// What the environment of the program says.
+/// The program's environment.
 #[derive(Clone, Debug, Default)]
 struct Environment {
     dsn: Option<Secret>,
     home: Option<PathBuf>,
-    /// What the variables of MySQL's clients say, which come last.
+    /// Values of the variables of MySQL's clients, which have the lowest priority.
     clients: Said,
 }
 
@@ -189,7 +192,7 @@ impl Environment {
 }
 
 impl Files {
-    /// The user's own option file: the one that is named, or the one at home.
+    /// Returns the user's own option file: the given one, or the one in the home directory.
     pub(crate) fn own(&self) -> Option<PathBuf> {
         let named = self.defaults_file.as_ref().or(self.defaults_extra_file.as_ref()).cloned();
         let at_home = || Environment::of_the_program().home.map(|home| home.join(".my.cnf"));
@@ -210,7 +213,7 @@ impl Files {
 }
 
 impl Reach {
-    /// Whether the command line or the environment names a server or an account.
+    /// Returns whether the command line or the environment names a server or an account.
     pub(crate) fn is_said(&self) -> bool {
         let said = self.said();
         said.names_server()
@@ -223,29 +226,29 @@ impl Reach {
             || std::env::var(DSN_VARIABLE).is_ok_and(|it| !it.is_empty())
     }
 
-    /// The server's address: tare's endpoint, or a server through an account.
+    /// Returns the server's address: tare's endpoint, or a server through an account.
     ///
     /// # Errors
     ///
-    /// What is said cannot be, or a password cannot be asked for.
+    /// The options are invalid, or a password cannot be prompted for.
     pub(crate) fn address(&self) -> Result<Address> {
         self.address_with(Environment::of_the_program(), &mut ask)
     }
 
-    /// The server through an account, for what tare's own socket does not do.
+    /// Returns the server through an account, for what tare's own socket does not support.
     ///
     /// # Errors
     ///
-    /// As [`Reach::address`], or where it is tare's own socket that is named.
+    /// Those of [`Reach::address`], or the address is tare's own socket.
     pub(crate) fn account(&self) -> Result<Server> {
         self.account_with(Environment::of_the_program(), &mut ask)
     }
 
-    /// Tare's socket, for what only that does. A server that is named otherwise is asked where it is.
+    /// Returns tare's socket, for what only that supports. Another address is queried for it.
     ///
     /// # Errors
     ///
-    /// As [`Reach::address`], or where the server has no tare, or is not on this machine.
+    /// Those of [`Reach::address`], or the server has no tare, or is not on this machine.
     pub(crate) fn endpoint(&self) -> Result<PathBuf> {
         let server = match self.address()? {
             Address::Socket(path) => return Ok(path),
@@ -304,13 +307,13 @@ impl Reach {
                 }
             }
             _ if chosen.names_server() => account(these, ask),
-            // Files that name an account alone are for where tare's own socket may not be opened.
+            // Files that only name an account are used if tare's own socket may not be opened.
             _ if chosen.names_account() && UnixStream::connect(&usual).is_err() => account(these, ask),
             _ => Ok(Address::Socket(usual)),
         }
     }
 
-    /// Whose socket it is, which is said where its name does not say it.
+    /// Returns the address of a socket, after finding out who listens, if its name does not tell.
     fn by_socket(&self, socket: &Path, below: &Said, ask: &mut Asking<'_>) -> Result<Address> {
         let these = self.said();
         if these.host.as_deref().is_some_and(|host| !host.eq_ignore_ascii_case("localhost")) {
@@ -340,7 +343,7 @@ impl Reach {
         }
     }
 
-    /// What the command line and an address say, and what the files do.
+    /// Returns the values of the command line and an address, and those of the files.
     fn all(&self, environment: Environment) -> Result<(Said, Found)> {
         let these = self.said();
         let mut files = self.files.find(environment.home)?;
@@ -351,7 +354,7 @@ impl Reach {
                 let read = Dsn::read(&dsn_in(file)?);
                 Some(read.with_context(|| format!("the first line of {}", file.display()))?)
             }
-            // An address is whole: whoever names another server does not mean its account.
+            // An address is a unit: naming another server does not imply its account.
             (None, None) if these.names_server() => None,
             (None, None) => match &environment.dsn {
                 Some(dsn) => Some(Dsn::read(dsn.reveal()).context(DSN_VARIABLE)?),
@@ -361,7 +364,7 @@ impl Reach {
         Ok((dsn.iter().fold(these, |these, dsn| these.over(Said::of_dsn(dsn))), files))
     }
 
-    /// What the options of the command line say.
+    /// Returns the values of the command line's options.
     fn said(&self) -> Said {
         let password = self.password.clone().map(|it| it.map_or(Ask::User, Ask::Said));
         Said {
@@ -379,16 +382,16 @@ impl Reach {
     }
 }
 
-/// Whose socket it is where nobody listens: what its name and the options say.
+/// Returns whose socket it is, by its name and the options, if nothing listens.
 fn by_name(socket: &Path, is_account: bool) -> Listener {
     let is_servers = OF_SERVERS.iter().any(|name| socket.ends_with(name));
     if is_account || is_servers { Listener::Server } else { Listener::Tare }
 }
 
-/// Asks for the password of an account.
+/// Prompts for the password of an account.
 type Asking<'a> = dyn FnMut(&str) -> Result<Secret> + 'a;
 
-/// Asks the user, as clients do: what is typed is not shown.
+/// Prompts the user without echo.
 fn ask(account: &str) -> Result<Secret> {
     let typed = rpassword::prompt_password("Enter password: ");
     let what = || {
@@ -402,7 +405,7 @@ fn ask(account: &str) -> Result<Secret> {
     Ok(Secret::new(typed.with_context(what)?))
 }
 
-/// The URL in a file's first line.
+/// Returns the URL in a file's first line.
 pub(crate) fn dsn_in(file: &Path) -> Result<String> {
     let text = fs::read_to_string(file).with_context(|| format!("reading {}", file.display()))?;
     Ok(text.lines().next().unwrap_or_default().trim().to_owned())

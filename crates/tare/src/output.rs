@@ -1,4 +1,5 @@
-//! Standard output: written whole, or an error. That nobody reads any more, as in `tare doctor | head`, is the end, and none.
+//! Standard output: written completely, or an error. A reader that stops, as in `tare doctor | head`, ends
+//! the program without an error.
 
 use std::any::Any;
 use std::io::{ErrorKind, Write};
@@ -7,11 +8,11 @@ use std::process::ExitCode;
 
 use anyhow::{Context, Result};
 
-/// What a shell reports for a program ended by SIGPIPE.
+/// The exit status that a shell reports for a program ended by SIGPIPE.
 pub(crate) const CLOSED: u8 = 141;
 
-/// Runs a command until its output is closed. The standard library panics then: whatever was started is stopped on the way
-/// out as after any panic, but without a word.
+/// Runs a command until its output is closed. The standard library panics then: what was started is stopped
+/// as after any panic, but without a message.
 pub(crate) fn until_closed(run: impl FnOnce() -> ExitCode + UnwindSafe) -> ExitCode {
     let say = take_hook();
     set_hook(Box::new(move |panic| {
@@ -30,12 +31,12 @@ fn is_closed(payload: &(dyn Any + Send)) -> bool {
     said.is_some_and(|said| said.starts_with("failed printing to stdout") && said.contains("Broken pipe"))
 }
 
-/// Writes a text to standard output, all of it.
+/// Writes a text to standard output.
 pub(crate) fn print(text: &str) -> Result<()> {
     put(&mut std::io::stdout().lock(), text)
 }
 
-/// Who reads only the beginning, as `head` does, has seen enough.
+/// Ignores a closed pipe: a reader such as `head` has seen enough.
 fn put(output: &mut impl Write, text: &str) -> Result<()> {
     match output.write_all(text.as_bytes()).and_then(|()| output.flush()) {
         Err(error) if error.kind() != ErrorKind::BrokenPipe => Err(error).context("writing standard output"),
@@ -43,7 +44,7 @@ fn put(output: &mut impl Write, text: &str) -> Result<()> {
     }
 }
 
-/// An error with all that led to it, as a sentence: the client library's own form is none.
+/// Formats an error with its causes as a sentence, which the client library's own format is not.
 pub(crate) fn told(error: &anyhow::Error) -> String {
     let said = error.chain().map(|cause| match cause.downcast_ref::<mysql::Error>() {
         Some(error) => tare_connect::sentence(error),

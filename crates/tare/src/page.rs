@@ -1,26 +1,26 @@
-//! What is printed: headings and aligned tables that fit the terminal.
+//! Printing of headings and aligned tables that fit the terminal.
 
 use console::{measure_text_width, style};
 
 /// Width where the output is not a terminal.
 const WIDTH_ELSEWHERE: usize = 100;
-/// Wider lines are hard to follow.
+/// Largest width, as longer lines are hard to read.
 const WIDTH_MOST: usize = 132;
 /// Blanks between columns.
 const GAP: usize = 2;
-/// The narrowest a column that gives way becomes, when the terminal is small.
+/// Narrowest width of a truncated column in a small terminal.
 const NARROWEST: usize = 12;
 
-/// How a column's cells stand.
+/// The alignment of a column, and whether it may be truncated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Column {
-    /// Text, flush left, never cut.
+    /// Text, left-aligned, never truncated.
     Left,
-    /// Figures, flush right, never cut.
+    /// Figures, right-aligned, never truncated.
     Right,
-    /// Text that gives way: cut at its end where the line would be too long.
+    /// Text, truncated at its end where the line would be too long.
     CutEnd,
-    /// Text that gives way: cut at its beginning (names whose end tells more).
+    /// Text, truncated at its beginning (names whose end is more specific).
     CutStart,
 }
 
@@ -55,7 +55,7 @@ impl Grid {
         lines.for_each(|line| println!("{line}"));
     }
 
-    /// Header and rows, none wider than `width` unless the columns that are never cut are.
+    /// Returns header and rows, none wider than `width` unless the columns that are never truncated are.
     pub(crate) fn lines(&self, width: usize) -> Vec<String> {
         let widths = self.widths(width);
         let header = self.columns.iter().map(|&(title, _)| title.to_owned()).collect();
@@ -100,7 +100,7 @@ impl Grid {
     }
 }
 
-/// Columns of text a line may have.
+/// Returns the width of a line in columns.
 pub(crate) fn width() -> usize {
     console::Term::stdout()
         .size_checked()
@@ -108,39 +108,39 @@ pub(crate) fn width() -> usize {
         .min(WIDTH_MOST)
 }
 
-/// A section's title, with what it was read from; on two lines where one is too short.
+/// Prints a section's title with its source, on two lines if one is too short.
 pub(crate) fn heading(title: &str, source: &str) {
     let fits = measure_text_width(title) + GAP + measure_text_width(source) <= width();
     let between = if fits { "  " } else { "\n" };
     println!("\n{}{between}{}", style(title).bold(), style(source).dim());
 }
 
-/// A paragraph, broken at words to fit the terminal.
+/// Prints a paragraph, wrapped at words to fit the terminal.
 pub(crate) fn paragraph(text: &str) {
     broken(text, width()).iter().for_each(|line| println!("{line}"));
 }
 
-/// A paragraph beside what is printed, such as a warning while something runs.
+/// Prints a paragraph on standard error, such as a warning while something runs.
 pub(crate) fn aside(text: &str) {
     broken(text, width()).iter().for_each(|line| eprintln!("{line}"));
 }
 
-/// Characters of the longest of some names: how wide a column of them is.
+/// Returns the characters of the longest name, which is a column's width.
 pub(crate) fn longest<'a>(names: impl IntoIterator<Item = &'a String>) -> usize {
     names.into_iter().map(|name| name.chars().count()).max().unwrap_or(0)
 }
 
-/// A paragraph of explanation.
+/// Prints a paragraph of explanation.
 pub(crate) fn note(text: &str) {
     broken(text, width()).iter().for_each(|line| println!("{}", style(line).dim()));
 }
 
-/// Breaks a text at words; further lines are indented like the first.
+/// Wraps a text at words; further lines are indented like the first.
 pub(crate) fn broken(text: &str, width: usize) -> Vec<String> {
     let words = text.trim_start();
     let indent = &text[..text.len() - words.len()];
     let mut lines: Vec<String> = vec![];
-    // Blanks within the text are kept: they align what follows.
+    // Blanks within the text are kept, because they align columns.
     for word in words.split(' ') {
         match lines.last_mut() {
             Some(line) if measure_text_width(line) + 1 + measure_text_width(word) <= width => {

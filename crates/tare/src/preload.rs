@@ -1,5 +1,5 @@
-//! `tare preload`: tries what a server is to preload, in a process of its own. What the dynamic loader does not survive, such as an
-//! object that was cut off, would end the server before its first instruction.
+//! `tare preload`: tries what a server is to preload, in a process of its own. What crashes the dynamic
+//! loader, such as a truncated object, would end the server before its first instruction.
 
 use std::io::Read;
 use std::os::unix::process::{CommandExt, ExitStatusExt};
@@ -16,15 +16,15 @@ use crate::server::unit::Unit;
 use crate::server::{PRELOAD, Server, TRIED, is_provider, preloads};
 use crate::{doctor, install};
 
-/// How a trial's file begins that has the server start without tare. To systemd it is a comment.
+/// Start of a trial's file that makes the server start without tare; a comment for systemd.
 pub(crate) const WHY: &str = "# without tare: ";
 /// A program that does nothing.
 const PROGRAM: &str = "/bin/true";
-/// How long it may take; the unit of the trial has a longer limit.
+/// Time limit of the program; the unit of the trial has a longer one.
 const LIMIT: Duration = Duration::from_secs(10);
-/// How often is looked.
+/// Interval of checks.
 const PAUSE: Duration = Duration::from_millis(5);
-/// Exit status where the server starts without tare.
+/// Exit status if the server starts without tare.
 const FAILED: u8 = 1;
 
 /// Runs the command.
@@ -52,7 +52,7 @@ pub(crate) fn preload(arguments: &Preload) -> Result<ExitCode> {
     Ok(ExitCode::from(FAILED))
 }
 
-/// Why the server is not to load it, in one line.
+/// Returns the reason, in one line, why the server must not load it.
 fn check(server: &Server, unit: &Unit, list: &str) -> Result<(), String> {
     let objects = preloads(list.as_ref());
     let providers = objects.iter().filter(|path| is_provider(path));
@@ -64,7 +64,7 @@ fn check(server: &Server, unit: &Unit, list: &str) -> Result<(), String> {
     run(server, unit, &objects)
 }
 
-/// Starts a program that preloads it, as the account the server has, and sees how it ends.
+/// Starts a program that preloads it, as the server's account, and checks its exit status.
 fn run(server: &Server, unit: &Unit, objects: &[PathBuf]) -> Result<(), String> {
     let list: Vec<String> = objects.iter().map(|path| path.display().to_string()).collect();
     let mut command = Command::new(PROGRAM);
@@ -89,7 +89,7 @@ fn run(server: &Server, unit: &Unit, objects: &[PathBuf]) -> Result<(), String> 
     }
 }
 
-/// How it ended; `None`: it did not, and was killed.
+/// Returns its exit status; `None` if it did not end and was killed.
 fn wait(child: &mut Child) -> std::io::Result<Option<ExitStatus>> {
     let begin = Instant::now();
     while begin.elapsed() < LIMIT {

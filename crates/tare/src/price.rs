@@ -1,4 +1,4 @@
-//! `tare price`: what watching costs a server now; and what an event costs, measured.
+//! `tare price`: the present overhead on a server, and measured costs per event.
 
 use std::fs;
 use std::io::Write;
@@ -31,24 +31,25 @@ use crate::outlet::Reach;
 use crate::page::{self, Column, Grid, paragraph};
 use crate::units;
 
-/// Instruments that are listed.
+/// Most instruments that are listed.
 const LISTED: usize = 30;
-/// Minutes of a measurement, and of a check, unless it is said.
+/// Minutes of a measurement, and of a check, by default.
 const MEASURED: f64 = 10.0;
 const CHECKED: f64 = 30.0;
-/// The part of a measurement's time that goes to what costs that is off.
+/// Share of a measurement's time for the cost of disabled events.
 const OFF: f64 = 0.25;
-/// That which goes to what a connection costs besides its events.
+/// Share of a measurement's time for the cost of a connection besides its events.
 const CONNECTING: f64 = 0.15;
 
-/// Show what watching costs a server now; or measure what an event costs
+/// Show the present overhead on a server, or measure the cost per event
 ///
-/// Reads the counts of a server's own Performance Schema twice, puts prices to the events between, and sets that against
-/// the CPU time the server used meanwhile. Nothing is switched.
+/// Reads the counts of a server's own Performance Schema twice, multiplies the events in between by their
+/// prices, and compares that with the CPU time the server used meanwhile. Nothing is switched.
 ///
-/// With --measure it finds prices on this machine: it starts servers of its own in a temporary folder, drives loads that are rich in one
-/// kind of event each, with settings that differ in one group of instruments or one level, and fits nanoseconds an event.
-/// With --check it compares what prices say of six other loads with what these cost. Both want a quiet machine.
+/// With --measure it measures prices on this machine: it starts servers in a temporary folder, drives loads
+/// that are rich in one kind of event each, with settings that differ in one group of instruments or one
+/// level, and fits nanoseconds per event. With --check it compares the cost that prices predict for six other
+/// loads with the measured one. Both need a quiet machine.
 #[derive(Args, Debug)]
 #[command(after_help = "Examples:\n  \
     tare price --dsn 'mysql://agent@localhost?socket=/run/mysqld/mysqld.sock'\n  \
@@ -68,7 +69,7 @@ pub(crate) struct Price {
     measuring: Measuring,
 }
 
-/// What is measured, and on what.
+/// What is measured, and how.
 #[derive(Args, Debug)]
 struct Measuring {
     /// Measure prices, and write them to --out
@@ -80,7 +81,7 @@ struct Measuring {
     /// The server's program to measure [default: mariadbd, for mysql mysqld]
     #[arg(long, value_name = "PROGRAM", requires = "what")]
     server: Option<PathBuf>,
-    /// The shared object of tare's [default: beside this program]
+    /// tare's shared object [default: beside this program]
     #[arg(long, value_name = "PATH", requires = "what")]
     provider: Option<PathBuf>,
     /// How long to measure [default: 10 for prices, 30 to check them]
@@ -89,19 +90,19 @@ struct Measuring {
     /// The price file to write [default: prices.toml]
     #[arg(long, value_name = "FILE", requires = "measure")]
     out: Option<PathBuf>,
-    /// Keep what was measured in a folder; the same folder goes on with what was cut off
+    /// Keep the measurements in a folder; the same folder continues an interrupted measurement
     #[arg(long, value_name = "DIR", requires = "what")]
     results: Option<PathBuf>,
 }
 
-/// Whose events.
+/// The provider whose events are measured.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum Whose {
-    /// Tare's
+    /// Tare
     Tare,
-    /// Those of MariaDB's own Performance Schema
+    /// MariaDB's own Performance Schema
     Mariadb,
-    /// Those of MySQL's
+    /// MySQL's Performance Schema
     Mysql,
 }
 
@@ -114,7 +115,7 @@ impl Whose {
         }
     }
 
-    /// As price files say it.
+    /// Returns its name in price files.
     fn name(self) -> &'static str {
         match self {
             Whose::Tare => "tare",
@@ -123,12 +124,12 @@ impl Whose {
         }
     }
 
-    /// The program of its server.
+    /// Returns the program of its server.
     fn program(self) -> &'static str {
         if self == Whose::Mysql { "mysqld" } else { "mariadbd" }
     }
 
-    /// The server as price files call it.
+    /// Returns the server's name in price files.
     fn server(self, version: &str) -> String {
         match self {
             Whose::Tare => format!("MariaDB {version} with tare {}", env!("CARGO_PKG_VERSION")),
@@ -173,23 +174,23 @@ fn account(arguments: &Price, interrupt: &Interrupt) -> Result<()> {
     Ok(())
 }
 
-/// Results of a study: its folder's records, and what follows from them.
+/// The results of a study: its folder's records, and their analysis.
 struct Results {
     records: Vec<Record>,
     analysis: Analysis,
-    /// What a run of work took on the machine meanwhile, in nanoseconds.
+    /// Duration of the reference work meanwhile, in nanoseconds.
     work_ns: Option<f64>,
 }
 
 impl Results {
-    /// A cost that was measured meanwhile, on the machine as it was during another study.
+    /// Converts a cost to the machine's speed during another study.
     fn as_during(&self, other: &Results, cost: Cost) -> Cost {
         let (then, there) = (self.work_ns.unwrap_or(1.0), other.work_ns.unwrap_or(1.0));
         cost.times(there / then)
     }
 }
 
-/// The server's program: one that has what is to be measured.
+/// Finds the server's program, and checks that it has the provider to measure.
 fn program(measuring: &Measuring, whose: Whose) -> Result<PathBuf> {
     let named = measuring.server.clone().unwrap_or_else(|| whose.program().into());
     let installation = match Installation::find(Some(&named)) {
@@ -209,7 +210,7 @@ fn program(measuring: &Measuring, whose: Whose) -> Result<PathBuf> {
     Ok(installation.mariadbd)
 }
 
-/// Runs a study of ours, in a folder of its own in `folder`.
+/// Runs a generated study in a subfolder of `folder`.
 fn run(
     measuring: &Measuring,
     whose: Whose,
@@ -235,14 +236,14 @@ fn run(
     let speed = Speed::begin();
     let analysis = lab::watch(&order, interrupt);
     let kept = folder.join(format!("{name}.work"));
-    // Kept also of what was cut off; why that was is the error to tell.
+    // Also kept for an interrupted study, whose error is the one to return.
     let work_ns = speed.end(&kept);
     let analysis = analysis?;
     let work_ns = work_ns.with_context(|| kept.display().to_string())?;
     Ok(Results { records: journal::read(&order.folder)?, analysis, work_ns })
 }
 
-/// Where results go: a folder that was named, or one that goes away.
+/// Returns the folder for results: the given one, or a temporary one.
 fn folder(measuring: &Measuring) -> Result<(PathBuf, Option<tempfile::TempDir>)> {
     if let Some(folder) = &measuring.results {
         return Ok((folder.clone(), None));
@@ -253,7 +254,7 @@ fn folder(measuring: &Measuring) -> Result<(PathBuf, Option<tempfile::TempDir>)>
 
 fn measure(measuring: &Measuring, whose: Whose, interrupt: &Interrupt) -> Result<()> {
     let out = measuring.out.clone().unwrap_or_else(|| "prices.toml".into());
-    // What cannot be written is said before anything is measured.
+    // A file that cannot be written is reported before anything is measured.
     let mut file = beside(&out).with_context(|| format!("--out {}", out.display()))?;
     let (folder, _kept) = folder(measuring)?;
     let (provider, minutes) = (whose.provider(), measuring.minutes.unwrap_or(MEASURED));
@@ -295,7 +296,7 @@ fn measure(measuring: &Measuring, whose: Whose, interrupt: &Interrupt) -> Result
     Ok(())
 }
 
-/// A file beside another one, which it will replace; whoever may read that one may read it.
+/// Creates a temporary, world-readable file next to the one that it will replace.
 fn beside(path: &Path) -> std::io::Result<NamedTempFile> {
     let folder = path.parent().filter(|it| !it.as_os_str().is_empty()).unwrap_or(Path::new("."));
     tempfile::Builder::new().permissions(fs::Permissions::from_mode(0o644)).tempfile_in(folder)
@@ -307,7 +308,7 @@ fn machine(machine: &tare_lab::record::Machine) -> String {
     format!("{host}{} processors, {model}", machine.cpus)
 }
 
-/// What was done to find prices, for their file.
+/// Describes how prices were measured, for their file.
 fn how(whose: Whose, minutes: f64, levels: &Results, off: &Results, loads: &[Load], fit: &Fit) -> String {
     let starts = |results: &Results, setting: &str| {
         let cells = results.analysis.cells.iter().filter_map(|cell| cell.setting(setting));
@@ -331,7 +332,7 @@ fn how(whose: Whose, minutes: f64, levels: &Results, off: &Results, loads: &[Loa
     )
 }
 
-/// What everything costs, kind by kind.
+/// Prints the prices by kind.
 fn print_prices(prices: &Prices, fit: &Fit, everything: &experiment::Setting) {
     paragraph(&quality(&prices.origin, None));
     let mut grid = Grid::new(&[

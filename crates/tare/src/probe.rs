@@ -1,4 +1,4 @@
-//! `tare probe`: whether tare would serve a server, found out from the program's file, which is not run.
+//! `tare probe`: whether tare supports a server, by the program's file, which is not run.
 
 use std::ffi::CStr;
 use std::path::Path;
@@ -12,28 +12,28 @@ use tare_mariadb::startup::{StandBack, built_in, locks, program};
 use crate::arguments::Probe;
 use crate::elf::{self, Elf};
 
-/// Exit status where tare would stand back.
+/// Exit status if tare would disable itself.
 const NOT_SUPPORTED: u8 = 1;
-/// Exit status where the file cannot be looked into.
+/// Exit status if the file cannot be analysed.
 const NOT_LOOKED: u8 = 2;
 
-/// What a server's program shows.
+/// The analysis of a server's program.
 #[derive(Debug, Serialize)]
 pub(crate) struct Program {
     /// The version compiled into it.
     pub(crate) version: Option<String>,
-    /// Whether tare would serve it, as far as the program decides that.
+    /// Whether tare supports it, as far as the program decides that.
     pub(crate) supported: bool,
-    /// Why not; each says what is wrong.
+    /// Reasons why it is not supported.
     pub(crate) hindrances: Vec<String>,
-    /// What would be less than complete.
+    /// What would be incomplete.
     pub(crate) notes: Vec<String>,
-    /// The groups of option files it reads.
+    /// Groups of option files that it reads.
     #[serde(skip)]
     pub(crate) groups: Vec<String>,
 }
 
-/// Looks into a server's program.
+/// Analyses a server's program.
 pub(crate) fn look(path: &Path) -> Result<Program, elf::Error> {
     let file = Elf::read(path)?;
     let loaded = file.loaded()?;
@@ -73,7 +73,7 @@ pub(crate) fn look(path: &Path) -> Result<Program, elf::Error> {
     Ok(program)
 }
 
-/// Whether a text is the server's version: three numbers and the product's name.
+/// Returns whether a text is the server's version: three numbers and the product's name.
 fn is_version(text: &str) -> bool {
     let Some((number, rest)) = text.split_once('-') else { return false };
     let parts: Vec<&str> = number.split('.').collect();

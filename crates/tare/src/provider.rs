@@ -1,13 +1,13 @@
-//! The shared object that goes into the server.
+//! The shared object that is loaded into the server.
 
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
 
-/// Its file name.
+/// Name of its file.
 pub(crate) const FILE: &str = "libtare_mariadb.so";
 
-/// The provider: as named, or where builds and packages put it relative to this program.
+/// Finds the provider: the given one, or where builds and packages put it relative to this program.
 pub(crate) fn find(named: Option<&Path>) -> Result<PathBuf> {
     if let Some(path) = named {
         return path.canonicalize().with_context(|| format!("--provider {}", path.display()));
@@ -15,7 +15,7 @@ pub(crate) fn find(named: Option<&Path>) -> Result<PathBuf> {
     let program =
         std::env::current_exe().and_then(|p| p.canonicalize()).context("looking for this program")?;
     let folder = program.parent().unwrap_or(Path::new("/"));
-    // As it is written into a unit: without `..` and links.
+    // The path is written into a unit, so it has no `..` and no links.
     let found = candidates(folder).into_iter().find(|p| p.is_file()).and_then(|p| p.canonicalize().ok());
     found.with_context(|| {
         format!(

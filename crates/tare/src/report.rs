@@ -1,4 +1,4 @@
-//! `tare report`: what happened between two snapshots.
+//! `tare report`: the changes between two snapshots.
 
 use std::fs;
 use std::io::Write;
@@ -16,7 +16,7 @@ use crate::units;
 /// Rows of a section's first table in a terminal, and of the others.
 const ROWS: usize = 10;
 const FEW_ROWS: usize = 5;
-/// Columns that a terminal has no room for, of one table or of all (an empty key).
+/// Columns that are left out in a terminal, of one table or of all (an empty key).
 const PAGE_ONLY: [(&str, &str); 8] = [
     ("", "digest"),
     ("", "lock_share"),
@@ -27,17 +27,17 @@ const PAGE_ONLY: [(&str, &str); 8] = [
     ("by_time", "schema"),
     ("kinds", "rows_affected"),
 ];
-/// Shown where there is no figure.
+/// Placeholder for a missing figure.
 const NONE: &str = "–";
 
-/// Say what happened between two snapshots of a server
+/// Report the changes between two snapshots of a server
 ///
-/// What the server did from the one to the other: its load, the statements that took most time, waits by class and instrument,
-/// tables, indexes nobody used, files, memory, errors, what was set otherwise, and what was lost. Where counters began anew in
-/// between, by a restart or a TRUNCATE, the report says so, and they count from there.
+/// Shows the server's load, the statements that took most time, waits by class and instrument, tables, unused
+/// indexes, files, memory, errors, changed settings, and losses. If counters were reset in between, by a
+/// restart or a TRUNCATE, the report says so, and they count from there.
 ///
-/// The page is one file that needs no network; it is light or dark as the browser is, and can be printed. Text shows the first rows of
-/// most tables, JSON all there is.
+/// The page is one self-contained file; it is light or dark like the browser, and can be printed. Text shows
+/// the first rows of most tables, JSON shows everything.
 #[derive(Args, Debug)]
 #[command(after_help = "Examples:\n  \
     tare report before.jsonl.gz after.jsonl.gz                     in the terminal\n  \
@@ -50,13 +50,13 @@ pub(crate) struct Report {
     /// The later one
     #[arg(value_name = "AFTER")]
     last: PathBuf,
-    /// What to make of them [default: what --out ends in, else text]
+    /// Format of the report [default: that of --out's name, else text]
     #[arg(long, value_enum, value_name = "FORMAT")]
     output: Option<Form>,
     /// Write it to a file, as NAME.html, NAME.json or any other for text [default: standard output]
     #[arg(long, value_name = "FILE")]
     out: Option<PathBuf>,
-    /// Replace the file if it is there
+    /// Replace the file if it exists
     #[arg(long, requires = "out")]
     force: bool,
 }
@@ -93,7 +93,7 @@ pub(crate) fn report(arguments: &Report) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// A file that is whole or not there at all.
+/// Writes a file atomically.
 fn write(path: &Path, text: &str, force: bool) -> Result<()> {
     if !force && path.exists() {
         bail!("{} is there already; --force replaces it", path.display());
@@ -106,7 +106,7 @@ fn write(path: &Path, text: &str, force: bool) -> Result<()> {
     fs::metadata(path).map(drop).with_context(failed)
 }
 
-/// The report for a terminal.
+/// Formats the report for a terminal.
 fn lines(report: &report::Report, styled: bool) -> String {
     let mut lines = vec![];
     let mut say = |text: &str| lines.extend(page::broken(text, page::width()));

@@ -1,4 +1,4 @@
-//! `tare run`: a server of one's own with tare loaded, in the foreground.
+//! `tare run`: a server with tare in the foreground.
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -35,7 +35,7 @@ pub(crate) fn run(arguments: &Run, interrupt: &Interrupt) -> Result<ExitCode> {
     follow(&mut server, interrupt)
 }
 
-/// Gives the user's options to the server, and follows those that say where it is to be found.
+/// Passes the user's options to the server, and applies those that determine its address.
 fn with_options(mut launch: Launch, options: &[OsString]) -> Result<Launch> {
     let given = |name: &str| options.iter().rev().find_map(|o| o.to_str()?.strip_prefix(name));
     if given("--datadir").is_some() {
@@ -53,7 +53,7 @@ fn with_options(mut launch: Launch, options: &[OsString]) -> Result<Launch> {
     Ok(launch.options(options))
 }
 
-/// The data directory as an absolute path: the one named, or one in the scratch folder.
+/// Returns the data directory as an absolute path: the given one, or one in the scratch folder.
 fn place(named: Option<&Path>, scratch: &Scratch) -> Result<PathBuf> {
     let Some(path) = named else { return Ok(scratch.path().join("data")) };
     std::path::absolute(path).with_context(|| format!("--datadir {}", path.display()))
@@ -98,7 +98,7 @@ fn greet(server: &Server, installation: &Installation, temporary: bool) {
     page::note("Ctrl-C shuts the server down.");
 }
 
-/// Waits for Ctrl-C or for the server's own end.
+/// Waits for Ctrl-C or for the end of the server.
 fn follow(server: &mut Server, interrupt: &Interrupt) -> Result<ExitCode> {
     while !interrupt.is_set() {
         if let Some(status) = server.ended()? {

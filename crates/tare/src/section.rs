@@ -1,4 +1,4 @@
-//! What the demo shows: one SQL query each, sent to the server like any client's.
+//! The tables of the demo: one SQL query each, sent to the server as a client does.
 
 use anyhow::Result;
 use mysql::Value;
@@ -7,12 +7,12 @@ use mysql::prelude::Queryable;
 use crate::page::{self, Column, Grid};
 use crate::units;
 
-/// How a value is shown.
+/// The format of a value.
 #[derive(Clone, Copy, Debug)]
 enum Shown {
-    /// A name or text, cut at its end.
+    /// A name or text, truncated at its end.
     Text,
-    /// A path, cut at its beginning.
+    /// A path, truncated at its beginning.
     Path,
     /// A count.
     Count,
@@ -26,13 +26,13 @@ enum Shown {
 #[derive(Debug)]
 pub(crate) struct Section {
     title: &'static str,
-    /// The table it comes from.
+    /// The server's table that it reads.
     pub(crate) source: &'static str,
     sql: &'static str,
     columns: &'static [(&'static str, Shown)],
 }
 
-/// In the order they are shown.
+/// The tables in the order of display.
 pub(crate) const SECTIONS: &[Section] = &[
     Section {
         title: "Top statements",
@@ -114,7 +114,7 @@ pub(crate) const SECTIONS: &[Section] = &[
 ];
 
 impl Section {
-    /// Asks the server and prints the answer.
+    /// Queries the server and prints the answer.
     pub(crate) fn show(&self, session: &mut mysql::Conn) -> Result<()> {
         let rows: Vec<mysql::Row> = session.query(self.sql)?;
         page::heading(self.title, self.source);

@@ -1,4 +1,4 @@
-//! `tare slowlog`: every statement a server ends, as a slow log.
+//! `tare slowlog`: all statements that a server ends, as a slow log.
 
 use std::io::{self, Read as _};
 use std::os::unix::net::UnixStream;
@@ -18,15 +18,17 @@ use tare_outlets::slowlog::{self, Choice, Control, Destination, Form, Options, R
 
 use crate::outlet::Reach;
 
-/// Signals within this time of the first one mean the same: `timeout` sends one to its child, and one to all of its group.
+/// Signals within this time of the first one count as the same: `timeout` signals its child, and the child's
+/// group.
 const SAME: Duration = Duration::from_secs(1);
 
 /// Log every statement a running server ends, or some of them
 ///
-/// Reads what the server's tare has recorded, over the socket `tare.sock` in its data directory, which only the server's own
-/// account and root may open, and writes it as the server's own slow log has it, or as JSON Lines. The server itself writes
-/// nothing. What was overwritten in the server's memory before it was read is counted and said. A server that is
-/// restarted is waited for. SIGHUP has the file opened anew. docs/slowlog.md says more.
+/// Reads what the server's tare has recorded, over the socket `tare.sock` in its data directory, which only
+/// the server's own account and root may open, and writes it in the format of the server's own slow log, or
+/// as JSON Lines. The server itself writes nothing. Statements that the server's memory overwrote before they
+/// were read are counted and reported. It waits for a server that is restarted. SIGHUP reopens the file. See
+/// docs/slowlog.md.
 #[derive(Args, Debug)]
 #[command(after_help = "Examples:\n  \
     tare slowlog                                        every statement, to standard output\n  \
@@ -36,22 +38,22 @@ const SAME: Duration = Duration::from_secs(1);
 pub(crate) struct SlowLog {
     #[command(flatten)]
     pub(crate) reach: Reach,
-    /// Write to this file's end [default: standard output]
+    /// Append to this file [default: standard output]
     #[arg(long, value_name = "FILE", conflicts_with = "syslog")]
     pub(crate) file: Option<PathBuf>,
     /// Write to the system's log, a message for each statement
     #[arg(long)]
     pub(crate) syslog: bool,
-    /// Form of the log [default: slow; json with --syslog]
+    /// Format of the log [default: slow; json with --syslog]
     #[arg(long, value_enum, value_name = "FORMAT")]
     pub(crate) format: Option<SlowLogForm>,
-    /// What of a statement's text is written
+    /// Part of a statement's text to write
     #[arg(long, value_enum, value_name = "TEXT", default_value_t = SlowLogText::Full)]
     pub(crate) text: SlowLogText,
-    /// Only what took longer, such as 10ms
+    /// Only statements that took longer, such as 10ms
     #[arg(long, value_name = "TIME")]
     pub(crate) over: Option<humantime::Duration>,
-    /// Of each digest one in so many, such as 1/100
+    /// Share of each digest's statements to log, such as 1/100
     #[arg(long, value_name = "1/N", default_value = "1/1", hide_default_value = true)]
     pub(crate) sample: Share,
     /// Only statements of this user; may be repeated
@@ -66,56 +68,56 @@ pub(crate) struct SlowLog {
     /// Only statements of this digest; may be repeated
     #[arg(long = "digest", value_name = "HASH")]
     pub(crate) digests: Vec<String>,
-    /// Only what examined N rows or more
+    /// Only statements that examined N rows or more
     #[arg(long, value_name = "N")]
     pub(crate) rows_examined: Option<u64>,
-    /// Only what failed
+    /// Only statements that failed
     #[arg(long)]
     pub(crate) errors: bool,
     /// No statements of stored programs: only what clients sent
     #[arg(long)]
     pub(crate) outermost: bool,
-    /// Begin a new file when the log has as many bytes, such as 100M
+    /// Start a new file at this size, such as 100M
     #[arg(long, value_name = "SIZE", requires = "file", value_parser = bytes)]
     pub(crate) rotate_size: Option<u64>,
-    /// Begin a new file after so long, such as 1day
+    /// Start a new file after this time, such as 1day
     #[arg(long, value_name = "TIME", requires = "file")]
     pub(crate) rotate_every: Option<humantime::Duration>,
     /// Old files to keep: FILE.1 is the youngest
     #[arg(long, value_name = "N", default_value_t = 7, value_parser = clap::value_parser!(u32).range(0..=10_000))]
     pub(crate) keep: u32,
-    /// How long to wait before asking the server again
+    /// Pause before the next read
     #[arg(long, value_name = "TIME", default_value = "100ms")]
     pub(crate) interval: humantime::Duration,
-    /// End after so long
+    /// End after this time
     #[arg(long = "for", value_name = "TIME")]
     pub(crate) time: Option<humantime::Duration>,
-    /// Tell nothing on standard error
+    /// Print nothing on standard error
     #[arg(long)]
     pub(crate) quiet: bool,
 }
 
-/// The form of the slow log.
+/// The format of the slow log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum SlowLogForm {
     /// The server's own, with its query plan
     Slow,
-    /// A JSON object a line
+    /// One JSON object per line
     Json,
 }
 
-/// What the slow log has of a statement's text.
+/// The part of a statement's text in the slow log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum SlowLogText {
-    /// All, as it was sent
+    /// The text as it was sent
     Full,
-    /// Its digest's text, without any literal
+    /// The text of its digest, without any literal
     Normalised,
-    /// Nothing
+    /// No text
     None,
 }
 
-/// A number of bytes, with K, M or G.
+/// Parses a number of bytes, with K, M or G.
 fn bytes(text: &str) -> Result<u64, String> {
     let (number, shift) = match text.as_bytes().last() {
         Some(b'K' | b'k') => (&text[..text.len() - 1], 10),
@@ -134,7 +136,7 @@ fn bytes(text: &str) -> Result<u64, String> {
 pub(crate) fn slowlog(arguments: &SlowLog, interrupt: &Interrupt) -> Result<ExitCode> {
     let reopen = Arc::new(AtomicBool::new(false));
     signal_hook::flag::register(SIGHUP, Arc::clone(&reopen))?;
-    // Errors of writing, and not the end of the program.
+    // A failed write returns an error instead of ending the program.
     for signal in [SIGXFSZ, SIGPIPE] {
         signal_hook::flag::register(signal, Arc::default())?;
     }
@@ -149,8 +151,8 @@ pub(crate) fn slowlog(arguments: &SlowLog, interrupt: &Interrupt) -> Result<Exit
     Ok(ExitCode::SUCCESS)
 }
 
-/// The first signal is heard where the log looks whether it is over; a disk that does not answer keeps it from that. A
-/// later one ends it at once.
+/// Makes a later signal end the program at once. The first one takes effect when the log checks for its end,
+/// which a hanging disk may prevent.
 fn end_at_later_signal() -> io::Result<()> {
     let is_later = Arc::new(AtomicBool::new(false));
     let (mut heard, told) = UnixStream::pair()?;
@@ -167,7 +169,7 @@ fn end_at_later_signal() -> io::Result<()> {
     Ok(())
 }
 
-/// When so much time has passed. `None`: never, as the clock does not go so far.
+/// Returns the end of a duration; `None` if the clock does not go that far.
 fn end_after(time: Duration) -> Option<Instant> {
     Instant::now().checked_add(time)
 }
@@ -213,7 +215,7 @@ fn options(arguments: &SlowLog, socket: PathBuf) -> Options {
     }
 }
 
-/// What signals and the clock say.
+/// The control of the log by signals and the clock.
 struct Signals<'a> {
     interrupt: &'a Interrupt,
     reopen: Arc<AtomicBool>,
@@ -252,14 +254,14 @@ mod tests {
         assert!(end_after(Duration::from_secs(60)).is_some_and(|end| end > Instant::now()));
     }
 
-    /// Set for the child of the test below.
+    /// Environment variable of the child process in the test below.
     const CHILD: &str = "TARE_TEST_HEARS";
 
     #[test]
     fn the_first_signal_is_heard_and_a_later_one_ends_it() {
         if std::env::var_os(CHILD).is_some() {
             end_at_later_signal().expect("handlers");
-            // Sent twice, as `timeout` does it.
+            // Sent twice, as `timeout` does.
             (0..2).for_each(|_| raise(Signal::SIGTERM).expect("raised"));
             println!("it goes on");
             for _ in 0..600 {

@@ -1,4 +1,4 @@
-//! `tare snapshot`: every table at a moment, in a file.
+//! `tare snapshot`: all tables in a file.
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -14,15 +14,16 @@ use tare_outlets::snapshot::{self, Choice, Error, Target, Watcher};
 use crate::outlet::Reach;
 use crate::units;
 
-/// Keep every table of a server's Performance Schema as it is now, in a file
+/// Save every table of a server's Performance Schema in a file
 ///
-/// Tables are read one after another, and the file says when each was. `tare report` says what happened between two such
-/// files. tare is asked through its socket, which does not involve the server's SQL; any MariaDB or MySQL with its own
-/// Performance Schema through an account (--dsn), and then SHOW GLOBAL STATUS and SHOW GLOBAL VARIABLES are kept, too.
+/// Tables are read one after another, and the file has the time of each. `tare report` shows the changes
+/// between two such files. tare is read through its socket, which does not involve the server's SQL; any
+/// MariaDB or MySQL with its own Performance Schema through an account (--dsn), and then SHOW GLOBAL STATUS
+/// and SHOW GLOBAL VARIABLES are saved, too.
 ///
-/// The name says the form. NAME.jsonl and NAME.jsonl.gz are JSON Lines; NAME.parquet is a folder with a Parquet file for each table,
-/// which DuckDB, ClickHouse and pandas open; - is standard output, as JSON Lines. Under its name a snapshot is whole or not there at
-/// all, and only its owner may read it.
+/// The name determines the format. NAME.jsonl and NAME.jsonl.gz are JSON Lines; NAME.parquet is a folder with
+/// a Parquet file for each table, which DuckDB, ClickHouse and pandas open; - is standard output, as JSON
+/// Lines. A snapshot appears under its name completely or not at all, and only its owner may read it.
 #[derive(Args, Debug)]
 #[command(after_help = "Examples:\n  \
     sudo tare snapshot before.jsonl.gz\n  \
@@ -31,16 +32,17 @@ use crate::units;
 pub(crate) struct Snapshot {
     #[command(flatten)]
     reach: Reach,
-    /// Where it goes: NAME.jsonl, NAME.jsonl.gz, NAME.parquet, or -
+    /// Destination: NAME.jsonl, NAME.jsonl.gz, NAME.parquet, or -
     #[arg(value_name = "FILE")]
     file: PathBuf,
-    /// Only these tables; % stands for anything
+    /// Only these tables; % matches anything
     #[arg(long, value_name = "PATTERNS", value_delimiter = ',')]
     tables: Vec<String>,
-    /// Leave out statements as they were sent, and values out of them and out of rows; digests have neither, and stay
+    /// Leave out statements as they were sent, and values from them and from rows; digests contain neither,
+    /// and stay
     #[arg(long)]
     no_text: bool,
-    /// Replace what is there under that name
+    /// Replace an existing snapshot of that name
     #[arg(long)]
     force: bool,
 }
@@ -75,7 +77,7 @@ pub(crate) fn snapshot(arguments: &Snapshot, interrupt: &Interrupt) -> Result<Ex
     Ok(ExitCode::SUCCESS)
 }
 
-/// Says on standard error, if that is a terminal, which table is being read.
+/// Shows the table being read on standard error, if that is a terminal.
 struct Progress<'a> {
     bar: ProgressBar,
     interrupt: &'a Interrupt,

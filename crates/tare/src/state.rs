@@ -1,10 +1,10 @@
-//! Where commands keep what has to outlive them: what they have to put back.
+//! The folder for state that has to outlive a command: what it has to restore.
 
 use std::path::PathBuf;
 
 use anyhow::{Context, Result};
 
-/// The folder, unless one is named.
+/// Returns the folder by default.
 pub(crate) fn folder() -> Result<PathBuf> {
     if let Some(folder) = std::env::var_os("STATE_DIRECTORY") {
         return Ok(folder.into());

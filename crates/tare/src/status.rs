@@ -1,4 +1,4 @@
-//! `tare status`: asks the endpoint of a running server, without the server's SQL.
+//! `tare status`: queries the endpoint of a running server, without the server's SQL.
 
 use std::fs;
 use std::io::ErrorKind;
@@ -15,36 +15,36 @@ use crate::arguments::Status;
 use crate::page::{self, Column, Grid};
 use crate::units;
 
-/// The endpoint's file in the data directory.
+/// Name of the endpoint's socket in the data directory.
 pub(crate) const SOCKET: &str = "tare.sock";
-/// How tare's lines in the error log begin.
+/// Mark of tare's lines in the error log.
 const LOG_MARK: &str = "] tare: ";
-/// Exit status when tare is not active: told apart from errors, for scripts.
+/// Exit status if tare is not active, different from errors, for scripts.
 const NOT_ACTIVE: u8 = 3;
 
-/// What the endpoint tells.
+/// The data of the endpoint.
 #[derive(Debug, Default, PartialEq, Eq, Serialize)]
 pub(crate) struct Report {
     active: bool,
-    /// Why it is not active.
+    /// Reason why it is not active.
     #[serde(skip_serializing_if = "Option::is_none")]
     reason: Option<String>,
     /// Rows of `tare_status`.
     pub(crate) status: Vec<Named>,
-    /// Instruments by class: how many are on, of how many.
+    /// Instruments by class: how many are enabled, of how many.
     instruments: Vec<OnOf>,
-    /// Consumers and whether they are on.
+    /// Consumers, and whether they are enabled.
     consumers: Vec<Named>,
 }
 
 impl Report {
-    /// Why the server does not show its sessions the tables.
+    /// Returns why the server does not show the tables to its sessions.
     fn unserved(&self) -> Option<&str> {
         self.status.iter().find(|row| row.name == "tables")?.value.strip_prefix("OFF: ")
     }
 }
 
-/// A row of `tare_status`, or of the like.
+/// A row of `tare_status`, or a similar one.
 #[derive(Debug, PartialEq, Eq, Serialize)]
 pub(crate) struct Named {
     pub(crate) name: String,
@@ -52,14 +52,14 @@ pub(crate) struct Named {
 }
 
 impl Named {
-    /// Whether a person needs to see it: consumers are shown apart, and a counter of nothing lost tells nothing that
-    /// the sum `lost` does not.
+    /// Returns whether to show it to people: consumers are shown separately, and a counter that is 0 adds
+    /// nothing to the sum `lost`.
     fn tells(&self) -> bool {
         let lost_nothing = self.name.ends_with("_lost") && self.value == "0";
         !lost_nothing && !self.name.starts_with("consumer_")
     }
 
-    /// Its value, with a unit where the name says that it is bytes.
+    /// Formats its value, with a unit if the name says that it is in bytes.
     fn shown(&self) -> String {
         let bytes = self.name.starts_with("memory_").then(|| self.value.parse().ok()).flatten();
         bytes.map_or_else(|| self.value.clone(), units::bytes)
@@ -93,15 +93,15 @@ pub(crate) fn status(arguments: &Status) -> Result<ExitCode> {
     Ok(if report.active { ExitCode::SUCCESS } else { ExitCode::from(NOT_ACTIVE) })
 }
 
-/// Whether an endpoint can be asked.
+/// Whether an endpoint can be queried.
 pub(crate) enum Reach {
-    /// Somebody listens.
+    /// It listens.
     Answers,
-    /// Nobody listens, and how that shows.
+    /// Nothing listens; the value describes the symptom.
     Absent(String),
 }
 
-/// Whether somebody listens; no right to ask is an error, as it says nothing about tare.
+/// Returns whether something listens; a missing right is an error, as it says nothing about tare.
 pub(crate) fn reach(socket: &Path) -> Result<Reach> {
     let at = socket.display();
     match UnixStream::connect(socket).map_err(|e| e.kind()) {
@@ -118,8 +118,8 @@ pub(crate) fn reach(socket: &Path) -> Result<Reach> {
     }
 }
 
-/// An error, with tare's own word for it, unless tare serves in the server. Without the check a server it stood back
-/// from would be measured or shown as one with tare.
+/// Returns an error with tare's own message, unless tare is active in the server. Otherwise a server in which
+/// tare has disabled itself would be measured or shown as one with tare.
 pub(crate) fn require_active(server: &Server) -> Result<()> {
     if let Reach::Absent(why) = reach(&server.datadir().join(SOCKET))? {
         let said = line_in_log(server.log()).unwrap_or_else(|| "nothing".into());
@@ -128,7 +128,7 @@ pub(crate) fn require_active(server: &Server) -> Result<()> {
     Ok(())
 }
 
-/// Asks a server's SQL everything.
+/// Queries everything through a server's SQL.
 fn of_account(address: Address) -> Result<Report> {
     let at = address.to_string();
     let mut server = Source::open(address)?;
@@ -143,7 +143,7 @@ fn of_account(address: Address) -> Result<Report> {
     everything(&mut server).with_context(|| format!("asking the server at {at}"))
 }
 
-/// Asks an endpoint everything.
+/// Queries everything through an endpoint.
 pub(crate) fn ask(socket: &Path) -> Result<Report> {
     everything(&mut Source::open(Address::Socket(socket.to_owned()))?)
 }
@@ -163,13 +163,13 @@ fn everything(source: &mut Source) -> Result<Report> {
     })
 }
 
-/// Columns of a table; NULL is empty.
+/// Returns columns of a table; NULL is empty.
 fn texts<const N: usize>(source: &mut Source, table: &str, columns: [&str; N]) -> Result<Vec<[String; N]>> {
     let rows = source.rows(table, &columns, "")?;
     Ok(rows.iter().map(|row| std::array::from_fn(|at| row.text(at).unwrap_or_default())).collect())
 }
 
-/// Counts instruments by the first parts of their names (`wait/synch`, `stage`), in the order they come.
+/// Counts instruments by the first parts of their names (`wait/synch`, `stage`), in their order.
 fn by_class(instruments: &[[String; 3]]) -> Vec<OnOf> {
     let mut classes: Vec<OnOf> = vec![];
     for [name, enabled, timed] in instruments {
@@ -187,7 +187,7 @@ fn by_class(instruments: &[[String; 3]]) -> Vec<OnOf> {
     classes
 }
 
-/// Why tare is not there, as far as its own words in the error log tell.
+/// Explains why tare is not active, by its own messages in the error log.
 fn explain(seen: &str, socket: &Path, log: Option<&Path>) -> String {
     let logs = log.map_or_else(|| logs_beside(socket), |log| vec![log.to_owned()]);
     if let Some(line) = logs.iter().find_map(|log| line_in_log(log)) {
@@ -206,12 +206,12 @@ fn logs_beside(socket: &Path) -> Vec<PathBuf> {
     entries.filter(|p| p.ends_with("error.log") || p.extension().is_some_and(|e| e == "err")).collect()
 }
 
-/// Tare's last line in an error log, from its mark on.
+/// Returns tare's last line in an error log, from its mark on.
 pub(crate) fn line_in_log(log: &Path) -> Option<String> {
     last_line(&String::from_utf8_lossy(&fs::read(log).ok()?))
 }
 
-/// Tare's last line in what a server has logged.
+/// Returns tare's last line in a server's log text.
 pub(crate) fn last_line(text: &str) -> Option<String> {
     let line = text.lines().rev().find(|l| l.contains(LOG_MARK))?;
     line.find(LOG_MARK).map(|at| line[at + LOG_MARK.len()..].trim().to_owned())

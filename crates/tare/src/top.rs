@@ -1,4 +1,4 @@
-//! `tare top`: its arguments, and the way to the screen, to text or to JSON.
+//! `tare top`: its arguments, and its output to the screen, as text or as JSON.
 
 use std::io::IsTerminal;
 use std::process::ExitCode;
@@ -16,14 +16,15 @@ use tare_outlets::top::{once, terminal};
 use crate::outlet::Reach;
 use crate::output;
 
-/// Columns of a line of text where there is no terminal.
+/// Width of a line of text without a terminal.
 const WIDTH: usize = 160;
 
 /// Watch what a server does now: statements, waits, locks, tables, files, memory, threads
 ///
-/// Reads the Performance Schema in intervals and shows what was counted in between: of a server with tare over its socket, or of
-/// any MariaDB 10.6 or MySQL 5.7 and newer over --dsn. Each look asks for the few tables that the view shows. `?` shows the keys.
-/// What is switched off, or what a server has not, is said, with what to do. Colours are left out when NO_COLOR is set.
+/// Reads the Performance Schema at intervals and shows what was counted in between: of a server with tare
+/// over its socket, or of any MariaDB 10.6 or MySQL 5.7 and newer over --dsn. Each sample reads only the few
+/// tables that the view shows. `?` shows the keys. What is switched off, or what a server lacks, is reported,
+/// with what to do. Colours are left out when NO_COLOR is set.
 #[derive(Args, Debug)]
 #[command(after_help = "Examples:\n  \
     tare top                                          the server in /var/lib/mysql\n  \
@@ -38,19 +39,19 @@ pub(crate) struct Top {
     /// What to show first
     #[arg(long, value_enum, default_value_t = View::Statements, value_name = "VIEW")]
     pub(crate) view: View,
-    /// Seconds between looks, 0.5 to 3600
+    /// Seconds between samples, 0.5 to 3600
     #[arg(long, default_value = "2", value_name = "SECONDS", value_parser = interval)]
     pub(crate) interval: Duration,
     /// Show only rows with this text
     #[arg(long, value_name = "TEXT", default_value = "", hide_default_value = true)]
     pub(crate) filter: String,
-    /// Print what is counted in one interval, and end
+    /// Print what is counted in one interval, and exit
     #[arg(long)]
     pub(crate) once: bool,
-    /// As one JSON object
+    /// Print one JSON object
     #[arg(long, requires = "once")]
     pub(crate) json: bool,
-    /// At most so many rows of each list [default: all]
+    /// Most rows of each list [default: all]
     #[arg(long, requires = "once", value_name = "N")]
     pub(crate) rows: Option<usize>,
 }
@@ -62,7 +63,7 @@ pub(crate) enum View {
     Statements,
     /// Waits by class and by instrument
     Waits,
-    /// Who waits for whom
+    /// Waits between threads for locks
     Locks,
     /// Rows read and changed
     Tables,
@@ -70,7 +71,7 @@ pub(crate) enum View {
     Files,
     /// Memory by instrument
     Memory,
-    /// Threads and what they do
+    /// Threads and their activity
     Threads,
 }
 

@@ -1,4 +1,4 @@
-//! `tare weigh`: what settings cost on a server that runs, under the load it has.
+//! `tare weigh`: the cost of settings on a running server, under its own load.
 
 use std::fs;
 use std::path::PathBuf;
@@ -18,32 +18,34 @@ use crate::outlet::Reach;
 use crate::page;
 use crate::state;
 
-/// What is weighed unless something is said: kinds of instruments.
+/// Kinds of instruments that are weighed by default.
 const KINDS: [&str; 8] =
     ["stage/%", "statement/%", "transaction", "wait/synch/%", "wait/io/%", "wait/lock/%", "idle", "memory/%"];
 /// `ER_NO_SUCH_TABLE`.
 const NO_SUCH_TABLE: u16 = 1146;
-/// Statements in a window of which hardly any has none.
+/// Mean statements per window from which hardly any window has none.
 const ENOUGH: f64 = 5.0;
-/// What the first setting is called where the others each lack something.
+/// Name of the first setting if each of the others switches something off.
 const AS_IT_IS: &str = "as it is";
 
-/// Weigh what settings cost on a running server, under the load it has
+/// Weigh the cost of settings on a running server, under its own load
 ///
-/// Switches the server from setting to setting every few milliseconds, by SQL, in random order, and compares what a statement of
-/// its load takes of the server's CPU time. Nothing else drives the server, so it must be busy; it must be on this machine, as its
-/// CPU time is read here. Without --without and --setting each kind of instruments that is on is switched off in turn: what does
-/// each of them cost here? In the end, and on Ctrl-C, everything is put back as it was; after a kill -9 the next run does so.
+/// Switches the server from setting to setting every few milliseconds, by SQL, in random order, and compares
+/// the server's CPU time per statement of its load. Nothing else drives the server, so it must be busy; it
+/// must be on this machine, because its CPU time is read here. Without --without and --setting each kind of
+/// instruments that is on is switched off in turn, which shows the cost of each. In the end, and on Ctrl-C,
+/// everything is restored; after a kill -9 the next run does so.
 ///
-/// `USUALLY` is what a statement takes more, usually, with its 95% interval; `MEAN` is of all windows. The line `again` is the
-/// first setting once more: what it differs by is noise. What can only be set at start-up cannot be weighed so: `tare lab run`
-/// compares servers side by side.
+/// `USUALLY` is the usual difference per statement, with its 95% interval; `MEAN` is that of all windows. The
+/// line `again` is the A/A control, the first setting once more: its difference is noise. What can only be
+/// set at start-up cannot be weighed: `tare lab run` compares servers side by side.
 ///
-/// What a variable costs is seen only if it is the whole server's: of one that sessions have, too, each has copied the value when
-/// it connected. A server that a governor keeps within a budget is refused: to the governor what is switched is a person's choice.
+/// The cost of a variable is seen only if it has global scope alone: a session keeps its own copy of other
+/// variables, taken when it connected. A server with a governor is refused, because the governor would take
+/// the switches for a person's choice.
 ///
-/// The account needs SELECT on performance_schema.*, and UPDATE on what is switched: setup_instruments; where tare serves,
-/// tare_status and tare_levels, too.
+/// The account needs SELECT on performance_schema.*, and UPDATE on what is switched: setup_instruments; with
+/// tare also tare_status and tare_levels.
 #[derive(Args, Debug)]
 #[command(after_help = "Examples:\n  \
     tare weigh --dsn 'mysql://root@localhost?socket=/run/mysqld/mysqld.sock'\n  \
@@ -55,17 +57,18 @@ const AS_IT_IS: &str = "as it is";
 pub(crate) struct Weigh {
     #[command(flatten)]
     reach: Reach,
-    /// Weigh the instruments this matches, `%` being any text: with them as it is, and without them; may be repeated
+    /// Weigh the instruments that this pattern matches, where `%` is any text: as it is, and without them;
+    /// may be repeated
     #[arg(long, value_name = "PATTERN", conflicts_with = "setting")]
     without: Vec<String>,
-    /// A setting and the statements that switch the server to it, whatever it was at, with `;` between them; may be repeated, and
-    /// the first one is what the others are compared with
+    /// A setting and the statements that switch the server to it from any state, separated by `;`; may be
+    /// repeated, and the others are compared with the first one
     #[arg(long, value_name = "NAME=SQL", value_parser = setting)]
     setting: Vec<Setting>,
-    /// Seconds
+    /// Duration in seconds
     #[arg(long, value_name = "N", default_value_t = 90, value_parser = clap::value_parser!(u64).range(1..=86_400))]
     secs: u64,
-    /// Milliseconds for which each setting has the server in a round
+    /// Milliseconds of each setting in a round
     #[arg(long, value_name = "N", default_value_t = 15, value_parser = clap::value_parser!(u64).range(1..=10_000))]
     window: u64,
     /// The server's process on this machine [default: the one that listens on the address]
@@ -74,7 +77,7 @@ pub(crate) struct Weigh {
     /// Print JSON
     #[arg(long)]
     json: bool,
-    /// The folder of the file that says what is to be put back [default: /var/lib/tare for root, else
+    /// Folder of the file with the original settings [default: /var/lib/tare for root, else
     /// ~/.local/state/tare]
     #[arg(long, value_name = "DIR")]
     state: Option<PathBuf>,
@@ -129,7 +132,7 @@ pub(crate) fn run(arguments: &Weigh, interrupt: &Interrupt) -> Result<ExitCode> 
     Ok(ExitCode::SUCCESS)
 }
 
-/// What is to be said before anything is switched: that there may be no answer, and what helps.
+/// Returns warnings before anything is switched: that there may be no result, and what helps.
 #[allow(clippy::cast_precision_loss, clippy::cast_possible_truncation, clippy::cast_sign_loss)] // for people
 fn foresee(weighing: &Weighing<'_>, rate: f64) -> Vec<String> {
     let mut said = vec![];
@@ -184,17 +187,17 @@ impl Weigh {
     }
 }
 
-/// Instruments that are on, and how they are told from others.
+/// The enabled instruments of a pattern, and how to select them.
 struct Group {
     pattern: String,
-    /// Names; empty: all that the pattern matches are on.
+    /// Names; empty: everything that the pattern matches is enabled.
     names: Vec<String>,
-    /// The level that all of them have, on a server with tare: so one row switches them.
+    /// The common level of all of them, on a server with tare, which one row can switch.
     level: Option<String>,
 }
 
 impl Group {
-    /// Those that a pattern matches; `None`: none of them is on.
+    /// Returns the instruments that a pattern matches; `None` if none of them is enabled.
     fn of(connection: &mut mysql::Conn, pattern: &str) -> mysql::Result<Option<Group>> {
         let query = "SELECT NAME, ENABLED FROM performance_schema.setup_instruments WHERE NAME LIKE ?";
         let found: Vec<(String, String)> = connection.exec(query, (pattern,))?;
@@ -210,7 +213,7 @@ impl Group {
         Ok(Some(Group { pattern: pattern.to_owned(), names, level }))
     }
 
-    /// The condition that is true of them.
+    /// Returns the condition that selects them.
     fn condition(&self) -> String {
         if self.names.is_empty() {
             return format!("NAME LIKE {}", quoted(&self.pattern));
@@ -220,7 +223,8 @@ impl Group {
     }
 }
 
-/// The level that all instruments have that a pattern matches; `None`: they differ, or the server has no levels.
+/// Returns the common level of the instruments that a pattern matches; `None` if they differ, or the server
+/// has no levels.
 fn level(connection: &mut mysql::Conn, pattern: &str) -> mysql::Result<Option<String>> {
     let query = "SELECT DISTINCT LEVEL FROM performance_schema.tare_levels WHERE NAME LIKE ?";
     let levels: Vec<String> = match connection.exec(query, (pattern,)) {
@@ -234,8 +238,8 @@ fn quoted(text: &str) -> String {
     format!("'{}'", text.replace('\\', "\\\\").replace('\'', "''"))
 }
 
-/// A setting with everything as it is, and one for each of these that lacks it. Whatever lacks something lacks nothing else, so
-/// everything else is put on first.
+/// Returns a setting with everything as it is, and for each group one without it. Each setting first switches
+/// everything else on.
 fn lacking(groups: &[Group]) -> Vec<Setting> {
     let base = Setting { name: AS_IT_IS.to_owned(), statements: switches(groups, None) };
     let without = groups.iter().enumerate().map(|(place, group)| Setting {
@@ -245,7 +249,7 @@ fn lacking(groups: &[Group]) -> Vec<Setting> {
     [base].into_iter().chain(without).collect()
 }
 
-/// The statements that put all on but one.
+/// Returns the statements that switch all on except one.
 fn switches(groups: &[Group], off: Option<usize>) -> Vec<String> {
     let levels: Option<Vec<&str>> = groups.iter().map(|group| group.level.as_deref()).collect();
     if let Some(levels) = levels {
@@ -273,7 +277,7 @@ fn switches(groups: &[Group], off: Option<usize>) -> Vec<String> {
     sides.iter().filter(|(_, groups)| !groups.is_empty()).map(|(on, groups)| switch(on, groups)).collect()
 }
 
-/// What is to be said of a variable that each session copies.
+/// Returns the warning about a variable that each session copies.
 fn copied(name: &str) -> String {
     format!(
         "`{name}` is copied by each session when it connects. Those that are there keep theirs, so of them nothing is \
@@ -281,7 +285,7 @@ fn copied(name: &str) -> String {
     )
 }
 
-/// A name for files that a server has for itself.
+/// Returns a name for a server's own files.
 fn file_name(target: &Target) -> String {
     target.name().replace(|c: char| !c.is_ascii_alphanumeric(), "_")
 }
@@ -307,7 +311,7 @@ fn print(weights: &Weights) {
     }
 }
 
-/// A change with its interval, in percent.
+/// Formats a change with its interval, in percent.
 fn between(it: Estimate) -> String {
     let percent = |share: f64| format!("{:+.2}%", share * 100.0);
     format!("{} ({} … {})", percent(it.value), percent(it.low), percent(it.high))

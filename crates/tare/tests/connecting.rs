@@ -202,7 +202,7 @@ fn what_keeps_a_user_out_is_a_sentence_that_helps() {
     assert!(said(&rights).contains("GRANT SELECT") || rights.status.success(), "{}", said(&rights));
 }
 
-/// As on a terminal: `script` gives the command one.
+/// Runs the command on a terminal, which `script` provides.
 #[test]
 fn a_password_is_asked_for_and_not_shown() {
     let _turn = tare_testkit::turn();

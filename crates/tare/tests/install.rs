@@ -146,7 +146,7 @@ fn instances_are_installed_one_by_one_and_share_the_option_file() {
     assert!(status == 1 && said.contains("there is no unit none"), "{said}");
 }
 
-/// As on Debian, where the server's unit has other names of old.
+/// On Debian the server's unit has older names, too.
 #[test]
 fn a_unit_is_installed_by_an_alias_and_taken_off_without() {
     let tree = Tree::new();

@@ -31,7 +31,7 @@ fn a_restart_that_does_not_end_is_ended_and_put_back() {
     assert_eq!(tree.listing(), before);
 }
 
-/// As the logger of a service that a script of sysvinit's starts does.
+/// The logger of a service that a sysvinit script starts keeps running like this.
 #[test]
 fn what_a_restart_leaves_running_is_not_waited_for() {
     let tree = Tree::new();

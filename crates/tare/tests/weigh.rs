@@ -92,7 +92,7 @@ fn begun(mut command: Command, is_switched: impl Fn() -> bool) -> Process {
     let mut process = Process::spawn(command).expect("it starts");
     while !is_switched() {
         assert!(begun.elapsed() < LIMIT, "it never switches");
-        // As in `once_free`.
+        // The same case as in `once_free`.
         if process.ended().expect("a child").is_some() {
             process = Process::spawn(command).expect("it starts");
         }

@@ -153,7 +153,7 @@ fn a_kind_is_summed_up_while_a_consumer_or_every_level_leaves_its_records_out() 
 fn a_stage_that_nobody_wants_is_the_threads_state_and_ends_the_one_before() {
     let rig = Rig::new();
     let thread = rig.connect();
-    // As a host does it.
+    // A host does the same.
     let stage = |class| {
         if rig.wants(Kind::Stage) || matches!(rig.pass_stage_fast(class), Start::Slow) {
             rig.stage(class);
@@ -193,7 +193,7 @@ fn a_stage_that_nobody_wants_is_the_threads_state_and_ends_the_one_before() {
 fn a_stage_that_is_off_ends_the_one_before_and_none_of_the_others_is_lost() {
     let rig = Rig::new();
     let thread = rig.connect();
-    // As a host does it that sifts.
+    // A host with a filtered path does the same.
     let stage = |class| {
         if !rig.is_off(class) || matches!(rig.pass_stage_fast(class), Start::Slow) {
             rig.stage(class);

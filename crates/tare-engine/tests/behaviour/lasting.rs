@@ -101,7 +101,7 @@ fn a_wait_is_read_when_it_has_ended() {
     assert_eq!(reader.ids(), rig.wait_ids(thread, Scope::HistoryLong)[1..]);
 }
 
-/// As of a thread of the host's own, which runs no statements.
+/// A thread of the host's own runs no statements.
 #[test]
 fn waits_outside_of_any_statement_nest_and_are_all_seen() {
     let rig = Rig::new();

@@ -87,7 +87,7 @@ fn switched(enabled: &str) -> String {
     )
 }
 
-/// As it is usually done: a server, load for half of the time; another one, load for the other half.
+/// Measures in the usual way: load on one server for half of the time, then on another one for the rest.
 #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)] // some minutes
 fn one_after_the_other(folder: &Path, seconds: f64) -> Result<f64> {
     let kept = folder.join("sequential");

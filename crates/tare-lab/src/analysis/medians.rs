@@ -1,4 +1,4 @@
-//! What a setting's slices usually were, and their means as other studies give them.
+//! Medians over a setting's slices, and their means with standard errors.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -10,26 +10,27 @@ use crate::record::{Measure, Slice};
 use crate::schema;
 use crate::statistics::{mean_and_error, median, quantile};
 
-/// The name of the transactions per second among the means of runs.
+/// Name of the transactions per second among the means of runs.
 pub const THROUGHPUT: &str = "transactions_per_s";
 
 /// Medians over the slices of a setting. Times are seconds.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 #[schemars(transform = schema::figures_may_be_missing)]
 pub struct Medians {
-    /// What a transaction is charged with, by the study's measure.
+    /// Charge per transaction, by the study's measure.
     pub charged: f64,
-    /// Server CPU per transaction.
+    /// CPU time of the server per transaction.
     pub cpu: f64,
-    /// Of it in the kernel.
+    /// The part of it spent in the kernel.
     pub cpu_system: f64,
-    /// Share of the machine's processors that the server kept busy while it had load; NaN where its process cannot be seen.
+    /// Share of the machine's processors that the server used under load; NaN where its process cannot be
+    /// seen.
     pub cpu_share: f64,
-    /// CPU of the sidecars that are charged per transaction.
+    /// CPU time per transaction of the sidecars that are charged.
     pub cpu_sidecars: f64,
-    /// CPU of those that are not per transaction.
+    /// CPU time per transaction of the sidecars that are not charged.
     pub cpu_beside: f64,
-    /// Resident memory of all sidecars.
+    /// Resident memory of all sidecars, in bytes.
     pub resident_sidecars: f64,
     /// Transactions per second.
     pub tps: f64,
@@ -37,30 +38,31 @@ pub struct Medians {
     pub qps: f64,
     /// Mean latency.
     pub latency: f64,
-    /// Half of the transactions take at most this.
+    /// Median latency.
     pub p50: f64,
-    /// 95 of 100 take at most this.
+    /// 95th percentile of latency.
     pub p95: f64,
-    /// 99 of 100 take at most this.
+    /// 99th percentile of latency.
     pub p99: f64,
-    /// 999 of 1000 take at most this.
+    /// 99.9th percentile of latency.
     pub p999: f64,
-    /// Resident memory of the server, bytes.
+    /// Resident memory of the server, in bytes.
     pub resident_bytes: f64,
     /// Context switches per transaction.
     pub context_switches: f64,
     /// Bytes logged per second.
     pub logged_bytes: f64,
-    /// Share of the machine's time given to others by its hypervisor.
+    /// Share of the machine's time that its hypervisor gave to others.
     pub steal: f64,
     /// Errors per second.
     pub errors: f64,
-    /// Figures the workload reports of itself.
+    /// Figures that the workload itself reports.
     pub figures: BTreeMap<String, f64>,
 }
 
 impl Medians {
-    /// `processors` are those of the server's machine, where its process can be seen.
+    /// Computes the medians. `processors` is the number on the server's machine, where its process can be
+    /// seen.
     #[allow(clippy::cast_precision_loss)] // counts of a slice are far below 2^53
     pub(super) fn of(slices: &[&Slice], measure: Measure, processors: Option<f64>) -> Medians {
         let over =
@@ -97,15 +99,15 @@ impl Medians {
     }
 }
 
-/// Transactions in a second, over all seconds of a setting's slices. All NaN without any.
+/// Quantiles of transactions per second over all seconds of a setting's slices; all NaN without any.
 #[derive(Clone, Copy, Debug, Serialize, JsonSchema)]
 #[schemars(transform = schema::figures_may_be_missing)]
 pub struct Seconds {
-    /// 1 of 100 seconds has fewer.
+    /// 1st percentile.
     pub p1: f64,
-    /// Half of the seconds have at most this.
+    /// Median.
     pub p50: f64,
-    /// 99 of 100 seconds have at most this.
+    /// 99th percentile.
     pub p99: f64,
 }
 
@@ -117,15 +119,15 @@ impl Seconds {
     }
 }
 
-/// Transactions of every second of slices.
+/// Returns the transactions of every second of the slices.
 pub(crate) fn every_second(slices: &[&Slice]) -> Vec<f64> {
     slices.iter().flat_map(|s| s.per_second.iter().copied()).collect()
 }
 
-/// Means with their standard errors, as studies give them that repeat a run some times: each slice counts as a run. Of
-/// transactions per second ([`THROUGHPUT`]), and of what the workload reports of itself. Nothing of fewer than two slices.
+/// Returns means with standard errors, each slice taken as a run: of transactions per second
+/// ([`THROUGHPUT`]), and of the figures the workload reports. Empty with fewer than two slices.
 ///
-/// What drifts from slice to slice is part of the error, unlike in what is compared within blocks.
+/// Unlike in the comparison within blocks, drift from slice to slice is part of the error.
 pub(super) fn of_runs(slices: &[&Slice]) -> BTreeMap<String, Estimate> {
     let mut all: BTreeMap<String, Vec<f64>> = BTreeMap::new();
     for slice in slices {

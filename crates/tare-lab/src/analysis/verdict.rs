@@ -1,4 +1,4 @@
-//! The verdict on a setting, and what it rests on.
+//! The verdict on a setting, and the evidence for it.
 
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -7,7 +7,8 @@ use crate::budget::Outcome;
 use crate::record::{Header, SettingFacts};
 use crate::schema;
 
-/// What a cost may be uncertain by, as a share of itself, when that is more than the study's precision.
+/// Half-width of a cost's interval, as a share of the cost, that is enough when it exceeds the study's
+/// precision.
 const RELATIVE_PRECISION: f64 = 0.05;
 
 /// A relative difference from the base: 0.01 is 1% more.
@@ -16,7 +17,7 @@ const RELATIVE_PRECISION: f64 = 0.05;
 pub struct Difference {
     /// The estimate.
     pub share: f64,
-    /// The range it lies in with 95% confidence, lower end and upper; `None` while there is too little to say.
+    /// 95% confidence interval, lower end and upper; `None` while there are too few observations.
     pub interval: Option<(f64, f64)>,
 }
 
@@ -26,65 +27,68 @@ pub struct Difference {
 pub struct Amount {
     /// The estimate.
     pub value: f64,
-    /// The range it lies in with 95% confidence, lower end and upper; `None` while there is too little to say.
+    /// 95% confidence interval, lower end and upper; `None` while there are too few observations.
     pub interval: Option<(f64, f64)>,
 }
 
 impl Difference {
-    /// Half the width of the interval.
+    /// Returns half the width of the interval.
     pub fn plus_minus(&self) -> Option<f64> {
         self.interval.map(|(low, high)| (high - low) / 2.0)
     }
 
-    /// Whether all of its interval is on one side of 0.
+    /// Returns whether the whole interval is on one side of 0.
     fn is_significant(&self) -> bool {
         self.interval.is_some_and(|(low, high)| low > 0.0 || high < 0.0)
     }
 
-    /// Whether all of its interval is nearer to 0 than the margin.
+    /// Returns whether the whole interval is closer to 0 than the margin.
     fn is_within(&self, margin: f64) -> bool {
         self.interval.is_some_and(|(low, high)| low > -margin && high < margin)
     }
 
-    /// Whether both cannot be the same cost: no share is in both intervals.
+    /// Returns whether the two intervals do not overlap, so that both cannot be the same cost.
     fn contradicts(&self, other: &Difference) -> bool {
         let both = self.interval.zip(other.interval);
         both.is_some_and(|((low, high), (other_low, other_high))| high < other_low || other_high < low)
     }
 
-    /// Whether its interval is as narrow as the study asks.
+    /// Returns whether its interval is as narrow as the study asks.
     fn is_precise(&self, header: &Header) -> bool {
         let enough = header.precision.max(RELATIVE_PRECISION * self.share.abs());
         self.plus_minus().is_some_and(|plus_minus| plus_minus <= enough)
     }
 }
 
-/// What can be said of a cost.
+/// A statement about a cost.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, JsonSchema)]
 #[serde(tag = "verdict", rename_all = "snake_case")]
 pub enum Verdict {
     /// It differs from the base by more than noise explains: *costs X% ± Y* (a negative share is a gain).
     Costs {
-        /// The cost; 0.01 is 1%.
+        /// The cost as a share; 0.01 is 1%.
         share: f64,
         /// Half the width of its interval.
         plus_minus: f64,
-        /// Whether it comes in bursts: the mean of all turns contradicts the calm rounds, and this is the mean's.
+        /// Whether it comes in bursts: the mean of all turns contradicts the calm rounds, and `share` is the
+        /// mean.
         bursty: bool,
     },
-    /// It is equivalent to the base within the margin, in calm rounds and by the mean of all turns: *no more than X%*.
+    /// It is equivalent to the base within the margin, in calm rounds and by the mean of all turns: *no more
+    /// than X%*.
     NoMoreThan {
-        /// The upper end of the interval that reaches higher.
+        /// The higher of the two intervals' upper ends.
         share: f64,
     },
     /// *inconclusive: needs about N more minutes*.
     Inconclusive {
-        /// Minutes of the same study until one of the others can be expected; `None` when that cannot be told yet.
+        /// Minutes of the same study until another verdict can be expected; `None` while there is no
+        /// estimate.
         needs_minutes: Option<f64>,
     },
 }
 
-/// What a verdict rests on.
+/// The differences that a verdict rests on.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Evidence {
     /// The difference in calm rounds.
@@ -94,12 +98,12 @@ pub(super) struct Evidence {
 }
 
 impl Evidence {
-    /// Whether the cost comes in bursts, as far as can be told.
+    /// Returns whether the cost comes in bursts, as far as the intervals show.
     pub(super) fn is_bursty(&self) -> bool {
         self.calm.contradicts(&self.mean)
     }
 
-    /// The figure that is told: the more exact one, unless the other one contradicts it.
+    /// Returns the difference to report: the calm rounds, unless the mean of all turns contradicts them.
     pub(super) fn told(&self) -> Difference {
         if self.is_bursty() { self.mean } else { self.calm }
     }
@@ -124,8 +128,9 @@ impl Evidence {
         self.calm.is_within(header.margin) && self.mean.is_within(header.margin)
     }
 
-    /// Whether more blocks are not wanted. Where only the mean is missing for a *no more than*, it is waited for.
-    /// Where there is a budget it is what the study is asked about.
+    /// Returns whether no more blocks are needed. With a budget: whether its outcome is known. Without:
+    /// whether the interval is precise, and that of the mean as well where only it is missing for a *no more
+    /// than*.
     pub(super) fn is_enough(&self, header: &Header, facts: &SettingFacts) -> bool {
         let told = self.told();
         if let Some(budget) = header.budget {
@@ -138,8 +143,8 @@ impl Evidence {
     }
 }
 
-/// Until an interval can be expected to exclude 0 or to lie within the margin, whichever is nearer: it narrows with the root of
-/// the observations.
+/// Estimates the minutes until the interval excludes 0 or lies within the margin, whichever is closer. The
+/// interval narrows with the square root of the number of observations.
 fn minutes(header: &Header, awaited: Difference, units: usize, seconds: f64) -> Option<f64> {
     let wanted = awaited.share.abs().max(header.margin - awaited.share.abs());
     #[allow(clippy::cast_precision_loss)] // few

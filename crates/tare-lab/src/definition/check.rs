@@ -1,4 +1,4 @@
-//! What a study's file may say: each value by itself, and names that must be known.
+//! Checks of a study's file: each value, and references to names.
 
 use std::collections::BTreeSet;
 use std::sync::OnceLock;
@@ -97,8 +97,8 @@ impl Definition {
         }
     }
 
-    /// There must be as many observations as an interval needs, and no more than it is made of. Where settings have servers of
-    /// their own, one is a start of these, not a block.
+    /// Checks that there are as many observations as an interval needs, and no more than it is made of. Where
+    /// settings have servers of their own, each start of these is one, not each block.
     pub(super) fn check_observations(&self) -> std::result::Result<(), Wrong> {
         let starts = self.blocks.div_ceil(self.blocks_per_start);
         let why = match () {
@@ -116,7 +116,7 @@ impl Definition {
 
     fn too_few_starts(&self, starts: u32) -> String {
         let (least, per_start) = (least_observations(), self.blocks_per_start);
-        // What gives as many starts: more blocks, or fewer of them in one.
+        // More starts come from more blocks, or from fewer blocks per start.
         let (needed, less) = ((least - 1) * per_start + 1, (self.blocks - 1) / (least - 1));
         format!(
             "with {per_start} blocks per start the servers would be started {starts} times, and an interval needs {least} starts where \
@@ -126,7 +126,7 @@ impl Definition {
 
     fn too_many_starts(&self, starts: u32) -> String {
         let (most, per_start) = (most_observations(), self.blocks_per_start);
-        // What gives no more starts: fewer blocks, or more of them in one.
+        // Fewer starts come from fewer blocks, or from more blocks per start.
         let (allowed, more) = (most * per_start, self.blocks.div_ceil(most));
         format!(
             "with {per_start} blocks per start the servers would be started {starts} times, and an interval is made of {most} starts \
@@ -135,7 +135,8 @@ impl Definition {
         )
     }
 
-    /// Whether each block of some setting is an observation: it and what it is compared with are one process.
+    /// Returns whether each block of some setting is an observation, because it shares a process with its
+    /// base.
     fn observes_blocks(&self) -> bool {
         let on = |server: &ServerDef| {
             let settings = self.settings.iter().filter(|s| self.server_of(s).name == server.name);
@@ -150,7 +151,7 @@ impl Definition {
         self.servers.iter().any(on)
     }
 
-    /// Of transactions that come at a given rate that rate says how many there are in a second, whatever a setting costs.
+    /// Refuses the measure `time` for transactions that come at a given rate, which no setting changes.
     fn check_measure(&self) -> std::result::Result<(), Wrong> {
         let is_given =
             |workload: &&WorkloadDef| !workload.rates.is_empty() || study::goes_by_the_clock(workload);
@@ -166,7 +167,8 @@ impl Definition {
         }
     }
 
-    /// A base gets its twin after this, or another base does when `--quick` leaves that one out: no setting may be called so.
+    /// Refuses a name that the A/A control of some base will get, also with `--quick`, which may leave out
+    /// the first base.
     fn check_name(&self, setting: &SettingDef) -> std::result::Result<(), String> {
         let is_base = |other: &&SettingDef| self.base_of(other) == other.name;
         match self.settings.iter().filter(is_base).find(|base| twin_of(&base.name) == setting.name) {
@@ -178,7 +180,7 @@ impl Definition {
         }
     }
 
-    /// What is compared under a load must both have it.
+    /// Checks that every setting under a load has its base under the same load.
     fn check_bases(&self, workload: &WorkloadDef) -> std::result::Result<(), String> {
         for setting in self.settings.iter().filter(|s| self.runs(workload, s)) {
             let Some(base) = self.settings.iter().find(|s| s.name == self.base_of(setting)) else { continue };
@@ -233,7 +235,7 @@ impl Definition {
     }
 }
 
-/// Observations without which no study gives an interval.
+/// Returns the fewest observations that give an interval.
 fn least_observations() -> u32 {
     static LEAST: OnceLock<u32> = OnceLock::new();
     *LEAST.get_or_init(|| {
@@ -241,7 +243,7 @@ fn least_observations() -> u32 {
     })
 }
 
-/// Observations that an interval is made of at most.
+/// Returns the most observations that an interval is made of.
 fn most_observations() -> u32 {
     u32::try_from(MOST).unwrap_or(u32::MAX)
 }
@@ -277,7 +279,7 @@ impl SidecarDef {
     }
 }
 
-/// Names of a list's entries: there must be one, and none twice.
+/// Returns the names of a list's entries; refuses empty lists, empty names and duplicates.
 fn names<'a>(
     list: &'static str,
     all: impl Iterator<Item = &'a String>,
@@ -387,7 +389,7 @@ settings = ["strict", "on"]
         }
     }
 
-    /// Here it is `--quick` by which a base becomes the first one of its server, and so gets a twin.
+    /// `--quick` makes another base the first one of its server, which so gets the A/A control.
     #[test]
     fn a_setting_is_not_called_like_a_twin_that_quick_makes() {
         let text = STUDY.replace("server = \"B\"\n", "").replace("\"on\"", "\"strict again\"");
@@ -424,7 +426,7 @@ settings = ["strict", "on"]
                 read(&with(measure).replace(from, &to)).unwrap_or_else(|e| panic!("{measure}: {e}"));
             }
         }
-        // As fast as it goes is no rate.
+        // Without a rate, `time` is allowed.
         read(&with("time")).expect("a study");
         read(&with("time").replace("\"oltp_read_only\"", &replayed("fast"))).expect("a study");
     }
@@ -440,7 +442,7 @@ settings = ["strict", "on"]
         let read = |text: &str| Definition::read(text, "s.toml", false).map(drop);
         read(&with(240, 1, false)).expect("a study");
         read(&with(720, 3, true)).expect("a study");
-        // On one server each block is an observation, however few starts there are.
+        // On a shared server each block is an observation, however few starts there are.
         let said = refused(&with(241, 3, false), false);
         assert!(said.contains("line 3, `blocks`") && said.contains("write `blocks = 240` or less"), "{said}");
         let said = refused(&with(721, 3, true), false);
@@ -448,7 +450,7 @@ settings = ["strict", "on"]
                         own: write `blocks = 720` or less, or `blocks_per_start = 4` or more";
         assert!(said.contains("line 3, `blocks`") && said.contains(expected), "{said}");
         read(&with(721, 4, true)).expect("what is written helps");
-        // So it is on a server that runs, and has one setting and its twin, whatever else is started.
+        // The same holds for a running server with one setting and its control, whatever else is started.
         let started = with(241, 3, true).replace("server = \"B\"\nbase = \"strict\"\n\n[[work", "\n[[work");
         read(&started).expect("81 starts");
         let theirs = "name = \"B\"\ndsn = \"mysql://u@h\"";

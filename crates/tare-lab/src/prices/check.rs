@@ -1,4 +1,4 @@
-//! Whether prices are true: what they say that everything costs, and what it costs, under loads they were not found by.
+//! Validation of prices: predicted against measured costs, under loads they were not derived from.
 
 use tare_budget::{Cost, Prices};
 
@@ -7,35 +7,35 @@ use super::experiment::{EVERYTHING, NONE, Setting};
 use crate::analysis::{Analysis, Difference};
 use crate::record::Record;
 
-/// Prices that are off by less are true.
+/// Relative error below which prices count as right.
 const QUARTER: f64 = 0.25;
 
-/// A load's costs, as shares of what it takes without a Performance Schema.
+/// A load's costs, as shares of its cost without a Performance Schema.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Checked {
     /// The load.
     pub load: String,
-    /// What prices say.
+    /// The cost that prices predict.
     pub predicted: Cost,
-    /// What was measured.
+    /// The cost that was measured.
     pub measured: Difference,
 }
 
-/// How both go together.
+/// How a prediction agrees with the measurement.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verdict {
-    /// They differ by less than a quarter of what was measured.
+    /// They differ by less than a quarter of the measured cost.
     Quarter,
     /// Each is in the other's interval.
     Intervals,
-    /// Neither.
+    /// Neither holds.
     Misses,
-    /// There are not enough starts for an interval, and they differ by more than a quarter.
+    /// There are too few starts for an interval, and they differ by more than a quarter.
     Open,
 }
 
 impl Checked {
-    /// Whether the prices are true of it.
+    /// Returns how the prediction agrees with the measurement.
     #[must_use]
     pub fn verdict(&self) -> Verdict {
         let (predicted, measured) = (self.predicted, self.measured.share);
@@ -53,7 +53,8 @@ impl Checked {
     }
 }
 
-/// Holds prices against the records of a study of two settings, without a Performance Schema and with everything on.
+/// Compares prices with the records of a study of two settings, without a Performance Schema and with
+/// everything on.
 ///
 /// # Errors
 ///

@@ -1,4 +1,4 @@
-//! What the records of a study say about events.
+//! The data about events in a study's records.
 
 use std::collections::BTreeMap;
 
@@ -12,28 +12,28 @@ use crate::analysis::{Analysis, CellAnalysis};
 use crate::effort;
 use crate::record::Record;
 
-/// What was not measured.
+/// What the measurements lack.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Missing {
-    /// The time was over before.
+    /// A load was not measured before the time was over.
     #[error("the time was over before {load} was measured: measure for longer (--minutes)")]
     Load {
         /// The load.
         load: String,
     },
-    /// Nothing was counted.
+    /// The events of a load were not counted.
     #[error("{load}: the server's summary tables counted no events")]
     Events {
         /// The load.
         load: String,
     },
-    /// Starts of servers, of which an interval needs two.
+    /// Starts of servers; an interval needs two.
     #[error("the time was over before servers were started twice: measure for longer (--minutes)")]
     Starts,
 }
 
-/// The loads of a study whose base is the setting with nothing on. Where prices are `believed` to go with the distance between
-/// events, an event counts for as many as it is dearer there.
+/// Returns the loads of a study whose base is the setting with everything off. Where the `believed` prices
+/// depend on the distance between events, each load's event counts are scaled accordingly.
 ///
 /// # Errors
 ///
@@ -62,21 +62,21 @@ fn load(records: &[Record], cell: &CellAnalysis, settings: &[Setting]) -> Result
     }
 }
 
-/// By how much more a setting takes, block by block.
+/// Returns a setting's relative cost, block by block.
 fn shares(cell: &CellAnalysis, setting: &str) -> Vec<f64> {
     let of = cell.setting(setting).map(|it| it.blocks_cost.as_slice()).unwrap_or_default();
     of.iter().map(|it| it.share).filter(|share| share.is_finite()).collect()
 }
 
-/// What a transaction takes in a setting, in nanoseconds.
+/// Returns the cost of a transaction in a setting, in nanoseconds.
 pub(super) fn charge(cell: &CellAnalysis, setting: &str) -> Option<f64> {
     let charged = cell.setting(setting)?.medians.charged * 1e9;
     Some(charged).filter(|it| it.is_finite() && *it > 0.0)
 }
 
-/// How many events of each kind a transaction of a load has, as was counted with everything on. Of metadata locks those are counted
-/// that are waited for; what costs is that one is made, at least, in each transaction of the server's. Of table I/O rows are
-/// counted; what costs is waits.
+/// Returns the events of each kind per transaction of a load, counted with everything on. For metadata locks,
+/// only waits are counted; but each server transaction creates at least one, and that is the cost. For table
+/// I/O, rows are counted; the cost is per wait.
 ///
 /// # Errors
 ///
@@ -105,9 +105,10 @@ pub(super) fn events(records: &[Record], load: &str) -> Result<BTreeMap<Kind, f6
     if events.is_empty() { Err(Missing::Events { load: load.to_owned() }) } else { Ok(events) }
 }
 
-/// How many times as much as was believed an event costs that is off, whatever its kind: by how much more a server takes with
-/// everything off than one without a Performance Schema, over what all events were believed to. Each block is a start of both.
-/// Before that it is taken for `factor`, give or take as much.
+/// Returns the ratio of the measured to the believed cost of disabled events, for all kinds together: the
+/// difference between a server with everything off and one without a Performance Schema, divided by the
+/// believed cost of all events. Each block is a start of both. The prior is `factor` with a standard
+/// deviation of the same size.
 ///
 /// # Errors
 ///
@@ -128,17 +129,18 @@ pub fn off(records: &[Record], known: &[Load], believed: &Prices, factor: f64) -
     Ok(weighed(&each, factor))
 }
 
-/// The prices of a load's events, which are so far apart as a transaction has them.
+/// Returns the prices at the distance that a load's events have.
 pub(super) fn of_load(prices: &Prices, events: &BTreeMap<Kind, f64>, charge: f64) -> Prices {
     prices.at_distance(distance(events.iter().map(|(kind, n)| (*kind, *n)), charge))
 }
 
-/// Connections a transaction of a load makes, as was counted with everything on.
+/// Returns the connections per transaction of a load, counted with everything on.
 pub(super) fn connected(records: &[Record], load: &str) -> f64 {
     done(records, load, "connections").unwrap_or(0.0)
 }
 
-/// A figure of effort of a transaction of a load, as was counted with everything on; `None`: nobody counted it.
+/// Returns a figure of effort per transaction of a load, counted with everything on; `None` if it was not
+/// counted.
 fn done(records: &[Record], load: &str, figure: &str) -> Option<f64> {
     records.iter().find_map(|record| match record {
         Record::Effort(effort) if effort.cell.workload == load && effort.setting == EVERYTHING => {
@@ -148,8 +150,9 @@ fn done(records: &[Record], load: &str, figure: &str) -> Option<f64> {
     })
 }
 
-/// What a connection costs besides its events: by how much more a server takes with everything off, and with everything on, than
-/// one without a Performance Schema, less what prices say of the events. Each block is a start of all three.
+/// Returns the cost of a connection besides its events: the difference of a server with everything off, and
+/// with everything on, from one without a Performance Schema, minus the price of the events. Each block is a
+/// start of all three.
 ///
 /// # Errors
 ///
@@ -174,12 +177,12 @@ pub fn connecting(records: &[Record], everything: &Setting, prices: &Prices) -> 
     };
     let off = besides(NOTHING, &|_| Level::Off)?;
     let on = besides(EVERYTHING, &|kind| everything.levels.get(&kind).copied().unwrap_or(Level::Off))?;
-    // What is on costs no less than what is off, whatever noise says.
+    // The cost with everything on is at least that with everything off, despite noise.
     let on = Cost { ns: on.ns.max(off.ns), low: on.low, high: on.high.max(off.ns) };
     Ok(Connecting { off, on })
 }
 
-/// A figure, and how exactly it is known.
+/// A mean, its variance and degrees of freedom.
 struct Figure {
     mean: f64,
     variance: f64,
@@ -187,7 +190,7 @@ struct Figure {
 }
 
 impl Figure {
-    /// The mean of what several starts gave, of which there are two at least.
+    /// Returns the mean of the values of several starts; there must be at least two.
     #[allow(clippy::cast_precision_loss)] // some starts
     fn of(each: &[f64]) -> Figure {
         let count = each.len() as f64;
@@ -204,7 +207,7 @@ impl Figure {
         Figure { mean: self.mean - what, ..self }
     }
 
-    /// With its interval, none of it below 0.
+    /// Returns the cost with its interval, both at least 0.
     fn cost(&self) -> Cost {
         let half = quantile(self.degrees) * self.variance.sqrt();
         let [low, ns, high] = [-half, 0.0, half].map(|it| (self.mean + it).max(0.0));
@@ -212,7 +215,8 @@ impl Figure {
     }
 }
 
-/// The mean of figures and of what was believed, give or take as much, none of it below 0.
+/// Returns the weighted mean of figures and the prior, whose standard deviation is as large as itself; at
+/// least 0.
 #[allow(clippy::cast_precision_loss)] // some loads
 fn weighed(each: &[Figure], believed: f64) -> Cost {
     let weights: f64 = each.iter().map(|it| 1.0 / it.variance).sum();

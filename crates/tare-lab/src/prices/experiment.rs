@@ -1,26 +1,26 @@
-//! What is measured: settings that differ in one group of kinds or in one level, under loads that are rich in one kind of
-//! event each. As studies, that is.
+//! The studies by which prices are measured: settings that differ in one group of kinds or in one level,
+//! under loads that are rich in one kind of event each.
 //!
-//! All levels are switched on one server, so that where a process's memory came to lie has no part in what they differ by. Only
-//! what events cost that are off needs servers of its own, one without a Performance Schema, and so many starts.
+//! All levels are switched on one server, so that the layout of a process's memory does not matter. Only the
+//! cost of disabled events needs separate servers, one without a Performance Schema, and several starts.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
 use tare_budget::{Family, Kind, Level, Provider};
 
-/// The name of the setting in which everything that can be switched is off.
+/// Name of the setting in which everything is switched off.
 pub(super) const NOTHING: &str = "nothing";
-/// That of the one in which everything is on.
+/// Name of the setting in which everything is on.
 pub(super) const EVERYTHING: &str = "everything";
-/// That of a server without a Performance Schema.
+/// Name of the setting without a Performance Schema.
 pub(super) const NONE: &str = "none";
-/// The server's name in the studies: what `--server` of the command stands for.
+/// Name of the server in the studies, for which the command's `--server` gives the program.
 pub const SERVER: &str = "server";
 
-/// Point selects that are not prepared: sent as text, each of them is parsed, and its digest is made.
+/// Point selects that are sent as text, so that each is parsed and has a digest.
 const TEXT: &str = "point_select_text";
-/// What prices are measured by: names of workloads.
+/// Names of the workloads by which prices are measured.
 pub const LOADS: [&str; 8] = [
     "oltp_point_select",
     TEXT,
@@ -31,15 +31,15 @@ pub const LOADS: [&str; 8] = [
     "events_procedure",
     "events_tables",
 ];
-/// Those of them by which it is measured what costs that is off: each takes a start of every server.
+/// The workloads by which the cost of disabled events is measured: each needs a start of every server.
 const LOADS_OFF: [&str; 2] = ["oltp_point_select", "ro_simple_ranges"];
-/// The one by which it is measured what a connection costs besides its events.
+/// The workload by which the cost of a connection besides its events is measured.
 const LOAD_OF_CONNECTIONS: &str = "events_connect";
-/// What they are checked with, none of them in `LOADS`.
+/// The workloads that prices are checked with, none of them in `LOADS`.
 pub const CHECKED: [&str; 6] =
     ["tpcc", "dbstress_rw", "oltp_read_write", "events_session", "procedure_loop", "events_ddl"];
 
-/// Kinds that are switched together, and by which patterns. Within a group kinds are told apart by loads.
+/// Kinds that are switched together, and their patterns. Within a group, loads tell kinds apart.
 struct Group {
     name: &'static str,
     kinds: &'static [Kind],
@@ -66,12 +66,12 @@ const GROUPS: [Group; 5] = [
     Group { name: "memory", kinds: &[Kind::Memory], patterns: &["memory/%"] },
 ];
 
-/// Server options of every study: small enough to be ready soon; a cache of tables that many tables do not fit in, temporary
-/// tables in files, and a log that is written, but not flushed, with every transaction.
+/// Server options of every study: small enough to start soon, a table cache smaller than the number of
+/// tables, temporary tables in files, and a log that is written, but not flushed, with every transaction.
 const OPTIONS: &str = r#"options = ["--innodb-buffer-pool-size=128M", "--innodb-flush-log-at-trx-commit=2", "--table-open-cache=64", "--loose-big-tables"]"#;
 
-/// Levels that are measured of timed kinds, from the least to the most. What only notes what is in progress (*current*) is
-/// left out for want of time: it costs no more than *history*.
+/// Returns the measured levels of timed kinds, from lowest to highest. *current* is left out to save time: it
+/// costs no more than *history*.
 fn ladder(provider: Provider) -> &'static [Level] {
     match provider {
         Provider::Tare => &[Level::Counts, Level::Sums, Level::Lean, Level::Exact],
@@ -79,7 +79,8 @@ fn ladder(provider: Provider) -> &'static [Level] {
     }
 }
 
-/// Whether a level of a kind is one of its own: for tare *exact* is *lean* for all but locks.
+/// Returns whether a kind has this level as a distinct one: with tare, *exact* equals *lean* except for
+/// locks.
 fn has(provider: Provider, kind: Kind, level: Level) -> bool {
     let lock = matches!(kind, Kind::Mutex | Kind::RwLock);
     match level {
@@ -90,17 +91,17 @@ fn has(provider: Provider, kind: Kind, level: Level) -> bool {
     }
 }
 
-/// A setting: what is kept of each kind, and nothing of those that are not named.
+/// A setting: the level of each kind; kinds that are not named are off.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Setting {
-    /// Its name in the study.
+    /// Name of the setting in the study.
     pub name: String,
     /// Levels by kind.
     pub levels: BTreeMap<Kind, Level>,
 }
 
-/// All of them: everything at each level, and each group alone at its highest. Many kinds at once cost enough to be seen
-/// within minutes; what each kind has of that, at each level, groups and loads tell.
+/// Returns all settings: everything at each level, and each group alone at its highest. Many kinds together
+/// cost enough to be measured within minutes; groups and loads tell the share of each kind and level.
 #[must_use]
 pub fn settings(provider: Provider) -> Vec<Setting> {
     let kinds = || GROUPS.iter().flat_map(|group| group.kinds);
@@ -114,24 +115,24 @@ pub fn settings(provider: Provider) -> Vec<Setting> {
     settings
 }
 
-/// The setting with nothing on.
+/// Returns the setting with everything off.
 fn nothing() -> Setting {
     Setting { name: NOTHING.to_owned(), levels: BTreeMap::new() }
 }
 
-/// The setting with everything on, at the highest level.
+/// Returns the setting with everything on, at the highest level.
 #[must_use]
 pub fn everything(provider: Provider) -> Setting {
     Setting::of(EVERYTHING, provider, Level::Exact, GROUPS.iter().flat_map(|group| group.kinds))
 }
 
-/// The highest level of a kind that is not above another.
+/// Returns the highest level of a kind up to `most`.
 fn highest(provider: Provider, kind: Kind, most: Level) -> Option<Level> {
     ladder(provider).iter().copied().filter(|level| *level <= most && has(provider, kind, *level)).max()
 }
 
-/// The level whose price another one's is not below: as much is kept, and more. Tare's *lean* is not above *sums* for locks,
-/// as it does not time those that were free.
+/// Returns the level below, whose price is a lower bound of this one's because it keeps less. Tare's *lean*
+/// is not above *sums* for locks, as it does not time uncontended ones.
 pub(super) fn stands_on(kind: Kind, level: Level, of: &[Level]) -> Option<Level> {
     let lock = matches!(kind, Kind::Mutex | Kind::RwLock);
     let beside = |it: &Level| *it == Level::Sums && lock && level > Level::Sums && of.contains(&Level::Lean);
@@ -139,13 +140,13 @@ pub(super) fn stands_on(kind: Kind, level: Level, of: &[Level]) -> Option<Level>
 }
 
 impl Setting {
-    /// Kinds, each at the highest level it has that is not above `most`.
+    /// Makes a setting of kinds, each at its highest level up to `most`.
     fn of<'a>(name: &str, provider: Provider, most: Level, kinds: impl Iterator<Item = &'a Kind>) -> Setting {
         let levels = kinds.filter_map(|kind| Some((*kind, highest(provider, *kind, most)?))).collect();
         Setting { name: name.to_owned(), levels }
     }
 
-    /// The statements that switch a server to it, whatever it is at.
+    /// Returns the statements that switch a server to it from any state.
     fn statements(&self, provider: Provider) -> Vec<String> {
         let patterns_at = |wanted: &dyn Fn(Level) -> bool| {
             let of = |group: &&Group| {
@@ -154,7 +155,8 @@ impl Setting {
             GROUPS.iter().filter(of).flat_map(|group| group.patterns).copied().collect::<Vec<&str>>()
         };
         if provider == Provider::Tare {
-            // Memory is counted whatever more is asked for. The last rule that matches decides, so the highest level does.
+            // Memory is counted at every level. The last matching rule decides, so the highest level comes
+            // last.
             let mut rules = vec!["off".to_owned()];
             for level in ladder(provider) {
                 let patterns = patterns_at(&|it| it == *level);
@@ -188,7 +190,7 @@ impl Setting {
         ]
     }
 
-    /// The consumers that record what is to be recorded.
+    /// Returns the consumers that record the setting's events.
     fn consumers(&self) -> String {
         let level_of = |family: Family| {
             let of = self.levels.iter().filter(|(kind, _)| kind.family() == Some(family));
@@ -214,9 +216,9 @@ enum Start {
     Without,
 }
 
-/// The lines of a setting in a study.
+/// Returns the lines of a setting in a study.
 fn setting(name: &str, provider: Provider, start: Start, switch: &[String]) -> String {
-    // No Performance Schema works while nobody asks it anything; to watch each setting for that takes a minute.
+    // No Performance Schema works on an idle server; observing each setting for that would take a minute.
     let mut text = format!("\n[[setting]]\nname = {name:?}\nstretch = false\n");
     let _ = match (start, provider) {
         (Start::Without, _) => writeln!(text, "options = [\"--performance-schema=OFF\"]"),
@@ -242,14 +244,14 @@ fn setting(name: &str, provider: Provider, start: Start, switch: &[String]) -> S
         let _ = writeln!(text, "switch = {switch:?}");
     }
     if start == Start::On {
-        // Whether it is loaded at all; what is not would cost nothing.
+        // Verifies that it is loaded; a missing one would seem to cost nothing.
         let _ =
             writeln!(text, "require = \"SELECT COUNT(*) > 100 FROM performance_schema.setup_instruments\"");
     }
     text
 }
 
-/// The loads of a study.
+/// Returns the lines of the loads of a study.
 fn workloads(names: &[&str]) -> String {
     let one = |name: &&str| {
         let run = if *name == TEXT { "oltp_point_select" } else { name };
@@ -266,7 +268,7 @@ fn workloads(names: &[&str]) -> String {
     names.iter().map(one).collect()
 }
 
-/// What all studies begin with.
+/// Returns the lines that all studies begin with.
 fn figures(question: &str, minutes: f64, slice: f64, least: u32, warm_ups: &[&str]) -> String {
     format!(
         "question = {question:?}\nminutes = {minutes}\nslice_seconds = {slice:.2}\nblocks = 240\nblocks_per_start = 1\n\
@@ -275,12 +277,12 @@ fn figures(question: &str, minutes: f64, slice: f64, least: u32, warm_ups: &[&st
     )
 }
 
-/// Lives of the server in which every load is measured once, in the time there is.
+/// Number of server starts in the available time; each of them measures every load once.
 const LIVES: f64 = 3.0;
-/// What a slice in turns takes over its load: switching, and waiting until the server is idle.
+/// Duration of a slice in turns relative to its load, with switching and waiting until the server is idle.
 const OVERHEAD: f64 = 1.6;
 
-/// The study of levels under some of the loads, of which there must be several.
+/// Returns the study of levels under some of the loads, of which there must be several.
 #[must_use]
 pub fn of_levels(provider: Provider, minutes: f64, loads: &[&str]) -> String {
     let settings = settings(provider);
@@ -294,7 +296,7 @@ pub fn of_levels(provider: Provider, minutes: f64, loads: &[&str]) -> String {
     text + &workloads(loads)
 }
 
-/// The study of what costs that is off.
+/// Returns the study of the cost of disabled events.
 #[must_use]
 pub fn of_off(provider: Provider, minutes: f64) -> String {
     let slice = (minutes * 60.0 / 100.0).clamp(0.1, 2.0);
@@ -304,7 +306,7 @@ pub fn of_off(provider: Provider, minutes: f64) -> String {
         + &workloads(&LOADS_OFF)
 }
 
-/// The study of what a connection costs besides its events.
+/// Returns the study of the cost of a connection besides its events.
 #[must_use]
 pub fn of_connections(provider: Provider, minutes: f64) -> String {
     let slice = (minutes * 60.0 / 100.0).clamp(0.1, 2.0);
@@ -315,7 +317,7 @@ pub fn of_connections(provider: Provider, minutes: f64) -> String {
         + &workloads(&[LOAD_OF_CONNECTIONS])
 }
 
-/// The study that prices are checked with.
+/// Returns the study that prices are checked with.
 #[must_use]
 pub fn of_check(provider: Provider, minutes: f64) -> String {
     let slice = (minutes * 60.0 / 400.0).clamp(0.1, 5.0);

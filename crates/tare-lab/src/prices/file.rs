@@ -1,4 +1,4 @@
-//! Prices that were measured, as a price file.
+//! Writing of measured prices as a price file.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -9,23 +9,24 @@ use tare_budget::{Cost, Kind, Level, Prices};
 
 use super::fit::Fit;
 
-/// What stands over the prices.
+/// The comments at the top of a price file.
 #[derive(Clone, Debug)]
 pub struct Head<'a> {
-    /// As price files name the provider.
+    /// Name of the provider in price files.
     pub provider: &'a str,
-    /// The server, and its version.
+    /// The server and its version.
     pub server: &'a str,
-    /// The machine.
+    /// Description of the machine.
     pub machine: &'a str,
-    /// What was done.
+    /// How the prices were measured.
     pub how: &'a str,
-    /// What a run of [`Work`](tare_budget::Work) took meanwhile, in nanoseconds, if it was measured.
+    /// Duration of a run of [`Work`](tare_budget::Work) during the measurement, in nanoseconds, if known.
     pub work_ns: Option<f64>,
 }
 
-/// The text of the file. What an event costs is what it costs that is off, and what it costs more at its level. Off costs `off`
-/// times what it was `believed` to; a kind that had too few events costs the fit's factor times that, and the file says so.
+/// Returns the text of the file. An event costs its price when disabled, plus the difference of its level.
+/// Disabled events cost `off` times the `believed` price. A kind with too few events costs the fit's factor
+/// times the `believed` price, and the file says so.
 #[must_use]
 pub fn write(head: &Head<'_>, fit: &Fit, off: Cost, believed: &Prices) -> String {
     let mut text = String::from(
@@ -68,7 +69,7 @@ pub fn write(head: &Head<'_>, fit: &Fit, off: Cost, believed: &Prices) -> String
         };
         let _ = write!(text, "\n[price.{kind}]\n");
         for (level, cost) in &levels {
-            // A level that is not there costs what the next higher one does.
+            // A level that is missing costs the same as the next higher one.
             let above = levels.range((Bound::Excluded(*level), Bound::Unbounded)).next();
             if above.is_none_or(|(_, above)| above != cost) {
                 let _ = writeln!(text, "{level} = {}", of(*cost));
@@ -78,7 +79,7 @@ pub fn write(head: &Head<'_>, fit: &Fit, off: Cost, believed: &Prices) -> String
     text
 }
 
-/// What a connection costs besides, as the file has it.
+/// Formats the cost of a connection besides its events.
 #[must_use]
 pub fn connection(connecting: &Connecting) -> String {
     let mut text = String::from(
@@ -90,13 +91,13 @@ pub fn connection(connecting: &Connecting) -> String {
     text
 }
 
-/// A cost as the file has it.
+/// Formats a cost.
 fn of(cost: Cost) -> String {
     let [ns, low, high] = [cost.ns, cost.low, cost.high].map(figure);
     format!("{{ ns = {ns}, low = {low}, high = {high} }}")
 }
 
-/// A tenth of a nanosecond is fine enough; of a tenth of that nobody knows anything.
+/// Rounds to hundredths of a nanosecond, which is finer than any measurement.
 fn figure(ns: f64) -> String {
     let text = format!("{ns:.2}");
     text.trim_end_matches('0').trim_end_matches('.').to_owned()
@@ -131,7 +132,7 @@ mod tests {
         assert_eq!(read.origin.server, "MySQL \"9\"");
         assert_eq!(read.work_ns, Some(40123.0));
         assert!(read.origin.measured && read.origin.how.ends_with("Twice."));
-        // An event of a mutex that is off ships as 1 ns.
+        // The shipped price of a disabled mutex event is 1 ns.
         assert_eq!(read.cost(Kind::Mutex, Level::Off), cost(1.0));
         assert_eq!(read.cost(Kind::Mutex, Level::Counts), cost(5.0));
         assert_eq!(read.cost(Kind::Mutex, Level::Sums), cost(5.0));

@@ -1,18 +1,18 @@
-//! From what loads cost to what an event costs: a weighted regression whose unknowns are not negative, and of which something is
-//! believed beforehand.
+//! Estimation of prices from the costs of loads: a weighted non-negative regression with a prior.
 //!
-//! Of every load it is known how many events of each kind a transaction has, and by how much each setting differs from the one
-//! in which nothing is on. An unknown is what a level of a kind costs over the level it stands on. The noise of that base is
-//! common to all settings of a load, so each load has a level of its own, which drops out.
+//! For every load, the events of each kind per transaction and the difference of each setting from the one
+//! with everything off are known. An unknown is the step in price from one level of a kind to the next. The
+//! noise of the base is common to all settings of a load, so each load has an offset, which drops out.
 //!
-//! Minutes of measuring tell what everything costs, and not what each of fifty steps does. So prices that are known already,
-//! those that ship, are what is believed: times one factor for all and one for each level, which are measured first, each step
-//! may be nothing or some times as much (`SPREAD`): a statement, for one, has to fetch lines that a loop finds at hand. What is
-//! measured moves it as far as it is able to; where loads say nothing of a step, it stays. An event is not equally dear
-//! everywhere, either, so that no load is believed more exactly than `UNEQUAL`.
-//! What loads contradict each other by beyond all that widens every interval alike (Birge's ratio).
+//! Minutes of measuring show the cost of everything, but not of each of fifty steps. So known prices, those
+//! that ship, are the prior: times one factor for all and one for each level, which are estimated first, each
+//! step may be zero or several times as large (`SPREAD`). A statement, for instance, misses caches that a
+//! loop hits. The measurements move a step as far as they can; without data it stays. Events do not cost the
+//! same everywhere either, so no load is trusted more precisely than `UNEQUAL`. Contradictions between loads
+//! beyond all that widen every interval alike (Birge's ratio).
 //!
-//! An interval is the range in which a price may lie before the squares say no (its profile), whatever the others are.
+//! An interval is the profile of the squares: the range of a price that they do not reject, whatever the
+//! others are.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -22,61 +22,61 @@ use tare_budget::{Cost, Kind, Level, Prices};
 use super::experiment::stands_on;
 use super::nonnegative::Squares;
 
-/// What was measured of a load.
+/// The measurements of a load.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Load {
-    /// Its name.
+    /// Name of the load.
     pub name: String,
-    /// What a transaction takes with nothing on, in nanoseconds of the server's CPU time.
+    /// Cost of a transaction with everything off, in nanoseconds of the server's CPU time.
     pub charge: f64,
-    /// How many events of each kind it has.
+    /// Events of each kind per transaction.
     pub events: BTreeMap<Kind, f64>,
-    /// By how much more it takes in each setting, as a share, block by block.
+    /// Relative cost in each setting, block by block.
     pub shares: Vec<Vec<f64>>,
 }
 
-/// What an event costs, over one that is off.
+/// Prices of events, relative to disabled ones.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Fit {
     /// Prices of all kinds that had events.
     pub prices: BTreeMap<Kind, BTreeMap<Level, Cost>>,
-    /// How many times as much as the prices that were believed everything costs.
+    /// Ratio of the overall cost to the believed prices.
     pub factor: f64,
-    /// By how much more loads contradict prices than noise explains, and what was believed: 1 is not at all.
+    /// Contradiction between loads, prices and the prior beyond noise; 1 is none.
     pub contradiction: f64,
 }
 
-/// Too little was measured.
+/// Why prices cannot be estimated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum TooLittle {
-    /// Noise shows in what is measured twice.
+    /// No load was measured twice, so noise is unknown.
     #[error("the time was over before each setting was measured twice: measure for longer (--minutes)")]
     Once,
-    /// Nothing costs more than noise.
+    /// No cost exceeds the noise.
     #[error(
         "what everything costs was not seen above the noise: measure for longer, or on a quieter machine (--minutes)"
     )]
     Noise,
 }
 
-/// With how many observations' weight a load's noise is taken for that of all loads.
+/// Weight, in observations, of the common noise of all loads in a load's noise.
 const BORROWED: f64 = 10.0;
-/// A kind of which a transaction has fewer events, under every load, is not measured: nobody would see what they cost.
+/// Events per transaction below which a kind is not measured, if no load has more.
 const SELDOM: f64 = 0.05;
-/// The base is measured twice: it and its twin.
+/// Number of measurements of the base: it and its A/A control.
 const BASES: f64 = 2.0;
-/// By what part of itself a step may differ from what was believed: the standard deviation.
+/// Prior standard deviation of a step, relative to its believed size.
 const SPREAD: f64 = 1.5;
-/// By what part of itself what a load costs may differ from the sum of its prices, likewise.
+/// Standard deviation of a load's cost, relative to the sum of its prices.
 const UNEQUAL: f64 = 0.1;
-/// A step is not believed to be less than this part of the price it is a part of.
+/// Smallest believed step, relative to the price that it is part of.
 const LEAST_STEP: f64 = 0.1;
-/// Nor less than so many nanoseconds.
+/// Smallest believed step, in nanoseconds.
 const LEAST: f64 = 0.001;
-/// Standard errors above nothing at which a cost counts as seen.
+/// Standard errors above 0 from which a cost counts as detected.
 const SEEN: f64 = 2.0;
 
-/// Finds the prices of what `settings` keep, of which `believed` is known beforehand.
+/// Estimates the prices of the kinds and levels in `settings`, with `believed` as the prior.
 ///
 /// # Errors
 ///
@@ -99,7 +99,7 @@ pub fn fit(settings: &[BTreeMap<Kind, Level>], loads: &[Load], believed: &Prices
         squares.believe(i, *believed, SPREAD);
     }
     let best = squares.solve();
-    // Each belief is a measurement of the unknown that comes with it; each load has a level of its own.
+    // Each prior is a measurement of its own unknown; each load has an offset.
     let rows: usize = measured.iter().map(|of_load| of_load.rows.len() - 1).sum();
     #[allow(clippy::cast_precision_loss)] // some hundreds
     let degrees = rows as f64;
@@ -116,10 +116,10 @@ pub fn fit(settings: &[BTreeMap<Kind, Level>], loads: &[Load], believed: &Prices
     Ok(Fit { prices, factor, contradiction: contradiction.sqrt() })
 }
 
-/// How many times as much everything costs as was believed.
+/// Estimates the ratio of the overall cost to the believed one.
 fn factor(measured: &[Differences], steps: &Steps) -> Result<f64, TooLittle> {
     let (mut factor, mut error) = (0.0, f64::INFINITY);
-    // Once by noise alone, and then with what loads may differ by, which depends on it.
+    // First with noise alone, then with the differences between loads, which depend on the result.
     for _ in 0..3 {
         let mut squares = Squares::new(1);
         for of_load in measured {
@@ -131,7 +131,7 @@ fn factor(measured: &[Differences], steps: &Steps) -> Result<f64, TooLittle> {
     if factor > SEEN * error { Ok(factor) } else { Err(TooLittle::Noise) }
 }
 
-/// Kinds that had events to speak of.
+/// Returns the kinds that have enough events.
 fn kinds(loads: &[Load]) -> BTreeSet<Kind> {
     let of = |load: &Load| {
         load.events.iter().filter(|(_, n)| **n >= SELDOM).map(|(kind, _)| *kind).collect::<Vec<_>>()
@@ -143,7 +143,7 @@ pub(super) fn quantile(degrees: f64) -> f64 {
     StudentsT::new(0.0, 1.0, degrees).map_or(f64::INFINITY, |it| it.inverse_cdf(0.975))
 }
 
-/// How exactly each load was measured: the variance of one block's share. `None` where nothing was measured twice.
+/// Returns the variance of one block's share for each load. `None` if nothing was measured twice.
 fn variances(loads: &[Load]) -> Option<Vec<f64>> {
     let of_loads: Vec<(f64, f64)> = loads.iter().map(scatter).collect();
     let squares: f64 = of_loads.iter().map(|it| it.0).sum();
@@ -153,7 +153,8 @@ fn variances(loads: &[Load]) -> Option<Vec<f64>> {
     (squares > 0.0 && degrees > 0.0).then(|| of_loads.iter().map(variance).collect())
 }
 
-/// What blocks and settings do not explain of a load's shares: squares, and degrees of freedom.
+/// Returns the residual sum of squares and the degrees of freedom of a load's shares, without effects of
+/// blocks and settings.
 #[allow(clippy::cast_precision_loss)] // some hundreds
 fn scatter(load: &Load) -> (f64, f64) {
     let blocks = load.shares.iter().map(Vec::len).min().unwrap_or(0);
@@ -172,11 +173,11 @@ fn scatter(load: &Load) -> (f64, f64) {
     (squares, ((settings - 1) * (blocks - 1)) as f64)
 }
 
-/// What is unknown.
+/// The unknowns.
 struct Steps {
-    /// Levels of kinds.
+    /// The level of a kind for each step.
     all: Vec<(Kind, Level)>,
-    /// What each was believed to cost over the level it stands on, in nanoseconds.
+    /// Believed size of each step, in nanoseconds.
     believed: Vec<f64>,
 }
 
@@ -199,8 +200,8 @@ impl Steps {
         steps
     }
 
-    /// The same, as they are believed once all have been measured together: the steps of each level times a factor of that level,
-    /// which is `factor`, give or take as much, until it is measured.
+    /// Scales the believed steps of each level by a factor, estimated from all measurements with the prior
+    /// `factor`.
     fn times_by_level(self, factor: f64, measured: &[Differences]) -> Steps {
         let levels: Vec<Level> = BTreeSet::from_iter(self.all.iter().map(|it| it.1)).into_iter().collect();
         let place = |level: Level| levels.iter().position(|it| *it == level).unwrap_or(0);
@@ -222,7 +223,7 @@ impl Steps {
         }
         (0..levels.len()).for_each(|i| squares.believe(i, factor, SPREAD));
         let factors = squares.solve().values;
-        // One that came out as nothing is none: what is measured of its steps may still be something.
+        // A level that came out as 0 keeps a small prior, as its steps may still be positive.
         let times = |(believed, (_, level)): (&f64, &(Kind, Level))| {
             believed * factors[place(*level)].max(LEAST_STEP * factor)
         };
@@ -234,7 +235,7 @@ impl Steps {
         self.all.iter().filter(|it| it.0 == kind).map(|it| it.1).collect()
     }
 
-    /// The steps that a level's price is the sum of; none of a kind that is not known.
+    /// Returns the steps whose sum is a level's price; empty for an unknown kind.
     fn chain(&self, kind: Kind, level: Level) -> Vec<usize> {
         let levels = self.levels(kind);
         let mut chain = vec![];
@@ -247,29 +248,29 @@ impl Steps {
     }
 }
 
-/// A setting's difference from the base, of one transaction.
+/// A setting's difference from the base, per transaction.
 struct Row {
-    /// How many events each step is paid for.
+    /// Number of events that pay each step.
     events: Vec<f64>,
-    /// Nanoseconds.
+    /// The difference in nanoseconds.
     measured: f64,
-    /// The variance of that.
+    /// Variance of the difference.
     noise: f64,
 }
 
 impl Row {
-    /// What was believed to be the difference.
+    /// Returns the believed difference.
     fn believed(&self, steps: &Steps) -> f64 {
         self.events.iter().zip(&steps.believed).map(|(events, step)| events * step).sum()
     }
 
-    /// How far it may lie from the sum of prices, as a variance.
+    /// Returns the variance of its distance from the sum of prices.
     fn variance(&self, factor: f64, steps: &Steps) -> f64 {
         self.noise + (UNEQUAL * factor * self.believed(steps)).powi(2)
     }
 }
 
-/// What was measured of a load: a row each setting, and one for the base, which differs from itself by nothing.
+/// The measurements of a load: a row per setting, and one of zeros for the base.
 struct Differences {
     rows: Vec<Row>,
 }
@@ -293,7 +294,7 @@ impl Differences {
         Differences { rows: measured.map(of_setting).chain([base]).collect() }
     }
 
-    /// Adds all rows, less their mean, by which the load's level of its own drops out.
+    /// Adds all rows minus their mean, which removes the load's offset.
     fn add(
         &self,
         squares: &mut Squares,

@@ -1,5 +1,5 @@
-//! Prices of events, measured: what is driven (`experiment`), what follows from it (`fit`), the file, and whether prices are
-//! true of loads that they were not found by (`check`); how fast the machine was meanwhile (`speed`).
+//! Measurement of prices of events: the studies (`experiment`), the estimation (`fit`), the file, the
+//! validation under other loads (`check`), and the machine's speed meanwhile (`speed`).
 
 pub mod check;
 mod evidence;

@@ -1,43 +1,43 @@
-//! Least squares whose unknowns are not negative, by the active-set method of Lawson and Hanson (*Solving Least Squares
-//! Problems*, 1974, chapter 23), on normal equations; and how far a sum of unknowns can go before the squares say no.
+//! Non-negative least squares by the active-set method of Lawson and Hanson (*Solving Least Squares
+//! Problems*, 1974, chapter 23) on normal equations, and the profile range of a sum of unknowns.
 
-/// A problem: the weighted sums of products of its rows, which are all that its solution depends on.
+/// A problem, as the weighted sums of products of its rows, which determine its solution.
 #[derive(Clone, Debug)]
 pub struct Squares {
-    /// Unknowns with unknowns.
+    /// Products of unknowns with unknowns.
     gram: Vec<Vec<f64>>,
-    /// Unknowns with what was measured.
+    /// Products of unknowns with measurements.
     moment: Vec<f64>,
-    /// What was measured, with itself.
+    /// Sum of squares of the measurements.
     total: f64,
 }
 
-/// What fits best.
+/// The best non-negative fit.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Solution {
-    /// The unknowns.
+    /// Values of the unknowns.
     pub values: Vec<f64>,
-    /// What is left unexplained: the weighted sum of squares.
+    /// Weighted residual sum of squares.
     pub misfit: f64,
 }
 
-/// Less than this part of itself is left of an unknown that others explain, when it counts as explained by them.
+/// An unknown of which less than this part remains, after the others explain it, counts as dependent on them.
 const DEPENDENT: f64 = 1e-10;
-/// How much heavier than everything measured a sum that is held weighs.
+/// Weight of a held sum relative to all measurements.
 const HELD: f64 = 1e7;
-/// Halvings of a range in which an interval's end lies.
+/// Halvings of the range that contains an interval's end.
 const HALVINGS: usize = 14;
-/// Doublings after which a figure is not bounded from above.
+/// Doublings after which a figure has no upper bound.
 const DOUBLINGS: usize = 60;
 
 impl Squares {
-    /// Nothing measured of so many unknowns.
+    /// Creates a problem with so many unknowns and no measurements.
     #[must_use]
     pub fn new(unknowns: usize) -> Squares {
         Squares { gram: vec![vec![0.0; unknowns]; unknowns], moment: vec![0.0; unknowns], total: 0.0 }
     }
 
-    /// Adds what was measured: `coefficients` times the unknowns is `measured`.
+    /// Adds a measurement: `coefficients` times the unknowns is `measured`.
     pub fn add(&mut self, coefficients: &[f64], measured: f64, weight: f64) {
         for (i, one) in coefficients.iter().enumerate().filter(|(_, one)| **one != 0.0) {
             for (cell, other) in self.gram[i].iter_mut().zip(coefficients) {
@@ -48,14 +48,14 @@ impl Squares {
         self.total += weight * measured * measured;
     }
 
-    /// Adds what is believed of an unknown, give or take a part of that (the standard deviation).
+    /// Adds the prior of an unknown; its standard deviation is `part` of its value.
     pub(super) fn believe(&mut self, unknown: usize, value: f64, part: f64) {
         let mut own = vec![0.0; self.moment.len()];
         own[unknown] = 1.0;
         self.add(&own, value, (part * value).powi(-2));
     }
 
-    /// The standard error of an unknown, whatever the others are; `None` where they explain it.
+    /// Returns the standard error of an unknown, with the others free; `None` where they explain it.
     pub(super) fn error(&self, unknown: usize) -> Option<f64> {
         let others: Vec<usize> = (0..self.moment.len()).filter(|i| *i != unknown).collect();
         let explained = Squares { moment: self.gram[unknown].clone(), ..self.clone() }.unbounded(&others).0;
@@ -65,26 +65,27 @@ impl Squares {
         (left > DEPENDENT * scale).then(|| left.powf(-0.5))
     }
 
-    /// Whether anything was measured of an unknown.
+    /// Returns whether there are measurements of an unknown.
     #[must_use]
     pub fn knows(&self, unknown: usize) -> bool {
         self.gram[unknown][unknown] > 0.0
     }
 
-    /// What fits best. Of unknowns that cannot be told apart one has it all.
+    /// Returns the best fit. Among unknowns that cannot be told apart, one gets the whole.
     #[must_use]
     pub fn solve(&self) -> Solution {
         self.solve_from(&[])
     }
 
-    /// The same, beginning with the unknowns of which `likely` is more than 0.
+    /// Returns the best fit, starting with the unknowns whose `likely` value is positive.
     fn solve_from(&self, likely: &[f64]) -> Solution {
         let unknowns = self.moment.len();
         let mut values = vec![0.0; unknowns];
         let mut free: Vec<usize> =
             (0..unknowns).filter(|&i| likely.get(i).is_some_and(|it| *it > 0.0)).collect();
         let mut entering = None;
-        // Each step lessens the misfit, so no set of free unknowns comes twice; the bound is against rounding.
+        // Each step reduces the misfit, so no set of free unknowns repeats; the bound is against rounding
+        // errors.
         for _ in 0..8 * (unknowns + 1) {
             if let Some(next) = entering {
                 free.push(next);
@@ -99,7 +100,7 @@ impl Squares {
         Solution { values, misfit }
     }
 
-    /// The best for the free unknowns; those that would become negative are freed no more.
+    /// Moves to the best values of the free unknowns; those that would become negative are fixed at 0.
     fn descend(&self, free: &mut Vec<usize>, values: &mut [f64]) {
         while !free.is_empty() {
             let (wanted, kept) = self.unbounded(free);
@@ -122,7 +123,7 @@ impl Squares {
         values.fill(0.0);
     }
 
-    /// The unknown of those held at 0 whose growth would lessen the misfit most.
+    /// Returns the unknown, among those fixed at 0, whose growth would reduce the misfit fastest.
     fn steepest(&self, values: &[f64], free: &[usize]) -> Option<usize> {
         let slope = |i: usize| {
             let explained: f64 = self.gram[i].iter().zip(values).map(|(g, v)| g * v).sum();
@@ -137,8 +138,8 @@ impl Squares {
             .map(|(i, _)| i)
     }
 
-    /// The best for some unknowns, whatever their sign, by Cholesky's decomposition; and which of them it is known of: the
-    /// others depend on those.
+    /// Returns the best values of some unknowns, whatever their sign, by Cholesky decomposition, and which of
+    /// them are determined: the others depend on those.
     fn unbounded(&self, free: &[usize]) -> (Vec<f64>, Vec<usize>) {
         let mut kept: Vec<usize> = vec![];
         let mut lower: Vec<Vec<f64>> = vec![];
@@ -175,8 +176,8 @@ impl Squares {
         (self.total + (0..values.len()).map(of).sum::<f64>()).max(0.0)
     }
 
-    /// From where to where the sum of `parts` may go so that the misfit grows by no more than `growth` (the likelihood's
-    /// profile). `None` where nothing bounds it.
+    /// Returns the range in which the sum of `parts` may lie while the misfit grows by at most `growth` (the
+    /// profile likelihood). `None` where it has no bound.
     #[must_use]
     pub fn range(&self, best: &Solution, parts: &[usize], growth: f64) -> Option<(f64, f64)> {
         let here: f64 = parts.iter().map(|&i| best.values[i]).sum();
@@ -202,7 +203,7 @@ impl Squares {
         None
     }
 
-    /// The same with a sum of unknowns held at a value.
+    /// Returns the problem with a sum of unknowns held at a value.
     fn held(&self, parts: &[usize], sum: f64) -> Squares {
         let heaviest = parts.iter().map(|&i| self.gram[i][i]).fold(0.0, f64::max);
         let mut held = self.clone();
@@ -213,7 +214,7 @@ impl Squares {
     }
 }
 
-/// The last value allowed on the way from one that is allowed to one that is not.
+/// Bisects between an allowed and a disallowed value; returns the outer bound.
 fn halve(mut outside: f64, mut inside: f64, allows: &mut impl FnMut(f64) -> bool) -> f64 {
     for _ in 0..HALVINGS {
         let middle = f64::midpoint(outside, inside);
@@ -247,13 +248,13 @@ mod tests {
 
     #[test]
     fn what_would_be_negative_is_nothing_and_the_others_make_the_best_of_it() {
-        // Without the bound: 3 and -1.
+        // Without the constraint: 3 and -1.
         let solution = squares(&[(&[1.0, 0.0], 3.0), (&[0.0, 1.0], -1.0), (&[1.0, 1.0], 2.0)]).solve();
         assert_eq!(solution.values[1], 0.0);
         close(solution.values[0], 2.5, 1e-9);
     }
 
-    /// Against every set of free unknowns there is, on problems by chance.
+    /// Compares with every set of free unknowns, on random problems.
     #[test]
     fn no_other_choice_fits_better() {
         let mut random = fastrand::Rng::with_seed(3);

@@ -1,4 +1,4 @@
-//! How fast the machine is while prices are measured, or checked: a thread of its own takes the time of [`Work`] now and then.
+//! The machine's speed while prices are measured or checked: a thread times [`Work`] now and then.
 
 use std::fs::{self, File};
 use std::io::{self, Write};
@@ -11,16 +11,16 @@ use tare_budget::Work;
 
 use crate::process::thread_time;
 
-/// Time between two of them.
+/// Time between two runs.
 const EVERY: Duration = Duration::from_millis(250);
 
-/// What a run of [`Work`] takes now, in nanoseconds of CPU time.
+/// Runs [`Work`] once and returns its CPU time in nanoseconds.
 #[must_use]
 pub fn now(work: &mut Work) -> f64 {
     work.time(|| thread_time().as_secs_f64() * 1e9)
 }
 
-/// Takes times until it is asked for them.
+/// A thread that times runs until it is asked for the result.
 #[derive(Debug)]
 pub struct Speed {
     stop: Sender<()>,
@@ -28,15 +28,15 @@ pub struct Speed {
 }
 
 impl Speed {
-    /// Begins.
+    /// Starts the thread.
     #[must_use]
     pub fn begin() -> Speed {
         let (stop, stopped) = channel();
         Speed { stop, thread: thread::spawn(move || times(&stopped)) }
     }
 
-    /// Ends, and adds the times to those that a file has, a line each, of a measurement that was cut off before. What a run took in
-    /// the middle, in nanoseconds.
+    /// Ends the thread and appends its times to a file, a line each, which keeps them across interrupted
+    /// measurements. Returns the median of the file's times in nanoseconds.
     ///
     /// # Errors
     ///

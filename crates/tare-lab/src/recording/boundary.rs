@@ -1,26 +1,26 @@
-//! Where a statement ends: at a `;`, but for those between the statements of a stored program or of a block.
+//! Detection of the ends of statements: at a `;`, except inside stored programs and blocks.
 
 use super::token::{Dialect, Lexer, Piece, Token};
 
-/// Words with which a block begins that has an END of its own.
+/// Words that start a block with an END of its own.
 const BLOCKS: [&str; 6] = ["IF", "CASE", "LOOP", "WHILE", "REPEAT", "FOR"];
-/// Words behind which a statement of a program begins.
+/// Words after which a statement of a program starts.
 const BEFORE_A_STATEMENT: [&str; 7] = ["BEGIN", "ATOMIC", "THEN", "ELSE", "DO", "LOOP", "REPEAT"];
-/// Words of a program's head behind which its only statement may begin.
+/// Words of a program's head after which its only statement may start.
 const BEFORE_A_BODY: [&str; 9] =
     ["ROW", "DO", "DETERMINISTIC", "SQL", "DATA", "DEFINER", "INVOKER", "COMPLETE", "ENABLE"];
-/// Words with which a program's only statement begins.
+/// Words that start a program's only statement.
 const VERBS: [&str; 9] = ["SELECT", "INSERT", "REPLACE", "UPDATE", "DELETE", "SET", "CALL", "WITH", "DO"];
-/// Tokens before the word that says what CREATE makes.
+/// Most tokens before the word that names what CREATE makes.
 const HEAD: usize = 14;
 
-/// What a statement is, as far as its end depends on it.
+/// The form of a statement, as far as its end depends on it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum Form {
-    /// It has not begun.
+    /// It has not started.
     #[default]
     Empty,
-    /// CREATE or ALTER, with as many tokens behind it.
+    /// CREATE or ALTER, followed by so many tokens.
     Defines(usize),
     /// `BEGIN`, of a transaction or of a block.
     Begins,
@@ -28,34 +28,34 @@ enum Form {
     Named,
     /// It ends at the first `;`.
     Plain,
-    /// Programs and blocks end at the `;` behind their last END.
+    /// A program or block, which ends at the `;` after its last END.
     Program,
 }
 
-/// What stood before, as far as it matters.
+/// The previous token, as far as it matters.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum Before {
-    /// Nothing, `;`, or a word behind which a statement begins.
+    /// Nothing, `;`, or a word after which a statement starts.
     #[default]
     Start,
     /// `END`
     End,
-    /// A bracket that closes, something quoted, or a word of a program's head.
+    /// A closing bracket, something quoted, or a word of a program's head.
     Head,
     /// `RETURN`, an operator, or any other word.
     Other,
 }
 
-/// Follows a text's tokens.
+/// The parser's state between the tokens of a text.
 #[derive(Clone, Copy, Debug, Default)]
 struct Outline {
     form: Form,
     before: Before,
     depth: usize,
     brackets: usize,
-    /// Whether declarations are read that stand before a program's BEGIN.
+    /// Whether the declarations before a program's BEGIN are being read.
     declares: bool,
-    /// Whether the program's only statement has begun, so that `AS` makes an alias.
+    /// Whether the program's only statement has started, so that `AS` makes an alias.
     in_body: bool,
     is_package: bool,
 }
@@ -65,7 +65,7 @@ impl Outline {
         self.form == Form::Program && (self.depth > 0 || self.declares)
     }
 
-    /// Takes a token; returns whether it ends the statement.
+    /// Processes a token; returns whether it ends the statement.
     fn take(&mut self, piece: &Piece<'_>) -> bool {
         let token = piece.token;
         if token == Token::End {
@@ -88,7 +88,7 @@ impl Outline {
         false
     }
 
-    /// Finds out what the statement is.
+    /// Determines the statement's form.
     fn classify(&mut self, token: Token<'_>) {
         self.form = match self.form {
             Form::Empty if token.is("BEGIN") => Form::Begins,
@@ -126,7 +126,7 @@ impl Outline {
         };
     }
 
-    /// Counts the blocks of a program.
+    /// Tracks the nesting of a program's blocks.
     fn nest(&mut self, token: Token<'_>) {
         let before = std::mem::replace(&mut self.before, Before::Other);
         let is_start = before == Before::Start;
@@ -142,7 +142,7 @@ impl Outline {
         } else if token == Token::Other(b':') || token.is_any(&BEFORE_A_STATEMENT) && !token.is("REPEAT") {
             self.before = Before::Start;
         } else if token.is_any(&["AS", "IS"]) && self.depth == 0 && self.brackets == 0 && !self.in_body {
-            // A package has an END, and no BEGIN.
+            // A package has an END and no BEGIN.
             self.declares = !self.is_package;
             self.depth += usize::from(self.is_package);
         } else if self.depth == 0 && ends_a_head(token) {
@@ -152,29 +152,29 @@ impl Outline {
     }
 }
 
-/// Whether a program's only statement may begin behind it.
+/// Returns whether a program's only statement may start after this token.
 fn ends_a_head(token: Token<'_>) -> bool {
     token == Token::Other(b')') || matches!(token, Token::Quoted(_)) || token.is_any(&BEFORE_A_BODY)
 }
 
-/// Reads a text that grows by whole lines, and says whether it ends where a statement does.
+/// A parser of a text that grows by whole lines, which tells whether it ends with a statement.
 #[derive(Clone, Debug, Default)]
 pub struct Reader {
     lexer: Lexer,
     outline: Outline,
-    /// Whether a statement has begun that has not ended.
+    /// Whether a statement has started that has not ended.
     has_begun: bool,
     ended: usize,
 }
 
 impl Reader {
-    /// Begins at the beginning of a text.
+    /// Creates a reader at the start of a text.
     #[must_use]
     pub fn new(dialect: Dialect) -> Reader {
         Reader { lexer: Lexer::new(dialect), ..Reader::default() }
     }
 
-    /// Reads on; `each` gets where every statement that is not empty ends, before its `;`.
+    /// Reads on; `each` gets the end of every non-empty statement, before its `;`.
     pub fn read(&mut self, text: &[u8], mut each: impl FnMut(usize)) {
         while let Some(piece) = self.lexer.next(text) {
             if !self.outline.take(&piece) {
@@ -186,32 +186,32 @@ impl Reader {
         }
     }
 
-    /// Statements that have ended.
+    /// Returns the number of statements that have ended.
     #[must_use]
     pub fn ended(&self) -> usize {
         self.ended
     }
 
-    /// Whether it ends within quotes or a comment.
+    /// Returns whether the text ends inside quotes or a comment.
     #[must_use]
     pub fn is_quoting(&self) -> bool {
         self.lexer.is_open()
     }
 
-    /// Whether it ends within a stored program or a block.
+    /// Returns whether the text ends inside a stored program or a block.
     #[must_use]
     pub fn is_nested(&self) -> bool {
         self.outline.is_nested()
     }
 
-    /// Whether a statement has begun and not ended.
+    /// Returns whether a statement has started and not ended.
     #[must_use]
     pub fn is_within(&self) -> bool {
         self.has_begun || self.lexer.is_open()
     }
 }
 
-/// The statements of a text, in which `;` stands between them. What is empty or a comment is none.
+/// Splits a text at the `;` between statements. Empty ones and comments are left out.
 #[must_use]
 pub fn split(text: &[u8], dialect: Dialect) -> Vec<&[u8]> {
     let (mut statements, mut from) = (vec![], 0);
@@ -222,14 +222,14 @@ pub fn split(text: &[u8], dialect: Dialect) -> Vec<&[u8]> {
     });
     if reader.is_within() {
         let rest = text[from..].trim_ascii();
-        // An empty one before it was passed over, with its `;`.
+        // An empty statement before it was skipped, with its `;`.
         statements.push(rest);
     }
     statements.iter_mut().for_each(|it| *it = without_ends(it));
     statements
 }
 
-/// The statements of a text, as [`split`] finds them in the usual dialect.
+/// Splits a text in the default dialect. See [`split`].
 #[must_use]
 pub fn statements(text: &str) -> Vec<&str> {
     let of = |it: &[u8]| std::str::from_utf8(it).map(str::len).unwrap_or_default();
@@ -245,7 +245,7 @@ pub fn statements(text: &str) -> Vec<&str> {
     found
 }
 
-/// Without the `;` and blanks it begins with.
+/// Strips the `;` and blanks at the start.
 fn without_ends(mut text: &[u8]) -> &[u8] {
     while let [b';', rest @ ..] = text {
         text = rest.trim_ascii_start();

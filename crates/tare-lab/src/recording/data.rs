@@ -1,4 +1,4 @@
-//! What a recording's statements work on: a dump, loaded before they are replayed.
+//! The data of a recording: a dump, loaded before its statements are replayed.
 
 use std::fs::File;
 use std::path::Path;
@@ -13,8 +13,9 @@ use crate::installation::find_program;
 use crate::target::Target;
 use crate::{Error, Result};
 
-/// Loads a dump (of `mariadb-dump` or `mysqldump`) with the stock client, on a server of ours: it may drop what is there. The schemas of the
-/// recording are made; with one of them it is where a dump goes that names none.
+/// Loads a dump (of `mariadb-dump` or `mysqldump`) with the stock client, on a server that the lab started,
+/// as it may drop existing data. Creates the recording's schemas; if there is only one, it is the default of
+/// a dump that names none.
 pub(crate) fn load(recording: &Recording, dump: &Path, target: &Target) -> Result<()> {
     let client = ["mariadb", "mysql"].iter().find_map(|name| find_program(name, &[]));
     let client = client.ok_or_else(|| Error::Missing {

@@ -1,4 +1,5 @@
-//! A recording's file: lines of JSON, the first about all, then one for each statement in the order of their beginnings.
+//! The file of a recording: lines of JSON, first a header, then one per statement in the order of their
+//! starts.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -12,13 +13,14 @@ use super::{Recording, Statement, hex};
 use crate::error::Tried;
 use crate::{Error, Result};
 
-/// The format's number.
+/// Number of the format.
 const FORMAT: u32 = 1;
 
-/// No recording is longer, in seconds: thirty years.
+/// Longest recording in seconds: thirty years.
 const LONGEST: f64 = 1e9;
 
-/// The first line. Statements say all but source, beginning and what was left out, too: those are for who looks into the file.
+/// The first line. Except for source, start and what was left out, it repeats what the statements say, for
+/// people who look into the file.
 #[derive(Debug, Serialize, Deserialize)]
 struct Header {
     tare_recording: u32,
@@ -33,7 +35,7 @@ struct Header {
     left_out: BTreeMap<String, u64>,
 }
 
-/// Writes a recording. A file that is there is replaced when the new one is whole.
+/// Writes a recording. An existing file is replaced once the new one is complete.
 pub fn write(recording: &Recording, path: &Path) -> Result<()> {
     let what = || format!("writing {}", path.display());
     let folder = path.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."));
@@ -53,11 +55,12 @@ pub fn write(recording: &Recording, path: &Path) -> Result<()> {
     recording.statements.iter().try_for_each(|statement| line(&mut out, &Line::of(statement))).tried(what)?;
     out.flush().tried(what)?;
     drop(out);
-    // It may hold what nobody else should read, so it stays for its owner only.
+    // It may hold secrets, so it stays readable for its owner only.
     file.persist(path).map_err(|e| e.error).tried(what).map(drop)
 }
 
-/// A statement's line. JSON is UTF-8: of a text that is not, `text` is what people may read and `text_hex` what was sent.
+/// The line of a statement. JSON is UTF-8: of other texts, `text` is an approximation and `text_hex` has the
+/// bytes.
 #[derive(Debug, Default, Serialize, Deserialize)]
 struct Line {
     session: u32,

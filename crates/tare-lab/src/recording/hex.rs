@@ -1,17 +1,17 @@
 //! Bytes as hexadecimal digits.
 
-/// The digits of bytes.
+/// Formats bytes as digits.
 pub(super) fn of(bytes: &[u8]) -> String {
     use std::fmt::Write;
     let mut digits = String::with_capacity(bytes.len() * 2);
     for byte in bytes {
-        // Writing to a text cannot fail.
+        // Writing to a string cannot fail.
         let _infallible = write!(digits, "{byte:02x}");
     }
     digits
 }
 
-/// The bytes of digits, in either case; `None`: they are none.
+/// Parses digits in either case; `None` if they are invalid.
 pub(super) fn read(digits: &str) -> Option<Vec<u8>> {
     let digits = digits.as_bytes();
     let value = |digit: u8| char::from(digit).to_digit(16).and_then(|value| u8::try_from(value).ok());

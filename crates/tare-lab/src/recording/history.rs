@@ -1,4 +1,4 @@
-//! The last statements of a server, out of its Performance Schema: `events_statements_history_long`.
+//! The latest statements of a server, from its Performance Schema: `events_statements_history_long`.
 
 use mysql::prelude::Queryable;
 
@@ -6,7 +6,7 @@ use super::take::{Sighting, Take};
 use crate::target::Target;
 use crate::{Error, Result};
 
-/// Those of programs come with the CALL they are part of; what this connection asks is no part of the load.
+/// Statements without those of stored programs, which belong to their CALL, and without this connection's.
 const STATEMENTS: &str = "
     SELECT THREAD_ID, TIMER_START, TIMER_WAIT, CURRENT_SCHEMA, EVENT_NAME, SQL_TEXT
         FROM performance_schema.events_statements_history_long
@@ -18,7 +18,7 @@ const PICOSECONDS: f64 = 1e12;
 
 type Row = (u64, Option<u64>, Option<u64>, Option<String>, String, Option<Vec<u8>>);
 
-/// Takes the statements that a server remembers.
+/// Reads the statements that a server remembers.
 pub fn read(target: &Target) -> Result<Take> {
     let mut connection = target.connect()?;
     let rows: Vec<Row> = connection.query(STATEMENTS).map_err(|e| target.refused(e))?;
@@ -27,7 +27,7 @@ pub fn read(target: &Target) -> Result<Take> {
     }
     let mut take = Take::default();
     for (thread, begun, took, schema, event, text) in rows {
-        // What was prepared is sent when it is executed; commands have no text.
+        // A prepared statement is sent when it is executed; commands have no text.
         let Some(text) = text.filter(|_| event != "statement/com/Prepare") else {
             if event == "statement/com/Execute" {
                 take.leave_out_execution();

@@ -1,4 +1,4 @@
-//! What statements do to a server, told by their words. What cannot be told is taken for the worse.
+//! Effects of statements, judged by their words. In doubt, the worse effect is assumed.
 
 use std::fmt;
 use std::str::FromStr;
@@ -7,29 +7,29 @@ use serde::{Deserialize, Serialize};
 
 use super::token::{Dialect, Token, is_open, tokens};
 
-/// What a statement does, from harmless to not.
+/// The effect of a statement, from harmless to severe.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Kind {
-    /// It reads, or concerns its session only: SELECT, SHOW, SET of a session's variable, BEGIN, COMMIT.
+    /// It reads, or affects only its session: SELECT, SHOW, SET of a session's variable, BEGIN, COMMIT.
     Reads,
     /// It changes rows, or may: INSERT, UPDATE, DELETE, CALL, EXECUTE.
     Writes,
     /// It changes tables and schemas: CREATE, ALTER, DROP, TRUNCATE.
     Definitions,
-    /// It changes the server: GRANT, SET GLOBAL, FLUSH, ANALYZE TABLE, and whatever is not known.
+    /// It changes the server: GRANT, SET GLOBAL, FLUSH, ANALYZE TABLE, and everything unknown.
     Administration,
-    /// It is never sent again: KILL (its number is somebody else's by now), SHUTDOWN, what concerns replication.
+    /// It is never replayed: KILL (its number belongs to another connection by now), SHUTDOWN, replication.
     Never,
 }
 
-/// All of them.
+/// All kinds.
 pub const KINDS: [Kind; 5] =
     [Kind::Reads, Kind::Writes, Kind::Definitions, Kind::Administration, Kind::Never];
 
 impl Kind {
-    /// What a text does; of several statements in it the worst. It is read as every `sql_mode` may read it in which its quotes
-    /// close, and is the worst of what it may be.
+    /// Returns the kind of a text; of several statements, the worst. The text is parsed in every `sql_mode`
+    /// in which its quotes close, and the worst result counts.
     pub fn of(text: &[u8]) -> Kind {
         let usual = Dialect::default();
         let others = [
@@ -50,7 +50,7 @@ impl Kind {
         all.split(|t| *t == Token::End).map(of_statement).max().unwrap_or(Kind::Reads)
     }
 
-    /// Its name.
+    /// Returns its name.
     pub fn name(self) -> &'static str {
         match self {
             Kind::Reads => "reads",
@@ -68,17 +68,17 @@ impl fmt::Display for Kind {
     }
 }
 
-/// The kinds of statements that are to be sent.
+/// The kinds of statements to send.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Sent([bool; KINDS.len()]);
 
 impl Sent {
-    /// Reads alone.
+    /// Returns the set with reads only.
     pub fn reads() -> Sent {
         Sent(KINDS.map(|kind| kind == Kind::Reads))
     }
 
-    /// Whether statements of a kind are.
+    /// Returns whether statements of this kind are sent.
     pub fn has(self, kind: Kind) -> bool {
         self.0[kind as usize]
     }
@@ -87,7 +87,7 @@ impl Sent {
 impl FromStr for Sent {
     type Err = String;
 
-    /// Reads `reads,writes`.
+    /// Parses a list such as `reads,writes`.
     fn from_str(text: &str) -> Result<Sent, String> {
         let mut sent = Sent([false; KINDS.len()]);
         for name in text.split(',').map(str::trim) {
@@ -108,7 +108,7 @@ impl fmt::Display for Sent {
     }
 }
 
-/// Whether it makes or changes a stored program, whose statements are not run now.
+/// Returns whether it creates or changes a stored program, whose statements do not run now.
 fn is_program(all: &[Token<'_>]) -> bool {
     let is_one_of = |t: &Token<'_>, words: &[&str]| words.iter().any(|word| t.is(word));
     all.first().is_some_and(|t| is_one_of(t, &["CREATE", "ALTER"]))
@@ -127,7 +127,8 @@ fn of_statement(all: &[Token<'_>]) -> Kind {
     match String::from_utf8_lossy(first).to_ascii_uppercase().as_str() {
         "SELECT" | "VALUES" | "TABLE" => of_select(rest),
         "WITH" => verb_outside_brackets(rest),
-        // A block of statements, and not a transaction's beginning: `BEGIN NOT ATOMIC …`; with `sql_mode = ORACLE` without these words.
+        // A block of statements rather than a transaction's start: `BEGIN NOT ATOMIC …`; with `sql_mode =
+        // ORACLE` without these words.
         "BEGIN" if rest.first().is_some_and(|t| !t.is("WORK")) => Kind::Administration,
         "SHOW" | "HELP" | "USE" | "DO" | "HANDLER" | "BEGIN" | "COMMIT" | "ROLLBACK" | "SAVEPOINT"
         | "RELEASE" | "LOCK" | "UNLOCK" | "CHECKSUM" | "PREPARE" | "DEALLOCATE" | "END" => Kind::Reads,
@@ -147,13 +148,13 @@ fn of_statement(all: &[Token<'_>]) -> Kind {
     }
 }
 
-/// A SELECT may write a file.
+/// Returns the kind of a SELECT, which may write a file.
 fn of_select(rest: &[Token<'_>]) -> Kind {
     let writes_a_file = rest.iter().any(|t| t.is("OUTFILE") || t.is("DUMPFILE"));
     if writes_a_file { Kind::Administration } else { Kind::Reads }
 }
 
-/// Of a statement behind something else: `WITH x AS (…) DELETE …`, `ANALYZE FORMAT=JSON UPDATE …`.
+/// Returns the kind of a statement inside another: `WITH x AS (…) DELETE …`, `ANALYZE FORMAT=JSON UPDATE …`.
 fn verb_outside_brackets(rest: &[Token<'_>]) -> Kind {
     const VERBS: [&str; 7] = ["SELECT", "INSERT", "UPDATE", "DELETE", "REPLACE", "TABLE", "VALUES"];
     let mut depth = 0_i32;
@@ -165,11 +166,11 @@ fn verb_outside_brackets(rest: &[Token<'_>]) -> Kind {
         }
         depth == 0 && VERBS.iter().any(|verb| token.is(verb))
     });
-    // Without one the verb stands in brackets, as in `ANALYZE (SELECT …)`: what else may be in them is not looked for.
+    // Otherwise the verb is in brackets, as in `ANALYZE (SELECT …)`, whose content is not examined.
     verb.map_or(Kind::Writes, |at| of_statement(&rest[at..]))
 }
 
-/// `SET GLOBAL`, and `SET STATEMENT … FOR` something else.
+/// Returns the kind of a SET: `SET GLOBAL`, or `SET STATEMENT … FOR` another statement.
 fn of_set(rest: &[Token<'_>]) -> Kind {
     if rest.first().is_some_and(|t| t.is("STATEMENT")) {
         let behind = rest.iter().position(|t| t.is("FOR"));
@@ -185,7 +186,7 @@ fn of_set(rest: &[Token<'_>]) -> Kind {
     if account || rest.iter().any(is_wide) { Kind::Administration } else { Kind::Reads }
 }
 
-/// `CREATE USER` and its like are about the server, not about tables.
+/// Returns the kind of a definition: `CREATE USER` and the like affect the server, not tables.
 fn of_definition(rest: &[Token<'_>]) -> Kind {
     let what =
         rest.iter().find(|t| !["OR", "REPLACE", "IF", "EXISTS", "NOT", "UNDO"].iter().any(|w| t.is(w)));

@@ -1,4 +1,4 @@
-//! Lines of logs. The last one of a log that is cut off has no end.
+//! Lines of logs. The last line of a truncated log has no end.
 
 use std::collections::VecDeque;
 use std::io::{BufRead, Result};
@@ -6,13 +6,13 @@ use std::io::{BufRead, Result};
 /// A line of a log.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Line {
-    /// Without its end.
+    /// The text without the line's end.
     pub(super) text: Vec<u8>,
-    /// Whether its end is there.
+    /// Whether the line's end was read.
     pub(super) is_whole: bool,
 }
 
-/// The lines of a log.
+/// Iterates over the lines of a log.
 pub(super) fn lines(mut log: impl BufRead) -> impl Iterator<Item = Result<Line>> {
     std::iter::from_fn(move || {
         let mut text = vec![];
@@ -28,12 +28,12 @@ pub(super) fn lines(mut log: impl BufRead) -> impl Iterator<Item = Result<Line>>
     })
 }
 
-/// Lines that can be given back, of a log whose lines may end with CR LF.
+/// Lines that can be pushed back, of a log whose lines may end with CR LF.
 #[derive(Debug)]
 pub(super) struct Lines<R> {
     log: R,
     back: VecDeque<Line>,
-    /// Whether they do, once that is known by a line of the log's own.
+    /// Whether they do, once one of the log's own lines has shown it.
     has_cr: Option<bool>,
 }
 
@@ -42,7 +42,8 @@ impl<R: BufRead> Lines<R> {
         Lines { log, back: VecDeque::new(), has_cr: None }
     }
 
-    /// The next line, without its end; `is_own` says whether it is the log's and not of a text. `None`: there is none.
+    /// Returns the next line without its end; `None` at the end. `is_own` tells whether a line is the log's
+    /// own rather than part of a text.
     pub(super) fn next(&mut self, is_own: impl Fn(&[u8]) -> bool) -> Result<Option<Line>> {
         if let Some(line) = self.back.pop_front() {
             return Ok(Some(line));
@@ -63,7 +64,7 @@ impl<R: BufRead> Lines<R> {
         Ok(Some(Line { text, is_whole }))
     }
 
-    /// Gives a line back, to be read next.
+    /// Pushes a line back, to be read next.
     pub(super) fn give_back(&mut self, line: Line) {
         self.back.push_front(line);
     }

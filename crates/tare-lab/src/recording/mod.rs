@@ -1,8 +1,8 @@
-//! A load of one's own: statements as clients sent them, session by session, with the times at which they began.
+//! Recorded loads: statements as clients sent them, session by session, with their start times.
 //!
-//! A recording is made from a [`slow_log`], a [`general_log`] or the server's memory of statements ([`history`]); [`take`] says what
-//! of it can be replayed. [`mod@file`] keeps it in a file, [`kind`] says what its statements do to data, and [`crate::replay`] sends
-//! them again.
+//! A recording is made from a [`slow_log`], a [`general_log`] or the server's memory of statements
+//! ([`history`]); [`take`] selects what can be replayed. [`mod@file`] stores it, [`kind`] tells what its
+//! statements do to data, and [`crate::replay`] sends them again.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -23,40 +23,41 @@ pub mod token;
 
 use kind::Kind;
 
-/// Statements of sessions, in the order of their beginnings.
+/// Statements of sessions, in the order of their starts.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Recording {
-    /// What it was made from: `slow log /var/log/mysql/slow.log`.
+    /// Origin of the recording: `slow log /var/log/mysql/slow.log`.
     pub source: String,
-    /// When its first statement began, in seconds since 1970, where that is known.
+    /// Start of its first statement, in seconds since 1970, if known.
     pub begun: Option<f64>,
-    /// The statements. Those of a session are in the order in which it sent them.
+    /// The statements; those of a session are in the order in which it sent them.
     pub statements: Vec<Statement>,
-    /// What was left out and how often, by reason.
+    /// Number of statements that were left out, by reason.
     pub left_out: BTreeMap<String, u64>,
 }
 
 /// A statement of a session.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Statement {
-    /// The session's number, from 1, in the order of their first statements.
+    /// Number of the session, from 1, in the order of their first statements.
     pub session: u32,
-    /// When it began, in seconds since the recording's first statement did.
+    /// Start in seconds since the recording's first statement.
     pub at: f64,
-    /// How long it took then, in seconds, where that is known.
+    /// Duration in seconds, if known.
     pub took: Option<f64>,
     /// The session's current schema.
     pub schema: Option<String>,
-    /// The character set of its text, where that is known and not UTF-8.
+    /// Character set of its text, if known and not UTF-8.
     pub charset: Option<String>,
-    /// Whether it came in one packet with the one before it in its session, and so is not sent where that one fails.
+    /// Whether it was in the same packet as the previous one of its session, and is not sent if that one
+    /// fails.
     pub is_joined: bool,
-    /// What was sent: bytes of the client's character set.
+    /// The bytes that were sent, in the client's character set.
     pub text: Vec<u8>,
 }
 
 impl Statement {
-    /// Its text, with `�` in place of what is not UTF-8.
+    /// Returns its text, with `�` for invalid UTF-8.
     #[must_use]
     pub fn shown(&self) -> std::borrow::Cow<'_, str> {
         String::from_utf8_lossy(&self.text)
@@ -64,12 +65,12 @@ impl Statement {
 }
 
 impl Recording {
-    /// Sessions it has.
+    /// Returns the number of sessions.
     pub fn sessions(&self) -> usize {
         self.statements.iter().map(|s| s.session).collect::<BTreeSet<_>>().len()
     }
 
-    /// Most sessions that had begun and not yet sent their last statement at one time.
+    /// Returns the highest number of sessions between their first and last statements at one time.
     pub fn most_at_once(&self) -> usize {
         let mut bounds: BTreeMap<u32, (f64, f64)> = BTreeMap::new();
         for statement in &self.statements {
@@ -79,7 +80,7 @@ impl Recording {
         }
         let mut moments: Vec<(f64, i64)> =
             bounds.values().flat_map(|&(from, to)| [(from, 1), (to, -1)]).collect();
-        // Where one begins as another ends both are there.
+        // A session that starts as another ends overlaps with it.
         moments.sort_by(|a, b| a.0.total_cmp(&b.0).then(b.1.cmp(&a.1)));
         let there = moments.iter().scan(0_i64, |there, moment| {
             *there += moment.1;
@@ -88,17 +89,17 @@ impl Recording {
         usize::try_from(there.max().unwrap_or(0)).unwrap_or(0)
     }
 
-    /// Seconds from its first statement's beginning to its last one's end.
+    /// Returns the seconds from the first statement's start to the last one's end.
     pub fn seconds(&self) -> f64 {
         self.statements.iter().map(|s| s.at + s.took.unwrap_or(0.0)).fold(0.0, f64::max)
     }
 
-    /// The schemas that sessions were in.
+    /// Returns the current schemas of all sessions.
     pub fn schemas(&self) -> BTreeSet<&str> {
         self.statements.iter().filter_map(|s| s.schema.as_deref()).collect()
     }
 
-    /// How many statements of each kind there are.
+    /// Returns the number of statements of each kind.
     pub fn kinds(&self) -> BTreeMap<Kind, u64> {
         let mut kinds = BTreeMap::new();
         for statement in &self.statements {

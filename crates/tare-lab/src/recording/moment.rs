@@ -1,19 +1,19 @@
-//! Times as logs write them.
+//! Times in logs.
 
 use jiff::Timestamp;
 use jiff::civil::Date;
 use jiff::tz::TimeZone;
 
-/// When something was, in seconds since 1970.
+/// A time in seconds since 1970.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum Moment {
-    /// To the microsecond.
+    /// A time with microseconds.
     Exact(f64),
-    /// Some time in that second.
+    /// A whole second in which it happened.
     Second(f64),
 }
 
-/// Reads `2026-11-23T09:54:29.123456Z`, as MySQL writes times, or `261123  9:54:29`, as MariaDB does, in local time.
+/// Parses `2026-11-23T09:54:29.123456Z`, MySQL's format, or `261123 9:54:29`, MariaDB's in local time.
 pub(super) fn moment_of(text: &str) -> Option<Moment> {
     let text = text.trim();
     if text.contains('T') {
@@ -35,7 +35,7 @@ pub(super) fn moment_of(text: &str) -> Option<Moment> {
     Some(Moment::Second(zoned.timestamp().as_second() as f64))
 }
 
-/// Spreads what happened in a second evenly over it, in its order: more is not known of it.
+/// Items of a second, which are spread over it evenly in their order, as more is not known.
 #[derive(Debug, Default)]
 pub(super) struct Spread<T> {
     second: f64,
@@ -43,7 +43,7 @@ pub(super) struct Spread<T> {
 }
 
 impl<T> Spread<T> {
-    /// Takes something, and gives what can be placed now, with its time.
+    /// Adds an item; returns those whose time is now known.
     pub(super) fn add(&mut self, moment: Moment, it: T) -> Vec<(f64, T)> {
         match moment {
             Moment::Second(second) if second == self.second => {
@@ -64,7 +64,7 @@ impl<T> Spread<T> {
         }
     }
 
-    /// What is left.
+    /// Returns the remaining items.
     #[allow(clippy::cast_precision_loss)] // statements of a second
     pub(super) fn rest(&mut self) -> Vec<(f64, T)> {
         let all = self.held.len() as f64;

@@ -1,4 +1,4 @@
-//! Statements that quote logs, made by chance but the same each time: for the tests of those who read logs.
+//! Random statements that quote logs, equal for equal seeds, for tests of log parsers.
 
 /// Lines that look like a log's own.
 const LINES: [&str; 22] = [
@@ -25,7 +25,7 @@ const LINES: [&str; 22] = [
     "\t\t     3 Connect\troot@localhost on shop using Socket",
     "\t\t     3 Execute\tdelete from t where a = 'x'",
 ];
-/// A record of each log as it would be quoted as a whole.
+/// A record of each kind of log, quoted as a whole.
 const RECORDS: [&str; 3] = [
     "# User@Host: root[root] @ localhost []\n# Thread_id: 3  Schema: shop  QC_hit: No\n\
      # Query_time: 0.000290  Lock_time: 0.000000  Rows_sent: 1  Rows_examined: 9\nSET timestamp=1795427669;\ndelete from t;\n",
@@ -37,7 +37,7 @@ const RECORDS: [&str; 3] = [
 const PIECES: [&str; 14] =
     [" ", "x", ";", "'", "\"", "\\", "--", "#", "/*", "...", "\r\n", "\n", "\u{fc}", "?"];
 
-/// Text as a client may put it between quotes.
+/// Returns a text that a client may put between quotes.
 pub(super) fn literal(random: &mut fastrand::Rng) -> String {
     let mut text = String::new();
     for _ in 0..random.usize(0..7) {
@@ -54,7 +54,7 @@ pub(super) fn literal(random: &mut fastrand::Rng) -> String {
     text
 }
 
-/// A statement that quotes something, as a server may run it.
+/// Returns a valid statement that quotes something.
 pub(super) fn statement(random: &mut fastrand::Rng) -> String {
     let text = literal(random);
     let quoted = text.replace('\\', "\\\\").replace('\'', "''");

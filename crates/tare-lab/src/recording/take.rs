@@ -1,4 +1,4 @@
-//! What of all that was seen can be replayed, and in which order.
+//! Selection and order of the logged statements that can be replayed.
 
 use std::collections::BTreeMap;
 
@@ -6,46 +6,47 @@ use super::boundary::split;
 use super::token::{Dialect, Token, TrimSuffix, tokens};
 use super::{Recording, Statement};
 
-/// What is written behind a text that was cut short.
+/// Suffix of a truncated text.
 const CUT: &[u8] = b"...";
-/// Why a statement is left out of which only the beginning is told: it would do something else.
+/// Reason for leaving out a truncated statement, which would do something else.
 const CUT_SHORT: &str = "their text was cut short";
-/// Why an execution is left out that was sent as numbers and values.
+/// Reason for leaving out an execution that was sent as numbers and values.
 const NO_VALUES: &str = "values of a prepared statement are not told";
-/// Why what a log has is left out that may be part of another statement's text: a replay would run what somebody quoted.
+/// Reason for leaving out what may be part of another statement's text: a replay would run what somebody
+/// quoted.
 pub(super) const QUOTED: &str = "another statement may quote them";
 
-/// A statement as some log shows it.
+/// A statement as a log shows it.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Sighting {
-    /// The session's number, as [`Take::session`] gives it.
+    /// Number of the session, from [`Take::session`].
     pub session: u32,
-    /// How long it took, in seconds, where that is told.
+    /// Duration in seconds, if known.
     pub took: Option<f64>,
     /// Current schema.
     pub schema: Option<String>,
-    /// The character set of the text, where the log says it.
+    /// Character set of the text, if logged.
     pub charset: Option<String>,
-    /// Whether it came in one packet with the one before it.
+    /// Whether it was in the same packet as the previous one.
     pub is_joined: bool,
-    /// How the text is read.
+    /// How the text is parsed.
     pub dialect: Dialect,
-    /// What was sent, as the log has it.
+    /// The bytes that were sent, according to the log.
     pub text: Vec<u8>,
 }
 
-/// A recording that is being made. Statements of a session come in their order.
+/// A recording in progress. Statements of a session must be added in order.
 #[derive(Debug, Default)]
 pub struct Take {
     statements: Vec<Statement>,
-    /// The sessions of connections that are there, and how many there were.
+    /// Sessions of the current connections.
     there: BTreeMap<u64, u32>,
     sessions: u32,
     left_out: BTreeMap<String, u64>,
 }
 
 impl Take {
-    /// The session of a connection, by its number or its thread's.
+    /// Returns the session of a connection, by its number or its thread's.
     pub fn session(&mut self, connection: u64) -> u32 {
         *self.there.entry(connection).or_insert_with(|| {
             self.sessions += 1;
@@ -53,8 +54,8 @@ impl Take {
         })
     }
 
-    /// A statement that began at `at`, in seconds since some moment. Of a text of several, as it may follow one that was not
-    /// parsed, the first.
+    /// Adds a statement that started at `at`, in seconds since some fixed time. Of a text with several, as
+    /// after one that was not parsed, only the first is added.
     pub fn add(&mut self, at: f64, seen: Sighting) {
         let dialect = seen.dialect.with_charset(seen.charset.as_deref());
         let text = seen.text.trim_suffix_all(b';');
@@ -80,34 +81,34 @@ impl Take {
         });
     }
 
-    /// Counts what cannot be replayed, and why.
+    /// Counts statements that cannot be replayed, by reason.
     pub fn leave_out(&mut self, why: &str, count: u64) {
         *self.left_out.entry(why.into()).or_default() += count;
     }
 
-    /// Counts a statement of which only the beginning is told.
+    /// Counts a truncated statement.
     pub fn leave_out_cut(&mut self) {
         self.leave_out(CUT_SHORT, 1);
     }
 
-    /// Counts an execution of a prepared statement of which the text with its values is not told.
+    /// Counts an execution of a prepared statement whose values are not logged.
     pub fn leave_out_execution(&mut self) {
         self.leave_out(NO_VALUES, 1);
     }
 
-    /// The connection of that number is another one from now on.
+    /// Ends a connection; its number may be used again.
     pub fn end(&mut self, connection: u64) {
         self.there.remove(&connection);
     }
 
-    /// All connections are others from now on: the server was started anew.
+    /// Ends all connections, as after a restart of the server.
     pub fn end_all(&mut self) {
         self.there.clear();
     }
 
-    /// The recording. `since_1970`: whether that is what times were counted from.
+    /// Returns the recording. `since_1970`: whether times count from then.
     pub fn finish(mut self, source: String, since_1970: bool) -> Recording {
-        // A session sends a statement when the one before it has ended, whatever a log's coarse times say.
+        // A session sends a statement after its previous one has ended, even if a log's coarse times differ.
         let mut free: BTreeMap<u32, f64> = BTreeMap::new();
         for statement in &mut self.statements {
             let free = free.entry(statement.session).or_insert(f64::NEG_INFINITY);

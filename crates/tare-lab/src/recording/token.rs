@@ -1,11 +1,13 @@
-//! SQL as far as one must read it to tell words from what stands in quotes and comments. Text is bytes: a client may send any.
+//! A lexer of SQL that tells words from quotes and comments. Texts are bytes, as a client may send any.
 
-/// A piece of a statement. Comments and white space are none; what stands in an executable comment (`/*! … */`) is read like the rest.
+/// A token of a statement. Comments and white space are none; the content of an executable comment (`/*! …
+/// */`) is read like the rest.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Token<'t> {
-    /// A keyword, a plain name, a number, a variable: `select`, `shop.orders`, `12`, `@@global.sort_buffer_size`.
+    /// A keyword, a plain name, a number, a variable: `select`, `shop.orders`, `12`,
+    /// `@@global.sort_buffer_size`.
     Word(&'t [u8]),
-    /// Something in quotes of any kind, with them.
+    /// A quoted text of any kind, with its quotes.
     Quoted(&'t [u8]),
     /// `?`
     Placeholder,
@@ -16,36 +18,36 @@ pub enum Token<'t> {
 }
 
 impl Token<'_> {
-    /// Whether it is this word, in whatever case.
+    /// Returns whether it is this word, in any case.
     pub fn is(self, word: &str) -> bool {
         matches!(self, Token::Word(it) if it.eq_ignore_ascii_case(word.as_bytes()))
     }
 
-    /// A word, or what stands in quotes.
+    /// Returns a word, or the content of quotes.
     fn plain(self) -> Option<String> {
         let (Token::Word(text) | Token::Quoted(text)) = self else { return None };
         Some(String::from_utf8_lossy(text).trim_matches(['\'', '"', '`']).to_owned())
     }
 
-    /// Whether it is one of these words.
+    /// Returns whether it is one of these words.
     pub fn is_any(self, words: &[&str]) -> bool {
         words.iter().any(|word| self.is(word))
     }
 }
 
-/// How a session's statements are read: what its `sql_mode` and its character set change.
+/// How a session's statements are parsed, as far as its `sql_mode` and character set change that.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Dialect {
-    /// `NO_BACKSLASH_ESCAPES`: a backslash in quotes is one.
+    /// `NO_BACKSLASH_ESCAPES`: a backslash in quotes is an ordinary character.
     pub no_backslash_escapes: bool,
-    /// `ANSI_QUOTES`: `"` quotes a name, in which a backslash is one.
+    /// `ANSI_QUOTES`: `"` quotes a name, in which a backslash is an ordinary character.
     pub ansi_quotes: bool,
-    /// A character set (gbk, sjis …) in which a backslash may be the second byte of a character.
+    /// Whether the character set (gbk, sjis …) may have a backslash as the second byte of a character.
     pub wide: bool,
 }
 
 impl Dialect {
-    /// The dialect of a value of `sql_mode`, such as `ANSI,STRICT_ALL_TABLES`.
+    /// Returns the dialect of a value of `sql_mode`, such as `ANSI,STRICT_ALL_TABLES`.
     #[must_use]
     pub fn of_mode(mode: &str) -> Dialect {
         let has = |names: &[&str]| {
@@ -58,14 +60,14 @@ impl Dialect {
         }
     }
 
-    /// The same, of a session with this character set.
+    /// Returns the dialect with this character set.
     #[must_use]
     pub fn with_charset(self, name: Option<&str>) -> Dialect {
         let wide = name.is_some_and(|name| ["big5", "cp932", "gbk", "sjis", "gb18030"].contains(&name));
         Dialect { wide, ..self }
     }
 
-    /// How a session is read after this statement of it: `SET sql_mode`, `SET NAMES`.
+    /// Returns the dialect after this statement of a session: `SET sql_mode`, `SET NAMES`.
     #[must_use]
     pub fn after(self, text: &[u8]) -> Dialect {
         let mut all = tokens(text, self);
@@ -89,18 +91,18 @@ impl Dialect {
     }
 }
 
-/// What a text ends within.
+/// What is open at the end of a text.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum Open {
     #[default]
     Nothing,
-    /// The quote, and where it began.
+    /// A quote, and where it started.
     Quote(u8, usize),
     Line,
     Comment,
 }
 
-/// Reads a text that may still grow, by whole lines: what was read is not read again.
+/// A lexer of a text that may still grow by whole lines; nothing is read twice.
 #[derive(Clone, Debug, Default)]
 pub struct Lexer {
     dialect: Dialect,
@@ -109,31 +111,32 @@ pub struct Lexer {
     in_executable: bool,
 }
 
-/// A token, and where it is.
+/// A token and its position.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Piece<'t> {
-    /// What it is.
+    /// The token.
     pub token: Token<'t>,
-    /// Where it ends.
+    /// Its end.
     pub end: usize,
-    /// Whether it stands in an executable comment.
+    /// Whether it is inside an executable comment.
     pub in_executable: bool,
 }
 
 impl Lexer {
-    /// Begins at the beginning of a text.
+    /// Creates a lexer at the start of a text.
     #[must_use]
     pub fn new(dialect: Dialect) -> Lexer {
         Lexer { dialect, ..Lexer::default() }
     }
 
-    /// Whether what was read ends within quotes or within a comment that does not end with its line.
+    /// Returns whether the text read so far ends inside quotes, or inside a comment that continues on the
+    /// next line.
     #[must_use]
     pub fn is_open(&self) -> bool {
         matches!(self.open, Open::Quote(..) | Open::Comment)
     }
 
-    /// The next token of a text that begins with what was read before; `None`: there is none yet.
+    /// Returns the next token of a text that starts with what was read before; `None` if there is none yet.
     pub fn next<'t>(&mut self, text: &'t [u8]) -> Option<Piece<'t>> {
         loop {
             let rest = text.get(self.at..).filter(|rest| !rest.is_empty())?;
@@ -161,7 +164,7 @@ impl Lexer {
         Piece { token, end: self.at, in_executable: self.in_executable }
     }
 
-    /// Passes a comment, as far as it is there.
+    /// Skips a comment, as far as it is there.
     fn close(&mut self, rest: &[u8], end: &[u8]) {
         let found = rest.windows(end.len()).position(|part| part == end);
         self.at += found.map_or(rest.len(), |found| found + end.len());
@@ -170,7 +173,7 @@ impl Lexer {
         }
     }
 
-    /// Reads on outside of quotes and comments.
+    /// Reads outside of quotes and comments.
     fn begin<'t>(&mut self, rest: &'t [u8]) -> Option<Token<'t>> {
         let first = rest[0];
         let (length, token) = match first {
@@ -203,7 +206,8 @@ impl Lexer {
         token
     }
 
-    /// What opens a comment; of one whose text is executed (`/*!50100 `, `/*M!100100 `) that is all of it.
+    /// Returns the length of a comment's opening; an executable comment (`/*!50100 `, `/*M!100100 `) has
+    /// nothing more to skip.
     fn comment(&mut self, rest: &[u8]) -> usize {
         let opening = [&b"/*!"[..], b"/*M!"].into_iter().find(|opening| rest.starts_with(opening));
         let Some(opening) = opening else {
@@ -225,27 +229,27 @@ impl Lexer {
     }
 }
 
-/// The tokens of a text.
+/// Returns the tokens of a text.
 pub fn tokens(text: &[u8], dialect: Dialect) -> impl Iterator<Item = Token<'_>> {
     let mut lexer = Lexer::new(dialect);
     std::iter::from_fn(move || lexer.next(text).map(|piece| piece.token)).chain(rest_of_open(text, dialect))
 }
 
-/// What a text ends within, if that is quotes.
+/// Returns the unterminated quotation at the end of a text, if there is one.
 fn rest_of_open(text: &[u8], dialect: Dialect) -> Option<Token<'_>> {
     let mut lexer = Lexer::new(dialect);
     while lexer.next(text).is_some() {}
     if let Open::Quote(_, from) = lexer.open { Some(Token::Quoted(&text[from..])) } else { None }
 }
 
-/// Whether a text ends within quotes or a comment.
+/// Returns whether a text ends inside quotes or a comment.
 pub fn is_open(text: &[u8], dialect: Dialect) -> bool {
     let mut lexer = Lexer::new(dialect);
     while lexer.next(text).is_some() {}
     lexer.is_open()
 }
 
-/// The schema that a statement `USE` switches to.
+/// Returns the schema that a `USE` statement switches to.
 pub fn used_schema(text: &[u8]) -> Option<String> {
     let text = text.trim_ascii().trim_suffix_all(b';');
     let end = text.iter().position(|b| b.is_ascii_whitespace() || *b == b'`')?;
@@ -254,9 +258,9 @@ pub fn used_schema(text: &[u8]) -> Option<String> {
     (verb.eq_ignore_ascii_case(b"use") && !name.is_empty()).then_some(name)
 }
 
-/// Cuts bytes off the end.
+/// Trimming of bytes.
 pub(super) trait TrimSuffix {
-    /// Without all of this byte, and blanks, at the end.
+    /// Returns the bytes without this byte and blanks at the end.
     fn trim_suffix_all(&self, byte: u8) -> &[u8];
 }
 
@@ -267,18 +271,19 @@ impl TrimSuffix for [u8] {
     }
 }
 
-/// Bytes beyond ASCII are all a word's, so that one never ends within a character.
+/// Returns whether a byte belongs to a word. All bytes beyond ASCII do, so that a word never ends inside a
+/// character.
 fn is_of_word(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || b"_$@.".contains(&byte) || !byte.is_ascii()
 }
 
-/// Whether two bytes may be one character, in a wide character set.
+/// Returns whether two bytes may be one character of a wide character set.
 fn is_wide(first: u8, second: Option<&u8>) -> bool {
     (0x81..=0xfe).contains(&first) && second.is_some_and(|second| *second >= 0x40)
 }
 
-/// How far it is to the end of what stands in quotes, with the quote behind it, and whether that is there. A quote within is
-/// doubled, or has a backslash before it.
+/// Returns the length up to and including the closing quote, and whether that was found. A quote inside is
+/// doubled, or escaped by a backslash.
 fn quoted(rest: &[u8], quote: u8, dialect: Dialect) -> (usize, bool) {
     let mut at = 0;
     while let Some(&byte) = rest.get(at) {

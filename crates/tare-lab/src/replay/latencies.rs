@@ -1,11 +1,11 @@
-//! A histogram of times whose buckets grow by 2%, from a microsecond.
+//! A histogram of latencies whose buckets grow by 2%, from a microsecond.
 
 use std::collections::BTreeMap;
 
 const GROWTH: f64 = 1.02;
 const LEAST: f64 = 1e-6;
 
-/// How long statements took.
+/// Latencies of statements.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Latencies {
     buckets: BTreeMap<u32, u64>,
@@ -14,7 +14,7 @@ pub struct Latencies {
 }
 
 impl Latencies {
-    /// Takes one, in seconds.
+    /// Adds a latency in seconds.
     pub fn take(&mut self, seconds: f64) {
         let seconds = seconds.max(LEAST);
         #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)] // some thousand at most
@@ -24,7 +24,7 @@ impl Latencies {
         self.count += 1;
     }
 
-    /// Adds others.
+    /// Adds another histogram.
     pub fn add(&mut self, other: &Latencies) {
         for (bucket, count) in &other.buckets {
             *self.buckets.entry(*bucket).or_default() += count;
@@ -33,17 +33,17 @@ impl Latencies {
         self.count += other.count;
     }
 
-    /// Upper bounds in seconds and how many are up to each, empty buckets left out.
+    /// Returns the upper bounds of buckets in seconds with their counts, without empty buckets.
     pub fn buckets(&self) -> impl Iterator<Item = (f64, u64)> {
         self.buckets.iter().map(|(bucket, count)| (LEAST * GROWTH.powf(f64::from(*bucket)), *count))
     }
 
-    /// All together, in seconds, and how many.
+    /// Returns the sum of all latencies in seconds, and their number.
     pub fn sum(&self) -> (f64, u64) {
         (self.sum, self.count)
     }
 
-    /// What a share of all are at most, to a bucket's width; 0 where there are none.
+    /// Returns a quantile, precise to a bucket's width; 0 if there are none.
     #[allow(clippy::cast_precision_loss)] // counts of a replay
     pub fn at(&self, share: f64) -> f64 {
         let wanted = share * self.count as f64;

@@ -1,7 +1,8 @@
-//! Sends a recording's statements to a server again: each session in its order on a connection of its own, several at a time.
+//! Replay of a recording's statements: each session in its order on a connection of its own, several at a
+//! time.
 //!
-//! [`play`] does it in this process; [`printed`] says what came of it in the words of the load driver, which is how a study's driver
-//! runs it ([`study`]).
+//! [`play`] does it in this process; [`printed`] formats the outcome as the load driver does, so that a
+//! study's driver can run it ([`study`]).
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -26,16 +27,16 @@ pub mod study;
 pub use latencies::Latencies;
 use player::Player;
 
-/// How often the end of a replay is looked for.
+/// How often the end of a replay is checked.
 const STEP: Duration = Duration::from_millis(10);
 
-/// When statements are sent.
+/// The times at which statements are sent.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Pace {
-    /// Each when the one before it in its session has ended.
+    /// Each when the previous one of its session has ended.
     #[default]
     Fast,
-    /// At the times of the recording.
+    /// The times of the recording.
     Own,
 }
 
@@ -57,48 +58,48 @@ impl fmt::Display for Pace {
     }
 }
 
-/// What is replayed, where and how.
+/// A replay: what, where and how.
 #[derive(Clone, Debug)]
 pub struct Replay {
     /// The statements.
     pub recording: Recording,
     /// The server.
     pub target: Target,
-    /// Sessions at a time.
+    /// Number of concurrent sessions.
     pub users: u32,
-    /// When statements are sent.
+    /// Times of the statements.
     pub pace: Pace,
-    /// Which are.
+    /// Kinds of statements to send.
     pub sent: Sent,
-    /// For how long, the recording over and over; without it once.
+    /// Duration in seconds, for which the recording is repeated; `None`: once.
     pub seconds: Option<u32>,
 }
 
-/// What came of a replay.
+/// The result of a replay.
 #[derive(Clone, Debug, Default)]
 pub struct Outcome {
     /// Statements sent.
     pub statements: u64,
-    /// Rows the server sent.
+    /// Rows received.
     pub rows: u64,
-    /// Errors it answered, and a message of each number.
+    /// Errors by number, with a message of each.
     pub errors: BTreeMap<u16, (u64, String)>,
-    /// Statements that were left out, as their kind is not sent.
+    /// Statements left out because of their kind.
     pub left_out: u64,
-    /// Statements of packets of which one before them failed.
+    /// Statements of packets in which a previous one failed.
     pub not_reached: u64,
-    /// How long it took, in seconds.
+    /// Duration in seconds.
     pub seconds: f64,
-    /// How often the recording was gone through.
+    /// Number of passes through the recording.
     pub times: f64,
-    /// By how much a statement began too late, at most, in seconds. At its own pace only.
+    /// Greatest delay of a statement, in seconds; only with the recording's times.
     pub behind: f64,
-    /// What statements took; at their own pace from when they were to begin.
+    /// Latencies of statements; with the recording's times, from when they were due.
     pub latencies: Latencies,
 }
 
 impl Outcome {
-    /// Adds what another session had.
+    /// Adds the outcome of another session.
     fn add(&mut self, other: Outcome) {
         self.statements += other.statements;
         self.rows += other.rows;
@@ -111,22 +112,22 @@ impl Outcome {
         }
     }
 
-    /// Errors of all numbers.
+    /// Returns the number of all errors.
     pub fn errors(&self) -> u64 {
         self.errors.values().map(|(count, _)| count).sum()
     }
 }
 
-/// What players share.
+/// The state that players share.
 #[derive(Debug)]
 struct Stage {
     replay: Replay,
-    /// The statements of each session, in the order of the sessions' beginnings, and whether each is sent.
+    /// Statements of each session, in the order of the sessions' starts, and whether each is sent.
     sessions: Vec<Vec<(Statement, bool)>>,
-    /// How long the recording is, in seconds.
+    /// Length of the recording in seconds.
     length: f64,
     begun: Instant,
-    /// The next session to play, counted through all repetitions.
+    /// Next session to play, counted through all repetitions.
     next: AtomicU64,
     ended: AtomicBool,
     /// Statements that have been answered or left out.
@@ -154,13 +155,13 @@ impl Stage {
         }
     }
 
-    /// Whether no further statement is to be sent.
+    /// Returns whether no more statements are to be sent.
     fn is_over(&self) -> bool {
         let limit = self.replay.seconds.map(|seconds| Duration::from_secs(seconds.into()));
         self.ended.load(Ordering::Relaxed) || limit.is_some_and(|limit| self.begun.elapsed() >= limit)
     }
 
-    /// The next session to play, and which repetition it is of.
+    /// Returns the next session to play, and its repetition.
     fn next(&self) -> Option<(&[(Statement, bool)], u32)> {
         let all = self.sessions.len() as u64;
         let place = self.next.fetch_add(1, Ordering::Relaxed);
@@ -173,7 +174,7 @@ impl Stage {
     }
 }
 
-/// Replays; `second` hears of its course. Statements the server refuses are counted; a server that is not there is an error.
+/// Replays; passes the progress to `second`. Errors of statements are counted; a missing server is an error.
 pub fn play(replay: Replay, interrupt: &Interrupt, second: &mut dyn FnMut(Progress)) -> Result<Outcome> {
     drop(replay.target.connect()?); // what is wrong with the account is said at once
     let users = replay.users;
@@ -188,7 +189,7 @@ pub fn play(replay: Replay, interrupt: &Interrupt, second: &mut dyn FnMut(Progre
     }
     let watched = watch(&stage, interrupt, &players, second);
     if watched.is_err() {
-        // Whoever waits for its server is not waited for.
+        // A player that waits for its server is not waited for.
         stage.ended.store(true, Ordering::Relaxed);
         watched?;
     }

@@ -1,4 +1,4 @@
-//! One of the sessions at a time: takes a recorded session, connects, sends its statements, and takes the next.
+//! A player: it takes a recorded session, connects, sends its statements, and takes the next.
 
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
@@ -10,15 +10,15 @@ use crate::Result;
 use crate::recording::Statement;
 use crate::recording::token::{Dialect, used_schema};
 
-/// How often one that waits for its time looks whether all is over.
+/// How often a waiting player checks for the end.
 const STEP: Duration = Duration::from_millis(20);
-/// What is counted for a connection that was lost.
+/// The error number that is counted for a lost connection.
 const LOST: u16 = 2013;
 
 /// A connection while it plays a session.
 struct Connected {
     connection: mysql::Conn,
-    /// The schema it is in.
+    /// Current schema of the connection.
     schema: Option<String>,
 }
 
@@ -33,7 +33,7 @@ impl Player<'_> {
         Player { stage, outcome: Outcome::default() }
     }
 
-    /// Until there is nothing left to play.
+    /// Plays until no session is left.
     pub(super) fn play(mut self) -> Result<Outcome> {
         while let Some((session, repetition)) = self.stage.next() {
             let played = self.session(session, repetition);
@@ -48,7 +48,7 @@ impl Player<'_> {
     fn session(&mut self, session: &[(Statement, bool)], repetition: u32) -> Result<()> {
         let offset = self.stage.length * f64::from(repetition);
         let mut connected: Option<Connected> = None;
-        // Whether the packet goes on that the last statement came in.
+        // Whether the packet of the previous statement continues.
         let mut goes_on = true;
         for (place, (statement, sent)) in session.iter().enumerate() {
             let due = self.wait_for(offset + statement.at);
@@ -76,20 +76,22 @@ impl Player<'_> {
         Ok(())
     }
 
-    /// A connection for these statements, in the character set of the first that tells one, unless the session sets it itself before.
+    /// Connects for these statements, in the character set of the first one that has one, unless the session
+    /// sets it before.
     fn connect(&self, rest: &[(Statement, bool)]) -> Result<Connected> {
         let mut there = Connected { connection: self.stage.replay.target.connect_quietly()?, schema: None };
         let first = rest.iter().map(|(statement, _)| statement).take_while(|it| !sets_charset(&it.text));
         if let Some(charset) = first.into_iter().find_map(|it| it.charset.as_deref())
             && charset.bytes().all(|byte| byte.is_ascii_alphanumeric())
         {
-            // A server that does not know it takes statements as they come.
+            // A server that does not know it takes the bytes as they are.
             let _unknown = there.connection.query_drop(format!("SET NAMES {charset}"));
         }
         Ok(there)
     }
 
-    /// Waits for a statement's time, at its own pace; gives when latency is counted from.
+    /// Waits until a statement is due, at the recording's times; returns the time from which its latency
+    /// counts.
     fn wait_for(&mut self, at: f64) -> Instant {
         if self.stage.replay.pace == Pace::Fast {
             return Instant::now();
@@ -126,18 +128,18 @@ impl Player<'_> {
     }
 }
 
-/// What came back for a statement.
+/// The answer to a statement.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Answered {
-    /// Rows, or that it was done.
+    /// Rows, or success without rows.
     WithRows,
-    /// The server refused it.
+    /// An error from the server.
     WithError,
-    /// Nothing: the connection is of no more use.
+    /// None: the connection is unusable.
     Lost,
 }
 
-/// Whether a session says its character set itself.
+/// Returns whether a statement sets its session's character set.
 fn sets_charset(text: &[u8]) -> bool {
     let usual = Dialect::default();
     let mut all = crate::recording::token::tokens(text, usual);
@@ -146,7 +148,7 @@ fn sets_charset(text: &[u8]) -> bool {
 }
 
 impl Connected {
-    /// Goes to a schema. One that cannot be entered is an error of the statement, which must not be sent from elsewhere.
+    /// Changes to a schema. If that fails, the statement fails, because it must not run in another schema.
     fn enter(&mut self, schema: Option<&str>) -> mysql::Result<()> {
         if let Some(schema) = schema.filter(|schema| self.schema.as_deref() != Some(schema)) {
             self.connection.select_db(schema)?;
@@ -155,7 +157,7 @@ impl Connected {
         Ok(())
     }
 
-    /// Sends a text and takes all that comes back; gives how many rows that was.
+    /// Sends a text and reads the whole answer; returns the number of rows.
     fn rows_of(&mut self, text: &[u8]) -> mysql::Result<u64> {
         let rows = match std::str::from_utf8(text) {
             Ok(text) => self.rows_of_text(text)?,

@@ -1,21 +1,21 @@
-//! A replay in the words of the load driver: what [`crate::load`] reads.
+//! The output of a replay in the format of the load driver, which [`crate::load`] parses.
 
 use std::io::Write;
 
 use super::Outcome;
 use crate::load::Progress;
 
-/// Said when sessions begin.
+/// The line printed when sessions start.
 pub const STARTED: &str = "Threads started!";
 
-/// A second of its course.
+/// Prints the progress of a second.
 pub fn progress(out: &mut impl Write, users: u32, it: &Progress) -> std::io::Result<()> {
     let (tps, qps) = (it.transactions_per_second, it.queries_per_second);
     writeln!(out, "[ {}s ] thds: {users} tps: {tps:.2} qps: {qps:.2}", it.second)?;
     out.flush()
 }
 
-/// What came of it. A transaction is a statement.
+/// Prints the outcome. Each statement counts as a transaction.
 pub fn outcome(out: &mut impl Write, it: &Outcome) -> std::io::Result<()> {
     writeln!(out, "Latency histogram (values are in milliseconds)")?;
     let (sum, count) = it.latencies.sum();

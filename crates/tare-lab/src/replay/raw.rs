@@ -1,23 +1,24 @@
-//! Sends a statement that is not UTF-8, which the client library takes for text only: over its connection, past it.
+//! Sending of statements that are not UTF-8, directly on the socket, as the client library accepts only
+//! UTF-8.
 //!
-//! The library has read all that was answered before it, and reads what is answered after. So the connection must not be encrypted
-//! or compressed, as none of ours is.
+//! The library has read all previous answers, and will read later ones. So the connection must be neither
+//! encrypted nor compressed; the lab's never are.
 
 use std::io::{Error, ErrorKind, Result};
 use std::os::fd::{AsRawFd, RawFd};
 
 use nix::sys::socket::{MsgFlags, recv, send};
 
-/// The command that has a text.
+/// The protocol's command for a query.
 const QUERY: u8 = 3;
-/// A packet of this length goes on in the next one.
+/// A packet of this length continues in the next one.
 const MOST: usize = 0xff_ffff;
-/// Set in a status where another result follows.
+/// The status flag for another result that follows.
 const MORE_RESULTS: u16 = 8;
-/// The length of the packet that ends columns, or rows, of older servers.
+/// Length of the packet that ends columns, or rows, on older servers.
 const EOF: usize = 5;
 
-/// Sends a text and takes all that comes back; gives how many rows that was.
+/// Sends a text and reads the whole answer; returns the number of rows.
 pub(super) fn rows_of(connection: &mysql::Conn, text: &[u8]) -> mysql::Result<u64> {
     let mut stream = Stream { socket: connection.as_raw_fd(), number: 0 };
     let packet = [&[QUERY][..], text].concat();
@@ -28,7 +29,7 @@ pub(super) fn rows_of(connection: &mysql::Conn, text: &[u8]) -> mysql::Result<u6
         let status = match answer.first() {
             Some(0x00) => status_of(&answer, 1)?,
             Some(0xff) => return Err(refusal(&answer)),
-            // LOCAL INFILE: no file is sent.
+            // For LOCAL INFILE, no file is sent.
             Some(0xfb) => {
                 stream.write(&[])?;
                 continue;
@@ -41,15 +42,15 @@ pub(super) fn rows_of(connection: &mysql::Conn, text: &[u8]) -> mysql::Result<u6
     }
 }
 
-/// A connection's socket.
+/// The socket of a connection.
 struct Stream {
     socket: RawFd,
-    /// Of the next packet.
+    /// Number of the next packet.
     number: u8,
 }
 
 impl Stream {
-    /// Reads columns and rows, and gives the status behind them.
+    /// Reads columns and rows; returns the status after them.
     fn result(&mut self, head: &[u8], rows: &mut u64) -> mysql::Result<u16> {
         let (columns, _) = number(head).ok_or_else(broken)?;
         for _ in 0..columns {
@@ -128,7 +129,7 @@ impl Stream {
     }
 }
 
-/// A number as the protocol writes it, and how many bytes that takes.
+/// Parses a length-encoded integer; returns it with its length in bytes.
 fn number(bytes: &[u8]) -> Option<(u64, usize)> {
     let width = match *bytes.first()? {
         small @ ..=0xfa => return Some((small.into(), 1)),
@@ -141,7 +142,7 @@ fn number(bytes: &[u8]) -> Option<(u64, usize)> {
     Some((digits.iter().rev().fold(0, |all, byte| all << 8 | u64::from(*byte)), width + 1))
 }
 
-/// The status of a packet that says that all is done; `at`: behind its first byte.
+/// Returns the status in a packet that ends a result; `at` is the offset after its first byte.
 fn status_of(packet: &[u8], at: usize) -> Result<u16> {
     let behind = |at: usize| packet.get(at..).and_then(number).map(|(_, length)| at + length);
     let at = behind(at).and_then(behind).ok_or_else(broken)?;
@@ -149,7 +150,7 @@ fn status_of(packet: &[u8], at: usize) -> Result<u16> {
     Ok(u16::from_le_bytes([status[0], status[1]]))
 }
 
-/// What the server said no with.
+/// Makes the error of an error packet.
 fn refusal(packet: &[u8]) -> mysql::Error {
     let Some([low, high, message @ ..]) = packet.get(1..) else { return broken().into() };
     let (state, message) = match message {

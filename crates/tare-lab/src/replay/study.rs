@@ -1,4 +1,4 @@
-//! A recording as a workload of a study: what its options mean, and what is checked before anything is started.
+//! A recording as a workload of a study: its options, and the checks before anything is started.
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -13,7 +13,7 @@ use crate::target::Target;
 use crate::workload::{Options, Script};
 use crate::{Error, Result};
 
-/// What a workload `replay` is told.
+/// The options of a workload `replay`.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Told {
     recording: PathBuf,
@@ -23,7 +23,7 @@ pub(crate) struct Told {
 }
 
 impl Told {
-    /// Reads a workload's options.
+    /// Parses a workload's options.
     fn of(options: &Options) -> std::result::Result<Told, String> {
         const KNOWN: [&str; 4] = ["recording", "data", "pace", "send"];
         if let Some(other) = options.keys().find(|name| !KNOWN.contains(&name.as_str())) {
@@ -40,7 +40,7 @@ impl Told {
     }
 }
 
-/// Checks what a study's file says of a workload that is a recording; the error has the key.
+/// Checks a workload that is a recording; the error names the key.
 pub(crate) fn check(workload: &WorkloadDef) -> std::result::Result<(), (&'static str, String)> {
     if workload.workload().script != Script::Recorded {
         return Ok(());
@@ -53,13 +53,13 @@ pub(crate) fn check(workload: &WorkloadDef) -> std::result::Result<(), (&'static
     Ok(())
 }
 
-/// Whether a workload goes by the clock, so that its driver must not be held.
+/// Returns whether a workload keeps the recording's times, so that its driver must not be stopped.
 pub(crate) fn goes_by_the_clock(workload: &WorkloadDef) -> bool {
     workload.workload().script == Script::Recorded
         && Told::of(&workload.given()).is_ok_and(|told| told.pace == Pace::Own)
 }
 
-/// Reads the recordings of a study, and refuses what nobody asked for, before anything is started.
+/// Reads the recordings of a study, and refuses unrequested kinds of statements, before anything is started.
 pub(crate) fn check_recordings(definition: &Definition, study: &str) -> Result<()> {
     for workload in definition.workloads.iter().filter(|w| w.workload().script == Script::Recorded) {
         let Ok(told) = Told::of(&workload.given()) else { continue }; // checked when the study was read
@@ -84,7 +84,7 @@ pub(crate) fn check_recordings(definition: &Definition, study: &str) -> Result<(
     Ok(())
 }
 
-/// An error if a recording has more than reads; what else is sent must be asked for, with `key`.
+/// Returns an error if a recording has more than reads; other kinds must be requested with `key`.
 pub fn refuse_unasked(recording: &Recording, path: &Path, key: &str) -> Result<()> {
     let others: Vec<String> = recording
         .kinds()
@@ -98,7 +98,7 @@ pub fn refuse_unasked(recording: &Recording, path: &Path, key: &str) -> Result<(
     Err(Error::NotAsked { path: path.into(), others: others.join(", "), key: key.into() })
 }
 
-/// The arguments of `tare` that replay a recording on a server.
+/// Returns the arguments of `tare` that replay a recording on a server.
 pub(crate) fn arguments(options: &Options, users: u32, target: &Target, seconds: u32) -> Vec<OsString> {
     let mut arguments: Vec<OsString> = ["lab", "replay", "--as-driver"].map(OsString::from).into();
     let path = options.get("recording").map(|path| std::path::absolute(path).unwrap_or_else(|_| path.into()));
@@ -112,7 +112,7 @@ pub(crate) fn arguments(options: &Options, users: u32, target: &Target, seconds:
     arguments
 }
 
-/// Makes what a recording works on, where the study has it.
+/// Loads a recording's data, if the study has it.
 pub(crate) fn prepare(options: &Options, target: &Target) -> Result<()> {
     let (Some(recording), Some(dump)) = (options.get("recording"), options.get("data")) else {
         return Ok(());

@@ -1,4 +1,4 @@
-//! How it was measured, on what, and the raw numbers.
+//! The report's sections on method, machine and raw data.
 
 use maud::{Markup, html};
 
@@ -10,15 +10,15 @@ use crate::comparison::Comparison;
 use crate::journal;
 use crate::record::Header;
 
-/// Raw data larger than this is not put into the page: browsers become slow.
+/// Largest raw data, in bytes, that is embedded in the page; more makes browsers slow.
 const MOST_EMBEDDED: usize = 16 << 20;
 
-/// What the files hold, and in which units.
+/// Content of the files, with units.
 const OF_FIGURES: &str = "every setting under every workload";
 const OF_ANALYSIS: &str = "the whole analysis";
 const UNITS: &str = "Times are seconds, memory bytes, differences shares (0.01 is 1%).";
 
-/// The words this report uses.
+/// Renders the method: the terms that the report uses.
 pub(super) fn method(study: &Study<'_>) -> Markup {
     let header = &study.analysis.header;
     html! {
@@ -66,7 +66,7 @@ pub(super) fn method(study: &Study<'_>) -> Markup {
     }
 }
 
-/// What a setting differs by: two figures, each with an interval, which depends on what an observation is.
+/// Explains the two figures of a difference; their intervals depend on what an observation is.
 fn differences(study: &Study<'_>) -> Markup {
     let of_starts = rest_on_starts(study);
     // What is not known yet may become either.
@@ -99,8 +99,8 @@ fn differences(study: &Study<'_>) -> Markup {
     }
 }
 
-/// Of each setting under each load that has observations, whether these are starts of servers, and not blocks: as the analysis
-/// has it.
+/// Returns, for each setting under each load that has observations, whether these are starts of servers
+/// rather than blocks, by the rule of the analysis.
 fn rest_on_starts(study: &Study<'_>) -> Vec<bool> {
     let of_cells = study.analysis.cells.iter().flat_map(|cell| cell.settings.iter().map(move |s| (cell, s)));
     let compared = of_cells.filter(|(_, s)| s.units > 0 && !is_base(s));
@@ -111,7 +111,7 @@ fn rest_on_starts(study: &Study<'_>) -> Vec<bool> {
     starts.collect()
 }
 
-/// When the study ends.
+/// Explains when the study ends.
 fn end(header: &Header) -> Markup {
     let limits = "or its blocks or its time are used up.";
     html! {
@@ -132,7 +132,7 @@ fn end(header: &Header) -> Markup {
     }
 }
 
-/// That slices were taken in turns, and how long these were, if they were.
+/// Describes the turns of slices and their length, if there are any.
 fn in_turns(study: &Study<'_>) -> String {
     let cells = study.analysis.cells.iter();
     let slices = cells.flat_map(|cell| cell.settings.iter().flat_map(|s| study.slices(&cell.cell, &s.name)));
@@ -144,7 +144,7 @@ fn in_turns(study: &Study<'_>) -> String {
     format!(" that take turns of {typical} and are compared turn by turn")
 }
 
-/// Machine, servers, settings, and what happened.
+/// Renders machine, servers, settings, and notes.
 pub(super) fn machine(study: &Study<'_>) -> Markup {
     let header = &study.analysis.header;
     let machine = &header.machine;
@@ -213,7 +213,7 @@ fn memory(bytes: u64) -> f64 {
     bytes as f64
 }
 
-/// The numbers, to take away.
+/// Renders the downloads.
 pub(super) fn data(study: &Study<'_>, data: &Data<'_>) -> Markup {
     html! {
         section #data {
@@ -233,7 +233,7 @@ pub(super) fn data(study: &Study<'_>, data: &Data<'_>) -> Markup {
     }
 }
 
-/// Buttons, and behind each what it gives.
+/// Renders buttons with the data behind them.
 fn within(study: &Study<'_>, exports: &Exports, raw: &str) -> Markup {
     let files = [
         (FIGURES, "text/csv", OF_FIGURES, exports.figures.as_str()),
@@ -277,7 +277,7 @@ mod tests {
     use super::*;
     use crate::record::{Machine, Record};
 
-    /// What the page says of a study of six blocks, each on servers that were started for it, or all on one.
+    /// Returns the page's text for a study of six blocks, with servers started for each, or all on one.
     fn said(starts: bool, budget: Option<f64>) -> String {
         let record = |value: Value| serde_json::from_value::<Record>(value).expect("a record of this format");
         let facts = |name: &str, twin: bool| {
@@ -313,7 +313,7 @@ mod tests {
         method(&Study::of(&records, Path::new("nowhere")).expect("a header")).into_string()
     }
 
-    /// It once said the ranks of all studies.
+    /// Guards against a page that described ranks for every study.
     #[test]
     fn the_method_is_that_of_the_observations_there_are() {
         let (blocks, starts) = (said(false, None), said(true, None));

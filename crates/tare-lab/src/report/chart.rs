@@ -1,8 +1,8 @@
 //! Charts as inline SVG.
 //!
-//! What lies along a chart's axis is given in percent of its width, what lies across it in pixels; so a chart is as wide as the
-//! page lets it be, while lines, marks and text stay as they are. Labels of axes are text of the page. Colours come from
-//! the page's style sheet by class, for light and dark alike.
+//! Positions along a chart's axis are in percent of its width, those across it in pixels. So a chart fills
+//! the page's width, while lines, marks and text keep their size. Labels of axes are text of the page.
+//! Colours come from the page's style sheet by class, for light and dark.
 
 use maud::{Markup, html};
 
@@ -11,23 +11,23 @@ use crate::statistics::quantile;
 
 /// Height of a row of an interval plot or box plot, in pixels.
 const ROW: f64 = 26.0;
-/// Height of a scatter over time, and of the marks below it.
+/// Height of a scatter over time, and of the marks below it, in pixels.
 const SCATTER: f64 = 84.0;
 const SCRAPE: f64 = 7.0;
-/// A scatter is drawn with so many points at most.
+/// Most points of a scatter.
 const MOST_POINTS: usize = 4000;
-/// Outliers drawn of a box.
+/// Most outliers of a box.
 const MOST_OUTLIERS: usize = 40;
-/// A share of which nothing is drawn in a distribution.
+/// Share of a distribution below which nothing is drawn.
 const FEWEST: f64 = 1e-5;
-/// Room at the ends of an axis, as a share of what it holds.
+/// Space at the ends of an axis, as a share of its range.
 const ROOM: f64 = 0.03;
-/// Labels nearer to an end of the axis than this, in percent, would stick out.
+/// Distance in percent from an end of the axis, below which a label would stick out.
 const LABEL: f64 = 6.0;
-/// Ticks of an axis, about.
+/// Approximate number of an axis's ticks.
 const TICKS: f64 = 5.0;
 
-/// A range of values, laid along a chart.
+/// A range of values along a chart.
 #[derive(Clone, Debug)]
 pub(super) struct Axis {
     low: f64,
@@ -36,7 +36,8 @@ pub(super) struct Axis {
 }
 
 impl Axis {
-    /// Holds all the values, which need not be finite, with a little room at both ends. What is never below 0 has none there.
+    /// Makes an axis for all finite values, with a little space at both ends; no space below 0 if no value is
+    /// negative.
     pub(super) fn holding(values: impl IntoIterator<Item = f64>) -> Axis {
         let (mut low, mut high) = (f64::INFINITY, f64::NEG_INFINITY);
         for value in values.into_iter().filter(|v| v.is_finite()) {
@@ -51,19 +52,19 @@ impl Axis {
         Axis { low, high, step: round_step((high - low) / TICKS) }
     }
 
-    /// Holds logarithms of base 10; its ticks are whole powers.
+    /// Makes an axis of logarithms to base 10, whose ticks are whole powers.
     pub(super) fn of_powers(logarithms: impl IntoIterator<Item = f64>) -> Axis {
         let axis = Axis::holding(logarithms);
         let (low, high) = (axis.low.floor(), axis.high.ceil());
         Axis { low, high, step: round_step(((high - low) / TICKS).max(1.0)) }
     }
 
-    /// Where a value lies, in percent; at the nearer end if outside.
+    /// Returns a value's position in percent; the nearest end if it is outside.
     pub(super) fn place(&self, value: f64) -> f64 {
         ((value - self.low) / (self.high - self.low)).clamp(0.0, 1.0) * 100.0
     }
 
-    /// The round values along it.
+    /// Returns its round values.
     pub(super) fn ticks(&self) -> Vec<f64> {
         #[allow(clippy::cast_possible_truncation)] // a handful, next to each other
         let (first, last) = ((self.low / self.step).ceil() as i64, (self.high / self.step).floor() as i64);
@@ -71,29 +72,29 @@ impl Axis {
         (first..=last).map(|n| n as f64 * self.step).collect()
     }
 
-    /// Its ends.
+    /// Returns its ends.
     pub(super) fn ends(&self) -> (f64, f64) {
         (self.low, self.high)
     }
 
-    /// Decimals that tell its ticks apart.
+    /// Returns the decimals that tell its ticks apart.
     fn decimals(&self, of: f64) -> usize {
         #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
         let decimals = (-(self.step / of).log10() - 1e-9).ceil().max(0.0) as usize;
         decimals
     }
 
-    /// A tick's number, with no more decimals than ticks need.
+    /// Formats a tick with only the decimals that it needs.
     pub(super) fn number(&self, tick: f64) -> String {
         unit::fixed(tick, self.decimals(1.0))
     }
 
-    /// A tick's number as a percentage with its sign.
+    /// Formats a tick as a percentage with its sign.
     pub(super) fn change(&self, tick: f64) -> String {
         unit::signed(tick, self.decimals(0.01))
     }
 
-    /// The ticks' labels, to stand below a chart.
+    /// Renders the ticks' labels below a chart.
     pub(super) fn labels(&self, label: impl Fn(f64) -> String) -> Markup {
         html! {
             div.ticks aria-hidden="true" {
@@ -103,7 +104,7 @@ impl Axis {
     }
 }
 
-/// A label centred below its tick; at the ends of the axis it stays above it.
+/// Renders a label centred below its tick; at the ends of the axis it stays inside.
 pub(super) fn at(place: f64, label: &str) -> Markup {
     let shift = if place < LABEL {
         0
@@ -115,7 +116,7 @@ pub(super) fn at(place: f64, label: &str) -> Markup {
     html! { span style=(format!("left:{};transform:translateX({shift}%)", percent(place))) { (label) } }
 }
 
-/// 1, 2 or 5 times a power of ten, at least `step`.
+/// Returns 1, 2 or 5 times a power of ten, at least `step`.
 fn round_step(step: f64) -> f64 {
     let power = 10f64.powf(step.log10().floor());
     let part = step / power;
@@ -151,28 +152,26 @@ fn across(axis: &Axis, class: &str, low: f64, high: f64, y: f64, height: f64) ->
     }
 }
 
-/// A short line across the axis; a rectangle of no width would not be drawn.
+/// Renders a short line across the axis; a rectangle without width would not be drawn.
 fn upright(axis: &Axis, class: &str, value: f64, y: f64, height: f64) -> Markup {
     let x = percent(axis.place(value));
     html! { line class=(class) x1=(x) x2=(x) y1=(pixels(y)) y2=(pixels(y + height)) {} }
 }
 
-/// An interval with its estimate, before the noise band, the margin and zero.
+/// An estimate with its interval, drawn over the noise band, the margin and zero.
 pub(super) struct Interval<'a> {
     /// Kind of verdict: a class of the style sheet.
     pub(super) kind: &'a str,
-    /// The estimate.
     pub(super) value: f64,
-    /// Its interval, if there is one.
     pub(super) range: Option<(f64, f64)>,
-    /// The twin's interval, if there is one.
+    /// Interval of the A/A control, if there is one.
     pub(super) noise: Option<(f64, f64)>,
     /// Differences below this do not matter.
     pub(super) margin: f64,
 }
 
 impl Interval<'_> {
-    /// A row of an interval plot. The text beside it says the same.
+    /// Renders a row of an interval plot. The text beside it says the same.
     pub(super) fn row(&self, axis: &Axis) -> Markup {
         let middle = ROW / 2.0;
         let y = pixels(middle);
@@ -196,7 +195,8 @@ impl Interval<'_> {
     }
 }
 
-/// A sample's box: quartiles and median, whiskers to the last values within 1.5 interquartile ranges, outliers.
+/// A box plot of a sample: quartiles and median, whiskers to the last values within 1.5 interquartile ranges,
+/// outliers.
 #[derive(Debug)]
 pub(super) struct Box {
     pub(super) low: f64,
@@ -208,7 +208,7 @@ pub(super) struct Box {
 }
 
 impl Box {
-    /// Of values, if there are any.
+    /// Makes the box of values; `None` without any.
     pub(super) fn of(values: &[f64]) -> Option<Box> {
         if values.is_empty() {
             return None;
@@ -218,7 +218,7 @@ impl Box {
         let inside = |v: f64| v >= first - reach && v <= third + reach;
         let within = || values.iter().copied().filter(|v| inside(*v));
         let mut outliers: Vec<f64> = values.iter().copied().filter(|v| !inside(*v)).collect();
-        // Of many, those farthest away.
+        // If there are too many, the farthest are drawn.
         outliers.sort_by(|a, b| (b - median).abs().total_cmp(&(a - median).abs()));
         outliers.truncate(MOST_OUTLIERS);
         let low = within().fold(first, f64::min);
@@ -226,12 +226,12 @@ impl Box {
         Some(Box { low, first, median, third, high, outliers })
     }
 
-    /// Every value that is drawn.
+    /// Returns all drawn values.
     pub(super) fn extent(&self) -> impl Iterator<Item = f64> {
         [self.low, self.high].into_iter().chain(self.outliers.iter().copied())
     }
 
-    /// A row of a box plot, with the base's median as a line. The text beside it says the same.
+    /// Renders a row of a box plot, with the base's median as a line. The text beside it says the same.
     pub(super) fn row(&self, axis: &Axis, base: Option<f64>) -> Markup {
         let middle = ROW / 2.0;
         html! {
@@ -253,8 +253,8 @@ impl Box {
     }
 }
 
-/// A row of a distribution: bars of a width, each with a share of all, as high as its logarithm; and marks. The text beside it says
-/// the same.
+/// Renders a row of a distribution: bars of equal width, each as high as the logarithm of its share, and
+/// marks. The text beside it says the same.
 pub(super) fn distribution(bars: &[(f64, f64)], width: f64, marks: &[f64], axis: &Axis) -> Markup {
     let height =
         |share: f64| ((share / FEWEST).log10() / (1.0 / FEWEST).log10()).clamp(0.02, 1.0) * (ROW - 4.0);
@@ -271,27 +271,26 @@ pub(super) fn distribution(bars: &[(f64, f64)], width: f64, marks: &[f64], axis:
     }
 }
 
-/// A second's middle on the time axis, and how much was done in it.
+/// The middle of a second on the time axis, and its value.
 pub(super) type Second = (f64, f64);
 
-/// What was done second by second, over the time of load.
+/// Values of every second under load.
 pub(super) struct Scatter {
-    /// Every second.
     pub(super) points: Vec<Second>,
-    /// When somebody asked a program beside, on the time axis; each marks the second it lies in.
+    /// Times of scrapes on the time axis; each marks the second it lies in.
     pub(super) scrapes: Vec<f64>,
-    /// A second on the time axis.
+    /// Length of a second on the time axis.
     pub(super) second: f64,
-    /// The base's median.
+    /// Median of the base.
     pub(super) base: Option<f64>,
-    /// What nearly all seconds keep to: levels.
+    /// Levels between which nearly all seconds lie.
     pub(super) limits: [f64; 2],
-    /// What the chart shows, in words.
+    /// Description of the chart in words.
     pub(super) said: String,
 }
 
 impl Scatter {
-    /// Drawn over a time axis, as high as the other axis says.
+    /// Renders it over a time axis and a value axis.
     pub(super) fn drawn(&self, time: &Axis, value: &Axis) -> Markup {
         let (asked, others) = self.by_asked();
         let level = |class: &str, at: f64| {
@@ -316,7 +315,7 @@ impl Scatter {
         }
     }
 
-    /// Seconds in which somebody asked, and the others.
+    /// Splits the seconds into those with a scrape and the others.
     pub(super) fn by_asked(&self) -> (Vec<Second>, Vec<Second>) {
         self.points.iter().partition(|(at, _)| self.is_asked(*at))
     }
@@ -327,7 +326,7 @@ impl Scatter {
         self.scrapes.get(next).is_some_and(|scrape| *scrape < at + half)
     }
 
-    /// Those at the same place are drawn once.
+    /// Returns the path of the marks; those at the same place are drawn once.
     fn marks(&self, time: &Axis) -> String {
         let mut places: Vec<String> = self.scrapes.iter().map(|at| pixels(time.place(*at) * 10.0)).collect();
         places.dedup();
@@ -335,7 +334,8 @@ impl Scatter {
     }
 }
 
-/// Lines of no length, which have round ends. Of very many points those stay that lie highest and lowest.
+/// Returns a path of lines without length, which show as dots because their ends are round. Of too many
+/// points, the highest and lowest are drawn.
 fn dots(points: &[Second], time: &Axis, value: &Axis) -> String {
     let together = (points.len() * 2).div_ceil(MOST_POINTS).max(2);
     let mut path = String::new();
@@ -378,7 +378,7 @@ mod tests {
 
     #[test]
     fn what_is_never_below_zero_has_no_axis_below_it() {
-        // "from −28.2 to 969 per second", of seconds in which nothing was done.
+        // It once read "from −28.2 to 969 per second", for seconds without transactions.
         assert_eq!(Axis::holding([0.0, 940.0]).ends().0, 0.0);
         assert!(Axis::holding([-1.0, 940.0]).ends().0 < -1.0);
     }
@@ -423,7 +423,7 @@ mod tests {
     #[test]
     fn seconds_in_which_somebody_asked_are_told_from_the_others() {
         let points = (0..10).map(|second| (f64::from(second) + 0.5, 1.0)).collect();
-        // Two in the same second, one at its very beginning.
+        // Two are in the same second, one at its very start.
         let drawn = scatter(points, vec![2.1, 2.9, 7.0]);
         let asked =
             drawn.split("dots asked").nth(1).expect("a path").split("</path>").next().expect("its end");

@@ -1,4 +1,4 @@
-//! Throughput over the number of connections: a line for each setting, with its intervals.
+//! Throughput over the number of connections: a line per setting, with intervals.
 
 use maud::{Markup, html};
 
@@ -10,15 +10,16 @@ use crate::statistics::{Estimate, mean_interval};
 
 /// Height of a picture, in pixels.
 const HEIGHT: f64 = 220.0;
-/// How far apart points of two settings at the same number of connections lie, in pixels: intervals are not to hide each other.
+/// Distance in pixels between points of different settings at the same number of connections, so that
+/// intervals do not hide each other.
 const APART: f64 = 3.0;
 /// Half of the length of the line at an interval's end.
 const END: f64 = 3.0;
-/// Room beside the first number of connections and the last, in doublings.
+/// Space before the first number of connections and after the last, in doublings.
 const ROOM: f64 = 0.35;
-/// Colours there are for settings that are neither base nor twin.
+/// Number of colours for settings other than base and A/A control.
 const COLOURS: usize = 8;
-/// Marks that points have, one after the other, so that colours need not be told apart.
+/// Shapes of points, in turn, so that settings can be told apart without colours.
 const MARKS: [&str; 4] = [
     "M-4 0a4 4 0 1 0 8 0a4 4 0 1 0-8 0",
     "M-3.5-3.5h7v7h-7z",
@@ -26,18 +27,18 @@ const MARKS: [&str; 4] = [
     "M-5 0L0-5L5 0L0 5z",
 ];
 
-/// A setting's line.
+/// The line of a setting.
 struct Curve<'a> {
     name: &'a str,
-    /// Its colour: a class of the style sheet.
+    /// Colour class of the style sheet.
     class: String,
     mark: &'static str,
-    /// Connections, and what was measured.
+    /// Connections with the estimate at each.
     points: Vec<(u32, Estimate)>,
 }
 
-/// Both pictures of a workload: transactions per second, and by how much they differ from the base. Nothing where connections did
-/// not vary, and where transactions came at a rate.
+/// Renders two pictures of a workload: transactions per second, and their difference from the base. Empty if
+/// connections did not vary, or transactions came at a rate.
 pub(super) fn curves(study: &Study<'_>, cells: &[&CellAnalysis]) -> Markup {
     let mut cells: Vec<&CellAnalysis> = cells.iter().copied().filter(|c| c.cell.percent.is_none()).collect();
     cells.sort_by_key(|c| c.cell.users);
@@ -78,7 +79,7 @@ pub(super) fn curves(study: &Study<'_>, cells: &[&CellAnalysis]) -> Markup {
     }
 }
 
-/// The line of every setting that has a point.
+/// Returns the line of every setting that has a point.
 fn lines<'s>(
     study: &'s Study<'_>,
     cells: &[&CellAnalysis],
@@ -102,12 +103,12 @@ fn lines<'s>(
     settings.map(&mut curve).filter(|curve| !curve.points.is_empty()).collect()
 }
 
-/// Connections lie at their logarithms.
+/// Returns the position of a number of connections: its logarithm.
 fn place_of(users: u32) -> f64 {
     f64::from(users).log2()
 }
 
-/// Curves over the connections of these cells; `labelled` says what a tick of the upright axis is.
+/// Renders curves over the connections of these cells; `labelled` formats a tick of the vertical axis.
 fn picture(
     cells: &[&CellAnalysis],
     curves: &[Curve<'_>],
@@ -144,7 +145,8 @@ fn picture(
 }
 
 impl Curve<'_> {
-    /// Points with their intervals, joined by lines. A point's parts are in pixels around where it lies.
+    /// Renders points with their intervals, joined by lines. The parts of a point are in pixels around its
+    /// position.
     fn drawn(&self, along: &Axis, height: impl Fn(f64) -> f64) -> Markup {
         let x = |users: u32| percent(along.place(place_of(users)));
         html! {
@@ -163,7 +165,7 @@ impl Curve<'_> {
     }
 }
 
-/// What a picture shows.
+/// Describes a picture.
 fn in_words(what: &str, curves: &[Curve<'_>], up: &Axis, labelled: fn(&Axis, f64) -> String) -> String {
     let ends = |curve: &Curve<'_>| {
         let each = curve.points.iter().map(|(users, e)| format!("{} at {users}", labelled(up, e.value)));
@@ -189,7 +191,7 @@ mod tests {
         let drawn =
             curve(&[(16, 100.0), (32, 200.0), (64, 150.0)]).drawn(&along, |v| 300.0 - v).into_string();
         assert_eq!((drawn.matches("<line").count(), drawn.matches("class=\"mark\"").count()), (2, 3));
-        // The interval's ends.
+        // Ends of the interval.
         assert!(drawn.contains("M0 210.0V190.0"), "{drawn}");
         let x = |users: u32| along.place(place_of(users));
         assert!((x(64) - x(32) - (x(32) - x(16))).abs() < 1e-9);

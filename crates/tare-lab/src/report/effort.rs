@@ -1,4 +1,4 @@
-//! Why a setting costs: what a transaction makes its server do.
+//! The report's section on effort: the work of a server per transaction, which explains costs.
 
 use maud::{Markup, html};
 
@@ -6,12 +6,12 @@ use super::{Study, is_base, measured, unit};
 use crate::analysis::{CellAnalysis, SettingAnalysis};
 use crate::effort::Figure;
 
-/// Whether anything is known of it.
+/// Returns whether any effort is known.
 pub(super) fn is_known(study: &Study<'_>) -> bool {
     study.analysis.cells.iter().flat_map(|cell| &cell.settings).any(|s| !s.effort.is_empty())
 }
 
-/// A table for each cell: figures a transaction, and what they are more than the base's.
+/// Renders a table for each cell: figures per transaction, and their difference from the base.
 pub(super) fn efforts(study: &Study<'_>) -> Markup {
     if !is_known(study) {
         return html! {};
@@ -31,7 +31,7 @@ pub(super) fn efforts(study: &Study<'_>) -> Markup {
     }
 }
 
-/// A figure at the head of a column, and what it is of a setting.
+/// A column: its figure, and the value for a setting.
 struct Column<'c> {
     head: &'c str,
     meaning: &'c str,
@@ -90,7 +90,7 @@ fn table(cell: &CellAnalysis) -> Markup {
     }
 }
 
-/// A figure, and its difference from the base's.
+/// Renders a figure and its difference from the base.
 fn figure(cell: &CellAnalysis, s: &SettingAnalysis, column: &Column<'_>) -> Markup {
     let value = (column.value)(s);
     let base = cell.setting(&s.base).filter(|_| !is_base(s)).map(|base| (column.value)(base));

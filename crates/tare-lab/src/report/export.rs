@@ -1,4 +1,4 @@
-//! The figures as files for other programs.
+//! The report's figures as files for other programs.
 
 use std::collections::BTreeSet;
 
@@ -8,7 +8,7 @@ use crate::analysis::{Difference, SettingAnalysis, THROUGHPUT};
 use crate::effort;
 use crate::record::{Cell, Header, Slice};
 
-/// What a report writes beside its page; the page holds it, too.
+/// The files beside a report's page; the page contains them, too.
 pub(super) struct Exports {
     /// A line for each setting under each workload.
     pub(super) figures: String,
@@ -20,13 +20,13 @@ pub(super) struct Exports {
 
 impl Exports {
     pub(super) fn of(study: &Study<'_>) -> Exports {
-        // Maps have texts as keys and figures that are not finite become null: there is nothing to fail.
+        // It cannot fail: the keys of maps are texts, and figures that are not finite become null.
         let analysis = serde_json::to_string_pretty(&study.analysis).unwrap_or_default();
         Exports { figures: figures(study), slices: slices(study), analysis }
     }
 }
 
-/// A figure: its name (with the unit) and where it is.
+/// A figure: its name (with the unit) and how to read it.
 type Figure<T> = (&'static str, fn(&T) -> f64);
 
 /// Figures of a setting.
@@ -151,12 +151,12 @@ fn figures(study: &Study<'_>) -> String {
     text
 }
 
-/// The share of the maximum at which transactions came; nothing where they did not come at a rate.
+/// Returns the rate of arrival in percent of the maximum; empty without a rate.
 fn percent(cell: &Cell) -> String {
     cell.percent.map(|percent| percent.to_string()).unwrap_or_default()
 }
 
-/// The server a setting runs on, and its version.
+/// Returns the name and version of a setting's server.
 fn server(header: &Header, setting: &str) -> [String; 2] {
     let name =
         header.settings.iter().find(|s| s.name == setting).map(|s| s.server.clone()).unwrap_or_default();
@@ -168,7 +168,7 @@ fn difference(difference: Option<Difference>) -> [String; 3] {
     ends(difference.map(|d| (d.share, d.interval)))
 }
 
-/// A figure, and the ends of its interval, if there is one.
+/// Formats a figure and the ends of its interval.
 fn ends(figure: Option<(f64, Option<(f64, f64)>)>) -> [String; 3] {
     let Some((value, interval)) = figure else { return Default::default() };
     let end = |end: Option<f64>| end.map(number).unwrap_or_default();
@@ -197,12 +197,12 @@ fn slices(study: &Study<'_>) -> String {
     text
 }
 
-/// A number as every program reads it; nothing where there is none.
+/// Formats a number for programs; empty if it is not finite.
 fn number(value: f64) -> String {
     if value.is_finite() { format!("{value}") } else { String::new() }
 }
 
-/// A line of CSV (RFC 4180, but that it ends as lines of this system do, in the page and in the file alike).
+/// Formats a line of CSV (RFC 4180, but with LF at the end, in the page and in the file).
 fn line(fields: Vec<String>) -> String {
     let quoted = fields.into_iter().map(|field| {
         if field.contains(['"', ',', '\n', '\r']) {

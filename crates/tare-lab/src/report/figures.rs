@@ -1,4 +1,4 @@
-//! The tables of figures: what was measured of each setting.
+//! The report's tables of figures by setting.
 
 use std::collections::BTreeSet;
 
@@ -12,7 +12,7 @@ use crate::statistics::{mean_interval, quantile};
 /// A setting in a cell.
 type Place<'s> = (&'s CellAnalysis, &'s SettingAnalysis);
 
-/// A column: its head, what its head means, whether there is something to show, and how it is shown.
+/// A column: its head, the head's meaning, whether a setting has a value, and how that is rendered.
 struct Column<'s> {
     head: String,
     meaning: String,
@@ -20,7 +20,7 @@ struct Column<'s> {
     shown: Box<dyn Fn(Place<'s>) -> Markup + 's>,
 }
 
-/// A figure; where it is nothing everywhere the column is left out.
+/// Makes the column of a figure, which is left out if it is 0 everywhere.
 fn figure<'s>(
     head: &str,
     meaning: &str,
@@ -35,7 +35,7 @@ fn figure<'s>(
     }
 }
 
-/// A difference from the base.
+/// Makes the column of a difference from the base.
 fn against<'s>(head: &str, meaning: &str, of: fn(&SettingAnalysis) -> Option<Difference>) -> Column<'s> {
     Column {
         head: head.into(),
@@ -45,7 +45,7 @@ fn against<'s>(head: &str, meaning: &str, of: fn(&SettingAnalysis) -> Option<Dif
     }
 }
 
-/// A figure that the workload reports of itself.
+/// Makes the column of a figure that the workload reports itself.
 fn own<'s>(study: &'s Study<'_>, name: &'s str) -> Column<'s> {
     Column {
         head: spaced(name),
@@ -131,7 +131,8 @@ fn of_machine<'s>() -> Vec<Column<'s>> {
     ]
 }
 
-/// The tables of a workload, medians over slices: what its transactions were like, and what they took.
+/// Renders the tables of a workload, medians over slices: what its transactions were like, and what they
+/// used.
 pub(super) fn figures(study: &Study<'_>, cells: &[&CellAnalysis]) -> Markup {
     let all = || cells.iter().flat_map(|c| measured(c));
     let names: BTreeSet<&String> = all().flat_map(|s| s.medians.figures.keys()).collect();
@@ -149,7 +150,7 @@ pub(super) fn figures(study: &Study<'_>, cells: &[&CellAnalysis]) -> Markup {
     }
 }
 
-/// A table of those columns that have something to show.
+/// Renders a table of the columns that have values.
 fn table<'s>(cells: &[&'s CellAnalysis], columns: Vec<Column<'s>>, caption: Markup) -> Markup {
     let is_there = |c: &Column<'_>| cells.iter().flat_map(|c| measured(c)).any(|s| (c.is_there)(s));
     let columns: Vec<Column<'_>> = columns.into_iter().filter(is_there).collect();
@@ -181,7 +182,7 @@ fn table<'s>(cells: &[&'s CellAnalysis], columns: Vec<Column<'s>>, caption: Mark
     }
 }
 
-/// A difference with what it is uncertain by.
+/// Renders a difference with its uncertainty.
 pub(super) fn difference(difference: Option<Difference>) -> Markup {
     let Some(d) = difference else { return html! { (unit::NONE) } };
     html! { (unit::change(d.share, d.plus_minus())) " " span.interval { (unit::interval(d)) } }
@@ -201,7 +202,7 @@ fn own_figure(slices: &[&Slice], name: &str) -> Markup {
     html! { (unit::plain(mean.value)) " " span.interval { (unit::plain(mean.low)) " … " (unit::plain(mean.high)) } }
 }
 
-/// A figure's name as a head, which can be broken: `retries per transaction`.
+/// Returns a figure's name as a head that can be wrapped: `retries per transaction`.
 pub(super) fn spaced(name: &str) -> String {
     name.replace('_', " ")
 }

@@ -1,7 +1,8 @@
 //! Flame graphs of folded stacks, drawn like the other charts: in percent of the page's width.
 //!
-//! A graph is upside down, as one reads: callers above, callees below. A frame's share of the samples is its share of the CPU time
-//! of a transaction; in a difference graph it is coloured by how much more or less of that time it takes than in the base.
+//! A graph grows downwards: callers are above callees. A frame's share of the samples is its share of the CPU
+//! time of a transaction. In a difference graph, its colour shows how much more or less of that time it uses
+//! than in the base.
 
 use std::collections::BTreeMap;
 
@@ -11,18 +12,18 @@ use super::unit;
 
 /// Height of a frame, in pixels.
 const FRAME: f64 = 18.0;
-/// Frames narrower than this share of the graph are left out.
+/// Share of the graph's width below which frames are left out.
 const NARROWEST: f64 = 0.002;
-/// Frames deeper than this are left out.
+/// Depth below which frames are left out.
 const DEEPEST: usize = 60;
-/// A difference of this share of the base's time has the full colour.
+/// Difference with the full colour, as a share of the base's time.
 const FULL: f64 = 0.02;
 
-/// A profile, and the CPU time of a transaction it is a profile of.
+/// A profile with the CPU time per transaction that it covers.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Profiled<'a> {
     pub(super) stacks: &'a Stacks,
-    /// In seconds.
+    /// CPU time in seconds.
     pub(super) cpu: f64,
 }
 
@@ -40,7 +41,7 @@ struct Frame {
 }
 
 impl Stacks {
-    /// Of folded stacks: `caller;callee;… count` a line. Other lines are passed over.
+    /// Parses folded stacks: a line `caller;callee;… count` each. Other lines are skipped.
     pub(super) fn of(folded: &str) -> Stacks {
         let mut stacks = Stacks::default();
         for line in folded.lines() {
@@ -56,13 +57,13 @@ impl Stacks {
         stacks
     }
 
-    /// Samples in all.
+    /// Returns the number of all samples.
     pub(super) fn samples(&self) -> u64 {
         self.root.samples
     }
 }
 
-/// The graph; with a base its difference from it.
+/// Renders the graph; with a base, the difference from it.
 pub(super) fn graph(own: Profiled<'_>, base: Option<Profiled<'_>>) -> Markup {
     let mut drawing = Drawing { own, base, depth: 0, frames: vec![] };
     drawing.callees(&own.stacks.root, base.map(|b| &b.stacks.root), 0.0, 0);
@@ -88,9 +89,9 @@ struct Drawn {
     left: f64,
     share: f64,
     depth: usize,
-    /// CPU time of a transaction spent here, in seconds.
+    /// CPU time per transaction, in seconds.
     cpu: f64,
-    /// How much more that is than in the base, and as a share of all the base's; none without a base.
+    /// Difference of that from the base, and as a share of all of the base's; `None` without a base.
     more: Option<(f64, f64)>,
 }
 
@@ -152,7 +153,7 @@ impl Drawn {
     }
 }
 
-/// A shade that a function has in every graph, so that one finds it again.
+/// Returns a shade that is the same for a function in every graph, so that it can be recognized.
 fn warmth(name: &str) -> f64 {
     let sum = name.bytes().fold(7u32, |sum, byte| sum.wrapping_mul(31).wrapping_add(u32::from(byte)));
     f64::from(sum % 100) / 100.0

@@ -1,7 +1,7 @@
-//! What came out of a budget, for those who read it in a CI: JUnit's XML and a summary in Markdown.
+//! The judgements on a budget for CI systems: JUnit's XML and a summary in Markdown.
 //!
-//! JUnit's form is the one that CI systems agree on: a suite per cell, a case per setting. What is unknown is *skipped* there,
-//! with the reason; only what is above the budget is a *failure*.
+//! JUnit's format is the one that CI systems share: a suite per cell, a case per setting. *Skipped* means
+//! unknown, with the reason; only costs above the budget are a *failure*.
 
 use maud::{PreEscaped, html};
 
@@ -11,7 +11,7 @@ use crate::analysis::{Analysis, CellAnalysis, SettingAnalysis};
 use crate::budget::{Budget, Judgement, Outcome, outcome};
 use crate::record::Header;
 
-/// A judgement in words: `+4.1% (+3.6% … +4.6%), all of it above 3%`.
+/// Describes a judgement: `+4.1% (+3.6% … +4.6%), all of it above 3%`.
 pub fn words(budget: Budget, judgement: &Judgement) -> String {
     let Some(evidence) = judgement.evidence else { return "not measured".into() };
     let difference = evidence.difference;
@@ -31,7 +31,7 @@ pub fn words(budget: Budget, judgement: &Judgement) -> String {
     format!("{figure}{change} ({}), {place}", unit::interval(difference))
 }
 
-/// Everything in a line: `Budget of 3%: failed (1 above it, 1 unknown, 2 below it).`
+/// Summarizes all judgements in a line: `Budget of 3%: failed (1 above it, 1 unknown, 2 below it).`
 pub fn all_in_words(budget: Budget, judgements: &[Judgement]) -> String {
     let count = |outcome| judgements.iter().filter(|j| j.outcome == outcome).count();
     let parts = [(Outcome::Failed, "above it"), (Outcome::Unknown, "unknown"), (Outcome::Passed, "below it")];
@@ -45,7 +45,7 @@ pub fn all_in_words(budget: Budget, judgements: &[Judgement]) -> String {
     format!("Budget of {budget}: {} ({counted}).", outcome(judgements))
 }
 
-/// The judgements as JUnit's XML.
+/// Renders the judgements as JUnit's XML.
 pub fn junit(analysis: &Analysis, budget: Budget, judgements: &[Judgement]) -> String {
     let header = &analysis.header;
     let count = |of: &[&Judgement], outcome| of.iter().filter(|j| j.outcome == outcome).count();
@@ -86,7 +86,7 @@ fn case(header: &Header, cell: &CellAnalysis, budget: Budget, judgement: &Judgem
     }
 }
 
-/// The study in Markdown: what came out, a table of all settings, and what a reader should know.
+/// Renders the study in Markdown: the outcome, a table of all settings, and remarks.
 pub fn markdown(analysis: &Analysis, judged: Option<(Budget, &[Judgement])>) -> String {
     let header = &analysis.header;
     let mut text = format!("### {}: {}\n\n", text_of(&header.study), text_of(&header.question));
@@ -128,7 +128,7 @@ pub fn markdown(analysis: &Analysis, judged: Option<(Budget, &[Judgement])>) -> 
     text
 }
 
-/// The share of the machine's processors that the base kept busy, and that the setting did; nothing where it is not known.
+/// Returns the share of the machine's processors that the base and the setting used; empty if unknown.
 fn cpu_share(cell: &CellAnalysis, setting: &SettingAnalysis) -> String {
     let share = |s: &SettingAnalysis| Some(s.medians.cpu_share).filter(|share| share.is_finite());
     let base = cell.setting(&setting.base).and_then(share);
@@ -145,7 +145,7 @@ fn sign(outcome: Outcome) -> char {
     }
 }
 
-/// Words that must not become markup.
+/// Escapes words so that they do not become markup.
 fn text_of(words: &str) -> String {
     let mut text = String::with_capacity(words.len());
     for c in words.chars() {

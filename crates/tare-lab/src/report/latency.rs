@@ -1,4 +1,4 @@
-//! How latencies of transactions are distributed, setting by setting.
+//! The report's distributions of latency, setting by setting.
 
 use std::collections::BTreeMap;
 
@@ -9,10 +9,10 @@ use super::results::plot_heads;
 use super::{Study, measured, unit};
 use crate::analysis::{CellAnalysis, SettingAnalysis};
 
-/// Bars of a distribution in a power of ten.
+/// Number of bars per power of ten.
 const BARS: f64 = 10.0;
 
-/// A row for each setting.
+/// Renders a row for each setting.
 pub(super) fn latencies(study: &Study<'_>, cell: &CellAnalysis) -> Markup {
     let rows: Vec<(&SettingAnalysis, Vec<(f64, f64)>)> =
         measured(cell).map(|s| (s, bars(study, cell, s))).filter(|(_, bars)| !bars.is_empty()).collect();
@@ -45,7 +45,7 @@ pub(super) fn latencies(study: &Study<'_>, cell: &CellAnalysis) -> Markup {
     }
 }
 
-/// Bars of a setting: the logarithm of where each begins, and its share of all transactions.
+/// Returns the bars of a setting: the logarithm of each one's start, and its share of all transactions.
 fn bars(study: &Study<'_>, cell: &CellAnalysis, setting: &SettingAnalysis) -> Vec<(f64, f64)> {
     let slices = study.slices(&cell.cell, &setting.name);
     let mut counts: BTreeMap<i64, u64> = BTreeMap::new();

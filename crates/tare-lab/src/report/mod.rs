@@ -1,7 +1,8 @@
-//! A study's report: one page of HTML that needs nothing else, and its figures as CSV and JSON beside it.
+//! The report of a study: a self-contained page of HTML, and its figures as CSV and JSON beside it.
 //!
-//! Everything is computed from the records ([`crate::journal`], [`crate::analysis`]), so a report can be made of a study that
-//! runs, was killed, or ended long ago. The page uses no network and, but for downloads and flame graphs' zoom, no script.
+//! Everything is computed from the records ([`crate::journal`], [`crate::analysis`]), so a report can be made
+//! of a study that is running, was killed, or ended long ago. The page uses no network and, except for
+//! downloads and the flame graphs' zoom, no script.
 
 mod background;
 mod chart;
@@ -36,7 +37,7 @@ const SLICES: &str = "slices.csv";
 const ANALYSIS: &str = "report.json";
 const PICTURE: &str = "picture.svg";
 
-/// The files of a report.
+/// Paths of a report's files.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Paths {
     /// The page: `report.html`.
@@ -45,14 +46,14 @@ pub struct Paths {
     pub csv: PathBuf,
     /// A line for each slice: `slices.csv`.
     pub slices: PathBuf,
-    /// The whole analysis: `report.json`. A figure that there is none of is null.
+    /// The whole analysis: `report.json`. Missing figures are null.
     pub json: PathBuf,
 }
 
 /// Writes the report of the results in `dir` there.
 ///
 /// # Errors
-/// When there are no results, or they cannot be read, or the files cannot be written.
+/// When there are no results, they cannot be read, or the files cannot be written.
 pub fn write(dir: &Path) -> Result<Paths> {
     let records = journal::read(dir)?;
     let study = Study::of(&records, dir)?;
@@ -67,11 +68,12 @@ pub fn write(dir: &Path) -> Result<Paths> {
     })
 }
 
-/// Writes the report of the results in `dir` into the folder `to`, to be given away: the page without the raw data, its figures as
-/// CSV and JSON beside it, and all differences in one picture, for other pages to show. Gives the page's path.
+/// Writes the report of the results in `dir` into the folder `to` for publication: the page without raw data,
+/// its figures as CSV and JSON, and a picture of all differences for other pages. Returns the page's path.
 ///
 /// # Errors
-/// As [`write()`]; and when the folder cannot be made.
+/// When there are no results, they cannot be read, the folder cannot be created, or the files cannot be
+/// written.
 pub fn publish(dir: &Path, to: &Path) -> Result<PathBuf> {
     let records = journal::read(dir)?;
     let study = Study::of(&records, dir)?;
@@ -89,18 +91,18 @@ fn put(dir: &Path, name: &str, text: &str) -> Result<PathBuf> {
     Ok(path)
 }
 
-/// Where the data of a page is.
+/// The place of a page's data.
 enum Data<'a> {
-    /// In the page: the exports, and the file of records.
+    /// Inside the page: the exports, and the file of records.
     Within { exports: &'a export::Exports, raw: &'a str },
     /// In files beside it, without the records.
     Beside,
 }
 
-/// What the page is made of.
+/// The input of the page.
 struct Study<'a> {
     analysis: Analysis,
-    /// By cell, then by setting.
+    /// Slices by cell and setting.
     slices: BTreeMap<&'a Cell, BTreeMap<&'a str, Vec<&'a Slice>>>,
     calls: Vec<&'a Calls>,
     profiles: Vec<(&'a Profile, flame::Stacks)>,
@@ -118,7 +120,7 @@ impl<'a> Study<'a> {
                 }
                 Record::Calls(calls) => study.calls.push(calls),
                 Record::Profile(profile) => {
-                    // One that is gone is not shown; the study says in a note when it could not be taken.
+                    // A missing one is not shown; if a profile failed, a note of the study says so.
                     let text = fs::read_to_string(dir.join(&profile.stacks)).unwrap_or_default();
                     study.profiles.push((profile, flame::Stacks::of(&text)));
                 }
@@ -133,7 +135,7 @@ impl<'a> Study<'a> {
         Ok(study)
     }
 
-    /// Slices of a setting under a workload, in the order they were measured.
+    /// Returns the slices of a setting under a workload, in the order of measurement.
     fn slices(&self, cell: &Cell, setting: &str) -> &[&'a Slice] {
         self.slices.get(cell).and_then(|of_cell| of_cell.get(setting)).map_or(&[], Vec::as_slice)
     }
@@ -142,7 +144,7 @@ impl<'a> Study<'a> {
         self.slices.values().flat_map(BTreeMap::values).flatten().copied()
     }
 
-    /// Workloads in the study's order, each with its cells.
+    /// Returns the workloads in the study's order, each with its cells.
     fn workloads(&self) -> Vec<(&str, Vec<&CellAnalysis>)> {
         let mut workloads: Vec<(&str, Vec<&CellAnalysis>)> = vec![];
         for cell in self.analysis.cells.iter().filter(|c| c.settings.iter().any(|s| s.blocks > 0)) {
@@ -156,12 +158,12 @@ impl<'a> Study<'a> {
     }
 }
 
-/// Settings that were measured in a cell.
+/// Returns the settings that were measured in a cell.
 fn measured(cell: &CellAnalysis) -> impl Iterator<Item = &SettingAnalysis> + Clone {
     cell.settings.iter().filter(|s| s.blocks > 0)
 }
 
-/// Whether a setting is what others are compared with.
+/// Returns whether a setting is a base.
 fn is_base(setting: &SettingAnalysis) -> bool {
     setting.name == setting.base
 }

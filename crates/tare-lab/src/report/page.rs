@@ -1,4 +1,4 @@
-//! The page: the question, the verdicts, and then the rest.
+//! The page of a report: the question, the verdicts, and then the rest.
 
 use maud::{Markup, html};
 
@@ -10,7 +10,7 @@ use crate::record::SettingFacts;
 const STYLE: &str = include_str!("style.css");
 const SCRIPT: &str = include_str!("script.js");
 
-/// The whole page.
+/// Renders the whole page.
 pub(super) fn page(study: &Study<'_>, data: &Data<'_>) -> Markup {
     let header = &study.analysis.header;
     let body = html! {
@@ -60,23 +60,23 @@ fn head(study: &Study<'_>) -> Markup {
     }
 }
 
-/// Where a workload's part is.
+/// Returns the anchor of a workload's section.
 pub(super) fn anchor(workload: &str) -> String {
     let plain = |c: char| if c.is_ascii_alphanumeric() { c.to_ascii_lowercase() } else { '-' };
     format!("workload-{}", workload.chars().map(plain).collect::<String>())
 }
 
-/// Whether settings are compared with different bases, so that it has to be said with which.
+/// Returns whether settings have different bases, so that each base has to be named.
 pub(super) fn several_bases(study: &Study<'_>) -> bool {
     study.analysis.header.settings.iter().filter(|s| s.name == s.base).count() > 1
 }
 
-/// The heads of a table's columns.
+/// Renders the heads of a table's columns.
 pub(super) fn heads(names: &[&str]) -> Markup {
     html! { thead { tr { @for name in names { th scope="col" { (name) } } } } }
 }
 
-/// What a reader should know before anything else: that the machine had other things to do.
+/// Renders warnings, such as that the machine was busy with other work.
 fn warnings(study: &Study<'_>) -> Markup {
     html! {
         @for warning in wording::warnings(&study.analysis) { p.warning { (warning) } }
@@ -151,7 +151,7 @@ fn noise(study: &Study<'_>, facts: &SettingFacts) -> Markup {
     }
 }
 
-/// Settings by workloads, each with the range over its numbers of connections.
+/// Renders a table of settings by workloads, each with the range over its numbers of connections.
 fn overview(study: &Study<'_>) -> Markup {
     let workloads = study.workloads();
     if workloads.iter().all(|(_, cells)| cells.len() == 1) && workloads.len() < 2 {
@@ -183,7 +183,8 @@ fn overview(study: &Study<'_>) -> Markup {
     }
 }
 
-/// `head` is that of the cell's column, shown beside it where there is no room for columns.
+/// Renders the verdicts of a setting in several cells. `head` is the column's head, shown beside the cell
+/// where the page is too narrow for columns.
 fn range(study: &Study<'_>, head: &str, cells: &[&CellAnalysis], name: &str) -> Markup {
     let header = &study.analysis.header;
     let of: Vec<(&CellAnalysis, &SettingAnalysis)> =
@@ -208,7 +209,8 @@ fn range(study: &Study<'_>, head: &str, cells: &[&CellAnalysis], name: &str) -> 
     }
 }
 
-/// A setting's verdict as a cell of a table, with something below it. `head` is as in [`range`].
+/// Renders a setting's verdict as a cell of a table, with `below` under it. `head` is the column's head. See
+/// also [`range`].
 pub(super) fn verdict_cell(
     study: &Study<'_>,
     head: &str,
@@ -227,7 +229,7 @@ pub(super) fn verdict_cell(
             span.figure { (unit::change(cost.share, cost.plus_minus())) } " "
             span.interval { (unit::interval(cost)) }
             @match said.claim {
-                // The figure is the cost.
+                // The figure says that it is a cost.
                 Claim::Costs | Claim::Saves => span.hidden { (said.words) },
                 _ => span.said { (said.words) },
             }
@@ -236,7 +238,7 @@ pub(super) fn verdict_cell(
     }
 }
 
-/// What the signs mean.
+/// Renders the meaning of the symbols.
 pub(super) fn legend(study: &Study<'_>) -> Markup {
     let margin = format!("within the margin of {}", unit::chosen(study.analysis.header.margin));
     html! {

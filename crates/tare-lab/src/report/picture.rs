@@ -1,7 +1,7 @@
-//! A study in one picture that stands alone: what every setting costs under every workload, as SVG, light and dark.
+//! A stand-alone picture of a study: the cost of every setting under every workload, as SVG, light and dark.
 //!
-//! The report draws the same as tables of its own ([`super::results`]), which break and wrap as a page does. This one is for pages
-//! that show a picture of a report: everything is in units of its own width.
+//! The report shows the same in tables ([`super::results`]), which wrap with the page. This picture is for
+//! other pages: everything is in units of its own width.
 
 use maud::{Markup, PreEscaped, html};
 use tare_page::COLOURS;
@@ -12,18 +12,18 @@ use super::wording::{Claim, charged, said};
 use super::{Study, is_base, measured, unit};
 use crate::analysis::{CellAnalysis, Difference};
 
-/// Width of the picture, and where its plot begins and ends.
+/// Width of the picture, and the start and end of its plot.
 const WIDTH: f64 = 960.0;
 const LEFT: f64 = 250.0;
 const RIGHT: f64 = 735.0;
-/// Height of a setting's line for a number of connections, and of what is around its lines.
+/// Height of a setting's line for a number of connections, and of the space around its lines.
 const LINE: f64 = 11.0;
 const AROUND: f64 = 12.0;
-/// Height of a workload's heading, and of what is above the first and below the last.
+/// Height of a workload's heading, and of the space above the first and below the last.
 const HEADING: f64 = 44.0;
 const ABOVE: f64 = 34.0;
 const BELOW: f64 = 34.0;
-/// How far the axis reaches beyond the estimates, as a share of what they span. An interval that reaches further is cut off.
+/// How far the axis extends beyond the estimates, as a share of their range. Longer intervals are cut off.
 const BEYOND: f64 = 0.25;
 
 const STYLE: &str = "\
@@ -37,7 +37,7 @@ const STYLE: &str = "\
     .estimate { fill: var(--kind); stroke: var(--page); }\
     :is(.unclear, .may-cost, .may-gain) .estimate { fill: var(--page); stroke: var(--kind); stroke-width: 2; }";
 
-/// A workload.
+/// The part of a workload.
 struct Panel<'s> {
     name: &'s str,
     /// `16, 32, 64 connections, from top to bottom`.
@@ -45,20 +45,20 @@ struct Panel<'s> {
     rows: Vec<Row<'s>>,
 }
 
-/// A setting under a workload, by connections.
+/// A setting under a workload, with a point per number of connections.
 struct Row<'s> {
     name: &'s str,
     points: Vec<Point>,
 }
 
-/// Its difference at a number of connections.
+/// A difference at a number of connections.
 struct Point {
     claim: Claim,
     cost: Difference,
     noise: Option<(f64, f64)>,
 }
 
-/// The picture of a study.
+/// Renders the picture of a study.
 pub(super) fn picture(study: &Study<'_>) -> Markup {
     let header = &study.analysis.header;
     let workloads = study.workloads();
@@ -90,7 +90,7 @@ pub(super) fn picture(study: &Study<'_>) -> Markup {
     }
 }
 
-/// The settings that are compared with a base, where they were measured.
+/// Returns the settings that are compared with a base, where they were measured.
 fn rows<'s>(study: &'s Study<'_>, cells: &[&CellAnalysis]) -> Vec<Row<'s>> {
     let header = &study.analysis.header;
     let point = |cell: &&CellAnalysis, name: &str| {
@@ -105,7 +105,7 @@ fn rows<'s>(study: &'s Study<'_>, cells: &[&CellAnalysis]) -> Vec<Row<'s>> {
     rows.filter(|row| !row.points.is_empty()).collect()
 }
 
-/// Holds every estimate, and of the intervals what is near.
+/// Makes the axis that contains all estimates, and the near parts of the intervals.
 fn axis<'r>(rows: impl Iterator<Item = &'r Row<'r>>, margin: f64) -> Axis {
     let points: Vec<&Point> = rows.flat_map(|row| &row.points).collect();
     let shares = || points.iter().map(|p| p.cost.share).chain([-margin, margin]);
@@ -116,12 +116,12 @@ fn axis<'r>(rows: impl Iterator<Item = &'r Row<'r>>, margin: f64) -> Axis {
     Axis::holding(shares().chain(ends.map(|end| end.clamp(low - beyond, high + beyond))))
 }
 
-/// Where a value lies.
+/// Returns the horizontal position of a value.
 fn place(axis: &Axis, value: f64) -> f64 {
     LEFT + (RIGHT - LEFT) * axis.place(value) / 100.0
 }
 
-/// Upright lines: ticks, the margin, zero.
+/// Renders vertical lines: ticks, the margin, zero.
 fn rules(axis: &Axis, margin: f64, from: f64, to: f64) -> Markup {
     let line = |class: &str, value: f64| {
         let (x, from, to) = (pixels(place(axis, value)), pixels(from), pixels(to));
@@ -133,7 +133,7 @@ fn rules(axis: &Axis, margin: f64, from: f64, to: f64) -> Markup {
     }
 }
 
-/// Where things of these heights begin that follow each other, and where the last one ends.
+/// Returns the positions of consecutive things with these heights, and the end of the last one.
 fn places(heights: impl Iterator<Item = f64>, from: f64) -> (Vec<f64>, f64) {
     let mut at = from;
     let begin = |height: f64| {
@@ -144,7 +144,7 @@ fn places(heights: impl Iterator<Item = f64>, from: f64) -> (Vec<f64>, f64) {
     (places, at)
 }
 
-/// `16, 32, 64 connections, from top to bottom`.
+/// Describes the numbers of connections: `16, 32, 64 connections, from top to bottom`.
 fn connections(cells: &[&CellAnalysis]) -> String {
     if let [one] = cells {
         return one.cell.drive();
@@ -179,14 +179,14 @@ impl Row<'_> {
         AROUND + LINE * self.points.len() as f64
     }
 
-    /// Each point, and the height at which its line is.
+    /// Returns each point with the height of its line.
     fn lines(&self, top: f64) -> impl Iterator<Item = (&Point, f64)> {
         #[allow(clippy::cast_precision_loss)] // a handful
         let line = move |place: usize| top + AROUND / 2.0 + LINE * (place as f64 + 0.5);
         self.points.iter().enumerate().map(move |(place, point)| (point, line(place)))
     }
 
-    /// What noise looks like against the same base.
+    /// Renders the noise of the same base.
     fn noise(&self, axis: &Axis, top: f64) -> Markup {
         html! {
             @for (point, y) in self.lines(top) {
@@ -208,7 +208,7 @@ impl Row<'_> {
         }
     }
 
-    /// The difference, or the lowest and the highest of several.
+    /// Renders the difference, or the lowest and the highest of several.
     fn figure(&self) -> Markup {
         let change = |c: &Difference| unit::change(c.share, c.plus_minus());
         let mut costs: Vec<Difference> = self.points.iter().map(|p| p.cost).collect();

@@ -1,4 +1,4 @@
-//! What was measured, workload by workload; what was counted; where the time went.
+//! The report's results: measurements by workload, events, and flame graphs.
 
 use std::collections::BTreeSet;
 
@@ -14,10 +14,10 @@ use super::{Study, curves, is_base, measured, throughput, unit};
 use crate::analysis::{CellAnalysis, SettingAnalysis};
 use crate::record::{Calls, Profile};
 
-/// More cells of a workload than this are folded up, but for the first.
+/// Most cells of a workload that are shown open; of more, only the first is.
 const OPEN: usize = 3;
 
-/// A part for every workload.
+/// Renders a section for every workload.
 pub(super) fn workloads(study: &Study<'_>) -> Markup {
     html! { @for (name, cells) in study.workloads() { (workload(study, name, &cells)) } }
 }
@@ -48,7 +48,7 @@ fn workload(study: &Study<'_>, name: &str, cells: &[&CellAnalysis]) -> Markup {
     }
 }
 
-/// Settings by numbers of connections.
+/// Renders a table of settings by numbers of connections.
 fn by_connections(study: &Study<'_>, cells: &[&CellAnalysis]) -> Markup {
     let facts = study.analysis.header.settings.iter();
     let names: Vec<&str> = facts
@@ -93,12 +93,12 @@ fn by_name(study: &Study<'_>, cell: &CellAnalysis, name: &str) -> Markup {
     }
 }
 
-/// The twin's interval beside a setting: what noise looks like against the same base.
+/// Returns the interval of the A/A control of a base: the size of noise.
 pub(super) fn noise(cell: &CellAnalysis, base: &str) -> Option<(f64, f64)> {
     cell.settings.iter().find(|s| s.twin && s.base == base)?.cost?.interval
 }
 
-/// Widths and heads of a table whose second column is drawn; the heads are for those who listen.
+/// Renders widths and heads of a table whose second column is a drawing; the heads are for screen readers.
 pub(super) fn plot_heads(third: &str, fourth: &str) -> Markup {
     html! {
         colgroup { col.name; col; col.value; col.words; }
@@ -106,7 +106,7 @@ pub(super) fn plot_heads(third: &str, fourth: &str) -> Markup {
     }
 }
 
-/// The interval plot: an estimate with its interval for every setting.
+/// Renders the interval plot: an estimate with its interval for every setting.
 fn intervals(study: &Study<'_>, cells: &[&CellAnalysis]) -> Markup {
     let header = &study.analysis.header;
     let all = || cells.iter().flat_map(|c| measured(c)).filter_map(|s| s.cost);
@@ -135,7 +135,7 @@ fn intervals(study: &Study<'_>, cells: &[&CellAnalysis]) -> Markup {
     }
 }
 
-/// What the cell's settings are compared with, and what it takes.
+/// Renders the bases of the cell's settings, with their charges.
 fn bases(cell: &CellAnalysis) -> Markup {
     html! {
         span.meaning {
@@ -181,7 +181,7 @@ fn interval(study: &Study<'_>, cell: &CellAnalysis, s: &SettingAnalysis, axis: &
     }
 }
 
-/// What the Performance Schema counted, and what an event costs.
+/// Renders the events that the Performance Schema counted, and the cost of an event.
 pub(super) fn events(study: &Study<'_>) -> Markup {
     if study.calls.is_empty() {
         return html! {};
@@ -205,7 +205,7 @@ fn last_calls<'a>(study: &Study<'a>, cell: &CellAnalysis, setting: &str) -> Opti
     study.calls.iter().rev().find(|c| c.cell == cell.cell && c.setting == setting).copied()
 }
 
-/// How many instruments a setting has on, of how many.
+/// Returns how many instruments a setting has enabled, of how many.
 fn instruments_of(calls: &Calls) -> String {
     calls.instruments.map_or_else(|| unit::NONE.to_owned(), |i| format!("{} of {}", i.enabled, i.all))
 }
@@ -256,7 +256,7 @@ fn event_cost(cell: &CellAnalysis, setting: &str, events: f64) -> Markup {
     }
 }
 
-/// Where the server's time went, by setting, and how that differs from the base.
+/// Renders flame graphs by setting, and their differences from the base.
 pub(super) fn flame_graphs(study: &Study<'_>) -> Markup {
     if study.profiles.is_empty() {
         return html! {};

@@ -1,4 +1,5 @@
-//! Transactions per second: their distribution, every second of them, and their means as other studies give them.
+//! The report's transactions per second: their distribution, every second, and their means as other studies
+//! report them.
 
 use std::collections::BTreeSet;
 
@@ -12,17 +13,17 @@ use crate::analysis::{CellAnalysis, SettingAnalysis, THROUGHPUT, every_second};
 use crate::record::{Measure, Slice};
 use crate::statistics::quantile;
 
-/// Transactions of every second of every slice.
+/// Returns the transactions of every second of every slice.
 pub(super) fn seconds(study: &Study<'_>, cell: &CellAnalysis, s: &SettingAnalysis) -> Vec<f64> {
     every_second(study.slices(&cell.cell, &s.name))
 }
 
-/// The median of the base's seconds.
+/// Returns the median of the base's seconds.
 fn base_median(cell: &CellAnalysis, s: &SettingAnalysis) -> Option<f64> {
     Some(cell.setting(&s.base)?.seconds.p50).filter(|median| median.is_finite())
 }
 
-/// A box for each setting.
+/// Renders a box for each setting.
 pub(super) fn boxes(study: &Study<'_>, cell: &CellAnalysis) -> Markup {
     let boxes: Vec<(&SettingAnalysis, Box)> =
         measured(cell).filter_map(|s| Some((s, Box::of(&seconds(study, cell, s))?))).collect();
@@ -45,7 +46,7 @@ pub(super) fn boxes(study: &Study<'_>, cell: &CellAnalysis) -> Markup {
     }
 }
 
-/// Seconds of load, in the unit of their axis, and that unit.
+/// Returns the unit of a time axis: its length in seconds, and its name.
 fn time_unit(seconds: f64) -> (f64, &'static str) {
     if seconds > 3.0 * 3600.0 {
         (3600.0, "h")
@@ -56,7 +57,7 @@ fn time_unit(seconds: f64) -> (f64, &'static str) {
     }
 }
 
-/// A setting's seconds of load, its slices end to end: when each was and what was done in it; and when somebody asked.
+/// The seconds of a setting's load, slices end to end: the time and value of each, and the times of scrapes.
 struct Course {
     points: Vec<Second>,
     scrapes: Vec<f64>,
@@ -64,7 +65,8 @@ struct Course {
 }
 
 impl Course {
-    /// The driver does not always tell of a slice's last second. One in turns counts as a second, all of its time.
+    /// Joins slices. The driver does not always report a slice's last second. A slice in turns counts as a
+    /// single second.
     #[allow(clippy::cast_precision_loss)] // seconds of a slice
     fn of(slices: &[&Slice]) -> Course {
         let mut course = Course { points: vec![], scrapes: vec![], length: 0.0 };
@@ -79,7 +81,7 @@ impl Course {
         course
     }
 
-    /// The same on an axis whose unit has so many seconds.
+    /// Makes a scatter on an axis whose unit has so many seconds.
     fn scatter(&self, unit: f64, base: Option<f64>, limits: [f64; 2], said: String) -> Scatter {
         Scatter {
             points: self.points.iter().map(|(at, done)| (at / unit, *done)).collect(),
@@ -92,7 +94,7 @@ impl Course {
     }
 }
 
-/// A scatter of each setting.
+/// Renders a scatter for each setting.
 pub(super) fn scatters(study: &Study<'_>, cell: &CellAnalysis) -> Markup {
     let courses: Vec<(&SettingAnalysis, Course)> =
         measured(cell).map(|s| (s, Course::of(study.slices(&cell.cell, &s.name)))).collect();
@@ -135,7 +137,7 @@ pub(super) fn scatters(study: &Study<'_>, cell: &CellAnalysis) -> Markup {
     }
 }
 
-/// What was done in seconds with a scrape, and in those without.
+/// Renders the medians of seconds with a scrape, and of those without.
 fn while_asked(scatter: &Scatter) -> Markup {
     let (asked, others) = scatter.by_asked();
     let median = |points: &[Second]| quantile(&points.iter().map(|p| p.1).collect::<Vec<_>>(), 0.5);
@@ -156,7 +158,8 @@ fn in_words(setting: &str, seconds: &[f64]) -> String {
     )
 }
 
-/// Means with their standard errors beside the difference within blocks; folded up unless the study is about throughput.
+/// Renders means with their standard errors beside the difference within blocks; collapsed unless the study
+/// is about throughput.
 pub(super) fn as_runs(study: &Study<'_>, cells: &[&CellAnalysis]) -> Markup {
     let all = || cells.iter().flat_map(|c| measured(c)).flat_map(|s| s.runs.keys());
     let own: BTreeSet<&String> = all().filter(|name| *name != THROUGHPUT).collect();
@@ -204,7 +207,7 @@ pub(super) fn as_runs(study: &Study<'_>, cells: &[&CellAnalysis]) -> Markup {
     }
 }
 
-/// A mean with its standard error, and its share of the base's.
+/// Renders a mean with its standard error, and its ratio to the base's.
 fn mean(cell: &CellAnalysis, s: &SettingAnalysis, name: &str) -> Markup {
     let Some(own) = s.runs.get(name) else { return html! { (unit::NONE) } };
     let base = cell.setting(&s.base).filter(|_| !is_base(s)).and_then(|base| base.runs.get(name));
@@ -218,7 +221,8 @@ fn mean(cell: &CellAnalysis, s: &SettingAnalysis, name: &str) -> Markup {
 mod tests {
     use super::*;
 
-    /// Of 5 seconds, of which the driver told 4; asked in the fourth and in the one it did not tell of.
+    /// Returns a slice of 5 seconds, of which the driver reported 4, with scrapes in the fourth and in the
+    /// unreported one.
     fn slice() -> Slice {
         let record = serde_json::json!({
             "workload": "w", "users": 1, "setting": "s", "block": 0, "turn": 0, "at": 100.0, "seconds": 5.0, "transactions": 50,

@@ -1,4 +1,4 @@
-//! Figures as people read them: the page's own, and differences.
+//! Human-readable figures: those of pages, and differences.
 
 use tare_page::unit::{MINUS, without_negative_zero};
 pub(super) use tare_page::unit::{NONE, bytes, bytes_per_second, estimated_span, fixed, plain, span, time};
@@ -6,7 +6,7 @@ pub(super) use tare_page::unit::{NONE, bytes, bytes_per_second, estimated_span, 
 use crate::analysis::Difference;
 use crate::course::Estimate;
 
-/// A share as a percentage with its sign and so many decimals; nothing has none.
+/// Formats a share as a percentage with its sign and so many decimals; 0 has no sign.
 pub(super) fn signed(share: f64, decimals: usize) -> String {
     let text = without_negative_zero(format!("{:.decimals$}", share * 100.0));
     let plus = if text.starts_with('-') || text.bytes().all(|b| b"0.".contains(&b)) { "" } else { "+" };
@@ -18,7 +18,7 @@ pub(super) fn signed(share: f64, decimals: usize) -> String {
     format!("{plus}{text}%").replace('-', &MINUS.to_string())
 }
 
-/// Decimals that suit a percentage which is known to `plus_minus` (a share).
+/// Returns the decimals for a percentage that is known to `plus_minus` (a share).
 fn decimals(plus_minus: Option<f64>) -> usize {
     match plus_minus.map(|p| p * 100.0) {
         Some(p) if p < 0.095 => 2,
@@ -27,7 +27,7 @@ fn decimals(plus_minus: Option<f64>) -> usize {
     }
 }
 
-/// A share as a percentage with its sign: `+3.1%`.
+/// Formats a share as a percentage with its sign: `+3.1%`.
 pub(super) fn change(share: f64, plus_minus: Option<f64>) -> String {
     if !share.is_finite() {
         return NONE.into();
@@ -35,23 +35,23 @@ pub(super) fn change(share: f64, plus_minus: Option<f64>) -> String {
     signed(share, decimals(plus_minus))
 }
 
-/// A share as a percentage without a sign: `3.1%`.
+/// Formats a share as a percentage without a sign: `3.1%`.
 pub(super) fn percent(share: f64, plus_minus: Option<f64>) -> String {
     format!("{:.*}%", decimals(plus_minus), share.abs() * 100.0)
 }
 
-/// A share that somebody chose, such as a margin: `1%`, `0.5%`.
+/// Formats a share that somebody chose, such as a margin: `1%`, `0.5%`.
 pub(crate) fn chosen(share: f64) -> String {
     format!("{}%", (share * 1e6).round() / 1e4)
 }
 
-/// Bytes that something is more than another: `+210 MiB`.
+/// Formats a difference in bytes: `+210 MiB`.
 pub(super) fn more_bytes(more: f64) -> String {
     let plus = if more > 0.0 { "+" } else { "" };
     format!("{plus}{}", bytes(more))
 }
 
-/// A range of bytes that something is more than another, with its unit once where both ends have the same: `+110 … +111 MiB`.
+/// Formats a range of differences in bytes, with the unit once if both ends share it: `+110 … +111 MiB`.
 pub(super) fn more_bytes_between((low, high): (f64, f64)) -> String {
     let (low, high) = (more_bytes(low), more_bytes(high));
     match (low.split_once(' '), high.split_once(' ')) {
@@ -60,9 +60,9 @@ pub(super) fn more_bytes_between((low, high): (f64, f64)) -> String {
     }
 }
 
-/// A mean with its standard error, which has two digits: `27 612 ± 41`.
+/// Formats a mean with two digits of its standard error: `27 612 ± 41`.
 pub(super) fn mean(mean: Estimate) -> String {
-    // Of values that are all the same rounding alone leaves an error.
+    // If all values are equal, the error is only rounding.
     if mean.error <= mean.value.abs() * 1e-9 || !mean.error.is_finite() {
         return plain(mean.value);
     }
@@ -71,7 +71,7 @@ pub(super) fn mean(mean: Estimate) -> String {
     format!("{} ± {}", fixed(mean.value, decimals), fixed(mean.error, decimals))
 }
 
-/// A difference's interval: `+2.7% … +3.5%`; nothing where there is none yet.
+/// Formats a difference's interval: `+2.7% … +3.5%`; empty if there is none yet.
 pub(super) fn interval(difference: Difference) -> String {
     let end = |end: f64| change(end, difference.plus_minus());
     difference.interval.map_or(String::new(), |(low, high)| format!("{} … {}", end(low), end(high)))

@@ -1,8 +1,8 @@
-//! Verdicts in words: the same ones in the page, in the terminal and in the files.
+//! Verdicts in words, the same in the page, in the terminal and in the files.
 //!
-//! What is claimed is never more than the interval says. An interval that begins near 0 leaves open whether there is a cost
-//! worth its name, and is not called one. Near is what the A/A pair's interval reaches in the same cell; and within the
-//! margin, what is less than half of the interval's own width.
+//! They never claim more than the interval says. An interval that starts near 0 may mean a negligible cost,
+//! so it is not called one. Near is the reach of the A/A control's interval in the same cell; and within the
+//! margin, half of the interval's own width.
 
 use super::{measured, unit};
 use crate::analysis::{Analysis, CellAnalysis, Difference, SettingAnalysis, Verdict};
@@ -10,28 +10,28 @@ use crate::machine::MOST_STOLEN;
 use crate::record::{CpuSource, Header, Measure, SettingFacts};
 use crate::statistics::median;
 
-/// Medians that differ by less than this, as a share, do not contradict anything.
+/// Medians that differ by less than this share do not contradict anything.
 const SEEN: f64 = 0.005;
 
-/// What is claimed of a setting.
+/// The claim about a setting.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Claim {
     /// It costs.
     Costs,
     /// It saves.
     Saves,
-    /// It costs something, which may be next to nothing.
+    /// It costs something, which may be negligible.
     MayCost,
-    /// It saves something, which may be next to nothing.
+    /// It saves something, which may be negligible.
     MaySave,
     /// It is equivalent to the base within the margin.
     Equal,
-    /// Nothing can be said yet.
+    /// There is no result yet.
     Unclear,
 }
 
 impl Claim {
-    /// One word: a class of the page's style sheet, and a value in the files.
+    /// Returns a word for it: a class of the page's style sheet, and a value in the files.
     pub fn word(self) -> &'static str {
         match self {
             Claim::Costs => "costs",
@@ -43,7 +43,7 @@ impl Claim {
         }
     }
 
-    /// A sign: colour alone would not do.
+    /// Returns a symbol for it, because colour alone is not accessible.
     pub(super) fn sign(self) -> &'static str {
         match self {
             Claim::Costs => "▲",
@@ -55,7 +55,7 @@ impl Claim {
         }
     }
 
-    /// The one that stands for several: what costs somewhere costs, what is unclear somewhere is.
+    /// Returns the claim for several cells: the worst of them.
     pub(super) fn worst(claims: impl IntoIterator<Item = Claim>) -> Claim {
         const ORDER: [Claim; 6] =
             [Claim::Costs, Claim::MayCost, Claim::Unclear, Claim::Saves, Claim::MaySave, Claim::Equal];
@@ -64,22 +64,22 @@ impl Claim {
     }
 }
 
-/// A verdict, ready to be said. Its `Display` gives all of it.
+/// A verdict in words. `Display` prints all of it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Said {
-    /// What is claimed.
+    /// The claim.
     pub claim: Claim,
-    /// In words, without the interval.
+    /// The verdict without the interval.
     pub words: String,
-    /// The same in few words, for a column.
+    /// A short form for a column.
     pub short: String,
-    /// The interval that belongs into it: `2.7% to 3.5%`.
+    /// The interval to add: `2.7% to 3.5%`.
     pub interval: Option<String>,
-    /// The difference it speaks of.
+    /// The difference that it states.
     cost: Option<Difference>,
-    /// What it is at most.
+    /// Upper bound of the difference.
     far: f64,
-    /// Whether it comes in bursts.
+    /// Whether the cost comes in bursts.
     bursty: bool,
 }
 
@@ -90,7 +90,7 @@ impl std::fmt::Display for Said {
     }
 }
 
-/// The verdict on a setting of a cell; none on a base, and before the first whole block.
+/// Words the verdict on a setting of a cell; `None` for a base, and before the first whole block.
 pub fn said(header: &Header, cell: &CellAnalysis, setting: &SettingAnalysis) -> Option<Said> {
     let verdict = setting.verdict?;
     let cost = setting.told();
@@ -123,7 +123,8 @@ pub fn said(header: &Header, cell: &CellAnalysis, setting: &SettingAnalysis) -> 
     })
 }
 
-/// A difference whose interval excludes 0, in words. One that begins nearer to 0 than `near` is not called a cost.
+/// Words a difference whose interval excludes 0. If it starts closer to 0 than `near`, it is not called a
+/// cost.
 fn excluded(cost: Difference, near: f64) -> Said {
     let (low, high) = cost.interval.unwrap_or((cost.share, cost.share));
     let saves = high < 0.0;
@@ -139,7 +140,8 @@ fn excluded(cost: Difference, near: f64) -> Said {
     Said { claim, short: words.clone(), words, interval, cost: Some(cost), far: to, bursty: false }
 }
 
-/// What is near 0 for an interval: see the module. The twin itself is held against the margin alone.
+/// Returns the distance from 0 that counts as near (see the module). The A/A control itself is judged by the
+/// margin alone.
 fn near(header: &Header, cell: &CellAnalysis, setting: &SettingAnalysis, cost: Difference) -> f64 {
     let bursty = matches!(setting.verdict, Some(Verdict::Costs { bursty: true, .. }));
     let twins = cell.settings.iter().filter(|s| s.twin && !setting.twin);
@@ -147,7 +149,7 @@ fn near(header: &Header, cell: &CellAnalysis, setting: &SettingAnalysis, cost: D
     noise.fold(cost.plus_minus().map_or(0.0, |half| half.min(header.margin)), f64::max)
 }
 
-/// How far a setting's interval reaches from 0.
+/// Returns how far a setting's interval reaches from 0.
 pub(super) fn reach(setting: &SettingAnalysis) -> Option<f64> {
     reach_of(setting.cost)
 }
@@ -156,14 +158,14 @@ fn reach_of(difference: Option<Difference>) -> Option<f64> {
     difference?.interval.map(|(low, high)| low.abs().max(high.abs()))
 }
 
-/// A setting in every cell that has a verdict on it.
+/// Words the verdicts on a setting in every cell that has one.
 pub(super) fn everywhere(analysis: &Analysis, name: &str) -> Vec<Said> {
     let cells = analysis.cells.iter();
     cells.filter_map(|cell| said(&analysis.header, cell, measured(cell).find(|s| s.name == name)?)).collect()
 }
 
-/// Several verdicts on one setting, in words. Estimates of several cells have a lowest and a highest, which is no interval;
-/// that is said beside them.
+/// Words several verdicts on one setting. The range of several estimates is not an interval, so both are
+/// given.
 pub(super) fn together(all: &[Said]) -> String {
     if let [one] = all {
         return one.to_string();
@@ -199,7 +201,8 @@ fn count(n: usize, all: &[Said]) -> String {
     }
 }
 
-/// `1.2% to 1.7%, intervals from 0.8% to 2.1%`: the lowest and the highest estimate, and how far their intervals reach.
+/// Formats the lowest and the highest estimate, and the reach of their intervals: `1.2% to 1.7%, intervals
+/// from 0.8% to 2.1%`.
 fn estimates(said: &[&Said]) -> Option<String> {
     let costs: Vec<Difference> = said.iter().filter_map(|s| s.cost).collect();
     let (first, rest) = costs.split_first()?;
@@ -210,7 +213,7 @@ fn estimates(said: &[&Said]) -> Option<String> {
         reach = (reach.0.min(ends(cost).0), reach.1.max(ends(cost).1));
     }
     let fine = costs.iter().filter_map(Difference::plus_minus).reduce(f64::min);
-    // A saving is a difference below 0: its smallest is its highest.
+    // A saving is a negative difference, so the smallest saving is the highest difference.
     let range = |(low, high): (f64, f64)| {
         let (from, to) = if high < 0.0 { (high, low) } else { (low, high) };
         let (from, to) = (unit::percent(from, fine), unit::percent(to, fine));
@@ -219,7 +222,7 @@ fn estimates(said: &[&Said]) -> Option<String> {
     Some(format!("{}, intervals from {},", range(share), range(reach)))
 }
 
-/// The most that several of a kind can be.
+/// Formats the highest bound of several verdicts of a kind.
 fn farthest(said: &[&Said]) -> Option<String> {
     let most = said.iter().map(|s| s.far).reduce(f64::max)?;
     let equal = said.iter().all(|s| s.claim == Claim::Equal);
@@ -227,7 +230,7 @@ fn farthest(said: &[&Said]) -> Option<String> {
     Some(unit::percent(most, if equal { Some(most) } else { fine }))
 }
 
-/// What a setting is compared with, and where both ran: `against off on mariadb 10.11.19-MariaDB`.
+/// Words the base of a setting, and where both ran: `against off on mariadb 10.11.19-MariaDB`.
 pub fn against(header: &Header, facts: &SettingFacts) -> String {
     let on = |name: &str| {
         let version = header.servers.iter().find(|s| s.name == name).map(|s| s.version.as_str());
@@ -241,7 +244,7 @@ pub fn against(header: &Header, facts: &SettingFacts) -> String {
     }
 }
 
-/// What the verdicts are about.
+/// Words a measure.
 pub fn charged(measure: Measure) -> &'static str {
     match measure {
         Measure::Cpu => "server CPU per transaction",
@@ -250,7 +253,7 @@ pub fn charged(measure: Measure) -> &'static str {
     }
 }
 
-/// Where the CPU time of a server is from, in words.
+/// Words the source of a server's CPU time.
 pub fn cpu_source(source: CpuSource) -> &'static str {
     match source {
         CpuSource::Process => "CPU time: its process's clock",
@@ -261,7 +264,7 @@ pub fn cpu_source(source: CpuSource) -> &'static str {
     }
 }
 
-/// The whole study in a line: what each setting costs, against what, on which server, and how much is noise.
+/// Summarizes the study in a line: the cost of each setting, its base, its server, and the size of noise.
 pub fn in_short(analysis: &Analysis) -> String {
     let header = &analysis.header;
     let mut compared: Vec<(String, Vec<String>)> = vec![];
@@ -283,7 +286,7 @@ pub fn in_short(analysis: &Analysis) -> String {
     format!("In short, {} {}; {noise}.", charged(header.measure), all.join("; "))
 }
 
-/// What a reader should know before anything else: that the machine had other things to do.
+/// Returns warnings, such as that the machine was busy with other work.
 pub fn warnings(analysis: &Analysis) -> Vec<String> {
     let settings = analysis.cells.iter().flat_map(measured);
     let steal = median(&settings.map(|s| s.medians.steal).collect::<Vec<_>>());
@@ -296,8 +299,8 @@ pub fn warnings(analysis: &Analysis) -> Vec<String> {
     analysis.header.machine.others.warning().into_iter().chain(stolen).collect()
 }
 
-/// That medians of transactions per second say something else than the verdict, where they do: they run over all slices, so
-/// whatever drifts is in them, and the verdict compares within blocks.
+/// Returns a remark if the medians of transactions per second contradict the verdict: they run over all
+/// slices, so they include drift, while the verdict compares within blocks.
 pub fn contradiction(header: &Header, cell: &CellAnalysis, setting: &SettingAnalysis) -> Option<String> {
     let claim = said(header, cell, setting)?.claim;
     let base = cell.setting(&setting.base)?;
@@ -348,7 +351,7 @@ mod tests {
 
     #[test]
     fn what_begins_near_zero_is_not_called_a_cost() {
-        // Once "costs 2.5% ± 3.3" and "costs 40.7% ± 59.9".
+        // These were once worded "costs 2.5% ± 3.3" and "costs 40.7% ± 59.9".
         assert_eq!(of(0.025, 0.002, 0.068, 0.01).to_string(), "may cost up to 6.8% (0.2% to 6.8%)");
         assert_eq!(of(0.407, 0.001, 1.199, 0.01).to_string(), "may cost up to 120% (0% to 120%)");
         assert_eq!(of(-0.02, -0.035, -0.002, 0.01).to_string(), "may save up to 3.5% (0.2% to 3.5%)");

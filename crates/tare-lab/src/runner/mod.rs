@@ -1,7 +1,9 @@
-//! Runs a study: prepares its servers, gives load in slices, writes every slice down, ends when it knows enough.
+//! The runner of a study: it prepares servers, drives load in slices, records every slice, and ends when it
+//! knows enough.
 //!
-//! A *life* is what happens between two starts of the servers: for every cell an unmeasured slice of every setting, then some
-//! blocks. What is enough is looked at between lives only, when every observation is whole.
+//! A *life* is the time between two starts of the servers: for every cell an unmeasured slice of every
+//! setting, then some blocks. Whether the results are precise enough is checked only between lives, when
+//! every observation is complete.
 
 mod order;
 mod pace;
@@ -36,26 +38,26 @@ use pace::Pace;
 
 pub use order::{Event, Order};
 
-/// How long an unmeasured slice is that no setting says the length of, in seconds, unless transactions come too seldom.
+/// Length of an unmeasured slice in seconds, if no setting gives one; longer where transactions are too rare.
 const WARM_UP: u32 = 1;
-/// Marks the random numbers that order turns, beside those that order slices.
+/// Purpose number of the random order of turns, apart from that of slices.
 const TURNS: u64 = 1 << 63;
-/// Marks those that order the servers when they are started for the first time.
+/// Purpose number of the random order of the servers' first start.
 const FIRST_START: u64 = u64::MAX;
-/// Marks those that say when transactions arrive.
+/// Purpose number of the random arrivals of transactions.
 const ARRIVALS: u64 = 1 << 62;
 
-/// What a note begins with that says why there are no hardware counters.
+/// Prefix of the note that says why there are no hardware counters.
 const NO_COUNTERS: &str = "no hardware counters (instructions, misses)";
 
-/// Runs a study to its end and gives its figures. On an error what was measured is kept, and everything that was started has
-/// been stopped.
+/// Runs a study to its end and returns its analysis. On an error, measurements are kept, and everything that
+/// was started has been stopped.
 pub fn run(order: &Order, interrupt: &Interrupt, tell: &mut dyn FnMut(Event<'_>)) -> Result<Analysis> {
     run_knowing(order, None, interrupt, tell)
 }
 
-/// Likewise, knowing what others take of the machine: it was looked at before something of the caller's own ran. `None`: it is
-/// looked at now.
+/// Runs a study with the activity of other processes given by the caller, who observed it before starting
+/// something. `None`: observes it now.
 pub fn run_knowing(
     order: &Order,
     others: Option<Others>,
@@ -128,29 +130,29 @@ fn next_process(records: &[Record]) -> u32 {
     numbers.max().map_or(0, |n| n + 1)
 }
 
-/// A study that runs.
+/// A running study.
 struct Run<'a> {
     order: &'a Order,
     bench: &'a Bench,
     loads: &'a Loads,
-    /// The files it is about.
+    /// Files that are part of what is measured.
     measured: Vec<Measured>,
     fleet: Fleet<'a>,
     journal: &'a mut Journal,
-    /// All that is drawn follows from it; the same when the study goes on.
+    /// Seed of all random numbers; kept when the study is continued.
     seed: u64,
     begun: Instant,
-    /// Seconds it had run before it was cut off.
+    /// Seconds that it ran before it was interrupted.
     before: f64,
-    /// What else ran on the machine before anything of ours did.
+    /// Activity of other processes before the study.
     others: Others,
-    /// What the unmeasured slices say of the cells.
+    /// Paces of the cells, learned from the unmeasured slices.
     paces: BTreeMap<Cell, Pace>,
-    /// Whether a setting's server works while nobody asks it anything, once that is known.
+    /// Whether a setting's server works while idle, once known.
     by_itself: Option<bool>,
-    /// How often a load failed whose server is well.
+    /// Number of failed loads on healthy servers.
     failures: u32,
-    /// The processor's counters, if it has any, once that is known.
+    /// The processor's counters, if it has any, once known.
     counters: Option<Option<Counters>>,
 }
 
@@ -159,12 +161,12 @@ impl<'a> Run<'a> {
         &self.order.definition
     }
 
-    /// Seconds since the study began, without those it lay dead.
+    /// Returns the seconds since the study began, without interruptions.
     fn now(&self) -> f64 {
         self.before + self.begun.elapsed().as_secs_f64()
     }
 
-    /// Starts every server once and writes the header, or a note that it goes on.
+    /// Starts every server once, and writes the header, or a note that the study continues.
     fn begin(&mut self, tell: &mut dyn FnMut(Event<'_>)) -> Result<()> {
         tell(Event::Doing("starting servers"));
         let mut all: Vec<usize> = (0..self.definition().settings.len()).collect();
@@ -185,7 +187,7 @@ impl<'a> Run<'a> {
         self.others.warning().map_or(Ok(()), |text| self.note(text))
     }
 
-    /// What the servers say of themselves.
+    /// Returns the servers' descriptions of themselves.
     fn servers(&mut self) -> Result<Vec<ServerFacts>> {
         let order = self.order;
         let mut facts = vec![];
@@ -224,7 +226,7 @@ impl<'a> Run<'a> {
         }
     }
 
-    /// What has to be measured further: of every cell the places of settings.
+    /// Returns what remains to be measured: the indexes of settings for every cell.
     fn wanted(&self, cells: &[Cell]) -> Vec<(Cell, Vec<usize>)> {
         let analysis = self.analysis();
         let of = |cell: &Cell| {
@@ -236,7 +238,7 @@ impl<'a> Run<'a> {
         cells.iter().map(|cell| (cell.clone(), of(cell))).collect()
     }
 
-    /// Blocks a cell has, whole or not.
+    /// Returns the number of a cell's blocks, including an incomplete one.
     fn blocks(&self, cell: &Cell) -> u32 {
         let of = |record: &Record| match record {
             Record::Slice(slice) if slice.cell == *cell => Some(slice.block + 1),
@@ -245,7 +247,7 @@ impl<'a> Run<'a> {
         self.journal.records().iter().filter_map(of).max().unwrap_or(0)
     }
 
-    /// From a start of the servers to their end; gives a reason to end the study.
+    /// Runs a life; returns the reason if the study ends.
     fn life(
         &mut self,
         wanted: &[(Cell, Vec<usize>)],
@@ -298,7 +300,8 @@ impl<'a> Run<'a> {
         Ok(None)
     }
 
-    /// Starts the servers of these settings, in an order drawn anew: where the memory of each comes to lie may depend on that.
+    /// Starts the servers of these settings in random order, because the order may affect their memory
+    /// layout.
     fn start(&mut self, wanted: &[(Cell, Vec<usize>)], random: &mut fastrand::Rng) -> Result<()> {
         let settings: BTreeSet<usize> = wanted.iter().flat_map(|(_, settings)| settings).copied().collect();
         let mut settings = Vec::from_iter(settings);
@@ -310,18 +313,18 @@ impl<'a> Run<'a> {
         Ok(())
     }
 
-    /// Whether a cell has fewer blocks than it is to have in any case.
+    /// Returns whether a cell has fewer blocks than it gets in any case.
     fn owes(&self, cell: &Cell) -> bool {
         remainder::owes(self.definition(), cell, self.blocks(cell))
     }
 
-    /// Whether there is such a cell.
+    /// Returns whether some cell has fewer blocks than it gets in any case.
     fn owes_blocks(&self) -> bool {
         self.definition().cells().iter().any(|cell| self.owes(cell))
     }
 
-    /// Whether a cell needs no more, asked in the midst of a life. Only where each block is an observation: of processes of
-    /// their own a whole life is one, and whoever left it when pleased would make it another.
+    /// Returns whether a cell needs no more blocks, within a life. Only where each block is an observation:
+    /// with separate processes a whole life is one, and stopping it by its results would bias it.
     fn is_known(&self, cell: &Cell, analysis: &Analysis) -> bool {
         let known = analysis.cells.iter().find(|c| c.cell == *cell);
         let enough = |s: &SettingAnalysis| s.reached && (s.name == s.base || s.units == s.blocks);
@@ -329,7 +332,7 @@ impl<'a> Run<'a> {
         may_stop && known.is_some_and(|c| c.settings.iter().all(enough))
     }
 
-    /// A slice of every setting, in random order; gives what is known after it.
+    /// Measures a slice of every setting, in random order; returns the analysis after it.
     fn block(
         &mut self,
         cell: &Cell,
@@ -348,7 +351,7 @@ impl<'a> Run<'a> {
         Ok(analysis)
     }
 
-    /// Share of the time, or of the blocks of all cells, that has been used; and how long the rest takes at most.
+    /// Returns the used share of the time, or of the blocks of all cells, and the longest remaining time.
     fn done(&self) -> (f64, Duration) {
         let cells = self.definition().cells();
         let blocks: u32 = cells.iter().map(|cell| self.blocks(cell)).sum();
@@ -359,14 +362,14 @@ impl<'a> Run<'a> {
         ((self.now() / limit).max(of_blocks).min(1.0), Duration::from_secs_f64(left))
     }
 
-    /// Numbers of their own for every purpose, the same when a study goes on.
+    /// Returns the random numbers of a purpose; the same when a study is continued.
     fn random(&self, purpose: u64) -> fastrand::Rng {
         let mut mixed = fastrand::Rng::with_seed(purpose);
         fastrand::Rng::with_seed(self.seed ^ mixed.u64(..))
     }
 
-    /// An unmeasured slice. The first one of a cell tells what a transaction makes the setting's server do: reading that costs, and must
-    /// not be part of a measured slice.
+    /// Runs an unmeasured slice. The first one of a cell counts the effort, because reading it costs, and so
+    /// must not be part of a measured slice.
     fn warm_up(
         &mut self,
         cell: &Cell,
@@ -387,7 +390,7 @@ impl<'a> Run<'a> {
         Ok(())
     }
 
-    /// A slice over which is counted what a transaction makes the server do.
+    /// Runs a slice over which the effort is counted.
     fn watched(
         &mut self,
         cell: &Cell,
@@ -407,7 +410,7 @@ impl<'a> Run<'a> {
         Ok(slice)
     }
 
-    /// Looks for the processor's counters; says once where there are none.
+    /// Looks for the processor's counters; notes once if there are none.
     fn find_counters(&mut self) -> Result<()> {
         if self.counters.is_some() {
             return Ok(());
@@ -423,7 +426,7 @@ impl<'a> Run<'a> {
         }
     }
 
-    /// Slices of these settings, in this order, written down.
+    /// Measures and records slices of these settings, in this order.
     fn slices(
         &mut self,
         cell: &Cell,
@@ -454,7 +457,8 @@ impl<'a> Run<'a> {
         Ok(())
     }
 
-    /// A slice at a stretch. In a block the transactions of all settings arrive at the same times; what is tried again has others.
+    /// Measures a slice without turns. In a block, the transactions of all settings arrive at the same times;
+    /// a repeated one has others.
     fn whole(
         &mut self,
         cell: &Cell,
@@ -495,7 +499,7 @@ impl<'a> Run<'a> {
         self.journal.append(Record::Note(Note { at, text }))
     }
 
-    /// Checks data that can be checked, and writes down how the study ended.
+    /// Checks data that can be checked, and records the end of the study.
     fn finish(&mut self, ended: Result<Reason>) -> Result<()> {
         let ended = ended.and_then(|reason| self.check_data().map(|()| reason));
         let at = self.now();
@@ -518,7 +522,7 @@ impl<'a> Run<'a> {
     fn check_data(&mut self) -> Result<()> {
         let order = self.order;
         for schema in self.loads.schemas.iter().filter(|s| s.checkable) {
-            // On the first setting of each server: all had the same load.
+            // One setting per server is enough, as they share the load.
             for server in &schema.servers {
                 let of = |s: &SettingDef| order.definition.server_of(s).name == *server;
                 let place = order.definition.settings.iter().position(of).unwrap_or(0);
@@ -550,12 +554,12 @@ fn last_moment(records: &[Record]) -> f64 {
     records.iter().map(moment).fold(0.0, f64::max)
 }
 
-/// A cell's number, from 1.
+/// Returns a cell's number, from 1.
 fn place_of(definition: &Definition, cell: &Cell) -> u64 {
     definition.cells().iter().position(|c| c == cell).map_or(0, |place| place as u64 + 1)
 }
 
-/// The load of a cell, which is always one of the study's.
+/// Returns the workload of a cell, which is always one of the study's.
 fn workload_of<'a>(definition: &'a Definition, cell: &Cell) -> &'a WorkloadDef {
     let found = definition.workloads.iter().find(|w| w.name == cell.workload);
     found.unwrap_or(&definition.workloads[0])

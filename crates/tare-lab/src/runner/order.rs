@@ -1,4 +1,4 @@
-//! What to run, and what is told meanwhile.
+//! The order to run a study, and the events that it reports.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -11,58 +11,59 @@ use crate::load::Progress;
 use crate::record::Cell;
 use crate::target::Credentials;
 
-/// What to run, and where results go.
+/// A study to run, and the folder of its results.
 #[derive(Clone, Debug)]
 pub struct Order {
-    /// The password of accounts on servers that are not ours.
+    /// Passwords for running servers.
     pub credentials: Credentials,
-    /// The study's name.
+    /// Name of the study.
     pub name: String,
-    /// Its file, whole.
+    /// Text of its file.
     pub text: String,
-    /// What the file says, `--quick` applied.
+    /// The parsed file, with `--quick` applied.
     pub definition: Definition,
-    /// Whether it was.
+    /// Whether `--quick` was given.
     pub quick: bool,
-    /// Where results go; a study that was cut off there goes on.
+    /// Folder of the results; an interrupted study there is continued.
     pub folder: PathBuf,
-    /// Programs to use instead of those of the study, by the server's name.
+    /// Programs that replace those of the study, by the server's name.
     pub programs: BTreeMap<String, PathBuf>,
     /// Shared objects that settings preload by name.
     pub preloads: BTreeMap<String, PathBuf>,
-    /// Seed of the order of slices; drawn if none is given.
+    /// Seed of the order of slices; random if `None`.
     pub seed: Option<u64>,
-    /// What settings may cost at most, where that is to be judged: the study then goes on until it is known.
+    /// Highest cost that settings may have, if it is to be judged; the study then continues until that is
+    /// known.
     pub budget: Option<Budget>,
-    /// Whether to sample where every setting's server spends its time, after measuring.
+    /// Whether to take a CPU profile of every setting's server after measuring.
     pub profile: bool,
 }
 
-/// What a study tells while it runs.
+/// An event of a running study.
 #[derive(Debug)]
 pub enum Event<'a> {
-    /// Something that takes a moment.
+    /// A step that takes a moment.
     Doing(&'a str),
-    /// A slice begins; `measured` is false while it only warms up.
+    /// A slice starts; `measured` is false for a warm-up.
     Slice {
-        /// What is driven.
+        /// The workload and its connections.
         cell: &'a Cell,
-        /// Whom.
+        /// Name of the setting.
         setting: &'a str,
-        /// Whether it counts.
+        /// Whether it is measured.
         measured: bool,
     },
     /// A second of it has passed.
     Second(Progress),
-    /// Something that the reader of the results will be told, too.
+    /// A remark, which the report will show, too.
     Note(&'a str),
-    /// A block is whole: the figures so far, and how far it is.
+    /// A block is complete.
     Block {
-        /// The figures.
+        /// The analysis so far.
         analysis: &'a Analysis,
-        /// Share of the time or of the blocks that has been used, whichever is more.
+        /// Used share of the time or of the blocks, whichever is greater.
         done: f64,
-        /// How long it goes on at most; it may know enough before.
+        /// Longest remaining time; the study may know enough before.
         left: Duration,
     },
 }

@@ -1,4 +1,4 @@
-//! The pace of a cell: how long turns take, and how many transactions arrive.
+//! The pace of a cell: the length of turns, and the rate of arrivals.
 
 use std::time::Duration;
 
@@ -10,35 +10,36 @@ use crate::idleness;
 use crate::record::{Cell, Maximum, Measure, Record};
 use crate::replay::study::goes_by_the_clock;
 
-/// A turn takes at least so many times what a transaction does: those it cuts in two are few.
+/// Least length of a turn in transaction latencies, so that few transactions span two turns.
 const LATENCIES_PER_TURN: f64 = 10.0;
-/// Of more connections a turn has at least so many transactions, all together: those cut in two even out.
+/// Least number of transactions in a turn of several connections, so that those that span two turns even out.
 const TRANSACTIONS_PER_TURN: f64 = 160.0;
-/// A turn takes at least so many times what switching the server to its setting does.
+/// Least length of a turn in times of switching the server to its setting.
 const SWITCHES_PER_TURN: f64 = 2.0;
-/// With fewer turns a slice is taken at a stretch.
+/// Fewest turns per slice; with fewer, slices do not take turns.
 const TURNS_PER_SLICE: f64 = 4.0;
-/// The most transactions are counted for at least so many seconds.
+/// Least length in seconds of the measurement of the highest throughput.
 const MAXIMUM: u32 = 3;
 
-/// How long things take in a cell, in seconds, in the setting where they take longest.
+/// Durations in a cell, in seconds, in the slowest setting.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Pace {
-    /// A transaction.
+    /// Latency of a transaction.
     pub(super) latency: f64,
-    /// To switch a server that settings share.
+    /// Time to switch a shared server.
     pub(super) switching: f64,
-    /// To connect.
+    /// Time to connect.
     pub(super) connecting: f64,
 }
 
 impl Run<'_> {
-    /// Transactions of a cell per second, if they come at a rate: a share of the maximum, in every setting alike.
+    /// Returns the transactions per second of a cell with a rate: a share of the maximum, equal for all
+    /// settings.
     pub(super) fn rate(&self, cell: &Cell) -> Option<f64> {
         Some(self.maximum(cell)? * f64::from(cell.percent?) / 100.0)
     }
 
-    /// The most transactions of a cell per second, once they have been counted.
+    /// Returns the highest throughput of a cell, once it has been measured.
     pub(super) fn maximum(&self, cell: &Cell) -> Option<f64> {
         let of = |r: &Record| match r {
             Record::Maximum(m) if m.cell == cell.closed() => Some(m.tps),
@@ -47,7 +48,7 @@ impl Run<'_> {
         self.journal.records().iter().find_map(of)
     }
 
-    /// Counts the most transactions of a cell with a rate per second, on the base, each connection as fast as it goes on.
+    /// Measures the highest throughput of a cell with a rate, on the base, without the rate.
     pub(super) fn find_maximum(
         &mut self,
         cell: &Cell,
@@ -71,7 +72,7 @@ impl Run<'_> {
         self.journal.append(Record::Maximum(Maximum { cell, setting, tps: slice.tps() }))
     }
 
-    /// Finds out how long it takes to switch a server to a setting.
+    /// Measures how long it takes to switch a server to a setting.
     pub(super) fn learn_switching(&mut self, cell: &Cell, place: usize) -> Result<()> {
         let switching = self.fleet.time_to_switch(place)?.as_secs_f64();
         let pace = self.paces.entry(cell.clone()).or_default();
@@ -79,12 +80,12 @@ impl Run<'_> {
         Ok(())
     }
 
-    /// How long a turn takes in a cell; `None` where slices are taken at a stretch: turns would have to be too long to be of
-    /// use, or would change what is measured.
+    /// Returns the length of a turn in a cell; `None` for slices without turns, where turns would have to be
+    /// too long, or would change what is measured.
     pub(super) fn turn(&self, cell: &Cell) -> Option<Duration> {
         let definition = self.definition();
         let at_a_stretch = definition.turn_milliseconds == 0
-            // A driver that is held does not hold up what arrives.
+            // A stopped driver does not stop arrivals.
             || cell.percent.is_some()
             || definition.measure == Measure::P95
             || self.fleet.asks_for_cpu()
@@ -100,7 +101,7 @@ impl Run<'_> {
         (enough && !at_a_stretch).then(|| Duration::from_secs_f64(each))
     }
 
-    /// Whether a setting makes its server work while nobody asks it anything.
+    /// Returns whether a setting makes its server work while idle.
     pub(super) fn works_by_itself(&mut self) -> Result<bool> {
         let working = idleness::working(&self.order.definition, &mut self.fleet, &self.bench.interrupt)?;
         for name in &working {
@@ -111,7 +112,7 @@ impl Run<'_> {
         Ok(!working.is_empty())
     }
 
-    /// Whether a driver that is held may hold locks that the driver of another setting waits for.
+    /// Returns whether a stopped driver may hold locks that the driver of another setting waits for.
     fn holds_others_up(&self, cell: &Cell) -> bool {
         self.writes(cell) && (0..self.definition().settings.len()).any(|place| self.fleet.is_shared(place))
     }
@@ -120,7 +121,7 @@ impl Run<'_> {
         workload_of(self.definition(), cell).workload().writes
     }
 
-    /// How long each setting of the study warms up where these are compared.
+    /// Returns the warm-up seconds of each setting of the study, where these are compared.
     pub(super) fn warm_up_seconds(&self, cell: &Cell, settings: &[usize]) -> Vec<u32> {
         let all: Vec<u32> = self.definition().settings.iter().map(|it| it.warm_up_seconds).collect();
         let seconds = if self.writes(cell) { alike(&all, settings) } else { all };
@@ -128,7 +129,8 @@ impl Run<'_> {
     }
 }
 
-/// Of these settings each warms up as long as the one that takes longest: what a load has written is what it works on.
+/// Raises the warm-up of these settings to the longest of them, because the load works on what it has
+/// written.
 fn alike(all: &[u32], settings: &[usize]) -> Vec<u32> {
     let longest = settings.iter().filter_map(|at| all.get(*at)).max().copied().unwrap_or_default();
     all.iter().map(|seconds| longest.max(*seconds)).collect()

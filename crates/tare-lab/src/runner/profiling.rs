@@ -1,4 +1,4 @@
-//! Profiles: where every setting's server spends its time, sampled after everything has been measured.
+//! CPU profiles of every setting's server, taken after all measurements.
 
 use super::{Event, Run, WARM_UP, workload_of};
 use crate::Result;
@@ -8,11 +8,11 @@ use crate::error::Tried;
 use crate::profile::Perf;
 use crate::record::{Cell, Profile, Record};
 
-/// A profile takes at least this long, in seconds.
+/// Least length of a profile in seconds.
 const PROFILED: u32 = 5;
 
 impl Run<'_> {
-    /// Samples every setting of every cell, if that is wanted; says why where it cannot be done.
+    /// Profiles every setting of every cell, if requested; notes the reason if that is impossible.
     pub(super) fn profile(&mut self, tell: &mut dyn FnMut(Event<'_>)) -> Result<()> {
         if !self.order.profile {
             return Ok(());
@@ -56,7 +56,7 @@ impl Run<'_> {
         let rate = self.rate(cell);
         let warm_up = Arrivals::enough(WARM_UP, rate);
         self.whole(cell, place, warm_up, 0, tell)?;
-        // Once more, now that it is warm.
+        // Again, now that the server is warm.
         self.watched(cell, place, warm_up, true, tell)?;
         let sampling = perf.start(pid, self.bench.folder())?;
         let seconds = Arrivals::enough(self.definition().whole_slice_seconds().max(PROFILED), rate);

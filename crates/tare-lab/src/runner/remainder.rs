@@ -1,4 +1,4 @@
-//! What is left to be measured of a cell.
+//! What remains to be measured of a cell.
 
 use std::collections::BTreeSet;
 
@@ -6,8 +6,8 @@ use super::workload_of;
 use crate::definition::{Definition, SettingDef};
 use crate::record::Cell;
 
-/// Places of the settings that a cell of so many blocks goes on with: those that are not known well enough, what they are
-/// compared with, the twin. All of them while it owes blocks.
+/// Returns the indexes of the settings that a cell continues with after so many blocks: those that are not
+/// precise enough, their bases, and the A/A control. All settings while it lacks blocks.
 pub(super) fn wanted(
     definition: &Definition,
     cell: &Cell,
@@ -35,7 +35,7 @@ pub(super) fn wanted(
     (0..definition.settings.len()).filter(|&i| needed(&definition.settings[i])).collect()
 }
 
-/// Whether a cell has fewer blocks than it is to have in any case. One that no setting runs has none to come.
+/// Returns whether a cell has fewer blocks than it gets in any case. One without a setting gets none.
 pub(super) fn owes(definition: &Definition, cell: &Cell, blocks: u32) -> bool {
     let workload = workload_of(definition, cell);
     blocks < definition.least_blocks && definition.settings.iter().any(|s| definition.runs(workload, s))
@@ -94,7 +94,7 @@ server = "idle"
         (definition, cells)
     }
 
-    /// Else it never had them, and the study took no heed of its time.
+    /// Otherwise it would never get them, and the study would ignore its time limit.
     #[test]
     fn a_cell_that_is_known_early_goes_on_until_it_has_its_least_blocks() {
         let (definition, cells) = study(STUDY);

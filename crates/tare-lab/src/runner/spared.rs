@@ -1,18 +1,19 @@
-//! Loads that failed on servers that are well: some are left out, or done again, and the study goes on.
+//! Failed loads on healthy servers: some are left out or repeated, and the study continues.
 
 use super::{Event, Run};
 use crate::Result;
 use crate::error::Error;
 use crate::record::{Note, Record};
 
-/// So many blocks and unmeasured slices are done again, or left out, because the driver failed. Then the study ends.
+/// Number of blocks and unmeasured slices that may be repeated or left out after failures of the driver. Then
+/// the study ends.
 const MOST_FAILURES: u32 = 5;
-/// What a note says of each.
+/// Part of the note about each.
 const CUT_SHORT: &str = "was cut short, as load failed on setting";
 
 impl Run<'_> {
-    /// What becomes of something whose load failed while its server is well: it is left out, so often at most, and a note says
-    /// so. Every other error ends the study.
+    /// Handles a failed load on a healthy server: it is left out with a note, up to the limit. Every other
+    /// error ends the study.
     pub(super) fn spare(&mut self, what: &str, error: Error, tell: &mut dyn FnMut(Event<'_>)) -> Result<()> {
         let Error::Load { setting, source } = &error else { return Err(error) };
         if self.failures == MOST_FAILURES {
@@ -29,7 +30,7 @@ impl Run<'_> {
     }
 }
 
-/// How many were spared since the study began, before it went on, too.
+/// Returns the number of such failures since the study began, including those before it was continued.
 pub(super) fn spared(records: &[Record]) -> usize {
     records
         .iter()

@@ -1,5 +1,5 @@
-//! Governors of a server. What weighing switches and puts back is a person's choice to them, which they leave alone: what they had
-//! cut would stay cut for ever. So a server that has one is not weighed.
+//! Detection of governors. A governor takes switches by others for a person's choice and leaves them alone,
+//! so what it had cut would stay cut. A server with a governor is not weighed.
 
 use mysql::prelude::Queryable;
 
@@ -10,27 +10,27 @@ const LOCK: &str = "tare_govern";
 /// The budgets that a server with tare keeps itself.
 const BUDGETS: &str =
     "SELECT NAME, VALUE FROM performance_schema.tare_status WHERE NAME IN ('budget', 'budget_p95')";
-/// What a budget is that nobody has set.
+/// The value of a budget that is not set.
 const OFF: &str = "OFF";
 /// `ER_BAD_DB_ERROR` and `ER_NO_SUCH_TABLE`: the server has no tare.
 const ABSENT: [u16; 2] = [1049, 1146];
 
-/// What keeps a server from being weighed.
+/// The reason why a server is not weighed.
 #[derive(Debug, thiserror::Error)]
 pub enum Obstacle {
-    /// It cannot be reached or asked, or somebody weighs it.
+    /// It cannot be reached or queried, or is being weighed.
     #[error(transparent)]
     Other(#[from] crate::Error),
-    /// A governor stands beside it.
+    /// `tare govern` is connected to it.
     #[error(
         "`tare govern` is at work on the server at {server} (connection {connection}) and would take what is switched here for a \
          person's settings, which it leaves as they are: end it with Ctrl-C or SIGTERM, which puts back what it has switched off, \
          and start it again afterwards"
     )]
     Governed {
-        /// Where the server is.
+        /// Address of the server.
         server: String,
-        /// The governor's connection.
+        /// Number of the governor's connection.
         connection: u64,
     },
     /// It keeps a budget.
@@ -40,14 +40,14 @@ pub enum Obstacle {
          ('budget', 'budget_p95'), and set it again afterwards"
     )]
     Budget {
-        /// Where the server is.
+        /// Address of the server.
         server: String,
-        /// The rows of `tare_status` that set it, and what they say.
+        /// The rows of `tare_status` that set it, with their values.
         budgets: String,
     },
 }
 
-/// Refuses a server beside which `tare govern` is at work.
+/// Refuses a server that `tare govern` is connected to.
 pub(super) fn refuse_beside(target: &Target, connection: &mut mysql::Conn) -> Result<(), Obstacle> {
     let holder: Option<Option<u64>> =
         connection.exec_first("SELECT IS_USED_LOCK(?)", (LOCK,)).map_err(|e| target.refused(e))?;
@@ -69,7 +69,7 @@ pub(super) fn refuse_within(target: &Target, connection: &mut mysql::Conn) -> Re
     }
 }
 
-/// The budgets that are set, as one says them; `None`: there is none.
+/// Describes the budgets that are set; `None` if there are none.
 fn kept(rows: &[(String, String)]) -> Option<String> {
     let set = rows.iter().filter(|(_, value)| !value.eq_ignore_ascii_case(OFF));
     let said: Vec<String> = set.map(|(row, value)| format!("{row} is {value}")).collect();

@@ -1,5 +1,5 @@
-//! Basic authentication with bcrypt, which is slow by design: what was found out is remembered, by a hash of it, and passwords
-//! are checked one at a time, so that who guesses takes one processor of the server's at most.
+//! Basic authentication with bcrypt, which is slow by design. Results are cached by a hash, and passwords are
+//! checked one at a time, so that guessing uses one processor at most.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Mutex, PoisonError};
@@ -8,21 +8,21 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use ring::digest::{SHA256, digest};
 
-/// As many answers are remembered.
+/// Number of cached results.
 const REMEMBERED: usize = 100;
-/// A hash that no password has, so that asking for a user that there is not takes as long as any other.
+/// A hash without a password, so that the check of an unknown user takes as long as any other.
 const NOBODY: &str = "$2y$10$QOauhQNbBCuQDKes6eFzPeMqBSjb7Mr5DUmpZ/VcEd00UAV/LDeSi";
 
-/// What was found out.
+/// The cached results.
 #[derive(Debug, Default)]
 pub(super) struct Memory {
-    /// The latest last.
+    /// Hash and result, the latest last.
     known: Mutex<VecDeque<([u8; 32], bool)>>,
-    /// Who checks a password has it.
+    /// Held while a password is checked.
     turn: Mutex<()>,
 }
 
-/// A user and a password, as a request has them.
+/// The user and password of a request.
 #[derive(Clone, PartialEq, Eq)]
 pub(super) struct Credentials {
     pub(super) user: String,
@@ -30,7 +30,7 @@ pub(super) struct Credentials {
 }
 
 impl Credentials {
-    /// Reads the value of a header `Authorization`.
+    /// Parses the value of a header `Authorization`.
     pub(super) fn parse(header: &[u8]) -> Option<Self> {
         let (scheme, encoded) = std::str::from_utf8(header).ok()?.split_once(' ')?;
         if !scheme.eq_ignore_ascii_case("basic") {
@@ -43,15 +43,15 @@ impl Credentials {
 }
 
 impl Memory {
-    /// Whether the password is the user's. Takes a tenth of a second and more when it is asked for the first time, and waits for
-    /// others that are.
+    /// Returns whether the password is the user's. The first check takes a tenth of a second or more, and
+    /// waits for other checks.
     pub(super) fn is_right(&self, users: &BTreeMap<String, String>, given: &Credentials) -> bool {
         let known = users.get(&given.user);
         let hash = known.map_or(NOBODY, String::as_str);
         let key = key(&[&given.user, hash, &given.password]);
         let right = self.remembered(&key).unwrap_or_else(|| {
             let _turn = self.turn.lock().unwrap_or_else(PoisonError::into_inner);
-            // Another one may have asked for the same meanwhile.
+            // Another request may have checked the same meanwhile.
             self.remembered(&key).unwrap_or_else(|| {
                 let right = bcrypt::verify(&given.password, hash).unwrap_or(false);
                 self.remember(key, right);
@@ -61,7 +61,7 @@ impl Memory {
         right && known.is_some()
     }
 
-    /// The oldest wrong password goes first, so that guesses do not drive out who has the right one.
+    /// Adds a result. The oldest wrong password is dropped first, so that guesses do not evict right ones.
     fn remember(&self, key: [u8; 32], right: bool) {
         let mut list = self.known.lock().unwrap_or_else(PoisonError::into_inner);
         if list.len() >= REMEMBERED {
@@ -77,7 +77,7 @@ impl Memory {
     }
 }
 
-/// A hash of texts, each with its length, so that no two lists of them are alike.
+/// Hashes texts, each with its length, so that different lists have different input.
 fn key(texts: &[&str]) -> [u8; 32] {
     let all: Vec<u8> =
         texts.iter().flat_map(|text| [&text.len().to_le_bytes()[..], text.as_bytes()].concat()).collect();
@@ -118,7 +118,7 @@ mod tests {
         (1000..1000 + 3 * REMEMBERED).for_each(|number| memory.remember(key(number), false));
         assert!((0..REMEMBERED / 2).all(|number| memory.remembered(&key(number)) == Some(true)));
         assert_eq!(memory.remembered(&key(1000)), None, "the oldest guess");
-        // A file of users that changes often: right ones go as well, the oldest first.
+        // When the file of users changes often, right ones are dropped as well, the oldest first.
         (2000..2000 + REMEMBERED).for_each(|number| memory.remember(key(number), true));
         assert_eq!(memory.remembered(&key(0)), None);
         assert_eq!(memory.known.lock().expect("nobody panicked").len(), REMEMBERED);

@@ -1,4 +1,4 @@
-//! What a collector is, what it may be told, and what a scrape gives it to work with.
+//! The interface of a collector: its options, and what a scrape provides.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap};
@@ -8,48 +8,48 @@ use regex::Regex;
 use super::sample::Samples;
 use crate::source::{Error, Part, Row, Source};
 
-/// One of mysqld_exporter's collectors, or one of tare's own.
+/// A collector of mysqld_exporter, or one of tare's own.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Collector {
-    /// As mysqld_exporter spells it: `perf_schema.eventswaits`.
+    /// Name as mysqld_exporter spells it: `perf_schema.eventswaits`.
     pub name: &'static str,
-    /// A line for people.
+    /// Description in a line.
     pub help: &'static str,
-    /// Whether it is on unless it is said.
+    /// Whether it is on by default.
     pub on: bool,
-    /// How many rows become samples unless it is said; `None` where the number of rows is the server's own affair and
-    /// no user can make it grow.
+    /// Number of rows that become samples by default; `None` where the server determines the number of rows
+    /// and users cannot increase it.
     pub limit: Option<usize>,
 }
 
-/// Collectors that read the same tables: what they have in common is read once for all of them.
+/// Collectors that read the same tables, whose common rows are read once.
 pub struct Group {
-    /// Its collectors.
+    /// The collectors of the group.
     pub collectors: &'static [&'static Collector],
-    /// Reads what those of them need that are wanted, and adds their samples.
+    /// Reads what its wanted collectors need, and adds their samples.
     pub read: fn(&mut Scrape<'_>) -> Result<(), Error>,
 }
 
-/// What the collectors are told.
+/// The options of all collectors.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// Whether a collector runs, by name, where it is not as usual.
+    /// Collectors, by name, that are switched differently from their default.
     pub switched: BTreeMap<&'static str, bool>,
-    /// How many rows become samples, by the collector's name, where it is not as usual.
+    /// Limits of rows, by the collector's name, that differ from the default.
     pub limits: BTreeMap<&'static str, usize>,
-    /// Statements' normalised text as a label.
+    /// Whether the normalised text of statements is a label.
     pub digest_text: bool,
-    /// How many letters of it.
+    /// Most characters of that text.
     pub digest_text_limit: usize,
-    /// Digests that were not seen for so many seconds are left out.
+    /// Seconds after which a digest that has not been seen is left out.
     pub time_limit: u64,
-    /// Schemas whose statements are left out, beside the server's own.
+    /// Schemas whose statements are left out, besides the server's own.
     pub exclude_schemas: Vec<String>,
-    /// Which files.
+    /// Pattern of the files to include.
     pub file_filter: Regex,
-    /// What is cut off the front of a file's name.
+    /// Prefix to strip from the names of files.
     pub file_prefix: String,
-    /// What is cut off the front of an instrument of memory.
+    /// Prefix to strip from the instruments of memory.
     pub memory_prefix: String,
 }
 
@@ -70,26 +70,26 @@ impl Default for Options {
 }
 
 impl Options {
-    /// Whether this collector is on.
+    /// Returns whether this collector is on.
     #[must_use]
     pub fn has(&self, collector: &Collector) -> bool {
         self.switched.get(collector.name).copied().unwrap_or(collector.on)
     }
 
-    /// How many rows become samples.
+    /// Returns the number of rows that become samples.
     pub(super) fn limit(&self, collector: &Collector) -> usize {
         let usual = collector.limit.unwrap_or(usize::MAX);
         self.limits.get(collector.name).copied().unwrap_or(usual)
     }
 }
 
-/// The tables of a server, or a record of them.
+/// The tables of a server, or a recording of them.
 pub trait Tables {
-    /// Gives the rows of a table as [`Source::each`] does.
+    /// Passes the rows of a table to `take`, as [`Source::each`] does.
     ///
     /// # Errors
     ///
-    /// As [`Source::each`].
+    /// Those of [`Source::each`].
     fn each(
         &mut self,
         table: &str,
@@ -98,11 +98,12 @@ pub trait Tables {
         take: &mut dyn FnMut(Row),
     ) -> Result<(), Error>;
 
-    /// Gives what parts ask for of one moment, as [`Source::at_once`] does. A record cannot.
+    /// Passes the rows of several parts at one point in time, as [`Source::at_once`] does. Returns false if
+    /// that is not possible, as with a recording.
     ///
     /// # Errors
     ///
-    /// As [`Source::at_once`].
+    /// Those of [`Source::at_once`].
     fn at_once(
         &mut self,
         _table: &str,
@@ -136,35 +137,35 @@ impl Tables for Source {
     }
 }
 
-/// What a group works with while it reads.
+/// The state of a group while it reads.
 pub struct Scrape<'a> {
-    /// Where it reads.
+    /// The tables to read.
     pub tables: &'a mut dyn Tables,
-    /// What it was told.
+    /// The collectors' options.
     pub options: &'a Options,
-    /// The collectors this scrape is for, by name.
+    /// Names of the collectors of this scrape.
     pub wanted: &'a [&'static str],
-    /// The time, `YYYY-MM-DD hh:mm:ss` in UTC less [`Options::time_limit`].
+    /// The time before [`Options::time_limit`], `YYYY-MM-DD hh:mm:ss` in UTC.
     pub since: &'a str,
-    /// What was found.
+    /// The samples so far.
     pub samples: Samples,
-    /// How many rows each collector left out because of its limit.
+    /// Number of rows that each collector left out because of its limit.
     pub left_out: BTreeMap<&'static str, u64>,
 }
 
 impl Scrape<'_> {
-    /// Whether this scrape is for that collector.
+    /// Returns whether this scrape is for that collector.
     #[must_use]
     pub fn wants(&self, collector: &Collector) -> bool {
         self.wanted.contains(&collector.name)
     }
 
-    /// The rows that are kept of a table: of those wanted, as many as the collector's limit allows, the highest rank
-    /// first.
+    /// Reads a table and returns the rows with the highest rank among those to keep, within the collector's
+    /// limit.
     ///
     /// # Errors
     ///
-    /// As [`Source::each`].
+    /// Those of [`Source::each`].
     pub fn highest(
         &mut self,
         collector: &Collector,
@@ -181,13 +182,13 @@ impl Scrape<'_> {
         Ok(self.kept(collector, highest))
     }
 
-    /// Room for as many as the collector's limit allows.
+    /// Returns an empty list with the collector's limit.
     #[must_use]
     pub fn room<T>(&self, collector: &Collector) -> Highest<T> {
         Highest::new(self.options.limit(collector))
     }
 
-    /// What was kept; what was not is noted.
+    /// Returns the kept items, and counts those left out.
     pub fn kept<T>(&mut self, collector: &Collector, highest: Highest<T>) -> Vec<T> {
         let (kept, left_out) = highest.kept();
         if collector.limit.is_some() {
@@ -197,7 +198,7 @@ impl Scrape<'_> {
     }
 }
 
-/// As many items as there is room for, those of the highest rank. Of equals the first ones stay.
+/// The items of the highest rank, up to a limit. Of equal ranks the first ones stay.
 pub struct Highest<T> {
     room: usize,
     items: BinaryHeap<Reverse<Ranked<T>>>,
@@ -235,7 +236,7 @@ impl<T> Highest<T> {
         Self { room, items: BinaryHeap::new(), count: 0, left_out: 0 }
     }
 
-    /// Takes an item, which is made only if there is room for its rank.
+    /// Adds an item, which is only made if its rank is high enough.
     pub fn take(&mut self, rank: u128, item: impl FnOnce() -> T) {
         let rank = (rank, Reverse(self.count));
         self.count += 1;
@@ -249,7 +250,7 @@ impl<T> Highest<T> {
         self.items.push(Reverse(Ranked { rank, item: item() }));
     }
 
-    /// What was kept, the highest rank first, and how many were not.
+    /// Returns the kept items, the highest rank first, and the number of the others.
     #[must_use]
     pub fn kept(self) -> (Vec<T>, u64) {
         let items = self.items.into_sorted_vec().into_iter();

@@ -1,21 +1,21 @@
-//! In which form a page is given: what the one who asks likes best.
+//! The format of a page, negotiated by the header `Accept`.
 
 use hyper::header::{self, HeaderMap};
 
 use super::scrape::Look;
 use super::{protobuf, text};
 
-/// A form of the page.
+/// A format of the page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Format {
-    /// Text.
+    /// Prometheus's text format.
     Text,
     /// Protobuf, with native histograms.
     Protobuf,
 }
 
 impl Format {
-    /// Protobuf, if it is asked for and text is not liked better; text in any other case.
+    /// Returns protobuf if the client accepts it and does not prefer text; text otherwise.
     #[must_use]
     pub fn asked_for(headers: &HeaderMap) -> Self {
         let accept = headers.get(header::ACCEPT).and_then(|value| value.to_str().ok()).unwrap_or_default();
@@ -33,7 +33,7 @@ impl Format {
         if protobuf > 0.0 && protobuf >= text { Format::Protobuf } else { Format::Text }
     }
 
-    /// Its name in HTTP.
+    /// Returns its content type.
     #[must_use]
     pub fn content_type(self) -> &'static str {
         match self {
@@ -42,7 +42,7 @@ impl Format {
         }
     }
 
-    /// One family after the other, until there are no more.
+    /// Renders the family with this index; `None` after the last one.
     #[must_use]
     pub fn family(self, look: &Look, at: usize) -> Option<Vec<u8>> {
         let (samples, at) = match at.checked_sub(look.server.families()) {
@@ -61,7 +61,7 @@ impl Format {
     }
 }
 
-/// How much a range of `Accept` is liked.
+/// Returns the quality of a range in `Accept`.
 fn weight(range: &str) -> f32 {
     let given = range.split(';').find_map(|it| it.trim().strip_prefix("q=")?.parse().ok());
     given.unwrap_or(1.0)
@@ -77,7 +77,7 @@ mod tests {
         let given = |accept| {
             Format::asked_for(&HeaderMap::from_iter([(header::ACCEPT, HeaderValue::from_static(accept))]))
         };
-        // Prometheus 2.42 and 3 with native histograms, and without.
+        // The headers of Prometheus 2.42 and 3, with native histograms and without.
         let asked = "application/vnd.google.protobuf;proto=io.prometheus.client.MetricFamily;encoding=delimited,\
             application/openmetrics-text;version=1.0.0;q=0.8,text/plain;version=0.0.4;q=0.5,*/*;q=0.1";
         assert_eq!(given(asked), Format::Protobuf);

@@ -1,19 +1,21 @@
-//! How many events took how long: MySQL's buckets, and what Prometheus has of them, classic and native.
+//! Histograms of latencies: MySQL's buckets, and Prometheus's classic and native ones made of them.
 
 use std::collections::BTreeMap;
 
-/// MySQL's buckets: the lowest ends at 10 microseconds, 50 are a factor of ten, and the last has no upper bound.
+/// Index of MySQL's last bucket. The lowest ends at 10 microseconds, 50 are a factor of ten, and the last has
+/// no upper bound.
 const LAST: u16 = 449;
-/// Where the lowest bucket ends, in seconds.
+/// End of the lowest bucket, in seconds.
 pub const LOWEST: f64 = 0.000_01;
-/// So many of MySQL's buckets are one here: five are a factor of ten.
+/// Number of MySQL's buckets in a classic one: five classic buckets are a factor of ten.
 const COARSER: u16 = 10;
-/// Buckets here; the last has no upper bound.
+/// Number of classic buckets; the last has no upper bound.
 const BUCKETS: usize = 45;
-/// How fine native buckets are: 8 are a factor of two. Each is wider than one of MySQL's and narrower than two.
+/// Resolution of native buckets: 8 are a factor of two. Each is wider than one of MySQL's and narrower than
+/// two.
 pub const SCHEMA: i32 = 3;
 
-/// Events by MySQL's buckets.
+/// Event counts by MySQL's buckets.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Histogram(BTreeMap<u16, u64>);
 
@@ -24,24 +26,24 @@ impl Histogram {
         *into = into.saturating_add(count);
     }
 
-    /// Adds another's events.
+    /// Adds another histogram.
     pub fn merge(&mut self, other: &Histogram) {
         other.0.iter().for_each(|(bucket, count)| self.add((*bucket).into(), *count));
     }
 
-    /// All events.
+    /// Returns the number of all events.
     #[must_use]
     pub fn total(&self) -> u64 {
         self.0.values().fold(0, |sum, count| sum.saturating_add(*count))
     }
 
-    /// Events of at most 10 microseconds: in the lowest bucket, classic or native.
+    /// Returns the number of events of at most 10 microseconds: the lowest bucket, classic or native.
     #[must_use]
     pub fn lowest(&self) -> u64 {
         self.0.get(&0).copied().unwrap_or(0)
     }
 
-    /// How many events are in each classic bucket. `bound` says where it ends.
+    /// Returns the counts of the classic buckets. See also `bound`.
     #[must_use]
     pub fn classic(&self) -> [u64; BUCKETS] {
         let mut counts = [0_u64; BUCKETS];
@@ -52,9 +54,9 @@ impl Histogram {
         counts
     }
 
-    /// Native buckets above the lowest that hold something: number and count. Bucket n ends at 2 to the n/8 seconds. No
-    /// bound of MySQL's is one of these (but 1 second), so the events of one of its buckets are in that in which it ends:
-    /// they are shown as slower than they were by no more than such a bucket is wide, 4.7%.
+    /// Returns the non-empty native buckets above the lowest: number and count. Bucket n ends at 2 to the n/8
+    /// seconds. Apart from 1 second no bound of MySQL's is among these, so the events of a bucket count in
+    /// the one where it ends: they are shown as slower by at most the width of a bucket, 4.7%.
     #[must_use]
     pub fn native(&self) -> BTreeMap<i32, u64> {
         let mut counts = BTreeMap::new();
@@ -69,16 +71,16 @@ impl Histogram {
 #[expect(clippy::cast_possible_truncation, reason = "between -133 and 106")]
 fn native_bucket(bucket: u16) -> i32 {
     let end = LOWEST.log2() + f64::from(bucket) / 50.0 * 10_f64.log2();
-    // What is a whole number but for rounding is one.
+    // A whole number with a rounding error stays that number.
     (end * f64::from(1 << SCHEMA) - 1e-9).ceil() as i32
 }
 
-/// The upper bounds of classic buckets in seconds, as they are written; the last has none.
+/// Returns the upper bounds of classic buckets in seconds, as text; the last has none.
 pub fn bounds() -> impl Iterator<Item = String> {
     (0..BUCKETS - 1).map(bound)
 }
 
-/// One of them: 0.00001, 0.00001585, 0.00002512, … with three digits, rounded up, always the same.
+/// Returns an upper bound: 0.00001, 0.00001585, 0.00002512, … Steps of ten have the same digits, rounded up.
 fn bound(bucket: usize) -> String {
     const STEPS: [u64; 5] = [1_000, 1_585, 2_512, 3_982, 6_310];
     let steps = STEPS[bucket % STEPS.len()];
@@ -104,7 +106,7 @@ mod tests {
     #[test]
     fn a_bucket_ends_where_mysqls_do() {
         let mut histogram = Histogram::default();
-        // Bucket 0 ends at 10 µs; 10 ends at 15.85 µs, and 11 begins there.
+        // Bucket 0 ends at 10 µs; 10 ends at 15.85 µs, and 11 starts there.
         for bucket in [0, 1, 10, 11, 430, 431, 449] {
             histogram.add(bucket, 1);
         }
@@ -122,7 +124,7 @@ mod tests {
             let bound = |number: i32| 2_f64.powf(f64::from(number) / 8.0);
             assert!(bound(native - 1) < end && end <= bound(native) * (1.0 + 1e-9), "{bucket}: {native}");
         }
-        // 10 µs × 10^5 is a second, the only bound they have in common.
+        // 10 µs × 10^5 is a second, the only bound in common.
         assert_eq!(native_bucket(250), 0);
         let mut histogram = Histogram::default();
         (0..450).for_each(|bucket| histogram.add(bucket, 2));

@@ -1,9 +1,10 @@
-//! `tare export`: a server's Performance Schema for Prometheus, on HTTP and HTTPS.
+//! `tare export`: a server's Performance Schema for Prometheus, over HTTP and HTTPS.
 //!
-//! A scrape reads each table it needs once, over a connection that stays ([`scrape`]); one at a time, so that many who
-//! ask at once cost the server no more than one after the other. What is read is said by [`collectors`], who may ask by
-//! the file of [`web_config`]. What a look found ([`sample`]) leaves as Prometheus's [`text`] or [`protobuf`], or is
-//! pushed to a collector ([`otlp`]). Other servers are read on demand ([`probe`]).
+//! A scrape reads each table it needs once, over a persistent connection ([`scrape`]). Scrapes run one at a
+//! time, so that many clients load the server no more than one does. [`collectors`] define what is read, and
+//! the file of [`web_config`] defines who may scrape. The result ([`sample`]) is sent as Prometheus's
+//! [`text`] or [`protobuf`], or pushed to a collector ([`otlp`]). Other servers are read on demand
+//! ([`probe`]).
 
 mod basic_auth;
 pub mod collector;

@@ -1,4 +1,4 @@
-//! The page of a scrape as it is sent.
+//! The page of a scrape while it is sent.
 
 use std::io::{self, Write as _};
 use std::pin::Pin;
@@ -14,18 +14,19 @@ use tokio::time::Instant;
 use super::format::Format;
 use super::scrape::Look;
 
-/// How long sending may take.
+/// Time limit for sending.
 const LIMIT: Duration = Duration::from_secs(30);
 
-/// A page that is written while it is sent, a family at a time: whoever reads slowly keeps figures in memory, not text. It holds
-/// the request's place until it is sent, or until that has taken too long: then it breaks off, and its connection is closed.
+/// A page that is rendered while it is sent, a family at a time: a slow client keeps figures in memory, not
+/// text. It holds the request's permit until it is sent, or until the time limit: then it fails, and its
+/// connection is closed.
 pub(super) struct Page {
     look: Look,
     format: Format,
-    /// Families written so far.
+    /// Number of families rendered so far.
     written: usize,
     packer: Option<GzEncoder<Vec<u8>>>,
-    /// When it breaks off, known once sending has begun.
+    /// End of the time limit, known once sending has begun.
     until: Option<Instant>,
     _place: OwnedSemaphorePermit,
 }
@@ -36,7 +37,7 @@ impl Page {
         Self { look, format, written: 0, packer, until: None, _place: place }
     }
 
-    /// What is sent next. A packer keeps for later what is not worth sending yet.
+    /// Returns the next piece. The compressor keeps back what is not worth sending yet.
     fn next(&mut self) -> Option<Vec<u8>> {
         loop {
             let Some(family) = self.format.family(&self.look, self.written) else {
@@ -44,7 +45,7 @@ impl Page {
             };
             self.written += 1;
             let Some(packer) = &mut self.packer else { return Some(family) };
-            // A Vec takes whatever is written.
+            // Writing to a Vec cannot fail.
             let _ = packer.write_all(&family);
             if !packer.get_ref().is_empty() {
                 return Some(std::mem::take(packer.get_mut()));
@@ -57,8 +58,8 @@ impl Body for Page {
     type Data = Bytes;
     type Error = io::Error;
 
-    /// Asked only when the client has taken what went before. So a client that takes nothing at all is found out by the
-    /// connection (`super::stream`), and one that takes a little now and then here.
+    /// Returns the next frame. Called only when the client has taken the previous one, so a client that takes
+    /// nothing at all is detected by the connection (`super::stream`), and one that takes too little here.
     fn poll_frame(
         mut self: Pin<&mut Self>,
         _context: &mut Context<'_>,

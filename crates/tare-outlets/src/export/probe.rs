@@ -1,8 +1,9 @@
-//! `/probe?target=HOST:PORT&auth_module=NAME`: other servers, each with the account of a section `[client.NAME]` of the option
-//! file, as mysqld_exporter has it.
+//! `/probe?target=HOST:PORT&auth_module=NAME`: other servers, each with the account of a section
+//! `[client.NAME]` of the option file, as in mysqld_exporter.
 //!
-//! A section is for the server that it names (`host` and `port`, or `socket`), and for those of its `probe-targets`. Whoever may
-//! ask the exporter can name any host: without that, it would show the account to a server of theirs.
+//! A section is for the server that it names (`host` and `port`, or `socket`), and for those of its
+//! `probe-targets`. A client of the exporter can name any host: without this restriction, it could send the
+//! account to a server of its own.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -21,13 +22,13 @@ use super::scrape::{Look, Reader};
 use super::web::{Answer, COLLECT, Service, page, reading_time, shown};
 use crate::Address;
 
-/// The section of those that name none.
+/// The default section.
 const CLIENT: &str = "client";
 /// The option of a section that names further servers.
 const TARGETS: &str = "probe-targets";
-/// The usual port.
+/// The default port.
 const PORT: u16 = 3306;
-/// Connections that are kept.
+/// Most connections that are kept.
 const KEPT: usize = 256;
 
 /// The servers that may be probed.
@@ -38,7 +39,7 @@ pub struct Probes {
     readers: Mutex<Readers>,
 }
 
-/// What reads servers, by section and target; and the server as it was named then.
+/// Readers by section and target, each with the server's configuration at the time.
 type Readers = BTreeMap<(String, String), (Server, Arc<Reader>)>;
 
 impl std::fmt::Debug for Probes {
@@ -47,17 +48,17 @@ impl std::fmt::Debug for Probes {
     }
 }
 
-/// Why a server is not probed.
+/// The reason why a server is not probed.
 type Refusal = (StatusCode, String);
 
 impl Probes {
-    /// Those of an option file, which is read anew for every request; none without one.
+    /// Creates the probes of an option file, which is read anew for every request; none without a file.
     #[must_use]
     pub fn new(file: Option<PathBuf>, options: Options) -> Probes {
         Probes { file, options, readers: Mutex::default() }
     }
 
-    /// What reads the server that a request names.
+    /// Returns the reader of the server that a request names.
     fn reader(&self, query: &str) -> Result<Arc<Reader>, Refusal> {
         let target = parameter(query, "target").filter(|it| !it.is_empty());
         let target = target.ok_or_else(|| bad("target is missing: /probe?target=HOST:PORT"))?;
@@ -95,18 +96,19 @@ fn bad(why: &str) -> Refusal {
     (StatusCode::BAD_REQUEST, format!("{why}\n"))
 }
 
-/// The first value of a parameter.
+/// Returns the first value of a parameter.
 fn parameter(query: &str, name: &str) -> Option<String> {
     query::values(query, name).into_iter().next()
 }
 
-/// A target's server with the account of a section, if the section is for it.
+/// Returns a target's server with the account of a section, if the section is for it.
 fn server(entries: &[Entry], section: &str, target: &str) -> Result<Server, Refusal> {
     if !entries.iter().any(|entry| entry.group == section) {
         return Err(bad("auth_module: the option file has no such section: [client.NAME]"));
     }
     let place = place(target).ok_or_else(|| bad("target: HOST:PORT or unix:///PATH is allowed"))?;
-    // What a section does not say, [client] does; but not where: an account is for the servers of its own section.
+    // [client] provides defaults for a section, except for the address: an account is for the servers of its
+    // own section.
     let own = option_file::of_groups(entries, &[section]);
     let common = option_file::of_groups(entries, &[CLIENT]);
     let wrong =
@@ -127,7 +129,7 @@ fn server(entries: &[Entry], section: &str, target: &str) -> Result<Server, Refu
     Ok(Server { place, ..known(said) })
 }
 
-/// The server that a section says. Nobody is there to be asked for a password.
+/// Returns the server that a section describes. Nobody can be asked for a password here.
 fn known(said: Said) -> Server {
     let mut ask = |_: &str| Ok::<_, std::convert::Infallible>(Secret::new(""));
     match Said::server(Said::default(), said, &mut ask) {
@@ -136,7 +138,7 @@ fn known(said: Said) -> Server {
     }
 }
 
-/// Where a target is.
+/// Parses a target.
 fn place(target: &str) -> Option<Place> {
     if let Some(path) = target.strip_prefix("unix://").or_else(|| target.strip_prefix("unix:")) {
         return Some(Place::Socket(path.into())).filter(|_| path.starts_with('/'));
@@ -162,7 +164,7 @@ fn is_same(one: &Place, other: &Place) -> bool {
     }
 }
 
-/// Whether a place is meant by `HOST`, `HOST:PORT`, `*.DOMAIN`, `HOST:*`, `*` or a socket.
+/// Returns whether a place matches `HOST`, `HOST:PORT`, `*.DOMAIN`, `HOST:*`, `*` or a socket.
 fn is_meant(pattern: &str, place: &Place) -> bool {
     let Place::Tcp { host, port } = place else {
         return self::place(pattern).is_some_and(|it| it == *place);
@@ -186,7 +188,7 @@ fn is_meant(pattern: &str, place: &Place) -> bool {
 }
 
 impl Service {
-    /// Answers for another server.
+    /// Answers a request for another server.
     pub(super) async fn probe(self: Arc<Self>, request: &Request<Incoming>) -> Answer {
         let Some(place) = self.place() else {
             return page(StatusCode::SERVICE_UNAVAILABLE, "Too many requests at once.\n");

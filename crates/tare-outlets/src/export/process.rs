@@ -1,4 +1,4 @@
-//! The exporter's own process: its processor time and memory, under the names that all exporters give them.
+//! CPU time and memory of the exporter's own process, under the names that all exporters use.
 
 use std::fs;
 
@@ -9,11 +9,11 @@ static CPU: Family =
 static RESIDENT: Family = Family::gauge("process_resident_memory_bytes", "Resident memory size in bytes.");
 static OPEN: Family = Family::gauge("process_open_fds", "Number of open file descriptors.");
 
-/// Linux counts processor time for `/proc` in hundredths of a second, on every machine.
+/// Ticks per second in `/proc`, the same on every machine.
 const TICKS: f64 = 100.0;
 const KIB: u64 = 1024;
 
-/// Adds what `/proc` says of this process; what it does not say is left out.
+/// Adds the data of `/proc` about this process; unknown values are left out.
 pub(super) fn add_to(samples: &mut Samples) {
     if let Some(ticks) = cpu_ticks() {
         samples.add(&CPU, &[], Figure::Real(ticks / TICKS));
@@ -28,7 +28,8 @@ pub(super) fn add_to(samples: &mut Samples) {
 
 fn cpu_ticks() -> Option<f64> {
     let text = fs::read_to_string("/proc/self/stat").ok()?;
-    // The name in parentheses may hold anything; user and system time are the 12th and 13th after it.
+    // The name in parentheses may contain anything; user and system time are the 12th and 13th field after
+    // it.
     let mut fields = text.rsplit_once(')')?.1.split_whitespace().skip(11);
     Some(fields.next()?.parse::<f64>().ok()? + fields.next()?.parse::<f64>().ok()?)
 }

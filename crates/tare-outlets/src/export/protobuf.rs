@@ -1,30 +1,30 @@
-//! Prometheus's protobuf format: what a Prometheus with native histograms asks for. Histograms have their classic buckets
-//! and native ones; all else is as in the text.
+//! Prometheus's protobuf format, which Prometheus requests for native histograms. Histograms have classic and
+//! native buckets; all else is as in the text format.
 //!
-//! The messages are those of `io.prometheus.client`, as far as they are used.
+//! The messages are the used parts of `io.prometheus.client`.
 
 use prost::Message;
 
 use super::histogram::{self, Histogram};
 use super::sample::{Figure, Kind, Samples, Set, Summary, Value};
 
-/// The format's name in HTTP.
+/// The format's content type.
 pub const CONTENT_TYPE: &str =
     "application/vnd.google.protobuf; proto=io.prometheus.client.MetricFamily; encoding=delimited";
 
 /// `MetricFamily`
 #[derive(Clone, PartialEq, Message)]
 pub struct MetricFamily {
-    /// Its name.
+    /// Name of the family.
     #[prost(string, optional, tag = "1")]
     pub name: Option<String>,
-    /// A line for people.
+    /// Description in a line.
     #[prost(string, optional, tag = "2")]
     pub help: Option<String>,
-    /// What its figures are.
+    /// Type of its metrics, a [`MetricType`].
     #[prost(enumeration = "MetricType", optional, tag = "3")]
     pub kind: Option<i32>,
-    /// Its samples.
+    /// Its metrics.
     #[prost(message, repeated, tag = "4")]
     pub metrics: Vec<Metric>,
 }
@@ -33,9 +33,9 @@ pub struct MetricFamily {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, prost::Enumeration)]
 #[repr(i32)]
 pub enum MetricType {
-    /// It only rises.
+    /// A value that only rises.
     Counter = 0,
-    /// It rises and falls.
+    /// A value that rises and falls.
     Gauge = 1,
     /// Quantiles.
     Summary = 2,
@@ -46,19 +46,19 @@ pub enum MetricType {
 /// `Metric`
 #[derive(Clone, PartialEq, Message)]
 pub struct Metric {
-    /// Its labels.
+    /// Labels of the metric.
     #[prost(message, repeated, tag = "1")]
     pub labels: Vec<LabelPair>,
-    /// Of a gauge.
+    /// Value, if it is a gauge.
     #[prost(message, optional, tag = "2")]
     pub gauge: Option<Single>,
-    /// Of a counter.
+    /// Value, if it is a counter.
     #[prost(message, optional, tag = "3")]
     pub counter: Option<Single>,
-    /// Of a summary.
+    /// Value, if it is a summary.
     #[prost(message, optional, tag = "4")]
     pub summary: Option<Quantiles>,
-    /// Of a histogram.
+    /// Value, if it is a histogram.
     #[prost(message, optional, tag = "7")]
     pub histogram: Option<Buckets>,
 }
@@ -66,10 +66,10 @@ pub struct Metric {
 /// `LabelPair`
 #[derive(Clone, PartialEq, Message)]
 pub struct LabelPair {
-    /// Its name.
+    /// Name of the label.
     #[prost(string, optional, tag = "1")]
     pub name: Option<String>,
-    /// Its value.
+    /// Value of the label.
     #[prost(string, optional, tag = "2")]
     pub value: Option<String>,
 }
@@ -77,7 +77,7 @@ pub struct LabelPair {
 /// `Gauge` and `Counter`
 #[derive(Clone, Copy, PartialEq, Message)]
 pub struct Single {
-    /// The figure.
+    /// The value.
     #[prost(double, optional, tag = "1")]
     pub value: Option<f64>,
 }
@@ -85,13 +85,13 @@ pub struct Single {
 /// `Summary`
 #[derive(Clone, PartialEq, Message)]
 pub struct Quantiles {
-    /// How many events.
+    /// Number of events.
     #[prost(uint64, optional, tag = "1")]
     pub count: Option<u64>,
-    /// How long they took together.
+    /// Sum of all events.
     #[prost(double, optional, tag = "2")]
     pub sum: Option<f64>,
-    /// `Quantile`
+    /// Values by quantile.
     #[prost(message, repeated, tag = "3")]
     pub quantiles: Vec<Quantile>,
 }
@@ -99,7 +99,7 @@ pub struct Quantiles {
 /// `Quantile`
 #[derive(Clone, Copy, PartialEq, Message)]
 pub struct Quantile {
-    /// Which.
+    /// The quantile.
     #[prost(double, optional, tag = "1")]
     pub quantile: Option<f64>,
     /// Its value.
@@ -110,28 +110,28 @@ pub struct Quantile {
 /// `Histogram`
 #[derive(Clone, PartialEq, Message)]
 pub struct Buckets {
-    /// How many events.
+    /// Number of events.
     #[prost(uint64, optional, tag = "1")]
     pub count: Option<u64>,
-    /// How long they took together.
+    /// Sum of all events.
     #[prost(double, optional, tag = "2")]
     pub sum: Option<f64>,
     /// Classic buckets.
     #[prost(message, repeated, tag = "3")]
     pub classic: Vec<Bucket>,
-    /// How fine native buckets are.
+    /// Resolution of native buckets.
     #[prost(sint32, optional, tag = "5")]
     pub schema: Option<i32>,
-    /// Where the lowest native bucket ends.
+    /// End of the lowest native bucket.
     #[prost(double, optional, tag = "6")]
     pub zero_threshold: Option<f64>,
-    /// What is in it.
+    /// Count of the lowest native bucket.
     #[prost(uint64, optional, tag = "7")]
     pub zero_count: Option<u64>,
-    /// Which native buckets there are.
+    /// Runs of adjacent native buckets.
     #[prost(message, repeated, tag = "12")]
     pub spans: Vec<BucketSpan>,
-    /// By how much each holds more than the one before.
+    /// Difference of each native bucket's count from the previous one.
     #[prost(sint64, repeated, packed = "false", tag = "13")]
     pub deltas: Vec<i64>,
 }
@@ -139,26 +139,26 @@ pub struct Buckets {
 /// `Bucket`
 #[derive(Clone, Copy, PartialEq, Message)]
 pub struct Bucket {
-    /// How many events are in it and in the lower ones.
+    /// Number of events in it and in lower ones.
     #[prost(uint64, optional, tag = "1")]
     pub cumulative_count: Option<u64>,
-    /// Where it ends.
+    /// Upper bound.
     #[prost(double, optional, tag = "2")]
     pub upper_bound: Option<f64>,
 }
 
-/// `BucketSpan`: adjacent buckets.
+/// `BucketSpan`: a run of adjacent buckets.
 #[derive(Clone, Copy, PartialEq, Message)]
 pub struct BucketSpan {
-    /// How far they are from those before, or from bucket 0.
+    /// Distance from the previous run, or from bucket 0.
     #[prost(sint32, optional, tag = "1")]
     pub offset: Option<i32>,
-    /// How many.
+    /// Number of buckets.
     #[prost(uint32, optional, tag = "2")]
     pub length: Option<u32>,
 }
 
-/// A family: its length, then the message.
+/// Encodes a family: its length, then the message.
 #[must_use]
 pub fn family(samples: &Samples, at: usize) -> Vec<u8> {
     let (family, samples) = samples.family(at);
@@ -196,7 +196,7 @@ fn single(figure: Figure) -> Single {
     Single { value: Some(figure.real()) }
 }
 
-/// The quantile is the label's number, as mysqld_exporter's is: 95, not 0.95.
+/// Converts a summary. The quantile is the number in the label, as with mysqld_exporter: 95, not 0.95.
 fn quantiles(summary: &Summary) -> Quantiles {
     let quantile = |(name, _, figure): &(&str, f64, Figure)| Quantile {
         quantile: name.parse().ok(),
@@ -230,7 +230,7 @@ fn buckets(histogram: &Histogram, sum: Figure) -> Buckets {
     }
 }
 
-/// Native buckets as spans, and the differences of their counts.
+/// Encodes native buckets as runs and differences of counts.
 fn native(histogram: &Histogram) -> (Vec<BucketSpan>, Vec<i64>) {
     let (mut spans, mut deltas) = (Vec::<BucketSpan>::new(), vec![]);
     let (mut next, mut before) = (0, 0);

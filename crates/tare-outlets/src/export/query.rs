@@ -1,15 +1,15 @@
-//! What a request asks for, decoded: its path, and its parameters.
+//! Decoding of a request's path and parameters.
 
 use std::borrow::Cow;
 
 use percent_encoding::percent_decode_str;
 
-/// A path as it is meant: `/%6Detrics` is `/metrics`.
+/// Decodes a path: `/%6Detrics` is `/metrics`.
 pub(super) fn path(sent: &str) -> Cow<'_, str> {
     percent_decode_str(sent).decode_utf8_lossy()
 }
 
-/// The values of a parameter, in their order: it may come several times, and its name may be escaped, too.
+/// Returns the values of a parameter, in order: it may occur several times, and its name may be escaped, too.
 pub(super) fn values(query: &str, name: &str) -> Vec<String> {
     let all = form_urlencoded::parse(query.as_bytes());
     all.filter(|(it, _)| it == name).map(|(_, value)| value.into_owned()).collect()

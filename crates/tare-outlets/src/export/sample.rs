@@ -1,4 +1,4 @@
-//! What a look at a server finds: figures by family, with their labels. In which form they leave is said elsewhere.
+//! The samples of a scrape: figures by family, with their labels, independent of the format.
 
 use std::collections::HashMap;
 use std::collections::hash_map::RandomState;
@@ -8,12 +8,12 @@ use std::ops::Range;
 
 use super::histogram::Histogram;
 
-/// What a family's figures are.
+/// The type of a family's figures.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
-    /// It only rises, until its server starts anew or a table is truncated.
+    /// A value that only rises, until the server restarts or a table is truncated.
     Counter,
-    /// It rises and falls.
+    /// A value that rises and falls.
     Gauge,
     /// Quantiles, a count and a sum.
     Summary,
@@ -21,58 +21,58 @@ pub enum Kind {
     Histogram,
 }
 
-/// A metric: its name, what it is, and in which unit.
+/// A metric: its name, description and type.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Family {
-    /// Its name.
+    /// Name of the metric.
     pub name: &'static str,
-    /// A line for people.
+    /// Description in a line, with the unit.
     pub help: &'static str,
-    /// What its figures are.
+    /// Type of its figures.
     pub kind: Kind,
 }
 
 impl Family {
-    /// A counter.
+    /// Makes a counter.
     #[must_use]
     pub const fn counter(name: &'static str, help: &'static str) -> Self {
         Self { name, help, kind: Kind::Counter }
     }
 
-    /// A gauge.
+    /// Makes a gauge.
     #[must_use]
     pub const fn gauge(name: &'static str, help: &'static str) -> Self {
         Self { name, help, kind: Kind::Gauge }
     }
 }
 
-/// A figure. What is counted stays whole, so that no digit is lost on the way out.
+/// A figure. Counts stay whole, so that no digit is lost on output.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Figure {
     /// A count, or bytes.
     Whole(u64),
     /// A count that may be negative.
     Signed(i64),
-    /// Anything else.
+    /// Any other number.
     Real(f64),
 }
 
 impl Figure {
-    /// Picoseconds, as the Performance Schema has times, in seconds. Sums of them outgrow 64 bits.
+    /// Converts picoseconds, the Performance Schema's unit, to seconds. Their sums exceed 64 bits.
     #[must_use]
     #[expect(clippy::cast_precision_loss, reason = "a figure of Prometheus's is a double")]
     pub fn seconds(picoseconds: u128) -> Self {
         Figure::Real(picoseconds as f64 / 1e12)
     }
 
-    /// A sum of counts: whole as long as 64 bits hold it, and never less than it was.
+    /// Converts a sum of counts: whole up to 64 bits, and never less than before.
     #[must_use]
     #[expect(clippy::cast_precision_loss, reason = "a figure of Prometheus's is a double")]
     pub fn count(sum: u128) -> Self {
         u64::try_from(sum).map_or(Figure::Real(sum as f64), Figure::Whole)
     }
 
-    /// What two come to.
+    /// Returns the sum of two figures.
     fn plus(self, other: Figure) -> Figure {
         match (self, other) {
             (Figure::Whole(one), Figure::Whole(other)) => Figure::count(u128::from(one) + u128::from(other)),
@@ -81,7 +81,7 @@ impl Figure {
         }
     }
 
-    /// As a double.
+    /// Returns it as a double.
     #[must_use]
     #[expect(clippy::cast_precision_loss, reason = "a figure of Prometheus's is a double")]
     pub fn real(self) -> f64 {
@@ -115,19 +115,20 @@ impl fmt::Display for Figure {
     }
 }
 
-/// Times by quantile.
+/// Latencies by quantile.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Summary {
-    /// Each quantile as it is written, as a share, and its time.
+    /// Each quantile as text and as a share, with its latency.
     pub quantiles: Vec<(&'static str, f64, Figure)>,
-    /// Of all events, in seconds.
+    /// Sum over all events, in seconds.
     pub sum: Figure,
-    /// How many events.
+    /// Number of events.
     pub count: u64,
 }
 
 impl Summary {
-    /// Adds another: of each quantile the slower one stays, which is not less than that of both.
+    /// Adds another summary: each quantile is the higher of the two, which is an upper bound for both
+    /// together.
     fn merge(&mut self, other: Summary) {
         for ((.., time), (.., of_other)) in self.quantiles.iter_mut().zip(other.quantiles) {
             if of_other.real() > time.real() {
@@ -139,19 +140,19 @@ impl Summary {
     }
 }
 
-/// What a sample says.
+/// The value of a sample.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Value {
-    /// Of a counter or a gauge.
+    /// Value of a counter or a gauge.
     Figure(Figure),
-    /// Of a summary.
+    /// Value of a summary.
     Summary(Box<Summary>),
-    /// Of a histogram: what is in its buckets, and the sum of all events in seconds.
+    /// Buckets of a histogram, and the sum of all events in seconds.
     Histogram(Box<Histogram>, Figure),
 }
 
 impl Value {
-    /// Adds another of the same family.
+    /// Adds another value of the same family.
     fn merge(&mut self, other: Value) {
         match (self, other) {
             (Value::Figure(figure), Value::Figure(other)) => *figure = figure.plus(other),
@@ -169,18 +170,19 @@ impl Value {
 /// Names and values of a sample's labels.
 pub type Labels<'a> = &'a [(&'static str, &'a str)];
 
-/// A sample: its labels by number, and what it says.
+/// A sample: the number of its label set, and its value.
 #[derive(Debug)]
 struct Sample {
     labels: u32,
     value: Value,
 }
 
-/// Samples by family: however they come, a family's stand together, and no two of them have the same labels, or Prometheus would
-/// refuse all of a page. What becomes the same label (a name that is shortened, or holds what is no text) is added up.
+/// Samples by family. A family's samples are adjacent in any order of arrival, and no two of them have equal
+/// labels, or Prometheus would refuse the whole page. Samples whose labels become equal (because names are
+/// shortened, or not valid text) are added up.
 #[derive(Debug, Default)]
 pub struct Samples {
-    /// Each family's samples are in the order of their labels' numbers.
+    /// Each family's samples, ordered by the numbers of their label sets.
     families: Vec<(&'static Family, Vec<Sample>)>,
     labels: LabelSets,
 }
@@ -191,7 +193,7 @@ impl Samples {
         self.put(family, labels, Value::Figure(figure.into()));
     }
 
-    /// Adds what is more than a figure.
+    /// Adds a value of any type.
     pub fn put(&mut self, family: &'static Family, labels: Labels<'_>, value: Value) {
         let labels = self.labels.number(labels);
         self.put_sample(family, Sample { labels, value });
@@ -204,7 +206,7 @@ impl Samples {
             self.families.len() - 1
         });
         let samples = &mut self.families[at].1;
-        // Rows come one after the other, and so do the numbers of their labels.
+        // Rows arrive one after the other, and so do the numbers of their labels.
         if samples.last().is_none_or(|last| last.labels < sample.labels) {
             samples.push(sample);
             return;
@@ -215,7 +217,7 @@ impl Samples {
         }
     }
 
-    /// Adds what others hold.
+    /// Adds all samples of `others`.
     pub fn extend(&mut self, others: Samples) {
         let sets = 0..others.labels.count();
         let numbers: Vec<u32> =
@@ -228,20 +230,20 @@ impl Samples {
         }
     }
 
-    /// How many families there are.
+    /// Returns the number of families.
     #[must_use]
     pub fn families(&self) -> usize {
         self.families.len()
     }
 
-    /// A family, and its samples: labels and values.
+    /// Returns a family with the labels and values of its samples.
     pub fn family(&self, at: usize) -> (&'static Family, impl Iterator<Item = (Set<'_>, &Value)>) {
         let (family, samples) = &self.families[at];
         (*family, samples.iter().map(|it| (self.labels.set(it.labels), &it.value)))
     }
 }
 
-/// The labels of a sample, in their order.
+/// The labels of a sample, in order.
 #[derive(Clone, Debug)]
 pub struct Set<'a> {
     sets: &'a LabelSets,
@@ -256,29 +258,29 @@ impl<'a> Iterator for Set<'a> {
     }
 }
 
-/// Labels, each set of them once: figures of a row have the same. So what is kept of thousands of rows is their labels and a word
-/// or two for a figure.
+/// Label sets without duplicates, as the figures of a row share them. So thousands of rows need memory for
+/// their labels once, and a word or two per figure.
 #[derive(Debug, Default)]
 struct LabelSets {
     values: String,
-    /// Each label's name, and where its value ends.
+    /// Name of each label, and the end of its value.
     labels: Vec<(&'static str, usize)>,
-    /// Where each set ends.
+    /// End of each set.
     sets: Vec<usize>,
-    /// The last set of those with a hash.
+    /// The last set with each hash.
     by_hash: HashMap<u64, u32>,
-    /// For each set one of the same hash before it.
+    /// For each set, the previous one with the same hash.
     before: Vec<Option<u32>>,
     hash: RandomState,
 }
 
 impl LabelSets {
-    /// How many sets there are.
+    /// Returns the number of sets.
     fn count(&self) -> u32 {
         u32::try_from(self.sets.len()).expect("fewer sets than rows of a server")
     }
 
-    /// The number of these labels: 0, 1 …, in the order in which they first came.
+    /// Returns the number of these labels: 0, 1 …, in the order of their first occurrence.
     fn number(&mut self, labels: Labels<'_>) -> u32 {
         let next = self.count();
         if let Some(last) = next.checked_sub(1)

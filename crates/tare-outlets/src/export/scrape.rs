@@ -1,4 +1,4 @@
-//! A look at a server: connects if need be, and reads the groups of tables one after the other.
+//! The scrape of a server: it connects if needed, and reads the groups of tables one after the other.
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};
@@ -24,37 +24,37 @@ static LEFT_OUT: Family = Family::gauge(
 );
 static BUILD: Family = Family::gauge("tare_export_build_info", "The exporter's version, as a label.");
 
-/// What a look at a server found.
+/// The result of a scrape.
 pub struct Look {
-    /// Of the server. What is counted was counted since it started.
+    /// Samples of the server. Its counters started with the server.
     pub server: Samples,
-    /// Of the exporter, and of how the look went. What is counted was counted since the exporter started.
+    /// Samples of the exporter and of the scrape itself. Their counters started with the exporter.
     pub own: Samples,
-    /// When the server started, as far as it is known.
+    /// Start of the server, if known.
     pub started: Option<SystemTime>,
-    /// When the look ended.
+    /// End of the scrape.
     pub at: SystemTime,
 }
 
 impl Look {
-    /// The page in Prometheus's text format.
+    /// Renders the page in Prometheus's text format.
     #[must_use]
     pub fn page(&self) -> String {
         text::page(&self.server) + &text::page(&self.own)
     }
 }
 
-/// Why a request that names collectors is not answered.
+/// The reason why a request that names collectors is refused.
 #[derive(Debug, thiserror::Error)]
 pub enum NotCollected {
     /// There is no such collector.
     #[error("collect[]={name}: there is no such collector; on are {on}; off are {off}")]
     Unknown {
-        /// What was named.
+        /// The given name.
         name: String,
-        /// Those that are on.
+        /// Names of the collectors that are on.
         on: String,
-        /// Those that are not.
+        /// Names of the collectors that are off.
         off: String,
     },
     /// The collector is off.
@@ -62,14 +62,14 @@ pub enum NotCollected {
         "collect[]={name}: the collector is off; start tare export with --collect.{name}, or name one of {on}"
     )]
     Off {
-        /// What was named.
+        /// The given name.
         name: String,
-        /// Those that are on.
+        /// Names of the collectors that are on.
         on: String,
     },
 }
 
-/// Reads a server, one scrape after the other, over a connection that stays.
+/// Reads a server, one scrape after the other, over a persistent connection.
 pub struct Reader {
     address: Address,
     options: Options,
@@ -79,35 +79,36 @@ pub struct Reader {
 #[derive(Default)]
 struct State {
     source: Option<Source>,
-    /// When its server started.
+    /// Start of the server.
     started: Option<SystemTime>,
-    /// What was last said of the server (by "") and of collectors, so that it is said once.
+    /// The last message about the server (under "") and about each collector, so that it is not repeated.
     said: BTreeMap<&'static str, String>,
 }
 
 impl Reader {
-    /// A reader of this server. Nobody is asked yet.
+    /// Creates a reader of this server, without connecting.
     #[must_use]
     pub fn new(address: Address, options: Options) -> Self {
         Self { address, options, state: Mutex::default() }
     }
 
-    /// The server's address.
+    /// Returns the server's address.
     #[must_use]
     pub fn address(&self) -> &Address {
         &self.address
     }
 
-    /// The collectors that are on.
+    /// Returns the names of the collectors that are on.
     pub fn on(&self) -> Vec<&'static str> {
         collectors::all().filter(|it| self.options.has(it)).map(|it| it.name).collect()
     }
 
-    /// The collectors that a request is for: those it names, or all that are on.
+    /// Returns the collectors of a request: those it names, or all that are on.
     ///
     /// # Errors
     ///
-    /// [`NotCollected`] of a name that is none of a collector that is on: what is not there would not be missed.
+    /// [`NotCollected`] if a name is not that of a collector that is on, because its missing metrics would
+    /// not be noticed.
     pub fn choose(&self, named: &[String]) -> Result<Vec<&'static str>, NotCollected> {
         let mut wanted = self.on();
         if let Some(name) = named.iter().find(|name| !wanted.contains(&name.as_str())) {
@@ -123,8 +124,8 @@ impl Reader {
         Ok(wanted)
     }
 
-    /// Reads what these collectors need. What cannot be read any more at the deadline is left out, and told as a failure of its
-    /// collectors.
+    /// Reads what these collectors need. What cannot be read before the deadline is left out, and reported as
+    /// a failure of its collectors.
     pub fn look(&self, wanted: &[&'static str], deadline: Instant) -> Look {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         let (mut server, mut own) = (Samples::default(), Samples::default());
@@ -167,8 +168,8 @@ impl Reader {
         Look { server, own, started: state.started, at: SystemTime::now() }
     }
 
-    /// Reads a group. A connection that was good at the last scrape may have gone with its server: then there is one more try,
-    /// on a new one.
+    /// Reads a group. A connection from an earlier scrape may have broken with its server, so there is one
+    /// retry on a new one.
     fn read(&self, state: &mut State, group: &Group, wanted: &[&'static str]) -> Result<Read, String> {
         let kept = state.source.is_some();
         match self.try_read(state, group, wanted) {
@@ -185,7 +186,7 @@ impl Reader {
         };
         let kind = source.kind();
         let read = read(&mut source, group, &self.options, wanted, SystemTime::now());
-        // What is said in the middle of an answer nobody can go on from.
+        // A connection cannot be reused in the middle of an answer.
         if !read.as_ref().is_err_and(Error::is_passing) {
             state.source = Some(source);
         }
@@ -194,7 +195,7 @@ impl Reader {
 
     fn open(&self, state: &mut State) -> Result<Source, Error> {
         let opened = Source::open(self.address.clone()).and_then(|mut source| {
-            // Tare's endpoint tells sums that outgrow 64 bits; an account sees them begin anew.
+            // Tare's endpoint sends sums that exceed 64 bits; for an account they wrap around.
             source.execute(match self.address {
                 Address::Account(_) => "SET time_zone = '+00:00'",
                 Address::Socket(_) => "SET tare_whole_sums = 1",
@@ -223,13 +224,13 @@ struct Read {
 }
 
 impl State {
-    /// Says what is wrong with a collector or, by "", with the server, once; and that it is well again.
+    /// Reports a problem of a collector or, under "", of the server, once; and its end.
     fn say(&mut self, of: &'static str, failure: &str) {
         let before = self.said.insert(of, failure.to_owned()).unwrap_or_default();
         if failure == before {
             return;
         }
-        // Of a server that is away one line is enough.
+        // One line is enough for an unreachable server.
         let is_away = self.said.get("").is_some_and(|why| !why.is_empty());
         match (of, failure) {
             ("", "") => notice::write("tare export: the server answers again"),
@@ -241,11 +242,11 @@ impl State {
     }
 }
 
-/// Reads a group of tables, as of a time.
+/// Reads a group of tables; `now` is the current time.
 ///
 /// # Errors
 ///
-/// As [`Source::each`].
+/// Those of [`Source::each`].
 pub fn read(
     tables: &mut dyn Tables,
     group: &Group,
@@ -267,7 +268,7 @@ pub fn read(
     Ok((scrape.samples, scrape.left_out))
 }
 
-/// How the collectors fared.
+/// The results of the collectors.
 #[derive(Default)]
 struct Answers {
     collectors: Vec<(&'static str, bool, Duration)>,

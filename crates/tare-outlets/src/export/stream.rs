@@ -1,4 +1,4 @@
-//! A connection whose client has to take what it is sent.
+//! A connection that requires its client to read what it is sent.
 
 use std::io::{self, IoSlice};
 use std::pin::Pin;
@@ -8,14 +8,14 @@ use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::time::{Sleep, sleep};
 
-/// How long a client may keep something waiting that is to be sent.
+/// How long a client may leave sent data unread.
 pub(super) const LIMIT: Duration = Duration::from_secs(30);
 
-/// A stream that ends with an error where its client does not take everything within a time: hyper waits for ever.
+/// A stream that fails if its client does not take all data within a time limit; hyper would wait forever.
 pub(super) struct Stream<S> {
     inner: S,
     limit: Duration,
-    /// Runs from when the client had to be waited for, until it has everything.
+    /// Timer from the first wait for the client until it has taken everything.
     late: Option<Pin<Box<Sleep>>>,
 }
 
@@ -24,7 +24,7 @@ impl<S> Stream<S> {
         Self { inner, limit, late: None }
     }
 
-    /// What came of sending: an error where it has waited too long.
+    /// Returns the result of sending, or an error once it has waited too long.
     fn judge<T>(&mut self, context: &mut Context<'_>, sent: Poll<io::Result<T>>) -> Poll<io::Result<T>> {
         if sent.is_ready() {
             return sent;
@@ -71,7 +71,7 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for Stream<S> {
     fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
         let sent = Pin::new(&mut self.inner).poll_flush(context);
         if sent.is_ready() {
-            // hyper asks for this when it has written all it has.
+            // hyper flushes when it has written everything.
             self.late = None;
         }
         self.judge(context, sent)
@@ -99,7 +99,7 @@ mod tests {
     use super::*;
 
     const SHORT: Duration = Duration::from_millis(50);
-    /// Longer than any test takes.
+    /// A time longer than any test.
     const LONG: Duration = Duration::from_secs(60);
 
     fn block_on<T>(what: impl Future<Output = T>) -> T {
@@ -107,7 +107,7 @@ mod tests {
         runtime.expect("a runtime").block_on(async { timeout(LONG, what).await.expect("it ends") })
     }
 
-    /// Answers requests with more than is on the way until the connection ends.
+    /// Answers requests with more than the buffer holds until the connection ends.
     async fn serve(stream: DuplexStream) -> hyper::Result<()> {
         let answer = service_fn(|_request: Request<Incoming>| async {
             Ok::<_, Infallible>(Response::new(Full::new(Bytes::from(vec![b'x'; 1 << 20]))))

@@ -1,11 +1,11 @@
-//! Prometheus's text format, version 0.0.4: what promtool and every scraper read.
+//! Prometheus's text format, version 0.0.4, which promtool and every scraper read.
 
 use std::fmt::Write as _;
 
 use super::histogram;
 use super::sample::{Family, Figure, Kind, Samples, Set, Value};
 
-/// The format's name in HTTP.
+/// The format's content type.
 pub const CONTENT_TYPE: &str = "text/plain; version=0.0.4; charset=utf-8";
 
 /// Writes all families.
@@ -73,7 +73,7 @@ fn write_line<'a>(
     if before == ',' {
         page.push('}');
     }
-    // A String takes whatever is written.
+    // Writing to a String cannot fail.
     let _ = writeln!(page, " {figure}");
 }
 
@@ -86,7 +86,7 @@ fn kind(kind: Kind) -> &'static str {
     }
 }
 
-/// Writes a text as the format wants it: a backslash before backslashes, line ends, and, in labels, quotes.
+/// Writes a text with a backslash before backslashes, line ends and, in labels, quotes.
 fn escape(text: &mut String, value: &str, quoted: bool) {
     for letter in value.chars() {
         match letter {

@@ -1,4 +1,4 @@
-//! TLS as `tls_server_config` wants it, by rustls.
+//! TLS by rustls, as `tls_server_config` describes it.
 
 use std::sync::Arc;
 
@@ -15,13 +15,13 @@ use rustls::{
 
 use super::web_config::TlsKeys;
 
-/// The key that cannot be used, and why.
+/// The key that cannot be used, and the reason.
 type Bad = (&'static str, String);
 
-/// The only protocol above TLS.
+/// The only application protocol.
 const ALPN: &[u8] = b"http/1.1";
 
-/// Makes rustls's settings of the file's keys.
+/// Makes rustls's settings from the file's keys.
 pub(super) fn config(keys: &TlsKeys) -> Result<ServerConfig, Bad> {
     let provider = Arc::new(provider(keys)?);
     let algorithms = provider.signature_verification_algorithms;
@@ -72,13 +72,13 @@ fn provider(keys: &TlsKeys) -> Result<CryptoProvider, Bad> {
     Ok(provider)
 }
 
-/// Those named, and all of TLS 1.3, whose suites nobody chooses.
+/// Returns the named cipher suites, and all of TLS 1.3, which cannot be chosen.
 fn suites(known: &[SupportedCipherSuite], named: &[String]) -> Result<Vec<SupportedCipherSuite>, Bad> {
     let name = |it: &SupportedCipherSuite| format!("{:?}", it.suite());
     let is_tls12 = |it: &&SupportedCipherSuite| it.tls13().is_none();
     let mut wanted: Vec<_> = known.iter().filter(|it| it.tls13().is_some()).copied().collect();
     for asked in named {
-        // Go's names of TLS 1.3's suites are accepted, as there.
+        // Go's names of TLS 1.3's suites are accepted, as in the original.
         if known.iter().any(|it| it.tls13().is_some() && name(it).replace("TLS13_", "TLS_") == *asked) {
             continue;
         }
@@ -125,7 +125,7 @@ fn key(keys: &TlsKeys) -> Result<PrivateKeyDer<'static>, Bad> {
     PrivateKeyDer::from_pem_slice(&text).map_err(|error| (name, error.to_string()))
 }
 
-/// A text in PEM, given as it is or as a file, and under which key.
+/// Returns a text in PEM, given inline or as a file, and its key.
 fn pem(
     inline_key: &'static str,
     file_key: &'static str,
@@ -188,7 +188,8 @@ fn client_verifier(
     }
 }
 
-/// Takes any certificate whose key the client has: who signed it is not asked, as the file wants it.
+/// A verifier that accepts any certificate whose key the client has, without checking who signed it, for
+/// client authentication types that require no verification.
 #[derive(Debug)]
 struct AnyCertificate {
     required: bool,

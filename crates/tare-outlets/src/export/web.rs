@@ -1,7 +1,7 @@
-//! HTTP and HTTPS: who is let in, which pages there are, and how much at once.
+//! The HTTP and HTTPS server: access, pages, and limits.
 //!
-//! Everything has a bound: connections, scrapes, the time a handshake, a request's head, an answer and a connection may
-//! take, and what waits for a client that does not read.
+//! Everything is bounded: connections, scrapes, the time of a handshake, a request's head, an answer and a
+//! connection, and what waits for a client that does not read.
 
 use std::convert::Infallible;
 use std::io;
@@ -36,49 +36,49 @@ use super::web_config::{WebConfig, WebConfigFile};
 use crate::Address;
 use crate::notice;
 
-/// Connections at once; the next one waits.
+/// Most concurrent connections; further ones wait.
 const CONNECTIONS: usize = 64;
-/// A handshake takes no longer, nor does a client that says nothing.
+/// Time limit for a handshake, and for a client's first byte.
 const HANDSHAKE: Duration = Duration::from_secs(10);
-/// A client sends its next request within this time, or connects anew.
+/// Longest time until a client's next request.
 const NEXT_REQUEST: Duration = Duration::from_secs(90);
-/// A connection is closed after this time, between two requests if its client lets it.
+/// Age at which a connection is closed, between two requests if its client allows that.
 const LIFETIME: Duration = Duration::from_secs(3600);
 const GOODBYE: Duration = Duration::from_secs(30);
 /// Threads that read the server or compute hashes.
 const WORKERS: usize = 4;
-/// The first byte of a TLS connection.
+/// First byte of a TLS connection.
 const TLS_HANDSHAKE: u8 = 0x16;
 const PLAIN_ON_TLS: &[u8] =
     b"HTTP/1.0 400 Bad Request\r\nContent-Type: text/plain\r\nConnection: close\r\n\r\n\
     Client sent an HTTP request to an HTTPS server.\n";
-/// How long a scrape may take where the one who asks does not say it.
+/// Time limit of a scrape without a timeout from the client.
 pub(super) const PATIENCE: Duration = Duration::from_secs(10);
-/// How long Prometheus waits, in seconds.
+/// The header with Prometheus's timeout, in seconds.
 const TIMEOUT_HEADER: &str = "x-prometheus-scrape-timeout-seconds";
 /// The parameter that names a collector.
 pub(super) const COLLECT: &str = "collect[]";
 const PLAIN: &str = "text/plain; charset=utf-8";
 const LANDING: &str = "tare export: the metrics are at ";
 
-/// What the web server is told.
+/// The settings of the web server.
 #[derive(Debug)]
 pub struct Web {
-    /// Where to listen, `HOST:PORT` or `:PORT`.
+    /// Addresses to listen on, `HOST:PORT` or `:PORT`.
     pub listen: Vec<String>,
     /// TLS, users and headers.
     pub config: WebConfigFile,
-    /// The path of the metrics.
+    /// Path of the metrics.
     pub metrics_path: String,
-    /// Requests for metrics at once; more are told to come back.
+    /// Most concurrent requests for metrics; further ones are refused.
     pub max_requests: usize,
-    /// What a scrape must be done before the one who asks gives up.
+    /// How long before the client's timeout a scrape must end.
     pub timeout_offset: Duration,
-    /// Other servers that may be asked for.
+    /// Other servers that may be probed.
     pub probes: Probes,
 }
 
-/// Why nothing is served.
+/// The reason why nothing is served.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// An address cannot be listened on.
@@ -86,38 +86,38 @@ pub enum Error {
     Listen {
         /// The address.
         address: String,
-        /// What the system said.
+        /// The system's error.
         why: io::Error,
     },
-    /// The file of `--web.config.file`.
+    /// The file of `--web.config.file` is invalid.
     #[error(transparent)]
     Config(#[from] super::web_config::Error),
-    /// The files for TLS to the collector.
+    /// The files for TLS to the collector are invalid.
     #[error("TLS to the collector: {0}")]
     Collector(io::Error),
-    /// The system gives no threads or no timer.
+    /// The system provides no threads or no timer.
     #[error("starting: {0}")]
     Start(io::Error),
 }
 
-/// What all connections share.
+/// The state shared by all connections.
 pub(super) struct Service {
     web: Web,
     reader: Reader,
-    /// What became of what was pushed, if anything is.
+    /// Counts of what was pushed, if anything is.
     pushed: Option<Arc<Tally>>,
     passwords: Memory,
     requests: Arc<Semaphore>,
-    /// The server is read by one at a time.
+    /// Permit to read the server, one task at a time.
     turn: Semaphore,
 }
 
-/// Serves, and pushes to a collector if there is one, until the other end of `stop` is written to or closed. Meanwhile an exporter
-/// that nobody asks does nothing. `ready` is told the addresses that are listened on.
+/// Serves, and pushes to a collector if there is one, until the other end of `stop` is written to or closed.
+/// It is idle between requests. `ready` receives the addresses that are listened on.
 ///
 /// # Errors
 ///
-/// When nothing can be served. What goes wrong with one connection is told in a line, and the others go on.
+/// When nothing can be served. Problems of a single connection are logged in a line, and the others continue.
 pub fn serve(
     web: Web,
     reader: Reader,
@@ -160,7 +160,7 @@ pub fn serve(
             tokio::spawn(otlp::push(collector, tally.clone(), service.clone()));
         }
         ready(&addresses, is_tls);
-        // A byte, the end, an error: each says so.
+        // A byte, the end, or an error: each means to stop.
         let _ = stop.read(&mut [0]).await;
         Ok::<(), Error>(())
     })?;
@@ -172,7 +172,7 @@ pub fn serve(
 fn listen(address: &str) -> Result<TcpListener, Error> {
     let failed = |why| Error::Listen { address: address.to_owned(), why };
     let bound = match address.strip_prefix(':') {
-        // All addresses; a system without IPv6 has those of IPv4.
+        // All addresses; on a system without IPv6 those of IPv4.
         Some(port) => bind(&format!("[::]:{port}")).or_else(|_| bind(&format!("0.0.0.0:{port}"))),
         None => bind(address),
     };
@@ -206,7 +206,7 @@ async fn accept(listener: TcpListener, service: Arc<Service>, connections: Arc<S
                     }
                 });
             }
-            // No descriptors left, or the like: it passes.
+            // No file descriptors are left, or the like: this is temporary.
             Err(error) => {
                 notice::write(format_args!("tare export: {error}"));
                 tokio::time::sleep(Duration::from_secs(1)).await;
@@ -215,7 +215,7 @@ async fn accept(listener: TcpListener, service: Arc<Service>, connections: Arc<S
     }
 }
 
-/// Serves a connection. What it was refused for is the error.
+/// Serves a connection. The error says why it was refused.
 async fn connection(
     stream: TcpStream,
     peer: SocketAddr,
@@ -229,7 +229,7 @@ async fn connection(
     }
     let mut first = [0];
     match timeout(HANDSHAKE, stream.peek(&mut first)).await {
-        // It came and went, as probes of load balancers do.
+        // The client disconnected without a request, as probes of load balancers do.
         Err(_) | Ok(Err(_) | Ok(0)) => return Ok(()),
         Ok(Ok(_)) => {}
     }
@@ -251,7 +251,8 @@ async fn refuse_plain(mut stream: TcpStream) -> Result<(), String> {
     let answer = async {
         stream.write_all(PLAIN_ON_TLS).await?;
         stream.shutdown().await?;
-        // What the client has sent is taken, or the system would reset the connection before it reads the answer.
+        // What the client has sent is read, or the system would reset the connection before the client reads
+        // the answer.
         let mut rest = [0; 1024];
         while tokio::io::AsyncReadExt::read(&mut stream, &mut rest).await? > 0 {}
         io::Result::Ok(())
@@ -274,7 +275,7 @@ async fn requests(
         .header_read_timeout(NEXT_REQUEST)
         .max_header_size(16 << 10)
         .serve_connection(TokioIo::new(Stream::new(stream, stream::LIMIT)), answer);
-    // How a connection ends is its client's affair.
+    // How a connection ends is up to its client.
     if timeout(LIFETIME, Pin::new(&mut connection)).await.is_err() {
         Pin::new(&mut connection).graceful_shutdown();
         let _ = timeout(GOODBYE, connection).await;
@@ -291,7 +292,7 @@ pub(super) fn page(status: StatusCode, text: impl Into<Bytes>) -> Answer {
 }
 
 impl Service {
-    /// Answers a request: checks it against the file as it is now, then gives the page.
+    /// Answers a request: checks it against the current file, then sends the page.
     async fn answer(self: Arc<Self>, request: Request<Incoming>, peer: SocketAddr) -> Answer {
         let config = match self.web.config.read() {
             Ok(config) => config,
@@ -356,7 +357,7 @@ impl Service {
             Ok(wanted) => wanted,
             Err(error) => return page(StatusCode::BAD_REQUEST, format!("{error}\n")),
         };
-        // What is cheap needs no place: it is answered also while nobody takes the pages that have one.
+        // Cheap pages need no permit, so they are answered while all permits are taken.
         let Some(place) = self.place() else {
             return page(StatusCode::SERVICE_UNAVAILABLE, "Too many requests at once.\n");
         };
@@ -367,7 +368,7 @@ impl Service {
         shown(look, request.headers(), place)
     }
 
-    /// A place among the requests at once.
+    /// Returns a permit for a request; `None` if all are taken.
     pub(super) fn place(&self) -> Option<OwnedSemaphorePermit> {
         self.requests.clone().try_acquire_owned().ok()
     }
@@ -376,7 +377,7 @@ impl Service {
         &self.web.probes
     }
 
-    /// The collectors that are on.
+    /// Returns the names of the collectors that are on.
     pub(super) fn collectors(&self) -> Vec<&'static str> {
         self.reader.on()
     }
@@ -385,11 +386,13 @@ impl Service {
         self.reader.address()
     }
 
-    /// A look at the server for these collectors when its turn has come, with what could be read in time; none if that is nothing.
+    /// Scrapes the server for these collectors, after waiting for other scrapes, and returns what could be
+    /// read in time; `None` if that is nothing.
     pub(super) async fn look(self: Arc<Self>, wanted: Vec<&'static str>, patience: Duration) -> Option<Look> {
         let begin = Instant::now();
         let (enough, until) = (begin + reading_time(patience), begin + patience);
-        // A task of its own: it has its turn until the server was read, also when the client has gone by then.
+        // In a task of its own, which holds its permit until the server was read, even if the client has gone
+        // by then.
         let work = tokio::spawn(async move {
             let _turn = timeout_at(enough, self.turn.acquire()).await.ok()?.ok()?;
             let reading = self.clone();
@@ -404,7 +407,7 @@ impl Service {
         timeout_at(until, work).await.ok()?.ok()?
     }
 
-    /// How long a scrape may take: a bit less than the one who asks waits.
+    /// Returns the time limit of a scrape: a bit less than the client's timeout.
     pub(super) fn patience(&self, headers: &HeaderMap) -> Duration {
         let given = headers.get(TIMEOUT_HEADER).and_then(|value| value.to_str().ok()?.parse::<f64>().ok());
         let given = given.and_then(|seconds| Duration::try_from_secs_f64(seconds).ok());
@@ -413,7 +416,7 @@ impl Service {
     }
 }
 
-/// A look as the one who asks wants it.
+/// Makes the answer with a scrape in the format that the client prefers.
 pub(super) fn shown(look: Look, headers: &HeaderMap, place: OwnedSemaphorePermit) -> Answer {
     let (is_packed, format) = (accepts_gzip(headers), Format::asked_for(headers));
     let mut answer = Response::new(Either::Right(Page::new(look, format, is_packed, place)));
@@ -426,8 +429,8 @@ pub(super) fn shown(look: Look, headers: &HeaderMap, place: OwnedSemaphorePermit
     answer
 }
 
-/// How much of the time for a look new reading may begin in. The rest is for what has begun by then: so what was read is given
-/// before the one who asks gives up.
+/// Returns the part of the time limit in which reading a group may start. The rest is for groups in progress,
+/// so that the client gets what was read before its timeout.
 pub(super) fn reading_time(patience: Duration) -> Duration {
     patience - patience / 10
 }

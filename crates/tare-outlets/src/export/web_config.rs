@@ -1,8 +1,8 @@
 //! The file of `--web.config.file`, in exporter-toolkit's format.
 //!
-//! It is read anew for every connection and every request, so that new certificates and passwords count at once. What
-//! is made of it is kept for as long as no file has changed. A key that is not known, and one that is but whose wish
-//! cannot be met, is an error: whoever wrote it believes in it.
+//! It is read for every connection and every request, so that new certificates and passwords take effect at
+//! once. The parsed result is cached until a file changes. An unknown key is an error, and so is a known one
+//! that cannot be honoured, because its author relies on it.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -15,29 +15,29 @@ use serde::Deserialize;
 
 use super::tls;
 
-/// What is wrong with the file, or with one that it names.
+/// An error in the file, or in one that it names.
 #[derive(Clone, Debug, thiserror::Error)]
 pub enum Error {
     /// It cannot be read.
     #[error("{path}: {why}")]
     Unreadable {
-        /// Which file.
+        /// Path of the file.
         path: PathBuf,
-        /// What the system said.
+        /// The system's error.
         why: String,
     },
-    /// It is no YAML, or has a key or a value that is not known.
+    /// It is not YAML, or has an unknown key or value.
     #[error("{path}: {why}")]
     Format {
-        /// Which file.
+        /// Path of the file.
         path: PathBuf,
         /// What is wrong, and where.
         why: String,
     },
-    /// A key's value cannot be used.
+    /// The value of a key cannot be used.
     #[error("{path}: {key}: {why}")]
     Value {
-        /// Which file.
+        /// Path of the file.
         path: PathBuf,
         /// The key.
         key: &'static str,
@@ -46,7 +46,7 @@ pub enum Error {
     },
 }
 
-/// The file as it is written.
+/// The content of the file.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub(super) struct File {
@@ -80,7 +80,7 @@ struct HttpKeys {
     headers: BTreeMap<String, String>,
 }
 
-/// What of headers exporter-toolkit lets be set.
+/// The headers that exporter-toolkit allows to set.
 const HEADERS: [&str; 5] = [
     "Content-Security-Policy",
     "X-Frame-Options",
@@ -89,20 +89,20 @@ const HEADERS: [&str; 5] = [
     "Strict-Transport-Security",
 ];
 
-/// What follows from the file.
+/// The parsed configuration.
 #[derive(Debug, Default)]
 pub struct WebConfig {
-    /// How connections are encrypted, if they are.
+    /// TLS settings, if connections are encrypted.
     pub tls: Option<Arc<rustls::ServerConfig>>,
     /// Headers of every answer.
     pub headers: Vec<(HeaderName, HeaderValue)>,
-    /// Who may ask, and the bcrypt hash of the password; everybody if there is none.
+    /// Users with the bcrypt hash of their password; without users, everybody has access.
     pub users: BTreeMap<String, String>,
-    /// HTTP/2 was asked for by name, which there is not: clients are offered HTTP/1.1.
+    /// Whether HTTP/2 was requested, which is not supported: clients are offered HTTP/1.1.
     pub asks_for_http2: bool,
 }
 
-/// The file, and what was last made of it.
+/// The file, and its last parsed content.
 #[derive(Debug, Default)]
 pub struct WebConfigFile {
     path: Option<PathBuf>,
@@ -111,23 +111,23 @@ pub struct WebConfigFile {
 
 #[derive(Debug)]
 struct Last {
-    /// The contents of all files it was made of.
+    /// Contents of all files that it was made of.
     contents: Vec<Vec<u8>>,
     config: Arc<WebConfig>,
 }
 
 impl WebConfigFile {
-    /// The file at this path; without one, plain HTTP for everybody.
+    /// Creates the configuration of a file; without a path, plain HTTP for everybody.
     #[must_use]
     pub fn new(path: Option<PathBuf>) -> Self {
         Self { path, last: Mutex::default() }
     }
 
-    /// What the file says now.
+    /// Returns the current configuration.
     ///
     /// # Errors
     ///
-    /// When the file, or one it names, cannot be read, or says what is not known.
+    /// When the file, or one it names, cannot be read or is invalid.
     pub fn read(&self) -> Result<Arc<WebConfig>, Error> {
         let Some(path) = &self.path else { return Ok(Arc::default()) };
         let (file, contents) = File::read(path)?;
@@ -142,7 +142,7 @@ impl WebConfigFile {
 }
 
 impl File {
-    /// Reads the file and, to see whether they have changed, those it names.
+    /// Reads the file and, to detect changes, those it names.
     fn read(path: &Path) -> Result<(File, Vec<Vec<u8>>), Error> {
         let text = contents(path)?;
         let format = |why: String| Error::Format { path: path.to_owned(), why };
@@ -154,7 +154,7 @@ impl File {
         };
         let mut contents_of = vec![];
         if let Some(keys) = &mut file.tls_server_config {
-            // Names in the file are seen from the file's folder.
+            // Names in the file are relative to its folder.
             let folder = path.parent().unwrap_or(Path::new(""));
             let named = [&mut keys.cert_file, &mut keys.key_file, &mut keys.client_ca_file];
             for name in named.into_iter().flatten() {
@@ -191,12 +191,12 @@ fn contents(path: &Path) -> Result<Vec<u8>, Error> {
     fs::read(path).map_err(unreadable)
 }
 
-/// Nothing but comments is no document, and no wish.
+/// Returns whether there are only comments, which is an empty configuration.
 fn is_empty(yaml: &str) -> bool {
     yaml.lines().all(|line| line.trim().is_empty() || line.trim_start().starts_with('#'))
 }
 
-/// The sentence of an error; the excerpt below it, which may show a hash, is left out.
+/// Returns the first line of an error; the excerpt below it may show a hash.
 fn first_line(text: &str) -> String {
     text.lines().next().unwrap_or_default().to_owned()
 }

@@ -1,11 +1,12 @@
-//! What each connection has counted, as the tables by thread tell, and the CPU time of its thread.
+//! Event counts of each connection, from the tables by thread, and the CPU time of its thread.
 
 use tare_budget::Connections;
 
 use super::meter::Machine;
 use crate::source::{Error, Source};
 
-/// Tables, and the columns that are added up. Errors are not among them: the tables by thread know them by number only.
+/// Tables, and the columns that are summed. Errors are left out: the tables by thread have them by number
+/// only.
 const TABLES: [(&str, &[&str]); 5] = [
     ("events_waits_summary_by_thread_by_event_name", &["COUNT_STAR"]),
     ("events_stages_summary_by_thread_by_event_name", &["COUNT_STAR"]),
@@ -14,11 +15,11 @@ const TABLES: [(&str, &[&str]); 5] = [
     ("memory_summary_by_thread_by_event_name", &["COUNT_ALLOC", "COUNT_FREE"]),
 ];
 
-/// Reads them, without our own.
+/// Reads the connections without the governor's own.
 ///
 /// # Errors
 ///
-/// As [`Source::rows`].
+/// Those of [`Source::rows`].
 pub(super) fn read(source: &mut Source, machine: &Machine, process: u32) -> Result<Connections, Error> {
     let filter = "WHERE PROCESSLIST_ID IS NOT NULL AND PROCESSLIST_ID <> CONNECTION_ID()";
     let threads = source.rows("threads", &["THREAD_ID", "THREAD_OS_ID"], filter)?;
@@ -30,7 +31,7 @@ pub(super) fn read(source: &mut Source, machine: &Machine, process: u32) -> Resu
     Ok(connections)
 }
 
-/// Adds a table's counts to those of the connections that are known.
+/// Adds a table's counts to those of the known connections.
 fn count(
     source: &mut Source,
     table: &str,

@@ -1,4 +1,4 @@
-//! How many events every instrument had, as the server's own summary tables tell.
+//! Event counts of every instrument, from the server's own summary tables.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -6,7 +6,7 @@ use tare_budget::{Done, WRITES, handler};
 
 use crate::source::{Error, Source};
 
-/// Tables, and the columns that are added up.
+/// Tables, and the columns that are summed.
 const TABLES: [(&str, &[&str]); 5] = [
     ("events_waits_summary_global_by_event_name", &["COUNT_STAR"]),
     ("events_stages_summary_global_by_event_name", &["COUNT_STAR"]),
@@ -15,34 +15,35 @@ const TABLES: [(&str, &[&str]); 5] = [
     ("memory_summary_global_by_event_name", &["COUNT_ALLOC", "COUNT_FREE"]),
 ];
 
-/// It also has the statements' CPU time, in picoseconds, where MySQL's consumer `events_statements_cpu` is on.
+/// The summary that also has the statements' CPU time, in picoseconds, where MySQL's consumer
+/// `events_statements_cpu` is on.
 const STATEMENTS: &str = "events_statements_summary_global_by_event_name";
 
-/// Counts since the server's start, or since somebody reset a table.
+/// Counts since the server's start, or since a reset of a table.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Counts {
-    /// By instrument.
+    /// Events by instrument.
     pub events: BTreeMap<String, u64>,
     /// Statements that clients sent.
     pub statements: u64,
     /// Connections that were made.
     pub connected: u64,
-    /// Calls of storage engines that begin table I/O.
+    /// Calls of storage engines that start table I/O.
     pub calls: u64,
     /// Statements that write.
     pub writes: u64,
-    /// Seconds the server runs.
+    /// Uptime of the server in seconds.
     pub uptime: u64,
-    /// CPU time in seconds as the server itself counts it; none where it does not.
+    /// CPU time in seconds, counted by the server; `None` where it does not.
     pub cpu: Option<f64>,
 }
 
 impl Counts {
-    /// Reads them.
+    /// Reads the counts.
     ///
     /// # Errors
     ///
-    /// As [`Source::rows`].
+    /// Those of [`Source::rows`].
     pub fn read(source: &mut Source) -> Result<Counts, Error> {
         let mut counts = Counts::default();
         for (table, columns) in TABLES {
@@ -63,7 +64,7 @@ impl Counts {
         Ok(counts)
     }
 
-    /// MySQL 8 counts errors by number under one instrument.
+    /// Reads the errors, which MySQL 8 counts by number under one instrument.
     fn read_errors(&mut self, source: &mut Source) -> Result<(), Error> {
         let raised = ["SUM_ERROR_RAISED"];
         let table = "events_errors_summary_global_by_error";
@@ -77,11 +78,12 @@ impl Counts {
         }
     }
 
-    /// CPU time as the server counts it: MariaDB's with `userstat`, that of statements alone with MySQL's consumer.
+    /// Reads the CPU time that the server counts: MariaDB's with `userstat`, or that of statements with
+    /// MySQL's consumer.
     ///
     /// # Errors
     ///
-    /// As [`Source::rows`].
+    /// Those of [`Source::rows`].
     pub fn read_cpu(&mut self, source: &mut Source) -> Result<(), Error> {
         if self.cpu.is_none() {
             let times = source.rows(STATEMENTS, &["SUM_CPU_TIME"], "")?;
@@ -111,8 +113,9 @@ impl Counts {
         Ok(())
     }
 
-    /// Events since an earlier reading. Of a table that was reset in between what is there now is what is known. A count alone that
-    /// has fallen was not reset, as that of `idle`, which falls when a connection ends: what it had is not known.
+    /// Returns the events since an earlier reading. If a table was reset in between, its current counts are
+    /// used. A single count that has fallen is no reset: `idle` falls when a connection ends, and its events
+    /// are unknown.
     #[must_use]
     #[allow(clippy::cast_precision_loss)] // prices are rough
     pub fn since(&self, before: &Counts) -> BTreeMap<String, f64> {
@@ -124,14 +127,14 @@ impl Counts {
         self.events.iter().map(since).collect()
     }
 
-    /// Statements that clients have sent since.
+    /// Returns the statements that clients have sent since.
     #[must_use]
     #[allow(clippy::cast_precision_loss)] // likewise
     pub fn statements_since(&self, before: &Counts) -> f64 {
         self.statements.saturating_sub(before.statements) as f64
     }
 
-    /// What status variables say of the time since; nothing where they were reset.
+    /// Returns the differences of status variables; `None` for those that were reset.
     #[must_use]
     #[allow(clippy::cast_precision_loss)] // likewise
     pub fn done_since(&self, before: &Counts) -> Done {
@@ -139,7 +142,7 @@ impl Counts {
         Done { calls: since(self.calls, before.calls), writes: since(self.writes, before.writes) }
     }
 
-    /// The tables in which most of what had been counted is less now, or gone.
+    /// Returns the tables in which most counts have fallen or vanished.
     fn reset_since<'a>(&self, before: &'a Counts) -> BTreeSet<&'a str> {
         let mut tables: BTreeMap<&str, (usize, usize)> = BTreeMap::new();
         for (name, then) in &before.events {
@@ -151,7 +154,7 @@ impl Counts {
     }
 }
 
-/// The table in which an instrument's events are counted, by what its name begins with.
+/// Returns the table class that counts an instrument's events, by the first part of its name.
 fn table_of(instrument: &str) -> &str {
     match instrument.split('/').next().unwrap_or(instrument) {
         "idle" => "wait",

@@ -1,4 +1,4 @@
-//! The hand on a server: it sets rows of `setup_%`, and puts back what is its own.
+//! Changes of a server's settings: it sets rows of `setup_%`, and restores its own changes.
 
 use std::path::{Path, PathBuf};
 
@@ -10,46 +10,46 @@ use super::settings::{self, Settings, Table};
 use super::state::{Identity, State};
 use crate::source::{Address, Kind, Source};
 
-/// The named lock that one governor of a server holds.
+/// The named lock that the single governor of a server holds.
 const LOCK: &str = "tare_govern";
-/// How long the server keeps a connection that says nothing, in seconds. The lock goes with it.
+/// Seconds after which the server closes a silent connection, and releases its lock.
 const PATIENCE: u32 = 3600;
 
-/// What was noticed about the settings.
+/// An observation about the settings.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Notice {
-    /// A governor that was killed had set so many rows: they are put back with ours.
+    /// A killed governor had set so many rows, which will be restored together with this one's.
     TakenOver {
-        /// The rows.
+        /// Number of rows.
         rows: usize,
     },
-    /// Somebody else has set a row: it is left alone from now on.
+    /// Somebody else has set a row, which is left alone from now on.
     Person {
-        /// The row.
+        /// Name of the row.
         name: String,
     },
-    /// A row does not take what it is given.
+    /// A row does not take the value it is given.
     Fixed {
-        /// The row.
+        /// Name of the row.
         name: String,
     },
     /// A row is gone, as after UNINSTALL PLUGIN.
     Vanished {
-        /// The row.
+        /// Name of the row.
         name: String,
     },
 }
 
-/// What putting back came to.
+/// The result of restoring settings.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct PutBack {
-    /// Rows that are as they were again.
+    /// Number of restored rows.
     pub rows: usize,
     /// Rows that somebody else had set meanwhile.
     pub left: Vec<String>,
 }
 
-/// A connection that holds the lock, and what is written down of its server.
+/// A connection that holds the lock, with the saved state of its server.
 pub(super) struct Hold {
     source: Source,
     pub(super) identity: Identity,
@@ -58,7 +58,7 @@ pub(super) struct Hold {
 }
 
 impl Hold {
-    /// Takes hold of a server. Nothing is changed.
+    /// Connects to a server and takes the lock, without changing anything.
     ///
     /// # Errors
     ///
@@ -78,7 +78,7 @@ impl Hold {
         Ok(Hold { source, identity, path, state })
     }
 
-    /// Whether everything may be written. Who puts back does not ask: what may be is put back.
+    /// Checks that everything may be written. Not needed for restoring, which does what it can.
     ///
     /// # Errors
     ///
@@ -88,19 +88,19 @@ impl Hold {
     }
 }
 
-/// A connection that holds the lock, and what is known of the settings.
+/// A connection that holds the lock, with the known settings.
 pub struct Hand {
     pub(super) source: Source,
     pub(super) known: Known,
 }
 
 impl Hand {
-    /// Goes on with what is known, where one may; else begins anew, and leaves alone what was left alone in this run. Nothing is
-    /// changed.
+    /// Continues with the known settings if they are still valid; otherwise starts anew, and leaves alone
+    /// what was left alone in this run of the server. Changes nothing.
     ///
     /// # Errors
     ///
-    /// As `settings::read`.
+    /// Those of `settings::read`.
     pub(super) fn new(
         hold: Hold,
         keep: &[String],
@@ -120,17 +120,17 @@ impl Hand {
         Ok((Hand { source, known: fresh }, notices))
     }
 
-    /// The levels of everything that was on.
+    /// Returns the levels of everything that was on.
     #[must_use]
     pub fn board(&self) -> Vec<Switch> {
         settings::board(&self.known.original, &self.known.present, &self.known.held)
     }
 
-    /// Looks whether somebody else has set something.
+    /// Checks whether somebody else has changed settings.
     ///
     /// # Errors
     ///
-    /// As `settings::read`.
+    /// Those of `settings::read`.
     pub fn refresh(&mut self) -> Result<Vec<Notice>, Error> {
         let now = settings::read(&mut self.source)?;
         let owed = self.known.owed.len();
@@ -141,11 +141,11 @@ impl Hand {
         Ok(notices)
     }
 
-    /// Carries moves out. What does not take its value is fixed from then on.
+    /// Carries out moves. A row that does not take its value counts as fixed from then on.
     ///
     /// # Errors
     ///
-    /// When the server refuses; all is put back then, as far as it lets us.
+    /// When the server refuses; then everything is restored as far as possible.
     pub fn apply(&mut self, board: &[Switch], moves: &[Move]) -> Result<Vec<Notice>, Error> {
         let mut wanted = Settings::new();
         for it in moves {
@@ -157,11 +157,11 @@ impl Hand {
         self.set(&wanted)
     }
 
-    /// Gives a row back its original value, and leaves it alone: it does not do what it says.
+    /// Restores a row's original value and leaves it alone from then on, because it has no effect.
     ///
     /// # Errors
     ///
-    /// As [`Hand::apply`].
+    /// Those of [`Hand::apply`].
     pub fn fix(&mut self, instrument: &str) -> Result<Vec<Notice>, Error> {
         let name = (Table::Instruments, instrument.to_owned());
         let Some(original) = self.known.original.get(&name).copied() else { return Ok(vec![]) };
@@ -173,12 +173,12 @@ impl Hand {
 
     fn set(&mut self, wanted: &Settings) -> Result<Vec<Notice>, Error> {
         self.known.owe(wanted);
-        // Before the server hears of it: a kill may come at any moment.
+        // Before the server is changed, as a kill may come at any time.
         self.known.write()?;
         self.known.unsure = wanted.clone();
         if let Err(error) = settings::write(&mut self.source, wanted) {
             if !error.is_passing() {
-                // The first error is the one to tell; the file knows what may be left.
+                // The first error is reported; the file has what may be left.
                 let _ = self.put_back();
             }
             return Err(Error::right(&mut self.source, error));
@@ -193,7 +193,7 @@ impl Hand {
                 owed.remove(name);
                 notices.push(Notice::Fixed { name: name.1.clone() });
             } else {
-                // What differs from this at the next look is somebody else's, or gone.
+                // A difference at the next reading is somebody else's, or the row is gone.
                 present.insert(name.clone(), *setting);
             }
         }
@@ -202,11 +202,11 @@ impl Hand {
         Ok(notices)
     }
 
-    /// Puts back everything that is still as we have set it, and may be.
+    /// Restores all rows that still have the governor's values and may be written.
     ///
     /// # Errors
     ///
-    /// When the server refuses some of it, or is gone; the file has what is left then.
+    /// When the server refuses some of it, or is gone; then the file has what is left.
     pub fn put_back(&mut self) -> Result<PutBack, Error> {
         let now = settings::read(&mut self.source)?;
         let (mut wanted, left) = self.known.due(&now);
@@ -225,7 +225,7 @@ impl Hand {
         }
     }
 
-    /// Leaves the settings as they are, for good.
+    /// Leaves the settings as they are, permanently.
     ///
     /// # Errors
     ///
@@ -234,14 +234,14 @@ impl Hand {
         self.known.leave()
     }
 
-    /// Where it is written what is owed.
+    /// Returns the path of the file with the original values.
     #[must_use]
     pub fn path(&self) -> &Path {
         &self.known.path
     }
 }
 
-/// The schema has to be there and on.
+/// Checks that the Performance Schema exists and is on.
 fn check_schema(source: &mut Source) -> Result<(), Error> {
     let rows = source.ask("SELECT @@performance_schema")?;
     let is_on = rows.first().is_some_and(|row| row.count(0) == 1);
@@ -252,7 +252,7 @@ fn check_schema(source: &mut Source) -> Result<(), Error> {
 }
 
 fn lock(source: &mut Source) -> Result<(), Error> {
-    // A second's time for a connection that has just ended.
+    // Waits a second for a connection that has just ended.
     let rows = source.ask(&format!("SELECT GET_LOCK('{LOCK}', 1), IS_USED_LOCK('{LOCK}')"))?;
     let row = rows.first();
     if row.is_some_and(|row| row.count(0) == 1) {

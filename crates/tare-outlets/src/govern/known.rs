@@ -1,5 +1,5 @@
-//! What is known of the settings of one run of a server: what was, what we have given, what others have. It outlasts a
-//! connection.
+//! The known settings of one run of a server: original values, the governor's, and those of others. They
+//! outlive a connection.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -12,44 +12,44 @@ use super::settings::{Name, Settings};
 use super::state::{Debts, Identity, Owed, State};
 use crate::sql::is_like;
 
-/// What no built-in switches: it answers an UPDATE without an error, and stays as it is.
+/// Prefix of instruments that no server switches: an UPDATE succeeds without effect.
 const FIXED: &str = "memory/performance_schema/";
 
-/// What is known of them.
+/// The known settings.
 #[derive(Clone, Debug)]
 pub(super) struct Known {
-    /// Of which run.
+    /// The run of the server.
     pub(super) identity: Identity,
-    /// Where it is written what is owed.
+    /// Path of the file with the original values.
     pub(super) path: PathBuf,
-    /// What there was before anything was moved, or what a person has set since.
+    /// Values before any move, or those that a person has set since.
     pub(super) original: Settings,
-    /// What there was at the last look, and what was moved after it.
+    /// Values at the last reading, with the moves after it.
     pub(super) present: Settings,
-    /// What is left alone, and why.
+    /// Rows that are left alone, and why.
     pub(super) held: BTreeMap<Name, Held>,
-    /// What is to be put back.
+    /// Rows to restore.
     pub(super) owed: Debts,
-    /// What may have been written: a connection that is lost does not tell.
+    /// Values that may have been written before a connection was lost.
     pub(super) unsure: Settings,
 }
 
 impl Known {
-    /// Nothing was moved yet.
+    /// Creates it before any move.
     pub(super) fn new(identity: Identity, path: PathBuf, present: Settings) -> Known {
         let original = present.clone();
         let (held, owed, unsure) = (BTreeMap::new(), Debts::new(), Settings::new());
         Known { identity, path, original, present, held, owed, unsure }
     }
 
-    /// Whether one may go on by it: it is of this run, and what is written down is still what is owed. Otherwise somebody has put
-    /// it back meanwhile.
+    /// Returns whether it is still valid: it is of this run, and the file has the same rows to restore.
+    /// Otherwise somebody has restored them meanwhile.
     pub(super) fn goes_on(&self, identity: &Identity, state: Option<&State>) -> bool {
         let written = state.map_or(&[][..], |state| state.owed.as_slice());
         self.identity.is_same_run(identity) && written.iter().eq(self.owed.values())
     }
 
-    /// Makes the debts of a governor that was killed ours, as far as its settings are still there.
+    /// Takes over the rows to restore from a killed governor, as far as its values are still there.
     pub(super) fn take_over(&mut self, state: State) -> Vec<Notice> {
         let mut notices = vec![];
         self.held.extend(state.persons.into_iter().map(|name| (name, Held::Person)));
@@ -85,8 +85,8 @@ impl Known {
         }
     }
 
-    /// Takes what is there now. What differs from what was known is somebody else's, but for what a write that was cut off has come
-    /// to.
+    /// Takes the current values. Differences from the known ones are somebody else's, except for results of
+    /// an interrupted write.
     pub(super) fn see(&mut self, now: Settings) -> Vec<Notice> {
         let unsure = std::mem::take(&mut self.unsure);
         let mut notices = vec![];
@@ -113,7 +113,7 @@ impl Known {
         notices
     }
 
-    /// Notes what is about to be given.
+    /// Records the values that are about to be written.
     pub(super) fn owe(&mut self, wanted: &Settings) {
         for (name, setting) in wanted {
             let original = self.original[name];
@@ -125,7 +125,7 @@ impl Known {
         }
     }
 
-    /// What is to be given back of what is there now, and the names of what somebody else has set.
+    /// Returns what to restore, given the current values, and the names of rows that somebody else has set.
     pub(super) fn due(&self, now: &Settings) -> (Settings, Vec<String>) {
         let (mut wanted, mut left) = (Settings::new(), vec![]);
         for (name, owed) in &self.owed {
@@ -141,7 +141,7 @@ impl Known {
         (wanted, left)
     }
 
-    /// Nothing is owed any more, whatever the settings are. Returns how many rows were.
+    /// Forgets all rows to restore, whatever their values. Returns their number.
     ///
     /// # Errors
     ///
@@ -154,7 +154,7 @@ impl Known {
         Ok(rows)
     }
 
-    /// Writes down what is owed; where nothing is, there is no file.
+    /// Writes the rows to restore to the file; removes it if there are none.
     ///
     /// # Errors
     ///
@@ -193,7 +193,7 @@ mod tests {
         rows.iter().map(row).collect()
     }
 
-    /// Of a server where all was on, once a write of these rows was begun.
+    /// Returns the state of a server where all was on, after a write of these rows was started.
     fn writing(wanted: &Settings) -> Known {
         let present = rows(&[("a", ON), ("b", ON), ("c", ON), ("d", ON)]);
         let mut known = Known::new(run(1000), PathBuf::from("/nowhere"), present);
@@ -209,13 +209,13 @@ mod tests {
     #[test]
     fn a_write_that_was_cut_off_is_nobody_elses_and_what_it_did_is_owed() {
         let mut known = writing(&rows(&[("a", OFF), ("b", OFF), ("c", OFF)]));
-        // It came to `a`; `c` and `d` are somebody else's meanwhile.
+        // It wrote `a`; `c` and `d` were changed by others.
         let notices = known.see(rows(&[("a", OFF), ("b", ON), ("c", COUNTED), ("d", OFF)]));
         let person = |name: &str| Notice::Person { name: name.to_owned() };
         assert_eq!(notices, [person("c"), person("d")]);
         assert_eq!(owed(&known), ["a"]);
         assert_eq!(known.due(&known.present), (rows(&[("a", ON)]), vec![]));
-        // The next look knows what there was: what was sure to be ours then is somebody's now.
+        // From the next reading on, a value that the governor might have written is somebody else's.
         let notices = known.see(rows(&[("a", OFF), ("b", OFF), ("c", COUNTED), ("d", OFF)]));
         assert_eq!(notices, [person("b")]);
     }

@@ -1,4 +1,4 @@
-//! How much CPU time the server uses, and how much of that is ours.
+//! The CPU time of the server, and the governor's part of it.
 
 use std::fmt;
 use std::fs;
@@ -7,50 +7,50 @@ use std::time::{Duration, Instant};
 use super::{Counts, Error};
 use crate::source::{Address, Source};
 
-/// Finds the process of the server at an address.
+/// A function that finds the process of the server at an address.
 pub type Find = dyn Fn(&Address) -> Option<u32>;
 
-/// What is known of the machine the server runs on: its process, if it is this one.
+/// Access to the machine that the server runs on, if it is this one.
 pub struct Machine {
-    /// Finds the server's process anew: it changes when the server is restarted.
+    /// Finds the server's process again, as it changes with a restart.
     pub find: Box<Find>,
-    /// The CPU time of a process.
+    /// Reads the CPU time of a process.
     pub cpu: fn(u32) -> Option<Duration>,
-    /// That of a thread of it, by the kernel's number.
+    /// Reads the CPU time of a thread of it, by the kernel's number.
     pub thread_cpu: fn(u32, u64) -> Option<Duration>,
-    /// What a run of [`Work`](tare_budget::Work) takes here now, in nanoseconds.
+    /// Runs [`Work`](tare_budget::Work) and returns its duration in nanoseconds.
     pub work_ns: Box<dyn Fn() -> f64>,
 }
 
-/// The CPU time of a thread on this machine.
+/// Reads the CPU time of a thread on this machine.
 #[must_use]
 pub fn thread_cpu(process: u32, thread: u64) -> Option<Duration> {
     run_time(&format!("/proc/{process}/task/{thread}/schedstat"))
 }
 
-/// Where CPU time is read.
+/// The source of CPU time.
 #[derive(Clone, Debug)]
 enum Clock {
-    /// The process's own.
+    /// The clock of the process.
     Process(u32),
-    /// The server counts it itself.
+    /// The server's own count.
     Server,
-    /// It is not known: all that so many processors could have done.
+    /// Unknown: the most that so many processors could have used.
     Cores { cores: f64, since: Instant },
 }
 
-/// A server's CPU time, and that of our connection to it.
+/// The CPU time of a server, and of the governor's connection to it.
 #[derive(Clone, Debug)]
 pub struct Meter {
     clock: Clock,
-    /// Where the time of our connection's thread is, if it is known.
+    /// Path of the CPU time of the connection's thread, if known.
     thread: Option<String>,
-    /// How long our statements took: at least what they cost.
+    /// Duration of the governor's statements, an upper bound of their CPU time.
     spent: Duration,
 }
 
 impl Meter {
-    /// Finds out how the server's CPU time can be known.
+    /// Determines how the server's CPU time can be read.
     ///
     /// # Errors
     ///
@@ -72,7 +72,7 @@ impl Meter {
         Ok(Meter { clock, thread: None, spent: Duration::ZERO })
     }
 
-    /// The server's process, if it is on this machine.
+    /// Returns the server's process, if it is on this machine.
     pub(super) fn process(&self) -> Option<u32> {
         match self.clock {
             Clock::Process(pid) => Some(pid),
@@ -80,22 +80,22 @@ impl Meter {
         }
     }
 
-    /// What a run of work takes now, in nanoseconds, if the server is on this machine.
+    /// Runs the reference work and returns its duration in nanoseconds, if the server is on this machine.
     pub(super) fn work_ns(&self, machine: &Machine) -> Option<f64> {
         self.process().map(|_| (machine.work_ns)())
     }
 
-    /// Whether the server has to be asked for it.
+    /// Returns whether the CPU time has to be queried from the server.
     pub(super) fn is_the_servers(&self) -> bool {
         matches!(self.clock, Clock::Server)
     }
 
-    /// Whether it is not what the server uses, but what it could.
+    /// Returns whether it is the capacity rather than the use.
     pub(super) fn is_capacity(&self) -> bool {
         matches!(self.clock, Clock::Cores { .. })
     }
 
-    /// CPU time so far in seconds, where that takes no statement.
+    /// Returns the CPU time so far in seconds, if no query is needed for it.
     pub(super) fn peek(&self, machine: &Machine) -> Option<f64> {
         match &self.clock {
             Clock::Process(pid) => (machine.cpu)(*pid).map(|time| time.as_secs_f64()),
@@ -112,12 +112,13 @@ impl Meter {
         })
     }
 
-    /// Notes how long a reading took.
+    /// Adds the duration of a reading.
     pub(super) fn spent(&mut self, time: Duration) {
         self.spent += time;
     }
 
-    /// What our connection has cost so far, in seconds of CPU time: what its thread has run, or else how long the readings took.
+    /// Returns the cost of the governor's connection so far, in seconds of CPU time: that of its thread, or
+    /// else the duration of its readings.
     pub(super) fn own(&self) -> f64 {
         self.thread.as_deref().and_then(run_time).unwrap_or(self.spent).as_secs_f64()
     }
@@ -138,7 +139,8 @@ impl fmt::Display for Meter {
     }
 }
 
-/// The kernel's number of the thread that serves us; none where the server does not tell, or has a pool of threads.
+/// Returns the kernel's number of the connection's thread; `None` where the server does not tell, or has a
+/// thread pool.
 pub(super) fn thread_of(source: &mut Source) -> Result<Option<u64>, Error> {
     let pool = source.ask("SHOW GLOBAL VARIABLES LIKE 'thread_handling'")?;
     if pool.first().and_then(|row| row.text(1)).is_some_and(|it| it != "one-thread-per-connection") {
@@ -148,7 +150,7 @@ pub(super) fn thread_of(source: &mut Source) -> Result<Option<u64>, Error> {
     Ok(rows.first().and_then(|row| row.number(0)))
 }
 
-/// What a thread has run: the first figure of its `schedstat`, in nanoseconds.
+/// Reads the run time of a thread: the first figure of its `schedstat`, in nanoseconds.
 fn run_time(path: &str) -> Option<Duration> {
     let text = fs::read_to_string(path).ok()?;
     Some(Duration::from_nanos(text.split_whitespace().next()?.parse().ok()?))

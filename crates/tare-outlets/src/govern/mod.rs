@@ -1,4 +1,5 @@
-//! A governor beside a server: it reads counts, has `tare_budget` decide, and moves rows of `setup_%`.
+//! A governor in a process of its own: it reads counts, lets `tare_budget` decide, and sets rows of
+//! `setup_%`.
 
 mod connections;
 mod counts;
@@ -26,93 +27,93 @@ use hand::Hold;
 use known::Known;
 use session::{Past, Reading};
 
-/// So often a lock that is still held is waited for, after a connection was lost.
+/// How often to wait for a lock that is still held after a connection was lost.
 const BUSY_LOOKS: u32 = 12;
 
-/// What keeps a governor from governing.
+/// The reason why a governor cannot work.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// The server does not answer, or refuses.
     #[error(transparent)]
     Source(#[from] SourceError),
-    /// Another governor is there.
+    /// Another governor is active.
     #[error("{address}: another governor is at work (connection {connection}); one is enough")]
     Busy {
-        /// The server.
+        /// Address of the server.
         address: String,
-        /// Its connection.
+        /// Number of the other governor's connection.
         connection: u64,
     },
-    /// The account may not switch.
+    /// The account lacks the right to change settings.
     #[error(
         "{address}: {why}; a governor needs GRANT SELECT ON performance_schema.*, GRANT UPDATE ON performance_schema.setup_instruments and GRANT UPDATE ON performance_schema.setup_consumers"
     )]
     NoRight {
-        /// The server.
+        /// Address of the server.
         address: String,
-        /// What it said.
+        /// The server's error.
         why: String,
     },
-    /// The server is read-only, and the account may not switch all the same.
+    /// The server is read-only, and the account lacks the right to change settings in spite of that.
     #[error(
         "{address}: {why}; while a MariaDB is read-only a governor also needs GRANT READ_ONLY ADMIN ON *.* (before 10.5: SUPER)"
     )]
     ReadOnly {
-        /// The server.
+        /// Address of the server.
         address: String,
-        /// What it said.
+        /// The server's error.
         why: String,
     },
-    /// There is nothing to govern.
+    /// The Performance Schema is off.
     #[error(
         "{address}: the Performance Schema is off: there is nothing to govern (performance_schema=ON at the server's start)"
     )]
     NoSchema {
-        /// The server.
+        /// Address of the server.
         address: String,
     },
-    /// Tare's endpoint has no named locks, and no accounts.
+    /// The address is tare's endpoint, which has no named locks and no accounts.
     #[error("{}: a governor goes through the server's own port or socket: --dsn", path.display())]
     Endpoint {
-        /// The endpoint.
+        /// Path of the endpoint.
         path: PathBuf,
     },
-    /// What is owed cannot be written down, so nothing is changed.
+    /// The original values cannot be saved, so nothing is changed.
     #[error("{}: {source}; what is to be put back is kept there, so it must be a file that can be read and written (--state names another folder)", path.display())]
     State {
-        /// The file.
+        /// Path of the file.
         path: PathBuf,
-        /// What the system said.
+        /// The system's error.
         source: std::io::Error,
     },
-    /// Nobody tells what the server uses.
+    /// The server's CPU time is unknown.
     #[error(
         "{address}: the server's CPU time is not known from here: run this on its machine (a socket, or --pid), or say how many processors it has (--cores): the budget is then a share of all they could do"
     )]
     NoClock {
-        /// The server.
+        /// Address of the server.
         address: String,
     },
-    /// Nobody tells what connections use.
+    /// The CPU time of connections is unknown.
     #[error(
         "{address}: the CPU time of connections is not known from here, and --budget-p95 is a share of it: run this on the server's machine (a socket, or --pid), not from another container, and where each connection has a thread of its own (no thread pool)"
     )]
     NoThreads {
-        /// The server.
+        /// Address of the server.
         address: String,
     },
-    /// It has ended, and not everything is as it was.
+    /// It has ended, but not everything is restored.
     #[error("{error}; what is to be put back is in {}: the same command with --put-back does it", path.display())]
     Owing {
-        /// What has ended it, or kept it from putting back.
+        /// The error that ended it, or prevented restoring.
         error: Box<Error>,
-        /// The file.
+        /// Path of the file with the original values.
         path: PathBuf,
     },
 }
 
 impl Error {
-    /// Whether the server may answer again later.
+    /// Returns whether the server may answer again later.
     #[must_use]
     pub fn is_passing(&self) -> bool {
         match self {
@@ -138,7 +139,7 @@ impl Error {
         }
     }
 
-    /// With the file that says what is owed, if there is one and the error does not name it itself.
+    /// Adds the file with the original values, if it exists and the error does not name it already.
     fn owing(self, path: PathBuf) -> Error {
         if matches!(self, Error::State { .. }) || !path.exists() {
             return self;
@@ -147,73 +148,73 @@ impl Error {
     }
 }
 
-/// What a governor is told.
+/// The settings of a governor.
 pub struct Orders {
-    /// The server.
+    /// Address of the server.
     pub address: Address,
-    /// What all may cost, as a share of the CPU time.
+    /// Highest overhead as a share of the CPU time.
     pub budget: f64,
-    /// What connections may be slowed by, the 95th percentile; `None`: as much as it comes to.
+    /// Highest 95th percentile of the overhead of connections; `None`: no limit.
     pub budget_p95: Option<f64>,
-    /// Prices; those that ship where none are given.
+    /// Prices; `None`: those that ship.
     pub prices: Option<Prices>,
-    /// The shortest time between two looks.
+    /// Shortest interval between two readings.
     pub every: Duration,
-    /// Patterns of what is left alone.
+    /// Patterns of the rows to leave alone.
     pub keep: Vec<String>,
-    /// The folder of the file with what is owed.
+    /// Folder of the file with the original values.
     pub folder: PathBuf,
-    /// Processors, where the server's CPU time is not known.
+    /// Number of processors, where the server's CPU time is unknown.
     pub cores: Option<f64>,
 }
 
-/// What a governor tells.
+/// An event that a governor reports.
 #[derive(Debug)]
 pub enum Event {
-    /// It begins.
+    /// It starts.
     Began {
-        /// The server's version.
+        /// Version of the server.
         version: String,
-        /// Where the prices come from.
+        /// Origin of the prices.
         prices: tare_budget::price::Origin,
-        /// Instruments that were on.
+        /// Number of instruments that were on.
         instruments: usize,
-        /// Of those, such as are left alone, for whatever reason.
+        /// Number of those that are left alone.
         held: usize,
-        /// How CPU time is known.
+        /// Description of the source of CPU time.
         meter: String,
-        /// The file with what is owed.
+        /// Path of the file with the original values.
         state: PathBuf,
     },
-    /// Something about the settings.
+    /// An observation about the settings.
     Noticed(Notice),
-    /// A look, and what follows from it.
+    /// A reading and its consequences.
     Looked {
         /// The decision.
         decision: Box<Decision>,
-        /// What is left alone because a person has set it, as a share.
+        /// Overhead of what a person has set, as a share.
         by_persons: f64,
-        /// What cannot be switched, as a share.
+        /// Overhead of what cannot be switched, as a share.
         fixed: f64,
-        /// Instruments that are on after that, and all that were on at first, by kind.
+        /// Instruments that are on after the decision, and those that were on originally, by kind.
         visible: BTreeMap<tare_budget::Kind, (usize, usize)>,
-        /// The server did next to nothing: nothing is decided.
+        /// Whether the server was so idle that nothing is decided.
         idle: bool,
     },
-    /// The server is gone for the moment.
+    /// The server is unreachable at the moment.
     Lost(String),
-    /// It is back.
+    /// The server is reachable again.
     Back {
-        /// It was started anew, so its settings are its options' again.
+        /// Whether it was restarted, so that its settings are those of its options.
         restarted: bool,
     },
-    /// Everything is as it was.
+    /// Everything is restored.
     PutBack(PutBack),
     /// The settings stay as they are.
     Left(usize),
 }
 
-/// The prices for whatever a server has.
+/// Returns the provider, and so the prices, of a kind of server.
 #[must_use]
 pub fn provider(kind: Kind) -> Provider {
     match kind {
@@ -230,11 +231,11 @@ fn shipped(prices: Option<Prices>, kind: Kind) -> Prices {
     })
 }
 
-/// Governs until `wait` says that it is enough, then puts everything back, or leaves it if `leave` says so.
+/// Governs until `wait` returns false, then restores everything, or leaves it as it is if `leave`.
 ///
 /// # Errors
 ///
-/// Whatever does not pass; everything is put back then, as far as the server lets us.
+/// Every permanent error; then everything is restored as far as the server allows.
 pub fn govern(
     orders: &Orders,
     machine: &Machine,
@@ -269,7 +270,7 @@ fn keep_budget(
                 session = again;
             }
             Err(error) => {
-                // That error is the one to tell; what cannot be put back is in the file.
+                // The first error is reported; what cannot be restored is in the file.
                 let _ = session.hand.put_back();
                 return Err(error);
             }
@@ -280,7 +281,7 @@ fn keep_budget(
         return Ok(());
     }
     match session.hand.put_back() {
-        // The connection may have been lost since the last look; the server need not be.
+        // The connection may have been lost since the last reading although the server runs.
         Err(error) if error.is_passing() => end_without(orders, session.into_past().known, false, tell),
         done => {
             tell(Event::PutBack(done?));
@@ -302,9 +303,9 @@ fn come_back(
         match Session::begin(orders, machine, Some(past), tell) {
             Ok(session) => return Ok(Some(session)),
             Err(error) if error.is_passing() => {}
-            // A server that has just come back may not be found at once.
+            // A server that has just restarted may not be found at once.
             Err(Error::NoThreads { .. }) => {}
-            // The server may not have noticed yet that our own connection is gone.
+            // The server may not have noticed yet that the governor's old connection is gone.
             Err(Error::Busy { .. }) if busy < BUSY_LOOKS => busy += 1,
             Err(error) => return Err(error),
         }
@@ -312,7 +313,7 @@ fn come_back(
     Ok(None)
 }
 
-/// Ends as usual where the connection is lost: another one is tried, once.
+/// Ends after the connection was lost: tries another one once.
 fn end_without(
     orders: &Orders,
     mut known: Known,
@@ -320,7 +321,7 @@ fn end_without(
     tell: &mut dyn FnMut(Event),
 ) -> Result<(), Error> {
     if leave {
-        // Another governor may have made the debts its own meanwhile. A server that is gone has none.
+        // Another governor may have taken over the rows to restore. A server that is gone has none.
         let hold = match Hold::take(orders.address.clone(), &orders.folder) {
             Err(error) if !error.is_passing() => return Err(error),
             hold => hold.ok(),
@@ -336,7 +337,7 @@ fn end_without(
     put_back_over(orders.address.clone(), &orders.folder, Some(&known), tell)
 }
 
-/// Puts back what a governor that was killed has left.
+/// Restores what a killed governor has left.
 ///
 /// # Errors
 ///
@@ -345,7 +346,7 @@ pub fn put_back(address: Address, folder: &Path, tell: &mut dyn FnMut(Event)) ->
     put_back_over(address, folder, None, tell)
 }
 
-/// Puts back over a connection of its own: what is known to be owed, or else what the file says.
+/// Restores over a new connection, by the known values or else by the file.
 fn put_back_over(
     address: Address,
     folder: &Path,
@@ -358,11 +359,11 @@ fn put_back_over(
     Ok(())
 }
 
-/// The account of a server as it is, over some time. Nothing is switched, and no right to is needed.
+/// Accounts for a server's overhead over some time, without switching anything or needing the right to.
 ///
 /// # Errors
 ///
-/// Every [`Error`] but those of settings.
+/// Every [`Error`] except those about settings.
 pub fn account(
     orders: &Orders,
     machine: &Machine,
@@ -401,7 +402,8 @@ mod tests {
 
     #[test]
     fn a_look_is_paid_for_by_a_tenth_of_the_budget_however_long_that_takes() {
-        // 10 ms for a look at a budget of 1%: ten seconds of the server's CPU time pay for it.
+        // A reading costs 10 ms. A tenth of a budget of 1% pays for it after ten seconds of the server's CPU
+        // time.
         assert!(pace::is_paid(10e9, 0.01, 10e6));
         assert!(!pace::is_paid(9.9e9, 0.01, 10e6));
         // A server that used a millisecond in an hour.

@@ -1,4 +1,4 @@
-//! A governor at work over one connection, and what it remembers when that is lost.
+//! A governor's session on one connection, and what it remembers when that is lost.
 
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
@@ -15,14 +15,15 @@ use super::meter::{self, Machine, Meter};
 use super::{Counts, Error, Event, Orders, connections, shipped};
 use crate::source::{Kind, Source};
 
-/// The longest time between two looks where only the server itself knows what it used, and for which it hears nothing.
+/// Longest interval between two readings where only the server itself counts its CPU time, and longest
+/// silence.
 const LONGEST: Duration = Duration::from_secs(60);
-/// The passes without a look for which the server hears nothing, where that is less.
+/// Passes without a reading after which the server is queried anyway, if that is sooner.
 const SILENT: u32 = 12;
-/// An instrument that is off and has more events than this between two looks is not off.
+/// Events between two readings above which a disabled instrument is considered not to be off.
 const ALIVE: f64 = 1000.0;
 
-/// A governor at work.
+/// A governor's session.
 pub struct Session {
     pub(super) hand: Hand,
     meter: Meter,
@@ -30,21 +31,21 @@ pub struct Session {
     /// Whether there is a budget for connections.
     is_p95: bool,
     before: Reading,
-    /// What the last look took, in nanoseconds.
+    /// Cost of the last reading in nanoseconds.
     own: f64,
-    /// When the server was asked something last.
+    /// Time of the last query.
     asked: Instant,
 }
 
-/// What a governor remembers of a run of the server.
+/// A governor's memory of a run of the server.
 #[derive(Clone)]
 struct Memory {
     governor: Governor,
     begun: Instant,
-    /// For how many looks each instrument has been off.
+    /// Number of readings since each instrument was switched off.
     off: BTreeMap<String, u32>,
     uncounted: Uncounted,
-    /// What the server used before the last look, in nanoseconds a second.
+    /// CPU time of the server before the last reading, in nanoseconds per second.
     rate: f64,
 }
 
@@ -58,16 +59,16 @@ impl Memory {
     }
 }
 
-/// What is left of a session whose connection is lost.
+/// The rest of a session whose connection is lost.
 pub(super) struct Past {
     pub(super) known: Known,
     memory: Memory,
 }
 
-/// Counts and clocks at a moment.
+/// Counts and clocks at one time.
 pub(super) struct Reading {
     pub(super) counts: Counts,
-    /// Read where there is a budget for them.
+    /// Read only with a budget for connections.
     connections: Connections,
     pub(super) cpu: f64,
     pub(super) own: f64,
@@ -75,7 +76,7 @@ pub(super) struct Reading {
 }
 
 impl Session {
-    /// Takes hold of the server, and goes on where it is the run that is remembered. Nothing is changed.
+    /// Connects, and continues if it is the remembered run of the server. Changes nothing.
     ///
     /// # Errors
     ///
@@ -122,16 +123,17 @@ impl Session {
         }
     }
 
-    /// The connection is given up, and with it the lock.
+    /// Closes the connection, which releases the lock.
     pub(super) fn into_past(self) -> Past {
         Past { known: self.hand.known, memory: self.memory }
     }
 
-    /// A look if one is paid for. If not, the server hears of us now and then all the same: it ends connections that are silent.
+    /// Takes a reading if it is affordable. If not, sends a query now and then, because the server closes
+    /// silent connections.
     ///
     /// # Errors
     ///
-    /// As [`Session::look`].
+    /// Those of [`Session::look`].
     pub(super) fn pass(
         &mut self,
         orders: &Orders,
@@ -150,25 +152,26 @@ impl Session {
         }
     }
 
-    /// Whether the server has used so much since the last look that another one is paid for, of the smaller budget.
+    /// Returns whether the server has used enough CPU time since the last reading that its part of the
+    /// smaller budget pays for another one.
     #[must_use]
     pub fn is_due(&self, machine: &Machine, orders: &Orders) -> bool {
         let budget = orders.budget.min(orders.budget_p95.unwrap_or(f64::INFINITY));
         let since = self.before.at.elapsed();
         match self.meter.peek(machine) {
             Some(cpu) => pace::is_paid((cpu - self.before.cpu) * 1e9, budget, self.own),
-            // To ask the server costs, too: it is taken to have gone on as it did.
+            // Querying the server costs, too: its load is assumed to be unchanged.
             None => {
                 since >= LONGEST || pace::is_paid(self.memory.rate * since.as_secs_f64(), budget, self.own)
             }
         }
     }
 
-    /// Looks, decides, and carries it out.
+    /// Takes a reading, decides, and carries the decision out.
     ///
     /// # Errors
     ///
-    /// When the server is gone, or refuses; then everything is put back as far as that goes.
+    /// When the server is gone, or refuses; then everything is restored as far as possible.
     pub fn look(&mut self, machine: &Machine, tell: &mut dyn FnMut(Event)) -> Result<(), Error> {
         self.hand.refresh()?.into_iter().for_each(|notice| tell(Event::Noticed(notice)));
         let now = Reading::take(&mut self.hand.source, &mut self.meter, machine, self.is_p95)?;
@@ -199,7 +202,7 @@ impl Session {
         Ok(())
     }
 
-    /// What has been off for a whole look and still has events cannot be switched.
+    /// Marks instruments as fixed that have been off for a whole interval and still have events.
     fn fix_what_goes_on(
         &mut self,
         look: &Look,
@@ -219,7 +222,7 @@ impl Session {
 }
 
 impl Reading {
-    /// With what each connection did, if that is wanted and can be known.
+    /// Takes a reading, with that of each connection if it is wanted and possible.
     pub(super) fn take(
         source: &mut Source,
         meter: &mut Meter,
@@ -239,8 +242,8 @@ impl Reading {
         Ok(Reading { cpu, own: meter.own(), counts, connections: connections.unwrap_or_default(), at })
     }
 
-    /// What there was since an earlier one, with what is not counted. When it was, how fast the machine is, and whether CPU time is
-    /// what there could have been, is for the caller to say.
+    /// Returns the differences from an earlier reading, with estimates of uncounted events. The caller adds
+    /// the time, the machine's speed, and whether the CPU time is a capacity.
     pub(super) fn since(&self, before: &Reading, uncounted: &mut Uncounted, board: &Board) -> Look {
         let mut look = Look {
             cpu: (self.cpu - before.cpu).max(0.0) * 1e9,
@@ -256,7 +259,7 @@ impl Reading {
     }
 }
 
-/// Whether the CPU time of the thread that serves us is known, as it then is of every connection.
+/// Returns whether the CPU time of the connection's thread is known, and so that of every connection.
 fn knows_threads(source: &mut Source, meter: &Meter, machine: &Machine) -> Result<bool, Error> {
     let Some(process) = meter.process() else { return Ok(false) };
     let own = meter::thread_of(source)?;

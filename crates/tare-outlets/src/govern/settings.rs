@@ -1,4 +1,4 @@
-//! What `setup_instruments` and `setup_consumers` say, and what that means as levels.
+//! The rows of `setup_instruments` and `setup_consumers`, and their meaning as levels.
 
 use std::collections::BTreeMap;
 
@@ -9,20 +9,20 @@ use tare_budget::{Family, Held, Kind, Level, Switch};
 use crate::source::{Error, Source};
 use crate::sql::listed;
 
-/// Names in one statement.
+/// Most names in one statement.
 const TOGETHER: usize = 200;
 
-/// A row: an instrument's, or a consumer's, which has no time.
+/// The values of an instrument's row, or of a consumer's, which has no `TIMED`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Setting {
     /// `ENABLED`
     pub enabled: bool,
-    /// `TIMED`; none where it is NULL.
+    /// `TIMED`; `None` where it is NULL.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub timed: Option<bool>,
 }
 
-/// Which table a name is of.
+/// The table of a row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Table {
@@ -41,17 +41,17 @@ impl Table {
     }
 }
 
-/// A row's place.
+/// A row's table and name.
 pub(crate) type Name = (Table, String);
 
-/// All rows that a governor has to do with.
+/// All rows that matter to a governor.
 pub(crate) type Settings = BTreeMap<Name, Setting>;
 
-/// Reads them.
+/// Reads the rows.
 ///
 /// # Errors
 ///
-/// As [`Source::rows`].
+/// Those of [`Source::rows`].
 pub(crate) fn read(source: &mut Source) -> Result<Settings, Error> {
     let mut settings = Settings::new();
     let said = |row: &crate::Row, at| row.text(at).map(|it| it == "YES");
@@ -69,13 +69,13 @@ pub(crate) fn read(source: &mut Source) -> Result<Settings, Error> {
     Ok(settings)
 }
 
-/// Rows that one statement gives the same setting.
+/// Rows that one statement sets to the same values.
 struct Group {
     names: Vec<Name>,
     statement: String,
 }
 
-/// As few statements as it takes to write some of them.
+/// Groups rows into as few statements as possible.
 fn groups(wanted: &Settings) -> Vec<Group> {
     let mut alike: BTreeMap<(Table, bool, Option<bool>), Vec<&str>> = BTreeMap::new();
     for ((table, name), setting) in wanted {
@@ -99,21 +99,21 @@ fn groups(wanted: &Settings) -> Vec<Group> {
     groups
 }
 
-/// Writes some of them.
+/// Writes rows.
 ///
 /// # Errors
 ///
-/// As [`Source::execute`]; some may be written then.
+/// Those of [`Source::execute`]; some may have been written by then.
 pub(crate) fn write(source: &mut Source, wanted: &Settings) -> Result<(), Error> {
     groups(wanted).iter().try_for_each(|group| source.execute(&group.statement))
 }
 
-/// Writes whatever of them may be written: its names, and the first error.
+/// Writes as many rows as possible; returns their names, and the first error.
 pub(crate) fn write_each(source: &mut Source, wanted: &Settings) -> (Vec<Name>, Option<Error>) {
     try_each(groups(wanted), |statement| source.execute(statement))
 }
 
-/// One refusal does not end it; a server that is gone does.
+/// Executes each statement. A refusal does not stop it; a lost server does.
 fn try_each(
     groups: Vec<Group>,
     mut execute: impl FnMut(&str) -> Result<(), Error>,
@@ -134,7 +134,7 @@ fn try_each(
     (written, first)
 }
 
-/// Asks for the right to write without writing.
+/// Checks the right to write without writing.
 ///
 /// # Errors
 ///
@@ -149,7 +149,7 @@ pub(crate) fn try_writing(source: &mut Source) -> Result<(), Error> {
     Ok(())
 }
 
-/// The level an instrument's setting means.
+/// Returns the level of an instrument's setting.
 fn level(kind: Kind, setting: Setting) -> Level {
     match (setting.enabled, kind.is_timed() && setting.timed == Some(true)) {
         (false, _) => Level::Off,
@@ -158,7 +158,7 @@ fn level(kind: Kind, setting: Setting) -> Level {
     }
 }
 
-/// A family's consumers, from the least to the most.
+/// The consumers of a family, from lowest to highest.
 const HISTORIES: [(&str, Level); 3] =
     [("current", Level::Current), ("history", Level::History), ("history_long", Level::Exact)];
 
@@ -166,20 +166,20 @@ fn consumer(family: Family, history: &str) -> Name {
     (Table::Consumers, format!("events_{}_{history}", family.name()))
 }
 
-/// How decisions call a family's consumers.
+/// Returns the name of a family's consumers in decisions.
 #[must_use]
 pub(crate) fn recording_name(family: Family) -> String {
     format!("consumers events_{}_%", family.name())
 }
 
-/// How a family's events are recorded: nothing is, unless what is in progress is noted.
+/// Returns the level at which a family's events are recorded; none without the consumer `current`.
 fn recording(family: Family, settings: &Settings) -> Level {
     let is_on = |history: &str| settings.get(&consumer(family, history)).is_some_and(|it| it.enabled);
     let on = HISTORIES.iter().filter(|(history, _)| is_on("current") && is_on(history));
     on.map(|(_, level)| *level).max().unwrap_or(Level::Sums)
 }
 
-/// The board of settings as they are, of what was on when nothing had been moved.
+/// Returns the switches of everything that was on originally, with their present levels.
 pub(crate) fn board(original: &Settings, present: &Settings, held: &BTreeMap<Name, Held>) -> Vec<Switch> {
     let mut board = vec![];
     for (name, setting) in original {
@@ -216,11 +216,11 @@ pub(crate) fn board(original: &Settings, present: &Settings, held: &BTreeMap<Nam
     board
 }
 
-/// The levels that a server's tare has for its instruments; none where it cannot be asked.
+/// Reads the levels of instruments in a server's tare; empty if the server has no such table.
 ///
 /// # Errors
 ///
-/// As [`Source::rows`], but for a server that has no such table.
+/// Those of [`Source::rows`].
 pub(crate) fn levels(source: &mut Source) -> Result<BTreeMap<String, Level>, Error> {
     let rows = match source.rows("tare_levels", &["NAME", "LEVEL"], "") {
         Err(Error::Absent { .. }) => vec![],
@@ -229,8 +229,8 @@ pub(crate) fn levels(source: &mut Source) -> Result<BTreeMap<String, Level>, Err
     Ok(rows.iter().filter_map(|row| Some((row.text(0)?, Level::named(&row.text(1)?)?))).collect())
 }
 
-/// A board whose instruments have these levels of tare's, at which events are recorded without regard to how many histories there
-/// are. Where no consumer of a family is on nothing is recorded, whatever the level.
+/// Applies tare's levels to a board; with these, events are recorded whatever the number of histories. If no
+/// consumer of a family is on, nothing is recorded at any level.
 pub(crate) fn with_levels(board: Vec<Switch>, levels: &BTreeMap<String, Level>) -> Vec<Switch> {
     let recorded: BTreeMap<Family, Level> = board
         .iter()
@@ -250,7 +250,7 @@ pub(crate) fn with_levels(board: Vec<Switch>, levels: &BTreeMap<String, Level>) 
     instruments.collect()
 }
 
-/// The rows a switch at a level has.
+/// Returns the rows of a switch at a level.
 pub(crate) fn rows(switch: &Switch, to: Level, original: &Settings) -> Settings {
     let of_original = |name: Name| original.get(&name).map(|setting| (name, *setting));
     match switch.of {
@@ -271,12 +271,12 @@ pub(crate) fn rows(switch: &Switch, to: Level, original: &Settings) -> Settings 
             .iter()
             .filter_map(|(history, level)| {
                 let (name, was) = of_original(consumer(family, history))?;
-                // The highest is what was there, also what nobody sees for want of something else.
+                // The highest level restores the original values, including those without effect.
                 let is_highest = switch.levels.last() == Some(&to);
                 Some((name, Setting { enabled: was.enabled && (is_highest || *level <= to), ..was }))
             })
             .collect(),
-        // A built-in asks at each event, whatever is on.
+        // The built-in checks each event, whatever is on.
         Switched::Rest(_) => Settings::new(),
     }
 }

@@ -1,4 +1,5 @@
-//! What a governor owes a server, on the disk before anything is changed: who comes after a kill puts it back.
+//! The file with the rows that a governor has changed, written before any change, so that they can be
+//! restored after a kill.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File};
@@ -10,25 +11,25 @@ use serde::{Deserialize, Serialize};
 use super::settings::{Setting, Table};
 use crate::source::{Error, Source};
 
-/// Two starts further apart than this, in seconds, are two runs of the server.
+/// Start times that differ by more than so many seconds belong to different runs of the server.
 const SAME_START: i64 = 3;
 
-/// Which server it is, and which of its runs.
+/// The identity of a server and of its run.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Identity {
     host: String,
     port: u64,
     data: String,
-    /// Seconds since 1970, as far as one can know.
+    /// Start in seconds since 1970, computed from the uptime.
     started: i64,
 }
 
 impl Identity {
-    /// Asks the server.
+    /// Queries the server.
     ///
     /// # Errors
     ///
-    /// As [`Source::ask`].
+    /// Those of [`Source::ask`].
     pub fn read(source: &mut Source) -> Result<Identity, Error> {
         let rows = source.ask("SELECT @@hostname, @@port, @@datadir, UNIX_TIMESTAMP()")?;
         let text = |at| rows.first().and_then(|row| row.text(at)).unwrap_or_default();
@@ -43,14 +44,14 @@ impl Identity {
         })
     }
 
-    /// Whether it is the same server, not started anew.
+    /// Returns whether it is the same server, not restarted.
     #[must_use]
     pub fn is_same_run(&self, other: &Identity) -> bool {
         let place = |it: &Identity| (it.host.clone(), it.port, it.data.clone());
         place(self) == place(other) && (self.started - other.started).abs() <= SAME_START
     }
 
-    /// The name of its file: two servers have two.
+    /// Returns the name of its file, which differs between servers.
     fn file(&self) -> String {
         let part = |text: &str| -> String {
             text.chars().map(|c| if c.is_ascii_alphanumeric() || c == '.' { c } else { '-' }).collect()
@@ -62,20 +63,20 @@ impl Identity {
 /// A row that was changed.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Owed {
-    /// Its table.
+    /// Table of the row.
     pub table: Table,
-    /// Its name.
+    /// Name of the row.
     pub name: String,
-    /// What it was.
+    /// Original value.
     pub original: Setting,
-    /// Everything it was given since. Another value is somebody else's.
+    /// All values written since. Any other value is somebody else's.
     pub given: Vec<Setting>,
 }
 
-/// All of them.
+/// The content of the file.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct State {
-    /// Of which server.
+    /// Identity of the server.
     pub server: Identity,
     /// Rows that were changed.
     pub owed: Vec<Owed>,
@@ -84,17 +85,18 @@ pub struct State {
 }
 
 impl State {
-    /// Where a server's is.
+    /// Returns the path of a server's file.
     #[must_use]
     pub fn path(folder: &Path, server: &Identity) -> PathBuf {
         folder.join(server.file())
     }
 
-    /// Reads it; `None` where there is none, or it is of an earlier run of the server, which owes nothing.
+    /// Reads the file; `None` if it does not exist, or is of an earlier run of the server, whose changes are
+    /// gone.
     ///
     /// # Errors
     ///
-    /// When the file is there and cannot be read, or is no such file.
+    /// When the file exists and cannot be read or parsed.
     pub fn read(path: &Path, server: &Identity) -> io::Result<Option<State>> {
         let text = match fs::read_to_string(path) {
             Ok(text) => text,
@@ -105,11 +107,11 @@ impl State {
         Ok(state.server.is_same_run(server).then_some(state))
     }
 
-    /// Writes it: whole or not at all, and on the disk when this returns.
+    /// Writes the file atomically, and syncs it to disk.
     ///
     /// # Errors
     ///
-    /// The system's.
+    /// Those of the system.
     pub fn write(&self, path: &Path) -> io::Result<()> {
         let text = serde_json::to_string_pretty(self).map_err(io::Error::other)?;
         if let Some(folder) = path.parent() {
@@ -122,11 +124,11 @@ impl State {
         fs::rename(&new, path)
     }
 
-    /// Takes it away, and what one who was killed while writing it has left.
+    /// Removes the file, and an unfinished one that a killed process has left.
     ///
     /// # Errors
     ///
-    /// The system's; a file that is not there is none.
+    /// Those of the system; a missing file is none.
     pub fn remove(path: &Path) -> io::Result<()> {
         for file in [path, &unfinished(path)] {
             match fs::remove_file(file) {
@@ -138,12 +140,12 @@ impl State {
     }
 }
 
-/// The file while it is being written.
+/// Returns the path of the file while it is being written.
 fn unfinished(path: &Path) -> PathBuf {
     path.with_extension("new")
 }
 
-/// Rows changed, by name.
+/// Changed rows by name.
 pub(crate) type Debts = BTreeMap<(Table, String), Owed>;
 
 #[cfg(test)]

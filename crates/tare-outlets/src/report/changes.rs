@@ -1,8 +1,9 @@
-//! What counters of a table grew by between two snapshots.
+//! The growth of a table's counters between two snapshots.
 //!
-//! Counters only grow, but for a restart of the server, a TRUNCATE, and rows whose place was given to another (digests,
-//! tables, files). All are noticed: by when the server started, by FIRST_SEEN, by a sum or a maximum that fell, by a minimum
-//! that rose. What began anew counts from there, so that no figure is negative, and the report says of which table that was.
+//! Counters only grow, except after a restart of the server, a TRUNCATE, or when a row is reused (digests,
+//! tables, files). These are detected by the server's start, by FIRST_SEEN, by a sum or a maximum that fell,
+//! and by a minimum that rose. What was reset counts from zero, so no figure is negative, and the report
+//! names the table.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -13,61 +14,60 @@ use humantime::parse_rfc3339;
 use crate::counter;
 use crate::snapshot::{Snapshot, Table, Value};
 
-/// Started before the snapshot by less, or apart by no more: the server says it in whole seconds.
+/// Tolerance for start times, which the server gives in whole seconds.
 const ROUNDING: Duration = Duration::from_secs(1);
 
 /// Two snapshots.
 pub(super) struct Between<'a> {
     pub(super) first: &'a Snapshot,
     pub(super) last: &'a Snapshot,
-    /// Seconds from the one to the other.
+    /// Seconds between them.
     pub(super) seconds: f64,
-    /// The server was started anew in between.
+    /// Whether the server was restarted in between.
     pub(super) restarted: bool,
-    /// When it was.
+    /// Start of the server, if it was restarted.
     started: Option<SystemTime>,
-    /// Tables that were set back, by which rows, and tables that one of the snapshots lacks.
+    /// Tables that were reset, with the rows that show it, and tables that one of the snapshots lacks.
     notices: RefCell<Vec<String>>,
 }
 
-/// What identifies a row: its values in some columns.
+/// The values of the columns that identify a row.
 pub(super) type Key = Vec<Option<String>>;
 
-/// A table's changes.
+/// The changes of a table.
 pub(super) struct Changes<'a> {
     table: &'a Table,
     pub(super) rows: Vec<Change<'a>>,
-    /// Seconds the figures are of; none where it is not known since when.
+    /// Seconds that the figures cover; `None` if unknown.
     pub(super) seconds: Option<f64>,
 }
 
-/// A row's.
+/// The changes of a row.
 pub(super) struct Change<'a> {
     pub(super) key: Key,
-    /// What each counter grew by, in the order they were asked for.
+    /// Growth of each counter, in the order of the request.
     pub(super) by: Vec<u64>,
-    /// What each is now.
+    /// Present value of each counter.
     pub(super) now: Vec<u64>,
-    /// Whether it counts since some time in between.
+    /// Whether it was reset in between.
     pub(super) anew: bool,
-    /// The row as it is now.
     pub(super) row: &'a [Value],
 }
 
 impl Change<'_> {
-    /// A part of its key, empty where it is NULL.
+    /// Returns a part of its key, empty if it is NULL.
     pub(super) fn name(&self, part: usize) -> &str {
         self.key[part].as_deref().unwrap_or_default()
     }
 }
 
 impl Changes<'_> {
-    /// What a counter grew by in all rows.
+    /// Returns the growth of a counter in all rows.
     pub(super) fn sum(&self, counter: usize) -> u64 {
         self.rows.iter().map(|row| row.by[counter]).fold(0, u64::saturating_add)
     }
 
-    /// A value of a row as it is now.
+    /// Returns a row's present value.
     pub(super) fn value<'r>(&self, change: &Change<'r>, column: &str) -> Option<&'r Value> {
         self.table.place(column).map(|place| &change.row[place])
     }
@@ -87,7 +87,7 @@ impl Now<'_> {
         self.sums.iter().any(|sum| *sum > 0)
     }
 
-    /// Whether it counts anew since it was `earlier`.
+    /// Returns whether it was reset since `earlier`.
     fn began_anew_since(&self, earlier: &Now<'_>) -> bool {
         let fell = self.sums.iter().zip(&earlier.sums).any(|(now, then)| counter::was_emptied(*then, *now));
         let first = self.first_seen.is_some() && self.first_seen != earlier.first_seen;
@@ -98,7 +98,7 @@ impl Now<'_> {
 }
 
 impl<'a> Between<'a> {
-    /// Two snapshots, the earlier one first.
+    /// Compares two snapshots, the earlier one first.
     pub(super) fn new(first: &'a Snapshot, last: &'a Snapshot) -> Result<Self, String> {
         let taken = |snapshot: &Snapshot| {
             snapshot.taken_at().ok_or_else(|| format!("no time: {:?}", snapshot.header.taken_at))
@@ -112,14 +112,14 @@ impl<'a> Between<'a> {
         let started_of =
             |it: &Snapshot| it.header.started_at.as_deref().and_then(|at| parse_rfc3339(at).ok());
         let started = started_of(last);
-        // A server that is back within that second started later than the one before.
+        // A server that restarts within that second starts later than before.
         let before = started_of(first).unwrap_or(begin);
         let restarted = started.is_some_and(|started| started > before + ROUNDING);
         let notices = RefCell::default();
         Ok(Between { first, last, seconds, restarted, started, notices })
     }
 
-    /// What a reader should know.
+    /// Returns warnings about the snapshots.
     pub(super) fn warnings(&self) -> Vec<String> {
         let mut warnings = vec![];
         let (first, last) = (&self.first.header, &self.last.header);
@@ -148,12 +148,13 @@ impl<'a> Between<'a> {
         warnings
     }
 
-    /// Both sides of a table.
+    /// Returns a table of both snapshots.
     pub(super) fn tables(&self, name: &str) -> Option<(&'a Table, &'a Table)> {
         Some((self.first.table(name)?, self.last.table(name)?))
     }
 
-    /// What counters of a table grew by, by `key`. Rows that share a key are one. `None` where a snapshot lacks the table.
+    /// Returns the growth of a table's counters by `key`. Rows that share a key are merged. `None` if a
+    /// snapshot lacks the table.
     pub(super) fn changes(&self, name: &str, key: &[&str], counters: &[&str]) -> Option<Changes<'a>> {
         let (first, last) = self.tables(name)?;
         let (then, now) = (rows(first, key, counters), rows(last, key, counters));
@@ -170,14 +171,15 @@ impl<'a> Between<'a> {
         Some(Changes { table: last, rows, seconds })
     }
 
-    /// Seconds from one read of a table to the other, or from the server's start.
+    /// Returns the seconds between the two readings of a table, or since the server's start.
     pub(super) fn seconds_of(&self, first: &Table, last: &Table) -> f64 {
         let begin = if self.restarted { self.started } else { first.read_at() };
         let between = begin.zip(last.read_at()).and_then(|(begin, end)| end.duration_since(begin).ok());
         between.map_or(self.seconds, |between| between.as_secs_f64())
     }
 
-    /// Whether all of a table was set back, by TRUNCATE; said if so. One row may be another's place, several are not.
+    /// Returns whether a whole table was reset by TRUNCATE, and notes that. A single reset row may be reused,
+    /// several are not.
     fn was_reset(&self, name: &str, then: &BTreeMap<Key, Now<'_>>, now: &BTreeMap<Key, Now<'_>>) -> bool {
         let active: Vec<(&Now<'_>, Option<&Now<'_>>)> =
             then.iter().filter(|(_, row)| row.is_active()).map(|(key, row)| (row, now.get(key))).collect();
@@ -189,7 +191,7 @@ impl<'a> Between<'a> {
             zeroed += usize::from(!now.is_active());
         }
         let gone = active.len() - there_rows;
-        // Rows by a name of the server's are always there.
+        // Rows named by the server always exist.
         let fixed = name.ends_with("_by_event_name") || name.ends_with("_by_error");
         let reset = (fixed && zeroed > 0)
             || (anew > 0 && 2 * anew >= there_rows && (anew > 1 || fixed))
@@ -215,7 +217,7 @@ impl<'a> Between<'a> {
     }
 }
 
-/// Rows of a table by their keys, and what they count.
+/// Returns the rows of a table by key, with their counters.
 fn rows<'a>(table: &'a Table, key: &[&str], counters: &[&str]) -> BTreeMap<Key, Now<'a>> {
     let key: Vec<Option<usize>> = key.iter().map(|column| table.place(column)).collect();
     let counters: Vec<Option<usize>> = counters.iter().map(|column| table.place(column)).collect();
@@ -240,7 +242,7 @@ fn rows<'a>(table: &'a Table, key: &[&str], counters: &[&str]) -> BTreeMap<Key, 
             std::collections::btree_map::Entry::Occupied(mut known) => {
                 let known = known.get_mut();
                 known.sums.iter_mut().zip(now.sums).for_each(|(sum, more)| *sum = sum.wrapping_add(more));
-                // Of several rows no single moment, minimum or maximum is known.
+                // Merged rows have no single start, minimum or maximum.
                 (known.first_seen, known.most, known.least) = (None, None, None);
             }
         }
@@ -248,7 +250,7 @@ fn rows<'a>(table: &'a Table, key: &[&str], counters: &[&str]) -> BTreeMap<Key, 
     rows
 }
 
-/// A value as part of a key.
+/// Returns a value as part of a key.
 pub(super) fn word(value: &Value) -> Option<String> {
     match value {
         Value::Text(text) => Some(text.clone()),

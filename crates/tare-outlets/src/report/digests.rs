@@ -1,4 +1,4 @@
-//! Statements by digest: the most expensive by time, and those that stand out otherwise.
+//! The report's statements by digest: those with the most time, and other outliers.
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
@@ -11,7 +11,7 @@ const TABLE: &str = "events_statements_summary_by_digest";
 const HISTOGRAM: &str = "events_statements_histogram_by_digest";
 const KEY: [&str; 2] = ["SCHEMA_NAME", "DIGEST"];
 
-/// What is counted, in the order of [`at`].
+/// The counters, in the order of [`at`].
 const COUNTERS: [&str; 10] = [
     "COUNT_STAR",
     "SUM_TIMER_WAIT",
@@ -56,7 +56,7 @@ const COLUMNS: &[(&str, &str)] = &[
     ("tmp_disk_tables", "on disk"),
 ];
 
-/// A ranking besides that by time: its key, its title, the counter it is by, and its columns.
+/// A ranking other than by time: its key, its title, its counter, and its columns.
 type Ranking = (&'static str, &'static str, usize, &'static [(&'static str, &'static str)]);
 
 const RANKINGS: [Ranking; 6] = [
@@ -68,7 +68,7 @@ const RANKINGS: [Ranking; 6] = [
     ("by_no_index", "Without an index, most often", at::NO_INDEX, &columns("times")),
 ];
 
-/// The columns of a ranking by what is called so.
+/// Returns the columns of a ranking by the counter of this name.
 const fn columns(counted: &'static str) -> [(&'static str, &'static str); 8] {
     [
         ("digest_text", "statement"),
@@ -82,7 +82,7 @@ const fn columns(counted: &'static str) -> [(&'static str, &'static str); 8] {
     ]
 }
 
-/// `load` is the time of all statements, where that is known.
+/// Makes the section. `load` is the time of all statements, if known.
 pub(super) fn section(between: &Between<'_>, load: Option<u64>) -> Option<Section> {
     let mut changes = between.changes(TABLE, &KEY, &COUNTERS)?;
     changes.rows.retain(|row| row.by[at::COUNT] > 0);
@@ -149,16 +149,16 @@ fn ranked(changes: &Changes<'_>, (key, title, counter, columns): Ranking) -> Opt
     (!figures.rows.is_empty()).then_some(figures)
 }
 
-/// What was counted of each digest, by the upper ends of buckets.
+/// The histogram buckets of each digest, ordered by their upper bounds.
 struct Histograms(BTreeMap<Key, Vec<Bucket>>);
 
 #[derive(Clone, Copy)]
 struct Bucket {
-    /// No time in it is longer, in picoseconds.
+    /// Upper bound in picoseconds.
     high: u64,
-    /// How many came in between.
+    /// Growth between the snapshots.
     by: u64,
-    /// How many there are.
+    /// Present count.
     now: u64,
 }
 
@@ -180,7 +180,7 @@ impl Histograms {
         Histograms(histograms)
     }
 
-    /// The time, in picoseconds, that no more than the rest of percent exceeded; of a digest that began anew since then.
+    /// Returns a percentile in picoseconds, between the snapshots, or since its reset if `anew`.
     fn quantile(&self, key: &[Option<String>], anew: bool, percent: u64) -> Option<u64> {
         let buckets = self.0.get(key)?;
         let counted = |bucket: &Bucket| if anew { bucket.now } else { bucket.by };

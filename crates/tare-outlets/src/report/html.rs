@@ -1,4 +1,4 @@
-//! The report as a page.
+//! The report as an HTML page.
 
 use maud::{Markup, html};
 use tare_page::unit;
@@ -6,10 +6,10 @@ use tare_page::unit;
 use super::{Cell, Figures, Report, Section, visible};
 
 const STYLE: &str = include_str!("style.css");
-/// A statement that is longer is folded up.
+/// Length from which a statement is collapsed.
 const LONG: usize = 240;
 
-/// The page: one file that needs nothing else.
+/// Renders the page as a self-contained file.
 #[must_use]
 pub fn page(report: &Report) -> String {
     let title = format!("{}: {}", report.last.address, span(report));
@@ -28,14 +28,14 @@ pub fn page(report: &Report) -> String {
         .into_string()
 }
 
-/// From when to when, and how long that is.
+/// Formats the start, end and length of the report.
 #[must_use]
 pub fn span(report: &Report) -> String {
     let (first, last) = (&report.first.taken_at, &report.last.taken_at);
     format!("{} to {}, {}", moment(first), moment(last), length(report.seconds))
 }
 
-/// A time to the second, as far as seconds matter.
+/// Formats a duration, with seconds where they matter.
 fn length(seconds: f64) -> String {
     let (minutes, rest) = ((seconds.round() / 60.0).floor(), seconds.round() % 60.0);
     if !(1.0..60.0).contains(&minutes) || rest == 0.0 {
@@ -44,7 +44,7 @@ fn length(seconds: f64) -> String {
     format!("{minutes:.0} min {rest:.0} s")
 }
 
-/// `2026-11-23T03:07:46.238Z` as `2026-11-23 03:07:46 UTC`.
+/// Formats `2026-11-23T03:07:46.238Z` as `2026-11-23 03:07:46 UTC`.
 fn moment(at: &str) -> String {
     let second = at.split('.').next().unwrap_or(at).trim_end_matches('Z');
     format!("{} UTC", second.replace('T', " "))
@@ -117,13 +117,13 @@ fn table(figures: &Figures) -> Markup {
     }
 }
 
-/// The columns that are shown: none of which the server knows nothing, such as the p95 of one without histograms.
+/// Returns the columns to show: those with values, so no p95 without histograms, for instance.
 fn shown(figures: &Figures) -> Vec<usize> {
     let is_known = |at: usize| figures.rows.iter().any(|row| row[at] != Cell::None);
     (0..figures.columns.len()).filter(|at| figures.columns[*at].0 != "digest" && is_known(*at)).collect()
 }
 
-/// A digest, for those who look for it.
+/// Returns a digest to show as a tooltip.
 fn hint(cell: &Cell) -> Option<String> {
     match cell {
         Cell::Name(name) => Some(format!("digest {}", visible(name))),
@@ -131,12 +131,12 @@ fn hint(cell: &Cell) -> Option<String> {
     }
 }
 
-/// Whether a column is read, not compared: it stands left.
+/// Returns whether a column has words rather than figures, and is left-aligned.
 fn has_words(figures: &Figures, column: usize) -> bool {
     figures.rows.iter().any(|row| is_word(&row[column]))
 }
 
-/// Whether a cell stands left: a word, or that there is none where words are.
+/// Returns whether a cell is left-aligned: a word, or an empty cell among words.
 fn is_read(figures: &Figures, column: usize, cell: &Cell) -> bool {
     is_word(cell) || (*cell == Cell::None && has_words(figures, column))
 }

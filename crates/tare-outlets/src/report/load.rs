@@ -1,9 +1,9 @@
-//! How much the server did: statements by kind, by account, transactions, connections, errors.
+//! The report's load: statements by kind and account, transactions, connections, errors.
 
 use super::changes::{Between, Change, Changes};
 use super::{Cell, FEW_ROWS, Figure, Figures, ROWS, Section};
 
-/// What is counted of statements, in the order of [`at`].
+/// The counters of statements, in the order of [`at`].
 const COUNTERS: [&str; 6] =
     ["COUNT_STAR", "SUM_TIMER_WAIT", "SUM_ERRORS", "SUM_ROWS_SENT", "SUM_ROWS_EXAMINED", "SUM_ROWS_AFFECTED"];
 
@@ -23,7 +23,8 @@ pub(super) struct Load<'a> {
     connections: Option<Changes<'a>>,
 }
 
-/// Statements that clients sent: those within stored programs are part of a CALL, and are not counted again.
+/// Returns whether a client sent it: statements within stored programs are part of a CALL, and are not
+/// counted again.
 fn is_sent(name: &str) -> bool {
     name.starts_with("statement/sql/") || name.starts_with("statement/com/")
 }
@@ -43,18 +44,18 @@ impl<'a> Load<'a> {
         );
         let mut connections = between.changes("accounts", &["USER", "HOST"], &["TOTAL_CONNECTIONS"]);
         if let Some(connections) = &mut connections {
-            // Without a name are the server's own threads.
+            // Rows without a name are the server's own threads.
             connections.rows.retain(|row| row.key[0].is_some());
         }
         Load { kinds, transactions, connections }
     }
 
-    /// How long all statements took, in picoseconds.
+    /// Returns the time of all statements in picoseconds.
     pub(super) fn time(&self) -> Option<u64> {
         self.kinds.as_ref().map(|kinds| kinds.sum(at::TIME))
     }
 
-    /// The report in a few figures.
+    /// Returns the summary.
     pub(super) fn figures(&self) -> Vec<Figure> {
         let mut figures = vec![];
         let mut add = |key, title, value| figures.push(Figure { key, title, value });
@@ -162,7 +163,7 @@ fn by_account(between: &Between<'_>) -> Option<Figures> {
     Some(Figures::new("accounts", "By account", COLUMNS, rows, FEW_ROWS))
 }
 
-/// Errors by number.
+/// Makes the section of errors by number.
 pub(super) fn errors(between: &Between<'_>) -> Option<Section> {
     const COLUMNS: &[(&str, &str)] = &[
         ("name", "error"),

@@ -1,8 +1,8 @@
-//! What happened between two snapshots of a server.
+//! Reports of the changes between two snapshots of a server.
 //!
-//! [`Report::between`] makes tables of figures, which say in their columns' keys what they are in; [`html::page`], JSON
-//! ([`Report`] can be serialized) and the command line show them. No figure is ever negative: what was set back between the
-//! snapshots counts from there (`changes`).
+//! [`Report::between`] makes tables of figures, whose columns' keys contain the unit. They are shown by
+//! [`html::page`], as JSON ([`Report`] can be serialized), and by the command line. No figure is negative:
+//! what was reset between the snapshots counts from zero (`changes`).
 
 mod changes;
 mod digests;
@@ -21,12 +21,12 @@ use serde::{Serialize, Serializer};
 use crate::snapshot::{Error, Head, Header, Snapshot, Value};
 use changes::Between;
 
-/// Rows of a table of figures; what is behind them is summed up in a line.
+/// Most rows of a table of figures; the others are summed up in a line.
 const ROWS: usize = 20;
-/// Rows of the shorter ones.
+/// Most rows of the shorter tables.
 const FEW_ROWS: usize = 10;
 
-/// The tables a report is made of.
+/// The tables that a report uses.
 const WANTED: [&str; 28] = [
     "accounts",
     "events_errors_summary_global_by_error",
@@ -58,31 +58,31 @@ const WANTED: [&str; 28] = [
     "tare_status",
 ];
 
-/// What happened between two snapshots.
+/// The changes between two snapshots.
 #[derive(Clone, Debug, Serialize)]
 pub struct Report {
-    /// The earlier snapshot.
+    /// Header of the earlier snapshot.
     pub first: Header,
-    /// The later one.
+    /// Header of the later one.
     pub last: Header,
     /// Seconds between them.
     pub seconds: f64,
-    /// Whether the server was started anew in between.
+    /// Whether the server was restarted in between.
     pub restarted: bool,
-    /// What a reader should know before anything else.
+    /// Warnings for the reader.
     pub warnings: Vec<String>,
-    /// The figures in short.
+    /// The summary.
     pub figures: Vec<Figure>,
-    /// The rest.
+    /// The details.
     pub sections: Vec<Section>,
 }
 
-/// A figure that stands alone.
+/// A figure of the summary.
 #[derive(Clone, Debug, Serialize)]
 pub struct Figure {
-    /// What it is, for programs.
+    /// Name for programs.
     pub key: &'static str,
-    /// What it is, for people.
+    /// Name for people.
     pub title: &'static str,
     /// The figure.
     pub value: Cell,
@@ -91,35 +91,35 @@ pub struct Figure {
 /// A part of the report.
 #[derive(Clone, Debug, Serialize)]
 pub struct Section {
-    /// What it is, for programs, and its anchor.
+    /// Name for programs, and its anchor.
     pub key: &'static str,
-    /// Its title.
+    /// Title for people.
     pub title: &'static str,
-    /// What one should know to read it.
+    /// Explanation for the reader.
     pub note: String,
-    /// Its tables.
+    /// The tables.
     pub tables: Vec<Figures>,
 }
 
 /// A table of figures.
 #[derive(Clone, Debug)]
 pub struct Figures {
-    /// What it is, for programs.
+    /// Name for programs.
     pub key: &'static str,
-    /// What it is, for people.
+    /// Title for people.
     pub title: &'static str,
-    /// Keys and titles of its columns.
+    /// Keys and titles of the columns.
     pub columns: &'static [(&'static str, &'static str)],
-    /// Its rows.
+    /// The rows.
     pub rows: Vec<Vec<Cell>>,
-    /// Rows that were left out.
+    /// Number of rows that were left out.
     pub more: usize,
-    /// Whether it is long and seldom read.
+    /// Whether it is collapsed, because it is long and rarely read.
     pub folded: bool,
 }
 
 impl Figures {
-    /// The first `most` of rows that are in order.
+    /// Makes a table of the first `most` of sorted rows.
     fn new(
         key: &'static str,
         title: &'static str,
@@ -165,23 +165,23 @@ impl Serialize for Figures {
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(untagged)]
 pub enum Cell {
-    /// There is none.
+    /// No value.
     None,
     /// A word or a name.
     Name(String),
     /// A statement, or a value that may be long.
     Code(String),
-    /// How often.
+    /// A count.
     Count(u64),
-    /// How often in a second.
+    /// Events per second.
     Rate(f64),
     /// A number with a fraction.
     Number(f64),
     /// Seconds.
     Time(f64),
-    /// Bytes, perhaps fewer than before.
+    /// Bytes, or a difference of bytes.
     Bytes(i64),
-    /// A part of a whole, 1 for all of it.
+    /// A part of a whole; 1 is all of it.
     Share(f64),
 }
 
@@ -190,31 +190,31 @@ impl Cell {
         text.map_or(Cell::None, |text| Cell::Name(text.to_owned()))
     }
 
-    /// Picoseconds.
+    /// Makes a time from picoseconds.
     #[allow(clippy::cast_precision_loss)] // shown with three digits
     fn picoseconds(time: u64) -> Self {
         Cell::Time(time as f64 / 1e12)
     }
 
-    /// One in proportion to another; none where there is no other.
+    /// Makes a share; no value if `whole` is 0.
     #[allow(clippy::cast_precision_loss)] // shown with three digits
     fn share(part: u64, whole: u64) -> Self {
         if whole == 0 { Cell::None } else { Cell::Share(part as f64 / whole as f64) }
     }
 
-    /// How much for each; none where there is none.
+    /// Makes a mean; no value if `count` is 0.
     #[allow(clippy::cast_precision_loss)] // shown with three digits
     fn per(sum: u64, count: u64) -> Self {
         if count == 0 { Cell::None } else { Cell::Number(sum as f64 / count as f64) }
     }
 
-    /// How long each took, of a sum of picoseconds.
+    /// Makes a mean time from a sum of picoseconds.
     #[allow(clippy::cast_precision_loss)] // shown with three digits
     fn average(sum: u64, count: u64) -> Self {
         if count == 0 { Cell::None } else { Cell::Time(sum as f64 / 1e12 / count as f64) }
     }
 
-    /// How often in a second; none where it is not known since when.
+    /// Makes a rate; no value if the duration is unknown.
     #[allow(clippy::cast_precision_loss)] // shown with three digits
     fn rate(count: u64, seconds: Option<f64>) -> Self {
         match seconds {
@@ -224,7 +224,8 @@ impl Cell {
     }
 }
 
-/// A text as it may be shown: what moves a terminal's cursor or turns a line around shows as a sign of its own.
+/// Makes a text safe to show: characters that move a terminal's cursor or change the writing direction are
+/// replaced.
 #[must_use]
 pub fn visible(text: &str) -> String {
     let shown = |c: char| match c {
@@ -238,15 +239,15 @@ pub fn visible(text: &str) -> String {
     text.chars().map(shown).collect()
 }
 
-/// Reads a snapshot as far as a report needs it.
+/// Reads the parts of a snapshot that a report needs.
 ///
 /// # Errors
-/// When it cannot be read, or is none.
+/// When it cannot be read, or is invalid.
 pub fn read(path: &Path) -> Result<Snapshot, Error> {
     Snapshot::read(path, &wanted)
 }
 
-/// Whether a table is part of a report, or a row of it: of histograms only what was counted.
+/// Returns whether a report uses a table, or a row of it: empty buckets of histograms are left out.
 fn wanted(head: &Head, row: Option<&[Value]>) -> bool {
     let Some(row) = row else { return WANTED.contains(&head.table.as_str()) };
     if head.table != "events_statements_histogram_by_digest" {
@@ -257,10 +258,10 @@ fn wanted(head: &Head, row: Option<&[Value]>) -> bool {
 }
 
 impl Report {
-    /// What happened between two snapshots, of which `first` was taken earlier.
+    /// Reports the changes between two snapshots, of which `first` must be the earlier one.
     ///
     /// # Errors
-    /// When it was not.
+    /// When it is not.
     pub fn between(first: &Snapshot, last: &Snapshot) -> Result<Self, String> {
         let between = Between::new(first, last)?;
         let load = load::Load::of(&between);

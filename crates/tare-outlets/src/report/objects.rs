@@ -1,4 +1,4 @@
-//! Tables and their indexes, files, memory.
+//! The report's objects: tables and their indexes, files, memory.
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
@@ -7,7 +7,7 @@ use super::changes::{Between, Change, word};
 use super::{Cell, FEW_ROWS, Figures, ROWS, Section};
 use crate::snapshot::{Table, Value};
 
-/// Schemas of the server's own.
+/// The server's own schemas.
 const SYSTEM: [&str; 4] = ["mysql", "performance_schema", "information_schema", "sys"];
 
 pub(super) fn tables(between: &Between<'_>) -> Option<Section> {
@@ -84,7 +84,7 @@ fn by_index(between: &Between<'_>) -> Option<Figures> {
     Some(Figures::new("indexes", "Indexes", COLUMNS, changes.rows.iter().map(row).collect(), ROWS))
 }
 
-/// Indexes that nothing was read through, of tables that were used.
+/// Makes the table of indexes that nothing was read through, of tables that were used.
 fn unused(between: &Between<'_>) -> Option<Figures> {
     const COLUMNS: &[(&str, &str)] = &[
         ("table", "table"),
@@ -158,7 +158,7 @@ pub(super) fn files(between: &Between<'_>) -> Option<Section> {
     Some(Section { key: "files", title: "Files", note: String::new(), tables })
 }
 
-/// Memory is no counter: it is what it is, then and now.
+/// Makes the section on memory, which is no counter: it shows the use then and now.
 pub(super) fn memory(between: &Between<'_>) -> Option<Section> {
     const COLUMNS: &[(&str, &str)] = &[
         ("instrument", "instrument"),
@@ -212,7 +212,7 @@ fn signed(value: &Value) -> Option<i64> {
     }
 }
 
-/// Bytes in use by instrument.
+/// Returns the bytes in use by instrument.
 fn used(table: &Table) -> BTreeMap<String, (i64, &[Value])> {
     let Some((name, bytes)) = table.place("EVENT_NAME").zip(table.place("CURRENT_NUMBER_OF_BYTES_USED"))
     else {

@@ -1,4 +1,4 @@
-//! What was set otherwise, the server's own counters, what was lost, and replication.
+//! The report's state: changed settings, the server's own counters, losses, and replication.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
@@ -7,7 +7,7 @@ use super::changes::{Between, word};
 use super::{Cell, Figures, ROWS, Section};
 use crate::snapshot::{Table, Value};
 
-/// What a server is set to: the table, the columns that name a row, and whether it is all about rows that are there or not.
+/// Tables of settings, and the columns that identify a row.
 const SET: [(&str, &[&str]); 7] = [
     ("show_global_variables", &["VARIABLE_NAME"]),
     ("setup_consumers", &["NAME"]),
@@ -17,7 +17,7 @@ const SET: [(&str, &[&str]); 7] = [
     ("setup_objects", &["OBJECT_TYPE", "OBJECT_SCHEMA", "OBJECT_NAME"]),
     ("tare_levels", &["NAME"]),
 ];
-/// Where an account may not ask for them otherwise.
+/// The table of variables where an account may not read the first of [`SET`].
 const VARIABLES: (&str, &[&str]) = ("global_variables", &["VARIABLE_NAME"]);
 /// Variables that change by themselves.
 const RESTLESS: [&str; 10] = [
@@ -32,7 +32,7 @@ const RESTLESS: [&str; 10] = [
     "pseudo_thread_id",
     "timestamp",
 ];
-/// More rows than anybody reads.
+/// Most rows of a long table.
 const MANY_ROWS: usize = 200;
 const STATUS: &str = "show_global_status";
 
@@ -58,7 +58,7 @@ pub(super) fn changed(between: &Between<'_>) -> Option<Section> {
     compared.then(|| Section { key: "changed", title: "What was changed", note: note.into(), tables })
 }
 
-/// A row for each value that differs.
+/// Returns a row for each value that differs.
 fn differences(name: &str, key: &[&str], first: &Table, last: &Table) -> Vec<Vec<Cell>> {
     let (then, now) = (by_key(first, key), by_key(last, key));
     let keys: BTreeSet<&Vec<String>> = then.keys().chain(now.keys()).collect();
@@ -87,7 +87,7 @@ fn differences(name: &str, key: &[&str], first: &Table, last: &Table) -> Vec<Vec
 
 type Named<'a> = BTreeMap<Vec<String>, BTreeMap<&'a str, String>>;
 
-/// Rows of a table by their key, with the values of what may be set: its texts.
+/// Returns the rows of a table by key, with their texts, which are the settings.
 fn by_key<'a>(table: &'a Table, key: &[&str]) -> Named<'a> {
     let places: Vec<usize> = key.iter().filter_map(|column| table.place(column)).collect();
     let name = |row: &[Value]| places.iter().map(|place| word(&row[*place]).unwrap_or_default()).collect();
@@ -110,13 +110,13 @@ fn by_key<'a>(table: &'a Table, key: &[&str]) -> Named<'a> {
     table.rows.iter().map(|row| (name(row), values(row))).collect()
 }
 
-/// A table of names and values.
+/// Returns a table of names and values.
 fn named(table: &Table) -> BTreeMap<String, String> {
     let names = |row: &Vec<Value>| Some((word(row.first()?)?, word(row.get(1)?)?));
     table.rows.iter().filter_map(names).collect()
 }
 
-/// Names whose values are counts that grew, with what they grew by and are.
+/// Returns the names whose values are counts that grew, with growth and present value.
 fn grown(first: &Table, last: &Table, anew: bool) -> Vec<(String, u64, u64)> {
     let then = named(first);
     let count = |values: &BTreeMap<String, String>, name: &str| {

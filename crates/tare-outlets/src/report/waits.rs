@@ -1,4 +1,4 @@
-//! What threads waited for, by class and by instrument, and what statements did meanwhile, by stage.
+//! The report's waits, by class and by instrument, and the stages of statements.
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
@@ -6,9 +6,9 @@ use std::collections::BTreeMap;
 use super::changes::{Between, Change};
 use super::{Cell, Figures, ROWS, Section};
 
-/// How many parts of an instrument's name make its class: `wait/io/file`.
+/// Number of parts of an instrument's name that make its class: `wait/io/file`.
 const CLASS_PARTS: usize = 3;
-/// The class of sleeping threads: of the server's own as well as of those that wait for another.
+/// The class of sleeping threads: the server's own, and those that wait for another.
 const SLEEP: &str = "wait/synch/cond";
 
 pub(super) fn section(between: &Between<'_>) -> Option<Section> {
@@ -17,7 +17,7 @@ pub(super) fn section(between: &Between<'_>) -> Option<Section> {
         &["EVENT_NAME"],
         &["COUNT_STAR", "SUM_TIMER_WAIT"],
     )?;
-    // Idle is who is asked for nothing.
+    // Idle is the time without a request.
     changes.rows.retain(|row| row.by[0] > 0 && row.name(0) != "idle");
     changes.rows.sort_by_key(|row| Reverse(row.by[1]));
     let mut classes: BTreeMap<String, (u64, u64)> = BTreeMap::new();

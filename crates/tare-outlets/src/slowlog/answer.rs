@@ -1,7 +1,7 @@
-//! What the endpoint answers: rows of what was asked for, or the blocks in which statements were recorded.
+//! The endpoint's answers: rows, or the blocks in which statements were recorded.
 //!
-//! Blocks cost the server least: it copies them, and they are decoded here. Rows are asked for where the server is to choose
-//! (WHERE), and of a server whose records have another layout.
+//! Blocks cost the server least: it copies them, and they are decoded here. Rows are requested where the
+//! server is to filter (WHERE), and from a server whose records have another layout.
 
 use std::borrow::Cow;
 use std::collections::HashMap;
@@ -17,7 +17,7 @@ use crate::{Error, Row, Source};
 pub(super) const STREAM: &str = "tare_stream_statements";
 const BLOCKS: &str = "tare_stream_statement_blocks";
 
-/// The columns of blocks that are always asked for.
+/// The columns of blocks that are always requested.
 const COLUMNS: [&str; 15] = [
     "LOST",
     "EVENTS",
@@ -35,21 +35,21 @@ const COLUMNS: [&str; 15] = [
     "RECORDS",
     "DIGEST_CHARSET",
 ];
-/// What is asked for once.
+/// The columns that are requested once.
 const SERVER: [&str; 5] = ["POSITION", "FORMAT", "TICK", "STARTED", "STARTED_AT"];
-/// Digests told last that are remembered at least; the endpoint tells anew what it told longer ago.
+/// Least number of recent digests that are remembered; the endpoint repeats older ones.
 const DIGESTS: usize = 50_000;
 
-/// Asks for what is new.
+/// Requests new statements.
 pub(super) struct Reader {
     asked: Asked,
-    /// Of blocks: what is asked for; `None`: rows are.
+    /// How blocks are requested and decoded; `None`: rows are requested.
     blocks: Option<Blocks>,
 }
 
-/// How blocks are read.
+/// The state for decoding blocks.
 struct Blocks {
-    /// The server's.
+    /// Scale of the server's clock.
     scale: Scale,
     columns: Vec<&'static str>,
     has_sql: bool,
@@ -57,14 +57,14 @@ struct Blocks {
     has_message: bool,
     names: HashMap<u64, String>,
     digests: Digests,
-    /// Those before.
+    /// Digests received before those in `digests`.
     older: Digests,
 }
 
-/// DIGEST and DIGEST_TEXT, by what records have in their place.
+/// DIGEST and DIGEST_TEXT by the key that records have instead.
 type Digests = HashMap<[u64; 2], [Option<String>; 2]>;
 
-/// What the last row of an answer says.
+/// The last row of an answer.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct End {
     pub(super) lost: u64,
@@ -73,14 +73,14 @@ pub(super) struct End {
     pub(super) position: u64,
 }
 
-/// What is new.
+/// New statements.
 pub(super) struct Answer {
     pub(super) end: End,
     rows: Vec<Row>,
     blocks: Vec<Block>,
 }
 
-/// Statements of one thread.
+/// The statements of one thread.
 #[derive(Debug, Default)]
 pub(super) struct Block {
     thread_id: u64,
@@ -105,7 +105,7 @@ impl Reader {
         Reader { asked: Asked::new(form, text, share), blocks: None }
     }
 
-    /// Begins where the server is now, and returns that position; `None`: it has no such stream.
+    /// Starts at the server's current position, and returns that; `None` if it has no such stream.
     pub(super) fn begin(&mut self, source: &mut Source, filter: &str) -> Result<Option<u64>, Error> {
         let columns = source.columns(STREAM)?;
         if columns.is_empty() {
@@ -127,12 +127,12 @@ impl Reader {
         Ok(Some(begun.last().map_or(0, |row| row.count(0))))
     }
 
-    /// Whether blocks are asked for, since it began.
+    /// Returns whether blocks are requested.
     pub(super) fn reads_blocks(&self) -> bool {
         self.blocks.is_some()
     }
 
-    /// Asks for what is new since; of rows only for those the filter lets through.
+    /// Requests new statements; of rows only those that match the filter.
     pub(super) fn ask(&mut self, source: &mut Source, filter: &str) -> Result<Answer, Error> {
         let Some(blocks) = &mut self.blocks else {
             let mut rows = source.rows(STREAM, &self.asked.columns, filter)?;
@@ -145,7 +145,7 @@ impl Reader {
         Ok(answer)
     }
 
-    /// An answer's statements, those of one thread in their order, and when each ended.
+    /// Returns an answer's statements, those of one thread in order, and the end time of each.
     pub(super) fn entries<'a>(&self, answer: &'a Answer) -> (Vec<Entry<'a>>, Vec<u64>) {
         let mut entries: Vec<Entry<'a>> = answer.rows.iter().map(Entry::Row).collect();
         let mut ended: Vec<u64> = answer.rows.iter().map(|row| row.count(statement::ENDED)).collect();
@@ -161,7 +161,7 @@ impl Reader {
         (entries, ended)
     }
 
-    /// The digest of a statement; of one that has none, its instrument.
+    /// Returns the digest of a statement, or its instrument if it has none.
     pub(super) fn digest<'a>(&'a self, entry: &Entry<'a>) -> Cow<'a, str> {
         match (entry, &self.blocks) {
             (Entry::Row(row), _) => self.asked.digest(row),
@@ -172,7 +172,7 @@ impl Reader {
         }
     }
 
-    /// The statement, of which there is what is written.
+    /// Returns the parts of a statement that are written.
     pub(super) fn statement<'a>(&'a self, entry: &Entry<'a>) -> Statement<'a> {
         match (entry, &self.blocks) {
             (Entry::Row(row), _) => Statement::read(row, &self.asked),
@@ -199,7 +199,7 @@ impl Blocks {
         let has_digest = asked.has("DIGEST") || asked.has("DIGEST_TEXT");
         let digest = ask(&mut columns, &["DIGEST", "DIGEST_TEXT"], has_digest);
         let has_message = asked.has("MESSAGE_TEXT");
-        // Records have it: nothing is asked for.
+        // Records have it, so nothing is requested.
         let has_sql = asked.has("SQL_BYTES") || asked.has("SQL_TEXT");
         let [digests, older] = Default::default();
         Blocks { scale, columns, has_sql, digest, has_message, names: HashMap::new(), digests, older }
@@ -234,7 +234,7 @@ impl Blocks {
 }
 
 impl End {
-    /// Both tables are asked for these columns first.
+    /// Parses the last row of an answer; these columns come first in both tables.
     fn read(last: &Row) -> End {
         End {
             lost: last.count(statement::LOST),
@@ -260,12 +260,12 @@ impl Block {
         }
     }
 
-    /// When a statement ended, in microseconds since 1970.
+    /// Returns when a statement ended, in microseconds since 1970.
     fn ended_us(&self, of: &RecordedStatement<'_>, scale: &Scale) -> u64 {
         scale.wall_us(of.end().unwrap_or(self.opened))
     }
 
-    /// What needs nothing but the record.
+    /// Returns the parts of a statement that need only the record.
     fn statement<'a>(&'a self, of: &RecordedStatement<'a>, scale: &Scale) -> Statement<'a> {
         let counters = of.counters();
         Statement {

@@ -1,6 +1,6 @@
 //! Character sets by the numbers of their collations.
 
-/// Collations that a client's character set may have, and the set's name. What is UTF-8 has none: that is what logs are.
+/// Collations that a client's character set may have, by the set's name, without UTF-8, the default of logs.
 const NAMES: [(&str, &[u64]); 27] = [
     ("big5", &[1, 84]),
     ("cp850", &[4, 80]),
@@ -31,7 +31,8 @@ const NAMES: [(&str, &[u64]); 27] = [
     ("binary", &[63]),
 ];
 
-/// The name of a text's character set, where the text depends on it: it is more than ASCII, and its set is known and not UTF-8.
+/// Returns the name of a text's character set if it matters: the text is not ASCII, and the set is known and
+/// not UTF-8.
 pub(super) fn told(collation: u64, text: &[u8]) -> Option<&'static str> {
     if text.is_ascii() {
         return None;

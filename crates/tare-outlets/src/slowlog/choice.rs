@@ -1,4 +1,4 @@
-//! Which statements are logged.
+//! The choice of statements to log.
 
 use std::borrow::Cow;
 use std::collections::HashMap;
@@ -8,38 +8,38 @@ use std::time::Duration;
 
 use crate::sql::listed;
 
-/// Digests whose turns are remembered.
+/// Most digests whose counters are remembered.
 const DIGESTS: usize = 100_000;
 
-/// What is asked of a statement; all of it must be true, and of several names any.
+/// Conditions on a statement, all of which must hold; of several names one must match.
 #[derive(Clone, Debug, Default)]
 pub struct Choice {
-    /// It took longer than this.
+    /// Least duration, exclusive.
     pub over: Option<Duration>,
-    /// Its account's user.
+    /// Users of the account.
     pub users: Vec<String>,
-    /// Its account's host.
+    /// Hosts of the account.
     pub hosts: Vec<String>,
-    /// Its current schema.
+    /// Current schemas.
     pub schemas: Vec<String>,
-    /// Its digest.
+    /// Digests.
     pub digests: Vec<String>,
-    /// It examined so many rows or more.
+    /// Least number of rows examined.
     pub rows_examined: Option<u64>,
-    /// It failed.
+    /// Whether only failed statements are logged.
     pub errors: bool,
-    /// It is no statement of a stored program.
+    /// Whether statements of stored programs are left out.
     pub outermost: bool,
-    /// Of all those, one in so many of each digest.
+    /// Share of the matching statements of each digest to log.
     pub share: Share,
 }
 
-/// One in so many.
+/// A share: one in so many.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Share(u64);
 
 impl Share {
-    /// How many statements one that is logged stands for.
+    /// Returns how many statements a logged one stands for.
     #[must_use]
     pub fn weight(self) -> u64 {
         self.0
@@ -52,7 +52,7 @@ impl Default for Share {
     }
 }
 
-/// A text that is no share.
+/// The error for a text that is no share.
 #[derive(Debug, thiserror::Error)]
 #[error("a share is written 1/N, such as 1/100")]
 pub struct ParseShare;
@@ -66,10 +66,10 @@ impl FromStr for Share {
     }
 }
 
-/// Chooses.
+/// Chooses statements.
 pub(super) struct Chooser {
     choice: Choice,
-    /// How many of each digest are passed over before the next one is logged.
+    /// Number of statements of each digest to skip before the next one is logged.
     turns: HashMap<String, u64>,
 }
 
@@ -78,7 +78,7 @@ impl Chooser {
         Chooser { choice: choice.clone(), turns: HashMap::new() }
     }
 
-    /// What the server itself can leave out, so that it is not sent.
+    /// Returns the conditions that the server itself can check, so that less is sent.
     pub(super) fn filter(&self) -> String {
         let Choice { over, users, hosts, schemas, digests, rows_examined, errors, outermost, .. } =
             &self.choice;
@@ -108,8 +108,9 @@ impl Chooser {
         if all.is_empty() { String::new() } else { format!("WHERE {}", all.join(" AND ")) }
     }
 
-    /// Whether it is a statement's turn among those of its digest, whose name is only made where that matters. Where a digest
-    /// begins depends on its name alone, so rare ones are neither all logged nor all left out.
+    /// Returns whether to log a statement among those of its digest, whose name is only computed if needed.
+    /// The first one logged depends on the digest's name, so rare digests are neither all logged nor all left
+    /// out.
     pub(super) fn chooses<'r>(&mut self, digest: impl FnOnce() -> Cow<'r, str>) -> bool {
         let of = self.choice.share.weight();
         if of == 1 {

@@ -1,4 +1,4 @@
-//! Where the log goes: a file that is rotated, standard output, or the system's log.
+//! The destination of the log: a file with rotation, standard output, or the system's log.
 
 mod file;
 
@@ -13,9 +13,9 @@ use std::time::Duration;
 use super::Control;
 use file::LogFile;
 
-/// Bytes of records that are written at once.
+/// Bytes of records that are written together.
 const BATCH: usize = 64 << 10;
-/// Where the system's log listens.
+/// Socket of the system's log.
 const SYSLOG: &str = "/dev/log";
 /// Facility daemon, severity informational.
 const PRIORITY: u32 = 3 << 3 | 6;
@@ -23,11 +23,11 @@ const PRIORITY: u32 = 3 << 3 | 6;
 /// A place to write to.
 #[derive(Clone, Debug)]
 pub enum Destination {
-    /// A file, to whose end is added.
+    /// A file to append to.
     File(PathBuf, Rotation),
     /// Standard output.
     Output,
-    /// The system's log, a message for each statement.
+    /// The system's log, with a message for each statement.
     Syslog,
 }
 
@@ -42,8 +42,8 @@ impl fmt::Display for Destination {
 }
 
 impl Destination {
-    /// Whether it can make way for a new one if it is told to: a regular file can, or one that is not there yet. A device or
-    /// a pipe would be moved away from all others that use it, a link would leave what it leads to behind.
+    /// Returns whether it can be rotated, if rotation is set: a regular file can, or one that does not exist
+    /// yet. A device or a pipe would be taken from its other users; a link would be moved without its target.
     pub(super) fn can_make_way(&self) -> bool {
         let Destination::File(path, rotation) = self else { return true };
         let is_told = rotation.size.is_some() || rotation.time.is_some();
@@ -52,53 +52,54 @@ impl Destination {
     }
 }
 
-/// When a file makes way for a new one: it becomes `FILE.1`, what was that becomes `FILE.2`, and so on. Only a regular file
-/// does.
+/// When a file is rotated: it becomes `FILE.1`, the old `FILE.1` becomes `FILE.2`, and so on. Only regular
+/// files are rotated.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Rotation {
-    /// Once it has as many bytes.
+    /// Size in bytes.
     pub size: Option<u64>,
-    /// Once it has been written to for so long.
+    /// Age since it was begun.
     pub time: Option<Duration>,
-    /// How many old ones are kept.
+    /// Number of old files to keep.
     pub keep: u32,
 }
 
-/// What became of a batch.
+/// The result of writing a batch.
 #[derive(Debug, Default)]
 pub(super) struct Flushed {
     pub(super) written: u64,
     pub(super) unwritten: u64,
-    /// Statements that those not written would have said are missing.
+    /// Number of lost statements that the unwritten records would have reported.
     pub(super) untold: u64,
-    /// That it does not go on, or goes on again.
+    /// Message that writing fails, or works again.
     pub(super) news: Option<String>,
 }
 
-/// A place that is open.
+/// An open destination.
 pub(super) struct Sink<'a> {
     destination: Destination,
-    /// Asked while a reader is waited for.
+    /// Queried while waiting for a reader.
     control: &'a dyn Control,
     open: Open,
-    /// Whether what is written is shown by a terminal, which does as control characters say.
+    /// Whether the output is a terminal, which would obey control characters.
     is_shown: bool,
     /// Records that are not written yet.
     batch: Vec<u8>,
     ends: Vec<End>,
-    /// Statements not written since this was said.
+    /// Number of unwritten statements since the message about them.
     missing: Option<u64>,
     is_gone: bool,
 }
 
-/// Where a record ends in the batch, and how many statements it says are missing before it.
+/// The end of a record in the batch, and the number of lost statements it reports.
 #[derive(Clone, Copy)]
 struct End {
     at: usize,
     lost: u64,
 }
 
-/// What became of records: how many were written whole, what the others would have said is missing, and why not all.
+/// The result of writing: the number of complete records, the losses that the others would have reported, and
+/// the error.
 struct Written {
     records: usize,
     untold: u64,
@@ -106,7 +107,8 @@ struct Written {
 }
 
 enum Open {
-    /// A file, its length, and when it was begun. Both begin anew where it could not make way. And whether it may.
+    /// A file, its length, its start, and whether it may be rotated. Length and start are reset where
+    /// rotation failed.
     File {
         file: LogFile,
         size: u64,
@@ -118,7 +120,7 @@ enum Open {
 }
 
 impl<'a> Sink<'a> {
-    /// Opens a place. `None`: it is a pipe, and the log is to end before somebody reads it.
+    /// Opens a destination. `None` if it is a pipe, and the log is to end before somebody reads it.
     pub(super) fn open(destination: &Destination, control: &'a dyn Control) -> io::Result<Option<Sink<'a>>> {
         let open = match destination {
             Destination::File(path, _) => Open::file(path, None, control)?,
@@ -139,7 +141,7 @@ impl<'a> Sink<'a> {
         }))
     }
 
-    /// Adds a record to the batch, which says that so many statements are missing before it.
+    /// Adds a record to the batch, which reports that so many statements are missing before it.
     pub(super) fn put(&mut self, record: impl AsRef<[u8]>, lost: u64) {
         let record = record.as_ref();
         match self.is_shown {
@@ -153,7 +155,7 @@ impl<'a> Sink<'a> {
         self.batch.len() >= BATCH
     }
 
-    /// Writes the batch. What cannot be written is given up: whole records, so that what follows can be read.
+    /// Writes the batch. What cannot be written is dropped in whole records, so that the rest stays readable.
     pub(super) fn flush(&mut self) -> Flushed {
         if self.ends.is_empty() {
             return Flushed::default();
@@ -162,7 +164,7 @@ impl<'a> Sink<'a> {
         let (written, unwritten) = (records as u64, (self.ends.len() - records) as u64);
         let is_broken = error.as_ref().is_some_and(|error| error.kind() == io::ErrorKind::BrokenPipe);
         self.is_gone = match &self.open {
-            // A pipe with a name may find another reader.
+            // A named pipe may find another reader.
             Open::File { file, .. } => file.has_given_up(),
             Open::Output(output) => is_broken || output.has_given_up(),
             Open::Syslog(_) => false,
@@ -189,12 +191,12 @@ impl<'a> Sink<'a> {
         Flushed { written, unwritten, untold, news }
     }
 
-    /// Whether nobody reads it any more.
+    /// Returns whether nobody reads it any more.
     pub(super) fn is_gone(&self) -> bool {
         self.is_gone
     }
 
-    /// Whether the file is to make way before a record of this moment is added.
+    /// Returns whether the file is to be rotated before a record of this time is added.
     pub(super) fn is_due(&mut self, now_us: u64) -> bool {
         let (Destination::File(_, rotation), Open::File { size, begun_us, may_move: true, .. }) =
             (&self.destination, &mut self.open)
@@ -209,8 +211,8 @@ impl<'a> Sink<'a> {
         length > 0 && (is_long || is_old)
     }
 
-    /// Begins a new file at this moment, and moves the old ones on. Where that fails the log goes on in the file it has, which
-    /// is due again when it has grown as much again, or is as old again.
+    /// Starts a new file and renames the old ones. If that fails, logging continues in the present file,
+    /// until it has grown by the same size or aged by the same time again.
     pub(super) fn rotate(&mut self, now_us: u64) -> io::Result<()> {
         let moved = self.make_way().and_then(|()| self.reopen());
         if let Open::File { size, begun_us, .. } = &mut self.open {
@@ -222,11 +224,11 @@ impl<'a> Sink<'a> {
         moved
     }
 
-    /// Moves the file away, and the old ones on.
+    /// Renames the file and the old ones.
     fn make_way(&self) -> io::Result<()> {
         let Destination::File(path, rotation) = &self.destination else { return Ok(()) };
         if !self.open.is_at(path) {
-            // Somebody has moved it away, or removed it: the old ones stay where they are.
+            // Somebody has renamed or removed it, so the old ones stay in place.
             return Ok(());
         }
         if rotation.keep == 0 {
@@ -242,7 +244,7 @@ impl<'a> Sink<'a> {
         fs::rename(path, old(1))
     }
 
-    /// Opens the file anew: it may have been moved away. One that is not there is made as readable as the one before.
+    /// Reopens the file, which may have been renamed. A new one gets the mode of the previous one.
     pub(super) fn reopen(&mut self) -> io::Result<()> {
         if let Destination::File(path, _) = &self.destination
             && let Some(open) = Open::file(path, self.open.mode(), self.control)?
@@ -254,20 +256,20 @@ impl<'a> Sink<'a> {
 }
 
 impl Open {
-    /// Opens a file. `None`: it is a pipe, and the log is to end before somebody reads it.
+    /// Opens a file. `None` if it is a pipe, and the log is to end before somebody reads it.
     fn file(path: &Path, mode: Option<u32>, control: &dyn Control) -> io::Result<Option<Open>> {
         let Some(file) = LogFile::open(path, mode, control)? else { return Ok(None) };
         let may_move = fs::symlink_metadata(path).is_ok_and(|it| it.is_file());
         Ok(Some(Open::File { size: file.size(), file, begun_us: None, may_move }))
     }
 
-    /// Who may read the file.
+    /// Returns the mode of the file.
     fn mode(&self) -> Option<u32> {
         let Open::File { file, .. } = self else { return None };
         file.mode()
     }
 
-    /// Whether the file is still the one of this name.
+    /// Returns whether the path still refers to the open file.
     fn is_at(&self, path: &Path) -> bool {
         matches!(self, Open::File { file, .. } if file.is_at(path))
     }
@@ -287,24 +289,24 @@ impl Open {
 }
 
 impl Written {
-    /// Those that end within the first bytes.
+    /// Returns the result if the first `bytes` were written.
     fn whole(ends: &[End], bytes: usize, error: Option<io::Error>) -> Written {
         let (whole, others) = ends.split_at(ends.partition_point(|end| end.at <= bytes));
         Written { records: whole.len(), untold: others.iter().map(|end| end.lost).sum(), error }
     }
 }
 
-/// A text without what a terminal would take for an order: control characters other than the ends of lines and tabs, of which
-/// SQL may hold any.
+/// Replaces what a terminal would obey: control characters other than line ends and tabs, which SQL may
+/// contain.
 fn visible(text: &str) -> Cow<'_, str> {
     let is_order = |c: char| c.is_control() && !matches!(c, '\n' | '\t');
     if text.contains(is_order) { text.replace(is_order, "\u{fffd}").into() } else { text.into() }
 }
 
-/// The system's log. Whoever listens may be started anew at any time.
+/// The system's log, whose daemon may be restarted at any time.
 struct Syslog {
     at: PathBuf,
-    /// `None`: the last message could not be sent.
+    /// `None` if the last message could not be sent.
     socket: Option<UnixDatagram>,
 }
 

@@ -1,4 +1,4 @@
-//! How a statement is written: as the server's own slow log has it, or as a line of JSON.
+//! The format of a logged statement: the server's own slow log, or a line of JSON.
 
 use std::borrow::Cow;
 
@@ -10,44 +10,44 @@ use super::charset;
 use super::choice::Share;
 use super::statement::Statement;
 
-/// The form of the log.
+/// The format of the log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Form {
-    /// MariaDB's slow log, as with `log_slow_verbosity=query_plan`.
+    /// MariaDB's slow log with `log_slow_verbosity=query_plan`.
     Slow,
-    /// One JSON object a line.
+    /// One JSON object per line.
     Json,
 }
 
-/// What is written of a statement's text.
+/// The part of a statement's text that is written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Text {
-    /// As it was sent.
+    /// The text as it was sent.
     Full,
-    /// Its digest's text, in which no literal is.
+    /// The text of its digest, without literals.
     Normalised,
     /// Nothing.
     None,
 }
 
-/// Puts parts of a line behind each other: `core::fmt` took half of the time of a record.
+/// Appends parts of a line; `core::fmt` took half of the time of a record.
 macro_rules! put {
     ($to:expr, $($part:expr),+ $(,)?) => {{ $($part.put($to);)+ }};
 }
 
-/// A statement as it is written, and how many it says are missing before it.
+/// A formatted statement, and the number of missing statements it reports.
 pub(super) struct Record<'w> {
     pub(super) text: &'w [u8],
     pub(super) lost: u64,
 }
 
-/// Makes records of statements. It remembers what the log says already.
+/// Formats statements, and remembers what the log has said already.
 pub(super) struct Writer {
     form: Form,
     text: Text,
     share: Share,
     time_zone: TimeZone,
-    /// The second and the schema that the log was last told.
+    /// Second and schema last written to the log.
     second: Option<u64>,
     schema: Option<String>,
     /// Statements that are missing before the next one.
@@ -69,17 +69,17 @@ impl Writer {
         }
     }
 
-    /// The next record is the first of its file.
+    /// Marks the next record as the first of its file.
     pub(super) fn begin_anew(&mut self) {
         (self.second, self.schema) = (None, None);
     }
 
-    /// As many statements will not be in the log, which the next record says.
+    /// Adds missing statements, which the next record will report.
     pub(super) fn lose(&mut self, lost: u64) {
         self.lost += lost;
     }
 
-    /// The record of a statement, with what is to be said before it.
+    /// Formats the record of a statement, with the lines before it.
     pub(super) fn record(&mut self, statement: &Statement<'_>) -> Record<'_> {
         let mut record = std::mem::take(&mut self.record);
         record.clear();
@@ -112,7 +112,7 @@ impl Writer {
             put!(to, "# Tmp_tables: ", it.tmp_tables, "  Tmp_disk_tables: ", it.tmp_disk_tables, "\n");
         }
         if it.program.is_some() || it.level > 0 {
-            // Of a block that has no name this is what the server writes.
+            // The server writes this for a block without a name.
             put!(to, "# Stored_routine: ", it.program.as_deref().unwrap_or("."), "\n");
         }
         Self::slow_plan(to, it);
@@ -145,7 +145,7 @@ impl Writer {
         }
     }
 
-    /// What the plan was, if it was worth a word.
+    /// Writes the query plan, if it has anything notable.
     fn slow_plan(to: &mut Vec<u8>, it: &Statement<'_>) {
         if [it.full_scan, it.full_join, it.tmp_tables, it.tmp_disk_tables, it.sorts, it.merge_passes]
             == [0; 6]
@@ -245,7 +245,7 @@ struct Line<'s> {
     charset: Option<&'static str>,
     #[serde(skip_serializing_if = "Option::is_none")]
     text: Option<Cow<'s, str>>,
-    /// Of a text that is no UTF-8, which JSON is: what was sent.
+    /// Bytes of a text that is not UTF-8, as JSON must be.
     #[serde(skip_serializing_if = "Option::is_none")]
     text_hex: Option<String>,
     weight: u64,
@@ -261,7 +261,7 @@ fn yes(count: u64) -> &'static str {
     if count > 0 { "Yes" } else { "No" }
 }
 
-/// What a line is made of.
+/// A part of a line.
 trait Part {
     fn put(self, to: &mut Vec<u8>);
 }
@@ -284,7 +284,7 @@ impl Part for u64 {
     }
 }
 
-/// Picoseconds, as seconds with six decimals, rounded.
+/// Picoseconds, formatted as seconds with six decimals, rounded.
 struct Seconds(u64);
 
 impl Part for Seconds {
@@ -300,20 +300,20 @@ fn as_seconds(ps: u64) -> f64 {
     ps as f64 / 1e12
 }
 
-/// A text without the `;` and the blanks it ends with.
+/// Returns a text without the `;` and blanks at its end.
 fn without_ends(text: &[u8]) -> &[u8] {
     let end = text.iter().rposition(|byte| *byte != b';' && !byte.is_ascii_whitespace());
     &text[..end.map_or(0, |end| end + 1)]
 }
 
-/// Bytes as hexadecimal digits.
+/// Formats bytes as hexadecimal digits.
 fn hexadecimal(bytes: &[u8]) -> String {
     const DIGITS: &[u8; 16] = b"0123456789abcdef";
     let of = |byte: &u8| [byte >> 4, byte & 15].map(|digit| char::from(DIGITS[usize::from(digit)]));
     bytes.iter().flat_map(of).collect()
 }
 
-/// A schema's name as `use` takes it.
+/// Quotes a schema's name for `use`.
 fn identifier(name: &str) -> String {
     let is_plain = name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_' || byte == b'$');
     if is_plain { name.to_owned() } else { format!("`{}`", name.replace('`', "``")) }
@@ -387,7 +387,7 @@ mod tests {
                 let mut unknown = Statement { message: Some("no 'secret'".into()), ..statement() };
                 let written = record(&mut writer(form, text), &unknown);
                 assert!(written.contains(expected) && !written.contains("secret"), "{written}");
-                // One that could not be parsed has no digest.
+                // A statement that could not be parsed has no digest.
                 (unknown.digest, unknown.digest_text) = (None, None);
                 assert!(!record(&mut writer(form, text), &unknown).contains("secret"));
             }

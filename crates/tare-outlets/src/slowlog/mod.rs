@@ -1,7 +1,7 @@
-//! The slow log: every statement a server has ended, or a choice of them, as lines of text.
+//! The slow log: all statements that a server ends, or a choice of them, as lines of text.
 //!
-//! One thread asks the endpoint for what is new, writes it, and asks again. So a disk that stalls stalls nobody else: what is
-//! overwritten meanwhile in the server's memory is counted by the server, and said here.
+//! One thread requests new statements from the endpoint, writes them, and repeats. So a slow disk delays
+//! nothing else: the server counts what it overwrites in its memory meanwhile, and the log reports it.
 
 mod answer;
 mod charset;
@@ -25,86 +25,85 @@ use choice::Chooser;
 use destination::Sink;
 use form::Writer;
 
-/// How often a server that does not answer is tried again.
+/// How often to retry a server that does not answer.
 const RETRY: Duration = Duration::from_millis(250);
-/// Where there is nothing to read, waiting is done in such pieces: whoever ends us is heard soon.
+/// Length of a single sleep while there is nothing to read, so that signals take effect soon.
 const NAP: Duration = Duration::from_millis(50);
-/// How long what has ended before the log's end is read and written after it, at most: a reader that is slower than the server
-/// would never be done.
+/// Longest time after the end of the log for what ended before it: a reader that is slower than the server
+/// would never finish.
 const AFTER_THE_END: Duration = Duration::from_secs(30);
-/// How often, at most, losses are spoken of.
+/// Shortest interval between messages about losses.
 const COMPLAIN: Duration = Duration::from_secs(10);
 
 /// What is logged, how, and where to.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// The endpoint's socket.
+    /// Path of the endpoint's socket.
     pub socket: PathBuf,
-    /// Which statements.
+    /// The choice of statements.
     pub choice: Choice,
-    /// In which form.
+    /// The format.
     pub form: Form,
-    /// What of their texts.
+    /// The part of their texts.
     pub text: Text,
-    /// Where to.
+    /// The destination.
     pub destination: Destination,
-    /// How long to wait before asking again, once all has been read.
+    /// Pause before the next request, once all has been read.
     pub interval: Duration,
 }
 
-/// What whoever runs it says meanwhile.
+/// The caller's control of a running log.
 pub trait Control {
-    /// It is to end.
+    /// Returns whether the log is to end.
     fn is_over(&self) -> bool;
-    /// The file is to be opened anew; asked once for each time.
+    /// Returns whether the file is to be reopened, once for each request.
     fn reopens(&self) -> bool;
-    /// One line for people.
+    /// Shows a line to the user.
     fn tell(&self, line: &str);
 }
 
-/// What became of the statements, since it began.
+/// Counts of statements since the start.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Totals {
-    /// Written.
+    /// Statements written.
     pub written: u64,
-    /// Not chosen.
+    /// Statements not chosen.
     pub left_out: u64,
-    /// Overwritten in the server's memory before they could be read.
+    /// Statements overwritten in the server's memory before they could be read.
     pub lost: u64,
-    /// Read, and not written for want of room or of somebody who takes them.
+    /// Statements read, but not written for lack of room or of a reader.
     pub unwritten: u64,
 }
 
-/// Why it cannot go on.
+/// The reason why the log cannot continue.
 #[derive(Debug, thiserror::Error)]
 pub enum SlowLogError {
-    /// The server cannot be asked.
+    /// The server cannot be queried.
     #[error(transparent)]
     Source(#[from] Error),
     /// The server's tare is older than streams.
     #[error("{0}: this server's tare has no table {STREAM}: restart it with this version's provider")]
     NoStream(String),
-    /// What is to be rotated is a device, a pipe or a link.
+    /// The destination with rotation is a device, a pipe or a link.
     #[error(
         "{0}: no regular file, so it is not rotated: leave --rotate-size and --rotate-every out, or name a regular file"
     )]
     NoRotation(String),
-    /// The place to write to cannot be opened.
+    /// The destination cannot be opened.
     #[error("{place}: {error}")]
     Destination {
-        /// Where to.
+        /// The destination.
         place: String,
-        /// Why not.
+        /// The system's error.
         #[source]
         error: io::Error,
     },
 }
 
-/// Logs until `control` says that it is over; waits for the server as long as it does not answer, and for the reader of a
-/// pipe.
+/// Logs until `control` ends it; waits for a server that does not answer, and for the reader of a pipe.
 ///
 /// # Errors
-/// When the first connection fails, or when the server refuses, or when the destination cannot be opened or rotated.
+/// When the first connection fails, the server refuses, or the destination cannot be opened or rotated.
 pub fn run(options: &Options, control: &dyn Control) -> Result<Totals, SlowLogError> {
     let Some(mut log) = Log::new(options, control)? else { return Ok(Totals::default()) };
     let mut source = log.connect()?;
@@ -134,14 +133,14 @@ struct Log<'a> {
     writer: Writer,
     reader: Reader,
     totals: Totals,
-    /// The server's process and its position when it answered last.
+    /// Process and position of the server at its last answer.
     last: Option<(u64, u64)>,
-    /// When losses were spoken of last, and how many there were.
+    /// Time of the last message about losses, and their number.
     said: Option<(Instant, u64)>,
 }
 
 impl<'a> Log<'a> {
-    /// Opens the destination. `None`: it is over before somebody reads it.
+    /// Opens the destination. `None` if the log ends before somebody reads it.
     fn new(options: &'a Options, control: &'a dyn Control) -> Result<Option<Log<'a>>, SlowLogError> {
         let place = options.destination.to_string();
         if !options.destination.can_make_way() {
@@ -163,7 +162,8 @@ impl<'a> Log<'a> {
         }))
     }
 
-    /// Connects and begins where the server is now. What the same server recorded since its last answer is lost.
+    /// Connects and starts at the server's current position. Statements that the same server recorded since
+    /// its last answer are lost.
     fn connect(&mut self) -> Result<Source, SlowLogError> {
         let mut source = Source::open(Address::Socket(self.options.socket.clone()))?;
         let Some(position) = self.reader.begin(&mut source, &self.chooser.filter())? else {
@@ -191,12 +191,12 @@ impl<'a> Log<'a> {
         Ok(None)
     }
 
-    /// Reads and writes until it is over.
+    /// Reads and writes until the end.
     fn follow(&mut self, source: &mut Source) -> Result<(), SlowLogError> {
         let filter = self.chooser.filter();
         let mut over: Option<Instant> = None;
         loop {
-            // Asked before reading: the last answer has all that ended before the end.
+            // Checked before reading, so that the last answer has all that ended before.
             let is_over = self.control.is_over();
             if self.control.reopens() {
                 self.reopen();
@@ -217,7 +217,7 @@ impl<'a> Log<'a> {
         }
     }
 
-    /// One answer. Returns whether there is more.
+    /// Reads one answer. Returns whether there is more.
     fn read(&mut self, source: &mut Source, filter: &str) -> Result<bool, SlowLogError> {
         let answer = self.reader.ask(source, filter)?;
         let end = answer.end;
@@ -227,11 +227,11 @@ impl<'a> Log<'a> {
         Ok(end.has_more)
     }
 
-    /// Writes those of an answer that are chosen, in the order in which they ended; returns how many.
+    /// Writes the chosen statements of an answer, in the order of their ends; returns their number.
     fn write(&mut self, answer: &Answer) -> u64 {
         let (entries, ended) = self.reader.entries(answer);
         let mut order: Vec<(u64, usize)> = ended.into_iter().zip(0..).collect();
-        // Of one thread they are in order already, and stay so.
+        // Statements of one thread are in order already, and stay so.
         order.sort_unstable();
         let mut chosen = 0;
         for (ended, at) in order {
@@ -288,7 +288,7 @@ impl<'a> Log<'a> {
         self.writer.begin_anew();
     }
 
-    /// So many statements cannot be logged any more.
+    /// Counts statements that cannot be logged any more, and reports them.
     fn lose(&mut self, lost: u64) {
         if lost == 0 {
             return;
@@ -306,7 +306,7 @@ impl<'a> Log<'a> {
         }
     }
 
-    /// Says what keeps statements out of the stream.
+    /// Warns about consumers that keep statements out of the stream.
     fn warn_of_consumers(&self, source: &mut Source) -> Result<(), SlowLogError> {
         let rows = source.rows("setup_consumers", &["NAME", "ENABLED"], "")?;
         let on: BTreeMap<String, bool> = rows

@@ -1,4 +1,4 @@
-//! A statement as the stream has it.
+//! A statement of the stream.
 
 use std::borrow::Cow;
 
@@ -6,7 +6,7 @@ use super::choice::Share;
 use super::form::{Form, Text};
 use crate::Row;
 
-/// The columns that are always asked for: of the last row of an answer, and of a statement.
+/// The columns that are always requested: those of an answer's last row, and of a statement.
 const COLUMNS: [&str; 29] = [
     "LOST",
     "EVENTS",
@@ -46,25 +46,25 @@ pub(super) const POSITION: usize = 3;
 pub(super) const ENDED: usize = 26;
 const ERRORS: usize = 27;
 const LEVEL: usize = 28;
-/// What only JSON says.
+/// The columns that only JSON needs.
 const DETAILS: [&str; 3] = ["MYSQL_ERRNO", "WARNINGS", "NO_INDEX_USED"];
-/// What of a text is asked for: what was sent, and in which character set. Older servers have the text only.
+/// The columns of the sent text and its character set. Older servers have the text only.
 pub(super) const SENT: [&str; 2] = ["SQL_BYTES", "SQL_CHARSET"];
 
-/// What is asked for, and where in a row it stands that is not always.
+/// The requested columns, and the positions of the optional ones.
 #[derive(Debug)]
 pub(super) struct Asked {
     pub(super) columns: Vec<&'static str>,
     details: Option<usize>,
     digest: Option<usize>,
-    /// The last ones.
+    /// The sent text; these columns are the last ones.
     sql: Option<usize>,
     has_charset: bool,
     message: Option<usize>,
     digest_text: Option<usize>,
 }
 
-/// Adds columns to those asked for, if they are written, and says where the first one stands.
+/// Adds columns, if they are written, and returns the position of the first one.
 pub(super) fn ask(
     columns: &mut Vec<&'static str>,
     names: &[&'static str],
@@ -78,7 +78,7 @@ pub(super) fn ask(
 }
 
 impl Asked {
-    /// What is not written is not asked for: the server neither makes nor sends it.
+    /// Requests only the columns that are written: the server neither computes nor sends others.
     pub(super) fn new(form: Form, text: Text, share: Share) -> Asked {
         let mut columns = COLUMNS.to_vec();
         let mut ask = |names: &[&'static str], is_written: bool| ask(&mut columns, names, is_written);
@@ -91,7 +91,7 @@ impl Asked {
         Asked { columns, details, digest, sql, has_charset: true, message, digest_text }
     }
 
-    /// Asks for SQL_TEXT in place of what was sent: the server does not have that.
+    /// Requests SQL_TEXT instead of the sent text, for servers without that.
     pub(super) fn ask_for_text_only(&mut self) {
         let Some(at) = self.sql.filter(|_| self.has_charset) else { return };
         self.columns.truncate(at);
@@ -99,28 +99,28 @@ impl Asked {
         self.has_charset = false;
     }
 
-    /// Whether this column is asked for.
+    /// Returns whether this column is requested.
     pub(super) fn has(&self, column: &str) -> bool {
         self.columns.contains(&column)
     }
 
-    /// The digest of a row's statement; of one that has none, its instrument.
+    /// Returns the digest of a row's statement, or its instrument if it has none.
     pub(super) fn digest<'r>(&self, row: &'r Row) -> Cow<'r, str> {
         self.digest.and_then(|at| row.str(at)).or_else(|| row.str(EVENT_NAME)).unwrap_or_default()
     }
 }
 
-/// A statement that has ended, in the words of its row.
+/// A statement that has ended.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct Statement<'r> {
     pub(super) thread_id: u64,
     pub(super) event_name: Cow<'r, str>,
-    /// `None`: it was not timed.
+    /// `None` if it was not timed.
     pub(super) time_ps: Option<u64>,
     pub(super) lock_ps: u64,
-    /// What was sent, byte by byte.
+    /// The bytes that were sent.
     pub(super) sql: Option<Cow<'r, [u8]>>,
-    /// The number of its collation.
+    /// Number of its collation.
     pub(super) charset: u64,
     pub(super) digest: Option<Cow<'r, str>>,
     pub(super) digest_text: Option<Cow<'r, str>>,
@@ -145,12 +145,12 @@ pub(super) struct Statement<'r> {
     pub(super) connection_id: Option<u64>,
     pub(super) user: Option<Cow<'r, str>>,
     pub(super) host: Option<Cow<'r, str>>,
-    /// When it ended, in microseconds since 1970.
+    /// End in microseconds since 1970.
     pub(super) ended_us: u64,
 }
 
 impl<'r> Statement<'r> {
-    /// The statement of a row of what was asked for.
+    /// Parses a row with the requested columns.
     pub(super) fn read(row: &'r Row, asked: &Asked) -> Statement<'r> {
         let text = |place: Option<usize>| place.and_then(|at| row.str(at));
         let detail = |which: usize| asked.details.map_or(0, |at| row.count(at + which));
@@ -191,7 +191,7 @@ impl<'r> Statement<'r> {
         }
     }
 
-    /// A command without text, such as `Ping`, as the server's log names it.
+    /// Returns the name of a command without text, such as `Ping`, as in the server's log.
     pub(super) fn command(&self) -> Option<&str> {
         self.event_name.strip_prefix("statement/com/")
     }

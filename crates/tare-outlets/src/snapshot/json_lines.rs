@@ -1,5 +1,5 @@
-//! A snapshot as JSON Lines: a line of header, then tables. A table is a line with its columns, a line for each row, and
-//! a line that says when it was read. The last line says that all of it is there.
+//! A snapshot as JSON Lines: a header, then tables. A table is a line with its columns, a line for each row,
+//! and a line with the time of reading. The last line marks it as complete.
 
 use std::io::{self, Write};
 
@@ -10,23 +10,23 @@ use serde_json::{Map, Value as Json};
 
 use super::{Column, Head, Header, Tail, Totals, Value};
 
-/// A line, told by its keys.
+/// A line, whose type follows from its keys.
 #[derive(Debug, Deserialize, Serialize)]
 #[serde(untagged)]
 pub(super) enum Line {
-    /// The first.
+    /// The first line.
     Header { snapshot: Header },
     /// A row.
     Row { table: String, row: Map<String, Json> },
-    /// A table begins.
+    /// The start of a table.
     Head(Head),
-    /// A table ends.
+    /// The end of a table.
     Tail(Tail),
-    /// The last.
+    /// The last line.
     End { end: Totals },
 }
 
-/// What lines are written to: as they are, or compressed.
+/// A writer of lines, plain or compressed.
 pub(super) enum Lines<W: Write> {
     Plain(W),
     Gzip(GzEncoder<W>),
@@ -49,7 +49,7 @@ impl<W: Write> Lines<W> {
         self.to().write_all(b"\n")
     }
 
-    /// Writes a row with its columns in their order.
+    /// Writes a row with its columns in order.
     pub(super) fn row(&mut self, table: &str, columns: &[Column], row: &[Value]) -> io::Result<()> {
         let to = self.to();
         to.write_all(b"{\"table\":")?;
@@ -65,7 +65,7 @@ impl<W: Write> Lines<W> {
         to.write_all(if columns.is_empty() { b",\"row\":{}}\n" } else { b"}}\n" })
     }
 
-    /// Writes what is still to be written. No line may follow.
+    /// Flushes everything. No line may follow.
     pub(super) fn finish(&mut self) -> io::Result<()> {
         if let Lines::Gzip(to) = self {
             to.try_finish()?;

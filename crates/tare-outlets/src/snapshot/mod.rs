@@ -1,7 +1,9 @@
-//! A snapshot: every table of a server's Performance Schema, read one after another, in a file or a folder of files.
+//! Snapshots: all tables of a server's Performance Schema, read one after another, in a file or a folder of
+//! files.
 //!
-//! [`take`] reads a server and hands rows to a [`Sink`] as they come, so that a snapshot takes no more memory than a few
-//! rows. [`write()`] gives it one that ends up under a name, whole or not at all. [`Snapshot::read`] reads it back.
+//! [`take`] reads a server and passes rows to a [`Sink`] as they come, so a snapshot needs memory for a few
+//! rows only. [`write()`] gives it a sink whose result appears under its name completely or not at all.
+//! [`Snapshot::read`] reads it back.
 
 mod json_lines;
 mod parquet;
@@ -24,18 +26,18 @@ pub use value::{Type, Value};
 use crate::source::{self, Address, Kind, Source};
 use crate::sql::is_like;
 
-/// The version of the form, raised when older readers would misread it.
+/// Version of the format, raised when older readers would misread it.
 const FORMAT: u32 = 1;
-/// What an account is asked besides the tables: statements, and the names their answers go by.
+/// Statements besides the tables, for accounts, and the names of their answers.
 const STATEMENTS: [(&str, &str); 2] =
     [("show_global_status", "SHOW GLOBAL STATUS"), ("show_global_variables", "SHOW GLOBAL VARIABLES")];
-/// The table with 450 rows for each digest. Nearly all are of buckets that hold nothing, and took longer to read and keep than all
-/// other tables together.
+/// The table with 450 rows for each digest. Nearly all are empty buckets, which took longer to read and store
+/// than all other tables together.
 const HISTOGRAMS: &str = "events_statements_histogram_by_digest";
 const FILLED: &str = " WHERE `COUNT_BUCKET` > 0";
-/// How often the wish to end is asked for, in rows.
+/// Number of rows between checks for an interrupt.
 const ROWS_A_LOOK: u64 = 1024;
-/// Columns that hold statements as they were sent, or values out of them or out of rows. Digests hold none.
+/// Columns that contain statements as they were sent, or values from them or from rows. Digests contain none.
 const TEXTS: [&str; 11] = [
     "SQL_TEXT",
     "QUERY_SAMPLE_TEXT",
@@ -49,171 +51,172 @@ const TEXTS: [&str; 11] = [
     "XID_GTRID",
     "XID_BQUAL",
 ];
-/// How the others are called that hold such values: an error names the key it is about.
+/// Suffix of the other columns that contain such values: an error names the key it is about.
 const MESSAGE: &str = "ERROR_MESSAGE";
-/// Tables whose columns of these names hold what a server is set to, and nothing out of statements.
+/// Prefixes of tables whose columns of these names contain settings of the server, and nothing from
+/// statements.
 const NOT_TEXTS: [&str; 4] = ["show_global_", "global_", "variables_", "persisted_"];
 
-/// Why there is no snapshot, or none that can be read.
+/// The reason why there is no snapshot, or no readable one.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// The server.
+    /// The server could not be read.
     #[error(transparent)]
     Source(#[from] source::Error),
-    /// A pattern of table names fits none.
+    /// A pattern matches no table.
     #[error("no table of {address} is called {pattern}; % stands for anything, as in events_statements_%")]
     NoTable {
-        /// Who was asked.
+        /// Address of the server.
         address: String,
-        /// What was looked for.
+        /// The pattern.
         pattern: String,
     },
-    /// Not one table could be read.
+    /// No table could be read.
     #[error("{address}: none of {tables} tables could be read; of the first it said: {why}")]
     Nothing {
-        /// Who was asked.
+        /// Address of the server.
         address: String,
-        /// How many were tried.
+        /// Number of tables tried.
         tables: u64,
-        /// What the server said.
+        /// The server's error.
         why: String,
     },
-    /// The name does not say which form is wanted.
+    /// The name implies no format.
     #[error("{}: a snapshot is called NAME.jsonl, NAME.jsonl.gz, or NAME.parquet (a folder)", path.display())]
     Name {
-        /// The name.
+        /// The path.
         path: PathBuf,
     },
-    /// Something of that name is there.
+    /// The path exists already.
     #[error("{} is there already; --force replaces it", path.display())]
     Exists {
-        /// The name.
+        /// The path.
         path: PathBuf,
     },
-    /// A folder of that name is there, and is no snapshot.
+    /// The path is a folder that is no snapshot.
     #[error("{} is a folder that holds more than a snapshot, and is left alone", path.display())]
     Foreign {
-        /// The name.
+        /// The path.
         path: PathBuf,
     },
     /// It could not be written; nothing is left of it.
     #[error("writing {}: {error}", path.display())]
     Write {
-        /// The file.
+        /// Path of the file.
         path: PathBuf,
-        /// What the system said.
+        /// The system's error.
         #[source]
         error: io::Error,
     },
-    /// It could not be read, or is none.
+    /// It could not be read, or is invalid.
     #[error("{}: {why}", path.display())]
     Read {
-        /// The file.
+        /// Path of the file.
         path: PathBuf,
         /// What is wrong, and where.
         why: String,
     },
-    /// Somebody wished it to end; nothing is left of it.
+    /// It was interrupted; nothing is left of it.
     #[error("interrupted")]
     Interrupted,
 }
 
-/// What a snapshot is of.
+/// The head of a snapshot.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Header {
-    /// The version of the form.
+    /// Version of the format.
     pub format: u32,
-    /// The version of tare that took it.
+    /// Version of tare that took it.
     pub tare: String,
-    /// When it was begun, in UTC.
+    /// Start of the snapshot, in UTC.
     pub taken_at: String,
-    /// Who was asked, without a password.
+    /// Address of the server, without a password.
     pub address: String,
-    /// Whose Performance Schema it is: `tare`, `mariadb`, `mysql`.
+    /// Provider of the Performance Schema: `tare`, `mariadb`, `mysql`.
     pub provider: String,
-    /// The server's version as it calls itself.
+    /// Version of the server, in its own words.
     pub version: String,
-    /// When the server was started, to the second, in UTC; none where it did not say.
+    /// Start of the server, to the second, in UTC; `None` where unknown.
     pub started_at: Option<String>,
-    /// Whether it has statements as they were sent.
+    /// Whether it contains statements as they were sent.
     pub text: bool,
 }
 
 /// A column.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Column {
-    /// Its name.
+    /// Name of the column.
     pub name: String,
-    /// What its values are.
+    /// Type of its values.
     #[serde(rename = "type")]
     pub kind: Type,
 }
 
-/// A table before its rows.
+/// The description of a table before its rows.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Head {
-    /// Its name.
+    /// Name of the table.
     pub table: String,
-    /// Its columns.
+    /// Columns of the table.
     pub columns: Vec<Column>,
 }
 
-/// A table after its rows.
+/// The description of a table after its rows.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Tail {
-    /// Its name.
+    /// Name of the table.
     pub table: String,
-    /// When reading it began, in UTC.
+    /// Start of its reading, in UTC.
     pub read_at: String,
-    /// How long that took.
+    /// Duration of its reading in seconds.
     pub seconds: f64,
-    /// How many rows there were.
+    /// Number of rows.
     pub rows: u64,
-    /// Why it could not be read, or not to its end.
+    /// Reason why it could not be read, or not to its end.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub error: Option<String>,
 }
 
-/// What a snapshot came to.
+/// Totals of a snapshot.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Totals {
-    /// Tables that were read.
+    /// Number of tables that were read.
     pub tables: u64,
-    /// Rows of them all.
+    /// Number of all their rows.
     pub rows: u64,
-    /// Tables that could not be read.
+    /// Number of tables that could not be read.
     pub unread: u64,
 }
 
-/// Where a snapshot goes.
+/// The destination of a snapshot.
 pub trait Sink {
-    /// A table begins.
+    /// Starts a table.
     ///
     /// # Errors
     /// What cannot be written.
     fn begin(&mut self, head: &Head) -> Result<(), Error>;
-    /// A row of it: a value for each column.
+    /// Adds a row of it: a value for each column.
     ///
     /// # Errors
     /// What cannot be written.
     fn row(&mut self, row: &[Value]) -> Result<(), Error>;
-    /// The table ends.
+    /// Ends the table.
     ///
     /// # Errors
     /// What cannot be written.
     fn end(&mut self, tail: &Tail) -> Result<(), Error>;
-    /// All of it ends.
+    /// Ends the snapshot.
     ///
     /// # Errors
     /// What cannot be written.
     fn finish(&mut self, totals: &Totals) -> Result<(), Error>;
 }
 
-/// Who waits for a snapshot: told what is being read, and asked whether to go on. A function that says whether to end is one.
+/// An observer of a snapshot, which may also stop it. A function that returns whether to stop is one.
 pub trait Watcher {
-    /// Whether somebody wishes it to end.
+    /// Returns whether to stop.
     fn is_stopping(&self) -> bool;
-    /// Reading of a table begins, the `number`th of so many.
+    /// Notes that the reading of a table starts, the `number`th of so many.
     fn reading(&self, _table: &str, _number: usize, _of: usize) {}
 }
 
@@ -226,13 +229,13 @@ impl<F: Fn() -> bool> Watcher for F {
 /// What to read.
 #[derive(Clone, Debug)]
 pub struct Choice {
-    /// Patterns of table names, in which % stands for anything; none: every table.
+    /// Patterns of table names, in which % matches anything; empty: every table.
     pub tables: Vec<String>,
-    /// Whether statements as they were sent are kept, and values out of them and out of rows.
+    /// Whether to keep statements as they were sent, and values from them and from rows.
     pub text: bool,
 }
 
-/// Asks a server what a snapshot of it begins with.
+/// Reads the head of a snapshot from a server.
 ///
 /// # Errors
 /// When it does not answer.
@@ -263,11 +266,11 @@ pub fn header(source: &mut Source, choice: &Choice) -> Result<Header, Error> {
     })
 }
 
-/// Reads a server into `sink`, until `watcher` says that somebody wishes it to end. A table that the account may not read,
-/// or that the server refuses, is left out, and its [`Tail`] says why.
+/// Reads a server into `sink`, until `watcher` stops it. A table that the account may not read, or that the
+/// server refuses, is left out, and its [`Tail`] has the reason.
 ///
 /// # Errors
-/// When the server does not answer any more, when nothing could be read, when the sink cannot take it.
+/// When the server stops answering, nothing could be read, or the sink fails.
 pub fn take(
     source: &mut Source,
     choice: &Choice,
@@ -303,7 +306,7 @@ pub fn take(
     }
 }
 
-/// Those that a pattern names, each pattern at least one.
+/// Returns the tables that a pattern matches; each pattern must match one.
 fn chosen(readings: Vec<Reading>, patterns: &[String], address: &Address) -> Result<Vec<Reading>, Error> {
     let unused = patterns.iter().find(|pattern| !readings.iter().any(|it| fits(pattern, &it.name)));
     if let Some(pattern) = unused {
@@ -313,12 +316,12 @@ fn chosen(readings: Vec<Reading>, patterns: &[String], address: &Address) -> Res
     Ok(readings.into_iter().filter(wanted).collect())
 }
 
-/// Whether a name is what a pattern says: % stands for anything, letters are alike in both cases.
+/// Returns whether a name matches a pattern: % matches anything, and case is ignored.
 fn fits(pattern: &str, name: &str) -> bool {
     is_like(&pattern.to_lowercase(), &name.to_lowercase())
 }
 
-/// A table, or a statement that answers like one.
+/// A table, or a statement whose answer is treated as one.
 struct Reading {
     name: String,
     statement: Option<&'static str>,
@@ -356,7 +359,7 @@ impl Reading {
         let done = self.hand_over(source, choice, sink, watcher, &mut rows);
         let error = match done {
             Ok(()) => None,
-            // The account may not, or the server has it only sometimes: the others can be read all the same.
+            // The account may not read it, or it exists only at times: the others can still be read.
             Err(Error::Source(error)) if !error.is_passing() => Some(error.to_string()),
             Err(error) => return Err(error),
         };
@@ -375,7 +378,7 @@ impl Reading {
         let head = Head { table: self.name.clone(), columns: self.columns(source)? };
         let names: Vec<&str> = head.columns.iter().map(|column| column.name.as_str()).collect();
         if names.is_empty() {
-            // So the server says it of a table on which the account has no right.
+            // The server's answer for a table on which the account has no right.
             let why = "its columns may not be seen; an outlet needs GRANT SELECT ON performance_schema.*"
                 .to_owned();
             return Err(source::Error::Refused { address: source.address().to_string(), why }.into());
@@ -405,7 +408,7 @@ impl Reading {
     }
 }
 
-/// Whether a column holds statements as they were sent, or values out of them or out of rows.
+/// Returns whether a column contains statements as they were sent, or values from them or from rows.
 fn holds_text(table: &str, column: &str) -> bool {
     let set = NOT_TEXTS.iter().any(|begin| table.starts_with(begin));
     let column = column.to_ascii_uppercase();

@@ -1,6 +1,7 @@
-//! A table of a snapshot as a Parquet file: a column for each of the table's, all of which may be NULL.
+//! A table of a snapshot as a Parquet file: an optional column for each of the table's.
 //!
-//! Rows are gathered into groups of a few megabytes, so that a table of any size takes no more memory than that.
+//! Rows are buffered in groups of a few megabytes, so that a table of any size needs no more memory than
+//! that.
 
 use std::fs::File;
 use std::io::{self, Write};
@@ -19,7 +20,7 @@ use parquet::schema::types::Type as Schema;
 
 use super::{Column, Head, Header, Tail, Type, Value};
 
-/// Rows are written once they are so many, or take so much.
+/// Limits at which buffered rows are written, in rows and bytes.
 const ROWS_OF_A_GROUP: usize = 65_536;
 const BYTES_OF_A_GROUP: usize = 8 << 20;
 
@@ -74,7 +75,7 @@ impl<W: Write + Send> Writer<W> {
     }
 }
 
-/// What the system said of a file, not wrapped in what the library made of it.
+/// Returns the system's error about a file without the library's wrapper.
 fn failed(error: ParquetError) -> io::Error {
     match error {
         ParquetError::External(error) => match error.downcast::<io::Error>() {
@@ -104,7 +105,7 @@ fn schema(head: &Head) -> Result<Schema, ParquetError> {
     Schema::group_type_builder(&head.table).with_fields(fields).build()
 }
 
-/// Values of a column that are still to be written, and for each row whether it has one.
+/// Buffered values of a column, and whether each row has one.
 struct Gathered {
     values: Values,
     levels: Vec<i16>,
@@ -126,11 +127,11 @@ impl Gathered {
         Gathered { values, levels: vec![] }
     }
 
-    /// Adds a value; about how many bytes it takes.
+    /// Adds a value; returns its approximate size in bytes.
     fn add(&mut self, value: &Value) -> usize {
         let fixed = size_of::<u64>();
         let took = match (&mut self.values, value) {
-            // Parquet keeps unsigned numbers in the bits of signed ones.
+            // Parquet stores unsigned numbers in the bits of signed ones.
             (Values::Whole(values), Value::Unsigned(number)) => push(values, number.cast_signed(), fixed),
             (Values::Whole(values), Value::Signed(number)) => push(values, *number, fixed),
             (Values::Real(values), Value::Real(number)) => push(values, *number, fixed),
@@ -172,7 +173,7 @@ fn push<T>(values: &mut Vec<T>, value: T, took: usize) -> usize {
     took
 }
 
-/// Hands out the rows of a file in their order, a value for each of the columns of `head`.
+/// Passes the rows of a file to `visit` in order, with a value for each column of `head`.
 pub(super) fn read(
     path: &Path,
     head: &Head,

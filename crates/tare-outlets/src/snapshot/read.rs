@@ -1,4 +1,4 @@
-//! Reads a snapshot back, of either form: what is asked for of it.
+//! Reader of snapshots in both formats, which selects tables and rows.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -13,47 +13,48 @@ use super::json_lines::Line;
 use super::target::{INDEX, file_name};
 use super::{Error, FORMAT, Head, Header, Tail, Value, parquet};
 
-/// How a compressed file begins.
+/// The first bytes of a compressed file.
 const GZIP: [u8; 2] = [0x1f, 0x8b];
-/// A line of JSON no snapshot has: it would be read into memory.
+/// Longest line of JSON, which would be read into memory. No snapshot has a longer one.
 const LONGEST_LINE: u64 = 64 << 20;
 
 /// A table of a snapshot.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Table {
-    /// Its name and columns.
+    /// Name and columns.
     pub head: Head,
-    /// When it was read, and why not to its end if so.
+    /// Time of reading, and the error if it is incomplete.
     pub tail: Tail,
-    /// Those of its rows that were asked for.
+    /// Selected rows.
     pub rows: Vec<Vec<Value>>,
 }
 
 impl Table {
-    /// Where a column is; its name is alike in both cases.
+    /// Returns the position of a column, ignoring case.
     #[must_use]
     pub fn place(&self, column: &str) -> Option<usize> {
         self.head.columns.iter().position(|it| it.name.eq_ignore_ascii_case(column))
     }
 
-    /// When it was read.
+    /// Returns when it was read.
     #[must_use]
     pub fn read_at(&self) -> Option<SystemTime> {
         parse_rfc3339(&self.tail.read_at).ok()
     }
 }
 
-/// A snapshot, as far as it was asked for.
+/// The selected parts of a snapshot.
 #[derive(Clone, Debug)]
 pub struct Snapshot {
-    /// What it is of.
+    /// Head of the snapshot.
     pub header: Header,
-    /// Its tables by their names.
+    /// Tables by name.
     pub tables: BTreeMap<String, Table>,
 }
 
 impl Snapshot {
-    /// Reads a file or a folder: the rows that `wanted` says yes to. It is asked of each table first, without a row.
+    /// Reads a file or a folder, with the rows that `wanted` selects. It is called for each table first,
+    /// without a row.
     ///
     /// # Errors
     /// [`Error::Read`], with the line or the file that is wrong.
@@ -75,27 +76,27 @@ impl Snapshot {
         Ok(Snapshot { header, tables: reading.tables })
     }
 
-    /// A table, if it is there and could be read.
+    /// Returns a table, if it exists and could be read.
     #[must_use]
     pub fn table(&self, name: &str) -> Option<&Table> {
         self.tables.get(name).filter(|table| table.tail.error.is_none())
     }
 
-    /// When it was begun.
+    /// Returns when the snapshot was started.
     #[must_use]
     pub fn taken_at(&self) -> Option<SystemTime> {
         parse_rfc3339(&self.header.taken_at).ok()
     }
 }
 
-/// What was read so far.
+/// The state of reading.
 struct Reading<'a> {
-    /// Where rows are, if not between the lines.
+    /// Folder with the rows, if they are not between the lines.
     folder: Option<PathBuf>,
     wanted: &'a dyn Fn(&Head, Option<&[Value]>) -> bool,
     header: Option<Header>,
     tables: BTreeMap<String, Table>,
-    /// The table whose end was not seen yet, with its rows, and whether they are wanted.
+    /// The table in progress, with its rows, and whether they are wanted.
     open: Option<(Head, Vec<Vec<Value>>, bool)>,
     whole: bool,
 }
@@ -165,7 +166,7 @@ impl Reading<'_> {
     fn close(&mut self, tail: Tail) -> Result<(), String> {
         let open = self.open.take().filter(|(head, ..)| head.table == tail.table);
         let Some((head, mut rows, wanted)) = open else {
-            // It could not be read, not even its columns.
+            // Not even its columns could be read.
             let head = Head { table: tail.table.clone(), columns: vec![] };
             self.tables.insert(tail.table.clone(), Table { head, tail, rows: vec![] });
             return Ok(());

@@ -1,5 +1,5 @@
-//! Where a snapshot ends up: a file, a folder or a stream. Under its name it is whole or not there at all: it is written
-//! under another name beside, and renamed at the end.
+//! The destination of a snapshot: a file, a folder or a stream. It is written under a temporary name beside
+//! and renamed at the end, so it appears completely or not at all.
 
 use std::fs::{self, File, Permissions};
 use std::io::{self, BufWriter, ErrorKind, Write};
@@ -13,19 +13,19 @@ use super::{Column, Error, Head, Header, Sink, Tail, Totals, Value, parquet};
 
 /// The index of a folder: a snapshot as JSON Lines, without the rows.
 pub(super) const INDEX: &str = "snapshot.jsonl";
-/// How names begin while what they name is not whole.
+/// Prefix of temporary names.
 const UNFINISHED: &str = ".tare-snapshot-";
-/// Statements may hold anything: what is written is its owner's alone.
+/// Mode of what is written: statements may contain secrets.
 const PRIVATE: u32 = 0o700;
 
-/// Where a snapshot goes, and so in which form.
+/// The destination of a snapshot, which implies the format.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Target {
     /// Standard output, as JSON Lines.
     Output,
     /// A file of JSON Lines.
     File {
-        /// Its name.
+        /// Path of the file.
         path: PathBuf,
         /// Whether it is compressed.
         compress: bool,
@@ -35,7 +35,7 @@ pub enum Target {
 }
 
 impl Target {
-    /// What a name means: `-`, NAME.jsonl, NAME.jsonl.gz, NAME.parquet.
+    /// Returns the target for a name: `-`, NAME.jsonl, NAME.jsonl.gz, NAME.parquet.
     ///
     /// # Errors
     /// [`Error::Name`] for any other.
@@ -50,10 +50,10 @@ impl Target {
         }
     }
 
-    /// Whether something is there that `force` does not make room for.
+    /// Checks that nothing exists there that `force` may not replace.
     ///
     /// # Errors
-    /// [`Error::Exists`], and [`Error::Foreign`] of a folder with something else in it.
+    /// [`Error::Exists`], and [`Error::Foreign`] for a folder with other content.
     pub fn check(&self, force: bool) -> Result<(), Error> {
         let (Target::File { path, .. } | Target::Folder(path)) = self else { return Ok(()) };
         match path.symlink_metadata() {
@@ -67,14 +67,14 @@ impl Target {
     }
 }
 
-/// Whether a folder holds a snapshot and nothing else.
+/// Returns whether a folder contains a snapshot and nothing else.
 fn is_snapshot(folder: &Path) -> bool {
     let ours = |name: &str| name == INDEX || name.ends_with(".parquet");
     let mut names = fs::read_dir(folder).into_iter().flatten().flatten().map(|entry| entry.file_name());
     folder.join(INDEX).is_file() && names.all(|name| name.to_str().is_some_and(ours))
 }
 
-/// Writes a snapshot: `fill` is given what takes it. When that fails nothing is left.
+/// Writes a snapshot, which `fill` passes to the sink it gets. On an error nothing is left.
 ///
 /// # Errors
 /// Those of `fill`, and what cannot be written.
@@ -124,7 +124,7 @@ fn rename_file(file: NamedTempFile, path: &Path, force: bool) -> Result<(), Erro
     })
 }
 
-/// What is there goes aside first, and comes back when the new one cannot take its place.
+/// Replaces a folder: the old one is renamed first, and restored if the new one cannot take its place.
 fn rename_folder(folder: TempDir, path: &Path) -> io::Result<()> {
     let aside = tempfile::Builder::new().prefix(UNFINISHED).tempdir_in(parent(path))?;
     let old = aside.path().join("old");
@@ -188,7 +188,7 @@ impl<W: Write> Sink for Stream<W> {
 /// A folder of Parquet files, and their index.
 struct Folder<'a> {
     folder: &'a Path,
-    /// The name it will have, for errors.
+    /// Final path, for errors.
     named: &'a Path,
     header: &'a Header,
     index: Lines<File>,
@@ -213,7 +213,7 @@ impl<'a> Folder<'a> {
     }
 }
 
-/// The file of a table, if its name can be one.
+/// Returns the file name of a table, if its name is valid for one.
 pub(super) fn file_name(table: &str) -> io::Result<String> {
     let plain =
         !table.is_empty() && table.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_' || b == b'$');

@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 use serde_json::Value as Json;
 
-/// What a column's values are.
+/// The type of a column's values.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Type {
@@ -13,14 +13,14 @@ pub enum Type {
     Signed,
     /// Numbers with a fraction.
     Real,
-    /// Text, moments in time and names from a list among it.
+    /// Text, including times and enumerations.
     Text,
-    /// Bytes; in JSON Lines in hexadecimal digits.
+    /// Bytes; hexadecimal in JSON Lines.
     Binary,
 }
 
 impl Type {
-    /// That of an SQL type in lower case.
+    /// Returns the type for an SQL type in lower case.
     pub(super) fn of(sql: &str) -> Self {
         let word = sql.split(|c: char| !c.is_ascii_alphanumeric()).next().unwrap_or_default();
         match word {
@@ -36,7 +36,7 @@ impl Type {
         }
     }
 
-    /// A value as the server sent it. What is no number where there must be one is none: no server sends such.
+    /// Parses a value as the server sent it. An invalid number becomes NULL; no server sends one.
     pub(super) fn value(self, sent: Option<&[u8]>) -> Value {
         let Some(sent) = sent else { return Value::Null };
         let text = || std::str::from_utf8(sent).unwrap_or_default();
@@ -49,7 +49,7 @@ impl Type {
         }
     }
 
-    /// A value as JSON Lines hold it; `None` where it is none of this type.
+    /// Converts a value of JSON Lines; `None` if it is not of this type.
     pub(super) fn of_json(self, json: Json) -> Option<Value> {
         match (self, json) {
             (_, Json::Null) => Some(Value::Null),
@@ -66,22 +66,22 @@ impl Type {
 /// A value.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Value {
-    /// There is none, or it was left out.
+    /// NULL, or left out.
     Null,
-    /// Of [`Type::Unsigned`].
+    /// A value of [`Type::Unsigned`].
     Unsigned(u64),
-    /// Of [`Type::Signed`].
+    /// A value of [`Type::Signed`].
     Signed(i64),
-    /// Of [`Type::Real`].
+    /// A value of [`Type::Real`].
     Real(f64),
-    /// Of [`Type::Text`]. Bytes that are no UTF-8 were replaced.
+    /// A value of [`Type::Text`], with invalid UTF-8 replaced.
     Text(String),
-    /// Of [`Type::Binary`].
+    /// A value of [`Type::Binary`].
     Binary(Vec<u8>),
 }
 
 impl Value {
-    /// A number as it is, whatever its type.
+    /// Returns a number of any numeric type.
     #[must_use]
     #[allow(clippy::cast_precision_loss)] // figures are shown with a few digits
     pub fn number(&self) -> Option<f64> {
@@ -93,7 +93,7 @@ impl Value {
         }
     }
 
-    /// A count; `None` where it is none.
+    /// Returns a count; `None` if it is none.
     #[must_use]
     pub fn count(&self) -> Option<u64> {
         match self {
@@ -103,7 +103,7 @@ impl Value {
         }
     }
 
-    /// A text.
+    /// Returns a text; `None` if it is none.
     #[must_use]
     pub fn text(&self) -> Option<&str> {
         match self {
@@ -112,7 +112,7 @@ impl Value {
         }
     }
 
-    /// As JSON Lines hold it.
+    /// Converts it for JSON Lines.
     pub(super) fn to_json(&self) -> Json {
         match self {
             Value::Null => Json::Null,

@@ -1,4 +1,4 @@
-//! A state becomes a picture. Nothing depends on colours: what they tell apart has other marks, too.
+//! Drawing of a state. All information is also readable without colours.
 
 use ratatui::Frame;
 use ratatui::layout::Position;
@@ -10,8 +10,8 @@ use super::look::View;
 use super::page::{Block, Page, Sheet, cut_end, one_line, wide};
 use super::state::State;
 
-/// Colours that also people who see few of them tell apart (those of Okabe and Ito): blue, orange, green, yellow,
-/// vermilion, purple.
+/// Colours that are distinguishable with colour blindness (those of Okabe and Ito): blue, orange, green,
+/// yellow, vermilion, purple.
 const PALETTE: [Color; 6] = [
     Color::Indexed(75),
     Color::Indexed(214),
@@ -20,17 +20,17 @@ const PALETTE: [Color; 6] = [
     Color::Indexed(202),
     Color::Indexed(175),
 ];
-/// What the parts of a bar are drawn with, so that they differ without colours, too.
+/// Characters for the parts of a bar, which differ without colours, too.
 const FILLS: [char; 6] = ['█', '▒', '▓', '░', '▚', '▞'];
 /// Lines above and below the page.
 const HEAD: usize = 4;
 const FOOT: usize = 1;
-/// The list of rows has at least so many lines, its titles among them.
+/// Least number of lines of the list, including its titles.
 const LIST: usize = 6;
-/// Lines of a note in a list's view.
+/// Most lines of a note in a list's view.
 const NOTE: usize = 4;
 
-/// Whether there are colours.
+/// Whether to use colours.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Paint(pub bool);
 
@@ -105,7 +105,7 @@ fn head(state: &State, width: usize, paint: Paint) -> Vec<Line<'static>> {
 fn tabs(shown: View, paint: Paint) -> Line<'static> {
     let mut spans = vec![];
     for (at, view) in View::ALL.iter().enumerate() {
-        // Brackets, where a terminal shows nothing reversed.
+        // Brackets, for terminals without reverse video.
         let (text, style) = if *view == shown {
             let style = paint.titles().add_modifier(Modifier::REVERSED);
             (format!("[{} {}]", at + 1, view.name()), style)
@@ -140,7 +140,8 @@ fn help(width: usize) -> Vec<Line<'static>> {
     [Line::default()].into_iter().chain(HELP.iter().map(line)).collect()
 }
 
-/// A view's page: what stands above the list, and as much of the list as there is room for, with the chosen row.
+/// Returns the lines of a view's page: the blocks above the list, and as much of the list as fits, with the
+/// chosen row.
 fn list(state: &mut State, page: &Page, width: usize, height: usize, paint: Paint) -> Vec<Line<'static>> {
     let Some(sheet) = page.sheet() else { return vec![] };
     let above = page.blocks.iter().rposition(|block| matches!(block, Block::Sheet(_))).unwrap_or(0);
@@ -193,7 +194,7 @@ fn whole(sheet: &Sheet, width: usize, paint: Paint) -> Vec<Line<'static>> {
     [titles].into_iter().chain(rows).collect()
 }
 
-/// Shares as one bar, and below it what its parts are.
+/// Returns shares as one bar, with a legend below it.
 fn bar(parts: &[(String, f64)], width: usize, paint: Paint) -> Vec<Line<'static>> {
     let mut bar = vec![];
     let mut end = 0.0;
@@ -224,7 +225,7 @@ fn columns(share: f64, width: usize) -> usize {
     ((share * width as f64).round() as usize).min(width)
 }
 
-/// A text in lines, broken at blanks where there are any.
+/// Wraps a text at blanks where possible.
 pub(super) fn broken(text: &str, width: usize) -> Vec<String> {
     let mut lines: Vec<String> = vec![];
     for word in one_line(text).split(' ') {
@@ -235,7 +236,7 @@ pub(super) fn broken(text: &str, width: usize) -> Vec<String> {
             }
             _ => lines.push(word.to_owned()),
         }
-        // A word longer than a line goes on in the next.
+        // A word longer than a line continues in the next.
         while let Some(rest) = lines.last_mut().and_then(|line| overhang(line, width)) {
             lines.push(rest);
         }
@@ -243,7 +244,7 @@ pub(super) fn broken(text: &str, width: usize) -> Vec<String> {
     lines
 }
 
-/// Takes off a line what it has no room for; none where there is room, or not even for a letter.
+/// Cuts off and returns what does not fit into a line; `None` if it fits, or if not even a character does.
 fn overhang(line: &mut String, width: usize) -> Option<String> {
     if wide(line) <= width {
         return None;

@@ -1,47 +1,47 @@
-//! Keys become actions, as in top and htop.
+//! Mapping of keys to actions, as in top and htop.
 
 use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyEventKind, KeyModifiers};
 
 use super::look::View;
 
-/// What a key asks for.
+/// The action of a key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Action {
     /// End.
     Quit,
     /// Show the keys, or hide them.
     Help,
-    /// Stop looking, or go on.
+    /// Stop sampling, or continue.
     Pause,
     /// Show a view.
     View(View),
-    /// Show the view after this one, or before it.
+    /// Show the next view, or the previous one.
     Turn(isize),
-    /// Choose a row further down, or up.
+    /// Move the choice down, or up.
     Move(isize),
-    /// Likewise by pages.
+    /// Move the choice by pages.
     Page(isize),
     /// Choose the first row, or the last.
     End(bool),
-    /// Look into the chosen row.
+    /// Open the details of the chosen row.
     Enter,
-    /// Leave what was entered last: the filter, the help, the detail.
+    /// Leave the filter, the help, or the details.
     Back,
-    /// Put rows in the order of the next column of figures, or the one before.
+    /// Sort by the next column of figures, or the previous one.
     Sort(isize),
-    /// Look less often, or more often.
+    /// Lengthen or shorten the interval.
     Interval(isize),
-    /// Begin to type a filter.
+    /// Start to type a filter.
     Filter,
-    /// A letter of it.
+    /// Add a character to the filter.
     Type(char),
-    /// Take its last letter back.
+    /// Delete the last character of the filter.
     Erase,
-    /// Show threads in the background and conditions, or hide them.
+    /// Show or hide background threads and conditions.
     Background,
 }
 
-/// The keys and what they do, for the help.
+/// The keys and their actions, for the help.
 pub const HELP: [(&str, &str); 18] = [
     ("1 … 7, Tab, ← →", "statements, waits, locks, tables, files, memory, threads"),
     ("↑ ↓ PgUp PgDn", "choose a row (also j, k; Home and End, g and G)"),
@@ -63,7 +63,7 @@ pub const HELP: [(&str, &str); 18] = [
     ("KILL n", "n is the connection's number, as in the first column of locks"),
 ];
 
-/// What a key asks for; while a filter is typed, letters are its.
+/// Returns the action of a key; while a filter is typed, characters belong to it.
 #[must_use]
 pub fn action(key: KeyEvent, typing: bool) -> Option<Action> {
     if key.kind == KeyEventKind::Release {

@@ -1,33 +1,33 @@
-//! What was read of a server at one moment, for one view.
+//! A sample of a server at one time, for one view.
 
 use std::fmt;
 use std::time::Duration;
 
-/// What the screen shows.
+/// A view of the screen.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum View {
     /// Statements by digest.
     Statements,
     /// Waits, by class and by instrument.
     Waits,
-    /// Who waits for whom.
+    /// Waits between threads for locks.
     Locks,
-    /// Tables, and in detail their indexes.
+    /// Tables, with their indexes in the details.
     Tables,
     /// Files.
     Files,
     /// Memory by instrument.
     Memory,
-    /// Threads and what they do.
+    /// Threads and their activity.
     Threads,
 }
 
 impl View {
-    /// All of them, in the order of their keys.
+    /// All views, in the order of their keys.
     pub const ALL: [View; 7] =
         [View::Statements, View::Waits, View::Locks, View::Tables, View::Files, View::Memory, View::Threads];
 
-    /// Its name, for people and for the command line.
+    /// Returns its name, for people and for the command line.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -41,7 +41,7 @@ impl View {
         }
     }
 
-    /// The table whose counters it shows; none where it shows what is there now.
+    /// Returns the table with its counters; `None` where it shows a present state.
     #[must_use]
     pub fn tally(self) -> Option<&'static Tally> {
         match self {
@@ -55,38 +55,38 @@ impl View {
     }
 }
 
-/// What is looked at: a view, or one thing of it in detail.
+/// The subject of a sample: a view, or the details of one row.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Ask {
     /// The view.
     pub view: View,
-    /// One row of it.
+    /// The row, for details.
     pub about: Option<About>,
 }
 
-/// What can be looked at in detail.
+/// A row with details.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum About {
-    /// Statements of a digest, in a schema.
+    /// The statements of a digest in a schema.
     Digest {
-        /// Their default schema.
+        /// Default schema of the statements.
         schema: Option<String>,
         /// The digest.
         digest: String,
     },
-    /// Prepared statements with a text.
+    /// Prepared statements with the same text.
     Prepared {
         /// The text.
         text: String,
     },
     /// A table.
     Table {
-        /// Its schema.
+        /// Name of the schema.
         schema: String,
-        /// Its name.
+        /// Name of the table.
         name: String,
     },
-    /// A thread, by its number.
+    /// A thread by its id.
     Thread(u64),
 }
 
@@ -102,20 +102,20 @@ impl fmt::Display for About {
     }
 }
 
-/// A table whose rows count, and what is asked of it.
+/// A table with counters, and the columns to read.
 #[derive(Debug)]
 pub struct Tally {
-    /// The table.
+    /// Name of the table.
     pub table: &'static str,
-    /// The columns that tell its rows apart.
+    /// Columns that identify a row.
     pub keys: &'static [&'static str],
-    /// The columns that only grow.
+    /// Columns that only grow.
     pub counters: &'static [&'static str],
-    /// The columns that are as they are.
+    /// Columns with a present state.
     pub gauges: &'static [&'static str],
 }
 
-/// `events_statements_summary_by_digest`, without the texts: they are long, and do not change.
+/// `events_statements_summary_by_digest`, without the texts, which are long and do not change.
 pub static DIGESTS: Tally = Tally {
     table: "events_statements_summary_by_digest",
     keys: &["SCHEMA_NAME", "DIGEST"],
@@ -137,8 +137,8 @@ pub static DIGESTS: Tally = Tally {
     gauges: &["MAX_TIMER_WAIT", "QUANTILE_95", "QUANTILE_99"],
 };
 
-/// `prepared_statements_instances`, in the columns' order of [`DIGESTS`]: MariaDB's own gives executions of prepared
-/// statements no digest, and tare likewise with `prepared-digests = OFF`.
+/// `prepared_statements_instances`, with columns in the order of [`DIGESTS`]: MariaDB's built-in gives
+/// executions of prepared statements no digest, and neither does tare with `prepared-digests = OFF`.
 pub static PREPARED: Tally = Tally {
     table: "prepared_statements_instances",
     keys: &["OWNER_THREAD_ID", "STATEMENT_ID"],
@@ -157,11 +157,11 @@ pub static PREPARED: Tally = Tally {
         "SUM_NO_INDEX_USED",
         "SUM_NO_GOOD_INDEX_USED",
     ],
-    // There are no quantiles of them.
+    // They have no quantiles.
     gauges: &["MAX_TIMER_EXECUTE", "", ""],
 };
 
-/// What stands instead of a digest for prepared statements; the key's third part is which.
+/// Stands for the digest of prepared statements in a key, whose third part identifies the statement.
 pub const PREPARED_MARK: &str = "(prepared)";
 
 /// `events_waits_summary_global_by_event_name`.
@@ -226,7 +226,7 @@ pub static MEMORY: Tally = Tally {
     gauges: &["CURRENT_NUMBER_OF_BYTES_USED", "HIGH_NUMBER_OF_BYTES_USED"],
 };
 
-/// `events_waits_summary_by_thread_by_event_name`, of one thread.
+/// `events_waits_summary_by_thread_by_event_name`, for one thread.
 pub static THREAD_WAITS: Tally = Tally {
     table: "events_waits_summary_by_thread_by_event_name",
     keys: &["EVENT_NAME"],
@@ -234,29 +234,29 @@ pub static THREAD_WAITS: Tally = Tally {
     gauges: &["MAX_TIMER_WAIT"],
 };
 
-/// What tells a row apart: the values of its tally's keys.
+/// The values of a tally's key columns.
 pub type Key = Vec<Option<String>>;
 
-/// A row of a [`Tally`]; its columns are in the tally's order.
+/// A row of a [`Tally`], with columns in the tally's order.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Counted {
-    /// What tells it apart.
+    /// Values of the key columns.
     pub key: Key,
-    /// What only grows.
+    /// Values that only grow.
     pub counters: Vec<u64>,
-    /// What is as it is.
+    /// Values with a present state.
     pub gauges: Vec<Option<i64>>,
 }
 
 impl Counted {
-    /// One of its counters, by the column's name.
+    /// Returns a counter by the column's name.
     #[must_use]
     #[allow(clippy::cast_precision_loss)] // shown with four digits
     pub fn counter(&self, tally: &Tally, column: &str) -> f64 {
         tally.counters.iter().position(|it| *it == column).map_or(0.0, |at| self.counters[at] as f64)
     }
 
-    /// One of its gauges, by the column's name.
+    /// Returns a gauge by the column's name.
     #[must_use]
     #[allow(clippy::cast_precision_loss)] // shown with four digits
     pub fn gauge(&self, tally: &Tally, column: &str) -> Option<f64> {
@@ -264,27 +264,27 @@ impl Counted {
         self.gauges[at].map(|value| value as f64)
     }
 
-    /// Whether it is a prepared statement among digests.
+    /// Returns whether it is a prepared statement among digests.
     #[must_use]
     pub fn is_prepared(&self) -> bool {
         self.key.len() == 3 && self.key[1].as_deref() == Some(PREPARED_MARK)
     }
 
-    /// A part of its key, empty where that is NULL.
+    /// Returns a part of its key, empty if it is NULL.
     #[must_use]
     pub fn named(&self, at: usize) -> &str {
         self.key[at].as_deref().unwrap_or_default()
     }
 }
 
-/// A thread, and what it does.
+/// A thread and its activity.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Thread {
-    /// Its number.
+    /// Id of the thread.
     pub id: u64,
-    /// Its instrument's name.
+    /// Name of its instrument.
     pub name: String,
-    /// Number of its connection; none in the background.
+    /// Id of its connection; `None` for a background thread.
     pub connection: Option<u64>,
     /// Account, as `user@host`.
     pub account: Option<String>,
@@ -294,104 +294,104 @@ pub struct Thread {
     pub command: Option<String>,
     /// Seconds in its present state.
     pub seconds: Option<u64>,
-    /// Its stage.
+    /// Present stage.
     pub state: Option<String>,
-    /// Its statement.
+    /// Present statement.
     pub statement: Option<String>,
-    /// Picoseconds its statement has taken.
+    /// Elapsed time of the statement in picoseconds.
     pub statement_time: Option<u64>,
-    /// Rows its statement has examined.
+    /// Rows examined by the statement.
     pub examined: Option<u64>,
-    /// Rows its statement has sent.
+    /// Rows sent by the statement.
     pub sent: Option<u64>,
-    /// What it waits for.
+    /// Instrument of the present wait.
     pub wait: Option<String>,
-    /// What it waits for in full: table or file.
+    /// Full name of what it waits for: table or file.
     pub object: Option<String>,
 }
 
 impl Thread {
-    /// Whether it works for somebody now.
+    /// Returns whether it is working for a client.
     #[must_use]
     pub fn is_busy(&self) -> bool {
         self.connection.is_some() && self.command.as_deref().is_some_and(|it| it != "Sleep" && it != "Daemon")
     }
 }
 
-/// Who is in the way of somebody that waits for a lock.
+/// The holder of a lock that another waits for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Holder {
     /// A thread.
     Thread(u64),
     /// A transaction without a session, such as a prepared one whose connection has ended.
     Nobody,
-    /// InnoDB tells that there is somebody, and not who.
+    /// InnoDB does not tell which.
     Unknown,
 }
 
-/// A lock somebody waits for, and whose lock is in the way.
+/// A wait for a lock, and the lock in its way.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Wait {
-    /// The thread that waits.
+    /// Id of the waiting thread.
     pub waiting: u64,
-    /// Who is in the way.
+    /// Holder of the lock in its way.
     pub holding: Holder,
-    /// What the lock is on.
+    /// Object of the lock.
     pub object: String,
-    /// How the one that waits wants it.
+    /// Requested mode.
     pub wanted: String,
-    /// How the one in the way has it, or waits for it, too.
+    /// Mode of the lock in the way, which may itself be waited for.
     pub held: String,
 }
 
-/// Who waits for whom.
+/// All waits for locks.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Locks {
-    /// Each pair.
+    /// Each pair of waiter and holder.
     pub waits: Vec<Wait>,
-    /// The threads in it.
+    /// Threads of these pairs.
     pub threads: Vec<Thread>,
-    /// Some waits could not be had: who seems to wait for nobody may wait all the same.
+    /// Whether some waits could not be read: a thread that seems not to wait may do so.
     pub partial: bool,
 }
 
 /// An ended statement of a digest.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Sample {
-    /// Its thread.
+    /// Id of its thread.
     pub thread: u64,
-    /// Its number in the thread, and the number the thread was at when it ended.
+    /// Its event id, and the thread's last event id when it ended.
     pub events: (u64, u64),
-    /// The statement.
+    /// Text of the statement.
     pub text: Option<String>,
-    /// Picoseconds it took.
+    /// Duration in picoseconds.
     pub time: u64,
-    /// Picoseconds of it spent waiting for table locks.
+    /// Time spent waiting for table locks, in picoseconds.
     pub lock_time: u64,
     /// Rows sent.
     pub sent: u64,
     /// Rows examined.
     pub examined: u64,
-    /// Its error's number, 0 without one.
+    /// Error number, 0 without one.
     pub error: u64,
 }
 
-/// A digest in detail.
+/// The details of a digest.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Digest {
-    /// The normalised statement.
+    /// Normalised text of the statement.
     pub text: Option<String>,
-    /// Its statements that ended last, the latest first.
+    /// Its latest statements that ended, the latest first.
     pub samples: Vec<Sample>,
-    /// What happened in those samples: instrument, and picoseconds of each stage.
+    /// Stages of those statements: instrument and picoseconds.
     pub stages: Vec<(String, u64)>,
-    /// Likewise of each wait.
+    /// Waits of those statements: instrument and picoseconds.
     pub waits: Vec<(String, u64)>,
-    /// Its histogram: upper bound in picoseconds, and count.
+    /// Buckets of its histogram: upper bound in picoseconds, and count.
     pub buckets: Vec<(u64, u64)>,
 }
 
-/// What a look is made of.
+/// The content of a sample.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Content {
     /// Rows of the view's [`Tally`].
@@ -400,18 +400,18 @@ pub enum Content {
     Threads(Vec<Thread>),
     /// Locks.
     Locks(Locks),
-    /// A digest in detail, and its row.
+    /// Details of a digest, and its row.
     Digest(Vec<Counted>, Box<Digest>),
-    /// Prepared statements of one text.
+    /// Prepared statements with one text.
     Prepared(Vec<Counted>),
-    /// A table in detail: its indexes.
+    /// Details of a table: its indexes.
     Table(Vec<Counted>),
-    /// A thread in detail: what it does, none if it ended, and what it waited for.
+    /// Details of a thread: its waits and its activity, `None` if it has ended.
     Thread(Vec<Counted>, Box<Option<Thread>>),
 }
 
 impl Content {
-    /// Its rows that count, and whose they are.
+    /// Returns its rows with counters.
     #[must_use]
     pub fn counted(&self) -> &[Counted] {
         match self {
@@ -425,40 +425,41 @@ impl Content {
     }
 }
 
-/// What the head of the screen tells of the server.
+/// The head of the screen, about the server.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Head {
-    /// Where it is: host and port, or host and socket.
+    /// Host and port, or host and socket.
     pub place: String,
-    /// Its version, and whose Performance Schema it has.
+    /// Version, and provider of the Performance Schema.
     pub server: String,
-    /// How long it has run.
+    /// Uptime of the server.
     pub uptime: Option<Duration>,
-    /// Connections there are.
+    /// Number of connections.
     pub connections: Option<u64>,
-    /// Statements that clients have sent since it started, or since the table of statements was emptied.
+    /// Statements sent by clients since the start, or since the table of statements was truncated.
     pub queries: Option<u64>,
-    /// What watching may cost and what it does, where tare says it: name and value.
+    /// Budget and overhead, where tare reports them: names and values.
     pub budget: Vec<(String, String)>,
-    /// What tare could not keep.
+    /// Number of records that tare lost.
     pub lost: u64,
 }
 
-/// A look.
+/// A sample.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Look {
-    /// What was asked.
+    /// Subject of the sample.
     pub ask: Ask,
-    /// When, by the server's clock.
+    /// Time on the server's clock.
     pub moment: Duration,
-    /// About the server.
+    /// Data about the server.
     pub head: Head,
-    /// What was found.
+    /// Content of the sample.
     pub content: Content,
-    /// Digests' texts that were not told before.
+    /// Texts of digests that previous samples did not have.
     pub texts: Vec<(Key, String)>,
-    /// Instruments of locks that are not timed where they were free, and so are counted more often than timed.
+    /// Instruments of locks whose uncontended acquisitions are not timed, so that they are counted more often
+    /// than timed.
     pub untimed: Vec<String>,
-    /// What is not there, and what to do.
+    /// Missing data, with what to do about it.
     pub notes: Vec<String>,
 }

@@ -1,8 +1,8 @@
-//! `tare top`: what a server does now, on a screen.
+//! `tare top`: the present activity of a server, on a screen.
 //!
-//! A question ([`look::Ask`]) becomes a look ([`read::Reader`]), two looks become rates ([`rate`]), these a page of
-//! figures with their units ([`page`], [`state`]), and a page a picture ([`draw`]) or text and JSON ([`once`]). Only
-//! reading knows servers, only [`terminal`] knows terminals.
+//! A question ([`look::Ask`]) becomes a sample ([`read::Reader`]), two samples become rates ([`rate`]), these
+//! become a page of figures with their units ([`page`], [`state`]), and a page is drawn ([`draw`]) or becomes
+//! text and JSON ([`once`]). Only `read` knows servers, and only [`terminal`] knows terminals.
 
 pub mod draw;
 pub mod keys;

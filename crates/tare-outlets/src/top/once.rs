@@ -1,4 +1,4 @@
-//! One look for programs and for paper: plain text, or JSON.
+//! A single output for programs and for paper: plain text, or JSON.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
@@ -11,11 +11,12 @@ use super::read::Reader;
 use super::state::State;
 use crate::source::Error;
 
-/// Looks twice, the state's interval apart, as rates are differences; `false` when it was interrupted.
+/// Takes two samples, the state's interval apart, because rates are differences; returns false when
+/// interrupted.
 ///
 /// # Errors
 ///
-/// As [`Reader::look`] fails.
+/// Those of [`Reader::look`].
 pub fn look_twice(reader: &mut Reader, state: &mut State, stop: &AtomicBool) -> Result<bool, Error> {
     state.take(reader.look(state.ask())?);
     if state.has_rates() {
@@ -32,7 +33,7 @@ pub fn look_twice(reader: &mut Reader, state: &mut State, stop: &AtomicBool) -> 
     Ok(true)
 }
 
-/// The look as lines of text.
+/// Renders the sample as lines of text.
 #[must_use]
 pub fn text(state: &State, width: usize, rows: usize) -> String {
     let mut lines = vec![];
@@ -63,7 +64,7 @@ pub fn text(state: &State, width: usize, rows: usize) -> String {
     lines.iter().map(|line| format!("{}\n", line.trim_end())).collect()
 }
 
-/// The look as one object. Figures are numbers, in the unit that their name ends with.
+/// Renders the sample as one object. Figures are numbers, in the unit at the end of their name.
 #[must_use]
 pub fn json(state: &State, rows: usize) -> Value {
     let page: Page = state.page();

@@ -1,16 +1,16 @@
-//! What is shown, before anybody has decided how: blocks of figures with their units, which the screen, plain text and
-//! JSON all draw.
+//! The content to show, independent of its form: blocks of figures with their units, for the screen, plain
+//! text and JSON.
 
 use crate::units;
 
-/// One figure or text.
+/// A figure or text.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Cell {
-    /// Nothing is known.
+    /// Unknown.
     Empty,
     /// A text.
     Text(String),
-    /// A count, or a rate a second.
+    /// A count, or a rate per second.
     Count(f64),
     /// A time in picoseconds.
     Time(f64),
@@ -18,18 +18,18 @@ pub enum Cell {
     Bytes(f64),
     /// A part of a whole, 0 to 1.
     Share(f64),
-    /// The last values of a figure, oldest first.
+    /// The latest values of a figure, oldest first.
     Spark(Vec<f64>),
 }
 
 impl Cell {
-    /// A text, empty where there is none.
+    /// Makes a text, or an empty cell for `None`.
     #[must_use]
     pub fn text(text: Option<&str>) -> Cell {
         text.map_or(Cell::Empty, |text| Cell::Text(text.to_owned()))
     }
 
-    /// What rows are put in order by; texts have none.
+    /// Returns the value to sort by; `None` for texts.
     #[must_use]
     pub fn size(&self) -> Option<f64> {
         match self {
@@ -39,7 +39,7 @@ impl Cell {
         }
     }
 
-    /// As people read it, in the columns of text it may take.
+    /// Formats it for people, within a width in terminal columns.
     #[must_use]
     #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)] // shown with four digits
     pub fn shown(&self, width: usize) -> String {
@@ -55,7 +55,7 @@ impl Cell {
         }
     }
 
-    /// As people read it in a sentence: a small whole number has no places.
+    /// Formats it for a sentence: a small whole number has no decimals.
     #[must_use]
     pub fn whole(&self) -> String {
         match self {
@@ -64,7 +64,7 @@ impl Cell {
         }
     }
 
-    /// As programs read it: figures as numbers, in the unit their column's name says.
+    /// Converts it for programs: figures as numbers, in the unit of their column's name.
     #[must_use]
     pub fn json(&self) -> serde_json::Value {
         match self {
@@ -79,28 +79,28 @@ impl Cell {
 /// A column of a sheet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Column {
-    /// What programs know it by, with its unit.
+    /// Name for programs, with its unit.
     pub name: &'static str,
-    /// What is written over it.
+    /// Title for people.
     pub title: &'static str,
-    /// Columns of text it takes; of one that grows, the fewest.
+    /// Width in terminal columns; the least one for a column that grows.
     pub width: usize,
-    /// The higher, the sooner it gives way where the line is too short; 0 stays.
+    /// Priority for being left out when a line is too short, highest first; 0 always stays.
     pub rank: u8,
-    /// What it holds, for how it stands.
+    /// Kind of its content, which determines the alignment.
     pub kind: Kind,
 }
 
-/// How a column's cells stand.
+/// The alignment of a column.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
-    /// Figures, flush right.
+    /// Figures, right-aligned.
     Figure,
-    /// Text, flush left, its end cut off.
+    /// Text, left-aligned and truncated at the end.
     Text,
-    /// Text that takes what the others leave; its end is cut off.
+    /// Text that takes the remaining width, truncated at the end.
     Rest,
-    /// Likewise, but its beginning is cut off: names whose end tells more.
+    /// Text that takes the remaining width, truncated at the beginning: names whose end is more specific.
     RestOfName,
 }
 
@@ -122,25 +122,25 @@ impl Column {
     }
 }
 
-/// A row of a sheet, and what it is about.
+/// A row of a sheet, with its key.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Row {
-    /// Unique in its sheet while what it is about is there.
+    /// Unique in its sheet as long as the subject exists.
     pub key: Vec<String>,
-    /// As many as the sheet has columns.
+    /// A cell for each column of the sheet.
     pub cells: Vec<Cell>,
 }
 
-/// Rows under titles.
+/// A table with titles.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Sheet {
-    /// What programs know it by.
+    /// Name for programs.
     pub name: &'static str,
     /// Its columns.
     pub columns: &'static [Column],
-    /// Its rows, in the order they are shown.
+    /// Rows in the order of display.
     pub rows: Vec<Row>,
-    /// The column they are in the order of, where they are.
+    /// Column that the rows are sorted by, if any.
     pub sorted: Option<usize>,
 }
 
@@ -150,7 +150,7 @@ impl Sheet {
         Sheet { name, columns, rows, sorted: None }
     }
 
-    /// Puts the rows in order: figures from the largest down, texts from A on; those without anything come last.
+    /// Sorts the rows: figures in descending order, texts in ascending order, empty cells last.
     #[must_use]
     pub fn sorted_by(mut self, column: usize) -> Sheet {
         self.rows.sort_by(|a, b| {
@@ -167,7 +167,7 @@ impl Sheet {
         self
     }
 
-    /// Leaves the rows that have the text somewhere in them.
+    /// Keeps the rows that contain the text in any cell.
     #[must_use]
     pub fn with_text(mut self, text: &str) -> Sheet {
         let text = text.to_lowercase();
@@ -176,8 +176,8 @@ impl Sheet {
         self
     }
 
-    /// Which columns have room in a line, each with its place and how wide it is. One that holds nothing is left out;
-    /// what gives way first has the highest rank; the column that grows takes what is left.
+    /// Returns the columns that fit into a line, each with its position and width. Empty columns are left
+    /// out; then those with the highest rank; the growing column takes the remaining width.
     #[must_use]
     pub fn fit(&self, line: usize) -> Fit {
         let holds = |at: usize| {
@@ -204,7 +204,7 @@ impl Sheet {
         Fit { columns: shown, line }
     }
 
-    /// The titles in a line; the one the rows are in the order of has a mark.
+    /// Formats the titles; the column that rows are sorted by has a mark.
     #[must_use]
     pub fn titles(&self, fit: &Fit) -> String {
         self.line(fit, |at, _| {
@@ -213,7 +213,7 @@ impl Sheet {
         })
     }
 
-    /// A row in a line.
+    /// Formats a row.
     #[must_use]
     pub fn row(&self, row: &Row, fit: &Fit) -> String {
         self.line(fit, |at, width| row.cells[at].shown(width))
@@ -229,10 +229,10 @@ impl Sheet {
     }
 }
 
-/// The columns that have room in a line.
+/// The columns that fit into a line.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Fit {
-    /// Place among the sheet's columns, and width.
+    /// Index among the sheet's columns, and width.
     pub columns: Vec<(usize, usize)>,
     line: usize,
 }
@@ -240,14 +240,14 @@ pub struct Fit {
 /// Blanks between columns.
 const GAP: usize = 1;
 
-/// Something of a page.
+/// A block of a page.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Block {
-    /// What the following is.
+    /// A heading for the following blocks.
     Heading(String),
-    /// A text as it is, broken where the line ends.
+    /// A text that is wrapped at the end of the line.
     Text(String),
-    /// What is not there, and what to do; or what happened.
+    /// A note about missing data or an event.
     Note(String),
     /// Rows.
     Sheet(Sheet),
@@ -258,12 +258,12 @@ pub enum Block {
 /// Everything below the head of the screen.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Page {
-    /// Its blocks from top to bottom. The last sheet is the one whose rows are chosen from.
+    /// Blocks from top to bottom. Rows are chosen from the last sheet.
     pub blocks: Vec<Block>,
 }
 
 impl Page {
-    /// The sheet whose rows are chosen from.
+    /// Returns the sheet that rows are chosen from.
     #[must_use]
     pub fn sheet(&self) -> Option<&Sheet> {
         self.blocks.iter().rev().find_map(|block| match block {
@@ -273,13 +273,13 @@ impl Page {
     }
 }
 
-/// The columns of text a text takes.
+/// Returns the width of a text in terminal columns.
 pub(super) fn wide(text: &str) -> usize {
     unicode_width::UnicodeWidthStr::width(text)
 }
 
-/// A text without line breaks, tabs, and what else would move the cursor. Blanks that do not break, as trees have them,
-/// stay.
+/// Replaces line breaks, tabs and other characters that move the cursor by blanks. Non-breaking blanks, used
+/// in trees, stay.
 pub(super) fn one_line(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for c in text.chars() {
@@ -328,7 +328,7 @@ fn cut_begin(text: &str, width: usize) -> String {
     format!("…{}", &text[from..])
 }
 
-/// The last values as bars, the highest of them full.
+/// Renders the latest values as bars; the highest value has a full bar.
 #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)] // 0 to 7
 fn spark(values: &[f64], width: usize) -> String {
     const BARS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];

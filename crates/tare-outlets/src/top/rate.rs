@@ -1,30 +1,31 @@
-//! Differences of two looks. Counters of the Performance Schema only grow, until somebody empties a table, the server
-//! starts anew, or a row is given to something else; none of that may become a negative rate.
+//! Differences of two samples. Counters of the Performance Schema only grow, until a table is truncated, the
+//! server restarts, or a row is reused; none of that may become a negative rate.
 
 use std::collections::HashMap;
 
 use super::look::{Counted, View};
 use crate::counter;
 
-/// Of the rows that are left, the part that must have begun anew for it to be the whole table.
+/// Share of the remaining rows that must have been reset for the table to count as truncated.
 const WHOLE: f64 = 0.5;
 
-/// What rows of a table counted between two looks.
+/// The growth of a table's rows between two samples.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Between {
-    /// Seconds of the server's between the looks.
+    /// Seconds between the samples on the server's clock.
     pub seconds: f64,
-    /// The table was emptied, or the server started, in between: what was counted before that is not in `rows`.
+    /// Whether the table was truncated, or the server restarted, in between: `rows` lack what was counted
+    /// before that.
     pub reset: bool,
-    /// The rows as they are now, with what they counted since the look before.
+    /// Present rows, with counters since the previous sample.
     pub rows: Vec<Counted>,
 }
 
-/// What the rows of a later look at a view counted since an earlier one.
+/// Returns the growth of a view's rows between two samples.
 ///
-/// A row that counts less than before began anew: all it has, it counted since. Where most that are left did, the table was
-/// emptied, and all rows began anew, also those that have counted more since than they had before. Prepared statements
-/// have a table of their own: what happens to digests does not happen to them.
+/// A row with smaller counters was reset: all its counts are new. If most remaining rows were, the table was
+/// truncated, and all rows were reset, even those that have counted more since than before. Prepared
+/// statements have a table of their own, which is not affected when digests are truncated.
 #[must_use]
 pub fn between(view: View, earlier: &[Counted], later: &[Counted], seconds: f64) -> Between {
     let before: HashMap<_, _> = earlier.iter().map(|row| (&row.key, row)).collect();
@@ -41,8 +42,9 @@ pub fn between(view: View, earlier: &[Counted], later: &[Counted], seconds: f64)
     Between { seconds, reset, rows: later.iter().map(difference).collect() }
 }
 
-/// Whether a table was emptied, by what is left of the rows that had counted something. Rows that are gone do not tell:
-/// tables are dropped, threads end. Of digests none is left after a TRUNCATE; rows of other tables stay, and count from 0.
+/// Returns whether a table was truncated, judged by the remaining rows that had counted something. Missing
+/// rows tell nothing: tables are dropped, threads end. No digest remains after a TRUNCATE; rows of other
+/// tables stay, and count from 0.
 fn was_emptied(view: View, earlier: &[Counted], later: &[Counted]) -> bool {
     let now: HashMap<_, _> = later.iter().map(|row| (&row.key, row)).collect();
     let counting = earlier.iter().filter(|row| !row.is_prepared() && row.counters.iter().any(|it| *it > 0));
@@ -64,7 +66,8 @@ fn began_anew(before: &Counted, now: &Counted) -> bool {
     now.counters.iter().zip(&before.counters).any(|(now, then)| counter::was_emptied(*then, *now))
 }
 
-/// The value below which `part` of the counted events are, from a histogram's buckets: upper bound and count each.
+/// Returns the value below which `part` of the events are, given a histogram's buckets: upper bound and count
+/// each.
 #[must_use]
 #[allow(clippy::cast_precision_loss, clippy::cast_possible_truncation, clippy::cast_sign_loss)] // counts below 2^53
 pub fn quantile(buckets: &[(u64, u64)], part: f64) -> Option<u64> {
@@ -125,7 +128,7 @@ mod tests {
     #[test]
     fn an_emptied_table_is_noticed_and_nothing_is_negative() {
         let earlier = [row("a", [1000, 1000]), row("b", [5, 50]), row("quiet", [0, 0]), row("c", [7, 7])];
-        // `b` has counted more since than it had, which is no difference to what it had.
+        // `b` has counted more since than it had before.
         let later = [row("a", [3, 3]), row("b", [9, 90]), row("c", [1, 1])];
         for view in [View::Statements, View::Waits] {
             let emptied = between(view, &earlier, &later, 1.0);
@@ -144,7 +147,7 @@ mod tests {
             assert!(!dropped.reset, "{view:?}: three of four are gone");
             assert_eq!(counts(&dropped), [[2, 4]]);
         }
-        // Of an emptied table some rows come back.
+        // Some rows of a truncated table come back.
         let back = [row("a", [3, 3]), row("b", [1001, 1001])];
         assert!(!between(View::Statements, &earlier, &back, 1.0).reset, "one of two");
         let back = [row("a", [3, 3]), row("b", [1001, 1001]), row("c", [1, 1])];

@@ -1,4 +1,4 @@
-//! Looks at a server under load, as they were read, for tests of what is made of them.
+//! Recorded samples of a server under load, for tests.
 
 use std::time::Duration;
 
@@ -51,7 +51,7 @@ const TEXTS: [(&str, &str); 3] = [
     ),
 ];
 
-/// Statements at the second `at` of a load: 400 point selects a second, 40 of the others.
+/// Returns statements at the second `at` of a load: 400 point selects per second, 40 of the others.
 pub(super) fn statements(at: u64, with_quantiles: bool) -> Look {
     let row = |digest, count: u64, time: u64, sent: u64, examined: u64, disk: u64| {
         let counters = vec![
@@ -88,7 +88,7 @@ pub(super) fn statements(at: u64, with_quantiles: bool) -> Look {
     look
 }
 
-/// Waits after `at` seconds, of which those for files grew with its square.
+/// Returns waits after `at` seconds; those for files grow quadratically.
 pub(super) fn waits(at: u64) -> Look {
     let rows = [
         ("wait/io/file/innodb/innodb_log_file", 90 * at, at * at * SECOND / 20),
@@ -171,7 +171,8 @@ pub(super) fn threads() -> Look {
     look(1, View::Threads, None, Content::Threads(all))
 }
 
-/// A transaction that sleeps on a table, an ALTER that waits for it, and two SELECTs that wait for the ALTER.
+/// Returns a sleeping transaction with a lock on a table, an ALTER that waits for it, and two SELECTs that
+/// wait for the ALTER.
 pub(super) fn locks() -> Look {
     let wait = |waiting, holding, wanted: &str, held: &str| Wait {
         waiting,

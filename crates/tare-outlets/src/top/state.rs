@@ -1,4 +1,4 @@
-//! What is shown and how: looks, keys and nothing else change it.
+//! The state of the screen, changed only by samples and keys.
 
 use std::collections::{HashMap, HashSet};
 use std::time::Duration;
@@ -9,25 +9,25 @@ use super::page::{Block, Cell, Kind, Page};
 use super::rate::{Between, between};
 use super::view::{self, Seen, Sparks, Texts};
 
-/// Values of a class that are kept.
+/// Most values of a class that are kept.
 const HISTORY: usize = 240;
-/// Looks that a message stays for.
+/// Number of samples after which a message vanishes.
 const STAYS: u32 = 5;
-/// What `+` and `-` choose from, in milliseconds.
+/// Intervals for `+` and `-`, in milliseconds.
 const INTERVALS: [u64; 8] = [500, 1000, 2000, 5000, 10_000, 15_000, 30_000, 60_000];
 
-/// What a key leads to.
+/// The effect of a key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Effect {
-    /// Nothing but another picture.
+    /// Draw again.
     Draw,
-    /// The server is to be looked at, now.
+    /// Take a sample now.
     Look,
-    /// The end.
+    /// End.
     Quit,
 }
 
-/// What is shown.
+/// The state of the screen.
 #[derive(Debug)]
 pub struct State {
     ask: Ask,
@@ -37,24 +37,24 @@ pub struct State {
     background: bool,
     filter: String,
     typing: bool,
-    /// The column each view's rows are in the order of.
+    /// Column that each view is sorted by.
     sorts: HashMap<View, usize>,
-    /// The chosen row's key; none: the first.
+    /// Key of the chosen row; `None`: the first.
     chosen: Option<Vec<String>>,
-    /// How far a detail is scrolled.
+    /// Scroll offset of the details.
     pub(super) scrolled: usize,
-    /// Rows on the screen, for pages.
+    /// Number of visible rows, for paging.
     pub(super) height: usize,
     shown: Option<Shown>,
-    /// The last look for each question.
+    /// Last sample for each subject.
     bases: HashMap<Ask, Look>,
     texts: Texts,
     sparks: Sparks,
     message: Option<(String, u32)>,
     trouble: Option<String>,
-    /// How many statements there had been, and when that was.
+    /// Last number of statements, and its time.
     queries: Option<(Duration, u64)>,
-    /// Statements a second between the last two looks.
+    /// Statements per second between the last two samples.
     queries_per_s: Option<f64>,
 }
 
@@ -66,7 +66,7 @@ struct Shown {
 }
 
 impl State {
-    /// Nothing has been read yet.
+    /// Creates a state before the first sample.
     #[must_use]
     pub fn new(view: View, interval: Duration, filter: &str) -> Self {
         Self {
@@ -92,31 +92,31 @@ impl State {
         }
     }
 
-    /// What the next look is for.
+    /// Returns the subject of the next sample.
     #[must_use]
     pub fn ask(&self) -> &Ask {
         &self.ask
     }
 
-    /// Whether there is more to read: while paused only what was never read.
+    /// Returns whether to take more samples: while paused only those that never were taken.
     #[must_use]
     pub fn wants_look(&self) -> bool {
         !self.paused || !self.has_rates()
     }
 
-    /// Whether what is shown stays.
+    /// Returns whether the display is paused.
     #[must_use]
     pub fn is_paused(&self) -> bool {
         self.paused
     }
 
-    /// Time between looks.
+    /// Returns the interval between samples.
     #[must_use]
     pub fn interval(&self) -> Duration {
         self.interval
     }
 
-    /// Whether the last look has one before it, and so rates.
+    /// Returns whether there were two samples, and so rates.
     #[must_use]
     pub fn has_rates(&self) -> bool {
         let Some(shown) = &self.shown else { return false };
@@ -147,20 +147,20 @@ impl State {
         self.shown.as_ref().map_or(&[], |shown| &shown.look.notes)
     }
 
-    /// Seconds between the looks, and whether the table began anew in between.
+    /// Returns the seconds between the samples, and whether the table was reset in between.
     pub(super) fn between(&self) -> Option<(f64, bool)> {
         let shown = self.shown.as_ref().filter(|shown| shown.look.ask == self.ask)?;
         let between = shown.between.as_ref()?;
         Some((between.seconds, between.reset))
     }
 
-    /// What went wrong or happened, in one line.
+    /// Returns the present message, in one line.
     pub(super) fn message(&self) -> Option<&str> {
         let message = self.message.as_ref().map(|(text, _)| text.as_str());
         self.trouble.as_deref().or(message)
     }
 
-    /// Takes a look in.
+    /// Adds a sample.
     pub fn take(&mut self, mut look: Look) {
         if self.trouble.take().is_some() {
             self.say("The server answers again: rates begin anew.".into());
@@ -191,14 +191,14 @@ impl State {
         }
     }
 
-    /// The server does not answer; what was read stays on the screen.
+    /// Notes that the server does not answer; the display stays.
     pub fn lose(&mut self, why: String) {
         self.trouble = Some(format!("No answer, trying again: {why}"));
         self.bases.clear();
         (self.queries, self.queries_per_s) = (None, None);
     }
 
-    /// Whatever the looks are for, each says how many statements there have been.
+    /// Updates the rate of statements, which every sample has.
     #[allow(clippy::cast_precision_loss)] // shown with four digits
     fn count_queries(&mut self, look: &Look) {
         let now = look.head.queries.map(|count| (look.moment, count));
@@ -243,7 +243,7 @@ impl State {
         }
     }
 
-    /// The page, in order and filtered.
+    /// Returns the page, sorted and filtered.
     #[must_use]
     pub fn page(&self) -> Page {
         let Some(seen) = self.seen() else { return Page::default() };
@@ -267,12 +267,12 @@ impl State {
         self.seen().map(|seen| view::totals(&seen)).unwrap_or_default()
     }
 
-    /// Statements a second; none at the first look.
+    /// Returns the statements per second; `None` after the first sample.
     pub(super) fn queries_per_s(&self) -> Option<f64> {
         self.queries_per_s
     }
 
-    /// The head's second line: how long the server runs, how busy it is, what watching costs.
+    /// Returns the second line of the head: uptime, load, overhead.
     pub(super) fn remarks(&self) -> Vec<String> {
         self.head().map(|head| view::remarks(head, self.queries_per_s)).unwrap_or_default()
     }
@@ -294,14 +294,14 @@ impl State {
         first.map(|first| self.sorts.get(&self.ask.view).copied().unwrap_or(first))
     }
 
-    /// Which row is chosen.
+    /// Returns the index of the chosen row.
     #[must_use]
     pub fn place(&self, page: &Page) -> usize {
         let found = |key: &Vec<String>| page.sheet()?.rows.iter().position(|row| row.key == *key);
         self.chosen.as_ref().and_then(found).unwrap_or(0)
     }
 
-    /// Does what a key asks for.
+    /// Applies the action of a key.
     pub fn apply(&mut self, action: Action) -> Effect {
         match action {
             Action::Quit => return Effect::Quit,
@@ -360,7 +360,7 @@ impl State {
         let about = match self.ask.view {
             View::Statements if row.key.len() == 3 => About::Prepared { text: row.key[2].clone() },
             View::Statements if !row.key[1].is_empty() => {
-                // The sheet's key has no NULL: the look's rows tell it from an empty name.
+                // The sheet's key has no NULL, but the sample's rows distinguish it from an empty name.
                 let found = self.shown.as_ref().and_then(|shown| {
                     let rows = shown.look.content.counted();
                     rows.iter().find(|it| it.named(1) == row.key[1] && it.named(0) == row.key[0])
@@ -410,12 +410,12 @@ impl State {
     }
 }
 
-/// Whether a look's figures are rates.
+/// Returns whether a sample's figures are rates.
 fn counts(content: &Content) -> bool {
     !matches!(content, Content::Threads(_) | Content::Locks(_))
 }
 
-/// The table whose rows count.
+/// Returns the name of the table with the counters.
 fn table(ask: &Ask) -> &'static str {
     match &ask.about {
         Some(About::Table { .. }) => INDEXES.table,
@@ -425,7 +425,7 @@ fn table(ask: &Ask) -> &'static str {
     }
 }
 
-/// A step to a neighbour; the last's is the first.
+/// Returns the index of a neighbour, cyclically.
 fn step(at: usize, by: isize, count: usize) -> usize {
     (at + count).saturating_add_signed(by) % count
 }

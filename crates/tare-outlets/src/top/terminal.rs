@@ -1,5 +1,5 @@
-//! The screen: keys and looks come in, pictures go out. The server is asked by a thread of its own, so that keys are
-//! answered while it takes its time or is away.
+//! The screen: it takes keys and samples, and draws. A thread of its own queries the server, so that keys
+//! work while the server is slow or unreachable.
 
 use std::io;
 use std::os::fd::AsFd;
@@ -18,16 +18,16 @@ use super::read::Reader;
 use super::state::{Effect, State};
 use crate::source::Address;
 
-/// How soon an interruption is noticed.
+/// Time within which an interruption is noticed.
 const PATIENCE: Duration = Duration::from_millis(250);
-/// How soon an answer is noticed.
+/// Time within which an answer is noticed.
 const ANSWER: Duration = Duration::from_millis(40);
-/// The second look of a view, which has rates, comes at least so soon; so does a try to reach a server again.
+/// Longest wait for the second sample of a view, which brings rates, and for a retry.
 const SOON: Duration = Duration::from_secs(1);
 
 type Answer = Result<Look, String>;
 
-/// Shows what happens until somebody ends it.
+/// Runs until the user ends it.
 ///
 /// # Errors
 ///
@@ -50,7 +50,7 @@ pub fn show(
     result
 }
 
-/// Answers questions, with a new connection where the last one is of no more use.
+/// Answers questions, with a new connection if the last one is broken.
 fn answer_all(
     mut reader: Option<Reader>,
     address: &Address,
@@ -74,9 +74,9 @@ struct Screen {
     state: State,
     ask: Sender<Ask>,
     answers: Receiver<Answer>,
-    /// When a question was sent that is not answered yet.
+    /// Time of the question that is not answered yet.
     asked: Option<Instant>,
-    /// When the next one is due.
+    /// Time of the next question.
     due: Instant,
     paint: Paint,
 }
@@ -103,7 +103,7 @@ impl Screen {
         let Some(action) = keys::action(key, self.state.is_typing()) else { return Ok(Effect::Draw) };
         let effect = self.state.apply(action);
         let now = Instant::now();
-        // A shorter interval begins at once.
+        // A shorter interval takes effect at once.
         let latest = if effect == Effect::Look { now } else { now + self.state.interval() };
         self.due = self.due.min(latest);
         Ok(effect)
@@ -121,7 +121,7 @@ impl Screen {
                     self.state.take(look);
                     let interval = self.state.interval();
                     let pause = if self.state.has_rates() { interval } else { interval.min(SOON) };
-                    // A server that is slow to answer is asked less often.
+                    // A slow server is queried less often.
                     let due = (asked + pause).max(now + pause / 2);
                     self.due = if is_shown { due } else { now };
                 }
@@ -141,7 +141,7 @@ impl Screen {
         }
     }
 
-    /// How long nothing is to be done but wait for keys.
+    /// Returns how long to wait for keys.
     fn rest(&self) -> Duration {
         match self.asked {
             Some(_) => ANSWER,
@@ -153,11 +153,11 @@ impl Screen {
     }
 }
 
-/// Ends the process when its terminal goes: its window was closed, and whoever started the program had it ignore the signal
-/// that says so, as `nohup` does. Reading keys would return nothing for ever, and never come back from it.
+/// Ends the process when its terminal vanishes: the window was closed, and the program was started with
+/// SIGHUP ignored, as by `nohup`. Reading keys would loop forever without a result.
 fn end_with_terminal() {
     let terminal = io::stdout();
-    // Asked for nothing, it tells of the end only.
+    // Without requested events, only the end is reported.
     let mut seen = [PollFd::new(terminal.as_fd(), PollFlags::empty())];
     while poll(&mut seen, PollTimeout::NONE).is_err() {}
     std::process::exit(0);

@@ -122,7 +122,7 @@ impl Index {
             {
                 ask(format!("= {}", literal(&other, mode)));
             }
-            // As a pattern it means what it says.
+            // The value itself serves as a pattern.
             ask(format!("LIKE {}", literal(value, mode)));
             for escape in ['|', '!'] {
                 let text = pattern(value, escape);

@@ -32,7 +32,7 @@ fn pairs(conn: &mut Conn, joined: &str) -> Vec<Pair> {
     conn.query(sql).unwrap()
 }
 
-/// As clients join them.
+/// The join of the tables that clients use.
 const LOCKS: &str = "JOIN performance_schema.data_locks rl ON rl.ENGINE_LOCK_ID = w.REQUESTING_ENGINE_LOCK_ID \
      AND rl.THREAD_ID = w.REQUESTING_THREAD_ID AND rl.LOCK_STATUS = 'WAITING' \
      JOIN performance_schema.data_locks bl ON bl.ENGINE_LOCK_ID = w.BLOCKING_ENGINE_LOCK_ID \

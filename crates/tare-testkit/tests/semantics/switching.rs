@@ -61,7 +61,7 @@ fn an_instrument_is_switched_on_running_connections() {
     }
 }
 
-/// As with the built-in: the server gets a handle, or none, when a statement uses the table again.
+/// The server gets a handle, or none, when a statement uses the table again, like with the built-in.
 #[test]
 fn an_open_table_has_no_handle_while_nothing_is_wanted_of_tables() {
     let _turn = shared_turn();

@@ -1,4 +1,4 @@
-//! `tare doctor`: every reason why tare is not active in a server, or not complete, and what to do.
+//! `tare doctor`: the reasons why tare is not active in a server, or not complete, and what to do.
 
 mod object;
 mod owner;
@@ -20,15 +20,15 @@ use crate::server::process::Process;
 
 pub(crate) use start::{outdated, unread_options};
 
-/// Exit status where something was found.
+/// Exit status if a problem was found.
 const FOUND: u8 = 1;
-/// Exit status where nothing was found, but not everything could be looked at.
+/// Exit status if no problem was found, but not everything could be checked.
 const NOT_LOOKED: u8 = 2;
 
-/// Something that is wrong, or that could not be looked at.
+/// A problem, or something that could not be checked.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub(crate) struct Finding {
-    /// What was looked at, in a word.
+    /// Name of the check, in a word.
     pub(crate) check: &'static str,
     pub(crate) kind: Kind,
     pub(crate) what: String,
@@ -40,7 +40,7 @@ pub(crate) struct Finding {
 pub(crate) enum Kind {
     /// tare is not active because of it, or not complete.
     Problem,
-    /// It could not be looked at.
+    /// It could not be checked.
     Unseen,
 }
 
@@ -58,7 +58,7 @@ impl Finding {
     }
 }
 
-/// What was found about a server.
+/// The findings about a server.
 #[derive(Debug, Serialize)]
 struct Diagnosis {
     server: String,
@@ -123,7 +123,7 @@ fn look(arguments: &Doctor) -> Result<Vec<Diagnosis>> {
     Ok(servers.iter().map(|server| diagnose(server, arguments.log.as_deref())).collect())
 }
 
-/// Looks at everything; what follows from something else is left out.
+/// Runs all checks; leaves out findings that follow from others.
 fn diagnose(server: &Server, log: Option<&Path>) -> Diagnosis {
     let prospect = server.prospect();
     let answer = service::ask(server, &prospect);
@@ -135,8 +135,8 @@ fn diagnose(server: &Server, log: Option<&Path>) -> Diagnosis {
     Diagnosis { server: server.name(), version, active: answer.is_active(), findings }
 }
 
-/// What is in the way of a server that does not have tare yet, and would load this provider at its next start, after this program has
-/// tried it.
+/// Returns what prevents a server without tare from loading this provider at its next start, after this
+/// program has tried it.
 pub(crate) fn before(server: &Server, provider: &Path, program: &Path) -> Vec<Finding> {
     let server = &server.next();
     let prospect = server.prospect();
@@ -150,14 +150,14 @@ pub(crate) fn before(server: &Server, provider: &Path, program: &Path) -> Vec<Fi
     findings
 }
 
-/// What is wrong with a provider's file that a server is to load; nothing where it could not be looked at.
+/// Returns the problems of a provider's file that a server is to load; empty if it could not be checked.
 pub(crate) fn provider(server: &Server, provider: &Path) -> Vec<Finding> {
     let mut findings = object::check_file(provider, server);
     findings.retain(|finding| finding.kind == Kind::Problem);
     findings
 }
 
-/// What is wrong where no option file loads the plugin.
+/// Returns a problem if no option file loads the plugin.
 pub(crate) fn unasked_plugin(server: &Server) -> Option<Finding> {
     let server = &server.next();
     start::check_asked(server, &server.prospect())

@@ -1,4 +1,4 @@
-//! The provider's file: whether the loader can take it into the server, and whether it should.
+//! Checks of the provider's file: whether the loader can load it into the server, and whether it should.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -12,17 +12,17 @@ use crate::elf::{self, Elf};
 use crate::preload;
 use crate::server::{PRELOAD, Server, rights};
 
-/// Where the package puts the provider and this program.
+/// Paths of the provider and this program in the package.
 const PROVIDER: &str = "/usr/lib/tare/libtare_mariadb.so";
 const PROGRAM: &str = "/usr/bin/tare";
-/// The C library, as the loader knows it.
+/// Name of the C library for the loader.
 const LIBC: &str = "libc.so.6";
-/// Where it may lie.
+/// Folders of the C library.
 const LIBC_FOLDERS: [&str; 4] =
     ["/lib/x86_64-linux-gnu", "/usr/lib/x86_64-linux-gnu", "/lib64", "/usr/lib64"];
-/// What to do with a file that is not as it should be.
+/// Advice for an invalid file.
 const ANEW: &str = "install tare's package, or its file, anew, and restart";
-/// What is said of a file that the loader does not survive.
+/// Consequence of a file that crashes the loader.
 const DEADLY: &str = "; a server that loads it does not start";
 
 pub(super) fn check(server: &Server) -> Vec<Finding> {
@@ -36,7 +36,7 @@ pub(super) fn check(server: &Server) -> Vec<Finding> {
     if findings.is_empty() { check_trial(server).into_iter().collect() } else { findings }
 }
 
-/// What the trial before the last start said, where nothing of it is seen in the file.
+/// Returns the result of the trial before the last start, where the file itself shows no problem.
 fn check_trial(server: &Server) -> Option<Finding> {
     let trial = server.root.at(&server.unit.as_ref()?.trial());
     let said = fs::read_to_string(trial).ok()?;
@@ -45,7 +45,7 @@ fn check_trial(server: &Server) -> Option<Finding> {
     Some(Finding::problem("provider", format!("the trial before the last start said: {what}"), remedy))
 }
 
-/// The C library the server has, or would have.
+/// Returns the C library that the server uses, or would use.
 fn libc(server: &Server) -> Option<PathBuf> {
     let mapped = server.process.iter().flat_map(|process| &process.mapped).map(PathBuf::from);
     let mapped = mapped.filter(|path| path.ends_with(LIBC));
@@ -53,7 +53,7 @@ fn libc(server: &Server) -> Option<PathBuf> {
     mapped.chain(folders).map(|path| server.root.at(&path)).find(|path| path.is_file())
 }
 
-/// Looks at a file that the server is to preload.
+/// Checks a file that the server is to preload.
 pub(super) fn check_file(path: &Path, server: &Server) -> Vec<Finding> {
     let problem = |what: String, remedy: &str| Finding::problem("provider", what, remedy);
     let shown = path.display();
@@ -64,7 +64,7 @@ pub(super) fn check_file(path: &Path, server: &Server) -> Vec<Finding> {
         Err(error) => return vec![problem(format!("{PRELOAD} names {shown}: {error}"), ANEW)],
     }
     let user = server.user();
-    // A unit has some of its commands run by root, with the same environment.
+    // A unit runs some of its commands as root, with the same environment.
     let own = user.as_ref().filter(|_| server.unit.is_none()).map(|user| user.uid.as_raw());
     let can = "can put code of theirs into the server";
     let mut findings = Guarded { check: "provider", path, own, can, place: PROVIDER }.look(&server.root);
@@ -82,7 +82,7 @@ pub(super) fn check_file(path: &Path, server: &Server) -> Vec<Finding> {
     match Elf::read(&place) {
         Ok(file) => findings.extend(check_needs(path, &file, libc(server))),
         Err(error) => {
-            // The loader passes over what is no library to it; it dies where one ends too early.
+            // The loader skips a file that is no library, and crashes on a truncated one.
             let dies = matches!(&error, elf::Error::CutOff { loaded: true, .. });
             let end = if dies { DEADLY } else { "" };
             findings.push(problem(format!("the provider cannot be loaded: {error}{end}"), ANEW));
@@ -91,13 +91,13 @@ pub(super) fn check_file(path: &Path, server: &Server) -> Vec<Finding> {
     findings
 }
 
-/// Looks at the program that root runs before each start of the server.
+/// Checks the program that root runs before each start of the server.
 pub(super) fn check_trial_program(path: &Path, server: &Server) -> Vec<Finding> {
     let can = "can have root run code of theirs before each start of the server";
     Guarded { check: "trial", path, own: None, can, place: PROGRAM }.look(&server.root)
 }
 
-/// The first of a path's folders, or the file itself, that the account may not pass or read.
+/// Returns the first of a path's folders, or the file itself, that the account may not enter or read.
 fn barred(path: &Path, user: &User) -> Option<PathBuf> {
     let may =
         |path: &Path, bit: u32| fs::metadata(path).is_ok_and(|metadata| rights(&metadata, user) & bit != 0);
@@ -106,7 +106,7 @@ fn barred(path: &Path, user: &User) -> Option<PathBuf> {
     folder.or_else(|| (!may(path, 4)).then(|| path.to_owned()))
 }
 
-/// Whether the C library has what the file needs of it.
+/// Checks that the C library has the versions that the file needs.
 fn check_needs(path: &Path, file: &Elf, libc: Option<PathBuf>) -> Vec<Finding> {
     let unseen =
         |what: String| vec![Finding::unseen("provider", what, "look at the server's own file system")];
@@ -119,7 +119,7 @@ fn check_needs(path: &Path, file: &Elf, libc: Option<PathBuf>) -> Vec<Finding> {
     let newest =
         |versions: &mut dyn Iterator<Item = &str>| versions.max_by_key(|it| number(it)).map(str::to_owned);
     let Some(missing) = newest(&mut missing.map(|need| need.version.as_str())) else { return vec![] };
-    // Among them is the library's own name.
+    // The library's own name is among them.
     let mut versions = has.iter().map(String::as_str).filter(|version| version.starts_with("GLIBC_"));
     let newest = newest(&mut versions).unwrap_or_default();
     let what = format!(
@@ -130,7 +130,7 @@ fn check_needs(path: &Path, file: &Elf, libc: Option<PathBuf>) -> Vec<Finding> {
     vec![Finding::problem("provider", what, remedy)]
 }
 
-/// What a version is ordered by: 2.4 comes before 2.36.
+/// Returns the sort key of a version: 2.4 comes before 2.36.
 fn number(version: &str) -> Vec<u32> {
     let digits = version.trim_start_matches(|c: char| !c.is_ascii_digit());
     digits.split('.').filter_map(|part| part.parse().ok()).collect()

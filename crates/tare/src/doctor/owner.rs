@@ -1,4 +1,4 @@
-//! In whose hands a file is that root or a server runs: others could change it, or put another one in its place.
+//! Checks of the ownership of a file that root or a server runs: others could change it, or replace it.
 
 use std::fs::{self, Metadata};
 use std::os::unix::fs::MetadataExt;
@@ -10,26 +10,26 @@ use tare_mariadb::options::Root;
 use super::Finding;
 use crate::server::unit::link;
 
-/// How many links are followed.
+/// Most links that are followed.
 const MOST_LINKS: usize = 40;
-/// Of a folder's mode: only the owner of a file in it may rename that.
+/// The mode bit of a folder in which only the owner of a file may rename it.
 const STICKY: u32 = 0o1000;
 
-/// A file, and what there is to be said where it is not root's alone.
+/// A file that only root should control, and the words for a finding.
 pub(super) struct Guarded<'a> {
     pub(super) check: &'static str,
-    /// As its system names it.
+    /// Path on the server's system.
     pub(super) path: &'a Path,
     /// The account that may own it besides root.
     pub(super) own: Option<u32>,
     /// What anybody else can do with it.
     pub(super) can: &'static str,
-    /// Where packages put it.
+    /// Its path in packages.
     pub(super) place: &'static str,
 }
 
 impl Guarded<'_> {
-    /// Looks at the file and at all folders on the way to it.
+    /// Checks the file and all folders of its path.
     pub(super) fn look(&self, root: &Root) -> Vec<Finding> {
         let Ok(metadata) = fs::metadata(root.at(self.path)) else { return vec![] };
         let (shown, can) = (self.path.display(), self.can);
@@ -46,9 +46,9 @@ impl Guarded<'_> {
         findings
     }
 
-    /// Whether others can put something else in the place of a file, folder or link on the way.
+    /// Returns a finding if others can replace a file, folder or link of the path.
     fn look_above(&self, root: &Root, entry: &Path) -> Option<Finding> {
-        // What stands for `/` in a tree is whoever's made the tree.
+        // A tree's `/` belongs to whoever made the tree.
         let is_top = |folder: &Path| !root.is_own() && root.at(folder) == root.at(Path::new("/"));
         let folder = entry.parent().filter(|folder| !is_top(folder))?;
         let (above, this) = (fs::metadata(root.at(folder)).ok()?, link(root, entry).symlink_metadata().ok()?);
@@ -68,7 +68,7 @@ impl Guarded<'_> {
         Some(Finding::problem(self.check, what, remedy))
     }
 
-    /// The owner, where that is somebody else than may be.
+    /// Returns the owner, if that is neither root nor the allowed account.
     fn stranger(&self, metadata: &Metadata) -> Option<String> {
         let number = metadata.uid();
         let name = || User::from_uid(number.into()).ok().flatten().map(|user| user.name);
@@ -76,7 +76,7 @@ impl Guarded<'_> {
     }
 }
 
-/// Every file, folder and link that a path leads by, also by the links it has in it.
+/// Returns every file, folder and link of a path, including the targets of links.
 fn way(root: &Root, path: &Path) -> Vec<PathBuf> {
     let mut found = vec![];
     let mut open = vec![path.to_owned()];
@@ -103,7 +103,7 @@ mod tests {
 
     const PLACE: &str = "/usr/bin/tare";
 
-    /// What is said of a file below a root.
+    /// Returns the findings about a file below a root.
     fn said(root: &Path, path: &str, own: Option<u32>) -> Vec<String> {
         let guarded = Guarded { check: "x", path: Path::new(path), own, can: "can do it", place: PLACE };
         let findings = guarded.look(&Root::new(root));
@@ -135,7 +135,7 @@ mod tests {
         mode("/usr", 0o775);
         let text = "/usr, on the way to /usr/bin/tare, can be written by others, who can do it. chown root:root /usr; chmod go-w /usr";
         assert_eq!(said(folder.path(), PLACE, None), [text]);
-        // What is root's in a sticky folder stays there.
+        // A file of root's in a sticky folder cannot be replaced.
         mode("/usr", 0o1777);
         assert!(said(folder.path(), PLACE, None).is_empty());
         give("/usr/bin", 65534);

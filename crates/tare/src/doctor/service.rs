@@ -1,4 +1,4 @@
-//! What tare itself says: at its socket where it serves, in the server's error log where it does not.
+//! Checks of tare's own reports: from its socket if it is active, from the server's error log otherwise.
 
 use std::path::{Path, PathBuf};
 
@@ -8,13 +8,13 @@ use super::Finding;
 use crate::server::{Prospect, Server};
 use crate::status::{self, Named, Reach};
 
-/// What came of asking.
+/// The result of querying tare.
 pub(super) enum Answer {
     /// The rows of `tare_status`.
     Rows(Vec<Named>),
-    /// Nobody listens, and how that shows.
+    /// Nothing listens; the value describes the symptom.
     Nobody(String),
-    /// It could not be asked.
+    /// The query failed.
     Failed(String),
 }
 
@@ -24,7 +24,7 @@ impl Answer {
     }
 }
 
-/// Asks the endpoint of a server that runs.
+/// Queries the endpoint of a running server.
 pub(super) fn ask(server: &Server, prospect: &Prospect) -> Answer {
     if server.process.is_none() {
         return Answer::Nobody("the server does not run".to_owned());
@@ -37,7 +37,7 @@ pub(super) fn ask(server: &Server, prospect: &Prospect) -> Answer {
     asked.unwrap_or_else(|error| Answer::Failed(format!("{error:#}")))
 }
 
-/// Findings from the answer; `unexplained`: nothing else was found.
+/// Makes findings from the answer; `unexplained`: there are no other findings.
 pub(super) fn check(
     server: &Server,
     prospect: &Prospect,
@@ -91,13 +91,13 @@ pub(super) fn check(
     }
 }
 
-/// A reason to stand back that options and version show is a finding already.
+/// Returns whether the message's reason is already a finding, from options and version.
 fn is_explained(said: &str) -> bool {
     let known = ["is not supported; supported", "Performance Schema is on", "enabled=OFF", ": option "];
     known.iter().any(|part| said.contains(part))
 }
 
-/// What of `tare_status` is not as it should be. `is_set`: whether an option of `[tare]` is given.
+/// Checks the rows of `tare_status`. `is_set`: whether an option of `[tare]` is given.
 pub(super) fn check_rows(rows: &[Named], is_set: impl Fn(&str) -> bool) -> Vec<Finding> {
     let row = |name: &str| rows.iter().find(|row| row.name == name).map(|row| row.value.as_str());
     let mut findings = vec![];
@@ -148,7 +148,7 @@ pub(super) fn check_rows(rows: &[Named], is_set: impl Fn(&str) -> bool) -> Vec<F
     findings
 }
 
-/// Counters of what memory alone bounds.
+/// Counters that only memory bounds.
 const BOUND_BY_MEMORY: [&str; 8] = [
     "digest_samples_lost",
     "events_waits_lost",
@@ -159,18 +159,18 @@ const BOUND_BY_MEMORY: [&str; 8] = [
     "histogram_lost",
     "party_cells_lost",
 ];
-/// Counters of answers that a reader had to do without, as what it read never stood still.
+/// Counters of answers that a reader gave up, because the data kept changing.
 const UNREAD: [&str; 2] = ["sessions_lost", "observations_lost"];
-/// Counters of what nests, or is held, beyond what is made for.
+/// Counters of nesting, or of held locks, beyond a fixed depth.
 const TOO_DEEP: [&str; 2] = ["locker_lost", "read_locks_lost"];
 
-/// What a counter that is not 0 means, and what to do.
+/// Returns the meaning of a counter that is not 0, and what to do.
 fn advice(counter: &str, is_set: impl Fn(&str) -> bool) -> (&'static str, String) {
     const UNKEPT: &str = "what did not fit was not kept";
     let raise = |name: &str| (UNKEPT, format!("raise {name} in [tare], and restart"));
     match bound(counter) {
         Some(option) if !option.default.is_empty() || is_set(option.name) => raise(option.name),
-        // Without a bound of its own it takes what memory there is.
+        // Without a limit of its own it uses what memory there is.
         Some(_) => raise("memory-max"),
         None if BOUND_BY_MEMORY.contains(&counter) => raise("memory-max"),
         None if TOO_DEEP.contains(&counter) => (
@@ -186,10 +186,10 @@ fn advice(counter: &str, is_set: impl Fn(&str) -> bool) -> (&'static str, String
     }
 }
 
-/// The option that bounds what a counter counts beyond; `None` where only memory does.
+/// Returns the option that limits what a counter counts; `None` if only memory does.
 fn bound(counter: &str) -> Option<&'static OptionDef> {
     let what = counter.strip_suffix("_lost")?.replace('_', "-");
-    // The server's own name for it says otherwise.
+    // The server has a different name for it.
     let what = if what == "nested-statement" { "statement-stack".to_owned() } else { what };
     let counts = OPTIONS.iter().filter(|option| matches!(option.kind, Kind::Count(..)));
     let mut bounds = counts.filter(|option| {
@@ -239,7 +239,7 @@ mod tests {
         }
     }
 
-    /// The table in docs/operations.md has them all.
+    /// The table in docs/operations.md lists them all.
     #[test]
     fn every_counter_has_advice_of_its_own() {
         let page = include_str!("../../../../docs/operations.md");
@@ -252,7 +252,7 @@ mod tests {
         for counter in &counters {
             let (_, remedy) = advice(counter, |_| false);
             assert!(!remedy.contains("operations.md"), "{counter} has none");
-            // Who knows an option by this name is not told of memory.
+            // A counter with an option of its own gets no advice about memory.
             let known =
                 [BOUND_BY_MEMORY.contains(counter), UNREAD.contains(counter), TOO_DEEP.contains(counter)];
             let ways = usize::from(bound(counter).is_some()) + known.iter().filter(|it| **it).count();

@@ -1,4 +1,4 @@
-//! A server looked at through its SQL alone, from anywhere, with an account's own rights.
+//! Checks of a server through its SQL alone, from anywhere, with the rights of an account.
 
 use anyhow::{Context, Result};
 use tare_outlets::{Address, Error, Source};
@@ -6,7 +6,7 @@ use tare_outlets::{Address, Error, Source};
 use super::{Diagnosis, Finding, service};
 use crate::status::Named;
 
-/// Looks at the server that `mysql://account:password@host:port` leads to.
+/// Checks the server of `mysql://account:password@host:port`.
 pub(super) fn look(dsn: &str) -> Result<Diagnosis> {
     let address = Address::dsn(dsn).context("--dsn")?;
     let name = address.to_string();

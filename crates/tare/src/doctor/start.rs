@@ -1,4 +1,4 @@
-//! What the server's program and options decide: whether it loads tare, and whether tare stands back.
+//! Checks of the server's program and options: whether it loads tare, and whether tare disables itself.
 
 use std::ffi::OsString;
 
@@ -58,7 +58,7 @@ fn check_preload(server: &Server) -> Vec<Finding> {
     }
 }
 
-/// A server goes on with the file it has loaded when another one is installed in its place.
+/// Returns a finding if another provider was installed since the server loaded its own.
 pub(crate) fn outdated(server: &Server, process: &Process) -> Option<Finding> {
     let loaded = process.provider()?;
     let named = server.provider().unwrap_or_else(|| loaded.trim_end_matches(DELETED).into());
@@ -72,7 +72,7 @@ pub(crate) fn outdated(server: &Server, process: &Process) -> Option<Finding> {
     })
 }
 
-/// Whether tare would stand back.
+/// Checks whether tare supports the program and its options.
 pub(super) fn check_program(prospect: &Prospect) -> Vec<Finding> {
     let program = match &prospect.program {
         Ok(program) => program,
@@ -100,7 +100,7 @@ pub(super) fn check_program(prospect: &Prospect) -> Vec<Finding> {
     findings
 }
 
-/// A server that serves says itself whether the plugin is missing: this is about one that does not yet.
+/// Checks for a missing plugin before tare is active; later, tare reports it itself.
 fn check_plugin(server: &Server, prospect: &Prospect) -> Vec<Finding> {
     let loaded =
         server.process.as_ref().map(|process| process.mapped.iter().any(|path| path.ends_with(PLUGIN)));
@@ -121,14 +121,14 @@ fn check_plugin(server: &Server, prospect: &Prospect) -> Vec<Finding> {
     check_asked(server, prospect).into_iter().collect()
 }
 
-/// What keeps `tare install` from putting its option file where the server reads it.
+/// Returns a finding if the server does not read the option file of `tare install`.
 pub(crate) fn unread_options(server: &Server) -> Option<Finding> {
     server.unit.as_ref()?;
     let (what, remedy) = option_file::obstacle(server)?;
     Some(Finding::problem("options", what, remedy))
 }
 
-/// Whether an option file loads the plugin.
+/// Returns a finding if no option file loads the plugin.
 pub(super) fn check_asked(server: &Server, prospect: &Prospect) -> Option<Finding> {
     let asked = prospect.asks_for_plugin(&server.arguments(), |_| true);
     (!asked).then(|| {
@@ -141,7 +141,7 @@ pub(super) fn check_asked(server: &Server, prospect: &Prospect) -> Option<Findin
     })
 }
 
-/// There is no such file.
+/// Makes the finding of a missing plugin.
 pub(super) fn no_plugin() -> Finding {
     Finding::problem(
         "plugin",

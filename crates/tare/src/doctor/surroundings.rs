@@ -1,4 +1,5 @@
-//! What the system around a server forbids: hardening of its unit, AppArmor, SELinux, a data directory it cannot write to.
+//! Checks of restrictions around a server: hardening of its unit, AppArmor, SELinux, a data directory without
+//! write access.
 
 use std::fs;
 use std::path::Path;
@@ -12,7 +13,7 @@ use crate::server::{Prospect, Server, rights};
 
 /// Profiles of AppArmor that packages ship for the server.
 const PROFILES: [&str; 3] = ["mariadbd", "usr.sbin.mariadbd", "usr.sbin.mysqld"];
-/// The entry of a process's auxiliary vector that says that the loader trusts nobody's environment.
+/// The entry of a process's auxiliary vector that makes the loader ignore the environment.
 const AT_SECURE: u64 = 23;
 
 pub(super) fn check(server: &Server, prospect: &Prospect, active: bool) -> Vec<Finding> {
@@ -27,7 +28,7 @@ pub(super) fn check(server: &Server, prospect: &Prospect, active: bool) -> Vec<F
     findings
 }
 
-/// What of a unit's hardening is in the way of a provider that lies there.
+/// Checks whether a unit's hardening prevents loading this provider.
 pub(super) fn check_unit(unit: &Unit, provider: &Path) -> Vec<Finding> {
     let below = |folders: &[&str]| folders.iter().any(|folder| provider.starts_with(folder));
     let mut findings = vec![];
@@ -60,7 +61,7 @@ pub(super) fn check_unit(unit: &Unit, provider: &Path) -> Vec<Finding> {
     findings
 }
 
-/// A program that gains privileges when it is started takes nothing from its environment.
+/// Checks whether the program gains privileges at its start, so that the loader ignores its environment.
 fn check_loader(server: &Server) -> Option<Finding> {
     let process = server.process.as_ref()?;
     if process.provider().is_some() {
@@ -79,7 +80,7 @@ fn check_loader(server: &Server) -> Option<Finding> {
     })
 }
 
-/// Whether AppArmor or SELinux may keep the provider from the server.
+/// Checks whether AppArmor or SELinux may block the provider.
 pub(super) fn check_confinement(server: &Server, provider: &Path) -> Vec<Finding> {
     let problem = |what: String, remedy: String| vec![Finding::problem("confinement", what, remedy)];
     let rule = |profile: &str| {
@@ -120,7 +121,7 @@ fn enforces(root: &Root) -> bool {
     fs::read_to_string(root.at(Path::new("/sys/fs/selinux/enforce"))).is_ok_and(|text| text.trim() == "1")
 }
 
-/// Whether a profile says something, and nothing that allows to read the provider.
+/// Returns whether a profile has rules, but none that allows reading the provider.
 fn denies(root: &Root, profile: &str, provider: &Path) -> bool {
     let folder = Path::new("/etc/apparmor.d");
     let rules = |path: &Path| {
@@ -134,7 +135,7 @@ fn denies(root: &Root, profile: &str, provider: &Path) -> bool {
     if own.is_empty() || disabled || own.iter().any(|line| line.contains("complain")) {
         return false;
     }
-    // The base abstraction lets everybody read the system's libraries.
+    // The base abstraction allows reading the system's libraries.
     let libraries =
         ["/usr/lib", "/lib", "/usr/lib64", "/lib64"].iter().any(|folder| provider.starts_with(folder));
     let based = own.iter().any(|line| line.contains("abstractions/base")) && libraries;
@@ -143,7 +144,7 @@ fn denies(root: &Root, profile: &str, provider: &Path) -> bool {
     !based && !own.iter().chain(&local).any(|line| line.contains(&folder_named))
 }
 
-/// Whether the server can make tare's socket.
+/// Checks whether the server can create tare's socket.
 pub(super) fn check_data(server: &Server, prospect: &Prospect) -> Vec<Finding> {
     let Ok(plan) = &prospect.plan else { return vec![] };
     let data = server.data(prospect);

@@ -1,4 +1,4 @@
-//! Files that are written or removed, and put back.
+//! Changes of files that can be undone.
 
 use std::fmt;
 use std::fs;
@@ -11,24 +11,24 @@ use tare_mariadb::options::Root;
 
 use crate::server::unit::TRIALS;
 
-/// A file as it is to be.
+/// The wanted content of a file.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub(super) struct Change {
-    /// As the system names it.
+    /// Path on the server's system.
     pub(super) path: PathBuf,
-    /// What it is to hold, in UTF-8 or not; `None`: there is to be no such file.
+    /// Content, not necessarily UTF-8; `None`: no such file.
     #[serde(serialize_with = "as_text")]
     pub(super) content: Option<Vec<u8>>,
 }
 
 impl Change {
-    /// Whether the file is like that.
+    /// Returns whether the file has this content.
     pub(super) fn is_done(&self, root: &Root) -> bool {
         let found = fs::read(root.at(&self.path)).ok();
         found == self.content
     }
 
-    /// Makes it so: whoever reads the file meanwhile sees it before or after.
+    /// Applies it atomically: readers see the file before or after.
     pub(super) fn apply(&self, root: &Root, undo: &mut Undo) -> Result<()> {
         let path = root.at(&self.path);
         let shown = || format!("{} (are you root?)", self.path.display());
@@ -57,16 +57,16 @@ fn as_text<S: Serializer>(content: &Option<Vec<u8>>, serializer: S) -> std::resu
     content.as_deref().map(String::from_utf8_lossy).serialize(serializer)
 }
 
-/// How things were.
+/// The state before changes.
 #[derive(Debug, Default)]
 pub(super) struct Undo {
     files: Vec<(PathBuf, Option<Vec<u8>>)>,
-    /// Folders that were not there.
+    /// Folders that did not exist.
     folders: Vec<PathBuf>,
 }
 
 impl Undo {
-    /// Notes how a file is before somebody changes it.
+    /// Saves a file's state before a change.
     pub(super) fn note(&mut self, path: &Path) -> std::io::Result<()> {
         let missing = path.ancestors().skip(1).take_while(|folder| !folder.exists()).map(Path::to_owned);
         let missing: Vec<PathBuf> = missing.collect();
@@ -80,13 +80,13 @@ impl Undo {
         Ok(())
     }
 
-    /// Has a file hold what another one holds, when everything is put back.
+    /// Makes undoing give a file the content of another one.
     pub(super) fn keep(&mut self, path: &Path, before: &Path) -> std::io::Result<()> {
         self.files.push((path.to_owned(), Some(fs::read(before)?)));
         Ok(())
     }
 
-    /// Puts everything back; what cannot be keeps nothing else from it.
+    /// Undoes all changes; a failure does not stop the others.
     pub(super) fn put_back(&mut self) -> Result<()> {
         let mut failed = vec![];
         for (path, content) in std::mem::take(&mut self.files).into_iter().rev() {
@@ -98,13 +98,13 @@ impl Undo {
                 failed.push(format!("putting back {}: {error:#}", path.display()));
             }
         }
-        // The deepest first; one that somebody else uses by now stays.
+        // The deepest first; a folder that is used by others stays.
         self.folders.drain(..).rev().for_each(|folder| drop(fs::remove_dir(folder)));
         if failed.is_empty() { Ok(()) } else { bail!(failed.join("; ")) }
     }
 }
 
-/// Writes a file that everybody may read: whoever does sees all of it, or what was there before.
+/// Writes a world-readable file atomically: readers see all of it, or the old content.
 pub(crate) fn write(path: &Path, content: &[u8]) -> Result<()> {
     let folder = path.parent().context("a file has a folder")?;
     fs::create_dir_all(folder)?;
@@ -119,7 +119,7 @@ fn mode(bits: u32) -> fs::Permissions {
     std::os::unix::fs::PermissionsExt::from_mode(bits)
 }
 
-/// The file, and its folder if that is a unit's for drop-ins or for trials, and is empty then.
+/// Removes the file, and its folder if that is a unit's for drop-ins or for trials, and is empty then.
 fn remove(path: &Path) -> Result<()> {
     match fs::remove_file(path) {
         Err(error) if error.kind() != ErrorKind::NotFound => return Err(error.into()),
@@ -128,7 +128,7 @@ fn remove(path: &Path) -> Result<()> {
     let ours =
         |folder: &&Path| folder.to_string_lossy().ends_with(".service.d") || folder.ends_with(&TRIALS[1..]);
     if let Some(folder) = path.parent().filter(ours) {
-        // Somebody else's files keep it.
+        // Other files keep it.
         let _ = fs::remove_dir(folder);
     }
     Ok(())

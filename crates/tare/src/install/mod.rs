@@ -1,4 +1,4 @@
-//! `tare install` and `tare uninstall`: what has a unit's server load tare, written and taken away again.
+//! `tare install` and `tare uninstall`: they write and remove the files that make a unit's server load tare.
 
 mod change;
 mod plan;
@@ -25,28 +25,28 @@ use restart::Restart;
 
 pub(crate) use change::write;
 
-/// Exit status where a server was left as it is, because something is in the way or it did not come up.
+/// Exit status if a server was left as it is, because something is in the way or it did not start.
 const REFUSED: u8 = 1;
 
-/// What is said of a provider that was loaded and is not to be had.
+/// The message if a loaded provider cannot be read.
 const UNREAD: &str = "could not be read";
 
-/// Where packages and people put this program.
+/// Usual paths of this program.
 const PROGRAMS: [&str; 2] = ["/usr/bin/tare", "/usr/local/bin/tare"];
 
-/// What was done, or would be, for a server.
+/// What was done, or would be done, for a server.
 #[derive(Debug, Serialize)]
 struct Outcome {
     server: String,
     /// `planned`, `changed`, `unchanged`, `refused`, `put-back` or `failed`.
     state: State,
-    /// Files that were otherwise before.
+    /// Files that change.
     changes: Vec<Change>,
-    /// What is in the way, or will be missing.
+    /// Problems that are in the way, or will remain.
     findings: Vec<Finding>,
     /// Whether the server was restarted and answered.
     restarted: bool,
-    /// Tables whose files an earlier version had left in the data directory, and that are gone now.
+    /// Tables whose files an earlier version had left in the data directory, and that were removed.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     leftovers: Vec<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -99,7 +99,7 @@ pub(crate) fn uninstall(arguments: &Uninstall, interrupt: &Interrupt) -> Result<
     })
 }
 
-/// Takes away what earlier versions left in the data directory; where there is none, or it is not readable, nothing is.
+/// Removes what earlier versions left in the data directory, if it exists and is readable.
 fn leftovers(server: &Server) -> Vec<String> {
     let data = server.root.at(&server.data(&server.prospect()));
     match tare_mariadb::install::list(&data) {
@@ -108,15 +108,15 @@ fn leftovers(server: &Server) -> Vec<String> {
     }
 }
 
-/// What a restart is for.
+/// The purpose of a restart.
 struct Aim<'a> {
-    /// What is to serve afterwards; `None`: tare is to be gone.
+    /// The provider that is to be active afterwards; `None`: tare is to be gone.
     provider: Option<&'a Path>,
-    /// Ends the wait for it; all is put back then.
+    /// Ends the wait for it; then everything is undone.
     interrupt: &'a Interrupt,
 }
 
-/// Does it for each server that is meant until somebody asks to end, and tells what was done.
+/// Runs the work for each chosen server until interrupted, and reports the outcomes.
 fn each(
     arguments: &Servers,
     root: &Root,
@@ -142,7 +142,7 @@ fn each(
     })
 }
 
-/// The units named, or all there are.
+/// Returns the servers of the named units, or all.
 fn meant(arguments: &Servers, root: &Root) -> Result<Vec<Server>> {
     let unit = |name: &String| {
         Server::of_unit(root, name).with_context(|| format!("there is no unit {name}, or it is masked"))
@@ -160,7 +160,7 @@ fn meant(arguments: &Servers, root: &Root) -> Result<Vec<Server>> {
     Ok(servers)
 }
 
-/// This program, as it is called below a root, where another one of the same name stands for it.
+/// Returns the path of this program below a root, which may have another program of the same name.
 fn program(root: &Path) -> Result<PathBuf> {
     let own =
         std::env::current_exe().and_then(|path| path.canonicalize()).context("looking for this program")?;
@@ -177,7 +177,7 @@ fn program(root: &Path) -> Result<PathBuf> {
     })
 }
 
-/// The path of a file below a root, as it is called there.
+/// Returns a path as seen below a root.
 fn named_within(root: &Path, path: &Path) -> Result<PathBuf> {
     if root == Path::new("/") {
         return Ok(path.to_owned());
@@ -225,8 +225,8 @@ fn apply(
     outcome
 }
 
-/// Notes what a start of the server changes, and keeps the provider that the server has loaded where `replaced` is to come after it.
-/// What came of that, to be said if it has to be put back.
+/// Saves what a start of the server changes, and keeps its loaded provider if `replaced` takes its place. The
+/// result is reported if it has to be undone.
 fn keep(
     server: &Server,
     restart: &Restart,
@@ -238,7 +238,7 @@ fn keep(
     }
     let Some(path) = replaced else { return Ok(None) };
     let kept = loaded(restart).and_then(|file| {
-        // Of the opened file: the process may have another one in its memory by now.
+        // Through the opened file, as the process may have another one in its memory by now.
         let file = format!("/proc/self/fd/{}", file.as_raw_fd());
         undo.keep(&server.root.at(path), Path::new(&file)).map_err(|_| UNREAD)
     });
@@ -251,7 +251,8 @@ fn keep(
     }))
 }
 
-/// The provider's file that the server has loaded. It would become root's: what others could write to is not taken.
+/// Opens the provider's file that the server has loaded. Undoing makes it root's, so a file that others could
+/// write to is refused.
 fn loaded(restart: &Restart) -> Result<File, &'static str> {
     let file = restart.process().and_then(|process| process.open_provider().ok()).ok_or(UNREAD)?;
     let is_root_s = file.metadata().is_ok_and(|it| it.is_file() && it.uid() == 0 && it.mode() & 0o022 == 0);
@@ -269,7 +270,7 @@ impl Outcome {
         Outcome { findings, state: State::Refused, ..Outcome::new(server, vec![]) }
     }
 
-    /// Restarts the server, too; all is put back where it does not come up as it should.
+    /// Restarts the server, too; undoes everything if it does not start correctly.
     fn restart(
         &mut self,
         server: &Server,
@@ -288,7 +289,7 @@ impl Outcome {
         }
     }
 
-    /// Puts back what was changed because of an error, and has the server start as it was where it was restarted.
+    /// Undoes the changes after an error, and restarts the server as it was if it had been restarted.
     fn put_back(&mut self, error: &Error, undo: &mut Undo, restarted: Option<&Restart>) {
         let put = undo.put_back();
         let again = restarted.map_or(Ok(()), Restart::again).context("restarting it as it was failed, too");

@@ -1,4 +1,4 @@
-//! What is to be written for a server, and what is in the way.
+//! The files to write for a server, and what is in the way.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -8,19 +8,19 @@ use crate::doctor::{self, Finding, Kind};
 use crate::server::unit::{TRIAL, TRIALS, Unit};
 use crate::server::{PRELOAD, Server, TRIED, has_provider, is_provider, option_file, preloads};
 
-/// The drop-in's name: it comes after most others', whose preloads it takes over.
+/// Name of the drop-in, which sorts after most others, because it takes over their preloads.
 const DROP_IN: &str = "zz-tare.conf";
-/// Where an administrator's units and drop-ins go.
+/// Folder of an administrator's units and drop-ins.
 const UNITS: &str = "/etc/systemd/system";
-/// What all files begin with: who wrote them, and how they go.
+/// First line of all files: who wrote them, and how to remove them.
 const HEAD: &str = "# Written by `tare install`; `tare uninstall` removes it.\n";
 
-/// What a server's unit needs to load the provider, and what the doctor says of that.
+/// Returns the files that a server's unit needs to load the provider, and the doctor's findings about it.
 pub(super) fn install(server: &Server, provider: &Path, program: &Path) -> (Vec<Change>, Vec<Finding>) {
     let mut findings = doctor::before(server, provider, program);
     let Some(unit) = &server.unit else { return (vec![], findings) };
     let mut changes = vec![];
-    // The drop-in asks for the trial.
+    // The drop-in refers to the trial.
     for (path, content) in [(trial_path(), Ok(trial(program))), (drop_in_path(unit), drop_in(unit, provider))]
     {
         match content {
@@ -35,13 +35,13 @@ pub(super) fn install(server: &Server, provider: &Path, program: &Path) -> (Vec<
             let content = option_text(server, &path);
             changes.push(Change { path, content: Some(content) });
         }
-        // Without a need for one it does without.
+        // It is optional if the plugin needs no file.
         None => findings.extend(doctor::unread_options(server)),
     }
     (changes, findings)
 }
 
-/// All files away, as far as `tare install` wrote them; what servers share stays while another unit has tare.
+/// Removes all files that `tare install` wrote; those that servers share stay while another unit has tare.
 pub(super) fn uninstall(server: &Server, all: &[Server]) -> (Vec<Change>, Vec<Finding>) {
     let Some(unit) = &server.unit else { return (vec![], vec![]) };
     let is_file = |path: &PathBuf| server.root.at(path).is_file();
@@ -74,9 +74,9 @@ pub(super) fn uninstall(server: &Server, all: &[Server]) -> (Vec<Change>, Vec<Fi
     (changes, still.into_iter().collect())
 }
 
-/// Whether there is such a file that somebody else wrote: it is left alone.
+/// Returns whether there is such a file that somebody else wrote; it is left alone.
 fn is_anothers(server: &Server, path: &Path) -> bool {
-    // It need not be UTF-8.
+    // It may not be UTF-8.
     fs::read(server.root.at(path)).is_ok_and(|bytes| !bytes.starts_with(HEAD.as_bytes()))
 }
 
@@ -85,8 +85,8 @@ fn in_place_of_ours(path: &Path) -> Finding {
     Finding::problem("preload", what, "give it another name, or remove it")
 }
 
-/// Whether an installation is not begun because of this: with it the server would not have tare, or not start. A table
-/// that is full or a plugin that is missing is told and no more.
+/// Returns whether an installation is refused because of this finding: the server would not have tare, or not
+/// start. Full tables and a missing plugin are only reported.
 pub(super) fn is_in_the_way(finding: &Finding) -> bool {
     finding.kind == Kind::Problem && finding.check != "plugin"
 }
@@ -99,9 +99,9 @@ fn trial_path() -> PathBuf {
     Path::new(UNITS).join(TRIAL)
 }
 
-/// Tries what a server is to preload before each start of it, in an environment without that. What the trial before has left goes
-/// first, so that the server starts without tare where this program is gone, hangs or is broken itself. However often the server starts,
-/// it is tried.
+/// Returns the unit that tries what a server is to preload before each start of it, in an environment without
+/// that. It first removes the result of the previous trial, so that the server starts without tare if this
+/// program is missing, hangs or is broken. There is no limit on the number of starts.
 fn trial(program: &Path) -> String {
     format!(
         "{HEAD}[Unit]\nDescription=Trial of what %i.service is to preload\nStartLimitIntervalSec=0\n\n[Service]\nType=oneshot\n\
@@ -110,13 +110,13 @@ fn trial(program: &Path) -> String {
     )
 }
 
-/// tare first, then what the unit has preloaded all along (an allocator, say), if it comes through the trial; else what the unit has
-/// preloaded all along.
+/// Returns the drop-in: tare first, then what the unit preloads otherwise (an allocator, say), if the trial
+/// succeeds; else only the latter.
 fn drop_in(unit: &Unit, provider: &Path) -> Result<String, Finding> {
     let own = drop_in_path(unit);
     let environment = unit.environment_without(&own);
     let already = environment.get(PRELOAD);
-    // Of files of variables the last one counts.
+    // Of several environment files the last one wins.
     let comes_later = |named_in: &PathBuf| {
         named_in.parent().is_some_and(|folder| folder.extension() == Some("d".as_ref()))
             && named_in.file_name() > own.file_name()
@@ -150,7 +150,8 @@ fn drop_in(unit: &Unit, provider: &Path) -> Result<String, Finding> {
     ))
 }
 
-/// The plugin, where it is there and nobody else loads it; and the place for tare's own options.
+/// Returns the option file: it loads the plugin, if that is installed and not loaded otherwise, and has a
+/// place for tare's own options.
 fn option_text(server: &Server, path: &Path) -> Vec<u8> {
     let wanted = option_file::is_needed(server, Some(path));
     let plugin = if wanted {
@@ -158,7 +159,7 @@ fn option_text(server: &Server, path: &Path) -> Vec<u8> {
     } else {
         ""
     };
-    // What was set in the file is the administrator's, and stays, byte by byte.
+    // Settings in the file are the administrator's, and stay unchanged.
     if let Ok(text) = fs::read(server.root.at(path)) {
         let missing = wanted && !String::from_utf8_lossy(&text).contains("plugin-load-add");
         let (head, rest) = text.split_at(HEAD.len().min(text.len()));

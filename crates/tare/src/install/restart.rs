@@ -1,4 +1,4 @@
-//! A server's restart, and whether it comes up as it should.
+//! The restart of a server, and the check that it starts correctly.
 
 use std::fs::File;
 use std::io::{Read, Seek, SeekFrom};
@@ -18,16 +18,16 @@ use crate::server::process::Process;
 use crate::server::unit::Unit;
 use crate::status::{self, Reach};
 
-/// How often is looked.
+/// Interval of checks.
 const PAUSE: Duration = Duration::from_millis(100);
-/// A restart that puts back has at least so long: a server that is ended while it starts is none.
+/// Least time limit of a restart that undoes changes: a server that is killed while it starts would be worse.
 const AGAIN: Duration = Duration::from_secs(60);
-/// How long a command that is to end may take until it is killed.
+/// How long a command may take to end before it is killed.
 const GRACE: Duration = Duration::from_secs(5);
-/// So many bytes of what a command said are told.
+/// Most bytes of a command's output that are shown.
 const TOLD: u64 = 2000;
 
-/// How a server is restarted, and what is waited for.
+/// How a server is restarted, and what to wait for.
 pub(super) struct Restart {
     unit: String,
     /// The unit that tries what it is to preload.
@@ -35,13 +35,13 @@ pub(super) struct Restart {
     command: Option<String>,
     limit: Duration,
     endpoint: PathBuf,
-    /// The process in which tare served when all began.
+    /// The process in which tare was active at first.
     before: Option<u32>,
     interrupt: Interrupt,
 }
 
 impl Restart {
-    /// Of a server as it is now.
+    /// Prepares the restart of a server in its present state.
     pub(super) fn new(server: &Server, arguments: &Servers, interrupt: &Interrupt) -> Restart {
         let endpoint = server.endpoint(&server.prospect());
         Restart {
@@ -55,28 +55,29 @@ impl Restart {
         }
     }
 
-    /// Whether tare serves, or does not, as it should.
+    /// Returns whether tare is active, or not, as wanted.
     pub(super) fn is_as_wanted(&self, active: bool) -> bool {
         self.before.is_some() == active
     }
 
-    /// Whether systemd knows that the server does not run. That may be on purpose, and a restart would start it.
+    /// Returns whether systemd knows that the server is stopped. That may be on purpose, and a restart would
+    /// start it.
     pub(super) fn is_stopped(&self) -> bool {
         if self.command.is_some() {
             return false;
         }
-        // Where systemd cannot be asked the restart says so.
+        // If systemd cannot be queried, the restart will fail with the reason.
         let asked = Command::new("systemctl").args(["is-active", &self.unit]).output();
         let state = asked.map(|said| String::from_utf8_lossy(&said.stdout).trim().to_owned());
         state.is_ok_and(|state| ["inactive", "failed", "deactivating"].contains(&&*state))
     }
 
-    /// The process in which tare serves as yet.
+    /// Returns the process in which tare is active.
     pub(super) fn process(&self) -> Option<Process> {
         Process::look(self.before?).ok()
     }
 
-    /// Restarts the server and waits until tare answers in it, or is gone. The limit is that of both.
+    /// Restarts the server and waits until tare answers in it, or is gone. The time limit covers both.
     pub(super) fn run(&self, active: bool) -> Result<()> {
         let begin = Instant::now();
         self.restart(self.limit, &self.interrupt)?;
@@ -99,12 +100,12 @@ impl Restart {
         }
     }
 
-    /// Restarts the server as it was. Nobody's wish to end keeps it from that.
+    /// Restarts the server as it was. It cannot be interrupted.
     pub(super) fn again(&self) -> Result<()> {
         self.restart(self.limit.max(AGAIN), &Interrupt::default())
     }
 
-    /// Restarts the server. What ends before its time is the command: systemd goes on with its job.
+    /// Restarts the server. At the time limit only the command ends: systemd continues its job.
     fn restart(&self, limit: Duration, interrupt: &Interrupt) -> Result<()> {
         let end = Instant::now() + limit;
         let run = |command: &mut Command| {
@@ -116,7 +117,8 @@ impl Restart {
             Some(command) => run(Command::new("sh").args(["-c", command]).env("TARE_UNIT", &self.unit)),
             None => {
                 run(Command::new("systemctl").arg("daemon-reload"))?;
-                // A trial that failed is listed until then, also where its unit is gone; mostly there is none.
+                // Otherwise systemd would still list a failed trial, even of a unit that is gone; usually
+                // there is none.
                 if let Some(trial) = &self.trial {
                     let _ = run(Command::new("systemctl").args(["reset-failed", trial]));
                 }
@@ -126,7 +128,7 @@ impl Restart {
     }
 }
 
-/// The process that answers for tare, if one does.
+/// Returns the process in which tare answers, if any.
 fn serving(endpoint: &std::path::Path) -> Option<u32> {
     if !matches!(status::reach(endpoint), Ok(Reach::Answers)) {
         return None;
@@ -135,13 +137,14 @@ fn serving(endpoint: &std::path::Path) -> Option<u32> {
     rows.into_iter().find(|row| row.name == "pid")?.value.parse().ok()
 }
 
-/// Runs a command; `None` if it did not end in time, and was ended. Nobody waits for what it leaves running: its standard error is a
-/// file, not a pipe.
+/// Runs a command; `None` if it did not end in time, and was killed. Processes that it leaves running are not
+/// waited for, as its standard error is a file, not a pipe.
 fn run(command: &mut Command, limit: Duration, interrupt: &Interrupt) -> Result<Option<()>> {
     let shown = format!("{command:?}");
     let mut said = tempfile::tempfile().context("making a temporary file")?;
     command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(said.try_clone()?);
-    // Ctrl-C in a terminal goes to the whole group: the command is ended by us, with all it has started.
+    // Ctrl-C in a terminal goes to the whole process group, but this process ends the command with everything
+    // it started.
     let mut child = command.process_group(0).spawn().with_context(|| format!("running {shown}"))?;
     let waited = wait(&mut child, limit, interrupt);
     if !matches!(waited, Ok(Some(_))) {
@@ -154,7 +157,7 @@ fn run(command: &mut Command, limit: Duration, interrupt: &Interrupt) -> Result<
 }
 
 fn wait(child: &mut Child, limit: Duration, interrupt: &Interrupt) -> tare_lab::Result<Option<ExitStatus>> {
-    // What cannot be waited for is not there.
+    // A child that cannot be waited for is gone.
     interrupt.wait_for(limit, || Ok(child.try_wait().ok().flatten()))
 }
 
@@ -168,7 +171,7 @@ fn end(child: &mut Child) {
     }
 }
 
-/// The end of what a command said.
+/// Returns the end of a command's output.
 fn tail(said: &mut File) -> String {
     let mut bytes = vec![];
     let begin = said.metadata().map_or(0, |file| file.len().saturating_sub(TOLD));

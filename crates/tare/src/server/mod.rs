@@ -1,4 +1,4 @@
-//! A server of this machine: a unit, a process, or both; and what tare would make of it.
+//! A server of this machine: a unit, a process, or both; and what tare would do in it.
 
 pub(crate) mod option_file;
 pub(crate) mod process;
@@ -19,15 +19,16 @@ use crate::provider;
 use process::Process;
 use unit::Unit;
 
-/// The variable that has the loader take further objects into a program.
+/// The variable that makes the loader preload objects into a program.
 pub(crate) const PRELOAD: &str = "LD_PRELOAD";
-/// What tare's drop-in has the server preload if it survives a trial, which sets [`PRELOAD`] then.
+/// The variable with what tare's drop-in makes the server preload; a successful trial copies it to
+/// [`PRELOAD`].
 pub(crate) const TRIED: &str = "TARE_PRELOAD";
-/// Where servers have their data unless they are told otherwise.
+/// The data directory of servers by default.
 const DATA: &str = "/var/lib/mysql";
-/// The groups of option files a server reads whose own list is not known, without those of one series.
+/// Groups of option files that a server reads, if its own list is unknown, without those for one series.
 const GROUPS: [&str; 5] = ["mysqld", "server", "mariadb", "mariadbd", "galera"];
-/// The plugin's file.
+/// File name of the plugin.
 pub(crate) const PLUGIN: &str = "ha_federatedx.so";
 
 /// The server.
@@ -38,7 +39,7 @@ pub(crate) struct Server {
     pub(crate) root: Root,
 }
 
-/// What its program and its options say.
+/// The combined effect of a server's program and options.
 pub(crate) struct Prospect {
     pub(crate) program: Result<Program, crate::elf::Error>,
     pub(crate) files: OptionFiles,
@@ -49,7 +50,7 @@ pub(crate) struct Prospect {
 }
 
 impl Server {
-    /// As people call it.
+    /// Returns its name for people.
     pub(crate) fn name(&self) -> String {
         match (&self.unit, &self.process) {
             (Some(unit), _) => unit.name.clone(),
@@ -58,7 +59,7 @@ impl Server {
         }
     }
 
-    /// The servers under a root: its units, and on this machine what runs besides.
+    /// Returns the servers under a root: its units, and on this machine also other processes.
     pub(crate) fn all(root: &Root) -> Vec<Server> {
         let pids = if root.is_own() { Process::all() } else { vec![] };
         let mut processes: Vec<Process> =
@@ -74,7 +75,7 @@ impl Server {
         servers
     }
 
-    /// The server of a unit.
+    /// Returns the server of a unit.
     pub(crate) fn of_unit(root: &Root, name: &str) -> Option<Server> {
         let unit = Unit::read(root, name)?;
         let pids = if root.is_own() { Process::all() } else { vec![] };
@@ -83,7 +84,7 @@ impl Server {
         Some(Server { unit: Some(unit), process, root: root.clone() })
     }
 
-    /// The server that runs as a process.
+    /// Returns the server that runs as a process.
     pub(crate) fn of_process(process: Process) -> Server {
         let root = process.root();
         let unit = process.unit.as_deref().and_then(|name| Unit::read(&root, name));
@@ -92,12 +93,12 @@ impl Server {
         Server { unit, root, process: Some(process) }
     }
 
-    /// It as its unit will start it, whatever runs now.
+    /// Returns the server as its unit will start it, whatever runs now.
     pub(crate) fn next(&self) -> Server {
         Server { process: None, ..self.clone() }
     }
 
-    /// The program and its arguments: of what runs, or of what would.
+    /// Returns the program and its arguments: of the process, or of the unit.
     pub(crate) fn arguments(&self) -> Vec<OsString> {
         match &self.process {
             Some(process) => process.arguments.clone(),
@@ -105,7 +106,7 @@ impl Server {
         }
     }
 
-    /// A variable of its environment, likewise.
+    /// Returns a variable of its environment: of the process, or of the unit.
     pub(crate) fn variable(&self, name: &str) -> Option<OsString> {
         match &self.process {
             Some(process) => process.variable(name),
@@ -113,19 +114,19 @@ impl Server {
         }
     }
 
-    /// The provider that it has loaded, or its unit says it is to load.
+    /// Returns the provider that it has loaded, or that its unit makes it load.
     pub(crate) fn provider(&self) -> Option<PathBuf> {
         let of_process = || self.process.as_ref()?.preload();
         let of_unit = || self.unit.as_ref()?.preload().map(OsString::from);
         preloads(&of_process().or_else(of_unit)?).into_iter().find(|path| is_provider(path))
     }
 
-    /// Whether its unit has that tried before each start.
+    /// Returns whether its unit tries the preloaded objects before each start.
     pub(crate) fn is_tried(&self) -> bool {
         self.variable(TRIED).is_some()
     }
 
-    /// Where its program can be read.
+    /// Returns the path at which its program can be read.
     pub(crate) fn program(&self) -> PathBuf {
         match &self.process {
             Some(process) => process.program(),
@@ -139,7 +140,7 @@ impl Server {
         }
     }
 
-    /// The account it runs as; `None` where it is not known here.
+    /// Returns the account it runs as; `None` if it is unknown here.
     pub(crate) fn user(&self) -> Option<User> {
         match &self.process {
             Some(process) => User::from_uid(Uid::from_raw(process.user)).ok()?,
@@ -147,7 +148,7 @@ impl Server {
         }
     }
 
-    /// What tare would make of it, or has made.
+    /// Returns what tare would do in it, or does.
     pub(crate) fn prospect(&self) -> Prospect {
         let arguments = self.arguments();
         let program = probe::look(&self.program());
@@ -163,19 +164,19 @@ impl Server {
         Prospect { program, files, settings, plan, groups }
     }
 
-    /// Its data directory, as it names it.
+    /// Returns its data directory in its own view.
     pub(crate) fn data(&self, prospect: &Prospect) -> PathBuf {
         let works_in = || self.process.as_ref()?.folder.clone();
         works_in().or_else(|| prospect.settings.datadir.clone()).unwrap_or_else(|| DATA.into())
     }
 
-    /// tare's socket, where this process finds it.
+    /// Returns the path of tare's socket in this process's view.
     pub(crate) fn endpoint(&self, prospect: &Prospect) -> PathBuf {
         let named = prospect.plan.as_ref().ok().and_then(|plan| plan.options.socket.clone());
         self.root.at(&named.unwrap_or_else(|| self.data(prospect).join(crate::status::SOCKET)))
     }
 
-    /// Where the plugin lies, if it is there.
+    /// Returns the folder with the plugin, if it is installed.
     pub(crate) fn plugin(&self, prospect: &Prospect) -> Option<PathBuf> {
         let program = self.arguments().into_iter().next().unwrap_or_default();
         let home = Path::new(&program).ancestors().nth(2).unwrap_or(Path::new("/usr")).to_owned();
@@ -188,12 +189,13 @@ impl Server {
 }
 
 impl Prospect {
-    /// The last value of one of the server's options that tare itself does not look at; `name` with hyphens.
+    /// Returns the last value of one of the server's options that tare itself does not use; `name` with
+    /// hyphens.
     fn option(&self, name: &str, arguments: &[OsString]) -> Option<String> {
         self.values(name, arguments).pop().map(|(value, _)| value)
     }
 
-    /// Every value of it, in order, and where it is given.
+    /// Returns every value of an option, in order, with its origin.
     fn values(&self, name: &str, arguments: &[OsString]) -> Vec<(String, Origin)> {
         let groups: Vec<&str> = self.groups.iter().map(String::as_str).collect();
         let entries = self.files.in_groups(&groups).filter(|entry| entry.key.replace('_', "-") == name);
@@ -205,37 +207,39 @@ impl Prospect {
         of_files.chain(given).collect()
     }
 
-    /// Whether the server is told to load the plugin, by somebody that counts.
+    /// Returns whether the server is made to load the plugin by an origin that counts.
     pub(crate) fn asks_for_plugin(&self, arguments: &[OsString], counts: impl Fn(&Origin) -> bool) -> bool {
         let values = ["plugin-load", "plugin-load-add"].map(|name| self.values(name, arguments));
         values.iter().flatten().any(|(value, origin)| value.contains("federatedx") && counts(origin))
     }
 }
 
-/// Whether a process is a unit's server: it is in the unit, and has the account that the unit gives its server, if one is named.
+/// Returns whether a process is a unit's server: it belongs to the unit, and has the account that the unit
+/// names, if any.
 fn runs(unit: &Unit, process: &Process) -> bool {
     process.unit.as_deref() == Some(&unit.name)
         && unit.user().is_none_or(|user| user.uid.as_raw() == process.user)
 }
 
-/// What `LD_PRELOAD` names.
+/// Splits the value of `LD_PRELOAD`.
 pub(crate) fn preloads(value: &OsStr) -> Vec<PathBuf> {
     let entries =
         value.as_bytes().split(|byte| matches!(byte, b' ' | b':')).filter(|entry| !entry.is_empty());
     entries.map(|entry| PathBuf::from(OsString::from_vec(entry.to_vec()))).collect()
 }
 
-/// Whether that has tare loaded.
+/// Returns whether that value contains tare.
 pub(crate) fn has_provider(value: &OsStr) -> bool {
     preloads(value).iter().any(|path| is_provider(path))
 }
 
-/// Whether this is tare's own object, by its name.
+/// Returns whether this is tare's own object, by its name.
 pub(crate) fn is_provider(path: &Path) -> bool {
     path.file_name() == Some(OsStr::new(provider::FILE))
 }
 
-/// What the account may do with a file or folder, as the last three bits of a mode. Further groups it is in are not asked.
+/// Returns the account's rights on a file or folder, as the last three bits of a mode. Supplementary groups
+/// are not considered.
 pub(crate) fn rights(metadata: &Metadata, user: &User) -> u32 {
     let shift = if metadata.uid() == user.uid.as_raw() {
         6

@@ -1,4 +1,4 @@
-//! The option file that `tare install` writes: where a server reads it, and what is in the way where it reads none.
+//! The option file of `tare install`: where a server reads it, and what is in the way if it reads none.
 
 use std::path::{Path, PathBuf};
 
@@ -6,22 +6,22 @@ use tare_mariadb::options::{OptionFiles, Origin};
 
 use super::Server;
 
-/// The file's name.
+/// Name of the file.
 pub(crate) const NAME: &str = "90-tare.cnf";
-/// Where option files of one's own are usually put: of the folders that a server reads, the first of these is taken.
+/// Usual folders for option files; the first one that a server reads is used.
 pub(crate) const USUAL: [&str; 4] =
     ["/etc/mysql/mariadb.conf.d", "/etc/my.cnf.d", "/etc/mysql/conf.d", "/etc/mysql/my.cnf.d"];
-/// A folder that is recommended to be made and read, where a server reads none.
+/// The folder that is recommended if a server reads none.
 const PROPOSED: &str = "/etc/mysql/tare.d";
 
-/// The files that a server's next start reads: those in folders it names.
+/// Returns the files that a server's next start reads, in the folders it includes.
 pub(crate) fn places(server: &Server) -> Vec<PathBuf> {
     let files = server.next().prospect().files;
     let is_whole = |folder: &&PathBuf| folder.is_absolute();
     files.folders().iter().filter(is_whole).map(|folder| folder.join(NAME)).collect()
 }
 
-/// Which of them is written: the one that is there, or one in a folder that is usual, or the last one, which comes last.
+/// Returns the file to write: the existing one, or one in a usual folder, or one in the last folder.
 pub(crate) fn place(server: &Server) -> Option<PathBuf> {
     let places = places(server);
     let usual = || USUAL.iter().map(|folder| Path::new(folder).join(NAME)).find(|path| places.contains(path));
@@ -29,7 +29,7 @@ pub(crate) fn place(server: &Server) -> Option<PathBuf> {
     there.or_else(usual).or_else(|| places.last().cloned())
 }
 
-/// Whether the plugin is there, and nobody but the file at `own` has the server load it.
+/// Returns whether the plugin is installed, and only the file at `own` makes the server load it.
 pub(crate) fn is_needed(server: &Server, own: Option<&Path>) -> bool {
     let server = &server.next();
     let prospect = server.prospect();
@@ -38,7 +38,7 @@ pub(crate) fn is_needed(server: &Server, own: Option<&Path>) -> bool {
         && !prospect.asks_for_plugin(&server.arguments(), |origin| !is_own(origin))
 }
 
-/// Why no file that would be written is read, and what to do; `None` where one is, or none is needed.
+/// Returns why no file that could be written is read, and what to do; `None` if one is, or none is needed.
 pub(crate) fn obstacle(server: &Server) -> Option<(String, String)> {
     if place(server).is_some() || !is_needed(server, None) {
         return None;

@@ -1,4 +1,4 @@
-//! Servers that run, as `/proc` shows them.
+//! Running servers, as `/proc` shows them.
 
 use std::ffi::OsString;
 use std::fs::{self, File};
@@ -15,9 +15,9 @@ use tare_mariadb::options::Root;
 use super::{PRELOAD, TRIED};
 use crate::provider::FILE;
 
-/// What a running server's program may be called.
+/// Names of a running server's program.
 const PROGRAMS: [&str; 2] = ["mariadbd", "mysqld"];
-/// The loader's options that have a value after them.
+/// Options of the dynamic loader that are followed by a value.
 const LOADER_OPTIONS: [&str; 7] = [
     "--library-path",
     "--glibc-hwcaps-prepend",
@@ -32,33 +32,33 @@ const LOADER_OPTIONS: [&str; 7] = [
 #[derive(Clone, Debug)]
 pub(crate) struct Process {
     pub(crate) pid: u32,
-    /// The program and its arguments, also where the loader was started with both.
+    /// The program and its arguments, without the loader if that started it.
     pub(crate) arguments: Vec<OsString>,
-    /// The program's file where it was started through the loader, which `exe` is then.
+    /// File of the program if it was started through the loader, which is `exe` then.
     loaded: Option<PathBuf>,
-    /// `NAME=VALUE`, as it was started.
+    /// Environment at its start, as `NAME=VALUE`.
     pub(crate) environment: Vec<OsString>,
-    /// Paths of the files it has in memory as code: of one it may not execute the loader leaves a part behind.
+    /// Paths of the files mapped as code. The loader leaves a part of a file that it may not execute.
     pub(crate) mapped: Vec<String>,
-    /// The part of its memory where tare's code is: addresses as `/proc/PID/map_files` calls them, and the file's number.
+    /// Mapping of tare's code: addresses as in `/proc/PID/map_files`, and the file's inode.
     provider: Option<(String, u64)>,
-    /// The folder it works in: a server's data directory.
+    /// Working directory: a server's data directory.
     pub(crate) folder: Option<PathBuf>,
-    /// The file its standard error goes to: a server's error log.
+    /// File of its standard error: a server's error log.
     pub(crate) log: Option<PathBuf>,
-    /// The account it runs as.
+    /// Account it runs as.
     pub(crate) user: u32,
-    /// The service of this system's that it belongs to.
+    /// Service of the system that it belongs to.
     pub(crate) unit: Option<String>,
-    /// The profile of AppArmor or label of SELinux it is confined by.
+    /// Profile of AppArmor or label of SELinux that confines it.
     pub(crate) confinement: Option<String>,
 }
 
 impl Process {
-    /// Looks at a process.
+    /// Reads a process.
     ///
     /// # Errors
-    /// When there is none, or it may not be looked at.
+    /// When there is none, or it may not be read.
     pub(crate) fn look(pid: u32) -> io::Result<Process> {
         let text = |name: &str| {
             Ok::<_, io::Error>(String::from_utf8_lossy(&fs::read(place(pid, name))?).into_owned())
@@ -98,7 +98,7 @@ impl Process {
         })
     }
 
-    /// Every server that runs and that is seen from here.
+    /// Returns every running server that is visible from here.
     pub(crate) fn all() -> Vec<u32> {
         let entries = fs::read_dir("/proc").into_iter().flatten().flatten();
         let mut pids: Vec<u32> =
@@ -108,8 +108,8 @@ impl Process {
         pids
     }
 
-    /// The process that listens on a socket: of those that have it the server, where another one has opened it for the server, as
-    /// systemd does.
+    /// Returns the process that listens on a socket: the server, even if another process, such as systemd,
+    /// has opened it for the server.
     pub(crate) fn listening(socket: &Path) -> io::Result<u32> {
         let peer = UnixStream::connect(socket)?;
         let pid = getsockopt(&peer, PeerCredentials)?.pid();
@@ -124,7 +124,7 @@ impl Process {
         }
     }
 
-    /// A variable of its environment.
+    /// Returns a variable of its environment.
     pub(crate) fn variable(&self, name: &str) -> Option<OsString> {
         let of_name = |variable: &OsString| {
             let value = variable.as_bytes().strip_prefix(name.as_bytes())?.strip_prefix(b"=")?;
@@ -133,48 +133,48 @@ impl Process {
         self.environment.iter().find_map(of_name)
     }
 
-    /// What it was told to preload, whether or not that came through its trial.
+    /// Returns what it was to preload, whether or not the trial succeeded.
     pub(crate) fn preload(&self) -> Option<OsString> {
         self.variable(TRIED).or_else(|| self.variable(PRELOAD))
     }
 
-    /// tare's object in its memory, with [`DELETED`] where the file is gone.
+    /// Returns the path of tare's object in its memory, with [`DELETED`] if the file is gone.
     pub(crate) fn provider(&self) -> Option<&str> {
         self.mapped.iter().map(String::as_str).find(|path| is_provider(path))
     }
 
-    /// Whether tare's object in its memory is another one than the file of this name; a server that has none of it has no other.
+    /// Returns whether tare's object in its memory differs from the installed file; false if it has none.
     pub(crate) fn is_outdated(&self, installed: &Path) -> bool {
         let number = fs::metadata(installed).ok().map(|file| file.ino());
         self.provider.as_ref().is_some_and(|(_, mapped)| number.is_some_and(|number| number != *mapped))
     }
 
-    /// The file of tare's object in its memory, also where that has no name any more. Root alone may open it. Of a container there is
-    /// none: what is root's there is not what is root's here.
+    /// Opens the file of tare's object in its memory, even if it has no name any more. Only root may. Refused
+    /// for a container, whose root is not root here.
     pub(crate) fn open_provider(&self) -> io::Result<File> {
         let provider = self.provider.as_ref().filter(|_| is_at_home(self.pid));
         let (addresses, _) = provider.ok_or(ErrorKind::NotFound)?;
         File::open(place(self.pid, "map_files").join(addresses))
     }
 
-    /// What is `/` to it.
+    /// Returns its root directory.
     pub(crate) fn root(&self) -> Root {
         root(self.pid)
     }
 
-    /// Its program's file, also when the file was replaced since.
+    /// Returns its program's file, even if it was replaced since.
     pub(crate) fn program(&self) -> PathBuf {
         self.loaded.as_ref().map_or_else(|| place(self.pid, "exe"), |path| self.root().at(path))
     }
 }
 
-/// Whether a program is glibc's loader: `ld-linux-x86-64.so.2`, or `ld-2.31.so` where that is a link.
+/// Returns whether a program is glibc's loader: `ld-linux-x86-64.so.2`, or `ld-2.31.so` where that is a link.
 fn is_loader(program: &Path) -> bool {
     let name = program.file_name().unwrap_or_default().to_string_lossy();
     name.starts_with("ld-") && name.contains(".so")
 }
 
-/// Where the loader's own arguments end.
+/// Returns the index after the loader's own arguments.
 fn program_after_loader(arguments: &[OsString]) -> usize {
     let mut at = 1;
     while let Some(option) = arguments.get(at).filter(|argument| argument.as_bytes().starts_with(b"--")) {
@@ -197,9 +197,9 @@ fn is_server_in_loader(pid: u32) -> bool {
     program.and_then(Path::file_name).is_some_and(|name| PROGRAMS.iter().any(|known| name == *known))
 }
 
-/// How `/proc/PID/fd` calls the listening sockets at a path.
+/// Returns the targets in `/proc/PID/fd` of the listening sockets at a path.
 fn listening_sockets(socket: &Path) -> Vec<PathBuf> {
-    /// Of a line's flags: the socket listens.
+    /// The flags of a listening socket in a line.
     const LISTENS: &str = "00010000";
     let wanted = fs::canonicalize(socket);
     let table = fs::read_to_string("/proc/net/unix").unwrap_or_default();
@@ -218,9 +218,9 @@ fn has_socket(pid: u32, sockets: &[PathBuf]) -> bool {
     files.filter_map(|file| fs::read_link(file.path()).ok()).any(|file| sockets.contains(&file))
 }
 
-/// The service of the system's that a process is in, by its control group; `first` is that of process 1, beside which the system has its
-/// units. What an account's own systemd starts, or a container's, lies below a unit of the system's and is none of them, whatever it is
-/// called.
+/// Returns the service of the system that a process is in, by its control group; `first` is the group of
+/// process 1, next to which the system has its units. Units of an account's own systemd, or of a container,
+/// are below a unit of the system and do not count, whatever their name.
 fn system_unit(groups: &str, first: &str) -> Option<String> {
     let first = systemd_group(first).unwrap_or_default();
     let system = first.strip_suffix("/init.scope").unwrap_or(first).trim_end_matches('/');
@@ -229,14 +229,14 @@ fn system_unit(groups: &str, first: &str) -> Option<String> {
     parts.all(|part| part.ends_with(".slice") && part != "user.slice").then(|| unit.to_owned())
 }
 
-/// The group in systemd's own hierarchy: the one of that name, or of cgroups of version 2 the only one.
+/// Returns the group in systemd's own hierarchy: the one of that name, or the only one of cgroups v2.
 fn systemd_group(groups: &str) -> Option<&str> {
     let of = |kind: &str| groups.lines().find_map(|line| line.split_once(':')?.1.strip_prefix(kind));
     of("name=systemd:").or_else(|| of(":"))
 }
 
-/// Whether a process has this one's root and process numbers, which those of containers have not. Where that cannot be told root does
-/// not take its word; anybody else can do nothing with it.
+/// Returns whether a process has this one's root and pid namespace, unlike those of containers. If that is
+/// unknown, root assumes that it has not; for other accounts it does not matter.
 fn is_at_home(pid: u32) -> bool {
     let of = |path: PathBuf| fs::metadata(path).map(|it| (it.dev(), it.ino()));
     let same = |name: &str| match (of(place(pid, name)), of(Path::new("/proc/self").join(name))) {
@@ -246,15 +246,17 @@ fn is_at_home(pid: u32) -> bool {
     ["root", "ns/pid"].into_iter().all(same)
 }
 
-/// The account a process runs as. The owner of its folder in `/proc` is root where it has changed its account itself.
+/// Returns the account a process runs as. The owner of its folder in `/proc` is root if it has changed its
+/// account itself.
 fn effective_user(status: &str) -> Option<u32> {
     status.lines().find_map(|line| line.strip_prefix("Uid:")?.split_whitespace().nth(1)?.parse().ok())
 }
 
-/// What the kernel adds to the name of a file that is gone.
+/// The kernel's suffix of a deleted file's name.
 pub(crate) const DELETED: &str = " (deleted)";
 
-/// Whether a file in memory is tare's object, which may have been moved aside or be gone by now: `libtare_mariadb.so (deleted)`.
+/// Returns whether a mapped file is tare's object, which may have been renamed or deleted since:
+/// `libtare_mariadb.so (deleted)`.
 fn is_provider(path: &str) -> bool {
     path.rsplit('/').next().is_some_and(|name| name.starts_with(FILE))
 }
@@ -263,7 +265,7 @@ fn place(pid: u32, name: &str) -> PathBuf {
     Path::new("/proc").join(pid.to_string()).join(name)
 }
 
-/// This process's own root stays `/`, so that paths are shown as one knows them.
+/// Returns the root of a process; `/` if it is this process's own, so that paths look familiar.
 fn root(pid: u32) -> Root {
     let of = |path: PathBuf| fs::metadata(path).map(|it| (it.dev(), it.ino())).ok();
     let theirs = place(pid, "root");
@@ -341,7 +343,7 @@ mod tests {
         assert_eq!(system_unit(inside, "0::/lxc.payload.x/init.scope\n"), unit);
         assert_eq!(system_unit(inside, "0::/lxc.payload/init.scope\n"), None);
         assert_eq!(system_unit("0::/system.slice/mariadb.service\n", "0::/lxc.payload.x/init.scope\n"), None);
-        // Of version 1 only systemd's own hierarchy counts, beside an empty one of version 2 or none.
+        // In version 1 only systemd's own hierarchy counts, with an empty one of version 2 or none.
         let first = "9:name=systemd:/init.scope\n4:memory:/\n0::/\n";
         assert_eq!(
             system_unit("4:memory:/\n9:name=systemd:/system.slice/mariadb.service\n0::/\n", first),
@@ -350,7 +352,7 @@ mod tests {
         assert_eq!(system_unit("9:name=systemd:/\n4:memory:/system.slice/mariadb.service\n", first), None);
     }
 
-    /// What is opened of a process that has its program in the provider's place.
+    /// Returns the file opened for a process whose program stands for the provider.
     fn opened(pid: u32) -> Option<File> {
         let maps = fs::read_to_string(place(pid, "maps")).ok()?;
         let addresses = maps.lines().find(|line| mapped_file(line).is_some())?.split(' ').next()?;
@@ -420,7 +422,8 @@ mod tests {
         let input: std::os::fd::OwnedFd = listener.try_clone().expect("a socket").into();
         let mut server =
             std::process::Command::new(&program).arg("60").stdin(input).spawn().expect("it starts");
-        // `spawn` returns when the child has memory of its own, which is shortly before the kernel gives it its name.
+        // `spawn` returns when the child has memory of its own, which is shortly before the kernel gives it
+        // its name.
         let deadline = Instant::now() + Duration::from_secs(10);
         while !is_server(server.id()) && Instant::now() < deadline {
             std::thread::sleep(Duration::from_millis(1));

@@ -1,4 +1,4 @@
-//! systemd's units of servers, read from their files: systemd itself is not asked, and need not run.
+//! systemd's units of servers, parsed from their files; systemd itself is not queried, and need not run.
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -11,11 +11,11 @@ use tare_mariadb::options::Root;
 
 use super::{PRELOAD, TRIED};
 
-/// Where `tare preload` says what came of its trials. Only root may write there: what stands there is loaded into servers.
+/// Folder with the results of `tare preload`. Only root may write there, as they make servers load objects.
 pub(crate) const TRIALS: &str = "/run/tare";
-/// The unit that tries what a server is to preload, for any server: the name of the server's without `.service` is its instance.
+/// The unit that tries what a server is to preload; its instance is the server's name without `.service`.
 pub(crate) const TRIAL: &str = "tare-preload@.service";
-/// Where units and their drop-ins lie; what comes first wins.
+/// Folders of units and their drop-ins; earlier ones win.
 const FOLDERS: [&str; 5] = [
     "/etc/systemd/system",
     "/run/systemd/system",
@@ -23,11 +23,11 @@ const FOLDERS: [&str; 5] = [
     "/usr/lib/systemd/system",
     "/lib/systemd/system",
 ];
-/// The first of them that are the administrator's: what stands there names instances that are wanted.
+/// Number of the administrator's folders among them, whose files show which instances are wanted.
 const ADMINISTRATORS: usize = 2;
-/// How many links are followed from an alias to its unit.
+/// Most links that are followed from an alias to its unit.
 const MOST_LINKS: usize = 8;
-/// What a server's program is called, itself or the script that starts it.
+/// Names of a server's program and of the scripts that start it.
 const PROGRAMS: [&str; 4] = ["mariadbd", "mysqld", "mariadbd-safe", "mysqld_safe"];
 
 /// `KEY=VALUE` of a unit's section `[Service]`.
@@ -35,7 +35,7 @@ const PROGRAMS: [&str; 4] = ["mariadbd", "mysqld", "mariadbd-safe", "mysqld_safe
 pub(crate) struct Setting {
     pub(crate) key: String,
     pub(crate) value: String,
-    /// The file it stands in, as the system names it.
+    /// Path of its file on the unit's system.
     pub(crate) file: PathBuf,
 }
 
@@ -43,23 +43,24 @@ pub(crate) struct Setting {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Variable {
     pub(crate) value: String,
-    /// The file it is set in.
+    /// The file that sets it.
     pub(crate) file: PathBuf,
-    /// The unit's file or drop-in that names `file`, where that is a file of variables: these come after all that units say.
+    /// If `file` is an environment file, the unit's file or drop-in that names it: these override all
+    /// settings in units.
     pub(crate) named_in: Option<PathBuf>,
 }
 
 /// A unit that starts a server.
 #[derive(Clone, Debug)]
 pub(crate) struct Unit {
-    /// Such as `mariadb@a.service`.
+    /// Name such as `mariadb@a.service`.
     pub(crate) name: String,
     settings: Vec<Setting>,
     root: Root,
 }
 
 impl Unit {
-    /// The unit of this name, or of which this is an alias; `None` where there is none, or where it is masked.
+    /// Reads the unit of this name or alias; `None` if there is none, or it is masked.
     pub(crate) fn read(root: &Root, name: &str) -> Option<Unit> {
         let name = if name.contains('.') { name.to_owned() } else { format!("{name}.service") };
         let name = real_name(root, name);
@@ -76,7 +77,7 @@ impl Unit {
         Some(unit)
     }
 
-    /// Every unit that starts a server, by name.
+    /// Returns every unit that starts a server, by name.
     pub(crate) fn all(root: &Root) -> Vec<Unit> {
         let mut names: Vec<String> =
             FOLDERS.iter().flat_map(|folder| listed(root, Path::new(folder))).collect();
@@ -91,7 +92,7 @@ impl Unit {
         units.filter(|unit| unit.command().is_some()).collect()
     }
 
-    /// The setting that counts, where there is one of a kind.
+    /// Returns the effective setting of a key with a single value.
     pub(crate) fn setting(&self, key: &str) -> Option<&Setting> {
         self.settings
             .iter()
@@ -100,14 +101,14 @@ impl Unit {
             .filter(|setting| !setting.value.is_empty())
     }
 
-    /// Settings that add up; an empty one takes back what came before.
+    /// Returns the settings of a key that accumulate; an empty one resets the previous ones.
     fn settings<'a>(&'a self, key: &'a str) -> impl Iterator<Item = &'a Setting> {
         let of_key = || self.settings.iter().filter(move |setting| setting.key == key);
         let kept = of_key().rev().take_while(|setting| !setting.value.is_empty()).count();
         of_key().skip(of_key().count() - kept)
     }
 
-    /// The setting, where it says yes.
+    /// Returns the setting if it is on.
     pub(crate) fn switched_on(&self, key: &str) -> Option<&Setting> {
         let yes = |setting: &&Setting| {
             ["yes", "true", "on", "1"].iter().any(|yes| setting.value.eq_ignore_ascii_case(yes))
@@ -115,12 +116,12 @@ impl Unit {
         self.setting(key).filter(yes)
     }
 
-    /// The environment the unit's programs start with.
+    /// Returns the environment of the unit's programs.
     pub(crate) fn environment(&self) -> BTreeMap<String, Variable> {
         self.environment_without(Path::new(""))
     }
 
-    /// The same, as if there were no such file of the unit's.
+    /// Returns the environment without the settings of one of the unit's files.
     pub(crate) fn environment_without(&self, file: &Path) -> BTreeMap<String, Variable> {
         let mut environment = BTreeMap::new();
         let mut set = |text: &str, file: &Path, named_in: Option<&Path>| {
@@ -149,46 +150,47 @@ impl Unit {
         environment
     }
 
-    /// The setting that takes a variable out of the environment again.
+    /// Returns the setting that removes a variable from the environment.
     pub(crate) fn unset(&self, name: &str) -> Option<&Setting> {
         self.settings("UnsetEnvironment")
             .find(|setting| words(&setting.value).iter().any(|word| word == name))
     }
 
-    /// The account it gives its server; `None` where it names none that is known here.
+    /// Returns the account of its server; `None` if it names none that is known here.
     pub(crate) fn user(&self) -> Option<User> {
         let name = &self.setting("User")?.value;
         let by_number = || User::from_uid(Uid::from_raw(name.parse().ok()?)).ok()?;
         User::from_name(name).ok()?.or_else(by_number)
     }
 
-    /// What the server is to preload at its next start, if all goes well.
+    /// Returns what the server is to preload at its next start, if the trial succeeds.
     pub(crate) fn preload(&self) -> Option<String> {
         let mut environment = self.environment();
         environment.remove(TRIED).or_else(|| environment.remove(PRELOAD)).map(|variable| variable.value)
     }
 
-    /// The name, without the part that all units of servers end with.
+    /// Returns the name without `.service`.
     pub(crate) fn stem(&self) -> &str {
         self.name.strip_suffix(".service").unwrap_or(&self.name)
     }
 
-    /// The unit that tries what the server is to preload.
+    /// Returns the name of the unit that tries what the server is to preload.
     pub(crate) fn trial_unit(&self) -> String {
         TRIAL.replace('@', &format!("@{}", self.stem()))
     }
 
-    /// Where `tare preload` says what came of its trial: as variables for the server, or as a comment why there are none.
+    /// Returns the file with the result of its trial: variables for the server, or the reason for none as a
+    /// comment.
     pub(crate) fn trial(&self) -> PathBuf {
         Path::new(TRIALS).join(format!("{}.env", self.stem()))
     }
 
-    /// The server's program and its arguments.
+    /// Returns the server's program and its arguments.
     pub(crate) fn command(&self) -> Option<Vec<OsString>> {
         let environment = self.environment();
         let command = self.settings("ExecStart").find_map(|setting| {
             let words = words(setting.value.trim_start_matches(['@', '-', ':', '+', '!']));
-            // A shell's script is a word of its own.
+            // The script of a shell is a single word.
             let scripts = words.iter().filter(|word| word.contains(' ')).map(|script| self::words(script));
             std::iter::once(words.clone()).chain(scripts).find_map(|words| {
                 let at = words.iter().rposition(|word| is_program(word))?;
@@ -211,14 +213,14 @@ fn is_program(word: &str) -> bool {
     word.starts_with('/') && PROGRAMS.contains(&name)
 }
 
-/// Template and instance of `name@instance.service`.
+/// Splits `name@instance.service` into template and instance.
 fn instance(name: &str) -> Option<(String, &str)> {
     let (begin, rest) = name.split_once('@')?;
     let (instance, kind) = rest.rsplit_once('.')?;
     (!instance.is_empty()).then(|| (format!("{begin}@.{kind}"), instance))
 }
 
-/// The template's name with the instance put in; any other name as it is.
+/// Returns the template's name with the instance inserted; any other name unchanged.
 fn instantiated(name: &str, instance: Option<&str>) -> String {
     match (name.split_once("@."), instance) {
         (Some((begin, kind)), Some(instance)) => format!("{begin}@{instance}.{kind}"),
@@ -226,20 +228,20 @@ fn instantiated(name: &str, instance: Option<&str>) -> String {
     }
 }
 
-/// Where the file of a unit may lie: that of an instance's own comes before that of its template.
+/// Returns the possible paths of a unit's file: those of the instance before those of its template.
 fn places(name: &str) -> impl Iterator<Item = PathBuf> {
     let names = [Some(name.to_owned()), instance(name).map(|(template, _)| template)];
     names.into_iter().flatten().flat_map(|name| FOLDERS.map(|folder| Path::new(folder).join(&name)))
 }
 
-/// The name that a unit goes by, which is another one where this is an alias.
+/// Returns the real name of a unit, which differs if this is an alias.
 fn real_name(root: &Root, name: String) -> String {
     let names = std::iter::successors(Some(name.clone()), |name| meant(root, name));
     names.take(MOST_LINKS).last().unwrap_or(name)
 }
 
-/// The name that an alias stands for: the alias is a link to the file of a unit that is called otherwise. A link out of the folders
-/// of units says no more than where the file lies.
+/// Returns the name that an alias stands for: the alias is a link to the file of a unit with another name. A
+/// link out of the folders of units only shows where the file is.
 fn meant(root: &Root, name: &str) -> Option<String> {
     let place = places(name).find(|path| link(root, path).symlink_metadata().is_ok())?;
     let target = place.parent()?.join(fs::read_link(link(root, &place)).ok()?);
@@ -250,7 +252,7 @@ fn meant(root: &Root, name: &str) -> Option<String> {
     (is_unit_s && meant != name && meant.ends_with(".service")).then_some(meant)
 }
 
-/// Every other name of a unit.
+/// Returns all other names of a unit.
 fn aliases(root: &Root, name: &str) -> Vec<String> {
     let instance = instance(name).map(|(_, instance)| instance);
     let entries =
@@ -264,7 +266,7 @@ fn aliases(root: &Root, name: &str) -> Vec<String> {
     names
 }
 
-/// The place of a file, or of the link there.
+/// Returns the path of a file, or of the link there.
 pub(crate) fn link(root: &Root, path: &Path) -> PathBuf {
     root.at(path.parent().unwrap_or(path)).join(path.file_name().unwrap_or_default())
 }
@@ -278,7 +280,7 @@ fn listed(root: &Root, folder: &Path) -> Vec<String> {
     entries.map(|entry| entry.file_name().to_string_lossy().into_owned()).collect()
 }
 
-/// Instances that the administrator wants started, or has said something of.
+/// Returns the instances that the administrator wants to be started, or has configured.
 fn wanted(root: &Root, folder: &Path) -> Vec<String> {
     let names = listed(root, folder);
     let told =
@@ -291,8 +293,8 @@ fn wanted(root: &Root, folder: &Path) -> Vec<String> {
     wanted
 }
 
-/// The drop-ins of a unit, sorted by name: of two of one name the first folder's counts, and an empty one takes it back. What is said of
-/// the unit comes before what is said of an alias, and that before what is said of all services.
+/// Returns the drop-ins of a unit, sorted by name: of equal names the first folder's wins, and an empty one
+/// removes it. The unit's drop-ins precede those of an alias, and these precede those of all services.
 fn drop_ins(root: &Root, name: &str) -> Vec<PathBuf> {
     let mut found: BTreeMap<String, PathBuf> = BTreeMap::new();
     let names = [name.to_owned()].into_iter().chain(aliases(root, name)).chain(["service".to_owned()]);
@@ -310,7 +312,7 @@ fn drop_ins(root: &Root, name: &str) -> Vec<PathBuf> {
     found.into_values().filter(|path| !is_masked(root, path)).collect()
 }
 
-/// The settings of `[Service]`, with what stands for the unit's name put in.
+/// Parses the settings of `[Service]`, with specifiers for the unit's name replaced.
 fn settings(text: &str, file: &Path, name: &str, instance: &str) -> Vec<Setting> {
     let mut settings = vec![];
     let mut section = String::new();
@@ -318,7 +320,7 @@ fn settings(text: &str, file: &Path, name: &str, instance: &str) -> Vec<Setting>
     for line in text.lines() {
         let begins = pending.is_empty();
         let line = line.trim();
-        // Also between the parts of a line that is continued.
+        // Also between the parts of a continued line.
         if line.starts_with(['#', ';']) || (begins && line.is_empty()) {
             continue;
         }
@@ -340,7 +342,7 @@ fn settings(text: &str, file: &Path, name: &str, instance: &str) -> Vec<Setting>
     settings
 }
 
-/// Words as systemd and shells part them: by spaces, but for those in quotes.
+/// Splits words as systemd and shells do: at spaces outside quotes.
 fn words(text: &str) -> Vec<String> {
     let mut words = vec![];
     let mut word: Option<String> = None;
@@ -370,7 +372,7 @@ mod tests {
 
     use super::*;
 
-    /// A root with these files.
+    /// Makes a root with these files.
     fn tree(files: &[(&str, &str)]) -> (TempDir, Root) {
         let folder = tempfile::tempdir().expect("folder");
         for (path, text) in files {

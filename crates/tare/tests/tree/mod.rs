@@ -170,7 +170,7 @@ pub fn needing_newer(mut bytes: Vec<u8>) -> Vec<u8> {
     bytes
 }
 
-/// As ELF hashes names.
+/// Returns the ELF hash of a name.
 fn hash_of(name: &str) -> [u8; 4] {
     let step = |hash: u32, byte: u8| {
         let hash = (hash << 4).wrapping_add(byte.into());

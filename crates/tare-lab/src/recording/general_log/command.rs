@@ -1,6 +1,5 @@
-//! Lines of a general log that begin a command, by their grammar:
-//! `261123  9:54:29\t     3 Query\tselect 1`, in which the time may be missing, or
-//! `2026-11-23T09:54:29.250000Z\t    8 Query\tselect 1`.
+//! Lines of a general log that start a command, by their grammar: `261123 9:54:29\t 3 Query\tselect 1`, where
+//! the time may be missing, or `2026-11-23T09:54:29.250000Z\t 8 Query\tselect 1`.
 
 use crate::recording::moment::{Moment, moment_of};
 
@@ -52,7 +51,7 @@ const OTHERS: [&str; 43] = [
     "Subscribe Group Replication Stream",
     "Error",
 ];
-/// Digits that servers write a connection's number with at least.
+/// Least width of a connection's number.
 const WIDTH: usize = 5;
 
 /// A command, as far as it was read.
@@ -60,15 +59,15 @@ const WIDTH: usize = 5;
 pub(super) struct Command {
     pub(super) time: Option<Moment>,
     pub(super) connection: u64,
-    /// `None`: one that is not known here.
+    /// `None` for an unknown command.
     pub(super) name: Option<&'static str>,
     pub(super) argument: Vec<u8>,
-    /// Whether the log ends within a line of it.
+    /// Whether the log ends inside one of its lines.
     pub(super) is_cut: bool,
 }
 
 impl Command {
-    /// Reads a line.
+    /// Parses a line.
     pub(super) fn of(line: &[u8]) -> Option<Command> {
         let tab = line.iter().position(|b| *b == b'\t')?;
         let time = std::str::from_utf8(&line[..tab]).ok()?.trim();
@@ -100,13 +99,13 @@ impl Command {
         })
     }
 
-    /// Whether its argument is a statement, which may have any line.
+    /// Returns whether its argument is a statement, which may span lines.
     pub(super) fn has_text(&self) -> bool {
         self.name.is_some_and(|name| TEXTS.contains(&name))
     }
 }
 
-/// The schema of `root@localhost on shop using Socket`.
+/// Returns the schema of `root@localhost on shop using Socket`.
 pub(super) fn schema_of(connected: &str) -> Option<String> {
     let behind = connected.rsplit_once(" on ")?.1;
     let schema = behind.split(" using ").next()?.trim();

@@ -1,11 +1,11 @@
-//! General logs: every command a server was sent, when it came. Times are in whole seconds on MariaDB, where what came in a second is
-//! spread over it evenly, in its order.
+//! Parser of general logs: every command that a server received, with its time. MariaDB logs whole seconds,
+//! so commands of a second are spread over it evenly, in their order.
 //!
-//! A statement may have lines that look like the log's own, byte by byte. It ends where its quotes and comments do and a command
-//! follows. Where they do not end, it was broken, or it quotes what follows, which the log does not say: then that is left out and
-//! counted, unless so much follows that it is no quotation.
+//! A statement may contain lines that look like the log's own, byte by byte. It ends where its quotes and
+//! comments end and a command follows. If they do not end, it was invalid, or it quotes what follows; the log
+//! does not say which. Then what follows is left out and counted, unless it is too long for a quotation.
 //!
-//! Statements of stored programs stand beside the statement that runs them, without a mark (`programs`).
+//! Statements of stored programs stand next to the statement that runs them, without a mark (`programs`).
 
 use std::collections::BTreeMap;
 use std::io::{BufRead, Result};
@@ -23,15 +23,15 @@ use programs::Scope;
 mod command;
 mod programs;
 
-/// So many commands behind a text that does not end are no quotation: it was broken.
+/// Number of commands after an unterminated text from which it counts as invalid, not as a quotation.
 const QUOTATION: u64 = 100;
-/// Why statements are left out that no client sent.
+/// Reason for leaving out statements that no client sent.
 const EVENTS: &str = "the server's event scheduler ran them";
-/// Why statements are left out that a stored program has, too.
+/// Reason for leaving out statements that also belong to a stored program.
 const PROGRAM: &str = "a stored program runs them itself";
 
-/// Reads a log whose server's `sql_mode` makes this of quotes; `None` if it is no general log. `programs` are the stored programs
-/// that are known besides those that the log creates.
+/// Parses a log; `dialect` is how the server's `sql_mode` treats quotes. `None` if it is no general log.
+/// `programs` are known stored programs besides those that the log creates.
 pub fn read(log: impl BufRead, dialect: Dialect, programs: Programs) -> Result<Option<Take>> {
     let mut reader = Reader {
         lines: Lines::new(log),
@@ -64,16 +64,16 @@ pub fn read(log: impl BufRead, dialect: Dialect, programs: Programs) -> Result<O
     Ok(is_general_log.then_some(reader.take))
 }
 
-/// What is known of a connection.
+/// The state of a connection.
 #[derive(Debug, Default)]
 struct Session {
     schema: Option<String>,
-    /// Whether its last query was an EXECUTE, for which the server logs a command of its own.
+    /// Whether its last query was an EXECUTE, for which the server logs another command.
     executes: bool,
     dialect: Dialect,
-    /// The stored programs that its last statement may have run.
+    /// Stored programs that its last statement may have run.
     scope: Scope,
-    /// Whether it is no client's.
+    /// Whether it belongs to the server, not to a client.
     is_servers: bool,
 }
 
@@ -83,13 +83,13 @@ struct Reader<R> {
     spread: Spread<Sighting>,
     time: Option<Moment>,
     sessions: BTreeMap<u64, Session>,
-    /// The highest number of a connection that was seen to connect.
+    /// Highest connection number seen to connect.
     connected: Option<u64>,
     dialect: Dialect,
     programs: Programs,
 }
 
-/// Whether a command or the server's banner begins with a line.
+/// Returns whether a command or the server's banner starts with this line.
 fn is_boundary(line: &[u8]) -> bool {
     is_banner(line) || Command::of(line).is_some()
 }
@@ -99,12 +99,12 @@ impl<R: BufRead> Reader<R> {
         self.lines.next(is_boundary)
     }
 
-    /// Reads the lines behind a command's first one; false: it was counted why it is left out.
+    /// Reads the lines after a command's first one; returns false if it is left out, which has been counted.
     fn rest(&mut self, command: &mut Command) -> Result<bool> {
         let session = self.sessions.get(&command.connection);
         let mut lexer = Lexer::new(session.map_or(self.dialect, |session| session.dialect));
         let has_text = command.has_text();
-        // The text up to where a command may begin, what follows, and how many commands that is.
+        // The text up to where a command may start, what follows, and the number of commands in that.
         let mut doubt: Option<(usize, Vec<Line>, u64)> = None;
         command.argument.push(b'\n');
         while let Some(line) = self.next()? {
@@ -145,7 +145,7 @@ impl<R: BufRead> Reader<R> {
         Ok(!lexer.is_open())
     }
 
-    /// Takes a command that is whole.
+    /// Processes a complete command.
     fn end(&mut self, command: Command) {
         let Some(name) = command.name else { return };
         let argument = command.argument.trim_ascii_end();
@@ -178,7 +178,7 @@ impl<R: BufRead> Reader<R> {
         }
     }
 
-    /// Takes what a client sent, unless it was not sent by one.
+    /// Records a client's statement; leaves out those of the server.
     fn statement(&mut self, command: &Command, is_execute: bool) {
         let text = command.argument.trim_ascii_end();
         let Some(session) = self.sessions.get_mut(&command.connection) else { return };
@@ -206,7 +206,7 @@ impl<R: BufRead> Reader<R> {
         }
     }
 
-    /// Takes a statement of a packet.
+    /// Records a statement of a packet.
     fn send(&mut self, connection: u64, is_joined: bool, text: &[u8]) {
         let Some(session) = self.sessions.get_mut(&connection) else { return };
         let (schema, dialect) = (session.schema.clone(), session.dialect);

@@ -1,21 +1,22 @@
-//! Statements of stored programs: a general log has them beside the statement that runs them, and does not say so.
+//! Statements of stored programs: a general log has them next to the statement that runs them, without a
+//! mark.
 //!
-//! Some tell it themselves: what has `NAME_CONST(…)` in place of a variable, or `NEW.` and `OLD.` of a trigger. Others are told by the
-//! program's own text, if that is known: the log has its CREATE, or a dump is given. They follow the statement that runs the
-//! program, in its session.
+//! Some can be told from their text: `NAME_CONST(…)` instead of a variable, or `NEW.` and `OLD.` of a
+//! trigger. Others are recognized by the program's text, if it is known: the log has its CREATE, or a dump is
+//! given. They follow the statement that runs the program, in its session.
 
 use std::io::BufRead;
 use std::rc::Rc;
 
 use crate::recording::token::{Dialect, Token, tokens};
 
-/// Tokens before the word that says what CREATE makes.
+/// Most tokens before the word that names what CREATE makes.
 const HEAD: usize = 16;
 
-/// Statements that change no row of a table by themselves.
+/// Statements that by themselves change no row of a table.
 const READS: [&str; 9] = ["SELECT", "SHOW", "SET", "DO", "EXPLAIN", "DESCRIBE", "DESC", "VALUES", "HANDLER"];
 
-/// The stored programs that are known.
+/// The known stored programs.
 #[derive(Clone, Debug, Default)]
 pub struct Programs {
     all: Vec<Rc<Program>>,
@@ -24,7 +25,7 @@ pub struct Programs {
 #[derive(Debug)]
 struct Program {
     is_trigger: bool,
-    /// The routine's name, or the table of a trigger; in small letters.
+    /// Name of the routine, or table of the trigger, in lower case.
     name: Vec<u8>,
     body: Vec<Vec<u8>>,
 }
@@ -33,12 +34,13 @@ struct Program {
 #[derive(Clone, Debug, Default)]
 pub(super) struct Scope {
     bodies: Vec<Rc<Program>>,
-    /// Those of the statements that are blocks.
+    /// The statements that are blocks themselves.
     blocks: Vec<Vec<Vec<u8>>>,
 }
 
 impl Programs {
-    /// Reads a dump of `mariadb-dump --no-data --routines --triggers --events`, or any other script of the stock client.
+    /// Reads the programs in a dump of `mariadb-dump --no-data --routines --triggers --events`, or any other
+    /// script of the stock client.
     ///
     /// # Errors
     /// When it cannot be read.
@@ -65,13 +67,13 @@ impl Programs {
         Ok(programs)
     }
 
-    /// Whether none is known.
+    /// Returns whether no program is known.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.all.is_empty()
     }
 
-    /// Takes note of a program, if the statement makes one.
+    /// Remembers the program that the statement creates, if it does.
     pub(super) fn learn(&mut self, text: &[u8], dialect: Dialect) {
         let mut all = tokens(text, dialect);
         if !all.next().is_some_and(|first| first.is_any(&["CREATE", "ALTER"])) {
@@ -105,7 +107,8 @@ impl Programs {
         self.all.push(Rc::new(Program { is_trigger, name, body }));
     }
 
-    /// What the statements of a packet may run: programs whose names they have, or whose tables, and what those run.
+    /// Returns the programs that the statements of a packet may run: those whose names or tables occur, and
+    /// those that these run.
     pub(super) fn scope(&self, statements: &[&[u8]], dialect: Dialect) -> Scope {
         let mut scope = Scope::default();
         let mut names: Vec<(Vec<u8>, bool)> = vec![];
@@ -119,7 +122,7 @@ impl Programs {
                 scope.blocks.push(tokens(text, dialect).map(normalised).collect());
             }
             if !self.all.is_empty() {
-                // What only reads fires no trigger, but a function that it calls may.
+                // A statement that only reads fires no trigger, but a function that it calls may.
                 let fires = !is_one_of(&READS);
                 names.extend(tokens(text, dialect).map(|token| (last_part(token), fires)));
             }
@@ -138,7 +141,7 @@ impl Programs {
 }
 
 impl Scope {
-    /// Whether a statement is one of these programs'.
+    /// Returns whether a statement belongs to one of these programs.
     pub(super) fn has(&self, text: &[u8], dialect: Dialect) -> bool {
         if self.bodies.is_empty() && self.blocks.is_empty() {
             return false;
@@ -149,7 +152,7 @@ impl Scope {
     }
 }
 
-/// Whether a body has a statement: behind it that ends, and it is not all of the body.
+/// Returns whether a body contains a statement that is followed by its end and is not the whole body.
 fn has_statement(body: &[Vec<u8>], statement: &[Vec<u8>]) -> bool {
     if statement.is_empty() || body.len() <= statement.len() {
         return false;
@@ -160,7 +163,7 @@ fn has_statement(body: &[Vec<u8>], statement: &[Vec<u8>]) -> bool {
     })
 }
 
-/// Whether a statement can only be one of a stored program.
+/// Returns whether a statement can only belong to a stored program.
 pub(super) fn is_inner(text: &[u8], dialect: Dialect) -> bool {
     let all: Vec<Token<'_>> = tokens(text, dialect).collect();
     if all.first().is_some_and(|first| first.is_any(&["CREATE", "ALTER", "BEGIN"])) {
@@ -183,12 +186,12 @@ pub(super) fn is_inner(text: &[u8], dialect: Dialect) -> bool {
     })
 }
 
-/// Whether it is an EXECUTE, of which a log has what it ran, too.
+/// Returns whether it is an EXECUTE; a log also has what that ran.
 pub(super) fn executes(text: &[u8], dialect: Dialect) -> bool {
     tokens(text, dialect).next().is_some_and(|first| first.is("EXECUTE"))
 }
 
-/// Whether it is a block of statements.
+/// Returns whether it is a block of statements.
 fn is_block(text: &[u8], dialect: Dialect) -> bool {
     let mut all = tokens(text, dialect);
     let first = all.next();
@@ -199,7 +202,7 @@ fn is_block(text: &[u8], dialect: Dialect) -> bool {
             .is_some_and(|first| first.is_any(&["IF", "CASE", "LOOP", "WHILE", "REPEAT", "FOR", "DECLARE"]))
 }
 
-/// A token as it is compared.
+/// Returns a token's form for comparison.
 fn normalised(token: Token<'_>) -> Vec<u8> {
     match token {
         Token::Word(word) => word.to_ascii_lowercase(),
@@ -210,7 +213,7 @@ fn normalised(token: Token<'_>) -> Vec<u8> {
     }
 }
 
-/// The last part of a name.
+/// Returns the last part of a name.
 fn last_part(token: Token<'_>) -> Vec<u8> {
     last_name(&normalised(token))
 }

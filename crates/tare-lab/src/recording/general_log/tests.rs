@@ -1,4 +1,4 @@
-//! Logs as servers write them, and as they may be mistaken.
+//! Tests with logs as servers write them, and with misleading ones.
 
 use super::*;
 use crate::recording::quoting;
@@ -188,7 +188,7 @@ fn a_packet_is_as_many_statements_as_it_has() {
     );
 }
 
-/// As MariaDB logs it with `log_disabled_statements = ''`.
+/// A log of MariaDB with `log_disabled_statements = ''`.
 const PROGRAMS: &str = "261129 19:17:30\t     8 Connect\troot@localhost on  using Socket
 \t\t     8 Query\tcreate procedure `shop`.p(x int) begin insert into t(n) values (x); insert into t(n) values(42); set @z=9; execute s using @z; end
 \t\t     8 Query\tcreate function f(x int) returns int begin insert into l values (x); insert into l values (5); return x+1; end

@@ -1,11 +1,11 @@
-//! Lines of a slow log other than those of statements' texts, told by their grammar.
+//! Lines of a slow log other than statement texts, recognized by their grammar.
 
 use crate::recording::moment::{Moment, moment_of};
 
-/// Records begin with one of these, or the server's banner stands there.
+/// A line that starts a record, or the server's banner.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum Boundary {
-    /// `# Time: 261123  9:54:29`; `None`: it cannot be read.
+    /// `# Time: 261123 9:54:29`; `None` if it cannot be parsed.
     Time(Option<Moment>),
     /// `# User@Host: root[root] @ localhost []`
     Account,
@@ -13,7 +13,7 @@ pub(super) enum Boundary {
     Banner,
 }
 
-/// What a line begins, if a record or a banner may begin with it.
+/// Returns what a line starts, if it may start a record or banner.
 pub(super) fn boundary(line: &[u8]) -> Option<Boundary> {
     if let Some(time) = line.strip_prefix(b"# Time: ") {
         let time = moment_of(&String::from_utf8_lossy(time));
@@ -26,13 +26,13 @@ pub(super) fn boundary(line: &[u8]) -> Option<Boundary> {
     is_banner(line).then_some(Boundary::Banner)
 }
 
-/// Whether it is the first line that a server writes into a log that it opens.
+/// Returns whether it is the first line that a server writes into a log.
 pub(in crate::recording) fn is_banner(line: &[u8]) -> bool {
     line.ends_with(b"started with:") && line.windows(11).any(|part| part == b", Version: ")
 }
 
-/// Whether it is of a record's head: a comment, or names and values as some servers write without `#`
-/// (`Schema: shop  Last_errno: 0  Killed: 0`).
+/// Returns whether it belongs to a record's head: a comment, or names and values that some servers write
+/// without `#` (`Schema: shop Last_errno: 0 Killed: 0`).
 pub(super) fn is_attributes(line: &[u8]) -> bool {
     line.starts_with(b"#") || {
         let key = line.trim_ascii_start();
@@ -43,7 +43,7 @@ pub(super) fn is_attributes(line: &[u8]) -> bool {
     }
 }
 
-/// Reads `SET timestamp=1795427669;`, which may also set `last_insert_id` and `insert_id`.
+/// Parses `SET timestamp=1795427669;`, which may also set `last_insert_id` and `insert_id`.
 pub(super) fn timestamp(line: &[u8]) -> Option<f64> {
     let set = std::str::from_utf8(line).ok()?.strip_prefix("SET ")?.strip_suffix(';')?;
     let (before, value) = set.rsplit_once("timestamp=")?;
@@ -51,10 +51,10 @@ pub(super) fn timestamp(line: &[u8]) -> Option<f64> {
     before.chars().all(plain).then(|| value.parse().ok())?
 }
 
-/// The number behind a word of a head.
+/// Returns the number after a word of a head.
 pub(super) fn number_behind(line: &[u8], word: &str) -> Option<f64> {
     let text = String::from_utf8_lossy(line);
-    // `Rows_sent:` must not be found within another word.
+    // `Rows_sent:` must not match inside another word.
     let mut at = text.match_indices(word).map(|(at, _)| at);
     let at = at.find(|at| !text[..*at].ends_with(|c: char| c.is_alphanumeric() || c == '_'))?;
     text[at + word.len()..].split_whitespace().next()?.parse().ok()

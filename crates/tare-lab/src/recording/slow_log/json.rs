@@ -1,4 +1,4 @@
-//! `tare slowlog --format json`: an object a line.
+//! Parser of `tare slowlog --format json`: one object per line.
 
 use std::io::BufRead;
 
@@ -10,7 +10,7 @@ use crate::recording::line::lines;
 use crate::recording::moment::{Moment, moment_of};
 use crate::recording::take::{Sighting, Take};
 
-/// A line, as far as it matters.
+/// The fields of a line that matter here.
 #[derive(Deserialize)]
 struct Line {
     time: String,
@@ -23,14 +23,14 @@ struct Line {
     program: Option<String>,
     charset: Option<String>,
     text: Option<String>,
-    /// What `text` cannot say: bytes that are no UTF-8.
+    /// The text's bytes, if they are not UTF-8.
     text_hex: Option<String>,
     #[serde(default)]
     lost_before: u64,
 }
 
 impl Line {
-    /// What was sent. Parts of stored programs come with the CALL; commands have no text.
+    /// Returns the text that was sent. Parts of stored programs belong to their CALL; commands have no text.
     fn sent(&mut self) -> Option<Vec<u8>> {
         let is_inner = self.level > 0 || self.program.is_some();
         if is_inner || self.event_name == "statement/com/Prepare" {

@@ -1,7 +1,7 @@
-//! Slow logs: MariaDB's, MySQL's, Percona's, and what `tare slowlog` writes, in either of its forms.
+//! Parser of slow logs: MariaDB's, MySQL's, Percona's, and both formats of `tare slowlog`.
 //!
-//! MariaDB's says when a statement ended in whole seconds, so statements of a second are spread over it evenly, in their order;
-//! MySQL's and JSON say it to the microsecond. A statement began when it ended less what it took.
+//! MariaDB logs the end of a statement in whole seconds, so statements of a second are spread over it evenly,
+//! in their order; MySQL and JSON log microseconds. The start is the end minus the duration.
 
 use std::io::BufRead;
 
@@ -15,10 +15,10 @@ mod text;
 
 pub(super) use header::is_banner;
 
-/// Why a statement is not there that `tare slowlog` could not read any more.
+/// Reason for statements that `tare slowlog` could not read in time.
 const LOST: &str = "the log lacks them";
 
-/// Reads a log whose server's `sql_mode` makes this of quotes; `None` if it is no slow log.
+/// Parses a log; `dialect` is how the server's `sql_mode` treats quotes. `None` if it is no slow log.
 pub fn read(mut log: impl BufRead, dialect: Dialect) -> std::io::Result<Option<Take>> {
     if log.fill_buf()?.first() == Some(&b'{') { json::read(log) } else { text::read(log, dialect) }
 }

@@ -1,41 +1,41 @@
-//! A record's head: what a slow log says of a statement.
+//! The head of a record: a slow log's data about a statement.
 
 use super::header::{as_number, number_behind};
 use crate::recording::moment::Moment;
 use crate::recording::take::Sighting;
 
-/// The shortest answer, in bytes, that says that a statement cannot be parsed; most other answers without rows are shorter.
+/// Shortest answer, in bytes, that reports a syntax error; most other answers without rows are shorter.
 const SYNTAX_ERROR_BYTES: u64 = 140;
 /// `ER_PARSE_ERROR`
 const SYNTAX_ERROR: u64 = 1064;
 
-/// Whether the server could parse a statement, as far as its figures tell.
+/// Whether the server could parse a statement, judged by its figures.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Parsed {
-    /// It had rows, or ended otherwise than with a syntax error.
+    /// It had rows, or another result than a syntax error.
     Yes,
-    /// It had none, and was answered as a syntax error is.
+    /// It had no rows, and an answer like that of a syntax error.
     No,
-    /// That is not told.
+    /// The log does not tell.
     Unknown,
 }
 
-/// What a head has said.
+/// The data of a record's head.
 #[derive(Debug, Default)]
 pub(super) struct Record {
     pub(super) connection: u64,
     pub(super) seen: Sighting,
-    /// When it ended, if its beginning says so to the microsecond.
+    /// End of the statement, if its start is logged with microseconds.
     pub(super) ended: Option<Moment>,
-    /// The whole second in which it ended, by its `SET timestamp`.
+    /// Whole second in which it ended, by its `SET timestamp`.
     pub(super) second: Option<f64>,
-    /// Statements that are missing before it.
+    /// Number of statements missing before it.
     pub(super) lost: u64,
     /// Whether it was part of a stored program.
     pub(super) inner: bool,
     /// Whether warnings follow, whose messages may have any line.
     pub(super) has_warnings: bool,
-    /// How long the text is, where the log says so.
+    /// Length of the text, if the log has it.
     pub(super) text_bytes: Option<u64>,
     rows: u64,
     bytes_sent: Option<u64>,
@@ -43,14 +43,14 @@ pub(super) struct Record {
 }
 
 impl Record {
-    /// Begins with `# User@Host: …`; `time` is the last `# Time:`.
+    /// Starts with `# User@Host: …`; `time` is the last `# Time:`.
     pub(super) fn begin(line: &[u8], time: Option<Moment>) -> Record {
         let connection = as_number(number_behind(line, "Id:").unwrap_or(0.0));
         let ended = time.filter(|time| matches!(time, Moment::Exact(_)));
         Record { connection, ended, ..Record::default() }
     }
 
-    /// Reads `# Thread_id: 8  Schema: shop  QC_hit: No` and its like, with `#` or without.
+    /// Parses `# Thread_id: 8 Schema: shop QC_hit: No` and the like, with or without `#`.
     pub(super) fn describe(&mut self, line: &[u8]) {
         if line.starts_with(b"# explain:") {
             return;
@@ -81,7 +81,7 @@ impl Record {
         self.inner |= text.contains("Stored_routine: ");
     }
 
-    /// Whether the server could parse it.
+    /// Returns whether the server could parse it.
     pub(super) fn parsed(&self) -> Parsed {
         match (self.rows, self.errno, self.bytes_sent) {
             (0, Some(SYNTAX_ERROR), _) | (0, None, Some(SYNTAX_ERROR_BYTES..)) => Parsed::No,
@@ -90,12 +90,12 @@ impl Record {
         }
     }
 
-    /// Whether its text may be cut: servers write it whole, and how many bytes they sent.
+    /// Returns whether its text may be truncated: servers write it whole, and also write the bytes they sent.
     pub(super) fn may_be_cut(&self) -> bool {
         self.bytes_sent.is_none()
     }
 
-    /// Whether another statement ran it: nothing was sent for it.
+    /// Returns whether another statement ran it, so that nothing was sent for it.
     pub(super) fn is_executed_by_another(&self) -> bool {
         self.bytes_sent == Some(0)
     }

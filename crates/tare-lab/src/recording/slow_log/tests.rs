@@ -1,4 +1,4 @@
-//! Logs as servers write them, and as they may be mistaken.
+//! Tests with logs as servers write them, and with misleading ones.
 
 use std::collections::BTreeMap;
 
@@ -75,7 +75,7 @@ fn mariadbs_log_is_read() {
             (3, Some("b"), "select 5"),
         ]
     );
-    // Two ended in one second: after a quarter of it and after three.
+    // Two ended in one second: after a quarter of it and after three quarters.
     let at: Vec<f64> = recording.statements.iter().map(|s| s.at).collect();
     assert_eq!(recording.begun, Some(1_795_427_667.75));
     assert_eq!(at, [0.0, 1.49971, 3.7499], "{at:?}");
@@ -213,7 +213,7 @@ fn statements_that_quote_logs_are_read_as_they_were_sent() {
         let recording = read_back(&log).expect("a slow log").finish("a test".into(), true);
         let found: Vec<&str> = texts(&recording).into_iter().map(|(.., text)| text).collect();
         assert_eq!(found, sent.iter().map(String::as_str).collect::<Vec<_>>(), "{log}");
-        // Wherever it is cut off, no other statement is read.
+        // Wherever the log is cut off, no wrong statement is read.
         let ends: Vec<usize> = (last..log.len()).filter(|end| log.is_char_boundary(*end)).collect();
         for end in (0..40).map(|_| ends[random.usize(0..ends.len())]) {
             let Some(take) = read_back(&log[..end]) else { continue };
@@ -225,7 +225,7 @@ fn statements_that_quote_logs_are_read_as_they_were_sent() {
                 &log[..end]
             );
         }
-        // As Windows writes lines.
+        // Lines as Windows writes them.
         if !log.contains('\r') {
             let recording =
                 read_back(&log.replace('\n', "\r\n")).expect("a slow log").finish(String::new(), true);
@@ -237,7 +237,7 @@ fn statements_that_quote_logs_are_read_as_they_were_sent() {
 
 const FORMATS: usize = 4;
 
-/// A record as MariaDB, MySQL, Percona Server and `tare slowlog` write it.
+/// Returns a record as MariaDB, MySQL, Percona Server or `tare slowlog` writes it.
 fn record(format: usize, n: usize, text: &str) -> String {
     let length = text.len();
     match format {
@@ -281,7 +281,7 @@ delete from t;
     assert_eq!(recording.left_out, BTreeMap::from([(QUOTED.to_owned(), 1)]));
 }
 
-/// What a syntax error is answered with is long, and has no rows.
+/// Returns the record of a syntax error, whose answer is long and has no rows.
 fn broken(text: &str) -> String {
     record(0, 0, text).replace("Rows_sent: 1", "Rows_sent: 0").replace("Bytes_sent: 65", "Bytes_sent: 162")
 }
@@ -289,19 +289,19 @@ fn broken(text: &str) -> String {
 #[test]
 fn what_follows_a_broken_statement_is_read_if_it_was_broken_for_sure() {
     let after = [record(0, 1, "select 1"), record(0, 2, "delete from t")].concat();
-    // Nothing closes the quote: what follows is no part of it.
+    // Nothing closes the quote, so what follows is no part of it.
     let told = recording(&format!("{}{after}", broken("select 'it's'")));
     let expected = ["select 'it's'", "select 1", "delete from t"].map(|text| (1, Some("shop"), text));
     assert_eq!((texts(&told), told.left_out.len()), (expected.to_vec(), 0));
-    // The same of a block that a client took apart.
+    // The same holds for a block that a client took apart.
     let taken_apart = "create event e on schedule at now() do begin insert into l values (99)";
     let told = recording(&format!("{}{after}{}", broken(taken_apart), broken("end")));
     assert_eq!(texts(&told).len(), 4, "{told:?}");
-    // Another one may close it, and then nothing says which of them are quoted.
+    // Another record may close it, and then nothing shows which of them are quoted.
     let told = recording(&format!("{}{after}{}{after}", broken("select 'it's'"), broken("select 'that's'")));
     let texts_there: Vec<&str> = texts(&told).into_iter().map(|(.., text)| text).collect();
     assert!(!texts_there.is_empty() && texts_there.len() < 6, "{texts_there:?}");
-    // MySQL does not say how long its answer was: what may be quoted is left out, unless it is too much for that.
+    // MySQL does not log the length of its answer: what may be quoted is left out, unless it is too long.
     let silent = |n: usize, text: &str| {
         record(1, n, text).replace("Rows_sent: 1  Rows_examined: 1", "Rows_sent: 0  Rows_examined: 0")
     };
@@ -361,7 +361,7 @@ SET timestamp=1795980357;
     let text = "select 'a\nSET timestamp=1;\ndelete from t;\nb'+1";
     let log = format!("# Time: 261129 19:25:57\n{head}{text};\n{}", record(0, 1, "select 2"));
     assert_eq!(texts(&recording(&log)), [(1, Some("shop"), text), (2, Some("shop"), "select 2")]);
-    // A record has one statement, so that one is it behind which no other follows.
+    // A record has one statement, so it is the one that no other follows.
     let log = format!(
         "# Time: 261129 19:25:57\n{}select 3;\n{}",
         head.replace("b'\n", ""),

@@ -1,14 +1,14 @@
-//! Slow logs as text, by their grammar:
+//! Parser of slow logs as text, by their grammar:
 //!
 //! ```text
 //! log       banner | record …
 //! record    [# Time: …] # User@Host: … attributes [# Warnings messages] [use …;] SET timestamp=…; text;
 //! ```
 //!
-//! A text and the messages of warnings may have lines that look like the log's own, byte by byte. A record ends where its text ends
-//! as SQL does and a record's beginning follows. Where a text does not end there, both may be: that it was broken, or that it quotes
-//! what follows. What the server says of it (rows, the length of its answer) decides; where that does not either, what may be quoted
-//! is left out and counted.
+//! A text and the messages of warnings may contain lines that look like the log's own, byte by byte. A record
+//! ends where its text ends as SQL does and another record starts. If a text does not end there, it was
+//! invalid, or it quotes what follows. The server's figures (rows, length of the answer) decide; if they
+//! cannot, what may be quoted is left out and counted.
 
 use std::collections::BTreeMap;
 use std::io::{BufRead, Result};
@@ -22,14 +22,14 @@ use crate::recording::moment::{Moment, Spread};
 use crate::recording::take::{QUOTED, Sighting, Take};
 use crate::recording::token::{Dialect, tokens, used_schema};
 
-/// What a record's statement is when it is none.
+/// Prefix of a record that is no statement.
 const COMMAND: &[u8] = b"# administrator command: ";
-/// So many records behind a text that does not end are no quotation: it was broken.
+/// Number of records after an unterminated text from which it counts as invalid, not as a quotation.
 const QUOTATION: u64 = 100;
-/// Places at which the text of a record with warnings may begin, at most.
+/// Most places at which the text of a record with warnings may start.
 const BEGINNINGS: usize = 32;
 
-/// What a log has said so far.
+/// The parser's state.
 struct Reader<R> {
     lines: Lines<R>,
     take: Take,
@@ -39,13 +39,13 @@ struct Reader<R> {
     /// The last `use`.
     schema: Option<String>,
     dialect: Dialect,
-    /// How the sessions of connections are read that said so.
+    /// Dialects of the connections that changed theirs.
     dialects: BTreeMap<u64, Dialect>,
-    /// Connections whose last statement was run by the one that follows.
+    /// Connections whose last statement was run by the next one.
     executed: BTreeMap<u64, bool>,
 }
 
-/// Reads a log; `None`: it is none.
+/// Parses a log; `None` if it is no slow log.
 pub(super) fn read(log: impl BufRead, dialect: Dialect) -> Result<Option<Take>> {
     let mut reader = Reader {
         lines: Lines::new(log),
@@ -77,39 +77,39 @@ pub(super) fn read(log: impl BufRead, dialect: Dialect) -> Result<Option<Take>> 
     Ok(is_slow_log.then_some(reader.take))
 }
 
-/// Where a record's text ends.
+/// The result of reading a record's text.
 enum End {
-    /// It is this one.
+    /// The text.
     Text(Vec<u8>),
-    /// It was counted why there is none.
+    /// There is no text; the reason has been counted.
     None,
 }
 
-/// A text that is read.
+/// A text that is being read.
 struct Body {
     text: Vec<u8>,
-    /// Where it may begin, and what was read from there.
+    /// Places where it may start, and its statements from there.
     beginnings: Vec<(usize, Statements)>,
 }
 
-/// Where a text that could end here stands.
+/// State of a text that could end here.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Standing {
-    /// It is whole, and begins there.
+    /// It is complete, and starts there.
     Whole(usize),
     /// It may be one of several.
     Ambiguous,
-    /// It ends within quotes or a comment, or without `;`.
+    /// It ends inside quotes or a comment, or without `;`.
     Quoting,
-    /// It ends within a block.
+    /// It ends inside a block.
     Nested,
-    /// What was taken for one text are several statements.
+    /// It consists of several statements.
     Several,
 }
 
-/// What follows a text that did not end where a record begins.
+/// The lines after a text that did not end where a record starts.
 struct Doubt {
-    /// The text up to there, in bytes.
+    /// Length of the text up to there, in bytes.
     length: usize,
     lines: Vec<Line>,
     records: u64,
@@ -125,7 +125,8 @@ impl Body {
         self.text.push(b'\n');
     }
 
-    /// `is_doubtful`: a record may have begun within it. `may_be_cut`: it may be one that `tare slowlog` has the beginning of.
+    /// Returns the text's state. `is_doubtful`: a record may have started inside it. `may_be_cut`: it may be
+    /// the beginning of a longer text, written by `tare slowlog`.
     fn standing(&mut self, is_doubtful: bool, may_be_cut: bool) -> Standing {
         let text = self.text.trim_ascii_end();
         if !text.ends_with(b";") {
@@ -155,7 +156,7 @@ impl Body {
         }
     }
 
-    /// What was sent: the text without the `;` that the server wrote behind it.
+    /// Returns what was sent: the text without the `;` that the server appended.
     fn sent(mut self, from: usize) -> Vec<u8> {
         self.text.drain(..from);
         let end = self.text.trim_ascii_end().len();
@@ -169,7 +170,7 @@ impl<R: BufRead> Reader<R> {
         self.lines.next(|line| boundary(line).is_some())
     }
 
-    /// Reads the record that begins with this line.
+    /// Reads the record that starts with this line.
     fn record(&mut self, line: &[u8]) -> Result<()> {
         let mut record = Record::begin(line, self.time);
         if !self.head(&mut record)? {
@@ -188,7 +189,7 @@ impl<R: BufRead> Reader<R> {
         Ok(())
     }
 
-    /// Reads up to the text; false: there is none.
+    /// Reads up to the text; returns false if there is none.
     fn head(&mut self, record: &mut Record) -> Result<bool> {
         while let Some(line) = self.next()? {
             let text = &line.text[..];
@@ -208,7 +209,7 @@ impl<R: BufRead> Reader<R> {
             } else if is_attributes(text) && !text.starts_with(COMMAND) {
                 record.describe(text);
             } else {
-                // Every server says when: what looked like a record's beginning was a line of a text.
+                // Every server logs the time, so what looked like the start of a record was a line of a text.
                 self.lines.give_back(line);
                 self.take.leave_out(QUOTED, 1);
                 return Ok(false);
@@ -218,7 +219,7 @@ impl<R: BufRead> Reader<R> {
         Ok(false)
     }
 
-    /// Reads a text of which the log says how long it is.
+    /// Reads a text whose length is logged.
     fn counted(&mut self, length: usize) -> Result<End> {
         let mut text = vec![];
         while text.len() <= length {
@@ -233,7 +234,7 @@ impl<R: BufRead> Reader<R> {
         Ok(End::None)
     }
 
-    /// Reads a text to where it ends.
+    /// Reads a text to its end.
     fn body(&mut self, record: &Record) -> Result<End> {
         let dialect = self.dialect_of(record).with_charset(record.seen.charset.as_deref());
         let mut body = Body::new(dialect);
@@ -268,7 +269,7 @@ impl<R: BufRead> Reader<R> {
         Ok(self.decide(record, body, standing, doubt))
     }
 
-    /// Decides what a text is that ends here, or does not at the end of the log.
+    /// Decides about a text that ends here, or that is unterminated at the end of the log.
     fn decide(&mut self, record: &Record, body: Body, standing: Standing, doubt: Option<Doubt>) -> End {
         let parsed = record.parsed();
         match (standing, doubt) {
@@ -300,7 +301,7 @@ impl<R: BufRead> Reader<R> {
         }
     }
 
-    /// A text was broken, and what follows it are records. One without `;` is cut off besides.
+    /// Treats a text as invalid, and what follows as records. Without `;` it is also truncated.
     fn broken(&mut self, mut body: Body, lines: Vec<Line>, length: usize, last: Option<Line>) -> End {
         lines.into_iter().chain(last).rev().for_each(|line| self.lines.give_back(line));
         body.text.truncate(length);
@@ -315,7 +316,7 @@ impl<R: BufRead> Reader<R> {
         self.dialects.get(&record.connection).copied().unwrap_or(self.dialect)
     }
 
-    /// Takes a record that is whole.
+    /// Processes a complete record.
     fn end(&mut self, mut record: Record, text: Vec<u8>) {
         if record.inner {
             return; // the CALL that it is part of is there, too
@@ -353,7 +354,7 @@ impl<R: BufRead> Reader<R> {
     }
 }
 
-/// Whether it is `EXECUTE IMMEDIATE …`.
+/// Returns whether it is `EXECUTE IMMEDIATE …`.
 fn executes_immediately(text: &[u8], dialect: Dialect) -> bool {
     let mut all = tokens(text, dialect);
     all.next().is_some_and(|it| it.is("EXECUTE")) && all.next().is_some_and(|it| it.is("IMMEDIATE"))

@@ -1,4 +1,4 @@
-//! Files: by instrument, and one by one.
+//! Collectors of files: by instrument, and one by one.
 
 use crate::export::collector::{Collector, Group, Scrape};
 use crate::export::sample::{Family, Figure};
@@ -18,9 +18,9 @@ static INSTANCES: Collector = Collector {
     limit: Some(1000),
 };
 
-/// What reads files by instrument.
+/// The group that reads files by instrument.
 pub(super) const EVENTS_GROUP: Group = Group { collectors: &[&EVENTS], read: read_events };
-/// What reads files one by one.
+/// The group that reads files one by one.
 pub(super) const INSTANCES_GROUP: Group = Group { collectors: &[&INSTANCES], read: read_instances };
 
 static COUNT: Family =

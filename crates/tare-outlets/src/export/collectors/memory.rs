@@ -1,4 +1,4 @@
-//! Memory by instrument.
+//! The collector of memory by instrument.
 
 use crate::export::collector::{Collector, Group, Scrape};
 use crate::export::sample::{Family, Figure};
@@ -11,7 +11,7 @@ static MEMORY: Collector = Collector {
     limit: None,
 };
 
-/// What reads memory.
+/// The group that reads memory.
 pub(super) const GROUP: Group = Group { collectors: &[&MEMORY], read };
 
 static ALLOCATED: Family = Family::counter(

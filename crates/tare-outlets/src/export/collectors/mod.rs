@@ -1,5 +1,5 @@
-//! The collectors. Names, help, labels and units of metrics are those of mysqld_exporter 0.20, where it has them, so
-//! that its dashboards and rules work; metrics of tare's own begin with `tare_`.
+//! The collectors. Names, help, labels and units of metrics are those of mysqld_exporter 0.20, where it has
+//! them, so that its dashboards and rules work; tare's own metrics begin with `tare_`.
 
 mod files;
 mod memory;
@@ -11,7 +11,7 @@ mod waits;
 
 use super::collector::{Collector, Group};
 
-/// All of them, by the tables they read.
+/// All groups of collectors.
 pub static GROUPS: &[Group] = &[
     status::GROUP,
     statements::GROUP,
@@ -26,7 +26,7 @@ pub static GROUPS: &[Group] = &[
     replication::GROUP,
 ];
 
-/// All of them.
+/// Returns all collectors.
 pub fn all() -> impl Iterator<Item = &'static Collector> {
     GROUPS.iter().flat_map(|group| group.collectors.iter().copied())
 }

@@ -1,4 +1,4 @@
-//! Tables and indexes: rows read and written, and locks.
+//! Collectors of tables and indexes: rows read and written, and locks.
 
 use crate::export::collector::{Collector, Group, Scrape};
 use crate::export::sample::{Family, Figure};
@@ -25,11 +25,11 @@ static LOCKS: Collector = Collector {
     limit: Some(1000),
 };
 
-/// What reads tables.
+/// The group that reads tables.
 pub(super) const TABLES_GROUP: Group = Group { collectors: &[&TABLES], read: read_tables };
-/// What reads indexes.
+/// The group that reads indexes.
 pub(super) const INDEXES_GROUP: Group = Group { collectors: &[&INDEXES], read: read_indexes };
-/// What reads locks.
+/// The group that reads locks.
 pub(super) const LOCKS_GROUP: Group = Group { collectors: &[&LOCKS], read: read_locks };
 
 static TABLE_COUNT: Family = Family::counter(
@@ -77,12 +77,12 @@ const OPERATION_COLUMNS: [&str; 8] = [
     "SUM_TIMER_DELETE",
 ];
 
-/// Whether it is a table of the users'.
+/// Returns whether it is a table outside the server's own schemas.
 fn is_users(row: &Row, own_schemas: &[&str]) -> bool {
     row.text(0).is_some_and(|schema| !own_schemas.contains(&schema.as_str()))
 }
 
-/// The sum of these columns: what a row is ranked by.
+/// Returns the sum of these columns, which is a row's rank.
 fn sum(row: &Row, columns: std::ops::Range<usize>) -> u128 {
     columns.fold(0, |sum, at| sum.saturating_add(row.total(at)))
 }
@@ -131,7 +131,7 @@ fn read_indexes(scrape: &mut Scrape<'_>) -> Result<(), Error> {
     Ok(())
 }
 
-/// Locks of the server's: the operation, and what the columns are called.
+/// Locks of the server: the operation, and the names of its columns.
 const SQL_LOCKS: [(&str, &str, &str); 8] = [
     ("read_normal", "COUNT_READ_NORMAL", "SUM_TIMER_READ_NORMAL"),
     ("read_with_shared_locks", "COUNT_READ_WITH_SHARED_LOCKS", "SUM_TIMER_READ_WITH_SHARED_LOCKS"),
@@ -142,7 +142,7 @@ const SQL_LOCKS: [(&str, &str, &str); 8] = [
     ("write_concurrent_insert", "COUNT_WRITE_CONCURRENT_INSERT", "SUM_TIMER_WRITE_CONCURRENT_INSERT"),
     ("write_low_priority", "COUNT_WRITE_LOW_PRIORITY", "SUM_TIMER_WRITE_LOW_PRIORITY"),
 ];
-/// Locks of engines.
+/// Locks of storage engines.
 const EXTERNAL_LOCKS: [(&str, &str, &str); 2] = [
     ("read", "COUNT_READ_EXTERNAL", "SUM_TIMER_READ_EXTERNAL"),
     ("write", "COUNT_WRITE_EXTERNAL", "SUM_TIMER_WRITE_EXTERNAL"),

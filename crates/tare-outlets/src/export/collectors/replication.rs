@@ -1,4 +1,4 @@
-//! Threads that apply what a replica gets.
+//! The collector of the applier threads of a replica.
 
 use std::time::UNIX_EPOCH;
 
@@ -13,10 +13,10 @@ static WORKERS: Collector = Collector {
     limit: None,
 };
 
-/// What reads the workers.
+/// The group that reads the workers.
 pub(super) const GROUP: Group = Group { collectors: &[&WORKERS], read };
 
-/// Column and metric.
+/// Columns and their metrics.
 static TIMES: [(&str, Family); 7] = [
     (
         "LAST_APPLIED_TRANSACTION_ORIGINAL_COMMIT_TIMESTAMP",
@@ -77,7 +77,7 @@ fn read(scrape: &mut Scrape<'_>) -> Result<(), Error> {
     let columns: Vec<&str> = names.into_iter().chain(TIMES.iter().map(|(column, _)| *column)).collect();
     let samples = &mut scrape.samples;
     scrape.tables.each("replication_applier_status_by_worker", &columns, "", &mut |row| {
-        // Without MySQL's columns there are no times to tell.
+        // Without MySQL's columns there are no times.
         let Some(worker) = row.text(1) else { return };
         let labels = [("channel_name", &*row.text(0).unwrap_or_default()), ("member_id", &*worker)];
         for ((_, family), at) in TIMES.iter().zip(2..) {
@@ -86,7 +86,7 @@ fn read(scrape: &mut Scrape<'_>) -> Result<(), Error> {
     })
 }
 
-/// Seconds since the epoch of `YYYY-MM-DD hh:mm:ss.ffffff` in UTC; 0 for what is no time.
+/// Returns the seconds since the epoch of `YYYY-MM-DD hh:mm:ss.ffffff` in UTC; 0 if it is not a time.
 fn seconds(text: &str) -> f64 {
     let time = humantime::parse_rfc3339_weak(text).ok();
     time.and_then(|time| time.duration_since(UNIX_EPOCH).ok()).map_or(0.0, |time| time.as_secs_f64())

@@ -1,4 +1,4 @@
-//! Statements: by digest, all together, and how long they took.
+//! Collectors of statements: by digest, in total, and histograms.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -37,27 +37,27 @@ static OVERALL: Collector = Collector {
     limit: None,
 };
 
-/// What reads the digests.
+/// The group that reads the digests.
 pub(super) const GROUP: Group = Group { collectors: &[&BY_DIGEST, &SUMS, &HISTOGRAMS], read: read_digests };
 
-/// What reads the histogram of all statements.
+/// The group that reads the histogram of all statements.
 pub(super) const OVERALL_GROUP: Group = Group { collectors: &[&OVERALL], read: read_overall };
 
 const DIGESTS: &str = "events_statements_summary_by_digest";
 const SCHEMA: usize = 0;
 const DIGEST: usize = 1;
 const LAST_SEEN: usize = 2;
-/// Where the figures begin.
+/// Index of the first figure.
 const FIGURES: usize = 3;
-/// The label, which share of events it is, and the column.
+/// Label, share of events, and column of each quantile.
 const QUANTILES: [(&str, f64, &str); 3] =
     [("95", 0.95, "QUANTILE_95"), ("99", 0.99, "QUANTILE_99"), ("999", 0.999, "QUANTILE_999")];
 const TEXT: &str = "DIGEST_TEXT";
-/// Schemas of the server's own, whose digests are left out.
+/// The server's own schemas, whose digests are left out.
 const OWN_SCHEMAS: [&str; 3] = ["mysql", "performance_schema", "information_schema"];
 
-/// A figure of a digest: its column, the metric by digest, if there is one, the metric of all together, and whether they
-/// are times.
+/// A figure of a digest: its column, its metric by digest, if there is one, its metric in total, and whether
+/// it is a time.
 struct Measure {
     column: &'static str,
     by_digest: Option<Family>,
@@ -65,7 +65,7 @@ struct Measure {
     is_time: bool,
 }
 
-/// How a sum is given: mysqld_exporter leaves one of its times in picoseconds.
+/// The unit of a sum: mysqld_exporter leaves one of its times in picoseconds.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Unit {
     Plain,
@@ -190,7 +190,7 @@ static ALL_DURATION: Family = Family {
     kind: Kind::Histogram,
 };
 
-/// The columns that are asked for: their number grows with what is wanted of them.
+/// Returns the columns to read, which depend on what is wanted.
 fn columns(scrape: &Scrape<'_>) -> Vec<&'static str> {
     let figures = MEASURES.iter().map(|it| it.column);
     let quantiles = QUANTILES.iter().map(|(.., column)| *column);
@@ -198,7 +198,7 @@ fn columns(scrape: &Scrape<'_>) -> Vec<&'static str> {
     ["SCHEMA_NAME", "DIGEST", "LAST_SEEN"].into_iter().chain(figures).chain(quantiles).chain(text).collect()
 }
 
-/// The digests: those that become samples, the highest first, how many were left out, and what all come to.
+/// The digests that become samples, the highest first, the number left out, and the totals of all.
 struct Digests {
     highest: Vec<Row>,
     left_out: u64,
@@ -222,10 +222,11 @@ fn read_digests(scrape: &mut Scrape<'_>) -> Result<(), Error> {
     if scrape.wants(&HISTOGRAMS) { read_histograms(scrape, highest) } else { Ok(()) }
 }
 
-/// From this limit on all are sent: a usual server has no more digests, and to choose of them would save nothing.
+/// Limit from which all digests are sent: servers rarely have more, and choosing would save nothing.
 const SENT: usize = 5000;
 
-/// Has the server choose and add up: it sends those that become samples.
+/// Lets the server choose and total the digests, so that it sends only those that become samples. `None`
+/// where it cannot, or where sending all is as good.
 fn ask_digests(scrape: &mut Scrape<'_>) -> Result<Option<Digests>, Error> {
     const ALL: usize = 0;
     const ROWS: usize = 1;
@@ -261,12 +262,12 @@ fn ask_digests(scrape: &mut Scrape<'_>) -> Result<Option<Digests>, Error> {
     Ok(is_told.then_some(Digests { highest, left_out, sums }))
 }
 
-/// Schemas whose statements become no samples.
+/// Returns the schemas whose statements become no samples.
 fn left_out_schemas(options: &Options) -> impl Iterator<Item = &str> {
     options.exclude_schemas.iter().map(String::as_str).chain(OWN_SCHEMAS)
 }
 
-/// Looks through all of them.
+/// Reads all digests and chooses here.
 fn look_through_digests(scrape: &mut Scrape<'_>) -> Result<Digests, Error> {
     let columns = columns(scrape);
     let mut sums = vec![0_u128; MEASURES.len()];
@@ -284,8 +285,8 @@ fn look_through_digests(scrape: &mut Scrape<'_>) -> Result<Digests, Error> {
     Ok(Digests { highest, left_out, sums })
 }
 
-/// Whether it is a statement of the users', seen not too long ago. What has no schema never was with mysqld_exporter, whose
-/// condition this is: names of schemas that differ in case are the same to the server.
+/// Returns whether it is a user's statement that was seen recently enough. The condition is
+/// mysqld_exporter's, which leaves out digests without a schema; the server ignores case in names of schemas.
 fn is_of_interest(row: &Row, options: &Options, since: &str) -> bool {
     let Some(schema) = row.text(SCHEMA) else { return false };
     let seen = row.text(LAST_SEEN).unwrap_or_default();
@@ -378,7 +379,7 @@ fn read_overall(scrape: &mut Scrape<'_>) -> Result<(), Error> {
     Ok(())
 }
 
-/// A server without the table, such as tare's in the shape strict, has nothing to tell, and that is no failure.
+/// Returns whether the server lacks the table, as tare's in the shape strict does; that is not a failure.
 fn is_absent(found: &Result<(), Error>) -> bool {
     matches!(found, Err(Error::Absent { .. }))
 }

@@ -1,4 +1,4 @@
-//! Tare itself: its version, its memory, and what it lost for want of room.
+//! The collector of tare itself: its version, its memory, and what it lost for lack of room.
 
 use crate::export::collector::{Collector, Group, Scrape};
 use crate::export::sample::Family;
@@ -11,7 +11,7 @@ static STATUS: Collector = Collector {
     limit: None,
 };
 
-/// What reads the status.
+/// The group that reads the status.
 pub(super) const GROUP: Group = Group { collectors: &[&STATUS], read };
 
 static INFO: Family = Family::gauge("tare_info", "Tare's version, as a label.");
@@ -24,7 +24,7 @@ static CONSUMER: Family = Family::gauge("tare_consumer_enabled", "Whether a cons
 
 fn read(scrape: &mut Scrape<'_>) -> Result<(), Error> {
     let samples = &mut scrape.samples;
-    // What is said of the budget a server first has to look for.
+    // The server would have to compute the rows about the budget.
     let filter = "WHERE `NAME` NOT LIKE 'budget%'";
     let found = scrape.tables.each("tare_status", &["NAME", "VALUE"], filter, &mut |row| {
         let (name, value) = (row.text(0).unwrap_or_default(), row.text(1).unwrap_or_default());

@@ -1,4 +1,4 @@
-//! Waits: by instrument, and by class.
+//! Collectors of waits: by instrument, and by class.
 
 use std::collections::BTreeMap;
 
@@ -20,7 +20,7 @@ static BY_CLASS: Collector = Collector {
     limit: None,
 };
 
-/// What reads the waits.
+/// The group that reads the waits.
 pub(super) const GROUP: Group = Group { collectors: &[&BY_NAME, &BY_CLASS], read };
 
 static COUNT: Family =
@@ -55,7 +55,7 @@ fn read(scrape: &mut Scrape<'_>) -> Result<(), Error> {
     Ok(())
 }
 
-/// `synch/mutex` of `wait/synch/mutex/sql/LOCK_open`, `idle` of `idle`.
+/// Returns the class of an instrument: `synch/mutex` for `wait/synch/mutex/sql/LOCK_open`, `idle` for `idle`.
 fn class(name: &str) -> &str {
     let name = name.strip_prefix("wait/").unwrap_or(name);
     let end = name.match_indices('/').nth(1).map_or(name.len(), |(at, _)| at);

@@ -1,4 +1,4 @@
-//! Requests to a collector, over a connection that stays.
+//! An HTTP client of a collector with a persistent connection.
 
 use std::io;
 use std::sync::Arc;
@@ -25,9 +25,9 @@ use tokio_rustls::TlsConnector;
 
 use super::settings::{Settings, TlsFiles};
 
-/// What a collector says is read up to here.
+/// Most bytes read of a collector's answer.
 const ANSWER: usize = 64 << 10;
-/// Statuses after which another try is of use.
+/// Statuses after which a retry may succeed.
 const PASSING: [StatusCode; 4] = [
     StatusCode::TOO_MANY_REQUESTS,
     StatusCode::BAD_GATEWAY,
@@ -35,12 +35,12 @@ const PASSING: [StatusCode; 4] = [
     StatusCode::GATEWAY_TIMEOUT,
 ];
 
-/// Why something was not taken.
+/// The reason why something was not accepted.
 #[derive(Debug)]
 pub(super) enum Failure {
-    /// Another try is of use, perhaps only after a time that the collector names.
+    /// A retry may succeed, perhaps only after a time that the collector gives.
     Passing { why: String, after: Option<Duration> },
-    /// Another try of the same would fail as well.
+    /// A retry would fail as well.
     Final(String),
 }
 
@@ -59,7 +59,7 @@ impl Client {
         Self { settings, kept: None }
     }
 
-    /// Sends a body, or only connects. Gives what of it the collector did not take.
+    /// Sends a body, or only connects. Returns what the collector rejected of it.
     pub(super) async fn send(&mut self, body: Option<Bytes>) -> Result<ExportMetricsPartialSuccess, Failure> {
         let limit = self.settings.timeout;
         let late = || passing(format!("no answer within {limit:?}"));
@@ -67,7 +67,7 @@ impl Client {
     }
 
     async fn try_send(&mut self, body: Option<Bytes>) -> Result<ExportMetricsPartialSuccess, Failure> {
-        // It is put back when the collector has answered: what broke off in between nobody can go on from.
+        // It is stored again after the collector's answer; an interrupted connection cannot be reused.
         let kept = match self.kept.take() {
             Some(mut kept) => kept.ready().await.is_ok().then_some(kept),
             None => None,
@@ -103,18 +103,18 @@ impl Client {
     }
 }
 
-/// What a collector's answer means, as OTLP has it.
+/// Interprets a collector's answer according to OTLP.
 fn judge(
     status: StatusCode,
     headers: &HeaderMap,
     body: &Bytes,
 ) -> Result<ExportMetricsPartialSuccess, Failure> {
     if status == StatusCode::OK {
-        // One that says nothing, or what nobody understands, has taken all.
+        // An empty or unreadable answer means that all was accepted.
         let answer = ExportMetricsServiceResponse::decode(body.clone()).unwrap_or_default();
         return Ok(answer.partial_success.unwrap_or_default());
     }
-    // A status in protobuf or a text: its letters say enough.
+    // A status in protobuf or a text; its readable characters are enough.
     let said: String =
         String::from_utf8_lossy(body).chars().filter(|it| !it.is_control()).take(200).collect();
     let why = if said.is_empty() { status.to_string() } else { format!("{status}: {said}") };
@@ -125,7 +125,7 @@ fn judge(
     Err(Failure::Final(why))
 }
 
-/// Seconds, or a date.
+/// Parses seconds or a date.
 fn retry_after(value: &HeaderValue) -> Option<Duration> {
     let value = value.to_str().ok()?;
     let until = || jiff::fmt::rfc2822::parse(value).ok().map(|it| SystemTime::from(it.timestamp()));
@@ -140,7 +140,7 @@ async fn connect(settings: &Settings) -> io::Result<SendRequest<Full<Bytes>>> {
     if !endpoint.tls {
         return speak(stream).await;
     }
-    // Files are read for each connection: new certificates count at once.
+    // Files are read for each connection, so that new certificates take effect at once.
     let config = tls(&settings.tls)?;
     let name = ServerName::try_from(endpoint.host.clone()).map_err(io::Error::other)?;
     speak(TlsConnector::from(Arc::new(config)).connect(name, stream).await?).await
@@ -150,16 +150,16 @@ async fn speak(
     stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static,
 ) -> io::Result<SendRequest<Full<Bytes>>> {
     let (sender, connection) = handshake(TokioIo::new(stream)).await.map_err(io::Error::other)?;
-    // How it ends the sender hears.
+    // The sender learns how the connection ends.
     tokio::spawn(async { drop(connection.await) });
     Ok(sender)
 }
 
-/// What TLS needs of files.
+/// Makes the TLS settings from files.
 ///
 /// # Errors
 ///
-/// The file that cannot be used, and why.
+/// The file that cannot be used, and the reason.
 pub(super) fn tls(files: &TlsFiles) -> io::Result<ClientConfig> {
     let mut roots = RootCertStore::empty();
     match &files.authorities {

@@ -1,10 +1,10 @@
-//! Pushes what looks find to an OpenTelemetry collector: OTLP over HTTP, as protobuf.
+//! Pushes scrapes to an OpenTelemetry collector: OTLP over HTTP, as protobuf.
 //!
-//! OpenTelemetry's SDK counts by itself, and what it observes elsewhere has neither a start of its own nor quantiles nor
-//! buckets. So its messages are filled here, and the rest of the protocol is a POST.
+//! OpenTelemetry's SDK counts by itself; its observed values have neither a start of their own nor quantiles
+//! nor buckets. So its messages are filled here, and the rest of the protocol is a POST.
 //!
-//! Figures are cumulative: a look that could not be pushed is dropped, and the next one has everything. So nothing waits
-//! in memory, and a server is not even read while its collector is away.
+//! Figures are cumulative: a scrape that could not be pushed is dropped, and the next one has everything. So
+//! nothing is buffered, and a server is not even read while its collector is unreachable.
 
 mod client;
 mod points;
@@ -31,9 +31,9 @@ use client::{Client, Failure};
 pub use points::{Requests, Streams};
 pub use settings::{Endpoint, Error, Settings, TlsFiles};
 
-/// How long to wait after the first failure; twice as long after each further one.
+/// Pause after the first failure, which doubles after each further one.
 const FIRST_PAUSE: Duration = Duration::from_secs(1);
-/// Also for a collector that asks to be asked at once.
+/// Shortest pause, even if a collector asks for none.
 const SHORTEST_PAUSE: Duration = Duration::from_millis(100);
 const LONGEST_PAUSE: Duration = Duration::from_secs(32);
 
@@ -48,7 +48,7 @@ static MISSED: Family = Family::counter(
     "Intervals in which nothing was pushed: the collector was away, or the server did not answer in time.",
 );
 
-/// What became of what was pushed.
+/// Counts of what was pushed.
 #[derive(Debug, Default)]
 pub(super) struct Tally {
     taken: AtomicU64,
@@ -69,16 +69,16 @@ impl Tally {
     }
 }
 
-/// Checks what can be known before anything is pushed: the files for TLS.
+/// Checks what can be checked beforehand: the files for TLS.
 ///
 /// # Errors
 ///
-/// The file that cannot be used, and why.
+/// The file that cannot be used, and the reason.
 pub fn check(settings: &Settings) -> io::Result<()> {
     if settings.endpoint.tls { client::tls(&settings.tls).map(drop) } else { Ok(()) }
 }
 
-/// What the figures are of: the server, unless the environment says more or otherwise.
+/// Returns the resource attributes: those of the server, with additions and changes from the environment.
 #[must_use]
 pub fn resource(settings: &Settings, address: &Address) -> Resource {
     let host = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
@@ -98,7 +98,7 @@ pub fn resource(settings: &Settings, address: &Address) -> Resource {
     Resource { attributes, ..Resource::default() }
 }
 
-/// Pushes for as long as it is let.
+/// Pushes until the task is cancelled.
 pub(super) async fn push(settings: Settings, tally: Arc<Tally>, service: Arc<Service>) {
     let resource = resource(&settings, service.address());
     let Settings { interval: every, timeout, gzip: compressed, .. } = settings;
@@ -120,7 +120,7 @@ pub(super) async fn push(settings: Settings, tally: Arc<Tally>, service: Arc<Ser
             pusher.tally.missed.fetch_add(1, Ordering::Relaxed);
             continue;
         };
-        // However long that took, there is time to push it.
+        // However long the scrape took, there is time to push it.
         let until = until.max(Instant::now() + timeout);
         for (request, points) in Requests::of(&look, &mut streams, &resource) {
             let body = request.encode_to_vec();
@@ -133,12 +133,12 @@ pub(super) async fn push(settings: Settings, tally: Arc<Tally>, service: Arc<Ser
 
 fn compress(body: &[u8]) -> Vec<u8> {
     let mut encoder = GzEncoder::new(Vec::new(), Compression::fast());
-    // A Vec takes whatever is written.
+    // Writing to a Vec cannot fail.
     let _ = encoder.write_all(body);
     encoder.finish().unwrap_or_default()
 }
 
-/// Tries again, counts, and says what is wrong.
+/// Retries, counts, and reports problems.
 struct Pusher {
     client: Client,
     tally: Arc<Tally>,
@@ -164,7 +164,7 @@ impl Pusher {
         }
     }
 
-    /// Sends a body, or only connects, again and again until that is of no use or it is time for the next look.
+    /// Sends a body, or only connects, with retries until that is useless or the next scrape is due.
     async fn persist(
         &mut self,
         body: Option<Bytes>,
@@ -183,7 +183,7 @@ impl Pusher {
             };
             self.tally.failures.fetch_add(1, Ordering::Relaxed);
             self.voice.say(Some((Trouble::Away, why)));
-            // Half of it by chance, so that many exporters do not come back at once.
+            // Half of the pause is random, so that many exporters do not retry at the same time.
             let wait =
                 after.unwrap_or_else(|| pause.mul_f64(0.5 + fastrand::f64() / 2.0)).max(SHORTEST_PAUSE);
             if wait >= until.saturating_duration_since(Instant::now()) {
@@ -196,7 +196,7 @@ impl Pusher {
     }
 }
 
-/// What may be wrong with a collector.
+/// The state of a collector.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Trouble {
     Away,
@@ -205,7 +205,7 @@ enum Trouble {
     Warned,
 }
 
-/// Says what is wrong once, and that it is well again.
+/// Reports each problem once, and its end.
 struct Voice {
     collector: String,
     said: Option<Trouble>,

@@ -1,4 +1,4 @@
-//! What a look found, as OpenTelemetry's messages: cumulative, and each figure since when.
+//! Conversion of a scrape to OpenTelemetry's messages: cumulative, with the start of each figure.
 
 use std::collections::HashMap;
 use std::hash::{BuildHasher, Hash, Hasher, RandomState};
@@ -16,31 +16,31 @@ use crate::export::histogram;
 use crate::export::sample::{Family, Figure, Kind, Samples, Set, Value};
 use crate::export::scrape::Look;
 
-/// Points of a request, at most: with labels a few hundred kilobytes, while collectors take some megabytes.
+/// Most points of a request: with labels a few hundred kilobytes, while collectors accept some megabytes.
 const POINTS: usize = 1000;
-/// When a server started is known to the second; what differs by less is one start.
+/// Start times of a server that differ by less (in nanoseconds) are the same start.
 const SAME_START: u64 = 2_000_000_000;
-/// Streams that are remembered although the last look did not have them: as many as it had, and these.
+/// Streams that are remembered although the last scrape did not have them: as many as it had, plus these.
 const SPARE: usize = 1024;
 const CUMULATIVE: i32 = AggregationTemporality::Cumulative as i32;
 
-/// Nanoseconds since 1970.
+/// Returns nanoseconds since 1970.
 fn nanoseconds(at: SystemTime) -> u64 {
     at.duration_since(UNIX_EPOCH).map_or(0, |since| u64::try_from(since.as_nanos()).unwrap_or(u64::MAX))
 }
 
-/// Since when each counted figure was counted.
+/// The start of each counted figure.
 ///
-/// That is the server's start, until a figure falls: then a table was truncated, or a digest or a table came anew, at some time after
-/// the look before, which is where the new stream begins.
+/// It is the server's start until a figure falls. Then a table was truncated, or a digest or a table was
+/// replaced, at some time after the previous scrape; the new stream starts there.
 pub struct Streams {
     hasher: RandomState,
     known: HashMap<u64, Stream>,
-    /// When the exporter started.
+    /// Start of the exporter.
     own: u64,
-    /// When the server started.
+    /// Start of the server.
     server: Option<u64>,
-    /// Streams of the last look, and when it was.
+    /// Number of streams in the last scrape, and its time.
     last: (usize, u64),
 }
 
@@ -52,7 +52,7 @@ struct Stream {
 }
 
 impl Streams {
-    /// None yet; of an exporter that started then.
+    /// Creates an empty set of streams for an exporter started at `started`.
     #[must_use]
     pub fn new(started: SystemTime) -> Self {
         Self {
@@ -64,13 +64,13 @@ impl Streams {
         }
     }
 
-    /// How many figures are remembered.
+    /// Returns the number of remembered figures.
     #[must_use]
     pub fn remembered(&self) -> usize {
         self.known.len()
     }
 
-    /// Begins a look. After the server's restart everything is counted anew, however much that is by now.
+    /// Begins a scrape. After a restart of the server, all figures start anew, whatever their values.
     fn begin(&mut self, look: &Look) {
         let last = self.last.1;
         if self.known.len() > 2 * self.last.0 + SPARE {
@@ -87,7 +87,7 @@ impl Streams {
         }
     }
 
-    /// Since when a figure was counted that is now so high.
+    /// Returns the start of a figure with this value.
     fn start(&mut self, family: &Family, labels: Set<'_>, value: f64, origin: Option<u64>) -> u64 {
         let at = self.last.1;
         self.last.0 += 1;
@@ -104,25 +104,25 @@ impl Streams {
     }
 }
 
-/// A look cut into requests, each made when it is asked for.
+/// A scrape divided into requests, each made on demand.
 pub struct Requests<'a> {
     streams: &'a mut Streams,
     resource: &'a Resource,
-    /// The server's samples and the exporter's, with the start of what is counted there.
+    /// The server's samples and the exporter's, with the start of their counters.
     parts: [(&'a Samples, Option<u64>); 2],
-    /// How far it has come: part, family, sample.
+    /// Current position: part, family, sample.
     place: (usize, usize, usize),
 }
 
 impl<'a> Requests<'a> {
-    /// Those of a look.
+    /// Divides a scrape.
     pub fn of(look: &'a Look, streams: &'a mut Streams, resource: &'a Resource) -> Self {
         streams.begin(look);
         let parts = [(&look.server, streams.server), (&look.own, Some(streams.own))];
         Self { streams, resource, parts, place: (0, 0, 0) }
     }
 
-    /// As many points of the family it has come to as there is room for.
+    /// Returns points of the current family, as many as there is room for.
     fn some(&mut self, room: usize) -> Option<(Metric, usize)> {
         let (part, family, sample) = self.place;
         let (samples, origin) = *self.parts.get(part)?;
@@ -150,7 +150,7 @@ impl<'a> Requests<'a> {
 }
 
 impl Iterator for Requests<'_> {
-    /// A request, and how many points are in it.
+    /// A request, and the number of its points.
     type Item = (ExportMetricsServiceRequest, usize);
 
     fn next(&mut self) -> Option<Self::Item> {
@@ -175,7 +175,7 @@ impl Iterator for Requests<'_> {
     }
 }
 
-/// No points yet.
+/// Makes empty data of a kind.
 fn made(kind: Kind) -> metric::Data {
     let (data_points, aggregation_temporality) = (vec![], CUMULATIVE);
     match kind {
@@ -249,7 +249,7 @@ impl Points<'_> {
     }
 }
 
-/// What falls when it is counted anew.
+/// Returns the count that falls after a reset.
 #[expect(clippy::cast_precision_loss, reason = "compared with its like only")]
 fn counted(value: &Value) -> f64 {
     match value {
@@ -259,7 +259,7 @@ fn counted(value: &Value) -> f64 {
     }
 }
 
-/// A count stays whole; what is beyond 63 bits becomes a double.
+/// Converts a figure. A count stays whole; beyond 63 bits it becomes a double.
 fn number(figure: Figure) -> number_data_point::Value {
     let whole = match figure {
         Figure::Whole(count) => i64::try_from(count).ok(),
@@ -269,7 +269,7 @@ fn number(figure: Figure) -> number_data_point::Value {
     whole.map_or(number_data_point::Value::AsDouble(figure.real()), number_data_point::Value::AsInt)
 }
 
-/// A name and its text.
+/// Makes an attribute with a text value.
 pub(super) fn attribute(name: &str, value: &str) -> KeyValue {
     let value = AnyValue { value: Some(any_value::Value::StringValue(value.to_owned())) };
     KeyValue { key: name.to_owned(), value: Some(value), ..KeyValue::default() }

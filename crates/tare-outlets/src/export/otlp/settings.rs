@@ -1,4 +1,4 @@
-//! Where to push, how often, and as whom: the command line's and OpenTelemetry's environment variables.
+//! The settings of a push, from the command line and OpenTelemetry's environment variables.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -7,14 +7,14 @@ use hyper::Uri;
 use hyper::header::{HeaderName, HeaderValue};
 use percent_encoding::percent_decode_str;
 
-/// How long a request may take, unless it is said.
+/// Time limit of a request by default.
 const TIMEOUT: Duration = Duration::from_secs(10);
-/// How often is pushed, unless it is said.
+/// Interval between pushes by default.
 const INTERVAL: Duration = Duration::from_secs(60);
-/// The path of metrics at a collector.
+/// A collector's path for metrics.
 const PATH: &str = "v1/metrics";
 
-/// What cannot be used, and why.
+/// A setting that cannot be used, and the reason.
 #[derive(Debug, thiserror::Error)]
 #[error("{name}: {why}")]
 pub struct Error {
@@ -25,51 +25,51 @@ pub struct Error {
 /// A collector, and what it is sent.
 #[derive(Clone, Debug)]
 pub struct Settings {
-    /// Where it is.
+    /// Its address.
     pub endpoint: Endpoint,
-    /// What every request carries, such as a key. They are not shown.
+    /// Headers of every request, such as a key; never shown.
     pub headers: Vec<(HeaderName, HeaderValue)>,
-    /// How often the server is read and pushed.
+    /// Interval between pushes.
     pub interval: Duration,
-    /// How long a request may take.
+    /// Time limit of a request.
     pub timeout: Duration,
     /// Whether requests are compressed.
     pub gzip: bool,
     /// Files for TLS.
     pub tls: TlsFiles,
-    /// What the figures are of, beside what is known of the server: names and values.
+    /// Resource attributes besides those of the server: names and values.
     pub resource: Vec<(String, String)>,
 }
 
-/// An address taken apart.
+/// A parsed address.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Endpoint {
-    /// Whether TLS is spoken.
+    /// Whether to use TLS.
     pub tls: bool,
     /// Name or address.
     pub host: String,
     /// Its port.
     pub port: u16,
-    /// The path requests go to.
+    /// Path for requests.
     pub path: String,
 }
 
 /// Files for TLS, in PEM.
 #[derive(Clone, Debug, Default)]
 pub struct TlsFiles {
-    /// Who may have signed the collector's certificate; the system's authorities if there is none.
+    /// Accepted certificate authorities; `None`: the system's.
     pub authorities: Option<PathBuf>,
-    /// The client's own certificate, and its key.
+    /// The client's certificate and key.
     pub identity: Option<(PathBuf, PathBuf)>,
 }
 
 impl Settings {
-    /// What `--otlp-endpoint` and `--otlp-interval` say, or else the environment, which `variable` looks into; nothing where neither
-    /// names an endpoint.
+    /// Reads the values of `--otlp-endpoint` and `--otlp-interval`, or else the environment through
+    /// `variable`; `None` if neither names an endpoint.
     ///
     /// # Errors
     ///
-    /// What cannot be used is named: the option or the variable.
+    /// The option or variable that cannot be used.
     pub fn read(
         endpoint: Option<&str>,
         interval: Option<Duration>,
@@ -96,7 +96,7 @@ fn find_endpoint(given: Option<&str>, environment: &Environment<'_>) -> Result<O
     if let Some(given) = given {
         return Endpoint::base(given).map(Some).map_err(|why| wrong("--otlp-endpoint", why));
     }
-    // That of metrics alone is the whole address, the other one is where those of all signals begin.
+    // The variable for metrics has the whole address, the other one the base for all signals.
     let (whole, base) = ("OTEL_EXPORTER_OTLP_METRICS_ENDPOINT", "OTEL_EXPORTER_OTLP_ENDPOINT");
     let found = match (environment.get(whole), environment.get(base)) {
         (Some(given), _) => Endpoint::parse(&given).map_err(|why| wrong(whole, why))?,
@@ -111,7 +111,7 @@ fn wrong(name: impl Into<String>, why: impl Into<String>) -> Error {
 }
 
 impl Endpoint {
-    /// An address to which the path of metrics is added, if it does not end with it.
+    /// Parses a base address and appends the path of metrics, if it is missing.
     fn base(given: &str) -> Result<Self, String> {
         let mut endpoint = Self::parse(given)?;
         if !endpoint.path.ends_with(PATH) {
@@ -146,7 +146,7 @@ impl std::fmt::Display for Endpoint {
 }
 
 impl Endpoint {
-    /// `HOST:PORT`, as a URL has it.
+    /// Returns `HOST:PORT` as in a URL.
     #[must_use]
     pub fn authority(&self) -> String {
         let Self { host, port, .. } = self;
@@ -154,7 +154,7 @@ impl Endpoint {
     }
 }
 
-/// Environment variables. One that is empty counts as none.
+/// Environment variables, of which empty ones count as unset.
 struct Environment<'a>(&'a dyn Fn(&str) -> Option<String>);
 
 impl Environment<'_> {
@@ -162,7 +162,7 @@ impl Environment<'_> {
         (self.0)(name).map(|value| value.trim().to_owned()).filter(|value| !value.is_empty())
     }
 
-    /// The variable of metrics alone, or else that of all signals: its name and value.
+    /// Returns the variable for metrics, or else that for all signals: its name and value.
     fn of_signal(&self, name: &str) -> Option<(String, String)> {
         let names = [format!("OTEL_EXPORTER_OTLP_METRICS_{name}"), format!("OTEL_EXPORTER_OTLP_{name}")];
         names.into_iter().find_map(|name| self.get(&name).map(|value| (name, value)))
@@ -249,7 +249,7 @@ impl Environment<'_> {
     }
 }
 
-/// `NAME=VALUE,NAME=VALUE`, values with % as in a URL.
+/// Parses `NAME=VALUE,NAME=VALUE`, with percent-encoded values.
 fn pairs(list: &str) -> Option<Vec<(String, String)>> {
     let pair = |it: &str| {
         let (name, value) = it.split_once('=')?;

@@ -1,7 +1,7 @@
 //! A file, a pipe or a device that records are written to.
 //!
-//! The reader of a pipe may take its time, and a signal ends no system call here. So while a reader is waited for,
-//! `Control` is asked whether the log is to end.
+//! The reader of a pipe may be slow, and signals do not interrupt system calls here. So while waiting for a
+//! reader, `Control` is queried whether the log is to end.
 
 use std::fs::{self, File, OpenOptions, Permissions};
 use std::io::{self, IsTerminal, Seek, SeekFrom, Write};
@@ -17,19 +17,19 @@ use nix::poll::{PollFd, PollFlags, poll};
 use super::{End, Written};
 use crate::slowlog::{AFTER_THE_END, Control, NAP};
 
-/// Who may read a new file: its owner and its group. Statements are nobody else's.
+/// Mode of a new file: only its owner and group may read the statements.
 const MODE: u32 = 0o640;
-/// What a pipe that has room takes at once, without waiting: the system's PIPE_BUF.
+/// Bytes that a pipe with room takes without blocking: the system's PIPE_BUF.
 const PIECE: usize = 4096;
-/// How long room is waited for before `Control` is asked, in milliseconds.
+/// Milliseconds of waiting between queries of `Control`.
 const STEP: u16 = 50;
-/// How long a reader that takes nothing is waited for once the log is to end.
+/// How long to wait for a reader that takes nothing once the log is to end.
 const GRACE: Duration = Duration::from_secs(5);
 
-/// What is open.
+/// An open file.
 pub(super) struct LogFile {
     file: File,
-    /// Whether writing waits for nobody, and half a record can be cut off.
+    /// Whether writing never blocks, and an incomplete record can be cut off.
     is_regular: bool,
     /// Since when its reader is waited for although the log is to end.
     over: Option<Instant>,
@@ -44,8 +44,8 @@ impl From<File> for LogFile {
 }
 
 impl LogFile {
-    /// Opens what is at a path, whoever may read it. A file that is not there is made: with this mode, else with ours as far
-    /// as the umask allows it. `None`: it is a pipe, and the log is to end before somebody reads it.
+    /// Opens a path. A missing file is created: with this mode, else with the default as far as the umask
+    /// allows. `None` if it is a pipe, and the log is to end before somebody reads it.
     pub(super) fn open(path: &Path, mode: Option<u32>, control: &dyn Control) -> io::Result<Option<Self>> {
         if fs::metadata(path).is_ok_and(|it| it.file_type().is_fifo()) {
             return Ok(pipe(path, control)?.map(LogFile::from));
@@ -55,7 +55,8 @@ impl LogFile {
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
                 let file = options.create(true).mode(mode.unwrap_or(MODE)).open(path)?;
                 if let Some(mode) = mode {
-                    // The umask took some of it. Where it cannot be given back, fewer may read the file.
+                    // The umask removed some bits. If they cannot be restored, fewer accounts may read the
+                    // file.
                     let _cannot_be_helped = file.set_permissions(Permissions::from_mode(mode));
                 }
                 file
@@ -65,22 +66,23 @@ impl LogFile {
         Ok(Some(file.into()))
     }
 
-    /// Standard output, without what the standard library keeps of it: after an error that is written again.
+    /// Opens standard output without the standard library's buffer, which would be written again after an
+    /// error.
     pub(super) fn output() -> io::Result<LogFile> {
         Ok(File::from(io::stdout().as_fd().try_clone_to_owned()?).into())
     }
 
-    /// How long it is. A pipe or a terminal has no size.
+    /// Returns its length; 0 for a pipe or a terminal.
     pub(super) fn size(&self) -> u64 {
         if self.is_regular { self.file.metadata().map_or(0, |it| it.len()) } else { 0 }
     }
 
-    /// Who may read it.
+    /// Returns its mode.
     pub(super) fn mode(&self) -> Option<u32> {
         self.file.metadata().ok().map(|it| it.mode() & 0o777)
     }
 
-    /// Whether it is still what has this name. A link to it is something else.
+    /// Returns whether it is still the file of this name. A link to it is not.
     pub(super) fn is_at(&self, path: &Path) -> bool {
         let (Ok(own), Ok(there)) = (self.file.metadata(), fs::symlink_metadata(path)) else { return false };
         (own.dev(), own.ino()) == (there.dev(), there.ino())
@@ -90,24 +92,24 @@ impl LogFile {
         self.file.is_terminal()
     }
 
-    /// Whether its reader was not waited for any more, as the log is to end.
+    /// Returns whether waiting for its reader was given up, because the log is to end.
     pub(super) fn has_given_up(&self) -> bool {
         self.has_given_up
     }
 
-    /// Writes records up to `ends`. Returns what became of them, and how many bytes those have that were written whole.
+    /// Writes records up to `ends`. Returns the result, and the length of the complete ones in bytes.
     pub(super) fn write(&mut self, batch: &[u8], ends: &[End], control: &dyn Control) -> (Written, u64) {
         let (bytes, error) = self.write_some(batch, control);
         let whole = Written::whole(ends, bytes, error);
         let good = whole.records.checked_sub(1).map_or(0, |last| ends[last].at);
         if good < bytes && self.is_regular {
-            // Half a record would spoil the next one. Of a pipe it cannot be taken back.
+            // An incomplete record would spoil the next one. From a pipe it cannot be removed.
             let _cannot_be_helped = self.cut((bytes - good) as u64);
         }
         (whole, good as u64)
     }
 
-    /// Writes as much as can be written.
+    /// Writes as much as possible.
     fn write_some(&mut self, bytes: &[u8], control: &dyn Control) -> (usize, Option<io::Error>) {
         let mut written = 0;
         while written < bytes.len() {
@@ -123,7 +125,7 @@ impl LogFile {
                 Ok(0) => return (written, Some(io::ErrorKind::WriteZero.into())),
                 Ok(some) => written += some,
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                // Somebody else has filled the pipe meanwhile.
+                // Another process has filled the pipe meanwhile.
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock && !self.is_regular => {}
                 Err(error) => return (written, Some(error)),
             }
@@ -131,8 +133,8 @@ impl LogFile {
         (written, None)
     }
 
-    /// Waits until something can be written. `false`: the log is to end, and its reader has taken nothing for too long, or too
-    /// little.
+    /// Waits until something can be written. Returns false if the log is to end, and its reader has taken
+    /// nothing for too long, or too little.
     fn has_room(&mut self, control: &dyn Control) -> bool {
         let (step, grace) = if self.has_given_up { (0, Duration::ZERO) } else { (STEP, GRACE) };
         let begin = Instant::now();
@@ -142,7 +144,7 @@ impl LogFile {
                 break;
             }
             let mut waits = [PollFd::new(self.file.as_fd(), PollFlags::POLLOUT)];
-            // An error is told when it is written to.
+            // An error shows when it is written to.
             if !matches!(poll(&mut waits, step), Ok(0) | Err(Errno::EINTR)) {
                 return true;
             }
@@ -154,8 +156,8 @@ impl LogFile {
         false
     }
 
-    /// Cuts so many bytes off, which were written last. Where somebody else has shortened the file or added to it since, they
-    /// are not at its end.
+    /// Cuts off the last `half` bytes written. Does nothing where another process has truncated or extended
+    /// the file since.
     fn cut(&mut self, half: u64) -> io::Result<()> {
         let end = self.file.metadata()?.len();
         if self.file.stream_position()? != end {
@@ -163,12 +165,12 @@ impl LogFile {
         }
         let good = end.saturating_sub(half);
         self.file.set_len(good)?;
-        // Standard output need not be open for adding (`> FILE`): it would go on behind a hole.
+        // Standard output may not be in append mode (`> FILE`), and would leave a hole.
         self.file.seek(SeekFrom::Start(good)).map(drop)
     }
 }
 
-/// Opens a pipe once somebody reads it. Opened the usual way, it would wait for that, and hear no signal meanwhile.
+/// Opens a pipe once somebody reads it. A plain open would block, also against signals.
 fn pipe(path: &Path, control: &dyn Control) -> io::Result<Option<File>> {
     let mut is_told = false;
     loop {

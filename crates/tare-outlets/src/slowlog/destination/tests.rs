@@ -7,7 +7,7 @@ use nix::libc::O_NONBLOCK;
 
 use super::*;
 
-/// Goes on for ever, or is to end.
+/// A `Control` that lets the log run, or end.
 pub(super) struct Hand {
     is_over: bool,
 }
@@ -29,7 +29,7 @@ fn open(destination: &Destination, hand: &'static Hand) -> Sink<'static> {
     Sink::open(destination, hand).expect("a place").expect("nobody is waited for")
 }
 
-/// Old files of a log, by their numbers.
+/// Returns the sizes of a log's old files, by their numbers.
 fn old_files(path: &Path) -> BTreeMap<u32, u64> {
     (1..100)
         .filter_map(|number| {
@@ -91,7 +91,7 @@ fn a_file_that_was_moved_away_is_begun_anew() {
     assert_eq!(fs::read_to_string(path).expect("text"), "three");
 }
 
-/// Puts a record of 20 bytes, and rotates before it if that is due; returns what came of that.
+/// Puts a record of 20 bytes, and rotates before it if that is due; returns the result of that.
 fn log(sink: &mut Sink<'_>) -> Option<io::Result<()>> {
     let rotated = sink.is_due(0).then(|| {
         sink.flush();
@@ -116,7 +116,7 @@ fn a_file_that_is_gone_takes_no_old_one_with_it() {
     sink.flush();
     assert_eq!(old_files(&path), BTreeMap::from([(1, 3), (2, 3)]));
     assert_eq!(fs::read_to_string(&path).expect("text"), "a record of 20 bytes");
-    // Another file is in its place.
+    // Another file has its name.
     fs::rename(&path, folder.path().join("moved")).expect("moved");
     fs::write(&path, "").expect("a new file");
     assert!(matches!(log(&mut sink), Some(Ok(()))));
@@ -156,7 +156,7 @@ fn a_log_is_nobody_elses_and_new_files_are_as_the_old_ones() {
     let (folder, path, mut sink) = file(Rotation { size: Some(20), time: None, keep: 1 });
     let mode = |path: &Path| fs::metadata(path).expect("a file").permissions().mode() & 0o777;
     assert_eq!(mode(&path) & 0o027, 0, "others may not read it, and its group not write");
-    // Wider than the umask allows, or narrower than ours.
+    // Modes that are wider than the umask allows, or narrower than the default.
     for given in [0o664, 0o600] {
         fs::set_permissions(&path, Permissions::from_mode(given)).expect("a mode");
         log(&mut sink);
@@ -166,7 +166,7 @@ fn a_log_is_nobody_elses_and_new_files_are_as_the_old_ones() {
         sink.reopen().expect("opened");
         assert_eq!(mode(&path), given, "opened anew");
     }
-    // What logrotate has made already stays as it is.
+    // What logrotate has created stays as it is.
     fs::remove_file(&path).expect("removed");
     fs::write(&path, "").expect("a file");
     fs::set_permissions(&path, Permissions::from_mode(0o644)).expect("a mode");
@@ -176,7 +176,7 @@ fn a_log_is_nobody_elses_and_new_files_are_as_the_old_ones() {
 
 #[test]
 fn a_full_disk_is_said_once_counted_and_got_over() {
-    // A device that is always full, in the place of the file.
+    // A device that is always full, instead of the file.
     let (_folder, path, mut sink) = file(Rotation::default());
     let full = OpenOptions::new().append(true).open("/dev/full").expect("the device");
     let Open::File { file, .. } = &mut sink.open else { panic!("a file") };
@@ -234,7 +234,7 @@ fn each_record_is_a_message_of_syslog_whoever_listens() {
 }
 
 const HOSTILE: &str = "SELECT '\u{1b}[2J\u{9b}31m\u{7f}\0\r',\t'ä'\n";
-/// Set for the child of the test below.
+/// Environment variable of the child process in the test below.
 const SHOWS: &str = "TARE_TEST_SHOWS";
 
 #[test]
@@ -262,7 +262,7 @@ fn a_terminal_is_given_no_orders() {
     assert!(shown.contains("SELECT '\u{fffd}[2J\u{fffd}31m\u{fffd}\u{fffd}\u{fffd}',\t'ä'\r\n"), "{shown:?}");
 }
 
-/// A pipe with a name.
+/// Makes a named pipe.
 fn pipe(folder: &Path) -> PathBuf {
     let path = folder.join("pipe");
     let made = std::process::Command::new("mkfifo").arg(&path).status().expect("mkfifo");
@@ -270,7 +270,7 @@ fn pipe(folder: &Path) -> PathBuf {
     path
 }
 
-/// Opens a pipe for reading. What is in it is read at once.
+/// Opens a pipe for non-blocking reads.
 fn reader(pipe: &Path) -> File {
     OpenOptions::new().read(true).custom_flags(O_NONBLOCK).open(pipe).expect("a pipe")
 }
@@ -337,7 +337,7 @@ fn a_reader_that_takes_nothing_keeps_nobody_from_ending() {
     assert!(flushed.written > 0 && flushed.unwritten > 0 && sink.is_gone(), "{flushed:?}");
     assert_eq!((flushed.written + flushed.unwritten, flushed.untold), (1000, flushed.unwritten));
     assert!(flushed.news.is_some_and(|line| line.contains("its reader takes nothing")));
-    // What is there is read, and there is room again.
+    // After reading there is room again.
     let mut read = vec![];
     let emptied = reader.read_to_end(&mut read).expect_err("there may be more");
     assert_eq!(emptied.kind(), io::ErrorKind::WouldBlock);
@@ -355,7 +355,7 @@ fn a_reader_that_takes_its_time_is_waited_for() {
     let record = format!("{}\n", "x".repeat(99));
     let reading = std::thread::spawn(move || {
         let (mut piece, mut read) = ([0; 10_000], 0);
-        // It ends with the one who writes; until then there may be nothing to be read.
+        // It ends when the writer closes it; until then it may be empty.
         loop {
             match reader.read(&mut piece) {
                 Ok(0) => return read,
@@ -372,7 +372,7 @@ fn a_reader_that_takes_its_time_is_waited_for() {
     assert_eq!(reading.join().expect("no panic"), 500_000);
 }
 
-/// Names the folder of the child of the test below.
+/// Environment variable with the folder for the child process in the test below.
 const CHILD: &str = "TARE_TEST_FILLS_UP";
 
 #[test]
@@ -381,7 +381,7 @@ fn a_disk_that_fills_up_keeps_whole_records_and_goes_on_with_one() {
         return fill_up(Path::new(&folder));
     }
     let folder = tempfile::tempdir().expect("a folder");
-    // A file may have 8 KiB: what is beyond fails in the middle of a record.
+    // A file may have 8 KiB, so a record fails in the middle.
     let mut shell = std::process::Command::new("bash");
     shell.args(["-c", "trap '' XFSZ; ulimit -f 8; exec \"$0\" --exact \"$1\""]);
     shell.arg(std::env::current_exe().expect("this program"));
@@ -396,7 +396,7 @@ fn fill_up(folder: &Path) {
     let mut sink = open(&Destination::File(path.clone(), Rotation::default()), GOES_ON);
     // Somebody makes room.
     fill(&mut sink, &path, || fs::write(&path, "").expect("room"));
-    // As a shell opens it for `>> FILE`, and for `> FILE`.
+    // A shell opens it like this for `>> FILE` and for `> FILE`.
     for is_added_to in [true, false] {
         let output = folder.join("output");
         let file = match is_added_to {
@@ -426,7 +426,7 @@ fn fill(sink: &mut Sink<'_>, path: &Path, mut make_room: impl FnMut()) {
             flushed.news
         );
         assert_eq!(lines(), [99; 81]);
-        // The room for half a record takes none of the next one.
+        // The room left after an incomplete record is not used for a part of the next one.
         (0..2).for_each(|n| sink.put(&record, n));
         assert_eq!(sink.flush().written, 0);
         assert_eq!(lines(), [99; 81]);

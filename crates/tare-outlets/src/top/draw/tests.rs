@@ -1,4 +1,4 @@
-//! Pictures of every view, as files to look at: `TARE_UPDATE_PICTURES=1` writes them anew.
+//! Pictures of every view as files: `TARE_UPDATE_PICTURES=1` rewrites them.
 
 use std::path::Path;
 use std::time::Duration;
@@ -184,7 +184,7 @@ fn texts_are_broken_at_blanks_and_long_words_anywhere() {
     assert_eq!(broken("one two\tthree", 9), ["one two", "three"]);
     assert_eq!(broken("größergrößer", 5), ["größe", "rgröß", "er"]);
     assert_eq!(broken("", 5), [""]);
-    // A word that is longer by one column, or by a letter that takes two; and what follows it.
+    // A word that is longer by one column, or by a double-width character, and the text after it.
     assert_eq!(broken("sechse r", 5), ["sechs", "e r"]);
     assert_eq!(broken("数数数 r", 5), ["数数", "数 r"]);
     assert_eq!(broken("数数", 3), ["数", "数"]);

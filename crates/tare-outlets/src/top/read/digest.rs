@@ -1,4 +1,4 @@
-//! A digest in detail: its text, the statements of it that ended last, and what happened in them.
+//! The details of a digest: its text, its latest statements that ended, and the events within them.
 
 use std::collections::HashMap;
 
@@ -6,7 +6,7 @@ use super::{Reader, both};
 use crate::source::{Error, Row};
 use crate::top::look::{DIGESTS, Digest, Sample};
 
-/// So many statements are shown, and looked into.
+/// Number of statements that are shown and analysed.
 const SAMPLES: usize = 5;
 
 impl Reader {
@@ -58,7 +58,7 @@ impl Reader {
         Ok(rows.iter().map(sample).collect())
     }
 
-    /// What happened in some events, by instrument, the most time first.
+    /// Returns the time of nested events by instrument, the most time first.
     fn nested(
         &mut self,
         kind: &str,
@@ -74,7 +74,7 @@ impl Reader {
         Ok(sums)
     }
 
-    /// Ended events: of all threads, else the few of each that is still there.
+    /// Returns ended events: of all threads, or else the few of each living thread.
     fn history(
         &mut self,
         kind: &str,
@@ -115,7 +115,7 @@ fn sample(row: &Row) -> Sample {
     }
 }
 
-/// The events within statements; none without statements.
+/// Returns the condition for the events within statements; `None` without statements.
 fn within(samples: &[Sample]) -> Option<String> {
     let one = |it: &Sample| {
         let (first, last) = it.events;

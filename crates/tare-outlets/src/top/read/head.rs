@@ -1,4 +1,4 @@
-//! What the head of the screen tells: which server, how long it runs, how busy it is, and what watching costs.
+//! The head of the screen: server, uptime, load, and overhead.
 
 use std::time::{Duration, SystemTime};
 
@@ -6,7 +6,7 @@ use super::Reader;
 use crate::source::{Address, Error, Kind, Row};
 use crate::top::look::Head;
 
-/// Locks whose waits are counted, and timed only if somebody waited, at every level but `exact`.
+/// Locks whose acquisitions are timed only if they waited, at every level except `exact`.
 const LOCKS: [&str; 3] = ["wait/synch/mutex/", "wait/synch/rwlock/", "wait/synch/sxlock/"];
 
 impl Reader {
@@ -29,7 +29,7 @@ impl Reader {
         Ok(head)
     }
 
-    /// Host and port; of a socket this machine's name, too.
+    /// Returns host and port, or this machine's name and the socket.
     fn place(&self) -> String {
         let address = self.source.address().to_string();
         if !address.starts_with('/') {
@@ -39,7 +39,7 @@ impl Reader {
         format!("{} {address}", host.trim()).trim_start().to_owned()
     }
 
-    /// The server's own counters, by its SQL.
+    /// Reads the server's own counters by SQL.
     fn load_by_status(&mut self, head: &mut Head) -> Result<(), Error> {
         let sql = "SHOW GLOBAL STATUS WHERE Variable_name IN ('Uptime', 'Threads_connected', 'Questions')";
         for row in passing(self.source.ask(sql))? {
@@ -52,7 +52,8 @@ impl Reader {
         Ok(())
     }
 
-    /// The same over the endpoint, which has no status of the server's: from when it made its socket, accounts and statements.
+    /// Computes the same over the endpoint, which has no status variables, from the age of its socket,
+    /// accounts and statements.
     fn load_by_tables(&mut self, head: &mut Head) -> Result<(), Error> {
         let started = self.source.started()?;
         head.uptime = started.and_then(|started| SystemTime::now().duration_since(started).ok());
@@ -66,7 +67,8 @@ impl Reader {
         Ok(())
     }
 
-    /// Instruments of locks that are not timed where they were free. Other servers time all or none.
+    /// Returns the instruments of locks whose uncontended acquisitions are not timed. Other servers time all
+    /// or none.
     pub(super) fn untimed(&mut self) -> Result<Vec<String>, Error> {
         if self.source.kind() != Kind::Tare {
             return Ok(vec![]);
@@ -82,7 +84,7 @@ impl Reader {
     }
 }
 
-/// What an account may not read, or a server has not, is left out of the head.
+/// Drops errors about what an account may not read, or a server does not have.
 fn passing(rows: Result<Vec<Row>, Error>) -> Result<Vec<Row>, Error> {
     match rows {
         Err(error) if !error.is_passing() => Ok(vec![]),

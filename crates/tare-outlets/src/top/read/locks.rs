@@ -1,4 +1,4 @@
-//! Who waits for whom: locks on data as the engine tells them, and metadata locks.
+//! Waits for locks: data locks as the storage engine reports them, and metadata locks.
 
 mod innodb;
 mod metadata;
@@ -11,9 +11,9 @@ use super::{Reader, one_of};
 use crate::source::{Error, Kind, Row};
 use crate::top::look::{Holder, Locks, Wait};
 
-/// More pairs than anybody reads.
+/// Most pairs that are read.
 const MOST: usize = 500;
-/// Questions for single locks in one look.
+/// Most queries for single locks per sample.
 const LOOKED_UP: usize = 100;
 
 impl Reader {
@@ -37,7 +37,7 @@ impl Reader {
         Ok(Locks { waits, threads, partial })
     }
 
-    /// Nobody asks for all metadata locks where nobody waits for one.
+    /// Returns the waits for metadata locks; reads all locks only if one is waited for.
     fn metadata_waits(&mut self, notes: &mut Vec<String>) -> Result<Vec<Wait>, Error> {
         let pending = "WHERE `LOCK_STATUS` = 'PENDING'";
         let columns = &metadata::COLUMNS;
@@ -65,8 +65,8 @@ impl Reader {
         self.innodb_waits(notes)
     }
 
-    /// As MySQL 8 tells it: of each waiter those that hold what it waits for, and those that wait in front only where nobody
-    /// does.
+    /// Returns the waits for data locks in MySQL 8: for each waiter the holders of the lock, or those that
+    /// wait ahead if nobody holds it.
     fn data_lock_waits(&mut self, notes: &mut Vec<String>) -> Result<Vec<Wait>, Error> {
         let columns = [
             "REQUESTING_THREAD_ID",
@@ -91,7 +91,7 @@ impl Reader {
             "LOCK_STATUS",
         ];
         let mut locks = vec![];
-        // MySQL 9.7 finds only the first of several in the table's index: each is asked for.
+        // MySQL 9.7 finds only the first of several in the table's index, so each is queried.
         for id in ids.chunks(1).take(LOOKED_UP) {
             locks.extend(self.rows("data_locks", &columns, &one_of("ENGINE_LOCK_ID", id), notes)?);
         }
@@ -111,7 +111,8 @@ impl Reader {
             .collect())
     }
 
-    /// As InnoDB tells it in MariaDB, and in MySQL before 8; it knows connections, not threads.
+    /// Returns the waits for data locks in MariaDB, and in MySQL before 8, where InnoDB knows connections,
+    /// not threads.
     fn innodb_waits(&mut self, notes: &mut Vec<String>) -> Result<Vec<Wait>, Error> {
         let Some(told) = self.told(notes)? else { return Ok(vec![]) };
         let is_on_gap = |id: &str| told.locks.get(id).is_some_and(|lock| lock.mode.ends_with("GAP"));
@@ -141,7 +142,7 @@ impl Reader {
         Ok(found.iter().filter_map(wait).take(MOST + 1).collect())
     }
 
-    /// InnoDB's three tables in one statement, and so of one moment; `None`: they cannot be had.
+    /// Reads InnoDB's three tables in one statement, and so at one time; `None` if they cannot be read.
     fn told(&mut self, notes: &mut Vec<String>) -> Result<Option<InnoDb>, Error> {
         match self.source.ask(INNODB) {
             Ok(rows) => Ok(Some(InnoDb::of(&rows))),
@@ -154,7 +155,7 @@ impl Reader {
     }
 }
 
-/// Rows of transactions that have locks, of waits, and of locks; the first column says which.
+/// Rows of transactions that have locks, of waits, and of locks; the first column tells them apart.
 const INNODB: &str = "SELECT 't', `trx_id`, `trx_mysql_thread_id`, `trx_requested_lock_id`, `trx_rows_locked`, \
      `trx_tables_locked` FROM `information_schema`.`INNODB_TRX` WHERE `trx_lock_structs` > 0 \
      UNION ALL SELECT 'w', `requested_lock_id`, `blocking_trx_id`, `blocking_lock_id`, NULL, NULL \
@@ -162,7 +163,7 @@ const INNODB: &str = "SELECT 't', `trx_id`, `trx_mysql_thread_id`, `trx_requeste
      UNION ALL SELECT 'l', `lock_id`, `lock_table`, `lock_index`, `lock_data`, `lock_mode` \
      FROM `information_schema`.`INNODB_LOCKS`";
 
-/// What InnoDB told.
+/// The content of InnoDB's tables.
 #[derive(Debug, Default)]
 struct InnoDb {
     transactions: Vec<Transaction>,
@@ -194,7 +195,7 @@ impl InnoDb {
     }
 }
 
-/// What a lock is on, and how it is locked.
+/// The object and mode of a lock.
 #[derive(Clone, Debug, Default)]
 struct Lock {
     object: String,
@@ -202,7 +203,7 @@ struct Lock {
     granted: bool,
 }
 
-/// A row of `data_locks`.
+/// Parses a row of `data_locks`.
 fn lock(row: &Row) -> Lock {
     let table: Vec<String> = [row.text(1), row.text(2)].into_iter().flatten().collect();
     Lock {
@@ -212,9 +213,9 @@ fn lock(row: &Row) -> Lock {
     }
 }
 
-/// A wait for a lock on data, from the numbers of the two locks.
+/// Makes a wait for a data lock from the ids of the two locks.
 fn pair(waiting: u64, holding: Holder, wanted: &str, held: &str, locks: &HashMap<String, Lock>) -> Wait {
-    // Those that nobody could ask for any more are waited for all the same.
+    // A wait is shown even if its locks could not be queried any more.
     let of = |id: &str| locks.get(id).cloned().unwrap_or_default();
     let wanted = of(wanted);
     Wait { waiting, holding, object: wanted.object, wanted: wanted.mode, held: of(held).mode }

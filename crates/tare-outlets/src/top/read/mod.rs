@@ -1,4 +1,4 @@
-//! Reading: a question to a server becomes a look. Only the tables are asked that the view shows, each once a look.
+//! The reader of samples. It reads only the tables that the view shows, each once per sample.
 
 mod digest;
 mod head;
@@ -15,18 +15,18 @@ use super::look::{
 use crate::source::{Address, Error, Kind, Row, Source};
 use crate::sql::{listed, quoted};
 
-/// One who looks at a server.
+/// A reader of samples from a server.
 pub struct Reader {
     source: Source,
     began: Instant,
     server: String,
-    /// Why there is nothing to see at all.
+    /// Reason why there is no data at all.
     off: Option<String>,
     /// Whether executions of prepared statements count for digests.
     executions_have_digests: bool,
-    /// The digests whose texts were told.
+    /// Digests whose texts have been returned.
     told: HashSet<Key>,
-    /// What the last look was for, and what it lacked.
+    /// Subject of the last sample, and what was missing for it.
     lacked: Option<(Ask, Vec<String>)>,
 }
 
@@ -35,7 +35,7 @@ impl Reader {
     ///
     /// # Errors
     ///
-    /// As [`Source::open`] fails.
+    /// Those of [`Source::open`].
     pub fn open(address: Address) -> Result<Self, Error> {
         let mut source = Source::open(address)?;
         let is_off = is_off(&mut source)?;
@@ -57,11 +57,12 @@ impl Reader {
         })
     }
 
-    /// Looks once.
+    /// Takes a sample.
     ///
     /// # Errors
     ///
-    /// [`Error::Gone`]. What the server has not, or does not let this account read, becomes a note of the look.
+    /// [`Error::Gone`]. What the server does not have, or this account may not read, becomes a note of the
+    /// sample.
     pub fn look(&mut self, ask: &Ask) -> Result<Look, Error> {
         let mut notes: Vec<String> = self.off.iter().cloned().collect();
         if notes.is_empty() {
@@ -81,7 +82,8 @@ impl Reader {
         Ok(Look { ask: ask.clone(), moment, head, content, texts, untimed, notes })
     }
 
-    /// What is missing for a view. It is asked when the view is new, and again while something is missing.
+    /// Returns what is missing for a view. Checked when the view is new, and again while something is
+    /// missing.
     fn lacking(&mut self, ask: &Ask) -> Result<Vec<String>, Error> {
         if let Some((last, lacked)) = &self.lacked
             && last == ask
@@ -95,7 +97,7 @@ impl Reader {
         Ok(notes)
     }
 
-    /// The server's clock: its own by SQL, this machine's where the endpoint is on it.
+    /// Returns the time on the server's clock, or on this machine's for the endpoint.
     fn moment(&mut self) -> Result<Duration, Error> {
         if matches!(self.source.address(), Address::Socket(_)) {
             return Ok(self.began.elapsed());
@@ -135,7 +137,7 @@ impl Reader {
         })
     }
 
-    /// Rows of a table; what cannot be had is noted.
+    /// Returns rows of a table; notes what cannot be read.
     fn rows(
         &mut self,
         table: &str,
@@ -167,14 +169,15 @@ impl Reader {
         let (keys, counters) = (tally.keys.len(), tally.counters.len());
         let counted = |row: &Row| Counted {
             key: (0..keys).map(|at| row.text(at)).collect(),
-            // A memory counter of the built-in's may be below 0 for a moment: others have freed it.
+            // A memory counter of the built-in may be negative for a moment, after other threads have freed
+            // memory.
             counters: (keys..keys + counters).map(|at| row.count(at)).collect(),
             gauges: (keys + counters..columns.len()).map(|at| row.signed(at)).collect(),
         };
         Ok(self.rows(tally.table, &columns, filter, notes)?.iter().map(counted).collect())
     }
 
-    /// Threads, all or those named; with the statement they ended last, where they do nothing.
+    /// Returns threads, all or those given; idle ones with their last statement if `last_statement`.
     fn threads(
         &mut self,
         ids: &[u64],
@@ -248,7 +251,7 @@ fn thread(row: &Row) -> Thread {
     }
 }
 
-/// Whether nothing is counted. The endpoint is there only where tare is.
+/// Returns whether the Performance Schema is off. The endpoint exists only where tare runs.
 fn is_off(source: &mut Source) -> Result<bool, Error> {
     if source.kind() == Kind::Tare {
         return Ok(false);
@@ -257,7 +260,8 @@ fn is_off(source: &mut Source) -> Result<bool, Error> {
     Ok(rows.first().and_then(|row| row.number(0)) == Some(0))
 }
 
-/// Whether executions of prepared statements count for digests: with tare they do, unless that is switched off.
+/// Returns whether executions of prepared statements count for digests: with tare they do, unless that is
+/// switched off.
 fn have_digests(source: &mut Source) -> Result<bool, Error> {
     if source.kind() != Kind::Tare {
         return Ok(false);
@@ -266,7 +270,7 @@ fn have_digests(source: &mut Source) -> Result<bool, Error> {
     Ok(rows.first().and_then(|row| row.text(0)).as_deref() == Some("ON"))
 }
 
-/// The server's version, and whose Performance Schema it is.
+/// Describes the server's version and the provider of its Performance Schema.
 fn describe(source: &mut Source) -> Result<String, Error> {
     if source.kind() != Kind::Tare {
         let name = if source.kind() == Kind::MySql { "MySQL" } else { "MariaDB" };
@@ -280,12 +284,12 @@ fn describe(source: &mut Source) -> Result<String, Error> {
     Ok(format!("MariaDB {}, tare {tare}", short_version(&server)))
 }
 
-/// `10.11.19-MariaDB-0+deb12u1` as `10.11.19`.
+/// Shortens `10.11.19-MariaDB-0+deb12u1` to `10.11.19`.
 fn short_version(version: &str) -> &str {
     version.split('-').next().unwrap_or_default()
 }
 
-/// A condition on two columns, the first of which may be NULL.
+/// Returns a condition on two columns, the first of which may be NULL.
 fn both(first: &str, value: Option<&str>, second: &str, other: &str) -> String {
     let first =
         value.map_or_else(|| format!("`{first}` IS NULL"), |it| format!("`{first}` = {}", quoted(it)));

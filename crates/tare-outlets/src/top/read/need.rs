@@ -1,14 +1,14 @@
-//! What a view needs to be switched on, and how that is done.
+//! The consumers and instruments that a view needs, and how to enable them.
 
 use super::Reader;
 use crate::source::{Error, Kind};
 use crate::top::look::{About, Ask, View};
 use crate::units;
 
-/// What a view reads from.
+/// The requirements of a view.
 struct Need {
     consumers: &'static [&'static str],
-    /// A pattern of LIKE.
+    /// Pattern of LIKE.
     instruments: &'static str,
 }
 
@@ -33,7 +33,7 @@ fn need(ask: &Ask) -> Need {
     Need { consumers, instruments }
 }
 
-/// Notes what is off, and how to switch it on.
+/// Notes what is disabled, and how to enable it.
 pub(super) fn check(reader: &mut Reader, ask: &Ask, notes: &mut Vec<String>) -> Result<(), Error> {
     let need = need(ask);
     let consumers = reader.rows("setup_consumers", &["NAME", "ENABLED"], "", notes)?;
@@ -66,7 +66,7 @@ pub(super) fn check(reader: &mut Reader, ask: &Ask, notes: &mut Vec<String>) -> 
     Ok(())
 }
 
-/// What the built-in can only be told when it starts.
+/// Returns a remark on what the built-in can only enable at its start.
 fn at_start(kind: Kind, instruments: &str) -> &'static str {
     match (kind, instruments) {
         (Kind::Tare, _) => "",

@@ -1,5 +1,5 @@
-//! Statements by digest, and prepared ones where executions count for none, as with MariaDB's own. Their texts are long and do not change: each is
-//! asked for once.
+//! Statements by digest, and prepared ones where their executions have no digest, as in MariaDB's built-in.
+//! Their texts are long and do not change, so each is read once.
 
 use std::collections::HashSet;
 
@@ -7,19 +7,19 @@ use super::{Reader, one_of};
 use crate::source::{Error, Kind};
 use crate::top::look::{Counted, DIGESTS, Key, PREPARED, PREPARED_MARK};
 
-/// Up to so many new digests are asked for by name; more of them together with all others.
+/// Most new digests that are queried by name; with more, all are read.
 const NAMED: usize = 100;
 
 impl Reader {
-    /// Rows of digests and of prepared statements.
+    /// Returns rows of digests and of prepared statements.
     pub(super) fn statements(&mut self, notes: &mut Vec<String>) -> Result<Vec<Counted>, Error> {
         let mut rows = self.counted(&DIGESTS, "", notes)?;
         rows.extend(self.prepared("WHERE `STATEMENT_NAME` IS NULL", notes)?);
         Ok(rows)
     }
 
-    /// Prepared statements as rows of digests, where their executions have none. Those that SQL prepares and executes
-    /// have the digest of EXECUTE.
+    /// Returns prepared statements as rows of digests, where their executions have none. Those prepared by
+    /// SQL have the digest of EXECUTE.
     pub(super) fn prepared(&mut self, filter: &str, notes: &mut Vec<String>) -> Result<Vec<Counted>, Error> {
         if self.executions_have_digests || self.source.kind() == Kind::MySql {
             return Ok(vec![]);
@@ -31,7 +31,7 @@ impl Reader {
         Ok(rows)
     }
 
-    /// The texts of statements that have not been told yet.
+    /// Returns the texts of statements that have not been returned yet.
     pub(super) fn texts(
         &mut self,
         rows: &[Counted],
@@ -66,7 +66,7 @@ impl Reader {
     }
 }
 
-/// The key of a prepared statement among digests.
+/// Returns the key of a prepared statement among digests.
 fn prepared_key(owner: &str, number: &str) -> Key {
     vec![None, Some(PREPARED_MARK.to_owned()), Some(format!("{owner}/{number}"))]
 }

@@ -1,4 +1,4 @@
-//! What looks and keys make of the state.
+//! Tests of the state with samples and keys.
 
 use super::*;
 use crate::top::look::{Counted, Key, PREPARED_MARK};
@@ -26,7 +26,7 @@ fn close(one: f64, other: f64) -> bool {
     (one - other).abs() <= other.abs() * 1e-9
 }
 
-/// The key of a connection's prepared statement.
+/// Returns the key of a connection's prepared statement.
 fn prepared(owner: u64) -> Key {
     vec![None, Some(PREPARED_MARK.to_owned()), Some(format!("{owner}/1"))]
 }
@@ -41,7 +41,7 @@ fn rates_are_by_the_servers_seconds() {
     state.take(recorded::statements(14, true));
     assert_eq!(state.between(), Some((4.0, false)));
     let sheet = sheet(&state);
-    // In the order of time: 40 × 3.12 ms, 400 × 62.5 µs, 40 × 281 µs a second.
+    // Sorted by time: 40 × 3.12 ms, 400 × 62.5 µs, 40 × 281 µs per second.
     let rates: Vec<f64> = (0..3).map(|row| size(&sheet, row, "rate_per_s")).collect();
     assert_eq!(rates, [40.0, 400.0, 40.0]);
     let all = 40.0 * 3.12e-3 + 400.0 * 62.5e-6 + 40.0 * 281e-6;
@@ -131,7 +131,7 @@ fn keys_go_through_views_filters_and_details() {
     state.take(recorded::statements(12, true));
     assert_eq!(state.apply(Action::Move(1)), Effect::Draw);
     assert_eq!(state.place(&state.page()), 1);
-    // The chosen row is followed, also in another order.
+    // The chosen row is followed when the order changes.
     state.apply(Action::Sort(1));
     state.apply(Action::Sort(-1));
     state.apply(Action::Sort(-1));
@@ -325,7 +325,8 @@ fn texts_of_digests_that_are_gone_are_forgotten() {
     assert_eq!(state.texts.len(), 1);
 }
 
-/// Looks at the statements of a server that says what watching costs, of which the second tells of so many more statements.
+/// Returns the state after two statement samples of a server that reports its overhead; the second one has
+/// `queries` more statements.
 fn watched(queries: u64, budget: &str) -> State {
     let mut state = state(View::Statements);
     for (at, count) in [(10, 1000), (12, 1000 + queries)] {

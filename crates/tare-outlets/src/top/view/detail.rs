@@ -1,4 +1,4 @@
-//! One thing in detail: a digest, a table, a thread.
+//! Details of one row: a digest, a table, a thread.
 
 use super::{Rates, Seen, Texts, lists, rows, sheet, threads, total, waits};
 use crate::top::look::{About, Counted, DIGESTS, Digest, INDEXES, Sample, Thread};
@@ -16,14 +16,14 @@ const SAMPLES: [Column; 7] = [
     Column::rest("statement", "STATEMENT"),
 ];
 
-/// More parts of a bar than that are one.
+/// Most parts of a bar; the rest is merged.
 const PARTS: usize = 6;
 
-/// Prepared statements of one text: their executions have no digest, and so no samples.
+/// Renders prepared statements with one text: their executions have no digest, and so no samples.
 pub(super) fn prepared(seen: &Seen<'_>, found: &[Counted]) -> Vec<Block> {
     let Some(About::Prepared { text }) = &seen.look.ask.about else { return vec![] };
     let (counted, seconds) = rows(seen);
-    // All have the text that was asked for, also where it was not told.
+    // All have the requested text, even if it was not returned with them.
     let texts = counted.iter().chain(found).map(|row| (row.key.clone(), text.clone())).collect();
     let mut blocks = vec![Block::Text(text.clone())];
     if let Some(row) = lists::together(counted, &texts).first() {
@@ -37,7 +37,7 @@ pub(super) fn prepared(seen: &Seen<'_>, found: &[Counted]) -> Vec<Block> {
     blocks
 }
 
-/// One row of the list of statements, alone: its text stands above, and its share is of no use.
+/// Renders one row of the list of statements: its text stands above, and its share is omitted.
 fn figures(row: &Counted, seconds: Option<f64>, texts: &Texts) -> Block {
     let mut cells = lists::statement(&Rates { row, tally: &DIGESTS, seconds }, 0.0, texts);
     cells.truncate(FIGURES.len() + 1);
@@ -76,7 +76,7 @@ const FIGURES: [Column; 11] = {
     [all[0], all[2], all[3], all[4], all[5], all[6], all[7], all[8], all[9], all[10], all[11]]
 };
 
-/// P95 and P99 of what ended since the look before, from the histogram.
+/// Returns the 95th and 99th percentile since the previous sample, from the histogram.
 fn quantiles(seen: &Seen<'_>, digest: &Digest) -> Option<String> {
     let anew = seen.buckets.len() != digest.buckets.len()
         || seen.buckets.iter().zip(&digest.buckets).any(|(then, now)| now.1 < then.1);
@@ -108,7 +108,7 @@ fn sample(at: usize, sample: &Sample) -> Row {
     Row { key: vec![at.to_string()], cells }
 }
 
-/// Instruments and their times as parts of a whole; the small ones together.
+/// Renders the times of instruments as parts of a whole; small ones are merged.
 #[allow(clippy::cast_precision_loss)] // shown with three digits
 fn bar(parts: &[(String, u64)], prefix: &str) -> Option<Block> {
     let all: u64 = parts.iter().map(|(_, time)| time).sum();

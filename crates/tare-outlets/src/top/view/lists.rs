@@ -1,4 +1,4 @@
-//! The views that are one list of rows: statements, tables, files, memory.
+//! The views with a single list of rows: statements, tables, files, memory.
 
 use std::collections::BTreeMap;
 
@@ -67,7 +67,7 @@ const OF_MEMORY: [Column; 6] = [
     Column::name("instrument", "INSTRUMENT"),
 ];
 
-/// Columns, and the one in whose order the rows stand at first.
+/// Returns the columns, and the one that rows are sorted by at first.
 pub(super) fn columns(view: View) -> (&'static [Column], Option<usize>) {
     match view {
         View::Tables => (&OF_TABLES, Some(0)),
@@ -96,7 +96,7 @@ pub(super) fn sheet(view: View, seen: &Seen<'_>) -> Sheet {
     super::sheet(view.name(), columns(view).0, rows.collect())
 }
 
-/// Prepared statements of one text are one row, whoever prepared them.
+/// Merges prepared statements with the same text into one row.
 pub(super) fn together(rows: &[Counted], texts: &Texts) -> Vec<Counted> {
     let (prepared, mut all): (Vec<&Counted>, Vec<&Counted>) = rows.iter().partition(|row| row.is_prepared());
     let mut by_text: BTreeMap<&str, Counted> = BTreeMap::new();
@@ -117,14 +117,14 @@ pub(super) fn together(rows: &[Counted], texts: &Texts) -> Vec<Counted> {
     all.into_iter().cloned().collect()
 }
 
-/// Rows that did nothing since the look before say nothing; memory stays in use all the same.
+/// Returns whether to show a row: it was active since the previous sample, or has memory in use.
 fn is_of_use(row: &Counted, tally: &Tally, seconds: Option<f64>) -> bool {
     row.gauge(tally, "CURRENT_NUMBER_OF_BYTES_USED").is_some_and(|bytes| bytes != 0.0)
         || seconds.is_none()
         || row.counters.iter().any(|counter| *counter > 0)
 }
 
-/// The cells of [`STATEMENTS`].
+/// Returns the cells of [`STATEMENTS`].
 pub(super) fn statement(rates: &Rates<'_>, time: f64, texts: &Texts) -> Vec<Cell> {
     let row = rates.row;
     let text = match (texts.get(&row.key), &row.key[1]) {
@@ -166,7 +166,7 @@ fn table(rates: &Rates<'_>, time: f64) -> Vec<Cell> {
     cells
 }
 
-/// The cells of [`INDEXES`].
+/// Returns the cells of [`INDEXES`].
 pub(super) fn index(rates: &Rates<'_>, time: f64) -> Vec<Cell> {
     let mut cells = vec![rates.share("SUM_TIMER_WAIT", time), rates.each_second("COUNT_STAR")];
     cells.extend(kinds(rates));

@@ -1,4 +1,4 @@
-//! Who waits for whom, as a tree: below who has a lock, those that wait for it.
+//! Waits for locks as a tree: waiters stand below the holder of the lock.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
@@ -18,7 +18,7 @@ pub(super) const COLUMNS: [Column; 9] = [
     Column { width: 20, ..Column::rest("statement", "STATEMENT") },
 ];
 
-/// Holders that are said how to end.
+/// Most holders for which the way to end them is shown.
 const ENDS: usize = 3;
 
 pub(super) fn blocks(locks: &Locks) -> Vec<Block> {
@@ -29,17 +29,17 @@ pub(super) fn blocks(locks: &Locks) -> Vec<Block> {
     ends.into_iter().chain(note).chain([Block::Sheet(sheet)]).collect()
 }
 
-/// How far to the right rows stand at most: further down there would be no room for who it is.
+/// Deepest indentation, as deeper rows would have no room for the account.
 const DEEPEST: usize = 5;
 
 struct Tree<'a> {
     threads: HashMap<u64, &'a Thread>,
     partial: bool,
     order: Order,
-    /// Those that stand below a thread, in the order they were told in.
+    /// Waiters below each holder, in the reported order.
     below: BTreeMap<Holder, Vec<&'a Wait>>,
     rows: Vec<Row>,
-    /// Those that stand somewhere, with those below them.
+    /// Threads that are in the tree already, with those below them.
     seen: BTreeSet<Holder>,
 }
 
@@ -58,14 +58,14 @@ impl<'a> Tree<'a> {
         Tree { threads, partial, order, below, rows: vec![], seen: BTreeSet::new() }
     }
 
-    /// Those that wait for nobody, and the others that somebody waits for.
+    /// Returns the holders that do not wait, and those that do.
     fn roots(&self) -> (Vec<Holder>, Vec<Holder>) {
         let holding: Vec<Holder> = self.below.keys().copied().collect();
         holding.iter().partition(|it| !self.order.waits(**it))
     }
 
-    /// How to end those that wait for nobody, of whom the most wait first. Where not all waits are known those only that do
-    /// nothing: whoever runs a statement may wait itself.
+    /// Returns how to end the holders that do not wait, those with the most waiters first. If some waits are
+    /// unknown, only idle ones: a running statement may itself wait.
     fn ends(&self) -> Vec<String> {
         let end = |root: &Holder| {
             let known = self.known(*root).filter(|it| !(self.partial && it.is_busy()))?;
@@ -88,7 +88,7 @@ impl<'a> Tree<'a> {
     }
 
     fn rows(mut self) -> Vec<Row> {
-        // First those that wait for nobody; whoever is left waits in a circle, or below one.
+        // First those that do not wait; the remaining ones are in a cycle, or below one.
         let (roots, waiting) = self.roots();
         let circles = waiting.into_iter().filter(|it| self.order.is_behind(*it, *it)).collect();
         for root in [roots, circles].concat() {
@@ -99,8 +99,8 @@ impl<'a> Tree<'a> {
         self.rows
     }
 
-    /// Adds a thread and, where it stands for the first time, those below it: so there are no more rows than pairs and
-    /// roots. `line` is what stands before it; `path` leads to it.
+    /// Adds a thread and, at its first occurrence, those below it, so that there are no more rows than pairs
+    /// and roots. `line` is the prefix; `path` leads to it.
     fn push(&mut self, who: Holder, wait: Option<&Wait>, line: &str, path: &mut Vec<Holder>) {
         self.rows.push(self.row(who, wait, line, path));
         if !self.seen.insert(who) {
@@ -154,7 +154,7 @@ impl<'a> Tree<'a> {
         }
     }
 
-    /// A connection's number, as KILL takes it, and its account; of a thread without one its own number.
+    /// Returns the connection id, for KILL, and the account; or the thread id without a connection.
     fn name(&self, who: Holder) -> String {
         let Holder::Thread(thread) = who else {
             return if who == Holder::Nobody { "– no session" } else { "? not told" }.to_owned();
@@ -166,17 +166,17 @@ impl<'a> Tree<'a> {
     }
 }
 
-/// What stands before those below a row, from what stands before it; `depth` is theirs.
+/// Returns the prefix of the rows below a row, from that row's prefix; `depth` is theirs.
 fn indent(line: &str, depth: usize) -> String {
     let mut indent = line.replace('├', "│").replace(['└', '─'], "\u{a0}");
     if depth > DEEPEST {
-        // They stand below it all the same, in the same column.
+        // Deeper rows use the same column.
         indent.truncate(indent.char_indices().rev().nth(1).map_or(0, |(at, _)| at));
     }
     indent
 }
 
-/// Whom each thread waits for, and whom in turn.
+/// Whom each thread waits for, directly and indirectly.
 struct Order {
     ahead: HashMap<Holder, BTreeSet<Holder>>,
     in_turn: HashMap<Holder, BTreeSet<Holder>>,
@@ -196,13 +196,13 @@ impl Order {
         self.ahead.contains_key(&who)
     }
 
-    /// Whether one waits for another, perhaps in turn.
+    /// Returns whether one waits for another, directly or indirectly.
     fn is_behind(&self, who: Holder, other: Holder) -> bool {
         self.in_turn.get(&who).is_some_and(|ahead| ahead.contains(&other))
     }
 
-    /// Whether nobody stands between the two: of a queue each waiter is next to the last one in front of it only. Of those in
-    /// a circle nobody is between others.
+    /// Returns whether nobody stands between the two: in a queue, each waiter is next only to the last one
+    /// ahead of it. Within a cycle nobody is between others.
     fn is_next(&self, wait: &Wait) -> bool {
         let waiting = Holder::Thread(wait.waiting);
         let between = |other: &Holder| {
@@ -214,7 +214,7 @@ impl Order {
     }
 }
 
-/// Whom one waits for in turn.
+/// Returns whom one waits for, directly or indirectly.
 fn reached(who: Holder, ahead: &HashMap<Holder, BTreeSet<Holder>>) -> BTreeSet<Holder> {
     let mut reached = BTreeSet::new();
     let mut next = vec![who];
@@ -225,7 +225,7 @@ fn reached(who: Holder, ahead: &HashMap<Holder, BTreeSet<Holder>>) -> BTreeSet<H
     reached
 }
 
-/// What a thread does, or did last: who sleeps within a transaction keeps its locks.
+/// Returns what a thread does, or did last: an idle transaction keeps its locks.
 fn statement(who: Holder, thread: Option<&Thread>) -> String {
     let thread = match (who, thread) {
         (Holder::Nobody, _) => return "(a transaction without a session: see XA RECOVER)".into(),
@@ -256,7 +256,7 @@ mod tests {
         let waits: Vec<Wait> = pairs.into_iter().map(wait).collect();
         let ids: BTreeSet<u64> =
             waits.iter().map(|it| it.waiting).chain(waits.iter().filter_map(held_by)).collect();
-        // Connections are numbered as threads are, so that rows are easily read.
+        // Connections have the ids of their threads, so that rows are easy to read.
         let thread = |id: u64| Thread { id, connection: Some(id), ..Thread::default() };
         Locks { waits, threads: ids.into_iter().map(thread).collect(), partial: false }
     }
@@ -268,7 +268,7 @@ mod tests {
         }
     }
 
-    /// Each row's first column.
+    /// Returns each row's first column.
     fn who(pairs: impl IntoIterator<Item = (u64, u64)>) -> Vec<String> {
         let text = |row: Row| match &row.cells[0] {
             Cell::Text(text) => text.replace('\u{a0}', " ").trim_end().to_owned(),
@@ -279,7 +279,7 @@ mod tests {
 
     #[test]
     fn a_queue_for_one_row_has_a_row_for_each_waiter() {
-        // InnoDB names everybody who came before.
+        // InnoDB reports everybody who came before.
         let pairs: Vec<(u64, u64)> =
             (2..=26).flat_map(|waiting| (1..waiting).map(move |it| (waiting, it))).collect();
         assert_eq!(pairs.len(), 325);
@@ -296,7 +296,7 @@ mod tests {
 
     #[test]
     fn there_are_no_more_rows_than_pairs_and_roots() {
-        // Two that read, one that writes, two that read: each waits for everybody in the layers before.
+        // Two readers, one writer, two readers: each waits for everybody in the layers before.
         let layer = |thread: u64| thread / 3 * 2 + u64::from(thread % 3 == 2);
         let pairs: Vec<(u64, u64)> = (0..30)
             .flat_map(|waiting| (0..waiting).map(move |it| (waiting, it)))

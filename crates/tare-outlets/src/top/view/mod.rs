@@ -1,4 +1,4 @@
-//! Views: a look, and what was counted since the one before, become a page.
+//! Views: conversion of a sample, and the growth since the previous one, to a page.
 
 mod detail;
 mod lists;
@@ -18,20 +18,20 @@ pub(super) use waits::{Sparks, classes};
 /// Texts of digests, by schema and digest.
 pub(super) type Texts = HashMap<Key, String>;
 
-/// A look, and what is known from those before it.
+/// A sample with data of previous ones.
 pub(super) struct Seen<'a> {
     pub(super) look: &'a Look,
-    /// What was counted since the look before; none at the first.
+    /// Growth since the previous sample; `None` for the first.
     pub(super) between: Option<&'a Between>,
     pub(super) texts: &'a Texts,
     pub(super) sparks: &'a Sparks,
-    /// Buckets of the digest's histogram at the look before.
+    /// Buckets of the digest's histogram in the previous sample.
     pub(super) buckets: &'a [(u64, u64)],
-    /// Whether threads in the background are shown, too, and waits of those that sleep.
+    /// Whether to show background threads, too, and waits of sleeping threads.
     pub(super) background: bool,
 }
 
-/// The page of a look; its last sheet is neither in order nor filtered.
+/// Renders the page of a sample; its last sheet is neither sorted nor filtered.
 pub(super) fn page(seen: &Seen<'_>) -> Page {
     let mut blocks: Vec<Block> = seen.look.notes.iter().map(|note| Block::Note(note.clone())).collect();
     match &seen.look.content {
@@ -57,7 +57,8 @@ pub(super) fn page(seen: &Seen<'_>) -> Page {
     Page { blocks }
 }
 
-/// The columns of a view's list, and the one it is in the order of at first; none where the order means something.
+/// Returns the columns of a view's list, and the one that rows are sorted by at first; `None` where their
+/// order has a meaning.
 pub(super) fn columns(view: View) -> (&'static [Column], Option<usize>) {
     match view {
         View::Locks => (&locks::COLUMNS, None),
@@ -67,7 +68,7 @@ pub(super) fn columns(view: View) -> (&'static [Column], Option<usize>) {
     }
 }
 
-/// One line about all rows together.
+/// Returns the totals of all rows.
 pub(super) fn totals(seen: &Seen<'_>) -> Vec<(&'static str, Cell)> {
     let Some(between) = seen.between else { return threads_in_all(seen.look) };
     let Some(tally) = seen.look.ask.view.tally().filter(|_| seen.look.ask.about.is_none()) else {
@@ -79,7 +80,7 @@ pub(super) fn totals(seen: &Seen<'_>) -> Vec<(&'static str, Cell)> {
     match seen.look.ask.view {
         View::Statements => vec![
             ("statements/s", Cell::Count(of("COUNT_STAR"))),
-            // Picoseconds of statements in a second: how many ran at once.
+            // Picoseconds of statements per second give the number that ran at once.
             ("running at once", Cell::Count(of("SUM_TIMER_WAIT") / 1e12)),
             ("errors/s", Cell::Count(of("SUM_ERRORS"))),
             ("examined/s", Cell::Count(of("SUM_ROWS_EXAMINED"))),
@@ -126,11 +127,11 @@ fn threads_in_all(look: &Look) -> Vec<(&'static str, Cell)> {
     }
 }
 
-/// With fewer statements a second than that, the share that watching has in the server's time says nothing: what a server
-/// without work does is little more than being watched.
+/// Statements per second below which the overhead as a share is meaningless: a server without load does
+/// little more than being observed.
 const BUSY: f64 = 10.0;
 
-/// The head's second line: how long the server runs, how busy it is, what watching costs, what was lost.
+/// Returns the second line of the head: uptime, load, overhead, losses.
 pub(super) fn remarks(head: &Head, queries_per_s: Option<f64>) -> Vec<String> {
     let rate = queries_per_s.map_or("–".into(), units::short);
     let mut remarks = vec![];
@@ -144,24 +145,24 @@ pub(super) fn remarks(head: &Head, queries_per_s: Option<f64>) -> Vec<String> {
     remarks
 }
 
-/// What watching costs, where tare says it.
+/// Returns the overhead, where tare reports it.
 fn overhead(head: &Head, busy: bool) -> Option<String> {
     let of =
         |wanted: &str| head.budget.iter().find(|(name, _)| name == wanted).map(|(_, value)| value.as_str());
-    // As it begins: figure, interval and how it was found follow.
+    // The value starts with the figure; the interval and the method follow.
     let share = of("budget_share").and_then(|it| it.split(' ').next()).filter(|it| it.ends_with('%'));
     let shown = share.map(|it| if busy { it } else { "–" });
     let Some(budget) = of("budget").filter(|it| *it != "OFF") else {
         return shown.map(|it| format!("overhead {it}"));
     };
-    // `over: …`, `cannot be kept: …`; the others say nothing that has to be known.
+    // `over: …` and `cannot be kept: …`; the other states are not worth a warning.
     let state = of("budget_state").and_then(|it| it.split_once(':')).map_or("", |(state, _)| state);
     let state = Some(state).filter(|it| ["over", "cannot be kept"].contains(it));
     let used = shown.map_or_else(|| format!("budget {budget}"), |it| format!("overhead {it} of {budget}"));
     Some([used.as_str()].into_iter().chain(state).collect::<Vec<_>>().join(", "))
 }
 
-/// A row's counters as rates; nothing is known at the first look.
+/// A row's counters as rates, which are unknown for the first sample.
 struct Rates<'a> {
     row: &'a Counted,
     tally: &'a Tally,
@@ -169,7 +170,7 @@ struct Rates<'a> {
 }
 
 impl Rates<'_> {
-    /// How much a counter grew.
+    /// Returns the growth of a counter.
     fn grown(&self, column: &str) -> Option<f64> {
         self.seconds.map(|_| self.row.counter(self.tally, column))
     }
@@ -182,7 +183,8 @@ impl Rates<'_> {
         self.grown(column).zip(self.seconds).map_or(Cell::Empty, |(grown, s)| Cell::Bytes(grown / s))
     }
 
-    /// A counter of another one, such as time of a number: nothing where that did not grow.
+    /// Returns the growth of a counter divided by that of another, such as time by count; `None` if that did
+    /// not grow.
     fn each(&self, column: &str, of: &str) -> Option<f64> {
         let (part, whole) = (self.grown(column)?, self.grown(of)?);
         (whole > 0.0).then(|| part / whole)
@@ -201,7 +203,7 @@ fn share(part: f64, whole: f64) -> Cell {
     Cell::Share(if whole > 0.0 { part / whole } else { 0.0 })
 }
 
-/// The rows that a page shows: with what they counted since the look before, if there was one.
+/// Returns the rows of a page, with their growth since the previous sample, if there was one.
 fn rows<'a>(seen: &Seen<'a>) -> (&'a [Counted], Option<f64>) {
     match seen.between {
         Some(between) => (&between.rows, Some(between.seconds)),
@@ -209,17 +211,17 @@ fn rows<'a>(seen: &Seen<'a>) -> (&'a [Counted], Option<f64>) {
     }
 }
 
-/// All rows of a counter together.
+/// Returns the sum of a counter over all rows.
 fn total(rows: &[Counted], tally: &Tally, column: &str) -> f64 {
     rows.iter().map(|row| row.counter(tally, column)).sum()
 }
 
-/// A row's key as the sheet's.
+/// Returns a row's key for the sheet.
 fn key(row: &Counted) -> Vec<String> {
     row.key.iter().map(|part| part.clone().unwrap_or_default()).collect()
 }
 
-/// Sheets are made of columns, and rows of as many cells.
+/// Makes a sheet; each row has a cell per column.
 fn sheet(name: &'static str, columns: &'static [Column], rows: Vec<super::page::Row>) -> Sheet {
     Sheet::new(name, columns, rows)
 }

@@ -1,4 +1,4 @@
-//! Threads and what they do.
+//! The view of threads and their activity.
 
 use crate::top::look::Thread;
 use crate::top::page::{Cell, Column, Row, Sheet};
@@ -17,7 +17,7 @@ pub(super) const COLUMNS: [Column; 11] = [
     Column::rest("statement", "STATEMENT"),
 ];
 
-/// The column they are in the order of at first.
+/// Column that rows are sorted by at first.
 pub(super) const FIRST: usize = 5;
 
 pub(super) fn sheet(threads: &[Thread], background: bool) -> Sheet {
@@ -26,7 +26,7 @@ pub(super) fn sheet(threads: &[Thread], background: bool) -> Sheet {
     super::sheet("threads", &COLUMNS, shown.map(row).collect())
 }
 
-/// The cells of [`COLUMNS`].
+/// Returns the cells of [`COLUMNS`].
 #[allow(clippy::cast_precision_loss)] // shown with four digits
 pub(super) fn cells(thread: &Thread) -> Vec<Cell> {
     let count = |value: Option<u64>| value.map_or(Cell::Empty, |it| Cell::Count(it as f64));
@@ -36,7 +36,7 @@ pub(super) fn cells(thread: &Thread) -> Vec<Cell> {
         (None, Some(_)) => Cell::Empty,
     };
     vec![
-        // Numbers of connections and threads are names: they are not cut short as figures are.
+        // Ids of connections and threads are names, which are not abbreviated as figures are.
         thread.connection.map_or(Cell::Empty, |id| Cell::Text(id.to_string())),
         Cell::Text(thread.id.to_string()),
         Cell::text(thread.account.as_deref()),
@@ -51,7 +51,7 @@ pub(super) fn cells(thread: &Thread) -> Vec<Cell> {
     ]
 }
 
-/// How long the statement has taken, or else how long the thread has been in its state; nobody waits for who sleeps.
+/// Returns the time of the statement, or else of the thread's state; empty for a sleeping thread.
 #[allow(clippy::cast_precision_loss)] // shown with four digits
 pub(super) fn time(thread: &Thread) -> Cell {
     match (thread.statement_time, thread.seconds) {

@@ -1,4 +1,4 @@
-//! Waits: by class over time, and by instrument.
+//! The view of waits: by class over time, and by instrument.
 
 use std::collections::{BTreeMap, HashSet, VecDeque};
 
@@ -7,7 +7,7 @@ use crate::top::look::{Counted, WAITS};
 use crate::top::page::{Block, Cell, Column, Row, Sheet};
 use crate::top::rate::Between;
 
-/// The last values of each class, oldest first.
+/// The latest values of each class, oldest first.
 pub(in crate::top) type Sparks = BTreeMap<String, VecDeque<f64>>;
 
 const OF_CLASSES: [Column; 6] = [
@@ -28,20 +28,21 @@ pub(super) const COLUMNS: [Column; 6] = [
     Column::name("event", "EVENT"),
 ];
 
-/// The column they are in the order of at first.
+/// Column that rows are sorted by at first.
 pub(super) const FIRST: usize = 1;
 
-/// A wait's class: `io/file` of `wait/io/file/innodb/innodb_data_file`; none of a connection that is idle.
+/// Returns a wait's class: `io/file` for `wait/io/file/innodb/innodb_data_file`; `None` for an idle
+/// connection.
 pub(super) fn class(event: &str) -> Option<&str> {
     let rest = event.strip_prefix("wait/")?;
     let end = rest.match_indices('/').nth(1).map_or(rest.len(), |(at, _)| at);
     Some(&rest[..end])
 }
 
-/// Where threads sleep until there is something to do: its time is no time lost.
+/// The class of threads that sleep until there is work; its time is not lost.
 const SLEEP: &str = "synch/cond";
 
-/// Number and time of the waits of each class.
+/// Returns count and time of the waits of each class.
 pub(in crate::top) fn classes(waits: &[Counted]) -> BTreeMap<&str, (f64, f64)> {
     let mut classes = BTreeMap::new();
     for row in waits {
@@ -77,12 +78,12 @@ pub(super) fn blocks(seen: &Seen<'_>) -> Vec<Block> {
         Row { key: vec![(*class).to_owned()], cells }
     };
     let rows = classes.iter().map(class_row).collect();
-    // Where nothing was recorded yet the list of classes says nothing.
+    // Before anything was recorded, the list of classes is useless.
     let classes = sheet("classes", &OF_CLASSES, rows).sorted_by(2);
     vec![Block::Sheet(classes), Block::Sheet(events(counted, seconds, time, seen.background, &untimed))]
 }
 
-/// Instruments that are counted more often than timed: a sum of times has no mean there.
+/// Instruments that are counted more often than timed, so that their times have no mean.
 pub(super) struct Untimed<'a>(HashSet<&'a str>);
 
 impl<'a> Untimed<'a> {
@@ -90,7 +91,7 @@ impl<'a> Untimed<'a> {
         Untimed(seen.look.untimed.iter().map(String::as_str).collect())
     }
 
-    /// Whether some of a class are among those that counted.
+    /// Returns whether one of them, in a class, has counted.
     fn counts_in(&self, counted: &[Counted], of: &str) -> bool {
         let counts = |row: &&Counted| row.counter(&WAITS, "COUNT_STAR") > 0.0;
         let mut rows = counted.iter().filter(|row| class(row.named(0)) == Some(of)).filter(counts);
@@ -98,7 +99,7 @@ impl<'a> Untimed<'a> {
     }
 }
 
-/// Number and time of all waits but those of threads that sleep.
+/// Returns count and time of all waits except those of sleeping threads.
 fn lost(classes: &BTreeMap<&str, (f64, f64)>) -> (f64, f64) {
     let waits = classes.iter().filter(|(class, _)| **class != SLEEP).map(|(_, sums)| sums);
     waits.fold((0.0, 0.0), |(count, time), sums| (count + sums.0, time + sums.1))
@@ -119,10 +120,10 @@ fn events(
     sheet("waits", &COLUMNS, shown.map(row).collect())
 }
 
-/// The cells of [`COLUMNS`].
+/// Returns the cells of [`COLUMNS`].
 pub(super) fn cells(row: &Counted, seconds: Option<f64>, time: f64, untimed: &Untimed<'_>) -> Vec<Cell> {
     let rates = Rates { row, tally: &WAITS, seconds };
-    // Of what was counted and not timed at all neither: it did not take no time.
+    // There is no mean either for what was counted and never timed: it did not take no time.
     let mean = match rates.grown("SUM_TIMER_WAIT") {
         Some(spent) if spent > 0.0 && !untimed.0.contains(row.named(0)) => {
             rates.time_each("SUM_TIMER_WAIT", "COUNT_STAR")

@@ -1,74 +1,77 @@
-//! Who waits for whose lock on data, from InnoDB's tables in `information_schema`, which tell of transactions.
+//! Waits for data locks, derived from InnoDB's tables of transactions in `information_schema`.
 //!
-//! On MariaDB a transaction that has changed nothing has the number 0, as all others like it, whether they hold shared
-//! locks, wait for one or hold none; and of its locks on one record, or on one table, InnoDB tells as of one, a row for
-//! each that is in the way. The rules are those of `data_lock_waits` in tare's shape `extended`; that view says why.
+//! In MariaDB, all transactions that have changed nothing share the number 0, whether they hold shared locks,
+//! wait for one or hold none. InnoDB reports their locks on one record, or on one table, as a single lock,
+//! with a row for each that is in the way. The rules are those of `data_lock_waits` in tare's shape
+//! `extended`; that view explains them.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
-/// What InnoDB says of a transaction.
+/// InnoDB's data about a transaction.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct Transaction {
-    /// Its number, 0 of one that has changed nothing.
+    /// Its number; 0 if it has changed nothing.
     pub(super) number: String,
-    /// Its connection, 0 without one.
+    /// Id of its connection; 0 without one.
     pub(super) session: u64,
-    /// The number of the lock it waits for.
+    /// Id of the lock it waits for.
     pub(super) wanted: Option<String>,
-    /// Locks on records, with the one it waits for.
+    /// Number of record locks, including the one it waits for.
     pub(super) records: u64,
-    /// Likewise on tables.
+    /// Number of table locks, including the one it waits for.
     pub(super) tables: u64,
 }
 
 /// A row of `INNODB_LOCK_WAITS`.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Told {
-    /// The number of the lock that is waited for.
+    /// Id of the lock that is waited for.
     pub(super) wanted: String,
-    /// The transaction in the way.
+    /// Number of the transaction in the way.
     pub(super) holder: String,
-    /// The number of its lock.
+    /// Id of its lock.
     pub(super) held: String,
 }
 
-/// Who has what is waited for.
+/// The owner of a lock in the way.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Owner {
     /// A connection.
     Session(u64),
-    /// A transaction without one.
+    /// A transaction without a connection.
     Nobody,
-    /// InnoDB does not say.
+    /// InnoDB does not tell.
     Unknown,
 }
 
 /// A session that waits for another one.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Found {
-    /// The connection that waits.
+    /// Id of the waiting connection.
     pub(super) waiter: u64,
-    /// Who is in its way.
+    /// Owner of the lock in the way.
     pub(super) owner: Owner,
-    /// The number of the lock that is waited for.
+    /// Id of the lock that is waited for.
     pub(super) wanted: String,
-    /// The number of the lock in its way.
+    /// Id of the lock in the way.
     pub(super) held: String,
-    /// The one in the way waits itself under that number: what InnoDB says of the lock is said of the one it wants.
+    /// Whether the owner itself waits under that id, so that InnoDB's data about the lock is about the one it
+    /// waits for.
     pub(super) wants_more: bool,
-    /// It holds nothing, and waits in front.
+    /// Whether the owner holds nothing, and waits ahead.
     pub(super) in_front: bool,
 }
 
 const NAMELESS: &str = "0";
 
-/// A record's lock is numbered by transaction, space, page and record, a table's by transaction and table.
+/// Returns whether it is a record lock, whose id has transaction, space, page and record; a table lock's has
+/// transaction and table.
 fn is_of_record(lock: &str) -> bool {
     lock.matches(':').count() >= 3
 }
 
 impl Transaction {
-    /// Locks of a lock's kind that it has, less the one it waits for.
+    /// Returns the number of its locks of the same kind (record or table), without the one it waits for.
     fn has(&self, lock: &str) -> u64 {
         let record = is_of_record(lock);
         let waits = self.wanted.as_deref().is_some_and(|wanted| is_of_record(wanted) == record);
@@ -85,8 +88,8 @@ impl Transaction {
     }
 }
 
-/// Of each waiter those that hold what it waits for, or, where nobody does, those in front of it. `is_on_gap`: whether a lock
-/// is on a gap only.
+/// Returns, for each waiter, the holders of the lock, or those that wait ahead if nobody holds it.
+/// `is_on_gap`: whether a lock is only on a gap.
 pub(super) fn found(
     transactions: &[Transaction],
     told: &[Told],
@@ -114,7 +117,7 @@ pub(super) fn found(
 struct All<'t> {
     by_number: HashMap<&'t str, &'t Transaction>,
     nameless: Vec<&'t Transaction>,
-    /// Those that wait, by the number of the lock they want.
+    /// Waiting transactions by the id of the requested lock.
     queues: HashMap<&'t str, Vec<&'t Transaction>>,
 }
 
@@ -140,8 +143,8 @@ impl<'t> All<'t> {
         self.queue(wanted).first().map_or("", |waiter| &waiter.number)
     }
 
-    /// Waits for a transaction that is told apart. One that waits under the lock's number holds it besides if that is told more
-    /// often than there are waiters.
+    /// Returns waits for a transaction with a number. If it waits under the lock's id, it also holds the lock
+    /// if it is reported more often than there are waiters.
     fn numbered(&self, wanted: &str, holder: &str, held: &str, times: u64) -> Vec<Found> {
         let holder = self.by_number.get(holder);
         let wants_more = holder.is_some_and(|it| it.wants(held));
@@ -151,7 +154,8 @@ impl<'t> All<'t> {
         queue.iter().map(|waiter| pair(waiter, owner, wanted, held, wants_more, in_front)).collect()
     }
 
-    /// Waits for transactions that are not told apart. `behind`: how often they are told to wait for this very waiter.
+    /// Returns waits for transactions that share the number 0. `behind`: how often they are reported to wait
+    /// for this very waiter.
     fn nameless(&self, wanted: &str, held: &str, times: u64, behind: u64) -> Vec<Found> {
         let (queue, others) = (self.queue(wanted), self.queue(held));
         let is_own = wanted == held;
@@ -180,7 +184,8 @@ impl<'t> All<'t> {
         found
     }
 
-    /// Whether all the others could not have so many locks in the way of all waiters; a waiter is not in its own way.
+    /// Returns whether one must hold a lock, because the others do not have enough locks to be in the way of
+    /// all waiters. A waiter is not in its own way.
     fn surely_holds(&self, one: &Transaction, wanted: &str, held: &str, granted: u64) -> bool {
         let has = one.has(held);
         let queue = self.queue(wanted);

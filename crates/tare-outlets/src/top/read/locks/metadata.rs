@@ -1,9 +1,9 @@
-//! Who waits for whose metadata lock, by the rules that the server grants them by.
+//! Waits for metadata locks, derived by the server's compatibility rules.
 
 use crate::source::Row;
 use crate::top::look::{Holder, Wait};
 
-/// The columns of `metadata_locks` that tell it.
+/// The columns of `metadata_locks` to read.
 pub(super) const COLUMNS: [&str; 6] =
     ["OWNER_THREAD_ID", "OBJECT_TYPE", "OBJECT_SCHEMA", "OBJECT_NAME", "LOCK_TYPE", "LOCK_STATUS"];
 
@@ -17,7 +17,7 @@ pub(super) struct Lock {
     granted: bool,
 }
 
-/// A row of [`COLUMNS`].
+/// Parses a row of [`COLUMNS`].
 pub(super) fn lock(row: &Row) -> Option<Lock> {
     Some(Lock {
         thread: row.number(0)?,
@@ -27,8 +27,8 @@ pub(super) fn lock(row: &Row) -> Option<Lock> {
     })
 }
 
-/// Who waits for whom: for those that hold what excludes the lock wanted, or, where nobody does, for those that wait for
-/// one that goes first.
+/// Returns the waits: for the holders of incompatible locks, or, if there are none, for those with pending
+/// locks that go first.
 pub(super) fn waits(locks: &[Lock]) -> Vec<Wait> {
     let mut waits: Vec<Wait> = vec![];
     for waiting in locks.iter().filter(|lock| !lock.granted) {
@@ -74,7 +74,7 @@ fn wait(waiting: &Lock, other: &Lock) -> Wait {
 
 type Kinds = &'static [&'static str];
 
-/// What is in the way of a kind of lock that is asked for: kinds that others hold, and kinds that others wait for.
+/// For a requested kind of lock: the granted kinds and the pending kinds that are in its way.
 type Rules = &'static [(&'static str, Kinds, Kinds)];
 
 fn in_the_way(object: &str, kind: &str) -> [Kinds; 2] {
@@ -91,7 +91,7 @@ fn in_the_way(object: &str, kind: &str) -> [Kinds; 2] {
         .map_or([&[], &[]], |(_, granted, pending)| [*granted, *pending])
 }
 
-/// Of locks on a table, a routine, a name. SHARED_WRITE_LOW_PRIO is MySQL's alone.
+/// Rules for locks on a table, a routine, or a name. Only MySQL has SHARED_WRITE_LOW_PRIO.
 const OBJECT: Rules = &[
     ("SHARED", &["EXCLUSIVE"], &["EXCLUSIVE"]),
     ("SHARED_HIGH_PRIO", &["EXCLUSIVE"], &[]),
@@ -160,7 +160,7 @@ const OBJECT: Rules = &[
     ),
 ];
 
-/// Of locks on a schema, or on all there is.
+/// Rules for locks on a schema, or on everything.
 const SCOPE: Rules = &[
     ("INTENTION_EXCLUSIVE", &["SHARED", "EXCLUSIVE"], &["SHARED", "EXCLUSIVE"]),
     ("SHARED", &["INTENTION_EXCLUSIVE", "EXCLUSIVE"], &["EXCLUSIVE"]),
@@ -181,7 +181,7 @@ const BEFORE_DDL: Kinds =
     &["BACKUP_WAIT_DDL", "BACKUP_WAIT_COMMIT", "BACKUP_FTWRL1", "BACKUP_FTWRL2", "BACKUP_BLOCK_DDL"];
 const BEFORE_COMMIT: Kinds = &["BACKUP_WAIT_COMMIT", "BACKUP_FTWRL2"];
 
-/// Of locks of MariaDB's backups and of FLUSH TABLES WITH READ LOCK, and of what these keep waiting.
+/// Rules for locks of MariaDB's backups and of FLUSH TABLES WITH READ LOCK, and for those that wait for them.
 const BACKUP: Rules = &[
     (
         "BACKUP_START",
@@ -291,11 +291,11 @@ mod tests {
         let all = |object: &'static str, kinds: &[&'static str]| {
             for (one, other) in kinds.iter().flat_map(|one| kinds.iter().map(move |other| (*one, *other))) {
                 let [granted, pending] = in_the_way(object, one);
-                // The first stages of a backup wait for nobody that waits for them.
+                // The first stages of a backup do not wait for those that wait for them.
                 let both_ways = object == "BACKUP"
                     || granted.contains(&other) == in_the_way(object, other)[0].contains(&one);
                 assert!(both_ways, "{one} and {other}");
-                // Who goes first is asked only of those that exclude each other.
+                // Precedence only matters between kinds that exclude each other.
                 assert!(!pending.contains(&other) || granted.contains(&other), "{one} behind {other}");
             }
         };
@@ -306,8 +306,8 @@ mod tests {
 
     #[test]
     fn who_waits_itself_is_in_nobodys_way_but_of_those_it_goes_before() {
-        // DROP TABLE waits for a reader. LOCK TABLES … WRITE waits for the reader, too, and not for the DROP alone; opening a
-        // table to describe it goes before both.
+        // DROP TABLE waits for a reader. LOCK TABLES … WRITE waits for the reader, too, and not for the DROP
+        // alone; opening a table to describe it precedes both.
         let locks = [
             lock(1, "SHARED_READ", true),
             lock(2, "EXCLUSIVE", false),
