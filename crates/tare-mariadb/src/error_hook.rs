@@ -44,8 +44,8 @@ pub const FORMS: [(u32, &str); 8] = [
     (1231, "Variable % can't be set to the value of %"),
 ];
 
-/// Writes the account of the calling thread's session as `'user'@'host'`; returns false if it has none. Runs
-/// in the middle of the server's error handling: no allocation, no lock, no panic.
+/// A function that writes the account of the calling thread's session as `'user'@'host'`; returns false if it
+/// has none. Runs in the middle of the server's error handling: no allocation, no lock, no panic.
 pub type AccountSource = fn(&mut dyn Write) -> bool;
 
 /// The account as the endpoint sees it: FEDERATED's, not the session's.

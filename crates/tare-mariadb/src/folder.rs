@@ -545,8 +545,8 @@ pub(crate) mod tests {
         Ok(unsafe { (libc::fcntl(fd, libc::F_GETFD), libc::close(fd)).0 })
     }
 
-    /// A single test, because the files and the directory are global to the process. The standard library
-    /// opens and lists through the functions that this module defines.
+    /// Tests everything at once, because the files and the directory are global to the process. The standard
+    /// library opens and lists through the functions that this module defines.
     #[test]
     fn files_are_in_the_folder_once_they_are_shown_and_can_be_read_there() {
         let place = tempfile::tempdir().unwrap();

@@ -266,7 +266,7 @@ mod tests {
         (status & libc::O_NONBLOCK != 0, descriptor & libc::FD_CLOEXEC != 0)
     }
 
-    /// A single test, because the endpoint's address is global to the process.
+    /// Tests everything at once, because the endpoint's address is global to the process.
     #[test]
     fn only_tares_address_leads_to_the_endpoint() {
         let refused = connect_to_tare(&socket_with(0));

@@ -30,10 +30,12 @@ const ACCEPT_PAUSE: Timespec = Timespec { tv_sec: 0, tv_nsec: 200_000_000 };
 /// The longest that [`Endpoint::stop`] waits for busy connections.
 const STOP_BOUND: Duration = Duration::from_secs(2);
 
-/// Starts a named thread that runs `work` with all signals blocked, because signals belong to the host.
+/// A function that starts a named thread, which runs `work` with all signals blocked, because signals belong
+/// to the host.
 pub type Spawn = fn(name: &str, work: Box<dyn FnOnce() + Send>) -> io::Result<()>;
 
-/// Returns the table that has this name inside the host's own process; `None` if no table has it.
+/// A function that returns the table that has this name inside the host's own process; `None` if no table has
+/// it.
 pub type NameInside = fn(&str) -> Option<String>;
 
 /// The configuration of an endpoint.

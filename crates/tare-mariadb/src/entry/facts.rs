@@ -40,7 +40,8 @@ pub(super) fn error_number(condition: *const c_void) -> Option<u32> {
 /// Returns whether a condition being raised is an error of a statement that has already failed: see
 /// [`diagnostics::is_aftermath`].
 pub(super) fn is_aftermath(session: *const c_void, level: *const c_void) -> bool {
-    // SAFETY: the server's function that asks for handlers of a condition is called with its session and its level.
+    // SAFETY: the server's function that asks for handlers of a condition is called with its session and its
+    // level.
     unsafe { diagnostics::is_aftermath(session, level) }
 }
 

@@ -5,7 +5,7 @@ use std::time::Duration;
 use tare_budget::Connections;
 use tare_engine::Engine;
 
-/// Returns the CPU time that a thread of this process has used, by its THREAD_OS_ID.
+/// A function that returns the CPU time that a thread of this process has used, by its THREAD_OS_ID.
 pub(super) type ThreadClock = fn(u64) -> Option<Duration>;
 
 /// Reads the counts and the CPU time of all connections.

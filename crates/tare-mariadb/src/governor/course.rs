@@ -311,7 +311,8 @@ fn a_budget_that_cannot_be_kept_takes_nearly_everything_and_says_so() {
     assert_eq!((off.entry.level, off.entry.events), (Level::Off, 3000.0));
 }
 
-/// The beginnings of statements have no events of their own: their level follows that of the statements.
+/// Checks the beginnings of statements, which have no events of their own: their level follows that of the
+/// statements.
 #[test]
 fn statements_are_not_begun_in_vain_where_the_budget_cannot_be_kept_otherwise() {
     const BEGINNING: &str = "statement/abstract/new_packet";
@@ -330,8 +331,8 @@ fn statements_are_not_begun_in_vain_where_the_budget_cannot_be_kept_otherwise() 
     assert!(moved.is_none_or(|it| it.entry.events == 0.0));
 }
 
-/// If the budget cannot be kept, instruments without events are switched off with their kind's others, and
-/// come back before those.
+/// Checks that, if the budget cannot be kept, instruments without events are switched off with their kind's
+/// others, and come back before those.
 #[test]
 fn a_kind_of_which_nothing_is_left_sleeps_and_wakes() {
     const RARE: &str = "stage/sql/rare";

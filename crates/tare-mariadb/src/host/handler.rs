@@ -330,7 +330,7 @@ impl<'a> Symbol<'a> {
     /// empty if none does.
     pub(crate) fn at(address: *const c_void) -> Option<Symbol<'a>> {
         unsafe extern "C" {
-            /// glibc's extension of `dladdr`; with flag 1 it also returns the symbol's entry.
+            /// Extends `dladdr` (glibc): with flag 1 it also returns the symbol's entry.
             fn dladdr1(
                 address: *const c_void,
                 info: *mut libc::Dl_info,

@@ -105,7 +105,7 @@ mod tests {
         unsafe { object(aligned.leak().as_ptr().cast()) }
     }
 
-    /// Bytes seen in an 11.8.9 server.
+    /// Reads bytes seen in an 11.8.9 server.
     #[test]
     fn keys_of_a_server_read_as_metadata_locks_shows_them() {
         let table = b"\x0c\0\x05\0\xd1\x9e\x3a\x0a\x02mysql\0proc\0";

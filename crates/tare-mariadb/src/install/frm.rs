@@ -5,15 +5,15 @@
 //! | part | length | holds |
 //! |---|---|---|
 //! | header | 64 | kinds, sizes and positions of the other parts |
-//! | extra2 | bytes 4–5 | tagged values: the definition's id, one flag byte per key; then the position of *form* |
+//! | extra2 | bytes 4–5 | tagged values: the definition's id, a flag byte per key; then the place of *form* |
 //! | keys | bytes 47–50 | keys and their parts, names; padded to the size the format reserves |
 //! | record | bytes 16–17 | the row of defaults |
 //! | extra | bytes 55–58 | connect string, engine name, partitions (none) |
 //! | form | 288 | counts and the table's comment |
 //! | fields | 17 each | then names, enum members, comments |
 //!
-//! The layout is the same for every server this provider knows (10.6 to 11.8); the tests compare these bytes with
-//! those the server writes for the same DDL.
+//! The layout is the same for every server this provider knows (10.6 to 11.8); the tests compare these bytes
+//! with those the server writes for the same DDL.
 
 use tare_tables::SqlType;
 

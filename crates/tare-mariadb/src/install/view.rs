@@ -59,7 +59,7 @@ mod tests {
         }
     }
 
-    /// The server's own checksum of the same text.
+    /// Compares with the server's own checksum of the same text.
     #[test]
     fn the_sum_is_the_servers() {
         let file = write("one", "select 1 AS `1`");

@@ -234,7 +234,7 @@ mod tests {
 
     use super::*;
 
-    /// This socket type preserves message boundaries: one system call is one piece.
+    /// Uses a socket type that preserves message boundaries: one system call is one piece.
     #[test]
     fn rows_are_sent_many_at_once() {
         const ROWS: usize = 5_000;
