@@ -339,7 +339,7 @@ pub unsafe extern "C" fn open64(path: *const c_char, flags: c_int, mode: mode_t)
     };
     // SAFETY: the next object's function of this name has this type.
     let next = unsafe { transmute::<*mut c_void, Open>(next.as_ptr()) };
-    // SAFETY: passed on as it came.
+    // SAFETY: passed on unchanged.
     unsafe { next(path, flags, mode) }
 }
 
@@ -362,7 +362,7 @@ pub unsafe extern "C" fn stat64(path: *const c_char, status: *mut Status) -> c_i
     };
     // SAFETY: the next object's function of this name has this type.
     let next = unsafe { transmute::<*mut c_void, Stat>(next.as_ptr()) };
-    // SAFETY: passed on as it came.
+    // SAFETY: passed on unchanged.
     unsafe { next(path, status) }
 }
 
@@ -386,7 +386,7 @@ pub unsafe extern "C" fn __xstat64(version: c_int, path: *const c_char, status: 
     };
     // SAFETY: the next object's function of this name has this type.
     let next = unsafe { transmute::<*mut c_void, Xstat>(next.as_ptr()) };
-    // SAFETY: passed on as it came.
+    // SAFETY: passed on unchanged.
     unsafe { next(version, path, status) }
 }
 
@@ -413,7 +413,7 @@ pub unsafe extern "C" fn opendir(path: *const c_char) -> *mut DIR {
     };
     // SAFETY: the next object's function of this name has this type.
     let next = unsafe { transmute::<*mut c_void, OpenDir>(next.as_ptr()) };
-    // SAFETY: passed on as it came.
+    // SAFETY: passed on unchanged.
     let dir = unsafe { next(path) };
     // SAFETY: the caller upholds opendir(3)'s contract.
     let rest = unsafe { behind_folder(path) };
@@ -440,13 +440,13 @@ pub unsafe extern "C" fn readdir64(dir: *mut DIR) -> *mut dirent64 {
     let next = unsafe { transmute::<*mut c_void, ReadDir>(next.as_ptr()) };
     let listing = LISTING.get();
     if listing.dir != dir || dir.is_null() {
-        // SAFETY: passed on as it came.
+        // SAFETY: passed on unchanged.
         return unsafe { next(dir) };
     }
     // Only errno distinguishes the end from an error.
     let before = errno();
     set_errno(0);
-    // SAFETY: passed on as it came.
+    // SAFETY: passed on unchanged.
     let entry = unsafe { next(dir) };
     if !entry.is_null() || errno() != 0 {
         if errno() == 0 {
@@ -476,7 +476,7 @@ pub unsafe extern "C" fn closedir(dir: *mut DIR) -> c_int {
     };
     // SAFETY: the next object's function of this name has this type.
     let next = unsafe { transmute::<*mut c_void, CloseDir>(next.as_ptr()) };
-    // SAFETY: passed on as it came.
+    // SAFETY: passed on unchanged.
     unsafe { next(dir) }
 }
 

@@ -20,7 +20,7 @@ pub(crate) fn select(series: Series) {
 
 /// Returns the number of a character set.
 pub(super) fn charset_number(charset: *const c_void) -> u32 {
-    // SAFETY: the server passes null or one of its character sets, which live for ever.
+    // SAFETY: the server passes null or one of its character sets, which are never freed.
     unsafe { charset::number(charset) }
 }
 
