@@ -40,7 +40,7 @@ impl Failure {
         Failure::new(1045, "28000", "Access denied: this socket serves the server's own user only")
     }
 
-    /// Refuses a table name used by a session of a server. The session may have been led here without a
+    /// Refuses a table name used by a session of a server. The session may have been directed here without a
     /// grant.
     pub(crate) fn not_by_this_name() -> Self {
         let text = "Access denied: only the tables installed in performance_schema lead to its rows (if this is one of \

@@ -26,7 +26,6 @@ pub(crate) type Parse = unsafe extern "C" fn(*mut c_void, *mut c_void, *mut c_vo
 /// The server's parser of prepared statements.
 #[derive(Clone, Copy)]
 pub(crate) struct Parser {
-    /// The server's `parse_sql`.
     pub(crate) parse: Parse,
     /// The offset of the listener in a lexer, and so in a parser's state.
     pub(crate) listener: usize,

@@ -14,7 +14,6 @@ pub(super) struct Hand {
     /// The instruments that have had events. Nothing is decided about the others, except those that cost
     /// without events.
     seen: BTreeSet<String>,
-    /// The instruments that were moved.
     moved: BTreeMap<ClassId, Moved>,
 }
 

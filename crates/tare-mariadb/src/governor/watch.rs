@@ -95,7 +95,6 @@ pub(super) struct Watch {
 #[derive(Clone, Debug)]
 pub(super) struct Seen {
     pub(super) account: Account,
-    /// The levels that were moved.
     pub(super) moves: Vec<Move>,
     /// The change of the sample rate.
     pub(super) resampled: Option<Resampled>,

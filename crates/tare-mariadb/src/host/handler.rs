@@ -19,8 +19,8 @@
 //!
 //! Three more functions are exchanged where they are found. OPTIMIZE and REPAIR report that the engine does
 //! not support them; FEDERATED's own REPAIR looks for the table's file, which is on no disk. And an UPDATE or
-//! DELETE of a session with `sql_safe_updates` is told that no range of a key can be read: the built-in's
-//! tables have no keys, so it refuses such a statement (1175) unless it has a LIMIT.
+//! DELETE of a session with `sql_safe_updates` gets the answer that no range of a key can be read: the
+//! built-in's tables have no keys, so it refuses such a statement (1175) unless it has a LIMIT.
 #![allow(unsafe_code)]
 
 use std::ffi::{CStr, c_char, c_int, c_uint, c_void};

@@ -117,9 +117,7 @@ pub fn write(definition: &Definition<'_>) -> Result<Vec<u8>, FrmError> {
 /// The parts of a file that identify its owner.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Mark {
-    /// The CONNECTION clause.
     pub(super) connection: Vec<u8>,
-    /// The COMMENT clause of the table.
     pub(super) comment: String,
 }
 

@@ -86,7 +86,7 @@ pub(crate) struct Session {
     pub(crate) id: u32,
     pub(crate) peer: Peer,
     pub(crate) user: String,
-    /// The client reads utf8mb3.
+    /// Whether the client reads utf8mb3.
     pub(crate) narrow: bool,
     /// Whether a write reports the rows found instead of the rows changed.
     pub(crate) found_rows: bool,
