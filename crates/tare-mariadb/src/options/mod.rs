@@ -109,7 +109,7 @@ impl LevelRule {
         rules.iter().rev().find(|rule| wildcard_matches(&rule.pattern, name))
     }
 
-    /// Returns whether the rule is for some instruments. A rule for all of them sets the start; named
+    /// Returns whether the rule is for some instruments. A rule for all of them sets the initial level; named
     /// instruments are meant to keep their level.
     pub(crate) fn names(&self) -> bool {
         self.pattern != ALL
@@ -294,7 +294,7 @@ impl Options {
     }
 
     /// Returns whether a rule for some instruments decides about this one. A rule for all of them (`%`, or a
-    /// level alone) sets the start; named instruments are meant to keep their setting.
+    /// level alone) sets the initial setting; named instruments keep theirs.
     pub fn is_named(&self, name: &str) -> bool {
         let instrument = self.instruments.iter().rev().find(|rule| wildcard_matches(&rule.pattern, name));
         instrument.is_some_and(|rule| rule.pattern != ALL)

@@ -36,7 +36,7 @@ impl Collation {
     }
 
     /// Returns whether the first characters already show that two texts differ, in a few instructions.
-    /// `false` means nothing.
+    /// `false` leaves that open.
     #[inline]
     pub(crate) fn tells_apart_at_once(self, left: &[u8], right: &[u8]) -> bool {
         let (Some(left), Some(right)) = (left.first(), right.first()) else { return false };
