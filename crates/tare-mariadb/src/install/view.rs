@@ -31,7 +31,7 @@ pub(super) fn write(name: &str, body: &str) -> Vec<u8> {
     .into_bytes()
 }
 
-/// Returns the comment in a file that [`write`] wrote for this view, in this or another version.
+/// Returns the comment in a file that [`write()`] wrote for this view, in this or another version.
 pub(super) fn read_mark(file: &[u8], name: &str) -> Option<String> {
     let text = std::str::from_utf8(file).ok()?.strip_prefix(HEAD)?;
     let (comment, _) = text.split_once(SOURCE)?.1.split_once(" */ ")?;

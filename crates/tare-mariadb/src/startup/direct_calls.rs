@@ -8,7 +8,8 @@
 //! reaches tare. The jump of a slot that is routed by demand (`entry::lead`) reads the slot, so code is
 //! written once and never again.
 //!
-//! [`Image`] finds these functions. If anything is not exactly as expected, tare disables itself.
+//! [`Image`](super::built_in::Image) finds these functions. If anything is not exactly as expected, tare
+//! disables itself.
 #![allow(unsafe_code)]
 
 use std::ffi::{c_int, c_void};
