@@ -1,7 +1,8 @@
-//! Addresses: `mysql://ACCOUNT:PASSWORD@HOST:PORT`, or `mysql://ACCOUNT:PASSWORD@localhost?socket=/PATH`.
+//! Server addresses: `mysql://ACCOUNT:PASSWORD@HOST:PORT` or
+//! `mysql://ACCOUNT:PASSWORD@localhost?socket=/PATH`.
 //!
-//! What is wrong with one is said without any of what may be its password. That is all between the first `:` and the last `@`,
-//! and, where there is no `@`, all behind the first `:`.
+//! An error about an address never shows what may be its password: everything between the first `:` and the
+//! last `@` or, where there is no `@`, everything after the first `:`.
 
 use std::borrow::Cow;
 use std::path::PathBuf;
@@ -10,37 +11,37 @@ use percent_encoding::percent_decode_str;
 
 use crate::{Mode, Secret};
 
-/// Schemes.
+/// The accepted URL schemes.
 const SCHEMES: [&str; 2] = ["mysql", "mariadb"];
-/// Parameters that are known.
+/// The accepted URL parameters.
 const PARAMETERS: [&str; 6] = ["socket", "ssl-mode", "ssl-ca", "ssl-cert", "ssl-key", "require-ssl"];
 
-/// A server's address, and an account on it.
+/// A server's address and an account on it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Dsn {
-    /// The account.
+    /// The account's name; percent-decoded.
     pub user: Option<String>,
-    /// Its password.
+    /// The account's password; percent-decoded.
     pub password: Option<Secret>,
-    /// The host.
+    /// The host's name or IP address.
     pub host: String,
-    /// The port.
+    /// The TCP port.
     pub port: Option<u16>,
-    /// The schema to begin in.
+    /// The schema the connection starts in.
     pub schema: Option<String>,
-    /// The Unix socket.
+    /// The path of the Unix socket.
     pub socket: Option<PathBuf>,
-    /// Whether it is encrypted.
+    /// The TLS mode.
     pub mode: Option<Mode>,
-    /// The authorities that are trusted.
+    /// The file of trusted certificate authorities.
     pub ca: Option<PathBuf>,
-    /// The client's certificate.
+    /// The file of the client's certificate.
     pub cert: Option<PathBuf>,
-    /// Its key.
+    /// The file of the client certificate's private key.
     pub key: Option<PathBuf>,
 }
 
-/// Why an address cannot be one.
+/// The reason an address is rejected.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
     "{given}: {why}; mysql://ACCOUNT:PASSWORD@HOST:PORT is allowed, or mysql://ACCOUNT:PASSWORD@localhost?socket=/PATH"
@@ -48,30 +49,30 @@ pub struct Dsn {
 pub struct WrongDsn {
     /// The address without its password.
     pub given: String,
-    /// What is wrong with it.
+    /// What is wrong with the address.
     pub why: String,
 }
 
 impl Dsn {
-    /// Reads an address.
+    /// Parses an address.
     ///
     /// # Errors
     ///
-    /// When it cannot be one; without its password.
+    /// When the address is malformed. The error shows the address without its password.
     pub fn read(given: &str) -> Result<Dsn, WrongDsn> {
         read(given).map_err(|why| WrongDsn { given: hide(given), why })
     }
 }
 
-/// An address taken apart, nothing decoded.
+/// The parts of an address, still percent-encoded.
 struct Parts<'t> {
     account: Option<&'t str>,
     place: &'t str,
     parameters: &'t str,
 }
 
-/// Takes what follows the scheme apart. Where it is a URL, it is read as one; where characters of its password mean something in
-/// a URL, the last `@` is where it ends.
+/// Splits what follows the scheme. A valid URL is split as one. Where characters of the password have a
+/// meaning in a URL, the account ends at the last `@`.
 fn parts(rest: &str) -> Parts<'_> {
     let (head, parameters) = rest.split_once('?').unwrap_or((rest, ""));
     let is_url = are_known(parameters) && head.rsplit_once('@').is_none_or(|(_, place)| is_place(place));
@@ -87,7 +88,7 @@ fn parts(rest: &str) -> Parts<'_> {
     Parts { account, place, parameters }
 }
 
-/// Whether all parameters are ones that are known.
+/// Returns whether all parameters are accepted ones.
 fn are_known(parameters: &str) -> bool {
     let is_known = |it: &str| PARAMETERS.contains(&name(it.split('=').next().unwrap_or_default()).as_str());
     parameters.is_empty() || parameters.split('&').all(is_known)
@@ -97,7 +98,7 @@ fn name(text: &str) -> String {
     text.to_lowercase().replace('_', "-")
 }
 
-/// Whether it can be `HOST`, `HOST:PORT` or either with `/SCHEMA`.
+/// Returns whether `text` is `HOST` or `HOST:PORT`, with or without `/SCHEMA`.
 fn is_place(text: &str) -> bool {
     host_and_port(text).is_ok()
 }
@@ -136,7 +137,7 @@ fn read(given: &str) -> Result<Dsn, String> {
         return Err(encode.to_owned());
     }
     let (host, port, schema) = host_and_port(place).map_err(|why| match account {
-        // A raw @ of the password may be what it was split at.
+        // The split may have been at a raw `@` of the password.
         Some(_) => format!("{why}; if the password has characters that mean something in a URL (# / ? @), percent-encode the password"),
         None => format!("{why}; behind an account an @ and the host follow, and characters that mean something in a URL (# / ? @): percent-encode the password"),
     })?;
@@ -189,7 +190,7 @@ impl Dsn {
                 }
             }
         }
-        // A socket does not leave the machine.
+        // A Unix socket does not leave the machine.
         if is_required && self.socket.is_none() && self.mode.is_none() {
             self.mode = Some(Mode::VerifyIdentity);
         }
@@ -197,7 +198,7 @@ impl Dsn {
     }
 }
 
-/// An address as it may be shown: nothing of what may be a password, and no parameters.
+/// Returns an address as it may be shown: without its parameters and without anything that may be a password.
 #[must_use]
 pub fn hide(given: &str) -> String {
     let Some((scheme, rest)) = given.split_once("://") else { return "the address".to_owned() };
@@ -211,7 +212,7 @@ pub fn hide(given: &str) -> String {
             let place = place.split('/').next().unwrap_or_default();
             format!("{scheme}://{}@{place}", until(account))
         }
-        // What is behind the `:` of an account whose host was forgotten is its password.
+        // If the host is missing, the text after the account's `:` is its password.
         _ => format!("{scheme}://{}", until(rest)),
     }
 }

@@ -1,4 +1,4 @@
-//! What can go wrong on the way to a server, as sentences.
+//! Connection errors, as sentences for people.
 
 use std::cell::Cell;
 use std::fmt;
@@ -6,22 +6,23 @@ use std::path::PathBuf;
 
 use mysql::DriverError;
 
-/// What the server says of an account it does not know, or whose password is wrong.
+/// The error codes of a server that does not know the account or rejects its password.
 const DENIED: [u16; 2] = [1045, 1698];
-/// Plugins of servers whose clients have to do more than to send what follows from a password.
+/// The authentication plugins that tare supports.
 const PLUGINS: &str = "mysql_native_password, ed25519, caching_sha2_password and, over a socket, unix_socket";
 
 thread_local! {
     static CONNECTING: Cell<bool> = const { Cell::new(false) };
 }
 
-/// Whether this thread is on its way to a server: then a panic is a fault of the client library's, and becomes an error.
+/// Returns whether this thread is connecting to a server. A panic then is a fault of the client library and
+/// becomes an error.
 #[must_use]
 pub fn is_connecting() -> bool {
     CONNECTING.get()
 }
 
-/// Says so while it lives.
+/// A guard that marks its thread as connecting until it is dropped.
 pub(crate) struct Connecting;
 
 impl Connecting {
@@ -37,78 +38,78 @@ impl Drop for Connecting {
     }
 }
 
-/// Why there is no connection.
+/// The reason a connection failed.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// Nobody answers, or not any more. Worth another try.
+    /// Nobody answers, or no longer answers. A retry may succeed.
     #[error("{at}: no answer: {why}")]
     NoAnswer {
-        /// Who was asked.
+        /// The server's address.
         at: String,
-        /// What the system said.
+        /// The system's message.
         why: String,
     },
-    /// The system does not let this user come to the socket.
+    /// The system denies this user access to the socket.
     #[error("{at}: this user may not open it: try sudo, or a server's own port (-h HOST)")]
     Forbidden {
-        /// Which socket.
+        /// The socket's path.
         at: String,
     },
-    /// The server does not know the account, or the password is another one.
+    /// The server does not know the account or rejects its password.
     #[error("{at}: {why}; {advice}")]
     Denied {
-        /// Who was asked.
+        /// The server's address.
         at: String,
-        /// What the server said.
+        /// The server's message.
         why: String,
-        /// What to do.
+        /// What to do next.
         advice: String,
     },
-    /// The account is asked for what this client does not speak.
+    /// The account uses an authentication plugin that this client does not support.
     #[error(
         "{at}: the server asks `{user}` to authenticate by the plugin `{plugin}`, which tare does not speak: it speaks {PLUGINS}. \
          Either the account has that plugin, and another account is needed; or the name is mistyped: of an account that there is \
          not, MariaDB names any of its plugins"
     )]
     Plugin {
-        /// Who was asked.
+        /// The server's address.
         at: String,
-        /// The account.
+        /// The account's name.
         user: String,
-        /// The plugin's name, as the server gives it.
+        /// The plugin's name as the server sends it.
         plugin: String,
     },
-    /// The connection cannot be encrypted as it was wished.
+    /// The connection cannot be encrypted as requested.
     #[error("{at}: TLS: {why}")]
     Tls {
-        /// Who was asked.
+        /// The server's address.
         at: String,
-        /// What is wrong, and what to do.
+        /// What is wrong and what to do next.
         why: String,
     },
-    /// The server answers with another error.
+    /// The server answers with any other error.
     #[error("{at}: {}", error.message)]
     Server {
-        /// Who was asked.
+        /// The server's address.
         at: String,
-        /// What it said.
+        /// The server's error.
         error: mysql::MySqlError,
     },
-    /// The client library cannot go on.
+    /// The client library cannot continue.
     #[error("{at}: {why}")]
     Library {
-        /// Who was asked.
+        /// The server's address.
         at: String,
-        /// What it said.
+        /// The library's message.
         why: String,
     },
-    /// A socket's path that is not text.
+    /// The socket's path is not UTF-8.
     #[error("{}: the path is not UTF-8", .0.display())]
     Path(PathBuf),
 }
 
 impl Error {
-    /// In terms of what can be done about it.
+    /// Converts an error of the client library into one that says what to do.
     pub(crate) fn of(at: String, user: &str, hint: &str, error: mysql::Error) -> Error {
         match error {
             mysql::Error::MySqlError(error) if DENIED.contains(&error.code) => {
@@ -144,13 +145,13 @@ impl Error {
     }
 }
 
-/// A name from a server, as it may be printed.
+/// Returns a name from a server as it may be printed: at most 64 printable ASCII characters, or `?`.
 fn plain(name: &str) -> String {
     let name: String = name.chars().filter(|c| c.is_ascii_graphic()).take(64).collect();
     if name.is_empty() { "?".to_owned() } else { name }
 }
 
-/// An error of the client library, as a sentence and not as the library shows it.
+/// Returns an error of the client library as a sentence, not in the library's own format.
 #[must_use]
 pub fn sentence(error: &mysql::Error) -> String {
     match error {
@@ -163,7 +164,7 @@ pub fn sentence(error: &mysql::Error) -> String {
     }
 }
 
-/// An error of the client library that shows as a [`sentence`].
+/// An error of the client library that is displayed as a [`sentence`].
 #[derive(Debug)]
 pub struct Told(pub mysql::Error);
 

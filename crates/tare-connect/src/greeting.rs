@@ -1,48 +1,48 @@
-//! Who listens on a socket: a server's first packet says it.
+//! Identifies who listens on a socket by the first packet it sends.
 
 use std::io::{self, Read};
 use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::time::Duration;
 
-/// A server that says nothing for so long is not waited for.
+/// The longest wait for a server's first packet.
 const PATIENCE: Duration = Duration::from_secs(10);
-/// How the version of tare's endpoint ends.
+/// The suffix of the version that tare's endpoint reports.
 const TARE: &str = "-tare";
-/// A first packet is far smaller.
+/// The longest first packet accepted, in bytes; real ones are far smaller.
 const MOST: usize = 4096;
-/// The protocol's version.
+/// The version of the client/server protocol.
 const PROTOCOL: u8 = 10;
-/// What a server's first packet begins with where it takes nobody.
+/// The first byte of a packet by which a server refuses the connection.
 const REFUSAL: u8 = 0xff;
-/// The capability of encrypted connections.
+/// The capability bit of encrypted connections.
 const SSL: u32 = 1 << 11;
 
 /// Who listens on a socket.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Listener {
-    /// Tare's endpoint.
+    /// Tare's own endpoint.
     Tare,
-    /// A server.
+    /// A MySQL or MariaDB server.
     Server,
 }
 
-/// A server's first packet.
+/// The first packet of a server.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Greeting {
-    /// The packet with its header.
+    /// The packet, including its header.
     pub(crate) bytes: Vec<u8>,
-    /// The server's version; none where it takes nobody.
+    /// The server's version; `None` if the server refuses the connection.
     version: Option<String>,
-    /// Whether it can be encrypted.
+    /// Whether the server offers TLS.
     pub(crate) offers_tls: bool,
 }
 
-/// Who listens on this socket.
+/// Returns who listens on a Unix socket.
 ///
 /// # Errors
 ///
-/// When nobody does, it may not be opened, or who listens speaks another protocol.
+/// When nobody listens, the socket may not be opened, or the listener speaks another protocol.
 pub fn listener(socket: &Path) -> io::Result<Listener> {
     let mut stream = UnixStream::connect(socket)?;
     stream.set_read_timeout(Some(PATIENCE))?;
@@ -52,12 +52,12 @@ pub fn listener(socket: &Path) -> io::Result<Listener> {
 }
 
 impl Greeting {
-    /// Whether it is no refusal.
+    /// Returns whether the server accepts the connection.
     pub(crate) fn takes_somebody(&self) -> bool {
         self.version.is_some()
     }
 
-    /// Reads it.
+    /// Reads a server's first packet.
     pub(crate) fn read(from: &mut impl Read) -> io::Result<Greeting> {
         let other = || {
             io::Error::new(io::ErrorKind::InvalidData, "who listens there is no server of MySQL or MariaDB")
@@ -82,10 +82,10 @@ impl Greeting {
     }
 }
 
-/// The version, and the lower half of the capabilities.
+/// Returns the version and the lower half of the capabilities; `None` if the packet is too short.
 fn told(packet: &[u8]) -> Option<(String, u32)> {
     let end = 1 + packet[1..].iter().position(|byte| *byte == 0)?;
-    // Behind the version: the connection's number, 8 bytes to hash with, a 0.
+    // The version is followed by the connection's number, 8 bytes of the scramble and a 0.
     let at = end + 1 + 4 + 8 + 1;
     let low = packet.get(at..at + 2)?;
     let version = String::from_utf8_lossy(&packet[1..end]).into_owned();

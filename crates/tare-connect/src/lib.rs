@@ -1,8 +1,9 @@
-//! Where a server is and as whom one comes to it: as every client of MySQL and MariaDB finds it.
+//! Finds a server and an account on it the way every MySQL and MariaDB client does.
 //!
-//! [`Said`] is what one place says of a server: the command line, an address (`mysql://…`), the option files
-//! ([`option_file`]). What comes first wins, value by value; [`Server`] is what follows from all of them.
-//! [`Server::connect`] comes to it, encrypted where that is wished, and says in a sentence why it cannot ([`Error`]).
+//! [`Said`] holds what one source says of a server: the command line, an address (`mysql://…`) or the option
+//! files ([`option_file`]). The first source wins, value by value; [`Server`] is the result.
+//! [`Server::connect`] connects to it, encrypted if requested, and explains a failure in a sentence
+//! ([`Error`]).
 
 mod dsn;
 mod error;

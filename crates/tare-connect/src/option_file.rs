@@ -1,8 +1,9 @@
-//! Option files (`my.cnf`), as the clients of MySQL and MariaDB read them.
+//! Option files (`my.cnf`) as MySQL and MariaDB clients read them.
 //!
-//! Groups in brackets, `name` or `name = value` below them; `-` and `_` are alike in names. `#` and `;` begin a comment, `#` also
-//! behind a value, unless it is between quotes. Quotes around a value are taken off, and `\n`, `\s` and the like in it are
-//! replaced. `!include FILE` and `!includedir DIR` read further files. A file that everybody may write to is not read.
+//! A file has groups in brackets and below them lines `name` or `name = value`; `-` and `_` are the same in
+//! names. `#` and `;` begin a comment, `#` also after a value unless it is quoted. Quotes around a value are
+//! removed and escapes such as `\n` and `\s` are replaced. `!include FILE` and `!includedir DIR` read further
+//! files. A file that everybody may write to is not read.
 
 use std::fs;
 use std::io;
@@ -11,86 +12,88 @@ use std::path::{Path, PathBuf};
 
 use crate::{Said, Wrong};
 
-/// Groups of every client.
+/// The groups that every client reads.
 const CLIENT: [&str; 3] = ["client", "client-server", "client-mariadb"];
-/// The group that only this program's commands read. In the server's own files it is the provider's.
+/// The group that only tare's own commands read. In the server's own files this group is the provider's.
 const OWN: &str = "tare";
-/// Files of the machine, first to last.
+/// The machine's option files, in the order in which they are read.
 const OF_THE_MACHINE: [&str; 2] = ["/etc/my.cnf", "/etc/mysql/my.cnf"];
-/// Files within files, at most: a file may include itself.
+/// The deepest nesting of included files; a file may include itself.
 const DEEPEST: usize = 10;
 
-/// An option as a file has it.
+/// An option line of a file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Entry {
-    /// The group.
+    /// The group the option is in.
     pub group: String,
-    /// The option's name, in lower case, with `-`.
+    /// The option's name, in lower case and with `-`.
     pub name: String,
-    /// What follows `=`; `None` where there is no `=`.
+    /// The text after `=`; `None` where there is no `=`.
     pub value: Option<String>,
 }
 
-/// Which files are read.
+/// The choice of files to read.
 #[derive(Clone, Debug, Default)]
 pub struct Choice {
-    /// Only this one.
+    /// The only file to read, if set.
     pub only: Option<PathBuf>,
-    /// This one after those of the machine, before the user's.
+    /// A file to read after the machine's files and before the user's.
     pub extra: Option<PathBuf>,
-    /// None but those.
+    /// Whether to read neither the machine's nor the user's files.
     pub none: bool,
-    /// The user's home.
+    /// The user's home directory.
     pub home: Option<PathBuf>,
 }
 
-/// What files say: those of the machine, and those that a user has named or has at home.
+/// The options found, split into those of the machine's files and those of files the user named or has at
+/// home.
 #[derive(Debug, Default)]
 pub struct Found {
-    /// Of files that the user chose: the later one wins.
+    /// Options of files that the user chose; the later file wins.
     pub chosen: Said,
-    /// Of files of the machine.
+    /// Options of the machine's files.
     pub machine: Said,
-    /// What was left out, and why; for people.
+    /// Messages for people about what was skipped and why.
     pub notes: Vec<String>,
 }
 
-/// Why a file that was named cannot be read.
+/// The reason a file cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// The system does not give it.
+    /// The file cannot be read.
     #[error("{}: {why}", path.display())]
     Read {
-        /// The file.
+        /// The file's path.
         path: PathBuf,
-        /// What the system said.
+        /// The system's error.
         why: io::Error,
     },
-    /// A line is none of an option file.
+    /// A line is not valid in an option file.
     #[error("{}, line {line}: {why}", path.display())]
     Line {
-        /// The file.
+        /// The file's path.
         path: PathBuf,
-        /// The line, from 1.
+        /// The line number, from 1.
         line: usize,
-        /// What is wrong with it; never its text, which may be a password.
+        /// What is wrong with the line; never its text, which may be a password.
         why: &'static str,
     },
-    /// A value cannot be one.
+    /// An option has an invalid value.
     #[error("{}: {why}", path.display())]
     Value {
-        /// The file.
+        /// The file's path.
         path: PathBuf,
-        /// What is wrong.
+        /// What is wrong with the value.
         why: Wrong,
     },
 }
 
-/// Reads what the files say of a server.
+/// Reads what the chosen files say of a server.
 ///
 /// # Errors
 ///
-/// When a file that was named is not there, or one that is there cannot be used.
+/// When a named file does not exist, or an existing one cannot be used. A faulty file of the machine becomes
+/// a note instead.
 pub fn find(choice: &Choice) -> Result<Found, Error> {
     let mut found = Found::default();
     if let Some(only) = &choice.only {
@@ -113,7 +116,7 @@ pub fn find(choice: &Choice) -> Result<Found, Error> {
     Ok(found)
 }
 
-/// What one file says to clients, and to this program if it is one of the user's.
+/// Returns what one file says to clients and, if the file is one of the user's, to tare.
 fn said(path: &Path, is_own: bool, is_needed: bool, notes: &mut Vec<String>) -> Result<Said, Error> {
     let groups = CLIENT.iter().copied().chain(is_own.then_some(OWN));
     let groups: Vec<&str> = groups.collect();
@@ -124,7 +127,7 @@ fn said(path: &Path, is_own: bool, is_needed: bool, notes: &mut Vec<String>) -> 
         Err(Error::Read { why, .. }) if !is_needed && why.kind() == io::ErrorKind::NotFound => {
             Ok(Said::default())
         }
-        // Who has not chosen a file is not kept from working by it.
+        // A file that the user has not chosen must not keep them from working.
         Err(error) if !is_own => {
             notes.push(format!("not read: {error}"));
             Ok(Said::default())
@@ -133,11 +136,11 @@ fn said(path: &Path, is_own: bool, is_needed: bool, notes: &mut Vec<String>) -> 
     }
 }
 
-/// What these groups of a file say; a later line wins.
+/// Returns what these groups of a file say; a later line wins.
 ///
 /// # Errors
 ///
-/// When a value cannot be one.
+/// When a value is invalid.
 pub fn of_groups(entries: &[Entry], groups: &[&str]) -> Result<Said, Wrong> {
     let mut said = Said::default();
     for entry in entries.iter().filter(|entry| groups.contains(&entry.group.as_str())) {
@@ -146,11 +149,11 @@ pub fn of_groups(entries: &[Entry], groups: &[&str]) -> Result<Said, Wrong> {
     Ok(said)
 }
 
-/// All options of a file and of those it includes, in their order.
+/// Returns all options of a file and of the files it includes, in order.
 ///
 /// # Errors
 ///
-/// When it cannot be read or is no option file.
+/// When the file cannot be read or is not an option file.
 pub fn entries(path: &Path, notes: &mut Vec<String>) -> Result<Vec<Entry>, Error> {
     let mut entries = vec![];
     let mut group = String::new();
@@ -198,7 +201,7 @@ fn read(
     Ok(())
 }
 
-/// The files of a folder that are option files, by their names.
+/// Returns the `.cnf` files of a folder, sorted by path.
 fn in_folder(folder: &Path) -> io::Result<Vec<PathBuf>> {
     let mut files: Vec<PathBuf> = fs::read_dir(folder)?.flatten().map(|entry| entry.path()).collect();
     files.retain(|file| file.extension().is_some_and(|it| it == "cnf"));
@@ -241,7 +244,7 @@ fn parse(line: &str) -> Result<Line, &'static str> {
     Ok(Line::Option(name.trim().to_lowercase().replace('_', "-"), value))
 }
 
-/// A line up to a `#` that is not between quotes.
+/// Returns a line up to the first `#` that is not quoted.
 fn without_comment(line: &str) -> &str {
     let (mut quote, mut is_escaped) = (None, false);
     for (at, character) in line.char_indices() {
@@ -260,7 +263,7 @@ fn without_comment(line: &str) -> &str {
     line
 }
 
-/// A value without the quotes around it, its escapes replaced.
+/// Returns a value without its surrounding quotes and with its escapes replaced.
 fn unquoted(value: &str) -> String {
     let inside = |quote: char| value.strip_prefix(quote)?.strip_suffix(quote);
     let value = inside('"').or_else(|| inside('\'')).unwrap_or(value);

@@ -1,64 +1,64 @@
-//! What one place says of a server, and what follows from all that say something.
+//! What one source says of a server, and the server that follows from all sources.
 
 use std::path::PathBuf;
 
 use crate::{Dsn, Mode, Place, Secret, Server, Tls};
 
-/// The usual port.
+/// The default port.
 const PORT: u16 = 3306;
-/// Where servers listen unless they are told: on Debian and its like, Red Hat's, and those built by hand.
+/// The default sockets of Debian, of Red Hat and of servers built by hand.
 const SOCKETS: [&str; 3] = ["/run/mysqld/mysqld.sock", "/var/lib/mysql/mysql.sock", "/tmp/mysql.sock"];
 
-/// A password that is said, or one that the user is to be asked for.
+/// A password that was given, or a request to ask the user for one.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Ask {
-    /// This one.
+    /// The password that was given.
     Said(Secret),
-    /// The one that the user types.
+    /// The user types the password.
     User,
 }
 
-/// Why a value cannot be one. It is never shown itself: it may be a password in the wrong place.
+/// The reason a value is rejected. The value itself is never shown: it may be a misplaced password.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{name}: {allowed}")]
 pub struct Wrong {
-    /// The option.
+    /// The option's name.
     pub name: String,
-    /// What is allowed.
+    /// What the option allows.
     pub allowed: &'static str,
 }
 
-/// What one place says of a server: the command line, an address, option files.
+/// What one source says of a server: the command line, an address or option files.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Said {
-    /// Its host.
+    /// The server's host.
     pub host: Option<String>,
-    /// Its port.
+    /// The server's port.
     pub port: Option<u16>,
-    /// Its Unix socket.
+    /// The server's Unix socket.
     pub socket: Option<PathBuf>,
-    /// Whether TCP is wished although the host is this one.
+    /// Whether TCP is requested although the host is this machine.
     pub tcp: Option<bool>,
-    /// The account.
+    /// The account's name.
     pub user: Option<String>,
-    /// Its password.
+    /// The account's password.
     pub password: Option<Ask>,
-    /// Whether the connection is encrypted, and what of the server's certificate is checked.
+    /// The TLS mode.
     pub mode: Option<Mode>,
-    /// A file with the certificates of the authorities that are trusted.
+    /// The file of trusted certificate authorities.
     pub ca: Option<PathBuf>,
-    /// The client's certificate.
+    /// The file of the client's certificate.
     pub cert: Option<PathBuf>,
-    /// Its key.
+    /// The file of the client certificate's private key.
     pub key: Option<PathBuf>,
 }
 
 impl Said {
-    /// Takes an option by its name, as files have it. Others are no concern of ours.
+    /// Sets an option by the name it has in files. Unknown options are ignored.
     ///
     /// # Errors
     ///
-    /// When the value cannot be one.
+    /// When the value is invalid.
     pub fn set(&mut self, name: &str, value: Option<&str>) -> Result<(), Wrong> {
         let name = name.strip_prefix("loose-").unwrap_or(name);
         let wrong = |allowed| Wrong { name: name.to_owned(), allowed };
@@ -70,7 +70,7 @@ impl Said {
             "socket" => self.socket = path(),
             "port" => {
                 let port = value.and_then(|it| it.parse().ok());
-                // 0 is the usual one.
+                // Port 0 means the default port.
                 self.port =
                     Some(port.ok_or(wrong("a number from 1 to 65535 is allowed"))?).filter(|port| *port > 0);
             }
@@ -97,7 +97,7 @@ impl Said {
         self.mode = Some(self.mode.map_or(mode, |now| now.max(mode)));
     }
 
-    /// These values, and those of `other` where nothing is said here.
+    /// Returns these values, with those of `other` where this source says nothing.
     #[must_use]
     pub fn over(self, other: Said) -> Said {
         Said {
@@ -114,25 +114,27 @@ impl Said {
         }
     }
 
-    /// Whether it names a server: where it is.
+    /// Returns whether this source says where the server is.
     #[must_use]
     pub fn names_server(&self) -> bool {
         self.host.is_some() || self.port.is_some() || self.socket.is_some()
     }
 
-    /// Whether an account is meant, named or usual, and not tare's own socket.
+    /// Returns whether this source asks for a connection to a server as an account, rather than to tare's own
+    /// socket.
     #[must_use]
     pub fn names_account(&self) -> bool {
         self.user.is_some() || self.password.is_some() || self.host.is_some() || self.port.is_some()
     }
 
-    /// What an address says. Its account is whole: no password of another place is added to a user that it names.
+    /// Returns what an address says. An address that names a user also decides the password: no other source
+    /// adds one.
     #[must_use]
     pub fn of_dsn(dsn: &Dsn) -> Said {
         let password = dsn.password.clone().map(Ask::Said);
         let none = dsn.user.is_some().then(|| Ask::Said(Secret::new("")));
         Said {
-            // A socket is the way, whatever the host is called.
+            // A socket takes precedence over the host.
             host: Some(dsn.host.clone()).filter(|_| dsn.socket.is_none()),
             port: dsn.port.filter(|_| dsn.socket.is_none()),
             socket: dsn.socket.clone(),
@@ -146,15 +148,15 @@ impl Said {
         }
     }
 
-    /// The server that follows. `these` is what the command line says, `files` what files do; `ask` asks the user for a
-    /// password.
+    /// Returns the server that follows from the command line (`these`) and the option files (`files`). `ask`
+    /// asks the user for a password.
     ///
-    /// Where the host is this machine (none, or `localhost`) it is the socket, unless the command line names a port or TCP is
-    /// wished.
+    /// Where the host is this machine (not given, or `localhost`), the server's socket is used unless the
+    /// command line names a port or TCP is requested.
     ///
     /// # Errors
     ///
-    /// What `ask` could not get.
+    /// The error of `ask`.
     pub fn server<E>(
         these: Said,
         files: Said,
@@ -185,7 +187,8 @@ impl Said {
         Ok(Server { place, user, password, schema: None, tls: all.tls() })
     }
 
-    /// How the connection is encrypted: a file of authorities alone means that they are checked against.
+    /// Returns how the connection is encrypted. A file of authorities without a mode means that certificates
+    /// are checked against it.
     #[must_use]
     pub fn tls(&self) -> Tls {
         let usual = if self.ca.is_some() { Mode::VerifyCa } else { Mode::Preferred };
@@ -198,18 +201,18 @@ impl Said {
     }
 }
 
-/// A switch of an option file: without a value it is on.
+/// Returns the value of a switch in an option file; a switch without a value is on.
 fn is_on(value: Option<&str>) -> bool {
     !value.is_some_and(|it| ["0", "off", "false", "no"].iter().any(|no| it.eq_ignore_ascii_case(no)))
 }
 
-/// The socket of the machine's server: the first of the usual ones that is there.
+/// Returns the first default socket that exists, or the first of them if none does.
 fn usual_socket() -> PathBuf {
     let there = SOCKETS.iter().find(|path| std::path::Path::new(path).exists());
     PathBuf::from(there.unwrap_or(&SOCKETS[0]))
 }
 
-/// The user's name on this machine.
+/// Returns the user's name on this machine.
 fn login() -> String {
     let named = nix::unistd::User::from_uid(nix::unistd::geteuid()).ok().flatten().map(|user| user.name);
     named.or_else(|| std::env::var("USER").ok()).unwrap_or_else(|| "root".to_owned())

@@ -1,19 +1,19 @@
-//! A password.
+//! A password type that is never printed.
 
 use std::fmt;
 
-/// A text that no form of printing shows.
+/// A text whose `Debug` output hides it.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Secret(String);
 
 impl Secret {
-    /// A password.
+    /// Wraps a password.
     #[must_use]
     pub fn new(text: impl Into<String>) -> Secret {
         Secret(text.into())
     }
 
-    /// The password itself, for whoever sends it.
+    /// Returns the password itself, for the code that sends it.
     #[must_use]
     pub fn reveal(&self) -> &str {
         &self.0

@@ -1,4 +1,4 @@
-//! A server, an account on it, and the way there.
+//! A server, an account on it, and the connection to it.
 
 use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -10,14 +10,14 @@ use mysql::{Conn, OptsBuilder};
 use crate::error::Connecting;
 use crate::{Dsn, Error, Mode, Secret, Tls, WrongDsn, tunnel};
 
-/// Where a server is.
+/// The location of a server.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Place {
     /// A Unix socket of this machine.
     Socket(PathBuf),
-    /// A host, and a port of it.
+    /// A TCP port of a host.
     Tcp {
-        /// The host.
+        /// The host's name or IP address.
         host: String,
         /// The port.
         port: u16,
@@ -34,34 +34,34 @@ impl fmt::Display for Place {
     }
 }
 
-/// A server, and an account on it. Neither form of printing shows the password.
+/// A server and an account on it. Neither `Debug` nor `Display` shows the password.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Server {
-    /// Where it is.
+    /// The server's location.
     pub place: Place,
-    /// The account.
+    /// The account's name.
     pub user: String,
-    /// Its password, if it has one.
+    /// The account's password, if it has one.
     pub password: Option<Secret>,
-    /// The schema to begin in.
+    /// The schema the connection starts in.
     pub schema: Option<String>,
     /// How the connection is encrypted.
     pub tls: Tls,
 }
 
 impl fmt::Display for Server {
-    /// As people know it, without account and password.
+    /// Writes the server's location, without account and password.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.place.fmt(f)
     }
 }
 
-/// How patient a connection is, and how large its packets are.
+/// The limits of a connection.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Manner {
-    /// No answer may take longer.
+    /// The timeout of connecting, of each read and of each write; `None`: no limit.
     pub patience: Option<Duration>,
-    /// Spelled out so that the client does not ask for it.
+    /// The largest packet in bytes. Set it to keep the client library from asking the server.
     pub max_packet: Option<usize>,
 }
 
@@ -80,11 +80,11 @@ impl Manner {
 }
 
 impl Server {
-    /// The server of an address that says all there is to say.
+    /// Creates a server from an address alone, without other sources.
     ///
     /// # Errors
     ///
-    /// When the address cannot be one; without its password.
+    /// When the address is malformed. The error does not show its password.
     pub fn of_dsn(dsn: &str) -> Result<Server, WrongDsn> {
         let Dsn { user, password, host, port, schema, socket, mode, ca, cert, key } = Dsn::read(dsn)?;
         let said = crate::Said { mode, ca, cert, key, ..crate::Said::default() };
@@ -100,7 +100,7 @@ impl Server {
         })
     }
 
-    /// Its Unix socket, where that is the way to it.
+    /// Returns the path of the Unix socket; `None` if the server is reached by TCP.
     #[must_use]
     pub fn socket(&self) -> Option<&Path> {
         match &self.place {
@@ -109,11 +109,11 @@ impl Server {
         }
     }
 
-    /// A connection.
+    /// Connects to the server.
     ///
     /// # Errors
     ///
-    /// As [`Error`] says; also where the client library panics.
+    /// See [`Error`]. A panic of the client library becomes [`Error::Library`].
     pub fn connect(&self, manner: Manner) -> Result<Conn, Error> {
         let options = manner.options(self);
         match &self.place {
@@ -129,14 +129,14 @@ impl Server {
                     let connection = self.opened(options.socket(Some(tunnel.path()?)));
                     connection.map_err(|error| tunnel.failure(self).unwrap_or(error))
                 }
-                // It offers no encryption, and none has to be.
+                // The server does not offer encryption and the mode does not require it.
                 None => Server { tls: Tls { mode: Mode::Disabled, ..self.tls.clone() }, ..self.clone() }
                     .connect(manner),
             },
         }
     }
 
-    /// A connection by the client library, of which nothing may become more than an error.
+    /// Connects through the client library and turns a panic of it into an error.
     fn opened(&self, options: OptsBuilder) -> Result<Conn, Error> {
         let _connecting = Connecting::begin();
         let connection = catch_unwind(AssertUnwindSafe(|| Conn::new(options)));

@@ -1,8 +1,9 @@
-//! Encryption, as clients of MySQL name its modes, and what of a server's certificate is checked in each.
+//! TLS modes, named as MySQL clients name them, and the checks of a server's certificate in each mode.
 //!
-//! Certificates are checked by webpki. Beside that, two kinds are taken that it refuses, and that the recipes for private
-//! authorities make: one of version 1 that an authority of `--ssl-ca` has signed itself, and one that stands in that file. A
-//! certificate that names no host but in its subject (CN) is for that one.
+//! webpki checks certificates. In addition, two kinds are accepted that webpki rejects and that recipes for
+//! private authorities produce: a version 1 certificate signed directly by an authority of `--ssl-ca`, and a
+//! certificate that is itself in that file. A certificate that names a host only in its subject (CN) is valid
+//! for that host.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -21,27 +22,27 @@ use x509_parser::extensions::GeneralName;
 use x509_parser::prelude::FromDer as _;
 use x509_parser::x509::X509Version;
 
-/// Whether a connection is encrypted, and what of the server's certificate is checked; the later ones ask for more.
+/// Whether a connection is encrypted and how the server's certificate is checked; ordered from lax to strict.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Mode {
-    /// Not encrypted.
+    /// No encryption.
     Disabled,
-    /// Encrypted where the server offers it and the way leaves the machine; nothing is checked.
+    /// Encryption if the server offers it and the connection leaves the machine; no check of the certificate.
     #[default]
     Preferred,
-    /// Encrypted; nothing is checked.
+    /// Encryption; no check of the certificate.
     Required,
-    /// Encrypted, and the certificate is one of an authority that is trusted.
+    /// Encryption, and the certificate is signed by a trusted authority.
     VerifyCa,
-    /// Likewise, and it is one for the host.
+    /// Like `VerifyCa`, and the certificate is valid for the host.
     VerifyIdentity,
 }
 
 impl Mode {
-    /// What is allowed.
+    /// The error text that lists the allowed values.
     pub const ALLOWED: &str = "DISABLED, PREFERRED, REQUIRED, VERIFY_CA or VERIFY_IDENTITY is allowed";
 
-    /// Reads its name, in any case.
+    /// Parses a mode's name, in any case; `None` if there is no such mode.
     #[must_use]
     pub fn read(name: &str) -> Option<Mode> {
         Some(match name.to_uppercase().replace('-', "_").as_str() {
@@ -54,7 +55,7 @@ impl Mode {
         })
     }
 
-    /// Its name.
+    /// Returns the mode's name.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -71,21 +72,21 @@ impl Mode {
     }
 }
 
-/// How a connection is encrypted.
+/// The encryption settings of a connection.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Tls {
-    /// Whether, and what is checked.
+    /// The TLS mode.
     pub mode: Mode,
-    /// The authorities that are trusted; `None`: those of the system.
+    /// The file of trusted authorities; `None`: those of the system.
     pub ca: Option<PathBuf>,
-    /// The client's certificate, for an account that has to have one.
+    /// The file of the client's certificate, for accounts that require one.
     pub cert: Option<PathBuf>,
-    /// Its key.
+    /// The file of the client certificate's private key.
     pub key: Option<PathBuf>,
 }
 
 impl Tls {
-    /// What the library needs. The error is a sentence.
+    /// Creates the TLS library's configuration. The error is a sentence.
     pub(crate) fn config(&self) -> Result<ClientConfig, String> {
         let provider = Arc::new(ring::default_provider());
         let judge = Judge::new(self, &provider)?;
@@ -109,7 +110,7 @@ impl Tls {
         }
     }
 
-    /// What went wrong in a handshake, and what to do, as a sentence.
+    /// Explains a failed handshake and what to do, as a sentence.
     pub(crate) fn explain(&self, host: &str, error: &rustls::Error) -> String {
         let mode = self.mode.name();
         let trusted = self.ca.as_ref().map_or("the system".to_owned(), |ca| ca.display().to_string());
@@ -158,7 +159,7 @@ impl Tls {
     }
 }
 
-/// The certificates of a file.
+/// Reads the certificates of a PEM or DER file. `option` names the option in an error.
 fn certificates(path: &Path, option: &str) -> Result<Vec<CertificateDer<'static>>, String> {
     let failed = |why: String| format!("{option} {}: {why}", path.display());
     let bytes = fs::read(path).map_err(|error| failed(error.to_string()))?;
@@ -180,12 +181,12 @@ fn of_pem(error: &rustls::pki_types::pem::Error) -> String {
     }
 }
 
-/// Judges the certificate that a server shows.
+/// The verifier of a server's certificate.
 #[derive(Debug)]
 struct Judge {
     mode: Mode,
     provider: Arc<CryptoProvider>,
-    /// What webpki checks against; none where nothing is checked.
+    /// webpki's verifier; `None` where the mode checks nothing.
     usual: Option<Arc<WebPkiServerVerifier>>,
     /// The certificates of `--ssl-ca`.
     named: Vec<CertificateDer<'static>>,
@@ -218,7 +219,8 @@ impl Judge {
         Ok(judge)
     }
 
-    /// Whether a certificate that webpki does not take is one that is trusted all the same.
+    /// Returns whether a certificate that webpki rejects is trusted all the same: it is in `--ssl-ca`, or it
+    /// is of version 1 or 2 and signed by an authority in that file.
     fn is_trusted(&self, shown: &CertificateDer<'_>, now: UnixTime) -> Result<bool, rustls::Error> {
         let Ok((_, certificate)) = X509Certificate::from_der(shown) else { return Ok(false) };
         let is_named = self.named.iter().any(|it| it.as_ref() == shown.as_ref());
@@ -242,7 +244,7 @@ impl Judge {
     }
 }
 
-/// Whether it is valid now.
+/// Checks that a certificate is valid at `now`.
 fn valid(certificate: &X509Certificate<'_>, now: UnixTime) -> Result<(), rustls::Error> {
     let now = i64::try_from(now.as_secs()).unwrap_or(i64::MAX);
     let validity = certificate.validity();
@@ -255,7 +257,8 @@ fn valid(certificate: &X509Certificate<'_>, now: UnixTime) -> Result<(), rustls:
     Ok(())
 }
 
-/// Whether a certificate that webpki does not find the name in is for it: by its subject, where it names nobody else.
+/// Returns whether a certificate is valid for a name that webpki does not find in it. The subject counts only
+/// where the certificate lists no other hosts.
 fn is_for(shown: &CertificateDer<'_>, name: &ServerName<'_>) -> bool {
     let Ok((_, certificate)) = X509Certificate::from_der(shown) else { return false };
     let host = name.to_str();
@@ -279,12 +282,12 @@ fn is_for(shown: &CertificateDer<'_>, name: &ServerName<'_>) -> bool {
 fn host_of(name: &ServerName<'_>) -> String {
     match name {
         ServerName::DnsName(name) => name.as_ref().to_owned(),
-        // An address is no host's name.
+        // An IP address is not a host's name.
         _ => String::new(),
     }
 }
 
-/// Whether a name of a certificate, whose first part may be `*`, is this host's.
+/// Returns whether a certificate's name, whose first label may be `*`, matches this host.
 fn is_host(name: &str, host: &str) -> bool {
     if host.is_empty() {
         return false;
@@ -315,7 +318,7 @@ impl ServerCertVerifier for Judge {
                 CertificateError::NotValidForName | CertificateError::NotValidForNameContext { .. }
             )
         );
-        // The name is looked at last.
+        // webpki checks the name last.
         if !is_name && !self.is_trusted(shown, now)? {
             return Err(refusal);
         }
@@ -353,7 +356,7 @@ impl ServerCertVerifier for Judge {
 }
 
 impl Judge {
-    /// By the key of a certificate that is older than version 3, which the library does not read.
+    /// Verifies a signature by the key of a certificate older than version 3, which the library cannot read.
     fn by_old(
         &self,
         message: &[u8],

@@ -1,8 +1,9 @@
-//! An encrypted way to a server, for a client library that speaks to a Unix socket of ours in a folder of ours.
+//! An encrypted connection to a server, for a client library that talks to a private Unix socket of ours.
 //!
-//! The library's own TLS takes authorities that nobody named, refuses certificates of private ones, and says little of why. So a
-//! thread stands between: it asks for encryption with the first half of the client's own answer, and passes on what both say.
-//! The packet that asks is one that the client does not know of: until it is let in, packets are renumbered by one.
+//! The client library's own TLS trusts authorities that nobody named, rejects certificates of private ones,
+//! and hardly explains why. So a thread stands in between. It requests TLS with the first half of the
+//! client's own handshake response and relays what both sides say. The client does not know of the packet
+//! that requests TLS: until the client is logged in, packet numbers are shifted by one.
 
 use std::io::{self, Read, Write};
 use std::net::{TcpStream, ToSocketAddrs};
@@ -22,15 +23,15 @@ use tempfile::TempDir;
 use crate::greeting::Greeting;
 use crate::{Error, Manner, Mode, Place, Server, Tls};
 
-/// A handshake may take so long where nothing else is said.
+/// The default limit of a handshake.
 const PATIENCE: Duration = Duration::from_secs(10);
-/// Where the socket is if the usual folder's path is too long for one.
+/// The folder of the socket if a path below the default one is too long for a socket.
 const SHORT: &str = "/tmp";
-/// The length of a client's answer that asks for encryption, and with which every answer begins.
+/// The length in bytes of a TLS request, with which every handshake response begins.
 const HALF: usize = 32;
-/// The bit of it that does.
+/// The capability bit that requests TLS, in the second byte.
 const SSL: u8 = 0x08;
-/// The first byte of a packet that lets a client in.
+/// The first byte of a packet that accepts the login.
 const LET_IN: u8 = 0;
 
 /// A tunnel that waits for its client.
@@ -41,13 +42,13 @@ pub(crate) struct Tunnel {
     thread: JoinHandle<()>,
 }
 
-/// The way to a server, not encrypted yet.
+/// The connection to the server, not yet encrypted.
 enum Way {
     Tcp(TcpStream),
     Unix(UnixStream),
 }
 
-/// Begins a tunnel; `None` where the server does not offer encryption, and none has to be.
+/// Starts a tunnel; returns `None` if the server does not offer encryption and the mode does not require it.
 pub(crate) fn begin(server: &Server, manner: Manner) -> Result<Option<Tunnel>, Error> {
     let at = || server.to_string();
     let wrong = |why: String| Error::Tls { at: at(), why };
@@ -59,7 +60,7 @@ pub(crate) fn begin(server: &Server, manner: Manner) -> Result<Option<Tunnel>, E
     })?;
     let greeting = Greeting::read(&mut way).map_err(lost)?;
     if !greeting.offers_tls {
-        // What it says where it takes nobody is for the client library to read.
+        // If the server refuses the connection, the client library reads its message.
         return match server.tls.mode {
             Mode::Preferred => Ok(None),
             mode if greeting.takes_somebody() => Err(wrong(format!(
@@ -81,7 +82,7 @@ pub(crate) fn begin(server: &Server, manner: Manner) -> Result<Option<Tunnel>, E
     Ok(Some(Tunnel { folder, socket, failed, thread }))
 }
 
-/// A socket that only this user can come to.
+/// Creates a socket that only this user can connect to.
 fn listen() -> io::Result<(TempDir, PathBuf, UnixListener)> {
     let at = |parent: &std::path::Path| {
         let only_us = std::fs::Permissions::from_mode(0o700);
@@ -94,14 +95,14 @@ fn listen() -> io::Result<(TempDir, PathBuf, UnixListener)> {
 }
 
 impl Tunnel {
-    /// Where the client library finds it.
+    /// Returns the socket's path for the client library.
     pub(crate) fn path(&self) -> Result<&str, Error> {
         self.socket.to_str().ok_or_else(|| Error::Path(self.socket.clone()))
     }
 
-    /// What kept the client from being let in, if it was the encryption.
+    /// Ends the tunnel and returns why it failed, if encryption was the reason.
     pub(crate) fn failure(self, server: &Server) -> Option<Error> {
-        // Nobody comes any more: a thread that still waits for its client ends.
+        // A last connection ends a thread that still waits for its client.
         drop(UnixStream::connect(&self.socket));
         let _ = self.thread.join();
         drop(self.folder);
@@ -168,7 +169,7 @@ impl Write for Way {
     }
 }
 
-/// What the thread has.
+/// The state of the tunnel's thread.
 struct Work {
     way: Way,
     greeting: Greeting,
@@ -188,11 +189,11 @@ impl Work {
                 *self.failed.lock().unwrap_or_else(PoisonError::into_inner) = Some(why);
             }
         }
-        // The client sees the end, also where it was not let in.
+        // The client sees the end of the stream, even if its login failed.
         let _ = client.shutdown(std::net::Shutdown::Both);
     }
 
-    /// Passes on what both say until one of them ends.
+    /// Relays data in both directions until one side closes.
     fn serve(&mut self, client: &mut UnixStream) -> io::Result<()> {
         client.write_all(&self.greeting.bytes)?;
         let mut answer = packet(client)?;
@@ -261,7 +262,7 @@ impl Work {
     }
 }
 
-/// Waits until one of both has something to read.
+/// Waits until either side has data to read; returns the readiness of client and server.
 fn ready(client: &UnixStream, server: &Way) -> io::Result<(bool, bool)> {
     let mut both =
         [PollFd::new(client.as_fd(), PollFlags::POLLIN), PollFd::new(server.as_fd(), PollFlags::POLLIN)];
@@ -273,7 +274,7 @@ fn ready(client: &UnixStream, server: &Way) -> io::Result<(bool, bool)> {
     Ok((is_ready(&both[0]), is_ready(&both[1])))
 }
 
-/// A whole packet with its header.
+/// Reads a whole packet with its header.
 fn packet(from: &mut impl Read) -> io::Result<Vec<u8>> {
     let mut bytes = vec![0; 4];
     from.read_exact(&mut bytes)?;
@@ -286,7 +287,7 @@ fn length(header: &[u8]) -> usize {
     usize::from(header[0]) | usize::from(header[1]) << 8 | usize::from(header[2]) << 16
 }
 
-/// Renumbers packets until the client is let in.
+/// Renumbers packets until the login is over.
 #[derive(Default)]
 struct Login {
     is_over: bool,
@@ -295,7 +296,7 @@ struct Login {
 }
 
 impl Login {
-    /// What a client says, as the server counts.
+    /// Returns a client's packets with the server's numbering.
     fn for_server(&mut self, bytes: &[u8]) -> Vec<u8> {
         if self.is_over {
             return bytes.to_vec();
@@ -309,7 +310,7 @@ impl Login {
         whole
     }
 
-    /// What a server says, as the client counts.
+    /// Returns a server's packets with the client's numbering.
     fn for_client(&mut self, bytes: &[u8]) -> Vec<u8> {
         if self.is_over {
             return bytes.to_vec();
@@ -328,7 +329,7 @@ impl Login {
     }
 }
 
-/// Takes the first whole packet off.
+/// Removes and returns the first whole packet; `None` if it is incomplete.
 fn next(bytes: &mut Vec<u8>) -> Option<Vec<u8>> {
     let whole = 4 + length(bytes.get(..4)?);
     if bytes.len() < whole {

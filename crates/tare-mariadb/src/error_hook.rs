@@ -1,22 +1,22 @@
 //! Gives a client the endpoint's own error instead of FEDERATED's wrapping of it.
 //!
-//! What the endpoint refuses reaches the client as error 1296, "Got error 10000 'Error on remote system:
-//! 1683: Invalid performance_schema usage' from FEDERATED". The built-in Performance Schema says 1683,
-//! "Invalid performance_schema usage". Every error of the server goes through the exported variable
-//! `error_handler_hook`; this module puts itself in front of what the variable holds, and unwraps the errors
-//! of [`FORMS`], which only tare's tables give. The server formats the wrapping in its client's language,
-//! FEDERATED's own words in English.
+//! A refusal by the endpoint reaches the client as error 1296, "Got error 10000 'Error on remote system:
+//! 1683: Invalid performance_schema usage' from FEDERATED". The built-in says 1683, "Invalid
+//! performance_schema usage". Every error of the server passes through the exported variable
+//! `error_handler_hook`. This module puts its own handler in front of the one in the variable and unwraps the
+//! errors of [`FORMS`], which only tare's tables produce. The server formats the wrapping in its client's
+//! language; FEDERATED's own words are English.
 //!
-//! A TRUNCATE of a view is refused by the server as one of a table that is not there (1146). The views of tare's
-//! are there, so it becomes the built-in's 1683, too.
+//! The server refuses a TRUNCATE of a view as one of a missing table (1146). Tare's views exist, so the error
+//! becomes the built-in's 1683 as well.
 //!
-//! A table like one of tare's is refused by FEDERATED without a word of which table was to be made. So FEDERATED's error is
-//! kept back, and the server, which finds no error, says itself that it cannot make the table, by name; of that the cause
-//! becomes the built-in's.
+//! FEDERATED refuses another table like one of tare's without naming the table that was to be created. So
+//! FEDERATED's error is held back, and the server, which finds no error, reports by name that it cannot
+//! create the table; the cause in that error becomes the built-in's.
 //!
-//! When the endpoint does not answer at all, FEDERATED raises the number of its own client library (2003,
-//! 2013 …). Clients keep those numbers for themselves and take such an answer for a malformed packet, so
-//! the user would not learn what is wrong; they become the numbers the server has for them.
+//! When the endpoint does not answer at all, FEDERATED raises the error number of its client library (2003,
+//! 2013 …). Clients reserve those numbers for themselves and treat such an answer as a malformed packet, so
+//! the user would not learn what is wrong. They become the server's own numbers for the same problems.
 #![allow(unsafe_code)]
 
 use std::cell::Cell;
@@ -32,7 +32,7 @@ pub use crate::startup::server_is_up;
 use crate::startup::symbol;
 
 /// The errors that are unwrapped: number, and pattern of the text (see [`wildcard_matches`]). 1062 is not
-/// among them: FEDERATED turns it into an error of its own without a text.
+/// among them because FEDERATED turns it into an error of its own without a text.
 pub const FORMS: [(u32, &str); 8] = [
     (1045, "Access denied: only the tables installed in performance_schema %"),
     (1235, "Transactions are not supported: only the tables installed in performance_schema %"),
@@ -44,70 +44,71 @@ pub const FORMS: [(u32, &str); 8] = [
     (1231, "Variable % can't be set to the value of %"),
 ];
 
-/// Writes the account of the calling thread's session, as `'user'@'host'`; false when it has none. Runs in
-/// the middle of the server's error handling: no allocation, no lock, no panic.
+/// A function that writes the account of the calling thread's session as `'user'@'host'`; returns false if it
+/// has none. Runs in the middle of the server's error handling: no allocation, no lock, no panic.
 pub type AccountSource = fn(&mut dyn Write) -> bool;
 
 /// The account as the endpoint sees it: FEDERATED's, not the session's.
 const ENDPOINT_ACCOUNT: &[u8] = b"'tare'@'localhost'";
 
-/// ER_GET_ERRMSG, the wrapping.
+/// ER_GET_ERRMSG, the error that wraps FEDERATED's.
 const WRAPPED: c_uint = 1296;
-/// What FEDERATED puts before the far end's number and text.
+/// The text that FEDERATED puts before the remote number and text.
 const REMOTE: &[u8] = b"Error on remote system: ";
-/// The numbers a client library keeps for its own errors.
+/// The numbers that a client library reserves for its own errors.
 const CLIENT_ERRORS: RangeInclusive<c_uint> = 2000..=2999;
-/// Of these, the ones about connecting.
+/// The client errors that are about connecting.
 const CONNECT_ERRORS: RangeInclusive<c_uint> = 2001..=2005;
 /// ER_CONNECT_TO_FOREIGN_DATA_SOURCE and its text.
 const NO_CONNECTION: (c_uint, &[u8]) = (1429, b"Unable to connect to foreign data source: ");
 /// ER_QUERY_ON_FOREIGN_DATA_SOURCE and its text.
 const QUERY_FAILED: (c_uint, &[u8]) =
     (1430, b"There was a problem processing the query on the foreign data source. Data source error: ");
-/// What FEDERATED puts before the number and text of its client library, and of the far end when it asks for a table's
-/// status.
+/// The text that FEDERATED puts before the number and text of its client library, and before the remote ones
+/// when it asks for a table's status.
 const RECEIVED: &[u8] = b"Received error: ";
-/// ER_CANT_CREATE_FEDERATED_TABLE, with what FEDERATED says of where the table was to lead, as far as it fits into its words.
+/// ER_CANT_CREATE_FEDERATED_TABLE and the part of FEDERATED's text that shows where the table was to lead.
 const NOT_CREATED: (c_uint, &[u8]) =
     (1434, b"database: 'performance_schema'  username: 'tare'  hostname: '127");
-/// ER_CANT_CREATE_TABLE, and the cause it ends with when the built-in refuses another table like one of its own.
+/// ER_CANT_CREATE_TABLE and the cause it ends with when the built-in refuses another table like one of its
+/// own.
 const NO_SUCH_COMMAND: (c_uint, &[u8]) = (1005, b"131 \"Command not supported by the engine\")");
-/// ER_GET_ERRNO: what the server adds after that, of FEDERATED's own number.
+/// ER_GET_ERRNO, which the server adds afterwards with FEDERATED's own number.
 const ADDED: c_uint = 1030;
-/// ER_ILLEGAL_HA: what an engine does not have. It names the engine and the table.
+/// ER_ILLEGAL_HA: the engine lacks a feature. The text names the engine and the table.
 const NO_OPTION: c_uint = 1031;
-/// ER_WRONG_OBJECT: something is no table, but a view.
+/// ER_WRONG_OBJECT: an object is a view, not a table.
 const NO_BASE_TABLE: c_uint = 1347;
 /// ER_ILLEGAL_HA_CREATE_OPTION: the built-in's refusal of a temporary table.
 const NO_CREATE_OPTION: c_uint = 1478;
-/// What tables are of, and what the built-in's are of.
+/// The engine of tare's tables and the engine of the built-in's.
 const ENGINES: (&[u8], &CStr) = (b"FEDERATED", c"PERFORMANCE_SCHEMA");
-/// What stands before the name of a table in the text of [`NO_OPTION`].
+/// The text before the name of a table in [`NO_OPTION`].
 const SCHEMA: &[u8] = b"`performance_schema`.";
-/// ER_NO_SUCH_TABLE, and what stands in its text, in any language, before the name of a table of the schema.
+/// ER_NO_SUCH_TABLE and the text that precedes the name of a table of the schema, in any language.
 const NO_TABLE: (c_uint, &[u8]) = (1146, b"performance_schema.");
-/// The built-in's refusal of a TRUNCATE: ER_WRONG_PERFSCHEMA_USAGE.
+/// ER_WRONG_PERFSCHEMA_USAGE: the built-in's refusal of a TRUNCATE.
 const WRONG_USAGE: (c_uint, &[u8]) = (1683, b"Invalid performance_schema usage");
-/// The server's bound on an error's text, terminating zero included.
+/// The server's limit of an error's text in bytes, including the terminating zero.
 const TEXT_SIZE: usize = 512;
 
 /// The type of `error_handler_hook`: number, text, flags.
 type Handler = unsafe extern "C" fn(c_uint, *const c_char, c_ulong);
 
-/// What the server had in its variable; set before the variable leads here.
+/// The server's original handler; set before the variable points here.
 static NEXT: AtomicPtr<c_void> = AtomicPtr::new(std::ptr::null_mut());
 static ACCOUNT: OnceLock<AccountSource> = OnceLock::new();
-/// Names of the views that are shown to the server.
+/// The names of the views that are shown to the server.
 static VIEWS: OnceLock<Vec<&'static str>> = OnceLock::new();
 
-/// What this thread has heard of a table that cannot be made.
+/// The errors that this thread has seen about a table that cannot be created.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum NotMade {
-    /// Nothing.
+    /// None.
     No,
-    /// FEDERATED's refusal, which was kept back: the server's own comes next.
+    /// FEDERATED's refusal, which was held back; the server's own error comes next.
     KeptBack,
-    /// The server's own: what it adds comes next. Of a temporary table the built-in adds nothing.
+    /// The server's own error; its addition comes next. The built-in adds nothing for a temporary table.
     Refused { is_temporary: bool },
 }
 
@@ -115,10 +116,10 @@ thread_local! {
     static NOT_MADE: Cell<NotMade> = const { Cell::new(NotMade::No) };
 }
 
-/// Puts the translation in front of the server's error handler; once, when [`server_is_up`]: during its
-/// start-up the server sets the variable itself. False when the server exports no such variable.
+/// Puts the translation in front of the server's error handler. Call it once, after [`server_is_up`]: during
+/// start-up the server sets the variable itself. Returns false if the server exports no such variable.
 ///
-/// `account` fills in whose session it is, in the texts that name one; `views` are the tables that are views.
+/// `account` writes the session's account into texts that name one; `views` are the tables that are views.
 pub fn install(account: AccountSource, views: Vec<&'static str>) -> bool {
     ACCOUNT.get_or_init(|| account);
     VIEWS.get_or_init(|| views);
@@ -136,20 +137,20 @@ pub fn install(account: AccountSource, views: Vec<&'static str>) -> bool {
     variable.compare_exchange(handler, ours, Ordering::AcqRel, Ordering::Acquire).is_ok()
 }
 
-/// Stands in the server's variable. Nothing in here allocates or panics.
+/// Replaces the server's error handler. Neither allocates nor panics.
 unsafe extern "C" fn translate(number: c_uint, text: *const c_char, flags: c_ulong) {
     let next = NEXT.load(Ordering::Acquire);
     if next.is_null() {
         return;
     }
-    // SAFETY: NEXT holds what the server had in its variable, a function of this type.
+    // SAFETY: NEXT holds the server's original handler, a function of this type.
     let next = unsafe { std::mem::transmute::<*mut c_void, Handler>(next) };
     let is_form = || FORMS.iter().any(|(known, _)| *known == number);
     let known = [WRAPPED, NOT_CREATED.0, NO_SUCH_COMMAND.0, NO_TABLE.0, ADDED, NO_OPTION, NO_BASE_TABLE];
     let is_known = known.contains(&number) || CLIENT_ERRORS.contains(&number);
     let not_made = NOT_MADE.replace(NotMade::No);
     if !text.is_null() && (is_known || is_form()) {
-        // SAFETY: the server hands over a NUL-terminated text.
+        // SAFETY: the server passes a NUL-terminated text.
         let given = unsafe { CStr::from_ptr(text) }.to_bytes();
         match said(number, given, not_made) {
             Said::AsGiven => {}
@@ -163,7 +164,7 @@ unsafe extern "C" fn translate(number: c_uint, text: *const c_char, flags: c_ulo
                 return;
             }
             Said::Formatted(number, parts) => {
-                // The server comes here again meanwhile.
+                // The server calls this function again meanwhile.
                 let heard = NOT_MADE.get();
                 if raise(number, parts) {
                     return NOT_MADE.set(heard);
@@ -171,23 +172,23 @@ unsafe extern "C" fn translate(number: c_uint, text: *const c_char, flags: c_ulo
             }
         }
     }
-    // SAFETY: passed on as it came.
+    // SAFETY: passed on unchanged.
     unsafe { next(number, text, flags) };
 }
 
-/// What is said instead of an error of the server's.
+/// The replacement of a server's error.
 enum Said<'a> {
-    /// What it says.
+    /// The server's own text.
     AsGiven,
-    /// Nothing: something better comes, or came.
+    /// No error: a better one follows or was already sent.
     Nothing,
-    /// This text; `true` where it is an error though the server only warns.
+    /// This text; `true` makes it an error although the server only warns.
     Clear(Clear<'a>, bool),
-    /// The server's own text of this number, in its client's language, with these parts.
+    /// The server's own text for this number, in its client's language, with these parts.
     Formatted(c_uint, [&'a [u8]; 3]),
 }
 
-/// Room for a name of 64 characters in an error's text, and a zero.
+/// The space for a name of 64 characters in an error's text, with a terminating zero.
 const NAME_SIZE: usize = 64 * 3 + 1;
 
 fn said(number: c_uint, given: &[u8], not_made: NotMade) -> Said<'_> {
@@ -229,11 +230,13 @@ fn said(number: c_uint, given: &[u8], not_made: NotMade) -> Said<'_> {
     clear.map_or(Said::AsGiven, |clear| Said::Clear(clear, false))
 }
 
-/// Has the server say an error in its client's language; false when it does not export what does.
+/// Makes the server raise an error in its client's language; returns false if it does not export the
+/// function.
 fn raise(number: c_uint, texts: [&[u8]; 3]) -> bool {
     type Raise = unsafe extern "C" fn(c_uint, c_ulong, ...);
     let Some(raise) = symbol(c"my_error") else { return false };
-    // SAFETY: the server's function of this name: a number, flags, and what its text for the number has room for.
+    // SAFETY: the server's function of this name takes a number, flags, and the arguments of the number's
+    // text.
     let raise = unsafe { std::mem::transmute::<*mut c_void, Raise>(raise) };
     let mut parts = [[0u8; NAME_SIZE]; 3];
     for (part, text) in parts.iter_mut().zip(texts) {
@@ -241,12 +244,12 @@ fn raise(number: c_uint, texts: [&[u8]; 3]) -> bool {
         part[..length].copy_from_slice(&text[..length]);
     }
     let [first, second, third] = parts.each_ref().map(|part| part.as_ptr().cast::<c_char>());
-    // SAFETY: both texts have room for texts only, at most three; each part ends with a zero and outlives the call.
+    // SAFETY: both texts take strings only, at most three; each part ends with a zero and outlives the call.
     unsafe { raise(number, 0, first, second, third) };
     true
 }
 
-/// An error as the client shall see it.
+/// An error as the client should see it.
 #[derive(Debug, PartialEq, Eq)]
 struct Clear<'a> {
     number: c_uint,
@@ -256,11 +259,11 @@ struct Clear<'a> {
 }
 
 impl Clear<'_> {
-    /// Writes prefix and text, with the session's account in the place of the endpoint's; what does not fit
-    /// is cut off, and the last byte stays zero.
+    /// Writes prefix and text, with the session's account in place of the endpoint's. What does not fit is
+    /// cut off, and the last byte stays zero.
     fn write_to(&self, copy: &mut [u8; TEXT_SIZE], account: AccountSource) {
         let mut cursor = Cursor::new(&mut copy[..TEXT_SIZE - 1]);
-        // A full buffer cuts the rest off; that is no error.
+        // A full buffer cuts off the rest; that is not an error.
         let put = |cursor: &mut Cursor<_>, part: &[u8]| drop(cursor.write_all(part));
         put(&mut cursor, self.prefix);
         match self.text.windows(ENDPOINT_ACCOUNT.len()).position(|part| part == ENDPOINT_ACCOUNT) {
@@ -277,11 +280,12 @@ impl Clear<'_> {
     }
 }
 
-/// The built-in's refusal, by itself.
+/// The built-in's refusal, without other text.
 const WRONG_USAGE_ONLY: Clear<'static> =
     Clear { number: WRONG_USAGE.0, prefix: b"", text: WRONG_USAGE.1, suffix: b"" };
 
-/// What an engine does not have, of a table of the schema, with the built-in's name in FEDERATED's place.
+/// Returns a missing-feature error about a table of the schema, with the built-in's engine in place of
+/// FEDERATED.
 fn named_engine(number: c_uint, given: &[u8]) -> Option<Clear<'_>> {
     let (theirs, ours) = ENGINES;
     let engine = given.windows(theirs.len()).position(|part| part == theirs)?;
@@ -290,7 +294,7 @@ fn named_engine(number: c_uint, given: &[u8]) -> Option<Clear<'_>> {
     (number == NO_OPTION && is_ours).then_some(Clear { number, prefix, text: ours.to_bytes(), suffix })
 }
 
-/// The view of tare's that a text names.
+/// Returns the view of tare's that a text names.
 fn named_view<'v>(given: &[u8], views: &[&'v str]) -> Option<&'v [u8]> {
     let (_, schema) = NO_TABLE;
     let start = given.windows(schema.len()).position(|part| part == schema)? + schema.len();
@@ -298,17 +302,18 @@ fn named_view<'v>(given: &[u8], views: &[&'v str]) -> Option<&'v [u8]> {
     views.iter().map(|view| view.as_bytes()).find(|view| *view == name)
 }
 
-/// What to say of a view that is not there for TRUNCATE; `None` when it is none of these.
+/// Returns the error for a TRUNCATE of a view; `None` if the error is not about one of tare's views.
 fn truncated_view(number: c_uint, given: &[u8], views: &[&str]) -> Option<Clear<'static>> {
     named_view(given, views).filter(|_| number == NO_TABLE.0).map(|_| WRONG_USAGE_ONLY)
 }
 
-/// Whether FEDERATED speaks of a table that was to lead to the endpoint.
+/// Returns whether FEDERATED's text is about a table that was to lead to the endpoint.
 fn leads_here(given: &[u8]) -> bool {
     given.windows(NOT_CREATED.1.len()).any(|part| part == NOT_CREATED.1)
 }
 
-/// What the server says of a table it cannot make, in any language, with another cause; `None` when it says no cause.
+/// Returns the server's error about a table it cannot create, in any language, with the built-in's cause;
+/// `None` if it names no cause.
 fn refused(number: c_uint, given: &[u8]) -> Option<Clear<'_>> {
     let (no_such_command, cause) = NO_SUCH_COMMAND;
     let said = given.iter().rposition(|byte| *byte == b'(')?;
@@ -317,7 +322,7 @@ fn refused(number: c_uint, given: &[u8]) -> Option<Clear<'_>> {
     (number == no_such_command).then_some(Clear { number, prefix: b"", text, suffix: cause })
 }
 
-/// What to say instead of the given error; `None` when it is not tare's business.
+/// Returns the replacement of an error; `None` if the error does not concern tare.
 fn clearer(number: c_uint, given: &[u8]) -> Option<Clear<'_>> {
     if number == WRAPPED {
         let (number, text) = unwrap(given)?;
@@ -335,12 +340,12 @@ fn clearer(number: c_uint, given: &[u8]) -> Option<Clear<'_>> {
     Some(Clear { number, prefix, text, suffix: b"" })
 }
 
-/// Whether an error of the endpoint's is one of [`FORMS`].
+/// Returns whether an error of the endpoint is one of [`FORMS`].
 fn is_form(number: u32, text: &str) -> bool {
     FORMS.iter().any(|&(known, form)| known == number && wildcard_matches(form, text))
 }
 
-/// The endpoint's number and text in a wrapped error, when it is one of [`FORMS`].
+/// Returns the endpoint's number and text from a wrapped error; `None` if it is not one of [`FORMS`].
 fn unwrap(wrapped: &[u8]) -> Option<(u32, &[u8])> {
     let start = wrapped.windows(REMOTE.len()).position(|part| part == REMOTE)? + REMOTE.len();
     let end = wrapped.iter().rposition(|&b| b == b'\'')?;
@@ -413,7 +418,7 @@ mod tests {
             Some(1430)
         );
         assert_eq!(text(2013, "Lost connection"), None);
-        // The far end's own refusal of SHOW TABLE STATUS.
+        // The endpoint's own refusal of SHOW TABLE STATUS.
         let denied = "Access denied: only the tables installed in performance_schema lead to its rows";
         assert_eq!(text(1045, &format!("Received error: 1045 : {denied}")), Some((1045, denied.to_owned())));
         assert_eq!(text(1045, "Received error: 1045 : Access denied for user"), None);
@@ -480,7 +485,7 @@ mod tests {
         assert_eq!(text(1030, &said("FEDERATED", ours)), None);
     }
 
-    /// What a client reads of the errors of a statement that would make a table, one after the other.
+    /// Returns the errors that a client sees of a statement that would create a table, in order.
     #[test]
     fn what_the_server_adds_to_a_refusal_is_what_the_built_in_adds() {
         let place = "database: 'performance_schema'  username: 'tare'  hostname: '127";

@@ -1,8 +1,9 @@
-//! The server's own error log, as rows of `error_log`.
+//! Reads the server's own error log for the table `error_log`.
 //!
-//! The server writes it to its standard error, which it leads to the file of `log_error` where there is one. So the log is
-//! what descriptor 2 leads to, whatever it is called by now: a log that is moved away is read until the server opens another
-//! one. The file is opened anew, so nothing of the server's is touched; at most [`BOUND`] bytes are read.
+//! The server writes the log to its standard error, which it redirects to the file of `log_error` if there is
+//! one. So the log is whatever file descriptor 2 refers to, under any name: a log that was moved away is read
+//! until the server opens another one. The file is opened separately, so nothing of the server's is touched.
+//! At most [`BOUND`] bytes are read.
 #![allow(unsafe_code)]
 
 use std::fs::File;
@@ -10,19 +11,21 @@ use std::io::{Read, Seek, SeekFrom};
 
 use tare_tables::log::{LogRow, Priority};
 
-/// What is read of a log at most: its end.
+/// The most bytes read of a log, from its end.
 const BOUND: u64 = 5 << 20;
-/// Bytes of a message that are kept.
+/// The most bytes kept of a message.
 const MESSAGE: usize = 16 << 10;
 
-/// The newest messages, oldest first; none where the log is no file, or one the server's account may not read.
+/// Returns the newest messages, oldest first; empty if the log is not a file or the server's account may not
+/// read it.
 pub(crate) fn rows() -> Vec<LogRow> {
     end_of("/proc/self/fd/2", BOUND)
         .map(|end| messages(&String::from_utf8_lossy(&end), moment))
         .unwrap_or_default()
 }
 
-/// The last bytes of a file, from the beginning of a line on.
+/// Returns the last `bound` bytes of a file from the beginning of a line; `None` if it is not a readable
+/// file.
 fn end_of(path: &str, bound: u64) -> Option<Vec<u8>> {
     if !std::fs::metadata(path).ok()?.is_file() {
         return None;
@@ -39,13 +42,14 @@ fn end_of(path: &str, bound: u64) -> Option<Vec<u8>> {
     Some(end)
 }
 
-/// Year, month, day, hour, minute, second, as the server's clock on the wall shows them.
+/// Year, month, day, hour, minute and second of the server's local time.
 type Wall = [i32; 6];
 
-/// The messages of a text. Lines before the first one that begins with a time are the end of a message whose beginning is not there.
+/// Splits a text into messages. Lines before the first one that begins with a time belong to a message whose
+/// beginning is missing; they are skipped.
 fn messages(text: &str, moment: impl Fn(Wall) -> Option<u64>) -> Vec<LogRow> {
     let mut rows: Vec<LogRow> = Vec::new();
-    // The second of the last message, and how many of it there have been.
+    // The second of the last message, and how many messages had it before.
     let (mut second, mut nth) = (0, 0);
     for line in text.lines() {
         match Head::of(line).and_then(|head| Some((moment(head.wall)?, head))) {
@@ -68,7 +72,7 @@ fn messages(text: &str, moment: impl Fn(Wall) -> Option<u64>) -> Vec<LogRow> {
     rows
 }
 
-/// A line that begins a message.
+/// The first line of a message.
 struct Head<'a> {
     wall: Wall,
     thread_id: Option<u64>,
@@ -77,7 +81,8 @@ struct Head<'a> {
 }
 
 impl<'a> Head<'a> {
-    /// `2026-11-23  0:02:22 7 [Warning] message`, or as a crash report begins, `261123  0:02:22 [ERROR] message`.
+    /// Parses `2026-11-23  0:02:22 7 [Warning] message`, or `261123  0:02:22 [ERROR] message` as at the start
+    /// of a crash report.
     fn of(line: &'a str) -> Option<Head<'a>> {
         let (date, rest) = line.split_once(' ')?;
         let (time, rest) = rest.trim_start().split_once(' ')?;
@@ -120,21 +125,21 @@ impl<'a> Head<'a> {
     }
 }
 
-/// Three numbers between signs.
+/// Parses three numbers separated by `sign`.
 fn numbers(text: &str, sign: char) -> Option<[i32; 3]> {
     let mut parts = text.split(sign).map(|part| part.parse::<u16>().ok().map(i32::from));
     let numbers = [parts.next()??, parts.next()??, parts.next()??];
     parts.next().is_none().then_some(numbers)
 }
 
-/// The number of an error that a message names: `Internal MariaDB error code: 1062`, `Error_code: 1032`.
+/// Returns the error number that a message names: `Internal MariaDB error code: 1062`, `Error_code: 1032`.
 fn error_number(message: &str) -> Option<u32> {
     let (_, rest) = message.split_once("rror code: ").or_else(|| message.split_once("rror_code: "))?;
     let digits = rest.find(|c: char| !c.is_ascii_digit()).unwrap_or(rest.len());
     rest[..digits].parse().ok().filter(|number| *number <= 999_999)
 }
 
-/// Which part of the server wrote it.
+/// Returns the part of the server that wrote a message.
 fn subsystem(message: &str) -> &'static str {
     const BEGINNINGS: [(&str, &str); 6] = [
         ("InnoDB: ", "InnoDB"),
@@ -144,12 +149,12 @@ fn subsystem(message: &str) -> &'static str {
         ("Start binlog_dump ", "Repl"),
         ("Stop asynchronous binlog_dump ", "Repl"),
     ];
-    // What the server does not survive is marked so before it is said whose it is.
+    // The mark of a fatal error comes before the subsystem.
     let message = message.strip_prefix("[FATAL] ").unwrap_or(message);
     BEGINNINGS.iter().find(|(beginning, _)| message.starts_with(beginning)).map_or("Server", |(_, name)| name)
 }
 
-/// Seconds since the epoch at a moment of the clock on the wall, by the rules of the server's time zone.
+/// Returns the seconds since the epoch of a local time in the server's time zone.
 fn moment([year, month, day, hour, minute, second]: Wall) -> Option<u64> {
     // SAFETY: plain integers and a pointer, for which zero is valid.
     let mut time: libc::tm = unsafe { std::mem::zeroed() };
@@ -165,7 +170,7 @@ mod tests {
 
     use super::*;
 
-    /// Without a time zone.
+    /// Converts a time without a time zone.
     fn utc(wall: Wall) -> Option<u64> {
         let [_, _, day, hour, minute, second] = wall.map(i32::unsigned_abs).map(u64::from);
         Some(((day * 24 + hour) * 60 + minute) * 60 + second)

@@ -1,19 +1,20 @@
-//! The folder `performance_schema` as the server sees it: the files of tare's tables are in it, and on no disk.
+//! The folder `performance_schema` as the server sees it: it contains the files of tare's tables, which are
+//! on no disk.
 //!
-//! A server looks for a table's definition in the file `./performance_schema/NAME.frm`, and asks its storage engines only
-//! where there is none. This module stands in front of the functions of libc it looks with. Exactly these paths, when they
-//! are opened to be read, yield a file in memory that holds the definition; a listing of the folder goes on with their
-//! names. Every other call goes on to libc untouched. So however a server ends, and whatever copies its data directory:
-//! the folder is as a server made it.
+//! A server looks for a table's definition in the file `./performance_schema/NAME.frm`, and asks its storage
+//! engines only if there is none. This module overrides the libc functions it looks with. Opening exactly
+//! these paths for reading yields a memory file with the definition, and a listing of the folder ends with
+//! their names. Every other call passes to libc unchanged. So the folder on disk stays as a server made it,
+//! however a server ends and whatever copies its data directory.
 //!
-//! The tables are read through a storage engine that is a plugin. As long as that is not loaded the files are not there,
-//! and the server serves its own tables of these names.
+//! The tables are read through a storage engine that is a plugin. While it is not loaded the files are
+//! absent, and the server serves its own tables of these names.
 //!
-//! A statement that is about to drop or replace a table does not find its file: the server then refuses as it refuses for its
-//! own table of that name, and logs nothing that a replica would repeat.
+//! A statement that drops or replaces a table does not find its file. The server then refuses as it does for
+//! its own table of that name, and logs nothing that a replica would repeat.
 //!
-//! `open64` and `stat64` may be called from any thread and from signal handlers: nothing here allocates, locks or panics
-//! on their way.
+//! `open64` and `stat64` may be called from any thread and from signal handlers: nothing on their path
+//! allocates, locks or panics.
 #![allow(unsafe_code)]
 
 use std::cell::Cell;
@@ -31,23 +32,24 @@ use crate::host::command::{self, Command};
 use crate::install::federated::SCHEMA;
 use crate::next::Next;
 
-/// The folder, as the server spells it: it has changed into its data directory.
+/// The folder's path as the server spells it, relative to its data directory.
 const FOLDER: &[u8] = b"./performance_schema";
 
-/// The metadata lock of who changes a definition: `MDL_EXCLUSIVE`, the last of a table's.
+/// The metadata lock for changing a definition: `MDL_EXCLUSIVE`, the strongest lock on a table.
 const EXCLUSIVE: c_int = 9;
 
-/// Flags of `open` with which a file is not just read, or is no file.
+/// The flags of `open` that mean more than reading, or something other than a file.
 const NOT_READING: c_int = libc::O_ACCMODE | libc::O_CREAT | libc::O_TRUNC | libc::O_DIRECTORY | libc::O_PATH;
 
-/// What is done with a file once it is whole: nobody writes to it any more.
+/// The seals of a complete memory file: nobody can write to it any more.
 const SEALS: c_int = libc::F_SEAL_SHRINK | libc::F_SEAL_GROW | libc::F_SEAL_WRITE | libc::F_SEAL_SEAL;
 
 static FILES: OnceLock<Files> = OnceLock::new();
-/// Set by the first call: a server that opens its files by another function never finds one of these.
+/// Set by the first call of `open64`. A server that opens its files by another function never finds one of
+/// these.
 static IN_FRONT: AtomicBool = AtomicBool::new(false);
 
-/// Openings that failed, for want of a descriptor or of memory.
+/// The number of openings that failed for lack of a descriptor or of memory.
 static FAILED: AtomicU64 = AtomicU64::new(0);
 
 static OPEN: Next = Next::new(c"open64");
@@ -64,34 +66,36 @@ type OpenDir = unsafe extern "C" fn(*const c_char) -> *mut DIR;
 type ReadDir = unsafe extern "C" fn(*mut DIR) -> *mut dirent64;
 type CloseDir = unsafe extern "C" fn(*mut DIR) -> c_int;
 
-/// Why the server does not find the files.
+/// The reason the server does not find the files.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum FolderError {
-    /// The system has no files in memory, or does not let this process have one.
+    /// The system has no memory files, or denies them to this process.
     #[error("the system gives no file in memory: {0}")]
     NoMemoryFile(io::Error),
-    /// The server does not call what this module stands in front of.
+    /// The server does not call the functions that this module overrides.
     #[error("this server opens its files in a way tare does not know")]
     NotInFront,
-    /// A name is too long for a folder, or holds a zero byte.
+    /// A name is too long for a directory entry, or contains a zero byte.
     #[error("{0:?} cannot be a file's name")]
     Name(String),
 }
 
-/// The files, by name.
+/// The files, sorted by name.
 struct Files(Box<[File]>);
 
 struct File {
     name: CString,
     content: Box<[u8]>,
-    /// Its entry in a listing of the folder.
+    /// The file's entry in a listing of the folder.
     entry: dirent64,
 }
 
-/// From now on the server finds these files, by name and content, in its folder; once, for good.
+/// Shows these files to the server, by name and content, for the lifetime of the process. Only the first call
+/// counts.
 ///
 /// # Errors
-/// When it would not find them; then nothing has changed.
+///
+/// When the server would not find them; nothing has changed then.
 pub(crate) fn show(files: Vec<(String, Vec<u8>)>) -> Result<(), FolderError> {
     if !IN_FRONT.load(Ordering::Relaxed) {
         return Err(FolderError::NotInFront);
@@ -107,18 +111,18 @@ pub(crate) fn show(files: Vec<(String, Vec<u8>)>) -> Result<(), FolderError> {
     Ok(())
 }
 
-/// Whether this is the path of a file the server finds here and nowhere else.
+/// Returns whether this is the path of a file that exists only here.
 pub(crate) fn holds(path: &[u8]) -> bool {
     path.strip_prefix(FOLDER).and_then(|rest| find(rest.strip_prefix(b"/")?)).is_some()
 }
 
-/// How often the system had no descriptor or no memory for a file. The server then took its own table instead, which is
-/// empty, and keeps to it until the table leaves its cache.
+/// Returns how often the system had no descriptor or memory for a file. The server then used its own, empty
+/// table and keeps it until the table leaves its cache.
 pub(crate) fn failed() -> u64 {
     FAILED.load(Ordering::Relaxed)
 }
 
-/// What the server finds now.
+/// Returns the files that the server finds now.
 fn shown() -> Option<&'static [File]> {
     let files = FILES.get().filter(|_| STORAGE_ENGINE_LOADED.load(Ordering::Relaxed))?;
     Some(&files.0)
@@ -130,9 +134,10 @@ fn find(name: &[u8]) -> Option<&'static File> {
     files.get(at)
 }
 
-/// The file of this path. What is no path of the folder is told by its first bytes.
+/// Returns the file at this path. A path outside the folder is recognized by its first bytes.
 ///
 /// # Safety
+///
 /// `path` is null or a NUL-terminated string.
 unsafe fn file_at(path: *const c_char) -> Option<&'static File> {
     // SAFETY: this function's contract.
@@ -140,21 +145,22 @@ unsafe fn file_at(path: *const c_char) -> Option<&'static File> {
     find(rest.to_bytes().strip_prefix(b"/")?).filter(|file| !file.is_being_taken_away())
 }
 
-/// What follows the folder's name in a path.
+/// Returns what follows the folder's name in a path; `None` if the path does not begin with it.
 ///
 /// # Safety
+///
 /// `path` is null or a NUL-terminated string.
 unsafe fn behind_folder<'p>(path: *const c_char) -> Option<&'p CStr> {
     if path.is_null() {
         return None;
     }
     for (at, expected) in FOLDER.iter().enumerate() {
-        // SAFETY: no byte before this one was the string's last: each was one of the folder's name.
+        // SAFETY: no earlier byte was the string's last: each equals a byte of the folder's name.
         if unsafe { path.add(at).read() }.cast_unsigned() != *expected {
             return None;
         }
     }
-    // SAFETY: the bytes before are not zero, so the string goes on here.
+    // SAFETY: the bytes before are not zero, so the string continues here.
     Some(unsafe { CStr::from_ptr(path.add(FOLDER.len())) })
 }
 
@@ -166,7 +172,7 @@ impl File {
         let Some(named) = CString::new(name.as_str()).ok().filter(|_| fits) else {
             return Err(FolderError::Name(name));
         };
-        // Any number but 0, which means "no file".
+        // Any number except 0, which means "no file".
         entry.d_ino = 1;
         entry.d_reclen = size_of::<dirent64>() as u16;
         entry.d_type = libc::DT_REG;
@@ -176,30 +182,32 @@ impl File {
         Ok(File { name: named, content: content.into_boxed_slice(), entry })
     }
 
-    /// A descriptor of a fresh file in memory with this content, to be read from its start.
+    /// Returns a descriptor of a new memory file with this content, positioned at its start.
     fn open(&self, flags: c_int) -> io::Result<c_int> {
         let fd = memory_file(flags & libc::O_CLOEXEC != 0)?;
         let mut written = 0;
         while written < self.content.len() {
             let rest = &self.content[written..];
-            // SAFETY: `rest` is readable; the descriptor is this function's own. Its position stays at the start.
+            // SAFETY: `rest` is readable; the descriptor belongs to this function. Its position stays at the
+            // start.
             let more = unsafe { libc::pwrite64(fd, rest.as_ptr().cast(), rest.len(), written as i64) };
             match usize::try_from(more) {
                 Ok(more) if more > 0 => written += more,
                 _ => {
                     let error = io::Error::last_os_error();
-                    // SAFETY: the descriptor is this function's own.
+                    // SAFETY: the descriptor belongs to this function.
                     unsafe { libc::close(fd) };
                     return Err(error);
                 }
             }
         }
-        // SAFETY: integers only. Unsealed the file can be written by this process alone.
+        // SAFETY: integers only. If sealing fails, only this process can write to the file.
         unsafe { libc::fcntl(fd, libc::F_ADD_SEALS, SEALS) };
         Ok(fd)
     }
 
-    /// Whether the statement on this thread would drop or replace its table. One that makes a table may read others.
+    /// Returns whether the statement on this thread would drop or replace the table. A statement that creates
+    /// a table may read others.
     fn is_being_taken_away(&self) -> bool {
         match command::current() {
             Some(Command::Drop) => true,
@@ -208,7 +216,7 @@ impl File {
         }
     }
 
-    /// What `stat` says of it.
+    /// Returns the `stat` result of the file.
     fn status(&self) -> Status {
         // SAFETY: stat64 is plain integers; all-zero is a valid value.
         let mut status: Status = unsafe { MaybeUninit::zeroed().assume_init() };
@@ -222,7 +230,7 @@ impl File {
 
 fn memory_file(close_on_exec: bool) -> io::Result<c_int> {
     let flags = libc::MFD_ALLOW_SEALING | if close_on_exec { libc::MFD_CLOEXEC } else { 0 };
-    // Newer kernels may insist on the first; older ones don't know it.
+    // Newer kernels may require the first flag; older ones do not know it.
     for flags in [flags | libc::MFD_NOEXEC_SEAL, flags] {
         // SAFETY: a NUL-terminated name; a new descriptor or -1.
         let fd = unsafe { libc::memfd_create(c"tare".as_ptr(), flags as c_uint) };
@@ -237,20 +245,21 @@ fn memory_file(close_on_exec: bool) -> io::Result<c_int> {
 }
 
 thread_local! {
-    /// The file of the table that this thread's statement makes anew. Null: there is none; else it may be of a statement
-    /// that has ended, until a further one locks a table of the folder or the thread leaves the session.
+    /// The file of the table that this thread's statement re-creates; null if there is none. It may belong to
+    /// a statement that has ended, until another one locks a table of the folder or the thread leaves the
+    /// session.
     static REPLACED: Cell<*const File> = const { Cell::new(null()) };
 }
 
-/// Threads in which [`REPLACED`] is not null.
+/// The number of threads whose [`REPLACED`] is not null.
 static REPLACING: AtomicUsize = AtomicUsize::new(0);
 
-/// Whether [`locks`] has to be told of a metadata lock of this type.
+/// Returns whether [`locks`] must be told of a metadata lock of this type.
 pub(crate) fn looks_at(lock_type: c_int) -> bool {
     lock_type == EXCLUSIVE || REPLACING.load(Ordering::Relaxed) != 0
 }
 
-/// The calling thread's statement locks a table's definition.
+/// Notes that the calling thread's statement locks a table's definition.
 pub(crate) fn locks(schema: &[u8], table: &[u8], lock_type: c_int) {
     if schema != SCHEMA.as_bytes() {
         return;
@@ -264,14 +273,14 @@ pub(crate) fn locks(schema: &[u8], table: &[u8], lock_type: c_int) {
     replaces(file);
 }
 
-/// The calling thread serves another session from now on, or none: no statement of the last one runs on it.
+/// Forgets the session's statement, because the calling thread now serves another session or none.
 pub(crate) fn leave_session() {
     if REPLACING.load(Ordering::Relaxed) != 0 {
         replaces(None);
     }
 }
 
-/// Notes the file of the table that the calling thread's statement makes anew.
+/// Notes the file of the table that the calling thread's statement re-creates.
 #[cold]
 #[inline(never)]
 fn replaces(file: Option<&File>) {
@@ -283,10 +292,10 @@ fn replaces(file: Option<&File>) {
     };
 }
 
-/// A folder's listing that goes on with the files.
+/// A listing of the folder that continues with the files.
 #[derive(Clone, Copy)]
 struct Listing {
-    /// Null: none.
+    /// The directory; null if there is none.
     dir: *mut DIR,
     next: usize,
 }
@@ -296,19 +305,20 @@ impl Listing {
 }
 
 thread_local! {
-    /// The listing this thread has open. A server reads a folder on one thread, from beginning to end.
+    /// The listing that this thread has open. A server reads a folder on one thread, from beginning to end.
     static LISTING: Cell<Listing> = const { Cell::new(Listing::NONE) };
 }
 
-/// Looks up what this module stands in front of.
+/// Looks up the functions that this module overrides.
 pub(crate) fn resolve() {
     [&OPEN, &STAT, &XSTAT, &OPENDIR, &READDIR, &CLOSEDIR].into_iter().for_each(Next::resolve);
 }
 
-/// Stands in front of libc's `open64`.
+/// Overrides libc's `open64`.
 ///
 /// # Safety
-/// As for `open(2)`. `mode` is undefined where the flags ask for none, as libc's own is.
+///
+/// The contract of `open(2)`. `mode` is undefined if the flags need none, as in libc.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn open64(path: *const c_char, flags: c_int, mode: mode_t) -> c_int {
     if !IN_FRONT.load(Ordering::Relaxed) {
@@ -329,14 +339,15 @@ pub unsafe extern "C" fn open64(path: *const c_char, flags: c_int, mode: mode_t)
     };
     // SAFETY: the next object's function of this name has this type.
     let next = unsafe { transmute::<*mut c_void, Open>(next.as_ptr()) };
-    // SAFETY: passed on as it came.
+    // SAFETY: passed on unchanged.
     unsafe { next(path, flags, mode) }
 }
 
-/// Stands in front of libc's `stat64`, with which a server looks at a view's file.
+/// Overrides libc's `stat64`, with which a server checks for a view's file.
 ///
 /// # Safety
-/// As for `stat(2)`.
+///
+/// The contract of `stat(2)`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn stat64(path: *const c_char, status: *mut Status) -> c_int {
     // SAFETY: the caller upholds stat(2)'s contract.
@@ -351,14 +362,15 @@ pub unsafe extern "C" fn stat64(path: *const c_char, status: *mut Status) -> c_i
     };
     // SAFETY: the next object's function of this name has this type.
     let next = unsafe { transmute::<*mut c_void, Stat>(next.as_ptr()) };
-    // SAFETY: passed on as it came.
+    // SAFETY: passed on unchanged.
     unsafe { next(path, status) }
 }
 
-/// Stands in front of what `stat64` is called in programs made for a glibc before 2.33.
+/// Overrides the name of `stat64` in programs built for a glibc before 2.33.
 ///
 /// # Safety
-/// As for `stat(2)`.
+///
+/// The contract of `stat(2)`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn __xstat64(version: c_int, path: *const c_char, status: *mut Status) -> c_int {
     // SAFETY: the caller upholds stat(2)'s contract.
@@ -368,27 +380,31 @@ pub unsafe extern "C" fn __xstat64(version: c_int, path: *const c_char, status: 
         return 0;
     }
     let Some(next) = XSTAT.address() else {
-        // A newer glibc hides it from lookups. There is one version of the structure, the kernel's.
+        // A newer glibc hides the function from lookups. There is one version of the structure, the kernel's.
         // SAFETY: as above.
         return unsafe { system_stat(path, status) };
     };
     // SAFETY: the next object's function of this name has this type.
     let next = unsafe { transmute::<*mut c_void, Xstat>(next.as_ptr()) };
-    // SAFETY: passed on as it came.
+    // SAFETY: passed on unchanged.
     unsafe { next(version, path, status) }
 }
 
+/// Makes the system call behind `stat64`.
+///
 /// # Safety
-/// As for `stat(2)`.
+///
+/// The contract of `stat(2)`.
 unsafe fn system_stat(path: *const c_char, status: *mut Status) -> c_int {
     // SAFETY: this function's contract; on x86-64 the kernel's structure is libc's.
     unsafe { libc::syscall(libc::SYS_newfstatat, libc::AT_FDCWD, path, status, 0) as c_int }
 }
 
-/// Stands in front of libc's `opendir`.
+/// Overrides libc's `opendir`.
 ///
 /// # Safety
-/// As for `opendir(3)`.
+///
+/// The contract of `opendir(3)`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn opendir(path: *const c_char) -> *mut DIR {
     let Some(next) = OPENDIR.address() else {
@@ -397,7 +413,7 @@ pub unsafe extern "C" fn opendir(path: *const c_char) -> *mut DIR {
     };
     // SAFETY: the next object's function of this name has this type.
     let next = unsafe { transmute::<*mut c_void, OpenDir>(next.as_ptr()) };
-    // SAFETY: passed on as it came.
+    // SAFETY: passed on unchanged.
     let dir = unsafe { next(path) };
     // SAFETY: the caller upholds opendir(3)'s contract.
     let rest = unsafe { behind_folder(path) };
@@ -409,10 +425,11 @@ pub unsafe extern "C" fn opendir(path: *const c_char) -> *mut DIR {
     dir
 }
 
-/// Stands in front of libc's `readdir64`: what the folder holds comes first, then the files.
+/// Overrides libc's `readdir64`: the folder's own entries come first, then the files.
 ///
 /// # Safety
-/// As for `readdir(3)`.
+///
+/// The contract of `readdir(3)`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn readdir64(dir: *mut DIR) -> *mut dirent64 {
     let Some(next) = READDIR.address() else {
@@ -423,13 +440,13 @@ pub unsafe extern "C" fn readdir64(dir: *mut DIR) -> *mut dirent64 {
     let next = unsafe { transmute::<*mut c_void, ReadDir>(next.as_ptr()) };
     let listing = LISTING.get();
     if listing.dir != dir || dir.is_null() {
-        // SAFETY: passed on as it came.
+        // SAFETY: passed on unchanged.
         return unsafe { next(dir) };
     }
-    // The end is told from an error by errno alone.
+    // Only errno distinguishes the end from an error.
     let before = errno();
     set_errno(0);
-    // SAFETY: passed on as it came.
+    // SAFETY: passed on unchanged.
     let entry = unsafe { next(dir) };
     if !entry.is_null() || errno() != 0 {
         if errno() == 0 {
@@ -440,14 +457,15 @@ pub unsafe extern "C" fn readdir64(dir: *mut DIR) -> *mut dirent64 {
     set_errno(before);
     let Some(file) = shown().and_then(|files| files.get(listing.next)) else { return null_mut() };
     LISTING.set(Listing { next: listing.next + 1, ..listing });
-    // Whoever lists a folder reads its entries; they are never given back.
+    // Callers only read entries; they are never freed.
     (&raw const file.entry).cast_mut()
 }
 
-/// Stands in front of libc's `closedir`: another folder may get the same address.
+/// Overrides libc's `closedir`, because another folder may get the same address.
 ///
 /// # Safety
-/// As for `closedir(3)`.
+///
+/// The contract of `closedir(3)`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn closedir(dir: *mut DIR) -> c_int {
     if LISTING.get().dir == dir {
@@ -458,11 +476,11 @@ pub unsafe extern "C" fn closedir(dir: *mut DIR) -> c_int {
     };
     // SAFETY: the next object's function of this name has this type.
     let next = unsafe { transmute::<*mut c_void, CloseDir>(next.as_ptr()) };
-    // SAFETY: passed on as it came.
+    // SAFETY: passed on unchanged.
     unsafe { next(dir) }
 }
 
-/// -1, and the error where C looks for it.
+/// Sets errno and returns -1.
 fn refused(error: io::Error) -> c_int {
     set_errno(error.raw_os_error().unwrap_or(libc::EIO));
     -1
@@ -485,12 +503,12 @@ pub(crate) mod tests {
 
     use super::*;
 
-    /// As if a statement of the calling thread were about to replace a table.
+    /// Sets the calling thread's state as if its statement were about to replace a table.
     pub(crate) fn replace_a_table() {
         replaces(Some(&File::new(("threads.frm".to_owned(), Vec::new())).unwrap()));
     }
 
-    /// What both functions answer, with the size or errno.
+    /// Returns the results of both functions, with the size or errno.
     fn looked_at(path: &CStr) -> [(c_int, i64); 2] {
         let stat = |status: *mut Status| {
             // SAFETY: a NUL-terminated path, and a structure to fill.
@@ -509,7 +527,7 @@ pub(crate) mod tests {
         })
     }
 
-    /// The folder's entries, as this process is told them.
+    /// Returns the folder's entries as this process sees them.
     fn listed() -> Vec<String> {
         let names = fs::read_dir("./performance_schema").unwrap().map(|entry| entry.unwrap().file_name());
         let mut names: Vec<String> = names.map(|name| name.into_string().unwrap()).collect();
@@ -523,12 +541,12 @@ pub(crate) mod tests {
         if fd < 0 {
             return Err(errno());
         }
-        // SAFETY: integers only; the descriptor is this function's own.
+        // SAFETY: integers only; the descriptor belongs to this function.
         Ok(unsafe { (libc::fcntl(fd, libc::F_GETFD), libc::close(fd)).0 })
     }
 
-    /// One test: the files and the directory are the process's. The standard library opens and lists by the functions
-    /// this module defines.
+    /// Tests everything at once, because the files and the directory are global to the process. The standard
+    /// library opens and lists through the functions that this module defines.
     #[test]
     fn files_are_in_the_folder_once_they_are_shown_and_can_be_read_there() {
         let place = tempfile::tempdir().unwrap();
@@ -562,7 +580,7 @@ pub(crate) mod tests {
         }
         assert!(holds(b"./performance_schema/users.frm") && !holds(b"./performance_schema/own.frm"));
         assert!(fs::metadata(threads).is_err(), "nothing is on the disk");
-        // Nobody who has the file changes it.
+        // Nobody who has the file open can change it.
         let mut open = fs::File::open(threads).unwrap();
         assert!(io::Write::write(&mut open, b"x").is_err());
     }

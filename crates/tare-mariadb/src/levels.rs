@@ -1,5 +1,5 @@
-//! The row `level` of `tare_status`: the option `level` at run time. One statement sets any number of instruments, where
-//! `tare_levels` takes an UPDATE of a row for each.
+//! The row `level` of `tare_status`: the option `level` at run time. One statement sets any number of
+//! instruments; `tare_levels` takes an UPDATE of one row for each.
 
 use std::sync::{Mutex, PoisonError};
 
@@ -8,15 +8,16 @@ use tare_tables::TableError;
 use crate::entry::ENGINE;
 use crate::options::{DEFAULT_LEVEL, LevelRule, LevelSetting, Options};
 
-/// Its name.
+/// The row's name.
 pub(crate) const ROW: &str = "level";
-/// What it may be set to.
+/// The error text that lists the allowed values.
 const ALLOWED: &str = "it may be exact, lean, sampled, sums, counts or off, alone or as pattern=LEVEL, or several of these with commas between";
 
-/// What it was set to last.
+/// The value set last at run time.
 static SET: Mutex<Option<String>> = Mutex::new(None);
 
-/// What it shows: what it was set to, or what the option said. Instruments may have other levels since: `tare_levels` tells.
+/// Returns the row's value: the one set last, or the option's. Instruments may have other levels since;
+/// `tare_levels` shows them.
 pub(crate) fn shown(options: &Options) -> String {
     let set = SET.lock().unwrap_or_else(PoisonError::into_inner).clone();
     let text = set.unwrap_or_else(|| text(&options.levels));
@@ -27,13 +28,15 @@ fn text(rules: &[LevelRule]) -> String {
     rules.iter().map(LevelRule::to_string).collect::<Vec<_>>().join(", ")
 }
 
-/// `LEVEL` or `pattern=LEVEL`, or several with commas between; of those that match a name the last one decides.
+/// Parses `LEVEL` or `pattern=LEVEL`, or several separated by commas. The last one that matches a name
+/// decides.
 fn read(value: &str) -> Option<Vec<LevelRule>> {
     value.split(',').map(LevelRule::read).collect()
 }
 
-/// Sets the instruments that it names. As with the option, those that a pattern names are held, and the governor may move
-/// those that are named only together with all the others. What a plugin registers later begins as the option says.
+/// Sets the levels of the instruments that `value` names. As with the option, instruments named by a pattern
+/// are held, and the governor may move those named only together with all others. Instruments that a plugin
+/// registers later start as the option says.
 pub(crate) fn set(value: &str) -> Result<(), TableError> {
     let Some(rules) = read(value) else {
         return Err(TableError::WrongValue {

@@ -1,18 +1,18 @@
-//! libc's own functions behind those this library stands in front of.
+//! libc's own functions, of which this library exports overrides.
 #![allow(unsafe_code)]
 
 use std::ffi::{CStr, c_void};
 use std::ptr::{NonNull, null_mut, without_provenance_mut};
 use std::sync::atomic::{AtomicPtr, Ordering};
 
-/// A function of the next object that exports its name: libc, in most programs.
+/// A function of the next object that exports its name, which is libc in most programs.
 pub(crate) struct Next {
     name: &'static CStr,
-    /// Null until it was looked up, [`ABSENT`] where nobody exports it.
+    /// Null until it is looked up; [`ABSENT`] if nobody exports it.
     address: AtomicPtr<c_void>,
 }
 
-/// No function's address.
+/// A marker that is not the address of any function.
 const ABSENT: *mut c_void = without_provenance_mut(1);
 
 impl Next {
@@ -20,14 +20,16 @@ impl Next {
         Next { name, address: AtomicPtr::new(null_mut()) }
     }
 
-    /// Looks it up. The constructor does so, where `dlsym` is allowed: a signal handler must find it done.
+    /// Looks the function up. The constructor does so, where `dlsym` is allowed; a signal handler must find
+    /// it done.
     pub(crate) fn resolve(&self) {
         // SAFETY: a plain symbol lookup with a NUL-terminated name.
         let found = unsafe { libc::dlsym(libc::RTLD_NEXT, self.name.as_ptr()) };
         self.address.store(if found.is_null() { ABSENT } else { found }, Ordering::Release);
     }
 
-    /// Its address. Another library's constructor may ask before this one's has run.
+    /// Returns the function's address; `None` if nobody exports it. Another library's constructor may call
+    /// this before ours has run.
     pub(crate) fn address(&self) -> Option<NonNull<c_void>> {
         if self.address.load(Ordering::Acquire).is_null() {
             self.resolve();

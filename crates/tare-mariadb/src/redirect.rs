@@ -1,10 +1,10 @@
-//! The way from a FEDERATED table to the endpoint's Unix socket.
+//! Redirects connections of FEDERATED tables to the endpoint's Unix socket.
 //!
-//! A FEDERATED table's connect string can name a host and a port, but no socket. The tables tare installs
-//! therefore name a loopback address that means "tare", and this module stands in front of libc's `connect`:
-//! for exactly that address it connects the caller's descriptor to the endpoint's socket instead; every other
-//! call goes on to libc untouched. Without tare the address is an ordinary loopback address nobody listens
-//! on, so the kernel refuses it at once.
+//! The connect string of a FEDERATED table can name a host and a port, but no socket. So the tables that tare
+//! installs name a loopback address that means "tare", and this module overrides libc's `connect`: for
+//! exactly that address it connects the caller's descriptor to the endpoint's socket; every other call passes
+//! to libc unchanged. Without tare the address is an ordinary loopback address that nobody listens on, so the
+//! kernel refuses it at once.
 //!
 //! `connect` may be called from any thread and from signal handlers: nothing here allocates, locks or panics.
 #![allow(unsafe_code)]
@@ -22,18 +22,18 @@ use tare_wire::EndpointConfig;
 
 /// The address that means "tare" in the connect string of an installed table: 127 and "TAR".
 pub const HOST: Ipv4Addr = Ipv4Addr::new(127, b'T', b'A', b'R');
-/// The port that goes with [`HOST`]: below every usual range of ephemeral ports.
+/// The port that goes with [`HOST`]; it is below every common range of ephemeral ports.
 pub const PORT: u16 = 16969;
 
-/// Longest path of the endpoint's socket, in bytes: what the kernel takes, without the terminating zero and without what
-/// the name is longer by while the socket is made.
+/// The longest path of the endpoint's socket, in bytes: the kernel's limit without the terminating zero and
+/// without the suffix that the name has while the socket is created.
 pub const MAX_SOCKET_PATH: usize =
     size_of::<sockaddr_un>() - std::mem::offset_of!(sockaddr_un, sun_path) - 1 - EndpointConfig::SPARE_PATH;
 
-/// How long a full backlog of the endpoint may hold up a caller.
+/// The longest that a full listen queue of the endpoint may delay a caller.
 const BACKLOG_WAIT: libc::timeval = libc::timeval { tv_sec: 5, tv_usec: 0 };
 
-/// Set once, before the endpoint listens; read without locks.
+/// The endpoint's address. Set once, before the endpoint listens; read without locks.
 static ENDPOINT: OnceLock<sockaddr_un> = OnceLock::new();
 
 /// libc's own `connect`, resolved by [`resolve`]; null until then.
@@ -41,13 +41,13 @@ static LIBC_CONNECT: AtomicPtr<c_void> = AtomicPtr::new(std::ptr::null_mut());
 
 type Connect = unsafe extern "C" fn(c_int, *const sockaddr, socklen_t) -> c_int;
 
-/// Why a path cannot be the endpoint's.
+/// The reason a path cannot be the endpoint's.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum EndpointError {
-    /// The path does not fit into `sockaddr_un`, or the longer one does not that the socket is made under.
+    /// The path, or the longer one under which the socket is created, does not fit into `sockaddr_un`.
     #[error("the socket's path has {length} bytes, and the endpoint's may have at most {MAX_SOCKET_PATH}")]
     TooLong {
-        /// Bytes of the refused path.
+        /// The length of the refused path in bytes.
         length: usize,
     },
     /// A zero byte would end the path early; an empty path names no socket.
@@ -58,10 +58,11 @@ pub enum EndpointError {
     AlreadySet,
 }
 
-/// Whether the endpoint's socket can have this path.
+/// Checks whether the endpoint's socket can have this path.
 ///
 /// # Errors
-/// When the path is too long, empty or holds a zero byte.
+///
+/// When the path is too long, is empty or contains a zero byte.
 pub fn check_socket_path(path: &Path) -> Result<(), EndpointError> {
     let bytes = path.as_os_str().as_bytes();
     if bytes.is_empty() || bytes.contains(&0) {
@@ -73,10 +74,11 @@ pub fn check_socket_path(path: &Path) -> Result<(), EndpointError> {
     Ok(())
 }
 
-/// From now on [`HOST`]:[`PORT`] leads to the Unix socket at `path`, in this process, for good.
-/// The path should be absolute: the server changes its directory.
+/// Redirects [`HOST`]:[`PORT`] to the Unix socket at `path`, in this process and for its lifetime. The path
+/// should be absolute because the server changes its directory.
 ///
 /// # Errors
+///
 /// When `path` cannot be a socket's, or another path was set before.
 pub fn lead_to(path: &Path) -> Result<(), EndpointError> {
     check_socket_path(path)?;
@@ -85,7 +87,8 @@ pub fn lead_to(path: &Path) -> Result<(), EndpointError> {
     if set.sun_path == address.sun_path { Ok(()) } else { Err(EndpointError::AlreadySet) }
 }
 
-/// `path` has at most [`MAX_SOCKET_PATH`] bytes, so a zero follows it.
+/// Returns the address of `path`, which must have at most [`MAX_SOCKET_PATH`] bytes so that a zero follows
+/// it.
 fn unix_address(path: &[u8]) -> sockaddr_un {
     // SAFETY: sockaddr_un is plain integers; all-zero is a valid value.
     let mut address: sockaddr_un = unsafe { MaybeUninit::zeroed().assume_init() };
@@ -96,7 +99,7 @@ fn unix_address(path: &[u8]) -> sockaddr_un {
     address
 }
 
-/// Looks up libc's `connect`. Called by the constructor, where `dlsym` is allowed; a signal handler that
+/// Looks up libc's `connect`. The constructor calls it, where `dlsym` is allowed; a signal handler that
 /// connects must find it done.
 pub(crate) fn resolve() {
     // SAFETY: a plain symbol lookup with a NUL-terminated name.
@@ -104,10 +107,11 @@ pub(crate) fn resolve() {
     LIBC_CONNECT.store(found, Ordering::Release);
 }
 
-/// Stands in front of libc's `connect`.
+/// Overrides libc's `connect`.
 ///
 /// # Safety
-/// As for `connect(2)`: `address` points to `length` readable bytes.
+///
+/// The contract of `connect(2)`: `address` points to `length` readable bytes.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn connect(fd: c_int, address: *const sockaddr, length: socklen_t) -> c_int {
     // SAFETY: the caller upholds connect(2)'s contract on `address` and `length`.
@@ -120,12 +124,15 @@ pub unsafe extern "C" fn connect(fd: c_int, address: *const sockaddr, length: so
     unsafe { libc_connect(fd, address, length) }
 }
 
+/// Calls libc's `connect`, or the kernel if it is not yet resolved.
+///
 /// # Safety
-/// As for [`connect`].
+///
+/// See [`connect`].
 unsafe fn libc_connect(fd: c_int, address: *const sockaddr, length: socklen_t) -> c_int {
     let next = LIBC_CONNECT.load(Ordering::Acquire);
     if next.is_null() {
-        // Called before our constructor ran: straight to the kernel, which is what libc does.
+        // Before our constructor ran, the system call is made directly, which is what libc does.
         // SAFETY: the caller upholds connect(2)'s contract.
         return unsafe { libc::syscall(libc::SYS_connect, fd, address, length) as c_int };
     }
@@ -135,7 +142,10 @@ unsafe fn libc_connect(fd: c_int, address: *const sockaddr, length: socklen_t) -
     unsafe { next(fd, address, length) }
 }
 
+/// Returns whether an address is [`HOST`]:[`PORT`].
+///
 /// # Safety
+///
 /// `address` is null or points to `length` readable bytes.
 unsafe fn means_tare(address: *const sockaddr, length: socklen_t) -> bool {
     if address.is_null() || (length as usize) < size_of::<sockaddr_in>() {
@@ -148,9 +158,9 @@ unsafe fn means_tare(address: *const sockaddr, length: socklen_t) -> bool {
         && address.sin_port == PORT.to_be()
 }
 
-/// Puts a socket connected to the endpoint in the place of `fd`, with `fd`'s flags. The open file behind
-/// `fd` is replaced, so what was set on it before (timeouts, epoll registrations) is gone; the server's
-/// client sets its options after connecting.
+/// Replaces `fd` with a socket connected to the endpoint, with `fd`'s flags. The open file behind `fd` is
+/// replaced, so earlier settings on it (timeouts, epoll registrations) are lost; the server's client sets its
+/// options after connecting.
 fn connect_to_endpoint(fd: c_int, endpoint: &sockaddr_un) -> c_int {
     // SAFETY: fcntl with integer arguments reads the flags of whatever `fd` is.
     let (status, descriptor) = unsafe { (libc::fcntl(fd, libc::F_GETFL), libc::fcntl(fd, libc::F_GETFD)) };
@@ -163,7 +173,7 @@ fn connect_to_endpoint(fd: c_int, endpoint: &sockaddr_un) -> c_int {
         return -1;
     }
     let outcome = connect_unix(fresh, endpoint).and_then(|()| put_in_place(fresh, fd, status, descriptor));
-    // SAFETY: `fresh` is ours; after dup3 the connection lives on in `fd`.
+    // SAFETY: `fresh` belongs to this function; after dup3 the connection lives on in `fd`.
     unsafe { libc::close(fresh) };
     match outcome {
         Ok(()) => 0,
@@ -175,7 +185,7 @@ fn connect_to_endpoint(fd: c_int, endpoint: &sockaddr_un) -> c_int {
     }
 }
 
-/// An errno, already as a caller of an AF_INET `connect` expects it.
+/// An errno as a caller of an AF_INET `connect` expects it.
 type Errno = c_int;
 
 fn connect_unix(socket: c_int, endpoint: &sockaddr_un) -> Result<(), Errno> {
@@ -187,7 +197,7 @@ fn connect_unix(socket: c_int, endpoint: &sockaddr_un) -> Result<(), Errno> {
     set_send_timeout(socket, libc::timeval { tv_sec: 0, tv_usec: 0 });
     match (connected, errno) {
         (0, _) => Ok(()),
-        // No socket file means nobody listens; a full backlog is a time-out.
+        // A missing socket file means that nobody listens; a full listen queue is a time-out.
         (_, libc::ENOENT) => Err(libc::ECONNREFUSED),
         (_, libc::EAGAIN) => Err(libc::ETIMEDOUT),
         (_, other) => Err(other),
@@ -197,13 +207,13 @@ fn connect_unix(socket: c_int, endpoint: &sockaddr_un) -> Result<(), Errno> {
 fn set_send_timeout(socket: c_int, timeout: libc::timeval) {
     let value = std::ptr::from_ref(&timeout).cast();
     let length = size_of::<libc::timeval>() as socklen_t;
-    // SAFETY: `value` points to a timeval of that length. A refusal only costs the bound on the wait.
+    // SAFETY: `value` points to a timeval of that length. A failure only loses the bound on the wait.
     unsafe { libc::setsockopt(socket, libc::SOL_SOCKET, libc::SO_SNDTIMEO, value, length) };
 }
 
 fn put_in_place(fresh: c_int, fd: c_int, status: c_int, descriptor: c_int) -> Result<(), Errno> {
     let close_on_exec = if descriptor & libc::FD_CLOEXEC != 0 { libc::O_CLOEXEC } else { 0 };
-    // SAFETY: both are open descriptors and differ: `fd` was open before `fresh` was made.
+    // SAFETY: both are open descriptors and differ: `fd` was open before `fresh` was created.
     if unsafe { libc::dup3(fresh, fd, close_on_exec) } < 0 {
         return Err(errno());
     }
@@ -247,7 +257,7 @@ mod tests {
         unsafe { connect(fd.as_raw_fd(), (&raw const address).cast(), size_of::<sockaddr_in>() as socklen_t) }
     }
 
-    /// F_GETFL's O_NONBLOCK and F_GETFD's FD_CLOEXEC.
+    /// Returns whether F_GETFL has O_NONBLOCK and F_GETFD has FD_CLOEXEC.
     fn flags(fd: &OwnedFd) -> (bool, bool) {
         // SAFETY: integers only.
         let (status, descriptor) = unsafe {
@@ -256,7 +266,7 @@ mod tests {
         (status & libc::O_NONBLOCK != 0, descriptor & libc::FD_CLOEXEC != 0)
     }
 
-    /// One test: the endpoint is the process's.
+    /// Tests everything at once, because the endpoint's address is global to the process.
     #[test]
     fn only_tares_address_leads_to_the_endpoint() {
         let refused = connect_to_tare(&socket_with(0));

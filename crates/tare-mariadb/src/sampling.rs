@@ -1,4 +1,5 @@
-//! Sampling of statements: the options `sample` and `slow-after`, at run time too, and the thread that keeps the rate.
+//! Statement sampling: the options `sample` and `slow-after`, also at run time, and the thread that keeps the
+//! sample rate.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -9,17 +10,17 @@ use crate::entry::ENGINE;
 use crate::options::{Options, SAMPLES, show_duration, show_sample_rate};
 use crate::service::spawn;
 
-/// Rows of `tare_status` that can be set.
+/// The rows of `tare_status` that can be set.
 pub(crate) const SAMPLE: &str = "sample";
 pub(crate) const SLOW_AFTER: &str = "slow_after";
 
-/// How often the weight follows the load.
+/// The interval at which the sampling weight is adapted to the load.
 const EVERY: Duration = Duration::from_millis(250);
 
 /// Set when the process exits.
 static ENDS: AtomicBool = AtomicBool::new(false);
 
-/// Samples as the options say, and keeps the rate from now on.
+/// Starts sampling as the options say, and the thread that keeps the rate.
 pub(crate) fn begin(options: &Options) -> std::io::Result<()> {
     ENGINE.set_sampling(options.sample_rate(), options.slow_after);
     spawn(
@@ -33,12 +34,12 @@ pub(crate) fn begin(options: &Options) -> std::io::Result<()> {
     )
 }
 
-/// The weight stays as it is.
+/// Stops the adjustment; the weight stays as it is.
 pub(crate) fn end() {
     ENDS.store(true, Ordering::Relaxed);
 }
 
-/// What `tare_status` says of it.
+/// Returns the rows of `tare_status` about sampling.
 pub(crate) fn status_rows() -> Vec<(&'static str, String)> {
     let state = ENGINE.sampling();
     vec![
@@ -50,7 +51,7 @@ pub(crate) fn status_rows() -> Vec<(&'static str, String)> {
     ]
 }
 
-/// Sets one of its rows; `None`: it has none of this name.
+/// Sets one of the sampling rows; `None` if there is no row of this name.
 pub(crate) fn set(name: &str, value: &str) -> Option<Result<(), TableError>> {
     let state = ENGINE.sampling();
     let mut options = Options::defaults();

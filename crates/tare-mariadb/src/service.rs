@@ -1,7 +1,8 @@
-//! From a running server to its tables: the endpoint, the files that lead to it, and its end.
+//! Starts and stops serving the tables: the endpoint, and the files through which the server finds the
+//! tables.
 //!
-//! [`begin`] runs when the server is ready but for those who may ask for a table; [`at_exit`] when the process exits.
-//! Between them FEDERATED's connections come in through [`crate::redirect`].
+//! [`begin`] runs when the server is about to accept sessions, [`at_exit`] when the process exits. In
+//! between, FEDERATED's connections arrive through [`crate::redirect`].
 #![allow(unsafe_code)]
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -21,16 +22,16 @@ use crate::startup::error_log::{Severity, line};
 use crate::{error_hook, error_log, levels, redirect, sampling, startup, status, variables};
 
 static BEGUN: AtomicBool = AtomicBool::new(false);
-/// The process it was begun in.
+/// The process in which [`begin`] ran.
 static OWNER: AtomicU32 = AtomicU32::new(0);
-/// Runs until the process exits.
+/// The endpoint; it runs until the process exits.
 static SERVICE: Mutex<Option<Endpoint>> = Mutex::new(None);
 /// The names by which the server's sessions may ask for tables; set before the endpoint listens.
 static NAMES: OnceLock<install::Names> = OnceLock::new();
-/// Whether the tables' files were put before the server, and why not.
+/// Whether the tables' files are shown to the server and, if not, why.
 static SHOWN: OnceLock<Result<(), Hindrance>> = OnceLock::new();
 
-/// Why the server does not show its sessions the tables. Each says what to do.
+/// The reason the server does not show the tables to its sessions. Each text says what to do.
 #[derive(Debug, thiserror::Error)]
 enum Hindrance {
     #[error("switched off by its option tables=OFF")]
@@ -51,8 +52,8 @@ enum Hindrance {
     NoStorageEngine,
 }
 
-/// Starts the endpoint and shows the tables to the server; once, whoever calls. Never fails the server: what can't be
-/// served is said in one line of the error log.
+/// Starts the endpoint and shows the tables to the server; only the first call does anything. Never fails the
+/// server: if the tables cannot be served, one line of the error log says why.
 pub(crate) fn begin() {
     if BEGUN.swap(true, Ordering::AcqRel) {
         return;
@@ -65,7 +66,7 @@ pub(crate) fn begin() {
             // SAFETY: `at_exit` is a plain function of this library, which is never unloaded.
             unsafe { libc::atexit(at_exit) };
             let watch = Box::new(|| {
-                // The server writes this variable itself until it is up.
+                // The server sets this variable itself until it is up.
                 while !error_hook::server_is_up() {
                     std::thread::sleep(std::time::Duration::from_millis(20));
                 }
@@ -129,13 +130,14 @@ fn serve() -> Result<Endpoint, String> {
     Ok(endpoint)
 }
 
-/// The tables that are views.
+/// Returns the names of the tables that are views.
 fn views() -> Vec<&'static str> {
     let tables = startup::options().map_or(&[][..], |options| options.shape.tables());
     tables.iter().filter(|table| table.body().is_some()).map(|table| table.name()).collect()
 }
 
-/// The tables' files, without those in whose place somebody else's lie; the names behind them are known from now on.
+/// Returns the files of the tables, except tables whose place is taken by a foreign file. Also sets
+/// [`NAMES`].
 fn files(tables: &[&dyn Table], datadir: &Path) -> Result<Vec<(String, Vec<u8>)>, Hindrance> {
     let (files, names) = install::files(tables, federated::ENDPOINT)?;
     let _set_once = NAMES.set(names);
@@ -150,7 +152,7 @@ fn files(tables: &[&dyn Table], datadir: &Path) -> Result<Vec<(String, Vec<u8>)>
     Ok(files.into_iter().filter(is_free).map(|file| (file.name(), file.content)).collect())
 }
 
-/// Why the server does not show its sessions the tables now.
+/// Returns why the server does not show the tables to its sessions now; `None` if it does.
 fn hindrance(datadir: &Path) -> Option<&'static Hindrance> {
     match SHOWN.get()? {
         Err(reason) => Some(reason),
@@ -161,7 +163,7 @@ fn hindrance(datadir: &Path) -> Option<&'static Hindrance> {
 }
 
 extern "C" fn at_exit() {
-    // A child that was forked has none of the threads, and the socket is its parent's.
+    // A forked child has none of the threads, and the socket belongs to its parent.
     if std::process::id() != OWNER.load(Ordering::Relaxed) {
         return;
     }
@@ -175,9 +177,9 @@ extern "C" fn at_exit() {
     });
 }
 
-/// Starts a thread of tare's own: its signals are the server's to handle.
+/// Starts a thread of tare with all signals blocked, because signals are the server's to handle.
 pub(crate) fn spawn(name: &str, work: Box<dyn FnOnce() + Send>) -> std::io::Result<()> {
-    /// Blocks every signal for the calling thread; the old mask comes back when it is dropped.
+    /// A guard that blocks every signal for the calling thread; dropping it restores the old mask.
     struct Blocked(libc::sigset_t);
     impl Blocked {
         fn all() -> Blocked {
@@ -201,7 +203,7 @@ pub(crate) fn spawn(name: &str, work: Box<dyn FnOnce() + Send>) -> std::io::Resu
     std::thread::Builder::new().name(name.to_owned()).stack_size(256 << 10).spawn(work).map(drop)
 }
 
-/// The account of the session that runs on this thread.
+/// Writes the account of the session that runs on this thread; returns false if it has none.
 fn current_account(to: &mut dyn std::io::Write) -> bool {
     let Some(thread) = ENGINE.current_thread() else { return false };
     ENGINE.with_account(thread, |user, host| {
@@ -213,7 +215,7 @@ fn current_account(to: &mut dyn std::io::Write) -> bool {
     })
 }
 
-/// What `tare_status` shows of the host.
+/// Returns the rows of `tare_status` about the host.
 fn status_rows() -> Vec<StatusRow> {
     let status = status::current();
     let mut rows: Vec<(&str, String)> = vec![
@@ -267,7 +269,7 @@ fn status_rows() -> Vec<StatusRow> {
     let known = |(name, value): (&'static str, String)| -> StatusRow { (name.into(), value.into()) };
     let mut rows: Vec<StatusRow> = rows.into_iter().map(known).collect();
     rows.extend(governor::status_rows());
-    // Nobody keeps the lock.
+    // Nobody holds this lock for long.
     let service = SERVICE.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
     if let Some((selects, sent)) = service.as_ref().map(Endpoint::answered) {
         rows.push(known(("endpoint_selects", selects.to_string())));
@@ -298,15 +300,15 @@ mod tests {
         };
         *SERVICE.lock().unwrap() = Some(Endpoint::start(config).unwrap());
         OWNER.store(std::process::id(), Ordering::Relaxed);
-        // SAFETY: the child does what is below and ends.
+        // SAFETY: the child runs only the code below and exits.
         let child = unsafe { libc::fork() };
         assert!(child >= 0, "a child");
         if child == 0 {
             at_exit();
-            // SAFETY: it takes a number.
+            // SAFETY: `_exit` takes a number.
             unsafe { libc::_exit(0) };
         }
-        // SAFETY: it waits for a child of this test's and writes nothing.
+        // SAFETY: waits for a child of this test and writes nothing.
         unsafe { libc::waitpid(child, std::ptr::null_mut(), 0) };
         UnixStream::connect(&socket).expect("the parent's endpoint answers");
         drop(SERVICE.lock().unwrap().take());

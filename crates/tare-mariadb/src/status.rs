@@ -1,4 +1,4 @@
-//! What became of tare in this process, for `tare status` and the tables that show it.
+//! The state of tare in this process, for `tare status` and the tables that show it.
 
 use std::fmt;
 use std::sync::RwLock;
@@ -6,17 +6,17 @@ use std::sync::RwLock;
 use crate::abi::Series;
 use crate::startup::StandBack;
 
-/// What tare does in this process.
+/// The state of tare in this process.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum State {
-    /// The program is not a server: tare was loaded into it by inheritance, and does nothing.
+    /// The program is not a server: tare was loaded by inheritance and does nothing.
     #[default]
     NotAServer,
-    /// The hook is set; the server has not asked for its provider yet.
+    /// The hook is set; the server has not yet asked for its provider.
     Waiting,
-    /// The server has its provider from tare.
+    /// The server uses tare as its provider.
     Active,
-    /// The server runs as if tare were absent.
+    /// Tare has disabled itself; the server runs as if tare were absent.
     StoodBack(StandBack),
 }
 
@@ -31,26 +31,26 @@ impl fmt::Display for State {
     }
 }
 
-/// State and server, as far as known.
+/// Tare's state and the server, as far as known.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Status {
-    /// What tare does.
+    /// The state of tare.
     pub state: State,
-    /// The server's version as it was compiled in (`--version=` may make the server claim another).
+    /// The server's compiled-in version (`--version=` may make the server report another one).
     pub server_version: Option<String>,
-    /// The server's series, when known.
+    /// The server's series, if known.
     pub series: Option<Series>,
 }
 
 impl Status {
-    /// Version of this library.
+    /// The version of this library.
     pub const TARE_VERSION: &'static str = env!("CARGO_PKG_VERSION");
 }
 
 static STATUS: RwLock<Status> =
     RwLock::new(Status { state: State::NotAServer, server_version: None, series: None });
 
-/// The status now.
+/// Returns the current status.
 pub fn current() -> Status {
     STATUS.read().unwrap_or_else(|poisoned| poisoned.into_inner()).clone()
 }

@@ -1,6 +1,6 @@
-//! The server's own variables about the Performance Schema, made to speak of tare: clients ask `@@performance_schema`
-//! before they ask a table, `performance_schema_*_size` for how much is kept, and `Performance_schema_*_lost` for what
-//! was not.
+//! Makes the server's own variables about the Performance Schema report tare. Clients ask
+//! `@@performance_schema` before they ask a table, `performance_schema_*_size` for sizes, and
+//! `Performance_schema_*_lost` for losses.
 
 use std::sync::OnceLock;
 
@@ -8,11 +8,12 @@ use crate::host::system_variable::VariableError;
 use crate::host::{status_variable, system_variable};
 use crate::options::{Kind, OPTIONS, OptionDef, Options};
 
-/// What the server says where the built-in takes as many as are needed. Tare does so for most things: `memory-max`
-/// bounds them all together.
+/// The value by which the built-in says that it allocates as many as needed. Tare does so for most things;
+/// `memory-max` bounds their total.
 const AS_NEEDED: i64 = -1;
 
-/// Every size by the part of its name after `performance_schema_`: options that count things are called the same.
+/// Returns every size, with the part of its name after `performance_schema_`. The options that count things
+/// have the same names.
 fn sizes(options: &Options) -> Vec<(String, i64)> {
     let mut options = options.clone();
     let mut size = |def: &OptionDef| match def.kind {
@@ -30,12 +31,12 @@ fn sizes(options: &Options) -> Vec<(String, i64)> {
 
 static OUTCOME: OnceLock<Result<(), VariableError>> = OnceLock::new();
 
-/// Whether the variables speak of tare, and why not; `None` when they were never to.
+/// Returns whether the variables report tare and, if not, why; `None` if they were never meant to.
 pub(crate) fn outcome() -> Option<&'static Result<(), VariableError>> {
     OUTCOME.get()
 }
 
-/// Makes the variables speak of tare. To be called once, on the server's main thread, when the tables are served and
+/// Makes the variables report tare. Call it once, on the server's main thread, when the tables are served and
 /// before the first session exists.
 pub(crate) fn speak_of_tare(options: &Options) -> &'static Result<(), VariableError> {
     OUTCOME.get_or_init(|| {

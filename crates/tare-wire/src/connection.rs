@@ -1,4 +1,4 @@
-//! One client, from greeting to goodbye.
+//! The life of one client connection, from greeting to close.
 
 use std::collections::HashMap;
 use std::os::unix::net::UnixStream;
@@ -12,7 +12,7 @@ use crate::protocol::packet::{Patience, ReadError, Reader, Writer};
 use crate::protocol::reply;
 use crate::socket::Peer;
 
-/// Commands by their first byte.
+/// The supported commands, by their first byte.
 mod command {
     pub(super) const QUIT: u8 = 1;
     pub(super) const INIT_DB: u8 = 2;
@@ -26,7 +26,7 @@ mod command {
     pub(super) const RESET_CONNECTION: u8 = 31;
 }
 
-/// Serves a connection until it ends.
+/// Serves a connection until it ends. Runs on the connection's own thread.
 pub(crate) fn serve(shared: &Shared, stream: &UnixStream, id: u32, peer: Peer) {
     if stream.set_write_timeout(Some(shared.stall_limit)).is_err() {
         return;
@@ -96,7 +96,7 @@ fn welcome(packet: &[u8], id: u32, peer: Peer) -> Result<Session, Failure> {
     Ok(session)
 }
 
-/// Tells a client that does not keep to the protocol so, if it listens.
+/// Reports a protocol violation to the client, if the connection still works.
 fn complain(writer: &mut Writer<'_>, error: &ReadError) {
     let failure = match error {
         ReadError::Closed | ReadError::Io => return,
@@ -107,15 +107,15 @@ fn complain(writer: &mut Writer<'_>, error: &ReadError) {
     let _ = writer.packet(&reply::error(&failure)).and_then(|()| writer.flush());
 }
 
-/// Answers a command; returns whether the connection goes on.
+/// Answers a command. Returns whether the connection continues.
 fn answer(shared: &Shared, session: &mut Session, writer: &mut Writer<'_>, packet: &[u8]) -> bool {
     let attempt = catch_unwind(AssertUnwindSafe(|| dispatch(shared, session, writer, packet)));
     let (failure, goes_on) = match attempt {
         Ok(Ok(goes_on)) => return writer.flush().is_ok() && goes_on,
         Ok(Err(Stop::Lost)) => return false,
         Ok(Err(Stop::Failed(failure))) => (failure, true),
-        // A table's reader panicked between two rows, where an error packet is still in order. The connection ends,
-        // because what the panic left behind is not known.
+        // A table's reader panicked between two rows, where an error packet is still valid. The connection
+        // ends because the state the panic left behind is unknown.
         Err(_) => (Failure::internal(), false),
     };
     writer.packet(&reply::error(&failure)).and_then(|()| writer.flush()).is_ok() && goes_on
@@ -147,7 +147,7 @@ fn dispatch(
         }
         command::STATISTICS => writer.packet(format!("Tables: {}", shared.source.tables.len()).as_bytes())?,
         command::SET_OPTION => writer.packet(&reply::eof())?,
-        // These two have no answer.
+        // These two commands have no answer.
         command::STMT_SEND_LONG_DATA | command::STMT_CLOSE => {}
         other => return Err(Failure::unknown_command(other).into()),
     }

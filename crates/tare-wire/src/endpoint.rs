@@ -1,8 +1,8 @@
-//! The endpoint: one thread that accepts, one per connection, and an orderly end.
+//! The endpoint: a thread that accepts connections, a thread per connection, and an orderly stop.
 //!
-//! A thread per connection, and not an event loop, because tables hand their rows to a callback: a client that reads
-//! slowly holds up its own thread inside its own scan and nobody else's. Idle threads wait in `read` and cost their
-//! few touched pages of stack; their number is bounded.
+//! There is a thread per connection instead of an event loop because tables hand their rows to a callback: a
+//! slow client blocks only its own thread inside its own scan. An idle thread waits in `read` and costs a few
+//! touched pages of stack. The number of threads is bounded.
 
 use std::collections::HashMap;
 use std::io;
@@ -24,99 +24,106 @@ use crate::protocol::packet::Writer;
 use crate::protocol::reply;
 use crate::socket::{Peer, Socket, UNBORN, peer};
 
-/// How long accepting pauses when the process has no descriptors or memory left.
+/// The pause in accepting after the process runs out of descriptors or memory.
 const ACCEPT_PAUSE: Timespec = Timespec { tv_sec: 0, tv_nsec: 200_000_000 };
 
-/// How long [`Endpoint::stop`] waits for connections that are busy.
+/// The longest that [`Endpoint::stop`] waits for busy connections.
 const STOP_BOUND: Duration = Duration::from_secs(2);
 
-/// Starts a thread of this name that runs this, with all signals blocked: signals are the host's.
+/// A function that starts a named thread, which runs `work` with all signals blocked, because signals belong
+/// to the host.
 pub type Spawn = fn(name: &str, work: Box<dyn FnOnce() + Send>) -> io::Result<()>;
 
-/// The table that goes by this name inside the host's own process; `None` where nobody has given it that name.
+/// A function that returns the table that has this name inside the host's own process; `None` if no table has
+/// it.
 pub type NameInside = fn(&str) -> Option<String>;
 
-/// What an endpoint is made of.
+/// The configuration of an endpoint.
 #[derive(Clone)]
 pub struct EndpointConfig {
-    /// Where to listen. At least [`EndpointConfig::SPARE_PATH`] bytes shorter than the longest path of a Unix socket.
+    /// The path to listen at. At least [`EndpointConfig::SPARE_PATH`] bytes shorter than the longest path of
+    /// a Unix socket.
     pub socket_path: PathBuf,
-    /// What to serve.
+    /// The tables to serve.
     pub tables: &'static [&'static dyn Table],
-    /// Where the rows come from.
+    /// The engine that holds the rows.
     pub engine: &'static Engine,
-    /// The version the greeting names, such as `10.11.19-MariaDB-tare`.
+    /// The version that the greeting reports, such as `10.11.19-MariaDB-tare`.
     pub server_version: String,
-    /// What tables are called by connections from this very process and from other servers. Such a connection is a
-    /// session's, of which any may have been told to ask here: it must know a name that only the tables' own files hold.
-    /// `None` where these connections are as good as others.
+    /// Translates the table names used by connections from this process and from other servers. Such a
+    /// connection belongs to a session, and any session may have been told to connect here: it must know a
+    /// name that only the tables' own files contain. `None` treats these connections like all others.
     pub name_inside: Option<NameInside>,
-    /// How threads are started. A stack of 256 KiB is enough.
+    /// Starts a thread. A stack of 256 KiB is enough.
     pub spawn: Spawn,
-    /// Connections at a time; one more is told "Too many connections". Where [`EndpointConfig::name_inside`] tells sessions
-    /// from others they leave [`EndpointConfig::KEPT_OUTSIDE`] of them free.
+    /// The most connections at a time; one more is refused with "Too many connections". With
+    /// [`EndpointConfig::name_inside`], sessions of servers leave [`EndpointConfig::KEPT_OUTSIDE`] of them
+    /// free.
     pub max_connections: usize,
-    /// How long a client may take to finish a packet it began, and to read what it asked for before it is dropped.
+    /// The longest a client may take to finish a packet it began, or to read its answer, before it is
+    /// disconnected.
     pub stall_limit: Duration,
 }
 
 impl EndpointConfig {
     /// The default of [`EndpointConfig::max_connections`].
     pub const MAX_CONNECTIONS: usize = 256;
-    /// Places that servers' sessions leave to other clients. FEDERATED keeps idle connections as long as it likes, and
-    /// whoever looks at the server from outside must find a place all the same.
+    /// The connections reserved for clients other than servers' sessions. FEDERATED keeps idle connections
+    /// indefinitely, and a client outside the server must still find a place.
     pub const KEPT_OUTSIDE: usize = 16;
-    /// How much longer than [`EndpointConfig::socket_path`] the name is under which the socket is made, in bytes.
+    /// The bytes by which the name the socket is created under is longer than
+    /// [`EndpointConfig::socket_path`].
     pub const SPARE_PATH: usize = UNBORN.len();
     /// The default of [`EndpointConfig::stall_limit`].
     pub const STALL_LIMIT: Duration = Duration::from_secs(30);
 }
 
-/// Why there is no endpoint.
+/// The reason an endpoint does not start.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum EndpointError {
-    /// Another process listens there.
+    /// Another process listens at the path.
     #[error("{} is in use by another server", path.display())]
     InUse {
-        /// The socket.
+        /// The socket's path.
         path: PathBuf,
     },
-    /// Something that is no socket is there, and is left alone.
+    /// A file that is not a socket exists at the path; it is left alone.
     #[error("{} exists and is not a socket", path.display())]
     NotASocket {
-        /// The file.
+        /// The file's path.
         path: PathBuf,
     },
-    /// The socket could not be made.
+    /// The socket cannot be created.
     #[error("cannot listen at {}: {error}", path.display())]
     Socket {
-        /// The socket.
+        /// The socket's path.
         path: PathBuf,
-        /// Why.
+        /// The system's error.
         #[source]
         error: io::Error,
     },
-    /// The thread that accepts could not be started.
+    /// The accepting thread cannot be started.
     #[error("cannot start the endpoint's thread: {0}")]
     Thread(#[source] io::Error),
 }
 
-/// The running endpoint. Dropping it stops it.
+/// A running endpoint. Dropping it stops it.
 #[derive(Debug)]
 pub struct Endpoint {
     shared: Arc<Shared>,
-    /// Closing it wakes the thread that accepts.
+    /// Wakes the accepting thread when it is closed.
     wake: Option<UnixStream>,
     socket: Arc<Socket>,
 }
 
 impl Endpoint {
-    /// Listens and serves.
+    /// Listens at the configured path and serves.
     ///
     /// # Errors
-    /// When the socket is another server's or cannot be made, or when no thread can be started. Nothing is left
-    /// behind then.
+    ///
+    /// When the socket belongs to another server or cannot be created, or when no thread can be started.
+    /// Nothing is left behind then.
     pub fn start(config: EndpointConfig) -> Result<Endpoint, EndpointError> {
         let socket = Arc::new(Socket::listen(&config.socket_path)?);
         let (wake, woken) = UnixStream::pair().map_err(EndpointError::Thread)?;
@@ -126,7 +133,7 @@ impl Endpoint {
         let accept = Box::new(move || {
             let accepting = || accept_all(&theirs, &listening.listener, &woken);
             if catch_unwind(AssertUnwindSafe(accepting)).is_err() {
-                // Nobody accepts any more: better no socket than one that hangs.
+                // Nobody accepts any more. No socket is better than one that hangs.
                 listening.unlink();
             }
             drop(listening);
@@ -138,18 +145,19 @@ impl Endpoint {
         Ok(Endpoint { shared, wake: Some(wake), socket })
     }
 
-    /// How many connections there are.
+    /// Returns the number of open connections.
     pub fn connections(&self) -> usize {
         self.shared.open().len()
     }
 
-    /// How many SELECTs from tables it has answered, and with how many rows.
+    /// Returns how many SELECTs from tables were answered, and the total of their rows.
     pub fn answered(&self) -> (u64, u64) {
         self.shared.source.traffic.answered()
     }
 
-    /// Closes the listener, removes the socket, disconnects everyone, and waits up to two seconds for the threads.
-    /// Returns how many are still busy then; they end as soon as the scan they are in hands out its next row.
+    /// Closes the listener, removes the socket, disconnects all clients, and waits up to two seconds for
+    /// their threads. Returns how many threads are still busy; they end when their scan hands out its next
+    /// row.
     pub fn stop(&mut self) -> usize {
         self.shared.source.stopping.store(true, Ordering::SeqCst);
         self.socket.unlink();
@@ -173,12 +181,12 @@ struct Open {
     peer: Peer,
 }
 
-/// What all threads of an endpoint share.
+/// The state shared by all threads of an endpoint.
 pub(crate) struct Shared {
     pub(crate) source: Source,
     pub(crate) stall_limit: Duration,
     spawn: Spawn,
-    /// Open connections by id, for [`Endpoint::stop`] to shut down.
+    /// The open connections by id, for [`Endpoint::stop`] to shut down.
     open: Mutex<HashMap<u32, Open>>,
     threads: Mutex<usize>,
     thread_left: Condvar,
@@ -190,7 +198,8 @@ impl std::fmt::Debug for Shared {
     }
 }
 
-/// Nothing panics while it holds one of these locks, and if it did, a map or a count is never half changed.
+/// Locks a mutex, ignoring poison. Nothing panics while holding these locks, and their maps and counts are
+/// never left half changed.
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
@@ -220,7 +229,7 @@ impl Shared {
         lock(&self.open)
     }
 
-    /// Whether there is a place for one more such peer.
+    /// Returns whether one more connection of such a peer is allowed.
     fn has_place(&self, open: &HashMap<u32, Open>, peer: Peer) -> bool {
         let most = self.source.max_connections;
         let is_bounded = peer == Peer::Inside && self.source.name_inside.is_some();
@@ -252,7 +261,7 @@ impl Shared {
     }
 }
 
-/// Accepts until the other end of `woken` is closed.
+/// Accepts connections until the other end of `woken` is closed.
 fn accept_all(shared: &Arc<Shared>, listener: &UnixListener, woken: &UnixStream) {
     let mut next_id = 1;
     loop {
@@ -273,7 +282,8 @@ fn accept_all(shared: &Arc<Shared>, listener: &UnixListener, woken: &UnixStream)
                 io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted | io::ErrorKind::ConnectionAborted => {
                 }
                 _ => {
-                    // The connection stays in the backlog, so polling the listener would not wait.
+                    // The connection stays in the listen backlog, so polling the listener would return at
+                    // once.
                     let _ = poll(&mut [PollFd::new(woken, PollFlags::IN)], Some(&ACCEPT_PAUSE));
                 }
             },
@@ -281,7 +291,7 @@ fn accept_all(shared: &Arc<Shared>, listener: &UnixListener, woken: &UnixStream)
     }
 }
 
-/// Gives a connection its thread, or tells it why not.
+/// Starts the thread of a connection, or refuses it with the reason.
 fn admit(shared: &Arc<Shared>, stream: UnixStream, id: u32) {
     let Some(peer) = peer(&stream) else { return refuse(&stream, &Failure::not_a_peer()) };
     let stream = Arc::new(stream);
@@ -292,7 +302,7 @@ fn admit(shared: &Arc<Shared>, stream: UnixStream, id: u32) {
         return;
     };
     let serve = Box::new(move || {
-        // A panic has been reported by the panic hook; here it ends one connection.
+        // The panic hook has reported the panic; here it ends one connection.
         let _ = catch_unwind(AssertUnwindSafe(|| connection::serve(&place.shared, &place.stream, id, peer)));
     });
     if (shared.spawn)(&format!("tare-conn-{id}"), serve).is_err() {
@@ -300,8 +310,8 @@ fn admit(shared: &Arc<Shared>, stream: UnixStream, id: u32) {
     }
 }
 
-/// One connection's place among [`Shared::open`]; given back however its thread ends or fails to begin. The stream
-/// closes with the last reference to it.
+/// One connection's place in [`Shared::open`]; dropping it gives the place back, even if its thread did not
+/// start. The stream closes with its last reference.
 struct Place {
     shared: Arc<Shared>,
     stream: Arc<UnixStream>,
@@ -309,11 +319,11 @@ struct Place {
 }
 
 impl Place {
-    /// `None` where there is none for such a peer, or the endpoint stops.
+    /// Claims a place; returns `None` if none is free for such a peer or the endpoint is stopping.
     fn take(shared: &Arc<Shared>, stream: &Arc<UnixStream>, id: u32, peer: Peer) -> Option<Place> {
         {
             let mut open = shared.open();
-            // `stop` has shut down the connections it found, or is about to; it would not find this one.
+            // `stop` shuts down the connections it finds in the map and would miss this one.
             if shared.source.is_stopping() || !shared.has_place(&open, peer) {
                 return None;
             }
@@ -331,7 +341,7 @@ impl Drop for Place {
     }
 }
 
-/// Says why, without waiting: the few bytes fit into a fresh socket's buffer.
+/// Sends an error without waiting: it fits into the buffer of a fresh socket.
 fn refuse(stream: &UnixStream, failure: &Failure) {
     if stream.set_nonblocking(true).is_ok() {
         let mut writer = Writer::new(stream);
@@ -358,7 +368,7 @@ mod tests {
         }))
     }
 
-    /// Places that as many peers got.
+    /// Claims a place for each of these peers and returns those claimed.
     fn taken(shared: &Arc<Shared>, peers: usize, peer: Peer) -> Vec<Place> {
         let first = shared.open().keys().max().map_or(1, |id| id + 1);
         let take = |id| {

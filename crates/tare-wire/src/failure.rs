@@ -1,10 +1,10 @@
-//! What went wrong with a command, as the protocol says it.
+//! Errors of a command, as protocol error packets.
 
 use std::fmt::Display;
 
 use tare_tables::TableError;
 
-/// An error packet: number, SQLSTATE and text are those the built-in uses for the same mistake.
+/// An error packet. Number, SQLSTATE and text are those that the built-in uses for the same mistake.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Failure {
     pub(crate) code: u16,
@@ -12,7 +12,7 @@ pub(crate) struct Failure {
     pub(crate) message: String,
 }
 
-/// What a client that asks for too much is told.
+/// The hint for clients that use unsupported SQL.
 const SUPPORTED: &str = "tare's endpoint answers SELECT columns or COUNT/SUM/MIN/MAX FROM one table, with WHERE, ORDER BY \
                          and LIMIT, UNION ALL of such for digests, and the writes the table allows; for more, query \
                          performance_schema through the server";
@@ -22,7 +22,7 @@ impl Failure {
         Failure { code, state, message: message.into() }
     }
 
-    /// For who makes a table that is to lead where an installed one does; the built-in refuses in these words.
+    /// Refuses the creation of another table that leads here, in the words of the built-in.
     pub(crate) fn not_another_table() -> Self {
         let text = "Can't create table like one of performance_schema (errno: 131 \"Command not supported by the engine\")";
         Failure::new(1005, "HY000", text)
@@ -40,7 +40,8 @@ impl Failure {
         Failure::new(1045, "28000", "Access denied: this socket serves the server's own user only")
     }
 
-    /// For the host's sessions, who may have been led here by somebody without a grant.
+    /// Refuses a table name used by a session of a server. The session may have been directed here without a
+    /// grant.
     pub(crate) fn not_by_this_name() -> Self {
         let text = "Access denied: only the tables installed in performance_schema lead to its rows (if this is one of \
                     them, it was installed anew: FLUSH TABLES)";
@@ -100,14 +101,14 @@ impl Failure {
         Failure::new(1235, "42000", format!("{what} is not supported here: {SUPPORTED}"))
     }
 
-    /// For who asks a stream for what it would have to hold or to throw away.
+    /// Refuses a SELECT from a stream that would need to hold or discard rows.
     pub(crate) fn only_forwards() -> Self {
         let text = "A stream is read forwards, each row once: SELECT columns FROM it, with WHERE, but without ORDER BY, LIMIT, \
                     COUNT and the like";
         Failure::new(1235, "42000", text)
     }
 
-    /// For the host's sessions, whose writes go without.
+    /// Refuses a transaction to the sessions of servers. Writes through installed tables need none.
     pub(crate) fn no_transactions() -> Self {
         let text = "Transactions are not supported: only the tables installed in performance_schema can be written (if this is \
                     one of them, the error log says why it cannot)";
@@ -154,7 +155,7 @@ impl Failure {
         )
     }
 
-    /// A refused write of `table`.
+    /// Converts a table's refusal of a write.
     pub(crate) fn of_table(error: &TableError, table: &str, user: &str) -> Self {
         match error {
             TableError::WrongUsage => Failure::new(1683, "HY000", "Invalid performance_schema usage"),

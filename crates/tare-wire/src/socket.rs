@@ -1,4 +1,4 @@
-//! The endpoint's socket: who may have it, who may use it.
+//! The endpoint's socket and the checks of who may connect.
 
 use std::fs;
 use std::io;
@@ -13,32 +13,33 @@ use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
 
 use crate::endpoint::EndpointError;
 
-/// Connections the kernel holds until they are accepted.
+/// The connections that the kernel queues until they are accepted.
 const BACKLOG: i32 = 128;
-/// What a socket's name ends in while the socket is made.
+/// The suffix of the socket's name until it is renamed into place.
 pub(crate) const UNBORN: &str = ".new";
 
-/// A listening socket in the file system; dropping it removes the file, if it is still this socket's.
+/// A listening socket in the file system. Dropping it removes the file, unless another socket has replaced
+/// it.
 #[derive(Debug)]
 pub(crate) struct Socket {
     pub(crate) listener: UnixListener,
     path: PathBuf,
-    /// Device and inode of the file.
+    /// The device and inode of the file.
     identity: (u64, u64),
 }
 
 impl Socket {
-    /// Listens at `path`, in place of a socket nobody listens at any more.
+    /// Listens at `path` and replaces a stale socket there.
     ///
-    /// The socket is made under another name and renamed: it never exists at `path` with rights wider than its
-    /// owner's, nor without a listener.
+    /// The socket is created under another name and renamed. So it never exists at `path` with rights wider
+    /// than its owner's, nor without a listener.
     pub(crate) fn listen(path: &Path) -> Result<Self, EndpointError> {
         refuse_if_taken(path)?;
         let mut unborn = path.as_os_str().to_owned();
         unborn.push(UNBORN);
         let unborn = PathBuf::from(unborn);
         if is_socket(&unborn)? {
-            // One that died before the rename left it. What stays all the same, `bind` refuses.
+            // A process that died before the rename left this file. If it cannot be removed, `bind` fails.
             let _ = fs::remove_file(&unborn);
         }
         let failed = |error: io::Error| EndpointError::Socket { path: path.to_owned(), error };
@@ -54,7 +55,7 @@ impl Socket {
         Ok(Socket { listener, path: path.to_owned(), identity })
     }
 
-    /// Removes the file, unless it is another socket's by now.
+    /// Removes the file, unless another socket has replaced it.
     pub(crate) fn unlink(&self) {
         if fs::symlink_metadata(&self.path).is_ok_and(|file| (file.dev(), file.ino()) == self.identity) {
             let _ = fs::remove_file(&self.path);
@@ -68,7 +69,7 @@ impl Drop for Socket {
     }
 }
 
-/// Makes the file, at which nobody listens yet.
+/// Creates the socket's file without listening yet.
 fn bind(path: &Path) -> io::Result<OwnedFd> {
     let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
     let socket = rustix::net::socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None)?;
@@ -76,16 +77,17 @@ fn bind(path: &Path) -> io::Result<OwnedFd> {
     Ok(socket)
 }
 
-/// Listens; also the file's device and inode.
+/// Starts listening; also returns the file's device and inode.
 fn begin(socket: OwnedFd, path: &Path) -> io::Result<(UnixListener, (u64, u64))> {
-    // Before listening: until then nobody can connect, whatever the umask left.
+    // The mode is set before listening: until then nobody can connect, whatever the umask allows.
     fs::set_permissions(path, fs::Permissions::from_mode(0o600))?;
     rustix::net::listen(&socket, BACKLOG)?;
     let file = fs::symlink_metadata(path)?;
     Ok((UnixListener::from(socket), (file.dev(), file.ino())))
 }
 
-/// Whether a socket is there; a file that is none is not ours to replace.
+/// Returns whether a socket exists at `path`. Any other kind of file is an error, because it must not be
+/// replaced.
 fn is_socket(path: &Path) -> Result<bool, EndpointError> {
     match fs::symlink_metadata(path) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
@@ -95,14 +97,14 @@ fn is_socket(path: &Path) -> Result<bool, EndpointError> {
     }
 }
 
-/// A socket somebody listens at is not ours to replace either.
+/// Fails if somebody listens at `path`, because that socket must not be replaced.
 fn refuse_if_taken(path: &Path) -> Result<(), EndpointError> {
     if !is_socket(path)? {
         return Ok(());
     }
     match probe(path) {
         Err(rustix::io::Errno::CONNREFUSED | rustix::io::Errno::NOENT) => Ok(()),
-        // A full backlog, too, is somebody's.
+        // A full queue of connections also belongs to a listener.
         Ok(()) | Err(rustix::io::Errno::AGAIN) => Err(EndpointError::InUse { path: path.to_owned() }),
         Err(error) => Err(EndpointError::Socket { path: path.to_owned(), error: error.into() }),
     }
@@ -114,32 +116,33 @@ fn probe(path: &Path) -> rustix::io::Result<()> {
     rustix::net::connect(socket.as_fd(), &SocketAddrUnix::new(path)?)
 }
 
-/// What a server's program is called.
+/// The names of a server's program.
 const SERVERS: [&str; 2] = ["mariadbd", "mysqld"];
-/// What a program is called that loads and runs another one.
+/// The beginning of the name of a dynamic loader, which loads and runs another program.
 const LOADER: &str = "ld-linux";
-/// What the system adds to the name of a program whose file is gone.
+/// The suffix that the kernel adds to the path of a deleted program.
 const DELETED: &str = " (deleted)";
 
-/// Who is at the other end of a connection.
+/// The kind of process at the other end of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Peer {
-    /// A session of a server's, which may ask for an account without a grant: of the host's, this very process, or of
-    /// another server's.
+    /// A session of a server, which may ask on behalf of an account without a grant. The server is the host
+    /// (this process) or another one.
     Inside,
-    /// Another process of this process's user, or root's, that is no server.
+    /// A process of this user or of root that is not a server.
     Outside,
 }
 
-/// Who is at the other end; `None` for those who may not be.
+/// Returns the kind of the connection's peer; `None` if it may not connect.
 pub(crate) fn peer(stream: &UnixStream) -> Option<Peer> {
-    // Not by rustix: to that the number of a process is never 0, as it is of one in a namespace that is not seen from here.
+    // rustix is not used because it takes a process id for nonzero; the id of a process in a PID namespace
+    // that is invisible from here is 0.
     let credentials = getsockopt(stream, PeerCredentials).ok()?;
     let process = u32::try_from(credentials.pid()).ok().filter(|process| *process != 0);
     judge(process, Uid::from_raw(credentials.uid()), Program::of)
 }
 
-/// Who a process is: by its number, if it can be seen from here, by its user and by its program.
+/// Classifies a process by its id (`None` if it is invisible from here), its user and its program.
 fn judge(process: Option<u32>, user: Uid, program: impl Fn(u32) -> Program) -> Option<Peer> {
     let own = std::process::id();
     if process == Some(own) {
@@ -156,12 +159,12 @@ fn may_use(peer: Uid, own: Uid) -> bool {
     peer == own || peer.is_root()
 }
 
-/// What can be seen of the program a process runs; nothing where the system does not show it.
+/// The visible facts of the program a process runs; empty where the system hides them.
 #[derive(Debug)]
 struct Program {
-    /// Device and inode of its file.
+    /// The device and inode of its file.
     file: Option<(u64, u64)>,
-    /// What its file is called, and what the process is: of one that gave up root only the latter can be seen.
+    /// The names of its file and of the process. For a process that gave up root only the latter is visible.
     names: [Option<String>; 2],
 }
 
@@ -169,7 +172,7 @@ impl Program {
     fn of(process: u32) -> Program {
         let place = Path::new("/proc").join(process.to_string());
         let exe = place.join("exe");
-        // As it is known here: a file system elsewhere that does not answer must not hold up who accepts connections.
+        // Uses cached attributes: an unresponsive remote file system must not block the accepting thread.
         let file = statx(CWD, &exe, AtFlags::STATX_DONT_SYNC, StatxFlags::INO).ok();
         let file =
             file.map(|it| (u64::from(it.stx_dev_major) << 32 | u64::from(it.stx_dev_minor), it.stx_ino));
@@ -179,7 +182,7 @@ impl Program {
         Program { file, names: [name, title] }
     }
 
-    /// Whether it is a server's: this process's own, or one by its name.
+    /// Returns whether the program is a server: this process's own program, or one with a server's name.
     fn is_server(&self, own: &Program) -> bool {
         let is_known = |name: &String| {
             let name = name.trim_end();
@@ -189,10 +192,11 @@ impl Program {
         is_own || self.names.iter().flatten().any(is_known)
     }
 
-    /// Whether its file is what it runs. A loader runs another one, and so does an emulator, which goes by the other's name.
+    /// Returns whether the process runs this file itself. A loader runs another file, and so does an
+    /// emulator, whose process has the other file's name.
     fn is_itself(&self) -> bool {
         let [Some(name), Some(title)] = &self.names else { return false };
-        // The process has as much of the name as there is room for.
+        // The kernel truncates the process name.
         !name.starts_with(LOADER) && name.starts_with(title.trim_end())
     }
 }
@@ -206,7 +210,7 @@ mod tests {
     use super::*;
     use crate::endpoint::EndpointConfig;
 
-    /// Set for the children of a test below: where they connect to.
+    /// The variable that tells a test's child processes which socket to connect to.
     const SOCKET: &str = "TARE_TEST_SOCKET";
 
     #[test]
@@ -216,7 +220,7 @@ mod tests {
         assert!(!may_use(nobody, mysql) && !may_use(mysql, Uid::ROOT));
     }
 
-    /// With empty names for what cannot be seen.
+    /// Creates a program; an empty name stands for one that is not visible.
     fn program(file: Option<(u64, u64)>, names: [&str; 2]) -> Program {
         Program { file, names: names.map(|name| (!name.is_empty()).then(|| name.to_owned())) }
     }
@@ -256,7 +260,7 @@ mod tests {
         assert_eq!(judge(another, Uid::ROOT, server), Some(Peer::Inside));
         assert_eq!(judge(another, Uid::ROOT, client), Some(Peer::Outside));
         assert_eq!(judge(another, stranger, server), None);
-        // Of another namespace the user alone is known.
+        // Of a process in another namespace only the user is known.
         assert_eq!(judge(None, own, server), Some(Peer::Outside));
         assert_eq!(judge(None, stranger, server), None);
     }
@@ -264,7 +268,7 @@ mod tests {
     #[test]
     fn another_process_is_told_by_its_program() {
         if let Some(path) = std::env::var_os(SOCKET) {
-            // One of the children of below: it stays until it has been looked at.
+            // This is a child of the test below: it stays until it has been inspected.
             UnixStream::connect(path).unwrap().read_to_end(&mut Vec::new()).unwrap();
             return;
         }
@@ -316,7 +320,7 @@ mod tests {
 
     #[test]
     fn the_longest_path_leaves_room_for_the_name_it_is_made_under() {
-        /// Of `sockaddr_un`, without the terminating zero.
+        /// The longest path of `sockaddr_un`, without the terminating zero.
         const MOST: usize = 107;
         let folder = tempfile::tempdir().unwrap();
         let path = |length: usize| {
@@ -327,7 +331,7 @@ mod tests {
         let socket = Socket::listen(&longest).unwrap();
         UnixStream::connect(&longest).unwrap();
         drop(socket);
-        // One byte more may have no terminating zero; two do not fit.
+        // With one byte more the path may lack a terminating zero; with two it does not fit.
         let too_long = Socket::listen(&path(MOST - EndpointConfig::SPARE_PATH + 2));
         assert!(matches!(too_long, Err(EndpointError::Socket { .. })), "{too_long:?}");
     }

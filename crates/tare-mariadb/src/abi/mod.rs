@@ -48,7 +48,7 @@ impl Series {
         }
     }
 
-    /// As people write it.
+    /// Returns the series' name as people write it.
     pub const fn name(self) -> &'static str {
         match self {
             Series::V10_6 => "10.6",

@@ -1,5 +1,5 @@
-//! HOT PATH: errors, warnings and notes, and the handlers of stored programs that take them. These stand before functions of the
-//! server's (`startup::conditions`), which do all they did.
+//! HOT PATH: errors, warnings and notes, and the handlers of stored programs that catch them. These functions
+//! are called before the server's own (`startup::conditions`), which still do all their work.
 #![allow(unsafe_code)]
 
 use std::cell::Cell;
@@ -9,9 +9,10 @@ use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use super::guard::guard;
 use super::{ENGINE, facts};
 
-/// `Sql_condition *THD::raise_condition(const Sql_condition *)`
+/// The type of `Sql_condition *THD::raise_condition(const Sql_condition *)`.
 type RaiseCondition = unsafe extern "C-unwind" fn(*mut c_void, *const c_void) -> *mut c_void;
-/// `bool THD::handle_condition(uint, const char *, enum_warning_level *, const char *, Sql_condition **)`
+/// The type of `bool THD::handle_condition(uint, const char *, enum_warning_level *, const char *,
+/// Sql_condition **)`.
 type HandleCondition = unsafe extern "C-unwind" fn(
     *mut c_void,
     c_uint,
@@ -20,22 +21,23 @@ type HandleCondition = unsafe extern "C-unwind" fn(
     *const c_char,
     *mut *mut c_void,
 ) -> u8;
-/// `bool sp_rcontext::handle_sql_condition(THD *, uint *, const sp_instr *)`
+/// The type of `bool sp_rcontext::handle_sql_condition(THD *, uint *, const sp_instr *)`.
 type HandleSqlCondition =
     unsafe extern "C-unwind" fn(*mut c_void, *mut c_void, *mut c_uint, *const c_void) -> u8;
-/// `sp_handler *sp_pcontext::find_handler(const Sql_condition_identity &) const`
+/// The type of `sp_handler *sp_pcontext::find_handler(const Sql_condition_identity &) const`.
 type FindHandler = unsafe extern "C-unwind" fn(*const c_void, *const c_void) -> *mut c_void;
 
 /// The server's own functions, in the order of [`stand_before`]; set before any of tare's can be called.
 static OWN: [AtomicUsize; 4] = [const { AtomicUsize::new(0) }; 4];
 
 thread_local! {
-    /// Whether the internal handlers were asked about the condition that was raised last: of a fatal error they are not.
+    /// Whether the internal handlers were asked about the condition raised last; they are not asked about
+    /// fatal errors.
     static IS_ASKED: Cell<bool> = const { Cell::new(false) };
 }
 
-/// Tare's functions, which pass on to the server's own: `handle_condition`, `handle_sql_condition`, `find_handler`,
-/// `raise_condition`.
+/// Returns tare's functions, which call the server's own: `handle_condition`, `handle_sql_condition`,
+/// `find_handler`, `raise_condition`.
 pub(crate) fn stand_before(own: [usize; 4]) -> [usize; 4] {
     OWN.iter().zip(own).for_each(|(kept, own)| kept.store(own, Relaxed));
     [
@@ -46,14 +48,14 @@ pub(crate) fn stand_before(own: [usize; 4]) -> [usize; 4] {
     ]
 }
 
-/// A condition is raised: an error that is fatal is counted here, as nobody else is asked about it; the others by
-/// [`handle_condition`], which knows what is left out.
+/// Replaces `THD::raise_condition`. Counts a fatal error here, because no handler is asked about it;
+/// [`handle_condition`] counts the others and knows which to exclude.
 unsafe extern "C-unwind" fn raise_condition(session: *mut c_void, condition: *const c_void) -> *mut c_void {
     let first = guard(None, || {
         IS_ASKED.set(false);
         facts::first_error(session, condition)
     });
-    // SAFETY: the address of the server's function of this type, kept before this one could be called.
+    // SAFETY: the address of the server's function of this type, stored before this one could be called.
     let own = unsafe { std::mem::transmute::<usize, RaiseCondition>(OWN[3].load(Relaxed)) };
     // SAFETY: the same arguments under the same promises.
     let raised = unsafe { own(session, condition) };
@@ -65,7 +67,7 @@ unsafe extern "C-unwind" fn raise_condition(session: *mut c_void, condition: *co
     raised
 }
 
-/// A condition is raised; the server's function asks its internal handlers whether one takes it.
+/// Replaces `THD::handle_condition`, which asks the internal handlers whether one takes a raised condition.
 unsafe extern "C-unwind" fn handle_condition(
     session: *mut c_void,
     number: c_uint,
@@ -79,16 +81,17 @@ unsafe extern "C-unwind" fn handle_condition(
             ENGINE.error_raised(number);
         }
     });
-    // SAFETY: the address of the server's function of this type, kept before this one could be called.
+    // SAFETY: the address of the server's function of this type, stored before this one could be called.
     let own = unsafe { std::mem::transmute::<usize, HandleCondition>(OWN[0].load(Relaxed)) };
     // SAFETY: the same arguments under the same promises.
     let handled = unsafe { own(session, number, sqlstate, level, message, condition) };
-    // Behind whatever a handler may have raised.
+    // Set only now, after anything that a handler may have raised.
     guard((), || IS_ASKED.set(true));
     handled
 }
 
-/// An instruction of a stored program has raised something; 1: a handler of the program's goes on.
+/// Replaces `sp_rcontext::handle_sql_condition`, called after an instruction of a stored program has raised a
+/// condition; returns 1 if a handler of the program takes over.
 unsafe extern "C-unwind" fn handle_sql_condition(
     context: *mut c_void,
     session: *mut c_void,
@@ -106,7 +109,8 @@ unsafe extern "C-unwind" fn handle_sql_condition(
     handled
 }
 
-/// The handler that a stored program has for a condition, or null.
+/// Replaces `sp_pcontext::find_handler`, which returns the handler that a stored program has for a condition,
+/// or null.
 unsafe extern "C-unwind" fn find_handler(context: *const c_void, condition: *const c_void) -> *mut c_void {
     // SAFETY: as above.
     let own = unsafe { std::mem::transmute::<usize, FindHandler>(OWN[2].load(Relaxed)) };

@@ -1,4 +1,4 @@
-//! HOT PATH: the server's own structures, read through [`crate::host`] for the shims.
+//! HOT PATH: safe access to the server's own structures for the shims, read through [`crate::host`].
 #![allow(unsafe_code)]
 
 use std::ffi::{c_uint, c_void};
@@ -13,43 +13,46 @@ use crate::host::{address, charset, diagnostics, digest, handler, metadata, name
 
 static SHARES: share::Reader = share::Reader::new();
 
-/// Settles whose layouts are read; before the first slot is called.
+/// Selects the series whose layouts are read. Must run before the first slot is called.
 pub(crate) fn select(series: Series) {
     SHARES.select(series);
 }
 
-/// Number of a character set.
+/// Returns the number of a character set.
 pub(super) fn charset_number(charset: *const c_void) -> u32 {
-    // SAFETY: the server passes null or one of its character sets, which live for ever.
+    // SAFETY: the server passes null or one of its character sets, which are never freed.
     unsafe { charset::number(charset) }
 }
 
-/// Whether there is nothing to say of how a statement ended: see [`diagnostics::is_plain_result`].
+/// Returns whether a statement's outcome is the empty one: see [`diagnostics::is_plain_result`].
 #[inline(always)]
 pub(super) fn is_plain_result(area: *const c_void) -> bool {
     // SAFETY: the server passes its own diagnostics area, unchanged during the call.
     unsafe { diagnostics::is_plain_result(area) }
 }
 
-/// The number of a condition that is an error.
+/// Returns the number of a condition if it is an error.
 pub(super) fn error_number(condition: *const c_void) -> Option<u32> {
     // SAFETY: the server passes a reference to a condition's identity.
     unsafe { diagnostics::error_number(condition) }
 }
 
-/// Whether a condition that is being raised is an error of a statement that has failed already: see [`diagnostics::is_aftermath`].
+/// Returns whether a condition being raised is an error of a statement that has already failed: see
+/// [`diagnostics::is_aftermath`].
 pub(super) fn is_aftermath(session: *const c_void, level: *const c_void) -> bool {
-    // SAFETY: the server's function that asks for handlers of a condition is called with its session and its level.
+    // SAFETY: the server's function that asks for handlers of a condition is called with its session and its
+    // level.
     unsafe { diagnostics::is_aftermath(session, level) }
 }
 
-/// The number of a condition, if it is the error by which its statement fails: see [`diagnostics::first_error`].
+/// Returns the number of a condition if it is the error by which its statement fails: see
+/// [`diagnostics::first_error`].
 pub(super) fn first_error(session: *const c_void, condition: *const c_void) -> Option<u32> {
     // SAFETY: the server's function that raises a condition is called with its session.
     unsafe { diagnostics::first_error(session, condition) }
 }
 
-/// How a statement ended.
+/// Returns the outcome of a statement.
 pub(super) fn outcome<'a>(area: *const c_void) -> Outcome<'a> {
     // SAFETY: the server passes its own diagnostics area, unchanged during the call.
     let outcome = unsafe { diagnostics::outcome(area) };
@@ -63,34 +66,35 @@ pub(super) fn outcome<'a>(area: *const c_void) -> Outcome<'a> {
     }
 }
 
-/// A statement's tokens.
+/// Returns a statement's tokens; `None` if there are none.
 pub(super) fn digest_tokens<'a>(storage: *const DigestStorage) -> Option<DigestTokens<'a>> {
-    // SAFETY: the storage the parser filled belongs to the session, which runs this statement still.
+    // SAFETY: the storage that the parser filled belongs to the session, which still runs this statement.
     let tokens = unsafe { digest::tokens(storage) }?;
     Some(DigestTokens { bytes: tokens.bytes, charset: tokens.charset, cut: tokens.full, hash: digest::hash })
 }
 
-/// Marks a table as one whose changes do not go to the binary log; see [`share::Reader::keep_from_binary_log`].
+/// Marks a table so that its changes stay out of the binary log; see [`share::Reader::keep_from_binary_log`].
 pub(super) fn keep_from_binary_log(share: *mut ServerTableShare) {
-    // SAFETY: the server hands over a share it has filled. Other sessions may see it by now; they only read it.
+    // SAFETY: the server passes a share it has filled. Other sessions may see it by now; they only read it.
     let _where_the_layout_is_sure = unsafe { SHARES.keep_from_binary_log(share) };
 }
 
-/// Names of a table and of its keys.
+/// Returns the names of a table and of its keys.
 pub(super) fn table_share<'a>(share: *const ServerTableShare) -> Option<share::Share<'a>> {
     // SAFETY: the server passes null or a share it has completed.
     unsafe { SHARES.read(share) }
 }
 
-/// Names of a handler's table and of its keys; `None` for a table that is not in the server's cache of definitions, such
-/// as a temporary one.
+/// Returns the names of a handler's table and of its keys; `None` for a table that is not in the server's
+/// cache of definitions, such as a temporary one.
 pub(super) fn cached_share<'a>(handler: *const c_void) -> Option<share::Share<'a>> {
-    // SAFETY: the server passes the handler it opens or uses again, with its share, which it has completed.
+    // SAFETY: the server passes the handler it opens or reuses, with its share, which it has completed.
     unsafe { SHARES.read_cached(handler::share(handler)) }
 }
 
-/// Makes a handler of a table of this schema one of tare's (see [`handler`]), and its table one whose
-/// changes do not go to the binary log: whoever got the share when it was just shown may come here first.
+/// Makes a handler of a table of this schema one of tare's (see [`handler`]), and keeps the table's changes
+/// out of the binary log. The latter is repeated here because a session that got the share right after it
+/// became visible may arrive here first.
 pub(super) fn settle_handler(handler: *const c_void, schema: &[u8]) {
     // SAFETY: the server passes the handler it has just opened, with its share; only this thread knows it.
     let share = unsafe { handler::share(handler) };
@@ -102,41 +106,42 @@ pub(super) fn settle_handler(handler: *const c_void, schema: &[u8]) {
     }
 }
 
-/// What a metadata lock is of.
+/// Returns the object of a metadata lock.
 #[inline(always)]
 pub(super) fn metadata_object<'a>(key: *const MdlKey) -> Option<metadata::Object<'a>> {
     // SAFETY: the server passes a key that is valid during the call.
     unsafe { metadata::object(key) }
 }
 
-/// As [`metadata_object`], if it is no user lock.
+/// Returns the object of a metadata lock; `None` for a user lock.
 #[inline(always)]
 pub(super) fn usual_metadata_object<'a>(key: *const MdlKey) -> Option<metadata::Object<'a>> {
-    // SAFETY: as of [`metadata_object`].
+    // SAFETY: see [`metadata_object`].
     unsafe { metadata::usual_object(key) }
 }
 
-/// An XA identifier.
+/// Returns an XA identifier; `None` for a null one.
 pub(super) fn xid<'a>(xid: *const c_void) -> Option<Xid<'a>> {
     // SAFETY: the server passes null or its own identifier, which it does not change during the call.
     let xid = unsafe { transaction::xid(xid) }?;
     Some(Xid { format_id: xid.format_id as i32, gtrid: xid.gtrid, bqual: xid.bqual })
 }
 
-/// Whether an XA identifier is none, or one the server makes up for a transaction of its own, which is shown nowhere.
+/// Returns whether an XA identifier is missing or made up by the server for a transaction of its own; those
+/// are not shown.
 #[inline(always)]
 pub(super) fn is_made_up(xid: *const c_void) -> bool {
-    // SAFETY: as of [`xid`].
+    // SAFETY: see [`xid`].
     unsafe { transaction::is_made_up(xid) }
 }
 
-/// A global transaction id.
+/// Returns a global transaction id.
 pub(super) fn gtid(gtid: *const c_void) -> transaction::Gtid {
     // SAFETY: the server passes null or its own id.
     unsafe { transaction::gtid(gtid) }
 }
 
-/// A text of at most `N` bytes that takes no memory but its own: where the server calls, the heap may be used up.
+/// A text of at most `N` bytes without heap memory: where the server calls, the heap may be exhausted.
 pub(super) struct Text<const N: usize> {
     bytes: [u8; N],
     length: usize,
@@ -145,7 +150,7 @@ pub(super) struct Text<const N: usize> {
 impl<const N: usize> Text<N> {
     pub(super) const EMPTY: Text<N> = Text { bytes: [0; N], length: 0 };
 
-    /// As much of it as fits.
+    /// Copies as many of the bytes as fit.
     pub(super) fn of(bytes: &[u8]) -> Text<N> {
         let mut text = Text::<N>::EMPTY;
         text.length = bytes.len().min(N);
@@ -158,7 +163,7 @@ impl<const N: usize> Text<N> {
     }
 }
 
-/// Takes a part as a whole or not at all.
+/// Appends a part as a whole or not at all.
 impl<const N: usize> Write for Text<N> {
     fn write_str(&mut self, part: &str) -> fmt::Result {
         let end = self.length + part.len();
@@ -168,10 +173,10 @@ impl<const N: usize> Write for Text<N> {
     }
 }
 
-/// Bytes of the longest IP.
+/// The length of the longest IP address in bytes.
 const LONGEST_IP: usize = "ffff:ffff:ffff:ffff:ffff:ffff:255.255.255.255".len();
 
-/// IP and PORT of a socket; empty and 0 where it has none.
+/// Returns IP and PORT of a socket; empty and 0 if it has none.
 pub(super) fn peer(address: *const libc::sockaddr, len: c_uint) -> (Text<LONGEST_IP>, u16) {
     // SAFETY: the server passes null or an address of that length.
     let address = unsafe { address::socket(address, len) };
@@ -180,7 +185,7 @@ pub(super) fn peer(address: *const libc::sockaddr, len: c_uint) -> (Text<LONGEST
     (ip, address.map_or(0, |address| address.port()))
 }
 
-/// OBJECT_TYPE of a stored program.
+/// Returns OBJECT_TYPE of a stored program.
 pub(super) fn program_type(number: c_uint) -> Option<u8> {
     Some(match names::program(number)? {
         "FUNCTION" => objects::FUNCTION,
@@ -192,7 +197,7 @@ pub(super) fn program_type(number: c_uint) -> Option<u8> {
     })
 }
 
-/// The kind of a table lock; `None`: it is given back.
+/// Returns the kind of a table lock; `None` if it is released.
 pub(super) fn table_lock(op: c_uint, flags: u64) -> Option<u8> {
     match names::table_lock(op, flags) {
         names::TableLockRequest::Lock(kind) => Some(kind as u8),

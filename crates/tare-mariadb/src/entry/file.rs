@@ -1,4 +1,4 @@
-//! HOT PATH: files, by name, by stream, by descriptor.
+//! HOT PATH: files, by name, by stream and by descriptor.
 #![allow(unsafe_code)]
 
 use std::ffi::{c_char, c_int, c_uint, c_ulong, c_void};
@@ -14,7 +14,7 @@ use crate::abi::types::{File, FileLocker, FileLockerState};
 use crate::folder;
 use crate::host::file_name::FileName;
 
-/// Operations of the interface.
+/// The interface's numbers of file operations.
 const CLOSE: c_uint = 4;
 const CREATE: c_uint = 0;
 const OPEN: c_uint = 2;
@@ -23,12 +23,12 @@ const STREAM_CLOSE: c_uint = 5;
 const STAT: c_uint = 11;
 const DELETE: c_uint = 14;
 
-/// Bytes moved; a negative result is an error, and no bytes.
+/// Returns the bytes transferred; a negative result is an error and transfers none.
 fn moved(count: c_ulong) -> u64 {
     if (count as i32) < 0 { 0 } else { count }
 }
 
-/// Keeps a file operation in its state and returns the locker.
+/// Starts a file operation in its locker state and returns the locker.
 fn begin(
     state: *mut FileLockerState,
     class: u16,
@@ -69,7 +69,7 @@ pub(super) unsafe extern "C" fn get_thread_file_name_locker(
         return null_mut();
     }
     guard(null_mut(), || {
-        // The built-in's views have no file to look at.
+        // A view of the built-in has no file, so asking for its status is not an event.
         if key == 0 || name.is_null() || (op == STAT && folder::holds(text!(name))) {
             return null_mut();
         }
@@ -96,14 +96,14 @@ pub(super) unsafe extern "C" fn get_thread_file_descriptor_locker(
     fd: c_int,
     op: c_uint,
 ) -> *mut FileLocker {
-    // That a descriptor is closed has to be known later.
+    // The closing of a descriptor must be noted even if no events are wanted.
     if !ENGINE.wants(Kind::File) && op != CLOSE {
         return null_mut();
     }
     guard(null_mut(), || {
         let Some(file) = ENGINE.file_of(fd) else { return null_mut() };
         if op == CLOSE {
-            // Another thread may be given the same number before this one hears that it is free.
+            // Another thread may receive the same number before this one learns that it is free.
             ENGINE.bind_file(fd, None);
         }
         begin(state, ENGINE.file_class(file), Some(file), op, std::ptr::null())
@@ -149,7 +149,7 @@ pub(super) unsafe extern "C" fn start_file_open_wait(
     unsafe { start_file_wait(locker, 0, file, line) }
 }
 
-/// The file that was just opened under the state's name.
+/// Returns the file that was just opened under the state's name.
 fn opened(state: &FileLockerState) -> Option<FileRef> {
     let name = FileName::new(text!(state.name));
     ENGINE.find_file(state.class.addr() as u16, name.bytes(), true)
@@ -169,8 +169,8 @@ pub(super) unsafe extern "C" fn end_file_open_wait(
     })
 }
 
-/// Ends an opening that yielded a descriptor. The files of tare's own tables are no files to the server: with the built-in
-/// it finds none in their place.
+/// Ends an opening that yielded a descriptor. The files of tare's own tables are not files for the server:
+/// with the built-in there are none in their place.
 fn bind(locker: *mut FileLocker, fd: c_int) -> Option<FileRef> {
     let state = state!(locker, FileLockerState)?;
     let file = if fd >= 0 && !folder::holds(text!(state.name)) { opened(state) } else { None };

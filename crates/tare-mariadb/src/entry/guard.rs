@@ -1,4 +1,4 @@
-//! HOT PATH: the guard of every shim: whatever happens inside tare, the server gets an answer and goes on.
+//! HOT PATH: the guard of every shim. If tare panics, the server still gets a result and continues.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::OnceLock;
@@ -9,12 +9,12 @@ use super::ENGINE;
 
 static FAILURE: OnceLock<String> = OnceLock::new();
 
-/// Why instrumentation was switched off, if a panic did it.
+/// Returns the text of the panic that disabled instrumentation; `None` if there was none.
 pub(crate) fn failure() -> Option<&'static str> {
     FAILURE.get().map(String::as_str)
 }
 
-/// Runs a shim's body; a panic switches instrumentation off and yields the fallback.
+/// Runs a shim's body. A panic disables instrumentation and yields the fallback.
 #[inline(always)]
 pub(super) fn guard<R>(fallback: R, body: impl FnOnce() -> R) -> R {
     match catch_unwind(AssertUnwindSafe(body)) {

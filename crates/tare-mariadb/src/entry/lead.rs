@@ -1,10 +1,11 @@
-//! Slots of the function table that lead elsewhere while nobody wants events of their kind: then nothing is asked, and what is
-//! off costs the call. (Of stages that is so once none is in progress: until then each is its thread's state.) While some
-//! instruments of a kind are off, slots may lead to a function that sifts: it asks first whether the event's is, and goes on as
-//! usual if not. While none of a kind is recorded, they may lead to one that only sums up.
+//! Slot routing: the slots of the function table change their targets with the demand for events of their
+//! kind. Slots of disabled instruments point to a no-op, so a disabled kind costs one call that returns
+//! immediately. (For stages this holds once none is in progress; until then each stage is also its thread's
+//! state.) If only some instruments of a kind are off, slots may point to a filtered path, which first checks
+//! the event's instrument. If none of a kind is recorded, they may point to a function that only sums.
 //!
-//! Calls by name go through the same slots (`startup::direct_calls`). Most lead to [`nothing`], one function for all of them, so
-//! that its line of code is at hand.
+//! Calls by name use the same slots (`startup::direct_calls`). Most disabled slots point to [`nothing`], one
+//! function for all of them, so that its cache line stays warm.
 #![allow(unsafe_code)]
 
 use std::ffi::c_void;
@@ -18,16 +19,16 @@ use tare_engine::snapshot::Kind;
 use super::{ENGINE, socket, stage, statement, synch, table};
 use crate::abi::{v10_6, v10_11, v11_4, v11_8};
 
-/// A slot, and where it leads.
+/// A slot and its possible targets.
 pub(super) struct Lead {
     kind: Kind,
     slot: &'static AtomicPtr<c_void>,
     wanted: *mut c_void,
-    /// Where it leads while none is recorded.
+    /// The target while no instrument is recorded.
     summed: *mut c_void,
-    /// Where it leads while some instruments are off, or sampled.
+    /// The target while some instruments are off or sampled.
     sifted: *mut c_void,
-    /// Where it leads while all are sampled.
+    /// The target while all instruments are sampled.
     sampled: *mut c_void,
     unwanted: *mut c_void,
 }
@@ -39,15 +40,16 @@ unsafe impl Sync for Lead {}
 
 static LEADS: OnceLock<Vec<Lead>> = OnceLock::new();
 
-/// What the server gets where nobody wants an event: no locker, so that it does not tell how it ends. It stands for functions of
-/// any arguments: where these are is the caller's concern.
+/// Returns null, the result for an event that nobody wants: without a locker the server does not report the
+/// end. Stands in for functions of any arguments, which are the caller's concern under the C calling
+/// convention.
 extern "C" fn nothing() -> *mut c_void {
     null_mut()
 }
 
 /// A function table of a series.
 pub(super) trait Table: 'static {
-    /// The slots that lead elsewhere.
+    /// Returns the slots that are routed.
     fn leads(&'static mut self) -> Vec<Lead>;
 }
 
@@ -61,7 +63,8 @@ macro_rules! leads {
             fn leads(&'static mut self) -> Vec<Lead> {
                 vec![$({
                     let as_it_is = self.$slot as *mut c_void;
-                    // SAFETY: a function pointer of a table that stays; from here on nobody but `Lead` writes to it.
+                    // SAFETY: a function pointer of a table that is never freed; from here on only `Lead`
+                    // writes to it.
                     let slot = unsafe { AtomicPtr::from_ptr((&raw mut self.$slot).cast()) };
                     Lead { $($state: $function as *mut c_void,)* ..Lead::to(Kind::$kind, slot, as_it_is) }
                 }),*]
@@ -70,7 +73,7 @@ macro_rules! leads {
     };
 }
 
-// What begins an event returns null where it is not wanted, and what is told then returns nothing.
+// A function that begins an unwanted event returns null, and one that only notes something returns nothing.
 leads! {
     start_stage, Stage => {
         unwanted: stage::pass_stage, sifted: stage::sift_stage, summed: stage::sum_stage, sampled: stage::sample_stage
@@ -97,7 +100,7 @@ leads! {
 }
 
 impl Lead {
-    /// A slot that leads to a function as it is, or nowhere where nobody wants its events.
+    /// Creates a slot with one target for wanted events, and the no-op for unwanted ones.
     fn to(kind: Kind, slot: &'static AtomicPtr<c_void>, wanted: *mut c_void) -> Lead {
         let unwanted = nothing as *mut c_void;
         Lead { kind, slot, wanted, summed: wanted, sifted: wanted, sampled: wanted, unwanted }
@@ -115,15 +118,15 @@ impl Lead {
     }
 }
 
-/// Begins a line: slots that are read one after the other are on few.
+/// Alignment to a cache line: slots that are read together share few lines.
 #[repr(align(64))]
 struct OnLines<T>(T);
 
-/// Keeps a function table for good, whose slots lead where [`decide`] says from now on. Wherever they lead, it is right whenever it
-/// is called. Once.
+/// Leaks a function table whose slots [`decide`] routes from now on. Every target is correct at any time,
+/// whenever it is called. Call it once.
 pub(super) fn keep<T: Table>(table: T) -> *const c_void {
     let table = std::ptr::from_mut(&mut Box::leak(Box::new(OnLines(table))).0);
-    // SAFETY: the table is there for good, and this is all that refers to it.
+    // SAFETY: the table is never freed, and this is the only reference to it.
     let leads = LEADS.get_or_init(|| unsafe { &mut *table }.leads());
     leads.iter().for_each(|lead| lead.decide(ENGINE.demand(lead.kind)));
     if ENGINE.are_stages_untold() {
@@ -132,18 +135,18 @@ pub(super) fn keep<T: Table>(table: T) -> *const c_void {
     table.cast_const().cast()
 }
 
-/// So much is wanted of the events of a kind from now on.
+/// Routes the slots of a kind according to the demand for its events.
 pub(crate) fn decide(kind: Kind, demand: Demand) {
     LEADS.get().into_iter().flatten().filter(|lead| lead.kind == kind).for_each(|lead| lead.decide(demand));
 }
 
-/// Nobody hears of stages until some are wanted.
+/// Points the slots of stages to the no-op until some stages are wanted.
 pub(crate) fn leave_stages_untold() {
     let stages = LEADS.get().into_iter().flatten().filter(|lead| lead.kind == Kind::Stage);
     stages.for_each(|lead| lead.slot.store(nothing as *mut c_void, Relaxed));
 }
 
-/// Whether a slot may lead elsewhere later.
+/// Returns whether a slot may be routed elsewhere later.
 pub(crate) fn may_change(slot: *const usize) -> bool {
     LEADS.get().into_iter().flatten().any(|lead| lead.slot.as_ptr().addr() == slot.addr())
 }
@@ -161,7 +164,7 @@ mod tests {
             let at = Series::V10_11.slot_names().iter().position(|slot| *slot == name).expect("a slot");
             table.wrapping_add(at)
         };
-        // SAFETY: a slot of the table, which stays.
+        // SAFETY: a slot of the table, which is never freed.
         let leads_to =
             |name| unsafe { AtomicPtr::from_ptr(slot(name).cast_mut().cast::<*mut c_void>()) }.load(Relaxed);
         let nothing = nothing as *mut c_void;

@@ -1,7 +1,8 @@
-//! HOT PATH: what stands in the place of the server's functions that take an instrumented lock (`startup::locks`).
+//! HOT PATH: replacements of the server's functions that take an instrumented lock (`startup::locks`).
 //!
-//! Each does what the server's does, but a lock that is free needs no clock, if its level says so. It is tried in the call that
-//! records it, so nobody can wait unseen. All of them go through the same lines of code ([`lock_wanted`]); their own are few.
+//! Each does what the server's does, but an uncontended lock needs no clock if its level allows that. The
+//! attempt to take the lock and its recording are in one call, so nobody can wait unseen. All of them share
+//! the same code ([`lock_wanted`]); the code of their own is short.
 #![allow(unsafe_code)]
 
 use std::ffi::{c_char, c_int, c_uint, c_void};
@@ -18,7 +19,7 @@ use super::pointer::instance;
 use super::synch::is_unwanted;
 use crate::abi::types::{Mutex, Rwlock};
 
-/// A lock of the server's, and its instance.
+/// A lock of the server and its instance.
 #[repr(C)]
 pub(crate) struct Instrumented<L, I> {
     lock: L,
@@ -29,7 +30,8 @@ type ServerMutex = Instrumented<libc::pthread_mutex_t, Mutex>;
 type ServerRwlock = Instrumented<libc::pthread_rwlock_t, Rwlock>;
 type ServerPrlock = Instrumented<Prlock, Rwlock>;
 
-/// The server's own rwlock that prefers readers: they hold the mutex while they come and go, a writer holds it all the time.
+/// The server's own rwlock that prefers readers. They hold the mutex only while they enter and leave; a
+/// writer holds it all the time.
 #[repr(C)]
 pub(crate) struct Prlock {
     mutex: libc::pthread_mutex_t,
@@ -39,20 +41,21 @@ pub(crate) struct Prlock {
     active_writer: u8,
 }
 
-/// A function that takes a lock and returns 0, or returns an error's number.
+/// A function that takes a lock and returns 0 or an error number.
 type Take<L> = unsafe extern "C" fn(*mut L) -> c_int;
 
-/// A function as [`try_first`].
+/// The type of [`try_first`].
 type Wanted =
     unsafe extern "C" fn(*mut c_void, *const c_char, c_uint, *mut c_void, u32, Take<c_void>) -> c_int;
 
-/// A function of the server's that takes a [`Prlock`].
+/// A function of the server that takes a [`Prlock`].
 pub(crate) type TakePrlock = Take<Prlock>;
 
-/// The server's own functions that take one to read, and to write. Set before any call is led here.
+/// The server's own functions that take a [`Prlock`] for reading and for writing. Set before any call is
+/// redirected here.
 pub(crate) static PRLOCK: OnceLock<[TakePrlock; 2]> = OnceLock::new();
 
-/// Where the locks keep the instance, and the server's own rwlock how many read and whether somebody writes.
+/// The offsets of the instance in the locks, and of the readers and the writer in the server's own rwlock.
 pub(crate) const MUTEX_INSTANCE: usize = offset_of!(ServerMutex, instance);
 pub(crate) const RWLOCK_INSTANCE: usize = offset_of!(ServerRwlock, instance);
 pub(crate) const PRLOCK_INSTANCE: usize = offset_of!(ServerPrlock, instance);
@@ -65,25 +68,26 @@ trait Way {
     type Instance;
     const KIND: Kind;
     const OPERATION: u8;
-    /// Whether many can have the lock in this way.
+    /// Whether several threads can hold the lock in this way.
     const READS: bool;
-    /// Its place among [`functions`].
+    /// The position in [`functions`].
     const PLACE: u32;
-    /// What takes it where somebody wants the events: what all ways share, or, of the most frequent one, code of its own, so that
-    /// no jump leads there.
+    /// The function for wanted events: the code that all ways share or, for the most frequent way, an inlined
+    /// copy without a jump.
     const WANTED: Wanted = if Self::READS { lock_wanted::<true> } else { lock_wanted::<false> };
 
-    /// What takes the lock if it is free.
+    /// Returns the function that takes the lock only if it is free.
     fn take_free() -> Take<Self::Lock>;
 
-    /// Takes it as the server does.
+    /// Takes the lock as the server does.
     ///
     /// # Safety
+    ///
     /// The lock is one of the server's, initialised.
     unsafe fn take(lock: *mut Self::Lock) -> c_int;
 }
 
-/// Notes that the calling thread has a lock.
+/// Notes that the calling thread holds a lock.
 #[inline(always)]
 fn note(reads: bool, synch: SynchRef, thread: ThreadRef) {
     if reads {
@@ -96,7 +100,8 @@ fn note(reads: bool, synch: SynchRef, thread: ThreadRef) {
 /// Takes a lock as the server's function does.
 ///
 /// # Safety
-/// The lock is one of the server's, initialised, and stays while it is taken.
+///
+/// The lock is one of the server's, initialised, and stays valid during the call.
 #[inline(always)]
 unsafe fn lock<W: Way>(
     that: *mut Instrumented<W::Lock, W::Instance>,
@@ -114,13 +119,13 @@ unsafe fn lock<W: Way>(
         // SAFETY: the caller's promise.
         return match unsafe { W::take_free()(at) } {
             0 => 0,
-            // Who has to wait is told of.
+            // A thread that has to wait is recorded even in a skipped statement.
             // SAFETY: the caller's promise.
             _ => unsafe { lock_unusual_way::<W>(that.cast(), Source::new(file, line), way, instance.cast()) },
         };
     }
-    // SAFETY: the caller's promise, and all of it is of one way. A function that is given an address may be called with one of
-    // another type.
+    // SAFETY: the caller's promise, and all arguments are of one way. A function that takes an address may be
+    // called with one of another type.
     unsafe {
         (W::WANTED)(
             that.cast(),
@@ -133,16 +138,17 @@ unsafe fn lock<W: Way>(
     }
 }
 
-/// Whether a lock's instrument is sampled.
+/// Returns whether a lock's instrument is sampled.
 #[inline(always)]
 fn is_sampled<I>(kind: Kind, instance: *mut I) -> bool {
     ENGINE.is_all_sampled(kind) || instance!(SynchRef, instance).is_some_and(|it| ENGINE.is_synch_sampled(it))
 }
 
-/// As [`lock_unusual`], of one way.
+/// Calls [`lock_unusual`] for one way.
 ///
 /// # Safety
-/// As of [`lock_wanted`].
+///
+/// See [`lock_wanted`].
 #[inline(always)]
 unsafe fn lock_unusual_way<W: Way>(
     that: *mut c_void,
@@ -160,10 +166,11 @@ unsafe fn lock_unusual_way<W: Way>(
     }
 }
 
-/// As [`try_first`], out of line: so its code is at hand more often.
+/// Runs [`try_first`] out of line, so that all ways share its code in the cache.
 ///
 /// # Safety
-/// As of [`try_first`].
+///
+/// See [`try_first`].
 #[inline(never)]
 unsafe extern "C" fn lock_wanted<const READS: bool>(
     that: *mut c_void,
@@ -177,10 +184,12 @@ unsafe extern "C" fn lock_wanted<const READS: bool>(
     unsafe { try_first::<READS>(that, file, line, instance, way, take_free) }
 }
 
-/// As [`lock`], where somebody wants the events. `way` is an operation, and above it a place among [`functions`].
+/// Takes a lock whose events are wanted. `way` is an operation and, from bit 8 on, a position in
+/// [`functions`].
 ///
 /// # Safety
-/// As of [`lock`]; `instance`, `way` and `take_free` are those of the lock and of one [`Way`].
+///
+/// See [`lock`]; `instance`, `way` and `take_free` are those of the lock and of one [`Way`].
 #[inline(always)]
 unsafe extern "C" fn try_first<const READS: bool>(
     that: *mut c_void,
@@ -209,7 +218,7 @@ unsafe extern "C" fn try_first<const READS: bool>(
     unsafe { lock_unusual::<READS>(that, source, way, instance) }
 }
 
-/// Counts a lock that was free; returns what taking it has returned, as if it was not known: so [`lock_wanted`] ends by a jump.
+/// Counts an uncontended acquisition. Returns 0 through `black_box` so that [`lock_wanted`] can tail-call it.
 #[cold]
 #[inline(never)]
 extern "C" fn count_free(untimed: UntimedLock, synch: SynchRef, operation: u8, source: Source) -> c_int {
@@ -217,10 +226,11 @@ extern "C" fn count_free(untimed: UntimedLock, synch: SynchRef, operation: u8, s
     black_box(0)
 }
 
-/// As [`lock_in_time`]. Apart, so that the compiler knows that it is not where [`lock_wanted`] goes usually.
+/// Calls [`lock_in_time`]. A function of its own marks that call as cold for [`lock_wanted`].
 ///
 /// # Safety
-/// As of [`lock_wanted`].
+///
+/// See [`lock_wanted`].
 #[cold]
 #[inline(never)]
 unsafe extern "C" fn lock_unusual<const READS: bool>(
@@ -233,10 +243,11 @@ unsafe extern "C" fn lock_unusual<const READS: bool>(
     unsafe { lock_in_time::<READS>(that, source, way, instance) }
 }
 
-/// As [`lock_wanted`], where somebody may have the lock, or it needs the clock.
+/// Takes a lock that may be held by another thread, or whose wait needs the clock.
 ///
 /// # Safety
-/// As of [`lock_wanted`].
+///
+/// See [`lock_wanted`].
 #[inline(never)]
 unsafe extern "C" fn lock_in_time<const READS: bool>(
     that: *mut c_void,
@@ -277,7 +288,7 @@ fn end_slow(wait: &Wait) {
     guard((), || ENGINE.end_synch_wait(wait));
 }
 
-/// What takes a lock as the server does, of the way in this place.
+/// Returns the function that takes a lock as the server does, for the way at this position.
 #[inline(always)]
 fn taking(place: u32) -> Take<c_void> {
     match place {
@@ -290,14 +301,17 @@ fn taking(place: u32) -> Take<c_void> {
     }
 }
 
+/// Calls [`Way::take`] through an untyped pointer.
+///
 /// # Safety
-/// As of [`Way::take`].
+///
+/// See [`Way::take`].
 unsafe extern "C" fn take<W: Way>(lock: *mut c_void) -> c_int {
     // SAFETY: the caller's promise.
     unsafe { W::take(lock.cast()) }
 }
 
-/// A mutex; `TRY`: it is only tried.
+/// A mutex; with `TRY` it is only tried.
 struct TakeMutex<const TRY: bool>;
 
 impl<const TRY: bool> Way for TakeMutex<TRY> {
@@ -321,13 +335,13 @@ impl<const TRY: bool> Way for TakeMutex<TRY> {
     }
 }
 
-/// An rwlock of the C library's, to read or to write.
+/// An rwlock of the C library, for reading or writing.
 struct TakeRwlock<const WRITE: bool>;
 
 /// An rwlock of the server's own.
 struct TakePrlockTo<const WRITE: bool>;
 
-/// Implements [`Way`] for an rwlock but for the taking itself.
+/// Implements [`Way`] for an rwlock.
 macro_rules! rwlock_way {
     ($way:ident, $place:expr, $lock:ty, $free:expr, $take:expr) => {
         impl<const WRITE: bool> Way for $way<WRITE> {
@@ -363,10 +377,13 @@ rwlock_way!(TakePrlockTo, 4, Prlock, if WRITE { write_free } else { read_free },
     PRLOCK.get().map_or(libc::EINVAL, |functions| functions[usize::from(WRITE)](lock))
 });
 
+/// Takes a free [`Prlock`] for reading.
+///
 /// # Safety
-/// As [`Way::take`].
+///
+/// See [`Way::take`].
 unsafe extern "C" fn read_free(lock: *mut Prlock) -> c_int {
-    // SAFETY: the caller's promise; who holds the mutex may change the readers.
+    // SAFETY: the caller's promise; the holder of the mutex may change the readers.
     unsafe {
         if libc::pthread_mutex_trylock(&raw mut (*lock).mutex) != 0 {
             cold_path();
@@ -378,10 +395,13 @@ unsafe extern "C" fn read_free(lock: *mut Prlock) -> c_int {
     0
 }
 
+/// Takes a free [`Prlock`] for writing.
+///
 /// # Safety
-/// As [`Way::take`].
+///
+/// See [`Way::take`].
 unsafe extern "C" fn write_free(lock: *mut Prlock) -> c_int {
-    // SAFETY: the caller's promise; who holds the mutex while there are no readers is the writer.
+    // SAFETY: the caller's promise; the holder of the mutex while there are no readers is the writer.
     unsafe {
         if libc::pthread_mutex_trylock(&raw mut (*lock).mutex) != 0 {
             cold_path();
@@ -397,7 +417,7 @@ unsafe extern "C" fn write_free(lock: *mut Prlock) -> c_int {
     0
 }
 
-/// The functions below, in their order.
+/// Returns the addresses of the functions below, in their order.
 pub(crate) fn functions() -> [usize; 6] {
     [
         lock_mutex as *const () as usize,
@@ -409,11 +429,12 @@ pub(crate) fn functions() -> [usize; 6] {
     ]
 }
 
-/// Defines the functions the server calls.
+/// Defines the functions that the server calls.
 macro_rules! in_place {
     ($($name:ident: $way:ty, $lock:ty;)*) => {$(
         unsafe extern "C" fn $name(that: *mut $lock, file: *const c_char, line: c_uint) -> c_int {
-            // SAFETY: the server passes its own lock, which it has initialised and which stays while it is taken.
+            // SAFETY: the server passes its own lock, which it has initialised and which stays valid during
+            // the call.
             unsafe { lock::<$way>(that, file, line) }
         }
     )*};
@@ -442,7 +463,7 @@ mod tests {
         }
     }
 
-    /// Whether somebody has the mutex: who writes keeps it.
+    /// Returns whether the mutex is held; a writer keeps it.
     fn is_locked(lock: &mut Prlock) -> bool {
         // SAFETY: the caller's own lock.
         unsafe {

@@ -1,4 +1,4 @@
-//! HOT PATH: memory. `SESSIONS`: the memory of sessions is asked for.
+//! HOT PATH: memory. `SESSIONS` means that memory is also counted by session.
 #![allow(unsafe_code)]
 
 use std::ffi::{c_uint, c_ulong};
@@ -12,7 +12,8 @@ use super::guard::guard;
 use super::pointer::{instance, value, write};
 use crate::abi::types::Thread;
 
-/// The key and owner the server keeps with a block: 0 and null where it was not counted.
+/// Sets the owner that the server keeps with a block and returns the key; null and 0 if the block was not
+/// counted.
 fn answer(owner: *mut *mut Thread, key: c_uint, counted: Option<Option<ThreadRef>>) -> c_uint {
     let thread = counted.flatten().map_or(null_mut(), |thread| thread.address().cast());
     write!(owner, thread);
@@ -89,7 +90,7 @@ pub(super) unsafe extern "C" fn memory_free<const SESSIONS: bool>(
     size: c_ulong,
     _owner: *mut Thread,
 ) {
-    // Whatever is off now, what was counted when it was allocated is counted when it is freed.
+    // A block that was counted when it was allocated is counted when it is freed, whatever is off by now.
     if key != 0 {
         free_counted::<SESSIONS>(key as u16, size);
     }

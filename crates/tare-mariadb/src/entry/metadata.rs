@@ -34,7 +34,7 @@ pub(super) unsafe extern "C" fn create_metadata_lock(
     create_unusual_metadata_lock(identity, key, lock_type, duration, status, file, line)
 }
 
-/// What is locked, and how.
+/// Returns the description of a lock: its object, type, duration and status.
 #[inline(always)]
 fn what<'a>(
     object: metadata::Object<'a>,
@@ -47,7 +47,7 @@ fn what<'a>(
     MetadataName { namespace, names, schema_len, lock_type, duration, status }
 }
 
-/// As [`create_metadata_lock`], whatever it is on.
+/// Creates a metadata lock on any object.
 #[cold]
 #[inline(never)]
 extern "C" fn create_unusual_metadata_lock(
@@ -64,13 +64,13 @@ extern "C" fn create_unusual_metadata_lock(
     }
     guard(null_mut(), || {
         let what = || Some(what(facts::metadata_object(key)?, lock_type, duration, status));
-        // A row of `metadata_locks`, also while nothing is recorded: so with the built-in.
+        // The row of `metadata_locks` exists even if nothing is recorded, as with the built-in.
         let lock = ENGINE.create_metadata_lock(identity.addr(), what, Source::new(file, line));
         lock.map_or(null_mut(), |lock| lock.address().cast())
     })
 }
 
-/// A table's definition may be about to change.
+/// Notes that a table's definition may be about to change.
 #[cold]
 #[inline(never)]
 fn note_definition(key: *const MdlKey, lock_type: c_int) {
@@ -82,10 +82,10 @@ fn note_definition(key: *const MdlKey, lock_type: c_int) {
     });
 }
 
-/// The first type of lock with which rows are read or written; those before are taken to look at definitions.
+/// The weakest type of lock for reading or writing rows; weaker ones are taken to read definitions.
 const SHARED_READ: c_int = 3;
 
-/// As [`create_metadata_lock`], where statements that use tare's tables are left out.
+/// Creates a metadata lock and excludes statements that use tare's tables.
 pub(super) unsafe extern "C" fn create_looked_at_metadata_lock(
     identity: *mut c_void,
     key: *const MdlKey,
@@ -122,7 +122,7 @@ pub(super) unsafe extern "C" fn destroy_metadata_lock(lock: *mut MetadataLock) {
     }
 }
 
-/// As [`destroy_metadata_lock`], where the thread does not keep its slot.
+/// Destroys a metadata lock whose slot the thread does not keep.
 #[cold]
 #[inline(never)]
 extern "C" fn destroy_unusual_metadata_lock(lock: *mut MetadataLock) {

@@ -1,8 +1,9 @@
-//! From the server's calls to the engine: one shim per slot, all of one shape: guard, null check, engine
-//! call, typed fallback. Those that begin what happens often are not called while nobody wants it ([`lead`]); what is unusual
-//! they leave to a C function that they jump to (it does not unwind), so that no register is saved.
+//! The shims between the server's calls and the engine, one per slot and all of one shape: guard, null check,
+//! engine call, typed fallback. Shims that begin frequent events are not called while nobody wants those
+//! ([`lead`]). They leave the slow path to a C function, which does not unwind, by a tail call, so that no
+//! register is saved.
 //!
-//! What the server promises of its arguments is written in `host/FACTS.md`; `pointer` is the only file that
+//! `host/FACTS.md` lists what the server guarantees about its arguments; `pointer` is the only file that
 //! turns its pointers into references.
 
 pub(crate) mod condition;
@@ -33,14 +34,14 @@ use crate::abi::{Series, v10_6, v10_11, v11_4, v11_8};
 use crate::install::federated;
 use crate::options::Options;
 
-/// Where tare's own tables are.
+/// The schema of tare's own tables.
 const SCHEMA: &[u8] = federated::SCHEMA.as_bytes();
 
 pub(crate) use facts::select;
 pub(crate) use guard::failure;
 pub(crate) use registration::STORAGE_ENGINE_LOADED;
 
-/// Every slot by name; a series lays them out as its own header does.
+/// Defines every slot by name; a series lays them out in the order of its header.
 macro_rules! slots {
     ($series:ident $(, $extra:ident: $shim:path)*) => {
         $series::Vtable {
@@ -188,7 +189,8 @@ macro_rules! slots {
 /// The engine of this process.
 pub(crate) static ENGINE: Engine = Engine::new();
 
-/// A function table as the options have it. Which it is, is decided here once, and costs nothing later.
+/// Builds the function table that the options ask for. The choice is made here once, so it costs nothing per
+/// event.
 macro_rules! table {
     ($slots:expr, $options:expr) => {{
         let mut table = $slots;
@@ -226,7 +228,7 @@ macro_rules! table {
     }};
 }
 
-/// The function table in the layout of `series`.
+/// Returns the function table in the layout of `series`.
 pub(crate) fn vtable(series: Series, options: &Options) -> *const c_void {
     match series {
         Series::V10_6 => table!(slots!(v10_6), options),

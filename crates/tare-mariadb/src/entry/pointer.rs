@@ -1,9 +1,9 @@
 //! HOT PATH: the only place where the server's pointers become references.
 //!
-//! Each macro names the promise it rests on (SAFETY.md, "What is assumed of the host"). They are macros so
+//! Each macro names the promise it relies on (SAFETY.md, "What is assumed of the host"). They are macros so
 //! that a shim's body stays free of `unsafe` and of types it does not need.
 
-/// The locker state: memory of the server's stack that is the provider's between start and end.
+/// Returns the locker state: memory on the server's stack that belongs to the provider between start and end.
 macro_rules! state {
     ($pointer:expr, $type:ty) => {{
         // SAFETY: the server passes its own state or null; nobody else uses it between start and end, and
@@ -12,7 +12,7 @@ macro_rules! state {
     }};
 }
 
-/// An instance the engine gave the server before.
+/// Returns an instance that the engine gave the server before; `None` for null.
 macro_rules! instance {
     ($handle:ty, $pointer:expr) => {{
         // SAFETY: the server passes back what an init or create slot returned to it, or null; slots are
@@ -21,15 +21,15 @@ macro_rules! instance {
     }};
 }
 
-/// An instance a locker state keeps.
+/// Returns an instance that a locker state keeps.
 macro_rules! known {
     ($handle:ty, $pointer:expr) => {{
-        // SAFETY: as of `instance!`; the state was filled when the instance was there, so it is not null.
+        // SAFETY: see `instance!`; the state was filled when the instance existed, so it is not null.
         unsafe { <$handle>::from_address($pointer.cast()).unwrap_unchecked() }
     }};
 }
 
-/// Bytes of a call's argument; null and negative lengths: none.
+/// Returns the bytes of a call's argument; empty for null or a negative length.
 macro_rules! bytes {
     ($pointer:expr, $len:expr) => {{
         let (pointer, len) = ($pointer, usize::try_from($len).unwrap_or(0));
@@ -42,7 +42,7 @@ macro_rules! bytes {
     }};
 }
 
-/// A NUL-terminated text of a call's argument; null: empty.
+/// Returns a NUL-terminated text of a call's argument; empty for null.
 macro_rules! text {
     ($pointer:expr) => {{
         let pointer = $pointer;
@@ -55,7 +55,7 @@ macro_rules! text {
     }};
 }
 
-/// A value behind a pointer of a call's argument; null: `None`.
+/// Returns the value behind a pointer of a call's argument; `None` for null.
 macro_rules! value {
     ($pointer:expr) => {{
         // SAFETY: the server passes null or a pointer to an initialised value of this plain type.
@@ -74,19 +74,19 @@ macro_rules! write {
     }};
 }
 
-/// Keeps a wait in a locker state.
+/// Stores a wait in a locker state.
 macro_rules! keep {
     ($state:expr, $wait:expr) => {{
         let (flags, places, thread, start) = $wait.pack();
         $state.flags = flags;
-        // Numbers, not an address: the server passes them on unseen.
+        // Numbers, not an address: the server does not look at them.
         $state.wait = std::ptr::without_provenance_mut(places as usize);
         $state.thread = thread.address().cast();
         $state.timer_start = start;
     }};
 }
 
-/// The wait a locker state keeps, if it keeps one.
+/// Returns the wait that a locker state keeps, if it keeps one.
 macro_rules! kept {
     ($state:expr) => {
         $crate::entry::pointer::instance!(tare_engine::ThreadHandle, $state.thread)
@@ -94,7 +94,7 @@ macro_rules! kept {
     };
 }
 
-/// The wait a locker state keeps, which was returned as a locker because it keeps one.
+/// Returns the wait of a locker state that was returned as a locker, and so keeps one.
 macro_rules! begun {
     ($state:expr) => {
         $crate::entry::pointer::unpacked!(
@@ -112,20 +112,20 @@ macro_rules! unpacked {
     }};
 }
 
-/// The statement a locker state keeps.
+/// Returns the statement that a locker state keeps.
 macro_rules! statement {
     ($state:expr) => {
-        // SAFETY: the shims keep what one `pack` made, or null, in a state whose locker they return; the server ends that
-        // once, and passes it back from the thread that runs the statement, meanwhile.
+        // SAFETY: the shims store the result of one `pack`, or null, in a state whose locker they return; the
+        // server ends it once, and until then passes it back from the thread that runs the statement.
         unsafe { tare_engine::Statement::unpack($state.place, $state.thread) }
     };
 }
 
-/// The transaction a locker state keeps, which was returned as a locker because it keeps one.
+/// Returns the transaction of a locker state that was returned as a locker, and so keeps one.
 macro_rules! begun_transaction {
     ($state:expr) => {{
         let thread = $crate::entry::pointer::known!(tare_engine::ThreadHandle, $state.thread);
-        // SAFETY: as of a statement.
+        // SAFETY: see the statement.
         unsafe { tare_engine::Transaction::unpack($state.flags, thread, $state.timer_start) }
     }};
 }

@@ -1,8 +1,9 @@
-//! The digest of what is prepared. The server makes none: `Prepared_statement::prepare` parses without a listener for tokens.
+//! The digests of prepared statements. The server computes none: `Prepared_statement::prepare` parses without
+//! a listener for tokens.
 //!
-//! tare's function stands where `prepare` calls `parse_sql` (`startup::preparation`). It asks the server to parse as it does a
-//! query, which makes it ask for a digest ([`attach`]), and there puts a listener of tare's own into the lexer. The parser
-//! fills it, as it fills the session's own for a query, which is left as it is.
+//! `prepare` calls tare's function instead of `parse_sql` (`startup::preparation`). It asks the server to
+//! parse as for a query, so the server asks for a digest ([`attach`]), and there tare puts a listener of its
+//! own into the lexer. The parser fills it as it fills the session's own for a query, which is not touched.
 #![allow(unsafe_code)]
 
 use std::cell::Cell;
@@ -19,49 +20,48 @@ use super::statement::kept;
 use crate::abi::types::{DigestLocker, StatementLocker};
 use crate::host::digest::{self, Listener};
 
-/// `parse_sql(THD *, Parser_state *, Object_creation_ctx *, bool do_pfs_digest)`.
+/// The type of `parse_sql(THD *, Parser_state *, Object_creation_ctx *, bool do_pfs_digest)`.
 pub(crate) type Parse = unsafe extern "C" fn(*mut c_void, *mut c_void, *mut c_void, bool) -> bool;
 
-/// What the server prepares statements with.
+/// The server's parser of prepared statements.
 #[derive(Clone, Copy)]
 pub(crate) struct Parser {
-    /// `parse_sql`.
     pub(crate) parse: Parse,
-    /// Where a lexer, and so a parser's state, has its listener.
+    /// The offset of the listener in a lexer, and so in a parser's state.
     pub(crate) listener: usize,
-    /// Where the server has `max_digest_length`.
+    /// The address of the server's `max_digest_length`.
     pub(crate) max_length: *const usize,
 }
 
-// SAFETY: a function, a distance, and a variable of the program's that is only read.
+// SAFETY: a function, an offset, and a variable of the program that is only read.
 unsafe impl Send for Parser {}
 // SAFETY: as above.
 unsafe impl Sync for Parser {}
 
 static PARSER: OnceLock<Parser> = OnceLock::new();
 
-/// Settles what the server parses with; before the first statement. Returns the function that is to be called in place of
+/// Stores the server's parser; must run before the first statement. Returns the function to call in place of
 /// `parse_sql`.
 pub(crate) fn stand_before(parser: Parser) -> usize {
     let _once = PARSER.set(parser);
     (parse_prepared as *const c_void).addr()
 }
 
-/// A parse whose tokens are wanted, while it lasts.
+/// A parse in progress whose tokens are wanted.
 struct Capture {
     listener: Listener,
-    /// Where in the lexer its address goes.
+    /// The location in the lexer for the listener's address.
     place: *mut *mut Listener,
     /// The statement that prepares; null until the server asks for its digest.
     locker: *mut StatementLocker,
 }
 
 thread_local! {
-    /// The innermost parse of the thread; null: there is none.
+    /// The thread's innermost parse; null if there is none.
     static CAPTURE: Cell<*mut Capture> = const { Cell::new(null_mut()) };
 }
 
-/// What `prepare` calls in place of `parse_sql`.
+/// Replaces `parse_sql` in `prepare`.
 unsafe extern "C" fn parse_prepared(
     session: *mut c_void,
     state: *mut c_void,
@@ -72,14 +72,15 @@ unsafe extern "C" fn parse_prepared(
     // SAFETY: the server's variable, which it changes at its start only.
     let most = unsafe { parser.max_length.read() };
     let Some(mut listener) = guard(None, || Listener::new(most)) else {
-        // SAFETY: what the server called, with what it called it with.
+        // SAFETY: the function that the server called, with its arguments.
         return unsafe { (parser.parse)(session, state, context, digest) };
     };
     listener.begin();
     let place = state.wrapping_byte_add(parser.listener).cast();
     let mut capture = Capture { listener, place, locker: null_mut() };
     let around = CAPTURE.replace(&raw mut capture);
-    // SAFETY: as above. With `true` the server asks for a digest before it parses, and for nothing else: it gets none.
+    // SAFETY: as above. With `true` the server also asks for a digest before it parses, and gets none; that
+    // is the only difference.
     let failed = unsafe { (parser.parse)(session, state, context, true) };
     CAPTURE.set(around);
     if !failed {
@@ -88,20 +89,22 @@ unsafe extern "C" fn parse_prepared(
     failed
 }
 
-/// Whether the calling thread parses what it prepares.
+/// Returns whether the calling thread is parsing a statement to prepare.
 #[inline(always)]
 pub(super) fn is_under_way() -> bool {
     !CAPTURE.get().is_null()
 }
 
-/// The server asks for a digest of what it is about to parse, and gets none. Where that is prepared, tare listens to the lexer.
+/// Puts tare's listener into the lexer if the parsed statement is being prepared. Always returns null, so the
+/// server makes no digest.
 #[cold]
 #[inline(never)]
 pub(super) extern "C" fn attach(locker: *mut StatementLocker) -> *mut DigestLocker {
     let capture = CAPTURE.get();
     if !capture.is_null() {
-        // SAFETY: a live frame of this thread has it (`parse_prepared`), and nobody else uses it meanwhile. Its place is a member
-        // of the parser's state, which the server fills before it asks (`startup::preparation` has found out where).
+        // SAFETY: a live frame of this thread owns it (`parse_prepared`), and nobody else uses it meanwhile.
+        // Its place is a member of the parser's state, which the server fills before it asks
+        // (`startup::preparation` has located it).
         unsafe {
             (*capture).locker = locker;
             (*capture).place.write(&raw mut (*capture).listener);
@@ -110,7 +113,7 @@ pub(super) extern "C" fn attach(locker: *mut StatementLocker) -> *mut DigestLock
     null_mut()
 }
 
-/// The prepared statement has the tokens from now on.
+/// Stores the tokens with the prepared statement.
 fn keep(capture: &Capture) {
     let Some((statement, state)) = kept(capture.locker) else { return };
     let Some(prepared) = instance!(PreparedRef, state.prepared) else { return };

@@ -23,7 +23,7 @@ pub(super) unsafe extern "C" fn get_sp_share(
 ) -> *mut SpShare {
     guard(null_mut(), || {
         let Some(object_type) = facts::program_type(object_type) else { return null_mut() };
-        // An anonymous block is no program of its own.
+        // An anonymous block is not a program of its own.
         if ENGINE.current_thread().is_none() || name_len == 0 {
             return null_mut();
         }
@@ -33,7 +33,7 @@ pub(super) unsafe extern "C" fn get_sp_share(
     })
 }
 
-/// A program's share outlives its use; only `drop_sp` ends it.
+/// Does nothing: a program's share outlives its use; only `drop_sp` ends it.
 pub(super) unsafe extern "C" fn release_sp_share(_share: *mut SpShare) {}
 
 pub(super) unsafe extern "C" fn drop_sp(
@@ -51,11 +51,12 @@ pub(super) unsafe extern "C" fn drop_sp(
     });
 }
 
-/// More bytes than a program's name has: that of a package's routine is two names of 64 characters.
+/// The space in bytes for a program's name, which is at most two names of 64 characters for a package's
+/// routine.
 const LONGEST_NAME: usize = 512;
 
-/// Names of programs know no case: the server tells them as they are written, here and there in another way, and the
-/// reference shows them in lower case, each character for itself.
+/// Returns a program's name in lower case, character by character, as the reference shows it. Programs' names
+/// are case-insensitive, and the server passes them as they are written in each place.
 fn folded(name: &[u8]) -> Text<LONGEST_NAME> {
     let mut folded = Text::<LONGEST_NAME>::EMPTY;
     let _fits = name.utf8_chunks().try_for_each(|chunk| {
@@ -122,7 +123,8 @@ pub(super) unsafe extern "C" fn set_prepared_stmt_text(
     });
 }
 
-/// `DIGESTS`: executions have the text and the digest of what they execute.
+/// Notes that a prepared statement is executed. With `DIGESTS`, executions have the text and the digest of
+/// the prepared statement.
 pub(super) unsafe extern "C" fn execute_prepared_stmt<const DIGESTS: bool>(
     locker: *mut StatementLocker,
     prepared: *mut PreparedStmt,

@@ -1,4 +1,4 @@
-//! Registration: names are built, keys handed out.
+//! Registration of instruments: builds their names and returns their keys.
 #![allow(unsafe_code)]
 
 use std::ffi::{c_char, c_int, c_uint};
@@ -15,25 +15,25 @@ use crate::abi::types::{
 };
 use crate::host::command;
 
-/// Memory accounted for the server as a whole; anything else of which there is one.
+/// The flag of memory accounted for the server as a whole, and of other singletons.
 const FLAG_GLOBAL: c_int = 1;
-/// A statement that becomes another one once it is parsed.
+/// The flag of a statement that becomes another one after it is parsed.
 const FLAG_MUTABLE: c_int = 1 << 1;
-/// A stage that reports progress.
+/// The flag of a stage that reports progress.
 const FLAG_STAGE_PROGRESS: c_int = 1 << 3;
-/// An rwlock with shared-exclusive mode.
+/// The flag of an rwlock with shared-exclusive mode.
 const FLAG_SX: c_int = 1 << 4;
-/// What MySQL marks as a client's, and MariaDB has no mark for.
+/// The instruments that MySQL marks as a client's; MariaDB has no such mark.
 const OF_CLIENTS: [&str; 2] = ["thread/sql/one_connection", "wait/io/socket/sql/client_connection"];
-/// The longest name of an instrument.
+/// The longest name of an instrument in bytes.
 const NAME_MAX: usize = 128;
 
-/// The storage engine the tables are read through has registered something: it is loaded.
+/// Whether the storage engine that reads the tables is loaded; set when it registers its first instrument.
 pub(crate) static STORAGE_ENGINE_LOADED: AtomicBool = AtomicBool::new(false);
-/// As what it registers.
+/// The category in which that storage engine registers.
 const STORAGE_ENGINE: &str = "federated";
 
-/// Registers one instrument; its key, 0 where it can't be instrumented.
+/// Registers one instrument and returns its key; 0 if it cannot be instrumented.
 fn register(kind: Kind, prefix: &str, category: *const c_char, name: *const c_char, flags: c_int) -> c_uint {
     if name.is_null() {
         return 0;

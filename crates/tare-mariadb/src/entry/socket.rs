@@ -12,7 +12,7 @@ use super::guard::guard;
 use super::pointer::{begun, instance, keep, known, state, value};
 use crate::abi::types::{IdleLocker, IdleLockerState, Socket, SocketLocker, SocketLockerState};
 
-/// `PSI_SOCKET_STATE_IDLE`.
+/// The server's `PSI_SOCKET_STATE_IDLE`.
 const IDLE: c_uint = 1;
 
 pub(super) unsafe extern "C" fn init_socket(
@@ -67,7 +67,7 @@ pub(super) unsafe extern "C" fn set_socket_thread_owner(socket: *mut Socket) {
     });
 }
 
-/// Keeps a wait for a socket, which is not null.
+/// Stores a wait for a socket, which is not null.
 #[inline(always)]
 fn keep(
     state: *mut SocketLockerState,
@@ -98,7 +98,7 @@ pub(super) unsafe extern "C" fn start_socket_wait(
     }
 }
 
-/// As [`start_socket_wait`], while all are sampled.
+/// The `start_socket_wait` slot while all sockets are sampled.
 pub(super) unsafe extern "C" fn sample_socket_wait(
     state: *mut SocketLockerState,
     socket: *mut Socket,
@@ -107,7 +107,7 @@ pub(super) unsafe extern "C" fn sample_socket_wait(
     file: *const c_char,
     line: c_uint,
 ) -> *mut SocketLocker {
-    // Whoever sends a result may have waited for its reader.
+    // A thread that sends a result may have waited for its reader.
     if ENGINE.skips_after_pause() {
         return null_mut();
     }
@@ -115,7 +115,7 @@ pub(super) unsafe extern "C" fn sample_socket_wait(
     unsafe { start_socket_wait(state, socket, op, count, file, line) }
 }
 
-/// As [`start_socket_wait`], while some sockets are off, or some are sampled.
+/// The `start_socket_wait` slot while some sockets are off or sampled.
 pub(super) unsafe extern "C" fn sift_socket_wait(
     state: *mut SocketLockerState,
     socket: *mut Socket,
@@ -148,7 +148,7 @@ extern "C" fn start_socket_wait_slow(
     })
 }
 
-/// The server's numbers of bytes are negative where there was an error.
+/// Returns the number of bytes; the server's is negative after an error.
 #[inline(always)]
 fn bytes(count: c_ulong) -> u64 {
     if (count as i32) < 0 { 0 } else { count }
@@ -184,7 +184,7 @@ pub(super) unsafe extern "C" fn start_idle_wait(
     }
 }
 
-/// As [`start_idle_wait`], while it is sampled: it is of the statement before.
+/// The `start_idle_wait` slot while it is sampled. The wait belongs to the statement before it.
 pub(super) unsafe extern "C" fn sample_idle_wait(
     state: *mut IdleLockerState,
     file: *const c_char,

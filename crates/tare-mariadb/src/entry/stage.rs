@@ -10,20 +10,21 @@ use super::ENGINE;
 use super::guard::guard;
 use crate::abi::types::StageProgress;
 
-/// The server writes both numbers through the pointer, in this order.
+/// Returns a stage's progress as the server's type; the server writes both numbers through the pointer, in
+/// this order.
 fn pointer(progress: Option<Progress>) -> *mut StageProgress {
     progress.map_or(null_mut(), |progress| progress.as_ptr().cast_mut().cast())
 }
 
-// These have the arguments and the calling convention of the server's call: one goes on in another by a jump, and what is not
-// wanted needs no register saved.
+// These functions have the arguments and the calling convention of the server's call, so one continues in
+// another by a tail call, and an unwanted event saves no register.
 
 pub(super) unsafe extern "C" fn start_stage(
     key: c_uint,
     file: *const c_char,
     line: c_int,
 ) -> *mut StageProgress {
-    // Of the key no more is kept than this: one register less.
+    // Only these bits of the key are kept, which saves a register.
     let class = key as u16;
     if class == 0 {
         // No stage follows.
@@ -36,7 +37,7 @@ pub(super) unsafe extern "C" fn start_stage(
     }
 }
 
-/// As [`start_stage`], while none is recorded.
+/// The `start_stage` slot while no stage is recorded.
 #[inline(never)]
 pub(super) unsafe extern "C" fn sum_stage(
     key: c_uint,
@@ -53,7 +54,7 @@ pub(super) unsafe extern "C" fn sum_stage(
     }
 }
 
-/// As [`start_stage`], while nobody wants stages. Without a key it is the end of one.
+/// The `start_stage` slot while nobody wants stages. A key of 0 ends the current stage.
 pub(super) unsafe extern "C" fn pass_stage(
     key: c_uint,
     file: *const c_char,
@@ -66,7 +67,7 @@ pub(super) unsafe extern "C" fn pass_stage(
     }
 }
 
-/// As [`start_stage`], while some stages are off, or some are sampled.
+/// The `start_stage` slot while some stages are off or sampled.
 pub(super) unsafe extern "C" fn sift_stage(
     key: c_uint,
     file: *const c_char,
@@ -81,7 +82,7 @@ pub(super) unsafe extern "C" fn sift_stage(
     }
 }
 
-/// As [`start_stage`], while all are sampled.
+/// The `start_stage` slot while all stages are sampled.
 pub(super) unsafe extern "C" fn sample_stage(
     key: c_uint,
     file: *const c_char,
@@ -94,21 +95,21 @@ pub(super) unsafe extern "C" fn sample_stage(
     unsafe { start_stage(key, file, line) }
 }
 
-/// As [`end_stage`], while all are sampled: none is in progress in a statement that is not a chosen one.
+/// The `end_stage` slot while all stages are sampled: a skipped statement has no stage in progress.
 pub(super) unsafe extern "C" fn end_sampled_stage() {
     if !ENGINE.is_skipping() {
         end_any_stage();
     }
 }
 
-/// As [`end_stage`], while nobody wants stages.
+/// The `end_stage` slot while nobody wants stages.
 pub(super) unsafe extern "C" fn pass_no_stage() {
     if let Start::Slow = ENGINE.pass_stage_fast(0) {
         end_any_stage();
     }
 }
 
-/// The rest, out of line: there is nothing to guard where all is as usual.
+/// Starts a stage on the slow path. Out of line, because the fast path needs no guard.
 #[cold]
 #[inline(never)]
 extern "C" fn start_stage_slow(key: c_uint, file: *const c_char, line: c_int) -> *mut StageProgress {
@@ -124,13 +125,13 @@ pub(super) unsafe extern "C" fn end_stage() {
     end_any_stage();
 }
 
-/// One function for both calls that end a stage.
+/// Ends a stage for both calls that do so.
 #[inline(never)]
 extern "C" fn end_any_stage() -> *mut StageProgress {
     if ENGINE.end_stage_fast() { null_mut() } else { end_unrecorded_stage() }
 }
 
-/// As [`end_any_stage`], of one that is not recorded.
+/// Ends a stage that is not recorded.
 #[inline(never)]
 pub(super) extern "C" fn end_unrecorded_stage() -> *mut StageProgress {
     if !ENGINE.end_unrecorded_stage_fast() {

@@ -17,16 +17,17 @@ use crate::abi::types::{
 };
 use crate::host::query_id;
 
-/// What is kept of a statement, at the beginning of the server's locker state: a line instead of four.
+/// The part of a statement kept at the beginning of the server's locker state: one cache line instead of
+/// four.
 #[repr(C)]
 pub(super) struct KeptStatement {
-    /// As [`Statement::pack`] has them; null: it is discarded.
+    /// The place from [`Statement::pack`]; null if the statement is discarded.
     place: *mut c_void,
     thread: *mut c_void,
     digest: *const DigestStorage,
     pub(super) program: *mut SpShare,
     pub(super) prepared: *mut PreparedStmt,
-    /// If there is one; 1: the prepared statement is being prepared.
+    /// Valid if there is a prepared statement; 1 if it is being prepared.
     pub(super) in_prepare: c_uchar,
 }
 
@@ -35,14 +36,14 @@ const _: () = {
     assert!(align_of::<KeptStatement>() == align_of::<StatementLockerState>());
 };
 
-/// The statement a locker means; `None` for a null locker and for a discarded statement.
+/// Returns the statement of a locker; `None` for a null locker and for a discarded statement.
 #[inline(always)]
 pub(super) fn kept(locker: *mut StatementLocker) -> Option<(Statement, &'static mut KeptStatement)> {
     let state = state!(locker, KeptStatement)?;
     Some((statement!(state)?, state))
 }
 
-/// `EXTENDED`: in the shape of that name, here and at the statement's end.
+/// Opens a statement. `EXTENDED` selects the extended shape of the tables, here and at the statement's end.
 pub(super) unsafe extern "C" fn get_thread_statement_locker<const EXTENDED: bool>(
     state: *mut StatementLockerState,
     key: c_uint,
@@ -60,7 +61,7 @@ pub(super) unsafe extern "C" fn get_thread_statement_locker<const EXTENDED: bool
     }
 }
 
-/// As [`get_thread_statement_locker`], of a statement of a program.
+/// Opens a statement of a stored program.
 #[inline(never)]
 extern "C" fn open_next_statement<const EXTENDED: bool>(
     state: *mut StatementLockerState,
@@ -82,7 +83,7 @@ extern "C" fn open_next_statement<const EXTENDED: bool>(
     }
 }
 
-/// As [`get_thread_statement_locker`], while some statements are off.
+/// The `get_thread_statement_locker` slot while some statements are off.
 pub(super) unsafe extern "C" fn sift_statement(
     state: *mut StatementLockerState,
     key: c_uint,
@@ -100,7 +101,7 @@ pub(super) unsafe extern "C" fn sift_statement(
     unsafe { get(state, key, charset, program) }
 }
 
-/// As [`get_thread_statement_locker`], of any statement.
+/// Opens any statement on the slow path.
 #[inline(never)]
 extern "C" fn open_unusual_statement(
     state: *mut StatementLockerState,
@@ -172,7 +173,7 @@ pub(super) unsafe extern "C" fn set_statement_text(
     });
 }
 
-/// As [`set_statement_text`], with the server's number of the statement, which it has by then.
+/// Sets a statement's text and the server's number of the statement, which it has by then.
 pub(super) unsafe extern "C" fn set_numbered_statement_text(
     locker: *mut StatementLocker,
     text: *const c_char,
@@ -241,8 +242,8 @@ mark!(set_statement_no_good_index_used, NoGoodIndexUsed);
 
 pub(super) unsafe extern "C" fn digest_start(locker: *mut StatementLocker) -> *mut DigestLocker {
     guard(null_mut(), || match kept(locker) {
-        // What is prepared has no digest of its own: it is that of its executions. The server has no storage for one then, also
-        // where there is no room for the prepared statement.
+        // A statement that is being prepared has no digest of its own; its executions have one. The server
+        // has no storage for a digest then, even if there was no room for the prepared statement.
         Some((statement, state))
             if state.prepared.is_null() && statement.wants_digest() && !preparation::is_under_way() =>
         {
@@ -283,7 +284,7 @@ pub(super) unsafe extern "C" fn end_statement<const EXTENDED: bool>(
     }
 }
 
-/// As [`end_statement`], of any statement, when its outcome is known.
+/// Ends any statement on the slow path, after its outcome was set.
 #[inline(never)]
 extern "C" fn end_unusual_statement(locker: *mut StatementLocker) {
     guard((), || {
@@ -307,7 +308,7 @@ fn count_digest(statement: Statement, digest: *const DigestStorage) {
     });
 }
 
-/// Counts an ended statement for the program or the prepared statement it belongs to.
+/// Counts an ended statement for its program or prepared statement.
 #[inline(always)]
 fn count(state: &KeptStatement, ended: EndedStatement) {
     if !state.program.is_null() {
@@ -328,7 +329,7 @@ fn count_for_program(program: *mut SpShare, ended: EndedStatement) {
     });
 }
 
-/// Ends a statement that is left out; false: it is not.
+/// Ends a statement that is excluded; returns false if it is not.
 fn end_excluded(statement: Statement, state: &KeptStatement) -> bool {
     let is_excluded = ENGINE.end_excluded_statement(statement);
     if is_excluded && let Some(prepared) = instance!(PreparedRef, state.prepared) {
@@ -337,7 +338,7 @@ fn end_excluded(statement: Statement, state: &KeptStatement) -> bool {
     is_excluded
 }
 
-/// As [`end_statement`], where statements that use tare's tables are left out.
+/// Ends a statement, excluding statements that use tare's tables.
 pub(super) unsafe extern "C" fn end_looked_at_statement<const EXTENDED: bool>(
     locker: *mut StatementLocker,
     diagnostics: *mut c_void,

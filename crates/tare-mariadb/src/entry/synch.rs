@@ -1,4 +1,5 @@
-//! HOT PATH: mutexes, rwlocks, conds. `end_*` runs with the lock held: nothing is done twice there.
+//! HOT PATH: mutexes, rwlocks and condition variables. `end_*` runs while the lock is held, so it does
+//! nothing twice.
 #![allow(unsafe_code)]
 
 use std::ffi::{c_char, c_int, c_uint, c_void};
@@ -17,25 +18,26 @@ use crate::abi::types::{
     RwlockLockerState,
 };
 
-/// Mutexes and rwlocks whose instruments are off when they are made have no instance: the server tells nothing of them then.
+/// Whether mutexes and rwlocks whose instruments are off at their creation get no instance. The server
+/// reports nothing about those.
 static ARE_LEFT: AtomicBool = AtomicBool::new(false);
 
-/// From now on those that are off are left to the server for good.
+/// Leaves locks that are off to the server for good.
 pub(crate) fn leave_off() {
     ARE_LEFT.store(true, Relaxed);
 }
 
-/// Whether locks that are off are left to the server.
+/// Returns whether locks that are off are left to the server.
 pub(crate) fn are_left() -> bool {
     ARE_LEFT.load(Relaxed)
 }
 
-/// As [`init`], of what may be left to the server.
+/// Creates the instance of a lock, or none if the lock is left to the server.
 fn init_lock<T>(key: c_uint, identity: *mut c_void) -> *mut T {
     if are_left() && ENGINE.is_off(key as u16) { null_mut() } else { init(key, identity) }
 }
 
-/// An instance of a class; the identity is the address of the server's own object.
+/// Creates an instance of a class; the identity is the address of the server's own object.
 fn init<T>(key: c_uint, identity: *mut c_void) -> *mut T {
     guard(null_mut(), || {
         let synch = ENGINE.init_synch(key as u16, identity.addr());
@@ -65,7 +67,7 @@ pub(super) unsafe extern "C" fn init_rwlock(key: c_uint, identity: *mut c_void) 
     })
 }
 
-/// What the names of InnoDB's rwlocks begin with.
+/// The prefixes of the names of InnoDB's rwlocks.
 const INNODB: [&str; 2] = ["wait/synch/rwlock/innodb/", "wait/synch/sxlock/innodb/"];
 
 pub(super) unsafe extern "C" fn init_cond(key: c_uint, identity: *mut c_void) -> *mut Cond {
@@ -84,15 +86,15 @@ pub(super) unsafe extern "C" fn destroy_cond(cond: *mut Cond) {
     destroy(cond);
 }
 
-/// The operation's number; the server's are few.
+/// Returns the engine's number of an operation from the server's, which are few.
 #[inline(always)]
 fn number(first: u8, op: c_uint) -> u8 {
     first.wrapping_add(op as u8)
 }
 
-/// Begins a wait. The locker states of mutexes, rwlocks and conds are the provider's memory alike, and all are kept as a
-/// mutex's: one function serves them, so that its code is at hand more often. What is usual is done here, and all the rest
-/// by a function that is called in its place.
+/// Begins a wait. The locker states of mutexes, rwlocks and condition variables are all stored like a
+/// mutex's, so one function serves them and stays in the cache. It contains the fast path; the slow path is a
+/// tail call.
 #[inline(never)]
 extern "C" fn start(
     state: *mut MutexLockerState,
@@ -139,7 +141,7 @@ const _: () = {
     assert!(size_of::<MutexLockerState>() <= size_of::<CondLockerState>());
 };
 
-/// What a locker keeps: the object, and the thread that waits for it.
+/// Returns the object of a locker and the thread that waits for it.
 #[inline(always)]
 fn parties(locker: *mut MutexLocker) -> Option<(SynchRef, ThreadRef)> {
     let state = state!(locker, MutexLockerState)?;
@@ -167,7 +169,7 @@ extern "C" fn end_slow(locker: *mut MutexLocker) {
     });
 }
 
-/// As [`end`], where waits are counted by instance, too.
+/// Ends a wait and also counts it by instance.
 #[inline(never)]
 extern "C" fn end_counted(locker: *mut MutexLocker) {
     guard((), || {
@@ -179,7 +181,7 @@ extern "C" fn end_counted(locker: *mut MutexLocker) {
     ENGINE.has_waited();
 }
 
-/// Notes who owns a lock that was taken.
+/// Notes the owner of a lock that was taken.
 #[inline(always)]
 fn own(locker: *mut MutexLocker, rc: c_int) {
     if rc == 0
@@ -190,8 +192,8 @@ fn own(locker: *mut MutexLocker, rc: c_int) {
     }
 }
 
-/// Notes who reads under a lock that was taken. InnoDB ends all of its waits so, and a lock that it upgrades, from
-/// shared-exclusive to exclusive, it gives back once.
+/// Notes a reader of a lock that was taken. InnoDB ends all its waits this way, and it releases a lock only
+/// once that it upgraded from shared-exclusive to exclusive.
 #[inline(always)]
 fn read(locker: *mut MutexLocker, rc: c_int) {
     if rc == 0
@@ -205,13 +207,13 @@ fn read(locker: *mut MutexLocker, rc: c_int) {
     }
 }
 
-/// Whether the instrument of a lock or a condition is off, or it has none.
+/// Returns whether the instrument of a lock or a condition variable is off, or it has none.
 #[inline(always)]
 fn is_off<T>(instance: *mut T) -> bool {
     instance!(SynchRef, instance).is_none_or(|synch| ENGINE.is_synch_off(synch))
 }
 
-/// Whether nobody wants to know what happens to a lock or a condition.
+/// Returns whether nobody wants the events of a lock or a condition variable.
 #[inline(always)]
 pub(super) fn is_unwanted<T>(kind: Kind, instance: *mut T) -> bool {
     ENGINE.is_unwanted(kind, || is_off(instance))
@@ -230,7 +232,7 @@ pub(super) unsafe extern "C" fn start_mutex_wait(
     start(state, mutex, number(operation::MUTEX, op), file, line)
 }
 
-/// Operations of rwlocks in the interface's numbers.
+/// The interface's numbers of rwlock operations.
 const TRY_READ: c_uint = 2;
 const TRY_WRITE: c_uint = 3;
 const EXCLUSIVE: c_uint = 6;
@@ -253,7 +255,7 @@ pub(super) unsafe extern "C" fn unlock_mutex(mutex: *mut Mutex) {
     }
 }
 
-/// As [`unlock_mutex`], while some mutexes are off: nothing is written to those.
+/// The `unlock_mutex` slot while some mutexes are off; writes nothing to those.
 pub(super) unsafe extern "C" fn sift_unlocked_mutex(mutex: *mut Mutex) {
     if let Some(synch) = instance!(SynchRef, mutex)
         && ENGINE.has_synch_owner(synch)
@@ -262,7 +264,7 @@ pub(super) unsafe extern "C" fn sift_unlocked_mutex(mutex: *mut Mutex) {
     }
 }
 
-/// As [`unlock_mutex`], while all mutexes are sampled: in a statement that is not a chosen one none is noted.
+/// The `unlock_mutex` slot while all mutexes are sampled: a skipped statement notes no owner.
 pub(super) unsafe extern "C" fn unlock_sampled_mutex(mutex: *mut Mutex) {
     if !ENGINE.is_skipping() {
         // SAFETY: the caller's promise.
@@ -270,7 +272,7 @@ pub(super) unsafe extern "C" fn unlock_sampled_mutex(mutex: *mut Mutex) {
     }
 }
 
-/// Shared, exclusive and shared-exclusive alike: the operation tells them apart.
+/// Starts a shared, exclusive or shared-exclusive wait; the operation distinguishes them.
 pub(super) unsafe extern "C" fn start_rwlock_wait(
     state: *mut RwlockLockerState,
     rwlock: *mut Rwlock,
@@ -287,15 +289,15 @@ pub(super) unsafe extern "C" fn start_rwlock_wait(
     start(state.cast(), rwlock.cast(), number(operation::RWLOCK, op), file, line).cast()
 }
 
-/// An rwlock of InnoDB's that it has got at once, if that needs no clock.
+/// Returns an rwlock that InnoDB took without waiting, if it needs no clock.
 #[inline(always)]
 fn free_rwlock(rwlock: *mut Rwlock) -> Option<(SynchRef, UntimedLock)> {
     let synch = instance!(SynchRef, rwlock).filter(|synch| synch.is_taken_by_trying())?;
     Some((synch, ENGINE.untimed_synch(synch)?))
 }
 
-/// As [`start_rwlock_wait`], where a lock that InnoDB has got at once needs no clock, if its level says so: InnoDB tries
-/// first, and calls the operation a try if it has got the lock.
+/// Starts an rwlock wait, without a clock for a lock that InnoDB took without waiting, if the lock's level
+/// allows that. InnoDB tries first, and reports the operation as a try if it succeeded.
 pub(super) unsafe extern "C" fn start_lean_rwlock_wait(
     state: *mut RwlockLockerState,
     rwlock: *mut Rwlock,
@@ -316,7 +318,8 @@ pub(super) unsafe extern "C" fn start_lean_rwlock_wait(
     start_unusual_rwlock_wait(state, rwlock, op, file, line)
 }
 
-/// As [`start_rwlock_wait`], or as [`start_lean_rwlock_wait`] where waits are not counted by instance.
+/// Starts an rwlock wait by [`start_rwlock_wait`] if waits are counted by instance, else by
+/// [`start_lean_rwlock_wait`].
 #[inline(always)]
 unsafe fn start_wanted_rwlock_wait(
     state: *mut RwlockLockerState,
@@ -333,13 +336,15 @@ unsafe fn start_wanted_rwlock_wait(
     unsafe { start(state, rwlock, op, file, line) }
 }
 
-/// Whether InnoDB has got the lock at once: it tries first, and calls the operation a try then.
+/// Returns whether InnoDB took the lock without waiting: it tries first, and reports the operation as a try
+/// if it succeeded.
 #[inline(always)]
 fn is_free(op: c_uint) -> bool {
     matches!(op, TRY_READ | TRY_WRITE | TRY_SHARED..=TRY_EXCLUSIVE)
 }
 
-/// As [`start_lean_rwlock_wait`], while all rwlocks are sampled. One that was not free is told of all the same.
+/// The slots that start rwlock waits while all rwlocks are sampled. A contended lock is recorded in every
+/// statement.
 pub(super) unsafe extern "C" fn sample_rwlock_wait(
     state: *mut RwlockLockerState,
     rwlock: *mut Rwlock,
@@ -354,7 +359,7 @@ pub(super) unsafe extern "C" fn sample_rwlock_wait(
     unsafe { start_wanted_rwlock_wait(state, rwlock, op, file, line) }
 }
 
-/// As [`unlock_rwlock`], while all rwlocks are sampled: in a statement that is not a chosen one none is noted.
+/// The `unlock_rwlock` slot while all rwlocks are sampled: a skipped statement notes no owner.
 pub(super) unsafe extern "C" fn unlock_sampled_rwlock(rwlock: *mut Rwlock) {
     if !ENGINE.is_skipping() {
         // SAFETY: the caller's promise.
@@ -362,7 +367,7 @@ pub(super) unsafe extern "C" fn unlock_sampled_rwlock(rwlock: *mut Rwlock) {
     }
 }
 
-/// As either of them, while some rwlocks are off, or some are sampled.
+/// The slots that start rwlock waits while some rwlocks are off or sampled.
 pub(super) unsafe extern "C" fn sift_rwlock_wait(
     state: *mut RwlockLockerState,
     rwlock: *mut Rwlock,
@@ -378,7 +383,7 @@ pub(super) unsafe extern "C" fn sift_rwlock_wait(
     unsafe { start_wanted_rwlock_wait(state, rwlock, op, file, line) }
 }
 
-/// As [`start_lean_rwlock_wait`], where the lock is not free, or needs the clock, or may have been upgraded.
+/// Starts an rwlock wait for a lock that is contended, needs the clock, or may have been upgraded.
 #[cold]
 #[inline(never)]
 extern "C" fn start_unusual_rwlock_wait(
@@ -428,7 +433,7 @@ pub(super) unsafe extern "C" fn unlock_rwlock(rwlock: *mut Rwlock) {
     }
 }
 
-/// As [`unlock_rwlock`], while some rwlocks are off: nothing is written to those.
+/// The `unlock_rwlock` slot while some rwlocks are off; writes nothing to those.
 pub(super) unsafe extern "C" fn sift_unlocked_rwlock(rwlock: *mut Rwlock) {
     if let Some(synch) = instance!(SynchRef, rwlock)
         && (ENGINE.has_synch_owner(synch) || ENGINE.has_synchs_to_read())
@@ -437,7 +442,7 @@ pub(super) unsafe extern "C" fn sift_unlocked_rwlock(rwlock: *mut Rwlock) {
     }
 }
 
-/// As [`unlock_rwlock`], out of line: it is not for what is off.
+/// Unlocks an rwlock out of line, because locks that are off do not need it.
 #[inline(never)]
 extern "C" fn unlock_noted_rwlock(rwlock: *mut Rwlock) {
     // SAFETY: the caller's promise.
@@ -466,8 +471,8 @@ pub(super) unsafe extern "C" fn end_counted_cond_wait(locker: *mut CondLocker, _
     end_counted(locker.cast());
 }
 
-/// Signals are shown nowhere: there is no table with them.
+/// Does nothing: no table shows signals.
 pub(super) unsafe extern "C" fn signal_cond(_cond: *mut Cond) {}
 
-/// As [`signal_cond`].
+/// Does nothing: no table shows signals.
 pub(super) unsafe extern "C" fn broadcast_cond(_cond: *mut Cond) {}

@@ -17,7 +17,7 @@ use crate::abi::types::{ServerTableShare, Table, TableLocker, TableLockerState, 
 use crate::host::names::TableLock;
 use crate::host::share::Share;
 
-/// `PSI_TABLE_EXTERNAL_LOCK`.
+/// The server's `PSI_TABLE_EXTERNAL_LOCK`.
 const EXTERNAL: c_uint = 1;
 
 pub(super) unsafe extern "C" fn get_table_share(
@@ -38,14 +38,14 @@ pub(super) unsafe extern "C" fn get_table_share(
     })
 }
 
-/// The engine's share of a table, for threads that are instrumented.
+/// Returns the engine's share of a table, for instrumented threads only.
 fn known_share(names: &Share<'_>) -> Option<TableShareRef> {
     ENGINE.current_thread()?;
     let table = TableName { temporary: false, schema: names.schema, name: names.table };
     ENGINE.table_share(&table, names.keys())
 }
 
-/// Nothing follows: a table is known until it is dropped.
+/// Does nothing: a table is known until it is dropped.
 pub(super) unsafe extern "C" fn release_table_share(_share: *mut TableShare) {}
 
 pub(super) unsafe extern "C" fn drop_table_share(
@@ -63,18 +63,19 @@ pub(super) unsafe extern "C" fn drop_table_share(
     });
 }
 
-/// Whether anything done through tables is wanted. If not, the server gets no handles of them, as with the built-in, and
-/// calls nothing for what it does through them, until a statement uses them again. Of tare's own tables it always gets
-/// one: what statements do with them is looked at.
+/// Returns whether any event of tables is wanted. If not, the server gets no handles, as with the built-in,
+/// and makes no calls about what it does with them until a statement uses the tables again. For tare's own
+/// tables it always gets one, because their use is observed.
 #[inline(always)]
 fn wants_tables() -> bool {
     ENGINE.wants(Kind::TableIo) | ENGINE.wants(Kind::TableLock)
 }
 
-/// The server shows a share to other sessions before it asks for the engine's ([`get_table_share`]). Whoever opens the
-/// table in between comes without one; the handler knows the table.
+/// Opens a table. The server makes a share visible to other sessions before it asks for the engine's
+/// ([`get_table_share`]). A session that opens the table in between has no share, so the table is found
+/// through the handler.
 pub(super) unsafe extern "C" fn open_table(share: *mut TableShare, identity: *const c_void) -> *mut Table {
-    // Also where the share has no place in the engine.
+    // This is done even if the share has no place in the engine.
     guard((), || facts::settle_handler(identity, SCHEMA));
     guard(null_mut(), || {
         let share = instance!(TableShareHandle, share)
@@ -114,7 +115,7 @@ pub(super) unsafe extern "C" fn rebind_table(
             ENGINE.close_table(unwanted);
             null_mut()
         }
-        // Each statement comes here: no second search for the table of a share that got no place.
+        // Each statement comes here, so the table of a share without a place is not searched again.
         None => opened(instance!(TableShareHandle, share), identity),
     })
 }
@@ -127,7 +128,7 @@ pub(super) unsafe extern "C" fn close_table(_share: *mut ServerTableShare, table
     });
 }
 
-/// Keeps a wait for a table, which is not null.
+/// Stores a wait for a table, which is not null.
 #[inline(always)]
 fn keep(state: *mut TableLockerState, wait: Wait, table: *mut Table, index: c_uint) -> *mut TableLocker {
     let Some(kept) = state!(state, TableLockerState) else { return null_mut() };
@@ -137,7 +138,7 @@ fn keep(state: *mut TableLockerState, wait: Wait, table: *mut Table, index: c_ui
     state.cast()
 }
 
-/// Keeps a wait for table I/O.
+/// Stores a wait for table I/O.
 #[inline(always)]
 fn keep_io(
     state: *mut TableLockerState,
@@ -169,7 +170,7 @@ pub(super) unsafe extern "C" fn start_table_io_wait(
     }
 }
 
-/// As [`start_table_io_wait`], while it is sampled: in a statement that is not a chosen one it is counted.
+/// The `start_table_io_wait` slot while table I/O is sampled; a skipped statement only counts it.
 pub(super) unsafe extern "C" fn sample_table_io_wait(
     state: *mut TableLockerState,
     table: *mut Table,
@@ -187,7 +188,7 @@ pub(super) unsafe extern "C" fn sample_table_io_wait(
     unsafe { start_table_io_wait(state, table, op, index, file, line) }
 }
 
-/// As [`end_table_io_wait`], while it is sampled.
+/// The `end_table_io_wait` slot while table I/O is sampled.
 pub(super) unsafe extern "C" fn end_sampled_table_io_wait(locker: *mut TableLocker, rows: c_ulonglong) {
     let Some(state) = state!(locker, TableLockerState) else { return };
     let (wait, table) = (begun!(state), known!(TableHandleHandle, state.table));
@@ -248,7 +249,7 @@ pub(super) unsafe extern "C" fn start_table_lock_wait(
     if facts::table_lock(op, flags).is_some() {
         return start_lock(state, table, op, flags, file, line);
     }
-    // To give a lock back is no more than that.
+    // Releasing a lock has no wait.
     ENGINE.set_table_lock(instance, op == EXTERNAL, None);
     null_mut()
 }
@@ -263,7 +264,7 @@ extern "C" fn start_lock(
     line: c_uint,
 ) -> *mut TableLocker {
     let Some(instance) = instance!(TableHandleHandle, table) else { return null_mut() };
-    // What gives a lock back does not come here: nobody asks again.
+    // A call that releases a lock does not get here, so the default is never used.
     let kind = facts::table_lock(op, flags).unwrap_or(TableLock::WriteExternal as u8);
     ENGINE.set_table_lock(instance, op == EXTERNAL, Some(kind));
     if ENGINE.skips_class(fixed::TABLE_LOCK) {
@@ -292,8 +293,8 @@ extern "C" fn start_table_lock_wait_slow(
     })
 }
 
-/// As [`start_table_lock_wait`], where statements that use tare's tables are left out: a table locked before, by a
-/// transaction, gets no metadata lock again.
+/// Starts a table lock wait and excludes statements that use tare's tables: a table that a transaction locked
+/// before gets no metadata lock again.
 pub(super) unsafe extern "C" fn start_looked_at_table_lock_wait(
     state: *mut TableLockerState,
     table: *mut Table,

@@ -1,4 +1,4 @@
-//! Threads: their making, their names, their end.
+//! Threads: their creation, their names, their end.
 #![allow(unsafe_code)]
 
 use std::alloc::{Layout, alloc};
@@ -20,10 +20,10 @@ fn pointer(thread: Option<ThreadRef>) -> *mut Thread {
     thread.map_or(null_mut(), |thread| thread.address().cast())
 }
 
-/// The thread the server starts when its storage engines and plugins are ready, and before events, replicas, its init file
-/// and connections: the moment the tables must be there.
+/// The thread that the server starts when its storage engines and plugins are ready, and before events,
+/// replicas, its init file and connections. At that time the tables must exist.
 const SIGNAL_HANDLER: &str = "thread/sql/signal_handler";
-/// What it runs, as the server exports it: where there are no classes of threads it has no name.
+/// The exported name of that thread's routine, which identifies it if there are no classes of threads.
 const ITS_ROUTINE: &CStr = c"signal_hand";
 
 fn is_signal_handler(key: u16, start: Routine) -> bool {
@@ -33,10 +33,11 @@ fn is_signal_handler(key: u16, start: Routine) -> bool {
     }
 }
 
-/// What a thread runs.
+/// The start routine of a thread.
 type Routine = unsafe extern "C" fn(*mut c_void) -> *mut c_void;
 
-/// What a spawned thread needs to know of its maker, which may be gone when it begins, and its slab another's.
+/// The data that a spawned thread needs of its creator, which may be gone when the thread begins, with its
+/// slab reused.
 struct Spawned {
     key: u16,
     start: Routine,
@@ -47,7 +48,7 @@ struct Spawned {
 }
 
 impl Spawned {
-    /// For a thread that the calling one makes.
+    /// Collects the data for a thread that the calling one creates.
     fn by_this_thread(key: u16, start: Routine, argument: *mut c_void) -> Spawned {
         let parent = ENGINE.current_thread();
         let parent_thread_id = parent.map(|parent| parent.thread_id());
@@ -62,7 +63,8 @@ impl Spawned {
         spawned
     }
 
-    /// A box's content; null where there is no memory, which for a `Box` would be the end of the process.
+    /// Moves the value into a box; returns null if memory is exhausted, which would abort the process with
+    /// `Box::new`.
     fn boxed(self) -> *mut Spawned {
         // SAFETY: the layout is not empty.
         let place = unsafe { alloc(Layout::new::<Spawned>()) }.cast::<Spawned>();
@@ -88,10 +90,10 @@ pub(super) unsafe extern "C" fn spawn_thread(
         Spawned::by_this_thread(key as u16, start, argument).boxed()
     });
     if spawned.is_null() {
-        // SAFETY: the server's own arguments, passed on: its thread runs, unseen.
+        // SAFETY: the server's own arguments, passed on: its thread runs without instrumentation.
         return unsafe { pthread_create(thread, attributes, start, argument) };
     }
-    // SAFETY: the server's own arguments but for the routine, which takes the box and calls theirs.
+    // SAFETY: the server's own arguments except for the routine, which takes the box and calls theirs.
     let error = unsafe { pthread_create(thread, attributes, run, spawned.cast()) };
     if error != 0 {
         // SAFETY: memory as a box has it. No thread began, so nobody else owns it.
@@ -111,14 +113,15 @@ unsafe extern "C" {
 }
 
 unsafe extern "C" fn run(spawned: *mut c_void) -> *mut c_void {
-    // SAFETY: `spawn_thread` made the box for this thread alone.
+    // SAFETY: `spawn_thread` created the box for this thread alone.
     let (start, argument) = enter(unsafe { Box::from_raw(spawned.cast::<Spawned>()) });
     // SAFETY: the server's routine with the server's argument. It may end the thread by `pthread_exit`,
     // which unwinds: nothing of ours is on the stack that needs dropping.
     unsafe { start(argument) }
 }
 
-/// The calling thread is a new one from now on; what it runs. Out of line: nothing of this is on the stack then.
+/// Registers the calling thread as a new one and returns its routine with the argument. Out of line, so that
+/// nothing of this remains on the stack.
 #[inline(never)]
 fn enter(spawned: Box<Spawned>) -> (Routine, *mut c_void) {
     guard((), || {
@@ -146,7 +149,7 @@ pub(super) unsafe extern "C" fn new_thread(
             return null_mut();
         }
         let id = (processlist_id != 0).then_some(processlist_id);
-        // Whoever accepts a connection is not its parent, but has the same one.
+        // The creator of a session's thread is not its parent; both have the same parent.
         let parent = ENGINE.current_thread().and_then(|creator| creator.parent_thread_id());
         pointer(ENGINE.new_thread(key as u16, id, parent))
     })
@@ -160,8 +163,9 @@ pub(super) unsafe extern "C" fn set_thread_id(thread: *mut Thread, id: c_ulonglo
     });
 }
 
-/// A thread begins a session, or, with null, ends it: the session's object is destroyed next. One that is destroyed when its
-/// thread has ended may name a slab that is another thread's by now: only the calling thread's is looked at then.
+/// Begins a session on a thread or, with null, ends it; the session's object is destroyed next. A session
+/// destroyed after its thread has ended may name a slab that belongs to another thread by now, so only the
+/// calling thread's session is ended.
 pub(super) unsafe extern "C" fn set_thread_thd(thread: *mut Thread, thd: *mut Thd) {
     guard((), || {
         let Some(thread) = instance!(ThreadHandle, thread) else { return };
@@ -173,7 +177,7 @@ pub(super) unsafe extern "C" fn set_thread_thd(thread: *mut Thread, thd: *mut Th
     });
 }
 
-/// The calling thread as the system numbers it.
+/// Returns the system's id of the calling thread.
 fn os_id() -> u64 {
     // SAFETY: gettid takes nothing and cannot fail.
     u64::try_from(unsafe { libc::gettid() }).unwrap_or(0)
@@ -207,7 +211,7 @@ pub(super) unsafe extern "C" fn set_thread_user(user: *const c_char, user_len: c
             ENGINE.decide_actor(thread, user, host);
             true
         };
-        // Of a thread without texts no host is known.
+        // The host of a thread without texts is unknown.
         let _set = ENGINE.with_account(thread, |_, host| set(host)) || set(b"");
     });
 }
@@ -241,7 +245,7 @@ pub(super) unsafe extern "C" fn set_thread_start_time(start_time: c_long) {
     with_current(|thread| ENGINE.set_thread_start_time(thread, start_time));
 }
 
-/// PROCESSLIST_STATE is the stage; the built-in ignores this, too.
+/// Does nothing: PROCESSLIST_STATE is the stage; the built-in ignores this call, too.
 pub(super) unsafe extern "C" fn set_thread_state(_state: *const c_char) {}
 
 pub(super) unsafe extern "C" fn set_thread_info(info: *const c_char, len: c_uint) {
@@ -262,7 +266,7 @@ pub(super) unsafe extern "C" fn set_thread(thread: *mut Thread) {
     guard((), || ENGINE.set_current_thread(instance!(ThreadHandle, thread)));
 }
 
-/// The port is shown nowhere in this server's tables.
+/// Does nothing: no table of this server shows the port.
 pub(super) unsafe extern "C" fn set_thread_peer_port(_thread: *mut Thread, _port: c_uint) {}
 
 pub(super) unsafe extern "C" fn delete_current_thread() {
@@ -290,7 +294,7 @@ pub(super) unsafe extern "C" fn set_thread_connect_attrs(
     })
 }
 
-/// 11.8: the current thread's class without `thread/` and subsystem, for the server's own messages.
+/// Returns the current thread's class without `thread/` and subsystem, for the messages of an 11.8 server.
 pub(super) unsafe extern "C" fn get_thread_class_name() -> *const c_char {
     guard(null(), || {
         let Some(thread) = ENGINE.current_thread() else { return null() };
@@ -312,17 +316,17 @@ mod tests {
     use crate::folder::tests::replace_a_table;
     use crate::host::server::ServerHost;
 
-    /// `MDL_SHARED_READ`.
+    /// The server's `MDL_SHARED_READ`.
     const READ: c_int = 3;
 
     #[test]
     fn a_table_that_was_to_be_replaced_is_forgotten_with_its_session() {
         fn leave() {
-            // SAFETY: null is nobody.
+            // SAFETY: null means no thread.
             unsafe { set_thread(null_mut()) };
         }
         fn end() {
-            // SAFETY: it takes nothing.
+            // SAFETY: the function takes nothing.
             unsafe { delete_current_thread() };
         }
         for (session_ends, how) in [(leave as fn(), "leave"), (end, "end")] {

@@ -13,7 +13,7 @@ use super::guard::guard;
 use super::pointer::{begun_transaction, state, value};
 use crate::abi::types::{TransactionLocker, TransactionLockerState};
 
-/// What the server says of a transaction that begins.
+/// Returns what the server reports about a starting transaction.
 #[inline(always)]
 fn start_of(
     trx_id: c_ulonglong,
@@ -77,7 +77,7 @@ extern "C" fn open_transaction_slow(
     })
 }
 
-/// A transaction has begun for which the server did not make up an identifier.
+/// Notes the identifier of a transaction that the server did not make up.
 #[cold]
 #[inline(never)]
 extern "C" fn with_xid(state: *mut TransactionLockerState, xid: *const c_void) -> *mut TransactionLocker {
@@ -89,7 +89,7 @@ extern "C" fn with_xid(state: *mut TransactionLockerState, xid: *const c_void) -
     state.cast()
 }
 
-/// Runs `act` on the transaction a locker means.
+/// Runs `act` on the transaction of a locker.
 #[inline(always)]
 fn with(locker: *mut TransactionLocker, act: impl FnOnce(&mut Transaction, &mut TransactionLockerState)) {
     guard((), || {
@@ -181,7 +181,7 @@ pub(super) unsafe extern "C" fn end_transaction(locker: *mut TransactionLocker, 
     }
 }
 
-/// As [`end_transaction`], of one that is not recorded.
+/// Ends a transaction that is not recorded.
 #[inline(never)]
 extern "C" fn end_unrecorded_transaction(locker: *mut TransactionLocker, commit: c_char) {
     let Some(state) = state!(locker, TransactionLockerState) else { return };

@@ -1,27 +1,26 @@
-//! What time it is for a governor: CPU time of the server's process and of the calling thread, and a clock that only
-//! rises.
+//! Clocks for a governor: the CPU time of the server's process and of threads, and a monotonic clock.
 #![allow(unsafe_code)]
 
 use std::time::Duration;
 
-/// CPU time all threads of this process have used.
+/// Returns the CPU time that all threads of this process have used.
 pub(super) fn process() -> Duration {
     read(libc::CLOCK_PROCESS_CPUTIME_ID)
 }
 
-/// CPU time the calling thread has used.
+/// Returns the CPU time that the calling thread has used.
 pub(super) fn thread() -> Duration {
     read(libc::CLOCK_THREAD_CPUTIME_ID)
 }
 
-/// Time since some moment.
+/// Returns the monotonic time since an arbitrary start.
 pub(super) fn now() -> Duration {
     read(libc::CLOCK_MONOTONIC)
 }
 
-/// CPU time a thread of this process has used; `None`: there is none of that number.
+/// Returns the CPU time that a thread of this process has used; `None` if there is no such thread.
 pub(super) fn of_thread(os_id: u64) -> Option<Duration> {
-    // As the kernel numbers them: a clock of one thread, of what the scheduler has given it.
+    // The kernel's number of the scheduler's clock of one thread.
     const OF_A_THREAD: libc::clockid_t = 4 | 2;
     let number = libc::clockid_t::try_from(os_id).ok().filter(|it| *it > 0)?;
     try_read((!number).checked_mul(8)? | OF_A_THREAD)
@@ -33,7 +32,8 @@ fn read(clock: libc::clockid_t) -> Duration {
 
 fn try_read(clock: libc::clockid_t) -> Option<Duration> {
     let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
-    // SAFETY: the call fills a record of its own type, which is a local; a clock there is not leaves it as it is.
+    // SAFETY: the call fills a record of its own type, which is a local; a clock that does not exist leaves
+    // it unchanged.
     let is_read = unsafe { libc::clock_gettime(clock, &mut time) } == 0;
     let time = Duration::new(time.tv_sec.max(0).cast_unsigned(), u32::try_from(time.tv_nsec).unwrap_or(0));
     is_read.then_some(time)
@@ -50,7 +50,7 @@ mod tests {
         let busy = std::thread::spawn(move || {
             let begin = thread();
             while thread() < begin + Duration::from_millis(20) {}
-            // SAFETY: it takes and gives numbers.
+            // SAFETY: `gettid` takes nothing and returns a number.
             tell.send((unsafe { libc::gettid() }, thread())).unwrap();
             let _ = ended.recv();
         });

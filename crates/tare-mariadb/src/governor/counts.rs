@@ -1,4 +1,5 @@
-//! How many events every instrument has had, and what clients and sessions did: statements, calls of storage engines, connections.
+//! The event counts of every instrument, and the activity of clients and sessions: statements, calls of
+//! storage engines, connections.
 
 use std::collections::BTreeMap;
 
@@ -6,29 +7,29 @@ use tare_budget::{Done, counted_since, handler};
 use tare_engine::Engine;
 use tare_engine::snapshot::Grouping;
 
-/// The counter of sessions that counts statements of clients, whatever is recorded of them.
+/// The session counter of clients' statements, which counts whether or not they are recorded.
 const QUESTIONS: &str = "Questions";
-/// Those that count rows which are written. Of sessions nobody counts the statements that did; rows of temporary tables MariaDB
-/// counts elsewhere.
+/// The session counters of written rows. No counter of sessions has the statements that wrote, and MariaDB
+/// counts rows of temporary tables elsewhere.
 const WRITTEN: [&str; 3] = ["Handler_write", "Handler_update", "Handler_delete"];
 
-/// Counts since the server's start, or since somebody reset a table.
+/// The counts since the server's start, or since a table was reset.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct Counts {
-    /// By instrument; those without events are not in it.
+    /// The events by instrument; instruments without events are missing.
     events: BTreeMap<&'static str, u64>,
-    /// Statements of clients; `None`: the host does not say.
+    /// The statements of clients; `None` if the host does not report them.
     questions: Option<u64>,
-    /// Calls of storage engines that begin to read, or write a row; `None`: likewise.
+    /// The storage engine calls that begin a read or write a row; `None` if the host does not report them.
     calls: Option<u64>,
-    /// Rows that were written; `None`: likewise.
+    /// The rows written; `None` if the host does not report them.
     written: Option<u64>,
-    /// Connections that were made.
+    /// The connections made.
     connected: u64,
 }
 
 impl Counts {
-    /// Reads them. Takes no lock but the engine's own.
+    /// Reads the counts. Takes no locks other than the engine's own.
     pub(super) fn read(engine: &Engine) -> Counts {
         let mut events = BTreeMap::new();
         for (name, count) in engine.event_counts() {
@@ -39,7 +40,7 @@ impl Counts {
         Counts { events, questions, calls, written, connected }
     }
 
-    /// Events since an earlier reading.
+    /// Returns the events by instrument since an earlier reading.
     pub(super) fn since(&self, before: &Counts) -> BTreeMap<String, f64> {
         let since = |(name, now): (&&str, &u64)| {
             let events = counted_since(*now, before.events.get(*name).copied());
@@ -48,13 +49,13 @@ impl Counts {
         self.events.iter().map(since).filter(|(_, events)| *events > 0.0).collect()
     }
 
-    /// Connections that were made since an earlier reading.
+    /// Returns the connections made since an earlier reading.
     pub(super) fn connected_since(&self, before: &Counts) -> f64 {
         counted_since(self.connected, Some(before.connected))
     }
 
-    /// What sessions did since an earlier reading; nothing where their counters were reset. A statement that writes is taken for one
-    /// that writes one row.
+    /// Returns what sessions did since an earlier reading; nothing if their counters were reset. A writing
+    /// statement is assumed to write one row.
     #[allow(clippy::cast_precision_loss)] // prices are rough
     pub(super) fn done_since(&self, before: &Counts) -> Done {
         let since = |now: Option<u64>, before: Option<u64>| now?.checked_sub(before?).map(|done| done as f64);
@@ -63,13 +64,14 @@ impl Counts {
         Done { calls: since(self.calls, before.calls), writes }
     }
 
-    /// Statements since an earlier reading; `None`: nobody says.
+    /// Returns the statements since an earlier reading; `None` if they are not reported.
     pub(super) fn questions_since(&self, before: &Counts) -> Option<f64> {
         Some(counted_since(self.questions?, Some(before.questions?)))
     }
 }
 
-/// What counters of those names come to, over all sessions there are and have been; `None`: some have none of these names.
+/// Returns the sums of session counters with these names over all sessions, past and present; `None` if a
+/// name is unknown.
 fn sums(engine: &Engine, names: [&[&str]; 3]) -> [Option<u64>; 3] {
     let known = engine.session_counter_names();
     let sessions = engine.session_sums(Grouping::Host);
@@ -77,6 +79,6 @@ fn sums(engine: &Engine, names: [&[&str]; 3]) -> [Option<u64>; 3] {
         let at = known.iter().position(|counter| counter.name == *name)?;
         Some(sessions.iter().map(|row| row.counters[at]).sum())
     };
-    // Where hosts are not kept there is nothing to add up, and 0 would be a lie.
+    // Without hosts there is nothing to sum up, and 0 would be wrong.
     names.map(|names| names.iter().map(sum).sum::<Option<u64>>().filter(|_| !sessions.is_empty()))
 }

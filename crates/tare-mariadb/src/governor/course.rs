@@ -1,4 +1,4 @@
-//! The governor on an engine whose events are counted one by one, at times the test makes.
+//! Tests of the governor on an engine whose events are counted one by one, at times that the test sets.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -13,7 +13,7 @@ use tare_engine::{Recording, Registration, SampleRate, ThreadRef};
 use super::watch::{Budgets, Moment, Seen, Watch};
 use crate::driver::{IDLE, MUTEX, Rig, STAGE, STATEMENT, small};
 
-/// The same prices for all kinds, high enough that a test need not have many events.
+/// Returns the same prices for all kinds, high enough that a test needs few events.
 fn prices() -> Prices {
     let mut text =
         "[origin]\nprovider = \"tare\"\nserver = \"-\"\nmachine = \"-\"\nmeasured = true\nhow = \"-\"\n"
@@ -27,7 +27,7 @@ fn prices() -> Prices {
     Prices::read(&text).unwrap()
 }
 
-/// Looks every five seconds, in each of which the server uses as much CPU time.
+/// A governor that samples every five seconds, with the same CPU time used in each interval.
 struct Course {
     rig: Rig,
     watch: Watch,
@@ -61,7 +61,7 @@ impl Course {
         self.rig.host.sessions.lock().unwrap().insert(thread, vec![self.questions, 0]);
     }
 
-    /// Events of one look.
+    /// Produces the events of one interval.
     fn load(&mut self, mutexes: usize, stages: usize, statements: u64) {
         let rig = self.rig;
         for _ in 0..mutexes {
@@ -87,13 +87,13 @@ impl Course {
         self.look()
     }
 
-    /// The server has another instrument.
+    /// Registers another instrument.
     fn register(&self, kind: InstrumentKind, name: &'static str) {
         self.rig.register(Registration { kind, name, properties: Properties::default() });
         self.rig.set_levels(&[(self.id(name), Some(Recording::Lean), false)]);
     }
 
-    /// All instruments have this level.
+    /// Sets all instruments to this level.
     fn set_all(&self, level: Recording) {
         let all: Vec<_> = self.rig.instruments().iter().map(|it| (it.id, Some(level), false)).collect();
         self.rig.set_levels(&all);
@@ -141,7 +141,7 @@ fn a_load_that_changes_is_over_budget_for_one_look_and_nothing_flaps() {
             assert!(course.share(&seen) <= 1.0, "look {look}: {seen:?}");
         }
         for it in &seen.moves {
-            // A row for every change there is, and no other.
+            // There is exactly one row for every change.
             let known = levels.insert(it.switch.clone(), it.to).unwrap_or(Level::Lean);
             assert_eq!(known, it.from, "{it:?}");
             changes.entry(it.switch.clone()).or_default().push(course.at.now);
@@ -170,7 +170,7 @@ fn what_a_person_has_set_stays_and_is_said_to_be_in_the_way() {
     assert!(seen.moves.iter().any(|it| it.switch == STAGE) && seen.moves.iter().all(|it| it.switch != MUTEX));
     assert!(!seen.can_be_kept);
     assert!((seen.by_persons - 3000.0 * 1000.0 / 60e6).abs() < 1e-12, "{seen:?}");
-    // Released, it is the governor's.
+    // A released instrument belongs to the governor.
     course.rig.set_held(course.id(MUTEX), false);
     let seen = course.step(3000, 3000, 10);
     assert!(seen.moves.iter().any(|it| it.switch == MUTEX) && seen.can_be_kept, "{seen:?}");
@@ -192,11 +192,11 @@ fn what_somebody_sets_between_a_look_and_its_moves_is_not_overwritten_nor_put_ba
     assert_eq!(course.watch.put_back(&course.rig), 0, "once");
 }
 
-/// A thousand statements a second, of which so many had stages: the engine chooses every one.
+/// Samples a thousand statements a second, of which `stages` had stages; the engine samples every statement.
 fn sampled(budget: &str, stages: usize) -> (Course, Seen) {
     let mut course = Course::new(budget);
     course.set_all(Recording::Sampled);
-    // One is taken for each statement, which is beside the point.
+    // The metadata locks are not part of the test; there would be one per statement.
     course.rig.set_levels(&[(course.id(LOCKS), None, false)]);
     course.load(0, stages, 10);
     course.ask(4990);
@@ -207,7 +207,8 @@ fn sampled(budget: &str, stages: usize) -> (Course, Seen) {
 #[test]
 fn the_rate_falls_before_any_level_does() {
     let (mut course, seen) = sampled("1%", 3000);
-    // 3,000 stages of 490 ns more if they are recorded; statements and what is off cost 33 of the 540 microseconds.
+    // 3,000 stages cost 490 ns more if they are recorded; statements and calls of disabled instruments cost
+    // 33 of the 540 microseconds.
     let Resampled { from, to, why } = seen.resampled.unwrap();
     assert!(from == 1000.0 && (300.0..400.0).contains(&to), "{from} {to}");
     assert!(matches!(why, Why::Over { saves, .. } if saves > 0.01), "{why}");
@@ -246,7 +247,7 @@ fn statements_stay_whatever_the_budget_unless_it_is_strict() {
 fn what_was_sampled_comes_back_so() {
     let mut course = Course::new("1%");
     course.set_all(Recording::Sampled);
-    // Six statements a second: no rate is so low that one of them would not be chosen.
+    // With six statements a second no rate is too low to sample each of them.
     let seen = course.step(3000, 3000, 30);
     assert!(seen.moves.iter().any(|it| it.from == Level::Sampled && it.switch == STAGE), "{seen:?}");
     assert!(course.setting(STAGE) < Some(Recording::Sampled));
@@ -278,7 +279,7 @@ fn a_kind_that_was_sampled_sleeps_and_wakes_so() {
     assert_eq!([STAGE, RARE].map(|name| course.setting(name)), [Some(Recording::Sampled); 2]);
 }
 
-/// As the row `level` of `tare_status` does where it names no pattern.
+/// Sets levels like the row `level` of `tare_status` without a pattern.
 #[test]
 fn what_a_person_sets_without_holding_it_is_the_highest_it_has() {
     let mut course = Course::new("1%");
@@ -304,13 +305,14 @@ fn a_budget_that_cannot_be_kept_takes_nearly_everything_and_says_so() {
     assert_eq!(course.setting(STAGE), None);
     let cut: usize = seen.cut.values().sum();
     assert!(cut >= 3, "{:?}", seen.cut);
-    // What is off is counted no more, and still in the account.
+    // The calls of a disabled instrument are not counted any more, but are still in the account.
     let seen = course.step(3000, 3000, 30);
     let off = seen.account.shares.iter().find(|it| it.entry.name == MUTEX).unwrap();
     assert_eq!((off.entry.level, off.entry.events), (Level::Off, 3000.0));
 }
 
-/// Their beginnings have no events: they go, and come back, with what statements become.
+/// Checks the beginnings of statements, which have no events of their own: their level follows that of the
+/// statements.
 #[test]
 fn statements_are_not_begun_in_vain_where_the_budget_cannot_be_kept_otherwise() {
     const BEGINNING: &str = "statement/abstract/new_packet";
@@ -329,7 +331,8 @@ fn statements_are_not_begun_in_vain_where_the_budget_cannot_be_kept_otherwise() 
     assert!(moved.is_none_or(|it| it.entry.events == 0.0));
 }
 
-/// Where the budget cannot be kept, what has no events goes with what had its kind's; and comes back before that.
+/// Checks that, if the budget cannot be kept, instruments without events are switched off with their kind's
+/// others, and come back before those.
 #[test]
 fn a_kind_of_which_nothing_is_left_sleeps_and_wakes() {
     const RARE: &str = "stage/sql/rare";
@@ -342,7 +345,7 @@ fn a_kind_of_which_nothing_is_left_sleeps_and_wakes() {
     assert_eq!((row.from, row.to), (Level::Lean, Level::Off));
     assert_eq!(seen.asleep, [Kind::Stage]);
     assert!(course.step(0, 3000, 30).moves.is_empty());
-    // A person wants it: so the kind is awake, and what is left of it is off by itself.
+    // A person enables one: the kind is awake then, and its remaining instruments are off one by one.
     course.rig.set_level(course.id(RARE), Some(Recording::Sums));
     for _ in 0..15 {
         course.step(0, 3000, 30);
@@ -357,7 +360,7 @@ fn a_kind_of_which_nothing_is_left_sleeps_and_wakes() {
         course.step(0, 3000, 30);
     }
     assert_eq!(settings(&course), [Some(Recording::Lean); 2]);
-    // What slept is given back with all else.
+    // Sleeping instruments are restored with all others.
     course.budgets.all = Budget::read("0.01%");
     course.step(0, 3000, 30);
     assert_eq!(settings(&course), [None; 2]);
@@ -418,11 +421,11 @@ fn a_look_is_due_when_a_tenth_of_the_budget_has_paid_for_the_last() {
 }
 
 thread_local! {
-    /// CPU time that threads have used, by THREAD_OS_ID.
+    /// The CPU time that threads have used, by THREAD_OS_ID.
     static THREADS_USED: RefCell<BTreeMap<u64, Duration>> = RefCell::default();
 }
 
-/// Two connections: one has stages, the other waits. Each look finds what they have used.
+/// Two connections: one has stages, the other waits. Each sample sees the CPU time they have used.
 struct Pair {
     course: Course,
     threads: [ThreadRef; 2],
@@ -441,7 +444,7 @@ impl Pair {
         Pair { course, threads }
     }
 
-    /// 3,000 stages in so many milliseconds of the one, beside 60 milliseconds of the other.
+    /// Produces 3,000 stages in `ms` milliseconds of one connection, and 60 milliseconds of the other.
     fn step(&mut self, ms: u64) -> Seen {
         let rig = self.course.rig;
         rig.on(self.threads[0], || {
@@ -462,7 +465,7 @@ impl Pair {
 fn one_connection_that_is_slowed_by_more_than_its_budget_is_relieved() {
     let mut pair = Pair::new("5%");
     let seen = pair.step(10);
-    // 3,000 of 500 ns in 10 ms of 70.
+    // The events cost 3,000 times 500 ns in 10 ms of 70.
     let slowed = seen.slowed.unwrap();
     assert!((slowed.share - 0.15).abs() < 1e-3, "{slowed:?}");
     assert!(seen.moves.iter().all(|it| matches!(it.why, Why::Slow { .. })), "{:?}", seen.moves);
@@ -479,7 +482,7 @@ fn a_twentieth_of_the_time_is_beyond_and_threads_that_cannot_be_told_apart_are_n
     let mut pair = Pair::new("5%");
     let seen = pair.step(3);
     assert!(seen.slowed.unwrap().share < 0.001 && seen.moves.is_empty(), "{seen:?}");
-    // A pool's thread serves both.
+    // A thread of a pool serves both.
     pair.threads.iter().for_each(|thread| pair.course.rig.set_thread_os_id(thread, 1));
     let seen = pair.step(10);
     assert!(seen.slowed.is_none() && seen.moves.is_empty(), "{seen:?}");

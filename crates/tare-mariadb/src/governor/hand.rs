@@ -1,4 +1,5 @@
-//! The governor's hand: the engine's instruments as things that have a level, and levels as the engine sets them.
+//! The governor's access to the engine: instruments as switches with a level, and levels as the engine sets
+//! them.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -7,42 +8,42 @@ use tare_budget::{Family, Held, Kind, Level, Move, Switch, is_beginning, is_unco
 use tare_engine::snapshot::{ClassId, Consumer, Instrument};
 use tare_engine::{Engine, LevelMove, Recording};
 
-/// What it has moved, and what there is to move.
+/// The instruments that can be moved, and those that were moved.
 #[derive(Debug, Default)]
 pub(super) struct Hand {
-    /// Instruments that have had events: of the others nothing is to be decided, but for those that cost without.
+    /// The instruments that have had events. Nothing is decided about the others, except those that cost
+    /// without events.
     seen: BTreeSet<String>,
-    /// What was moved.
     moved: BTreeMap<ClassId, Moved>,
 }
 
-/// What an instrument was before it was moved.
+/// The state of an instrument before it was moved.
 #[derive(Clone, Copy, Debug)]
 struct Moved {
-    /// Its level; `None`: off.
+    /// The level; `None` if it was off.
     base: Option<Recording>,
-    /// How often persons had set it.
+    /// How often people had set the level.
     changes: u32,
-    /// It went with its kind.
+    /// Whether it was switched off together with its kind.
     sleeps: bool,
 }
 
-/// What there is at one look.
+/// The state of all instruments at one sample.
 pub(super) struct Board {
-    /// Instruments with events, and kinds, as the governor sees them.
+    /// The instruments with events, and the kinds, as the governor sees them.
     pub(super) switches: Vec<Switch>,
-    /// All there are, as the engine knew them.
+    /// All instruments, as the engine reported them.
     instruments: Vec<Instrument>,
 }
 
 impl Hand {
-    /// The instruments that have had events by now.
+    /// Returns the switches of the instruments that have had events so far, and of the kinds.
     pub(super) fn board(&mut self, engine: &Engine, events: &BTreeMap<String, f64>) -> Board {
         self.seen
             .extend(events.keys().filter(|name| !self.seen.contains(*name)).cloned().collect::<Vec<_>>());
         let instruments = engine.instruments();
         for instrument in &instruments {
-            // What a person has set since is as that person wants it.
+            // A level that a person has set since stays as that person wants it.
             if self.moved.get(&instrument.id).is_some_and(|it| it.changes != instrument.changes) {
                 self.moved.remove(&instrument.id);
             }
@@ -53,7 +54,8 @@ impl Hand {
         Board { switches, instruments }
     }
 
-    /// A kind as a whole. It is off while it sleeps; `None`: there is nothing to send to sleep.
+    /// Returns the switch of a kind as a whole, which is off while the kind sleeps; `None` if nothing can be
+    /// switched off.
     fn rest(&self, instruments: &[Instrument], kind: Kind) -> Option<Switch> {
         let sleeps = of_kind(instruments, kind).any(|it| self.sleeps(it));
         let is_on = of_kind(instruments, kind).any(|it| it.enabled);
@@ -69,7 +71,7 @@ impl Hand {
         })
     }
 
-    /// Whether an instrument went with its kind.
+    /// Returns whether an instrument was switched off together with its kind.
     fn sleeps(&self, instrument: &Instrument) -> bool {
         self.moved.get(&instrument.id).is_some_and(|moved| moved.sleeps)
     }
@@ -96,7 +98,7 @@ impl Hand {
         })
     }
 
-    /// Moves levels, and says which moves were made: what a person has set since stays.
+    /// Moves levels and returns the moves that were made; what a person has set since stays.
     pub(super) fn apply(&mut self, engine: &Engine, board: &Board, moves: Vec<Move>) -> Vec<Move> {
         let orders_of = |it: &Move| -> Vec<Order> {
             let Some(switch) = board.switches.iter().find(|switch| switch.name == it.switch) else {
@@ -123,7 +125,7 @@ impl Hand {
         made
     }
 
-    /// An instrument goes to a level.
+    /// Returns the order that moves an instrument to a level.
     fn order(&self, board: &Board, switch: &Switch, to: Level) -> Option<Order> {
         let instrument = board.instruments.iter().find(|it| it.name == switch.name)?;
         let base = self.base(instrument);
@@ -131,7 +133,8 @@ impl Hand {
         Some(Order::new(instrument, if is_highest { base } else { recording(to) }, base, false))
     }
 
-    /// All that is on of a kind and nobody holds is off; or all that went so comes back, but for what has a move of its own.
+    /// Returns the orders that switch off what is on in a kind and not held, or restore what was switched off
+    /// that way, except instruments with a move of their own.
     fn orders_of_rest(&self, board: &Board, kind: Kind, sleeps: bool, moves: &[Move]) -> Vec<Order> {
         let others =
             of_kind(&board.instruments, kind).filter(|it| moves.iter().all(|of| of.switch != it.name));
@@ -145,13 +148,13 @@ impl Hand {
         orders.collect()
     }
 
-    /// The level an instrument had before it was moved; `None`: off.
+    /// Returns the level of an instrument before it was moved; `None` if it was off.
     fn base(&self, instrument: &Instrument) -> Option<Recording> {
         let present = instrument.enabled.then_some(instrument.level);
         self.moved.get(&instrument.id).map_or(present, |moved| moved.base)
     }
 
-    /// What was ordered is done.
+    /// Records an executed order.
     fn note(&mut self, Order { level: LevelMove { id, changes, level }, base, sleeps }: &Order) {
         if level == base {
             self.moved.remove(id);
@@ -160,7 +163,8 @@ impl Hand {
         }
     }
 
-    /// Gives everything back that it has moved and no person has set since. Returns how many.
+    /// Restores everything that was moved and that no person has set since. Returns the number of
+    /// instruments.
     pub(super) fn put_back(&mut self, engine: &Engine) -> usize {
         let back = |(id, Moved { base, changes, .. })| LevelMove { id, changes, level: base };
         let orders: Vec<LevelMove> = std::mem::take(&mut self.moved).into_iter().map(back).collect();
@@ -168,10 +172,10 @@ impl Hand {
     }
 }
 
-/// What the engine is to do, and what is to be remembered then.
+/// An order to the engine, with what to remember after it.
 struct Order {
     level: LevelMove,
-    /// The level before the instrument was moved.
+    /// The level before the instrument was moved; `None` if it was off.
     base: Option<Recording>,
     sleeps: bool,
 }
@@ -186,17 +190,17 @@ fn of_kind(instruments: &[Instrument], kind: Kind) -> impl Iterator<Item = &Inst
     instruments.iter().filter(move |it| Kind::of(it.name) == Some(kind))
 }
 
-/// What decisions call a kind as a whole.
+/// Returns the name of a kind as a whole in decisions.
 fn rest_name(kind: Kind) -> String {
     format!("{kind}, all others")
 }
 
-/// The built-in's own buffers are always counted.
+/// Returns whether the instrument is one of the built-in's own buffers, which are always counted.
 fn is_reference(name: &str) -> bool {
     name.starts_with("memory/performance_schema/")
 }
 
-/// What the consumers leave of a family's events.
+/// Returns the highest level of a family's events that the consumers allow.
 fn most(engine: &Engine, family: Family) -> Level {
     let current = match family {
         Family::Statements => Consumer::EventsStatementsCurrent,
@@ -208,12 +212,12 @@ fn most(engine: &Engine, family: Family) -> Level {
     if is_recorded { Level::Exact } else { Level::Sums }
 }
 
-/// A level, of which consumers leave so much. What is sampled costs about the same, whatever they leave.
+/// Limits a level to what the consumers allow. A sampled instrument costs about the same whatever they allow.
 fn at_most(level: Level, most: Level) -> Level {
     if level == Level::Sampled { level } else { level.min(most) }
 }
 
-/// How much is kept with these settings. What is recorded without a time is taken for what is timed and not recorded.
+/// Returns the level of these settings. Recording without a time counts as timing without recording.
 fn level(kind: Kind, enabled: bool, timed: bool, recording: Recording) -> Level {
     if !enabled {
         return Level::Off;
@@ -222,7 +226,7 @@ fn level(kind: Kind, enabled: bool, timed: bool, recording: Recording) -> Level 
         _ if !kind.is_timed() => Level::Counts,
         Recording::Counts => Level::Counts,
         Recording::Sums => Level::Sums,
-        // Of a statement that is not chosen nothing is timed anyway.
+        // Statements outside the sample are never timed.
         Recording::Sampled => Level::Sampled,
         Recording::Lean | Recording::Exact if !timed => Level::Sums,
         Recording::Lean => Level::Lean,
@@ -230,7 +234,8 @@ fn level(kind: Kind, enabled: bool, timed: bool, recording: Recording) -> Level 
     }
 }
 
-/// The levels an instrument can have up to this one. Only of locks is lean less than exact. What was sampled is at most that.
+/// Returns the levels that an instrument can have up to `highest`. Lean costs less than exact for locks only.
+/// A sampled instrument has at most that level.
 fn levels(kind: Kind, highest: Level) -> Vec<Level> {
     let is_lock = matches!(kind, Kind::Mutex | Kind::RwLock | Kind::Condition);
     let is_one = |it: &Level| match it {
@@ -242,7 +247,7 @@ fn levels(kind: Kind, highest: Level) -> Vec<Level> {
     Level::ALL.into_iter().filter(is_one).collect()
 }
 
-/// The setting of a level.
+/// Returns the setting of a level; `None` is off.
 fn recording(level: Level) -> Option<Recording> {
     match level {
         Level::Off => None,

@@ -1,13 +1,13 @@
-//! What was decided: the last decisions, numbered.
+//! The ledger of decisions: the last ones, numbered.
 
 use std::collections::VecDeque;
 
 use tare_tables::budget::DecisionRow;
 
-/// How many are kept.
+/// The number of decisions kept.
 const KEPT: usize = 1000;
 
-/// The decisions, the oldest first.
+/// The decisions, oldest first.
 #[derive(Debug)]
 pub(super) struct Ledger {
     rows: VecDeque<DecisionRow>,
@@ -19,7 +19,7 @@ impl Ledger {
         Ledger { rows: VecDeque::new(), next: 1 }
     }
 
-    /// Adds one; its number is the ledger's.
+    /// Adds a decision under the next number.
     pub(super) fn add(&mut self, row: DecisionRow) {
         if self.rows.len() == KEPT {
             self.rows.pop_front();

@@ -1,8 +1,9 @@
-//! The governor of this server: keeps what watching costs under the options `budget` and `budget-p95`, and shows the account.
+//! The governor of this server: keeps the overhead below the options `budget` and `budget-p95`, and shows the
+//! account.
 //!
-//! With a budget a thread of tare's own looks every few seconds; without one there is no thread, and whoever reads the
-//! account looks. [`tare_budget`] decides, as it does for `tare govern`. A look reads what the engine counted, as any reader
-//! does: no lock of the server's is taken, no function of the server's called.
+//! With a budget, a thread of tare samples every few seconds. Without one there is no thread, and whoever
+//! reads the account takes the sample. [`tare_budget`] decides, as for `tare govern`. A sample reads what the
+//! engine counted, like any reader: it takes no lock of the server and calls none of its functions.
 
 mod clock;
 mod connections;
@@ -34,18 +35,18 @@ use crate::startup::error_log::{Severity, line};
 use ledger::Ledger;
 use watch::{Budgets, Moment, Seen, Watch};
 
-/// Who reads the account looks at most so often.
+/// The shortest time between two samples taken by readers of the account.
 const LEAST: Duration = Duration::from_secs(1);
-/// How long the server's end waits for a look.
+/// The longest that the server's end waits for a sample.
 const STOP_BOUND: Duration = Duration::from_secs(2);
-/// The rows of `tare_status` that set budgets, and what may be given up for them.
+/// The rows of `tare_status` that set budgets, and whether statements may be given up for them.
 const BUDGET: &str = "budget";
 const BUDGET_P95: &str = "budget_p95";
 const BUDGET_STRICT: &str = "budget_strict";
 
-/// What looks. Taken before [`SHARED`] by who takes both; held as long as a look takes.
+/// The state of sampling. Locked before [`SHARED`] by whoever needs both; held for the duration of a sample.
 static WATCH: Mutex<Option<Watch>> = Mutex::new(None);
-/// What is shown and set; held for moments.
+/// What is shown and set; held only briefly.
 static SHARED: Mutex<Shared> = Mutex::new(Shared {
     budgets: Budgets { all: None, p95: None, is_strict: false },
     every: Duration::ZERO,
@@ -57,31 +58,31 @@ static SHARED: Mutex<Shared> = Mutex::new(Shared {
     last: None,
     is_over: false,
 });
-/// Something of [`SHARED`] has changed that the governor, or who waits for its end, wants to know.
+/// Signals a change of [`SHARED`] to the governor and to whoever waits for its end.
 static CHANGED: Condvar = Condvar::new();
 
-/// What readers are shown, and what they set.
+/// What readers see, and what they set.
 struct Shared {
     budgets: Budgets,
     every: Duration,
     is_running: bool,
     is_stopping: bool,
-    /// The prices, and where they come from.
+    /// The prices, and their origin.
     prices: Option<(Prices, String)>,
     ledger: Ledger,
-    /// Looks that were taken.
+    /// The number of samples taken.
     looks: u64,
     last: Option<Seen>,
-    /// It was said that a budget cannot be kept.
+    /// Whether it was reported that a budget cannot be kept.
     is_over: bool,
 }
 
-/// A panic while one of them is held leaves figures of one look, which the next one replaces.
+/// Locks a mutex, ignoring poison: a panic leaves the numbers of one sample, which the next one replaces.
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Reads the prices, shows the account from now on and, where a budget is set, begins to keep it.
+/// Reads the prices, starts showing the account and, if a budget is set, starts keeping it.
 pub(crate) fn begin(options: &Options) {
     let (prices, origin) = match prices(options) {
         Ok(found) => found,
@@ -99,7 +100,7 @@ pub(crate) fn begin(options: &Options) {
     set(BUDGET_P95, options.budget_p95);
 }
 
-/// The prices of the option's file, or those that ship; and what is to be said of them.
+/// Returns the prices of the option's file, or those that ship, with a text about their origin.
 fn prices(options: &Options) -> Result<(Prices, String), tare_budget::PriceError> {
     let named = options.prices.as_ref().map(|path| {
         let name = path.display();
@@ -131,7 +132,7 @@ fn prices(options: &Options) -> Result<(Prices, String), tare_budget::PriceError
     Ok((prices, origin))
 }
 
-/// Sets the budget of that name. Without any, what was given up comes back.
+/// Sets the budget of this name. Without any budget, all levels are restored.
 fn set(name: &str, budget: Option<Budget>) {
     let mut shared = lock(&SHARED);
     let mut budgets = shared.budgets;
@@ -157,7 +158,7 @@ fn set(name: &str, budget: Option<Budget>) {
     CHANGED.notify_all();
 }
 
-/// Says whether statements may be given up. Where they no longer may be, all that was given up comes back, and it is decided anew.
+/// Sets whether statements may be given up. If they no longer may, everything is restored and decided anew.
 fn set_strict(is_strict: bool) {
     let mut shared = lock(&SHARED);
     if shared.is_stopping || shared.budgets.is_strict == is_strict {
@@ -170,7 +171,7 @@ fn set_strict(is_strict: bool) {
     CHANGED.notify_all();
 }
 
-/// Ends the governor, within two seconds; levels stay as they are.
+/// Ends the governor within two seconds; levels stay as they are.
 pub(crate) fn end() {
     let mut shared = lock(&SHARED);
     shared.is_stopping = true;
@@ -179,10 +180,10 @@ pub(crate) fn end() {
     drop(ended.unwrap_or_else(PoisonError::into_inner));
 }
 
-/// The governor's thread.
+/// Runs the governor's thread.
 fn run() {
     if catch_unwind(AssertUnwindSafe(govern)).is_err() {
-        // The log has the panic's text. Nothing stays given up for a governor that is gone.
+        // The log has the panic's text. Levels must not stay lowered without a governor.
         let _ = catch_unwind(|| lock(&WATCH).as_mut().map(|watch| watch.put_back(&ENGINE)));
         let mut shared = lock(&SHARED);
         shared.budgets = Budgets::default();
@@ -193,7 +194,8 @@ fn run() {
     CHANGED.notify_all();
 }
 
-/// Until there is no budget any more, or no server. Whoever finds [`Shared::is_running`] false may start the next.
+/// Samples until there is no budget or the server ends. Whoever finds [`Shared::is_running`] false may start
+/// the next thread.
 fn govern() {
     let mut budgets = Budgets::default();
     loop {
@@ -225,7 +227,7 @@ fn govern() {
                 return;
             }
         } else if is_new {
-            // What was before there was a budget is not its matter.
+            // The time before there was a budget does not count.
             timed(watch, |watch, at| watch.begin(&ENGINE, at, budgets));
         } else if watch.is_due(moment(), budgets) {
             let seen = timed(watch, |watch, at| watch.look(&ENGINE, at, budgets));
@@ -238,7 +240,7 @@ fn moment() -> Moment {
     Moment { now: clock::now(), cpu: clock::process() }
 }
 
-/// Looks, and notes what that took.
+/// Takes a sample and records its cost.
 fn timed<T>(watch: &mut Watch, look: impl FnOnce(&mut Watch, Moment) -> T) -> T {
     let begin = clock::thread();
     let seen = look(watch, moment());
@@ -246,7 +248,7 @@ fn timed<T>(watch: &mut Watch, look: impl FnOnce(&mut Watch, Moment) -> T) -> T 
     seen
 }
 
-/// Without a governor whoever reads the account looks, unless somebody else does or has just done so.
+/// Takes a sample if there is no governor, unless another thread is taking one or has just done so.
 fn look_if_nobody_does() {
     if lock(&SHARED).is_running {
         return;
@@ -260,19 +262,19 @@ fn look_if_nobody_does() {
 }
 
 impl Shared {
-    /// Adds what concerns all instruments.
+    /// Adds a decision about all instruments.
     fn note(&mut self, why: String) {
         let share = self.last.as_ref().map_or(0.0, |seen| seen.account.share().ns);
         self.note_at(wall_us(), share, why);
     }
 
-    /// Likewise, of a look at which all cost such a share.
+    /// Adds a decision about all instruments, at a sample with this total share.
     fn note_at(&mut self, time_us: u64, share: f64, why: String) {
         let budget = self.budgets.all.map_or(0.0, Budget::share);
         self.ledger.add(DecisionRow { id: 0, time_us, name: None, from: None, to: None, why, share, budget });
     }
 
-    /// Takes what a look saw.
+    /// Stores what a sample saw.
     fn show(&mut self, seen: Seen, budgets: Budgets) {
         self.looks += 1;
         let share = seen.account.share().ns;
@@ -316,7 +318,8 @@ fn wall_us() -> u64 {
     u64::try_from(since.as_micros()).unwrap_or(u64::MAX)
 }
 
-/// What `tare_status` says of the budget. Nobody looks unless a value is read: a look takes longer than all else there.
+/// Returns the rows of `tare_status` about the budget. A sample is taken only if a value is read, because it
+/// takes longer than everything else there.
 pub(crate) fn status_rows() -> Vec<StatusRow> {
     if lock(&SHARED).prices.is_none() {
         return vec![];
@@ -384,5 +387,5 @@ fn set_switch(value: &str) -> Result<(), TableError> {
     Ok(())
 }
 
-/// What the budget may be set to.
+/// The error text that lists the allowed budgets.
 const ALLOWED: &str = "it may be OFF, or a share such as 1% or 0.5%";

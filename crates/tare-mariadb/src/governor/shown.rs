@@ -1,4 +1,4 @@
-//! What the governor knows, as rows and words.
+//! The governor's state as rows and texts.
 
 use tare_budget::account::{CONNECTIONS, OWN};
 use tare_budget::board::percent;
@@ -11,7 +11,7 @@ use super::{BUDGET, BUDGET_P95, BUDGET_STRICT, Shared};
 use crate::entry::synch;
 use crate::options::BUDGET_WITH_LOCKS;
 
-/// Rows of `tare_status`, where there are prices.
+/// The rows of `tare_status` that exist if there are prices.
 pub(super) const STATUS: [&str; 10] = [
     BUDGET,
     BUDGET_P95,
@@ -25,7 +25,7 @@ pub(super) const STATUS: [&str; 10] = [
     "budget_machine",
 ];
 
-/// Their values.
+/// Returns the values of these rows.
 pub(super) fn status(shared: &Shared) -> [String; STATUS.len()] {
     let origin = shared.prices.as_ref().map(|(_, origin)| origin.clone());
     let budget = |budget: Option<Budget>| budget.map_or("OFF".to_owned(), |it| it.to_string());
@@ -47,13 +47,13 @@ pub(super) fn status(shared: &Shared) -> [String; STATUS.len()] {
     ]
 }
 
-/// The budgets there are, as one says them.
+/// Returns the names of the budgets that are set.
 pub(super) fn names(Budgets { all, p95, .. }: Budgets) -> String {
     let names = [all.map(|it| format!("budget of {it}")), p95.map(|it| format!("budget-p95 of {it}"))];
     names.into_iter().flatten().collect::<Vec<_>>().join(" and the ")
 }
 
-/// Whether a look found all budgets kept; `None`: it could not tell.
+/// Returns whether a sample found all budgets kept; `None` if it could not tell.
 pub(super) fn is_kept(seen: &Seen, Budgets { all, p95, .. }: Budgets) -> Option<bool> {
     let is_within = |share: f64, budget: Option<Budget>| budget.is_none_or(|it| share <= it.share());
     if !is_within(seen.account.share().ns, all) {
@@ -66,7 +66,7 @@ pub(super) fn is_kept(seen: &Seen, Budgets { all, p95, .. }: Budgets) -> Option<
     }
 }
 
-/// Whether the budgets are kept.
+/// Returns whether the budgets are kept, as a text.
 fn state(shared: &Shared) -> String {
     if shared.budgets.are_none() {
         return "OFF: nothing is decided".to_owned();
@@ -84,7 +84,7 @@ fn state(shared: &Shared) -> String {
     }
 }
 
-/// That a budget cannot be kept, and why.
+/// Returns that a budget cannot be kept, and why.
 pub(super) fn over(seen: &Seen, Budgets { is_strict, .. }: Budgets) -> String {
     let persons = match seen.by_persons {
         share if share > 0.0 => {
@@ -109,7 +109,7 @@ pub(super) fn over(seen: &Seen, Budgets { is_strict, .. }: Budgets) -> String {
     format!("cannot be kept: {left}{}{persons}", connections(seen))
 }
 
-/// What is to be said of connections beside, if anything is.
+/// Returns what to add about connections, if anything.
 fn connections(seen: &Seen) -> String {
     let say = |it: Slowed| {
         format!(
@@ -121,7 +121,7 @@ fn connections(seen: &Seen) -> String {
     seen.slowed.map(say).unwrap_or_default()
 }
 
-/// What connections are slowed by.
+/// Returns by how much connections are slowed.
 fn slowed(seen: &Seen) -> String {
     match seen.slowed {
         Some(it) => format!("{} by the CPU time of connections, 95th percentile", percent(it.share)),
@@ -129,7 +129,7 @@ fn slowed(seen: &Seen) -> String {
     }
 }
 
-/// How fast the machine is, beside the one that prices are of.
+/// Returns the machine's speed relative to the one that the prices are from.
 fn machine(seen: &Seen) -> String {
     match seen.account.machine {
         None => "unknown: the prices do not say how fast theirs was ([work])".to_owned(),
@@ -139,7 +139,7 @@ fn machine(seen: &Seen) -> String {
     }
 }
 
-/// What all cost, between what, and what looking is of it.
+/// Returns the total cost with its range, and the governor's part of it.
 fn share(seen: &Seen) -> String {
     let of = seen.account.share();
     format!(
@@ -152,13 +152,13 @@ fn share(seen: &Seen) -> String {
     )
 }
 
-/// That locks were never begun.
+/// Returns that locks were never instrumented.
 fn left() -> String {
     let least = percent(BUDGET_WITH_LOCKS);
     format!("mutexes and rwlocks since the server's start, as the budget was below {least}")
 }
 
-/// What is given up, by kind and level, and of which kinds all else.
+/// Returns what is given up, by kind and level, and the kinds that sleep.
 fn cut(seen: Option<&Seen>) -> String {
     let part = |((kind, level), count): (&(_, _), &usize)| format!("{count} {kind} to {level}");
     let of_look = |seen: &Seen| {
@@ -172,7 +172,7 @@ fn cut(seen: Option<&Seen>) -> String {
     if parts.is_empty() { "nothing".to_owned() } else { parts.join(", ") }
 }
 
-/// Rows of `tare_prices`.
+/// Returns the rows of `tare_prices`.
 pub(super) fn prices(shared: &Shared) -> Vec<PriceRow> {
     let Some(seen) = shared.last.as_ref().filter(|_| shared.prices.is_some()) else { return vec![] };
     let own = Cost { ns: seen.account.own, low: seen.account.own, high: seen.account.own };
@@ -198,7 +198,7 @@ fn instruments(seen: &Seen) -> impl Iterator<Item = PriceRow> {
         level: Some(it.entry.level.name()),
         #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)] // a count
         events: it.entry.events.round() as u64,
-        // As it was reckoned: it may go with how far apart events are.
+        // The cost as it was calculated: it may depend on the distance between events.
         nanoseconds: between(it.cost.times(1.0 / it.entry.events)),
         share: between(seen.account.share_of(it.cost)),
     })

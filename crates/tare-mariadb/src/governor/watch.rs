@@ -1,4 +1,5 @@
-//! One look: what was counted since the last one becomes an account, and with a budget a decision that is carried out.
+//! One sample: turns the counts since the last one into an account and, with a budget, into a decision that
+//! is carried out.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -16,34 +17,35 @@ use super::connections::{self, ThreadClock};
 use super::counts::Counts;
 use super::hand::Hand;
 
-/// CPU time a statement takes where nobody says how many there are: all loads are alike then.
+/// The CPU time in nanoseconds assumed for a statement if the number of statements is not reported; then all
+/// loads are alike.
 const UNKNOWN_STATEMENT: f64 = 50_000.0;
 
-/// A budget that is never exceeded, whatever prices say.
+/// A budget that is never exceeded, whatever the prices.
 const BEYOND_ALL: f64 = 1e9;
 
-/// When a look is taken.
+/// The time of a sample.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(super) struct Moment {
-    /// A clock that only rises.
+    /// The monotonic time.
     pub(super) now: Duration,
-    /// CPU time of the server's process.
+    /// The CPU time of the server's process.
     pub(super) cpu: Duration,
 }
 
-/// What may be spent; `None`: as much as it comes to.
+/// The budgets; `None` is unlimited.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(super) struct Budgets {
-    /// Of the CPU time of the server.
+    /// The share of the server's CPU time.
     pub(super) all: Option<Budget>,
-    /// Of that of connections, the 95th percentile.
+    /// The share of connections' own CPU time, at the 95th percentile.
     pub(super) p95: Option<Budget>,
-    /// Statements, transactions and errors may be given up for that.
+    /// Whether statements, transactions and errors may be given up.
     pub(super) is_strict: bool,
 }
 
 impl Budgets {
-    /// There is nothing to keep.
+    /// Returns whether there is no budget to keep.
     pub(super) fn are_none(self) -> bool {
         self.all.is_none() && self.p95.is_none()
     }
@@ -56,67 +58,67 @@ impl Budgets {
         }
     }
 
-    /// What looking is paid from: the smaller one.
+    /// Returns the budget that pays for the samples: the smaller one.
     fn of_looking(self) -> f64 {
         [self.all, self.p95].into_iter().flatten().min().map_or(1.0, Budget::share)
     }
 }
 
-/// What there was at a moment.
+/// The counts at one time.
 #[derive(Debug, Default)]
 struct Reading {
     counts: Counts,
-    /// Read where there is a budget for them.
+    /// The connections; read only if there is a budget for them.
     connections: Connections,
-    /// Statements that had begun, and how many of them were chosen.
+    /// The statements that had begun, and how many of them were sampled.
     begun: u64,
     chosen: f64,
     at: Moment,
 }
 
-/// The governor of an engine, with its memory. What is before its first look is the server's start.
+/// The governor of an engine, with its memory. Its first interval begins at the server's start.
 pub(super) struct Watch {
     governor: Governor,
     hand: Hand,
     before: Reading,
-    /// Whether `before` was read; it is the server's start else.
+    /// Whether `before` was read; otherwise it is the server's start.
     has_read: bool,
     clock: ThreadClock,
     uncounted: Uncounted,
-    /// By which prices follow the machine, once somebody has looked.
+    /// The measure by which prices follow the machine's speed; set at the first sample.
     work: Option<Work>,
-    /// What the last look took, in nanoseconds.
+    /// The cost of the last sample in nanoseconds.
     own: f64,
 }
 
-/// What a look saw and did.
+/// The findings and actions of a sample.
 #[derive(Clone, Debug)]
 pub(super) struct Seen {
     pub(super) account: Account,
-    /// The levels that were moved.
     pub(super) moves: Vec<Move>,
-    /// How the rate of samples was changed.
+    /// The change of the sample rate.
     pub(super) resampled: Option<Resampled>,
-    /// The share all will have after that, as predicted.
+    /// The predicted total share after that.
     pub(super) predicted: f64,
-    /// What connections are slowed by, where there is a budget for that.
+    /// The slowdown of connections, if there is a budget for it.
     pub(super) slowed: Option<Slowed>,
-    /// False where a budget cannot be kept.
+    /// Whether the budgets can be kept.
     pub(super) can_be_kept: bool,
-    /// What is left alone because a person has set it, as a share.
+    /// The share of what is left alone because a person has set it.
     pub(super) by_persons: f64,
-    /// What is below the level it had before the governor moved it, by kind and level.
+    /// The number of instruments below the level they had before the governor moved them, by kind and level.
     pub(super) cut: BTreeMap<(Kind, Level), usize>,
-    /// Kinds that sleep.
+    /// The kinds that sleep.
     pub(super) asleep: Vec<Kind>,
-    /// The server did next to nothing: nothing is decided.
+    /// Whether the server was nearly idle, so that nothing is decided.
     pub(super) is_idle: bool,
-    /// Since the look before.
+    /// The time since the sample before.
     pub(super) elapsed: Duration,
 }
 
 impl Watch {
-    /// `start` is when the server started, by the clock that only rises: a first look is as long as the server is up.
+    /// Creates the governor. `start` is when the server started, by the monotonic clock: the first interval
+    /// begins there.
     pub(super) fn new(prices: Prices, clock: ThreadClock, start: Duration) -> Watch {
         let governor = Governor::new(Budgets::default().rules(), prices);
         let at = Moment { now: start, cpu: Duration::ZERO };
@@ -133,23 +135,23 @@ impl Watch {
         }
     }
 
-    /// When the last look was taken; `None`: nobody has looked yet.
+    /// Returns the time of the last sample; `None` if there was none.
     pub(super) fn last(&self) -> Option<Moment> {
         self.has_read.then_some(self.before.at)
     }
 
-    /// What the last look took is known when it is over.
+    /// Records the cost of the last sample, which is known only after it.
     pub(super) fn took(&mut self, time: Duration) {
         self.own = nanoseconds(time);
     }
 
-    /// Whether the CPU time used since the last look pays for another one.
+    /// Returns whether the CPU time used since the last sample pays for another one.
     pub(super) fn is_due(&self, at: Moment, budgets: Budgets) -> bool {
         let used = nanoseconds(at.cpu.saturating_sub(self.before.at.cpu));
         pace::is_paid(used, budgets.of_looking(), self.own)
     }
 
-    /// What happens from now on is what the next look sees.
+    /// Begins the interval of the next sample.
     pub(super) fn begin(&mut self, engine: &Engine, at: Moment, budgets: Budgets) {
         self.before = self.read(engine, at, budgets);
         self.has_read = true;
@@ -167,7 +169,7 @@ impl Watch {
         }
     }
 
-    /// Looks; with a budget it decides, too, and carries that out.
+    /// Takes a sample; with a budget it also decides, and carries the decision out.
     pub(super) fn look(&mut self, engine: &Engine, at: Moment, budgets: Budgets) -> Seen {
         let reading = self.read(engine, at, budgets);
         let elapsed = at.now.saturating_sub(self.before.at.now);
@@ -209,13 +211,14 @@ impl Watch {
         }
     }
 
-    /// Gives everything back that was moved.
+    /// Restores everything that was moved. Returns the number of instruments.
     pub(super) fn put_back(&mut self, engine: &Engine) -> usize {
         engine.limit_sampling(None);
         self.hand.put_back(engine)
     }
 
-    /// What a run of work takes now, in nanoseconds, if the prices say what it took where they were measured.
+    /// Returns the current duration of a run of work in nanoseconds, if the prices say what it took where
+    /// they were measured.
     fn work_ns(&mut self) -> Option<f64> {
         self.governor.prices().work_ns?;
         let work = self.work.get_or_insert_with(Work::new);
@@ -240,7 +243,7 @@ impl Watch {
     }
 }
 
-/// How statements were sampled between two readings, in which there were so many.
+/// Returns how statements were sampled between two readings with `statements` in between.
 fn sampling(state: &SamplingState, before: &Reading, now: &Reading, statements: f64) -> Option<Sampling> {
     let seconds = now.at.now.saturating_sub(before.at.now).as_secs_f64();
     let per_second = |rate: SampleRate| match rate {
@@ -257,7 +260,7 @@ fn sampling(state: &SamplingState, before: &Reading, now: &Reading, statements: 
     (seconds > 0.0).then_some(sampling)
 }
 
-/// Kinds that sleep once these moves are made.
+/// Returns the kinds that sleep after these moves.
 fn asleep(board: &[Switch], moves: &[Move]) -> Vec<Kind> {
     let sleeping = board.iter().filter_map(|switch| match switch.of {
         Switched::Rest(kind) if switch.after(moves) == Level::Off => Some(kind),
@@ -266,7 +269,7 @@ fn asleep(board: &[Switch], moves: &[Move]) -> Vec<Kind> {
     sleeping.collect()
 }
 
-/// What is below its highest level once these moves are made.
+/// Counts the instruments below their highest level after these moves.
 fn cut(board: &[Switch], moves: &[Move]) -> BTreeMap<(Kind, Level), usize> {
     let mut cut = BTreeMap::new();
     for switch in board {

@@ -1,9 +1,10 @@
-//! Socket addresses: IP and PORT of the socket tables.
+//! Socket addresses for the columns IP and PORT of the socket tables.
 #![allow(unsafe_code)]
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
-/// Copies an address; `None` for NULL, an unknown family (Unix sockets: IP empty, PORT 0) or a length too short.
+/// Copies an address; returns `None` for NULL, an unknown family (Unix sockets: IP empty, PORT 0) or a length
+/// too short.
 ///
 /// # Safety
 /// `address` is NULL or points at `length` readable bytes.

@@ -1,9 +1,9 @@
-//! Character sets, by the server's own function, so that what is no character and what a conversion makes of text is its
-//! own answer.
+//! Character sets through the server's own functions, so that invalid characters and conversions are exactly
+//! the server's.
 //!
-//! `String_copier::well_formed_copy` is exported, reads constant tables only, and writes into a buffer of ours. It may run
-//! on any thread. The character set of a number comes from `get_charset`, which takes a lock for one that was never used:
-//! numbers here are those of sets that sessions have used.
+//! `String_copier::well_formed_copy` is exported, reads constant tables only, and writes into a buffer of
+//! ours. It may run on any thread. `get_charset` finds a character set by number and takes a lock for one
+//! that was never used; numbers here are those of sets that sessions have used.
 #![allow(unsafe_code)]
 
 use std::ffi::{c_uint, c_ulong, c_void};
@@ -12,29 +12,30 @@ use std::ptr::null;
 
 use crate::startup::symbol;
 
-/// The collation's number, as `sql_digest_storage` and SQL text carry it; 0 for NULL.
+/// Returns the collation's number, as `sql_digest_storage` and SQL text carry it; 0 for NULL.
 ///
 /// # Safety
-/// `charset` is NULL or a `CHARSET_INFO` of the server's (they live as long as it does).
+///
+/// `charset` is NULL or a `CHARSET_INFO` of the server (they live as long as it does).
 pub unsafe fn number(charset: *const c_void) -> u32 {
     if charset.is_null() {
         cold_path();
         return 0;
     }
-    // SAFETY: the caller's promise; `number` is the first member (debug information of 10.11.5 and 11.4.5; the
-    // built-in of 10.11.19 and 11.8.9 reads four bytes at offset 0 in get_thread_statement_locker).
+    // SAFETY: the caller's promise; `number` is the first member (debug information of 10.11.5 and 11.4.5;
+    // the built-in of 10.11.19 and 11.8.9 reads four bytes at offset 0 in get_thread_statement_locker).
     unsafe { charset.cast::<u32>().read() }
 }
 
-/// What a `String_copier` is: what it says of the last copy. Three pointers in all series (machine code; and
+/// `String_copier`, which describes the last copy. Three pointers in all series (machine code; and
 /// [`Functions::resolve`] tries them).
 #[repr(C)]
 struct Copier {
-    /// Where in the text it ended.
+    /// The end of the copied text.
     end: *const u8,
-    /// The first byte that is no character; NULL: none.
+    /// The first byte that is not a character; NULL if there is none.
     bad: *const u8,
-    /// The first character the other set does not have; NULL: none.
+    /// The first character that the other set lacks; NULL if there is none.
     inconvertible: *const u8,
 }
 
@@ -50,36 +51,37 @@ type WellFormedCopy = unsafe extern "C" fn(
 ) -> c_uint;
 type GetCharset = unsafe extern "C" fn(number: c_uint, flags: c_ulong) -> *const c_void;
 
-/// The server's functions, found and tried.
+/// The server's functions, looked up and tried.
 #[derive(Clone, Copy, Debug)]
 pub struct Functions {
     copy: WellFormedCopy,
     get_charset: GetCharset,
-    /// What the tables' text is in.
+    /// The character set of the tables' text.
     utf8: *const c_void,
 }
 
-// SAFETY: two functions that may run on any thread, and a pointer to a character set that is constant and never freed.
+// SAFETY: two functions that may run on any thread, and a pointer to a character set that is constant and
+// never freed.
 unsafe impl Send for Functions {}
 // SAFETY: as above.
 unsafe impl Sync for Functions {}
 
 /// The longest character of any set, in bytes.
 const LONGEST: usize = 5;
-/// The longest one in utf8mb3.
+/// The longest character of utf8mb3, in bytes.
 const LONGEST_UTF8: usize = 3;
 
 impl Functions {
-    /// Looks the functions up in the running program and tries them. `None` when one is missing or answers otherwise than
-    /// expected.
+    /// Looks the functions up in the running program and tries them. Returns `None` if one is missing or
+    /// gives an unexpected answer.
     ///
-    /// Call it when the server is up (its character sets must be there), not from a constructor.
+    /// Call it when the server is up (its character sets must exist), not from a constructor.
     pub fn resolve() -> Option<Functions> {
         let copy = symbol(c"_ZN13String_copier16well_formed_copyEPK15charset_info_stPcmS2_PKcmm")?;
         let get_charset = symbol(c"get_charset")?;
         let utf8 = symbol(c"my_charset_utf8mb3_bin")?;
         let latin1 = symbol(c"my_charset_latin1")?.cast_const();
-        // SAFETY: the first one's mangled name carries its signature, `this` before it; `get_charset` is C.
+        // SAFETY: the mangled name of the first carries its signature after `this`; `get_charset` is C.
         let functions = unsafe {
             Functions {
                 copy: std::mem::transmute::<*mut c_void, WellFormedCopy>(copy),
@@ -98,15 +100,16 @@ impl Functions {
         right.then_some(functions)
     }
 
-    /// How many bytes at the beginning of a text are characters of the set with this number; at most `most` characters
-    /// are looked at. Of a set that is not known every byte is one.
+    /// Returns the number of leading bytes that form characters of the set with this number, up to `most`
+    /// characters. In an unknown set every byte is a character.
     pub fn characters(&self, text: &[u8], charset: u32, most: usize) -> usize {
         let Some(charset) = self.charset(charset) else { return text.len().min(most) };
         let mut room = vec![0; text.len().min(most.saturating_mul(LONGEST))];
         self.copy(charset, text, most, charset, &mut room).1
     }
 
-    /// At most `most` characters of a text, in UTF-8, with a `?` for what is none.
+    /// Converts at most `most` characters of a text to UTF-8, with a `?` for an invalid one; `None` if the
+    /// set is unknown.
     pub fn to_utf8(&self, text: &[u8], charset: u32, most: usize) -> Option<String> {
         let charset = self.charset(charset)?;
         let mut room = vec![0; text.len().min(most) * LONGEST_UTF8];
@@ -115,13 +118,13 @@ impl Functions {
     }
 
     fn charset(&self, number: u32) -> Option<*const c_void> {
-        // SAFETY: any number may be asked for; without flags nothing is reported where there is no such set.
+        // SAFETY: any number may be asked for; without flags nothing is reported if there is no such set.
         let charset = unsafe { (self.get_charset)(number, 0) };
         (!charset.is_null()).then_some(charset)
     }
 
-    /// Copies at most `most` characters; what is none becomes a `?`. Returns how many bytes were written, and how many
-    /// bytes of the text were looked at up to the first that is no character.
+    /// Copies at most `most` characters; an invalid one becomes a `?`. Returns the number of bytes written,
+    /// and the number of bytes of the text before the first invalid character.
     fn copy(
         &self,
         charset: *const c_void,
@@ -131,8 +134,8 @@ impl Functions {
         to: &mut [u8],
     ) -> (usize, usize) {
         let mut copier = Copier { end: text.as_ptr(), bad: null(), inconvertible: null() };
-        // SAFETY: character sets of the server's, a buffer and a text of their stated lengths, and a copier of its shape,
-        // which it fills.
+        // SAFETY: character sets of the server, a buffer and a text of their stated lengths, and a copier of
+        // the server's shape, which it fills.
         let written = unsafe {
             (self.copy)(
                 &mut copier,

@@ -1,9 +1,9 @@
-//! What the server's instructions say: which functions they call, and the places of the members they use.
+//! Analysis of the server's instructions: the functions they call and the offsets of the members they use.
 //!
-//! The functions whose members are looked for are exported and short. Each gives its answer once: an instruction that is
-//! not there, or there twice with different places, is no answer.
+//! The analysed functions are exported and short. A search succeeds only if it finds exactly one offset: an
+//! instruction that is missing, or present twice with different offsets, is not an answer.
 
-/// The only value that `at` finds in the code up to its first `ret`.
+/// Returns the only value that `at` finds in the code up to its first `ret`.
 fn single(code: &[u8], at: impl Fn(&[u8]) -> Option<usize>) -> Option<usize> {
     let end = code.iter().position(|byte| *byte == 0xC3).unwrap_or(code.len());
     let mut found = (0..end).filter_map(|from| at(&code[from..end]));
@@ -11,24 +11,25 @@ fn single(code: &[u8], at: impl Fn(&[u8]) -> Option<usize>) -> Option<usize> {
     found.next().is_none().then_some(first)
 }
 
-/// A distance of four bytes behind an instruction's first three.
+/// Returns the four-byte displacement after the first three bytes of an instruction.
 fn distance(code: &[u8], instruction: [u8; 3]) -> Option<usize> {
     let distance = code.strip_prefix(&instruction)?.first_chunk()?;
     usize::try_from(i32::from_le_bytes(*distance)).ok()
 }
 
-/// `add %rsi, place(%rdi)`: the member that the second argument is added to.
+/// Returns the offset of the member that the second argument is added to: `add %rsi, place(%rdi)`.
 pub(super) fn added_to(code: &[u8]) -> Option<usize> {
     single(code, |code| distance(code, [0x48, 0x01, 0xB7]))
 }
 
-/// `mov place(%rdi), %rax`: the member that is returned.
+/// Returns the offset of the member that is returned: `mov place(%rdi), %rax`.
 pub(super) fn loaded(code: &[u8]) -> Option<usize> {
     single(code, |code| distance(code, [0x48, 0x8B, 0x87]))
 }
 
-/// The member of four bytes that a function reads right before the one of eight bytes which lies in front of it, both at the same
-/// register: `mov place(base), %eax` and, some instructions later, `mov place-8(base), %rax`, in whatever registers.
+/// Returns the offset of a four-byte member that a function reads shortly before the eight-byte member in
+/// front of it, from the same base register: `mov place(base), %eax` and, some instructions later, `mov
+/// place-8(base), %rax`, in any registers.
 pub(super) fn read_with_one_before(code: &[u8]) -> Option<usize> {
     single(code, |code| {
         let (is_wide, place, base) = loaded_from(code)?;
@@ -38,7 +39,7 @@ pub(super) fn read_with_one_before(code: &[u8]) -> Option<usize> {
     })
 }
 
-/// `mov place(base), register` at the beginning: whether of eight bytes, the place, and the base.
+/// Decodes a leading `mov place(base), register`: whether it reads eight bytes, the offset, and the base.
 fn loaded_from(code: &[u8]) -> Option<(bool, usize, u8)> {
     let (is_wide, rest) = code.strip_prefix(&[0x48]).map_or((false, code), |rest| (true, rest));
     let &[0x8B, form, a, b, c, d, ..] = rest else { return None };
@@ -46,15 +47,15 @@ fn loaded_from(code: &[u8]) -> Option<(bool, usize, u8)> {
     (form & 0xC0 == 0x80 && form & 7 != 4).then_some((is_wide, place, form & 7))
 }
 
-/// Where a thread has the pointer that a function returns, as a distance from what `%fs:0` holds: `mov %fs:0, %rax` and
-/// `mov place(%rax), %rax`, in a frame or in none. Nothing else may be in the function.
+/// Returns the offset from `%fs:0` of the pointer that a function returns: `mov %fs:0, %rax` and `mov
+/// place(%rax), %rax`, with or without a frame. The function must contain nothing else.
 pub(super) fn thread_local(code: &[u8]) -> Option<isize> {
     const FRAME: [u8; 4] = [0x55, 0x48, 0x89, 0xE5];
     const LEAVE: u8 = 0x5D;
     const THREAD: [u8; 9] = [0x64, 0x48, 0x8B, 0x04, 0x25, 0, 0, 0, 0];
     let code = code.strip_prefix(&[0xF3, 0x0F, 0x1E, 0xFA]).unwrap_or(code);
     let (code, is_framed) = code.strip_prefix(&FRAME).map_or((code, false), |rest| (rest, true));
-    // Prefixes without a meaning, by which the linker fills a place.
+    // Prefixes without meaning, which the linker uses as padding.
     let prefixes = code.iter().take_while(|byte| **byte == 0x66).count();
     let code = code[prefixes..].strip_prefix(&THREAD)?;
     let code = if is_framed { code.strip_prefix(&[LEAVE])? } else { code };
@@ -62,7 +63,8 @@ pub(super) fn thread_local(code: &[u8]) -> Option<isize> {
     (rest.first() == Some(&0xC3)).then_some(i32::from_le_bytes(*place) as isize)
 }
 
-/// What looks like direct calls in code that lies at `address`: where in the code each begins, and where it leads.
+/// Returns what looks like direct calls in code at `address`: the offset of each call in the code, and its
+/// target.
 pub(crate) fn calls(code: &[u8], address: usize) -> impl Iterator<Item = (usize, usize)> {
     code.windows(5).enumerate().filter_map(move |(at, code)| {
         let &[0xE8, a, b, c, d] = code else { return None };
@@ -71,13 +73,14 @@ pub(crate) fn calls(code: &[u8], address: usize) -> impl Iterator<Item = (usize,
     })
 }
 
-/// The distance by which a direct call at `call` leads to `target`; `None`: it does not reach so far.
+/// Returns the displacement with which a direct call at `call` reaches `target`; `None` if it is out of
+/// range.
 pub(crate) fn distance_of_call(call: usize, target: usize) -> Option<i32> {
     i32::try_from(target.wrapping_sub(call + 5).cast_signed()).ok()
 }
 
-/// The member whose address is the first argument of the only call to `callee` in this code, which lies at `address`:
-/// `lea place(register), %rdi` and the call behind it.
+/// Returns the offset of the member whose address is the first argument of the only call to `callee` in the
+/// code at `address`: `lea place(register), %rdi` and the call after it.
 pub(super) fn handed_to(code: &[u8], address: usize, callee: usize) -> Option<usize> {
     let mut found = calls(code, address)
         .filter(|(_, to)| *to == callee)
@@ -86,7 +89,7 @@ pub(super) fn handed_to(code: &[u8], address: usize, callee: usize) -> Option<us
     found.next().is_none().then_some(first)
 }
 
-/// `lea place(register), %rdi` at the end of these bytes.
+/// Decodes a trailing `lea place(register), %rdi`.
 fn address_of_member(before: &[u8]) -> Option<usize> {
     let place = i32::from_le_bytes(*before.last_chunk()?);
     let is_lea = match before[..before.len() - 4] {
@@ -100,7 +103,7 @@ fn address_of_member(before: &[u8]) -> Option<usize> {
 mod tests {
     use super::*;
 
-    /// `thd_increment_bytes_sent` of Debian's 10.11.19, and what lies behind it.
+    /// `thd_increment_bytes_sent` of Debian's 10.11.19, and the bytes after it.
     const SENT: [u8; 19] = [
         0x48, 0x85, 0xFF, 0x74, 0x07, 0x48, 0x01, 0xB7, 0x78, 0x14, 0x00, 0x00, 0xC3, 0x0F, 0x1F, 0x00, 0x48,
         0x01, 0xB7,
@@ -143,7 +146,8 @@ mod tests {
         }
     }
 
-    /// What `set_thd_stage_info` of Debian's 10.11.19 does first with a session, and of Ubuntu's 11.4.7, which has it elsewhere.
+    /// The first use of a session in `set_thd_stage_info` of Debian's 10.11.19; Ubuntu's 11.4.7 has it at
+    /// another offset.
     const BACKUP: [u8; 22] = [
         0x8B, 0x83, 0x08, 0x26, 0, 0, 0x41, 0x89, 0x04, 0x24, 0x48, 0x8B, 0x83, 0x00, 0x26, 0, 0, 0x49, 0x89,
         0x44, 0x24, 0x08,
@@ -158,7 +162,7 @@ mod tests {
         assert_eq!(read_with_one_before(&OTHER_BACKUP), Some(0x2690));
         assert_eq!(read_with_one_before(&BACKUP[1..]), None);
         assert_eq!(read_with_one_before(&BACKUP[..16]), None, "cut off");
-        // Another place, another base, four bytes only.
+        // Another offset, another base, four bytes only.
         for (at, byte) in [(13, 0x10), (12, 0x82), (10, 0x90)] {
             let mut other = BACKUP;
             other[at] = byte;

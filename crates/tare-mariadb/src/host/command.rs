@@ -1,10 +1,10 @@
-//! What the calling thread's session executes, of the statements that take a table's definition or its rows away, change
-//! rows or only lock tables; and what it says of them.
+//! The command that the calling thread's session executes, if it takes away a table's definition or rows,
+//! changes rows, or only locks tables; and facts about that statement.
 //!
-//! `thd_sql_command` is exported for plugins and returns the statement's number, which another version may give to another
-//! statement. The names come in the order of the numbers: the server registers its statements' instruments as one array.
-//! `thd_query_string` returns the statement's text and `thd_test_options` what the session has switched on; both are of the
-//! plugin interface, too.
+//! `thd_sql_command` is exported for plugins and returns the statement's number, which another version may
+//! assign to another statement. The names come in the order of the numbers: the server registers its
+//! statements' instruments as one array. `thd_query_string` returns the statement's text and
+//! `thd_test_options` the options that the session has set; both belong to the plugin interface, too.
 #![allow(unsafe_code)]
 
 use std::ffi::{c_int, c_longlong, c_void};
@@ -14,27 +14,27 @@ use std::sync::atomic::{AtomicI32, Ordering};
 use super::warning;
 use crate::startup::symbol;
 
-/// What a statement does to a table or its definition.
+/// The effect of a statement on a table or its definition.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Command {
-    /// Drops those it names.
+    /// Drops the named objects.
     Drop,
-    /// Makes a new one, perhaps in the place of another.
+    /// Creates an object, possibly in place of another.
     Create,
-    /// Empties them.
+    /// Empties tables.
     Truncate,
-    /// Locks those it names, and does no more with them.
+    /// Locks the named tables and does nothing else.
     Lock,
-    /// Changes rows, or deletes them.
+    /// Updates or deletes rows.
     Change,
-    /// `HANDLER … OPEN`
+    /// Opens a handler: `HANDLER … OPEN`.
     Handler,
 }
 
-/// The category the server registers its statements in.
+/// The category in which the server registers its statements.
 pub(crate) const CATEGORY: &str = "sql";
 
-/// A statement's name as an instrument, what it does, and its number; -1 until that is known.
+/// The statements: name as an instrument, effect, and number; -1 until it is known.
 static COMMANDS: [(&str, Command, AtomicI32); 12] = [
     ("drop_table", Command::Drop, AtomicI32::new(-1)),
     ("drop_view", Command::Drop, AtomicI32::new(-1)),
@@ -50,7 +50,7 @@ static COMMANDS: [(&str, Command, AtomicI32); 12] = [
     ("ha_open", Command::Handler, AtomicI32::new(-1)),
 ];
 
-/// Takes note of the number of a statement of [`CATEGORY`].
+/// Notes the number of a statement of [`CATEGORY`].
 pub(crate) fn register(name: &str, number: c_int) {
     if let Some((.., known)) = COMMANDS.iter().find(|(command, ..)| *command == name) {
         known.store(number, Ordering::Relaxed);
@@ -59,7 +59,7 @@ pub(crate) fn register(name: &str, number: c_int) {
 
 type Number = unsafe extern "C" fn(*mut c_void) -> c_int;
 
-/// What the calling thread's session executes; `None` for all else, and where there is no session.
+/// Returns what the calling thread's session executes; `None` for any other statement or without a session.
 pub(crate) fn current() -> Option<Command> {
     static NUMBER: OnceLock<Option<Number>> = OnceLock::new();
     let number = (*NUMBER.get_or_init(|| {
@@ -79,12 +79,13 @@ type Options = unsafe extern "C" fn(*const c_void, c_longlong) -> c_longlong;
 /// `OPTION_SAFE_UPDATES`: the same bit in the sources of every supported series.
 const SAFE_UPDATES: c_longlong = 1 << 16;
 
-/// Whether the calling thread's session has switched `sql_safe_updates` on.
+/// Returns whether the calling thread's session has `sql_safe_updates` set.
 pub(crate) fn is_safe() -> bool {
     static OPTIONS: OnceLock<Option<Options>> = OnceLock::new();
     let options = *OPTIONS.get_or_init(|| {
         let found = symbol(c"thd_test_options")?;
-        // SAFETY: a C function of the plugin interface: it takes a session and a mask and returns what is on of it.
+        // SAFETY: a C function of the plugin interface: it takes a session and a mask and returns the set
+        // options of the mask.
         Some(unsafe { std::mem::transmute::<*mut c_void, Options>(found) })
     });
     let (Some(options), Some(session)) = (options, warning::session()) else { return false };
@@ -92,7 +93,7 @@ pub(crate) fn is_safe() -> bool {
     unsafe { options(session.as_ptr(), SAFE_UPDATES) != 0 }
 }
 
-/// `MYSQL_LEX_STRING`
+/// The server's `MYSQL_LEX_STRING`.
 #[repr(C)]
 struct Text {
     start: *const u8,
@@ -101,17 +102,18 @@ struct Text {
 
 type TextOf = unsafe extern "C" fn(*mut c_void) -> *const Text;
 
-/// Whether the calling thread's session executes a statement that begins with `CREATE TEMPORARY` or `CREATE OR REPLACE
-/// TEMPORARY`.
+/// Returns whether the calling thread's session executes a statement that begins with `CREATE TEMPORARY` or
+/// `CREATE OR REPLACE TEMPORARY`.
 pub(crate) fn makes_temporary() -> bool {
     static TEXT: OnceLock<Option<TextOf>> = OnceLock::new();
     let text = *TEXT.get_or_init(|| {
         let found = symbol(c"thd_query_string")?;
-        // SAFETY: a C function of the plugin interface: it takes a session and returns where its statement's text is.
+        // SAFETY: a C function of the plugin interface: it takes a session and returns the location of its
+        // statement's text.
         Some(unsafe { std::mem::transmute::<*mut c_void, TextOf>(found) })
     });
     let (Some(text), Some(session)) = (text, warning::session()) else { return false };
-    // SAFETY: the calling thread's own session, whose text only this thread exchanges.
+    // SAFETY: the calling thread's own session, whose text only this thread replaces.
     let text = unsafe { text(session.as_ptr()).as_ref() };
     // SAFETY: as above.
     text.filter(|text| !text.start.is_null())
@@ -133,13 +135,13 @@ fn begins_temporary(mut text: &[u8]) -> bool {
     false
 }
 
-/// The word a text begins with, behind blanks and comments, and what follows it.
+/// Returns the first word of a text after blanks and comments, and the rest.
 fn next_word(mut text: &[u8]) -> Option<(&[u8], &[u8])> {
     loop {
         text = text.trim_ascii_start();
         let end = match text {
             [b'/', b'*', b'!' | b'M', ..] => {
-                // Executed: only its marks are skipped.
+                // The comment is executed, so only its marks are skipped.
                 text.iter().skip(3).position(|byte| !byte.is_ascii_digit() && *byte != b'!').map(|at| at + 3)
             }
             [b'*', b'/', ..] => Some(2),

@@ -1,6 +1,6 @@
-//! The outcome of a statement: the diagnostics area that `end_statement` is given.
+//! The outcome of a statement, from the diagnostics area that `end_statement` receives.
 //!
-//! Which status yields which columns is the built-in's choice, followed here: see the table in `FACTS.md`.
+//! Which status fills which columns follows the built-in: see the table in `FACTS.md`.
 #![allow(unsafe_code)]
 
 use std::ffi::c_void;
@@ -9,8 +9,8 @@ use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use super::{code, session};
 
 /// `Diagnostics_area` up to its status. The same in all series: debug information of 10.11.5 and 11.4.5; on
-/// 10.11.19 and 11.8.9 the members were read at each `end_statement` of a script with results, counts, warnings and
-/// errors, and held what the client saw.
+/// 10.11.19 and 11.8.9 the members were read at each `end_statement` of a script with results, counts,
+/// warnings and errors, and held what the client saw.
 #[repr(C)]
 struct Area {
     sqlstate: [u8; 6],
@@ -40,25 +40,26 @@ const OK: u32 = 1;
 const EOF: u32 = 2;
 const ERROR: u32 = 5;
 
-/// What a statement's event takes from its diagnostics area. The message borrows the area: copy it before returning.
+/// The part of the diagnostics area that a statement's event needs. The message borrows the area: copy it
+/// before returning.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Outcome<'a> {
-    /// MYSQL_ERRNO.
+    /// The column MYSQL_ERRNO.
     pub sql_errno: u32,
-    /// RETURNED_SQLSTATE; `None` is SQL NULL.
+    /// The column RETURNED_SQLSTATE; `None` is SQL NULL.
     pub sqlstate: Option<[u8; 5]>,
-    /// MESSAGE_TEXT in the server's character set; empty is SQL NULL.
+    /// The column MESSAGE_TEXT in the server's character set; empty is SQL NULL.
     pub message: &'a [u8],
-    /// ERRORS: 0 or 1.
+    /// The column ERRORS: 0 or 1.
     pub errors: u32,
-    /// WARNINGS.
+    /// The column WARNINGS.
     pub warnings: u32,
-    /// ROWS_AFFECTED.
+    /// The column ROWS_AFFECTED.
     pub rows_affected: u64,
 }
 
-/// `Sql_condition_identity` up to its level. The same in all series: machine code of `sp_rcontext::handle_sql_condition`,
-/// which fills one for the error of a statement.
+/// `Sql_condition_identity` up to its level. The same in all series: machine code of
+/// `sp_rcontext::handle_sql_condition`, which fills one for the error of a statement.
 #[repr(C)]
 struct Condition {
     sqlstate: [u8; 6],
@@ -69,72 +70,81 @@ struct Condition {
 const _: () =
     assert!(std::mem::offset_of!(Condition, sql_errno) == 8 && std::mem::offset_of!(Condition, level) == 12);
 
-/// Of a condition's levels: neither a note nor a warning.
+/// The level of a condition that is neither a note nor a warning.
 const LEVEL_ERROR: u32 = 2;
 
-/// The number of a condition that is an error.
+/// Returns the number of a condition if it is an error.
 ///
 /// # Safety
-/// `condition` is a `Sql_condition_identity` of the server's, unchanged during the call.
+///
+/// `condition` is a `Sql_condition_identity` of the server, unchanged during the call.
 pub unsafe fn error_number(condition: *const c_void) -> Option<u32> {
     // SAFETY: the caller's promise.
     let condition = unsafe { &*condition.cast::<Condition>() };
     (condition.level == LEVEL_ERROR).then_some(condition.sql_errno)
 }
 
-/// Where a session has the address of the diagnostics area of its statement; 0: not known.
+/// The offset in a session of the address of its statement's diagnostics area; 0 if it is not known.
 static AREA_OF_SESSION: AtomicUsize = AtomicUsize::new(0);
 
-/// Finds where sessions have the address of their diagnostics area, which the exported `thd_get_error_number` loads. False: this
-/// server's is none of those that are known.
+/// Finds the offset at which sessions have the address of their diagnostics area, which the exported
+/// `thd_get_error_number` loads. Returns false if the function is none of the known ones.
 pub(crate) fn find_area() -> bool {
     let place = session::member(c"thd_get_error_number", code::loaded);
     AREA_OF_SESSION.store(*place.as_ref().unwrap_or(&0), Relaxed);
     place.is_ok()
 }
 
-/// Whether a condition that is being raised is an error of a statement that has failed already: the server reports many failures
-/// from several levels of its code, by the same error again or another one. The first one is what the client is told.
+/// Returns whether a condition being raised is an error of a statement that has already failed. The server
+/// reports many failures at several levels of its code, with the same error again or another one; the client
+/// receives the first.
 ///
 /// # Safety
-/// `session` is the calling thread's, and `level` the level of a condition, where the server itself reads them now.
+///
+/// `session` is the calling thread's, and `level` the level of a condition, where the server itself reads
+/// them now.
 pub unsafe fn is_aftermath(session: *const c_void, level: *const c_void) -> bool {
     // SAFETY: the caller's promise.
     unsafe { level.cast::<u32>().read() == LEVEL_ERROR && has_failed(session) }
 }
 
-/// Whether the statement of a session has failed.
+/// Returns whether the statement of a session has failed.
 ///
 /// # Safety
+///
 /// `session` is the calling thread's.
 unsafe fn has_failed(session: *const c_void) -> bool {
     let place = AREA_OF_SESSION.load(Relaxed);
     if place == 0 {
         return false;
     }
-    // SAFETY: the caller's promise; a session always has a diagnostics area, which the server itself looks at for each error.
+    // SAFETY: the caller's promise; a session always has a diagnostics area, which the server itself reads
+    // for each error.
     let area = unsafe { session.byte_add(place).cast::<*const Area>().read().as_ref() };
     area.is_some_and(|area| area.status == ERROR)
 }
 
-/// What stands for an error without a number: `ER_UNKNOWN_ERROR`.
+/// The number shown for an error without one: `ER_UNKNOWN_ERROR`.
 const UNKNOWN: u32 = 1105;
 
-/// The number of a condition that is about to be raised, if it is the error by which its statement fails.
+/// Returns the number of a condition about to be raised if it is the error by which its statement fails.
 ///
 /// # Safety
-/// `session` is the calling thread's, and `condition` a `Sql_condition_identity` of the server's, unchanged during the call.
+///
+/// `session` is the calling thread's, and `condition` a `Sql_condition_identity` of the server, unchanged
+/// during the call.
 pub unsafe fn first_error(session: *const c_void, condition: *const c_void) -> Option<u32> {
     // SAFETY: the caller's promise.
     let number = unsafe { error_number(condition).filter(|_| !has_failed(session)) };
     number.map(|number| if number == 0 { UNKNOWN } else { number })
 }
 
-/// Whether the outcome is the empty one: a result was sent, without warnings, or nothing was, as by most statements of a
-/// program. So most statements end.
+/// Returns whether the outcome is the empty one: a result without warnings, or nothing was sent. Most
+/// statements end like this.
 ///
 /// # Safety
-/// As for [`outcome`].
+///
+/// See [`outcome`].
 #[inline(always)]
 pub unsafe fn is_plain_result(area: *const c_void) -> bool {
     // SAFETY: the caller's promise.
@@ -145,13 +155,15 @@ pub unsafe fn is_plain_result(area: *const c_void) -> bool {
     })
 }
 
-/// Reads the outcome; the empty one for NULL.
+/// Reads the outcome; returns the empty one for NULL.
 ///
 /// # Safety
-/// `area` is NULL or the diagnostics area of the statement that ends on this thread, which nothing changes during `'a`.
+///
+/// `area` is NULL or the diagnostics area of the statement that ends on this thread, which nothing changes
+/// during `'a`.
 pub unsafe fn outcome<'a>(area: *const c_void) -> Outcome<'a> {
-    // SAFETY: the caller's promise. Only bytes, integers and one unused pointer are looked at; the flags are read
-    // by the server as bytes too and hold 0 or 1.
+    // SAFETY: the caller's promise. Only bytes, integers and one unused pointer are read; the server reads
+    // the flags as bytes too, and they hold 0 or 1.
     let Some(area) = (unsafe { area.cast::<Area>().as_ref() }) else { return Outcome::default() };
     match area.status {
         OK => Outcome {
@@ -176,7 +188,7 @@ pub unsafe fn outcome<'a>(area: *const c_void) -> Outcome<'a> {
     }
 }
 
-/// Up to the first NUL.
+/// Returns the text up to the first NUL.
 fn text(buffer: &[u8]) -> &[u8] {
     let end = buffer.iter().position(|byte| *byte == 0).unwrap_or(buffer.len());
     &buffer[..end]
@@ -219,7 +231,7 @@ mod tests {
         AREA_OF_SESSION.store(8, Relaxed);
         let is_aftermath = |area: &Area, level: u32| {
             let session = [0, std::ptr::from_ref(area).addr()];
-            // SAFETY: what stands for a session has a whole area's address at the place that was set.
+            // SAFETY: the stand-in for a session has the address of a whole area at the offset that was set.
             unsafe { is_aftermath(session.as_ptr().cast(), std::ptr::from_ref(&level).cast()) }
         };
         assert!(is_aftermath(&area(ERROR), LEVEL_ERROR));

@@ -1,7 +1,8 @@
-//! Statement digests by the server's own functions, so that hash and text are its own.
+//! Statement digests through the server's own functions, so that hash and text are the server's.
 //!
-//! `compute_digest_md5` and `compute_digest_text` are exported, read the token storage and static tables only, and need
-//! no session. They may run on any thread. A buffer the text outgrows is grown by the server's allocator.
+//! `compute_digest_md5` and `compute_digest_text` are exported, read the token storage and static tables
+//! only, and need no session. They may run on any thread. If a text outgrows its buffer, the server's
+//! allocator enlarges it.
 #![allow(unsafe_code)]
 
 use std::ffi::{c_uchar, c_void};
@@ -14,8 +15,8 @@ use crate::abi::types::DigestStorage;
 use crate::host::observation;
 use crate::startup::symbol;
 
-/// `sql_digest_storage`. The same in all series (debug information of 10.11.5 and 11.4.5; read at `digest_end` on all
-/// four servers).
+/// `sql_digest_storage`. The same in all series (debug information of 10.11.5 and 11.4.5; read at
+/// `digest_end` on all four servers).
 #[repr(C)]
 struct RawStorage {
     full: bool,
@@ -27,7 +28,7 @@ struct RawStorage {
 }
 
 impl RawStorage {
-    /// Over bytes that must outlive its use.
+    /// Creates a storage over bytes that must outlive its use.
     fn of(tokens: Tokens<'_>) -> RawStorage {
         let length = u32::try_from(tokens.bytes.len()).unwrap_or(0);
         RawStorage {
@@ -41,8 +42,8 @@ impl RawStorage {
     }
 }
 
-/// The server's `String` (32 bytes) in the shape its functions expect. The same in all series: debug information of
-/// 10.11.5 and 11.4.5, the others by [`Functions::resolve`]'s own check.
+/// The server's `String` (32 bytes) in the shape its functions expect. The same in all series: debug
+/// information of 10.11.5 and 11.4.5, the others by the check in [`Functions::resolve`].
 #[repr(C)]
 struct RawString {
     charset: *const c_void,
@@ -50,7 +51,7 @@ struct RawString {
     length: u32,
     allocated_length: u32,
     extra_allocation: u32,
-    /// True when `text` is the server allocator's.
+    /// Whether `text` belongs to the server's allocator.
     allocated: bool,
     thread_specific: bool,
 }
@@ -67,20 +68,22 @@ const _: () = {
     assert!(offset_of!(RawString, allocated) == 28);
 };
 
-/// The tokens of a statement, as the parser left them. Borrows the server's storage.
+/// The tokens of a statement as the parser left them. Borrows the server's storage.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Tokens<'a> {
-    /// Two bytes each, identifiers with their text; at most `max_digest_length` bytes.
+    /// Two bytes per token, identifiers with their text; at most `max_digest_length` bytes.
     pub bytes: &'a [u8],
-    /// The collation identifiers are in.
+    /// The number of the identifiers' collation.
     pub charset: u32,
-    /// True when the statement had more tokens than fit, and the text is to say so.
+    /// Whether the statement had more tokens than fit; the text must say so.
     pub full: bool,
 }
 
-/// The tokens in a storage; `None` for NULL or an empty one (the built-in makes no digest of those either).
+/// Returns the tokens in a storage; `None` for NULL or an empty one, of which the built-in makes no digest
+/// either.
 ///
 /// # Safety
+///
 /// `storage` is NULL or the server's, complete and unchanged during `'a`.
 pub unsafe fn tokens<'a>(storage: *const DigestStorage) -> Option<Tokens<'a>> {
     let raw = storage.cast::<RawStorage>();
@@ -97,27 +100,28 @@ pub unsafe fn tokens<'a>(storage: *const DigestStorage) -> Option<Tokens<'a>> {
     Some(Tokens { bytes, charset: raw.charset_number, full: raw.full })
 }
 
-/// What the server's lexer hands its tokens to: `sql_digest_state`, over memory of tare's. The same in all series (headers of 10.6 to
-/// 11.8, machine code of 10.11.19).
+/// `sql_digest_state`, to which the server's lexer adds its tokens, over memory of tare. The same in all
+/// series (headers of 10.6 to 11.8, machine code of 10.11.19).
 #[repr(C)]
 struct RawState {
-    /// Where the last identifier's token begins, by which it is merged with the next; counted from 1.
+    /// The start of the last identifier's token, for merging it with the next one; counted from 1.
     last_id_index: i32,
     storage: RawStorage,
 }
 
-/// A listener for tokens, and room for them. Its address is that of its state.
+/// A receiver of tokens with its buffer. Its address is that of its state.
 #[repr(C)]
 pub struct Listener {
     state: RawState,
     room: Vec<u8>,
 }
 
-/// Bytes of tokens a statement can have, at most: the server's own bound.
+/// The most bytes of tokens that a statement can have; the server's own limit.
 const MOST_TOKENS: usize = 1 << 20;
 
 impl Listener {
-    /// A listener for as many bytes of tokens. `None`: for none, or there is no memory.
+    /// Creates a listener with space for `most` bytes of tokens. Returns `None` for 0 bytes, or if memory is
+    /// exhausted.
     pub fn new(most: usize) -> Option<Listener> {
         let most = most.min(MOST_TOKENS);
         let mut room = Vec::new();
@@ -127,13 +131,14 @@ impl Listener {
         Some(Listener { state: RawState { last_id_index: 0, storage }, room })
     }
 
-    /// Listens from here on. It may be moved before, and not afterwards until the last token has come.
+    /// Starts listening. The listener may be moved before, but not afterwards until the last token has
+    /// arrived.
     pub fn begin(&mut self) {
         self.state.storage.tokens = self.room.as_ptr();
         self.state.storage.tokens_length = self.room.len() as u32;
     }
 
-    /// What it has heard; `None`: nothing.
+    /// Returns the tokens received; `None` if there are none.
     pub fn tokens(&self) -> Option<Tokens<'_>> {
         let RawStorage { full, byte_count, .. } = self.state.storage;
         let bytes = self.room.get(..byte_count as usize).filter(|bytes| !bytes.is_empty())?;
@@ -148,7 +153,7 @@ impl Listener {
     }
 }
 
-/// Copies tokens out of a session's storage, which may become another statement's meanwhile: see
+/// Copies tokens out of a session's storage, which another statement may reuse meanwhile: see
 /// [`tare_engine::Host::running_tokens`].
 pub fn copied(address: usize) -> Option<RunningTokens> {
     let raw: [u8; size_of::<RawStorage>()] = observation::bytes(address)?;
@@ -170,37 +175,37 @@ type ComputeHash = unsafe extern "C" fn(storage: *const RawStorage, md5: *mut c_
 type ComputeText = unsafe extern "C" fn(storage: *const RawStorage, text: *mut RawString);
 type Free = unsafe extern "C" fn(memory: *mut c_void);
 
-/// The server's functions, found and tried.
+/// The server's functions, looked up and tried.
 #[derive(Clone, Copy, Debug)]
 pub struct Functions {
     md5: ComputeHash,
     text: ComputeText,
     free: Free,
-    /// What a `String` of ours begins with.
+    /// The character set of a `String` that we create.
     charset: *const c_void,
 }
 
-// SAFETY: three functions that touch nothing but their arguments and constant tables, and a pointer to a character
-// set that is constant and never freed.
+// SAFETY: three functions that touch nothing but their arguments and constant tables, and a pointer to a
+// character set that is constant and never freed.
 unsafe impl Send for Functions {}
 // SAFETY: as above.
 unsafe impl Sync for Functions {}
 
-/// Room for the text of a digest of the default length (1,024 bytes of tokens make at most some 16 KiB).
+/// The buffer in bytes for a digest's text (1,024 bytes of tokens, the default, make at most some 16 KiB).
 const ROOM: usize = 64 * 1024;
 /// The end of a text that was cut.
 const CUT: &str = "...";
-/// Tokens of `( )`: single characters are their own token numbers in every version.
+/// The tokens of `( )`: single characters are their own token numbers in every version.
 const SAMPLE: [u8; 4] = [b'(', 0, b')', 0];
-/// The MD5 of [`SAMPLE`], and the text every server makes of it.
+/// The MD5 of [`SAMPLE`], and the text that every server makes of it.
 const SAMPLE_HASH: [u8; 16] = 0xa3e5_0676_c3eb_3fc7_c542_e8f3_0f44_11de_u128.to_be_bytes();
 const SAMPLE_TEXT: &str = "( ) ";
 
 impl Functions {
-    /// Looks the functions up in the running program and tries them on two known tokens. `None` when one is missing
-    /// or answers otherwise than expected: then there are no digests.
+    /// Looks the functions up in the running program and tries them on two known tokens. Returns `None` if
+    /// one is missing or gives an unexpected answer; there are no digests then.
     ///
-    /// Call it when the server is up (its character sets must be there), not from a constructor.
+    /// Call it when the server is up (its character sets must exist), not from a constructor.
     pub fn resolve() -> Option<Functions> {
         let md5 = symbol(c"_Z18compute_digest_md5PK18sql_digest_storagePh")?;
         let text = symbol(c"_Z19compute_digest_textPK18sql_digest_storageP6String")?;
@@ -222,7 +227,7 @@ impl Functions {
         as_expected.then_some(functions)
     }
 
-    /// What DIGEST spells of a statement's tokens.
+    /// Returns the bytes that the column DIGEST spells.
     pub fn hash(&self, tokens: Tokens<'_>) -> [u8; 16] {
         let mut md5 = [0; 16];
         // SAFETY: a complete storage over bytes that outlive the call, and 16 bytes for the hash.
@@ -230,7 +235,7 @@ impl Functions {
         md5
     }
 
-    /// DIGEST_TEXT of a statement's tokens. One that was cut ends with `...` as MySQL's; the server leaves that out.
+    /// Returns DIGEST_TEXT. A text that was cut ends with `...` as in MySQL; the server omits that.
     pub fn text(&self, tokens: Tokens<'_>) -> String {
         let mut text = self.spell(&RawStorage::of(tokens));
         if tokens.full && !text.ends_with(CUT) {
@@ -250,24 +255,24 @@ impl Functions {
             allocated: false,
             thread_specific: false,
         };
-        // SAFETY: a complete storage and a string of the server's shape over a buffer of its stated length that it may
-        // replace by its own.
+        // SAFETY: a complete storage and a string of the server's shape over a buffer of its stated length,
+        // which the server may replace by its own.
         unsafe { (self.text)(storage, &mut text) };
         // SAFETY: `text` holds `length` bytes, in our buffer or its own.
         let bytes = unsafe { std::slice::from_raw_parts(text.text, text.length as usize) };
         let spelled = tare_engine::shown(bytes);
         if text.allocated {
-            // SAFETY: the server's allocator made it and nobody else has it.
+            // SAFETY: the server's allocator created it and nobody else has it.
             unsafe { (self.free)(text.text.cast()) };
         }
         spelled
     }
 }
 
-/// utf8mb3_general_ci, which every server has compiled in.
+/// The number of utf8mb3_general_ci, which is compiled into every server.
 const UTF8: u32 = 33;
 
-/// DIGEST of a token array: what the server's own function makes of one. Allocates nothing.
+/// Returns the DIGEST of a token array, equal to the result of the server's own function. Allocates nothing.
 pub fn hash(tokens: &[u8]) -> [u8; 16] {
     Md5::digest(tokens).into()
 }
@@ -288,7 +293,7 @@ mod tests {
             tokens_length: 1024,
         };
         let read = |raw: &RawStorage| {
-            // SAFETY: a complete storage; the result is compared before it goes.
+            // SAFETY: a complete storage; the result is compared before it is dropped.
             unsafe { tokens(std::ptr::from_ref(raw).cast()) }
         };
         assert_eq!(read(&raw), Some(Tokens { bytes: &bytes, charset: 33, full: true }));

@@ -1,7 +1,8 @@
-//! The server's errors: numbers and names from `errors.txt`, states as the server itself has them.
+//! The server's errors: numbers and names from `errors.txt`, SQLSTATEs from the server itself.
 //!
-//! `scripts/errors/generate.py` writes `errors.txt` from the headers of the servers' packages: the server does not export
-//! its names. Which number has which SQLSTATE its function `mysql_errno_to_sqlstate` tells, a look into a constant table.
+//! `scripts/errors/generate.py` writes `errors.txt` from the headers of the servers' packages, because the
+//! server does not export the names. The server's function `mysql_errno_to_sqlstate` returns a number's
+//! SQLSTATE from a constant table.
 #![allow(unsafe_code)]
 
 use std::ffi::{CStr, c_char, c_uint, c_void};
@@ -11,13 +12,13 @@ use tare_engine::snapshot::KnownError;
 use crate::abi::Series;
 use crate::startup::symbol;
 
-/// A line is a number, a name, and which series have it, unless all have.
+/// The error list. A line has a number, a name and, unless all series have the error, the series that do.
 const ERRORS: &str = include_str!("errors.txt");
 
-/// SQLSTATE of an error without one of its own.
+/// The SQLSTATE of an error without one of its own.
 const GENERAL: &str = "HY000";
 
-/// The errors of a series, rising by number. Leaked: asked for once.
+/// Returns the errors of a series, sorted by number. Leaks the list, which is requested only once.
 pub(crate) fn known(series: Series) -> &'static [KnownError] {
     let states = States::find();
     let error = |line: &'static str| {
@@ -32,25 +33,25 @@ pub(crate) fn known(series: Series) -> &'static [KnownError] {
     errors.leak()
 }
 
-/// `const char *mysql_errno_to_sqlstate(uint)`
+/// The server's `const char *mysql_errno_to_sqlstate(uint)`.
 struct States(unsafe extern "C" fn(c_uint) -> *const c_char);
 
 impl States {
     fn find() -> Option<States> {
         let function = symbol(c"mysql_errno_to_sqlstate")?;
-        // SAFETY: the server's function of this name is of this type, in its client library, too.
+        // SAFETY: the server's function of this name has this type, in its client library, too.
         Some(States(unsafe {
             std::mem::transmute::<*mut c_void, unsafe extern "C" fn(c_uint) -> *const c_char>(function)
         }))
     }
 
     fn of(&self, number: u32) -> Option<&'static str> {
-        // SAFETY: it looks the number up in a constant table.
+        // SAFETY: the function looks the number up in a constant table.
         let state = unsafe { (self.0)(number) };
         if state.is_null() {
             return None;
         }
-        // SAFETY: one of the program's string constants.
+        // SAFETY: the result is one of the program's string constants.
         unsafe { CStr::from_ptr(state) }.to_str().ok().filter(|state| state.len() == GENERAL.len())
     }
 }

@@ -1,15 +1,15 @@
-//! FILE_NAME: the absolute form of the names the server opens files by.
+//! The column FILE_NAME: the absolute form of the names by which the server opens files.
 
 use std::sync::OnceLock;
 
-/// Bytes of a name the tables can show.
+/// The longest name in bytes that the tables can show.
 const MAX: usize = 512;
 
 /// A file's name in its absolute form, on the stack: no allocation, and no system call after the first.
 ///
-/// The built-in resolves the directory part with `realpath`, file by file; here the working directory (the
-/// data directory) is resolved once, and `.`, `..` and doubled slashes are taken out by reading. A name
-/// through a symbolic link elsewhere is therefore shown as it was opened.
+/// The built-in resolves the directory part of each file with `realpath`. Here the working directory (the
+/// data directory) is resolved once, and `.`, `..` and doubled slashes are removed textually. A name through
+/// a symbolic link is therefore shown as it was opened.
 pub(crate) struct FileName {
     bytes: [u8; MAX],
     len: usize,
@@ -49,7 +49,7 @@ impl FileName {
     }
 }
 
-/// The server's working directory: its data directory, once it has gone there.
+/// Returns the server's working directory, which is its data directory once it has changed into it.
 fn working_directory() -> &'static [u8] {
     static DIRECTORY: OnceLock<Vec<u8>> = OnceLock::new();
     DIRECTORY.get_or_init(|| {
@@ -64,7 +64,7 @@ mod tests {
 
     #[test]
     fn names_are_absolute_and_plain() {
-        // Where the process was when first asked: another test may have gone elsewhere.
+        // The directory at the first call: another test may have changed it since.
         let here = String::from_utf8(working_directory().to_vec()).expect("utf8");
         let name =
             |name: &str| String::from_utf8(FileName::new(name.as_bytes()).bytes().to_vec()).expect("utf8");

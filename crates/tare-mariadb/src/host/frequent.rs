@@ -1,6 +1,6 @@
-//! The instruments that nearly every statement has events of. Names that a server does not have cost a word each.
+//! The instruments that nearly every statement has events of. A name that a server lacks costs one word.
 
-/// In about the order of a point select's events, then what other reads and writes add.
+/// The names, roughly in the order of a point select's events, then those that other reads and writes add.
 pub(crate) const INSTRUMENTS: [&str; 66] = [
     "wait/io/socket/sql/client_connection",
     "statement/com/Execute",
@@ -13,7 +13,7 @@ pub(crate) const INSTRUMENTS: [&str; 66] = [
     "wait/synch/mutex/sql/LOCK_table_cache",
     "wait/synch/rwlock/sql/MDL_lock::rwlock",
     "wait/synch/sxlock/innodb/index_tree_rw_lock",
-    // A line of the map has sixteen entries; ids before these are five, and 0 is none.
+    // A line of the map has sixteen entries; five ids precede these, and 0 is not an id.
     "stage/sql/checking permissions",
     "stage/sql/Opening tables",
     "stage/sql/After opening tables",

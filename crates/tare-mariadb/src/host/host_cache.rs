@@ -1,9 +1,9 @@
 //! The server's cache of host names, read while connections use it.
 //!
-//! It is a list of entries, the one used last first, and a hash table of the same; who changes either holds a mutex. A look
-//! counts only if the mutex was free before and after, each entry names the one before it as its predecessor, there are as
-//! many as the hash table says, and a second look sees the same. Times and counts of an entry only rise, so what was seen
-//! twice did not change in between.
+//! It is a list of entries, most recently used first, and a hash table of the same entries; whoever changes
+//! either holds a mutex. A read counts only if the mutex was free before and after, each entry names the one
+//! before it as its predecessor, the number of entries matches the hash table, and a second read sees the
+//! same. The times and counts of an entry only rise, so what two reads saw did not change in between.
 
 use std::net::IpAddr;
 use std::sync::OnceLock;
@@ -13,14 +13,14 @@ use tare_engine::CachedHost;
 use super::observation::{block, bytes, field, pointer, until_zero};
 use super::session::{LayoutError, function};
 
-/// Entries that are looked at at most: `host_cache_size` cannot be more.
+/// The most entries read; `host_cache_size` cannot be larger.
 const MOST: usize = 65_536;
 
 /// `hash_filo` of the server's `hash_filo.h`: first and last entry, the mutex, the hash table.
 mod cache {
     /// From the first entry to the mutex, whose first word is 0 while it is free.
     pub(super) const MUTEX: usize = 16;
-    /// From the first entry to the hash table: behind the mutex and its instance.
+    /// From the first entry to the hash table, which follows the mutex and its instance.
     pub(super) const RECORDS: usize = MUTEX + 48 + 24;
 }
 
@@ -37,7 +37,7 @@ mod entry {
     pub(super) const BYTES: usize = ERRORS + 21 * 8;
 }
 
-/// Where the cache is: a variable that holds its address, and the place of its first entry.
+/// The location of the cache: a variable that holds its address, and the offset of its first entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Layout {
     variable: usize,
@@ -51,7 +51,7 @@ impl Layout {
         code.and_then(|code| Layout::of(&code, address)).ok_or(LayoutError::Code("hostname_cache_first"))
     }
 
-    /// `mov variable(%rip), %rax`, `mov first(%rax), %rax`, `ret`; an entry mark may come before.
+    /// Decodes `mov variable(%rip), %rax`, `mov first(%rax), %rax`, `ret`; an `endbr64` may come first.
     fn of(code: &[u8], address: usize) -> Option<Layout> {
         let mark = if code.starts_with(&[0xF3, 0x0F, 0x1E, 0xFA]) { 4 } else { 0 };
         let &[0x48, 0x8B, 0x05, a, b, c, d, 0x48, 0x8B, 0x40, first, 0xC3, ..] = code.get(mark..)? else {
@@ -88,14 +88,14 @@ impl Layout {
     }
 }
 
-/// An entry, if it can be one.
+/// Decodes an entry; `None` if it is not plausible.
 fn host(copy: &[u8]) -> Option<CachedHost> {
     let ip = until_zero(copy.get(entry::IP)?)?;
     let _is_an_address: IpAddr = ip.parse().ok()?;
     let name_len = *copy.get(entry::NAME_BYTES..)?.first_chunk()?;
     let name_len = usize::try_from(u32::from_le_bytes(name_len)).ok()?;
     let name = until_zero(copy.get(entry::NAME)?).filter(|name| name.len() == name_len);
-    // A name that was never set is not cleared either: only its length is.
+    // A name that was never set is not cleared; only its length is 0.
     let name = if name_len == 0 { String::new() } else { name? };
     let validated = *copy.get(entry::VALIDATED)?;
     let words = |from: usize, at: usize| field(copy, from + at * 8);
@@ -116,13 +116,14 @@ fn host(copy: &[u8]) -> Option<CachedHost> {
     })
 }
 
-/// Where the cache is; found when it is first asked for.
+/// Returns the location of the cache, which is found at the first call.
 pub(crate) fn layout() -> Result<Layout, &'static LayoutError> {
     static LAYOUT: OnceLock<Result<Layout, LayoutError>> = OnceLock::new();
     LAYOUT.get_or_init(Layout::prove).as_ref().copied()
 }
 
-/// The addresses the server remembers; none where the cache's place is not known. `None`: they changed meanwhile.
+/// Returns the addresses in the server's cache; empty if its location is not known, `None` if it changed
+/// meanwhile.
 pub(super) fn read() -> Option<Vec<CachedHost>> {
     let Ok(layout) = layout() else { return Some(Vec::new()) };
     let first = layout.look()?;
@@ -135,7 +136,7 @@ mod tests {
 
     #[test]
     fn the_cache_is_where_the_function_says() {
-        // Debian's 10.11.19.
+        // `hostname_cache_first` of Debian's 10.11.19.
         let code =
             [0x48, 0x8B, 0x05, 0x21, 0xC1, 0xE8, 0x00, 0x48, 0x8B, 0x40, 0x30, 0xC3, 0x0F, 0x1F, 0x40, 0x00];
         assert_eq!(Layout::of(&code, 0xA8_8770), Some(Layout { variable: 0x191_4898, first: 0x30 }));
@@ -146,7 +147,7 @@ mod tests {
         assert_eq!(Layout::of(&marked, 0xA8_876C), Some(Layout { variable: 0x191_4898, first: 0x30 }));
     }
 
-    /// A cache of this test's own: the variable, the list's head with mutex and table, and two entries.
+    /// A cache owned by this test: the variable, the list's head with mutex and table, and two entries.
     struct Own {
         variable: Box<usize>,
         head: Box<[u64; 16]>,

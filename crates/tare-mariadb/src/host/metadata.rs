@@ -1,9 +1,9 @@
-//! The key of a metadata lock: what is locked.
+//! The key of a metadata lock, which names the locked object.
 #![allow(unsafe_code)]
 
 use crate::abi::types::MdlKey;
 
-/// `MDL_key` is two 16-bit lengths (whole, database name), a 32-bit hash, then the text: one byte namespace,
+/// `MDL_key`: two 16-bit lengths (whole, database name), a 32-bit hash, then the text: one byte namespace,
 /// database name, NUL, object name, NUL. The same in all series: debug information of 10.11.5 and 11.4.5; on
 /// 10.11.19 and 11.8.9 keys were read at `create_metadata_lock`.
 #[repr(C)]
@@ -14,22 +14,22 @@ struct RawKey {
     text: [u8; 0],
 }
 
-/// The longest text the server makes room for.
+/// The longest text in bytes that the server reserves space for.
 const MAX_TEXT: usize = 387;
 
-/// What a metadata lock is on. Borrows the server's key: copy before returning.
+/// The object of a metadata lock. Borrows the server's key: copy before returning.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Object<'a> {
-    /// The namespace's number; [`super::names::mdl_namespace`] names it.
+    /// The namespace's number; [`super::names::mdl_namespace`] returns its name.
     pub namespace: u8,
-    /// OBJECT_SCHEMA, a byte, OBJECT_NAME, as they lie in the key. A part that is empty or missing is SQL NULL.
+    /// OBJECT_SCHEMA, a byte, OBJECT_NAME, as they lie in the key. An empty or missing part is SQL NULL.
     pub names: &'a [u8],
-    /// Bytes of OBJECT_SCHEMA.
+    /// The length of OBJECT_SCHEMA in bytes.
     pub schema_len: u16,
 }
 
 impl<'a> Object<'a> {
-    /// OBJECT_SCHEMA and OBJECT_NAME.
+    /// Returns OBJECT_SCHEMA and OBJECT_NAME.
     pub fn split(&self) -> (&'a [u8], &'a [u8]) {
         let (schema, name) = self.names.split_at(self.names.len().min(self.schema_len.into()));
         (schema, name.get(1..).unwrap_or_default())
@@ -38,25 +38,28 @@ impl<'a> Object<'a> {
 
 const USER_LOCK: u8 = 8;
 
-/// Reads a key the way `metadata_locks` shows it; `None` when it is NULL or its lengths contradict each other.
+/// Reads a key the way `metadata_locks` shows it; returns `None` if it is NULL or its lengths contradict each
+/// other.
 ///
 /// # Safety
+///
 /// `key` is NULL or the server's key, valid and unchanged during `'a`.
 #[inline(always)]
 pub unsafe fn object<'a>(key: *const MdlKey) -> Option<Object<'a>> {
     // SAFETY: the caller's promise.
     let (text, schema_len) = unsafe { text(key) }?;
     Some(match text[0] {
-        // A user lock's name travels in the database's place.
+        // The name of a user lock is in the database's place.
         USER_LOCK => Object { namespace: USER_LOCK, names: &text[..=schema_len.into()], schema_len: 0 },
         namespace => Object { namespace, names: &text[1..text.len() - 1], schema_len },
     })
 }
 
-/// As [`object`], if it is no user lock.
+/// Reads the key of a lock that is not a user lock; `None` for a user lock or an invalid key.
 ///
 /// # Safety
-/// As of [`object`].
+///
+/// See [`object`].
 #[inline(always)]
 pub unsafe fn usual_object<'a>(key: *const MdlKey) -> Option<Object<'a>> {
     // SAFETY: the caller's promise.
@@ -65,10 +68,11 @@ pub unsafe fn usual_object<'a>(key: *const MdlKey) -> Option<Object<'a>> {
     (object.namespace != USER_LOCK).then_some(object)
 }
 
-/// A key's text, with room for all of its parts, and how long the database's name is.
+/// Returns a key's text, which has space for all of its parts, and the length of the database's name.
 ///
 /// # Safety
-/// As of [`object`].
+///
+/// See [`object`].
 #[inline(always)]
 unsafe fn text<'a>(key: *const MdlKey) -> Option<(&'a [u8], u16)> {
     let raw = key.cast::<RawKey>();
@@ -81,7 +85,7 @@ unsafe fn text<'a>(key: *const MdlKey) -> Option<(&'a [u8], u16)> {
     if length > MAX_TEXT || length < usize::from(schema_len) + 3 {
         return None;
     }
-    // SAFETY: the server fills `length` bytes of text behind the header.
+    // SAFETY: the server fills `length` bytes of text after the header.
     let text = unsafe { std::slice::from_raw_parts((&raw const (*raw).text).cast::<u8>(), length) };
     Some((text, schema_len))
 }
@@ -97,11 +101,11 @@ mod tests {
             word[..chunk.len()].copy_from_slice(chunk);
             *slot = u32::from_ne_bytes(word);
         }
-        // SAFETY: a key with its text behind it; leaked so that the borrow holds.
+        // SAFETY: a key followed by its text; leaked so that the borrow holds.
         unsafe { object(aligned.leak().as_ptr().cast()) }
     }
 
-    /// Bytes as they lay in a 11.8.9 server.
+    /// Reads bytes seen in an 11.8.9 server.
     #[test]
     fn keys_of_a_server_read_as_metadata_locks_shows_them() {
         let table = b"\x0c\0\x05\0\xd1\x9e\x3a\x0a\x02mysql\0proc\0";

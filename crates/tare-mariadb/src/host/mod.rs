@@ -1,8 +1,9 @@
-//! What tare knows of the server besides the PSI interface: layouts of structures that are handed over as
-//! opaque pointers, numbers with names, functions it exports. Behaviour is in `FACTS.md`.
+//! What tare knows of the server besides the PSI interface: layouts of structures passed as opaque pointers,
+//! numbers with names, and exported functions. `FACTS.md` describes the server's behaviour.
 //!
-//! Every reader copies; none keeps a pointer. Each offset says how it was checked. Servers used: Debian's 10.11.19
-//! and 11.8.9 (no debug information), upstream's 10.11.5 and 11.4.5 (with it); 10.6.23: `SAFETY.md`, *On 10.6*.
+//! Every reader copies; none keeps a pointer. Each offset says how it was verified. The servers used are
+//! Debian's 10.11.19 and 11.8.9 (no debug information) and upstream's 10.11.5 and 11.4.5 (with it); for
+//! 10.6.23 see `SAFETY.md`, *On 10.6*.
 
 pub mod address;
 pub mod charset;

@@ -1,24 +1,26 @@
-//! Numbers of the server and the names the tables show for them.
+//! Numbers of the server and the names that the tables show for them.
 //!
-//! The same in 10.11.5, 11.4.5 (debug information), 10.11.19 and 11.8.9 (name tables read from the programs, and
-//! lock types, commands and states seen in calls and compared with what the built-in's tables printed).
+//! They are the same in 10.11.5 and 11.4.5 (debug information) and in 10.11.19 and 11.8.9 (name tables read
+//! from the programs; lock types, commands and states were seen in calls and compared with the output of the
+//! built-in's tables).
 
 use tare_engine::SystemThread;
 
-/// Numbers of the commands that threads of the server's own begin with: sessions begin with the first.
+/// The numbers of the commands with which the server's own threads begin; sessions begin with the first.
 const CONNECT: u32 = 11;
 const DELAYED_INSERT: u32 = 16;
 const DAEMON: u32 = 29;
 
-/// What SHOW PROCESSLIST says of a thread of the server's own, by its instrument. The server gives such a thread its user and its
-/// command before it runs, which nobody is told: it is told the account of whoever made the thread.
+/// Returns what SHOW PROCESSLIST says of one of the server's own threads, by its instrument. The server gives
+/// such a thread its user and its command before it runs and tells no one; it reports the account of whoever
+/// created the thread.
 pub fn system_thread(name: &str) -> Option<SystemThread> {
     fn of(user: &'static str, host: &'static str, command: u32) -> SystemThread {
         SystemThread { user: Some(user), host, command }
     }
     Some(match name.as_bytes() {
         b"thread/sql/event_scheduler" => of("event_scheduler", "localhost", DAEMON),
-        // It runs as its event's definer, of whom nobody tells.
+        // The thread runs as its event's definer, whom no call reports.
         b"thread/sql/event_worker" => SystemThread { user: None, host: "", command: CONNECT },
         b"thread/sql/slave_io" | b"thread/sql/slave_sql" | b"thread/sql/rpl_parallel_thread" => {
             of("system user", "", CONNECT)
@@ -28,7 +30,7 @@ pub fn system_thread(name: &str) -> Option<SystemThread> {
     })
 }
 
-/// PROCESSLIST_COMMAND of a command number (`set_thread_command`).
+/// Returns PROCESSLIST_COMMAND for a command number (`set_thread_command`).
 pub const fn command(number: i32) -> &'static str {
     const FIRST: [&str; 32] = [
         "Sleep",
@@ -74,7 +76,7 @@ pub const fn command(number: i32) -> &'static str {
     }
 }
 
-/// CONNECTION_TYPE of a vio type (`set_connection_type`); `None` is SQL NULL (never set, or closed).
+/// Returns CONNECTION_TYPE for a vio type (`set_connection_type`); `None` is SQL NULL (never set, or closed).
 pub const fn connection_type(number: i32) -> Option<&'static str> {
     match number {
         1 => Some("TCP/IP"),
@@ -85,7 +87,7 @@ pub const fn connection_type(number: i32) -> Option<&'static str> {
     }
 }
 
-/// The kind of a table lock, numbered as the columns of `table_lock_waits_summary_by_table`.
+/// The kind of a table lock, numbered like the columns of `table_lock_waits_summary_by_table`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 #[allow(missing_docs)] // the columns' names
@@ -119,7 +121,7 @@ impl TableLock {
         TableLock::WriteExternal,
     ];
 
-    /// OPERATION of the wait.
+    /// Returns the OPERATION of the wait.
     pub const fn operation(self) -> &'static str {
         match self {
             TableLock::ReadNormal => "read normal",
@@ -137,19 +139,19 @@ impl TableLock {
     }
 }
 
-/// What `start_table_lock_wait` asks for.
+/// The request of a `start_table_lock_wait` call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TableLockRequest {
     /// A wait of this kind begins.
     Lock(TableLock),
-    /// The external lock is given back: no wait, the locker is NULL.
+    /// The external lock is released: there is no wait, and the locker is NULL.
     Unlock,
 }
 
-/// The kind behind `start_table_lock_wait(…, op, flags, …)`.
+/// Returns the request of `start_table_lock_wait(…, op, flags, …)`.
 ///
-/// `op` 0: `flags` is a thr_lock_type. The built-in counts types without a kind (SKIP LOCKED 6 and 12, defaults,
-/// write-only, unlock) as READ_NORMAL. `op` 1: `flags` is F_RDLCK, F_WRLCK or F_UNLCK.
+/// `op` 0: `flags` is a thr_lock_type. The built-in counts types without a kind (SKIP LOCKED 6 and 12,
+/// defaults, write-only, unlock) as READ_NORMAL. `op` 1: `flags` is F_RDLCK, F_WRLCK or F_UNLCK.
 pub const fn table_lock(op: u32, flags: u64) -> TableLockRequest {
     let kind = match (op, flags) {
         (0, 3) => TableLock::ReadWithSharedLocks,
@@ -168,7 +170,7 @@ pub const fn table_lock(op: u32, flags: u64) -> TableLockRequest {
     TableLockRequest::Lock(kind)
 }
 
-/// OBJECT_TYPE of a stored program (`get_sp_share`, `drop_sp`).
+/// Returns OBJECT_TYPE of a stored program (`get_sp_share`, `drop_sp`).
 pub const fn program(number: u32) -> Option<&'static str> {
     match number {
         1 => Some("FUNCTION"),
@@ -181,7 +183,7 @@ pub const fn program(number: u32) -> Option<&'static str> {
     }
 }
 
-/// ISOLATION_LEVEL.
+/// Returns ISOLATION_LEVEL.
 pub const fn isolation_level(number: i32) -> Option<&'static str> {
     match number {
         0 => Some("READ UNCOMMITTED"),
@@ -192,12 +194,12 @@ pub const fn isolation_level(number: i32) -> Option<&'static str> {
     }
 }
 
-/// XA_STATE once the transaction has ended: committed.
+/// XA_STATE after a commit.
 pub const XA_COMMITTED: &str = "COMMITTED";
-/// XA_STATE once the transaction has ended: rolled back.
+/// XA_STATE after a rollback.
 pub const XA_ROLLED_BACK: &str = "ROLLBACK ONLY";
 
-/// XA_STATE of an active transaction (`set_transaction_xid`, `set_transaction_xa_state`).
+/// Returns XA_STATE of an active transaction (`set_transaction_xid`, `set_transaction_xa_state`).
 pub const fn xa_state(number: i32) -> &'static str {
     match number {
         0 => "ACTIVE",
@@ -209,7 +211,7 @@ pub const fn xa_state(number: i32) -> &'static str {
     }
 }
 
-/// OBJECT_TYPE of a metadata lock.
+/// Returns OBJECT_TYPE of a metadata lock.
 pub const fn mdl_namespace(number: u8) -> Option<&'static str> {
     match number {
         0 => Some("BACKUP"),
@@ -225,7 +227,7 @@ pub const fn mdl_namespace(number: u8) -> Option<&'static str> {
     }
 }
 
-/// LOCK_TYPE of a metadata lock; locks of the namespace `BACKUP` have types of their own.
+/// Returns LOCK_TYPE of a metadata lock; locks of the namespace `BACKUP` have types of their own.
 pub const fn mdl_type(namespace: u8, number: i32) -> Option<&'static str> {
     const BACKUP: [&str; 14] = [
         "BACKUP_START",
@@ -262,7 +264,7 @@ pub const fn mdl_type(namespace: u8, number: i32) -> Option<&'static str> {
     }
 }
 
-/// LOCK_DURATION of a metadata lock.
+/// Returns LOCK_DURATION of a metadata lock.
 pub const fn mdl_duration(number: i32) -> Option<&'static str> {
     match number {
         0 => Some("STATEMENT"),
@@ -272,7 +274,8 @@ pub const fn mdl_duration(number: i32) -> Option<&'static str> {
     }
 }
 
-/// LOCK_STATUS of a metadata lock. Besides the wait slot's states the server reports two moments.
+/// Returns LOCK_STATUS of a metadata lock. Besides the states of the wait slot, the server reports two
+/// notifications.
 pub const fn mdl_status(number: i32) -> Option<&'static str> {
     match number {
         0 => Some("PENDING"),

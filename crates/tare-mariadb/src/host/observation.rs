@@ -1,8 +1,8 @@
-//! Observation: the server's own memory, read while its threads go on working.
+//! Reads the server's own memory while its threads continue to work.
 //!
-//! Whoever looks takes no lock of the server's and calls none of its functions. The kernel copies, so what has been
-//! unmapped is an answer and no fault. A copy proves nothing: the reader checks afterwards, by what it knows from
-//! elsewhere, that what it read was what it looked for.
+//! A reader takes no lock of the server and calls none of its functions. The kernel copies the memory, so
+//! unmapped memory is an answer and not a fault. A copy proves nothing: the reader checks afterwards, by what
+//! it knows from elsewhere, that it read what it was looking for.
 #![allow(unsafe_code)]
 
 use std::ffi::CStr;
@@ -12,17 +12,17 @@ use std::sync::{LazyLock, Mutex};
 
 use crate::startup::segments::Segments;
 
-/// Bytes of a page; a mapping ends at the end of one.
+/// The size of a page in bytes; a mapping ends at the end of a page.
 const PAGE: usize = 4096;
 
-/// Copies memory of this process that may have been unmapped. Returns how many bytes were copied: fewer at the end of a
-/// mapping, none where nothing is mapped.
+/// Copies memory of this process that may have been unmapped. Returns the number of bytes copied: fewer than
+/// asked for at the end of a mapping, 0 if nothing is mapped.
 pub(crate) fn copy(address: usize, to: &mut [u8]) -> usize {
     if address == 0 {
         return 0;
     }
     let mut copied = 0;
-    // Up to the page's end first: what follows may not be mapped.
+    // Copies up to the end of the page first, because what follows may not be mapped.
     while copied < to.len() {
         let at = address.wrapping_add(copied);
         let piece = (PAGE - at % PAGE).min(to.len() - copied);
@@ -50,11 +50,11 @@ fn copy_piece(address: usize, to: &mut [u8]) -> usize {
     copied.unwrap_or(0)
 }
 
-/// The same; `None`: the system says why in `errno`.
+/// Copies by `process_vm_readv`; returns `None` with the reason in `errno`.
 fn through_kernel(address: usize, to: &mut [u8]) -> Option<usize> {
     let local = libc::iovec { iov_base: to.as_mut_ptr().cast(), iov_len: to.len() };
     let remote = libc::iovec { iov_base: address as *mut _, iov_len: to.len() };
-    // SAFETY: the local vector is a buffer of ours; the remote one is only read, by the kernel, which checks it.
+    // SAFETY: the local vector is a buffer of ours; the kernel only reads the remote one, and checks it.
     let copied = unsafe { libc::process_vm_readv(libc::getpid(), &local, 1, &remote, 1, 0) };
     usize::try_from(copied).ok()
 }
@@ -63,7 +63,8 @@ fn errno() -> i32 {
     std::io::Error::last_os_error().raw_os_error().unwrap_or(0)
 }
 
-/// The same without that call: `write` into a pipe says no where nothing is mapped, too. A pipe holds a page.
+/// Copies through a pipe where `process_vm_readv` is denied: `write` also fails if nothing is mapped. A pipe
+/// holds a page.
 fn through_pipe(address: usize, to: &mut [u8]) -> usize {
     static PIPE: Mutex<Option<[OwnedFd; 2]>> = Mutex::new(None);
     let mut pipe = PIPE.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
@@ -73,67 +74,67 @@ fn through_pipe(address: usize, to: &mut [u8]) -> usize {
         if unsafe { libc::pipe2(ends.as_mut_ptr(), libc::O_CLOEXEC | libc::O_NONBLOCK) } != 0 {
             return 0;
         }
-        // SAFETY: both descriptors were just made, and nobody else has them.
+        // SAFETY: both descriptors were just created, and nobody else has them.
         *pipe = Some(ends.map(|end| unsafe { OwnedFd::from_raw_fd(end) }));
     }
     let Some([out, into]) = pipe.as_ref() else { return 0 };
     // SAFETY: the kernel checks the memory it reads.
     let written = unsafe { libc::write(into.as_raw_fd(), address as *const _, to.len()) };
     let Ok(written) = usize::try_from(written) else { return 0 };
-    // SAFETY: the buffer is ours, and as long as said.
+    // SAFETY: the buffer is ours and has the stated length.
     let read = unsafe { libc::read(out.as_raw_fd(), to.as_mut_ptr().cast(), written) };
     usize::try_from(read).unwrap_or(0)
 }
 
-/// `N` bytes at an address.
+/// Returns the `N` bytes at an address; `None` if they are not mapped.
 pub(crate) fn bytes<const N: usize>(address: usize) -> Option<[u8; N]> {
     let mut bytes = [0; N];
     (copy(address, &mut bytes) == N).then_some(bytes)
 }
 
-/// The word at an address.
+/// Returns the word at an address; `None` if it is not mapped.
 pub(crate) fn word(address: usize) -> Option<u64> {
     bytes(address).map(u64::from_le_bytes)
 }
 
-/// The word at an address of the program's own data, which is there as long as the process is: nothing has to be asked. `None`:
-/// it is none.
+/// Returns the word at an address of the program's own data, which stays mapped for the lifetime of the
+/// process, so no copy is needed. Returns `None` if the address is not in that data or not aligned.
 pub(crate) fn static_word(address: usize) -> Option<&'static AtomicU64> {
     static SEGMENTS: LazyLock<Option<Segments>> = LazyLock::new(Segments::of_program);
     let is_word = address.is_multiple_of(size_of::<u64>());
     let has_it = |segments: &Segments| segments.have_data(address, size_of::<u64>());
-    // SAFETY: aligned, in a segment that is mapped to be read and written and is never unmapped. The server's threads write to it
-    // as a whole.
+    // SAFETY: aligned, in a segment that is mapped for reading and writing and is never unmapped. The
+    // server's threads write to it as a whole.
     let word = || unsafe { AtomicU64::from_ptr(address as *mut u64) };
     (is_word && SEGMENTS.as_ref().is_some_and(has_it)).then(word)
 }
 
-/// The word at an address, as an address.
+/// Returns the word at an address, as an address.
 pub(crate) fn pointer(address: usize) -> Option<usize> {
     usize::try_from(word(address)?).ok()
 }
 
-/// The text at an address, up to its zero, of fewer than `N` bytes.
+/// Returns the text at an address, up to its zero, of fewer than `N` bytes.
 pub(crate) fn text<const N: usize>(address: usize) -> Option<String> {
     let mut bytes = [0; N];
     copy(address, &mut bytes);
     until_zero(&bytes)
 }
 
-/// The text in a copy, up to its zero.
+/// Returns the text in a copy, up to its zero.
 pub(crate) fn until_zero(copy: &[u8]) -> Option<String> {
     CStr::from_bytes_until_nul(copy).ok()?.to_str().ok().map(str::to_owned)
 }
 
-/// The word at a place of a copy.
+/// Returns the word at an offset of a copy.
 pub(crate) fn field(copy: &[u8], at: usize) -> Option<u64> {
     Some(u64::from_le_bytes(*copy.get(at..)?.first_chunk()?))
 }
 
-/// `len` bytes at an address.
+/// Returns the `len` bytes at an address; `None` if they are not all mapped.
 pub(crate) fn block(address: usize, len: usize) -> Option<Vec<u8>> {
     let mut block = Vec::new();
-    // What stands for a length may be anything.
+    // The length may be garbage.
     block.try_reserve_exact(len).ok()?;
     block.resize(len, 0);
     (copy(address, &mut block) == len).then_some(block)
@@ -143,7 +144,7 @@ pub(crate) fn block(address: usize, len: usize) -> Option<Vec<u8>> {
 mod tests {
     use super::*;
 
-    /// A page of this test's own, followed by one that nobody may read, nor another test map.
+    /// Maps a page owned by this test, followed by one that nobody may read and that no other test can map.
     fn edge() -> usize {
         // SAFETY: mappings of this test's own.
         unsafe {

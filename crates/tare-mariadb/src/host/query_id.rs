@@ -1,7 +1,9 @@
-//! The server's number of the statement that a session runs, which SHOW PROCESSLIST and the server's logs show, too.
+//! The server's number of the statement that a session runs, which SHOW PROCESSLIST and the server's logs
+//! also show.
 //!
-//! Two functions that plugins may call find it. Each is a few instructions far from everything else a statement runs through,
-//! so where they say what they read, and do nothing else, it is read without them.
+//! Two functions exported for plugins return it. Each has a few instructions, far from the rest of a
+//! statement's code. So where their code shows what they read, and does nothing else, the number is read
+//! without calling them.
 #![allow(unsafe_code)]
 
 use std::arch::asm;
@@ -15,20 +17,20 @@ use crate::startup::symbol;
 
 type QueryId = unsafe extern "C" fn(*const c_void) -> u64;
 
-/// How the number is found.
+/// The way to find the number.
 enum Way {
-    /// A thread has a pointer to its session at a distance from what `%fs:0` holds, and the session has the number in bytes from
-    /// its beginning.
+    /// Two reads: a thread has a pointer to its session at the offset `session` from `%fs:0`, and the session
+    /// has the number at the offset `number` in bytes.
     Read { session: isize, number: usize },
-    /// The server's functions tell.
+    /// Calls of the server's functions.
     Call(Session, QueryId),
-    /// There is none.
+    /// The number cannot be found.
     Unknown,
 }
 
 static WAY: OnceLock<Way> = OnceLock::new();
 
-/// Finds out how. Before anybody asks.
+/// Finds the way. Must run before the first call of [`current`].
 pub(crate) fn resolve() {
     let _first_one_stays = WAY.set(read().or_else(call).unwrap_or(Way::Unknown));
 }
@@ -37,8 +39,8 @@ fn read() -> Option<Way> {
     let place = session::member(c"_current_thd", code::thread_local).ok()?;
     let number = session::member(c"thd_query_id", code::loaded).ok()?;
     let find = session_function()?;
-    // SAFETY: the first reads a word among the thread's own, which the function reads, too: it says so, and does nothing else. The
-    // second takes nothing.
+    // SAFETY: the first reads a word of the thread's own that the server's function reads too: its code says
+    // so and does nothing else. The second takes nothing.
     let agree = unsafe { of_thread(place) == find() };
     agree.then_some(Way::Read { session: place, number })
 }
@@ -50,9 +52,10 @@ fn call() -> Option<Way> {
     Some(Way::Call(session_function()?, query_id))
 }
 
-/// A pointer at a distance from what `%fs:0` holds, which is its own address.
+/// Returns the pointer at an offset from `%fs:0`, which holds its own address.
 ///
 /// # Safety
+///
 /// The program has a thread-local pointer there.
 #[inline(always)]
 unsafe fn of_thread(distance: isize) -> *mut c_void {
@@ -65,21 +68,21 @@ unsafe fn of_thread(distance: isize) -> *mut c_void {
     pointer
 }
 
-/// The calling thread's pointer: what other threads find its session by.
+/// Returns the calling thread's thread pointer, by which other threads find its session.
 pub(crate) fn thread_pointer() -> u64 {
     // SAFETY: on x86-64 the word that `%fs:0` names is the thread pointer itself, in every thread.
     (unsafe { of_thread(0) }).addr() as u64
 }
 
-/// The number; 0: the calling thread has no session, or the server does not say.
+/// Returns the number; 0 if the calling thread has no session or the way is unknown.
 #[inline(always)]
 pub(crate) fn current() -> u64 {
     match WAY.get() {
         Some(Way::Read { session, number }) => {
             // SAFETY: `read` found it where the server's own function reads it.
             match NonNull::new(unsafe { of_thread(*session) }) {
-                // SAFETY: the calling thread's own session, of which the server's function reads these bytes, and nobody else
-                // writes them.
+                // SAFETY: the calling thread's own session, of which the server's function reads these bytes,
+                // and nobody else writes them.
                 Some(session) => unsafe { session.as_ptr().byte_add(*number).cast::<u64>().read() },
                 None => 0,
             }
@@ -92,7 +95,7 @@ pub(crate) fn current() -> u64 {
 #[cold]
 #[inline(never)]
 fn called(session: Session, query_id: QueryId) -> u64 {
-    // SAFETY: it takes nothing and reads a thread-local.
+    // SAFETY: the function takes nothing and reads a thread-local.
     match NonNull::new(unsafe { session() }) {
         // SAFETY: the calling thread's own session; the function reads a field of it.
         Some(session) => unsafe { query_id(session.as_ptr()) },

@@ -1,10 +1,12 @@
-//! The server's connections to its primaries and the threads that apply what comes, read while they work.
+//! The server's connections to its primaries and the threads that apply their events, read while they work.
 //!
-//! They are `Master_info` objects in a hash table, and the workers of a pool. Their members lie where the headers of 10.11 put
-//! them (10.11.18's, compiled; the places of a session's members, computed likewise, are those the server's code uses). An object
-//! is believed only if it, and the applier inside it, begin with the addresses of their classes' functions, the applier names
-//! the object back, and the arrays at its end hold what they hold. Otherwise, and on other series, the tables stay empty.
-//! A look counts only if the locks under which these things change were free before and after, and a second look sees the same.
+//! They are `Master_info` objects in a hash table, and the workers of a pool. Their members lie where the
+//! headers of 10.11 put them (10.11.18's, compiled; the offsets of a session's members, computed likewise,
+//! are those that the server's code uses). An object is believed only if it, and the applier inside it, begin
+//! with the addresses of their classes' functions, the applier points back to the object, and the arrays at
+//! its end have the expected element size. Otherwise, and on other series, the tables stay empty. A read
+//! counts only if the locks that protect the data were free before and after, and a second read sees the
+//! same.
 #![allow(unsafe_code)]
 
 use tare_engine::{Replica, ReplicaError, ReplicaThread, ReplicaWorker};
@@ -14,13 +16,13 @@ use super::session::{LayoutError, function};
 use crate::abi::Series;
 use std::sync::OnceLock;
 
-/// Primaries that are looked at at most, and workers.
+/// The most primaries read, and the most workers.
 const MOST: u64 = 4096;
 
 /// `Master_info`.
 mod primary {
     pub(super) const BYTES: usize = 20_384;
-    /// Of the receiver, as the applier's.
+    /// The receiver's members that the applier has, too.
     pub(super) const ERROR_LOCK: usize = 8;
     pub(super) const ERROR: usize = 64;
     pub(super) const HOST: usize = 1694;
@@ -36,7 +38,7 @@ mod primary {
     pub(super) const APPLIER: usize = 7360;
     pub(super) const PORT: usize = 19_200;
     pub(super) const RETRY: usize = 19_220;
-    /// 0: the receiver does not run; 1: it connects.
+    /// 0: the receiver does not run; 1: it is connecting.
     pub(super) const RECEIVES: usize = 19_228;
     pub(super) const HEARTBEAT: usize = 19_252;
     pub(super) const HEARTBEATS: usize = 19_256;
@@ -46,7 +48,7 @@ mod primary {
     pub(super) const DOMAINS: [usize; 2] = [20_160, 20_216];
 }
 
-/// `Relay_log_info` in it, from the object's beginning.
+/// `Relay_log_info` in it, with offsets from the object's beginning.
 mod applier {
     use super::primary::APPLIER;
 
@@ -71,7 +73,7 @@ mod error {
     pub(super) const BYTES: usize = 1104;
 }
 
-/// `rpl_parallel_thread_pool`, and what it keeps to be shown when its threads have ended.
+/// `rpl_parallel_thread_pool`, including the data it keeps to be shown after its threads have ended.
 mod pool {
     pub(super) const LOCK: usize = 16;
     pub(super) const COUNT: usize = 120;
@@ -99,7 +101,7 @@ mod worker {
     pub(super) const IDLE_SINCE: usize = 1680;
 }
 
-/// `DYNAMIC_ARRAY`: elements of one word here.
+/// `DYNAMIC_ARRAY`; its elements are single words here.
 mod array {
     pub(super) const ELEMENTS: usize = 8;
     pub(super) const SIZE: usize = 32;
@@ -113,21 +115,21 @@ mod index {
 }
 const LINK: usize = 16;
 
-/// Of a session, the instrumentation's thread.
+/// The offset in a session of the instrumentation's thread.
 const SESSION_THREAD: usize = 9744;
 
-/// What of the server leads to its replicas.
+/// The addresses in the server that lead to its replicas.
 #[derive(Debug)]
 pub(crate) struct Layout {
     index: usize,
     lock: usize,
     pool: usize,
     retries: usize,
-    /// What a `Master_info` and a `Relay_log_info` begin with.
+    /// The first words of a `Master_info` and of a `Relay_log_info`.
     classes: [u64; 2],
 }
 
-/// The functions of a class begin behind two words of its table.
+/// The functions of a class follow two words of its vtable.
 const FUNCTIONS: u64 = 16;
 
 impl Layout {
@@ -145,7 +147,7 @@ impl Layout {
         })
     }
 
-    /// All connections that name a primary.
+    /// Reads all connections that name a primary.
     fn replicas(&self) -> Option<Vec<Replica>> {
         let index = pointer(self.index)?;
         if index == 0 {
@@ -169,7 +171,7 @@ impl Layout {
         (table()? == before && is_free(self.lock)).then_some(replicas)
     }
 
-    /// A connection, if it names a primary.
+    /// Reads a connection; `Some(None)` if it names no primary.
     fn replica(&self, at: usize) -> Option<Option<Replica>> {
         let free = || {
             let locks = [primary::RUN_LOCK, primary::ERROR_LOCK, applier::RUN_LOCK, applier::ERROR_LOCK];
@@ -183,7 +185,7 @@ impl Layout {
                 .into_iter()
                 .all(|array| it.word(array + array::SIZE) == Some(8));
         let host = it.text(primary::HOST).filter(|_| is_one)?;
-        // The connection that every server has is told to its applier only once it names a primary.
+        // The connection that every server has is linked to its applier only once it names a primary.
         match (it.word(applier::PRIMARY)?, host.is_empty()) {
             (0, true) => return Some(None),
             (primary, _) if primary != at as u64 => return None,
@@ -235,7 +237,7 @@ impl Layout {
         free().then_some(Some(replica))
     }
 
-    /// The workers of the pool, or those there were when it was last in use.
+    /// Reads the workers of the pool, or those of the last time it was in use.
     fn workers(&self) -> Option<Vec<(ReplicaWorker, u64)>> {
         let copy = Some(block(self.pool, pool::BYTES)?).filter(|_| is_free(self.pool + pool::LOCK))?;
         let it = Copy(&copy);
@@ -263,7 +265,7 @@ impl Layout {
     }
 }
 
-/// A worker, and since when it has nothing to do; 0: it has.
+/// Reads a worker, and the time since which it has been idle; 0 if it is busy.
 fn worker_at(at: usize) -> Option<(ReplicaWorker, u64)> {
     let copy = block(at, worker::BYTES)?;
     let it = Copy(&copy);
@@ -294,18 +296,18 @@ fn worker_at(at: usize) -> Option<(ReplicaWorker, u64)> {
     Some((worker, it.word(worker::IDLE_SINCE)?))
 }
 
-/// The instrumentation's thread of a session; 0: none.
+/// Returns the instrumentation's thread of a session; 0 if there is none.
 fn thread(session: u64) -> u64 {
     let session = usize::try_from(session).ok().filter(|session| *session != 0);
     session.and_then(|session| word(session.checked_add(SESSION_THREAD)?)).unwrap_or(0)
 }
 
-/// The number of a session; 0: none.
+/// Returns the number of a session; 0 if there is none.
 fn listed_number(session: u64) -> u64 {
     Some(session).filter(|session| *session != 0).and_then(super::session::number).unwrap_or(0)
 }
 
-/// Whether nobody holds a mutex.
+/// Returns whether nobody holds a mutex.
 fn is_free(mutex: usize) -> bool {
     bytes::<4>(mutex) == Some([0; 4])
 }
@@ -334,13 +336,13 @@ impl Copy<'_> {
         until_zero(self.0.get(at..)?)
     }
 
-    /// A GTID as it is written; empty: none.
+    /// Reads a GTID as text; empty if there is none.
     fn gtid(&self, at: usize) -> Option<String> {
         let (domain, server, sequence) = (self.number(at)?, self.number(at + 4)?, self.word(at + 8)?);
         Some(if sequence == 0 { String::new() } else { format!("{domain}-{server}-{sequence}") })
     }
 
-    /// The numbers of a dynamic array.
+    /// Reads the numbers of a dynamic array.
     fn numbers(&self, at: usize) -> Option<Vec<u64>> {
         let count = self.word(at + array::ELEMENTS).filter(|count| *count <= MOST)?;
         if count == 0 {
@@ -350,7 +352,7 @@ impl Copy<'_> {
         numbers.chunks_exact(8).map(|number| field(number, 0)).collect()
     }
 
-    /// A thread's last error.
+    /// Reads a thread's last error.
     fn error(&self, at: usize) -> Option<Option<ReplicaError>> {
         let error = Copy(self.0.get(at..)?.get(..error::BYTES)?);
         Some(match error.number(0)? {
@@ -364,7 +366,7 @@ impl Copy<'_> {
     }
 }
 
-/// The clock by which the server says since when a worker has nothing to do.
+/// Returns the clock by which the server notes since when a worker is idle, in microseconds.
 fn monotonic_us() -> u64 {
     let mut now = libc::timespec { tv_sec: 0, tv_nsec: 0 };
     // SAFETY: the call fills a local.
@@ -374,7 +376,7 @@ fn monotonic_us() -> u64 {
 
 static LAYOUT: OnceLock<Result<Layout, LayoutError>> = OnceLock::new();
 
-/// Looks for them; before the first connection.
+/// Finds the layout. Must run before the first connection.
 pub(crate) fn select(series: Series) -> Result<(), &'static LayoutError> {
     LAYOUT.get_or_init(|| Layout::prove(series)).as_ref().map(|_| ())
 }
@@ -385,12 +387,12 @@ fn seen<T: PartialEq>(look: impl Fn(&Layout) -> Option<Vec<T>>) -> Option<Vec<T>
     (look(layout)? == first).then_some(first)
 }
 
-/// The connections to primaries. `None`: they changed meanwhile.
+/// Reads the connections to primaries; `None` if they changed meanwhile.
 pub(super) fn replicas() -> Option<Vec<Replica>> {
     seen(Layout::replicas)
 }
 
-/// The workers that apply at the same time. `None`: they changed meanwhile.
+/// Reads the workers that apply in parallel; `None` if they changed meanwhile.
 pub(super) fn workers() -> Option<Vec<ReplicaWorker>> {
     let now = monotonic_us();
     let with_the_present = |(worker, since): (ReplicaWorker, u64)| {
@@ -404,11 +406,11 @@ pub(super) fn workers() -> Option<Vec<ReplicaWorker>> {
 mod tests {
     use super::*;
 
-    /// What the classes' objects begin with, in this test.
+    /// The first words of the classes' objects in this test.
     const CLASSES: [u64; 2] = [0x1111, 0x2222];
     const NAME: &[u8] = b"main";
 
-    /// A connection of this test's own, as the server lays it out, with its lock.
+    /// A connection owned by this test, laid out like the server's, with its lock.
     struct Own {
         object: Box<[u64; primary::BYTES / 8]>,
         numbers: Box<[u64; 3]>,
@@ -438,7 +440,7 @@ mod tests {
             ] {
                 own.object[place / 8] = word;
             }
-            // "primary" at a place that is no multiple of eight.
+            // "primary" at an offset that is not a multiple of eight.
             own.object[primary::HOST / 8] = u64::from_le_bytes(*b"\0\0\0\0\0\0pr");
             own.object[primary::HOST / 8 + 1] = u64::from_le_bytes(*b"imary\0\0\0");
             own

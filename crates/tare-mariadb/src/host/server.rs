@@ -15,13 +15,13 @@ use crate::entry::lead;
 /// The running server.
 pub(crate) struct ServerHost;
 
-/// The server's digest functions, found at the first question: the server is up then.
+/// Returns the server's digest functions, looked up at the first call, when the server is up.
 fn digests() -> Option<&'static digest::Functions> {
     static FUNCTIONS: OnceLock<Option<digest::Functions>> = OnceLock::new();
     FUNCTIONS.get_or_init(digest::Functions::resolve).as_ref()
 }
 
-/// Its functions for character sets, likewise.
+/// Returns the server's functions for character sets, looked up at the first call.
 fn charsets() -> Option<&'static charset::Functions> {
     static FUNCTIONS: OnceLock<Option<charset::Functions>> = OnceLock::new();
     FUNCTIONS.get_or_init(charset::Functions::resolve).as_ref()
@@ -142,7 +142,7 @@ impl Host for ServerHost {
     }
 }
 
-/// The longest source file's name that is read; the base name, which is shown, is at its end.
+/// The longest name of a source file that is read, in bytes; the base name, which is shown, is at its end.
 const SOURCE_FILE_MAX: usize = 256;
 
 #[cfg(test)]

@@ -1,9 +1,11 @@
-//! The server's sessions: the counters each keeps for `SHOW SESSION STATUS`, and what tells of FLUSH STATUS.
+//! The server's sessions: the counters that each keeps for `SHOW SESSION STATUS`, and the detection of FLUSH
+//! STATUS.
 //!
-//! A session is a `THD`. Its counters are words of the structure `status_var` in it, which only its own thread writes. Where
-//! they are the server says itself: `status_vars`, the list that SHOW STATUS shows, has the place of each in the structure,
-//! and functions for plugins, which are exported and a few instructions long, have the places of two of them in the THD.
-//! Both must agree. A session's own number, whose place another such function has, must be the one the server told.
+//! A session is a `THD`. Its counters are words of the structure `status_var` in it, which only its own
+//! thread writes. The server itself says where they are: `status_vars`, the list behind SHOW STATUS, has the
+//! offset of each in the structure, and short exported functions for plugins contain the offsets of two of
+//! them in the THD. Both must agree. A session's own number, whose offset another such function contains,
+//! must be the one the server reported.
 
 #![allow(unsafe_code)]
 
@@ -17,34 +19,34 @@ use super::observation::{self, field, pointer, text, word};
 use super::{code, warning};
 use crate::startup::symbol;
 
-/// Bytes of an entry of the list: name, value, kind.
+/// The size in bytes of an entry of the list: name, value, kind.
 const ENTRY: usize = 24;
-/// Entries of the list at most; there are some 400.
+/// The most entries of the list; there are some 400.
 const MOST_ENTRIES: usize = 2048;
-/// Bytes of the structure of counters at most; it has some 2,100.
+/// The largest size in bytes of the structure of counters; it has some 2,100.
 const MOST_BYTES: u64 = 8192;
 
-/// Why sessions are not looked at. Their tables are empty then.
+/// The reason sessions are not read. Their tables are empty then.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum LayoutError {
-    /// The server does not export it.
+    /// The server does not export a symbol.
     #[error("the server does not export {0}")]
     NoSymbol(&'static str),
-    /// A function of the server's is none of those that are known.
+    /// A function of the server is none of the known ones.
     #[error("the server's function {0} is not as expected")]
     Code(&'static str),
-    /// The list of status variables is none of those that are known.
+    /// The list of status variables is none of the known ones.
     #[error("the server's list of status variables is not as expected")]
     List,
-    /// The layout is known of another series only.
+    /// The layout is known for another series only.
     #[error("where this series of servers keeps it is not known")]
     Series,
-    /// The places of two counters contradict each other.
+    /// The offsets of two counters contradict each other.
     #[error("the server's functions and its list of status variables place the counters differently")]
     Disagreement,
 }
 
-/// Where a session has what is read of it.
+/// The offsets of what is read of a session.
 #[derive(Debug)]
 pub(crate) struct Layout {
     /// The session's number.
@@ -52,13 +54,13 @@ pub(crate) struct Layout {
     /// The structure of counters.
     status: usize,
     counters: Vec<SessionCounter>,
-    /// The place of each in the structure.
+    /// The offset of each counter in the structure.
     places: Vec<usize>,
-    /// Bytes of the structure that hold them all.
+    /// The bytes of the structure that contain all counters.
     len: usize,
 }
 
-/// A status variable of the list, whose value is a place in a session's counters.
+/// A status variable of the list whose value is an offset in a session's counters.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Listed {
     name: String,
@@ -66,13 +68,13 @@ struct Listed {
     kind: u32,
 }
 
-/// An exported function's address.
+/// Returns an exported function's address.
 pub(super) fn function(name: &'static CStr) -> Result<usize, LayoutError> {
     let missing = || LayoutError::NoSymbol(name.to_str().unwrap_or_default());
     symbol(name).map(|found| found.addr()).ok_or_else(missing)
 }
 
-/// What a short exported function says of the place of a member, by one of its instructions.
+/// Returns what `instruction` finds in the code of a short exported function, usually a member's offset.
 pub(super) fn member<T>(name: &'static CStr, instruction: fn(&[u8]) -> Option<T>) -> Result<T, LayoutError> {
     let code = observation::bytes::<32>(function(name)?);
     let unknown = || LayoutError::Code(name.to_str().unwrap_or_default());
@@ -95,7 +97,7 @@ impl Layout {
         let status =
             base(sent, listed_sent).filter(|status| base(received, listed_received) == Some(*status));
         let status = status.ok_or(LayoutError::Disagreement)?;
-        // The kinds' numbers differ between series: they are those of variables that every server has.
+        // The kinds' numbers differ between series, so they are taken from variables that every server has.
         let kinds = [
             (questions.kind, CounterForm::Count),
             (listed_sent.kind, CounterForm::Count),
@@ -132,11 +134,11 @@ impl Layout {
         self.is(session).then_some(())
     }
 
-    /// As [`Layout::read`], of the calling thread's own, without a call of the system.
+    /// Copies the counters of the calling thread's own session, without a system call.
     fn read_current(&self, session: Session, into: &mut SessionCounters) -> Option<()> {
         let thd = warning::session()?;
-        // SAFETY: the session that the server calls the thread's own is there, its members lie in it, and nobody else writes to
-        // these.
+        // SAFETY: the session that the server calls the thread's own exists, its members lie in it, and
+        // nobody else writes to these.
         let word = |place: usize| unsafe { thd.byte_add(place).cast::<u64>().read_unaligned() };
         if word(self.id) != session.processlist_id {
             return None;
@@ -145,14 +147,14 @@ impl Layout {
         Some(())
     }
 
-    /// Whether the session is the one the server numbered so.
+    /// Returns whether the session still has the number that the server reported.
     fn is(&self, session: Session) -> bool {
         let id = usize::try_from(session.handle).ok().and_then(|thd| word(thd.checked_add(self.id)?));
         id == Some(session.processlist_id)
     }
 }
 
-/// The list of status variables that are of a session.
+/// Reads the entries of the list of status variables that belong to a session.
 fn list(address: usize) -> Result<Vec<Listed>, LayoutError> {
     let mut listed = Vec::new();
     for at in 0..MOST_ENTRIES {
@@ -164,7 +166,7 @@ fn list(address: usize) -> Result<Vec<Listed>, LayoutError> {
         let name = text::<80>(name).ok_or(LayoutError::List)?;
         let (place, kind) = (word(entry + 8), observation::bytes(entry + 16).map(u32::from_le_bytes));
         let (Some(place), Some(kind)) = (place, kind) else { return Err(LayoutError::List) };
-        // The values of others are addresses.
+        // The values of other variables are addresses.
         if place < MOST_BYTES {
             listed.push(Listed { name, place, kind });
         }
@@ -172,35 +174,35 @@ fn list(address: usize) -> Result<Vec<Listed>, LayoutError> {
     Err(LayoutError::List)
 }
 
-/// Where this server's sessions have what is read of them; found when it is first asked for.
+/// Returns the offsets of this server's sessions, which are found at the first call.
 pub(crate) fn layout() -> Result<&'static Layout, &'static LayoutError> {
     static LAYOUT: OnceLock<Result<Layout, LayoutError>> = OnceLock::new();
     LAYOUT.get_or_init(Layout::prove).as_ref()
 }
 
-/// The counters of sessions; none where their place is not known.
+/// Returns the counters of sessions; empty if their offsets are not known.
 pub(super) fn counters() -> &'static [SessionCounter] {
     layout().map_or(&[], |layout| &layout.counters)
 }
 
-/// Copies a session's counters. False: it is not that session any more.
+/// Copies a session's counters; returns false if it is no longer that session.
 pub(super) fn read_counters(session: Session, into: &mut SessionCounters) -> bool {
     layout().is_ok_and(|layout| layout.read(session, into).is_some())
 }
 
-/// The number of the session at an address.
+/// Returns the number of the session at an address.
 pub(super) fn number(session: u64) -> Option<u64> {
     let place = usize::try_from(session).ok()?.checked_add(layout().ok()?.id)?;
     word(place).filter(|number| *number != 0)
 }
 
-/// Whether it is still that session.
+/// Returns whether it is still that session.
 pub(super) fn is(session: Session) -> bool {
     layout().is_ok_and(|layout| layout.is(session))
 }
 
-/// The server's own counters that FLUSH STATUS sets to zero and that nothing else lets fall. One of them, how many
-/// connections there were at most, it sets to what there are.
+/// The server's own counters that FLUSH STATUS sets to zero and that nothing else lowers. One of them, the
+/// most connections at a time, is set to the current number.
 const FLUSHED: [&str; 11] = [
     "Aborted_clients",
     "Aborted_connects",
@@ -215,14 +217,14 @@ const FLUSHED: [&str; 11] = [
     "Table_locks_waited",
 ];
 
-/// What tells of FLUSH STATUS: the second in which it was last executed, and the server's own counters.
+/// The indicators of FLUSH STATUS: the second of its last execution, and the server's own counters.
 struct Flushes {
     time: Option<&'static AtomicU64>,
     counters: Vec<&'static AtomicU64>,
     seen: Mutex<Seen>,
 }
 
-/// What was seen of it last, and how many times it has been executed, as far as that was noticed.
+/// The indicators seen last, and how many executions were noticed.
 #[derive(Default)]
 struct Seen {
     time: u64,
@@ -230,8 +232,8 @@ struct Seen {
     flushes: u64,
 }
 
-/// A counter that threads raise without a lock may fall by so much: what one of them added is overwritten by another. It does
-/// not fall to zero.
+/// The most that a counter raised without a lock may fall because one thread overwrites another's addition.
+/// It does not fall to zero.
 const OVERWRITTEN: u64 = 2;
 
 impl Seen {
@@ -270,14 +272,14 @@ impl Flushes {
     }
 }
 
-/// The kind of an unsigned long that the server sets to zero, as of the plugin interface.
+/// The kind of an unsigned long that the server sets to zero, from the plugin interface.
 const LONG: u32 = 3;
 
-/// How many times FLUSH STATUS has been executed, as far as it was noticed.
+/// Returns how many executions of FLUSH STATUS were noticed.
 pub(super) fn flushes() -> u64 {
     static FLUSHES: OnceLock<Flushes> = OnceLock::new();
     let flushes = FLUSHES.get_or_init(Flushes::new);
-    // One after the other: who looked earlier and told later would make the counters fall.
+    // One reader at a time: a reader that looked earlier and reported later would make the counters fall.
     let mut seen = flushes.seen.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
     let time = flushes.time.map_or(0, |time| time.load(Relaxed));
     seen.look(time, flushes.counters.iter().map(|counter| counter.load(Relaxed)))

@@ -1,14 +1,16 @@
 //! `TABLE_SHARE`: schema, name and keys of a table.
 //!
-//! The structure's later part moves within a series: 10.11.5 holds `db` at byte 632, 10.11.19 at 608. So nothing
-//! there is read at a fixed place. `db` is *found* by what it must look like, in every process, and looked at again at
-//! every use: `table_cache_key`, `db` and `table_name` are three pairs of pointer and length in a row, the key being
-//! `db` NUL `table` NUL and the two names pointing into it. `keynames` lies before all that moves, at a byte of the series'.
-//! Checked on 10.11.5, 10.11.19, 11.4.5 and 11.8.9 at each `get_table_share` of a script with DDL, views, temporary and
-//! system tables: found each time, keys in the order of their numbers (`PRIMARY`, unique, others).
+//! The later part of the structure moves within a series: `db` is at byte 632 in 10.11.5 and at 608 in
+//! 10.11.19. So nothing there is read at a fixed offset. `db` is *searched* by its pattern in every process,
+//! and checked at every use: `table_cache_key`, `db` and `table_name` are three adjacent pairs of pointer and
+//! length, the key is `db` NUL `table` NUL, and the two names point into it. `keynames` lies before the
+//! moving part, at a fixed byte per series. Verified on 10.11.5, 10.11.19, 11.4.5 and 11.8.9 at each
+//! `get_table_share` of a script with DDL, views, temporary and system tables: found each time, keys in the
+//! order of their numbers (`PRIMARY`, unique, others).
 //!
-//! A share that CREATE or ALTER makes for itself has no cache key of its own: `table_cache_key` is the database's name
-//! with length 0, the table's name lies elsewhere. It is read where an ordinary one was found before.
+//! A share that CREATE or ALTER makes for itself has no cache key of its own: `table_cache_key` is the
+//! database's name with length 0, and the table's name lies elsewhere. It is read at the offset where an
+//! ordinary one was found before.
 #![allow(unsafe_code)]
 
 use std::ffi::{CStr, c_char};
@@ -17,15 +19,17 @@ use std::sync::atomic::{AtomicU8, AtomicUsize, Ordering};
 use crate::abi::Series;
 use crate::abi::types::ServerTableShare;
 
-/// Where `keynames` is: behind a category, a hash and a memory root.
+/// The offset of `keynames`, after a category, a hash and a memory root.
 const KEYNAMES: usize = 200;
-/// … on 10.6, whose hashes are smaller: machine code of its `my_hash_init2` and `alloc_table_share`.
+/// The offset of `keynames` on 10.6, whose hashes are smaller: machine code of its `my_hash_init2` and
+/// `alloc_table_share`.
 const KEYNAMES_10_6: usize = 184;
-/// Where `table_cache_key` may be; all of it is well inside the structure (1,200 bytes and more).
+/// The possible offsets of `table_cache_key`; all are well inside the structure (1,200 bytes and more).
 const SEARCH: std::ops::Range<usize> = 320..880;
-/// The server's own bound of keys of a table; also "no index" in `start_table_io_wait`.
+/// The server's own limit of keys per table; also means "no index" in `start_table_io_wait`.
 pub const MAX_KEYS: usize = 64;
-/// Names are at most 64 characters of three bytes, with room for temporary tables' longer ones.
+/// The longest name in bytes: 64 characters of three bytes, with room for the longer ones of temporary
+/// tables.
 const MAX_NAME: usize = 512;
 
 /// The server's `TYPELIB`.
@@ -50,7 +54,7 @@ struct Key {
 }
 
 impl Key {
-    /// True only for the three pairs of a share that has its cache key.
+    /// Returns whether these are the three pairs of a share that has its cache key.
     fn fits(&self) -> bool {
         let (db, table) = (self.db_length, self.table_length);
         !self.key.is_null()
@@ -61,7 +65,7 @@ impl Key {
             && self.table.addr() == self.key.addr() + db + 1
     }
 
-    /// True for the pairs of a share without a cache key.
+    /// Returns whether these are the pairs of a share without a cache key.
     fn fits_private(&self) -> bool {
         let (db, table) = (self.db_length, self.table_length);
         !self.key.is_null()
@@ -73,10 +77,12 @@ impl Key {
     }
 }
 
-/// Distances from `db` to `keys` and to `is_view`: the same within a series though all of it moves.
+/// The distances from `db` to `keys` and to `is_view`, which are fixed within a series although all of it
+/// moves.
 ///
-/// 10.11.5 (debug information) and 10.11.19 agree; 11.4.5 by debug information; 10.6.23 and 11.8.9 as their built-in's
-/// `get_table_share` reads it. Seen true for the one view of the script, false for all its tables, on all but 10.6.
+/// 10.11.5 (debug information) and 10.11.19 agree; 11.4.5 is from debug information; 10.6.23 and 11.8.9 are
+/// as their built-in's `get_table_share` reads it. Seen true for the one view of the script and false for all
+/// its tables, on all but 10.6.
 #[derive(Clone, Copy)]
 struct Distances {
     keys: usize,
@@ -91,50 +97,52 @@ const fn distances(series: Series) -> Distances {
     }
 }
 
-/// `no_replicate` lies two flags before `is_view`, `crashed` between them: in the sources of every supported series.
+/// `no_replicate` is two flags before `is_view`, with `crashed` between them, in the sources of every
+/// supported series.
 const NO_REPLICATE_BEFORE_IS_VIEW: usize = 2;
 
 /// A table's names. Borrows the share: copy before returning.
 #[derive(Clone, Copy, Debug)]
 pub struct Share<'a> {
-    /// Database name.
+    /// The database's name.
     pub schema: &'a [u8],
-    /// Table name.
+    /// The table's name.
     pub table: &'a [u8],
-    /// True for a view: the built-in does not watch those. False where the flag can't be told for sure.
+    /// Whether the table is a view, which the built-in does not instrument. False if the flag cannot be read
+    /// reliably.
     pub is_view: bool,
     keys: &'a [*const c_char],
 }
 
 impl<'a> Share<'a> {
-    /// The names of the keys, in the order of their numbers; at most [`MAX_KEYS`].
+    /// Returns the names of the keys, in the order of their numbers; at most [`MAX_KEYS`].
     pub fn keys(&self) -> impl ExactSizeIterator<Item = &'a [u8]> + Clone + use<'a> {
         self.keys.iter().map(|text| {
             if text.is_null() {
                 return &[][..];
             }
-            // SAFETY: a complete share's names of keys are NUL-terminated and live as long as it.
+            // SAFETY: the key names of a complete share are NUL-terminated and live as long as it.
             unsafe { CStr::from_ptr(*text) }.to_bytes()
         })
     }
 }
 
-/// Reads shares; remembers where the names are.
+/// A reader of shares that remembers the offset of the names.
 #[derive(Debug, Default)]
 pub struct Reader {
-    /// Byte of `table_cache_key`; 0 until found.
+    /// The offset of `table_cache_key` in bytes; 0 until found.
     place: AtomicUsize,
-    /// The series as a number, from 1; 0 until told.
+    /// The series as a number, from 1; 0 until set.
     series: AtomicU8,
 }
 
 impl Reader {
-    /// One that has seen no share yet and takes every view for a table.
+    /// Creates a reader that has seen no share yet and treats every view as a table.
     pub const fn new() -> Reader {
         Reader { place: AtomicUsize::new(0), series: AtomicU8::new(0) }
     }
 
-    /// From now on views are told from tables as the servers of this series mark them.
+    /// Selects the series whose layout marks views.
     pub fn select(&self, series: Series) {
         self.series.store(series as u8 + 1, Ordering::Relaxed);
     }
@@ -152,9 +160,11 @@ impl Reader {
         if self.series() == Some(Series::V10_6) { KEYNAMES_10_6 } else { KEYNAMES }
     }
 
-    /// The names of a share; `None` for NULL or when they are not found: then the table can't be told from others.
+    /// Returns the names of a share; `None` for NULL, or if they are not found and the table cannot be
+    /// identified.
     ///
     /// # Safety
+    ///
     /// `share` is NULL or a complete, unchanging `TABLE_SHARE` of a supported server, in memory during `'a`.
     pub unsafe fn read<'a>(&self, share: *const ServerTableShare) -> Option<Share<'a>> {
         if share.is_null() {
@@ -166,11 +176,12 @@ impl Reader {
         Some(unsafe { self.names(share.cast(), place, &key) })
     }
 
-    /// As [`Reader::read`], for a share with a cache key of its own: neither a temporary table's nor one that CREATE or
-    /// ALTER made for itself.
+    /// Returns the names of a share that has a cache key of its own; `None` for a temporary table's, one that
+    /// CREATE or ALTER made for itself, or NULL.
     ///
     /// # Safety
-    /// As of [`Reader::read`].
+    ///
+    /// See [`Reader::read`].
     pub unsafe fn read_cached<'a>(&self, share: *const ServerTableShare) -> Option<Share<'a>> {
         if share.is_null() {
             return None;
@@ -181,19 +192,21 @@ impl Reader {
         key.fits().then(|| unsafe { self.names(share.cast(), place, &key) })
     }
 
-    /// The names at the pairs.
+    /// Returns the names at the pairs.
     ///
     /// # Safety
-    /// As of [`Reader::read`]; `key` was found at `place` of the share at `base`.
+    ///
+    /// See [`Reader::read`]; `key` was found at `place` of the share at `base`.
     unsafe fn names<'a>(&self, base: *const u8, place: usize, key: &Key) -> Share<'a> {
-        // SAFETY: the pairs are the server's own names and their lengths, as `fits` or `fits_private` found.
+        // SAFETY: the pairs are the server's own names and their lengths, as `fits` or `fits_private`
+        // verified.
         let (schema, table) = unsafe {
             (
                 std::slice::from_raw_parts(key.db, key.db_length),
                 std::slice::from_raw_parts(key.table, key.table_length),
             )
         };
-        // SAFETY: as above; `keynames` is at this place in every server of the series.
+        // SAFETY: as above; `keynames` is at this offset in every server of the series.
         let names = unsafe { base.add(self.keynames()).cast::<Names>().read() };
         let count = names.count as usize;
         let db = place + std::mem::offset_of!(Key, db);
@@ -210,20 +223,24 @@ impl Reader {
         Share { schema, table, is_view, keys }
     }
 
-    /// Marks a table as one whose changes do not go to the binary log, as the server marks the built-in's tables when
-    /// it first opens them; FEDERATED's it would log, and a replica would repeat what was meant for this server. False,
-    /// and nothing changed, where it is marked already or the flag can't be told for sure.
+    /// Marks a table so that its changes stay out of the binary log, as the server marks the built-in's
+    /// tables when it first opens them. The server would log changes of FEDERATED's tables, and a replica
+    /// would repeat what was meant for this server. Returns false, and changes nothing, if the table is
+    /// already marked or the flag cannot be located reliably.
     ///
     /// Several threads may do so at once, and the server may read: the flag is a byte, stored as one.
     ///
     /// # Safety
-    /// `share` is NULL or a complete `TABLE_SHARE` of a supported server, whose flags only this function changes.
+    ///
+    /// `share` is NULL or a complete `TABLE_SHARE` of a supported server, whose flags only this function
+    /// changes.
     pub unsafe fn keep_from_binary_log(&self, share: *mut ServerTableShare) -> bool {
         let Some(distances) = self.distances().filter(|_| !share.is_null()) else { return false };
         let base = share.cast::<u8>();
         // SAFETY: the caller's promise.
         let Some((place, _)) = (unsafe { self.key(base) }) else { return false };
-        // SAFETY: the caller's promise; places and distances are inside the structure, as `read` and `is_view` rely on.
+        // SAFETY: the caller's promise; offsets and distances are inside the structure, as `read` and
+        // `is_view` rely on.
         let (names, counted, flags) = unsafe {
             let names = base.add(self.keynames()).cast::<Names>().read();
             let db = base.add(place + std::mem::offset_of!(Key, db));
@@ -231,7 +248,7 @@ impl Reader {
             let flags = [0, 1, 2].map(|at| AtomicU8::from_ptr(flag.add(at)));
             (names, db.add(distances.keys).cast::<u32>().read(), flags)
         };
-        // A base table that has not crashed and is not marked: three flags in a row.
+        // A base table that has not crashed and is not marked: three zero flags in a row.
         let sure = counted == names.count && flags.iter().all(|flag| flag.load(Ordering::Relaxed) == 0);
         if sure {
             flags[0].store(1, Ordering::Relaxed);
@@ -239,12 +256,14 @@ impl Reader {
         sure
     }
 
-    /// Finds the pairs, first where they were last time.
+    /// Finds the pairs, first at the offset where they were last time.
     ///
     /// # Safety
+    ///
     /// `base` is a `TABLE_SHARE`.
     unsafe fn key(&self, base: *const u8) -> Option<(usize, Key)> {
-        // SAFETY: every place asked for is within `SEARCH`, which is inside the structure with room for the pairs.
+        // SAFETY: every offset used is within `SEARCH`, which is inside the structure with room for the
+        // pairs.
         let at = |place: usize| unsafe { base.add(place).cast::<Key>().read() };
         let known = self.place.load(Ordering::Relaxed);
         if known != 0 {
@@ -256,15 +275,16 @@ impl Reader {
     }
 }
 
-/// The flag of a share whose `db` is given.
+/// Reads the `is_view` flag of the share that contains `db`.
 ///
 /// # Safety
+///
 /// `db` is inside a complete `TABLE_SHARE`.
 unsafe fn is_view(db: *const u8, distances: Distances, key_count: u32) -> bool {
-    // SAFETY: both are inside the structure for every place in `SEARCH`; the count is aligned as `db` is.
+    // SAFETY: both are inside the structure for every offset in `SEARCH`; the count is aligned as `db` is.
     let (counted, view) =
         unsafe { (db.add(distances.keys).cast::<u32>().read(), db.add(distances.is_view).read()) };
-    // The two counts of keys differ only where the structure is not the one the distances were taken from.
+    // The two counts of keys differ only if the structure is not the one that the distances were taken from.
     view == 1 && counted == key_count
 }
 
@@ -272,13 +292,14 @@ unsafe fn is_view(db: *const u8, distances: Distances, key_count: u32) -> bool {
 pub(crate) mod tests {
     use super::*;
 
-    /// A share of a table without keys in the cache of a server of [`Series::V10_11`], and where its `no_replicate` is.
+    /// Returns the share of a table without keys in the cache of a server of [`Series::V10_11`], and the
+    /// offset of its `no_replicate`.
     pub(crate) fn cached_share(cache_key: &'static [u8], db: usize) -> (Vec<usize>, usize) {
         let flag = 592 + 16 + distances(Series::V10_11).is_view - NO_REPLICATE_BEFORE_IS_VIEW;
         (share(592, cache_key, db, &[]), flag)
     }
 
-    /// A share's bytes with the pairs at `place`.
+    /// Returns a share's bytes with the pairs at `place`.
     fn share(
         place: usize,
         cache_key: &'static [u8],
@@ -295,7 +316,7 @@ pub(crate) mod tests {
         words
     }
 
-    /// A share as CREATE TABLE makes it.
+    /// Returns a share as CREATE TABLE makes it.
     fn private_share(place: usize, db: &'static CStr, table: &'static CStr) -> Vec<usize> {
         let mut words = vec![0usize; 170];
         let (db_start, table_start) = (db.as_ptr().addr(), table.as_ptr().addr());
@@ -390,7 +411,7 @@ pub(crate) mod tests {
             let other = share(place, b"mysql\0user\0", 5, &[]);
             assert_eq!(names(&reader, &other), Some((b"mysql".to_vec(), b"user".to_vec(), vec![])));
             assert_eq!(names(&reader, &private), Some((b"pr".to_vec(), b"t9".to_vec(), vec![])));
-            // A share that looks different is refused, not guessed at.
+            // A share that looks different is refused instead of guessed at.
             assert_eq!(names(&reader, &share(place + 8, b"pr\0t1\0", 2, &[])), None);
         }
         // SAFETY: NULL is allowed.

@@ -1,8 +1,9 @@
-//! The stage a session is in, as the session itself says it.
+//! The stage that a session is in, read from the session itself.
 //!
-//! The server saves a session's stage while another one takes its place, by an exported function: two members side by side, the
-//! address of what SHOW PROCESSLIST shows, and the stage's key. The session of a thread that the server names none for is where
-//! the thread's own function finds it: at a distance from the thread's pointer.
+//! The server saves a session's stage while another one replaces it, in an exported function. Two adjacent
+//! members hold the stage: the address of the text that SHOW PROCESSLIST shows, and the stage's key. The
+//! session of a thread for which the server reports none is found as the thread's own function finds it: at
+//! an offset from the thread pointer.
 
 use std::sync::OnceLock;
 
@@ -11,7 +12,7 @@ use tare_engine::StagedSession;
 use super::observation::{self, field, pointer};
 use super::{code, session};
 
-/// Where a session has its stage, and a thread the pointer to its session.
+/// The offset of a session's stage, and of a thread's pointer to its session.
 struct Layout {
     stage: usize,
     session: isize,
@@ -31,21 +32,22 @@ impl Layout {
         Some(Layout { stage: key.checked_sub(8)?, session })
     }
 
-    /// The key of the stage of the session there; 0: it is in none.
+    /// Reads the key of the stage of the session at an address; 0 if it is in none.
     fn key(&self, session: usize) -> Option<u32> {
         let stage = observation::bytes::<16>(session.checked_add(self.stage)?)?;
-        // A session that is idle still has the key of its last stage.
+        // An idle session still has the key of its last stage.
         let is_shown = field(&stage, 0)? != 0;
         Some(if is_shown { field(&stage, 8)? as u32 } else { 0 })
     }
 }
 
-/// Whether sessions say which stage they are in.
+/// Returns whether the stage of sessions can be read.
 pub(crate) fn is_known() -> bool {
     layout().is_some()
 }
 
-/// The key of the stage a session is in; 0: in none. `None`: it is not that session any more, or nobody knows.
+/// Returns the key of the stage that a session is in; 0 if it is in none. `None`: it is no longer that
+/// session, or the layout is unknown.
 pub(super) fn of(session: StagedSession) -> Option<u32> {
     let layout = layout()?;
     match session {

@@ -1,8 +1,8 @@
 //! The server's status variables of the Performance Schema: `Performance_schema_*_lost`.
 //!
-//! The built-in registers one for each of its counters, on or off. Those are taken out by name, and tare's are put in
-//! their place, through the same two exported functions the server registers its plugins' with. `FLUSH STATUS` sets
-//! them to zero, as the built-in's.
+//! The built-in registers one for each of its counters, whether it is on or off. Those are removed by name
+//! and replaced by tare's, through the two exported functions by which the server registers the variables of
+//! its plugins. `FLUSH STATUS` sets them to zero, like the built-in's.
 #![allow(unsafe_code)]
 
 use std::ffi::{CString, c_char, c_int, c_void};
@@ -12,7 +12,8 @@ use super::system_variable::VariableError;
 use crate::entry::ENGINE;
 use crate::startup::symbol;
 
-/// `st_mysql_show_var` of the server's plugin interface: headers of 10.11 and 11.8, debug information of 10.11.5 and 11.4.5.
+/// `st_mysql_show_var` of the server's plugin interface: headers of 10.11 and 11.8, debug information of
+/// 10.11.5 and 11.4.5.
 #[repr(C)]
 struct ShowVariable {
     name: *const c_char,
@@ -22,19 +23,19 @@ struct ShowVariable {
 
 const _: () = assert!(std::mem::size_of::<ShowVariable>() == 24);
 
-/// Values of `enum_mysql_show_type`, the same in all series.
+/// The values of `enum_mysql_show_type`, the same in all series.
 mod kind {
     use std::ffi::c_int;
 
     pub(super) const END: c_int = 0;
-    /// An unsigned long, which the server may set to zero.
+    /// An unsigned long that the server may set to zero.
     pub(super) const COUNTER: c_int = 3;
 }
 
-/// What the names begin with.
+/// The common beginning of the names.
 const PREFIX: &str = "Performance_schema";
 
-/// The built-in's names after the prefix, without the counters' common end.
+/// The built-in's names after the prefix and without their common ending.
 const REFERENCE: [&str; 30] = [
     "accounts",
     "cond_classes",
@@ -68,20 +69,20 @@ const REFERENCE: [&str; 30] = [
     "users",
 ];
 
-/// Stands for what the engine does not have: there is nothing it could lose.
+/// The value of a counter that the engine lacks, because it has nothing to lose there.
 static NOTHING: AtomicU64 = AtomicU64::new(0);
 
-/// A name for the server, for the life of the process.
+/// Returns a name for the server that lives as long as the process.
 fn name(text: &str) -> *const c_char {
     CString::new(text).map_or(std::ptr::null(), |text| text.into_raw().cast_const())
 }
 
-/// The end of a list.
+/// Returns the end of a list.
 const fn end() -> ShowVariable {
     ShowVariable { name: std::ptr::null(), value: std::ptr::null_mut(), kind: kind::END }
 }
 
-/// One variable for each of the built-in's: the engine's counter of that name.
+/// Returns one variable for each of the built-in's, with the engine's counter of that name.
 fn own() -> Vec<ShowVariable> {
     let counter = |lost: &str| {
         let counter = ENGINE.lost_counters().find(|(name, _)| *name == lost);
@@ -98,18 +99,19 @@ fn own() -> Vec<ShowVariable> {
     REFERENCE.into_iter().map(variable).chain([end()]).collect()
 }
 
-/// Puts tare's counters in the place of the built-in's.
+/// Replaces the built-in's counters by tare's.
 ///
-/// To be called on the server's main thread, before the first session exists: in between there are none.
+/// Call it on the server's main thread before the first session exists, because in between there are none.
 ///
 /// # Errors
+///
 /// When the server lacks the functions, or the memory for another entry in its list.
 pub(crate) fn replace() -> Result<(), VariableError> {
     type Change = unsafe extern "C" fn(*mut ShowVariable) -> c_int;
     let function = |found: Option<*mut c_void>, name| {
         let found = found.ok_or(VariableError::NoSymbol(name))?;
-        // SAFETY: the mangled name says that it takes a list of variables. One returns nothing, the other an int: a
-        // register that is not looked at there.
+        // SAFETY: the mangled name says that it takes a list of variables. One returns nothing, the other an
+        // int; the result register of the former is not read.
         Ok(unsafe { std::mem::transmute::<*mut c_void, Change>(found) })
     };
     let remove = function(symbol(c"_Z18remove_status_varsP17st_mysql_show_var"), "remove_status_vars")?;
@@ -119,13 +121,14 @@ pub(crate) fn replace() -> Result<(), VariableError> {
     let builtin = names.iter().map(|name| ShowVariable { name: name.as_ptr(), ..end() });
     let mut builtin: Vec<ShowVariable> = builtin.chain([end()]).collect();
     let mut own = own();
-    // SAFETY: both lists end with an entry without a name. The server finds the first one's names in its list and takes
-    // those entries out; it copies the second one's entries, whose names and counters last as long as the process.
+    // SAFETY: both lists end with an entry without a name. The server removes the entries with the first
+    // list's names from its own list; it copies the second one's entries, whose names and counters last as
+    // long as the process.
     let failed = unsafe {
         remove(builtin.as_mut_ptr());
         add(own.as_mut_ptr())
     };
-    // The lower byte is the answer where a server returns a bool.
+    // Only the lower byte is the result if a server returns a bool.
     if failed & 0xff == 0 { Ok(()) } else { Err(VariableError::Refused) }
 }
 

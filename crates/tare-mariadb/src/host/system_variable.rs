@@ -1,12 +1,12 @@
 //! The server's read-only system variables of the Performance Schema: `@@performance_schema` and its sizes.
 //!
-//! `intern_find_sys_var` is exported and returns the object behind a name; the object says where the value is. The
-//! layout of its first 224 bytes is the same in debug information of 10.11.5 and 11.4.5. On every server it is looked
-//! at before it is believed: the name twice, its length, a known type, and the value's place twice, once as an address
-//! and once as a distance from the exported `global_system_variables`.
+//! `intern_find_sys_var` is exported and returns the object of a name; the object contains the address of the
+//! value. The layout of its first 224 bytes is the same in debug information of 10.11.5 and 11.4.5. On every
+//! server it is verified before it is used: the name twice, its length, a known type, and the value's
+//! location twice, as an address and as an offset from the exported `global_system_variables`.
 //!
-//! What the server itself does with these values: it reads the flag before it asks for its provider, and hands all of
-//! them to its built-in if that is on. The code that runs later reads none of them (SAFETY.md says how that was seen).
+//! The server itself reads the flag before it asks for its provider, and passes all values to its built-in if
+//! that is on. The code that runs later reads none of them (SAFETY.md says how that was verified).
 #![allow(unsafe_code)]
 
 use std::ffi::{c_char, c_void};
@@ -15,9 +15,9 @@ use std::sync::atomic::{AtomicI64, AtomicU8, Ordering};
 use super::observation;
 use crate::startup::symbol;
 
-/// Words of the object that are looked at.
+/// The words of the object that are read.
 const WORDS: usize = 25;
-/// Positions of words in the object.
+/// The positions of words in the object.
 mod at {
     pub(super) const NAME: usize = 2;
     pub(super) const NAME_LENGTH: usize = 3;
@@ -26,43 +26,44 @@ mod at {
     pub(super) const TYPE: usize = 12;
     pub(super) const OFFSET: usize = 24;
 }
-/// The part of a type that says what a value is.
+/// The bits of a type that say what a value is.
 const TYPE_MASK: u64 = 63;
 /// The value's type for `@@performance_schema`: a byte, 0 or 1.
 const SWITCH: u64 = 2;
 /// The sizes' types, signed and unsigned: eight bytes.
 const SIZES: [u64; 2] = [5, 6];
-/// All of them lie in one structure, of some 500 bytes on every server.
+/// The largest distance between the values. All of them lie in one structure, of some 500 bytes on every
+/// server.
 const STRUCTURE: u64 = 4096;
 
-/// Why the variables are left as they are.
+/// The reason the variables are left unchanged.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum VariableError {
-    /// The server does not export what leads to them.
+    /// The server does not export a needed symbol.
     #[error("the server does not export {0}")]
     NoSymbol(&'static str),
     /// There is no variable of this name.
     #[error("the server has no variable {0}")]
     Unknown(String),
-    /// Its object is not laid out as in the servers that are known.
+    /// The variable's object is not laid out as in the known servers.
     #[error("the server's variable {0} is not where it was expected")]
     Layout(String),
-    /// It holds what it cannot hold while the built-in is off.
+    /// The variable holds a value that is impossible while the built-in is off.
     #[error("the server's variable {0} does not hold what was expected")]
     Value(String),
-    /// It takes no further status variable.
+    /// The server accepts no further status variable.
     #[error("the server takes no further status variable")]
     Refused,
 }
 
-/// A value's place.
+/// The location of a value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Place {
     address: u64,
     is_switch: bool,
 }
 
-/// Finds the value's place in an object's words. `name_at` says what name lies at an address, if any.
+/// Finds the value's location in an object's words. `name_at` returns the name at an address, if any.
 fn place(
     words: &[u64; WORDS],
     name: &str,
@@ -79,12 +80,12 @@ fn place(
     known.then_some(Place { address, is_switch: kind == SWITCH })
 }
 
-/// `N` bytes at an address.
+/// Returns the `N` bytes at an address.
 fn copied<const N: usize>(address: u64) -> Option<[u8; N]> {
     observation::bytes(usize::try_from(address).ok()?)
 }
 
-/// The name at an address; names of variables have fewer than 80 bytes.
+/// Returns the name at an address; names of variables have fewer than 80 bytes.
 fn name_at(address: u64) -> Option<String> {
     observation::text::<80>(usize::try_from(address).ok()?)
 }
@@ -95,11 +96,11 @@ fn find(name: &str) -> Result<Place, VariableError> {
     let missing = |name| move || VariableError::NoSymbol(name);
     let function = symbol(c"_Z19intern_find_sys_varPKcm").ok_or_else(missing("intern_find_sys_var"))?;
     let variables = symbol(c"global_system_variables").ok_or_else(missing("global_system_variables"))?;
-    // SAFETY: the mangled name says that it is a function taking a char pointer and an unsigned long; it returns a
-    // pointer (an object of the server's, or null).
+    // SAFETY: the mangled name says that it is a function taking a char pointer and an unsigned long; it
+    // returns a pointer (an object of the server, or null).
     let function = unsafe { std::mem::transmute::<*mut c_void, Find>(function) };
-    // SAFETY: it reads `name.len()` bytes, and a hash that only changes when plugins come and go: `assign` runs on the
-    // server's main thread before the first session exists.
+    // SAFETY: the function reads `name.len()` bytes, and a hash that only changes when plugins come and go:
+    // `assign` runs on the server's main thread before the first session exists.
     let object = unsafe { function(name.as_ptr().cast(), name.len()) };
     if object.is_null() {
         return Err(VariableError::Unknown(name.to_owned()));
@@ -113,20 +114,21 @@ fn find(name: &str) -> Result<Place, VariableError> {
     place(&words, name, variables.addr() as u64, name_at).ok_or_else(layout)
 }
 
-/// Values found and checked, and what each is to be.
+/// The locations found and verified, with the values to store.
 #[derive(Debug)]
 pub(crate) struct Assignments {
     switch: u64,
     sizes: Vec<(u64, i64)>,
 }
 
-/// Finds `@@performance_schema`, which is to be ON, and its sizes, which are to have these values; the names are those
-/// after `performance_schema_`.
+/// Finds `@@performance_schema`, which is to be ON, and its sizes, which are to have these values. The names
+/// are those after `performance_schema_`.
 ///
-/// To be called on the server's main thread, when its options are read and no connection exists.
+/// Call it on the server's main thread, when its options are read and no connection exists.
 ///
 /// # Errors
-/// When one of them is not exactly as expected.
+///
+/// When one of the variables is not exactly as expected.
 pub(crate) fn assign(sizes: &[(String, i64)]) -> Result<Assignments, VariableError> {
     const SWITCH_NAME: &str = "performance_schema";
     let switch = find(SWITCH_NAME)?;
@@ -143,7 +145,7 @@ pub(crate) fn assign(sizes: &[(String, i64)]) -> Result<Assignments, VariableErr
             return Err(VariableError::Layout(name));
         }
         let held = copied(place.address).map(i64::from_le_bytes);
-        // -1: the built-in was to choose. Nothing it can be told is larger than 2^31.
+        // -1 lets the built-in choose. No allowed value is larger than 2^31.
         if !held.is_some_and(|held| (-1..=1 << 31).contains(&held)) {
             return Err(VariableError::Value(name));
         }
@@ -154,11 +156,12 @@ pub(crate) fn assign(sizes: &[(String, i64)]) -> Result<Assignments, VariableErr
 }
 
 impl Assignments {
-    /// Gives the values.
+    /// Stores the values.
     pub(crate) fn make(self) {
         for (address, size) in self.sizes {
-            // SAFETY: `find` saw that the server has eight aligned bytes there, whose address is in its own object.
-            // They are one of its variables; who reads it meanwhile sees the old value or the new one.
+            // SAFETY: `find` verified that the server has eight aligned bytes there, whose address is in its
+            // own object. They are one of its variables; a concurrent reader sees the old value or the new
+            // one.
             let value =
                 unsafe { AtomicI64::from_ptr(std::ptr::with_exposed_provenance_mut(address as usize)) };
             value.store(size, Ordering::Relaxed);
@@ -178,7 +181,7 @@ mod tests {
     const NAME_ADDRESS: u64 = 0x1000;
     const VARIABLES: u64 = 0x9000;
 
-    /// An object as the servers have it.
+    /// Returns an object as the servers have it.
     fn words() -> [u64; WORDS] {
         let mut words = [0x77; WORDS];
         words[at::NAME] = NAME_ADDRESS;

@@ -1,10 +1,10 @@
-//! Transaction ids as the server hands them over: XID and GTID.
+//! Transaction ids as the server passes them: XID and GTID.
 #![allow(unsafe_code)]
 
 use std::ffi::c_void;
 
-/// `xid_t`: the same in all series (debug information of 10.11.5 and 11.4.5; on 10.11.19 and 11.8.9 an `XA START` with
-/// a known XID was read back at `set_transaction_xid`).
+/// `xid_t`: the same in all series (debug information of 10.11.5 and 11.4.5; on 10.11.19 and 11.8.9 an `XA
+/// START` with a known XID was read back at `set_transaction_xid`).
 #[repr(C)]
 struct RawXid {
     format_id: i64,
@@ -13,24 +13,25 @@ struct RawXid {
     data: [u8; 128],
 }
 
-/// A distributed transaction's id.
+/// The id of a distributed transaction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Xid<'a> {
-    /// XID_FORMAT_ID.
+    /// The column XID_FORMAT_ID.
     pub format_id: i64,
-    /// XID_GTRID's bytes.
+    /// The bytes of XID_GTRID.
     pub gtrid: &'a [u8],
-    /// XID_BQUAL's bytes.
+    /// The bytes of XID_BQUAL.
     pub bqual: &'a [u8],
 }
 
-/// Reads an XID; `None` for NULL, the null XID (format −1) and lengths out of range.
+/// Reads an XID; returns `None` for NULL, the null XID (format −1) and lengths out of range.
 ///
-/// Autocommit transactions carry a server-made XID (format 1, 24 bytes that begin with `MySQLXid`). The built-in
-/// shows XIDs of transactions marked XA only (`set_transaction_xid`, `set_transaction_xa_state`).
+/// Autocommit transactions carry a server-made XID (format 1, 24 bytes that begin with `MySQLXid`). The
+/// built-in shows XIDs of transactions marked XA only (`set_transaction_xid`, `set_transaction_xa_state`).
 ///
 /// # Safety
-/// `xid` is NULL or points at a `xid_t` of the server's for the duration of the call.
+///
+/// `xid` is NULL or points at a `xid_t` of the server for the duration of the call.
 pub unsafe fn xid<'a>(xid: *const c_void) -> Option<Xid<'a>> {
     // SAFETY: the caller's promise; every bit pattern is a value of the members.
     let raw = unsafe { xid.cast::<RawXid>().as_ref() }?;
@@ -40,13 +41,14 @@ pub unsafe fn xid<'a>(xid: *const c_void) -> Option<Xid<'a>> {
     (raw.format_id != -1).then_some(Xid { format_id: raw.format_id, gtrid, bqual })
 }
 
-/// What the server-made XIDs of autocommit transactions begin with.
+/// The beginning of the server-made XIDs of autocommit transactions.
 const MADE_UP: u64 = u64::from_le_bytes(*b"MySQLXid");
 
-/// Whether it is one of those, or none at all (NULL, format −1).
+/// Returns whether the XID is server-made or missing (NULL, format −1).
 ///
 /// # Safety
-/// As of [`xid`].
+///
+/// See [`xid`].
 #[inline(always)]
 pub unsafe fn is_made_up(xid: *const c_void) -> bool {
     // SAFETY: the caller's promise; every bit pattern is a value of the members.
@@ -60,23 +62,24 @@ pub unsafe fn is_made_up(xid: *const c_void) -> bool {
     }
 }
 
-/// The argument of `set_transaction_gtid`, as the built-in prints it: `domain-server-sequence`.
+/// The argument of `set_transaction_gtid`, printed by the built-in as `domain-server-sequence`.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Gtid {
-    /// Replication domain.
+    /// The replication domain.
     pub domain: u32,
-    /// Server id.
+    /// The server id.
     pub server: u32,
-    /// Sequence number.
+    /// The sequence number.
     pub sequence: u64,
 }
 
 /// Copies a GTID; the built-in shows `0-0-0` for transactions that never got one.
 ///
-/// No supported server was seen to call `set_transaction_gtid`; the layout is the debug information's.
+/// No supported server was seen to call `set_transaction_gtid`; the layout is that of the debug information.
 ///
 /// # Safety
+///
 /// `gtid` is NULL or points at the server's `rpl_gtid` for the duration of the call.
 pub unsafe fn gtid(gtid: *const c_void) -> Gtid {
     // SAFETY: the caller's promise.

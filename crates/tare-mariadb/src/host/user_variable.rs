@@ -1,10 +1,11 @@
 //! User variables of the server's sessions, read where each session keeps them.
 //!
-//! A session changes its variables while it executes, and never between its statements. A variable that a statement may set
-//! carries the statement's number before anything of it changes. So a reader knows what stands still: all of a session that
-//! sleeps, and what carries the number of an earlier statement. It looks at the sleep, the statement's number and the
-//! variable's head before and after, and at everything twice. A number is one word, and whole at every moment. What is left, a
-//! text or a decimal that the statement in progress sets, is said to be changing.
+//! A session changes its variables only while it executes, never between its statements. A variable that a
+//! statement may set carries the statement's number before anything of it changes. So a reader knows what is
+//! stable: everything of a session that sleeps, and what carries the number of an earlier statement. It reads
+//! the session's command, the statement's number and the variable's head before and after, and everything
+//! twice. A numeric value is one word and always whole. The rest, a text or a decimal that the current
+//! statement sets, is reported as changing.
 
 use std::sync::OnceLock;
 
@@ -16,15 +17,16 @@ use super::session::{self, LayoutError};
 use crate::abi::Series;
 use crate::startup::symbol;
 
-/// Variables of a session that are looked at at most.
+/// The most variables read of a session.
 const MOST: u64 = 1 << 16;
-/// Bytes of a value that are shown at most.
+/// The most bytes shown of a value.
 const LONGEST: usize = 1 << 20;
 
 /// `HASH` of the server's `hash.h`, and the array in it.
 #[derive(Clone, Copy, Debug)]
 struct Hash {
-    /// Bytes of each of the array's four numbers: how many elements there are is the first, their size the last.
+    /// The size in bytes of each of the array's four numbers. The first is the number of elements, the last
+    /// their size.
     number: usize,
 }
 
@@ -33,7 +35,7 @@ impl Hash {
     const LINKS: usize = 40;
     const ELEMENTS: usize = 48;
 
-    /// Headers of 10.6 and 10.11; machine code of 10.6.23's `my_hash_init2`.
+    /// Returns the layout of a series: headers of 10.6 and 10.11; machine code of 10.6.23's `my_hash_init2`.
     fn of(series: Series) -> Hash {
         Hash { number: if series == Series::V10_6 { 4 } else { 8 } }
     }
@@ -42,7 +44,7 @@ impl Hash {
         Hash::ELEMENTS + 3 * self.number
     }
 
-    /// Behind the array, which ends with two words, and three functions.
+    /// Returns the offset after the array, which ends with two words, and three functions.
     const fn charset(self) -> usize {
         Hash::ELEMENTS + 4 * self.number + 5 * 8
     }
@@ -51,14 +53,14 @@ impl Hash {
         self.charset() + 8
     }
 
-    /// One of the array's numbers.
+    /// Reads one of the array's numbers.
     fn number(self, head: &[u8], at: usize) -> Option<u64> {
         let number = head.get(at..)?.get(..self.number)?;
         Some(number.iter().rev().fold(0, |sum, byte| (sum << 8) | u64::from(*byte)))
     }
 }
 
-/// `HASH_LINK`: two numbers, then the element.
+/// The size of `HASH_LINK`: two numbers, then the element.
 const LINK: usize = 16;
 
 /// `user_var_entry` of the server's `sql_class.h`; a short value and the name follow it.
@@ -70,13 +72,13 @@ mod entry {
     pub(super) const VALUE_BYTES: usize = 40;
     pub(super) const SET_BY: usize = 48;
     pub(super) const BYTES: usize = 64;
-    /// Behind the entry there is room for a short value.
+    /// The entry is followed by space for a short value.
     pub(super) const SHORT: usize = 8;
     /// The longest name: 64 characters.
     pub(super) const NAME_MOST: usize = 192;
 }
 
-/// What a value is.
+/// The type of a value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Form {
     Signed,
@@ -86,7 +88,7 @@ enum Form {
     Text,
 }
 
-/// The server's objects that say what a value is.
+/// The server's objects that identify the type of a value.
 const TYPES: [(&std::ffi::CStr, Form); 13] = [
     (c"type_handler_slonglong", Form::Signed),
     (c"type_handler_ulonglong", Form::Unsigned),
@@ -103,7 +105,7 @@ const TYPES: [(&std::ffi::CStr, Form); 13] = [
     (c"type_handler_geometrycollection", Form::Text),
 ];
 
-/// Where a session has its variables, and the number of its statement.
+/// The offsets of a session's variables and of its statement's number.
 #[derive(Debug)]
 pub(crate) struct Layout {
     variables: usize,
@@ -127,7 +129,7 @@ impl Layout {
         Ok(Layout { variables, statement, charset, hash: Hash::of(series), types })
     }
 
-    /// One look at all variables; `None`: something moved, or is not what it should be.
+    /// Reads all variables once; returns `None` if something changed or is not as expected.
     fn look(&self, session: Session) -> Option<Vec<(String, SessionValue)>> {
         let thd = usize::try_from(session.handle).ok()?;
         let at = thd.checked_add(self.variables)?;
@@ -162,13 +164,13 @@ impl Layout {
         let name = String::from_utf8(block(name_at, name_len)?).ok()?;
         let form = self.form(usize::try_from(field(&head, entry::TYPE)?).ok()?)?;
         let is_word = matches!(form, Form::Signed | Form::Unsigned | Form::Fraction);
-        // What never said what it does sleeps.
+        // A session that never reported a command sleeps.
         let stands = session.command.unwrap_or(0) == 0 || field(&head, entry::SET_BY)? < statement;
         let (value, len) = (field(&head, entry::VALUE)?, field(&head, entry::VALUE_BYTES)?);
         let value = match (usize::try_from(value).ok()?, usize::try_from(len).ok()?) {
             (0, _) => SessionValue::Null,
             _ if !is_word && !stands => SessionValue::Changing,
-            // The built-in shows an empty text so.
+            // The built-in shows an empty text like this.
             (_, 0) => SessionValue::Null,
             (value, len) => SessionValue::Text(text(form, &block(value, len.min(LONGEST))?)?),
         };
@@ -180,7 +182,7 @@ impl Layout {
     }
 }
 
-/// A value as the built-in shows it: numbers with a fraction are rounded.
+/// Formats a value as the built-in shows it; numbers with a fraction are rounded.
 fn text(form: Form, value: &[u8]) -> Option<Vec<u8>> {
     let word = || field(value, 0).filter(|_| value.len() == 8);
     Some(match form {
@@ -192,10 +194,10 @@ fn text(form: Form, value: &[u8]) -> Option<Vec<u8>> {
     })
 }
 
-/// A number without its fraction, as the server writes it: one that becomes 0 keeps its point, and of large ones only the
-/// digits that tell them apart are shown.
+/// Formats a number without its fraction as the server does: one that becomes 0 keeps its point, and of large
+/// ones only the significant digits are shown.
 fn rounded(number: f64) -> String {
-    /// Beyond it all numbers are whole.
+    /// The bound beyond which all numbers are whole.
     const WHOLE: f64 = 9_007_199_254_740_992.0;
     if number.abs() < WHOLE {
         let text = format!("{number:.0}");
@@ -210,14 +212,15 @@ fn rounded(number: f64) -> String {
     format!("{sign}{digits:0<places$}")
 }
 
-/// Digits of a word of a decimal.
+/// The digits of a word of a decimal.
 const DIGITS: usize = 9;
-/// Digits of a decimal before and behind its point at most.
+/// The most digits of a decimal before and after its point.
 const MOST_DIGITS: usize = 81;
-/// Where a decimal's words begin: behind three numbers, the sign and an address.
+/// The offset of a decimal's words, after three numbers, the sign and an address.
 const DECIMAL_WORDS: usize = 24;
 
-/// `my_decimal`: how many digits before and behind the point, the sign, then words of nine digits.
+/// Formats `my_decimal`: the numbers of digits before and after the point, the sign, then words of nine
+/// digits.
 fn decimal(value: &[u8]) -> Option<String> {
     let number = |at: usize| value.get(at..)?.first_chunk().map(|word| u32::from_le_bytes(*word));
     let (whole, fraction) = (number(0)? as usize, number(4)? as usize);
@@ -241,12 +244,12 @@ fn decimal(value: &[u8]) -> Option<String> {
 
 static LAYOUT: OnceLock<Result<Layout, LayoutError>> = OnceLock::new();
 
-/// Looks where sessions have their variables; before the first connection.
+/// Finds where sessions have their variables. Must run before the first connection.
 pub(crate) fn select(series: Series) -> Result<(), &'static LayoutError> {
     LAYOUT.get_or_init(|| Layout::prove(series)).as_ref().map(|_| ())
 }
 
-/// The variables of a session; none where their place is not known. `None`: they changed meanwhile.
+/// Reads the variables of a session; empty if their offset is not known, `None` if they changed meanwhile.
 pub(super) fn read(session: Session) -> Option<Vec<(String, SessionValue)>> {
     let Some(Ok(layout)) = LAYOUT.get() else { return Some(Vec::new()) };
     let first = layout.look(session)?;
@@ -257,7 +260,7 @@ pub(super) fn read(session: Session) -> Option<Vec<(String, SessionValue)>> {
 mod tests {
     use super::*;
 
-    /// Seen on the built-in of 10.11.19.
+    /// Values seen on the built-in of 10.11.19.
     #[test]
     fn numbers_with_a_fraction_are_shown_without_it() {
         let shown = [
@@ -298,7 +301,7 @@ mod tests {
         assert_eq!(shown(10, 0, false, &[7]), None, "cut off");
     }
 
-    /// A session of this test's own: its memory as the server lays it out.
+    /// A session owned by this test, with memory laid out like the server's.
     struct Own {
         layout: Layout,
         thd: Vec<u64>,
@@ -310,7 +313,7 @@ mod tests {
     const SIGNED: usize = 1;
     const TEXT: usize = 2;
 
-    /// Writes a number, which is small or fills a word, into the hash behind a session's first two words.
+    /// Writes a number, which is small or fills a word, into the hash after a session's first two words.
     fn put(thd: &mut [u64], at: usize, number: u64) {
         let (word, shift) = (&mut thd[2 + at / 8], at % 8 * 8);
         *word = if shift == 0 { number } else { (*word & ((1 << shift) - 1)) | (number << shift) };
@@ -359,7 +362,7 @@ mod tests {
         let mut own = Own::new(Series::V10_11);
         let text = |text: &str| SessionValue::Text(text.as_bytes().to_vec());
         assert_eq!(own.variable(3), Some(("ab".to_owned(), text("5"))));
-        // The statement in progress may set it: a number is whole at every moment, a text is not.
+        // The current statement may set the variable: a number is always whole, a text is not.
         own.entry[6] = 60;
         assert_eq!(own.variable(3), Some(("ab".to_owned(), text("5"))));
         own.entry[0] = TEXT as u64;

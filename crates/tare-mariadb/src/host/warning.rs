@@ -1,7 +1,8 @@
-//! Warnings of the asking session: `push_warning` is exported, and so is what finds the session.
+//! Warnings to the calling session: `push_warning` is exported, and so is the function that finds the
+//! session.
 //!
-//! The same mangled name on all four servers; it carries the signature: a session, a level, a number and a text, which
-//! is copied into the session's own list.
+//! The mangled name is the same on all four servers and carries the signature: a session, a level, a number
+//! and a text, which is copied into the session's own list.
 #![allow(unsafe_code)]
 
 use std::ffi::{CStr, c_char, c_int, c_uint, c_void};
@@ -16,7 +17,7 @@ const WARNING: c_int = 1;
 pub(super) type Session = unsafe extern "C" fn() -> *mut c_void;
 type Push = unsafe extern "C" fn(*mut c_void, c_int, c_uint, *const c_char);
 
-/// What warns a session, where the server exports it.
+/// Returns the function that warns a session, if the server exports it.
 fn push_warning() -> Option<Push> {
     static PUSH: OnceLock<Option<Push>> = OnceLock::new();
     *PUSH.get_or_init(|| {
@@ -26,25 +27,26 @@ fn push_warning() -> Option<Push> {
     })
 }
 
-/// The calling thread's session, if it has one and the server exports what finds it.
+/// Returns the calling thread's session, if it has one and the server exports the function that finds it.
 pub(super) fn session() -> Option<NonNull<c_void>> {
     let session = session_function()?;
-    // SAFETY: it takes nothing and reads a thread-local.
+    // SAFETY: the function takes nothing and reads a thread-local.
     NonNull::new(unsafe { session() })
 }
 
-/// What finds the calling thread's session, where the server exports it.
+/// Returns the function that finds the calling thread's session, if the server exports it.
 pub(super) fn session_function() -> Option<Session> {
     static SESSION: OnceLock<Option<Session>> = OnceLock::new();
     *SESSION.get_or_init(|| {
         let session = symbol(c"_current_thd")?;
-        // SAFETY: a C function without arguments that returns the calling thread's session or null: plugins call it.
+        // SAFETY: a C function without arguments that returns the calling thread's session or null: plugins
+        // call it.
         Some(unsafe { std::mem::transmute::<*mut c_void, Session>(session) })
     })
 }
 
-/// Warns the calling thread's session, if it has one. To be called where the server itself may warn: by a thread that
-/// runs a statement.
+/// Warns the calling thread's session, if it has one. Call it where the server itself may warn: on a thread
+/// that runs a statement.
 pub(crate) fn push(number: u32, text: &CStr) {
     if let (Some(push), Some(session)) = (push_warning(), session()) {
         // SAFETY: the calling thread's own session; the text ends with a zero and is copied.

@@ -5,12 +5,12 @@ use tare_tables::SqlType;
 use super::definition::{Collation, Default, Field};
 use super::frm::Bytes;
 
-/// Bytes of a column's description.
+/// The size of a column's description in bytes.
 pub(super) const DESCRIPTION: usize = 17;
-/// Bytes per character of utf8mb3.
+/// The bytes per character of utf8mb3.
 const WIDTH: u16 = 3;
 
-/// Number of the column types in the format.
+/// The numbers of the column types in the format.
 mod kind {
     pub(super) const TINY: u8 = 1;
     pub(super) const SHORT: u8 = 2;
@@ -29,9 +29,9 @@ mod kind {
     pub(super) const CHAR: u8 = 254;
 }
 
-/// Bits of a field's flags.
+/// The bits of a field's flags.
 mod flag {
-    /// A number with a sign; a text compared by its bytes.
+    /// A signed number, or a text compared by its bytes.
     pub(super) const SIGNED_OR_BINARY: u16 = 1;
     pub(super) const NUMBER: u16 = 2;
     pub(super) const ENUM: u16 = 0x100;
@@ -40,20 +40,20 @@ mod flag {
     pub(super) const NO_DEFAULT: u16 = 0x4000;
     pub(super) const MAYBE_NULL: u16 = 0x8000;
 
-    /// How the value is packed, as the number of a type.
+    /// Returns the flag bits of a value's packing, given as the number of a type.
     pub(super) const fn packed(kind: u8) -> u16 {
         (kind as u16) << 3
     }
 }
 
-/// A column as it lies in a record.
+/// A column with its place in a record.
 pub(super) struct Packed<'d> {
     pub(super) field: &'d Field<'d>,
-    /// From the record's start.
+    /// The offset from the record's start.
     pub(super) offset: usize,
-    /// Bytes in the record.
+    /// The size in the record in bytes.
     pub(super) size: usize,
-    /// Which enum list, from 1; 0: none.
+    /// The number of its list of members, from 1; 0 if it has none.
     pub(super) interval: u8,
 }
 
@@ -61,10 +61,10 @@ impl Packed<'_> {
     pub(super) fn describe(&self) -> [u8; DESCRIPTION] {
         let mut bytes = Bytes::zeroed(DESCRIPTION);
         bytes.put16(3, width(self.field));
-        // Three bytes; a record is shorter than 64 KiB.
+        // The field has three bytes; a record is shorter than 64 KiB.
         bytes.put16(5, self.offset as u16 + 1);
         bytes.put16(8, self.flags());
-        // "Default and on update: now."
+        // The number 0x17 means "default and on update: now".
         bytes.0[10] = if self.field.default == Default::Now { 0x17 } else { 0 };
         bytes.0[12] = self.interval;
         let (kind, charset) = kind_and_charset(self.field);
@@ -113,7 +113,7 @@ impl Packed<'_> {
         own | null | required
     }
 
-    /// The flags as a key repeats them: without decimals.
+    /// Returns the flags as a key repeats them, without decimals.
     pub(super) fn key_flags(&self) -> u16 {
         match self.field.sql_type {
             SqlType::Double(_, decimals) | SqlType::DoubleUnsigned(_, decimals) => {
@@ -123,7 +123,7 @@ impl Packed<'_> {
         }
     }
 
-    /// Fills in the default value.
+    /// Writes the default value.
     pub(super) fn default(&self, value: &mut [u8]) {
         let text = match self.field.default {
             Default::Text(text) => text.as_bytes(),
@@ -141,12 +141,12 @@ impl Packed<'_> {
             }
             SqlType::Enum(members) => {
                 let named = members.iter().position(|member| member.as_bytes() == text);
-                // Without a default a NOT NULL enum is its first member.
+                // The default of a NOT NULL enum without one is its first member.
                 let first = usize::from(!self.field.nullable);
                 let number = named.map_or(first, |at| at + 1);
                 value.copy_from_slice(&number.to_le_bytes()[..self.size]);
             }
-            // A bit for each member; without a default none.
+            // A bit for each member; without a default no bit is set.
             SqlType::Set(members) => {
                 value[0] =
                     members.iter().position(|member| member.as_bytes() == text).map_or(0, |at| 1 << at);
@@ -156,7 +156,7 @@ impl Packed<'_> {
     }
 }
 
-/// Bytes of a column in a record.
+/// Returns the size of a column in a record in bytes.
 pub(super) fn record_size(field: &Field<'_>) -> usize {
     let value = value_size(field);
     match field.sql_type {
@@ -169,12 +169,12 @@ pub(super) fn record_size(field: &Field<'_>) -> usize {
     }
 }
 
-/// Bytes of the length before a VARCHAR of this size in a record.
+/// Returns the size in bytes of the length before a VARCHAR of this size in a record.
 fn length_bytes(record_size: usize) -> usize {
     if record_size <= 256 { 1 } else { 2 }
 }
 
-/// Bytes of a column's value, and of a key's part.
+/// Returns the size in bytes of a column's value, and of a key's part.
 pub(super) fn value_size(field: &Field<'_>) -> usize {
     match field.sql_type {
         SqlType::BigInt | SqlType::BigIntUnsigned | SqlType::Double(..) | SqlType::DoubleUnsigned(..) => 8,
@@ -190,7 +190,7 @@ pub(super) fn value_size(field: &Field<'_>) -> usize {
     }
 }
 
-/// Width of a column as the format counts it: digits, bytes, or the size of a pointer.
+/// Returns the width of a column as the format counts it: digits, bytes, or the size of a pointer.
 pub(super) fn width(field: &Field<'_>) -> u16 {
     match field.sql_type {
         SqlType::BigInt | SqlType::BigIntUnsigned => 20,
@@ -213,7 +213,7 @@ pub(super) fn width(field: &Field<'_>) -> u16 {
 }
 
 fn kind_and_charset(field: &Field<'_>) -> (u8, u8) {
-    /// What numbers and times are printed in, and what blobs are.
+    /// The character sets of printed numbers and times, and of blobs.
     const NUMERIC: u8 = 8;
     const BINARY: u8 = 63;
     let text = field.collation as u8;

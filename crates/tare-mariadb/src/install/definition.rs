@@ -1,11 +1,12 @@
-//! What a `.frm` says of a table, column by column, before it becomes bytes.
+//! The contents of a table's `.frm`, column by column, before it becomes bytes.
 //!
-//! The built-in's declarations have a few traits the tables' own declarations leave out, because only the DDL shows
-//! them: collations and defaults. They follow from a type, with few exceptions, all of them here.
+//! The built-in's declarations have a few properties that the tables' own declarations omit because only the
+//! DDL shows them: collations and defaults. They follow from a column's type with few exceptions, all of
+//! which are here.
 
 use tare_tables::{Access, SqlType, Table};
 
-/// Collations by their number in the server.
+/// A collation, by its number in the server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Collation {
     /// `utf8mb3_general_ci`
@@ -14,12 +15,12 @@ pub enum Collation {
     Bin = 83,
 }
 
-/// DEFAULT of a column.
+/// The DEFAULT of a column.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Default {
-    /// None: NOT NULL columns.
+    /// No default, for NOT NULL columns.
     None,
-    /// NULL.
+    /// The default NULL.
     Null,
     /// A text, or a member of an enum.
     Text(&'static str),
@@ -29,51 +30,51 @@ pub enum Default {
     Now,
 }
 
-/// A column.
+/// A column of a table.
 #[derive(Clone, Debug)]
 pub struct Field<'a> {
-    /// Name.
+    /// The column's name.
     pub name: &'a str,
-    /// Type.
+    /// The column's type.
     pub sql_type: SqlType,
-    /// NULL allowed.
+    /// Whether NULL is allowed.
     pub nullable: bool,
-    /// DEFAULT.
+    /// The DEFAULT clause.
     pub default: Default,
-    /// COLLATE; means nothing for numbers and times.
+    /// The COLLATE clause; meaningless for numbers and times.
     pub collation: Collation,
-    /// COMMENT.
+    /// The COMMENT clause.
     pub comment: &'a str,
 }
 
-/// A key; never a unique one but the primary.
+/// A key of a table; only the primary one is unique.
 #[derive(Clone, Debug)]
 pub struct Key {
-    /// Name.
+    /// The key's name.
     pub name: String,
-    /// Positions of its columns.
+    /// The positions of its columns.
     pub columns: Vec<usize>,
-    /// The primary key.
+    /// Whether it is the primary key.
     pub primary: bool,
 }
 
-/// A FEDERATED table.
+/// The definition of a FEDERATED table.
 #[derive(Clone, Debug)]
 pub struct Definition<'a> {
-    /// Columns in order.
+    /// The columns, in order.
     pub fields: Vec<Field<'a>>,
-    /// Keys, the primary first.
+    /// The keys, the primary one first.
     pub keys: Vec<Key>,
-    /// COLLATE of the table.
+    /// The COLLATE clause of the table.
     pub collation: Collation,
-    /// COMMENT of the table.
+    /// The COMMENT clause of the table.
     pub comment: &'a str,
-    /// CONNECTION.
+    /// The CONNECTION clause of the table.
     pub connection: &'a str,
 }
 
 impl<'a> Definition<'a> {
-    /// What the built-in declares for a table, with the table's own keys.
+    /// Returns the built-in's declaration of a table, with the table's own keys.
     pub fn of(table: &'a dyn Table, connection: &'a str, comment: &'a str) -> Definition<'a> {
         let name = table.name();
         let field = |column: &'a tare_tables::Column| Field {
@@ -91,12 +92,13 @@ impl<'a> Definition<'a> {
     }
 }
 
-/// `session_connect_attrs` and `session_account_connect_attrs`
+/// Returns whether the table is `session_connect_attrs` or `session_account_connect_attrs`.
 fn is_attributes(table: &str) -> bool {
     table.starts_with("session_") && table.ends_with("connect_attrs")
 }
 
-/// Users and hosts, the only columns of type CHAR, compare by their bytes, and so do connection attributes.
+/// Returns the collation of a column. Users and hosts, the only columns of type CHAR, compare by their bytes,
+/// and so do connection attributes.
 fn collation(table: &str, column: &str, sql_type: SqlType) -> Collation {
     match sql_type {
         SqlType::Char(_) if column != "LAST_SEEN_TRANSACTION" => Collation::Bin,
@@ -118,8 +120,9 @@ fn default(column: &tare_tables::Column) -> Default {
     }
 }
 
-/// A table whose rows can be changed gets its first index as the primary key, because FEDERATED then names a row by
-/// its key. Without one it names a row by all its columns, and a row of `threads` has changed by then.
+/// Returns the keys of a table. If its rows can be changed, the first index becomes the primary key, because
+/// FEDERATED then identifies a row by its key. Without one it uses all columns, and a row of `threads` may
+/// have changed by then.
 fn keys(table: &dyn Table, fields: &[Field<'_>]) -> Vec<Key> {
     let writable = matches!(table.access(), Access::Update | Access::Edit);
     let mut keys: Vec<Key> = Vec::new();
@@ -132,7 +135,7 @@ fn keys(table: &dyn Table, fields: &[Field<'_>]) -> Vec<Key> {
     keys
 }
 
-/// The name the server itself would choose: the first column's, with a number when it is taken.
+/// Returns the name that the server itself would choose: the first column's, with a number if it is taken.
 fn free_name(keys: &[Key], column: &str) -> String {
     let taken = |name: &str| keys.iter().any(|key| key.name.eq_ignore_ascii_case(name));
     let numbered = (2..).map(|number| format!("{column}_{number}"));

@@ -1,42 +1,42 @@
-//! Where a table finds its rows, spelled the way FEDERATED wants it.
+//! The addresses of the tables' rows, in the form that FEDERATED requires.
 
 use std::net::SocketAddrV4;
 
 use super::secret::Secret;
 use crate::redirect::{HOST, PORT};
 
-/// Whom FEDERATED connects to.
+/// The address that FEDERATED connects to.
 ///
-/// FEDERATED can name a Unix socket only through `mysql.servers`, a table of the user's. So the connect string holds
-/// a loopback address, which [`crate::redirect`] turns into the endpoint's Unix socket.
+/// FEDERATED can name a Unix socket only through `mysql.servers`, a table of the user's. So the connect
+/// string has a loopback address, which [`crate::redirect`] turns into the endpoint's Unix socket.
 pub const ENDPOINT: SocketAddrV4 = SocketAddrV4::new(HOST, PORT);
 
-/// The user name FEDERATED logs in with. There is no password: a connect string has nothing to spare for one that its
-/// table's name has not ([`Secret`]).
+/// The user name that FEDERATED logs in with. There is no password: it would be in the same connect string as
+/// the secret in the table's name, and protect nothing more ([`Secret`]).
 pub const USER: &str = "tare";
 
 /// The schema of the tables, at both ends.
 pub const SCHEMA: &str = "performance_schema";
 
-/// What the endpoint is asked for instead of the table's own name. In the connect string's last part, not as its user,
-/// because FEDERATED keeps connections per user: all tables go on sharing a few.
+/// Returns the name by which the endpoint is asked for a table. The secret is in the connect string's table
+/// part, not in its user, because FEDERATED keeps connections per user: so all tables share a few.
 pub(super) fn name(table: &str, secret: &Secret) -> String {
     format!("{table}-{}", secret.text())
 }
 
-/// Table and secret of a [`name`].
+/// Returns the table and the secret of a [`name`].
 pub(super) fn named(name: &str) -> Option<(&str, Secret)> {
     let (table, secret) = name.split_once('-')?;
     Some((table, Secret::parse(secret)?))
 }
 
-/// The connect string of a table.
+/// Returns the connect string of a table.
 pub fn connection(endpoint: SocketAddrV4, table: &str, secret: &Secret) -> String {
     format!("mysql://{USER}@{endpoint}/{SCHEMA}/{}", name(table, secret))
 }
 
-/// Whether this is a string that [`connection`] may have made for this table, whatever the endpoint, also in a version
-/// that knew no secrets.
+/// Returns whether [`connection`] may have created this string for this table, for any endpoint, also in a
+/// version without secrets.
 pub(super) fn is_of(connection: &str, table: &str) -> bool {
     let path = || {
         let rest = connection.strip_prefix("mysql://")?.strip_prefix(USER)?;

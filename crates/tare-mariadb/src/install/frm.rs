@@ -5,15 +5,15 @@
 //! | part | length | holds |
 //! |---|---|---|
 //! | header | 64 | kinds, sizes and positions of the other parts |
-//! | extra2 | bytes 4–5 | tagged values: the definition's id, one flag byte per key; then the position of *form* |
+//! | extra2 | bytes 4–5 | tagged values: the definition's id, a flag byte per key; then the place of *form* |
 //! | keys | bytes 47–50 | keys and their parts, names; padded to the size the format reserves |
 //! | record | bytes 16–17 | the row of defaults |
 //! | extra | bytes 55–58 | connect string, engine name, partitions (none) |
 //! | form | 288 | counts and the table's comment |
 //! | fields | 17 each | then names, enum members, comments |
 //!
-//! The layout is the same for every server this provider knows (10.6 to 11.8); the tests compare these bytes with
-//! those the server writes for the same DDL.
+//! The layout is the same for every server this provider knows (10.6 to 11.8); the tests compare these bytes
+//! with those the server writes for the same DDL.
 
 use tare_tables::SqlType;
 
@@ -22,31 +22,33 @@ use super::definition::{Default, Definition, Field, Key};
 
 /// The engine's name and its number in the header.
 const ENGINE: (&[u8], u8) = (b"FEDERATED", 18);
-/// The server version a file claims to come from: old enough for every server, new enough to need no conversion.
+/// The server version that a file claims to come from: old enough for every server, new enough to need no
+/// conversion.
 const SERVER_VERSION: u32 = 10_11_00;
-/// The format's own version, for tables without expressions.
+/// The format's own version for tables without expressions.
 const FORMAT_VERSION: u8 = 10;
 const HEADER: usize = 64;
 const FORM: usize = 288;
-/// What the format reserves per key, however many parts it has: its head, 32 parts, a name of 64 characters.
+/// The bytes that the format reserves per key, however many parts it has: its head, 32 parts, a name of 64
+/// characters.
 const KEY_RESERVE: usize = 8 + 32 * 9 + 192 + 1;
 const SEPARATOR: u8 = 0xFF;
-/// Longest comment of a column, in characters.
+/// The longest comment of a column, in characters.
 const COLUMN_COMMENT: usize = 1024;
-/// Longest comment of a table that is kept in *form*, in bytes.
+/// The longest comment of a table that is kept in *form*, in bytes.
 const TABLE_COMMENT: usize = 180;
-/// Longest key, in bytes.
+/// The longest key, in bytes.
 const KEY_LENGTH: usize = 3072;
-/// FEDERATED takes any name for a definition's id; sixteen bytes are what the server writes.
+/// The length of a definition's id in bytes. FEDERATED accepts any id; the server writes sixteen bytes.
 const ID_LENGTH: usize = 16;
 
-/// Why a definition does not fit the format.
+/// The reason a definition does not fit the format.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum FrmError {
-    /// A comment is longer than the server takes.
+    /// A comment is longer than the server accepts.
     #[error("the comment of {0} is too long")]
     Comment(String),
-    /// A key is too long or contains a column that can't be in one.
+    /// A key is too long or contains a column that cannot be in one.
     #[error("the key {0} can't be: a text without length, or more than {KEY_LENGTH} bytes")]
     Key(String),
     /// The definition as a whole is too large.
@@ -54,7 +56,7 @@ pub enum FrmError {
     Size,
 }
 
-/// Bits of a key's flags; in the file the first is inverted.
+/// The bits of a key's flags; in the file the first is inverted.
 mod key_flag {
     pub(super) const UNIQUE: u16 = 1;
     pub(super) const PACKED: u16 = 2;
@@ -63,9 +65,10 @@ mod key_flag {
     pub(super) const NULL_PART: u16 = 64;
 }
 
-/// Writes a definition.
+/// Writes a definition as the bytes of a file.
 ///
 /// # Errors
+///
 /// When a comment, a key or the whole is too large for the format.
 pub fn write(definition: &Definition<'_>) -> Result<Vec<u8>, FrmError> {
     check(definition)?;
@@ -111,16 +114,14 @@ pub fn write(definition: &Definition<'_>) -> Result<Vec<u8>, FrmError> {
     Ok(file.0)
 }
 
-/// What tells whose file this is.
+/// The parts of a file that identify its owner.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Mark {
-    /// CONNECTION.
     pub(super) connection: Vec<u8>,
-    /// COMMENT of the table.
     pub(super) comment: String,
 }
 
-/// Reads connection and comment of a FEDERATED table's file; `None` for any other file.
+/// Reads connection and comment of a FEDERATED table's file; returns `None` for any other file.
 pub(super) fn read_mark(file: &[u8]) -> Option<Mark> {
     let get = |at: usize, length: usize| file.get(at..at.checked_add(length)?);
     let get16 = |at: usize| get(at, 2).map(|b| usize::from(u16::from_le_bytes([b[0], b[1]])));
@@ -161,9 +162,9 @@ fn header(definition: &Definition<'_>, layout: &Layout<'_>) -> Bytes {
     let mut header = Bytes::zeroed(HEADER);
     header.0[..4].copy_from_slice(&[254, 1, FORMAT_VERSION, ENGINE.1]);
     header.put16(8, 1);
-    // How fields are packed.
+    // The packing of fields.
     header.0[27] = 2;
-    // Portable blob pointers, and packed records where a value's length varies.
+    // Portable blob pointers, and packed records if a value's length varies.
     header.put16(30, 8 | u16::from(layout.packed_record));
     header.0[33] = 5;
     header.0[38] = definition.collation as u8;
@@ -171,7 +172,7 @@ fn header(definition: &Definition<'_>, layout: &Layout<'_>) -> Bytes {
     header
 }
 
-/// One byte per key (0: not ignored by the optimizer); nothing where there are no keys.
+/// Returns one byte per key (0: not ignored by the optimizer); nothing if there are no keys.
 fn key_flags(definition: &Definition<'_>) -> Vec<u8> {
     match u8::try_from(definition.keys.len()) {
         Ok(keys @ 1..) => [vec![5, keys], vec![0; usize::from(keys)]].concat(),
@@ -185,33 +186,33 @@ fn extra(definition: &Definition<'_>) -> Vec<u8> {
         extra.extend((text.len() as u16).to_le_bytes());
         extra.extend(text);
     }
-    // No partitions.
+    // There are no partitions.
     extra.extend([0; 6]);
     extra
 }
 
-/// The definition's id: the same definition has the same one on every server and at every start.
+/// Returns the definition's id; the same definition has the same id on every server and at every start.
 fn id(file: &[u8]) -> [u8; ID_LENGTH] {
-    // FNV-1a, 128 bits.
+    // FNV-1a with 128 bits.
     let mut hash: u128 = 0x6c62_272e_07bb_0142_62b8_2175_6295_c58d;
     for byte in file {
         hash = (hash ^ u128::from(*byte)).wrapping_mul(0x0000_0000_0100_0000_0000_0000_0000_013b);
     }
     let mut id = hash.to_be_bytes();
-    // A UUID of version 8 ("custom").
+    // Marks the id as a UUID of version 8 ("custom").
     id[6] = (id[6] & 0x0f) | 0x80;
     id[8] = (id[8] & 0x3f) | 0x80;
     id
 }
 
-/// Where everything lies in a record.
+/// The layout of a record.
 struct Layout<'d> {
     fields: Vec<Packed<'d>>,
-    /// The distinct enum lists.
+    /// The distinct lists of enum and set members.
     intervals: Vec<&'static [&'static str]>,
-    /// Values of varying length: the record's first bit is then not a deletion mark.
+    /// Whether values vary in length; the record's first bit is not a deletion mark then.
     packed_record: bool,
-    /// Bytes of NULL bits before the first value.
+    /// The bytes of NULL bits before the first value.
     null_bytes: usize,
     length: usize,
 }
@@ -251,16 +252,16 @@ impl<'d> Layout<'d> {
     }
 
     fn key(&self, key: &Key) -> Vec<u8> {
-        // NULL flags are not counted, though they are there.
+        // NULL flags are not counted, although they are present.
         let length: usize = key.columns.iter().map(|column| value_size(self.fields[*column].field)).sum();
         let mut bytes = Vec::new();
         bytes.extend((self.key_flags(key) ^ key_flag::UNIQUE).to_le_bytes());
         bytes.extend((length as u16).to_le_bytes());
-        // Parts; then the default algorithm and block size.
+        // The number of parts; then the default algorithm and block size.
         bytes.extend([key.columns.len() as u8, 0, 0, 0]);
         for column in &key.columns {
             let part = &self.fields[*column];
-            // The highest bit: parts go by field.
+            // The highest bit says that parts are identified by field.
             bytes.extend((0x8000 | (*column as u16 + 1)).to_le_bytes());
             bytes.extend((part.offset as u16 + 1).to_le_bytes());
             bytes.push(0);
@@ -302,7 +303,7 @@ impl<'d> Layout<'d> {
         for field in definition.fields.iter().filter(|field| field.nullable) {
             set(&mut record, field.default == Default::Null);
         }
-        // The bits left over are set.
+        // The remaining bits are set.
         if bit % 8 != 0 {
             record[self.null_bytes - 1] |= u8::MAX << (bit % 8);
         }
@@ -331,7 +332,7 @@ impl<'d> Layout<'d> {
         form.put16(270, fit16(self.intervals.len())?);
         form.put16(272, fit16(self.intervals.iter().map(|list| list.len() + 1).sum())?);
         form.put16(274, fit16(members + 2 * self.intervals.len())?);
-        // Columns and rows of a screen, once.
+        // The former size of a screen in columns and rows.
         form.put16(278, 80);
         form.put16(280, 22);
         form.put16(282, fit16(nullable)?);
@@ -339,7 +340,7 @@ impl<'d> Layout<'d> {
         Ok(form)
     }
 
-    /// Names, enum members and comments.
+    /// Returns names, enum members and comments.
     fn names(&self) -> Vec<u8> {
         let mut bytes = Vec::new();
         let names: Vec<&str> = self.fields.iter().map(|packed| packed.field.name).collect();
@@ -356,7 +357,8 @@ impl<'d> Layout<'d> {
     }
 }
 
-/// The number of a field's list of members, from 1; equal lists are kept once.
+/// Returns the number of a field's list of members, from 1; equal lists are stored once. 0 if the field has
+/// none.
 fn interval(intervals: &mut Vec<&'static [&'static str]>, field: &Field<'_>) -> u8 {
     let (SqlType::Enum(members) | SqlType::Set(members)) = field.sql_type else {
         return 0;

@@ -1,7 +1,8 @@
-//! Files that earlier versions wrote into a data directory, and a crash or a copy of the directory left there.
+//! Files that earlier versions wrote into a data directory and that a crash or a copy of the directory left
+//! there.
 //!
-//! No file is removed that does not carry the mark: a FEDERATED table of that name, user and schema in its connect string,
-//! and `tare` in its comment; or a view with `tare` and that name in its source.
+//! Only files with tare's mark are removed: a FEDERATED table of that name with tare's user and schema in its
+//! connect string and `tare` in its comment, or a view with `tare` and that name in its source.
 
 use std::fs;
 use std::io;
@@ -9,23 +10,25 @@ use std::path::{Path, PathBuf};
 
 use super::{EXTENSION, InstallError, failure, federated, frm, view};
 
-/// No definition's file is larger.
+/// The largest file of a definition in bytes.
 const LARGEST: u64 = 512 * 1024;
-/// What a file was called until it was whole.
+/// The extension that a file had until it was complete.
 const UNFINISHED: &str = "tare-new";
 
-/// A file of the provider's.
+/// A file of the provider.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Leftover {
     /// The table's name.
     pub table: String,
-    /// `tare` and the version that wrote it: its COMMENT, or what its source as a view begins with.
+    /// The text `tare` and the version that wrote the file: its COMMENT, or the beginning of its source as a
+    /// view.
     pub comment: String,
 }
 
-/// Takes every file of the provider's out of a data directory; returns the tables' names.
+/// Removes every file of the provider from a data directory; returns the tables' names.
 ///
 /// # Errors
+///
 /// When the directory is not a server's, or files in it cannot be read or removed.
 pub fn remove(datadir: &Path) -> Result<Vec<String>, InstallError> {
     let folder = Folder::open(datadir)?;
@@ -35,30 +38,32 @@ pub fn remove(datadir: &Path) -> Result<Vec<String>, InstallError> {
     Ok(leftovers.into_iter().map(|it| it.table).collect())
 }
 
-/// The files of the provider's in a data directory, by table name.
+/// Returns the provider's files in a data directory, by table name.
 ///
 /// # Errors
+///
 /// When the directory is not a server's or cannot be read.
 pub fn list(datadir: &Path) -> Result<Vec<Leftover>, InstallError> {
     Folder::open(datadir)?.leftovers()
 }
 
-/// Whether somebody else's file lies under this table's name in a data directory.
+/// Returns whether a foreign file has this table's name in a data directory.
 ///
 /// # Errors
+///
 /// When the directory is not a server's or cannot be read.
 pub fn foreign(datadir: &Path, table: &str) -> Result<bool, InstallError> {
     Ok(matches!(Folder::open(datadir)?.read(table)?, Content::Foreign))
 }
 
-/// What lies under a table's name.
+/// The kind of file that has a table's name.
 enum Content {
     Absent,
     Ours(Leftover),
     Foreign,
 }
 
-/// A server's folder of `performance_schema`.
+/// The `performance_schema` folder of a server.
 struct Folder(PathBuf);
 
 impl Folder {
@@ -66,7 +71,7 @@ impl Folder {
         if !is_directory(datadir)? {
             return Err(InstallError::NoDirectory(datadir.into()));
         }
-        // Every data directory has the first, and nothing else that has the second.
+        // Every data directory has the first folder, and only data directories have the second.
         for missing in ["mysql", federated::SCHEMA] {
             if !is_directory(&datadir.join(missing))? {
                 return Err(InstallError::NotADataDirectory { path: datadir.into(), missing });
@@ -79,7 +84,7 @@ impl Folder {
         self.0.join(format!("{table}.{extension}"))
     }
 
-    /// Names in the folder with this extension, without it.
+    /// Returns the names of the folder's files with this extension, without it.
     fn names(&self, extension: &str) -> Result<Vec<String>, InstallError> {
         let failed = || failure("read", &self.0);
         let mut names = Vec::new();
@@ -127,7 +132,7 @@ fn is_directory(path: &Path) -> Result<bool, InstallError> {
     }
 }
 
-/// Removes a file that may be gone already.
+/// Removes a file that may not exist any more.
 fn delete(path: &Path) -> Result<(), InstallError> {
     match fs::remove_file(path) {
         Err(e) if e.kind() != io::ErrorKind::NotFound => Err(failure("remove", path)(e)),
@@ -135,7 +140,7 @@ fn delete(path: &Path) -> Result<(), InstallError> {
     }
 }
 
-/// The comment in a file the provider wrote for this table.
+/// Returns the comment in a file that the provider wrote for this table.
 fn mark(file: &[u8], table: &str) -> Option<String> {
     if let Some(comment) = view::read_mark(file, table) {
         return Some(comment);

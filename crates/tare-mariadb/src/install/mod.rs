@@ -1,17 +1,19 @@
-//! The tables' files: what a server finds of them in its folder `performance_schema`.
+//! The tables' files, as a server finds them in its folder `performance_schema`.
 //!
-//! A server serves a `.frm` file there as a table under its name, in place of its own table of that name. The files are
-//! of FEDERATED tables, which ask the provider's endpoint for the rows ([`federated`]; `FEDERATED.md` holds what they
-//! send). A table whose rows are the server's own is a view, in a file of the same kind of name (`view`).
+//! A server serves a `.frm` file there as a table of that name, in place of its own table. The files define
+//! FEDERATED tables, which ask the provider's endpoint for the rows ([`federated`]; `FEDERATED.md` lists what
+//! they send). A table whose rows are the server's own is a view, in a file with the same kind of name
+//! (`view`).
 //!
-//! They are made at each start and shown to the server by [`crate::folder`]: they are on no disk, and the names behind the
-//! tables ([`Secret`]) end with the process. Earlier versions put
-//! them on the disk, and a crash, or a copy of the data directory, left them there: [`list`] and [`remove`] are about those.
+//! The files are created at each start and shown to the server by [`crate::folder`]. They are on no disk, and
+//! the secret names of the tables ([`Secret`]) end with the process. Earlier versions wrote them to disk,
+//! where a crash or a copy of the data directory left them; [`list`] and [`remove`] handle those.
 //!
 //! # When a server looks
-//! A server looks for the file when it opens a table that is not in its table definition cache. What it has found, be it the
-//! file or its own table, it keeps until the table leaves the cache, at the latest until `FLUSH TABLES`. `SHOW TABLES` reads
-//! the folder every time.
+//!
+//! A server looks for the file when it opens a table that is not in its table definition cache. It keeps what
+//! it has found, the file or its own table, until the table leaves the cache, at the latest until `FLUSH
+//! TABLES`. `SHOW TABLES` reads the folder every time.
 
 mod column;
 mod definition;
@@ -32,47 +34,47 @@ pub use frm::{FrmError, write};
 pub use leftover::{Leftover, foreign, list, remove};
 pub use secret::{Names, Secret};
 
-/// COMMENT of every table: whose it is, and which version.
+/// The COMMENT of every table, which identifies tare and its version.
 pub const COMMENT: &str = concat!("tare ", env!("CARGO_PKG_VERSION"));
 
-/// Why files could not be made, removed or listed.
+/// The reason files could not be created, removed or listed.
 #[derive(Debug, thiserror::Error)]
 pub enum InstallError {
-    /// There is no such directory.
+    /// The directory does not exist.
     #[error("{} is not a directory", .0.display())]
     NoDirectory(PathBuf),
-    /// The directory is not one of a server.
+    /// The directory is not a server's data directory.
     #[error("{} is not a data directory: it has no folder `{missing}`", path.display())]
     NotADataDirectory {
-        /// The directory.
+        /// The directory's path.
         path: PathBuf,
-        /// What a data directory has and this one has not.
+        /// The folder that a data directory has and this one lacks.
         missing: &'static str,
     },
-    /// The user who runs this may not.
+    /// The user lacks a permission.
     #[error("no permission to {what} {}", path.display())]
     Permission {
-        /// What was tried.
+        /// The attempted operation.
         what: &'static str,
-        /// With which file.
+        /// The file's path.
         path: PathBuf,
     },
-    /// The system said no in another way.
+    /// The system reported any other error.
     #[error("cannot {what} {}: {source}", path.display())]
     Io {
-        /// What was tried.
+        /// The attempted operation.
         what: &'static str,
-        /// With which file.
+        /// The file's path.
         path: PathBuf,
-        /// What the system said.
+        /// The system's error.
         source: io::Error,
     },
     /// A table cannot be written as a `.frm`.
     #[error("table {table}: {source}")]
     Frm {
-        /// Its name.
+        /// The table's name.
         table: &'static str,
-        /// Why not.
+        /// The reason.
         source: FrmError,
     },
 }
@@ -82,24 +84,26 @@ pub enum InstallError {
 pub struct File {
     /// The table's name.
     pub table: &'static str,
-    /// What is in it.
+    /// The file's content.
     pub content: Vec<u8>,
 }
 
 impl File {
-    /// What it is called in the folder.
+    /// Returns the file's name in the folder.
     pub fn name(&self) -> String {
         format!("{}.{EXTENSION}", self.table)
     }
 }
 
-/// How the names of definitions' files end.
+/// The extension of definition files.
 const EXTENSION: &str = "frm";
 
-/// Makes the files of these tables, and the names by which they ask `endpoint` for rows: new ones each time.
+/// Creates the files of these tables, and the secret names by which they ask `endpoint` for rows. The names
+/// are new each time.
 ///
 /// # Errors
-/// When a table does not fit the format, or the system gives no randomness.
+///
+/// When a table does not fit the format, or the system has no random bytes.
 pub fn files(tables: &[&dyn Table], endpoint: SocketAddrV4) -> Result<(Vec<File>, Names), InstallError> {
     let mut names = Names::default();
     let file = |table: &&dyn Table| {

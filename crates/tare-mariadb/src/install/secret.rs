@@ -1,8 +1,8 @@
-//! The names behind the tables: what the server's own sessions ask for rows by.
+//! The secret names by which the server's own sessions ask for tables.
 //!
-//! Any account that may create tables can make a FEDERATED one that leads to the endpoint, and the endpoint cannot tell
-//! whose statement it answers. So to the server's sessions a table goes by a name nobody can guess, a new one at each start,
-//! which only the table's file holds.
+//! Any account that may create tables can create a FEDERATED one that leads to the endpoint, and the endpoint
+//! cannot tell whose statement it answers. So for the server's sessions a table has a name that nobody can
+//! guess. It is new at each start, and only the table's file contains it.
 #![allow(unsafe_code)]
 
 use std::fmt;
@@ -11,20 +11,21 @@ use std::io::Read;
 
 use super::{InstallError, federated};
 
-/// The system's random bytes, where there is a `/dev`.
+/// The file of the system's random bytes, if there is a `/dev`.
 const RANDOM: &str = "/dev/urandom";
-/// Bytes of a secret.
+/// The length of a secret in bytes.
 const LENGTH: usize = 16;
 
-/// A secret. Shows itself in a table's connect string only.
+/// A secret. Only a table's connect string shows it.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Secret([u8; LENGTH]);
 
 impl Secret {
-    /// A new one, of the system's randomness.
+    /// Creates a secret from the system's random bytes.
     ///
     /// # Errors
-    /// When the system gives none.
+    ///
+    /// When the system has none.
     pub fn random() -> Result<Secret, InstallError> {
         let mut bytes = [0; LENGTH];
         if !draw(&mut bytes) {
@@ -34,7 +35,7 @@ impl Secret {
         Ok(Secret(bytes))
     }
 
-    /// The secret in its hexadecimal form.
+    /// Parses the hexadecimal form of a secret.
     pub(super) fn parse(text: &str) -> Option<Secret> {
         let digits = text.as_bytes();
         let lower = |digit: &u8| matches!(digit, b'0'..=b'9' | b'a'..=b'f');
@@ -45,20 +46,20 @@ impl Secret {
         Some(Secret(number.to_be_bytes()))
     }
 
-    /// Whether both are the same, in a time that does not depend on where they differ.
+    /// Returns whether both are equal, in a time that does not depend on where they differ.
     fn is(&self, other: &Secret) -> bool {
         let difference = self.0.iter().zip(&other.0).fold(0, |all, (left, right)| all | (left ^ right));
         std::hint::black_box(difference) == 0
     }
 
-    /// As it stands in a connect string.
+    /// Returns the form of a connect string.
     pub(super) fn text(&self) -> String {
         format!("{:032x}", u128::from_be_bytes(self.0))
     }
 }
 
-/// Fills it without a file: what the server has made its root may have no `/dev`. False where the system has no such
-/// call, or would wait for randomness.
+/// Fills the array without a file, because the server's root may have no `/dev`. Returns false if the system
+/// lacks this call or would wait for randomness.
 fn draw(bytes: &mut [u8; LENGTH]) -> bool {
     // SAFETY: the call writes no more than the array's length into the array.
     let drawn = unsafe { libc::getrandom(bytes.as_mut_ptr().cast(), LENGTH, libc::GRND_NONBLOCK) };
@@ -76,13 +77,13 @@ impl fmt::Debug for Secret {
 pub struct Names(Vec<(&'static str, Secret)>);
 
 impl Names {
-    /// Gives a table its secret.
+    /// Creates the secret of a table.
     pub(super) fn add(&mut self, table: &'static str) -> Result<&Secret, InstallError> {
         self.0.push((table, Secret::random()?));
         Ok(&self.0[self.0.len() - 1].1)
     }
 
-    /// The table that goes by this name.
+    /// Returns the table that has this name.
     pub fn table(&self, name: &str) -> Option<&'static str> {
         let (table, secret) = federated::named(name)?;
         let (table, its) = self.0.iter().find(|(known, _)| *known == table)?;
@@ -108,19 +109,19 @@ mod tests {
 
     #[test]
     fn a_secret_takes_no_file() {
-        // SAFETY: the child does what is below and ends.
+        // SAFETY: the child runs only the code below and exits.
         let child = unsafe { libc::fork() };
         assert!(child >= 0, "a child");
         if child == 0 {
             let none = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
-            // SAFETY: it reads a whole limit, which is the child's alone.
+            // SAFETY: `setrlimit` reads a whole limit, and it applies to the child only.
             unsafe { libc::setrlimit(libc::RLIMIT_NOFILE, &none) };
             let code = if File::open(RANDOM).is_ok() { 2 } else { i32::from(Secret::random().is_err()) };
-            // SAFETY: it takes a number.
+            // SAFETY: `_exit` takes a number.
             unsafe { libc::_exit(code) };
         }
         let mut status = -1;
-        // SAFETY: it writes the status of a child of this test's.
+        // SAFETY: `waitpid` writes the status of a child of this test.
         unsafe { libc::waitpid(child, &mut status, 0) };
         assert!(libc::WIFEXITED(status), "{status}");
         assert_eq!(libc::WEXITSTATUS(status), 0, "1: no secret; 2: the child could open files");

@@ -1,9 +1,9 @@
-//! The file of a view: text, a key and a value to the line.
+//! The file of a view: text with one key and value per line.
 //!
-//! The rows are gathered first (`algorithm` 2), as for a table: then a column is called as whoever asks spells it.
-//! A server parses `query` when it opens the view, and CHECK TABLE compares it with `md5`. Whose rights count when the
-//! view is read is decided by `suid`: 0 is SQL SECURITY INVOKER, so ordinary grants decide, as they do for a table. Then
-//! nobody looks for the definer; the one named here is whom the server's own views name.
+//! The rows are collected first (`algorithm` 2), as for a table, so a column has the name that the query
+//! uses. A server parses `query` when it opens the view, and CHECK TABLE compares it with `md5`. `suid`
+//! decides whose rights count when the view is read: 0 is SQL SECURITY INVOKER, so ordinary grants decide, as
+//! for a table. The definer is not checked then; the one named here is that of the server's own views.
 
 use md5::{Digest, Md5};
 
@@ -11,11 +11,12 @@ use super::COMMENT;
 
 /// The first line.
 const HEAD: &str = "TYPE=VIEW\n";
-/// What SHOW CREATE VIEW would show; the server's parser never sees it. It holds the mark.
+/// The text for SHOW CREATE VIEW, which the server's parser never sees. It contains the mark.
 const SOURCE: &str = "\nsource=/* ";
-/// When the view was made, in microseconds: the same for all, so that the same view is the same file.
+/// The creation time of every view, in microseconds. It is constant, so that the same view is the same file.
 const TIMESTAMP: &str = "0001700000000000000";
-/// The server version a file claims to come from: old enough for every server, new enough to need no upgrade.
+/// The server version that a file claims to come from: old enough for every server, new enough to need no
+/// upgrade.
 const SERVER_VERSION: &str = "101100";
 
 /// Writes the view `name` of this SELECT, which must need no escapes: printable ASCII without backslashes.
@@ -30,7 +31,7 @@ pub(super) fn write(name: &str, body: &str) -> Vec<u8> {
     .into_bytes()
 }
 
-/// The comment in a file [`write`] wrote for this view, or may have written in another version.
+/// Returns the comment in a file that [`write()`] wrote for this view, in this or another version.
 pub(super) fn read_mark(file: &[u8], name: &str) -> Option<String> {
     let text = std::str::from_utf8(file).ok()?.strip_prefix(HEAD)?;
     let (comment, _) = text.split_once(SOURCE)?.1.split_once(" */ ")?;
@@ -58,7 +59,7 @@ mod tests {
         }
     }
 
-    /// The server's own sum of the same text.
+    /// Compares with the server's own checksum of the same text.
     #[test]
     fn the_sum_is_the_servers() {
         let file = write("one", "select 1 AS `1`");

@@ -1,4 +1,4 @@
-//! The options as data: one table feeds the parser, the defaults, the error texts and `docs/options.md`.
+//! The options as data: one table for the parser, the defaults, the error texts and `docs/options.md`.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -17,68 +17,68 @@ use super::value;
 use super::{ConsumerRule, InstrumentRule, LevelRule, Options, wildcard_matches};
 use crate::redirect;
 
-/// What an option's value is, and the field it goes to.
+/// The type of an option's value, and the field it is stored in.
 #[derive(Clone, Copy, Debug)]
 pub enum Kind {
     /// `ON` or `OFF`.
     Switch(fn(&mut Options) -> &mut bool),
-    /// A number of bytes, smallest and largest.
+    /// A number of bytes, with the smallest and the largest.
     Size(u64, u64, fn(&mut Options) -> &mut u64),
-    /// A number of things, smallest and largest.
+    /// A number of things, with the smallest and the largest.
     Count(u32, u32, fn(&mut Options) -> &mut u32),
-    /// A number of seconds, smallest and largest.
+    /// A number of seconds, with the smallest and the largest.
     Seconds(u32, u32, fn(&mut Options) -> &mut u32),
-    /// A duration, shortest and longest.
+    /// A duration, with the shortest and the longest.
     Duration(Duration, Duration, fn(&mut Options) -> &mut Duration),
-    /// How statements are chosen: so many a second, or one in so many.
+    /// How statements are sampled: a number per second, or one in a number.
     Sample(fn(&mut Options) -> &mut Option<SampleRate>),
     /// `strict` or `extended`.
     Shape(fn(&mut Options) -> &mut Shape),
     /// `OFF`, or a share of the server's CPU time.
     Budget(fn(&mut Options) -> &mut Option<Budget>),
-    /// A path of a Unix socket; absolute.
+    /// An absolute path of a Unix socket.
     Socket(fn(&mut Options) -> &mut Option<PathBuf>),
-    /// A path of a file; absolute.
+    /// An absolute path of a file.
     File(fn(&mut Options) -> &mut Option<PathBuf>),
     /// `pattern=ON|OFF|COUNTED`; may be repeated.
     Instrument(fn(&mut Options) -> &mut Vec<InstrumentRule>),
-    /// `LEVEL` or `pattern=LEVEL`, as often as one likes.
+    /// `LEVEL` or `pattern=LEVEL`; may be repeated.
     Level(fn(&mut Options) -> &mut Vec<LevelRule>),
     /// `pattern=ON|OFF`; may be repeated.
     Consumer(fn(&mut Options) -> &mut Vec<ConsumerRule>),
 }
 
-/// An option of the group `[tare]`.
+/// The definition of an option of the group `[tare]`.
 #[derive(Clone, Copy, Debug)]
 pub struct OptionDef {
-    /// As written in a file; `_` may stand for `-`.
+    /// The name as written in a file; `_` may stand for `-`.
     pub name: &'static str,
-    /// What it holds.
+    /// The type of the value.
     pub kind: Kind,
-    /// Its default as one would write it; empty: none.
+    /// The default as it would be written; empty if there is none.
     pub default: &'static str,
-    /// What it does.
+    /// The description for `docs/options.md`.
     pub doc: &'static str,
 }
 
-/// A number of instruments, of all kinds one registry's.
+/// Defines a number of instruments; one registry holds those of all kinds.
 const fn classes(name: &'static str, doc: &'static str, field: fn(&mut Options) -> &mut u32) -> OptionDef {
     OptionDef { name, kind: Kind::Count(0, MAX_INSTRUMENTS as u32, field), default: "2048", doc }
 }
 
-/// A number of things of which there may be as many as memory holds, unless it is set.
+/// Defines a number of things that only memory limits unless the option is set.
 const fn instances(name: &'static str, doc: &'static str, field: fn(&mut Options) -> &mut u32) -> OptionDef {
     OptionDef { name, kind: Kind::Count(0, 1_048_576, field), default: "", doc }
 }
 
-/// What `sample` may be.
+/// The error text that lists the allowed values of `sample`.
 pub(crate) const SAMPLES: &str =
     "a rate such as 1000/s, from 1/s to 1000000/s, or one statement in so many, from 1/1 to 1/1000000";
 
 const HISTORY_MAX: u32 = 65_536;
 const HISTORY_LONG_MAX: u32 = 1_048_576;
 
-/// Every option, in the order of the documents.
+/// Every option, in the order of the documentation.
 pub static OPTIONS: &[OptionDef] = &[
     OptionDef {
         name: "enabled",
@@ -372,7 +372,7 @@ pub static OPTIONS: &[OptionDef] = &[
 ];
 
 impl OptionDef {
-    /// The option called `key`, where `_` and `-` are the same.
+    /// Finds the option called `key`, in which `_` and `-` are the same.
     pub fn find(key: &str) -> Option<&'static OptionDef> {
         let same = |a: u8, b: u8| a == b || (a == b'_' && b == b'-');
         OPTIONS.iter().find(|def| {
@@ -380,7 +380,7 @@ impl OptionDef {
         })
     }
 
-    /// Which values are allowed, as a person would say it.
+    /// Returns the allowed values as a text for people.
     pub fn allowed(&self) -> String {
         match self.kind {
             Kind::Switch(_) => "ON or OFF".to_owned(),
@@ -409,7 +409,7 @@ impl OptionDef {
         }
     }
 
-    /// Sets the option from its text, or says what is wrong with it.
+    /// Sets the option from its text. The error says what is wrong with it.
     pub(super) fn set(&self, options: &mut Options, text: &str) -> Result<(), String> {
         let wrong = || format!("wrong value '{text}'");
         match self.kind {
@@ -453,7 +453,7 @@ impl OptionDef {
     }
 }
 
-/// Every option at its default. The tests read each default through the parser, so none is dropped here.
+/// Returns every option at its default. The tests parse each default, so none is lost here.
 pub(crate) fn defaults() -> Options {
     let mut options = Options::default();
     for def in OPTIONS.iter().filter(|def| !def.default.is_empty()) {
@@ -463,7 +463,7 @@ pub(crate) fn defaults() -> Options {
     options
 }
 
-/// Sets the option `name`, which counts things, as near to `count` as it allows; `None`: to its default.
+/// Sets the option `name`, which counts things, as close to `count` as it allows; `None` sets its default.
 pub(crate) fn apply_size(options: &mut Options, name: &str, count: Option<u64>) {
     let Some(def) = OptionDef::find(name) else { return };
     if let Kind::Count(min, max, field) = def.kind {
@@ -472,7 +472,7 @@ pub(crate) fn apply_size(options: &mut Options, name: &str, count: Option<u64>) 
     }
 }
 
-/// Sets the option an entry of a `[tare]` group names.
+/// Sets the option named by an entry of a `[tare]` group.
 pub(crate) fn apply(options: &mut Options, entry: &Entry) -> Result<(), OptionError> {
     let (key, loose) = match entry.key.strip_prefix("loose-").or(entry.key.strip_prefix("loose_")) {
         Some(key) => (key, true),
@@ -497,8 +497,8 @@ pub(crate) fn apply(options: &mut Options, entry: &Entry) -> Result<(), OptionEr
     def.set(options, text).map_err(|problem| refuse(entry, problem, def.allowed()))
 }
 
-/// The option a key names, and the value its prefix stands for: the server's files know `skip-x`,
-/// `disable-x` and `enable-x` for switches.
+/// Finds the option that a key names, and the value implied by its prefix: for switches the server's files
+/// allow `skip-x`, `disable-x` and `enable-x`.
 fn find_with_prefix(key: &str) -> Option<(&'static OptionDef, Option<&'static str>)> {
     if let Some(def) = OptionDef::find(key) {
         return Some((def, None));

@@ -23,7 +23,7 @@ The option here is called the same without `performance_schema_`, and wins.
 
 ";
 
-/// The whole of `docs/options.md`.
+/// Returns the whole of `docs/options.md`.
 pub fn markdown() -> String {
     let mut text = String::from(HEAD);
     text.push_str("| option | value | default | what it does |\n|---|---|---|---|\n");
@@ -35,7 +35,7 @@ pub fn markdown() -> String {
     text
 }
 
-/// What may be written.
+/// Returns the values an option allows, as Markdown.
 fn value(kind: &Kind) -> String {
     let numbers = |what: &str, least: &dyn std::fmt::Display, most: &dyn std::fmt::Display| {
         format!("{what}, {least} to {most}")
@@ -59,7 +59,7 @@ fn value(kind: &Kind) -> String {
     }
 }
 
-/// A size as one writes it.
+/// Formats a size with the largest fitting unit.
 fn bytes(size: u64) -> String {
     let units = [(30, 'G'), (20, 'M'), (10, 'K')];
     let fits = |(shift, _): &(u32, char)| size != 0 && size.is_multiple_of(1 << shift);

@@ -1,21 +1,21 @@
-//! Where an option stands, and what is wrong with it.
+//! Errors of options, with the place where the option was given.
 
 use std::fmt;
 use std::path::PathBuf;
 
-/// Where an option was given.
+/// The place where an option was given.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Origin {
-    /// A line of an option file, 1-based.
+    /// A line of an option file.
     File {
-        /// The file.
+        /// The file's path.
         path: PathBuf,
-        /// The line.
+        /// The line number, from 1.
         line: usize,
     },
-    /// An item of `TARE_OPTIONS`, 1-based.
+    /// An item of `TARE_OPTIONS`.
     Environment {
-        /// The item.
+        /// The item's number, from 1.
         item: usize,
     },
     /// The server's command line.
@@ -41,12 +41,12 @@ impl fmt::Display for Origin {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{origin}: option {key}: {problem}; allowed: {allowed}")]
 pub struct OptionError {
-    /// Where it was given.
+    /// The place where it was given.
     pub origin: Origin,
-    /// The key, as given.
+    /// The key as written.
     pub key: String,
     /// What is wrong with it.
     pub problem: String,
-    /// What would be right.
+    /// What is allowed.
     pub allowed: String,
 }

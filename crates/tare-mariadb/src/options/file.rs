@@ -1,7 +1,7 @@
-//! The server's option files, read the way the server reads them.
+//! The server's option files, read as the server reads them.
 //!
-//! What the server itself rejects (a malformed group, an option before the first group) makes it exit
-//! before it asks for a provider; here such a line is passed over.
+//! If the server itself rejects something (a malformed group, an option before the first group), it exits
+//! before it asks for a provider; here such a line is skipped.
 
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
@@ -11,25 +11,25 @@ use std::path::{Path, PathBuf};
 use super::error::Origin;
 use super::root::Root;
 
-/// The directories compiled into the supported servers.
+/// The directories of option files compiled into the supported servers.
 const DIRECTORIES: [&str; 2] = ["/etc", "/etc/mysql"];
-/// How deep `!include` may go.
+/// The deepest nesting of `!include`.
 const DEEPEST_INCLUDE: usize = 10;
 
 /// One option of a file, of the environment or of the command line.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Entry {
-    /// The group it stands in.
+    /// The group the option is in.
     pub group: String,
     /// The key as written.
     pub key: String,
-    /// The value, unquoted; `None` when there is no `=`.
+    /// The unquoted value; `None` if there is no `=`.
     pub value: Option<String>,
-    /// Where it stands.
+    /// The place where the option was given.
     pub origin: Origin,
 }
 
-/// The options of all files a server reads, in its order.
+/// The options of all files that a server reads, in its order.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct OptionFiles {
     entries: Vec<Entry>,
@@ -53,12 +53,13 @@ struct Choice {
 }
 
 impl OptionFiles {
-    /// Reads the files of a server started with `arguments` (the program's name first), like this process.
+    /// Reads the files of a server started with `arguments` (the program's name first) in the environment of
+    /// this process.
     pub fn of_server(arguments: &[OsString]) -> OptionFiles {
         OptionFiles::under(&Root::default(), arguments, &|name| std::env::var_os(name))
     }
 
-    /// Reads the files of a server started with `arguments` and this environment, to which `root` is `/`.
+    /// Reads the files of a server started with `arguments` and this environment, with `root` as its `/`.
     pub fn under(
         root: &Root,
         arguments: &[OsString],
@@ -87,7 +88,7 @@ impl OptionFiles {
         files
     }
 
-    /// The entries of the named groups, and of the same groups with the suffix the server was given.
+    /// Returns the entries of the named groups, and of the same groups with the suffix given to the server.
     pub fn in_groups(&self, groups: &[&str]) -> impl Iterator<Item = &Entry> {
         let suffix = self.group_suffix.as_deref().unwrap_or_default();
         self.entries.iter().filter(move |entry| {
@@ -101,37 +102,38 @@ impl OptionFiles {
         })
     }
 
-    /// The files that were left to the server, because they are no regular ones.
+    /// Returns the files that were left to the server because they are not regular files.
     pub fn left(&self) -> &[PathBuf] {
         &self.left
     }
 
-    /// The files that were read, in the server's order.
+    /// Returns the files that were read, in the server's order.
     pub fn read_files(&self) -> &[PathBuf] {
         &self.read
     }
 
-    /// The folders whose files are read, as `!includedir` names them, in that order. What is put there later is read, too.
+    /// Returns the folders that `!includedir` names, in order. Files added there later are read by the next
+    /// start, too.
     pub fn folders(&self) -> &[PathBuf] {
         &self.folders
     }
 
-    /// Whether the server is told to read none: `--no-defaults`.
+    /// Returns whether the server reads no files: `--no-defaults`.
     pub fn are_refused(&self) -> bool {
         self.are_refused
     }
 
-    /// Reads one file; one that does not exist or cannot be read is passed over, as the server does.
+    /// Reads one file; a file that does not exist or cannot be read is skipped, as by the server.
     fn read(&mut self, path: &Path, depth: usize) {
         let path = self.expanded(path);
         let place = self.root.at(&path);
         let Ok(metadata) = place.metadata() else { return };
-        // A pipe gives what it holds once: to the server.
+        // A pipe can be read only once, which is left to the server.
         if !metadata.is_file() {
             self.left.push(path);
             return;
         }
-        // Anybody could have written it: the server ignores such a file.
+        // Anybody could have written the file, so the server ignores it.
         if metadata.mode() & 0o002 != 0 {
             return;
         }
@@ -154,7 +156,8 @@ impl OptionFiles {
         }
     }
 
-    /// As the server takes a file's name: `~/` at its beginning is HOME, if there is one. (Of a folder it does not.)
+    /// Expands `~/` at the beginning of a file's name to HOME, if that is set, like the server. (It does not
+    /// do so for a folder.)
     fn expanded(&self, path: &Path) -> PathBuf {
         let below_home = path.as_os_str().as_bytes().strip_prefix(b"~").filter(|rest| rest.starts_with(b"/"));
         let (Some(below_home), Some(home)) = (below_home, &self.home) else { return path.to_owned() };
@@ -208,7 +211,7 @@ impl Choice {
     }
 }
 
-/// The files read by default. A directory named twice counts where it is named last.
+/// Returns the files read by default. A directory named twice counts at its last place.
 fn default_files(home: Option<OsString>, extra: Option<PathBuf>, user: Option<OsString>) -> Vec<PathBuf> {
     let directories = DIRECTORIES.into_iter().map(PathBuf::from).chain(home.map(PathBuf::from));
     let mut files: Vec<PathBuf> = Vec::new();
@@ -221,19 +224,19 @@ fn default_files(home: Option<OsString>, extra: Option<PathBuf>, user: Option<Os
     files
 }
 
-/// The names of a directory's `*.cnf` files, sorted.
+/// Returns the names of a directory's `*.cnf` files, sorted.
 fn configuration_files(directory: &Path) -> Vec<OsString> {
     let Ok(entries) = std::fs::read_dir(directory) else { return Vec::new() };
     let mut names: Vec<OsString> = entries.filter_map(|entry| Some(entry.ok()?.file_name())).collect();
-    // Not `Path::extension`: the server takes a file called just ".cnf" too.
+    // `Path::extension` is not used because the server also accepts a file called ".cnf".
     names.retain(|name| name.as_bytes().ends_with(b".cnf"));
     names.sort();
     names
 }
 
 impl Entry {
-    /// Reads `key`, `key=value` with the quotes, escapes and comments of option files. `None` when the line
-    /// holds no option.
+    /// Parses `key` or `key=value` with the quotes, escapes and comments of option files. Returns `None` if
+    /// the line has no option.
     pub fn parse(group: &str, line: &str, origin: Origin) -> Option<Entry> {
         let line = line.trim_start_matches(is_space);
         if line.is_empty() || line.starts_with(['#', ';']) {
@@ -253,7 +256,7 @@ fn is_space(c: char) -> bool {
     c.is_ascii_whitespace() || c == '\u{b}'
 }
 
-/// Cuts at the first `#` that stands outside quotes.
+/// Cuts a line at the first `#` outside quotes.
 fn without_comment(line: &str) -> &str {
     let mut quote = None;
     let mut escaped = false;
@@ -269,7 +272,7 @@ fn without_comment(line: &str) -> &str {
     line
 }
 
-/// Drops one pair of equal quotes around the value.
+/// Removes one pair of equal quotes around the value.
 fn unquote(value: &str) -> &str {
     for quote in ['\'', '"'] {
         if let Some(inner) = value.strip_prefix(quote).and_then(|rest| rest.strip_suffix(quote)) {
@@ -279,7 +282,7 @@ fn unquote(value: &str) -> &str {
     value
 }
 
-/// Resolves `\n \t \r \b \s \" \' \\`; before anything else, and at the end, a backslash stands for itself.
+/// Resolves `\n \t \r \b \s \" \' \\`; any other backslash stands for itself.
 fn unescape(value: &str) -> String {
     let mut text = String::with_capacity(value.len());
     let mut rest = value.chars();

@@ -2,7 +2,7 @@
 //! that decide whether tare may run.
 //!
 //! The server ignores groups it does not know, so `[tare]` is safe in any of its files. The environment
-//! variable `TARE_OPTIONS` (`key=value;key=value`) comes after the files and wins.
+//! variable `TARE_OPTIONS` (`key=value;key=value`) is read after the files and takes precedence.
 
 mod definition;
 mod document;
@@ -34,31 +34,32 @@ pub(crate) use value::{show_duration, show_sample_rate};
 
 use crate::redirect::check_socket_path;
 
-/// The level of instruments of which no rule says another one.
+/// The level of instruments that no rule matches.
 pub(crate) const DEFAULT_LEVEL: Recording = Recording::Sampled;
 
 /// The pattern of all instruments.
 pub(crate) const ALL: &str = "%";
 
-/// A smaller budget has no room for locks: that the server tells of each costs about as much, recorded or not.
+/// The smallest budget that allows instrumented locks. With a smaller one the server's calls alone would
+/// exhaust it, recorded or not.
 pub(crate) const BUDGET_WITH_LOCKS: f64 = 0.03;
-/// What the names of instruments of locks begin with.
+/// The prefixes of the names of locks' instruments.
 const LOCKS: [&str; 3] = ["wait/synch/mutex/", "wait/synch/rwlock/", "wait/synch/sxlock/"];
 
 /// A size for each type of event.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct EventSizes {
-    /// Of waits.
+    /// The size for waits.
     pub waits: u32,
-    /// Of stages.
+    /// The size for stages.
     pub stages: u32,
-    /// Of statements.
+    /// The size for statements.
     pub statements: u32,
-    /// Of transactions.
+    /// The size for transactions.
     pub transactions: u32,
 }
 
-/// What an `instrument` rule makes of the instruments it matches.
+/// The setting that an `instrument` rule gives to the instruments it matches.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum InstrumentSetting {
     /// Not enabled.
@@ -69,46 +70,47 @@ pub enum InstrumentSetting {
     On,
 }
 
-/// One `instrument=pattern=ON|OFF|COUNTED`. Of the rules that match a name, the last one decides.
+/// A rule `instrument=pattern=ON|OFF|COUNTED`. The last rule that matches a name decides.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct InstrumentRule {
-    /// Of names, for [`wildcard_matches`].
+    /// The pattern of names, for [`wildcard_matches`].
     pub pattern: String,
-    /// What the matching instruments become.
+    /// The setting of the matching instruments.
     pub setting: InstrumentSetting,
 }
 
-/// What a `level` rule makes of the instruments it matches.
+/// The setting that a `level` rule gives to the instruments it matches.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LevelSetting {
     /// Not enabled.
     Off,
-    /// Enabled unless an `instrument` rule says otherwise, and at this level.
+    /// Enabled, unless an `instrument` rule says otherwise, at this level.
     At(Recording),
 }
 
-/// One `level=LEVEL` or `level=pattern=LEVEL`. Of the rules that match a name, the last one decides.
+/// A rule `level=LEVEL` or `level=pattern=LEVEL`. The last rule that matches a name decides.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LevelRule {
-    /// Of names, for [`wildcard_matches`].
+    /// The pattern of names, for [`wildcard_matches`].
     pub pattern: String,
-    /// What the matching instruments become.
+    /// The setting of the matching instruments.
     pub setting: LevelSetting,
 }
 
 impl LevelRule {
-    /// `LEVEL` or `pattern=LEVEL`.
+    /// Parses `LEVEL` or `pattern=LEVEL`.
     pub(crate) fn read(text: &str) -> Option<LevelRule> {
         let (pattern, setting) = value::rule(text).unwrap_or((ALL, text.trim()));
         Some(LevelRule { pattern: pattern.to_owned(), setting: value::level_setting(setting)? })
     }
 
-    /// The rule among these that decides about the instrument `name`.
+    /// Returns the rule that decides about the instrument `name`.
     pub(crate) fn deciding<'a>(rules: &'a [LevelRule], name: &str) -> Option<&'a LevelRule> {
         rules.iter().rev().find(|rule| wildcard_matches(&rule.pattern, name))
     }
 
-    /// Whether it is for some instruments. One for all of them says how tare is to begin; what is named is meant to stay.
+    /// Returns whether the rule is for some instruments. A rule for all of them sets the initial level; named
+    /// instruments are meant to keep their level.
     pub(crate) fn names(&self) -> bool {
         self.pattern != ALL
     }
@@ -126,41 +128,41 @@ impl fmt::Display for LevelRule {
     }
 }
 
-/// One `consumer=pattern=ON|OFF`. Of the rules that match a name, the last one decides.
+/// A rule `consumer=pattern=ON|OFF`. The last rule that matches a name decides.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ConsumerRule {
-    /// Of names, for [`wildcard_matches`].
+    /// The pattern of names, for [`wildcard_matches`].
     pub pattern: String,
-    /// What the matching consumers become.
+    /// The setting of the matching consumers.
     pub on: bool,
 }
 
-/// Everything one can set before the server starts. [`OPTIONS`] says what each means and allows.
+/// The settings that can be made before the server starts. [`OPTIONS`] describes each.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Options {
-    /// `enabled`: false makes tare stand back.
+    /// `enabled`: false disables tare.
     pub enabled: bool,
-    /// `memory-max`: bytes tare may take at most.
+    /// `memory-max`: the most bytes that tare may allocate.
     pub memory_max: u64,
-    /// `events-*-history-size`: events kept per thread.
+    /// `events-*-history-size`: the events kept per thread.
     pub history_size: EventSizes,
-    /// `events-*-history-long-size`: events kept of all threads together.
+    /// `events-*-history-long-size`: the events kept of all threads together.
     pub history_long_size: EventSizes,
-    /// `digests-size`: statement digests kept.
+    /// `digests-size`: the statement digests kept.
     pub digests_size: u32,
-    /// `accounts-size`, `users-size`, `hosts-size`: how many are kept.
+    /// `accounts-size`, `users-size`, `hosts-size`: the numbers kept.
     pub parties_size: [u32; 3],
     /// `source`: whether SOURCE is filled.
     pub source: bool,
-    /// `setup-actors-size`, `setup-objects-size`: rules kept.
+    /// `setup-actors-size`, `setup-objects-size`: the rules kept.
     pub rules_size: [u32; 2],
-    /// `max-*`: how many there may be of everything else.
+    /// `max-*`: the limits of everything else.
     pub limits: Limits,
-    /// `max-digest-length`: bytes of a digest's token sequence.
+    /// `max-digest-length`: the bytes of a digest's token sequence.
     pub max_digest_length: u32,
-    /// `max-sql-text-length`: bytes of a statement's text.
+    /// `max-sql-text-length`: the bytes of a statement's text.
     pub max_sql_text_length: u32,
-    /// `max-digest-sample-age`: seconds after which a digest's sample is replaced.
+    /// `max-digest-sample-age`: the seconds after which a digest's sample is replaced.
     pub max_digest_sample_age: u32,
     /// `session-connect-attrs-size`, in bytes.
     pub session_connect_attrs_size: u32,
@@ -168,51 +170,53 @@ pub struct Options {
     pub prepared_digests: bool,
     /// `monitoring`: whether statements that use tare's tables are recorded.
     pub monitoring: bool,
-    /// `synch-waits-by-instance`: whether waits for mutexes, rwlocks and conditions are counted for each one.
+    /// `synch-waits-by-instance`: whether waits for mutexes, rwlocks and condition variables are also counted
+    /// for each one.
     pub synch_waits_by_instance: bool,
-    /// `instrument`, in the order given.
+    /// `instrument`: the rules, in the order given.
     pub instruments: Vec<InstrumentRule>,
-    /// `level`, in the order given.
+    /// `level`: the rules, in the order given.
     pub levels: Vec<LevelRule>,
-    /// `sample`: how statements are chosen; see [`Options::sample_rate`].
+    /// `sample`: how statements are sampled; see [`Options::sample_rate`].
     pub sample: Option<SampleRate>,
-    /// `slow-after`: how long a statement runs until all that follows in it is recorded.
+    /// `slow-after`: how long a statement runs until everything that follows in it is recorded.
     pub slow_after: Duration,
-    /// `consumer`, in the order given.
+    /// `consumer`: the rules, in the order given.
     pub consumers: Vec<ConsumerRule>,
-    /// `budget`: what watching may cost.
+    /// `budget`: the allowed overhead.
     pub budget: Option<Budget>,
-    /// `budget-p95`: what it may slow connections by.
+    /// `budget-p95`: the allowed slowdown of connections.
     pub budget_p95: Option<Budget>,
     /// `budget-strict`: whether statements, transactions and errors may be given up for a budget.
     pub budget_strict: bool,
-    /// `budget-every`: seconds between two looks of the governor, at least.
+    /// `budget-every`: the fewest seconds between two samples of the governor.
     pub budget_every: u32,
     /// `prices`: a file of prices; `None` for those that ship.
     pub prices: Option<PathBuf>,
-    /// `socket`: path of the endpoint; `None` for `tare.sock` in the server's data directory.
+    /// `socket`: the path of the endpoint; `None` for `tare.sock` in the server's data directory.
     pub socket: Option<PathBuf>,
     /// `tables`: whether the tables are installed under `performance_schema`.
     pub tables: bool,
     /// `shape`: which tables there are.
     pub shape: Shape,
-    /// `server-variables`: whether the server's own variables speak of tare.
+    /// `server-variables`: whether the server's own variables report tare.
     pub server_variables: bool,
-    /// Of what the server was told for its own Performance Schema, what cannot be used.
+    /// The settings of the server's own Performance Schema that tare cannot use.
     pub ignored: Vec<OptionError>,
 }
 
 impl Options {
-    /// The environment variable whose options come after the files'.
+    /// The environment variable whose options are read after the files.
     pub const ENVIRONMENT: &'static str = "TARE_OPTIONS";
     /// The group of the option files.
     pub const GROUP: &'static str = "tare";
 
-    /// The defaults, then what the server was told for its own Performance Schema (sizes, instruments, consumers), then
-    /// the `[tare]` groups in the order the server reads its files, then the environment. A rule of the server's that
-    /// cannot be used is left out, as the server does.
+    /// Reads the options: the defaults, then the settings of the server's own Performance Schema (sizes,
+    /// instruments, consumers), then the `[tare]` groups in the order in which the server reads its files,
+    /// then the environment. A rule of the server that cannot be used is skipped, as the server does.
     ///
     /// # Errors
+    ///
     /// At the first of tare's own options that cannot be used.
     pub fn read(
         server: &ServerSettings,
@@ -244,15 +248,16 @@ impl Options {
         Ok(options)
     }
 
-    /// Every option at its default.
+    /// Returns every option at its default.
     pub fn defaults() -> Options {
         definition::defaults()
     }
 
-    /// Path of the endpoint of a server with this data directory.
+    /// Returns the path of the endpoint of a server with this data directory.
     ///
     /// # Errors
-    /// When the default path is longer than the endpoint's may be. (A path that was given was checked then.)
+    ///
+    /// When the default path is too long for the endpoint. (A given path was checked when it was read.)
     pub fn endpoint(&self, datadir: &Path) -> Result<PathBuf, OptionError> {
         if let Some(path) = &self.socket {
             return Ok(path.clone());
@@ -267,49 +272,50 @@ impl Options {
         Ok(path)
     }
 
-    /// What the rules make of the instrument `name`; `None` when no rule matches it.
+    /// Returns the setting that the rules give to the instrument `name`; `None` if no rule matches it.
     pub fn instrument(&self, name: &str) -> Option<InstrumentSetting> {
         let rules = self.instruments.iter().rev();
         rules.into_iter().find(|rule| wildcard_matches(&rule.pattern, name)).map(|rule| rule.setting)
     }
 
-    /// How statements are chosen.
+    /// Returns how statements are sampled.
     pub fn sample_rate(&self) -> SampleRate {
         self.sample.unwrap_or(SampleRate::OneIn(1))
     }
 
-    /// Sets an option from its text, as a file would; what is wrong is said.
+    /// Sets an option from its text, as a file would. The error says what is wrong.
     pub(crate) fn set(&mut self, name: &str, text: &str) -> Result<(), String> {
         OptionDef::find(name).ok_or_else(|| "no such option".to_owned())?.set(self, text)
     }
 
-    /// What the rules make of the level of the instrument `name`; `None` when no rule matches it.
+    /// Returns the level that the rules give to the instrument `name`; `None` if no rule matches it.
     pub fn level(&self, name: &str) -> Option<LevelSetting> {
         LevelRule::deciding(&self.levels, name).map(|rule| rule.setting)
     }
 
-    /// Whether a rule for some instruments decides about this one. A rule for all of them (`%`, or a level alone) says how
-    /// tare is to begin; what is named is meant to stay.
+    /// Returns whether a rule for some instruments decides about this one. A rule for all of them (`%`, or a
+    /// level alone) sets the initial setting; named instruments keep theirs.
     pub fn is_named(&self, name: &str) -> bool {
         let instrument = self.instruments.iter().rev().find(|rule| wildcard_matches(&rule.pattern, name));
         instrument.is_some_and(|rule| rule.pattern != ALL)
             || LevelRule::deciding(&self.levels, name).is_some_and(LevelRule::names)
     }
 
-    /// Whether locks are left to the server that no rule names: with a budget too small for them, unless somebody says how many are
-    /// to be kept.
+    /// Returns whether locks that no rule names are left to the server: with a budget too small for them,
+    /// unless their number is limited explicitly.
     pub fn leaves_locks(&self) -> bool {
         let of = [Lost::MutexInstances, Lost::RwlockInstances];
         let is_limited = of.into_iter().any(|what| self.limits.of(what) != Limits::default().of(what));
         !is_limited && self.budget.is_some_and(|budget| budget.share() < BUDGET_WITH_LOCKS)
     }
 
-    /// Whether the instrument `name` is one of those: it begins off, and locks are made without it.
+    /// Returns whether the instrument `name` is left to the server: it starts off, and locks are created
+    /// without it.
     pub fn is_left(&self, name: &str) -> bool {
         self.leaves_locks() && LOCKS.iter().any(|lock| name.starts_with(lock)) && !self.is_named(name)
     }
 
-    /// What the rules make of the consumer `name`; `None` when no rule matches it.
+    /// Returns the setting that the rules give to the consumer `name`; `None` if no rule matches it.
     pub fn consumer(&self, name: &str) -> Option<bool> {
         let rules = self.consumers.iter().rev();
         rules.into_iter().find(|rule| wildcard_matches(&rule.pattern, name)).map(|rule| rule.on)

@@ -1,12 +1,12 @@
 //! Patterns of instrument and consumer names.
 
-/// Whether `name` matches `pattern`, where `%` stands for any text and `?` for any one character; letters
-/// of either case are the same. These are the wildcards of the server's `performance-schema-instrument`
-/// option; `_` is an ordinary character of the names.
+/// Returns whether `name` matches `pattern`, in which `%` stands for any text and `?` for any one character,
+/// ignoring case. These are the wildcards of the server's `performance-schema-instrument` option; `_` is an
+/// ordinary character of the names.
 pub fn wildcard_matches(pattern: &str, name: &str) -> bool {
     let (pattern, name) = (pattern.as_bytes(), name.as_bytes());
     let (mut p, mut n) = (0, 0);
-    // Where the last % stands and what it has swallowed so far: the only point one ever returns to.
+    // The position of the last % and the bytes it has matched so far: the only point to backtrack to.
     let mut restart: Option<(usize, usize)> = None;
     while n < name.len() {
         match pattern.get(p) {
@@ -33,7 +33,7 @@ pub fn wildcard_matches(pattern: &str, name: &str) -> bool {
 mod tests {
     use super::wildcard_matches;
 
-    /// The definition, too slow to use.
+    /// Matches by the definition, which is too slow to use.
     fn by_definition(pattern: &[u8], name: &[u8]) -> bool {
         match (pattern.split_first(), name.split_first()) {
             (None, _) => name.is_empty(),
@@ -44,7 +44,7 @@ mod tests {
         }
     }
 
-    /// All texts over `alphabet` of at most `length` characters.
+    /// Returns all texts over `alphabet` of at most `length` characters.
     fn texts(alphabet: &str, length: usize) -> Vec<String> {
         let mut all = vec![String::new()];
         let mut last = all.clone();

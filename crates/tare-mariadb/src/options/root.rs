@@ -1,8 +1,8 @@
-//! A folder that is `/` to somebody: to a server in a container, or to a test.
+//! A folder that serves as `/`, for a server in a container or for a test.
 
 use std::path::{Component, Path, PathBuf};
 
-/// How many links in a path are followed, as the kernel does it.
+/// The most links that are followed in a path, as by the kernel.
 const MOST_LINKS: usize = 40;
 
 /// The folder; `/` itself by default.
@@ -16,17 +16,18 @@ impl Default for Root {
 }
 
 impl Root {
-    /// This folder.
+    /// Creates a root at this folder.
     pub fn new(folder: impl Into<PathBuf>) -> Root {
         Root(folder.into())
     }
 
-    /// Whether it is this process's own.
+    /// Returns whether this is the process's own root.
     pub fn is_own(&self) -> bool {
         self.0 == Path::new("/")
     }
 
-    /// Where this process finds what is `path` there. Links are followed as they would be there.
+    /// Returns the path in this process of what is `path` below the root. Links are followed as they would be
+    /// there.
     pub fn at(&self, path: &Path) -> PathBuf {
         if self.is_own() || path.is_relative() {
             return path.to_owned();
@@ -59,7 +60,7 @@ impl Root {
     }
 }
 
-/// A path's names, the last one first.
+/// Returns a path's components, the last one first.
 fn parts(path: &Path) -> Vec<PathBuf> {
     let named = |part: &Component<'_>| matches!(part, Component::Normal(_) | Component::ParentDir);
     let mut parts: Vec<PathBuf> =

@@ -7,34 +7,35 @@ use super::error::Origin;
 use super::file::{Entry, OptionFiles};
 use super::{Kind, OPTIONS, Options, value};
 
-/// What tare must know of the server's settings before the server itself has read them.
+/// The settings that tare must know before the server itself has read them.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ServerSettings {
     /// The option that makes this run print something and end.
     pub ends_early: Option<&'static str>,
-    /// The server reads its statements from standard input, as `mariadb-install-db` makes it.
+    /// Whether the server reads its statements from standard input, as under `mariadb-install-db`.
     pub bootstrap: bool,
-    /// Where `performance_schema` was switched on; `None` when it is off.
+    /// Where `performance_schema` was switched on; `None` if it is off.
     pub performance_schema: Option<String>,
-    /// The data directory, when given. A running server's own variable is the better source.
+    /// The data directory, if given. A running server's own variable is the better source.
     pub datadir: Option<PathBuf>,
-    /// The error log is a file, which the server opens later.
+    /// Whether the error log is a file, which the server opens later.
     pub logs_to_file: bool,
-    /// What `performance_schema_*` was told of sizes: the name tare's option has, too, and how many; `None` leaves it to
-    /// the provider.
+    /// The sizes given as `performance_schema_*`: the name, which tare's option shares, and the number;
+    /// `None` leaves it to the provider.
     pub sizes: Vec<(&'static str, Option<u64>)>,
-    /// Its `performance_schema_instrument` and `performance_schema_consumer_*`, as tare's own options.
+    /// The rules of `performance_schema_instrument` and `performance_schema_consumer_*`, as tare's own
+    /// options.
     pub rules: Vec<Entry>,
 }
 
-/// What the names of the built-in's options begin with.
+/// The prefix of the names of the built-in's options.
 pub(super) const PREFIX: &str = "performance-schema-";
 
-/// One-letter options of the server that take a value: what follows such a letter is not a letter.
+/// The server's one-letter options that take a value; the text after such a letter is its value.
 const LETTERS_WITH_VALUE: &str = "bCLlmOPrTtuW#";
 
 impl ServerSettings {
-    /// The files' options, then the command line's; of several the last one counts.
+    /// Reads the settings of the files, then of the command line; the last occurrence of an option counts.
     pub fn resolve(arguments: &[OsString], files: &OptionFiles, groups: &[String]) -> ServerSettings {
         let mut settings = ServerSettings::default();
         let groups: Vec<&str> = groups.iter().map(String::as_str).collect();
@@ -54,7 +55,7 @@ impl ServerSettings {
             if let Some(option) = argument.strip_prefix("--") {
                 let (key, value) = match option.split_once('=') {
                     Some((key, value)) => (key, Some(value.to_owned())),
-                    // Only an option that must have a value takes the next argument for it.
+                    // Only an option that requires a value takes the next argument as its value.
                     None if named(option, "datadir", 4) || is_of_value(&plain(option)) => {
                         (option, rest.next().map(|next| next.into_owned()))
                     }
@@ -74,7 +75,7 @@ impl ServerSettings {
         }
     }
 
-    /// A cluster of one-letter options; returns what follows `h`, the data directory.
+    /// Reads a cluster of one-letter options. Returns what follows `h`, the data directory.
     fn apply_letters(&mut self, letters: &str) -> Option<String> {
         for (position, letter) in letters.char_indices() {
             match letter {
@@ -114,7 +115,7 @@ impl ServerSettings {
         } else if key == "console" {
             self.logs_to_file = false;
         } else if let Some(name) = size(key) {
-            // Less than none, -1, is as many as are needed.
+            // -1 means as many as are needed.
             match value {
                 Some(text) if text.starts_with('-') => self.sizes.push((name, None)),
                 Some(text) => self.sizes.extend(value::size(text).map(|size| (name, Some(size)))),
@@ -127,7 +128,7 @@ impl ServerSettings {
     }
 }
 
-/// The option of tare's that one of the built-in's is, and its value there.
+/// Converts an option of the built-in into tare's option and its value.
 fn rule(key: &str, value: Option<&str>, flag: bool) -> Option<(&'static str, String)> {
     let key = key.strip_prefix(PREFIX)?;
     match key.strip_prefix("consumer-") {
@@ -142,18 +143,18 @@ fn is_instrument(key: &str) -> bool {
     named(key, "instrument", 2)
 }
 
-/// Whether an option of the built-in's must have a value.
+/// Returns whether an option of the built-in requires a value.
 fn is_of_value(key: &str) -> bool {
     size(key).is_some() || key.strip_prefix(PREFIX).is_some_and(is_instrument)
 }
 
-/// An option's name with hyphens, and without what only says that it may be unknown.
+/// Returns an option's name with hyphens and without a `loose-` prefix.
 fn plain(key: &str) -> String {
     let key = key.replace('_', "-");
     key.strip_prefix("loose-").map(str::to_owned).unwrap_or(key)
 }
 
-/// The size the server's option of this name is about. The server takes the beginning of a name, too.
+/// Returns the size that an option of the server sets. The server also accepts the beginning of a name.
 fn size(key: &str) -> Option<&'static str> {
     let key = key.strip_prefix(PREFIX)?;
     let names = || OPTIONS.iter().filter(|def| matches!(def.kind, Kind::Count(..))).map(|def| def.name);
@@ -161,13 +162,13 @@ fn size(key: &str) -> Option<&'static str> {
     names().find(|name| *name == key).or_else(|| begun.next().filter(|_| begun.next().is_none()))
 }
 
-/// The server knows these words; any other value means off, with a warning.
+/// Returns whether a value means on. The server knows these words; any other value means off, with a warning.
 fn means_on(value: &str) -> bool {
     ["on", "true", "1"].iter().any(|word| value.eq_ignore_ascii_case(word))
 }
 
-/// The server takes the beginning of a name for the name when no other option begins so: at least
-/// `shortest` characters.
+/// Returns whether `key` abbreviates `name`. The server accepts the beginning of a name if no other option
+/// begins with it: at least `shortest` characters.
 fn named(key: &str, name: &str, shortest: usize) -> bool {
     key.len() >= shortest && name.starts_with(key)
 }

@@ -1,4 +1,4 @@
-//! Values as one writes them in an option file.
+//! The parsing and formatting of values in option files.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -9,7 +9,7 @@ use tare_tables::Shape;
 use super::{InstrumentSetting, LevelSetting};
 use crate::redirect;
 
-/// `ON`, `OFF` and their usual other spellings.
+/// Parses `ON`, `OFF` and their common other spellings.
 pub(crate) fn switch(text: &str) -> Option<bool> {
     let is_one_of = |words: &[&str]| words.iter().any(|word| text.eq_ignore_ascii_case(word));
     if is_one_of(&["ON", "TRUE", "YES", "1"]) {
@@ -21,7 +21,7 @@ pub(crate) fn switch(text: &str) -> Option<bool> {
     }
 }
 
-/// Digits, then perhaps `K`, `M` or `G` (powers of 1024).
+/// Parses digits, optionally followed by `K`, `M` or `G` (powers of 1024).
 pub(crate) fn size(text: &str) -> Option<u64> {
     let (digits, shift) = match text.as_bytes().last()?.to_ascii_uppercase() {
         b'K' => (&text[..text.len() - 1], 10),
@@ -32,12 +32,12 @@ pub(crate) fn size(text: &str) -> Option<u64> {
     count(digits)?.checked_mul(1 << shift)
 }
 
-/// Digits only: no sign, no spaces.
+/// Parses digits only: no sign, no spaces.
 pub(crate) fn count(text: &str) -> Option<u64> {
     if text.bytes().all(|b| b.is_ascii_digit()) { text.parse().ok() } else { None }
 }
 
-/// A size as one would write it: `64M`, `1536K`, `1000`.
+/// Formats a size: `64M`, `1536K`, `1000`.
 pub(crate) fn show_size(bytes: u64) -> String {
     for (shift, suffix) in [(30, "G"), (20, "M"), (10, "K")] {
         if bytes >= 1 << shift && bytes.is_multiple_of(1 << shift) {
@@ -47,7 +47,7 @@ pub(crate) fn show_size(bytes: u64) -> String {
     bytes.to_string()
 }
 
-/// `pattern=setting`, split at the last `=`, blanks around either dropped.
+/// Splits `pattern=setting` at the last `=` and trims both parts.
 pub(crate) fn rule(text: &str) -> Option<(&str, &str)> {
     let (pattern, setting) = text.rsplit_once('=')?;
     let pattern = pattern.trim();
@@ -68,7 +68,7 @@ pub(crate) fn level_setting(text: &str) -> Option<LevelSetting> {
     Recording::named(text).map(LevelSetting::At)
 }
 
-/// `10ms`, `2s`.
+/// Parses a duration such as `10ms` or `2s`.
 pub(crate) fn duration(text: &str) -> Option<Duration> {
     let (digits, unit) = text.split_at(text.find(|c: char| !c.is_ascii_digit())?);
     let count = count(digits)?;
@@ -80,7 +80,7 @@ pub(crate) fn duration(text: &str) -> Option<Duration> {
     }
 }
 
-/// A duration as one would write it.
+/// Formats a duration.
 pub(crate) fn show_duration(duration: Duration) -> String {
     match duration.as_micros() {
         micros if micros.is_multiple_of(1_000_000) => format!("{}s", duration.as_secs()),
@@ -89,7 +89,7 @@ pub(crate) fn show_duration(duration: Duration) -> String {
     }
 }
 
-/// `1000/s`, `1/64`.
+/// Parses a sample rate such as `1000/s` or `1/64`.
 pub(crate) fn sample_rate(text: &str) -> Option<SampleRate> {
     let (number, of) = text.split_once('/')?;
     let bounded =
@@ -101,7 +101,7 @@ pub(crate) fn sample_rate(text: &str) -> Option<SampleRate> {
     }
 }
 
-/// A rate as one would write it.
+/// Formats a sample rate.
 pub(crate) fn show_sample_rate(rate: SampleRate) -> String {
     match rate {
         SampleRate::PerSecond(rate) => format!("{rate}/s"),

@@ -1,8 +1,8 @@
-//! The built-in provider's function table, found in a program: one that runs, or one whose file was read.
+//! Finds the built-in provider's function table in a program, either running or read from a file.
 //!
-//! It is not exported. The server's exported `init_server_psi_keys` begins by calling four of the built-in's functions in the
-//! order of the table's first four slots; the only place in the server's data where these four addresses follow each
-//! other is the table. Whatever is not exactly as expected is an error.
+//! The table is not exported. The server's exported `init_server_psi_keys` begins by calling four of the
+//! built-in's functions in the order of the table's first four slots. The only place in the server's data
+//! with these four addresses in a row is the table. Anything that is not exactly as expected is an error.
 
 use std::ffi::CStr;
 
@@ -13,7 +13,7 @@ use crate::host::code;
 /// The function whose first calls lead to the table.
 pub const KEYS: &CStr = c"_Z20init_server_psi_keysv";
 
-/// Groups of slots that may share one function of the built-in: what they do is the same here, too.
+/// The groups of slots that may share one function of the built-in; they do the same in tare, too.
 const TWINS: [&[&str]; 2] = [
     &["signal_cond", "broadcast_cond", "release_sp_share", "set_thread_state"],
     &["start_rwlock_rdwait", "start_rwlock_wrwait"],
@@ -23,21 +23,23 @@ fn twins(one: &str, other: &str) -> bool {
     TWINS.iter().any(|group| group.contains(&one) && group.contains(&other))
 }
 
-/// A program's code and data.
+/// The code and data of a program.
 #[derive(Clone, Debug)]
 pub struct Image<'a> {
-    /// Where the code begins.
+    /// The address of the code.
     pub address: usize,
-    /// The code.
+    /// The bytes of the code.
     pub code: &'a [u8],
-    /// What can be written to, in words.
+    /// The writable data, in words.
     pub data: Vec<&'a [usize]>,
 }
 
 impl Image<'_> {
-    /// Each function of the built-in's, with the first slot it stands in. `keys` is where [`KEYS`] begins.
+    /// Returns each function of the built-in with the first slot that contains it. `keys` is the address of
+    /// [`KEYS`].
     ///
     /// # Errors
+    ///
     /// When the program is not laid out like the known servers.
     pub fn functions(
         &self,
@@ -59,7 +61,7 @@ impl Image<'_> {
         Ok(functions)
     }
 
-    /// The built-in's table: `slots` addresses of functions.
+    /// Returns the built-in's table: `slots` addresses of functions.
     fn table(&self, keys: Option<usize>, slots: usize) -> Result<Vec<usize>, DirectCallsError> {
         let keys = keys
             .filter(|function| self.holds(*function))
@@ -73,12 +75,12 @@ impl Image<'_> {
         }
     }
 
-    /// Whether the address lies in the code.
+    /// Returns whether the address lies in the code.
     fn holds(&self, address: usize) -> bool {
         address.checked_sub(self.address).is_some_and(|at| at < self.code.len())
     }
 
-    /// Targets of what looks like direct calls in the first bytes of a function.
+    /// Returns the targets of what looks like direct calls in the first bytes of a function.
     fn calls(&self, function: usize) -> Vec<usize> {
         const LOOK: usize = 192;
         let bytes = &self.code[function - self.address..];
@@ -87,7 +89,7 @@ impl Image<'_> {
         targets.filter(|target| self.holds(*target)).collect()
     }
 
-    /// Places in the data that begin with these four addresses and go on with functions.
+    /// Returns the places in the data that begin with these four addresses and continue with functions.
     fn tables(&self, first: &[usize], slots: usize) -> Vec<Vec<usize>> {
         let tables = self.data.iter().flat_map(|words| words.windows(slots));
         let tables = tables.filter(|table| table[..4] == *first);
@@ -111,7 +113,8 @@ mod tests {
         }
     }
 
-    /// A program whose first function calls the first four of `slots` functions, each of 16 bytes behind it.
+    /// Returns a program whose first function calls the first four of `slots` functions, which follow it with
+    /// 16 bytes each.
     fn code(slots: usize) -> Vec<u8> {
         let mut code = vec![0x90; 256 + 16 * slots];
         for call in 0..4 {

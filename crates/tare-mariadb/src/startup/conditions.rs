@@ -1,9 +1,10 @@
-//! The server's functions through which every error, warning and note goes, led through tare.
+//! Detours of the server's functions that every error, warning and note passes through.
 //!
-//! No instrumentation point tells of them. `THD::raise_condition` asks `THD::handle_condition` whether an internal handler
-//! takes a condition, for every one but notes that nobody wants and errors that are fatal. A stored program looks for a handler of its own in
-//! `sp_rcontext::handle_sql_condition`, which asks `sp_pcontext::find_handler` for each condition there is. Where a session has
-//! its diagnostics area says `thd_get_error_number`.
+//! No PSI call reports errors. `THD::raise_condition` asks `THD::handle_condition` whether an internal
+//! handler takes a condition, for all conditions except notes that nobody wants and fatal errors. A stored
+//! program looks for a handler of its own in `sp_rcontext::handle_sql_condition`, which asks
+//! `sp_pcontext::find_handler` for each condition there is. `thd_get_error_number` shows where a session has
+//! its diagnostics area.
 
 use std::sync::OnceLock;
 
@@ -13,12 +14,12 @@ use crate::host::diagnostics;
 
 static HINDRANCE: OnceLock<Option<DetourError>> = OnceLock::new();
 
-/// Whether errors are counted; what hinders it. `None`: nobody asked for it.
+/// Returns what prevents errors from being counted, if anything; `None` if counting was not requested.
 pub(crate) fn hindrance() -> Option<Option<&'static DetourError>> {
     HINDRANCE.get().map(Option::as_ref)
 }
 
-/// Prepares the detours: which functions are to lead to which of tare's. Empty where they cannot.
+/// Prepares the detours and returns pairs of a server's function and tare's; empty if that is impossible.
 pub(super) fn prepare() -> Vec<(usize, usize)> {
     match detours() {
         Ok(detours) => {
@@ -40,7 +41,7 @@ fn detours() -> Result<[(usize, usize); 4], DetourError> {
     let execute = Function::find(c"_ZN7sp_head7executeEP3THDb")?;
     let take = Function::find(c"_ZN11sp_rcontext20handle_sql_conditionEP3THDPjPK8sp_instr")?;
     let find = Function::find(c"_ZNK11sp_pcontext12find_handlerERK22Sql_condition_identity")?;
-    // Calls that the compiler has made part of the caller would pass a detour by.
+    // Calls that the compiler has inlined into the caller would bypass a detour.
     raise.calls(handle)?;
     execute.calls(take)?;
     take.calls(find)?;

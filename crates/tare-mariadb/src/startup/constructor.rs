@@ -1,4 +1,4 @@
-//! The first code of this library that runs: called by the loader, before the server's `main`.
+//! The first code of this library that runs, called by the loader before the server's `main`.
 #![allow(unsafe_code)]
 
 use std::ffi::{CStr, OsString, c_char, c_int, c_void};
@@ -10,7 +10,7 @@ use super::{PLAN, StandBack, answer, environment, error_log, leftovers, panic_te
 use crate::status::{self, State};
 use crate::{folder, redirect};
 
-/// glibc calls the functions of `.init_array` with the arguments of `main`.
+/// The library's constructor: glibc calls the functions of `.init_array` with the arguments of `main`.
 #[used]
 #[unsafe(link_section = ".init_array")]
 static CONSTRUCTOR: extern "C" fn(c_int, *const *const c_char, *const *const c_char) = construct;
@@ -18,13 +18,13 @@ static CONSTRUCTOR: extern "C" fn(c_int, *const *const c_char, *const *const c_c
 static BOOTSTRAP: PsiBootstrap = PsiBootstrap { get_interface };
 
 extern "C" fn construct(argc: c_int, argv: *const *const c_char, _envp: *const *const c_char) {
-    // The interposed functions must work in every program, server or not.
+    // The overridden functions must work in every program, server or not.
     redirect::resolve();
     folder::resolve();
     leftovers::resolve();
     error_log::resolve();
     let Some(server) = Server::find() else { return };
-    // A panic is a reason to stand back like any other.
+    // A panic is a reason to disable tare like any other.
     let begun = catch_unwind(AssertUnwindSafe(|| {
         // SAFETY: the loader runs constructors one by one, before any thread exists.
         unsafe { environment::leave_children_alone() };
@@ -51,17 +51,20 @@ extern "C" fn construct(argc: c_int, argv: *const *const c_char, _envp: *const *
     }
 }
 
-/// Called by the server, once, on its main thread.
+/// Returns the provider's function table. The server calls it once, on its main thread.
 extern "C" fn get_interface(version: c_int) -> *const c_void {
     catch_unwind(|| answer(version)).unwrap_or(std::ptr::null())
 }
 
+/// Copies the program's arguments.
+///
 /// # Safety
+///
 /// `argv` holds `argc` pointers to NUL-terminated strings.
 unsafe fn copy_arguments(argc: c_int, argv: *const *const c_char) -> Vec<OsString> {
     let count = usize::try_from(argc).unwrap_or(0);
     (0..count)
-        // SAFETY: position is below argc (this function's contract).
+        // SAFETY: the position is below argc (this function's contract).
         .map(|position| unsafe { *argv.add(position) })
         .take_while(|argument| !argument.is_null())
         // SAFETY: each is a NUL-terminated string (this function's contract).

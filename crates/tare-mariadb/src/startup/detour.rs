@@ -1,9 +1,9 @@
-//! Detours: functions of the server's that tare stands in front of, and that do their work all the same.
+//! Detours: tare's functions that are called before functions of the server, which still do all their work.
 //!
-//! The beginning of such a function becomes a jump to tare's (`direct_calls`). What the jump overwrites is copied to a page of
-//! tare's before, with a jump to the rest behind it: whoever calls the copy calls the function as it was. Only instructions
-//! that do the same anywhere are copied, whole ones, and only from a function that never jumps back into them; any other
-//! function is left alone.
+//! The beginning of such a function is replaced by a jump to tare's (`direct_calls`). The overwritten
+//! instructions are copied to a page of tare first, followed by a jump to the rest: calling the copy calls
+//! the original function. Only whole, position-independent instructions are copied, and only from a function
+//! that never jumps back into them. Any other function is left alone.
 #![allow(unsafe_code)]
 
 use std::ffi::{CStr, c_void};
@@ -13,21 +13,21 @@ use super::symbol;
 use crate::host::code;
 use crate::host::handler::Symbol;
 
-/// Why a function cannot be led through tare.
+/// The reason a function cannot be detoured.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum DetourError {
-    /// The server does not export it.
+    /// The server does not export the function.
     #[error("the server does not export {0}")]
     Missing(&'static str),
-    /// It is not made as the known ones are.
+    /// The function's code is none of the known ones.
     #[error("the server's {0} is made in another way than expected")]
     Unexpected(&'static str),
-    /// The system does not let a program make code.
+    /// The system does not let a program create code.
     #[error("the system refuses memory for code: {0}")]
     Refused(String),
 }
 
-/// A function of the program's.
+/// A function of the program.
 #[derive(Clone, Copy)]
 pub(super) struct Function {
     name: &'static str,
@@ -35,13 +35,14 @@ pub(super) struct Function {
 }
 
 impl Function {
-    /// The function of this mangled name, which carries its signature.
+    /// Finds the function of this mangled name, which carries its signature.
     pub(super) fn find(name: &'static CStr) -> Result<Function, DetourError> {
         let shown = name.to_str().unwrap_or("function");
         let start = symbol(name).ok_or(DetourError::Missing(shown))?;
         let found = Symbol::at(start).filter(|found| found.start == start.addr() && found.size != 0);
         let size = found.ok_or(DetourError::Unexpected(shown))?.size;
-        // SAFETY: the loader's table says that the function's code has this size; programs are never unloaded.
+        // SAFETY: the loader's table says that the function's code has this size; programs are never
+        // unloaded.
         let code = unsafe { std::slice::from_raw_parts(start.cast::<u8>(), size) };
         Ok(Function { name: shown, code })
     }
@@ -50,13 +51,13 @@ impl Function {
         self.code.as_ptr().addr()
     }
 
-    /// Whether it calls another one by its address.
+    /// Checks that this function calls `other` directly.
     pub(super) fn calls(self, other: Function) -> Result<(), DetourError> {
         let calls = code::calls(self.code, self.start()).any(|(_, target)| target == other.start());
         if calls { Ok(()) } else { Err(DetourError::Unexpected(self.name)) }
     }
 
-    /// Where it calls another one by its address, if it does so in one place.
+    /// Returns the address of the direct call to `other`, if there is exactly one.
     pub(super) fn only_call(self, other: Function) -> Result<usize, DetourError> {
         let mut calls = code::calls(self.code, self.start()).filter(|(_, target)| *target == other.start());
         match (calls.next(), calls.next()) {
@@ -65,7 +66,7 @@ impl Function {
         }
     }
 
-    /// The bytes a jump takes the place of, as whole instructions that mean the same elsewhere.
+    /// Returns the instructions that a jump replaces, if they are whole and position-independent.
     fn beginning(self) -> Result<&'static [u8], DetourError> {
         let unexpected = DetourError::Unexpected(self.name);
         if !self.start().is_multiple_of(16) {
@@ -79,21 +80,23 @@ impl Function {
     }
 }
 
-/// Bytes of a copy: the longest beginning, and a jump.
+/// The size of a copy in bytes: the longest beginning and a jump.
 const COPY: usize = 64;
 pub(super) const PAGE: usize = 4096;
 
-/// Bytes of a jump that changes no register.
+/// The size in bytes of a jump that changes no register.
 pub(super) const JUMP_ON: usize = 14;
 
-/// Its code: `jmp [rip+0]` and the address. What has been copied may have put something into any register.
+/// Returns the code of a jump: `jmp [rip+0]` and the address. No register is used because the copied code may
+/// have set any of them.
 pub(super) fn jump_on_to(target: usize) -> [u8; JUMP_ON] {
     let mut code = [0xFF, 0x25, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0];
     code[6..].copy_from_slice(&target.to_le_bytes());
     code
 }
 
-/// Copies of functions' beginnings that go on in the functions: what is called in their place from now on.
+/// Copies the functions' beginnings, each followed by a jump to the rest. Returns the copies' addresses, to
+/// be called instead of the functions.
 pub(super) fn copies<const N: usize>(functions: [Function; N]) -> Result<[usize; N], DetourError> {
     const { assert!(N * COPY <= PAGE) };
     let mut page = [0xCC; PAGE];
@@ -106,15 +109,15 @@ pub(super) fn copies<const N: usize>(functions: [Function; N]) -> Result<[usize;
     Ok(std::array::from_fn(|copy| at + copy * COPY))
 }
 
-/// A page that can be run, for ever.
+/// Creates a page of executable code that is never freed.
 pub(super) fn make_code(page: &[u8; PAGE]) -> std::io::Result<usize> {
     fill_code(take_page(0)?, page)
 }
 
-/// As [`make_code`], at an address that a call at `from` reaches.
+/// Creates a page of executable code at an address that a call at `from` reaches.
 pub(super) fn make_code_near(page: &[u8; PAGE], from: usize) -> std::io::Result<usize> {
     let mut last = std::io::Error::from(std::io::ErrorKind::OutOfMemory);
-    // What lies below a program is free, as a rule; what lies behind it is its heap.
+    // The space below a program is usually free; its heap follows it.
     for step in 1..=NEAR / STEP {
         for hint in [from.saturating_sub(step * STEP), from + step * STEP] {
             match take_page(hint / PAGE * PAGE) {
@@ -127,14 +130,14 @@ pub(super) fn make_code_near(page: &[u8; PAGE], from: usize) -> std::io::Result<
     Err(last)
 }
 
-/// How far from a call a page is looked for, and in which steps.
+/// The largest distance from a call at which a page is looked for, and the step of the search.
 const NEAR: usize = 1 << 30;
 const STEP: usize = 16 << 20;
 
-/// A page to be written to, at this address, or elsewhere where there is one already. 0: anywhere.
+/// Maps a writable page at this address, or elsewhere if it is taken; 0 means anywhere.
 fn take_page(hint: usize) -> std::io::Result<*mut c_void> {
     let (access, kind) = (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS);
-    // SAFETY: a mapping of its own: an address without MAP_FIXED is a wish.
+    // SAFETY: a mapping of its own: an address without MAP_FIXED is only a hint.
     let at = unsafe { libc::mmap(std::ptr::without_provenance_mut(hint), PAGE, access, kind, -1, 0) };
     if at == libc::MAP_FAILED { Err(std::io::Error::last_os_error()) } else { Ok(at) }
 }
@@ -158,7 +161,7 @@ fn fill_code(at: *mut c_void, page: &[u8; PAGE]) -> std::io::Result<usize> {
     Ok(at.addr())
 }
 
-/// Length of an instruction at the beginning of a function, if it does the same wherever it stands.
+/// Returns the length of the first instruction if it is position-independent.
 fn movable(code: &[u8]) -> Option<usize> {
     match *code {
         // endbr64
@@ -176,15 +179,15 @@ fn movable(code: &[u8]) -> Option<usize> {
     }
 }
 
-/// Whether anything that looks like a jump or a call leads behind the first byte and before the byte `len`. What only looks like one
-/// counts, too: then the function is left alone.
+/// Returns whether anything that looks like a jump or a call leads to an address after the first byte and
+/// before the byte `len`. False positives count, too: the function is then left alone.
 fn jumps_into(code: &[u8], len: usize) -> bool {
     let leads_there = |end: usize, distance: i64| (1..len as i64).contains(&(end as i64 + distance));
     code.windows(2).enumerate().any(|(at, window)| {
         matches!(window[0], 0x70..=0x7F | 0xE0..=0xE3 | 0xEB)
             && leads_there(at + 2, i64::from(window[1].cast_signed()))
     }) || code.windows(5).enumerate().any(|(at, window)| {
-        // The second byte of a conditional jump stands before its distance as the first byte of others does.
+        // The second byte of a conditional jump precedes its displacement like the first byte of the others.
         let &[0x80..=0x8F | 0xE8 | 0xE9, a, b, c, d] = window else { return false };
         leads_there(at + 5, i64::from(i32::from_le_bytes([a, b, c, d])))
     })
@@ -194,7 +197,7 @@ fn jumps_into(code: &[u8], len: usize) -> bool {
 mod tests {
     use super::*;
 
-    /// How `THD::handle_condition` begins on 10.11.19, 10.11.5 and 11.8.
+    /// The beginnings of `THD::handle_condition` on 10.11.19, 10.11.5 and 11.8.
     const KNOWN: [&[u8]; 3] = [
         &[
             0x55, 0x48, 0x89, 0xE5, 0x41, 0x57, 0x41, 0x56, 0x41, 0x55, 0x41, 0x54, 0x4D, 0x89, 0xCC, 0x53,
@@ -236,7 +239,7 @@ mod tests {
     fn a_function_that_goes_back_into_its_beginning_is_known() {
         let with = |tail: &[u8]| [&[0x90; 32], tail].concat();
         assert!(!jumps_into(&with(&[0xC3]), 16));
-        // Back to byte 4, byte 0, byte 16.
+        // Jumps back to byte 4, byte 0 and byte 16.
         assert!(jumps_into(&with(&[0xEB, 4u8.wrapping_sub(34)]), 16));
         assert!(
             !jumps_into(&with(&[0xEB, 0u8.wrapping_sub(34)]), 16),
@@ -249,7 +252,8 @@ mod tests {
 
     #[test]
     fn a_copy_does_what_the_function_does() {
-        // Adds its two arguments, behind a beginning like those of the server's functions, aligned as they are.
+        // A function that adds its two arguments, with a beginning and alignment like those of the server's
+        // functions.
         let mut page = [0xCC; PAGE];
         let function: &[u8] = &[
             0x55, 0x48, 0x89, 0xE5, 0x41, 0x57, 0x41, 0x56, 0x41, 0x55, 0x41, 0x54, 0x48, 0x89,
@@ -259,11 +263,11 @@ mod tests {
         ];
         page[..function.len()].copy_from_slice(function);
         let at = make_code(&page).expect("memory for code");
-        // SAFETY: the page made above, which stays.
+        // SAFETY: the page created above, which is never freed.
         let code = unsafe { std::slice::from_raw_parts(at as *const u8, function.len()) };
         let [copy] = copies([Function { name: "add", code }]).expect("a movable beginning");
         assert_ne!(copy, at);
-        // SAFETY: code that takes two numbers and gives one, by the C ABI.
+        // SAFETY: code that takes two numbers and returns one, by the C ABI.
         let add = unsafe { std::mem::transmute::<usize, extern "C" fn(u64, u64) -> u64>(copy) };
         assert_eq!(add(40, 2), 42);
     }

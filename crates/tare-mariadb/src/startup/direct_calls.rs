@@ -1,13 +1,15 @@
-//! The calls the server makes to its built-in provider without asking `PSI_server`.
+//! Redirects the calls that the server makes to its built-in provider without using `PSI_server`.
 //!
 //! The server and the engines compiled into it call the built-in's functions for threads, mutexes, rwlocks,
-//! conds, transactions and metadata locks by name (headers such as `pfs_thread_provider.h`); only plugins and
-//! the libraries below go through the vtable for these. With the built-in off they do nothing. So every
-//! function of the built-in's vtable gets a jump to tare's shim at its entry, once, on the main thread, before
-//! any other thread exists: whoever calls it, by name or through the vtable, reaches tare. A slot that leads elsewhere while nobody
-//! wants its events (`entry::lead`) is read by the jump, so that code is written once and never again.
+//! condition variables, transactions and metadata locks by name (headers such as `pfs_thread_provider.h`).
+//! Only plugins and the libraries below go through the function table for these. While the built-in is off
+//! these functions do nothing. So the entry of every function in the built-in's table gets a jump to tare's
+//! shim, once, on the main thread, before any other thread exists: every call, by name or through the table,
+//! reaches tare. The jump of a slot that is routed by demand (`entry::lead`) reads the slot, so code is
+//! written once and never again.
 //!
-//! Which functions these are is found out by [`Image`]. Whatever is not exactly as expected: tare stands back.
+//! [`Image`](super::built_in::Image) finds these functions. If anything is not exactly as expected, tare
+//! disables itself.
 #![allow(unsafe_code)]
 
 use std::ffi::{c_int, c_void};
@@ -18,10 +20,10 @@ use super::symbol;
 use crate::abi::Series;
 use crate::entry::lead;
 
-/// Why the calls could not be redirected.
+/// The reason the calls cannot be redirected.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum DirectCallsError {
-    /// The server looks otherwise than the ones known.
+    /// The server does not look like the known ones.
     #[error("the server's own instrumentation is not where it is expected: {0}")]
     Unexpected(&'static str),
     /// The system does not let a program change its code.
@@ -29,23 +31,24 @@ pub enum DirectCallsError {
     Refused(String),
 }
 
-/// Bytes of a jump from a function's entry to any address. Functions begin at multiples of 16, so it fits even before the
-/// shortest one's neighbour.
+/// The size in bytes of a jump from a function's entry to any address. Functions begin at multiples of 16, so
+/// the jump fits even into the shortest one.
 pub(super) const JUMP: usize = 13;
 
-/// Where a jump goes.
+/// The target of a jump.
 #[derive(Clone, Copy)]
 enum Target {
-    /// To this address.
+    /// This address.
     Address(usize),
-    /// To the address that is at this one.
+    /// The address stored at this one.
     Slot(usize),
 }
 
 impl Target {
-    /// The jump's code. The registers are nobody's between a call and the function: `mov address, %r11` and `jmp *%r11`, with the
-    /// address in the instruction, for one in memory behind it would be read as data, and take a line of that cache, too; or
-    /// `mov (slot), %rax` and `jmp *%rax`.
+    /// Returns the jump's code. The registers used are free between a call and the function. It is `mov
+    /// address, %r11` and `jmp *%r11`, with the address in the instruction, because an address in memory next
+    /// to the code would be read as data and take a line of that cache, too; or it is `mov (slot), %rax` and
+    /// `jmp *%rax`.
     fn jump(self) -> [u8; JUMP] {
         let (mut code, address) = match self {
             Target::Address(address) => ([0x49, 0xBB, 0, 0, 0, 0, 0, 0, 0, 0, 0x41, 0xFF, 0xE3], address),
@@ -56,10 +59,11 @@ impl Target {
     }
 }
 
-/// Leads the direct calls to the functions in `table`, which has the layout of `series`; and of each pair of `further`, a
-/// function of the program's and another one, the first to the second.
+/// Redirects the direct calls to the functions in `table`, which has the layout of `series`. Each pair of
+/// `further` is a function of the program and its replacement.
 ///
 /// # Errors
+///
 /// Nothing is changed then.
 pub(super) fn redirect(
     series: Series,
@@ -79,33 +83,34 @@ pub(super) fn redirect(
     write_jumps(&functions.chain(further).collect::<Vec<_>>())
 }
 
-/// Writes bytes into the program's code, within a line, while there is one thread.
+/// Writes bytes into the program's code, within a cache line, while there is only one thread.
 pub(super) fn overwrite<const N: usize>(at: usize, bytes: [u8; N]) -> std::io::Result<()> {
     let refused = |error: DirectCallsError| std::io::Error::other(error.to_string());
     with_writable_code(at, at + N, || {
-        // SAFETY: the caller's: an instruction of the program's own that nobody runs, this is the only thread, and it is here. The
-        // pages are writable.
+        // SAFETY: the caller's: an instruction of the program that nobody runs, because this is the only
+        // thread and it is here. The pages are writable.
         unsafe { (at as *mut [u8; N]).write_unaligned(bytes) };
     })
     .map_err(refused)
 }
 
-/// Makes the code's pages writable, writes every jump, makes them what they were.
+/// Makes the code's pages writable, writes every jump, and restores the pages' protection.
 fn write_jumps(jumps: &[(usize, Target)]) -> Result<(), DirectCallsError> {
     let first = jumps.iter().map(|(from, _)| *from).min().unwrap_or(0);
     let last = jumps.iter().map(|(from, _)| from + JUMP).max().unwrap_or(0);
     with_writable_code(first, last, || {
         for (from, to) in jumps {
             let code = to.jump();
-            // SAFETY: `JUMP` bytes at the entry of a function that is longer (the built-in's begin at multiples of 16, the caller
-            // looked at more of a further one) and that nobody runs: this is the only thread, and it is here. The pages are
-            // writable; the processor sees its own stores to code before the next jump.
+            // SAFETY: `JUMP` bytes at the entry of a function that is longer (the built-in's begin at
+            // multiples of 16, the caller looked at more of a further one) and that nobody runs: this is the
+            // only thread, and it is here. The pages are writable; the processor sees its own stores to code
+            // before the next jump.
             unsafe { std::ptr::copy_nonoverlapping(code.as_ptr(), *from as *mut u8, JUMP) };
         }
     })
 }
 
-/// Does something while the pages of the program's code between these addresses can be written to.
+/// Runs `write` while the pages of the program's code between these addresses are writable.
 fn with_writable_code(first: usize, last: usize, write: impl FnOnce()) -> Result<(), DirectCallsError> {
     // SAFETY: sysconf takes no pointers.
     let page = usize::try_from(unsafe { libc::sysconf(libc::_SC_PAGESIZE) }).unwrap_or(4096);
@@ -119,7 +124,7 @@ fn with_writable_code(first: usize, last: usize, write: impl FnOnce()) -> Result
     };
     protect(libc::PROT_READ | libc::PROT_WRITE | libc::PROT_EXEC)?;
     write();
-    // Should the system refuse this, the pages stay writable; what was written is right all the same.
+    // If the system refuses this, the pages stay writable; what was written is valid all the same.
     let _ = protect(libc::PROT_READ | libc::PROT_EXEC);
     Ok(())
 }

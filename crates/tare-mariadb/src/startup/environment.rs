@@ -1,4 +1,4 @@
-//! Keeps tare out of the server's children: a preloaded object is inherited through `LD_PRELOAD`.
+//! Keeps tare out of the server's child processes, which would inherit it through `LD_PRELOAD`.
 #![allow(unsafe_code)]
 
 use std::ffi::{CStr, CString, OsStr, OsString};
@@ -8,9 +8,10 @@ use std::path::{Path, PathBuf};
 
 const PRELOAD: &CStr = c"LD_PRELOAD";
 
-/// Takes this library's own entry out of `LD_PRELOAD`, leaving everybody else's.
+/// Removes this library's own entry from `LD_PRELOAD` and keeps all others.
 ///
 /// # Safety
+///
 /// No other thread of the process runs yet: the environment is changed.
 pub(crate) unsafe fn leave_children_alone() {
     // SAFETY: a NUL-terminated name; the value is copied before anything changes the environment.
@@ -34,7 +35,7 @@ pub(crate) unsafe fn leave_children_alone() {
     }
 }
 
-/// The path this library was loaded from, as the loader knows it.
+/// Returns the path this library was loaded from, as the loader knows it.
 fn own_path() -> Option<PathBuf> {
     // SAFETY: Dl_info is plain pointers; all-zero is a valid value.
     let mut info: libc::Dl_info = unsafe { std::mem::zeroed() };
@@ -55,7 +56,7 @@ enum Remaining {
     Others(CString),
 }
 
-/// `LD_PRELOAD`'s entries are separated by spaces or colons.
+/// Removes an entry from `LD_PRELOAD`, whose entries are separated by spaces or colons.
 fn without(value: &[u8], own: &Path) -> Remaining {
     let entries = || value.split(|b| matches!(b, b' ' | b':')).filter(|entry| !entry.is_empty());
     let others: Vec<&[u8]> = entries().filter(|entry| !is_own(entry, own)).collect();
@@ -68,8 +69,8 @@ fn without(value: &[u8], own: &Path) -> Remaining {
     }
 }
 
-/// The same file by path or by inode; or, where the loader searched for the entry or expanded a `$` in it,
-/// the same file name.
+/// Returns whether an entry means this library: the same file by path or by inode or, where the loader
+/// searched for the entry or expanded a `$` in it, the same file name.
 fn is_own(entry: &[u8], own: &Path) -> bool {
     let path = Path::new(OsStr::from_bytes(entry));
     if path == own {

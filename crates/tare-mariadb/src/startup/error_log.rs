@@ -1,8 +1,8 @@
-//! Lines in the server's error log.
+//! Writes lines into the server's error log.
 //!
 //! The log is the server's standard error. With `--log-error` the server reopens standard error onto the
-//! file, but only after it has asked for its provider; a line written earlier would not be in the log. So
-//! this module stands in front of libc's `freopen64` and writes what waits as soon as the log is open.
+//! file, but only after it has asked for its provider; an earlier line would be missing from the log. So this
+//! module overrides libc's `freopen64` and writes the waiting lines as soon as the log is open.
 #![allow(unsafe_code)]
 
 use std::ffi::{c_char, c_void};
@@ -11,24 +11,24 @@ use std::sync::atomic::{AtomicBool, AtomicPtr, Ordering};
 
 use libc::FILE;
 
-/// Severity, as the server names it.
+/// The severity of a line, with the server's names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Severity {
-    /// `[Note]`
+    /// Written as `[Note]`.
     Note,
-    /// `[Warning]`
+    /// Written as `[Warning]`.
     Warning,
-    /// `[ERROR]`
+    /// Written as `[ERROR]`.
     Error,
 }
 
-/// Lines that are not known to be in the log yet. Bounded: start-up writes one or two.
+/// The lines that may not be in the log yet. Bounded: start-up writes one or two.
 static WAITING: Mutex<Vec<String>> = Mutex::new(Vec::new());
 const MOST_WAITING: usize = 16;
 
-/// Set when the server is going to reopen standard error onto a file.
+/// Set if the server is going to reopen standard error onto a file.
 static FILE_EXPECTED: AtomicBool = AtomicBool::new(false);
-/// Set once the server has.
+/// Set after the server has done so.
 static FILE_OPEN: AtomicBool = AtomicBool::new(false);
 
 static LIBC_FREOPEN: AtomicPtr<c_void> = AtomicPtr::new(std::ptr::null_mut());
@@ -42,13 +42,13 @@ pub(crate) fn resolve() {
     LIBC_FREOPEN.store(found, Ordering::Release);
 }
 
-/// The server has been told to log into a file.
+/// Notes that the server has been told to log into a file.
 pub(crate) fn expect_file() {
     FILE_EXPECTED.store(true, Ordering::Release);
 }
 
-/// Writes one line in the server's format, now or when the log is open. Control characters become spaces,
-/// so that nothing a file holds can forge a second line.
+/// Writes one line in the server's format, now or when the log is open. Control characters become spaces, so
+/// that no text can forge a second line.
 pub(crate) fn line(severity: Severity, text: &str) {
     let severity = match severity {
         Severity::Note => "Note",
@@ -61,7 +61,7 @@ pub(crate) fn line(severity: Severity, text: &str) {
         return write_to_stderr(&line);
     }
     if !FILE_EXPECTED.load(Ordering::Acquire) {
-        // Standard error is the log. Should the server reopen it after all, the line is repeated there.
+        // Standard error is the log. If the server reopens it after all, the line is repeated there.
         write_to_stderr(&line);
     }
     let mut waiting = WAITING.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
@@ -70,11 +70,12 @@ pub(crate) fn line(severity: Severity, text: &str) {
     }
 }
 
-/// Stands in front of libc's `freopen64`: after the server has reopened standard error onto its log, the
-/// lines that wait are written there.
+/// Overrides libc's `freopen64`: after the server has reopened standard error onto its log, the waiting lines
+/// are written there.
 ///
 /// # Safety
-/// As for `freopen(3)`.
+///
+/// The contract of `freopen(3)`.
 #[unsafe(no_mangle)]
 pub(crate) unsafe extern "C" fn freopen64(
     path: *const c_char,
@@ -96,18 +97,18 @@ pub(crate) unsafe extern "C" fn freopen64(
     // SAFETY: the caller upholds freopen(3)'s contract.
     let reopened = unsafe { next(path, mode, stream) };
     if !reopened.is_null() && is_stderr(reopened) && !FILE_OPEN.load(Ordering::Acquire) {
-        // A panic here would unwind into the server; the lines are not worth it.
+        // A panic here would unwind into the server; the lines are not worth that.
         let _ = std::panic::catch_unwind(log_is_open);
     }
     reopened
 }
 
 fn is_stderr(stream: *mut FILE) -> bool {
-    // SAFETY: fileno only reads the open stream the caller has just got back.
+    // SAFETY: fileno only reads the open stream that the caller has just received.
     unsafe { libc::fileno(stream) == libc::STDERR_FILENO }
 }
 
-/// Only a server's log takes lines: in any other program nothing ever waits.
+/// Writes the waiting lines. Lines wait only in a server, so other programs get none.
 fn log_is_open() {
     let mut waiting = WAITING.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
     FILE_OPEN.store(true, Ordering::Release);
@@ -117,13 +118,13 @@ fn log_is_open() {
 }
 
 fn write_to_stderr(line: &str) {
-    // One write, so that no other thread's line comes in between. A log that cannot be written is nobody's
-    // error here.
+    // A single write, so that no other thread's line comes in between. A failure to write the log is ignored
+    // here.
     // SAFETY: the buffer is `line`'s own.
     unsafe { libc::write(libc::STDERR_FILENO, line.as_ptr().cast(), line.len()) };
 }
 
-/// Local time in the server's format: `2026-01-31  7:05:09`.
+/// Returns the local time in the server's format: `2026-01-31  7:05:09`.
 fn timestamp() -> String {
     // SAFETY: time with a null argument only returns the time.
     let now = unsafe { libc::time(std::ptr::null_mut()) };

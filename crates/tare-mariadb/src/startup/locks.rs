@@ -1,9 +1,10 @@
-//! The server's own functions that take an instrumented lock: what its code calls for mutexes and rwlocks.
+//! The server's own functions that take an instrumented lock; its code calls them for mutexes and rwlocks.
 //!
-//! Each asks the provider to begin a wait, takes the lock, and tells it that the wait has ended. A lock that is free needs
-//! no clock: tare's functions in their place (`entry::lock`) try first, so that nobody can wait unseen. The functions are
-//! exported. One is taken for the known one if it reads the instance where the lock ends, and calls the provider's slot; the lock
-//! that is the server's own also if its functions change the members tare's change.
+//! Each asks the provider to begin a wait, takes the lock, and reports the end of the wait. An uncontended
+//! lock needs no clock: tare's replacements (`entry::lock`) try it first, so that nobody can wait unseen. The
+//! functions are exported. A function is recognized if it reads the instance at the end of the lock and calls
+//! the provider's slot; for the server's own lock, its functions must also change the members that tare's
+//! change.
 #![allow(unsafe_code)]
 
 use std::ffi::{CStr, c_void};
@@ -14,31 +15,31 @@ use crate::entry::lock::{
     self, MUTEX_INSTANCE, PRLOCK, PRLOCK_INSTANCE, PRLOCK_READERS, PRLOCK_WRITER, RWLOCK_INSTANCE, TakePrlock,
 };
 
-/// Bytes of a function that are looked at; those that get a jump are longer.
+/// The bytes of a function that are examined; functions that get a jump are longer.
 pub const LOOK: usize = 80;
 
-/// A function of the server's that takes a lock.
+/// A function of the server that takes a lock.
 pub struct Function {
-    /// Its exported name.
+    /// The exported name.
     pub name: &'static CStr,
     /// The slot by which it begins to wait.
     slot: &'static str,
-    /// Where its lock keeps the instance.
+    /// The offset of the instance in its lock.
     instance: usize,
-    /// Functions it goes with, and whether their code is as known.
+    /// The functions it depends on, and the checks of their code.
     needs: &'static [Needed],
 }
 
-/// An exported function, and whether its first bytes are as known.
+/// An exported function, and the check of its first bytes.
 type Needed = (&'static CStr, fn(&[u8]) -> bool);
 
-/// What takes and gives back the server's own rwlock.
+/// The functions that take and release the server's own rwlock.
 const PRLOCK_FUNCTIONS: &[Needed] =
     &[(READ_PRLOCK, counts_readers), (WRITE_PRLOCK, notes_writer), (c"rw_pr_unlock", forgets_writer)];
 const READ_PRLOCK: &CStr = c"rw_pr_rdlock";
 const WRITE_PRLOCK: &CStr = c"rw_pr_wrlock";
 
-/// The functions; tare's are `entry::lock::functions`, in this order.
+/// The functions that are replaced; tare's are in `entry::lock::functions`, in this order.
 pub const FUNCTIONS: [Function; 6] = [
     Function { name: c"psi_mutex_lock", slot: "start_mutex_wait", instance: MUTEX_INSTANCE, needs: &[] },
     Function { name: c"psi_mutex_trylock", slot: "start_mutex_wait", instance: MUTEX_INSTANCE, needs: &[] },
@@ -69,7 +70,8 @@ pub const FUNCTIONS: [Function; 6] = [
 ];
 
 impl Function {
-    /// Whether it is the known one. `code` says the first [`LOOK`] bytes of an exported function.
+    /// Returns whether this function is as known. `code` returns the first [`LOOK`] bytes of an exported
+    /// function.
     pub fn is_known<'a>(&self, series: Series, code: impl Fn(&CStr) -> Option<&'a [u8]>) -> bool {
         let slot = series.slot_names().iter().position(|slot| *slot == self.slot);
         let Some(offset) = slot.and_then(|slot| u32::try_from(slot * size_of::<*const c_void>()).ok()) else {
@@ -81,16 +83,17 @@ impl Function {
     }
 }
 
-/// Where the functions begin, and tare's in their place. What is not as known is left alone: its locks are timed whether or not
-/// they are free.
+/// Returns the addresses of the recognized functions with tare's replacements. Locks of other functions are
+/// timed even if they are uncontended.
 pub(super) fn places(series: Series) -> Vec<(usize, usize)> {
     if let (Some(read), Some(write)) = (symbol(READ_PRLOCK), symbol(WRITE_PRLOCK)) {
-        // SAFETY: the server's functions of these names take a lock of its own and return an error's number.
+        // SAFETY: the server's functions of these names take a lock of its own and return an error number.
         let functions =
             [read, write].map(|function| unsafe { std::mem::transmute::<_, TakePrlock>(function) });
         let _ = PRLOCK.set(functions);
     }
-    // SAFETY: an exported function is the program's code, and that goes on behind it: none of these is its last bytes.
+    // SAFETY: an exported function is the program's code, which continues after it: none of these is its last
+    // bytes.
     let code =
         |name: &CStr| symbol(name).map(|at| unsafe { std::slice::from_raw_parts(at.cast::<u8>(), LOOK) });
     let known =
@@ -98,9 +101,9 @@ pub(super) fn places(series: Series) -> Vec<(usize, usize)> {
     known.filter_map(|(function, to)| Some((symbol(function.name)?.addr(), to))).collect()
 }
 
-/// Whether the code loads a register from `instance` and calls through a table's slot at `offset`.
+/// Returns whether the code loads a register from `instance` and calls through a table's slot at `offset`.
 fn calls(code: &[u8], instance: usize, offset: u32) -> bool {
-    // mov r64, [r64 + disp8], but for a base that needs a further byte.
+    // mov r64, [r64 + disp8], except for a base that needs a further byte.
     let loads = |code: &[u8]| matches!(code, &[0x48 | 0x49, 0x8B, form, at] if form & 0xC0 == 0x40 && form & 7 != 4 && usize::from(at) == instance);
     // call [r64 + disp32].
     let is_call = |code: &[u8]| matches!(code, &[0xFF, 0x90..=0x97, a, b, c, d] if u32::from_le_bytes([a, b, c, d]) == offset);
@@ -108,35 +111,35 @@ fn calls(code: &[u8], instance: usize, offset: u32) -> bool {
     code[..call].windows(4).any(loads)
 }
 
-/// Up to the first `ret`, or what may be one.
+/// Returns the code up to the first `ret`, or what may be one.
 fn body(code: &[u8]) -> &[u8] {
     &code[..code.iter().position(|byte| *byte == 0xC3).unwrap_or(code.len())]
 }
 
-/// Whether a function's body has an instruction that works on a member by a register (but rsp) and a distance of one byte:
-/// opcode, which of the opcode's instructions, the member, an operand.
+/// Returns whether a function's body has an instruction on a member addressed by a register (not rsp) and a
+/// one-byte displacement: opcode, the instruction within the opcode, the member, an operand.
 fn has(code: &[u8], opcode: u8, which: u8, member: usize, operand: u8) -> bool {
     let form = 0x40 | which << 3;
     let goes_on = |member_at: &[u8]| usize::from(member_at[0]) == member && member_at[1] == operand;
     let by_other =
         |code: &[u8]| code[0] == opcode && code[1] & 0xF8 == form && code[1] & 7 != 4 && goes_on(&code[2..]);
-    // r12 is named by a byte of its own, and rsp likewise, without the prefix.
+    // r12 takes a byte of its own, and so does rsp, without the prefix.
     let by_r12 = |code: &[u8]| code[..4] == [0x41, opcode, form | 4, 0x24] && goes_on(&code[4..]);
     body(code).windows(4).any(by_other) || body(code).windows(6).any(by_r12)
 }
 
-/// `add [r64 + readers], 1`.
+/// Recognizes `add [r64 + readers], 1`.
 fn counts_readers(code: &[u8]) -> bool {
     has(code, 0x83, 0, PRLOCK_READERS, 1)
 }
 
-/// `mov r32, [r64 + readers]` and `mov byte [r64 + writer], 1`.
+/// Recognizes `mov r32, [r64 + readers]` and `mov byte [r64 + writer], 1`.
 fn notes_writer(code: &[u8]) -> bool {
     let reads = |code: &[u8]| matches!(code, &[0x8B, form, at] if form & 0xC0 == 0x40 && form & 7 != 4 && usize::from(at) == PRLOCK_READERS);
     has(code, 0xC6, 0, PRLOCK_WRITER, 1) && body(code).windows(3).any(reads)
 }
 
-/// `cmp byte [r64 + writer], 0` and `mov byte [r64 + writer], 0`.
+/// Recognizes `cmp byte [r64 + writer], 0` and `mov byte [r64 + writer], 0`.
 fn forgets_writer(code: &[u8]) -> bool {
     has(code, 0x80, 7, PRLOCK_WRITER, 0) && has(code, 0xC6, 0, PRLOCK_WRITER, 0)
 }
@@ -145,7 +148,7 @@ fn forgets_writer(code: &[u8]) -> bool {
 mod tests {
     use super::*;
 
-    /// `mov 0x28(%rdi),%rsi` and `call *0x190(%rax)`, as Debian's 10.11.19 has them.
+    /// `mov 0x28(%rdi),%rsi` and `call *0x190(%rax)` from Debian's 10.11.19.
     const LOAD: [u8; 4] = [0x48, 0x8B, 0x77, 0x28];
     const CALL: [u8; 6] = [0xFF, 0x90, 0x90, 0x01, 0x00, 0x00];
 
@@ -163,8 +166,8 @@ mod tests {
         assert!(!calls(&LOAD, 0x190) && !calls(&[], 0x190));
     }
 
-    /// As Debian's 10.11.19 has them: `addl $1,0x58(%rbx)`; `mov 0x58(%rbx),%edx` and `movb $1,0x60(%rbx)`;
-    /// `cmpb $0,0x60(%rdi)` and `movb $0,0x60(%rdi)`.
+    /// Instructions from Debian's 10.11.19: `addl $1,0x58(%rbx)`; `mov 0x58(%rbx),%edx` and `movb
+    /// $1,0x60(%rbx)`; `cmpb $0,0x60(%rdi)` and `movb $0,0x60(%rdi)`.
     const READS: [u8; 4] = [0x83, 0x43, 0x58, 0x01];
     const ASKS: [u8; 3] = [0x8B, 0x53, 0x58];
     const WRITES: [u8; 4] = [0xC6, 0x43, 0x60, 0x01];
@@ -176,7 +179,7 @@ mod tests {
         let ret = [0xC3];
         assert!(counts_readers(&code(&[&[0x55], &READS, &ret])));
         assert!(!counts_readers(&code(&[&ret, &READS])), "another function's");
-        // `addl $1,0x58(%r12)`, as Ubuntu's 10.6.23 has it, and by rsp.
+        // `addl $1,0x58(%r12)` from Ubuntu's 10.6.23, and by rsp.
         assert!(counts_readers(&[0x41, 0x83, 0x44, 0x24, 0x58, 0x01]));
         assert!(!counts_readers(&[0x90, 0x83, 0x44, 0x24, 0x58, 0x01]));
         assert!(notes_writer(&code(&[&ASKS, &WRITES, &ret])));

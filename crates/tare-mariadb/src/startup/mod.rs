@@ -1,9 +1,9 @@
-//! From the loader to the provider: decides whether this process is a server tare can serve, and stands
-//! back from everything else.
+//! The way from the loader to the provider: decides whether this process is a server that tare can serve, and
+//! disables tare in everything else.
 //!
-//! The order: the constructor runs before the server's `main`. It recognises the server, takes tare out of
-//! the children's way, reads the options and sets the server's hook. The server, once it has read its own
-//! options, asks the hook for a provider (`answer`), unless its built-in one is on.
+//! The constructor runs before the server's `main`. It recognizes the server, keeps tare out of child
+//! processes, reads the options and sets the server's hook. The server reads its own options and then asks
+//! the hook for a provider (`answer`), unless its built-in one is on.
 
 pub mod built_in;
 pub(crate) mod conditions;
@@ -37,18 +37,18 @@ use program::Server;
 pub(crate) use program::symbol;
 pub use program::{data_directory, server_is_up};
 
-/// How a server is served: what the constructor finds out and the hook needs.
+/// The server and its options: what the constructor finds out and the hook needs.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Plan {
     /// The server's series.
     pub series: Series,
-    /// How it is served.
+    /// The options.
     pub options: Options,
 }
 
 static PLAN: OnceLock<Plan> = OnceLock::new();
 
-/// The options this server runs with; `None` before start-up and when tare stands back.
+/// Returns the options that this server runs with; `None` before start-up and if tare is disabled.
 pub fn options() -> Option<&'static Options> {
     PLAN.get().map(|plan| &plan.options)
 }
@@ -71,11 +71,12 @@ fn plan(server: &Server, arguments: &[OsString]) -> Result<Plan, StandBack> {
     Ok(plan)
 }
 
-/// Decides whether to serve a server of this version and with these settings; `environment` is what
-/// [`Options::ENVIRONMENT`] holds there. Before a start this tells what will be.
+/// Decides whether to serve a server of this version and with these settings. `environment` is its value of
+/// [`Options::ENVIRONMENT`]. Also works before a start, to predict the decision.
 ///
 /// # Errors
-/// Why not.
+///
+/// The reason not to serve.
 pub fn decide(
     version: Option<String>,
     settings: &ServerSettings,
@@ -100,7 +101,7 @@ pub fn decide(
     Ok(Plan { series, options })
 }
 
-/// The server asks for its provider. Null: it goes on with none.
+/// Returns the function table when the server asks for its provider, or null to run without one.
 fn answer(version: c_int) -> *const c_void {
     let Some(plan) = PLAN.get() else { return std::ptr::null() };
     let started = catch_unwind(AssertUnwindSafe(|| {
@@ -129,7 +130,7 @@ fn answer(version: c_int) -> *const c_void {
     }
 }
 
-/// Notes why tare does nothing, in the status and in the error log.
+/// Notes in the status and in the error log why tare does nothing.
 fn stand_back(reason: StandBack) {
     if reason.serves() {
         error_log::line(reason.level(), &format!("stands back, the server runs without it: {reason}"));

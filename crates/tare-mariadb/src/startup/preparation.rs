@@ -1,11 +1,13 @@
-//! Where the server parses what is prepared: that call is led through tare, which listens to the tokens.
+//! Redirects the call by which the server parses a statement to prepare, so that tare can listen to its
+//! tokens.
 //!
-//! `Prepared_statement::prepare` calls `parse_sql` in one place. The call's distance is changed so that it leads to a jump to tare's
-//! function, in a page near the server's code: a call reaches two gigabytes. Statements that are not prepared pass nothing of
-//! this.
+//! `Prepared_statement::prepare` calls `parse_sql` in one place. The call's displacement is changed so that
+//! it leads to a jump to tare's function, in a page near the server's code: a call reaches two gigabytes.
+//! Statements that are not prepared do not use this call.
 //!
-//! Where a lexer has its listener is found out by trying: `Lex_input_stream::add_digest_token` hands a token to the listener and
-//! does nothing where there is none. A lexer of tare's own, all zeros but for one word, says which word that is.
+//! The location of the listener in a lexer is found by trying: `Lex_input_stream::add_digest_token` passes a
+//! token to the listener and does nothing without one. A lexer of tare's own, all zeros except for one word,
+//! shows which word that is.
 #![allow(unsafe_code)]
 
 use std::ffi::{c_uint, c_void};
@@ -18,13 +20,13 @@ use crate::entry::preparation::{Parse, Parser, stand_before};
 use crate::host::code;
 use crate::host::digest::Listener;
 
-/// Why executions of prepared statements have no digest.
+/// The reason executions of prepared statements have no digest.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum PreparationError {
     /// The server's code is not as expected.
     #[error(transparent)]
     Code(#[from] DetourError),
-    /// The lexer does not say where it has its listener.
+    /// The location of the listener in the lexer was not found.
     #[error("the server's lexer is made in another way than expected")]
     Lexer,
     /// The call cannot be changed.
@@ -34,14 +36,15 @@ pub enum PreparationError {
 
 static HINDRANCE: OnceLock<Option<PreparationError>> = OnceLock::new();
 
-/// Whether prepared statements have digests; what hinders it. `None`: nobody asked for it.
+/// Returns what prevents digests of prepared statements, if anything; `None` if they were not requested.
 pub(crate) fn hindrance() -> Option<Option<&'static PreparationError>> {
     HINDRANCE.get().map(Option::as_ref)
 }
 
-/// Leads the call through tare; at start, while there is one thread.
+/// Redirects the call to tare. Runs at start-up, while there is only one thread.
 ///
 /// # Errors
+///
 /// Nothing is changed then.
 pub(super) fn lead() -> Result<(), PreparationError> {
     let led = try_to_lead();
@@ -55,10 +58,11 @@ fn try_to_lead() -> Result<(), PreparationError> {
     let add = Function::find(c"_ZN16Lex_input_stream16add_digest_tokenEjP7YYSTYPE")?;
     let max_length = symbol(c"max_digest_length").ok_or(DetourError::Missing("max_digest_length"))?;
     let call = prepare.only_call(parse)?;
-    // SAFETY: its mangled name carries its signature; it is a method without virtual functions, so the lexer comes first.
+    // SAFETY: the mangled name carries the signature; it is a method without virtual functions, so the lexer
+    // comes first.
     let add = unsafe { std::mem::transmute::<usize, AddToken>(add.start()) };
     let listener = listener_of(add).ok_or(PreparationError::Lexer)?;
-    // SAFETY: its mangled name carries its signature; it returns a bool, as every caller of it takes it.
+    // SAFETY: the mangled name carries the signature; it returns a bool, as every caller of it takes it.
     let parse = unsafe { std::mem::transmute::<usize, Parse>(parse.start()) };
     let shim = stand_before(Parser { parse, listener, max_length: max_length.cast() });
     let mut page = [0xCC; PAGE];
@@ -70,24 +74,24 @@ fn try_to_lead() -> Result<(), PreparationError> {
     direct_calls::overwrite(call + 1, distance.to_le_bytes()).map_err(refused)
 }
 
-/// `Lex_input_stream::add_digest_token(uint token, YYSTYPE *value)`.
+/// The type of `Lex_input_stream::add_digest_token(uint token, YYSTYPE *value)`.
 type AddToken = unsafe extern "C" fn(lexer: *mut c_void, token: c_uint, value: *mut c_void);
 
-/// Words of a lexer that are tried.
+/// The words of a lexer that are tried.
 const LEXER: usize = 128;
 
-/// A token without a value that the digest keeps as it is.
+/// A token without a value that the digest keeps unchanged.
 const TOKEN: c_uint = b'(' as c_uint;
 
-/// Where a lexer has its listener: the only word that leads a token to one.
+/// Returns the offset of a lexer's listener: the only word that passes a token to one.
 fn listener_of(add: AddToken) -> Option<usize> {
     let mut lexer = [null::<Listener>(); LEXER];
     let mut hears = |at: usize| {
         let mut listener = Listener::new(TRIED)?;
         listener.begin();
         lexer[at] = &raw const listener;
-        // SAFETY: a lexer without a listener does nothing, and one with a listener hands it the token: nothing else of it is looked
-        // at. Its words are zeros, and there are more of them than it has.
+        // SAFETY: a lexer without a listener does nothing, and one with a listener passes it the token:
+        // nothing else of it is read. Its words are zeros, and there are more of them than it has.
         unsafe { add(lexer.as_mut_ptr().cast(), TOKEN, null_mut()) };
         lexer[at] = null();
         Some(listener.tokens().is_some_and(|tokens| tokens.bytes == (TOKEN as u16).to_le_bytes()))
@@ -97,16 +101,16 @@ fn listener_of(add: AddToken) -> Option<usize> {
     found.next().is_none().then_some(first)
 }
 
-/// Bytes of tokens that fit the listener that is tried.
+/// The bytes of tokens that fit into the listener used for trying.
 const TRIED: usize = 64;
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    /// As the server's: the listener is the fourth word.
+    /// Behaves like the server's function; the listener is the fourth word.
     unsafe extern "C" fn add(lexer: *mut c_void, token: c_uint, _value: *mut c_void) {
-        // SAFETY: a lexer of the test's own or of `listener_of`.
+        // SAFETY: a lexer of this test or of `listener_of`.
         if let Some(listener) = unsafe { lexer.cast::<*mut Listener>().add(3).read().as_mut() } {
             listener.add(token as u16);
         }

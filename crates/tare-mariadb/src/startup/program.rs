@@ -1,43 +1,43 @@
-//! The program tare was loaded into, seen through the symbols it exports.
+//! The program that tare was loaded into, seen through its exported symbols.
 #![allow(unsafe_code)]
 
 use std::ffi::{CStr, OsStr, c_char, c_int, c_void};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
-/// `PSI_bootstrap` of the server's `psi_base.h`: how a server asks for its provider.
+/// `PSI_bootstrap` of the server's `psi_base.h`, through which a server asks for its provider.
 #[repr(C)]
 pub(crate) struct PsiBootstrap {
-    /// Given the version of the interface, returns the provider's function table, or null for none.
+    /// Returns the provider's function table for a version of the interface, or null for none.
     pub(crate) get_interface: extern "C" fn(c_int) -> *const c_void,
 }
 
-/// What every server exports that can ask for a provider, and no other program.
+/// The symbols that every server that can ask for a provider exports, and no other program.
 pub const EXPORTS: [&CStr; 3] = [c"PSI_hook", c"PSI_server", c"server_version"];
-/// The names of the groups of option files the server reads.
+/// The symbol of the names of the option file groups that the server reads.
 pub const GROUPS: &CStr = c"load_default_groups";
 
 type SetServerVersion = unsafe extern "C" fn(*mut c_char, usize);
 
-/// A server's symbols. Only a program that exports all three names of the design is a server.
+/// The symbols of a server. Only a program that exports all of [`EXPORTS`] is one.
 pub(crate) struct Server {
     hook: *mut *const PsiBootstrap,
 }
 
-/// Longest version string the server writes (its `SERVER_VERSION_LENGTH`).
+/// The longest version string that the server writes (its `SERVER_VERSION_LENGTH`).
 const VERSION_LENGTH: usize = 60;
-/// Most groups of option files a server is taken to have.
+/// The most groups of option files that are read of a server.
 const MOST_GROUPS: usize = 64;
 
 impl Server {
-    /// The server this process is, or `None` when it is another program.
+    /// Returns the server that this process is; `None` if it is another program.
     pub(crate) fn find() -> Option<Server> {
         let [hook, _, _] = EXPORTS.map(symbol);
         EXPORTS.iter().all(|name| symbol(name).is_some()).then_some(Server { hook: hook?.cast() })
     }
 
-    /// The version compiled into the server. The exported variable `server_version` is still empty when
-    /// the provider is chosen, and `--version=` can make it lie; the function that fills it can be asked.
+    /// Returns the version compiled into the server. The exported variable `server_version` is still empty
+    /// when the provider is chosen, and `--version=` can change it; so the function that fills it is called.
     pub(crate) fn version(&self) -> Option<String> {
         let function = symbol(c"_Z18set_server_versionPcm")?;
         // SAFETY: the mangled name says that it is a function taking a char pointer and an unsigned long.
@@ -50,7 +50,7 @@ impl Server {
         if text.is_empty() { None } else { Some(text.to_owned()) }
     }
 
-    /// The groups of option files the server reads, as it lists them itself.
+    /// Returns the groups of option files that the server reads, from its own list.
     pub(crate) fn option_groups(&self) -> Vec<String> {
         let Some(first) = symbol(GROUPS) else { return Vec::new() };
         let first = first.cast::<*const c_char>().cast_const();
@@ -68,10 +68,11 @@ impl Server {
         groups
     }
 
-    /// Makes the server ask `bootstrap` for its provider. The built-in Performance Schema, when it is on,
-    /// overwrites this: it wins.
+    /// Makes the server ask `bootstrap` for its provider. If the built-in is on, it overwrites the hook and
+    /// takes precedence.
     ///
     /// # Safety
+    ///
     /// The server has not started its `main` yet.
     pub(crate) unsafe fn set_hook(&self, bootstrap: &'static PsiBootstrap) {
         // SAFETY: `hook` is the server's variable of this type, and nobody reads it before `main`.
@@ -79,22 +80,22 @@ impl Server {
     }
 }
 
-/// The address of a symbol any loaded object exports.
+/// Returns the address of a symbol that any loaded object exports.
 pub(crate) fn symbol(name: &CStr) -> Option<*mut c_void> {
     // SAFETY: a plain symbol lookup with a NUL-terminated name.
     let found = unsafe { libc::dlsym(libc::RTLD_DEFAULT, name.as_ptr()) };
     if found.is_null() { None } else { Some(found) }
 }
 
-/// Whether the server has finished its start-up and accepts connections.
+/// Returns whether the server has finished its start-up and accepts connections.
 pub fn server_is_up() -> bool {
     let Some(flag) = symbol(c"mysqld_server_started") else { return false };
     // SAFETY: the server's variable of this name is an int, written once, from 0 to 1.
     unsafe { flag.cast::<c_int>().read_volatile() != 0 }
 }
 
-/// The data directory of the running server, absolute; `None` before it has read its options and in other
-/// programs.
+/// Returns the data directory of the running server, absolute; `None` before it has read its options and in
+/// other programs.
 pub fn data_directory() -> Option<PathBuf> {
     let text = symbol(c"mysql_real_data_home")?;
     // SAFETY: the server's variable of this name is a character array with a zero at its end, filled once,

@@ -1,4 +1,4 @@
-//! Where the start-up hands over to the provider.
+//! The transition from start-up to the provider.
 
 use std::ffi::c_void;
 
@@ -19,6 +19,7 @@ use crate::options::{DEFAULT_LEVEL, InstrumentSetting, LevelSetting, Options};
 /// Runs once, on the server's main thread, before any other thread exists.
 ///
 /// # Errors
+///
 /// When the provider cannot start; the server then runs without it.
 pub(crate) fn start(series: Series, options: &'static Options) -> Result<*const c_void, StandBack> {
     entry::select(series);
@@ -58,7 +59,7 @@ pub(crate) fn start(series: Series, options: &'static Options) -> Result<*const 
         line(Severity::Warning, &format!("user_variables_by_thread stays empty: {reason}"));
     }
     let table = entry::vtable(series, options);
-    // Where waits are counted by instance, too, every lock takes the way that does so.
+    // If waits are also counted by instance, every lock uses the slots that do so.
     let locks = if options.synch_waits_by_instance { Vec::new() } else { locks::places(series) };
     direct_calls::redirect(series, table, &conditions.into_iter().chain(locks).collect::<Vec<_>>())?;
     if options.prepared_digests
@@ -114,8 +115,8 @@ fn config(options: &'static Options) -> Config {
     }
 }
 
-/// The built-in lists its own buffers among the memory instruments, and clients sum them up; so the names
-/// are here, too.
+/// Registers the names of the built-in's own buffers. It lists them among the memory instruments, and clients
+/// sum them up.
 fn register_own_memory() {
     for name in OWN_MEMORY {
         let name = &format!("{OWN}{name}");
@@ -127,10 +128,10 @@ fn register_own_memory() {
     }
 }
 
-/// What the names of the built-in's buffers begin with.
+/// The prefix of the names of the built-in's buffers.
 const OWN: &str = "memory/performance_schema/";
 
-/// Names of the built-in's buffers.
+/// The names of the built-in's buffers.
 const OWN_MEMORY: &[&str] = &[
     "mutex_instances",
     "rwlock_instances",

@@ -1,4 +1,4 @@
-//! The program's code and data in memory, as the loader put them there.
+//! The program's code and data in memory, as the loader mapped them.
 #![allow(unsafe_code)]
 
 use std::ffi::{c_int, c_void};
@@ -6,14 +6,14 @@ use std::ops::Range;
 
 use super::built_in::Image;
 
-/// Where they lie. They stay there until the process ends.
+/// The address ranges of code and data; they stay mapped until the process ends.
 pub(crate) struct Segments {
     code: Range<usize>,
     data: Vec<Range<usize>>,
 }
 
 impl Segments {
-    /// The program's own. `None`: its code is not in one piece.
+    /// Returns the segments of the program itself; `None` if its code is not in one piece.
     pub(crate) fn of_program() -> Option<Segments> {
         unsafe extern "C" fn first(
             info: *mut libc::dl_phdr_info,
@@ -44,7 +44,7 @@ impl Segments {
         program
     }
 
-    /// The program's memory. It is looked at while no other thread runs.
+    /// Returns the program's memory. It is read while no other thread runs.
     pub(super) fn image(&self) -> Image<'_> {
         // SAFETY: a loaded segment is readable from its first to its last byte, and the program stays loaded.
         let code = unsafe { std::slice::from_raw_parts(self.code.start as *const u8, self.code.len()) };
@@ -57,7 +57,7 @@ impl Segments {
         Image { address: self.code.start, code, data: self.data.iter().map(words).collect() }
     }
 
-    /// Whether so many bytes at an address are data that may be written to.
+    /// Returns whether `len` bytes at an address are writable data.
     pub(crate) fn have_data(&self, address: usize, len: usize) -> bool {
         let end = address.saturating_add(len);
         self.data.iter().any(|range| range.start <= address && end <= range.end)

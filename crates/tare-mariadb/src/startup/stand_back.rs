@@ -1,4 +1,4 @@
-//! Why tare leaves a server alone.
+//! The reasons for which tare disables itself.
 
 use super::error_log::Severity;
 use crate::abi::Series;
@@ -7,31 +7,31 @@ use crate::options::OptionError;
 /// A reason to do nothing: the server runs as if tare were absent.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum StandBack {
-    /// The server exports no version tare can read.
+    /// The server exports no version that tare can read.
     #[error("this server does not tell its version")]
     NoVersion,
     /// The server is of a series whose interface is not known.
     #[error("server version {version} is not supported; supported: MariaDB {}", series_list())]
     UnknownVersion {
-        /// As the server spells it.
+        /// The version as the server spells it.
         version: String,
     },
     /// The run prints something and ends.
     #[error("this run ends without serving ({option})")]
     NotServing {
-        /// The option that says so.
+        /// The option that makes the run end.
         option: &'static str,
     },
     /// The run reads its statements from standard input.
     #[error("this is a bootstrap run")]
     Bootstrap,
-    /// The server's own Performance Schema is on.
+    /// The built-in Performance Schema is on.
     #[error("the server's own Performance Schema is on (performance_schema=ON, {origin})")]
     BuiltIn {
         /// Where it was switched on.
         origin: String,
     },
-    /// `enabled=OFF`.
+    /// The option `enabled=OFF` is set.
     #[error("switched off by its option enabled=OFF")]
     SwitchedOff,
     /// An option in `[tare]` cannot be used.
@@ -40,10 +40,10 @@ pub enum StandBack {
     /// Memory could not be reserved.
     #[error("cannot reserve memory: {0}")]
     Memory(String),
-    /// The library holds no interface for the series.
+    /// The library has no interface for the series.
     #[error("this build holds no interface for MariaDB {}", .0.name())]
     NoInterface(Series),
-    /// The server's direct calls could not be led to tare.
+    /// The server's direct calls could not be redirected to tare.
     #[error("{0}")]
     DirectCalls(#[from] super::DirectCallsError),
     /// The server asked for an interface version that does not exist.
@@ -55,7 +55,8 @@ pub enum StandBack {
 }
 
 impl StandBack {
-    /// How loud the line in the error log is: what the operator asked for is a note, the rest a warning.
+    /// Returns the severity of the line in the error log: a note for what the operator asked for, else a
+    /// warning.
     pub(crate) fn level(&self) -> Severity {
         match self {
             StandBack::NotServing { .. }
@@ -66,7 +67,7 @@ impl StandBack {
         }
     }
 
-    /// What to do about it.
+    /// Returns what to do about the reason.
     pub fn remedy(&self) -> String {
         match self {
             StandBack::NoVersion => "tare serves stock MariaDB servers: is this one?".to_owned(),
@@ -95,8 +96,8 @@ impl StandBack {
         }
     }
 
-    /// Whether the run goes on to serve. One that prints and ends has no error log to write into, and no data directory of
-    /// its own.
+    /// Returns whether the run goes on to serve. A run that prints and ends has no error log to write to and
+    /// no data directory of its own.
     pub(crate) fn serves(&self) -> bool {
         !matches!(self, StandBack::NotServing { .. })
     }

@@ -1,4 +1,4 @@
-//! Statements to answers.
+//! Execution of parsed statements.
 
 mod moment;
 mod present;
@@ -28,13 +28,13 @@ use crate::sql::{
     statement::{Show, Statement},
 };
 
-/// The user FEDERATED's tables log in as (the connect string of the installed tables says so).
+/// The user that FEDERATED's tables log in as; the connect string of the installed tables names it.
 const FEDERATED_USER: &str = "tare";
 
-/// Most bytes of rows a statement holds at once, to sort them or to write them; more is refused.
+/// The most bytes of rows that a statement may hold to sort or write them; more is refused.
 const MAX_HELD: usize = 8 << 20;
 
-/// What every connection serves.
+/// The data that every connection serves.
 pub(crate) struct Source {
     pub(crate) tables: &'static [&'static dyn Table],
     pub(crate) engine: &'static Engine,
@@ -46,7 +46,7 @@ pub(crate) struct Source {
     pub(crate) sizes: Sizes,
 }
 
-/// What was answered to SELECTs so far.
+/// Counters of the SELECTs answered so far.
 #[derive(Default)]
 pub(crate) struct Traffic {
     selects: AtomicU64,
@@ -59,19 +59,19 @@ impl Traffic {
         self.rows.fetch_add(rows, Ordering::Relaxed);
     }
 
-    /// SELECTs from tables answered, and rows in the answers.
+    /// Returns the number of SELECTs from tables answered, and the total of their rows.
     pub(crate) fn answered(&self) -> (u64, u64) {
         (self.selects.load(Ordering::Relaxed), self.rows.load(Ordering::Relaxed))
     }
 }
 
 impl Source {
-    /// The tables as this session names them.
+    /// Returns the tables as this session names them.
     fn catalog(&self, session: &Session) -> Catalog {
         Catalog { tables: self.tables, inside: self.name_inside.filter(|_| session.peer == Peer::Inside) }
     }
 
-    /// Whether a table goes by another name for this session: it is the host's own.
+    /// Returns whether tables have other names for this session because it belongs to a server.
     fn is_inside(&self, session: &Session) -> bool {
         self.catalog(session).inside.is_some()
     }
@@ -81,32 +81,32 @@ impl Source {
     }
 }
 
-/// What a client said about itself, and where it is.
+/// The state of a connection's session.
 pub(crate) struct Session {
     pub(crate) id: u32,
     pub(crate) peer: Peer,
     pub(crate) user: String,
-    /// The client reads utf8mb3.
+    /// Whether the client reads utf8mb3.
     pub(crate) narrow: bool,
-    /// A write's answer counts the rows found, not the rows changed.
+    /// Whether a write reports the rows found instead of the rows changed.
     pub(crate) found_rows: bool,
     pub(crate) has_database: bool,
-    /// The client takes sums that outgrow their column.
+    /// Whether the client accepts sums that exceed their column's type.
     pub(crate) whole_sums: bool,
-    /// How far it has come in the streams it reads, by name.
+    /// The session's positions in the streams it reads, by name.
     pub(crate) cursors: HashMap<&'static str, Cursor>,
-    /// Of a host's FEDERATED engine: what its statement reads.
+    /// What the current statement of a host's FEDERATED engine reads.
     pub(crate) host_statement: HostStatement,
 }
 
 impl Session {
-    /// The client is a server's FEDERATED engine, whose faults are undone. Who comes from elsewhere under its name means what it
-    /// says.
+    /// Returns whether the client is the FEDERATED engine of a server, whose faults are undone. Any other
+    /// client with its user name is taken literally.
     fn is_federated(&self) -> bool {
         self.peer == Peer::Inside && self.user == FEDERATED_USER
     }
 
-    /// Makes a schema the current one.
+    /// Makes `name` the current schema.
     pub(crate) fn use_database(&mut self, name: &str) -> Result<(), Failure> {
         if !name.eq_ignore_ascii_case(SCHEMA) {
             return Err(Failure::unknown_database(name));
@@ -116,12 +116,12 @@ impl Session {
     }
 }
 
-/// Why a command was not answered with what was asked for.
+/// The reason a command was not answered.
 #[derive(Debug)]
 pub(crate) enum Stop {
-    /// The client is told, and the connection goes on.
+    /// The client receives the error and the connection continues.
     Failed(Failure),
-    /// The connection is of no more use.
+    /// The connection is unusable.
     Lost,
 }
 
@@ -149,8 +149,8 @@ pub(crate) fn query(
         session.host_statement.forget();
     }
     match statement {
-        // A connection of the host's that has been in a transaction is dangerous to the host: to FEDERATED, which keeps it,
-        // it goes on belonging to a session that may be gone.
+        // A host's connection that has been in a transaction is dangerous to the host: FEDERATED keeps it and
+        // still considers it part of a session that may be gone.
         Statement::LeaveAutocommit if session.peer == Peer::Inside => Err(Failure::no_transactions().into()),
         Statement::Nothing | Statement::LeaveAutocommit => Ok(writer.packet(&reply::ok(0, ""))?),
         Statement::WholeSums(whole) => {
@@ -161,7 +161,7 @@ pub(crate) fn query(
             session.use_database(&name)?;
             Ok(writer.packet(&reply::ok(0, ""))?)
         }
-        // The engine asks so for a table that is about to be made, to lead here, too.
+        // FEDERATED sends this for a new table that is about to be created and would also lead here.
         Statement::Select(select) if source.is_inside(session) && select.filter.is_never() => {
             Err(Failure::not_another_table().into())
         }
@@ -201,12 +201,12 @@ pub(crate) use present::HostStatement;
 pub(crate) use show::field_list;
 pub(crate) use size::Sizes;
 
-/// A row that is kept, with the values that were asked for.
+/// A row that is held, with the requested values.
 type Kept = Vec<Value<'static>>;
 
-/// A list of rows that may not grow without bound.
+/// A list of rows with a bound on its size.
 struct Held {
-    /// How many columns the table has, and which of them are kept.
+    /// The number of the table's columns, and those that are held.
     columns: (usize, Columns),
     rows: Vec<Kept>,
     bytes: usize,
@@ -235,7 +235,7 @@ impl Held {
     }
 }
 
-/// About how many bytes a row takes.
+/// Returns the approximate size of a row in bytes.
 fn size(row: &[Value<'_>]) -> usize {
     let owned = |value: &Value<'_>| match value {
         Value::Text(text) => text.len(),

@@ -1,5 +1,5 @@
-//! SELECTs answered of one moment of a table whose rows can be looked at more than once: the first rows in the order of a
-//! number, which are made once it is known which they are, sums over all, and how many rows there are.
+//! SELECTs answered from one moment of a table that keeps its rows: the first rows in the order of a number
+//! (built once it is known which they are), sums over all rows, and counts of rows.
 
 use std::ops::ControlFlow;
 
@@ -12,7 +12,8 @@ use crate::protocol::packet::Writer;
 use crate::sql::filter::Filter;
 use crate::sql::statement::{ItemOf, Order, Select};
 
-/// Whether a SELECT asks for the first rows in the order of a number, and for them by conditions on one column each.
+/// Returns whether a SELECT asks for the first rows in the order of a number, with conditions on one column
+/// each.
 pub(super) fn lists(select: &Select) -> bool {
     let columns = select.table.columns();
     let is_number = |by: &Order| {
@@ -24,7 +25,7 @@ pub(super) fn lists(select: &Select) -> bool {
         && tested(&select.filter).is_some()
 }
 
-/// Whether it asks for sums over all rows, or for nothing but how many there are.
+/// Returns whether a SELECT asks only for sums over all rows and counts of rows.
 fn sums(select: &Select) -> bool {
     let is_all = select.filter == Filter::TRUE;
     let is_told = |of: &ItemOf| match of {
@@ -36,7 +37,8 @@ fn sums(select: &Select) -> bool {
         && tested(&select.filter).is_some()
 }
 
-/// The conditions that all have to be true, each with the one column it is about. `None`: one is about several, or none.
+/// Returns the conditions that must all be true, each with its column; `None` if one of them concerns several
+/// columns or none.
 fn tested(filter: &Filter) -> Option<Vec<(usize, &Filter)>> {
     let one = |filter: &'_ Filter| {
         let mut columns = Vec::new();
@@ -47,7 +49,7 @@ fn tested(filter: &Filter) -> Option<Vec<(usize, &Filter)>> {
     filter.conjuncts().into_iter().map(|part| Some((one(part)?, part))).collect()
 }
 
-/// Answers SELECTs from one table, of which there is at least one.
+/// Answers a UNION ALL of SELECTs from one table. `parts` is not empty.
 pub(super) fn union(
     source: &Source,
     session: &Session,
@@ -66,7 +68,7 @@ pub(super) fn union(
     select(source, session, writer, parts, kept)
 }
 
-/// The same, of what was kept of the table.
+/// Answers SELECTs from the kept rows of a table.
 pub(super) fn select(
     source: &Source,
     session: &Session,
@@ -75,7 +77,7 @@ pub(super) fn select(
     kept: Box<dyn Kept + '_>,
 ) -> Result<(), Stop> {
     let mut moment = Moment { source, kept, judged: Vec::new() };
-    // What is refused must be before the first packet of a result.
+    // Refusals must come before the first packet of a result.
     let found = parts.iter().map(|part| moment.find(part)).collect::<Result<Vec<_>, Stop>>()?;
     let mut sent = Sent::begin(source, session, writer, &parts[0])?;
     for (part, found) in parts.iter().zip(found) {
@@ -102,21 +104,22 @@ fn send_sums(select: &Select, sums: &[Value<'_>], sent: &mut Sent<'_, '_, '_>) -
     Ok(sent.rows.end_row()?)
 }
 
-/// A table's rows.
+/// The kept rows of a table and the conditions judged so far.
 struct Moment<'a> {
     source: &'a Source,
     kept: Box<dyn Kept + 'a>,
     judged: Vec<Judged>,
 }
 
-/// The rows a condition is true of, each with its number in a column: two SELECTs often have the same condition.
+/// The rows that satisfy a condition, each with its number in a column. Cached because two SELECTs often have
+/// the same condition.
 struct Judged {
     filter: Filter,
     by: Option<usize>,
     rows: Vec<(u64, usize)>,
 }
 
-/// What a SELECT asks for.
+/// The result of a SELECT.
 enum Found {
     /// The positions of rows, in their order.
     Rows(Vec<usize>),
@@ -155,7 +158,7 @@ impl Moment<'_> {
         Ok(select.items.iter().map(|item| value(&item.of)).collect())
     }
 
-    /// The rows that are asked for, and their numbers in a column.
+    /// Returns the rows that satisfy the condition, with their numbers in a column.
     fn judge(&mut self, select: &Select, by: Option<usize>) -> &[(u64, usize)] {
         let is_known = |it: &Judged| it.filter == select.filter && (by.is_none() || it.by == by);
         let known = self.judged.iter().position(is_known).unwrap_or_else(|| {
@@ -190,8 +193,8 @@ impl Moment<'_> {
     }
 }
 
-/// The positions of the first rows in the order of their numbers; of equals the first ones come first. Few of many are
-/// wanted mostly: what comes behind as many as were found so far is passed over.
+/// Returns the positions of the first rows in the order of their numbers; earlier rows come first among
+/// equals. Usually few of many rows are wanted, so rows beyond the current bound are skipped.
 fn first(rows: &[(u64, usize)], descending: bool, select: &Select) -> Vec<usize> {
     let wanted = usize::try_from(select.limit.skip.saturating_add(select.limit.rows)).unwrap_or(usize::MAX);
     let Some(last) = wanted.checked_sub(1) else { return Vec::new() };

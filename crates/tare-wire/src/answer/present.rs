@@ -1,9 +1,10 @@
-//! Statements of the host's that read several tables of what threads are doing: all of them show one moment.
+//! Host statements that read several tables about current thread activity, all from one moment.
 //!
-//! FEDERATED asks for one table after the other, or for a thread's rows of a table again and again, but all that one statement reads
-//! comes over one connection. Before it reads anything it asks for the status of each of the statement's tables. So the tables that
-//! are going to be joined are known in advance, and the next status asked for after rows were read begins another statement: nothing
-//! that was kept is ever shown to it. A statement that reads one such table has its rows from where they are, at once.
+//! FEDERATED asks for one table after the other, or for a thread's rows again and again, but everything that
+//! one statement reads comes over one connection. Before it reads, it asks for the status of each of the
+//! statement's tables. So the tables of a join are known in advance, and the next status request after a read
+//! begins a new statement, which sees none of the kept rows. A statement that reads only one such table reads
+//! it directly.
 
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
@@ -14,28 +15,28 @@ use tare_tables::{Query, Sink, Table};
 
 use crate::sql::statement::Select;
 
-/// Most bytes of rows that are kept for a statement. Where they would be more, each table is read when it is asked for.
+/// The most bytes of rows kept for a statement. Beyond that, each table is read when it is asked for.
 const MOST_KEPT: usize = 4 << 20;
 
-/// What a statement of the host's reads, and has read.
+/// The tables and rows of the host's current statement.
 #[derive(Default)]
 pub(crate) struct HostStatement {
     announced: PresentTables,
     is_reading: bool,
-    /// What threads were doing when this statement first asked for them, by THREAD_ID.
+    /// The activity of threads when this statement first asked for them, by THREAD_ID.
     threads: BTreeMap<u64, Present>,
     size: usize,
-    /// All threads have been asked for: there are no others.
+    /// Whether all threads have been kept.
     is_whole: bool,
-    /// They were too many to keep.
+    /// Whether keeping was given up because the rows were too many.
     is_given_up: bool,
 }
 
-/// The threads whose rows a SELECT is answered with; `None`: all that were kept.
+/// The threads whose rows answer a SELECT; `None`: all that were kept.
 pub(super) type Threads = Option<Vec<u64>>;
 
 impl HostStatement {
-    /// The status of a table is asked for: a statement is going to read it.
+    /// Notes that a statement is going to read a table whose status is asked for.
     pub(super) fn announce(&mut self, table: &dyn Table) {
         if self.is_reading {
             *self = HostStatement::default();
@@ -43,12 +44,13 @@ impl HostStatement {
         table.present().into_iter().for_each(|table| self.announced.add(table.table()));
     }
 
-    /// Something is changed: what is read from now on shows it.
+    /// Drops the kept rows because the statement changes something; later reads show the change.
     pub(super) fn forget(&mut self) {
         *self = HostStatement { announced: self.announced, is_reading: true, ..HostStatement::default() };
     }
 
-    /// Keeps what a SELECT asks for, if its statement reads several such tables; returns whose rows it is answered with.
+    /// Keeps what a SELECT asks for if its statement reads several such tables. Returns the threads whose
+    /// rows answer it; `None` if it must read the table directly.
     pub(super) fn read(&mut self, engine: &Engine, select: &Select) -> Option<Threads> {
         self.is_reading = true;
         let table = select.table.present()?;
@@ -75,7 +77,7 @@ impl HostStatement {
         Some(threads)
     }
 
-    /// Calls `sink` with the rows a SELECT may ask for until it breaks.
+    /// Calls `sink` with the kept rows that a SELECT may ask for until it breaks.
     pub(super) fn scan(&self, table: &dyn Table, threads: &Threads, query: &Query<'_>, sink: Sink<'_>) {
         let Some(table) = table.present() else { return };
         let mut scan = |present: &Present| table.scan_present(present, query, &mut *sink);

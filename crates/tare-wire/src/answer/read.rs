@@ -1,4 +1,4 @@
-//! SELECT from a table: rows are sent as the scan hands them out.
+//! SELECT from a table. Rows are sent as the scan produces them.
 
 use std::borrow::Cow;
 use std::cmp::Ordering;
@@ -17,10 +17,10 @@ use crate::sql::filter::{self, Constant};
 use crate::sql::statement::{Item, ItemOf, Order, Select};
 use crate::text::collation::Collation;
 
-/// How many more rows than asked for are collected before an ordered list is cut to its LIMIT.
+/// The number of rows beyond the LIMIT that are collected before a sorted list is cut.
 const SORT_SLACK: usize = 64;
 
-/// Answers a SELECT: of what is kept of these threads for the statement of the host's that it is a part of, or of what there is.
+/// Answers a SELECT from the table, or from the rows of `threads` kept for the host's current statement.
 pub(super) fn select(
     source: &Source,
     session: &Session,
@@ -36,7 +36,7 @@ pub(super) fn select(
     {
         return moment::select(source, session, writer, std::slice::from_ref(select), kept);
     }
-    // Sorting may be refused, and must be before the first packet of a result.
+    // A refused sort must be reported before the first packet of a result.
     let sorted = if select.order.is_empty() { None } else { Some(sorted(source, select)?) };
     let mut sent = Sent::begin(source, session, writer, select)?;
     let items = select.columns_of_items();
@@ -51,10 +51,11 @@ pub(super) fn select(
     sent.finish()
 }
 
-/// Takes a row and says whether to go on.
+/// Receives a row and decides whether the scan continues.
 pub(super) type Take<'t> = &'t mut dyn FnMut(&dyn Values) -> Result<ControlFlow<()>, Stop>;
 
-/// Scans and calls `sink` with each row asked for, until it breaks. These columns of it can be read.
+/// Scans the table and calls `sink` with each matching row until it breaks. Only `columns` of a row can be
+/// read.
 pub(super) fn matching(
     source: &Source,
     select: &Select,
@@ -65,7 +66,7 @@ pub(super) fn matching(
     matching_of(source, select, columns, scan, sink)
 }
 
-/// The same, of the rows that `scan` calls its sink with.
+/// Filters the rows that `scan` produces and calls `sink` with each match until it breaks.
 fn matching_of(
     source: &Source,
     select: &Select,
@@ -134,7 +135,7 @@ fn sorted(source: &Source, select: &Select) -> Result<Vec<Kept>, Stop> {
         |left: &dyn Values, right: &dyn Values| compare(&select.order, &collations, columns, left, right);
     let order = |left: &Kept, right: &Kept| compare(left, right);
     let mut held = Held::new(select.table, select.columns());
-    // Whether the first so many are in order: what does not come before the last of them is none of them.
+    // Whether the rows up to the LIMIT are sorted; rows that do not come before the last of them are skipped.
     let mut is_cut = false;
     matching(source, select, select.columns(), &mut |row| {
         let last = wanted.checked_sub(1).and_then(|at| held.rows.get(at)).filter(|_| is_cut);

@@ -1,4 +1,4 @@
-//! Rows on their way: each value is put where it is sent from.
+//! A result being sent; each value is written directly into the send buffer.
 
 use tare_tables::{Put, Value, Values};
 
@@ -14,9 +14,9 @@ pub(super) struct Sent<'a, 'w, 's> {
     pub(super) source: &'a Source,
     pub(super) select: &'a Select,
     pub(super) rows: Rows<'w, 's>,
-    /// Whether sums are sent that outgrow their column.
+    /// Whether sums are sent whole even if they exceed their column's type.
     whole_sums: bool,
-    /// Whether anything went wrong.
+    /// The first error.
     pub(super) end: Result<(), Stop>,
 }
 

@@ -1,4 +1,4 @@
-//! SHOW, DESCRIBE, and values without a table.
+//! SHOW, DESCRIBE and SELECT without a table.
 
 use std::borrow::Cow;
 use std::io;
@@ -17,9 +17,9 @@ use crate::sql::statement::{Expression, Show};
 use crate::text::calendar;
 use crate::text::collation::{Collation, Pattern};
 
-/// Bytes per row that SHOW TABLE STATUS claims, as the built-in does: no row lies anywhere, and sizes are summed up.
+/// The bytes per row in SHOW TABLE STATUS. 0 as in the built-in: no rows are stored, and tools sum up sizes.
 const ROW_LENGTH: &str = "0";
-/// The fewest rows the host's optimizer is told of: it takes a table of 0 or 1 rows for a constant.
+/// The fewest rows reported to the host's optimizer, which treats a table of 0 or 1 rows as constant.
 const FEWEST_ROWS: u64 = 2;
 
 /// Answers a SHOW.
@@ -44,7 +44,7 @@ pub(super) fn show(
                 names.map(|name| [Some(name), Some("BASE TABLE")][..width].to_vec()),
             )?;
         }
-        // FEDERATED asks this way for one table, by its name.
+        // FEDERATED asks for the status of one table by its name.
         Show::TableStatus { like: Some(name) } if source.is_inside(session) => {
             let table = source.catalog(session).find(SCHEMA, &String::from_utf8_lossy(name))?;
             let rows = source.sizes.rows(table, source.engine).max(FEWEST_ROWS).to_string();
@@ -75,7 +75,7 @@ pub(super) fn show(
     Ok(())
 }
 
-/// Answers COM_FIELD_LIST: the columns of a table.
+/// Answers COM_FIELD_LIST with the columns of a table.
 pub(crate) fn field_list(
     source: &Source,
     session: &Session,
@@ -87,7 +87,7 @@ pub(crate) fn field_list(
     for (at, column) in table.columns().iter().enumerate() {
         packet.clear();
         Field::of_table(table, at, column.name.to_owned()).put(&mut packet);
-        // The default value, which is NULL.
+        // The default value is NULL.
         packet.push(0xfb);
         writer.packet(&packet)?;
     }
@@ -256,7 +256,7 @@ fn evaluate(source: &Source, session: &Session, expression: &Expression) -> Resu
     })
 }
 
-/// The variables clients ask for when they connect.
+/// The variables that clients ask for when they connect.
 const VARIABLES: [&str; 24] = [
     "auto_increment_increment",
     "autocommit",

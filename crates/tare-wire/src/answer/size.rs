@@ -1,7 +1,7 @@
-//! How many rows a table has, as SHOW TABLE STATUS says it.
+//! Row counts for SHOW TABLE STATUS.
 //!
-//! The host's optimizer asks before each query, and counting is a scan. So a count serves for as long as it took to make,
-//! times [`RARELY`].
+//! The host's optimizer asks for them before each query, and counting is a scan. So a count is reused for
+//! [`RARELY`] times as long as it took.
 
 use std::collections::HashMap;
 use std::ops::ControlFlow;
@@ -11,10 +11,10 @@ use std::time::{Duration, Instant};
 use tare_engine::Engine;
 use tare_tables::{Query, Table};
 
-/// Counting one table takes one part in so many of the time, at most.
+/// The factor of a count's lifetime: counting one table takes at most one part in this many of the time.
 const RARELY: u32 = 1000;
 
-/// The tables' rows as they were last counted, by name.
+/// The last row counts of the tables, by name.
 #[derive(Default)]
 pub(crate) struct Sizes(Mutex<HashMap<&'static str, Size>>);
 
@@ -42,7 +42,7 @@ impl Size {
 }
 
 impl Sizes {
-    /// The rows of a table, now or not long ago.
+    /// Returns the number of rows of a table, counted now or recently.
     pub(super) fn rows(&self, table: &dyn Table, engine: &Engine) -> u64 {
         let sizes = || self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let known = sizes().get(table.name()).copied().filter(Size::serves);

@@ -1,4 +1,5 @@
-//! SELECT from a stream: what is new since the connection's last one, and a last row that says what was missed.
+//! SELECT from a stream: the events since the connection's last SELECT, and a last row that reports missed
+//! events.
 
 use std::ops::ControlFlow;
 
@@ -10,7 +11,7 @@ use crate::failure::Failure;
 use crate::protocol::packet::Writer;
 use crate::sql::statement::{Limit, Select};
 
-/// Answers a SELECT. WHERE decides which events are sent; the last row always is.
+/// Answers a SELECT from a stream. WHERE selects the events to send; the last row is always sent.
 pub(super) fn select(
     source: &Source,
     session: &mut Session,
@@ -26,7 +27,8 @@ pub(super) fn select(
     let cursor = session.cursors.entry(stream.name()).or_default();
     stream.read(source.engine, cursor, &select.columns_of_items(), &mut sent);
     if sent.end.is_err() {
-        // What was not sent is read no more: the next SELECT begins anew, and its POSITION says so.
+        // After an error the unsent events are not read again: the next SELECT starts anew, and its POSITION
+        // shows that.
         session.cursors.remove(stream.name());
     }
     sent.finish()

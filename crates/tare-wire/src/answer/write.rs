@@ -1,6 +1,6 @@
-//! UPDATE, INSERT, DELETE, TRUNCATE: what the Performance Schema allows of them.
+//! UPDATE, INSERT, DELETE and TRUNCATE, as far as the Performance Schema allows them.
 //!
-//! Rows are found first and written after, so no table is written while it is being scanned.
+//! Rows are found before they are written, so no table is written during its scan.
 
 use std::borrow::Cow;
 use std::ops::ControlFlow;
@@ -65,7 +65,8 @@ pub(super) fn insert(
     refuse_if_denied(insert.table, session, "INSERT")?;
     let columns = insert.table.columns();
     let mut added = 0;
-    // FEDERATED's server warns of a row that is there already if it is told; of one among many it cannot be.
+    // FEDERATED warns of a single row that exists already if it receives the error; for several rows it
+    // cannot.
     let ignore = insert.ignore && !(session.is_federated() && insert.rows.len() == 1);
     for constants in &insert.rows {
         let mut row = vec![None; columns.len()];
@@ -99,7 +100,7 @@ fn refusal(error: &TableError, table: &dyn Table, session: &Session) -> Failure 
     Failure::of_table(error, table.name(), &session.user)
 }
 
-/// Refuses what the table would refuse, had it been asked about a row.
+/// Refuses a command that the table would refuse for any row.
 fn refuse_if_denied(table: &dyn Table, session: &Session, command: &'static str) -> Result<(), Failure> {
     match table.access() {
         Access::Edit => Ok(()),
@@ -108,7 +109,7 @@ fn refuse_if_denied(table: &dyn Table, session: &Session, command: &'static str)
     }
 }
 
-/// The rows a write is about.
+/// Finds the rows to write.
 fn find(
     source: &Source,
     session: &Session,
@@ -121,8 +122,8 @@ fn find(
     if session.is_federated()
         && let Some(key) = key(table, &filter)
     {
-        // FEDERATED has chosen this row already. What else it names is what the row held when it was read,
-        // which may have changed since, as the time of a thread's state does.
+        // FEDERATED has already chosen this row. Its other conditions are the values the row had when it was
+        // read; they may have changed since, such as the time of a thread's state.
         for key in [key.clone().exact(), key] {
             let keyed = collect(source, table, key, 2)?;
             if keyed.len() == 1 {
@@ -140,7 +141,7 @@ fn find(
     collect(source, table, filter, limit)
 }
 
-/// The conditions on the table's first index, when the filter names one value for each of its columns.
+/// Returns the conditions on the table's first index if the filter gives one value for each of its columns.
 fn key(table: &dyn Table, filter: &Filter) -> Option<Filter> {
     let index = table.indexes().first()?;
     let parts = filter.conjuncts();
@@ -166,7 +167,7 @@ fn collect(
     Ok(held.rows)
 }
 
-/// A literal as a value of the column.
+/// Converts a literal into a value of the column's type.
 fn value(column: &Column, constant: &Constant) -> Result<Value<'static>, Failure> {
     let bad = || Failure::bad_value(column.name);
     let range = || Failure::out_of_range(column.name);
@@ -200,7 +201,7 @@ fn value(column: &Column, constant: &Constant) -> Result<Value<'static>, Failure
         (Constant::Text(bytes), SqlType::LongBlob) => Ok(Value::Bytes(Cow::Owned(bytes.clone()))),
         (_, SqlType::Char(length) | SqlType::VarChar(length)) => {
             let mut text = text(constant).ok_or_else(bad)?;
-            // A host whose sql_mode is PAD_CHAR_TO_FULL_LENGTH sends such columns with the blanks they do not hold.
+            // A host with the sql_mode PAD_CHAR_TO_FULL_LENGTH pads such columns with blanks.
             if matches!(column.sql_type, SqlType::Char(_)) {
                 text.truncate(text.trim_end_matches(' ').len());
             }
@@ -244,8 +245,8 @@ fn text(constant: &Constant) -> Option<String> {
     }
 }
 
-/// A member of an enum, by text or by number. The empty text is what a host that is not strict stores for a wrong one; what
-/// that means is for the table to say.
+/// Finds a member of an enum by text or by number. A host in non-strict mode stores the empty text for an
+/// invalid member; the table decides what that means.
 fn member(constant: &Constant, members: &'static [&'static str]) -> Option<Value<'static>> {
     let found = match constant {
         Constant::Text(text) if text.is_empty() => Some(&""),
@@ -259,7 +260,7 @@ fn member(constant: &Constant, members: &'static [&'static str]) -> Option<Value
     found.map(|member| Value::Text(Cow::Borrowed(member)))
 }
 
-/// What a column holds that an INSERT leaves out.
+/// Returns the value of a column that an INSERT omits.
 fn default(column: &Column) -> Result<Value<'static>, Failure> {
     match column.default {
         Some(text) => Ok(Value::Text(Cow::Borrowed(text))),

@@ -1,11 +1,11 @@
-//! What a client is told about a column of a result.
+//! Column definitions of a result.
 
 use tare_tables::{Column, SqlType, Table};
 
 use super::handshake::UTF8MB3;
 use super::reply::put_text;
 
-/// The `binary` pseudo character set of numbers, times and bytes.
+/// The id of the `binary` pseudo character set, used for numbers, times and bytes.
 const BINARY: u16 = 63;
 
 mod flag {
@@ -19,7 +19,7 @@ mod flag {
     pub(super) const SET: u16 = 2048;
 }
 
-/// Types by the protocol's numbers.
+/// The column types, by the protocol's numbers.
 mod kind {
     pub(super) const TINY: u8 = 1;
     pub(super) const SHORT: u8 = 2;
@@ -35,14 +35,14 @@ mod kind {
     pub(super) const STRING: u8 = 254;
 }
 
-/// "As many decimals as the value has."
+/// The protocol's value for "as many decimals as the value has".
 const ANY_DECIMALS: u8 = 31;
 
 /// A column of a result.
 #[derive(Clone, Debug)]
 pub(crate) struct Field {
     name: String,
-    /// Table and column it comes from; empty for expressions.
+    /// The table and column it comes from; `None` for expressions.
     origin: Option<(&'static str, &'static str)>,
     kind: u8,
     charset: u16,
@@ -52,7 +52,7 @@ pub(crate) struct Field {
 }
 
 impl Field {
-    /// A column of a table, under the name the client chose.
+    /// Describes a column of a table, under the name the client chose.
     pub(crate) fn of_table(table: &dyn Table, index: usize, name: String) -> Self {
         let column = &table.columns()[index];
         let mut field = Field::of_column(column, name);
@@ -97,23 +97,23 @@ impl Field {
         Field { name, origin: None, kind, charset, length, flags: flags | not_null, decimals }
     }
 
-    /// Text that is no table's column.
+    /// Describes a text that is not a table's column.
     pub(crate) fn text(name: impl Into<String>) -> Self {
         let (kind, length) = (kind::VAR_STRING, 1024 * 3);
         Field { name: name.into(), origin: None, kind, charset: UTF8MB3, length, flags: 0, decimals: 0 }
     }
 
-    /// An integer that is no table's column.
+    /// Describes an integer that is not a table's column.
     pub(crate) fn integer(name: impl Into<String>) -> Self {
         Field::numeric(name.into(), kind::LONGLONG, 21, 0)
     }
 
-    /// A sum of integers, which may need more than 64 bits.
+    /// Describes a sum of integers, which may need more than 64 bits.
     pub(crate) fn decimal(name: impl Into<String>) -> Self {
         Field::numeric(name.into(), kind::NEWDECIMAL, 42, 0)
     }
 
-    /// A floating-point number.
+    /// Describes a floating-point number.
     pub(crate) fn double(name: impl Into<String>) -> Self {
         Field::numeric(name.into(), kind::DOUBLE, 23, ANY_DECIMALS)
     }
@@ -122,13 +122,13 @@ impl Field {
         Field { name, origin: None, kind, charset: BINARY, length, flags: flag::BINARY, decimals }
     }
 
-    /// May hold NULL although the column it comes from may not (MIN of no rows).
+    /// Allows NULL although the column it comes from does not (MIN of no rows).
     pub(crate) fn nullable(mut self) -> Self {
         self.flags &= !flag::NOT_NULL;
         self
     }
 
-    /// The column definition packet.
+    /// Appends the column definition packet.
     pub(crate) fn put(&self, packet: &mut Vec<u8>) {
         let (table, column) = self.origin.unwrap_or(("", ""));
         let schema = if table.is_empty() { "" } else { "performance_schema" };

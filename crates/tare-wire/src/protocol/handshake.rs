@@ -1,12 +1,12 @@
-//! How a connection begins: greeting and answer.
+//! The handshake of a connection: greeting and response.
 //!
-//! Who may connect is decided by the socket's mode and the peer's user id before any of this, so every user
-//! name is welcome and a password, if one is sent, is not looked at. What a session of the host's own process may ask
-//! for is decided by the names it knows tables by (`catalog`).
+//! The socket's mode and the peer's user id decide before the handshake who may connect. So every user name
+//! is accepted and a password is ignored. What a session of a server may ask for depends on the table names
+//! it knows (`catalog`).
 
-/// Capabilities, by the protocol's bits.
+/// The capability bits of the protocol.
 pub(crate) mod capability {
-    /// The first bit: without it a client takes the next field for MariaDB's own extensions.
+    /// The first bit; without it a client reads the next field as MariaDB's own extensions.
     pub(crate) const MYSQL: u32 = 1;
     pub(crate) const FOUND_ROWS: u32 = 1 << 1;
     pub(crate) const LONG_FLAG: u32 = 1 << 2;
@@ -32,14 +32,14 @@ const OFFERED: u32 = capability::MYSQL
     | capability::PLUGIN_AUTH_LENENC;
 
 const PLUGIN: &[u8] = b"mysql_native_password\0";
-/// No secret depends on it: see the module's head.
+/// The fixed scramble; no secret depends on it, because passwords are ignored.
 const SCRAMBLE: &[u8; 20] = b"tare-serves-its-peer";
-/// `SERVER_STATUS_AUTOCOMMIT`.
+/// The server status `SERVER_STATUS_AUTOCOMMIT`.
 pub(crate) const STATUS: u16 = 2;
-/// utf8mb3_general_ci, in which all text travels.
+/// The id of `utf8mb3_general_ci`, the collation of all text sent.
 pub(crate) const UTF8MB3: u16 = 33;
 
-/// The server's first packet.
+/// Returns the server's first packet.
 pub(crate) fn greeting(version: &str, connection_id: u32) -> Vec<u8> {
     let mut packet = Vec::with_capacity(96 + version.len());
     packet.push(10);
@@ -61,7 +61,7 @@ pub(crate) fn greeting(version: &str, connection_id: u32) -> Vec<u8> {
     packet
 }
 
-/// What a client says about itself.
+/// The client's handshake response.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct Answer {
     pub(crate) found_rows: bool,
@@ -70,7 +70,7 @@ pub(crate) struct Answer {
     pub(crate) database: Option<String>,
 }
 
-/// Reads the client's first packet; `None` when it is not one of the 4.1 protocol without TLS.
+/// Parses the client's first packet; returns `None` if it is not of the 4.1 protocol without TLS.
 pub(crate) fn answer(packet: &[u8]) -> Option<Answer> {
     let mut rest = packet;
     let said = u32::from_le_bytes(take(&mut rest, 4)?.try_into().ok()?);
@@ -103,7 +103,7 @@ fn take<'a>(rest: &mut &'a [u8], count: usize) -> Option<&'a [u8]> {
     Some(taken)
 }
 
-/// Text up to a zero byte, or to the end where a client leaves the last zero out.
+/// Takes text up to a zero byte, or up to the end where the client omits the last zero.
 fn zero_ended(rest: &mut &[u8]) -> Option<String> {
     let end = rest.iter().position(|byte| *byte == 0);
     let text = take(rest, end.unwrap_or(rest.len()))?;

@@ -6,45 +6,45 @@ use std::time::{Duration, Instant};
 
 use rustix::net::SendFlags;
 
-/// Longest command a client may send; the `max_allowed_packet` it is told.
+/// The longest command in bytes; reported to clients as `max_allowed_packet`.
 pub(crate) const MAX_COMMAND: usize = 1 << 20;
-/// Longest payload of one packet; a payload of exactly this length is continued by the next packet.
+/// The longest payload of one packet in bytes; the next packet continues a payload of exactly this length.
 const MAX_PAYLOAD: usize = 0xFF_FFFF;
-/// How much is read, or written, at once.
+/// The bytes read, or written, at once.
 const READ_PIECE: usize = 8 << 10;
 const WRITE_PIECE: usize = 64 << 10;
-/// Buffers larger than this are given back between commands.
+/// The largest buffer in bytes that is kept between commands.
 const KEEP: usize = 16 << 10;
 
-/// Why no packet came.
+/// The reason no packet was read.
 #[derive(Debug)]
 pub(crate) enum ReadError {
-    /// The peer ended the connection between packets.
+    /// The peer closed the connection between packets.
     Closed,
     /// A packet began and did not end in time.
     TimedOut,
-    /// A packet longer than [`MAX_COMMAND`] was announced.
+    /// The header announced a packet longer than [`MAX_COMMAND`].
     TooBig,
-    /// The sequence number is not the expected one: this is not our protocol.
+    /// The sequence number is not the expected one, so the peer does not speak this protocol.
     OutOfOrder,
     /// The connection broke.
     Io,
 }
 
-/// When a packet has to be complete.
+/// The deadline of a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Patience {
-    /// Within the limit from now.
+    /// The packet must be complete within the limit from now.
     FromNow,
-    /// Within the limit from its first byte; that may come whenever it likes.
+    /// The packet must be complete within the limit from its first byte, which may come at any time.
     FromFirstByte,
 }
 
-/// Reads packets.
+/// A buffered reader of packets.
 pub(crate) struct Reader<'a> {
     stream: &'a UnixStream,
     buffer: Vec<u8>,
-    /// How much of `buffer` the last packet took.
+    /// The bytes of `buffer` that the last packet took.
     taken: usize,
     limit: Duration,
     timed: bool,
@@ -55,7 +55,7 @@ impl<'a> Reader<'a> {
         Reader { stream, buffer: Vec::new(), taken: 0, limit, timed: false }
     }
 
-    /// The payload of the next packet, which must carry this sequence number.
+    /// Returns the payload of the next packet, which must have this sequence number.
     pub(crate) fn next(&mut self, sequence: u8, patience: Patience) -> Result<&[u8], ReadError> {
         self.forget_last();
         let mut deadline = (patience == Patience::FromNow).then(|| Instant::now() + self.limit);
@@ -90,7 +90,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// Reads once. The buffer grows by what has arrived, never by what a header promises.
+    /// Reads once. The buffer grows by the bytes that arrived, never by what a header announces.
     fn fill(&mut self, deadline: Option<Instant>) -> Result<(), ReadError> {
         self.set_deadline(deadline)?;
         let mut piece = [0; READ_PIECE];
@@ -109,7 +109,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// Costs a system call only when a packet comes in pieces, which a client's commands rarely do.
+    /// Sets the read timeout. This costs a system call only if a packet comes in pieces, which is rare.
     fn set_deadline(&mut self, deadline: Option<Instant>) -> Result<(), ReadError> {
         let left = match deadline {
             None if !self.timed => return Ok(()),
@@ -127,8 +127,8 @@ impl<'a> Reader<'a> {
     }
 }
 
-/// Writes packets, as soon as there are [`WRITE_PIECE`] bytes; blocks while the peer does not read, until the
-/// stream's own write timeout.
+/// A buffered writer of packets. It sends as soon as [`WRITE_PIECE`] bytes are queued and blocks while the
+/// peer does not read, until the stream's own write timeout.
 pub(crate) struct Writer<'a> {
     stream: &'a UnixStream,
     pending: Vec<u8>,
@@ -140,7 +140,7 @@ impl<'a> Writer<'a> {
         Writer { stream, pending: Vec::new(), sequence: 0 }
     }
 
-    /// The sequence number of the next packet.
+    /// Sets the sequence number of the next packet.
     pub(crate) fn set_sequence(&mut self, sequence: u8) {
         self.sequence = sequence;
     }
@@ -154,7 +154,8 @@ impl<'a> Writer<'a> {
             self.queue(&[length[0], length[1], length[2], self.sequence])?;
             self.sequence = self.sequence.wrapping_add(1);
             self.queue(part)?;
-            // A full packet says "more follows", so a payload that ends with one is closed by an empty one.
+            // A full packet announces another one, so an empty packet ends a payload whose last packet is
+            // full.
             if part.len() < MAX_PAYLOAD {
                 return Ok(());
             }
@@ -162,14 +163,14 @@ impl<'a> Writer<'a> {
         }
     }
 
-    /// Begins a packet and says where; [`Writer::end`] counts and queues it.
+    /// Begins a packet and returns its start for [`Writer::end`], which fills in the length and queues it.
     pub(crate) fn begin(&mut self) -> usize {
         let start = self.pending.len();
         self.pending.extend_from_slice(&[0; 4]);
         start
     }
 
-    /// What the payload of a packet that was begun is appended to.
+    /// Returns the buffer to which the payload of a begun packet is appended.
     pub(crate) fn payload(&mut self) -> &mut Vec<u8> {
         &mut self.pending
     }
@@ -187,7 +188,7 @@ impl<'a> Writer<'a> {
         if self.pending.len() >= WRITE_PIECE { self.send() } else { Ok(()) }
     }
 
-    /// Sends what is queued and gives a large buffer back.
+    /// Sends what is queued and releases a large buffer.
     pub(crate) fn flush(&mut self) -> io::Result<()> {
         let sent = self.send();
         if self.pending.capacity() > KEEP {
@@ -212,7 +213,7 @@ impl<'a> Writer<'a> {
     fn send(&mut self) -> io::Result<()> {
         let mut rest = &self.pending[..];
         while !rest.is_empty() {
-            // Not `write`: a peer that has gone must not raise SIGPIPE in somebody else's process.
+            // `send` instead of `write`: a closed peer must not raise SIGPIPE in the host's process.
             match rustix::net::send(self.stream, rest, SendFlags::NOSIGNAL) {
                 Ok(count) => rest = &rest[count..],
                 Err(rustix::io::Errno::INTR) => {}
@@ -233,7 +234,7 @@ mod tests {
 
     use super::*;
 
-    /// A socket that keeps what was sent at once together: one system call, one piece.
+    /// Uses a socket type that preserves message boundaries: one system call is one piece.
     #[test]
     fn rows_are_sent_many_at_once() {
         const ROWS: usize = 5_000;

@@ -1,4 +1,4 @@
-//! What is answered: OK, an error, or rows that are sent as they come.
+//! Replies: OK, an error, or rows sent as they come.
 
 use std::borrow::Cow;
 use std::io;
@@ -11,7 +11,7 @@ use super::packet::Writer;
 use crate::failure::Failure;
 use crate::text::calendar::Calendar;
 
-/// Done: how many rows a write touched, and a line about it.
+/// Returns an OK packet with the number of rows a write touched and a line of text about it.
 pub(crate) fn ok(affected: u64, info: &str) -> Vec<u8> {
     let mut packet = vec![0];
     put_length(&mut packet, affected);
@@ -24,13 +24,13 @@ pub(crate) fn ok(affected: u64, info: &str) -> Vec<u8> {
     packet
 }
 
-/// The end of a list of columns or rows.
+/// Returns the packet that ends a list of columns or rows.
 pub(crate) fn eof() -> [u8; 5] {
     let status = STATUS.to_le_bytes();
     [0xfe, 0, 0, status[0], status[1]]
 }
 
-/// An error packet.
+/// Returns an error packet.
 pub(crate) fn error(failure: &Failure) -> Vec<u8> {
     let mut packet = vec![0xff];
     packet.extend_from_slice(&failure.code.to_le_bytes());
@@ -60,7 +60,7 @@ pub(crate) fn put_length(packet: &mut Vec<u8>, length: u64) {
     }
 }
 
-/// Appends a length-encoded string. Nearly all are short, and this is most of what reading a large table does.
+/// Appends a length-encoded string. Most are short, and reading a large table spends most of its time here.
 #[inline]
 pub(crate) fn put_text(packet: &mut Vec<u8>, text: &[u8]) {
     packet.reserve(text.len() + 9);
@@ -71,10 +71,10 @@ pub(crate) fn put_text(packet: &mut Vec<u8>, text: &[u8]) {
     packet.extend_from_slice(text);
 }
 
-/// Sends a result: its columns, then row after row. Each is written where it is sent from.
+/// A result being sent: its columns, then row after row. Each value is written directly into the send buffer.
 pub(crate) struct Rows<'w, 'a> {
     writer: &'w mut Writer<'a>,
-    /// Where the current row begins.
+    /// The start of the current row in the send buffer; `None` between rows.
     start: Option<usize>,
     narrow: bool,
     calendar: Calendar,
@@ -82,7 +82,8 @@ pub(crate) struct Rows<'w, 'a> {
 }
 
 impl<'w, 'a> Rows<'w, 'a> {
-    /// Sends the columns. `narrow`: the client reads utf8mb3, which has no characters beyond the first plane.
+    /// Sends the columns. `narrow` means that the client reads utf8mb3, which has no characters beyond the
+    /// first plane.
     pub(crate) fn begin(writer: &'w mut Writer<'a>, fields: &[Field], narrow: bool) -> io::Result<Self> {
         let start = writer.begin();
         put_length(writer.payload(), fields.len() as u64);
@@ -96,8 +97,8 @@ impl<'w, 'a> Rows<'w, 'a> {
         Ok(Rows { writer, start: None, narrow, calendar: Calendar::new(), count: 0 })
     }
 
-    /// Appends a value to the current row; a double or a time has this many decimals; without a number a double has as many
-    /// as it needs, a time none.
+    /// Appends a value to the current row. `decimals` is the number of decimals of a double or a time; with
+    /// `None` a double has as many as it needs and a time has none.
     #[inline]
     pub(crate) fn value(&mut self, value: &Value<'_>, decimals: Option<u8>) {
         match value {
@@ -126,7 +127,7 @@ impl<'w, 'a> Rows<'w, 'a> {
         put_text(self.row(), text.as_bytes());
     }
 
-    /// Appends a number, which is most of what is read: tables of sums have a million, nearly all of them 0.
+    /// Appends a number. Most values are numbers: tables of sums have a million of them, nearly all 0.
     #[inline(always)]
     pub(crate) fn unsigned(&mut self, number: u64) {
         match number {
@@ -141,14 +142,14 @@ impl<'w, 'a> Rows<'w, 'a> {
         self.row().push(0xfb);
     }
 
-    /// Appends NULL so many times.
+    /// Appends `count` NULLs.
     #[inline]
     pub(crate) fn nulls(&mut self, count: usize) {
         let row = self.row();
         row.resize(row.len() + count, 0xfb);
     }
 
-    /// Appends several numbers, those of one digit together.
+    /// Appends several numbers; runs of one-digit numbers are appended together.
     pub(crate) fn numbers(&mut self, mut numbers: &[u64]) {
         const MOST: usize = 32;
         while !numbers.is_empty() {
@@ -171,7 +172,7 @@ impl<'w, 'a> Rows<'w, 'a> {
         put_text(self.row(), itoa::Buffer::new().format(number).as_bytes());
     }
 
-    /// The current row, begun if it was not.
+    /// Returns the buffer of the current row and begins the row if needed.
     #[inline]
     fn row(&mut self) -> &mut Vec<u8> {
         if self.start.is_none() {
@@ -187,7 +188,7 @@ impl<'w, 'a> Rows<'w, 'a> {
         self.writer.end(start)
     }
 
-    /// Rows sent so far.
+    /// Returns the number of rows sent so far.
     pub(crate) fn count(&self) -> u64 {
         self.count
     }
@@ -199,7 +200,7 @@ impl<'w, 'a> Rows<'w, 'a> {
 }
 
 impl Drop for Rows<'_, '_> {
-    /// A row that was not ended (a panic came between) is not sent.
+    /// Discards a row that was not ended because of a panic.
     fn drop(&mut self) {
         if let Some(start) = self.start {
             self.writer.payload().truncate(start);
@@ -207,7 +208,8 @@ impl Drop for Rows<'_, '_> {
     }
 }
 
-/// Text in utf8mb3: of a character that has no place there each byte is a `?`, as where the built-in stores one.
+/// Converts text to utf8mb3. Each byte of a character beyond the first plane becomes a `?`, as when the
+/// built-in stores one.
 fn narrowed(text: &str) -> Cow<'_, str> {
     if text.is_ascii() || text.bytes().all(|byte| byte < 0xf0) {
         return Cow::Borrowed(text);

@@ -1,4 +1,4 @@
-//! Which tables there are for a client, and what it calls them.
+//! The tables that a client can name.
 
 use tare_tables::{STREAMS, Table};
 
@@ -6,19 +6,19 @@ use super::parser::SCHEMA;
 use crate::endpoint::NameInside;
 use crate::failure::Failure;
 
-/// The tables and their names.
+/// The tables and their names for one client.
 #[derive(Clone, Copy)]
 pub(crate) struct Catalog {
     pub(crate) tables: &'static [&'static dyn Table],
-    /// What they are called, where not by their own names.
+    /// Translates names where the tables do not have their own names.
     pub(crate) inside: Option<NameInside>,
 }
 
 impl Catalog {
-    /// The table a client means.
+    /// Finds the table that a client names.
     pub(crate) fn find(&self, schema: &str, name: &str) -> Result<&'static dyn Table, Failure> {
         let unknown = || match self.inside {
-            // Not a word of what was asked for: it may be somebody's secret.
+            // The message repeats no part of the name, which may be somebody's secret.
             Some(_) => Failure::not_by_this_name(),
             None => Failure::unknown_table(schema, name),
         };

@@ -1,4 +1,4 @@
-//! Conditions: what stands behind WHERE.
+//! The parser of WHERE conditions.
 
 use tare_tables::SqlType;
 
@@ -9,7 +9,7 @@ use crate::failure::Failure;
 use crate::text::calendar;
 use crate::text::collation::{Collation, Pattern};
 
-/// Deepest nesting of parentheses and NOT: what the stack of a connection's thread holds many times over.
+/// The deepest nesting of parentheses and NOT; the stack of a connection's thread allows many times more.
 const MAX_DEPTH: u32 = 24;
 
 impl Parser<'_> {
@@ -89,7 +89,7 @@ impl Parser<'_> {
         if negated { Err(self.unexpected("LIKE, IN or BETWEEN")) } else { Ok(Filter::Holds(left)) }
     }
 
-    /// Literals in parentheses.
+    /// Parses literals in parentheses.
     pub(super) fn row(&mut self) -> Result<Vec<Constant>, Failure> {
         self.expect("(")?;
         let mut row = Vec::new();
@@ -163,7 +163,8 @@ impl Parser<'_> {
 }
 
 impl Scope {
-    /// A column's collation decides, the left one's first; literals compare like most columns.
+    /// Returns the collation of a comparison: that of the left column, else of the right one, else
+    /// `GeneralCi`.
     fn collation(&self, left: &Term, right: &Term) -> Collation {
         match (left, right) {
             (Term::Column(column), _) | (_, Term::Column(column)) => {
@@ -173,7 +174,7 @@ impl Scope {
         }
     }
 
-    /// A term as it is compared with another one: a literal beside a column of moments is read once.
+    /// Converts a literal that is compared with a time column into a time, so that it is parsed only once.
     fn compared(&self, with: &Term, term: Term) -> Term {
         match (with, &term) {
             (Term::Column(column), Term::Constant(Constant::Text(text)))

@@ -1,4 +1,4 @@
-//! WHERE: three-valued conditions over a row.
+//! WHERE conditions over a row, with three-valued logic.
 
 use std::borrow::Cow;
 use std::cmp::Ordering;
@@ -11,11 +11,11 @@ use crate::text::collation::{Collation, Pattern};
 /// A condition.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Filter {
-    /// True when all are.
+    /// True if all parts are true.
     All(Vec<Filter>),
-    /// True when any is.
+    /// True if any part is true.
     Any(Vec<Filter>),
-    /// NOT.
+    /// The negation of a condition.
     Not(Box<Filter>),
     /// `left operator right`
     Compare { left: Term, operator: Comparison, right: Term, collation: Collation },
@@ -25,12 +25,12 @@ pub(crate) enum Filter {
     Like { term: Term, pattern: Box<Pattern>, collation: Collation },
     /// `term IS NULL`
     IsNull(Term),
-    /// A bare term: true when it is not zero.
+    /// A bare term; true if it is not zero.
     Holds(Term),
 }
 
 impl Filter {
-    /// Calls `see` with the columns it asks for.
+    /// Calls `see` with each column that the condition reads.
     pub(crate) fn columns(&self, see: &mut dyn FnMut(usize)) {
         let mut term = |term: &Term| {
             if let Term::Column(column) = term {
@@ -54,7 +54,7 @@ pub(crate) enum Term {
     Column(usize),
     /// A literal.
     Constant(Constant),
-    /// One that is compared with a column of moments: microseconds since the epoch.
+    /// A literal compared with a time column, in microseconds since the epoch.
     Moment(u64),
 }
 
@@ -68,7 +68,7 @@ pub(crate) enum Constant {
 }
 
 impl Constant {
-    /// As a column's name has it.
+    /// Returns the literal as text, for the name of a result column.
     pub(crate) fn shown(&self) -> String {
         match self {
             Constant::Null => "NULL".into(),
@@ -79,7 +79,7 @@ impl Constant {
     }
 }
 
-/// How two terms are compared.
+/// The operator of a comparison.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Comparison {
     Equal,
@@ -103,7 +103,7 @@ impl Comparison {
         }
     }
 
-    /// The same comparison with its sides exchanged.
+    /// Returns the operator for exchanged sides.
     fn mirrored(self) -> Self {
         match self {
             Comparison::Less => Comparison::Greater,
@@ -127,10 +127,10 @@ impl Comparison {
 }
 
 impl Filter {
-    /// What every row satisfies.
+    /// The condition that every row satisfies.
     pub(crate) const TRUE: Filter = Filter::All(Vec::new());
 
-    /// `None` is SQL's "unknown".
+    /// Evaluates the condition; `None` is SQL's "unknown".
     pub(crate) fn test(&self, row: &dyn Values, columns: &[Column]) -> Option<bool> {
         match self {
             Filter::All(parts) => combine(parts, row, columns, false),
@@ -182,16 +182,16 @@ impl Filter {
         }
     }
 
-    /// True when the row is asked for.
+    /// Returns whether a row satisfies the condition.
     pub(crate) fn accepts(&self, row: &dyn Values, columns: &[Column]) -> bool {
         self.test(row, columns) == Some(true)
     }
 
-    /// The same where only one column is asked for, which has this value.
+    /// Returns whether a value satisfies a condition that reads one column only.
     #[inline]
     pub(crate) fn accepts_value(&self, value: &Value<'_>, columns: &[Column]) -> bool {
         match (self, value) {
-            // Asked of thousands of digests, one after the other.
+            // This fast path runs for thousands of digests in a row.
             (
                 Filter::Compare { left: Term::Column(column), operator, right: Term::Moment(moment), .. },
                 Value::Timestamp(at),
@@ -200,7 +200,8 @@ impl Filter {
         }
     }
 
-    /// True when no row can be asked for: a part without columns is not true, as in `WHERE 1=0`.
+    /// Returns whether no row can satisfy the condition because a part without columns is not true, as in
+    /// `WHERE 1=0`.
     pub(crate) fn is_never(&self) -> bool {
         self.conjuncts().into_iter().any(|part| match part {
             Filter::Compare { left: Term::Constant(_), right: Term::Constant(_), .. } => {
@@ -211,7 +212,7 @@ impl Filter {
         })
     }
 
-    /// The parts of a conjunction, nested ones included. Nesting is bounded by the parser.
+    /// Returns the parts of a conjunction, including nested ones. The parser bounds the nesting.
     pub(crate) fn conjuncts(&self) -> Vec<&Filter> {
         match self {
             Filter::All(parts) => parts.iter().flat_map(Filter::conjuncts).collect(),
@@ -219,12 +220,12 @@ impl Filter {
         }
     }
 
-    /// What a table may use to skip rows.
+    /// Returns the conditions that a table may use to skip rows.
     pub(crate) fn hints(&self, columns: &[Column]) -> Vec<Condition> {
         self.conjuncts().into_iter().filter_map(|part| hint(part, columns)).collect()
     }
 
-    /// The column this compares with a literal for equality (or with NULL by IS NULL).
+    /// Returns the column that this compares with a literal for equality, or with NULL by IS NULL.
     pub(crate) fn pinned(&self) -> Option<usize> {
         match self {
             Filter::IsNull(Term::Column(column)) => Some(*column),
@@ -239,7 +240,7 @@ impl Filter {
         }
     }
 
-    /// The same with equal texts told apart byte for byte: what means a row that was read before.
+    /// Returns the condition with equality of texts made byte-wise, to find a row that was read before.
     pub(crate) fn exact(self) -> Self {
         match self {
             Filter::All(parts) => Filter::All(parts.into_iter().map(Filter::exact).collect()),
@@ -251,7 +252,7 @@ impl Filter {
     }
 }
 
-/// A row of which one column is read.
+/// A row of which only one column is read.
 struct Only<'v>(&'v Value<'v>);
 
 impl Values for Only<'_> {
@@ -260,7 +261,7 @@ impl Values for Only<'_> {
     }
 }
 
-/// Joins parts until one decides: false for AND, true for OR.
+/// Evaluates parts until one decides: false for AND, true for OR.
 fn combine(parts: &[Filter], row: &dyn Values, columns: &[Column], decisive: bool) -> Option<bool> {
     let mut all = Some(!decisive);
     for part in parts {
@@ -278,7 +279,7 @@ fn hint(filter: &Filter, columns: &[Column]) -> Option<Condition> {
     match filter {
         Filter::IsNull(Term::Column(column)) => condition(*column, Operator::IsNull, Value::Null),
         Filter::Not(_) => condition(filter.nullness(false)?, Operator::IsNotNull, Value::Null),
-        // NULL <=> NULL is true, which no other comparison with NULL is.
+        // NULL <=> NULL is true; no other comparison with NULL is.
         Filter::Compare { operator: Comparison::NullSafeEqual, .. } => None,
         Filter::Compare { left: Term::Column(column), operator, right: Term::Constant(constant), .. } => {
             condition(*column, operator.operator(), hint_value(constant, &columns[*column])?)
@@ -290,7 +291,7 @@ fn hint(filter: &Filter, columns: &[Column]) -> Option<Condition> {
     }
 }
 
-/// A literal as a value of the column's own type; others need a conversion that tables need not know.
+/// Converts a literal into a value of the column's own type; `None` if it needs another conversion.
 fn hint_value(constant: &Constant, column: &Column) -> Option<Value<'static>> {
     match (constant, column.sql_type) {
         (
@@ -308,16 +309,16 @@ fn hint_value(constant: &Constant, column: &Column) -> Option<Value<'static>> {
     }
 }
 
-/// A value on its way through a comparison.
+/// A value during a comparison.
 #[derive(Clone, Debug, PartialEq)]
 enum Datum<'r> {
     Null,
     Integer(i128),
     Double(f64),
     Text(Cow<'r, [u8]>),
-    /// Text of an enum, and its number.
+    /// The text of an enum member and its number.
     Member(Cow<'r, str>, usize),
-    /// Microseconds since the epoch; decimals.
+    /// Microseconds since the epoch, and the number of decimals.
     Time(u64, u8),
 }
 
@@ -379,7 +380,7 @@ impl<'r> Datum<'r> {
             Datum::Double(number) => *number,
             Datum::Text(text) => leading_number(text),
             Datum::Member(_, number) => *number as f64,
-            // As MySQL does: 20260102030405.
+            // A time becomes a number as in MySQL: 20260102030405.
             Datum::Time(..) => {
                 let is_kept = |byte: &u8| byte.is_ascii_digit() || *byte == b'.';
                 let digits: Vec<u8> = self.text().iter().copied().filter(is_kept).collect();
@@ -389,7 +390,7 @@ impl<'r> Datum<'r> {
     }
 }
 
-/// A moment as the client sees it, and its decimals.
+/// Returns a time as the client sees it, and its number of decimals.
 fn shown(microseconds: u64, sql_type: SqlType) -> (u64, u8) {
     match sql_type {
         SqlType::TimestampMicros => (microseconds, 6),
@@ -397,7 +398,7 @@ fn shown(microseconds: u64, sql_type: SqlType) -> (u64, u8) {
     }
 }
 
-/// A double as the client sees it, so that what it sends back is found again.
+/// Rounds a double to what the client sees, so that a value it sends back is found again.
 fn rounded(number: f64, sql_type: SqlType) -> f64 {
     match sql_type {
         SqlType::DoubleUnsigned(_, decimals) => {
@@ -407,7 +408,7 @@ fn rounded(number: f64, sql_type: SqlType) -> f64 {
     }
 }
 
-/// The number a text begins with, else 0.
+/// Returns the number that a text begins with, else 0.
 fn leading_number(text: &[u8]) -> f64 {
     let text = text.trim_ascii_start();
     let part = |byte: &u8| byte.is_ascii_digit() || matches!(byte, b'.' | b'e' | b'E' | b'+' | b'-');
@@ -416,7 +417,7 @@ fn leading_number(text: &[u8]) -> f64 {
     (1..=end).rev().find_map(number).unwrap_or(0.0)
 }
 
-/// `None` where either is NULL.
+/// Compares two values; returns `None` if either is NULL.
 fn compare(left: &Datum<'_>, right: &Datum<'_>, collation: Collation) -> Option<Ordering> {
     match (left, right) {
         (Datum::Null, _) | (_, Datum::Null) => None,
@@ -440,7 +441,7 @@ fn compare_time(microseconds: u64, decimals: u8, text: &[u8]) -> Ordering {
     }
 }
 
-/// Orders two values of one column, NULL first: ORDER BY, MIN and MAX.
+/// Orders two values of one column with NULL first, for ORDER BY, MIN and MAX.
 pub(crate) fn order(
     left: &Value<'_>,
     right: &Value<'_>,

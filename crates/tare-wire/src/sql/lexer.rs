@@ -1,31 +1,31 @@
-//! Bytes to tokens, one at a time.
+//! The lexer: bytes to tokens, one at a time.
 
 use crate::failure::Failure;
 
-/// A piece of SQL.
+/// A token of SQL.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Token {
     /// A bare word: a keyword or a name.
     Word(String),
     /// A back-quoted name.
     Name(String),
-    /// A string, escapes resolved, as bytes.
+    /// A string as bytes, with its escapes resolved.
     Text(Vec<u8>),
     /// A number without a point or an exponent.
     Integer(i128),
     /// Any other number.
     Double(f64),
-    /// `@@name`, scope cut off.
+    /// `@@name`, without its scope.
     System(String),
     /// `@name`
     User(String),
     /// One of `( ) , . ; * = < > <= >= <> <=> ! && || - + / %`
     Symbol(&'static str),
-    /// Nothing follows.
+    /// The end of the text.
     End,
 }
 
-/// Longest first.
+/// The symbols, longest first.
 const SYMBOLS: [&str; 22] = [
     "<=>", "<=", ">=", "<>", "!=", "&&", "||", ":=", "(", ")", ",", ".", ";", "*", "=", "<", ">", "!", "-",
     "+", "/", "%",
@@ -33,7 +33,7 @@ const SYMBOLS: [&str; 22] = [
 
 pub(super) struct Lexer<'a> {
     rest: &'a [u8],
-    /// The last token was a point: what follows is a name, whatever it begins with.
+    /// Whether the last token was a point: a name follows then, whatever it begins with.
     after_point: bool,
 }
 
@@ -42,7 +42,7 @@ impl<'a> Lexer<'a> {
         Lexer { rest: sql, after_point: false }
     }
 
-    /// What is not yet read, for messages.
+    /// Returns the unread text, for error messages.
     pub(super) fn rest(&self) -> &'a [u8] {
         self.rest
     }
@@ -92,7 +92,7 @@ impl<'a> Lexer<'a> {
         self.advance(end.unwrap_or(self.rest.len()))
     }
 
-    /// Strings side by side are one.
+    /// Reads a string; adjacent strings are one.
     fn text(&mut self, quote: u8) -> Result<Token, Failure> {
         let mut text = self.quoted(quote, true)?;
         loop {
@@ -109,7 +109,7 @@ impl<'a> Lexer<'a> {
         let mut text = Vec::new();
         let mut at = 1;
         loop {
-            // What is nothing special is taken together: most names are nothing else.
+            // Plain bytes are copied together; most names have no others.
             let behind = self.rest.get(at..).unwrap_or_default();
             let plain = behind.iter().position(is_special).unwrap_or(behind.len());
             text.extend_from_slice(&behind[..plain]);
@@ -194,7 +194,7 @@ fn is_word(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'$' | 0x80..)
 }
 
-/// `--` begins a comment only before a blank or at the end.
+/// Returns whether `text` begins a comment: `--` does so only before a blank or at the end.
 fn is_dash_comment(rest: &[u8]) -> bool {
     rest.starts_with(b"--") && rest.get(2).is_none_or(u8::is_ascii_whitespace)
 }
@@ -211,7 +211,7 @@ fn put_escaped(text: &mut Vec<u8>, byte: u8) {
         b't' => b'\t',
         b'b' => 8,
         b'Z' => 26,
-        // LIKE resolves these itself.
+        // LIKE resolves these escapes itself.
         b'%' | b'_' => {
             text.push(b'\\');
             byte

@@ -1,19 +1,19 @@
-//! What FEDERATED means: a condition as it arrives, and the rows its server has asked for.
+//! The intent of FEDERATED's conditions: the rows that its server asked for.
 //!
-//! FEDERATED writes keys, and only keys: a user's own LIKE, OR or NOT never arrives. Where its SQL says something else than
-//! the key does, the key counts, because the server takes the rows of a lookup as they come.
+//! FEDERATED sends keys only: a user's own LIKE, OR or NOT never arrives. Where its SQL differs from the key,
+//! the key counts, because the server accepts the rows of a lookup unchecked.
 
 use super::filter::{Comparison, Constant, Filter, Term};
 
 impl Filter {
-    /// Returns a condition FEDERATED sent with a SELECT, as it was meant, or one that is true of more rows where it stands for a
-    /// range: the server looks at the rows of a range again.
+    /// Returns a condition that FEDERATED sent with a SELECT as it was meant. For a range the result may
+    /// accept more rows, because the server checks the rows of a range again.
     ///
-    /// Each part of a key but the last is sent as `LIKE 'value%'`, the value not escaped: that means the value.
+    /// Each part of a key but the last is sent as `LIKE 'value%'` without escapes and means the value itself.
     ///
-    /// A bound that is NULL is sent as `IS NOT NULL`, whether NULL itself is within the range or not. So two of them on one
-    /// column mean NULL, and one beside other bounds means nothing: `(k IS NOT NULL) AND (k < 3)` is `k < 3`, and
-    /// `k IS NULL OR k < 3` as well.
+    /// A NULL bound is sent as `IS NOT NULL`, whether the range includes NULL or not. So two of them on one
+    /// column mean NULL, and one beside other bounds means nothing: `(k IS NOT NULL) AND (k < 3)` stands for
+    /// `k < 3` and also for `k IS NULL OR k < 3`.
     pub(crate) fn meant(self) -> Self {
         let filter = self.without_contradictions();
         let parts = filter.conjuncts();
@@ -34,7 +34,8 @@ impl Filter {
         Filter::All(parts.iter().filter_map(says).collect())
     }
 
-    /// Undoes a fault of FEDERATED's: for `k IS NULL` in a writing statement it sends `k IS NULL AND k IS NOT NULL`.
+    /// Undoes a fault of FEDERATED: for `k IS NULL` in a writing statement it sends `k IS NULL AND k IS NOT
+    /// NULL`.
     pub(crate) fn without_contradictions(self) -> Self {
         let null: Vec<usize> = self.conjuncts().into_iter().filter_map(|part| part.nullness(true)).collect();
         if null.is_empty() {
@@ -44,7 +45,7 @@ impl Filter {
         Filter::All(self.conjuncts().into_iter().filter(kept).cloned().collect())
     }
 
-    /// Returns `column = 'value'` for `column LIKE 'value%'`, and everything else as it is.
+    /// Returns `column = 'value'` for `column LIKE 'value%'`, and everything else unchanged.
     fn whole_value(&self) -> Self {
         match self {
             Filter::Like { term, pattern, collation } => match pattern.text().strip_suffix(b"%") {

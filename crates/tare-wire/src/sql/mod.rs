@@ -1,7 +1,7 @@
-//! The SQL the endpoint understands: what FEDERATED sends, and a useful bit more for direct clients.
+//! The SQL that the endpoint understands: what FEDERATED sends, and a little more for direct clients.
 //!
-//! Its own small parser, and not a general one, because it runs on a small stack inside a host that must not
-//! fall over: nesting is bounded, so is what a statement can hold, and text is bytes (a blob in a WHERE is no UTF-8).
+//! It has its own small parser because it runs on a small stack inside a host that must not crash. Nesting
+//! and the size of a statement are bounded, and text is bytes (a blob in a WHERE is not UTF-8).
 
 pub(crate) mod catalog;
 mod condition;

@@ -1,4 +1,4 @@
-//! Tokens to statements.
+//! The parser: tokens to statements.
 
 use tare_tables::{Column, Table};
 
@@ -10,18 +10,18 @@ use super::statement::*;
 use crate::failure::Failure;
 use crate::text::collation::Pattern;
 
-/// Most tokens in one statement. They bound its memory: a token takes about a hundred bytes where it takes most. One INSERT
-/// of as many rules as a table holds, 1,024 of twelve tokens, is allowed several times over: of more the table says it is
-/// full.
+/// The most tokens in one statement, which bounds its memory: a token takes at most about a hundred bytes. An
+/// INSERT of as many rules as a table holds (1,024 of twelve tokens) fits several times; for more rules the
+/// table reports that it is full.
 const MAX_TERMS: u32 = 1 << 16;
 
-/// Most columns of an answer, as in MySQL: `*` is many in one word.
+/// The most columns of an answer, as in MySQL; a single `*` adds many.
 const MAX_COLUMNS: usize = 4096;
 
-/// The schema all tables are in.
+/// The schema of all tables.
 pub(crate) const SCHEMA: &str = "performance_schema";
 
-/// Understands one statement.
+/// Parses one statement.
 pub(crate) fn parse(sql: &[u8], catalog: Catalog) -> Result<Statement, Failure> {
     let mut parser = Parser::new(sql, catalog)?;
     let statement = parser.statement()?;
@@ -36,19 +36,19 @@ pub(super) struct Parser<'a> {
     lexer: Lexer<'a>,
     pub(super) token: Token,
     catalog: Catalog,
-    /// How many conditions are open.
+    /// The number of open conditions.
     pub(super) depth: u32,
     terms: u32,
 }
 
-/// The table whose columns are named, and the names it goes by.
+/// The table whose columns may be named, and its names.
 #[derive(Clone)]
 pub(super) struct Scope {
     pub(super) table: &'static dyn Table,
     alias: Option<String>,
 }
 
-/// How a column was named: qualifier and name.
+/// The name of a column: qualifier and name.
 pub(super) type Name = (Option<String>, String);
 
 impl<'a> Parser<'a> {
@@ -71,7 +71,7 @@ impl<'a> Parser<'a> {
         match word.as_str() {
             "SELECT" => self.select(),
             "UPDATE" => self.update(),
-            // As in the built-in, REPLACE adds what is new and refuses what is there.
+            // REPLACE adds new rows and refuses existing ones, as in the built-in.
             "INSERT" | "REPLACE" => self.insert(),
             "DELETE" => self.delete(),
             "TRUNCATE" => {
@@ -222,7 +222,7 @@ impl<'a> Parser<'a> {
         Ok(Statement::Select(Select { table, items: resolved, filter, order, limit }))
     }
 
-    /// `[AS] name`, where a bare word is no keyword that may follow.
+    /// Parses `[AS] name`; a bare keyword that may follow is not a name.
     fn alias(&mut self) -> Result<Option<String>, Failure> {
         const FOLLOWERS: [&str; 16] = [
             "FROM", "WHERE", "GROUP", "HAVING", "ORDER", "LIMIT", "JOIN", "LEFT", "RIGHT", "INNER", "CROSS",
@@ -283,7 +283,7 @@ impl<'a> Parser<'a> {
         Ok(Unresolved::One(name, what))
     }
 
-    /// An item that begins with a word: a column or a function.
+    /// Parses an item that begins with a word: a column or a function.
     fn named_item(&mut self, word: String) -> Result<(What, String), Failure> {
         let upper = word.to_ascii_uppercase();
         if !self.at("(") {
@@ -328,12 +328,12 @@ impl<'a> Parser<'a> {
         Ok((what, shown))
     }
 
-    /// The rest of a column's name; the last part is the column, the one before it the table.
+    /// Parses the rest of a column's name. The last part is the column, the one before it the table.
     pub(super) fn qualified(&mut self, first: String) -> Result<Name, Failure> {
         self.qualified_or_all(first)?.ok_or_else(|| self.unexpected("a column"))
     }
 
-    /// Like [`Self::qualified`]; `None` is `table.*`.
+    /// Parses the rest of a column's name; `None` is `table.*`.
     fn qualified_or_all(&mut self, first: String) -> Result<Option<Name>, Failure> {
         let mut name = (None, first);
         for _ in 0..2 {
@@ -367,7 +367,7 @@ impl<'a> Parser<'a> {
         }
     }
 
-    /// A position in the list of items, an item's name, or a column.
+    /// Resolves a position in the list of items, an item's name, or a column.
     fn order_column(&mut self, scope: &Scope, items: &[Item]) -> Result<usize, Failure> {
         let item = if let Token::Integer(position) = self.token {
             self.advance()?;
@@ -503,7 +503,7 @@ impl<'a> Parser<'a> {
         Ok(constant)
     }
 
-    /// `LIKE 'pattern'` after SHOW.
+    /// Parses `LIKE 'pattern'` after SHOW.
     pub(super) fn show_like(&mut self) -> Result<Option<Vec<u8>>, Failure> {
         if self.at_word("WHERE") {
             return Err(Failure::unsupported("SHOW … WHERE"));
@@ -533,7 +533,7 @@ impl Scope {
     }
 }
 
-/// An item before the table is known.
+/// An item of a SELECT before the table is known.
 enum Unresolved {
     All,
     One(String, What),

@@ -5,7 +5,7 @@ use super::parser::Parser;
 use super::statement::{Show, Statement};
 use crate::failure::Failure;
 
-/// Understands a statement that begins with `word` and is about no rows.
+/// Parses a statement that begins with `word` and reads or writes no rows.
 pub(super) fn statement(parser: &mut Parser<'_>, word: &str) -> Result<Statement, Failure> {
     match word {
         "SET" => set(parser),
@@ -15,7 +15,7 @@ pub(super) fn statement(parser: &mut Parser<'_>, word: &str) -> Result<Statement
             let table = parser.table_name()?;
             Ok(Statement::Show(Show::Columns { table, full: false, like: None }))
         }
-        // Nothing can be rolled back, as in the built-in; OPTIMIZE and REPAIR have nothing to do.
+        // Nothing can be rolled back, as in the built-in. OPTIMIZE and REPAIR have nothing to do.
         "START" | "BEGIN" | "COMMIT" | "ROLLBACK" | "SAVEPOINT" | "RELEASE" | "OPTIMIZE" | "REPAIR"
         | "FLUSH" => {
             parser.skip_rest()?;
@@ -25,12 +25,12 @@ pub(super) fn statement(parser: &mut Parser<'_>, word: &str) -> Result<Statement
     }
 }
 
-/// The setting by which a client has sums of picoseconds whole, also where they outgrow the 64 bits of their column: as a text
-/// of more digits. Such a client adds them up, and must not see one begin anew.
+/// The setting by which a client receives sums of picoseconds whole even where they exceed the 64 bits of
+/// their column, as a text of more digits. Such a client adds them up and must not see one wrap around.
 const WHOLE_SUMS: &str = "tare_whole_sums";
 
-/// Settings change nothing here and are accepted, but for a time zone: all times are UTC. Who leaves autocommit mode is told
-/// apart, and who wants sums whole.
+/// Parses SET. Settings are accepted without effect, except that times are always UTC, so another time zone
+/// is an error. Leaving autocommit mode and asking for whole sums are statements of their own.
 fn set(parser: &mut Parser<'_>) -> Result<Statement, Failure> {
     let mut statement = Statement::Nothing;
     let mut setting = String::new();
@@ -100,7 +100,7 @@ fn from_table(parser: &mut Parser<'_>) -> Result<&'static dyn tare_tables::Table
     Ok(table)
 }
 
-/// `[FROM schema]`
+/// Parses `[FROM schema]`.
 fn from_schema(parser: &mut Parser<'_>) -> Result<(), Failure> {
     if parser.accept_word("FROM")? || parser.accept_word("IN")? { parser.database_name() } else { Ok(()) }
 }

@@ -1,13 +1,13 @@
-//! What a client asks for, once understood: names resolved, bounds checked.
+//! Parsed statements, with names resolved and bounds checked.
 
 use tare_tables::{Columns, Table};
 
 use super::filter::{Constant, Filter};
 
-/// A statement.
+/// A parsed statement.
 #[derive(Clone)]
 pub(crate) enum Statement {
-    /// Accepted, and nothing to do: transactions, settings of the session.
+    /// A statement that is accepted without effect: transactions, settings of the session.
     Nothing,
     /// `SET AUTOCOMMIT=0`
     LeaveAutocommit,
@@ -15,26 +15,26 @@ pub(crate) enum Statement {
     WholeSums(bool),
     /// `USE`
     Use(String),
-    /// Rows of a table.
+    /// A SELECT of rows of a table.
     Select(Select),
-    /// Several SELECTs from one table, as many items each: rows of one moment.
+    /// Several SELECTs from one table with as many items each: rows of one moment.
     Union(Vec<Select>),
-    /// SELECT without FROM: names and values.
+    /// A SELECT without FROM: names and values.
     Values(Vec<(String, Expression)>),
-    /// Changes rows.
+    /// An UPDATE.
     Update(Update),
-    /// Adds rows.
+    /// An INSERT.
     Insert(Insert),
-    /// Removes rows.
+    /// A DELETE.
     Delete(Delete),
-    /// Resets a table.
+    /// A TRUNCATE, which resets a table.
     Truncate(&'static dyn Table),
     /// SHOW and DESCRIBE.
     Show(Show),
 }
 
 impl Statement {
-    /// Whether it changes rows of a table.
+    /// Returns whether the statement changes rows of a table.
     pub(crate) fn changes(&self) -> bool {
         matches!(
             self,
@@ -54,17 +54,17 @@ pub(crate) struct Select {
 }
 
 impl Select {
-    /// The column that each item is made of.
+    /// Returns the column of each item; `None` for items without one.
     pub(crate) fn columns_of_items(&self) -> Vec<Option<usize>> {
         self.items.iter().map(|item| item.of.column()).collect()
     }
 
-    /// Whether it asks for one row of all.
+    /// Returns whether it combines all rows into one.
     pub(crate) fn is_aggregate(&self) -> bool {
         self.items.iter().any(|item| item.of.is_aggregate())
     }
 
-    /// The columns it reads.
+    /// Returns the columns it reads.
     pub(crate) fn columns(&self) -> Columns {
         let mut columns = Columns::NONE;
         self.filter.columns(&mut |column| columns.add(column));
@@ -74,14 +74,14 @@ impl Select {
     }
 }
 
-/// One result column.
+/// A column of the result.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Item {
     pub(crate) name: String,
     pub(crate) of: ItemOf,
 }
 
-/// What a result column shows.
+/// The value of a result column.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum ItemOf {
     Column(usize),
@@ -94,7 +94,7 @@ pub(crate) enum ItemOf {
 }
 
 impl ItemOf {
-    /// The column whose values it is made of.
+    /// Returns the column whose values it is made of.
     pub(crate) fn column(&self) -> Option<usize> {
         match self {
             ItemOf::Column(column)
@@ -106,7 +106,7 @@ impl ItemOf {
         }
     }
 
-    /// One value for all rows together.
+    /// Returns whether it combines all rows into one value.
     pub(crate) fn is_aggregate(&self) -> bool {
         !matches!(self, ItemOf::Column(_) | ItemOf::Constant(_))
     }
@@ -130,7 +130,7 @@ impl Limit {
     pub(crate) const NONE: Limit = Limit { skip: 0, rows: u64::MAX };
 }
 
-/// A value that depends on nothing but the session.
+/// A value that depends on the session only.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Expression {
     Constant(Constant),
@@ -157,7 +157,7 @@ pub(crate) struct Insert {
     pub(crate) table: &'static dyn Table,
     pub(crate) columns: Vec<usize>,
     pub(crate) rows: Vec<Vec<Constant>>,
-    /// IGNORE: what exists already is left as it is.
+    /// Whether existing rows are left as they are.
     pub(crate) ignore: bool,
 }
 
@@ -169,7 +169,7 @@ pub(crate) struct Delete {
     pub(crate) limit: u64,
 }
 
-/// What is shown.
+/// A SHOW or DESCRIBE statement.
 #[derive(Clone)]
 pub(crate) enum Show {
     Databases {
@@ -192,6 +192,6 @@ pub(crate) enum Show {
     Variables {
         like: Option<Vec<u8>>,
     },
-    /// Nothing to show, under these headings.
+    /// An empty result with these headings.
     Empty(&'static [&'static str]),
 }

@@ -1,11 +1,11 @@
-//! UNION ALL of what is selected from one table.
+//! The parser of UNION ALL over SELECTs from one table.
 
 use super::parser::Parser;
 use super::statement::{Select, Statement};
 use crate::failure::Failure;
 
 impl Parser<'_> {
-    /// `(SELECT …) UNION ALL (SELECT …) …`
+    /// Parses `(SELECT …) UNION ALL (SELECT …) …`.
     pub(super) fn union(&mut self) -> Result<Statement, Failure> {
         let mut parts: Vec<Select> = Vec::new();
         loop {

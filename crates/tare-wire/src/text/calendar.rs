@@ -1,9 +1,10 @@
-//! `YYYY-MM-DD HH:MM:SS` in UTC, which is what FEDERATED asks for (`set time_zone='+00:00'`).
+//! Timestamps as `YYYY-MM-DD HH:MM:SS` in UTC, the zone that FEDERATED asks for (`set time_zone='+00:00'`).
 
 const DAY: u64 = 86_400;
 const MICROSECONDS: u64 = 1_000_000;
 
-/// Writes timestamps: it knows the day of the last one, which most of them have.
+/// A formatter of timestamps that caches the text of the last day, because successive timestamps usually
+/// share it.
 pub(crate) struct Calendar {
     day: u64,
     text: [u8; 26],
@@ -14,10 +15,10 @@ impl Calendar {
         Calendar { day: u64::MAX, text: *b"0000-00-00 00:00:00.000000" }
     }
 
-    /// Microseconds since the epoch as text with so many decimals, none or six; the epoch itself is the zero timestamp.
+    /// Formats microseconds since the epoch with no or six decimals. The epoch itself is the zero timestamp.
     pub(crate) fn text(&mut self, microseconds: u64, decimals: u8) -> &[u8] {
         let (seconds, fraction) = (microseconds / MICROSECONDS, microseconds % MICROSECONDS);
-        // Only the first second of the first day is none.
+        // Only the first second of the first day has no date.
         let day = if seconds == 0 { u64::MAX - 1 } else { seconds / DAY };
         if day != self.day {
             let (year, month, day_of_month) = if seconds == 0 { (0, 0, 0) } else { date(day) };
@@ -40,7 +41,7 @@ impl Calendar {
         &self.text
     }
 
-    /// The last two digits of a figure: the year has four for some thousands of years to come.
+    /// Writes the last two digits of a number; a year has four digits for thousands of years to come.
     #[inline]
     fn write(&mut self, at: usize, figure: u64) {
         let figure = (figure % 100) as u8;
@@ -48,13 +49,13 @@ impl Calendar {
     }
 }
 
-/// As [`Calendar::text`], of a single one.
+/// Formats a single timestamp. See also [`Calendar::text`].
 pub(crate) fn text(microseconds: u64, decimals: u8) -> String {
     String::from_utf8_lossy(Calendar::new().text(microseconds, decimals)).into_owned()
 }
 
-/// Microseconds since the epoch of `YYYY-MM-DD`, `YYYY-MM-DD HH:MM:SS` or `YYYY-MM-DD HH:MM:SS.ffffff`; 0 for the zero
-/// timestamp.
+/// Parses `YYYY-MM-DD`, `YYYY-MM-DD HH:MM:SS` or `YYYY-MM-DD HH:MM:SS.ffffff` into microseconds since the
+/// epoch. The zero timestamp is 0. Returns `None` for anything else.
 pub(crate) fn parse(text: &[u8]) -> Option<u64> {
     let text = std::str::from_utf8(text).ok()?.trim_ascii_end();
     let (date, time) = text.split_once([' ', 'T']).unwrap_or((text, "0:0:0"));
@@ -92,7 +93,7 @@ const fn month_days(year: u64, month: u64) -> u64 {
     }
 }
 
-/// Days from the epoch to the first of January.
+/// Returns the days from the epoch to the first of January.
 const fn year_days(year: u64) -> u64 {
     let before = year - 1;
     let leaps = before / 4 - before / 100 + before / 400;
@@ -103,15 +104,15 @@ fn days(year: u64, month: u64, day: u64) -> u64 {
     year_days(year) + (1..month).map(|month| month_days(year, month)).sum::<u64>() + day - 1
 }
 
-/// Year, month and day, without a loop. Years begin in March, so that a leap day is a year's last.
+/// Returns year, month and day without a loop. Years begin in March, so that the leap day is a year's last.
 const fn date(days: u64) -> (u64, u64, u64) {
     const FOUR_CENTURIES: u64 = 146_097;
-    // From the first of March of the year 0.
+    // Days are counted from the first of March of the year 0.
     let days = days + 719_468;
     let day = days % FOUR_CENTURIES;
     let year = (day - day / 1460 + day / 36_524 - day / (FOUR_CENTURIES - 1)) / 365;
     let day = day - (365 * year + year / 4 - year / 100);
-    // Five months in a row have 153 days.
+    // Any five successive months, counted from March, have 153 days.
     let month = (5 * day + 2) / 153;
     let day = day - (153 * month + 2) / 5 + 1;
     let year = year + days / FOUR_CENTURIES * 400;

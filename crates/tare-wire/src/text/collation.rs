@@ -1,7 +1,7 @@
-//! Comparing text exactly as the host does.
+//! Text comparison exactly as the host does it.
 //!
-//! FEDERATED trusts the endpoint with this: the host does not look again at the rows of a key lookup, so a row
-//! too many is a wrong row in somebody's join, and a row too few is missing.
+//! FEDERATED relies on the endpoint here: the host does not check the rows of a key lookup again. A row too
+//! many is a wrong row in a join, and a row too few is missing.
 
 use std::cmp::Ordering;
 
@@ -9,20 +9,20 @@ use tare_tables::{Column, SqlType};
 
 use super::general_ci::weight;
 
-/// How text of a column compares.
+/// The comparison rules of a text column.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Collation {
-    /// `utf8mb3_general_ci`: neither case nor accents count, nor do trailing blanks.
+    /// `utf8mb3_general_ci`, which ignores case, accents and trailing blanks.
     GeneralCi,
-    /// `utf8mb3_bin`: only trailing blanks do not count.
+    /// `utf8mb3_bin`, which ignores trailing blanks only.
     Bin,
-    /// Bytes.
+    /// Byte-wise comparison.
     Binary,
 }
 
 impl Collation {
-    /// The collation the built-in declares for a column: of `char`, the type of users and hosts, it is `utf8mb3_bin`,
-    /// and so it is in the tables of connection attributes.
+    /// Returns the collation that the built-in declares for a column: `utf8mb3_bin` for `char`, the type of
+    /// users and hosts, and for the tables of connection attributes.
     pub(crate) fn of(table: &str, column: &Column) -> Self {
         let attributes = table.starts_with("session_") && table.ends_with("connect_attrs");
         match column.sql_type {
@@ -35,14 +35,15 @@ impl Collation {
         }
     }
 
-    /// Whether two texts differ by what they begin with, which takes a few instructions. They may differ where it is not so.
+    /// Returns whether the first characters already show that two texts differ, in a few instructions.
+    /// `false` leaves that open.
     #[inline]
     pub(crate) fn tells_apart_at_once(self, left: &[u8], right: &[u8]) -> bool {
         let (Some(left), Some(right)) = (left.first(), right.first()) else { return false };
         (left | right).is_ascii() && !left.eq_ignore_ascii_case(right)
     }
 
-    /// Compares two texts; a shorter one counts as followed by blanks, except among bytes.
+    /// Compares two texts. The shorter one counts as padded with blanks, except under `Binary`.
     pub(crate) fn compare(self, left: &[u8], right: &[u8]) -> Ordering {
         if self == Collation::Binary {
             return left.cmp(right);
@@ -67,7 +68,8 @@ impl Collation {
         }
     }
 
-    /// The weights of a text's characters. One that utf8mb3 does not have is sent as four `?`, and weighs as they do.
+    /// Returns the weights of a text's characters. A character that utf8mb3 lacks is sent as four `?` and
+    /// weighs like them.
     fn weights(self, text: &str) -> impl Iterator<Item = u16> {
         let as_sent = |char| std::iter::repeat_n(char, if char > '\u{ffff}' { 4 } else { 1 });
         text.chars().flat_map(as_sent).map(move |char| self.weight(char))
@@ -80,7 +82,8 @@ impl Collation {
         }
     }
 
-    /// LIKE. Walks back only to the last `%`, so its time is bounded by the product of the lengths.
+    /// Returns whether a text is LIKE a pattern. Backtracks only to the last `%`, so its time is bounded by
+    /// the product of the lengths.
     pub(crate) fn like(self, text: &[u8], pattern: &Pattern) -> bool {
         let text: Vec<char> = String::from_utf8_lossy(text).chars().collect();
         let pattern = &pattern.pieces[..];
@@ -107,7 +110,7 @@ impl Collation {
     }
 }
 
-/// The right side of LIKE, taken apart once.
+/// The parsed right side of LIKE.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Pattern {
     text: Vec<u8>,
@@ -115,7 +118,7 @@ pub(crate) struct Pattern {
 }
 
 impl Pattern {
-    /// Longest pattern, in bytes.
+    /// The longest pattern, in bytes.
     pub(crate) const MAX: usize = 1024;
 
     pub(crate) fn new(text: &[u8], escape: char) -> Self {
@@ -133,7 +136,7 @@ impl Pattern {
         Pattern { text: text.to_vec(), pieces }
     }
 
-    /// Returns what was written, wildcards and all.
+    /// Returns the pattern as it was written.
     pub(crate) fn text(&self) -> &[u8] {
         &self.text
     }

@@ -1,9 +1,10 @@
-//! Weights of `utf8mb3_general_ci`, as a stock server's `WEIGHT_STRING` shows them for U+0000 to U+FFFF.
+//! Weights of `utf8mb3_general_ci`, as `WEIGHT_STRING` of a stock server shows them for U+0000 to U+FFFF.
 //!
-//! Generated once; the collation is frozen. Characters that are not here weigh what they are.
+//! The table was generated once; the collation is frozen. A character that is not listed weighs its own
+//! number.
 
-/// Runs of characters whose weight is not their own number: first, last, step between them, rise of the weight
-/// per number, weight of the first. Ascending, without overlap.
+/// The runs of characters whose weight differs from their number: first, last, step between them, rise of the
+/// weight per number, weight of the first. Ascending, without overlap.
 #[rustfmt::skip]
 const RUNS: &[(u16, u16, u16, u16, u16)] = &[
     (0x61, 0x7a, 1, 1, 0x41), (0xb5, 0xb5, 1, 1, 0x39c), (0xc0, 0xc5, 1, 0, 0x41), (0xc7, 0xc7, 1, 1, 0x43),
@@ -100,7 +101,8 @@ const RUNS: &[(u16, u16, u16, u16, u16)] = &[
     (0xff41, 0xff5a, 1, 1, 0xff21),
 ];
 
-/// The weight of a character. Those beyond the first plane do not exist in utf8mb3, which has `?` for them.
+/// Returns the weight of a character. Characters beyond the first plane do not exist in utf8mb3 and weigh
+/// like `?`.
 pub(super) fn weight(char: char) -> u16 {
     let Ok(number) = u16::try_from(u32::from(char)) else { return u16::from(b'?') };
     let after = RUNS.partition_point(|run| run.0 <= number);

@@ -1,4 +1,4 @@
-//! Text as the server compares it, and times as it writes them.
+//! Text comparison and time formatting as the server does them.
 
 pub(crate) mod calendar;
 pub(crate) mod collation;
