@@ -6,7 +6,7 @@ export PATH := $(dir $(CARGO)):$(PATH)
 # Arguments for the programs: make demo ARGS="--secs 60", make bench ARGS="--rounds 10".
 ARGS ?=
 
-.PHONY: help setup show tools packaging provider build demo bench lab-calibrate lab-simulation lab-record lab-precision callgrind cachegrind jumps samples check deb deb-compare release outlets-cost test test-hosts test-mtr test-bare test-recipes test-miri test-random test-valgrind test-scale test-slowlog
+.PHONY: test-unit test-nightly help setup show tools packaging provider build demo bench lab-calibrate lab-simulation lab-record lab-precision callgrind cachegrind jumps samples check deb deb-compare release outlets-cost test test-hosts test-mtr test-bare test-recipes test-miri test-random test-valgrind test-scale test-slowlog
 
 help: ## list the commands
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -64,7 +64,8 @@ samples: setup provider ## sample a running server: where in tare it spends its 
 check: tools ## formatting, lints and documentation; licences and advisories where cargo-deny is there
 	cargo fmt --all --check
 	cargo clippy --quiet --locked --workspace --all-targets -- -D warnings
-	RUSTDOCFLAGS='-D warnings' cargo doc --quiet --locked --workspace --no-deps
+	RUSTDOCFLAGS='-D warnings' cargo doc --quiet --locked --workspace --no-deps --document-private-items
+	@! grep -rnE '//[/!] As \[' crates --include='*.rs' || { echo 'check: a comment says what its own item does, not "As [other]"'; false; }
 	@if command -v cargo-deny >/dev/null; then cargo deny --locked check; \
 	else echo 'check: cargo-deny is not there (cargo install cargo-deny): licences and advisories were not looked at'; fi
 
@@ -86,6 +87,15 @@ release: packaging ## build what is released: package, tarball, list of what is 
 test: setup ## the whole test suite; CI calls exactly this
 	@$(MAKE) --no-print-directory --jobs=2 provider check
 	TARE_PROVIDER=$(CURDIR)/target/release/libtare_mariadb.so scripts/test.sh
+
+# Unit tests of every crate, and the tests of the engine, of the budget and of the tables.
+test-unit: tools ## what needs no server
+	cargo test --locked --workspace --lib --bins
+	cargo test --locked -p tare-sync -p tare-engine -p tare-budget -p tare-tables --tests
+
+# Each says itself what it needs. One that fails does not keep the others from running.
+test-nightly: ## what takes hours: other hosts, the server's own suite, Miri, 2,000 random sessions, valgrind, scale
+	@$(MAKE) --no-print-directory --keep-going test-hosts test-mtr test-miri test-random test-valgrind test-scale
 
 # What is about a server and honours TARE_MARIADBD; unlike `make test`, with captured output shown, so that a test a host
 # cannot take part in says why. tare-mariadb's tests load the provider Cargo has just built for them.
