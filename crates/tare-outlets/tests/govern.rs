@@ -231,7 +231,7 @@ fn what_is_over_the_budget_is_switched_off_and_put_back_in_the_end() {
     }
 }
 
-/// As [`machine`], with threads whose time goes by likewise.
+/// Creates a [`machine`] with threads whose time goes by likewise.
 fn machine_with_threads() -> Machine {
     let thread_cpu = |_, _| Some(Duration::from_secs(1 + SECONDS.fetch_add(1000, Ordering::Relaxed)));
     Machine { thread_cpu, ..machine() }

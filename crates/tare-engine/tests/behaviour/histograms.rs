@@ -54,7 +54,7 @@ fn of_times(times: impl IntoIterator<Item = u64>) -> Vec<(u32, u64)> {
     in_buckets(Lowest::Usual, times)
 }
 
-/// As [`of_times`], wherever the lowest bucket ends.
+/// Returns what these times make, wherever the lowest bucket ends.
 fn in_buckets(lowest: Lowest, times: impl IntoIterator<Item = u64>) -> Vec<(u32, u64)> {
     let mut counts = std::collections::BTreeMap::new();
     for time in times {

@@ -16,7 +16,7 @@ fn time() -> Duration {
     Duration::from_secs(seconds.map_or(3, |text| text.parse().expect("TARE_SLOWLOG_SECONDS: a number")))
 }
 
-/// As [`churn`], with every connection at once, for so long.
+/// Runs `churn` in every connection at once, for so long.
 fn storm(server: &Server) {
     let end = Instant::now() + time();
     std::thread::scope(|scope| {
