@@ -1,7 +1,7 @@
 //! A budget for watching: prices, the account, and the governor's decision.
 //!
 //! Everything here is arithmetic: no input, no output, no clock. Who has a server reads its counts and its clock, asks
-//! [`Governor::look`] what to do, and does it. `docs/budget.md` says what is promised.
+//! [`Governor::look`] what to do, and does it. `docs/explanation/budget.md` says what is promised.
 
 pub mod account;
 mod asleep;

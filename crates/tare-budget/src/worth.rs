@@ -2,7 +2,7 @@
 //!
 //! Worth is a declaration, not a measurement. A number is what one instrument of the kind is worth at a level, over the
 //! level below; a family's is what its histories are worth. Only their proportions count: a statement's sums are worth
-//! more than forty times the sums of a stage, those more than the sums of a mutex. `docs/budget.md` has the same table.
+//! more than forty times the sums of a stage, those more than the sums of a mutex. `docs/explanation/budget.md` has the same table.
 
 use crate::kind::{Family, Kind, Level};
 
@@ -112,14 +112,14 @@ mod tests {
 
     #[test]
     fn the_page_shows_this_table() {
-        let page = include_str!("../../../docs/budget.md");
+        let page = include_str!("../../../docs/explanation/budget.md");
         for row in WORTH {
             let line = format!("| {} | {} | {} | {} |", row.kind, row.counts, row.sums, row.recorded);
-            assert!(page.contains(&line), "docs/budget.md lacks: {line}");
+            assert!(page.contains(&line), "docs/explanation/budget.md lacks: {line}");
         }
         for row in RECORDING {
             let line = format!("| {} | {} | {} | {} |", row.family.name(), row.current, row.history, row.all);
-            assert!(page.contains(&line), "docs/budget.md lacks: {line}");
+            assert!(page.contains(&line), "docs/explanation/budget.md lacks: {line}");
         }
     }
 }

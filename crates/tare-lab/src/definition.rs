@@ -1,6 +1,6 @@
 //! Study files: what is compared, under which load, how long and how exactly.
 //!
-//! A study is TOML; `studies/` has those that ship, and `docs/studies.md` explains every key. What is wrong in a file is said
+//! A study is TOML; `studies/` has those that ship, and `docs/reference/study-file.md` explains every key. What is wrong in a file is said
 //! with file, line, key and what is allowed.
 
 mod check;

@@ -1,6 +1,6 @@
 //! The form of results, as JSON Schema: made of the declarations in [`crate::record`] and [`crate::analysis`].
 //!
-//! `docs/record.schema.json` is the form of a line of `results.jsonl`, `docs/report.schema.json` that of `report.json`. A test
+//! `docs/reference/record.schema.json` is the form of a line of `results.jsonl`, `docs/reference/report.schema.json` that of `report.json`. A test
 //! holds both files against what is made here, and results against them.
 
 use schemars::generate::SchemaSettings;

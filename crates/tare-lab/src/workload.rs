@@ -1,7 +1,7 @@
 //! What sysbench drives: the workloads a study can name.
 //!
 //! A workload is a declaration: a script (sysbench's own, or one of ours from `workloads/`, which is part of this
-//! program), options it starts from, what decides its data, and figures it prints of itself. `docs/workloads.md` says what
+//! program), options it starts from, what decides its data, and figures it prints of itself. `docs/reference/workloads.md` says what
 //! each of them does.
 
 use std::collections::BTreeMap;

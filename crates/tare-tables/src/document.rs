@@ -1,4 +1,4 @@
-//! The tables as a document: `docs/tables.md` is generated from the declarations.
+//! The tables as a document: `docs/reference/tables.md` is generated from the declarations.
 
 use std::fmt::Write;
 
@@ -6,7 +6,7 @@ use crate::ddl::sql_type_text;
 use crate::table::{Access, Column, Table};
 use crate::{Shape, TABLES};
 
-/// The whole of `docs/tables.md`: the tables of both shapes.
+/// The whole of `docs/reference/tables.md`: the tables of both shapes.
 pub fn markdown() -> String {
     let strict = |table: &'static dyn Table| TABLES.iter().find(|it| it.name() == table.name()).copied();
     let tables = Shape::Extended.tables();

@@ -390,7 +390,7 @@ pub(crate) struct Bench {
 /// A study is a file: servers, settings, workloads, how exactly and how long. `tare lab run` starts a server per setting (or
 /// switches one that runs), gives load to one at a time in short slices, and compares slices of the same block, so what drifts
 /// hits all alike. An identical twin of the base shows the noise. Each setting gets a verdict: it costs so much, no more than
-/// so much, or it is not known yet and how long that would take. docs/method.md explains how.
+/// so much, or it is not known yet and how long that would take. docs/explanation/measuring.md explains how.
 #[derive(Args, Debug)]
 #[command(after_help = "Examples:\n  \
     tare lab list\n  \
@@ -444,7 +444,7 @@ pub(crate) struct LabPutBack {
     tare lab run pfs-default --quick --driver 'ssh load1'       load from another machine\n  \
     tare lab run pfs-default --quick --fail-above 3% --junit budget.xml\n\n\
 Exit status: 0 done (with --fail-above: all is below); 1 an error; 2 wrong arguments; 3 something is above; 4 not known;\n\
-130 interrupted. docs/ci.md explains how a budget is judged.")]
+130 interrupted. docs/how-to/gate-in-ci.md explains how a budget is judged.")]
 pub(crate) struct LabRun {
     /// Name of a study that ships, or a file
     #[arg(value_name = "STUDY")]

@@ -37,7 +37,7 @@ const SHOWN: usize = 20;
 /// switches off what is worth least for what it costs, and on again when there is room. Statements, transactions and errors go
 /// last, where nothing else would keep the budget. Whenever that changes, it says what is "left visible" and what is
 /// "switched off", by kinds of instruments. What was off at its start stays off; what somebody else sets meanwhile is left alone. Ctrl-C and SIGTERM put everything back as it was, and so does a
-/// standard output or a --json file that cannot be written. docs/budget.md says what is promised, and in which order things
+/// standard output or a --json file that cannot be written. docs/explanation/budget.md says what is promised, and in which order things
 /// are given up.
 ///
 /// It goes through the server's own port or socket (--dsn, --dsn-file or TARE_DSN). A server with tare keeps a budget itself:

@@ -1,4 +1,4 @@
-//! The options as data: one table feeds the parser, the defaults, the error texts and `docs/options.md`.
+//! The options as data: one table feeds the parser, the defaults, the error texts and `docs/reference/options.md`.
 
 use std::path::PathBuf;
 use std::time::Duration;

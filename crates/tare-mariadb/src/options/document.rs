@@ -1,4 +1,4 @@
-//! The options as a document: `docs/options.md` is generated from their definitions.
+//! The options as a document: `docs/reference/options.md` is generated from their definitions.
 
 use std::fmt::Write;
 
@@ -23,7 +23,7 @@ The option here is called the same without `performance_schema_`, and wins.
 
 ";
 
-/// The whole of `docs/options.md`.
+/// The whole of `docs/reference/options.md`.
 pub fn markdown() -> String {
     let mut text = String::from(HEAD);
     text.push_str("| option | value | default | what it does |\n|---|---|---|---|\n");

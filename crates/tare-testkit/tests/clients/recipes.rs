@@ -1,4 +1,4 @@
-//! The recipes of `docs/recipes.md`, run as they stand there.
+//! The recipes of `docs/how-to/recipes.md`, run as they stand there.
 
 use std::path::Path;
 use std::thread::JoinHandle;
@@ -21,7 +21,7 @@ const LATENCY: &str = "Top 10 statements by total latency";
 const LOCK: &str = "Who holds the lock I wait for";
 
 fn document() -> String {
-    std::fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/recipes.md")).unwrap()
+    std::fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/how-to/recipes.md")).unwrap()
 }
 
 /// The statements of a recipe, block by block.

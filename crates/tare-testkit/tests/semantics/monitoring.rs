@@ -199,7 +199,7 @@ fn documents_explain_every_row_of_the_status_and_no_other() {
     let Some(server) = Server::start(settings.tare_option("shape", "extended")).unwrap().on_its_port() else {
         return;
     };
-    let text = include_str!("../../../../docs/operations.md");
+    let text = include_str!("../../../../docs/reference/status.md");
     let section = text.split("\n## ").find(|it| it.starts_with("What `tare_status` says")).unwrap();
     let rows = section.lines().filter_map(|line| line.strip_prefix("| `")?.split_once(" | "));
     let explained: HashSet<&str> =
