@@ -61,8 +61,9 @@ jumps: setup provider ## count the jumps that tare takes for a statement, by fun
 samples: setup provider ## sample a running server: where in tare it spends its time, by line of the source (needs perf)
 	@scripts/samples.sh $(ARGS)
 
-check: tools ## formatting, lints and documentation; licences and advisories where cargo-deny is there
+check: tools ## formatting, lints, documentation and its links; licences and advisories where cargo-deny is there
 	cargo fmt --all --check
+	@scripts/links.sh
 	cargo clippy --quiet --locked --workspace --all-targets -- -D warnings
 	RUSTDOCFLAGS='-D warnings' cargo doc --quiet --locked --workspace --no-deps
 	@if command -v cargo-deny >/dev/null; then cargo deny --locked check; \
