@@ -12,10 +12,15 @@ pub fn markdown() -> String {
     let tables = Shape::Extended.tables();
     let mut text = String::from(
         "# Tables\n\n\
+         For whoever writes queries: every table and column that tare serves, and what may be done with it.\n\n\
+         ```sql\n\
+         SELECT * FROM performance_schema.tare_status;\n\
+         ```\n\n\
+         All are served in the schema `performance_schema`. Times are picoseconds. In the shape `extended` there are \
+         more tables, and those of both shapes have MySQL's columns, in MySQL's order. \
+         [Recipes](../how-to/recipes.md) has queries to begin with.\n\n\
          Generated from the declarations in `crates/tare-tables`; do not edit. To bring it up to date:\n\
          `TARE_UPDATE_DOCS=1 cargo test -p tare-tables --test document`.\n\n\
-         All are served in the schema `performance_schema`. Times are picoseconds. In the shape `extended` there are \
-         more tables, and those of both shapes have MySQL's columns, in MySQL's order.\n\n\
          | table | shape | may be |\n|---|---|---|\n",
     );
     for table in tables {
