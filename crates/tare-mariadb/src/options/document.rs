@@ -40,7 +40,8 @@ pub fn markdown() -> String {
         for OptionDef { name, kind, default, doc } in OPTIONS.iter().filter(|it| Group::of(it) == group) {
             let default = if default.is_empty() { unset(kind) } else { &format!("`{default}`") };
             let doc = doc.replace('|', "\\|");
-            let _ = writeln!(text, "| `{name}` | {} | {default} | {} | {doc} |", value(kind), at_run_time(name));
+            let _ =
+                writeln!(text, "| `{name}` | {} | {default} | {} | {doc} |", value(kind), at_run_time(name));
         }
     }
     text
