@@ -17,7 +17,8 @@ pub fn markdown() -> String {
          SELECT * FROM performance_schema.tare_status;\n\
          ```\n\n\
          All are served in the schema `performance_schema`. Times are picoseconds. In the shape `extended` there are \
-         more tables, and those of both shapes have MySQL's columns, in MySQL's order. \
+         more tables, and those of both shapes have MySQL's columns, in MySQL's order. *The built-in* is MariaDB's own \
+         Performance Schema. \
          [Recipes](../how-to/recipes.md) has queries to begin with.\n\n\
          Generated from the declarations in `crates/tare-tables`; do not edit. To bring it up to date:\n\
          `TARE_UPDATE_DOCS=1 cargo test -p tare-tables --test document`.\n\n\
