@@ -12,7 +12,7 @@ pub fn markdown() -> String {
     let tables = Shape::Extended.tables();
     let mut text = String::from(
         "# Tables\n\n\
-         For whoever writes queries: every table and column that tare serves, and what may be done with it.\n\n\
+         For authors of queries: every table and column that tare serves, and what may be done with it.\n\n\
          ```sql\n\
          SELECT * FROM performance_schema.tare_status;\n\
          ```\n\n\
