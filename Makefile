@@ -37,16 +37,16 @@ demo: show build ## see it work: a stock server with tare, under load
 bench: show build ## measure what it costs: off, off again, tare, built-in
 	@target/release/tare bench $(ARGS)
 
-lab-calibrate: setup ## weigh the lab: are costs of known size found, of every kind? 40 minutes; writes docs/method.md (ARGS="20 9": runs, blocks)
+lab-calibrate: setup ## weigh the lab: are costs of known size found, of every kind? 40 minutes; writes docs/lab-notes/method.md (ARGS="20 9": runs, blocks)
 	@cargo run --quiet --locked --release -p tare-lab --example calibrate -- truth $(ARGS)
 
-lab-simulation: setup ## how often its intervals err when errors are skewed; a minute; writes docs/method.md (ARGS="4000": studies)
+lab-simulation: setup ## how often its intervals err when errors are skewed; a minute; writes docs/lab-notes/method.md (ARGS="4000": studies)
 	@cargo run --quiet --locked --release -p tare-lab --example calibrate -- simulation $(ARGS)
 
 lab-record: setup ## record turns of servers that are all alike, for a test that injects costs into them; 8 minutes (ARGS="60": blocks)
 	@cargo run --quiet --locked --release -p tare-lab --example calibrate -- record $(ARGS)
 
-lab-precision: setup ## the lab beside measuring one after the other; an hour; writes docs/method.md (ARGS="10 10": runs, minutes at most)
+lab-precision: setup ## the lab beside measuring one after the other; an hour; writes docs/lab-notes/method.md (ARGS="10 10": runs, minutes at most)
 	@cargo run --quiet --locked --release -p tare-lab --example calibrate -- precision $(ARGS)
 
 callgrind: setup ## count the instructions that recording one transaction takes, and where they go
@@ -61,8 +61,9 @@ jumps: setup provider ## count the jumps that tare takes for a statement, by fun
 samples: setup provider ## sample a running server: where in tare it spends its time, by line of the source (needs perf)
 	@scripts/samples.sh $(ARGS)
 
-check: tools ## formatting, lints and documentation; licences and advisories where cargo-deny is there
+check: tools ## formatting, lints, documentation and its links; licences and advisories where cargo-deny is there
 	cargo fmt --all --check
+	@scripts/links.sh
 	cargo clippy --quiet --locked --workspace --all-targets -- -D warnings
 	RUSTDOCFLAGS='-D warnings' cargo doc --quiet --locked --workspace --no-deps --document-private-items
 	@! grep -rnE '//[/!] As \[' crates --include='*.rs' || { echo 'check: a comment says what its own item does, not "As [other]"'; false; }

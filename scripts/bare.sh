@@ -4,7 +4,7 @@
 # TARE_MIRROR and TARE_SECURITY_MIRROR name.
 #
 #   scripts/bare.sh            in a chroot: installs the package, uses it, upgrades server and package, and takes
-#                              everything off again; what it prints is the transcript in docs/operations.md
+#                              everything off again; what it prints is the transcript in docs/how-to/install.md
 #   scripts/bare.sh nspawn     the same with systemd itself, in a container (package systemd-container)
 #   scripts/bare.sh broken     with systemd: breaks what is installed, in one way after the other; the server starts and serves
 #   scripts/bare.sh recipes    in a chroot: runs docs/deploy/, the playbook with Ansible, and the Dockerfile's steps
@@ -254,11 +254,11 @@ PERL
     echo 'Every file is as it was before.'
 }
 
-# docs/operations.md has what was printed: other processes, and the patch level Debian has, are no difference.
+# docs/how-to/install.md has what was printed: other processes, and the patch level Debian has, are no difference.
 as_documented() {
     local masked=(sed -E 's/process [0-9]+/process N/; s/(10\.11)\.[0-9]+/\1.N/g; s/ +$//')
-    diff <(sed '1,/^## A transcript/d; /^```/d' docs/operations.md | sed -n '/^\$ /,$p' | "${masked[@]}") \
-        <("${masked[@]}" "$bare.transcript") || die "docs/operations.md has another transcript: $bare.transcript is what was printed"
+    diff <(sed '1,/^## A transcript/d; /^```/d' docs/how-to/install.md | sed -n '/^\$ /,$p' | "${masked[@]}") \
+        <("${masked[@]}" "$bare.transcript") || die "docs/how-to/install.md has another transcript: $bare.transcript is what was printed"
 }
 
 # Three tasks of Ansible, twice: the second time nothing changes. Then a container's files instead of a package.

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # What a statement costs a server in instructions and in misses of simulated caches, without tare and with it: exact figures,
 # whatever else the machine does. Between two calls a server runs through more than the first caches hold, so a call costs
-# what the lines it touches cost, of code (I1) and of data (D1). docs/price.md says what is known of it.
+# what the lines it touches cost, of code (I1) and of data (D1). docs/lab-notes/cost.md says what is known of it.
 #
 # cachegrind.sh [TARE_OPTIONS ...]: one server for each, such as "level=sums"; without arguments off, sums and lean.
 # WORKLOAD (oltp_point_select; workloads/procedure_loop.lua with EVENTS="4 24", workloads/events.lua with "200 600") and EVENTS

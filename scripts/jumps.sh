@@ -2,7 +2,7 @@
 # Jumps that tare takes for a statement: calls, returns, and jumps that lead elsewhere, by function and by place. A processor
 # foresees a jump by a table it keeps of those it has taken, and a server takes more for a statement than the table's fast part
 # holds: each costs some nanoseconds, where an instruction in a straight line costs a tenth of one. So what is usual has to go
-# straight on. Counted by callgrind, exactly; docs/price.md says what is known of it.
+# straight on. Counted by callgrind, exactly; docs/lab-notes/cost.md says what is known of it.
 #
 # jumps.sh [TARE_OPTIONS]. WORKLOAD (oltp_point_select) and EVENTS ("1000 3000": what is between the two is counted) say what
 # sysbench does.

@@ -3,7 +3,7 @@
 //! Worth is declared, not measured. A number is the worth of one instrument of a kind at a level, in addition
 //! to the level below; for a family it is the worth of its histories. Only the proportions matter: the sums
 //! of a statement are worth more than forty times those of a stage, and these more than those of a mutex.
-//! `docs/budget.md` has the same table.
+//! `docs/explanation/budget.md` has the same table.
 
 use crate::kind::{Family, Kind, Level};
 
@@ -113,14 +113,14 @@ mod tests {
 
     #[test]
     fn the_page_shows_this_table() {
-        let page = include_str!("../../../docs/budget.md");
+        let page = include_str!("../../../docs/explanation/budget.md");
         for row in WORTH {
             let line = format!("| {} | {} | {} | {} |", row.kind, row.counts, row.sums, row.recorded);
-            assert!(page.contains(&line), "docs/budget.md lacks: {line}");
+            assert!(page.contains(&line), "docs/explanation/budget.md lacks: {line}");
         }
         for row in RECORDING {
             let line = format!("| {} | {} | {} | {} |", row.family.name(), row.current, row.history, row.all);
-            assert!(page.contains(&line), "docs/budget.md lacks: {line}");
+            assert!(page.contains(&line), "docs/explanation/budget.md lacks: {line}");
         }
     }
 }

@@ -2,7 +2,7 @@
 //!
 //! A workload is a declaration: a script (sysbench's own, or one from `workloads/`, which is part of this
 //! program), default options, the options that determine its data, and the figures it prints.
-//! `docs/workloads.md` describes each of them.
+//! `docs/reference/workloads.md` describes each of them.
 
 use std::collections::BTreeMap;
 use std::fs;

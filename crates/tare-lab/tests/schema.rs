@@ -1,4 +1,4 @@
-//! Results have the form that `docs/*.schema.json` say.
+//! Results have the form that `docs/reference/*.schema.json` say.
 
 #[allow(dead_code)] // which costs were put in is asked elsewhere
 mod sample;
@@ -11,7 +11,7 @@ use serde_json::Value;
 use tare_lab::{report, schema};
 
 fn docs(name: &str) -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs").join(name)
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/reference").join(name)
 }
 
 fn json(path: &Path) -> Value {
@@ -19,7 +19,7 @@ fn json(path: &Path) -> Value {
     serde_json::from_str(&text).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
 }
 
-/// Holds values against a schema of `docs/`; gives what is wrong with the first that has not its form.
+/// Holds values against a schema of `docs/reference/`; gives what is wrong with the first that has not its form.
 fn refused(name: &str, values: &[Value]) -> Option<String> {
     let (mut schemas, mut compiler) = (Schemas::new(), Compiler::new());
     let place = format!("file:///{name}");

@@ -77,10 +77,10 @@ fn any_line_is_read_as_the_server_reads_it() {
 /// With `TARE_UPDATE_DOCS` set, brings the file up to date instead.
 #[test]
 fn the_document_is_up_to_date() {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/options.md");
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/reference/options.md");
     let wanted = tare_mariadb::options::markdown();
     if std::env::var_os("TARE_UPDATE_DOCS").is_some() {
-        std::fs::write(&path, &wanted).expect("docs/options.md can be written");
+        std::fs::write(&path, &wanted).expect("docs/reference/options.md can be written");
     }
     let held = std::fs::read_to_string(&path).unwrap_or_default();
     assert!(held == wanted, "stale; run: TARE_UPDATE_DOCS=1 cargo test -p tare-mariadb --test options");

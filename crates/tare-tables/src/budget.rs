@@ -84,9 +84,9 @@ pub(crate) fn set(name: &str, value: &str) -> Result<(), TableError> {
 /// The table `tare_prices`.
 pub static PRICES: TableDef<PriceRow> = TableDef::new(
     "tare_prices",
-    "A table of tare's own, not in the built-in: what watching cost, instrument by instrument: events since the last look, \
-     times the price of one. Where a budget is set, the governor looks every few seconds; else whoever reads the table \
-     looks, at most once a second, back to whoever looked before. The first row is what looking cost, and the next one what \
+    "A table of tare's own, not in the built-in: the estimated overhead, instrument by instrument: events since the last reading, \
+     times the price of one. Where a budget is set, the governor takes a reading every few seconds; else whoever reads the \
+     table does, at most once a second, back to the last one. The first row is what the readings cost, and the next one what \
      connections that were made cost besides their events.",
     &[PRICE_COLUMNS],
     |_: &Engine, _, emit| {
@@ -113,7 +113,7 @@ const PRICE_COLUMNS: &[ColumnDef<PriceRow>] = &[
     column(
         "EVENTS",
         BigIntUnsigned,
-        "How many there were since the last look; of what is off, how many there would have been. Of table I/O waits, not rows; of metadata locks one for each transaction.",
+        "How many there were since the last reading; of what is off, how many there would have been. Of table I/O waits, not rows; of metadata locks one for each transaction.",
         |row| row.events.into(),
     ),
     column("NS_PER_EVENT", NANOSECONDS, "Nanoseconds of the server's CPU time an event costs.", |row| {
@@ -171,7 +171,7 @@ const DECISION_COLUMNS: &[ColumnDef<DecisionRow>] = &[
     column(
         "CPU_PERCENT",
         PERCENT,
-        "What all events cost in the look it was made on, in percent of the CPU time.",
+        "What all events cost in the reading it was made on, in percent of the CPU time.",
         |row| percent(row.share),
     ),
     column("BUDGET_PERCENT", PERCENT, "What they may cost; 0: as much as they do.", |row| {

@@ -1,4 +1,4 @@
-//! The tables as a document: `docs/tables.md` is generated from the declarations.
+//! The tables as a document: `docs/reference/tables.md` is generated from the declarations.
 
 use std::fmt::Write;
 
@@ -6,16 +6,22 @@ use crate::ddl::sql_type_text;
 use crate::table::{Access, Column, Table};
 use crate::{Shape, TABLES};
 
-/// Returns the content of `docs/tables.md`: the tables of both shapes.
+/// Returns the content of `docs/reference/tables.md`: the tables of both shapes.
 pub fn markdown() -> String {
     let strict = |table: &'static dyn Table| TABLES.iter().find(|it| it.name() == table.name()).copied();
     let tables = Shape::Extended.tables();
     let mut text = String::from(
         "# Tables\n\n\
+         For authors of queries: every table and column that tare serves, and what may be done with it.\n\n\
+         ```sql\n\
+         SELECT * FROM performance_schema.tare_status;\n\
+         ```\n\n\
+         All are served in the schema `performance_schema`. Times are picoseconds. In the shape `extended` there are \
+         more tables, and those of both shapes have MySQL's columns, in MySQL's order. *The built-in* is MariaDB's own \
+         Performance Schema. \
+         [Recipes](../how-to/recipes.md) has queries to begin with.\n\n\
          Generated from the declarations in `crates/tare-tables`; do not edit. To bring it up to date:\n\
          `TARE_UPDATE_DOCS=1 cargo test -p tare-tables --test document`.\n\n\
-         All are served in the schema `performance_schema`. Times are picoseconds. In the shape `extended` there are \
-         more tables, and those of both shapes have MySQL's columns, in MySQL's order.\n\n\
          | table | shape | may be |\n|---|---|---|\n",
     );
     for table in tables {

@@ -119,7 +119,7 @@ fn update_consumer(engine: &Engine, changes: &Changes<'_>) -> Result<bool, Table
 /// The table `setup_actors`.
 pub static ACTORS: TableDef<ActorRule> = TableDef::new(
     "setup_actors",
-    "Whose connections are watched: `%` stands for any. The most specific row decides, one about the user before one about \
+    "Whose connections are recorded: `%` stands for any. The most specific row decides, one about the user before one about \
      the host; without a row neither INSTRUMENTED nor HISTORY is on. A change acts on connections that come \
      later. Holds at most 1,024 rows. Rows about a role decide nothing, as in the built-in.",
     &[ACTOR_COLUMNS],
@@ -167,7 +167,7 @@ fn actor(row: &Changes<'_>) -> Result<ActorRule, TableError> {
 /// The table `setup_objects`.
 pub static OBJECTS: TableDef<ObjectRule> = TableDef::new(
     "setup_objects",
-    "Which tables and stored programs are watched: `%` stands for any. The row about the object decides, else the one \
+    "Which tables and stored programs are recorded: `%` stands for any. The row about the object decides, else the one \
      about its schema with OBJECT_NAME `%`, else the one of its type with `%` twice; without a row it is not \
      watched. Letter case tells names apart; the server gives names of programs in lower case. A change acts at once. \
      DELETE takes rows of every type away, not those of TABLE alone as the built-in does. \

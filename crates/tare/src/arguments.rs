@@ -402,7 +402,7 @@ pub(crate) struct Bench {
 /// per setting (or switches a running one), gives load to one at a time in short slices, and compares slices
 /// of the same block, so that drift affects all alike. An A/A control, identical to the base, shows the
 /// noise. Each setting gets a verdict: it costs this much, no more than this much, or it is inconclusive and
-/// how long a result would take. docs/method.md explains how.
+/// how long a result would take. docs/explanation/measuring.md explains how.
 #[derive(Args, Debug)]
 #[command(after_help = "Examples:\n  \
     tare lab list\n  \
@@ -457,7 +457,7 @@ pub(crate) struct LabPutBack {
     tare lab run pfs-default --quick --driver 'ssh load1'       load from another machine\n  \
     tare lab run pfs-default --quick --fail-above 3% --junit budget.xml\n\n\
 Exit status: 0 done (with --fail-above: all is below); 1 an error; 2 wrong arguments; 3 something is above; 4 not known;\n\
-130 interrupted. docs/ci.md explains how a budget is judged.")]
+130 interrupted. docs/how-to/gate-in-ci.md explains how a budget is judged.")]
 pub(crate) struct LabRun {
     /// Name of a study that ships, or a file
     #[arg(value_name = "STUDY")]

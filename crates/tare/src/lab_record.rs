@@ -30,7 +30,7 @@ use crate::page::{self, Column, Grid};
     tare lab record shop.rec --slow-log /var/log/mysql/slow.log\n  \
     tare slowlog --for 60s --outermost --format json --file minute.log && tare lab record shop.rec --slow-log minute.log\n  \
     tare lab record shop.rec --dsn 'mysql://dba@localhost?socket=/run/mysqld/mysqld.sock'\n\n\
-A password comes from -p, an option file, the address, or the environment variable TARE_LAB_PASSWORD. docs/recording.md says more.")]
+A password comes from -p, an option file, the address, or the environment variable TARE_LAB_PASSWORD. docs/how-to/replay.md says more.")]
 pub(crate) struct LabRecord {
     /// File to write
     #[arg(value_name = "FILE")]
@@ -71,7 +71,7 @@ struct From {
     tare lab replay shop.rec --dsn 'mysql://lab@localhost?socket=/tmp/my.sock' --send reads,writes --pace own\n  \
     tare lab replay shop.rec --dsn mysql://lab@db1:3306 --sessions 32 --seconds 60\n\n\
 A password comes from -p, an option file, the address, or the environment variable TARE_LAB_PASSWORD. What a replay costs under different settings a study says: \
-docs/recording.md.")]
+docs/how-to/replay.md.")]
 pub(crate) struct LabReplay {
     /// File that `tare lab record` wrote
     #[arg(value_name = "FILE")]

@@ -28,7 +28,7 @@ const SAME: Duration = Duration::from_secs(1);
 /// the server's own account and root may open, and writes it in the format of the server's own slow log, or
 /// as JSON Lines. The server itself writes nothing. Statements that the server's memory overwrote before they
 /// were read are counted and reported. It waits for a server that is restarted. SIGHUP reopens the file. See
-/// docs/slowlog.md.
+/// docs/how-to/slow-log.md.
 #[derive(Args, Debug)]
 #[command(after_help = "Examples:\n  \
     tare slowlog                                        every statement, to standard output\n  \

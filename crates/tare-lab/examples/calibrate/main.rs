@@ -5,7 +5,7 @@
 //!     cargo run --release -p tare-lab --example calibrate -- simulation [STUDIES]
 //!     cargo run --release -p tare-lab --example calibrate -- record [BLOCKS]
 //!
-//! The first three write their result into `docs/method.md`, between the marks of that name. What has been run is kept in
+//! The first three write their result into `docs/lab-notes/method.md`, between the marks of that name. What has been run is kept in
 //! `target/calibrate/` and not run again; remove it to begin anew. `record` measures servers that are all alike, and writes
 //! their turns to `tests/injection/turns.txt`, into which a test injects costs.
 
@@ -44,7 +44,7 @@ const PRECISION: f64 = 0.005;
 /// Where results are kept.
 const KEPT: &str = "target/calibrate";
 /// What is written into.
-const DOCUMENT: &str = "docs/method.md";
+const DOCUMENT: &str = "docs/lab-notes/method.md";
 const SERVER: &str = r#"
 [[server]]
 name = "mariadb"

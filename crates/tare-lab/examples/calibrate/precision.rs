@@ -35,7 +35,7 @@ pub(crate) fn compare(runs: u32, minutes: u32) -> Result<()> {
         println!("run {run}, one after the other: {:+.2}%", share * 100.0);
         sequential.push(share);
     }
-    fs::write("docs/precision.svg", picture(&paired, &sequential))?;
+    fs::write("docs/lab-notes/precision.svg", picture(&paired, &sequential))?;
     let half = |(_, low, high): &(f64, f64, f64)| (high - low) * 50.0;
     let widest = paired.iter().map(half).fold(0.0, f64::max);
     let text = format!(

@@ -30,7 +30,7 @@ pub struct Head<'a> {
 #[must_use]
 pub fn write(head: &Head<'_>, fit: &Fit, off: Cost, believed: &Prices) -> String {
     let mut text = String::from(
-        "# The price of an event: nanoseconds of the server's CPU time, by kind and level. docs/budget.md says how it is used.\n\n",
+        "# The price of an event: nanoseconds of the server's CPU time, by kind and level. docs/explanation/budget.md says how it is used.\n\n",
     );
     let Head { provider, server, machine, how, work_ns } = head;
     let _ = write!(
@@ -47,7 +47,7 @@ pub fn write(head: &Head<'_>, fit: &Fit, off: Cost, believed: &Prices) -> String
     if let Some(Distance { ns, power, least, most }) = believed.distance {
         let _ = write!(
             text,
-            "\n# Not measured here, but what was believed: see docs/budget.md.\n\
+            "\n# Not measured here, but what was believed: see docs/explanation/budget.md.\n\
              [distance]\nns = {ns}\npower = {power}\nleast = {least}\nmost = {most}\n"
         );
     }

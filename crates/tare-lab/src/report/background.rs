@@ -61,7 +61,7 @@ pub(super) fn method(study: &Study<'_>) -> Markup {
                 dd { "Neither. The time named is what the interval would need to become narrow enough." }
                 (end(header))
             }
-            p.note { "How each figure is computed, with sources, and what the method cannot say: docs/method.md of tare." }
+            p.note { "How each figure is computed, with sources, and what the method cannot say: docs/explanation/measuring.md of tare." }
         }
     }
 }

@@ -1,4 +1,4 @@
-//! The options as data: one table for the parser, the defaults, the error texts and `docs/options.md`.
+//! The options as data: one table for the parser, the defaults, the error texts and `docs/reference/options.md`.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -57,7 +57,7 @@ pub struct OptionDef {
     pub kind: Kind,
     /// The default as it would be written; empty if there is none.
     pub default: &'static str,
-    /// The description for `docs/options.md`.
+    /// The description for `docs/reference/options.md`.
     pub doc: &'static str,
 }
 
@@ -84,7 +84,7 @@ pub static OPTIONS: &[OptionDef] = &[
         name: "enabled",
         kind: Kind::Switch(|o| &mut o.enabled),
         default: "ON",
-        doc: "OFF: tare stands back and the server runs as if it were absent.",
+        doc: "OFF: tare disables itself, and the server runs as without it.",
     },
     OptionDef {
         name: "memory-max",
@@ -306,7 +306,7 @@ pub static OPTIONS: &[OptionDef] = &[
         name: "budget",
         kind: Kind::Budget(|o| &mut o.budget),
         default: "OFF",
-        doc: "What watching may cost, as a share of the CPU time the server uses. The governor lowers the rate of samples and then levels so \
+        doc: "What tare may cost, as a share of the CPU time the server uses. The governor lowers the rate of samples and then levels so \
               that it is kept, but counts and times statements whatever that costs (budget-strict); what \
               instrument and level say of some instruments, and what is set in SQL, it leaves alone. Below 3% mutexes and rwlocks \
               are not instrumented, unless they are named, or max-mutex-instances or max-rwlock-instances is set.",
@@ -315,7 +315,7 @@ pub static OPTIONS: &[OptionDef] = &[
         name: "budget-p95",
         kind: Kind::Budget(|o| &mut o.budget_p95),
         default: "OFF",
-        doc: "What watching may slow connections by, as a share of the CPU time they use themselves: of that time 95% is in \
+        doc: "What tare may slow connections by, as a share of the CPU time they use themselves: of that time 95% is in \
               connections which are slowed by no more. Kept beside budget, or without one.",
     },
     OptionDef {
@@ -329,7 +329,7 @@ pub static OPTIONS: &[OptionDef] = &[
         name: "budget-every",
         kind: Kind::Seconds(1, 3600, |o| &mut o.budget_every),
         default: "5",
-        doc: "Seconds between two looks of the governor, at least.",
+        doc: "Seconds between two readings of the governor, at least.",
     },
     OptionDef {
         name: "prices",

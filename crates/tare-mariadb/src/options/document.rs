@@ -1,4 +1,4 @@
-//! The options as a document: `docs/options.md` is generated from their definitions.
+//! The options as a document: `docs/reference/options.md` is generated from their definitions.
 
 use std::fmt::Write;
 
@@ -8,31 +8,106 @@ use crate::redirect;
 const HEAD: &str = "\
 # Options
 
-Generated from the definitions in `crates/tare-mariadb/src/options`; do not edit. To bring it up to date:
+For administrators: every option of the group `[tare]`, its values, its default, and whether it can be changed while the server runs.
+
+```ini
+# /etc/mysql/mariadb.conf.d/90-tare.cnf
+[tare]
+memory-max = 256M
+budget = 1%
+level = stage/%=counts
+```
+
+The group stands in the server's own option files; the server itself does not read it. `_` may stand for `-`. The environment
+variable `TARE_OPTIONS` (`key=value;key=value`) is read after the files and wins.
+
+**With an option that is wrong tare disables itself:** the server starts without tare, and one line of the error log names the file and
+the line. With `loose-` before its name an unknown option is ignored instead.
+
+The sizes that the server is told for its own Performance Schema (`performance_schema_*_size` and the like) are read, too. The option
+here is called the same without `performance_schema_`, and wins. At -1 tare picks the size; a value beyond its bounds becomes the
+nearest that is allowed.
+
+Generated from `crates/tare-mariadb/src/options`; do not edit. To bring it up to date:
 `TARE_UPDATE_DOCS=1 cargo test -p tare-mariadb --test options`.
-
-They stand in the group `[tare]` of the server's own option files, such as `/etc/mysql/mariadb.conf.d/90-tare.cnf`,
-which the server itself does not read. `_` may stand for `-`. Further ones may come in the environment variable
-`TARE_OPTIONS` (`key=value;key=value`), which is read after the files and wins.
-
-**With an option that is wrong tare stands back:** the server starts, without tare, and one line of the error log names
-the file and the line. `loose-` before a name has the option left out instead, if it is unknown.
-
-The sizes the server is told for its own Performance Schema (`performance_schema_*_size` and the like) are read, too.
-The option here is called the same without `performance_schema_`, and wins.
-
 ";
 
-/// Returns the whole of `docs/options.md`.
+/// Returns the whole of `docs/reference/options.md`.
 pub fn markdown() -> String {
     let mut text = String::from(HEAD);
-    text.push_str("| option | value | default | what it does |\n|---|---|---|---|\n");
-    for OptionDef { name, kind, default, doc } in OPTIONS {
-        let default = if default.is_empty() { "" } else { &format!("`{default}`") };
-        let doc = doc.replace('|', "\\|");
-        let _ = writeln!(text, "| `{name}` | {} | {default} | {doc} |", value(kind));
+    for group in Group::ALL {
+        let _ = writeln!(text, "\n## {}\n\n{TABLE}", group.title());
+        for OptionDef { name, kind, default, doc } in OPTIONS.iter().filter(|it| Group::of(it) == group) {
+            let default = if default.is_empty() { unset(kind) } else { &format!("`{default}`") };
+            let doc = doc.replace('|', "\\|");
+            let _ =
+                writeln!(text, "| `{name}` | {} | {default} | {} | {doc} |", value(kind), at_run_time(name));
+        }
     }
     text
+}
+
+const TABLE: &str = "| option | value | default | at run time | what it does |\n|---|---|---|---|---|";
+
+/// A section of the page.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Group {
+    /// What is recorded, and how much of it.
+    Recording,
+    /// What recording may cost.
+    Budget,
+    /// What is shown, and where.
+    Tables,
+    /// How much room there is.
+    Sizes,
+}
+
+impl Group {
+    const ALL: [Self; 4] = [Self::Recording, Self::Budget, Self::Tables, Self::Sizes];
+
+    fn title(self) -> &'static str {
+        match self {
+            Self::Recording => "What is recorded",
+            Self::Budget => "What it may cost",
+            Self::Tables => "What is shown",
+            Self::Sizes => "Sizes",
+        }
+    }
+
+    fn of(option: &OptionDef) -> Self {
+        match option.name {
+            "socket" | "tables" | "shape" | "source" | "server-variables" => Self::Tables,
+            name if name == "prices" || name.starts_with("budget") => Self::Budget,
+            _ => match option.kind {
+                Kind::Size(..) | Kind::Count(..) | Kind::Seconds(..) => Self::Sizes,
+                _ => Self::Recording,
+            },
+        }
+    }
+}
+
+/// Returns what holds while an option without a default is not set.
+fn unset(kind: &Kind) -> &'static str {
+    match kind {
+        Kind::Count(..) => "as memory allows",
+        Kind::Socket(_) => "`tare.sock` in the data directory",
+        Kind::File(_) => "those that ship",
+        Kind::Instrument(_) => "all on",
+        Kind::Level(_) => "`sampled`",
+        Kind::Consumer(_) => "all on but `events_statements_cpu`",
+        _ => "none",
+    }
+}
+
+/// Returns how an option is changed while the server runs.
+fn at_run_time(name: &str) -> &'static str {
+    match name {
+        "level" => "`tare_status`, `tare_levels`",
+        "sample" | "slow-after" | "budget" | "budget-p95" | "budget-strict" => "`tare_status`",
+        "instrument" => "`setup_instruments`",
+        "consumer" => "`setup_consumers`",
+        _ => "no",
+    }
 }
 
 /// Returns the values an option allows, as Markdown.

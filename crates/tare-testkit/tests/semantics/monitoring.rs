@@ -199,9 +199,8 @@ fn documents_explain_every_row_of_the_status_and_no_other() {
     let Some(server) = Server::start(settings.tare_option("shape", "extended")).unwrap().on_its_port() else {
         return;
     };
-    let text = include_str!("../../../../docs/operations.md");
-    let section = text.split("\n## ").find(|it| it.starts_with("What `tare_status` says")).unwrap();
-    let rows = section.lines().filter_map(|line| line.strip_prefix("| `")?.split_once(" | "));
+    let text = include_str!("../../../../docs/reference/status.md");
+    let rows = text.lines().filter_map(|line| line.strip_prefix("| `")?.split_once(" | "));
     let explained: HashSet<&str> =
         rows.flat_map(|(names, _)| names.trim_end_matches('`').split("`, `")).collect();
     let status = server.schema().unwrap().tare_status().unwrap();

@@ -182,7 +182,7 @@ fn advice(counter: &str, is_set: impl Fn(&str) -> bool) -> (&'static str, String
             "nothing can be set, and nothing that was counted is missing: read the table again. If it goes on rising, report it"
                 .to_owned(),
         ),
-        None => (UNKEPT, "docs/operations.md says what it counts, if this version of tare knows it".to_owned()),
+        None => (UNKEPT, "docs/reference/status.md says what it counts, if this version of tare knows it".to_owned()),
     }
 }
 
@@ -239,10 +239,10 @@ mod tests {
         }
     }
 
-    /// The table in docs/operations.md lists them all.
+    /// The table in docs/reference/status.md lists them all.
     #[test]
     fn every_counter_has_advice_of_its_own() {
-        let page = include_str!("../../../../docs/operations.md");
+        let page = include_str!("../../../../docs/reference/status.md");
         let rows = page.lines().filter(|line| line.starts_with("| `") && line.contains("_lost`"));
         let cells = rows.filter_map(|line| line.split('|').nth(1));
         let counters: Vec<&str> = cells
@@ -251,8 +251,8 @@ mod tests {
         assert!(counters.len() > 40, "{counters:?}");
         for counter in &counters {
             let (_, remedy) = advice(counter, |_| false);
-            assert!(!remedy.contains("operations.md"), "{counter} has none");
-            // A counter with an option of its own gets no advice about memory.
+            assert!(!remedy.contains("status.md"), "{counter} has none");
+            // Who knows an option by this name is not told of memory.
             let known =
                 [BOUND_BY_MEMORY.contains(counter), UNREAD.contains(counter), TOO_DEEP.contains(counter)];
             let ways = usize::from(bound(counter).is_some()) + known.iter().filter(|it| **it).count();
@@ -261,7 +261,7 @@ mod tests {
         for counter in BOUND_BY_MEMORY.iter().chain(&UNREAD).chain(&TOO_DEEP) {
             assert!(counters.contains(counter), "{counter} is no counter");
         }
-        assert!(advice("moon_lost", |_| false).1.contains("operations.md"));
+        assert!(advice("moon_lost", |_| false).1.contains("status.md"));
     }
 
     #[test]

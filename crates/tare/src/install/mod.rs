@@ -154,7 +154,7 @@ fn meant(arguments: &Servers, root: &Root) -> Result<Vec<Server>> {
     if servers.is_empty() {
         bail!(
             "no systemd unit that starts mariadbd was found; name one with --unit, and for a server that is started otherwise \
-             see docs/operations.md"
+             see docs/how-to/install.md"
         );
     }
     Ok(servers)
