@@ -19,7 +19,7 @@ mod thread;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, Ordering::Relaxed};
 use std::sync::{Mutex, OnceLock};
 
-use tare_sync::{Changes, Folds, Space};
+use tare_sync::{ConfigVersion, Folds, Space};
 
 use clock::Clock;
 use count::account::Parties;
@@ -256,7 +256,7 @@ pub struct Engine {
     pub(crate) sampling: Sampling,
     /// Configuration version: rises with every change of what is recorded and how. See
     /// [`settings`](thread::settings).
-    pub(crate) settings: Changes,
+    pub(crate) settings: ConfigVersion,
     /// Epoch of each family; never 0. See [`cell`](count::cell).
     pub(crate) epochs: [AtomicU32; FAMILIES],
     pub(crate) arena: Arena,
@@ -338,7 +338,7 @@ impl Engine {
             epochs: [const { AtomicU32::new(1) }; FAMILIES],
             resets: [const { [const { AtomicU32::new(0) }; VIEWERS] }; FAMILIES],
             consumers: AtomicU32::new(0),
-            settings: Changes::new(),
+            settings: ConfigVersion::new(),
             ended: Sums::new(),
             ended_errors: Sums::new(),
             errors: Errors::new(),

@@ -2,7 +2,7 @@
 //!
 //! Readers see each word exactly once: among the deferred ones, or in what the processed ones were added to.
 
-use crate::Version;
+use crate::Seqlock;
 use crate::atomic::{
     AtomicU32, AtomicU64,
     Ordering::{Acquire, Relaxed, Release},
@@ -31,14 +31,14 @@ impl Room<'_> {
 #[repr(C)]
 pub struct Backlog {
     /// Odd while the words are being processed.
-    version: Version,
+    version: Seqlock,
     len: AtomicU32,
 }
 
 impl Backlog {
     new! {
         /// Creates an empty backlog.
-        fn new() = Backlog { version: Version::new(), len: AtomicU32::new(0) }
+        fn new() = Backlog { version: Seqlock::new(), len: AtomicU32::new(0) }
     }
 
     /// Returns a place for another word; `None` when all `N` are taken. Only the owning thread may call it.

@@ -8,19 +8,19 @@
 //!
 //! | type | two threads … |
 //! |---|---|
-//! | [`Version`] | a seqlock: one thread changes several words, others copy them |
+//! | [`Seqlock`] | a seqlock: one thread changes several words, others copy them |
 //! | [`journal`] | one appends records to a block, others copy it |
-//! | [`FreeList`] | a Treiber stack: take and give back equal elements |
+//! | [`TreiberStack`] | a Treiber stack: take and give back equal elements |
 //! | [`Queue`] | push and pop numbers, oldest first |
 //! | [`Index`] | insert, find and remove keys |
 //! | [`Slots`] | take and give back slots of a block, which may be repurposed |
 //! | [`Space`] | cut pieces from blocks that none of them owns |
 //! | [`Folds`] | one moves values from one place to another, others add up both |
 //! | [`Backlog`] | one defers events, others count them nevertheless |
-//! | [`Tenancy`], [`Turns`] | add to a pinned slot, or give it to another owner |
+//! | [`PinnedSlot`], [`Turns`] | add to a pinned slot, or give it to another owner |
 //! | [`stamp`] | change data, and cache it until it changes |
 //! | [`Shown`] | publish the best of several buffers, others copy it |
-//! | [`Changes`], [`Settled`], [`Limit`] | one changes settings, others compare one version |
+//! | [`ConfigVersion`], [`SeenVersion`], [`Limit`] | one changes settings, others compare one version |
 
 /// Defines `new`, which is `const` except under loom, whose atomics are created at run time.
 macro_rules! new {
@@ -55,33 +55,45 @@ macro_rules! default {
 pub mod atomic;
 mod backlog;
 pub mod circle;
+mod config_version;
 mod folds;
-mod free_list;
 mod index;
 #[cfg(all(test, loom))]
 mod interleavings;
 pub mod journal;
+mod pinned_slot;
 mod queue;
-mod settled;
+mod seqlock;
 mod shown;
 mod slots;
 mod space;
 pub mod stamp;
-mod tenancy;
-mod version;
+mod treiber_stack;
 
 pub use backlog::{Backlog, Room};
+pub use config_version::{ConfigVersion, Limit, SeenVersion};
 pub use folds::Folds;
-pub use free_list::FreeList;
 pub use index::{Index, Inserted};
+pub use pinned_slot::{Moment, PinnedSlot, Turns};
 pub use queue::Queue;
-pub use settled::{Changes, Limit, Settled};
+pub use seqlock::Seqlock;
 pub use shown::Shown;
 pub use slots::{Claimed, Freed, MOST_SLOTS, Slots};
 pub use space::{Piece, Space, keep_first};
-pub use tenancy::{Moment, Tenancy, Turns};
-pub use version::Version;
+pub use treiber_stack::TreiberStack;
 
 default!(
-    Backlog, Changes, Folds, FreeList, Limit, Queue, Settled, Shown, Slots, Space, Tenancy, Turns, Version
+    Backlog,
+    ConfigVersion,
+    Folds,
+    TreiberStack,
+    Limit,
+    Queue,
+    SeenVersion,
+    Shown,
+    Slots,
+    Space,
+    PinnedSlot,
+    Turns,
+    Seqlock
 );

@@ -262,7 +262,7 @@ impl Engine {
             self.look_at_sample(cell, slot);
             return true;
         }
-        if slot.tenancy.is_let_to(generation) {
+        if slot.pinned_slot.is_let_to(generation) {
             return false;
         }
         let place = self.digest_slot(key, now);
@@ -330,7 +330,8 @@ impl Engine {
         let slot: &DigestSlot = self.arena.at(cell.slot.load(Relaxed));
         self.look_at_sample(cell, slot);
         // If the digest was evicted, its next statement counts for another place.
-        if candidate.wait < cell.sample_from.load(Relaxed) || !slot.tenancy.pin(cell.generation.load(Relaxed))
+        if candidate.wait < cell.sample_from.load(Relaxed)
+            || !slot.pinned_slot.pin(cell.generation.load(Relaxed))
         {
             return;
         }
@@ -338,7 +339,7 @@ impl Engine {
             self.losses.count(Lost::Samples);
         }
         self.look_at_sample(cell, slot);
-        slot.tenancy.unpin();
+        slot.pinned_slot.unpin();
     }
 
     /// Moves a thread's counts to the shared table.
@@ -366,11 +367,11 @@ impl Engine {
             to.own.merge_shared(cell.cell.stat.plain(), &cell.cell.counters, last_seen);
             self.fold_spread(cell.cell.head(), &to.own.histogram);
         };
-        if slot.tenancy.pin(generation) {
+        if slot.pinned_slot.pin(generation) {
             add(slot);
             self.digests.changed(slot);
-            slot.tenancy.unpin();
-        } else if slot.tenancy.generation() != generation {
+            slot.pinned_slot.unpin();
+        } else if slot.pinned_slot.generation() != generation {
             // The digest was evicted: its counts go to the row without a digest. If the generation is
             // unchanged, it was truncated.
             add(self.arena.at(self.digests.overflow()));
@@ -396,7 +397,7 @@ impl Engine {
         if overflow.own.first_seen.load(Relaxed) == 0 {
             overflow.own.first_seen.store(now, Relaxed);
         }
-        (offset, overflow.tenancy.generation())
+        (offset, overflow.pinned_slot.generation())
     }
 
     fn find_digest(&self, key: &Hashed<'_>) -> Option<(Offset, u32)> {
@@ -409,7 +410,7 @@ impl Engine {
         let table = &self.digests;
         let slot = table.vacate(&self.pools, &self.arena, now).ok_or(Refused::NoPlace)?;
         key.fill(slot, now);
-        let (offset, generation) = (self.arena.offset_of(slot), slot.tenancy.let_out());
+        let (offset, generation) = (self.arena.offset_of(slot), slot.pinned_slot.let_out());
         table.changed(slot);
         let tenant = Cell::new(0);
         let is = |offset: Offset| key.tenant_is(self.arena.at(offset), &tenant);

@@ -1,7 +1,7 @@
 //! HOT PATH: the digests that all threads share. In a full table, a new digest takes the place of the one
 //! seen least recently. What that one counted stays with the place, for the row without a digest.
 //!
-//! A place is a pinned slot with one digest after another ([`Tenancy`]). A thread with a former digest's
+//! A place is a pinned slot with one digest after another ([`PinnedSlot`]). A thread with a former digest's
 //! generation adds to the row without a digest.
 //!
 //! A dense array holds the time when each digest was last seen. One scan serves many evictions: the oldest
@@ -12,7 +12,7 @@ use std::sync::atomic::{
     Ordering::{AcqRel, Acquire, Relaxed, Release},
 };
 
-use tare_sync::{Moment, Shown, Tenancy, Turns, stamp};
+use tare_sync::{Moment, PinnedSlot, Shown, Turns, stamp};
 
 use crate::count::cell::{Counts, Plain};
 use crate::count::counters::{Counters, PlainCounters};
@@ -113,7 +113,7 @@ impl DigestCounts {
 #[repr(C)]
 pub(crate) struct DigestSlot {
     head: SlotHead,
-    pub(crate) tenancy: Tenancy,
+    pub(crate) pinned_slot: PinnedSlot,
     pub(crate) hash: AtomicU64,
     /// The position in the table.
     number: AtomicU32,
@@ -152,7 +152,7 @@ impl DigestSlot {
     /// Returns what `read` makes of the slot, with the digest's generation. `None`: there is no digest, or it
     /// lost the slot meanwhile.
     pub(crate) fn read<T>(&self, read: impl FnOnce() -> T) -> Option<(u32, T)> {
-        let (tenant, value) = self.tenancy.read(read)?;
+        let (tenant, value) = self.pinned_slot.read(read)?;
         tenant.is_let().then_some((tenant.generation(), value))
     }
 }
@@ -288,7 +288,7 @@ impl DigestTable {
             0 => self.make_place(pools, arena, place, number),
             offset => {
                 let slot: &DigestSlot = arena.at(offset);
-                self.evict(arena, slot, slot.tenancy.now()).then_some(slot)
+                self.evict(arena, slot, slot.pinned_slot.now()).then_some(slot)
             }
         }
     }
@@ -306,7 +306,7 @@ impl DigestTable {
             return None;
         };
         slot.number.store(number, Relaxed);
-        slot.tenancy.prepare();
+        slot.pinned_slot.prepare();
         slot.head.publish();
         match place.compare_exchange(0, u64::from(arena.offset_of(slot)), AcqRel, Relaxed) {
             Ok(_) => {
@@ -323,7 +323,7 @@ impl DigestTable {
     /// Takes a slot from the digest it had at `before`. Returns false if that has changed or a thread is
     /// adding to it.
     fn evict(&self, arena: &Arena, slot: &DigestSlot, before: Moment) -> bool {
-        if !slot.tenancy.claim(before, 1) {
+        if !slot.pinned_slot.claim(before, 1) {
             return false;
         }
         if before.is_let() {
@@ -339,15 +339,15 @@ impl DigestTable {
 
     /// Takes the slot from a digest that is no longer in the index because another slot has been let to it.
     pub(crate) fn withdraw(&self, arena: &Arena, slot: &DigestSlot, generation: u32) {
-        let claimed = slot.tenancy.claim(Moment::quiet(generation), 1);
+        let claimed = slot.pinned_slot.claim(Moment::quiet(generation), 1);
         // A slot that somebody is adding to is the next to be evicted.
-        if claimed || slot.tenancy.is_let_to(generation) {
+        if claimed || slot.pinned_slot.is_let_to(generation) {
             self.forget(slot);
         }
         if claimed {
             slot.own.move_to(arena, &slot.past);
             self.samples.forget(arena, &slot.sample);
-            slot.tenancy.leave_free();
+            slot.pinned_slot.leave_free();
             self.turns.pass();
             self.changed(slot);
         }
@@ -367,13 +367,13 @@ impl DigestTable {
         self.complete.store(0, Relaxed);
         for (_, offset) in self.places() {
             let slot: &DigestSlot = arena.at(offset);
-            if slot.tenancy.claim(slot.tenancy.now(), 0) {
+            if slot.pinned_slot.claim(slot.pinned_slot.now(), 0) {
                 self.index.remove(slot.hash.load(Relaxed), offset);
                 slot.own.clear(arena);
                 slot.past.clear(arena);
                 self.samples.forget(arena, &slot.sample);
                 self.forget(slot);
-                slot.tenancy.leave_free();
+                slot.pinned_slot.leave_free();
                 self.changed(slot);
             } else {
                 all = false;

@@ -6,7 +6,7 @@
 
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
 
-use tare_sync::{FreeList, Shown, Space};
+use tare_sync::{Shown, Space, TreiberStack};
 
 use crate::clock::monotonic_ns;
 use crate::memory::arena::{Arena, Offset, Own, Use, View, WORDS};
@@ -50,7 +50,7 @@ pub(crate) struct Candidate<'a> {
 /// The buffers of all samples.
 pub(crate) struct Samples {
     space: Space,
-    free: FreeList,
+    free: TreiberStack,
     /// Words of a text.
     text_words: AtomicU32,
     /// The maximum age of a sample, in nanoseconds; 0: unlimited.
@@ -61,7 +61,7 @@ impl Samples {
     pub(crate) const fn new() -> Samples {
         Samples {
             space: Space::new(),
-            free: FreeList::new(),
+            free: TreiberStack::new(),
             text_words: AtomicU32::new(0),
             age_ns: AtomicU64::new(0),
         }

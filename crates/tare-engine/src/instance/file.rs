@@ -2,7 +2,7 @@
 
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
 
-use tare_sync::Version;
+use tare_sync::Seqlock;
 
 use crate::Engine;
 use crate::count::cell::{IoCell, IoCounts, MISC, READ, WRITE};
@@ -30,7 +30,7 @@ pub(crate) struct File {
     pub(crate) temporary: AtomicU32,
     pub(crate) name_len: AtomicU32,
     /// Seqlock of name and hash; odd while the file is renamed.
-    version: Version,
+    version: Seqlock,
     pub(crate) io: IoCounts,
     pub(crate) name: [AtomicU64; FILE_WORDS],
 }

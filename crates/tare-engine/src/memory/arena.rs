@@ -10,7 +10,7 @@ use std::sync::atomic::{
     Ordering::{Acquire, Relaxed, Release},
 };
 
-use tare_sync::{FreeList, Slots, Version};
+use tare_sync::{Seqlock, Slots, TreiberStack};
 
 use crate::memory::pool::Pool;
 use crate::memory::shares::Shares;
@@ -85,7 +85,7 @@ pub(crate) struct Meta {
     pub(crate) session: AtomicU64,
     next: AtomicU32,
     /// A seqlock that is odd while the contents are being discarded.
-    pub(crate) generation: Version,
+    pub(crate) generation: Seqlock,
     /// For rings, the number of records in the block, and [`CONTINUED`].
     records: AtomicU32,
     /// For pools, the words of a slot.
@@ -141,7 +141,7 @@ pub(crate) struct Arena {
     blocks: AtomicU32,
     /// The first block that was never handed out.
     fresh: AtomicU32,
-    free: FreeList,
+    free: TreiberStack,
     in_use: AtomicU32,
     /// The blocks that are slabs of threads.
     slabs: BlockSet,
@@ -155,7 +155,7 @@ impl Arena {
             meta: AtomicPtr::new(std::ptr::null_mut()),
             blocks: AtomicU32::new(0),
             fresh: AtomicU32::new(1),
-            free: FreeList::new(),
+            free: TreiberStack::new(),
             in_use: AtomicU32::new(0),
             slabs: BlockSet::new(),
             shares: Shares::new(),

@@ -333,7 +333,7 @@ impl Engine {
             let read = patiently(|| {
                 buckets.clear();
                 past_buckets.clear();
-                slot.tenancy.read(|| {
+                slot.pinned_slot.read(|| {
                     self.read_shared(&slot.own, parts, &mut sum.tally, &mut buckets);
                     // Most places have had one tenant only.
                     let has_past = slot.past.stat.count.load(Relaxed) != 0;

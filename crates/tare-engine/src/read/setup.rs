@@ -251,7 +251,7 @@ impl Engine {
         TIMED_EVENTS.into_iter().zip(&self.timers).map(setting).collect()
     }
 
-    /// Changes a row of `setup_timers`. Times do not change: there is one clock. Returns false if a name is
+    /// ConfigVersion a row of `setup_timers`. Times do not change: there is one clock. Returns false if a name is
     /// unknown.
     pub fn set_timer(&self, setting: TimerSetting) -> bool {
         let place = TIMED_EVENTS.iter().zip(&self.timers).find(|(name, _)| **name == setting.name);

@@ -287,7 +287,7 @@ impl Registry {
         (id as ClassId, true)
     }
 
-    /// Changes switches and level on behalf of a person. Takes effect at the next event of any thread.
+    /// ConfigVersion switches and level on behalf of a person. Takes effect at the next event of any thread.
     pub(crate) fn set(&self, id: ClassId, change: impl FnOnce(&mut Initial)) {
         let _one_at_a_time = lock(&self.classes);
         let changes = &self.changes[id as usize % MAX_INSTRUMENTS];

@@ -56,7 +56,7 @@ impl<R: Clone> Rules<R> {
     }
 }
 
-/// Changes act before the call returns.
+/// ConfigVersion act before the call returns.
 impl Engine {
     /// Returns every rule, in the order in which they were added.
     pub fn rules<R: Rule>(&self) -> Vec<R> {

@@ -24,7 +24,7 @@ use std::sync::atomic::{
     Ordering::{Relaxed, Release},
 };
 
-use tare_sync::{Backlog, Settled, Version};
+use tare_sync::{Backlog, SeenVersion, Seqlock};
 
 use crate::Engine;
 use crate::count::account::ACCOUNT;
@@ -65,7 +65,7 @@ const BANKS: usize = BANK_ERRORS + 1;
 #[repr(C, align(64))]
 pub(crate) struct Thread {
     /// The configuration version the thread has seen. Reset by whoever changes the mask.
-    pub(crate) settled: Settled,
+    pub(crate) settled: SeenVersion,
     pub(crate) wait_depth: AtomicU32,
     /// The mask's bits for waits and stages, in the layout of leaf and begin records. 0 where the fast path
     /// is not available.
@@ -158,7 +158,7 @@ pub(crate) struct Thread {
     pub(crate) history: AtomicU8,
     pub(crate) connection_type: AtomicU8,
     pub(crate) class: AtomicU16,
-    pub(crate) version: Version,
+    pub(crate) version: Seqlock,
     pub(crate) processlist_id: AtomicU64,
     pub(crate) parent_thread_id: AtomicU64,
     pub(crate) os_id: AtomicU64,
@@ -262,7 +262,7 @@ impl Thread {
         self.change_mask(|word| decided(word) << 32 | decided(word)) & MUTED != 0
     }
 
-    /// Changes the mask word atomically and returns its previous value.
+    /// ConfigVersion the mask word atomically and returns its previous value.
     fn change_mask(&self, change: impl Fn(u64) -> u64) -> u64 {
         let mut word = self.mask.load(Relaxed);
         loop {
@@ -336,7 +336,7 @@ impl Thread {
         engine.arena.get(self.texts.load(Relaxed))
     }
 
-    /// Changes texts under the seqlock.
+    /// ConfigVersion texts under the seqlock.
     pub(crate) fn write_texts(&self, engine: &Engine, change: impl FnOnce(&'static ThreadText)) {
         if let Some(text) = self.text(engine) {
             self.version.change(|| change(text));
@@ -480,7 +480,7 @@ impl Engine {
         thread.begun.store(0, Relaxed);
         thread.skips.store(0, Relaxed);
         {
-            // Changes of filters write to slabs under this lock, so none writes to a slab that is given back.
+            // ConfigVersion of filters write to slabs under this lock, so none writes to a slab that is given back.
             let _one_at_a_time = crate::setup::instrument::lock(&self.filters);
             if thread.alive.load(Relaxed) != 1 {
                 return;

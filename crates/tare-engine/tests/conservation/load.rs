@@ -86,7 +86,7 @@ fn check_sums(rig: Rig) {
     }
 }
 
-/// Changes whatever can be changed.
+/// ConfigVersion whatever can be changed.
 fn disturb(rig: Rig, round: u64) {
     let mut random = Random::new(round);
     match random.below(6) {

@@ -6,11 +6,11 @@ use loom::thread;
 
 use super::{check, words};
 use crate::atomic::{AtomicU64, Ordering::Relaxed};
-use crate::{Index, Inserted, Tenancy, Turns};
+use crate::{Index, Inserted, PinnedSlot, Turns};
 
 /// One slot, and the row without a digest.
 struct Place {
-    tenancy: Tenancy,
+    pinned_slot: PinnedSlot,
     /// The owner's identity: its generation times ten.
     key: AtomicU64,
     own: AtomicU64,
@@ -25,23 +25,23 @@ impl Place {
     fn new() -> Arc<Place> {
         let [past, overflow] = words();
         let place = Place {
-            tenancy: Tenancy::new(),
+            pinned_slot: PinnedSlot::new(),
             key: AtomicU64::new(10),
             own: AtomicU64::new(3),
             past,
             overflow,
             turns: Turns::new(),
         };
-        place.tenancy.prepare();
-        assert_eq!(place.tenancy.let_out(), 1);
+        place.pinned_slot.prepare();
+        assert_eq!(place.pinned_slot.let_out(), 1);
         Arc::new(place)
     }
 
     /// Moves a thread's count to the owner of `generation`, or to the row without a digest.
     fn fold(&self, generation: u32, value: u64) {
-        if self.tenancy.pin(generation) {
+        if self.pinned_slot.pin(generation) {
             self.own.fetch_add(value, Relaxed);
-            self.tenancy.unpin();
+            self.pinned_slot.unpin();
         } else {
             self.overflow.fetch_add(value, Relaxed);
         }
@@ -49,8 +49,8 @@ impl Place {
 
     /// Gives the slot to the next owner unless it is pinned.
     fn evict(&self) -> bool {
-        let before = self.tenancy.now();
-        if !self.tenancy.claim(before, 1) {
+        let before = self.pinned_slot.now();
+        if !self.pinned_slot.claim(before, 1) {
             return false;
         }
         let counted = self.own.load(Relaxed);
@@ -58,14 +58,14 @@ impl Place {
         self.own.store(0, Relaxed);
         self.turns.pass();
         self.key.store(u64::from(before.generation() + 1) * 10, Relaxed);
-        self.tenancy.let_out();
+        self.pinned_slot.let_out();
         true
     }
 
     /// Tries once to read generation, key, own and past.
     fn read(&self) -> Option<[u64; 4]> {
         let words = || [&self.key, &self.own, &self.past].map(|word| word.load(Relaxed));
-        let (tenant, [key, own, past]) = self.tenancy.read(words)?;
+        let (tenant, [key, own, past]) = self.pinned_slot.read(words)?;
         Some([u64::from(tenant.generation()), key, own, past])
     }
 }

@@ -6,12 +6,12 @@ use loom::thread;
 
 use super::{check, words};
 use crate::atomic::{AtomicU64, Ordering::Relaxed};
-use crate::{Version, journal};
+use crate::{Seqlock, journal};
 
 const WORDS: usize = 6;
 
 struct Block {
-    version: Version,
+    version: Seqlock,
     owner: AtomicU64,
     words: [AtomicU64; WORDS],
 }
@@ -33,7 +33,7 @@ impl Block {
 
     /// Creates a block in its first round, owned by the first thread.
     fn new() -> Block {
-        Block { version: Version::new(), owner: AtomicU64::new(1), words: words() }
+        Block { version: Seqlock::new(), owner: AtomicU64::new(1), words: words() }
     }
 
     /// Discards the records and gives the block to the next owner.

@@ -5,16 +5,16 @@ mod backlog;
 mod circle;
 mod digests;
 mod folds;
-mod free_list;
 mod index;
 mod journal;
 mod queue;
+mod seqlock;
 mod settings;
 mod shown;
 mod slots;
 mod space;
 mod stamp;
-mod version;
+mod treiber_stack;
 
 use crate::atomic::AtomicU64;
 

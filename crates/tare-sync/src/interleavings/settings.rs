@@ -6,14 +6,14 @@ use loom::thread;
 
 use super::check;
 use crate::atomic::{AtomicU32, Ordering::Relaxed};
-use crate::{Changes, Limit, Settled};
+use crate::{ConfigVersion, Limit, SeenVersion};
 
 struct Shared {
     /// The shared version, and a switch it covers.
-    changes: Changes,
+    changes: ConfigVersion,
     switch: AtomicU32,
     /// The version the thread has seen, and a mask it covers.
-    settled: Settled,
+    settled: SeenVersion,
     mask: AtomicU32,
     /// The bound up to which the thread need not compare versions.
     limit: Limit,
@@ -24,9 +24,9 @@ struct Shared {
 impl Shared {
     fn new() -> Arc<Shared> {
         Arc::new(Shared {
-            changes: Changes::new(),
+            changes: ConfigVersion::new(),
             switch: AtomicU32::new(1),
-            settled: Settled::new(),
+            settled: SeenVersion::new(),
             mask: AtomicU32::new(1),
             limit: Limit::new(),
             ready: AtomicU32::new(0),

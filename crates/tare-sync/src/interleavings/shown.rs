@@ -3,12 +3,12 @@ use loom::thread;
 
 use super::{check, words};
 use crate::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
-use crate::{FreeList, Shown};
+use crate::{Shown, TreiberStack};
 
 /// Buffers 1 to 3 of two words each, which must be equal.
 struct Board {
     shown: Shown,
-    free: FreeList,
+    free: TreiberStack,
     next: [AtomicU32; 4],
     words: [AtomicU64; 8],
 }
@@ -17,7 +17,7 @@ impl Board {
     fn new() -> Board {
         let board = Board {
             shown: Shown::new(),
-            free: FreeList::new(),
+            free: TreiberStack::new(),
             next: std::array::from_fn(|_| AtomicU32::new(0)),
             words: words(),
         };

@@ -164,7 +164,7 @@ pub struct RecordedStatement<'a> {
 }
 
 impl<'a> RecordedStatement<'a> {
-    /// Version of the record layout. A reader must decode only blocks of this version.
+    /// Number of the record layout. A reader must decode only blocks of this version.
     pub const FORMAT: u64 = 1;
 
     /// Calls `each` with the statements in a block's words, in the order of their ends; `first` is the number

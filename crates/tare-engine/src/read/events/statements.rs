@@ -230,11 +230,11 @@ impl Engine {
     /// been evicted.
     pub(super) fn statement_digest(&self, digest: Digest) -> Option<Arc<DigestText>> {
         let slot: &DigestSlot = self.arena.get(digest.slot)?;
-        if slot.tenancy.generation() != digest.generation {
+        if slot.pinned_slot.generation() != digest.generation {
             return None;
         }
         let tokens = KeptTokens { charset: digest.charset, ..KeptTokens::of(slot) };
         fence(Acquire);
-        (slot.tenancy.generation() == digest.generation).then(|| self.spell(&tokens).map(Arc::new))?
+        (slot.pinned_slot.generation() == digest.generation).then(|| self.spell(&tokens).map(Arc::new))?
     }
 }

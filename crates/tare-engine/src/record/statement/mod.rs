@@ -444,7 +444,7 @@ impl Engine {
         self.arena.meta(block).owner.store(thread.thread_id.load(Relaxed), Relaxed);
     }
 
-    /// Changes the class of a statement once it is parsed. Returns false if the new instrument is disabled:
+    /// ConfigVersion the class of a statement once it is parsed. Returns false if the new instrument is disabled:
     /// the statement is discarded.
     #[inline(always)]
     pub fn refine_statement(&self, statement: Statement, class: ClassId) -> bool {

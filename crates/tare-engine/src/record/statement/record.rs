@@ -19,7 +19,7 @@ use std::sync::atomic::{
     Ordering::{Relaxed, Release},
 };
 
-use tare_sync::Version;
+use tare_sync::Seqlock;
 
 use crate::count::cell::Counts;
 use crate::count::counters::{COUNTERS, Counters, LARGEST};
@@ -140,7 +140,7 @@ pub(crate) struct OpenStatement {
     pub(super) set: AtomicU64,
     pub(super) lengths: AtomicU64,
     /// The seqlock, odd while the statement begins and while other words change that belong together.
-    pub(crate) version: Version,
+    pub(crate) version: Seqlock,
     /// The switches, what is to be done at its end, and its level. Only for its thread.
     pub(super) flags: AtomicU32,
     /// The thread's CPU time when it began, in nanoseconds, if it is wanted. Only for its thread.
@@ -242,7 +242,7 @@ impl OpenStatement {
         start
     }
 
-    /// Changes the class.
+    /// ConfigVersion the class.
     #[inline(always)]
     pub(super) fn refine(&self, class: ClassId) {
         self.class.store(class.into(), Relaxed);

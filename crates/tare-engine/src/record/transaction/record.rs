@@ -15,7 +15,7 @@ use std::sync::atomic::{
     Ordering::{Relaxed, Release},
 };
 
-use tare_sync::Version;
+use tare_sync::Seqlock;
 
 use crate::memory::arena::{Base, LINE, Own, View};
 use crate::memory::text::{self, Text};
@@ -71,7 +71,7 @@ const PART_WORDS: usize = 8;
 #[repr(C, align(64))]
 pub(crate) struct OpenTransaction {
     /// The seqlock, odd while a transaction begins and while other words change that belong together.
-    pub(crate) version: Version,
+    pub(crate) version: Seqlock,
     /// The first word of its record, without the kind and the histories, but with [`HAS_XID`].
     what: AtomicU64,
     start: AtomicU64,

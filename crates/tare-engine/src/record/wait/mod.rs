@@ -465,7 +465,7 @@ impl Engine {
         self.prepare_journal(thread, &thread.waits, &WAITS, &REACH, &coming)
     }
 
-    /// Changes the object of a wait in progress, such as a file that became known while it was opened.
+    /// ConfigVersion the object of a wait in progress, such as a file that became known while it was opened.
     pub fn set_wait_object(&self, wait: &Wait, address: usize, name: u32) {
         if let Some(open) = wait.open() {
             open.set_object(address as u64, name);

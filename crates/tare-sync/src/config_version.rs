@@ -12,12 +12,12 @@ const UNSETTLED: u32 = 0;
 
 /// The configuration version shared by all threads.
 #[repr(transparent)]
-pub struct Changes(AtomicU32);
+pub struct ConfigVersion(AtomicU32);
 
-impl Changes {
+impl ConfigVersion {
     new! {
         /// Creates the first version.
-        fn new() = Changes(AtomicU32::new(1))
+        fn new() = ConfigVersion(AtomicU32::new(1))
     }
 
     /// Returns the current version, which covers all changes announced before. It is never 0.
@@ -34,25 +34,25 @@ impl Changes {
 
 /// The configuration version that one thread has seen.
 #[repr(transparent)]
-pub struct Settled(AtomicU32);
+pub struct SeenVersion(AtomicU32);
 
-impl Settled {
+impl SeenVersion {
     new! {
         /// Creates a state in which no version has been seen.
-        fn new() = Settled(AtomicU32::new(UNSETTLED))
+        fn new() = SeenVersion(AtomicU32::new(UNSETTLED))
     }
 
     /// Returns whether the thread has seen the current version, so that what it derived from the settings
     /// holds.
     #[inline(always)]
-    pub fn is(&self, changes: &Changes) -> bool {
+    pub fn is(&self, changes: &ConfigVersion) -> bool {
         self.0.load(Relaxed) == changes.0.load(Relaxed)
     }
 
     /// Marks the current version as seen and returns it. Only the owning thread may call it, before it reads
     /// the settings again.
     #[inline]
-    pub fn settle(&self, changes: &Changes) -> u32 {
+    pub fn settle(&self, changes: &ConfigVersion) -> u32 {
         // A later change is noticed by its version or by `unsettle`, which cannot be reordered before the
         // swap.
         let now = changes.number();
@@ -88,7 +88,7 @@ impl Limit {
     /// Sets the bound to `to` unless the configuration has changed since `settled`. Only the owning thread
     /// may call it.
     #[inline]
-    pub fn open(&self, to: u32, settled: &Settled, changes: &Changes) {
+    pub fn open(&self, to: u32, settled: &SeenVersion, changes: &ConfigVersion) {
         self.0.store(to, Relaxed);
         // Whoever changes the configuration announces it first and then closes the limit. Either the load
         // below sees the announcement, or that store comes last.

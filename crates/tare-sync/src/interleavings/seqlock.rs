@@ -4,11 +4,11 @@ use loom::sync::Arc;
 use loom::thread;
 
 use super::{check, words};
-use crate::Version;
+use crate::Seqlock;
 use crate::atomic::{AtomicU64, Ordering::Relaxed};
 
 struct Versioned {
-    version: Version,
+    version: Seqlock,
     words: [AtomicU64; 2],
 }
 
@@ -25,7 +25,7 @@ impl Versioned {
 #[test]
 fn what_is_kept_is_of_one_moment() {
     check(|| {
-        let shared = Arc::new(Versioned { version: Version::new(), words: words() });
+        let shared = Arc::new(Versioned { version: Seqlock::new(), words: words() });
         let writer = {
             let shared = Arc::clone(&shared);
             thread::spawn(move || {

@@ -8,15 +8,15 @@ use crate::atomic::{
 
 /// The sequence number of a seqlock: even at rest, and different after each change.
 #[repr(transparent)]
-pub struct Version(AtomicU32);
+pub struct Seqlock(AtomicU32);
 
-impl Version {
+impl Seqlock {
     new! {
         /// Creates a seqlock before its first change.
-        fn new() = Version(AtomicU32::new(0))
+        fn new() = Seqlock(AtomicU32::new(0))
     }
 
-    /// Changes the protected words. Only their single writer may call it.
+    /// ConfigVersion the protected words. Only their single writer may call it.
     #[inline(always)]
     pub fn change<T>(&self, change: impl FnOnce() -> T) -> T {
         let version = self.0.own();

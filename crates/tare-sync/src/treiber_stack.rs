@@ -10,12 +10,12 @@ use crate::atomic::{
 /// The head of a Treiber stack: tag << 32 | first free element, 0 for none. Each free element holds its
 /// successor's number in a word of its own.
 #[repr(transparent)]
-pub struct FreeList(AtomicU64);
+pub struct TreiberStack(AtomicU64);
 
-impl FreeList {
+impl TreiberStack {
     new! {
         /// Creates an empty stack.
-        fn new() = FreeList(AtomicU64::new(0))
+        fn new() = TreiberStack(AtomicU64::new(0))
     }
 
     /// Gives `item` back. `next` returns an element's link word.

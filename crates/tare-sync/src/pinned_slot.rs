@@ -17,7 +17,7 @@ const PINS: u64 = FREE - 1;
 
 /// The state of a slot: the owner's generation << 32, flags, pins.
 #[repr(transparent)]
-pub struct Tenancy(AtomicU64);
+pub struct PinnedSlot(AtomicU64);
 
 /// The state of a slot at one moment, which a claim refers to.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -43,10 +43,10 @@ impl Moment {
     }
 }
 
-impl Tenancy {
+impl PinnedSlot {
     new! {
         /// Creates a slot of generation 0, which is no owner's. `prepare` comes first.
-        fn new() = Tenancy(AtomicU64::new(0))
+        fn new() = PinnedSlot(AtomicU64::new(0))
     }
 
     /// Marks a slot that no other thread knows yet as being changed for generation 1.
@@ -80,7 +80,7 @@ impl Tenancy {
         (before & BUSY == 0 && (before ^ now) & !PINS == 0).then_some((Moment(before), value))
     }
 
-    /// Pins the slot for the owner of `generation`. The caller then adds and calls [`Tenancy::unpin`].
+    /// Pins the slot for the owner of `generation`. The caller then adds and calls [`PinnedSlot::unpin`].
     /// Returns false, and pins nothing, if that owner has lost the slot.
     #[inline]
     pub fn pin(&self, generation: u32) -> bool {
@@ -100,7 +100,7 @@ impl Tenancy {
 
     /// Takes the slot from the owner it had at `before`, and raises its generation by `by`. Returns false if
     /// the slot is pinned or another thread was faster. On success the caller changes the slot and calls
-    /// [`Tenancy::let_out`] or [`Tenancy::leave_free`].
+    /// [`PinnedSlot::let_out`] or [`PinnedSlot::leave_free`].
     pub fn claim(&self, before: Moment, by: u32) -> bool {
         let mine = u64::from(before.generation().wrapping_add(by)) << 32 | BUSY;
         let free_to_take = before.0 & (BUSY | PINS) == 0;

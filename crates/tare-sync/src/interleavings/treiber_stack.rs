@@ -5,11 +5,11 @@ use loom::sync::Arc;
 use loom::thread;
 
 use super::check;
-use crate::FreeList;
+use crate::TreiberStack;
 use crate::atomic::{AtomicU32, Ordering::Relaxed};
 
 struct Things {
-    free: FreeList,
+    free: TreiberStack,
     next: [AtomicU32; 3],
     content: [AtomicU32; 3],
 }
@@ -17,7 +17,7 @@ struct Things {
 impl Things {
     fn new() -> Things {
         let words = || std::array::from_fn(|_| AtomicU32::new(0));
-        Things { free: FreeList::new(), next: words(), content: words() }
+        Things { free: TreiberStack::new(), next: words(), content: words() }
     }
 
     fn push(&self, item: u32) {
