@@ -273,7 +273,7 @@ pub struct Engine {
     pub(crate) ended_io: Sums,
     pub(crate) kept_slabs: KeptSlabs,
     /// Space for the histograms of digests and of what ended threads counted.
-    pub(crate) spreads: Space,
+    pub(crate) histograms: Space,
     pub(crate) buckets: Buckets,
     pub(crate) untold: Untold,
     pub(crate) truncated: Truncated,
@@ -344,7 +344,7 @@ impl Engine {
             errors: Errors::new(),
             ended_io: Sums::new(),
             kept_slabs: KeptSlabs::new(),
-            spreads: Space::new(),
+            histograms: Space::new(),
             buckets: Buckets::new(),
             untold: Untold::new(),
             truncated: Truncated::new(),

@@ -16,7 +16,7 @@
 //! | [`Slots`] | take and give back slots of a block, which may be repurposed |
 //! | [`Space`] | cut pieces from blocks that none of them owns |
 //! | [`Folds`] | one moves values from one place to another, others add up both |
-//! | [`Backlog`] | one defers events, others count them nevertheless |
+//! | [`DeferredEvents`] | one defers events, others count them nevertheless |
 //! | [`PinnedSlot`], [`Turns`] | add to a pinned slot, or give it to another owner |
 //! | [`stamp`] | change data, and cache it until it changes |
 //! | [`Shown`] | publish the best of several buffers, others copy it |
@@ -53,9 +53,9 @@ macro_rules! default {
 }
 
 pub mod atomic;
-mod backlog;
 pub mod circle;
 mod config_version;
+mod deferred;
 mod folds;
 mod index;
 #[cfg(all(test, loom))]
@@ -70,8 +70,8 @@ mod space;
 pub mod stamp;
 mod treiber_stack;
 
-pub use backlog::{Backlog, Room};
 pub use config_version::{ConfigVersion, Limit, SeenVersion};
+pub use deferred::{DeferredEvents, Room};
 pub use folds::Folds;
 pub use index::{Index, Inserted};
 pub use pinned_slot::{Moment, PinnedSlot, Turns};
@@ -83,7 +83,7 @@ pub use space::{Piece, Space, keep_first};
 pub use treiber_stack::TreiberStack;
 
 default!(
-    Backlog,
+    DeferredEvents,
     ConfigVersion,
     Folds,
     TreiberStack,

@@ -19,8 +19,8 @@ use crate::count::balance::{MemoryCell, Peaks};
 use crate::count::bank::{Sums, with_cell};
 use crate::count::cell::{Cell, Family, Viewer};
 use crate::count::error::ErrorCell;
+use crate::count::histograms;
 use crate::count::session::EndedSessions;
-use crate::count::spread;
 use crate::memory::arena::{Offset, View};
 use crate::memory::index::{Index, Inserted};
 use crate::memory::lost::Lost;
@@ -383,7 +383,7 @@ impl Engine {
                     let into = into.map(|to| self.sum_cell::<C>(to?, class));
                     let cell = self.arena.at::<C>(cell);
                     cell.drain(&self.arena, &into);
-                    spread::clear_shared(&self.arena, &cell.head().histogram);
+                    histograms::clear_shared(&self.arena, &cell.head().histogram);
                 });
                 if kind == Kind::Memory {
                     Peaks::of(&self.arena, self.arena.at::<MemoryCell>(cell)).clear();

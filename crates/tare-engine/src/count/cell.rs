@@ -14,7 +14,7 @@ use std::hint::cold_path;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
 
 use crate::count::counters::Counters;
-use crate::count::spread;
+use crate::count::histograms;
 use crate::memory::arena::{Arena, Own, View};
 use crate::snapshot::Kind;
 use crate::thread::choice::Weight;
@@ -74,7 +74,7 @@ pub(crate) const VIEWERS: usize = 5;
 #[repr(C)]
 pub(crate) struct CellHead {
     pub(crate) epoch: AtomicU32,
-    /// The place of the cell's histogram; 0 means none. See [`spread`].
+    /// The place of the cell's histogram; 0 means none. See [`histograms`].
     pub(crate) histogram: AtomicU32,
 }
 
@@ -358,7 +358,7 @@ impl StatCell {
     /// Returns what a reader sees. The maximum of a thread's own cell may be noted with its histogram.
     pub(crate) fn plain(&self, arena: &Arena) -> Plain {
         let plain = self.stat.plain();
-        Plain { max: plain.max.max(spread::longest(arena, &self.head)), ..plain }
+        Plain { max: plain.max.max(histograms::longest(arena, &self.head)), ..plain }
     }
 }
 
@@ -380,10 +380,10 @@ impl Cell for StatCell {
     }
     fn clear(&self, arena: &Arena) {
         self.stat.clear();
-        spread::clear(arena, &self.head);
+        histograms::clear(arena, &self.head);
     }
     fn drain(&self, arena: &Arena, into: &[Option<&Self>]) {
-        self.stat.max.fetch_max(spread::longest(arena, &self.head), Relaxed);
+        self.stat.max.fetch_max(histograms::longest(arena, &self.head), Relaxed);
         self.stat.drain(into.iter().flatten().map(|to| &to.stat));
     }
 }
@@ -406,7 +406,7 @@ impl Cell for TransactionCell {
     fn clear(&self, arena: &Arena) {
         self.read_write.clear();
         self.read_only.clear();
-        spread::clear(arena, &self.head);
+        histograms::clear(arena, &self.head);
     }
     fn drain(&self, _: &Arena, into: &[Option<&Self>]) {
         self.read_write.drain(into.iter().flatten().map(|to| &to.read_write));
@@ -432,7 +432,7 @@ impl Cell for StatementCell {
     fn clear(&self, arena: &Arena) {
         self.stat.clear();
         self.counters.clear();
-        spread::clear(arena, &self.head);
+        histograms::clear(arena, &self.head);
     }
     fn drain(&self, _: &Arena, into: &[Option<&Self>]) {
         self.stat.drain(into.iter().flatten().map(|to| &to.stat));

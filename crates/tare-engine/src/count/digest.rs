@@ -365,7 +365,7 @@ impl Engine {
         let add = |to: &DigestSlot| {
             let last_seen = cell.last_seen.load(Relaxed);
             to.own.merge_shared(cell.cell.stat.plain(), &cell.cell.counters, last_seen);
-            self.fold_spread(cell.cell.head(), &to.own.histogram);
+            self.fold_buckets(cell.cell.head(), &to.own.histogram);
         };
         if slot.pinned_slot.pin(generation) {
             add(slot);

@@ -17,8 +17,8 @@ use tare_sync::{Moment, PinnedSlot, Shown, Turns, stamp};
 use crate::count::cell::{Counts, Plain};
 use crate::count::counters::{Counters, PlainCounters};
 use crate::count::digest_key::MAX_DIGEST;
+use crate::count::histograms;
 use crate::count::sample::Samples;
-use crate::count::spread;
 use crate::memory::arena::{Arena, Offset, Table, View};
 use crate::memory::index::Index;
 use crate::memory::pool::{Pool, Pools, SlotHead};
@@ -41,7 +41,7 @@ pub(crate) struct DigestCounts {
     /// When it was first seen, in ticks; 0: never.
     pub(crate) first_seen: AtomicU64,
     pub(crate) last_seen: AtomicU64,
-    /// The place of the histogram; 0 means none. See [`spread`].
+    /// The place of the histogram; 0 means none. See [`histograms`].
     pub(crate) histogram: AtomicU32,
     _pad: AtomicU32,
 }
@@ -94,13 +94,13 @@ impl DigestCounts {
         let first = earlier(past.first_seen.load(Relaxed), self.first_seen.load(Relaxed));
         past.first_seen.store(first, Relaxed);
         past.last_seen.store(past.last_seen.load(Relaxed).max(self.last_seen.load(Relaxed)), Relaxed);
-        spread::move_shared(arena, &self.histogram, &past.histogram);
+        histograms::move_shared(arena, &self.histogram, &past.histogram);
         self.clear(arena);
     }
 
     /// Empties the counts; others may be adding.
     pub(crate) fn clear(&self, arena: &Arena) {
-        spread::clear_shared(arena, &self.histogram);
+        histograms::clear_shared(arena, &self.histogram);
         self.stat.clear_shared();
         self.counters.clear();
         for word in [&self.first_seen, &self.last_seen] {

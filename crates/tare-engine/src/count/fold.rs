@@ -13,9 +13,9 @@ use crate::Engine;
 use crate::count::account::{ACCOUNT, HOST, Party, USER};
 use crate::count::bank::{Sums, with_cell};
 use crate::count::cell::{Cell, Family, Viewer};
+use crate::count::cell_list::ListedCell;
 use crate::count::error::ErrorCell;
-use crate::count::register::Registered;
-use crate::count::spread;
+use crate::count::histograms;
 use crate::memory::arena::Own;
 use crate::memory::lost::Lost;
 use crate::snapshot::{ClassId, Kind};
@@ -125,11 +125,11 @@ impl Engine {
         thread: &Thread,
         bank: usize,
         known: Option<&Party>,
-        registered: &Registered,
+        listed: &ListedCell,
         family: Family,
     ) {
-        let (cell, class): (&C, _) = (self.arena.at(registered.cell()), registered.class());
-        spread::end_counting(&self.arena, cell);
+        let (cell, class): (&C, _) = (self.arena.at(listed.cell()), listed.class());
+        histograms::end_counting(&self.arena, cell);
         if cell.is_untouched() {
             if cell.holds_vain_time() {
                 cell.clear(&self.arena);
@@ -143,8 +143,8 @@ impl Engine {
         };
         let into = match known.filter(|_| is_of_today) {
             Some(account) => {
-                let account = of(&registered.account, account.sums(family));
-                [account, None, of(&registered.all, self.ended_sums(family))]
+                let account = of(&listed.account, account.sums(family));
+                [account, None, of(&listed.all, self.ended_sums(family))]
             }
             None => self.cells_above_ended(thread, bank, cell, class, family),
         };
@@ -193,7 +193,7 @@ impl Engine {
     /// Adds a cell's histogram to that of all, if it counts there. No other cell above has one.
     fn fold_histogram<C: Cell>(&self, cell: &C, [.., all]: [Option<&C>; 3]) {
         if let Some(all) = all {
-            self.fold_spread(cell.head(), &all.head().histogram);
+            self.fold_buckets(cell.head(), &all.head().histogram);
         }
     }
 
@@ -212,7 +212,7 @@ impl Engine {
         let counts = |viewer| self.counts_for(family, viewer, then);
         self.catch_up(thread);
         self.folds.begin();
-        spread::end_counting(&self.arena, cell);
+        histograms::end_counting(&self.arena, cell);
         if bank == BANK_OWN && counts(Viewer::Thread) && !counts(Viewer::Global) {
             // Only the global summary of waits is reset without those of threads.
             if let Some(kept) = self.kept_cell::<C>(thread, class, family) {
@@ -223,7 +223,7 @@ impl Engine {
             let above = self.cells_above(thread, bank, class, family, counts);
             cell.drain(&self.arena, &above);
             self.fold_histogram(cell, above);
-            spread::clear(&self.arena, cell.head());
+            histograms::clear(&self.arena, cell.head());
         }
         cell.head().epoch.store(now, Release);
         self.folds.end();
@@ -271,10 +271,10 @@ impl Engine {
         &self,
         thread: &'static Thread,
         bank: usize,
-        registered: &Registered,
+        listed: &ListedCell,
         family: Family,
     ) {
-        let (cell, class): (&C, _) = (self.arena.at(registered.cell()), registered.class());
+        let (cell, class): (&C, _) = (self.arena.at(listed.cell()), listed.class());
         if cell.head().epoch.load(Relaxed) == self.epochs[family as usize].load(Relaxed) {
             return;
         }

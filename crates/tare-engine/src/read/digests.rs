@@ -12,7 +12,7 @@ use std::mem::offset_of;
 use std::ops::ControlFlow;
 use std::sync::atomic::Ordering::{Acquire, Relaxed};
 
-use super::histogram::{DigestsBefore, Place, Spread};
+use super::histogram::{DigestsBefore, HistogramCounts, Place};
 use super::names::Names;
 use super::summary::counters;
 use super::tallies::{NO_PLACE, REST, Sum, Tallies};
@@ -22,7 +22,7 @@ use crate::count::cell::{Cell, Family};
 use crate::count::counters::PlainCounters;
 use crate::count::digest::{DigestCell, DigestMap};
 use crate::count::digest_table::{DigestCounts, DigestSlot, DigestTally};
-use crate::count::spread;
+use crate::count::histograms;
 use crate::memory::arena::LINE;
 use crate::memory::text;
 use crate::record::statement::Counter;
@@ -83,11 +83,11 @@ pub struct Digests<'e> {
     order: Vec<u32>,
     later: Later,
     /// Counts at the time when histograms were truncated: by digest, and without one.
-    before: Option<(DigestsBefore, Spread)>,
+    before: Option<(DigestsBefore, HistogramCounts)>,
     row: DigestRow,
     /// Number of the schema in `row`.
     schema: u32,
-    spread: Spread,
+    histograms: HistogramCounts,
 }
 
 impl Digests<'_> {
@@ -166,9 +166,9 @@ impl Digests<'_> {
                 Later::Nothing => return None,
                 Later::Some(later) | Later::All(later) => (later, later.same(sum)?),
             };
-            tallies.spread(of, sum.tally.stat.count, &mut self.spread);
-            before.inspect(|before| self.spread.subtract(before));
-            self.spread.put(&mut self.row.histogram);
+            tallies.histograms(of, sum.tally.stat.count, &mut self.histograms);
+            before.inspect(|before| self.histograms.subtract(before));
+            self.histograms.put(&mut self.row.histogram);
         }
         Some(&self.row)
     }
@@ -262,9 +262,9 @@ impl Engine {
             let of_rest = before.of_others(order.iter().map(|at| tallies.place(*at as usize)));
             (before, of_rest)
         });
-        let (row, schema, spread) = Default::default();
+        let (row, schema, histograms) = Default::default();
         let scale = Scale::of(self);
-        Digests { engine: self, scale, tallies, names, order, later, before, row, schema, spread }
+        Digests { engine: self, scale, tallies, names, order, later, before, row, schema, histograms }
     }
 
     /// Returns the number of digests that lost their place to others. Their counts are in the row without a
@@ -274,14 +274,14 @@ impl Engine {
     }
 
     /// Returns the current histograms of all digests.
-    pub(crate) fn digest_spreads(&self) -> HashMap<Place, Spread> {
+    pub(crate) fn digest_histograms(&self) -> HashMap<Place, HistogramCounts> {
         let tallies = self.unfolding(|| self.digest_tallies(DigestRow::HISTOGRAM, Which::All));
-        let spread = |at: usize| {
-            let (sum, mut spread) = (&tallies.sums[at], Spread::default());
-            tallies.spread(sum, sum.tally.stat.count, &mut spread);
-            (tallies.place(at), spread)
+        let histograms = |at: usize| {
+            let (sum, mut histograms) = (&tallies.sums[at], HistogramCounts::default());
+            tallies.histograms(sum, sum.tally.stat.count, &mut histograms);
+            (tallies.place(at), histograms)
         };
-        tallies.by_place().into_iter().map(|at| spread(at as usize)).collect()
+        tallies.by_place().into_iter().map(|at| histograms(at as usize)).collect()
     }
 
     fn digest_tallies(&self, parts: Parts, which: Which<'_>) -> Tallies {
@@ -376,7 +376,7 @@ impl Engine {
         buckets: &mut Vec<(u32, u64)>,
     ) {
         if parts.has(DigestRow::HISTOGRAM) {
-            spread::each_shared(&self.arena, &counts.histogram, |bucket, count| {
+            histograms::each_shared(&self.arena, &counts.histogram, |bucket, count| {
                 buckets.push((bucket, count))
             });
         }

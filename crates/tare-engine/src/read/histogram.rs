@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 use crate::Engine;
 use crate::count::bank::with_cell;
 use crate::count::cell::{Cell, CellHead, Family, Viewer};
-use crate::count::spread::{self, UNTIMED};
+use crate::count::histograms::{self, UNTIMED};
 use crate::histogram::{Histogram, Lowest};
 use crate::memory::arena::Arena;
 use crate::setup::instrument::lock;
@@ -19,7 +19,7 @@ use crate::thread::{BANK_OWN, BANK_UNATTRIBUTED, Thread};
 
 /// A histogram before it is shown: the number of events, and the counts of all buckets except the lowest.
 #[derive(Clone, Default, Debug)]
-pub(crate) struct Spread {
+pub(crate) struct HistogramCounts {
     pub(crate) events: u64,
     /// In ascending order of buckets.
     higher: Vec<(u32, u64)>,
@@ -36,12 +36,12 @@ impl Engine {
         buckets: &mut Vec<(u32, u64)>,
     ) -> u64 {
         let from = buckets.len();
-        self.with_put_off(thread, |words| {
+        self.with_deferred(thread, |words| {
             buckets.truncate(from);
-            spread::each(&self.arena, head, |bucket, count| buckets.push((bucket, count)));
-            self.each_put_off(words, head, |bucket| buckets.push((bucket, 1)));
+            histograms::each(&self.arena, head, |bucket, count| buckets.push((bucket, count)));
+            self.each_deferred(words, head, |bucket| buckets.push((bucket, 1)));
         });
-        let (untimed, since) = spread::untimed_events(&self.arena, head);
+        let (untimed, since) = histograms::untimed_events(&self.arena, head);
         let events = events();
         let untimed = untimed.saturating_add(since.map_or(0, |since| events.saturating_sub(since)));
         if untimed != 0 {
@@ -51,7 +51,7 @@ impl Engine {
     }
 }
 
-impl Spread {
+impl HistogramCounts {
     /// Replaces the contents by buckets in any order, possibly repeated.
     pub(crate) fn become_of(&mut self, events: u64, buckets: impl Iterator<Item = (u32, u64)>) {
         self.events = events;
@@ -66,19 +66,28 @@ impl Spread {
     }
 
     /// Reads a thread's own cell.
-    fn of_own(engine: &Engine, thread: &Thread, head: &CellHead, events: impl Fn() -> u64) -> Spread {
-        let (mut spread, mut buckets) = (Spread::default(), Vec::new());
+    fn of_own(
+        engine: &Engine,
+        thread: &Thread,
+        head: &CellHead,
+        events: impl Fn() -> u64,
+    ) -> HistogramCounts {
+        let (mut histograms, mut buckets) = (HistogramCounts::default(), Vec::new());
         let events = engine.own_buckets((thread, head), events, &mut buckets);
-        spread.become_of(events, buckets.into_iter());
-        spread
+        histograms.become_of(events, buckets.into_iter());
+        histograms
     }
 
     /// Reads a shared histogram. Buckets are read first, because an event is counted before it gets into its
     /// bucket.
-    pub(crate) fn of_shared(arena: &Arena, histogram: &AtomicU32, events: impl Fn() -> u64) -> Spread {
-        let mut spread = Spread::default();
-        spread::each_shared(arena, histogram, |bucket, count| spread.add(bucket, count));
-        Spread { events: events(), ..spread }
+    pub(crate) fn of_shared(
+        arena: &Arena,
+        histogram: &AtomicU32,
+        events: impl Fn() -> u64,
+    ) -> HistogramCounts {
+        let mut histograms = HistogramCounts::default();
+        histograms::each_shared(arena, histogram, |bucket, count| histograms.add(bucket, count));
+        HistogramCounts { events: events(), ..histograms }
     }
 
     fn add(&mut self, bucket: u32, count: u64) {
@@ -97,13 +106,13 @@ impl Spread {
         self.at(bucket).map_or(0, |at| self.higher[at].1)
     }
 
-    pub(crate) fn merge(&mut self, other: &Spread) {
+    pub(crate) fn merge(&mut self, other: &HistogramCounts) {
         self.events += other.events;
         other.higher.iter().for_each(|(bucket, count)| self.add(*bucket, *count));
     }
 
     /// Subtracts an earlier state.
-    pub(crate) fn subtract(&mut self, earlier: &Spread) {
+    pub(crate) fn subtract(&mut self, earlier: &HistogramCounts) {
         self.events = self.events.saturating_sub(earlier.events);
         for (bucket, count) in &mut self.higher {
             *count = count.saturating_sub(earlier.count(*bucket));
@@ -148,7 +157,7 @@ pub(crate) const NO_DIGEST: Place = (u32::MAX, 0);
 /// State at a TRUNCATE. Valid while the summary's epoch is the same, that is, until the summary is reset.
 struct Before<K> {
     epoch: u32,
-    spreads: HashMap<K, Spread>,
+    histograms: HashMap<K, HistogramCounts>,
 }
 
 impl Truncated {
@@ -158,22 +167,22 @@ impl Truncated {
 }
 
 /// Counts of digests when their histograms were truncated.
-pub(crate) struct DigestsBefore(HashMap<Place, Spread>);
+pub(crate) struct DigestsBefore(HashMap<Place, HistogramCounts>);
 
 impl DigestsBefore {
     /// Returns the counts of a digest.
-    pub(crate) fn of(&self, place: Place) -> Option<&Spread> {
+    pub(crate) fn of(&self, place: Place) -> Option<&HistogramCounts> {
         self.0.get(&place)
     }
 
     /// Returns the sum over all digests except these. What is stored of digests that have gone belongs to the
     /// row without a digest.
-    pub(crate) fn of_others(&self, there: impl Iterator<Item = Place>) -> Spread {
-        let mut others = Spread::default();
+    pub(crate) fn of_others(&self, there: impl Iterator<Item = Place>) -> HistogramCounts {
+        let mut others = HistogramCounts::default();
         if !self.0.is_empty() {
             let there: HashSet<Place> = there.filter(|place| *place != NO_DIGEST).collect();
             let gone = self.0.iter().filter(|(place, _)| !there.contains(place));
-            gone.for_each(|(_, spread)| others.merge(spread));
+            gone.for_each(|(_, histograms)| others.merge(histograms));
         }
         others
     }
@@ -196,15 +205,15 @@ impl Engine {
         if !self.buckets.are_told() {
             return Vec::new();
         }
-        let (epoch, spreads) = self.event_spreads(of);
+        let (epoch, histograms) = self.counted_events(of);
         let truncated = lock(&self.truncated.events);
         let before = truncated[of as usize - 1].as_ref().filter(|before| before.epoch == epoch);
-        let histogram = |(instrument, mut spread): (Instrument, Spread)| {
-            let before = before.and_then(|before| before.spreads.get(&instrument.id));
-            before.inspect(|before| spread.subtract(before));
-            (instrument.name, spread.histogram(instrument.kind.lowest()))
+        let histogram = |(instrument, mut histograms): (Instrument, HistogramCounts)| {
+            let before = before.and_then(|before| before.histograms.get(&instrument.id));
+            before.inspect(|before| histograms.subtract(before));
+            (instrument.name, histograms.histogram(instrument.kind.lowest()))
         };
-        spreads.into_iter().map(histogram).filter(|(_, histogram)| histogram.total() != 0).collect()
+        histograms.into_iter().map(histogram).filter(|(_, histogram)| histogram.total() != 0).collect()
     }
 
     /// Returns the histogram of all statements together.
@@ -219,16 +228,17 @@ impl Engine {
 
     /// Implements TRUNCATE of the histograms of an event type.
     pub(crate) fn truncate_event_histograms(&self, of: EventType) {
-        let (epoch, spreads) = self.event_spreads(of);
-        let spreads = spreads.into_iter().map(|(instrument, spread)| (instrument.id, spread)).collect();
-        lock(&self.truncated.events)[of as usize - 1] = Some(Before { epoch, spreads });
+        let (epoch, histograms) = self.counted_events(of);
+        let histograms =
+            histograms.into_iter().map(|(instrument, histograms)| (instrument.id, histograms)).collect();
+        lock(&self.truncated.events)[of as usize - 1] = Some(Before { epoch, histograms });
     }
 
     /// Implements TRUNCATE of the histograms of digests.
     pub(crate) fn truncate_digest_histograms(&self) {
         let epoch = self.epochs[Family::Digests as usize].load(Relaxed);
-        let spreads = self.digest_spreads();
-        *lock(&self.truncated.digests) = Some(Before { epoch, spreads });
+        let histograms = self.digest_histograms();
+        *lock(&self.truncated.digests) = Some(Before { epoch, histograms });
     }
 
     /// Returns the counts at the last TRUNCATE of the digests' histograms. `None`: histograms are not
@@ -240,54 +250,55 @@ impl Engine {
         let epoch = self.epochs[Family::Digests as usize].load(Relaxed);
         let truncated = lock(&self.truncated.digests);
         let before = truncated.as_ref().filter(|before| before.epoch == epoch);
-        Some(DigestsBefore(before.map_or_else(HashMap::new, |before| before.spreads.clone())))
+        Some(DigestsBefore(before.map_or_else(HashMap::new, |before| before.histograms.clone())))
     }
 
     /// Returns the last reset's epoch, and what every instrument of a type has counted since.
-    fn event_spreads(&self, of: EventType) -> (u32, Vec<(Instrument, Spread)>) {
+    fn counted_events(&self, of: EventType) -> (u32, Vec<(Instrument, HistogramCounts)>) {
         let family = family(of);
         let epoch = self.resets[family as usize][Viewer::Global as usize].load(Relaxed);
         let mut instruments = self.registry.all_of(|kind| Family::of(kind) == family);
         instruments.retain(|it| self.summarised(it, Grouping::Global));
         let kind = instruments.first().map_or(Kind::Mutex, |instrument| instrument.kind);
-        let spreads = with_cell!(kind, C => self.unfolding(|| self.spreads::<C>(family, &instruments)));
-        (epoch, instruments.into_iter().zip(spreads).collect())
+        let histograms = with_cell!(kind, C => self.unfolding(|| self.histograms::<C>(family, &instruments)));
+        (epoch, instruments.into_iter().zip(histograms).collect())
     }
 
-    fn spreads<C: Cell>(&self, family: Family, of: &[Instrument]) -> Vec<Spread> {
+    fn histograms<C: Cell>(&self, family: Family, of: &[Instrument]) -> Vec<HistogramCounts> {
         let ended = |instrument: &Instrument| match self.ended.bank.peek::<C>(&self.arena, instrument.id) {
-            Some(cell) => Spread::of_shared(&self.arena, &cell.head().histogram, || cell.events()),
-            None => Spread::default(),
+            Some(cell) => HistogramCounts::of_shared(&self.arena, &cell.head().histogram, || cell.events()),
+            None => HistogramCounts::default(),
         };
-        let mut spreads: Vec<Spread> = of.iter().map(ended).collect();
+        let mut histograms: Vec<HistogramCounts> = of.iter().map(ended).collect();
         for thread in self.live_threads() {
             let id = thread.thread_id.load(Relaxed);
-            let own = self.thread_spreads::<C>(family, thread, of);
+            let own = self.thread_histograms::<C>(family, thread, of);
             if self.still_lives(thread, id) {
-                own.into_iter().for_each(|(at, own)| spreads[at].merge(&own));
+                own.into_iter().for_each(|(at, own)| histograms[at].merge(&own));
             }
         }
-        spreads
+        histograms
     }
 
     /// Returns the thread's histograms by position of the instrument. The caller checks afterwards that the
     /// thread still lives, else they are meaningless.
-    fn thread_spreads<C: Cell>(
+    fn thread_histograms<C: Cell>(
         &self,
         family: Family,
         thread: &Thread,
         of: &[Instrument],
-    ) -> Vec<(usize, Spread)> {
-        let mut spreads = Vec::new();
+    ) -> Vec<(usize, HistogramCounts)> {
+        let mut histograms = Vec::new();
         for bank in [BANK_OWN, BANK_UNATTRIBUTED].map(|bank| &thread.banks[bank]) {
             bank.peek_places(&self.arena, of.iter().map(|it| it.id), |at, cell| {
                 let Some(cell) = self.arena.get::<C>(cell) else { return };
                 if self.counts_for(family, Viewer::Global, cell.head().epoch.load(Relaxed)) {
-                    spreads.push((at, Spread::of_own(self, thread, cell.head(), || cell.events())));
+                    histograms
+                        .push((at, HistogramCounts::of_own(self, thread, cell.head(), || cell.events())));
                 }
             });
         }
-        spreads
+        histograms
     }
 }
 
@@ -295,34 +306,34 @@ impl Engine {
 mod tests {
     use super::*;
 
-    fn spread(events: u64, higher: &[(u32, u64)]) -> Spread {
-        let mut spread = Spread::default();
-        spread.become_of(events, higher.iter().copied());
-        spread
+    fn histograms(events: u64, higher: &[(u32, u64)]) -> HistogramCounts {
+        let mut histograms = HistogramCounts::default();
+        histograms.become_of(events, higher.iter().copied());
+        histograms
     }
 
-    fn filled(spread: &Spread) -> Vec<(u32, u64)> {
-        spread.histogram(Lowest::Usual).filled().map(|bucket| (bucket.number, bucket.count)).collect()
+    fn filled(histograms: &HistogramCounts) -> Vec<(u32, u64)> {
+        histograms.histogram(Lowest::Usual).filled().map(|bucket| (bucket.number, bucket.count)).collect()
     }
 
     #[test]
     fn what_is_in_no_higher_bucket_is_in_the_lowest_and_what_was_not_timed_in_none() {
-        assert_eq!(filled(&spread(10, &[(3, 4), (UNTIMED, 1)])), [(0, 5), (3, 4)]);
-        assert_eq!(filled(&spread(4, &[(3, 4)])), [(3, 4)]);
-        assert_eq!(filled(&spread(2, &[(UNTIMED, 2)])), []);
+        assert_eq!(filled(&histograms(10, &[(3, 4), (UNTIMED, 1)])), [(0, 5), (3, 4)]);
+        assert_eq!(filled(&histograms(4, &[(3, 4)])), [(3, 4)]);
+        assert_eq!(filled(&histograms(2, &[(UNTIMED, 2)])), []);
     }
 
     #[test]
     fn buckets_never_hold_more_than_there_are_events() {
-        assert_eq!(filled(&spread(5, &[(3, 4), (9, 3)])), [(3, 2), (9, 3)]);
-        assert_eq!(filled(&spread(1, &[(3, 4), (UNTIMED, 2)])), []);
+        assert_eq!(filled(&histograms(5, &[(3, 4), (9, 3)])), [(3, 2), (9, 3)]);
+        assert_eq!(filled(&histograms(1, &[(3, 4), (UNTIMED, 2)])), []);
     }
 
     #[test]
     fn what_was_there_before_is_subtracted_bucket_by_bucket() {
-        let before = spread(7, &[(3, 2), (UNTIMED, 1)]);
+        let before = histograms(7, &[(3, 2), (UNTIMED, 1)]);
         let mut now = before.clone();
-        now.merge(&spread(5, &[(3, 1), (8, 2)]));
+        now.merge(&histograms(5, &[(3, 1), (8, 2)]));
         now.subtract(&before);
         assert_eq!(filled(&now), [(0, 2), (3, 1), (8, 2)]);
     }

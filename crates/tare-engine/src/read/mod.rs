@@ -83,9 +83,9 @@ impl Engine {
 
     /// Reads buckets of a thread together with its deferred events, again if they changed meanwhile. Does not
     /// wait for a thread that has ended.
-    pub(crate) fn with_put_off<T>(&self, thread: &Thread, mut read: impl FnMut(&[AtomicU64]) -> T) -> T {
-        let is_busy = || thread.backlog.is_busy() && thread.alive.load(Relaxed) == 1;
-        persistently(|| thread.read_put_off(&mut read), is_busy).unwrap_or_else(|| read(&[]))
+    pub(crate) fn with_deferred<T>(&self, thread: &Thread, mut read: impl FnMut(&[AtomicU64]) -> T) -> T {
+        let is_busy = || thread.deferred.is_busy() && thread.alive.load(Relaxed) == 1;
+        persistently(|| thread.read_deferred(&mut read), is_busy).unwrap_or_else(|| read(&[]))
     }
 
     /// Returns whether the slab is still that of the live thread `thread_id`. The caller asks after reading:

@@ -51,9 +51,9 @@ impl Tally for WaitTally {
     fn add_own(&mut self, engine: &Engine, thread: &Thread, cell: &StatCell) {
         let plain = |words: &[AtomicU64]| {
             let plain = cell.plain(&engine.arena);
-            Plain { max: plain.max.max(engine.longest_put_off(words, &cell.head)), ..plain }
+            Plain { max: plain.max.max(engine.longest_deferred(words, &cell.head)), ..plain }
         };
-        self.0.merge(engine.with_put_off(thread, plain));
+        self.0.merge(engine.with_deferred(thread, plain));
     }
     fn merge(&mut self, other: &Self) {
         self.0.merge(other.0);

@@ -1,6 +1,6 @@
 //! Sums of all digests: of threads, of places, and of digests that lost their place.
 
-use super::histogram::{NO_DIGEST, Place, Spread};
+use super::histogram::{HistogramCounts, NO_DIGEST, Place};
 use crate::count::digest_table::DigestTally;
 
 /// Sum of one digest.
@@ -108,9 +108,9 @@ impl Tallies {
         })
     }
 
-    /// Replaces the contents of `spread` by the histogram of a sum with `events` events.
-    pub(super) fn spread(&self, sum: &Sum, events: u64, spread: &mut Spread) {
-        spread.become_of(events, self.buckets_of(sum));
+    /// Replaces the contents of `histograms` by the histogram of a sum with `events` events.
+    pub(super) fn histograms(&self, sum: &Sum, events: u64, histograms: &mut HistogramCounts) {
+        histograms.become_of(events, self.buckets_of(sum));
     }
 
     /// Returns the sum of the same tenant here; `None`: there is none.

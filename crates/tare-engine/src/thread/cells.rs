@@ -5,7 +5,7 @@ use std::sync::atomic::Ordering::{Relaxed, Release};
 use crate::Engine;
 use crate::count::bank::{MAP_ENTRIES, MAPS, cell_words, entry_of, place};
 use crate::count::cell::{Cell, CellHead, Family};
-use crate::count::register::PAGE_WORDS;
+use crate::count::cell_list::PAGE_WORDS;
 use crate::memory::arena::{Base, LINE, Offset, Own, Use, WORDS};
 use crate::memory::lost::Lost;
 use crate::snapshot::{ClassId, Kind};
@@ -69,7 +69,7 @@ impl Engine {
         kind: Kind,
         family: Family,
     ) -> Option<&'static C> {
-        let (bank, register) = (thread.bank(bank), &thread.registers[bank]);
+        let (bank, list) = (thread.bank(bank), &thread.cell_lists[bank]);
         let map = &bank.maps[(class as usize / MAP_ENTRIES) % MAPS];
         if map.load(Relaxed) == 0 {
             match self.arena.take(Use::Map, 0) {
@@ -80,13 +80,13 @@ impl Engine {
                 }
             }
         }
-        if !register.has_room(&self.arena) {
-            register.add_page(&self.arena, self.lines_space(thread, PAGE_WORDS)?);
+        if !list.has_room(&self.arena) {
+            list.add_page(&self.arena, self.lines_space(thread, PAGE_WORDS)?);
         }
         let offset = self.cell_space(thread, cell_words(kind) as u32)?;
         let cell: &C = self.arena.at(offset);
         cell.head().epoch.store(self.epochs[family as usize].load(Relaxed), Relaxed);
-        register.add(&self.arena, class, offset);
+        list.add(&self.arena, class, offset);
         bank.entry(&self.arena, class)?.store(entry_of(offset, 0), Release);
         Some(cell)
     }

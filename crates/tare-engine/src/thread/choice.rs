@@ -13,8 +13,8 @@ use std::sync::atomic::Ordering::Relaxed;
 use crate::Engine;
 use crate::clock::ticks;
 use crate::count::cell::StatCell;
-use crate::count::register::Registered;
-use crate::count::spread::Of;
+use crate::count::cell_list::ListedCell;
+use crate::count::histograms::Of;
 use crate::memory::arena::Own;
 use crate::setup::instrument::{INSTRUCTION, SAMPLED};
 use crate::snapshot::{ClassId, Kind};
@@ -196,7 +196,7 @@ impl Engine {
             0 => {
                 let place = self.arena.offset_of(cell);
                 let class =
-                    thread.cells(self, BANK_OWN).find(|it| it.cell() == place).map_or(0, Registered::class);
+                    thread.cells(self, BANK_OWN).find(|it| it.cell() == place).map_or(0, ListedCell::class);
                 self.weight_of(thread, Kind::Stage, class)
             }
             class => self.weight_of(thread, self.registry.kind(class), class),

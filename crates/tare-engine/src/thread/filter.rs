@@ -44,14 +44,14 @@ pub(crate) const CYCLES: u32 = 1 << 3;
 /// Mask bits of the shape `extended`: memory of sessions and statements, CPU time of statements, histograms.
 pub(crate) const SESSION_MEMORY: u32 = 1 << 4;
 pub(crate) const CPU_TIME: u32 = 1 << 5;
-pub(crate) const SPREAD: u32 = 1 << 6;
+pub(crate) const HISTOGRAM: u32 = 1 << 6;
 
 /// Bits of one event type: record the event, keep it in the thread's history, keep it in the long history.
 pub(crate) const CURRENT: u32 = 1;
 pub(crate) const HISTORY: u32 = 2;
 pub(crate) const LONG: u32 = 4;
 
-const _: () = assert!(SPREAD < 1 << shift(EventType::Transaction));
+const _: () = assert!(HISTOGRAM < 1 << shift(EventType::Transaction));
 
 /// Returns the position of the three bits of an event type.
 pub(crate) const fn shift(of: EventType) -> u32 {

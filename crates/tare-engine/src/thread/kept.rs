@@ -6,7 +6,7 @@ use std::sync::atomic::Ordering::{Relaxed, Release};
 
 use crate::Engine;
 use crate::count::bank::MAPS;
-use crate::count::register::Register;
+use crate::count::cell_list::CellList;
 use crate::memory::arena::{BlockId, Offset, Own, Use, WORDS};
 use crate::setup::instrument::lock;
 use crate::thread::{BANKS, Thread};
@@ -52,7 +52,7 @@ impl KeptSlabs {
 /// State that a slab keeps from its previous thread.
 struct Inherited {
     maps: [[u32; MAPS]; BANKS],
-    registers: [Offset; BANKS],
+    cell_lists: [Offset; BANKS],
     folds_into: [u32; 2],
     /// Next free word of the current cell block, words left there, number of blocks.
     cells: (u32, u32, u32),
@@ -71,7 +71,7 @@ impl Inherited {
     fn of(thread: &Thread) -> Inherited {
         Inherited {
             maps: std::array::from_fn(|at| thread.bank(at).maps.each_ref().map(Own::own)),
-            registers: thread.registers.each_ref().map(Register::place),
+            cell_lists: thread.cell_lists.each_ref().map(CellList::place),
             folds_into: thread.folds_into.each_ref().map(Own::own),
             cells: (thread.cell_next.own(), thread.cell_left.own(), thread.cell_count.own()),
             cell_blocks: std::array::from_fn(|at| thread.cell_blocks[at].own()),
@@ -98,7 +98,7 @@ impl Inherited {
         thread.texts.store(self.texts, Relaxed);
         thread.ready_for.iter().zip(self.ready_for).for_each(|(word, was)| word.store(was, Relaxed));
         thread.folds_into.iter().zip(self.folds_into).for_each(|(word, was)| word.store(was, Relaxed));
-        thread.registers.iter().zip(self.registers).for_each(|(register, was)| register.restore(was));
+        thread.cell_lists.iter().zip(self.cell_lists).for_each(|(list, was)| list.restore(was));
         for (at, maps) in self.maps.into_iter().enumerate() {
             thread.bank(at).maps.iter().zip(maps).for_each(|(map, was)| map.store(was, Release));
         }

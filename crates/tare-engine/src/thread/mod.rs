@@ -24,13 +24,13 @@ use std::sync::atomic::{
     Ordering::{Relaxed, Release},
 };
 
-use tare_sync::{Backlog, SeenVersion, Seqlock};
+use tare_sync::{DeferredEvents, SeenVersion, Seqlock};
 
 use crate::Engine;
 use crate::count::account::ACCOUNT;
-use crate::count::backlog::PutOff;
 use crate::count::bank::Bank;
-use crate::count::register::{Register, Registered};
+use crate::count::cell_list::{CellList, ListedCell};
+use crate::count::deferred::DeferredWords;
 use crate::histogram::Lowest;
 use crate::instance::{MetadataLock, ReadLocks};
 use crate::memory::arena::{Base, BlockId, LINE, Own, Use, View, WORDS};
@@ -105,8 +105,8 @@ pub(crate) struct Thread {
     mask: AtomicU64,
     /// Maintained in the shape `extended` only.
     pub(crate) memory: memory::SessionMemory,
-    /// Number of deferred events in `put_off`.
-    pub(crate) backlog: Backlog,
+    /// Number of deferred events in `deferred_words`.
+    pub(crate) deferred: DeferredEvents,
     /// Lower bound of the second bucket in ticks, by [`crate::histogram::Lowest`]; without histograms no time
     /// reaches it.
     pub(crate) bucket_floors: [AtomicU64; 2],
@@ -178,7 +178,7 @@ pub(crate) struct Thread {
     /// The bank with index [`BANK_ERRORS`].
     pub(crate) errors: Bank,
     /// List of cells of each bank.
-    registers: [Register; BANKS],
+    cell_lists: [CellList; BANKS],
     /// The account in whose sums the cells of [`BANK_OWN`] were looked up, and its generation then; 0: none.
     pub(crate) folds_into: [AtomicU32; 2],
     /// The configuration version and the mask for which cells have been marked ready.
@@ -186,7 +186,7 @@ pub(crate) struct Thread {
     /// WORK_COMPLETED and WORK_ESTIMATED. The host writes here.
     pub(crate) progress: [AtomicU64; 2],
     /// Events that are to be put into their buckets.
-    pub(crate) put_off: PutOff,
+    pub(crate) deferred_words: DeferredWords,
 }
 
 // SAFETY: consists of atomics only, alignment 64; the assertion below checks that it fits a block.
@@ -280,8 +280,8 @@ impl Thread {
 
     /// Returns all cells of a bank. For the thread itself and whoever ends it.
     #[inline(always)]
-    pub(crate) fn cells(&self, engine: &Engine, bank: usize) -> impl Iterator<Item = &'static Registered> {
-        self.registers[bank].cells(&engine.arena)
+    pub(crate) fn cells(&self, engine: &Engine, bank: usize) -> impl Iterator<Item = &'static ListedCell> {
+        self.cell_lists[bank].cells(&engine.arena)
     }
 
     /// Returns the bank entries of all cells of a bank. For the thread itself and whoever ends it.
@@ -589,8 +589,8 @@ impl Engine {
             let mask = filter::mask(self.consumers.load(Relaxed), instrumented, history);
             let cycles = if self.clock.counts_cycles() { filter::CYCLES } else { 0 };
             let memory = if self.is_extended() { filter::SESSION_MEMORY } else { 0 };
-            let spread = if self.buckets.are_told() { filter::SPREAD } else { 0 };
-            thread.decide(if mask == 0 { 0 } else { mask | cycles | memory | spread });
+            let histograms = if self.buckets.are_told() { filter::HISTOGRAM } else { 0 };
+            thread.decide(if mask == 0 { 0 } else { mask | cycles | memory | histograms });
             thread.unsettle();
         }
     }

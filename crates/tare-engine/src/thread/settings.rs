@@ -11,7 +11,7 @@ use std::sync::atomic::{
 use crate::Engine;
 use crate::count::bank::{MARKS, READY, SUMMED, UNTIMED, entry_of, place};
 use crate::count::cell::{Cell, Family, StatCell};
-use crate::count::spread;
+use crate::count::histograms;
 use crate::memory::arena::{Offset, Own};
 use crate::record::stage::record::begin_of;
 use crate::record::wait::record::leaf_of;
@@ -73,7 +73,7 @@ impl Engine {
         for entry in thread.entries(self, BANK_OWN) {
             let was = entry.own();
             if was & MARKS == UNTIMED {
-                spread::end_counting::<StatCell>(&self.arena, self.arena.at(place(was)));
+                histograms::end_counting::<StatCell>(&self.arena, self.arena.at(place(was)));
             }
             entry.store(was & !MARKS, Relaxed);
         }

@@ -1,8 +1,8 @@
 //! Model checks of all protocols with loom: every interleaving, and every stale value that the memory model
 //! allows.
 
-mod backlog;
 mod circle;
+mod deferred;
 mod digests;
 mod folds;
 mod index;

@@ -10,7 +10,7 @@ use crate::Engine;
 use crate::clock::{cycles, ticks};
 use crate::count::bank::{READY, SUMMED, UNTIMED, place};
 use crate::count::cell::{Family, StatCell};
-use crate::count::spread::Of;
+use crate::count::histograms::Of;
 use crate::histogram::Lowest;
 use crate::memory::arena::{Base, Offset, Own, Use};
 use crate::memory::lost::Lost;

@@ -165,7 +165,7 @@ impl Engine {
         ended.count(&cell.stat, &cell.counters);
         if EXTENDED {
             // The cell keeps its maximum itself, but noting it again does no harm.
-            self.spread_event(thread, (place, &cell.head), taken, 0);
+            self.bucket_event(thread, (place, &cell.head), taken, 0);
         }
         count(ended);
         if self.is_recorded(open) {
@@ -193,7 +193,7 @@ impl Engine {
         let cell: Option<&StatementCell> = self.cell(thread, bank, open.class(), Family::Statements);
         if let Some(cell) = cell {
             ended.count(&cell.stat, &cell.counters);
-            self.spread_statement(thread, &cell.head, open);
+            self.bucket_statement(thread, &cell.head, open);
         }
         if flags & WITH_DIGEST != 0 {
             self.count_any_digest(statement, digest);
@@ -207,16 +207,16 @@ impl Engine {
 
     /// Puts a statement into its bucket, if histograms are enabled, of the cell that has counted it.
     #[inline(always)]
-    fn spread_statement(&self, thread: &Thread, head: &CellHead, open: &OpenStatement) {
+    fn bucket_statement(&self, thread: &Thread, head: &CellHead, open: &OpenStatement) {
         let flags = open.flags.own();
         if flags & WITH_HISTOGRAM == 0 {
             return;
         }
         if flags & u32::from(TIMED) == 0 {
             cold_path();
-            return self.spread_untimed(thread, head, 1);
+            return self.bucket_untimed(thread, head, 1);
         }
-        self.spread_event(thread, (self.arena.offset_of(head), head), open.taken(), 0);
+        self.bucket_event(thread, (self.arena.offset_of(head), head), open.taken(), 0);
     }
 
     /// Counts an ended statement under its digest.
@@ -246,7 +246,7 @@ impl Engine {
         if open.taken() >= digest.sample_from.own() {
             self.offer_as_sample(digest, ended, now);
         }
-        self.spread_statement(thread, &digest.cell.head, open);
+        self.bucket_statement(thread, &digest.cell.head, open);
     }
 
     /// Offers an ended statement as the sample of its digest, if its text was kept.

@@ -28,7 +28,7 @@ use crate::record::wait::Source;
 use crate::setup::instrument::{ENABLED, SAMPLED, STATEMENT, TIMED, UNRECORDED};
 use crate::snapshot::{ClassId, EventType};
 use crate::thread::filter::{
-    ATTRIBUTED, CPU_TIME, CURRENT, CYCLES, DIGEST, SESSION_MEMORY, SPREAD, UNATTRIBUTED, is_event, shift,
+    ATTRIBUTED, CPU_TIME, CURRENT, CYCLES, DIGEST, HISTOGRAM, SESSION_MEMORY, UNATTRIBUTED, is_event, shift,
 };
 use crate::thread::{Thread, ThreadRef, current, local};
 use owner::Owner;
@@ -101,12 +101,12 @@ const RECORDED: u32 = 1 << 2;
 /// [`crate::thread::choice`].
 const UNCHOSEN: u32 = 1;
 /// The bits of a thread's mask that are in a statement's flags, shifted by [`MASK`].
-const WANTED: u32 = UNATTRIBUTED | DIGEST | CYCLES | SESSION_MEMORY | CPU_TIME | SPREAD;
+const WANTED: u32 = UNATTRIBUTED | DIGEST | CYCLES | SESSION_MEMORY | CPU_TIME | HISTOGRAM;
 const MASK: u32 = 2;
 /// Returns these bits for a statement on the fast path. It is its thread's, has a digest, and only its time
 /// is measured, in cycles, and in the shape `extended` its memory.
 const fn usual_wanted(extended: bool) -> u32 {
-    DIGEST | CYCLES | if extended { SESSION_MEMORY | SPREAD } else { 0 }
+    DIGEST | CYCLES | if extended { SESSION_MEMORY | HISTOGRAM } else { 0 }
 }
 /// The bits of a mask that decide whether a statement takes the fast path.
 const USUAL_MASK: u32 = CURRENT << shift(EventType::Statement) | WANTED;
@@ -116,7 +116,7 @@ const IN_CYCLES: u32 = TIMED as u32 | CYCLES << MASK;
 const WITH_DIGEST: u32 = DIGEST << MASK;
 const WITH_MEMORY: u32 = SESSION_MEMORY << MASK;
 const WITH_CPU: u32 = CPU_TIME << MASK;
-const WITH_HISTOGRAM: u32 = SPREAD << MASK;
+const WITH_HISTOGRAM: u32 = HISTOGRAM << MASK;
 /// The position of the level in a statement's flags.
 const LEVEL: u32 = 9;
 

@@ -7,15 +7,15 @@ use std::sync::atomic::Ordering::Relaxed;
 
 use crate::Engine;
 use crate::clock::{cycles, ticks};
-use crate::count::backlog::KNOWS_LONGEST;
 use crate::count::cell::{Counts, Family, TransactionCell};
+use crate::count::deferred::KNOWS_LONGEST;
 use crate::memory::arena::{Offset, Own, Use};
 use crate::memory::lost::Lost;
 use crate::record::ring::RingKind;
 use crate::record::wait::{Source, kept};
 use crate::setup::instrument::{ENABLED, TIMED, fixed};
 use crate::snapshot::{EventType, Scope};
-use crate::thread::filter::{ATTRIBUTED, CYCLES, HISTORY, LONG, SPREAD, UNATTRIBUTED, is_event};
+use crate::thread::filter::{ATTRIBUTED, CYCLES, HISTOGRAM, HISTORY, LONG, UNATTRIBUTED, is_event};
 use crate::thread::{BANK_OWN, BANK_UNATTRIBUTED, Thread, ThreadHandle, ThreadRef, current};
 use record::OpenTransaction;
 
@@ -262,9 +262,9 @@ impl Engine {
             match taken {
                 Some(taken) => {
                     let head = &cell.head;
-                    self.spread_event(thread, (self.arena.offset_of(head), head), taken, KNOWS_LONGEST);
+                    self.bucket_event(thread, (self.arena.offset_of(head), head), taken, KNOWS_LONGEST);
                 }
-                None => self.spread_untimed(thread, &cell.head, 1),
+                None => self.bucket_untimed(thread, &cell.head, 1),
             }
         }
         if let Some(open) = transaction.open() {
@@ -313,7 +313,7 @@ impl Engine {
         };
         let (mask, timed) = (thread.mask(), transaction.is_timed());
         // Events without times are noted in histograms elsewhere.
-        if transaction.flags & (IN_CYCLES | RECORDED) != IN_CYCLES || !timed && mask & SPREAD != 0 {
+        if transaction.flags & (IN_CYCLES | RECORDED) != IN_CYCLES || !timed && mask & HISTOGRAM != 0 {
             return false;
         }
         if timed {
@@ -336,9 +336,9 @@ impl Engine {
         let cell: &TransactionCell = self.arena.at(place);
         let taken = end.saturating_sub(start);
         transaction.counts(cell).add(1, taken);
-        if mask & SPREAD != 0 {
+        if mask & HISTOGRAM != 0 {
             cold_path();
-            self.spread_event(transaction.thread, (place, &cell.head), taken, KNOWS_LONGEST);
+            self.bucket_event(transaction.thread, (place, &cell.head), taken, KNOWS_LONGEST);
         }
     }
 

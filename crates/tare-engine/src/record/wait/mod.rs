@@ -13,7 +13,7 @@ use crate::Engine;
 use crate::clock::{cycles, ticks};
 use crate::count::bank::{READY, SUMMED, UNTIMED, place};
 use crate::count::cell::{Family, StatCell};
-use crate::count::spread::Of;
+use crate::count::histograms::Of;
 use crate::histogram::Lowest;
 use crate::memory::arena::{Offset, Own, Use};
 use crate::memory::lost::Lost;

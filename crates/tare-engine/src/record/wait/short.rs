@@ -12,7 +12,7 @@ use crate::Engine;
 use crate::clock::cycles;
 use crate::count::bank::{READY, SUMMED, UNTIMED, place};
 use crate::count::cell::StatCell;
-use crate::count::spread::Of;
+use crate::count::histograms::Of;
 use crate::histogram::Lowest;
 use crate::memory::arena::{Base, Own};
 use crate::memory::pool::{SlotHead, name};

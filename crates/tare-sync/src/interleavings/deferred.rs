@@ -5,7 +5,7 @@ use loom::sync::Arc;
 use loom::thread;
 
 use super::{check, words};
-use crate::Backlog;
+use crate::DeferredEvents;
 use crate::atomic::{
     AtomicU64,
     Ordering::{Acquire, Relaxed, Release},
@@ -14,7 +14,7 @@ use crate::atomic::{
 
 /// Events with room for two deferred words. Each round uses another bucket.
 struct Events {
-    backlog: Backlog,
+    deferred: DeferredEvents,
     words: [AtomicU64; 2],
     counted: AtomicU64,
     buckets: [AtomicU64; 2],
@@ -22,17 +22,17 @@ struct Events {
 
 impl Events {
     fn add(&self, counted: u64, bucket: u64) {
-        if self.backlog.room(&self.words).is_none() {
+        if self.deferred.room(&self.words).is_none() {
             self.deal();
         }
-        let room = self.backlog.room(&self.words).expect("there is some now");
+        let room = self.deferred.room(&self.words).expect("there is some now");
         self.counted.store(counted, Relaxed);
         room.fill(bucket);
     }
 
     /// Processes the deferred words. Only the counting thread may call it.
     fn deal(&self) {
-        self.backlog.clear(&self.words, |bucket| {
+        self.deferred.clear(&self.words, |bucket| {
             let count = &self.buckets[bucket as usize];
             count.store(count.own() + 1, Release);
         });
@@ -40,7 +40,7 @@ impl Events {
 
     /// Returns the events by bucket, and how many were counted.
     fn read(&self) -> Option<([u64; 2], u64)> {
-        let seen = self.backlog.read(&self.words, |put_off| {
+        let seen = self.deferred.read(&self.words, |put_off| {
             let mut seen = [0, 1].map(|bucket| self.buckets[bucket].load(Acquire));
             put_off.iter().for_each(|word| seen[word.load(Relaxed) as usize] += 1);
             seen
@@ -53,8 +53,12 @@ impl Events {
 fn every_event_is_in_its_bucket_once() {
     check(|| {
         let new = || AtomicU64::new(0);
-        let events =
-            Arc::new(Events { backlog: Backlog::new(), words: words(), counted: new(), buckets: words() });
+        let events = Arc::new(Events {
+            deferred: DeferredEvents::new(),
+            words: words(),
+            counted: new(),
+            buckets: words(),
+        });
         events.add(1, 0);
         let writer = {
             let events = Arc::clone(&events);

@@ -1,10 +1,10 @@
-//! HOT PATH: histograms: how the events of a cell spread over buckets, in the shape `extended` only.
+//! HOT PATH: histograms: how the events of a cell histograms over buckets, in the shape `extended` only.
 //!
 //! The lowest bucket is not counted: it is the rest of the cell's count. So the buckets of a histogram add up
 //! to the count of its row at any moment, and an event of the lowest bucket costs nothing more. No extra
 //! comparison is needed to recognise it. The maximum of a thread's own cell of waits or stages never rises
 //! above the lowest bucket, so any event of a higher bucket exceeds it and comes here, through the deferred
-//! events of [`crate::count::backlog`]. The true maximum is noted with the buckets.
+//! events of [`crate::count::deferred`]. The true maximum is noted with the buckets.
 //!
 //! A thread counts in *pieces* of two dozen adjacent buckets, one cache line each, created when first needed.
 //! The pieces of a cell form a circle ([`circle`]), which the cell enters at the piece it used last: most
@@ -169,7 +169,7 @@ impl StatCell {
         let Some(ticks) = ticks else {
             let n = n * engine.weight_in(thread, self, of).events;
             self.stat.add_untimed(n);
-            return engine.spread_untimed(thread, &self.head, n);
+            return engine.bucket_untimed(thread, &self.head, n);
         };
         self.add_span(engine, thread, of, n, 0, ticks);
         if let Some(untimed) = untimed(&engine.arena, &self.head) {
@@ -184,7 +184,7 @@ impl Engine {
     /// Notes events of a cell without times.
     #[cold]
     #[inline(never)]
-    pub(crate) fn spread_untimed(&self, thread: &Thread, head: &CellHead, n: u64) {
+    pub(crate) fn bucket_untimed(&self, thread: &Thread, head: &CellHead, n: u64) {
         if let Some(untimed) = self.untimed_piece(thread, head)
             && untimed.since.own() == 0
         {
@@ -217,7 +217,7 @@ impl Engine {
     /// Counts `n` events in a bucket and returns the piece, created if none has room. `None`: there is no
     /// memory for it.
     #[inline(always)]
-    pub(crate) fn spread_in(
+    pub(crate) fn bucket_in(
         &self,
         thread: &Thread,
         head: &CellHead,
@@ -225,14 +225,14 @@ impl Engine {
         n: u32,
     ) -> Option<&'static Piece> {
         count_in_piece(self.arena.base(), head, bucket, n)
-            .or_else(|| self.spread_unusual(thread, head, bucket, n))
+            .or_else(|| self.bucket_unusual(thread, head, bucket, n))
     }
 
     /// Counts `n` events in a bucket for which no piece has room, and returns the piece. `None`: there is no
     /// memory for it, and the events stay in the lowest bucket.
     #[cold]
     #[inline(never)]
-    fn spread_unusual(
+    fn bucket_unusual(
         &self,
         thread: &Thread,
         head: &CellHead,
@@ -481,7 +481,7 @@ pub(crate) fn move_shared(arena: &Arena, from: &AtomicU32, to: &AtomicU32) {
 impl Engine {
     /// Adds the buckets of a thread's own cell to a shared histogram.
     #[inline(always)]
-    pub(crate) fn fold_spread(&self, from: &CellHead, to: &AtomicU32) {
+    pub(crate) fn fold_buckets(&self, from: &CellHead, to: &AtomicU32) {
         if from.has_histogram() {
             self.fold_pieces(from, to);
         }
@@ -507,21 +507,21 @@ impl Engine {
     /// spare.
     fn wide_piece(&self, at: &AtomicU32, group: u32) -> Option<&'static WidePiece> {
         if at.load(Acquire) == 0 {
-            keep_first(at, self.cut_spread::<Wide>()? | WIDE);
+            keep_first(at, self.cut_histogram::<Wide>()? | WIDE);
         }
         let piece = &wide(&self.arena, at)?.pieces[group as usize];
         let place = match piece.load(Acquire) {
-            0 => keep_first(piece, self.cut_spread::<WidePiece>()?),
+            0 => keep_first(piece, self.cut_histogram::<WidePiece>()?),
             known => known,
         };
         self.arena.get(place)
     }
 
-    fn cut_spread<T: View>(&self) -> Option<Offset> {
+    fn cut_histogram<T: View>(&self) -> Option<Offset> {
         if self.arena.is_scarce() {
             return None;
         }
-        cut(&self.spreads, &self.arena, size_of::<T>().div_ceil(8) as u32)
+        cut(&self.histograms, &self.arena, size_of::<T>().div_ceil(8) as u32)
     }
 }
 
@@ -534,13 +534,13 @@ mod tests {
         let engine = Engine::small();
         let thread = engine.new_thread(0, None, None).expect("memory").slab();
         let head = CellHead { epoch: AtomicU32::new(0), histogram: AtomicU32::new(0) };
-        let spread = |bucket, n, ticks| {
-            engine.spread_in(thread, &head, bucket, n).map(|piece| piece.note(ticks)).is_some()
+        let histograms = |bucket, n, ticks| {
+            engine.bucket_in(thread, &head, bucket, n).map(|piece| piece.note(ticks)).is_some()
         };
         for n in [u32::MAX - 1, 1, 1, 5, u32::MAX, 2] {
-            assert!(spread(100, n, 7));
+            assert!(histograms(100, n, 7));
         }
-        assert!(spread(101, 3, 9));
+        assert!(histograms(101, 3, 9));
         let mut counts = std::collections::BTreeMap::new();
         each(&engine.arena, &head, |bucket, count| *counts.entry(bucket).or_insert(0) += count);
         assert_eq!(counts.into_iter().collect::<Vec<_>>(), [(100, 2 * u64::from(u32::MAX) + 8), (101, 3)]);

@@ -22,7 +22,7 @@ struct Page {
     before: AtomicU32,
     len: AtomicU32,
     _pad: AtomicU64,
-    cells: [Registered; CELLS],
+    cells: [ListedCell; CELLS],
 }
 
 // SAFETY: meets `View`: atomics only, alignment 8, checked below to be whole cache lines.
@@ -32,7 +32,7 @@ const _: () = assert!(size_of::<Page>() == 4 * LINE);
 
 /// An element of the list: a cell and the cells it is folded into.
 #[repr(C)]
-pub(crate) struct Registered {
+pub(crate) struct ListedCell {
     cell: AtomicU32,
     class: AtomicU32,
     /// The places of its cells in the sums of the account and (`all`) of all; 0: not looked up yet.
@@ -40,7 +40,7 @@ pub(crate) struct Registered {
     pub(crate) all: AtomicU32,
 }
 
-impl Registered {
+impl ListedCell {
     pub(crate) fn class(&self) -> ClassId {
         self.class.own() as ClassId
     }
@@ -53,9 +53,9 @@ impl Registered {
 
 /// The head of the list: the place of the newest page; 0: there is none.
 #[repr(transparent)]
-pub(crate) struct Register(AtomicU32);
+pub(crate) struct CellList(AtomicU32);
 
-impl Register {
+impl CellList {
     fn newest(&self, arena: &Arena) -> Option<&'static Page> {
         page(arena, self.0.own())
     }
@@ -84,7 +84,7 @@ impl Register {
 
     /// Returns every cell.
     #[inline(always)]
-    pub(crate) fn cells(&self, arena: &Arena) -> impl Iterator<Item = &'static Registered> {
+    pub(crate) fn cells(&self, arena: &Arena) -> impl Iterator<Item = &'static ListedCell> {
         let pages = std::iter::successors(self.newest(arena), |of| page(arena, of.before.own()));
         pages.flat_map(|page| page.cells.iter().take(page.len.own() as usize))
     }
@@ -94,7 +94,7 @@ impl Register {
         self.0.own()
     }
 
-    /// Restores the list as it was when [`Register::place`] returned `place`.
+    /// Restores the list as it was when [`CellList::place`] returned `place`.
     pub(crate) fn restore(&self, place: Offset) {
         self.0.store(place, Relaxed);
     }

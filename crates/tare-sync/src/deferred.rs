@@ -29,16 +29,16 @@ impl Room<'_> {
 
 /// The number of a thread's deferred words. The words themselves lie elsewhere, at most `N` of them.
 #[repr(C)]
-pub struct Backlog {
+pub struct DeferredEvents {
     /// Odd while the words are being processed.
     version: Seqlock,
     len: AtomicU32,
 }
 
-impl Backlog {
+impl DeferredEvents {
     new! {
-        /// Creates an empty backlog.
-        fn new() = Backlog { version: Seqlock::new(), len: AtomicU32::new(0) }
+        /// Creates an empty deferred.
+        fn new() = DeferredEvents { version: Seqlock::new(), len: AtomicU32::new(0) }
     }
 
     /// Returns a place for another word; `None` when all `N` are taken. Only the owning thread may call it.

@@ -4,7 +4,7 @@
 //! Events above the lowest bucket are deferred. A word holds the place of the cell and the time. When no room
 //! is left, all are put into their buckets at once, so that code and buckets are fetched once for many. The
 //! same happens before a cell is emptied and when a thread ends. Readers see deferred events, too
-//! ([`tare_sync::Backlog`]). The first event of a cell is not deferred, so that a lack of memory for buckets
+//! ([`tare_sync::DeferredEvents`]). The first event of a cell is not deferred, so that a lack of memory for buckets
 //! is noticed at once.
 
 use std::hint::cold_path;
@@ -14,7 +14,7 @@ use tare_sync::Room;
 
 use crate::Engine;
 use crate::count::cell::{CellHead, StatCell};
-use crate::count::spread::Of;
+use crate::count::histograms::Of;
 use crate::histogram::Lowest;
 use crate::memory::arena::{Offset, Own};
 use crate::thread::Thread;
@@ -22,7 +22,7 @@ use crate::thread::choice::Weight;
 
 /// A thread's buffer of deferred events, on cache lines of its own.
 #[repr(align(64))]
-pub(crate) struct PutOff([AtomicU64; 64]);
+pub(crate) struct DeferredWords([AtomicU64; 64]);
 
 /// The position of the cell's place in a word. The time is below it.
 const CELL: u32 = 32;
@@ -53,7 +53,7 @@ impl Engine {
     /// Puts an event into its bucket, now or later. The cell, which has counted it, is given by place and
     /// head, as callers have both at hand. `marks` is a constant.
     #[inline(always)]
-    pub(crate) fn spread_event(
+    pub(crate) fn bucket_event(
         &self,
         thread: &Thread,
         (place, head): (Offset, &CellHead),
@@ -63,17 +63,17 @@ impl Engine {
         if !thread.is_above_floor(Lowest::Usual, ticks) {
             return;
         }
-        self.put_off(thread, (place, head), ticks, marks);
+        self.defer(thread, (place, head), ticks, marks);
     }
 
     /// Defers an event above the lowest bucket, or puts it into its bucket at once if it cannot be deferred.
     #[inline(always)]
-    fn put_off(&self, thread: &Thread, (place, head): (Offset, &CellHead), ticks: u64, marks: u64) {
+    fn defer(&self, thread: &Thread, (place, head): (Offset, &CellHead), ticks: u64, marks: u64) {
         match room(thread, head, ticks) {
             Some(room) => room.fill(word(place, ticks, marks)),
             None => {
                 cold_path();
-                self.spread_at_once(thread, place, ticks, marks);
+                self.bucket_at_once(thread, place, ticks, marks);
             }
         }
     }
@@ -81,9 +81,9 @@ impl Engine {
     /// Puts an event that cannot be deferred into its bucket, after all that were deferred before.
     #[cold]
     #[inline(never)]
-    fn spread_at_once(&self, thread: &Thread, place: Offset, ticks: u64, marks: u64) {
+    fn bucket_at_once(&self, thread: &Thread, place: Offset, ticks: u64, marks: u64) {
         self.catch_up(thread);
-        self.spread(thread, self.arena.at(place), ticks, marks);
+        self.bucket(thread, self.arena.at(place), ticks, marks);
     }
 
     /// Puts all deferred events into their buckets, before one of the thread's cells is emptied. Called by
@@ -92,15 +92,15 @@ impl Engine {
     #[inline(never)]
     pub(crate) fn catch_up(&self, thread: &Thread) {
         let base = self.arena.base();
-        thread.backlog.clear(&thread.put_off.0, |word| {
-            self.spread(thread, base.at(cell_of(word)), ticks_of(word), word & MARKS);
+        thread.deferred.clear(&thread.deferred_words.0, |word| {
+            self.bucket(thread, base.at(cell_of(word)), ticks_of(word), word & MARKS);
         });
     }
 
     #[inline(always)]
-    fn spread(&self, thread: &Thread, head: &CellHead, ticks: u64, marks: u64) {
+    fn bucket(&self, thread: &Thread, head: &CellHead, ticks: u64, marks: u64) {
         let (bucket, n) = if marks & TOGETHER == 0 { (self.buckets.of_long(ticks), 1) } else { (0, 0) };
-        match self.spread_in(thread, head, bucket, n) {
+        match self.bucket_in(thread, head, bucket, n) {
             Some(piece) => piece.note(ticks),
             None if marks & KNOWS_LONGEST == 0 => self.note_without_piece(head, ticks),
             None => {}
@@ -134,9 +134,9 @@ impl Engine {
         if !thread.is_above_floor(lowest, ticks) {
             cell.stat.raise(ticks);
         } else if self.is_long_batch(lowest, n, ticks) || n == 1 && weight != Weight::ONE {
-            self.spread_batch(thread, &cell.head, n, ticks, weight.time);
+            self.bucket_batch(thread, &cell.head, n, ticks, weight.time);
         } else {
-            self.put_off(thread, (self.arena.offset_of(cell), &cell.head), ticks, marks_of(n));
+            self.defer(thread, (self.arena.offset_of(cell), &cell.head), ticks, marks_of(n));
         }
         ticks
     }
@@ -155,9 +155,9 @@ impl Engine {
     /// the lowest.
     #[cold]
     #[inline(never)]
-    fn spread_batch(&self, thread: &Thread, head: &CellHead, n: u64, ticks: u64, weight: u64) {
+    fn bucket_batch(&self, thread: &Thread, head: &CellHead, n: u64, ticks: u64, weight: u64) {
         let bucket = self.buckets.of_long(ticks / n.max(1));
-        match self.spread_in(thread, head, bucket, u32::try_from(n * weight).unwrap_or(u32::MAX)) {
+        match self.bucket_in(thread, head, bucket, u32::try_from(n * weight).unwrap_or(u32::MAX)) {
             Some(piece) => piece.note(ticks),
             None => self.note_without_piece(head, ticks),
         }
@@ -165,13 +165,13 @@ impl Engine {
 
     /// Calls `each` with the bucket of each single event of this cell among the deferred words. None is in
     /// the lowest bucket.
-    pub(crate) fn each_put_off(&self, words: &[AtomicU64], head: &CellHead, each: impl FnMut(u32)) {
+    pub(crate) fn each_deferred(&self, words: &[AtomicU64], head: &CellHead, each: impl FnMut(u32)) {
         let alone = of_cell(words, self.arena.offset_of(head)).filter(|word| word & TOGETHER == 0);
         alone.map(|word| self.buckets.of(ticks_of(word))).for_each(each);
     }
 
     /// Returns the longest event or batch of this cell among the deferred words, in ticks.
-    pub(crate) fn longest_put_off(&self, words: &[AtomicU64], head: &CellHead) -> u64 {
+    pub(crate) fn longest_deferred(&self, words: &[AtomicU64], head: &CellHead) -> u64 {
         of_cell(words, self.arena.offset_of(head)).map(ticks_of).max().unwrap_or(0)
     }
 }
@@ -189,7 +189,7 @@ fn room<'a>(thread: &'a Thread, head: &CellHead, ticks: u64) -> Option<Room<'a>>
     if ticks_of(ticks) != ticks || head.histogram.own() == 0 {
         return None;
     }
-    thread.backlog.room(&thread.put_off.0)
+    thread.deferred.room(&thread.deferred_words.0)
 }
 
 fn of_cell(words: &[AtomicU64], cell: Offset) -> impl Iterator<Item = u64> {
@@ -206,8 +206,8 @@ impl Thread {
 
     /// Calls `read` with the deferred words, to be combined with the buckets. `None`: the thread was emptying
     /// its buffer; try again.
-    pub(crate) fn read_put_off<T>(&self, read: impl FnOnce(&[AtomicU64]) -> T) -> Option<T> {
-        self.backlog.read(&self.put_off.0, read)
+    pub(crate) fn read_deferred<T>(&self, read: impl FnOnce(&[AtomicU64]) -> T) -> Option<T> {
+        self.deferred.read(&self.deferred_words.0, read)
     }
 }
 
@@ -216,7 +216,7 @@ mod tests {
     use std::collections::BTreeMap;
 
     use super::*;
-    use crate::count::spread;
+    use crate::count::histograms;
 
     /// One microsecond in picoseconds.
     const MICROSECOND: u64 = 1_000_000;
@@ -256,12 +256,12 @@ mod tests {
             let read = |words: &[AtomicU64]| {
                 let mut counts = BTreeMap::new();
                 let mut add = |bucket, count| *counts.entry(bucket).or_insert(0) += count;
-                spread::each(&engine.arena, head, &mut add);
-                engine.each_put_off(words, head, |bucket| add(bucket, 1));
-                let longest = self.cell.plain(&engine.arena).max.max(engine.longest_put_off(words, head));
+                histograms::each(&engine.arena, head, &mut add);
+                engine.each_deferred(words, head, |bucket| add(bucket, 1));
+                let longest = self.cell.plain(&engine.arena).max.max(engine.longest_deferred(words, head));
                 (counts, longest, words.len())
             };
-            self.thread.read_put_off(read).expect("nobody catches up now")
+            self.thread.read_deferred(read).expect("nobody catches up now")
         }
     }
 
