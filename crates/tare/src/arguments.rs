@@ -20,10 +20,10 @@ use crate::price::Price;
 use crate::report::Report;
 use crate::snapshot::Snapshot;
 
-/// A Performance Schema for stock MariaDB servers, for a fraction of what the built-in costs.
+/// A drop-in performance_schema for stock MariaDB, at a fraction of the cost of MariaDB's own.
 ///
 /// tare is loaded into an unmodified server and serves its `performance_schema` tables, with every instrument on. This
-/// program starts servers with it, asks running ones about it, and measures what it costs.
+/// program installs it, reads servers with it or without, and measures what observability costs.
 #[derive(Debug, Parser)]
 #[command(
     name = "tare",
@@ -78,10 +78,10 @@ pub(crate) struct Programs {
 
 /// Show what tare sees, on a server of its own under load
 ///
-/// Starts a stock server with tare loaded and everything instrumented, drives sysbench's oltp_read_write against it, and
-/// shows by SQL, through the server's normal socket, what was seen: statements, waits, tables, files, memory, what was
-/// lost, and what it cost. The server's data is in a temporary folder; nothing of the system's is touched, no port is
-/// opened, and everything is removed at the end and on Ctrl-C.
+/// Starts a stock server with tare loaded and everything instrumented, and drives sysbench's oltp_read_write against it. Then
+/// shows by SQL, through the server's normal socket: statements, waits, tables, files, memory, what was lost, and what it
+/// cost. The server's data is in a temporary folder. No other server is touched, no port is opened, and everything is removed
+/// at the end and on Ctrl-C.
 #[derive(Args, Debug)]
 #[command(after_help = "Examples:\n  \
     tare demo\n  \
@@ -101,7 +101,7 @@ pub(crate) struct Demo {
     pub(crate) cost_rounds: u32,
 }
 
-/// Run a server of one's own with tare loaded
+/// Run a server of your own with tare loaded
 ///
 /// The server runs in the foreground until Ctrl-C, which shuts it down cleanly. Without --datadir its data is in a
 /// temporary folder and gone afterwards. A data directory that is absent or empty is made with mariadb-install-db (`root`
@@ -126,9 +126,9 @@ pub(crate) struct Run {
     pub(crate) options: Vec<OsString>,
 }
 
-/// Ask a running server's tare how it is
+/// Show the state of tare in a running server
 ///
-/// Tells whether tare is loaded, in which server and with which ABI, the memory it uses, what was lost for want of room, and
+/// Shows whether tare is loaded, in which server and with which ABI, the memory it uses, what was lost for want of room, and
 /// what is switched on. It is asked through the socket `tare.sock` in the server's data directory, which only the server's
 /// own account and root may open; the server's SQL is not involved.
 ///
@@ -166,13 +166,13 @@ impl Output {
     }
 }
 
-/// Say why tare is not active in a server, or not complete, and what to do
+/// Explain why tare is not active in a server, or not complete, and what to do
 ///
-/// Looks at the units that start a server and at the servers that run: whether the provider is loaded and can be, whether tare
-/// stands back and why, whether the server's SQL shows the tables, what was lost and which option makes room for it. One line for
-/// each thing that was found. Nothing is changed. Root sees everything; --dsn asks a server through its SQL alone.
+/// Checks the units that start a server and the servers that run: whether the provider is loaded and can be, whether tare
+/// disables itself and why, whether the server's SQL shows the tables, what was lost and which option makes room for it. Prints
+/// one line for each finding. Nothing is changed. Root sees everything; --dsn asks a server through its SQL alone.
 ///
-/// Exit status: 0 all is well, 1 something was found, 2 something could not be looked at.
+/// Exit status: 0 all is well, 1 something was found, 2 something could not be checked.
 #[derive(Args, Debug)]
 #[command(after_help = "Examples:\n  \
     tare doctor                             every server of this machine\n  \
@@ -203,16 +203,16 @@ pub(crate) struct Doctor {
     pub(crate) output: Output,
 }
 
-/// Have the servers of this machine load tare
+/// Make the servers of this machine load tare
 ///
-/// Finds the systemd units that start a server, instances such as mariadb@a included, and looks at each as `tare doctor` does. Where
-/// nothing is in the way it writes a drop-in, which has the loader take the provider in, before whatever is preloaded already; a unit that
-/// tries that before each start, so that a provider that breaks later keeps no server from starting; and
-/// an option file, which loads the plugin ha_federatedx and has room for the group `tare`. Without --restart it counts from
-/// the server's next start on. With it the server is restarted, also where it runs with an older provider than the installed one, and
-/// all is put back if tare does not answer within the limit.
+/// Finds the systemd units that start a server, instances such as mariadb@a included, and checks each as `tare doctor` does. Where
+/// nothing is in the way it writes three files: a drop-in that preloads the provider, before whatever is preloaded already; a
+/// unit that tries this before each start, so that a provider that breaks later keeps no server from starting; and an option
+/// file that loads the plugin ha_federatedx and has room for the group `tare`. They take effect at the server's next start.
+/// With --restart the server is restarted, also where it runs with an older provider than the installed one, and all is rolled
+/// back if tare does not answer within the limit.
 ///
-/// Exit status: 0 done or nothing to do, 1 a server was left alone or put back, and why is said; 130 somebody asked to end.
+/// Exit status: 0 done or nothing to do, 1 a server was left alone or rolled back, and why is printed; 130 interrupted.
 #[derive(Args, Debug)]
 #[command(after_help = "Examples:\n  \
     tare install --dry-run                what would be written, and what is in the way\n  \
@@ -226,10 +226,10 @@ pub(crate) struct Install {
     pub(crate) provider: Option<PathBuf>,
 }
 
-/// Take away what `tare install` has written
+/// Remove what `tare install` has written
 ///
-/// Removes the drop-in, the unit of the trial, the option file with what was set in it, and files that earlier versions of tare left in the data
-/// directory. Nothing else is touched. Without --restart the server goes on with tare until it is started anew.
+/// Removes the drop-in, the unit of the trial, the option file with what was set in it, and files that earlier versions of
+/// tare left in the data directory. Nothing else is touched. Without --restart the server keeps tare until its next start.
 #[derive(Args, Debug)]
 #[command(after_help = "Examples:\n  \
     tare uninstall --dry-run\n  \
@@ -249,13 +249,13 @@ pub(crate) struct Servers {
     /// Only show what would be written
     #[arg(long)]
     pub(crate) dry_run: bool,
-    /// Restart the servers that need it, and see that they come up as they should
+    /// Restart the servers that need it, and check that they come up as they should
     #[arg(long)]
     pub(crate) restart: bool,
     /// What restarts a server instead of systemctl: a shell's command; the unit's name is in TARE_UNIT
     #[arg(long, value_name = "COMMAND", requires = "restart")]
     pub(crate) restart_command: Option<String>,
-    /// Seconds a server may take to restart and come up before all is put back
+    /// Seconds a server may take to restart and come up before all is rolled back
     #[arg(long, value_name = "N", default_value_t = 60, value_parser = clap::value_parser!(u32).range(1..=86_400))]
     pub(crate) limit: u32,
     /// Find units and files below this folder, as in an image
@@ -266,10 +266,10 @@ pub(crate) struct Servers {
     pub(crate) output: Output,
 }
 
-/// Try what a unit's server is to preload, before it starts
+/// Try to load what a unit's server will preload, before it starts
 ///
-/// The unit tare-preload@.service, which `tare install` writes, runs this before each start of a server. A program that does nothing
-/// loads what the server is to load, as the server's account. If it lives, /run/tare/UNIT.env sets LD_PRELOAD for the server; if it
+/// The unit tare-preload@.service, which `tare install` writes, runs this before each start of a server. A program that does
+/// nothing loads what the server is to load, as the server's account. If it lives, /run/tare/UNIT.env sets LD_PRELOAD for the server; if it
 /// does not, that file says why, and the server starts without tare.
 ///
 /// Exit status: 0 the server starts with tare, 1 without.
@@ -286,12 +286,12 @@ pub(crate) struct Preload {
     pub(crate) root: PathBuf,
 }
 
-/// Say whether tare would serve a server, from its program's file
+/// Check whether tare would serve a server, from its program's file
 ///
-/// The program is read, not run: its version, what it exports, and whether it is laid out like the servers tare knows, as tare
-/// itself looks at start-up. Options and the system around a server may still keep tare from it: `tare doctor`.
+/// The program is read, not run: its version, what it exports, and whether it is laid out like the servers tare knows, by the
+/// same search that tare runs at start-up. Options and the system around a server may still prevent it: `tare doctor`.
 ///
-/// Exit status: 0 it would be served, 1 it would not, 2 the file could not be looked at.
+/// Exit status: 0 it would be served, 1 it would not, 2 the file could not be read.
 #[derive(Args, Debug)]
 #[command(after_help = "Examples:\n  \
     tare probe /usr/sbin/mariadbd\n  \
@@ -344,11 +344,11 @@ pub(crate) struct Place {
     pub(crate) datadir: PathBuf,
 }
 
-/// Measure what watching costs: off, off again, tare, and the server's own Performance Schema
+/// Measure overhead: off, off again, tare, and MariaDB's own Performance Schema
 ///
 /// A short study of the lab (see `tare help lab`): one server per setting on copies of the same data, load on one at a time in
-/// short slices, compared within blocks of one slice each. Every one to three blocks the servers are started anew: where its memory
-/// comes to lie makes a process faster or slower than its twin. `off again` is set up like `off`; what it differs by is noise.
+/// short slices, compared within blocks of one slice each. Every one to three blocks the servers are restarted, because the memory
+/// layout makes one process faster than another of the same settings. `off again` is set up like `off`: its difference is noise.
 ///
 /// CPU time is that of the server's process, read from its own CPU clock in nanoseconds (user and system, all threads).
 #[derive(Args, Debug)]
@@ -389,8 +389,8 @@ pub(crate) struct Bench {
 ///
 /// A study is a file: servers, settings, workloads, how exactly and how long. `tare lab run` starts a server per setting (or
 /// switches one that runs), gives load to one at a time in short slices, and compares slices of the same block, so what drifts
-/// hits all alike. An identical twin of the base shows the noise. Each setting gets a verdict: it costs so much, no more than
-/// so much, or it is not known yet and how long that would take. docs/method.md explains how.
+/// hits all alike. An A/A control, identical to the base, shows the noise. Each setting gets a verdict: it costs so much,
+/// no more than so much, or it is not known yet and how long that would take.
 #[derive(Args, Debug)]
 #[command(after_help = "Examples:\n  \
     tare lab list\n  \
@@ -405,9 +405,9 @@ pub(crate) struct Lab {
 pub(crate) enum LabCommand {
     /// Show the studies that ship
     List,
-    /// Run a study, or go on with one that was cut off
+    /// Run a study, or resume one that was interrupted
     Run(LabRun),
-    /// Write the report of a folder of results anew, and show its figures
+    /// Write the report of a folder of results again, and show its figures
     Report(LabReport),
     /// Show several runs side by side, over time, versions or machines, and where a cost changes
     Compare(LabCompare),
@@ -431,7 +431,7 @@ pub(crate) struct LabPutBack {
     pub(crate) account: LabAccount,
 }
 
-/// Run a study, or go on with one that was cut off
+/// Run a study, or resume one that was interrupted
 ///
 /// Every slice is written to results.jsonl in the results' folder as soon as it is measured. After Ctrl-C, a crash or kill -9
 /// the same command with the same --out goes on. Servers are our own, in a temporary folder (TMPDIR), unless the study names
@@ -495,7 +495,7 @@ pub(crate) struct LabBudget {
     pub(crate) markdown: Option<PathBuf>,
 }
 
-/// Write the report of a folder of results anew, and show its figures
+/// Write the report of a folder of results again, and show its figures
 ///
 /// The report is made from results.jsonl alone, also of a study that runs or was killed: report.html (one page that needs nothing else, with
 /// the raw data in it), report.csv, slices.csv, report.json, all in the folder of results.

@@ -12,7 +12,7 @@ use tare_mariadb::startup::{StandBack, built_in, locks, program};
 use crate::arguments::Probe;
 use crate::elf::{self, Elf};
 
-/// Exit status where tare would stand back.
+/// Exit status where tare would disable itself.
 const NOT_SUPPORTED: u8 = 1;
 /// Exit status where the file cannot be looked into.
 const NOT_LOOKED: u8 = 2;
@@ -95,7 +95,7 @@ pub(crate) fn probe(arguments: &Probe) -> Result<ExitCode> {
         println!("{}", serde_json::to_string_pretty(&program)?);
     } else {
         let version = program.version.as_deref().unwrap_or("of no known version");
-        let verdict = if program.supported { "tare serves it" } else { "tare would stand back" };
+        let verdict = if program.supported { "tare serves it" } else { "tare would disable itself" };
         println!("{}: {version}: {verdict}", path.display());
         for line in program.hindrances.iter().chain(&program.notes) {
             println!("  {line}");

@@ -15,7 +15,7 @@ They stand in the group `[tare]` of the server's own option files, such as `/etc
 which the server itself does not read. `_` may stand for `-`. Further ones may come in the environment variable
 `TARE_OPTIONS` (`key=value;key=value`), which is read after the files and wins.
 
-**With an option that is wrong tare stands back:** the server starts, without tare, and one line of the error log names
+**With an option that is wrong tare disables itself:** the server starts, without tare, and one line of the error log names
 the file and the line. `loose-` before a name has the option left out instead, if it is unknown.
 
 The sizes the server is told for its own Performance Schema (`performance_schema_*_size` and the like) are read, too.
