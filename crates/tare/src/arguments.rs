@@ -480,7 +480,7 @@ pub(crate) struct LabRun {
     pub(crate) budget: LabBudget,
 }
 
-/// What results are held against, and where that is written.
+/// What results are compared with, and where that is written.
 #[derive(Args, Debug)]
 pub(crate) struct LabBudget {
     /// Judge what settings cost: 3%. Exit status 0: all intervals are below; 3: one is above; 4: neither is known. A study that

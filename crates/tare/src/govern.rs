@@ -30,15 +30,14 @@ use crate::state;
 /// Moves of one look that are shown to people; the file has all.
 const SHOWN: usize = 20;
 
-/// Keep what watching costs under a budget, on any MySQL or MariaDB
+/// Keep the overhead of a Performance Schema under a budget, on any MySQL or MariaDB
 ///
-/// Stands beside a server with its own Performance Schema switched on and looks every few seconds: events of each instrument since
-/// the last look, times the price of one, over the CPU time the server used. While that is more than the budget, it
-/// switches off what is worth least for what it costs, and on again when there is room. Statements, transactions and errors go
-/// last, where nothing else would keep the budget. Whenever that changes, it says what is "left visible" and what is
-/// "switched off", by kinds of instruments. What was off at its start stays off; what somebody else sets meanwhile is left alone. Ctrl-C and SIGTERM put everything back as it was, and so does a
-/// standard output or a --json file that cannot be written. docs/budget.md says what is promised, and in which order things
-/// are given up.
+/// Every few seconds it takes a sample of a server whose own Performance Schema is on: events of each instrument since the last
+/// sample, times the cost per event, over the CPU time the server used. While that is more than the budget, it switches off what
+/// is worth least for its cost, and on again when there is room. Statements, transactions and errors go last, where nothing
+/// else would keep the budget. Whenever that changes, it prints what is "left visible" and what is "switched off", by kinds
+/// of instruments. What was off at its start stays off; what somebody else sets meanwhile is left alone. Ctrl-C and SIGTERM
+/// restore everything, and so does a standard output or a --json file that cannot be written.
 ///
 /// It goes through the server's own port or socket (--dsn, --dsn-file or TARE_DSN). A server with tare keeps a budget itself:
 /// --socket and --datadir are refused.
@@ -63,7 +62,7 @@ pub(crate) struct Govern {
     budget_p95: Option<Budget>,
     #[command(flatten)]
     clock: Clock,
-    /// Seconds between two looks, at least
+    /// Seconds between two samples, at least
     #[arg(long, value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u64).range(1..=600))]
     every: u64,
     /// Leave alone what this matches, `%` being any text; may be repeated
@@ -76,7 +75,7 @@ pub(crate) struct Govern {
     /// ~/.local/state/tare; systemd's STATE_DIRECTORY, where that is set]
     #[arg(long, value_name = "DIR")]
     state: Option<PathBuf>,
-    /// Leave the settings as they are in the end
+    /// Leave the settings as they are at the end
     #[arg(long)]
     leave: bool,
     /// Only put back what a governor that was killed has left
@@ -93,7 +92,7 @@ pub(crate) struct Clock {
     /// Processors of a server elsewhere, whose CPU time is not known: the budget is then a share of all they could do
     #[arg(long, value_name = "N", value_parser = cores)]
     cores: Option<f64>,
-    /// A file of prices [default: those that ship]
+    /// A file with the cost per event [default: the ones that ship]
     #[arg(long, value_name = "FILE")]
     prices: Option<PathBuf>,
 }

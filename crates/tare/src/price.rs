@@ -41,14 +41,15 @@ const OFF: f64 = 0.25;
 /// That which goes to what a connection costs besides its events.
 const CONNECTING: f64 = 0.15;
 
-/// Show what watching costs a server now; or measure what an event costs
+/// Estimate the overhead of a server's Performance Schema now; or measure the cost per event
 ///
-/// Reads the counts of a server's own Performance Schema twice, puts prices to the events between, and sets that against
-/// the CPU time the server used meanwhile. Nothing is switched.
+/// Reads the counts of a server's own Performance Schema twice, multiplies the events between by their cost, and compares that
+/// with the CPU time the server used meanwhile. No setting is changed.
 ///
-/// With --measure it finds prices on this machine: it starts servers of its own in a temporary folder, drives loads that are rich in one
-/// kind of event each, with settings that differ in one group of instruments or one level, and fits nanoseconds an event.
-/// With --check it compares what prices say of six other loads with what these cost. Both want a quiet machine.
+/// With --measure it measures the cost per event on this machine: it starts servers of its own in a temporary folder, drives
+/// loads that are rich in one kind of event each, with settings that differ in one group of instruments or one level, and fits
+/// nanoseconds per event. With --check it compares the estimate for six other loads with what they cost. Both need a quiet
+/// machine.
 #[derive(Args, Debug)]
 #[command(after_help = "Examples:\n  \
     tare price --dsn 'mysql://agent@localhost?socket=/run/mysqld/mysqld.sock'\n  \
@@ -71,10 +72,10 @@ pub(crate) struct Price {
 /// What is measured, and on what.
 #[derive(Args, Debug)]
 struct Measuring {
-    /// Measure prices, and write them to --out
+    /// Measure the cost per event, and write it to --out
     #[arg(long, value_name = "WHOSE", group = "what", conflicts_with_all = ["prices", "pid", "cores", "socket", "datadir", "host", "port", "user", "password", "dsn", "dsn_file"])]
     measure: Option<Whose>,
-    /// Measure six loads, and compare with what prices say
+    /// Measure six loads, and compare with the estimate
     #[arg(long, value_name = "WHOSE", group = "what", conflicts_with_all = ["pid", "cores", "socket", "datadir", "host", "port", "user", "password", "dsn", "dsn_file"])]
     check: Option<Whose>,
     /// The server's program to measure [default: mariadbd, for mysql mysqld]
@@ -83,13 +84,13 @@ struct Measuring {
     /// The shared object of tare's [default: beside this program]
     #[arg(long, value_name = "PATH", requires = "what")]
     provider: Option<PathBuf>,
-    /// How long to measure [default: 10 for prices, 30 to check them]
+    /// Minutes to measure [default: 10 with --measure, 30 with --check]
     #[arg(long, value_name = "N", requires = "what", value_parser = minutes)]
     minutes: Option<f64>,
     /// The price file to write [default: prices.toml]
     #[arg(long, value_name = "FILE", requires = "measure")]
     out: Option<PathBuf>,
-    /// Keep what was measured in a folder; the same folder goes on with what was cut off
+    /// Keep what was measured in a folder; the same folder resumes what was interrupted
     #[arg(long, value_name = "DIR", requires = "what")]
     results: Option<PathBuf>,
 }

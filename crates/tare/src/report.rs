@@ -30,11 +30,11 @@ const PAGE_ONLY: [(&str, &str); 8] = [
 /// Shown where there is no figure.
 const NONE: &str = "–";
 
-/// Say what happened between two snapshots of a server
+/// Report what happened between two snapshots of a server
 ///
-/// What the server did from the one to the other: its load, the statements that took most time, waits by class and instrument,
-/// tables, indexes nobody used, files, memory, errors, what was set otherwise, and what was lost. Where counters began anew in
-/// between, by a restart or a TRUNCATE, the report says so, and they count from there.
+/// Shows what the server did in between: its load, the statements that took most time, waits by class and instrument, tables,
+/// unused indexes, files, memory, errors, changed settings, and what was lost. Where counters were reset in between, by a
+/// restart or a TRUNCATE, the report says so, and they count from there.
 ///
 /// The page is one file that needs no network; it is light or dark as the browser is, and can be printed. Text shows the first rows of
 /// most tables, JSON all there is.

@@ -25,8 +25,8 @@ const SAME: Duration = Duration::from_secs(1);
 ///
 /// Reads what the server's tare has recorded, over the socket `tare.sock` in its data directory, which only the server's own
 /// account and root may open, and writes it as the server's own slow log has it, or as JSON Lines. The server itself writes
-/// nothing. What was overwritten in the server's memory before it was read is counted and said. A server that is
-/// restarted is waited for. SIGHUP has the file opened anew. docs/slowlog.md says more.
+/// nothing. What was overwritten in the server's memory before it was read is counted and reported. When the server
+/// restarts, the log waits for it. SIGHUP reopens the file.
 #[derive(Args, Debug)]
 #[command(after_help = "Examples:\n  \
     tare slowlog                                        every statement, to standard output\n  \

@@ -14,11 +14,11 @@ use tare_outlets::snapshot::{self, Choice, Error, Target, Watcher};
 use crate::outlet::Reach;
 use crate::units;
 
-/// Keep every table of a server's Performance Schema as it is now, in a file
+/// Save every table of a server's Performance Schema, as it is now, to a file
 ///
-/// Tables are read one after another, and the file says when each was. `tare report` says what happened between two such
-/// files. tare is asked through its socket, which does not involve the server's SQL; any MariaDB or MySQL with its own
-/// Performance Schema through an account (--dsn), and then SHOW GLOBAL STATUS and SHOW GLOBAL VARIABLES are kept, too.
+/// Tables are read one after another, and the file says when. `tare report` shows what happened between two such files. tare is
+/// read through its socket, without the server's SQL. Any MariaDB or MySQL with its own Performance Schema is read through an
+/// account (--dsn); then SHOW GLOBAL STATUS and SHOW GLOBAL VARIABLES are saved, too.
 ///
 /// The name says the form. NAME.jsonl and NAME.jsonl.gz are JSON Lines; NAME.parquet is a folder with a Parquet file for each table,
 /// which DuckDB, ClickHouse and pandas open; - is standard output, as JSON Lines. Under its name a snapshot is whole or not there at

@@ -19,17 +19,17 @@ use crate::output;
 /// Columns of a line of text where there is no terminal.
 const WIDTH: usize = 160;
 
-/// Watch what a server does now: statements, waits, locks, tables, files, memory, threads
+/// Show what a server does now: statements, waits, locks, tables, files, memory, threads
 ///
 /// Reads the Performance Schema in intervals and shows what was counted in between: of a server with tare over its socket, or of
-/// any MariaDB 10.6 or MySQL 5.7 and newer over --dsn. Each look asks for the few tables that the view shows. `?` shows the keys.
-/// What is switched off, or what a server has not, is said, with what to do. Colours are left out when NO_COLOR is set.
+/// any MariaDB 10.6 or MySQL 5.7 and newer over --dsn. Each sample reads only the tables that the view shows. `?` shows the
+/// keys. What is switched off, or missing on a server, is named, with what to do. NO_COLOR turns colours off.
 #[derive(Args, Debug)]
 #[command(after_help = "Examples:\n  \
     tare top                                          the server in /var/lib/mysql\n  \
     tare top --datadir /srv/try --view waits --interval 1\n  \
     tare top --dsn 'mysql://agent@db1:3306'           MariaDB's or MySQL's own Performance Schema\n  \
-    tare top --once --view threads                    one look as text\n  \
+    tare top --once --view threads                    one sample as text\n  \
     tare top --once --json | jq '.sheets.statements[0]'\n\n\
     An account needs GRANT SELECT ON performance_schema.*, and PROCESS for MariaDB's locks on rows.")]
 pub(crate) struct Top {
@@ -38,7 +38,7 @@ pub(crate) struct Top {
     /// What to show first
     #[arg(long, value_enum, default_value_t = View::Statements, value_name = "VIEW")]
     pub(crate) view: View,
-    /// Seconds between looks, 0.5 to 3600
+    /// Seconds between samples, 0.5 to 3600
     #[arg(long, default_value = "2", value_name = "SECONDS", value_parser = interval)]
     pub(crate) interval: Duration,
     /// Show only rows with this text
@@ -92,7 +92,7 @@ impl View {
 pub(crate) fn top(arguments: &Top, interrupt: &Interrupt) -> Result<ExitCode> {
     let has_terminal = std::io::stdin().is_terminal() && std::io::stdout().is_terminal();
     if !arguments.once && !has_terminal {
-        bail!("this is not a terminal: --once prints one look as text, --once --json for programs");
+        bail!("this is not a terminal: --once prints one sample as text, --once --json for programs");
     }
     let address = arguments.reach.address()?;
     let mut reader = Reader::open(address.clone()).context("no server to look at")?;

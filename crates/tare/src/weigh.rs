@@ -28,16 +28,16 @@ const ENOUGH: f64 = 5.0;
 /// What the first setting is called where the others each lack something.
 const AS_IT_IS: &str = "as it is";
 
-/// Weigh what settings cost on a running server, under the load it has
+/// Measure what settings cost on a running server, under its own load
 ///
 /// Switches the server from setting to setting every few milliseconds, by SQL, in random order, and compares what a statement of
 /// its load takes of the server's CPU time. Nothing else drives the server, so it must be busy; it must be on this machine, as its
-/// CPU time is read here. Without --without and --setting each kind of instruments that is on is switched off in turn: what does
-/// each of them cost here? In the end, and on Ctrl-C, everything is put back as it was; after a kill -9 the next run does so.
+/// CPU time is read here. Without --without and --setting each kind of instruments that is on is switched off in turn, which shows
+/// what each of them costs here. At the end, and on Ctrl-C, everything is restored; after a kill -9 the next run does so.
 ///
-/// `USUALLY` is what a statement takes more, usually, with its 95% interval; `MEAN` is of all windows. The line `again` is the
-/// first setting once more: what it differs by is noise. What can only be set at start-up cannot be weighed so: `tare lab run`
-/// compares servers side by side.
+/// `USUALLY` is how much more a statement usually takes, with its 95% interval; `MEAN` is of all windows. The line `again` is the
+/// first setting once more (the A/A control): its difference is noise. What can only be set at start-up cannot be measured this
+/// way: `tare lab run` compares servers side by side.
 ///
 /// What a variable costs is seen only if it is the whole server's: of one that sessions have, too, each has copied the value when
 /// it connected. A server that a governor keeps within a budget is refused: to the governor what is switched is a person's choice.
