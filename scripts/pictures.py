@@ -54,6 +54,9 @@ def picture(table, theme):
             if known:
                 out.append(f'<rect x="{LEFT}" y="{y:.1f}" width="{length:.1f}" height="{BAR}" fill="{setting[theme]}"/>')
             said = f"{value:+.1f}{unit}" if known else "not measured yet"
+            # Keeps the grid from crossing the figure.
+            out.append(f'<rect x="{LEFT + length + 3:.1f}" y="{y:.1f}" width="{8 * len(said)}" height="{BAR}" '
+                       f'fill="{colours["page"]}"/>')
             out.append(text(LEFT + length + 6, y + 12, said, colours["ink"], size=12.5))
     out.append("</svg>")
     return "\n".join(out) + "\n"
