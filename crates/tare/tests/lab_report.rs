@@ -126,7 +126,7 @@ fn a_report_is_published_without_the_raw_data() {
         let elements = drawn.matches(&format!("class=\"{class}\"")).count();
         let coloured =
             [" fill=\"#", " stroke=\"#"].map(|it| drawn.matches(&format!("\"{class}\"{it}")).count());
-        assert!(elements > 0 && elements == coloured.iter().sum(), "{class}: {picture}");
+        assert!(elements > 0 && elements == coloured.iter().sum::<usize>(), "{class}: {picture}");
     }
     let figures =
         |page: &str| page.split("<section id=\"data\"").next().expect("what comes before").to_owned();
