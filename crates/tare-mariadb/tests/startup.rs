@@ -34,7 +34,7 @@ fn an_unknown_version_is_refused_in_one_line() {
         let shell = output(&mut imitation("true", version, &[&provider(), &example("imitation")]));
         let log = text(&shell.stderr);
         assert_eq!(lines(&log).len(), 1, "{log}");
-        assert!(lines(&log)[0].contains("[Warning] tare: stands back"), "{log}");
+        assert!(lines(&log)[0].contains("[Warning] tare: disables itself"), "{log}");
         assert!(lines(&log)[0].contains(version), "{log}");
         assert!(lines(&log)[0].contains("supported: MariaDB 10.6, 10.11, 11.4, 11.8"), "{log}");
         assert!(log.contains("hook untouched"), "{log}");
@@ -110,7 +110,7 @@ fn a_bootstrap_run_is_left_alone() {
     assert!(ended.status.success(), "{log}");
     assert!(home.path().join("data/made_by_bootstrap").is_dir(), "{log}");
     assert_eq!(lines(&log).len(), 1, "{log}");
-    assert!(lines(&log)[0].contains("[Note] tare: stands back"), "{log}");
+    assert!(lines(&log)[0].contains("[Note] tare: disables itself"), "{log}");
     assert!(lines(&log)[0].contains("bootstrap"), "{log}");
 }
 
@@ -232,7 +232,7 @@ fn the_line_is_in_the_log_file_and_only_there() {
     let server = start.environment("TARE_OPTIONS", "tables=ON;enabled=OFF").run();
     let log = std::fs::read_to_string(server.home().join("data/log.err")).unwrap();
     assert_eq!(lines(&log).len(), 1, "{log}");
-    assert!(lines(&log)[0].contains("[Note] tare: stands back"), "{log}");
+    assert!(lines(&log)[0].contains("[Note] tare: disables itself"), "{log}");
     assert!(lines(&log)[0].contains("enabled=OFF"), "{log}");
     assert_eq!(lines(&server.stderr()), Vec::<&str>::new());
     assert_eq!(server.value("select 1"), "1");

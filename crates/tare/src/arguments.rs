@@ -20,7 +20,7 @@ use crate::price::Price;
 use crate::report::Report;
 use crate::snapshot::Snapshot;
 
-/// A Performance Schema for stock MariaDB servers, for a fraction of what the built-in costs.
+/// A drop-in performance_schema for stock MariaDB, at a fraction of the cost of MariaDB's own.
 ///
 /// tare is loaded into an unmodified server and serves its `performance_schema` tables, with every instrument
 /// on. This program starts servers with it, asks running ones about it, and measures what it costs.
@@ -101,7 +101,7 @@ pub(crate) struct Demo {
     pub(crate) cost_rounds: u32,
 }
 
-/// Run a server of one's own with tare loaded
+/// Run a server of your own with tare loaded
 ///
 /// The server runs in the foreground until Ctrl-C, which shuts it down cleanly. Without --datadir its data is
 /// in a temporary folder and gone afterwards. A data directory that is absent or empty is made with
@@ -168,7 +168,7 @@ impl Output {
     }
 }
 
-/// Say why tare is not active in a server, or not complete, and what to do
+/// Explain why tare is not active in a server, or not complete, and what to do
 ///
 /// Checks the units that start a server and the running servers: whether the provider is loaded and can be,
 /// whether tare disables itself and why, whether the server's SQL shows the tables, what was lost and which
@@ -272,7 +272,7 @@ pub(crate) struct Servers {
     pub(crate) output: Output,
 }
 
-/// Try what a unit's server is to preload, before it starts
+/// Try to load what a unit's server will preload, before it starts
 ///
 /// The unit tare-preload@.service, which `tare install` writes, runs this before each start of a server. A
 /// program that does nothing loads what the server is to load, as the server's account. If it succeeds,
@@ -417,9 +417,9 @@ pub(crate) struct Lab {
 pub(crate) enum LabCommand {
     /// Show the studies that ship
     List,
-    /// Run a study, or continue an interrupted one
+    /// Run a study, or resume one that was interrupted
     Run(LabRun),
-    /// Rewrite the report of a folder of results, and show its figures
+    /// Write the report of a folder of results again, and show its figures
     Report(LabReport),
     /// Show several runs side by side, over time, versions or machines, and where a cost changes
     Compare(LabCompare),

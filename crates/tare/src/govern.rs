@@ -96,7 +96,7 @@ pub(crate) struct Clock {
     /// their capacity
     #[arg(long, value_name = "N", value_parser = cores)]
     cores: Option<f64>,
-    /// A file of prices [default: those that ship]
+    /// A file with the cost per event [default: the ones that ship]
     #[arg(long, value_name = "FILE")]
     prices: Option<PathBuf>,
 }

@@ -72,10 +72,10 @@ pub(crate) struct Price {
 /// What is measured, and how.
 #[derive(Args, Debug)]
 struct Measuring {
-    /// Measure prices, and write them to --out
+    /// Measure the cost per event, and write it to --out
     #[arg(long, value_name = "WHOSE", group = "what", conflicts_with_all = ["prices", "pid", "cores", "socket", "datadir", "host", "port", "user", "password", "dsn", "dsn_file"])]
     measure: Option<Whose>,
-    /// Measure six loads, and compare with what prices say
+    /// Measure six loads, and compare with the estimate
     #[arg(long, value_name = "WHOSE", group = "what", conflicts_with_all = ["pid", "cores", "socket", "datadir", "host", "port", "user", "password", "dsn", "dsn_file"])]
     check: Option<Whose>,
     /// The server's program to measure [default: mariadbd, for mysql mysqld]
@@ -84,7 +84,7 @@ struct Measuring {
     /// tare's shared object [default: beside this program]
     #[arg(long, value_name = "PATH", requires = "what")]
     provider: Option<PathBuf>,
-    /// How long to measure [default: 10 for prices, 30 to check them]
+    /// Minutes to measure [default: 10 with --measure, 30 with --check]
     #[arg(long, value_name = "N", requires = "what", value_parser = minutes)]
     minutes: Option<f64>,
     /// The price file to write [default: prices.toml]

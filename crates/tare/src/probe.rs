@@ -95,7 +95,7 @@ pub(crate) fn probe(arguments: &Probe) -> Result<ExitCode> {
         println!("{}", serde_json::to_string_pretty(&program)?);
     } else {
         let version = program.version.as_deref().unwrap_or("of no known version");
-        let verdict = if program.supported { "tare serves it" } else { "tare would stand back" };
+        let verdict = if program.supported { "tare serves it" } else { "tare would disable itself" };
         println!("{}: {version}: {verdict}", path.display());
         for line in program.hindrances.iter().chain(&program.notes) {
             println!("  {line}");

@@ -19,7 +19,7 @@ use crate::output;
 /// Width of a line of text without a terminal.
 const WIDTH: usize = 160;
 
-/// Watch what a server does now: statements, waits, locks, tables, files, memory, threads
+/// Show what a server does now: statements, waits, locks, tables, files, memory, threads
 ///
 /// Reads the Performance Schema at intervals and shows what was counted in between: of a server with tare
 /// over its socket, or of any MariaDB 10.6 or MySQL 5.7 and newer over --dsn. Each sample reads only the few
@@ -30,7 +30,7 @@ const WIDTH: usize = 160;
     tare top                                          the server in /var/lib/mysql\n  \
     tare top --datadir /srv/try --view waits --interval 1\n  \
     tare top --dsn 'mysql://agent@db1:3306'           MariaDB's or MySQL's own Performance Schema\n  \
-    tare top --once --view threads                    one look as text\n  \
+    tare top --once --view threads                    one sample as text\n  \
     tare top --once --json | jq '.sheets.statements[0]'\n\n\
     An account needs GRANT SELECT ON performance_schema.*, and PROCESS for MariaDB's locks on rows.")]
 pub(crate) struct Top {
@@ -93,7 +93,7 @@ impl View {
 pub(crate) fn top(arguments: &Top, interrupt: &Interrupt) -> Result<ExitCode> {
     let has_terminal = std::io::stdin().is_terminal() && std::io::stdout().is_terminal();
     if !arguments.once && !has_terminal {
-        bail!("this is not a terminal: --once prints one look as text, --once --json for programs");
+        bail!("this is not a terminal: --once prints one sample as text, --once --json for programs");
     }
     let address = arguments.reach.address()?;
     let mut reader = Reader::open(address.clone()).context("no server to look at")?;

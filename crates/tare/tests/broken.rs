@@ -84,7 +84,7 @@ const SET_UPS: [SetUp; 10] = [
         name: "an unknown version",
         running: Finding(
             "program",
-            "tare stands back: server version 9",
+            "tare disables itself: server version 9",
             "take a server of one of the series 10.6",
         ),
         unit: None,

@@ -119,6 +119,15 @@ fn a_report_is_published_without_the_raw_data() {
     for (what, times) in [(">tare, all</text>", 3), (">off again</text>", 0), ("class=\"heading\"", 3)] {
         assert_eq!(picture.matches(what).count(), times, "{what}: {picture}");
     }
+    // A viewer without custom properties, and one without style sheets, shows its colours, too.
+    let (_, drawn) = picture.split_once("</style>").expect("a style sheet");
+    assert!(!drawn.contains("var(") && picture.contains("@supports (fill: var(--ink))"), "{picture}");
+    for class in ["page", "grid", "zero", "range", "estimate"] {
+        let elements = drawn.matches(&format!("class=\"{class}\"")).count();
+        let coloured =
+            [" fill=\"#", " stroke=\"#"].map(|it| drawn.matches(&format!("\"{class}\"{it}")).count());
+        assert!(elements > 0 && elements == coloured.iter().sum::<usize>(), "{class}: {picture}");
+    }
     let figures =
         |page: &str| page.split("<section id=\"data\"").next().expect("what comes before").to_owned();
     assert_eq!(figures(&page), figures(&whole), "all else is the same");

@@ -4,7 +4,7 @@
 //! other pages: everything is in units of its own width.
 
 use maud::{Markup, PreEscaped, html};
-use tare_page::COLOURS;
+use tare_page::{COLOURS, light};
 
 use super::chart::{Axis, pixels};
 use super::results::noise;
@@ -26,16 +26,20 @@ const BELOW: f64 = 34.0;
 /// How far the axis extends beyond the estimates, as a share of their range. Longer intervals are cut off.
 const BEYOND: f64 = 0.25;
 
-const STYLE: &str = "\
+/// Overrides the presentation attributes where the viewer supports custom properties.
+const STYLE: &str = "@supports (fill: var(--ink)) {\
     svg { background: var(--page); font: 14px var(--sans); font-variant-numeric: tabular-nums; }\
+    .page { fill: var(--page); }\
     text { fill: var(--ink); } .soft { fill: var(--soft); font-size: 12.5px; font-weight: 400; } .heading { font-weight: 650; }\
     .costs, .may-cost { --kind: var(--costs); } .gains, .may-gain { --kind: var(--gains); }\
     .equal { --kind: var(--equal); } .unclear { --kind: var(--unclear); }\
     .figure { fill: var(--kind, var(--ink)); font-weight: 650; }\
-    .grid { stroke: var(--line); } .zero { stroke: var(--ink); } .margin { stroke: var(--soft); stroke-dasharray: 3 4; }\
-    .noise { fill: var(--noise); } .range { stroke: var(--kind); stroke-width: 2.5; }\
+    .grid { stroke: var(--line); } .zero { stroke: var(--ink); } .margin { stroke: var(--soft); }\
+    .noise { fill: var(--noise); } .range { stroke: var(--kind); }\
     .estimate { fill: var(--kind); stroke: var(--page); }\
-    :is(.unclear, .may-cost, .may-gain) .estimate { fill: var(--page); stroke: var(--kind); stroke-width: 2; }";
+    :is(.unclear, .may-cost, .may-gain) .estimate { fill: var(--page); stroke: var(--kind); } }";
+/// Fonts for viewers that take none from the style sheet.
+const SANS: &str = "system-ui, 'Segoe UI', Roboto, 'DejaVu Sans', sans-serif";
 
 /// The part of a workload.
 struct Panel<'s> {
@@ -73,18 +77,19 @@ pub(super) fn picture(study: &Study<'_>) -> Markup {
     let (tops, bottom) = places(panels.iter().map(Panel::height), ABOVE);
     let height = bottom + BELOW;
     html! {
-        svg xmlns="http://www.w3.org/2000/svg" viewBox=(format!("0 0 {WIDTH} {height}")) width=(WIDTH) height=(height) role="img" {
+        svg xmlns="http://www.w3.org/2000/svg" viewBox=(format!("0 0 {WIDTH} {height}")) width=(WIDTH) height=(height) role="img"
+            fill=(light("ink")) font-family=(SANS) font-size="14" {
             title { (header.question) }
             style { (PreEscaped(COLOURS)) (PreEscaped(STYLE)) }
-            rect width=(WIDTH) height=(height) fill="var(--page)" {}
-            text.soft x="16" y="22" {
+            rect.page fill=(light("page")) width=(WIDTH) height=(height) {}
+            text.soft fill=(light("soft")) font-size="12.5" x="16" y="22" {
                 "Difference in " (charged(header.measure)) ", with the 95% interval"
                 @if several { "; a line for each number of connections" }
                 ". Shaded: noise (A/A)"
             }
             @for (panel, top) in panels.iter().zip(tops) { (panel.drawn(&axis, header.margin, top)) }
             @for tick in axis.ticks() {
-                text.soft x=(pixels(place(&axis, tick))) y=(bottom + 20.0) text-anchor="middle" { (axis.change(tick)) }
+                text.soft fill=(light("soft")) font-size="12.5" x=(pixels(place(&axis, tick))) y=(bottom + 20.0) text-anchor="middle" { (axis.change(tick)) }
             }
         }
     }
@@ -121,15 +126,26 @@ fn place(axis: &Axis, value: f64) -> f64 {
     LEFT + (RIGHT - LEFT) * axis.place(value) / 100.0
 }
 
+/// Returns a claim's colour in the light theme.
+fn colour(claim: Claim) -> &'static str {
+    light(match claim {
+        Claim::Costs | Claim::MayCost => "costs",
+        Claim::Saves | Claim::MaySave => "gains",
+        Claim::Equal => "equal",
+        Claim::Unclear => "unclear",
+    })
+}
+
 /// Renders vertical lines: ticks, the margin, zero.
 fn rules(axis: &Axis, margin: f64, from: f64, to: f64) -> Markup {
-    let line = |class: &str, value: f64| {
+    let line = |class: &str, colour: &str, dashes: Option<&str>, value: f64| {
         let (x, from, to) = (pixels(place(axis, value)), pixels(from), pixels(to));
-        html! { line class=(class) x1=(x) x2=(x) y1=(from) y2=(to) {} }
+        html! { line class=(class) stroke=(light(colour)) stroke-dasharray=[dashes] x1=(x) x2=(x) y1=(from) y2=(to) {} }
     };
+    let edge = |value: f64| line("margin", "soft", Some("3 4"), value);
     html! {
-        @for tick in axis.ticks() { (line("grid", tick)) }
-        (line("margin", -margin)) (line("margin", margin)) (line("zero", 0.0))
+        @for tick in axis.ticks() { (line("grid", "line", None, tick)) }
+        (edge(-margin)) (edge(margin)) (line("zero", "ink", None, 0.0))
     }
 }
 
@@ -165,7 +181,9 @@ impl Panel<'_> {
     fn drawn(&self, axis: &Axis, margin: f64, top: f64) -> Markup {
         let (places, bottom) = places(self.rows.iter().map(Row::height), top + HEADING);
         html! {
-            text.heading x="16" y=(pixels(top + 26.0)) { (self.name) tspan.soft dx="10" { (self.connections) } }
+            text.heading font-weight="600" x="16" y=(pixels(top + 26.0)) {
+                (self.name) tspan.soft fill=(light("soft")) font-size="12.5" font-weight="400" dx="10" { (self.connections) }
+            }
             @for (row, at) in self.rows.iter().zip(&places) { (row.noise(axis, *at)) }
             (rules(axis, margin, top + HEADING - 6.0, bottom))
             @for (row, at) in self.rows.iter().zip(&places) { (row.drawn(axis, *at)) }
@@ -192,7 +210,7 @@ impl Row<'_> {
             @for (point, y) in self.lines(top) {
                 @if let Some((low, high)) = point.noise {
                     @let (left, right) = (place(axis, low), place(axis, high));
-                    rect.noise x=(pixels(left)) width=(pixels(right - left)) y=(pixels(y - LINE / 2.0)) height=(pixels(LINE)) {}
+                    rect.noise fill=(light("noise")) x=(pixels(left)) width=(pixels(right - left)) y=(pixels(y - LINE / 2.0)) height=(pixels(LINE)) {}
                 }
             }
         }
@@ -204,7 +222,9 @@ impl Row<'_> {
         html! {
             text x=(pixels(LEFT - 14.0)) y=(base_line) text-anchor="end" { (self.name) }
             @for (point, y) in self.lines(top) { (point.drawn(axis, y)) }
-            text class={ "figure " (claim.word()) } x=(pixels(RIGHT + 16.0)) y=(base_line) { (self.figure()) }
+            text class={ "figure " (claim.word()) } fill=(colour(claim)) font-weight="600" x=(pixels(RIGHT + 16.0)) y=(base_line) {
+                (self.figure())
+            }
         }
     }
 
@@ -214,7 +234,9 @@ impl Row<'_> {
         let mut costs: Vec<Difference> = self.points.iter().map(|p| p.cost).collect();
         costs.sort_by(|a, b| a.share.total_cmp(&b.share));
         match costs.as_slice() {
-            [one] => html! { (change(one)) tspan.soft dx="7" { (unit::interval(*one)) } },
+            [one] => html! {
+                (change(one)) tspan.soft fill=(light("soft")) font-size="12.5" font-weight="400" dx="7" { (unit::interval(*one)) }
+            },
             [low, .., high] => html! { (change(low)) " … " (change(high)) },
             [] => html! {},
         }
@@ -224,12 +246,15 @@ impl Row<'_> {
 impl Point {
     fn drawn(&self, axis: &Axis, y: f64) -> Markup {
         let y = pixels(y);
+        let (kind, page) = (colour(self.claim), light("page"));
+        let hollow = matches!(self.claim, Claim::Unclear | Claim::MayCost | Claim::MaySave);
+        let (fill, stroke, width) = if hollow { (page, kind, "2") } else { (kind, page, "1") };
         html! {
             g class=(self.claim.word()) {
                 @if let Some((low, high)) = self.cost.interval {
-                    line.range x1=(pixels(place(axis, low))) x2=(pixels(place(axis, high))) y1=(y) y2=(y) {}
+                    line.range stroke=(kind) stroke-width="2.5" x1=(pixels(place(axis, low))) x2=(pixels(place(axis, high))) y1=(y) y2=(y) {}
                 }
-                circle.estimate cx=(pixels(place(axis, self.cost.share))) cy=(y) r="4" {}
+                circle.estimate fill=(fill) stroke=(stroke) stroke-width=(width) cx=(pixels(place(axis, self.cost.share))) cy=(y) r="4" {}
             }
         }
     }

@@ -84,7 +84,7 @@ pub static OPTIONS: &[OptionDef] = &[
         name: "enabled",
         kind: Kind::Switch(|o| &mut o.enabled),
         default: "ON",
-        doc: "OFF: tare disables itself, and the server runs as without it.",
+        doc: "OFF: tare disables itself, and the server runs as if it were absent.",
     },
     OptionDef {
         name: "memory-max",

@@ -30,6 +30,7 @@ nearest that is allowed.
 
 Generated from `crates/tare-mariadb/src/options`; do not edit. To bring it up to date:
 `TARE_UPDATE_DOCS=1 cargo test -p tare-mariadb --test options`.
+
 ";
 
 /// Returns the whole of `docs/reference/options.md`.

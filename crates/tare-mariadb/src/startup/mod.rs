@@ -133,7 +133,7 @@ fn answer(version: c_int) -> *const c_void {
 /// Notes in the status and in the error log why tare does nothing.
 fn stand_back(reason: StandBack) {
     if reason.serves() {
-        error_log::line(reason.level(), &format!("stands back, the server runs without it: {reason}"));
+        error_log::line(reason.level(), &format!("disables itself, the server runs without it: {reason}"));
     }
     status::set_state(State::StoodBack(reason));
 }

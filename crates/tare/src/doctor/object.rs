@@ -41,7 +41,7 @@ fn check_trial(server: &Server) -> Option<Finding> {
     let trial = server.root.at(&server.unit.as_ref()?.trial());
     let said = fs::read_to_string(trial).ok()?;
     let what = said.strip_prefix(preload::WHY)?.trim_end();
-    let remedy = format!("restart the server if that is mended by now; else {ANEW}");
+    let remedy = format!("restart the server if that is fixed by now; else {ANEW}");
     Some(Finding::problem("provider", format!("the trial before the last start said: {what}"), remedy))
 }
 

@@ -38,11 +38,11 @@ fn explain(error: &Error, schema: &str, account: &str) -> Finding {
             )
         }
         Error::Absent { .. } if schema == "1" => {
-            let what = "the server's own Performance Schema is on, and tare stands back";
+            let what = "the server's own Performance Schema is on, so tare disables itself";
             Finding::problem("built-in", what, "set performance_schema=OFF in its option file, and restart")
         }
         Error::Absent { .. } => {
-            let what = "tare is not loaded, stood back, or its tables are not shown: there is no performance_schema.tare_status";
+            let what = "tare is not loaded, has disabled itself, or its tables are not shown: there is no performance_schema.tare_status";
             Finding::problem("tables", what, on_the_host)
         }
         error => Finding::unseen(

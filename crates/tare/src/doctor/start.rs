@@ -91,7 +91,7 @@ pub(super) fn check_program(prospect: &Prospect) -> Vec<Finding> {
             tare_mariadb::startup::StandBack::BuiltIn { .. } => "built-in",
             _ => "program",
         };
-        findings.push(Finding::problem(check, format!("tare stands back: {reason}"), reason.remedy()));
+        findings.push(Finding::problem(check, format!("tare disables itself: {reason}"), reason.remedy()));
     } else {
         let remedy = "take another build of the server; `tare probe` tells which are served";
         let problem = |hindrance: &String| Finding::problem("program", hindrance.clone(), remedy);

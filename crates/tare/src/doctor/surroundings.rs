@@ -37,7 +37,7 @@ pub(super) fn check_unit(unit: &Unit, provider: &Path) -> Vec<Finding> {
     if let Some(setting) = unit.switched_on("MemoryDenyWriteExecute") {
         problem(
             format!(
-                "MemoryDenyWriteExecute={} in {} keeps tare from leading the server's calls to itself: it stands back",
+                "MemoryDenyWriteExecute={} in {} keeps tare from writing jumps into the server's code: it disables itself",
                 setting.value,
                 setting.file.display()
             ),
