@@ -2,9 +2,13 @@
 
 use tare_tables::{STREAMS, Table};
 
-use super::parser::SCHEMA;
-use crate::endpoint::NameInside;
 use crate::failure::Failure;
+
+/// The schema all tables are in.
+pub(crate) const SCHEMA: &str = "performance_schema";
+
+/// The table that goes by this name inside the host's own process; `None` where nobody has given it that name.
+pub type NameInside = fn(&str) -> Option<String>;
 
 /// The tables and their names.
 #[derive(Clone, Copy)]

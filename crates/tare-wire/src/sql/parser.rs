@@ -2,7 +2,7 @@
 
 use tare_tables::{Column, Table};
 
-use super::catalog::Catalog;
+use super::catalog::{Catalog, SCHEMA};
 use super::filter::Constant;
 use super::lexer::{Lexer, Token};
 use super::session;
@@ -17,9 +17,6 @@ const MAX_TERMS: u32 = 1 << 16;
 
 /// Most columns of an answer, as in MySQL: `*` is many in one word.
 const MAX_COLUMNS: usize = 4096;
-
-/// The schema all tables are in.
-pub(crate) const SCHEMA: &str = "performance_schema";
 
 /// Understands one statement.
 pub(crate) fn parse(sql: &[u8], catalog: Catalog) -> Result<Statement, Failure> {

@@ -4,6 +4,10 @@
 //! slowly holds up its own thread inside its own scan and nobody else's. Idle threads wait in `read` and cost their
 //! few touched pages of stack; their number is bounded.
 
+mod connection;
+mod error;
+mod socket;
+
 use std::collections::HashMap;
 use std::io;
 use std::os::unix::net::{UnixListener, UnixStream};
@@ -17,12 +21,14 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use tare_engine::Engine;
 use tare_tables::Table;
 
+pub use self::error::EndpointError;
+use self::socket::{Socket, UNBORN};
 use crate::answer::{Sizes, Source, Traffic};
-use crate::connection;
 use crate::failure::Failure;
+use crate::peer::{Peer, peer};
 use crate::protocol::packet::Writer;
 use crate::protocol::reply;
-use crate::socket::{Peer, Socket, UNBORN, peer};
+use crate::sql::catalog::NameInside;
 
 /// How long accepting pauses when the process has no descriptors or memory left.
 const ACCEPT_PAUSE: Timespec = Timespec { tv_sec: 0, tv_nsec: 200_000_000 };
@@ -32,9 +38,6 @@ const STOP_BOUND: Duration = Duration::from_secs(2);
 
 /// Starts a thread of this name that runs this, with all signals blocked: signals are the host's.
 pub type Spawn = fn(name: &str, work: Box<dyn FnOnce() + Send>) -> io::Result<()>;
-
-/// The table that goes by this name inside the host's own process; `None` where nobody has given it that name.
-pub type NameInside = fn(&str) -> Option<String>;
 
 /// What an endpoint is made of.
 #[derive(Clone)]
@@ -70,36 +73,6 @@ impl EndpointConfig {
     pub const SPARE_PATH: usize = UNBORN.len();
     /// The default of [`EndpointConfig::stall_limit`].
     pub const STALL_LIMIT: Duration = Duration::from_secs(30);
-}
-
-/// Why there is no endpoint.
-#[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
-pub enum EndpointError {
-    /// Another process listens there.
-    #[error("{} is in use by another server", path.display())]
-    InUse {
-        /// The socket.
-        path: PathBuf,
-    },
-    /// Something that is no socket is there, and is left alone.
-    #[error("{} exists and is not a socket", path.display())]
-    NotASocket {
-        /// The file.
-        path: PathBuf,
-    },
-    /// The socket could not be made.
-    #[error("cannot listen at {}: {error}", path.display())]
-    Socket {
-        /// The socket.
-        path: PathBuf,
-        /// Why.
-        #[source]
-        error: io::Error,
-    },
-    /// The thread that accepts could not be started.
-    #[error("cannot start the endpoint's thread: {0}")]
-    Thread(#[source] io::Error),
 }
 
 /// The running endpoint. Dropping it stops it.
@@ -174,9 +147,9 @@ struct Open {
 }
 
 /// What all threads of an endpoint share.
-pub(crate) struct Shared {
-    pub(crate) source: Source,
-    pub(crate) stall_limit: Duration,
+struct Shared {
+    source: Source,
+    stall_limit: Duration,
     spawn: Spawn,
     /// Open connections by id, for [`Endpoint::stop`] to shut down.
     open: Mutex<HashMap<u32, Open>>,
@@ -293,7 +266,10 @@ fn admit(shared: &Arc<Shared>, stream: UnixStream, id: u32) {
     };
     let serve = Box::new(move || {
         // A panic has been reported by the panic hook; here it ends one connection.
-        let _ = catch_unwind(AssertUnwindSafe(|| connection::serve(&place.shared, &place.stream, id, peer)));
+        let _ = catch_unwind(AssertUnwindSafe(|| {
+            let Place { shared, stream, .. } = &place;
+            connection::serve(&shared.source, shared.stall_limit, stream, id, peer);
+        }));
     });
     if (shared.spawn)(&format!("tare-conn-{id}"), serve).is_err() {
         refuse(&stream, &Failure::no_thread());

@@ -3,14 +3,14 @@
 use std::collections::HashMap;
 use std::os::unix::net::UnixStream;
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::time::Duration;
 
-use crate::answer::{self, HostStatement, Session, Stop};
-use crate::endpoint::Shared;
+use crate::answer::{self, HostStatement, Session, Source, Stop};
 use crate::failure::Failure;
+use crate::peer::Peer;
 use crate::protocol::handshake::{self, UTF8MB3};
 use crate::protocol::packet::{Patience, ReadError, Reader, Writer};
 use crate::protocol::reply;
-use crate::socket::Peer;
 
 /// Commands by their first byte.
 mod command {
@@ -27,13 +27,13 @@ mod command {
 }
 
 /// Serves a connection until it ends.
-pub(crate) fn serve(shared: &Shared, stream: &UnixStream, id: u32, peer: Peer) {
-    if stream.set_write_timeout(Some(shared.stall_limit)).is_err() {
+pub(super) fn serve(source: &Source, stall_limit: Duration, stream: &UnixStream, id: u32, peer: Peer) {
+    if stream.set_write_timeout(Some(stall_limit)).is_err() {
         return;
     }
-    let mut reader = Reader::new(stream, shared.stall_limit);
+    let mut reader = Reader::new(stream, stall_limit);
     let mut writer = Writer::new(stream);
-    let Some(mut session) = greet(shared, &mut reader, &mut writer, id, peer) else { return };
+    let Some(mut session) = greet(source, &mut reader, &mut writer, id, peer) else { return };
     loop {
         let packet = match reader.next(0, Patience::FromFirstByte) {
             Ok(packet) => packet,
@@ -43,20 +43,20 @@ pub(crate) fn serve(shared: &Shared, stream: &UnixStream, id: u32, peer: Peer) {
             }
         };
         writer.set_sequence(1);
-        if !answer(shared, &mut session, &mut writer, packet) || shared.source.is_stopping() {
+        if !answer(source, &mut session, &mut writer, packet) || source.is_stopping() {
             return;
         }
     }
 }
 
 fn greet(
-    shared: &Shared,
+    source: &Source,
     reader: &mut Reader<'_>,
     writer: &mut Writer<'_>,
     id: u32,
     peer: Peer,
 ) -> Option<Session> {
-    writer.packet(&handshake::greeting(&shared.source.server_version, id)).ok()?;
+    writer.packet(&handshake::greeting(&source.server_version, id)).ok()?;
     writer.flush().ok()?;
     let packet = match reader.next(1, Patience::FromNow) {
         Ok(packet) => packet,
@@ -108,8 +108,8 @@ fn complain(writer: &mut Writer<'_>, error: &ReadError) {
 }
 
 /// Answers a command; returns whether the connection goes on.
-fn answer(shared: &Shared, session: &mut Session, writer: &mut Writer<'_>, packet: &[u8]) -> bool {
-    let attempt = catch_unwind(AssertUnwindSafe(|| dispatch(shared, session, writer, packet)));
+fn answer(source: &Source, session: &mut Session, writer: &mut Writer<'_>, packet: &[u8]) -> bool {
+    let attempt = catch_unwind(AssertUnwindSafe(|| dispatch(source, session, writer, packet)));
     let (failure, goes_on) = match attempt {
         Ok(Ok(goes_on)) => return writer.flush().is_ok() && goes_on,
         Ok(Err(Stop::Lost)) => return false,
@@ -122,7 +122,7 @@ fn answer(shared: &Shared, session: &mut Session, writer: &mut Writer<'_>, packe
 }
 
 fn dispatch(
-    shared: &Shared,
+    source: &Source,
     session: &mut Session,
     writer: &mut Writer<'_>,
     packet: &[u8],
@@ -130,7 +130,7 @@ fn dispatch(
     let Some((command, body)) = packet.split_first() else { return Err(Failure::out_of_order().into()) };
     match *command {
         command::QUIT => return Ok(false),
-        command::QUERY => answer::query(&shared.source, session, writer, body)?,
+        command::QUERY => answer::query(source, session, writer, body)?,
         command::PING => writer.packet(&reply::ok(0, ""))?,
         command::RESET_CONNECTION => {
             session.cursors.clear();
@@ -143,9 +143,9 @@ fn dispatch(
         }
         command::FIELD_LIST => {
             let name = body.split(|byte| *byte == 0).next().unwrap_or_default();
-            answer::field_list(&shared.source, session, writer, &String::from_utf8_lossy(name))?;
+            answer::field_list(source, session, writer, &String::from_utf8_lossy(name))?;
         }
-        command::STATISTICS => writer.packet(format!("Tables: {}", shared.source.tables.len()).as_bytes())?,
+        command::STATISTICS => writer.packet(format!("Tables: {}", source.tables.len()).as_bytes())?,
         command::SET_OPTION => writer.packet(&reply::eof())?,
         // These two have no answer.
         command::STMT_SEND_LONG_DATA | command::STMT_CLOSE => {}
