@@ -13,84 +13,44 @@
 //!   Levels are chosen as if the rate were the lowest; the rate gets the room that they leave. It rises at
 //!   the earliest a minute after its last change.
 
+mod asleep;
+mod begun;
+mod cause;
+pub mod choice;
+mod crowd;
+mod decision;
+mod follow;
+mod machine;
+mod memory;
+mod plan;
+mod rules;
+pub mod sampling;
+mod trial;
+
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
 
+pub use self::asleep::may_sleep;
+use self::begun::Vain;
+use self::cause::{Cause, Course};
+use self::choice::Choice;
+use self::crowd::Crowd;
+pub use self::decision::{Decision, Look, Slowed};
+use self::machine::Machine;
+use self::memory::{Likeness, Load, Memory};
+use self::plan::{Plan, View};
+pub use self::rules::{CUT_TO, RAISE_TO, REST, Rules, Statements};
+use self::sampling::{Resampled, Sampling};
+use self::trial::Trial;
+use crate::account::recording::{self, Recording, effective};
 use crate::account::{Account, Entry, distance};
-use crate::asleep;
-use crate::begun::{self, Vain};
-use crate::board::{Board, Move, Switch, Switched, Why, losses, present};
-use crate::choice::{self, Choice};
-use crate::connection::{Connection, Crowd, SECOND};
-use crate::kind::Level;
-use crate::machine::Machine;
-use crate::memory::{Likeness, Load, Memory};
-use crate::plan::{Course, Plan, View};
+use crate::board::{Board, Move, Switch, Switched, losses, present};
+use crate::connection::SECOND;
+use crate::kind::{self, Level};
 use crate::price::Prices;
-use crate::recording::{self, Recording, effective};
-use crate::rules::{Rules, Statements};
-use crate::sampling::{self, Resampled, Sampling};
-use crate::trial::{self, Trial};
 
-/// Target when something has to be given up, as a part of the budget.
-pub const CUT_TO: f64 = 0.9;
-/// Limit when something is given back, as a part of the budget.
-pub const RAISE_TO: f64 = 0.8;
-/// Minimum time before a raise, and the period in which something changes at most twice.
-pub const REST: Duration = Duration::from_secs(60);
 /// Maximum number of attempts for a choice that puts further connections over their budget.
 const TRIES: u32 = 4;
-
-/// One sample: what was seen since the previous one.
-#[derive(Clone, Debug, Default)]
-pub struct Look {
-    /// Time of a monotonic clock.
-    pub now: Duration,
-    /// CPU time of the server in nanoseconds, or all it could have used.
-    pub cpu: f64,
-    /// Whether `cpu` is what it could have used. Then it says nothing about the distance of events.
-    pub is_capacity: bool,
-    /// Part of `cpu` that the sample took, in nanoseconds.
-    pub own: f64,
-    /// Number of clients' statements.
-    pub statements: f64,
-    /// Number of connections that were made.
-    pub connected: f64,
-    /// Time of a run of [`Work`](crate::Work) in nanoseconds, if the server is on this machine.
-    pub work_ns: Option<f64>,
-    /// Number of events by instrument.
-    pub events: BTreeMap<String, f64>,
-    /// Activity of each connection; empty without a budget for connections.
-    pub connections: Vec<Connection>,
-    /// State of statement sampling; `None`: not sampled.
-    pub sampling: Option<Sampling>,
-}
-
-/// Result of a sample.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Decision {
-    /// The account the decision is based on.
-    pub account: Account,
-    /// Level changes to make.
-    pub moves: Vec<Move>,
-    /// Change of the rate of chosen statements, if any.
-    pub resampled: Option<Resampled>,
-    /// Predicted share after the changes.
-    pub predicted: f64,
-    /// Slowdown of connections; `None`: no budget for it, or none was active.
-    pub slowed: Option<Slowed>,
-    /// False if a budget cannot be kept whatever is moved. Then everything that saves something is moved.
-    pub can_be_kept: bool,
-}
-
-/// Slowdown of connections: the 95th percentile, weighed by the CPU time they used themselves.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Slowed {
-    /// Cost of a connection as a part of its CPU time.
-    pub share: f64,
-    /// Predicted value after the moves.
-    pub predicted: f64,
-}
 
 /// The governor. It remembers what it saw and what it changed. The present levels are passed to it each time.
 #[derive(Clone, Debug)]
@@ -129,35 +89,6 @@ struct Chosen {
     choice: Choice,
     /// Expected events, by place on the board.
     events: Vec<f64>,
-}
-
-/// What a sample asks for.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub(crate) enum Cause {
-    /// The total cost exceeds the budget.
-    Over { share: f64, budget: f64 },
-    /// Connections are slowed by more than their budget.
-    Slow { share: f64, budget: f64 },
-    /// No budget is exceeded.
-    Room { share: f64, budget: f64 },
-}
-
-impl Cause {
-    fn course(self) -> Course {
-        if matches!(self, Cause::Room { .. }) { Course::Raise } else { Course::Cut }
-    }
-
-    /// Returns the reason of a change that costs `change` more.
-    pub(crate) fn why(self, change: f64) -> Why {
-        match self {
-            Cause::Over { share, budget } if change <= 0.0 => Why::Over { share, budget, saves: -change },
-            Cause::Slow { share, budget } if change <= 0.0 => Why::Slow { share, budget, saves: -change },
-            Cause::Room { .. } if change < 0.0 => Why::Exchanged { saves: -change },
-            Cause::Over { share, budget } | Cause::Slow { share, budget } | Cause::Room { share, budget } => {
-                Why::Room { share, budget, costs: change }
-            }
-        }
-    }
 }
 
 impl Governor {
@@ -481,7 +412,7 @@ impl Governor {
     /// Returns the levels a switch may get now. `are_kept`: statements must not be given up.
     fn allowed(&self, switch: &Switch, now: Duration, course: Course, are_kept: bool) -> Vec<Level> {
         let only_present = vec![switch.present];
-        if switch.held.is_some() || begun::is_beginning(&switch.name) {
+        if switch.held.is_some() || kind::is_beginning(&switch.name) {
             return only_present;
         }
         let least = if are_kept { Statements::least(switch) } else { Level::Off };
@@ -500,15 +431,6 @@ impl Governor {
         levels.sort_unstable();
         levels.dedup();
         levels
-    }
-}
-
-impl Decision {
-    /// Creates a decision to do nothing.
-    #[must_use]
-    pub fn nothing(account: Account, slowed: Option<Slowed>) -> Decision {
-        let predicted = account.share().ns;
-        Decision { account, moves: vec![], resampled: None, predicted, slowed, can_be_kept: true }
     }
 }
 

@@ -1,5 +1,8 @@
 //! Kinds of events, and how much is kept of them.
 
+pub mod handler;
+pub mod worth;
+
 use std::fmt;
 
 /// A kind of event. Instruments of one kind have the same cost per event and the same worth.
@@ -15,7 +18,7 @@ pub enum Kind {
     Transaction,
     /// An error or warning.
     Error,
-    /// Table I/O: waits for rows, of many rows or one. See [`crate::handler`].
+    /// Table I/O: waits for rows, of many rows or one. See [`handler`].
     TableIo,
     /// File I/O, including opening and closing.
     FileIo,
@@ -260,6 +263,15 @@ impl fmt::Display for Level {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.name())
     }
+}
+
+/// Start of the names of instruments that only begin statements.
+const BEGINNINGS: &str = "statement/abstract/";
+
+/// Returns whether an instrument has no events of its own and only begins statements.
+#[must_use]
+pub fn is_beginning(name: &str) -> bool {
+    name.starts_with(BEGINNINGS)
 }
 
 #[cfg(test)]

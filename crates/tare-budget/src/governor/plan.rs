@@ -1,24 +1,16 @@
 //! The board as a choice, without what is held, negligible or not allowed.
 
-use crate::account::presence;
+use super::cause::Cause;
+use super::choice::{self, Bound, Choice, Group, Item, Step};
+use crate::account::{presence, recording};
 use crate::board::{Board, Move, Switch, Switched, Why};
-use crate::choice::{self, Bound, Choice, Group, Item, Step};
-use crate::governor::Cause;
 use crate::kind::{Family, Kind, Level};
 use crate::price::Prices;
-use crate::recording;
 
 /// Part of every budget below which a cost is not worth a decision.
 const NEGLIGIBLE: f64 = 1e-4;
 /// Part of the budget below which a saving is not worth a loss, where nothing fits.
 const VAIN: f64 = 0.05;
-
-/// Direction of a decision: something has to go, or may come back.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Course {
-    Cut,
-    Raise,
-}
 
 /// CPU time of which the budget is a share, and the events that count against it. The first view is that of
 /// the server. In the others, of connections, what is off costs nothing.

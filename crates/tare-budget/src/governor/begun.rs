@@ -3,21 +3,14 @@
 //! the budget cannot be kept otherwise, and less than one statement in ten is counted, the abstract
 //! instruments are switched off, too. Then no statement is seen, whatever is on, until there is room.
 
+use super::decision::Decision;
+use super::follow::{FEW, Follower};
 use crate::board::{Board, Move, Switch, Switched, Why};
-use crate::follow::{FEW, Follower};
-use crate::governor::Decision;
-use crate::kind::{Kind, Level};
+use crate::kind::{Kind, Level, is_beginning};
 use crate::price::Prices;
 
-const BEGINNINGS: &str = "statement/abstract/";
 /// Kinds of the statements that begin this way.
 const KINDS: [Kind; 2] = [Kind::Query, Kind::Statement];
-
-/// Returns whether an instrument has no events of its own and only begins statements.
-#[must_use]
-pub fn is_beginning(name: &str) -> bool {
-    name.starts_with(BEGINNINGS)
-}
 
 /// Returns whether no statement begins at all.
 fn is_nothing_begun(board: &Board) -> bool {
@@ -98,7 +91,7 @@ mod tests {
     use super::*;
     use crate::board::Held;
     use crate::governor::{Governor, Look};
-    use crate::rules::{Rules, Statements};
+    use crate::governor::{Rules, Statements};
 
     const PACKET: &str = "statement/abstract/new_packet";
     const EXECUTE: &str = "statement/com/Execute";

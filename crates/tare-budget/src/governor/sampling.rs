@@ -6,8 +6,8 @@
 
 use std::time::Duration;
 
+use super::rules::REST;
 use crate::board::{Board, Switch, Switched, Why};
-use crate::governor::REST;
 use crate::kind::{Kind, Level};
 use crate::price::Prices;
 

@@ -5,11 +5,11 @@
 //! events is seen, until there is room. Stages are then not even reported by the server. So the last
 //! stages that are on are switched off as well.
 
+use super::cause::Course;
+use super::decision::Decision;
+use super::follow::{FEW, Follower};
 use crate::board::{Board, Move, Switch, Switched, Why};
-use crate::follow::{FEW, Follower};
-use crate::governor::Decision;
 use crate::kind::{Kind, Level};
-use crate::plan::Course;
 use crate::price::Prices;
 
 /// The kind that the server does not report at all while it sleeps.
@@ -107,7 +107,7 @@ mod tests {
     use super::*;
     use crate::board::Held;
     use crate::governor::{Governor, Look};
-    use crate::rules::{Rules, Statements};
+    use crate::governor::{Rules, Statements};
 
     const STAGE: &str = "stage/sql/init";
     const SMALL: &str = "stage/sql/Preparing";

@@ -1,9 +1,11 @@
 //! The account: overhead as a part of the server's CPU time, as events times cost per event, instrument by
 //! instrument.
 
+pub(crate) mod recording;
+
+use crate::board::{Board, Held};
 use crate::kind::{Kind, Level};
 use crate::price::{Cost, Prices};
-use crate::recording;
 
 /// Name under which the account lists the cost of reading the counts.
 pub const OWN: &str = "(reading the counts)";
@@ -104,4 +106,12 @@ impl Account {
     pub fn share(&self) -> Cost {
         self.share_of(self.total)
     }
+}
+
+/// Returns the cost of the switches that are held for this reason. It explains why a budget cannot be kept.
+#[must_use]
+pub fn held_cost(board: &Board, account: &Account, held: Held) -> Cost {
+    let is_held = |name: &str| board.iter().any(|it| it.name == name && it.held == Some(held));
+    let shares = account.shares.iter().filter(|share| is_held(&share.entry.name));
+    shares.fold(Cost::NOTHING, |sum, share| sum.plus(share.cost))
 }

@@ -51,7 +51,7 @@ mod tests {
 
     #[test]
     fn prices_follow_the_machine_but_not_each_look_of_it() {
-        let text = include_str!("../tests/prices/mysql.toml");
+        let text = include_str!("../../tests/prices/mysql.toml");
         let with_work = text.replacen("[price.", "[work]\nns = 100\n\n[price.", 1);
         let machine = |text: &str| Machine::new(Prices::read(text).expect("prices"));
         let ns = |prices: &Prices| prices.cost(Kind::Stage, Level::Sums).ns;

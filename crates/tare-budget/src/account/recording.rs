@@ -51,7 +51,7 @@ mod tests {
 
     #[test]
     fn what_is_only_counted_is_recorded_as_its_family_is() {
-        let prices = Prices::read(include_str!("../tests/prices/mysql.toml")).expect("prices");
+        let prices = Prices::read(include_str!("../../tests/prices/mysql.toml")).expect("prices");
         let of = |level, recording| cost(&prices, Kind::Stage, level, recording).ns;
         let [counts, sums, exact] = [Level::Counts, Level::Sums, Level::Exact].map(|level| of(level, None));
         assert!(counts < sums && sums < exact);

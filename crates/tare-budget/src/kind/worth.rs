@@ -5,7 +5,7 @@
 //! of a statement are worth more than forty times those of a stage, and these more than those of a mutex.
 //! `docs/budget.md` has the same table.
 
-use crate::kind::{Family, Kind, Level};
+use super::{Family, Kind, Level};
 
 /// Worth of an instrument of a kind.
 #[derive(Clone, Copy, Debug)]
@@ -113,7 +113,7 @@ mod tests {
 
     #[test]
     fn the_page_shows_this_table() {
-        let page = include_str!("../../../docs/budget.md");
+        let page = include_str!("../../../../docs/budget.md");
         for row in WORTH {
             let line = format!("| {} | {} | {} | {} |", row.kind, row.counts, row.sums, row.recorded);
             assert!(page.contains(&line), "docs/budget.md lacks: {line}");

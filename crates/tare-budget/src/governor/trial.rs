@@ -3,8 +3,7 @@
 
 use std::time::Duration;
 
-use crate::asleep;
-use crate::begun;
+use super::{asleep, begun};
 use crate::board::{Board, Move, Why};
 use crate::kind::{Kind, Level};
 

@@ -1,7 +1,16 @@
 //! Rules of a governor: its budgets, and what may be given up for them.
 
+use std::time::Duration;
+
 use crate::board::{Switch, Switched};
 use crate::kind::{Kind, Level};
+
+/// Target when something has to be given up, as a part of the budget.
+pub const CUT_TO: f64 = 0.9;
+/// Limit when something is given back, as a part of the budget.
+pub const RAISE_TO: f64 = 0.8;
+/// Minimum time before a raise, and the period in which something changes at most twice.
+pub const REST: Duration = Duration::from_secs(60);
 
 /// Whether sums of statements, transactions and errors may be given up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

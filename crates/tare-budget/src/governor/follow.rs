@@ -1,8 +1,9 @@
 //! Followers: what costs something without having events. It is switched off if the budget cannot be kept
 //! otherwise and hardly anything needs it. It comes back when something needs it, or when there is room.
 
+use super::decision::Decision;
+use super::rules::RAISE_TO;
 use crate::board::Why;
-use crate::governor::{Decision, RAISE_TO};
 
 /// Part of all events below which the counted ones are few.
 pub(crate) const FEW: f64 = 0.1;
