@@ -4,11 +4,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::time::Duration;
 
-use crate::account::Account;
-use crate::begun::is_beginning;
-use crate::kind::{Family, Kind, Level};
-use crate::price::Cost;
-use crate::worth;
+use crate::kind::{Family, Kind, Level, is_beginning, worth};
 
 /// Reason why a switch is left alone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -220,12 +216,4 @@ pub fn visible(board: &Board, moves: &[Move]) -> BTreeMap<Kind, (usize, usize)> 
         }
     }
     visible
-}
-
-/// Returns the cost of the switches that are held for this reason. It explains why a budget cannot be kept.
-#[must_use]
-pub fn held_cost(board: &Board, account: &Account, held: Held) -> Cost {
-    let is_held = |name: &str| board.iter().any(|it| it.name == name && it.held == Some(held));
-    let shares = account.shares.iter().filter(|share| is_held(&share.entry.name));
-    shares.fold(Cost::NOTHING, |sum, share| sum.plus(share.cost))
 }

@@ -3,8 +3,7 @@
 
 use crate::board::Board;
 use crate::governor::Look;
-use crate::handler;
-use crate::kind::{Kind, Level};
+use crate::kind::{Kind, Level, handler};
 
 /// The instrument of metadata locks.
 const LOCKS: &str = "wait/lock/metadata/sql/mdl";

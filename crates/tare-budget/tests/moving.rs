@@ -176,7 +176,7 @@ fn what_a_person_has_set_stays_and_is_named_when_the_budget_cannot_be_kept() {
     let decision = server.step(&mut governor, &[&load; 5]);
     assert!(decision.moves.iter().all(|it| !it.switch.starts_with("wait/synch/mutex/")));
     assert!(!decision.can_be_kept);
-    let held = tare_budget::board::held_cost(&server.board, &decision.account, Held::Person);
+    let held = tare_budget::account::held_cost(&server.board, &decision.account, Held::Person);
     assert!(decision.account.share_of(held).ns > 0.02);
 }
 

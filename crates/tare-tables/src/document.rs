@@ -3,8 +3,8 @@
 use std::fmt::Write;
 
 use crate::ddl::sql_type_text;
+use crate::shape::{Shape, TABLES};
 use crate::table::{Access, Column, Table};
-use crate::{Shape, TABLES};
 
 /// Returns the content of `docs/reference/tables.md`: the tables of both shapes.
 pub fn markdown() -> String {

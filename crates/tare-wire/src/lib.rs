@@ -6,12 +6,12 @@
 //! collect all rows first (ORDER BY and multi-row writes, which FEDERATED never sends).
 
 mod answer;
-mod connection;
 mod endpoint;
 mod failure;
+mod peer;
 mod protocol;
-mod socket;
 mod sql;
 mod text;
 
-pub use endpoint::{Endpoint, EndpointConfig, EndpointError, NameInside, Spawn};
+pub use endpoint::{Endpoint, EndpointConfig, EndpointError, Spawn};
+pub use sql::catalog::NameInside;

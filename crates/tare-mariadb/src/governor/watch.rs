@@ -4,7 +4,8 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use tare_budget::board::{Switched, held_cost};
+use tare_budget::account::held_cost;
+use tare_budget::board::Switched;
 use tare_budget::governor::Slowed;
 use tare_budget::{
     Account, Budget, Connections, Decision, Governor, Held, Kind, Level, Look, Move, Prices, Resampled,

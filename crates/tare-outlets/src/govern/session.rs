@@ -3,7 +3,8 @@
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
-use tare_budget::board::{held_cost, visible};
+use tare_budget::account::held_cost;
+use tare_budget::board::visible;
 use tare_budget::{
     Board, Connections, Decision, Governor, Held, Level, Look, Rules, Statements, Switch, Uncounted,
     counted_since, pace,

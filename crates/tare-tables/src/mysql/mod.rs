@@ -2,14 +2,10 @@
 //!
 //! The facts are in `columns.tsv`, which `regenerate.sh` writes from a running server.
 
-pub(crate) mod absent;
-
 use std::collections::HashMap;
 use std::sync::LazyLock;
 
-use tare_engine::Engine;
-
-use crate::table::{Column, Query, Sink, SqlType, Table};
+use crate::table::{Column, SqlType};
 
 /// Documentation of a column without a value in any row.
 pub const ABSENT: &str = "As in MySQL; no row has it.";
@@ -101,36 +97,6 @@ fn holds_more(own: SqlType, declared: SqlType) -> bool {
         (BigInt, Int) | (DoubleUnsigned(..), Double(..)) => true,
         _ => false,
     }
-}
-
-/// A table of MySQL that has no rows here, because the host has nothing like what it shows.
-#[derive(Debug)]
-pub struct AbsentDef {
-    name: &'static str,
-    doc: &'static str,
-}
-
-impl AbsentDef {
-    /// Declares a table; `doc` says why it is empty.
-    pub(crate) const fn new(name: &'static str, doc: &'static str) -> Self {
-        AbsentDef { name, doc }
-    }
-}
-
-impl Table for AbsentDef {
-    fn name(&self) -> &'static str {
-        self.name
-    }
-
-    fn doc(&self) -> &'static str {
-        self.doc
-    }
-
-    fn columns(&self) -> &[Column] {
-        columns(self.name)
-    }
-
-    fn scan(&self, _: &Engine, _: &Query<'_>, _: Sink<'_>) {}
 }
 
 #[cfg(test)]

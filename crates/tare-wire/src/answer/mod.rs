@@ -16,15 +16,13 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use tare_engine::{Cursor, Engine};
 use tare_tables::{Columns, Table, Value, Values};
 
-use crate::endpoint::NameInside;
 use crate::failure::Failure;
+use crate::peer::Peer;
 use crate::protocol::packet::Writer;
 use crate::protocol::reply::{self, Rows};
-use crate::socket::Peer;
-use crate::sql::catalog::Catalog;
+use crate::sql::catalog::{Catalog, NameInside, SCHEMA};
 use crate::sql::{
     self,
-    parser::SCHEMA,
     statement::{Show, Statement},
 };
 

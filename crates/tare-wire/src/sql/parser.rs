@@ -2,7 +2,7 @@
 
 use tare_tables::{Column, Table};
 
-use super::catalog::Catalog;
+use super::catalog::{Catalog, SCHEMA};
 use super::filter::Constant;
 use super::lexer::{Lexer, Token};
 use super::session;
@@ -17,9 +17,6 @@ const MAX_TERMS: u32 = 1 << 16;
 
 /// The most columns of an answer, as in MySQL; a single `*` adds many.
 const MAX_COLUMNS: usize = 4096;
-
-/// The schema of all tables.
-pub(crate) const SCHEMA: &str = "performance_schema";
 
 /// Parses one statement.
 pub(crate) fn parse(sql: &[u8], catalog: Catalog) -> Result<Statement, Failure> {

@@ -1,0 +1,61 @@
+//! The clocks with which events can be timed.
+
+use tare_engine::Engine;
+use tare_engine::snapshot::{TIMED_EVENTS, TIMER_NAMES, TimerRow, TimerSetting};
+
+use crate::framework::change::Changes;
+use crate::framework::column::{column, nullable, signed};
+use crate::framework::definition::TableDef;
+use crate::table::SqlType::{BigInt, Enum, VarChar};
+use crate::table::{TableError, Value};
+
+/// The table `performance_timers`.
+pub static PERFORMANCE_TIMERS: TableDef<TimerRow> = TableDef::new(
+    "performance_timers",
+    "The clocks of this machine. Times in all tables are picoseconds, whatever clock took them.",
+    &[&[
+        column("TIMER_NAME", Enum(TIMER_NAMES), "Name of the clock.", |row| row.name.into()),
+        nullable(
+            "TIMER_FREQUENCY",
+            BigInt,
+            "Units per second; NULL where the clock does not exist.",
+            |row| row.frequency.map_or(Value::Null, signed),
+        ),
+        nullable("TIMER_RESOLUTION", BigInt, "Smallest step, in units.", |row| {
+            row.resolution.map_or(Value::Null, signed)
+        }),
+        nullable("TIMER_OVERHEAD", BigInt, "Cost of reading the clock once, in cycles.", |row| {
+            row.overhead.map_or(Value::Null, signed)
+        }),
+    ]],
+    |engine, _, emit| {
+        let _ = engine.timers().iter().try_for_each(emit);
+    },
+);
+
+/// The table `setup_timers`.
+pub static SETUP_TIMERS: TableDef<TimerSetting> = TableDef::new(
+    "setup_timers",
+    "Which clock events are timed with, as the built-in would have it. An UPDATE is accepted and remembered, and changes no \
+     time: every event is timed with the one clock of the finest grain, CYCLE where the machine has it. It says that a \
+     row changed even where it did not, and with warning 1681, as the built-in, that the table is deprecated.",
+    &[&[
+        column("NAME", VarChar(64), "Type of event.", |row: &TimerSetting| row.name.into()),
+        column("TIMER_NAME", Enum(TIMER_NAMES), "Name of a clock. May be updated.", |row| row.timer.into()),
+    ]],
+    |engine, _, emit| {
+        let _ = engine.timer_settings().iter().try_for_each(emit);
+    },
+)
+.indexed(&[&["NAME"]])
+.updated(&["TIMER_NAME"], update_timer);
+
+fn update_timer(engine: &Engine, row: &Changes<'_>) -> Result<bool, TableError> {
+    let known = |names: &[&'static str], column| {
+        let text = row.text(column)?;
+        let name = names.iter().copied().find(|name| name.eq_ignore_ascii_case(&text));
+        name.ok_or(TableError::BadValue(column))
+    };
+    let name = known(&TIMED_EVENTS, "NAME")?;
+    Ok(engine.set_timer(TimerSetting { name, timer: known(TIMER_NAMES, "TIMER_NAME")? }))
+}
