@@ -4,12 +4,12 @@ use std::collections::BTreeSet;
 use std::sync::OnceLock;
 
 use super::{Definition, PASSWORD, ServerDef, SettingDef, SidecarDef, WorkloadDef, twin_of};
-use crate::fleet;
-use crate::record::Measure;
-use crate::replay::study;
-use crate::sequential::{Errors, Looks, MOST};
-use crate::study_file::{Place, Step, Wrong, at};
-use crate::workload;
+use crate::definition::place::{Place, Step, Wrong, at};
+use crate::load::replay::study;
+use crate::load::workload;
+use crate::results::record::Measure;
+use crate::statistics::sequential::{Errors, Looks, MOST};
+use crate::study::servers::fleet;
 
 impl Definition {
     pub(super) fn check(&self) -> std::result::Result<(), Wrong> {

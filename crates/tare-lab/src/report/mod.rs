@@ -1,6 +1,6 @@
 //! The report of a study: a self-contained page of HTML, and its figures as CSV and JSON beside it.
 //!
-//! Everything is computed from the records ([`crate::journal`], [`crate::analysis`]), so a report can be made
+//! Everything is computed from the records ([`crate::results::journal`], [`crate::verdict::analysis`]), so a report can be made
 //! of a study that is running, was killed, or ended long ago. The page uses no network and, except for
 //! downloads and the flame graphs' zoom, no script.
 
@@ -16,6 +16,7 @@ mod latency;
 mod page;
 mod picture;
 mod results;
+pub mod schema;
 mod throughput;
 pub(crate) mod unit;
 pub mod wording;
@@ -24,10 +25,10 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use crate::analysis::{Analysis, CellAnalysis, SettingAnalysis};
 use crate::error::Tried;
-use crate::journal;
-use crate::record::{Calls, Cell, Profile, Record, Slice};
+use crate::results::journal;
+use crate::results::record::{Calls, Cell, Profile, Record, Slice};
+use crate::verdict::analysis::{Analysis, CellAnalysis, SettingAnalysis};
 use crate::{Error, Result};
 
 /// Names of a report's files.

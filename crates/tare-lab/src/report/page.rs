@@ -4,8 +4,8 @@ use maud::{Markup, html};
 
 use super::wording::{self, Claim, Said, against, charged, everywhere, in_short, said, together};
 use super::{Data, Study, background, effort, is_base, measured, results, unit};
-use crate::analysis::{CellAnalysis, SettingAnalysis};
-use crate::record::SettingFacts;
+use crate::results::record::SettingFacts;
+use crate::verdict::analysis::{CellAnalysis, SettingAnalysis};
 
 const STYLE: &str = include_str!("style.css");
 const SCRIPT: &str = include_str!("script.js");

@@ -11,8 +11,8 @@ use super::latency::latencies;
 use super::page::{anchor, legend, several_bases, verdict_cell};
 use super::wording::{charged, contradiction, said};
 use super::{Study, curves, is_base, measured, throughput, unit};
-use crate::analysis::{CellAnalysis, SettingAnalysis};
-use crate::record::{Calls, Profile};
+use crate::results::record::{Calls, Profile};
+use crate::verdict::analysis::{CellAnalysis, SettingAnalysis};
 
 /// Most cells of a workload that are shown open; of more, only the first is.
 const OPEN: usize = 3;

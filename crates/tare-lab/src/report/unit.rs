@@ -3,8 +3,8 @@
 use tare_page::unit::{MINUS, without_negative_zero};
 pub(super) use tare_page::unit::{NONE, bytes, bytes_per_second, estimated_span, fixed, plain, span, time};
 
-use crate::analysis::Difference;
-use crate::course::Estimate;
+use crate::statistics::course::Estimate;
+use crate::verdict::analysis::Difference;
 
 /// Formats a share as a percentage with its sign and so many decimals; 0 has no sign.
 pub(super) fn signed(share: f64, decimals: usize) -> String {
