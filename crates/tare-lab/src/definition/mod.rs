@@ -6,6 +6,8 @@
 pub mod catalogue;
 mod check;
 pub(crate) mod place;
+pub(crate) mod processes;
+pub(crate) mod recordings;
 
 use std::collections::BTreeMap;
 
@@ -13,6 +15,7 @@ use serde::Deserialize;
 
 use crate::Result;
 use crate::definition::place::{Step, Wrong, error, locate};
+pub use crate::error::PASSWORD;
 use crate::load::outpost::DriverDef;
 use crate::load::workload::{self, Options, Workload};
 use crate::results::record::{Cell, Measure};
@@ -418,9 +421,6 @@ impl Definition {
         workload.server.as_ref().is_none_or(|server| *server == self.server_of(setting).name)
     }
 }
-
-/// The environment variable with the password of a running server.
-pub const PASSWORD: &str = "TARE_LAB_PASSWORD";
 
 #[cfg(test)]
 mod tests {

@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 
 use nix::sys::signal::{Signal, kill};
 
-use crate::definition::PASSWORD;
+use crate::error::PASSWORD;
 use crate::error::Tried;
 use crate::load::arrivals::Arrivals;
 use crate::load::outpost::{self, OBEYED, Outpost};
@@ -20,12 +20,10 @@ use crate::load::replay::study;
 use crate::load::sysbench::{Moment, Report, moment_of, report_of};
 use crate::load::workload::{self, Options, Script};
 use crate::process::as_pid;
+use crate::process::command::{beside, find_program, last_lines};
 use crate::process::interrupt::Interrupt;
 use crate::process::priority::Ahead;
-use crate::server::datadir::last_lines;
-use crate::server::installation::find_program;
 use crate::server::target::Target;
-use crate::study::servers::sidecar;
 use crate::{Error, Result};
 
 /// How often a waiting reader checks the interrupt flag.
@@ -131,7 +129,7 @@ impl Driver {
 
     /// Returns the command that replays a recording; its program is next to the one that runs the study.
     fn replay(&self, load: &Load, target: &Target, seconds: u32) -> Result<Command> {
-        let mut command = Command::new(sidecar::beside(TARE).ok_or_else(|| Error::Missing {
+        let mut command = Command::new(beside(TARE).ok_or_else(|| Error::Missing {
             program: TARE.into(),
             hint: "it replays recordings, and lies beside the program that runs the study".into(),
         })?);

@@ -1,9 +1,9 @@
 //! What a driver reports while it runs and at its end, parsed from sysbench's output.
 
 use crate::load::arrivals;
+use crate::process::command::last_lines;
 use crate::results::latency::latency;
 use crate::results::record::Latency;
-use crate::server::datadir::last_lines;
 use crate::{Error, Result};
 
 /// The driver's counts of a load.

@@ -9,8 +9,8 @@ use std::process::{Child, Command, Stdio};
 
 use nix::sys::signal::{Signal, kill};
 
-use crate::process::as_pid;
-use crate::server::installation::find_program;
+use super::command::find_program;
+use super::usage::as_pid;
 
 /// The requested events: `perf`'s name, and the name in records.
 const EVENTS: [(&str, &str); 4] = [

@@ -1,5 +1,6 @@
 //! Processes on this machine: what they use, programs that are run, and how everything that was started ends.
 
+pub(crate) mod command;
 pub(crate) mod counters;
 pub mod interrupt;
 pub(crate) mod peer;

@@ -11,10 +11,9 @@ use std::process::{Child, Command, Stdio};
 
 use nix::sys::signal::{Signal, kill};
 
+use super::command::{find_program, last_lines, run};
+use super::usage::as_pid;
 use crate::error::Tried;
-use crate::process::as_pid;
-use crate::server::datadir::{last_lines, run};
-use crate::server::installation::find_program;
 use crate::{Error, Result};
 
 /// Samples per second and processor; not a round number, so that they do not coincide with timers.

@@ -10,11 +10,13 @@ use std::fmt;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::verdict::budget::Budget;
+use super::budget::Budget;
 
 /// The format's number, in [`Header::format`]; raised when it would mislead a reader of the old one.
 pub const FORMAT: u32 = 1;
 
+/// Number of checksum characters that are shown.
+const SHORT: usize = 12;
 /// One line of the file.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "kind", rename_all = "snake_case")]
@@ -502,4 +504,9 @@ impl fmt::Display for Reason {
             Reason::Interrupted => "interrupted",
         })
     }
+}
+
+/// Shortens a checksum for display.
+pub(crate) fn short(sum: &str) -> &str {
+    sum.get(..SHORT).unwrap_or(sum)
 }

@@ -2,13 +2,14 @@
 
 use std::fs;
 use std::os::unix::fs::{PermissionsExt, chown};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::Command;
 
 use nix::unistd::{Uid, User, geteuid};
 use tempfile::TempDir;
 
 use crate::error::Tried;
+use crate::process::command::{option, run};
 use crate::process::watchdog::Watchdog;
 use crate::server::installation::Installation;
 use crate::{Error, Result};
@@ -129,34 +130,6 @@ fn copying(scratch: &Scratch, from: &Path, to: &Path) -> Command {
     command
 }
 
-/// Returns `name` followed by a path, which need not be UTF-8.
-pub(crate) fn option(name: &str, path: &Path) -> std::ffi::OsString {
-    let mut option = std::ffi::OsString::from(name);
-    option.push(path);
-    option
-}
-
-/// Runs a program to its end; the error of a failure has its output.
-pub(crate) fn run(command: &mut Command) -> Result<()> {
-    let program = PathBuf::from(command.get_program());
-    let output = command.output().tried(|| format!("running {}", program.display()))?;
-    if output.status.success() {
-        return Ok(());
-    }
-    let said = [output.stdout, output.stderr].concat();
-    Err(Error::Program {
-        program: program.display().to_string(),
-        status: output.status.to_string(),
-        output: last_lines(&String::from_utf8_lossy(&said), 15),
-    })
-}
-
-/// Returns the last lines of a text.
-pub(crate) fn last_lines(text: &str, lines: usize) -> String {
-    let all: Vec<&str> = text.trim_end().lines().collect();
-    all[all.len().saturating_sub(lines)..].join("\n")
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -178,19 +151,5 @@ mod tests {
         let command = copying(&scratch, Path::new("/from"), Path::new("/to"));
         let marks: Vec<_> = command.get_envs().collect();
         assert_eq!(marks, [("TMPDIR".as_ref(), Some(scratch.path().as_os_str()))]);
-    }
-
-    #[test]
-    fn a_failed_program_says_what_it_printed() {
-        let error =
-            run(Command::new("sh").args(["-c", "echo first; echo why >&2; exit 3"])).expect_err("fails");
-        let text = error.to_string();
-        assert!(text.contains("why") && text.contains("exit status: 3"), "{text}");
-    }
-
-    #[test]
-    fn only_the_end_of_a_long_text_is_kept() {
-        assert_eq!(last_lines("a\nb\nc\n", 2), "b\nc");
-        assert_eq!(last_lines("", 2), "");
     }
 }

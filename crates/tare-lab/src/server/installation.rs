@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use crate::error::Tried;
+pub use crate::process::command::find_program;
 use crate::{Error, Result};
 
 /// The plugin that makes tare's tables readable through the server's own SQL.
@@ -83,14 +84,6 @@ impl Installation {
 fn named(path: &Path) -> Option<PathBuf> {
     let alone = path.components().count() == 1;
     path.canonicalize().ok().or_else(|| find_program(path.to_str()?, &[]).filter(|_| alone))
-}
-
-/// Finds a program by name: in the given folders, in `PATH`, then in the folders of system programs.
-pub fn find_program(name: &str, first: &[PathBuf]) -> Option<PathBuf> {
-    let path = std::env::var_os("PATH").unwrap_or_default();
-    let system = ["/usr/sbin", "/usr/local/sbin", "/sbin"].map(PathBuf::from);
-    let mut folders = first.iter().cloned().chain(std::env::split_paths(&path)).chain(system);
-    folders.find_map(|folder| Some(folder.join(name)).filter(|p| p.is_file()))
 }
 
 fn missing(program: &str) -> Error {

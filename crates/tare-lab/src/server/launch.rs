@@ -14,8 +14,9 @@ use nix::sys::signal::{Signal, kill};
 
 use crate::error::Tried;
 use crate::process::as_pid;
+use crate::process::command::{last_lines, option};
 use crate::process::interrupt::Interrupt;
-use crate::server::datadir::{Account, Scratch, last_lines, option};
+use crate::server::datadir::{Account, Scratch};
 use crate::server::installation::Installation;
 use crate::server::setting::Setting;
 use crate::server::target::Target;

@@ -11,7 +11,7 @@ use nix::sys::socket::{getsockopt, sockopt::PeerCredentials};
 pub use tare_connect::Tls;
 use tare_connect::{Dsn, Manner, Mode, Place, Secret, Server, Told};
 
-use crate::definition::PASSWORD;
+use crate::error::PASSWORD;
 use crate::error::Tried;
 use crate::process::peer;
 use crate::{Error, Result};

@@ -9,7 +9,8 @@ pub mod course;
 pub mod sequential;
 pub(crate) mod signed_rank;
 pub mod simulation;
-pub(crate) mod skewed;
+mod skewed;
+mod spending;
 mod summary;
 
 pub use summary::{

@@ -6,7 +6,7 @@
 //! Chicken, *Nonparametric Statistical Methods*, 3rd ed., chapter 3). The distribution of all looks' signed
 //! ranks without a difference is the same for all such values.
 
-use crate::statistics::sequential::Spending;
+use super::spending::Spending;
 use crate::statistics::{Estimate, quantile};
 
 /// Returns Hodges and Lehmann's estimate; NaN without values.

@@ -7,7 +7,7 @@
 //! lognormal distribution with a sigma of 1, whose skewness is 6. They are conservative for less skewed
 //! values.
 
-use crate::statistics::sequential::Spending;
+use super::spending::Spending;
 use crate::statistics::{Estimate, mean};
 
 /// Fewest values for an interval, as fewer do not show the distribution.

@@ -7,22 +7,19 @@ use std::time::SystemTime;
 
 use sha2::{Digest, Sha256};
 
+use super::order::Order;
 use crate::definition::{Definition, SettingDef, SidecarDef};
 use crate::error::Tried;
 use crate::load::workload::Script;
 use crate::machine;
-use crate::results::record::{FORMAT, Header, Machine, Others, ServerFacts, SettingFacts};
+use crate::results::record::{FORMAT, Header, Machine, Others, ServerFacts, SettingFacts, short};
 use crate::server::installation::Installation;
-use crate::study::runner::Order;
 use crate::study::servers::fleet;
 use crate::study::servers::sidecar;
 use crate::{Error, Result};
 
 /// The running version of tare.
 const VERSION: &str = env!("CARGO_PKG_VERSION");
-
-/// Number of checksum characters that are shown.
-const SHORT: usize = 12;
 
 /// A file whose content is part of what is measured.
 #[derive(Debug)]
@@ -66,11 +63,6 @@ fn checksum(path: &Path) -> Result<String> {
     // The first servers read their code anew, as all later ones do.
     fleet::leave_page_cache(path);
     Ok(format!("{:x}", sum.finalize()))
-}
-
-/// Shortens a checksum for display.
-pub(crate) fn short(sum: &str) -> &str {
-    sum.get(..SHORT).unwrap_or(sum)
 }
 
 /// Checks that a continued study measures the same files, on the same processors, with the same version.

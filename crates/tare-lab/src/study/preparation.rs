@@ -3,14 +3,15 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 
+use super::order::{Event, Order};
+use crate::definition::processes::used_servers;
+use crate::definition::recordings::check_recordings;
 use crate::definition::{Definition, ServerDef, WorkloadDef};
 use crate::load::Load;
-use crate::load::replay::study::check_recordings;
 use crate::load::workload::{Options, Script};
 use crate::results::record::Measure;
 use crate::server::guest::Guest;
 use crate::server::installation::Installation;
-use crate::study::runner::{Event, Order};
 use crate::study::servers::bench::Bench;
 use crate::study::servers::fleet::Origin;
 use crate::study::servers::sidecar;
@@ -90,12 +91,6 @@ fn named(order: &Order, server: &ServerDef, error: Error) -> Error {
         server.name, server.name
     );
     Error::Needs { study: order.name.clone(), what }
-}
-
-pub(crate) fn used_servers(definition: &Definition) -> Vec<&ServerDef> {
-    let used: BTreeSet<&str> =
-        definition.settings.iter().map(|s| definition.server_of(s).name.as_str()).collect();
-    definition.servers.iter().filter(|s| used.contains(s.name.as_str())).collect()
 }
 
 /// The data of a study.

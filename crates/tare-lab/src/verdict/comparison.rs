@@ -10,14 +10,28 @@
 use std::collections::BTreeMap;
 
 use crate::results::record::{Measure, Slice};
+use crate::results::schema;
 use crate::statistics::signed_rank::centre;
 use crate::statistics::{mean, median};
-use crate::verdict::analysis::BlockCost;
+use schemars::JsonSchema;
+use serde::Serialize;
 
 /// One in so many rounds of a block counts as calm.
 const CALM: usize = 4;
 /// The fewest rounds to compare by. A slice with fewer turns is compared by its sums.
 const LEAST_TURNS: usize = 3;
+
+/// Difference from the base in one block.
+#[derive(Clone, Copy, Debug, Serialize, JsonSchema)]
+#[schemars(transform = schema::figures_may_be_missing)]
+pub struct BlockCost {
+    /// Number of the block.
+    pub block: u32,
+    /// Start of its slice, in seconds since the study began.
+    pub at: f64,
+    /// The setting's charge divided by the base's, minus 1.
+    pub share: f64,
+}
 
 /// A figure by which two slices are compared.
 #[derive(Clone, Copy, Debug)]

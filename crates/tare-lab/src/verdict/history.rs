@@ -10,9 +10,8 @@
 //! figures would look like a change.
 
 use crate::definition::{Definition, WorkloadDef};
-use crate::results::record::{Cell, CpuSource, Header, SettingFacts};
+use crate::results::record::{Cell, CpuSource, Header, SettingFacts, short};
 use crate::statistics::course::{Course, Estimate};
-use crate::study::identity::short;
 use crate::verdict::analysis::{Analysis, Difference, SettingAnalysis, Verdict};
 use tare_page::unit::{plain, time};
 

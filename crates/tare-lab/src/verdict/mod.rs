@@ -7,5 +7,7 @@
 pub mod analysis;
 pub mod budget;
 pub(crate) mod comparison;
+mod difference;
 pub mod effort;
 pub mod history;
+mod outcome;

@@ -8,8 +8,7 @@ use mysql::prelude::Queryable;
 
 use super::Recording;
 use crate::error::Tried;
-use crate::server::datadir::{option, run};
-use crate::server::installation::find_program;
+use crate::process::command::{find_program, option, run};
 use crate::server::target::Target;
 use crate::{Error, Result};
 

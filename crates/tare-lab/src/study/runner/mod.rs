@@ -6,7 +6,7 @@
 //! every observation is complete.
 
 pub mod attribution;
-mod order;
+mod effort;
 mod pace;
 mod profiling;
 mod remainder;
@@ -19,6 +19,7 @@ use std::time::{Duration, Instant};
 use mysql::prelude::Queryable;
 
 use crate::Result;
+use crate::definition::processes::used_servers;
 use crate::definition::{Definition, SettingDef, WorkloadDef};
 use crate::error::Error;
 use crate::load::arrivals::Arrivals;
@@ -32,15 +33,16 @@ use crate::server::guest;
 use crate::study::identity::{
     Measured, check_same, check_same_budget, check_same_conditions, header, measured,
 };
-use crate::study::preparation::{Loads, check_driver, check_programs, find_programs, prepare, used_servers};
+use crate::study::preparation::{Loads, check_driver, check_programs, find_programs, prepare};
 use crate::study::runner::slicing::{Slicer, Turns};
 use crate::study::servers::bench::Bench;
 use crate::study::servers::fleet::{Fleet, Origin};
 use crate::verdict::analysis::{Analysis, SettingAnalysis};
-use crate::verdict::effort::{self, Watch};
+use crate::verdict::effort::is_known;
 use pace::Pace;
 
-pub use order::{Event, Order};
+pub use super::order::{Event, Order};
+use effort::Watch;
 
 /// Length of an unmeasured slice in seconds, if no setting gives one; longer where transactions are too rare.
 const WARM_UP: u32 = 1;
@@ -383,7 +385,7 @@ impl<'a> Run<'a> {
     ) -> Result<()> {
         let setting = self.definition().settings[place].name.clone();
         tell(Event::Slice { cell, setting: &setting, measured: false });
-        let known = effort::is_known(self.journal.records(), cell, &setting);
+        let known = is_known(self.journal.records(), cell, &setting);
         let slice = if known {
             self.whole(cell, place, seconds, 0, tell)?
         } else {

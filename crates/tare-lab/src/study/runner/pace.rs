@@ -5,8 +5,8 @@ use std::time::Duration;
 use super::{Event, Run, WARM_UP, workload_of};
 use crate::Result;
 use crate::definition::SettingDef;
+use crate::definition::recordings::goes_by_the_clock;
 use crate::load::arrivals::Arrivals;
-use crate::load::replay::study::goes_by_the_clock;
 use crate::results::record::{Cell, Maximum, Measure, Record};
 use crate::study::servers::idleness;
 

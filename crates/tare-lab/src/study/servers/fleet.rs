@@ -8,11 +8,12 @@ use std::time::{Duration, Instant};
 use mysql::prelude::Queryable;
 use nix::fcntl::{PosixFadviseAdvice, posix_fadvise};
 
-use crate::definition::{Definition, ServerDef, SettingDef};
+use crate::definition::processes::processes;
+use crate::definition::{Definition, SettingDef};
 use crate::error::Tried;
+use crate::process::command::last_lines;
 use crate::process::{self, Usage};
 use crate::results::record::CpuSource;
-use crate::server::datadir::last_lines;
 use crate::server::guest::Guest;
 use crate::server::setting::Setting;
 use crate::server::statement_clock::StatementClock;
@@ -398,46 +399,6 @@ pub(crate) fn leave_page_cache(file: &Path) {
     }
 }
 
-/// Returns whether more than one server is started, so that processes are compared.
-pub(crate) fn starts_several(definition: &Definition) -> bool {
-    let is_ours = |s: &SettingDef| definition.server_of(s).dsn.is_none();
-    let is_compared = |process: &&Vec<usize>| process.iter().any(|&place| !definition.settings[place].twin);
-    processes(definition).iter().filter(is_compared).count() > 1 && definition.settings.iter().any(is_ours)
-}
-
-/// Returns the indexes of the settings of each process.
-fn processes(definition: &Definition) -> Vec<Vec<usize>> {
-    let mut processes: Vec<Vec<usize>> = vec![];
-    for (place, setting) in definition.settings.iter().enumerate() {
-        let server = definition.server_of(setting);
-        let same = |process: &&mut Vec<usize>| {
-            definition.server_of(&definition.settings[process[0]]).name == server.name
-                && are_switched(definition, server)
-        };
-        match processes.iter_mut().find(same) {
-            Some(process) => process.push(place),
-            None => processes.push(vec![place]),
-        }
-    }
-    processes
-}
-
-/// Returns whether all settings of a server share one process, including the A/A control; otherwise none do.
-/// A server that had more turns than another is warmer, so everything on it looks cheaper: by an eighth, with
-/// four settings under random reads. A running server always has one process.
-fn are_switched(definition: &Definition, server: &ServerDef) -> bool {
-    let on_it = |s: &&SettingDef| definition.server_of(s).name == server.name;
-    let settings: Vec<&SettingDef> = definition.settings.iter().filter(on_it).collect();
-    let alike = |s: &&SettingDef| {
-        let first = settings[0];
-        !s.goes_on_between_turns()
-            && (&s.options, &s.preload, &s.environment)
-                == (&first.options, &first.preload, &first.environment)
-    };
-    let are_compared = settings.iter().filter(|s| !s.twin).count() > 1;
-    server.dsn.is_some() || are_compared && settings.iter().all(alike)
-}
-
 fn text_of(value: &mysql::Value) -> String {
     match value {
         mysql::Value::Bytes(bytes) => String::from_utf8_lossy(bytes).into_owned(),
@@ -486,33 +447,6 @@ name = "points"
 run = "oltp_point_select"
 users = [2]
 "#;
-
-    /// Otherwise each setting would look cheaper, the more of them share a process.
-    #[test]
-    fn all_settings_of_a_server_are_switched_on_one_process_or_none() {
-        let are_switched = |text: &str| {
-            let definition = Definition::read(text, "s.toml", false).expect("a study");
-            let switched = are_switched(&definition, definition.server_of(&definition.settings[0]));
-            (switched, starts_several(&definition))
-        };
-        let ours = STUDY.replace("dsn = \"mysql://root@localhost?socket=/one\"", "program = \"mariadbd\"");
-        let ours = ours.replace("blocks = 6", "blocks = 60");
-        let (first, _) = ours.split_once("\n[[setting]]\nname = \"elsewhere\"").expect("a third one");
-        let (_, load) = ours.split_once("base = \"elsewhere\"\n").expect("its end");
-        let alike = format!("{first}{load}");
-        assert_eq!(are_switched(&alike), (true, false));
-        let started =
-            alike.replace("name = \"long\"\n", "name = \"long\"\noptions = [\"--sort-buffer-size=1M\"]\n");
-        assert_eq!(are_switched(&started), (false, true));
-        let third = format!("{}\n[[setting]]\nname = \"longer\"\n", started);
-        assert_eq!(are_switched(&third), (false, true), "though two of three are started alike");
-        let (one, _) = alike.split_once("\n[[setting]]\nname = \"long\"").expect("a second one");
-        assert_eq!(
-            are_switched(&format!("{one}{load}")),
-            (false, false),
-            "its twin is to be another process"
-        );
-    }
 
     /// Two places with one server would each assume that it is still in the setting they switched it to last.
     #[test]

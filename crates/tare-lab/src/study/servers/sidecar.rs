@@ -18,10 +18,9 @@ use nix::sys::signal::{Signal, killpg};
 
 use crate::definition::{SettingDef, SidecarDef};
 use crate::error::Tried;
+use crate::process::command::{beside, find_program, last_lines, run};
 use crate::process::interrupt::Interrupt;
 use crate::process::{GroupTime, as_pid, of_group, resident};
-use crate::server::datadir::{last_lines, run};
-use crate::server::installation::find_program;
 use crate::study::servers::fleet::Ready;
 use crate::{Error, Result};
 
@@ -245,12 +244,6 @@ pub fn find(definition: &SidecarDef) -> Result<PathBuf> {
     };
     let hint = definition.install.clone().unwrap_or_else(|| "install it".into());
     found.ok_or_else(|| Error::Missing { program: definition.program.clone(), hint })
-}
-
-/// Returns a program next to the running one, or else an installed one.
-pub(crate) fn beside(program: &str) -> Option<PathBuf> {
-    let folder = std::env::current_exe().ok().and_then(|it| Some(it.parent()?.to_owned()));
-    find_program(program, folder.as_slice())
 }
 
 /// Creates a self-signed certificate for two days.

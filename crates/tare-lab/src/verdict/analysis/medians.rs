@@ -5,8 +5,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use crate::report::schema;
 use crate::results::record::{Measure, Slice};
+use crate::results::schema;
 use crate::statistics::course::Estimate;
 use crate::statistics::{mean_and_error, median, quantile};
 

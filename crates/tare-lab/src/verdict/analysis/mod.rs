@@ -15,7 +15,6 @@ use std::collections::BTreeMap;
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use crate::report::schema;
 use crate::results::record::{
     Cell, CpuSource, End, Header, Measure, Note, Reason, Record, SettingFacts, Slice,
 };
@@ -25,9 +24,11 @@ use crate::verdict::comparison::{Comparison, Figure};
 use crate::verdict::effort;
 use verdict::Evidence;
 
+pub use crate::verdict::comparison::BlockCost;
+pub use crate::verdict::difference::{Amount, Difference};
 pub(crate) use medians::every_second;
 pub use medians::{Medians, Seconds, THROUGHPUT};
-pub use verdict::{Amount, Difference, Verdict};
+pub use verdict::Verdict;
 
 /// A study's results.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
@@ -96,18 +97,6 @@ pub struct SettingAnalysis {
     /// Work of the server per transaction, by the names of [`crate::verdict::effort::FIGURES`]; counted over an
     /// unmeasured slice.
     pub effort: BTreeMap<String, f64>,
-}
-
-/// Difference from the base in one block.
-#[derive(Clone, Copy, Debug, Serialize, JsonSchema)]
-#[schemars(transform = schema::figures_may_be_missing)]
-pub struct BlockCost {
-    /// Number of the block.
-    pub block: u32,
-    /// Start of its slice, in seconds since the study began.
-    pub at: f64,
-    /// The setting's charge divided by the base's, minus 1.
-    pub share: f64,
 }
 
 impl Analysis {
