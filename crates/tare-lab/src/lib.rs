@@ -6,6 +6,9 @@
 //! ([`record`], [`journal`]). Slices are compared within their block, so that drift (clock frequency,
 //! neighbours, growing data) affects all settings alike. [`analysis`] turns the blocks' ratios into figures,
 //! with intervals that stay valid however often one looks ([`sequential`]), and into verdicts.
+//!
+//! Modules are layers: each uses only those below it, in the order of `layers.toml`. Modules inside
+//! them are re-exported here.
 
 pub mod definition;
 pub mod error;

@@ -176,7 +176,7 @@ pub struct SidecarDef {
 pub struct WorkloadDef {
     /// Name, unique in the study.
     pub name: String,
-    /// Name of one of [`crate::load::workload::WORKLOADS`].
+    /// Name of one of [`crate::workload::WORKLOADS`].
     pub run: String,
     /// Name of the server it runs on; `None`: all servers.
     pub server: Option<String>,

@@ -3,7 +3,7 @@
 use maud::{Markup, html};
 
 use super::export::Exports;
-use super::page::heads;
+use super::parts::heads;
 use super::wording::{charged, cpu_source};
 use super::{ANALYSIS, Data, FIGURES, SLICES, Study, is_base, unit};
 use crate::results::journal;

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use maud::{Markup, html};
 
 use super::chart::{Axis, distribution};
-use super::results::plot_heads;
+use super::parts::plot_heads;
 use super::{Study, measured, unit};
 use crate::verdict::analysis::{CellAnalysis, SettingAnalysis};
 

@@ -1,6 +1,6 @@
 //! The report of a study: a self-contained page of HTML, and its figures as CSV and JSON beside it.
 //!
-//! Everything is computed from the records ([`crate::results::journal`], [`crate::verdict::analysis`]), so a report can be made
+//! Everything is computed from the records ([`crate::journal`], [`crate::analysis`]), so a report can be made
 //! of a study that is running, was killed, or ended long ago. The page uses no network and, except for
 //! downloads and the flame graphs' zoom, no script.
 
@@ -14,6 +14,7 @@ mod flame;
 pub mod judged;
 mod latency;
 mod page;
+mod parts;
 mod picture;
 mod results;
 pub mod schema;

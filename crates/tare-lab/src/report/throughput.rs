@@ -7,7 +7,7 @@ use maud::{Markup, html};
 
 use super::chart::{Axis, Box, Scatter, Second};
 use super::figures::{difference, spaced};
-use super::results::plot_heads;
+use super::parts::plot_heads;
 use super::{Study, is_base, measured, unit};
 use crate::results::record::{Measure, Slice};
 use crate::statistics::quantile;

@@ -439,7 +439,7 @@ pub struct Effort {
     /// Whether the server was warm: the slice followed others, before a profile was taken.
     #[serde(default)]
     pub warm: bool,
-    /// Figures of [`crate::verdict::effort::FIGURES`] per transaction (`instructions_per_cycle` is not divided); those
+    /// Figures of [`crate::effort::FIGURES`] per transaction (`instructions_per_cycle` is not divided); those
     /// that cannot be counted are missing.
     pub per_transaction: BTreeMap<String, f64>,
 }

@@ -1,7 +1,7 @@
 //! Database servers: installations, data directories, servers that we start, and servers that already run.
 //!
-//! `launch` starts and stops a server of our own. [`target`] connects to any server; [`guest`] changes one that
-//! is not ours, and puts everything back.
+//! `launch` starts and stops a server of our own. [`target`] connects to any server. [`guest`] changes a
+//! server that is not ours, and puts everything back.
 
 pub mod datadir;
 pub mod guest;

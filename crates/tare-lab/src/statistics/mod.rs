@@ -1,9 +1,9 @@
-//! Statistics of few, noisy observations: averages with intervals, and intervals that stay valid however often
-//! they are looked at.
+//! Statistics of few, noisy observations.
 //!
-//! `summary` has means, medians and their intervals. [`sequential`] spends the error over looks; its intervals
-//! are those of `signed_rank` for symmetric errors and of `skewed` for skewed ones, and [`simulation`] counts
-//! how often they are wrong. [`course`] finds changes and trends over runs.
+//! `summary` has means, medians and their intervals. [`sequential`] has intervals that stay valid however
+//! often they are looked at: those of `signed_rank` for symmetric errors, of `skewed` for skewed ones.
+//! `spending` spends the error over the looks. [`simulation`] counts how often they are wrong. [`course`]
+//! finds changes and trends over runs.
 
 pub mod course;
 pub mod sequential;

@@ -12,8 +12,8 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use super::spending::Spending;
+use super::summary::{Estimate, mean};
 use super::{signed_rank, skewed};
-use crate::statistics::Estimate;
 
 /// Sequences simulated to find the limits; the error is met within 0.3 percentage points.
 const COURSES: usize = 20_000;
@@ -98,7 +98,7 @@ impl Looks {
                 Judged { value, interval: signed_rank::interval(value, seen, ranks[last]) }
             }
             Limits::Statistics(limits) => {
-                let value = crate::statistics::mean(seen);
+                let value = mean(seen);
                 Judged { value, interval: skewed::interval(value, seen, limits[last]) }
             }
         })

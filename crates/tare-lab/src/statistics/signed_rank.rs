@@ -7,7 +7,7 @@
 //! ranks without a difference is the same for all such values.
 
 use super::spending::Spending;
-use crate::statistics::{Estimate, quantile};
+use super::summary::{Estimate, quantile};
 
 /// Returns Hodges and Lehmann's estimate; NaN without values.
 pub(crate) fn centre(values: &[f64]) -> f64 {

@@ -1,7 +1,7 @@
 //! Calibration of the intervals: simulated errors of known shapes, and how often intervals miss the truth.
 
-use crate::statistics::sequential::{Errors, Looks};
-use crate::statistics::skewed::normal;
+use super::sequential::{Errors, Looks};
+use super::skewed::normal;
 
 /// A distribution of errors with mean 0.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -8,7 +8,7 @@
 //! values.
 
 use super::spending::Spending;
-use crate::statistics::{Estimate, mean};
+use super::summary::{Estimate, mean};
 
 /// Fewest values for an interval, as fewer do not show the distribution.
 const LEAST: usize = 6;

@@ -2,7 +2,7 @@
 //!
 //! A recording is made from a [`slow_log`], a [`general_log`] or the server's memory of statements
 //! ([`history`]); [`take`] selects what can be replayed. [`mod@file`] stores it, [`kind`] tells what its
-//! statements do to data, and [`crate::load::replay`] sends them again.
+//! statements do to data, and [`crate::replay`] sends them again.
 
 use std::collections::{BTreeMap, BTreeSet};
 

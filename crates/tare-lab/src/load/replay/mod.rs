@@ -11,9 +11,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use crate::load::Progress;
 use crate::load::recording::kind::{Kind, Sent};
 use crate::load::recording::{Recording, Statement};
+use crate::load::sysbench::Progress;
 use crate::process::interrupt::Interrupt;
 use crate::server::target::Target;
 use crate::{Error, Result};

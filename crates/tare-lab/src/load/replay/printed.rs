@@ -3,7 +3,7 @@
 use std::io::Write;
 
 use super::Outcome;
-use crate::load::Progress;
+use crate::load::sysbench::Progress;
 
 /// The line printed when sessions start.
 pub const STARTED: &str = "Threads started!";

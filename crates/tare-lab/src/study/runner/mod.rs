@@ -27,6 +27,7 @@ use crate::load::outpost::Outpost;
 use crate::machine;
 use crate::process::counters::Counters;
 use crate::process::interrupt::Interrupt;
+use crate::results::effort::is_known;
 use crate::results::journal::Journal;
 use crate::results::record::{Cell, End, Note, Others, Reason, Record, ServerFacts, Slice};
 use crate::server::guest;
@@ -38,7 +39,6 @@ use crate::study::runner::slicing::{Slicer, Turns};
 use crate::study::servers::bench::Bench;
 use crate::study::servers::fleet::{Fleet, Origin};
 use crate::verdict::analysis::{Analysis, SettingAnalysis};
-use crate::verdict::effort::is_known;
 use pace::Pace;
 
 pub use super::order::{Event, Order};

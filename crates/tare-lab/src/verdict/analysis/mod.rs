@@ -4,7 +4,7 @@
 //! Where setting and base run in processes of their own, the layout of a process's memory makes it a little
 //! faster or slower for its whole life. Blocks of the same two processes are then one observation: their
 //! centre. The intervals of both figures stay valid however often they are computed while the study runs
-//! ([`crate::statistics::sequential`]). The verdict rests on the calm rounds, unless the mean of all turns contradicts
+//! ([`crate::sequential`]). The verdict rests on the calm rounds, unless the mean of all turns contradicts
 //! them.
 
 mod medians;
@@ -15,13 +15,13 @@ use std::collections::BTreeMap;
 use schemars::JsonSchema;
 use serde::Serialize;
 
+use crate::results::effort;
 use crate::results::record::{
     Cell, CpuSource, End, Header, Measure, Note, Reason, Record, SettingFacts, Slice,
 };
 use crate::statistics::course::Estimate;
 use crate::statistics::sequential::{Errors, Looks};
 use crate::verdict::comparison::{Comparison, Figure};
-use crate::verdict::effort;
 use verdict::Evidence;
 
 pub use crate::verdict::comparison::BlockCost;
@@ -94,7 +94,7 @@ pub struct SettingAnalysis {
     /// Whether no more blocks are needed: the interval is as narrow as the study asks, or lies within the
     /// margin.
     pub reached: bool,
-    /// Work of the server per transaction, by the names of [`crate::verdict::effort::FIGURES`]; counted over an
+    /// Work of the server per transaction, by the names of [`crate::effort::FIGURES`]; counted over an
     /// unmeasured slice.
     pub effort: BTreeMap<String, f64>,
 }
