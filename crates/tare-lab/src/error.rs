@@ -3,6 +3,9 @@
 use std::io;
 use std::path::PathBuf;
 
+/// The environment variable with the password of a running server.
+pub const PASSWORD: &str = "TARE_LAB_PASSWORD";
+
 /// The reason why a server, a load or a study failed.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
@@ -351,7 +354,7 @@ pub enum Error {
     #[error(
         "the server at {server} does not let `{user}` in; give the right password (-p, an option file, or for a study the \
          environment variable {}), or name another account",
-        crate::definition::PASSWORD
+        PASSWORD
     )]
     Denied {
         /// Address of the server.

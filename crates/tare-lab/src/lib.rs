@@ -6,63 +6,35 @@
 //! ([`record`], [`journal`]). Slices are compared within their block, so that drift (clock frequency,
 //! neighbours, growing data) affects all settings alike. [`analysis`] turns the blocks' ratios into figures,
 //! with intervals that stay valid however often one looks ([`sequential`]), and into verdicts.
+//!
+//! Modules are layers: each uses only those below it, in the order of `layers.toml`. Modules inside
+//! them are re-exported here.
 
-pub mod analysis;
-pub mod arrivals;
-pub mod attribution;
-pub mod bench;
-pub mod budget;
-pub mod catalogue;
-mod comparison;
-mod counters;
-pub mod course;
-pub mod datadir;
 pub mod definition;
-pub mod effort;
 pub mod error;
-pub mod fleet;
-pub mod guest;
-pub mod history;
-mod identity;
-mod idleness;
-pub mod installation;
-pub mod interrupt;
-pub mod journal;
-mod latency;
 pub mod load;
 pub mod machine;
-pub mod outpost;
-mod peer;
-mod preparation;
 pub mod prices;
-mod priority;
 pub mod process;
-pub mod profile;
-pub mod record;
-pub mod recording;
-pub mod replay;
 pub mod report;
-pub mod runner;
-pub mod schema;
-pub mod sequential;
+mod results;
 pub mod server;
-pub mod setting;
-mod setup_tables;
-pub mod sidecar;
-mod signed_rank;
-pub mod simulation;
-mod skewed;
-mod slicing;
-pub mod statement_clock;
 pub mod statistics;
-mod study_file;
-mod sysbench;
-pub mod target;
-pub mod watchdog;
+mod study;
+mod verdict;
 pub mod weighing;
-pub mod workload;
 
+pub use definition::catalogue;
 pub use error::Error;
+pub use load::{arrivals, outpost, recording, replay, workload};
+pub use process::{interrupt, profile, watchdog};
+pub use report::schema;
+pub use results::{journal, record};
+pub use server::{datadir, guest, installation, setting, statement_clock, target};
+pub use statistics::{course, sequential, simulation};
+pub use study::runner::{self, attribution};
+pub use study::servers::{bench, fleet, sidecar};
+pub use verdict::{analysis, budget, effort, history};
 
 /// The result of the crate's functions.
 pub type Result<T> = std::result::Result<T, Error>;

@@ -6,8 +6,8 @@ use std::path::Path;
 use std::time::Duration;
 
 use crate::Result;
-use crate::interrupt::Interrupt;
-use crate::record::{Machine, Others};
+use crate::process::interrupt::Interrupt;
+use crate::results::record::{Machine, Others};
 
 /// How long other processes are observed before a study starts.
 const WATCHED: Duration = Duration::from_secs(1);

@@ -61,6 +61,11 @@ fn scaled(value: f64, units: &[(f64, &str)]) -> String {
     unit.map_or_else(String::new, |(size, name)| format!("{} {name}", plain(value / size)))
 }
 
+/// Formats a share that somebody chose, such as a margin: `1%`, `0.5%`.
+pub fn chosen(share: f64) -> String {
+    format!("{}%", (share * 1e6).round() / 1e4)
+}
+
 /// Formats seconds.
 pub fn time(seconds: f64) -> String {
     if seconds == 0.0 {
@@ -125,5 +130,10 @@ mod tests {
     fn an_estimated_span_is_no_more_exact_than_an_estimate() {
         let spans = [60.0, 400.0, 4000.0, 55_020.0, 1_274_220.0].map(estimated_span);
         assert_eq!(spans, ["60 s", "7 min", "65 min", "15 h", "15 days"]);
+    }
+
+    #[test]
+    fn a_chosen_share_has_the_digits_that_were_given() {
+        assert_eq!([0.01, 0.005, 0.0025].map(chosen), ["1%", "0.5%", "0.25%"]);
     }
 }

@@ -3,13 +3,12 @@
 use std::collections::BTreeSet;
 use std::sync::OnceLock;
 
-use super::{Definition, PASSWORD, ServerDef, SettingDef, SidecarDef, WorkloadDef, twin_of};
-use crate::fleet;
-use crate::record::Measure;
-use crate::replay::study;
-use crate::sequential::{Errors, Looks, MOST};
-use crate::study_file::{Place, Step, Wrong, at};
-use crate::workload;
+use super::processes::starts_several;
+use super::{Definition, PASSWORD, ServerDef, SettingDef, SidecarDef, WorkloadDef, recordings, twin_of};
+use crate::definition::place::{Place, Step, Wrong, at};
+use crate::load::workload;
+use crate::results::record::Measure;
+use crate::statistics::sequential::{Errors, Looks, MOST};
 
 impl Definition {
     pub(super) fn check(&self) -> std::result::Result<(), Wrong> {
@@ -42,7 +41,7 @@ impl Definition {
             known(workload.server.as_ref(), &servers, || at("workload", i, "server"))?;
             self.check_bases(workload).map_err(|why| (at("workload", i, "server"), why))?;
             check_users(&workload.users).map_err(|why| (at("workload", i, "users"), why))?;
-            study::check(workload).map_err(|(key, why)| (at("workload", i, key), why))?;
+            recordings::check(workload).map_err(|(key, why)| (at("workload", i, key), why))?;
             check_rates(&workload.rates).map_err(|why| (at("workload", i, "rates"), why))?;
         }
         self.check_measure()?;
@@ -102,7 +101,7 @@ impl Definition {
     pub(super) fn check_observations(&self) -> std::result::Result<(), Wrong> {
         let starts = self.blocks.div_ceil(self.blocks_per_start);
         let why = match () {
-            () if fleet::starts_several(self) && starts < least_observations() => self.too_few_starts(starts),
+            () if starts_several(self) && starts < least_observations() => self.too_few_starts(starts),
             () if self.blocks > most_observations() && self.observes_blocks() => format!(
                 "an interval is made of {0} blocks at most where settings are switched on one server: write `blocks = {0}` or \
                  less, and longer slices (`slice_seconds`) to measure for longer",
@@ -146,7 +145,7 @@ impl Definition {
             }
             let (is_theirs, are_compared) = (server.dsn.is_some(), settings.len() > 1);
             let alone = Definition { settings, ..self.clone() };
-            is_theirs || are_compared && !fleet::starts_several(&alone)
+            is_theirs || are_compared && !starts_several(&alone)
         };
         self.servers.iter().any(on)
     }
@@ -154,7 +153,7 @@ impl Definition {
     /// Refuses the measure `time` for transactions that come at a given rate, which no setting changes.
     fn check_measure(&self) -> std::result::Result<(), Wrong> {
         let is_given =
-            |workload: &&WorkloadDef| !workload.rates.is_empty() || study::goes_by_the_clock(workload);
+            |workload: &&WorkloadDef| !workload.rates.is_empty() || recordings::goes_by_the_clock(workload);
         match self.workloads.iter().find(is_given) {
             Some(workload) if self.measure == Measure::Time => {
                 let why = format!(

@@ -4,8 +4,8 @@ use tare_budget::{Cost, Prices};
 
 use super::evidence::{Missing, charge, connected, events, of_load};
 use super::experiment::{EVERYTHING, NONE, Setting};
-use crate::analysis::{Analysis, Difference};
-use crate::record::Record;
+use crate::results::record::Record;
+use crate::verdict::analysis::{Analysis, Difference};
 
 /// Relative error below which prices count as right.
 const QUARTER: f64 = 0.25;
@@ -61,7 +61,7 @@ impl Checked {
 /// [`Missing`].
 pub fn check(records: &[Record], everything: &Setting, prices: &Prices) -> Result<Vec<Checked>, Missing> {
     let Some(analysis) = Analysis::of(records) else { return Err(Missing::Starts) };
-    let of_cell = |cell: &crate::analysis::CellAnalysis| {
+    let of_cell = |cell: &crate::verdict::analysis::CellAnalysis| {
         let load = cell.cell.workload.clone();
         let measured = cell.setting(EVERYTHING).and_then(|it| it.cost);
         let (Some(charge), Some(measured)) = (charge(cell, NONE), measured) else {

@@ -8,9 +8,9 @@ use tare_budget::{Cost, Kind, Level, Prices, handler};
 
 use super::experiment::{EVERYTHING, NONE, NOTHING, Setting};
 use super::fit::{Load, quantile};
-use crate::analysis::{Analysis, CellAnalysis};
-use crate::effort;
-use crate::record::Record;
+use crate::results::record::Record;
+use crate::verdict::analysis::{Analysis, CellAnalysis};
+use crate::verdict::effort;
 
 /// What the measurements lack.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]

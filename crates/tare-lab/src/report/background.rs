@@ -3,12 +3,12 @@
 use maud::{Markup, html};
 
 use super::export::Exports;
-use super::page::heads;
+use super::parts::heads;
 use super::wording::{charged, cpu_source};
 use super::{ANALYSIS, Data, FIGURES, SLICES, Study, is_base, unit};
-use crate::comparison::Comparison;
-use crate::journal;
-use crate::record::Header;
+use crate::results::journal;
+use crate::results::record::Header;
+use crate::verdict::comparison::Comparison;
 
 /// Largest raw data, in bytes, that is embedded in the page; more makes browsers slow.
 const MOST_EMBEDDED: usize = 16 << 20;
@@ -275,7 +275,7 @@ mod tests {
     use serde_json::{Value, json};
 
     use super::*;
-    use crate::record::{Machine, Record};
+    use crate::results::record::{Machine, Record};
 
     /// Returns the page's text for a study of six blocks, with servers started for each, or all on one.
     fn said(starts: bool, budget: Option<f64>) -> String {

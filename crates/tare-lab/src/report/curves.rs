@@ -4,9 +4,9 @@ use maud::{Markup, html};
 
 use super::chart::{Axis, at, percent, pixels};
 use super::{Study, measured};
-use crate::analysis::{CellAnalysis, SettingAnalysis};
-use crate::record::SettingFacts;
+use crate::results::record::SettingFacts;
 use crate::statistics::{Estimate, mean_interval};
+use crate::verdict::analysis::{CellAnalysis, SettingAnalysis};
 
 /// Height of a picture, in pixels.
 const HEIGHT: f64 = 220.0;

@@ -3,8 +3,8 @@
 use maud::{Markup, html};
 
 use super::{Study, is_base, measured, unit};
-use crate::analysis::{CellAnalysis, SettingAnalysis};
-use crate::effort::Figure;
+use crate::verdict::analysis::{CellAnalysis, SettingAnalysis};
+use crate::verdict::effort::Figure;
 
 /// Returns whether any effort is known.
 pub(super) fn is_known(study: &Study<'_>) -> bool {

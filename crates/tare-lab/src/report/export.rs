@@ -4,9 +4,9 @@ use std::collections::BTreeSet;
 
 use super::wording::said;
 use super::{Study, measured};
-use crate::analysis::{Difference, SettingAnalysis, THROUGHPUT};
-use crate::effort;
-use crate::record::{Cell, Header, Slice};
+use crate::results::record::{Cell, Header, Slice};
+use crate::verdict::analysis::{Difference, SettingAnalysis, THROUGHPUT};
+use crate::verdict::effort;
 
 /// The files beside a report's page; the page contains them, too.
 pub(super) struct Exports {

@@ -5,9 +5,9 @@ use std::collections::BTreeSet;
 use maud::{Markup, html};
 
 use super::{Study, measured, unit};
-use crate::analysis::{Amount, CellAnalysis, Difference, SettingAnalysis};
-use crate::record::Slice;
+use crate::results::record::Slice;
 use crate::statistics::{mean_interval, quantile};
+use crate::verdict::analysis::{Amount, CellAnalysis, Difference, SettingAnalysis};
 
 /// A setting in a cell.
 type Place<'s> = (&'s CellAnalysis, &'s SettingAnalysis);

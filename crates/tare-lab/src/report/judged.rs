@@ -7,9 +7,9 @@ use maud::{PreEscaped, html};
 
 use super::wording::{against, charged, in_short, said, warnings};
 use super::{measured, unit};
-use crate::analysis::{Analysis, CellAnalysis, SettingAnalysis};
-use crate::budget::{Budget, Judgement, Outcome, outcome};
-use crate::record::Header;
+use crate::results::record::Header;
+use crate::verdict::analysis::{Analysis, CellAnalysis, SettingAnalysis};
+use crate::verdict::budget::{Budget, Judgement, Outcome, outcome};
 
 /// Describes a judgement: `+4.1% (+3.6% … +4.6%), all of it above 3%`.
 pub fn words(budget: Budget, judgement: &Judgement) -> String {
@@ -162,9 +162,9 @@ fn text_of(words: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::analysis::Difference;
-    use crate::budget::Evidence;
-    use crate::record::Cell;
+    use crate::results::record::Cell;
+    use crate::verdict::analysis::Difference;
+    use crate::verdict::budget::Evidence;
 
     fn judgement(outcome: Outcome, interval: Option<(f64, f64)>, of_mean: bool) -> Judgement {
         let difference = Difference { share: 0.041, interval };

@@ -5,9 +5,9 @@ use std::collections::BTreeMap;
 use maud::{Markup, html};
 
 use super::chart::{Axis, distribution};
-use super::results::plot_heads;
+use super::parts::plot_heads;
 use super::{Study, measured, unit};
-use crate::analysis::{CellAnalysis, SettingAnalysis};
+use crate::verdict::analysis::{CellAnalysis, SettingAnalysis};
 
 /// Number of bars per power of ten.
 const BARS: f64 = 10.0;

@@ -14,8 +14,10 @@ mod flame;
 pub mod judged;
 mod latency;
 mod page;
+mod parts;
 mod picture;
 mod results;
+pub mod schema;
 mod throughput;
 pub(crate) mod unit;
 pub mod wording;
@@ -24,10 +26,10 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use crate::analysis::{Analysis, CellAnalysis, SettingAnalysis};
 use crate::error::Tried;
-use crate::journal;
-use crate::record::{Calls, Cell, Profile, Record, Slice};
+use crate::results::journal;
+use crate::results::record::{Calls, Cell, Profile, Record, Slice};
+use crate::verdict::analysis::{Analysis, CellAnalysis, SettingAnalysis};
 use crate::{Error, Result};
 
 /// Names of a report's files.

@@ -2,10 +2,11 @@
 
 use maud::{Markup, html};
 
+use super::parts::{anchor, legend, verdict_cell};
 use super::wording::{self, Claim, Said, against, charged, everywhere, in_short, said, together};
-use super::{Data, Study, background, effort, is_base, measured, results, unit};
-use crate::analysis::{CellAnalysis, SettingAnalysis};
-use crate::record::SettingFacts;
+use super::{Data, Study, background, effort, measured, results, unit};
+use crate::results::record::SettingFacts;
+use crate::verdict::analysis::{CellAnalysis, SettingAnalysis};
 
 const STYLE: &str = include_str!("style.css");
 const SCRIPT: &str = include_str!("script.js");
@@ -58,22 +59,6 @@ fn head(study: &Study<'_>) -> Markup {
             }
         }
     }
-}
-
-/// Returns the anchor of a workload's section.
-pub(super) fn anchor(workload: &str) -> String {
-    let plain = |c: char| if c.is_ascii_alphanumeric() { c.to_ascii_lowercase() } else { '-' };
-    format!("workload-{}", workload.chars().map(plain).collect::<String>())
-}
-
-/// Returns whether settings have different bases, so that each base has to be named.
-pub(super) fn several_bases(study: &Study<'_>) -> bool {
-    study.analysis.header.settings.iter().filter(|s| s.name == s.base).count() > 1
-}
-
-/// Renders the heads of a table's columns.
-pub(super) fn heads(names: &[&str]) -> Markup {
-    html! { thead { tr { @for name in names { th scope="col" { (name) } } } } }
 }
 
 /// Renders warnings, such as that the machine was busy with other work.
@@ -206,62 +191,5 @@ fn range(study: &Study<'_>, head: &str, cells: &[&CellAnalysis], name: &str) -> 
             span.figure { (unit::change(low.0, low.1)) " … " (unit::change(high.0, high.1)) }
             span.said { (together(&all)) }
         }
-    }
-}
-
-/// Renders a setting's verdict as a cell of a table, with `below` under it. `head` is the column's head. See
-/// also [`range`].
-pub(super) fn verdict_cell(
-    study: &Study<'_>,
-    head: &str,
-    (cell, setting): (&CellAnalysis, &SettingAnalysis),
-    below: Markup,
-) -> Markup {
-    if is_base(setting) {
-        return html! { td.base data-head=(head) { "base" (below) } };
-    }
-    let (Some(said), Some(cost)) = (said(&study.analysis.header, cell, setting), setting.cost) else {
-        return html! { td.none data-head=(head) { (unit::NONE) (below) } };
-    };
-    html! {
-        td class={ "verdict " (said.claim.word()) } data-head=(head) {
-            span.sign aria-hidden="true" { (said.claim.sign()) }
-            span.figure { (unit::change(cost.share, cost.plus_minus())) } " "
-            span.interval { (unit::interval(cost)) }
-            @match said.claim {
-                // The figure says that it is a cost.
-                Claim::Costs | Claim::Saves => span.hidden { (said.words) },
-                _ => span.said { (said.words) },
-            }
-            (below)
-        }
-    }
-}
-
-/// Renders the meaning of the symbols.
-pub(super) fn legend(study: &Study<'_>) -> Markup {
-    let margin = format!("within the margin of {}", unit::chosen(study.analysis.header.margin));
-    html! {
-        p.legend {
-            @for (claim, meaning) in [
-                (Claim::Costs, "costs"),
-                (Claim::Saves, "saves"),
-                (Claim::MayCost, "may cost (▽ may save): the interval begins near 0"),
-                (Claim::Equal, margin.as_str()),
-                (Claim::Unclear, "inconclusive"),
-            ] {
-                span class=(claim.word()) { span.sign { (claim.sign()) } " " (meaning) } " "
-            }
-        }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn anchors_are_plain() {
-        assert_eq!(anchor("TPC-C, 10 warehouses"), "workload-tpc-c--10-warehouses");
     }
 }

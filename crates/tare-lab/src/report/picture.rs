@@ -10,7 +10,7 @@ use super::chart::{Axis, pixels};
 use super::results::noise;
 use super::wording::{Claim, charged, said};
 use super::{Study, is_base, measured, unit};
-use crate::analysis::{CellAnalysis, Difference};
+use crate::verdict::analysis::{CellAnalysis, Difference};
 
 /// Width of the picture, and the start and end of its plot.
 const WIDTH: f64 = 960.0;

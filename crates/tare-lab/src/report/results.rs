@@ -8,11 +8,11 @@ use super::chart::{Axis, Interval};
 use super::figures::{difference, figures};
 use super::flame::{self, Profiled, Stacks};
 use super::latency::latencies;
-use super::page::{anchor, legend, several_bases, verdict_cell};
+use super::parts::{anchor, legend, plot_heads, several_bases, verdict_cell};
 use super::wording::{charged, contradiction, said};
 use super::{Study, curves, is_base, measured, throughput, unit};
-use crate::analysis::{CellAnalysis, SettingAnalysis};
-use crate::record::{Calls, Profile};
+use crate::results::record::{Calls, Profile};
+use crate::verdict::analysis::{CellAnalysis, SettingAnalysis};
 
 /// Most cells of a workload that are shown open; of more, only the first is.
 const OPEN: usize = 3;
@@ -96,14 +96,6 @@ fn by_name(study: &Study<'_>, cell: &CellAnalysis, name: &str) -> Markup {
 /// Returns the interval of the A/A control of a base: the size of noise.
 pub(super) fn noise(cell: &CellAnalysis, base: &str) -> Option<(f64, f64)> {
     cell.settings.iter().find(|s| s.twin && s.base == base)?.cost?.interval
-}
-
-/// Renders widths and heads of a table whose second column is a drawing; the heads are for screen readers.
-pub(super) fn plot_heads(third: &str, fourth: &str) -> Markup {
-    html! {
-        colgroup { col.name; col; col.value; col.words; }
-        thead.hidden { tr { @for head in ["setting", "plot", third, fourth] { th scope="col" { (head) } } } }
-    }
 }
 
 /// Renders the interval plot: an estimate with its interval for every setting.

@@ -7,11 +7,11 @@ use maud::{Markup, html};
 
 use super::chart::{Axis, Box, Scatter, Second};
 use super::figures::{difference, spaced};
-use super::results::plot_heads;
+use super::parts::plot_heads;
 use super::{Study, is_base, measured, unit};
-use crate::analysis::{CellAnalysis, SettingAnalysis, THROUGHPUT, every_second};
-use crate::record::{Measure, Slice};
+use crate::results::record::{Measure, Slice};
 use crate::statistics::quantile;
+use crate::verdict::analysis::{CellAnalysis, SettingAnalysis, THROUGHPUT, every_second};
 
 /// Returns the transactions of every second of every slice.
 pub(super) fn seconds(study: &Study<'_>, cell: &CellAnalysis, s: &SettingAnalysis) -> Vec<f64> {

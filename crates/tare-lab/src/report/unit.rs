@@ -1,10 +1,12 @@
 //! Human-readable figures: those of pages, and differences.
 
 use tare_page::unit::{MINUS, without_negative_zero};
-pub(super) use tare_page::unit::{NONE, bytes, bytes_per_second, estimated_span, fixed, plain, span, time};
+pub(super) use tare_page::unit::{
+    NONE, bytes, bytes_per_second, chosen, estimated_span, fixed, plain, span, time,
+};
 
-use crate::analysis::Difference;
-use crate::course::Estimate;
+use crate::statistics::course::Estimate;
+use crate::verdict::analysis::Difference;
 
 /// Formats a share as a percentage with its sign and so many decimals; 0 has no sign.
 pub(super) fn signed(share: f64, decimals: usize) -> String {
@@ -38,11 +40,6 @@ pub(super) fn change(share: f64, plus_minus: Option<f64>) -> String {
 /// Formats a share as a percentage without a sign: `3.1%`.
 pub(super) fn percent(share: f64, plus_minus: Option<f64>) -> String {
     format!("{:.*}%", decimals(plus_minus), share.abs() * 100.0)
-}
-
-/// Formats a share that somebody chose, such as a margin: `1%`, `0.5%`.
-pub(crate) fn chosen(share: f64) -> String {
-    format!("{}%", (share * 1e6).round() / 1e4)
 }
 
 /// Formats a difference in bytes: `+210 MiB`.
@@ -88,7 +85,6 @@ mod tests {
         assert_eq!(change(0.4567, Some(0.12)), "+46%");
         assert_eq!([-0.0001, 0.0001, 0.0].map(|s| change(s, Some(0.004))), ["0.0%", "0.0%", "0%"]);
         assert_eq!(percent(-0.0049, None), "0.5%");
-        assert_eq!([0.01, 0.005, 0.0025].map(chosen), ["1%", "0.5%", "0.25%"]);
         assert_eq!([2e8, -3e3, 0.0].map(more_bytes), ["+191 MiB", "\u{2212}2.93 KiB", "0 B"]);
         assert_eq!(more_bytes_between((110.2e6, 111e6)), "+105 … +106 MiB");
         assert_eq!(more_bytes_between((-1e3, 2e6)), "\u{2212}1000 B … +1.91 MiB");

@@ -5,10 +5,10 @@
 //! margin, half of the interval's own width.
 
 use super::{measured, unit};
-use crate::analysis::{Analysis, CellAnalysis, Difference, SettingAnalysis, Verdict};
 use crate::machine::MOST_STOLEN;
-use crate::record::{CpuSource, Header, Measure, SettingFacts};
+use crate::results::record::{CpuSource, Header, Measure, SettingFacts};
 use crate::statistics::median;
+use crate::verdict::analysis::{Analysis, CellAnalysis, Difference, SettingAnalysis, Verdict};
 
 /// Medians that differ by less than this share do not contradict anything.
 const SEEN: f64 = 0.005;

@@ -3,7 +3,7 @@
 
 use mysql::prelude::Queryable;
 
-use crate::target::Target;
+use crate::server::target::Target;
 
 /// The named lock that `tare govern` holds.
 const LOCK: &str = "tare_govern";
