@@ -7,7 +7,8 @@ use std::process::ExitCode;
 use anyhow::Result;
 use serde::Serialize;
 use tare_mariadb::abi::Series;
-use tare_mariadb::startup::{StandBack, built_in, locks, program};
+use tare_mariadb::jumps::{built_in, locks};
+use tare_mariadb::startup::{StandBack, program};
 
 use crate::arguments::Probe;
 use crate::elf::{self, Elf};

@@ -16,8 +16,9 @@ use std::sync::atomic::{AtomicPtr, Ordering::Relaxed};
 use tare_engine::Demand;
 use tare_engine::snapshot::Kind;
 
-use super::{ENGINE, socket, stage, statement, synch, table};
+use super::{socket, stage, statement, synch, table};
 use crate::abi::{v10_6, v10_11, v11_4, v11_8};
+use crate::process::ENGINE;
 
 /// A slot and its possible targets.
 pub(super) struct Lead {

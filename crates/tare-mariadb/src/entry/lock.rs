@@ -13,11 +13,11 @@ use std::sync::OnceLock;
 use tare_engine::snapshot::Kind;
 use tare_engine::{Source, Start, SynchRef, ThreadRef, UntimedLock, Wait, operation};
 
-use super::ENGINE;
 use super::guard::guard;
 use super::pointer::instance;
 use super::synch::is_unwanted;
 use crate::abi::types::{Mutex, Rwlock};
+use crate::process::ENGINE;
 
 /// A lock of the server and its instance.
 #[repr(C)]

@@ -27,10 +27,9 @@ use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 
 use libc::{DIR, dirent64, mode_t, stat64 as Status};
 
-use crate::entry::STORAGE_ENGINE_LOADED;
+use super::next::Next;
 use crate::host::command::{self, Command};
 use crate::install::federated::SCHEMA;
-use crate::next::Next;
 
 /// The folder's path as the server spells it, relative to its data directory.
 const FOLDER: &[u8] = b"./performance_schema";
@@ -43,6 +42,9 @@ const NOT_READING: c_int = libc::O_ACCMODE | libc::O_CREAT | libc::O_TRUNC | lib
 
 /// The seals of a complete memory file: nobody can write to it any more.
 const SEALS: c_int = libc::F_SEAL_SHRINK | libc::F_SEAL_GROW | libc::F_SEAL_WRITE | libc::F_SEAL_SEAL;
+
+/// Whether the storage engine that reads the tables is loaded; set when it registers its first instrument.
+pub(crate) static STORAGE_ENGINE_LOADED: AtomicBool = AtomicBool::new(false);
 
 static FILES: OnceLock<Files> = OnceLock::new();
 /// Set by the first call of `open64`. A server that opens its files by another function never finds one of

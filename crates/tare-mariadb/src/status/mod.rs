@@ -1,10 +1,13 @@
 //! The state of tare in this process, for `tare status` and the tables that show it.
 
+mod stand_back;
+
 use std::fmt;
-use std::sync::RwLock;
+use std::sync::{OnceLock, RwLock};
 
 use crate::abi::Series;
-use crate::startup::StandBack;
+use crate::options::Options;
+pub use stand_back::StandBack;
 
 /// The state of tare in this process.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -63,4 +66,30 @@ pub(crate) fn set_server(version: Option<String>, series: Option<Series>) {
 
 pub(crate) fn set_state(state: State) {
     STATUS.write().unwrap_or_else(|poisoned| poisoned.into_inner()).state = state;
+}
+
+/// The server and its options: what the constructor finds out and the hook needs.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Plan {
+    /// The server's series.
+    pub series: Series,
+    /// The options.
+    pub options: Options,
+}
+
+static PLAN: OnceLock<Plan> = OnceLock::new();
+
+/// Returns the options that this server runs with; `None` before start-up and if tare is disabled.
+pub fn options() -> Option<&'static Options> {
+    PLAN.get().map(|plan| &plan.options)
+}
+
+/// Keeps how the server is served; returns false if that is already known.
+pub(crate) fn set_plan(plan: Plan) -> bool {
+    PLAN.set(plan).is_ok()
+}
+
+/// Returns how this server is served; `None` before start-up and if tare is disabled.
+pub(crate) fn plan() -> Option<&'static Plan> {
+    PLAN.get()
 }

@@ -9,23 +9,9 @@
 use std::ffi::{CStr, c_void};
 
 use super::direct_calls::JUMP;
-use super::symbol;
+use super::error::DetourError;
 use crate::host::code;
-use crate::host::handler::Symbol;
-
-/// The reason a function cannot be detoured.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum DetourError {
-    /// The server does not export the function.
-    #[error("the server does not export {0}")]
-    Missing(&'static str),
-    /// The function's code is none of the known ones.
-    #[error("the server's {0} is made in another way than expected")]
-    Unexpected(&'static str),
-    /// The system does not let a program create code.
-    #[error("the system refuses memory for code: {0}")]
-    Refused(String),
-}
+use crate::process::{Symbol, symbol};
 
 /// A function of the program.
 #[derive(Clone, Copy)]

@@ -4,8 +4,6 @@
 use std::ffi::{c_int, c_void};
 use std::ops::Range;
 
-use super::built_in::Image;
-
 /// The address ranges of code and data; they stay mapped until the process ends.
 pub(crate) struct Segments {
     code: Range<usize>,
@@ -45,7 +43,7 @@ impl Segments {
     }
 
     /// Returns the program's memory. It is read while no other thread runs.
-    pub(super) fn image(&self) -> Image<'_> {
+    pub(crate) fn image(&self) -> Image<'_> {
         // SAFETY: a loaded segment is readable from its first to its last byte, and the program stays loaded.
         let code = unsafe { std::slice::from_raw_parts(self.code.start as *const u8, self.code.len()) };
         let words = |range: &Range<usize>| {
@@ -62,6 +60,17 @@ impl Segments {
         let end = address.saturating_add(len);
         self.data.iter().any(|range| range.start <= address && end <= range.end)
     }
+}
+
+/// The code and data of a program.
+#[derive(Clone, Debug)]
+pub struct Image<'a> {
+    /// The address of the code.
+    pub address: usize,
+    /// The bytes of the code.
+    pub code: &'a [u8],
+    /// The writable data, in words.
+    pub data: Vec<&'a [usize]>,
 }
 
 #[cfg(test)]

@@ -8,9 +8,9 @@ use tare_engine::{
     SessionCounters, SessionValue, StagedSession, SystemThread,
 };
 
-use super::digest::Tokens;
-use super::{charset, digest, host_cache, names, observation, replica, session, stage, user_variable};
-use crate::entry::lead;
+use super::lead;
+use crate::host::digest::{self, Tokens};
+use crate::host::{charset, host_cache, names, observation, replica, session, stage, user_variable};
 
 /// The running server.
 pub(crate) struct ServerHost;

@@ -5,8 +5,8 @@ use std::sync::{Mutex, PoisonError};
 
 use tare_tables::TableError;
 
-use crate::entry::ENGINE;
 use crate::options::{DEFAULT_LEVEL, LevelRule, LevelSetting, Options};
+use crate::process::ENGINE;
 
 /// The row's name.
 pub(crate) const ROW: &str = "level";

@@ -2,7 +2,7 @@
 //! tables.
 //!
 //! [`begin`] runs when the server is about to accept sessions, [`at_exit`] when the process exits. In
-//! between, FEDERATED's connections arrive through [`crate::redirect`].
+//! between, FEDERATED's connections arrive through [`crate::interpose::redirect`].
 #![allow(unsafe_code)]
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -13,13 +13,15 @@ use std::sync::{Mutex, OnceLock};
 use tare_tables::{StatusRow, Table};
 use tare_wire::{Endpoint, EndpointConfig};
 
-use crate::entry::{self, ENGINE, STORAGE_ENGINE_LOADED};
-use crate::folder::{self, FolderError};
-use crate::governor;
+use super::{error_hook, error_log, variables};
+use crate::governor::{self, levels, sampling};
 use crate::install::{self, InstallError, federated};
-use crate::startup::data_directory;
-use crate::startup::error_log::{Severity, line};
-use crate::{error_hook, error_log, levels, redirect, sampling, startup, status, variables};
+use crate::interpose::folder::{self, FolderError, STORAGE_ENGINE_LOADED};
+use crate::interpose::redirect;
+use crate::jumps::{conditions, preparation};
+use crate::process::log::{Severity, line};
+use crate::process::{ENGINE, data_directory, spawn};
+use crate::{endpoint, entry, status};
 
 static BEGUN: AtomicBool = AtomicBool::new(false);
 /// The process in which [`begin`] ran.
@@ -80,10 +82,10 @@ pub(crate) fn begin() {
 }
 
 fn serve() -> Result<Endpoint, String> {
-    let options = startup::options().ok_or("no options")?;
+    let options = status::options().ok_or("no options")?;
     let datadir = data_directory().ok_or("the server does not tell its data directory")?;
     let socket = options.socket.clone().unwrap_or_else(|| datadir.join("tare.sock"));
-    redirect::check_socket_path(&socket)
+    endpoint::check_socket_path(&socket)
         .map_err(|error| format!("{error}; set `socket` in [tare] to a shorter path"))?;
     tare_tables::set_status_source(status_rows);
     tare_tables::log::set_error_log_source(error_log::rows);
@@ -132,7 +134,7 @@ fn serve() -> Result<Endpoint, String> {
 
 /// Returns the names of the tables that are views.
 fn views() -> Vec<&'static str> {
-    let tables = startup::options().map_or(&[][..], |options| options.shape.tables());
+    let tables = status::options().map_or(&[][..], |options| options.shape.tables());
     tables.iter().filter(|table| table.body().is_some()).map(|table| table.name()).collect()
 }
 
@@ -177,32 +179,6 @@ extern "C" fn at_exit() {
     });
 }
 
-/// Starts a thread of tare with all signals blocked, because signals are the server's to handle.
-pub(crate) fn spawn(name: &str, work: Box<dyn FnOnce() + Send>) -> std::io::Result<()> {
-    /// A guard that blocks every signal for the calling thread; dropping it restores the old mask.
-    struct Blocked(libc::sigset_t);
-    impl Blocked {
-        fn all() -> Blocked {
-            // SAFETY: sigset_t is plain integers, for which zero is valid; the calls fill and read it.
-            unsafe {
-                let mut all: libc::sigset_t = std::mem::zeroed();
-                let mut old: libc::sigset_t = std::mem::zeroed();
-                libc::sigfillset(&mut all);
-                libc::pthread_sigmask(libc::SIG_SETMASK, &all, &mut old);
-                Blocked(old)
-            }
-        }
-    }
-    impl Drop for Blocked {
-        fn drop(&mut self) {
-            // SAFETY: the mask was filled by pthread_sigmask.
-            unsafe { libc::pthread_sigmask(libc::SIG_SETMASK, &self.0, std::ptr::null_mut()) };
-        }
-    }
-    let _blocked = Blocked::all();
-    std::thread::Builder::new().name(name.to_owned()).stack_size(256 << 10).spawn(work).map(drop)
-}
-
 /// Writes the account of the session that runs on this thread; returns false if it has none.
 fn current_account(to: &mut dyn std::io::Write) -> bool {
     let Some(thread) = ENGINE.current_thread() else { return false };
@@ -224,7 +200,7 @@ fn status_rows() -> Vec<StatusRow> {
         ("state", entry::failure().map_or("active".to_owned(), |why| format!("off: {why}"))),
         ("pid", std::process::id().to_string()),
     ];
-    if let Some(options) = startup::options() {
+    if let Some(options) = status::options() {
         let socket = options.socket.clone().or_else(|| Some(data_directory()?.join("tare.sock")));
         rows.push(("socket", socket.map(|path| path.display().to_string()).unwrap_or_default()));
         for (name, on) in
@@ -232,7 +208,7 @@ fn status_rows() -> Vec<StatusRow> {
         {
             rows.push((name, if on { "ON" } else { "OFF" }.to_owned()));
         }
-        let prepared_digests = match startup::preparation::hindrance() {
+        let prepared_digests = match preparation::hindrance() {
             None => "OFF".to_owned(),
             Some(None) => "ON".to_owned(),
             Some(Some(reason)) => format!("OFF: {reason}"),
@@ -261,7 +237,7 @@ fn status_rows() -> Vec<StatusRow> {
             Some(Err(reason)) => format!("OFF: {reason}"),
         };
         rows.push(("server_variables", variables));
-        if let Some(hindrance) = startup::conditions::hindrance() {
+        if let Some(hindrance) = conditions::hindrance() {
             let errors = hindrance.map_or("ON".to_owned(), |reason| format!("OFF: {reason}"));
             rows.push(("errors", errors));
         }

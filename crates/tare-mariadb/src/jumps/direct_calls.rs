@@ -15,21 +15,10 @@
 use std::ffi::{c_int, c_void};
 
 use super::built_in::KEYS;
-use super::segments::Segments;
-use super::symbol;
+use super::error::DirectCallsError;
 use crate::abi::Series;
 use crate::entry::lead;
-
-/// The reason the calls cannot be redirected.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum DirectCallsError {
-    /// The server does not look like the known ones.
-    #[error("the server's own instrumentation is not where it is expected: {0}")]
-    Unexpected(&'static str),
-    /// The system does not let a program change its code.
-    #[error("the system refuses to redirect the server's direct calls: {0}")]
-    Refused(String),
-}
+use crate::process::{Segments, symbol};
 
 /// The size in bytes of a jump from a function's entry to any address. Functions begin at multiples of 16, so
 /// the jump fits even into the shortest one.
@@ -65,7 +54,7 @@ impl Target {
 /// # Errors
 ///
 /// Nothing is changed then.
-pub(super) fn redirect(
+pub(crate) fn redirect(
     series: Series,
     table: *const c_void,
     further: &[(usize, usize)],
@@ -135,7 +124,7 @@ mod tests {
     use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
     use super::*;
-    use crate::startup::detour;
+    use crate::jumps::detour;
 
     extern "C" fn one() -> c_int {
         1

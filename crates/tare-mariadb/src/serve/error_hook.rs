@@ -28,8 +28,8 @@ use std::sync::atomic::{AtomicPtr, Ordering};
 
 use crate::host::command::{self, Command};
 use crate::options::wildcard_matches;
-pub use crate::startup::server_is_up;
-use crate::startup::symbol;
+pub use crate::process::server_is_up;
+use crate::process::symbol;
 
 /// The errors that are unwrapped: number, and pattern of the text (see [`wildcard_matches`]). 1062 is not
 /// among them because FEDERATED turns it into an error of its own without a text.

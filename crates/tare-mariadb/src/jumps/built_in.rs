@@ -6,9 +6,10 @@
 
 use std::ffi::CStr;
 
-use super::DirectCallsError;
+use super::error::DirectCallsError;
 use crate::abi::Series;
 use crate::host::code;
+pub use crate::process::Image;
 
 /// The function whose first calls lead to the table.
 pub const KEYS: &CStr = c"_Z20init_server_psi_keysv";
@@ -21,17 +22,6 @@ const TWINS: [&[&str]; 2] = [
 
 fn twins(one: &str, other: &str) -> bool {
     TWINS.iter().any(|group| group.contains(&one) && group.contains(&other))
-}
-
-/// The code and data of a program.
-#[derive(Clone, Debug)]
-pub struct Image<'a> {
-    /// The address of the code.
-    pub address: usize,
-    /// The bytes of the code.
-    pub code: &'a [u8],
-    /// The writable data, in words.
-    pub data: Vec<&'a [usize]>,
 }
 
 impl Image<'_> {

@@ -8,7 +8,8 @@
 
 use std::sync::OnceLock;
 
-use super::detour::{DetourError, Function, copies};
+use super::detour::{Function, copies};
+use super::error::DetourError;
 use crate::entry::condition;
 use crate::host::diagnostics;
 
@@ -20,7 +21,7 @@ pub(crate) fn hindrance() -> Option<Option<&'static DetourError>> {
 }
 
 /// Prepares the detours and returns pairs of a server's function and tare's; empty if that is impossible.
-pub(super) fn prepare() -> Vec<(usize, usize)> {
+pub(crate) fn prepare() -> Vec<(usize, usize)> {
     match detours() {
         Ok(detours) => {
             let _once = HINDRANCE.set(None);

@@ -6,9 +6,9 @@ use std::time::Duration;
 
 use tare_tables::TableError;
 
-use crate::entry::ENGINE;
 use crate::options::{Options, SAMPLES, show_duration, show_sample_rate};
-use crate::service::spawn;
+use crate::process::ENGINE;
+use crate::process::spawn;
 
 /// The rows of `tare_status` that can be set.
 pub(crate) const SAMPLE: &str = "sample";

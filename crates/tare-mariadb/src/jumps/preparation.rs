@@ -14,25 +14,13 @@ use std::ffi::{c_uint, c_void};
 use std::ptr::{null, null_mut};
 use std::sync::OnceLock;
 
-use super::detour::{DetourError, Function, JUMP_ON, PAGE, jump_on_to, make_code_near};
-use super::{direct_calls, symbol};
+use super::detour::{Function, JUMP_ON, PAGE, jump_on_to, make_code_near};
+use super::direct_calls;
+use super::error::{DetourError, PreparationError};
 use crate::entry::preparation::{Parse, Parser, stand_before};
 use crate::host::code;
 use crate::host::digest::Listener;
-
-/// The reason executions of prepared statements have no digest.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum PreparationError {
-    /// The server's code is not as expected.
-    #[error(transparent)]
-    Code(#[from] DetourError),
-    /// The location of the listener in the lexer was not found.
-    #[error("the server's lexer is made in another way than expected")]
-    Lexer,
-    /// The call cannot be changed.
-    #[error("the system refuses to redirect a call: {0}")]
-    Refused(String),
-}
+use crate::process::symbol;
 
 static HINDRANCE: OnceLock<Option<PreparationError>> = OnceLock::new();
 
@@ -46,7 +34,7 @@ pub(crate) fn hindrance() -> Option<Option<&'static PreparationError>> {
 /// # Errors
 ///
 /// Nothing is changed then.
-pub(super) fn lead() -> Result<(), PreparationError> {
+pub(crate) fn lead() -> Result<(), PreparationError> {
     let led = try_to_lead();
     let _once = HINDRANCE.set(led.clone().err());
     led

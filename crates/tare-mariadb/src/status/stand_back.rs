@@ -1,8 +1,9 @@
 //! The reasons for which tare disables itself.
 
-use super::error_log::Severity;
 use crate::abi::Series;
+use crate::jumps::DirectCallsError;
 use crate::options::OptionError;
+use crate::process::log::Severity;
 
 /// A reason to do nothing: the server runs as if tare were absent.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -45,7 +46,7 @@ pub enum StandBack {
     NoInterface(Series),
     /// The server's direct calls could not be redirected to tare.
     #[error("{0}")]
-    DirectCalls(#[from] super::DirectCallsError),
+    DirectCalls(#[from] DirectCallsError),
     /// The server asked for an interface version that does not exist.
     #[error("the server asks for version {0} of the instrumentation interface; known: 1")]
     InterfaceVersion(i32),
@@ -85,12 +86,12 @@ impl StandBack {
             StandBack::Memory(_) => {
                 "give the server more memory, or set a smaller memory-max in [tare]".to_owned()
             }
-            StandBack::DirectCalls(super::DirectCallsError::Refused(_)) => {
+            StandBack::DirectCalls(DirectCallsError::Refused(_)) => {
                 "let the server change its code: MemoryDenyWriteExecute=no in its unit, or the like elsewhere"
                     .to_owned()
             }
             StandBack::NoInterface(_)
-            | StandBack::DirectCalls(super::DirectCallsError::Unexpected(_))
+            | StandBack::DirectCalls(DirectCallsError::Unexpected(_))
             | StandBack::InterfaceVersion(_)
             | StandBack::Panic(_) => "report it, with the server's version and build".to_owned(),
         }

@@ -9,11 +9,11 @@
 
 use std::ffi::{CStr, c_void};
 
-use super::symbol;
 use crate::abi::Series;
 use crate::entry::lock::{
     self, MUTEX_INSTANCE, PRLOCK, PRLOCK_INSTANCE, PRLOCK_READERS, PRLOCK_WRITER, RWLOCK_INSTANCE, TakePrlock,
 };
+use crate::process::symbol;
 
 /// The bytes of a function that are examined; functions that get a jump are longer.
 pub const LOOK: usize = 80;
@@ -85,7 +85,7 @@ impl Function {
 
 /// Returns the addresses of the recognized functions with tare's replacements. Locks of other functions are
 /// timed even if they are uncontended.
-pub(super) fn places(series: Series) -> Vec<(usize, usize)> {
+pub(crate) fn places(series: Series) -> Vec<(usize, usize)> {
     if let (Some(read), Some(write)) = (symbol(READ_PRLOCK), symbol(WRITE_PRLOCK)) {
         // SAFETY: the server's functions of these names take a lock of its own and return an error number.
         let functions =

@@ -11,9 +11,9 @@ use std::panic::catch_unwind;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use super::error_log::{Severity, line};
+use super::next::Next;
 use crate::install::{self, InstallError};
-use crate::next::Next;
+use crate::process::log::{Severity, line};
 
 /// Set in a server that is going to serve, until its data directory has been examined.
 static DUE: AtomicBool = AtomicBool::new(false);
@@ -23,13 +23,13 @@ static CHDIR: Next = Next::new(c"chdir");
 type Chdir = unsafe extern "C" fn(*const c_char) -> c_int;
 
 /// Looks up libc's `chdir`; called by the constructor.
-pub(super) fn resolve() {
+pub(crate) fn resolve() {
     CHDIR.resolve();
 }
 
 /// Requests the removal in the first data directory that this process changes into. Call it before the
 /// server's `main`.
-pub(super) fn clear_when_known() {
+pub(crate) fn clear_when_known() {
     DUE.store(true, Ordering::Release);
 }
 
