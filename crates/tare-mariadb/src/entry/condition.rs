@@ -1,5 +1,5 @@
 //! HOT PATH: errors, warnings and notes, and the handlers of stored programs that catch them. These functions
-//! are called before the server's own (`startup::conditions`), which still do all their work.
+//! are called before the server's own (`jumps::conditions`), which still do all their work.
 #![allow(unsafe_code)]
 
 use std::cell::Cell;

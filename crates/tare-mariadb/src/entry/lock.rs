@@ -1,4 +1,4 @@
-//! HOT PATH: replacements of the server's functions that take an instrumented lock (`startup::locks`).
+//! HOT PATH: replacements of the server's functions that take an instrumented lock (`jumps::locks`).
 //!
 //! Each does what the server's does, but an uncontended lock needs no clock if its level allows that. The
 //! attempt to take the lock and its recording are in one call, so nobody can wait unseen. All of them share

@@ -1,7 +1,7 @@
 //! The digests of prepared statements. The server computes none: `Prepared_statement::prepare` parses without
 //! a listener for tokens.
 //!
-//! `prepare` calls tare's function instead of `parse_sql` (`startup::preparation`). It asks the server to
+//! `prepare` calls tare's function instead of `parse_sql` (`jumps::preparation`). It asks the server to
 //! parse as for a query, so the server asks for a digest ([`attach`]), and there tare puts a listener of its
 //! own into the lexer. The parser fills it as it fills the session's own for a query, which is not touched.
 #![allow(unsafe_code)]
@@ -104,7 +104,7 @@ pub(super) extern "C" fn attach(locker: *mut StatementLocker) -> *mut DigestLock
     if !capture.is_null() {
         // SAFETY: a live frame of this thread owns it (`parse_prepared`), and nobody else uses it meanwhile.
         // Its place is a member of the parser's state, which the server fills before it asks
-        // (`startup::preparation` has located it).
+        // (`jumps::preparation` has located it).
         unsafe {
             (*capture).locker = locker;
             (*capture).place.write(&raw mut (*capture).listener);
