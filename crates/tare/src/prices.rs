@@ -92,3 +92,14 @@ pub(crate) fn quality(prices: &Origin, machine: Option<f64>) -> String {
 pub(crate) fn times(machine: f64) -> String {
     format!("times {machine:.2}, as this machine is so many times as slow now")
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_number_of_processors_is_positive() {
+        assert_eq!(cores("16"), Ok(16.0));
+        assert!(cores("0").is_err() && cores("inf").is_err());
+    }
+}

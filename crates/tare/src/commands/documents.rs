@@ -1,13 +1,12 @@
 //! Manual pages and shell completions for packages, generated from the command line's declaration.
 
 use std::fs;
+use std::path::PathBuf;
 use std::process::ExitCode;
 
 use anyhow::{Context, Result};
-use clap_complete::{Shell, generate_to};
-
 use clap::{Args, Command};
-use std::path::PathBuf;
+use clap_complete::{Shell, generate_to};
 
 /// Write manual pages and completions, as packages hold them
 #[derive(Args, Debug)]

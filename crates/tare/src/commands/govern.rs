@@ -451,10 +451,4 @@ mod tests {
         );
         assert!(written.borrow().contains(r#""off":["file-io (28 of 40)","mutex"]"#), "{}", written.borrow());
     }
-
-    #[test]
-    fn a_number_of_processors_is_positive() {
-        assert_eq!(cores("16"), Ok(16.0));
-        assert!(cores("0").is_err() && cores("inf").is_err());
-    }
 }

@@ -8,13 +8,13 @@ use std::process::{Child, Command, ExitCode, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
+use clap::Args;
 use nix::unistd::Uid;
 use tare_mariadb::options::Root;
 
 use crate::server::unit::Unit;
 use crate::server::{PRELOAD, Server, TRIED, WITHOUT, is_provider, preloads};
 use crate::{change, checks};
-use clap::Args;
 
 /// Try what a unit's server is to preload, before it starts
 ///

@@ -23,13 +23,13 @@ use tare_lab::prices::{self, Fit, Load, experiment, file};
 use tare_lab::record::Record;
 use tare_lab::runner::Order;
 use tare_outlets::govern;
+use tare_outlets::units;
 use tempfile::NamedTempFile;
 
 use crate::outlet::Reach;
 use crate::page::{self, Column, Grid, paragraph};
 use crate::prices::{Clock, between, quality};
 use crate::study;
-use tare_outlets::units;
 
 /// Most instruments that are listed.
 const LISTED: usize = 30;

@@ -8,10 +8,10 @@ use std::process::ExitCode;
 use anyhow::{Context, Result, anyhow, bail};
 use clap::{Args, ValueEnum};
 use tare_outlets::report::{self, Cell, Figures, html, visible};
+use tare_outlets::units;
 
 use crate::output;
 use crate::page::{self, Column, Grid};
-use tare_outlets::units;
 
 /// Rows of a section's first table in a terminal, and of the others.
 const ROWS: usize = 10;

@@ -6,6 +6,7 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
+use clap::Args;
 use console::style;
 use tare_lab::datadir::{self, Account, Scratch};
 use tare_lab::installation::Installation;
@@ -15,7 +16,6 @@ use tare_lab::setting::FEDERATED;
 
 use crate::provider::{self, Programs};
 use crate::{endpoint, page};
-use clap::Args;
 
 /// Run a server of one's own with tare loaded
 ///

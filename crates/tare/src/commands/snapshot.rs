@@ -10,9 +10,9 @@ use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use tare_lab::interrupt::Interrupt;
 use tare_outlets::Source;
 use tare_outlets::snapshot::{self, Choice, Error, Target, Watcher};
+use tare_outlets::units;
 
 use crate::outlet::Reach;
-use tare_outlets::units;
 
 /// Save every table of a server's Performance Schema in a file
 ///

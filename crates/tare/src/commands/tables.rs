@@ -1,14 +1,14 @@
 //! `tare tables`: files that earlier versions left in a data directory.
 
 use std::path::Path;
+use std::path::PathBuf;
 use std::process::ExitCode;
 
 use anyhow::Result;
+use clap::{Args, Subcommand};
 use tare_mariadb::install;
 
 use crate::page::{self, Column, Grid};
-use clap::{Args, Subcommand};
-use std::path::PathBuf;
 
 /// Remove or list what earlier versions of tare left in a data directory
 ///

@@ -2,9 +2,9 @@
 
 use tare_lab::analysis::{CellAnalysis, SettingAnalysis};
 use tare_lab::effort::Figure;
+use tare_outlets::units;
 
 use crate::page::{self, Column, Grid};
-use tare_outlets::units;
 
 /// Placeholder for a missing figure.
 pub(crate) const NONE: &str = "—";

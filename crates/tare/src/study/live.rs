@@ -8,10 +8,10 @@ use console::{pad_str, style, truncate_str};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use tare_lab::analysis::{Analysis, CellAnalysis, SettingAnalysis};
 use tare_lab::runner::Event;
+use tare_outlets::units;
 
 use super::table;
 use crate::page;
-use tare_outlets::units;
 
 /// Steps of the bar.
 const STEPS: u64 = 1000;

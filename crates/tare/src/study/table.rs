@@ -5,10 +5,10 @@ use tare_lab::budget::{Budget, Judgement};
 use tare_lab::record::{CpuSource, Header, Measure};
 use tare_lab::report::judged::{all_in_words, words};
 use tare_lab::report::wording;
+use tare_outlets::units;
 
 use super::effort::{self, NONE};
 use crate::page::{self, Column, Grid};
-use tare_outlets::units;
 
 /// Prints everything: tables per cell, remarks, and why the study ended.
 pub(crate) fn print(analysis: &Analysis) {

@@ -6,6 +6,7 @@ use std::path::Path;
 use std::process::ExitCode;
 
 use anyhow::{Context, Result, bail};
+use clap::Args;
 use console::style;
 use indicatif::{ProgressBar, ProgressStyle};
 use mysql::prelude::Queryable;
@@ -18,14 +19,13 @@ use tare_lab::record::Others;
 use tare_lab::server::Server;
 use tare_lab::setting::Setting;
 use tare_lab::workload::Script;
+use tare_outlets::units;
 
 use crate::provider::{self, Programs};
 use crate::study::bench::{self, Plan};
 use crate::study::{self, table};
 use crate::{endpoint, page};
-use clap::Args;
 use section::SECTIONS;
-use tare_outlets::units;
 
 /// Show what tare sees, on a server of its own under load
 ///

@@ -3,9 +3,9 @@
 use anyhow::Result;
 use mysql::Value;
 use mysql::prelude::Queryable;
+use tare_outlets::units;
 
 use crate::page::{self, Column, Grid};
-use tare_outlets::units;
 
 /// The format of a value.
 #[derive(Clone, Copy, Debug)]

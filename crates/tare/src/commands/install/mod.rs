@@ -10,6 +10,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use anyhow::{Context, Error, Result, anyhow, bail};
+use clap::Args;
 use serde::Serialize;
 use tare_lab::interrupt::Interrupt;
 use tare_mariadb::options::Root;
@@ -20,7 +21,6 @@ use crate::output::Output;
 use crate::provider;
 use crate::server::Server;
 use crate::signals::INTERRUPTED;
-use clap::Args;
 use restart::Restart;
 
 /// Make the servers of this machine load tare

@@ -4,10 +4,10 @@ use anyhow::{Result, ensure};
 use console::style;
 use tare_lab::course::{Course, Estimate};
 use tare_lab::history::{History, Run, Series};
+use tare_outlets::units;
 
 use crate::page::{self, Column, Grid};
 use crate::study::table;
-use tare_outlets::units;
 
 /// Prints the results of every run, changes, and other differences between the runs.
 pub(crate) fn print(runs: Vec<Run>) -> Result<()> {

@@ -8,6 +8,7 @@ use std::process::ExitCode;
 use std::time::SystemTime;
 
 use anyhow::{Context, Result};
+use clap::{Args, Subcommand};
 use console::style;
 use tare_lab::Error;
 use tare_lab::analysis::Analysis;
@@ -26,7 +27,6 @@ use tare_lab::target::Credentials;
 use crate::outlet::LabAccount;
 use crate::page::{self, Column, Grid};
 use crate::study::{preloads, table, watch};
-use clap::{Args, Subcommand};
 
 /// Measure the cost of an observability setting, on any MariaDB or MySQL server
 ///
