@@ -1,22 +1,23 @@
 //! The provider for stock MariaDB servers, loaded with `LD_PRELOAD`.
+//!
+//! The modules form layers, listed in `layers.toml`: each uses only modules of the layers below it.
 
 pub mod abi;
 #[cfg(test)]
 #[path = "../../tare-engine/tests/driver/mod.rs"]
 mod driver;
+mod endpoint;
 mod entry;
-pub mod error_hook;
-mod error_log;
-pub mod folder;
 mod governor;
 pub mod host;
 pub mod install;
-mod levels;
-mod next;
+mod interpose;
+pub mod jumps;
 pub mod options;
-pub mod redirect;
-mod sampling;
-mod service;
+mod process;
+mod serve;
 pub mod startup;
 pub mod status;
-mod variables;
+
+pub use interpose::{folder, redirect};
+pub use serve::error_hook;

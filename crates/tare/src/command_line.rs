@@ -10,7 +10,7 @@ use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use clap::error::ErrorKind;
 use clap::{Arg, ArgAction, Command, CommandFactory, FromArgMatches};
 
-use crate::arguments::Arguments;
+use crate::commands::Arguments;
 
 /// Name of the option whose value may be left out.
 const PASSWORD: &str = "password";
@@ -281,5 +281,24 @@ mod tests {
             let said = without_addresses(&error);
             assert!(!said.contains("secret"), "{line}: {said}");
         }
+    }
+
+    #[test]
+    fn every_command_has_examples() {
+        for command in command().get_subcommands() {
+            let help = command.get_after_help().map(ToString::to_string).unwrap_or_default();
+            assert!(help.contains(&format!("tare {}", command.get_name())), "{}", command.get_name());
+        }
+    }
+
+    #[test]
+    fn the_servers_options_follow_two_dashes() {
+        let words = ["tare", "run", "--", "--port=3307", "--datadir=x"];
+        let parsed = read(words.map(OsString::from));
+        let Ok(Arguments { command: crate::commands::Command::Run(run) }) = parsed else {
+            panic!("{parsed:?}")
+        };
+        assert_eq!(run.options, ["--port=3307", "--datadir=x"]);
+        assert_eq!(run.datadir, None);
     }
 }

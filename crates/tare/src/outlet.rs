@@ -16,7 +16,7 @@ use tare_connect::{Ask, Dsn, Mode, Said, Secret, Server};
 use tare_lab::target::Credentials;
 use tare_outlets::{Address, Source, notice};
 
-use crate::status::SOCKET;
+use crate::endpoint::SOCKET;
 
 /// The data directory by default.
 const DATADIR: &str = "/var/lib/mysql";

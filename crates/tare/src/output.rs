@@ -7,6 +7,23 @@ use std::panic::{UnwindSafe, catch_unwind, resume_unwind, set_hook, take_hook};
 use std::process::ExitCode;
 
 use anyhow::{Context, Result};
+use clap::ValueEnum;
+
+/// The format of the output.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Output {
+    /// Lines for people
+    Text,
+    /// One JSON object
+    Json,
+}
+
+impl Output {
+    /// Returns whether it is for programs.
+    pub(crate) fn is_json(self) -> bool {
+        self == Output::Json
+    }
+}
 
 /// The exit status that a shell reports for a program ended by SIGPIPE.
 pub(crate) const CLOSED: u8 = 141;

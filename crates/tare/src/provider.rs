@@ -3,6 +3,32 @@
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
+use clap::Args;
+use tare_lab::Error;
+use tare_lab::installation::Installation;
+
+/// The server to start, and the provider to load into it.
+#[derive(Args, Debug)]
+pub(crate) struct Programs {
+    /// The server's program [default: the system's mariadbd]
+    #[arg(long, value_name = "PATH", env = "TARE_MARIADBD")]
+    pub(crate) mariadbd: Option<PathBuf>,
+    /// The provider to load [default: libtare_mariadb.so beside this program or in ../lib/tare]
+    #[arg(long, value_name = "PATH", env = "TARE_PROVIDER")]
+    pub(crate) provider: Option<PathBuf>,
+}
+
+impl Programs {
+    /// Finds the server's programs: those named, or the system's.
+    pub(crate) fn installation(&self) -> tare_lab::Result<Installation> {
+        Installation::find(self.mariadbd.as_deref()).map_err(|error| match error {
+            Error::Missing { program, hint } => {
+                Error::Missing { program, hint: format!("{hint} (or name it with --mariadbd PATH)") }
+            }
+            error => error,
+        })
+    }
+}
 
 /// Name of its file.
 pub(crate) const FILE: &str = "libtare_mariadb.so";

@@ -1,13 +1,14 @@
 //! HOT PATH: errors, warnings and notes, and the handlers of stored programs that catch them. These functions
-//! are called before the server's own (`startup::conditions`), which still do all their work.
+//! are called before the server's own (`jumps::conditions`), which still do all their work.
 #![allow(unsafe_code)]
 
 use std::cell::Cell;
 use std::ffi::{c_char, c_uint, c_void};
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
+use super::facts;
 use super::guard::guard;
-use super::{ENGINE, facts};
+use crate::process::ENGINE;
 
 /// The type of `Sql_condition *THD::raise_condition(const Sql_condition *)`.
 type RaiseCondition = unsafe extern "C-unwind" fn(*mut c_void, *const c_void) -> *mut c_void;

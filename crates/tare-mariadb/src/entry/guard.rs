@@ -5,7 +5,7 @@ use std::sync::OnceLock;
 
 use tare_engine::snapshot::Consumer;
 
-use super::ENGINE;
+use crate::process::ENGINE;
 
 static FAILURE: OnceLock<String> = OnceLock::new();
 
@@ -35,7 +35,7 @@ fn switch_off(payload: Box<dyn std::any::Any + Send>) {
         let text = text.unwrap_or("panic without a message");
         if FAILURE.set(text.to_owned()).is_ok() {
             let line = format!("instrumentation is off, the server goes on: internal error: {text}");
-            crate::startup::error_log::line(crate::startup::error_log::Severity::Error, &line);
+            crate::process::log::line(crate::process::log::Severity::Error, &line);
         }
         ENGINE.set_consumer(Consumer::GlobalInstrumentation, false);
     }));

@@ -4,7 +4,7 @@
 //! state.) If only some instruments of a kind are off, slots may point to a filtered path, which first checks
 //! the event's instrument. If none of a kind is recorded, they may point to a function that only sums.
 //!
-//! Calls by name use the same slots (`startup::direct_calls`). Most disabled slots point to [`nothing`], one
+//! Calls by name use the same slots (`jumps::direct_calls`). Most disabled slots point to [`nothing`], one
 //! function for all of them, so that its cache line stays warm.
 #![allow(unsafe_code)]
 
@@ -16,8 +16,9 @@ use std::sync::atomic::{AtomicPtr, Ordering::Relaxed};
 use tare_engine::Demand;
 use tare_engine::snapshot::Kind;
 
-use super::{ENGINE, socket, stage, statement, synch, table};
+use super::{socket, stage, statement, synch, table};
 use crate::abi::{v10_6, v10_11, v11_4, v11_8};
+use crate::process::ENGINE;
 
 /// A slot and its possible targets.
 pub(super) struct Lead {

@@ -1,4 +1,4 @@
-//! HOT PATH: replacements of the server's functions that take an instrumented lock (`startup::locks`).
+//! HOT PATH: replacements of the server's functions that take an instrumented lock (`jumps::locks`).
 //!
 //! Each does what the server's does, but an uncontended lock needs no clock if its level allows that. The
 //! attempt to take the lock and its recording are in one call, so nobody can wait unseen. All of them share
@@ -13,11 +13,11 @@ use std::sync::OnceLock;
 use tare_engine::snapshot::Kind;
 use tare_engine::{Source, Start, SynchRef, ThreadRef, UntimedLock, Wait, operation};
 
-use super::ENGINE;
 use super::guard::guard;
 use super::pointer::instance;
 use super::synch::is_unwanted;
 use crate::abi::types::{Mutex, Rwlock};
+use crate::process::ENGINE;
 
 /// A lock of the server and its instance.
 #[repr(C)]

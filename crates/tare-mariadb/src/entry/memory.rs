@@ -7,10 +7,10 @@ use std::ptr::null_mut;
 use tare_engine::snapshot::Kind;
 use tare_engine::{ThreadHandle, ThreadRef};
 
-use super::ENGINE;
 use super::guard::guard;
 use super::pointer::{instance, value, write};
 use crate::abi::types::Thread;
+use crate::process::ENGINE;
 
 /// Sets the owner that the server keeps with a block and returns the key; null and 0 if the block was not
 /// counted.

@@ -6,13 +6,14 @@ use std::ptr::null_mut;
 
 use tare_engine::{MetadataHandle, MetadataName, Source, Start};
 
+use super::SCHEMA;
 use super::facts;
 use super::guard::guard;
 use super::pointer::{instance, keep, kept, state};
-use super::{ENGINE, SCHEMA};
 use crate::abi::types::{MdlKey, MetadataLock, MetadataLocker, MetadataLockerState};
-use crate::folder;
 use crate::host::metadata;
+use crate::interpose::folder;
+use crate::process::ENGINE;
 
 pub(super) unsafe extern "C" fn create_metadata_lock(
     identity: *mut c_void,

@@ -18,6 +18,7 @@ mod pointer;
 pub(crate) mod preparation;
 mod program;
 mod registration;
+mod server;
 mod socket;
 mod stage;
 mod statement;
@@ -28,8 +29,6 @@ mod transaction;
 
 use std::ffi::c_void;
 
-use tare_engine::Engine;
-
 use crate::abi::{Series, v10_6, v10_11, v11_4, v11_8};
 use crate::install::federated;
 use crate::options::Options;
@@ -39,7 +38,8 @@ const SCHEMA: &[u8] = federated::SCHEMA.as_bytes();
 
 pub(crate) use facts::select;
 pub(crate) use guard::failure;
-pub(crate) use registration::STORAGE_ENGINE_LOADED;
+pub(crate) use server::ServerHost;
+pub(crate) use thread::when_ready;
 
 /// Defines every slot by name; a series lays them out in the order of its header.
 macro_rules! slots {
@@ -185,9 +185,6 @@ macro_rules! slots {
         }
     };
 }
-
-/// The engine of this process.
-pub(crate) static ENGINE: Engine = Engine::new();
 
 /// Builds the function table that the options ask for. The choice is made here once, so it costs nothing per
 /// event.

@@ -1,7 +1,7 @@
 //! The digests of prepared statements. The server computes none: `Prepared_statement::prepare` parses without
 //! a listener for tokens.
 //!
-//! `prepare` calls tare's function instead of `parse_sql` (`startup::preparation`). It asks the server to
+//! `prepare` calls tare's function instead of `parse_sql` (`jumps::preparation`). It asks the server to
 //! parse as for a query, so the server asks for a digest ([`attach`]), and there tare puts a listener of its
 //! own into the lexer. The parser fills it as it fills the session's own for a query, which is not touched.
 #![allow(unsafe_code)]
@@ -13,12 +13,12 @@ use std::sync::OnceLock;
 
 use tare_engine::{DigestTokens, PreparedRef};
 
-use super::ENGINE;
 use super::guard::guard;
 use super::pointer::instance;
 use super::statement::kept;
 use crate::abi::types::{DigestLocker, StatementLocker};
 use crate::host::digest::{self, Listener};
+use crate::process::ENGINE;
 
 /// The type of `parse_sql(THD *, Parser_state *, Object_creation_ctx *, bool do_pfs_digest)`.
 pub(crate) type Parse = unsafe extern "C" fn(*mut c_void, *mut c_void, *mut c_void, bool) -> bool;
@@ -104,7 +104,7 @@ pub(super) extern "C" fn attach(locker: *mut StatementLocker) -> *mut DigestLock
     if !capture.is_null() {
         // SAFETY: a live frame of this thread owns it (`parse_prepared`), and nobody else uses it meanwhile.
         // Its place is a member of the parser's state, which the server fills before it asks
-        // (`startup::preparation` has located it).
+        // (`jumps::preparation` has located it).
         unsafe {
             (*capture).locker = locker;
             (*capture).place.write(&raw mut (*capture).listener);

@@ -7,12 +7,12 @@ use std::ptr::null_mut;
 
 use tare_engine::{PreparedRef, ProgramHandle};
 
-use super::ENGINE;
 use super::facts::{self, Text};
 use super::guard::guard;
 use super::pointer::{bytes, instance, state};
 use super::statement::kept;
 use crate::abi::types::{PreparedStmt, SpLocker, SpLockerState, SpShare, StatementLocker};
+use crate::process::ENGINE;
 
 pub(super) unsafe extern "C" fn get_sp_share(
     object_type: c_uint,

@@ -2,18 +2,19 @@
 #![allow(unsafe_code)]
 
 use std::ffi::{c_char, c_int, c_uint};
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::Ordering;
 
 use tare_engine::Registration;
 use tare_engine::snapshot::{Kind, Properties};
 
-use super::ENGINE;
 use super::guard::guard;
 use super::pointer::{state, text};
 use crate::abi::types::{
     CondInfo, FileInfo, MemoryInfo, MutexInfo, RwlockInfo, SocketInfo, StageInfo, StatementInfo, ThreadInfo,
 };
 use crate::host::command;
+use crate::interpose::folder::STORAGE_ENGINE_LOADED;
+use crate::process::ENGINE;
 
 /// The flag of memory accounted for the server as a whole, and of other singletons.
 const FLAG_GLOBAL: c_int = 1;
@@ -28,8 +29,6 @@ const OF_CLIENTS: [&str; 2] = ["thread/sql/one_connection", "wait/io/socket/sql/
 /// The longest name of an instrument in bytes.
 const NAME_MAX: usize = 128;
 
-/// Whether the storage engine that reads the tables is loaded; set when it registers its first instrument.
-pub(crate) static STORAGE_ENGINE_LOADED: AtomicBool = AtomicBool::new(false);
 /// The category in which that storage engine registers.
 const STORAGE_ENGINE: &str = "federated";
 

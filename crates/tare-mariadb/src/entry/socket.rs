@@ -6,11 +6,11 @@ use std::ptr::null_mut;
 
 use tare_engine::{SocketHandle, Source, Start, Wait};
 
-use super::ENGINE;
 use super::facts;
 use super::guard::guard;
 use super::pointer::{begun, instance, keep, known, state, value};
 use crate::abi::types::{IdleLocker, IdleLockerState, Socket, SocketLocker, SocketLockerState};
+use crate::process::ENGINE;
 
 /// The server's `PSI_SOCKET_STATE_IDLE`.
 const IDLE: c_uint = 1;

@@ -6,9 +6,9 @@ use std::ptr::null_mut;
 
 use tare_engine::{Progress, Source, Start};
 
-use super::ENGINE;
 use super::guard::guard;
 use crate::abi::types::StageProgress;
+use crate::process::ENGINE;
 
 /// Returns a stage's progress as the server's type; the server writes both numbers through the pointer, in
 /// this order.

@@ -7,7 +7,6 @@ use std::ptr::{null, null_mut};
 
 use tare_engine::{Counter, EndedStatement, PreparedRef, ProgramHandle, Source, Statement};
 
-use super::ENGINE;
 use super::facts;
 use super::guard::guard;
 use super::pointer::{bytes, instance, state, statement};
@@ -16,6 +15,7 @@ use crate::abi::types::{
     DigestLocker, DigestStorage, PreparedStmt, SpShare, StatementLocker, StatementLockerState,
 };
 use crate::host::query_id;
+use crate::process::ENGINE;
 
 /// The part of a statement kept at the beginning of the server's locker state: one cache line instead of
 /// four.

@@ -10,13 +10,13 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use tare_engine::snapshot::Kind;
 use tare_engine::{Source, Start, SynchRef, ThreadHandle, ThreadRef, UntimedLock, operation};
 
-use super::ENGINE;
 use super::guard::guard;
 use super::pointer::{instance, keep, kept, state};
 use crate::abi::types::{
     Cond, CondLocker, CondLockerState, Mutex, MutexLocker, MutexLockerState, Rwlock, RwlockLocker,
     RwlockLockerState,
 };
+use crate::process::ENGINE;
 
 /// Whether mutexes and rwlocks whose instruments are off at their creation get no instance. The server
 /// reports nothing about those.

@@ -9,13 +9,14 @@ use tare_engine::{
     Source, Start, TableHandleHandle, TableName, TableShareHandle, TableShareRef, Wait, fixed,
 };
 
+use super::SCHEMA;
 use super::facts;
 use super::guard::guard;
 use super::pointer::{begun, bytes, instance, keep, known, state};
-use super::{ENGINE, SCHEMA};
 use crate::abi::types::{ServerTableShare, Table, TableLocker, TableLockerState, TableShare};
 use crate::host::names::TableLock;
 use crate::host::share::Share;
+use crate::process::ENGINE;
 
 /// The server's `PSI_TABLE_EXTERNAL_LOCK`.
 const EXTERNAL: c_uint = 1;

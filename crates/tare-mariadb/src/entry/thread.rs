@@ -4,17 +4,18 @@
 use std::alloc::{Layout, alloc};
 use std::ffi::{CStr, c_char, c_int, c_long, c_uint, c_ulonglong, c_void};
 use std::ptr::{null, null_mut};
+use std::sync::OnceLock;
 
 use tare_engine::{ThreadHandle, ThreadRef};
 
-use super::ENGINE;
 use super::facts::{self, Text};
 use super::guard::guard;
 use super::pointer::{bytes, instance};
 use crate::abi::types::{Thd, Thread};
-use crate::folder;
 use crate::host::query_id;
-use crate::startup::symbol;
+use crate::interpose::folder;
+use crate::process::ENGINE;
+use crate::process::symbol;
 
 fn pointer(thread: Option<ThreadRef>) -> *mut Thread {
     thread.map_or(null_mut(), |thread| thread.address().cast())
@@ -25,6 +26,15 @@ fn pointer(thread: Option<ThreadRef>) -> *mut Thread {
 const SIGNAL_HANDLER: &str = "thread/sql/signal_handler";
 /// The exported name of that thread's routine, which identifies it if there are no classes of threads.
 const ITS_ROUTINE: &CStr = c"signal_hand";
+
+/// The start of the tables' service, set by [`when_ready`].
+static WHEN_READY: OnceLock<fn()> = OnceLock::new();
+
+/// Has `run` called once the server's storage engines and plugins are ready, right before events, replicas, its
+/// init file and connections; to be called once, before the server gets its function table.
+pub(crate) fn when_ready(run: fn()) {
+    let _set_once = WHEN_READY.set(run);
+}
 
 fn is_signal_handler(key: u16, start: Routine) -> bool {
     match key {
@@ -84,8 +94,10 @@ pub(super) unsafe extern "C" fn spawn_thread(
     argument: *mut c_void,
 ) -> c_int {
     let spawned = guard(null_mut(), || {
-        if is_signal_handler(key as u16, start) {
-            crate::service::begin();
+        if is_signal_handler(key as u16, start)
+            && let Some(run) = WHEN_READY.get()
+        {
+            run();
         }
         Spawned::by_this_thread(key as u16, start, argument).boxed()
     });
@@ -312,9 +324,9 @@ mod tests {
     use tare_engine::{Config, Registration};
 
     use super::*;
-    use crate::folder::looks_at;
-    use crate::folder::tests::replace_a_table;
-    use crate::host::server::ServerHost;
+    use crate::entry::ServerHost;
+    use crate::interpose::folder::looks_at;
+    use crate::interpose::folder::tests::replace_a_table;
 
     /// The server's `MDL_SHARED_READ`.
     const READ: c_int = 3;

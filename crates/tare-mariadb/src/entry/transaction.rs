@@ -7,11 +7,11 @@ use std::ptr::null_mut;
 
 use tare_engine::{Savepoint, Source, Transaction, TransactionStart};
 
-use super::ENGINE;
 use super::facts;
 use super::guard::guard;
 use super::pointer::{begun_transaction, state, value};
 use crate::abi::types::{TransactionLocker, TransactionLockerState};
+use crate::process::ENGINE;
 
 /// Returns what the server reports about a starting transaction.
 #[inline(always)]

@@ -12,6 +12,8 @@ mod counts;
 mod course;
 mod hand;
 mod ledger;
+pub(crate) mod levels;
+pub(crate) mod sampling;
 mod shown;
 mod watch;
 
@@ -26,12 +28,10 @@ use tare_budget::{Budget, Prices, Provider, Resampled};
 use tare_tables::budget::{DecisionRow, Keeper, PriceRow};
 use tare_tables::{StatusRow, StatusValue, TableError};
 
-use crate::entry::ENGINE;
-use crate::levels;
 use crate::options::Options;
-use crate::sampling;
-use crate::service::spawn;
-use crate::startup::error_log::{Severity, line};
+use crate::process::ENGINE;
+use crate::process::log::{Severity, line};
+use crate::process::spawn;
 use ledger::Ledger;
 use watch::{Budgets, Moment, Seen, Watch};
 

@@ -12,7 +12,7 @@ use std::sync::OnceLock;
 use std::sync::atomic::{AtomicI32, Ordering};
 
 use super::warning;
-use crate::startup::symbol;
+use crate::process::symbol;
 
 /// The effect of a statement on a table or its definition.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -13,7 +13,7 @@ use tare_engine::RunningTokens;
 
 use crate::abi::types::DigestStorage;
 use crate::host::observation;
-use crate::startup::symbol;
+use crate::process::symbol;
 
 /// `sql_digest_storage`. The same in all series (debug information of 10.11.5 and 11.4.5; read at
 /// `digest_end` on all four servers).

@@ -10,7 +10,7 @@ use std::ffi::{CStr, c_char, c_uint, c_void};
 use tare_engine::snapshot::KnownError;
 
 use crate::abi::Series;
-use crate::startup::symbol;
+use crate::process::symbol;
 
 /// The error list. A line has a number, a name and, unless all series have the error, the series that do.
 const ERRORS: &str = include_str!("errors.txt");

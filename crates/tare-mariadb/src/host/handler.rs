@@ -23,7 +23,7 @@
 //! built-in's tables have no keys, so it refuses such a statement (1175) unless it has a LIMIT.
 #![allow(unsafe_code)]
 
-use std::ffi::{CStr, c_char, c_int, c_uint, c_void};
+use std::ffi::{CStr, c_int, c_uint, c_void};
 use std::ptr::null_mut;
 use std::sync::atomic::{AtomicPtr, Ordering::Relaxed};
 use std::sync::{Mutex, PoisonError};
@@ -31,8 +31,8 @@ use std::sync::{Mutex, PoisonError};
 use crate::abi::types::ServerTableShare;
 use crate::host::command::{self, Command};
 use crate::host::warning;
-use crate::startup::error_log::{Severity, line};
-use crate::startup::symbol;
+use crate::process::log::{Severity, line};
+use crate::process::{Symbol, symbol};
 
 /// The first members of every handler.
 #[repr(C)]
@@ -189,7 +189,7 @@ impl Class {
         } else {
             None
         };
-        if class.is_none() && symbol.is_federated() {
+        if class.is_none() && is_federated(&symbol) {
             tell_once();
         }
         class
@@ -306,6 +306,11 @@ unsafe extern "C" fn ranges_limited(
     unsafe { original(handler, key, sequence, parameter, count, size, mode, limit, cost) }
 }
 
+/// Returns whether a symbol is of a build of FederatedX.
+fn is_federated(symbol: &Symbol<'_>) -> bool {
+    symbol.object.to_bytes().ends_with(b"/ha_federatedx.so")
+}
+
 fn tell_once() {
     static TOLD: std::sync::Once = std::sync::Once::new();
     TOLD.call_once(|| {
@@ -313,70 +318,6 @@ fn tell_once() {
                     tare's own socket takes writes";
         line(Severity::Warning, text);
     });
-}
-
-/// A symbol of a loaded object.
-pub(crate) struct Symbol<'a> {
-    name: &'a CStr,
-    pub(crate) start: usize,
-    /// The symbol's size in bytes.
-    pub(crate) size: usize,
-    /// The object's path.
-    object: &'a CStr,
-}
-
-impl<'a> Symbol<'a> {
-    /// Returns the symbol that covers an address in an object that stays loaded during `'a`; its name is
-    /// empty if none does.
-    pub(crate) fn at(address: *const c_void) -> Option<Symbol<'a>> {
-        unsafe extern "C" {
-            /// Extends `dladdr` (glibc): with flag 1 it also returns the symbol's entry.
-            fn dladdr1(
-                address: *const c_void,
-                info: *mut libc::Dl_info,
-                entry: *mut *const libc::Elf64_Sym,
-                flags: c_int,
-            ) -> c_int;
-        }
-        // SAFETY: plain pointers, for which null is valid.
-        let mut info: libc::Dl_info = unsafe { std::mem::zeroed() };
-        let mut entry: *const libc::Elf64_Sym = std::ptr::null();
-        // SAFETY: the function takes any address and fills both places.
-        if unsafe { dladdr1(address, &mut info, &mut entry, 1) } == 0 {
-            return None;
-        }
-        // SAFETY: texts of the loader, which live as long as the object is loaded; `entry` is null or one of
-        // the loader's.
-        let (text, size) = unsafe {
-            let text = |text: *const c_char| if text.is_null() { c"" } else { CStr::from_ptr(text) };
-            (
-                [text(info.dli_sname), text(info.dli_fname)],
-                entry.as_ref().map_or(0, |entry| entry.st_size as usize),
-            )
-        };
-        Some(Symbol { name: text[0], start: info.dli_saddr.addr(), size, object: text[1] })
-    }
-
-    /// Returns whether the object is a build of FederatedX.
-    fn is_federated(&self) -> bool {
-        self.object.to_bytes().ends_with(b"/ha_federatedx.so")
-    }
-
-    /// Returns the address of another symbol of the same object; 0 if there is none.
-    fn neighbour(&self, name: &CStr) -> usize {
-        // SAFETY: a path, and flags that load nothing; the object stays loaded, this only adds a reference to
-        // it.
-        let object = unsafe { libc::dlopen(self.object.as_ptr(), libc::RTLD_LAZY | libc::RTLD_NOLOAD) };
-        if object.is_null() {
-            return 0;
-        }
-        // SAFETY: a loaded object and a NUL-terminated name; then the reference is released.
-        unsafe {
-            let found = libc::dlsym(object, name.as_ptr());
-            libc::dlclose(object);
-            found.addr()
-        }
-    }
 }
 
 #[cfg(test)]
@@ -423,16 +364,5 @@ mod tests {
         // SAFETY: the stand-in begins as every handler does.
         unsafe { settle((&raw const handler).cast()) };
         assert_eq!(handler.functions, &raw const functions[2]);
-    }
-
-    #[test]
-    fn a_symbol_is_found_by_its_address() {
-        let write = libc::write as *const c_void;
-        let symbol = Symbol::at(write).expect("libc is loaded");
-        assert!(symbol.size > 0 && symbol.start == write.addr(), "{:?}", symbol.name);
-        assert!(!symbol.is_federated());
-        let read = libc::read as *const () as usize;
-        assert_eq!((symbol.neighbour(c"read"), symbol.neighbour(c"no such function")), (read, 0));
-        assert!(Symbol::at(std::ptr::null()).is_none());
     }
 }

@@ -124,7 +124,7 @@ pub(crate) fn layout() -> Result<Layout, &'static LayoutError> {
 
 /// Returns the addresses in the server's cache; empty if its location is not known, `None` if it changed
 /// meanwhile.
-pub(super) fn read() -> Option<Vec<CachedHost>> {
+pub(crate) fn read() -> Option<Vec<CachedHost>> {
     let Ok(layout) = layout() else { return Some(Vec::new()) };
     let first = layout.look()?;
     (layout.look()? == first).then_some(first)

@@ -21,7 +21,6 @@ pub mod names;
 pub(crate) mod observation;
 pub(crate) mod query_id;
 pub(crate) mod replica;
-pub(crate) mod server;
 pub(crate) mod session;
 pub mod share;
 pub(crate) mod stage;

@@ -13,7 +13,7 @@ use std::sync::OnceLock;
 
 use super::warning::{Session, session_function};
 use super::{code, session};
-use crate::startup::symbol;
+use crate::process::symbol;
 
 type QueryId = unsafe extern "C" fn(*const c_void) -> u64;
 

@@ -388,12 +388,12 @@ fn seen<T: PartialEq>(look: impl Fn(&Layout) -> Option<Vec<T>>) -> Option<Vec<T>
 }
 
 /// Reads the connections to primaries; `None` if they changed meanwhile.
-pub(super) fn replicas() -> Option<Vec<Replica>> {
+pub(crate) fn replicas() -> Option<Vec<Replica>> {
     seen(Layout::replicas)
 }
 
 /// Reads the workers that apply in parallel; `None` if they changed meanwhile.
-pub(super) fn workers() -> Option<Vec<ReplicaWorker>> {
+pub(crate) fn workers() -> Option<Vec<ReplicaWorker>> {
     let now = monotonic_us();
     let with_the_present = |(worker, since): (ReplicaWorker, u64)| {
         let lapsed = if since == 0 { 0 } else { now.saturating_sub(since) / 1_000_000 };

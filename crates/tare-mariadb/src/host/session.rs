@@ -17,7 +17,7 @@ use tare_engine::{CounterForm, MAX_SESSION_COUNTERS, Session, SessionCounter, Se
 
 use super::observation::{self, field, pointer, text, word};
 use super::{code, warning};
-use crate::startup::symbol;
+use crate::process::symbol;
 
 /// The size in bytes of an entry of the list: name, value, kind.
 const ENTRY: usize = 24;
@@ -181,17 +181,17 @@ pub(crate) fn layout() -> Result<&'static Layout, &'static LayoutError> {
 }
 
 /// Returns the counters of sessions; empty if their offsets are not known.
-pub(super) fn counters() -> &'static [SessionCounter] {
+pub(crate) fn counters() -> &'static [SessionCounter] {
     layout().map_or(&[], |layout| &layout.counters)
 }
 
 /// Copies a session's counters; returns false if it is no longer that session.
-pub(super) fn read_counters(session: Session, into: &mut SessionCounters) -> bool {
+pub(crate) fn read_counters(session: Session, into: &mut SessionCounters) -> bool {
     layout().is_ok_and(|layout| layout.read(session, into).is_some())
 }
 
 /// Returns the number of the session at an address.
-pub(super) fn number(session: u64) -> Option<u64> {
+pub(crate) fn number(session: u64) -> Option<u64> {
     let place = usize::try_from(session).ok()?.checked_add(layout().ok()?.id)?;
     word(place).filter(|number| *number != 0)
 }
@@ -276,7 +276,7 @@ impl Flushes {
 const LONG: u32 = 3;
 
 /// Returns how many executions of FLUSH STATUS were noticed.
-pub(super) fn flushes() -> u64 {
+pub(crate) fn flushes() -> u64 {
     static FLUSHES: OnceLock<Flushes> = OnceLock::new();
     let flushes = FLUSHES.get_or_init(Flushes::new);
     // One reader at a time: a reader that looked earlier and reported later would make the counters fall.

@@ -48,7 +48,7 @@ pub(crate) fn is_known() -> bool {
 
 /// Returns the key of the stage that a session is in; 0 if it is in none. `None`: it is no longer that
 /// session, or the layout is unknown.
-pub(super) fn of(session: StagedSession) -> Option<u32> {
+pub(crate) fn of(session: StagedSession) -> Option<u32> {
     let layout = layout()?;
     match session {
         StagedSession::Named(session) => {

@@ -13,7 +13,7 @@ use std::ffi::{c_char, c_void};
 use std::sync::atomic::{AtomicI64, AtomicU8, Ordering};
 
 use super::observation;
-use crate::startup::symbol;
+use crate::process::symbol;
 
 /// The words of the object that are read.
 const WORDS: usize = 25;

@@ -15,7 +15,7 @@ use super::code;
 use super::observation::{self, block, field, word};
 use super::session::{self, LayoutError};
 use crate::abi::Series;
-use crate::startup::symbol;
+use crate::process::symbol;
 
 /// The most variables read of a session.
 const MOST: u64 = 1 << 16;
@@ -250,7 +250,7 @@ pub(crate) fn select(series: Series) -> Result<(), &'static LayoutError> {
 }
 
 /// Reads the variables of a session; empty if their offset is not known, `None` if they changed meanwhile.
-pub(super) fn read(session: Session) -> Option<Vec<(String, SessionValue)>> {
+pub(crate) fn read(session: Session) -> Option<Vec<(String, SessionValue)>> {
     let Some(Ok(layout)) = LAYOUT.get() else { return Some(Vec::new()) };
     let first = layout.look(session)?;
     (layout.look(session)? == first && session::is(session)).then_some(first)

@@ -3,12 +3,12 @@
 use std::net::SocketAddrV4;
 
 use super::secret::Secret;
-use crate::redirect::{HOST, PORT};
+use crate::endpoint::{HOST, PORT};
 
 /// The address that FEDERATED connects to.
 ///
 /// FEDERATED can name a Unix socket only through `mysql.servers`, a table of the user's. So the connect
-/// string has a loopback address, which [`crate::redirect`] turns into the endpoint's Unix socket.
+/// string has a loopback address, which [`crate::interpose::redirect`] turns into the endpoint's Unix socket.
 pub const ENDPOINT: SocketAddrV4 = SocketAddrV4::new(HOST, PORT);
 
 /// The user name that FEDERATED logs in with. There is no password: it would be in the same connect string as

@@ -15,7 +15,7 @@ use super::error::{OptionError, Origin};
 use super::file::Entry;
 use super::value;
 use super::{ConsumerRule, InstrumentRule, LevelRule, Options, wildcard_matches};
-use crate::redirect;
+use crate::endpoint;
 
 /// The type of an option's value, and the field it is stored in.
 #[derive(Clone, Copy, Debug)]
@@ -395,7 +395,7 @@ impl OptionDef {
             Kind::Count(min, max, _) | Kind::Seconds(min, max, _) => format!("{min} to {max}"),
             Kind::Budget(_) => format!("OFF, or {}", Budget::ALLOWED),
             Kind::File(_) => "an absolute path".to_owned(),
-            Kind::Socket(_) => format!("an absolute path of at most {} bytes", redirect::MAX_SOCKET_PATH),
+            Kind::Socket(_) => format!("an absolute path of at most {} bytes", endpoint::MAX_SOCKET_PATH),
             Kind::Instrument(_) => "pattern=ON, pattern=OFF or pattern=COUNTED".to_owned(),
             Kind::Level(_) => {
                 "exact, lean, sampled, sums, counts or off, alone or as pattern=LEVEL".to_owned()

@@ -32,7 +32,7 @@ pub use root::Root;
 pub use server::ServerSettings;
 pub(crate) use value::{show_duration, show_sample_rate};
 
-use crate::redirect::check_socket_path;
+use crate::endpoint::check_socket_path;
 
 /// The level of instruments that no rule matches.
 pub(crate) const DEFAULT_LEVEL: Recording = Recording::Sampled;

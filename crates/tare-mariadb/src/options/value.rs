@@ -7,7 +7,7 @@ use tare_engine::{Recording, SampleRate};
 use tare_tables::Shape;
 
 use super::{InstrumentSetting, LevelSetting};
-use crate::redirect;
+use crate::endpoint;
 
 /// Parses `ON`, `OFF` and their common other spellings.
 pub(crate) fn switch(text: &str) -> Option<bool> {
@@ -117,7 +117,7 @@ pub(crate) fn shape(text: &str) -> Option<Shape> {
 
 pub(crate) fn socket(text: &str) -> Result<PathBuf, String> {
     let path = Path::new(text);
-    redirect::check_socket_path(path).map_err(|error| format!("'{text}': {error}"))?;
+    endpoint::check_socket_path(path).map_err(|error| format!("'{text}': {error}"))?;
     absolute(text)
 }
 

@@ -6,9 +6,10 @@ use std::os::unix::ffi::OsStringExt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use super::program::{PsiBootstrap, Server};
-use super::{PLAN, StandBack, answer, environment, error_log, leftovers, panic_text, plan, stand_back};
-use crate::status::{self, State};
-use crate::{folder, redirect};
+use super::{answer, environment, panic_text, plan, stand_back};
+use crate::interpose::{folder, leftovers, redirect};
+use crate::process::log;
+use crate::status::{self, StandBack, State};
 
 /// The library's constructor: glibc calls the functions of `.init_array` with the arguments of `main`.
 #[used]
@@ -22,7 +23,7 @@ extern "C" fn construct(argc: c_int, argv: *const *const c_char, _envp: *const *
     redirect::resolve();
     folder::resolve();
     leftovers::resolve();
-    error_log::resolve();
+    log::resolve();
     let Some(server) = Server::find() else { return };
     // A panic is a reason to disable tare like any other.
     let begun = catch_unwind(AssertUnwindSafe(|| {
@@ -36,7 +37,7 @@ extern "C" fn construct(argc: c_int, argv: *const *const c_char, _envp: *const *
     match begun {
         Ok(plan) => {
             leftovers::clear_when_known();
-            if PLAN.set(plan).is_ok() {
+            if status::set_plan(plan) {
                 status::set_state(State::Waiting);
                 // SAFETY: main has not started.
                 unsafe { server.set_hook(&BOOTSTRAP) };

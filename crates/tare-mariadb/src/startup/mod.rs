@@ -5,53 +5,21 @@
 //! processes, reads the options and sets the server's hook. The server reads its own options and then asks
 //! the hook for a provider (`answer`), unless its built-in one is on.
 
-pub mod built_in;
-pub(crate) mod conditions;
 mod constructor;
-mod detour;
-mod direct_calls;
 mod environment;
-pub(crate) mod error_log;
-mod leftovers;
-pub mod locks;
-pub(crate) mod preparation;
 pub mod program;
 mod provider;
-pub(crate) mod segments;
-mod stand_back;
 
 use std::ffi::{OsStr, OsString, c_int, c_void};
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::OnceLock;
-
-pub use detour::DetourError;
-pub use direct_calls::DirectCallsError;
-pub use preparation::PreparationError;
-pub use stand_back::StandBack;
 
 use crate::abi::{INTERFACE_VERSION, Series};
 use crate::options::{OptionFiles, Options, ServerSettings};
+use crate::process::log::{self, Severity};
+pub use crate::process::{data_directory, server_is_up};
 use crate::status::{self, State};
-use error_log::Severity;
+pub use crate::status::{Plan, StandBack};
 use program::Server;
-pub(crate) use program::symbol;
-pub use program::{data_directory, server_is_up};
-
-/// The server and its options: what the constructor finds out and the hook needs.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Plan {
-    /// The server's series.
-    pub series: Series,
-    /// The options.
-    pub options: Options,
-}
-
-static PLAN: OnceLock<Plan> = OnceLock::new();
-
-/// Returns the options that this server runs with; `None` before start-up and if tare is disabled.
-pub fn options() -> Option<&'static Options> {
-    PLAN.get().map(|plan| &plan.options)
-}
 
 /// Decides whether to serve `server`, started with `arguments` (the program's name first).
 fn plan(server: &Server, arguments: &[OsString]) -> Result<Plan, StandBack> {
@@ -61,12 +29,12 @@ fn plan(server: &Server, arguments: &[OsString]) -> Result<Plan, StandBack> {
     let groups = server.option_groups();
     let settings = ServerSettings::resolve(arguments, &files, &groups);
     if settings.logs_to_file {
-        error_log::expect_file();
+        log::expect_file();
     }
     let plan = decide(version, &settings, &files, std::env::var_os(Options::ENVIRONMENT).as_deref())?;
     for file in files.left() {
         let text = format!("leaves {} to the server: it is no regular file", file.display());
-        error_log::line(Severity::Note, &text);
+        log::line(Severity::Note, &text);
     }
     Ok(plan)
 }
@@ -103,7 +71,7 @@ pub fn decide(
 
 /// Returns the function table when the server asks for its provider, or null to run without one.
 fn answer(version: c_int) -> *const c_void {
-    let Some(plan) = PLAN.get() else { return std::ptr::null() };
+    let Some(plan) = status::plan() else { return std::ptr::null() };
     let started = catch_unwind(AssertUnwindSafe(|| {
         if version != INTERFACE_VERSION {
             return Err(StandBack::InterfaceVersion(version));
@@ -115,9 +83,9 @@ fn answer(version: c_int) -> *const c_void {
         Ok(table) => {
             status::set_state(State::Active);
             for error in &plan.options.ignored {
-                error_log::line(Severity::Warning, &format!("leaves out a rule of the server's: {error}"));
+                log::line(Severity::Warning, &format!("leaves out a rule of the server's: {error}"));
             }
-            error_log::line(
+            log::line(
                 Severity::Note,
                 &format!("{} serves MariaDB {}", status::Status::TARE_VERSION, plan.series.name()),
             );
@@ -133,7 +101,7 @@ fn answer(version: c_int) -> *const c_void {
 /// Notes in the status and in the error log why tare does nothing.
 fn stand_back(reason: StandBack) {
     if reason.serves() {
-        error_log::line(reason.level(), &format!("disables itself, the server runs without it: {reason}"));
+        log::line(reason.level(), &format!("disables itself, the server runs without it: {reason}"));
     }
     status::set_state(State::StoodBack(reason));
 }

@@ -1,9 +1,9 @@
 //! The program that tare was loaded into, seen through its exported symbols.
 #![allow(unsafe_code)]
 
-use std::ffi::{CStr, OsStr, c_char, c_int, c_void};
-use std::os::unix::ffi::OsStrExt;
-use std::path::{Path, PathBuf};
+use std::ffi::{CStr, c_char, c_int, c_void};
+
+use crate::process::symbol;
 
 /// `PSI_bootstrap` of the server's `psi_base.h`, through which a server asks for its provider.
 #[repr(C)]
@@ -78,29 +78,4 @@ impl Server {
         // SAFETY: `hook` is the server's variable of this type, and nobody reads it before `main`.
         unsafe { self.hook.write(bootstrap) };
     }
-}
-
-/// Returns the address of a symbol that any loaded object exports.
-pub(crate) fn symbol(name: &CStr) -> Option<*mut c_void> {
-    // SAFETY: a plain symbol lookup with a NUL-terminated name.
-    let found = unsafe { libc::dlsym(libc::RTLD_DEFAULT, name.as_ptr()) };
-    if found.is_null() { None } else { Some(found) }
-}
-
-/// Returns whether the server has finished its start-up and accepts connections.
-pub fn server_is_up() -> bool {
-    let Some(flag) = symbol(c"mysqld_server_started") else { return false };
-    // SAFETY: the server's variable of this name is an int, written once, from 0 to 1.
-    unsafe { flag.cast::<c_int>().read_volatile() != 0 }
-}
-
-/// Returns the data directory of the running server, absolute; `None` before it has read its options and in
-/// other programs.
-pub fn data_directory() -> Option<PathBuf> {
-    let text = symbol(c"mysql_real_data_home")?;
-    // SAFETY: the server's variable of this name is a character array with a zero at its end, filled once,
-    // before any thread but the first exists.
-    let text = unsafe { CStr::from_ptr(text.cast::<c_char>()) }.to_bytes();
-    let path = Path::new(OsStr::from_bytes(text));
-    path.is_absolute().then(|| path.to_owned())
 }

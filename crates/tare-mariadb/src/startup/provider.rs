@@ -6,13 +6,15 @@ use tare_engine::snapshot::{Consumer, Kind, Properties};
 use tare_engine::{Config, Initial, Registration};
 use tare_tables::Shape;
 
-use super::error_log::{Severity, line};
-use super::{StandBack, conditions, direct_calls, locks, preparation};
 use crate::abi::Series;
-use crate::entry::{self, ENGINE, synch};
-use crate::host::server::ServerHost;
+use crate::entry::{self, ServerHost, synch};
 use crate::host::{errors, frequent, host_cache, query_id, replica, session, stage, user_variable};
+use crate::jumps::{conditions, direct_calls, locks, preparation};
 use crate::options::{DEFAULT_LEVEL, InstrumentSetting, LevelSetting, Options};
+use crate::process::ENGINE;
+use crate::process::log::{Severity, line};
+use crate::serve;
+use crate::status::StandBack;
 
 /// Starts the provider and returns its function table in the layout of `series`.
 ///
@@ -23,6 +25,7 @@ use crate::options::{DEFAULT_LEVEL, InstrumentSetting, LevelSetting, Options};
 /// When the provider cannot start; the server then runs without it.
 pub(crate) fn start(series: Series, options: &'static Options) -> Result<*const c_void, StandBack> {
     entry::select(series);
+    entry::when_ready(serve::begin);
     if options.leaves_locks() {
         synch::leave_off();
         let how = "name them (instrument = wait/synch/mutex/%=ON) or set max-mutex-instances to have them";

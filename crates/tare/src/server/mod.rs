@@ -14,7 +14,7 @@ use nix::unistd::{Uid, User};
 use tare_mariadb::options::{OptionFiles, Options, Origin, Root, ServerSettings};
 use tare_mariadb::startup::{self, Plan, StandBack};
 
-use crate::probe::{self, Program};
+use crate::program::{self, Program};
 use crate::provider;
 use process::Process;
 use unit::Unit;
@@ -24,6 +24,8 @@ pub(crate) const PRELOAD: &str = "LD_PRELOAD";
 /// The variable with what tare's drop-in makes the server preload; a successful trial copies it to
 /// [`PRELOAD`].
 pub(crate) const TRIED: &str = "TARE_PRELOAD";
+/// Start of a trial's file that makes the server start without tare; a comment for systemd.
+pub(crate) const WITHOUT: &str = "# without tare: ";
 /// The data directory of servers by default.
 const DATA: &str = "/var/lib/mysql";
 /// Groups of option files that a server reads, if its own list is unknown, without those for one series.
@@ -41,7 +43,7 @@ pub(crate) struct Server {
 
 /// The combined effect of a server's program and options.
 pub(crate) struct Prospect {
-    pub(crate) program: Result<Program, crate::elf::Error>,
+    pub(crate) program: Result<Program, crate::program::elf::Error>,
     pub(crate) files: OptionFiles,
     pub(crate) settings: ServerSettings,
     /// Whether and how tare serves it.
@@ -151,7 +153,7 @@ impl Server {
     /// Returns what tare would do in it, or does.
     pub(crate) fn prospect(&self) -> Prospect {
         let arguments = self.arguments();
-        let program = probe::look(&self.program());
+        let program = program::look(&self.program());
         let groups = match &program {
             Ok(program) if !program.groups.is_empty() => program.groups.clone(),
             _ => GROUPS.map(str::to_owned).to_vec(),
@@ -173,7 +175,7 @@ impl Server {
     /// Returns the path of tare's socket in this process's view.
     pub(crate) fn endpoint(&self, prospect: &Prospect) -> PathBuf {
         let named = prospect.plan.as_ref().ok().and_then(|plan| plan.options.socket.clone());
-        self.root.at(&named.unwrap_or_else(|| self.data(prospect).join(crate::status::SOCKET)))
+        self.root.at(&named.unwrap_or_else(|| self.data(prospect).join(crate::endpoint::SOCKET)))
     }
 
     /// Returns the folder with the plugin, if it is installed.

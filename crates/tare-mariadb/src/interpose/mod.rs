@@ -1,0 +1,7 @@
+//! Overrides of libc's functions: tables' files that are on no disk, connections to the endpoint, and the first
+//! look at the data directory.
+
+pub mod folder;
+pub(crate) mod leftovers;
+mod next;
+pub mod redirect;

@@ -1,0 +1,265 @@
+//! Detours: tare's functions that are called before functions of the server, which still do all their work.
+//!
+//! The beginning of such a function is replaced by a jump to tare's (`direct_calls`). The overwritten
+//! instructions are copied to a page of tare first, followed by a jump to the rest: calling the copy calls
+//! the original function. Only whole, position-independent instructions are copied, and only from a function
+//! that never jumps back into them. Any other function is left alone.
+#![allow(unsafe_code)]
+
+use std::ffi::{CStr, c_void};
+
+use super::direct_calls::JUMP;
+use super::error::DetourError;
+use crate::host::code;
+use crate::process::{Symbol, symbol};
+
+/// A function of the program.
+#[derive(Clone, Copy)]
+pub(super) struct Function {
+    name: &'static str,
+    code: &'static [u8],
+}
+
+impl Function {
+    /// Finds the function of this mangled name, which carries its signature.
+    pub(super) fn find(name: &'static CStr) -> Result<Function, DetourError> {
+        let shown = name.to_str().unwrap_or("function");
+        let start = symbol(name).ok_or(DetourError::Missing(shown))?;
+        let found = Symbol::at(start).filter(|found| found.start == start.addr() && found.size != 0);
+        let size = found.ok_or(DetourError::Unexpected(shown))?.size;
+        // SAFETY: the loader's table says that the function's code has this size; programs are never
+        // unloaded.
+        let code = unsafe { std::slice::from_raw_parts(start.cast::<u8>(), size) };
+        Ok(Function { name: shown, code })
+    }
+
+    pub(super) fn start(self) -> usize {
+        self.code.as_ptr().addr()
+    }
+
+    /// Checks that this function calls `other` directly.
+    pub(super) fn calls(self, other: Function) -> Result<(), DetourError> {
+        let calls = code::calls(self.code, self.start()).any(|(_, target)| target == other.start());
+        if calls { Ok(()) } else { Err(DetourError::Unexpected(self.name)) }
+    }
+
+    /// Returns the address of the direct call to `other`, if there is exactly one.
+    pub(super) fn only_call(self, other: Function) -> Result<usize, DetourError> {
+        let mut calls = code::calls(self.code, self.start()).filter(|(_, target)| *target == other.start());
+        match (calls.next(), calls.next()) {
+            (Some((at, _)), None) => Ok(self.start() + at),
+            _ => Err(DetourError::Unexpected(self.name)),
+        }
+    }
+
+    /// Returns the instructions that a jump replaces, if they are whole and position-independent.
+    fn beginning(self) -> Result<&'static [u8], DetourError> {
+        let unexpected = DetourError::Unexpected(self.name);
+        if !self.start().is_multiple_of(16) {
+            return Err(unexpected);
+        }
+        let mut len = 0;
+        while len < JUMP {
+            len += movable(&self.code[len..]).ok_or(unexpected.clone())?;
+        }
+        if jumps_into(self.code, len) { Err(unexpected) } else { Ok(&self.code[..len]) }
+    }
+}
+
+/// The size of a copy in bytes: the longest beginning and a jump.
+const COPY: usize = 64;
+pub(super) const PAGE: usize = 4096;
+
+/// The size in bytes of a jump that changes no register.
+pub(super) const JUMP_ON: usize = 14;
+
+/// Returns the code of a jump: `jmp [rip+0]` and the address. No register is used because the copied code may
+/// have set any of them.
+pub(super) fn jump_on_to(target: usize) -> [u8; JUMP_ON] {
+    let mut code = [0xFF, 0x25, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0];
+    code[6..].copy_from_slice(&target.to_le_bytes());
+    code
+}
+
+/// Copies the functions' beginnings, each followed by a jump to the rest. Returns the copies' addresses, to
+/// be called instead of the functions.
+pub(super) fn copies<const N: usize>(functions: [Function; N]) -> Result<[usize; N], DetourError> {
+    const { assert!(N * COPY <= PAGE) };
+    let mut page = [0xCC; PAGE];
+    for (function, copy) in functions.into_iter().zip(page.chunks_mut(COPY)) {
+        let beginning = function.beginning()?;
+        copy[..beginning.len()].copy_from_slice(beginning);
+        copy[beginning.len()..][..JUMP_ON].copy_from_slice(&jump_on_to(function.start() + beginning.len()));
+    }
+    let at = make_code(&page).map_err(|error| DetourError::Refused(error.to_string()))?;
+    Ok(std::array::from_fn(|copy| at + copy * COPY))
+}
+
+/// Creates a page of executable code that is never freed.
+pub(super) fn make_code(page: &[u8; PAGE]) -> std::io::Result<usize> {
+    fill_code(take_page(0)?, page)
+}
+
+/// Creates a page of executable code at an address that a call at `from` reaches.
+pub(super) fn make_code_near(page: &[u8; PAGE], from: usize) -> std::io::Result<usize> {
+    let mut last = std::io::Error::from(std::io::ErrorKind::OutOfMemory);
+    // The space below a program is usually free; its heap follows it.
+    for step in 1..=NEAR / STEP {
+        for hint in [from.saturating_sub(step * STEP), from + step * STEP] {
+            match take_page(hint / PAGE * PAGE) {
+                Ok(at) if code::distance_of_call(from, at.addr()).is_some() => return fill_code(at, page),
+                Ok(at) => give_page(at),
+                Err(error) => last = error,
+            }
+        }
+    }
+    Err(last)
+}
+
+/// The largest distance from a call at which a page is looked for, and the step of the search.
+const NEAR: usize = 1 << 30;
+const STEP: usize = 16 << 20;
+
+/// Maps a writable page at this address, or elsewhere if it is taken; 0 means anywhere.
+fn take_page(hint: usize) -> std::io::Result<*mut c_void> {
+    let (access, kind) = (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS);
+    // SAFETY: a mapping of its own: an address without MAP_FIXED is only a hint.
+    let at = unsafe { libc::mmap(std::ptr::without_provenance_mut(hint), PAGE, access, kind, -1, 0) };
+    if at == libc::MAP_FAILED { Err(std::io::Error::last_os_error()) } else { Ok(at) }
+}
+
+fn give_page(at: *mut c_void) {
+    // SAFETY: a page of `take_page`, which nobody uses.
+    unsafe { libc::munmap(at, PAGE) };
+}
+
+fn fill_code(at: *mut c_void, page: &[u8; PAGE]) -> std::io::Result<usize> {
+    // SAFETY: the mapping has this size, and nobody else knows it.
+    let protected = unsafe {
+        at.cast::<u8>().copy_from_nonoverlapping(page.as_ptr(), PAGE);
+        libc::mprotect(at, PAGE, libc::PROT_READ | libc::PROT_EXEC)
+    };
+    if protected != 0 {
+        let error = std::io::Error::last_os_error();
+        give_page(at);
+        return Err(error);
+    }
+    Ok(at.addr())
+}
+
+/// Returns the length of the first instruction if it is position-independent.
+fn movable(code: &[u8]) -> Option<usize> {
+    match *code {
+        // endbr64
+        [0xF3, 0x0F, 0x1E, 0xFA, ..] => Some(4),
+        // push r64
+        [0x50..=0x57, ..] => Some(1),
+        [0x41, 0x50..=0x57, ..] => Some(2),
+        // mov between registers
+        [0x89 | 0x8B, 0xC0..=0xFF, ..] => Some(2),
+        [0x40..=0x4F, 0x89 | 0x8B, 0xC0..=0xFF, ..] => Some(3),
+        // sub rsp, imm
+        [0x48, 0x83, 0xEC, _, ..] => Some(4),
+        [0x48, 0x81, 0xEC, _, _, _, _, ..] => Some(7),
+        _ => None,
+    }
+}
+
+/// Returns whether anything that looks like a jump or a call leads to an address after the first byte and
+/// before the byte `len`. False positives count, too: the function is then left alone.
+fn jumps_into(code: &[u8], len: usize) -> bool {
+    let leads_there = |end: usize, distance: i64| (1..len as i64).contains(&(end as i64 + distance));
+    code.windows(2).enumerate().any(|(at, window)| {
+        matches!(window[0], 0x70..=0x7F | 0xE0..=0xE3 | 0xEB)
+            && leads_there(at + 2, i64::from(window[1].cast_signed()))
+    }) || code.windows(5).enumerate().any(|(at, window)| {
+        // The second byte of a conditional jump precedes its displacement like the first byte of the others.
+        let &[0x80..=0x8F | 0xE8 | 0xE9, a, b, c, d] = window else { return false };
+        leads_there(at + 5, i64::from(i32::from_le_bytes([a, b, c, d])))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The beginnings of `THD::handle_condition` on 10.11.19, 10.11.5 and 11.8.
+    const KNOWN: [&[u8]; 3] = [
+        &[
+            0x55, 0x48, 0x89, 0xE5, 0x41, 0x57, 0x41, 0x56, 0x41, 0x55, 0x41, 0x54, 0x4D, 0x89, 0xCC, 0x53,
+            0x48,
+        ],
+        &[0x55, 0x48, 0x89, 0xE5, 0x41, 0x57, 0x41, 0x89, 0xF7, 0x41, 0x56, 0x49, 0x89, 0xD6, 0x41, 0x55],
+        &[0xF3, 0x0F, 0x1E, 0xFA, 0x55, 0x48, 0x89, 0xE5, 0x41, 0x57, 0x41, 0x56, 0x41, 0x55, 0x41, 0x54],
+    ];
+
+    fn lengths(code: &[u8]) -> Vec<usize> {
+        let mut at = 0;
+        std::iter::from_fn(|| {
+            let len = movable(code.get(at..)?)?;
+            at += len;
+            Some(len)
+        })
+        .collect()
+    }
+
+    #[test]
+    fn whole_instructions_are_told_apart() {
+        assert_eq!(lengths(KNOWN[0]), [1, 3, 2, 2, 2, 2, 3, 1]);
+        assert_eq!(lengths(KNOWN[1]), [1, 3, 2, 3, 2, 3, 2]);
+        assert_eq!(lengths(KNOWN[2]), [4, 1, 3, 2, 2, 2, 2]);
+        assert_eq!(lengths(&[0x48, 0x83, 0xEC, 0x18, 0x48, 0x81, 0xEC, 0, 1, 0, 0]), [4, 7]);
+    }
+
+    #[test]
+    fn what_depends_on_its_place_is_not_movable() {
+        let lea_rip = [0x48, 0x8D, 0x05, 0, 0, 0, 0];
+        let mov_rip = [0x48, 0x8B, 0x05, 0, 0, 0, 0];
+        for code in [&lea_rip[..], &mov_rip, &[0xE8, 0, 0, 0, 0], &[0x74, 0x05], &[0x48, 0x83], &[0x89], &[]]
+        {
+            assert_eq!(movable(code), None, "{code:x?}");
+        }
+    }
+
+    #[test]
+    fn a_function_that_goes_back_into_its_beginning_is_known() {
+        let with = |tail: &[u8]| [&[0x90; 32], tail].concat();
+        assert!(!jumps_into(&with(&[0xC3]), 16));
+        // Jumps back to byte 4, byte 0 and byte 16.
+        assert!(jumps_into(&with(&[0xEB, 4u8.wrapping_sub(34)]), 16));
+        assert!(
+            !jumps_into(&with(&[0xEB, 0u8.wrapping_sub(34)]), 16),
+            "to its first byte, which is the detour"
+        );
+        assert!(!jumps_into(&with(&[0xEB, 16u8.wrapping_sub(34)]), 16), "behind what is copied");
+        assert!(jumps_into(&with(&[&[0x0F, 0x84][..], &(8i32 - 38).to_le_bytes()].concat()), 16));
+        assert!(jumps_into(&with(&[&[0xE9][..], &(8i32 - 37).to_le_bytes()].concat()), 16));
+    }
+
+    #[test]
+    fn a_copy_does_what_the_function_does() {
+        // A function that adds its two arguments, with a beginning and alignment like those of the server's
+        // functions.
+        let mut page = [0xCC; PAGE];
+        let function: &[u8] = &[
+            0x55, 0x48, 0x89, 0xE5, 0x41, 0x57, 0x41, 0x56, 0x41, 0x55, 0x41, 0x54, 0x48, 0x89,
+            0xF8, // mov rax, rdi
+            0x48, 0x01, 0xF0, // add rax, rsi
+            0x41, 0x5C, 0x41, 0x5D, 0x41, 0x5E, 0x41, 0x5F, 0x5D, 0xC3,
+        ];
+        page[..function.len()].copy_from_slice(function);
+        let at = make_code(&page).expect("memory for code");
+        // SAFETY: the page created above, which is never freed.
+        let code = unsafe { std::slice::from_raw_parts(at as *const u8, function.len()) };
+        let [copy] = copies([Function { name: "add", code }]).expect("a movable beginning");
+        assert_ne!(copy, at);
+        // SAFETY: code that takes two numbers and returns one, by the C ABI.
+        let add = unsafe { std::mem::transmute::<usize, extern "C" fn(u64, u64) -> u64>(copy) };
+        assert_eq!(add(40, 2), 42);
+    }
+
+    #[test]
+    fn a_function_that_is_not_there_is_named() {
+        assert_eq!(Function::find(c"no_such_function").err(), Some(DetourError::Missing("no_such_function")));
+    }
+}

@@ -1,0 +1,6 @@
+//! The engine.
+
+use tare_engine::Engine;
+
+/// The engine of this process.
+pub(crate) static ENGINE: Engine = Engine::new();

@@ -1,0 +1,293 @@
+//! Starts and stops serving the tables: the endpoint, and the files through which the server finds the
+//! tables.
+//!
+//! [`begin`] runs when the server is about to accept sessions, [`at_exit`] when the process exits. In
+//! between, FEDERATED's connections arrive through [`crate::interpose::redirect`].
+#![allow(unsafe_code)]
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::{Mutex, OnceLock};
+
+use tare_tables::{StatusRow, Table};
+use tare_wire::{Endpoint, EndpointConfig};
+
+use super::{error_hook, error_log, variables};
+use crate::governor::{self, levels, sampling};
+use crate::install::{self, InstallError, federated};
+use crate::interpose::folder::{self, FolderError, STORAGE_ENGINE_LOADED};
+use crate::interpose::redirect;
+use crate::jumps::{conditions, preparation};
+use crate::process::log::{Severity, line};
+use crate::process::{ENGINE, data_directory, spawn};
+use crate::{endpoint, entry, status};
+
+static BEGUN: AtomicBool = AtomicBool::new(false);
+/// The process in which [`begin`] ran.
+static OWNER: AtomicU32 = AtomicU32::new(0);
+/// The endpoint; it runs until the process exits.
+static SERVICE: Mutex<Option<Endpoint>> = Mutex::new(None);
+/// The names by which the server's sessions may ask for tables; set before the endpoint listens.
+static NAMES: OnceLock<install::Names> = OnceLock::new();
+/// Whether the tables' files are shown to the server and, if not, why.
+static SHOWN: OnceLock<Result<(), Hindrance>> = OnceLock::new();
+
+/// The reason the server does not show the tables to its sessions. Each text says what to do.
+#[derive(Debug, thiserror::Error)]
+enum Hindrance {
+    #[error("switched off by its option tables=OFF")]
+    SwitchedOff,
+    #[error("{0}")]
+    Files(#[from] InstallError),
+    #[error("{0}")]
+    Folder(#[from] FolderError),
+    #[error(
+        "the data directory has no folder performance_schema, so that is no database to the server, and only who names a \
+         table in full finds it: CREATE DATABASE performance_schema, and restart"
+    )]
+    NoFolder,
+    #[error(
+        "the plugin ha_federatedx is not loaded: put `plugin-load-add = ha_federatedx` into the option file and restart, or \
+         INSTALL SONAME 'ha_federatedx' and FLUSH TABLES"
+    )]
+    NoStorageEngine,
+}
+
+/// Starts the endpoint and shows the tables to the server; only the first call does anything. Never fails the
+/// server: if the tables cannot be served, one line of the error log says why.
+pub(crate) fn begin() {
+    if BEGUN.swap(true, Ordering::AcqRel) {
+        return;
+    }
+    let begun = catch_unwind(AssertUnwindSafe(serve));
+    match begun {
+        Ok(Ok(endpoint)) => {
+            *SERVICE.lock().unwrap_or_else(|poisoned| poisoned.into_inner()) = Some(endpoint);
+            OWNER.store(std::process::id(), Ordering::Relaxed);
+            // SAFETY: `at_exit` is a plain function of this library, which is never unloaded.
+            unsafe { libc::atexit(at_exit) };
+            let watch = Box::new(|| {
+                // The server sets this variable itself until it is up.
+                while !error_hook::server_is_up() {
+                    std::thread::sleep(std::time::Duration::from_millis(20));
+                }
+                error_hook::install(current_account, views());
+            });
+            let _only_error_numbers_suffer = spawn("tare-start", watch);
+        }
+        Ok(Err(reason)) => line(Severity::Warning, &format!("the tables are not served: {reason}")),
+        Err(_) => line(Severity::Warning, "the tables are not served: internal error"),
+    }
+}
+
+fn serve() -> Result<Endpoint, String> {
+    let options = status::options().ok_or("no options")?;
+    let datadir = data_directory().ok_or("the server does not tell its data directory")?;
+    let socket = options.socket.clone().unwrap_or_else(|| datadir.join("tare.sock"));
+    endpoint::check_socket_path(&socket)
+        .map_err(|error| format!("{error}; set `socket` in [tare] to a shorter path"))?;
+    tare_tables::set_status_source(status_rows);
+    tare_tables::log::set_error_log_source(error_log::rows);
+    governor::begin(options);
+    if let Err(error) = sampling::begin(options) {
+        line(
+            Severity::Warning,
+            &format!("no thread for the rate of samples: {error}; every statement is recorded"),
+        );
+    }
+    let files =
+        if options.tables { files(options.shape.tables(), &datadir) } else { Err(Hindrance::SwitchedOff) };
+    let version = status::current().server_version.unwrap_or_default();
+    let config = EndpointConfig {
+        socket_path: socket.clone(),
+        tables: options.shape.served(),
+        engine: &ENGINE,
+        server_version: format!("{version}-tare"),
+        name_inside: Some(|name| NAMES.get()?.table(name).map(str::to_owned)),
+        spawn,
+        max_connections: EndpointConfig::MAX_CONNECTIONS,
+        stall_limit: EndpointConfig::STALL_LIMIT,
+    };
+    let endpoint = Endpoint::start(config).map_err(|error| error.to_string())?;
+    redirect::lead_to(&socket).map_err(|error| error.to_string())?;
+    let _set_once = SHOWN.set(files.and_then(|files| Ok(folder::show(files)?)));
+    match hindrance(&datadir) {
+        Some(Hindrance::SwitchedOff) => {}
+        Some(reason) => line(
+            Severity::Warning,
+            &format!(
+                "the server's SQL does not show the tables, and @@performance_schema stays OFF: {reason}. `tare \
+                 status` shows what there is, and the socket {} answers root and the server's own account",
+                socket.display()
+            ),
+        ),
+        None if options.server_variables => {
+            if let Err(reason) = variables::speak_of_tare(options) {
+                line(Severity::Warning, &format!("@@performance_schema stays OFF: {reason}"));
+            }
+        }
+        None => {}
+    }
+    Ok(endpoint)
+}
+
+/// Returns the names of the tables that are views.
+fn views() -> Vec<&'static str> {
+    let tables = status::options().map_or(&[][..], |options| options.shape.tables());
+    tables.iter().filter(|table| table.body().is_some()).map(|table| table.name()).collect()
+}
+
+/// Returns the files of the tables, except tables whose place is taken by a foreign file. Also sets
+/// [`NAMES`].
+fn files(tables: &[&dyn Table], datadir: &Path) -> Result<Vec<(String, Vec<u8>)>, Hindrance> {
+    let (files, names) = install::files(tables, federated::ENDPOINT)?;
+    let _set_once = NAMES.set(names);
+    let is_free = |file: &install::File| {
+        let foreign = matches!(install::foreign(datadir, file.table), Ok(true));
+        if foreign {
+            let text = format!("performance_schema.{} is somebody else's file, left alone", file.table);
+            line(Severity::Warning, &text);
+        }
+        !foreign
+    };
+    Ok(files.into_iter().filter(is_free).map(|file| (file.name(), file.content)).collect())
+}
+
+/// Returns why the server does not show the tables to its sessions now; `None` if it does.
+fn hindrance(datadir: &Path) -> Option<&'static Hindrance> {
+    match SHOWN.get()? {
+        Err(reason) => Some(reason),
+        Ok(()) if !datadir.join(federated::SCHEMA).is_dir() => Some(&Hindrance::NoFolder),
+        Ok(()) if !STORAGE_ENGINE_LOADED.load(Ordering::Relaxed) => Some(&Hindrance::NoStorageEngine),
+        Ok(()) => None,
+    }
+}
+
+extern "C" fn at_exit() {
+    // A forked child has none of the threads, and the socket belongs to its parent.
+    if std::process::id() != OWNER.load(Ordering::Relaxed) {
+        return;
+    }
+    let _ = catch_unwind(|| {
+        let endpoint = SERVICE.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).take();
+        if let Some(mut endpoint) = endpoint {
+            endpoint.stop();
+        }
+        governor::end();
+        sampling::end();
+    });
+}
+
+/// Writes the account of the session that runs on this thread; returns false if it has none.
+fn current_account(to: &mut dyn std::io::Write) -> bool {
+    let Some(thread) = ENGINE.current_thread() else { return false };
+    ENGINE.with_account(thread, |user, host| {
+        write!(to, "'").is_ok()
+            && to.write_all(user).is_ok()
+            && write!(to, "'@'").is_ok()
+            && to.write_all(host).is_ok()
+            && write!(to, "'").is_ok()
+    })
+}
+
+/// Returns the rows of `tare_status` about the host.
+fn status_rows() -> Vec<StatusRow> {
+    let status = status::current();
+    let mut rows: Vec<(&str, String)> = vec![
+        ("server_version", status.server_version.unwrap_or_default()),
+        ("abi", status.series.map_or("unknown", crate::abi::Series::name).to_owned()),
+        ("state", entry::failure().map_or("active".to_owned(), |why| format!("off: {why}"))),
+        ("pid", std::process::id().to_string()),
+    ];
+    if let Some(options) = status::options() {
+        let socket = options.socket.clone().or_else(|| Some(data_directory()?.join("tare.sock")));
+        rows.push(("socket", socket.map(|path| path.display().to_string()).unwrap_or_default()));
+        for (name, on) in
+            [("monitoring", options.monitoring), ("synch_waits_by_instance", options.synch_waits_by_instance)]
+        {
+            rows.push((name, if on { "ON" } else { "OFF" }.to_owned()));
+        }
+        let prepared_digests = match preparation::hindrance() {
+            None => "OFF".to_owned(),
+            Some(None) => "ON".to_owned(),
+            Some(Some(reason)) => format!("OFF: {reason}"),
+        };
+        rows.push(("prepared_digests", prepared_digests));
+        rows.push((levels::ROW, levels::shown(options)));
+        rows.extend(sampling::status_rows());
+        let hindrance = data_directory().and_then(|datadir| hindrance(&datadir));
+        let tables = match hindrance {
+            None if folder::failed() > 0 => format!(
+                "ON, but {} times there was no descriptor left to open one: FLUSH TABLES, or the server goes on showing its \
+                 own, empty table",
+                folder::failed()
+            ),
+            None => "ON".to_owned(),
+            Some(Hindrance::SwitchedOff) => "OFF".to_owned(),
+            Some(reason) => format!("OFF: {reason}"),
+        };
+        rows.push(("tables", tables));
+        let variables = match variables::outcome() {
+            None if options.tables && options.server_variables => {
+                "OFF: the tables could not be read through the server when it started".to_owned()
+            }
+            None => "OFF".to_owned(),
+            Some(Ok(())) => "ON".to_owned(),
+            Some(Err(reason)) => format!("OFF: {reason}"),
+        };
+        rows.push(("server_variables", variables));
+        if let Some(hindrance) = conditions::hindrance() {
+            let errors = hindrance.map_or("ON".to_owned(), |reason| format!("OFF: {reason}"));
+            rows.push(("errors", errors));
+        }
+    }
+    let known = |(name, value): (&'static str, String)| -> StatusRow { (name.into(), value.into()) };
+    let mut rows: Vec<StatusRow> = rows.into_iter().map(known).collect();
+    rows.extend(governor::status_rows());
+    // Nobody holds this lock for long.
+    let service = SERVICE.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+    if let Some((selects, sent)) = service.as_ref().map(Endpoint::answered) {
+        rows.push(known(("endpoint_selects", selects.to_string())));
+        rows.push(known(("endpoint_rows", sent.to_string())));
+    }
+    rows
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::net::UnixStream;
+
+    use super::*;
+
+    #[test]
+    fn a_child_that_exits_leaves_the_endpoint_to_its_parent() {
+        let folder = tempfile::tempdir().unwrap();
+        let socket = folder.path().join("tare.sock");
+        let config = EndpointConfig {
+            socket_path: socket.clone(),
+            tables: &[],
+            engine: &ENGINE,
+            server_version: String::new(),
+            name_inside: None,
+            spawn,
+            max_connections: EndpointConfig::MAX_CONNECTIONS,
+            stall_limit: EndpointConfig::STALL_LIMIT,
+        };
+        *SERVICE.lock().unwrap() = Some(Endpoint::start(config).unwrap());
+        OWNER.store(std::process::id(), Ordering::Relaxed);
+        // SAFETY: the child runs only the code below and exits.
+        let child = unsafe { libc::fork() };
+        assert!(child >= 0, "a child");
+        if child == 0 {
+            at_exit();
+            // SAFETY: `_exit` takes a number.
+            unsafe { libc::_exit(0) };
+        }
+        // SAFETY: waits for a child of this test and writes nothing.
+        unsafe { libc::waitpid(child, std::ptr::null_mut(), 0) };
+        UnixStream::connect(&socket).expect("the parent's endpoint answers");
+        drop(SERVICE.lock().unwrap().take());
+        assert!(!socket.exists());
+    }
+}

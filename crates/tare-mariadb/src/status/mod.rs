@@ -1,0 +1,95 @@
+//! The state of tare in this process, for `tare status` and the tables that show it.
+
+mod stand_back;
+
+use std::fmt;
+use std::sync::{OnceLock, RwLock};
+
+use crate::abi::Series;
+use crate::options::Options;
+pub use stand_back::StandBack;
+
+/// The state of tare in this process.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum State {
+    /// The program is not a server: tare was loaded by inheritance and does nothing.
+    #[default]
+    NotAServer,
+    /// The hook is set; the server has not yet asked for its provider.
+    Waiting,
+    /// The server uses tare as its provider.
+    Active,
+    /// Tare has disabled itself; the server runs as if tare were absent.
+    StoodBack(StandBack),
+}
+
+impl fmt::Display for State {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            State::NotAServer => f.write_str("not a server"),
+            State::Waiting => f.write_str("waiting for the server to ask"),
+            State::Active => f.write_str("active"),
+            State::StoodBack(reason) => write!(f, "stood back: {reason}"),
+        }
+    }
+}
+
+/// Tare's state and the server, as far as known.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Status {
+    /// The state of tare.
+    pub state: State,
+    /// The server's compiled-in version (`--version=` may make the server report another one).
+    pub server_version: Option<String>,
+    /// The server's series, if known.
+    pub series: Option<Series>,
+}
+
+impl Status {
+    /// The version of this library.
+    pub const TARE_VERSION: &'static str = env!("CARGO_PKG_VERSION");
+}
+
+static STATUS: RwLock<Status> =
+    RwLock::new(Status { state: State::NotAServer, server_version: None, series: None });
+
+/// Returns the current status.
+pub fn current() -> Status {
+    STATUS.read().unwrap_or_else(|poisoned| poisoned.into_inner()).clone()
+}
+
+pub(crate) fn set_server(version: Option<String>, series: Option<Series>) {
+    let mut status = STATUS.write().unwrap_or_else(|poisoned| poisoned.into_inner());
+    status.server_version = version;
+    status.series = series;
+}
+
+pub(crate) fn set_state(state: State) {
+    STATUS.write().unwrap_or_else(|poisoned| poisoned.into_inner()).state = state;
+}
+
+/// The server and its options: what the constructor finds out and the hook needs.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Plan {
+    /// The server's series.
+    pub series: Series,
+    /// The options.
+    pub options: Options,
+}
+
+static PLAN: OnceLock<Plan> = OnceLock::new();
+
+/// Returns the options that this server runs with; `None` before start-up and if tare is disabled.
+pub fn options() -> Option<&'static Options> {
+    PLAN.get().map(|plan| &plan.options)
+}
+
+/// Keeps how the server is served; returns false if that is already known.
+pub(crate) fn set_plan(plan: Plan) -> bool {
+    PLAN.set(plan).is_ok()
+}
+
+/// Returns how this server is served; `None` before start-up and if tare is disabled.
+pub(crate) fn plan() -> Option<&'static Plan> {
+    PLAN.get()
+}

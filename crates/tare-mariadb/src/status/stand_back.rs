@@ -1,0 +1,109 @@
+//! The reasons for which tare disables itself.
+
+use crate::abi::Series;
+use crate::jumps::DirectCallsError;
+use crate::options::OptionError;
+use crate::process::log::Severity;
+
+/// A reason to do nothing: the server runs as if tare were absent.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum StandBack {
+    /// The server exports no version that tare can read.
+    #[error("this server does not tell its version")]
+    NoVersion,
+    /// The server is of a series whose interface is not known.
+    #[error("server version {version} is not supported; supported: MariaDB {}", series_list())]
+    UnknownVersion {
+        /// The version as the server spells it.
+        version: String,
+    },
+    /// The run prints something and ends.
+    #[error("this run ends without serving ({option})")]
+    NotServing {
+        /// The option that makes the run end.
+        option: &'static str,
+    },
+    /// The run reads its statements from standard input.
+    #[error("this is a bootstrap run")]
+    Bootstrap,
+    /// The built-in Performance Schema is on.
+    #[error("the server's own Performance Schema is on (performance_schema=ON, {origin})")]
+    BuiltIn {
+        /// Where it was switched on.
+        origin: String,
+    },
+    /// The option `enabled=OFF` is set.
+    #[error("switched off by its option enabled=OFF")]
+    SwitchedOff,
+    /// An option in `[tare]` cannot be used.
+    #[error("{0}")]
+    Options(#[from] OptionError),
+    /// Memory could not be reserved.
+    #[error("cannot reserve memory: {0}")]
+    Memory(String),
+    /// The library has no interface for the series.
+    #[error("this build holds no interface for MariaDB {}", .0.name())]
+    NoInterface(Series),
+    /// The server's direct calls could not be redirected to tare.
+    #[error("{0}")]
+    DirectCalls(#[from] DirectCallsError),
+    /// The server asked for an interface version that does not exist.
+    #[error("the server asks for version {0} of the instrumentation interface; known: 1")]
+    InterfaceVersion(i32),
+    /// A panic was caught.
+    #[error("an internal error: {0}")]
+    Panic(String),
+}
+
+impl StandBack {
+    /// Returns the severity of the line in the error log: a note for what the operator asked for, else a
+    /// warning.
+    pub(crate) fn level(&self) -> Severity {
+        match self {
+            StandBack::NotServing { .. }
+            | StandBack::Bootstrap
+            | StandBack::BuiltIn { .. }
+            | StandBack::SwitchedOff => Severity::Note,
+            _ => Severity::Warning,
+        }
+    }
+
+    /// Returns what to do about the reason.
+    pub fn remedy(&self) -> String {
+        match self {
+            StandBack::NoVersion => "tare serves stock MariaDB servers: is this one?".to_owned(),
+            StandBack::UnknownVersion { .. } => {
+                format!("take a server of one of the series {}, or a newer tare", series_list())
+            }
+            StandBack::NotServing { .. } | StandBack::Bootstrap => {
+                "nothing: only a server that goes on to serve has tare".to_owned()
+            }
+            StandBack::BuiltIn { .. } => {
+                "take performance_schema=ON away there, or set it to OFF, and restart".to_owned()
+            }
+            StandBack::SwitchedOff => "take `enabled=OFF` out of [tare], and restart".to_owned(),
+            StandBack::Options(_) => "mend the option, and restart".to_owned(),
+            StandBack::Memory(_) => {
+                "give the server more memory, or set a smaller memory-max in [tare]".to_owned()
+            }
+            StandBack::DirectCalls(DirectCallsError::Refused(_)) => {
+                "let the server change its code: MemoryDenyWriteExecute=no in its unit, or the like elsewhere"
+                    .to_owned()
+            }
+            StandBack::NoInterface(_)
+            | StandBack::DirectCalls(DirectCallsError::Unexpected(_))
+            | StandBack::InterfaceVersion(_)
+            | StandBack::Panic(_) => "report it, with the server's version and build".to_owned(),
+        }
+    }
+
+    /// Returns whether the run goes on to serve. A run that prints and ends has no error log to write to and
+    /// no data directory of its own.
+    pub(crate) fn serves(&self) -> bool {
+        !matches!(self, StandBack::NotServing { .. })
+    }
+}
+
+fn series_list() -> String {
+    Series::ALL.map(Series::name).join(", ")
+}

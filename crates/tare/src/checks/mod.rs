@@ -1,0 +1,101 @@
+//! Checks of a server: the reasons why tare is not active in it, or not complete, and what to do.
+
+mod object;
+mod owner;
+mod service;
+mod sql;
+mod start;
+mod surroundings;
+
+use std::path::Path;
+
+use serde::Serialize;
+
+use crate::server::Server;
+
+pub(crate) use sql::of_account;
+pub(crate) use start::{outdated, unread_options};
+
+/// A problem, or something that could not be checked.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub(crate) struct Finding {
+    /// Name of the check, in a word.
+    pub(crate) check: &'static str,
+    pub(crate) kind: Kind,
+    pub(crate) what: String,
+    pub(crate) remedy: String,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum Kind {
+    /// tare is not active because of it, or not complete.
+    Problem,
+    /// It could not be checked.
+    Unseen,
+}
+
+impl Finding {
+    pub(crate) fn problem(
+        check: &'static str,
+        what: impl Into<String>,
+        remedy: impl Into<String>,
+    ) -> Finding {
+        Finding { check, kind: Kind::Problem, what: what.into(), remedy: remedy.into() }
+    }
+
+    pub(crate) fn unseen(check: &'static str, what: impl Into<String>, remedy: impl Into<String>) -> Finding {
+        Finding { check, kind: Kind::Unseen, what: what.into(), remedy: remedy.into() }
+    }
+}
+
+/// The findings about a server.
+#[derive(Debug, Serialize)]
+pub(crate) struct Diagnosis {
+    pub(crate) server: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) version: Option<String>,
+    /// Whether tare answers in it.
+    pub(crate) active: bool,
+    pub(crate) findings: Vec<Finding>,
+}
+
+/// Runs all checks; leaves out findings that follow from others.
+pub(crate) fn diagnose(server: &Server, log: Option<&Path>) -> Diagnosis {
+    let prospect = server.prospect();
+    let answer = service::ask(server, &prospect);
+    let mut findings = start::check(server, &prospect);
+    findings.extend(object::check(server));
+    findings.extend(surroundings::check(server, &prospect, answer.is_active()));
+    findings.extend(service::check(server, &prospect, &answer, log, findings.is_empty()));
+    let version = prospect.program.ok().and_then(|program| program.version);
+    Diagnosis { server: server.name(), version, active: answer.is_active(), findings }
+}
+
+/// Returns what prevents a server without tare from loading this provider at its next start, after this
+/// program has tried it.
+pub(crate) fn before(server: &Server, provider: &Path, program: &Path) -> Vec<Finding> {
+    let server = &server.next();
+    let prospect = server.prospect();
+    let mut findings = start::check_program(&prospect);
+    findings.extend(object::check_file(provider, server));
+    findings.extend(object::check_trial_program(program, server));
+    findings.extend(server.unit.iter().flat_map(|unit| surroundings::check_unit(unit, provider)));
+    findings.extend(surroundings::check_confinement(server, provider));
+    findings.extend(surroundings::check_data(server, &prospect));
+    findings.extend(server.plugin(&prospect).is_none().then(start::no_plugin));
+    findings
+}
+
+/// Returns the problems of a provider's file that a server is to load; empty if it could not be checked.
+pub(crate) fn provider(server: &Server, provider: &Path) -> Vec<Finding> {
+    let mut findings = object::check_file(provider, server);
+    findings.retain(|finding| finding.kind == Kind::Problem);
+    findings
+}
+
+/// Returns a problem if no option file loads the plugin.
+pub(crate) fn unasked_plugin(server: &Server) -> Option<Finding> {
+    let server = &server.next();
+    start::check_asked(server, &server.prospect())
+}

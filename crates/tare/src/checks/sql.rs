@@ -1,0 +1,54 @@
+//! Checks of a server through its SQL alone, from anywhere, with the rights of an account.
+
+use anyhow::{Context, Result};
+use tare_outlets::{Address, Error, Source};
+
+use super::{Diagnosis, Finding, service};
+use crate::endpoint::Named;
+
+/// Checks the server of `mysql://account:password@host:port`.
+pub(crate) fn of_account(dsn: &str) -> Result<Diagnosis> {
+    let address = Address::dsn(dsn).context("--dsn")?;
+    let name = address.to_string();
+    let mut server = Source::open(address)?;
+    let facts = server.ask("SELECT @@performance_schema, CURRENT_USER()")?;
+    let fact = |at| facts.first().and_then(|row| row.text(at)).unwrap_or_default();
+    let (schema, account) = (fact(0), fact(1));
+    let (active, findings) = match server.ask("SELECT NAME, VALUE FROM performance_schema.tare_status") {
+        Ok(rows) => {
+            let text = |at, row: &tare_outlets::Row| row.text(at).unwrap_or_default();
+            let rows: Vec<Named> =
+                rows.iter().map(|row| Named { name: text(0, row), value: text(1, row) }).collect();
+            (true, service::check_rows(&rows, |_| false))
+        }
+        Err(error) => (false, vec![explain(&error, &schema, &account)]),
+    };
+    Ok(Diagnosis { server: name, version: Some(server.version().to_owned()), active, findings })
+}
+
+fn explain(error: &Error, schema: &str, account: &str) -> Finding {
+    let on_the_host = "run `tare doctor` as root on the server's machine, which sees why";
+    match error {
+        Error::Refused { .. } => {
+            let what = format!("the account {account} may not read performance_schema.tare_status");
+            Finding::unseen(
+                "grants",
+                what,
+                format!("GRANT SELECT ON performance_schema.* TO the account {account}"),
+            )
+        }
+        Error::Absent { .. } if schema == "1" => {
+            let what = "the server's own Performance Schema is on, so tare disables itself";
+            Finding::problem("built-in", what, "set performance_schema=OFF in its option file, and restart")
+        }
+        Error::Absent { .. } => {
+            let what = "tare is not loaded, has disabled itself, or its tables are not shown: there is no performance_schema.tare_status";
+            Finding::problem("tables", what, on_the_host)
+        }
+        error => Finding::unseen(
+            "tables",
+            format!("performance_schema.tare_status cannot be read: {error}"),
+            on_the_host,
+        ),
+    }
+}

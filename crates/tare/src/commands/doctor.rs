@@ -1,0 +1,120 @@
+//! `tare doctor`: the reasons why tare is not active in a server, or not complete, and what to do.
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use anyhow::Result;
+use clap::Args;
+use tare_mariadb::options::Root;
+
+use crate::checks::{Diagnosis, Kind, diagnose, of_account};
+use crate::output::Output;
+use crate::server::Server;
+use crate::server::process::Process;
+
+/// Exit status if a problem was found.
+const FOUND: u8 = 1;
+/// Exit status if no problem was found, but not everything could be checked.
+const NOT_LOOKED: u8 = 2;
+
+/// Explain why tare is not active in a server, or not complete, and what to do
+///
+/// Checks the units that start a server and the running servers: whether the provider is loaded and can be,
+/// whether tare disables itself and why, whether the server's SQL shows the tables, what was lost and which
+/// option makes room for it. Prints a line for each problem. Nothing is changed. Root sees everything; --dsn
+/// checks a server through its SQL alone.
+///
+/// Exit status: 0 all is well, 1 a problem was found, 2 something could not be checked.
+#[derive(Args, Debug)]
+#[command(after_help = "Examples:\n  \
+    tare doctor                             every server of this machine\n  \
+    tare doctor --unit mariadb@a\n  \
+    tare doctor --socket /run/mysqld/mysqld.sock --output json\n  \
+    tare doctor --dsn mysql://agent:secret@db1:3306")]
+pub(crate) struct Doctor {
+    /// The server of this systemd unit
+    #[arg(long, value_name = "NAME", group = "which")]
+    pub(crate) unit: Option<String>,
+    /// The server that runs as this process
+    #[arg(long, value_name = "PID", group = "which")]
+    pub(crate) pid: Option<u32>,
+    /// The server that listens on this socket
+    #[arg(long, value_name = "PATH", group = "which")]
+    pub(crate) socket: Option<PathBuf>,
+    /// The server there, through SQL: mysql://ACCOUNT:PASSWORD@HOST:PORT
+    #[arg(long, value_name = "URL", group = "which")]
+    pub(crate) dsn: Option<String>,
+    /// The server's error log [default: where its standard error goes]
+    #[arg(long, value_name = "FILE")]
+    pub(crate) log: Option<PathBuf>,
+    /// Look for units and files below this folder, as in an image
+    #[arg(long, value_name = "DIR", default_value = "/")]
+    pub(crate) root: PathBuf,
+    /// Format of the output
+    #[arg(long, value_enum, default_value_t = Output::Text, value_name = "FORMAT")]
+    pub(crate) output: Output,
+}
+
+/// Runs the command.
+pub(crate) fn doctor(arguments: &Doctor) -> Result<ExitCode> {
+    let diagnoses = match look(arguments) {
+        Ok(diagnoses) => diagnoses,
+        Err(error) => {
+            eprintln!("tare: {error:#}");
+            return Ok(ExitCode::from(NOT_LOOKED));
+        }
+    };
+    if arguments.output.is_json() {
+        println!("{}", serde_json::to_string_pretty(&serde_json::json!({ "servers": diagnoses }))?);
+    } else {
+        diagnoses.iter().for_each(print);
+    }
+    let has = |kind: Kind| diagnoses.iter().flat_map(|it| &it.findings).any(|finding| finding.kind == kind);
+    Ok(if has(Kind::Problem) {
+        ExitCode::from(FOUND)
+    } else if has(Kind::Unseen) {
+        ExitCode::from(NOT_LOOKED)
+    } else {
+        ExitCode::SUCCESS
+    })
+}
+
+fn look(arguments: &Doctor) -> Result<Vec<Diagnosis>> {
+    let root = Root::new(&arguments.root);
+    if let Some(dsn) = &arguments.dsn {
+        return Ok(vec![of_account(dsn)?]);
+    }
+    let process = |pid: u32| {
+        Process::look(pid)
+            .map_err(|error| anyhow::anyhow!("process {pid}: {error}; is it a server's, and are you root?"))
+    };
+    let servers = if let Some(pid) = arguments.pid {
+        vec![Server::of_process(process(pid)?)]
+    } else if let Some(socket) = &arguments.socket {
+        let pid = Process::listening(socket).map_err(|error| {
+            anyhow::anyhow!("{}: {error}; does the server run, and are you root?", socket.display())
+        })?;
+        vec![Server::of_process(process(pid)?)]
+    } else if let Some(unit) = &arguments.unit {
+        let server = Server::of_unit(&root, unit);
+        vec![server.ok_or_else(|| anyhow::anyhow!("there is no unit {unit}, or it is masked"))?]
+    } else {
+        Server::all(&root)
+    };
+    if servers.is_empty() {
+        anyhow::bail!(
+            "no server was found: neither a unit that starts mariadbd nor a process; name one with --pid or --socket"
+        );
+    }
+    Ok(servers.iter().map(|server| diagnose(server, arguments.log.as_deref())).collect())
+}
+
+fn print(diagnosis: &Diagnosis) {
+    let version = diagnosis.version.as_deref().unwrap_or("version not known");
+    let state = if diagnosis.active { "tare is active" } else { "tare is not active" };
+    let complete = if diagnosis.active && diagnosis.findings.is_empty() { " and complete" } else { "" };
+    println!("{} ({version}): {state}{complete}", diagnosis.server);
+    for finding in &diagnosis.findings {
+        println!("  {}: {}. To do: {}", finding.check, finding.what, finding.remedy);
+    }
+}

@@ -1,0 +1,32 @@
+//! Manual pages and shell completions for packages, generated from the command line's declaration.
+
+use std::fs;
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use anyhow::{Context, Result};
+use clap::{Args, Command};
+use clap_complete::{Shell, generate_to};
+
+/// Write manual pages and completions, as packages hold them
+#[derive(Args, Debug)]
+#[command(after_help = "Example:\n  tare documents target/documents")]
+pub(crate) struct Documents {
+    /// The folder to write into
+    #[arg(value_name = "DIR")]
+    pub(crate) folder: PathBuf,
+}
+
+/// Runs the command; `command` is the declaration of the command line.
+pub(crate) fn documents(arguments: &Documents, command: &Command) -> Result<ExitCode> {
+    let folder = |name: &str| {
+        let folder = arguments.folder.join(name);
+        fs::create_dir_all(&folder).with_context(|| format!("making {}", folder.display()))?;
+        Ok::<_, anyhow::Error>(folder)
+    };
+    clap_mangen::generate_to(command.clone().disable_help_subcommand(true), folder("man")?)?;
+    for shell in [Shell::Bash, Shell::Zsh, Shell::Fish] {
+        generate_to(shell, &mut command.clone(), "tare", folder("completions")?)?;
+    }
+    Ok(ExitCode::SUCCESS)
+}

@@ -1,0 +1,156 @@
+//! `tare lab compare`: several runs of a study side by side.
+
+use anyhow::{Result, ensure};
+use console::style;
+use tare_lab::course::{Course, Estimate};
+use tare_lab::history::{History, Run, Series};
+use tare_outlets::units;
+
+use crate::page::{self, Column, Grid};
+use crate::study::table;
+
+/// Prints the results of every run, changes, and other differences between the runs.
+pub(crate) fn print(runs: Vec<Run>) -> Result<()> {
+    let history = History::of(runs);
+    let Some(history) = history else { anyhow::bail!("one folder is no history: name two or more") };
+    introduce(&history);
+    let cells = history.runs.last().map(|run| run.analysis.cells.as_slice()).unwrap_or_default();
+    let mut shared = 0;
+    for cell in cells {
+        let series: Vec<&Series> = history.series.iter().filter(|s| s.cell == cell.cell).collect();
+        let compared = series.iter().filter(|s| s.points.len() > 1).count();
+        if compared > 0 {
+            page::heading(&cell.cell.to_string(), "cost against each run's base, 95% interval");
+            figures(&series);
+        }
+        series.iter().for_each(|s| say(&history, s));
+        shared += compared;
+    }
+    ensure!(
+        shared > 0,
+        "the runs have no setting under the same workload and connections that can be compared"
+    );
+    println!();
+    page::note(
+        "A change is what intervals do not explain; noise passes for one in at most 5 of 100 histories of a setting. Whether it is the \
+         server's or the machine's: see what else differs there, and whether the base's twin changes, too.",
+    );
+    Ok(())
+}
+
+/// Prints the runs, and their differences.
+fn introduce(history: &History) {
+    page::heading("Runs", "in the order of their beginnings");
+    let mut grid = Grid::new(&[
+        ("RUN", Column::Right),
+        ("BEGUN", Column::Left),
+        ("STUDY", Column::CutEnd),
+        ("SERVERS", Column::CutEnd),
+        ("RESULTS", Column::CutStart),
+    ]);
+    for (place, run) in history.runs.iter().enumerate() {
+        let header = &run.analysis.header;
+        let servers: Vec<&str> = header.servers.iter().map(|s| s.version.as_str()).collect();
+        grid.row([
+            (place + 1).to_string(),
+            header.started.clone(),
+            header.study.clone(),
+            servers.join(", "),
+            run.name.clone(),
+        ]);
+    }
+    grid.print();
+    for place in 1..history.runs.len() {
+        let differences = history.differences(place - 1, place);
+        if !differences.is_empty() {
+            page::note(&format!("From run {place} to {}: {}.", place + 1, differences.join("; ")));
+        }
+    }
+}
+
+/// Prints the results of each run for a cell's settings.
+fn figures(series: &[&Series]) {
+    let mut grid = Grid::new(&[
+        ("SETTING", Column::CutEnd),
+        ("RUN", Column::Right),
+        ("COST", Column::Right),
+        ("95%", Column::Left),
+        ("", Column::Left),
+    ]);
+    for one in series {
+        for (nth, (run, cost)) in one.points.iter().enumerate() {
+            let name = if nth == 0 { one.setting.clone() } else { String::new() };
+            let known = one.known().iter().position(|place| place == run);
+            let changed =
+                matches!(&one.course, Course::Changes(all) if all.iter().any(|c| Some(c.at) == known));
+            let mark = if changed { style("◀ change").yellow().to_string() } else { String::new() };
+            grid.row([name, (run + 1).to_string(), units::change(cost.share), table::range(*cost), mark]);
+        }
+    }
+    grid.print();
+}
+
+/// Describes the history of a setting, and why runs are left out.
+fn say(history: &History, series: &Series) {
+    let name = style(&series.setting).bold();
+    if series.of_mean && series.points.len() > 1 {
+        page::note(&format!(
+            "{}, {}: these are means of all turns, of every run, as it comes in bursts.",
+            series.cell, series.setting
+        ));
+    }
+    for (run, why) in &series.left_out {
+        page::note(&format!("{}, {}: run {} does not count: {why}.", series.cell, series.setting, run + 1));
+    }
+    let known = series.known();
+    match &series.course {
+        Course::Unknown => {}
+        Course::Steady(level) => page::paragraph(&format!(
+            "{name}: no change; {} in all of {} runs ({})",
+            units::change(level.value),
+            known.len(),
+            reach(*level)
+        )),
+        Course::Trend(slope) => page::paragraph(&format!(
+            "{name}: a trend of {} from run to run ({}), over {} runs",
+            points(slope.value),
+            reach_of(*slope, points),
+            known.len()
+        )),
+        Course::Changes(changes) => {
+            for change in changes {
+                let (from, to) = (known[change.at - 1], known[change.at]);
+                let by = change.by();
+                let besides: Vec<String> =
+                    (from..to).flat_map(|run| history.differences(run, run + 1)).collect();
+                let besides = match besides.as_slice() {
+                    [] => "nothing else is known to differ".into(),
+                    all => format!("there, too: {}", all.join("; ")),
+                };
+                page::paragraph(&format!(
+                    "{name}: changes from run {} to {} by {} ({}), from {} to {}; {besides}",
+                    from + 1,
+                    to + 1,
+                    points(by.value),
+                    reach_of(by, points),
+                    units::change(change.before.value),
+                    units::change(change.after.value)
+                ));
+            }
+        }
+    }
+}
+
+fn reach(estimate: Estimate) -> String {
+    reach_of(estimate, units::change)
+}
+
+fn reach_of(estimate: Estimate, shown: fn(f64) -> String) -> String {
+    let half = estimate.plus_minus();
+    format!("{} … {}", shown(estimate.value - half), shown(estimate.value + half))
+}
+
+/// Formats a difference of two shares.
+fn points(share: f64) -> String {
+    units::change(share).replace('%', " points")
+}

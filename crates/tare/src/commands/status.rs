@@ -1,0 +1,169 @@
+//! `tare status`: queries the endpoint of a running server, without the server's SQL.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use anyhow::{Context, Result};
+use clap::Args;
+use tare_outlets::{Address, Kind, Source, units};
+
+use crate::endpoint::{Named, Reach, Report, ask, everything, line_in_log, reach};
+use crate::outlet;
+use crate::page::{self, Column, Grid};
+use crate::provider;
+
+/// Exit status if tare is not active, different from errors, for scripts.
+const NOT_ACTIVE: u8 = 3;
+
+/// Show the state of tare in a running server
+///
+/// Tells whether tare is loaded, in which server and with which ABI, the memory it uses, what was lost for
+/// lack of room, and what is enabled. It is queried through the socket `tare.sock` in the server's data
+/// directory, which only the server's own account and root may open; the server's SQL is not involved.
+///
+/// Exit status: 0 when tare is active, 3 when it is not, 1 on any other error.
+#[derive(Args, Debug)]
+#[command(after_help = "Examples:\n  \
+    tare status                                  the server in /var/lib/mysql\n  \
+    tare status --datadir /srv/try --json\n  \
+    tare status --log /var/log/mysql/error.log   also tells why it is not loaded\n\n\
+    In SQL: SELECT * FROM performance_schema.tare_status;")]
+pub(crate) struct Status {
+    #[command(flatten)]
+    pub(crate) reach: outlet::Reach,
+    /// The server's error log, to find out why tare is not active [default: *.err and error.log beside the
+    /// socket]
+    #[arg(long, value_name = "FILE")]
+    pub(crate) log: Option<PathBuf>,
+    /// Print one JSON object
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+/// Runs the command.
+pub(crate) fn status(arguments: &Status) -> Result<ExitCode> {
+    let report = match arguments.reach.address()? {
+        Address::Socket(socket) => match reach(&socket)? {
+            Reach::Answers => ask(&socket).with_context(|| format!("asking tare at {}", socket.display()))?,
+            Reach::Absent(why) => {
+                Report { reason: Some(explain(&why, &socket, arguments.log.as_deref())), ..Report::default() }
+            }
+        },
+        account => of_account(account)?,
+    };
+    if arguments.json {
+        println!("{}", serde_json::to_string_pretty(&report)?);
+    } else {
+        print(&report);
+    }
+    Ok(if report.active { ExitCode::SUCCESS } else { ExitCode::from(NOT_ACTIVE) })
+}
+
+/// Queries everything through a server's SQL.
+fn of_account(address: Address) -> Result<Report> {
+    let at = address.to_string();
+    let mut server = Source::open(address)?;
+    if server.kind() != Kind::Tare {
+        let reason = format!(
+            "the server at {at} ({}) shows no performance_schema.tare_status to this account: tare is not loaded there or stood back \
+             (`tare doctor` on its machine says why), or the account needs GRANT SELECT ON performance_schema.*",
+            server.version()
+        );
+        return Ok(Report { reason: Some(reason), ..Report::default() });
+    }
+    everything(&mut server).with_context(|| format!("asking the server at {at}"))
+}
+
+/// Explains why tare is not active, by its own messages in the error log.
+fn explain(seen: &str, socket: &Path, log: Option<&Path>) -> String {
+    let logs = log.map_or_else(|| logs_beside(socket), |log| vec![log.to_owned()]);
+    if let Some(line) = logs.iter().find_map(|log| line_in_log(log)) {
+        return format!("{seen}; the error log says: {line}");
+    }
+    format!(
+        "{seen}, and no error log with a line of tare's was found (name it with --log FILE). Either the server does not \
+         run, or it was started without LD_PRELOAD={}, or its data directory is another one (--datadir DIR)",
+        provider::FILE
+    )
+}
+
+fn logs_beside(socket: &Path) -> Vec<PathBuf> {
+    let entries =
+        socket.parent().map(fs::read_dir).into_iter().flatten().flatten().flatten().map(|e| e.path());
+    entries.filter(|p| p.ends_with("error.log") || p.extension().is_some_and(|e| e == "err")).collect()
+}
+
+fn print(report: &Report) {
+    if let Some(reason) = &report.reason {
+        page::paragraph(&format!("tare is not active: {reason}."));
+        return;
+    }
+    page::heading("tare is active", "tare_status");
+    let mut facts = Grid::new(&[("NAME", Column::Left), ("VALUE", Column::CutEnd)]);
+    report.status.iter().filter(|n| tells(n)).for_each(|n| facts.row([n.name.clone(), shown(n)]));
+    facts.print();
+    if let Some(why) = unserved(report) {
+        page::paragraph(&format!(
+            "The server's SQL does not show the tables: {why}. What they hold can be read at the socket named above, by root \
+             and the server's own account: mariadb --socket=SOCKET --user=tare performance_schema"
+        ));
+    }
+
+    page::heading("Instruments", "setup_instruments");
+    let columns =
+        [("CLASS", Column::Left), ("ON", Column::Right), ("TIMED", Column::Right), ("OF", Column::Right)];
+    let mut classes = Grid::new(&columns);
+    for class in &report.instruments {
+        let counts = [class.on, class.timed, class.of].map(|n| units::count(n as u64));
+        classes.row(std::iter::once(class.class.clone()).chain(counts));
+    }
+    classes.print();
+
+    page::heading("Consumers", "setup_consumers");
+    let mut consumers = Grid::new(&[("NAME", Column::Left), ("ENABLED", Column::Left)]);
+    report.consumers.iter().for_each(|n| consumers.row([n.name.clone(), n.value.clone()]));
+    consumers.print();
+}
+
+/// Returns why the server does not show the tables to its sessions.
+fn unserved(report: &Report) -> Option<&str> {
+    report.status.iter().find(|row| row.name == "tables")?.value.strip_prefix("OFF: ")
+}
+
+/// Returns whether to show it to people: consumers are shown separately, and a counter that is 0 adds
+/// nothing to the sum `lost`.
+fn tells(row: &Named) -> bool {
+    let lost_nothing = row.name.ends_with("_lost") && row.value == "0";
+    !lost_nothing && !row.name.starts_with("consumer_")
+}
+
+/// Formats its value, with a unit if the name says that it is in bytes.
+fn shown(row: &Named) -> String {
+    let bytes = row.name.starts_with("memory_").then(|| row.value.parse().ok()).flatten();
+    bytes.map_or_else(|| row.value.clone(), units::bytes)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_person_sees_what_tells_something() {
+        let named = |name: &str, value: &str| Named { name: name.into(), value: value.into() };
+        assert!(tells(&named("lost", "0")));
+        assert!(tells(&named("digest_lost", "3")));
+        assert!(!tells(&named("digest_lost", "0")));
+        assert!(!tells(&named("consumer_statements_digest", "YES")));
+        assert_eq!(shown(&named("memory_used", "2097152")), "2.00 MiB");
+        assert_eq!(shown(&named("version", "0.1.0")), "0.1.0");
+    }
+
+    #[test]
+    fn logs_are_found_beside_the_socket() {
+        let folder = tempfile::tempdir().expect("folder");
+        let log = folder.path().join("host.err");
+        fs::write(&log, "ready\n").expect("log");
+        assert_eq!(logs_beside(&folder.path().join("tare.sock")), [log]);
+    }
+}
