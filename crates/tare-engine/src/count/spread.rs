@@ -27,6 +27,7 @@ use crate::memory::arena::{Arena, Base, LINE, Offset, Own, View};
 use crate::memory::lost::Lost;
 use crate::snapshot::ClassId;
 use crate::thread::Thread;
+use crate::thread::choice::NOW;
 
 /// In the place of a bucket: events nobody timed, which are in none.
 pub(crate) const UNTIMED: u32 = BUCKETS as u32;
@@ -165,7 +166,7 @@ impl StatCell {
     /// Counts events that did not take the short way; `None`: nobody timed them.
     pub(crate) fn add_unusual(&self, engine: &Engine, thread: &Thread, of: Of, n: u64, ticks: Option<u64>) {
         let Some(ticks) = ticks else {
-            let n = n * engine.weight_in(thread, self, of).events;
+            let n = n * engine.weight_in(thread, self, of, NOW).events;
             self.stat.add_untimed(n);
             return engine.spread_untimed(thread, &self.head, n);
         };

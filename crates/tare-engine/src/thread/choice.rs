@@ -4,6 +4,8 @@
 //! chosen statements are random. What sampled instruments report inside a chosen statement is counted `weight` times. In any
 //! other statement their calls are skipped, at the price of a thread-local word: how many calls may still be skipped before the
 //! clock is looked at. So a statement notices by itself that it has become slow, and from then on it is recorded, with weight 1.
+//! A chosen statement counts the same calls, upwards to zero, and looks at the same moments: what begins in a slow statement from
+//! then on counts once in any case, and what began before counts by the choice. So sums stay unbiased.
 
 use std::hint::cold_path;
 use std::sync::atomic::Ordering::Relaxed;
@@ -50,6 +52,9 @@ impl Tallied {
     }
 }
 
+/// Of an event that is counted the moment it happens: it began at no earlier moment.
+pub(crate) const NOW: u64 = u64::MAX;
+
 /// How an event of an instrument is counted: so many times, and its time so many times.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Weight {
@@ -74,10 +79,12 @@ impl Engine {
         let is_chosen = (random >> 32) as u32 <= chance.threshold();
         if is_chosen {
             thread.weight.store(chance.weight(), Relaxed);
-            local::set_skips(0);
+            thread.slow_from.store(0, Relaxed);
+            // Where it stands for itself alone, nothing changes when it becomes slow.
+            local::set_skips(if chance.weight() > 1 { -SKIPS } else { 0 });
             return true;
         }
-        if local::skips() == 0 {
+        if local::skips() <= 0 {
             self.leave_recording(thread);
         }
         thread.stage_label.store(UNKNOWN_STAGE, Relaxed);
@@ -105,30 +112,70 @@ impl Engine {
                 cold_path();
                 self.skips_on()
             }
-            _ => true,
+            left if left > 0 => true,
+            _ => {
+                cold_path();
+                self.count_down_chosen();
+                false
+            }
+        }
+    }
+
+    /// A call in a chosen statement that another one would skip.
+    #[cold]
+    #[inline(never)]
+    fn count_down_chosen(&self) {
+        match local::skips() + 1 {
+            0 => self.weigh_on(),
+            left => local::set_skips(left),
+        }
+    }
+
+    /// Looks at the clock, as [`Engine::skips_on`] does in others: of a chosen statement that has become slow all counts once that
+    /// begins from now on.
+    #[cold]
+    #[inline(never)]
+    fn weigh_on(&self) {
+        let Some(thread) = current() else { return };
+        let now = ticks();
+        if self.is_slow_at(thread, now) {
+            thread.slow_from.store(now.max(1), Relaxed);
+            local::set_skips(0);
+        } else {
+            local::set_skips(-SKIPS);
         }
     }
 
     /// As [`Engine::skips`], of an event that may follow a pause: the clock is looked at.
     #[inline(always)]
     pub fn skips_after_pause(&self) -> bool {
-        self.is_skipping() && {
+        self.looks_for_slowness() && {
             cold_path();
-            self.skips_on()
+            self.skips_on_after_pause()
         }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn skips_on_after_pause(&self) -> bool {
+        if self.is_skipping() {
+            return self.skips_on();
+        }
+        self.weigh_on();
+        false
     }
 
     /// As [`Engine::skips`], of one instrument.
     #[inline(always)]
     pub fn skips_class(&self, class: ClassId) -> bool {
-        self.is_skipping() && self.is_class_sampled(class) && self.skips()
+        self.looks_for_slowness() && self.is_class_sampled(class) && self.skips()
     }
 
     /// As [`Engine::skips_class`], of a statement of a stored program: of SQL none is skipped.
     #[inline(always)]
     pub fn skips_instruction(&self, class: ClassId) -> bool {
         const SKIPPED: u8 = SAMPLED | INSTRUCTION;
-        self.is_skipping() && self.registry.switches(class) & SKIPPED == SKIPPED && self.skips()
+        self.looks_for_slowness() && self.registry.switches(class) & SKIPPED == SKIPPED && self.skips()
     }
 
     /// Whether the calling thread's statement is not a chosen one, and has not become slow. Of sampled instruments whose events are
@@ -138,19 +185,37 @@ impl Engine {
         local::skips() > 0
     }
 
+    /// Whether the calling thread's statement changes how it is counted once it is slow: it is skipping, or a chosen one counts for
+    /// others, too.
+    #[inline(always)]
+    pub fn looks_for_slowness(&self) -> bool {
+        local::skips() != 0
+    }
+
+    /// Whether what is sampled counts more than once in the calling thread.
+    #[inline(always)]
+    pub fn is_weighing(&self) -> bool {
+        local::skips() < 0
+    }
+
     /// Looks at the clock: a statement that has become slow is recorded from now on.
     #[cold]
     #[inline(never)]
     fn skips_on(&self) -> bool {
         let Some(thread) = current() else { return false };
-        let start = self.outermost_start(thread);
-        let has_become_slow = start != 0 && ticks().saturating_sub(start) >= self.sampling.slow_after_ticks();
+        let has_become_slow = self.is_slow_at(thread, ticks());
         if has_become_slow {
             self.record_from_now_on(thread);
         } else {
             local::set_skips(SKIPS);
         }
         !has_become_slow
+    }
+
+    /// Whether the calling thread's statement has run for so long at this moment that it is slow.
+    fn is_slow_at(&self, thread: &Thread, now: u64) -> bool {
+        let start = self.outermost_start(thread);
+        start != 0 && now.saturating_sub(start) >= self.sampling.slow_after_ticks()
     }
 
     /// The calling thread's statement, which was not chosen, is recorded from now on.
@@ -164,7 +229,7 @@ impl Engine {
     /// A wait of the calling thread has ended that is recorded, chosen or not: so is the statement it is in. The clock is looked at.
     #[inline(always)]
     pub fn has_waited(&self) {
-        if self.is_skipping() {
+        if self.looks_for_slowness() {
             cold_path();
             self.keep_waiting_statement();
         }
@@ -173,27 +238,27 @@ impl Engine {
     #[cold]
     #[inline(never)]
     fn keep_waiting_statement(&self) {
-        if self.skips_on()
+        if self.skips_on_after_pause()
             && let Some(thread) = current()
         {
             self.keep_unchosen(thread);
         }
     }
 
-    /// How the calling thread counts an event in a cell of its own.
-    pub(crate) fn weight_in(&self, thread: &Thread, cell: &StatCell, of: Of) -> Weight {
+    /// How the calling thread counts an event in a cell of its own that began at this moment.
+    pub(crate) fn weight_in(&self, thread: &Thread, cell: &StatCell, of: Of, began: u64) -> Weight {
         if !thread.is_weighted() {
             return Weight::ONE;
         }
         match of.class {
-            0 if self.is_all_sampled(Kind::Stage) => self.weight_of(thread, Kind::Stage, 0),
+            0 if self.is_all_sampled(Kind::Stage) => self.weight_of(thread, Kind::Stage, 0, began),
             0 => {
                 let place = self.arena.offset_of(cell);
                 let class =
                     thread.cells(self, BANK_OWN).find(|it| it.cell() == place).map_or(0, Registered::class);
-                self.weight_of(thread, Kind::Stage, class)
+                self.weight_of(thread, Kind::Stage, class, began)
             }
-            class => self.weight_of(thread, self.registry.kind(class), class),
+            class => self.weight_of(thread, self.registry.kind(class), class, began),
         }
     }
 
@@ -212,19 +277,19 @@ impl Engine {
     fn count_weighted_free(&self, thread: &Thread, cell: &StatCell, class: ClassId) {
         cell.stat.count_free();
         if self.is_sampled(self.registry.kind(class), class) {
-            cell.stat.add_untimed(u64::from(thread.weight.own()) - 1);
+            cell.stat.add_untimed(thread.weight_at(NOW) - 1);
         }
     }
 
-    /// How the calling thread counts an event of a kind; `class` is asked where some instruments of the kind are sampled and some are
-    /// not.
+    /// How the calling thread counts an event of a kind that began at this moment; `class` is asked where some instruments of the kind
+    /// are sampled and some are not.
     #[cold]
     #[inline(never)]
-    pub(crate) fn weight_of(&self, thread: &Thread, kind: Kind, class: ClassId) -> Weight {
+    pub(crate) fn weight_of(&self, thread: &Thread, kind: Kind, class: ClassId, began: u64) -> Weight {
         if !self.is_sampled(kind, class) {
             return Weight::ONE;
         }
-        let weight = u64::from(thread.weight.own());
+        let weight = thread.weight_at(began);
         match kind {
             // Every one is counted, and only these are timed.
             Kind::TableIo => Weight { events: 1, time: weight },
@@ -254,5 +319,13 @@ impl Thread {
     #[inline(always)]
     pub(crate) fn is_weighted(&self) -> bool {
         self.weight.own() != 1
+    }
+
+    /// How many times what is sampled is counted if it began at this moment.
+    pub(crate) fn weight_at(&self, began: u64) -> u64 {
+        match self.slow_from.own() {
+            slow_from if slow_from != 0 && began >= slow_from => 1,
+            _ => u64::from(self.weight.own()),
+        }
     }
 }

@@ -183,6 +183,8 @@ pub(crate) struct Thread {
     pub(crate) progress: [AtomicU64; 2],
     /// Statements that the client has begun.
     pub(crate) begun: AtomicU64,
+    /// Since when `weight` does not hold any more, as the statement, a chosen one, has become slow; 0: it holds.
+    pub(crate) slow_from: AtomicU64,
     /// Events that are to be put into their buckets.
     pub(crate) put_off: PutOff,
 }

@@ -54,7 +54,12 @@ impl Host<'_> {
         }
         match self.rig.untimed_synch(self.mutex) {
             Some(untimed) => self.rig.count_free_synch(untimed, self.mutex, operation::MUTEX, here()),
-            None => self.rig.lock(self.mutex),
+            None => {
+                self.rig.lock(self.mutex);
+                if self.rig.is_weighing() {
+                    self.rig.weigh_free_synch(self.mutex);
+                }
+            }
         }
     }
 
@@ -230,6 +235,63 @@ fn a_slow_statement_is_recorded_from_then_on_with_weight_one() {
     for stage in rig.stages(Scope::History) {
         assert_eq!(stage.head.nesting, Some((statement, EventType::Statement)));
     }
+}
+
+/// A chosen one would count for others that are recorded, too.
+#[test]
+fn what_begins_in_a_slow_statement_counts_once_whether_it_was_chosen_or_not() {
+    const STATEMENTS: u64 = 2000;
+    const WEIGHT: u32 = 16;
+    let rig = rig_at(Recording::Sampled, SampleRate::OneIn(WEIGHT), Duration::from_micros(1));
+    let thread = rig.connect();
+    let host = Host::new(&rig);
+    let mut chosen = 0;
+    for _ in 0..STATEMENTS {
+        host.statement(|| {
+            chosen += u64::from(!rig.is_skipping());
+            // In progress when the statement is found to be slow: it counts by the choice.
+            host.stage();
+            std::thread::sleep(Duration::from_micros(2));
+            host.send(10);
+            for _ in 0..5 {
+                host.stage();
+                host.free_lock();
+            }
+        });
+    }
+    assert!((1..STATEMENTS / 4).contains(&chosen), "{chosen}");
+    assert_eq!(rig.thread_wait(thread, SOCKET).count, STATEMENTS);
+    assert_eq!(rig.thread_wait(thread, MUTEX).count, 5 * STATEMENTS);
+    assert_eq!(rig.thread_stage(thread, STAGE).count, 5 * STATEMENTS + u64::from(WEIGHT) * chosen);
+}
+
+/// Both look at the clock at the same calls.
+#[test]
+fn a_chosen_statement_becomes_slow_by_the_same_call_as_any_other() {
+    let rig = rig_at(Recording::Sampled, SampleRate::OneIn(2), Duration::from_micros(1));
+    let thread = rig.connect();
+    let host = Host::new(&rig);
+    let seen = || rig.thread_wait(thread, MUTEX).count;
+    let mut by_choice = [Vec::new(), Vec::new()];
+    for _ in 0..40 {
+        host.statement(|| {
+            std::thread::sleep(Duration::from_micros(2));
+            let is_chosen = !rig.is_skipping();
+            let counted = (0..100).map(|_| {
+                let before = seen();
+                host.free_lock();
+                seen() - before
+            });
+            // A chosen one counts twice, any other not at all; a slow one once.
+            by_choice[usize::from(is_chosen)].push(counted.take_while(|counted| *counted != 1).count());
+        });
+    }
+    let [others, chosen] = by_choice;
+    assert!(!others.is_empty() && !chosen.is_empty());
+    assert!(
+        others.iter().chain(&chosen).all(|calls| *calls == others[0] && *calls > 0),
+        "{others:?} {chosen:?}"
+    );
 }
 
 #[test]
