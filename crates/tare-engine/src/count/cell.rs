@@ -182,6 +182,11 @@ impl Counts {
         self.min_inverted.store(self.min_inverted.own().max(!ticks), Relaxed);
     }
 
+    /// Adds time of an event that will be counted at its end.
+    pub(crate) fn add_time(&self, ticks: u64) {
+        bump(&self.sum, ticks);
+    }
+
     /// Adds one event that took no time, where others are timed: MIN is none at all.
     #[inline(always)]
     pub(crate) fn count_free(&self) {

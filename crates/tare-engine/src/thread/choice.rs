@@ -106,16 +106,27 @@ impl Engine {
     /// Whether an event that begins in the calling thread is to be skipped, if its instrument is sampled.
     #[inline(always)]
     pub fn skips(&self) -> bool {
+        self.skips_as::<false>()
+    }
+
+    /// As [`Engine::skips`], of a stage: the one before, which it ends, is not resumed.
+    #[inline(always)]
+    pub fn skips_stage(&self) -> bool {
+        self.skips_as::<true>()
+    }
+
+    #[inline(always)]
+    fn skips_as<const STAGE: bool>(&self) -> bool {
         match local::take_skip() {
             0 => false,
             1 => {
                 cold_path();
-                self.skips_on()
+                self.skips_on::<STAGE>()
             }
             left if left > 0 => true,
             _ => {
                 cold_path();
-                self.count_down_chosen();
+                self.count_down_chosen::<STAGE>();
                 false
             }
         }
@@ -124,9 +135,9 @@ impl Engine {
     /// A call in a chosen statement that another one would skip.
     #[cold]
     #[inline(never)]
-    fn count_down_chosen(&self) {
+    fn count_down_chosen<const STAGE: bool>(&self) {
         match local::skips() + 1 {
-            0 => self.weigh_on(),
+            0 => self.weigh_on::<STAGE>(),
             left => local::set_skips(left),
         }
     }
@@ -135,15 +146,17 @@ impl Engine {
     /// begins from now on.
     #[cold]
     #[inline(never)]
-    fn weigh_on(&self) {
+    fn weigh_on<const STAGE: bool>(&self) {
         let Some(thread) = current() else { return };
         let now = ticks();
-        if self.is_slow_at(thread, now) {
-            thread.slow_from.store(now.max(1), Relaxed);
-            local::set_skips(0);
-        } else {
-            local::set_skips(-SKIPS);
+        if !self.is_slow_at(thread, now) {
+            return local::set_skips(-SKIPS);
         }
+        if !STAGE {
+            self.split_stage(thread, now);
+        }
+        thread.slow_from.store(now.max(1), Relaxed);
+        local::set_skips(0);
     }
 
     /// As [`Engine::skips`], of an event that may follow a pause: the clock is looked at.
@@ -159,9 +172,9 @@ impl Engine {
     #[inline(never)]
     fn skips_on_after_pause(&self) -> bool {
         if self.is_skipping() {
-            return self.skips_on();
+            return self.skips_on::<false>();
         }
-        self.weigh_on();
+        self.weigh_on::<false>();
         false
     }
 
@@ -169,6 +182,12 @@ impl Engine {
     #[inline(always)]
     pub fn skips_class(&self, class: ClassId) -> bool {
         self.looks_for_slowness() && self.is_class_sampled(class) && self.skips()
+    }
+
+    /// As [`Engine::skips_stage`], of one instrument.
+    #[inline(always)]
+    pub fn skips_stage_class(&self, class: ClassId) -> bool {
+        self.looks_for_slowness() && self.is_class_sampled(class) && self.skips_stage()
     }
 
     /// As [`Engine::skips_class`], of a statement of a stored program: of SQL none is skipped.
@@ -201,11 +220,14 @@ impl Engine {
     /// Looks at the clock: a statement that has become slow is recorded from now on.
     #[cold]
     #[inline(never)]
-    fn skips_on(&self) -> bool {
+    fn skips_on<const STAGE: bool>(&self) -> bool {
         let Some(thread) = current() else { return false };
         let has_become_slow = self.is_slow_at(thread, ticks());
         if has_become_slow {
             self.record_from_now_on(thread);
+            if !STAGE {
+                self.resume_stage(thread);
+            }
         } else {
             local::set_skips(SKIPS);
         }
