@@ -155,3 +155,40 @@ fn what_people_act_on_is_equal_to_the_last_digit_at_any_rate() {
 fn it_is_equal_in_a_pool_of_threads_too() {
     hold(&["--thread-handling=pool-of-threads"], &["1/64"]);
 }
+
+/// COUNT_STAR and SUM_TIMER_WAIT of the load's user, by instrument.
+fn stages(server: &Server) -> Vec<(String, u64, u64)> {
+    let mut watcher = server.client().unwrap();
+    settle(&mut watcher);
+    let sql = format!(
+        "SELECT EVENT_NAME, COUNT_STAR, SUM_TIMER_WAIT FROM performance_schema.events_stages_summary_by_user_by_event_name \
+         WHERE USER = '{USER}' AND EVENT_NAME IN ({LEAN}) ORDER BY 1"
+    );
+    watcher.query(sql).unwrap()
+}
+
+/// Stages that are recorded in every statement, among others that are sampled.
+const LEAN: &str = "'stage/sql/Opening tables', 'stage/sql/Executing', 'stage/sql/checking permissions'";
+
+#[test]
+fn instruments_of_another_level_are_exact_beside_those_that_are_sampled() {
+    let _turn = turn();
+    let names = LEAN.split(", ").map(|name| format!("{}=lean", name.trim_matches('\'')));
+    let levels: Vec<String> = ["sampled".to_owned()].into_iter().chain(names).collect();
+    let mut settings: Vec<(&str, &str)> = levels.iter().map(|level| ("level", level.as_str())).collect();
+    settings.extend([("sample", "1/1000"), ("slow-after", "3600s")]);
+    let (Some(exact), Some(mixed)) = (exact(&[]), crate::started(&settings, &[])) else { return };
+    let run = |server: &Server| {
+        fill(server);
+        Load::of_seed(3).run(&mut connect(server), 1500);
+        stages(server)
+    };
+    let (expected, got) = (run(&exact), run(&mixed));
+    assert_eq!(expected.len(), 3);
+    for ((name, count, time), (_, its_count, its_time)) in expected.iter().zip(&got) {
+        assert_eq!(count, its_count, "{name}");
+        println!("{name}: {its_time} ps, {time} where all are recorded");
+        // None goes on while those follow that are skipped: that would be most of a statement.
+        assert!(*its_time < 3 * time, "{name}: {its_time} ps, and {time} where all are recorded");
+    }
+}
