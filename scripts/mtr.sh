@@ -1,12 +1,13 @@
 #!/usr/bin/env bash
-# Runs tests of the server's own on the built-in, then on tare, and holds what differs against the list of known failures,
+# Runs tests of the server's own on the built-in, then on tare, at its default level and at `lean` (TARE_TEST_LEVEL=LEVEL: at that
+# one only), and holds what differs against the list of known failures,
 # scripts/mtr/failures: one more, or one that passes, and this fails. What does not pass on the built-in of this server is no
 # measure and left out.
 #
 # Without arguments: the suites `perfschema` and `sysschema`, which are about the tables, then the tests of other suites in
 # scripts/mtr/host, which are about the server and show that tare does not hurt it. Those are stopped after
-# TARE_MTR_MINUTES (15) on each side; how many there was no time for is said. Arguments go to the test runner instead, such as
-# the name of a test.
+# TARE_MTR_MINUTES (15) each time; how many there was no time for is said. Arguments go to the test runner
+# instead, such as the name of a test.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -14,6 +15,7 @@ here=$PWD
 suite=/usr/share/mysql/mysql-test
 : "${TARE_PROVIDER:=$here/target/release/libtare_mariadb.so}" "${TARE_MARIADBD:=/usr/sbin/mariadbd}"
 export TARE_PROVIDER TARE_MARIADBD
+read -ra levels <<<"${TARE_TEST_LEVEL:-sampled lean}"
 unset MTR_BINDIR
 
 say() { printf 'mtr: %s\n' "$*"; }
@@ -51,12 +53,24 @@ with_status() { awk -v status="$2" '$2 == status { print $1 }' "$work/$1" | sort
 awk '/^[^#]/ { print $1 }' scripts/mtr/failures | sort >"$work/listed"
 status=0
 
-# compare TITLE [ARGUMENT ...]: on the built-in, then on tare; says how many passed, and what surprises.
+# compare TITLE [ARGUMENT ...]: on the built-in, then on tare at each level; says how many passed, and what surprises.
 compare() {
     local title=$1
     shift
     run builtin "$@"
     with_status builtin pass >"$work/passed.builtin"
+    for TARE_TEST_LEVEL in "${levels[@]}"; do
+        export TARE_TEST_LEVEL
+        hold "$title, $TARE_TEST_LEVEL" "$@"
+    done
+}
+
+# hold TITLE [ARGUMENT ...]: as compare, of tare at the level of the environment.
+hold() {
+    local title=$1
+    shift
+    rm -f "$work/again" "$work/again.out"
+    find "$suite" -newer "$work.began" -name "*.reject" -delete
     on_tare tare "$@"
     # What tare was not asked, because the time was up, is no measure either.
     awk '{ print $1 }' "$work/tare" | sort -u | comm -12 - "$work/passed.builtin" >"$work/measure"

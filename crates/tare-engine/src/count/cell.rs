@@ -183,6 +183,11 @@ impl Counts {
         self.min_inverted.store(self.min_inverted.own().max(!ticks), Relaxed);
     }
 
+    /// Adds time of an event that is counted at its end.
+    pub(crate) fn add_time(&self, ticks: u64) {
+        bump(&self.sum, ticks);
+    }
+
     /// Adds one event that took no time among timed ones, so that MIN becomes 0.
     #[inline(always)]
     pub(crate) fn count_free(&self) {

@@ -13,6 +13,7 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use tare_sync::Room;
 
 use crate::Engine;
+use crate::clock::ticks as now;
 use crate::count::cell::{CellHead, StatCell};
 use crate::count::histograms::Of;
 use crate::histogram::Lowest;
@@ -129,7 +130,9 @@ impl Engine {
         (start, end): (u64, u64),
     ) -> u64 {
         let ticks = end.saturating_sub(start);
-        let (lowest, weight) = (of.lowest, self.weight_in(thread, cell, of));
+        // Of some only the duration is known.
+        let began = if start == 0 && thread.is_weighted() { now().saturating_sub(ticks) } else { start };
+        let (lowest, weight) = (of.lowest, self.weight_in(thread, cell, of, began));
         cell.stat.add_weighted(n, ticks, weight);
         if !thread.is_above_floor(lowest, ticks) {
             cell.stat.raise(ticks);

@@ -27,6 +27,7 @@ use crate::memory::arena::{Arena, Base, LINE, Offset, Own, View};
 use crate::memory::lost::Lost;
 use crate::snapshot::ClassId;
 use crate::thread::Thread;
+use crate::thread::choice::NOW;
 
 /// The bucket number for events without times, which are in no bucket.
 pub(crate) const UNTIMED: u32 = BUCKETS as u32;
@@ -167,7 +168,7 @@ impl StatCell {
     /// Counts events that did not take the fast path; `ticks` is `None` if they were not timed.
     pub(crate) fn add_unusual(&self, engine: &Engine, thread: &Thread, of: Of, n: u64, ticks: Option<u64>) {
         let Some(ticks) = ticks else {
-            let n = n * engine.weight_in(thread, self, of).events;
+            let n = n * engine.weight_in(thread, self, of, NOW).events;
             self.stat.add_untimed(n);
             return engine.bucket_untimed(thread, &self.head, n);
         };

@@ -14,7 +14,7 @@ use crate::record::wait::{Source, Wait, WaitObject};
 use crate::record::{Start, operation};
 use crate::snapshot::{ClassId, Kind};
 use crate::thread::choice::Weight;
-use crate::thread::{Thread, current};
+use crate::thread::current;
 
 use super::reference;
 
@@ -160,30 +160,35 @@ impl Engine {
         let taken = leaf.or_else(|| self.end_wait(wait, 1, Some(bytes)));
         let (slot, part) = (&socket.slot, part_of(operation));
         if slot.thread_id.load(Relaxed) != wait.thread.thread_id.own() {
-            let weight = self.weight_on(wait.thread, slot.head.class());
+            let weight = self.weight_on(wait, slot.head.class());
             return slot.others.add_shared(part, taken, bytes, weight);
         }
         let now = self.epochs[Family::Sockets as usize].load(Relaxed);
         if slot.epoch.load(Relaxed) != now {
             slot.begin_epoch(now);
         }
-        self.add_socket(wait.thread, slot, part, taken, bytes);
+        self.add_socket(wait, slot, part, taken, bytes);
     }
 
     /// Counts an operation on a socket that the calling thread owns.
     #[inline(always)]
-    fn add_socket(&self, thread: &Thread, slot: &Socket, part: usize, taken: Option<u64>, bytes: u64) {
-        if thread.is_weighted() {
+    fn add_socket(&self, wait: &Wait, slot: &Socket, part: usize, taken: Option<u64>, bytes: u64) {
+        if wait.thread.is_weighted() {
             cold_path();
-            let weight = self.weight_on(thread, slot.head.class());
+            let weight = self.weight_on(wait, slot.head.class());
             return slot.io.add_weighted(part, taken, bytes, weight);
         }
         slot.io.add(part, taken, bytes);
     }
 
     /// Returns the factors by which a thread counts an operation on a socket of this instrument.
-    fn weight_on(&self, thread: &Thread, class: ClassId) -> Weight {
-        if thread.is_weighted() { self.weight_of(thread, Kind::Socket, class) } else { Weight::ONE }
+    fn weight_on(&self, wait: &Wait, class: ClassId) -> Weight {
+        let thread = wait.thread;
+        if thread.is_weighted() {
+            self.weight_of(thread, Kind::Socket, class, wait.start)
+        } else {
+            Weight::ONE
+        }
     }
 
     /// Ends a socket operation. Fast path only; on false call [`Engine::end_socket_wait`].
@@ -195,7 +200,7 @@ impl Engine {
             return false;
         }
         self.end_outer_leaf_wait_fast(wait, Lowest::Wide, bytes, |taken| {
-            self.add_socket(wait.thread, slot, part_of(operation), taken, bytes);
+            self.add_socket(wait, slot, part_of(operation), taken, bytes);
         })
     }
 }

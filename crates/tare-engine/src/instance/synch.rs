@@ -8,7 +8,7 @@ use std::sync::atomic::{
 };
 
 use crate::Engine;
-use crate::count::cell::Counts;
+use crate::count::cell::{Counts, Family, StatCell};
 use crate::histogram::Lowest;
 use crate::memory::arena::{Arena, Own, Use, WORDS};
 use crate::memory::lost::Lost;
@@ -18,8 +18,8 @@ use crate::record::wait::record::free_operation;
 use crate::record::wait::{Source, UntimedLock, Wait, WaitObject};
 use crate::setup::wanted::Wanted;
 use crate::snapshot::{ClassId, Kind};
-use crate::thread::ThreadRef;
-use crate::thread::current;
+use crate::thread::choice::NOW;
+use crate::thread::{BANK_OWN, ThreadRef, current};
 
 use super::named;
 
@@ -129,6 +129,23 @@ impl Engine {
     #[inline(always)]
     pub fn skips_synch(&self, synch: SynchRef) -> bool {
         self.skips_class(synch.class())
+    }
+
+    /// Adds the weight of an uncontended lock that has been counted as one wait, off the fast path. Call it where
+    /// [`Engine::is_weighing`] says so.
+    #[cold]
+    #[inline(never)]
+    pub fn weigh_free_synch(&self, synch: SynchRef) {
+        let class = synch.class();
+        if let Some(thread) = current().filter(|_| self.is_sampled(self.registry.kind(class), class)) {
+            let further = thread.weight_at(NOW) - 1;
+            if let Some(cell) = self.cell::<StatCell>(thread, BANK_OWN, class, Family::Waits) {
+                cell.stat.add_untimed(further);
+            }
+            if self.synch_waits_by_instance() {
+                synch.slot(self).waits.add_shared(further, None);
+            }
+        }
     }
 
     /// Counts a lock that the calling thread got without waiting.

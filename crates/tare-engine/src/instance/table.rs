@@ -19,7 +19,7 @@ use crate::record::{Start, operation};
 use crate::setup::instrument::fixed;
 use crate::snapshot::{ClassId, Kind};
 use crate::thread::choice::Tallied;
-use crate::thread::{Thread, current};
+use crate::thread::current;
 
 use super::{MAX_INDEXES, TableShare, TableShareRef, WATCHED, add, reference};
 
@@ -342,15 +342,15 @@ impl Engine {
     fn add_as(&self, class: ClassId, wait: &Wait, counts: &Counts, n: u64, taken: Option<u64>) {
         if wait.thread.is_weighted() {
             cold_path();
-            return self.add_weighted(class, wait.thread, counts, n, taken);
+            return self.add_weighted(class, wait, counts, n, taken);
         }
         add(counts, n, taken);
     }
 
     #[cold]
     #[inline(never)]
-    fn add_weighted(&self, class: ClassId, thread: &Thread, counts: &Counts, n: u64, taken: Option<u64>) {
-        let weight = self.weight_of(thread, self.registry.kind(class), class);
+    fn add_weighted(&self, class: ClassId, wait: &Wait, counts: &Counts, n: u64, taken: Option<u64>) {
+        let weight = self.weight_of(wait.thread, self.registry.kind(class), class, wait.start);
         match taken {
             Some(taken) => {
                 counts.add_weighted(n, taken, weight);

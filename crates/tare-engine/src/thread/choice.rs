@@ -5,7 +5,9 @@
 //! the gaps between chosen statements are random. Events of sampled instruments inside a chosen statement
 //! count `weight` times. In any other statement their calls are skipped at the cost of a thread-local word:
 //! how many calls may still be skipped before the clock is read. So a statement notices by itself that it has
-//! become slow. From then on it is recorded, with weight 1.
+//! become slow. From then on it is recorded, with weight 1. A chosen statement counts the same calls, upwards
+//! to zero, and reads the clock at the same moments: whatever begins in a slow statement from then on counts
+//! once in any case, and whatever began before counts by the choice. So sums stay unbiased.
 
 use std::hint::cold_path;
 use std::sync::atomic::Ordering::Relaxed;
@@ -52,6 +54,9 @@ impl Tallied {
     }
 }
 
+/// The start of an event that is counted the moment it happens.
+pub(crate) const NOW: u64 = u64::MAX;
+
 /// Factors by which an event is counted: one for the number of events, one for their time.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Weight {
@@ -76,10 +81,12 @@ impl Engine {
         let is_chosen = (random >> 32) as u32 <= chance.threshold();
         if is_chosen {
             thread.weight.store(chance.weight(), Relaxed);
-            local::set_skips(0);
+            thread.slow_from.store(0, Relaxed);
+            // Where it stands for itself alone, nothing changes when it becomes slow.
+            local::set_skips(if chance.weight() > 1 { -SKIPS } else { 0 });
             return true;
         }
-        if local::skips() == 0 {
+        if local::skips() <= 0 {
             self.leave_recording(thread);
         }
         thread.stage_label.store(UNKNOWN_STAGE, Relaxed);
@@ -102,37 +109,96 @@ impl Engine {
     /// Returns whether to skip an event that begins in the calling thread. For sampled instruments only.
     #[inline(always)]
     pub fn skips(&self) -> bool {
+        self.skips_as::<false>()
+    }
+
+    /// Returns whether to skip a stage that begins. The stage before, which it ends, is not resumed.
+    #[inline(always)]
+    pub fn skips_stage(&self) -> bool {
+        self.skips_as::<true>()
+    }
+
+    #[inline(always)]
+    fn skips_as<const STAGE: bool>(&self) -> bool {
         match local::take_skip() {
             0 => false,
             1 => {
                 cold_path();
-                self.skips_on()
+                self.skips_on::<STAGE>()
             }
-            _ => true,
+            left if left > 0 => true,
+            _ => {
+                cold_path();
+                self.count_down_chosen::<STAGE>();
+                false
+            }
         }
+    }
+
+    /// Counts a call in a chosen statement that another statement would skip.
+    #[cold]
+    #[inline(never)]
+    fn count_down_chosen<const STAGE: bool>(&self) {
+        match local::skips() + 1 {
+            0 => self.weigh_on::<STAGE>(),
+            left => local::set_skips(left),
+        }
+    }
+
+    /// Reads the clock in a chosen statement, at the calls at which [`Engine::skips_on`] does in others. In one that
+    /// has become slow, whatever begins from now on counts once.
+    #[cold]
+    #[inline(never)]
+    fn weigh_on<const STAGE: bool>(&self) {
+        let Some(thread) = current() else { return };
+        let now = ticks();
+        if !self.is_slow_at(thread, now) {
+            return local::set_skips(-SKIPS);
+        }
+        if !STAGE {
+            self.split_stage(thread, now);
+        }
+        thread.slow_from.store(now.max(1), Relaxed);
+        local::set_skips(0);
     }
 
     /// Returns whether to skip an event that may follow a pause; always reads the clock. For sampled
     /// instruments only.
     #[inline(always)]
     pub fn skips_after_pause(&self) -> bool {
-        self.is_skipping() && {
+        self.looks_for_slowness() && {
             cold_path();
-            self.skips_on()
+            self.skips_on_after_pause()
         }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn skips_on_after_pause(&self) -> bool {
+        if self.is_skipping() {
+            return self.skips_on::<false>();
+        }
+        self.weigh_on::<false>();
+        false
     }
 
     /// Returns whether to skip an event of `class`, which need not be sampled.
     #[inline(always)]
     pub fn skips_class(&self, class: ClassId) -> bool {
-        self.is_skipping() && self.is_class_sampled(class) && self.skips()
+        self.looks_for_slowness() && self.is_class_sampled(class) && self.skips()
+    }
+
+    /// Returns whether to skip a stage of `class`, which need not be sampled.
+    #[inline(always)]
+    pub fn skips_stage_class(&self, class: ClassId) -> bool {
+        self.looks_for_slowness() && self.is_class_sampled(class) && self.skips_stage()
     }
 
     /// Returns whether to skip an instruction of a stored program. SQL statements are never skipped.
     #[inline(always)]
     pub fn skips_instruction(&self, class: ClassId) -> bool {
         const SKIPPED: u8 = SAMPLED | INSTRUCTION;
-        self.is_skipping() && self.registry.switches(class) & SKIPPED == SKIPPED && self.skips()
+        self.looks_for_slowness() && self.registry.switches(class) & SKIPPED == SKIPPED && self.skips()
     }
 
     /// Returns whether the calling thread's statement was not chosen and has not become slow. For sampled
@@ -142,20 +208,41 @@ impl Engine {
         local::skips() > 0
     }
 
+    /// Returns whether the calling thread's statement is counted differently once it is slow: it is skipping, or it
+    /// was chosen and counts for others.
+    #[inline(always)]
+    pub fn looks_for_slowness(&self) -> bool {
+        local::skips() != 0
+    }
+
+    /// Returns whether sampled events of the calling thread count more than once.
+    #[inline(always)]
+    pub fn is_weighing(&self) -> bool {
+        local::skips() < 0
+    }
+
     /// Reads the clock and returns whether to go on skipping. A statement that has become slow is recorded
     /// from now on.
     #[cold]
     #[inline(never)]
-    fn skips_on(&self) -> bool {
+    fn skips_on<const STAGE: bool>(&self) -> bool {
         let Some(thread) = current() else { return false };
-        let start = self.outermost_start(thread);
-        let has_become_slow = start != 0 && ticks().saturating_sub(start) >= self.sampling.slow_after_ticks();
+        let has_become_slow = self.is_slow_at(thread, ticks());
         if has_become_slow {
             self.record_from_now_on(thread);
+            if !STAGE {
+                self.resume_stage(thread);
+            }
         } else {
             local::set_skips(SKIPS);
         }
         !has_become_slow
+    }
+
+    /// Returns whether the calling thread's statement is slow at `now`, in ticks.
+    fn is_slow_at(&self, thread: &Thread, now: u64) -> bool {
+        let start = self.outermost_start(thread);
+        start != 0 && now.saturating_sub(start) >= self.sampling.slow_after_ticks()
     }
 
     /// Starts recording the calling thread's statement, which was not chosen, with weight 1.
@@ -170,7 +257,7 @@ impl Engine {
     /// the clock in statements that were not chosen.
     #[inline(always)]
     pub fn has_waited(&self) {
-        if self.is_skipping() {
+        if self.looks_for_slowness() {
             cold_path();
             self.keep_waiting_statement();
         }
@@ -179,27 +266,27 @@ impl Engine {
     #[cold]
     #[inline(never)]
     fn keep_waiting_statement(&self) {
-        if self.skips_on()
+        if self.skips_on_after_pause()
             && let Some(thread) = current()
         {
             self.keep_unchosen(thread);
         }
     }
 
-    /// Returns the factors by which the calling thread counts an event in one of its own cells.
-    pub(crate) fn weight_in(&self, thread: &Thread, cell: &StatCell, of: Of) -> Weight {
+    /// Returns the factors by which the calling thread counts an event that began at `began` in one of its own cells.
+    pub(crate) fn weight_in(&self, thread: &Thread, cell: &StatCell, of: Of, began: u64) -> Weight {
         if !thread.is_weighted() {
             return Weight::ONE;
         }
         match of.class {
-            0 if self.is_all_sampled(Kind::Stage) => self.weight_of(thread, Kind::Stage, 0),
+            0 if self.is_all_sampled(Kind::Stage) => self.weight_of(thread, Kind::Stage, 0, began),
             0 => {
                 let place = self.arena.offset_of(cell);
                 let class =
                     thread.cells(self, BANK_OWN).find(|it| it.cell() == place).map_or(0, ListedCell::class);
-                self.weight_of(thread, Kind::Stage, class)
+                self.weight_of(thread, Kind::Stage, class, began)
             }
-            class => self.weight_of(thread, self.registry.kind(class), class),
+            class => self.weight_of(thread, self.registry.kind(class), class, began),
         }
     }
 
@@ -218,19 +305,19 @@ impl Engine {
     fn count_weighted_free(&self, thread: &Thread, cell: &StatCell, class: ClassId) {
         cell.stat.count_free();
         if self.is_sampled(self.registry.kind(class), class) {
-            cell.stat.add_untimed(u64::from(thread.weight.own()) - 1);
+            cell.stat.add_untimed(thread.weight_at(NOW) - 1);
         }
     }
 
-    /// Returns the factors by which the calling thread counts an event. `class` decides where only some
-    /// instruments of `kind` are sampled.
+    /// Returns the factors by which the calling thread counts an event that began at `began`. `class` decides where
+    /// only some instruments of `kind` are sampled.
     #[cold]
     #[inline(never)]
-    pub(crate) fn weight_of(&self, thread: &Thread, kind: Kind, class: ClassId) -> Weight {
+    pub(crate) fn weight_of(&self, thread: &Thread, kind: Kind, class: ClassId, began: u64) -> Weight {
         if !self.is_sampled(kind, class) {
             return Weight::ONE;
         }
-        let weight = u64::from(thread.weight.own());
+        let weight = thread.weight_at(began);
         match kind {
             // All of them are counted, and only these are timed.
             Kind::TableIo => Weight { events: 1, time: weight },
@@ -260,5 +347,13 @@ impl Thread {
     #[inline(always)]
     pub(crate) fn is_weighted(&self) -> bool {
         self.weight.own() != 1
+    }
+
+    /// How many times what is sampled is counted if it began at this moment.
+    pub(crate) fn weight_at(&self, began: u64) -> u64 {
+        match self.slow_from.own() {
+            slow_from if slow_from != 0 && began >= slow_from => 1,
+            _ => u64::from(self.weight.own()),
+        }
     }
 }

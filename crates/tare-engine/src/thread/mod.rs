@@ -185,6 +185,8 @@ pub(crate) struct Thread {
     pub(crate) ready_for: [AtomicU32; 2],
     /// WORK_COMPLETED and WORK_ESTIMATED. The host writes here.
     pub(crate) progress: [AtomicU64; 2],
+    /// Time in ticks at which the statement, a chosen one, has become slow, so that `weight` does not hold any more; 0: it holds.
+    pub(crate) slow_from: AtomicU64,
     /// Events that are to be put into their buckets.
     pub(crate) deferred_words: DeferredWords,
 }

@@ -43,7 +43,7 @@ impl Host<'_> {
     }
 
     fn stage(&self) {
-        if !self.rig.skips() {
+        if !self.rig.skips_stage() {
             self.rig.stage(self.rig.class.stage);
         }
     }
@@ -54,7 +54,12 @@ impl Host<'_> {
         }
         match self.rig.untimed_synch(self.mutex) {
             Some(untimed) => self.rig.count_free_synch(untimed, self.mutex, operation::MUTEX, here()),
-            None => self.rig.lock(self.mutex),
+            None => {
+                self.rig.lock(self.mutex);
+                if self.rig.is_weighing() {
+                    self.rig.weigh_free_synch(self.mutex);
+                }
+            }
         }
     }
 
@@ -230,6 +235,128 @@ fn a_slow_statement_is_recorded_from_then_on_with_weight_one() {
     for stage in rig.stages(Scope::History) {
         assert_eq!(stage.head.nesting, Some((statement, EventType::Statement)));
     }
+}
+
+/// A chosen one would count for others that are recorded, too.
+#[test]
+fn what_begins_in_a_slow_statement_counts_once_whether_it_was_chosen_or_not() {
+    const STATEMENTS: u64 = 2000;
+    const WEIGHT: u32 = 16;
+    let rig = rig_at(Recording::Sampled, SampleRate::OneIn(WEIGHT), Duration::from_micros(1));
+    let thread = rig.connect();
+    let host = Host::new(&rig);
+    let mut chosen = 0;
+    for _ in 0..STATEMENTS {
+        host.statement(|| {
+            chosen += u64::from(!rig.is_skipping());
+            // In progress when the statement is found to be slow: it counts by the choice.
+            host.stage();
+            std::thread::sleep(Duration::from_micros(2));
+            host.send(10);
+            for _ in 0..5 {
+                host.stage();
+                host.free_lock();
+            }
+        });
+    }
+    assert!((1..STATEMENTS / 4).contains(&chosen), "{chosen}");
+    assert_eq!(rig.thread_wait(thread, SOCKET).count, STATEMENTS);
+    assert_eq!(rig.thread_wait(thread, MUTEX).count, 5 * STATEMENTS);
+    assert_eq!(rig.thread_stage(thread, STAGE).count, 5 * STATEMENTS + u64::from(WEIGHT) * chosen);
+}
+
+/// Where the session says which stage it is in.
+#[test]
+fn a_stage_in_progress_is_recorded_from_when_its_statement_is_slow() {
+    const STATEMENTS: u64 = 1000;
+    let rig = rig_at(Recording::Sampled, SampleRate::OneIn(16), Duration::from_micros(1));
+    let thread = rig.connect();
+    rig.begin_session(thread, thread.thread_id());
+    rig.host.stages.lock().expect("no panic").insert(thread.thread_id(), rig.class.stage.into());
+    let host = Host::new(&rig);
+    let mut chosen = 0;
+    for at in 1..=STATEMENTS {
+        let seen = rig.stages(Scope::History).len();
+        host.statement(|| {
+            chosen += u64::from(!rig.is_skipping());
+            host.stage();
+            std::thread::sleep(Duration::from_micros(2));
+            host.send(10);
+            assert!(!rig.is_skipping());
+        });
+        assert_eq!(rig.thread_stage(thread, STAGE).count, at, "each counts once");
+        assert!(rig.stages(Scope::History).len() >= seen);
+        let (parent, of) = rig.stages(Scope::History).last().expect("it").head.nesting.expect("it nests");
+        let statement = rig.statements(Scope::History).last().expect("it is slow").head.event_id;
+        assert_eq!((parent, of), (statement, EventType::Statement));
+    }
+    assert!((1..STATEMENTS / 4).contains(&chosen), "{chosen}");
+}
+
+/// Of a stage call by which a statement is found to be slow the stage before is not resumed: it ends there.
+#[test]
+fn a_stage_that_ends_where_its_statement_is_found_to_be_slow_counts_by_the_choice() {
+    let rig = rig_at(Recording::Sampled, SampleRate::OneIn(2), Duration::from_micros(1));
+    let thread = rig.connect();
+    rig.begin_session(thread, thread.thread_id());
+    rig.host.stages.lock().expect("no panic").insert(thread.thread_id(), rig.class.stage.into());
+    let host = Host::new(&rig);
+    for _ in 0..40 {
+        let before = rig.thread_stage(thread, STAGE).count;
+        let mut is_chosen = false;
+        host.statement(|| {
+            std::thread::sleep(Duration::from_micros(2));
+            is_chosen = !rig.is_skipping();
+            (0..32).for_each(|_| host.stage());
+            assert!(!rig.is_skipping());
+        });
+        // The last one is the one by which it is found out.
+        let expected = if is_chosen { 2 * 31 + 1 } else { 1 };
+        assert_eq!(rig.thread_stage(thread, STAGE).count - before, expected);
+    }
+}
+
+#[test]
+fn a_stage_of_another_level_ends_where_one_begins_that_is_skipped() {
+    let rig = sampled(1_000_000);
+    let thread = rig.connect();
+    let host = Host::new(&rig);
+    rig.set_level(rig.class.stage, Some(Recording::Lean));
+    host.statement(|| {
+        rig.stage(rig.class.stage);
+        rig.leave_stage();
+        assert_eq!(rig.thread_stage(thread, STAGE).count, 1);
+        assert_eq!(rig.stages(Scope::Current).iter().filter(|it| it.head.end_event_id.is_none()).count(), 0);
+    });
+}
+
+/// Both look at the clock at the same calls.
+#[test]
+fn a_chosen_statement_becomes_slow_by_the_same_call_as_any_other() {
+    let rig = rig_at(Recording::Sampled, SampleRate::OneIn(2), Duration::from_micros(1));
+    let thread = rig.connect();
+    let host = Host::new(&rig);
+    let seen = || rig.thread_wait(thread, MUTEX).count;
+    let mut by_choice = [Vec::new(), Vec::new()];
+    for _ in 0..40 {
+        host.statement(|| {
+            std::thread::sleep(Duration::from_micros(2));
+            let is_chosen = !rig.is_skipping();
+            let counted = (0..100).map(|_| {
+                let before = seen();
+                host.free_lock();
+                seen() - before
+            });
+            // A chosen one counts twice, any other not at all; a slow one once.
+            by_choice[usize::from(is_chosen)].push(counted.take_while(|counted| *counted != 1).count());
+        });
+    }
+    let [others, chosen] = by_choice;
+    assert!(!others.is_empty() && !chosen.is_empty());
+    assert!(
+        others.iter().chain(&chosen).all(|calls| *calls == others[0] && *calls > 0),
+        "{others:?} {chosen:?}"
+    );
 }
 
 #[test]

@@ -87,6 +87,9 @@ trait Way {
     unsafe fn take(lock: *mut Self::Lock) -> c_int;
 }
 
+/// Flag of a way: the lock has been tried and was contended.
+const TRIED: u32 = 1 << 16;
+
 /// Notes that the calling thread holds a lock.
 #[inline(always)]
 fn note(reads: bool, synch: SynchRef, thread: ThreadRef) {
@@ -115,13 +118,15 @@ unsafe fn lock<W: Way>(
         return unsafe { W::take(at) };
     }
     let way = u32::from(W::OPERATION) | W::PLACE << 8;
-    if ENGINE.is_skipping() && is_sampled(W::KIND, instance) && ENGINE.skips() {
+    if ENGINE.looks_for_slowness() && is_sampled(W::KIND, instance) && ENGINE.skips() {
         // SAFETY: the caller's promise.
         return match unsafe { W::take_free()(at) } {
             0 => 0,
             // A thread that has to wait is recorded even in a skipped statement.
             // SAFETY: the caller's promise.
-            _ => unsafe { lock_unusual_way::<W>(that.cast(), Source::new(file, line), way, instance.cast()) },
+            _ => unsafe {
+                lock_unusual_way::<W>(that.cast(), Source::new(file, line), way | TRIED, instance.cast())
+            },
         };
     }
     // SAFETY: the caller's promise, and all arguments are of one way. A function that takes an address may be
@@ -206,7 +211,7 @@ unsafe extern "C" fn try_first<const READS: bool>(
         // SAFETY: the caller's promise.
         if unsafe { take_free(that) } != 0 {
             // SAFETY: the caller's promise.
-            return unsafe { lock_unusual::<READS>(that, source, way, instance) };
+            return unsafe { lock_unusual::<READS>(that, source, way | TRIED, instance) };
         }
         note(READS, synch, untimed.thread());
         if ENGINE.count_free_synch_fast(untimed, synch, way as u8, source) {
@@ -255,15 +260,18 @@ unsafe extern "C" fn lock_in_time<const READS: bool>(
     way: u32,
     instance: *mut c_void,
 ) -> c_int {
-    let take = taking(way >> 8);
     let (operation, synch) = (way as u8, instance!(SynchRef, instance));
     let wait = synch.and_then(|synch| match ENGINE.start_synch_wait_fast(synch, operation, source) {
         Start::Began(wait) => Some(wait),
         Start::Off => None,
         Start::Slow => start_slow(synch, operation, source),
     });
+    // Who is told of it for the first time has not tried yet, and a lock that is free counts for others, too.
+    let tries = ENGINE.is_weighing() && way & TRIED == 0;
     // SAFETY: the caller's promise.
-    let rc = unsafe { take(that) };
+    let is_free = tries && unsafe { taking(way >> 8 & 0xFF, true)(that) } == 0;
+    // SAFETY: the caller's promise.
+    let rc = if is_free { 0 } else { unsafe { taking(way >> 8 & 0xFF, false)(that) } };
     if let (Some(wait), Some(synch)) = (wait, synch) {
         if rc == 0 && !ENGINE.is_skipping() {
             note(READS, synch, wait.thread());
@@ -271,7 +279,11 @@ unsafe extern "C" fn lock_in_time<const READS: bool>(
         if !ENGINE.end_synch_wait_fast(&wait) {
             end_slow(&wait);
         }
-        ENGINE.has_waited();
+        if is_free {
+            ENGINE.weigh_free_synch(synch);
+        } else {
+            ENGINE.has_waited();
+        }
     }
     rc
 }
@@ -288,27 +300,39 @@ fn end_slow(wait: &Wait) {
     guard((), || ENGINE.end_synch_wait(wait));
 }
 
-/// Returns the function that takes a lock as the server does, for the way at this position.
+/// Returns the function that takes a lock as the server does, for the way at this position; `if_free`: the one that
+/// only tries it.
 #[inline(always)]
-fn taking(place: u32) -> Take<c_void> {
+fn taking(place: u32, if_free: bool) -> Take<c_void> {
     match place {
-        TakeMutex::<false>::PLACE => take::<TakeMutex<false>>,
-        TakeMutex::<true>::PLACE => take::<TakeMutex<true>>,
-        TakeRwlock::<false>::PLACE => take::<TakeRwlock<false>>,
-        TakeRwlock::<true>::PLACE => take::<TakeRwlock<true>>,
-        TakePrlockTo::<false>::PLACE => take::<TakePrlockTo<false>>,
-        _ => take::<TakePrlockTo<true>>,
+        TakeMutex::<false>::PLACE => take_as::<TakeMutex<false>>(if_free),
+        TakeMutex::<true>::PLACE => take_as::<TakeMutex<true>>(if_free),
+        TakeRwlock::<false>::PLACE => take_as::<TakeRwlock<false>>(if_free),
+        TakeRwlock::<true>::PLACE => take_as::<TakeRwlock<true>>(if_free),
+        TakePrlockTo::<false>::PLACE => take_as::<TakePrlockTo<false>>(if_free),
+        _ => take_as::<TakePrlockTo<true>>(if_free),
     }
 }
 
-/// Calls [`Way::take`] through an untyped pointer.
-///
+#[inline(always)]
+fn take_as<W: Way>(if_free: bool) -> Take<c_void> {
+    if if_free { take_free::<W> } else { take::<W> }
+}
+
 /// # Safety
 ///
 /// See [`Way::take`].
 unsafe extern "C" fn take<W: Way>(lock: *mut c_void) -> c_int {
     // SAFETY: the caller's promise.
     unsafe { W::take(lock.cast()) }
+}
+
+/// # Safety
+///
+/// See [`Way::take`].
+unsafe extern "C" fn take_free<W: Way>(lock: *mut c_void) -> c_int {
+    // SAFETY: the caller's promise.
+    unsafe { W::take_free()(lock.cast()) }
 }
 
 /// A mutex; with `TRY` it is only tried.

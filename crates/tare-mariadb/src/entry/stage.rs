@@ -73,7 +73,8 @@ pub(super) unsafe extern "C" fn sift_stage(
     file: *const c_char,
     line: c_int,
 ) -> *mut StageProgress {
-    if ENGINE.skips_class(key as u16) {
+    if ENGINE.skips_stage_class(key as u16) {
+        ENGINE.leave_stage();
         return null_mut();
     }
     // SAFETY: the caller's promise.
@@ -88,7 +89,7 @@ pub(super) unsafe extern "C" fn sample_stage(
     file: *const c_char,
     line: c_int,
 ) -> *mut StageProgress {
-    if ENGINE.skips() {
+    if ENGINE.skips_stage() {
         return null_mut();
     }
     // SAFETY: the caller's promise.

@@ -207,6 +207,19 @@ fn read(locker: *mut MutexLocker, rc: c_int) {
     }
 }
 
+/// Ends a wait for an rwlock with this function. Adds the weight of an uncontended lock that was reported off the fast path.
+#[inline(always)]
+fn end_rwlock(locker: *mut MutexLocker, end: extern "C" fn(*mut MutexLocker)) {
+    end(locker);
+    if ENGINE.is_weighing() {
+        cold_path();
+        let operation = state!(locker, MutexLockerState).map(|state| state.operation);
+        if let (true, Some((synch, _))) = (operation.is_some_and(is_free), parties(locker)) {
+            ENGINE.weigh_free_synch(synch);
+        }
+    }
+}
+
 /// Returns whether the instrument of a lock or a condition variable is off, or it has none.
 #[inline(always)]
 fn is_off<T>(instance: *mut T) -> bool {
@@ -409,22 +422,22 @@ extern "C" fn start_unusual_rwlock_wait(
 
 pub(super) unsafe extern "C" fn end_rwlock_rdwait(locker: *mut RwlockLocker, rc: c_int) {
     read(locker.cast(), rc);
-    end(locker.cast());
+    end_rwlock(locker.cast(), end);
 }
 
 pub(super) unsafe extern "C" fn end_counted_rwlock_rdwait(locker: *mut RwlockLocker, rc: c_int) {
     read(locker.cast(), rc);
-    end_counted(locker.cast());
+    end_rwlock(locker.cast(), end_counted);
 }
 
 pub(super) unsafe extern "C" fn end_rwlock_wrwait(locker: *mut RwlockLocker, rc: c_int) {
     own(locker.cast(), rc);
-    end(locker.cast());
+    end_rwlock(locker.cast(), end);
 }
 
 pub(super) unsafe extern "C" fn end_counted_rwlock_wrwait(locker: *mut RwlockLocker, rc: c_int) {
     own(locker.cast(), rc);
-    end_counted(locker.cast());
+    end_rwlock(locker.cast(), end_counted);
 }
 
 pub(super) unsafe extern "C" fn unlock_rwlock(rwlock: *mut Rwlock) {

@@ -9,12 +9,15 @@ use std::sync::atomic::{
 
 use crate::Engine;
 use crate::clock::ticks;
+use crate::count::cell::{Family, StatCell};
 use crate::count::session::Session;
 use crate::memory::arena::Own;
+use crate::record::wait::Source;
 use crate::setup::instrument::lock;
 use crate::snapshot::{ClassId, Kind};
 use crate::thread::choice::UNKNOWN_STAGE as UNKNOWN;
-use crate::thread::{Thread, ThreadRef};
+use crate::thread::filter::ATTRIBUTED;
+use crate::thread::{BANK_OWN, BANK_UNATTRIBUTED, Thread, ThreadRef, current};
 
 /// The value while the host reports no stages.
 const NOW: u64 = u64::MAX;
@@ -115,6 +118,55 @@ impl Engine {
             Some(told) => ClassId::try_from(told).unwrap_or(0),
             None if is_untold => 0,
             None => label as ClassId,
+        }
+    }
+
+    /// A stage begins that is skipped. One in progress, of another level, ends, and which one it is in the session says.
+    pub fn leave_stage(&self) {
+        let Some(thread) = current() else { return };
+        if thread.is_in_stage() {
+            self.end_stage();
+        }
+        thread.stage_label.store(UNKNOWN, Relaxed);
+    }
+
+    /// The stage the calling thread's session says it is in; `None`: in none, or nobody knows. The host may make a system call: for
+    /// statements that have become slow.
+    fn own_stage(&self, thread: &Thread) -> Option<ClassId> {
+        let class = self.host.get()?.session_stage(self.staged_session(thread)?)?;
+        let class = ClassId::try_from(class).ok().filter(|class| *class != 0)?;
+        (self.registry.kind(class) == Kind::Stage && self.is_sampled(Kind::Stage, class)).then_some(class)
+    }
+
+    /// The stage in progress, of a statement that was not chosen and has become slow, is recorded from now on.
+    #[cold]
+    #[inline(never)]
+    pub(crate) fn resume_stage(&self, thread: &Thread) {
+        if thread.is_in_stage() || thread.stage_label.own() != UNKNOWN {
+            return;
+        }
+        if let Some(class) = self.own_stage(thread) {
+            self.start_stage(class, Source(0));
+        }
+    }
+
+    /// Splits the stage in progress of a chosen statement that has become slow, before its weight falls to 1. What it
+    /// has taken until now counts by the choice; the rest counts once, as in any other statement. See also
+    /// [`Engine::resume_stage`].
+    #[cold]
+    #[inline(never)]
+    pub(crate) fn split_stage(&self, thread: &'static Thread, now: u64) {
+        let start = thread.stage_start.own();
+        let of_short_way = thread.stage_cell.own() != 0;
+        let class = if of_short_way { thread.stage_label.own() } else { thread.stage_class.own() } as ClassId;
+        if class == 0 || start == 0 || self.own_stage(thread) != Some(class) {
+            return;
+        }
+        let bank = if thread.mask() & ATTRIBUTED != 0 { BANK_OWN } else { BANK_UNATTRIBUTED };
+        if let Some(cell) = self.cell::<StatCell>(thread, bank, class, Family::Stages) {
+            let taken = now.saturating_sub(start);
+            cell.stat.add_time(taken.wrapping_mul(self.weight_of(thread, Kind::Stage, class, start).time));
+            thread.stage_start.store(now, Relaxed);
         }
     }
 

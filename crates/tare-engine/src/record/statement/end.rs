@@ -19,6 +19,7 @@ use crate::memory::arena::Own;
 use crate::record::wait::kept;
 use crate::setup::instrument::{INSTRUCTION, SAMPLED, TIMED};
 use crate::snapshot::EventType;
+use crate::thread::choice::NOW;
 use crate::thread::{BANK_OWN, BANK_UNATTRIBUTED, Thread};
 
 /// A statement that has ended, until its thread's next one begins: for the program or the prepared statement
@@ -117,7 +118,11 @@ impl Engine {
     fn counted_again(&self, thread: &Thread, open: &OpenStatement) -> u32 {
         const ESTIMATED: u8 = SAMPLED | INSTRUCTION;
         let is_estimated = self.registry.switches(open.class()) & ESTIMATED == ESTIMATED;
-        if is_estimated { thread.weight.own() - 1 } else { 0 }
+        if !is_estimated {
+            return 0;
+        }
+        let began = if open.is_timed() { open.started() } else { NOW };
+        u32::try_from(thread.weight_at(began) - 1).unwrap_or(u32::MAX)
     }
 
     /// Counts an ended statement under the digest of the prepared statement it executes, or else of these
