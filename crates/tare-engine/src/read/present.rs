@@ -2,6 +2,9 @@
 //!
 //! Each table is read by itself, without waiting for anybody, while the thread goes on. So what encloses the rest is looked at before
 //! and after: if it is the same, whatever was read in between lies within it. Otherwise it is read again.
+//!
+//! Of a statement that was not chosen few events are recorded, so the last wait of a thread may be that of a statement long before.
+//! What ended before the thread's last statement began is left out.
 
 use std::sync::atomic::Ordering::Relaxed;
 
@@ -21,6 +24,13 @@ fn id(head: &EventHead) -> (u64, Option<u64>) {
     (head.event_id, head.end_event_id)
 }
 
+/// Leaves out stages and waits that ended before the statement with this EVENT_ID began.
+fn leave_out_older(present: &mut Present, statement: u64) {
+    let is_of_now = |head: &EventHead| head.end_event_id.is_none() || head.event_id > statement;
+    present.stages.retain(|row| is_of_now(&row.head));
+    present.waits.retain(|row| is_of_now(&row.head));
+}
+
 impl Engine {
     /// THREAD_ID of every live thread, in their order.
     pub fn live_thread_ids(&self) -> Vec<u64> {
@@ -38,6 +48,9 @@ impl Engine {
             present = self.present_now(thread, tables);
             let is_same_stage = stage == stages(turn);
             let after = self.enclosing(thread);
+            if let Some(&(began, _)) = after[1].first() {
+                leave_out_older(&mut present, began);
+            }
             if after == before && is_same_stage {
                 break;
             }

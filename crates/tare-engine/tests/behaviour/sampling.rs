@@ -189,6 +189,33 @@ fn a_chosen_statement_is_recorded_with_all_that_is_inside_it_and_no_other_is() {
 }
 
 #[test]
+fn a_join_shows_no_wait_of_a_statement_before_one_that_was_not_chosen() {
+    let rig = sampled(4);
+    rig.connect();
+    let host = Host::new(&rig);
+    let [id] = rig.live_thread_ids()[..] else { panic!("one thread") };
+    let mut tables = PresentTables::default();
+    [PresentTable::Statements, PresentTable::Stages, PresentTable::Waits].map(|table| tables.add(table));
+    let mut seen = [0, 0];
+    for _ in 0..200 {
+        let (mut is_chosen, mut present) = (false, Present::default());
+        host.statement(|| {
+            is_chosen = !rig.is_skipping();
+            host.stage();
+            host.free_lock();
+            present = rig.present(id, tables);
+        });
+        let [statement] = &*present.statements else { panic!("one statement: {present:?}") };
+        let inner =
+            present.waits.iter().map(|row| &row.head).chain(present.stages.iter().map(|row| &row.head));
+        assert!(inner.clone().all(|head| head.event_id > statement.head.event_id), "{present:?}");
+        assert_eq!(present.waits.len(), usize::from(is_chosen), "{present:?}");
+        seen[usize::from(is_chosen)] += 1;
+    }
+    assert!(seen.iter().all(|&seen| seen >= 20), "{seen:?}");
+}
+
+#[test]
 fn a_statement_that_waited_or_failed_is_in_the_histories_chosen_or_not() {
     let rig = sampled(1_000_000);
     rig.connect();

@@ -53,7 +53,17 @@ pub(crate) fn output(command: &mut Command) -> Option<String> {
 /// A package's release example, built.
 pub(crate) fn example(package: &str, name: &str) -> PathBuf {
     let mut build = Command::new(env!("CARGO"));
-    build.args(["build", "--quiet", "--locked", "--profile", "provider", "--package", package, "--example", name]);
+    build.args([
+        "build",
+        "--quiet",
+        "--locked",
+        "--profile",
+        "provider",
+        "--package",
+        package,
+        "--example",
+        name,
+    ]);
     output(build.current_dir(env!("CARGO_MANIFEST_DIR"))).expect("cargo");
     // This test lies in <target>/<profile>/deps.
     let test = std::env::current_exe().expect("a path");
