@@ -291,6 +291,27 @@ fn what_is_not_sampled_keeps_a_weight_of_one() {
 }
 
 #[test]
+fn a_statement_that_is_not_sampled_is_recorded_within_one_that_was_not_chosen() {
+    let rig = sampled(1_000_000);
+    rig.connect();
+    let host = Host::new(&rig);
+    let nest = || host.statement(|| host.rig.query("SELECT 2"));
+    host.statement(|| host.stage());
+    assert!(rig.is_skipping());
+    nest();
+    assert_eq!(rig.statements(Scope::HistoryLong).len(), 0);
+    rig.set_level(rig.class.statement, Some(Recording::Lean));
+    for _ in 0..5 {
+        nest();
+    }
+    assert!(rig.is_skipping(), "waits and stages are sampled on");
+    let rows = rig.statements(Scope::HistoryLong);
+    let nested =
+        rows.iter().filter(|row| matches!(row.head.nesting, Some((_, EventType::Statement)))).count();
+    assert_eq!((rows.len(), nested), (10, 5));
+}
+
+#[test]
 fn where_nothing_is_sampled_any_more_every_statement_is_recorded_at_once() {
     let rig = sampled(1_000_000);
     rig.connect();
