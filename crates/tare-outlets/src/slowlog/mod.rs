@@ -109,6 +109,7 @@ pub fn run(options: &Options, control: &dyn Control) -> Result<Totals, SlowLogEr
     let Some(mut log) = Log::new(options, control)? else { return Ok(Totals::default()) };
     let mut source = log.connect()?;
     log.warn_of_consumers(&mut source)?;
+    log.warn_of_sampling(&mut source)?;
     let way = if log.reader.reads_blocks() { "" } else { ", row by row" };
     control.tell(&format!("reads what ends from now on at {}{way}", options.socket.display()));
     loop {
@@ -304,6 +305,19 @@ impl<'a> Log<'a> {
             ));
             self.said = Some((Instant::now(), self.totals.lost));
         }
+    }
+
+    /// Says that a busy server does not record every statement, where its level is the usual one.
+    fn warn_of_sampling(&self, source: &mut Source) -> Result<(), SlowLogError> {
+        let sampled = source.rows("tare_levels", &["NAME"], "WHERE LEVEL = 'sampled'")?;
+        if sampled.iter().any(|row| row.str(0).is_some_and(|name| name.starts_with("statement/"))) {
+            self.control.tell(
+                "the server's level is sampled: of more than some 1,000 statements a second it records a choice, and those that \
+                 failed, waited or became slow. To have every one: \
+                 UPDATE performance_schema.tare_status SET VALUE = 'sampled, statement/%=lean' WHERE NAME = 'level'",
+            );
+        }
+        Ok(())
     }
 
     /// Says what keeps statements out of the stream.
