@@ -107,7 +107,7 @@ impl Tls {
                     .map_err(|error| format!("--ssl-key {}: {error}", key.display()))?;
                 if !is_pair(&chain[0], &*private) {
                     return Err(format!(
-                        "--ssl-key {} is not the key of --ssl-cert {}: name the key that the certificate was made with",
+                        "--ssl-key {} is no key to --ssl-cert {}: name the key that the certificate was made with",
                         key.display(),
                         cert.display()
                     ));
