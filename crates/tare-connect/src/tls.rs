@@ -14,6 +14,7 @@ use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, Server
 use rustls::crypto::{CryptoProvider, ring, verify_tls12_signature, verify_tls13_signature};
 use rustls::pki_types::pem::PemObject as _;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName, UnixTime};
+use rustls::sign::{CertifiedKey, SigningKey, SingleCertAndKey};
 use rustls::{
     AlertDescription, CertificateError, ClientConfig, DigitallySignedStruct, RootCertStore, SignatureScheme,
 };
@@ -90,7 +91,7 @@ impl Tls {
     pub(crate) fn config(&self) -> Result<ClientConfig, String> {
         let provider = Arc::new(ring::default_provider());
         let judge = Judge::new(self, &provider)?;
-        let builder = ClientConfig::builder_with_provider(provider)
+        let builder = ClientConfig::builder_with_provider(provider.clone())
             .with_safe_default_protocol_versions()
             .map_err(|error| error.to_string())?
             .dangerous()
@@ -101,9 +102,19 @@ impl Tls {
                 let chain = certificates(cert, "--ssl-cert")?;
                 let private = PrivateKeyDer::from_pem_file(key)
                     .map_err(|error| format!("--ssl-key {}: {}", key.display(), of_pem(&error)))?;
-                builder.with_client_auth_cert(chain, private).map_err(|error| {
-                    format!("--ssl-key {} is no key to --ssl-cert {}: {error}", key.display(), cert.display())
-                })
+                let private = provider
+                    .key_provider
+                    .load_private_key(private)
+                    .map_err(|error| format!("--ssl-key {}: {error}", key.display()))?;
+                if !is_pair(&chain[0], &*private) {
+                    return Err(format!(
+                        "--ssl-key {} is no key to --ssl-cert {}: name the key that the certificate was made with",
+                        key.display(),
+                        cert.display()
+                    ));
+                }
+                let pair = SingleCertAndKey::from(CertifiedKey::new(chain, private));
+                Ok(builder.with_client_cert_resolver(Arc::new(pair)))
             }
             (Some(_), None) => Err("--ssl-cert needs the certificate's key: --ssl-key FILE".to_owned()),
             (None, Some(_)) => Err("--ssl-key needs its certificate: --ssl-cert FILE".to_owned()),
@@ -157,6 +168,12 @@ impl Tls {
             other => format!("{other}; TLS 1.2 or 1.3 is spoken here"),
         }
     }
+}
+
+/// Returns whether a certificate, of any version, belongs to this key; false if it cannot be read.
+fn is_pair(certificate: &CertificateDer<'_>, key: &dyn SigningKey) -> bool {
+    let Ok((_, certificate)) = X509Certificate::from_der(certificate) else { return false };
+    key.public_key().is_none_or(|public| public.as_ref() == certificate.public_key().raw)
 }
 
 /// Reads the certificates of a PEM or DER file. `option` names the option in an error.

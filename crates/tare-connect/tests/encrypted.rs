@@ -185,6 +185,16 @@ fn certificates_that_recipes_make_are_taken() {
     assert_ne!(of("127.0.0.1", Mode::VerifyCa, "ca.pem").expect("let in"), "");
     refusal(of("127.0.0.1", Mode::VerifyIdentity, "ca.pem"));
     refusal(of("localhost", Mode::VerifyCa, "other-ca.pem"));
+    // A client's, likewise; and one beside the key of another.
+    place.certificate("client", "/CN=agent", "");
+    let certified = |cert: &str, key: &str| {
+        let pair = (Some(place.path(cert)), Some(place.path(key)));
+        let tls = Tls { cert: pair.0, key: pair.1, ..place.tls(Mode::VerifyIdentity, Some("ca.pem")) };
+        cipher(port, "localhost", "certified", tls)
+    };
+    assert_ne!(certified("client.pem", "client.key").expect("let in"), "");
+    let refused = refusal(certified("client.pem", "old.key"));
+    assert!(refused.contains("is no key to") && !refused.contains("OtherError"), "{refused}");
     // One that has signed itself, and is named.
     place.openssl(
         "req -x509 -newkey rsa:2048 -nodes -days 9 -subj /CN=localhost -keyout self.key -out self.pem",

@@ -73,6 +73,31 @@ fn server() -> Server {
     Server::start(Settings::new(Provider::tare()).tare_option("shape", "extended")).expect("a server")
 }
 
+/// Executions are the load of what was prepared, in the snapshots and in what the report makes of them.
+#[test]
+fn executions_are_reported_by_what_was_prepared() {
+    let _turn = tare_testkit::turn();
+    let server = server();
+    let mut client = server.client().expect("a client");
+    let prepared = client.prep("SELECT ? + 1").expect("prepared");
+    let mut snapshots = Snapshots::new();
+    let first = snapshots.take(&server);
+    for n in 0..60 {
+        client.exec_drop(&prepared, (n,)).expect("a row");
+    }
+    let last = snapshots.take(&server);
+    let kept = report::read(&last).expect("a snapshot");
+    let digests = kept.table("events_statements_summary_by_digest").expect("digests");
+    let [text, count] = ["DIGEST_TEXT", "COUNT_STAR"].map(|column| digests.place(column).expect("a column"));
+    let row_of =
+        digests.rows.iter().find(|row| row[text].text().is_some_and(|it| it.trim_end() == "SELECT ? + ?"));
+    assert_eq!(row_of.expect("its digest")[count].count(), Some(60));
+    let (_, json) = between(&first, &last);
+    let digest = row(&json, "by_time", "digest_text", "SELECT ? + ?").expect("its digest");
+    assert_eq!(digest["count"], 60);
+    assert_eq!(figure(&json, "statements"), 60);
+}
+
 #[test]
 fn figures_are_those_of_the_load() {
     let _turn = tare_testkit::turn();

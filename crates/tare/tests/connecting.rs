@@ -136,9 +136,10 @@ fn a_socket_is_said_to_be_the_servers_or_tares() {
     std::os::unix::fs::symlink(&endpoint, &alias).expect("a link");
     let text = done(&home.tare(&["status", "--socket", &alias.display().to_string()]));
     assert!(text.contains("is tare's socket"), "{text}");
-    for command in ["govern", "weigh"] {
+    for command in ["govern", "weigh", "price"] {
         let output = home.tare(&[command, "--socket", &endpoint]);
         assert_eq!(output.status.code(), Some(1), "{command}: {}", said(&output));
+        assert!(!said(&output).contains("not supported"), "{command}: {}", said(&output));
     }
     let text = done(&home.tare(&["slowlog", "-S", &own, "-u", "root", "--for", "100ms"]));
     assert!(text.contains("0 lost in the server"), "{text}");

@@ -4,6 +4,9 @@
 //! Each table is read separately and without waiting, while the thread goes on. So the enclosing events are
 //! read before and after: if they are the same, everything read in between lies within them. Otherwise all is
 //! read again.
+//!
+//! Few events are recorded of a statement that was not chosen, so the last wait of a thread may belong to a much
+//! older statement. Whatever ended before the thread's last statement began is left out.
 
 use std::sync::atomic::Ordering::Relaxed;
 
@@ -23,6 +26,13 @@ fn id(head: &EventHead) -> (u64, Option<u64>) {
     (head.event_id, head.end_event_id)
 }
 
+/// Removes stages and waits that ended before the statement with this EVENT_ID began.
+fn leave_out_older(present: &mut Present, statement: u64) {
+    let is_of_now = |head: &EventHead| head.end_event_id.is_none() || head.event_id > statement;
+    present.stages.retain(|row| is_of_now(&row.head));
+    present.waits.retain(|row| is_of_now(&row.head));
+}
+
 impl Engine {
     /// Returns THREAD_ID of every live thread, in ascending order.
     pub fn live_thread_ids(&self) -> Vec<u64> {
@@ -40,6 +50,9 @@ impl Engine {
             present = self.present_now(thread, tables);
             let is_same_stage = stage == stages(turn);
             let after = self.enclosing(thread);
+            if let Some(&(began, _)) = after[1].first() {
+                leave_out_older(&mut present, began);
+            }
             if after == before && is_same_stage {
                 break;
             }

@@ -194,6 +194,33 @@ fn a_chosen_statement_is_recorded_with_all_that_is_inside_it_and_no_other_is() {
 }
 
 #[test]
+fn a_join_shows_no_wait_of_a_statement_before_one_that_was_not_chosen() {
+    let rig = sampled(4);
+    rig.connect();
+    let host = Host::new(&rig);
+    let [id] = rig.live_thread_ids()[..] else { panic!("one thread") };
+    let mut tables = PresentTables::default();
+    [PresentTable::Statements, PresentTable::Stages, PresentTable::Waits].map(|table| tables.add(table));
+    let mut seen = [0, 0];
+    for _ in 0..200 {
+        let (mut is_chosen, mut present) = (false, Present::default());
+        host.statement(|| {
+            is_chosen = !rig.is_skipping();
+            host.stage();
+            host.free_lock();
+            present = rig.present(id, tables);
+        });
+        let [statement] = &*present.statements else { panic!("one statement: {present:?}") };
+        let inner =
+            present.waits.iter().map(|row| &row.head).chain(present.stages.iter().map(|row| &row.head));
+        assert!(inner.clone().all(|head| head.event_id > statement.head.event_id), "{present:?}");
+        assert_eq!(present.waits.len(), usize::from(is_chosen), "{present:?}");
+        seen[usize::from(is_chosen)] += 1;
+    }
+    assert!(seen.iter().all(|&seen| seen >= 20), "{seen:?}");
+}
+
+#[test]
 fn a_statement_that_waited_or_failed_is_in_the_histories_chosen_or_not() {
     let rig = sampled(1_000_000);
     rig.connect();
@@ -388,6 +415,27 @@ fn what_is_not_sampled_keeps_a_weight_of_one() {
         });
     }
     assert_eq!(rig.thread_wait(thread, MUTEX).count, 500);
+}
+
+#[test]
+fn a_statement_that_is_not_sampled_is_recorded_within_one_that_was_not_chosen() {
+    let rig = sampled(1_000_000);
+    rig.connect();
+    let host = Host::new(&rig);
+    let nest = || host.statement(|| host.rig.query("SELECT 2"));
+    host.statement(|| host.stage());
+    assert!(rig.is_skipping());
+    nest();
+    assert_eq!(rig.statements(Scope::HistoryLong).len(), 0);
+    rig.set_level(rig.class.statement, Some(Recording::Lean));
+    for _ in 0..5 {
+        nest();
+    }
+    assert!(rig.is_skipping(), "waits and stages are sampled on");
+    let rows = rig.statements(Scope::HistoryLong);
+    let nested =
+        rows.iter().filter(|row| matches!(row.head.nesting, Some((_, EventType::Statement)))).count();
+    assert_eq!((rows.len(), nested), (10, 5));
 }
 
 #[test]

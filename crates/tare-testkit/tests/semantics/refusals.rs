@@ -206,3 +206,36 @@ fn whoever_uses_setup_timers_is_warned_once_a_statement() {
         assert_eq!(warnings(sql), [0; 0], "{sql}");
     }
 }
+
+/// What ends otherwise than with the built-in, and why: the error there and here; 0 is none.
+const KNOWN: &[(&str, u16, u16, &str)] = &[
+    ("SET sql_safe_updates = 1", 0, 0, ""),
+    ("CREATE TABLE own.v LIKE performance_schema.global_status", 1005, 1347, "it is a view"),
+    ("CREATE TABLE own.v LIKE performance_schema.session_status", 1005, 1347, "it is a view"),
+    (
+        "UPDATE performance_schema.threads t, own.k SET t.INSTRUMENTED = 'YES' WHERE t.THREAD_ID = 1 AND k.id = 1",
+        1175,
+        0,
+        "THREAD_ID is a key here, so it is safe",
+    ),
+];
+
+#[test]
+fn what_ends_otherwise_than_with_the_built_in_is_known() {
+    let _turn = shared_turn();
+    let codes = |server: &Server| -> Vec<u16> {
+        let mut conn = server.client().unwrap();
+        for sql in
+            ["CREATE DATABASE own", "CREATE TABLE own.k (id INT PRIMARY KEY)", "INSERT INTO own.k VALUES (1)"]
+        {
+            conn.query_drop(sql).unwrap();
+        }
+        KNOWN.iter().map(|known| error(&mut conn, known.0).map_or(0, |(code, _)| code)).collect()
+    };
+    let Some((expected, subject)) = beside_the_built_in(codes) else { return };
+    if !subject.host().version.starts_with("10.11") {
+        return println!("skipped: the numbers are those of 10.11");
+    }
+    assert_eq!(expected, KNOWN.iter().map(|known| known.1).collect::<Vec<_>>());
+    assert_eq!(codes(&subject), KNOWN.iter().map(|known| known.2).collect::<Vec<_>>());
+}

@@ -22,8 +22,8 @@ use tare_lab::prices::speed::Speed;
 use tare_lab::prices::{self, Fit, Load, experiment, file};
 use tare_lab::record::Record;
 use tare_lab::runner::Order;
-use tare_outlets::govern;
 use tare_outlets::units;
+use tare_outlets::{Address, govern};
 use tempfile::NamedTempFile;
 
 use crate::outlet::Reach;
@@ -164,7 +164,7 @@ pub(crate) fn price(arguments: &Price, interrupt: &Interrupt) -> Result<ExitCode
 }
 
 fn account(arguments: &Price, interrupt: &Interrupt) -> Result<()> {
-    let address = arguments.reach.address()?;
+    let address = Address::Account(Box::new(arguments.reach.account()?));
     let orders = arguments.clock.orders(address, 1.0, arguments.secs)?;
     let machine = arguments.clock.machine()?;
     let mut wait = |time: Duration| interrupt.sleep(time).is_ok();

@@ -228,14 +228,14 @@ fn begin_nested<const EXTENDED: bool>(
     if EXTENDED {
         thread.memory.begin_nested(&open.memory);
     }
-    let flags = usual_flags::<EXTENDED>(begun.switches) | unchosen_within();
+    let flags = usual_flags::<EXTENDED>(begun.switches) | unchosen_within(begun.switches);
     begin_statement(base, thread, open, flags, begun)
 }
 
-/// Returns the flag of a statement inside another one: it is chosen if that one is.
+/// Returns the flag of a statement inside another one: if its instrument is sampled, it is chosen if that one is.
 #[inline(always)]
-fn unchosen_within() -> u32 {
-    if local::skips() > 0 { UNCHOSEN } else { 0 }
+fn unchosen_within(switches: u8) -> u32 {
+    if local::skips() > 0 && switches & SAMPLED != 0 { UNCHOSEN } else { 0 }
 }
 
 /// Returns whether a statement with these switches, in a thread with this mask, takes the fast path.
@@ -327,7 +327,8 @@ impl Engine {
         });
         let begun = Begun { class, charset, switches, depth, nesting, owner };
         let flags = flags_of(thread, open, mask, &begun);
-        let flags = flags | if depth == 0 { self.unchosen(thread, switches) } else { unchosen_within() };
+        let flags =
+            flags | if depth == 0 { self.unchosen(thread, switches) } else { unchosen_within(switches) };
         Some(begin_statement(self.arena.base(), thread, open, flags, &begun))
     }
 
