@@ -108,7 +108,6 @@ pub fn run(options: &Options, control: &dyn Control) -> Result<Totals, SlowLogEr
     let Some(mut log) = Log::new(options, control)? else { return Ok(Totals::default()) };
     let mut source = log.connect()?;
     log.warn_of_consumers(&mut source)?;
-    log.warn_of_sampling(&mut source)?;
     let way = if log.reader.reads_blocks() { "" } else { ", row by row" };
     control.tell(&format!("reads what ends from now on at {}{way}", options.socket.display()));
     loop {
