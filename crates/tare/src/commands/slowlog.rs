@@ -270,7 +270,7 @@ mod tests {
             }
             return;
         }
-        let name = "slowlog::tests::the_first_signal_is_heard_and_a_later_one_ends_it";
+        let name = "commands::slowlog::tests::the_first_signal_is_heard_and_a_later_one_ends_it";
         let mut child = Command::new(std::env::current_exe().expect("this program"));
         let output = child.args(["--exact", name, "--nocapture"]).env(CHILD, "").output().expect("a child");
         assert!(String::from_utf8_lossy(&output.stdout).contains("it goes on"), "{output:?}");
