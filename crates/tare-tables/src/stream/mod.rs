@@ -26,6 +26,11 @@ pub static STREAMS: &[&dyn Stream] =
 /// A table whose rows are the events that have ended since they were last read with the same cursor, followed
 /// by one with the number of those missed.
 pub trait Stream: Table {
+    /// Returns whether its events are statements. A server that samples records all of them only while a
+    /// [`tare_engine::StatementReader`] asks for them.
+    fn has_statements(&self) -> bool {
+        false
+    }
     /// Puts the new rows and the last one. Each consists of these items: a column, or `None` for something of
     /// the receiver's own.
     fn read(&self, engine: &Engine, cursor: &mut Cursor, items: &[Option<usize>], to: &mut dyn Rows);
@@ -126,6 +131,8 @@ trait Kind: 'static {
     type Row: 'static;
     /// Puts a column, given its position and its declaration.
     fn put(event: &Self::Event<'_>, column: usize, def: &ColumnDef<Self::Row>, to: &mut dyn Put);
+    /// Whether its events are statements.
+    const STATEMENTS: bool = false;
     /// Columns that are numbers, in the order of [`Kind::numbers`].
     const NUMBERS: Range<usize> = 0..0;
     /// Returns the numbers of these columns.
@@ -350,6 +357,10 @@ impl<K: Kind> Table for StreamDef<K> {
 }
 
 impl<K: Kind> Stream for StreamDef<K> {
+    fn has_statements(&self) -> bool {
+        K::STATEMENTS
+    }
+
     fn read(&self, engine: &Engine, cursor: &mut Cursor, items: &[Option<usize>], to: &mut dyn Rows) {
         let ways = self.ways(items);
         let tested = to.tested();

@@ -1,15 +1,56 @@
 //! SELECT from a stream: the events since the connection's last SELECT, and a last row that reports missed
 //! events.
+//!
+//! A server that samples records few of its statements. So from the first SELECT on until its connection ends, a
+//! reader of statements has the engine record all that its WHERE may choose.
 
 use std::ops::ControlFlow;
 
-use tare_tables::{Columns, Rows as Taker, Stream, Values};
+use tare_engine::{Cursor, Engine, StatementReader};
+use tare_tables::{Columns, Operator, Rows as Taker, Stream, Value, Values};
 
 use super::sent::Sent;
 use super::{Session, Source, Stop};
 use crate::failure::Failure;
 use crate::protocol::packet::Writer;
 use crate::sql::statement::{Limit, Select};
+
+/// A session's place in a stream.
+#[derive(Default)]
+pub(crate) struct Reading {
+    cursor: Cursor,
+    /// Has the statements recorded that the last SELECT may choose, if they are statements.
+    reader: Option<StatementReader>,
+}
+
+impl Reading {
+    /// Has statements recorded that take this many picoseconds or more.
+    fn want_from(&mut self, engine: &'static Engine, ps: u64) {
+        match &self.reader {
+            Some(reader) => reader.want_from(ps),
+            None => self.reader = Some(engine.read_statements_from(ps)),
+        }
+    }
+}
+
+/// Returns the least time of statements that a SELECT may choose, in picoseconds. Those that failed are recorded
+/// in any case.
+fn least_time(select: &Select) -> u64 {
+    let columns = select.table.columns();
+    let least = select.filter.hints(columns).into_iter().map(|hint| {
+        let least = match (hint.operator, &hint.value) {
+            (Operator::Greater, Value::Unsigned(over)) => over.saturating_add(1),
+            (Operator::GreaterOrEqual | Operator::Equal, Value::Unsigned(least)) => *least,
+            _ => 0,
+        };
+        match columns.get(hint.column).map(|column| column.name) {
+            Some("TIMER_WAIT") => least,
+            Some("ERRORS") if least > 0 => u64::MAX,
+            _ => 0,
+        }
+    });
+    least.max().unwrap_or(0)
+}
 
 /// Answers a SELECT from a stream. WHERE selects the events to send; the last row is always sent.
 pub(super) fn select(
@@ -24,12 +65,15 @@ pub(super) fn select(
         return Err(Failure::only_forwards().into());
     }
     let mut sent = Sent::begin(source, session, writer, select)?;
-    let cursor = session.cursors.entry(stream.name()).or_default();
-    stream.read(source.engine, cursor, &select.columns_of_items(), &mut sent);
+    let reading = session.readings.entry(stream.name()).or_default();
+    if stream.has_statements() {
+        reading.want_from(source.engine, least_time(select));
+    }
+    stream.read(source.engine, &mut reading.cursor, &select.columns_of_items(), &mut sent);
     if sent.end.is_err() {
         // After an error the unsent events are not read again: the next SELECT starts anew, and its POSITION
         // shows that.
-        session.cursors.remove(stream.name());
+        session.readings.remove(stream.name());
     }
     sent.finish()
 }
