@@ -235,7 +235,7 @@ impl Engine {
 
     /// Returns a time in whole ticks, rounded down.
     fn ticks_of(&self, ps: u128) -> u64 {
-        u64::try_from((ps << 32) / u128::from(self.clock.rate())).unwrap_or(u64::MAX)
+        u64::try_from((ps << 32) / u128::from(self.clock.rate().max(1))).unwrap_or(u64::MAX)
     }
 
     /// Sets the weight to 1 if no instrument is sampled.

@@ -97,3 +97,49 @@ impl Taker for Sent<'_, '_, '_> {
         if self.end.is_ok() { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::sql::catalog::Catalog;
+    use crate::sql::{self, statement::Statement};
+
+    #[test]
+    fn where_says_how_long_the_statements_are_that_are_wanted() {
+        let tables: Vec<&'static dyn tare_tables::Table> =
+            tare_tables::STREAMS.iter().map(|stream| *stream as &dyn tare_tables::Table).collect();
+        let tables: &'static [&'static dyn tare_tables::Table] = Vec::leak(tables);
+        let catalog = || Catalog { tables, inside: None };
+        for (filter, least) in [
+            ("", 0),
+            ("WHERE TIMER_WAIT > 1000", 1001),
+            ("WHERE TIMER_WAIT >= 1000", 1000),
+            ("WHERE 1000 < TIMER_WAIT", 1001),
+            ("WHERE TIMER_WAIT = 1000", 1000),
+            ("WHERE TIMER_WAIT BETWEEN 1000 AND 2000", 1000),
+            ("WHERE TIMER_WAIT > 18446744073709551615", u64::MAX),
+            ("WHERE ROWS_SENT > 5 AND (TIMER_WAIT > 1000 AND DIGEST = 'a')", 1001),
+            ("WHERE ERRORS > 0", u64::MAX),
+            ("WHERE ERRORS >= 0", 0),
+            // All that may be shorter.
+            ("WHERE TIMER_WAIT > 1000 OR ROWS_SENT > 5", 0),
+            ("WHERE NOT TIMER_WAIT > 1000", 0),
+            ("WHERE TIMER_WAIT < 1000", 0),
+            ("WHERE TIMER_WAIT <> 1000", 0),
+            ("WHERE TIMER_WAIT > -1", 0),
+            ("WHERE TIMER_WAIT > '1000'", 0),
+            ("WHERE TIMER_WAIT IS NULL", 0),
+            ("WHERE TIMER_WAIT > TIMER_START", 0),
+            ("WHERE LOCK_TIME > 1000", 0),
+        ] {
+            let text = format!("SELECT POSITION FROM tare_stream_statements {filter}");
+            match sql::parse(text.as_bytes(), catalog()) {
+                Ok(Statement::Select(select)) => assert_eq!(least_time(&select), least, "{filter}"),
+                _ => panic!("{text}"),
+            }
+        }
+        let with_statements = tare_tables::STREAMS.iter().filter(|stream| stream.has_statements());
+        let names: Vec<&str> = with_statements.map(|stream| stream.name()).collect();
+        assert_eq!(names, ["tare_stream_statements", "tare_stream_statement_blocks"]);
+    }
+}
