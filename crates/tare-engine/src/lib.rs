@@ -68,6 +68,7 @@ pub use setup::actors::ActorRule;
 pub use setup::instrument::{Initial, InitialSwitches, LevelMove, MAX_INSTRUMENTS, Registration, fixed};
 pub use setup::level::Recording;
 pub use setup::objects;
+pub use setup::readers::StatementReader;
 pub use setup::rules::{MAX_RULES, Rule, RuleError};
 pub use setup::sampling::{SampleRate, SamplingState};
 pub use setup::wanted::Demand;

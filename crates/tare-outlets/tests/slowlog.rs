@@ -4,6 +4,8 @@
 mod blocks;
 #[path = "slowlog/load.rs"]
 mod load;
+#[path = "slowlog/sampled.rs"]
+mod sampled;
 #[path = "slowlog/streams.rs"]
 mod streams;
 

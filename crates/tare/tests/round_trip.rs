@@ -279,3 +279,47 @@ fn others_read_it(trip: &Trip) {
     assert!(analysed.status.success(), "{}", String::from_utf8_lossy(&analysed.stderr));
     assert!(!String::from_utf8_lossy(&analysed.stdout).contains("DELETE FROM"), "nobody deleted anything");
 }
+
+/// Texts of a recording of quick statements that begin so.
+fn recorded(path: &str, begin: &str) -> usize {
+    let recording = fs::read_to_string(path).expect("a recording");
+    let lines = recording.lines().skip(1).map(|line| serde_json::from_str::<Value>(line).expect("JSON"));
+    lines.filter(|line| sent(line).starts_with(&hex(begin.as_bytes()))).count()
+}
+
+#[test]
+fn of_a_server_that_samples_every_statement_is_recorded_while_somebody_logs() {
+    const TIMES: usize = 50;
+    let _turn = turn();
+    let settings = [("level", "sampled"), ("sample", "1/1000000"), ("slow-after", "3600s")]
+        .into_iter()
+        .fold(Settings::new(Provider::tare()), |settings, (name, value)| settings.tare_option(name, value));
+    let Some(server) = Server::start(settings).expect("a server").on_its_port() else { return };
+    let trip = Trip { server, folder: tempfile::tempdir().expect("a folder") };
+    let dsn = format!("mysql://root@localhost?socket={}", trip.server.socket().display());
+    let mut client = trip.server.client().expect("a client");
+    let mut run = |what: &str| {
+        (0..TIMES).for_each(|n| client.query_drop(format!("SELECT '{what} {n}'")).expect("a row"))
+    };
+    run("quick");
+    // What fails is recorded in any case, so there is something to record.
+    trip.server.client().expect("a client").query_drop("SELECT * FROM absent").expect_err("no schema");
+    let said = tare(&["lab", "record", &trip.path("part.rec"), "--dsn", &dsn]);
+    assert!(said.contains("this server samples its statements"), "{said}");
+    assert!(recorded(&trip.path("part.rec"), "SELECT 'quick") < TIMES, "{said}");
+
+    let mut log = trip.slowlog("json");
+    // It is there before the load is.
+    std::thread::sleep(Duration::from_secs(2));
+    run("logged");
+    // The end of the list is waited for.
+    run("WHERE id < 3");
+    trip.wait_for(&trip.path("json"));
+    std::thread::sleep(Duration::from_secs(1));
+    let said = tare(&["lab", "record", &trip.path("remembered.rec"), "--dsn", &dsn]);
+    assert_eq!(recorded(&trip.path("remembered.rec"), "SELECT 'logged"), TIMES, "{said}");
+    log.kill().expect("it ends");
+    log.wait().expect("it has ended");
+    let said = tare(&["lab", "record", &trip.path("whole.rec"), "--slow-log", &trip.path("json")]);
+    assert_eq!(recorded(&trip.path("whole.rec"), "SELECT 'logged"), TIMES, "{said}");
+}

@@ -4,6 +4,7 @@ pub(crate) mod actors;
 pub(crate) mod instrument;
 pub(crate) mod level;
 pub mod objects;
+pub(crate) mod readers;
 pub(crate) mod rules;
 pub(crate) mod sampling;
 pub(crate) mod wanted;

@@ -4,11 +4,14 @@
 //! the host calls [`Engine::adjust_sampling`]. It counts the statements since the last call and sets the
 //! *weight*: one statement in that many is chosen. While the server runs fewer statements than the rate, the
 //! weight is 1: every statement is chosen, and nothing is estimated.
+//!
+//! Whoever reads ended statements as a stream wants those, too, that were not chosen: see [`super::readers`].
 
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
+use super::readers::Readers;
 use crate::Engine;
 
 /// Setting for the choice of statements.
@@ -33,6 +36,9 @@ pub struct SamplingState {
     pub largest_weight: u32,
     /// Run time after which a statement that was not chosen is recorded from then on.
     pub slow_after: Duration,
+    /// Run time from which an ended statement is recorded, chosen or not: `slow_after`, or less while somebody
+    /// reads the stream of statements.
+    pub recorded_from: Duration,
     /// Number of statements begun, as of the last [`Engine::adjust_sampling`].
     pub begun: u64,
     /// Expected number of chosen statements among them, according to the weights.
@@ -65,11 +71,13 @@ impl Chance {
 }
 
 /// State of the control of the rate.
-struct Control {
+pub(super) struct Control {
     rate: SampleRate,
     /// Maximum per second, whatever the rate; `None`: no limit.
     limit: Option<u32>,
     slow_after: Duration,
+    /// Those who read ended statements now.
+    pub(super) readers: Readers,
     /// Time of the last count of statements, and their number.
     last: Option<(Instant, u32)>,
     /// Statements per second, smoothed.
@@ -84,6 +92,8 @@ struct Control {
 pub(crate) struct Sampling {
     chance: AtomicU64,
     slow_after_ticks: AtomicU64,
+    /// Least time of an ended statement that is recorded although it was not chosen; `slow_after_ticks` at most.
+    record_from_ticks: AtomicU64,
     /// Statements of threads that have ended; see `begun` of [`crate::thread::Thread`].
     pub(crate) departed: AtomicU32,
     largest_weight: AtomicU32,
@@ -95,12 +105,14 @@ impl Sampling {
         Sampling {
             chance: AtomicU64::new(Chance::one_in(1).0),
             slow_after_ticks: AtomicU64::new(u64::MAX),
+            record_from_ticks: AtomicU64::new(u64::MAX),
             departed: AtomicU32::new(0),
             largest_weight: AtomicU32::new(1),
             control: Mutex::new(Control {
                 rate: SampleRate::PerSecond(1000),
                 limit: None,
                 slow_after: Duration::from_millis(10),
+                readers: Readers::NONE,
                 last: None,
                 per_second: 0.0,
                 begun: 0,
@@ -119,13 +131,19 @@ impl Sampling {
         self.slow_after_ticks.load(Relaxed)
     }
 
+    /// Returns the least time, in ticks, of an ended statement that is recorded although it was not chosen.
+    #[inline(always)]
+    pub(crate) fn record_from_ticks(&self) -> u64 {
+        self.record_from_ticks.load(Relaxed)
+    }
+
     fn set_weight(&self, weight: u32) {
         let weight = weight.clamp(1, MAX_WEIGHT);
         self.chance.store(Chance::one_in(weight).0, Relaxed);
         self.largest_weight.fetch_max(weight, Relaxed);
     }
 
-    fn control(&self) -> std::sync::MutexGuard<'_, Control> {
+    pub(super) fn control(&self) -> std::sync::MutexGuard<'_, Control> {
         self.control.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -192,8 +210,8 @@ impl Engine {
     pub fn adjust_sampling(&self) {
         let mut control = self.sampling.control();
         let slow_after_ps = control.slow_after.as_nanos().saturating_mul(1000);
-        let ticks = (slow_after_ps << 32) / u128::from(self.clock.rate());
-        self.sampling.slow_after_ticks.store(u64::try_from(ticks).unwrap_or(u64::MAX), Relaxed);
+        self.sampling.slow_after_ticks.store(self.ticks_of(slow_after_ps), Relaxed);
+        self.record_as_readers_want(&control);
         let (now, seen) = (Instant::now(), self.statements_begun());
         let Some((then, before)) = control.last.replace((now, seen)) else { return };
         let seconds = now.duration_since(then).as_secs_f64();
@@ -209,6 +227,17 @@ impl Engine {
         self.set_weight_now(&control);
     }
 
+    /// Sets from which time on ended statements are recorded, for the readers there are.
+    pub(super) fn record_as_readers_want(&self, control: &Control) {
+        let wanted = control.readers.least_ps().map_or(u64::MAX, |ps| self.ticks_of(ps.into()));
+        self.sampling.record_from_ticks.store(wanted.min(self.sampling.slow_after_ticks()), Relaxed);
+    }
+
+    /// Returns a time in whole ticks, rounded down.
+    fn ticks_of(&self, ps: u128) -> u64 {
+        u64::try_from((ps << 32) / u128::from(self.clock.rate().max(1))).unwrap_or(u64::MAX)
+    }
+
     /// Sets the weight to 1 if no instrument is sampled.
     pub(crate) fn choose_all_if_none_is_sampled(&self) {
         if !self.registry.has_sampled() {
@@ -219,12 +248,14 @@ impl Engine {
     /// Returns the state of sampling.
     pub fn sampling(&self) -> SamplingState {
         let control = self.sampling.control();
+        let wanted = control.readers.least_ps().map_or(Duration::MAX, |ps| Duration::from_nanos(ps / 1000));
         SamplingState {
             rate: control.rate,
             rate_now: control.rate_now(),
             weight: self.sampling.chance().weight(),
             largest_weight: self.sampling.largest_weight.load(Relaxed),
             slow_after: control.slow_after,
+            recorded_from: wanted.min(control.slow_after),
             begun: control.begun,
             chosen: control.chosen,
         }
@@ -242,8 +273,8 @@ mod tests {
     use super::*;
 
     fn control(rate: SampleRate) -> Control {
-        let (limit, slow_after, last) = (None, Duration::ZERO, None);
-        Control { rate, limit, slow_after, last, per_second: 0.0, begun: 0, chosen: 0.0 }
+        let (limit, slow_after, readers, last) = (None, Duration::ZERO, Readers::NONE, None);
+        Control { rate, limit, slow_after, readers, last, per_second: 0.0, begun: 0, chosen: 0.0 }
     }
 
     #[test]

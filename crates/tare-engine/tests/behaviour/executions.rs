@@ -78,6 +78,17 @@ fn it_is_recorded_of_one_that_fails_waits_or_is_slow() {
 }
 
 #[test]
+fn it_is_recorded_for_a_reader_of_statements() {
+    let host = Prepared::new(NEVER);
+    host.execute("", |_| {});
+    let reader = host.rig.engine.read_statements_from(0);
+    host.execute("EXECUTE s", |_| {});
+    drop(reader);
+    host.execute("", |_| {});
+    assert_eq!(host.texts(Scope::History), [Some(SQL.to_owned())]);
+}
+
+#[test]
 fn it_is_the_sample_of_its_digest() {
     let host = Prepared::new(NEVER);
     for _ in 0..3 {

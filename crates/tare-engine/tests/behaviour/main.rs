@@ -21,6 +21,7 @@ mod memory;
 mod parties;
 mod peaks;
 mod programs;
+mod readers;
 mod resets;
 mod sampling;
 mod sessions;

@@ -200,7 +200,9 @@ fn a_join_shows_no_wait_of_a_statement_before_one_that_was_not_chosen() {
     let host = Host::new(&rig);
     let [id] = rig.live_thread_ids()[..] else { panic!("one thread") };
     let mut tables = PresentTables::default();
-    [PresentTable::Statements, PresentTable::Stages, PresentTable::Waits].map(|table| tables.add(table));
+    [PresentTable::Statements, PresentTable::Stages, PresentTable::Waits]
+        .into_iter()
+        .for_each(|table| tables.add(table));
     let mut seen = [0, 0];
     for _ in 0..200 {
         let (mut is_chosen, mut present) = (false, Present::default());

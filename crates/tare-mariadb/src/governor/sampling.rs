@@ -48,6 +48,7 @@ pub(crate) fn status_rows() -> Vec<(&'static str, String)> {
         ("sample_weight", state.weight.to_string()),
         ("sample_weight_max", state.largest_weight.to_string()),
         (SLOW_AFTER, show_duration(state.slow_after)),
+        ("recorded_from", show_duration(state.recorded_from)),
     ]
 }
 

@@ -123,7 +123,8 @@ impl Reader {
                 return Ok(Some(last.count(0)));
             }
         }
-        let begun = source.rows(STREAM, &["POSITION"], "")?;
+        // The filter says what the server is to record from now on.
+        let begun = source.rows(STREAM, &["POSITION"], filter)?;
         Ok(Some(begun.last().map_or(0, |row| row.count(0))))
     }
 

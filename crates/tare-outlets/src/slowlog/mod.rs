@@ -19,7 +19,7 @@ pub use choice::{Choice, ParseShare, Share};
 pub use destination::{Destination, Rotation};
 pub use form::{Form, Text};
 
-use crate::{Address, Error, Source};
+use crate::{Address, Error, Row, Source};
 use answer::{Answer, Reader, STREAM};
 use choice::Chooser;
 use destination::Sink;
@@ -32,6 +32,8 @@ const NAP: Duration = Duration::from_millis(50);
 /// Longest time after the end of the log for what ended before it: a reader that is slower than the server
 /// would never finish.
 const AFTER_THE_END: Duration = Duration::from_secs(30);
+/// The table of the instruments' levels, which a tare may be older than.
+const LEVELS: &str = "tare_levels";
 /// Shortest interval between messages about losses.
 const COMPLAIN: Duration = Duration::from_secs(10);
 
@@ -108,6 +110,7 @@ pub fn run(options: &Options, control: &dyn Control) -> Result<Totals, SlowLogEr
     let Some(mut log) = Log::new(options, control)? else { return Ok(Totals::default()) };
     let mut source = log.connect()?;
     log.warn_of_consumers(&mut source)?;
+    log.warn_of_levels(&mut source)?;
     let way = if log.reader.reads_blocks() { "" } else { ", row by row" };
     control.tell(&format!("reads what ends from now on at {}{way}", options.socket.display()));
     loop {
@@ -325,6 +328,26 @@ impl<'a> Log<'a> {
                      WHERE NAME = '{name}'"
                 ));
             }
+        }
+        Ok(())
+    }
+
+    /// Warns about instruments whose statements are counted at most, and so not recorded for any reader.
+    fn warn_of_levels(&self, source: &mut Source) -> Result<(), SlowLogError> {
+        if source.columns(LEVELS)?.is_empty() {
+            return Ok(());
+        }
+        let rows = source.rows(LEVELS, &["LEVEL"], "WHERE NAME LIKE 'statement/%'")?;
+        let is_unrecorded =
+            |row: &&Row| ["off", "counts", "sums"].contains(&row.text(0).unwrap_or_default().as_str());
+        let unrecorded = rows.iter().filter(is_unrecorded).count();
+        if unrecorded > 0 {
+            self.control.tell(&format!(
+                "{unrecorded} of {} instruments of statements are at level off, counts or sums, so their statements are not \
+                 recorded and will be missing: UPDATE performance_schema.{LEVELS} SET LEVEL = 'sampled' WHERE NAME LIKE \
+                 'statement/%'",
+                rows.len()
+            ));
         }
         Ok(())
     }

@@ -76,6 +76,8 @@ pub(crate) trait Kind: 'static {
     type Row: 'static;
     /// Puts a column, given its position and its declaration.
     fn put(event: &Self::Event<'_>, column: usize, def: &ColumnDef<Self::Row>, to: &mut dyn Put);
+    /// Whether its events are statements.
+    const STATEMENTS: bool = false;
     /// Columns that are numbers, in the order of [`Kind::numbers`].
     const NUMBERS: Range<usize> = 0..0;
     /// Returns the numbers of these columns.
@@ -246,6 +248,10 @@ impl<K: Kind> Table for StreamDef<K> {
 }
 
 impl<K: Kind> Stream for StreamDef<K> {
+    fn has_statements(&self) -> bool {
+        K::STATEMENTS
+    }
+
     fn read(&self, engine: &Engine, cursor: &mut Cursor, items: &[Option<usize>], to: &mut dyn Rows) {
         let ways = self.ways(items);
         let tested = to.tested();

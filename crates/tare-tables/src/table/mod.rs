@@ -147,6 +147,11 @@ pub trait PresentRows {
 /// A table whose rows are the events that have ended since they were last read with the same cursor, followed
 /// by one with the number of those missed.
 pub trait Stream: Table {
+    /// Returns whether its events are statements. A server that samples records all of them only while a
+    /// [`tare_engine::StatementReader`] asks for them.
+    fn has_statements(&self) -> bool {
+        false
+    }
     /// Puts the new rows and the last one. Each consists of these items: a column, or `None` for something of
     /// the receiver's own.
     fn read(&self, engine: &Engine, cursor: &mut Cursor, items: &[Option<usize>], to: &mut dyn Rows);

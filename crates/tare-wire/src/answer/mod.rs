@@ -13,7 +13,7 @@ use std::collections::HashMap;
 use std::io;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-use tare_engine::{Cursor, Engine};
+use tare_engine::Engine;
 use tare_tables::{Columns, Table, Value, Values};
 
 use crate::failure::Failure;
@@ -91,8 +91,8 @@ pub(crate) struct Session {
     pub(crate) has_database: bool,
     /// Whether the client accepts sums that exceed their column's type.
     pub(crate) whole_sums: bool,
-    /// The session's positions in the streams it reads, by name.
-    pub(crate) cursors: HashMap<&'static str, Cursor>,
+    /// The streams it reads, by name.
+    pub(crate) readings: HashMap<&'static str, Reading>,
     /// What the current statement of a host's FEDERATED engine reads.
     pub(crate) host_statement: HostStatement,
 }
@@ -198,6 +198,7 @@ pub(crate) fn query(
 pub(crate) use present::HostStatement;
 pub(crate) use show::field_list;
 pub(crate) use size::Sizes;
+pub(crate) use stream::Reading;
 
 /// A row that is held, with the requested values.
 type Kept = Vec<Value<'static>>;

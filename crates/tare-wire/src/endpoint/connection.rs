@@ -87,7 +87,7 @@ fn welcome(packet: &[u8], id: u32, peer: Peer) -> Result<Session, Failure> {
         found_rows: answer.found_rows,
         has_database: false,
         whole_sums: false,
-        cursors: HashMap::new(),
+        readings: HashMap::new(),
         host_statement: HostStatement::default(),
     };
     if let Some(database) = answer.database {
@@ -133,7 +133,7 @@ fn dispatch(
         command::QUERY => answer::query(source, session, writer, body)?,
         command::PING => writer.packet(&reply::ok(0, ""))?,
         command::RESET_CONNECTION => {
-            session.cursors.clear();
+            session.readings.clear();
             session.host_statement = HostStatement::default();
             writer.packet(&reply::ok(0, ""))?;
         }

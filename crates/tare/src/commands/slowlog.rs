@@ -24,8 +24,9 @@ const SAME: Duration = Duration::from_secs(1);
 
 /// Log every statement a running server ends, or some of them
 ///
-/// Reads what the server's tare has recorded, over the socket `tare.sock` in its data directory, which only
-/// the server's own account and root may open, and writes it in the format of the server's own slow log, or
+/// While it is connected, the server records every statement it asks for, whatever level `sampled` chooses.
+/// Reads them over the socket `tare.sock` in its data directory, which only
+/// the server's own account and root may open, and writes them in the format of the server's own slow log, or
 /// as JSON Lines. The server itself writes nothing. Statements that the server's memory overwrote before they
 /// were read are counted and reported. It waits for a server that is restarted. SIGHUP reopens the file. See
 /// docs/how-to/slow-log.md.

@@ -277,16 +277,18 @@ impl Engine {
         }
     }
 
-    /// Whether an ended statement is recorded: it was chosen, it failed, it waited, or it was slow.
+    /// Whether an ended statement is recorded: it was chosen, it failed, it waited, it was slow, or somebody
+    /// reads statements that take as long.
     #[inline(always)]
     pub(super) fn is_recorded(&self, open: &OpenStatement) -> bool {
-        open.flags.own() & UNCHOSEN == 0 || self.is_slow(open)
+        open.flags.own() & UNCHOSEN == 0 || self.is_long_enough(open)
     }
 
-    /// Whether an ended statement took so long that it is recorded, chosen or not.
+    /// Whether an ended statement took so long that it is recorded, chosen or not. One that was not timed took
+    /// no more than a tick.
     #[inline(always)]
-    fn is_slow(&self, open: &OpenStatement) -> bool {
-        open.is_timed() && open.taken() >= self.sampling.slow_after_ticks()
+    fn is_long_enough(&self, open: &OpenStatement) -> bool {
+        open.taken() >= self.sampling.record_from_ticks()
     }
 
     /// Records an ended statement that has rare texts, or for which the block is full.

@@ -168,6 +168,10 @@ impl Table for StatementBlocks {
 }
 
 impl Stream for StatementBlocks {
+    fn has_statements(&self) -> bool {
+        true
+    }
+
     fn read(&self, engine: &Engine, cursor: &mut Cursor, items: &[Option<usize>], to: &mut dyn Rows) {
         let asks = |name: &str| {
             let is_it = |at: &usize| COLUMNS.get(*at).is_some_and(|(column, _)| column.name == name);

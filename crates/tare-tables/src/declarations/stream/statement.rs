@@ -16,7 +16,9 @@ use crate::table::{Put, Value};
 pub(super) static STATEMENTS: StreamDef<Statements> = StreamDef::new(
     "tare_stream_statements",
     "The statements that have ended since the connection's last SELECT from here, each once, in the order of their thread; and \
-     a last row that says how many could not be read any more. Over the endpoint's socket only.",
+     a last row that says how many could not be read any more. From the first SELECT until the connection ends every statement is \
+     recorded, whether sample_weight chose it or not, of those that are as long as `WHERE TIMER_WAIT > …` says. Over the endpoint's \
+     socket only.",
     DECLARED,
 );
 
@@ -62,6 +64,7 @@ impl Kind for Statements {
             None => to.null(),
         }
     }
+    const STATEMENTS: bool = true;
     const NUMBERS: Range<usize> = COLUMNS.len()..COLUMNS.len() + COUNTS.len();
     #[inline]
     fn numbers<'e>(event: &'e StreamedStatement<'_>) -> &'e [u64] {

@@ -23,7 +23,8 @@ use crate::page::{self, Column, Grid};
 ///
 /// Takes statements from a slow log (MariaDB's, MySQL's or that of `tare slowlog`), a general log, or the
 /// memory of a server (events_statements_history_long), and lists their kinds. What cannot be replayed is
-/// left out and counted: truncated texts, missing values. Nothing is sent to any server. The file contains
+/// left out and counted: truncated texts, missing values. What a busy server with tare at its default level
+/// remembers lacks statements; that is said, and `tare slowlog` has all of them. Nothing is sent to any server. The file contains
 /// texts of statements with their values; only its owner may read it.
 #[derive(Args, Debug)]
 #[command(after_help = "Examples:\n  \
@@ -96,6 +97,11 @@ pub(crate) struct LabReplay {
     as_driver: bool,
 }
 
+/// What to know about statements that a sampling server remembers.
+const SAMPLED: &str = "this server samples its statements (sample_weight_max in performance_schema.tare_status): quick ones may be \
+    missing. To have all of them, record what `tare slowlog --outermost --format json` writes during the load, or set level = \
+    statement/%=lean in [tare] before it";
+
 /// Runs `tare lab record`.
 pub(crate) fn record(arguments: &LabRecord) -> Result<()> {
     let recording = take(arguments)?;
@@ -153,6 +159,9 @@ fn take(arguments: &LabRecord) -> Result<Recording> {
         }
         _ if reach.is_said() => {
             let target = target(reach)?;
+            if history::is_sampled(&target)? {
+                page::note(SAMPLED);
+            }
             let taken = history::read(&target)?;
             Ok(taken.finish(format!("events_statements_history_long of {}", target.name()), false))
         }
