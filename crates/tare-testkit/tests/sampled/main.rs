@@ -1,5 +1,5 @@
 //! Level sampled held against a server that records everything, under the same seeded load: what is exact is equal to the last
-//! digit, and what is estimated is as near as the standard error of docs/sampling.md says.
+//! digit, and what is estimated is as near as the standard error of docs/explanation/levels-and-sampling.md says.
 
 #![allow(clippy::unwrap_used)] // in a test a failure is a panic
 
