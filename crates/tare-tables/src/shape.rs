@@ -41,7 +41,7 @@ impl Shape {
     }
 }
 
-/// Tables of MySQL that MariaDB lacks. For tables that are always empty see [`mysql`].
+/// Tables of MySQL that MariaDB lacks. For tables that are always empty see `mysql`.
 pub static FURTHER: &[&dyn Table] = &[
     &setup::THREADS,
     &thread::PROCESSLIST,

@@ -86,5 +86,5 @@ impl Figure {
     }
 }
 
-/// The figure of the calls that [`handler::BEGINNINGS`] names.
+/// The figure of the calls that `tare_budget::handler::BEGINNINGS` names.
 pub(crate) const BEGINNINGS: &str = "handler_beginnings";

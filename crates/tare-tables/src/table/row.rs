@@ -8,7 +8,7 @@ use super::value::{Column, Value};
 
 /// The values of a row. Each is made when it is read, so a row costs only what is read of it.
 pub trait Values {
-    /// Returns the value of a column. Meaningful only for columns named in the [`Query`].
+    /// Returns the value of a column. Meaningful only for columns named in the `Query`.
     fn value(&self, column: usize) -> Value<'_>;
     /// Puts items in order: each is a column, or `None` for something of the receiver's own.
     fn put(&self, columns: &[Column], items: &[Option<usize>], to: &mut dyn Put) {
