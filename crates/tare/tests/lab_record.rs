@@ -188,7 +188,7 @@ fn a_replayed_load_does_what_the_recorded_one_did() {
         ]);
         assert!(
             said.contains("96 errors:") && said.contains("of number 1062") && said.contains("of number 1146"),
-            "{said}"
+            "from {name}: {said}"
         );
         assert_eq!(theirs.digests(), digests, "from {name}");
         assert_eq!(theirs.checksum(), checksum, "from {name}");

@@ -336,11 +336,11 @@ fn a_stage_that_ends_where_its_statement_is_found_to_be_slow_counts_by_the_choic
         host.statement(|| {
             std::thread::sleep(Duration::from_micros(2));
             is_chosen = !rig.is_skipping();
-            (0..32).for_each(|_| host.stage());
+            (0..64).for_each(|_| host.stage());
             assert!(!rig.is_skipping());
         });
         // The last one is the one by which it is found out.
-        let expected = if is_chosen { 2 * 31 + 1 } else { 1 };
+        let expected = if is_chosen { 2 * 63 + 1 } else { 1 };
         assert_eq!(rig.thread_stage(thread, STAGE).count - before, expected);
     }
 }

@@ -159,10 +159,11 @@ fn take(arguments: &LabRecord) -> Result<Recording> {
         }
         _ if reach.is_said() => {
             let target = target(reach)?;
+            let taken = history::read(&target)?;
+            // After the reading, in which it would be a statement of the load.
             if history::is_sampled(&target)? {
                 page::note(SAMPLED);
             }
-            let taken = history::read(&target)?;
             Ok(taken.finish(format!("events_statements_history_long of {}", target.name()), false))
         }
         _ => bail!("say what to record: --slow-log, --general-log, or a server (--socket, -h, --dsn)"),
