@@ -372,8 +372,9 @@ fn who_waits_for_a_row_is_told_by_innodb() {
         [Settings::new(Provider::tare()).tare_option("shape", "extended"), Settings::new(Provider::BuiltIn)];
     for settings in shapes {
         let Some(server) = Server::start(settings).expect("a server").on_its_port() else { return };
-        let mut reader = Reader::open(account(&server.socket())).expect("an account");
-        waits_for_a_row(|| server.client().expect("a client"), &mut reader);
+        for mut reader in ways(&server) {
+            waits_for_a_row(|| server.client().expect("a client"), &mut reader);
+        }
     }
 }
 

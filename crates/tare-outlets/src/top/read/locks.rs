@@ -7,8 +7,8 @@ use std::collections::{BTreeSet, HashMap, HashSet};
 
 use innodb::{Found, Owner, Told, Transaction};
 
-use super::{Reader, one_of};
-use crate::source::{Error, Kind, Row};
+use super::{Reader, one_of, own_socket};
+use crate::source::{Address, Error, Kind, Row, Source};
 use crate::top::look::{Holder, Locks, Wait};
 
 /// Most pairs that are read.
@@ -50,10 +50,10 @@ impl Reader {
     }
 
     fn row_waits(&mut self, notes: &mut Vec<String>) -> Result<Vec<Wait>, Error> {
-        if self.source.version().is_empty() {
+        if self.source.version().is_empty() && self.with_sql().is_none() {
             notes.push(
-                "Waits for rows are not among them: InnoDB tells them under a lock of its own, which tare's socket takes \
-                 none of. An account with the privilege PROCESS sees them, such as root by the server's socket: --dsn \
+                "Waits for rows are not among them: they are InnoDB's, which tare's socket does not ask, and the server's \
+                 own socket does not let this user in. An account with the privilege PROCESS sees them: --dsn \
                  'mysql://root@localhost?socket=/run/mysqld/mysqld.sock'"
                     .into(),
             );
@@ -142,9 +142,18 @@ impl Reader {
         Ok(found.iter().filter_map(wait).take(MOST + 1).collect())
     }
 
+    /// Returns a connection that understands the server's SQL: over tare's socket one to the server's own.
+    fn with_sql(&mut self) -> Option<&mut Source> {
+        match self.source.address() {
+            Address::Account(_) => Some(&mut self.source),
+            Address::Socket(path) => self.own_socket.get_or_insert_with(|| own_socket::open(path)).as_mut(),
+        }
+    }
+
     /// Reads InnoDB's three tables in one statement, and so at one time; `None` if they cannot be read.
     fn told(&mut self, notes: &mut Vec<String>) -> Result<Option<InnoDb>, Error> {
-        match self.source.ask(INNODB) {
+        let Some(source) = self.with_sql() else { return Ok(None) };
+        match source.ask(INNODB) {
             Ok(rows) => Ok(Some(InnoDb::of(&rows))),
             Err(error @ Error::Gone { .. }) => Err(error),
             Err(error) => {

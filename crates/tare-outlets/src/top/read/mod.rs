@@ -4,6 +4,7 @@ mod digest;
 mod head;
 mod locks;
 mod need;
+mod own_socket;
 mod statements;
 
 use std::collections::HashSet;
@@ -18,6 +19,8 @@ use crate::sql::{listed, quoted};
 /// A reader of samples from a server.
 pub struct Reader {
     source: Source,
+    /// A connection to the server's own socket beside tare's, once it has been tried; `None` inside: there is none.
+    own_socket: Option<Option<Source>>,
     began: Instant,
     server: String,
     /// Reason why there is no data at all.
@@ -48,6 +51,7 @@ impl Reader {
         });
         Ok(Self {
             source,
+            own_socket: None,
             began: Instant::now(),
             server,
             off,

@@ -25,7 +25,11 @@ pub(super) fn blocks(locks: &Locks) -> Vec<Block> {
     let tree = Tree::of(locks);
     let ends: Vec<Block> = tree.ends().into_iter().map(Block::Text).collect();
     let sheet = Sheet::new("locks", &COLUMNS, tree.rows());
-    let note = sheet.rows.is_empty().then(|| Block::Text("Nobody waits for a lock.".into()));
+    let nobody = match locks.partial {
+        true => "Nobody waits for a lock that can be seen from here.",
+        false => "Nobody waits for a lock.",
+    };
+    let note = sheet.rows.is_empty().then(|| Block::Text(nobody.into()));
     ends.into_iter().chain(note).chain([Block::Sheet(sheet)]).collect()
 }
 
