@@ -178,38 +178,6 @@ fn lines_and_lost_are_the_statements_counted() {
     }
 }
 
-/// At the usual level a busy server does not record every statement; then it is not said that all are logged.
-#[test]
-fn a_level_that_chooses_statements_is_told_with_what_to_do() {
-    let _turn = tare_testkit::turn();
-    let folder = tempfile::tempdir().expect("a folder");
-    let chosen =
-        [("level", "sampled"), ("sample", "1/1000000")].map(|(key, to)| (key.to_owned(), to.to_owned()));
-    let server = Server::start(Settings::new(Provider::Tare(chosen.into()))).expect("a server");
-    let file = folder.path().join("log");
-    let options = options(&server, &file);
-    let executed = || {
-        let mut client = server.client().expect("a client");
-        let prepared = client.prep("SELECT ? + 1").expect("prepared");
-        for n in 0..200 {
-            client.exec_drop(&prepared, (n,)).expect("a row");
-        }
-    };
-    let hand = Hand::default();
-    log(&options, &hand, executed);
-    let logged = || fs::read_to_string(&file).expect("a log").matches("\"text\":\"SELECT ? + 1\"").count();
-    assert!(hand.has_said("level is sampled") && logged() < 100, "{}", logged());
-    let mut source = Source::open(Address::Socket(server.endpoint())).expect("the endpoint");
-    source
-        .execute("UPDATE tare_status SET VALUE = 'sampled, statement/%=lean' WHERE NAME = 'level'")
-        .expect("what it says to do");
-    let (before, hand) = (logged(), Hand::default());
-    log(&options, &hand, executed);
-    assert!(!hand.has_said("level is sampled"));
-    // And executions of what was prepared have its text.
-    assert_eq!(logged() - before, 200);
-}
-
 #[test]
 fn a_stalled_disk_loses_and_says_how_much() {
     let _turn = tare_testkit::turn();

@@ -157,7 +157,7 @@ fn executions_are_counted_by_what_was_prepared() {
         client.exec_drop(&prepared, (n,)).expect("a row");
     }
     let mut source = Source::open(Address::Socket(server.endpoint())).expect("the endpoint");
-    let options = Options { digest_text: true, ..Options::default() };
+    let options = Options { digest_text: true, exclude_schemas: vec![], ..Options::default() };
     let (page, ..) = page(&mut source, true, &options, &["perf_schema.eventsstatements"], SystemTime::now());
     let line = page.lines().find(|line| {
         line.starts_with("mysql_perf_schema_events_statements_total{") && line.contains("SELECT ? + ?")
