@@ -145,22 +145,3 @@ fn what_the_server_chooses_is_what_would_be_chosen_here() {
         assert!(rows > 25, "{rows}");
     }
 }
-
-/// Executions count for the digest of what was prepared, and are its text.
-#[test]
-fn executions_are_counted_by_what_was_prepared() {
-    let _turn = tare_testkit::turn();
-    let server = Server::start(Settings::new(Provider::tare())).expect("a server");
-    let mut client = server.client().expect("a client");
-    let prepared = client.prep("SELECT ? + 1").expect("prepared");
-    for n in 0..60 {
-        client.exec_drop(&prepared, (n,)).expect("a row");
-    }
-    let mut source = Source::open(Address::Socket(server.endpoint())).expect("the endpoint");
-    let options = Options { digest_text: true, exclude_schemas: vec![], ..Options::default() };
-    let (page, ..) = page(&mut source, true, &options, &["perf_schema.eventsstatements"], SystemTime::now());
-    let line = page.lines().find(|line| {
-        line.starts_with("mysql_perf_schema_events_statements_total{") && line.contains("SELECT ? + ?")
-    });
-    assert!(line.is_some_and(|line| line.ends_with(" 60")), "{page}");
-}
