@@ -142,7 +142,10 @@ fn hold(pair: &Pair, drive: impl Fn(&mut Load, &Server, &mut Conn), weight: f64)
     let (estimate, _) = Pair::counted(&pair.sampled, &drive);
     let judged = judge(&truth, &estimate, 600.0, |name| (weight - 1.0) * pair.kinds.squares(&load, name));
     show(&judged);
-    let far: Vec<&str> = judged.iter().filter(|it| it.off.abs() > 5.0).map(|it| it.name.as_str()).collect();
+    // What no statement of these kinds has events of, such as the locks of a pool of threads, is not estimated: it depends on the
+    // moment.
+    let estimated = judged.iter().filter(|it| it.off.is_finite());
+    let far: Vec<&str> = estimated.filter(|it| it.off.abs() > 5.0).map(|it| it.name.as_str()).collect();
     assert_eq!(far, Vec::<&str>::new(), "beyond five standard errors");
     assert!(judged.len() >= 25, "only {} instruments have enough events", judged.len());
 }
