@@ -363,6 +363,7 @@ fn waits_for_a_row(mut clients: impl FnMut() -> mysql::Conn, reader: &mut Reader
     assert!(texts(&sheet, "statement")[1].contains("sum = 3"), "{sheet:#?}");
     holder.query_drop("ROLLBACK").expect("it ends");
     waiting.join().expect("no panic").expect("it goes on");
+    holder.query_drop("DROP DATABASE bank").expect("it goes");
 }
 
 #[test]
