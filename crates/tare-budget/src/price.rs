@@ -196,7 +196,7 @@ pub enum PriceError {
         line: usize,
         /// Kind and level.
         key: String,
-        /// What is wrong with the value.
+        /// The fault of the value.
         why: &'static str,
     },
     /// Kind without a price.

@@ -49,7 +49,7 @@ pub struct Dsn {
 pub struct WrongDsn {
     /// The address without its password.
     pub given: String,
-    /// What is wrong with the address.
+    /// The fault of the address.
     pub why: String,
 }
 

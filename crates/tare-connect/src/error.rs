@@ -84,7 +84,7 @@ pub enum Error {
     Tls {
         /// The server's address.
         at: String,
-        /// What is wrong and what to do next.
+        /// The fault, and what to do next.
         why: String,
     },
     /// The server answers with any other error.

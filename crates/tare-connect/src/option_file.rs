@@ -75,7 +75,7 @@ pub enum Error {
         path: PathBuf,
         /// The line number, from 1.
         line: usize,
-        /// What is wrong with the line; never its text, which may be a password.
+        /// The fault of the line; never its text, which may be a password.
         why: &'static str,
     },
     /// An option has an invalid value.
@@ -83,7 +83,7 @@ pub enum Error {
     Value {
         /// The file's path.
         path: PathBuf,
-        /// What is wrong with the value.
+        /// The fault of the value.
         why: Wrong,
     },
 }

@@ -130,7 +130,7 @@ pub enum Error {
         line: usize,
         /// The key or section.
         key: String,
-        /// What is wrong, and what is allowed.
+        /// The fault, and what is allowed.
         why: String,
     },
     /// A running server ended.
@@ -269,7 +269,7 @@ pub enum Error {
         path: PathBuf,
         /// Line, counted from 1.
         line: usize,
-        /// What is wrong, and what to do.
+        /// The fault, and what to do.
         why: String,
     },
     /// A recording has kinds of statements that were not asked for.
@@ -317,7 +317,7 @@ pub enum Error {
         path: PathBuf,
         /// Line, counted from 1.
         line: usize,
-        /// What is wrong.
+        /// The fault.
         why: String,
     },
     /// The folder has the results of something else.

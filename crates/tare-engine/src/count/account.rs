@@ -60,7 +60,7 @@ pub(crate) struct Party {
     /// Connections closed since the memory spans were last noted; changed under the lock. See
     /// [`crate::count::peak`].
     pub(crate) unnoted: AtomicU32,
-    /// Of an account: its newest thread, the head of the list in [`Engine::members`].
+    /// Newest thread of an account, the head of the list in [`Engine::members`].
     latest: AtomicU32,
     /// What closed connections did, except for errors.
     pub(crate) sums: Sums,
@@ -68,10 +68,10 @@ pub(crate) struct Party {
     errors: Sums,
     /// The host's counters of ended sessions.
     pub(crate) sessions: EndedSessions,
-    /// Of an account: the places of its user and its host.
+    /// Places of the user and the host of an account.
     pub(crate) user: AtomicU32,
     pub(crate) host: AtomicU32,
-    /// Of a user or host; 0 for background threads.
+    /// Length of the name, in bytes; of a user or host it is 0 for background threads.
     name_len: AtomicU32,
     name: [AtomicU64; PARTY_WORDS],
 }

@@ -45,7 +45,7 @@ pub struct OptionError {
     pub origin: Origin,
     /// The key as written.
     pub key: String,
-    /// What is wrong with it.
+    /// The fault of the value.
     pub problem: String,
     /// What is allowed.
     pub allowed: String,

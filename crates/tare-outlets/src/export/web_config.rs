@@ -31,7 +31,7 @@ pub enum Error {
     Format {
         /// Path of the file.
         path: PathBuf,
-        /// What is wrong, and where.
+        /// The fault, and its place.
         why: String,
     },
     /// The value of a key cannot be used.
@@ -41,7 +41,7 @@ pub enum Error {
         path: PathBuf,
         /// The key.
         key: &'static str,
-        /// What is wrong.
+        /// The fault.
         why: String,
     },
 }

@@ -113,7 +113,7 @@ pub enum Error {
     Read {
         /// Path of the file.
         path: PathBuf,
-        /// What is wrong, and where.
+        /// The fault, and its place.
         why: String,
     },
     /// It was interrupted; nothing is left of it.
