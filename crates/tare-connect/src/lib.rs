@@ -8,6 +8,7 @@
 mod dsn;
 mod error;
 pub mod greeting;
+mod listener;
 pub mod option_file;
 mod said;
 mod secret;
@@ -17,6 +18,7 @@ mod tunnel;
 
 pub use dsn::{Dsn, WrongDsn, hide};
 pub use error::{Error, Told, is_connecting, sentence};
+pub use listener::listener;
 pub use said::{Ask, Said, Wrong};
 pub use secret::Secret;
 pub use server::{Manner, Place, Server};

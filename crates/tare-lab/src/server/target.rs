@@ -1,13 +1,10 @@
 //! The address of a server, and an account on it.
 
 use std::io;
-use std::os::fd::AsFd;
 use std::os::unix::ffi::OsStrExt;
-use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 
 use mysql::prelude::Queryable;
-use nix::sys::socket::{getsockopt, sockopt::PeerCredentials};
 pub use tare_connect::Tls;
 use tare_connect::{Dsn, Manner, Mode, Place, Secret, Server, Told};
 
@@ -182,9 +179,7 @@ impl Target {
     /// Returns the server's process, if it is on this machine: the one at the other end of a connection.
     pub fn process(&self) -> Option<u32> {
         let Some(socket) = &self.socket else { return peer::of_address(&self.host, self.port) };
-        let stream = UnixStream::connect(socket).ok()?;
-        let peer = getsockopt(&stream.as_fd(), PeerCredentials).ok()?;
-        u32::try_from(peer.pid()).ok().filter(|&pid| pid > 0)
+        tare_connect::listener(socket).ok()
     }
 
     /// Returns the load driver's options, without the password.

@@ -5,10 +5,8 @@ use std::fs::{self, File};
 use std::io::{self, ErrorKind};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::os::unix::fs::MetadataExt;
-use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 
-use nix::sys::socket::{getsockopt, sockopt::PeerCredentials};
 use nix::unistd::Uid;
 use tare_mariadb::options::Root;
 
@@ -111,12 +109,9 @@ impl Process {
     /// Returns the process that listens on a socket: the server, even if another process, such as systemd,
     /// has opened it for the server.
     pub(crate) fn listening(socket: &Path) -> io::Result<u32> {
-        let peer = UnixStream::connect(socket)?;
-        let pid = getsockopt(&peer, PeerCredentials)?.pid();
-        let opener =
-            u32::try_from(pid).ok().filter(|pid| *pid != 0).ok_or_else(|| ErrorKind::Unsupported.into());
-        match opener {
+        match tare_connect::listener(socket) {
             Ok(pid) if is_server(pid) => Ok(pid),
+            Err(error) if error.kind() != ErrorKind::Unsupported => Err(error),
             opener => {
                 let sockets = listening_sockets(socket);
                 Process::all().into_iter().find(|server| has_socket(*server, &sockets)).map_or(opener, Ok)

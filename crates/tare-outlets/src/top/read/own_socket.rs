@@ -2,12 +2,10 @@
 
 use std::fs;
 use std::os::unix::fs::MetadataExt;
-use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 
-use nix::sys::socket::{getsockopt, sockopt::PeerCredentials};
 use nix::unistd::{User, geteuid};
-use tare_connect::{Place, Server, Tls};
+use tare_connect::{Place, Server, Tls, listener};
 
 use crate::source::{Address, Source};
 
@@ -18,12 +16,12 @@ const LISTENS: &str = "00010000";
 /// user. `None`: the server has no socket that can be found, or does not let this user in.
 pub(super) fn open(endpoint: &Path) -> Option<Source> {
     let endpoint = endpoint.canonicalize().ok()?;
-    let (server, owner) = (listener(&endpoint)?, fs::metadata(&endpoint).ok()?.uid());
+    let (server, owner) = (listener(&endpoint).ok()?, fs::metadata(&endpoint).ok()?.uid());
     let is_owned = |path: &Path| fs::metadata(path).is_ok_and(|it| it.uid() == owner);
     let candidates = listened(&fs::read_to_string("/proc/net/unix").ok()?);
     let socket = candidates
         .into_iter()
-        .find(|path| *path != endpoint && is_owned(path) && listener(path) == Some(server))?;
+        .find(|path| *path != endpoint && is_owned(path) && listener(path).is_ok_and(|it| it == server))?;
     let user = User::from_uid(geteuid()).ok()??.name;
     let (password, schema, tls) = (None, None, Tls::default());
     Source::open(Address::Account(Box::new(Server {
@@ -34,12 +32,6 @@ pub(super) fn open(endpoint: &Path) -> Option<Source> {
         tls,
     })))
     .ok()
-}
-
-/// Returns the process that listens on a socket; `None` if it cannot be told.
-fn listener(path: &Path) -> Option<i32> {
-    let stream = UnixStream::connect(path).ok()?;
-    Some(getsockopt(&stream, PeerCredentials).ok()?.pid()).filter(|pid| *pid != 0)
 }
 
 /// Returns the paths on which somebody listens, from the text of `/proc/net/unix`.
