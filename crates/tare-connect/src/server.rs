@@ -109,12 +109,20 @@ impl Server {
         }
     }
 
-    /// Connects to the server.
+    /// Connects to the server. Where a password is refused it is sent a second time: of `ed25519`'s random
+    /// challenge the client library drops a last byte of zero, so one correct password in 256 is refused.
     ///
     /// # Errors
     ///
     /// See [`Error`]. A panic of the client library becomes [`Error::Library`].
     pub fn connect(&self, manner: Manner) -> Result<Conn, Error> {
+        match self.connect_once(manner) {
+            Err(Error::Denied { .. }) if self.password.is_some() => self.connect_once(manner),
+            result => result,
+        }
+    }
+
+    fn connect_once(&self, manner: Manner) -> Result<Conn, Error> {
         let options = manner.options(self);
         match &self.place {
             Place::Socket(path) if self.tls.mode <= Mode::Preferred => {
@@ -131,7 +139,7 @@ impl Server {
                 }
                 // The server does not offer encryption and the mode does not require it.
                 None => Server { tls: Tls { mode: Mode::Disabled, ..self.tls.clone() }, ..self.clone() }
-                    .connect(manner),
+                    .connect_once(manner),
             },
         }
     }

@@ -5,7 +5,7 @@ use std::net::{TcpListener, TcpStream};
 use std::time::Duration;
 
 use mysql::prelude::Queryable;
-use tare_connect::{Error, Manner, Place, Secret, Server, Tls};
+use tare_connect::{Error, Manner, Mode, Place, Secret, Server, Tls};
 use tare_testkit::server::Settings;
 use tare_testkit::subject::Provider;
 
@@ -142,6 +142,37 @@ fn caching_sha2_password_is_spoken() {
 }
 
 #[test]
+fn a_password_that_is_refused_is_sent_once_more_and_no_third_time() {
+    let denied = [&[0xff, 0x15, 0x04], &b"#28000Access denied"[..]].concat();
+    for (refusals, let_in) in [(0, true), (1, true), (2, false)] {
+        let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+        let port = listener.local_addr().expect("an address").port();
+        let denied = denied.clone();
+        let served = std::thread::spawn(move || {
+            let mut served = 0;
+            for stream in listener.incoming().flatten() {
+                let answer = if served < refusals { denied.clone() } else { vec![0, 0, 0, 2, 0, 0, 0] };
+                talk(stream, "mysql_native_password", &[answer]);
+                served += 1;
+                if served > refusals || served == 2 {
+                    break;
+                }
+            }
+            served
+        });
+        let place = Place::Tcp { host: "127.0.0.1".into(), port };
+        let mut server = server(place, "agent", "secret");
+        server.tls.mode = Mode::Disabled;
+        let result = server.connect(MANNER);
+        assert_eq!(result.is_ok(), let_in, "{refusals} refusals: {:?}", result.as_ref().err());
+        assert!(let_in || matches!(result, Err(Error::Denied { .. })));
+        assert_eq!(served.join().expect("served"), 2.min(refusals + 1), "{refusals} refusals");
+    }
+    let place = fake("mysql_native_password", vec![denied]);
+    server(place, "agent", "").connect(MANNER).expect_err("no password to send again");
+}
+
+#[test]
 fn ed25519_is_spoken_and_a_mistyped_name_is_an_error() {
     let _turn = tare_testkit::turn();
     let settings = Settings::new(Provider::Off).option("--plugin-load-add=auth_ed25519");
@@ -156,6 +187,10 @@ fn ed25519_is_spoken_and_a_mistyped_name_is_an_error() {
     let mut agent = server(place(), "agent", "s3cret#/@").connect(MANNER).expect("it is let in");
     let who: Option<String> = agent.query_first("SELECT CURRENT_USER()").expect("an answer");
     assert_eq!(who.as_deref(), Some("agent@localhost"));
+    // Of 256 challenges one ends in a zero, which the client library drops.
+    for number in 0..1000 {
+        server(place(), "agent", "s3cret#/@").connect(MANNER).unwrap_or_else(|it| panic!("{number}: {it}"));
+    }
     for password in ["", "wrong"] {
         let error = server(place(), "agent", password).connect(MANNER).expect_err("another password");
         assert!(matches!(error, Error::Denied { .. }), "{error}");
