@@ -58,7 +58,7 @@ pub const HELP: [(&str, &str); 18] = [
     ("P95, MAX", "since the server counts, not of the last interval"),
     ("EXA/SENT", "rows examined for each row sent"),
     ("overhead", "instrumentation's share of the server's CPU time; – below 10 QPS,"),
-    ("", "where the server does little else"),
+    ("", "besides top's own, where the server does little else"),
     ("AVG of waits", "– of locks: uncontended ones are counted, timed only at exact"),
     ("KILL n", "n is the connection's number, as in the first column of locks"),
 ];

@@ -56,7 +56,16 @@ pub struct State {
     queries: Option<(Duration, u64)>,
     /// Statements per second between the last two samples.
     queries_per_s: Option<f64>,
+    /// Whether the server did more between them than answer these samples.
+    busy: bool,
 }
+
+/// Statements per second below which the overhead as a share is meaningless: a server without load does
+/// little more than being observed.
+const BUSY: f64 = 10.0;
+
+/// The number of statements that a sample asks at most.
+const OWN: f64 = 10.0;
 
 #[derive(Debug)]
 struct Shown {
@@ -89,6 +98,7 @@ impl State {
             trouble: None,
             queries: None,
             queries_per_s: None,
+            busy: false,
         }
     }
 
@@ -195,7 +205,7 @@ impl State {
     pub fn lose(&mut self, why: String) {
         self.trouble = Some(format!("No answer, trying again: {why}"));
         self.bases.clear();
-        (self.queries, self.queries_per_s) = (None, None);
+        (self.queries, self.queries_per_s, self.busy) = (None, None, false);
     }
 
     /// Updates the rate of statements, which every sample has.
@@ -206,6 +216,7 @@ impl State {
             let seconds = now.checked_sub(then).map_or(0.0, |it| it.as_secs_f64());
             let grown = count.checked_sub(before);
             self.queries_per_s = grown.filter(|_| seconds > 0.0).map(|it| it as f64 / seconds);
+            self.busy = grown.is_some_and(|it| it as f64 >= BUSY * seconds + OWN);
         }
         self.queries = now;
     }
@@ -274,7 +285,7 @@ impl State {
 
     /// Returns the second line of the head: uptime, load, overhead.
     pub(super) fn remarks(&self) -> Vec<String> {
-        self.head().map(|head| view::remarks(head, self.queries_per_s)).unwrap_or_default()
+        self.head().map(|head| view::remarks(head, self.queries_per_s, self.busy)).unwrap_or_default()
     }
 
     fn seen(&self) -> Option<Seen<'_>> {

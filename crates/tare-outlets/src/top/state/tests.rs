@@ -352,6 +352,9 @@ fn the_overhead_of_an_idle_server_says_nothing_and_is_not_shown() {
     let idle = ["up 3 d 4 h", "12 connections", "2.00 QPS", "overhead –"];
     assert_eq!(watched(4, "OFF").remarks(), idle);
     assert_eq!(watched(4, "1%").remarks()[3], "overhead – of 1%");
+    // 29 in two seconds may be 9 besides those of the sample.
+    assert_eq!(watched(29, "OFF").remarks()[3], "overhead –");
+    assert_eq!(watched(30, "OFF").remarks()[3], "overhead 51%");
     let mut first = state(View::Statements);
     first.take(recorded::statements(10, true));
     assert_eq!(first.remarks()[2], "– QPS");

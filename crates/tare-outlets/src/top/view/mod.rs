@@ -127,12 +127,8 @@ fn threads_in_all(look: &Look) -> Vec<(&'static str, Cell)> {
     }
 }
 
-/// Statements per second below which the overhead as a share is meaningless: a server without load does
-/// little more than being observed.
-const BUSY: f64 = 10.0;
-
 /// Returns the second line of the head: uptime, load, overhead, losses.
-pub(super) fn remarks(head: &Head, queries_per_s: Option<f64>) -> Vec<String> {
+pub(super) fn remarks(head: &Head, queries_per_s: Option<f64>, busy: bool) -> Vec<String> {
     let rate = queries_per_s.map_or("–".into(), units::short);
     let mut remarks = vec![];
     remarks.extend(head.uptime.map(|uptime| format!("up {}", units::duration(uptime.as_secs()))));
@@ -141,7 +137,7 @@ pub(super) fn remarks(head: &Head, queries_per_s: Option<f64>) -> Vec<String> {
     if head.lost > 0 {
         remarks.push(format!("lost {}", units::count(head.lost)));
     }
-    remarks.extend(overhead(head, queries_per_s.is_some_and(|rate| rate >= BUSY)));
+    remarks.extend(overhead(head, busy));
     remarks
 }
 
