@@ -1,13 +1,15 @@
 //! Records every instrumented event exactly, at very low cost. Knows no host, SQL, sockets or files.
 //!
 //! Path of an event: `record` writes to the calling thread's slab (`thread`), to a cell (`count`) and, if the
-//! event is recorded, to a block of its own. Path of a query: `read` copies slabs, cells and blocks and
-//! merges them into rows (`snapshot`). All `memory` comes from one arena. What does not fit is counted.
+//! event is recorded, to a block of its own. `layout` says what these words mean. Path of a query: `read`
+//! copies slabs, cells and blocks and merges them into rows (`snapshot`). All `memory` comes from one arena.
+//! What does not fit is counted. `layers.toml` says which of these folders may use which.
 
 mod clock;
 mod count;
 pub mod histogram;
 mod instance;
+mod layout;
 mod memory;
 mod read;
 mod record;
@@ -23,11 +25,11 @@ use tare_sync::{ConfigVersion, Folds, Space};
 
 use clock::Clock;
 use count::account::Parties;
-use count::bank::{Sums, with_cell};
 use count::bucket::Buckets;
-use count::cell::{FAMILIES, IoCell, VIEWERS};
 use count::digest_table::DigestTable;
 use count::error::Errors;
+use layout::bank::{Sums, with_cell};
+use layout::cell::{FAMILIES, IoCell, VIEWERS};
 use memory::arena::{Arena, Table};
 use memory::index::Index;
 use memory::lost::Losses;
@@ -47,10 +49,12 @@ pub use count::digest_key::{DigestTokens, MAX_DIGEST};
 pub use count::error::MAX_ERRORS;
 pub use count::session::{CounterForm, MAX_SESSION_COUNTERS, Session, SessionCounter, SessionCounters};
 pub use instance::{
-    FileHandle, FileRef, MAX_INDEXES, MetadataHandle, MetadataName, MetadataRef, PreparedRef, ProgramHandle,
-    ProgramRef, SocketHandle, SocketRef, SynchRef, TableHandleHandle, TableName, TableRef, TableShareHandle,
+    FileHandle, FileRef, MAX_INDEXES, MetadataHandle, MetadataName, MetadataRef, PreparedRef, SocketHandle, SocketRef, SynchRef, TableHandleHandle, TableName, TableRef, TableShareHandle,
     TableShareRef,
 };
+pub use layout::program::{ProgramHandle, ProgramRef};
+pub use layout::statement::MAX_SQL_TEXT;
+pub use layout::transaction::{Savepoint, TransactionStart, Xid};
 pub use memory::lost::{Limits, Lost};
 pub use memory::text::shown;
 pub use read::{
@@ -60,18 +64,18 @@ pub use read::{
 };
 pub use record::stage::Progress;
 pub use record::stage::untold::StagedSession;
-pub use record::statement::{Counter, EndedStatement, MAX_SQL_TEXT, Outcome, Statement};
-pub use record::transaction::{Savepoint, Transaction, TransactionStart, Xid};
+pub use record::statement::{Counter, EndedStatement, Outcome, Statement};
+pub use record::transaction::Transaction;
 pub use record::wait::{Source, UntimedLock, Wait, WaitObject};
 pub use record::{Start, operation};
 pub use setup::actors::ActorRule;
 pub use setup::instrument::{Initial, InitialSwitches, LevelMove, MAX_INSTRUMENTS, Registration, fixed};
-pub use setup::level::Recording;
 pub use setup::objects;
 pub use setup::readers::StatementReader;
 pub use setup::rules::{MAX_RULES, Rule, RuleError};
 pub use setup::sampling::{SampleRate, SamplingState};
 pub use setup::wanted::Demand;
+pub use snapshot::Recording;
 pub use spelling::Spelling;
 pub use thread::{MAX_CONNECT_ATTRS, STATEMENT_DEPTH, ThreadHandle, ThreadRef};
 

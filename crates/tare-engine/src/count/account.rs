@@ -15,16 +15,16 @@ use std::sync::atomic::{
 };
 
 use crate::Engine;
-use crate::count::balance::{MemoryCell, Peaks};
-use crate::count::bank::{Sums, with_cell};
-use crate::count::cell::{Cell, Family, Viewer};
-use crate::count::error::ErrorCell;
-use crate::count::histograms;
+use crate::layout::balance::{MemoryCell, Peaks};
+use crate::layout::bank::{Sums, with_cell};
+use crate::layout::cell::{Cell, Family, Viewer};
+use crate::layout::error::ErrorCell;
+use crate::layout::histograms;
 use crate::count::session::EndedSessions;
 use crate::memory::arena::{Offset, View};
 use crate::memory::index::{Index, Inserted};
 use crate::memory::lost::Lost;
-use crate::memory::pool::{Pool, SlotHead};
+use crate::memory::pool::{self, Pool, SlotHead};
 use crate::memory::text;
 use crate::setup::instrument::lock;
 use crate::snapshot::{EventType, Grouping, Kind};
@@ -171,6 +171,13 @@ impl Key<'_> {
 
 /// Connections that begin, change their account, or end.
 impl Engine {
+    /// Returns a thread's session: a weak name of its account in the upper half, its PROCESSLIST_ID in the
+    /// lower. 0: it has neither.
+    pub(crate) fn session_name(&self, thread: &Thread) -> u64 {
+        let account = self.party(thread, ACCOUNT).map_or(0, |account| pool::name(&account.head));
+        u64::from(account) << 32 | thread.processlist_id.load(Relaxed) & 0xFFFF_FFFF
+    }
+
     /// Moves the thread, with all it has counted, to the account of these names. Called by the thread itself
     /// or before it runs, so that no other thread has an event of it in progress.
     pub(crate) fn enter(&self, thread: &'static Thread, user: &[u8], host: &[u8]) {

@@ -14,41 +14,12 @@ use tare_sync::Room;
 
 use crate::Engine;
 use crate::clock::ticks as now;
-use crate::count::cell::{CellHead, StatCell};
-use crate::count::histograms::Of;
+use crate::layout::cell::{CellHead, StatCell, Weight};
+use crate::layout::deferred::{KNOWS_LONGEST, MARKS, TOGETHER, cell_of, ticks_of, word};
+use crate::layout::histograms::Of;
 use crate::histogram::Lowest;
 use crate::memory::arena::{Offset, Own};
 use crate::thread::Thread;
-use crate::thread::choice::Weight;
-
-/// A thread's buffer of deferred events, on cache lines of its own.
-#[repr(align(64))]
-pub(crate) struct DeferredWords([AtomicU64; 64]);
-
-/// The position of the cell's place in a word. The time is below it.
-const CELL: u32 = 32;
-/// The mark of a word whose cell is no [`StatCell`] and keeps its maximum itself.
-pub(crate) const KNOWS_LONGEST: u64 = 1 << 62;
-/// The mark of a word for several events, all in the lowest bucket. Only the time they took together remains
-/// to be noted.
-const TOGETHER: u64 = 1 << 63;
-const MARKS: u64 = KNOWS_LONGEST | TOGETHER;
-
-/// Returns the place of the cell.
-const fn cell_of(word: u64) -> Offset {
-    ((word & !MARKS) >> CELL) as Offset
-}
-
-/// Returns the time in ticks.
-const fn ticks_of(word: u64) -> u64 {
-    word & 0xFFFF_FFFF
-}
-
-/// Returns the word of an event that took `ticks`, counted by the cell at this place.
-#[inline(always)]
-const fn word(cell: Offset, ticks: u64, marks: u64) -> u64 {
-    (cell as u64) << CELL | ticks | marks
-}
 
 impl Engine {
     /// Puts an event into its bucket, now or later. The cell, which has counted it, is given by place and
@@ -219,7 +190,7 @@ mod tests {
     use std::collections::BTreeMap;
 
     use super::*;
-    use crate::count::histograms;
+    use crate::layout::histograms;
 
     /// One microsecond in picoseconds.
     const MICROSECOND: u64 = 1_000_000;

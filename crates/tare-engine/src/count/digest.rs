@@ -17,7 +17,7 @@ use std::sync::atomic::{
 };
 
 use crate::Engine;
-use crate::count::cell::{Cell as _, Family, StatementCell};
+use crate::layout::cell::{Cell as _, Family, StatementCell};
 use crate::count::digest_key::{DigestTokens, Hashed, Key};
 use crate::count::digest_table::DigestSlot;
 use crate::count::sample::Candidate;

@@ -14,16 +14,16 @@ use std::sync::atomic::{
 
 use tare_sync::{Moment, PinnedSlot, Shown, Turns, stamp};
 
-use crate::count::cell::{Counts, Plain};
-use crate::count::counters::{Counters, PlainCounters};
+use crate::layout::cell::{Counts, Plain};
+use crate::layout::counters::{Counters, PlainCounters};
 use crate::count::digest_key::MAX_DIGEST;
-use crate::count::histograms;
+use crate::layout::histograms;
 use crate::count::sample::Samples;
 use crate::memory::arena::{Arena, Offset, Table, View};
 use crate::memory::index::Index;
 use crate::memory::pool::{Pool, Pools, SlotHead};
 use crate::memory::queue::Queue;
-use crate::record::statement::NAME_WORDS;
+use crate::layout::statement::NAME_WORDS;
 
 /// The digests chosen for eviction at once.
 const CANDIDATES: usize = 64;

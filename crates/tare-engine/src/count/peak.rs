@@ -18,9 +18,9 @@ use std::sync::atomic::{
 
 use crate::Engine;
 use crate::count::account::{ACCOUNT, HOST, Party, USER};
-use crate::count::balance::{MemoryCell, Peaks, Span, Spans};
-use crate::count::bank::Sums;
-use crate::count::cell::{Family, Viewer};
+use crate::layout::balance::{MemoryCell, Peaks, Span, Spans};
+use crate::layout::bank::Sums;
+use crate::layout::cell::{Family, Viewer};
 use crate::memory::arena::{Use, WORDS};
 use crate::setup::instrument::lock;
 use crate::snapshot::{ClassId, Kind};

@@ -10,70 +10,14 @@ use std::sync::atomic::{
 };
 
 use crate::Engine;
-use crate::count::cell::{Counts, Family, Plain};
-use crate::count::counters::{Counters, PlainCounters};
-use crate::instance::Program;
+use crate::layout::cell::Family;
+use crate::layout::program::{Program, ProgramCounts};
 use crate::memory::arena::{Offset, Own, View};
 use crate::memory::pool::{Pool, USED, held};
 use crate::thread::{Thread, current};
 
 /// The programs that a thread counts at a time.
 const CELLS: usize = 8;
-
-/// The counts of one program, by one thread or by all that left their threads.
-#[repr(C)]
-pub(crate) struct ProgramCounts {
-    pub(crate) calls: Counts,
-    pub(crate) statements: Counts,
-    pub(crate) counters: Counters,
-}
-
-/// The values of a [`ProgramCounts`], for readers.
-#[derive(Clone, Copy, Default)]
-pub(crate) struct ProgramTally {
-    pub(crate) calls: Plain,
-    pub(crate) statements: Plain,
-    pub(crate) counters: PlainCounters,
-}
-
-impl ProgramTally {
-    pub(crate) fn merge(&mut self, other: &ProgramTally) {
-        self.calls.merge(other.calls);
-        self.statements.merge(other.statements);
-        self.counters.merge(&other.counters);
-    }
-}
-
-impl ProgramCounts {
-    pub(crate) fn plain(&self) -> ProgramTally {
-        ProgramTally {
-            calls: self.calls.plain(),
-            statements: self.statements.plain(),
-            counters: self.counters.plain(),
-        }
-    }
-
-    /// Empties counts that several threads fold into.
-    pub(crate) fn clear_shared(&self) {
-        self.calls.clear_shared();
-        self.statements.clear_shared();
-        self.counters.clear();
-    }
-
-    /// Adds all of `other`; several threads may call it.
-    fn merge_shared(&self, other: &ProgramCounts) {
-        self.calls.merge_shared(other.calls.plain());
-        self.statements.merge_shared(other.statements.plain());
-        self.counters.merge_shared(&other.counters);
-    }
-
-    /// Empties the counts; the caller is the only writer.
-    fn clear(&self) {
-        self.calls.clear();
-        self.statements.clear();
-        self.counters.clear();
-    }
-}
 
 /// The counts of one program by one thread since the cell was assigned to it, or since TRUNCATE.
 #[repr(C)]

@@ -11,7 +11,7 @@ use tare_sync::{Shown, Space, TreiberStack};
 use crate::clock::monotonic_ns;
 use crate::memory::arena::{Arena, Offset, Own, Use, View, WORDS};
 use crate::memory::text;
-use crate::record::statement::record::OpenStatement;
+use crate::layout::statement::OpenStatement;
 
 /// The header of a sample, before its text.
 #[repr(C)]

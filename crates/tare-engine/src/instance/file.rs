@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
 use tare_sync::Seqlock;
 
 use crate::Engine;
-use crate::count::cell::{IoCell, IoCounts, MISC, READ, WRITE};
+use crate::layout::cell::{IoCell, IoCounts, MISC, READ, WRITE, Weight};
 use crate::memory::arena::Offset;
 use crate::memory::index::Inserted;
 use crate::memory::lost::Lost;
@@ -14,9 +14,8 @@ use crate::memory::text;
 use crate::record::operation;
 use crate::record::wait::{Source, Wait, WaitObject};
 use crate::snapshot::ClassId;
-use crate::thread::choice::Weight;
 
-use super::reference;
+use crate::layout::reference::reference;
 
 /// Words of a file name (512 bytes, as in the built-in).
 pub(crate) const FILE_WORDS: usize = 64;

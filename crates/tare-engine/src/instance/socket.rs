@@ -4,7 +4,7 @@ use std::hint::cold_path;
 use std::sync::atomic::{AtomicI32, AtomicU8, AtomicU16, AtomicU32, AtomicU64, Ordering::Relaxed};
 
 use crate::Engine;
-use crate::count::cell::{Family, IoCell, IoCounts, MISC, READ, Viewer, WRITE};
+use crate::layout::cell::{Family, IoCell, IoCounts, MISC, READ, Viewer, WRITE, Weight};
 use crate::histogram::Lowest;
 use crate::memory::arena::Own;
 use crate::memory::lost::Lost;
@@ -13,10 +13,9 @@ use crate::memory::text;
 use crate::record::wait::{Source, Wait, WaitObject};
 use crate::record::{Start, operation};
 use crate::snapshot::{ClassId, Kind};
-use crate::thread::choice::Weight;
 use crate::thread::current;
 
-use super::reference;
+use crate::layout::reference::reference;
 
 /// A socket.
 #[repr(C)]

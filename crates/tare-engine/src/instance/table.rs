@@ -8,7 +8,7 @@ use std::sync::atomic::{
 };
 
 use crate::Engine;
-use crate::count::cell::{Counts, Family};
+use crate::layout::cell::{Counts, Family};
 use crate::histogram::Lowest;
 use crate::memory::arena::{Base, LINE, View};
 use crate::memory::lost::Lost;
@@ -21,7 +21,8 @@ use crate::snapshot::{ClassId, Kind};
 use crate::thread::choice::Tallied;
 use crate::thread::current;
 
-use super::{MAX_INDEXES, TableShare, TableShareRef, WATCHED, add, reference};
+use crate::layout::reference::reference;
+use super::{MAX_INDEXES, TableShare, TableShareRef, WATCHED, add};
 
 /// Counts of FETCH, INSERT, UPDATE and DELETE for one index of one handle or share.
 #[repr(C)]

@@ -9,16 +9,19 @@ use std::sync::atomic::{
     Ordering::{Acquire, Relaxed, Release},
 };
 
-use super::{MAX_INDEXES, NameWords, TableCounts, TableIo, TableLocks, TableRef, reference};
+use crate::layout::program::{NameWords, Program};
+use crate::layout::reference::reference;
+use super::{MAX_INDEXES, TableCounts, TableIo, TableLocks, TableRef};
 use crate::Engine;
-use crate::count::cell::{Counts, Viewer};
+use crate::layout::cell::{Counts, Viewer};
 use crate::memory::arena::{Offset, View};
 use crate::memory::index::Inserted;
 use crate::memory::lost::Lost;
 use crate::memory::pool::{Pool, SlotHead, USED, held};
 use crate::memory::text;
-use crate::record::statement::NAME_WORDS;
+use crate::layout::statement::NAME_WORDS;
 use crate::setup::instrument::lock;
+use crate::setup::objects::{self, ObjectRule};
 
 /// A table's definition in use.
 #[repr(C)]
@@ -125,7 +128,7 @@ impl Engine {
         slot.name_len.store(text::write(&slot.name, table.name) as u32, Relaxed);
         self.set_key_names(slot, keys);
         slot.head.publish();
-        self.decide_object(&slot.watch, crate::setup::objects::TABLE, table.schema, table.name);
+        self.decide_object(&slot.watch, objects::TABLE, table.schema, table.name);
         match self.tables.insert(hash, self.arena.offset_of(share), is) {
             Inserted::Here => Some(share),
             Inserted::There(first) => {
@@ -253,5 +256,27 @@ impl Engine {
             }
         }
         self.pools.give(&self.arena, C::POOL, counts);
+    }
+}
+
+impl Engine {
+    /// Applies the rules of `setup_objects` to every object. A table that is disabled by this loses the counts of
+    /// closed handles, as in the built-in.
+    pub(crate) fn apply_object_rules(&self, rules: &[ObjectRule]) {
+        // Returns whether the object was enabled and no longer is.
+        let anew = |watch: &AtomicU8, object_type, (schema, schema_len, name, name_len): NameWords<'_>| {
+            let (schema, name) = (text::read(schema, schema_len), text::read(name, name_len));
+            let now = objects::decide(rules, object_type, &schema, &name);
+            watch.swap(now, Relaxed) != 0 && now == 0
+        };
+        self.pools.each::<TableShare>(&self.arena, Pool::Tables, |share| {
+            if anew(&share.watch, objects::TABLE, share.name_words()) {
+                self.clear_table_io(share);
+                self.clear_table_locks(share);
+            }
+        });
+        self.pools.each::<Program>(&self.arena, Pool::Programs, |program| {
+            anew(&program.watch, program.object_type(), program.name_words());
+        });
     }
 }

@@ -189,7 +189,7 @@ fn fold(a: u64, b: u64) -> u64 {
 /// look, never that two texts are equal.
 #[inline]
 pub(crate) fn hash(seed: u64, bytes: &[u8]) -> u64 {
-    // The length is histograms over the whole word, so that it cannot cancel out against a byte.
+    // The length is spread over the whole word, so that it cannot cancel out against a byte.
     let mut h = seed ^ K ^ (bytes.len() as u64).wrapping_mul(0xE703_7ED1_A0B4_28DB);
     let (pairs, last) = bytes.as_chunks::<16>();
     for pair in pairs {

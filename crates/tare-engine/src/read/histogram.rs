@@ -8,9 +8,9 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 
 use crate::Engine;
-use crate::count::bank::with_cell;
-use crate::count::cell::{Cell, CellHead, Family, Viewer};
-use crate::count::histograms::{self, UNTIMED};
+use crate::layout::bank::with_cell;
+use crate::layout::cell::{Cell, CellHead, Family, Viewer};
+use crate::layout::histograms::{self, UNTIMED};
 use crate::histogram::{Histogram, Lowest};
 use crate::memory::arena::Arena;
 use crate::setup::instrument::lock;

@@ -27,7 +27,7 @@ use std::sync::atomic::{
 
 use crate::Engine;
 pub(crate) use crate::clock::Scale;
-use crate::count::cell::Plain;
+use crate::layout::cell::Plain;
 use crate::memory::arena::{Use, WORDS};
 use crate::snapshot::{Stat, Summary};
 use crate::thread::Thread;

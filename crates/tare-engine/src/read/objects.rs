@@ -9,11 +9,9 @@ use std::sync::atomic::{
 use super::Scale;
 use super::summary::{PlainIo, counters};
 use crate::Engine;
-use crate::count::cell::{Counts, Family, Plain, Viewer};
-use crate::instance::{
-    File, KEYS_PER_SLOT, KeyNames, LOCK_KINDS, MAX_INDEXES, MetadataLock, Prepared, Program, Socket, Synch,
-    TableHandle, TableIo, TableLocks, TableShare,
-};
+use crate::layout::cell::{Counts, Family, Plain, Viewer};
+use crate::layout::program::Program;
+use crate::instance::{File, KEYS_PER_SLOT, KeyNames, LOCK_KINDS, MAX_INDEXES, MetadataLock, Prepared, Socket, Synch, TableHandle, TableIo, TableLocks, TableShare};
 use crate::memory::arena::Offset;
 use crate::memory::lost::Lost;
 use crate::memory::pool::{Pool, SYNCHS, held};

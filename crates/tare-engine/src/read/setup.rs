@@ -7,13 +7,14 @@ use std::sync::atomic::{
 
 use crate::Engine;
 use crate::clock::{monotonic_ns, ticks};
-use crate::count::cell::{Counts, Family, IoCell, Viewer};
-use crate::instance::{File, Program, Socket, Synch, TableIo, TableLocks, TableShare};
+use crate::layout::cell::{Counts, Family, IoCell, Viewer};
+use crate::layout::program::Program;
+use crate::instance::{File, Socket, Synch, TableIo, TableLocks, TableShare};
 use crate::memory::pool::{Pool, SYNCHS, held};
 use crate::memory::text;
 use crate::setup::actors::ActorRule;
 use crate::setup::instrument::{KINDS, LevelMove, lock};
-use crate::setup::level::Recording;
+use crate::snapshot::Recording;
 use crate::setup::objects::ObjectRule;
 use crate::snapshot::*;
 use crate::thread::Thread;
@@ -251,7 +252,7 @@ impl Engine {
         TIMED_EVENTS.into_iter().zip(&self.timers).map(setting).collect()
     }
 
-    /// ConfigVersion a row of `setup_timers`. Times do not change: there is one clock. Returns false if a name is
+    /// Changes a row of `setup_timers`. Times do not change: there is one clock. Returns false if a name is
     /// unknown.
     pub fn set_timer(&self, setting: TimerSetting) -> bool {
         let place = TIMED_EVENTS.iter().zip(&self.timers).find(|(name, _)| **name == setting.name);

@@ -7,13 +7,13 @@ use super::parties::SeenParty;
 use super::{Scale, Sink};
 use crate::Engine;
 use crate::count::account::{ACCOUNT, HOST, USER};
-use crate::count::balance::{MemoryCell, Span, Spans};
-use crate::count::bank::Bank;
-use crate::count::cell::{
+use crate::layout::balance::{MemoryCell, Span, Spans};
+use crate::layout::bank::Bank;
+use crate::layout::cell::{
     ByteCounts, Cell, Family, IoCell, IoCounts, Plain, StatCell, StatementCell, TransactionCell, Viewer,
 };
-use crate::count::counters::{COUNTERS, PlainCounters};
-use crate::count::error::{ErrorCell, PlainError};
+use crate::layout::counters::{COUNTERS, PlainCounters};
+use crate::layout::error::{ErrorCell, PlainError};
 use crate::count::peak::Branch;
 use crate::instance::{File, Socket};
 use crate::memory::arena::Arena;

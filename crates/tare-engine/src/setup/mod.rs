@@ -1,8 +1,8 @@
 //! Configuration: instruments, rules on accounts and objects, sampling.
 
 pub(crate) mod actors;
+pub(crate) mod filter;
 pub(crate) mod instrument;
-pub(crate) mod level;
 pub mod objects;
 pub(crate) mod readers;
 pub(crate) mod rules;

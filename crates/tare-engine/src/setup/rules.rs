@@ -56,7 +56,7 @@ impl<R: Clone> Rules<R> {
     }
 }
 
-/// ConfigVersion act before the call returns.
+/// Changes take effect before the call returns.
 impl Engine {
     /// Returns every rule, in the order in which they were added.
     pub fn rules<R: Rule>(&self) -> Vec<R> {

@@ -16,7 +16,7 @@ use std::sync::atomic::{
 use crate::Engine;
 use crate::setup::instrument::KINDS;
 use crate::snapshot::{Consumer, Kind};
-use crate::thread::filter;
+use crate::setup::filter;
 
 /// Which events of a kind anybody wants.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

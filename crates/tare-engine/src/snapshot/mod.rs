@@ -5,12 +5,14 @@
 
 mod events;
 mod instances;
+mod level;
 mod present;
 mod setup;
 mod summary;
 
 pub use events::*;
 pub use instances::*;
+pub use level::Recording;
 pub use present::*;
 pub use setup::*;
 pub use summary::*;

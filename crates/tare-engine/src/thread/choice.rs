@@ -14,9 +14,9 @@ use std::sync::atomic::Ordering::Relaxed;
 
 use crate::Engine;
 use crate::clock::ticks;
-use crate::count::cell::StatCell;
-use crate::count::cell_list::ListedCell;
-use crate::count::histograms::Of;
+use crate::layout::cell::{StatCell, Weight};
+use crate::layout::cell_list::ListedCell;
+use crate::layout::histograms::Of;
 use crate::memory::arena::Own;
 use crate::setup::instrument::{INSTRUCTION, SAMPLED};
 use crate::snapshot::{ClassId, Kind};
@@ -56,18 +56,6 @@ impl Tallied {
 
 /// The start of an event that is counted the moment it happens.
 pub(crate) const NOW: u64 = u64::MAX;
-
-/// Factors by which an event is counted: one for the number of events, one for their time.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct Weight {
-    pub(crate) events: u64,
-    pub(crate) time: u64,
-}
-
-impl Weight {
-    /// Factors for what is counted exactly.
-    pub(crate) const ONE: Weight = Weight { events: 1, time: 1 };
-}
 
 impl Engine {
     /// Decides whether the client's statement that begins is recorded with everything inside it.

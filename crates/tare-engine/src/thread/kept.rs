@@ -5,8 +5,8 @@ use std::sync::Mutex;
 use std::sync::atomic::Ordering::{Relaxed, Release};
 
 use crate::Engine;
-use crate::count::bank::MAPS;
-use crate::count::cell_list::CellList;
+use crate::layout::bank::MAPS;
+use crate::layout::cell_list::CellList;
 use crate::memory::arena::{BlockId, Offset, Own, Use, WORDS};
 use crate::setup::instrument::lock;
 use crate::thread::{BANKS, Thread};

@@ -9,17 +9,16 @@ use std::sync::atomic::{
 };
 
 use crate::Engine;
-use crate::count::bank::{MARKS, READY, SUMMED, UNTIMED, entry_of, place};
-use crate::count::cell::{Cell, Family, StatCell};
-use crate::count::histograms;
+use crate::layout::bank::{MARKS, READY, SUMMED, UNTIMED, entry_of, place};
+use crate::layout::cell::{Cell, Family, StatCell};
+use crate::layout::histograms;
 use crate::memory::arena::{Offset, Own};
-use crate::record::stage::record::begin_of;
-use crate::record::wait::record::leaf_of;
+use crate::layout::stage::begin_of;
+use crate::layout::wait::leaf_of;
 use crate::setup::instrument::{ENABLED, PROGRESS, TIMED, UNRECORDED, USUAL};
-use crate::setup::level::Recording;
+use crate::snapshot::{ClassId, EventType, Kind, Recording};
 use crate::setup::wanted::holder;
-use crate::snapshot::{ClassId, EventType, Kind};
-use crate::thread::filter::{self, Usual};
+use crate::setup::filter::{self, Usual};
 use crate::thread::{BANK_OWN, Thread};
 
 /// Value in place of the mask's bits in records: events are summed and not recorded.

@@ -13,10 +13,10 @@ use crate::Engine;
 use crate::clock::Scale;
 use crate::memory::text::{Text, readable};
 use crate::read::summary::counters;
-use crate::record::ring::RECORD_TIMED;
+use crate::layout::ring::RECORD_TIMED;
 use crate::record::statement::decode::{StatementEvent, Texts, decode};
 use crate::record::statement::outline::{Outline, outlines};
-use crate::record::statement::record::Digest;
+use crate::layout::statement::Digest;
 use crate::snapshot::*;
 
 /// Statements of one thread, as recorded.

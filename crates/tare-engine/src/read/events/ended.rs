@@ -13,9 +13,9 @@ use crate::Engine;
 use crate::memory::text::Text;
 use crate::read::Scale;
 use crate::read::summary::counters;
-use crate::record::ring::RECORD_TIMED;
+use crate::layout::ring::RECORD_TIMED;
 use crate::record::statement::decode::{StatementEvent, Texts, decode};
-use crate::record::statement::record::Digest;
+use crate::layout::statement::Digest;
 use crate::snapshot::*;
 
 /// Maximum number of digests whose spelling a cursor caches.

@@ -22,7 +22,7 @@ use crate::read::names::KeptTokens;
 use crate::read::summary::counters;
 use crate::record::statement::decode::{StatementEvent, Texts, decode, parsed, prepared_text, read_open};
 use crate::record::statement::parsed::Parsed;
-use crate::record::statement::record::{Digest, OpenStatement};
+use crate::layout::statement::{Digest, OpenStatement};
 use crate::snapshot::*;
 use crate::thread::Thread;
 

@@ -25,9 +25,9 @@ use crate::count::account::Party;
 use crate::memory::arena::{BlockId, WORDS};
 use crate::memory::pool::{Pool, resolve};
 use crate::read::Scale;
-use crate::record::RINGS;
-use crate::record::stage::record::StageEvent;
-use crate::record::wait::record::WaitEvent;
+use crate::layout::ring::RINGS;
+use crate::layout::stage::StageEvent;
+use crate::layout::wait::WaitEvent;
 use crate::snapshot::*;
 
 /// Maximum number of blocks in one answer: some ten thousand statements.

@@ -1,6 +1,5 @@
 //! HOT PATH: stages. One clock reading ends a stage and begins the next.
 
-pub(crate) mod record;
 pub(crate) mod untold;
 
 use std::hint::cold_path;
@@ -8,29 +7,25 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use crate::Engine;
 use crate::clock::{cycles, ticks};
-use crate::count::bank::{READY, SUMMED, UNTIMED, place};
-use crate::count::cell::{Family, StatCell};
-use crate::count::histograms::Of;
+use crate::layout::bank::{READY, SUMMED, UNTIMED, place};
+use crate::layout::cell::{Family, StatCell};
+use crate::layout::histograms::Of;
 use crate::histogram::Lowest;
-use crate::memory::arena::{Base, Offset, Own, Use};
+use crate::memory::arena::{Base, Offset, Own};
 use crate::memory::lost::Lost;
 use crate::record::Start;
-use crate::record::journal::{Coming, parent};
-use crate::record::ring::{RECORD_TIMED, RingKind};
+use crate::layout::journal::{Coming, parent};
+use crate::layout::ring::{RECORD_TIMED, STAGES};
 use crate::record::wait::{Source, kept};
 use crate::setup::instrument::{ENABLED, PROGRESS, TIMED};
 use crate::snapshot::{ClassId, EventType, Kind};
-use crate::thread::filter::{ATTRIBUTED, is_event};
+use crate::setup::filter::{ATTRIBUTED, is_event};
 use crate::thread::settings::SUMMED_UP;
 use crate::thread::{BANK_OWN, BANK_UNATTRIBUTED, Thread, current};
-use record::{
+use crate::layout::stage::{
     Begun, CLASS, Ended, MOST_WORDS, REACH, USUAL_WORDS, begin_of, write_begin, write_end, write_near_begin,
     write_near_end, write_progress, write_source, written_source,
 };
-
-/// The ring of stages.
-pub(crate) const STAGES: RingKind =
-    RingKind { used: Use::Stages, event: EventType::Stage, lost: Lost::StageEvents };
 
 /// WORK_COMPLETED and WORK_ESTIMATED of the stage in progress, written by the host.
 pub type Progress = &'static [AtomicU64; 2];

@@ -5,17 +5,17 @@ use std::borrow::Cow;
 use std::mem::offset_of;
 
 use super::parsed::Parsed;
-use super::record::{
+use crate::layout::statement::{
     CHARSET, DIGEST, Digest, END_ID, ERRNO, ERROR, FLAGS, HEAD, ID, LENGTHS, NESTING, NESTING_LEVEL,
     NESTING_TYPE, OBJECT_TYPE, OpenStatement, PROGRAM_NAMES, SAME_PROGRAM, SCHEMA, STATEMENT, STATEMENT_ID,
     TEXT_CUT, TEXT_PREPARED, VALUES,
 };
-use crate::count::counters::PlainCounters;
+use crate::layout::counters::PlainCounters;
 use crate::memory::arena::WORDS;
 use crate::memory::pool::Object;
 use crate::memory::text::{self, Text};
-use crate::record::journal::kind;
-use crate::record::values;
+use crate::layout::journal::kind;
+use crate::layout::values;
 use crate::snapshot::ClassId;
 
 /// A statement, as a reader sees it.
@@ -27,7 +27,7 @@ pub(crate) struct StatementEvent {
     pub(crate) nesting: (u64, u8),
     pub(crate) nesting_level: u8,
     pub(crate) class: ClassId,
-    /// The flag [`RECORD_TIMED`](crate::record::ring::RECORD_TIMED) and its neighbours.
+    /// The flag [`RECORD_TIMED`](crate::layout::ring::RECORD_TIMED) and its neighbours.
     pub(crate) flags: u8,
     pub(crate) start: u64,
     /// The end in ticks; 0 while it lasts, 1 if it was not timed.

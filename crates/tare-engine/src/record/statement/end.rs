@@ -3,15 +3,15 @@
 use std::hint::cold_path;
 use std::sync::atomic::Ordering::Relaxed;
 
-use super::record::OpenStatement;
+use crate::layout::statement::OpenStatement;
 use super::{
     Counter, LEVEL, MASK, OF_NOBODY, RECORDED, STATEMENTS, Statement, UNCHOSEN, WANTED, WITH_CPU,
     WITH_DIGEST, WITH_HISTOGRAM, WITH_MEMORY, cpu, usual_wanted,
 };
 use crate::Engine;
 use crate::clock::{cycles, ticks};
-use crate::count::cell::{CellHead, Counts, Family, StatementCell};
-use crate::count::counters::Counters;
+use crate::layout::cell::{CellHead, Counts, Family, StatementCell};
+use crate::layout::counters::Counters;
 use crate::count::digest::DigestCell;
 use crate::count::digest_key::DigestTokens;
 use crate::count::sample::Candidate;
@@ -34,7 +34,7 @@ pub struct EndedStatement {
 impl EndedStatement {
     /// Creates one that is counted once, as the counts of SQL statements are not estimated.
     #[inline(always)]
-    pub(super) fn of_sql(open: &'static OpenStatement) -> EndedStatement {
+    pub(crate) fn of_sql(open: &'static OpenStatement) -> EndedStatement {
         EndedStatement { open, again: 0 }
     }
 
@@ -64,7 +64,7 @@ fn named_at(thread: &Thread, open: &OpenStatement) -> u64 {
 
 /// Returns the time at which an ended statement was seen, in ticks: its end, or now if it was not timed.
 #[inline(always)]
-pub(super) fn moment(open: &OpenStatement) -> u64 {
+pub(crate) fn moment(open: &OpenStatement) -> u64 {
     if open.is_timed() { open.ended() } else { ticks() }
 }
 
@@ -237,7 +237,7 @@ impl Engine {
     /// Counts an ended statement in the cell of its digest. `charset` is the character set in which the
     /// statement shows it.
     #[inline(always)]
-    pub(super) fn count_under_digest(
+    pub(crate) fn count_under_digest(
         &self,
         thread: &Thread,
         ended: EndedStatement,
@@ -280,7 +280,7 @@ impl Engine {
     /// Whether an ended statement is recorded: it was chosen, it failed, it waited, it was slow, or somebody
     /// reads statements that take as long.
     #[inline(always)]
-    pub(super) fn is_recorded(&self, open: &OpenStatement) -> bool {
+    pub(crate) fn is_recorded(&self, open: &OpenStatement) -> bool {
         open.flags.own() & UNCHOSEN == 0 || self.is_long_enough(open)
     }
 

@@ -2,13 +2,10 @@
 
 mod cpu;
 pub(crate) mod decode;
-mod end;
-pub(crate) mod execution;
+pub(crate) mod end;
 pub(crate) mod outline;
-mod owner;
 mod packet;
 pub(crate) mod parsed;
-pub(crate) mod record;
 
 use std::ffi::c_void;
 use std::sync::atomic::{
@@ -18,30 +15,23 @@ use std::sync::atomic::{
 
 use crate::Engine;
 use crate::clock::{cycles, ticks};
-use crate::count::counters::{COUNTERS, LARGEST};
-use crate::instance::ProgramRef;
+use crate::layout::counters::{COUNTERS, LARGEST};
+use crate::layout::owner::Owner;
+use crate::layout::program::ProgramRef;
+use crate::layout::statement::{Begun, OpenStatement};
 use crate::memory::arena::{Base, Offset, Own, Use, WORDS};
 use crate::memory::lost::Lost;
-use crate::record::journal::parent;
-use crate::record::ring::RingKind;
+use crate::layout::journal::parent;
+use crate::layout::ring::STATEMENTS;
 use crate::record::wait::Source;
 use crate::setup::instrument::{ENABLED, SAMPLED, STATEMENT, TIMED, UNRECORDED};
 use crate::snapshot::{ClassId, EventType};
-use crate::thread::filter::{
+use crate::setup::filter::{
     ATTRIBUTED, CPU_TIME, CURRENT, CYCLES, DIGEST, HISTOGRAM, SESSION_MEMORY, UNATTRIBUTED, is_event, shift,
 };
 use crate::thread::{Thread, ThreadRef, current, local};
-use owner::Owner;
-use record::{Begun, OpenStatement};
 
 pub use end::EndedStatement;
-pub(crate) use owner::NamedProgram;
-pub use record::MAX_SQL_TEXT;
-pub(crate) use record::NAME_WORDS;
-
-/// The ring of statements.
-pub(crate) const STATEMENTS: RingKind =
-    RingKind { used: Use::Statements, event: EventType::Statement, lost: Lost::StatementEvents };
 
 /// The counters that a host reports while a statement runs. The numbers are positions in the record. Those
 /// that most statements have come first and share a cache line.
@@ -96,10 +86,10 @@ pub struct Outcome<'a> {
 }
 
 // The flags of a statement: TIMED, and these.
-const RECORDED: u32 = 1 << 2;
+pub(crate) const RECORDED: u32 = 1 << 2;
 /// The flag of a statement that is not recorded at its end, unless it fails or becomes slow. See
 /// [`crate::thread::choice`].
-const UNCHOSEN: u32 = 1;
+pub(crate) const UNCHOSEN: u32 = 1;
 /// The bits of a thread's mask that are in a statement's flags, shifted by [`MASK`].
 const WANTED: u32 = UNATTRIBUTED | DIGEST | CYCLES | SESSION_MEMORY | CPU_TIME | HISTOGRAM;
 const MASK: u32 = 2;
@@ -113,7 +103,7 @@ const USUAL_MASK: u32 = CURRENT << shift(EventType::Statement) | WANTED;
 const OF_NOBODY: u32 = UNATTRIBUTED << MASK;
 /// The flags of a statement timed in cycles.
 const IN_CYCLES: u32 = TIMED as u32 | CYCLES << MASK;
-const WITH_DIGEST: u32 = DIGEST << MASK;
+pub(crate) const WITH_DIGEST: u32 = DIGEST << MASK;
 const WITH_MEMORY: u32 = SESSION_MEMORY << MASK;
 const WITH_CPU: u32 = CPU_TIME << MASK;
 const WITH_HISTOGRAM: u32 = HISTOGRAM << MASK;
@@ -123,8 +113,8 @@ const LEVEL: u32 = 9;
 /// A statement in progress: what the host keeps between its calls.
 #[derive(Clone, Copy)]
 pub struct Statement {
-    open: &'static OpenStatement,
-    thread: &'static Thread,
+    pub(crate) open: &'static OpenStatement,
+    pub(crate) thread: &'static Thread,
 }
 
 impl Statement {
@@ -171,6 +161,19 @@ impl Statement {
     /// Returns the number of its client's character set.
     pub fn charset(self) -> u32 {
         self.open.sql().2
+    }
+
+    /// Notes that the host has parsed the statement and keeps its tokens at this address until it ends.
+    /// Readers of the running statement find them there ([`crate::Host::running_tokens`]).
+    #[inline(always)]
+    pub fn set_tokens(self, address: usize) {
+        self.open.set_tokens(address as u64);
+    }
+
+    /// Returns whether it counts for the digest of a prepared statement and no other.
+    #[inline(always)]
+    pub fn is_execution(self) -> bool {
+        self.open.is_execution()
     }
 
     /// Returns the EVENT_ID of the statement's event.
@@ -445,7 +448,7 @@ impl Engine {
         self.arena.meta(block).owner.store(thread.thread_id.load(Relaxed), Relaxed);
     }
 
-    /// ConfigVersion the class of a statement once it is parsed. Returns false if the new instrument is disabled:
+    /// Changes the class of a statement once it is parsed. Returns false if the new instrument is disabled:
     /// the statement is discarded.
     #[inline(always)]
     pub fn refine_statement(&self, statement: Statement, class: ClassId) -> bool {

@@ -1,58 +1,21 @@
 //! HOT PATH: transactions: one at a time per thread, kept in the slab while it runs.
 
-pub(crate) mod record;
-
 use std::hint::cold_path;
 use std::sync::atomic::Ordering::Relaxed;
 
 use crate::Engine;
 use crate::clock::{cycles, ticks};
-use crate::count::cell::{Counts, Family, TransactionCell};
-use crate::count::deferred::KNOWS_LONGEST;
-use crate::memory::arena::{Offset, Own, Use};
+use crate::layout::cell::{Counts, Family, TransactionCell};
+use crate::layout::deferred::KNOWS_LONGEST;
+use crate::layout::transaction::{OpenTransaction, Savepoint, TransactionStart, Xid};
+use crate::memory::arena::{Offset, Own};
 use crate::memory::lost::Lost;
-use crate::record::ring::RingKind;
+use crate::layout::ring::TRANSACTIONS;
 use crate::record::wait::{Source, kept};
 use crate::setup::instrument::{ENABLED, TIMED, fixed};
 use crate::snapshot::{EventType, Scope};
-use crate::thread::filter::{ATTRIBUTED, CYCLES, HISTOGRAM, HISTORY, LONG, UNATTRIBUTED, is_event};
+use crate::setup::filter::{ATTRIBUTED, CYCLES, HISTOGRAM, HISTORY, LONG, UNATTRIBUTED, is_event};
 use crate::thread::{BANK_OWN, BANK_UNATTRIBUTED, Thread, ThreadHandle, ThreadRef, current};
-use record::OpenTransaction;
-
-/// The ring of transactions.
-pub(crate) const TRANSACTIONS: RingKind =
-    RingKind { used: Use::Transactions, event: EventType::Transaction, lost: Lost::TransactionEvents };
-
-/// An XA identifier.
-#[derive(Clone, Copy, Debug)]
-#[allow(missing_docs)]
-pub struct Xid<'a> {
-    pub format_id: i32,
-    pub gtrid: &'a [u8],
-    pub bqual: &'a [u8],
-}
-
-/// What the host says of a transaction when it begins.
-#[derive(Clone, Copy, Debug)]
-pub struct TransactionStart {
-    /// TRX_ID; 0: none.
-    pub trx_id: u64,
-    /// ISOLATION_LEVEL, as the host numbers them (read uncommitted 0 … serializable 3).
-    pub isolation: u8,
-    /// Whether ACCESS_MODE is READ ONLY.
-    pub read_only: bool,
-    /// Whether AUTOCOMMIT is on.
-    pub autocommit: bool,
-}
-
-/// A kind of savepoint command.
-#[derive(Clone, Copy, Debug)]
-#[allow(missing_docs)]
-pub enum Savepoint {
-    Set,
-    RollbackTo,
-    Release,
-}
 
 const RECORDED: u32 = 1 << 4;
 const OF_NOBODY: u32 = 1 << 5;

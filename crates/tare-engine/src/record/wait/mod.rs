@@ -3,7 +3,6 @@
 
 mod free;
 mod object;
-pub(crate) mod record;
 mod short;
 
 use std::hint::cold_path;
@@ -11,31 +10,27 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use crate::Engine;
 use crate::clock::{cycles, ticks};
-use crate::count::bank::{READY, SUMMED, UNTIMED, place};
-use crate::count::cell::{Family, StatCell};
-use crate::count::histograms::Of;
+use crate::layout::bank::{READY, SUMMED, UNTIMED, place};
+use crate::layout::cell::{Family, StatCell};
+use crate::layout::histograms::Of;
 use crate::histogram::Lowest;
-use crate::memory::arena::{Offset, Own, Use};
+use crate::memory::arena::{Offset, Own};
 use crate::memory::lost::Lost;
 use crate::memory::pool::Object;
-use crate::record::journal::{Coming, parent, parent_of};
-use crate::record::ring::{RECORD_HISTORY, RECORD_LONG, RECORD_TIMED, RingKind, WAIT_DEPTH};
+use crate::layout::journal::{Coming, parent, parent_of};
+use crate::layout::ring::{RECORD_HISTORY, RECORD_LONG, RECORD_TIMED, WAIT_DEPTH, WAITS};
 use crate::record::{Start, operation};
 use crate::setup::instrument::{ENABLED, TIMED};
 use crate::snapshot::{ClassId, EventType};
-use crate::thread::filter::{ATTRIBUTED, HISTORY, LONG, UNATTRIBUTED, is_event};
+use crate::setup::filter::{ATTRIBUTED, HISTORY, LONG, UNATTRIBUTED, is_event};
 use crate::thread::{BANK_OWN, BANK_UNATTRIBUTED, Thread, ThreadHandle, ThreadRef, current};
 pub use free::UntimedLock;
 pub use object::{Source, WaitObject};
-use record::{
+use crate::layout::wait::{
     Begun, Ended, Leaf, MOST_WORDS, NO_AMOUNT, OpenWait, REACH, begin_leaf, end_leaf, first_word, leave_leaf,
     operation_of, void_leaf, write_wide,
 };
 pub(crate) use short::{Brought, What};
-
-/// The ring of waits.
-pub(crate) const WAITS: RingKind =
-    RingKind { used: Use::Waits, event: EventType::Wait, lost: Lost::WaitEvents };
 
 /// The flag of a wait that is noted in the slab, at the place of its depth; its cell was [`READY`].
 const WAIT_RECORDED: u32 = READY << MARKS;
@@ -465,7 +460,7 @@ impl Engine {
         self.prepare_journal(thread, &thread.waits, &WAITS, &REACH, &coming)
     }
 
-    /// ConfigVersion the object of a wait in progress, such as a file that became known while it was opened.
+    /// Changes the object of a wait in progress, such as a file that became known while it was opened.
     pub fn set_wait_object(&self, wait: &Wait, address: usize, name: u32) {
         if let Some(open) = wait.open() {
             open.set_object(address as u64, name);

@@ -3,20 +3,20 @@
 use std::hint::cold_path;
 use std::sync::atomic::Ordering::Relaxed;
 
-use super::record::{Ended, Leaf, MOST_WORDS, OpenWait, begin_leaf, end_leaf, usual_word, write_wide_at};
+use crate::layout::wait::{Ended, Leaf, MOST_WORDS, OpenWait, begin_leaf, end_leaf, usual_word, write_wide_at};
 use super::{
     Source, WAIT_COUNTED, WAIT_LEAF, WAIT_RECORDED, WAIT_SHORT, WAIT_SUMMED_LEAF, Wait, WaitObject, began,
     last_event_id, start_unrecorded,
 };
 use crate::Engine;
 use crate::clock::cycles;
-use crate::count::bank::{READY, SUMMED, UNTIMED, place};
-use crate::count::cell::StatCell;
-use crate::count::histograms::Of;
+use crate::layout::bank::{READY, SUMMED, UNTIMED, place};
+use crate::layout::cell::StatCell;
+use crate::layout::histograms::Of;
 use crate::histogram::Lowest;
 use crate::memory::arena::{Base, Own};
 use crate::memory::pool::{SlotHead, name};
-use crate::record::ring::WAIT_DEPTH;
+use crate::layout::ring::WAIT_DEPTH;
 use crate::record::{Start, operation};
 use crate::setup::instrument::{ENABLED, TIMED, fixed};
 use crate::snapshot::ClassId;

@@ -7,8 +7,9 @@ use std::sync::atomic::{
 
 use tare_sync::{Space, keep_first};
 
-use crate::count::cell::Cell;
+use crate::layout::cell::Cell;
 use crate::memory::arena::{Arena, Base, BlockId, LINE, Offset, Own, Use, View, WORDS};
+use crate::setup::instrument::MAX_INSTRUMENTS;
 use crate::snapshot::{ClassId, Kind};
 
 /// The mark of an entry whose instrument takes the fast path: its owner has seen the current configuration,
@@ -44,8 +45,9 @@ pub(crate) const fn entry_of(cell: Offset, marks: u32) -> u32 {
 
 /// The entries of one map block.
 pub(crate) const MAP_ENTRIES: usize = 1024;
-/// The map blocks of a bank. Instruments beyond `MAPS * MAP_ENTRIES` are counted as lost.
-pub(crate) const MAPS: usize = 2;
+/// The map blocks of a bank, one entry for each instrument.
+pub(crate) const MAPS: usize = MAX_INSTRUMENTS / MAP_ENTRIES;
+const _: () = assert!(MAX_INSTRUMENTS == MAPS * MAP_ENTRIES);
 
 /// A map from instrument to cell, for 1,024 instruments.
 #[repr(C)]
@@ -275,23 +277,23 @@ macro_rules! with_cell {
     ($kind:expr, $C:ident => $run:expr) => {
         match $kind {
             $crate::snapshot::Kind::Statement => {
-                type $C = $crate::count::cell::StatementCell;
+                type $C = $crate::layout::cell::StatementCell;
                 $run
             }
             $crate::snapshot::Kind::Transaction => {
-                type $C = $crate::count::cell::TransactionCell;
+                type $C = $crate::layout::cell::TransactionCell;
                 $run
             }
             $crate::snapshot::Kind::Memory => {
-                type $C = $crate::count::balance::MemoryCell;
+                type $C = $crate::layout::balance::MemoryCell;
                 $run
             }
             $crate::snapshot::Kind::Error => {
-                type $C = $crate::count::error::ErrorCell;
+                type $C = $crate::layout::error::ErrorCell;
                 $run
             }
             _ => {
-                type $C = $crate::count::cell::StatCell;
+                type $C = $crate::layout::cell::StatCell;
                 $run
             }
         }

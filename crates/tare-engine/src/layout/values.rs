@@ -8,7 +8,7 @@ use std::sync::atomic::{
 };
 
 use crate::memory::arena::Own;
-use crate::record::ring::Appending;
+use crate::layout::ring::Appending;
 
 /// The values of something in progress, which its thread changes.
 #[derive(Clone, Copy)]

@@ -19,11 +19,41 @@ use tare_sync::Seqlock;
 
 use crate::memory::arena::{Base, LINE, Own, View};
 use crate::memory::text::{self, Text};
-use crate::record::journal::{OWN_KINDS, kind};
-use crate::record::ring::{Appending, RECORD_TIMED, Ring};
-use crate::record::transaction::{Savepoint, TransactionStart, Xid};
-use crate::record::values::{self, Values};
+use crate::layout::journal::{OWN_KINDS, kind};
+use crate::layout::ring::{Appending, RECORD_TIMED, Ring};
+use crate::layout::values::{self, Values};
 use crate::snapshot::{EventType, TransactionState};
+
+/// An XA identifier.
+#[derive(Clone, Copy, Debug)]
+#[allow(missing_docs)]
+pub struct Xid<'a> {
+    pub format_id: i32,
+    pub gtrid: &'a [u8],
+    pub bqual: &'a [u8],
+}
+
+/// What the host says of a transaction when it begins.
+#[derive(Clone, Copy, Debug)]
+pub struct TransactionStart {
+    /// TRX_ID; 0: none.
+    pub trx_id: u64,
+    /// ISOLATION_LEVEL, as the host numbers them (read uncommitted 0 … serializable 3).
+    pub isolation: u8,
+    /// Whether ACCESS_MODE is READ ONLY.
+    pub read_only: bool,
+    /// Whether AUTOCOMMIT is on.
+    pub autocommit: bool,
+}
+
+/// A kind of savepoint command.
+#[derive(Clone, Copy, Debug)]
+#[allow(missing_docs)]
+pub enum Savepoint {
+    Set,
+    RollbackTo,
+    Release,
+}
 
 /// The only kind of record of transactions.
 const TRANSACTION: u64 = OWN_KINDS;

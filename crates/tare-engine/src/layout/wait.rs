@@ -21,8 +21,8 @@ use tare_sync::journal;
 
 use crate::memory::arena::{Base, Offset, Own};
 use crate::memory::pool;
-use crate::record::journal::{Journal, Marks, OWN_KINDS, Reach, kind, parent_of};
-use crate::record::ring::{RECORD_HISTORY, RECORD_LONG, RECORD_TIMED};
+use crate::layout::journal::{Journal, Marks, OWN_KINDS, Reach, kind, parent_of};
+use crate::layout::ring::{RECORD_HISTORY, RECORD_LONG, RECORD_TIMED};
 use crate::snapshot::ClassId;
 
 /// The kinds of records: an unfinished leaf, a finished leaf, a leaf recorded elsewhere, any other wait, an
@@ -113,7 +113,7 @@ pub(crate) struct OpenWait {
     object: AtomicU32,
     _pad: AtomicU32,
     address: AtomicU64,
-    /// The event it nests in, encoded by [`crate::record::journal::parent`].
+    /// The event it nests in, encoded by [`crate::layout::journal::parent`].
     parent: AtomicU64,
     /// The amount, valid only if the first word says so.
     amount: AtomicU64,
@@ -124,7 +124,7 @@ pub(crate) struct Begun {
     pub(crate) id: u64,
     /// The first word, encoded by [`first_word`].
     pub(crate) what: u64,
-    /// The event it nests in, encoded by [`crate::record::journal::parent`].
+    /// The event it nests in, encoded by [`crate::layout::journal::parent`].
     pub(crate) parent: u64,
     pub(crate) source: u64,
     pub(crate) address: u64,

@@ -3,30 +3,17 @@
 use std::hint::cold_path;
 use std::sync::atomic::Ordering::Relaxed;
 
-use super::record::OpenStatement;
-use super::{EndedStatement, RECORDED, Statement, UNCHOSEN, WITH_DIGEST};
 use crate::Engine;
 use crate::count::digest::DigestCell;
-use crate::instance::{PREPARED_WORDS, Prepared, PreparedRef};
+use crate::layout::statement::OpenStatement;
 use crate::memory::arena::Own;
 use crate::memory::pool::Object;
 use crate::memory::text;
+use crate::record::statement::end::moment;
+use crate::record::statement::{EndedStatement, RECORDED, Statement, UNCHOSEN, WITH_DIGEST};
 use crate::thread::Thread;
 
-impl Statement {
-    /// Notes that the host has parsed the statement and keeps its tokens at this address until it ends.
-    /// Readers of the running statement find them there ([`crate::Host::running_tokens`]).
-    #[inline(always)]
-    pub fn set_tokens(self, address: usize) {
-        self.open.set_tokens(address as u64);
-    }
-
-    /// Returns whether it counts for the digest of a prepared statement and no other.
-    #[inline(always)]
-    pub fn is_execution(self) -> bool {
-        self.open.is_execution()
-    }
-}
+use super::{PREPARED_WORDS, Prepared, PreparedRef};
 
 /// Returns the innermost statement of a thread and the prepared statement it executes, if it does.
 pub(crate) fn executed_by(engine: &Engine, thread: &Thread) -> Option<(&'static OpenStatement, Object)> {
@@ -79,7 +66,7 @@ impl Engine {
         let Some(object) = open.executed() else { return };
         // The prepared statement exists while it is executed: see `Engine::destroy_prepared`.
         let prepared: &Prepared = self.arena.base().at(object.offset());
-        let now = super::end::moment(open);
+        let now = moment(open);
         let digest = self.prepared_digest_cell(thread, prepared, now);
         if open.has_left_text() && self.wants_text(open, digest) {
             self.fetch_text(open, prepared);

@@ -13,11 +13,10 @@
 use std::hint::cold_path;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
 
-use crate::count::counters::Counters;
-use crate::count::histograms;
+use crate::layout::counters::Counters;
+use crate::layout::histograms;
 use crate::memory::arena::{Arena, Own, View};
 use crate::snapshot::Kind;
-use crate::thread::choice::Weight;
 
 /// The summaries that are reset together.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -84,6 +83,18 @@ impl CellHead {
     pub(crate) fn has_histogram(&self) -> bool {
         self.histogram.load(Relaxed) != 0
     }
+}
+
+/// Factors by which an event is counted: one for the number of events, one for their time.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Weight {
+    pub(crate) events: u64,
+    pub(crate) time: u64,
+}
+
+impl Weight {
+    /// Factors for what is counted exactly.
+    pub(crate) const ONE: Weight = Weight { events: 1, time: 1 };
 }
 
 /// COUNT, SUM, MIN and MAX, in ticks. MIN is stored inverted, so that zeroed memory is an empty statistic.

@@ -11,8 +11,8 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use tare_sync::journal;
 
 use crate::memory::arena::{Base, Offset, Own};
-use crate::record::journal::{Journal, Marks, OWN_KINDS, Reach, kind};
-use crate::record::ring::{RECORD_HISTORY, RECORD_LONG, RECORD_TIMED};
+use crate::layout::journal::{Journal, Marks, OWN_KINDS, Reach, kind};
+use crate::layout::ring::{RECORD_HISTORY, RECORD_LONG, RECORD_TIMED};
 use crate::snapshot::ClassId;
 
 const BEGIN: u64 = OWN_KINDS;

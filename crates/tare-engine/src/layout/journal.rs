@@ -10,10 +10,8 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use tare_sync::{Limit, journal};
 
-use crate::Engine;
 use crate::memory::arena::{Base, Offset, Own, View};
-use crate::record::ring::{Ring, RingKind};
-use crate::thread::Thread;
+use crate::layout::ring::Ring;
 
 /// The bits of a first word that say what the record is.
 const KIND: u64 = 7;
@@ -72,10 +70,11 @@ pub(crate) struct Journal {
     pub(crate) limit: Limit,
     base_id: AtomicU64,
     base_time: AtomicU64,
-    parent: AtomicU64,
+    /// What the last mark of a parent says.
+    pub(crate) parent: AtomicU64,
 }
 
-/// The record that is about to be written, for [`Engine::prepare_journal`].
+/// The record that is about to be written, for [`Engine::prepare_journal`](crate::Engine::prepare_journal).
 pub(crate) struct Coming {
     pub(crate) words: u32,
     pub(crate) id: u64,
@@ -162,7 +161,8 @@ impl Journal {
         }
     }
 
-    fn mark(&self, base: Base, coming: &Coming) {
+    /// Writes a base for the record that is coming.
+    pub(crate) fn mark(&self, base: Base, coming: &Coming) {
         if let Some(place) = self.place(2) {
             let gap = if coming.gap { GAP } else { 0 };
             self.append::<2, 3>(base, place, [coming.id << ID | gap | BASE, coming.time]);
@@ -173,41 +173,10 @@ impl Journal {
 }
 
 /// The most words of marks before a record.
-const MARKS: u32 = 4;
+pub(crate) const MARKS: u32 = 4;
 /// The most ids that are assigned between two calls of [`Journal::expect_ids`]: those of a block of waits, of
 /// a block of stages, and of a statement with all that is open in it.
 const UNASKED_IDS: u64 = 1024;
-
-impl Engine {
-    /// Prepares a journal for a record: room, a base within reach, the parent. Returns false if there is no
-    /// memory; the event is then counted as lost.
-    #[cold]
-    #[inline(never)]
-    pub(crate) fn prepare_journal(
-        &self,
-        thread: &Thread,
-        journal: &Journal,
-        kind: &RingKind,
-        reach: &Reach,
-        coming: &Coming,
-    ) -> bool {
-        thread.expect_stage_ids();
-        let full = journal.place(MARKS + coming.words).is_none();
-        if full && !self.advance(thread, &journal.ring, kind) {
-            return false;
-        }
-        let base = self.arena.base();
-        let within = reach.has(journal.id(coming.id), journal.time(coming.time));
-        if full || coming.gap || !within {
-            journal.mark(base, coming);
-        }
-        if full {
-            // The block begins with a parent, whatever the previous block said.
-            journal.parent.store(0, Relaxed);
-        }
-        journal.place_in(base, 0, coming.parent, || coming.parent_began).is_some()
-    }
-}
 
 /// What the marks of a block have said so far, for a decoder.
 #[derive(Default)]

@@ -2,7 +2,7 @@
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-use crate::count::cell::bump;
+use crate::layout::cell::bump;
 use crate::memory::arena::Own;
 
 /// The counters of a statement, in the order of `record::statement::Counter`.
