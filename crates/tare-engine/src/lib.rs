@@ -40,7 +40,7 @@ use record::stage::untold::Untold;
 use setup::instrument;
 use setup::rules::Rules;
 use setup::sampling::Sampling;
-use setup::wanted::Wanted;
+use setup::demand::Demands;
 use snapshot::{ClassId, Consumer, Kind, KnownError, Properties};
 use thread::KeptSlabs;
 
@@ -74,7 +74,7 @@ pub use setup::objects;
 pub use setup::readers::StatementReader;
 pub use setup::rules::{MAX_RULES, Rule, RuleError};
 pub use setup::sampling::{SampleRate, SamplingState};
-pub use setup::wanted::Demand;
+pub use setup::demand::Demand;
 pub use snapshot::Recording;
 pub use spelling::Spelling;
 pub use thread::{MAX_CONNECT_ATTRS, STATEMENT_DEPTH, ThreadHandle, ThreadRef};
@@ -136,11 +136,11 @@ pub trait Host: Sync {
     /// Returns the source file name at an address the host gave earlier. `None`: the library that held it has
     /// been unloaded since.
     fn source_file(&self, address: usize) -> Option<String>;
-    /// Tells the host how much of the events of `kind` is wanted from now on. Called under one of the
-    /// engine's locks.
-    fn wants(&self, _kind: Kind, _demand: Demand) {}
+    /// Tells the host that the demand for events of `kind` has changed. Called under one of the engine's
+    /// locks.
+    fn demand_changed(&self, _kind: Kind, _demand: Demand) {}
     /// Asks the host to stop reporting stages: none is wanted and none is in progress. The host may do so if
-    /// [`Host::session_stage`] knows them, and resumes when [`Host::wants`] says that stages are wanted.
+    /// [`Host::session_stage`] knows them, and resumes when [`Host::demand_changed`] says that stages are wanted.
     /// Returns false if it goes on reporting. Called under one of the engine's locks.
     fn leave_stages_untold(&self) -> bool {
         false
@@ -253,11 +253,11 @@ impl Default for Config {
     }
 }
 
-/// The engine: one per process, in a static. What most events read lies on two cache lines: `wanted` and what
+/// The engine: one per process, in a static. What most events read lies on two cache lines: `demands` and what
 /// follows it.
 #[repr(C)]
 pub struct Engine {
-    pub(crate) wanted: Wanted,
+    pub(crate) demands: Demands,
     pub(crate) sampling: Sampling,
     /// Configuration version: rises with every change of what is recorded and how. See
     /// [`settings`](thread::settings).
@@ -336,7 +336,7 @@ impl Engine {
     #[must_use]
     pub const fn new() -> Engine {
         Engine {
-            wanted: Wanted::new(),
+            demands: Demands::new(),
             sampling: Sampling::new(),
             arena: Arena::new(),
             registry: instrument::Registry::new(),
@@ -475,7 +475,7 @@ impl Engine {
         let (class, new) = {
             let _one_at_a_time = instrument::lock(&self.filters);
             let registered = self.registry.register(what, &self.losses);
-            self.decide_wanted(what.kind);
+            self.decide_demand(what.kind);
             registered
         };
         if new {

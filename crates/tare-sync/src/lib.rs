@@ -17,7 +17,7 @@
 //! | [`Space`] | cut pieces from blocks that none of them owns |
 //! | [`Folds`] | one moves values from one place to another, others add up both |
 //! | [`DeferredEvents`] | one defers events, others count them nevertheless |
-//! | [`PinnedSlot`], [`Turns`] | add to a pinned slot, or give it to another owner |
+//! | [`PinnedSlot`], [`Evictions`] | add to a pinned slot, or give it to another owner |
 //! | [`stamp`] | change data, and cache it until it changes |
 //! | [`Shown`] | publish the best of several buffers, others copy it |
 //! | [`ConfigVersion`], [`SeenVersion`], [`Limit`] | one changes settings, others compare one version |
@@ -74,7 +74,7 @@ pub use config_version::{ConfigVersion, Limit, SeenVersion};
 pub use deferred::{DeferredEvents, Room};
 pub use folds::Folds;
 pub use index::{Index, Inserted};
-pub use pinned_slot::{Moment, PinnedSlot, Turns};
+pub use pinned_slot::{Moment, PinnedSlot, Evictions};
 pub use queue::Queue;
 pub use seqlock::Seqlock;
 pub use shown::Shown;
@@ -94,6 +94,6 @@ default!(
     Slots,
     Space,
     PinnedSlot,
-    Turns,
+    Evictions,
     Seqlock
 );

@@ -125,16 +125,16 @@ impl PinnedSlot {
 /// The number of times that any of many slots changed its owner, times two. A thread that recognised an owner
 /// by its data knows that it was there all the time if the number is unchanged.
 #[repr(transparent)]
-pub struct Turns(AtomicU32);
+pub struct Evictions(AtomicU32);
 
-impl Turns {
+impl Evictions {
     new! {
         /// Creates a counter of no changes.
-        fn new() = Turns(AtomicU32::new(0))
+        fn new() = Evictions(AtomicU32::new(0))
     }
 
     /// Counts that an owner loses its slot. Called before the next owner's data is written.
-    pub fn pass(&self) {
+    pub fn count(&self) {
         self.0.fetch_add(2, Release);
         // Whoever sees any data of the next owner sees this change, too.
         fence(Release);

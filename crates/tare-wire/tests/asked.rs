@@ -21,7 +21,7 @@ struct Dear {
 
 static TABLES: &[&dyn Table] = &[&DEAR];
 /// The tests share the table, and what it counts.
-static TURN: Mutex<()> = Mutex::new(());
+static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
 static DEAR: Dear = Dear { asked: Mutex::new(Columns::NONE), texts: AtomicU64::new(0) };
 
 const fn column(name: &'static str, sql_type: SqlType) -> Column {
@@ -68,7 +68,7 @@ impl Table for Dear {
 
 #[test]
 fn a_query_asks_for_the_columns_it_names_and_makes_the_values_it_sends() {
-    let _turn = TURN.lock();
+    let _alone = ONE_AT_A_TIME.lock();
     let served = served_with(|config| config.tables = TABLES);
     let mut client = served.client();
     let mut asked = |sql: &str| {
@@ -96,7 +96,7 @@ fn a_query_asks_for_the_columns_it_names_and_makes_the_values_it_sends() {
 
 #[test]
 fn the_first_rows_in_an_order_are_those_of_all_in_that_order() {
-    let _turn = TURN.lock();
+    let _alone = ONE_AT_A_TIME.lock();
     let served = served_with(|config| config.tables = TABLES);
     let mut client = served.client();
     for order in ["AMOUNT DESC", "AMOUNT", "TEXT, ID"] {

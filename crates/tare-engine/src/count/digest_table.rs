@@ -12,7 +12,7 @@ use std::sync::atomic::{
     Ordering::{AcqRel, Acquire, Relaxed, Release},
 };
 
-use tare_sync::{Moment, PinnedSlot, Shown, Turns, stamp};
+use tare_sync::{Moment, PinnedSlot, Shown, Evictions, stamp};
 
 use crate::layout::cell::{Counts, Plain};
 use crate::layout::counters::{Counters, PlainCounters};
@@ -174,7 +174,7 @@ pub(crate) struct DigestTable {
     hand: AtomicU32,
     /// Rises by 2 whenever a place is created or a digest loses its own. Threads then mark their digests as
     /// seen anew, so that none appears to have been seen earlier.
-    pub(crate) turns: Turns,
+    pub(crate) evictions: Evictions,
     evicted: AtomicU64,
     /// 1 if memory for another place was missing since the table was last emptied.
     complete: AtomicU32,
@@ -193,7 +193,7 @@ impl DigestTable {
             samples: Samples::new(),
             horizon: AtomicU64::new(0),
             hand: AtomicU32::new(0),
-            turns: Turns::new(),
+            evictions: Evictions::new(),
             evicted: AtomicU64::new(0),
             complete: AtomicU32::new(0),
             overflow: AtomicU32::new(0),
@@ -310,7 +310,7 @@ impl DigestTable {
         slot.head.publish();
         match place.compare_exchange(0, u64::from(arena.offset_of(slot)), AcqRel, Relaxed) {
             Ok(_) => {
-                self.turns.pass();
+                self.evictions.count();
                 Some(slot)
             }
             Err(_) => {
@@ -332,7 +332,7 @@ impl DigestTable {
         }
         slot.own.move_to(arena, &slot.past);
         self.samples.forget(arena, &slot.sample);
-        self.turns.pass();
+        self.evictions.count();
         self.changed(slot);
         true
     }
@@ -348,7 +348,7 @@ impl DigestTable {
             slot.own.move_to(arena, &slot.past);
             self.samples.forget(arena, &slot.sample);
             slot.pinned_slot.leave_free();
-            self.turns.pass();
+            self.evictions.count();
             self.changed(slot);
         }
     }

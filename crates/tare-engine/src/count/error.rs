@@ -87,7 +87,7 @@ impl Engine {
     }
 
     fn count_error(&self, number: u32, one: PlainError) {
-        if !self.wants(Kind::Error) {
+        if !self.has_demand(Kind::Error) {
             return;
         }
         let Some(thread) = current() else { return };

@@ -251,7 +251,7 @@ impl Engine {
     /// Removes the owner of a mutex.
     #[inline(always)]
     pub fn unlock_mutex(&self, synch: SynchRef) {
-        if self.wants(Kind::Mutex) {
+        if self.has_demand(Kind::Mutex) {
             synch.slot(self).owner.store(0, Relaxed);
         }
     }
@@ -260,7 +260,7 @@ impl Engine {
     /// writer.
     #[inline(always)]
     pub fn unlock_rwlock(&self, synch: SynchRef) {
-        if !self.wants(Kind::Rwlock) {
+        if !self.has_demand(Kind::Rwlock) {
             return;
         }
         let locks = current().map(|thread| &thread.read_locks);

@@ -389,7 +389,7 @@ impl Engine {
 
     /// Begins a table lock of a kind (0–10, the order of [`operation::TABLE_LOCK`]).
     pub fn start_table_lock_wait(&self, table: TableRef, kind: u8, source: Source) -> Option<Wait> {
-        if !self.wants(Kind::TableLock) {
+        if !self.has_demand(Kind::TableLock) {
             return None;
         }
         match self.start_table_lock_wait_fast(table, kind, source) {

@@ -7,7 +7,7 @@ use std::sync::atomic::{
 };
 
 use crate::memory::arena::{Arena, Own, Use, WORDS};
-use crate::setup::wanted::Wanted;
+use crate::setup::demand::Demands;
 use crate::snapshot::Kind;
 
 /// Locks that a thread holds for reading, the latest last. The thread keeps them and not the lock, which many
@@ -16,8 +16,8 @@ use crate::snapshot::Kind;
 #[repr(C, align(64))]
 pub(crate) struct ReadLocks {
     held: AtomicU32,
-    /// The turn ([`crate::setup::wanted`]) since which the list is complete.
-    turn: AtomicU32,
+    /// The activation ([`crate::setup::demand`]) since which the list is complete.
+    activation: AtomicU32,
     /// Place of the block of further locks; 0: there is none.
     pub(crate) further: AtomicU32,
     _pad: AtomicU32,
@@ -27,12 +27,12 @@ pub(crate) struct ReadLocks {
 const READ_LOCKS: usize = 24;
 
 impl ReadLocks {
-    /// Adopts `turn`, and forgets all locks if rwlocks were off since the last one.
-    pub(crate) fn settle(&self, wanted: &Wanted, turn: u32) {
-        if !wanted.heard_since(Kind::Rwlock, self.turn.own()) {
+    /// Adopts `activation`, and forgets all locks if rwlocks were off since the last one.
+    pub(crate) fn settle(&self, demands: &Demands, activation: u32) {
+        if !demands.heard_since(Kind::Rwlock, self.activation.own()) {
             self.held.store(0, Release);
         }
-        self.turn.store(turn, Release);
+        self.activation.store(activation, Release);
     }
 
     /// Forgets all locks.
@@ -40,9 +40,9 @@ impl ReadLocks {
         self.held.store(0, Release);
     }
 
-    /// Returns the turn since which [`ReadLocks::objects`] is complete. Readers call this first.
-    pub(crate) fn turn(&self) -> u32 {
-        self.turn.load(Acquire)
+    /// Returns the activation since which [`ReadLocks::objects`] is complete. Readers call this first.
+    pub(crate) fn activation(&self) -> u32 {
+        self.activation.load(Acquire)
     }
 
     /// Adds a lock. Returns false if the slab is full.
@@ -127,7 +127,7 @@ mod tests {
         for further in [WORDS as u32, u32::MAX] {
             let locks = ReadLocks {
                 held: AtomicU32::new(u32::MAX),
-                turn: AtomicU32::new(0),
+                activation: AtomicU32::new(0),
                 further: AtomicU32::new(further),
                 _pad: AtomicU32::new(0),
                 locks: [const { AtomicU64::new(7) }; READ_LOCKS],

@@ -84,7 +84,7 @@ impl Engine {
         let scale = Scale::of(self);
         let threads = self.live_threads().into_iter();
         let readers: Vec<(u32, Vec<u64>)> = threads
-            .map(|thread| (thread.read_locks.turn(), thread.read_locks.objects(&self.arena).collect()))
+            .map(|thread| (thread.read_locks.activation(), thread.read_locks.objects(&self.arena).collect()))
             .collect();
         let mut seen = Vec::new();
         let mut read = |synch: &'static Synch| {
@@ -108,13 +108,13 @@ impl Engine {
         }
         // Read owners last: after a switch of the kind nobody knows who holds what.
         let _as_switched = lock(&self.filters);
-        let heard = |turn: u32| self.wanted.heard_since(Kind::Rwlock, turn);
+        let heard = |activation: u32| self.demands.heard_since(Kind::Rwlock, activation);
         let mut counts: HashMap<u64, u32> = HashMap::new();
-        for object in readers.into_iter().filter(|(turn, _)| heard(*turn)).flat_map(|(_, locks)| locks) {
+        for object in readers.into_iter().filter(|(activation, _)| heard(*activation)).flat_map(|(_, locks)| locks) {
             *counts.entry(object).or_default() += 1;
         }
         let whose = |(mut row, (object, owner)): (SyncRow, (u64, u64))| {
-            row.locked_by_thread_id = self.wanted.owner(row.kind, owner);
+            row.locked_by_thread_id = self.demands.owner(row.kind, owner);
             row.read_locked_by_count = counts.get(&object).copied().unwrap_or(0);
             row
         };

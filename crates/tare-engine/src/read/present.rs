@@ -43,12 +43,12 @@ impl Engine {
     pub fn present(&self, thread: u64, tables: PresentTables) -> Present {
         let mut present = Present::default();
         let mut before = self.enclosing(thread);
-        for turn in 0..TRIES {
+        for attempt in 0..TRIES {
             let stages =
-                |turn| if turn < TRIES_FOR_STAGE { self.stage_ids(thread, tables) } else { Ids::new() };
-            let stage = stages(turn);
+                |attempt| if attempt < TRIES_FOR_STAGE { self.stage_ids(thread, tables) } else { Ids::new() };
+            let stage = stages(attempt);
             present = self.present_now(thread, tables);
-            let is_same_stage = stage == stages(turn);
+            let is_same_stage = stage == stages(attempt);
             let after = self.enclosing(thread);
             if let Some(&(began, _)) = after[1].first() {
                 leave_out_older(&mut present, began);

@@ -34,7 +34,7 @@ impl Engine {
             now.timed = timed.unwrap_or(now.timed);
             now.held = true;
         });
-        self.decide_wanted(self.registry.kind(id));
+        self.decide_demand(self.registry.kind(id));
         self.change_settings();
     }
 
@@ -51,7 +51,7 @@ impl Engine {
                 now.set_level(level);
                 now.held = held;
             });
-            self.decide_wanted(self.registry.kind(id));
+            self.decide_demand(self.registry.kind(id));
         }
         self.change_settings();
     }
@@ -70,7 +70,7 @@ impl Engine {
             if self.registry.move_level(*it) {
                 moved.push(it.id);
             }
-            self.decide_wanted(self.registry.kind(it.id));
+            self.decide_demand(self.registry.kind(it.id));
         }
         self.change_settings();
         moved
@@ -111,7 +111,7 @@ impl Engine {
         let bit = 1 << consumer as u32;
         let old = self.consumers.load(Relaxed);
         self.consumers.store(if on { old | bit } else { old & !bit }, Relaxed);
-        KINDS.into_iter().for_each(|kind| self.decide_wanted(kind));
+        KINDS.into_iter().for_each(|kind| self.decide_demand(kind));
         // A new thread waits for the lock and computes its mask from the new consumers. A thread that ends
         // waits, too, so no slab is written that has become something else.
         for thread in self.live_threads() {

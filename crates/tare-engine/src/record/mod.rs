@@ -12,7 +12,7 @@ pub(crate) mod wait;
 pub enum Start<T = ()> {
     /// The event has begun.
     Began(T),
-    /// Nobody wants the event: there is nothing to end.
+    /// There is no demand for the event, and nothing to end.
     Off,
     /// The fast path does not apply and has done nothing: call the slow path.
     Slow,

@@ -6,7 +6,7 @@ use std::sync::{Mutex, OnceLock};
 
 use crate::memory::lost::{Losses, Lost};
 use crate::snapshot::{ClassId, Instrument, Kind, Properties, Recording, ThreadInstrument};
-use crate::setup::wanted::Demand;
+use crate::setup::demand::Demand;
 
 /// Capacity of a registry; id 0 means none.
 pub const MAX_INSTRUMENTS: usize = 2048;

@@ -7,4 +7,4 @@ pub mod objects;
 pub(crate) mod readers;
 pub(crate) mod rules;
 pub(crate) mod sampling;
-pub(crate) mod wanted;
+pub(crate) mod demand;

@@ -17,7 +17,7 @@ use crate::layout::stage::begin_of;
 use crate::layout::wait::leaf_of;
 use crate::setup::instrument::{ENABLED, PROGRESS, TIMED, UNRECORDED, USUAL};
 use crate::snapshot::{ClassId, EventType, Kind, Recording};
-use crate::setup::wanted::holder;
+use crate::setup::demand::holder;
 use crate::setup::filter::{self, Usual};
 use crate::thread::{BANK_OWN, Thread};
 
@@ -60,9 +60,9 @@ impl Engine {
             self.unready(thread);
             thread.ready_for.iter().zip(settled_for).for_each(|(word, now)| word.store(now, Relaxed));
         }
-        let turn = self.wanted.turn();
-        thread.holder.store(holder(thread.thread_id.own(), turn), Relaxed);
-        thread.read_locks.settle(&self.wanted, turn);
+        let activation = self.demands.activation();
+        thread.holder.store(holder(thread.thread_id.own(), activation), Relaxed);
+        thread.read_locks.settle(&self.demands, activation);
         thread.leave_short_way();
         self.forget_untold_stage(thread);
     }

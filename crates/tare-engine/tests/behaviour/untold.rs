@@ -1,4 +1,4 @@
-//! Stages that the host tells nothing of while nobody wants one, as it knows itself which one a session is in.
+//! Stages that the host tells nothing of while all their instruments are off, as it knows itself which one a session is in.
 
 use std::sync::atomic::Ordering::Relaxed;
 
@@ -21,7 +21,7 @@ fn stage(rig: Rig, class: ClassId) {
     if rig.are_stages_untold() {
         return;
     }
-    if rig.wants(Kind::Stage) || matches!(rig.pass_stage_fast(class), Start::Slow) {
+    if rig.has_demand(Kind::Stage) || matches!(rig.pass_stage_fast(class), Start::Slow) {
         rig.stage(class);
     }
 }

@@ -61,7 +61,7 @@ fn memory_returns_to_where_it_was_and_counts_add_up() {
 #[test]
 fn threads_are_read_in_order_while_slabs_change_hands() {
     let rig = Rig::with(small());
-    let turn = |worker| {
+    let round = |worker| {
         let mut random = Random::new(worker);
         // Many at once, which end in another order than they began in.
         let mut threads: Vec<_> = (0..32).map(|_| rig.connect()).collect();
@@ -74,7 +74,7 @@ fn threads_are_read_in_order_while_slabs_change_hands() {
     };
     std::thread::scope(|scope| {
         let workers: Vec<_> =
-            (0..4).map(|worker| scope.spawn(move || (0..500).for_each(|_| turn(worker)))).collect();
+            (0..4).map(|worker| scope.spawn(move || (0..500).for_each(|_| round(worker)))).collect();
         while workers.iter().any(|worker| !worker.is_finished()) {
             rig.connect_attributes();
         }

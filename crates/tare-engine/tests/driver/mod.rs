@@ -88,7 +88,7 @@ pub struct Double {
 }
 
 impl Host for Double {
-    fn wants(&self, kind: Kind, demand: Demand) {
+    fn demand_changed(&self, kind: Kind, demand: Demand) {
         if kind == Kind::Stage && demand != Demand::Nothing {
             self.untold.store(false, Relaxed);
         }

@@ -2,7 +2,7 @@
 //!
 //! Each does what the server's does, but an uncontended lock needs no clock if its level allows that. The
 //! attempt to take the lock and its recording are in one call, so nobody can wait unseen. All of them share
-//! the same code ([`lock_wanted`]); the code of their own is short.
+//! the same code ([`lock_recorded`]); the code of their own is short.
 #![allow(unsafe_code)]
 
 use std::ffi::{c_char, c_int, c_uint, c_void};
@@ -15,7 +15,7 @@ use tare_engine::{Source, Start, SynchRef, ThreadRef, UntimedLock, Wait, operati
 
 use super::guard::guard;
 use super::pointer::instance;
-use super::synch::is_unwanted;
+use super::synch::lacks_demand;
 use crate::abi::types::{Mutex, Rwlock};
 use crate::process::ENGINE;
 
@@ -45,7 +45,7 @@ pub(crate) struct Prlock {
 type Take<L> = unsafe extern "C" fn(*mut L) -> c_int;
 
 /// The type of [`try_first`].
-type Wanted =
+type TakeRecorded =
     unsafe extern "C" fn(*mut c_void, *const c_char, c_uint, *mut c_void, u32, Take<c_void>) -> c_int;
 
 /// A function of the server that takes a [`Prlock`].
@@ -72,9 +72,9 @@ trait Way {
     const READS: bool;
     /// The position in [`functions`].
     const PLACE: u32;
-    /// The function for wanted events: the code that all ways share or, for the most frequent way, an inlined
+    /// The function for events of an enabled instrument: the code that all ways share or, for the most frequent way, an inlined
     /// copy without a jump.
-    const WANTED: Wanted = if Self::READS { lock_wanted::<true> } else { lock_wanted::<false> };
+    const RECORDED: TakeRecorded = if Self::READS { lock_recorded::<true> } else { lock_recorded::<false> };
 
     /// Returns the function that takes the lock only if it is free.
     fn take_free() -> Take<Self::Lock>;
@@ -113,7 +113,7 @@ unsafe fn lock<W: Way>(
 ) -> c_int {
     // SAFETY: the caller's promise.
     let (at, instance) = unsafe { (&raw mut (*that).lock, (*that).instance) };
-    if is_unwanted(W::KIND, instance) {
+    if lacks_demand(W::KIND, instance) {
         // SAFETY: the caller's promise.
         return unsafe { W::take(at) };
     }
@@ -132,7 +132,7 @@ unsafe fn lock<W: Way>(
     // SAFETY: the caller's promise, and all arguments are of one way. A function that takes an address may be
     // called with one of another type.
     unsafe {
-        (W::WANTED)(
+        (W::RECORDED)(
             that.cast(),
             file,
             line,
@@ -153,7 +153,7 @@ fn is_sampled<I>(kind: Kind, instance: *mut I) -> bool {
 ///
 /// # Safety
 ///
-/// See [`lock_wanted`].
+/// See [`lock_recorded`].
 #[inline(always)]
 unsafe fn lock_unusual_way<W: Way>(
     that: *mut c_void,
@@ -177,7 +177,7 @@ unsafe fn lock_unusual_way<W: Way>(
 ///
 /// See [`try_first`].
 #[inline(never)]
-unsafe extern "C" fn lock_wanted<const READS: bool>(
+unsafe extern "C" fn lock_recorded<const READS: bool>(
     that: *mut c_void,
     file: *const c_char,
     line: c_uint,
@@ -223,7 +223,7 @@ unsafe extern "C" fn try_first<const READS: bool>(
     unsafe { lock_unusual::<READS>(that, source, way, instance) }
 }
 
-/// Counts an uncontended acquisition. Returns 0 through `black_box` so that [`lock_wanted`] can tail-call it.
+/// Counts an uncontended acquisition. Returns 0 through `black_box` so that [`lock_recorded`] can tail-call it.
 #[cold]
 #[inline(never)]
 extern "C" fn count_free(untimed: UntimedLock, synch: SynchRef, operation: u8, source: Source) -> c_int {
@@ -231,11 +231,11 @@ extern "C" fn count_free(untimed: UntimedLock, synch: SynchRef, operation: u8, s
     black_box(0)
 }
 
-/// Calls [`lock_in_time`]. A function of its own marks that call as cold for [`lock_wanted`].
+/// Calls [`lock_in_time`]. A function of its own marks that call as cold for [`lock_recorded`].
 ///
 /// # Safety
 ///
-/// See [`lock_wanted`].
+/// See [`lock_recorded`].
 #[cold]
 #[inline(never)]
 unsafe extern "C" fn lock_unusual<const READS: bool>(
@@ -252,7 +252,7 @@ unsafe extern "C" fn lock_unusual<const READS: bool>(
 ///
 /// # Safety
 ///
-/// See [`lock_wanted`].
+/// See [`lock_recorded`].
 #[inline(never)]
 unsafe extern "C" fn lock_in_time<const READS: bool>(
     that: *mut c_void,
@@ -345,7 +345,7 @@ impl<const TRY: bool> Way for TakeMutex<TRY> {
     const OPERATION: u8 = operation::MUTEX + TRY as u8;
     const READS: bool = false;
     const PLACE: u32 = TRY as u32;
-    const WANTED: Wanted = if TRY { lock_wanted::<false> } else { try_first::<false> };
+    const RECORDED: TakeRecorded = if TRY { lock_recorded::<false> } else { try_first::<false> };
 
     #[inline(always)]
     fn take_free() -> Take<Self::Lock> {

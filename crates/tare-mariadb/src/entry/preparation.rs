@@ -42,7 +42,7 @@ static PARSER: OnceLock<Parser> = OnceLock::new();
 
 /// Stores the server's parser; must run before the first statement. Returns the function to call in place of
 /// `parse_sql`.
-pub(crate) fn stand_before(parser: Parser) -> usize {
+pub(crate) fn intercept(parser: Parser) -> usize {
     let _once = PARSER.set(parser);
     (parse_prepared as *const c_void).addr()
 }

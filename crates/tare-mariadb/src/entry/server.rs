@@ -8,7 +8,7 @@ use tare_engine::{
     SessionCounters, SessionValue, StagedSession, SystemThread,
 };
 
-use super::lead;
+use super::routing;
 use crate::host::digest::{self, Tokens};
 use crate::host::{charset, host_cache, names, observation, replica, session, stage, user_variable};
 
@@ -28,14 +28,14 @@ fn charsets() -> Option<&'static charset::Functions> {
 }
 
 impl Host for ServerHost {
-    fn wants(&self, kind: Kind, demand: Demand) {
-        lead::decide(kind, demand);
+    fn demand_changed(&self, kind: Kind, demand: Demand) {
+        routing::decide(kind, demand);
     }
 
     fn leave_stages_untold(&self) -> bool {
         let can_say = stage::is_known();
         if can_say {
-            lead::leave_stages_untold();
+            routing::leave_stages_untold();
         }
         can_say
     }

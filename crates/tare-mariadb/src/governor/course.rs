@@ -400,7 +400,7 @@ fn a_first_look_without_a_budget_is_as_long_as_the_server_is_up_not_its_machine(
     course.watch = Watch::new(prices(), |_| None, start);
     course.budgets = Budgets::default();
     course.at = Moment { now: start, cpu: Duration::ZERO };
-    assert_eq!(course.watch.last(), None, "nobody has looked yet");
+    assert_eq!(course.watch.last(), None, "no sample yet");
     let seen = course.step(10, 0, 1);
     assert_eq!(seen.elapsed, EVERY);
     assert!(!seen.is_idle && (seen.account.cpu - 60e6).abs() < 1.0, "{seen:?}");

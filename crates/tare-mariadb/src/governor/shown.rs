@@ -38,12 +38,12 @@ pub(super) fn status(shared: &Shared) -> [String; STATUS.len()] {
         budget(p95),
         (if is_strict { "ON" } else { "OFF" }).to_owned(),
         state(shared),
-        of_last(share, "unknown: nobody has looked yet"),
-        of_last(slowed, "unknown: nobody has looked yet"),
+        of_last(share, "unknown: no sample yet"),
+        of_last(slowed, "unknown: no sample yet"),
         cut(shared.last.as_ref()),
         shared.looks.to_string(),
         origin.unwrap_or_default(),
-        of_last(machine, "unknown: nobody has looked yet"),
+        of_last(machine, "unknown: no sample yet"),
     ]
 }
 
@@ -71,7 +71,7 @@ fn state(shared: &Shared) -> String {
     if shared.budgets.are_none() {
         return "OFF: nothing is decided".to_owned();
     }
-    let Some(seen) = &shared.last else { return "begins: nobody has looked yet".to_owned() };
+    let Some(seen) = &shared.last else { return "starting: no sample yet".to_owned() };
     match is_kept(seen, shared.budgets) {
         _ if seen.is_idle => "idle: nothing is decided while the server does next to nothing".to_owned(),
         _ if !seen.can_be_kept => over(seen, shared.budgets),
@@ -143,7 +143,7 @@ fn machine(seen: &Seen) -> String {
 fn share(seen: &Seen) -> String {
     let of = seen.account.share();
     format!(
-        "{} ({} to {}) of the CPU time in the {:.1} s of the last look; looking is {} of it",
+        "{} ({} to {}) of the CPU time in the {:.1} s of the last sample; the governor takes {} of it",
         percent(of.ns),
         percent(of.low),
         percent(of.high),

@@ -18,11 +18,11 @@ use crate::options::{OptionFiles, Options, ServerSettings};
 use crate::process::log::{self, Severity};
 pub use crate::process::{data_directory, server_is_up};
 use crate::status::{self, State};
-pub use crate::status::{Plan, StandBack};
+pub use crate::status::{Plan, DisableReason};
 use program::Server;
 
 /// Decides whether to serve `server`, started with `arguments` (the program's name first).
-fn plan(server: &Server, arguments: &[OsString]) -> Result<Plan, StandBack> {
+fn plan(server: &Server, arguments: &[OsString]) -> Result<Plan, DisableReason> {
     let version = server.version();
     status::set_server(version.clone(), version.as_deref().and_then(Series::of));
     let files = OptionFiles::of_server(arguments);
@@ -50,21 +50,21 @@ pub fn decide(
     settings: &ServerSettings,
     files: &OptionFiles,
     environment: Option<&OsStr>,
-) -> Result<Plan, StandBack> {
+) -> Result<Plan, DisableReason> {
     if let Some(option) = settings.ends_early {
-        return Err(StandBack::NotServing { option });
+        return Err(DisableReason::NotServing { option });
     }
-    let version = version.ok_or(StandBack::NoVersion)?;
-    let Some(series) = Series::of(&version) else { return Err(StandBack::UnknownVersion { version }) };
+    let version = version.ok_or(DisableReason::NoVersion)?;
+    let Some(series) = Series::of(&version) else { return Err(DisableReason::UnknownVersion { version }) };
     if settings.bootstrap {
-        return Err(StandBack::Bootstrap);
+        return Err(DisableReason::Bootstrap);
     }
     if let Some(origin) = settings.performance_schema.clone() {
-        return Err(StandBack::BuiltIn { origin });
+        return Err(DisableReason::BuiltIn { origin });
     }
     let options = Options::read(settings, files, environment)?;
     if !options.enabled {
-        return Err(StandBack::SwitchedOff);
+        return Err(DisableReason::SwitchedOff);
     }
     Ok(Plan { series, options })
 }
@@ -74,11 +74,11 @@ fn answer(version: c_int) -> *const c_void {
     let Some(plan) = status::plan() else { return std::ptr::null() };
     let started = catch_unwind(AssertUnwindSafe(|| {
         if version != INTERFACE_VERSION {
-            return Err(StandBack::InterfaceVersion(version));
+            return Err(DisableReason::InterfaceVersion(version));
         }
         provider::start(plan.series, &plan.options)
     }))
-    .unwrap_or_else(|payload| Err(StandBack::Panic(panic_text(payload.as_ref()))));
+    .unwrap_or_else(|payload| Err(DisableReason::Panic(panic_text(payload.as_ref()))));
     match started {
         Ok(table) => {
             status::set_state(State::Active);
@@ -92,18 +92,18 @@ fn answer(version: c_int) -> *const c_void {
             table
         }
         Err(reason) => {
-            stand_back(reason);
+            disable(reason);
             std::ptr::null()
         }
     }
 }
 
 /// Notes in the status and in the error log why tare does nothing.
-fn stand_back(reason: StandBack) {
+fn disable(reason: DisableReason) {
     if reason.serves() {
         log::line(reason.level(), &format!("disables itself, the server runs without it: {reason}"));
     }
-    status::set_state(State::StoodBack(reason));
+    status::set_state(State::Disabled(reason));
 }
 
 fn panic_text(payload: &(dyn std::any::Any + Send)) -> String {

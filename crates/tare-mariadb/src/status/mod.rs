@@ -1,13 +1,13 @@
 //! The state of tare in this process, for `tare status` and the tables that show it.
 
-mod stand_back;
+mod disable_reason;
 
 use std::fmt;
 use std::sync::{OnceLock, RwLock};
 
 use crate::abi::Series;
 use crate::options::Options;
-pub use stand_back::StandBack;
+pub use disable_reason::DisableReason;
 
 /// The state of tare in this process.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -20,7 +20,7 @@ pub enum State {
     /// The server uses tare as its provider.
     Active,
     /// Tare has disabled itself; the server runs as if tare were absent.
-    StoodBack(StandBack),
+    Disabled(DisableReason),
 }
 
 impl fmt::Display for State {
@@ -29,7 +29,7 @@ impl fmt::Display for State {
             State::NotAServer => f.write_str("not a server"),
             State::Waiting => f.write_str("waiting for the server to ask"),
             State::Active => f.write_str("active"),
-            State::StoodBack(reason) => write!(f, "stood back: {reason}"),
+            State::Disabled(reason) => write!(f, "disabled: {reason}"),
         }
     }
 }

@@ -6,7 +6,7 @@ use loom::thread;
 
 use super::{check, words};
 use crate::atomic::{AtomicU64, Ordering::Relaxed};
-use crate::{Index, Inserted, PinnedSlot, Turns};
+use crate::{Index, Inserted, PinnedSlot, Evictions};
 
 /// One slot, and the row without a digest.
 struct Place {
@@ -17,7 +17,7 @@ struct Place {
     past: AtomicU64,
     overflow: AtomicU64,
     /// Rises when the owner loses the slot.
-    turns: Turns,
+    evictions: Evictions,
 }
 
 impl Place {
@@ -30,7 +30,7 @@ impl Place {
             own: AtomicU64::new(3),
             past,
             overflow,
-            turns: Turns::new(),
+            evictions: Evictions::new(),
         };
         place.pinned_slot.prepare();
         assert_eq!(place.pinned_slot.let_out(), 1);
@@ -56,7 +56,7 @@ impl Place {
         let counted = self.own.load(Relaxed);
         self.past.store(self.past.load(Relaxed) + counted, Relaxed);
         self.own.store(0, Relaxed);
-        self.turns.pass();
+        self.evictions.count();
         self.key.store(u64::from(before.generation() + 1) * 10, Relaxed);
         self.pinned_slot.let_out();
         true
@@ -128,7 +128,7 @@ fn what_a_thread_recognises_by_a_turn_that_has_not_changed_is_there() {
             thread::spawn(move || place.evict())
         };
         let key = place.key.load(Relaxed);
-        if place.turns.since() == 0 {
+        if place.evictions.since() == 0 {
             assert_eq!(key, 10, "the first tenant's, which has not lost its place");
         }
         other.join().expect("a thread");

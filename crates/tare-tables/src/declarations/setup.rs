@@ -93,7 +93,7 @@ pub static CONSUMERS: TableDef<ConsumerState> = TableDef::new(
     "setup_consumers",
     "Where events may go. A consumer works only while those above it do: global_instrumentation, then \
      thread_instrumentation, then `_current`, then `_history` and `_history_long`. `events_statements_cpu`, in the shape \
-     `extended` only, is off at first: it takes two system calls a statement.",
+     `extended` only, is off by default: it takes two system calls a statement.",
     &[CONSUMER_COLUMNS],
     |engine, _, emit| {
         let _ = engine.consumers().try_for_each(|it| emit(&(it, engine.consumer(it))));
@@ -139,7 +139,7 @@ const ACTOR_COLUMNS: &[ColumnDef<ActorRule>] = &[
     column("HOST", Char(255), "Host the connection comes from.", |row: &ActorRule| (&row.host).into())
         .or("%"),
     column("USER", Char(128), "User of the connection.", |row: &ActorRule| (&row.user).into()).or("%"),
-    column("ROLE", Char(128), "Only rows with `%` are looked at.", |row: &ActorRule| (&row.role).into())
+    column("ROLE", Char(128), "Only rows with `%` have an effect.", |row: &ActorRule| (&row.role).into())
         .or("%"),
     column(
         "ENABLED",
@@ -204,7 +204,7 @@ const OBJECT_COLUMNS: &[ColumnDef<ObjectRule>] = &[
         (&row.name).into()
     })
     .or("%"),
-    column("ENABLED", YES_NO, "Whether the object is watched. May be updated.", |row: &ObjectRule| {
+    column("ENABLED", YES_NO, "Whether the object is instrumented. May be updated.", |row: &ObjectRule| {
         yes_no(row.enabled)
     })
     .or("YES"),

@@ -87,8 +87,8 @@ pub(super) fn check_program(prospect: &Prospect) -> Vec<Finding> {
     let mut findings = vec![];
     if let Err(reason) = &prospect.plan {
         let check = match reason {
-            tare_mariadb::startup::StandBack::Options(_) => "options",
-            tare_mariadb::startup::StandBack::BuiltIn { .. } => "built-in",
+            tare_mariadb::startup::DisableReason::Options(_) => "options",
+            tare_mariadb::startup::DisableReason::BuiltIn { .. } => "built-in",
             _ => "program",
         };
         findings.push(Finding::problem(check, format!("tare disables itself: {reason}"), reason.remedy()));

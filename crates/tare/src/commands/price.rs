@@ -396,7 +396,7 @@ fn check(measuring: &Measuring, whose: Whose, prices: &Prices, interrupt: &Inter
 
 fn print_account(account: &Account, prices: &Origin) {
     paragraph(&format!(
-        "Watching costs {} of the CPU time; {} of that is reading the counts.",
+        "The overhead is {} of the CPU time; {} of that is reading the counts.",
         between(account.share()),
         percent(if account.total.ns > 0.0 { account.own / account.total.ns } else { 0.0 })
     ));

@@ -66,7 +66,7 @@ fn of_account(address: Address) -> Result<Report> {
     let mut server = Source::open(address)?;
     if server.kind() != Kind::Tare {
         let reason = format!(
-            "the server at {at} ({}) shows no performance_schema.tare_status to this account: tare is not loaded there or stood back \
+            "the server at {at} ({}) shows no performance_schema.tare_status to this account: tare is not loaded there or disabled itself \
              (`tare doctor` on its machine says why), or the account needs GRANT SELECT ON performance_schema.*",
             server.version()
         );

@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 
 use nix::unistd::{Uid, User};
 use tare_mariadb::options::{OptionFiles, Options, Origin, Root, ServerSettings};
-use tare_mariadb::startup::{self, Plan, StandBack};
+use tare_mariadb::startup::{self, Plan, DisableReason};
 
 use crate::program::{self, Program};
 use crate::provider;
@@ -47,7 +47,7 @@ pub(crate) struct Prospect {
     pub(crate) files: OptionFiles,
     pub(crate) settings: ServerSettings,
     /// Whether and how tare serves it.
-    pub(crate) plan: Result<Plan, StandBack>,
+    pub(crate) plan: Result<Plan, DisableReason>,
     groups: Vec<String>,
 }
 

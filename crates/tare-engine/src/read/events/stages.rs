@@ -108,7 +108,7 @@ impl Engine {
     /// and the id that the thread's next event gets.
     fn skipped_stage(&self, thread: &'static Thread) -> Option<StageRow> {
         let depth = thread.statement_depth.load(Relaxed) as usize;
-        if depth == 0 || thread.stage_label.load(Relaxed) != UNKNOWN_STAGE || !self.wants(Kind::Stage) {
+        if depth == 0 || thread.stage_label.load(Relaxed) != UNKNOWN_STAGE || !self.has_demand(Kind::Stage) {
             return None;
         }
         let class = self.stage_of(thread);

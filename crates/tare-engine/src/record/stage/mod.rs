@@ -387,7 +387,7 @@ impl Engine {
             self.nest_in_statement(thread);
         }
         leave_stage(thread);
-        if !self.wants(Kind::Stage) {
+        if !self.has_demand(Kind::Stage) {
             self.leave_stages_if_last();
         }
         now

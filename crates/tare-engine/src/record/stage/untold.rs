@@ -75,7 +75,7 @@ impl Engine {
     /// Lets the host stop reporting stages, if none is enabled and none is in progress. Callers hold the lock
     /// of the filters.
     pub(crate) fn leave_stages_untold(&self) {
-        if self.wants(Kind::Stage) || self.untold.is_now() {
+        if self.has_demand(Kind::Stage) || self.untold.is_now() {
             return;
         }
         let Some(host) = self.host.get() else { return };

@@ -5,8 +5,8 @@ use std::sync::atomic::Ordering::Relaxed;
 
 use crate::layout::statement::OpenStatement;
 use super::{
-    Counter, LEVEL, MASK, OF_NOBODY, RECORDED, STATEMENTS, Statement, UNCHOSEN, WANTED, WITH_CPU,
-    WITH_DIGEST, WITH_HISTOGRAM, WITH_MEMORY, cpu, usual_wanted,
+    Counter, LEVEL, MASK_SHIFT, OF_NOBODY, RECORDED, STATEMENTS, Statement, UNCHOSEN, MASK_BITS, WITH_CPU,
+    WITH_DIGEST, WITH_HISTOGRAM, WITH_MEMORY, cpu, usual_mask_bits,
 };
 use crate::Engine;
 use crate::clock::{cycles, ticks};
@@ -152,7 +152,7 @@ impl Engine {
         };
         // Events without times are noted in histograms elsewhere.
         let timed = u32::from(TIMED);
-        let (asked, usual) = (WANTED << MASK, usual_wanted(EXTENDED) << MASK);
+        let (asked, usual) = (MASK_BITS << MASK_SHIFT, usual_mask_bits(EXTENDED) << MASK_SHIFT);
         let (asked, usual) = if EXTENDED { (asked | timed, usual | timed) } else { (asked, usual) };
         if flags & asked != usual {
             cold_path();

@@ -65,7 +65,7 @@ pub enum Counter {
     CpuTime,
 }
 
-const _: () = assert!(WANTED << MASK < 1 << LEVEL);
+const _: () = assert!(MASK_BITS << MASK_SHIFT < 1 << LEVEL);
 const _: () = assert!(Counter::TotalMemory as usize == LARGEST && Counter::CpuTime as usize + 1 == COUNTERS);
 
 /// The outcome of a statement, from the host's diagnostics area.
@@ -90,23 +90,23 @@ pub(crate) const RECORDED: u32 = 1 << 2;
 /// The flag of a statement that is not recorded at its end, unless it fails or becomes slow. See
 /// [`crate::thread::choice`].
 pub(crate) const UNCHOSEN: u32 = 1;
-/// The bits of a thread's mask that are in a statement's flags, shifted by [`MASK`].
-const WANTED: u32 = UNATTRIBUTED | DIGEST | CYCLES | SESSION_MEMORY | CPU_TIME | HISTOGRAM;
-const MASK: u32 = 2;
+/// The bits of a thread's mask that are in a statement's flags, shifted by [`MASK_SHIFT`].
+const MASK_BITS: u32 = UNATTRIBUTED | DIGEST | CYCLES | SESSION_MEMORY | CPU_TIME | HISTOGRAM;
+const MASK_SHIFT: u32 = 2;
 /// Returns these bits for a statement on the fast path. It is its thread's, has a digest, and only its time
 /// is measured, in cycles, and in the shape `extended` its memory.
-const fn usual_wanted(extended: bool) -> u32 {
+const fn usual_mask_bits(extended: bool) -> u32 {
     DIGEST | CYCLES | if extended { SESSION_MEMORY | HISTOGRAM } else { 0 }
 }
 /// The bits of a mask that decide whether a statement takes the fast path.
-const USUAL_MASK: u32 = CURRENT << shift(EventType::Statement) | WANTED;
-const OF_NOBODY: u32 = UNATTRIBUTED << MASK;
+const USUAL_MASK: u32 = CURRENT << shift(EventType::Statement) | MASK_BITS;
+const OF_NOBODY: u32 = UNATTRIBUTED << MASK_SHIFT;
 /// The flags of a statement timed in cycles.
-const IN_CYCLES: u32 = TIMED as u32 | CYCLES << MASK;
-pub(crate) const WITH_DIGEST: u32 = DIGEST << MASK;
-const WITH_MEMORY: u32 = SESSION_MEMORY << MASK;
-const WITH_CPU: u32 = CPU_TIME << MASK;
-const WITH_HISTOGRAM: u32 = HISTOGRAM << MASK;
+const IN_CYCLES: u32 = TIMED as u32 | CYCLES << MASK_SHIFT;
+pub(crate) const WITH_DIGEST: u32 = DIGEST << MASK_SHIFT;
+const WITH_MEMORY: u32 = SESSION_MEMORY << MASK_SHIFT;
+const WITH_CPU: u32 = CPU_TIME << MASK_SHIFT;
+const WITH_HISTOGRAM: u32 = HISTOGRAM << MASK_SHIFT;
 /// The position of the level in a statement's flags.
 const LEVEL: u32 = 9;
 
@@ -245,14 +245,14 @@ fn unchosen_within(switches: u8) -> u32 {
 #[inline(always)]
 fn is_usual<const EXTENDED: bool>(switches: u8, mask: u32) -> bool {
     switches & (ENABLED | STATEMENT) == ENABLED | STATEMENT
-        && mask & USUAL_MASK == CURRENT << shift(EventType::Statement) | usual_wanted(EXTENDED)
+        && mask & USUAL_MASK == CURRENT << shift(EventType::Statement) | usual_mask_bits(EXTENDED)
 }
 
 /// Returns the flags of a statement that begins on the fast path.
 #[inline(always)]
 fn usual_flags<const EXTENDED: bool>(switches: u8) -> u32 {
     let recorded = if switches & UNRECORDED == 0 { RECORDED } else { 0 };
-    u32::from(switches & TIMED) | recorded | usual_wanted(EXTENDED) << MASK
+    u32::from(switches & TIMED) | recorded | usual_mask_bits(EXTENDED) << MASK_SHIFT
 }
 
 /// Returns the flags of a statement that begins.
@@ -264,7 +264,7 @@ fn flags_of(thread: &Thread, open: &OpenStatement, mask: u32, begun: &Begun<'_>)
         }
     }
     let recorded = if is_event(mask, EventType::Statement, begun.switches) { RECORDED } else { 0 };
-    u32::from(begun.switches & TIMED) | recorded | (mask & WANTED) << MASK
+    u32::from(begun.switches & TIMED) | recorded | (mask & MASK_BITS) << MASK_SHIFT
 }
 
 /// Reads the clocks of a statement that is not only timed in cycles. Returns its start in ticks; 0: it is not
