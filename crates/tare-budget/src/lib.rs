@@ -14,11 +14,11 @@ pub mod price;
 mod uncounted;
 mod work;
 
-pub use account::{Account, Entry, Share};
+pub use account::{CostAccount, Entry, CostShare};
 pub use board::{Board, Held, Move, Switch};
 pub use budget::Budget;
-pub use connection::{Connection, Connections, counted_since};
-pub use governor::sampling::{Resampled, Sampling};
+pub use connection::{ConnectionEvents, Connections, counted_since};
+pub use governor::sampling::{Resampled, SampleChance};
 pub use governor::{Decision, Governor, Look, Rules, Statements, choice, may_sleep, sampling};
 pub use kind::{Family, Kind, Level, handler, is_beginning, worth};
 pub use price::{Cost, PriceError, Prices, Provider};

@@ -25,21 +25,21 @@ use tare_sync::{ConfigVersion, Folds, Space};
 
 use clock::Clock;
 use count::account::Parties;
-use count::bucket::Buckets;
+use count::bucket::BucketBounds;
 use count::digest_table::DigestTable;
-use count::error::Errors;
+use count::error::KnownErrors;
 use layout::bank::{Sums, with_cell};
 use layout::cell::{FAMILIES, IoCell, VIEWERS};
 use memory::arena::{Arena, Table};
-use memory::index::Index;
+use memory::index::NameIndex;
 use memory::lost::Losses;
 use memory::pool::Pools;
 use read::histogram::Truncated;
-use read::{Figures, Tenants};
+use read::{SumCache, Tenants};
 use record::stage::untold::Untold;
 use setup::instrument;
 use setup::rules::Rules;
-use setup::sampling::Sampling;
+use setup::sampling::SamplingSettings;
 use setup::demand::Demands;
 use snapshot::{ClassId, Consumer, Kind, KnownError, Properties};
 use thread::KeptSlabs;
@@ -55,10 +55,10 @@ pub use instance::{
 pub use layout::program::{ProgramHandle, ProgramRef};
 pub use layout::statement::MAX_SQL_TEXT;
 pub use layout::transaction::{Savepoint, TransactionStart, Xid};
-pub use memory::lost::{Limits, Lost};
+pub use memory::lost::{ObjectLimits, Lost};
 pub use memory::text::shown;
 pub use read::{
-    ApplierRow, BlockRow, BlockTexts, CachedHost, Cursor, Digests, Each, EachStatement, Origin, Piece,
+    ApplierRow, BlockRow, BlockTexts, CachedHost, Cursor, Digests, Each, EachStatement, Origin, StreamPart,
     RecordedStatement, Replica, ReplicaError, ReplicaRow, ReplicaThread, ReplicaWorker, RunningTokens,
     SessionCountersRow, SessionValue, SessionVariableRow, Sink, StatementBlock, StreamedStatement,
 };
@@ -72,7 +72,7 @@ pub use setup::actors::ActorRule;
 pub use setup::instrument::{Initial, InitialSwitches, LevelMove, MAX_INSTRUMENTS, Registration, fixed};
 pub use setup::objects;
 pub use setup::readers::StatementReader;
-pub use setup::rules::{MAX_RULES, Rule, RuleError};
+pub use setup::rules::{MAX_RULES, SetupRule, RuleError};
 pub use setup::sampling::{SampleRate, SamplingState};
 pub use setup::demand::Demand;
 pub use snapshot::Recording;
@@ -218,7 +218,7 @@ pub struct Config {
     /// Rows of `setup_actors` and `setup_objects`.
     pub rules_size: [u32; 2],
     /// Limits on the number of all other objects.
-    pub limits: Limits,
+    pub limits: ObjectLimits,
     /// Initial switches of instruments.
     pub instruments: InitialSwitches,
     /// Consumers that are on at the start.
@@ -245,7 +245,7 @@ impl Default for Config {
             parties_size: [1_000; 3],
             synch_waits_by_instance: false,
             rules_size: [MAX_RULES as u32; 2],
-            limits: Limits::default(),
+            limits: ObjectLimits::default(),
             instruments: Box::new(|_| Initial::default()),
             consumers: Consumer::ALL.into_iter().filter(|consumer| !consumer.is_further()).collect(),
             errors: &[],
@@ -258,7 +258,7 @@ impl Default for Config {
 #[repr(C)]
 pub struct Engine {
     pub(crate) demands: Demands,
-    pub(crate) sampling: Sampling,
+    pub(crate) sampling: SamplingSettings,
     /// Configuration version: rises with every change of what is recorded and how. See
     /// [`settings`](thread::settings).
     pub(crate) settings: ConfigVersion,
@@ -273,17 +273,17 @@ pub struct Engine {
     pub(crate) ended: Sums,
     /// Errors of ended threads, and those that belong to no thread.
     pub(crate) ended_errors: Sums,
-    pub(crate) errors: Errors,
+    pub(crate) errors: KnownErrors,
     /// I/O of ended files and sockets.
     pub(crate) ended_io: Sums,
     pub(crate) kept_slabs: KeptSlabs,
     /// Space for the histograms of digests and of what ended threads counted.
     pub(crate) histograms: Space,
-    pub(crate) buckets: Buckets,
+    pub(crate) buckets: BucketBounds,
     pub(crate) untold: Untold,
     pub(crate) truncated: Truncated,
     pub(crate) tenants: Tenants,
-    pub(crate) figures: Figures,
+    pub(crate) figures: SumCache,
     pub(crate) parties: Parties,
     pub(crate) filters: Mutex<()>,
     /// Held while changing what tables keep of closed handles. See [`TableShareRef`].
@@ -291,9 +291,9 @@ pub struct Engine {
     /// Counter of folds: readers of sums read again when a fold ran in between.
     pub(crate) folds: Folds,
     pub(crate) pools: Pools,
-    pub(crate) files: Index,
-    pub(crate) tables: Index,
-    pub(crate) programs: Index,
+    pub(crate) files: NameIndex,
+    pub(crate) tables: NameIndex,
+    pub(crate) programs: NameIndex,
     pub(crate) digests: DigestTable,
     /// Map from descriptor to file.
     pub(crate) descriptors: Table,
@@ -337,7 +337,7 @@ impl Engine {
     pub const fn new() -> Engine {
         Engine {
             demands: Demands::new(),
-            sampling: Sampling::new(),
+            sampling: SamplingSettings::new(),
             arena: Arena::new(),
             registry: instrument::Registry::new(),
             epochs: [const { AtomicU32::new(1) }; FAMILIES],
@@ -346,23 +346,23 @@ impl Engine {
             settings: ConfigVersion::new(),
             ended: Sums::new(),
             ended_errors: Sums::new(),
-            errors: Errors::new(),
+            errors: KnownErrors::new(),
             ended_io: Sums::new(),
             kept_slabs: KeptSlabs::new(),
             histograms: Space::new(),
-            buckets: Buckets::new(),
+            buckets: BucketBounds::new(),
             untold: Untold::new(),
             truncated: Truncated::new(),
             tenants: Tenants::new(),
-            figures: Figures::new(),
+            figures: SumCache::new(),
             parties: Parties::new(),
             filters: Mutex::new(()),
             share_turns: Mutex::new(()),
             folds: Folds::new(),
             pools: Pools::new(),
-            files: Index::new(),
-            tables: Index::new(),
-            programs: Index::new(),
+            files: NameIndex::new(),
+            tables: NameIndex::new(),
+            programs: NameIndex::new(),
             digests: DigestTable::new(),
             descriptors: Table::new(),
             history_size: [const { AtomicU32::new(0) }; 4],
@@ -514,7 +514,7 @@ impl Engine {
     pub(crate) fn of(bytes: usize) -> &'static Engine {
         let engine: &'static Engine = Box::leak(Box::new(Engine::new()));
         engine.arena.map(bytes).expect("address space");
-        engine.arena.shares.limit(&Limits::default());
+        engine.arena.shares.limit(&ObjectLimits::default());
         engine.pools.map(&engine.arena).expect("address space");
         engine
     }

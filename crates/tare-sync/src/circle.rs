@@ -5,7 +5,7 @@
 use crate::atomic::{
     AtomicU32,
     Ordering::{Acquire, Relaxed, Release},
-    Own,
+    OwnLoad,
 };
 
 /// Links an initialised element into the circle and makes `entry` point to it. `next` returns an element's

@@ -6,7 +6,7 @@ use crate::Seqlock;
 use crate::atomic::{
     AtomicU32, AtomicU64,
     Ordering::{Acquire, Relaxed, Release},
-    Own,
+    OwnLoad,
 };
 
 /// A vacant place for one deferred word.

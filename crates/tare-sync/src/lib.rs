@@ -13,7 +13,7 @@
 //! | [`TreiberStack`] | a Treiber stack: take and give back equal elements |
 //! | [`Queue`] | push and pop numbers, oldest first |
 //! | [`Index`] | insert, find and remove keys |
-//! | [`Slots`] | take and give back slots of a block, which may be repurposed |
+//! | [`BlockSlots`] | take and give back slots of a block, which may be repurposed |
 //! | [`Space`] | cut pieces from blocks that none of them owns |
 //! | [`Folds`] | one moves values from one place to another, others add up both |
 //! | [`DeferredEvents`] | one defers events, others count them nevertheless |
@@ -74,12 +74,12 @@ pub use config_version::{ConfigVersion, Limit, SeenVersion};
 pub use deferred::{DeferredEvents, Room};
 pub use folds::Folds;
 pub use index::{Index, Inserted};
-pub use pinned_slot::{Moment, PinnedSlot, Evictions};
+pub use pinned_slot::{SlotState, PinnedSlot, Evictions};
 pub use queue::Queue;
 pub use seqlock::Seqlock;
 pub use shown::Shown;
-pub use slots::{Claimed, Freed, MOST_SLOTS, Slots};
-pub use space::{Piece, Space, keep_first};
+pub use slots::{Claimed, Freed, MOST_SLOTS, BlockSlots};
+pub use space::{CutPiece, Space, keep_first};
 pub use treiber_stack::TreiberStack;
 
 default!(
@@ -91,7 +91,7 @@ default!(
     Queue,
     SeenVersion,
     Shown,
-    Slots,
+    BlockSlots,
     Space,
     PinnedSlot,
     Evictions,

@@ -3,7 +3,7 @@
 use crate::atomic::{
     AtomicU32,
     Ordering::{Acquire, Relaxed, Release},
-    Own, fence,
+    OwnLoad, fence,
 };
 
 /// The sequence number of a seqlock: even at rest, and different after each change.

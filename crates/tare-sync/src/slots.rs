@@ -24,7 +24,7 @@ const KIND: u32 = 58;
 
 /// The slot word of a block. It is 0 for a block without slots, apart from the counts of those who hold it to
 /// find that out.
-pub struct Slots(AtomicU64);
+pub struct BlockSlots(AtomicU64);
 
 /// The result of taking a slot.
 pub struct Claimed {
@@ -53,10 +53,10 @@ const fn all_of(word: u64) -> u64 {
     (1 << (word >> COUNT & 0x3F)) - 1
 }
 
-impl Slots {
+impl BlockSlots {
     new! {
         /// Creates the word of a block without slots.
-        fn new() = Slots(AtomicU64::new(0))
+        fn new() = BlockSlots(AtomicU64::new(0))
     }
 
     /// Returns the kind of the slots; 0 if there are none.
@@ -93,7 +93,7 @@ impl Slots {
     }
 
     /// Takes a free slot and maintains the block's hint: `hints` holds `bit` while the block may have a free
-    /// slot. Clears the bit when it takes the last slot or finds none. See also [`Slots::claim`].
+    /// slot. Clears the bit when it takes the last slot or finds none. See also [`BlockSlots::claim`].
     pub fn claim_by_hint(&self, kind: u8, hints: &AtomicU64, bit: u64) -> Option<Claimed> {
         let claimed = self.claim(kind);
         if claimed.as_ref().is_none_or(|claimed| claimed.last) {
@@ -137,7 +137,7 @@ impl Slots {
         Some((kind, (word >> COUNT & 0x3F) as usize))
     }
 
-    /// Keeps the block of its kind until [`Slots::let_go`]. Returns false, and holds nothing, if it is of
+    /// Keeps the block of its kind until [`BlockSlots::let_go`]. Returns false, and holds nothing, if it is of
     /// another kind.
     #[inline]
     pub fn hold(&self, kind: u8) -> bool {

@@ -9,20 +9,20 @@ use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 
 use fixture::*;
 use tare_engine::Engine;
-use tare_tables::{Column, Columns, Query, Sink, SqlType, Table, Value, Values};
+use tare_tables::{Column, ColumnSet, Query, Sink, SqlType, Table, Value, RowValues};
 
 const ROWS: u64 = 1000;
 
 /// A table whose texts are dear: rows in no order by AMOUNT.
 struct Dear {
-    asked: Mutex<Columns>,
+    asked: Mutex<ColumnSet>,
     texts: AtomicU64,
 }
 
 static TABLES: &[&dyn Table] = &[&DEAR];
 /// The tests share the table, and what it counts.
 static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
-static DEAR: Dear = Dear { asked: Mutex::new(Columns::NONE), texts: AtomicU64::new(0) };
+static DEAR: Dear = Dear { asked: Mutex::new(ColumnSet::NONE), texts: AtomicU64::new(0) };
 
 const fn column(name: &'static str, sql_type: SqlType) -> Column {
     Column { name, sql_type, nullable: false, default: None, doc: "A column." }
@@ -37,7 +37,7 @@ const COLUMNS: &[Column] = &[
 /// A row by its number.
 struct Row(u64);
 
-impl Values for Row {
+impl RowValues for Row {
     fn value(&self, column: usize) -> Value<'_> {
         match column {
             0 => Value::Unsigned(self.0),

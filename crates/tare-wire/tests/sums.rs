@@ -7,7 +7,7 @@ use std::ops::ControlFlow;
 use fixture::{rows, served_with};
 use mysql::prelude::Queryable;
 use tare_engine::Engine;
-use tare_tables::{Column, Put, Query, Sink, SqlType, Table, Value, Values};
+use tare_tables::{Column, Put, Query, Sink, SqlType, Table, Value, RowValues};
 
 /// The sums of the table `sums`.
 const SUMS: [u128; 3] = [7, u64::MAX as u128, 3 * (u64::MAX as u128)];
@@ -16,7 +16,7 @@ struct Sums;
 
 struct Row(u128);
 
-impl Values for Row {
+impl RowValues for Row {
     fn value(&self, _: usize) -> Value<'_> {
         Value::Unsigned(self.0 as u64)
     }

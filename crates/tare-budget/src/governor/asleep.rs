@@ -5,7 +5,7 @@
 //! events is seen, until there is room. Stages are then not even reported by the server. So the last
 //! stages that are on are switched off as well.
 
-use super::cause::Course;
+use super::cause::Direction;
 use super::decision::Decision;
 use super::follow::{FEW, Follower};
 use crate::board::{Board, Move, Switch, Switched, Why};
@@ -34,13 +34,13 @@ pub(crate) fn is_asleep(board: &Board, kind: Kind) -> bool {
 
 /// Returns the costs that apply to a board. While stages sleep and none is on, a disabled one costs nothing.
 /// Raising a level may wake them, so it must not count on that.
-pub(crate) fn prices(prices: &Prices, board: &Board, course: Course) -> Prices {
+pub(crate) fn prices(prices: &Prices, board: &Board, course: Direction) -> Prices {
     let mut of_kind = board.iter().filter(|it| it.of == Switched::Instrument(UNTOLD));
     match course {
-        Course::Cut if is_asleep(board, UNTOLD) && of_kind.all(|it| it.present == Level::Off) => {
+        Direction::Cut if is_asleep(board, UNTOLD) && of_kind.all(|it| it.present == Level::Off) => {
             prices.clone().free_if_off(UNTOLD)
         }
-        Course::Cut | Course::Raise => prices.clone(),
+        Direction::Cut | Direction::Raise => prices.clone(),
     }
 }
 

@@ -22,7 +22,7 @@ use crate::layout::error::ErrorCell;
 use crate::layout::histograms;
 use crate::count::session::EndedSessions;
 use crate::memory::arena::{Offset, View};
-use crate::memory::index::{Index, Inserted};
+use crate::memory::index::{NameIndex, Inserted};
 use crate::memory::lost::Lost;
 use crate::memory::pool::{self, Pool, SlotHead};
 use crate::memory::text;
@@ -112,7 +112,7 @@ pub(crate) struct Parties {
     pub(crate) flushes: AtomicU64,
     /// Threads that ended since all memory spans were last noted; changed under the lock.
     pub(crate) unnoted: AtomicU32,
-    index: [Index; 3],
+    index: [NameIndex; 3],
     count: [AtomicU32; 3],
     size: [AtomicU32; 3],
 }
@@ -123,7 +123,7 @@ impl Parties {
             lock: Mutex::new(()),
             flushes: AtomicU64::new(0),
             unnoted: AtomicU32::new(0),
-            index: [const { Index::new() }; 3],
+            index: [const { NameIndex::new() }; 3],
             count: [const { AtomicU32::new(0) }; 3],
             size: [const { AtomicU32::new(0) }; 3],
         }

@@ -14,9 +14,9 @@ use tare_sync::Room;
 
 use crate::Engine;
 use crate::clock::ticks as now;
-use crate::layout::cell::{CellHead, StatCell, Weight};
+use crate::layout::cell::{CellHead, StatCell, SampleWeight};
 use crate::layout::deferred::{KNOWS_LONGEST, MARKS, TOGETHER, cell_of, ticks_of, word};
-use crate::layout::histograms::Of;
+use crate::layout::histograms::CellEvents;
 use crate::histogram::Lowest;
 use crate::memory::arena::{Offset, Own};
 use crate::thread::Thread;
@@ -96,7 +96,7 @@ impl Engine {
         &self,
         thread: &Thread,
         cell: &StatCell,
-        of: Of,
+        of: CellEvents,
         n: u64,
         (start, end): (u64, u64),
     ) -> u64 {
@@ -107,7 +107,7 @@ impl Engine {
         cell.stat.add_weighted(n, ticks, weight);
         if !thread.is_above_floor(lowest, ticks) {
             cell.stat.raise(ticks);
-        } else if self.is_long_batch(lowest, n, ticks) || n == 1 && weight != Weight::ONE {
+        } else if self.is_long_batch(lowest, n, ticks) || n == 1 && weight != SampleWeight::ONE {
             self.bucket_batch(thread, &cell.head, n, ticks, weight.time);
         } else {
             self.defer(thread, (self.arena.offset_of(cell), &cell.head), ticks, marks_of(n));
@@ -172,7 +172,7 @@ fn of_cell(words: &[AtomicU64], cell: Offset) -> impl Iterator<Item = u64> {
 
 impl Thread {
     /// Returns whether a time is above the lowest bucket, from a cache line that the thread uses anyway. See
-    /// also [`crate::count::bucket::Buckets::is_above_floor`].
+    /// also [`crate::count::bucket::BucketBounds::is_above_floor`].
     #[inline(always)]
     fn is_above_floor(&self, lowest: Lowest, ticks: u64) -> bool {
         ticks >= self.bucket_floors[lowest as usize].own()
@@ -195,30 +195,30 @@ mod tests {
     /// One microsecond in picoseconds.
     const MICROSECOND: u64 = 1_000_000;
 
-    struct Counting {
+    struct DeferredRig {
         engine: &'static Engine,
         thread: &'static Thread,
         cell: &'static StatCell,
         lowest: Lowest,
     }
 
-    impl Counting {
+    impl DeferredRig {
         /// Creates a cell with this lowest bucket, in an engine where a tick is a nanosecond.
-        fn with(lowest: Lowest) -> Counting {
+        fn with(lowest: Lowest) -> DeferredRig {
             let engine = Engine::small();
             engine.buckets.start(1000 << 32);
             let thread = engine.new_thread(0, None, None).expect("memory").slab();
             let cell = engine.arena.at(engine.line_space(thread).expect("memory"));
-            Counting { engine, thread, cell, lowest }
+            DeferredRig { engine, thread, cell, lowest }
         }
 
-        fn new() -> Counting {
-            Counting::with(Lowest::Usual)
+        fn new() -> DeferredRig {
+            DeferredRig::with(Lowest::Usual)
         }
 
         fn add(&self, n: u64, ticks: u64) {
             assert_eq!(
-                self.cell.add_span(self.engine, self.thread, Of::new(self.lowest, 0), n, 5, 5 + ticks),
+                self.cell.add_span(self.engine, self.thread, CellEvents::new(self.lowest, 0), n, 5, 5 + ticks),
                 ticks
             );
         }
@@ -245,7 +245,7 @@ mod tests {
 
     #[test]
     fn what_is_put_off_is_seen_as_what_is_in_its_bucket() {
-        let counting = Counting::new();
+        let counting = DeferredRig::new();
         let (mut expected, mut longest) = (BTreeMap::new(), 0);
         for n in 0..300 {
             // From below the bound of the lowest bucket up to seconds, which do not fit into a word.
@@ -265,7 +265,7 @@ mod tests {
 
     #[test]
     fn what_a_wide_lowest_bucket_holds_is_not_put_off_whatever_was_there_before() {
-        let counting = Counting::with(Lowest::Wide);
+        let counting = DeferredRig::with(Lowest::Wide);
         counting.add(1, 20_000);
         counting.add(1, 99_000);
         assert_eq!(counting.seen(), (BTreeMap::new(), 99_000, 0));
@@ -285,7 +285,7 @@ mod tests {
 
     #[test]
     fn of_a_batch_in_the_lowest_bucket_only_the_time_is_put_off() {
-        let counting = Counting::new();
+        let counting = DeferredRig::new();
         counting.add(1, 20_000);
         let mut expected = BTreeMap::from([(bucket_of(20 * MICROSECOND), 1)]);
         assert_eq!(counting.seen(), (expected.clone(), 20_000, 0), "the first one");
@@ -300,9 +300,9 @@ mod tests {
 
     #[test]
     fn a_clock_that_has_gone_back_makes_no_time() {
-        let counting = Counting::new();
-        let Counting { engine, thread, cell, .. } = counting;
-        assert_eq!(cell.add_span(engine, thread, Of::new(Lowest::Usual, 0), 1, 7, 5), 0);
+        let counting = DeferredRig::new();
+        let DeferredRig { engine, thread, cell, .. } = counting;
+        assert_eq!(cell.add_span(engine, thread, CellEvents::new(Lowest::Usual, 0), 1, 7, 5), 0);
         assert_eq!((cell.plain(&engine.arena).sum, counting.seen()), (0, (BTreeMap::new(), 0, 0)));
     }
 }

@@ -20,7 +20,7 @@ use crate::Engine;
 use crate::layout::cell::{Cell as _, Family, StatementCell};
 use crate::count::digest_key::{DigestTokens, Hashed, Key};
 use crate::count::digest_table::DigestSlot;
-use crate::count::sample::Candidate;
+use crate::count::sample::SampleCandidate;
 use crate::memory::arena::{LINE, Offset, Own, Use, View, WORDS};
 use crate::memory::index::Inserted;
 use crate::memory::lost::Lost;
@@ -326,7 +326,7 @@ impl Engine {
     /// Offers a statement of the thread as the digest's sample.
     #[cold]
     #[inline(never)]
-    pub(crate) fn offer_sample(&self, cell: &DigestCell, candidate: &Candidate<'_>) {
+    pub(crate) fn offer_sample(&self, cell: &DigestCell, candidate: &SampleCandidate<'_>) {
         let slot: &DigestSlot = self.arena.at(cell.slot.load(Relaxed));
         self.look_at_sample(cell, slot);
         // If the digest was evicted, its next statement counts for another place.

@@ -12,17 +12,17 @@ use std::sync::atomic::{
     Ordering::{AcqRel, Acquire, Relaxed, Release},
 };
 
-use tare_sync::{Moment, PinnedSlot, Shown, Evictions, stamp};
+use tare_sync::{SlotState, PinnedSlot, Shown, Evictions, stamp};
 
 use crate::layout::cell::{Counts, Plain};
-use crate::layout::counters::{Counters, PlainCounters};
+use crate::layout::counters::{StatementSums, PlainCounters};
 use crate::count::digest_key::MAX_DIGEST;
 use crate::layout::histograms;
-use crate::count::sample::Samples;
+use crate::count::sample::DigestSamples;
 use crate::memory::arena::{Arena, Offset, Table, View};
-use crate::memory::index::Index;
+use crate::memory::index::NameIndex;
 use crate::memory::pool::{Pool, Pools, SlotHead};
-use crate::memory::queue::Queue;
+use crate::memory::queue::NumberQueue;
 use crate::layout::statement::NAME_WORDS;
 
 /// The digests chosen for eviction at once.
@@ -37,7 +37,7 @@ const TRIES: usize = 3;
 #[repr(C)]
 pub(crate) struct DigestCounts {
     pub(crate) stat: Counts,
-    pub(crate) counters: Counters,
+    pub(crate) counters: StatementSums,
     /// When it was first seen, in ticks; 0: never.
     pub(crate) first_seen: AtomicU64,
     pub(crate) last_seen: AtomicU64,
@@ -81,7 +81,7 @@ impl DigestCounts {
     }
 
     /// Adds counts; several threads may call it.
-    pub(crate) fn merge_shared(&self, stat: Plain, counters: &Counters, last_seen: u64) {
+    pub(crate) fn merge_shared(&self, stat: Plain, counters: &StatementSums, last_seen: u64) {
         self.stat.merge_shared(stat);
         self.counters.merge_shared(counters);
         self.last_seen.fetch_max(last_seen, Relaxed);
@@ -159,15 +159,15 @@ impl DigestSlot {
 
 /// The shared table of digests.
 pub(crate) struct DigestTable {
-    pub(crate) index: Index,
+    pub(crate) index: NameIndex,
     /// The place of each slot by number; 0: not created yet.
     places: Table,
     /// When each slot's digest was last seen, in ticks, to within a slice (`digest.rs`); 0: it has none.
     seen: Table,
     /// The change counter of each slot ([`stamp`]).
     changes: Table,
-    candidates: Queue,
-    pub(crate) samples: Samples,
+    candidates: NumberQueue,
+    pub(crate) samples: DigestSamples,
     /// The newest last-seen time among chosen candidates, in ticks. A candidate seen later is skipped.
     horizon: AtomicU64,
     /// The position at which the next scan for candidates begins.
@@ -185,12 +185,12 @@ pub(crate) struct DigestTable {
 impl DigestTable {
     pub(crate) const fn new() -> DigestTable {
         DigestTable {
-            index: Index::new(),
+            index: NameIndex::new(),
             places: Table::new(),
             seen: Table::new(),
             changes: Table::new(),
-            candidates: Queue::new(),
-            samples: Samples::new(),
+            candidates: NumberQueue::new(),
+            samples: DigestSamples::new(),
             horizon: AtomicU64::new(0),
             hand: AtomicU32::new(0),
             evictions: Evictions::new(),
@@ -322,7 +322,7 @@ impl DigestTable {
 
     /// Takes a slot from the digest it had at `before`. Returns false if that has changed or a thread is
     /// adding to it.
-    fn evict(&self, arena: &Arena, slot: &DigestSlot, before: Moment) -> bool {
+    fn evict(&self, arena: &Arena, slot: &DigestSlot, before: SlotState) -> bool {
         if !slot.pinned_slot.claim(before, 1) {
             return false;
         }
@@ -339,7 +339,7 @@ impl DigestTable {
 
     /// Takes the slot from a digest that is no longer in the index because another slot has been let to it.
     pub(crate) fn withdraw(&self, arena: &Arena, slot: &DigestSlot, generation: u32) {
-        let claimed = slot.pinned_slot.claim(Moment::quiet(generation), 1);
+        let claimed = slot.pinned_slot.claim(SlotState::quiet(generation), 1);
         // A slot that somebody is adding to is the next to be evicted.
         if claimed || slot.pinned_slot.is_let_to(generation) {
             self.forget(slot);

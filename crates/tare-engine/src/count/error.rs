@@ -20,13 +20,13 @@ use crate::thread::{BANK_ERRORS, BANK_OWN, Thread, current};
 pub const MAX_ERRORS: usize = MAPS * MAP_ENTRIES - 1;
 
 /// The errors that the host knows.
-pub(crate) struct Errors {
+pub(crate) struct KnownErrors {
     known: OnceLock<&'static [KnownError]>,
 }
 
-impl Errors {
-    pub(crate) const fn new() -> Errors {
-        Errors { known: OnceLock::new() }
+impl KnownErrors {
+    pub(crate) const fn new() -> KnownErrors {
+        KnownErrors { known: OnceLock::new() }
     }
 
     /// Sets the host's errors. Returns false if there are none.

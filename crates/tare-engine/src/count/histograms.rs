@@ -9,7 +9,7 @@ use crate::Engine;
 use crate::layout::bank::cut;
 use crate::layout::cell::{Cell, CellHead, StatCell};
 use crate::layout::histograms::{
-    CARRIED, CARRY, FULL, Of, Piece, UNTIMED, UNTIMED_FIRST, UntimedPiece, WIDE, WIDE_WIDTH, WIDTH, Wide,
+    CARRIED, CARRY, FULL, CellEvents, HistogramPiece, UNTIMED, UNTIMED_FIRST, UntimedPiece, WIDE, WIDE_WIDTH, WIDTH, Wide,
     WidePiece, count_in_piece, each, piece_of, untimed, untimed_events, wide,
 };
 use crate::memory::arena::{Offset, Own, View};
@@ -38,7 +38,7 @@ impl StatCell {
         &self,
         engine: &Engine,
         thread: &Thread,
-        of: Of,
+        of: CellEvents,
         n: u64,
         start: u64,
         end: u64,
@@ -50,7 +50,7 @@ impl StatCell {
     }
 
     /// Counts events that did not take the fast path; `ticks` is `None` if they were not timed.
-    pub(crate) fn add_unusual(&self, engine: &Engine, thread: &Thread, of: Of, n: u64, ticks: Option<u64>) {
+    pub(crate) fn add_unusual(&self, engine: &Engine, thread: &Thread, of: CellEvents, n: u64, ticks: Option<u64>) {
         let Some(ticks) = ticks else {
             let n = n * engine.weight_in(thread, self, of, NOW).events;
             self.stat.add_untimed(n);
@@ -108,7 +108,7 @@ impl Engine {
         head: &CellHead,
         bucket: u32,
         n: u32,
-    ) -> Option<&'static Piece> {
+    ) -> Option<&'static HistogramPiece> {
         count_in_piece(self.arena.base(), head, bucket, n)
             .or_else(|| self.bucket_unusual(thread, head, bucket, n))
     }
@@ -123,7 +123,7 @@ impl Engine {
         head: &CellHead,
         bucket: u32,
         n: u32,
-    ) -> Option<&'static Piece> {
+    ) -> Option<&'static HistogramPiece> {
         let base = self.arena.base();
         if piece_of(base, head, bucket, 0).is_none() {
             self.make_piece(thread, head, bucket / WIDTH * WIDTH, None)?;
@@ -171,8 +171,8 @@ impl Engine {
         thread: &Thread,
         head: &CellHead,
         first: u32,
-        full: Option<&Piece>,
-    ) -> Option<&'static Piece> {
+        full: Option<&HistogramPiece>,
+    ) -> Option<&'static HistogramPiece> {
         let place = if self.arena.is_scarce() { None } else { self.line_space(thread) };
         let Some(place) = place else {
             self.losses.count(Lost::Histograms);
@@ -181,9 +181,9 @@ impl Engine {
         if let Some(full) = full {
             full.first.store(first | FULL, Relaxed);
         }
-        let made: &Piece = self.arena.at(place);
+        let made: &HistogramPiece = self.arena.at(place);
         made.first.store(first, Relaxed);
-        circle::insert(&head.histogram, place, |at| &self.arena.at::<Piece>(at).next);
+        circle::insert(&head.histogram, place, |at| &self.arena.at::<HistogramPiece>(at).next);
         Some(made)
     }
 }

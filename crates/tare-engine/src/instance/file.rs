@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
 use tare_sync::Seqlock;
 
 use crate::Engine;
-use crate::layout::cell::{IoCell, IoCounts, MISC, READ, WRITE, Weight};
+use crate::layout::cell::{IoCell, IoCounts, MISC, READ, WRITE, SampleWeight};
 use crate::memory::arena::Offset;
 use crate::memory::index::Inserted;
 use crate::memory::lost::Lost;
@@ -211,12 +211,12 @@ impl Engine {
         let held = file.and_then(|file| Some((self.arena.hold(Pool::Files, file)?, file)));
         match held {
             Some((_held, file)) if file.slot.head.state() == USED => {
-                file.slot.io.add_shared(part, taken, bytes, Weight::ONE);
+                file.slot.io.add_shared(part, taken, bytes, SampleWeight::ONE);
             }
             // Deleted while open, or unknown: counted for the instrument only.
             _ => {
                 if let Some(ended) = self.ended_io.bank.cell::<IoCell>(&self.arena, wait.class()) {
-                    ended.io.add_shared(part, taken, bytes, Weight::ONE);
+                    ended.io.add_shared(part, taken, bytes, SampleWeight::ONE);
                 }
             }
         }

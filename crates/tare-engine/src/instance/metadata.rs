@@ -17,7 +17,7 @@ use crate::layout::reference::reference;
 
 /// A metadata lock that is granted or waited for.
 #[repr(C)]
-pub(crate) struct MetadataLock {
+pub(crate) struct MetadataSlot {
     pub(crate) head: SlotHead,
     pub(crate) identity: AtomicU64,
     pub(crate) owner_thread: AtomicU64,
@@ -35,7 +35,7 @@ pub(crate) struct MetadataLock {
 
 reference! {
     /// Reference to a metadata lock.
-    MetadataRef, MetadataHandle, MetadataLock
+    MetadataRef, MetadataHandle, MetadataSlot
 }
 
 impl MetadataHandle {
@@ -120,7 +120,7 @@ const WAITED_FOR: u8 = 1;
 impl Engine {
     /// Gives back the metadata locks that an ended thread has stashed.
     pub(crate) fn give_metadata_stash(&self, thread: &Thread) {
-        self.pools.empty::<MetadataLock>(&self.arena, Pool::MetadataLocks, &thread.metadata_stash);
+        self.pools.empty::<MetadataSlot>(&self.arena, Pool::MetadataLocks, &thread.metadata_stash);
     }
 
     /// Creates a metadata lock that the calling thread requests. Calls `what` only if metadata locks are

@@ -34,13 +34,13 @@ pub use table::{TableHandleHandle, TableRef};
 pub use table_share::{TableName, TableShareHandle, TableShareRef};
 
 pub(crate) use file::File;
-pub(crate) use metadata::MetadataLock;
+pub(crate) use metadata::MetadataSlot;
 pub(crate) use prepared::{PREPARED_WORDS, Prepared};
 pub(crate) use prepared_digest::PreparedDigest;
-pub(crate) use socket::Socket;
+pub(crate) use socket::SocketSlot;
 pub(crate) use synch::Synch;
 pub(crate) use table::{LOCK_KINDS, TableCounts, TableHandle, TableIo, TableLocks};
-pub(crate) use table_share::{KEYS_PER_SLOT, KeyNames, TableShare};
+pub(crate) use table_share::{KEYS_PER_SLOT, KeyNames, ShareSlot};
 
 impl Engine {
     /// Publishes a filled slot and returns the word that the host keeps. `None`: the slot lies beyond the

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
 
 use crate::Engine;
 use crate::layout::cell::{Counts, Family};
-use crate::layout::counters::Counters;
+use crate::layout::counters::StatementSums;
 use crate::memory::arena::{LINE, Own};
 use crate::memory::lost::Lost;
 use crate::memory::pool::{Pool, SlotHead, USED};
@@ -47,7 +47,7 @@ pub(crate) struct Prepared {
     pub(crate) prepare: Counts,
     pub(crate) reprepare: Counts,
     pub(crate) execute: Counts,
-    pub(crate) counters: Counters,
+    pub(crate) counters: StatementSums,
 }
 
 named! {

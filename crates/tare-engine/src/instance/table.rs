@@ -22,7 +22,7 @@ use crate::thread::choice::Tallied;
 use crate::thread::current;
 
 use crate::layout::reference::reference;
-use super::{MAX_INDEXES, TableShare, TableShareRef, WATCHED, add};
+use super::{MAX_INDEXES, ShareSlot, TableShareRef, WATCHED, add};
 
 /// Counts of FETCH, INSERT, UPDATE and DELETE for one index of one handle or share.
 #[repr(C)]
@@ -118,7 +118,7 @@ const LOCKED_INDEX: u8 = 0;
 
 impl TableHandleHandle {
     #[inline(always)]
-    fn share(&self, base: Base) -> &'static TableShare {
+    fn share(&self, base: Base) -> &'static ShareSlot {
         base.at(self.slot.share.load(Relaxed))
     }
 

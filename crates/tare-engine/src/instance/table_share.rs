@@ -25,7 +25,7 @@ use crate::setup::objects::{self, ObjectRule};
 
 /// A table's definition in use.
 #[repr(C)]
-pub(crate) struct TableShare {
+pub(crate) struct ShareSlot {
     pub(crate) head: SlotHead,
     pub(crate) hash: AtomicU64,
     pub(crate) temporary: AtomicU8,
@@ -46,10 +46,10 @@ pub(crate) struct TableShare {
 
 reference! {
     /// Reference to a table's definition in use.
-    TableShareRef, TableShareHandle, TableShare
+    TableShareRef, TableShareHandle, ShareSlot
 }
 
-impl TableShare {
+impl ShareSlot {
     pub(crate) fn name_words(&self) -> NameWords<'_> {
         let (schema, name) = (self.schema_len.load(Relaxed), self.name_len.load(Relaxed));
         (&self.schema, schema as usize, &self.name, name as usize)
@@ -86,7 +86,7 @@ impl TableName<'_> {
         text::hash(text::hash(2 + u64::from(self.temporary), self.schema), self.name)
     }
 
-    fn is(&self, share: &TableShare) -> bool {
+    fn is(&self, share: &ShareSlot) -> bool {
         share.head.state() == USED
             && share.temporary.load(Relaxed) == u8::from(self.temporary)
             && text::equals(&share.name, share.name_len.load(Relaxed) as usize, self.name)
@@ -166,7 +166,7 @@ impl Engine {
         self.pools.put_back(&self.arena, Pool::Tables, share);
     }
 
-    fn free_io(&self, share: &TableShare) {
+    fn free_io(&self, share: &ShareSlot) {
         share.io.iter().for_each(|io| self.free_table_counts::<TableIo>(io));
     }
 
@@ -179,7 +179,7 @@ impl Engine {
         }
     }
 
-    fn has_other_keys<'a>(&self, share: &TableShare, keys: impl ExactSizeIterator<Item = &'a [u8]>) -> bool {
+    fn has_other_keys<'a>(&self, share: &ShareSlot, keys: impl ExactSizeIterator<Item = &'a [u8]>) -> bool {
         let is_other = |(at, key): (usize, &[u8])| {
             let names: &KeyNames = match share.key_names[at / KEYS_PER_SLOT].load(Relaxed) {
                 0 => return false,
@@ -192,7 +192,7 @@ impl Engine {
             || keys.take(MAX_INDEXES).enumerate().any(is_other)
     }
 
-    fn set_key_names<'a>(&self, slot: &TableShare, keys: impl ExactSizeIterator<Item = &'a [u8]>) {
+    fn set_key_names<'a>(&self, slot: &ShareSlot, keys: impl ExactSizeIterator<Item = &'a [u8]>) {
         let count = keys.len().min(MAX_INDEXES);
         slot.keys.store(count as u8, Relaxed);
         for (at, key) in keys.take(MAX_INDEXES).enumerate() {
@@ -216,7 +216,7 @@ impl Engine {
         let _turn = lock(&self.share_turns);
         let slot = table.slot(self);
         self.folds.begin();
-        let held = held::<TableShare>(&self.arena, Pool::Tables, slot.share.load(Relaxed));
+        let held = held::<ShareSlot>(&self.arena, Pool::Tables, slot.share.load(Relaxed));
         let generation = slot.share_generation.load(Relaxed);
         let share =
             held.as_ref().map(|(_held, share)| *share).filter(|share| share.head.is_still(generation));
@@ -269,7 +269,7 @@ impl Engine {
             let now = objects::decide(rules, object_type, &schema, &name);
             watch.swap(now, Relaxed) != 0 && now == 0
         };
-        self.pools.each::<TableShare>(&self.arena, Pool::Tables, |share| {
+        self.pools.each::<ShareSlot>(&self.arena, Pool::Tables, |share| {
             if anew(&share.watch, objects::TABLE, share.name_words()) {
                 self.clear_table_io(share);
                 self.clear_table_locks(share);

@@ -159,16 +159,16 @@ const _: () = assert!(MAP_ENTRIES / LINE_ENTRIES == u64::BITS as usize);
 /// The cache lines of a bank's maps that have cells, one bit each. Most banks have few, and whoever visits
 /// all cells reads only these lines.
 #[repr(C)]
-struct Lines([AtomicU64; MAPS]);
+struct FilledLines([AtomicU64; MAPS]);
 
-impl Lines {
-    const fn new() -> Lines {
-        Lines([const { AtomicU64::new(0) }; MAPS])
+impl FilledLines {
+    const fn new() -> FilledLines {
+        FilledLines([const { AtomicU64::new(0) }; MAPS])
     }
 
     /// Notes that `class` is about to have a cell.
     fn add(&self, class: ClassId) {
-        let (map, line) = Lines::place(class);
+        let (map, line) = FilledLines::place(class);
         self.0[map].fetch_or(line, Relaxed);
     }
 
@@ -203,7 +203,7 @@ impl Lines {
 #[repr(C)]
 pub(crate) struct Sums {
     pub(crate) bank: Bank,
-    lines: Lines,
+    lines: FilledLines,
     space: Space,
 }
 
@@ -212,7 +212,7 @@ const LINK: u32 = (LINE / 8) as u32;
 
 impl Sums {
     pub(crate) const fn new() -> Sums {
-        Sums { bank: Bank::new(), lines: Lines::new(), space: Space::new() }
+        Sums { bank: Bank::new(), lines: FilledLines::new(), space: Space::new() }
     }
 
     /// Returns the cell of `class`, created if necessary. `None`: there is no memory left.

@@ -50,7 +50,7 @@ pub(crate) const WIDE: u32 = 1 << 31;
 
 /// The counts of adjacent buckets in one cell of a thread.
 #[repr(C)]
-pub(crate) struct Piece {
+pub(crate) struct HistogramPiece {
     pub(crate) next: AtomicU32,
     /// The first of its buckets, with flags.
     pub(crate) first: AtomicU32,
@@ -61,10 +61,10 @@ pub(crate) struct Piece {
 
 // SAFETY: meets `View`: atomics only, alignment 8, checked below to be a cache line.
 #[allow(unsafe_code)]
-unsafe impl View for Piece {}
-const _: () = assert!(size_of::<Piece>() == LINE);
+unsafe impl View for HistogramPiece {}
+const _: () = assert!(size_of::<HistogramPiece>() == LINE);
 
-impl Piece {
+impl HistogramPiece {
     /// Raises the longest event counted here to at least `ticks`.
     #[inline(always)]
     pub(crate) fn note(&self, ticks: u64) {
@@ -113,25 +113,25 @@ unsafe impl View for WidePiece {}
 
 /// The kind of events that a cell counts.
 #[derive(Clone, Copy)]
-pub(crate) struct Of {
+pub(crate) struct CellEvents {
     pub(crate) lowest: Lowest,
     /// The instrument; 0: a stage, which is found by its cell where it matters.
     pub(crate) class: ClassId,
 }
 
-impl Of {
+impl CellEvents {
     /// Events of a stage.
-    pub(crate) const STAGE: Of = Of { lowest: Lowest::Wide, class: 0 };
+    pub(crate) const STAGE: CellEvents = CellEvents { lowest: Lowest::Wide, class: 0 };
 
     #[inline(always)]
-    pub(crate) const fn new(lowest: Lowest, class: ClassId) -> Of {
-        Of { lowest, class }
+    pub(crate) const fn new(lowest: Lowest, class: ClassId) -> CellEvents {
+        CellEvents { lowest, class }
     }
 }
 
 /// Counts `n` events in a bucket and returns the piece, if there is one with room for them.
 #[inline(always)]
-pub(crate) fn count_in_piece(base: Base, head: &CellHead, bucket: u32, n: u32) -> Option<&'static Piece> {
+pub(crate) fn count_in_piece(base: Base, head: &CellHead, bucket: u32, n: u32) -> Option<&'static HistogramPiece> {
     let (piece, count) = piece_of(base, head, bucket, 0)?;
     let more = u16::try_from(u32::from(count.load(Relaxed)).checked_add(n)?).ok()?;
     // Release: whoever sees the new count sees that the cell has counted the events.
@@ -146,14 +146,14 @@ pub(crate) fn piece_of(
     head: &CellHead,
     bucket: u32,
     carry: u32,
-) -> Option<(&'static Piece, &'static AtomicU16)> {
+) -> Option<(&'static HistogramPiece, &'static AtomicU16)> {
     let entry: Offset = head.histogram.own();
     if entry == 0 {
         return None;
     }
     let mut at = entry;
     loop {
-        let piece: &Piece = base.at(at);
+        let piece: &HistogramPiece = base.at(at);
         if let Some(count) = piece.counts.get((bucket | carry).wrapping_sub(piece.first.own()) as usize) {
             head.histogram.store(at, Release);
             return Some((piece, count));
@@ -166,14 +166,14 @@ pub(crate) fn piece_of(
 }
 
 /// Returns the pieces of a thread's own cell, even while the thread adds more.
-fn pieces(arena: &Arena, head: &CellHead) -> impl Iterator<Item = &'static Piece> {
-    let piece = |place| arena.get::<Piece>(place).filter(|_| place & WIDE == 0);
+fn pieces(arena: &Arena, head: &CellHead) -> impl Iterator<Item = &'static HistogramPiece> {
+    let piece = |place| arena.get::<HistogramPiece>(place).filter(|_| place & WIDE == 0);
     let places = circle::round(&head.histogram, MOST_PIECES, move |place| Some(&piece(place)?.next));
     places.filter_map(piece)
 }
 
 /// Returns the pieces that hold buckets.
-fn filled(arena: &Arena, head: &CellHead) -> impl Iterator<Item = &'static Piece> {
+fn filled(arena: &Arena, head: &CellHead) -> impl Iterator<Item = &'static HistogramPiece> {
     pieces(arena, head).filter(|piece| piece.first.load(Relaxed) != UNTIMED_FIRST)
 }
 

@@ -49,12 +49,12 @@ pub(crate) const fn kind(word: u64) -> u64 {
 }
 
 /// The largest distances of ids and times from the last base, in bits.
-pub(crate) struct Reach {
+pub(crate) struct RecordReach {
     pub(crate) id_bits: u32,
     pub(crate) time_bits: u32,
 }
 
-impl Reach {
+impl RecordReach {
     #[inline(always)]
     pub(crate) const fn has(&self, id: u64, time: u64) -> bool {
         id >> self.id_bits | time >> self.time_bits == 0
@@ -63,7 +63,7 @@ impl Reach {
 
 /// A journal: its current block, and what the last marks in it say.
 #[repr(C)]
-pub(crate) struct Journal {
+pub(crate) struct EventJournal {
     pub(crate) ring: Ring,
     /// The bound below which the fast path may begin a record, so that none ends behind the block; 0 while
     /// the fast path is closed.
@@ -86,7 +86,7 @@ pub(crate) struct Coming {
     pub(crate) gap: bool,
 }
 
-impl Journal {
+impl EventJournal {
     /// Returns the place of a record of `words` words; `None`: the block is full.
     #[inline(always)]
     pub(crate) fn place(&self, words: u32) -> Option<Offset> {
@@ -154,7 +154,7 @@ impl Journal {
 
     /// Drops the base if ids will soon be out of reach, so that the next writer prepares the journal.
     #[inline(always)]
-    pub(crate) fn expect_ids(&self, next_id: u64, reach: &Reach) {
+    pub(crate) fn expect_ids(&self, next_id: u64, reach: &RecordReach) {
         if self.id(next_id) >= (1 << reach.id_bits) - UNASKED_IDS {
             cold_path();
             self.forget_base();
@@ -174,7 +174,7 @@ impl Journal {
 
 /// The most words of marks before a record.
 pub(crate) const MARKS: u32 = 4;
-/// The most ids that are assigned between two calls of [`Journal::expect_ids`]: those of a block of waits, of
+/// The most ids that are assigned between two calls of [`EventJournal::expect_ids`]: those of a block of waits, of
 /// a block of stages, and of a statement with all that is open in it.
 const UNASKED_IDS: u64 = 1024;
 
@@ -188,7 +188,7 @@ pub(crate) struct Marks {
 }
 
 /// A mark that was read.
-pub(crate) struct Mark {
+pub(crate) struct JournalMark {
     pub(crate) words: usize,
     /// Whether everything in progress has been lost.
     pub(crate) gap: bool,
@@ -196,16 +196,16 @@ pub(crate) struct Mark {
 
 impl Marks {
     /// Reads a mark at the beginning of these words; `None`: it is something else.
-    pub(crate) fn read(&mut self, words: &[u64]) -> Option<Mark> {
+    pub(crate) fn read(&mut self, words: &[u64]) -> Option<JournalMark> {
         let first = *words.first()?;
         match kind(first) {
             BASE => {
                 (self.base_id, self.base_time) = (first >> ID, *words.get(1)?);
-                Some(Mark { words: 2, gap: first & GAP != 0 })
+                Some(JournalMark { words: 2, gap: first & GAP != 0 })
             }
             PARENT => {
                 (self.parent, self.parent_began) = (parent_of(first), *words.get(1)?);
-                Some(Mark { words: 2, gap: false })
+                Some(JournalMark { words: 2, gap: false })
             }
             _ => None,
         }

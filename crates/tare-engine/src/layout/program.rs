@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, Ordering::Relaxed};
 
 use crate::layout::cell::{Counts, Plain};
-use crate::layout::counters::{Counters, PlainCounters};
+use crate::layout::counters::{StatementSums, PlainCounters};
 use crate::layout::reference::reference;
 use crate::layout::statement::NAME_WORDS;
 use crate::memory::pool::SlotHead;
@@ -49,7 +49,7 @@ impl Program {
 pub(crate) struct ProgramCounts {
     pub(crate) calls: Counts,
     pub(crate) statements: Counts,
-    pub(crate) counters: Counters,
+    pub(crate) counters: StatementSums,
 }
 
 /// The values of a [`ProgramCounts`], for readers.

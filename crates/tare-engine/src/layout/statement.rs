@@ -21,14 +21,14 @@ use std::sync::atomic::{
 
 use tare_sync::Seqlock;
 
-use crate::layout::cell::{Counts, Weight};
-use crate::layout::counters::{COUNTERS, Counters, LARGEST};
+use crate::layout::cell::{Counts, SampleWeight};
+use crate::layout::counters::{COUNTERS, StatementSums, LARGEST};
 use crate::memory::arena::{Base, LINE, Offset, Own, Use, View, WORDS};
 use crate::memory::text;
 use crate::layout::journal::OWN_KINDS;
 use crate::layout::ring::{BEHIND, CHUNK, RECORD_TIMED, Ring};
-use crate::layout::owner::Owner;
-use crate::layout::values::Values;
+use crate::layout::owner::StatementOwner;
+use crate::layout::values::SparseValues;
 use crate::setup::instrument::TIMED;
 use crate::snapshot::{ClassId, EventType};
 use crate::layout::session_memory::MemoryBefore;
@@ -167,19 +167,19 @@ const _: () = assert!(offset_of!(OpenStatement, texts) <= Use::Statement.zeroed(
 const _: () = assert!(HEAD + VALUES + 3 * NAME_WORDS + MESSAGE_WORDS + TEXT_WORDS + BEHIND <= WORDS);
 
 /// What is known when a statement begins.
-pub(crate) struct Begun<'a> {
+pub(crate) struct BegunStatement<'a> {
     pub(crate) class: ClassId,
     pub(crate) charset: u32,
     pub(crate) switches: u8,
     pub(crate) depth: usize,
     /// The id of the statement it nests in, or 0, and the nesting level.
     pub(crate) nesting: (u64, u64),
-    pub(crate) owner: Option<Owner<'a>>,
+    pub(crate) owner: Option<StatementOwner<'a>>,
 }
 
 /// What a statement's event knows of its digest.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-pub(crate) struct Digest {
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, DigestHash)]
+pub(crate) struct DigestRef {
     /// The place of its slot; 0: it has no digest.
     pub(crate) slot: Offset,
     pub(crate) generation: u32,
@@ -187,10 +187,10 @@ pub(crate) struct Digest {
     pub(crate) charset: u32,
 }
 
-impl Digest {
+impl DigestRef {
     /// Decodes a record's value and its word that says which values are set.
-    pub(crate) fn of(value: u64, set: u64) -> Digest {
-        Digest {
+    pub(crate) fn of(value: u64, set: u64) -> DigestRef {
+        DigestRef {
             slot: value as u32,
             generation: (value >> 32) as u32,
             charset: (set >> DIGEST_CHARSET) as u32,
@@ -203,7 +203,7 @@ impl OpenStatement {
     /// Begins a statement whose EVENT_ID is `id`; 0: it is no event. It nests in `transaction` if that began
     /// within the statement around it. It has no time until its clock starts.
     #[inline(always)]
-    pub(crate) fn begin(&self, begun: &Begun<'_>, id: u64, transaction: u64) {
+    pub(crate) fn begin(&self, begun: &BegunStatement<'_>, id: u64, transaction: u64) {
         let (outer, level) = begun.nesting;
         // If it nests in nothing, the type does not matter.
         let (nesting, of) = match transaction {
@@ -301,14 +301,14 @@ impl OpenStatement {
     }
 
     #[inline(always)]
-    pub(crate) fn values(&self) -> Values<'_, VALUES> {
-        Values { set: &self.set, words: &self.values }
+    pub(crate) fn values(&self) -> SparseValues<'_, VALUES> {
+        SparseValues { set: &self.set, words: &self.values }
     }
 
     /// Counts the statement in one statistic. All statistics share these few lines of code. Few counters are
     /// not zero.
     #[inline(never)]
-    pub(crate) fn count(&self, stat: &Counts, counters: &Counters) {
+    pub(crate) fn count(&self, stat: &Counts, counters: &StatementSums) {
         if self.is_timed() {
             stat.add(1, self.taken());
         } else {
@@ -333,9 +333,9 @@ impl OpenStatement {
     /// Counts the statement `times` more times.
     #[cold]
     #[inline(never)]
-    pub(crate) fn count_again(&self, times: u64, stat: &Counts, counters: &Counters) {
+    pub(crate) fn count_again(&self, times: u64, stat: &Counts, counters: &StatementSums) {
         let taken = if self.is_timed() { self.taken() } else { 0 };
-        stat.add_weighted(times, taken.wrapping_mul(times), Weight::ONE);
+        stat.add_weighted(times, taken.wrapping_mul(times), SampleWeight::ONE);
         let set = self.set.own();
         for at in (0..COUNTERS).filter(|at| *at != LARGEST && set & 1 << at != 0) {
             counters.add(at, self.values[at].own().wrapping_mul(times));

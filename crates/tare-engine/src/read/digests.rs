@@ -13,7 +13,7 @@ use std::ops::ControlFlow;
 use std::sync::atomic::Ordering::{Acquire, Relaxed};
 
 use super::histogram::{DigestsBefore, HistogramCounts, Place};
-use super::names::Names;
+use super::names::DigestNames;
 use super::summary::counters;
 use super::tallies::{NO_PLACE, REST, Sum, Tallies};
 use super::{Scale, patiently};
@@ -78,7 +78,7 @@ pub struct Digests<'e> {
     engine: &'e Engine,
     scale: Scale,
     tallies: Tallies,
-    names: Names,
+    names: DigestNames,
     /// Positions of the rows in the tallies.
     order: Vec<u32>,
     later: Later,

@@ -144,9 +144,9 @@ impl HistogramCounts {
 /// State of histograms when they were truncated.
 pub(crate) struct Truncated {
     /// States by event type minus one.
-    events: Mutex<[Option<Before<ClassId>>; 4]>,
+    events: Mutex<[Option<TruncatedHistograms<ClassId>>; 4]>,
     /// State of digests, including the row without a digest.
-    digests: Mutex<Option<Before<Place>>>,
+    digests: Mutex<Option<TruncatedHistograms<Place>>>,
 }
 
 /// Number of a digest's place, and generation of its tenant.
@@ -155,7 +155,7 @@ pub(crate) type Place = (u32, u32);
 pub(crate) const NO_DIGEST: Place = (u32::MAX, 0);
 
 /// State at a TRUNCATE. Valid while the summary's epoch is the same, that is, until the summary is reset.
-struct Before<K> {
+struct TruncatedHistograms<K> {
     epoch: u32,
     histograms: HashMap<K, HistogramCounts>,
 }
@@ -231,14 +231,14 @@ impl Engine {
         let (epoch, histograms) = self.counted_events(of);
         let histograms =
             histograms.into_iter().map(|(instrument, histograms)| (instrument.id, histograms)).collect();
-        lock(&self.truncated.events)[of as usize - 1] = Some(Before { epoch, histograms });
+        lock(&self.truncated.events)[of as usize - 1] = Some(TruncatedHistograms { epoch, histograms });
     }
 
     /// Implements TRUNCATE of the histograms of digests.
     pub(crate) fn truncate_digest_histograms(&self) {
         let epoch = self.epochs[Family::Digests as usize].load(Relaxed);
         let histograms = self.digest_histograms();
-        *lock(&self.truncated.digests) = Some(Before { epoch, histograms });
+        *lock(&self.truncated.digests) = Some(TruncatedHistograms { epoch, histograms });
     }
 
     /// Returns the counts at the last TRUNCATE of the digests' histograms. `None`: histograms are not

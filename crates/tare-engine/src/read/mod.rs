@@ -34,10 +34,10 @@ use crate::thread::Thread;
 
 pub use digests::Digests;
 pub use events::{
-    BlockRow, BlockTexts, Cursor, Each, EachStatement, Origin, Piece, RecordedStatement, RunningTokens,
+    BlockRow, BlockTexts, Cursor, Each, EachStatement, Origin, StreamPart, RecordedStatement, RunningTokens,
     StatementBlock, StreamedStatement,
 };
-pub(crate) use figures::Figures;
+pub(crate) use figures::SumCache;
 pub(crate) use names::Tenants;
 pub use observed::{ApplierRow, CachedHost, Replica, ReplicaError, ReplicaRow, ReplicaThread, ReplicaWorker};
 pub use sessions::{SessionCountersRow, SessionValue, SessionVariableRow};

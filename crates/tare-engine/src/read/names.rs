@@ -20,7 +20,7 @@ use crate::spelling::push_hex;
 /// Word offset of the schema's name in a slot.
 const SCHEMA: Offset = (offset_of!(DigestSlot, schema) / 8) as Offset;
 
-type Hash = [u8; 16];
+type DigestHash = [u8; 16];
 
 /// Cached tenant of a place.
 #[derive(Clone, Copy, Default)]
@@ -30,7 +30,7 @@ struct Tenant {
     /// 1-based number of its schema; 0: none.
     schema: u32,
     /// DIGEST; `None`: not requested from the host yet, or the host has none.
-    hash: Option<Hash>,
+    hash: Option<DigestHash>,
 }
 
 /// Cache of tenants.
@@ -80,32 +80,32 @@ impl Known {
 
 /// Names of digests, by position in [`Tallies::sums`].
 #[derive(Default)]
-pub(super) struct Names {
+pub(super) struct DigestNames {
     tenants: Vec<Tenant>,
     schemas: Arc<Vec<String>>,
     /// Positions of the tokens in `bytes`; empty if no text is requested.
-    tokens: Vec<Tokens>,
+    tokens: Vec<TokenPlace>,
     bytes: Vec<u8>,
     pub(super) samples: Vec<Option<CopiedSample>>,
 }
 
 /// Position of a digest's tokens, and their character set.
 #[derive(Clone, Copy, Default)]
-struct Tokens {
+struct TokenPlace {
     part: (u32, u32),
     charset: u32,
     cut: bool,
 }
 
-impl Names {
+impl DigestNames {
     fn part(&self, (from, to): (u32, u32)) -> &[u8] {
         &self.bytes[from as usize..to as usize]
     }
 
-    fn copy_tokens(&mut self, slot: &DigestSlot) -> Tokens {
+    fn copy_tokens(&mut self, slot: &DigestSlot) -> TokenPlace {
         let from = self.bytes.len() as u32;
         text::append(&slot.tokens, slot.tokens_len.load(Relaxed) as usize, &mut self.bytes);
-        Tokens {
+        TokenPlace {
             part: (from, self.bytes.len() as u32),
             charset: slot.charset.load(Relaxed),
             cut: slot.cut.load(Relaxed) != 0,
@@ -169,14 +169,14 @@ impl Names {
 impl Engine {
     /// Reads the names of all digests that have counted anything. A digest that is not cached and was evicted
     /// meanwhile leaves its place.
-    pub(super) fn digest_names(&self, tallies: &mut Tallies, parts: Parts) -> Names {
-        let mut names = Names::default();
+    pub(super) fn digest_names(&self, tallies: &mut Tallies, parts: Parts) -> DigestNames {
+        let mut names = DigestNames::default();
         if !parts.has(DigestRow::NAMED) {
             return names;
         }
         names.tenants.resize(tallies.sums.len(), Tenant::default());
         if parts.has(DigestRow::DIGEST_TEXT) {
-            names.tokens.resize(tallies.sums.len(), Tokens::default());
+            names.tokens.resize(tallies.sums.len(), TokenPlace::default());
         }
         if parts.has(DigestRow::SAMPLE) {
             names.samples.resize_with(tallies.sums.len(), || None);
@@ -212,7 +212,7 @@ impl Engine {
         (at, place): (usize, Offset),
         parts: Parts,
         known: &mut Known,
-        names: &mut Names,
+        names: &mut DigestNames,
     ) -> bool {
         let Some(slot) = self.arena.get::<DigestSlot>(place) else { return false };
         let mut tenant = known.places[sum.number as usize];
@@ -228,7 +228,7 @@ impl Engine {
             tenant.hash = tenant.hash.or_else(|| slot.whole_hash());
             let is_hashed = tenant.hash.is_some() || !parts.has(DigestRow::DIGEST);
             let is_spelled = !is_hashed || parts.has(DigestRow::DIGEST_TEXT);
-            (schema, if is_spelled { names.copy_tokens(slot) } else { Tokens::default() })
+            (schema, if is_spelled { names.copy_tokens(slot) } else { TokenPlace::default() })
         });
         let Some((_, (schema, tokens))) = read.filter(|(now, _)| *now == sum.generation) else {
             return false;
@@ -247,7 +247,7 @@ impl Engine {
     }
 
     /// Returns the host's DIGEST for tokens; `None`: there are none, or the host has none.
-    fn hash_of(&self, tokens: &[u8], charset: u32) -> Option<Hash> {
+    fn hash_of(&self, tokens: &[u8], charset: u32) -> Option<DigestHash> {
         if tokens.is_empty() { None } else { self.host.get()?.digest(tokens, charset) }
     }
 
@@ -265,7 +265,7 @@ impl Engine {
 /// Copy of a slot's tokens. The host gets only what was read consistently.
 pub(crate) struct KeptTokens {
     pub(crate) bytes: Vec<u8>,
-    pub(crate) whole: Option<Hash>,
+    pub(crate) whole: Option<DigestHash>,
     /// Number of the character set.
     pub(crate) charset: u32,
     pub(crate) cut: bool,
@@ -283,14 +283,14 @@ impl KeptTokens {
 }
 
 /// Returns a hash that was stored as words; `None` for zeros.
-pub(crate) fn as_hash(words: [u64; 2]) -> Option<Hash> {
+pub(crate) fn as_hash(words: [u64; 2]) -> Option<DigestHash> {
     let [low, high] = words.map(u128::from);
     (low | high != 0).then(|| (high << 64 | low).to_le_bytes())
 }
 
 impl DigestSlot {
     /// Returns the host's hash of all tokens, if there were more than the slot holds.
-    fn whole_hash(&self) -> Option<Hash> {
+    fn whole_hash(&self) -> Option<DigestHash> {
         as_hash(self.whole())
     }
 }

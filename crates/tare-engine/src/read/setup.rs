@@ -9,7 +9,7 @@ use crate::Engine;
 use crate::clock::{monotonic_ns, ticks};
 use crate::layout::cell::{Counts, Family, IoCell, Viewer};
 use crate::layout::program::Program;
-use crate::instance::{File, Socket, Synch, TableIo, TableLocks, TableShare};
+use crate::instance::{File, SocketSlot, Synch, TableIo, TableLocks, ShareSlot};
 use crate::memory::pool::{Pool, SYNCHS, held};
 use crate::memory::text;
 use crate::setup::actors::ActorRule;
@@ -387,7 +387,7 @@ impl Engine {
 
     fn reset_sockets(&self) {
         self.bump_epoch(Family::Sockets, &[Viewer::Global]);
-        self.pools.each::<Socket>(&self.arena, Pool::Sockets, |socket| socket.others.clear_shared());
+        self.pools.each::<SocketSlot>(&self.arena, Pool::Sockets, |socket| socket.others.clear_shared());
         self.reset_ended_io(Kind::Socket);
     }
 
@@ -407,17 +407,17 @@ impl Engine {
         // Whoever closes a table adds its counts to the share's with plain stores.
         let _turn = lock(&self.share_turns);
         self.bump_epoch(Family::TableIo, &[Viewer::Global]);
-        self.pools.each::<TableShare>(&self.arena, Pool::Tables, |share| self.clear_table_io(share));
+        self.pools.each::<ShareSlot>(&self.arena, Pool::Tables, |share| self.clear_table_io(share));
     }
 
     fn reset_table_locks(&self) {
         let _turn = lock(&self.share_turns);
         self.bump_epoch(Family::TableLock, &[Viewer::Global]);
-        self.pools.each::<TableShare>(&self.arena, Pool::Tables, |share| self.clear_table_locks(share));
+        self.pools.each::<ShareSlot>(&self.arena, Pool::Tables, |share| self.clear_table_locks(share));
     }
 
     /// Clears the I/O counts of closed handles.
-    pub(crate) fn clear_table_io(&self, share: &TableShare) {
+    pub(crate) fn clear_table_io(&self, share: &ShareSlot) {
         let held_io = |io: &AtomicU32| held::<TableIo>(&self.arena, Pool::TableIo, io.load(Acquire));
         for (_held, io) in share.io.iter().filter_map(held_io) {
             io.parts.iter().for_each(Counts::clear_shared);
@@ -426,7 +426,7 @@ impl Engine {
     }
 
     /// Clears the lock counts of closed handles.
-    pub(crate) fn clear_table_locks(&self, share: &TableShare) {
+    pub(crate) fn clear_table_locks(&self, share: &ShareSlot) {
         let locks = held::<TableLocks>(&self.arena, Pool::TableLocks, share.locks.load(Acquire));
         if let Some((_held, locks)) = locks {
             locks.parts.iter().for_each(Counts::clear_shared);

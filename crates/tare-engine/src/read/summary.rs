@@ -15,7 +15,7 @@ use crate::layout::cell::{
 use crate::layout::counters::{COUNTERS, PlainCounters};
 use crate::layout::error::{ErrorCell, PlainError};
 use crate::count::peak::Branch;
-use crate::instance::{File, Socket};
+use crate::instance::{File, SocketSlot};
 use crate::memory::arena::Arena;
 use crate::memory::pool::Pool;
 use crate::setup::instrument::SERVER_WIDE;
@@ -471,7 +471,7 @@ impl Engine {
     /// Returns READ, WRITE and MISC of every socket instrument.
     pub fn socket_summary(&self) -> Vec<(&'static str, IoStat)> {
         self.io_summary(Kind::Socket, |add| {
-            self.pools.each::<Socket>(&self.arena, Pool::Sockets, |socket| {
+            self.pools.each::<SocketSlot>(&self.arena, Pool::Sockets, |socket| {
                 self.each_io(socket, |io| add(socket.head.class(), io));
             });
         })

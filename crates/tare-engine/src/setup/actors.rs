@@ -1,7 +1,7 @@
 //! `setup_actors`: which accounts' connections are instrumented. Decided when a connection gets its account.
 
 use crate::Engine;
-use crate::setup::rules::{Rule, Rules};
+use crate::setup::rules::{SetupRule, Rules};
 
 /// A row of `setup_actors`; `%` matches any value.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -24,7 +24,7 @@ impl ActorRule {
     }
 }
 
-impl Rule for ActorRule {
+impl SetupRule for ActorRule {
     fn has_key_of(&self, other: &Self) -> bool {
         (&self.user, &self.host, &self.role) == (&other.user, &other.host, &other.role)
     }

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU8, Ordering::Relaxed};
 
 use crate::Engine;
 use crate::setup::instrument::{ENABLED, TIMED};
-use crate::setup::rules::{Rule, Rules};
+use crate::setup::rules::{SetupRule, Rules};
 
 /// OBJECT_TYPE `EVENT`.
 pub const EVENT: u8 = 1;
@@ -68,7 +68,7 @@ impl ObjectRule {
     }
 }
 
-impl Rule for ObjectRule {
+impl SetupRule for ObjectRule {
     fn has_key_of(&self, other: &Self) -> bool {
         (self.object_type, &self.schema, &self.name) == (other.object_type, &other.schema, &other.name)
     }

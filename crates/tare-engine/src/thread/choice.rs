@@ -14,9 +14,9 @@ use std::sync::atomic::Ordering::Relaxed;
 
 use crate::Engine;
 use crate::clock::ticks;
-use crate::layout::cell::{StatCell, Weight};
+use crate::layout::cell::{StatCell, SampleWeight};
 use crate::layout::cell_list::ListedCell;
-use crate::layout::histograms::Of;
+use crate::layout::histograms::CellEvents;
 use crate::memory::arena::Own;
 use crate::setup::instrument::{INSTRUCTION, SAMPLED};
 use crate::snapshot::{ClassId, Kind};
@@ -262,9 +262,9 @@ impl Engine {
     }
 
     /// Returns the factors by which the calling thread counts an event that began at `began` in one of its own cells.
-    pub(crate) fn weight_in(&self, thread: &Thread, cell: &StatCell, of: Of, began: u64) -> Weight {
+    pub(crate) fn weight_in(&self, thread: &Thread, cell: &StatCell, of: CellEvents, began: u64) -> SampleWeight {
         if !thread.is_weighted() {
-            return Weight::ONE;
+            return SampleWeight::ONE;
         }
         match of.class {
             0 if self.is_all_sampled(Kind::Stage) => self.weight_of(thread, Kind::Stage, 0, began),
@@ -301,19 +301,19 @@ impl Engine {
     /// only some instruments of `kind` are sampled.
     #[cold]
     #[inline(never)]
-    pub(crate) fn weight_of(&self, thread: &Thread, kind: Kind, class: ClassId, began: u64) -> Weight {
+    pub(crate) fn weight_of(&self, thread: &Thread, kind: Kind, class: ClassId, began: u64) -> SampleWeight {
         if !self.is_sampled(kind, class) {
-            return Weight::ONE;
+            return SampleWeight::ONE;
         }
         let weight = thread.weight_at(began);
         match kind {
             // All of them are counted, and only these are timed.
-            Kind::TableIo => Weight { events: 1, time: weight },
+            Kind::TableIo => SampleWeight { events: 1, time: weight },
             // The host reports these only when they really waited.
             Kind::Mutex | Kind::Rwlock | Kind::Sxlock | Kind::Cond | Kind::File | Kind::Metadata => {
-                Weight::ONE
+                SampleWeight::ONE
             }
-            _ => Weight { events: weight, time: weight },
+            _ => SampleWeight { events: weight, time: weight },
         }
     }
 

@@ -18,16 +18,16 @@ const BLOCKS_EACH: u32 = 1024;
 const MOST_CELL_BLOCKS: usize = 8;
 
 /// The kept slabs, under a lock.
-pub(crate) struct KeptSlabs(Mutex<Kept>);
+pub(crate) struct KeptSlabs(Mutex<SlabList>);
 
-struct Kept {
+struct SlabList {
     count: usize,
     slabs: [BlockId; MOST],
 }
 
 impl KeptSlabs {
     pub(crate) const fn new() -> KeptSlabs {
-        KeptSlabs(Mutex::new(Kept { count: 0, slabs: [0; MOST] }))
+        KeptSlabs(Mutex::new(SlabList { count: 0, slabs: [0; MOST] }))
     }
 
     fn pop(&self) -> Option<BlockId> {

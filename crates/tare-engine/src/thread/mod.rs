@@ -34,7 +34,7 @@ use crate::layout::read_locks::ReadLocks;
 use crate::memory::arena::{Base, BlockId, LINE, Own, Use, View, WORDS};
 use crate::memory::lost::Lost;
 use crate::memory::pool::Stash;
-use crate::layout::journal::{Journal, parent};
+use crate::layout::journal::{EventJournal, parent};
 use crate::layout::ring::{RINGS, Ring, RingBlocks, WAIT_DEPTH};
 use crate::layout::owner::NamedProgram;
 use crate::layout::transaction::OpenTransaction;
@@ -55,7 +55,7 @@ pub(crate) const BANK_OWN: usize = 0;
 pub(crate) const BANK_UNATTRIBUTED: usize = 1;
 /// Index of the bank for the thread and its account only: counted before the global summary was reset.
 pub(crate) const BANK_THREAD_ONLY: usize = 2;
-/// Index of the bank of errors, whose classes come from [`crate::count::error::Errors::class`].
+/// Index of the bank of errors, whose classes come from [`crate::count::error::KnownErrors::class`].
 pub(crate) const BANK_ERRORS: usize = 3;
 const BANKS: usize = BANK_ERRORS + 1;
 
@@ -86,8 +86,8 @@ pub(crate) struct Thread {
     pub(crate) stage_label: AtomicU32,
     /// Start of the stage in progress, in ticks.
     pub(crate) stage_start: AtomicU64,
-    pub(crate) waits: Journal,
-    pub(crate) stages: Journal,
+    pub(crate) waits: EventJournal,
+    pub(crate) stages: EventJournal,
     /// The thread as an owner of locks. See [`Engine::set_synch_owner`].
     pub(crate) holder: AtomicU64,
     /// The statement that new stages nest in, in the form of `parent`.

@@ -3,7 +3,7 @@
 use std::sync::atomic::Ordering::Relaxed;
 
 use crate::Engine;
-use crate::layout::journal::{Coming, Journal, MARKS, Reach};
+use crate::layout::journal::{Coming, EventJournal, MARKS, RecordReach};
 use crate::layout::ring::{self, Advance, Ring, RingKind};
 use crate::memory::history::LongHistory;
 use crate::setup::filter;
@@ -49,9 +49,9 @@ impl Engine {
     pub(crate) fn prepare_journal(
         &self,
         thread: &Thread,
-        journal: &Journal,
+        journal: &EventJournal,
         kind: &RingKind,
-        reach: &Reach,
+        reach: &RecordReach,
         coming: &Coming,
     ) -> bool {
         thread.expect_stage_ids();

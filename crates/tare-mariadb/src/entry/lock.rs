@@ -42,14 +42,14 @@ pub(crate) struct Prlock {
 }
 
 /// A function that takes a lock and returns 0 or an error number.
-type Take<L> = unsafe extern "C" fn(*mut L) -> c_int;
+type TakeLock<L> = unsafe extern "C" fn(*mut L) -> c_int;
 
 /// The type of [`try_first`].
 type TakeRecorded =
-    unsafe extern "C" fn(*mut c_void, *const c_char, c_uint, *mut c_void, u32, Take<c_void>) -> c_int;
+    unsafe extern "C" fn(*mut c_void, *const c_char, c_uint, *mut c_void, u32, TakeLock<c_void>) -> c_int;
 
 /// A function of the server that takes a [`Prlock`].
-pub(crate) type TakePrlock = Take<Prlock>;
+pub(crate) type TakePrlock = TakeLock<Prlock>;
 
 /// The server's own functions that take a [`Prlock`] for reading and for writing. Set before any call is
 /// redirected here.
@@ -77,7 +77,7 @@ trait Way {
     const RECORDED: TakeRecorded = if Self::READS { lock_recorded::<true> } else { lock_recorded::<false> };
 
     /// Returns the function that takes the lock only if it is free.
-    fn take_free() -> Take<Self::Lock>;
+    fn take_free() -> TakeLock<Self::Lock>;
 
     /// Takes the lock as the server does.
     ///
@@ -138,7 +138,7 @@ unsafe fn lock<W: Way>(
             line,
             instance.cast(),
             way,
-            transmute::<Take<_>, Take<_>>(W::take_free()),
+            transmute::<TakeLock<_>, TakeLock<_>>(W::take_free()),
         )
     }
 }
@@ -183,7 +183,7 @@ unsafe extern "C" fn lock_recorded<const READS: bool>(
     line: c_uint,
     instance: *mut c_void,
     way: u32,
-    take_free: Take<c_void>,
+    take_free: TakeLock<c_void>,
 ) -> c_int {
     // SAFETY: the caller's promise.
     unsafe { try_first::<READS>(that, file, line, instance, way, take_free) }
@@ -202,7 +202,7 @@ unsafe extern "C" fn try_first<const READS: bool>(
     line: c_uint,
     instance: *mut c_void,
     way: u32,
-    take_free: Take<c_void>,
+    take_free: TakeLock<c_void>,
 ) -> c_int {
     let source = Source::new(file, line);
     if let Some(synch) = instance!(SynchRef, instance)
@@ -303,7 +303,7 @@ fn end_slow(wait: &Wait) {
 /// Returns the function that takes a lock as the server does, for the way at this position; `if_free`: the one that
 /// only tries it.
 #[inline(always)]
-fn taking(place: u32, if_free: bool) -> Take<c_void> {
+fn taking(place: u32, if_free: bool) -> TakeLock<c_void> {
     match place {
         TakeMutex::<false>::PLACE => take_as::<TakeMutex<false>>(if_free),
         TakeMutex::<true>::PLACE => take_as::<TakeMutex<true>>(if_free),
@@ -315,7 +315,7 @@ fn taking(place: u32, if_free: bool) -> Take<c_void> {
 }
 
 #[inline(always)]
-fn take_as<W: Way>(if_free: bool) -> Take<c_void> {
+fn take_as<W: Way>(if_free: bool) -> TakeLock<c_void> {
     if if_free { take_free::<W> } else { take::<W> }
 }
 
@@ -348,7 +348,7 @@ impl<const TRY: bool> Way for TakeMutex<TRY> {
     const RECORDED: TakeRecorded = if TRY { lock_recorded::<false> } else { try_first::<false> };
 
     #[inline(always)]
-    fn take_free() -> Take<Self::Lock> {
+    fn take_free() -> TakeLock<Self::Lock> {
         libc::pthread_mutex_trylock
     }
 
@@ -377,7 +377,7 @@ macro_rules! rwlock_way {
             const PLACE: u32 = $place + WRITE as u32;
 
             #[inline(always)]
-            fn take_free() -> Take<Self::Lock> {
+            fn take_free() -> TakeLock<Self::Lock> {
                 $free
             }
 

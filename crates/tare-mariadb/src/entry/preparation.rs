@@ -25,7 +25,7 @@ pub(crate) type Parse = unsafe extern "C" fn(*mut c_void, *mut c_void, *mut c_vo
 
 /// The server's parser of prepared statements.
 #[derive(Clone, Copy)]
-pub(crate) struct Parser {
+pub(crate) struct ParseFunction {
     pub(crate) parse: Parse,
     /// The offset of the listener in a lexer, and so in a parser's state.
     pub(crate) listener: usize,
@@ -34,21 +34,21 @@ pub(crate) struct Parser {
 }
 
 // SAFETY: a function, an offset, and a variable of the program that is only read.
-unsafe impl Send for Parser {}
+unsafe impl Send for ParseFunction {}
 // SAFETY: as above.
-unsafe impl Sync for Parser {}
+unsafe impl Sync for ParseFunction {}
 
-static PARSER: OnceLock<Parser> = OnceLock::new();
+static PARSER: OnceLock<ParseFunction> = OnceLock::new();
 
 /// Stores the server's parser; must run before the first statement. Returns the function to call in place of
 /// `parse_sql`.
-pub(crate) fn intercept(parser: Parser) -> usize {
+pub(crate) fn intercept(parser: ParseFunction) -> usize {
     let _once = PARSER.set(parser);
     (parse_prepared as *const c_void).addr()
 }
 
 /// A parse in progress whose tokens are wanted.
-struct Capture {
+struct TokenCapture {
     listener: Listener,
     /// The location in the lexer for the listener's address.
     place: *mut *mut Listener,
@@ -58,7 +58,7 @@ struct Capture {
 
 thread_local! {
     /// The thread's innermost parse; null if there is none.
-    static CAPTURE: Cell<*mut Capture> = const { Cell::new(null_mut()) };
+    static CAPTURE: Cell<*mut TokenCapture> = const { Cell::new(null_mut()) };
 }
 
 /// Replaces `parse_sql` in `prepare`.
@@ -77,7 +77,7 @@ unsafe extern "C" fn parse_prepared(
     };
     listener.begin();
     let place = state.wrapping_byte_add(parser.listener).cast();
-    let mut capture = Capture { listener, place, locker: null_mut() };
+    let mut capture = TokenCapture { listener, place, locker: null_mut() };
     let around = CAPTURE.replace(&raw mut capture);
     // SAFETY: as above. With `true` the server also asks for a digest before it parses, and gets none; that
     // is the only difference.
@@ -114,7 +114,7 @@ pub(super) extern "C" fn attach(locker: *mut StatementLocker) -> *mut DigestLock
 }
 
 /// Stores the tokens with the prepared statement.
-fn keep(capture: &Capture) {
+fn keep(capture: &TokenCapture) {
     let Some((statement, state)) = kept(capture.locker) else { return };
     let Some(prepared) = instance!(PreparedRef, state.prepared) else { return };
     let Some(tokens) = capture.listener.tokens() else { return };

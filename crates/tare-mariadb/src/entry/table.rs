@@ -15,7 +15,7 @@ use super::guard::guard;
 use super::pointer::{begun, bytes, instance, keep, known, state};
 use crate::abi::types::{ServerTableShare, Table, TableLocker, TableLockerState, TableShare};
 use crate::host::names::TableLock;
-use crate::host::share::Share;
+use crate::host::share::OpenShare;
 use crate::process::ENGINE;
 
 /// The server's `PSI_TABLE_EXTERNAL_LOCK`.
@@ -40,7 +40,7 @@ pub(super) unsafe extern "C" fn get_table_share(
 }
 
 /// Returns the engine's share of a table, for instrumented threads only.
-fn known_share(names: &Share<'_>) -> Option<TableShareRef> {
+fn known_share(names: &OpenShare<'_>) -> Option<TableShareRef> {
     ENGINE.current_thread()?;
     let table = TableName { temporary: false, schema: names.schema, name: names.table };
     ENGINE.table_share(&table, names.keys())

@@ -18,11 +18,11 @@ use crate::options::{OptionFiles, Options, ServerSettings};
 use crate::process::log::{self, Severity};
 pub use crate::process::{data_directory, server_is_up};
 use crate::status::{self, State};
-pub use crate::status::{Plan, DisableReason};
+pub use crate::status::{StartPlan, DisableReason};
 use program::Server;
 
 /// Decides whether to serve `server`, started with `arguments` (the program's name first).
-fn plan(server: &Server, arguments: &[OsString]) -> Result<Plan, DisableReason> {
+fn plan(server: &Server, arguments: &[OsString]) -> Result<StartPlan, DisableReason> {
     let version = server.version();
     status::set_server(version.clone(), version.as_deref().and_then(Series::of));
     let files = OptionFiles::of_server(arguments);
@@ -50,7 +50,7 @@ pub fn decide(
     settings: &ServerSettings,
     files: &OptionFiles,
     environment: Option<&OsStr>,
-) -> Result<Plan, DisableReason> {
+) -> Result<StartPlan, DisableReason> {
     if let Some(option) = settings.ends_early {
         return Err(DisableReason::NotServing { option });
     }
@@ -66,7 +66,7 @@ pub fn decide(
     if !options.enabled {
         return Err(DisableReason::SwitchedOff);
     }
-    Ok(Plan { series, options })
+    Ok(StartPlan { series, options })
 }
 
 /// Returns the function table when the server asks for its provider, or null to run without one.
@@ -87,7 +87,7 @@ fn answer(version: c_int) -> *const c_void {
             }
             log::line(
                 Severity::Note,
-                &format!("{} serves MariaDB {}", status::Status::TARE_VERSION, plan.series.name()),
+                &format!("{} serves MariaDB {}", status::TareStatus::TARE_VERSION, plan.series.name()),
             );
             table
         }

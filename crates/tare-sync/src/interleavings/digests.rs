@@ -139,12 +139,12 @@ fn what_a_thread_recognises_by_a_turn_that_has_not_changed_is_there() {
 const FOREIGN: u32 = 2;
 const HASH: u64 = 7 << 32;
 
-struct Shared {
+struct DigestModel {
     entries: [AtomicU64; 4],
     withdrawn: [AtomicU64; 5],
 }
 
-impl Shared {
+impl DigestModel {
     fn withdraw(&self, place: u32) {
         self.withdrawn[place as usize].store(1, Relaxed);
     }
@@ -169,7 +169,7 @@ impl Shared {
 #[test]
 fn two_that_enter_one_digest_while_a_place_before_is_freed_leave_one() {
     check(|| {
-        let shared = Arc::new(Shared { entries: words(), withdrawn: words() });
+        let shared = Arc::new(DigestModel { entries: words(), withdrawn: words() });
         Index(&shared.entries).insert(HASH, FOREIGN, |_| false);
         let other = {
             let shared = Arc::clone(&shared);

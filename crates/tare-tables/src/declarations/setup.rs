@@ -4,7 +4,7 @@ use tare_engine::objects::{self, ObjectRule};
 use tare_engine::snapshot::{Consumer, Instrument, Kind, Reset, ThreadInstrument};
 use tare_engine::{ActorRule, Engine, RuleError};
 
-use crate::framework::change::Changes;
+use crate::framework::change::RowChanges;
 use crate::framework::column::{ColumnDef, YES_NO, column, nullable, yes_no};
 use crate::framework::definition::TableDef;
 use crate::table::SqlType::{Char, Enum, Int, LongText, Set, VarChar};
@@ -75,7 +75,7 @@ fn set_of<const N: usize>(members: [(&'static str, bool); N]) -> Value<'static> 
     set.collect::<Vec<_>>().join(",").into()
 }
 
-fn update_instrument(engine: &Engine, changes: &Changes<'_>) -> Result<bool, TableError> {
+fn update_instrument(engine: &Engine, changes: &RowChanges<'_>) -> Result<bool, TableError> {
     let enabled = changes.flag("ENABLED")?;
     let timed = changes.flag("TIMED")?;
     let Some(Value::Text(name)) = changes.held("NAME") else { return Ok(false) };
@@ -107,7 +107,7 @@ const CONSUMER_COLUMNS: &[ColumnDef<ConsumerState>] = &[
     column("ENABLED", YES_NO, "Whether it takes events. May be updated.", |(_, on)| yes_no(*on)),
 ];
 
-fn update_consumer(engine: &Engine, changes: &Changes<'_>) -> Result<bool, TableError> {
+fn update_consumer(engine: &Engine, changes: &RowChanges<'_>) -> Result<bool, TableError> {
     let enabled = changes.flag("ENABLED")?;
     let Some(Value::Text(name)) = changes.held("NAME") else { return Ok(false) };
     let consumer = engine.consumers().find(|consumer| consumer.name() == name);
@@ -154,7 +154,7 @@ const ACTOR_COLUMNS: &[ColumnDef<ActorRule>] = &[
     .or("YES"),
 ];
 
-fn actor(row: &Changes<'_>) -> Result<ActorRule, TableError> {
+fn actor(row: &RowChanges<'_>) -> Result<ActorRule, TableError> {
     Ok(ActorRule {
         host: row.text("HOST")?,
         user: row.text("USER")?,
@@ -214,7 +214,7 @@ const OBJECT_COLUMNS: &[ColumnDef<ObjectRule>] = &[
     .or("YES"),
 ];
 
-fn object(row: &Changes<'_>) -> Result<ObjectRule, TableError> {
+fn object(row: &RowChanges<'_>) -> Result<ObjectRule, TableError> {
     let object_type = row.text("OBJECT_TYPE")?;
     if object_type.is_empty() {
         return Err(TableError::NoReference);
@@ -268,7 +268,7 @@ const THREAD_COLUMNS: &[ColumnDef<ThreadInstrument>] = &[
     nullable("DOCUMENTATION", LongText, "Always NULL: the server has none.", |_| Value::Null),
 ];
 
-fn update_thread_class(engine: &Engine, changes: &Changes<'_>) -> Result<bool, TableError> {
+fn update_thread_class(engine: &Engine, changes: &RowChanges<'_>) -> Result<bool, TableError> {
     let enabled = changes.flag("ENABLED")?;
     let history = changes.flag("HISTORY")?;
     let name = changes.text("NAME")?;

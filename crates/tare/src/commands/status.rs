@@ -8,7 +8,7 @@ use anyhow::{Context, Result};
 use clap::Args;
 use tare_outlets::{Address, Kind, Source, units};
 
-use crate::endpoint::{Named, Reach, Report, ask, everything, line_in_log, reach};
+use crate::endpoint::{NamedValue, EndpointReach, Report, ask, everything, line_in_log, reach};
 use crate::outlet;
 use crate::page::{self, Column, Grid};
 use crate::provider;
@@ -31,7 +31,7 @@ const NOT_ACTIVE: u8 = 3;
     In SQL: SELECT * FROM performance_schema.tare_status;")]
 pub(crate) struct Status {
     #[command(flatten)]
-    pub(crate) reach: outlet::Reach,
+    pub(crate) reach: outlet::EndpointReach,
     /// The server's error log, to find out why tare is not active [default: *.err and error.log beside the
     /// socket]
     #[arg(long, value_name = "FILE")]
@@ -45,8 +45,8 @@ pub(crate) struct Status {
 pub(crate) fn status(arguments: &Status) -> Result<ExitCode> {
     let report = match arguments.reach.address()? {
         Address::Socket(socket) => match reach(&socket)? {
-            Reach::Answers => ask(&socket).with_context(|| format!("asking tare at {}", socket.display()))?,
-            Reach::Absent(why) => {
+            EndpointReach::Answers => ask(&socket).with_context(|| format!("asking tare at {}", socket.display()))?,
+            EndpointReach::Absent(why) => {
                 Report { reason: Some(explain(&why, &socket, arguments.log.as_deref())), ..Report::default() }
             }
         },
@@ -133,13 +133,13 @@ fn unserved(report: &Report) -> Option<&str> {
 
 /// Returns whether to show it to people: consumers are shown separately, and a counter that is 0 adds
 /// nothing to the sum `lost`.
-fn tells(row: &Named) -> bool {
+fn tells(row: &NamedValue) -> bool {
     let lost_nothing = row.name.ends_with("_lost") && row.value == "0";
     !lost_nothing && !row.name.starts_with("consumer_")
 }
 
 /// Formats its value, with a unit if the name says that it is in bytes.
-fn shown(row: &Named) -> String {
+fn shown(row: &NamedValue) -> String {
     let bytes = row.name.starts_with("memory_").then(|| row.value.parse().ok()).flatten();
     bytes.map_or_else(|| row.value.clone(), units::bytes)
 }
@@ -150,7 +150,7 @@ mod tests {
 
     #[test]
     fn a_person_sees_what_tells_something() {
-        let named = |name: &str, value: &str| Named { name: name.into(), value: value.into() };
+        let named = |name: &str, value: &str| NamedValue { name: name.into(), value: value.into() };
         assert!(tells(&named("lost", "0")));
         assert!(tells(&named("digest_lost", "3")));
         assert!(!tells(&named("digest_lost", "0")));

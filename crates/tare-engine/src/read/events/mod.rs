@@ -28,7 +28,7 @@ use crate::thread::Thread;
 pub use blocks::{BlockRow, BlockTexts, RecordedStatement, StatementBlock};
 pub use ended::StreamedStatement;
 pub use running::RunningTokens;
-pub use stream::{Cursor, Each, EachStatement, Origin, Piece};
+pub use stream::{Cursor, Each, EachStatement, Origin, StreamPart};
 
 /// Common facts of an event of any type.
 trait Event: Sized {
@@ -280,9 +280,9 @@ mod tests {
     use crate::{Config, Host};
 
     /// A host that knows nothing.
-    struct Silent;
+    struct SilentHost;
 
-    impl Host for Silent {
+    impl Host for SilentHost {
         fn digest(&self, _: &[u8], _: u32) -> Option<[u8; 16]> {
             None
         }
@@ -327,7 +327,7 @@ mod tests {
     /// Creates an engine with a thread, one block per event type, and one for a statement in progress.
     fn engine() -> (&'static Engine, &'static Thread, [BlockId; 4], BlockId) {
         let engine: &'static Engine = Box::leak(Box::new(Engine::new()));
-        engine.start(Config { memory_max: 4 << 20, ..Config::default() }, &Silent).expect("address space");
+        engine.start(Config { memory_max: 4 << 20, ..Config::default() }, &SilentHost).expect("address space");
         let thread = engine.new_thread(0, None, None).expect("memory").slab();
         let take = |used| {
             let block = engine.arena.take(used, 0).expect("memory");

@@ -7,7 +7,7 @@ use std::sync::atomic::{Ordering::Acquire, Ordering::Relaxed, fence};
 use super::stream::{Open, Streamed};
 use super::{Block, Event, Seen, Sources, nesting_of, timer};
 use crate::Engine;
-use crate::instance::{File, MetadataLock, Socket, Synch, TableShare};
+use crate::instance::{File, MetadataSlot, SocketSlot, Synch, ShareSlot};
 use crate::memory::arena::View;
 use crate::memory::pool::{self, Pool, USED};
 use crate::memory::text;
@@ -204,7 +204,7 @@ impl Engine {
             Kind::Mutex => synch(Pool::Mutexes),
             Kind::Cond => synch(Pool::Conds),
             Kind::Rwlock | Kind::Sxlock => synch(Pool::Rwlocks),
-            Kind::Socket => pool::resolve::<Socket>(&self.arena, Pool::Sockets, name)
+            Kind::Socket => pool::resolve::<SocketSlot>(&self.arena, Pool::Sockets, name)
                 .map(|(_held, socket)| std::ptr::from_ref(socket).addr() as u64),
             _ => None,
         };
@@ -218,7 +218,7 @@ impl Engine {
                 name: (0..64).find_map(|_| file.name()),
                 ..ObjectName::default()
             }),
-            Kind::Socket => self.named(Pool::Sockets, name, |socket: &Socket| {
+            Kind::Socket => self.named(Pool::Sockets, name, |socket: &SocketSlot| {
                 let ip = text::read_string(&socket.ip, socket.ip_len.load(Relaxed) as usize);
                 ObjectName {
                     object_type: Some("SOCKET"),
@@ -247,14 +247,14 @@ impl Engine {
         if is_still { object } else { ObjectName::default() }
     }
 
-    fn lock_name(&self, lock: &MetadataLock) -> ObjectName {
+    fn lock_name(&self, lock: &MetadataSlot) -> ObjectName {
         let namespace = lock.namespace.load(Relaxed);
         let object_type = self.host.get().and_then(|host| host.lock_namespace_name(namespace));
         let [schema, name] = lock_names(lock);
         ObjectName { object_type, schema, name, index: None }
     }
 
-    fn table_name(&self, share: &TableShare, index: u8) -> ObjectName {
+    fn table_name(&self, share: &ShareSlot, index: u8) -> ObjectName {
         let temporary = share.temporary.load(Relaxed) != 0;
         // The indexes of a dropped table are gone; its name stays known for a while.
         let is_key = index != 255 && index < share.keys.load(Relaxed) && share.head.state() == USED;

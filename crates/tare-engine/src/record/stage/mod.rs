@@ -9,7 +9,7 @@ use crate::Engine;
 use crate::clock::{cycles, ticks};
 use crate::layout::bank::{READY, SUMMED, UNTIMED, place};
 use crate::layout::cell::{Family, StatCell};
-use crate::layout::histograms::Of;
+use crate::layout::histograms::CellEvents;
 use crate::histogram::Lowest;
 use crate::memory::arena::{Base, Offset, Own};
 use crate::memory::lost::Lost;
@@ -23,7 +23,7 @@ use crate::setup::filter::{ATTRIBUTED, is_event};
 use crate::thread::settings::SUMMED_UP;
 use crate::thread::{BANK_OWN, BANK_UNATTRIBUTED, Thread, current};
 use crate::layout::stage::{
-    Begun, CLASS, Ended, MOST_WORDS, REACH, USUAL_WORDS, begin_of, write_begin, write_end, write_near_begin,
+    BegunStage, CLASS, EndedStage, MOST_WORDS, REACH, USUAL_WORDS, begin_of, write_begin, write_end, write_near_begin,
     write_near_end, write_progress, write_source, written_source,
 };
 
@@ -96,7 +96,7 @@ impl Engine {
     #[inline(never)]
     extern "C" fn begin_after_long_stage(&self, thread: &Thread, entry: u32, now: u64) -> Option<Progress> {
         let before: &StatCell = self.arena.at(thread.stage_cell.own());
-        before.add_span(self, thread, Of::STAGE, 1, thread.stage_start.own(), now);
+        before.add_span(self, thread, CellEvents::STAGE, 1, thread.stage_start.own(), now);
         match entry & (READY | SUMMED) {
             READY => thread.begin_recorded_stage(entry, now),
             SUMMED => begin_timed_stage(thread, entry, now),
@@ -234,7 +234,7 @@ impl Engine {
         self.prepare_stages(thread, began)
             && journal.place(2).is_some_and(|place| {
                 write_source(base, place, source.0);
-                write_begin(journal, base, place, Begun { what, class, id, start })
+                write_begin(journal, base, place, BegunStage { what, class, id, start })
             })
     }
 
@@ -279,7 +279,7 @@ impl Engine {
         thread.stage_label.store(0, Relaxed);
         thread.stage_cell.store(0, Relaxed);
         self.nest_in_statement(thread);
-        base.at::<StatCell>(cell).add_span(self, thread, Of::STAGE, 1, thread.stage_start.own(), now);
+        base.at::<StatCell>(cell).add_span(self, thread, CellEvents::STAGE, 1, thread.stage_start.own(), now);
         true
     }
 
@@ -304,14 +304,14 @@ impl Engine {
         thread.stage_label.store(0, Relaxed);
         thread.stage_cell.store(0, Relaxed);
         let cell: &StatCell = self.arena.at(cell);
-        cell.add_span(self, thread, Of::STAGE, 1, thread.stage_start.own(), cycles());
+        cell.add_span(self, thread, CellEvents::STAGE, 1, thread.stage_start.own(), cycles());
         true
     }
 
     /// Writes that the recorded stage in progress ends.
     #[inline(always)]
     fn write_stage_end(&self, thread: &Thread, time: Option<u64>) {
-        let ended = Ended { next_id: thread.event_id.own(), time, dropped: false };
+        let ended = EndedStage { next_id: thread.event_id.own(), time, dropped: false };
         if !write_end(&thread.stages, self.arena.base(), ended) {
             self.write_unready_end(thread, ended);
         }
@@ -320,7 +320,7 @@ impl Engine {
     /// Writes the end of a stage, after preparing the journal.
     #[cold]
     #[inline(never)]
-    fn write_unready_end(&self, thread: &Thread, ended: Ended) {
+    fn write_unready_end(&self, thread: &Thread, ended: EndedStage) {
         if self.prepare_stages(thread, (ended.next_id, ended.time.unwrap_or_else(ticks))) {
             write_end(&thread.stages, self.arena.base(), ended);
         }
@@ -329,7 +329,7 @@ impl Engine {
     /// Drops the recorded stage in progress, as if it had never begun.
     pub(crate) fn drop_stage(&self, thread: &Thread) {
         if thread.stage_recorded.own() != 0 {
-            let ended = Ended { next_id: thread.event_id.own(), time: None, dropped: true };
+            let ended = EndedStage { next_id: thread.event_id.own(), time: None, dropped: true };
             self.write_unready_end(thread, ended);
         }
         thread.has_progress.store(0, Relaxed);
@@ -377,7 +377,7 @@ impl Engine {
         let now = if timed { ticks() } else { 0 };
         if let Some(cell) = cell {
             let taken = timed.then(|| now.saturating_sub(thread.stage_start.own()));
-            cell.add_unusual(self, thread, Of::new(Lowest::Wide, class), 1, taken);
+            cell.add_unusual(self, thread, CellEvents::new(Lowest::Wide, class), 1, taken);
         }
         if thread.stage_recorded.own() != 0 {
             if switches & PROGRESS != 0 {

@@ -11,10 +11,10 @@ use super::{
 use crate::Engine;
 use crate::clock::{cycles, ticks};
 use crate::layout::cell::{CellHead, Counts, Family, StatementCell};
-use crate::layout::counters::Counters;
+use crate::layout::counters::StatementSums;
 use crate::count::digest::DigestCell;
 use crate::count::digest_key::DigestTokens;
-use crate::count::sample::Candidate;
+use crate::count::sample::SampleCandidate;
 use crate::memory::arena::Own;
 use crate::record::wait::kept;
 use crate::setup::instrument::{INSTRUCTION, SAMPLED, TIMED};
@@ -46,7 +46,7 @@ impl EndedStatement {
 
     /// Counts it. The caller is the only writer.
     #[inline(always)]
-    pub(crate) fn count(self, stat: &Counts, counters: &Counters) {
+    pub(crate) fn count(self, stat: &Counts, counters: &StatementSums) {
         self.open.count(stat, counters);
         if self.again != 0 {
             cold_path();
@@ -260,7 +260,7 @@ impl Engine {
     fn offer_as_sample(&self, digest: &DigestCell, ended: EndedStatement, now: u64) {
         if ended.open.flags.own() & RECORDED != 0 {
             let wait = ended.taken().unwrap_or(0);
-            self.offer_sample(digest, &Candidate { open: ended.open, wait, seen: now });
+            self.offer_sample(digest, &SampleCandidate { open: ended.open, wait, seen: now });
         }
     }
 

@@ -16,9 +16,9 @@ use std::sync::atomic::{
 use crate::Engine;
 use crate::clock::{cycles, ticks};
 use crate::layout::counters::{COUNTERS, LARGEST};
-use crate::layout::owner::Owner;
+use crate::layout::owner::StatementOwner;
 use crate::layout::program::ProgramRef;
-use crate::layout::statement::{Begun, OpenStatement};
+use crate::layout::statement::{BegunStatement, OpenStatement};
 use crate::memory::arena::{Base, Offset, Own, Use, WORDS};
 use crate::memory::lost::Lost;
 use crate::layout::journal::parent;
@@ -200,7 +200,7 @@ fn begin_statement(
     thread: &'static Thread,
     open: &'static OpenStatement,
     flags: u32,
-    begun: &Begun<'_>,
+    begun: &BegunStatement<'_>,
 ) -> Statement {
     thread.statement_depth.store(begun.depth as u32 + 1, Relaxed);
     open.flags.store(flags | (begun.depth as u32) << LEVEL, Relaxed);
@@ -226,7 +226,7 @@ fn begin_nested<const EXTENDED: bool>(
     base: Base,
     thread: &'static Thread,
     open: &'static OpenStatement,
-    begun: &Begun<'_>,
+    begun: &BegunStatement<'_>,
 ) -> Statement {
     if EXTENDED {
         thread.memory.begin_nested(&open.memory);
@@ -256,7 +256,7 @@ fn usual_flags<const EXTENDED: bool>(switches: u8) -> u32 {
 }
 
 /// Returns the flags of a statement that begins.
-fn flags_of(thread: &Thread, open: &OpenStatement, mask: u32, begun: &Begun<'_>) -> u32 {
+fn flags_of(thread: &Thread, open: &OpenStatement, mask: u32, begun: &BegunStatement<'_>) -> u32 {
     if mask & SESSION_MEMORY != 0 {
         match begun.depth {
             0 => thread.memory.begin(),
@@ -323,12 +323,12 @@ impl Engine {
         };
         let outer = depth.checked_sub(1).and_then(|outer| self.level(thread, outer));
         let nesting = outer.map_or((0, 0), nesting_in);
-        let owner = program.map(|program| Owner {
+        let owner = program.map(|program| StatementOwner {
             program: program.slot(self),
             identity: self.identity_of(program.slot(self)),
             named: &thread.named_levels[depth],
         });
-        let begun = Begun { class, charset, switches, depth, nesting, owner };
+        let begun = BegunStatement { class, charset, switches, depth, nesting, owner };
         let flags = flags_of(thread, open, mask, &begun);
         let flags =
             flags | if depth == 0 { self.unchosen(thread, switches) } else { unchosen_within(switches) };
@@ -350,7 +350,7 @@ impl Engine {
             return None;
         }
         let base = self.arena.base();
-        let begun = Begun { class, charset, switches, depth: 0, nesting: (0, 0), owner: None };
+        let begun = BegunStatement { class, charset, switches, depth: 0, nesting: (0, 0), owner: None };
         if EXTENDED {
             thread.memory.begin();
         }
@@ -407,7 +407,7 @@ impl Engine {
         let base = self.arena.base();
         let open: &OpenStatement = base.at(level);
         let nesting = nesting_in(base.at(thread.statement_levels[outer].own()));
-        let begun = Begun { class, charset, switches, depth, nesting, owner: None };
+        let begun = BegunStatement { class, charset, switches, depth, nesting, owner: None };
         if switches & UNRECORDED != 0 {
             return Some(begin_nested::<EXTENDED>(base, thread, open, &begun));
         }
@@ -416,7 +416,7 @@ impl Engine {
         if named.program.own() != identity {
             return None;
         }
-        let begun = Begun { owner: Some(Owner { program, identity, named }), ..begun };
+        let begun = BegunStatement { owner: Some(StatementOwner { program, identity, named }), ..begun };
         Some(begin_nested::<EXTENDED>(base, thread, open, &begun))
     }
 

@@ -12,7 +12,7 @@ use crate::Engine;
 use crate::clock::{cycles, ticks};
 use crate::layout::bank::{READY, SUMMED, UNTIMED, place};
 use crate::layout::cell::{Family, StatCell};
-use crate::layout::histograms::Of;
+use crate::layout::histograms::CellEvents;
 use crate::histogram::Lowest;
 use crate::memory::arena::{Offset, Own};
 use crate::memory::lost::Lost;
@@ -27,7 +27,7 @@ use crate::thread::{BANK_OWN, BANK_UNATTRIBUTED, Thread, ThreadHandle, ThreadRef
 pub use free::UntimedLock;
 pub use object::{Source, WaitObject};
 use crate::layout::wait::{
-    Begun, Ended, Leaf, MOST_WORDS, NO_AMOUNT, OpenWait, REACH, begin_leaf, end_leaf, first_word, leave_leaf,
+    BegunWait, EndedWait, Leaf, MOST_WORDS, NO_AMOUNT, OpenWait, REACH, begin_leaf, end_leaf, first_word, leave_leaf,
     operation_of, void_leaf, write_wide,
 };
 pub(crate) use short::{Brought, What};
@@ -298,7 +298,7 @@ impl Engine {
             && self.is_settled(wait.thread)
             && let Some(cell) = wait.thread.banks[BANK_OWN].marked_cell(base, wait.class(), wait.marks())
         {
-            let of = Of::new(self.registry.kind(wait.class()).lowest(), wait.class());
+            let of = CellEvents::new(self.registry.kind(wait.class()).lowest(), wait.class());
             let taken = base.at::<StatCell>(cell).add_span(self, wait.thread, of, n, wait.start, cycles());
             if wait.flags & WAIT_RECORDED != 0 {
                 self.close_wait(wait.thread, wait.depth(), taken, amount.unwrap_or(NO_AMOUNT));
@@ -323,7 +323,7 @@ impl Engine {
             return Some(cell.add_span(
                 self,
                 wait.thread,
-                Of::new(lowest, wait.class()),
+                CellEvents::new(lowest, wait.class()),
                 1,
                 wait.start,
                 cycles(),
@@ -333,7 +333,7 @@ impl Engine {
         if !end_leaf(base, wait.record, ticks, amount) {
             return None;
         }
-        let of = Of::new(lowest, wait.class());
+        let of = CellEvents::new(lowest, wait.class());
         base.at::<StatCell>(wait.cell).add_span(self, wait.thread, of, 1, 0, ticks);
         Some(ticks)
     }
@@ -398,7 +398,7 @@ impl Engine {
         let end = if wait.timed() { ticks() } else { 0 };
         let taken = end.saturating_sub(wait.start);
         if let Some(cell) = self.cell::<StatCell>(wait.thread, wait.bank(), wait.class(), Family::Waits) {
-            let of = Of::new(self.registry.kind(wait.class()).lowest(), wait.class());
+            let of = CellEvents::new(self.registry.kind(wait.class()).lowest(), wait.class());
             cell.add_unusual(self, thread, of, n, wait.timed().then_some(taken));
         }
         if wait.flags & WAIT_LEAF != 0 {
@@ -420,7 +420,7 @@ impl Engine {
         // The slab has one more place than the maximum depth.
         if let Some(open) = thread.open.get(thread.wait_depth.own() as usize) {
             void_leaf(&thread.waits, base, wait.record, parent, open);
-            let ended = Ended { ticks, amount, end_event_id: open.id() };
+            let ended = EndedWait { ticks, amount, end_event_id: open.id() };
             if !write_wide(&thread.waits, base, open, ended) {
                 self.write_unready_wait(thread, open, ended);
             }
@@ -434,7 +434,7 @@ impl Engine {
     fn close_wait(&self, thread: &Thread, depth: usize, ticks: u64, amount: u64) {
         thread.wait_depth.store(depth as u32, Relaxed);
         let Some(open) = thread.open.get(depth) else { return };
-        let ended = Ended { ticks, amount: open.amount(amount), end_event_id: last_event_id(thread) };
+        let ended = EndedWait { ticks, amount: open.amount(amount), end_event_id: last_event_id(thread) };
         if !write_wide(&thread.waits, self.arena.base(), open, ended) {
             self.write_unready_wait(thread, open, ended);
         }
@@ -444,7 +444,7 @@ impl Engine {
     /// Writes the record of a wait after preparing the journal.
     #[cold]
     #[inline(never)]
-    fn write_unready_wait(&self, thread: &Thread, open: &OpenWait, ended: Ended) {
+    fn write_unready_wait(&self, thread: &Thread, open: &OpenWait, ended: EndedWait) {
         if self.prepare_waits(thread, (open.id(), open.start())) {
             write_wide(&thread.waits, self.arena.base(), open, ended);
         }
@@ -527,7 +527,7 @@ fn note_wait(thread: &'static Thread, what: u64, start: u64, source: Source, add
         _ => nesting(thread).0,
     };
     let id = thread.next_event_id();
-    let begun = Begun { id, what, parent, source: source.0, address: address as u64, object };
+    let begun = BegunWait { id, what, parent, source: source.0, address: address as u64, object };
     open.begin(&begun, start);
     thread.wait_depth.store(depth as u32 + 1, Relaxed);
 }

@@ -3,7 +3,7 @@
 use std::hint::cold_path;
 use std::sync::atomic::Ordering::Relaxed;
 
-use crate::layout::wait::{Ended, Leaf, MOST_WORDS, OpenWait, begin_leaf, end_leaf, usual_word, write_wide_at};
+use crate::layout::wait::{EndedWait, Leaf, MOST_WORDS, OpenWait, begin_leaf, end_leaf, usual_word, write_wide_at};
 use super::{
     Source, WAIT_COUNTED, WAIT_LEAF, WAIT_RECORDED, WAIT_SHORT, WAIT_SUMMED_LEAF, Wait, WaitObject, began,
     last_event_id, start_unrecorded,
@@ -12,7 +12,7 @@ use crate::Engine;
 use crate::clock::cycles;
 use crate::layout::bank::{READY, SUMMED, UNTIMED, place};
 use crate::layout::cell::StatCell;
-use crate::layout::histograms::Of;
+use crate::layout::histograms::CellEvents;
 use crate::histogram::Lowest;
 use crate::memory::arena::{Base, Own};
 use crate::memory::pool::{SlotHead, name};
@@ -168,10 +168,10 @@ impl Engine {
         let end_event_id = last_event_id(thread);
         thread.wait_depth.store(0, Relaxed);
         let open = &thread.open[0];
-        let ended = Ended { ticks, amount: brought.amount, end_event_id };
+        let ended = EndedWait { ticks, amount: brought.amount, end_event_id };
         write_wide_at(&thread.waits, base, at, open, ended);
         open.end();
-        base.at::<StatCell>(cell).add_span(self, thread, Of::new(lowest, class), brought.events, 0, ticks);
+        base.at::<StatCell>(cell).add_span(self, thread, CellEvents::new(lowest, class), brought.events, 0, ticks);
         true
     }
 
@@ -187,7 +187,7 @@ impl Engine {
         let Some(cell) = cell else { return false };
         let ticks = cycles().saturating_sub(wait.start);
         count(ticks);
-        base.at::<StatCell>(cell).add_span(self, thread, Of::new(lowest, wait.class()), events, 0, ticks);
+        base.at::<StatCell>(cell).add_span(self, thread, CellEvents::new(lowest, wait.class()), events, 0, ticks);
         true
     }
 
@@ -274,7 +274,7 @@ impl Engine {
             return false;
         }
         count(Some(ticks));
-        let of = Of::new(lowest, wait.class());
+        let of = CellEvents::new(lowest, wait.class());
         base.at::<StatCell>(wait.cell).add_span(self, wait.thread, of, 1, 0, ticks);
         true
     }
