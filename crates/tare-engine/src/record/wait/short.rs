@@ -4,10 +4,8 @@ use std::hint::cold_path;
 use std::sync::atomic::Ordering::Relaxed;
 
 use crate::layout::wait::{EndedWait, Leaf, MOST_WORDS, OpenWait, begin_leaf, end_leaf, usual_word, write_wide_at};
-use super::{
-    Source, WAIT_COUNTED, WAIT_LEAF, WAIT_RECORDED, WAIT_SHORT, WAIT_SUMMED_LEAF, Wait, WaitObject, began,
-    last_event_id, start_unrecorded,
-};
+use super::state::WaitState;
+use super::{Source, Wait, WaitObject, began, last_event_id, start_unrecorded};
 use crate::Engine;
 use crate::clock::cycles;
 use crate::layout::bank::{READY, SUMMED, UNTIMED, place};
@@ -16,14 +14,10 @@ use crate::layout::histograms::CellEvents;
 use crate::histogram::Lowest;
 use crate::memory::arena::{Base, Own};
 use crate::memory::pool::{SlotHead, name};
-use crate::layout::ring::WAIT_DEPTH;
 use crate::record::{Start, operation};
-use crate::setup::instrument::{ENABLED, TIMED, fixed};
+use crate::setup::instrument::fixed;
 use crate::snapshot::ClassId;
 use crate::thread::{BANK_OWN, Thread, current};
-
-/// The flags of a wait that say how it began and at which depth.
-const WAY: u32 = WAIT_SHORT | WAIT_LEAF | (WAIT_DEPTH as u32 - 1) << 8;
 
 /// What a wait brings to its end on the fast path.
 #[derive(Clone, Copy)]
@@ -106,7 +100,7 @@ impl Engine {
         let entry = thread.banks[BANK_OWN].settled_entry(base, class);
         if entry & READY == 0 {
             cold_path();
-            let wait = if look(base).1 { start_unrecorded(thread, entry, class, 0) } else { None };
+            let wait = if look(base).1 { start_unrecorded(thread, entry, class, false) } else { None };
             return wait.map_or(Start::Slow, Start::Began);
         }
         if thread.wait_depth.own() != 0 {
@@ -125,8 +119,8 @@ impl Engine {
         let id = thread.next_event_id();
         let start = cycles();
         open.show(id, start);
-        let flags = WAIT_SHORT | WAIT_RECORDED | u32::from(ENABLED | TIMED) | u32::from(class) << 16;
-        Start::Began(Wait { thread, start, flags, cell: 0, record: 0 })
+        let state = WaitState::timed(class).with(WaitState::SHORT).with(WaitState::RECORDED);
+        Start::Began(Wait { thread, start, state, cell: 0, record: 0 })
     }
 
     /// Ends the wait for the next command on the fast path. Returns false if [`Engine::end_idle_wait`] must
@@ -149,11 +143,11 @@ impl Engine {
         brought: Brought,
         count: impl FnOnce(Option<u64>),
     ) -> bool {
-        if wait.flags & (WAY | WAIT_RECORDED) != WAIT_SHORT | WAIT_RECORDED {
+        if !wait.state.is_outermost_recorded() {
             cold_path();
-            return match wait.flags & WAIT_COUNTED {
-                0 => self.end_summed_wait(wait, lowest, brought.events, |ticks| count(Some(ticks))),
-                _ => self.end_counted_wait(wait, brought.events, || count(None)),
+            return match wait.state.has(WaitState::COUNTED) {
+                false => self.end_summed_wait(wait, lowest, brought.events, |ticks| count(Some(ticks))),
+                true => self.end_counted_wait(wait, brought.events, || count(None)),
             };
         }
         let thread = wait.thread;
@@ -180,7 +174,7 @@ impl Engine {
     #[inline(always)]
     fn end_summed_wait(&self, wait: &Wait, lowest: Lowest, events: u64, count: impl FnOnce(u64)) -> bool {
         let (thread, base) = (wait.thread, self.arena.base());
-        if wait.flags & (WAY | WAIT_RECORDED) != WAIT_SHORT || !self.is_settled(thread) {
+        if !wait.state.is_outermost_summed() || !self.is_settled(thread) {
             return false;
         }
         let cell = thread.banks[BANK_OWN].marked_cell(base, wait.class(), SUMMED);
@@ -194,7 +188,7 @@ impl Engine {
     /// Ends a wait on the fast path that is only counted. Returns false if nothing has happened.
     #[inline(always)]
     fn end_counted_wait(&self, wait: &Wait, events: u64, count: impl FnOnce()) -> bool {
-        if wait.flags & WAIT_COUNTED == 0 || !self.is_settled(wait.thread) {
+        if !wait.state.has(WaitState::COUNTED) || !self.is_settled(wait.thread) {
             return false;
         }
         let base = self.arena.base();
@@ -223,7 +217,7 @@ impl Engine {
         let entry = thread.banks[BANK_OWN].settled_entry(base, class);
         if entry & READY == 0 {
             cold_path();
-            return start_unrecorded(thread, entry, class, WAIT_SUMMED_LEAF)
+            return start_unrecorded(thread, entry, class, true)
                 .map_or(Start::Slow, Start::Began);
         }
         if thread.wait_depth.own() != 0 {
@@ -249,8 +243,8 @@ impl Engine {
         );
         let Some((start, record)) = began else { return Start::Slow };
         thread.next_event_id();
-        let flags = WAIT_SHORT | WAIT_LEAF | u32::from(ENABLED | TIMED) | u32::from(class) << 16;
-        Start::Began(Wait { thread, start, flags, cell: place(entry), record })
+        let state = WaitState::timed(class).with(WaitState::SHORT).with(WaitState::LEAF);
+        Start::Began(Wait { thread, start, state, cell: place(entry), record })
     }
 
     /// Ends a leaf that [`Engine::start_outer_leaf_wait_fast`] began, on the fast path. `count` is given its
@@ -265,12 +259,12 @@ impl Engine {
         count: impl FnOnce(Option<u64>),
     ) -> bool {
         let base = self.arena.base();
-        if wait.flags & (WAIT_LEAF | WAIT_SUMMED_LEAF) == 0 || !self.is_settled(wait.thread) {
+        if !wait.state.has(WaitState::LEAF.with(WaitState::SUMMED_LEAF)) || !self.is_settled(wait.thread) {
             cold_path();
             return self.end_counted_wait(wait, 1, || count(None));
         }
         let ticks = cycles().saturating_sub(wait.start);
-        if wait.flags & WAIT_LEAF != 0 && !end_leaf(base, wait.record, ticks, Some(amount)) {
+        if wait.state.has(WaitState::LEAF) && !end_leaf(base, wait.record, ticks, Some(amount)) {
             return false;
         }
         count(Some(ticks));
