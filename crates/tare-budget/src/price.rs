@@ -284,6 +284,17 @@ impl Prices {
 
     /// Returns the costs that ship for a provider.
     ///
+    /// # Examples
+    ///
+    /// ```
+    /// use tare_budget::{Kind, Level, Prices, Provider};
+    ///
+    /// let prices = Prices::shipped(Provider::Tare)?;
+    /// let mutex = |level| prices.cost(Kind::Mutex, level).ns;
+    /// assert!(mutex(Level::Off) <= mutex(Level::Sums) && mutex(Level::Sums) <= mutex(Level::Exact));
+    /// # Ok::<(), tare_budget::PriceError>(())
+    /// ```
+    ///
     /// # Errors
     ///
     /// Never fails: a test reads all of them.

@@ -35,7 +35,7 @@ use memory::index::NameIndex;
 use memory::lost::Losses;
 use memory::pool::Pools;
 use read::histogram::Truncated;
-use read::{SumCache, Tenants};
+use read::{SumCache, OwnerCache};
 use record::stage::untold::Untold;
 use setup::instrument;
 use setup::rules::Rules;
@@ -255,6 +255,54 @@ impl Default for Config {
 
 /// The engine: one per process, in a static. What most events read lies on two cache lines: `demands` and what
 /// follows it.
+///
+/// # Examples
+///
+/// A host registers an instrument, lets a thread take a mutex, and reads the summary.
+///
+/// ```
+/// use std::ops::ControlFlow;
+///
+/// use tare_engine::snapshot::{Grouping, Kind, Properties};
+/// use tare_engine::{Config, Engine, Host, Registration, Source};
+///
+/// static ENGINE: Engine = Engine::new();
+/// # struct Server;
+/// # impl Host for Server {
+/// #     fn digest(&self, _: &[u8], _: u32) -> Option<[u8; 16]> { None }
+/// #     fn digest_text(&self, _: &[u8], _: u32, _: bool) -> Option<String> { None }
+/// #     fn command_name(&self, _: u32) -> Option<&'static str> { None }
+/// #     fn connection_type_name(&self, _: u8) -> Option<&'static str> { None }
+/// #     fn isolation_name(&self, _: u8) -> Option<&'static str> { None }
+/// #     fn xa_state_name(&self, _: u8) -> Option<&'static str> { None }
+/// #     fn lock_namespace_name(&self, _: u8) -> Option<&'static str> { None }
+/// #     fn lock_type_name(&self, _: u8, _: u8) -> Option<&'static str> { None }
+/// #     fn lock_duration_name(&self, _: u8) -> Option<&'static str> { None }
+/// #     fn lock_status_name(&self, _: u8) -> Option<&'static str> { None }
+/// #     fn characters(&self, text: &[u8], _: u32, most: usize) -> usize { text.len().min(most) }
+/// #     fn to_utf8(&self, text: &[u8], _: u32, _: usize) -> String { String::from_utf8_lossy(text).into() }
+/// #     fn source_file(&self, _: usize) -> Option<String> { None }
+/// # }
+///
+/// ENGINE.start(Config::default(), &Server)?;
+/// let (name, properties) = ("wait/synch/mutex/sql/LOCK_open", Properties::default());
+/// let class = ENGINE.register(Registration { kind: Kind::Mutex, name, properties });
+/// let mutex = ENGINE.init_synch(class, 0x1000).expect("memory");
+///
+/// // Every thread has a slab of its own, to which nobody else writes.
+/// let thread = ENGINE.new_thread(0, Some(1), None).expect("memory");
+/// ENGINE.set_current_thread(Some(thread));
+/// let wait = ENGINE.start_synch_wait(mutex, 0, Source::new(std::ptr::null(), 0)).expect("it is enabled");
+/// ENGINE.end_synch_wait(&wait);
+///
+/// let mut count = 0;
+/// ENGINE.wait_summary(Grouping::Global, &mut |row| {
+///     count += if row.name == name { row.stat.count } else { 0 };
+///     ControlFlow::Continue(())
+/// });
+/// assert_eq!(count, 1);
+/// # Ok::<(), std::io::Error>(())
+/// ```
 #[repr(C)]
 pub struct Engine {
     pub(crate) demands: Demands,
@@ -262,7 +310,7 @@ pub struct Engine {
     /// Configuration version: rises with every change of what is recorded and how. See
     /// [`settings`](thread::settings).
     pub(crate) settings: ConfigVersion,
-    /// Epoch of each family; never 0. See [`cell`](count::cell).
+    /// Epoch of each family; never 0. See [`cell`](layout::cell).
     pub(crate) epochs: [AtomicU32; FAMILIES],
     pub(crate) arena: Arena,
     pub(crate) registry: instrument::Registry,
@@ -282,7 +330,7 @@ pub struct Engine {
     pub(crate) buckets: BucketBounds,
     pub(crate) untold: Untold,
     pub(crate) truncated: Truncated,
-    pub(crate) tenants: Tenants,
+    pub(crate) owners: OwnerCache,
     pub(crate) figures: SumCache,
     pub(crate) parties: Parties,
     pub(crate) filters: Mutex<()>,
@@ -353,7 +401,7 @@ impl Engine {
             buckets: BucketBounds::new(),
             untold: Untold::new(),
             truncated: Truncated::new(),
-            tenants: Tenants::new(),
+            owners: OwnerCache::new(),
             figures: SumCache::new(),
             parties: Parties::new(),
             filters: Mutex::new(()),
@@ -400,7 +448,7 @@ impl Engine {
     /// # Errors
     /// Fails if the system refuses the address space.
     pub fn start(&self, config: Config, host: &'static dyn Host) -> Result<(), std::io::Error> {
-        self.arena.map(config.memory_max.clamp(1 << 20, count::bank::REACH_BYTES))?;
+        self.arena.map(config.memory_max.clamp(1 << 20, layout::bank::REACH_BYTES))?;
         self.losses.limit(&config.limits);
         self.arena.shares.limit(&config.limits);
         self.pools.map(&self.arena)?;

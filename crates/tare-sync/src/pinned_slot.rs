@@ -16,6 +16,23 @@ const FREE: u64 = 1 << 30;
 const PINS: u64 = FREE - 1;
 
 /// The state of a slot: the owner's generation << 32, flags, pins.
+///
+/// # Examples
+///
+/// ```
+/// use tare_sync::PinnedSlot;
+///
+/// let slot = PinnedSlot::new();
+/// slot.prepare();
+/// let owner = slot.publish_owner();
+/// assert!(slot.pin(owner), "a thread adds for this owner");
+/// assert!(!slot.claim(slot.now(), 1), "nobody takes a pinned slot");
+/// slot.unpin();
+/// // Another owner takes the slot. Whoever comes for the former one is refused.
+/// assert!(slot.claim(slot.now(), 1));
+/// let next = slot.publish_owner();
+/// assert!(!slot.pin(owner) && slot.pin(next));
+/// ```
 #[repr(transparent)]
 pub struct PinnedSlot(AtomicU64);
 
@@ -32,13 +49,13 @@ impl SlotState {
 
     /// Returns whether the slot had an owner.
     #[must_use]
-    pub const fn is_let(self) -> bool {
+    pub const fn has_owner(self) -> bool {
         self.0 & FREE == 0
     }
 
     /// Returns the state of a slot owned by `generation` and not pinned.
     #[must_use]
-    pub const fn quiet(generation: u32) -> SlotState {
+    pub const fn unpinned(generation: u32) -> SlotState {
         SlotState((generation as u64) << 32)
     }
 }
@@ -65,7 +82,7 @@ impl PinnedSlot {
     }
 
     /// Returns whether the owner of `generation` has the slot.
-    pub fn is_let_to(&self, generation: u32) -> bool {
+    pub fn belongs_to(&self, generation: u32) -> bool {
         let now = self.0.load(Acquire);
         SlotState(now).generation() == generation && now & (BUSY | FREE) == 0
     }
@@ -100,7 +117,7 @@ impl PinnedSlot {
 
     /// Takes the slot from the owner it had at `before`, and raises its generation by `by`. Returns false if
     /// the slot is pinned or another thread was faster. On success the caller changes the slot and calls
-    /// [`PinnedSlot::let_out`] or [`PinnedSlot::leave_free`].
+    /// [`PinnedSlot::publish_owner`] or [`PinnedSlot::leave_free`].
     pub fn claim(&self, before: SlotState, by: u32) -> bool {
         let mine = u64::from(before.generation().wrapping_add(by)) << 32 | BUSY;
         let free_to_take = before.0 & (BUSY | PINS) == 0;
@@ -111,7 +128,7 @@ impl PinnedSlot {
     }
 
     /// Completes a claim: the new owner's data is written. Returns its generation.
-    pub fn let_out(&self) -> u32 {
+    pub fn publish_owner(&self) -> u32 {
         SlotState(self.0.fetch_and(!BUSY, Release)).generation()
     }
 
@@ -124,6 +141,18 @@ impl PinnedSlot {
 
 /// The number of times that any of many slots changed its owner, times two. A thread that recognised an owner
 /// by its data knows that it was there all the time if the number is unchanged.
+///
+/// # Examples
+///
+/// ```
+/// use tare_sync::Evictions;
+///
+/// let evictions = Evictions::new();
+/// let before = evictions.now();
+/// assert_eq!(evictions.since(), before, "whoever was there still is");
+/// evictions.count();
+/// assert_ne!(evictions.since(), before);
+/// ```
 #[repr(transparent)]
 pub struct Evictions(AtomicU32);
 

@@ -7,6 +7,18 @@ use crate::atomic::{
 };
 
 /// The newest block's number << 32 | words used of it; block 0 means none.
+///
+/// # Examples
+///
+/// ```
+/// use tare_sync::{CutPiece, Space};
+///
+/// let space = Space::new();
+/// // Blocks have 16 words, of which the first one is a link; block 9 is free.
+/// let cut = |words| space.cut(words, 16, 1, |_newest| Some(9), |_unseen| {});
+/// assert_eq!(cut(4), Some(CutPiece { block: 9, at: 1 }));
+/// assert_eq!(cut(4), Some(CutPiece { block: 9, at: 5 }));
+/// ```
 #[repr(transparent)]
 pub struct Space(AtomicU64);
 

@@ -80,6 +80,25 @@ pub fn distance(events: impl Iterator<Item = (Kind, f64)>, cpu: f64) -> f64 {
 
 impl CostAccount {
     /// Multiplies events and connections by their costs.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use tare_budget::{CostAccount, Entry, Kind, Level, Prices, Provider};
+    ///
+    /// let entry = Entry {
+    ///     name: "statement/sql/select".to_owned(),
+    ///     kind: Kind::Statement,
+    ///     level: Level::Lean,
+    ///     recording: None,
+    ///     events: 1000.0,
+    /// };
+    /// let prices = Prices::shipped(Provider::Tare)?;
+    /// // In a second of CPU time, of which reading the counts took a millisecond.
+    /// let account = CostAccount::of(&prices, vec![entry], 0.0, 1e9, 1e6);
+    /// assert!(account.share().ns > 0.001 && account.share().low <= account.share().high);
+    /// # Ok::<(), tare_budget::PriceError>(())
+    /// ```
     #[must_use]
     pub fn of(prices: &Prices, entries: Vec<Entry>, connected: f64, cpu: f64, own: f64) -> CostAccount {
         let connecting = prices.connection.at(part_on(&entries, connected)).times(connected);

@@ -255,14 +255,14 @@ impl Engine {
         }
         let seen = self.digests.evictions.now();
         let (slot, generation) = (self.arena.at(cell.slot.load(Relaxed)), cell.generation.load(Relaxed));
-        let tenant = Cell::new(0);
-        if key.tenant_is(slot, &tenant) && tenant.get() == generation {
+        let owner = Cell::new(0);
+        if key.owner_is(slot, &owner) && owner.get() == generation {
             self.digests.see(slot, now);
             cell.evictions_seen().store(seen, Relaxed);
             self.look_at_sample(cell, slot);
             return true;
         }
-        if slot.pinned_slot.is_let_to(generation) {
+        if slot.pinned_slot.belongs_to(generation) {
             return false;
         }
         let place = self.digest_slot(key, now);
@@ -401,22 +401,22 @@ impl Engine {
     }
 
     fn find_digest(&self, key: &Hashed<'_>) -> Option<(Offset, u32)> {
-        let tenant = Cell::new(0);
-        let is = |offset: Offset| key.tenant_is(self.arena.at(offset), &tenant);
-        self.digests.index.find(key.hash, is).map(|offset| (offset, tenant.get()))
+        let owner = Cell::new(0);
+        let is = |offset: Offset| key.owner_is(self.arena.at(offset), &owner);
+        self.digests.index.find(key.hash, is).map(|offset| (offset, owner.get()))
     }
 
     fn enter_digest(&self, key: &Hashed<'_>, now: u64) -> Result<(Offset, u32), Refused> {
         let table = &self.digests;
         let slot = table.vacate(&self.pools, &self.arena, now).ok_or(Refused::NoPlace)?;
         key.fill(slot, now);
-        let (offset, generation) = (self.arena.offset_of(slot), slot.pinned_slot.let_out());
+        let (offset, generation) = (self.arena.offset_of(slot), slot.pinned_slot.publish_owner());
         table.changed(slot);
-        let tenant = Cell::new(0);
-        let is = |offset: Offset| key.tenant_is(self.arena.at(offset), &tenant);
+        let owner = Cell::new(0);
+        let is = |offset: Offset| key.owner_is(self.arena.at(offset), &owner);
         match table.index.insert(key.hash, offset, is) {
             Inserted::Here => {
-                let lost = |offset: Offset| table.withdraw(&self.arena, self.arena.at(offset), tenant.get());
+                let lost = |offset: Offset| table.withdraw(&self.arena, self.arena.at(offset), owner.get());
                 match table.index.settle(key.hash, is, lost) {
                     Some(kept) if kept == offset => Ok((offset, generation)),
                     _ => Err(Refused::Known),

@@ -152,8 +152,8 @@ impl DigestSlot {
     /// Returns what `read` makes of the slot, with the digest's generation. `None`: there is no digest, or it
     /// lost the slot meanwhile.
     pub(crate) fn read<T>(&self, read: impl FnOnce() -> T) -> Option<(u32, T)> {
-        let (tenant, value) = self.pinned_slot.read(read)?;
-        tenant.is_let().then_some((tenant.generation(), value))
+        let (owner, value) = self.pinned_slot.read(read)?;
+        owner.has_owner().then_some((owner.generation(), value))
     }
 }
 
@@ -264,7 +264,7 @@ impl DigestTable {
         }
     }
 
-    /// Claims a slot for a new digest. The caller fills it and calls `let_out`. `None`: none is available.
+    /// Claims a slot for a new digest. The caller fills it and calls `publish_owner`. `None`: none is available.
     pub(crate) fn vacate(&self, pools: &Pools, arena: &Arena, now: u64) -> Option<&'static DigestSlot> {
         for _ in 0..TRIES {
             while let Some(number) = self.candidates.pop() {
@@ -326,7 +326,7 @@ impl DigestTable {
         if !slot.pinned_slot.claim(before, 1) {
             return false;
         }
-        if before.is_let() {
+        if before.has_owner() {
             self.index.remove(slot.hash.load(Relaxed), arena.offset_of(slot));
             self.evicted.fetch_add(1, Relaxed);
         }
@@ -339,9 +339,9 @@ impl DigestTable {
 
     /// Takes the slot from a digest that is no longer in the index because another slot has been let to it.
     pub(crate) fn withdraw(&self, arena: &Arena, slot: &DigestSlot, generation: u32) {
-        let claimed = slot.pinned_slot.claim(SlotState::quiet(generation), 1);
+        let claimed = slot.pinned_slot.claim(SlotState::unpinned(generation), 1);
         // A slot that somebody is adding to is the next to be evicted.
-        if claimed || slot.pinned_slot.is_let_to(generation) {
+        if claimed || slot.pinned_slot.belongs_to(generation) {
             self.forget(slot);
         }
         if claimed {

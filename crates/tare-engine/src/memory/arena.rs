@@ -363,7 +363,7 @@ impl Drop for BlockHold {
     #[inline]
     fn drop(&mut self) {
         if let Some(slots) = self.0 {
-            slots.let_go();
+            slots.release_hold();
         }
     }
 }

@@ -32,7 +32,7 @@ use crate::thread::Thread;
 /// Number of items by which prefetching runs ahead. Digests are thousands of times a few lines, far from one
 /// another. Without prefetching, waiting for each took more than half of the time.
 const AHEAD: usize = 4;
-/// Bytes of a slot up to and including its counts, up to where it shows whether there was an earlier tenant.
+/// Bytes of a slot up to and including its counts, up to where it shows whether there was an earlier owner.
 const COUNTED: usize = offset_of!(DigestSlot, past) + LINE;
 
 /// Yields all items in order and passes to `expect`, for prefetching, the item [`AHEAD`] positions further.
@@ -294,7 +294,7 @@ impl Engine {
         let places = self.digests.places().filter(|(number, _)| which.has(*number));
         let mut tallies = Tallies::of(self.digests.size(), places.clone().count());
         let (mut own, mut buckets) = (Vec::new(), Vec::new());
-        // Read threads first: then what they count for a slot they found is not newer than the slot's tenant.
+        // Read threads first: then what they count for a slot they found is not newer than the slot's owner.
         for thread in self.live_threads() {
             let id = thread.thread_id.load(Relaxed);
             own.clear();
@@ -335,7 +335,7 @@ impl Engine {
                 past_buckets.clear();
                 slot.pinned_slot.read(|| {
                     self.read_shared(&slot.own, parts, &mut sum.tally, &mut buckets);
-                    // Most places have had one tenant only.
+                    // Most places have had one owner only.
                     let has_past = slot.past.stat.count.load(Relaxed) != 0;
                     if has_past {
                         self.read_shared(&slot.past, parts, &mut past.tally, &mut past_buckets);
@@ -343,20 +343,20 @@ impl Engine {
                     has_past
                 })
             });
-            let Some((tenant, has_past)) = read else {
+            let Some((owner, has_past)) = read else {
                 tallies.leave_place(number);
                 continue;
             };
             sum.number = number;
-            sum.generation = tenant.generation();
+            sum.generation = owner.generation();
             tallies.add(&sum, &buckets);
-            if !tenant.is_let() {
+            if !owner.has_owner() {
                 // The place is taken, but TRUNCATE has removed its digest.
                 tallies.leave_place(number);
             }
             if has_past {
                 tallies.add(&past, &past_buckets);
-            } else if tenant.is_let()
+            } else if owner.has_owner()
                 && let Some(known) = &mut known
             {
                 known.keep(stamp, &sum);

@@ -12,7 +12,7 @@ const MOST: usize = 1 << 14;
 /// Cached counts by number of the place.
 pub(crate) struct SumCache(Mutex<Vec<CachedSum>>);
 
-/// Counts of a place's tenant, while it was the only one the place ever had.
+/// Counts of a place's owner, while it was the only one the place ever had.
 #[derive(Clone, Copy, Default)]
 struct CachedSum {
     /// The place's change counter before the read, plus one; 0: nothing is cached.

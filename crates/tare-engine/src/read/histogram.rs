@@ -149,7 +149,7 @@ pub(crate) struct Truncated {
     digests: Mutex<Option<TruncatedHistograms<Place>>>,
 }
 
-/// Number of a digest's place, and generation of its tenant.
+/// Number of a digest's place, and generation of its owner.
 pub(crate) type Place = (u32, u32);
 /// The place of what belongs to no digest.
 pub(crate) const NO_DIGEST: Place = (u32::MAX, 0);

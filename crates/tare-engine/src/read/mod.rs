@@ -38,7 +38,7 @@ pub use events::{
     StatementBlock, StreamedStatement,
 };
 pub(crate) use figures::SumCache;
-pub(crate) use names::Tenants;
+pub(crate) use names::OwnerCache;
 pub use observed::{ApplierRow, CachedHost, Replica, ReplicaError, ReplicaRow, ReplicaThread, ReplicaWorker};
 pub use sessions::{SessionCountersRow, SessionValue, SessionVariableRow};
 

@@ -33,7 +33,7 @@ impl Place {
             evictions: Evictions::new(),
         };
         place.pinned_slot.prepare();
-        assert_eq!(place.pinned_slot.let_out(), 1);
+        assert_eq!(place.pinned_slot.publish_owner(), 1);
         Arc::new(place)
     }
 
@@ -58,15 +58,15 @@ impl Place {
         self.own.store(0, Relaxed);
         self.evictions.count();
         self.key.store(u64::from(before.generation() + 1) * 10, Relaxed);
-        self.pinned_slot.let_out();
+        self.pinned_slot.publish_owner();
         true
     }
 
     /// Tries once to read generation, key, own and past.
     fn read(&self) -> Option<[u64; 4]> {
         let words = || [&self.key, &self.own, &self.past].map(|word| word.load(Relaxed));
-        let (tenant, [key, own, past]) = self.pinned_slot.read(words)?;
-        Some([u64::from(tenant.generation()), key, own, past])
+        let (owner, [key, own, past]) = self.pinned_slot.read(words)?;
+        Some([u64::from(owner.generation()), key, own, past])
     }
 }
 
@@ -104,7 +104,7 @@ fn of_two_that_evict_at_once_one_gets_the_place_and_nothing_is_lost() {
 }
 
 #[test]
-fn what_a_reader_trusts_is_of_one_tenant_and_whole() {
+fn what_a_reader_trusts_is_of_one_owner_and_whole() {
     check(|| {
         let place = Place::new();
         let other = {
@@ -129,7 +129,7 @@ fn what_a_thread_recognises_by_a_turn_that_has_not_changed_is_there() {
         };
         let key = place.key.load(Relaxed);
         if place.evictions.since() == 0 {
-            assert_eq!(key, 10, "the first tenant's, which has not lost its place");
+            assert_eq!(key, 10, "the first owner's, which has not lost its place");
         }
         other.join().expect("a thread");
     });

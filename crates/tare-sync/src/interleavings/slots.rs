@@ -94,7 +94,7 @@ fn who_holds_a_block_writes_before_it_becomes_something_else() {
             thread::spawn(move || {
                 if block.slots.hold(KIND) {
                     block.word.store(1, Relaxed);
-                    block.slots.let_go();
+                    block.slots.release_hold();
                 }
             })
         };
