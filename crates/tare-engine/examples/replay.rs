@@ -59,7 +59,7 @@ impl Host for Silent {
     fn source_file(&self, _address: usize) -> Option<String> {
         None
     }
-    fn leave_stages_untold(&self) -> bool {
+    fn stop_reporting_stages(&self) -> bool {
         true
     }
 }
@@ -147,7 +147,7 @@ fn start_stage(class: ClassId) {
     let is_slow = match ENGINE.has_demand(Kind::Stage) {
         true => matches!(ENGINE.start_stage_fast(class, here(800)), Start::Slow),
         // A host's calls lead elsewhere then, instead of asking.
-        false if ENGINE.are_stages_untold() => false,
+        false if ENGINE.are_stages_unreported() => false,
         false => matches!(ENGINE.pass_stage_fast(class), Start::Slow),
     };
     if is_slow {

@@ -36,7 +36,7 @@ use memory::lost::Losses;
 use memory::pool::Pools;
 use read::histogram::Truncated;
 use read::{SumCache, OwnerCache};
-use record::stage::untold::Untold;
+use record::stage::unreported::UnreportedStages;
 use setup::instrument;
 use setup::rules::Rules;
 use setup::sampling::SamplingSettings;
@@ -63,7 +63,7 @@ pub use read::{
     SessionCountersRow, SessionValue, SessionVariableRow, Sink, StatementBlock, StreamedStatement,
 };
 pub use record::stage::Progress;
-pub use record::stage::untold::StagedSession;
+pub use record::stage::unreported::StagedSession;
 pub use record::statement::{Counter, EndedStatement, Outcome, Statement};
 pub use record::transaction::Transaction;
 pub use record::wait::{Source, UntimedLock, Wait, WaitObject};
@@ -142,7 +142,7 @@ pub trait Host: Sync {
     /// Asks the host to stop reporting stages: none is wanted and none is in progress. The host may do so if
     /// [`Host::session_stage`] knows them, and resumes when [`Host::demand_changed`] says that stages are wanted.
     /// Returns false if it goes on reporting. Called under one of the engine's locks.
-    fn leave_stages_untold(&self) -> bool {
+    fn stop_reporting_stages(&self) -> bool {
         false
     }
     /// Returns the instrument id of the stage a session is in; 0: in none. `None`: the session has changed,
@@ -328,14 +328,14 @@ pub struct Engine {
     /// Space for the histograms of digests and of what ended threads counted.
     pub(crate) histograms: Space,
     pub(crate) buckets: BucketBounds,
-    pub(crate) untold: Untold,
+    pub(crate) unreported: UnreportedStages,
     pub(crate) truncated: Truncated,
     pub(crate) owners: OwnerCache,
     pub(crate) figures: SumCache,
     pub(crate) parties: Parties,
     pub(crate) filters: Mutex<()>,
     /// Held while changing what tables keep of closed handles. See [`TableShareRef`].
-    pub(crate) share_turns: Mutex<()>,
+    pub(crate) share_changes: Mutex<()>,
     /// Counter of folds: readers of sums read again when a fold ran in between.
     pub(crate) folds: Folds,
     pub(crate) pools: Pools,
@@ -399,13 +399,13 @@ impl Engine {
             kept_slabs: KeptSlabs::new(),
             histograms: Space::new(),
             buckets: BucketBounds::new(),
-            untold: Untold::new(),
+            unreported: UnreportedStages::new(),
             truncated: Truncated::new(),
             owners: OwnerCache::new(),
             figures: SumCache::new(),
             parties: Parties::new(),
             filters: Mutex::new(()),
-            share_turns: Mutex::new(()),
+            share_changes: Mutex::new(()),
             folds: Folds::new(),
             pools: Pools::new(),
             files: NameIndex::new(),
@@ -503,7 +503,7 @@ impl Engine {
             self.register(Registration { kind: Kind::Error, name: "error", properties });
         }
         // If an instrument of stages is on, the host learns that when it registers it.
-        self.leave_stages_if_last();
+        self.stop_reporting_stages_if_last();
         Ok(())
     }
 

@@ -212,7 +212,7 @@ impl Engine {
             if is_another {
                 old[ACCOUNT].into_iter().for_each(|old| self.unlink(old, thread));
                 account.into_iter().for_each(|new| self.link(new, thread));
-                self.turn_records(thread, old[USER]);
+                self.begin_new_blocks(thread, old[USER]);
             }
             for (kind, old) in old.into_iter().enumerate() {
                 old.into_iter().for_each(|old| self.lose_connection(kind, old));
@@ -223,7 +223,7 @@ impl Engine {
 
     /// Ends the blocks of records of the former account, because a block belongs to one account. A connection
     /// that has only now said whose it is keeps its block: what it did before counts for the new account.
-    fn turn_records(&self, thread: &Thread, user: Option<&Party>) {
+    fn begin_new_blocks(&self, thread: &Thread, user: Option<&Party>) {
         thread.statements.seal();
         thread.transactions.seal();
         let lasting = [EventType::Wait, EventType::Stage].map(|of| thread.rings()[of as usize - 1]);

@@ -58,7 +58,7 @@ impl BucketBounds {
 
     /// Returns whether there are histograms.
     #[inline(always)]
-    pub(crate) fn are_told(&self) -> bool {
+    pub(crate) fn are_enabled(&self) -> bool {
         self.floor(Lowest::Usual) != u64::MAX
     }
 
@@ -165,7 +165,7 @@ mod tests {
     #[test]
     fn without_histograms_everything_is_in_the_lowest_bucket() {
         let buckets = BucketBounds::new();
-        assert!(!buckets.are_told());
+        assert!(!buckets.are_enabled());
         assert_eq!([0, 1 << 40, u64::MAX - 1].map(|ticks| buckets.of(ticks)), [0; 3]);
     }
 }

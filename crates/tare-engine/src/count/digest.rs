@@ -143,8 +143,8 @@ impl Engine {
     pub(crate) fn is_known(&self, cell: &DigestCell, now: u64) -> bool {
         // If no digest has lost its place since, the slot has been this digest's all the time.
         let evicted = cell.evictions_seen().own() ^ self.digests.evictions.since();
-        let untold = (cell.last_seen.own() ^ now) >> SLICE;
-        untold | u64::from(evicted) == 0
+        let since_seen = (cell.last_seen.own() ^ now) >> SLICE;
+        since_seen | u64::from(evicted) == 0
     }
 
     /// Returns the cell of a digest from the thread's map, or enters it there. `None`: there is no memory.

@@ -89,7 +89,7 @@ impl Engine {
     /// Returns the piece for events without times, created if necessary. `None`: there are no histograms, or
     /// there is no memory.
     fn untimed_piece(&self, thread: &Thread, head: &CellHead) -> Option<&'static UntimedPiece> {
-        if !self.buckets.are_told() {
+        if !self.buckets.are_enabled() {
             return None;
         }
         if let Some(known) = untimed(&self.arena, head) {

@@ -62,14 +62,14 @@ impl Engine {
         let is = cell.program.own() == offset
             && cell.generation.own() == program.head.generation()
             && cell.epoch.own() == self.epochs[Family::Programs as usize].load(Relaxed);
-        if is { Some(cell) } else { self.turn_to_program(thread, offset) }
+        if is { Some(cell) } else { self.assign_program_cell(thread, offset) }
     }
 
     /// Assigns a cell to a program that the calling thread has not counted before, since TRUNCATE, or since
     /// it counted another one there.
     #[cold]
     #[inline(never)]
-    fn turn_to_program(&self, thread: &'static Thread, offset: Offset) -> Option<&'static ProgramCell> {
+    fn assign_program_cell(&self, thread: &'static Thread, offset: Offset) -> Option<&'static ProgramCell> {
         let (_held, program) = held::<Program>(&self.arena, Pool::Programs, offset)?;
         let generation = program.head.generation();
         if program.head.state() != USED {

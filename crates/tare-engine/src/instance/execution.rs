@@ -9,7 +9,7 @@ use crate::layout::statement::OpenStatement;
 use crate::memory::arena::Own;
 use crate::memory::pool::Object;
 use crate::memory::text;
-use crate::record::statement::end::moment;
+use crate::record::statement::end::seen_at;
 use crate::record::statement::{EndedStatement, RECORDED, Statement, UNCHOSEN, WITH_DIGEST};
 use crate::thread::Thread;
 
@@ -66,7 +66,7 @@ impl Engine {
         let Some(object) = open.executed() else { return };
         // The prepared statement exists while it is executed: see `Engine::destroy_prepared`.
         let prepared: &Prepared = self.arena.base().at(object.offset());
-        let now = moment(open);
+        let now = seen_at(open);
         let digest = self.prepared_digest_cell(thread, prepared, now);
         if open.has_left_text() && self.wants_text(open, digest) {
             self.fetch_text(open, prepared);

@@ -1,7 +1,7 @@
 //! Table shares: tables as the host defines them, with the counts of their closed handles.
 //!
 //! Several threads may want to change a share's counts at once: one that closes a handle, one that finds the
-//! table with other keys, one that drops it. The lock [`Engine::share_turns`] orders them. The host takes it
+//! table with other keys, one that drops it. The lock [`Engine::share_changes`] orders them. The host takes it
 //! where it opens and closes tables, not where it uses them.
 
 use std::sync::atomic::{
@@ -103,7 +103,7 @@ impl Engine {
         table: &TableName<'_>,
         keys: impl ExactSizeIterator<Item = &'a [u8]> + Clone,
     ) -> Option<TableShareRef> {
-        let _turn = lock(&self.share_turns);
+        let _turn = lock(&self.share_changes);
         let hash = table.hash();
         let is = |offset: Offset| table.is(self.arena.at(offset));
         if let Some(offset) = self.tables.find(hash, is) {
@@ -145,7 +145,7 @@ impl Engine {
 
     /// Forgets a dropped table and its statistics.
     pub fn drop_table_share(&self, table: &TableName<'_>) {
-        let _turn = lock(&self.share_turns);
+        let _turn = lock(&self.share_changes);
         let hash = table.hash();
         if let Some(offset) = self.tables.find(hash, |at| table.is(self.arena.at(at))) {
             self.tables.remove(hash, offset);
@@ -213,7 +213,7 @@ impl Engine {
 
     /// Closes a table: moves the counts of the handle to its share.
     pub fn close_table(&self, table: TableRef) {
-        let _turn = lock(&self.share_turns);
+        let _turn = lock(&self.share_changes);
         let slot = table.slot(self);
         self.folds.begin();
         let held = held::<ShareSlot>(&self.arena, Pool::Tables, slot.share.load(Relaxed));

@@ -75,7 +75,7 @@ pub(crate) struct EventJournal {
 }
 
 /// The record that is about to be written, for [`Engine::prepare_journal`](crate::Engine::prepare_journal).
-pub(crate) struct Coming {
+pub(crate) struct ComingRecord {
     pub(crate) words: u32,
     pub(crate) id: u64,
     pub(crate) time: u64,
@@ -162,7 +162,7 @@ impl EventJournal {
     }
 
     /// Writes a base for the record that is coming.
-    pub(crate) fn mark(&self, base: Base, coming: &Coming) {
+    pub(crate) fn mark(&self, base: Base, coming: &ComingRecord) {
         if let Some(place) = self.place(2) {
             let gap = if coming.gap { GAP } else { 0 };
             self.append::<2, 3>(base, place, [coming.id << ID | gap | BASE, coming.time]);

@@ -29,7 +29,7 @@ const READ_LOCKS: usize = 24;
 impl ReadLocks {
     /// Adopts `activation`, and forgets all locks if rwlocks were off since the last one.
     pub(crate) fn settle(&self, demands: &Demands, activation: u32) {
-        if !demands.heard_since(Kind::Rwlock, self.activation.own()) {
+        if !demands.was_on_since(Kind::Rwlock, self.activation.own()) {
             self.held.store(0, Release);
         }
         self.activation.store(activation, Release);

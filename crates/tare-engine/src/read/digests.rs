@@ -286,7 +286,7 @@ impl Engine {
 
     fn digest_tallies(&self, parts: Parts, which: Which<'_>) -> Tallies {
         let epoch = self.epochs[Family::Digests as usize].load(Relaxed);
-        let with_buckets = parts.has(DigestRow::HISTOGRAM) && self.buckets.are_told();
+        let with_buckets = parts.has(DigestRow::HISTOGRAM) && self.buckets.are_enabled();
         let mut known = match which {
             Which::All if !with_buckets => self.figures.take(),
             _ => None,

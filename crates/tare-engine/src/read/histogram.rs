@@ -202,7 +202,7 @@ impl Engine {
     /// Returns the histogram of every instrument of a type that has timed events. Empty if histograms are not
     /// counted.
     pub fn event_histograms(&self, of: EventType) -> Vec<(&'static str, Histogram)> {
-        if !self.buckets.are_told() {
+        if !self.buckets.are_enabled() {
             return Vec::new();
         }
         let (epoch, histograms) = self.counted_events(of);
@@ -244,7 +244,7 @@ impl Engine {
     /// Returns the counts at the last TRUNCATE of the digests' histograms. `None`: histograms are not
     /// counted.
     pub(crate) fn digests_before(&self) -> Option<DigestsBefore> {
-        if !self.buckets.are_told() {
+        if !self.buckets.are_enabled() {
             return None;
         }
         let epoch = self.epochs[Family::Digests as usize].load(Relaxed);

@@ -108,7 +108,7 @@ impl Engine {
         }
         // Read owners last: after a switch of the kind nobody knows who holds what.
         let _as_switched = lock(&self.filters);
-        let heard = |activation: u32| self.demands.heard_since(Kind::Rwlock, activation);
+        let heard = |activation: u32| self.demands.was_on_since(Kind::Rwlock, activation);
         let mut counts: HashMap<u64, u32> = HashMap::new();
         for object in readers.into_iter().filter(|(activation, _)| heard(*activation)).flat_map(|(_, locks)| locks) {
             *counts.entry(object).or_default() += 1;

@@ -405,13 +405,13 @@ impl Engine {
 
     fn reset_table_io(&self) {
         // Whoever closes a table adds its counts to the share's with plain stores.
-        let _turn = lock(&self.share_turns);
+        let _turn = lock(&self.share_changes);
         self.bump_epoch(Family::TableIo, &[Viewer::Global]);
         self.pools.each::<ShareSlot>(&self.arena, Pool::Tables, |share| self.clear_table_io(share));
     }
 
     fn reset_table_locks(&self) {
-        let _turn = lock(&self.share_turns);
+        let _turn = lock(&self.share_changes);
         self.bump_epoch(Family::TableLock, &[Viewer::Global]);
         self.pools.each::<ShareSlot>(&self.arena, Pool::Tables, |share| self.clear_table_locks(share));
     }

@@ -105,7 +105,7 @@ impl Demands {
 
     /// Returns whether `kind` has been on without a break since `activation`, of which [`ACTIVATION_BITS`] bits are
     /// compared. Activations may have wrapped, so the sign of their difference decides.
-    pub(crate) fn heard_since(&self, kind: Kind, activation: u32) -> bool {
+    pub(crate) fn was_on_since(&self, kind: Kind, activation: u32) -> bool {
         let since = self.since[place(kind)].load(Acquire);
         self.is(kind) && activation.wrapping_sub(since) << (32 - ACTIVATION_BITS) >> 31 == 0
     }
@@ -113,7 +113,7 @@ impl Demands {
     /// Returns THREAD_ID of the owner of a lock, for readers. `None`: it has no owner, or the owner is no
     /// longer known.
     pub(crate) fn owner(&self, kind: Kind, holder: u64) -> Option<u64> {
-        self.heard_since(kind, holder as u32).then_some(holder >> ACTIVATION_BITS).filter(|id| *id != 0)
+        self.was_on_since(kind, holder as u32).then_some(holder >> ACTIVATION_BITS).filter(|id| *id != 0)
     }
 }
 
@@ -172,7 +172,7 @@ impl Engine {
         let route = || self.host.get().into_iter().for_each(|host| host.demand_changed(kinds[0], demand));
         if before == Demand::Nothing {
             if kind == Kind::Stage {
-                self.tell_stages();
+                self.resume_reporting_stages();
             }
             route();
         }
@@ -182,7 +182,7 @@ impl Engine {
         }
         self.change_settings();
         if kind == Kind::Stage {
-            self.leave_stages_untold();
+            self.stop_reporting_stages();
         }
     }
 }
@@ -196,18 +196,18 @@ mod tests {
         let demands = Demands::new();
         assert!(demands.set(Kind::Mutex, Demand::All) && demands.set(Kind::Rwlock, Demand::All));
         let noted = demands.activation();
-        assert!(demands.heard_since(Kind::Mutex, noted) && demands.heard_since(Kind::Sxlock, noted));
+        assert!(demands.was_on_since(Kind::Mutex, noted) && demands.was_on_since(Kind::Sxlock, noted));
         assert!(!demands.set(Kind::Mutex, Demand::All), "it was on");
         for demand in [Demand::Some, Demand::All] {
             assert!(demands.set(Kind::Mutex, demand) && demands.demand(Kind::Mutex) == demand);
-            assert!(demands.heard_since(Kind::Mutex, noted), "it was on all the time");
+            assert!(demands.was_on_since(Kind::Mutex, noted), "it was on all the time");
         }
         assert!(demands.set(Kind::Mutex, Demand::Nothing));
-        assert!(!demands.heard_since(Kind::Mutex, demands.activation()), "nobody hears anything");
+        assert!(!demands.was_on_since(Kind::Mutex, demands.activation()), "nobody hears anything");
         assert!(demands.set(Kind::Mutex, Demand::All));
-        assert!(!demands.heard_since(Kind::Mutex, noted));
-        assert!(demands.heard_since(Kind::Mutex, demands.activation()));
-        assert!(demands.heard_since(Kind::Rwlock, noted), "another kind");
+        assert!(!demands.was_on_since(Kind::Mutex, noted));
+        assert!(demands.was_on_since(Kind::Mutex, demands.activation()));
+        assert!(demands.was_on_since(Kind::Rwlock, noted), "another kind");
     }
 
     #[test]
@@ -217,9 +217,9 @@ mod tests {
         assert!(demands.set(Kind::Mutex, Demand::All));
         let low = |activation: u32| activation & ((1 << ACTIVATION_BITS) - 1);
         let before = low(demands.activation());
-        assert!(demands.set(Kind::Rwlock, Demand::All) && demands.heard_since(Kind::Mutex, low(demands.activation())));
+        assert!(demands.set(Kind::Rwlock, Demand::All) && demands.was_on_since(Kind::Mutex, low(demands.activation())));
         assert!(demands.set(Kind::Mutex, Demand::Nothing) && demands.set(Kind::Mutex, Demand::All));
-        assert!(demands.heard_since(Kind::Mutex, low(demands.activation())));
-        assert!(!demands.heard_since(Kind::Mutex, before));
+        assert!(demands.was_on_since(Kind::Mutex, low(demands.activation())));
+        assert!(!demands.was_on_since(Kind::Mutex, before));
     }
 }

@@ -127,7 +127,7 @@ impl Parts {
 
 /// A reader's request, for all threads or for one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Asked<T> {
+pub struct ReadRequest<T> {
     /// Scope of events, or grouping of a summary.
     pub what: T,
     /// THREAD_ID of the only thread to read; `None`: all threads.
@@ -136,8 +136,8 @@ pub struct Asked<T> {
     pub parts: Parts,
 }
 
-impl<T> From<T> for Asked<T> {
-    fn from(what: T) -> Asked<T> {
-        Asked { what, thread: None, parts: Parts::ALL }
+impl<T> From<T> for ReadRequest<T> {
+    fn from(what: T) -> ReadRequest<T> {
+        ReadRequest { what, thread: None, parts: Parts::ALL }
     }
 }

@@ -25,7 +25,7 @@ use crate::thread::{BANK_OWN, Thread, current, local};
 /// Number of calls that are skipped before the clock is read. A point select makes about eighty.
 const SKIPS: i32 = 64;
 
-/// Stage label of a stage that only the host knows. See [`crate::record::stage::untold`].
+/// Stage label of a stage that only the host knows. See [`crate::record::stage::unreported`].
 pub(crate) const UNKNOWN_STAGE: u32 = u32::MAX;
 
 /// Table I/O in progress that is only counted, packed into a word for readers.

@@ -126,7 +126,7 @@ impl Engine {
         if self.arena.is_scarce() || thread.cell_count.own() as usize > MOST_CELL_BLOCKS {
             return false;
         }
-        if self.buckets.are_told() {
+        if self.buckets.are_enabled() {
             self.uncount(thread);
         }
         self.kept_slabs

@@ -82,7 +82,7 @@ pub(crate) struct Thread {
     pub(crate) stage_recorded: AtomicU32,
     /// Cell of the stage in progress, if it began on the fast path.
     pub(crate) stage_cell: AtomicU32,
-    /// The last stage that was set: PROCESSLIST_STATE, unless [`crate::record::stage::untold`] overrides it.
+    /// The last stage that was set: PROCESSLIST_STATE, unless [`crate::record::stage::unreported`] overrides it.
     pub(crate) stage_label: AtomicU32,
     /// Start of the stage in progress, in ticks.
     pub(crate) stage_start: AtomicU64,
@@ -506,7 +506,7 @@ impl Engine {
         }
         self.folds.end();
         if thread.is_in_stage() {
-            self.leave_stages_if_last();
+            self.stop_reporting_stages_if_last();
         }
         self.free_thread(thread);
     }
@@ -550,7 +550,7 @@ impl Engine {
             let mask = filter::mask(self.consumers.load(Relaxed), instrumented, history);
             let cycles = if self.clock.counts_cycles() { filter::CYCLES } else { 0 };
             let memory = if self.is_extended() { filter::SESSION_MEMORY } else { 0 };
-            let histograms = if self.buckets.are_told() { filter::HISTOGRAM } else { 0 };
+            let histograms = if self.buckets.are_enabled() { filter::HISTOGRAM } else { 0 };
             thread.decide(if mask == 0 { 0 } else { mask | cycles | memory | histograms });
             thread.unsettle();
         }

@@ -3,7 +3,7 @@
 use std::sync::atomic::Ordering::Relaxed;
 
 use crate::Engine;
-use crate::layout::journal::{Coming, EventJournal, MARKS, RecordReach};
+use crate::layout::journal::{ComingRecord, EventJournal, MARKS, RecordReach};
 use crate::layout::ring::{self, Advance, Ring, RingKind};
 use crate::memory::history::LongHistory;
 use crate::setup::filter;
@@ -52,7 +52,7 @@ impl Engine {
         journal: &EventJournal,
         kind: &RingKind,
         reach: &RecordReach,
-        coming: &Coming,
+        coming: &ComingRecord,
     ) -> bool {
         thread.expect_stage_ids();
         let full = journal.place(MARKS + coming.words).is_none();

@@ -64,7 +64,7 @@ impl Engine {
         thread.holder.store(holder(thread.thread_id.own(), activation), Relaxed);
         thread.read_locks.settle(&self.demands, activation);
         thread.leave_short_way();
-        self.forget_untold_stage(thread);
+        self.forget_unreported_stage(thread);
     }
 
     /// Clears the ready marks of all cells.

@@ -132,8 +132,8 @@ pub(super) fn keep<T: Table>(table: T) -> *const c_void {
     // SAFETY: the table is never freed, and this is the only reference to it.
     let routes = ROUTES.get_or_init(|| unsafe { &mut *table }.routes());
     routes.iter().for_each(|route| route.decide(ENGINE.demand(route.kind)));
-    if ENGINE.are_stages_untold() {
-        leave_stages_untold();
+    if ENGINE.are_stages_unreported() {
+        stop_reporting_stages();
     }
     table.cast_const().cast()
 }
@@ -144,7 +144,7 @@ pub(crate) fn decide(kind: Kind, demand: Demand) {
 }
 
 /// Points the slots of stages to the no-op until some stages are wanted.
-pub(crate) fn leave_stages_untold() {
+pub(crate) fn stop_reporting_stages() {
     let stages = ROUTES.get().into_iter().flatten().filter(|route| route.kind == Kind::Stage);
     stages.for_each(|route| route.slot.store(nothing as *mut c_void, Relaxed));
 }
@@ -185,7 +185,7 @@ mod tests {
             decide(Kind::Stage, demand);
             assert_eq!(target_of("start_stage"), expected, "{demand:?}");
         }
-        leave_stages_untold();
+        stop_reporting_stages();
         assert_eq!([target_of("start_stage"), target_of("end_stage")], [nothing; 2]);
         decide(Kind::Stage, Demand::Some);
         assert_eq!(target_of("start_stage"), filter, "one is wanted again");

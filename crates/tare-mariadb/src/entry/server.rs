@@ -32,10 +32,10 @@ impl Host for ServerHost {
         routing::decide(kind, demand);
     }
 
-    fn leave_stages_untold(&self) -> bool {
+    fn stop_reporting_stages(&self) -> bool {
         let can_say = stage::is_known();
         if can_say {
-            routing::leave_stages_untold();
+            routing::stop_reporting_stages();
         }
         can_say
     }

@@ -120,7 +120,7 @@ fn what_a_reader_trusts_is_of_one_owner_and_whole() {
 }
 
 #[test]
-fn what_a_thread_recognises_by_a_turn_that_has_not_changed_is_there() {
+fn what_a_thread_recognises_while_nothing_was_evicted_is_there() {
     check(|| {
         let place = Place::new();
         let other = {

@@ -129,7 +129,7 @@ impl Shown {
 }
 
 impl Engine {
-    fn shown(&self, of: EventType, asked: Asked<Scope>) -> Shown {
+    fn shown(&self, of: EventType, asked: ReadRequest<Scope>) -> Shown {
         let scope = asked.what as usize;
         let live = |thread: &'static Thread| (thread.thread_id.load(Relaxed), thread);
         Shown {
@@ -197,11 +197,11 @@ impl Engine {
     }
 
     /// Returns the ended events of a scope, the newest last within a thread.
-    fn ended<E: Event>(&self, asked: Asked<Scope>) -> Vec<Seen<E>> {
+    fn ended<E: Event>(&self, asked: ReadRequest<Scope>) -> Vec<Seen<E>> {
         let scope = asked.what;
         // What the long history still has of one thread depends on what the others have done since.
         let narrow = if scope == Scope::HistoryLong { None } else { asked.thread };
-        let shown = self.shown(E::TYPE, Asked { thread: narrow, ..asked });
+        let shown = self.shown(E::TYPE, ReadRequest { thread: narrow, ..asked });
         let wanted = if scope == Scope::HistoryLong { RECORD_LONG } else { RECORD_HISTORY };
         let mut records = self.records::<E>(narrow);
         records.retain(|seen| seen.has_ended() && seen.event.flags() & wanted != 0 && shown.shows(seen));

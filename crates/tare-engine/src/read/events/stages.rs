@@ -78,7 +78,7 @@ impl Streamed for StageEvent {
 
 impl Engine {
     /// Returns the rows of `events_stages_*`.
-    pub fn stages(&self, asked: impl Into<Asked<Scope>>) -> Vec<StageRow> {
+    pub fn stages(&self, asked: impl Into<ReadRequest<Scope>>) -> Vec<StageRow> {
         let asked = asked.into();
         let scale = Scale::of(self);
         let stages = match asked.what {
@@ -131,7 +131,7 @@ impl Engine {
     }
 
     /// Returns the stage in progress of each live thread. An ended stage is not current, as in the built-in.
-    fn current_stages(&self, asked: Asked<Scope>) -> Vec<Seen<StageEvent>> {
+    fn current_stages(&self, asked: ReadRequest<Scope>) -> Vec<Seen<StageEvent>> {
         let shown = self.shown(EventType::Stage, asked);
         let mut running = self.records::<StageEvent>(asked.thread);
         running.retain(|seen| !seen.has_ended() && shown.shows_running(seen));

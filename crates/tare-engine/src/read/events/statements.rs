@@ -83,7 +83,7 @@ fn shown<T: AsRef<[u8]>>(text: &T) -> Option<String> {
 
 impl Engine {
     /// Returns the rows of `events_statements_*`.
-    pub fn statements(&self, asked: impl Into<Asked<Scope>>) -> Vec<StatementRow> {
+    pub fn statements(&self, asked: impl Into<ReadRequest<Scope>>) -> Vec<StatementRow> {
         let asked = asked.into();
         let (scale, sources) = (Scale::of(self), Sources::of(self, asked.parts));
         if asked.what != Scope::Current {

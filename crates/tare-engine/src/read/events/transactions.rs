@@ -76,7 +76,7 @@ impl Streamed for RecordedTransaction {
 
 impl Engine {
     /// Returns the rows of `events_transactions_*`.
-    pub fn transactions(&self, asked: impl Into<Asked<Scope>>) -> Vec<TransactionRow> {
+    pub fn transactions(&self, asked: impl Into<ReadRequest<Scope>>) -> Vec<TransactionRow> {
         let asked = asked.into();
         let scale = Scale::of(self);
         let records = match asked.what {
@@ -87,7 +87,7 @@ impl Engine {
         records.iter().map(|seen| self.transaction_row(seen, scale, &sources)).collect()
     }
 
-    fn current_transactions(&self, asked: Asked<Scope>) -> Vec<Seen<RecordedTransaction>> {
+    fn current_transactions(&self, asked: ReadRequest<Scope>) -> Vec<Seen<RecordedTransaction>> {
         let shown = self.shown(EventType::Transaction, asked);
         let copy = |thread: &'static Thread| {
             let seen = self.copy_transaction(thread)?;

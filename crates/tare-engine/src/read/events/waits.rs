@@ -95,7 +95,7 @@ fn stack(mut running: Vec<WaitEvent>) -> Vec<WaitEvent> {
 
 impl Engine {
     /// Returns the rows of `events_waits_*`.
-    pub fn waits(&self, asked: impl Into<Asked<Scope>>) -> Vec<WaitRow> {
+    pub fn waits(&self, asked: impl Into<ReadRequest<Scope>>) -> Vec<WaitRow> {
         let asked = asked.into();
         let scale = Scale::of(self);
         let waits = match asked.what {
@@ -107,7 +107,7 @@ impl Engine {
     }
 
     /// Returns the waits in progress of each live thread, or the last ended one if there are none.
-    fn current_waits(&self, asked: Asked<Scope>) -> Vec<Seen<WaitEvent>> {
+    fn current_waits(&self, asked: ReadRequest<Scope>) -> Vec<Seen<WaitEvent>> {
         let shown = self.shown(EventType::Wait, asked);
         let mut last: HashMap<u64, Seen<WaitEvent>> = HashMap::new();
         // Read waits in progress first: what ends meanwhile is written by then, or is read as it was.

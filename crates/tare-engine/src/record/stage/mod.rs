@@ -1,6 +1,6 @@
 //! HOT PATH: stages. One clock reading ends a stage and begins the next.
 
-pub(crate) mod untold;
+pub(crate) mod unreported;
 
 use std::hint::cold_path;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -14,7 +14,7 @@ use crate::histogram::Lowest;
 use crate::memory::arena::{Base, Offset, Own};
 use crate::memory::lost::Lost;
 use crate::record::Start;
-use crate::layout::journal::{Coming, parent};
+use crate::layout::journal::{ComingRecord, parent};
 use crate::layout::ring::{RECORD_TIMED, STAGES};
 use crate::record::wait::{Source, kept};
 use crate::setup::instrument::{ENABLED, PROGRESS, TIMED};
@@ -245,7 +245,7 @@ impl Engine {
         // The limit may be that of a full block. It is opened again once the fast path applies.
         thread.stages.limit.close();
         let coming =
-            Coming { words: MOST_WORDS, id, time, parent: thread.stage_parent.own(), parent_began: 0, gap };
+            ComingRecord { words: MOST_WORDS, id, time, parent: thread.stage_parent.own(), parent_began: 0, gap };
         self.prepare_journal(thread, &thread.stages, &STAGES, &REACH, &coming)
     }
 
@@ -367,7 +367,7 @@ impl Engine {
         if class == 0 {
             return 0;
         }
-        if self.untold.hid_end_of(thread.stage_start.own()) {
+        if self.unreported.hid_end_of(thread.stage_start.own()) {
             self.drop_stage(thread);
             return 0;
         }
@@ -388,7 +388,7 @@ impl Engine {
         }
         leave_stage(thread);
         if !self.has_demand(Kind::Stage) {
-            self.leave_stages_if_last();
+            self.stop_reporting_stages_if_last();
         }
         now
     }

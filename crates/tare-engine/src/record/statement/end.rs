@@ -64,7 +64,7 @@ fn named_at(thread: &Thread, open: &OpenStatement) -> u64 {
 
 /// Returns the time at which an ended statement was seen, in ticks: its end, or now if it was not timed.
 #[inline(always)]
-pub(crate) fn moment(open: &OpenStatement) -> u64 {
+pub(crate) fn seen_at(open: &OpenStatement) -> u64 {
     if open.is_timed() { open.ended() } else { ticks() }
 }
 
@@ -228,7 +228,7 @@ impl Engine {
     #[inline(never)]
     pub fn count_statement_digest(&self, statement: Statement, tokens: &DigestTokens<'_>) {
         let Statement { open, thread } = statement;
-        let now = moment(open);
+        let now = seen_at(open);
         if let Some(digest) = self.digest_seen(thread, tokens, open.schema(), now) {
             self.count_under_digest(thread, EndedStatement::of_sql(open), digest, tokens.charset, now);
         }

@@ -18,7 +18,7 @@ use crate::histogram::Lowest;
 use crate::memory::arena::{Offset, Own};
 use crate::memory::lost::Lost;
 use crate::memory::pool::Object;
-use crate::layout::journal::{Coming, parent, parent_of};
+use crate::layout::journal::{ComingRecord, parent, parent_of};
 use crate::layout::ring::{RECORD_HISTORY, RECORD_LONG, RECORD_TIMED, WAIT_DEPTH, WAITS};
 use crate::record::{Start, operation};
 use crate::setup::instrument::{ENABLED, TIMED};
@@ -31,7 +31,7 @@ use crate::layout::wait::{
     BegunWait, EndedWait, Leaf, MOST_WORDS, NO_AMOUNT, OpenWait, REACH, begin_leaf, end_leaf, first_word, leave_leaf,
     operation_of, void_leaf, write_wide,
 };
-pub(crate) use short::{Brought, What};
+pub(crate) use short::{WaitTotals, WaitKind};
 use state::WaitState;
 
 /// A wait in progress: what the host keeps between start and end, in its own memory.
@@ -426,7 +426,7 @@ impl Engine {
     fn prepare_waits(&self, thread: &Thread, (id, time): (u64, u64)) -> bool {
         let (parent, began) = nesting(thread);
         let parent_began = began.own();
-        let coming = Coming { words: MOST_WORDS, id, time, parent, parent_began, gap: false };
+        let coming = ComingRecord { words: MOST_WORDS, id, time, parent, parent_began, gap: false };
         self.prepare_journal(thread, &thread.waits, &WAITS, &REACH, &coming)
     }
 

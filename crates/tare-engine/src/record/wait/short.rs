@@ -21,7 +21,7 @@ use crate::thread::{BANK_OWN, Thread, current};
 
 /// What a wait brings to its end on the fast path.
 #[derive(Clone, Copy)]
-pub(crate) struct Brought {
+pub(crate) struct WaitTotals {
     /// The number of events it stands for.
     pub(crate) events: u64,
     pub(crate) amount: Option<u64>,
@@ -29,17 +29,17 @@ pub(crate) struct Brought {
 
 /// The kind of wait that begins here.
 #[derive(Clone, Copy)]
-pub(crate) struct What {
+pub(crate) struct WaitKind {
     class: ClassId,
     /// The first word of its records, encoded by [`usual_word`].
     word: u32,
 }
 
-impl What {
+impl WaitKind {
     /// Creates a kind of wait. `index` is that of the table; 255: none.
     #[inline(always)]
-    pub(crate) const fn new(class: ClassId, operation: u8, index: u8) -> What {
-        What { class, word: usual_word(class, operation, index) }
+    pub(crate) const fn new(class: ClassId, operation: u8, index: u8) -> WaitKind {
+        WaitKind { class, word: usual_word(class, operation, index) }
     }
 }
 
@@ -49,7 +49,7 @@ impl Engine {
     #[inline(always)]
     pub(crate) fn start_wait_fast<T>(
         &self,
-        what: What,
+        what: WaitKind,
         source: Source,
         look: impl Fn(Base) -> (T, bool),
         note: impl FnOnce(&OpenWait, T),
@@ -76,7 +76,7 @@ impl Engine {
     /// Begins the wait for the next command on the fast path. On `Slow`, call [`Engine::start_idle_wait`].
     #[inline(always)]
     pub fn start_idle_wait_fast(&self, source: Source) -> Start<Wait> {
-        let what = What::new(fixed::IDLE, operation::IDLE, 255);
+        let what = WaitKind::new(fixed::IDLE, operation::IDLE, 255);
         self.start_outer_wait(what, source, |_| ((), true), |open, ()| open.set_object(0, 0), |_| 0)
     }
 
@@ -85,13 +85,13 @@ impl Engine {
     #[inline(always)]
     fn start_outer_wait<T>(
         &self,
-        what: What,
+        what: WaitKind,
         source: Source,
         look: impl Fn(Base) -> (T, bool),
         note: impl FnOnce(&OpenWait, T),
         parent: impl FnOnce(&Thread) -> u64,
     ) -> Start<Wait> {
-        let What { class, word } = what;
+        let WaitKind { class, word } = what;
         let Some(thread) = current() else { return Start::Slow };
         if !self.is_settled(thread) {
             return Start::Slow;
@@ -127,7 +127,7 @@ impl Engine {
     /// be called.
     #[inline(always)]
     pub fn end_idle_wait_fast(&self, wait: &Wait) -> bool {
-        let brought = Brought { events: 1, amount: None };
+        let brought = WaitTotals { events: 1, amount: None };
         self.end_wait_fast(self.arena.base(), fixed::IDLE, wait, Lowest::Wide, brought, |_| ())
     }
 
@@ -140,7 +140,7 @@ impl Engine {
         class: ClassId,
         wait: &Wait,
         lowest: Lowest,
-        brought: Brought,
+        brought: WaitTotals,
         count: impl FnOnce(Option<u64>),
     ) -> bool {
         if !wait.state.is_outermost_recorded() {
