@@ -6,14 +6,19 @@ use std::sync::atomic::Ordering::Relaxed;
 use crate::Engine;
 use crate::count::digest::DigestCell;
 use crate::layout::statement::OpenStatement;
+use crate::layout::statement_flags::StatementFlags;
 use crate::memory::arena::Own;
 use crate::memory::pool::Object;
 use crate::memory::text;
 use crate::record::statement::end::seen_at;
-use crate::record::statement::{EndedStatement, RECORDED, Statement, UNCHOSEN, WITH_DIGEST};
+use crate::record::statement::{EndedStatement, Statement};
 use crate::thread::Thread;
 
 use super::{PREPARED_WORDS, Prepared, PreparedRef};
+
+/// The flags of an execution that leaves its text where it was prepared.
+const LEAVES_TEXT: StatementFlags =
+    StatementFlags::RECORDED.with(StatementFlags::UNCHOSEN).with(StatementFlags::WITH_DIGEST);
 
 /// Returns the innermost statement of a thread and the prepared statement it executes, if it does.
 pub(crate) fn executed_by(engine: &Engine, thread: &Thread) -> Option<(&'static OpenStatement, Object)> {
@@ -32,15 +37,15 @@ impl Engine {
         if slot.head.object() != object {
             return cold_path();
         }
-        let flags = open.flags.own();
-        let leaves_text = flags & (RECORDED | UNCHOSEN | WITH_DIGEST) == RECORDED | UNCHOSEN | WITH_DIGEST;
+        let flags = open.flags();
+        let leaves_text = flags.among(LEAVES_TEXT) == LEAVES_TEXT;
         if slot.has_digest() {
             open.set_execution(object, leaves_text);
             if leaves_text {
                 return;
             }
         }
-        if flags & RECORDED != 0 {
+        if flags.has(StatementFlags::RECORDED) {
             open.copy_text(slot.sql(), self.sql_text_size.load(Relaxed) as usize);
         }
     }
@@ -96,7 +101,7 @@ impl Engine {
         let fixed = known.iter().position(|byte| *byte == b'?').unwrap_or(known.len());
         // For a routine it calls, the host shows other texts, and while it prepares again, the text with `?`.
         let is_expanded = expanded.starts_with(&known[..fixed]) && !expanded.starts_with(known);
-        if is_expanded && open.flags.own() & RECORDED != 0 {
+        if is_expanded && open.flags().has(StatementFlags::RECORDED) {
             open.set_text(expanded, self.sql_text_size.load(Relaxed) as usize);
         }
     }

@@ -19,6 +19,7 @@ pub(crate) mod ring;
 pub(crate) mod session_memory;
 pub(crate) mod stage;
 pub(crate) mod statement;
+pub(crate) mod statement_flags;
 pub(crate) mod transaction;
 pub(crate) mod values;
 pub(crate) mod wait;

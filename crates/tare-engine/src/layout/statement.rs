@@ -28,6 +28,7 @@ use crate::memory::text;
 use crate::layout::journal::OWN_KINDS;
 use crate::layout::ring::{BEHIND, CHUNK, RECORD_TIMED, Ring};
 use crate::layout::owner::StatementOwner;
+use crate::layout::statement_flags::StatementFlags;
 use crate::layout::values::SparseValues;
 use crate::setup::instrument::TIMED;
 use crate::snapshot::{ClassId, EventType};
@@ -141,7 +142,7 @@ pub(crate) struct OpenStatement {
     /// The seqlock, odd while the statement begins and while other words change that belong together.
     pub(crate) version: Seqlock,
     /// The switches, what is to be done at its end, and its level. Only for its thread.
-    pub(crate) flags: AtomicU32,
+    flags: AtomicU32,
     /// The thread's CPU time when it began, in nanoseconds, if it is wanted. Only for its thread.
     pub(crate) cpu_start: AtomicU64,
     /// The session's memory when it began. Only for its thread.
@@ -247,15 +248,26 @@ impl OpenStatement {
         self.class.store(class.into(), Relaxed);
     }
 
+    /// Returns the flags and the level.
+    #[inline(always)]
+    pub(crate) fn flags(&self) -> StatementFlags {
+        StatementFlags::from_bits(self.flags.own())
+    }
+
+    #[inline(always)]
+    pub(crate) fn set_flags(&self, flags: StatementFlags) {
+        self.flags.store(flags.bits(), Relaxed);
+    }
+
     /// Makes the statement untimed.
     pub(crate) fn forget_time(&self) {
         self.what.store(self.what.own() & !(7 << FLAGS), Relaxed);
-        self.flags.store(self.flags.own() & !u32::from(TIMED), Relaxed);
+        self.set_flags(self.flags().without(StatementFlags::TIMED));
     }
 
     #[inline(always)]
     pub(crate) fn is_timed(&self) -> bool {
-        self.flags.own() & u32::from(TIMED) != 0
+        self.flags().has(StatementFlags::TIMED)
     }
 
     #[inline(always)]

@@ -19,6 +19,7 @@ use crate::layout::counters::{COUNTERS, LARGEST};
 use crate::layout::owner::StatementOwner;
 use crate::layout::program::ProgramRef;
 use crate::layout::statement::{BegunStatement, OpenStatement};
+use crate::layout::statement_flags::StatementFlags;
 use crate::memory::arena::{Base, Offset, Own, Use, WORDS};
 use crate::memory::lost::Lost;
 use crate::layout::journal::parent;
@@ -26,9 +27,7 @@ use crate::layout::ring::STATEMENTS;
 use crate::record::wait::Source;
 use crate::setup::instrument::{ENABLED, SAMPLED, STATEMENT, TIMED, UNRECORDED};
 use crate::snapshot::{ClassId, EventType};
-use crate::setup::filter::{
-    ATTRIBUTED, CPU_TIME, CURRENT, CYCLES, DIGEST, HISTOGRAM, SESSION_MEMORY, UNATTRIBUTED, is_event, shift,
-};
+use crate::setup::filter::{ATTRIBUTED, SESSION_MEMORY, UNATTRIBUTED, is_event};
 use crate::thread::{Thread, ThreadRef, current, local};
 
 pub use end::EndedStatement;
@@ -65,7 +64,6 @@ pub enum Counter {
     CpuTime,
 }
 
-const _: () = assert!(MASK_BITS << MASK_SHIFT < 1 << LEVEL);
 const _: () = assert!(Counter::TotalMemory as usize == LARGEST && Counter::CpuTime as usize + 1 == COUNTERS);
 
 /// The outcome of a statement, from the host's diagnostics area.
@@ -84,31 +82,6 @@ pub struct Outcome<'a> {
     /// ROWS_AFFECTED.
     pub rows_affected: u64,
 }
-
-// The flags of a statement: TIMED, and these.
-pub(crate) const RECORDED: u32 = 1 << 2;
-/// The flag of a statement that is not recorded at its end, unless it fails or becomes slow. See
-/// [`crate::thread::choice`].
-pub(crate) const UNCHOSEN: u32 = 1;
-/// The bits of a thread's mask that are in a statement's flags, shifted by [`MASK_SHIFT`].
-const MASK_BITS: u32 = UNATTRIBUTED | DIGEST | CYCLES | SESSION_MEMORY | CPU_TIME | HISTOGRAM;
-const MASK_SHIFT: u32 = 2;
-/// Returns these bits for a statement on the fast path. It is its thread's, has a digest, and only its time
-/// is measured, in cycles, and in the shape `extended` its memory.
-const fn usual_mask_bits(extended: bool) -> u32 {
-    DIGEST | CYCLES | if extended { SESSION_MEMORY | HISTOGRAM } else { 0 }
-}
-/// The bits of a mask that decide whether a statement takes the fast path.
-const USUAL_MASK: u32 = CURRENT << shift(EventType::Statement) | MASK_BITS;
-const OF_NOBODY: u32 = UNATTRIBUTED << MASK_SHIFT;
-/// The flags of a statement timed in cycles.
-const IN_CYCLES: u32 = TIMED as u32 | CYCLES << MASK_SHIFT;
-pub(crate) const WITH_DIGEST: u32 = DIGEST << MASK_SHIFT;
-const WITH_MEMORY: u32 = SESSION_MEMORY << MASK_SHIFT;
-const WITH_CPU: u32 = CPU_TIME << MASK_SHIFT;
-const WITH_HISTOGRAM: u32 = HISTOGRAM << MASK_SHIFT;
-/// The position of the level in a statement's flags.
-const LEVEL: u32 = 9;
 
 /// A statement in progress: what the host keeps between its calls.
 #[derive(Clone, Copy)]
@@ -145,7 +118,7 @@ impl Statement {
     /// Returns whether the digest is wanted.
     #[inline(always)]
     pub fn wants_digest(self) -> bool {
-        self.open.flags.own() & WITH_DIGEST != 0
+        self.open.flags().has(StatementFlags::WITH_DIGEST)
     }
 
     #[inline(always)]
@@ -199,16 +172,16 @@ fn begin_statement(
     base: Base,
     thread: &'static Thread,
     open: &'static OpenStatement,
-    flags: u32,
+    flags: StatementFlags,
     begun: &BegunStatement<'_>,
 ) -> Statement {
     thread.statement_depth.store(begun.depth as u32 + 1, Relaxed);
-    open.flags.store(flags | (begun.depth as u32) << LEVEL, Relaxed);
+    open.set_flags(flags.at_level(begun.depth as u32));
     let (mut id, mut parent) = (0, in_statement(0));
-    if flags & RECORDED != 0 {
+    if flags.has(StatementFlags::RECORDED) {
         id = thread.next_event_id();
         parent = in_statement(id);
-        if flags & UNCHOSEN == 0 {
+        if !flags.has(StatementFlags::UNCHOSEN) {
             thread.set_stage_parent(base, parent);
         }
         thread.parent.store(parent, Relaxed);
@@ -231,48 +204,60 @@ fn begin_nested<const EXTENDED: bool>(
     if EXTENDED {
         thread.memory.begin_nested(&open.memory);
     }
-    let flags = usual_flags::<EXTENDED>(begun.switches) | unchosen_within(begun.switches);
+    let flags = usual_flags::<EXTENDED>(begun.switches).with(unchosen_within(begun.switches));
     begin_statement(base, thread, open, flags, begun)
 }
 
 /// Returns the flag of a statement inside another one: if its instrument is sampled, it is chosen if that one is.
 #[inline(always)]
-fn unchosen_within(switches: u8) -> u32 {
-    if local::skips() > 0 && switches & SAMPLED != 0 { UNCHOSEN } else { 0 }
+fn unchosen_within(switches: u8) -> StatementFlags {
+    let is_unchosen = local::skips() > 0 && switches & SAMPLED != 0;
+    if is_unchosen { StatementFlags::UNCHOSEN } else { StatementFlags::NONE }
 }
 
 /// Returns whether a statement with these switches, in a thread with this mask, takes the fast path.
 #[inline(always)]
 fn is_usual<const EXTENDED: bool>(switches: u8, mask: u32) -> bool {
     switches & (ENABLED | STATEMENT) == ENABLED | STATEMENT
-        && mask & USUAL_MASK == CURRENT << shift(EventType::Statement) | usual_mask_bits(EXTENDED)
+        && StatementFlags::is_usual_mask(mask, EXTENDED)
+}
+
+/// Returns the flag of a statement that is an event, or none.
+#[inline(always)]
+fn recorded(is_recorded: bool) -> StatementFlags {
+    if is_recorded { StatementFlags::RECORDED } else { StatementFlags::NONE }
 }
 
 /// Returns the flags of a statement that begins on the fast path.
 #[inline(always)]
-fn usual_flags<const EXTENDED: bool>(switches: u8) -> u32 {
-    let recorded = if switches & UNRECORDED == 0 { RECORDED } else { 0 };
-    u32::from(switches & TIMED) | recorded | usual_mask_bits(EXTENDED) << MASK_SHIFT
+fn usual_flags<const EXTENDED: bool>(switches: u8) -> StatementFlags {
+    let is_recorded = switches & UNRECORDED == 0;
+    StatementFlags::of_switches(switches).with(recorded(is_recorded)).with(StatementFlags::usual(EXTENDED))
 }
 
 /// Returns the flags of a statement that begins.
-fn flags_of(thread: &Thread, open: &OpenStatement, mask: u32, begun: &BegunStatement<'_>) -> u32 {
+fn flags_of(
+    thread: &Thread,
+    open: &OpenStatement,
+    mask: u32,
+    begun: &BegunStatement<'_>,
+) -> StatementFlags {
     if mask & SESSION_MEMORY != 0 {
         match begun.depth {
             0 => thread.memory.begin(),
             _ => thread.memory.begin_nested(&open.memory),
         }
     }
-    let recorded = if is_event(mask, EventType::Statement, begun.switches) { RECORDED } else { 0 };
-    u32::from(begun.switches & TIMED) | recorded | (mask & MASK_BITS) << MASK_SHIFT
+    let recorded = recorded(is_event(mask, EventType::Statement, begun.switches));
+    StatementFlags::of_switches(begun.switches).with(recorded).with(StatementFlags::of_mask(mask))
 }
 
 /// Reads the clocks of a statement that is not only timed in cycles. Returns its start in ticks; 0: it is not
 /// timed.
 #[cold]
 #[inline(never)]
-fn start_unusual(open: &OpenStatement, flags: u32) -> u64 {
-    if flags & WITH_CPU != 0 {
+fn start_unusual(open: &OpenStatement, flags: StatementFlags) -> u64 {
+    if flags.has(StatementFlags::WITH_CPU) {
         open.cpu_start.store(cpu::thread_ns(), Relaxed);
     }
     if open.is_timed() { ticks() } else { 0 }
@@ -330,8 +315,9 @@ impl Engine {
         });
         let begun = BegunStatement { class, charset, switches, depth, nesting, owner };
         let flags = flags_of(thread, open, mask, &begun);
-        let flags =
-            flags | if depth == 0 { self.unchosen(thread, switches) } else { unchosen_within(switches) };
+        let unchosen =
+            if depth == 0 { self.unchosen(thread, switches) } else { unchosen_within(switches) };
+        let flags = flags.with(unchosen);
         Some(begin_statement(self.arena.base(), thread, open, flags, &begun))
     }
 
@@ -354,15 +340,15 @@ impl Engine {
         if EXTENDED {
             thread.memory.begin();
         }
-        let flags = usual_flags::<EXTENDED>(switches) | self.unchosen(thread, switches);
+        let flags = usual_flags::<EXTENDED>(switches).with(self.unchosen(thread, switches));
         Some(begin_statement(base, thread, base.at(level), flags, &begun))
     }
 
     /// Returns the flag of a client's statement that says whether it is chosen.
     #[inline(always)]
-    fn unchosen(&self, thread: &Thread, switches: u8) -> u32 {
+    fn unchosen(&self, thread: &Thread, switches: u8) -> StatementFlags {
         let is_chosen = self.choose(thread);
-        if is_chosen || switches & SAMPLED == 0 { 0 } else { UNCHOSEN }
+        if is_chosen || switches & SAMPLED == 0 { StatementFlags::NONE } else { StatementFlags::UNCHOSEN }
     }
 
     /// Makes the statements in progress of the calling thread recorded at their end although they were not
@@ -371,7 +357,7 @@ impl Engine {
         let depth = thread.statement_depth.own() as usize;
         let levels = thread.statement_levels.iter().take(depth).map(Own::own).filter(|level| *level != 0);
         for open in levels.map(|level| self.arena.at::<OpenStatement>(level)) {
-            open.flags.store(open.flags.own() & !UNCHOSEN, Relaxed);
+            open.set_flags(open.flags().without(StatementFlags::UNCHOSEN));
         }
     }
 
@@ -476,19 +462,19 @@ impl Engine {
     /// Discards a statement.
     #[inline(always)]
     pub fn discard_statement(&self, statement: Statement) {
-        let flags = statement.open.flags.own();
-        if flags & WITH_MEMORY != 0 && flags >> LEVEL != 0 {
+        let flags = statement.open.flags();
+        if flags.has(StatementFlags::WITH_MEMORY) && flags.level() != 0 {
             statement.thread.memory.end_nested(&statement.open.memory);
         }
-        statement.thread.statement_depth.store(flags >> LEVEL, Relaxed);
+        statement.thread.statement_depth.store(flags.level(), Relaxed);
     }
 
     /// Starts the statement's clock.
     #[inline(always)]
     pub fn start_statement(&self, statement: Statement, schema: &[u8], source: Source) {
         let Statement { open, thread } = statement;
-        let start = open.start(schema, source.0, || match open.flags.own() {
-            flags if flags & (IN_CYCLES | WITH_CPU) == IN_CYCLES => cycles(),
+        let start = open.start(schema, source.0, || match open.flags() {
+            flags if flags.needs_only_cycles() => cycles(),
             flags => start_unusual(open, flags),
         });
         thread.statement_start.store(start, Relaxed);
@@ -502,7 +488,7 @@ impl Engine {
 
     /// Sets SQL_TEXT. A text longer than the bound is cut and marked as such.
     pub fn set_statement_text(&self, statement: Statement, sql: &[u8]) {
-        if statement.open.flags.own() & RECORDED == 0 {
+        if !statement.open.flags().has(StatementFlags::RECORDED) {
             return;
         }
         statement.open.set_text(sql, self.sql_text_size.load(Relaxed) as usize);
@@ -539,8 +525,8 @@ impl Engine {
             }
         }
         if outcome.errno != 0 {
-            let flags = &statement.open.flags;
-            flags.store(flags.own() & !UNCHOSEN, Relaxed);
+            let open = statement.open;
+            open.set_flags(open.flags().without(StatementFlags::UNCHOSEN));
         }
         statement.open.fail(outcome.errno, outcome.sqlstate, outcome.message);
     }
