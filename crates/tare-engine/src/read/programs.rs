@@ -5,7 +5,7 @@ use std::sync::atomic::Ordering::Relaxed;
 
 use super::Scale;
 use crate::Engine;
-use crate::count::program::ProgramTally;
+use crate::layout::program::ProgramTally;
 use crate::layout::program::Program;
 use crate::memory::arena::Offset;
 use crate::memory::pool::Pool;

@@ -17,7 +17,7 @@ use std::sync::OnceLock;
 use super::detour::{Function, JUMP_ON, PAGE, jump_on_to, make_code_near};
 use super::direct_calls;
 use super::error::{DetourError, PreparationError};
-use crate::entry::preparation::{Parse, Parser, intercept};
+use crate::entry::preparation::{Parse, ParseFunction, intercept};
 use crate::host::code;
 use crate::host::digest::Listener;
 use crate::process::symbol;
@@ -52,7 +52,7 @@ fn try_to_route() -> Result<(), PreparationError> {
     let listener = listener_of(add).ok_or(PreparationError::Lexer)?;
     // SAFETY: the mangled name carries the signature; it returns a bool, as every caller of it takes it.
     let parse = unsafe { std::mem::transmute::<usize, Parse>(parse.start()) };
-    let shim = intercept(Parser { parse, listener, max_length: max_length.cast() });
+    let shim = intercept(ParseFunction { parse, listener, max_length: max_length.cast() });
     let mut page = [0xCC; PAGE];
     page[..JUMP_ON].copy_from_slice(&jump_on_to(shim));
     let refused = |error: std::io::Error| PreparationError::Refused(error.to_string());

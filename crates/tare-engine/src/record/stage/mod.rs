@@ -12,7 +12,6 @@ use crate::layout::cell::{Family, StatCell};
 use crate::layout::histograms::CellEvents;
 use crate::histogram::Lowest;
 use crate::memory::arena::{Base, Offset, Own};
-use crate::memory::lost::Lost;
 use crate::record::Start;
 use crate::layout::journal::{ComingRecord, parent};
 use crate::layout::ring::{RECORD_TIMED, STAGES};

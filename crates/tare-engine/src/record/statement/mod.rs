@@ -23,7 +23,6 @@ use crate::layout::statement_flags::StatementFlags;
 use crate::memory::arena::{Base, Offset, Own, Use, WORDS};
 use crate::memory::lost::Lost;
 use crate::layout::journal::parent;
-use crate::layout::ring::STATEMENTS;
 use crate::record::wait::Source;
 use crate::setup::instrument::{ENABLED, SAMPLED, STATEMENT, TIMED, UNRECORDED};
 use crate::snapshot::{ClassId, EventType};

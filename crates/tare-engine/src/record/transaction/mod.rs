@@ -11,7 +11,6 @@ use crate::layout::cell::{Counts, Family, TransactionCell};
 use crate::layout::deferred::KNOWS_LONGEST;
 use crate::layout::transaction::{OpenTransaction, Savepoint, TransactionStart, Xid};
 use crate::memory::arena::{Offset, Own};
-use crate::memory::lost::Lost;
 use crate::layout::ring::TRANSACTIONS;
 use crate::record::wait::{Source, kept};
 use crate::setup::instrument::{ENABLED, TIMED, fixed};
