@@ -76,11 +76,11 @@ impl Sampled {
     }
 }
 
-trait Highest {
+trait HighestRates {
     fn highest_of(&self) -> Level;
 }
 
-impl Highest for Switch {
+impl HighestRates for Switch {
     fn highest_of(&self) -> Level {
         *self.levels.last().expect("it is there")
     }

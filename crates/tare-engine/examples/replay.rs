@@ -17,9 +17,9 @@ use tare_engine::snapshot::*;
 use tare_engine::*;
 
 /// A host that nobody asks anything.
-struct Silent;
+struct MuteHost;
 
-impl Host for Silent {
+impl Host for MuteHost {
     fn digest(&self, _: &[u8], _: u32) -> Option<[u8; 16]> {
         None
     }
@@ -93,7 +93,7 @@ fn tokens(text: &str) -> DigestTokens<'_> {
 
 /// What a connection has. Each kind of call is a function of its own, as a host's are: so the profile tells them
 /// apart.
-struct Connection {
+struct ReplayConnection {
     stages: Vec<ClassId>,
     mutexes: Vec<SynchRef>,
     rwlocks: Vec<SynchRef>,
@@ -166,8 +166,8 @@ fn register(kind: Kind, name: &str) -> ClassId {
     ENGINE.register(Registration { kind, name, properties: Properties::default() })
 }
 
-impl Connection {
-    fn new(mode: &str) -> Connection {
+impl ReplayConnection {
+    fn new(mode: &str) -> ReplayConnection {
         let many = |kind, n: usize| -> Vec<ClassId> {
             (0..n).map(|n| register(kind, &format!("{kind:?}/server/{n}"))).collect()
         };
@@ -182,7 +182,7 @@ impl Connection {
         let share = ENGINE.table_share(&table, keys.into_iter()).expect("memory");
         let has_demand_for_tables = ENGINE.has_demand(Kind::TableIo) || ENGINE.has_demand(Kind::TableLock);
         let socket = register(Kind::Socket, "wait/io/socket/sql/client_connection");
-        Connection {
+        ReplayConnection {
             stages: many(Kind::Stage, 40),
             mutexes: locks(Kind::Mutex, 30),
             rwlocks: locks(Kind::Rwlock, 8),
@@ -407,7 +407,7 @@ static BEGINNING: AtomicU32 = AtomicU32::new(0);
 
 /// What is measured.
 #[inline(never)]
-fn measured(connection: &Connection, transactions: u32) {
+fn measured(connection: &ReplayConnection, transactions: u32) {
     for number in 0..transactions {
         BEGINNING.store(number, Relaxed);
         connection.transaction();
@@ -458,9 +458,9 @@ fn main() {
             config.instruments = Box::new(move |_| Initial { level, ..Initial::default() });
         }
     }
-    ENGINE.start(config, &Silent).expect("address space");
+    ENGINE.start(config, &MuteHost).expect("address space");
     let mode = mode.unwrap_or_default();
-    let mut connection = Connection::new(&mode);
+    let mut connection = ReplayConnection::new(&mode);
     if matches!(mode.as_str(), "prepared" | "executed") {
         connection.prepare();
     }

@@ -12,7 +12,7 @@ use tare_tables::{Column, Put, Query, Sink, SqlType, Table, Value, RowValues};
 /// The sums of the table `sums`.
 const SUMS: [u128; 3] = [7, u64::MAX as u128, 3 * (u64::MAX as u128)];
 
-struct Sums;
+struct SumTable;
 
 struct Row(u128);
 
@@ -31,7 +31,7 @@ impl RowValues for Row {
     }
 }
 
-impl Table for Sums {
+impl Table for SumTable {
     fn name(&self) -> &'static str {
         "sums"
     }
@@ -61,7 +61,7 @@ impl Table for Sums {
 
 #[test]
 fn sums_begin_anew_and_are_whole_for_who_asks() {
-    let served = served_with(|config| config.tables = &[&Sums]);
+    let served = served_with(|config| config.tables = &[&SumTable]);
     let (mut plain, mut whole) = (served.client(), served.client());
     whole.query_drop("SET tare_whole_sums = 1").expect("a setting");
     let shown = |client: &mut mysql::Conn| -> Vec<String> {
