@@ -37,7 +37,7 @@ fn alternate(provider: Provider, loads: [&Load; 2], budget: f64, every: usize) -
     let mut server = Server::new(provider, &loads);
     let mut governor = server.governor(budget);
     let seconds: Vec<&Load> = (0..1200).map(|second| loads[second / 30 % 2]).collect();
-    let mut course = LoadCourse { over: vec![0; 40], can_be_kept: true, ..Course::default() };
+    let mut course = LoadCourse { over: vec![0; 40], can_be_kept: true, ..LoadCourse::default() };
     let mut changes: BTreeMap<String, Vec<Duration>> = BTreeMap::new();
     for (nth, look) in seconds.chunks_exact(every).enumerate() {
         let decision = server.step(&mut governor, look);

@@ -93,7 +93,7 @@ fn a_wait_is_read_when_it_has_ended() {
     rig.lock(mutex);
     let wait = rig.start_synch_wait(mutex, operation::MUTEX, here()).expect("recorded");
     assert_eq!(reader.read(rig).read, 1);
-    assert_eq!(reader.read(rig), StreamPart { position: 2, ..Piece::default() });
+    assert_eq!(reader.read(rig), StreamPart { position: 2, ..StreamPart::default() });
     rig.end_synch_wait(&wait);
     rig.wait_around(rig.class.file, || rig.lock(mutex));
     reader.catch_up(rig);

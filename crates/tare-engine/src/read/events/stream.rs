@@ -242,7 +242,7 @@ impl Engine {
     ) -> StreamPart {
         if !cursor.begun {
             self.begin(cursor, S::TYPE);
-            return StreamPart { position: cursor.position(), ..Piece::default() };
+            return StreamPart { position: cursor.position(), ..StreamPart::default() };
         }
         let before = cursor.position();
         // Read this before the threads: a thread that is counted here is not among them any more.
@@ -254,7 +254,7 @@ impl Engine {
         // The cursor is past everything ever recorded, and no thread it knows has ended, so no block need be
         // read. A thread that ends in between is counted nowhere now and found the next time.
         if departed + live.values().sum::<u64>() == before && cursor.next.len() == live.len() {
-            return StreamPart { position: before, ..Piece::default() };
+            return StreamPart { position: before, ..StreamPart::default() };
         }
         let (mut candidates, unknown) = self.candidates(S::TYPE, cursor, &live);
         let mut left = candidates.split_off(piece(&candidates));

@@ -41,7 +41,7 @@ fn first(words: &[u64]) -> Option<(StatementOutline<'_>, &[u64])> {
     const { assert!(VALUES <= 32) };
     let values = (set & ((1 << VALUES) - 1)) as u32;
     let digest = if set & 1 << DIGEST == 0 {
-        DigestRef { charset: (set >> DIGEST_CHARSET) as u32, ..Digest::default() }
+        DigestRef { charset: (set >> DIGEST_CHARSET) as u32, ..DigestRef::default() }
     } else {
         let before = (values & ((1 << DIGEST) - 1)).count_ones();
         DigestRef::of(*rest.get(before as usize)?, set)
