@@ -53,7 +53,7 @@ pub(crate) use reference;
 macro_rules! named {
     ($(#[$doc:meta])* $name:ident, $slot:ident) => {
         $(#[$doc])*
-        #[derive(Clone, Copy, Debug, PartialEq, Eq, DigestHash)]
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
         #[repr(transparent)]
         pub struct $name(std::num::NonZeroU64);
 

@@ -179,7 +179,7 @@ pub(crate) struct BegunStatement<'a> {
 }
 
 /// What a statement's event knows of its digest.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, DigestHash)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub(crate) struct DigestRef {
     /// The place of its slot; 0: it has no digest.
     pub(crate) slot: Offset,

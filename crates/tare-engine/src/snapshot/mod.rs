@@ -23,7 +23,7 @@ use crate::histogram::Lowest;
 pub type ClassId = u16;
 
 /// Kind of an instrument. Decides its name prefix and which summary tables contain it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, DigestHash, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 #[repr(u8)]
 pub enum Kind {
     /// `wait/synch/mutex/…`
@@ -72,7 +72,7 @@ impl Kind {
 }
 
 /// Event type, also used for NESTING_EVENT_TYPE.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, DigestHash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[repr(u8)]
 pub enum EventType {
     /// `TRANSACTION`
@@ -86,7 +86,7 @@ pub enum EventType {
 }
 
 /// Scope of events: one of the three event tables of each type.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, DigestHash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Scope {
     /// `events_*_current`
     Current,

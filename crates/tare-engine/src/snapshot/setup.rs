@@ -63,7 +63,7 @@ pub enum ThreadKey {
 }
 
 /// A consumer: a row of `setup_consumers`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, DigestHash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[repr(u8)]
 #[allow(missing_docs)] // the names are the rows' names
 pub enum Consumer {

@@ -116,7 +116,7 @@ pub struct ErrorStat {
 }
 
 /// Grouping of a `*_by_event_name` summary.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, DigestHash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Grouping {
     /// `*_by_thread_by_event_name`
     Thread,

@@ -247,7 +247,7 @@ fn size(row: &[Value<'_>]) -> usize {
 /// Sends rows of text.
 fn text_rows<'r>(
     rows: &mut Rows<'_, '_>,
-    values: impl IntoIterator<SelectItem = Vec<Option<&'r str>>>,
+    values: impl IntoIterator<Item = Vec<Option<&'r str>>>,
 ) -> io::Result<()> {
     for row in values {
         for value in row {

@@ -103,7 +103,7 @@ impl Page<'_, '_> {
     fn send<'r>(
         &mut self,
         titles: &[&str],
-        values: impl IntoIterator<SelectItem = Vec<Option<&'r str>>>,
+        values: impl IntoIterator<Item = Vec<Option<&'r str>>>,
     ) -> io::Result<()> {
         let fields: Vec<Field> = titles.iter().map(|title| Field::text(*title)).collect();
         let mut rows = Rows::begin(self.writer, &fields, self.narrow)?;

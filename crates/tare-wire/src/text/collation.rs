@@ -70,7 +70,7 @@ impl ColumnCollation {
 
     /// Returns the weights of a text's characters. A character that utf8mb3 lacks is sent as four `?` and
     /// weighs like them.
-    fn weights(self, text: &str) -> impl Iterator<SelectItem = u16> {
+    fn weights(self, text: &str) -> impl Iterator<Item = u16> {
         let as_sent = |char| std::iter::repeat_n(char, if char > '\u{ffff}' { 4 } else { 1 });
         text.chars().flat_map(as_sent).map(move |char| self.weight(char))
     }

@@ -8,6 +8,7 @@ use crate::Engine;
 use crate::clock::cycles;
 use crate::layout::bank::{READY, SUMMED, UNTIMED, place};
 use crate::layout::cell::StatCell;
+use crate::layout::wait::{Free, write_free};
 use crate::memory::arena::{Base, Own};
 use crate::memory::pool::Object;
 use crate::snapshot::ClassId;
