@@ -48,7 +48,7 @@ pub mod price;
 mod uncounted;
 mod work;
 
-pub use account::{CostAccount, Entry, CostShare};
+pub use account::{CostAccount, CostShare, Entry};
 pub use board::{Board, Held, Move, Switch};
 pub use budget::Budget;
 pub use connection::{ConnectionEvents, Connections, counted_since};

@@ -165,7 +165,8 @@ mod tests {
     #[test]
     fn rows_that_one_call_reads_are_one_wait() {
         let waits = |rows: f64, calls| {
-            let connection = ConnectionEvents { cpu: 1.0, events: vec![(ROWS.into(), 50.0), ("idle".into(), 7.0)] };
+            let connection =
+                ConnectionEvents { cpu: 1.0, events: vec![(ROWS.into(), 50.0), ("idle".into(), 7.0)] };
             let events = [(ROWS, rows), ("idle", 9.0)].map(|(name, count)| (name.to_owned(), count));
             let mut look = Look { events: events.into(), connections: vec![connection], ..Look::default() };
             Uncounted::default().complete(&mut look, &[], Done { calls, ..Done::default() });

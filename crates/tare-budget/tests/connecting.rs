@@ -5,7 +5,7 @@ use std::fmt::Write;
 use std::time::Duration;
 
 use tare_budget::board::Switched;
-use tare_budget::{CostAccount, Cost, Entry, Governor, Kind, Level, Look, Prices, Rules, Statements, Switch};
+use tare_budget::{Cost, CostAccount, Entry, Governor, Kind, Level, Look, Prices, Rules, Statements, Switch};
 
 /// A connection costs a microsecond with everything off, and 11 with everything on. Events cost nothing.
 fn prices() -> Prices {

@@ -35,12 +35,12 @@ use memory::index::NameIndex;
 use memory::lost::Losses;
 use memory::pool::Pools;
 use read::histogram::Truncated;
-use read::{SumCache, OwnerCache};
+use read::{OwnerCache, SumCache};
 use record::stage::unreported::UnreportedStages;
+use setup::demand::Demands;
 use setup::instrument;
 use setup::rules::Rules;
 use setup::sampling::SamplingSettings;
-use setup::demand::Demands;
 use snapshot::{ClassId, Consumer, Kind, KnownError, Properties};
 use thread::KeptSlabs;
 
@@ -49,18 +49,19 @@ pub use count::digest_key::{DigestTokens, MAX_DIGEST};
 pub use count::error::MAX_ERRORS;
 pub use count::session::{CounterForm, MAX_SESSION_COUNTERS, Session, SessionCounter, SessionCounters};
 pub use instance::{
-    FileHandle, FileRef, MAX_INDEXES, MetadataHandle, MetadataName, MetadataRef, PreparedRef, SocketHandle, SocketRef, SynchRef, TableHandleHandle, TableName, TableRef, TableShareHandle,
-    TableShareRef,
+    FileHandle, FileRef, MAX_INDEXES, MetadataHandle, MetadataName, MetadataRef, PreparedRef, SocketHandle,
+    SocketRef, SynchRef, TableHandleHandle, TableName, TableRef, TableShareHandle, TableShareRef,
 };
 pub use layout::program::{ProgramHandle, ProgramRef};
 pub use layout::statement::MAX_SQL_TEXT;
 pub use layout::transaction::{Savepoint, TransactionStart, Xid};
-pub use memory::lost::{ObjectLimits, Lost};
+pub use memory::lost::{Lost, ObjectLimits};
 pub use memory::text::shown;
 pub use read::{
-    ApplierRow, BlockRow, BlockTexts, CachedHost, Cursor, Digests, Each, EachStatement, Origin, StreamPart,
+    ApplierRow, BlockRow, BlockTexts, CachedHost, Cursor, Digests, Each, EachStatement, Origin,
     RecordedStatement, Replica, ReplicaError, ReplicaRow, ReplicaThread, ReplicaWorker, RunningTokens,
-    SessionCountersRow, SessionValue, SessionVariableRow, Sink, StatementBlock, StreamedStatement,
+    SessionCountersRow, SessionValue, SessionVariableRow, Sink, StatementBlock, StreamPart,
+    StreamedStatement,
 };
 pub use record::stage::Progress;
 pub use record::stage::unreported::StagedSession;
@@ -69,12 +70,12 @@ pub use record::transaction::Transaction;
 pub use record::wait::{Source, UntimedLock, Wait, WaitObject};
 pub use record::{Start, operation};
 pub use setup::actors::ActorRule;
+pub use setup::demand::Demand;
 pub use setup::instrument::{Initial, InitialSwitches, LevelMove, MAX_INSTRUMENTS, Registration, fixed};
 pub use setup::objects;
 pub use setup::readers::StatementReader;
-pub use setup::rules::{MAX_RULES, SetupRule, RuleError};
+pub use setup::rules::{MAX_RULES, RuleError, SetupRule};
 pub use setup::sampling::{SampleRate, SamplingState};
-pub use setup::demand::Demand;
 pub use snapshot::Recording;
 pub use spelling::Spelling;
 pub use thread::{MAX_CONNECT_ATTRS, STATEMENT_DEPTH, ThreadHandle, ThreadRef};

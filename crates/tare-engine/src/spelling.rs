@@ -38,7 +38,8 @@ impl Spelling {
     /// Returns DIGEST_TEXT. `None`: it was not requested, or the host has none.
     #[must_use]
     pub fn text(&self) -> Option<&str> {
-        let spell = |tokens: &SpellingTokens| tokens.host.digest_text(&tokens.bytes, tokens.charset, tokens.cut);
+        let spell =
+            |tokens: &SpellingTokens| tokens.host.digest_text(&tokens.bytes, tokens.charset, tokens.cut);
         self.text.get_or_init(|| self.tokens.as_ref().and_then(spell)).as_deref()
     }
 

@@ -146,7 +146,9 @@ fn what_a_look_costs_the_server() {
                 AskedSource::AtOnce(_) => "at once",
             };
             print(&server, &format!("  {table} {how}"), times, || match &asked {
-                AskedSource::Each(filter) => source.each(&table, &columns, filter, &mut |_| {}).expect("rows"),
+                AskedSource::Each(filter) => {
+                    source.each(&table, &columns, filter, &mut |_| {}).expect("rows")
+                }
                 AskedSource::AtOnce(parts) => {
                     assert!(source.at_once(&table, &columns, parts, &mut |_, _| {}).expect("rows"));
                 }

@@ -74,11 +74,11 @@ pub use config_version::{ConfigVersion, Limit, SeenVersion};
 pub use deferred::{DeferredEvents, Room};
 pub use folds::Folds;
 pub use index::{Index, Inserted};
-pub use pinned_slot::{SlotState, PinnedSlot, Evictions};
+pub use pinned_slot::{Evictions, PinnedSlot, SlotState};
 pub use queue::Queue;
 pub use seqlock::Seqlock;
 pub use shown::Shown;
-pub use slots::{Claimed, Freed, MOST_SLOTS, BlockSlots};
+pub use slots::{BlockSlots, Claimed, Freed, MOST_SLOTS};
 pub use space::{CutPiece, Space, keep_first};
 pub use treiber_stack::TreiberStack;
 

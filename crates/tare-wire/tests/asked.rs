@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 
 use fixture::*;
 use tare_engine::Engine;
-use tare_tables::{Column, ColumnSet, Query, Sink, SqlType, Table, Value, RowValues};
+use tare_tables::{Column, ColumnSet, Query, RowValues, Sink, SqlType, Table, Value};
 
 const ROWS: u64 = 1000;
 

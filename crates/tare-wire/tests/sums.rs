@@ -7,7 +7,7 @@ use std::ops::ControlFlow;
 use fixture::{rows, served_with};
 use mysql::prelude::Queryable;
 use tare_engine::Engine;
-use tare_tables::{Column, Put, Query, Sink, SqlType, Table, Value, RowValues};
+use tare_tables::{Column, Put, Query, RowValues, Sink, SqlType, Table, Value};
 
 /// The sums of the table `sums`.
 const SUMS: [u128; 3] = [7, u64::MAX as u128, 3 * (u64::MAX as u128)];

@@ -538,8 +538,9 @@ mod tests {
         assert_eq!(shown(&[&argument], "", None), "agent:secret@db3:3306");
         fs::write(file.path(), "mysqlx://agent:secret@db3:3306").expect("written");
         let mut none = |_: &str| Ok(Secret::new(""));
-        let error =
-            reach(&[&argument]).address_with(ProgramEnvironment::default(), &mut none).expect_err("no such scheme");
+        let error = reach(&[&argument])
+            .address_with(ProgramEnvironment::default(), &mut none)
+            .expect_err("no such scheme");
         let error = format!("{error:#}");
         assert!(error.contains("the first line of") && !error.contains("secret"), "{error}");
         let debug = format!("{:?}", reach(&["--dsn=mysql://a:secret@h", "--password=secret"]));

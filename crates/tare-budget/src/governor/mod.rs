@@ -188,8 +188,10 @@ impl Governor {
             if !trial::is_due(ago) {
                 return None;
             }
-            let to =
-                *self.allowed(switch, look.now, Direction::Raise, false).iter().find(|it| **it > Level::Off)?;
+            let to = *self
+                .allowed(switch, look.now, Direction::Raise, false)
+                .iter()
+                .find(|it| **it > Level::Off)?;
             let more = self.now.cost(kind, to).ns - self.now.cost(kind, Level::Off).ns;
             let costs = more * self.unseen(switch, load) / look.cpu;
             Some(LevelTrial { switch: &switch.name, kind, to, ago, costs })

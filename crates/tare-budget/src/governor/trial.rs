@@ -38,7 +38,11 @@ fn is_possible(board: &Board, kind: Kind) -> bool {
 
 /// Returns the trial to make among these, which are due: the one last seen longest ago, then the most
 /// expensive.
-pub(crate) fn of<'a>(board: &Board, trials: impl Iterator<Item = LevelTrial<'a>>, budget: f64) -> Option<Move> {
+pub(crate) fn of<'a>(
+    board: &Board,
+    trials: impl Iterator<Item = LevelTrial<'a>>,
+    budget: f64,
+) -> Option<Move> {
     let matters = |it: &LevelTrial<'_>| it.costs > NEGLIGIBLE * budget && is_possible(board, it.kind);
     let oldest = trials.filter(matters).max_by(|a, b| a.ago.cmp(&b.ago).then(a.costs.total_cmp(&b.costs)));
     let LevelTrial { switch, to, ago, costs, .. } = oldest?;

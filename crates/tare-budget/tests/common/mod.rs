@@ -7,7 +7,8 @@ use std::time::Duration;
 
 use tare_budget::board::Switched;
 use tare_budget::{
-    ConnectionEvents, Decision, Family, Governor, Kind, Level, Look, Prices, Provider, Rules, Statements, Switch,
+    ConnectionEvents, Decision, Family, Governor, Kind, Level, Look, Prices, Provider, Rules, Statements,
+    Switch,
 };
 
 /// Events of a load in a second of the server's CPU time.

@@ -15,14 +15,14 @@ use std::sync::atomic::{
 };
 
 use crate::Engine;
+use crate::count::session::EndedSessions;
 use crate::layout::balance::{MemoryCell, Peaks};
 use crate::layout::bank::{Sums, with_cell};
 use crate::layout::cell::{Cell, Family, Viewer};
 use crate::layout::error::ErrorCell;
 use crate::layout::histograms;
-use crate::count::session::EndedSessions;
 use crate::memory::arena::{Offset, View};
-use crate::memory::index::{NameIndex, Inserted};
+use crate::memory::index::{Inserted, NameIndex};
 use crate::memory::lost::Lost;
 use crate::memory::pool::{self, Pool, SlotHead};
 use crate::memory::text;

@@ -6,9 +6,9 @@
 use crate::Engine;
 use crate::layout::balance::MemoryCell;
 use crate::layout::cell::Family;
+use crate::setup::filter::{ATTRIBUTED, UNATTRIBUTED};
 use crate::setup::instrument::{ENABLED, MEMORY, SERVER_WIDE};
 use crate::snapshot::{ClassId, Consumer};
-use crate::setup::filter::{ATTRIBUTED, UNATTRIBUTED};
 use crate::thread::{BANK_OWN, Thread, ThreadRef, current};
 
 impl Engine {

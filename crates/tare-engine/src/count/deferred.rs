@@ -14,10 +14,10 @@ use tare_sync::Room;
 
 use crate::Engine;
 use crate::clock::ticks as now;
-use crate::layout::cell::{CellHead, StatCell, SampleWeight};
+use crate::histogram::Lowest;
+use crate::layout::cell::{CellHead, SampleWeight, StatCell};
 use crate::layout::deferred::{KNOWS_LONGEST, MARKS, TOGETHER, cell_of, ticks_of, word};
 use crate::layout::histograms::CellEvents;
-use crate::histogram::Lowest;
 use crate::memory::arena::{Offset, Own};
 use crate::thread::Thread;
 
@@ -218,7 +218,14 @@ mod tests {
 
         fn add(&self, n: u64, ticks: u64) {
             assert_eq!(
-                self.cell.add_span(self.engine, self.thread, CellEvents::new(self.lowest, 0), n, 5, 5 + ticks),
+                self.cell.add_span(
+                    self.engine,
+                    self.thread,
+                    CellEvents::new(self.lowest, 0),
+                    n,
+                    5,
+                    5 + ticks
+                ),
                 ticks
             );
         }

@@ -17,10 +17,10 @@ use std::sync::atomic::{
 };
 
 use crate::Engine;
-use crate::layout::cell::{Cell as _, Family, StatementCell};
 use crate::count::digest_key::{DigestTokens, Hashed, Key};
 use crate::count::digest_table::DigestSlot;
 use crate::count::sample::SampleCandidate;
+use crate::layout::cell::{Cell as _, Family, StatementCell};
 use crate::memory::arena::{LINE, Offset, Own, Use, View, WORDS};
 use crate::memory::index::Inserted;
 use crate::memory::lost::Lost;

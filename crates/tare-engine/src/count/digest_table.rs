@@ -12,18 +12,18 @@ use std::sync::atomic::{
     Ordering::{AcqRel, Acquire, Relaxed, Release},
 };
 
-use tare_sync::{SlotState, PinnedSlot, Shown, Evictions, stamp};
+use tare_sync::{Evictions, PinnedSlot, Shown, SlotState, stamp};
 
-use crate::layout::cell::{Counts, Plain};
-use crate::layout::counters::{StatementSums, PlainCounters};
 use crate::count::digest_key::MAX_DIGEST;
-use crate::layout::histograms;
 use crate::count::sample::DigestSamples;
+use crate::layout::cell::{Counts, Plain};
+use crate::layout::counters::{PlainCounters, StatementSums};
+use crate::layout::histograms;
+use crate::layout::statement::NAME_WORDS;
 use crate::memory::arena::{Arena, Offset, Table, View};
 use crate::memory::index::NameIndex;
 use crate::memory::pool::{Pool, Pools, SlotHead};
 use crate::memory::queue::NumberQueue;
-use crate::layout::statement::NAME_WORDS;
 
 /// The digests chosen for eviction at once.
 const CANDIDATES: usize = 64;

@@ -12,8 +12,8 @@ use crate::clock::ticks;
 use crate::layout::bank::{MAP_ENTRIES, MAPS};
 use crate::layout::cell::{Cell, Family};
 use crate::layout::error::{ErrorCell, PlainError};
-use crate::snapshot::{ClassId, Kind, KnownError};
 use crate::setup::filter::{ATTRIBUTED, UNATTRIBUTED};
+use crate::snapshot::{ClassId, Kind, KnownError};
 use crate::thread::{BANK_ERRORS, BANK_OWN, Thread, current};
 
 /// The number of errors with cells of their own. Cell 0 is that of all others.

@@ -1,7 +1,10 @@
 //! HOT PATH: adding to histograms, in the shape `extended` only. Their layout is in
 //! [`crate::layout::histograms`].
 
-use std::sync::atomic::{AtomicU32, Ordering::{Acquire, Relaxed, Release}};
+use std::sync::atomic::{
+    AtomicU32,
+    Ordering::{Acquire, Relaxed, Release},
+};
 
 use tare_sync::{circle, keep_first};
 
@@ -9,8 +12,8 @@ use crate::Engine;
 use crate::layout::bank::cut;
 use crate::layout::cell::{Cell, CellHead, StatCell};
 use crate::layout::histograms::{
-    CARRIED, CARRY, FULL, CellEvents, HistogramPiece, UNTIMED, UNTIMED_FIRST, UntimedPiece, WIDE, WIDE_WIDTH, WIDTH, Wide,
-    WidePiece, count_in_piece, each, piece_of, untimed, untimed_events, wide,
+    CARRIED, CARRY, CellEvents, FULL, HistogramPiece, UNTIMED, UNTIMED_FIRST, UntimedPiece, WIDE, WIDE_WIDTH,
+    WIDTH, Wide, WidePiece, count_in_piece, each, piece_of, untimed, untimed_events, wide,
 };
 use crate::memory::arena::{Offset, Own, View};
 use crate::memory::lost::Lost;
@@ -50,7 +53,14 @@ impl StatCell {
     }
 
     /// Counts events that did not take the fast path; `ticks` is `None` if they were not timed.
-    pub(crate) fn add_unusual(&self, engine: &Engine, thread: &Thread, of: CellEvents, n: u64, ticks: Option<u64>) {
+    pub(crate) fn add_unusual(
+        &self,
+        engine: &Engine,
+        thread: &Thread,
+        of: CellEvents,
+        n: u64,
+        ticks: Option<u64>,
+    ) {
         let Some(ticks) = ticks else {
             let n = n * engine.weight_in(thread, self, of, NOW).events;
             self.stat.add_untimed(n);

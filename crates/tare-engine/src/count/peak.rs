@@ -62,7 +62,12 @@ impl Engine {
     }
 
     /// Returns the sums of a party, with their parts.
-    pub(crate) fn branch(&self, kind: usize, party: &'static Party, threads: &[ThreadMemory]) -> Branch<'static> {
+    pub(crate) fn branch(
+        &self,
+        kind: usize,
+        party: &'static Party,
+        threads: &[ThreadMemory],
+    ) -> Branch<'static> {
         let place = self.arena.offset_of(party);
         let mut parts = Vec::new();
         if kind != ACCOUNT {

@@ -9,9 +9,9 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
 use tare_sync::{Shown, Space, TreiberStack};
 
 use crate::clock::monotonic_ns;
+use crate::layout::statement::OpenStatement;
 use crate::memory::arena::{Arena, Offset, Own, Use, View, WORDS};
 use crate::memory::text;
-use crate::layout::statement::OpenStatement;
 
 /// The header of a sample, before its text.
 #[repr(C)]

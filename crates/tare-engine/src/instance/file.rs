@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
 use tare_sync::Seqlock;
 
 use crate::Engine;
-use crate::layout::cell::{IoCell, IoCounts, MISC, READ, WRITE, SampleWeight};
+use crate::layout::cell::{IoCell, IoCounts, MISC, READ, SampleWeight, WRITE};
 use crate::memory::arena::Offset;
 use crate::memory::index::Inserted;
 use crate::memory::lost::Lost;

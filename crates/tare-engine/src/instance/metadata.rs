@@ -4,10 +4,10 @@ use std::hint::cold_path;
 use std::sync::atomic::{AtomicU8, AtomicU16, AtomicU64, Ordering::Relaxed};
 
 use crate::Engine;
+use crate::layout::statement::NAME_WORDS;
 use crate::memory::lost::Lost;
 use crate::memory::pool::{self, Pool, SlotHead};
 use crate::memory::text;
-use crate::layout::statement::NAME_WORDS;
 use crate::record::wait::{Source, Wait, WaitObject};
 use crate::record::{Start, operation};
 use crate::setup::instrument::fixed;

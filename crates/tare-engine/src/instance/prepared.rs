@@ -6,19 +6,19 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
 use crate::Engine;
 use crate::layout::cell::{Counts, Family};
 use crate::layout::counters::StatementSums;
+use crate::layout::program::ProgramRef;
+use crate::layout::reference::named;
+use crate::layout::statement::NAME_WORDS;
 use crate::memory::arena::{LINE, Own};
 use crate::memory::lost::Lost;
 use crate::memory::pool::{Pool, SlotHead, USED};
 use crate::memory::text;
-use crate::layout::program::ProgramRef;
-use crate::layout::reference::named;
-use crate::layout::statement::NAME_WORDS;
 use crate::record::statement::EndedStatement;
 use crate::thread::current;
 
+use super::add;
 use super::execution::executed_by;
 use super::prepared_digest::DigestPlace;
-use super::add;
 
 /// Words of a prepared statement's text (1,024 bytes, as in the built-in).
 pub(crate) const PREPARED_WORDS: usize = 128;

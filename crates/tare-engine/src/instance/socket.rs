@@ -4,8 +4,8 @@ use std::hint::cold_path;
 use std::sync::atomic::{AtomicI32, AtomicU8, AtomicU16, AtomicU32, AtomicU64, Ordering::Relaxed};
 
 use crate::Engine;
-use crate::layout::cell::{Family, IoCell, IoCounts, MISC, READ, Viewer, WRITE, SampleWeight};
 use crate::histogram::Lowest;
+use crate::layout::cell::{Family, IoCell, IoCounts, MISC, READ, SampleWeight, Viewer, WRITE};
 use crate::memory::arena::Own;
 use crate::memory::lost::Lost;
 use crate::memory::pool::{self, Pool, SlotHead, USED};

@@ -2,20 +2,17 @@
 
 use std::hint::cold_path;
 use std::num::NonZeroU32;
-use std::sync::atomic::{
-    AtomicU64,
-    Ordering::Relaxed,
-};
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use crate::Engine;
-use crate::layout::cell::{Counts, Family, StatCell};
 use crate::histogram::Lowest;
+use crate::layout::cell::{Counts, Family, StatCell};
 use crate::layout::read_locks::ReadLocks;
+use crate::layout::wait::free_operation;
 use crate::memory::arena::Own;
 use crate::memory::lost::Lost;
 use crate::memory::pool::{Pool, SlotHead};
 use crate::record::Start;
-use crate::layout::wait::free_operation;
 use crate::record::wait::{Source, UntimedLock, Wait, WaitObject};
 use crate::snapshot::{ClassId, Kind};
 use crate::thread::choice::NOW;

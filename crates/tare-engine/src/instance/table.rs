@@ -8,21 +8,21 @@ use std::sync::atomic::{
 };
 
 use crate::Engine;
-use crate::layout::cell::{Counts, Family};
 use crate::histogram::Lowest;
+use crate::layout::cell::{Counts, Family};
 use crate::memory::arena::{Base, LINE, View};
 use crate::memory::lost::Lost;
 use crate::memory::pool::{self, Pool, SlotHead};
 use crate::memory::text;
-use crate::record::wait::{WaitTotals, Source, Wait, WaitObject, WaitKind};
+use crate::record::wait::{Source, Wait, WaitKind, WaitObject, WaitTotals};
 use crate::record::{Start, operation};
 use crate::setup::instrument::fixed;
 use crate::snapshot::{ClassId, Kind};
 use crate::thread::choice::Tallied;
 use crate::thread::current;
 
-use crate::layout::reference::reference;
 use super::{MAX_INDEXES, ShareSlot, TableShareRef, WATCHED, add};
+use crate::layout::reference::reference;
 
 /// Counts of FETCH, INSERT, UPDATE and DELETE for one index of one handle or share.
 #[repr(C)]

@@ -9,17 +9,17 @@ use std::sync::atomic::{
     Ordering::{Acquire, Relaxed, Release},
 };
 
-use crate::layout::program::{NameWords, Program};
-use crate::layout::reference::reference;
 use super::{MAX_INDEXES, TableCounts, TableIo, TableLocks, TableRef};
 use crate::Engine;
 use crate::layout::cell::{Counts, Viewer};
+use crate::layout::program::{NameWords, Program};
+use crate::layout::reference::reference;
+use crate::layout::statement::NAME_WORDS;
 use crate::memory::arena::{Offset, View};
 use crate::memory::index::Inserted;
 use crate::memory::lost::Lost;
 use crate::memory::pool::{Pool, SlotHead, USED, held};
 use crate::memory::text;
-use crate::layout::statement::NAME_WORDS;
 use crate::setup::instrument::lock;
 use crate::setup::objects::{self, ObjectRule};
 

@@ -20,8 +20,8 @@ use std::sync::atomic::{
 
 use tare_sync::circle;
 
-use crate::layout::cell::{Cell, CellHead};
 use crate::histogram::{BUCKETS, Lowest};
+use crate::layout::cell::{Cell, CellHead};
 use crate::memory::arena::{Arena, Base, LINE, Offset, Own, View};
 use crate::snapshot::ClassId;
 
@@ -131,7 +131,12 @@ impl CellEvents {
 
 /// Counts `n` events in a bucket and returns the piece, if there is one with room for them.
 #[inline(always)]
-pub(crate) fn count_in_piece(base: Base, head: &CellHead, bucket: u32, n: u32) -> Option<&'static HistogramPiece> {
+pub(crate) fn count_in_piece(
+    base: Base,
+    head: &CellHead,
+    bucket: u32,
+    n: u32,
+) -> Option<&'static HistogramPiece> {
     let (piece, count) = piece_of(base, head, bucket, 0)?;
     let more = u16::try_from(u32::from(count.load(Relaxed)).checked_add(n)?).ok()?;
     // Release: whoever sees the new count sees that the cell has counted the events.

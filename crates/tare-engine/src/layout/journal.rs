@@ -10,8 +10,8 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use tare_sync::{Limit, journal};
 
-use crate::memory::arena::{Base, Offset, Own, View};
 use crate::layout::ring::Ring;
+use crate::memory::arena::{Base, Offset, Own, View};
 
 /// The bits of a first word that say what the record is.
 const KIND: u64 = 7;

@@ -4,9 +4,9 @@
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use crate::layout::program::Program;
+use crate::layout::statement::{OBJECT_NAME, OBJECT_SCHEMA, OBJECT_TYPE, OpenStatement};
 use crate::memory::arena::Own;
 use crate::memory::text;
-use crate::layout::statement::{OBJECT_NAME, OBJECT_SCHEMA, OBJECT_TYPE, OpenStatement};
 
 /// The program of a statement.
 pub(crate) struct StatementOwner<'a> {

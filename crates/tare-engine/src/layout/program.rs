@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, Ordering::Relaxed};
 
 use crate::layout::cell::{Counts, Plain};
-use crate::layout::counters::{StatementSums, PlainCounters};
+use crate::layout::counters::{PlainCounters, StatementSums};
 use crate::layout::reference::reference;
 use crate::layout::statement::NAME_WORDS;
 use crate::memory::pool::SlotHead;

@@ -10,9 +10,9 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use tare_sync::journal;
 
-use crate::memory::arena::{Base, Offset, Own};
 use crate::layout::journal::{EventJournal, Marks, OWN_KINDS, RecordReach, kind};
 use crate::layout::ring::{RECORD_HISTORY, RECORD_LONG, RECORD_TIMED};
+use crate::memory::arena::{Base, Offset, Own};
 use crate::snapshot::ClassId;
 
 const BEGIN: u64 = OWN_KINDS;

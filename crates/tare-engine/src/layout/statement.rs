@@ -22,17 +22,17 @@ use std::sync::atomic::{
 use tare_sync::Seqlock;
 
 use crate::layout::cell::{Counts, SampleWeight};
-use crate::layout::counters::{COUNTERS, StatementSums, LARGEST};
-use crate::memory::arena::{Base, LINE, Offset, Own, Use, View, WORDS};
-use crate::memory::text;
+use crate::layout::counters::{COUNTERS, LARGEST, StatementSums};
 use crate::layout::journal::OWN_KINDS;
-use crate::layout::ring::{BEHIND, CHUNK, RECORD_TIMED, Ring};
 use crate::layout::owner::StatementOwner;
+use crate::layout::ring::{BEHIND, CHUNK, RECORD_TIMED, Ring};
+use crate::layout::session_memory::MemoryBefore;
 use crate::layout::statement_flags::StatementFlags;
 use crate::layout::values::SparseValues;
+use crate::memory::arena::{Base, LINE, Offset, Own, Use, View, WORDS};
+use crate::memory::text;
 use crate::setup::instrument::TIMED;
 use crate::snapshot::{ClassId, EventType};
-use crate::layout::session_memory::MemoryBefore;
 
 /// The only kind of record of statements.
 pub(crate) const STATEMENT: u64 = OWN_KINDS;

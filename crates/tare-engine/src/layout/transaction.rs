@@ -17,11 +17,11 @@ use std::sync::atomic::{
 
 use tare_sync::Seqlock;
 
-use crate::memory::arena::{Base, LINE, Own, View};
-use crate::memory::text::{self, CopiedText};
 use crate::layout::journal::{OWN_KINDS, kind};
 use crate::layout::ring::{Appending, RECORD_TIMED, Ring};
 use crate::layout::values::{self, SparseValues};
+use crate::memory::arena::{Base, LINE, Own, View};
+use crate::memory::text::{self, CopiedText};
 use crate::snapshot::{EventType, TransactionState};
 
 /// An XA identifier.

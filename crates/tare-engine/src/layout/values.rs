@@ -7,8 +7,8 @@ use std::sync::atomic::{
     Ordering::{Relaxed, Release},
 };
 
-use crate::memory::arena::Own;
 use crate::layout::ring::Appending;
+use crate::memory::arena::Own;
 
 /// The values of something in progress, which its thread changes.
 #[derive(Clone, Copy)]

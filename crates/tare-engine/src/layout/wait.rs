@@ -19,10 +19,10 @@ use std::sync::atomic::{
 
 use tare_sync::journal;
 
-use crate::memory::arena::{Base, Offset, Own};
-use crate::memory::pool;
 use crate::layout::journal::{EventJournal, Marks, OWN_KINDS, RecordReach, kind, parent_of};
 use crate::layout::ring::{RECORD_HISTORY, RECORD_LONG, RECORD_TIMED};
+use crate::memory::arena::{Base, Offset, Own};
+use crate::memory::pool;
 use crate::snapshot::ClassId;
 
 /// The kinds of records: an unfinished leaf, a finished leaf, a leaf recorded elsewhere, any other wait, an
@@ -47,7 +47,8 @@ const AMOUNT: u64 = 1 << 30;
 const TIMED: u64 = 1 << 31;
 
 /// The reach of a leaf from the last base.
-pub(crate) const REACH: RecordReach = RecordReach { id_bits: LEAF_START - LEAF_ID, time_bits: 64 - LEAF_START };
+pub(crate) const REACH: RecordReach =
+    RecordReach { id_bits: LEAF_START - LEAF_ID, time_bits: 64 - LEAF_START };
 /// The words of the longest record.
 pub(crate) const MOST_WORDS: u32 = 9;
 
@@ -422,7 +423,13 @@ pub(crate) fn write_wide(journal: &EventJournal, base: Base, open: &OpenWait, en
 
 /// Writes the record of a wait that ends and is noted in `open`, at a place with enough room.
 #[inline(always)]
-pub(crate) fn write_wide_at(journal: &EventJournal, base: Base, place: Offset, open: &OpenWait, ended: EndedWait) {
+pub(crate) fn write_wide_at(
+    journal: &EventJournal,
+    base: Base,
+    place: Offset,
+    open: &OpenWait,
+    ended: EndedWait,
+) {
     let at = place as usize;
     let put = |word: usize, value| base.word(at + word).store(value, Relaxed);
     put(1, open.source.own());

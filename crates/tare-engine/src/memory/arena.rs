@@ -10,7 +10,7 @@ use std::sync::atomic::{
     Ordering::{Acquire, Relaxed, Release},
 };
 
-use tare_sync::{Seqlock, BlockSlots, TreiberStack};
+use tare_sync::{BlockSlots, Seqlock, TreiberStack};
 
 use crate::memory::pool::Pool;
 use crate::memory::shares::Shares;

@@ -41,7 +41,7 @@ lost! {
     PreparedStatements => "prepared_statements_lost", "Prepared statements without an instance, or without a digest for their executions.";
     Programs => "program_lost", "Stored programs without an instance.";
     Digests => "digest_lost", "Statements counted in the row without a digest for want of a place (not those of evicted digests).";
-    DigestSamples => "digest_samples_lost", "Samples of digests not taken: no memory to spare.";
+    Samples => "digest_samples_lost", "Samples of digests not taken: no memory to spare.";
     Accounts => "accounts_lost", "Connections that are in no row of their account: it has no place.";
     Users => "users_lost", "Likewise, of their user.";
     Hosts => "hosts_lost", "Likewise, of their host.";

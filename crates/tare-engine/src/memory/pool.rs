@@ -11,10 +11,10 @@ use std::sync::atomic::{
     fence,
 };
 
-use tare_sync::{MOST_SLOTS, BlockSlots};
+use tare_sync::{BlockSlots, MOST_SLOTS};
 
 use crate::memory::arena::{
-    Arena, BLOCK, Base, BlockId, BlockSet, BlockHold, LINE, Offset, Own, Table, View, WORDS,
+    Arena, BLOCK, Base, BlockHold, BlockId, BlockSet, LINE, Offset, Own, Table, View, WORDS,
 };
 use crate::memory::queue::NumberQueue;
 use crate::snapshot::ClassId;

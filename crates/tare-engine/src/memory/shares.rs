@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 
 use crate::memory::arena::{Arena, BlockId, Use, WORDS};
 use crate::memory::history::LongHistory;
-use crate::memory::lost::{ObjectLimits, Lost};
+use crate::memory::lost::{Lost, ObjectLimits};
 use crate::memory::pool::{POOLS, Pool, SlotHead};
 
 /// The parts of the whole memory in which shares are counted.

@@ -8,10 +8,10 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 
 use crate::Engine;
+use crate::histogram::{Histogram, Lowest};
 use crate::layout::bank::with_cell;
 use crate::layout::cell::{Cell, CellHead, Family, Viewer};
 use crate::layout::histograms::{self, UNTIMED};
-use crate::histogram::{Histogram, Lowest};
 use crate::memory::arena::Arena;
 use crate::setup::instrument::lock;
 use crate::snapshot::{ClassId, EventType, Grouping, Instrument, Kind};

@@ -34,8 +34,8 @@ use crate::thread::Thread;
 
 pub use digests::Digests;
 pub use events::{
-    BlockRow, BlockTexts, Cursor, Each, EachStatement, Origin, StreamPart, RecordedStatement, RunningTokens,
-    StatementBlock, StreamedStatement,
+    BlockRow, BlockTexts, Cursor, Each, EachStatement, Origin, RecordedStatement, RunningTokens,
+    StatementBlock, StreamPart, StreamedStatement,
 };
 pub(crate) use figures::SumCache;
 pub(crate) use names::OwnerCache;

@@ -9,9 +9,12 @@ use std::sync::atomic::{
 use super::Scale;
 use super::summary::{PlainIo, counters};
 use crate::Engine;
+use crate::instance::{
+    File, KEYS_PER_SLOT, KeyNames, LOCK_KINDS, MAX_INDEXES, MetadataSlot, Prepared, ShareSlot, SocketSlot,
+    Synch, TableHandle, TableIo, TableLocks,
+};
 use crate::layout::cell::{Counts, Family, Plain, Viewer};
 use crate::layout::program::Program;
-use crate::instance::{File, KEYS_PER_SLOT, KeyNames, LOCK_KINDS, MAX_INDEXES, MetadataSlot, Prepared, SocketSlot, Synch, TableHandle, TableIo, TableLocks, ShareSlot};
 use crate::memory::arena::Offset;
 use crate::memory::lost::Lost;
 use crate::memory::pool::{Pool, SYNCHS, held};
@@ -110,7 +113,9 @@ impl Engine {
         let _as_switched = lock(&self.filters);
         let heard = |activation: u32| self.demands.was_on_since(Kind::Rwlock, activation);
         let mut counts: HashMap<u64, u32> = HashMap::new();
-        for object in readers.into_iter().filter(|(activation, _)| heard(*activation)).flat_map(|(_, locks)| locks) {
+        for object in
+            readers.into_iter().filter(|(activation, _)| heard(*activation)).flat_map(|(_, locks)| locks)
+        {
             *counts.entry(object).or_default() += 1;
         }
         let whose = |(mut row, (object, owner)): (SyncRow, (u64, u64))| {

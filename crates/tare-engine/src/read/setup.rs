@@ -7,15 +7,15 @@ use std::sync::atomic::{
 
 use crate::Engine;
 use crate::clock::{monotonic_ns, ticks};
+use crate::instance::{File, ShareSlot, SocketSlot, Synch, TableIo, TableLocks};
 use crate::layout::cell::{Counts, Family, IoCell, Viewer};
 use crate::layout::program::Program;
-use crate::instance::{File, SocketSlot, Synch, TableIo, TableLocks, ShareSlot};
 use crate::memory::pool::{Pool, SYNCHS, held};
 use crate::memory::text;
 use crate::setup::actors::ActorRule;
 use crate::setup::instrument::{KINDS, LevelMove, lock};
-use crate::snapshot::Recording;
 use crate::setup::objects::ObjectRule;
+use crate::snapshot::Recording;
 use crate::snapshot::*;
 use crate::thread::Thread;
 

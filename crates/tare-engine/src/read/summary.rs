@@ -7,6 +7,8 @@ use super::parties::SeenParty;
 use super::{Scale, Sink};
 use crate::Engine;
 use crate::count::account::{ACCOUNT, HOST, USER};
+use crate::count::peak::Branch;
+use crate::instance::{File, SocketSlot};
 use crate::layout::balance::{MemoryCell, Span, Spans};
 use crate::layout::bank::Bank;
 use crate::layout::cell::{
@@ -14,8 +16,6 @@ use crate::layout::cell::{
 };
 use crate::layout::counters::{COUNTERS, PlainCounters};
 use crate::layout::error::{ErrorCell, PlainError};
-use crate::count::peak::Branch;
-use crate::instance::{File, SocketSlot};
 use crate::memory::arena::Arena;
 use crate::memory::pool::Pool;
 use crate::setup::instrument::SERVER_WIDE;
@@ -244,7 +244,11 @@ impl Engine {
     }
 
     /// Emits a row for the transaction instrument and every owner. See also [`Engine::wait_summary`].
-    pub fn transaction_summary(&self, asked: impl Into<ReadRequest<Grouping>>, sink: Sink<'_, TransactionStat>) {
+    pub fn transaction_summary(
+        &self,
+        asked: impl Into<ReadRequest<Grouping>>,
+        sink: Sink<'_, TransactionStat>,
+    ) {
         let scale = Scale::of(self);
         let stat = |_, t: TransactionTally| TransactionStat {
             read_write: scale.stat(t.0),

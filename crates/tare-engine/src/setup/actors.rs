@@ -1,7 +1,7 @@
 //! `setup_actors`: which accounts' connections are instrumented. Decided when a connection gets its account.
 
 use crate::Engine;
-use crate::setup::rules::{SetupRule, Rules};
+use crate::setup::rules::{Rules, SetupRule};
 
 /// A row of `setup_actors`; `%` matches any value.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -14,9 +14,9 @@ use std::sync::atomic::{
 };
 
 use crate::Engine;
+use crate::setup::filter;
 use crate::setup::instrument::KINDS;
 use crate::snapshot::{Consumer, Kind};
-use crate::setup::filter;
 
 /// The demand for events of a kind: which of them are recorded or counted.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -217,7 +217,10 @@ mod tests {
         assert!(demands.set(Kind::Mutex, Demand::All));
         let low = |activation: u32| activation & ((1 << ACTIVATION_BITS) - 1);
         let before = low(demands.activation());
-        assert!(demands.set(Kind::Rwlock, Demand::All) && demands.was_on_since(Kind::Mutex, low(demands.activation())));
+        assert!(
+            demands.set(Kind::Rwlock, Demand::All)
+                && demands.was_on_since(Kind::Mutex, low(demands.activation()))
+        );
         assert!(demands.set(Kind::Mutex, Demand::Nothing) && demands.set(Kind::Mutex, Demand::All));
         assert!(demands.was_on_since(Kind::Mutex, low(demands.activation())));
         assert!(!demands.was_on_since(Kind::Mutex, before));

@@ -5,8 +5,8 @@ use std::sync::atomic::{AtomicU8, AtomicU32, Ordering::Relaxed};
 use std::sync::{Mutex, OnceLock};
 
 use crate::memory::lost::{Losses, Lost};
-use crate::snapshot::{ClassId, Instrument, Kind, Properties, Recording, ThreadInstrument};
 use crate::setup::demand::Demand;
+use crate::snapshot::{ClassId, Instrument, Kind, Properties, Recording, ThreadInstrument};
 
 /// Capacity of a registry; id 0 means none.
 pub const MAX_INSTRUMENTS: usize = 2048;

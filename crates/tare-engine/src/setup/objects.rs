@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU8, Ordering::Relaxed};
 
 use crate::Engine;
 use crate::setup::instrument::{ENABLED, TIMED};
-use crate::setup::rules::{SetupRule, Rules};
+use crate::setup::rules::{Rules, SetupRule};
 
 /// OBJECT_TYPE `EVENT`.
 pub const EVENT: u8 = 1;

@@ -14,7 +14,7 @@ use std::sync::atomic::Ordering::Relaxed;
 
 use crate::Engine;
 use crate::clock::ticks;
-use crate::layout::cell::{StatCell, SampleWeight};
+use crate::layout::cell::{SampleWeight, StatCell};
 use crate::layout::cell_list::ListedCell;
 use crate::layout::histograms::CellEvents;
 use crate::memory::arena::Own;
@@ -262,7 +262,13 @@ impl Engine {
     }
 
     /// Returns the factors by which the calling thread counts an event that began at `began` in one of its own cells.
-    pub(crate) fn weight_in(&self, thread: &Thread, cell: &StatCell, of: CellEvents, began: u64) -> SampleWeight {
+    pub(crate) fn weight_in(
+        &self,
+        thread: &Thread,
+        cell: &StatCell,
+        of: CellEvents,
+        began: u64,
+    ) -> SampleWeight {
         if !thread.is_weighted() {
             return SampleWeight::ONE;
         }

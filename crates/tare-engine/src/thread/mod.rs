@@ -26,20 +26,20 @@ use std::sync::atomic::{
 use tare_sync::{DeferredEvents, SeenVersion, Seqlock};
 
 use crate::Engine;
+use crate::histogram::Lowest;
 use crate::layout::bank::Bank;
 use crate::layout::cell_list::{CellList, ListedCell};
 use crate::layout::deferred::DeferredWords;
-use crate::histogram::Lowest;
+use crate::layout::journal::{EventJournal, parent};
+use crate::layout::owner::NamedProgram;
 use crate::layout::read_locks::ReadLocks;
+use crate::layout::ring::{RINGS, Ring, RingBlocks, WAIT_DEPTH};
+use crate::layout::session_memory::SessionMemory;
+use crate::layout::transaction::OpenTransaction;
+use crate::layout::wait::{OpenWait, histories_of};
 use crate::memory::arena::{Base, BlockId, LINE, Own, Use, View, WORDS};
 use crate::memory::lost::Lost;
 use crate::memory::pool::Stash;
-use crate::layout::journal::{EventJournal, parent};
-use crate::layout::ring::{RINGS, Ring, RingBlocks, WAIT_DEPTH};
-use crate::layout::owner::NamedProgram;
-use crate::layout::transaction::OpenTransaction;
-use crate::layout::wait::{OpenWait, histories_of};
-use crate::layout::session_memory::SessionMemory;
 use crate::setup::filter;
 use crate::setup::instrument::{ENABLED, HISTORY};
 use crate::snapshot::{ClassId, EventType};

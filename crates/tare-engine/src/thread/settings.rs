@@ -12,13 +12,13 @@ use crate::Engine;
 use crate::layout::bank::{MARKS, READY, SUMMED, UNTIMED, entry_of, place};
 use crate::layout::cell::{Cell, Family, StatCell};
 use crate::layout::histograms;
-use crate::memory::arena::{Offset, Own};
 use crate::layout::stage::begin_of;
 use crate::layout::wait::leaf_of;
-use crate::setup::instrument::{ENABLED, PROGRESS, TIMED, UNRECORDED, USUAL};
-use crate::snapshot::{ClassId, EventType, Kind, Recording};
+use crate::memory::arena::{Offset, Own};
 use crate::setup::demand::holder;
 use crate::setup::filter::{self, Usual};
+use crate::setup::instrument::{ENABLED, PROGRESS, TIMED, UNRECORDED, USUAL};
+use crate::snapshot::{ClassId, EventType, Kind, Recording};
 use crate::thread::{BANK_OWN, Thread};
 
 /// Value in place of the mask's bits in records: events are summed and not recorded.

@@ -145,7 +145,13 @@ impl OwnRows {
 }
 
 /// One random event, with others inside.
-pub(crate) fn event(rig: Rig, things: &RowThings, own: &OwnRows, random: &mut RowRandom, issued: &mut Issued) {
+pub(crate) fn event(
+    rig: Rig,
+    things: &RowThings,
+    own: &OwnRows,
+    random: &mut RowRandom,
+    issued: &mut Issued,
+) {
     match random.below(12) {
         0 | 1 => {
             rig.lock(things.mutex);

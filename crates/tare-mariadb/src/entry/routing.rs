@@ -140,7 +140,12 @@ pub(super) fn keep<T: Table>(table: T) -> *const c_void {
 
 /// Routes the slots of a kind according to the demand for its events.
 pub(crate) fn decide(kind: Kind, demand: Demand) {
-    ROUTES.get().into_iter().flatten().filter(|route| route.kind == kind).for_each(|route| route.decide(demand));
+    ROUTES
+        .get()
+        .into_iter()
+        .flatten()
+        .filter(|route| route.kind == kind)
+        .for_each(|route| route.decide(demand));
 }
 
 /// Points the slots of stages to the no-op until some stages are wanted.

@@ -62,8 +62,14 @@ impl Spawned {
     fn by_this_thread(key: u16, start: Routine, argument: *mut c_void) -> Spawned {
         let parent = ENGINE.current_thread();
         let parent_thread_id = parent.map(|parent| parent.thread_id());
-        let mut spawned =
-            Spawned { key, start, argument, parent_thread_id, user: ShortText::EMPTY, host: ShortText::EMPTY };
+        let mut spawned = Spawned {
+            key,
+            start,
+            argument,
+            parent_thread_id,
+            user: ShortText::EMPTY,
+            host: ShortText::EMPTY,
+        };
         if let Some(parent) = parent {
             ENGINE.with_account(parent, |user, host| {
                 (spawned.user, spawned.host) = (ShortText::of(user), ShortText::of(host));

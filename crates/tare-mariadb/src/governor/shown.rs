@@ -3,7 +3,7 @@
 use tare_budget::account::{CONNECTIONS, OWN};
 use tare_budget::board::percent;
 use tare_budget::governor::Slowed;
-use tare_budget::{CostAccount, Budget, Cost, Level};
+use tare_budget::{Budget, Cost, CostAccount, Level};
 use tare_tables::budget::{Between, PriceRow};
 
 use super::watch::{Budgets, Seen};

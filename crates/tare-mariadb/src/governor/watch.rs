@@ -8,7 +8,7 @@ use tare_budget::account::held_cost;
 use tare_budget::board::Switched;
 use tare_budget::governor::Slowed;
 use tare_budget::{
-    CostAccount, Budget, Connections, Decision, Governor, Held, Kind, Level, Look, Move, Prices, Resampled,
+    Budget, Connections, CostAccount, Decision, Governor, Held, Kind, Level, Look, Move, Prices, Resampled,
     Rules, SampleChance, Statements, Switch, Uncounted, Work, pace,
 };
 use tare_engine::{Engine, SampleRate, SamplingState};

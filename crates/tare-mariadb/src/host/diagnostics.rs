@@ -67,8 +67,9 @@ struct SqlCondition {
     level: u32,
 }
 
-const _: () =
-    assert!(std::mem::offset_of!(SqlCondition, sql_errno) == 8 && std::mem::offset_of!(SqlCondition, level) == 12);
+const _: () = assert!(
+    std::mem::offset_of!(SqlCondition, sql_errno) == 8 && std::mem::offset_of!(SqlCondition, level) == 12
+);
 
 /// The level of a condition that is neither a note nor a warning.
 const LEVEL_ERROR: u32 = 2;

@@ -48,7 +48,8 @@ impl HostCacheLayout {
     fn prove() -> Result<HostCacheLayout, LayoutError> {
         let address = function(c"_Z20hostname_cache_firstv")?;
         let code = bytes::<16>(address);
-        code.and_then(|code| HostCacheLayout::of(&code, address)).ok_or(LayoutError::Code("hostname_cache_first"))
+        code.and_then(|code| HostCacheLayout::of(&code, address))
+            .ok_or(LayoutError::Code("hostname_cache_first"))
     }
 
     /// Decodes `mov variable(%rip), %rax`, `mov first(%rax), %rax`, `ret`; an `endbr64` may come first.
@@ -139,12 +140,18 @@ mod tests {
         // `hostname_cache_first` of Debian's 10.11.19.
         let code =
             [0x48, 0x8B, 0x05, 0x21, 0xC1, 0xE8, 0x00, 0x48, 0x8B, 0x40, 0x30, 0xC3, 0x0F, 0x1F, 0x40, 0x00];
-        assert_eq!(HostCacheLayout::of(&code, 0xA8_8770), Some(HostCacheLayout { variable: 0x191_4898, first: 0x30 }));
+        assert_eq!(
+            HostCacheLayout::of(&code, 0xA8_8770),
+            Some(HostCacheLayout { variable: 0x191_4898, first: 0x30 })
+        );
         let mut other = code;
         other[9] = 0x80;
         assert_eq!(HostCacheLayout::of(&other, 0xA8_8770), None);
         let marked = [&[0xF3, 0x0F, 0x1E, 0xFA][..], &code].concat();
-        assert_eq!(HostCacheLayout::of(&marked, 0xA8_876C), Some(HostCacheLayout { variable: 0x191_4898, first: 0x30 }));
+        assert_eq!(
+            HostCacheLayout::of(&marked, 0xA8_876C),
+            Some(HostCacheLayout { variable: 0x191_4898, first: 0x30 })
+        );
     }
 
     /// A cache owned by this test: the variable, the list's head with mutex and table, and two entries.

@@ -419,7 +419,8 @@ mod tests {
 
     impl OwnReplicas {
         fn new() -> OwnReplicas {
-            let mut own = OwnReplicas { object: Box::new([0; _]), numbers: Box::new([5, 6, 70]), lock: Box::new(0) };
+            let mut own =
+                OwnReplicas { object: Box::new([0; _]), numbers: Box::new([5, 6, 70]), lock: Box::new(0) };
             let (at, numbers) = (own.at() as u64, own.numbers.as_ptr().addr() as u64);
             for (place, word) in [
                 (0, CLASSES[0]),
@@ -498,6 +499,9 @@ mod tests {
     #[test]
     fn other_series_are_not_looked_at() {
         assert_eq!(ReplicaLayout::prove(Series::V11_4).err(), Some(LayoutError::Series));
-        assert_eq!(ReplicaLayout::prove(Series::V10_11).err(), Some(LayoutError::NoSymbol("master_info_index")));
+        assert_eq!(
+            ReplicaLayout::prove(Series::V10_11).err(),
+            Some(LayoutError::NoSymbol("master_info_index"))
+        );
     }
 }

@@ -18,7 +18,7 @@
 use tare_tables::SqlType;
 
 use super::column::{DESCRIPTION, Packed, record_size, value_size, width};
-use super::definition::{Default, TableDefinition, FrmField, Key};
+use super::definition::{Default, FrmField, Key, TableDefinition};
 
 /// The engine's name and its number in the header.
 const ENGINE: (&[u8], u8) = (b"FEDERATED", 18);

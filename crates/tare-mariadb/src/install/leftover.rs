@@ -114,13 +114,16 @@ impl SchemaFolder {
         match fs::symlink_metadata(&path) {
             Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(FolderContent::Absent),
             Err(e) => return Err(failure("read", &path)(e)),
-            Ok(metadata) if !metadata.is_file() || metadata.len() > LARGEST => return Ok(FolderContent::Foreign),
+            Ok(metadata) if !metadata.is_file() || metadata.len() > LARGEST => {
+                return Ok(FolderContent::Foreign);
+            }
             Ok(_) => {}
         }
         let file = fs::read(&path).map_err(failure("read", &path))?;
         let comment = mark(&file, table);
-        Ok(comment
-            .map_or(FolderContent::Foreign, |comment| FolderContent::Ours(Leftover { table: table.into(), comment })))
+        Ok(comment.map_or(FolderContent::Foreign, |comment| {
+            FolderContent::Ours(Leftover { table: table.into(), comment })
+        }))
     }
 }
 

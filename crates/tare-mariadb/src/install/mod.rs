@@ -29,10 +29,10 @@ use std::path::{Path, PathBuf};
 
 use tare_tables::Table;
 
-pub use definition::{Collation, Default, TableDefinition, FrmField, Key};
+pub use definition::{Collation, Default, FrmField, Key, TableDefinition};
 pub use frm::{FrmError, write};
 pub use leftover::{Leftover, foreign, list, remove};
-pub use secret::{Names, NameSecret};
+pub use secret::{NameSecret, Names};
 
 /// The COMMENT of every table, which identifies tare and its version.
 pub const COMMENT: &str = concat!("tare ", env!("CARGO_PKG_VERSION"));

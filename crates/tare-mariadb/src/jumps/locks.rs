@@ -42,7 +42,12 @@ const WRITE_PRLOCK: &CStr = c"rw_pr_wrlock";
 /// The functions that are replaced; tare's are in `entry::lock::functions`, in this order.
 pub const FUNCTIONS: [LockFunction; 6] = [
     LockFunction { name: c"psi_mutex_lock", slot: "start_mutex_wait", instance: MUTEX_INSTANCE, needs: &[] },
-    LockFunction { name: c"psi_mutex_trylock", slot: "start_mutex_wait", instance: MUTEX_INSTANCE, needs: &[] },
+    LockFunction {
+        name: c"psi_mutex_trylock",
+        slot: "start_mutex_wait",
+        instance: MUTEX_INSTANCE,
+        needs: &[],
+    },
     LockFunction {
         name: c"psi_rwlock_rdlock",
         slot: "start_rwlock_rdwait",

@@ -19,7 +19,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use tare_budget::Budget;
-use tare_engine::{ObjectLimits, Lost, Recording, SampleRate};
+use tare_engine::{Lost, ObjectLimits, Recording, SampleRate};
 use tare_tables::Shape;
 
 pub(crate) use definition::SAMPLES;

@@ -18,7 +18,7 @@ use crate::options::{OptionFiles, Options, ServerSettings};
 use crate::process::log::{self, Severity};
 pub use crate::process::{data_directory, server_is_up};
 use crate::status::{self, State};
-pub use crate::status::{StartPlan, DisableReason};
+pub use crate::status::{DisableReason, StartPlan};
 use program::Server;
 
 /// Decides whether to serve `server`, started with `arguments` (the program's name first).

@@ -2,7 +2,7 @@
 
 use mysql::Conn;
 use mysql::prelude::Queryable;
-use tare_mariadb::install::{Collation, Default, TableDefinition, FrmField, Key, write};
+use tare_mariadb::install::{Collation, Default, FrmField, Key, TableDefinition, write};
 use tare_tables::{Access, SqlType, Table};
 use tare_testkit::server::Server;
 use tare_testkit::subject::Provider;
@@ -186,7 +186,8 @@ fn keys_are_the_server_s_own_byte_for_byte() {
         return;
     }
     let mut mirror = Mirror::start();
-    let possible = |it: &FrmField<'_>| !it.sql_type.is_blob() && !matches!(it.sql_type, SqlType::VarChar(1024));
+    let possible =
+        |it: &FrmField<'_>| !it.sql_type.is_blob() && !matches!(it.sql_type, SqlType::VarChar(1024));
     let fields: Vec<FrmField<'_>> =
         every_field().into_iter().filter(|it| possible(it) && it.default != Default::Now).collect();
     for at in 0..fields.len() {

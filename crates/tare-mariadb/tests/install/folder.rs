@@ -5,7 +5,7 @@ use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 
 use tare_mariadb::install::federated::ENDPOINT;
-use tare_mariadb::install::{self, COMMENT, TableDefinition, File, InstallError};
+use tare_mariadb::install::{self, COMMENT, File, InstallError, TableDefinition};
 use tare_tables::{SqlType, Table};
 use tempfile::TempDir;
 

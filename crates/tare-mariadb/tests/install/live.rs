@@ -4,7 +4,7 @@ use std::net::{SocketAddrV4, TcpListener};
 
 use mysql::Conn;
 use mysql::prelude::Queryable;
-use tare_mariadb::install::{self, TableDefinition, File, federated};
+use tare_mariadb::install::{self, File, TableDefinition, federated};
 use tare_tables::{Access, Table};
 use tare_testkit::server::Server;
 use tare_testkit::subject::Provider;

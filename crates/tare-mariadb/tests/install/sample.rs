@@ -1,7 +1,7 @@
 //! Tables for tests: any columns, any keys, no rows.
 
 use tare_engine::Engine;
-use tare_mariadb::install::{Collation, Default, TableDefinition, FrmField};
+use tare_mariadb::install::{Collation, Default, FrmField, TableDefinition};
 use tare_tables::{Access, Column, Query, Sink, SqlType, Table, TableError, Value};
 
 /// A table that is only declared.

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 
 use tempfile::{NamedTempFile, TempDir};
 
-use super::json_lines::{Line, JsonLines};
+use super::json_lines::{JsonLines, Line};
 use super::{Column, Error, Head, Header, Sink, Tail, Totals, Value, parquet};
 
 /// The index of a folder: a snapshot as JSON Lines, without the rows.

@@ -6,7 +6,7 @@ use loom::thread;
 
 use super::{check, words};
 use crate::atomic::{AtomicU64, Ordering::Relaxed};
-use crate::{Index, Inserted, PinnedSlot, Evictions};
+use crate::{Evictions, Index, Inserted, PinnedSlot};
 
 /// One slot, and the row without a digest.
 struct Place {

@@ -1,6 +1,6 @@
 //! Errors by number.
 
-use tare_engine::snapshot::{ReadRequest, ErrorStat, Grouping, Reset, Summary};
+use tare_engine::snapshot::{ErrorStat, Grouping, ReadRequest, Reset, Summary};
 
 use super::summary::Key;
 use crate::framework::column::{ColumnDef, column, nullable, signed};

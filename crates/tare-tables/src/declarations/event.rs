@@ -2,7 +2,7 @@
 
 use tare_engine::Engine;
 use tare_engine::snapshot::{
-    ReadRequest, EventHead, EventType, PresentTable, Reset, Scope, StageRow, StatementRow, TransactionRow,
+    EventHead, EventType, PresentTable, ReadRequest, Reset, Scope, StageRow, StatementRow, TransactionRow,
     TransactionState, WaitRow,
 };
 

@@ -5,7 +5,7 @@ use std::marker::PhantomData;
 
 use tare_engine::Engine;
 use tare_engine::snapshot::{
-    ReadRequest, EventType, Grouping, MemoryStat, Reset, Stat, StatementStat, Summary, TransactionStat,
+    EventType, Grouping, MemoryStat, ReadRequest, Reset, Stat, StatementStat, Summary, TransactionStat,
 };
 
 use super::shared::{counter_columns, further_columns};

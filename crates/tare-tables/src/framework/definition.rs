@@ -17,8 +17,8 @@ use super::kept::{KeepRows, KeptRows};
 use super::record::Record;
 use crate::mysql;
 use crate::table::{
-    Access, Column, ColumnSet, Condition, RowSnapshot, Operator, PresentRows, Query, Sink, Table, TableError, Value,
-    RowValues,
+    Access, Column, ColumnSet, Condition, Operator, PresentRows, Query, RowSnapshot, RowValues, Sink, Table,
+    TableError, Value,
 };
 
 /// Function that emits the rows of a table, with at least these parts.

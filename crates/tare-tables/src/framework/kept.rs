@@ -71,7 +71,8 @@ impl<R> RowSnapshot for KeptRows<'_, R> {
         let by = by.map(|by| &self.getters[by]);
         let count = self.moment.count();
         self.moment.expect(&(0..count).collect::<Vec<_>>(), parts);
-        let is_shared = |it: &ColumnTest<'_, '_, R>| count > 0 && self.moment.same(0, it.getter.parts).is_some();
+        let is_shared =
+            |it: &ColumnTest<'_, '_, R>| count > 0 && self.moment.same(0, it.getter.parts).is_some();
         let (mut shared, mut others): (Vec<_>, Vec<_>) = judges.into_iter().partition(is_shared);
         // What rows have in common is often known before they are read.
         let parts_of_others = others

@@ -2,7 +2,7 @@
 
 use super::column::Get;
 use super::getter::Getter;
-use crate::table::{Column, Put, Value, RowValues};
+use crate::table::{Column, Put, RowValues, Value};
 
 /// Maximum number of numbers that are put at once.
 const RUN: usize = 32;

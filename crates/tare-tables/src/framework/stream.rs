@@ -13,7 +13,7 @@ use tare_engine::{Cursor, Engine, Origin, StreamPart};
 
 use super::column::{ColumnDef, YES_NO, nullable, yes_no};
 use crate::table::SqlType::{BigIntUnsigned, VarChar};
-use crate::table::{Column, ColumnSet, Put, Query, Rows, Sink, Stream, Table, Value, RowValues};
+use crate::table::{Column, ColumnSet, Put, Query, RowValues, Rows, Sink, Stream, Table, Value};
 
 impl dyn Put + '_ {
     /// Puts a number, or NULL.

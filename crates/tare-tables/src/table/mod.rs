@@ -11,7 +11,7 @@ use tare_engine::snapshot::{Present, PresentTable};
 use tare_engine::{Cursor, Engine};
 
 pub use query::{Condition, Operator, Query};
-pub use row::{ColumnSet, Put, Rows, Sink, RowValues};
+pub use row::{ColumnSet, Put, RowValues, Rows, Sink};
 pub use value::{Column, SqlType, Value};
 
 /// Statements that a client may use on a table, given the grants.

@@ -49,7 +49,13 @@ pub(crate) struct IndexColumns {
 
 impl IndexColumns {
     pub(crate) fn new(table: &str, name: &str, columns: Vec<String>) -> IndexColumns {
-        IndexColumns { table: table.to_owned(), name: name.to_owned(), columns, samples: Vec::new(), is_big: false }
+        IndexColumns {
+            table: table.to_owned(),
+            name: name.to_owned(),
+            columns,
+            samples: Vec::new(),
+            is_big: false,
+        }
     }
 
     /// The rows whose names are out of the ordinary, each once, and a few others; in a big table a few of each.

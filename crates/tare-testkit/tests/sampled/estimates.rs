@@ -6,7 +6,7 @@ use tare_testkit::server::Server;
 use tare_testkit::subject::setting;
 use tare_testkit::turn;
 
-use crate::load::{Counts, KINDS, LoadKinds, Load, USER, connect, estimated_of_user, fill, since};
+use crate::load::{Counts, KINDS, Load, LoadKinds, USER, connect, estimated_of_user, fill, since};
 use crate::{await_answer, exact, set_sample, started};
 
 /// An estimate held against the truth.
@@ -19,7 +19,12 @@ struct JudgedEstimate {
 }
 
 /// Judges estimates of instruments with more events than this; `variance` is that of an instrument's count.
-fn judge(truth: &Counts, estimate: &Counts, least: f64, variance: impl Fn(&str) -> f64) -> Vec<JudgedEstimate> {
+fn judge(
+    truth: &Counts,
+    estimate: &Counts,
+    least: f64,
+    variance: impl Fn(&str) -> f64,
+) -> Vec<JudgedEstimate> {
     let judged = truth.iter().filter(|(_, truth)| **truth > least).map(|(name, truth)| {
         let estimate = estimate.get(name).copied().unwrap_or(0.0);
         JudgedEstimate {

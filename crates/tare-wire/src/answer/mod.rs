@@ -14,7 +14,7 @@ use std::io;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use tare_engine::Engine;
-use tare_tables::{ColumnSet, Table, Value, RowValues};
+use tare_tables::{ColumnSet, RowValues, Table, Value};
 
 use crate::failure::Failure;
 use crate::peer::Peer;

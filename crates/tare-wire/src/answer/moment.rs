@@ -3,7 +3,7 @@
 
 use std::ops::ControlFlow;
 
-use tare_tables::{ColumnSet, RowSnapshot, Put, SqlType, Test, Value};
+use tare_tables::{ColumnSet, Put, RowSnapshot, SqlType, Test, Value};
 
 use super::sent::SentRows;
 use super::{Session, Source, Stop};

@@ -4,7 +4,7 @@ use std::borrow::Cow;
 use std::cmp::Ordering;
 use std::ops::ControlFlow;
 
-use tare_tables::{Column, ColumnSet, Query, Sink, SqlType, Value, RowValues};
+use tare_tables::{Column, ColumnSet, Query, RowValues, Sink, SqlType, Value};
 
 use super::present::Threads;
 use super::sent::SentRows;
@@ -14,7 +14,7 @@ use crate::protocol::field::Field;
 use crate::protocol::packet::Writer;
 use crate::protocol::reply::Rows;
 use crate::sql::filter::{self, Constant};
-use crate::sql::statement::{SelectItem, ItemOf, Order, Select};
+use crate::sql::statement::{ItemOf, Order, Select, SelectItem};
 use crate::text::collation::ColumnCollation;
 
 /// The number of rows beyond the LIMIT that are collected before a sorted list is cut.
@@ -131,8 +131,9 @@ fn sorted(source: &Source, select: &Select) -> Result<Vec<OwnedRow>, Stop> {
     let columns = select.table.columns();
     let collations: Vec<ColumnCollation> =
         select.order.iter().map(|it| ColumnCollation::of(select.table.name(), &columns[it.column])).collect();
-    let compare =
-        |left: &dyn RowValues, right: &dyn RowValues| compare(&select.order, &collations, columns, left, right);
+    let compare = |left: &dyn RowValues, right: &dyn RowValues| {
+        compare(&select.order, &collations, columns, left, right)
+    };
     let order = |left: &OwnedRow, right: &OwnedRow| compare(left, right);
     let mut held = HeldRow::new(select.table, select.columns());
     // Whether the rows up to the LIMIT are sorted; rows that do not come before the last of them are skipped.
@@ -183,7 +184,8 @@ fn aggregate(
     select: &Select,
 ) -> Result<(), Stop> {
     let columns = select.table.columns();
-    let mut sums: Vec<RunningAggregate> = select.items.iter().map(|item| RunningAggregate::new(select, item)).collect();
+    let mut sums: Vec<RunningAggregate> =
+        select.items.iter().map(|item| RunningAggregate::new(select, item)).collect();
     matching(source, select, select.columns(), &mut |row| {
         sums.iter_mut().for_each(|sum| sum.add(row, columns));
         Ok(ControlFlow::Continue(()))
@@ -211,7 +213,8 @@ struct RunningAggregate {
 impl RunningAggregate {
     fn new(select: &Select, item: &SelectItem) -> Self {
         let column = item.of.column().map(|column| &select.table.columns()[column]);
-        let collation = column.map_or(ColumnCollation::Binary, |column| ColumnCollation::of(select.table.name(), column));
+        let collation =
+            column.map_or(ColumnCollation::Binary, |column| ColumnCollation::of(select.table.name(), column));
         RunningAggregate {
             of: item.of.clone(),
             collation,

@@ -1,6 +1,6 @@
 //! A result being sent; each value is written directly into the send buffer.
 
-use tare_tables::{Put, Value, RowValues};
+use tare_tables::{Put, RowValues, Value};
 
 use super::read::{field, put_constant};
 use super::{Session, Source, Stop};

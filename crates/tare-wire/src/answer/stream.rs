@@ -7,7 +7,7 @@
 use std::ops::ControlFlow;
 
 use tare_engine::{Cursor, Engine, StatementReader};
-use tare_tables::{ColumnSet, Operator, Rows as Taker, Stream, Value, RowValues};
+use tare_tables::{ColumnSet, Operator, RowValues, Rows as Taker, Stream, Value};
 
 use super::sent::SentRows;
 use super::{Session, Source, Stop};

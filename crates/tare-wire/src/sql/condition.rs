@@ -4,7 +4,7 @@ use tare_tables::SqlType;
 
 use super::filter::{Comparison, Constant, RowFilter, Term};
 use super::lexer::SqlToken;
-use super::parser::{SqlParser, Scope, is_literal_word};
+use super::parser::{Scope, SqlParser, is_literal_word};
 use crate::failure::Failure;
 use crate::text::calendar;
 use crate::text::collation::{ColumnCollation, Pattern};
@@ -103,7 +103,9 @@ impl SqlParser<'_> {
     }
 
     fn like(&mut self, scope: &Scope, term: Term) -> Result<RowFilter, Failure> {
-        let SqlToken::Text(text) = self.advance()? else { return Err(Failure::syntax("LIKE needs a string")) };
+        let SqlToken::Text(text) = self.advance()? else {
+            return Err(Failure::syntax("LIKE needs a string"));
+        };
         if text.len() > Pattern::MAX {
             return Err(Failure::syntax(format_args!("a LIKE pattern longer than {} bytes", Pattern::MAX)));
         }

@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 use std::cmp::Ordering;
 
-use tare_tables::{Column, Condition, Operator, SqlType, Value, RowValues};
+use tare_tables::{Column, Condition, Operator, RowValues, SqlType, Value};
 
 use crate::text::calendar;
 use crate::text::collation::{ColumnCollation, Pattern};
@@ -136,14 +136,14 @@ impl RowFilter {
             RowFilter::All(parts) => combine(parts, row, columns, false),
             RowFilter::Any(parts) => combine(parts, row, columns, true),
             RowFilter::Not(part) => part.test(row, columns).map(|truth| !truth),
-            RowFilter::Compare { left: Term::Column(column), operator, right: Term::Moment(moment), .. } => {
-                match row.value(*column) {
-                    Value::Timestamp(at) => {
-                        Some(operator.accepts(shown(at, columns[*column].sql_type).0.cmp(moment)))
-                    }
-                    _ => None,
+            RowFilter::Compare {
+                left: Term::Column(column), operator, right: Term::Moment(moment), ..
+            } => match row.value(*column) {
+                Value::Timestamp(at) => {
+                    Some(operator.accepts(shown(at, columns[*column].sql_type).0.cmp(moment)))
                 }
-            }
+                _ => None,
+            },
             RowFilter::Compare { left, operator, right, collation } => {
                 let (left, right) = (left.read(row, columns), right.read(row, columns));
                 let both_null = left == Datum::Null && right == Datum::Null;
@@ -193,7 +193,9 @@ impl RowFilter {
         match (self, value) {
             // This fast path runs for thousands of digests in a row.
             (
-                RowFilter::Compare { left: Term::Column(column), operator, right: Term::Moment(moment), .. },
+                RowFilter::Compare {
+                    left: Term::Column(column), operator, right: Term::Moment(moment), ..
+                },
                 Value::Timestamp(at),
             ) => operator.accepts(shown(*at, columns[*column].sql_type).0.cmp(moment)),
             _ => self.accepts(&Only(value), columns),
@@ -230,7 +232,10 @@ impl RowFilter {
         match self {
             RowFilter::IsNull(Term::Column(column)) => Some(*column),
             RowFilter::Compare {
-                left, operator: Comparison::Equal | Comparison::NullSafeEqual, right, ..
+                left,
+                operator: Comparison::Equal | Comparison::NullSafeEqual,
+                right,
+                ..
             } => match (left, right) {
                 (Term::Column(_), Term::Column(_)) => None,
                 (Term::Column(column), _) | (_, Term::Column(column)) => Some(*column),
@@ -281,12 +286,12 @@ fn hint(filter: &RowFilter, columns: &[Column]) -> Option<Condition> {
         RowFilter::Not(_) => condition(filter.nullness(false)?, Operator::IsNotNull, Value::Null),
         // NULL <=> NULL is true; no other comparison with NULL is.
         RowFilter::Compare { operator: Comparison::NullSafeEqual, .. } => None,
-        RowFilter::Compare { left: Term::Column(column), operator, right: Term::Constant(constant), .. } => {
-            condition(*column, operator.operator(), hint_value(constant, &columns[*column])?)
-        }
-        RowFilter::Compare { left: Term::Constant(constant), operator, right: Term::Column(column), .. } => {
-            condition(*column, operator.mirrored().operator(), hint_value(constant, &columns[*column])?)
-        }
+        RowFilter::Compare {
+            left: Term::Column(column), operator, right: Term::Constant(constant), ..
+        } => condition(*column, operator.operator(), hint_value(constant, &columns[*column])?),
+        RowFilter::Compare {
+            left: Term::Constant(constant), operator, right: Term::Column(column), ..
+        } => condition(*column, operator.mirrored().operator(), hint_value(constant, &columns[*column])?),
         _ => None,
     }
 }

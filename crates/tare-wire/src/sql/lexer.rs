@@ -162,7 +162,9 @@ impl<'a> SqlLexer<'a> {
         if let Ok(integer) = text.parse() {
             return Ok(SqlToken::Integer(integer));
         }
-        text.parse().map(SqlToken::Double).map_err(|_| Failure::syntax(format_args!("{text:.40} is no number")))
+        text.parse()
+            .map(SqlToken::Double)
+            .map_err(|_| Failure::syntax(format_args!("{text:.40} is no number")))
     }
 
     fn variable(&mut self) -> Result<SqlToken, Failure> {

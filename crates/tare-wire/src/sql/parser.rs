@@ -314,14 +314,21 @@ impl<'a> SqlParser<'a> {
             }
             "VERSION" => UnresolvedItem::Value(Expression::Variable("version".into())),
             "DATABASE" | "SCHEMA" => UnresolvedItem::Value(Expression::Database),
-            "USER" | "CURRENT_USER" | "SESSION_USER" | "SYSTEM_USER" => UnresolvedItem::Value(Expression::User),
+            "USER" | "CURRENT_USER" | "SESSION_USER" | "SYSTEM_USER" => {
+                UnresolvedItem::Value(Expression::User)
+            }
             "CONNECTION_ID" => UnresolvedItem::Value(Expression::ConnectionId),
-            "NOW" | "CURRENT_TIMESTAMP" | "UTC_TIMESTAMP" | "SYSDATE" => UnresolvedItem::Value(Expression::Now),
+            "NOW" | "CURRENT_TIMESTAMP" | "UTC_TIMESTAMP" | "SYSDATE" => {
+                UnresolvedItem::Value(Expression::Now)
+            }
             _ => return Err(Failure::unsupported(format_args!("the function {word:.40}"))),
         };
         self.expect(")")?;
-        let shown =
-            if matches!(what, UnresolvedItem::Aggregate(..)) { format!("{word}(*)") } else { format!("{word}()") };
+        let shown = if matches!(what, UnresolvedItem::Aggregate(..)) {
+            format!("{word}(*)")
+        } else {
+            format!("{word}()")
+        };
         Ok((what, shown))
     }
 
@@ -559,14 +566,18 @@ impl Unresolved {
             Unresolved::One(name, what) => (name, what),
             Unresolved::All => {
                 let columns = scope.table.columns().iter().enumerate();
-                items.extend(columns.map(|(at, it)| SelectItem { name: it.name.into(), of: ItemOf::Column(at) }));
+                items.extend(
+                    columns.map(|(at, it)| SelectItem { name: it.name.into(), of: ItemOf::Column(at) }),
+                );
                 return Ok(());
             }
         };
         let of = match what {
             UnresolvedItem::Column(column) => ItemOf::Column(scope.column(&column)?),
             UnresolvedItem::Value(Expression::Constant(constant)) => ItemOf::Constant(constant),
-            UnresolvedItem::Aggregate(Aggregate::CountRows, _) | UnresolvedItem::Aggregate(_, None) => ItemOf::CountRows,
+            UnresolvedItem::Aggregate(Aggregate::CountRows, _) | UnresolvedItem::Aggregate(_, None) => {
+                ItemOf::CountRows
+            }
             UnresolvedItem::Aggregate(aggregate, Some(column)) => {
                 let column = scope.column(&column)?;
                 match aggregate {
@@ -576,7 +587,9 @@ impl Unresolved {
                     Aggregate::Count | Aggregate::CountRows => ItemOf::Count(column),
                 }
             }
-            UnresolvedItem::Value(_) | UnresolvedItem::AllOf => return Err(Failure::unsupported("a function beside FROM")),
+            UnresolvedItem::Value(_) | UnresolvedItem::AllOf => {
+                return Err(Failure::unsupported("a function beside FROM"));
+            }
         };
         items.push(SelectItem { name, of });
         Ok(())

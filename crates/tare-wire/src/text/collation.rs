@@ -78,7 +78,9 @@ impl ColumnCollation {
     fn weight(self, char: char) -> u16 {
         match self {
             ColumnCollation::GeneralCi => weight(char),
-            ColumnCollation::Bin | ColumnCollation::Binary => u16::try_from(u32::from(char)).unwrap_or(u16::from(b'?')),
+            ColumnCollation::Bin | ColumnCollation::Binary => {
+                u16::try_from(u32::from(char)).unwrap_or(u16::from(b'?'))
+            }
         }
     }
 

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use tare_mariadb::options::{Kind, OPTIONS, OptionDef};
 
 use super::Finding;
-use crate::endpoint::{self, NamedValue, EndpointReach};
+use crate::endpoint::{self, EndpointReach, NamedValue};
 use crate::server::{Prospect, Server};
 
 /// The result of querying tare.

@@ -12,7 +12,7 @@ use clap::{Args, ValueEnum};
 use tare_budget::account::CONNECTIONS;
 use tare_budget::board::percent;
 use tare_budget::price::{Connecting, Origin};
-use tare_budget::{CostAccount, Cost, Prices, Provider, CostShare};
+use tare_budget::{Cost, CostAccount, CostShare, Prices, Provider};
 use tare_lab::analysis::Analysis;
 use tare_lab::installation::Installation;
 use tare_lab::interrupt::Interrupt;

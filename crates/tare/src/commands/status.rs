@@ -8,7 +8,7 @@ use anyhow::{Context, Result};
 use clap::Args;
 use tare_outlets::{Address, Kind, Source, units};
 
-use crate::endpoint::{NamedValue, EndpointReach, Report, ask, everything, line_in_log, reach};
+use crate::endpoint::{EndpointReach, NamedValue, Report, ask, everything, line_in_log, reach};
 use crate::outlet;
 use crate::page::{self, Column, Grid};
 use crate::provider;
@@ -45,7 +45,9 @@ pub(crate) struct Status {
 pub(crate) fn status(arguments: &Status) -> Result<ExitCode> {
     let report = match arguments.reach.address()? {
         Address::Socket(socket) => match reach(&socket)? {
-            EndpointReach::Answers => ask(&socket).with_context(|| format!("asking tare at {}", socket.display()))?,
+            EndpointReach::Answers => {
+                ask(&socket).with_context(|| format!("asking tare at {}", socket.display()))?
+            }
             EndpointReach::Absent(why) => {
                 Report { reason: Some(explain(&why, &socket, arguments.log.as_deref())), ..Report::default() }
             }

@@ -47,7 +47,9 @@ pub(crate) fn look(path: &Path) -> Result<Program, elf::Error> {
     match program.version.as_deref().map(|version| (version, Series::of(version))) {
         None => program.hindrances.push(DisableReason::NoVersion.to_string()),
         Some((version, None)) => {
-            program.hindrances.push(DisableReason::UnknownVersion { version: version.to_owned() }.to_string());
+            program
+                .hindrances
+                .push(DisableReason::UnknownVersion { version: version.to_owned() }.to_string());
         }
         Some((_, Some(series))) => {
             if let Err(error) = loaded.image().functions(series, file.symbol(built_in::KEYS)) {

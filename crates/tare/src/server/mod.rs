@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 
 use nix::unistd::{Uid, User};
 use tare_mariadb::options::{OptionFiles, Options, Origin, Root, ServerSettings};
-use tare_mariadb::startup::{self, StartPlan, DisableReason};
+use tare_mariadb::startup::{self, DisableReason, StartPlan};
 
 use crate::program::{self, Program};
 use crate::provider;

@@ -7,16 +7,16 @@
 use std::borrow::Cow;
 use std::ops::ControlFlow;
 
-use super::ended::{Spelled, CopiedStatements, sent};
+use super::ended::{CopiedStatements, Spelled, sent};
 use super::stream::{Accounts, Cursor, Fresh, StreamPart};
 use crate::Engine;
 use crate::clock::Scale;
+use crate::layout::ring::RECORD_TIMED;
+use crate::layout::statement::DigestRef;
 use crate::memory::text::{CopiedText, readable};
 use crate::read::summary::counters;
-use crate::layout::ring::RECORD_TIMED;
 use crate::record::statement::decode::{StatementEvent, StatementTexts, decode};
 use crate::record::statement::outline::{StatementOutline, outlines};
-use crate::layout::statement::DigestRef;
 use crate::snapshot::*;
 
 /// Statements of one thread, as recorded.

@@ -10,12 +10,12 @@ use super::statements::readable;
 use super::stream::{Open, Streamed};
 use super::{Seen, Sources, nesting_of, timer};
 use crate::Engine;
+use crate::layout::ring::RECORD_TIMED;
+use crate::layout::statement::DigestRef;
 use crate::memory::text::CopiedText;
 use crate::read::Scale;
 use crate::read::summary::counters;
-use crate::layout::ring::RECORD_TIMED;
 use crate::record::statement::decode::{StatementEvent, StatementTexts, decode};
-use crate::layout::statement::DigestRef;
 use crate::snapshot::*;
 
 /// Maximum number of digests whose spelling a cursor caches.

@@ -19,8 +19,8 @@ use tare_sync::journal;
 use super::Scale;
 use crate::Engine;
 use crate::clock;
-use crate::memory::arena::WORDS;
 use crate::layout::ring::{RECORD_HISTORY, RECORD_LONG, RECORD_TIMED, RINGS};
+use crate::memory::arena::WORDS;
 use crate::record::wait::Source;
 use crate::snapshot::*;
 use crate::thread::Thread;
@@ -327,7 +327,9 @@ mod tests {
     /// Creates an engine with a thread, one block per event type, and one for a statement in progress.
     fn engine() -> (&'static Engine, &'static Thread, [BlockId; 4], BlockId) {
         let engine: &'static Engine = Box::leak(Box::new(Engine::new()));
-        engine.start(Config { memory_max: 4 << 20, ..Config::default() }, &SilentHost).expect("address space");
+        engine
+            .start(Config { memory_max: 4 << 20, ..Config::default() }, &SilentHost)
+            .expect("address space");
         let thread = engine.new_thread(0, None, None).expect("memory").slab();
         let take = |used| {
             let block = engine.arena.take(used, 0).expect("memory");

@@ -14,15 +14,17 @@ use super::{Block, Event, Seen, Sources, nesting_of, timer};
 use crate::Engine;
 use crate::count::digest_table::DigestSlot;
 use crate::instance::Prepared;
+use crate::layout::statement::{DigestRef, OpenStatement};
 use crate::memory::arena::{Offset, Use, WORDS};
 use crate::memory::pool::{Object, Pool, resolve};
 use crate::memory::text::{self, CopiedText};
 use crate::read::Scale;
 use crate::read::names::KeptTokens;
 use crate::read::summary::counters;
-use crate::record::statement::decode::{StatementEvent, StatementTexts, decode, parsed, prepared_text, read_open};
+use crate::record::statement::decode::{
+    StatementEvent, StatementTexts, decode, parsed, prepared_text, read_open,
+};
 use crate::record::statement::parsed::Parsed;
-use crate::layout::statement::{DigestRef, OpenStatement};
 use crate::snapshot::*;
 use crate::thread::Thread;
 

@@ -17,17 +17,17 @@ use std::sync::atomic::Ordering::{Acquire, Relaxed};
 
 use tare_sync::journal;
 
-use super::ended::{Numbered, Spelled, CopiedStatements, StreamedStatement};
+use super::ended::{CopiedStatements, Numbered, Spelled, StreamedStatement};
 use super::transactions::RecordedTransaction;
 use super::{Seen, Sources};
 use crate::Engine;
 use crate::count::account::Party;
-use crate::memory::arena::{BlockId, WORDS};
-use crate::memory::pool::{Pool, resolve};
-use crate::read::Scale;
 use crate::layout::ring::RINGS;
 use crate::layout::stage::StageEvent;
 use crate::layout::wait::WaitEvent;
+use crate::memory::arena::{BlockId, WORDS};
+use crate::memory::pool::{Pool, resolve};
+use crate::read::Scale;
 use crate::snapshot::*;
 
 /// Maximum number of blocks in one answer: some ten thousand statements.
@@ -165,7 +165,12 @@ pub(super) type Accounts = Numbered<u32, [Option<Arc<str>>; 2]>;
 
 impl Engine {
     /// Reads the next part of the stream of statements.
-    pub fn stream_statements(&self, cursor: &mut Cursor, parts: Parts, each: EachStatement<'_>) -> StreamPart {
+    pub fn stream_statements(
+        &self,
+        cursor: &mut Cursor,
+        parts: Parts,
+        each: EachStatement<'_>,
+    ) -> StreamPart {
         let (scale, sources) = (Scale::of(self), Sources::of(self, parts));
         let mut spelled = std::mem::take(&mut cursor.spelled);
         let piece = self.read_on::<CopiedStatements>(cursor, |seen, origin| {

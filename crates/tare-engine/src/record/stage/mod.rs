@@ -7,24 +7,24 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use crate::Engine;
 use crate::clock::{cycles, ticks};
+use crate::histogram::Lowest;
 use crate::layout::bank::{READY, SUMMED, UNTIMED, place};
 use crate::layout::cell::{Family, StatCell};
 use crate::layout::histograms::CellEvents;
-use crate::histogram::Lowest;
-use crate::memory::arena::{Base, Offset, Own};
-use crate::record::Start;
 use crate::layout::journal::{ComingRecord, parent};
 use crate::layout::ring::{RECORD_TIMED, STAGES};
+use crate::layout::stage::{
+    BegunStage, CLASS, EndedStage, MOST_WORDS, REACH, USUAL_WORDS, begin_of, write_begin, write_end,
+    write_near_begin, write_near_end, write_progress, write_source, written_source,
+};
+use crate::memory::arena::{Base, Offset, Own};
+use crate::record::Start;
 use crate::record::wait::{Source, kept};
+use crate::setup::filter::{ATTRIBUTED, is_event};
 use crate::setup::instrument::{ENABLED, PROGRESS, TIMED};
 use crate::snapshot::{ClassId, EventType, Kind};
-use crate::setup::filter::{ATTRIBUTED, is_event};
 use crate::thread::settings::SUMMED_UP;
 use crate::thread::{BANK_OWN, BANK_UNATTRIBUTED, Thread, current};
-use crate::layout::stage::{
-    BegunStage, CLASS, EndedStage, MOST_WORDS, REACH, USUAL_WORDS, begin_of, write_begin, write_end, write_near_begin,
-    write_near_end, write_progress, write_source, written_source,
-};
 
 /// WORK_COMPLETED and WORK_ESTIMATED of the stage in progress, written by the host.
 pub type Progress = &'static [AtomicU64; 2];
@@ -243,8 +243,14 @@ impl Engine {
         let gap = thread.stage_recorded.own() == 0;
         // The limit may be that of a full block. It is opened again once the fast path applies.
         thread.stages.limit.close();
-        let coming =
-            ComingRecord { words: MOST_WORDS, id, time, parent: thread.stage_parent.own(), parent_began: 0, gap };
+        let coming = ComingRecord {
+            words: MOST_WORDS,
+            id,
+            time,
+            parent: thread.stage_parent.own(),
+            parent_began: 0,
+            gap,
+        };
         self.prepare_journal(thread, &thread.stages, &STAGES, &REACH, &coming)
     }
 

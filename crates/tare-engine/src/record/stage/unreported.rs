@@ -9,14 +9,14 @@ use std::sync::atomic::{
 
 use crate::Engine;
 use crate::clock::ticks;
-use crate::layout::cell::{Family, StatCell};
 use crate::count::session::Session;
+use crate::layout::cell::{Family, StatCell};
 use crate::memory::arena::Own;
 use crate::record::wait::Source;
+use crate::setup::filter::ATTRIBUTED;
 use crate::setup::instrument::lock;
 use crate::snapshot::{ClassId, Kind};
 use crate::thread::choice::UNKNOWN_STAGE as UNKNOWN;
-use crate::setup::filter::ATTRIBUTED;
 use crate::thread::{BANK_OWN, BANK_UNATTRIBUTED, Thread, ThreadRef, current};
 
 /// The value while the host reports no stages.

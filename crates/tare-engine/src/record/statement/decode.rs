@@ -5,17 +5,17 @@ use std::borrow::Cow;
 use std::mem::offset_of;
 
 use super::parsed::Parsed;
+use crate::layout::counters::PlainCounters;
+use crate::layout::journal::kind;
 use crate::layout::statement::{
     CHARSET, DIGEST, DigestRef, END_ID, ERRNO, ERROR, FLAGS, HEAD, ID, LENGTHS, NESTING, NESTING_LEVEL,
     NESTING_TYPE, OBJECT_TYPE, OpenStatement, PROGRAM_NAMES, SAME_PROGRAM, SCHEMA, STATEMENT, STATEMENT_ID,
     TEXT_CUT, TEXT_PREPARED, VALUES,
 };
-use crate::layout::counters::PlainCounters;
+use crate::layout::values;
 use crate::memory::arena::WORDS;
 use crate::memory::pool::Object;
 use crate::memory::text::{self, CopiedText};
-use crate::layout::journal::kind;
-use crate::layout::values;
 use crate::snapshot::ClassId;
 
 /// A statement, as a reader sees it.

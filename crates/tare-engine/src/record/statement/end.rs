@@ -3,17 +3,17 @@
 use std::hint::cold_path;
 use std::sync::atomic::Ordering::Relaxed;
 
-use crate::layout::ring::STATEMENTS;
-use crate::layout::statement::OpenStatement;
-use crate::layout::statement_flags::StatementFlags;
 use super::{Counter, Statement, cpu};
 use crate::Engine;
 use crate::clock::{cycles, ticks};
-use crate::layout::cell::{CellHead, Counts, Family, StatementCell};
-use crate::layout::counters::StatementSums;
 use crate::count::digest::DigestCell;
 use crate::count::digest_key::DigestTokens;
 use crate::count::sample::SampleCandidate;
+use crate::layout::cell::{CellHead, Counts, Family, StatementCell};
+use crate::layout::counters::StatementSums;
+use crate::layout::ring::STATEMENTS;
+use crate::layout::statement::OpenStatement;
+use crate::layout::statement_flags::StatementFlags;
 use crate::memory::arena::Own;
 use crate::record::wait::kept;
 use crate::setup::instrument::{INSTRUCTION, SAMPLED};

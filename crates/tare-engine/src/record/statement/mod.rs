@@ -16,17 +16,17 @@ use std::sync::atomic::{
 use crate::Engine;
 use crate::clock::{cycles, ticks};
 use crate::layout::counters::{COUNTERS, LARGEST};
+use crate::layout::journal::parent;
 use crate::layout::owner::StatementOwner;
 use crate::layout::program::ProgramRef;
 use crate::layout::statement::{BegunStatement, OpenStatement};
 use crate::layout::statement_flags::StatementFlags;
 use crate::memory::arena::{Base, Offset, Own, Use, WORDS};
 use crate::memory::lost::Lost;
-use crate::layout::journal::parent;
 use crate::record::wait::Source;
+use crate::setup::filter::{ATTRIBUTED, SESSION_MEMORY, UNATTRIBUTED, is_event};
 use crate::setup::instrument::{ENABLED, SAMPLED, STATEMENT, TIMED, UNRECORDED};
 use crate::snapshot::{ClassId, EventType};
-use crate::setup::filter::{ATTRIBUTED, SESSION_MEMORY, UNATTRIBUTED, is_event};
 use crate::thread::{Thread, ThreadRef, current, local};
 
 pub use end::EndedStatement;
@@ -217,8 +217,7 @@ fn unchosen_within(switches: u8) -> StatementFlags {
 /// Returns whether a statement with these switches, in a thread with this mask, takes the fast path.
 #[inline(always)]
 fn is_usual<const EXTENDED: bool>(switches: u8, mask: u32) -> bool {
-    switches & (ENABLED | STATEMENT) == ENABLED | STATEMENT
-        && StatementFlags::is_usual_mask(mask, EXTENDED)
+    switches & (ENABLED | STATEMENT) == ENABLED | STATEMENT && StatementFlags::is_usual_mask(mask, EXTENDED)
 }
 
 /// Returns the flag of a statement that is an event, or none.
@@ -235,12 +234,7 @@ fn usual_flags<const EXTENDED: bool>(switches: u8) -> StatementFlags {
 }
 
 /// Returns the flags of a statement that begins.
-fn flags_of(
-    thread: &Thread,
-    open: &OpenStatement,
-    mask: u32,
-    begun: &BegunStatement<'_>,
-) -> StatementFlags {
+fn flags_of(thread: &Thread, open: &OpenStatement, mask: u32, begun: &BegunStatement<'_>) -> StatementFlags {
     if mask & SESSION_MEMORY != 0 {
         match begun.depth {
             0 => thread.memory.begin(),
@@ -314,8 +308,7 @@ impl Engine {
         });
         let begun = BegunStatement { class, charset, switches, depth, nesting, owner };
         let flags = flags_of(thread, open, mask, &begun);
-        let unchosen =
-            if depth == 0 { self.unchosen(thread, switches) } else { unchosen_within(switches) };
+        let unchosen = if depth == 0 { self.unchosen(thread, switches) } else { unchosen_within(switches) };
         let flags = flags.with(unchosen);
         Some(begin_statement(self.arena.base(), thread, open, flags, &begun))
     }

@@ -1,11 +1,11 @@
 //! Outlines of statements, for a server whose blocks somebody else decodes: where each statement begins, and
 //! what its record only refers to.
 
+use crate::layout::journal::kind;
 use crate::layout::statement::{
     CHARSET, DIGEST, DIGEST_CHARSET, DigestRef, HEAD, LENGTHS, SCHEMA, STATEMENT, TEXT, TEXT_CUT, VALUES,
 };
 use crate::memory::text::CopiedText;
-use crate::layout::journal::kind;
 use crate::snapshot::ClassId;
 
 /// What a record refers to and only the host can resolve.

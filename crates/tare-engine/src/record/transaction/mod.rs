@@ -9,15 +9,15 @@ use crate::Engine;
 use crate::clock::{cycles, ticks};
 use crate::layout::cell::{Counts, Family, TransactionCell};
 use crate::layout::deferred::KNOWS_LONGEST;
+use crate::layout::ring::TRANSACTIONS;
 use crate::layout::transaction::{OpenTransaction, Savepoint, TransactionStart, Xid};
 use crate::memory::arena::{Offset, Own};
-use crate::layout::ring::TRANSACTIONS;
 use crate::record::wait::{Source, kept};
-use crate::setup::instrument::{ENABLED, TIMED, fixed};
-use flags::TransactionFlags;
-use crate::snapshot::{EventType, Scope};
 use crate::setup::filter::{ATTRIBUTED, CYCLES, HISTOGRAM, HISTORY, LONG, UNATTRIBUTED, is_event};
+use crate::setup::instrument::{ENABLED, TIMED, fixed};
+use crate::snapshot::{EventType, Scope};
 use crate::thread::{BANK_OWN, BANK_UNATTRIBUTED, Thread, ThreadHandle, ThreadRef, current};
+use flags::TransactionFlags;
 
 /// The bits of a mask under which a transaction is [`TransactionFlags::IN_CYCLES`].
 const USUAL_MASK: u32 = ATTRIBUTED | CYCLES;
@@ -121,8 +121,7 @@ impl Engine {
         if switches & ENABLED == 0 || mask & USUAL_MASK != USUAL_MASK {
             return None;
         }
-        let mut flags =
-            TransactionFlags::new(switches, what.read_only).with(TransactionFlags::IN_CYCLES);
+        let mut flags = TransactionFlags::new(switches, what.read_only).with(TransactionFlags::IN_CYCLES);
         if is_event(mask, EventType::Transaction, switches) {
             flags = flags.with(TransactionFlags::RECORDED);
             self.note_transaction(thread, what, switches & TIMED != 0);

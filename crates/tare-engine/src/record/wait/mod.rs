@@ -11,27 +11,27 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use crate::Engine;
 use crate::clock::{cycles, ticks};
+use crate::histogram::Lowest;
 use crate::layout::bank::{READY, SUMMED, UNTIMED, place};
 use crate::layout::cell::{Family, StatCell};
 use crate::layout::histograms::CellEvents;
-use crate::histogram::Lowest;
+use crate::layout::journal::{ComingRecord, parent, parent_of};
+use crate::layout::ring::{RECORD_HISTORY, RECORD_LONG, RECORD_TIMED, WAIT_DEPTH, WAITS};
+use crate::layout::wait::{
+    BegunWait, EndedWait, Leaf, MOST_WORDS, NO_AMOUNT, OpenWait, REACH, begin_leaf, end_leaf, first_word,
+    leave_leaf, operation_of, void_leaf, write_wide,
+};
 use crate::memory::arena::{Offset, Own};
 use crate::memory::lost::Lost;
 use crate::memory::pool::Object;
-use crate::layout::journal::{ComingRecord, parent, parent_of};
-use crate::layout::ring::{RECORD_HISTORY, RECORD_LONG, RECORD_TIMED, WAIT_DEPTH, WAITS};
 use crate::record::{Start, operation};
+use crate::setup::filter::{ATTRIBUTED, HISTORY, LONG, UNATTRIBUTED, is_event};
 use crate::setup::instrument::{ENABLED, TIMED};
 use crate::snapshot::{ClassId, EventType};
-use crate::setup::filter::{ATTRIBUTED, HISTORY, LONG, UNATTRIBUTED, is_event};
 use crate::thread::{BANK_OWN, BANK_UNATTRIBUTED, Thread, ThreadHandle, ThreadRef, current};
 pub use free::UntimedLock;
 pub use object::{Source, WaitObject};
-use crate::layout::wait::{
-    BegunWait, EndedWait, Leaf, MOST_WORDS, NO_AMOUNT, OpenWait, REACH, begin_leaf, end_leaf, first_word, leave_leaf,
-    operation_of, void_leaf, write_wide,
-};
-pub(crate) use short::{WaitTotals, WaitKind};
+pub(crate) use short::{WaitKind, WaitTotals};
 use state::WaitState;
 
 /// A wait in progress: what the host keeps between start and end, in its own memory.
@@ -266,7 +266,8 @@ impl Engine {
         // Looked up again, because an event inside it may have moved the instrument to another cell.
         if wait.state.is_short()
             && self.is_settled(wait.thread)
-            && let Some(cell) = wait.thread.banks[BANK_OWN].marked_cell(base, wait.class(), wait.state.marks())
+            && let Some(cell) =
+                wait.thread.banks[BANK_OWN].marked_cell(base, wait.class(), wait.state.marks())
         {
             let of = CellEvents::new(self.registry.kind(wait.class()).lowest(), wait.class());
             let taken = base.at::<StatCell>(cell).add_span(self, wait.thread, of, n, wait.start, cycles());

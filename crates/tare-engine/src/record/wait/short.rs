@@ -3,15 +3,17 @@
 use std::hint::cold_path;
 use std::sync::atomic::Ordering::Relaxed;
 
-use crate::layout::wait::{EndedWait, Leaf, MOST_WORDS, OpenWait, begin_leaf, end_leaf, usual_word, write_wide_at};
 use super::state::WaitState;
 use super::{Source, Wait, WaitObject, began, last_event_id, start_unrecorded};
 use crate::Engine;
 use crate::clock::cycles;
+use crate::histogram::Lowest;
 use crate::layout::bank::{READY, SUMMED, UNTIMED, place};
 use crate::layout::cell::StatCell;
 use crate::layout::histograms::CellEvents;
-use crate::histogram::Lowest;
+use crate::layout::wait::{
+    EndedWait, Leaf, MOST_WORDS, OpenWait, begin_leaf, end_leaf, usual_word, write_wide_at,
+};
 use crate::memory::arena::{Base, Own};
 use crate::memory::pool::{SlotHead, name};
 use crate::record::{Start, operation};
@@ -165,7 +167,14 @@ impl Engine {
         let ended = EndedWait { ticks, amount: brought.amount, end_event_id };
         write_wide_at(&thread.waits, base, at, open, ended);
         open.end();
-        base.at::<StatCell>(cell).add_span(self, thread, CellEvents::new(lowest, class), brought.events, 0, ticks);
+        base.at::<StatCell>(cell).add_span(
+            self,
+            thread,
+            CellEvents::new(lowest, class),
+            brought.events,
+            0,
+            ticks,
+        );
         true
     }
 
@@ -181,7 +190,14 @@ impl Engine {
         let Some(cell) = cell else { return false };
         let ticks = cycles().saturating_sub(wait.start);
         count(ticks);
-        base.at::<StatCell>(cell).add_span(self, thread, CellEvents::new(lowest, wait.class()), events, 0, ticks);
+        base.at::<StatCell>(cell).add_span(
+            self,
+            thread,
+            CellEvents::new(lowest, wait.class()),
+            events,
+            0,
+            ticks,
+        );
         true
     }
 
@@ -217,8 +233,7 @@ impl Engine {
         let entry = thread.banks[BANK_OWN].settled_entry(base, class);
         if entry & READY == 0 {
             cold_path();
-            return start_unrecorded(thread, entry, class, true)
-                .map_or(Start::Slow, Start::Began);
+            return start_unrecorded(thread, entry, class, true).map_or(Start::Slow, Start::Began);
         }
         if thread.wait_depth.own() != 0 {
             return Start::Slow;

@@ -5,7 +5,7 @@ mod metadata;
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 
-use innodb::{RowLockWait, RowLockHolder, Told, InnodbTransaction};
+use innodb::{InnodbTransaction, RowLockHolder, RowLockWait, Told};
 
 use super::{Reader, one_of, own_socket};
 use crate::source::{Address, Error, Kind, Row, Source};

@@ -4,11 +4,13 @@
 use std::ops::ControlFlow;
 use std::sync::OnceLock;
 
-use tare_engine::{BlockRow, BlockTexts, Cursor, Engine, StreamPart, RecordedStatement, Scale, StatementBlock};
+use tare_engine::{
+    BlockRow, BlockTexts, Cursor, Engine, RecordedStatement, Scale, StatementBlock, StreamPart,
+};
 
 use crate::framework::stream::{KeptValue, LAST};
 use crate::table::SqlType::{self, BigIntUnsigned, Enum, LongBlob, LongText, VarChar};
-use crate::table::{Column, ColumnSet, Put, Query, Rows, Sink, Stream, Table, Value, RowValues};
+use crate::table::{Column, ColumnSet, Put, Query, RowValues, Rows, Sink, Stream, Table, Value};
 
 /// The table `tare_stream_statement_blocks`.
 pub(super) static STATEMENT_BLOCKS: StatementBlocks = StatementBlocks { columns: OnceLock::new() };

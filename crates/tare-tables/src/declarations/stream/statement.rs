@@ -148,7 +148,8 @@ mod tests {
     #[test]
     fn every_column_is_put_by_its_own_name() {
         let declared = DECLARED.iter().copied().flatten().map(|def| def.column.name);
-        let names = |columns: &'static [(&'static str, PutStatementColumn)]| columns.iter().map(|(name, _)| *name);
+        let names =
+            |columns: &'static [(&'static str, PutStatementColumn)]| columns.iter().map(|(name, _)| *name);
         assert!(declared.eq(names(COLUMNS).chain(COUNTS).chain(names(COLUMNS_BEHIND))));
     }
 }

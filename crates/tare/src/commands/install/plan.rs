@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use crate::change::Change;
 use crate::checks::{self, Finding, Kind};
-use crate::server::unit::{TRIAL, TRIALS, SystemdUnit};
+use crate::server::unit::{SystemdUnit, TRIAL, TRIALS};
 use crate::server::{PRELOAD, Server, TRIED, has_provider, is_provider, option_file, preloads};
 
 /// Name of the drop-in, which sorts after most others, because it takes over their preloads.

@@ -174,8 +174,9 @@ impl<'t> All<'t> {
                 _ => Some(holders.iter().filter(not_itself).collect()),
             }
             .unwrap_or_default();
-            let one =
-                |it: &&InnodbTransaction| pair(waiter, it.owner(), wanted, held, it.wants(held), granted == 0);
+            let one = |it: &&InnodbTransaction| {
+                pair(waiter, it.owner(), wanted, held, it.wants(held), granted == 0)
+            };
             found.extend(named.iter().map(|it| one(it)));
             if named.is_empty() {
                 found.push(pair(waiter, RowLockHolder::Unknown, wanted, held, false, granted == 0));
@@ -266,7 +267,11 @@ mod tests {
         assert_eq!(pairs(&one, std::slice::from_ref(&row)), [(4, HOLDS)]);
         let two = [transaction("0", 1, "", 1), transaction("0", 2, "", 1), writer.clone()];
         assert_eq!(pairs(&two, std::slice::from_ref(&row)), [(4, RowLockHolder::Unknown)], "one of them");
-        assert_eq!(pairs(&two, &[row.clone(), row.clone()]), [(4, HOLDS), (4, RowLockHolder::Session(2))], "both");
+        assert_eq!(
+            pairs(&two, &[row.clone(), row.clone()]),
+            [(4, HOLDS), (4, RowLockHolder::Session(2))],
+            "both"
+        );
         let three = [&two[..], &[transaction("0", 3, "", 1)]].concat();
         assert_eq!(pairs(&three, &[row.clone(), row]), [(4, RowLockHolder::Unknown)], "two of three");
     }
