@@ -108,14 +108,14 @@ pub(super) fn settle_handler(handler: *const c_void, schema: &[u8]) {
 
 /// Returns the object of a metadata lock.
 #[inline(always)]
-pub(super) fn metadata_object<'a>(key: *const MdlKey) -> Option<metadata::Object<'a>> {
+pub(super) fn metadata_object<'a>(key: *const MdlKey) -> Option<metadata::LockedObject<'a>> {
     // SAFETY: the server passes a key that is valid during the call.
     unsafe { metadata::object(key) }
 }
 
 /// Returns the object of a metadata lock; `None` for a user lock.
 #[inline(always)]
-pub(super) fn usual_metadata_object<'a>(key: *const MdlKey) -> Option<metadata::Object<'a>> {
+pub(super) fn usual_metadata_object<'a>(key: *const MdlKey) -> Option<metadata::LockedObject<'a>> {
     // SAFETY: see [`metadata_object`].
     unsafe { metadata::usual_object(key) }
 }

@@ -17,7 +17,7 @@ use super::guard::guard;
 use super::pointer::instance;
 use super::statement::kept;
 use crate::abi::types::{DigestLocker, StatementLocker};
-use crate::host::digest::{self, Listener};
+use crate::host::digest::{self, TokenListener};
 use crate::process::ENGINE;
 
 /// The type of `parse_sql(THD *, Parser_state *, Object_creation_ctx *, bool do_pfs_digest)`.
@@ -49,9 +49,9 @@ pub(crate) fn intercept(parser: ParseFunction) -> usize {
 
 /// A parse in progress whose tokens are wanted.
 struct TokenCapture {
-    listener: Listener,
+    listener: TokenListener,
     /// The location in the lexer for the listener's address.
-    place: *mut *mut Listener,
+    place: *mut *mut TokenListener,
     /// The statement that prepares; null until the server asks for its digest.
     locker: *mut StatementLocker,
 }
@@ -71,7 +71,7 @@ unsafe extern "C" fn parse_prepared(
     let Some(parser) = PARSER.get() else { return true };
     // SAFETY: the server's variable, which it changes at its start only.
     let most = unsafe { parser.max_length.read() };
-    let Some(mut listener) = guard(None, || Listener::new(most)) else {
+    let Some(mut listener) = guard(None, || TokenListener::new(most)) else {
         // SAFETY: the function that the server called, with its arguments.
         return unsafe { (parser.parse)(session, state, context, digest) };
     };

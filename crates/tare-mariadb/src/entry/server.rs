@@ -16,15 +16,15 @@ use crate::host::{charset, host_cache, names, observation, replica, session, sta
 pub(crate) struct ServerHost;
 
 /// Returns the server's digest functions, looked up at the first call, when the server is up.
-fn digests() -> Option<&'static digest::Functions> {
-    static FUNCTIONS: OnceLock<Option<digest::Functions>> = OnceLock::new();
-    FUNCTIONS.get_or_init(digest::Functions::resolve).as_ref()
+fn digests() -> Option<&'static digest::DigestFunctions> {
+    static FUNCTIONS: OnceLock<Option<digest::DigestFunctions>> = OnceLock::new();
+    FUNCTIONS.get_or_init(digest::DigestFunctions::resolve).as_ref()
 }
 
 /// Returns the server's functions for character sets, looked up at the first call.
-fn charsets() -> Option<&'static charset::Functions> {
-    static FUNCTIONS: OnceLock<Option<charset::Functions>> = OnceLock::new();
-    FUNCTIONS.get_or_init(charset::Functions::resolve).as_ref()
+fn charsets() -> Option<&'static charset::CharsetFunctions> {
+    static FUNCTIONS: OnceLock<Option<charset::CharsetFunctions>> = OnceLock::new();
+    FUNCTIONS.get_or_init(charset::CharsetFunctions::resolve).as_ref()
 }
 
 impl Host for ServerHost {

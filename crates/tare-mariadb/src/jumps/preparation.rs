@@ -19,7 +19,7 @@ use super::direct_calls;
 use super::error::{DetourError, PreparationError};
 use crate::entry::preparation::{Parse, ParseFunction, intercept};
 use crate::host::code;
-use crate::host::digest::Listener;
+use crate::host::digest::TokenListener;
 use crate::process::symbol;
 
 static HINDRANCE: OnceLock<Option<PreparationError>> = OnceLock::new();
@@ -73,9 +73,9 @@ const TOKEN: c_uint = b'(' as c_uint;
 
 /// Returns the offset of a lexer's listener: the only word that passes a token to one.
 fn listener_of(add: AddToken) -> Option<usize> {
-    let mut lexer = [null::<Listener>(); LEXER];
+    let mut lexer = [null::<TokenListener>(); LEXER];
     let mut hears = |at: usize| {
-        let mut listener = Listener::new(TRIED)?;
+        let mut listener = TokenListener::new(TRIED)?;
         listener.begin();
         lexer[at] = &raw const listener;
         // SAFETY: a lexer without a listener does nothing, and one with a listener passes it the token:
@@ -99,7 +99,7 @@ mod tests {
     /// Behaves like the server's function; the listener is the fourth word.
     unsafe extern "C" fn add(lexer: *mut c_void, token: c_uint, _value: *mut c_void) {
         // SAFETY: a lexer of this test or of `listener_of`.
-        if let Some(listener) = unsafe { lexer.cast::<*mut Listener>().add(3).read().as_mut() } {
+        if let Some(listener) = unsafe { lexer.cast::<*mut TokenListener>().add(3).read().as_mut() } {
             listener.add(token as u16);
         }
     }
