@@ -31,7 +31,7 @@ const NOT_ACTIVE: u8 = 3;
     In SQL: SELECT * FROM performance_schema.tare_status;")]
 pub(crate) struct Status {
     #[command(flatten)]
-    pub(crate) reach: outlet::EndpointReach,
+    pub(crate) reach: outlet::Reach,
     /// The server's error log, to find out why tare is not active [default: *.err and error.log beside the
     /// socket]
     #[arg(long, value_name = "FILE")]

@@ -13,7 +13,7 @@ use nix::unistd::Pid;
 use tare_lab::interrupt::Interrupt;
 
 use super::Servers;
-use crate::endpoint::{self, Reach};
+use crate::endpoint::{self, EndpointReach};
 use crate::server::Server;
 use crate::server::process::Process;
 use crate::server::unit::SystemdUnit;
@@ -130,7 +130,7 @@ impl Restart {
 
 /// Returns the process in which tare answers, if any.
 fn serving(endpoint: &std::path::Path) -> Option<u32> {
-    if !matches!(endpoint::reach(endpoint), Ok(Reach::Answers)) {
+    if !matches!(endpoint::reach(endpoint), Ok(EndpointReach::Answers)) {
         return None;
     }
     let rows = endpoint::ask(endpoint).ok()?.status;
