@@ -13,7 +13,7 @@
 #
 #   10.11.5, 11.4.5   upstream's builds, from Maven's repository; with debug information, without plugins
 #   10.6              Ubuntu's packages of 22.04, with plugins
-#   11.4              Ubuntu's packages of 25.04, likewise. Tare stands back there: this build is optimised across files, and has
+#   11.4              Ubuntu's packages of 25.04, likewise. Tare disables itself there: this build is optimised across files, and has
 #                     parts of the built-in in its callers.
 #   11.8              Debian's packages of the suite $TARE_HOSTS_SUITE (trixie). `sid` has a newer patch level, until it
 #                     moves on to another series.
@@ -220,7 +220,7 @@ mysql() {
     done
 }
 
-# Why tare stands back from a server, which then has nothing to be tested; fails where it does not, or nobody can tell.
+# Why tare disables itself in a server, which then has nothing to be tested; fails where it does not, or nobody can tell.
 unserved() {
     local program=${1%/bin/mariadbd}/root/usr/sbin/mariadbd status=0 said
     [ -e "$program" ] || program=$1

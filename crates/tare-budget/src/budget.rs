@@ -14,6 +14,16 @@ impl Budget {
     pub const ALLOWED: &'static str = "a share such as 1% or 0.5%, at most 100%";
 
     /// Parses a budget; `None`: not an allowed share.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use tare_budget::Budget;
+    ///
+    /// let budget = Budget::read("0.5%").expect("a share");
+    /// assert_eq!((budget.share(), budget.to_string()), (0.005, "0.5%".to_owned()));
+    /// assert_eq!(Budget::read("101%"), None);
+    /// ```
     #[must_use]
     pub fn read(text: &str) -> Option<Budget> {
         let number = text.trim().strip_suffix('%')?.trim_end();

@@ -9,7 +9,7 @@ pub(crate) const SECOND: f64 = 1e9;
 
 /// Activity of a connection between two samples.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Connection {
+pub struct ConnectionEvents {
     /// CPU time used, in nanoseconds.
     pub cpu: f64,
     /// Number of events by instrument.
@@ -55,7 +55,7 @@ impl Connections {
     /// Returns the activity of the connections that were already there in `before`. Empty if one has changed
     /// its thread, as with a thread pool: then nobody can tell for any.
     #[must_use]
-    pub fn since(&self, before: &Connections) -> Vec<Connection> {
+    pub fn since(&self, before: &Connections) -> Vec<ConnectionEvents> {
         let both = self.0.iter().filter_map(|(id, now)| Some((now, before.0.get(id)?)));
         let both: Vec<(&Counted, &Counted)> = both.collect();
         if both.iter().any(|(now, then)| now.os_id != then.os_id) {
@@ -66,13 +66,13 @@ impl Connections {
 }
 
 impl Counted {
-    fn since(&self, before: &Counted) -> Connection {
+    fn since(&self, before: &Counted) -> ConnectionEvents {
         let since = |(name, now): (&Cow<'static, str>, &u64)| {
             let events = counted_since(*now, before.events.get(name).copied());
             (events > 0.0).then(|| (name.clone(), events))
         };
         let cpu = self.cpu.saturating_sub(before.cpu).as_secs_f64() * SECOND;
-        Connection { cpu, events: self.events.iter().filter_map(since).collect() }
+        ConnectionEvents { cpu, events: self.events.iter().filter_map(since).collect() }
     }
 }
 

@@ -133,12 +133,12 @@ impl Connecting {
 /// The machine that a price file was measured on.
 #[derive(Clone, Copy, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Measured {
+struct MeasuredMachine {
     /// Time of a run of [`Work`](crate::Work) during the measurement, in nanoseconds.
     ns: f64,
 }
 
-impl Measured {
+impl MeasuredMachine {
     fn check(&self) -> Result<(), &'static str> {
         if self.ns.is_finite() && self.ns > 0.0 { Ok(()) } else { Err("ns is a number above 0") }
     }
@@ -215,7 +215,7 @@ struct File {
     origin: Origin,
     distance: Option<Spanned<Distance>>,
     connection: Option<Spanned<Connecting>>,
-    work: Option<Spanned<Measured>>,
+    work: Option<Spanned<MeasuredMachine>>,
     price: Table,
 }
 
@@ -283,6 +283,17 @@ impl Prices {
     }
 
     /// Returns the costs that ship for a provider.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use tare_budget::{Kind, Level, Prices, Provider};
+    ///
+    /// let prices = Prices::shipped(Provider::Tare)?;
+    /// let mutex = |level| prices.cost(Kind::Mutex, level).ns;
+    /// assert!(mutex(Level::Off) <= mutex(Level::Sums) && mutex(Level::Sums) <= mutex(Level::Exact));
+    /// # Ok::<(), tare_budget::PriceError>(())
+    /// ```
     ///
     /// # Errors
     ///

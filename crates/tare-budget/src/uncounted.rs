@@ -104,7 +104,7 @@ mod tests {
 
     use super::*;
     use crate::board::{Switch, Switched};
-    use crate::connection::Connection;
+    use crate::connection::ConnectionEvents;
 
     const ROWS: &str = "wait/io/table/sql/handler";
 
@@ -138,7 +138,7 @@ mod tests {
     fn of_each_connection_its_own_transactions_make_locks() {
         let of = |events: &[(&'static str, f64)]| {
             let events = events.iter().map(|(name, count)| ((*name).into(), *count)).collect();
-            Connection { cpu: 1.0, events }
+            ConnectionEvents { cpu: 1.0, events }
         };
         let connections = vec![of(&[(TRANSACTIONS, 7.0)]), of(&[("idle", 3.0)])];
         let mut look = Look { connections, ..Look::default() };
@@ -150,7 +150,7 @@ mod tests {
     fn a_statement_that_writes_takes_a_lock_more_and_so_does_the_commit_after_it() {
         let locks = |transactions: f64, writes: f64| {
             let events = BTreeMap::from([(TRANSACTIONS.to_owned(), transactions)]);
-            let connection = Connection { cpu: 1.0, events: vec![(TRANSACTIONS.into(), 2.0)] };
+            let connection = ConnectionEvents { cpu: 1.0, events: vec![(TRANSACTIONS.into(), 2.0)] };
             let mut look =
                 Look { events, statements: 100.0, connections: vec![connection], ..Look::default() };
             let done = Done { writes: Some(writes), ..Done::default() };
@@ -165,7 +165,8 @@ mod tests {
     #[test]
     fn rows_that_one_call_reads_are_one_wait() {
         let waits = |rows: f64, calls| {
-            let connection = Connection { cpu: 1.0, events: vec![(ROWS.into(), 50.0), ("idle".into(), 7.0)] };
+            let connection =
+                ConnectionEvents { cpu: 1.0, events: vec![(ROWS.into(), 50.0), ("idle".into(), 7.0)] };
             let events = [(ROWS, rows), ("idle", 9.0)].map(|(name, count)| (name.to_owned(), count));
             let mut look = Look { events: events.into(), connections: vec![connection], ..Look::default() };
             Uncounted::default().complete(&mut look, &[], Done { calls, ..Done::default() });

@@ -12,7 +12,7 @@ const LINES: usize = 2048;
 /// Number of pieces of code in each dimension of [`CODE`].
 const SIDE: usize = 8;
 /// Number of pieces that one run executes.
-const TURNS: u64 = 2048;
+const ROUNDS: u64 = 2048;
 /// Number of runs of which [`Work::time`] returns the median. The first one finds the caches as others left
 /// them.
 const RUNS: usize = 3;
@@ -47,9 +47,9 @@ impl Work {
     }
 
     fn run(&mut self) {
-        for turn in 0..TURNS {
+        for round in 0..ROUNDS {
             let stretch =
-                CODE[place(self.state ^ turn, 6)][place(self.state ^ turn, 3)][place(self.state, 0)];
+                CODE[place(self.state ^ round, 6)][place(self.state ^ round, 3)][place(self.state, 0)];
             let line = place_of_line(self.state);
             self.state = std::hint::black_box(stretch)(self.state, &mut self.lines[line]);
         }

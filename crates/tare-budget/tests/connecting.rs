@@ -5,7 +5,7 @@ use std::fmt::Write;
 use std::time::Duration;
 
 use tare_budget::board::Switched;
-use tare_budget::{Account, Cost, Entry, Governor, Kind, Level, Look, Prices, Rules, Statements, Switch};
+use tare_budget::{Cost, CostAccount, Entry, Governor, Kind, Level, Look, Prices, Rules, Statements, Switch};
 
 /// A connection costs a microsecond with everything off, and 11 with everything on. Events cost nothing.
 fn prices() -> Prices {
@@ -26,7 +26,7 @@ fn entry(name: &str, level: Level, events: f64) -> Entry {
 #[test]
 fn what_is_on_has_its_part_of_each_connection() {
     let account =
-        |entries: &[Entry], connected| Account::of(&prices(), entries.to_vec(), connected, 1e9, 0.0);
+        |entries: &[Entry], connected| CostAccount::of(&prices(), entries.to_vec(), connected, 1e9, 0.0);
     // One that every connection has events of is on, one is off, and one that is on a quarter of them has.
     let entries =
         [entry("a", Level::Sums, 200.0), entry("b", Level::Off, 100.0), entry("c", Level::Sums, 25.0)];

@@ -23,7 +23,7 @@ const MINUTE: Duration = Duration::from_secs(60);
 
 /// What happened.
 #[derive(Debug, Default)]
-struct Course {
+struct LoadCourse {
     /// For each phase, the looks over the budget that saw nothing of another phase.
     over: Vec<usize>,
     cuts: usize,
@@ -33,11 +33,11 @@ struct Course {
 }
 
 /// Two loads, 30 seconds each, by turns; asserts on changes.
-fn alternate(provider: Provider, loads: [&Load; 2], budget: f64, every: usize) -> Course {
+fn alternate(provider: Provider, loads: [&Load; 2], budget: f64, every: usize) -> LoadCourse {
     let mut server = Server::new(provider, &loads);
     let mut governor = server.governor(budget);
     let seconds: Vec<&Load> = (0..1200).map(|second| loads[second / 30 % 2]).collect();
-    let mut course = Course { over: vec![0; 40], can_be_kept: true, ..Course::default() };
+    let mut course = LoadCourse { over: vec![0; 40], can_be_kept: true, ..LoadCourse::default() };
     let mut changes: BTreeMap<String, Vec<Duration>> = BTreeMap::new();
     for (nth, look) in seconds.chunks_exact(every).enumerate() {
         let decision = server.step(&mut governor, look);

@@ -9,7 +9,7 @@ use common::{Load, Server};
 use tare_budget::board::Switched;
 use tare_budget::sampling::LEAST_RATE;
 use tare_budget::{
-    Decision, Kind, Level, Look, Move, Provider, Resampled, Rules, Sampling, Statements, Switch,
+    Decision, Kind, Level, Look, Move, Provider, Resampled, Rules, SampleChance, Statements, Switch,
 };
 
 const MOST: f64 = 1000.0;
@@ -44,7 +44,7 @@ impl Sampled {
         look.statements *= busy;
         look.events.values_mut().for_each(|events| *events *= busy);
         let chosen = (self.rate * 5.0 / look.statements).min(1.0);
-        look.sampling = Some(Sampling { rate: self.rate, most: MOST, chosen, seconds: 5.0 });
+        look.sampling = Some(SampleChance { rate: self.rate, most: MOST, chosen, seconds: 5.0 });
         self.decide(&look)
     }
 
@@ -76,11 +76,11 @@ impl Sampled {
     }
 }
 
-trait Highest {
+trait HighestRates {
     fn highest_of(&self) -> Level;
 }
 
-impl Highest for Switch {
+impl HighestRates for Switch {
     fn highest_of(&self) -> Level {
         *self.levels.last().expect("it is there")
     }
@@ -204,7 +204,7 @@ fn connections_that_are_slowed_lower_the_rate_too() {
         // Thousands of statements a second, so that the least rate chooses few.
         look.statements = 50_000.0;
         let chosen = (server.rate * 5.0 / look.statements).min(1.0);
-        look.sampling = Some(Sampling { rate: server.rate, most: MOST * 10.0, chosen, seconds: 5.0 });
+        look.sampling = Some(SampleChance { rate: server.rate, most: MOST * 10.0, chosen, seconds: 5.0 });
         server.rate = look.sampling.expect("it is there").rate;
         let decision = server.governor.look(&server.server.board, &look);
         server.rate = decision.resampled.map_or(server.rate, |it| it.to);

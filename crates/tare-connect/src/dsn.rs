@@ -65,7 +65,7 @@ impl Dsn {
 }
 
 /// The parts of an address, still percent-encoded.
-struct Parts<'t> {
+struct DsnParts<'t> {
     account: Option<&'t str>,
     place: &'t str,
     parameters: &'t str,
@@ -73,19 +73,19 @@ struct Parts<'t> {
 
 /// Splits what follows the scheme. A valid URL is split as one. Where characters of the password have a
 /// meaning in a URL, the account ends at the last `@`.
-fn parts(rest: &str) -> Parts<'_> {
+fn parts(rest: &str) -> DsnParts<'_> {
     let (head, parameters) = rest.split_once('?').unwrap_or((rest, ""));
     let is_url = are_known(parameters) && head.rsplit_once('@').is_none_or(|(_, place)| is_place(place));
     if is_url && (head.contains('@') || !rest.contains('@')) {
         return match head.rsplit_once('@') {
-            Some((account, place)) => Parts { account: Some(account), place, parameters },
-            None => Parts { account: None, place: head, parameters },
+            Some((account, place)) => DsnParts { account: Some(account), place, parameters },
+            None => DsnParts { account: None, place: head, parameters },
         };
     }
     let (account, behind) =
         rest.rsplit_once('@').map_or((None, rest), |(account, behind)| (Some(account), behind));
     let (place, parameters) = behind.split_once('?').unwrap_or((behind, ""));
-    Parts { account, place, parameters }
+    DsnParts { account, place, parameters }
 }
 
 /// Returns whether all parameters are accepted ones.
@@ -131,7 +131,7 @@ fn read(given: &str) -> Result<Dsn, String> {
     if !SCHEMES.contains(&scheme) {
         return Err("the scheme is another one".to_owned());
     }
-    let Parts { account, place, parameters } = parts(rest);
+    let DsnParts { account, place, parameters } = parts(rest);
     let encode = "the account or the password has characters that mean something in a URL (# / ?): percent-encode the password";
     if account.is_some_and(|it| it.contains(['#', '/', '?'])) {
         return Err(encode.to_owned());
@@ -205,7 +205,7 @@ pub fn hide(given: &str) -> String {
     if scheme.len() > 16 || !scheme.chars().all(|c| c.is_ascii_alphanumeric() || c == '+') {
         return "the address".to_owned();
     }
-    let Parts { account, place, .. } = parts(rest);
+    let DsnParts { account, place, .. } = parts(rest);
     let until = |text: &str| text.split([':', '/', '?', '#', '@']).next().unwrap_or_default().to_owned();
     match account {
         Some(account) if is_place(place) && !account.contains(['#', '/', '?']) => {

@@ -17,9 +17,9 @@ use tare_engine::snapshot::*;
 use tare_engine::*;
 
 /// A host that nobody asks anything.
-struct Silent;
+struct MuteHost;
 
-impl Host for Silent {
+impl Host for MuteHost {
     fn digest(&self, _: &[u8], _: u32) -> Option<[u8; 16]> {
         None
     }
@@ -59,7 +59,7 @@ impl Host for Silent {
     fn source_file(&self, _address: usize) -> Option<String> {
         None
     }
-    fn leave_stages_untold(&self) -> bool {
+    fn stop_reporting_stages(&self) -> bool {
         true
     }
 }
@@ -93,7 +93,7 @@ fn tokens(text: &str) -> DigestTokens<'_> {
 
 /// What a connection has. Each kind of call is a function of its own, as a host's are: so the profile tells them
 /// apart.
-struct Connection {
+struct ReplayConnection {
     stages: Vec<ClassId>,
     mutexes: Vec<SynchRef>,
     rwlocks: Vec<SynchRef>,
@@ -108,10 +108,10 @@ struct Connection {
     table: Option<TableRef>,
 }
 
-/// What a host's shims do of a lock: nothing where nobody wants it, what is usual at once, the rest elsewhere.
+/// What a host's shims do of a lock: nothing without demand for it, what is usual at once, the rest elsewhere.
 #[inline(always)]
 fn wait_for(kind: Kind, lock: SynchRef, operation: u8, source: Source, taken: impl Fn(SynchRef, ThreadRef)) {
-    if !ENGINE.wants(kind) {
+    if !ENGINE.has_demand(kind) {
         return;
     }
     if let Some(untimed) = ENGINE.untimed_synch(lock) {
@@ -144,10 +144,10 @@ fn wait_slowly(lock: SynchRef, operation: u8, source: Source, taken: &dyn Fn(Syn
 /// What a host's shims do of a stage: what is recorded at once, the rest elsewhere.
 #[inline(always)]
 fn start_stage(class: ClassId) {
-    let is_slow = match ENGINE.wants(Kind::Stage) {
+    let is_slow = match ENGINE.has_demand(Kind::Stage) {
         true => matches!(ENGINE.start_stage_fast(class, here(800)), Start::Slow),
         // A host's calls lead elsewhere then, instead of asking.
-        false if ENGINE.are_stages_untold() => false,
+        false if ENGINE.are_stages_unreported() => false,
         false => matches!(ENGINE.pass_stage_fast(class), Start::Slow),
     };
     if is_slow {
@@ -166,8 +166,8 @@ fn register(kind: Kind, name: &str) -> ClassId {
     ENGINE.register(Registration { kind, name, properties: Properties::default() })
 }
 
-impl Connection {
-    fn new(mode: &str) -> Connection {
+impl ReplayConnection {
+    fn new(mode: &str) -> ReplayConnection {
         let many = |kind, n: usize| -> Vec<ClassId> {
             (0..n).map(|n| register(kind, &format!("{kind:?}/server/{n}"))).collect()
         };
@@ -180,9 +180,9 @@ impl Connection {
         let table = TableName { temporary: false, schema: b"sbtest", name: b"sbtest1" };
         let keys = [b"PRIMARY".as_slice(), b"k_1".as_slice()];
         let share = ENGINE.table_share(&table, keys.into_iter()).expect("memory");
-        let wants_tables = ENGINE.wants(Kind::TableIo) || ENGINE.wants(Kind::TableLock);
+        let has_demand_for_tables = ENGINE.has_demand(Kind::TableIo) || ENGINE.has_demand(Kind::TableLock);
         let socket = register(Kind::Socket, "wait/io/socket/sql/client_connection");
-        Connection {
+        ReplayConnection {
             stages: many(Kind::Stage, 40),
             mutexes: locks(Kind::Mutex, 30),
             rwlocks: locks(Kind::Rwlock, 8),
@@ -194,7 +194,7 @@ impl Connection {
             with_digests: mode == "prepared",
             memory: many(Kind::Memory, 6),
             socket: ENGINE.init_socket(socket, Some(5), b"", 0).expect("memory"),
-            table: if wants_tables { ENGINE.open_table(share, 1) } else { None },
+            table: if has_demand_for_tables { ENGINE.open_table(share, 1) } else { None },
         }
     }
 
@@ -224,7 +224,7 @@ impl Connection {
 
     #[inline(never)]
     fn socket(&self, operation: u8, bytes: u64) {
-        if !ENGINE.wants(Kind::Socket) {
+        if !ENGINE.has_demand(Kind::Socket) {
             return;
         }
         if let Some(wait) = ENGINE.start_socket_wait(self.socket, operation, here(300)) {
@@ -235,7 +235,7 @@ impl Connection {
     #[inline(never)]
     fn idle(&self) {
         ENGINE.set_socket_idle(self.socket, true);
-        if ENGINE.wants(Kind::Idle)
+        if ENGINE.has_demand(Kind::Idle)
             && let Some(wait) = ENGINE.start_idle_wait(here(400))
         {
             ENGINE.end_idle_wait(&wait);
@@ -247,13 +247,13 @@ impl Connection {
     fn table(&self, rows: u64) {
         let Some(table) = self.table else { return };
         for kind in [0, 9] {
-            if ENGINE.wants(Kind::TableLock)
+            if ENGINE.has_demand(Kind::TableLock)
                 && let Some(wait) = ENGINE.start_table_lock_wait(table, kind, here(500))
             {
                 ENGINE.end_table_lock_wait(table, &wait, kind);
             }
         }
-        if ENGINE.wants(Kind::TableIo)
+        if ENGINE.has_demand(Kind::TableIo)
             && let Some(wait) = ENGINE.start_table_io_wait(table, 0, 0, here(600))
         {
             ENGINE.end_table_io_wait(table, &wait, 0, 0, rows);
@@ -263,7 +263,7 @@ impl Connection {
     #[inline(never)]
     fn memory(&self, n: usize) {
         let class = self.memory[n % self.memory.len()];
-        if !ENGINE.wants(Kind::Memory) {
+        if !ENGINE.has_demand(Kind::Memory) {
             return;
         }
         let is_usual = ENGINE.memory_alloc_fast::<false>(class, 1024).is_some();
@@ -345,7 +345,7 @@ impl Connection {
 
     #[inline(never)]
     fn begin(&self, text: &str) -> Option<Statement> {
-        if !ENGINE.wants(Kind::Statement) {
+        if !ENGINE.has_demand(Kind::Statement) {
             return None;
         }
         let statement = ENGINE.open_statement(self.statements[0], 33, None)?;
@@ -390,7 +390,7 @@ impl Connection {
     #[inline(never)]
     fn begin_transaction(&self) -> Option<Transaction> {
         let start = TransactionStart { trx_id: 0, isolation: 2, read_only: false, autocommit: false };
-        let wanted = ENGINE.wants(Kind::Transaction);
+        let wanted = ENGINE.has_demand(Kind::Transaction);
         let mut transaction = if wanted { ENGINE.open_transaction(&start) } else { None };
         transaction.iter_mut().for_each(|transaction| ENGINE.start_transaction(transaction, here(900)));
         transaction
@@ -407,7 +407,7 @@ static BEGINNING: AtomicU32 = AtomicU32::new(0);
 
 /// What is measured.
 #[inline(never)]
-fn measured(connection: &Connection, transactions: u32) {
+fn measured(connection: &ReplayConnection, transactions: u32) {
     for number in 0..transactions {
         BEGINNING.store(number, Relaxed);
         connection.transaction();
@@ -458,9 +458,9 @@ fn main() {
             config.instruments = Box::new(move |_| Initial { level, ..Initial::default() });
         }
     }
-    ENGINE.start(config, &Silent).expect("address space");
+    ENGINE.start(config, &MuteHost).expect("address space");
     let mode = mode.unwrap_or_default();
-    let mut connection = Connection::new(&mode);
+    let mut connection = ReplayConnection::new(&mode);
     if matches!(mode.as_str(), "prepared" | "executed") {
         connection.prepare();
     }

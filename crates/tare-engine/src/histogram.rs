@@ -53,6 +53,18 @@ impl Lowest {
 }
 
 /// Number of timed events by duration.
+///
+/// # Examples
+///
+/// ```
+/// use tare_engine::histogram::Histogram;
+///
+/// // 95 events in the lowest bucket, 5 in the third one.
+/// let histogram = Histogram::new([(0, 95), (2, 5)]);
+/// assert_eq!(histogram.total(), 100);
+/// assert_eq!(histogram.quantile_ps(950), 10_000_000, "10 microseconds");
+/// assert_eq!(histogram.filled().count(), 2);
+/// ```
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Histogram {
     lowest: Lowest,

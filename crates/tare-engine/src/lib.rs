@@ -1,13 +1,15 @@
 //! Records every instrumented event exactly, at very low cost. Knows no host, SQL, sockets or files.
 //!
 //! Path of an event: `record` writes to the calling thread's slab (`thread`), to a cell (`count`) and, if the
-//! event is recorded, to a block of its own. Path of a query: `read` copies slabs, cells and blocks and
-//! merges them into rows (`snapshot`). All `memory` comes from one arena. What does not fit is counted.
+//! event is recorded, to a block of its own. `layout` says what these words mean. Path of a query: `read`
+//! copies slabs, cells and blocks and merges them into rows (`snapshot`). All `memory` comes from one arena.
+//! What does not fit is counted. `layers.toml` says which of these folders may use which.
 
 mod clock;
 mod count;
 pub mod histogram;
 mod instance;
+mod layout;
 mod memory;
 mod read;
 mod record;
@@ -23,22 +25,22 @@ use tare_sync::{ConfigVersion, Folds, Space};
 
 use clock::Clock;
 use count::account::Parties;
-use count::bank::{Sums, with_cell};
-use count::bucket::Buckets;
-use count::cell::{FAMILIES, IoCell, VIEWERS};
+use count::bucket::BucketBounds;
 use count::digest_table::DigestTable;
-use count::error::Errors;
+use count::error::KnownErrors;
+use layout::bank::{Sums, with_cell};
+use layout::cell::{FAMILIES, IoCell, VIEWERS};
 use memory::arena::{Arena, Table};
-use memory::index::Index;
+use memory::index::NameIndex;
 use memory::lost::Losses;
 use memory::pool::Pools;
 use read::histogram::Truncated;
-use read::{Figures, Tenants};
-use record::stage::untold::Untold;
+use read::{OwnerCache, SumCache};
+use record::stage::unreported::UnreportedStages;
+use setup::demand::Demands;
 use setup::instrument;
 use setup::rules::Rules;
-use setup::sampling::Sampling;
-use setup::wanted::Wanted;
+use setup::sampling::SamplingSettings;
 use snapshot::{ClassId, Consumer, Kind, KnownError, Properties};
 use thread::KeptSlabs;
 
@@ -47,31 +49,34 @@ pub use count::digest_key::{DigestTokens, MAX_DIGEST};
 pub use count::error::MAX_ERRORS;
 pub use count::session::{CounterForm, MAX_SESSION_COUNTERS, Session, SessionCounter, SessionCounters};
 pub use instance::{
-    FileHandle, FileRef, MAX_INDEXES, MetadataHandle, MetadataName, MetadataRef, PreparedRef, ProgramHandle,
-    ProgramRef, SocketHandle, SocketRef, SynchRef, TableHandleHandle, TableName, TableRef, TableShareHandle,
-    TableShareRef,
+    FileHandle, FileRef, MAX_INDEXES, MetadataHandle, MetadataName, MetadataRef, PreparedRef, SocketHandle,
+    SocketRef, SynchRef, TableHandleHandle, TableName, TableRef, TableShareHandle, TableShareRef,
 };
-pub use memory::lost::{Limits, Lost};
+pub use layout::program::{ProgramHandle, ProgramRef};
+pub use layout::statement::MAX_SQL_TEXT;
+pub use layout::transaction::{Savepoint, TransactionStart, Xid};
+pub use memory::lost::{Lost, ObjectLimits};
 pub use memory::text::shown;
 pub use read::{
-    ApplierRow, BlockRow, BlockTexts, CachedHost, Cursor, Digests, Each, EachStatement, Origin, Piece,
+    ApplierRow, BlockRow, BlockTexts, CachedHost, Cursor, Digests, Each, EachStatement, Origin,
     RecordedStatement, Replica, ReplicaError, ReplicaRow, ReplicaThread, ReplicaWorker, RunningTokens,
-    SessionCountersRow, SessionValue, SessionVariableRow, Sink, StatementBlock, StreamedStatement,
+    SessionCountersRow, SessionValue, SessionVariableRow, Sink, StatementBlock, StreamPart,
+    StreamedStatement,
 };
 pub use record::stage::Progress;
-pub use record::stage::untold::StagedSession;
-pub use record::statement::{Counter, EndedStatement, MAX_SQL_TEXT, Outcome, Statement};
-pub use record::transaction::{Savepoint, Transaction, TransactionStart, Xid};
+pub use record::stage::unreported::StagedSession;
+pub use record::statement::{Counter, EndedStatement, Outcome, Statement};
+pub use record::transaction::Transaction;
 pub use record::wait::{Source, UntimedLock, Wait, WaitObject};
 pub use record::{Start, operation};
 pub use setup::actors::ActorRule;
+pub use setup::demand::Demand;
 pub use setup::instrument::{Initial, InitialSwitches, LevelMove, MAX_INSTRUMENTS, Registration, fixed};
-pub use setup::level::Recording;
 pub use setup::objects;
 pub use setup::readers::StatementReader;
-pub use setup::rules::{MAX_RULES, Rule, RuleError};
+pub use setup::rules::{MAX_RULES, RuleError, SetupRule};
 pub use setup::sampling::{SampleRate, SamplingState};
-pub use setup::wanted::Demand;
+pub use snapshot::Recording;
 pub use spelling::Spelling;
 pub use thread::{MAX_CONNECT_ATTRS, STATEMENT_DEPTH, ThreadHandle, ThreadRef};
 
@@ -132,13 +137,13 @@ pub trait Host: Sync {
     /// Returns the source file name at an address the host gave earlier. `None`: the library that held it has
     /// been unloaded since.
     fn source_file(&self, address: usize) -> Option<String>;
-    /// Tells the host how much of the events of `kind` is wanted from now on. Called under one of the
-    /// engine's locks.
-    fn wants(&self, _kind: Kind, _demand: Demand) {}
+    /// Tells the host that the demand for events of `kind` has changed. Called under one of the engine's
+    /// locks.
+    fn demand_changed(&self, _kind: Kind, _demand: Demand) {}
     /// Asks the host to stop reporting stages: none is wanted and none is in progress. The host may do so if
-    /// [`Host::session_stage`] knows them, and resumes when [`Host::wants`] says that stages are wanted.
+    /// [`Host::session_stage`] knows them, and resumes when [`Host::demand_changed`] says that stages are wanted.
     /// Returns false if it goes on reporting. Called under one of the engine's locks.
-    fn leave_stages_untold(&self) -> bool {
+    fn stop_reporting_stages(&self) -> bool {
         false
     }
     /// Returns the instrument id of the stage a session is in; 0: in none. `None`: the session has changed,
@@ -214,7 +219,7 @@ pub struct Config {
     /// Rows of `setup_actors` and `setup_objects`.
     pub rules_size: [u32; 2],
     /// Limits on the number of all other objects.
-    pub limits: Limits,
+    pub limits: ObjectLimits,
     /// Initial switches of instruments.
     pub instruments: InitialSwitches,
     /// Consumers that are on at the start.
@@ -241,7 +246,7 @@ impl Default for Config {
             parties_size: [1_000; 3],
             synch_waits_by_instance: false,
             rules_size: [MAX_RULES as u32; 2],
-            limits: Limits::default(),
+            limits: ObjectLimits::default(),
             instruments: Box::new(|_| Initial::default()),
             consumers: Consumer::ALL.into_iter().filter(|consumer| !consumer.is_further()).collect(),
             errors: &[],
@@ -249,16 +254,64 @@ impl Default for Config {
     }
 }
 
-/// The engine: one per process, in a static. What most events read lies on two cache lines: `wanted` and what
+/// The engine: one per process, in a static. What most events read lies on two cache lines: `demands` and what
 /// follows it.
+///
+/// # Examples
+///
+/// A host registers an instrument, lets a thread take a mutex, and reads the summary.
+///
+/// ```
+/// use std::ops::ControlFlow;
+///
+/// use tare_engine::snapshot::{Grouping, Kind, Properties};
+/// use tare_engine::{Config, Engine, Host, Registration, Source};
+///
+/// static ENGINE: Engine = Engine::new();
+/// # struct Server;
+/// # impl Host for Server {
+/// #     fn digest(&self, _: &[u8], _: u32) -> Option<[u8; 16]> { None }
+/// #     fn digest_text(&self, _: &[u8], _: u32, _: bool) -> Option<String> { None }
+/// #     fn command_name(&self, _: u32) -> Option<&'static str> { None }
+/// #     fn connection_type_name(&self, _: u8) -> Option<&'static str> { None }
+/// #     fn isolation_name(&self, _: u8) -> Option<&'static str> { None }
+/// #     fn xa_state_name(&self, _: u8) -> Option<&'static str> { None }
+/// #     fn lock_namespace_name(&self, _: u8) -> Option<&'static str> { None }
+/// #     fn lock_type_name(&self, _: u8, _: u8) -> Option<&'static str> { None }
+/// #     fn lock_duration_name(&self, _: u8) -> Option<&'static str> { None }
+/// #     fn lock_status_name(&self, _: u8) -> Option<&'static str> { None }
+/// #     fn characters(&self, text: &[u8], _: u32, most: usize) -> usize { text.len().min(most) }
+/// #     fn to_utf8(&self, text: &[u8], _: u32, _: usize) -> String { String::from_utf8_lossy(text).into() }
+/// #     fn source_file(&self, _: usize) -> Option<String> { None }
+/// # }
+///
+/// ENGINE.start(Config::default(), &Server)?;
+/// let (name, properties) = ("wait/synch/mutex/sql/LOCK_open", Properties::default());
+/// let class = ENGINE.register(Registration { kind: Kind::Mutex, name, properties });
+/// let mutex = ENGINE.init_synch(class, 0x1000).expect("memory");
+///
+/// // Every thread has a slab of its own, to which nobody else writes.
+/// let thread = ENGINE.new_thread(0, Some(1), None).expect("memory");
+/// ENGINE.set_current_thread(Some(thread));
+/// let wait = ENGINE.start_synch_wait(mutex, 0, Source::new(std::ptr::null(), 0)).expect("it is enabled");
+/// ENGINE.end_synch_wait(&wait);
+///
+/// let mut count = 0;
+/// ENGINE.wait_summary(Grouping::Global, &mut |row| {
+///     count += if row.name == name { row.stat.count } else { 0 };
+///     ControlFlow::Continue(())
+/// });
+/// assert_eq!(count, 1);
+/// # Ok::<(), std::io::Error>(())
+/// ```
 #[repr(C)]
 pub struct Engine {
-    pub(crate) wanted: Wanted,
-    pub(crate) sampling: Sampling,
+    pub(crate) demands: Demands,
+    pub(crate) sampling: SamplingSettings,
     /// Configuration version: rises with every change of what is recorded and how. See
     /// [`settings`](thread::settings).
     pub(crate) settings: ConfigVersion,
-    /// Epoch of each family; never 0. See [`cell`](count::cell).
+    /// Epoch of each family; never 0. See [`cell`](layout::cell).
     pub(crate) epochs: [AtomicU32; FAMILIES],
     pub(crate) arena: Arena,
     pub(crate) registry: instrument::Registry,
@@ -269,27 +322,27 @@ pub struct Engine {
     pub(crate) ended: Sums,
     /// Errors of ended threads, and those that belong to no thread.
     pub(crate) ended_errors: Sums,
-    pub(crate) errors: Errors,
+    pub(crate) errors: KnownErrors,
     /// I/O of ended files and sockets.
     pub(crate) ended_io: Sums,
     pub(crate) kept_slabs: KeptSlabs,
     /// Space for the histograms of digests and of what ended threads counted.
     pub(crate) histograms: Space,
-    pub(crate) buckets: Buckets,
-    pub(crate) untold: Untold,
+    pub(crate) buckets: BucketBounds,
+    pub(crate) unreported: UnreportedStages,
     pub(crate) truncated: Truncated,
-    pub(crate) tenants: Tenants,
-    pub(crate) figures: Figures,
+    pub(crate) owners: OwnerCache,
+    pub(crate) figures: SumCache,
     pub(crate) parties: Parties,
     pub(crate) filters: Mutex<()>,
     /// Held while changing what tables keep of closed handles. See [`TableShareRef`].
-    pub(crate) share_turns: Mutex<()>,
+    pub(crate) share_changes: Mutex<()>,
     /// Counter of folds: readers of sums read again when a fold ran in between.
     pub(crate) folds: Folds,
     pub(crate) pools: Pools,
-    pub(crate) files: Index,
-    pub(crate) tables: Index,
-    pub(crate) programs: Index,
+    pub(crate) files: NameIndex,
+    pub(crate) tables: NameIndex,
+    pub(crate) programs: NameIndex,
     pub(crate) digests: DigestTable,
     /// Map from descriptor to file.
     pub(crate) descriptors: Table,
@@ -332,8 +385,8 @@ impl Engine {
     #[must_use]
     pub const fn new() -> Engine {
         Engine {
-            wanted: Wanted::new(),
-            sampling: Sampling::new(),
+            demands: Demands::new(),
+            sampling: SamplingSettings::new(),
             arena: Arena::new(),
             registry: instrument::Registry::new(),
             epochs: [const { AtomicU32::new(1) }; FAMILIES],
@@ -342,23 +395,23 @@ impl Engine {
             settings: ConfigVersion::new(),
             ended: Sums::new(),
             ended_errors: Sums::new(),
-            errors: Errors::new(),
+            errors: KnownErrors::new(),
             ended_io: Sums::new(),
             kept_slabs: KeptSlabs::new(),
             histograms: Space::new(),
-            buckets: Buckets::new(),
-            untold: Untold::new(),
+            buckets: BucketBounds::new(),
+            unreported: UnreportedStages::new(),
             truncated: Truncated::new(),
-            tenants: Tenants::new(),
-            figures: Figures::new(),
+            owners: OwnerCache::new(),
+            figures: SumCache::new(),
             parties: Parties::new(),
             filters: Mutex::new(()),
-            share_turns: Mutex::new(()),
+            share_changes: Mutex::new(()),
             folds: Folds::new(),
             pools: Pools::new(),
-            files: Index::new(),
-            tables: Index::new(),
-            programs: Index::new(),
+            files: NameIndex::new(),
+            tables: NameIndex::new(),
+            programs: NameIndex::new(),
             digests: DigestTable::new(),
             descriptors: Table::new(),
             history_size: [const { AtomicU32::new(0) }; 4],
@@ -396,7 +449,7 @@ impl Engine {
     /// # Errors
     /// Fails if the system refuses the address space.
     pub fn start(&self, config: Config, host: &'static dyn Host) -> Result<(), std::io::Error> {
-        self.arena.map(config.memory_max.clamp(1 << 20, count::bank::REACH_BYTES))?;
+        self.arena.map(config.memory_max.clamp(1 << 20, layout::bank::REACH_BYTES))?;
         self.losses.limit(&config.limits);
         self.arena.shares.limit(&config.limits);
         self.pools.map(&self.arena)?;
@@ -451,7 +504,7 @@ impl Engine {
             self.register(Registration { kind: Kind::Error, name: "error", properties });
         }
         // If an instrument of stages is on, the host learns that when it registers it.
-        self.leave_stages_if_last();
+        self.stop_reporting_stages_if_last();
         Ok(())
     }
 
@@ -471,7 +524,7 @@ impl Engine {
         let (class, new) = {
             let _one_at_a_time = instrument::lock(&self.filters);
             let registered = self.registry.register(what, &self.losses);
-            self.decide_wanted(what.kind);
+            self.decide_demand(what.kind);
             registered
         };
         if new {
@@ -510,7 +563,7 @@ impl Engine {
     pub(crate) fn of(bytes: usize) -> &'static Engine {
         let engine: &'static Engine = Box::leak(Box::new(Engine::new()));
         engine.arena.map(bytes).expect("address space");
-        engine.arena.shares.limit(&Limits::default());
+        engine.arena.shares.limit(&ObjectLimits::default());
         engine.pools.map(&engine.arena).expect("address space");
         engine
     }

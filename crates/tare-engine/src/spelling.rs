@@ -10,12 +10,12 @@ use crate::Host;
 pub struct Spelling {
     digest: String,
     text: OnceCell<Option<String>>,
-    tokens: Option<Tokens>,
+    tokens: Option<SpellingTokens>,
 }
 
 /// Input from which the host makes DIGEST_TEXT.
 #[derive(Clone)]
-struct Tokens {
+struct SpellingTokens {
     host: &'static dyn Host,
     bytes: Vec<u8>,
     charset: u32,
@@ -38,7 +38,8 @@ impl Spelling {
     /// Returns DIGEST_TEXT. `None`: it was not requested, or the host has none.
     #[must_use]
     pub fn text(&self) -> Option<&str> {
-        let spell = |tokens: &Tokens| tokens.host.digest_text(&tokens.bytes, tokens.charset, tokens.cut);
+        let spell =
+            |tokens: &SpellingTokens| tokens.host.digest_text(&tokens.bytes, tokens.charset, tokens.cut);
         self.text.get_or_init(|| self.tokens.as_ref().and_then(spell)).as_deref()
     }
 
@@ -52,7 +53,7 @@ impl Spelling {
 
     /// Sets the tokens from which the text is made.
     pub(crate) fn of(&mut self, host: &'static dyn Host, bytes: &[u8], charset: u32, cut: bool) {
-        self.tokens = Some(Tokens { host, bytes: bytes.to_vec(), charset, cut });
+        self.tokens = Some(SpellingTokens { host, bytes: bytes.to_vec(), charset, cut });
     }
 }
 

@@ -7,14 +7,14 @@ use std::io::{BufRead, BufReader};
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-use callgrind::{Figures, NO_VALGRIND, counting, example, output, said};
+use callgrind::{InstructionCounts, NO_VALGRIND, counting, example, output, said};
 
 const TRANSACTIONS: u64 = 500;
 
 /// The levels, the least first.
 const LEVELS: [&str; 4] = ["counts", "sums", "lean", "exact"];
 
-const RECORD: Figures = Figures(include_str!("instructions.toml"));
+const RECORD: InstructionCounts = InstructionCounts(include_str!("instructions.toml"));
 
 fn instructions(replay: &Path, level: &str) -> Option<u64> {
     let mut valgrind = counting("*measured*");

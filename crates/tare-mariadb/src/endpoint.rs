@@ -21,7 +21,7 @@ pub const MAX_SOCKET_PATH: usize =
 
 /// The reason a path cannot be the endpoint's.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum EndpointError {
+pub enum ServiceError {
     /// The path, or the longer one under which the socket is created, does not fit into `sockaddr_un`.
     #[error("the socket's path has {length} bytes, and the endpoint's may have at most {MAX_SOCKET_PATH}")]
     TooLong {
@@ -41,13 +41,13 @@ pub enum EndpointError {
 /// # Errors
 ///
 /// When the path is too long, is empty or contains a zero byte.
-pub fn check_socket_path(path: &Path) -> Result<(), EndpointError> {
+pub fn check_socket_path(path: &Path) -> Result<(), ServiceError> {
     let bytes = path.as_os_str().as_bytes();
     if bytes.is_empty() || bytes.contains(&0) {
-        return Err(EndpointError::NotAPath);
+        return Err(ServiceError::NotAPath);
     }
     if bytes.len() > MAX_SOCKET_PATH {
-        return Err(EndpointError::TooLong { length: bytes.len() });
+        return Err(ServiceError::TooLong { length: bytes.len() });
     }
     Ok(())
 }
@@ -59,11 +59,11 @@ mod tests {
     #[test]
     fn a_path_no_socket_can_have_is_refused() {
         assert_eq!(MAX_SOCKET_PATH, 103, "the kernel's 107, less `.new`");
-        assert_eq!(check_socket_path(Path::new("")), Err(EndpointError::NotAPath));
-        assert_eq!(check_socket_path(Path::new("/a\0b")), Err(EndpointError::NotAPath));
+        assert_eq!(check_socket_path(Path::new("")), Err(ServiceError::NotAPath));
+        assert_eq!(check_socket_path(Path::new("/a\0b")), Err(ServiceError::NotAPath));
         let longest = format!("/{}", "x".repeat(MAX_SOCKET_PATH - 1));
         assert_eq!(check_socket_path(Path::new(&longest)), Ok(()));
         let longer = check_socket_path(Path::new(&format!("{longest}x")));
-        assert_eq!(longer, Err(EndpointError::TooLong { length: MAX_SOCKET_PATH + 1 }));
+        assert_eq!(longer, Err(ServiceError::TooLong { length: MAX_SOCKET_PATH + 1 }));
     }
 }

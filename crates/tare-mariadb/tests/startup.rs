@@ -1,4 +1,4 @@
-//! When tare stands back, and that nothing is left of it then.
+//! When tare disables itself, and that nothing is left of it then.
 
 mod preload;
 

@@ -67,15 +67,15 @@ fn print(server: &Server, what: &str, times: u64, mut look: impl FnMut()) {
 
 /// The questions of a scrape: tables, columns, and conditions or parts.
 #[derive(Default)]
-struct Questions(Vec<(String, Vec<String>, Asked)>);
+struct Questions(Vec<(String, Vec<String>, AskedSource)>);
 
-enum Asked {
+enum AskedSource {
     Each(String),
     AtOnce(Vec<Part>),
 }
 
 impl Questions {
-    fn note(&mut self, table: &str, columns: &[&str], asked: Asked) {
+    fn note(&mut self, table: &str, columns: &[&str], asked: AskedSource) {
         let columns = columns.iter().map(|it| (*it).to_owned()).collect();
         self.0.push((table.to_owned(), columns, asked));
     }
@@ -92,7 +92,7 @@ impl Tables for Noting<'_> {
         take: &mut dyn FnMut(Row),
     ) -> Result<(), Error> {
         self.0.each(table, columns, filter, take)?;
-        self.1.note(table, columns, Asked::Each(filter.to_owned()));
+        self.1.note(table, columns, AskedSource::Each(filter.to_owned()));
         Ok(())
     }
 
@@ -104,7 +104,7 @@ impl Tables for Noting<'_> {
         take: &mut dyn FnMut(usize, Row),
     ) -> Result<bool, Error> {
         let is_told = self.0.at_once(table, columns, parts, take)?;
-        self.1.note(table, columns, Asked::AtOnce(parts.to_vec()));
+        self.1.note(table, columns, AskedSource::AtOnce(parts.to_vec()));
         Ok(is_told)
     }
 }
@@ -142,12 +142,14 @@ fn what_a_look_costs_the_server() {
         for (table, columns, asked) in questions(&mut source, &options).0 {
             let columns: Vec<&str> = columns.iter().map(String::as_str).collect();
             let how = match &asked {
-                Asked::Each(filter) => &filter[..filter.len().min(20)],
-                Asked::AtOnce(_) => "at once",
+                AskedSource::Each(filter) => &filter[..filter.len().min(20)],
+                AskedSource::AtOnce(_) => "at once",
             };
             print(&server, &format!("  {table} {how}"), times, || match &asked {
-                Asked::Each(filter) => source.each(&table, &columns, filter, &mut |_| {}).expect("rows"),
-                Asked::AtOnce(parts) => {
+                AskedSource::Each(filter) => {
+                    source.each(&table, &columns, filter, &mut |_| {}).expect("rows")
+                }
+                AskedSource::AtOnce(parts) => {
                     assert!(source.at_once(&table, &columns, parts, &mut |_, _| {}).expect("rows"));
                 }
             });

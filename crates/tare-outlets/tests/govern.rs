@@ -18,7 +18,7 @@ use std::time::Duration;
 use mysql::Conn;
 use mysql::prelude::Queryable;
 use tare_budget::board::Why;
-use tare_budget::{Account, Decision, Kind, Level, Prices};
+use tare_budget::{CostAccount, Decision, Kind, Level, Prices};
 use tare_outlets::Address;
 use tare_outlets::govern::{Error, Event, Machine, Notice, Orders, PutBack, govern, put_back};
 use tare_testkit::mysql_server::{Mysql, SERIES};
@@ -221,7 +221,7 @@ fn what_is_over_the_budget_is_switched_off_and_put_back_in_the_end() {
         assert!(moves > 20 && decisions.iter().all(|it| it.can_be_kept), "{moves} moves");
         // Without the reading of the counts: looks follow each other here as no governor's do, and it is most of what is left.
         let of_events =
-            |account: &Account| account.shares.iter().map(|it| account.share_of(it.cost).ns).sum::<f64>();
+            |account: &CostAccount| account.shares.iter().map(|it| account.share_of(it.cost).ns).sum::<f64>();
         let shares: Vec<f64> = decisions.iter().map(|it| of_events(&it.account)).collect();
         // An instrument whose first event comes late is over the budget for one look, whoever's it is.
         assert!(shares[0] > 1.0 && shares[1..].iter().any(|share| *share <= BUDGET), "{shares:?}");

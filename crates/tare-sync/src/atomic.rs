@@ -8,14 +8,14 @@ pub use std::sync::atomic::{AtomicU32, AtomicU64, Ordering, fence};
 pub use loom::sync::atomic::{AtomicU32, AtomicU64, Ordering, fence};
 
 /// A relaxed load by the only writer of an atomic word.
-pub(crate) trait Own {
+pub(crate) trait OwnLoad {
     type Value;
     fn own(&self) -> Self::Value;
 }
 
 macro_rules! own {
     ($($atomic:ty = $value:ty),*) => {$(
-        impl Own for $atomic {
+        impl OwnLoad for $atomic {
             type Value = $value;
 
             #[cfg(not(loom))]

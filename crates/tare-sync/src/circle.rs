@@ -1,11 +1,26 @@
 //! HOT PATH: a circular list to which one thread adds while others traverse it. Nothing is removed.
 //!
 //! An entry word holds the place of any one element, chosen by the owning thread. 0 means an empty list.
+//!
+//! # Examples
+//!
+//! ```
+//! use std::sync::atomic::AtomicU32;
+//!
+//! use tare_sync::circle;
+//!
+//! let (entry, links): (AtomicU32, [AtomicU32; 4]) = Default::default();
+//! for place in [1, 3] {
+//!     circle::insert(&entry, place, |at| &links[at as usize]);
+//! }
+//! let places: Vec<u32> = circle::round(&entry, 9, |at| links.get(at as usize)).collect();
+//! assert_eq!(places, [3, 1]);
+//! ```
 
 use crate::atomic::{
     AtomicU32,
     Ordering::{Acquire, Relaxed, Release},
-    Own,
+    OwnLoad,
 };
 
 /// Links an initialised element into the circle and makes `entry` point to it. `next` returns an element's

@@ -11,6 +11,22 @@ use crate::atomic::{
 const UNSETTLED: u32 = 0;
 
 /// The configuration version shared by all threads.
+///
+/// # Examples
+///
+/// ```
+/// use tare_sync::{ConfigVersion, Limit, SeenVersion};
+///
+/// let (version, seen, limit) = (ConfigVersion::new(), SeenVersion::new(), Limit::new());
+/// // A thread reads the settings and may then proceed up to word 100 without asking again.
+/// seen.settle(&version);
+/// limit.open(100, &seen, &version);
+/// assert!(seen.is(&version) && limit.get() == 100);
+/// // Somebody changes a setting.
+/// version.announce();
+/// limit.close();
+/// assert!(!seen.is(&version) && limit.get() == 0);
+/// ```
 #[repr(transparent)]
 pub struct ConfigVersion(AtomicU32);
 

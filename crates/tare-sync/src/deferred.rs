@@ -6,7 +6,7 @@ use crate::Seqlock;
 use crate::atomic::{
     AtomicU32, AtomicU64,
     Ordering::{Acquire, Relaxed, Release},
-    Own,
+    OwnLoad,
 };
 
 /// A vacant place for one deferred word.
@@ -28,6 +28,22 @@ impl Room<'_> {
 }
 
 /// The number of a thread's deferred words. The words themselves lie elsewhere, at most `N` of them.
+///
+/// # Examples
+///
+/// ```
+/// use std::sync::atomic::AtomicU64;
+///
+/// use tare_sync::DeferredEvents;
+///
+/// let (events, words): (_, [AtomicU64; 2]) = (DeferredEvents::new(), Default::default());
+/// events.room(&words).expect("room").fill(70);
+/// events.room(&words).expect("room").fill(71);
+/// assert!(events.room(&words).is_none(), "the buffer is full");
+/// let mut sum = 0;
+/// events.clear(&words, |word| sum += word);
+/// assert_eq!(sum, 141);
+/// ```
 #[repr(C)]
 pub struct DeferredEvents {
     /// Odd while the words are being processed.
@@ -37,7 +53,7 @@ pub struct DeferredEvents {
 
 impl DeferredEvents {
     new! {
-        /// Creates an empty deferred.
+        /// Creates an empty buffer.
         fn new() = DeferredEvents { version: Seqlock::new(), len: AtomicU32::new(0) }
     }
 

@@ -10,6 +10,23 @@ use crate::atomic::{
 const FOLDING: u64 = 1 << 48;
 
 /// The number of folds in progress (upper 16 bits) and of folds begun (lower 48 bits).
+///
+/// # Examples
+///
+/// ```
+/// use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+///
+/// use tare_sync::Folds;
+///
+/// let (folds, from, to) = (Folds::new(), AtomicU64::new(3), AtomicU64::new(4));
+/// let sum = || folds.read(|| from.load(Relaxed) + to.load(Relaxed));
+/// assert_eq!(sum(), Some(7));
+/// folds.begin();
+/// to.fetch_add(from.swap(0, Relaxed), Relaxed);
+/// assert_eq!(sum(), None, "values are moving: read again");
+/// folds.end();
+/// assert_eq!(sum(), Some(7));
+/// ```
 #[repr(transparent)]
 pub struct Folds(AtomicU64);
 

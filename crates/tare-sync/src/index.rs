@@ -15,6 +15,23 @@ const PROBES: usize = 128;
 
 /// A hash table over the caller's entries: a power of two of words, all 0 at first. Places are greater than
 /// 1.
+///
+/// # Examples
+///
+/// ```
+/// use std::sync::atomic::AtomicU64;
+///
+/// use tare_sync::{Index, Inserted};
+///
+/// let entries: [AtomicU64; 8] = Default::default();
+/// let index = Index(&entries);
+/// let hash = 0xABCD << 32;
+/// // The closure compares the key at a place with the one that is looked for.
+/// assert!(matches!(index.insert(hash, 5, |place| place == 5), Inserted::Here));
+/// assert_eq!(index.find(hash, |place| place == 5), Some(5));
+/// index.remove(hash, 5);
+/// assert!(index.is_empty());
+/// ```
 pub struct Index<'a>(pub &'a [AtomicU64]);
 
 /// The result of an insertion.

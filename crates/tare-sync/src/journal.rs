@@ -3,6 +3,22 @@
 //! The first word of a record is not 0; a word of 0 ends the records. To append, a thread writes the record's
 //! other words and the next end, and last the first word, which was the end until then. So a reader that
 //! copies words in order and stops at the end has whole records.
+//!
+//! # Examples
+//!
+//! ```
+//! use std::sync::atomic::AtomicU64;
+//!
+//! use tare_sync::journal;
+//!
+//! let block: [AtomicU64; 4] = Default::default();
+//! journal::end(&block[0]);
+//! let place: &[AtomicU64; 3] = block.first_chunk().expect("three words");
+//! journal::append::<2, 3>(place, [7, 8]);
+//! let mut copied = [0; 4];
+//! journal::copy(&block, &mut copied);
+//! assert_eq!(copied[..3], [7, 8, 0]);
+//! ```
 
 use crate::atomic::{
     AtomicU64,

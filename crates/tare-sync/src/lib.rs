@@ -13,11 +13,11 @@
 //! | [`TreiberStack`] | a Treiber stack: take and give back equal elements |
 //! | [`Queue`] | push and pop numbers, oldest first |
 //! | [`Index`] | insert, find and remove keys |
-//! | [`Slots`] | take and give back slots of a block, which may be repurposed |
+//! | [`BlockSlots`] | take and give back slots of a block, which may be repurposed |
 //! | [`Space`] | cut pieces from blocks that none of them owns |
 //! | [`Folds`] | one moves values from one place to another, others add up both |
 //! | [`DeferredEvents`] | one defers events, others count them nevertheless |
-//! | [`PinnedSlot`], [`Turns`] | add to a pinned slot, or give it to another owner |
+//! | [`PinnedSlot`], [`Evictions`] | add to a pinned slot, or give it to another owner |
 //! | [`stamp`] | change data, and cache it until it changes |
 //! | [`Shown`] | publish the best of several buffers, others copy it |
 //! | [`ConfigVersion`], [`SeenVersion`], [`Limit`] | one changes settings, others compare one version |
@@ -74,12 +74,12 @@ pub use config_version::{ConfigVersion, Limit, SeenVersion};
 pub use deferred::{DeferredEvents, Room};
 pub use folds::Folds;
 pub use index::{Index, Inserted};
-pub use pinned_slot::{Moment, PinnedSlot, Turns};
+pub use pinned_slot::{Evictions, PinnedSlot, SlotState};
 pub use queue::Queue;
 pub use seqlock::Seqlock;
 pub use shown::Shown;
-pub use slots::{Claimed, Freed, MOST_SLOTS, Slots};
-pub use space::{Piece, Space, keep_first};
+pub use slots::{BlockSlots, Claimed, Freed, MOST_SLOTS};
+pub use space::{CutPiece, Space, keep_first};
 pub use treiber_stack::TreiberStack;
 
 default!(
@@ -91,9 +91,9 @@ default!(
     Queue,
     SeenVersion,
     Shown,
-    Slots,
+    BlockSlots,
     Space,
     PinnedSlot,
-    Turns,
+    Evictions,
     Seqlock
 );

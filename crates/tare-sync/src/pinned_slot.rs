@@ -16,14 +16,31 @@ const FREE: u64 = 1 << 30;
 const PINS: u64 = FREE - 1;
 
 /// The state of a slot: the owner's generation << 32, flags, pins.
+///
+/// # Examples
+///
+/// ```
+/// use tare_sync::PinnedSlot;
+///
+/// let slot = PinnedSlot::new();
+/// slot.prepare();
+/// let owner = slot.publish_owner();
+/// assert!(slot.pin(owner), "a thread adds for this owner");
+/// assert!(!slot.claim(slot.now(), 1), "nobody takes a pinned slot");
+/// slot.unpin();
+/// // Another owner takes the slot. Whoever comes for the former one is refused.
+/// assert!(slot.claim(slot.now(), 1));
+/// let next = slot.publish_owner();
+/// assert!(!slot.pin(owner) && slot.pin(next));
+/// ```
 #[repr(transparent)]
 pub struct PinnedSlot(AtomicU64);
 
 /// The state of a slot at one moment, which a claim refers to.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Moment(u64);
+pub struct SlotState(u64);
 
-impl Moment {
+impl SlotState {
     /// Returns the owner's generation.
     #[must_use]
     pub const fn generation(self) -> u32 {
@@ -32,14 +49,14 @@ impl Moment {
 
     /// Returns whether the slot had an owner.
     #[must_use]
-    pub const fn is_let(self) -> bool {
+    pub const fn has_owner(self) -> bool {
         self.0 & FREE == 0
     }
 
     /// Returns the state of a slot owned by `generation` and not pinned.
     #[must_use]
-    pub const fn quiet(generation: u32) -> Moment {
-        Moment((generation as u64) << 32)
+    pub const fn unpinned(generation: u32) -> SlotState {
+        SlotState((generation as u64) << 32)
     }
 }
 
@@ -55,29 +72,29 @@ impl PinnedSlot {
     }
 
     /// Returns the current state.
-    pub fn now(&self) -> Moment {
-        Moment(self.0.load(Relaxed))
+    pub fn now(&self) -> SlotState {
+        SlotState(self.0.load(Relaxed))
     }
 
     /// Returns the generation of the current or last owner.
     pub fn generation(&self) -> u32 {
-        Moment(self.0.load(Acquire)).generation()
+        SlotState(self.0.load(Acquire)).generation()
     }
 
     /// Returns whether the owner of `generation` has the slot.
-    pub fn is_let_to(&self, generation: u32) -> bool {
+    pub fn belongs_to(&self, generation: u32) -> bool {
         let now = self.0.load(Acquire);
-        Moment(now).generation() == generation && now & (BUSY | FREE) == 0
+        SlotState(now).generation() == generation && now & (BUSY | FREE) == 0
     }
 
     /// Returns what `read` makes of the slot, and the slot's state, with or without an owner. Returns `None`
     /// if the slot was being changed.
-    pub fn read<T>(&self, read: impl FnOnce() -> T) -> Option<(Moment, T)> {
+    pub fn read<T>(&self, read: impl FnOnce() -> T) -> Option<(SlotState, T)> {
         let before = self.0.load(Acquire);
         let value = read();
         fence(Acquire);
         let now = self.0.load(Relaxed);
-        (before & BUSY == 0 && (before ^ now) & !PINS == 0).then_some((Moment(before), value))
+        (before & BUSY == 0 && (before ^ now) & !PINS == 0).then_some((SlotState(before), value))
     }
 
     /// Pins the slot for the owner of `generation`. The caller then adds and calls [`PinnedSlot::unpin`].
@@ -85,7 +102,7 @@ impl PinnedSlot {
     #[inline]
     pub fn pin(&self, generation: u32) -> bool {
         let before = self.0.fetch_add(1, Acquire);
-        let there = Moment(before).generation() == generation && before & (BUSY | FREE) == 0;
+        let there = SlotState(before).generation() == generation && before & (BUSY | FREE) == 0;
         if !there {
             self.unpin();
         }
@@ -100,8 +117,8 @@ impl PinnedSlot {
 
     /// Takes the slot from the owner it had at `before`, and raises its generation by `by`. Returns false if
     /// the slot is pinned or another thread was faster. On success the caller changes the slot and calls
-    /// [`PinnedSlot::let_out`] or [`PinnedSlot::leave_free`].
-    pub fn claim(&self, before: Moment, by: u32) -> bool {
+    /// [`PinnedSlot::publish_owner`] or [`PinnedSlot::leave_free`].
+    pub fn claim(&self, before: SlotState, by: u32) -> bool {
         let mine = u64::from(before.generation().wrapping_add(by)) << 32 | BUSY;
         let free_to_take = before.0 & (BUSY | PINS) == 0;
         let claimed = free_to_take && self.0.compare_exchange(before.0, mine, Acquire, Relaxed).is_ok();
@@ -111,8 +128,8 @@ impl PinnedSlot {
     }
 
     /// Completes a claim: the new owner's data is written. Returns its generation.
-    pub fn let_out(&self) -> u32 {
-        Moment(self.0.fetch_and(!BUSY, Release)).generation()
+    pub fn publish_owner(&self) -> u32 {
+        SlotState(self.0.fetch_and(!BUSY, Release)).generation()
     }
 
     /// Completes a claim and leaves the slot without an owner.
@@ -124,17 +141,29 @@ impl PinnedSlot {
 
 /// The number of times that any of many slots changed its owner, times two. A thread that recognised an owner
 /// by its data knows that it was there all the time if the number is unchanged.
+///
+/// # Examples
+///
+/// ```
+/// use tare_sync::Evictions;
+///
+/// let evictions = Evictions::new();
+/// let before = evictions.now();
+/// assert_eq!(evictions.since(), before, "whoever was there still is");
+/// evictions.count();
+/// assert_ne!(evictions.since(), before);
+/// ```
 #[repr(transparent)]
-pub struct Turns(AtomicU32);
+pub struct Evictions(AtomicU32);
 
-impl Turns {
+impl Evictions {
     new! {
         /// Creates a counter of no changes.
-        fn new() = Turns(AtomicU32::new(0))
+        fn new() = Evictions(AtomicU32::new(0))
     }
 
     /// Counts that an owner loses its slot. Called before the next owner's data is written.
-    pub fn pass(&self) {
+    pub fn count(&self) {
         self.0.fetch_add(2, Release);
         // Whoever sees any data of the next owner sees this change, too.
         fence(Release);

@@ -9,6 +9,21 @@ use crate::atomic::{
 /// Both ends of a queue of numbers. The slots belong to the caller: the same words for every call, a power of
 /// two of them, and at least 2 (with one slot, full and empty look the same). A queue without slots is always
 /// full.
+///
+/// # Examples
+///
+/// ```
+/// use std::sync::atomic::AtomicU64;
+///
+/// use tare_sync::Queue;
+///
+/// let slots: [AtomicU64; 2] = Default::default();
+/// Queue::prepare(&slots);
+/// let queue = Queue::new();
+/// assert!(queue.push(&slots, 10) && queue.push(&slots, 11));
+/// assert!(!queue.push(&slots, 12), "it is full");
+/// assert_eq!(queue.pop(&slots), Some(10));
+/// ```
 pub struct Queue {
     head: AtomicU32,
     tail: AtomicU32,

@@ -3,10 +3,25 @@
 use crate::atomic::{
     AtomicU32,
     Ordering::{Acquire, Relaxed, Release},
-    Own, fence,
+    OwnLoad, fence,
 };
 
 /// The sequence number of a seqlock: even at rest, and different after each change.
+///
+/// # Examples
+///
+/// ```
+/// use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+///
+/// use tare_sync::Seqlock;
+///
+/// let (lock, words) = (Seqlock::new(), [AtomicU64::new(1), AtomicU64::new(2)]);
+/// // The only writer changes both words.
+/// lock.change(|| words.iter().for_each(|word| word.store(7, Relaxed)));
+/// // A reader sees both changes or none; `None` means: try again.
+/// let seen = lock.read(|_| [words[0].load(Relaxed), words[1].load(Relaxed)]);
+/// assert_eq!(seen, Some([7, 7]));
+/// ```
 #[repr(transparent)]
 pub struct Seqlock(AtomicU32);
 
@@ -16,7 +31,7 @@ impl Seqlock {
         fn new() = Seqlock(AtomicU32::new(0))
     }
 
-    /// ConfigVersion the protected words. Only their single writer may call it.
+    /// Changes the protected words. Only their single writer may call it.
     #[inline(always)]
     pub fn change<T>(&self, change: impl FnOnce() -> T) -> T {
         let version = self.0.own();

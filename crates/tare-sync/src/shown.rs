@@ -9,6 +9,21 @@ use crate::atomic::{
 };
 
 /// The published buffer: tag << 32 | buffer, 0 for none.
+///
+/// # Examples
+///
+/// ```
+/// use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+///
+/// use tare_sync::Shown;
+///
+/// let buffers: [AtomicU64; 3] = Default::default();
+/// let shown = Shown::new();
+/// Shown::begin_to_fill();
+/// buffers[1].store(42, Relaxed);
+/// assert_eq!(shown.replace(1, |published| published == 0), 0, "nothing was replaced");
+/// assert_eq!(shown.read(|buffer| buffers[buffer as usize].load(Relaxed)), Some(42));
+/// ```
 #[repr(transparent)]
 pub struct Shown(AtomicU64);
 

@@ -24,7 +24,23 @@ const KIND: u32 = 58;
 
 /// The slot word of a block. It is 0 for a block without slots, apart from the counts of those who hold it to
 /// find that out.
-pub struct Slots(AtomicU64);
+///
+/// # Examples
+///
+/// ```
+/// use tare_sync::BlockSlots;
+///
+/// let slots = BlockSlots::new();
+/// // The block gets three slots of kind 4; slot 0 belongs to the caller.
+/// slots.begin(4, 3);
+/// let claimed = slots.claim(4).expect("a free slot");
+/// assert_eq!((claimed.slot, claimed.last), (1, false));
+/// assert!(slots.claim(5).is_none(), "the block is of another kind");
+/// slots.free(1);
+/// assert!(slots.free(0).all, "now the block may change its kind");
+/// assert_eq!(slots.leave(|_kind| true), Some((4, 3)));
+/// ```
+pub struct BlockSlots(AtomicU64);
 
 /// The result of taking a slot.
 pub struct Claimed {
@@ -53,10 +69,10 @@ const fn all_of(word: u64) -> u64 {
     (1 << (word >> COUNT & 0x3F)) - 1
 }
 
-impl Slots {
+impl BlockSlots {
     new! {
         /// Creates the word of a block without slots.
-        fn new() = Slots(AtomicU64::new(0))
+        fn new() = BlockSlots(AtomicU64::new(0))
     }
 
     /// Returns the kind of the slots; 0 if there are none.
@@ -93,7 +109,7 @@ impl Slots {
     }
 
     /// Takes a free slot and maintains the block's hint: `hints` holds `bit` while the block may have a free
-    /// slot. Clears the bit when it takes the last slot or finds none. See also [`Slots::claim`].
+    /// slot. Clears the bit when it takes the last slot or finds none. See also [`BlockSlots::claim`].
     pub fn claim_by_hint(&self, kind: u8, hints: &AtomicU64, bit: u64) -> Option<Claimed> {
         let claimed = self.claim(kind);
         if claimed.as_ref().is_none_or(|claimed| claimed.last) {
@@ -137,20 +153,20 @@ impl Slots {
         Some((kind, (word >> COUNT & 0x3F) as usize))
     }
 
-    /// Keeps the block of its kind until [`Slots::let_go`]. Returns false, and holds nothing, if it is of
+    /// Keeps the block of its kind until [`BlockSlots::release_hold`]. Returns false, and holds nothing, if it is of
     /// another kind.
     #[inline]
     pub fn hold(&self, kind: u8) -> bool {
         let held = kind_of(self.0.fetch_add(HOLD, Acquire)) == kind;
         if !held {
-            self.let_go();
+            self.release_hold();
         }
         held
     }
 
     /// Ends a hold: the block may be repurposed.
     #[inline]
-    pub fn let_go(&self) {
+    pub fn release_hold(&self) {
         self.0.fetch_sub(HOLD, Release);
     }
 }

@@ -7,12 +7,24 @@ use crate::atomic::{
 };
 
 /// The newest block's number << 32 | words used of it; block 0 means none.
+///
+/// # Examples
+///
+/// ```
+/// use tare_sync::{CutPiece, Space};
+///
+/// let space = Space::new();
+/// // Blocks have 16 words, of which the first one is a link; block 9 is free.
+/// let cut = |words| space.cut(words, 16, 1, |_newest| Some(9), |_unseen| {});
+/// assert_eq!(cut(4), Some(CutPiece { block: 9, at: 1 }));
+/// assert_eq!(cut(4), Some(CutPiece { block: 9, at: 5 }));
+/// ```
 #[repr(transparent)]
 pub struct Space(AtomicU64);
 
 /// The location of a piece.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Piece {
+pub struct CutPiece {
     /// The number of the block.
     pub block: u32,
     /// The offset in the block, in words.
@@ -36,20 +48,20 @@ impl Space {
         link: u32,
         take: impl Fn(u32) -> Option<u32>,
         give: impl Fn(u32),
-    ) -> Option<Piece> {
+    ) -> Option<CutPiece> {
         let mut next = self.0.load(Acquire);
         loop {
             let (block, used) = ((next >> 32) as u32, next as u32);
             if block != 0 && used + words <= size {
                 match self.0.compare_exchange(next, next + u64::from(words), AcqRel, Acquire) {
-                    Ok(_) => return Some(Piece { block, at: used }),
+                    Ok(_) => return Some(CutPiece { block, at: used }),
                     Err(now) => next = now,
                 }
             } else {
                 let fresh = take(block)?;
                 let begun = u64::from(fresh) << 32 | u64::from(link + words);
                 match self.0.compare_exchange(next, begun, AcqRel, Acquire) {
-                    Ok(_) => return Some(Piece { block: fresh, at: link }),
+                    Ok(_) => return Some(CutPiece { block: fresh, at: link }),
                     Err(now) => {
                         give(fresh);
                         next = now;

@@ -9,6 +9,23 @@ use crate::atomic::{
 
 /// The head of a Treiber stack: tag << 32 | first free element, 0 for none. Each free element holds its
 /// successor's number in a word of its own.
+///
+/// # Examples
+///
+/// ```
+/// use std::sync::atomic::AtomicU32;
+///
+/// use tare_sync::TreiberStack;
+///
+/// // Elements are numbered from 1; each has a link word.
+/// let links: [AtomicU32; 4] = Default::default();
+/// let free = TreiberStack::new();
+/// free.push(1, |item| &links[item as usize]);
+/// free.push(3, |item| &links[item as usize]);
+/// assert_eq!(free.pop(|item| &links[item as usize]), Some(3));
+/// assert_eq!(free.pop(|item| &links[item as usize]), Some(1));
+/// assert_eq!(free.pop(|item| &links[item as usize]), None);
+/// ```
 #[repr(transparent)]
 pub struct TreiberStack(AtomicU64);
 

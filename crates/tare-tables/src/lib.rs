@@ -27,6 +27,6 @@ pub use framework::definition::{Emit, TableDef};
 pub use framework::view::{ViewColumn, ViewDef};
 pub use shape::{FURTHER, Shape, TABLES};
 pub use table::{
-    Access, Column, Columns, Condition, Kept, Operator, PresentRows, Put, Query, Rows, Sink, SqlType, Stream,
-    Table, TableError, Test, Value, Values,
+    Access, Column, ColumnSet, Condition, Operator, PresentRows, Put, Query, RowSnapshot, RowValues, Rows,
+    Sink, SqlType, Stream, Table, TableError, Test, Value,
 };

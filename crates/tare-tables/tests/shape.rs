@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use tare_tables::{Access, Columns, STREAMS, Shape, TABLES, Table, ddl, mysql};
+use tare_tables::{Access, ColumnSet, STREAMS, Shape, TABLES, Table, ddl, mysql};
 
 /// Facts about the built-in's columns; regenerate with `reference/regenerate.sh`.
 const FACTS: &str = include_str!("reference/10.11.tsv");
@@ -191,6 +191,6 @@ fn every_column_can_be_asked_for() {
         Shape::Extended.tables().iter().chain(TABLES).map(|table| (table.name(), table.columns().len()));
     let streams = STREAMS.iter().map(|stream| (stream.name(), stream.columns().len()));
     for (name, columns) in all.chain(streams) {
-        assert!(columns <= Columns::MOST, "{name} has {columns} columns");
+        assert!(columns <= ColumnSet::MOST, "{name} has {columns} columns");
     }
 }

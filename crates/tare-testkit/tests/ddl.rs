@@ -15,14 +15,14 @@ use tare_testkit::turn;
 /// `expected/ddl.toml`.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Expected {
+struct ExpectedColumns {
     /// Tables of the reference the subject does not serve. The list may only get shorter.
     missing: Vec<String>,
     /// Tables of the subject the reference does not have.
     own: Vec<String>,
     keys: Keys,
     #[serde(default)]
-    difference: Vec<Difference>,
+    difference: Vec<ColumnDifference>,
 }
 
 /// The one thing SHOW CREATE TABLE shows of every table that the reference's does not.
@@ -38,7 +38,7 @@ struct Keys {
 /// What may differ, and why. Each must occur on some server; on every one unless it names a version.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Difference {
+struct ColumnDifference {
     table: String,
     column: String,
     traits: Vec<String>,
@@ -52,7 +52,7 @@ fn any() -> String {
     "*".into()
 }
 
-fn expected() -> Expected {
+fn expected() -> ExpectedColumns {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("expected/ddl.toml");
     toml::from_str(&std::fs::read_to_string(path).unwrap()).unwrap()
 }
@@ -135,7 +135,7 @@ fn every_table_is_declared_as_the_references_or_is_known_to_be_missing() {
             let (wanted, found) = (wanted.get(column), found.get(column));
             for it in TRAITS {
                 let (wanted, found) = (wanted.map(|of| &of[it]), found.map(|of| &of[it]));
-                let explains = |why: &Difference| {
+                let explains = |why: &ColumnDifference| {
                     matches(&why.table, table)
                         && matches(&why.column, column)
                         && why.traits.iter().any(|name| name == it)
@@ -154,7 +154,7 @@ fn every_table_is_declared_as_the_references_or_is_known_to_be_missing() {
     }
     assert_eq!(unexplained, Vec::<String>::new(), "differences nobody explained");
     let for_this_host = |at: &usize| matches(&expected.difference[*at].host, version);
-    let stale: Vec<&Difference> = (0..used.len())
+    let stale: Vec<&ColumnDifference> = (0..used.len())
         .filter(|at| !used[*at])
         .filter(for_this_host)
         .map(|at| &expected.difference[at])

@@ -16,7 +16,7 @@ use tare_testkit::subject::{Provider, setting};
 use tare_testkit::turn;
 
 /// Rows of a table and how long it took to read them all.
-type Read = (u64, Duration);
+type ScaleRead = (u64, Duration);
 
 fn settings(provider: Provider, connections: u64, digests: u64, tables: u64) -> Settings {
     let settings = Settings::new(provider)
@@ -33,9 +33,9 @@ fn settings(provider: Provider, connections: u64, digests: u64, tables: u64) -> 
 }
 
 /// How much there is: connections, digests, tables.
-type Amount = [u64; 3];
+type ScaleAmount = [u64; 3];
 
-fn amount([connections, digests, tables]: Amount) -> Amount {
+fn amount([connections, digests, tables]: ScaleAmount) -> ScaleAmount {
     [
         setting("TARE_CONNECTIONS", connections),
         setting("TARE_DIGESTS", digests),
@@ -44,7 +44,7 @@ fn amount([connections, digests, tables]: Amount) -> Amount {
 }
 
 /// Starts a server and gives it what there is to read; the connections stay open as long as they are kept.
-fn filled(provider: Provider, [connections, digests, tables]: Amount) -> (Server, Vec<Conn>) {
+fn filled(provider: Provider, [connections, digests, tables]: ScaleAmount) -> (Server, Vec<Conn>) {
     let server = Server::start(settings(provider, connections, digests, tables)).unwrap();
     let open: Vec<Conn> = (0..connections)
         .map(|_| {
@@ -80,14 +80,14 @@ fn read(conn: &mut Conn, name: &str) -> u64 {
 }
 
 /// Reads a table to its end, and how long that takes.
-fn timed(conn: &mut Conn, name: &str) -> Read {
+fn timed(conn: &mut Conn, name: &str) -> ScaleRead {
     let begin = Instant::now();
     (read(conn, name), begin.elapsed())
 }
 
 /// Reads every table once.
-fn read_all(conn: &mut Conn, [connections, digests, tables]: Amount) -> BTreeMap<String, Read> {
-    let reads: BTreeMap<String, Read> = names(conn)
+fn read_all(conn: &mut Conn, [connections, digests, tables]: ScaleAmount) -> BTreeMap<String, ScaleRead> {
+    let reads: BTreeMap<String, ScaleRead> = names(conn)
         .into_iter()
         .map(|name| {
             let read = timed(conn, &name);
@@ -118,7 +118,7 @@ fn every_table_can_be_read_when_there_is_much_in_it() {
     let [mut subject, mut reference] = [&subject, &reference].map(|server| server.client().unwrap());
     let reads = read_all(&mut subject, much);
     read_all(&mut reference, much);
-    let mut largest: Vec<(&String, &Read)> = reads.iter().collect();
+    let mut largest: Vec<(&String, &ScaleRead)> = reads.iter().collect();
     largest.sort_by_key(|(_, (rows, _))| std::cmp::Reverse(*rows));
     println!("medians of {} reads each, in turns", COMPARED.1);
     println!(
@@ -126,9 +126,9 @@ fn every_table_can_be_read_when_there_is_much_in_it() {
         "SELECT * FROM", "rows", "ms", "built-in", "ms", "ratio"
     );
     for (name, _) in largest.into_iter().take(COMPARED.0) {
-        let pairs: Vec<(Read, Read)> =
+        let pairs: Vec<(ScaleRead, ScaleRead)> =
             (0..COMPARED.1).map(|_| (timed(&mut subject, name), timed(&mut reference, name))).collect();
-        let median = |of: &dyn Fn(&(Read, Read)) -> f64| {
+        let median = |of: &dyn Fn(&(ScaleRead, ScaleRead)) -> f64| {
             let mut values: Vec<f64> = pairs.iter().map(of).collect();
             values.sort_by(f64::total_cmp);
             values[values.len() / 2]

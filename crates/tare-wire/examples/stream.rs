@@ -106,16 +106,16 @@ fn record(threads: &[ThreadRef], class: ClassId, statements: usize) {
 }
 
 /// A client that takes what comes and looks at as little of it as can be.
-struct Client {
+struct StreamClient {
     stream: UnixStream,
     buffer: Vec<u8>,
     from: usize,
 }
 
-impl Client {
-    fn connect(path: &std::path::Path) -> Client {
+impl StreamClient {
+    fn connect(path: &std::path::Path) -> StreamClient {
         let stream = UnixStream::connect(path).expect("the endpoint");
-        let mut client = Client { stream, buffer: Vec::new(), from: 0 };
+        let mut client = StreamClient { stream, buffer: Vec::new(), from: 0 };
         client.packet();
         // CLIENT_PROTOCOL_41, SECURE_CONNECTION, utf8mb4.
         let mut answer = 0x8200u32.to_le_bytes().to_vec();
@@ -219,7 +219,7 @@ fn main() {
         stall_limit: EndpointConfig::STALL_LIMIT,
     })
     .expect("an endpoint");
-    let mut client = Client::connect(&path);
+    let mut client = StreamClient::connect(&path);
     let sql = match mode.as_str() {
         "blocks" => format!("SELECT {BLOCKS} FROM tare_stream_statement_blocks"),
         _ => format!("SELECT {COLUMNS}{further} FROM tare_stream_statements"),

@@ -9,20 +9,20 @@ use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 
 use fixture::*;
 use tare_engine::Engine;
-use tare_tables::{Column, Columns, Query, Sink, SqlType, Table, Value, Values};
+use tare_tables::{Column, ColumnSet, Query, RowValues, Sink, SqlType, Table, Value};
 
 const ROWS: u64 = 1000;
 
 /// A table whose texts are dear: rows in no order by AMOUNT.
 struct Dear {
-    asked: Mutex<Columns>,
+    asked: Mutex<ColumnSet>,
     texts: AtomicU64,
 }
 
 static TABLES: &[&dyn Table] = &[&DEAR];
 /// The tests share the table, and what it counts.
-static TURN: Mutex<()> = Mutex::new(());
-static DEAR: Dear = Dear { asked: Mutex::new(Columns::NONE), texts: AtomicU64::new(0) };
+static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
+static DEAR: Dear = Dear { asked: Mutex::new(ColumnSet::NONE), texts: AtomicU64::new(0) };
 
 const fn column(name: &'static str, sql_type: SqlType) -> Column {
     Column { name, sql_type, nullable: false, default: None, doc: "A column." }
@@ -37,7 +37,7 @@ const COLUMNS: &[Column] = &[
 /// A row by its number.
 struct Row(u64);
 
-impl Values for Row {
+impl RowValues for Row {
     fn value(&self, column: usize) -> Value<'_> {
         match column {
             0 => Value::Unsigned(self.0),
@@ -68,7 +68,7 @@ impl Table for Dear {
 
 #[test]
 fn a_query_asks_for_the_columns_it_names_and_makes_the_values_it_sends() {
-    let _turn = TURN.lock();
+    let _alone = ONE_AT_A_TIME.lock();
     let served = served_with(|config| config.tables = TABLES);
     let mut client = served.client();
     let mut asked = |sql: &str| {
@@ -96,7 +96,7 @@ fn a_query_asks_for_the_columns_it_names_and_makes_the_values_it_sends() {
 
 #[test]
 fn the_first_rows_in_an_order_are_those_of_all_in_that_order() {
-    let _turn = TURN.lock();
+    let _alone = ONE_AT_A_TIME.lock();
     let served = served_with(|config| config.tables = TABLES);
     let mut client = served.client();
     for order in ["AMOUNT DESC", "AMOUNT", "TEXT, ID"] {

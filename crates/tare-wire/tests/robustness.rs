@@ -11,9 +11,9 @@ use fixture::*;
 use mysql::prelude::Queryable;
 
 /// A small generator (xorshift), so that a failure repeats.
-struct Random(u64);
+struct PacketRandom(u64);
 
-impl Random {
+impl PacketRandom {
     fn next(&mut self) -> u64 {
         self.0 ^= self.0 << 13;
         self.0 ^= self.0 >> 7;
@@ -40,7 +40,7 @@ fn assert_alive(served: &Served) {
 #[test]
 fn garbage_ends_its_own_connection_only() {
     let served = served();
-    let mut random = Random(0x9e37_79b9_7f4a_7c15);
+    let mut random = PacketRandom(0x9e37_79b9_7f4a_7c15);
     for round in 0..300 {
         let mut stream = served.raw();
         let count = (random.next() % 3000) as usize;
@@ -73,7 +73,7 @@ fn mangled_statements_are_answered() {
     packet(&mut stream).unwrap();
     send(&mut stream, &login());
     packet(&mut stream).unwrap();
-    let mut random = Random(42);
+    let mut random = PacketRandom(42);
     let seeds = [
         "SELECT `NAME`, `ENABLED` FROM `things` WHERE  ( (`AMOUNT` >= 1)  AND  (`NAME` LIKE 'a%') ) OR NOT x IN (1,2)",
         "UPDATE `things` SET `ENABLED` = 'NO' WHERE `NAME` = 'it\\'s' AND `DELTA` IS NULL  LIMIT 1",

@@ -7,16 +7,16 @@ use std::ops::ControlFlow;
 use fixture::{rows, served_with};
 use mysql::prelude::Queryable;
 use tare_engine::Engine;
-use tare_tables::{Column, Put, Query, Sink, SqlType, Table, Value, Values};
+use tare_tables::{Column, Put, Query, RowValues, Sink, SqlType, Table, Value};
 
 /// The sums of the table `sums`.
 const SUMS: [u128; 3] = [7, u64::MAX as u128, 3 * (u64::MAX as u128)];
 
-struct Sums;
+struct SumTable;
 
 struct Row(u128);
 
-impl Values for Row {
+impl RowValues for Row {
     fn value(&self, _: usize) -> Value<'_> {
         Value::Unsigned(self.0 as u64)
     }
@@ -31,7 +31,7 @@ impl Values for Row {
     }
 }
 
-impl Table for Sums {
+impl Table for SumTable {
     fn name(&self) -> &'static str {
         "sums"
     }
@@ -61,7 +61,7 @@ impl Table for Sums {
 
 #[test]
 fn sums_begin_anew_and_are_whole_for_who_asks() {
-    let served = served_with(|config| config.tables = &[&Sums]);
+    let served = served_with(|config| config.tables = &[&SumTable]);
     let (mut plain, mut whole) = (served.client(), served.client());
     whole.query_drop("SET tare_whole_sums = 1").expect("a setting");
     let shown = |client: &mut mysql::Conn| -> Vec<String> {

@@ -23,16 +23,16 @@ pub(crate) struct Report {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) reason: Option<String>,
     /// Rows of `tare_status`.
-    pub(crate) status: Vec<Named>,
+    pub(crate) status: Vec<NamedValue>,
     /// Instruments by class: how many are enabled, of how many.
     pub(crate) instruments: Vec<OnOf>,
     /// Consumers, and whether they are enabled.
-    pub(crate) consumers: Vec<Named>,
+    pub(crate) consumers: Vec<NamedValue>,
 }
 
 /// A row of `tare_status`, or a similar one.
 #[derive(Debug, PartialEq, Eq, Serialize)]
-pub(crate) struct Named {
+pub(crate) struct NamedValue {
     pub(crate) name: String,
     pub(crate) value: String,
 }
@@ -46,7 +46,7 @@ pub(crate) struct OnOf {
 }
 
 /// Whether an endpoint can be queried.
-pub(crate) enum Reach {
+pub(crate) enum EndpointReach {
     /// It listens.
     Answers,
     /// Nothing listens; the value describes the symptom.
@@ -54,13 +54,13 @@ pub(crate) enum Reach {
 }
 
 /// Returns whether something listens; a missing right is an error, as it says nothing about tare.
-pub(crate) fn reach(socket: &Path) -> Result<Reach> {
+pub(crate) fn reach(socket: &Path) -> Result<EndpointReach> {
     let at = socket.display();
     match UnixStream::connect(socket).map_err(|e| e.kind()) {
-        Ok(_) => Ok(Reach::Answers),
-        Err(ErrorKind::NotFound) => Ok(Reach::Absent(format!("there is no {at}"))),
+        Ok(_) => Ok(EndpointReach::Answers),
+        Err(ErrorKind::NotFound) => Ok(EndpointReach::Absent(format!("there is no {at}"))),
         Err(ErrorKind::ConnectionRefused) => {
-            Ok(Reach::Absent(format!("nobody listens on {at}: the server that made it is gone")))
+            Ok(EndpointReach::Absent(format!("nobody listens on {at}: the server that made it is gone")))
         }
         Err(ErrorKind::PermissionDenied) => bail!(
             "{at} may only be opened by the server's own account and root: try `sudo tare status …`, or in SQL \
@@ -73,7 +73,7 @@ pub(crate) fn reach(socket: &Path) -> Result<Reach> {
 /// Returns an error with tare's own message, unless tare is active in the server. Otherwise a server in which
 /// tare has disabled itself would be measured or shown as one with tare.
 pub(crate) fn require_active(server: &Server) -> Result<()> {
-    if let Reach::Absent(why) = reach(&server.datadir().join(SOCKET))? {
+    if let EndpointReach::Absent(why) = reach(&server.datadir().join(SOCKET))? {
         let said = line_in_log(server.log()).unwrap_or_else(|| "nothing".into());
         bail!("the server runs, but tare does not serve in it: {why}; tare's word in its error log: {said}");
     }
@@ -89,7 +89,7 @@ pub(crate) fn ask(socket: &Path) -> Result<Report> {
 pub(crate) fn everything(source: &mut Source) -> Result<Report> {
     let endpoint = source;
     let instruments: Vec<[String; 3]> = texts(endpoint, "setup_instruments", ["NAME", "ENABLED", "TIMED"])?;
-    let named = |[name, value]: [String; 2]| Named { name, value };
+    let named = |[name, value]: [String; 2]| NamedValue { name, value };
     let status = texts(endpoint, "tare_status", ["NAME", "VALUE"])?.into_iter().map(named);
     let consumers = texts(endpoint, "setup_consumers", ["NAME", "ENABLED"])?.into_iter().map(named);
     Ok(Report {
@@ -170,8 +170,8 @@ mod tests {
         let folder = tempfile::tempdir().expect("folder");
         let path = folder.path().join(SOCKET);
         let why = |path: &Path| match reach(path).expect("no error") {
-            Reach::Absent(why) => why,
-            Reach::Answers => panic!("nobody answers there"),
+            EndpointReach::Absent(why) => why,
+            EndpointReach::Answers => panic!("nobody answers there"),
         };
         assert!(why(&path).contains("there is no"));
         drop(std::os::unix::net::UnixListener::bind(&path).expect("bind"));

@@ -142,7 +142,7 @@ impl LabAccount {
     ///
     /// An option file cannot be read, or the user cannot be prompted.
     pub(crate) fn credentials(&self) -> Result<Credentials> {
-        let found = self.files.find(Environment::of_the_program().home)?;
+        let found = self.files.find(ProgramEnvironment::of_the_program().home)?;
         let said = found.chosen.over(found.machine);
         let given = match &self.password {
             None => None,
@@ -168,17 +168,17 @@ fn mode(text: &str) -> Result<Mode, String> {
 
 /// The program's environment.
 #[derive(Clone, Debug, Default)]
-struct Environment {
+struct ProgramEnvironment {
     dsn: Option<Secret>,
     home: Option<PathBuf>,
     /// Values of the variables of MySQL's clients, which have the lowest priority.
     clients: Said,
 }
 
-impl Environment {
-    fn of_the_program() -> Environment {
+impl ProgramEnvironment {
+    fn of_the_program() -> ProgramEnvironment {
         let variable = |name: &str| std::env::var(name).ok().filter(|text| !text.is_empty());
-        Environment {
+        ProgramEnvironment {
             dsn: variable(DSN_VARIABLE).map(Secret::new),
             home: std::env::var_os("HOME").filter(|it| !it.is_empty()).map(PathBuf::from),
             clients: Said {
@@ -195,7 +195,7 @@ impl Files {
     /// Returns the user's own option file: the given one, or the one in the home directory.
     pub(crate) fn own(&self) -> Option<PathBuf> {
         let named = self.defaults_file.as_ref().or(self.defaults_extra_file.as_ref()).cloned();
-        let at_home = || Environment::of_the_program().home.map(|home| home.join(".my.cnf"));
+        let at_home = || ProgramEnvironment::of_the_program().home.map(|home| home.join(".my.cnf"));
         named.or_else(|| if self.no_defaults { None } else { at_home() })
     }
 
@@ -232,7 +232,7 @@ impl Reach {
     ///
     /// The options are invalid, or a password cannot be prompted for.
     pub(crate) fn address(&self) -> Result<Address> {
-        self.address_with(Environment::of_the_program(), &mut ask)
+        self.address_with(ProgramEnvironment::of_the_program(), &mut ask)
     }
 
     /// Returns the server through an account, for what tare's own socket does not support.
@@ -241,7 +241,7 @@ impl Reach {
     ///
     /// Those of [`Reach::address`], or the address is tare's own socket.
     pub(crate) fn account(&self) -> Result<Server> {
-        self.account_with(Environment::of_the_program(), &mut ask)
+        self.account_with(ProgramEnvironment::of_the_program(), &mut ask)
     }
 
     /// Returns tare's socket, for what only that supports. Another address is queried for it.
@@ -267,7 +267,7 @@ impl Reach {
         }
     }
 
-    fn account_with(&self, environment: Environment, ask: &mut Asking<'_>) -> Result<Server> {
+    fn account_with(&self, environment: ProgramEnvironment, ask: &mut Asking<'_>) -> Result<Server> {
         let needed = "this command needs an account on the server, which tare's own socket does not have: name the server's socket \
                       (--socket), its host (-h) or an address (--dsn)";
         if let Some(datadir) = &self.datadir {
@@ -282,7 +282,7 @@ impl Reach {
         Said::server(these, files.chosen.over(files.machine), ask)
     }
 
-    fn address_with(&self, environment: Environment, ask: &mut Asking<'_>) -> Result<Address> {
+    fn address_with(&self, environment: ProgramEnvironment, ask: &mut Asking<'_>) -> Result<Address> {
         if let Some(datadir) = &self.datadir {
             return Ok(Address::Socket(datadir.join(SOCKET)));
         }
@@ -344,7 +344,7 @@ impl Reach {
     }
 
     /// Returns the values of the command line and an address, and those of the files.
-    fn all(&self, environment: Environment) -> Result<(Said, Found)> {
+    fn all(&self, environment: ProgramEnvironment) -> Result<(Said, Found)> {
         let these = self.said();
         let mut files = self.files.find(environment.home)?;
         files.machine = files.machine.over(environment.clients);
@@ -429,8 +429,8 @@ mod tests {
         <Command as clap::Parser>::try_parse_from(arguments).unwrap_or_else(|error| panic!("{error}")).reach
     }
 
-    fn environment(dsn: &str, home: Option<&Path>) -> Environment {
-        Environment {
+    fn environment(dsn: &str, home: Option<&Path>) -> ProgramEnvironment {
+        ProgramEnvironment {
             dsn: Some(dsn).filter(|it| !it.is_empty()).map(Secret::new),
             home: home.map(Into::into),
             clients: Said::default(),
@@ -507,7 +507,7 @@ mod tests {
         assert_eq!(shown(&["--socket", &mysqld, "-u", "me"], "", None), format!("me:@{mysqld}"));
         let mut ask = |_: &str| Ok(Secret::new(""));
         let mut account =
-            |path: &str| reach(&["--socket", path]).account_with(Environment::default(), &mut ask);
+            |path: &str| reach(&["--socket", path]).account_with(ProgramEnvironment::default(), &mut ask);
         let refused = account(&one).expect_err("tare's").to_string();
         assert!(refused.contains("is tare's socket") && refused.contains("needs an account"), "{refused}");
         assert_eq!(account(&other).expect("the server's").socket(), Some(Path::new(&other)));
@@ -527,7 +527,7 @@ mod tests {
             }
         }
         let both = reach(&["--socket=/s", "--host=h"]);
-        assert!(both.address_with(Environment::default(), &mut |_| Ok(Secret::new(""))).is_err());
+        assert!(both.address_with(ProgramEnvironment::default(), &mut |_| Ok(Secret::new(""))).is_err());
     }
 
     #[test]
@@ -538,8 +538,9 @@ mod tests {
         assert_eq!(shown(&[&argument], "", None), "agent:secret@db3:3306");
         fs::write(file.path(), "mysqlx://agent:secret@db3:3306").expect("written");
         let mut none = |_: &str| Ok(Secret::new(""));
-        let error =
-            reach(&[&argument]).address_with(Environment::default(), &mut none).expect_err("no such scheme");
+        let error = reach(&[&argument])
+            .address_with(ProgramEnvironment::default(), &mut none)
+            .expect_err("no such scheme");
         let error = format!("{error:#}");
         assert!(error.contains("the first line of") && !error.contains("secret"), "{error}");
         let debug = format!("{:?}", reach(&["--dsn=mysql://a:secret@h", "--password=secret"]));

@@ -17,7 +17,7 @@ use crate::server::process::Process;
 
 /// The source of the server's CPU time, and the cost per event.
 #[derive(Args, Debug)]
-pub(crate) struct Clock {
+pub(crate) struct PriceClock {
     /// The server's process on this machine [default: the one that listens on the address's socket]
     #[arg(long, value_name = "PID")]
     pid: Option<u32>,
@@ -37,7 +37,7 @@ fn cores(text: &str) -> Result<f64, String> {
         .ok_or_else(|| "a number of processors is allowed".to_owned())
 }
 
-impl Clock {
+impl PriceClock {
     /// Reads the given prices.
     pub(crate) fn prices(&self) -> Result<Option<Prices>> {
         let Some(path) = &self.prices else { return Ok(None) };

@@ -9,7 +9,7 @@ use tare_lab::installation::Installation;
 
 /// The server to start, and the provider to load into it.
 #[derive(Args, Debug)]
-pub(crate) struct Programs {
+pub(crate) struct ProviderPrograms {
     /// The server's program [default: the system's mariadbd]
     #[arg(long, value_name = "PATH", env = "TARE_MARIADBD")]
     pub(crate) mariadbd: Option<PathBuf>,
@@ -18,7 +18,7 @@ pub(crate) struct Programs {
     pub(crate) provider: Option<PathBuf>,
 }
 
-impl Programs {
+impl ProviderPrograms {
     /// Finds the server's programs: those named, or the system's.
     pub(crate) fn installation(&self) -> tare_lab::Result<Installation> {
         Installation::find(self.mariadbd.as_deref()).map_err(|error| match error {

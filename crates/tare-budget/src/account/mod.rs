@@ -29,7 +29,7 @@ pub struct Entry {
 
 /// Cost of one instrument.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Share {
+pub struct CostShare {
     /// The events.
     pub entry: Entry,
     /// Cost of all these events, in nanoseconds.
@@ -54,7 +54,7 @@ fn part_on(entries: &[Entry], connected: f64) -> f64 {
 
 /// The account of one sample.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Account {
+pub struct CostAccount {
     /// CPU time the server used, or could have used where only that is known, in nanoseconds.
     pub cpu: f64,
     /// Part of `cpu` that reading the counts took, in nanoseconds.
@@ -66,7 +66,7 @@ pub struct Account {
     /// Factor by which the machine is slower than the one the costs were measured on; `None`: unknown.
     pub machine: Option<f64>,
     /// Instruments with a cost, the most expensive first.
-    pub shares: Vec<Share>,
+    pub shares: Vec<CostShare>,
     /// Total cost, including reading and connections.
     pub total: Cost,
 }
@@ -78,21 +78,40 @@ pub fn distance(events: impl Iterator<Item = (Kind, f64)>, cpu: f64) -> f64 {
     cpu / events.filter(|(kind, _)| kind.is_timed()).map(|(_, events)| events).sum::<f64>()
 }
 
-impl Account {
+impl CostAccount {
     /// Multiplies events and connections by their costs.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use tare_budget::{CostAccount, Entry, Kind, Level, Prices, Provider};
+    ///
+    /// let entry = Entry {
+    ///     name: "statement/sql/select".to_owned(),
+    ///     kind: Kind::Statement,
+    ///     level: Level::Lean,
+    ///     recording: None,
+    ///     events: 1000.0,
+    /// };
+    /// let prices = Prices::shipped(Provider::Tare)?;
+    /// // In a second of CPU time, of which reading the counts took a millisecond.
+    /// let account = CostAccount::of(&prices, vec![entry], 0.0, 1e9, 1e6);
+    /// assert!(account.share().ns > 0.001 && account.share().low <= account.share().high);
+    /// # Ok::<(), tare_budget::PriceError>(())
+    /// ```
     #[must_use]
-    pub fn of(prices: &Prices, entries: Vec<Entry>, connected: f64, cpu: f64, own: f64) -> Account {
+    pub fn of(prices: &Prices, entries: Vec<Entry>, connected: f64, cpu: f64, own: f64) -> CostAccount {
         let connecting = prices.connection.at(part_on(&entries, connected)).times(connected);
         let price = |entry: Entry| {
             let of_one = recording::cost(prices, entry.kind, entry.level, entry.recording);
-            Share { cost: of_one.times(entry.events), entry }
+            CostShare { cost: of_one.times(entry.events), entry }
         };
-        let mut shares: Vec<Share> = entries.into_iter().map(price).collect();
+        let mut shares: Vec<CostShare> = entries.into_iter().map(price).collect();
         shares.retain(|share| share.cost.high > 0.0);
         shares.sort_by(|a, b| b.cost.ns.total_cmp(&a.cost.ns).then_with(|| a.entry.name.cmp(&b.entry.name)));
         let reading = Cost { ns: own, low: own, high: own };
         let total = shares.iter().fold(reading.plus(connecting), |sum, share| sum.plus(share.cost));
-        Account { cpu, own, connected, connecting, machine: prices.machine, shares, total }
+        CostAccount { cpu, own, connected, connecting, machine: prices.machine, shares, total }
     }
 
     /// Returns a cost as a share of the CPU time: 0.01 is 1%.
@@ -110,7 +129,7 @@ impl Account {
 
 /// Returns the cost of the switches that are held for this reason. It explains why a budget cannot be kept.
 #[must_use]
-pub fn held_cost(board: &Board, account: &Account, held: Held) -> Cost {
+pub fn held_cost(board: &Board, account: &CostAccount, held: Held) -> Cost {
     let is_held = |name: &str| board.iter().any(|it| it.name == name && it.held == Some(held));
     let shares = account.shares.iter().filter(|share| is_held(&share.entry.name));
     shares.fold(Cost::NOTHING, |sum, share| sum.plus(share.cost))

@@ -5,7 +5,7 @@
 //! events is seen, until there is room. Stages are then not even reported by the server. So the last
 //! stages that are on are switched off as well.
 
-use super::cause::Course;
+use super::cause::Direction;
 use super::decision::Decision;
 use super::follow::{FEW, Follower};
 use crate::board::{Board, Move, Switch, Switched, Why};
@@ -13,7 +13,7 @@ use crate::kind::{Kind, Level};
 use crate::price::Prices;
 
 /// The kind that the server does not report at all while it sleeps.
-const UNTOLD: Kind = Kind::Stage;
+const UNREPORTED: Kind = Kind::Stage;
 
 /// Cost of the check whether an event's instrument is on, in nanoseconds. Measured on 2026-11-27 with a point
 /// select and with oltp_read_only: everything off one by one against level off.
@@ -34,19 +34,19 @@ pub(crate) fn is_asleep(board: &Board, kind: Kind) -> bool {
 
 /// Returns the costs that apply to a board. While stages sleep and none is on, a disabled one costs nothing.
 /// Raising a level may wake them, so it must not count on that.
-pub(crate) fn prices(prices: &Prices, board: &Board, course: Course) -> Prices {
-    let mut of_kind = board.iter().filter(|it| it.of == Switched::Instrument(UNTOLD));
+pub(crate) fn prices(prices: &Prices, board: &Board, course: Direction) -> Prices {
+    let mut of_kind = board.iter().filter(|it| it.of == Switched::Instrument(UNREPORTED));
     match course {
-        Course::Cut if is_asleep(board, UNTOLD) && of_kind.all(|it| it.present == Level::Off) => {
-            prices.clone().free_if_off(UNTOLD)
+        Direction::Cut if is_asleep(board, UNREPORTED) && of_kind.all(|it| it.present == Level::Off) => {
+            prices.clone().free_if_off(UNREPORTED)
         }
-        Course::Cut | Course::Raise => prices.clone(),
+        Direction::Cut | Direction::Raise => prices.clone(),
     }
 }
 
 /// Returns the extra cost of an event, in nanoseconds, when its kind is awake but its instrument is off.
 fn awake_ns(prices: &Prices, kind: Kind) -> f64 {
-    ASKED_NS + if kind == UNTOLD { prices.cost(kind, Level::Off).ns } else { 0.0 }
+    ASKED_NS + if kind == UNREPORTED { prices.cost(kind, Level::Off).ns } else { 0.0 }
 }
 
 /// Returns the moves for whole kinds that follow from a decision. `counted` returns how many events an
@@ -64,7 +64,7 @@ pub(crate) fn moves(
         let is_off = rest.present == Level::Off;
         let is_wanted = rest.held.is_some() || left > all * FEW;
         let costs = all * awake_ns(prices, kind) / cpu;
-        if kind == UNTOLD && is_off && !is_wanted && decision.predicted > budget {
+        if kind == UNREPORTED && is_off && !is_wanted && decision.predicted > budget {
             let share = decision.account.share().ns;
             return last_told(board, &decision.moves, Why::Over { share, budget, saves: costs });
         }
@@ -82,7 +82,7 @@ pub(crate) fn moves(
 fn last_told(board: &Board, moves: &[Move], why: Why) -> Vec<Move> {
     let is_moved = |it: &Switch| moves.iter().any(|done| done.switch == it.name);
     let is_last = |it: &&Switch| {
-        let is_stage = it.of == Switched::Instrument(UNTOLD);
+        let is_stage = it.of == Switched::Instrument(UNREPORTED);
         is_stage && it.present > Level::Off && it.held.is_none() && !is_moved(it)
     };
     let off = |it: &Switch| Move { switch: it.name.clone(), from: it.present, to: Level::Off, why };

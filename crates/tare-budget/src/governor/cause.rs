@@ -4,7 +4,7 @@ use crate::board::Why;
 
 /// Direction of a decision: something has to go, or may come back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Course {
+pub(crate) enum Direction {
     Cut,
     Raise,
 }
@@ -21,8 +21,8 @@ pub(crate) enum Cause {
 }
 
 impl Cause {
-    pub(crate) fn course(self) -> Course {
-        if matches!(self, Cause::Room { .. }) { Course::Raise } else { Course::Cut }
+    pub(crate) fn course(self) -> Direction {
+        if matches!(self, Cause::Room { .. }) { Direction::Raise } else { Direction::Cut }
     }
 
     /// Returns the reason of a change that costs `change` more.

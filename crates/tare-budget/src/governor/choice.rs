@@ -61,7 +61,7 @@ pub struct Bound {
 const WEIGHED: u32 = 12;
 /// A loss, and the lowest cost known for it.
 #[derive(Clone, Copy, Debug)]
-struct Point {
+struct CostPoint {
     loss: u32,
     cost: f64,
     /// Index of the point in the previous stage, and the option taken from there.
@@ -70,12 +70,12 @@ struct Point {
 }
 
 /// Points in ascending order of loss and descending order of cost.
-type Front = Vec<Point>;
+type Front = Vec<CostPoint>;
 
 /// Limits of loss to try in this order. A small one mostly suffices, and there are few choices within it.
 const TRIED: [u32; 4] = [32, 256, 2048, u32::MAX];
 
-const START: Point = Point { loss: 0, cost: 0.0, parent: 0, pick: 0 };
+const START: CostPoint = CostPoint { loss: 0, cost: 0.0, parent: 0, pick: 0 };
 
 /// Finds the choice of least loss within the limit. If nothing fits, finds the least loss that costs at most
 /// `slack` more than the cheapest choice.
@@ -265,7 +265,7 @@ impl GroupFront {
             let last = fronts[fronts.len() - 1].clone();
             last.into_iter()
                 .enumerate()
-                .map(move |(parent, point)| Point { parent, pick: way, ..point })
+                .map(move |(parent, point)| CostPoint { parent, pick: way, ..point })
                 .collect::<Vec<_>>()
         };
         let all = stages.iter().enumerate().flat_map(of_way).collect();
@@ -273,7 +273,7 @@ impl GroupFront {
     }
 
     fn recorded(group: &Group, way: usize, most: u32) -> Vec<Front> {
-        let mut fronts = vec![vec![Point { loss: group.recording[way], ..START }]];
+        let mut fronts = vec![vec![CostPoint { loss: group.recording[way], ..START }]];
         let mut least = group.recording[way];
         for item in &group.items {
             if let [only] = &item.steps[..] {
@@ -308,15 +308,15 @@ fn extend(front: &Front, options: &[(u32, f64)], most: u32) -> Front {
     for (parent, point) in front.iter().enumerate() {
         let within = options.iter().enumerate().filter(|(_, (loss, _))| point.loss + loss <= most);
         for (pick, (loss, cost)) in within {
-            points.push(Point { loss: point.loss + loss, cost: point.cost + cost, parent, pick });
+            points.push(CostPoint { loss: point.loss + loss, cost: point.cost + cost, parent, pick });
         }
     }
     undominated(points)
 }
 
-fn undominated(points: Vec<Point>) -> Front {
+fn undominated(points: Vec<CostPoint>) -> Front {
     let most = points.iter().map(|point| point.loss as usize).max().unwrap_or(0);
-    let mut cheapest: Vec<Option<Point>> = vec![None; most + 1];
+    let mut cheapest: Vec<Option<CostPoint>> = vec![None; most + 1];
     for point in points {
         let known = &mut cheapest[point.loss as usize];
         if known.is_none_or(|known| point.cost < known.cost) {

@@ -5,7 +5,7 @@
 //! as many events per second as a long scan beside it, and its statements pay for all of them.
 
 use crate::board::Board;
-use crate::connection::{Connection, SECOND};
+use crate::connection::{ConnectionEvents, SECOND};
 
 /// Part of the CPU time of all connections that may belong to slower ones. The rest defines the 95th
 /// percentile.
@@ -25,12 +25,12 @@ struct Member {
 
 impl Crowd {
     /// Computes the rates. `None`: almost nothing of the server's CPU time is known to belong to connections.
-    pub(crate) fn of(board: &Board, connections: &[Connection], cpu: f64) -> Option<Crowd> {
+    pub(crate) fn of(board: &Board, connections: &[ConnectionEvents], cpu: f64) -> Option<Crowd> {
         let mut places: Vec<(&str, usize)> =
             board.iter().enumerate().map(|(at, switch)| (&*switch.name, at)).collect();
         places.sort_unstable();
         let place = |name: &str| places.binary_search_by(|it| it.0.cmp(name)).ok().map(|at| places[at].1);
-        let member = |it: &Connection| {
+        let member = |it: &ConnectionEvents| {
             let rates = it.events.iter().filter_map(|(name, count)| Some((place(name)?, count / it.cpu)));
             Member { cpu: it.cpu, rates: rates.collect() }
         };
@@ -77,11 +77,11 @@ mod tests {
             present: Level::Sums,
             held: None,
         };
-        let connection = |&(cpu, events): &(f64, f64)| Connection {
+        let connection = |&(cpu, events): &(f64, f64)| ConnectionEvents {
             cpu,
             events: vec![("b".into(), events), ("unknown".into(), 1e9)],
         };
-        let connections: Vec<Connection> = each.iter().map(connection).collect();
+        let connections: Vec<ConnectionEvents> = each.iter().map(connection).collect();
         Crowd::of(&[switch("b"), switch("a")], &connections, cpu)
     }
 

@@ -3,10 +3,10 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use super::sampling::{Resampled, Sampling};
-use crate::account::Account;
+use super::sampling::{Resampled, SampleChance};
+use crate::account::CostAccount;
 use crate::board::Move;
-use crate::connection::Connection;
+use crate::connection::ConnectionEvents;
 
 /// One sample: what was seen since the previous one.
 #[derive(Clone, Debug, Default)]
@@ -28,16 +28,16 @@ pub struct Look {
     /// Number of events by instrument.
     pub events: BTreeMap<String, f64>,
     /// Activity of each connection; empty without a budget for connections.
-    pub connections: Vec<Connection>,
+    pub connections: Vec<ConnectionEvents>,
     /// State of statement sampling; `None`: not sampled.
-    pub sampling: Option<Sampling>,
+    pub sampling: Option<SampleChance>,
 }
 
 /// Result of a sample.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Decision {
     /// The account the decision is based on.
-    pub account: Account,
+    pub account: CostAccount,
     /// Level changes to make.
     pub moves: Vec<Move>,
     /// Change of the rate of chosen statements, if any.
@@ -62,7 +62,7 @@ pub struct Slowed {
 impl Decision {
     /// Creates a decision to do nothing.
     #[must_use]
-    pub fn nothing(account: Account, slowed: Option<Slowed>) -> Decision {
+    pub fn nothing(account: CostAccount, slowed: Option<Slowed>) -> Decision {
         let predicted = account.share().ns;
         Decision { account, moves: vec![], resampled: None, predicted, slowed, can_be_kept: true }
     }

@@ -32,18 +32,18 @@ use std::time::Duration;
 
 pub use self::asleep::may_sleep;
 use self::begun::Vain;
-use self::cause::{Cause, Course};
+use self::cause::{Cause, Direction};
 use self::choice::Choice;
 use self::crowd::Crowd;
 pub use self::decision::{Decision, Look, Slowed};
 use self::machine::Machine;
 use self::memory::{Likeness, Load, Memory};
-use self::plan::{Plan, View};
+use self::plan::{LevelPlan, View};
 pub use self::rules::{CUT_TO, RAISE_TO, REST, Rules, Statements};
-use self::sampling::{Resampled, Sampling};
-use self::trial::Trial;
+use self::sampling::{Resampled, SampleChance};
+use self::trial::LevelTrial;
 use crate::account::recording::{self, Recording, effective};
-use crate::account::{Account, Entry, distance};
+use crate::account::{CostAccount, Entry, distance};
 use crate::board::{Board, Move, Switch, Switched, losses, present};
 use crate::connection::SECOND;
 use crate::kind::{self, Level};
@@ -78,14 +78,14 @@ struct Sight<'a> {
     /// Connections, if there is a budget for them.
     crowd: Option<&'a Crowd>,
     /// State of sampling, while something is sampled.
-    sampling: Option<Sampling>,
+    sampling: Option<SampleChance>,
     /// Costs while as few statements as possible are chosen.
     least: &'a Prices,
 }
 
 /// A choice of levels.
 struct Chosen {
-    plan: Plan,
+    plan: LevelPlan,
     choice: Choice,
     /// Expected events, by place on the board.
     events: Vec<f64>,
@@ -137,7 +137,7 @@ impl Governor {
         let sampling = look.sampling.filter(|it| it.seconds > 0.0 && sampling::may_be_any(board));
         let least = self.now.choosing(sampling.map_or(1.0, |it| it.least_part(look.statements)));
         let sight = Sight { board, look, load, crowd: crowd.as_ref(), sampling, least: &least };
-        if cause.course() == Course::Cut {
+        if cause.course() == Direction::Cut {
             self.cut(&sight, cause, &mut decision);
         }
         // Even if connections stay slow whatever is done, what does not slow them may come back.
@@ -188,11 +188,13 @@ impl Governor {
             if !trial::is_due(ago) {
                 return None;
             }
-            let to =
-                *self.allowed(switch, look.now, Course::Raise, false).iter().find(|it| **it > Level::Off)?;
+            let to = *self
+                .allowed(switch, look.now, Direction::Raise, false)
+                .iter()
+                .find(|it| **it > Level::Off)?;
             let more = self.now.cost(kind, to).ns - self.now.cost(kind, Level::Off).ns;
             let costs = more * self.unseen(switch, load) / look.cpu;
-            Some(Trial { switch: &switch.name, kind, to, ago, costs })
+            Some(LevelTrial { switch: &switch.name, kind, to, ago, costs })
         };
         let off = board.iter().filter(|it| it.present == Level::Off);
         let trial = trial::of(board, off.filter_map(of), self.rules.budget);
@@ -238,16 +240,16 @@ impl Governor {
         // If statements are few, every one is chosen, whatever the rate.
         let is_vain = sight.least.chosen >= 1.0;
         let to = match cause.course() {
-            Course::Cut if is_moved => sampling.lowered(0.0, statements)?,
-            Course::Cut if is_vain => return None,
-            Course::Cut => sampling.lowered(part, statements)?,
+            Direction::Cut if is_moved => sampling.lowered(0.0, statements)?,
+            Direction::Cut if is_vain => return None,
+            Direction::Cut => sampling.lowered(part, statements)?,
             // What comes back takes the room of chosen statements.
-            Course::Raise if part < sampling.chosen && is_moved => sampling.lowered(part, statements)?,
-            Course::Raise if is_vain && chosen.choice.loss > 0 => return None,
-            Course::Raise if sampling::has_rested(self.resampled, sight.look.now) => {
+            Direction::Raise if part < sampling.chosen && is_moved => sampling.lowered(part, statements)?,
+            Direction::Raise if is_vain && chosen.choice.loss > 0 => return None,
+            Direction::Raise if sampling::has_rested(self.resampled, sight.look.now) => {
                 sampling.raised(part, statements)?
             }
-            Course::Raise => return None,
+            Direction::Raise => return None,
         };
         let after =
             sampling.part_after(Some(Resampled { from: sampling.rate, to, why: cause.why(0.0) }), statements);
@@ -258,7 +260,7 @@ impl Governor {
     /// Returns the largest part of statements that may be chosen.
     fn part_within(&self, sight: &Sight<'_>, chosen: &Chosen, cause: Cause) -> f64 {
         let Sight { board, look, crowd, least, .. } = *sight;
-        let part = if cause.course() == Course::Cut { CUT_TO } else { RAISE_TO };
+        let part = if cause.course() == Direction::Cut { CUT_TO } else { RAISE_TO };
         let room = self.rules.budget * part * look.cpu - chosen.choice.cost - self.fixed(look);
         let varying = self.varying(sight, chosen).max(f64::MIN_POSITIVE);
         let within = (least.chosen + room / varying).clamp(least.chosen, 1.0);
@@ -310,14 +312,14 @@ impl Governor {
             board.iter().map(|switch| self.expected(switch, look, load, course)).collect();
         let (cpu, fixed, connected) = (look.cpu, self.fixed(look), look.connected);
         let all = View { cpu, fixed, connected, budget: self.rules.budget, events: expected.clone() };
-        let part = if course == Course::Cut { CUT_TO } else { RAISE_TO };
+        let part = if course == Direction::Cut { CUT_TO } else { RAISE_TO };
         let mut views = vec![all];
         let Some(budget) = self.rules.budget_p95 else {
             let (plan, choice) = planned(sight, &views, &allowed, part, cause);
             return Chosen { plan, choice, events: expected };
         };
         let mut slowest = crowd.map(|it| it.slowed(&prices_at(least, board, &present(board))));
-        let now = slowest.filter(|_| course == Course::Raise).map_or(0.0, |it| it.0);
+        let now = slowest.filter(|_| course == Direction::Raise).map_or(0.0, |it| it.0);
         let limit = (budget * part).max(now);
         for tries in 1.. {
             let events = self.events_of_slowest(board, load, crowd.zip(slowest), course);
@@ -329,7 +331,7 @@ impl Governor {
                 continue;
             }
             // A raise never includes what is known to be too much.
-            choice.fits &= slowest.is_none() || course == Course::Cut;
+            choice.fits &= slowest.is_none() || course == Direction::Cut;
             return Chosen { plan, choice, events: expected };
         }
         unreachable!("the last try returns")
@@ -342,7 +344,7 @@ impl Governor {
         board: &Board,
         load: Load,
         slowest: Option<(&Crowd, (f64, usize))>,
-        course: Course,
+        course: Direction,
     ) -> Vec<f64> {
         let load = load.of_a_second();
         let seen = slowest.map(|(crowd, (_, nth))| crowd.in_a_second(nth, board.len()));
@@ -351,7 +353,7 @@ impl Governor {
             if switch.present > Level::Off && slowest.is_some() {
                 self.slow.learn(&switch.name, *events, load);
             }
-            if course == Course::Raise {
+            if course == Direction::Raise {
                 *events = events.max(self.slow.predict(&switch.name, load).unwrap_or(0.0));
             }
         }
@@ -360,7 +362,7 @@ impl Governor {
 
     /// Returns the account only. Nothing is remembered or decided.
     #[must_use]
-    pub fn account_of(&self, board: &Board, look: &Look) -> Account {
+    pub fn account_of(&self, board: &Board, look: &Look) -> CostAccount {
         let load = Load { now: look.now, cpu: look.cpu, statements: look.statements };
         self.account(&self.prices_of(board, look, load), board, look, load)
     }
@@ -389,7 +391,7 @@ impl Governor {
 
     /// Returns the account: instruments that are on by their events, those that are off by what they would
     /// have had.
-    fn account(&self, prices: &Prices, board: &Board, look: &Look, load: Load) -> Account {
+    fn account(&self, prices: &Prices, board: &Board, look: &Look, load: Load) -> CostAccount {
         let recording = Recording::of(board, &present(board));
         let entries = board.iter().filter_map(|switch| {
             let Switched::Instrument(kind) = switch.of else { return None };
@@ -399,8 +401,8 @@ impl Governor {
             let level = effective(switch.present, recording);
             Some(Entry { name: switch.name.clone(), kind, level, recording, events })
         });
-        let prices = asleep::prices(prices, board, Course::Cut);
-        Account::of(&prices, entries.collect(), look.connected, look.cpu, look.own)
+        let prices = asleep::prices(prices, board, Direction::Cut);
+        CostAccount::of(&prices, entries.collect(), look.connected, look.cpu, look.own)
     }
 
     /// Returns how often a switch has changed in the last minute.
@@ -410,7 +412,7 @@ impl Governor {
     }
 
     /// Returns the levels a switch may get now. `are_kept`: statements must not be given up.
-    fn allowed(&self, switch: &Switch, now: Duration, course: Course, are_kept: bool) -> Vec<Level> {
+    fn allowed(&self, switch: &Switch, now: Duration, course: Direction, are_kept: bool) -> Vec<Level> {
         let only_present = vec![switch.present];
         if switch.held.is_some() || kind::is_beginning(&switch.name) {
             return only_present;
@@ -420,11 +422,11 @@ impl Governor {
         let mut levels: Vec<Level> = switch.levels.iter().copied().filter(|it| *it >= least).collect();
         let lowest = levels.first().copied();
         levels.retain(|it| match (course, recent) {
-            (Course::Raise, 0) => true,
+            (Direction::Raise, 0) => true,
             // Sampled events may cost next to nothing under another load than the one they were given up
             // under.
-            (Course::Cut, 0) => *it < switch.present || sampling::is_estimated(switch, *it).is_some(),
-            (Course::Cut, 1) => *it < switch.present && Some(*it) == lowest,
+            (Direction::Cut, 0) => *it < switch.present || sampling::is_estimated(switch, *it).is_some(),
+            (Direction::Cut, 1) => *it < switch.present && Some(*it) == lowest,
             _ => false,
         });
         levels.push(switch.present);
@@ -441,13 +443,13 @@ fn planned(
     allowed: &[Vec<Level>],
     part: f64,
     cause: Cause,
-) -> (Plan, Choice) {
+) -> (LevelPlan, Choice) {
     let prices = match sight.sampling {
         // What was sampled may wake up.
         Some(_) => sight.least.clone(),
         None => asleep::prices(sight.least, sight.board, cause.course()),
     };
-    let plan = Plan::new(&prices, sight.board, views, allowed);
+    let plan = LevelPlan::new(&prices, sight.board, views, allowed);
     let choice = choice::best_of(&plan.bounds(sight.board, part, cause));
     (plan, choice)
 }
@@ -475,12 +477,12 @@ impl Governor {
     }
 
     /// Returns the events by which a switch is judged. For a raise: the most there were of late.
-    fn expected(&self, switch: &Switch, look: &Look, load: Load, course: Course) -> f64 {
+    fn expected(&self, switch: &Switch, look: &Look, load: Load, course: Direction) -> f64 {
         let seen = events(look, &switch.name);
         match (switch.present, course) {
             (Level::Off, _) => self.unseen(switch, load),
-            (_, Course::Raise) => seen.max(self.memory.predict(&switch.name, load).unwrap_or(0.0)),
-            (_, Course::Cut) => seen,
+            (_, Direction::Raise) => seen.max(self.memory.predict(&switch.name, load).unwrap_or(0.0)),
+            (_, Direction::Cut) => seen,
         }
     }
 }

@@ -29,7 +29,7 @@ pub(crate) struct View {
 }
 
 /// The choices, and their costs in each view.
-pub(crate) struct Plan {
+pub(crate) struct LevelPlan {
     views: Vec<View>,
     /// Extra cost of connections while an instrument is on, by view and place on the board.
     connecting: Vec<Vec<f64>>,
@@ -51,11 +51,11 @@ impl Place {
     }
 }
 
-impl Plan {
-    pub(crate) fn new(prices: &Prices, board: &Board, views: &[View], allowed: &[Vec<Level>]) -> Plan {
+impl LevelPlan {
+    pub(crate) fn new(prices: &Prices, board: &Board, views: &[View], allowed: &[Vec<Level>]) -> LevelPlan {
         let connecting = views.iter().map(|view| connecting(prices, board, view)).collect();
         let groups = vec![vec![]; views.len()];
-        let mut plan = Plan { views: views.to_vec(), connecting, groups, places: vec![] };
+        let mut plan = LevelPlan { views: views.to_vec(), connecting, groups, places: vec![] };
         for family in Family::ALL.into_iter().map(Some).chain([None]) {
             plan.add(prices, board, allowed, family);
         }

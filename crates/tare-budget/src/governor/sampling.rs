@@ -20,7 +20,7 @@ const HALVED: u32 = 10;
 
 /// State of statement sampling.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Sampling {
+pub struct SampleChance {
     /// Maximum number of chosen statements per second.
     pub rate: f64,
     /// The rate that was requested, which `rate` never exceeds.
@@ -42,7 +42,7 @@ pub struct Resampled {
     pub why: Why,
 }
 
-impl Sampling {
+impl SampleChance {
     /// Returns the lowest rate.
     fn least(&self) -> f64 {
         if LEAST_RATE <= self.most * (1.0 - STEP) { LEAST_RATE } else { self.most }
@@ -134,8 +134,8 @@ pub(crate) fn has_rested(changed: Option<Duration>, now: Duration) -> bool {
 mod tests {
     use super::*;
 
-    fn at(rate: f64, most: f64) -> Sampling {
-        Sampling { rate, most, chosen: 0.1, seconds: 5.0 }
+    fn at(rate: f64, most: f64) -> SampleChance {
+        SampleChance { rate, most, chosen: 0.1, seconds: 5.0 }
     }
 
     #[test]

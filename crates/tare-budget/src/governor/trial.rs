@@ -14,7 +14,7 @@ const NEGLIGIBLE: f64 = 0.01;
 
 /// A possible trial.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Trial<'a> {
+pub(crate) struct LevelTrial<'a> {
     /// Name of the instrument.
     pub(crate) switch: &'a str,
     pub(crate) kind: Kind,
@@ -38,10 +38,14 @@ fn is_possible(board: &Board, kind: Kind) -> bool {
 
 /// Returns the trial to make among these, which are due: the one last seen longest ago, then the most
 /// expensive.
-pub(crate) fn of<'a>(board: &Board, trials: impl Iterator<Item = Trial<'a>>, budget: f64) -> Option<Move> {
-    let matters = |it: &Trial<'_>| it.costs > NEGLIGIBLE * budget && is_possible(board, it.kind);
+pub(crate) fn of<'a>(
+    board: &Board,
+    trials: impl Iterator<Item = LevelTrial<'a>>,
+    budget: f64,
+) -> Option<Move> {
+    let matters = |it: &LevelTrial<'_>| it.costs > NEGLIGIBLE * budget && is_possible(board, it.kind);
     let oldest = trials.filter(matters).max_by(|a, b| a.ago.cmp(&b.ago).then(a.costs.total_cmp(&b.costs)));
-    let Trial { switch, to, ago, costs, .. } = oldest?;
+    let LevelTrial { switch, to, ago, costs, .. } = oldest?;
     Some(Move { switch: switch.to_owned(), from: Level::Off, to, why: Why::Tried { ago, costs } })
 }
 
@@ -53,7 +57,7 @@ mod tests {
     const HOUR: u64 = 3600;
 
     fn tried(trials: &[(&'static str, u64, f64)]) -> Option<String> {
-        let trial = |(switch, ago, costs): &(&'static str, u64, f64)| Trial {
+        let trial = |(switch, ago, costs): &(&'static str, u64, f64)| LevelTrial {
             switch,
             kind: Kind::Stage,
             to: Level::Counts,

@@ -64,6 +64,15 @@ impl Kind {
     ];
 
     /// Returns the kind of an instrument; `None` if it has no events of its own, such as a thread class.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use tare_budget::Kind;
+    ///
+    /// assert_eq!(Kind::of("wait/synch/mutex/sql/LOCK_open"), Some(Kind::Mutex));
+    /// assert_eq!(Kind::of("thread/sql/main"), None);
+    /// ```
     #[must_use]
     pub fn of(instrument: &str) -> Option<Kind> {
         let begins = [

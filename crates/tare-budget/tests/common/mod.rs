@@ -7,7 +7,8 @@ use std::time::Duration;
 
 use tare_budget::board::Switched;
 use tare_budget::{
-    Connection, Decision, Family, Governor, Kind, Level, Look, Prices, Provider, Rules, Statements, Switch,
+    ConnectionEvents, Decision, Family, Governor, Kind, Level, Look, Prices, Provider, Rules, Statements,
+    Switch,
 };
 
 /// Events of a load in a second of the server's CPU time.
@@ -132,7 +133,7 @@ impl Server {
                 *look.events.entry(name.clone()).or_default() += count;
             }
             let events = events.into_iter().map(|(name, count)| (name.into(), count)).collect();
-            look.connections.push(Connection { cpu: seconds * 1e9, events });
+            look.connections.push(ConnectionEvents { cpu: seconds * 1e9, events });
         }
         look
     }

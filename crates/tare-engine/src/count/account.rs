@@ -15,16 +15,16 @@ use std::sync::atomic::{
 };
 
 use crate::Engine;
-use crate::count::balance::{MemoryCell, Peaks};
-use crate::count::bank::{Sums, with_cell};
-use crate::count::cell::{Cell, Family, Viewer};
-use crate::count::error::ErrorCell;
-use crate::count::histograms;
 use crate::count::session::EndedSessions;
+use crate::layout::balance::{MemoryCell, Peaks};
+use crate::layout::bank::{Sums, with_cell};
+use crate::layout::cell::{Cell, Family, Viewer};
+use crate::layout::error::ErrorCell;
+use crate::layout::histograms;
 use crate::memory::arena::{Offset, View};
-use crate::memory::index::{Index, Inserted};
+use crate::memory::index::{Inserted, NameIndex};
 use crate::memory::lost::Lost;
-use crate::memory::pool::{Pool, SlotHead};
+use crate::memory::pool::{self, Pool, SlotHead};
 use crate::memory::text;
 use crate::setup::instrument::lock;
 use crate::snapshot::{EventType, Grouping, Kind};
@@ -112,7 +112,7 @@ pub(crate) struct Parties {
     pub(crate) flushes: AtomicU64,
     /// Threads that ended since all memory spans were last noted; changed under the lock.
     pub(crate) unnoted: AtomicU32,
-    index: [Index; 3],
+    index: [NameIndex; 3],
     count: [AtomicU32; 3],
     size: [AtomicU32; 3],
 }
@@ -123,7 +123,7 @@ impl Parties {
             lock: Mutex::new(()),
             flushes: AtomicU64::new(0),
             unnoted: AtomicU32::new(0),
-            index: [const { Index::new() }; 3],
+            index: [const { NameIndex::new() }; 3],
             count: [const { AtomicU32::new(0) }; 3],
             size: [const { AtomicU32::new(0) }; 3],
         }
@@ -171,6 +171,13 @@ impl Key<'_> {
 
 /// Connections that begin, change their account, or end.
 impl Engine {
+    /// Returns a thread's session: a weak name of its account in the upper half, its PROCESSLIST_ID in the
+    /// lower. 0: it has neither.
+    pub(crate) fn session_name(&self, thread: &Thread) -> u64 {
+        let account = self.party(thread, ACCOUNT).map_or(0, |account| pool::name(&account.head));
+        u64::from(account) << 32 | thread.processlist_id.load(Relaxed) & 0xFFFF_FFFF
+    }
+
     /// Moves the thread, with all it has counted, to the account of these names. Called by the thread itself
     /// or before it runs, so that no other thread has an event of it in progress.
     pub(crate) fn enter(&self, thread: &'static Thread, user: &[u8], host: &[u8]) {
@@ -205,7 +212,7 @@ impl Engine {
             if is_another {
                 old[ACCOUNT].into_iter().for_each(|old| self.unlink(old, thread));
                 account.into_iter().for_each(|new| self.link(new, thread));
-                self.turn_records(thread, old[USER]);
+                self.begin_new_blocks(thread, old[USER]);
             }
             for (kind, old) in old.into_iter().enumerate() {
                 old.into_iter().for_each(|old| self.lose_connection(kind, old));
@@ -216,7 +223,7 @@ impl Engine {
 
     /// Ends the blocks of records of the former account, because a block belongs to one account. A connection
     /// that has only now said whose it is keeps its block: what it did before counts for the new account.
-    fn turn_records(&self, thread: &Thread, user: Option<&Party>) {
+    fn begin_new_blocks(&self, thread: &Thread, user: Option<&Party>) {
         thread.statements.seal();
         thread.transactions.seal();
         let lasting = [EventType::Wait, EventType::Stage].map(|of| thread.rings()[of as usize - 1]);

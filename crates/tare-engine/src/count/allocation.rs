@@ -4,11 +4,11 @@
 //! `SESSIONS`: whether the memory of each session is counted, too. Only the extended shape needs it.
 
 use crate::Engine;
-use crate::count::balance::MemoryCell;
-use crate::count::cell::Family;
+use crate::layout::balance::MemoryCell;
+use crate::layout::cell::Family;
+use crate::setup::filter::{ATTRIBUTED, UNATTRIBUTED};
 use crate::setup::instrument::{ENABLED, MEMORY, SERVER_WIDE};
 use crate::snapshot::{ClassId, Consumer};
-use crate::thread::filter::{ATTRIBUTED, UNATTRIBUTED};
 use crate::thread::{BANK_OWN, Thread, ThreadRef, current};
 
 impl Engine {

@@ -20,7 +20,7 @@ const SLOTS: usize = 64 << BITS;
 
 /// A table from ticks to buckets.
 #[repr(C, align(16))]
-pub(crate) struct Buckets {
+pub(crate) struct BucketBounds {
     /// The least time above the lowest bucket, by [`Lowest`]; `u64::MAX` without histograms.
     floors: [AtomicU64; 2],
     /// The bucket in which each slot begins.
@@ -29,9 +29,9 @@ pub(crate) struct Buckets {
     bounds: [AtomicU64; BUCKETS],
 }
 
-impl Buckets {
-    pub(crate) const fn new() -> Buckets {
-        Buckets {
+impl BucketBounds {
+    pub(crate) const fn new() -> BucketBounds {
+        BucketBounds {
             floors: [const { AtomicU64::new(u64::MAX) }; 2],
             slots: [const { AtomicU16::new(0) }; SLOTS],
             bounds: [const { AtomicU64::new(0) }; BUCKETS],
@@ -58,7 +58,7 @@ impl Buckets {
 
     /// Returns whether there are histograms.
     #[inline(always)]
-    pub(crate) fn are_told(&self) -> bool {
+    pub(crate) fn are_enabled(&self) -> bool {
         self.floor(Lowest::Usual) != u64::MAX
     }
 
@@ -130,7 +130,7 @@ mod tests {
     fn a_bucket_is_that_of_the_picoseconds_that_are_shown() {
         // A nanosecond per tick, and processors of 2, 2.596 and 5.7 GHz.
         for rate in [1000 << 32, 500 << 32, 1_654_497_345_992, (1000 << 32) * 10 / 57] {
-            let buckets = Buckets::new();
+            let buckets = BucketBounds::new();
             buckets.start(rate);
             let bounds = bounds_ps();
             let is = |ticks: u64| {
@@ -164,8 +164,8 @@ mod tests {
 
     #[test]
     fn without_histograms_everything_is_in_the_lowest_bucket() {
-        let buckets = Buckets::new();
-        assert!(!buckets.are_told());
+        let buckets = BucketBounds::new();
+        assert!(!buckets.are_enabled());
         assert_eq!([0, 1 << 40, u64::MAX - 1].map(|ticks| buckets.of(ticks)), [0; 3]);
     }
 }

@@ -14,41 +14,12 @@ use tare_sync::Room;
 
 use crate::Engine;
 use crate::clock::ticks as now;
-use crate::count::cell::{CellHead, StatCell};
-use crate::count::histograms::Of;
 use crate::histogram::Lowest;
+use crate::layout::cell::{CellHead, SampleWeight, StatCell};
+use crate::layout::deferred::{KNOWS_LONGEST, MARKS, TOGETHER, cell_of, ticks_of, word};
+use crate::layout::histograms::CellEvents;
 use crate::memory::arena::{Offset, Own};
 use crate::thread::Thread;
-use crate::thread::choice::Weight;
-
-/// A thread's buffer of deferred events, on cache lines of its own.
-#[repr(align(64))]
-pub(crate) struct DeferredWords([AtomicU64; 64]);
-
-/// The position of the cell's place in a word. The time is below it.
-const CELL: u32 = 32;
-/// The mark of a word whose cell is no [`StatCell`] and keeps its maximum itself.
-pub(crate) const KNOWS_LONGEST: u64 = 1 << 62;
-/// The mark of a word for several events, all in the lowest bucket. Only the time they took together remains
-/// to be noted.
-const TOGETHER: u64 = 1 << 63;
-const MARKS: u64 = KNOWS_LONGEST | TOGETHER;
-
-/// Returns the place of the cell.
-const fn cell_of(word: u64) -> Offset {
-    ((word & !MARKS) >> CELL) as Offset
-}
-
-/// Returns the time in ticks.
-const fn ticks_of(word: u64) -> u64 {
-    word & 0xFFFF_FFFF
-}
-
-/// Returns the word of an event that took `ticks`, counted by the cell at this place.
-#[inline(always)]
-const fn word(cell: Offset, ticks: u64, marks: u64) -> u64 {
-    (cell as u64) << CELL | ticks | marks
-}
 
 impl Engine {
     /// Puts an event into its bucket, now or later. The cell, which has counted it, is given by place and
@@ -125,7 +96,7 @@ impl Engine {
         &self,
         thread: &Thread,
         cell: &StatCell,
-        of: Of,
+        of: CellEvents,
         n: u64,
         (start, end): (u64, u64),
     ) -> u64 {
@@ -136,7 +107,7 @@ impl Engine {
         cell.stat.add_weighted(n, ticks, weight);
         if !thread.is_above_floor(lowest, ticks) {
             cell.stat.raise(ticks);
-        } else if self.is_long_batch(lowest, n, ticks) || n == 1 && weight != Weight::ONE {
+        } else if self.is_long_batch(lowest, n, ticks) || n == 1 && weight != SampleWeight::ONE {
             self.bucket_batch(thread, &cell.head, n, ticks, weight.time);
         } else {
             self.defer(thread, (self.arena.offset_of(cell), &cell.head), ticks, marks_of(n));
@@ -201,7 +172,7 @@ fn of_cell(words: &[AtomicU64], cell: Offset) -> impl Iterator<Item = u64> {
 
 impl Thread {
     /// Returns whether a time is above the lowest bucket, from a cache line that the thread uses anyway. See
-    /// also [`crate::count::bucket::Buckets::is_above_floor`].
+    /// also [`crate::count::bucket::BucketBounds::is_above_floor`].
     #[inline(always)]
     fn is_above_floor(&self, lowest: Lowest, ticks: u64) -> bool {
         ticks >= self.bucket_floors[lowest as usize].own()
@@ -219,35 +190,42 @@ mod tests {
     use std::collections::BTreeMap;
 
     use super::*;
-    use crate::count::histograms;
+    use crate::layout::histograms;
 
     /// One microsecond in picoseconds.
     const MICROSECOND: u64 = 1_000_000;
 
-    struct Counting {
+    struct DeferredRig {
         engine: &'static Engine,
         thread: &'static Thread,
         cell: &'static StatCell,
         lowest: Lowest,
     }
 
-    impl Counting {
+    impl DeferredRig {
         /// Creates a cell with this lowest bucket, in an engine where a tick is a nanosecond.
-        fn with(lowest: Lowest) -> Counting {
+        fn with(lowest: Lowest) -> DeferredRig {
             let engine = Engine::small();
             engine.buckets.start(1000 << 32);
             let thread = engine.new_thread(0, None, None).expect("memory").slab();
             let cell = engine.arena.at(engine.line_space(thread).expect("memory"));
-            Counting { engine, thread, cell, lowest }
+            DeferredRig { engine, thread, cell, lowest }
         }
 
-        fn new() -> Counting {
-            Counting::with(Lowest::Usual)
+        fn new() -> DeferredRig {
+            DeferredRig::with(Lowest::Usual)
         }
 
         fn add(&self, n: u64, ticks: u64) {
             assert_eq!(
-                self.cell.add_span(self.engine, self.thread, Of::new(self.lowest, 0), n, 5, 5 + ticks),
+                self.cell.add_span(
+                    self.engine,
+                    self.thread,
+                    CellEvents::new(self.lowest, 0),
+                    n,
+                    5,
+                    5 + ticks
+                ),
                 ticks
             );
         }
@@ -274,7 +252,7 @@ mod tests {
 
     #[test]
     fn what_is_put_off_is_seen_as_what_is_in_its_bucket() {
-        let counting = Counting::new();
+        let counting = DeferredRig::new();
         let (mut expected, mut longest) = (BTreeMap::new(), 0);
         for n in 0..300 {
             // From below the bound of the lowest bucket up to seconds, which do not fit into a word.
@@ -294,7 +272,7 @@ mod tests {
 
     #[test]
     fn what_a_wide_lowest_bucket_holds_is_not_put_off_whatever_was_there_before() {
-        let counting = Counting::with(Lowest::Wide);
+        let counting = DeferredRig::with(Lowest::Wide);
         counting.add(1, 20_000);
         counting.add(1, 99_000);
         assert_eq!(counting.seen(), (BTreeMap::new(), 99_000, 0));
@@ -314,7 +292,7 @@ mod tests {
 
     #[test]
     fn of_a_batch_in_the_lowest_bucket_only_the_time_is_put_off() {
-        let counting = Counting::new();
+        let counting = DeferredRig::new();
         counting.add(1, 20_000);
         let mut expected = BTreeMap::from([(bucket_of(20 * MICROSECOND), 1)]);
         assert_eq!(counting.seen(), (expected.clone(), 20_000, 0), "the first one");
@@ -329,9 +307,9 @@ mod tests {
 
     #[test]
     fn a_clock_that_has_gone_back_makes_no_time() {
-        let counting = Counting::new();
-        let Counting { engine, thread, cell, .. } = counting;
-        assert_eq!(cell.add_span(engine, thread, Of::new(Lowest::Usual, 0), 1, 7, 5), 0);
+        let counting = DeferredRig::new();
+        let DeferredRig { engine, thread, cell, .. } = counting;
+        assert_eq!(cell.add_span(engine, thread, CellEvents::new(Lowest::Usual, 0), 1, 7, 5), 0);
         assert_eq!((cell.plain(&engine.arena).sum, counting.seen()), (0, (BTreeMap::new(), 0, 0)));
     }
 }

@@ -17,10 +17,10 @@ use std::sync::atomic::{
 };
 
 use crate::Engine;
-use crate::count::cell::{Cell as _, Family, StatementCell};
 use crate::count::digest_key::{DigestTokens, Hashed, Key};
 use crate::count::digest_table::DigestSlot;
-use crate::count::sample::Candidate;
+use crate::count::sample::SampleCandidate;
+use crate::layout::cell::{Cell as _, Family, StatementCell};
 use crate::memory::arena::{LINE, Offset, Own, Use, View, WORDS};
 use crate::memory::index::Inserted;
 use crate::memory::lost::Lost;
@@ -50,13 +50,13 @@ const _: () = assert!(size_of::<DigestCell>().is_multiple_of(LINE));
 const _: () = assert!(offset_of!(DigestCell, cell) + offset_of!(StatementCell, counters) == 9 * 8);
 
 impl DigestCell {
-    /// Returns the [`tare_sync::Turns`] of the table when the thread last checked its digest's slot.
-    fn turn(&self) -> &AtomicU32 {
+    /// Returns the [`tare_sync::Evictions`] of the table when the thread last checked its digest's slot.
+    fn evictions_seen(&self) -> &AtomicU32 {
         &self.cell.head.epoch
     }
 }
 
-/// The number of turns of a cell that counts for the row without a digest. The table's is even, so it never
+/// The number of evictions of a cell that counts for the row without a digest. The table's is even, so it never
 /// equals this one.
 const NO_PLACE: u32 = 1;
 
@@ -142,9 +142,9 @@ impl Engine {
     #[inline(always)]
     pub(crate) fn is_known(&self, cell: &DigestCell, now: u64) -> bool {
         // If no digest has lost its place since, the slot has been this digest's all the time.
-        let turned = cell.turn().own() ^ self.digests.turns.since();
-        let untold = (cell.last_seen.own() ^ now) >> SLICE;
-        untold | u64::from(turned) == 0
+        let evicted = cell.evictions_seen().own() ^ self.digests.evictions.since();
+        let since_seen = (cell.last_seen.own() ^ now) >> SLICE;
+        since_seen | u64::from(evicted) == 0
     }
 
     /// Returns the cell of a digest from the thread's map, or enters it there. `None`: there is no memory.
@@ -232,7 +232,7 @@ impl Engine {
                 digest.follower.store(0, Relaxed);
                 // Prepared statements may remember the cell; they find that it is not their digest's any
                 // more.
-                digest.turn().store(NO_PLACE, Relaxed);
+                digest.evictions_seen().store(NO_PLACE, Relaxed);
                 // The entry keeps the cell's memory for the next digest that lands here.
                 cell.store(0, Relaxed);
                 hash.store(offset, Relaxed);
@@ -247,22 +247,22 @@ impl Engine {
     #[cold]
     #[inline(never)]
     fn see_digest(&self, thread: &Thread, cell: &DigestCell, key: &Hashed<'_>, now: u64) -> bool {
-        if cell.turn().own() == NO_PLACE {
+        if cell.evictions_seen().own() == NO_PLACE {
             // Only the hash is known here. All digests with this hash count for the row without a digest.
             self.losses.count(Lost::Digests);
             self.look_at_sample(cell, self.arena.at(cell.slot.load(Relaxed)));
             return true;
         }
-        let turn = self.digests.turns.now();
+        let seen = self.digests.evictions.now();
         let (slot, generation) = (self.arena.at(cell.slot.load(Relaxed)), cell.generation.load(Relaxed));
-        let tenant = Cell::new(0);
-        if key.tenant_is(slot, &tenant) && tenant.get() == generation {
+        let owner = Cell::new(0);
+        if key.owner_is(slot, &owner) && owner.get() == generation {
             self.digests.see(slot, now);
-            cell.turn().store(turn, Relaxed);
+            cell.evictions_seen().store(seen, Relaxed);
             self.look_at_sample(cell, slot);
             return true;
         }
-        if slot.pinned_slot.is_let_to(generation) {
+        if slot.pinned_slot.belongs_to(generation) {
             return false;
         }
         let place = self.digest_slot(key, now);
@@ -270,7 +270,7 @@ impl Engine {
         self.folds.begin();
         self.fold_digest(cell);
         cell.cell.clear(&self.arena);
-        self.set_place(cell, place, turn);
+        self.set_place(cell, place, seen);
         self.folds.end();
         true
     }
@@ -280,7 +280,7 @@ impl Engine {
         if thread.digest_count.load(Relaxed) >= MAP_LIMIT {
             self.flush_digests(thread);
         }
-        let turn = self.digests.turns.now();
+        let seen = self.digests.evictions.now();
         let place = self.digest_slot(key, now);
         let map: &DigestMap = self.arena.at(thread.digest_map.load(Relaxed));
         let mut at = key.hash as usize % MAP_SIZE;
@@ -294,14 +294,14 @@ impl Engine {
             had => had as Offset,
         };
         let digest: &DigestCell = self.arena.at(offset);
-        self.set_place(digest, place, turn);
+        self.set_place(digest, place, seen);
         hash.store(key.hash, Relaxed);
         cell.store(u64::from(offset), Release);
         thread.digest_count.store(thread.digest_count.load(Relaxed) + 1, Relaxed);
         Some(digest)
     }
 
-    fn set_place(&self, cell: &DigestCell, (slot, generation): (Offset, u32), turn: u32) {
+    fn set_place(&self, cell: &DigestCell, (slot, generation): (Offset, u32), seen: u32) {
         let place: &DigestSlot = self.arena.at(slot);
         cell.slot.store(slot, Relaxed);
         cell.number.store(place.number(), Relaxed);
@@ -310,9 +310,9 @@ impl Engine {
         self.look_at_sample(cell, place);
         if slot == self.digests.overflow() {
             self.losses.count(Lost::Digests);
-            cell.turn().store(NO_PLACE, Relaxed);
+            cell.evictions_seen().store(NO_PLACE, Relaxed);
         } else {
-            cell.turn().store(turn, Relaxed);
+            cell.evictions_seen().store(seen, Relaxed);
         }
     }
 
@@ -326,7 +326,7 @@ impl Engine {
     /// Offers a statement of the thread as the digest's sample.
     #[cold]
     #[inline(never)]
-    pub(crate) fn offer_sample(&self, cell: &DigestCell, candidate: &Candidate<'_>) {
+    pub(crate) fn offer_sample(&self, cell: &DigestCell, candidate: &SampleCandidate<'_>) {
         let slot: &DigestSlot = self.arena.at(cell.slot.load(Relaxed));
         self.look_at_sample(cell, slot);
         // If the digest was evicted, its next statement counts for another place.
@@ -401,22 +401,22 @@ impl Engine {
     }
 
     fn find_digest(&self, key: &Hashed<'_>) -> Option<(Offset, u32)> {
-        let tenant = Cell::new(0);
-        let is = |offset: Offset| key.tenant_is(self.arena.at(offset), &tenant);
-        self.digests.index.find(key.hash, is).map(|offset| (offset, tenant.get()))
+        let owner = Cell::new(0);
+        let is = |offset: Offset| key.owner_is(self.arena.at(offset), &owner);
+        self.digests.index.find(key.hash, is).map(|offset| (offset, owner.get()))
     }
 
     fn enter_digest(&self, key: &Hashed<'_>, now: u64) -> Result<(Offset, u32), Refused> {
         let table = &self.digests;
         let slot = table.vacate(&self.pools, &self.arena, now).ok_or(Refused::NoPlace)?;
         key.fill(slot, now);
-        let (offset, generation) = (self.arena.offset_of(slot), slot.pinned_slot.let_out());
+        let (offset, generation) = (self.arena.offset_of(slot), slot.pinned_slot.publish_owner());
         table.changed(slot);
-        let tenant = Cell::new(0);
-        let is = |offset: Offset| key.tenant_is(self.arena.at(offset), &tenant);
+        let owner = Cell::new(0);
+        let is = |offset: Offset| key.owner_is(self.arena.at(offset), &owner);
         match table.index.insert(key.hash, offset, is) {
             Inserted::Here => {
-                let lost = |offset: Offset| table.withdraw(&self.arena, self.arena.at(offset), tenant.get());
+                let lost = |offset: Offset| table.withdraw(&self.arena, self.arena.at(offset), owner.get());
                 match table.index.settle(key.hash, is, lost) {
                     Some(kept) if kept == offset => Ok((offset, generation)),
                     _ => Err(Refused::Known),
@@ -503,7 +503,7 @@ mod tests {
         }
         assert_eq!(places(), known);
         // The cells are found again in a map that has seen a digest lose its place.
-        engine.digests.turns.pass();
+        engine.digests.evictions.count();
         assert_eq!(cells(), first);
     }
 }

@@ -96,9 +96,9 @@ impl<'a> Hashed<'a> {
     }
 
     /// Returns whether the slot's owner is this digest, and stores its generation then.
-    pub(crate) fn tenant_is(&self, slot: &DigestSlot, generation: &Cell<u32>) -> bool {
+    pub(crate) fn owner_is(&self, slot: &DigestSlot, generation: &Cell<u32>) -> bool {
         let found = slot.read(|| self.is(slot)).filter(|(_, is)| *is);
-        found.inspect(|(tenant, _)| generation.set(*tenant)).is_some()
+        found.inspect(|(owner, _)| generation.set(*owner)).is_some()
     }
 
     pub(crate) fn fill(&self, slot: &DigestSlot, now: u64) {

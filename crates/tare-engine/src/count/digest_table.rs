@@ -12,18 +12,18 @@ use std::sync::atomic::{
     Ordering::{AcqRel, Acquire, Relaxed, Release},
 };
 
-use tare_sync::{Moment, PinnedSlot, Shown, Turns, stamp};
+use tare_sync::{Evictions, PinnedSlot, Shown, SlotState, stamp};
 
-use crate::count::cell::{Counts, Plain};
-use crate::count::counters::{Counters, PlainCounters};
 use crate::count::digest_key::MAX_DIGEST;
-use crate::count::histograms;
-use crate::count::sample::Samples;
+use crate::count::sample::DigestSamples;
+use crate::layout::cell::{Counts, Plain};
+use crate::layout::counters::{PlainCounters, StatementSums};
+use crate::layout::histograms;
+use crate::layout::statement::NAME_WORDS;
 use crate::memory::arena::{Arena, Offset, Table, View};
-use crate::memory::index::Index;
+use crate::memory::index::NameIndex;
 use crate::memory::pool::{Pool, Pools, SlotHead};
-use crate::memory::queue::Queue;
-use crate::record::statement::NAME_WORDS;
+use crate::memory::queue::NumberQueue;
 
 /// The digests chosen for eviction at once.
 const CANDIDATES: usize = 64;
@@ -37,7 +37,7 @@ const TRIES: usize = 3;
 #[repr(C)]
 pub(crate) struct DigestCounts {
     pub(crate) stat: Counts,
-    pub(crate) counters: Counters,
+    pub(crate) counters: StatementSums,
     /// When it was first seen, in ticks; 0: never.
     pub(crate) first_seen: AtomicU64,
     pub(crate) last_seen: AtomicU64,
@@ -81,7 +81,7 @@ impl DigestCounts {
     }
 
     /// Adds counts; several threads may call it.
-    pub(crate) fn merge_shared(&self, stat: Plain, counters: &Counters, last_seen: u64) {
+    pub(crate) fn merge_shared(&self, stat: Plain, counters: &StatementSums, last_seen: u64) {
         self.stat.merge_shared(stat);
         self.counters.merge_shared(counters);
         self.last_seen.fetch_max(last_seen, Relaxed);
@@ -152,29 +152,29 @@ impl DigestSlot {
     /// Returns what `read` makes of the slot, with the digest's generation. `None`: there is no digest, or it
     /// lost the slot meanwhile.
     pub(crate) fn read<T>(&self, read: impl FnOnce() -> T) -> Option<(u32, T)> {
-        let (tenant, value) = self.pinned_slot.read(read)?;
-        tenant.is_let().then_some((tenant.generation(), value))
+        let (owner, value) = self.pinned_slot.read(read)?;
+        owner.has_owner().then_some((owner.generation(), value))
     }
 }
 
 /// The shared table of digests.
 pub(crate) struct DigestTable {
-    pub(crate) index: Index,
+    pub(crate) index: NameIndex,
     /// The place of each slot by number; 0: not created yet.
     places: Table,
     /// When each slot's digest was last seen, in ticks, to within a slice (`digest.rs`); 0: it has none.
     seen: Table,
     /// The change counter of each slot ([`stamp`]).
     changes: Table,
-    candidates: Queue,
-    pub(crate) samples: Samples,
+    candidates: NumberQueue,
+    pub(crate) samples: DigestSamples,
     /// The newest last-seen time among chosen candidates, in ticks. A candidate seen later is skipped.
     horizon: AtomicU64,
     /// The position at which the next scan for candidates begins.
     hand: AtomicU32,
     /// Rises by 2 whenever a place is created or a digest loses its own. Threads then mark their digests as
     /// seen anew, so that none appears to have been seen earlier.
-    pub(crate) turns: Turns,
+    pub(crate) evictions: Evictions,
     evicted: AtomicU64,
     /// 1 if memory for another place was missing since the table was last emptied.
     complete: AtomicU32,
@@ -185,15 +185,15 @@ pub(crate) struct DigestTable {
 impl DigestTable {
     pub(crate) const fn new() -> DigestTable {
         DigestTable {
-            index: Index::new(),
+            index: NameIndex::new(),
             places: Table::new(),
             seen: Table::new(),
             changes: Table::new(),
-            candidates: Queue::new(),
-            samples: Samples::new(),
+            candidates: NumberQueue::new(),
+            samples: DigestSamples::new(),
             horizon: AtomicU64::new(0),
             hand: AtomicU32::new(0),
-            turns: Turns::new(),
+            evictions: Evictions::new(),
             evicted: AtomicU64::new(0),
             complete: AtomicU32::new(0),
             overflow: AtomicU32::new(0),
@@ -264,7 +264,7 @@ impl DigestTable {
         }
     }
 
-    /// Claims a slot for a new digest. The caller fills it and calls `let_out`. `None`: none is available.
+    /// Claims a slot for a new digest. The caller fills it and calls `publish_owner`. `None`: none is available.
     pub(crate) fn vacate(&self, pools: &Pools, arena: &Arena, now: u64) -> Option<&'static DigestSlot> {
         for _ in 0..TRIES {
             while let Some(number) = self.candidates.pop() {
@@ -310,7 +310,7 @@ impl DigestTable {
         slot.head.publish();
         match place.compare_exchange(0, u64::from(arena.offset_of(slot)), AcqRel, Relaxed) {
             Ok(_) => {
-                self.turns.pass();
+                self.evictions.count();
                 Some(slot)
             }
             Err(_) => {
@@ -322,33 +322,33 @@ impl DigestTable {
 
     /// Takes a slot from the digest it had at `before`. Returns false if that has changed or a thread is
     /// adding to it.
-    fn evict(&self, arena: &Arena, slot: &DigestSlot, before: Moment) -> bool {
+    fn evict(&self, arena: &Arena, slot: &DigestSlot, before: SlotState) -> bool {
         if !slot.pinned_slot.claim(before, 1) {
             return false;
         }
-        if before.is_let() {
+        if before.has_owner() {
             self.index.remove(slot.hash.load(Relaxed), arena.offset_of(slot));
             self.evicted.fetch_add(1, Relaxed);
         }
         slot.own.move_to(arena, &slot.past);
         self.samples.forget(arena, &slot.sample);
-        self.turns.pass();
+        self.evictions.count();
         self.changed(slot);
         true
     }
 
     /// Takes the slot from a digest that is no longer in the index because another slot has been let to it.
     pub(crate) fn withdraw(&self, arena: &Arena, slot: &DigestSlot, generation: u32) {
-        let claimed = slot.pinned_slot.claim(Moment::quiet(generation), 1);
+        let claimed = slot.pinned_slot.claim(SlotState::unpinned(generation), 1);
         // A slot that somebody is adding to is the next to be evicted.
-        if claimed || slot.pinned_slot.is_let_to(generation) {
+        if claimed || slot.pinned_slot.belongs_to(generation) {
             self.forget(slot);
         }
         if claimed {
             slot.own.move_to(arena, &slot.past);
             self.samples.forget(arena, &slot.sample);
             slot.pinned_slot.leave_free();
-            self.turns.pass();
+            self.evictions.count();
             self.changed(slot);
         }
     }

@@ -11,11 +11,11 @@ use std::sync::atomic::{
 
 use crate::Engine;
 use crate::count::account::{ACCOUNT, HOST, Party, USER};
-use crate::count::bank::{Sums, with_cell};
-use crate::count::cell::{Cell, Family, Viewer};
-use crate::count::cell_list::ListedCell;
-use crate::count::error::ErrorCell;
-use crate::count::histograms;
+use crate::layout::bank::{Sums, with_cell};
+use crate::layout::cell::{Cell, Family, Viewer};
+use crate::layout::cell_list::ListedCell;
+use crate::layout::error::ErrorCell;
+use crate::layout::histograms;
 use crate::memory::arena::Own;
 use crate::memory::lost::Lost;
 use crate::snapshot::{ClassId, Kind};

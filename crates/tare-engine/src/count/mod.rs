@@ -1,20 +1,15 @@
-//! Counting: cells and banks, digests, accounts, and where counts go that leave their thread.
+//! Counting: what adds to cells, digests, accounts, and where counts go that leave their thread.
 
 pub(crate) mod account;
 pub(crate) mod allocation;
-pub(crate) mod balance;
-pub(crate) mod bank;
 pub(crate) mod bucket;
-pub(crate) mod cell;
-pub(crate) mod cell_list;
-pub(crate) mod counters;
 pub(crate) mod deferred;
 pub(crate) mod digest;
 pub(crate) mod digest_key;
 pub(crate) mod digest_table;
 pub(crate) mod error;
 pub(crate) mod fold;
-pub(crate) mod histograms;
+mod histograms;
 pub(crate) mod peak;
 pub(crate) mod program;
 pub(crate) mod sample;

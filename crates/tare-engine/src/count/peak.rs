@@ -18,9 +18,9 @@ use std::sync::atomic::{
 
 use crate::Engine;
 use crate::count::account::{ACCOUNT, HOST, Party, USER};
-use crate::count::balance::{MemoryCell, Peaks, Span, Spans};
-use crate::count::bank::Sums;
-use crate::count::cell::{Family, Viewer};
+use crate::layout::balance::{MemoryCell, Peaks, Span, Spans};
+use crate::layout::bank::Sums;
+use crate::layout::cell::{Family, Viewer};
 use crate::memory::arena::{Use, WORDS};
 use crate::setup::instrument::lock;
 use crate::snapshot::{ClassId, Kind};
@@ -30,7 +30,7 @@ use crate::thread::{BANK_OWN, BANK_UNATTRIBUTED, Thread};
 const STAYING: u32 = 8;
 
 /// A thread, and its id when it was found.
-pub(crate) type Found = (&'static Thread, u64);
+pub(crate) type ThreadMemory = (&'static Thread, u64);
 
 /// A sum and its parts.
 pub(crate) struct Branch<'a> {
@@ -39,30 +39,35 @@ pub(crate) struct Branch<'a> {
     /// accounts, of all the hosts.
     parts: Vec<(&'static Party, u32, Branch<'static>)>,
     /// Threads that are in none of the parts.
-    threads: Vec<Found>,
+    threads: Vec<ThreadMemory>,
     /// Of the sum of all: threads that are in parts. What they use now is added here and not in the parts, as
     /// the sum of all already has what ended threads of the parts use.
-    in_parts: Vec<Found>,
+    in_parts: Vec<ThreadMemory>,
 }
 
 impl Engine {
     /// Returns every thread that has not left its sums.
-    pub(crate) fn found_threads(&self) -> Vec<Found> {
+    pub(crate) fn found_threads(&self) -> Vec<ThreadMemory> {
         let stays = |thread: &&Thread| thread.alive.load(Acquire) != 0;
         self.slabs().filter(stays).map(as_found).collect()
     }
 
     /// Returns the sum of all, with its parts.
-    pub(crate) fn trunk(&self, threads: &[Found]) -> Branch<'_> {
+    pub(crate) fn trunk(&self, threads: &[ThreadMemory]) -> Branch<'_> {
         let mut parts = Vec::new();
         self.each_party(HOST, |host| parts.push(self.part(HOST, host, threads)));
-        let has_host = |(thread, _): &Found| thread.parties[HOST].load(Relaxed) != 0;
+        let has_host = |(thread, _): &ThreadMemory| thread.parties[HOST].load(Relaxed) != 0;
         let (in_parts, threads) = threads.iter().copied().partition(has_host);
         Branch { sums: &self.ended, parts, threads, in_parts }
     }
 
     /// Returns the sums of a party, with their parts.
-    pub(crate) fn branch(&self, kind: usize, party: &'static Party, threads: &[Found]) -> Branch<'static> {
+    pub(crate) fn branch(
+        &self,
+        kind: usize,
+        party: &'static Party,
+        threads: &[ThreadMemory],
+    ) -> Branch<'static> {
         let place = self.arena.offset_of(party);
         let mut parts = Vec::new();
         if kind != ACCOUNT {
@@ -73,7 +78,7 @@ impl Engine {
                 }
             });
         }
-        let is_own = |(thread, _): &Found| {
+        let is_own = |(thread, _): &ThreadMemory| {
             thread.parties[kind].load(Relaxed) == place
                 && (kind == ACCOUNT || thread.parties[ACCOUNT].load(Relaxed) == 0)
         };
@@ -85,7 +90,7 @@ impl Engine {
         &self,
         kind: usize,
         party: &'static Party,
-        threads: &[Found],
+        threads: &[ThreadMemory],
     ) -> (&'static Party, u32, Branch<'static>) {
         (party, party.head.generation(), self.branch(kind, party, threads))
     }
@@ -205,7 +210,7 @@ impl Engine {
     }
 }
 
-fn as_found(thread: &'static Thread) -> Found {
+fn as_found(thread: &'static Thread) -> ThreadMemory {
     (thread, thread.thread_id.load(Relaxed))
 }
 

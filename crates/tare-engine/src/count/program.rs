@@ -10,70 +10,14 @@ use std::sync::atomic::{
 };
 
 use crate::Engine;
-use crate::count::cell::{Counts, Family, Plain};
-use crate::count::counters::{Counters, PlainCounters};
-use crate::instance::Program;
+use crate::layout::cell::Family;
+use crate::layout::program::{Program, ProgramCounts};
 use crate::memory::arena::{Offset, Own, View};
 use crate::memory::pool::{Pool, USED, held};
 use crate::thread::{Thread, current};
 
 /// The programs that a thread counts at a time.
 const CELLS: usize = 8;
-
-/// The counts of one program, by one thread or by all that left their threads.
-#[repr(C)]
-pub(crate) struct ProgramCounts {
-    pub(crate) calls: Counts,
-    pub(crate) statements: Counts,
-    pub(crate) counters: Counters,
-}
-
-/// The values of a [`ProgramCounts`], for readers.
-#[derive(Clone, Copy, Default)]
-pub(crate) struct ProgramTally {
-    pub(crate) calls: Plain,
-    pub(crate) statements: Plain,
-    pub(crate) counters: PlainCounters,
-}
-
-impl ProgramTally {
-    pub(crate) fn merge(&mut self, other: &ProgramTally) {
-        self.calls.merge(other.calls);
-        self.statements.merge(other.statements);
-        self.counters.merge(&other.counters);
-    }
-}
-
-impl ProgramCounts {
-    pub(crate) fn plain(&self) -> ProgramTally {
-        ProgramTally {
-            calls: self.calls.plain(),
-            statements: self.statements.plain(),
-            counters: self.counters.plain(),
-        }
-    }
-
-    /// Empties counts that several threads fold into.
-    pub(crate) fn clear_shared(&self) {
-        self.calls.clear_shared();
-        self.statements.clear_shared();
-        self.counters.clear();
-    }
-
-    /// Adds all of `other`; several threads may call it.
-    fn merge_shared(&self, other: &ProgramCounts) {
-        self.calls.merge_shared(other.calls.plain());
-        self.statements.merge_shared(other.statements.plain());
-        self.counters.merge_shared(&other.counters);
-    }
-
-    /// Empties the counts; the caller is the only writer.
-    fn clear(&self) {
-        self.calls.clear();
-        self.statements.clear();
-        self.counters.clear();
-    }
-}
 
 /// The counts of one program by one thread since the cell was assigned to it, or since TRUNCATE.
 #[repr(C)]
@@ -118,14 +62,14 @@ impl Engine {
         let is = cell.program.own() == offset
             && cell.generation.own() == program.head.generation()
             && cell.epoch.own() == self.epochs[Family::Programs as usize].load(Relaxed);
-        if is { Some(cell) } else { self.turn_to_program(thread, offset) }
+        if is { Some(cell) } else { self.assign_program_cell(thread, offset) }
     }
 
     /// Assigns a cell to a program that the calling thread has not counted before, since TRUNCATE, or since
     /// it counted another one there.
     #[cold]
     #[inline(never)]
-    fn turn_to_program(&self, thread: &'static Thread, offset: Offset) -> Option<&'static ProgramCell> {
+    fn assign_program_cell(&self, thread: &'static Thread, offset: Offset) -> Option<&'static ProgramCell> {
         let (_held, program) = held::<Program>(&self.arena, Pool::Programs, offset)?;
         let generation = program.head.generation();
         if program.head.state() != USED {

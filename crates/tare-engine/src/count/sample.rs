@@ -9,9 +9,9 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
 use tare_sync::{Shown, Space, TreiberStack};
 
 use crate::clock::monotonic_ns;
+use crate::layout::statement::OpenStatement;
 use crate::memory::arena::{Arena, Offset, Own, Use, View, WORDS};
 use crate::memory::text;
-use crate::record::statement::record::OpenStatement;
 
 /// The header of a sample, before its text.
 #[repr(C)]
@@ -39,7 +39,7 @@ unsafe impl View for SampleHead {}
 const HEAD_WORDS: usize = size_of::<SampleHead>() / 8;
 
 /// A statement that may become a sample.
-pub(crate) struct Candidate<'a> {
+pub(crate) struct SampleCandidate<'a> {
     pub(crate) open: &'a OpenStatement,
     /// Time that it took, in ticks; 0: not timed.
     pub(crate) wait: u64,
@@ -48,7 +48,7 @@ pub(crate) struct Candidate<'a> {
 }
 
 /// The buffers of all samples.
-pub(crate) struct Samples {
+pub(crate) struct DigestSamples {
     space: Space,
     free: TreiberStack,
     /// Words of a text.
@@ -57,9 +57,9 @@ pub(crate) struct Samples {
     age_ns: AtomicU64,
 }
 
-impl Samples {
-    pub(crate) const fn new() -> Samples {
-        Samples {
+impl DigestSamples {
+    pub(crate) const fn new() -> DigestSamples {
+        DigestSamples {
             space: Space::new(),
             free: TreiberStack::new(),
             text_words: AtomicU32::new(0),
@@ -89,7 +89,7 @@ impl Samples {
 
     /// Makes a statement the sample, unless a slower one comes first. Returns false if there was no memory
     /// for it.
-    pub(crate) fn take(&self, arena: &Arena, shown: &Shown, candidate: &Candidate<'_>) -> bool {
+    pub(crate) fn take(&self, arena: &Arena, shown: &Shown, candidate: &SampleCandidate<'_>) -> bool {
         let Some(mine) = self.buffer(arena) else { return false };
         self.fill(arena, mine, candidate);
         let is_wanted = |now| candidate.wait >= self.least_after(arena, now);
@@ -113,7 +113,7 @@ impl Samples {
         shown.read(|buffer| Some(read(arena.get(buffer)?, self.text(arena, buffer)))).flatten()
     }
 
-    fn fill(&self, arena: &Arena, mine: Offset, candidate: &Candidate<'_>) {
+    fn fill(&self, arena: &Arena, mine: Offset, candidate: &SampleCandidate<'_>) {
         Shown::begin_to_fill();
         let head: &SampleHead = arena.at(mine);
         let (sql, len, charset, cut) = candidate.open.sql();

@@ -58,11 +58,11 @@ pub struct Session {
 
 /// Sums of counters.
 #[repr(transparent)]
-struct Counters([AtomicU64; MAX_SESSION_COUNTERS]);
+struct SessionSums([AtomicU64; MAX_SESSION_COUNTERS]);
 
 // SAFETY: meets `View`: atomics only, alignment 8, less than a block.
 #[allow(unsafe_code)]
-unsafe impl View for Counters {}
+unsafe impl View for SessionSums {}
 
 /// The place of the sums of a party's ended sessions, in the party's memory; 0: there are none yet.
 #[repr(transparent)]
@@ -125,7 +125,7 @@ impl Engine {
     }
 
     /// Returns the party's sums, created if necessary; `None`: there is no memory to spare.
-    fn ended_counters(&self, party: &Party) -> Option<&'static Counters> {
+    fn ended_counters(&self, party: &Party) -> Option<&'static SessionSums> {
         if party.sessions.0.load(Acquire) == 0 && !self.arena.is_scarce() {
             let place = party.sums.words(&self.arena, MAX_SESSION_COUNTERS as u32)?;
             tare_sync::keep_first(&party.sessions.0, place);
@@ -133,7 +133,7 @@ impl Engine {
         self.peek_sums(party)
     }
 
-    fn peek_sums(&self, party: &Party) -> Option<&'static Counters> {
+    fn peek_sums(&self, party: &Party) -> Option<&'static SessionSums> {
         self.arena.get(party.sessions.0.load(Acquire))
     }
 

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
 use tare_sync::Seqlock;
 
 use crate::Engine;
-use crate::count::cell::{IoCell, IoCounts, MISC, READ, WRITE};
+use crate::layout::cell::{IoCell, IoCounts, MISC, READ, SampleWeight, WRITE};
 use crate::memory::arena::Offset;
 use crate::memory::index::Inserted;
 use crate::memory::lost::Lost;
@@ -14,9 +14,8 @@ use crate::memory::text;
 use crate::record::operation;
 use crate::record::wait::{Source, Wait, WaitObject};
 use crate::snapshot::ClassId;
-use crate::thread::choice::Weight;
 
-use super::reference;
+use crate::layout::reference::reference;
 
 /// Words of a file name (512 bytes, as in the built-in).
 pub(crate) const FILE_WORDS: usize = 64;
@@ -212,12 +211,12 @@ impl Engine {
         let held = file.and_then(|file| Some((self.arena.hold(Pool::Files, file)?, file)));
         match held {
             Some((_held, file)) if file.slot.head.state() == USED => {
-                file.slot.io.add_shared(part, taken, bytes, Weight::ONE);
+                file.slot.io.add_shared(part, taken, bytes, SampleWeight::ONE);
             }
             // Deleted while open, or unknown: counted for the instrument only.
             _ => {
                 if let Some(ended) = self.ended_io.bank.cell::<IoCell>(&self.arena, wait.class()) {
-                    ended.io.add_shared(part, taken, bytes, Weight::ONE);
+                    ended.io.add_shared(part, taken, bytes, SampleWeight::ONE);
                 }
             }
         }

@@ -4,20 +4,20 @@ use std::hint::cold_path;
 use std::sync::atomic::{AtomicU8, AtomicU16, AtomicU64, Ordering::Relaxed};
 
 use crate::Engine;
+use crate::layout::statement::NAME_WORDS;
 use crate::memory::lost::Lost;
 use crate::memory::pool::{self, Pool, SlotHead};
 use crate::memory::text;
-use crate::record::statement::NAME_WORDS;
 use crate::record::wait::{Source, Wait, WaitObject};
 use crate::record::{Start, operation};
 use crate::setup::instrument::fixed;
 use crate::thread::{Thread, current};
 
-use super::reference;
+use crate::layout::reference::reference;
 
 /// A metadata lock that is granted or waited for.
 #[repr(C)]
-pub(crate) struct MetadataLock {
+pub(crate) struct MetadataSlot {
     pub(crate) head: SlotHead,
     pub(crate) identity: AtomicU64,
     pub(crate) owner_thread: AtomicU64,
@@ -35,7 +35,7 @@ pub(crate) struct MetadataLock {
 
 reference! {
     /// Reference to a metadata lock.
-    MetadataRef, MetadataHandle, MetadataLock
+    MetadataRef, MetadataHandle, MetadataSlot
 }
 
 impl MetadataHandle {
@@ -118,6 +118,11 @@ pub struct MetadataName<'a> {
 const WAITED_FOR: u8 = 1;
 
 impl Engine {
+    /// Gives back the metadata locks that an ended thread has stashed.
+    pub(crate) fn give_metadata_stash(&self, thread: &Thread) {
+        self.pools.empty::<MetadataSlot>(&self.arena, Pool::MetadataLocks, &thread.metadata_stash);
+    }
+
     /// Creates a metadata lock that the calling thread requests. Calls `what` only if metadata locks are
     /// instrumented. `None`: they are not, or there is no memory.
     #[inline]

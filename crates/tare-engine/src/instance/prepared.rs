@@ -4,18 +4,21 @@ use std::mem::offset_of;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
 
 use crate::Engine;
-use crate::count::cell::{Counts, Family};
-use crate::count::counters::Counters;
+use crate::layout::cell::{Counts, Family};
+use crate::layout::counters::StatementSums;
+use crate::layout::program::ProgramRef;
+use crate::layout::reference::named;
+use crate::layout::statement::NAME_WORDS;
 use crate::memory::arena::{LINE, Own};
 use crate::memory::lost::Lost;
 use crate::memory::pool::{Pool, SlotHead, USED};
 use crate::memory::text;
-use crate::record::statement::execution::executed_by;
-use crate::record::statement::{EndedStatement, NAME_WORDS};
+use crate::record::statement::EndedStatement;
 use crate::thread::current;
 
+use super::add;
+use super::execution::executed_by;
 use super::prepared_digest::DigestPlace;
-use super::{ProgramRef, add, named};
 
 /// Words of a prepared statement's text (1,024 bytes, as in the built-in).
 pub(crate) const PREPARED_WORDS: usize = 128;
@@ -44,7 +47,7 @@ pub(crate) struct Prepared {
     pub(crate) prepare: Counts,
     pub(crate) reprepare: Counts,
     pub(crate) execute: Counts,
-    pub(crate) counters: Counters,
+    pub(crate) counters: StatementSums,
 }
 
 named! {

@@ -12,14 +12,15 @@ use std::sync::atomic::{
 };
 
 use crate::Engine;
-use crate::count::cell::Family;
 use crate::count::digest::DigestCell;
 use crate::count::digest_key::{DigestTokens, Hashed, Key, MAX_DIGEST};
+use crate::layout::cell::Family;
+use crate::layout::statement::NAME_WORDS;
 use crate::memory::arena::{Offset, Own, View};
 use crate::memory::lost::Lost;
 use crate::memory::pool::{Pool, SlotHead};
 use crate::memory::text;
-use crate::record::statement::{NAME_WORDS, Statement};
+use crate::record::statement::Statement;
 use crate::thread::Thread;
 
 use super::{Prepared, PreparedRef};

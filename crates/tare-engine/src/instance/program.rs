@@ -1,52 +1,19 @@
 //! HOT PATH: stored programs.
 
-use std::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::Ordering::Relaxed;
 
 use crate::Engine;
-use crate::count::program::ProgramCounts;
+use crate::layout::program::{Program, ProgramHandle, ProgramRef};
 use crate::memory::arena::Offset;
 use crate::memory::index::Inserted;
 use crate::memory::lost::Lost;
-use crate::memory::pool::{Pool, SlotHead, USED};
+use crate::memory::pool::{Pool, USED};
 use crate::memory::text;
-use crate::record::statement::{EndedStatement, NAME_WORDS};
+use crate::record::statement::EndedStatement;
 use crate::setup::instrument::{ENABLED, TIMED};
 use crate::thread::current;
 
-use super::{NameWords, add, reference};
-
-/// A stored program.
-#[repr(C)]
-pub(crate) struct Program {
-    pub(crate) head: SlotHead,
-    pub(crate) hash: AtomicU64,
-    /// ENABLED and TIMED, as decided by `setup_objects`.
-    pub(crate) watch: AtomicU8,
-    pub(crate) object_type: AtomicU8,
-    _pad: [AtomicU8; 6],
-    pub(crate) schema_len: AtomicU32,
-    pub(crate) name_len: AtomicU32,
-    pub(crate) schema: [AtomicU64; NAME_WORDS],
-    pub(crate) name: [AtomicU64; NAME_WORDS],
-    /// Sums moved here from the threads that counted them.
-    pub(crate) counts: ProgramCounts,
-}
-
-reference! {
-    /// Reference to a stored program.
-    ProgramRef, ProgramHandle, Program
-}
-
-impl Program {
-    pub(crate) fn object_type(&self) -> u8 {
-        self.object_type.load(Relaxed)
-    }
-
-    pub(crate) fn name_words(&self) -> NameWords<'_> {
-        let (schema, name) = (self.schema_len.load(Relaxed), self.name_len.load(Relaxed));
-        (&self.schema, schema as usize, &self.name, name as usize)
-    }
-}
+use super::add;
 
 impl Engine {
     /// Returns the program of this name; makes it if needed. `object_type` is a number of
@@ -61,7 +28,7 @@ impl Engine {
             self.losses.count(Lost::Programs);
             return None;
         };
-        let slot = &program.slot;
+        let slot = program.slot(self);
         slot.hash.store(hash, Relaxed);
         slot.object_type.store(object_type, Relaxed);
         slot.schema_len.store(text::write(&slot.schema, schema) as u32, Relaxed);
@@ -100,7 +67,7 @@ impl Engine {
 
     /// Begins a call. Returns its start in ticks, 0 if untimed. `None`: the program is not instrumented.
     pub fn start_program(&self, program: ProgramRef) -> Option<u64> {
-        let watch = program.slot.watch.load(Relaxed);
+        let watch = program.slot(self).watch.load(Relaxed);
         if current()?.mask() == 0 || watch & ENABLED == 0 {
             return None;
         }

@@ -4,8 +4,8 @@ use std::hint::cold_path;
 use std::sync::atomic::{AtomicI32, AtomicU8, AtomicU16, AtomicU32, AtomicU64, Ordering::Relaxed};
 
 use crate::Engine;
-use crate::count::cell::{Family, IoCell, IoCounts, MISC, READ, Viewer, WRITE};
 use crate::histogram::Lowest;
+use crate::layout::cell::{Family, IoCell, IoCounts, MISC, READ, SampleWeight, Viewer, WRITE};
 use crate::memory::arena::Own;
 use crate::memory::lost::Lost;
 use crate::memory::pool::{self, Pool, SlotHead, USED};
@@ -13,14 +13,13 @@ use crate::memory::text;
 use crate::record::wait::{Source, Wait, WaitObject};
 use crate::record::{Start, operation};
 use crate::snapshot::{ClassId, Kind};
-use crate::thread::choice::Weight;
 use crate::thread::current;
 
-use super::reference;
+use crate::layout::reference::reference;
 
 /// A socket.
 #[repr(C)]
-pub(crate) struct Socket {
+pub(crate) struct SocketSlot {
     pub(crate) head: SlotHead,
     pub(crate) fd: AtomicI32,
     pub(crate) idle: AtomicU8,
@@ -37,7 +36,7 @@ pub(crate) struct Socket {
     pub(crate) others: IoCounts,
 }
 
-impl Socket {
+impl SocketSlot {
     /// Clears what the owner did before the reset.
     #[cold]
     #[inline(never)]
@@ -49,7 +48,7 @@ impl Socket {
 
 reference! {
     /// Reference to a socket.
-    SocketRef, SocketHandle, Socket
+    SocketRef, SocketHandle, SocketSlot
 }
 
 impl Engine {
@@ -83,7 +82,7 @@ impl Engine {
     }
 
     /// Calls `f` with all sums of a socket since the last TRUNCATE.
-    pub(crate) fn each_io(&self, socket: &Socket, mut f: impl FnMut(&IoCounts)) {
+    pub(crate) fn each_io(&self, socket: &SocketSlot, mut f: impl FnMut(&IoCounts)) {
         if self.counts_for(Family::Sockets, Viewer::Global, socket.epoch.load(Relaxed)) {
             f(&socket.io);
         }
@@ -135,7 +134,7 @@ impl Engine {
     }
 
     /// Begins an operation inside another wait, or where the fast path is not ready.
-    fn start_inner_socket_wait(&self, slot: &Socket, operation: u8, source: Source) -> Option<Wait> {
+    fn start_inner_socket_wait(&self, slot: &SocketSlot, operation: u8, source: Source) -> Option<Wait> {
         let (address, name) = (std::ptr::from_ref(slot) as usize, pool::name(&slot.head));
         self.start_wait(slot.head.class(), WaitObject { address, name, index: 255, operation }, source)
     }
@@ -172,7 +171,7 @@ impl Engine {
 
     /// Counts an operation on a socket that the calling thread owns.
     #[inline(always)]
-    fn add_socket(&self, wait: &Wait, slot: &Socket, part: usize, taken: Option<u64>, bytes: u64) {
+    fn add_socket(&self, wait: &Wait, slot: &SocketSlot, part: usize, taken: Option<u64>, bytes: u64) {
         if wait.thread.is_weighted() {
             cold_path();
             let weight = self.weight_on(wait, slot.head.class());
@@ -182,12 +181,12 @@ impl Engine {
     }
 
     /// Returns the factors by which a thread counts an operation on a socket of this instrument.
-    fn weight_on(&self, wait: &Wait, class: ClassId) -> Weight {
+    fn weight_on(&self, wait: &Wait, class: ClassId) -> SampleWeight {
         let thread = wait.thread;
         if thread.is_weighted() {
             self.weight_of(thread, Kind::Socket, class, wait.start)
         } else {
-            Weight::ONE
+            SampleWeight::ONE
         }
     }
 

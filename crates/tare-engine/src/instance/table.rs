@@ -8,20 +8,21 @@ use std::sync::atomic::{
 };
 
 use crate::Engine;
-use crate::count::cell::{Counts, Family};
 use crate::histogram::Lowest;
+use crate::layout::cell::{Counts, Family};
 use crate::memory::arena::{Base, LINE, View};
 use crate::memory::lost::Lost;
 use crate::memory::pool::{self, Pool, SlotHead};
 use crate::memory::text;
-use crate::record::wait::{Brought, Source, Wait, WaitObject, What};
+use crate::record::wait::{Source, Wait, WaitKind, WaitObject, WaitTotals};
 use crate::record::{Start, operation};
 use crate::setup::instrument::fixed;
 use crate::snapshot::{ClassId, Kind};
 use crate::thread::choice::Tallied;
 use crate::thread::current;
 
-use super::{MAX_INDEXES, TableShare, TableShareRef, WATCHED, add, reference};
+use super::{MAX_INDEXES, ShareSlot, TableShareRef, WATCHED, add};
+use crate::layout::reference::reference;
 
 /// Counts of FETCH, INSERT, UPDATE and DELETE for one index of one handle or share.
 #[repr(C)]
@@ -117,7 +118,7 @@ const LOCKED_INDEX: u8 = 0;
 
 impl TableHandleHandle {
     #[inline(always)]
-    fn share(&self, base: Base) -> &'static TableShare {
+    fn share(&self, base: Base) -> &'static ShareSlot {
         base.at(self.slot.share.load(Relaxed))
     }
 
@@ -203,7 +204,7 @@ impl Engine {
         if let Some(place) = table.slot.io.get(index) {
             self.expect_counts::<TableIo>(place, part);
         }
-        let what = What::new(fixed::TABLE_IO, operation::TABLE_IO + part, index as u8);
+        let what = WaitKind::new(fixed::TABLE_IO, operation::TABLE_IO + part, index as u8);
         self.start_table_wait_fast(what, table, source)
     }
 
@@ -223,7 +224,7 @@ impl Engine {
     }
 
     #[inline(always)]
-    fn start_table_wait_fast(&self, what: What, table: TableRef, source: Source) -> Start<Wait> {
+    fn start_table_wait_fast(&self, what: WaitKind, table: TableRef, source: Source) -> Start<Wait> {
         let look = |base| {
             let share = table.share(base);
             (share, share.watch.load(Relaxed) == WATCHED)
@@ -294,7 +295,7 @@ impl Engine {
             return false;
         }
         let counts = &counts.parts[operation as usize & 3];
-        let brought = Brought { events: rows, amount: Some(rows) };
+        let brought = WaitTotals { events: rows, amount: Some(rows) };
         self.end_wait_fast(base, fixed::TABLE_IO, wait, Lowest::Usual, brought, |taken| {
             self.add_as(fixed::TABLE_IO, wait, counts, rows, taken);
         })
@@ -388,7 +389,7 @@ impl Engine {
 
     /// Begins a table lock of a kind (0–10, the order of [`operation::TABLE_LOCK`]).
     pub fn start_table_lock_wait(&self, table: TableRef, kind: u8, source: Source) -> Option<Wait> {
-        if !self.wants(Kind::TableLock) {
+        if !self.has_demand(Kind::TableLock) {
             return None;
         }
         match self.start_table_lock_wait_fast(table, kind, source) {
@@ -405,7 +406,7 @@ impl Engine {
     #[inline(always)]
     pub fn start_table_lock_wait_fast(&self, table: TableRef, kind: u8, source: Source) -> Start<Wait> {
         self.expect_counts::<TableLocks>(&table.slot.locks, kind);
-        let what = What::new(fixed::TABLE_LOCK, operation::TABLE_LOCK + (kind & 15), LOCKED_INDEX);
+        let what = WaitKind::new(fixed::TABLE_LOCK, operation::TABLE_LOCK + (kind & 15), LOCKED_INDEX);
         self.start_table_wait_fast(what, table, source)
     }
 
@@ -428,7 +429,7 @@ impl Engine {
             return false;
         }
         let Some(counts) = counts.parts.get(kind as usize) else { return false };
-        let brought = Brought { events: 1, amount: None };
+        let brought = WaitTotals { events: 1, amount: None };
         self.end_wait_fast(base, fixed::TABLE_LOCK, wait, Lowest::Usual, brought, |taken| {
             self.add_as(fixed::TABLE_LOCK, wait, counts, 1, taken);
         })

@@ -1,7 +1,7 @@
 //! Table shares: tables as the host defines them, with the counts of their closed handles.
 //!
 //! Several threads may want to change a share's counts at once: one that closes a handle, one that finds the
-//! table with other keys, one that drops it. The lock [`Engine::share_turns`] orders them. The host takes it
+//! table with other keys, one that drops it. The lock [`Engine::share_changes`] orders them. The host takes it
 //! where it opens and closes tables, not where it uses them.
 
 use std::sync::atomic::{
@@ -9,20 +9,23 @@ use std::sync::atomic::{
     Ordering::{Acquire, Relaxed, Release},
 };
 
-use super::{MAX_INDEXES, NameWords, TableCounts, TableIo, TableLocks, TableRef, reference};
+use super::{MAX_INDEXES, TableCounts, TableIo, TableLocks, TableRef};
 use crate::Engine;
-use crate::count::cell::{Counts, Viewer};
+use crate::layout::cell::{Counts, Viewer};
+use crate::layout::program::{NameWords, Program};
+use crate::layout::reference::reference;
+use crate::layout::statement::NAME_WORDS;
 use crate::memory::arena::{Offset, View};
 use crate::memory::index::Inserted;
 use crate::memory::lost::Lost;
 use crate::memory::pool::{Pool, SlotHead, USED, held};
 use crate::memory::text;
-use crate::record::statement::NAME_WORDS;
 use crate::setup::instrument::lock;
+use crate::setup::objects::{self, ObjectRule};
 
 /// A table's definition in use.
 #[repr(C)]
-pub(crate) struct TableShare {
+pub(crate) struct ShareSlot {
     pub(crate) head: SlotHead,
     pub(crate) hash: AtomicU64,
     pub(crate) temporary: AtomicU8,
@@ -43,10 +46,10 @@ pub(crate) struct TableShare {
 
 reference! {
     /// Reference to a table's definition in use.
-    TableShareRef, TableShareHandle, TableShare
+    TableShareRef, TableShareHandle, ShareSlot
 }
 
-impl TableShare {
+impl ShareSlot {
     pub(crate) fn name_words(&self) -> NameWords<'_> {
         let (schema, name) = (self.schema_len.load(Relaxed), self.name_len.load(Relaxed));
         (&self.schema, schema as usize, &self.name, name as usize)
@@ -83,7 +86,7 @@ impl TableName<'_> {
         text::hash(text::hash(2 + u64::from(self.temporary), self.schema), self.name)
     }
 
-    fn is(&self, share: &TableShare) -> bool {
+    fn is(&self, share: &ShareSlot) -> bool {
         share.head.state() == USED
             && share.temporary.load(Relaxed) == u8::from(self.temporary)
             && text::equals(&share.name, share.name_len.load(Relaxed) as usize, self.name)
@@ -100,7 +103,7 @@ impl Engine {
         table: &TableName<'_>,
         keys: impl ExactSizeIterator<Item = &'a [u8]> + Clone,
     ) -> Option<TableShareRef> {
-        let _turn = lock(&self.share_turns);
+        let _turn = lock(&self.share_changes);
         let hash = table.hash();
         let is = |offset: Offset| table.is(self.arena.at(offset));
         if let Some(offset) = self.tables.find(hash, is) {
@@ -125,7 +128,7 @@ impl Engine {
         slot.name_len.store(text::write(&slot.name, table.name) as u32, Relaxed);
         self.set_key_names(slot, keys);
         slot.head.publish();
-        self.decide_object(&slot.watch, crate::setup::objects::TABLE, table.schema, table.name);
+        self.decide_object(&slot.watch, objects::TABLE, table.schema, table.name);
         match self.tables.insert(hash, self.arena.offset_of(share), is) {
             Inserted::Here => Some(share),
             Inserted::There(first) => {
@@ -142,7 +145,7 @@ impl Engine {
 
     /// Forgets a dropped table and its statistics.
     pub fn drop_table_share(&self, table: &TableName<'_>) {
-        let _turn = lock(&self.share_turns);
+        let _turn = lock(&self.share_changes);
         let hash = table.hash();
         if let Some(offset) = self.tables.find(hash, |at| table.is(self.arena.at(at))) {
             self.tables.remove(hash, offset);
@@ -163,7 +166,7 @@ impl Engine {
         self.pools.put_back(&self.arena, Pool::Tables, share);
     }
 
-    fn free_io(&self, share: &TableShare) {
+    fn free_io(&self, share: &ShareSlot) {
         share.io.iter().for_each(|io| self.free_table_counts::<TableIo>(io));
     }
 
@@ -176,7 +179,7 @@ impl Engine {
         }
     }
 
-    fn has_other_keys<'a>(&self, share: &TableShare, keys: impl ExactSizeIterator<Item = &'a [u8]>) -> bool {
+    fn has_other_keys<'a>(&self, share: &ShareSlot, keys: impl ExactSizeIterator<Item = &'a [u8]>) -> bool {
         let is_other = |(at, key): (usize, &[u8])| {
             let names: &KeyNames = match share.key_names[at / KEYS_PER_SLOT].load(Relaxed) {
                 0 => return false,
@@ -189,7 +192,7 @@ impl Engine {
             || keys.take(MAX_INDEXES).enumerate().any(is_other)
     }
 
-    fn set_key_names<'a>(&self, slot: &TableShare, keys: impl ExactSizeIterator<Item = &'a [u8]>) {
+    fn set_key_names<'a>(&self, slot: &ShareSlot, keys: impl ExactSizeIterator<Item = &'a [u8]>) {
         let count = keys.len().min(MAX_INDEXES);
         slot.keys.store(count as u8, Relaxed);
         for (at, key) in keys.take(MAX_INDEXES).enumerate() {
@@ -210,10 +213,10 @@ impl Engine {
 
     /// Closes a table: moves the counts of the handle to its share.
     pub fn close_table(&self, table: TableRef) {
-        let _turn = lock(&self.share_turns);
+        let _turn = lock(&self.share_changes);
         let slot = table.slot(self);
         self.folds.begin();
-        let held = held::<TableShare>(&self.arena, Pool::Tables, slot.share.load(Relaxed));
+        let held = held::<ShareSlot>(&self.arena, Pool::Tables, slot.share.load(Relaxed));
         let generation = slot.share_generation.load(Relaxed);
         let share =
             held.as_ref().map(|(_held, share)| *share).filter(|share| share.head.is_still(generation));
@@ -253,5 +256,27 @@ impl Engine {
             }
         }
         self.pools.give(&self.arena, C::POOL, counts);
+    }
+}
+
+impl Engine {
+    /// Applies the rules of `setup_objects` to every object. A table that is disabled by this loses the counts of
+    /// closed handles, as in the built-in.
+    pub(crate) fn apply_object_rules(&self, rules: &[ObjectRule]) {
+        // Returns whether the object was enabled and no longer is.
+        let anew = |watch: &AtomicU8, object_type, (schema, schema_len, name, name_len): NameWords<'_>| {
+            let (schema, name) = (text::read(schema, schema_len), text::read(name, name_len));
+            let now = objects::decide(rules, object_type, &schema, &name);
+            watch.swap(now, Relaxed) != 0 && now == 0
+        };
+        self.pools.each::<ShareSlot>(&self.arena, Pool::Tables, |share| {
+            if anew(&share.watch, objects::TABLE, share.name_words()) {
+                self.clear_table_io(share);
+                self.clear_table_locks(share);
+            }
+        });
+        self.pools.each::<Program>(&self.arena, Pool::Programs, |program| {
+            anew(&program.watch, program.object_type(), program.name_words());
+        });
     }
 }

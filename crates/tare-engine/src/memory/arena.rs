@@ -10,7 +10,7 @@ use std::sync::atomic::{
     Ordering::{Acquire, Relaxed, Release},
 };
 
-use tare_sync::{Seqlock, Slots, TreiberStack};
+use tare_sync::{BlockSlots, Seqlock, TreiberStack};
 
 use crate::memory::pool::Pool;
 use crate::memory::shares::Shares;
@@ -94,7 +94,7 @@ pub(crate) struct Meta {
     pub(crate) generations: AtomicU32,
     used: AtomicU8,
     /// For pools, which slots are free.
-    pub(crate) slots: Slots,
+    pub(crate) slots: BlockSlots,
 }
 
 /// The flag of a block behind which its ring has begun another one.
@@ -310,18 +310,18 @@ impl Arena {
 
     /// Holds the block of a slot, so that it stays the pool's. `None`: it is not the pool's any more.
     #[inline]
-    pub(crate) fn hold<T: View>(&self, pool: Pool, slot: &T) -> Option<Held> {
+    pub(crate) fn hold<T: View>(&self, pool: Pool, slot: &T) -> Option<BlockHold> {
         self.hold_block(pool, self.offset_of(slot) / WORDS as u32)
     }
 
     /// Holds a block, so that it stays the pool's. `None`: it is not the pool's any more.
     #[inline]
-    pub(crate) fn hold_block(&self, pool: Pool, block: BlockId) -> Option<Held> {
+    pub(crate) fn hold_block(&self, pool: Pool, block: BlockId) -> Option<BlockHold> {
         let slots = &self.meta(block).slots;
         if pool.stays() {
-            return (slots.kind() == pool.kind()).then_some(Held(None));
+            return (slots.kind() == pool.kind()).then_some(BlockHold(None));
         }
-        slots.hold(pool.kind()).then_some(Held(Some(slots)))
+        slots.hold(pool.kind()).then_some(BlockHold(Some(slots)))
     }
 
     /// Returns the number of blocks.
@@ -357,13 +357,13 @@ impl Arena {
 }
 
 /// A hold on a block of slots, which keeps its kind until this is dropped.
-pub(crate) struct Held(Option<&'static Slots>);
+pub(crate) struct BlockHold(Option<&'static BlockSlots>);
 
-impl Drop for Held {
+impl Drop for BlockHold {
     #[inline]
     fn drop(&mut self) {
         if let Some(slots) = self.0 {
-            slots.let_go();
+            slots.release_hold();
         }
     }
 }

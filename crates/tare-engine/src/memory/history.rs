@@ -3,14 +3,14 @@
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 
 use crate::memory::arena::{Arena, BlockId};
-use crate::memory::queue::Queue;
+use crate::memory::queue::NumberQueue;
 
 /// The most records a block can have, as no record is shorter than two words.
 const MOST_RECORDS: u32 = 256;
 
 /// Blocks of records, oldest first.
 pub(crate) struct LongHistory {
-    blocks: Queue,
+    blocks: NumberQueue,
     /// The number of rows wanted, and the approximate number present: additions and removals may overtake
     /// each other.
     wanted: AtomicU32,
@@ -19,7 +19,7 @@ pub(crate) struct LongHistory {
 
 impl LongHistory {
     pub(crate) const fn new() -> LongHistory {
-        LongHistory { blocks: Queue::new(), wanted: AtomicU32::new(0), rows: AtomicU32::new(0) }
+        LongHistory { blocks: NumberQueue::new(), wanted: AtomicU32::new(0), rows: AtomicU32::new(0) }
     }
 
     /// Reserves room for blocks that hold this many rows. A full block holds at least `least`.

@@ -5,13 +5,13 @@ pub(crate) use tare_sync::Inserted;
 
 use crate::memory::arena::{Offset, Table};
 
-pub(crate) struct Index {
+pub(crate) struct NameIndex {
     entries: Table,
 }
 
-impl Index {
-    pub(crate) const fn new() -> Index {
-        Index { entries: Table::new() }
+impl NameIndex {
+    pub(crate) const fn new() -> NameIndex {
+        NameIndex { entries: Table::new() }
     }
 
     /// Reserves room for `keys` at half load.

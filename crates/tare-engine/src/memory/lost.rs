@@ -63,15 +63,15 @@ lost! {
 /// Limits for everything whose excess a reason counts: instruments, instances, statistics of closed objects,
 /// levels of nesting. Without a limit, memory is the bound.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Limits([u32; NAMES.len()]);
+pub struct ObjectLimits([u32; NAMES.len()]);
 
-impl Default for Limits {
-    fn default() -> Limits {
-        Limits([u32::MAX; NAMES.len()])
+impl Default for ObjectLimits {
+    fn default() -> ObjectLimits {
+        ObjectLimits([u32::MAX; NAMES.len()])
     }
 }
 
-impl Limits {
+impl ObjectLimits {
     /// Returns the limit. Reasons that lose an event have none.
     #[must_use]
     pub fn of(&self, what: Lost) -> u32 {
@@ -101,7 +101,7 @@ impl Losses {
         }
     }
 
-    pub(crate) fn limit(&self, limits: &Limits) {
+    pub(crate) fn limit(&self, limits: &ObjectLimits) {
         self.limits.iter().zip(limits.0).for_each(|(kept, limit)| kept.store(limit, Relaxed));
     }
 

@@ -11,12 +11,12 @@ use std::sync::atomic::{
     fence,
 };
 
-use tare_sync::{MOST_SLOTS, Slots};
+use tare_sync::{BlockSlots, MOST_SLOTS};
 
 use crate::memory::arena::{
-    Arena, BLOCK, Base, BlockId, BlockSet, Held, LINE, Offset, Own, Table, View, WORDS,
+    Arena, BLOCK, Base, BlockHold, BlockId, BlockSet, LINE, Offset, Own, Table, View, WORDS,
 };
-use crate::memory::queue::Queue;
+use crate::memory::queue::NumberQueue;
 use crate::snapshot::ClassId;
 
 /// The pools, named after the contents of their slots.
@@ -221,7 +221,7 @@ pub(crate) struct Pools {
     /// The index of the word in `blocks` in which a slot was found last.
     hand: [AtomicU32; POOLS],
     /// Slots out of use for a while, the one given back first in front.
-    rested: [Queue; POOLS],
+    rested: [NumberQueue; POOLS],
 }
 
 /// Free slots that a thread keeps for objects it creates and ends all the time, so that a pool's cache lines
@@ -266,7 +266,7 @@ impl Pools {
             blocks: [const { Table::new() }; POOLS],
             carved: [const { BlockSet::new() }; POOLS],
             hand: [const { AtomicU32::new(0) }; POOLS],
-            rested: [const { Queue::new() }; POOLS],
+            rested: [const { NumberQueue::new() }; POOLS],
         }
     }
 
@@ -367,7 +367,7 @@ impl Pools {
     /// Marks a block as one that has a free slot.
     fn announce(&self, pool: Pool, block: BlockId) {
         let (word, bit) = (block / 64, 1 << (block % 64));
-        Slots::hint(&self.blocks[pool as usize].words()[word as usize], bit);
+        BlockSlots::hint(&self.blocks[pool as usize].words()[word as usize], bit);
         self.hand[pool as usize].store(word, Relaxed);
     }
 
@@ -447,7 +447,7 @@ impl Pools {
 }
 
 /// Returns the slot at an offset whose memory may have been reused, and a hold on its block.
-pub(crate) fn held<T: View>(arena: &Arena, pool: Pool, offset: Offset) -> Option<(Held, &'static T)> {
+pub(crate) fn held<T: View>(arena: &Arena, pool: Pool, offset: Offset) -> Option<(BlockHold, &'static T)> {
     let slot: &'static T = arena.get(offset)?;
     Some((arena.hold(pool, slot)?, slot))
 }
@@ -472,7 +472,7 @@ const fn offset_of(name: u32) -> Offset {
 
 /// Returns the slot of a weak reference, with a hold on its block, if it has not been reused. It can be
 /// reused while the caller reads it, so check the generation again afterwards.
-pub(crate) fn resolve<T: View>(arena: &Arena, pool: Pool, name: u32) -> Option<(Held, &'static T)> {
+pub(crate) fn resolve<T: View>(arena: &Arena, pool: Pool, name: u32) -> Option<(BlockHold, &'static T)> {
     let offset = offset_of(name);
     let slot = held::<T>(arena, pool, offset)?;
     let is_slot = (offset as usize % WORDS).is_multiple_of(slot_words::<T>());

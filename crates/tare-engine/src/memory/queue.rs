@@ -4,14 +4,14 @@
 use crate::memory::arena::Table;
 
 /// A queue of numbers. Callers never wait.
-pub(crate) struct Queue {
+pub(crate) struct NumberQueue {
     slots: Table,
     ends: tare_sync::Queue,
 }
 
-impl Queue {
-    pub(crate) const fn new() -> Queue {
-        Queue { slots: Table::new(), ends: tare_sync::Queue::new() }
+impl NumberQueue {
+    pub(crate) const fn new() -> NumberQueue {
+        NumberQueue { slots: Table::new(), ends: tare_sync::Queue::new() }
     }
 
     /// Reserves room for `items`, rounded up to a power of two; 0 disables the queue.

@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 
 use crate::memory::arena::{Arena, BlockId, Use, WORDS};
 use crate::memory::history::LongHistory;
-use crate::memory::lost::{Limits, Lost};
+use crate::memory::lost::{Lost, ObjectLimits};
 use crate::memory::pool::{POOLS, Pool, SlotHead};
 
 /// The parts of the whole memory in which shares are counted.
@@ -96,7 +96,7 @@ impl Shares {
         }
     }
 
-    pub(crate) fn limit(&self, limits: &Limits) {
+    pub(crate) fn limit(&self, limits: &ObjectLimits) {
         for (pool, lost) in BOUND {
             self.room[pool as usize].store(limits.of(lost), Relaxed);
         }

@@ -51,16 +51,16 @@ pub(crate) fn write(to: &[AtomicU64], bytes: &[u8]) -> usize {
 
 /// A text in words that a reader has copied.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Text<'a> {
+pub(crate) struct CopiedText<'a> {
     words: &'a [u64],
     len: usize,
 }
 
-impl<'a> Text<'a> {
+impl<'a> CopiedText<'a> {
     /// Returns the text of `len` bytes at the beginning of these words, and the words behind it.
-    pub(crate) fn first(words: &'a [u64], len: usize) -> Option<(Text<'a>, &'a [u64])> {
+    pub(crate) fn first(words: &'a [u64], len: usize) -> Option<(CopiedText<'a>, &'a [u64])> {
         let (words, rest) = words.split_at_checked(self::words(len))?;
-        Some((Text { words, len }, rest))
+        Some((CopiedText { words, len }, rest))
     }
 
     pub(crate) fn bytes(self) -> &'a [u8] {
@@ -74,7 +74,7 @@ impl<'a> Text<'a> {
     }
 }
 
-impl AsRef<[u8]> for Text<'_> {
+impl AsRef<[u8]> for CopiedText<'_> {
     fn as_ref(&self) -> &[u8] {
         self.bytes()
     }
@@ -189,7 +189,7 @@ fn fold(a: u64, b: u64) -> u64 {
 /// look, never that two texts are equal.
 #[inline]
 pub(crate) fn hash(seed: u64, bytes: &[u8]) -> u64 {
-    // The length is histograms over the whole word, so that it cannot cancel out against a byte.
+    // The length is spread over the whole word, so that it cannot cancel out against a byte.
     let mut h = seed ^ K ^ (bytes.len() as u64).wrapping_mul(0xE703_7ED1_A0B4_28DB);
     let (pairs, last) = bytes.as_chunks::<16>();
     for pair in pairs {

@@ -3,10 +3,10 @@
 use std::sync::atomic::Ordering::{Acquire, Relaxed};
 
 use crate::Engine;
-use crate::count::balance::MemoryCell;
-use crate::count::bank::{Bank, with_cell};
-use crate::count::cell::{Cell, Family, Viewer};
-use crate::count::error::ErrorCell;
+use crate::layout::balance::MemoryCell;
+use crate::layout::bank::{Bank, with_cell};
+use crate::layout::cell::{Cell, Family, Viewer};
+use crate::layout::error::ErrorCell;
 use crate::memory::arena::Offset;
 use crate::snapshot::{ClassId, ConnectionCounts, Kind};
 use crate::thread::{BANK_OWN, BANK_UNATTRIBUTED, Thread};

@@ -13,16 +13,16 @@ use std::ops::ControlFlow;
 use std::sync::atomic::Ordering::{Acquire, Relaxed};
 
 use super::histogram::{DigestsBefore, HistogramCounts, Place};
-use super::names::Names;
+use super::names::DigestNames;
 use super::summary::counters;
 use super::tallies::{NO_PLACE, REST, Sum, Tallies};
 use super::{Scale, patiently};
 use crate::Engine;
-use crate::count::cell::{Cell, Family};
-use crate::count::counters::PlainCounters;
 use crate::count::digest::{DigestCell, DigestMap};
 use crate::count::digest_table::{DigestCounts, DigestSlot, DigestTally};
-use crate::count::histograms;
+use crate::layout::cell::{Cell, Family};
+use crate::layout::counters::PlainCounters;
+use crate::layout::histograms;
 use crate::memory::arena::LINE;
 use crate::memory::text;
 use crate::record::statement::Counter;
@@ -32,7 +32,7 @@ use crate::thread::Thread;
 /// Number of items by which prefetching runs ahead. Digests are thousands of times a few lines, far from one
 /// another. Without prefetching, waiting for each took more than half of the time.
 const AHEAD: usize = 4;
-/// Bytes of a slot up to and including its counts, up to where it shows whether there was an earlier tenant.
+/// Bytes of a slot up to and including its counts, up to where it shows whether there was an earlier owner.
 const COUNTED: usize = offset_of!(DigestSlot, past) + LINE;
 
 /// Yields all items in order and passes to `expect`, for prefetching, the item [`AHEAD`] positions further.
@@ -78,7 +78,7 @@ pub struct Digests<'e> {
     engine: &'e Engine,
     scale: Scale,
     tallies: Tallies,
-    names: Names,
+    names: DigestNames,
     /// Positions of the rows in the tallies.
     order: Vec<u32>,
     later: Later,
@@ -286,7 +286,7 @@ impl Engine {
 
     fn digest_tallies(&self, parts: Parts, which: Which<'_>) -> Tallies {
         let epoch = self.epochs[Family::Digests as usize].load(Relaxed);
-        let with_buckets = parts.has(DigestRow::HISTOGRAM) && self.buckets.are_told();
+        let with_buckets = parts.has(DigestRow::HISTOGRAM) && self.buckets.are_enabled();
         let mut known = match which {
             Which::All if !with_buckets => self.figures.take(),
             _ => None,
@@ -294,7 +294,7 @@ impl Engine {
         let places = self.digests.places().filter(|(number, _)| which.has(*number));
         let mut tallies = Tallies::of(self.digests.size(), places.clone().count());
         let (mut own, mut buckets) = (Vec::new(), Vec::new());
-        // Read threads first: then what they count for a slot they found is not newer than the slot's tenant.
+        // Read threads first: then what they count for a slot they found is not newer than the slot's owner.
         for thread in self.live_threads() {
             let id = thread.thread_id.load(Relaxed);
             own.clear();
@@ -335,7 +335,7 @@ impl Engine {
                 past_buckets.clear();
                 slot.pinned_slot.read(|| {
                     self.read_shared(&slot.own, parts, &mut sum.tally, &mut buckets);
-                    // Most places have had one tenant only.
+                    // Most places have had one owner only.
                     let has_past = slot.past.stat.count.load(Relaxed) != 0;
                     if has_past {
                         self.read_shared(&slot.past, parts, &mut past.tally, &mut past_buckets);
@@ -343,20 +343,20 @@ impl Engine {
                     has_past
                 })
             });
-            let Some((tenant, has_past)) = read else {
+            let Some((owner, has_past)) = read else {
                 tallies.leave_place(number);
                 continue;
             };
             sum.number = number;
-            sum.generation = tenant.generation();
+            sum.generation = owner.generation();
             tallies.add(&sum, &buckets);
-            if !tenant.is_let() {
+            if !owner.has_owner() {
                 // The place is taken, but TRUNCATE has removed its digest.
                 tallies.leave_place(number);
             }
             if has_past {
                 tallies.add(&past, &past_buckets);
-            } else if tenant.is_let()
+            } else if owner.has_owner()
                 && let Some(known) = &mut known
             {
                 known.keep(stamp, &sum);

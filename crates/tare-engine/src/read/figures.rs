@@ -10,22 +10,22 @@ use super::tallies::Sum;
 const MOST: usize = 1 << 14;
 
 /// Cached counts by number of the place.
-pub(crate) struct Figures(Mutex<Vec<Figure>>);
+pub(crate) struct SumCache(Mutex<Vec<CachedSum>>);
 
-/// Counts of a place's tenant, while it was the only one the place ever had.
+/// Counts of a place's owner, while it was the only one the place ever had.
 #[derive(Clone, Copy, Default)]
-struct Figure {
+struct CachedSum {
     /// The place's change counter before the read, plus one; 0: nothing is cached.
     stamp: u64,
     sum: Sum,
 }
 
 /// The cache while one reader uses it.
-pub(super) struct Known<'a>(MutexGuard<'a, Vec<Figure>>);
+pub(super) struct Known<'a>(MutexGuard<'a, Vec<CachedSum>>);
 
-impl Figures {
-    pub(crate) const fn new() -> Figures {
-        Figures(Mutex::new(Vec::new()))
+impl SumCache {
+    pub(crate) const fn new() -> SumCache {
+        SumCache(Mutex::new(Vec::new()))
     }
 
     /// Takes the cache. `None`: another reader has it, which is not waited for.
@@ -52,9 +52,9 @@ impl Known<'_> {
             return;
         }
         if place >= self.0.len() {
-            self.0.resize(place + 1, Figure::default());
+            self.0.resize(place + 1, CachedSum::default());
         }
-        self.0[place] = Figure { stamp: stamp + 1, sum: *sum };
+        self.0[place] = CachedSum { stamp: stamp + 1, sum: *sum };
     }
 }
 
@@ -64,7 +64,7 @@ mod tests {
 
     #[test]
     fn what_is_known_is_of_this_place_and_has_not_changed() {
-        let figures = Figures::new();
+        let figures = SumCache::new();
         let mut known = figures.take().expect("nobody else has them");
         assert!(figures.take().is_none(), "two have them in hand");
         for number in [0, 7, MOST as u32] {

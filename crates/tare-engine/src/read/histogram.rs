@@ -8,10 +8,10 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 
 use crate::Engine;
-use crate::count::bank::with_cell;
-use crate::count::cell::{Cell, CellHead, Family, Viewer};
-use crate::count::histograms::{self, UNTIMED};
 use crate::histogram::{Histogram, Lowest};
+use crate::layout::bank::with_cell;
+use crate::layout::cell::{Cell, CellHead, Family, Viewer};
+use crate::layout::histograms::{self, UNTIMED};
 use crate::memory::arena::Arena;
 use crate::setup::instrument::lock;
 use crate::snapshot::{ClassId, EventType, Grouping, Instrument, Kind};
@@ -144,18 +144,18 @@ impl HistogramCounts {
 /// State of histograms when they were truncated.
 pub(crate) struct Truncated {
     /// States by event type minus one.
-    events: Mutex<[Option<Before<ClassId>>; 4]>,
+    events: Mutex<[Option<TruncatedHistograms<ClassId>>; 4]>,
     /// State of digests, including the row without a digest.
-    digests: Mutex<Option<Before<Place>>>,
+    digests: Mutex<Option<TruncatedHistograms<Place>>>,
 }
 
-/// Number of a digest's place, and generation of its tenant.
+/// Number of a digest's place, and generation of its owner.
 pub(crate) type Place = (u32, u32);
 /// The place of what belongs to no digest.
 pub(crate) const NO_DIGEST: Place = (u32::MAX, 0);
 
 /// State at a TRUNCATE. Valid while the summary's epoch is the same, that is, until the summary is reset.
-struct Before<K> {
+struct TruncatedHistograms<K> {
     epoch: u32,
     histograms: HashMap<K, HistogramCounts>,
 }
@@ -202,7 +202,7 @@ impl Engine {
     /// Returns the histogram of every instrument of a type that has timed events. Empty if histograms are not
     /// counted.
     pub fn event_histograms(&self, of: EventType) -> Vec<(&'static str, Histogram)> {
-        if !self.buckets.are_told() {
+        if !self.buckets.are_enabled() {
             return Vec::new();
         }
         let (epoch, histograms) = self.counted_events(of);
@@ -231,20 +231,20 @@ impl Engine {
         let (epoch, histograms) = self.counted_events(of);
         let histograms =
             histograms.into_iter().map(|(instrument, histograms)| (instrument.id, histograms)).collect();
-        lock(&self.truncated.events)[of as usize - 1] = Some(Before { epoch, histograms });
+        lock(&self.truncated.events)[of as usize - 1] = Some(TruncatedHistograms { epoch, histograms });
     }
 
     /// Implements TRUNCATE of the histograms of digests.
     pub(crate) fn truncate_digest_histograms(&self) {
         let epoch = self.epochs[Family::Digests as usize].load(Relaxed);
         let histograms = self.digest_histograms();
-        *lock(&self.truncated.digests) = Some(Before { epoch, histograms });
+        *lock(&self.truncated.digests) = Some(TruncatedHistograms { epoch, histograms });
     }
 
     /// Returns the counts at the last TRUNCATE of the digests' histograms. `None`: histograms are not
     /// counted.
     pub(crate) fn digests_before(&self) -> Option<DigestsBefore> {
-        if !self.buckets.are_told() {
+        if !self.buckets.are_enabled() {
             return None;
         }
         let epoch = self.epochs[Family::Digests as usize].load(Relaxed);

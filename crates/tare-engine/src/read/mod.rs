@@ -27,18 +27,18 @@ use std::sync::atomic::{
 
 use crate::Engine;
 pub(crate) use crate::clock::Scale;
-use crate::count::cell::Plain;
+use crate::layout::cell::Plain;
 use crate::memory::arena::{Use, WORDS};
 use crate::snapshot::{Stat, Summary};
 use crate::thread::Thread;
 
 pub use digests::Digests;
 pub use events::{
-    BlockRow, BlockTexts, Cursor, Each, EachStatement, Origin, Piece, RecordedStatement, RunningTokens,
-    StatementBlock, StreamedStatement,
+    BlockRow, BlockTexts, Cursor, Each, EachStatement, Origin, RecordedStatement, RunningTokens,
+    StatementBlock, StreamPart, StreamedStatement,
 };
-pub(crate) use figures::Figures;
-pub(crate) use names::Tenants;
+pub(crate) use figures::SumCache;
+pub(crate) use names::OwnerCache;
 pub use observed::{ApplierRow, CachedHost, Replica, ReplicaError, ReplicaRow, ReplicaThread, ReplicaWorker};
 pub use sessions::{SessionCountersRow, SessionValue, SessionVariableRow};
 

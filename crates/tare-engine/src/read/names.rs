@@ -1,4 +1,4 @@
-//! Names of digests. The tenant of a place never changes its schema and hash, so these are read once and
+//! Names of digests. The owner of a place never changes its schema and hash, so these are read once and
 //! cached for as long as it keeps the place. A scrape then touches nothing of a digest but its counts. Texts
 //! and samples are read when requested.
 
@@ -20,32 +20,32 @@ use crate::spelling::push_hex;
 /// Word offset of the schema's name in a slot.
 const SCHEMA: Offset = (offset_of!(DigestSlot, schema) / 8) as Offset;
 
-type Hash = [u8; 16];
+type DigestHash = [u8; 16];
 
-/// Cached tenant of a place.
+/// Cached owner of a place.
 #[derive(Clone, Copy, Default)]
-struct Tenant {
-    /// Generation of the tenant; 0: not read yet.
+struct CachedOwner {
+    /// Generation of the owner; 0: not read yet.
     generation: u32,
     /// 1-based number of its schema; 0: none.
     schema: u32,
     /// DIGEST; `None`: not requested from the host yet, or the host has none.
-    hash: Option<Hash>,
+    hash: Option<DigestHash>,
 }
 
-/// Cache of tenants.
-pub(crate) struct Tenants(Mutex<Option<Known>>);
+/// Cache of owners.
+pub(crate) struct OwnerCache(Mutex<Option<Known>>);
 
-impl Tenants {
-    pub(crate) const fn new() -> Tenants {
-        Tenants(Mutex::new(None))
+impl OwnerCache {
+    pub(crate) const fn new() -> OwnerCache {
+        OwnerCache(Mutex::new(None))
     }
 }
 
 #[derive(Default)]
 struct Known {
-    /// Tenants by number of the place.
-    places: Vec<Tenant>,
+    /// OwnerCache by number of the place.
+    places: Vec<CachedOwner>,
     /// Schemas as they are shown.
     schemas: Arc<Vec<String>>,
     /// Number of each schema.
@@ -59,7 +59,7 @@ impl Known {
         if self.schemas.len() > places {
             *self = Known::default();
         }
-        self.places.resize(places, Tenant::default());
+        self.places.resize(places, CachedOwner::default());
     }
 
     fn number(&mut self, schema: &[u8]) -> u32 {
@@ -80,48 +80,48 @@ impl Known {
 
 /// Names of digests, by position in [`Tallies::sums`].
 #[derive(Default)]
-pub(super) struct Names {
-    tenants: Vec<Tenant>,
+pub(super) struct DigestNames {
+    owners: Vec<CachedOwner>,
     schemas: Arc<Vec<String>>,
     /// Positions of the tokens in `bytes`; empty if no text is requested.
-    tokens: Vec<Tokens>,
+    tokens: Vec<TokenPlace>,
     bytes: Vec<u8>,
     pub(super) samples: Vec<Option<CopiedSample>>,
 }
 
 /// Position of a digest's tokens, and their character set.
 #[derive(Clone, Copy, Default)]
-struct Tokens {
+struct TokenPlace {
     part: (u32, u32),
     charset: u32,
     cut: bool,
 }
 
-impl Names {
+impl DigestNames {
     fn part(&self, (from, to): (u32, u32)) -> &[u8] {
         &self.bytes[from as usize..to as usize]
     }
 
-    fn copy_tokens(&mut self, slot: &DigestSlot) -> Tokens {
+    fn copy_tokens(&mut self, slot: &DigestSlot) -> TokenPlace {
         let from = self.bytes.len() as u32;
         text::append(&slot.tokens, slot.tokens_len.load(Relaxed) as usize, &mut self.bytes);
-        Tokens {
+        TokenPlace {
             part: (from, self.bytes.len() as u32),
             charset: slot.charset.load(Relaxed),
             cut: slot.cut.load(Relaxed) != 0,
         }
     }
 
-    /// Takes the tenants that are cached. Returns the positions in the tallies of those that must be read and
+    /// Takes the owners that are cached. Returns the positions in the tallies of those that must be read and
     /// have counted anything.
     fn take(&mut self, known: &Known, tallies: &Tallies, parts: Parts) -> Vec<usize> {
         let asks_slot = parts.has(DigestRow::DIGEST_TEXT.and(DigestRow::SAMPLE));
         let mut others = Vec::new();
-        let sums = tallies.sums.iter().zip(&mut self.tenants).enumerate().skip(REST + 1);
-        for (at, (sum, tenant)) in sums.filter(|(_, (sum, _))| sum.tally.stat.count != 0) {
-            *tenant = known.places[sum.number as usize];
-            let is_told = tenant.hash.is_some() || !parts.has(DigestRow::DIGEST);
-            if asks_slot || !is_told || tenant.generation != sum.generation {
+        let sums = tallies.sums.iter().zip(&mut self.owners).enumerate().skip(REST + 1);
+        for (at, (sum, owner)) in sums.filter(|(_, (sum, _))| sum.tally.stat.count != 0) {
+            *owner = known.places[sum.number as usize];
+            let is_told = owner.hash.is_some() || !parts.has(DigestRow::DIGEST);
+            if asks_slot || !is_told || owner.generation != sum.generation {
                 others.push(at);
             }
         }
@@ -130,7 +130,7 @@ impl Names {
 
     /// Returns the number of a digest's schema; 0: none.
     pub(super) fn schema(&self, at: usize) -> u32 {
-        self.tenants.get(at).map_or(0, |tenant| tenant.schema)
+        self.owners.get(at).map_or(0, |owner| owner.schema)
     }
 
     /// Fills in schema and digest of a row. `schema` is the number of the schema that the row has already.
@@ -142,16 +142,16 @@ impl Names {
         at: usize,
         parts: Parts,
     ) {
-        let Some(tenant) = self.tenants.get(at) else { return };
-        if parts.has(DigestRow::SCHEMA) && *schema != tenant.schema {
-            *schema = tenant.schema;
-            match self.schemas.get((tenant.schema as usize).wrapping_sub(1)) {
+        let Some(owner) = self.owners.get(at) else { return };
+        if parts.has(DigestRow::SCHEMA) && *schema != owner.schema {
+            *schema = owner.schema;
+            match self.schemas.get((owner.schema as usize).wrapping_sub(1)) {
                 Some(name) => row.schema.get_or_insert_default().clone_from(name),
                 None => row.schema = None,
             }
         }
         if parts.has(DigestRow::DIGEST) {
-            row.digest = tenant.hash.map(|hash| {
+            row.digest = owner.hash.map(|hash| {
                 let mut digest = row.digest.take().unwrap_or_default();
                 digest.begin(&hash);
                 if parts.has(DigestRow::DIGEST_TEXT)
@@ -169,19 +169,19 @@ impl Names {
 impl Engine {
     /// Reads the names of all digests that have counted anything. A digest that is not cached and was evicted
     /// meanwhile leaves its place.
-    pub(super) fn digest_names(&self, tallies: &mut Tallies, parts: Parts) -> Names {
-        let mut names = Names::default();
+    pub(super) fn digest_names(&self, tallies: &mut Tallies, parts: Parts) -> DigestNames {
+        let mut names = DigestNames::default();
         if !parts.has(DigestRow::NAMED) {
             return names;
         }
-        names.tenants.resize(tallies.sums.len(), Tenant::default());
+        names.owners.resize(tallies.sums.len(), CachedOwner::default());
         if parts.has(DigestRow::DIGEST_TEXT) {
-            names.tokens.resize(tallies.sums.len(), Tokens::default());
+            names.tokens.resize(tallies.sums.len(), TokenPlace::default());
         }
         if parts.has(DigestRow::SAMPLE) {
             names.samples.resize_with(tallies.sums.len(), || None);
         }
-        let mut known = lock(&self.tenants.0);
+        let mut known = lock(&self.owners.0);
         let known = known.get_or_insert_default();
         known.make_room(tallies.at.len());
         let others = names.take(known, tallies, parts);
@@ -192,7 +192,7 @@ impl Engine {
             self.arena.expect_read(place + SCHEMA, LINE);
         };
         for (at, place) in expecting(places.iter().copied(), expect) {
-            if !self.read_tenant(&tallies.sums[at], (at, place), parts, known, &mut names) {
+            if !self.read_owner(&tallies.sums[at], (at, place), parts, known, &mut names) {
                 tallies.leave(at);
             }
         }
@@ -205,19 +205,19 @@ impl Engine {
         names
     }
 
-    /// Reads the tenant of a place. Returns false if the tenant has gone.
-    fn read_tenant(
+    /// Reads the owner of a place. Returns false if the owner has gone.
+    fn read_owner(
         &self,
         sum: &Sum,
         (at, place): (usize, Offset),
         parts: Parts,
         known: &mut Known,
-        names: &mut Names,
+        names: &mut DigestNames,
     ) -> bool {
         let Some(slot) = self.arena.get::<DigestSlot>(place) else { return false };
-        let mut tenant = known.places[sum.number as usize];
-        if tenant.generation != sum.generation {
-            tenant = Tenant { generation: sum.generation, ..Tenant::default() };
+        let mut owner = known.places[sum.number as usize];
+        if owner.generation != sum.generation {
+            owner = CachedOwner { generation: sum.generation, ..CachedOwner::default() };
         }
         let from = names.bytes.len();
         let read = slot.read(|| {
@@ -225,20 +225,20 @@ impl Engine {
                 *sample = self.sample_of(slot);
             }
             let schema = text::read(&slot.schema, slot.schema_len.load(Relaxed) as usize);
-            tenant.hash = tenant.hash.or_else(|| slot.whole_hash());
-            let is_hashed = tenant.hash.is_some() || !parts.has(DigestRow::DIGEST);
+            owner.hash = owner.hash.or_else(|| slot.whole_hash());
+            let is_hashed = owner.hash.is_some() || !parts.has(DigestRow::DIGEST);
             let is_spelled = !is_hashed || parts.has(DigestRow::DIGEST_TEXT);
-            (schema, if is_spelled { names.copy_tokens(slot) } else { Tokens::default() })
+            (schema, if is_spelled { names.copy_tokens(slot) } else { TokenPlace::default() })
         });
         let Some((_, (schema, tokens))) = read.filter(|(now, _)| *now == sum.generation) else {
             return false;
         };
-        if parts.has(DigestRow::DIGEST) && tenant.hash.is_none() {
-            tenant.hash = self.hash_of(names.part(tokens.part), tokens.charset);
+        if parts.has(DigestRow::DIGEST) && owner.hash.is_none() {
+            owner.hash = self.hash_of(names.part(tokens.part), tokens.charset);
         }
-        tenant.schema = known.number(&schema);
-        known.places[sum.number as usize] = tenant;
-        names.tenants[at] = tenant;
+        owner.schema = known.number(&schema);
+        known.places[sum.number as usize] = owner;
+        names.owners[at] = owner;
         match names.tokens.get_mut(at) {
             Some(kept) => *kept = tokens,
             None => names.bytes.truncate(from),
@@ -247,7 +247,7 @@ impl Engine {
     }
 
     /// Returns the host's DIGEST for tokens; `None`: there are none, or the host has none.
-    fn hash_of(&self, tokens: &[u8], charset: u32) -> Option<Hash> {
+    fn hash_of(&self, tokens: &[u8], charset: u32) -> Option<DigestHash> {
         if tokens.is_empty() { None } else { self.host.get()?.digest(tokens, charset) }
     }
 
@@ -265,7 +265,7 @@ impl Engine {
 /// Copy of a slot's tokens. The host gets only what was read consistently.
 pub(crate) struct KeptTokens {
     pub(crate) bytes: Vec<u8>,
-    pub(crate) whole: Option<Hash>,
+    pub(crate) whole: Option<DigestHash>,
     /// Number of the character set.
     pub(crate) charset: u32,
     pub(crate) cut: bool,
@@ -283,14 +283,14 @@ impl KeptTokens {
 }
 
 /// Returns a hash that was stored as words; `None` for zeros.
-pub(crate) fn as_hash(words: [u64; 2]) -> Option<Hash> {
+pub(crate) fn as_hash(words: [u64; 2]) -> Option<DigestHash> {
     let [low, high] = words.map(u128::from);
     (low | high != 0).then(|| (high << 64 | low).to_le_bytes())
 }
 
 impl DigestSlot {
     /// Returns the host's hash of all tokens, if there were more than the slot holds.
-    fn whole_hash(&self) -> Option<Hash> {
+    fn whole_hash(&self) -> Option<DigestHash> {
         as_hash(self.whole())
     }
 }

@@ -9,11 +9,12 @@ use std::sync::atomic::{
 use super::Scale;
 use super::summary::{PlainIo, counters};
 use crate::Engine;
-use crate::count::cell::{Counts, Family, Plain, Viewer};
 use crate::instance::{
-    File, KEYS_PER_SLOT, KeyNames, LOCK_KINDS, MAX_INDEXES, MetadataLock, Prepared, Program, Socket, Synch,
-    TableHandle, TableIo, TableLocks, TableShare,
+    File, KEYS_PER_SLOT, KeyNames, LOCK_KINDS, MAX_INDEXES, MetadataSlot, Prepared, ShareSlot, SocketSlot,
+    Synch, TableHandle, TableIo, TableLocks,
 };
+use crate::layout::cell::{Counts, Family, Plain, Viewer};
+use crate::layout::program::Program;
 use crate::memory::arena::Offset;
 use crate::memory::lost::Lost;
 use crate::memory::pool::{Pool, SYNCHS, held};
@@ -24,7 +25,7 @@ use crate::setup::objects::type_name;
 use crate::snapshot::*;
 
 /// Returns schema and name of a metadata lock's object, where it has them.
-pub(crate) fn lock_names(lock: &MetadataLock) -> [Option<String>; 2] {
+pub(crate) fn lock_names(lock: &MetadataSlot) -> [Option<String>; 2] {
     let names = text::read(&lock.names, lock.names_len.load(Relaxed).into());
     let (schema, name) = names.split_at(names.len().min(lock.schema_len.load(Relaxed).into()));
     let name = name.get(1..).unwrap_or_default();
@@ -59,7 +60,7 @@ impl Engine {
     pub fn sockets(&self) -> Vec<SocketRow> {
         let scale = Scale::of(self);
         let mut rows = Vec::new();
-        self.pools.each::<Socket>(&self.arena, Pool::Sockets, |socket| {
+        self.pools.each::<SocketSlot>(&self.arena, Pool::Sockets, |socket| {
             let generation = socket.head.generation();
             let mut io = PlainIo::default();
             self.each_io(socket, |counts| io.add(counts));
@@ -86,7 +87,7 @@ impl Engine {
         let scale = Scale::of(self);
         let threads = self.live_threads().into_iter();
         let readers: Vec<(u32, Vec<u64>)> = threads
-            .map(|thread| (thread.read_locks.turn(), thread.read_locks.objects(&self.arena).collect()))
+            .map(|thread| (thread.read_locks.activation(), thread.read_locks.objects(&self.arena).collect()))
             .collect();
         let mut seen = Vec::new();
         let mut read = |synch: &'static Synch| {
@@ -110,13 +111,15 @@ impl Engine {
         }
         // Read owners last: after a switch of the kind nobody knows who holds what.
         let _as_switched = lock(&self.filters);
-        let heard = |turn: u32| self.wanted.heard_since(Kind::Rwlock, turn);
+        let heard = |activation: u32| self.demands.was_on_since(Kind::Rwlock, activation);
         let mut counts: HashMap<u64, u32> = HashMap::new();
-        for object in readers.into_iter().filter(|(turn, _)| heard(*turn)).flat_map(|(_, locks)| locks) {
+        for object in
+            readers.into_iter().filter(|(activation, _)| heard(*activation)).flat_map(|(_, locks)| locks)
+        {
             *counts.entry(object).or_default() += 1;
         }
         let whose = |(mut row, (object, owner)): (SyncRow, (u64, u64))| {
-            row.locked_by_thread_id = self.wanted.owner(row.kind, owner);
+            row.locked_by_thread_id = self.demands.owner(row.kind, owner);
             row.read_locked_by_count = counts.get(&object).copied().unwrap_or(0);
             row
         };
@@ -135,7 +138,7 @@ impl Engine {
 
     fn table_tallies(&self) -> HashMap<Offset, TableTally> {
         let mut tallies: HashMap<Offset, TableTally> = HashMap::new();
-        self.pools.each::<TableShare>(&self.arena, Pool::Tables, |share| {
+        self.pools.each::<ShareSlot>(&self.arena, Pool::Tables, |share| {
             let mut tally = TableTally::new(share.head.generation());
             self.add_table(&mut tally, &share.io, &share.locks);
             tallies.insert(self.arena.offset_of(share), tally);
@@ -177,7 +180,7 @@ impl Engine {
     }
 
     fn table_row(&self, share: Offset, tally: &TableTally, scale: Scale) -> Option<TableRow> {
-        let (_held, share) = held::<TableShare>(&self.arena, Pool::Tables, share)?;
+        let (_held, share) = held::<ShareSlot>(&self.arena, Pool::Tables, share)?;
         let keys = (share.keys.load(Relaxed) as usize).min(MAX_INDEXES);
         let io = |tally: &Option<[Plain; 4]>| {
             let [fetch, insert, update, delete] = tally.unwrap_or_default().map(|plain| scale.stat(plain));
@@ -206,7 +209,7 @@ impl Engine {
     }
 
     /// Returns the name of a table's key; `None` if the table no longer has it.
-    pub(crate) fn key_name(&self, share: &TableShare, key: usize) -> Option<String> {
+    pub(crate) fn key_name(&self, share: &ShareSlot, key: usize) -> Option<String> {
         let names = share.key_names.get(key / KEYS_PER_SLOT)?.load(Acquire);
         let (_held, names) = held::<KeyNames>(&self.arena, Pool::Names, names)?;
         let at = key % KEYS_PER_SLOT;
@@ -216,7 +219,7 @@ impl Engine {
     /// Returns every metadata lock that is granted or waited for.
     pub fn metadata_locks(&self) -> Vec<MetadataLockRow> {
         let mut rows = Vec::new();
-        self.pools.each::<MetadataLock>(&self.arena, Pool::MetadataLocks, |lock| {
+        self.pools.each::<MetadataSlot>(&self.arena, Pool::MetadataLocks, |lock| {
             let generation = lock.head.generation();
             let row = self.metadata_lock_row(lock);
             if lock.head.is_still(generation) {
@@ -228,7 +231,7 @@ impl Engine {
 
     /// Returns a row that may be inconsistent, so the caller checks the generation. `None` if a number has no
     /// name.
-    fn metadata_lock_row(&self, lock: &MetadataLock) -> Option<MetadataLockRow> {
+    fn metadata_lock_row(&self, lock: &MetadataSlot) -> Option<MetadataLockRow> {
         let host = self.host.get()?;
         let namespace = lock.namespace.load(Relaxed);
         let [schema, name] = lock_names(lock);
@@ -265,7 +268,7 @@ impl Engine {
     /// Returns a row that may be inconsistent, so the caller checks the generation. `None` if the table is
     /// dropped or disabled.
     fn table_handle_row(&self, handle: &TableHandle) -> Option<TableHandleRow> {
-        let (_held, share) = held::<TableShare>(&self.arena, Pool::Tables, handle.share.load(Relaxed))?;
+        let (_held, share) = held::<ShareSlot>(&self.arena, Pool::Tables, handle.share.load(Relaxed))?;
         let lock = |kind: &AtomicU8| kind.load(Relaxed).checked_sub(1).and_then(table_lock_name);
         let row = TableHandleRow {
             object_type: share.type_name(),
@@ -329,7 +332,7 @@ impl Engine {
     }
 }
 
-impl TableShare {
+impl ShareSlot {
     fn type_name(&self) -> &'static str {
         if self.temporary.load(Relaxed) != 0 { "TEMPORARY TABLE" } else { "TABLE" }
     }

@@ -43,12 +43,12 @@ impl Engine {
     pub fn present(&self, thread: u64, tables: PresentTables) -> Present {
         let mut present = Present::default();
         let mut before = self.enclosing(thread);
-        for turn in 0..TRIES {
+        for attempt in 0..TRIES {
             let stages =
-                |turn| if turn < TRIES_FOR_STAGE { self.stage_ids(thread, tables) } else { Ids::new() };
-            let stage = stages(turn);
+                |attempt| if attempt < TRIES_FOR_STAGE { self.stage_ids(thread, tables) } else { Ids::new() };
+            let stage = stages(attempt);
             present = self.present_now(thread, tables);
-            let is_same_stage = stage == stages(turn);
+            let is_same_stage = stage == stages(attempt);
             let after = self.enclosing(thread);
             if let Some(&(began, _)) = after[1].first() {
                 leave_out_older(&mut present, began);
@@ -65,7 +65,7 @@ impl Engine {
         fn some<R>(is_asked: bool, rows: impl FnOnce() -> Vec<R>) -> Vec<R> {
             if is_asked { rows() } else { Vec::new() }
         }
-        let asked = Asked { what: Scope::Current, thread: Some(thread), parts: Parts::ALL };
+        let asked = ReadRequest { what: Scope::Current, thread: Some(thread), parts: Parts::ALL };
         let has = |table| tables.has(table);
         Present {
             transactions: some(has(PresentTable::Transactions), || self.transactions(asked)),
@@ -80,7 +80,7 @@ impl Engine {
 
     /// Returns the transaction and the statements that the thread is in, or was in last.
     fn enclosing(&self, thread: u64) -> [Ids; 2] {
-        let asked = Asked { what: Scope::Current, thread: Some(thread), parts: Parts::NONE };
+        let asked = ReadRequest { what: Scope::Current, thread: Some(thread), parts: Parts::NONE };
         [
             self.transactions(asked).iter().map(|row| id(&row.head)).collect(),
             self.statements(asked).iter().map(|row| id(&row.head)).collect(),
@@ -92,7 +92,7 @@ impl Engine {
         if !tables.has(PresentTable::Stages) || !tables.has(PresentTable::Waits) {
             return Ids::new();
         }
-        let asked = Asked { what: Scope::Current, thread: Some(thread), parts: Parts::NONE };
+        let asked = ReadRequest { what: Scope::Current, thread: Some(thread), parts: Parts::NONE };
         self.stages(asked).iter().map(|row| id(&row.head)).collect()
     }
 }

@@ -5,8 +5,8 @@ use std::sync::atomic::Ordering::Relaxed;
 
 use super::Scale;
 use crate::Engine;
-use crate::count::program::ProgramTally;
-use crate::instance::Program;
+use crate::layout::program::Program;
+use crate::layout::program::ProgramTally;
 use crate::memory::arena::Offset;
 use crate::memory::pool::Pool;
 use crate::memory::text;

@@ -7,14 +7,15 @@ use std::sync::atomic::{
 
 use crate::Engine;
 use crate::clock::{monotonic_ns, ticks};
-use crate::count::cell::{Counts, Family, IoCell, Viewer};
-use crate::instance::{File, Program, Socket, Synch, TableIo, TableLocks, TableShare};
+use crate::instance::{File, ShareSlot, SocketSlot, Synch, TableIo, TableLocks};
+use crate::layout::cell::{Counts, Family, IoCell, Viewer};
+use crate::layout::program::Program;
 use crate::memory::pool::{Pool, SYNCHS, held};
 use crate::memory::text;
 use crate::setup::actors::ActorRule;
 use crate::setup::instrument::{KINDS, LevelMove, lock};
-use crate::setup::level::Recording;
 use crate::setup::objects::ObjectRule;
+use crate::snapshot::Recording;
 use crate::snapshot::*;
 use crate::thread::Thread;
 
@@ -33,7 +34,7 @@ impl Engine {
             now.timed = timed.unwrap_or(now.timed);
             now.held = true;
         });
-        self.decide_wanted(self.registry.kind(id));
+        self.decide_demand(self.registry.kind(id));
         self.change_settings();
     }
 
@@ -50,7 +51,7 @@ impl Engine {
                 now.set_level(level);
                 now.held = held;
             });
-            self.decide_wanted(self.registry.kind(id));
+            self.decide_demand(self.registry.kind(id));
         }
         self.change_settings();
     }
@@ -69,7 +70,7 @@ impl Engine {
             if self.registry.move_level(*it) {
                 moved.push(it.id);
             }
-            self.decide_wanted(self.registry.kind(it.id));
+            self.decide_demand(self.registry.kind(it.id));
         }
         self.change_settings();
         moved
@@ -110,7 +111,7 @@ impl Engine {
         let bit = 1 << consumer as u32;
         let old = self.consumers.load(Relaxed);
         self.consumers.store(if on { old | bit } else { old & !bit }, Relaxed);
-        KINDS.into_iter().for_each(|kind| self.decide_wanted(kind));
+        KINDS.into_iter().for_each(|kind| self.decide_demand(kind));
         // A new thread waits for the lock and computes its mask from the new consumers. A thread that ends
         // waits, too, so no slab is written that has become something else.
         for thread in self.live_threads() {
@@ -251,7 +252,7 @@ impl Engine {
         TIMED_EVENTS.into_iter().zip(&self.timers).map(setting).collect()
     }
 
-    /// ConfigVersion a row of `setup_timers`. Times do not change: there is one clock. Returns false if a name is
+    /// Changes a row of `setup_timers`. Times do not change: there is one clock. Returns false if a name is
     /// unknown.
     pub fn set_timer(&self, setting: TimerSetting) -> bool {
         let place = TIMED_EVENTS.iter().zip(&self.timers).find(|(name, _)| **name == setting.name);
@@ -386,7 +387,7 @@ impl Engine {
 
     fn reset_sockets(&self) {
         self.bump_epoch(Family::Sockets, &[Viewer::Global]);
-        self.pools.each::<Socket>(&self.arena, Pool::Sockets, |socket| socket.others.clear_shared());
+        self.pools.each::<SocketSlot>(&self.arena, Pool::Sockets, |socket| socket.others.clear_shared());
         self.reset_ended_io(Kind::Socket);
     }
 
@@ -404,19 +405,19 @@ impl Engine {
 
     fn reset_table_io(&self) {
         // Whoever closes a table adds its counts to the share's with plain stores.
-        let _turn = lock(&self.share_turns);
+        let _turn = lock(&self.share_changes);
         self.bump_epoch(Family::TableIo, &[Viewer::Global]);
-        self.pools.each::<TableShare>(&self.arena, Pool::Tables, |share| self.clear_table_io(share));
+        self.pools.each::<ShareSlot>(&self.arena, Pool::Tables, |share| self.clear_table_io(share));
     }
 
     fn reset_table_locks(&self) {
-        let _turn = lock(&self.share_turns);
+        let _turn = lock(&self.share_changes);
         self.bump_epoch(Family::TableLock, &[Viewer::Global]);
-        self.pools.each::<TableShare>(&self.arena, Pool::Tables, |share| self.clear_table_locks(share));
+        self.pools.each::<ShareSlot>(&self.arena, Pool::Tables, |share| self.clear_table_locks(share));
     }
 
     /// Clears the I/O counts of closed handles.
-    pub(crate) fn clear_table_io(&self, share: &TableShare) {
+    pub(crate) fn clear_table_io(&self, share: &ShareSlot) {
         let held_io = |io: &AtomicU32| held::<TableIo>(&self.arena, Pool::TableIo, io.load(Acquire));
         for (_held, io) in share.io.iter().filter_map(held_io) {
             io.parts.iter().for_each(Counts::clear_shared);
@@ -425,7 +426,7 @@ impl Engine {
     }
 
     /// Clears the lock counts of closed handles.
-    pub(crate) fn clear_table_locks(&self, share: &TableShare) {
+    pub(crate) fn clear_table_locks(&self, share: &ShareSlot) {
         let locks = held::<TableLocks>(&self.arena, Pool::TableLocks, share.locks.load(Acquire));
         if let Some((_held, locks)) = locks {
             locks.parts.iter().for_each(Counts::clear_shared);

@@ -7,15 +7,15 @@ use super::parties::SeenParty;
 use super::{Scale, Sink};
 use crate::Engine;
 use crate::count::account::{ACCOUNT, HOST, USER};
-use crate::count::balance::{MemoryCell, Span, Spans};
-use crate::count::bank::Bank;
-use crate::count::cell::{
+use crate::count::peak::Branch;
+use crate::instance::{File, SocketSlot};
+use crate::layout::balance::{MemoryCell, Span, Spans};
+use crate::layout::bank::Bank;
+use crate::layout::cell::{
     ByteCounts, Cell, Family, IoCell, IoCounts, Plain, StatCell, StatementCell, TransactionCell, Viewer,
 };
-use crate::count::counters::{COUNTERS, PlainCounters};
-use crate::count::error::{ErrorCell, PlainError};
-use crate::count::peak::Branch;
-use crate::instance::{File, Socket};
+use crate::layout::counters::{COUNTERS, PlainCounters};
+use crate::layout::error::{ErrorCell, PlainError};
 use crate::memory::arena::Arena;
 use crate::memory::pool::Pool;
 use crate::setup::instrument::SERVER_WIDE;
@@ -225,26 +225,30 @@ pub(crate) fn counters(PlainCounters(values): PlainCounters) -> StatementCounter
 impl Engine {
     /// Emits a row for every wait instrument and owner, zeros included, in the order of registration. Only
     /// the grouping by thread can be restricted to one thread.
-    pub fn wait_summary(&self, asked: impl Into<Asked<Grouping>>, sink: Sink<'_, Stat>) {
+    pub fn wait_summary(&self, asked: impl Into<ReadRequest<Grouping>>, sink: Sink<'_, Stat>) {
         let scale = Scale::of(self);
         self.summarise::<WaitTally, _>(Family::Waits, asked.into(), |_, t| scale.stat(t.0), sink);
     }
 
     /// Emits a row for every stage instrument and owner. See also [`Engine::wait_summary`].
-    pub fn stage_summary(&self, asked: impl Into<Asked<Grouping>>, sink: Sink<'_, Stat>) {
+    pub fn stage_summary(&self, asked: impl Into<ReadRequest<Grouping>>, sink: Sink<'_, Stat>) {
         let scale = Scale::of(self);
         self.summarise::<WaitTally, _>(Family::Stages, asked.into(), |_, t| scale.stat(t.0), sink);
     }
 
     /// Emits a row for every statement instrument and owner. See also [`Engine::wait_summary`].
-    pub fn statement_summary(&self, asked: impl Into<Asked<Grouping>>, sink: Sink<'_, StatementStat>) {
+    pub fn statement_summary(&self, asked: impl Into<ReadRequest<Grouping>>, sink: Sink<'_, StatementStat>) {
         let scale = Scale::of(self);
         let stat = |_, t: StatementTally| StatementStat { stat: scale.stat(t.0), sum: counters(t.1) };
         self.summarise::<StatementTally, _>(Family::Statements, asked.into(), stat, sink);
     }
 
     /// Emits a row for the transaction instrument and every owner. See also [`Engine::wait_summary`].
-    pub fn transaction_summary(&self, asked: impl Into<Asked<Grouping>>, sink: Sink<'_, TransactionStat>) {
+    pub fn transaction_summary(
+        &self,
+        asked: impl Into<ReadRequest<Grouping>>,
+        sink: Sink<'_, TransactionStat>,
+    ) {
         let scale = Scale::of(self);
         let stat = |_, t: TransactionTally| TransactionStat {
             read_write: scale.stat(t.0),
@@ -254,13 +258,13 @@ impl Engine {
     }
 
     /// Emits a row for every memory instrument and owner. See also [`Engine::wait_summary`].
-    pub fn memory_summary(&self, asked: impl Into<Asked<Grouping>>, sink: Sink<'_, MemoryStat>) {
+    pub fn memory_summary(&self, asked: impl Into<ReadRequest<Grouping>>, sink: Sink<'_, MemoryStat>) {
         self.summarise::<MemoryTally, _>(Family::Memory, asked.into(), |_, t| t.0, sink);
     }
 
     /// Emits a row for every error and owner, zeros included, by number. Errors that the host does not know
     /// come first.
-    pub fn error_summary(&self, asked: impl Into<Asked<Grouping>>, sink: Sink<'_, ErrorStat>) {
+    pub fn error_summary(&self, asked: impl Into<ReadRequest<Grouping>>, sink: Sink<'_, ErrorStat>) {
         let scale = Scale::of(self);
         let stat = |class, ErrorTally(plain): ErrorTally| ErrorStat {
             error: self.errors.of_class(class).copied(),
@@ -298,11 +302,11 @@ impl Engine {
     fn summarise<T: Tally, S>(
         &self,
         family: Family,
-        asked: Asked<Grouping>,
+        asked: ReadRequest<Grouping>,
         stat: impl Fn(ClassId, T) -> S,
         sink: Sink<'_, S>,
     ) {
-        let Asked { what: grouping, thread, parts } = asked;
+        let ReadRequest { what: grouping, thread, parts } = asked;
         let instruments = self.counted(family, grouping);
         match grouping {
             Grouping::Global => {
@@ -471,7 +475,7 @@ impl Engine {
     /// Returns READ, WRITE and MISC of every socket instrument.
     pub fn socket_summary(&self) -> Vec<(&'static str, IoStat)> {
         self.io_summary(Kind::Socket, |add| {
-            self.pools.each::<Socket>(&self.arena, Pool::Sockets, |socket| {
+            self.pools.each::<SocketSlot>(&self.arena, Pool::Sockets, |socket| {
                 self.each_io(socket, |io| add(socket.head.class(), io));
             });
         })

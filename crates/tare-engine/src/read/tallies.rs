@@ -8,7 +8,7 @@ use crate::count::digest_table::DigestTally;
 pub(super) struct Sum {
     /// Number of the place.
     pub(super) number: u32,
-    /// Generation of the tenant.
+    /// Generation of the owner.
     pub(super) generation: u32,
     /// In a thread's sum: its number of buckets. In the total: 1-based position of its last bucket in
     /// [`Tallies::buckets`].
@@ -46,7 +46,7 @@ impl Tallies {
         Tallies { sums, at: vec![0; places], buckets: Vec::new() }
     }
 
-    /// Adds what was counted for a tenant of a place, or for no digest if the number is [`NO_PLACE`].
+    /// Adds what was counted for a owner of a place, or for no digest if the number is [`NO_PLACE`].
     pub(super) fn add(&mut self, sum: &Sum, buckets: &[(u32, u64)]) {
         let mut at = REST;
         if let Some(known) = self.at.get_mut(sum.number as usize) {
@@ -60,7 +60,7 @@ impl Tallies {
             }
             let known = self.sums[at].generation;
             if known != sum.generation {
-                // Of two tenants the later one has the place.
+                // Of two owners the later one has the place.
                 if sum.generation.wrapping_sub(known) < 1 << 31 {
                     self.leave(at);
                     self.sums[at].generation = sum.generation;
@@ -113,7 +113,7 @@ impl Tallies {
         histograms.become_of(events, self.buckets_of(sum));
     }
 
-    /// Returns the sum of the same tenant here; `None`: there is none.
+    /// Returns the sum of the same owner here; `None`: there is none.
     pub(super) fn same(&self, other: &Sum) -> Option<&Sum> {
         let at = if other.number == NO_PLACE { REST } else { *self.at.get(other.number as usize)? as usize };
         let sum = &self.sums[at];

@@ -4,8 +4,8 @@
 use std::sync::atomic::Ordering::Relaxed;
 
 use crate::Engine;
+use crate::layout::journal::parent;
 use crate::memory::arena::Own;
-use crate::record::journal::parent;
 use crate::record::statement::Statement;
 use crate::thread::current;
 

@@ -1,8 +1,7 @@
 //! `setup_actors`: which accounts' connections are instrumented. Decided when a connection gets its account.
 
 use crate::Engine;
-use crate::setup::rules::{Rule, Rules};
-use crate::thread::ThreadRef;
+use crate::setup::rules::{Rules, SetupRule};
 
 /// A row of `setup_actors`; `%` matches any value.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -25,7 +24,7 @@ impl ActorRule {
     }
 }
 
-impl Rule for ActorRule {
+impl SetupRule for ActorRule {
     fn has_key_of(&self, other: &Self) -> bool {
         (&self.user, &self.host, &self.role) == (&other.user, &other.host, &other.role)
     }
@@ -40,7 +39,7 @@ impl Rule for ActorRule {
 
 /// Returns INSTRUMENTED and HISTORY of an account. The most specific rule decides, and a user is more
 /// specific than a host. Without a matching rule both are false. Rules for a particular role are ignored.
-fn decide(rules: &[ActorRule], user: &[u8], host: &[u8]) -> (bool, bool) {
+pub(crate) fn decide(rules: &[ActorRule], user: &[u8], host: &[u8]) -> (bool, bool) {
     let any = ANY.as_bytes();
     let rule = |(user, host): (&[u8], &[u8])| {
         rules
@@ -49,18 +48,6 @@ fn decide(rules: &[ActorRule], user: &[u8], host: &[u8]) -> (bool, bool) {
     };
     let best = [(user, host), (user, any), (any, host), (any, any)].into_iter().find_map(rule);
     best.map_or((false, false), |rule| (rule.enabled, rule.history))
-}
-
-impl Engine {
-    /// Applies the rules to a thread that has become a connection of this account. A connection without user
-    /// or host is always instrumented.
-    pub fn decide_actor(&self, thread: ThreadRef, user: &[u8], host: &[u8]) {
-        let (instrumented, history) = match (user, host) {
-            (b"", _) | (_, b"") => (true, true),
-            _ => self.actors.with(|rules| decide(rules, user, host)),
-        };
-        self.set_thread_flags(thread, instrumented, history);
-    }
 }
 
 #[cfg(test)]

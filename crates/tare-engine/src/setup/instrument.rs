@@ -4,14 +4,12 @@ use std::ffi::{CStr, CString};
 use std::sync::atomic::{AtomicU8, AtomicU32, Ordering::Relaxed};
 use std::sync::{Mutex, OnceLock};
 
-use crate::count::bank::{MAP_ENTRIES, MAPS};
 use crate::memory::lost::{Losses, Lost};
-use crate::setup::level::Recording;
-use crate::setup::wanted::Demand;
-use crate::snapshot::{ClassId, Instrument, Kind, Properties, ThreadInstrument};
+use crate::setup::demand::Demand;
+use crate::snapshot::{ClassId, Instrument, Kind, Properties, Recording, ThreadInstrument};
 
 /// Capacity of a registry; id 0 means none.
-pub const MAX_INSTRUMENTS: usize = MAPS * MAP_ENTRIES;
+pub const MAX_INSTRUMENTS: usize = 2048;
 
 /// Switch: ENABLED.
 pub(crate) const ENABLED: u8 = 1;
@@ -287,7 +285,7 @@ impl Registry {
         (id as ClassId, true)
     }
 
-    /// ConfigVersion switches and level on behalf of a person. Takes effect at the next event of any thread.
+    /// Changes switches and level on behalf of a person. Takes effect at the next event of any thread.
     pub(crate) fn set(&self, id: ClassId, change: impl FnOnce(&mut Initial)) {
         let _one_at_a_time = lock(&self.classes);
         let changes = &self.changes[id as usize % MAX_INSTRUMENTS];

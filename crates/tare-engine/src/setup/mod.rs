@@ -1,10 +1,10 @@
 //! Configuration: instruments, rules on accounts and objects, sampling.
 
 pub(crate) mod actors;
+pub(crate) mod demand;
+pub(crate) mod filter;
 pub(crate) mod instrument;
-pub(crate) mod level;
 pub mod objects;
 pub(crate) mod readers;
 pub(crate) mod rules;
 pub(crate) mod sampling;
-pub(crate) mod wanted;

@@ -4,11 +4,8 @@
 use std::sync::atomic::{AtomicU8, Ordering::Relaxed};
 
 use crate::Engine;
-use crate::instance::{NameWords, Program, TableShare};
-use crate::memory::pool::Pool;
-use crate::memory::text;
 use crate::setup::instrument::{ENABLED, TIMED};
-use crate::setup::rules::{Rule, Rules};
+use crate::setup::rules::{Rules, SetupRule};
 
 /// OBJECT_TYPE `EVENT`.
 pub const EVENT: u8 = 1;
@@ -71,7 +68,7 @@ impl ObjectRule {
     }
 }
 
-impl Rule for ObjectRule {
+impl SetupRule for ObjectRule {
     fn has_key_of(&self, other: &Self) -> bool {
         (self.object_type, &self.schema, &self.name) == (other.object_type, &other.schema, &other.name)
     }
@@ -83,27 +80,13 @@ impl Rule for ObjectRule {
     /// Applies the rules to every object. A table that is disabled by this loses the counts of closed
     /// handles, as in the built-in.
     fn act(engine: &Engine, rules: &[Self]) {
-        // Returns whether the object was enabled and no longer is.
-        let anew = |watch: &AtomicU8, object_type, (schema, schema_len, name, name_len): NameWords<'_>| {
-            let (schema, name) = (text::read(schema, schema_len), text::read(name, name_len));
-            let now = decide(rules, object_type, &schema, &name);
-            watch.swap(now, Relaxed) != 0 && now == 0
-        };
-        engine.pools.each::<TableShare>(&engine.arena, Pool::Tables, |share| {
-            if anew(&share.watch, TABLE, share.name_words()) {
-                engine.clear_table_io(share);
-                engine.clear_table_locks(share);
-            }
-        });
-        engine.pools.each::<Program>(&engine.arena, Pool::Programs, |program| {
-            anew(&program.watch, program.object_type(), program.name_words());
-        });
+        engine.apply_object_rules(rules);
     }
 }
 
 /// Returns ENABLED and TIMED of an object, as switches. The rule for the object decides, else the one for its
 /// schema, else the one for its type; without any, the object is off. Names are case-sensitive.
-fn decide(rules: &[ObjectRule], object_type: u8, schema: &[u8], name: &[u8]) -> u8 {
+pub(crate) fn decide(rules: &[ObjectRule], object_type: u8, schema: &[u8], name: &[u8]) -> u8 {
     let rule = |(schema, name): (&[u8], &[u8])| {
         rules.iter().find(|rule| {
             rule.object_type == object_type

@@ -10,13 +10,13 @@ use std::collections::BTreeMap;
 use crate::Engine;
 
 /// The least times of statements that readers want, in picoseconds.
-pub(super) struct Readers {
+pub(super) struct StatementReaders {
     next: u64,
     wanted_ps: BTreeMap<u64, u64>,
 }
 
-impl Readers {
-    pub(super) const NONE: Readers = Readers { next: 0, wanted_ps: BTreeMap::new() };
+impl StatementReaders {
+    pub(super) const NONE: StatementReaders = StatementReaders { next: 0, wanted_ps: BTreeMap::new() };
 
     /// Returns the least time that any of them wants; `None`: there is no reader.
     pub(super) fn least_ps(&self) -> Option<u64> {

@@ -11,7 +11,7 @@ use crate::setup::instrument::lock;
 pub const MAX_RULES: usize = 1024;
 
 /// A rule with a key.
-pub trait Rule: Clone + Sized {
+pub trait SetupRule: Clone + Sized {
     /// Returns whether `other` has the same key, byte for byte.
     fn has_key_of(&self, other: &Self) -> bool;
 
@@ -56,10 +56,10 @@ impl<R: Clone> Rules<R> {
     }
 }
 
-/// ConfigVersion act before the call returns.
+/// Changes take effect before the call returns.
 impl Engine {
     /// Returns every rule, in the order in which they were added.
-    pub fn rules<R: Rule>(&self) -> Vec<R> {
+    pub fn rules<R: SetupRule>(&self) -> Vec<R> {
         R::held_by(self).with(<[R]>::to_vec)
     }
 
@@ -67,7 +67,7 @@ impl Engine {
     ///
     /// # Errors
     /// Fails if a rule with the same key exists, or if there is no room.
-    pub fn add_rule<R: Rule>(&self, rule: R) -> Result<(), RuleError> {
+    pub fn add_rule<R: SetupRule>(&self, rule: R) -> Result<(), RuleError> {
         self.change_rules(|rules: &mut Vec<R>| {
             if rules.iter().any(|known| known.has_key_of(&rule)) {
                 return Err(RuleError::Duplicate);
@@ -81,7 +81,7 @@ impl Engine {
     }
 
     /// Replaces the rule with the same key. Returns false if there is none.
-    pub fn replace_rule<R: Rule>(&self, rule: R) -> bool {
+    pub fn replace_rule<R: SetupRule>(&self, rule: R) -> bool {
         self.change_rules(|rules: &mut Vec<R>| {
             let known = rules.iter_mut().find(|known| known.has_key_of(&rule));
             known.map(|known| *known = rule).is_some()
@@ -89,7 +89,7 @@ impl Engine {
     }
 
     /// Removes the rule with the same key. Returns false if there is none.
-    pub fn remove_rule<R: Rule>(&self, rule: &R) -> bool {
+    pub fn remove_rule<R: SetupRule>(&self, rule: &R) -> bool {
         self.change_rules(|rules: &mut Vec<R>| {
             let before = rules.len();
             rules.retain(|known| !known.has_key_of(rule));
@@ -98,11 +98,11 @@ impl Engine {
     }
 
     /// Removes every rule.
-    pub(crate) fn clear_rules<R: Rule>(&self) {
+    pub(crate) fn clear_rules<R: SetupRule>(&self) {
         self.change_rules(Vec::<R>::clear);
     }
 
-    fn change_rules<R: Rule, T>(&self, change: impl FnOnce(&mut Vec<R>) -> T) -> T {
+    fn change_rules<R: SetupRule, T>(&self, change: impl FnOnce(&mut Vec<R>) -> T) -> T {
         let mut rules = lock(&R::held_by(self).rules);
         let done = change(&mut rules);
         R::act(self, &rules);

@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use super::readers::Readers;
+use super::readers::StatementReaders;
 use crate::Engine;
 
 /// Setting for the choice of statements.
@@ -71,13 +71,13 @@ impl Chance {
 }
 
 /// State of the control of the rate.
-pub(super) struct Control {
+pub(super) struct SamplingControl {
     rate: SampleRate,
     /// Maximum per second, whatever the rate; `None`: no limit.
     limit: Option<u32>,
     slow_after: Duration,
     /// Those who read ended statements now.
-    pub(super) readers: Readers,
+    pub(super) readers: StatementReaders,
     /// Time of the last count of statements, and their number.
     last: Option<(Instant, u32)>,
     /// Statements per second, smoothed.
@@ -89,7 +89,7 @@ pub(super) struct Control {
 
 /// Sampling state of the engine. The words that threads read are on a line of their own.
 #[repr(C, align(64))]
-pub(crate) struct Sampling {
+pub(crate) struct SamplingSettings {
     chance: AtomicU64,
     slow_after_ticks: AtomicU64,
     /// Least time of an ended statement that is recorded although it was not chosen; `slow_after_ticks` at most.
@@ -97,22 +97,22 @@ pub(crate) struct Sampling {
     /// Statements of threads that have ended; see `begun` of [`crate::thread::Thread`].
     pub(crate) departed: AtomicU32,
     largest_weight: AtomicU32,
-    control: Mutex<Control>,
+    control: Mutex<SamplingControl>,
 }
 
-impl Sampling {
-    pub(crate) const fn new() -> Sampling {
-        Sampling {
+impl SamplingSettings {
+    pub(crate) const fn new() -> SamplingSettings {
+        SamplingSettings {
             chance: AtomicU64::new(Chance::one_in(1).0),
             slow_after_ticks: AtomicU64::new(u64::MAX),
             record_from_ticks: AtomicU64::new(u64::MAX),
             departed: AtomicU32::new(0),
             largest_weight: AtomicU32::new(1),
-            control: Mutex::new(Control {
+            control: Mutex::new(SamplingControl {
                 rate: SampleRate::PerSecond(1000),
                 limit: None,
                 slow_after: Duration::from_millis(10),
-                readers: Readers::NONE,
+                readers: StatementReaders::NONE,
                 last: None,
                 per_second: 0.0,
                 begun: 0,
@@ -143,12 +143,12 @@ impl Sampling {
         self.largest_weight.fetch_max(weight, Relaxed);
     }
 
-    pub(super) fn control(&self) -> std::sync::MutexGuard<'_, Control> {
+    pub(super) fn control(&self) -> std::sync::MutexGuard<'_, SamplingControl> {
         self.control.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl Control {
+impl SamplingControl {
     /// Returns the weight for the coming interval, given the statements begun in the last one and its length.
     fn weight_after(&mut self, statements: u64, seconds: f64) -> u32 {
         let now = statements as f64 / seconds;
@@ -201,7 +201,7 @@ impl Engine {
     }
 
     /// Sets the weight for the recent number of statements per second.
-    fn set_weight_now(&self, control: &Control) {
+    fn set_weight_now(&self, control: &SamplingControl) {
         self.sampling.set_weight(if self.registry.has_sampled() { control.weight() } else { 1 });
     }
 
@@ -228,7 +228,7 @@ impl Engine {
     }
 
     /// Sets from which time on ended statements are recorded, for the readers there are.
-    pub(super) fn record_as_readers_want(&self, control: &Control) {
+    pub(super) fn record_as_readers_want(&self, control: &SamplingControl) {
         let wanted = control.readers.least_ps().map_or(u64::MAX, |ps| self.ticks_of(ps.into()));
         self.sampling.record_from_ticks.store(wanted.min(self.sampling.slow_after_ticks()), Relaxed);
     }
@@ -272,9 +272,9 @@ impl Engine {
 mod tests {
     use super::*;
 
-    fn control(rate: SampleRate) -> Control {
-        let (limit, slow_after, readers, last) = (None, Duration::ZERO, Readers::NONE, None);
-        Control { rate, limit, slow_after, readers, last, per_second: 0.0, begun: 0, chosen: 0.0 }
+    fn control(rate: SampleRate) -> SamplingControl {
+        let (limit, slow_after, readers, last) = (None, Duration::ZERO, StatementReaders::NONE, None);
+        SamplingControl { rate, limit, slow_after, readers, last, per_second: 0.0, begun: 0, chosen: 0.0 }
     }
 
     #[test]

@@ -5,12 +5,14 @@
 
 mod events;
 mod instances;
+mod level;
 mod present;
 mod setup;
 mod summary;
 
 pub use events::*;
 pub use instances::*;
+pub use level::Recording;
 pub use present::*;
 pub use setup::*;
 pub use summary::*;
@@ -125,7 +127,7 @@ impl Parts {
 
 /// A reader's request, for all threads or for one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Asked<T> {
+pub struct ReadRequest<T> {
     /// Scope of events, or grouping of a summary.
     pub what: T,
     /// THREAD_ID of the only thread to read; `None`: all threads.
@@ -134,8 +136,8 @@ pub struct Asked<T> {
     pub parts: Parts,
 }
 
-impl<T> From<T> for Asked<T> {
-    fn from(what: T) -> Asked<T> {
-        Asked { what, thread: None, parts: Parts::ALL }
+impl<T> From<T> for ReadRequest<T> {
+    fn from(what: T) -> ReadRequest<T> {
+        ReadRequest { what, thread: None, parts: Parts::ALL }
     }
 }

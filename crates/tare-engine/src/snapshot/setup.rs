@@ -1,7 +1,6 @@
 //! Rows of `setup_*`, threads, timers and losses, and what TRUNCATE can reset.
 
-use super::{ClassId, EventType, Grouping, Kind, Scope};
-use crate::setup::level::Recording;
+use super::{ClassId, EventType, Grouping, Kind, Recording, Scope};
 
 /// A registered instrument: a row of `setup_instruments`.
 #[derive(Clone, Debug)]

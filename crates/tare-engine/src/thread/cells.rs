@@ -3,9 +3,9 @@
 use std::sync::atomic::Ordering::{Relaxed, Release};
 
 use crate::Engine;
-use crate::count::bank::{MAP_ENTRIES, MAPS, cell_words, entry_of, place};
-use crate::count::cell::{Cell, CellHead, Family};
-use crate::count::cell_list::PAGE_WORDS;
+use crate::layout::bank::{MAP_ENTRIES, MAPS, cell_words, entry_of, place};
+use crate::layout::cell::{Cell, CellHead, Family};
+use crate::layout::cell_list::PAGE_WORDS;
 use crate::memory::arena::{Base, LINE, Offset, Own, Use, WORDS};
 use crate::memory::lost::Lost;
 use crate::snapshot::{ClassId, Kind};

@@ -14,9 +14,9 @@ use std::sync::atomic::Ordering::Relaxed;
 
 use crate::Engine;
 use crate::clock::ticks;
-use crate::count::cell::StatCell;
-use crate::count::cell_list::ListedCell;
-use crate::count::histograms::Of;
+use crate::layout::cell::{SampleWeight, StatCell};
+use crate::layout::cell_list::ListedCell;
+use crate::layout::histograms::CellEvents;
 use crate::memory::arena::Own;
 use crate::setup::instrument::{INSTRUCTION, SAMPLED};
 use crate::snapshot::{ClassId, Kind};
@@ -25,7 +25,7 @@ use crate::thread::{BANK_OWN, Thread, current, local};
 /// Number of calls that are skipped before the clock is read. A point select makes about eighty.
 const SKIPS: i32 = 64;
 
-/// Stage label of a stage that only the host knows. See [`crate::record::stage::untold`].
+/// Stage label of a stage that only the host knows. See [`crate::record::stage::unreported`].
 pub(crate) const UNKNOWN_STAGE: u32 = u32::MAX;
 
 /// Table I/O in progress that is only counted, packed into a word for readers.
@@ -56,18 +56,6 @@ impl Tallied {
 
 /// The start of an event that is counted the moment it happens.
 pub(crate) const NOW: u64 = u64::MAX;
-
-/// Factors by which an event is counted: one for the number of events, one for their time.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct Weight {
-    pub(crate) events: u64,
-    pub(crate) time: u64,
-}
-
-impl Weight {
-    /// Factors for what is counted exactly.
-    pub(crate) const ONE: Weight = Weight { events: 1, time: 1 };
-}
 
 impl Engine {
     /// Decides whether the client's statement that begins is recorded with everything inside it.
@@ -274,9 +262,15 @@ impl Engine {
     }
 
     /// Returns the factors by which the calling thread counts an event that began at `began` in one of its own cells.
-    pub(crate) fn weight_in(&self, thread: &Thread, cell: &StatCell, of: Of, began: u64) -> Weight {
+    pub(crate) fn weight_in(
+        &self,
+        thread: &Thread,
+        cell: &StatCell,
+        of: CellEvents,
+        began: u64,
+    ) -> SampleWeight {
         if !thread.is_weighted() {
-            return Weight::ONE;
+            return SampleWeight::ONE;
         }
         match of.class {
             0 if self.is_all_sampled(Kind::Stage) => self.weight_of(thread, Kind::Stage, 0, began),
@@ -313,19 +307,19 @@ impl Engine {
     /// only some instruments of `kind` are sampled.
     #[cold]
     #[inline(never)]
-    pub(crate) fn weight_of(&self, thread: &Thread, kind: Kind, class: ClassId, began: u64) -> Weight {
+    pub(crate) fn weight_of(&self, thread: &Thread, kind: Kind, class: ClassId, began: u64) -> SampleWeight {
         if !self.is_sampled(kind, class) {
-            return Weight::ONE;
+            return SampleWeight::ONE;
         }
         let weight = thread.weight_at(began);
         match kind {
             // All of them are counted, and only these are timed.
-            Kind::TableIo => Weight { events: 1, time: weight },
+            Kind::TableIo => SampleWeight { events: 1, time: weight },
             // The host reports these only when they really waited.
             Kind::Mutex | Kind::Rwlock | Kind::Sxlock | Kind::Cond | Kind::File | Kind::Metadata => {
-                Weight::ONE
+                SampleWeight::ONE
             }
-            _ => Weight { events: weight, time: weight },
+            _ => SampleWeight { events: weight, time: weight },
         }
     }
 

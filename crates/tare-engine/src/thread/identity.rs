@@ -6,6 +6,7 @@ use super::ThreadRef;
 use crate::Engine;
 use crate::memory::lost::Lost;
 use crate::memory::text;
+use crate::setup::actors;
 
 /// Called by the thread itself, or by the thread that made it.
 impl Engine {
@@ -93,6 +94,16 @@ impl Engine {
     /// Sets the start of the current state, in seconds since the Unix epoch.
     pub fn set_thread_start_time(&self, thread: ThreadRef, start_s: i64) {
         thread.slab().start_time_s.store(start_s, Relaxed);
+    }
+
+    /// Applies the rules of `setup_actors` to a thread that has become a connection of this account. A connection without user
+    /// or host is always instrumented.
+    pub fn decide_actor(&self, thread: ThreadRef, user: &[u8], host: &[u8]) {
+        let (instrumented, history) = match (user, host) {
+            (b"", _) | (_, b"") => (true, true),
+            _ => self.actors.with(|rules| actors::decide(rules, user, host)),
+        };
+        self.set_thread_flags(thread, instrumented, history);
     }
 
     /// Sets INSTRUMENTED and HISTORY, as decided by `setup_actors` at connect.

@@ -5,8 +5,8 @@ use std::sync::Mutex;
 use std::sync::atomic::Ordering::{Relaxed, Release};
 
 use crate::Engine;
-use crate::count::bank::MAPS;
-use crate::count::cell_list::CellList;
+use crate::layout::bank::MAPS;
+use crate::layout::cell_list::CellList;
 use crate::memory::arena::{BlockId, Offset, Own, Use, WORDS};
 use crate::setup::instrument::lock;
 use crate::thread::{BANKS, Thread};
@@ -18,16 +18,16 @@ const BLOCKS_EACH: u32 = 1024;
 const MOST_CELL_BLOCKS: usize = 8;
 
 /// The kept slabs, under a lock.
-pub(crate) struct KeptSlabs(Mutex<Kept>);
+pub(crate) struct KeptSlabs(Mutex<SlabList>);
 
-struct Kept {
+struct SlabList {
     count: usize,
     slabs: [BlockId; MOST],
 }
 
 impl KeptSlabs {
     pub(crate) const fn new() -> KeptSlabs {
-        KeptSlabs(Mutex::new(Kept { count: 0, slabs: [0; MOST] }))
+        KeptSlabs(Mutex::new(SlabList { count: 0, slabs: [0; MOST] }))
     }
 
     fn pop(&self) -> Option<BlockId> {
@@ -126,7 +126,7 @@ impl Engine {
         if self.arena.is_scarce() || thread.cell_count.own() as usize > MOST_CELL_BLOCKS {
             return false;
         }
-        if self.buckets.are_told() {
+        if self.buckets.are_enabled() {
             self.uncount(thread);
         }
         self.kept_slabs

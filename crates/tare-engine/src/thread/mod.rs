@@ -6,11 +6,10 @@
 
 mod cells;
 pub(crate) mod choice;
-pub(crate) mod filter;
 mod identity;
 mod kept;
 pub(crate) mod local;
-pub(crate) mod memory;
+mod rings;
 pub(crate) mod settings;
 mod text;
 
@@ -27,22 +26,21 @@ use std::sync::atomic::{
 use tare_sync::{DeferredEvents, SeenVersion, Seqlock};
 
 use crate::Engine;
-use crate::count::account::ACCOUNT;
-use crate::count::bank::Bank;
-use crate::count::cell_list::{CellList, ListedCell};
-use crate::count::deferred::DeferredWords;
 use crate::histogram::Lowest;
-use crate::instance::{MetadataLock, ReadLocks};
+use crate::layout::bank::Bank;
+use crate::layout::cell_list::{CellList, ListedCell};
+use crate::layout::deferred::DeferredWords;
+use crate::layout::journal::{EventJournal, parent};
+use crate::layout::owner::NamedProgram;
+use crate::layout::read_locks::ReadLocks;
+use crate::layout::ring::{RINGS, Ring, RingBlocks, WAIT_DEPTH};
+use crate::layout::session_memory::SessionMemory;
+use crate::layout::transaction::OpenTransaction;
+use crate::layout::wait::{OpenWait, histories_of};
 use crate::memory::arena::{Base, BlockId, LINE, Own, Use, View, WORDS};
-use crate::memory::history::LongHistory;
 use crate::memory::lost::Lost;
-use crate::memory::pool::{self, Pool, Stash};
-use crate::record::RINGS;
-use crate::record::journal::{Journal, parent};
-use crate::record::ring::{self, Advance, Ring, RingBlocks, RingKind, WAIT_DEPTH};
-use crate::record::statement::NamedProgram;
-use crate::record::transaction::record::OpenTransaction;
-use crate::record::wait::record::{OpenWait, histories_of};
+use crate::memory::pool::Stash;
+use crate::setup::filter;
 use crate::setup::instrument::{ENABLED, HISTORY};
 use crate::snapshot::{ClassId, EventType};
 
@@ -57,7 +55,7 @@ pub(crate) const BANK_OWN: usize = 0;
 pub(crate) const BANK_UNATTRIBUTED: usize = 1;
 /// Index of the bank for the thread and its account only: counted before the global summary was reset.
 pub(crate) const BANK_THREAD_ONLY: usize = 2;
-/// Index of the bank of errors, whose classes come from [`crate::count::error::Errors::class`].
+/// Index of the bank of errors, whose classes come from [`crate::count::error::KnownErrors::class`].
 pub(crate) const BANK_ERRORS: usize = 3;
 const BANKS: usize = BANK_ERRORS + 1;
 
@@ -75,7 +73,7 @@ pub(crate) struct Thread {
     pub(crate) weight: AtomicU32,
     _pad: AtomicU32,
     pub(crate) event_id: AtomicU64,
-    /// Parent of new waits, in the form of [`crate::record::journal::parent`].
+    /// Parent of new waits, in the form of [`crate::layout::journal::parent`].
     pub(crate) parent: AtomicU64,
     pub(crate) banks: [Bank; 3],
     /// Class and switches of the stage in progress; 0 if none began outside the fast path.
@@ -84,12 +82,12 @@ pub(crate) struct Thread {
     pub(crate) stage_recorded: AtomicU32,
     /// Cell of the stage in progress, if it began on the fast path.
     pub(crate) stage_cell: AtomicU32,
-    /// The last stage that was set: PROCESSLIST_STATE, unless [`crate::record::stage::untold`] overrides it.
+    /// The last stage that was set: PROCESSLIST_STATE, unless [`crate::record::stage::unreported`] overrides it.
     pub(crate) stage_label: AtomicU32,
     /// Start of the stage in progress, in ticks.
     pub(crate) stage_start: AtomicU64,
-    pub(crate) waits: Journal,
-    pub(crate) stages: Journal,
+    pub(crate) waits: EventJournal,
+    pub(crate) stages: EventJournal,
     /// The thread as an owner of locks. See [`Engine::set_synch_owner`].
     pub(crate) holder: AtomicU64,
     /// The statement that new stages nest in, in the form of `parent`.
@@ -104,7 +102,7 @@ pub(crate) struct Thread {
     /// record.
     mask: AtomicU64,
     /// Maintained in the shape `extended` only.
-    pub(crate) memory: memory::SessionMemory,
+    pub(crate) memory: SessionMemory,
     /// Number of deferred events in `deferred_words`.
     pub(crate) deferred: DeferredEvents,
     /// Lower bound of the second bucket in ticks, by [`crate::histogram::Lowest`]; without histograms no time
@@ -264,7 +262,7 @@ impl Thread {
         self.change_mask(|word| decided(word) << 32 | decided(word)) & MUTED != 0
     }
 
-    /// ConfigVersion the mask word atomically and returns its previous value.
+    /// Changes the mask word atomically and returns its previous value.
     fn change_mask(&self, change: impl Fn(u64) -> u64) -> u64 {
         let mut word = self.mask.load(Relaxed);
         loop {
@@ -338,7 +336,7 @@ impl Thread {
         engine.arena.get(self.texts.load(Relaxed))
     }
 
-    /// ConfigVersion texts under the seqlock.
+    /// Changes texts under the seqlock.
     pub(crate) fn write_texts(&self, engine: &Engine, change: impl FnOnce(&'static ThreadText)) {
         if let Some(text) = self.text(engine) {
             self.version.change(|| change(text));
@@ -482,7 +480,7 @@ impl Engine {
         thread.begun.store(0, Relaxed);
         thread.skips.store(0, Relaxed);
         {
-            // ConfigVersion of filters write to slabs under this lock, so none writes to a slab that is given back.
+            // Changes of filters write to slabs under this lock, so none writes to a slab that is given back.
             let _one_at_a_time = crate::setup::instrument::lock(&self.filters);
             if thread.alive.load(Relaxed) != 1 {
                 return;
@@ -508,15 +506,14 @@ impl Engine {
         }
         self.folds.end();
         if thread.is_in_stage() {
-            self.leave_stages_if_last();
+            self.stop_reporting_stages_if_last();
         }
         self.free_thread(thread);
     }
 
     fn free_thread(&self, thread: &Thread) {
         self.threads.fetch_sub(1, Relaxed);
-        let stash = &thread.metadata_stash;
-        self.pools.empty::<MetadataLock>(&self.arena, Pool::MetadataLocks, stash);
+        self.give_metadata_stash(thread);
         for ((ring, blocks), kind) in thread.rings().into_iter().zip(RINGS) {
             ring.release(blocks, &self.arena, self.long_history(thread, kind));
         }
@@ -539,44 +536,6 @@ impl Engine {
         give(self.arena.offset_of(thread) / WORDS as u32);
     }
 
-    /// Returns the long history of `kind` if the consumers want it.
-    pub(crate) fn long_history(&self, thread: &Thread, kind: &RingKind) -> Option<&LongHistory> {
-        // An ended thread has no mask any more, but what it recorded for the long history must survive.
-        let mask = match thread.mask() {
-            0 => filter::mask(self.consumers.load(Relaxed), true, thread.history.load(Relaxed) != 0),
-            mask => mask,
-        };
-        (Thread::bits(mask, kind.event) & filter::LONG != 0)
-            .then(|| &self.arena.shares.long[kind.event as usize - 1])
-    }
-
-    /// Begins a new block of a ring. Returns false if there is no memory, which is counted.
-    #[cold]
-    pub(crate) fn advance(&self, thread: &Thread, ring: &Ring, kind: &RingKind) -> bool {
-        let how = Advance {
-            arena: &self.arena,
-            kind,
-            thread_id: thread.thread_id.load(Relaxed),
-            session: self.session_name(thread),
-            history_size: self.history_size[kind.event as usize - 1].load(Relaxed),
-            long: self.long_history(thread, kind),
-        };
-        let blocks = &thread.ring_blocks[kind.event as usize - 1];
-        let done = ring::advance(ring, blocks, &how);
-        if !done {
-            self.losses.count(kind.lost);
-            blocks.number(1);
-        }
-        done
-    }
-
-    /// Returns a thread's session: a weak name of its account in the upper half, its PROCESSLIST_ID in the
-    /// lower. 0: it has neither.
-    pub(crate) fn session_name(&self, thread: &Thread) -> u64 {
-        let account = self.party(thread, ACCOUNT).map_or(0, |account| pool::name(&account.head));
-        u64::from(account) << 32 | thread.processlist_id.load(Relaxed) & 0xFFFF_FFFF
-    }
-
     /// Recomputes the mask of a thread.
     pub(crate) fn refresh_mask(&self, thread: &Thread) {
         let _one_at_a_time = crate::setup::instrument::lock(&self.filters);
@@ -591,7 +550,7 @@ impl Engine {
             let mask = filter::mask(self.consumers.load(Relaxed), instrumented, history);
             let cycles = if self.clock.counts_cycles() { filter::CYCLES } else { 0 };
             let memory = if self.is_extended() { filter::SESSION_MEMORY } else { 0 };
-            let histograms = if self.buckets.are_told() { filter::HISTOGRAM } else { 0 };
+            let histograms = if self.buckets.are_enabled() { filter::HISTOGRAM } else { 0 };
             thread.decide(if mask == 0 { 0 } else { mask | cycles | memory | histograms });
             thread.unsettle();
         }

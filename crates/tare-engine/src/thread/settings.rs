@@ -9,17 +9,16 @@ use std::sync::atomic::{
 };
 
 use crate::Engine;
-use crate::count::bank::{MARKS, READY, SUMMED, UNTIMED, entry_of, place};
-use crate::count::cell::{Cell, Family, StatCell};
-use crate::count::histograms;
+use crate::layout::bank::{MARKS, READY, SUMMED, UNTIMED, entry_of, place};
+use crate::layout::cell::{Cell, Family, StatCell};
+use crate::layout::histograms;
+use crate::layout::stage::begin_of;
+use crate::layout::wait::leaf_of;
 use crate::memory::arena::{Offset, Own};
-use crate::record::stage::record::begin_of;
-use crate::record::wait::record::leaf_of;
+use crate::setup::demand::holder;
+use crate::setup::filter::{self, Usual};
 use crate::setup::instrument::{ENABLED, PROGRESS, TIMED, UNRECORDED, USUAL};
-use crate::setup::level::Recording;
-use crate::setup::wanted::holder;
-use crate::snapshot::{ClassId, EventType, Kind};
-use crate::thread::filter::{self, Usual};
+use crate::snapshot::{ClassId, EventType, Kind, Recording};
 use crate::thread::{BANK_OWN, Thread};
 
 /// Value in place of the mask's bits in records: events are summed and not recorded.
@@ -61,11 +60,11 @@ impl Engine {
             self.unready(thread);
             thread.ready_for.iter().zip(settled_for).for_each(|(word, now)| word.store(now, Relaxed));
         }
-        let turn = self.wanted.turn();
-        thread.holder.store(holder(thread.thread_id.own(), turn), Relaxed);
-        thread.read_locks.settle(&self.wanted, turn);
+        let activation = self.demands.activation();
+        thread.holder.store(holder(thread.thread_id.own(), activation), Relaxed);
+        thread.read_locks.settle(&self.demands, activation);
         thread.leave_short_way();
-        self.forget_untold_stage(thread);
+        self.forget_unreported_stage(thread);
     }
 
     /// Clears the ready marks of all cells.

@@ -104,20 +104,20 @@ fn an_event_whose_digest_was_evicted_has_no_other_ones() {
 }
 
 /// Keeps digests as the table should: the least recently seen goes.
-struct Model {
+struct DigestBook {
     /// Digests with their counts, least recently seen first.
     kept: Vec<(usize, u64)>,
     rest: u64,
 }
 
-impl Model {
+impl DigestBook {
     const SIZE: usize = 10;
 
     fn query(&mut self, n: usize) {
         let count = match self.kept.iter().position(|(kept, _)| *kept == n) {
             Some(at) => self.kept.remove(at).1,
             None => {
-                if self.kept.len() == Model::SIZE {
+                if self.kept.len() == DigestBook::SIZE {
                     self.rest += self.kept.remove(0).1;
                 }
                 0
@@ -129,11 +129,11 @@ impl Model {
 
 #[test]
 fn of_thousands_the_ten_last_seen_are_kept_and_the_others_counted() {
-    let rig = Rig::with(Config { digests_size: 1 + Model::SIZE as u32, ..small() });
+    let rig = Rig::with(Config { digests_size: 1 + DigestBook::SIZE as u32, ..small() });
     let threads = [rig.thread(), rig.thread(), rig.thread()];
-    let mut model = Model { kept: Vec::new(), rest: 0 };
+    let mut model = DigestBook { kept: Vec::new(), rest: 0 };
     let mut issued = 0;
-    let mut query_in = |model: &mut Model, thread: usize, n: usize| {
+    let mut query_in = |model: &mut DigestBook, thread: usize, n: usize| {
         rig.on(threads[thread], || rig.query(&query(n)));
         model.query(n);
         issued += 1;

@@ -10,13 +10,13 @@ use crate::driver::*;
 const SQL: &str = "SELECT c FROM t WHERE id = ?";
 
 /// A server that chooses one statement in a million, and a statement it has prepared.
-struct Prepared {
+struct PreparedText {
     rig: Rig,
     prepared: PreparedRef,
 }
 
-impl Prepared {
-    fn new(slow_after: Duration) -> Prepared {
+impl PreparedText {
+    fn new(slow_after: Duration) -> PreparedText {
         let rig = Rig::with(Config {
             instruments: Box::new(|_| Initial { level: Recording::Sampled, ..Initial::default() }),
             extended: true,
@@ -34,7 +34,7 @@ impl Prepared {
         let statement = rig.begin(class, "PREPARE").expect("an event");
         rig.set_prepared_digest(prepared, statement, &tokens);
         rig.end_statement(statement, None);
-        Prepared { rig, prepared }
+        PreparedText { rig, prepared }
     }
 
     /// Executes it. What the text of the event in progress has been before does not matter.
@@ -55,7 +55,7 @@ const NEVER: Duration = Duration::from_secs(3600);
 
 #[test]
 fn it_is_shown_while_it_runs_and_afterwards() {
-    let host = Prepared::new(NEVER);
+    let host = PreparedText::new(NEVER);
     for before in ["", "EXECUTE s"] {
         host.execute(before, |_| assert_eq!(host.texts(Scope::Current), [Some(SQL.to_owned())], "{before}"));
         assert_eq!(host.texts(Scope::Current), [Some(SQL.to_owned())], "the last one, after {before:?}");
@@ -65,21 +65,21 @@ fn it_is_shown_while_it_runs_and_afterwards() {
 
 #[test]
 fn it_is_recorded_of_one_that_fails_waits_or_is_slow() {
-    let host = Prepared::new(NEVER);
+    let host = PreparedText::new(NEVER);
     host.execute("", |statement| {
         host.rig.set_statement_outcome(statement, &Outcome { errno: 1054, errors: 1, ..Outcome::default() });
     });
     assert_eq!(host.texts(Scope::History), [Some(SQL.to_owned())]);
     host.execute("EXECUTE s", |_| host.rig.has_waited());
     assert_eq!(host.texts(Scope::History), [Some(SQL.to_owned()), Some(SQL.to_owned())]);
-    let host = Prepared::new(Duration::from_micros(1));
+    let host = PreparedText::new(Duration::from_micros(1));
     host.execute("", |_| std::thread::sleep(Duration::from_millis(1)));
     assert_eq!(host.texts(Scope::History).last(), Some(&Some(SQL.to_owned())));
 }
 
 #[test]
 fn it_is_recorded_for_a_reader_of_statements() {
-    let host = Prepared::new(NEVER);
+    let host = PreparedText::new(NEVER);
     host.execute("", |_| {});
     let reader = host.rig.engine.read_statements_from(0);
     host.execute("EXECUTE s", |_| {});
@@ -90,7 +90,7 @@ fn it_is_recorded_for_a_reader_of_statements() {
 
 #[test]
 fn it_is_the_sample_of_its_digest() {
-    let host = Prepared::new(NEVER);
+    let host = PreparedText::new(NEVER);
     for _ in 0..3 {
         host.execute("", |_| {});
     }
@@ -101,7 +101,7 @@ fn it_is_the_sample_of_its_digest() {
 
 #[test]
 fn a_statement_that_is_deallocated_leaves_no_text_of_another_one() {
-    let host = Prepared::new(NEVER);
+    let host = PreparedText::new(NEVER);
     host.execute("", |_| {});
     host.rig.destroy_prepared(host.prepared);
     let other = host.rig.create_prepared(2, 2, b"", 1, None).expect("memory");

@@ -77,7 +77,7 @@ fn wanted(rig: Rig) -> Vec<Kind> {
     let kinds =
         [Kind::Mutex, Kind::Rwlock, Kind::Cond, Kind::File, Kind::Socket, Kind::Stage, Kind::Statement];
     let fixed = [Kind::TableIo, Kind::TableLock, Kind::Metadata, Kind::Idle, Kind::Transaction, Kind::Memory];
-    kinds.into_iter().chain(fixed).filter(|kind| rig.wants(*kind)).collect()
+    kinds.into_iter().chain(fixed).filter(|kind| rig.has_demand(*kind)).collect()
 }
 
 #[test]
@@ -85,7 +85,7 @@ fn a_kind_is_wanted_while_an_instrument_of_it_is_on_and_anybody_counts() {
     let rig = Rig::new();
     let all = wanted(rig);
     assert_eq!(all.len(), 13);
-    assert!(rig.wants(Kind::Sxlock), "the host does not tell it from others");
+    assert!(rig.has_demand(Kind::Sxlock), "the host does not tell it from others");
     assert!(all.iter().all(|kind| rig.demand(*kind) == Demand::All));
     rig.set_instrument(rig.class.stage, Some(false), None);
     rig.set_instrument(rig.class.stage_with_progress, Some(false), None);
@@ -105,7 +105,7 @@ fn a_kind_is_wanted_while_an_instrument_of_it_is_on_and_anybody_counts() {
     rig.set_consumer(Consumer::ThreadInstrumentation, false);
     assert_eq!(wanted(rig), rest, "they are counted all the same");
     rig.set_consumer(Consumer::GlobalInstrumentation, false);
-    assert_eq!((wanted(rig), rig.wants(Kind::Sxlock)), (vec![], false));
+    assert_eq!((wanted(rig), rig.has_demand(Kind::Sxlock)), (vec![], false));
     rig.set_instrument(rig.class.mutex, Some(true), None);
     assert_eq!(wanted(rig), []);
     rig.set_consumer(Consumer::GlobalInstrumentation, true);
@@ -155,7 +155,7 @@ fn a_stage_that_nobody_wants_is_the_threads_state_and_ends_the_one_before() {
     let thread = rig.connect();
     // A host does the same.
     let stage = |class| {
-        if rig.wants(Kind::Stage) || matches!(rig.pass_stage_fast(class), Start::Slow) {
+        if rig.has_demand(Kind::Stage) || matches!(rig.pass_stage_fast(class), Start::Slow) {
             rig.stage(class);
         }
     };

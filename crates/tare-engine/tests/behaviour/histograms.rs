@@ -209,7 +209,7 @@ fn of_stages_sockets_and_idle_connections_the_lowest_bucket_ends_at_100_microsec
     let rig = rig();
     let thread = rig.connect();
     let socket = rig.init_socket(rig.class.socket, Some(3), b"::1", 3306).expect("memory");
-    let turn = |microseconds| {
+    let event = |microseconds| {
         rig.stage(rig.class.stage);
         work(microseconds);
         rig.end_stage();
@@ -233,14 +233,14 @@ fn of_stages_sockets_and_idle_connections_the_lowest_bucket_ends_at_100_microsec
             assert_eq!((row.count, Some(row.max_ps)), (n as u64, longest), "{name}");
         }
     };
-    [0, 20, 90, 40, 130, 300, 60, 120, 15].into_iter().for_each(turn);
+    [0, 20, 90, 40, 130, 300, 60, 120, 15].into_iter().for_each(event);
     is(9);
     [EventType::Stage, EventType::Wait]
         .into_iter()
         .for_each(|of| rig.reset(Reset::Summary(of, Grouping::Global)));
-    [30, 60, 20].into_iter().for_each(turn);
+    [30, 60, 20].into_iter().for_each(event);
     is(3);
-    turn(170);
+    event(170);
     rig.delete_thread(thread);
     is(4);
 }

@@ -13,14 +13,14 @@ use crate::driver::*;
 type Key = (u64, u64);
 
 #[derive(Clone, Copy)]
-enum Of {
+enum LastingEvents {
     Waits,
     Stages,
 }
 
 /// A reader and what it has come to.
 struct Reader {
-    of: Of,
+    of: LastingEvents,
     cursor: Cursor,
     keys: Vec<Key>,
     lost: u64,
@@ -28,13 +28,13 @@ struct Reader {
 }
 
 impl Reader {
-    fn begin(rig: Rig, of: Of) -> Reader {
+    fn begin(rig: Rig, of: LastingEvents) -> Reader {
         let mut reader = Reader { of, cursor: Cursor::default(), keys: Vec::new(), lost: 0, position: 0 };
         assert_eq!(reader.read(rig).read, 0);
         reader
     }
 
-    fn read(&mut self, rig: Rig) -> Piece {
+    fn read(&mut self, rig: Rig) -> StreamPart {
         let Reader { of, cursor, keys, .. } = self;
         let mut take = |head: &EventHead| {
             let Timer { wait_ps, end_ps, .. } = head.timer;
@@ -43,8 +43,8 @@ impl Reader {
             ControlFlow::Continue(())
         };
         let piece = match of {
-            Of::Waits => rig.stream_waits(cursor, Parts::ALL, &mut |row, _| take(&row.head)),
-            Of::Stages => rig.stream_stages(cursor, Parts::ALL, &mut |row, _| take(&row.head)),
+            LastingEvents::Waits => rig.stream_waits(cursor, Parts::ALL, &mut |row, _| take(&row.head)),
+            LastingEvents::Stages => rig.stream_stages(cursor, Parts::ALL, &mut |row, _| take(&row.head)),
         };
         self.lost += piece.lost;
         self.position = piece.position;
@@ -60,7 +60,7 @@ impl Reader {
     }
 
     fn what(&self, rig: Rig) -> String {
-        let of = if matches!(self.of, Of::Waits) { "waits" } else { "stages" };
+        let of = if matches!(self.of, LastingEvents::Waits) { "waits" } else { "stages" };
         let losses: Vec<_> = rig.lost().into_iter().filter(|row| row.lost > 0).collect();
         format!("{of}: {} read, {} lost up to {}; {losses:?}", self.keys.len(), self.lost, self.position)
     }
@@ -76,10 +76,10 @@ impl Reader {
 }
 
 /// How many have ended, as the sums have it.
-fn ended(rig: Rig, of: Of) -> u64 {
+fn ended(rig: Rig, of: LastingEvents) -> u64 {
     match of {
-        Of::Waits => rig.wait_rows(Grouping::Global).iter().map(|row| row.stat.count).sum(),
-        Of::Stages => rig.stage_rows(Grouping::Global).iter().map(|row| row.stat.count).sum(),
+        LastingEvents::Waits => rig.wait_rows(Grouping::Global).iter().map(|row| row.stat.count).sum(),
+        LastingEvents::Stages => rig.stage_rows(Grouping::Global).iter().map(|row| row.stat.count).sum(),
     }
 }
 
@@ -89,11 +89,11 @@ fn a_wait_is_read_when_it_has_ended() {
     let thread = rig.connect();
     let mutex = rig.init_synch(rig.class.mutex, 0xABCD).expect("memory");
     rig.lock(mutex);
-    let mut reader = Reader::begin(rig, Of::Waits);
+    let mut reader = Reader::begin(rig, LastingEvents::Waits);
     rig.lock(mutex);
     let wait = rig.start_synch_wait(mutex, operation::MUTEX, here()).expect("recorded");
     assert_eq!(reader.read(rig).read, 1);
-    assert_eq!(reader.read(rig), Piece { position: 2, ..Piece::default() });
+    assert_eq!(reader.read(rig), StreamPart { position: 2, ..StreamPart::default() });
     rig.end_synch_wait(&wait);
     rig.wait_around(rig.class.file, || rig.lock(mutex));
     reader.catch_up(rig);
@@ -107,7 +107,7 @@ fn waits_outside_of_any_statement_nest_and_are_all_seen() {
     let rig = Rig::new();
     let thread = rig.connect();
     let mutex = rig.init_synch(rig.class.mutex, 0xABCD).expect("memory");
-    let mut reader = Reader::begin(rig, Of::Waits);
+    let mut reader = Reader::begin(rig, LastingEvents::Waits);
     for _ in 0..3 {
         rig.wait_around(rig.class.file, || rig.lock(mutex));
     }
@@ -124,7 +124,7 @@ fn a_wait_of_seconds_is_one_wait() {
     let thread = rig.connect();
     let mutex = rig.init_synch(rig.class.mutex, 0xABCD).expect("memory");
     rig.lock(mutex);
-    let [mut reader, mut slow] = [(); 2].map(|()| Reader::begin(rig, Of::Waits));
+    let [mut reader, mut slow] = [(); 2].map(|()| Reader::begin(rig, LastingEvents::Waits));
     let wait = rig.start_synch_wait(mutex, operation::MUTEX, here()).expect("recorded");
     let began = ticks();
     reader.read(rig);
@@ -145,7 +145,7 @@ fn a_wait_of_seconds_is_one_wait() {
 fn a_stage_is_read_when_the_next_begins_in_whichever_block() {
     let rig = Rig::with(Config { history_long_size: [20_000; 4], ..small() });
     let thread = rig.connect();
-    let mut reader = Reader::begin(rig, Of::Stages);
+    let mut reader = Reader::begin(rig, LastingEvents::Stages);
     for n in 0..5_000 {
         rig.stage(if n % 2 == 0 { rig.class.stage } else { rig.class.stage_two });
         if n % 7 == 0 {
@@ -163,7 +163,7 @@ fn a_stage_is_read_when_the_next_begins_in_whichever_block() {
 fn a_stage_that_never_ended_is_neither_read_nor_lost() {
     let rig = Rig::new();
     let thread = rig.connect();
-    let mut reader = Reader::begin(rig, Of::Stages);
+    let mut reader = Reader::begin(rig, LastingEvents::Stages);
     rig.statement(rig.class.statement, "select 1", |_| {
         rig.stage(rig.class.stage);
         // What monitors is left out.
@@ -216,7 +216,7 @@ fn a_stage_that_ended_in_a_block_that_has_gone_is_lost() {
     assert!((100..300).contains(&first.read), "of two blocks one was read: {first:?}");
     assert_eq!(first.read + first.lost, 400, "{first:?}");
     let mut totals = [first.read, first.lost];
-    while totals.iter().sum::<u64>() < ended(rig, Of::Stages) {
+    while totals.iter().sum::<u64>() < ended(rig, LastingEvents::Stages) {
         let piece = read_on(&mut cursor);
         assert!(piece.more || piece.read + piece.lost > 0, "{totals:?} {piece:?}");
         totals = [totals[0] + piece.read, totals[1] + piece.lost];
@@ -228,7 +228,7 @@ fn a_stage_that_ended_in_a_block_that_has_gone_is_lost() {
 #[test]
 fn what_lasts_everywhere_holds_nothing_up() {
     let rig = Rig::with(Config { memory_max: 256 << 20, ..small() });
-    let mut reader = Reader::begin(rig, Of::Stages);
+    let mut reader = Reader::begin(rig, LastingEvents::Stages);
     let threads: Vec<ThreadRef> = (0..600).map(|_| rig.thread()).collect();
     let begin = |class| threads.iter().for_each(|thread| rig.on(thread, || _ = rig.stage(class)));
     begin(rig.class.stage);
@@ -316,7 +316,7 @@ proptest! {
         let mutex = rig.init_synch(rig.class.mutex, 0xABCD).expect("memory");
         let mut threads: Vec<ThreadRef> = (0..4).map(|_| rig.thread()).collect();
         let mut readers: Vec<Reader> =
-            [Of::Waits, Of::Waits, Of::Stages, Of::Stages].map(|of| Reader::begin(rig, of)).into();
+            [LastingEvents::Waits, LastingEvents::Waits, LastingEvents::Stages, LastingEvents::Stages].map(|of| Reader::begin(rig, of)).into();
         for step in &steps {
             run(rig, mutex, &mut threads, step);
             if let Step::Read { reader } = step {
@@ -329,7 +329,7 @@ proptest! {
             reader.catch_up(rig);
             prop_assert_eq!(reader.keys.len() as u64 + reader.lost, ended(rig, reader.of), "{}", reader.what(rig));
             prop_assert_eq!(reader.position, ended(rig, reader.of));
-            if matches!(reader.of, Of::Stages) {
+            if matches!(reader.of, LastingEvents::Stages) {
                 reader.check_order();
             }
             let mut keys = reader.keys.clone();

@@ -29,4 +29,4 @@ mod streams;
 mod successors;
 mod summaries;
 mod tables;
-mod untold;
+mod unreported;

@@ -142,8 +142,10 @@ fn of_many_threads_the_slowest_statement_stays_and_no_text_is_torn() {
                     // One digest, and a text that shows when it is of two.
                     let sql = format!("{}", writer).repeat(300);
                     rig.statement(rig.class.statement, &sql, |_| spin(n));
-                    let row =
-                        rig.statements(Asked { thread: Some(thread.thread_id()), ..Scope::Current.into() });
+                    let row = rig.statements(ReadRequest {
+                        thread: Some(thread.thread_id()),
+                        ..Scope::Current.into()
+                    });
                     slowest.fetch_max(row[0].head.timer.wait_ps.expect("timed"), Relaxed);
                 }
                 rig.set_current_thread(None);

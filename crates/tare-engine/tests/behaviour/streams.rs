@@ -30,7 +30,7 @@ struct ByBlocks {
 }
 
 impl ByBlocks {
-    fn read(&mut self, rig: Rig, rows: &[StatementRow], origins: &[Origin]) -> Piece {
+    fn read(&mut self, rig: Rig, rows: &[StatementRow], origins: &[Origin]) -> StreamPart {
         let ByBlocks { cursor, names, digests } = self;
         let (mut told, mut at, scale) = (HashMap::new(), 0, rig.scale());
         let texts = BlockTexts { sql: true, digest: true };
@@ -93,7 +93,7 @@ impl Reader {
         reader
     }
 
-    fn read(&mut self, rig: Rig) -> Piece {
+    fn read(&mut self, rig: Rig) -> StreamPart {
         let piece = rig.stream_statements(&mut self.cursor, Parts::ALL, &mut |statement, origin| {
             self.rows.push(statement.row());
             self.origins.push(origin.clone());

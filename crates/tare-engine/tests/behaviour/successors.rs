@@ -150,16 +150,16 @@ fn what_changed_between_two_threads_is_heeded() {
 
 /// What is counted of waits and of allocations, by account, by user, and in all.
 #[derive(Default, Debug, PartialEq, Eq)]
-struct Figures {
+struct SuccessorCounts {
     accounts: BTreeMap<(&'static str, &'static str), [u64; 2]>,
     users: BTreeMap<&'static str, [u64; 2]>,
     all: [u64; 2],
 }
 
 /// Not zero.
-fn figures(rig: Rig) -> Figures {
+fn figures(rig: Rig) -> SuccessorCounts {
     let known = |name: &str| ["a", "b", "x", "y"].into_iter().find(|known| *known == name);
-    let mut figures = Figures::default();
+    let mut figures = SuccessorCounts::default();
     let mut add = |level, owner: Owner, at: usize, count: u64| {
         let name = |name: Option<String>| name.map_or("", |name| known(&name).expect("one of these"));
         let (user, host) = (name(owner.user), name(owner.host));
@@ -182,7 +182,7 @@ fn figures(rig: Rig) -> Figures {
 #[test]
 fn a_slab_counts_for_whomever_it_serves() {
     for rig in rigs() {
-        let (mut expected, mut number, mut open) = (Figures::default(), 1u64, Vec::new());
+        let (mut expected, mut number, mut open) = (SuccessorCounts::default(), 1u64, Vec::new());
         for round in 0..600 {
             number = number.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
             let [choice, account, times] = [40, 44, 48].map(|at| number >> at & 15);

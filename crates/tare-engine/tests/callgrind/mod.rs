@@ -7,9 +7,9 @@ use std::process::Command;
 pub(crate) const NO_VALGRIND: &str = "skipped: valgrind is not installed; scripts/setup.sh installs it";
 
 /// Figures on record: lines `key = value`.
-pub(crate) struct Figures(pub(crate) &'static str);
+pub(crate) struct InstructionCounts(pub(crate) &'static str);
 
-impl Figures {
+impl InstructionCounts {
     pub(crate) fn text(&self, key: &str) -> String {
         let line = self.0.lines().find_map(|line| line.strip_prefix(key)?.trim_start().strip_prefix('='));
         line.unwrap_or_else(|| panic!("no {key}")).trim().trim_matches('"').to_owned()

@@ -7,12 +7,12 @@ use crate::driver::*;
 use crate::rows::*;
 
 /// Some threads at once, many one after the other, while somebody reads.
-fn churn(rig: Rig, things: &Things, cycles: u64) -> Issued {
+fn churn(rig: Rig, things: &RowThings, cycles: u64) -> Issued {
     let one = |worker: u64| {
-        let mut random = Random::new(worker + 1);
+        let mut random = RowRandom::new(worker + 1);
         let mut issued = Issued::default();
         for _ in 0..cycles {
-            let own = Own::connect(rig, things);
+            let own = OwnRows::connect(rig, things);
             for _ in 0..random.below(30) {
                 event(rig, things, &own, &mut random, &mut issued);
             }
@@ -34,7 +34,7 @@ fn churn(rig: Rig, things: &Things, cycles: u64) -> Issued {
 #[test]
 fn memory_returns_to_where_it_was_and_counts_add_up() {
     let rig = Rig::with(tare_engine::Config { memory_max: 32 << 20, ..small() });
-    let things = Things::new(rig);
+    let things = RowThings::new(rig);
     // Once, so that histories, digests and pools are as full as they get.
     let mut issued = churn(rig, &things, 600);
     let before = rig.memory().0;
@@ -61,8 +61,8 @@ fn memory_returns_to_where_it_was_and_counts_add_up() {
 #[test]
 fn threads_are_read_in_order_while_slabs_change_hands() {
     let rig = Rig::with(small());
-    let turn = |worker| {
-        let mut random = Random::new(worker);
+    let round = |worker| {
+        let mut random = RowRandom::new(worker);
         // Many at once, which end in another order than they began in.
         let mut threads: Vec<_> = (0..32).map(|_| rig.connect()).collect();
         while !threads.is_empty() {
@@ -74,7 +74,7 @@ fn threads_are_read_in_order_while_slabs_change_hands() {
     };
     std::thread::scope(|scope| {
         let workers: Vec<_> =
-            (0..4).map(|worker| scope.spawn(move || (0..500).for_each(|_| turn(worker)))).collect();
+            (0..4).map(|worker| scope.spawn(move || (0..500).for_each(|_| round(worker)))).collect();
         while workers.iter().any(|worker| !worker.is_finished()) {
             rig.connect_attributes();
         }

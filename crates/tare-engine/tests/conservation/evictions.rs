@@ -56,7 +56,7 @@ fn load(rig: Rig, seed: u64, statements: u64, other: impl Fn() + Sync) {
         let (left, failed, other) = (&left, &failed, &other);
         for writer in 0..WRITERS {
             scope.spawn(move || {
-                let mut random = Random::new(seed * 10 + writer);
+                let mut random = RowRandom::new(seed * 10 + writer);
                 let mut thread = rig.connect();
                 for at in 0..statements {
                     // Some are seen all the time.

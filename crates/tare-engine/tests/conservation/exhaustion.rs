@@ -84,17 +84,17 @@ fn a_thread_that_has_a_ring_goes_on_recording_in_it() {
 #[test]
 fn with_the_memory_gone_nothing_panics_and_rows_stay_whole() {
     let rig = tiny();
-    let things = Things::new(rig);
+    let things = RowThings::new(rig);
     std::thread::scope(|scope| {
         for worker in 0..4 {
             let things = &things;
             scope.spawn(move || {
-                let mut random = Random::new(worker);
+                let mut random = RowRandom::new(worker);
                 let mut issued = Issued::default();
                 for _ in 0..20 {
                     let Some(thread) = rig.new_thread(rig.class.thread, Some(1), None) else { continue };
                     rig.set_current_thread(Some(thread));
-                    let own = Own::of(rig, things);
+                    let own = OwnRows::of(rig, things);
                     for _ in 0..300 {
                         event(rig, things, &own, &mut random, &mut issued);
                     }

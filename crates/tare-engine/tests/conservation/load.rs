@@ -13,15 +13,15 @@ const EVENTS: u64 = 12_000;
 
 /// Runs the writers, each as several threads of the engine one after the other, while `others` run, too.
 fn load(rig: Rig, seed: u64, others: &[&(dyn Fn(u64) + Sync)]) -> Issued {
-    let things = Things::new(rig);
+    let things = RowThings::new(rig);
     let done = AtomicBool::new(false);
     let rounds = AtomicU64::new(0);
     let write = |writer: u64| {
-        let mut random = Random::new(seed * 100 + writer);
+        let mut random = RowRandom::new(seed * 100 + writer);
         let mut issued = Issued::default();
         let mut left = EVENTS;
         while left > 0 {
-            let own = Own::connect(rig, &things);
+            let own = OwnRows::connect(rig, &things);
             for _ in 0..left.min(1 + random.below(EVENTS / 3)) {
                 event(rig, &things, &own, &mut random, &mut issued);
                 left -= 1;
@@ -88,7 +88,7 @@ fn check_sums(rig: Rig) {
 
 /// ConfigVersion whatever can be changed.
 fn disturb(rig: Rig, round: u64) {
-    let mut random = Random::new(round);
+    let mut random = RowRandom::new(round);
     match random.below(6) {
         0 => {
             let consumer = Consumer::ALL[random.below(Consumer::ALL.len() as u64) as usize];

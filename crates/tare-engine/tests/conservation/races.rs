@@ -51,7 +51,7 @@ fn a_current_transaction_is_read_whole() {
 #[test]
 fn recycled_blocks_are_read_whole_or_not_at_all() {
     let rig = Rig::with(Config { history_size: [1; 4], history_long_size: [0; 4], ..small() });
-    let things = Things::new(rig);
+    let things = RowThings::new(rig);
     let thread = rig.thread();
     let write = |n: u64| {
         rig.on(thread, || {
@@ -87,10 +87,10 @@ fn blocks_that_change_hands_are_their_owners() {
 #[test]
 fn threads_that_end_are_left_out_by_those_who_read_them() {
     let rig = Rig::new();
-    let things = Things::new(rig);
+    let things = RowThings::new(rig);
     let write = |n: u64| {
-        let own = Own::connect(rig, &things);
-        let mut random = Random::new(n);
+        let own = OwnRows::connect(rig, &things);
+        let mut random = RowRandom::new(n);
         let mut issued = Issued::default();
         for _ in 0..n % 20 {
             event(rig, &things, &own, &mut random, &mut issued);

@@ -7,11 +7,11 @@ use tare_engine::*;
 use crate::driver::*;
 
 /// A small generator of random numbers (xorshift64*), the same for a seed on every machine.
-pub(crate) struct Random(u64);
+pub(crate) struct RowRandom(u64);
 
-impl Random {
-    pub(crate) fn new(seed: u64) -> Random {
-        Random(seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1)
+impl RowRandom {
+    pub(crate) fn new(seed: u64) -> RowRandom {
+        RowRandom(seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1)
     }
     pub(crate) fn below(&mut self, bound: u64) -> u64 {
         self.0 ^= self.0 >> 12;
@@ -91,7 +91,7 @@ fn names(thread_id: u64) -> [String; 2] {
 }
 
 /// The things all writers share, and those that each has.
-pub(crate) struct Things {
+pub(crate) struct RowThings {
     pub mutex: SynchRef,
     pub rwlock: SynchRef,
     pub files: [FileRef; 3],
@@ -102,9 +102,9 @@ pub(crate) const FILES: [&str; 3] = ["/f/one", "/f/three", "/f/thirteen"];
 const MUTEX_AT: usize = 0x1000;
 const RWLOCK_AT: usize = 0x2000;
 
-impl Things {
-    pub(crate) fn new(rig: Rig) -> Things {
-        Things {
+impl RowThings {
+    pub(crate) fn new(rig: Rig) -> RowThings {
+        RowThings {
             mutex: rig.init_synch(rig.class.mutex, MUTEX_AT).expect("memory"),
             rwlock: rig.init_synch(rig.class.rwlock, RWLOCK_AT).expect("memory"),
             files: FILES.map(|name| rig.find_file(rig.class.file, name.as_bytes(), true).expect("memory")),
@@ -114,26 +114,26 @@ impl Things {
 }
 
 /// What the calling thread has opened.
-pub(crate) struct Own {
+pub(crate) struct OwnRows {
     id: u64,
     socket: Option<SocketRef>,
     table: Option<TableRef>,
 }
 
-impl Own {
-    pub(crate) fn connect(rig: Rig, things: &Things) -> Own {
+impl OwnRows {
+    pub(crate) fn connect(rig: Rig, things: &RowThings) -> OwnRows {
         rig.connect();
-        Own::of(rig, things)
+        OwnRows::of(rig, things)
     }
 
     /// What the calling thread opens first.
-    pub(crate) fn of(rig: Rig, things: &Things) -> Own {
+    pub(crate) fn of(rig: Rig, things: &RowThings) -> OwnRows {
         let thread = rig.current_thread().expect("a thread");
         let id = thread.thread_id();
         let [user, host] = names(id);
         rig.set_thread_account(thread, user.as_bytes(), host.as_bytes());
         let socket = rig.init_socket(rig.class.socket, Some(7), b"::1", 3306);
-        Own { id, socket, table: rig.open_table(things.share, 1) }
+        OwnRows { id, socket, table: rig.open_table(things.share, 1) }
     }
 
     /// Closes what it has opened and ends the calling thread.
@@ -145,7 +145,13 @@ impl Own {
 }
 
 /// One random event, with others inside.
-pub(crate) fn event(rig: Rig, things: &Things, own: &Own, random: &mut Random, issued: &mut Issued) {
+pub(crate) fn event(
+    rig: Rig,
+    things: &RowThings,
+    own: &OwnRows,
+    random: &mut RowRandom,
+    issued: &mut Issued,
+) {
     match random.below(12) {
         0 | 1 => {
             rig.lock(things.mutex);
@@ -210,7 +216,7 @@ pub(crate) fn event(rig: Rig, things: &Things, own: &Own, random: &mut Random, i
 }
 
 /// A statement whose text says its thread and its counters.
-fn statement(rig: Rig, own: &Own, n: u64) {
+fn statement(rig: Rig, own: &OwnRows, n: u64) {
     let sql = format!("select t{} n{n} {}", own.id, "x".repeat(n as usize * 3));
     let Some(statement) = rig.begin(rig.class.statement, &sql) else { return };
     rig.add_statement_counter(statement, Counter::RowsSent, n);
@@ -225,7 +231,7 @@ fn statement(rig: Rig, own: &Own, n: u64) {
 }
 
 /// A transaction whose id says everything else.
-fn transaction(rig: Rig, own: &Own, n: u64) {
+fn transaction(rig: Rig, own: &OwnRows, n: u64) {
     let start = TransactionStart { trx_id: n, ..transaction_start(n.is_multiple_of(2)) };
     let Some(mut transaction) = rig.open_transaction(&start) else { return };
     rig.start_transaction(&mut transaction, here());

@@ -19,12 +19,12 @@ const CONNECTION: u64 = 300;
 /// One connection after the other, until so many statements have been run.
 fn work(rig: Rig, worker: u64) {
     let mut left = STATEMENTS;
-    let mut turn = worker;
+    let mut random = worker;
     while left > 0 {
         let thread = rig.connect();
         rig.set_thread_account(thread, format!("user{worker}").as_bytes(), b"localhost");
-        turn = turn.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
-        let mine = left.min(turn >> 33).min(turn % CONNECTION + 1);
+        random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+        let mine = left.min(random >> 33).min(random % CONNECTION + 1);
         for n in 0..mine {
             rig.query(&format!("select {worker} {n} {}", "x".repeat((n % 50) as usize)));
         }

@@ -81,21 +81,21 @@ pub struct Double {
     pub knows_stages: AtomicBool,
     pub stages: Mutex<HashMap<u64, u32>>,
     /// Whether it tells of no stage.
-    pub untold: AtomicBool,
+    pub unreported: AtomicBool,
     /// How many hashes it has made, and how many texts.
     pub hashed: AtomicU64,
     pub spelled: AtomicU64,
 }
 
 impl Host for Double {
-    fn wants(&self, kind: Kind, demand: Demand) {
+    fn demand_changed(&self, kind: Kind, demand: Demand) {
         if kind == Kind::Stage && demand != Demand::Nothing {
-            self.untold.store(false, Relaxed);
+            self.unreported.store(false, Relaxed);
         }
     }
-    fn leave_stages_untold(&self) -> bool {
+    fn stop_reporting_stages(&self) -> bool {
         let knows = self.knows_stages.load(Relaxed);
-        self.untold.store(knows, Relaxed);
+        self.unreported.store(knows, Relaxed);
         knows
     }
     fn session_stage(&self, session: StagedSession) -> Option<u32> {

@@ -6,9 +6,9 @@ use std::cell::Cell;
 
 use tare_engine::snapshot::*;
 
-use crate::routine::{COMMANDS, Routine};
+use crate::routine::{COMMANDS, EventRoutine};
 
-struct Counting;
+struct CountingAllocator;
 
 thread_local! {
     static CALLS: Cell<u64> = const { Cell::new(0) };
@@ -20,7 +20,7 @@ fn count() {
 
 // SAFETY: every call goes to the system's allocator unchanged; counting allocates nothing: the thread-local is
 // constant-initialised and has no destructor.
-unsafe impl GlobalAlloc for Counting {
+unsafe impl GlobalAlloc for CountingAllocator {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         count();
         // SAFETY: the caller's promise is the system allocator's.
@@ -39,7 +39,7 @@ unsafe impl GlobalAlloc for Counting {
 }
 
 #[global_allocator]
-static ALLOCATOR: Counting = Counting;
+static ALLOCATOR: CountingAllocator = CountingAllocator;
 
 /// Calls of the allocator while `f` runs.
 fn allocations(f: impl FnOnce()) -> u64 {
@@ -55,13 +55,13 @@ fn the_allocator_counts() {
 
 #[test]
 fn hot_calls_do_not_allocate() {
-    for routine in Routine::both() {
+    for routine in EventRoutine::both() {
         routine.rig.set_current_thread(Some(routine.thread));
         hot_calls_of_a_shape_do_not_allocate(&routine);
     }
 }
 
-fn hot_calls_of_a_shape_do_not_allocate(routine: &Routine) {
+fn hot_calls_of_a_shape_do_not_allocate(routine: &EventRoutine) {
     assert_eq!(allocations(|| routine.command(0)), 0, "not even the first of each kind");
     for level in [Grouping::Thread, Grouping::Global, Grouping::Thread] {
         assert_eq!(allocations(|| (0..COMMANDS).for_each(|n| routine.command(n))), 0);
@@ -85,7 +85,7 @@ fn hot_calls_of_a_shape_do_not_allocate(routine: &Routine) {
 
 #[test]
 fn hot_calls_do_not_allocate_while_everything_is_off_or_untimed_or_unattributed() {
-    let routine = Routine::new();
+    let routine = EventRoutine::new();
     let rig = routine.rig;
     for consumer in Consumer::ALL {
         rig.set_consumer(consumer, false);
@@ -100,7 +100,7 @@ fn hot_calls_do_not_allocate_while_everything_is_off_or_untimed_or_unattributed(
 
 #[test]
 fn hot_calls_do_not_allocate_when_no_memory_is_left() {
-    let routine = Routine::new();
+    let routine = EventRoutine::new();
     let rig = routine.rig;
     let mut others = Vec::new();
     others.extend(std::iter::from_fn(|| rig.new_thread(rig.class.thread, None, None)));

@@ -6,7 +6,7 @@ use tare_engine::*;
 use crate::driver::*;
 
 /// What exists before the hot calls begin.
-pub(crate) struct Routine {
+pub(crate) struct EventRoutine {
     pub(crate) rig: Rig,
     pub(crate) thread: ThreadRef,
     mutex: SynchRef,
@@ -23,17 +23,17 @@ const ERRORS: &[KnownError] = &[KnownError { number: 1062, name: "ER_DUP_ENTRY",
 /// Texts of many statements, made beforehand: each a digest of its own.
 const QUERIES: usize = 700;
 
-impl Routine {
-    pub(crate) fn new() -> Routine {
-        Routine::of_shape(false)
+impl EventRoutine {
+    pub(crate) fn new() -> EventRoutine {
+        EventRoutine::of_shape(false)
     }
 
     /// In both shapes.
-    pub(crate) fn both() -> [Routine; 2] {
-        [false, true].map(Routine::of_shape)
+    pub(crate) fn both() -> [EventRoutine; 2] {
+        [false, true].map(EventRoutine::of_shape)
     }
 
-    fn of_shape(extended: bool) -> Routine {
+    fn of_shape(extended: bool) -> EventRoutine {
         let rig = Rig::with(Config {
             extended,
             // Fewer digests than queries: some are evicted.
@@ -46,7 +46,7 @@ impl Routine {
         let thread = rig.connect();
         let share = rig.share("db", "t", &["PRIMARY", "second"]);
         let table = || rig.open_table(share, 1).expect("memory");
-        Routine {
+        EventRoutine {
             rig,
             thread,
             mutex: rig.init_synch(rig.class.mutex, 1).expect("memory"),

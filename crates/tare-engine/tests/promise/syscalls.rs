@@ -3,7 +3,7 @@
 
 use tare_engine::snapshot::Grouping;
 
-use crate::routine::{COMMANDS, Routine};
+use crate::routine::{COMMANDS, EventRoutine};
 
 const LOAD_NUMBER: u16 = (libc::BPF_LD | libc::BPF_W | libc::BPF_ABS) as u16;
 const JUMP_EQUAL: u16 = (libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K) as u16;
@@ -80,13 +80,13 @@ fn the_filter_kills_at_a_system_call() {
 
 #[test]
 fn hot_calls_make_no_system_call() {
-    for routine in Routine::both() {
+    for routine in EventRoutine::both() {
         routine.rig.set_current_thread(Some(routine.thread));
         hot_calls_of_a_shape_make_no_system_call(&routine);
     }
 }
 
-fn hot_calls_of_a_shape_make_no_system_call(routine: &Routine) {
+fn hot_calls_of_a_shape_make_no_system_call(routine: &EventRoutine) {
     // The first events happen here: the promise begins after them. So does the sight of an old epoch.
     routine.command(0);
     for level in [Grouping::Thread, Grouping::Global] {
@@ -100,7 +100,7 @@ fn hot_calls_of_a_shape_make_no_system_call(routine: &Routine) {
 
 #[test]
 fn even_the_first_events_make_no_system_call() {
-    let routine = Routine::new();
+    let routine = EventRoutine::new();
     if is_offered() {
         let status = without_system_calls(|| routine.command(0));
         assert_eq!(status, 0, "killed: {}", was_killed(status));

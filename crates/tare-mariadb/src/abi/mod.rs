@@ -32,7 +32,7 @@ impl Series {
     pub const ALL: [Series; 4] = [Series::V10_6, Series::V10_11, Series::V11_4, Series::V11_8];
 
     /// The series of a server that calls itself so (`server_version`, such as `10.11.19-MariaDB-0+deb12u1`).
-    /// `None` where tare must stand back: another series, another product, a text that is no version.
+    /// `None` where tare must disable itself: another series, another product, a text that is no version.
     pub fn of(server_version: &str) -> Option<Series> {
         let digits = server_version.find(|c: char| c != '.' && !c.is_ascii_digit())?;
         let (number, rest) = server_version.split_at(digits);

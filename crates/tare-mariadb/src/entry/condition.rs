@@ -28,7 +28,7 @@ type HandleSqlCondition =
 /// The type of `sp_handler *sp_pcontext::find_handler(const Sql_condition_identity &) const`.
 type FindHandler = unsafe extern "C-unwind" fn(*const c_void, *const c_void) -> *mut c_void;
 
-/// The server's own functions, in the order of [`stand_before`]; set before any of tare's can be called.
+/// The server's own functions, in the order of [`intercept`]; set before any of tare's can be called.
 static OWN: [AtomicUsize; 4] = [const { AtomicUsize::new(0) }; 4];
 
 thread_local! {
@@ -39,7 +39,7 @@ thread_local! {
 
 /// Returns tare's functions, which call the server's own: `handle_condition`, `handle_sql_condition`,
 /// `find_handler`, `raise_condition`.
-pub(crate) fn stand_before(own: [usize; 4]) -> [usize; 4] {
+pub(crate) fn intercept(own: [usize; 4]) -> [usize; 4] {
     OWN.iter().zip(own).for_each(|(kept, own)| kept.store(own, Relaxed));
     [
         handle_condition as *const () as usize,

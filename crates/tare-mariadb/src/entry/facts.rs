@@ -80,14 +80,14 @@ pub(super) fn keep_from_binary_log(share: *mut ServerTableShare) {
 }
 
 /// Returns the names of a table and of its keys.
-pub(super) fn table_share<'a>(share: *const ServerTableShare) -> Option<share::Share<'a>> {
+pub(super) fn table_share<'a>(share: *const ServerTableShare) -> Option<share::OpenShare<'a>> {
     // SAFETY: the server passes null or a share it has completed.
     unsafe { SHARES.read(share) }
 }
 
 /// Returns the names of a handler's table and of its keys; `None` for a table that is not in the server's
 /// cache of definitions, such as a temporary one.
-pub(super) fn cached_share<'a>(handler: *const c_void) -> Option<share::Share<'a>> {
+pub(super) fn cached_share<'a>(handler: *const c_void) -> Option<share::OpenShare<'a>> {
     // SAFETY: the server passes the handler it opens or reuses, with its share, which it has completed.
     unsafe { SHARES.read_cached(handler::share(handler)) }
 }
@@ -108,14 +108,14 @@ pub(super) fn settle_handler(handler: *const c_void, schema: &[u8]) {
 
 /// Returns the object of a metadata lock.
 #[inline(always)]
-pub(super) fn metadata_object<'a>(key: *const MdlKey) -> Option<metadata::Object<'a>> {
+pub(super) fn metadata_object<'a>(key: *const MdlKey) -> Option<metadata::LockedObject<'a>> {
     // SAFETY: the server passes a key that is valid during the call.
     unsafe { metadata::object(key) }
 }
 
 /// Returns the object of a metadata lock; `None` for a user lock.
 #[inline(always)]
-pub(super) fn usual_metadata_object<'a>(key: *const MdlKey) -> Option<metadata::Object<'a>> {
+pub(super) fn usual_metadata_object<'a>(key: *const MdlKey) -> Option<metadata::LockedObject<'a>> {
     // SAFETY: see [`metadata_object`].
     unsafe { metadata::usual_object(key) }
 }
@@ -142,17 +142,17 @@ pub(super) fn gtid(gtid: *const c_void) -> transaction::Gtid {
 }
 
 /// A text of at most `N` bytes without heap memory: where the server calls, the heap may be exhausted.
-pub(super) struct Text<const N: usize> {
+pub(super) struct ShortText<const N: usize> {
     bytes: [u8; N],
     length: usize,
 }
 
-impl<const N: usize> Text<N> {
-    pub(super) const EMPTY: Text<N> = Text { bytes: [0; N], length: 0 };
+impl<const N: usize> ShortText<N> {
+    pub(super) const EMPTY: ShortText<N> = ShortText { bytes: [0; N], length: 0 };
 
     /// Copies as many of the bytes as fit.
-    pub(super) fn of(bytes: &[u8]) -> Text<N> {
-        let mut text = Text::<N>::EMPTY;
+    pub(super) fn of(bytes: &[u8]) -> ShortText<N> {
+        let mut text = ShortText::<N>::EMPTY;
         text.length = bytes.len().min(N);
         text.bytes[..text.length].copy_from_slice(&bytes[..text.length]);
         text
@@ -164,7 +164,7 @@ impl<const N: usize> Text<N> {
 }
 
 /// Appends a part as a whole or not at all.
-impl<const N: usize> Write for Text<N> {
+impl<const N: usize> Write for ShortText<N> {
     fn write_str(&mut self, part: &str) -> fmt::Result {
         let end = self.length + part.len();
         self.bytes.get_mut(self.length..end).ok_or(fmt::Error)?.copy_from_slice(part.as_bytes());
@@ -177,10 +177,10 @@ impl<const N: usize> Write for Text<N> {
 const LONGEST_IP: usize = "ffff:ffff:ffff:ffff:ffff:ffff:255.255.255.255".len();
 
 /// Returns IP and PORT of a socket; empty and 0 if it has none.
-pub(super) fn peer(address: *const libc::sockaddr, len: c_uint) -> (Text<LONGEST_IP>, u16) {
+pub(super) fn peer(address: *const libc::sockaddr, len: c_uint) -> (ShortText<LONGEST_IP>, u16) {
     // SAFETY: the server passes null or an address of that length.
     let address = unsafe { address::socket(address, len) };
-    let mut ip = Text::<LONGEST_IP>::EMPTY;
+    let mut ip = ShortText::<LONGEST_IP>::EMPTY;
     let _fits = address.map(|address| write!(ip, "{}", address.ip()));
     (ip, address.map_or(0, |address| address.port()))
 }
@@ -211,9 +211,9 @@ mod tests {
 
     #[test]
     fn a_text_keeps_what_fits() {
-        let mut text: Text<5> = Text::of(b"abcdefg");
+        let mut text: ShortText<5> = ShortText::of(b"abcdefg");
         assert_eq!(text.as_bytes(), b"abcde");
-        text = Text::of(b"abc");
+        text = ShortText::of(b"abc");
         assert!(text.write_str("xyz").is_err());
         assert_eq!(text.as_bytes(), b"abc", "nothing of what does not fit");
         assert!(text.write_char('\u{e9}').is_ok() && text.write_char('x').is_err());

@@ -48,7 +48,7 @@ fn begin(
 
 pub(super) unsafe extern "C" fn create_file(key: c_uint, name: *const c_char, fd: c_int) {
     guard((), || {
-        if !ENGINE.wants(Kind::File) || key == 0 || fd < 0 || ENGINE.current_thread().is_none() {
+        if !ENGINE.has_demand(Kind::File) || key == 0 || fd < 0 || ENGINE.current_thread().is_none() {
             return;
         }
         let name = FileName::new(text!(name));
@@ -65,7 +65,7 @@ pub(super) unsafe extern "C" fn get_thread_file_name_locker(
     name: *const c_char,
     _identity: *const c_void,
 ) -> *mut FileLocker {
-    if !ENGINE.wants(Kind::File) {
+    if !ENGINE.has_demand(Kind::File) {
         return null_mut();
     }
     guard(null_mut(), || {
@@ -82,7 +82,7 @@ pub(super) unsafe extern "C" fn get_thread_file_stream_locker(
     file: *mut File,
     op: c_uint,
 ) -> *mut FileLocker {
-    if !ENGINE.wants(Kind::File) {
+    if !ENGINE.has_demand(Kind::File) {
         return null_mut();
     }
     guard(null_mut(), || match instance!(FileHandle, file) {
@@ -97,7 +97,7 @@ pub(super) unsafe extern "C" fn get_thread_file_descriptor_locker(
     op: c_uint,
 ) -> *mut FileLocker {
     // The closing of a descriptor must be noted even if no events are wanted.
-    if !ENGINE.wants(Kind::File) && op != CLOSE {
+    if !ENGINE.has_demand(Kind::File) && op != CLOSE {
         return null_mut();
     }
     guard(null_mut(), || {

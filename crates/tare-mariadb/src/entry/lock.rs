@@ -2,7 +2,7 @@
 //!
 //! Each does what the server's does, but an uncontended lock needs no clock if its level allows that. The
 //! attempt to take the lock and its recording are in one call, so nobody can wait unseen. All of them share
-//! the same code ([`lock_wanted`]); the code of their own is short.
+//! the same code ([`lock_recorded`]); the code of their own is short.
 #![allow(unsafe_code)]
 
 use std::ffi::{c_char, c_int, c_uint, c_void};
@@ -15,7 +15,7 @@ use tare_engine::{Source, Start, SynchRef, ThreadRef, UntimedLock, Wait, operati
 
 use super::guard::guard;
 use super::pointer::instance;
-use super::synch::is_unwanted;
+use super::synch::lacks_demand;
 use crate::abi::types::{Mutex, Rwlock};
 use crate::process::ENGINE;
 
@@ -42,14 +42,14 @@ pub(crate) struct Prlock {
 }
 
 /// A function that takes a lock and returns 0 or an error number.
-type Take<L> = unsafe extern "C" fn(*mut L) -> c_int;
+type TakeLock<L> = unsafe extern "C" fn(*mut L) -> c_int;
 
 /// The type of [`try_first`].
-type Wanted =
-    unsafe extern "C" fn(*mut c_void, *const c_char, c_uint, *mut c_void, u32, Take<c_void>) -> c_int;
+type TakeRecorded =
+    unsafe extern "C" fn(*mut c_void, *const c_char, c_uint, *mut c_void, u32, TakeLock<c_void>) -> c_int;
 
 /// A function of the server that takes a [`Prlock`].
-pub(crate) type TakePrlock = Take<Prlock>;
+pub(crate) type TakePrlock = TakeLock<Prlock>;
 
 /// The server's own functions that take a [`Prlock`] for reading and for writing. Set before any call is
 /// redirected here.
@@ -72,12 +72,12 @@ trait Way {
     const READS: bool;
     /// The position in [`functions`].
     const PLACE: u32;
-    /// The function for wanted events: the code that all ways share or, for the most frequent way, an inlined
+    /// The function for events of an enabled instrument: the code that all ways share or, for the most frequent way, an inlined
     /// copy without a jump.
-    const WANTED: Wanted = if Self::READS { lock_wanted::<true> } else { lock_wanted::<false> };
+    const RECORDED: TakeRecorded = if Self::READS { lock_recorded::<true> } else { lock_recorded::<false> };
 
     /// Returns the function that takes the lock only if it is free.
-    fn take_free() -> Take<Self::Lock>;
+    fn take_free() -> TakeLock<Self::Lock>;
 
     /// Takes the lock as the server does.
     ///
@@ -113,7 +113,7 @@ unsafe fn lock<W: Way>(
 ) -> c_int {
     // SAFETY: the caller's promise.
     let (at, instance) = unsafe { (&raw mut (*that).lock, (*that).instance) };
-    if is_unwanted(W::KIND, instance) {
+    if lacks_demand(W::KIND, instance) {
         // SAFETY: the caller's promise.
         return unsafe { W::take(at) };
     }
@@ -132,13 +132,13 @@ unsafe fn lock<W: Way>(
     // SAFETY: the caller's promise, and all arguments are of one way. A function that takes an address may be
     // called with one of another type.
     unsafe {
-        (W::WANTED)(
+        (W::RECORDED)(
             that.cast(),
             file,
             line,
             instance.cast(),
             way,
-            transmute::<Take<_>, Take<_>>(W::take_free()),
+            transmute::<TakeLock<_>, TakeLock<_>>(W::take_free()),
         )
     }
 }
@@ -153,7 +153,7 @@ fn is_sampled<I>(kind: Kind, instance: *mut I) -> bool {
 ///
 /// # Safety
 ///
-/// See [`lock_wanted`].
+/// See [`lock_recorded`].
 #[inline(always)]
 unsafe fn lock_unusual_way<W: Way>(
     that: *mut c_void,
@@ -177,13 +177,13 @@ unsafe fn lock_unusual_way<W: Way>(
 ///
 /// See [`try_first`].
 #[inline(never)]
-unsafe extern "C" fn lock_wanted<const READS: bool>(
+unsafe extern "C" fn lock_recorded<const READS: bool>(
     that: *mut c_void,
     file: *const c_char,
     line: c_uint,
     instance: *mut c_void,
     way: u32,
-    take_free: Take<c_void>,
+    take_free: TakeLock<c_void>,
 ) -> c_int {
     // SAFETY: the caller's promise.
     unsafe { try_first::<READS>(that, file, line, instance, way, take_free) }
@@ -202,7 +202,7 @@ unsafe extern "C" fn try_first<const READS: bool>(
     line: c_uint,
     instance: *mut c_void,
     way: u32,
-    take_free: Take<c_void>,
+    take_free: TakeLock<c_void>,
 ) -> c_int {
     let source = Source::new(file, line);
     if let Some(synch) = instance!(SynchRef, instance)
@@ -223,7 +223,7 @@ unsafe extern "C" fn try_first<const READS: bool>(
     unsafe { lock_unusual::<READS>(that, source, way, instance) }
 }
 
-/// Counts an uncontended acquisition. Returns 0 through `black_box` so that [`lock_wanted`] can tail-call it.
+/// Counts an uncontended acquisition. Returns 0 through `black_box` so that [`lock_recorded`] can tail-call it.
 #[cold]
 #[inline(never)]
 extern "C" fn count_free(untimed: UntimedLock, synch: SynchRef, operation: u8, source: Source) -> c_int {
@@ -231,11 +231,11 @@ extern "C" fn count_free(untimed: UntimedLock, synch: SynchRef, operation: u8, s
     black_box(0)
 }
 
-/// Calls [`lock_in_time`]. A function of its own marks that call as cold for [`lock_wanted`].
+/// Calls [`lock_in_time`]. A function of its own marks that call as cold for [`lock_recorded`].
 ///
 /// # Safety
 ///
-/// See [`lock_wanted`].
+/// See [`lock_recorded`].
 #[cold]
 #[inline(never)]
 unsafe extern "C" fn lock_unusual<const READS: bool>(
@@ -252,7 +252,7 @@ unsafe extern "C" fn lock_unusual<const READS: bool>(
 ///
 /// # Safety
 ///
-/// See [`lock_wanted`].
+/// See [`lock_recorded`].
 #[inline(never)]
 unsafe extern "C" fn lock_in_time<const READS: bool>(
     that: *mut c_void,
@@ -303,7 +303,7 @@ fn end_slow(wait: &Wait) {
 /// Returns the function that takes a lock as the server does, for the way at this position; `if_free`: the one that
 /// only tries it.
 #[inline(always)]
-fn taking(place: u32, if_free: bool) -> Take<c_void> {
+fn taking(place: u32, if_free: bool) -> TakeLock<c_void> {
     match place {
         TakeMutex::<false>::PLACE => take_as::<TakeMutex<false>>(if_free),
         TakeMutex::<true>::PLACE => take_as::<TakeMutex<true>>(if_free),
@@ -315,7 +315,7 @@ fn taking(place: u32, if_free: bool) -> Take<c_void> {
 }
 
 #[inline(always)]
-fn take_as<W: Way>(if_free: bool) -> Take<c_void> {
+fn take_as<W: Way>(if_free: bool) -> TakeLock<c_void> {
     if if_free { take_free::<W> } else { take::<W> }
 }
 
@@ -345,10 +345,10 @@ impl<const TRY: bool> Way for TakeMutex<TRY> {
     const OPERATION: u8 = operation::MUTEX + TRY as u8;
     const READS: bool = false;
     const PLACE: u32 = TRY as u32;
-    const WANTED: Wanted = if TRY { lock_wanted::<false> } else { try_first::<false> };
+    const RECORDED: TakeRecorded = if TRY { lock_recorded::<false> } else { try_first::<false> };
 
     #[inline(always)]
-    fn take_free() -> Take<Self::Lock> {
+    fn take_free() -> TakeLock<Self::Lock> {
         libc::pthread_mutex_trylock
     }
 
@@ -377,7 +377,7 @@ macro_rules! rwlock_way {
             const PLACE: u32 = $place + WRITE as u32;
 
             #[inline(always)]
-            fn take_free() -> Take<Self::Lock> {
+            fn take_free() -> TakeLock<Self::Lock> {
                 $free
             }
 

@@ -25,14 +25,14 @@ pub(super) unsafe extern "C" fn memory_alloc<const SESSIONS: bool>(
     size: c_ulong,
     owner: *mut *mut Thread,
 ) -> c_uint {
-    if ENGINE.is_unwanted(Kind::Memory, || ENGINE.is_off(key as u16)) {
+    if ENGINE.lacks_demand(Kind::Memory, || ENGINE.is_off(key as u16)) {
         return answer(owner, key, None);
     }
-    alloc_wanted::<SESSIONS>(key, size, owner)
+    alloc_recorded::<SESSIONS>(key, size, owner)
 }
 
 #[inline(never)]
-extern "C" fn alloc_wanted<const SESSIONS: bool>(
+extern "C" fn alloc_recorded<const SESSIONS: bool>(
     key: c_uint,
     size: c_ulong,
     owner: *mut *mut Thread,

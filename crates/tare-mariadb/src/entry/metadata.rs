@@ -38,12 +38,12 @@ pub(super) unsafe extern "C" fn create_metadata_lock(
 /// Returns the description of a lock: its object, type, duration and status.
 #[inline(always)]
 fn what<'a>(
-    object: metadata::Object<'a>,
+    object: metadata::LockedObject<'a>,
     lock_type: c_int,
     duration: c_int,
     status: c_int,
 ) -> MetadataName<'a> {
-    let metadata::Object { namespace, names, schema_len } = object;
+    let metadata::LockedObject { namespace, names, schema_len } = object;
     let (lock_type, duration, status) = (lock_type as u8, duration as u8, status as u8);
     MetadataName { namespace, names, schema_len, lock_type, duration, status }
 }

@@ -1,6 +1,6 @@
 //! The shims between the server's calls and the engine, one per slot and all of one shape: guard, null check,
-//! engine call, typed fallback. Shims that begin frequent events are not called while nobody wants those
-//! ([`lead`]). They leave the slow path to a C function, which does not unwind, by a tail call, so that no
+//! engine call, typed fallback. Shims that begin frequent events are not called while their instruments are off
+//! ([`routing`]). They leave the slow path to a C function, which does not unwind, by a tail call, so that no
 //! register is saved.
 //!
 //! `host/FACTS.md` lists what the server guarantees about its arguments; `pointer` is the only file that
@@ -10,7 +10,6 @@ pub(crate) mod condition;
 mod facts;
 mod file;
 mod guard;
-pub(crate) mod lead;
 pub(crate) mod lock;
 mod memory;
 mod metadata;
@@ -18,6 +17,7 @@ mod pointer;
 pub(crate) mod preparation;
 mod program;
 mod registration;
+pub(crate) mod routing;
 mod server;
 mod socket;
 mod stage;
@@ -221,7 +221,7 @@ macro_rules! table {
                 false => statement::end_looked_at_statement::<false>,
             };
         }
-        lead::keep(table)
+        routing::keep(table)
     }};
 }
 

@@ -17,7 +17,7 @@ use super::guard::guard;
 use super::pointer::instance;
 use super::statement::kept;
 use crate::abi::types::{DigestLocker, StatementLocker};
-use crate::host::digest::{self, Listener};
+use crate::host::digest::{self, TokenListener};
 use crate::process::ENGINE;
 
 /// The type of `parse_sql(THD *, Parser_state *, Object_creation_ctx *, bool do_pfs_digest)`.
@@ -25,7 +25,7 @@ pub(crate) type Parse = unsafe extern "C" fn(*mut c_void, *mut c_void, *mut c_vo
 
 /// The server's parser of prepared statements.
 #[derive(Clone, Copy)]
-pub(crate) struct Parser {
+pub(crate) struct ParseFunction {
     pub(crate) parse: Parse,
     /// The offset of the listener in a lexer, and so in a parser's state.
     pub(crate) listener: usize,
@@ -34,31 +34,31 @@ pub(crate) struct Parser {
 }
 
 // SAFETY: a function, an offset, and a variable of the program that is only read.
-unsafe impl Send for Parser {}
+unsafe impl Send for ParseFunction {}
 // SAFETY: as above.
-unsafe impl Sync for Parser {}
+unsafe impl Sync for ParseFunction {}
 
-static PARSER: OnceLock<Parser> = OnceLock::new();
+static PARSER: OnceLock<ParseFunction> = OnceLock::new();
 
 /// Stores the server's parser; must run before the first statement. Returns the function to call in place of
 /// `parse_sql`.
-pub(crate) fn stand_before(parser: Parser) -> usize {
+pub(crate) fn intercept(parser: ParseFunction) -> usize {
     let _once = PARSER.set(parser);
     (parse_prepared as *const c_void).addr()
 }
 
 /// A parse in progress whose tokens are wanted.
-struct Capture {
-    listener: Listener,
+struct TokenCapture {
+    listener: TokenListener,
     /// The location in the lexer for the listener's address.
-    place: *mut *mut Listener,
+    place: *mut *mut TokenListener,
     /// The statement that prepares; null until the server asks for its digest.
     locker: *mut StatementLocker,
 }
 
 thread_local! {
     /// The thread's innermost parse; null if there is none.
-    static CAPTURE: Cell<*mut Capture> = const { Cell::new(null_mut()) };
+    static CAPTURE: Cell<*mut TokenCapture> = const { Cell::new(null_mut()) };
 }
 
 /// Replaces `parse_sql` in `prepare`.
@@ -71,13 +71,13 @@ unsafe extern "C" fn parse_prepared(
     let Some(parser) = PARSER.get() else { return true };
     // SAFETY: the server's variable, which it changes at its start only.
     let most = unsafe { parser.max_length.read() };
-    let Some(mut listener) = guard(None, || Listener::new(most)) else {
+    let Some(mut listener) = guard(None, || TokenListener::new(most)) else {
         // SAFETY: the function that the server called, with its arguments.
         return unsafe { (parser.parse)(session, state, context, digest) };
     };
     listener.begin();
     let place = state.wrapping_byte_add(parser.listener).cast();
-    let mut capture = Capture { listener, place, locker: null_mut() };
+    let mut capture = TokenCapture { listener, place, locker: null_mut() };
     let around = CAPTURE.replace(&raw mut capture);
     // SAFETY: as above. With `true` the server also asks for a digest before it parses, and gets none; that
     // is the only difference.
@@ -114,7 +114,7 @@ pub(super) extern "C" fn attach(locker: *mut StatementLocker) -> *mut DigestLock
 }
 
 /// Stores the tokens with the prepared statement.
-fn keep(capture: &Capture) {
+fn keep(capture: &TokenCapture) {
     let Some((statement, state)) = kept(capture.locker) else { return };
     let Some(prepared) = instance!(PreparedRef, state.prepared) else { return };
     let Some(tokens) = capture.listener.tokens() else { return };

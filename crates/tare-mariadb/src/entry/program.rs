@@ -7,7 +7,7 @@ use std::ptr::null_mut;
 
 use tare_engine::{PreparedRef, ProgramHandle};
 
-use super::facts::{self, Text};
+use super::facts::{self, ShortText};
 use super::guard::guard;
 use super::pointer::{bytes, instance, state};
 use super::statement::kept;
@@ -57,8 +57,8 @@ const LONGEST_NAME: usize = 512;
 
 /// Returns a program's name in lower case, character by character, as the reference shows it. Programs' names
 /// are case-insensitive, and the server passes them as they are written in each place.
-fn folded(name: &[u8]) -> Text<LONGEST_NAME> {
-    let mut folded = Text::<LONGEST_NAME>::EMPTY;
+fn folded(name: &[u8]) -> ShortText<LONGEST_NAME> {
+    let mut folded = ShortText::<LONGEST_NAME>::EMPTY;
     let _fits = name.utf8_chunks().try_for_each(|chunk| {
         let unreadable = (!chunk.invalid().is_empty()).then_some(char::REPLACEMENT_CHARACTER);
         let mut characters = chunk.valid().chars().flat_map(char::to_lowercase).chain(unreadable);

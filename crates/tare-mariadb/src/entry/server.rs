@@ -8,7 +8,7 @@ use tare_engine::{
     SessionCounters, SessionValue, StagedSession, SystemThread,
 };
 
-use super::lead;
+use super::routing;
 use crate::host::digest::{self, Tokens};
 use crate::host::{charset, host_cache, names, observation, replica, session, stage, user_variable};
 
@@ -16,26 +16,26 @@ use crate::host::{charset, host_cache, names, observation, replica, session, sta
 pub(crate) struct ServerHost;
 
 /// Returns the server's digest functions, looked up at the first call, when the server is up.
-fn digests() -> Option<&'static digest::Functions> {
-    static FUNCTIONS: OnceLock<Option<digest::Functions>> = OnceLock::new();
-    FUNCTIONS.get_or_init(digest::Functions::resolve).as_ref()
+fn digests() -> Option<&'static digest::DigestFunctions> {
+    static FUNCTIONS: OnceLock<Option<digest::DigestFunctions>> = OnceLock::new();
+    FUNCTIONS.get_or_init(digest::DigestFunctions::resolve).as_ref()
 }
 
 /// Returns the server's functions for character sets, looked up at the first call.
-fn charsets() -> Option<&'static charset::Functions> {
-    static FUNCTIONS: OnceLock<Option<charset::Functions>> = OnceLock::new();
-    FUNCTIONS.get_or_init(charset::Functions::resolve).as_ref()
+fn charsets() -> Option<&'static charset::CharsetFunctions> {
+    static FUNCTIONS: OnceLock<Option<charset::CharsetFunctions>> = OnceLock::new();
+    FUNCTIONS.get_or_init(charset::CharsetFunctions::resolve).as_ref()
 }
 
 impl Host for ServerHost {
-    fn wants(&self, kind: Kind, demand: Demand) {
-        lead::decide(kind, demand);
+    fn demand_changed(&self, kind: Kind, demand: Demand) {
+        routing::decide(kind, demand);
     }
 
-    fn leave_stages_untold(&self) -> bool {
+    fn stop_reporting_stages(&self) -> bool {
         let can_say = stage::is_known();
         if can_say {
-            lead::leave_stages_untold();
+            routing::stop_reporting_stages();
         }
         can_say
     }

@@ -116,7 +116,7 @@ pub(super) unsafe extern "C" fn sample_socket_wait(
 }
 
 /// The `start_socket_wait` slot while some sockets are off or sampled.
-pub(super) unsafe extern "C" fn sift_socket_wait(
+pub(super) unsafe extern "C" fn filter_socket_wait(
     state: *mut SocketLockerState,
     socket: *mut Socket,
     op: c_uint,

@@ -17,7 +17,7 @@ fn pointer(progress: Option<Progress>) -> *mut StageProgress {
 }
 
 // These functions have the arguments and the calling convention of the server's call, so one continues in
-// another by a tail call, and an unwanted event saves no register.
+// another by a tail call, and a disabled event saves no register.
 
 pub(super) unsafe extern "C" fn start_stage(
     key: c_uint,
@@ -54,7 +54,7 @@ pub(super) unsafe extern "C" fn sum_stage(
     }
 }
 
-/// The `start_stage` slot while nobody wants stages. A key of 0 ends the current stage.
+/// The `start_stage` slot while all stage instruments are off. A key of 0 ends the current stage.
 pub(super) unsafe extern "C" fn pass_stage(
     key: c_uint,
     file: *const c_char,
@@ -68,7 +68,7 @@ pub(super) unsafe extern "C" fn pass_stage(
 }
 
 /// The `start_stage` slot while some stages are off or sampled.
-pub(super) unsafe extern "C" fn sift_stage(
+pub(super) unsafe extern "C" fn filter_stage(
     key: c_uint,
     file: *const c_char,
     line: c_int,
@@ -103,7 +103,7 @@ pub(super) unsafe extern "C" fn end_sampled_stage() {
     }
 }
 
-/// The `end_stage` slot while nobody wants stages.
+/// The `end_stage` slot while all stage instruments are off.
 pub(super) unsafe extern "C" fn pass_no_stage() {
     if let Start::Slow = ENGINE.pass_stage_fast(0) {
         end_any_stage();

@@ -84,7 +84,7 @@ extern "C" fn open_next_statement<const EXTENDED: bool>(
 }
 
 /// The `get_thread_statement_locker` slot while some statements are off.
-pub(super) unsafe extern "C" fn sift_statement(
+pub(super) unsafe extern "C" fn filter_statement(
     state: *mut StatementLockerState,
     key: c_uint,
     charset: *const c_void,

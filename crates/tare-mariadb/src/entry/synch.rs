@@ -226,10 +226,10 @@ fn is_off<T>(instance: *mut T) -> bool {
     instance!(SynchRef, instance).is_none_or(|synch| ENGINE.is_synch_off(synch))
 }
 
-/// Returns whether nobody wants the events of a lock or a condition variable.
+/// Returns whether there is no demand for the events of a lock or a condition variable.
 #[inline(always)]
-pub(super) fn is_unwanted<T>(kind: Kind, instance: *mut T) -> bool {
-    ENGINE.is_unwanted(kind, || is_off(instance))
+pub(super) fn lacks_demand<T>(kind: Kind, instance: *mut T) -> bool {
+    ENGINE.lacks_demand(kind, || is_off(instance))
 }
 
 pub(super) unsafe extern "C" fn start_mutex_wait(
@@ -239,7 +239,7 @@ pub(super) unsafe extern "C" fn start_mutex_wait(
     file: *const c_char,
     line: c_uint,
 ) -> *mut MutexLocker {
-    if is_unwanted(Kind::Mutex, mutex) {
+    if lacks_demand(Kind::Mutex, mutex) {
         return null_mut();
     }
     start(state, mutex, number(operation::MUTEX, op), file, line)
@@ -269,7 +269,7 @@ pub(super) unsafe extern "C" fn unlock_mutex(mutex: *mut Mutex) {
 }
 
 /// The `unlock_mutex` slot while some mutexes are off; writes nothing to those.
-pub(super) unsafe extern "C" fn sift_unlocked_mutex(mutex: *mut Mutex) {
+pub(super) unsafe extern "C" fn filter_unlocked_mutex(mutex: *mut Mutex) {
     if let Some(synch) = instance!(SynchRef, mutex)
         && ENGINE.has_synch_owner(synch)
     {
@@ -293,7 +293,7 @@ pub(super) unsafe extern "C" fn start_rwlock_wait(
     file: *const c_char,
     line: c_uint,
 ) -> *mut RwlockLocker {
-    if !ENGINE.wants(Kind::Rwlock) {
+    if !ENGINE.has_demand(Kind::Rwlock) {
         return null_mut();
     }
     if let Some(kept) = state!(state, RwlockLockerState) {
@@ -318,7 +318,7 @@ pub(super) unsafe extern "C" fn start_lean_rwlock_wait(
     file: *const c_char,
     line: c_uint,
 ) -> *mut RwlockLocker {
-    if !ENGINE.wants(Kind::Rwlock) {
+    if !ENGINE.has_demand(Kind::Rwlock) {
         return null_mut();
     }
     if let TRY_READ | TRY_WRITE | TRY_SHARED..TRY_EXCLUSIVE = op
@@ -334,7 +334,7 @@ pub(super) unsafe extern "C" fn start_lean_rwlock_wait(
 /// Starts an rwlock wait by [`start_rwlock_wait`] if waits are counted by instance, else by
 /// [`start_lean_rwlock_wait`].
 #[inline(always)]
-unsafe fn start_wanted_rwlock_wait(
+unsafe fn start_recorded_rwlock_wait(
     state: *mut RwlockLockerState,
     rwlock: *mut Rwlock,
     op: c_uint,
@@ -369,7 +369,7 @@ pub(super) unsafe extern "C" fn sample_rwlock_wait(
         return null_mut();
     }
     // SAFETY: the caller's promise.
-    unsafe { start_wanted_rwlock_wait(state, rwlock, op, file, line) }
+    unsafe { start_recorded_rwlock_wait(state, rwlock, op, file, line) }
 }
 
 /// The `unlock_rwlock` slot while all rwlocks are sampled: a skipped statement notes no owner.
@@ -381,7 +381,7 @@ pub(super) unsafe extern "C" fn unlock_sampled_rwlock(rwlock: *mut Rwlock) {
 }
 
 /// The slots that start rwlock waits while some rwlocks are off or sampled.
-pub(super) unsafe extern "C" fn sift_rwlock_wait(
+pub(super) unsafe extern "C" fn filter_rwlock_wait(
     state: *mut RwlockLockerState,
     rwlock: *mut Rwlock,
     op: c_uint,
@@ -393,7 +393,7 @@ pub(super) unsafe extern "C" fn sift_rwlock_wait(
         return null_mut();
     }
     // SAFETY: the caller's promise.
-    unsafe { start_wanted_rwlock_wait(state, rwlock, op, file, line) }
+    unsafe { start_recorded_rwlock_wait(state, rwlock, op, file, line) }
 }
 
 /// Starts an rwlock wait for a lock that is contended, needs the clock, or may have been upgraded.
@@ -447,7 +447,7 @@ pub(super) unsafe extern "C" fn unlock_rwlock(rwlock: *mut Rwlock) {
 }
 
 /// The `unlock_rwlock` slot while some rwlocks are off; writes nothing to those.
-pub(super) unsafe extern "C" fn sift_unlocked_rwlock(rwlock: *mut Rwlock) {
+pub(super) unsafe extern "C" fn filter_unlocked_rwlock(rwlock: *mut Rwlock) {
     if let Some(synch) = instance!(SynchRef, rwlock)
         && (ENGINE.has_synch_owner(synch) || ENGINE.has_synchs_to_read())
     {
@@ -470,7 +470,7 @@ pub(super) unsafe extern "C" fn start_cond_wait(
     file: *const c_char,
     line: c_uint,
 ) -> *mut CondLocker {
-    if is_unwanted(Kind::Cond, cond) {
+    if lacks_demand(Kind::Cond, cond) {
         return null_mut();
     }
     start(state.cast(), cond.cast(), number(operation::COND, op), file, line).cast()

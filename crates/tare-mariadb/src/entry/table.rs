@@ -15,7 +15,7 @@ use super::guard::guard;
 use super::pointer::{begun, bytes, instance, keep, known, state};
 use crate::abi::types::{ServerTableShare, Table, TableLocker, TableLockerState, TableShare};
 use crate::host::names::TableLock;
-use crate::host::share::Share;
+use crate::host::share::OpenShare;
 use crate::process::ENGINE;
 
 /// The server's `PSI_TABLE_EXTERNAL_LOCK`.
@@ -40,7 +40,7 @@ pub(super) unsafe extern "C" fn get_table_share(
 }
 
 /// Returns the engine's share of a table, for instrumented threads only.
-fn known_share(names: &Share<'_>) -> Option<TableShareRef> {
+fn known_share(names: &OpenShare<'_>) -> Option<TableShareRef> {
     ENGINE.current_thread()?;
     let table = TableName { temporary: false, schema: names.schema, name: names.table };
     ENGINE.table_share(&table, names.keys())
@@ -64,12 +64,12 @@ pub(super) unsafe extern "C" fn drop_table_share(
     });
 }
 
-/// Returns whether any event of tables is wanted. If not, the server gets no handles, as with the built-in,
+/// Returns whether there is demand for any event of tables. If not, the server gets no handles, as with the built-in,
 /// and makes no calls about what it does with them until a statement uses the tables again. For tare's own
 /// tables it always gets one, because their use is observed.
 #[inline(always)]
-fn wants_tables() -> bool {
-    ENGINE.wants(Kind::TableIo) | ENGINE.wants(Kind::TableLock)
+fn has_demand_for_tables() -> bool {
+    ENGINE.has_demand(Kind::TableIo) | ENGINE.has_demand(Kind::TableLock)
 }
 
 /// Opens a table. The server makes a share visible to other sessions before it asks for the engine's
@@ -86,7 +86,7 @@ pub(super) unsafe extern "C" fn open_table(share: *mut TableShare, identity: *co
 }
 
 fn opened(share: Option<TableShareRef>, identity: *const c_void) -> *mut Table {
-    let share = share.filter(|share| wants_tables() || ENGINE.share_is_in_schema(share, SCHEMA));
+    let share = share.filter(|share| has_demand_for_tables() || ENGINE.share_is_in_schema(share, SCHEMA));
     let table = share.and_then(|share| ENGINE.open_table(share, identity.addr()));
     table.map_or(null_mut(), |table| table.address().cast())
 }
@@ -104,11 +104,11 @@ pub(super) unsafe extern "C" fn rebind_table(
     identity: *const c_void,
     table: *mut Table,
 ) -> *mut Table {
-    if table.is_null() && !wants_tables() {
+    if table.is_null() && !has_demand_for_tables() {
         return table;
     }
     guard(table, || match instance!(TableHandleHandle, table) {
-        Some(known) if wants_tables() || ENGINE.is_in_schema(known, SCHEMA) => {
+        Some(known) if has_demand_for_tables() || ENGINE.is_in_schema(known, SCHEMA) => {
             ENGINE.rebind_table(known, identity.addr());
             table
         }

@@ -8,7 +8,7 @@ use std::sync::OnceLock;
 
 use tare_engine::{ThreadHandle, ThreadRef};
 
-use super::facts::{self, Text};
+use super::facts::{self, ShortText};
 use super::guard::guard;
 use super::pointer::{bytes, instance};
 use crate::abi::types::{Thd, Thread};
@@ -53,8 +53,8 @@ struct Spawned {
     start: Routine,
     argument: *mut c_void,
     parent_thread_id: Option<u64>,
-    user: Text<384>,
-    host: Text<256>,
+    user: ShortText<384>,
+    host: ShortText<256>,
 }
 
 impl Spawned {
@@ -62,11 +62,17 @@ impl Spawned {
     fn by_this_thread(key: u16, start: Routine, argument: *mut c_void) -> Spawned {
         let parent = ENGINE.current_thread();
         let parent_thread_id = parent.map(|parent| parent.thread_id());
-        let mut spawned =
-            Spawned { key, start, argument, parent_thread_id, user: Text::EMPTY, host: Text::EMPTY };
+        let mut spawned = Spawned {
+            key,
+            start,
+            argument,
+            parent_thread_id,
+            user: ShortText::EMPTY,
+            host: ShortText::EMPTY,
+        };
         if let Some(parent) = parent {
             ENGINE.with_account(parent, |user, host| {
-                (spawned.user, spawned.host) = (Text::of(user), Text::of(host));
+                (spawned.user, spawned.host) = (ShortText::of(user), ShortText::of(host));
                 true
             });
         }

@@ -10,7 +10,7 @@ use tare_budget::{Budget, Kind, Level, Prices, Resampled};
 use tare_engine::snapshot::{ClassId, EventType, Kind as InstrumentKind, Properties, Reset};
 use tare_engine::{Recording, Registration, SampleRate, ThreadRef};
 
-use super::watch::{Budgets, Moment, Seen, Watch};
+use super::watch::{Budgets, SampleStart, Seen, Watch};
 use crate::driver::{IDLE, MUTEX, Rig, STAGE, STATEMENT, small};
 
 /// Returns the same prices for all kinds, high enough that a test needs few events.
@@ -28,10 +28,10 @@ fn prices() -> Prices {
 }
 
 /// A governor that samples every five seconds, with the same CPU time used in each interval.
-struct Course {
+struct Scenario {
     rig: Rig,
     watch: Watch,
-    at: Moment,
+    at: SampleStart,
     questions: u64,
     budgets: Budgets,
 }
@@ -40,15 +40,15 @@ const LOCKS: &str = "wait/lock/metadata/sql/mdl";
 const EVERY: Duration = Duration::from_secs(5);
 const USED: Duration = Duration::from_millis(60);
 
-impl Course {
-    fn new(budget: &str) -> Course {
+impl Scenario {
+    fn new(budget: &str) -> Scenario {
         let rig = Rig::with(small());
         let thread = rig.connect();
         rig.set_thread_account(thread, b"a", b"h");
         rig.begin_session(thread, thread.thread_id());
         let budgets = Budgets { all: Budget::read(budget), p95: None, is_strict: false };
         let watch = Watch::new(prices(), |_| None, Duration::ZERO);
-        let mut course = Course { rig, watch, at: Moment::default(), questions: 0, budgets };
+        let mut course = Scenario { rig, watch, at: SampleStart::default(), questions: 0, budgets };
         course.set_all(Recording::Lean);
         course.ask(0);
         course.watch.begin(&rig, course.at, budgets);
@@ -115,7 +115,7 @@ impl Course {
 
 #[test]
 fn the_account_is_events_times_price_over_cpu_time() {
-    let mut course = Course::new("100%");
+    let mut course = Scenario::new("100%");
     let seen = course.step(1000, 10, 5);
     let of = |name: &str| {
         let share = seen.account.shares.iter().find(|it| it.entry.name == name).unwrap();
@@ -131,7 +131,7 @@ fn the_account_is_events_times_price_over_cpu_time() {
 
 #[test]
 fn a_load_that_changes_is_over_budget_for_one_look_and_nothing_flaps() {
-    let mut course = Course::new("1%");
+    let mut course = Scenario::new("1%");
     let mut changes: BTreeMap<String, Vec<Duration>> = BTreeMap::new();
     let (mut raises, mut levels) = (0, BTreeMap::new());
     for look in 0..120 {
@@ -163,7 +163,7 @@ fn a_load_that_changes_is_over_budget_for_one_look_and_nothing_flaps() {
 
 #[test]
 fn what_a_person_has_set_stays_and_is_said_to_be_in_the_way() {
-    let mut course = Course::new("1%");
+    let mut course = Scenario::new("1%");
     course.rig.set_level(course.id(MUTEX), Some(Recording::Exact));
     let seen = course.step(3000, 3000, 10);
     assert_eq!(course.setting(MUTEX), Some(Recording::Exact));
@@ -179,7 +179,7 @@ fn what_a_person_has_set_stays_and_is_said_to_be_in_the_way() {
 
 #[test]
 fn what_somebody_sets_between_a_look_and_its_moves_is_not_overwritten_nor_put_back() {
-    let mut course = Course::new("1%");
+    let mut course = Scenario::new("1%");
     course.step(3000, 3000, 10);
     let cut = course.setting(STAGE);
     assert!(cut < Some(Recording::Lean), "{cut:?}");
@@ -193,8 +193,8 @@ fn what_somebody_sets_between_a_look_and_its_moves_is_not_overwritten_nor_put_ba
 }
 
 /// Samples a thousand statements a second, of which `stages` had stages; the engine samples every statement.
-fn sampled(budget: &str, stages: usize) -> (Course, Seen) {
-    let mut course = Course::new(budget);
+fn sampled(budget: &str, stages: usize) -> (Scenario, Seen) {
+    let mut course = Scenario::new(budget);
     course.set_all(Recording::Sampled);
     // The metadata locks are not part of the test; there would be one per statement.
     course.rig.set_levels(&[(course.id(LOCKS), None, false)]);
@@ -245,7 +245,7 @@ fn statements_stay_whatever_the_budget_unless_it_is_strict() {
 
 #[test]
 fn what_was_sampled_comes_back_so() {
-    let mut course = Course::new("1%");
+    let mut course = Scenario::new("1%");
     course.set_all(Recording::Sampled);
     // With six statements a second no rate is too low to sample each of them.
     let seen = course.step(3000, 3000, 30);
@@ -265,7 +265,7 @@ fn what_was_sampled_comes_back_so() {
 #[test]
 fn a_kind_that_was_sampled_sleeps_and_wakes_so() {
     const RARE: &str = "stage/sql/rare";
-    let mut course = Course::new("0.01%");
+    let mut course = Scenario::new("0.01%");
     course.register(InstrumentKind::Stage, RARE);
     course.set_all(Recording::Sampled);
     let seen = course.step(0, 3000, 30);
@@ -282,7 +282,7 @@ fn a_kind_that_was_sampled_sleeps_and_wakes_so() {
 /// Sets levels like the row `level` of `tare_status` without a pattern.
 #[test]
 fn what_a_person_sets_without_holding_it_is_the_highest_it_has() {
-    let mut course = Course::new("1%");
+    let mut course = Scenario::new("1%");
     course.step(3000, 3000, 10);
     let cut = course.setting(STAGE);
     assert!(cut < Some(Recording::Lean), "{cut:?}");
@@ -298,7 +298,7 @@ fn what_a_person_sets_without_holding_it_is_the_highest_it_has() {
 
 #[test]
 fn a_budget_that_cannot_be_kept_takes_nearly_everything_and_says_so() {
-    let mut course = Course::new("0.01%");
+    let mut course = Scenario::new("0.01%");
     let seen = course.step(3000, 3000, 30);
     assert!(!seen.can_be_kept);
     assert_eq!(course.setting(MUTEX), None);
@@ -316,10 +316,10 @@ fn a_budget_that_cannot_be_kept_takes_nearly_everything_and_says_so() {
 #[test]
 fn statements_are_not_begun_in_vain_where_the_budget_cannot_be_kept_otherwise() {
     const BEGINNING: &str = "statement/abstract/new_packet";
-    let mut course = Course::new("0.01%");
+    let mut course = Scenario::new("0.01%");
     course.budgets.is_strict = true;
     course.register(InstrumentKind::Statement, BEGINNING);
-    let settings = |course: &Course| [STATEMENT, BEGINNING].map(|name| course.setting(name));
+    let settings = |course: &Scenario| [STATEMENT, BEGINNING].map(|name| course.setting(name));
     course.step(0, 0, 3000);
     assert_eq!(settings(&course), [None; 2]);
     course.budgets.all = Budget::read("100%");
@@ -336,9 +336,9 @@ fn statements_are_not_begun_in_vain_where_the_budget_cannot_be_kept_otherwise() 
 #[test]
 fn a_kind_of_which_nothing_is_left_sleeps_and_wakes() {
     const RARE: &str = "stage/sql/rare";
-    let mut course = Course::new("0.01%");
+    let mut course = Scenario::new("0.01%");
     course.register(InstrumentKind::Stage, RARE);
-    let settings = |course: &Course| [STAGE, RARE].map(|name| course.setting(name));
+    let settings = |course: &Scenario| [STAGE, RARE].map(|name| course.setting(name));
     let seen = course.step(0, 3000, 30);
     assert_eq!(settings(&course), [None; 2]);
     let row = seen.moves.iter().find(|it| it.switch == "stage, all others").unwrap();
@@ -370,7 +370,7 @@ fn a_kind_of_which_nothing_is_left_sleeps_and_wakes() {
 
 #[test]
 fn truncated_summaries_and_consumers_that_are_off_are_no_events_and_no_records() {
-    let mut course = Course::new("100%");
+    let mut course = Scenario::new("100%");
     course.step(1000, 0, 1);
     course.rig.reset(Reset::Summary(EventType::Wait, tare_engine::snapshot::Grouping::Global));
     let seen = course.step(10, 0, 1);
@@ -385,7 +385,7 @@ fn truncated_summaries_and_consumers_that_are_off_are_no_events_and_no_records()
 
 #[test]
 fn nothing_is_decided_about_an_idle_server() {
-    let mut course = Course::new("1%");
+    let mut course = Scenario::new("1%");
     course.load(3000, 3000, 10);
     course.at.now += Duration::from_secs(600);
     let seen = course.look();
@@ -395,12 +395,12 @@ fn nothing_is_decided_about_an_idle_server() {
 
 #[test]
 fn a_first_look_without_a_budget_is_as_long_as_the_server_is_up_not_its_machine() {
-    let mut course = Course::new("1%");
+    let mut course = Scenario::new("1%");
     let start = Duration::from_secs(86_400);
     course.watch = Watch::new(prices(), |_| None, start);
     course.budgets = Budgets::default();
-    course.at = Moment { now: start, cpu: Duration::ZERO };
-    assert_eq!(course.watch.last(), None, "nobody has looked yet");
+    course.at = SampleStart { now: start, cpu: Duration::ZERO };
+    assert_eq!(course.watch.last(), None, "no sample yet");
     let seen = course.step(10, 0, 1);
     assert_eq!(seen.elapsed, EVERY);
     assert!(!seen.is_idle && (seen.account.cpu - 60e6).abs() < 1.0, "{seen:?}");
@@ -409,11 +409,11 @@ fn a_first_look_without_a_budget_is_as_long_as_the_server_is_up_not_its_machine(
 
 #[test]
 fn a_look_is_due_when_a_tenth_of_the_budget_has_paid_for_the_last() {
-    let mut course = Course::new("1%");
+    let mut course = Scenario::new("1%");
     assert!(course.watch.is_due(course.at, course.budgets), "nobody knows what one takes");
     course.step(10, 0, 1);
     course.watch.took(Duration::from_millis(1));
-    let after = |cpu| Moment { cpu: course.at.cpu + cpu, ..course.at };
+    let after = |cpu| SampleStart { cpu: course.at.cpu + cpu, ..course.at };
     assert!(!course.watch.is_due(after(Duration::from_millis(999)), course.budgets));
     assert!(course.watch.is_due(after(Duration::from_millis(1001)), course.budgets));
     let seen = course.step(10, 0, 1);
@@ -427,13 +427,13 @@ thread_local! {
 
 /// Two connections: one has stages, the other waits. Each sample sees the CPU time they have used.
 struct Pair {
-    course: Course,
+    course: Scenario,
     threads: [ThreadRef; 2],
 }
 
 impl Pair {
     fn new(p95: &str) -> Pair {
-        let mut course = Course::new("100%");
+        let mut course = Scenario::new("100%");
         course.budgets = Budgets { all: None, p95: Budget::read(p95), is_strict: false };
         let clock = |os_id: u64| THREADS_USED.with_borrow(|used| used.get(&os_id).copied());
         course.watch = Watch::new(prices(), clock, Duration::ZERO);

@@ -29,7 +29,7 @@ struct Moved {
 }
 
 /// The state of all instruments at one sample.
-pub(super) struct Board {
+pub(super) struct ServerSwitches {
     /// The instruments with events, and the kinds, as the governor sees them.
     pub(super) switches: Vec<Switch>,
     /// All instruments, as the engine reported them.
@@ -38,7 +38,7 @@ pub(super) struct Board {
 
 impl Hand {
     /// Returns the switches of the instruments that have had events so far, and of the kinds.
-    pub(super) fn board(&mut self, engine: &Engine, events: &BTreeMap<String, f64>) -> Board {
+    pub(super) fn board(&mut self, engine: &Engine, events: &BTreeMap<String, f64>) -> ServerSwitches {
         self.seen
             .extend(events.keys().filter(|name| !self.seen.contains(*name)).cloned().collect::<Vec<_>>());
         let instruments = engine.instruments();
@@ -51,7 +51,7 @@ impl Hand {
         let switches = instruments.iter().filter_map(|instrument| self.switch(engine, instrument));
         let kinds = Kind::ALL.into_iter().filter(|kind| may_sleep(*kind));
         let switches = switches.chain(kinds.filter_map(|kind| self.rest(&instruments, kind))).collect();
-        Board { switches, instruments }
+        ServerSwitches { switches, instruments }
     }
 
     /// Returns the switch of a kind as a whole, which is off while the kind sleeps; `None` if nothing can be
@@ -99,7 +99,7 @@ impl Hand {
     }
 
     /// Moves levels and returns the moves that were made; what a person has set since stays.
-    pub(super) fn apply(&mut self, engine: &Engine, board: &Board, moves: Vec<Move>) -> Vec<Move> {
+    pub(super) fn apply(&mut self, engine: &Engine, board: &ServerSwitches, moves: Vec<Move>) -> Vec<Move> {
         let orders_of = |it: &Move| -> Vec<Order> {
             let Some(switch) = board.switches.iter().find(|switch| switch.name == it.switch) else {
                 return vec![];
@@ -126,7 +126,7 @@ impl Hand {
     }
 
     /// Returns the order that moves an instrument to a level.
-    fn order(&self, board: &Board, switch: &Switch, to: Level) -> Option<Order> {
+    fn order(&self, board: &ServerSwitches, switch: &Switch, to: Level) -> Option<Order> {
         let instrument = board.instruments.iter().find(|it| it.name == switch.name)?;
         let base = self.base(instrument);
         let is_highest = switch.levels.last() == Some(&to);
@@ -135,7 +135,7 @@ impl Hand {
 
     /// Returns the orders that switch off what is on in a kind and not held, or restore what was switched off
     /// that way, except instruments with a move of their own.
-    fn orders_of_rest(&self, board: &Board, kind: Kind, sleeps: bool, moves: &[Move]) -> Vec<Order> {
+    fn orders_of_rest(&self, board: &ServerSwitches, kind: Kind, sleeps: bool, moves: &[Move]) -> Vec<Order> {
         let others =
             of_kind(&board.instruments, kind).filter(|it| moves.iter().all(|of| of.switch != it.name));
         let orders = others.filter_map(|it| {

@@ -33,7 +33,7 @@ use crate::process::ENGINE;
 use crate::process::log::{Severity, line};
 use crate::process::spawn;
 use ledger::Ledger;
-use watch::{Budgets, Moment, Seen, Watch};
+use watch::{Budgets, SampleStart, Seen, Watch};
 
 /// The shortest time between two samples taken by readers of the account.
 const LEAST: Duration = Duration::from_secs(1);
@@ -47,7 +47,7 @@ const BUDGET_STRICT: &str = "budget_strict";
 /// The state of sampling. Locked before [`SHARED`] by whoever needs both; held for the duration of a sample.
 static WATCH: Mutex<Option<Watch>> = Mutex::new(None);
 /// What is shown and set; held only briefly.
-static SHARED: Mutex<Shared> = Mutex::new(Shared {
+static SHARED: Mutex<GovernorState> = Mutex::new(GovernorState {
     budgets: Budgets { all: None, p95: None, is_strict: false },
     every: Duration::ZERO,
     is_running: false,
@@ -62,7 +62,7 @@ static SHARED: Mutex<Shared> = Mutex::new(Shared {
 static CHANGED: Condvar = Condvar::new();
 
 /// What readers see, and what they set.
-struct Shared {
+struct GovernorState {
     budgets: Budgets,
     every: Duration,
     is_running: bool,
@@ -194,14 +194,14 @@ fn run() {
     CHANGED.notify_all();
 }
 
-/// Samples until there is no budget or the server ends. Whoever finds [`Shared::is_running`] false may start
+/// Samples until there is no budget or the server ends. Whoever finds [`GovernorState::is_running`] false may start
 /// the next thread.
 fn govern() {
     let mut budgets = Budgets::default();
     loop {
         let shared = lock(&SHARED);
         let (every, known) = (shared.every, budgets);
-        let unchanged = |shared: &mut Shared| !shared.is_stopping && shared.budgets == known;
+        let unchanged = |shared: &mut GovernorState| !shared.is_stopping && shared.budgets == known;
         let waited = CHANGED.wait_timeout_while(shared, every, unchanged);
         let mut shared = waited.unwrap_or_else(PoisonError::into_inner).0;
         if shared.is_stopping {
@@ -236,12 +236,12 @@ fn govern() {
     }
 }
 
-fn moment() -> Moment {
-    Moment { now: clock::now(), cpu: clock::process() }
+fn moment() -> SampleStart {
+    SampleStart { now: clock::now(), cpu: clock::process() }
 }
 
 /// Takes a sample and records its cost.
-fn timed<T>(watch: &mut Watch, look: impl FnOnce(&mut Watch, Moment) -> T) -> T {
+fn timed<T>(watch: &mut Watch, look: impl FnOnce(&mut Watch, SampleStart) -> T) -> T {
     let begin = clock::thread();
     let seen = look(watch, moment());
     watch.took(clock::thread().saturating_sub(begin));
@@ -261,7 +261,7 @@ fn look_if_nobody_does() {
     }
 }
 
-impl Shared {
+impl GovernorState {
     /// Adds a decision about all instruments.
     fn note(&mut self, why: String) {
         let share = self.last.as_ref().map_or(0.0, |seen| seen.account.share().ns);

@@ -3,11 +3,11 @@
 use tare_budget::account::{CONNECTIONS, OWN};
 use tare_budget::board::percent;
 use tare_budget::governor::Slowed;
-use tare_budget::{Account, Budget, Cost, Level};
+use tare_budget::{Budget, Cost, CostAccount, Level};
 use tare_tables::budget::{Between, PriceRow};
 
 use super::watch::{Budgets, Seen};
-use super::{BUDGET, BUDGET_P95, BUDGET_STRICT, Shared};
+use super::{BUDGET, BUDGET_P95, BUDGET_STRICT, GovernorState};
 use crate::entry::synch;
 use crate::options::BUDGET_WITH_LOCKS;
 
@@ -26,7 +26,7 @@ pub(super) const STATUS: [&str; 10] = [
 ];
 
 /// Returns the values of these rows.
-pub(super) fn status(shared: &Shared) -> [String; STATUS.len()] {
+pub(super) fn status(shared: &GovernorState) -> [String; STATUS.len()] {
     let origin = shared.prices.as_ref().map(|(_, origin)| origin.clone());
     let budget = |budget: Option<Budget>| budget.map_or("OFF".to_owned(), |it| it.to_string());
     let of_last = |say: fn(&Seen) -> String, otherwise: &str| {
@@ -38,12 +38,12 @@ pub(super) fn status(shared: &Shared) -> [String; STATUS.len()] {
         budget(p95),
         (if is_strict { "ON" } else { "OFF" }).to_owned(),
         state(shared),
-        of_last(share, "unknown: nobody has looked yet"),
-        of_last(slowed, "unknown: nobody has looked yet"),
+        of_last(share, "unknown: no sample yet"),
+        of_last(slowed, "unknown: no sample yet"),
         cut(shared.last.as_ref()),
         shared.looks.to_string(),
         origin.unwrap_or_default(),
-        of_last(machine, "unknown: nobody has looked yet"),
+        of_last(machine, "unknown: no sample yet"),
     ]
 }
 
@@ -67,11 +67,11 @@ pub(super) fn is_kept(seen: &Seen, Budgets { all, p95, .. }: Budgets) -> Option<
 }
 
 /// Returns whether the budgets are kept, as a text.
-fn state(shared: &Shared) -> String {
+fn state(shared: &GovernorState) -> String {
     if shared.budgets.are_none() {
         return "OFF: nothing is decided".to_owned();
     }
-    let Some(seen) = &shared.last else { return "begins: nobody has looked yet".to_owned() };
+    let Some(seen) = &shared.last else { return "starting: no sample yet".to_owned() };
     match is_kept(seen, shared.budgets) {
         _ if seen.is_idle => "idle: nothing is decided while the server does next to nothing".to_owned(),
         _ if !seen.can_be_kept => over(seen, shared.budgets),
@@ -143,7 +143,7 @@ fn machine(seen: &Seen) -> String {
 fn share(seen: &Seen) -> String {
     let of = seen.account.share();
     format!(
-        "{} ({} to {}) of the CPU time in the {:.1} s of the last look; looking is {} of it",
+        "{} ({} to {}) of the CPU time in the {:.1} s of the last sample; the governor takes {} of it",
         percent(of.ns),
         percent(of.low),
         percent(of.high),
@@ -173,7 +173,7 @@ fn cut(seen: Option<&Seen>) -> String {
 }
 
 /// Returns the rows of `tare_prices`.
-pub(super) fn prices(shared: &Shared) -> Vec<PriceRow> {
+pub(super) fn prices(shared: &GovernorState) -> Vec<PriceRow> {
     let Some(seen) = shared.last.as_ref().filter(|_| shared.prices.is_some()) else { return vec![] };
     let own = Cost { ns: seen.account.own, low: seen.account.own, high: seen.account.own };
     let row = |name: &str, events: f64, cost: Cost| PriceRow {
@@ -186,7 +186,7 @@ pub(super) fn prices(shared: &Shared) -> Vec<PriceRow> {
         share: between(seen.account.share_of(cost)),
     };
     let looking = row(OWN, 1.0, own);
-    let Account { connected, connecting, .. } = seen.account;
+    let CostAccount { connected, connecting, .. } = seen.account;
     let connections = (connected > 0.0).then(|| row(CONNECTIONS, connected, connecting));
     std::iter::once(looking).chain(connections).chain(instruments(seen)).collect()
 }

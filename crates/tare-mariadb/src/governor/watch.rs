@@ -8,8 +8,8 @@ use tare_budget::account::held_cost;
 use tare_budget::board::Switched;
 use tare_budget::governor::Slowed;
 use tare_budget::{
-    Account, Budget, Connections, Decision, Governor, Held, Kind, Level, Look, Move, Prices, Resampled,
-    Rules, Sampling, Statements, Switch, Uncounted, Work, pace,
+    Budget, Connections, CostAccount, Decision, Governor, Held, Kind, Level, Look, Move, Prices, Resampled,
+    Rules, SampleChance, Statements, Switch, Uncounted, Work, pace,
 };
 use tare_engine::{Engine, SampleRate, SamplingState};
 
@@ -27,7 +27,7 @@ const BEYOND_ALL: f64 = 1e9;
 
 /// The time of a sample.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub(super) struct Moment {
+pub(super) struct SampleStart {
     /// The monotonic time.
     pub(super) now: Duration,
     /// The CPU time of the server's process.
@@ -74,7 +74,7 @@ struct Reading {
     /// The statements that had begun, and how many of them were sampled.
     begun: u64,
     chosen: f64,
-    at: Moment,
+    at: SampleStart,
 }
 
 /// The governor of an engine, with its memory. Its first interval begins at the server's start.
@@ -95,7 +95,7 @@ pub(super) struct Watch {
 /// The findings and actions of a sample.
 #[derive(Clone, Debug)]
 pub(super) struct Seen {
-    pub(super) account: Account,
+    pub(super) account: CostAccount,
     pub(super) moves: Vec<Move>,
     /// The change of the sample rate.
     pub(super) resampled: Option<Resampled>,
@@ -122,7 +122,7 @@ impl Watch {
     /// begins there.
     pub(super) fn new(prices: Prices, clock: ThreadClock, start: Duration) -> Watch {
         let governor = Governor::new(Budgets::default().rules(), prices);
-        let at = Moment { now: start, cpu: Duration::ZERO };
+        let at = SampleStart { now: start, cpu: Duration::ZERO };
         let before = Reading { at, ..Reading::default() };
         Watch {
             governor,
@@ -137,7 +137,7 @@ impl Watch {
     }
 
     /// Returns the time of the last sample; `None` if there was none.
-    pub(super) fn last(&self) -> Option<Moment> {
+    pub(super) fn last(&self) -> Option<SampleStart> {
         self.has_read.then_some(self.before.at)
     }
 
@@ -147,18 +147,18 @@ impl Watch {
     }
 
     /// Returns whether the CPU time used since the last sample pays for another one.
-    pub(super) fn is_due(&self, at: Moment, budgets: Budgets) -> bool {
+    pub(super) fn is_due(&self, at: SampleStart, budgets: Budgets) -> bool {
         let used = nanoseconds(at.cpu.saturating_sub(self.before.at.cpu));
         pace::is_paid(used, budgets.of_looking(), self.own)
     }
 
     /// Begins the interval of the next sample.
-    pub(super) fn begin(&mut self, engine: &Engine, at: Moment, budgets: Budgets) {
+    pub(super) fn begin(&mut self, engine: &Engine, at: SampleStart, budgets: Budgets) {
         self.before = self.read(engine, at, budgets);
         self.has_read = true;
     }
 
-    fn read(&self, engine: &Engine, at: Moment, budgets: Budgets) -> Reading {
+    fn read(&self, engine: &Engine, at: SampleStart, budgets: Budgets) -> Reading {
         let connections = budgets.p95.map(|_| connections::read(engine, self.clock));
         let SamplingState { begun, chosen, .. } = engine.sampling();
         Reading {
@@ -171,7 +171,7 @@ impl Watch {
     }
 
     /// Takes a sample; with a budget it also decides, and carries the decision out.
-    pub(super) fn look(&mut self, engine: &Engine, at: Moment, budgets: Budgets) -> Seen {
+    pub(super) fn look(&mut self, engine: &Engine, at: SampleStart, budgets: Budgets) -> Seen {
         let reading = self.read(engine, at, budgets);
         let elapsed = at.now.saturating_sub(self.before.at.now);
         let mut look = self.since(&reading);
@@ -245,7 +245,7 @@ impl Watch {
 }
 
 /// Returns how statements were sampled between two readings with `statements` in between.
-fn sampling(state: &SamplingState, before: &Reading, now: &Reading, statements: f64) -> Option<Sampling> {
+fn sampling(state: &SamplingState, before: &Reading, now: &Reading, statements: f64) -> Option<SampleChance> {
     let seconds = now.at.now.saturating_sub(before.at.now).as_secs_f64();
     let per_second = |rate: SampleRate| match rate {
         SampleRate::PerSecond(rate) => f64::from(rate),
@@ -257,7 +257,7 @@ fn sampling(state: &SamplingState, before: &Reading, now: &Reading, statements: 
         0 => 1.0 / f64::from(state.weight),
         begun => ((now.chosen - before.chosen) / begun as f64).clamp(0.0, 1.0),
     };
-    let sampling = Sampling { rate: per_second(state.rate_now).min(most), most, chosen, seconds };
+    let sampling = SampleChance { rate: per_second(state.rate_now).min(most), most, chosen, seconds };
     (seconds > 0.0).then_some(sampling)
 }
 

@@ -28,7 +28,7 @@ pub unsafe fn number(charset: *const c_void) -> u32 {
 }
 
 /// `String_copier`, which describes the last copy. Three pointers in all series (machine code; and
-/// [`Functions::resolve`] tries them).
+/// [`CharsetFunctions::resolve`] tries them).
 #[repr(C)]
 struct Copier {
     /// The end of the copied text.
@@ -53,7 +53,7 @@ type GetCharset = unsafe extern "C" fn(number: c_uint, flags: c_ulong) -> *const
 
 /// The server's functions, looked up and tried.
 #[derive(Clone, Copy, Debug)]
-pub struct Functions {
+pub struct CharsetFunctions {
     copy: WellFormedCopy,
     get_charset: GetCharset,
     /// The character set of the tables' text.
@@ -62,28 +62,28 @@ pub struct Functions {
 
 // SAFETY: two functions that may run on any thread, and a pointer to a character set that is constant and
 // never freed.
-unsafe impl Send for Functions {}
+unsafe impl Send for CharsetFunctions {}
 // SAFETY: as above.
-unsafe impl Sync for Functions {}
+unsafe impl Sync for CharsetFunctions {}
 
 /// The longest character of any set, in bytes.
 const LONGEST: usize = 5;
 /// The longest character of utf8mb3, in bytes.
 const LONGEST_UTF8: usize = 3;
 
-impl Functions {
+impl CharsetFunctions {
     /// Looks the functions up in the running program and tries them. Returns `None` if one is missing or
     /// gives an unexpected answer.
     ///
     /// Call it when the server is up (its character sets must exist), not from a constructor.
-    pub fn resolve() -> Option<Functions> {
+    pub fn resolve() -> Option<CharsetFunctions> {
         let copy = symbol(c"_ZN13String_copier16well_formed_copyEPK15charset_info_stPcmS2_PKcmm")?;
         let get_charset = symbol(c"get_charset")?;
         let utf8 = symbol(c"my_charset_utf8mb3_bin")?;
         let latin1 = symbol(c"my_charset_latin1")?.cast_const();
         // SAFETY: the mangled name of the first carries its signature after `this`; `get_charset` is C.
         let functions = unsafe {
-            Functions {
+            CharsetFunctions {
                 copy: std::mem::transmute::<*mut c_void, WellFormedCopy>(copy),
                 get_charset: std::mem::transmute::<*mut c_void, GetCharset>(get_charset),
                 utf8,
@@ -160,6 +160,6 @@ mod tests {
 
     #[test]
     fn a_program_that_is_no_server_has_no_character_sets() {
-        assert!(Functions::resolve().is_none());
+        assert!(CharsetFunctions::resolve().is_none());
     }
 }

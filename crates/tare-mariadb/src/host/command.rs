@@ -95,12 +95,12 @@ pub(crate) fn is_safe() -> bool {
 
 /// The server's `MYSQL_LEX_STRING`.
 #[repr(C)]
-struct Text {
+struct LexString {
     start: *const u8,
     length: usize,
 }
 
-type TextOf = unsafe extern "C" fn(*mut c_void) -> *const Text;
+type TextOf = unsafe extern "C" fn(*mut c_void) -> *const LexString;
 
 /// Returns whether the calling thread's session executes a statement that begins with `CREATE TEMPORARY` or
 /// `CREATE OR REPLACE TEMPORARY`.

@@ -61,14 +61,15 @@ pub struct Outcome<'a> {
 /// `Sql_condition_identity` up to its level. The same in all series: machine code of
 /// `sp_rcontext::handle_sql_condition`, which fills one for the error of a statement.
 #[repr(C)]
-struct Condition {
+struct SqlCondition {
     sqlstate: [u8; 6],
     sql_errno: u32,
     level: u32,
 }
 
-const _: () =
-    assert!(std::mem::offset_of!(Condition, sql_errno) == 8 && std::mem::offset_of!(Condition, level) == 12);
+const _: () = assert!(
+    std::mem::offset_of!(SqlCondition, sql_errno) == 8 && std::mem::offset_of!(SqlCondition, level) == 12
+);
 
 /// The level of a condition that is neither a note nor a warning.
 const LEVEL_ERROR: u32 = 2;
@@ -80,7 +81,7 @@ const LEVEL_ERROR: u32 = 2;
 /// `condition` is a `Sql_condition_identity` of the server, unchanged during the call.
 pub unsafe fn error_number(condition: *const c_void) -> Option<u32> {
     // SAFETY: the caller's promise.
-    let condition = unsafe { &*condition.cast::<Condition>() };
+    let condition = unsafe { &*condition.cast::<SqlCondition>() };
     (condition.level == LEVEL_ERROR).then_some(condition.sql_errno)
 }
 
@@ -238,7 +239,7 @@ mod tests {
         assert!(!is_aftermath(&area(ERROR), 1), "a warning");
         let first = |area: &Area, sql_errno: u32, level: u32| {
             let session = [0, std::ptr::from_ref(area).addr()];
-            let condition = Condition { sqlstate: *b"42S02\0", sql_errno, level };
+            let condition = SqlCondition { sqlstate: *b"42S02\0", sql_errno, level };
             // SAFETY: as above, and a whole condition.
             unsafe { first_error(session.as_ptr().cast(), std::ptr::from_ref(&condition).cast()) }
         };

@@ -43,7 +43,7 @@ impl RawStorage {
 }
 
 /// The server's `String` (32 bytes) in the shape its functions expect. The same in all series: debug
-/// information of 10.11.5 and 11.4.5, the others by the check in [`Functions::resolve`].
+/// information of 10.11.5 and 11.4.5, the others by the check in [`DigestFunctions::resolve`].
 #[repr(C)]
 struct RawString {
     charset: *const c_void,
@@ -111,7 +111,7 @@ struct RawState {
 
 /// A receiver of tokens with its buffer. Its address is that of its state.
 #[repr(C)]
-pub struct Listener {
+pub struct TokenListener {
     state: RawState,
     room: Vec<u8>,
 }
@@ -119,16 +119,16 @@ pub struct Listener {
 /// The most bytes of tokens that a statement can have; the server's own limit.
 const MOST_TOKENS: usize = 1 << 20;
 
-impl Listener {
+impl TokenListener {
     /// Creates a listener with space for `most` bytes of tokens. Returns `None` for 0 bytes, or if memory is
     /// exhausted.
-    pub fn new(most: usize) -> Option<Listener> {
+    pub fn new(most: usize) -> Option<TokenListener> {
         let most = most.min(MOST_TOKENS);
         let mut room = Vec::new();
         room.try_reserve_exact(most).ok().filter(|()| most != 0)?;
         room.resize(most, 0);
         let storage = RawStorage::of(Tokens { bytes: &[], charset: UTF8, full: false });
-        Some(Listener { state: RawState { last_id_index: 0, storage }, room })
+        Some(TokenListener { state: RawState { last_id_index: 0, storage }, room })
     }
 
     /// Starts listening. The listener may be moved before, but not afterwards until the last token has
@@ -173,23 +173,23 @@ pub fn copied(address: usize) -> Option<RunningTokens> {
 
 type ComputeHash = unsafe extern "C" fn(storage: *const RawStorage, md5: *mut c_uchar);
 type ComputeText = unsafe extern "C" fn(storage: *const RawStorage, text: *mut RawString);
-type Free = unsafe extern "C" fn(memory: *mut c_void);
+type FreeFunction = unsafe extern "C" fn(memory: *mut c_void);
 
 /// The server's functions, looked up and tried.
 #[derive(Clone, Copy, Debug)]
-pub struct Functions {
+pub struct DigestFunctions {
     md5: ComputeHash,
     text: ComputeText,
-    free: Free,
+    free: FreeFunction,
     /// The character set of a `String` that we create.
     charset: *const c_void,
 }
 
 // SAFETY: three functions that touch nothing but their arguments and constant tables, and a pointer to a
 // character set that is constant and never freed.
-unsafe impl Send for Functions {}
+unsafe impl Send for DigestFunctions {}
 // SAFETY: as above.
-unsafe impl Sync for Functions {}
+unsafe impl Sync for DigestFunctions {}
 
 /// The buffer in bytes for a digest's text (1,024 bytes of tokens, the default, make at most some 16 KiB).
 const ROOM: usize = 64 * 1024;
@@ -201,12 +201,12 @@ const SAMPLE: [u8; 4] = [b'(', 0, b')', 0];
 const SAMPLE_HASH: [u8; 16] = 0xa3e5_0676_c3eb_3fc7_c542_e8f3_0f44_11de_u128.to_be_bytes();
 const SAMPLE_TEXT: &str = "( ) ";
 
-impl Functions {
+impl DigestFunctions {
     /// Looks the functions up in the running program and tries them on two known tokens. Returns `None` if
     /// one is missing or gives an unexpected answer; there are no digests then.
     ///
     /// Call it when the server is up (its character sets must exist), not from a constructor.
-    pub fn resolve() -> Option<Functions> {
+    pub fn resolve() -> Option<DigestFunctions> {
         let md5 = symbol(c"_Z18compute_digest_md5PK18sql_digest_storagePh")?;
         let text = symbol(c"_Z19compute_digest_textPK18sql_digest_storageP6String")?;
         let free = symbol(c"my_free")?;
@@ -215,10 +215,10 @@ impl Functions {
             .or_else(|| symbol(c"my_charset_bin"))?;
         // SAFETY: the symbols' names carry their C++ signatures; `my_free(void *)` is C.
         let functions = unsafe {
-            Functions {
+            DigestFunctions {
                 md5: std::mem::transmute::<*mut c_void, ComputeHash>(md5),
                 text: std::mem::transmute::<*mut c_void, ComputeText>(text),
-                free: std::mem::transmute::<*mut c_void, Free>(free),
+                free: std::mem::transmute::<*mut c_void, FreeFunction>(free),
                 charset,
             }
         };
@@ -310,6 +310,6 @@ mod tests {
 
     #[test]
     fn a_program_that_is_no_server_has_no_digests() {
-        assert!(Functions::resolve().is_none());
+        assert!(DigestFunctions::resolve().is_none());
     }
 }

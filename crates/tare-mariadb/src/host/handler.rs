@@ -98,7 +98,7 @@ struct Replaced {
 }
 
 /// FederatedX's vtable and our copy of it.
-struct Class {
+struct HandlerClass {
     /// The address of the class's functions.
     place: usize,
     /// The vtable as it was when it was copied.
@@ -107,7 +107,7 @@ struct Class {
     ours: &'static [usize],
 }
 
-static KNOWN: Mutex<Option<Class>> = Mutex::new(None);
+static KNOWN: Mutex<Option<HandlerClass>> = Mutex::new(None);
 
 /// The table whose use the built-in warns of, and its share while it is open. The share is only compared,
 /// never dereferenced.
@@ -152,7 +152,7 @@ pub(crate) unsafe fn settle(handler: *const c_void) {
     // SAFETY: an object's class is in memory as long as the object.
     if !known.as_ref().is_some_and(|class| unsafe { class.is_at(functions) }) {
         // SAFETY: as above.
-        let Some(class) = (unsafe { Class::at(functions) }) else { return };
+        let Some(class) = (unsafe { HandlerClass::at(functions) }) else { return };
         *known = Some(class);
     }
     if let Some(class) = &*known {
@@ -161,7 +161,7 @@ pub(crate) unsafe fn settle(handler: *const c_void) {
     }
 }
 
-impl Class {
+impl HandlerClass {
     /// Returns whether this class is still at its address: a plugin can be uninstalled, and another one
     /// loaded in its place.
     ///
@@ -179,13 +179,13 @@ impl Class {
     /// # Safety
     ///
     /// A class's functions are at `functions`.
-    unsafe fn at(functions: *const usize) -> Option<Class> {
+    unsafe fn at(functions: *const usize) -> Option<HandlerClass> {
         let start = functions.wrapping_sub(PREFIX);
         let symbol = Symbol::at(start.cast())?;
         let class = if symbol.name == CLASS && symbol.start == start.addr() {
             // SAFETY: the linker's symbol says that the table is there and how long it is.
             let theirs = unsafe { std::slice::from_raw_parts(start, symbol.size / size_of::<usize>()) };
-            Class::copy(functions.addr(), theirs, &replaced(&symbol))
+            HandlerClass::copy(functions.addr(), theirs, &replaced(&symbol))
         } else {
             None
         };
@@ -197,7 +197,7 @@ impl Class {
 
     /// Copies a vtable with functions replaced, and keeps the first originals before it. Each needed function
     /// must be in the table exactly once; another one that is not stays unchanged.
-    fn copy(place: usize, table: &[usize], replaced: &[Replaced]) -> Option<Class> {
+    fn copy(place: usize, table: &[usize], replaced: &[Replaced]) -> Option<HandlerClass> {
         let mut ours: Vec<usize> = replaced.iter().take(KEPT).map(|it| it.from).collect();
         ours.resize(KEPT, 0);
         ours.extend_from_slice(table);
@@ -209,7 +209,7 @@ impl Class {
                 _ => {}
             }
         }
-        Some(Class { place, theirs: table.to_vec().leak(), ours: ours.leak() })
+        Some(HandlerClass { place, theirs: table.to_vec().leak(), ours: ours.leak() })
     }
 }
 
@@ -331,9 +331,9 @@ mod tests {
     #[test]
     fn functions_are_exchanged_where_each_is_there_once() {
         let needed = [replaced(11, 21, true), replaced(12, 22, false), replaced(13, 23, true)];
-        let copied = |table: &[usize]| Class::copy(99, table, &needed).map(|class| class.ours);
+        let copied = |table: &[usize]| HandlerClass::copy(99, table, &needed).map(|class| class.ours);
         assert_eq!(copied(&[0, 5, 10, 11, 12, 13]).expect("a copy"), [11, 12, 0, 5, 10, 21, 22, 23]);
-        let class = Class::copy(99, &[0, 5, 10, 11, 12, 13], &needed).expect("a copy");
+        let class = HandlerClass::copy(99, &[0, 5, 10, 11, 12, 13], &needed).expect("a copy");
         assert_eq!(class.theirs, [0, 5, 10, 11, 12, 13]);
         // An optional function that is missing, or present twice, stays unchanged.
         assert_eq!(copied(&[0, 5, 13, 11]).expect("a copy"), [11, 12, 0, 5, 23, 21]);
@@ -351,9 +351,9 @@ mod tests {
             assert!(copied(table).is_none(), "{table:?}");
         }
         let unknown = [replaced(0, 21, true), replaced(13, 23, true)];
-        assert!(Class::copy(99, &[0, 5, 0, 13], &unknown).is_none(), "a function that was not found");
+        assert!(HandlerClass::copy(99, &[0, 5, 0, 13], &unknown).is_none(), "a function that was not found");
         let unknown = [replaced(11, 21, true), replaced(0, 22, false)];
-        let class = Class::copy(99, &[0, 5, 0, 11], &unknown).expect("a copy");
+        let class = HandlerClass::copy(99, &[0, 5, 0, 11], &unknown).expect("a copy");
         assert_eq!(class.ours, [11, 0, 0, 5, 0, 21]);
     }
 

@@ -39,27 +39,28 @@ mod entry {
 
 /// The location of the cache: a variable that holds its address, and the offset of its first entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Layout {
+pub(crate) struct HostCacheLayout {
     variable: usize,
     first: usize,
 }
 
-impl Layout {
-    fn prove() -> Result<Layout, LayoutError> {
+impl HostCacheLayout {
+    fn prove() -> Result<HostCacheLayout, LayoutError> {
         let address = function(c"_Z20hostname_cache_firstv")?;
         let code = bytes::<16>(address);
-        code.and_then(|code| Layout::of(&code, address)).ok_or(LayoutError::Code("hostname_cache_first"))
+        code.and_then(|code| HostCacheLayout::of(&code, address))
+            .ok_or(LayoutError::Code("hostname_cache_first"))
     }
 
     /// Decodes `mov variable(%rip), %rax`, `mov first(%rax), %rax`, `ret`; an `endbr64` may come first.
-    fn of(code: &[u8], address: usize) -> Option<Layout> {
+    fn of(code: &[u8], address: usize) -> Option<HostCacheLayout> {
         let mark = if code.starts_with(&[0xF3, 0x0F, 0x1E, 0xFA]) { 4 } else { 0 };
         let &[0x48, 0x8B, 0x05, a, b, c, d, 0x48, 0x8B, 0x40, first, 0xC3, ..] = code.get(mark..)? else {
             return None;
         };
         let distance = i32::from_le_bytes([a, b, c, d]);
         let variable = address.wrapping_add(mark + 7).wrapping_add(distance as usize);
-        Some(Layout { variable, first: first.into() })
+        Some(HostCacheLayout { variable, first: first.into() })
     }
 
     fn look(self) -> Option<Vec<CachedHost>> {
@@ -117,9 +118,9 @@ fn host(copy: &[u8]) -> Option<CachedHost> {
 }
 
 /// Returns the location of the cache, which is found at the first call.
-pub(crate) fn layout() -> Result<Layout, &'static LayoutError> {
-    static LAYOUT: OnceLock<Result<Layout, LayoutError>> = OnceLock::new();
-    LAYOUT.get_or_init(Layout::prove).as_ref().copied()
+pub(crate) fn layout() -> Result<HostCacheLayout, &'static LayoutError> {
+    static LAYOUT: OnceLock<Result<HostCacheLayout, LayoutError>> = OnceLock::new();
+    LAYOUT.get_or_init(HostCacheLayout::prove).as_ref().copied()
 }
 
 /// Returns the addresses in the server's cache; empty if its location is not known, `None` if it changed
@@ -139,23 +140,29 @@ mod tests {
         // `hostname_cache_first` of Debian's 10.11.19.
         let code =
             [0x48, 0x8B, 0x05, 0x21, 0xC1, 0xE8, 0x00, 0x48, 0x8B, 0x40, 0x30, 0xC3, 0x0F, 0x1F, 0x40, 0x00];
-        assert_eq!(Layout::of(&code, 0xA8_8770), Some(Layout { variable: 0x191_4898, first: 0x30 }));
+        assert_eq!(
+            HostCacheLayout::of(&code, 0xA8_8770),
+            Some(HostCacheLayout { variable: 0x191_4898, first: 0x30 })
+        );
         let mut other = code;
         other[9] = 0x80;
-        assert_eq!(Layout::of(&other, 0xA8_8770), None);
+        assert_eq!(HostCacheLayout::of(&other, 0xA8_8770), None);
         let marked = [&[0xF3, 0x0F, 0x1E, 0xFA][..], &code].concat();
-        assert_eq!(Layout::of(&marked, 0xA8_876C), Some(Layout { variable: 0x191_4898, first: 0x30 }));
+        assert_eq!(
+            HostCacheLayout::of(&marked, 0xA8_876C),
+            Some(HostCacheLayout { variable: 0x191_4898, first: 0x30 })
+        );
     }
 
     /// A cache owned by this test: the variable, the list's head with mutex and table, and two entries.
-    struct Own {
+    struct OwnHostCache {
         variable: Box<usize>,
         head: Box<[u64; 16]>,
         entries: [Box<[u64; entry::BYTES / 8]>; 2],
     }
 
-    impl Own {
-        fn new() -> Own {
+    impl OwnHostCache {
+        fn new() -> OwnHostCache {
             let mut head = Box::new([0; 16]);
             let mut entries = [(); 2].map(|()| Box::new([0; entry::BYTES / 8]));
             let [one, two] = entries.each_ref().map(|entry| entry.as_ptr().addr() as u64);
@@ -177,17 +184,17 @@ mod tests {
                     *word = 100 + at as u64;
                 }
             }
-            Own { variable: Box::new(head.as_ptr().addr()), head, entries }
+            OwnHostCache { variable: Box::new(head.as_ptr().addr()), head, entries }
         }
 
         fn look(&self) -> Option<Vec<CachedHost>> {
-            Layout { variable: std::ptr::from_ref(&*self.variable).addr(), first: 0 }.look()
+            HostCacheLayout { variable: std::ptr::from_ref(&*self.variable).addr(), first: 0 }.look()
         }
     }
 
     #[test]
     fn a_list_is_read_when_it_is_whole_and_nobody_changes_it() {
-        let hosts = Own::new().look().expect("whole");
+        let hosts = OwnHostCache::new().look().expect("whole");
         let [one, two] = &hosts[..] else { panic!("{hosts:?}") };
         assert_eq!(
             (one.ip.as_str(), one.host.as_deref(), one.validated),
@@ -197,8 +204,8 @@ mod tests {
         assert_eq!((one.seen_us, one.error_seen_us), ([100, 101], [102, 103]));
         assert_eq!((one.errors[0], one.errors[20]), (104, 124));
 
-        let broken = |change: fn(&mut Own)| {
-            let mut own = Own::new();
+        let broken = |change: fn(&mut OwnHostCache)| {
+            let mut own = OwnHostCache::new();
             change(&mut own);
             assert_eq!(own.look(), None);
         };
@@ -211,7 +218,7 @@ mod tests {
         broken(|own| own.entries[0][entry::NAME_BYTES / 8] = 5 | 1 << 32);
         broken(|own| own.entries[0][entry::TIMES / 8] = 1000);
         broken(|own| *own.variable = 16);
-        let mut empty = Own::new();
+        let mut empty = OwnHostCache::new();
         (empty.head[0], empty.head[cache::RECORDS / 8]) = (0, 0);
         assert_eq!(empty.look(), Some(Vec::new()));
     }

@@ -19,7 +19,7 @@ const MAX_TEXT: usize = 387;
 
 /// The object of a metadata lock. Borrows the server's key: copy before returning.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Object<'a> {
+pub struct LockedObject<'a> {
     /// The namespace's number; [`super::names::mdl_namespace`] returns its name.
     pub namespace: u8,
     /// OBJECT_SCHEMA, a byte, OBJECT_NAME, as they lie in the key. An empty or missing part is SQL NULL.
@@ -28,7 +28,7 @@ pub struct Object<'a> {
     pub schema_len: u16,
 }
 
-impl<'a> Object<'a> {
+impl<'a> LockedObject<'a> {
     /// Returns OBJECT_SCHEMA and OBJECT_NAME.
     pub fn split(&self) -> (&'a [u8], &'a [u8]) {
         let (schema, name) = self.names.split_at(self.names.len().min(self.schema_len.into()));
@@ -45,13 +45,13 @@ const USER_LOCK: u8 = 8;
 ///
 /// `key` is NULL or the server's key, valid and unchanged during `'a`.
 #[inline(always)]
-pub unsafe fn object<'a>(key: *const MdlKey) -> Option<Object<'a>> {
+pub unsafe fn object<'a>(key: *const MdlKey) -> Option<LockedObject<'a>> {
     // SAFETY: the caller's promise.
     let (text, schema_len) = unsafe { text(key) }?;
     Some(match text[0] {
         // The name of a user lock is in the database's place.
-        USER_LOCK => Object { namespace: USER_LOCK, names: &text[..=schema_len.into()], schema_len: 0 },
-        namespace => Object { namespace, names: &text[1..text.len() - 1], schema_len },
+        USER_LOCK => LockedObject { namespace: USER_LOCK, names: &text[..=schema_len.into()], schema_len: 0 },
+        namespace => LockedObject { namespace, names: &text[1..text.len() - 1], schema_len },
     })
 }
 
@@ -61,10 +61,10 @@ pub unsafe fn object<'a>(key: *const MdlKey) -> Option<Object<'a>> {
 ///
 /// See [`object`].
 #[inline(always)]
-pub unsafe fn usual_object<'a>(key: *const MdlKey) -> Option<Object<'a>> {
+pub unsafe fn usual_object<'a>(key: *const MdlKey) -> Option<LockedObject<'a>> {
     // SAFETY: the caller's promise.
     let (text, schema_len) = unsafe { text(key) }?;
-    let object = Object { namespace: text[0], names: &text[1..text.len() - 1], schema_len };
+    let object = LockedObject { namespace: text[0], names: &text[1..text.len() - 1], schema_len };
     (object.namespace != USER_LOCK).then_some(object)
 }
 
@@ -94,7 +94,7 @@ unsafe fn text<'a>(key: *const MdlKey) -> Option<(&'a [u8], u16)> {
 mod tests {
     use super::*;
 
-    fn read(bytes: &[u8]) -> Option<Object<'_>> {
+    fn read(bytes: &[u8]) -> Option<LockedObject<'_>> {
         let mut aligned = vec![0u32; bytes.len() / 4 + 1];
         for (slot, chunk) in aligned.iter_mut().zip(bytes.chunks(4)) {
             let mut word = [0; 4];

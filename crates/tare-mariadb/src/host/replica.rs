@@ -120,7 +120,7 @@ const SESSION_THREAD: usize = 9744;
 
 /// The addresses in the server that lead to its replicas.
 #[derive(Debug)]
-pub(crate) struct Layout {
+pub(crate) struct ReplicaLayout {
     index: usize,
     lock: usize,
     pool: usize,
@@ -132,13 +132,13 @@ pub(crate) struct Layout {
 /// The functions of a class follow two words of its vtable.
 const FUNCTIONS: u64 = 16;
 
-impl Layout {
-    fn prove(series: Series) -> Result<Layout, LayoutError> {
+impl ReplicaLayout {
+    fn prove(series: Series) -> Result<ReplicaLayout, LayoutError> {
         if series != Series::V10_11 {
             return Err(LayoutError::Series);
         }
         let class = |name| function(name).map(|table| table as u64 + FUNCTIONS);
-        Ok(Layout {
+        Ok(ReplicaLayout {
             index: function(c"master_info_index")?,
             lock: function(c"LOCK_active_mi")?,
             pool: function(c"global_rpl_thread_pool")?,
@@ -374,14 +374,14 @@ fn monotonic_us() -> u64 {
     (now.tv_sec * 1_000_000 + now.tv_nsec / 1000).cast_unsigned()
 }
 
-static LAYOUT: OnceLock<Result<Layout, LayoutError>> = OnceLock::new();
+static LAYOUT: OnceLock<Result<ReplicaLayout, LayoutError>> = OnceLock::new();
 
 /// Finds the layout. Must run before the first connection.
 pub(crate) fn select(series: Series) -> Result<(), &'static LayoutError> {
-    LAYOUT.get_or_init(|| Layout::prove(series)).as_ref().map(|_| ())
+    LAYOUT.get_or_init(|| ReplicaLayout::prove(series)).as_ref().map(|_| ())
 }
 
-fn seen<T: PartialEq>(look: impl Fn(&Layout) -> Option<Vec<T>>) -> Option<Vec<T>> {
+fn seen<T: PartialEq>(look: impl Fn(&ReplicaLayout) -> Option<Vec<T>>) -> Option<Vec<T>> {
     let Some(Ok(layout)) = LAYOUT.get() else { return Some(Vec::new()) };
     let first = look(layout)?;
     (look(layout)? == first).then_some(first)
@@ -389,7 +389,7 @@ fn seen<T: PartialEq>(look: impl Fn(&Layout) -> Option<Vec<T>>) -> Option<Vec<T>
 
 /// Reads the connections to primaries; `None` if they changed meanwhile.
 pub(crate) fn replicas() -> Option<Vec<Replica>> {
-    seen(Layout::replicas)
+    seen(ReplicaLayout::replicas)
 }
 
 /// Reads the workers that apply in parallel; `None` if they changed meanwhile.
@@ -399,7 +399,7 @@ pub(crate) fn workers() -> Option<Vec<ReplicaWorker>> {
         let lapsed = if since == 0 { 0 } else { now.saturating_sub(since) / 1_000_000 };
         ReplicaWorker { idle_s: worker.idle_s + lapsed, ..worker }
     };
-    Some(seen(Layout::workers)?.into_iter().map(with_the_present).collect())
+    Some(seen(ReplicaLayout::workers)?.into_iter().map(with_the_present).collect())
 }
 
 #[cfg(test)]
@@ -411,15 +411,16 @@ mod tests {
     const NAME: &[u8] = b"main";
 
     /// A connection owned by this test, laid out like the server's, with its lock.
-    struct Own {
+    struct OwnReplicas {
         object: Box<[u64; primary::BYTES / 8]>,
         numbers: Box<[u64; 3]>,
         lock: Box<u64>,
     }
 
-    impl Own {
-        fn new() -> Own {
-            let mut own = Own { object: Box::new([0; _]), numbers: Box::new([5, 6, 70]), lock: Box::new(0) };
+    impl OwnReplicas {
+        fn new() -> OwnReplicas {
+            let mut own =
+                OwnReplicas { object: Box::new([0; _]), numbers: Box::new([5, 6, 70]), lock: Box::new(0) };
             let (at, numbers) = (own.at() as u64, own.numbers.as_ptr().addr() as u64);
             for (place, word) in [
                 (0, CLASSES[0]),
@@ -452,19 +453,19 @@ mod tests {
 
         fn read(&self) -> Option<Option<Replica>> {
             let lock = std::ptr::from_ref(&*self.lock).addr();
-            Layout { index: 0, lock, pool: 0, retries: lock, classes: CLASSES }.replica(self.at())
+            ReplicaLayout { index: 0, lock, pool: 0, retries: lock, classes: CLASSES }.replica(self.at())
         }
     }
 
     #[test]
     fn a_connection_is_read_where_everything_agrees() {
-        let replica = Own::new().read().expect("one").expect("with a primary");
+        let replica = OwnReplicas::new().read().expect("one").expect("with a primary");
         assert_eq!((replica.name.as_str(), replica.host.as_str(), replica.port), ("main", "primary", 3307));
         assert_eq!((replica.ignored_servers, replica.domains), (vec![5, 6, 70], vec![]));
         assert_eq!(replica.applier.seen, "1-2-3");
         let error = ReplicaError { number: 1062, message: "do".to_owned(), time_us: 100_000_000 };
         assert_eq!((replica.applier.error, replica.applier.handle), (Some(error), 0));
-        let mut nobodys = Own::new();
+        let mut nobodys = OwnReplicas::new();
         nobodys.object[primary::HOST / 8] = 0;
         assert_eq!(nobodys.read(), Some(None), "it names no primary");
         nobodys.object[applier::PRIMARY / 8] = 0;
@@ -489,7 +490,7 @@ mod tests {
             (applier::RUN_LOCK, 1),
             (applier::ERROR_LOCK, 1),
         ] {
-            let mut own = Own::new();
+            let mut own = OwnReplicas::new();
             own.object[place / 8] = word;
             assert_eq!(own.read(), None, "{place}");
         }
@@ -497,7 +498,10 @@ mod tests {
 
     #[test]
     fn other_series_are_not_looked_at() {
-        assert_eq!(Layout::prove(Series::V11_4).err(), Some(LayoutError::Series));
-        assert_eq!(Layout::prove(Series::V10_11).err(), Some(LayoutError::NoSymbol("master_info_index")));
+        assert_eq!(ReplicaLayout::prove(Series::V11_4).err(), Some(LayoutError::Series));
+        assert_eq!(
+            ReplicaLayout::prove(Series::V10_11).err(),
+            Some(LayoutError::NoSymbol("master_info_index"))
+        );
     }
 }

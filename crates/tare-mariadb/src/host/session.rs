@@ -48,7 +48,7 @@ pub(crate) enum LayoutError {
 
 /// The offsets of what is read of a session.
 #[derive(Debug)]
-pub(crate) struct Layout {
+pub(crate) struct SessionLayout {
     /// The session's number.
     id: usize,
     /// The structure of counters.
@@ -81,15 +81,15 @@ pub(super) fn member<T>(name: &'static CStr, instruction: fn(&[u8]) -> Option<T>
     code.and_then(|code| instruction(&code)).ok_or_else(unknown)
 }
 
-impl Layout {
-    fn prove() -> Result<Layout, LayoutError> {
+impl SessionLayout {
+    fn prove() -> Result<SessionLayout, LayoutError> {
         let sent = member(c"thd_increment_bytes_sent", code::added_to)?;
         let received = member(c"thd_increment_bytes_received", code::added_to)?;
         let id = member(c"thd_get_thread_id", code::loaded)?;
-        Layout::of(&list(function(c"status_vars")?)?, sent, received, id)
+        SessionLayout::of(&list(function(c"status_vars")?)?, sent, received, id)
     }
 
-    fn of(list: &[Listed], sent: usize, received: usize, id: usize) -> Result<Layout, LayoutError> {
+    fn of(list: &[Listed], sent: usize, received: usize, id: usize) -> Result<SessionLayout, LayoutError> {
         let named = |name: &str| list.iter().find(|it| it.name == name).ok_or(LayoutError::List);
         let questions = named("Questions")?;
         let (listed_sent, listed_received) = (named("Bytes_sent")?, named("Bytes_received")?);
@@ -119,7 +119,7 @@ impl Layout {
         let len = places.iter().max().map_or(0, |last| last + 8);
         let counter =
             |(it, form): &(&Listed, CounterForm)| SessionCounter { name: it.name.clone(), form: *form };
-        Ok(Layout { id, status, counters: shown.iter().map(counter).collect(), places, len })
+        Ok(SessionLayout { id, status, counters: shown.iter().map(counter).collect(), places, len })
     }
 
     fn read(&self, session: Session, into: &mut SessionCounters) -> Option<()> {
@@ -175,9 +175,9 @@ fn list(address: usize) -> Result<Vec<Listed>, LayoutError> {
 }
 
 /// Returns the offsets of this server's sessions, which are found at the first call.
-pub(crate) fn layout() -> Result<&'static Layout, &'static LayoutError> {
-    static LAYOUT: OnceLock<Result<Layout, LayoutError>> = OnceLock::new();
-    LAYOUT.get_or_init(Layout::prove).as_ref()
+pub(crate) fn layout() -> Result<&'static SessionLayout, &'static LayoutError> {
+    static LAYOUT: OnceLock<Result<SessionLayout, LayoutError>> = OnceLock::new();
+    LAYOUT.get_or_init(SessionLayout::prove).as_ref()
 }
 
 /// Returns the counters of sessions; empty if their offsets are not known.
@@ -310,7 +310,7 @@ mod tests {
 
     #[test]
     fn counters_are_placed_only_where_everything_agrees() {
-        let layout = Layout::of(&listed(), STATUS + 32, STATUS + 24, 0x3f18).expect("a layout");
+        let layout = SessionLayout::of(&listed(), STATUS + 32, STATUS + 24, 0x3f18).expect("a layout");
         let names: Vec<(&str, CounterForm)> =
             layout.counters.iter().map(|it| (it.name.as_str(), it.form)).collect();
         use CounterForm::{Count, Fraction, Microseconds, Small};
@@ -324,7 +324,7 @@ mod tests {
             [("Last_query_cost", Fraction), ("Questions", Count), ("Threads_running", Small)];
         assert_eq!(names, [busy, received, sent, commit, cost, questions, running]);
         assert_eq!((layout.status, layout.places, layout.len), (STATUS, vec![56, 24, 32, 8, 40, 16, 52], 64));
-        let error = |list: &[Listed], sent, received| Layout::of(list, sent, received, 0).err();
+        let error = |list: &[Listed], sent, received| SessionLayout::of(list, sent, received, 0).err();
         assert_eq!(error(&listed(), STATUS + 32, STATUS + 16), Some(LayoutError::Disagreement));
         assert_eq!(error(&listed(), 8, 0), Some(LayoutError::Disagreement));
         assert_eq!(error(&listed()[1..], STATUS + 32, STATUS + 24), Some(LayoutError::List));
@@ -335,7 +335,7 @@ mod tests {
 
     #[test]
     fn a_session_is_read_where_it_has_its_number() {
-        let layout = Layout::of(&listed(), 72, 64, 0).expect("a layout");
+        let layout = SessionLayout::of(&listed(), 72, 64, 0).expect("a layout");
         let mut thd: Vec<u64> = (100..120).collect();
         let session =
             |processlist_id| Session { handle: thd.as_ptr().addr() as u64, processlist_id, command: None };

@@ -34,7 +34,7 @@ const MAX_NAME: usize = 512;
 
 /// The server's `TYPELIB`.
 #[repr(C)]
-struct Names {
+struct ShareNames {
     count: u32,
     name: *const c_char,
     texts: *const *const c_char,
@@ -103,7 +103,7 @@ const NO_REPLICATE_BEFORE_IS_VIEW: usize = 2;
 
 /// A table's names. Borrows the share: copy before returning.
 #[derive(Clone, Copy, Debug)]
-pub struct Share<'a> {
+pub struct OpenShare<'a> {
     /// The database's name.
     pub schema: &'a [u8],
     /// The table's name.
@@ -114,7 +114,7 @@ pub struct Share<'a> {
     keys: &'a [*const c_char],
 }
 
-impl<'a> Share<'a> {
+impl<'a> OpenShare<'a> {
     /// Returns the names of the keys, in the order of their numbers; at most [`MAX_KEYS`].
     pub fn keys(&self) -> impl ExactSizeIterator<Item = &'a [u8]> + Clone + use<'a> {
         self.keys.iter().map(|text| {
@@ -166,7 +166,7 @@ impl Reader {
     /// # Safety
     ///
     /// `share` is NULL or a complete, unchanging `TABLE_SHARE` of a supported server, in memory during `'a`.
-    pub unsafe fn read<'a>(&self, share: *const ServerTableShare) -> Option<Share<'a>> {
+    pub unsafe fn read<'a>(&self, share: *const ServerTableShare) -> Option<OpenShare<'a>> {
         if share.is_null() {
             return None;
         }
@@ -182,7 +182,7 @@ impl Reader {
     /// # Safety
     ///
     /// See [`Reader::read`].
-    pub unsafe fn read_cached<'a>(&self, share: *const ServerTableShare) -> Option<Share<'a>> {
+    pub unsafe fn read_cached<'a>(&self, share: *const ServerTableShare) -> Option<OpenShare<'a>> {
         if share.is_null() {
             return None;
         }
@@ -197,7 +197,7 @@ impl Reader {
     /// # Safety
     ///
     /// See [`Reader::read`]; `key` was found at `place` of the share at `base`.
-    unsafe fn names<'a>(&self, base: *const u8, place: usize, key: &Key) -> Share<'a> {
+    unsafe fn names<'a>(&self, base: *const u8, place: usize, key: &Key) -> OpenShare<'a> {
         // SAFETY: the pairs are the server's own names and their lengths, as `fits` or `fits_private`
         // verified.
         let (schema, table) = unsafe {
@@ -207,7 +207,7 @@ impl Reader {
             )
         };
         // SAFETY: as above; `keynames` is at this offset in every server of the series.
-        let names = unsafe { base.add(self.keynames()).cast::<Names>().read() };
+        let names = unsafe { base.add(self.keynames()).cast::<ShareNames>().read() };
         let count = names.count as usize;
         let db = place + std::mem::offset_of!(Key, db);
         // SAFETY: as above.
@@ -220,7 +220,7 @@ impl Reader {
             // SAFETY: the server fills `count` pointers.
             unsafe { std::slice::from_raw_parts(names.texts, count) }
         };
-        Share { schema, table, is_view, keys }
+        OpenShare { schema, table, is_view, keys }
     }
 
     /// Marks a table so that its changes stay out of the binary log, as the server marks the built-in's
@@ -242,7 +242,7 @@ impl Reader {
         // SAFETY: the caller's promise; offsets and distances are inside the structure, as `read` and
         // `is_view` rely on.
         let (names, counted, flags) = unsafe {
-            let names = base.add(self.keynames()).cast::<Names>().read();
+            let names = base.add(self.keynames()).cast::<ShareNames>().read();
             let db = base.add(place + std::mem::offset_of!(Key, db));
             let flag = db.add(distances.is_view - NO_REPLICATE_BEFORE_IS_VIEW);
             let flags = [0, 1, 2].map(|at| AtomicU8::from_ptr(flag.add(at)));

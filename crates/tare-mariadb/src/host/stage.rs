@@ -13,23 +13,23 @@ use super::observation::{self, field, pointer};
 use super::{code, session};
 
 /// The offset of a session's stage, and of a thread's pointer to its session.
-struct Layout {
+struct StageLayout {
     stage: usize,
     session: isize,
 }
 
-fn layout() -> Option<&'static Layout> {
-    static LAYOUT: OnceLock<Option<Layout>> = OnceLock::new();
-    LAYOUT.get_or_init(Layout::prove).as_ref()
+fn layout() -> Option<&'static StageLayout> {
+    static LAYOUT: OnceLock<Option<StageLayout>> = OnceLock::new();
+    LAYOUT.get_or_init(StageLayout::prove).as_ref()
 }
 
-impl Layout {
-    fn prove() -> Option<Layout> {
+impl StageLayout {
+    fn prove() -> Option<StageLayout> {
         session::layout().ok()?;
         let saves = session::function(c"set_thd_stage_info").ok()?;
         let key = code::read_with_one_before(&observation::bytes::<112>(saves)?)?;
         let session = session::member(c"_current_thd", code::thread_local).ok()?;
-        Some(Layout { stage: key.checked_sub(8)?, session })
+        Some(StageLayout { stage: key.checked_sub(8)?, session })
     }
 
     /// Reads the key of the stage of the session at an address; 0 if it is in none.

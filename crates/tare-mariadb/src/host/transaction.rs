@@ -15,7 +15,7 @@ struct RawXid {
 
 /// The id of a distributed transaction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Xid<'a> {
+pub struct ServerXid<'a> {
     /// The column XID_FORMAT_ID.
     pub format_id: i64,
     /// The bytes of XID_GTRID.
@@ -32,13 +32,13 @@ pub struct Xid<'a> {
 /// # Safety
 ///
 /// `xid` is NULL or points at a `xid_t` of the server for the duration of the call.
-pub unsafe fn xid<'a>(xid: *const c_void) -> Option<Xid<'a>> {
+pub unsafe fn xid<'a>(xid: *const c_void) -> Option<ServerXid<'a>> {
     // SAFETY: the caller's promise; every bit pattern is a value of the members.
     let raw = unsafe { xid.cast::<RawXid>().as_ref() }?;
     let length = |n: i64| usize::try_from(n).ok().filter(|n| *n <= 64);
     let (gtrid, rest) = raw.data.split_at(length(raw.gtrid_length)?);
     let bqual = &rest[..length(raw.bqual_length)?];
-    (raw.format_id != -1).then_some(Xid { format_id: raw.format_id, gtrid, bqual })
+    (raw.format_id != -1).then_some(ServerXid { format_id: raw.format_id, gtrid, bqual })
 }
 
 /// The beginning of the server-made XIDs of autocommit transactions.
@@ -96,7 +96,7 @@ mod tests {
         RawXid { format_id, gtrid_length, bqual_length, data }
     }
 
-    fn read(raw: &RawXid) -> Option<Xid<'_>> {
+    fn read(raw: &RawXid) -> Option<ServerXid<'_>> {
         // SAFETY: a whole xid.
         unsafe { xid(std::ptr::from_ref(raw).cast()) }
     }

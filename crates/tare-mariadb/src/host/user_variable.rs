@@ -107,7 +107,7 @@ const TYPES: [(&std::ffi::CStr, Form); 13] = [
 
 /// The offsets of a session's variables and of its statement's number.
 #[derive(Debug)]
-pub(crate) struct Layout {
+pub(crate) struct UserVariableLayout {
     variables: usize,
     statement: usize,
     charset: usize,
@@ -115,8 +115,8 @@ pub(crate) struct Layout {
     types: Vec<(usize, Form)>,
 }
 
-impl Layout {
-    fn prove(series: Series) -> Result<Layout, LayoutError> {
+impl UserVariableLayout {
+    fn prove(series: Series) -> Result<UserVariableLayout, LayoutError> {
         session::layout().map_err(Clone::clone)?;
         let statement = session::member(c"thd_query_id", code::loaded)?;
         let set_entry = session::function(c"_ZN22Item_func_set_user_var9set_entryEP3THDb")?;
@@ -126,7 +126,7 @@ impl Layout {
         let variables = variables.ok_or(LayoutError::Code("Item_func_set_user_var::set_entry"))?;
         let charset = session::function(c"system_charset_info")?;
         let types = TYPES.iter().filter_map(|(name, form)| Some((symbol(name)?.addr(), *form))).collect();
-        Ok(Layout { variables, statement, charset, hash: Hash::of(series), types })
+        Ok(UserVariableLayout { variables, statement, charset, hash: Hash::of(series), types })
     }
 
     /// Reads all variables once; returns `None` if something changed or is not as expected.
@@ -242,11 +242,11 @@ fn decimal(value: &[u8]) -> Option<String> {
     })
 }
 
-static LAYOUT: OnceLock<Result<Layout, LayoutError>> = OnceLock::new();
+static LAYOUT: OnceLock<Result<UserVariableLayout, LayoutError>> = OnceLock::new();
 
 /// Finds where sessions have their variables. Must run before the first connection.
 pub(crate) fn select(series: Series) -> Result<(), &'static LayoutError> {
-    LAYOUT.get_or_init(|| Layout::prove(series)).as_ref().map(|_| ())
+    LAYOUT.get_or_init(|| UserVariableLayout::prove(series)).as_ref().map(|_| ())
 }
 
 /// Reads the variables of a session; empty if their offset is not known, `None` if they changed meanwhile.
@@ -302,8 +302,8 @@ mod tests {
     }
 
     /// A session owned by this test, with memory laid out like the server's.
-    struct Own {
-        layout: Layout,
+    struct OwnSession {
+        layout: UserVariableLayout,
         thd: Vec<u64>,
         _links: Vec<u64>,
         entry: Box<[u64; 12]>,
@@ -319,11 +319,11 @@ mod tests {
         *word = if shift == 0 { number } else { (*word & ((1 << shift) - 1)) | (number << shift) };
     }
 
-    impl Own {
-        fn new(series: Series) -> Own {
+    impl OwnSession {
+        fn new(series: Series) -> OwnSession {
             let hash = Hash::of(series);
             let charset: &'static u64 = Box::leak(Box::new(CHARSET));
-            let layout = Layout {
+            let layout = UserVariableLayout {
                 variables: 16,
                 statement: 8,
                 charset: std::ptr::from_ref(charset).addr(),
@@ -347,7 +347,7 @@ mod tests {
             ] {
                 put(&mut thd, at, word);
             }
-            Own { layout, thd, _links: links, entry }
+            OwnSession { layout, thd, _links: links, entry }
         }
 
         fn variable(&self, command: u32) -> Option<(String, SessionValue)> {
@@ -359,7 +359,7 @@ mod tests {
 
     #[test]
     fn a_variable_is_read_where_it_stands_still() {
-        let mut own = Own::new(Series::V10_11);
+        let mut own = OwnSession::new(Series::V10_11);
         let text = |text: &str| SessionValue::Text(text.as_bytes().to_vec());
         assert_eq!(own.variable(3), Some(("ab".to_owned(), text("5"))));
         // The current statement may set the variable: a number is always whole, a text is not.
@@ -376,7 +376,7 @@ mod tests {
     #[test]
     fn what_is_no_variable_is_not_read() {
         for (at, word) in [(0, 9), (2, 0), (3, 193), (4, 16), (5, 7)] {
-            let mut own = Own::new(Series::V10_11);
+            let mut own = OwnSession::new(Series::V10_11);
             own.entry[at] = word;
             assert_eq!(own.variable(0), None, "word {at}");
         }
@@ -385,8 +385,8 @@ mod tests {
     #[test]
     fn a_table_of_variables_is_believed_only_when_everything_agrees() {
         for series in Series::ALL {
-            let (own, hash) = (Own::new(series), Hash::of(series));
-            let session = |own: &Own| Session {
+            let (own, hash) = (OwnSession::new(series), Hash::of(series));
+            let session = |own: &OwnSession| Session {
                 handle: own.thd.as_ptr().addr() as u64,
                 processlist_id: 1,
                 command: None,
@@ -396,7 +396,7 @@ mod tests {
             for (at, word) in
                 [(hash.link_bytes(), 8), (Hash::ELEMENTS, 2), (hash.charset(), 1), (Hash::LINKS, 16)]
             {
-                let mut own = Own::new(series);
+                let mut own = OwnSession::new(series);
                 put(&mut own.thd, at, word);
                 assert_eq!(own.layout.look(session(&own)), None);
             }

@@ -2,7 +2,7 @@
 
 use tare_tables::SqlType;
 
-use super::definition::{Collation, Default, Field};
+use super::definition::{Collation, Default, FrmField};
 use super::frm::Bytes;
 
 /// The size of a column's description in bytes.
@@ -48,7 +48,7 @@ mod flag {
 
 /// A column with its place in a record.
 pub(super) struct Packed<'d> {
-    pub(super) field: &'d Field<'d>,
+    pub(super) field: &'d FrmField<'d>,
     /// The offset from the record's start.
     pub(super) offset: usize,
     /// The size in the record in bytes.
@@ -157,7 +157,7 @@ impl Packed<'_> {
 }
 
 /// Returns the size of a column in a record in bytes.
-pub(super) fn record_size(field: &Field<'_>) -> usize {
+pub(super) fn record_size(field: &FrmField<'_>) -> usize {
     let value = value_size(field);
     match field.sql_type {
         SqlType::VarChar(_) => value + if value < 256 { 1 } else { 2 },
@@ -175,7 +175,7 @@ fn length_bytes(record_size: usize) -> usize {
 }
 
 /// Returns the size in bytes of a column's value, and of a key's part.
-pub(super) fn value_size(field: &Field<'_>) -> usize {
+pub(super) fn value_size(field: &FrmField<'_>) -> usize {
     match field.sql_type {
         SqlType::BigInt | SqlType::BigIntUnsigned | SqlType::Double(..) | SqlType::DoubleUnsigned(..) => 8,
         SqlType::TimestampMicros => 7,
@@ -191,7 +191,7 @@ pub(super) fn value_size(field: &Field<'_>) -> usize {
 }
 
 /// Returns the width of a column as the format counts it: digits, bytes, or the size of a pointer.
-pub(super) fn width(field: &Field<'_>) -> u16 {
+pub(super) fn width(field: &FrmField<'_>) -> u16 {
     match field.sql_type {
         SqlType::BigInt | SqlType::BigIntUnsigned => 20,
         SqlType::Int => 11,
@@ -212,7 +212,7 @@ pub(super) fn width(field: &Field<'_>) -> u16 {
     }
 }
 
-fn kind_and_charset(field: &Field<'_>) -> (u8, u8) {
+fn kind_and_charset(field: &FrmField<'_>) -> (u8, u8) {
     /// The character sets of printed numbers and times, and of blobs.
     const NUMERIC: u8 = 8;
     const BINARY: u8 = 63;

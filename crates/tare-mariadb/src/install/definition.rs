@@ -32,7 +32,7 @@ pub enum Default {
 
 /// A column of a table.
 #[derive(Clone, Debug)]
-pub struct Field<'a> {
+pub struct FrmField<'a> {
     /// The column's name.
     pub name: &'a str,
     /// The column's type.
@@ -60,9 +60,9 @@ pub struct Key {
 
 /// The definition of a FEDERATED table.
 #[derive(Clone, Debug)]
-pub struct Definition<'a> {
+pub struct TableDefinition<'a> {
     /// The columns, in order.
-    pub fields: Vec<Field<'a>>,
+    pub fields: Vec<FrmField<'a>>,
     /// The keys, the primary one first.
     pub keys: Vec<Key>,
     /// The COLLATE clause of the table.
@@ -73,11 +73,11 @@ pub struct Definition<'a> {
     pub connection: &'a str,
 }
 
-impl<'a> Definition<'a> {
+impl<'a> TableDefinition<'a> {
     /// Returns the built-in's declaration of a table, with the table's own keys.
-    pub fn of(table: &'a dyn Table, connection: &'a str, comment: &'a str) -> Definition<'a> {
+    pub fn of(table: &'a dyn Table, connection: &'a str, comment: &'a str) -> TableDefinition<'a> {
         let name = table.name();
-        let field = |column: &'a tare_tables::Column| Field {
+        let field = |column: &'a tare_tables::Column| FrmField {
             name: column.name,
             sql_type: column.sql_type,
             nullable: column.nullable,
@@ -85,10 +85,10 @@ impl<'a> Definition<'a> {
             collation: collation(name, column.name, column.sql_type),
             comment: column.doc,
         };
-        let fields: Vec<Field<'a>> = table.columns().iter().map(field).collect();
+        let fields: Vec<FrmField<'a>> = table.columns().iter().map(field).collect();
         let keys = keys(table, &fields);
         let collation = if is_attributes(name) { Collation::Bin } else { Collation::GeneralCi };
-        Definition { fields, keys, collation, comment, connection }
+        TableDefinition { fields, keys, collation, comment, connection }
     }
 }
 
@@ -123,7 +123,7 @@ fn default(column: &tare_tables::Column) -> Default {
 /// Returns the keys of a table. If its rows can be changed, the first index becomes the primary key, because
 /// FEDERATED then identifies a row by its key. Without one it uses all columns, and a row of `threads` may
 /// have changed by then.
-fn keys(table: &dyn Table, fields: &[Field<'_>]) -> Vec<Key> {
+fn keys(table: &dyn Table, fields: &[FrmField<'_>]) -> Vec<Key> {
     let writable = matches!(table.access(), Access::Update | Access::Edit);
     let mut keys: Vec<Key> = Vec::new();
     for (at, columns) in table.indexes().iter().enumerate() {

@@ -2,7 +2,7 @@
 
 use std::net::SocketAddrV4;
 
-use super::secret::Secret;
+use super::secret::NameSecret;
 use crate::endpoint::{HOST, PORT};
 
 /// The address that FEDERATED connects to.
@@ -12,7 +12,7 @@ use crate::endpoint::{HOST, PORT};
 pub const ENDPOINT: SocketAddrV4 = SocketAddrV4::new(HOST, PORT);
 
 /// The user name that FEDERATED logs in with. There is no password: it would be in the same connect string as
-/// the secret in the table's name, and protect nothing more ([`Secret`]).
+/// the secret in the table's name, and protect nothing more ([`NameSecret`]).
 pub const USER: &str = "tare";
 
 /// The schema of the tables, at both ends.
@@ -20,18 +20,18 @@ pub const SCHEMA: &str = "performance_schema";
 
 /// Returns the name by which the endpoint is asked for a table. The secret is in the connect string's table
 /// part, not in its user, because FEDERATED keeps connections per user: so all tables share a few.
-pub(super) fn name(table: &str, secret: &Secret) -> String {
+pub(super) fn name(table: &str, secret: &NameSecret) -> String {
     format!("{table}-{}", secret.text())
 }
 
 /// Returns the table and the secret of a [`name`].
-pub(super) fn named(name: &str) -> Option<(&str, Secret)> {
+pub(super) fn named(name: &str) -> Option<(&str, NameSecret)> {
     let (table, secret) = name.split_once('-')?;
-    Some((table, Secret::parse(secret)?))
+    Some((table, NameSecret::parse(secret)?))
 }
 
 /// Returns the connect string of a table.
-pub fn connection(endpoint: SocketAddrV4, table: &str, secret: &Secret) -> String {
+pub fn connection(endpoint: SocketAddrV4, table: &str, secret: &NameSecret) -> String {
     format!("mysql://{USER}@{endpoint}/{SCHEMA}/{}", name(table, secret))
 }
 
@@ -54,7 +54,7 @@ mod tests {
 
     #[test]
     fn a_connection_is_known_again_for_its_own_table_only() {
-        let secret = Secret::parse(&"0f".repeat(16)).expect("a secret");
+        let secret = NameSecret::parse(&"0f".repeat(16)).expect("a secret");
         let text = connection(ENDPOINT, "threads", &secret);
         let name = format!("threads-{}", "0f".repeat(16));
         assert_eq!(text, format!("mysql://tare@127.84.65.82:16969/performance_schema/{name}"));

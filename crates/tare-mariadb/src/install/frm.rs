@@ -18,7 +18,7 @@
 use tare_tables::SqlType;
 
 use super::column::{DESCRIPTION, Packed, record_size, value_size, width};
-use super::definition::{Default, Definition, Field, Key};
+use super::definition::{Default, FrmField, Key, TableDefinition};
 
 /// The engine's name and its number in the header.
 const ENGINE: (&[u8], u8) = (b"FEDERATED", 18);
@@ -70,9 +70,9 @@ mod key_flag {
 /// # Errors
 ///
 /// When a comment, a key or the whole is too large for the format.
-pub fn write(definition: &Definition<'_>) -> Result<Vec<u8>, FrmError> {
+pub fn write(definition: &TableDefinition<'_>) -> Result<Vec<u8>, FrmError> {
     check(definition)?;
-    let layout = Layout::of(definition);
+    let layout = FrmLayout::of(definition);
     let keys = layout.keys(definition);
     let record = layout.record(definition);
     let extra = extra(definition);
@@ -140,7 +140,7 @@ pub(super) fn read_mark(file: &[u8]) -> Option<Mark> {
     Some(Mark { connection: connection.to_vec(), comment: String::from_utf8_lossy(comment).into_owned() })
 }
 
-fn check(definition: &Definition<'_>) -> Result<(), FrmError> {
+fn check(definition: &TableDefinition<'_>) -> Result<(), FrmError> {
     if definition.comment.len() > TABLE_COMMENT {
         return Err(FrmError::Comment("the table".into()));
     }
@@ -149,7 +149,7 @@ fn check(definition: &Definition<'_>) -> Result<(), FrmError> {
     }
     let possible = |key: &&Key| {
         let fields = || key.columns.iter().map(|column| &definition.fields[*column]);
-        let text = |field: &Field<'_>| field.sql_type.is_blob();
+        let text = |field: &FrmField<'_>| field.sql_type.is_blob();
         !fields().any(text) && fields().map(value_size).sum::<usize>() <= KEY_LENGTH
     };
     match definition.keys.iter().find(|key| !possible(key)) {
@@ -158,7 +158,7 @@ fn check(definition: &Definition<'_>) -> Result<(), FrmError> {
     }
 }
 
-fn header(definition: &Definition<'_>, layout: &Layout<'_>) -> Bytes {
+fn header(definition: &TableDefinition<'_>, layout: &FrmLayout<'_>) -> Bytes {
     let mut header = Bytes::zeroed(HEADER);
     header.0[..4].copy_from_slice(&[254, 1, FORMAT_VERSION, ENGINE.1]);
     header.put16(8, 1);
@@ -173,14 +173,14 @@ fn header(definition: &Definition<'_>, layout: &Layout<'_>) -> Bytes {
 }
 
 /// Returns one byte per key (0: not ignored by the optimizer); nothing if there are no keys.
-fn key_flags(definition: &Definition<'_>) -> Vec<u8> {
+fn key_flags(definition: &TableDefinition<'_>) -> Vec<u8> {
     match u8::try_from(definition.keys.len()) {
         Ok(keys @ 1..) => [vec![5, keys], vec![0; usize::from(keys)]].concat(),
         _ => Vec::new(),
     }
 }
 
-fn extra(definition: &Definition<'_>) -> Vec<u8> {
+fn extra(definition: &TableDefinition<'_>) -> Vec<u8> {
     let mut extra = Vec::new();
     for text in [definition.connection.as_bytes(), ENGINE.0] {
         extra.extend((text.len() as u16).to_le_bytes());
@@ -206,7 +206,7 @@ fn id(file: &[u8]) -> [u8; ID_LENGTH] {
 }
 
 /// The layout of a record.
-struct Layout<'d> {
+struct FrmLayout<'d> {
     fields: Vec<Packed<'d>>,
     /// The distinct lists of enum and set members.
     intervals: Vec<&'static [&'static str]>,
@@ -217,9 +217,9 @@ struct Layout<'d> {
     length: usize,
 }
 
-impl<'d> Layout<'d> {
-    fn of(definition: &'d Definition<'d>) -> Layout<'d> {
-        let varies = |it: &Field<'_>| matches!(it.sql_type, SqlType::VarChar(_)) || it.sql_type.is_blob();
+impl<'d> FrmLayout<'d> {
+    fn of(definition: &'d TableDefinition<'d>) -> FrmLayout<'d> {
+        let varies = |it: &FrmField<'_>| matches!(it.sql_type, SqlType::VarChar(_)) || it.sql_type.is_blob();
         let packed_record = definition.fields.iter().any(varies);
         let nullable = definition.fields.iter().filter(|it| it.nullable).count();
         let null_bytes = (nullable + usize::from(!packed_record)).div_ceil(8);
@@ -231,10 +231,10 @@ impl<'d> Layout<'d> {
             Packed { field, offset: offset - size, size, interval: interval(&mut intervals, field) }
         });
         let fields = fields.collect();
-        Layout { fields, intervals, packed_record, null_bytes, length: offset }
+        FrmLayout { fields, intervals, packed_record, null_bytes, length: offset }
     }
 
-    fn keys(&self, definition: &Definition<'_>) -> Vec<u8> {
+    fn keys(&self, definition: &TableDefinition<'_>) -> Vec<u8> {
         let parts: usize = definition.keys.iter().map(|key| key.columns.len()).sum();
         let mut names = vec![SEPARATOR];
         definition.keys.iter().for_each(|key| {
@@ -290,7 +290,7 @@ impl<'d> Layout<'d> {
         flags
     }
 
-    fn record(&self, definition: &Definition<'_>) -> Vec<u8> {
+    fn record(&self, definition: &TableDefinition<'_>) -> Vec<u8> {
         let mut record = vec![0; self.length];
         let mut bit = 0;
         let mut set = |record: &mut [u8], on: bool| {
@@ -313,7 +313,7 @@ impl<'d> Layout<'d> {
         record
     }
 
-    fn form(&self, definition: &Definition<'_>, length: u16) -> Result<Bytes, FrmError> {
+    fn form(&self, definition: &TableDefinition<'_>, length: u16) -> Result<Bytes, FrmError> {
         let fields = &definition.fields;
         let names: usize = fields.iter().map(|field| field.name.len() + 1).sum();
         let members: usize = self.intervals.iter().flat_map(|list| list.iter()).map(|it| it.len() + 1).sum();
@@ -359,7 +359,7 @@ impl<'d> Layout<'d> {
 
 /// Returns the number of a field's list of members, from 1; equal lists are stored once. 0 if the field has
 /// none.
-fn interval(intervals: &mut Vec<&'static [&'static str]>, field: &Field<'_>) -> u8 {
+fn interval(intervals: &mut Vec<&'static [&'static str]>, field: &FrmField<'_>) -> u8 {
     let (SqlType::Enum(members) | SqlType::Set(members)) = field.sql_type else {
         return 0;
     };

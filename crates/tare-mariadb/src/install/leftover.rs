@@ -31,7 +31,7 @@ pub struct Leftover {
 ///
 /// When the directory is not a server's, or files in it cannot be read or removed.
 pub fn remove(datadir: &Path) -> Result<Vec<String>, InstallError> {
-    let folder = Folder::open(datadir)?;
+    let folder = SchemaFolder::open(datadir)?;
     folder.names(UNFINISHED)?.iter().try_for_each(|table| delete(&folder.file(table, UNFINISHED)))?;
     let leftovers = folder.leftovers()?;
     leftovers.iter().try_for_each(|it| delete(&folder.file(&it.table, EXTENSION)))?;
@@ -44,7 +44,7 @@ pub fn remove(datadir: &Path) -> Result<Vec<String>, InstallError> {
 ///
 /// When the directory is not a server's or cannot be read.
 pub fn list(datadir: &Path) -> Result<Vec<Leftover>, InstallError> {
-    Folder::open(datadir)?.leftovers()
+    SchemaFolder::open(datadir)?.leftovers()
 }
 
 /// Returns whether a foreign file has this table's name in a data directory.
@@ -53,21 +53,21 @@ pub fn list(datadir: &Path) -> Result<Vec<Leftover>, InstallError> {
 ///
 /// When the directory is not a server's or cannot be read.
 pub fn foreign(datadir: &Path, table: &str) -> Result<bool, InstallError> {
-    Ok(matches!(Folder::open(datadir)?.read(table)?, Content::Foreign))
+    Ok(matches!(SchemaFolder::open(datadir)?.read(table)?, FolderContent::Foreign))
 }
 
 /// The kind of file that has a table's name.
-enum Content {
+enum FolderContent {
     Absent,
     Ours(Leftover),
     Foreign,
 }
 
 /// The `performance_schema` folder of a server.
-struct Folder(PathBuf);
+struct SchemaFolder(PathBuf);
 
-impl Folder {
-    fn open(datadir: &Path) -> Result<Folder, InstallError> {
+impl SchemaFolder {
+    fn open(datadir: &Path) -> Result<SchemaFolder, InstallError> {
         if !is_directory(datadir)? {
             return Err(InstallError::NoDirectory(datadir.into()));
         }
@@ -77,7 +77,7 @@ impl Folder {
                 return Err(InstallError::NotADataDirectory { path: datadir.into(), missing });
             }
         }
-        Ok(Folder(datadir.join(federated::SCHEMA)))
+        Ok(SchemaFolder(datadir.join(federated::SCHEMA)))
     }
 
     fn file(&self, table: &str, extension: &str) -> PathBuf {
@@ -102,25 +102,28 @@ impl Folder {
     fn leftovers(&self) -> Result<Vec<Leftover>, InstallError> {
         let mut leftovers = Vec::new();
         for name in self.names(EXTENSION)? {
-            if let Content::Ours(it) = self.read(&name)? {
+            if let FolderContent::Ours(it) = self.read(&name)? {
                 leftovers.push(it);
             }
         }
         Ok(leftovers)
     }
 
-    fn read(&self, table: &str) -> Result<Content, InstallError> {
+    fn read(&self, table: &str) -> Result<FolderContent, InstallError> {
         let path = self.file(table, EXTENSION);
         match fs::symlink_metadata(&path) {
-            Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(Content::Absent),
+            Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(FolderContent::Absent),
             Err(e) => return Err(failure("read", &path)(e)),
-            Ok(metadata) if !metadata.is_file() || metadata.len() > LARGEST => return Ok(Content::Foreign),
+            Ok(metadata) if !metadata.is_file() || metadata.len() > LARGEST => {
+                return Ok(FolderContent::Foreign);
+            }
             Ok(_) => {}
         }
         let file = fs::read(&path).map_err(failure("read", &path))?;
         let comment = mark(&file, table);
-        Ok(comment
-            .map_or(Content::Foreign, |comment| Content::Ours(Leftover { table: table.into(), comment })))
+        Ok(comment.map_or(FolderContent::Foreign, |comment| {
+            FolderContent::Ours(Leftover { table: table.into(), comment })
+        }))
     }
 }
 

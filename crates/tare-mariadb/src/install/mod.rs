@@ -6,7 +6,7 @@
 //! (`view`).
 //!
 //! The files are created at each start and shown to the server by [`crate::interpose::folder`]. They are on no disk, and
-//! the secret names of the tables ([`Secret`]) end with the process. Earlier versions wrote them to disk,
+//! the secret names of the tables ([`NameSecret`]) end with the process. Earlier versions wrote them to disk,
 //! where a crash or a copy of the data directory left them; [`list`] and [`remove`] handle those.
 //!
 //! # When a server looks
@@ -29,10 +29,10 @@ use std::path::{Path, PathBuf};
 
 use tare_tables::Table;
 
-pub use definition::{Collation, Default, Definition, Field, Key};
+pub use definition::{Collation, Default, FrmField, Key, TableDefinition};
 pub use frm::{FrmError, write};
 pub use leftover::{Leftover, foreign, list, remove};
-pub use secret::{Names, Secret};
+pub use secret::{NameSecret, Names};
 
 /// The COMMENT of every table, which identifies tare and its version.
 pub const COMMENT: &str = concat!("tare ", env!("CARGO_PKG_VERSION"));
@@ -111,7 +111,7 @@ pub fn files(tables: &[&dyn Table], endpoint: SocketAddrV4) -> Result<(Vec<File>
             Some(body) => view::write(table.name(), &body),
             None => {
                 let connection = federated::connection(endpoint, table.name(), names.add(table.name())?);
-                write(&Definition::of(*table, &connection, COMMENT))
+                write(&TableDefinition::of(*table, &connection, COMMENT))
                     .map_err(|source| InstallError::Frm { table: table.name(), source })?
             }
         };

@@ -18,36 +18,36 @@ const LENGTH: usize = 16;
 
 /// A secret. Only a table's connect string shows it.
 #[derive(Clone, PartialEq, Eq)]
-pub struct Secret([u8; LENGTH]);
+pub struct NameSecret([u8; LENGTH]);
 
-impl Secret {
+impl NameSecret {
     /// Creates a secret from the system's random bytes.
     ///
     /// # Errors
     ///
     /// When the system has none.
-    pub fn random() -> Result<Secret, InstallError> {
+    pub fn random() -> Result<NameSecret, InstallError> {
         let mut bytes = [0; LENGTH];
         if !draw(&mut bytes) {
             let read = File::open(RANDOM).and_then(|mut random| random.read_exact(&mut bytes));
             read.map_err(super::failure("read", RANDOM.as_ref()))?;
         }
-        Ok(Secret(bytes))
+        Ok(NameSecret(bytes))
     }
 
     /// Parses the hexadecimal form of a secret.
-    pub(super) fn parse(text: &str) -> Option<Secret> {
+    pub(super) fn parse(text: &str) -> Option<NameSecret> {
         let digits = text.as_bytes();
         let lower = |digit: &u8| matches!(digit, b'0'..=b'9' | b'a'..=b'f');
         if digits.len() != 2 * LENGTH || !digits.iter().all(lower) {
             return None;
         }
         let number = u128::from_str_radix(text, 16).ok()?;
-        Some(Secret(number.to_be_bytes()))
+        Some(NameSecret(number.to_be_bytes()))
     }
 
     /// Returns whether both are equal, in a time that does not depend on where they differ.
-    fn is(&self, other: &Secret) -> bool {
+    fn is(&self, other: &NameSecret) -> bool {
         let difference = self.0.iter().zip(&other.0).fold(0, |all, (left, right)| all | (left ^ right));
         std::hint::black_box(difference) == 0
     }
@@ -66,7 +66,7 @@ fn draw(bytes: &mut [u8; LENGTH]) -> bool {
     usize::try_from(drawn) == Ok(LENGTH)
 }
 
-impl fmt::Debug for Secret {
+impl fmt::Debug for NameSecret {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("Secret(..)")
     }
@@ -74,12 +74,12 @@ impl fmt::Debug for Secret {
 
 /// The names by which the server's own sessions may ask for tables.
 #[derive(Debug, Default)]
-pub struct Names(Vec<(&'static str, Secret)>);
+pub struct Names(Vec<(&'static str, NameSecret)>);
 
 impl Names {
     /// Creates the secret of a table.
-    pub(super) fn add(&mut self, table: &'static str) -> Result<&Secret, InstallError> {
-        self.0.push((table, Secret::random()?));
+    pub(super) fn add(&mut self, table: &'static str) -> Result<&NameSecret, InstallError> {
+        self.0.push((table, NameSecret::random()?));
         Ok(&self.0[self.0.len() - 1].1)
     }
 
@@ -97,12 +97,12 @@ mod tests {
 
     #[test]
     fn a_secret_is_read_as_it_was_written_and_no_other_way() {
-        let secret = Secret::random().expect("random bytes");
-        assert_eq!(Secret::parse(&secret.text()), Some(secret.clone()));
-        assert!(!secret.is(&Secret::random().expect("random bytes")), "two random secrets");
-        assert_eq!(Secret([1; LENGTH]).text().len(), 2 * LENGTH, "zeros in front stay");
+        let secret = NameSecret::random().expect("random bytes");
+        assert_eq!(NameSecret::parse(&secret.text()), Some(secret.clone()));
+        assert!(!secret.is(&NameSecret::random().expect("random bytes")), "two random secrets");
+        assert_eq!(NameSecret([1; LENGTH]).text().len(), 2 * LENGTH, "zeros in front stay");
         for wrong in ["", "00", &secret.text()[1..], &format!("+{}", &secret.text()[1..]), &"G".repeat(32)] {
-            assert_eq!(Secret::parse(wrong), None, "{wrong}");
+            assert_eq!(NameSecret::parse(wrong), None, "{wrong}");
         }
         assert_eq!(format!("{secret:?}"), "Secret(..)");
     }
@@ -116,7 +116,7 @@ mod tests {
             let none = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
             // SAFETY: `setrlimit` reads a whole limit, and it applies to the child only.
             unsafe { libc::setrlimit(libc::RLIMIT_NOFILE, &none) };
-            let code = if File::open(RANDOM).is_ok() { 2 } else { i32::from(Secret::random().is_err()) };
+            let code = if File::open(RANDOM).is_ok() { 2 } else { i32::from(NameSecret::random().is_err()) };
             // SAFETY: `_exit` takes a number.
             unsafe { libc::_exit(code) };
         }
@@ -129,7 +129,7 @@ mod tests {
 
     #[test]
     fn each_byte_decides() {
-        let secret = Secret([7; LENGTH]);
+        let secret = NameSecret([7; LENGTH]);
         for at in 0..LENGTH {
             let mut other = secret.clone();
             other.0[at] ^= 0x80;

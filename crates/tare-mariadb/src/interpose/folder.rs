@@ -46,7 +46,7 @@ const SEALS: c_int = libc::F_SEAL_SHRINK | libc::F_SEAL_GROW | libc::F_SEAL_WRIT
 /// Whether the storage engine that reads the tables is loaded; set when it registers its first instrument.
 pub(crate) static STORAGE_ENGINE_LOADED: AtomicBool = AtomicBool::new(false);
 
-static FILES: OnceLock<Files> = OnceLock::new();
+static FILES: OnceLock<FolderFiles> = OnceLock::new();
 /// Set by the first call of `open64`. A server that opens its files by another function never finds one of
 /// these.
 static IN_FRONT: AtomicBool = AtomicBool::new(false);
@@ -62,7 +62,7 @@ static READDIR: Next = Next::new(c"readdir64");
 static CLOSEDIR: Next = Next::new(c"closedir");
 
 type Open = unsafe extern "C" fn(*const c_char, c_int, ...) -> c_int;
-type Stat = unsafe extern "C" fn(*const c_char, *mut Status) -> c_int;
+type StatFunction = unsafe extern "C" fn(*const c_char, *mut Status) -> c_int;
 type Xstat = unsafe extern "C" fn(c_int, *const c_char, *mut Status) -> c_int;
 type OpenDir = unsafe extern "C" fn(*const c_char) -> *mut DIR;
 type ReadDir = unsafe extern "C" fn(*mut DIR) -> *mut dirent64;
@@ -83,7 +83,7 @@ pub(crate) enum FolderError {
 }
 
 /// The files, sorted by name.
-struct Files(Box<[File]>);
+struct FolderFiles(Box<[File]>);
 
 struct File {
     name: CString,
@@ -109,7 +109,7 @@ pub(crate) fn show(files: Vec<(String, Vec<u8>)>) -> Result<(), FolderError> {
         // SAFETY: a descriptor just made, owned by nobody else.
         unsafe { libc::close(fd) };
     }
-    let _shown_before = FILES.set(Files(files.into_boxed_slice()));
+    let _shown_before = FILES.set(FolderFiles(files.into_boxed_slice()));
     Ok(())
 }
 
@@ -363,7 +363,7 @@ pub unsafe extern "C" fn stat64(path: *const c_char, status: *mut Status) -> c_i
         return unsafe { system_stat(path, status) };
     };
     // SAFETY: the next object's function of this name has this type.
-    let next = unsafe { transmute::<*mut c_void, Stat>(next.as_ptr()) };
+    let next = unsafe { transmute::<*mut c_void, StatFunction>(next.as_ptr()) };
     // SAFETY: passed on unchanged.
     unsafe { next(path, status) }
 }

@@ -18,7 +18,7 @@ use std::sync::atomic::{AtomicPtr, Ordering};
 
 use libc::{sockaddr, sockaddr_in, sockaddr_un, socklen_t};
 
-pub use crate::endpoint::{EndpointError, HOST, MAX_SOCKET_PATH, PORT, check_socket_path};
+pub use crate::endpoint::{HOST, MAX_SOCKET_PATH, PORT, ServiceError, check_socket_path};
 
 /// The longest that a full listen queue of the endpoint may delay a caller.
 const BACKLOG_WAIT: libc::timeval = libc::timeval { tv_sec: 5, tv_usec: 0 };
@@ -37,11 +37,11 @@ type Connect = unsafe extern "C" fn(c_int, *const sockaddr, socklen_t) -> c_int;
 /// # Errors
 ///
 /// When `path` cannot be a socket's, or another path was set before.
-pub fn lead_to(path: &Path) -> Result<(), EndpointError> {
+pub fn lead_to(path: &Path) -> Result<(), ServiceError> {
     check_socket_path(path)?;
     let address = unix_address(path.as_os_str().as_bytes());
     let set = ENDPOINT.get_or_init(|| address);
-    if set.sun_path == address.sun_path { Ok(()) } else { Err(EndpointError::AlreadySet) }
+    if set.sun_path == address.sun_path { Ok(()) } else { Err(ServiceError::AlreadySet) }
 }
 
 /// Returns the address of `path`, which must have at most [`MAX_SOCKET_PATH`] bytes so that a zero follows
@@ -233,7 +233,7 @@ mod tests {
         let path = folder.path().join("endpoint");
         lead_to(&path).unwrap();
         lead_to(&path).unwrap();
-        assert_eq!(lead_to(&folder.path().join("other")), Err(EndpointError::AlreadySet));
+        assert_eq!(lead_to(&folder.path().join("other")), Err(ServiceError::AlreadySet));
         let absent = connect_to_tare(&socket_with(0));
         assert_eq!((absent, errno()), (-1, libc::ECONNREFUSED), "no socket file");
 

@@ -1,7 +1,7 @@
 //! Detours of the server's functions that every error, warning and note passes through.
 //!
 //! No PSI call reports errors. `THD::raise_condition` asks `THD::handle_condition` whether an internal
-//! handler takes a condition, for all conditions except notes that nobody wants and fatal errors. A stored
+//! handler takes a condition, for all conditions except notes that are switched off and fatal errors. A stored
 //! program looks for a handler of its own in `sp_rcontext::handle_sql_condition`, which asks
 //! `sp_pcontext::find_handler` for each condition there is. `thd_get_error_number` shows where a session has
 //! its diagnostics area.
@@ -51,8 +51,8 @@ fn detours() -> Result<[(usize, usize); 4], DetourError> {
         return Err(DetourError::Unexpected("thd_get_error_number"));
     }
     let functions = [handle, take, find, raise];
-    let leads = condition::stand_before(copies(functions)?);
-    Ok(std::array::from_fn(|at| (functions[at].start(), leads[at])))
+    let targets = condition::intercept(copies(functions)?);
+    Ok(std::array::from_fn(|at| (functions[at].start(), targets[at])))
 }
 
 #[cfg(test)]

@@ -5,7 +5,7 @@
 //! Only plugins and the libraries below go through the function table for these. While the built-in is off
 //! these functions do nothing. So the entry of every function in the built-in's table gets a jump to tare's
 //! shim, once, on the main thread, before any other thread exists: every call, by name or through the table,
-//! reaches tare. The jump of a slot that is routed by demand (`entry::lead`) reads the slot, so code is
+//! reaches tare. The jump of a slot that is routed by demand (`entry::routing`) reads the slot, so code is
 //! written once and never again.
 //!
 //! [`Image`](super::built_in::Image) finds these functions. If anything is not exactly as expected, tare
@@ -17,7 +17,7 @@ use std::ffi::{c_int, c_void};
 use super::built_in::KEYS;
 use super::error::DirectCallsError;
 use crate::abi::Series;
-use crate::entry::lead;
+use crate::entry::routing;
 use crate::process::{Segments, symbol};
 
 /// The size in bytes of a jump from a function's entry to any address. Functions begin at multiples of 16, so
@@ -65,7 +65,7 @@ pub(crate) fn redirect(
     let shim = |slot: usize| {
         let slot = table.cast::<usize>().wrapping_add(slot);
         // SAFETY: the table has a function pointer for each of the series' slots.
-        if lead::may_change(slot) { Target::Slot(slot.addr()) } else { Target::Address(unsafe { *slot }) }
+        if routing::may_change(slot) { Target::Slot(slot.addr()) } else { Target::Address(unsafe { *slot }) }
     };
     let functions = functions.into_iter().map(|(slot, from)| (from, shim(slot)));
     let further = further.iter().map(|(from, to)| (*from, Target::Address(*to)));

@@ -19,7 +19,7 @@ use crate::process::symbol;
 pub const LOOK: usize = 80;
 
 /// A function of the server that takes a lock.
-pub struct Function {
+pub struct LockFunction {
     /// The exported name.
     pub name: &'static CStr,
     /// The slot by which it begins to wait.
@@ -27,41 +27,46 @@ pub struct Function {
     /// The offset of the instance in its lock.
     instance: usize,
     /// The functions it depends on, and the checks of their code.
-    needs: &'static [Needed],
+    needs: &'static [NeededFunctions],
 }
 
 /// An exported function, and the check of its first bytes.
-type Needed = (&'static CStr, fn(&[u8]) -> bool);
+type NeededFunctions = (&'static CStr, fn(&[u8]) -> bool);
 
 /// The functions that take and release the server's own rwlock.
-const PRLOCK_FUNCTIONS: &[Needed] =
+const PRLOCK_FUNCTIONS: &[NeededFunctions] =
     &[(READ_PRLOCK, counts_readers), (WRITE_PRLOCK, notes_writer), (c"rw_pr_unlock", forgets_writer)];
 const READ_PRLOCK: &CStr = c"rw_pr_rdlock";
 const WRITE_PRLOCK: &CStr = c"rw_pr_wrlock";
 
 /// The functions that are replaced; tare's are in `entry::lock::functions`, in this order.
-pub const FUNCTIONS: [Function; 6] = [
-    Function { name: c"psi_mutex_lock", slot: "start_mutex_wait", instance: MUTEX_INSTANCE, needs: &[] },
-    Function { name: c"psi_mutex_trylock", slot: "start_mutex_wait", instance: MUTEX_INSTANCE, needs: &[] },
-    Function {
+pub const FUNCTIONS: [LockFunction; 6] = [
+    LockFunction { name: c"psi_mutex_lock", slot: "start_mutex_wait", instance: MUTEX_INSTANCE, needs: &[] },
+    LockFunction {
+        name: c"psi_mutex_trylock",
+        slot: "start_mutex_wait",
+        instance: MUTEX_INSTANCE,
+        needs: &[],
+    },
+    LockFunction {
         name: c"psi_rwlock_rdlock",
         slot: "start_rwlock_rdwait",
         instance: RWLOCK_INSTANCE,
         needs: &[],
     },
-    Function {
+    LockFunction {
         name: c"psi_rwlock_wrlock",
         slot: "start_rwlock_wrwait",
         instance: RWLOCK_INSTANCE,
         needs: &[],
     },
-    Function {
+    LockFunction {
         name: c"psi_prlock_rdlock",
         slot: "start_rwlock_rdwait",
         instance: PRLOCK_INSTANCE,
         needs: PRLOCK_FUNCTIONS,
     },
-    Function {
+    LockFunction {
         name: c"psi_prlock_wrlock",
         slot: "start_rwlock_wrwait",
         instance: PRLOCK_INSTANCE,
@@ -69,7 +74,7 @@ pub const FUNCTIONS: [Function; 6] = [
     },
 ];
 
-impl Function {
+impl LockFunction {
     /// Returns whether this function is as known. `code` returns the first [`LOOK`] bytes of an exported
     /// function.
     pub fn is_known<'a>(&self, series: Series, code: impl Fn(&CStr) -> Option<&'a [u8]>) -> bool {

@@ -17,9 +17,9 @@ use std::sync::OnceLock;
 use super::detour::{Function, JUMP_ON, PAGE, jump_on_to, make_code_near};
 use super::direct_calls;
 use super::error::{DetourError, PreparationError};
-use crate::entry::preparation::{Parse, Parser, stand_before};
+use crate::entry::preparation::{Parse, ParseFunction, intercept};
 use crate::host::code;
-use crate::host::digest::Listener;
+use crate::host::digest::TokenListener;
 use crate::process::symbol;
 
 static HINDRANCE: OnceLock<Option<PreparationError>> = OnceLock::new();
@@ -34,13 +34,13 @@ pub(crate) fn hindrance() -> Option<Option<&'static PreparationError>> {
 /// # Errors
 ///
 /// Nothing is changed then.
-pub(crate) fn lead() -> Result<(), PreparationError> {
-    let led = try_to_lead();
-    let _once = HINDRANCE.set(led.clone().err());
-    led
+pub(crate) fn route() -> Result<(), PreparationError> {
+    let routed = try_to_route();
+    let _once = HINDRANCE.set(routed.clone().err());
+    routed
 }
 
-fn try_to_lead() -> Result<(), PreparationError> {
+fn try_to_route() -> Result<(), PreparationError> {
     let prepare = Function::find(c"_ZN18Prepared_statement7prepareEPKcj")?;
     let parse = Function::find(c"_Z9parse_sqlP3THDP12Parser_stateP19Object_creation_ctxb")?;
     let add = Function::find(c"_ZN16Lex_input_stream16add_digest_tokenEjP7YYSTYPE")?;
@@ -52,7 +52,7 @@ fn try_to_lead() -> Result<(), PreparationError> {
     let listener = listener_of(add).ok_or(PreparationError::Lexer)?;
     // SAFETY: the mangled name carries the signature; it returns a bool, as every caller of it takes it.
     let parse = unsafe { std::mem::transmute::<usize, Parse>(parse.start()) };
-    let shim = stand_before(Parser { parse, listener, max_length: max_length.cast() });
+    let shim = intercept(ParseFunction { parse, listener, max_length: max_length.cast() });
     let mut page = [0xCC; PAGE];
     page[..JUMP_ON].copy_from_slice(&jump_on_to(shim));
     let refused = |error: std::io::Error| PreparationError::Refused(error.to_string());
@@ -73,9 +73,9 @@ const TOKEN: c_uint = b'(' as c_uint;
 
 /// Returns the offset of a lexer's listener: the only word that passes a token to one.
 fn listener_of(add: AddToken) -> Option<usize> {
-    let mut lexer = [null::<Listener>(); LEXER];
+    let mut lexer = [null::<TokenListener>(); LEXER];
     let mut hears = |at: usize| {
-        let mut listener = Listener::new(TRIED)?;
+        let mut listener = TokenListener::new(TRIED)?;
         listener.begin();
         lexer[at] = &raw const listener;
         // SAFETY: a lexer without a listener does nothing, and one with a listener passes it the token:
@@ -99,7 +99,7 @@ mod tests {
     /// Behaves like the server's function; the listener is the fourth word.
     unsafe extern "C" fn add(lexer: *mut c_void, token: c_uint, _value: *mut c_void) {
         // SAFETY: a lexer of this test or of `listener_of`.
-        if let Some(listener) = unsafe { lexer.cast::<*mut Listener>().add(3).read().as_mut() } {
+        if let Some(listener) = unsafe { lexer.cast::<*mut TokenListener>().add(3).read().as_mut() } {
             listener.add(token as u16);
         }
     }
@@ -114,7 +114,7 @@ mod tests {
 
     #[test]
     fn a_program_that_is_no_server_is_left_alone() {
-        assert!(matches!(lead(), Err(PreparationError::Code(DetourError::Missing(_)))));
+        assert!(matches!(route(), Err(PreparationError::Code(DetourError::Missing(_)))));
         assert!(matches!(hindrance(), Some(Some(PreparationError::Code(_)))));
     }
 }

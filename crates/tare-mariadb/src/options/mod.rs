@@ -19,7 +19,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use tare_budget::Budget;
-use tare_engine::{Limits, Lost, Recording, SampleRate};
+use tare_engine::{Lost, ObjectLimits, Recording, SampleRate};
 use tare_tables::Shape;
 
 pub(crate) use definition::SAMPLES;
@@ -157,7 +157,7 @@ pub struct Options {
     /// `setup-actors-size`, `setup-objects-size`: the rules kept.
     pub rules_size: [u32; 2],
     /// `max-*`: the limits of everything else.
-    pub limits: Limits,
+    pub limits: ObjectLimits,
     /// `max-digest-length`: the bytes of a digest's token sequence.
     pub max_digest_length: u32,
     /// `max-sql-text-length`: the bytes of a statement's text.
@@ -305,7 +305,7 @@ impl Options {
     /// unless their number is limited explicitly.
     pub fn leaves_locks(&self) -> bool {
         let of = [Lost::MutexInstances, Lost::RwlockInstances];
-        let is_limited = of.into_iter().any(|what| self.limits.of(what) != Limits::default().of(what));
+        let is_limited = of.into_iter().any(|what| self.limits.of(what) != ObjectLimits::default().of(what));
         !is_limited && self.budget.is_some_and(|budget| budget.share() < BUDGET_WITH_LOCKS)
     }
 

@@ -93,7 +93,7 @@ const WRONG_USAGE: (c_uint, &[u8]) = (1683, b"Invalid performance_schema usage")
 const TEXT_SIZE: usize = 512;
 
 /// The type of `error_handler_hook`: number, text, flags.
-type Handler = unsafe extern "C" fn(c_uint, *const c_char, c_ulong);
+type ErrorHandler = unsafe extern "C" fn(c_uint, *const c_char, c_ulong);
 
 /// The server's original handler; set before the variable points here.
 static NEXT: AtomicPtr<c_void> = AtomicPtr::new(std::ptr::null_mut());
@@ -144,7 +144,7 @@ unsafe extern "C" fn translate(number: c_uint, text: *const c_char, flags: c_ulo
         return;
     }
     // SAFETY: NEXT holds the server's original handler, a function of this type.
-    let next = unsafe { std::mem::transmute::<*mut c_void, Handler>(next) };
+    let next = unsafe { std::mem::transmute::<*mut c_void, ErrorHandler>(next) };
     let is_form = || FORMS.iter().any(|(known, _)| *known == number);
     let known = [WRAPPED, NOT_CREATED.0, NO_SUCH_COMMAND.0, NO_TABLE.0, ADDED, NO_OPTION, NO_BASE_TABLE];
     let is_known = known.contains(&number) || CLIENT_ERRORS.contains(&number);

@@ -6,10 +6,10 @@ use std::os::unix::ffi::OsStringExt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use super::program::{PsiBootstrap, Server};
-use super::{answer, environment, panic_text, plan, stand_back};
+use super::{answer, disable, environment, panic_text, plan};
 use crate::interpose::{folder, leftovers, redirect};
 use crate::process::log;
-use crate::status::{self, StandBack, State};
+use crate::status::{self, DisableReason, State};
 
 /// The library's constructor: glibc calls the functions of `.init_array` with the arguments of `main`.
 #[used]
@@ -33,7 +33,7 @@ extern "C" fn construct(argc: c_int, argv: *const *const c_char, _envp: *const *
         let arguments = unsafe { copy_arguments(argc, argv) };
         plan(&server, &arguments)
     }))
-    .unwrap_or_else(|payload| Err(StandBack::Panic(panic_text(payload.as_ref()))));
+    .unwrap_or_else(|payload| Err(DisableReason::Panic(panic_text(payload.as_ref()))));
     match begun {
         Ok(plan) => {
             leftovers::clear_when_known();
@@ -47,7 +47,7 @@ extern "C" fn construct(argc: c_int, argv: *const *const c_char, _envp: *const *
             if reason.serves() {
                 leftovers::clear_when_known();
             }
-            let _ = catch_unwind(AssertUnwindSafe(|| stand_back(reason)));
+            let _ = catch_unwind(AssertUnwindSafe(|| disable(reason)));
         }
     }
 }

@@ -18,11 +18,11 @@ use crate::options::{OptionFiles, Options, ServerSettings};
 use crate::process::log::{self, Severity};
 pub use crate::process::{data_directory, server_is_up};
 use crate::status::{self, State};
-pub use crate::status::{Plan, StandBack};
+pub use crate::status::{DisableReason, StartPlan};
 use program::Server;
 
 /// Decides whether to serve `server`, started with `arguments` (the program's name first).
-fn plan(server: &Server, arguments: &[OsString]) -> Result<Plan, StandBack> {
+fn plan(server: &Server, arguments: &[OsString]) -> Result<StartPlan, DisableReason> {
     let version = server.version();
     status::set_server(version.clone(), version.as_deref().and_then(Series::of));
     let files = OptionFiles::of_server(arguments);
@@ -50,23 +50,23 @@ pub fn decide(
     settings: &ServerSettings,
     files: &OptionFiles,
     environment: Option<&OsStr>,
-) -> Result<Plan, StandBack> {
+) -> Result<StartPlan, DisableReason> {
     if let Some(option) = settings.ends_early {
-        return Err(StandBack::NotServing { option });
+        return Err(DisableReason::NotServing { option });
     }
-    let version = version.ok_or(StandBack::NoVersion)?;
-    let Some(series) = Series::of(&version) else { return Err(StandBack::UnknownVersion { version }) };
+    let version = version.ok_or(DisableReason::NoVersion)?;
+    let Some(series) = Series::of(&version) else { return Err(DisableReason::UnknownVersion { version }) };
     if settings.bootstrap {
-        return Err(StandBack::Bootstrap);
+        return Err(DisableReason::Bootstrap);
     }
     if let Some(origin) = settings.performance_schema.clone() {
-        return Err(StandBack::BuiltIn { origin });
+        return Err(DisableReason::BuiltIn { origin });
     }
     let options = Options::read(settings, files, environment)?;
     if !options.enabled {
-        return Err(StandBack::SwitchedOff);
+        return Err(DisableReason::SwitchedOff);
     }
-    Ok(Plan { series, options })
+    Ok(StartPlan { series, options })
 }
 
 /// Returns the function table when the server asks for its provider, or null to run without one.
@@ -74,11 +74,11 @@ fn answer(version: c_int) -> *const c_void {
     let Some(plan) = status::plan() else { return std::ptr::null() };
     let started = catch_unwind(AssertUnwindSafe(|| {
         if version != INTERFACE_VERSION {
-            return Err(StandBack::InterfaceVersion(version));
+            return Err(DisableReason::InterfaceVersion(version));
         }
         provider::start(plan.series, &plan.options)
     }))
-    .unwrap_or_else(|payload| Err(StandBack::Panic(panic_text(payload.as_ref()))));
+    .unwrap_or_else(|payload| Err(DisableReason::Panic(panic_text(payload.as_ref()))));
     match started {
         Ok(table) => {
             status::set_state(State::Active);
@@ -87,23 +87,23 @@ fn answer(version: c_int) -> *const c_void {
             }
             log::line(
                 Severity::Note,
-                &format!("{} serves MariaDB {}", status::Status::TARE_VERSION, plan.series.name()),
+                &format!("{} serves MariaDB {}", status::TareStatus::TARE_VERSION, plan.series.name()),
             );
             table
         }
         Err(reason) => {
-            stand_back(reason);
+            disable(reason);
             std::ptr::null()
         }
     }
 }
 
 /// Notes in the status and in the error log why tare does nothing.
-fn stand_back(reason: StandBack) {
+fn disable(reason: DisableReason) {
     if reason.serves() {
         log::line(reason.level(), &format!("disables itself, the server runs without it: {reason}"));
     }
-    status::set_state(State::StoodBack(reason));
+    status::set_state(State::Disabled(reason));
 }
 
 fn panic_text(payload: &(dyn std::any::Any + Send)) -> String {

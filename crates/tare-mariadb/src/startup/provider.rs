@@ -14,7 +14,7 @@ use crate::options::{DEFAULT_LEVEL, InstrumentSetting, LevelSetting, Options};
 use crate::process::ENGINE;
 use crate::process::log::{Severity, line};
 use crate::serve;
-use crate::status::StandBack;
+use crate::status::DisableReason;
 
 /// Starts the provider and returns its function table in the layout of `series`.
 ///
@@ -23,7 +23,7 @@ use crate::status::StandBack;
 /// # Errors
 ///
 /// When the provider cannot start; the server then runs without it.
-pub(crate) fn start(series: Series, options: &'static Options) -> Result<*const c_void, StandBack> {
+pub(crate) fn start(series: Series, options: &'static Options) -> Result<*const c_void, DisableReason> {
     entry::select(series);
     entry::when_ready(serve::begin);
     if options.leaves_locks() {
@@ -34,7 +34,7 @@ pub(crate) fn start(series: Series, options: &'static Options) -> Result<*const 
             &format!("mutexes and rwlocks are not instrumented, as the budget is too small; {how}"),
         );
     }
-    let memory = |error: std::io::Error| StandBack::Memory(error.to_string());
+    let memory = |error: std::io::Error| DisableReason::Memory(error.to_string());
     let conditions = match options.shape {
         Shape::Strict => Vec::new(),
         Shape::Extended => conditions::prepare(),
@@ -50,7 +50,7 @@ pub(crate) fn start(series: Series, options: &'static Options) -> Result<*const 
     }
     if !stage::is_known() {
         let why = "the server does not say which one a session is in";
-        line(Severity::Note, &format!("stages that nobody wants are told all the same: {why}"));
+        line(Severity::Note, &format!("stages are reported even while all their instruments are off: {why}"));
     }
     if let Err(reason) = replica::select(series) {
         line(Severity::Note, &format!("the tables replication_* stay empty: {reason}"));
@@ -66,7 +66,7 @@ pub(crate) fn start(series: Series, options: &'static Options) -> Result<*const 
     let locks = if options.synch_waits_by_instance { Vec::new() } else { locks::places(series) };
     direct_calls::redirect(series, table, &conditions.into_iter().chain(locks).collect::<Vec<_>>())?;
     if options.prepared_digests
-        && let Err(reason) = preparation::lead()
+        && let Err(reason) = preparation::route()
     {
         line(Severity::Warning, &format!("executions of prepared statements have no digest: {reason}"));
     }

@@ -1,13 +1,13 @@
 //! The state of tare in this process, for `tare status` and the tables that show it.
 
-mod stand_back;
+mod disable_reason;
 
 use std::fmt;
 use std::sync::{OnceLock, RwLock};
 
 use crate::abi::Series;
 use crate::options::Options;
-pub use stand_back::StandBack;
+pub use disable_reason::DisableReason;
 
 /// The state of tare in this process.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -20,7 +20,7 @@ pub enum State {
     /// The server uses tare as its provider.
     Active,
     /// Tare has disabled itself; the server runs as if tare were absent.
-    StoodBack(StandBack),
+    Disabled(DisableReason),
 }
 
 impl fmt::Display for State {
@@ -29,14 +29,14 @@ impl fmt::Display for State {
             State::NotAServer => f.write_str("not a server"),
             State::Waiting => f.write_str("waiting for the server to ask"),
             State::Active => f.write_str("active"),
-            State::StoodBack(reason) => write!(f, "stood back: {reason}"),
+            State::Disabled(reason) => write!(f, "disabled: {reason}"),
         }
     }
 }
 
 /// Tare's state and the server, as far as known.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Status {
+pub struct TareStatus {
     /// The state of tare.
     pub state: State,
     /// The server's compiled-in version (`--version=` may make the server report another one).
@@ -45,16 +45,16 @@ pub struct Status {
     pub series: Option<Series>,
 }
 
-impl Status {
+impl TareStatus {
     /// The version of this library.
     pub const TARE_VERSION: &'static str = env!("CARGO_PKG_VERSION");
 }
 
-static STATUS: RwLock<Status> =
-    RwLock::new(Status { state: State::NotAServer, server_version: None, series: None });
+static STATUS: RwLock<TareStatus> =
+    RwLock::new(TareStatus { state: State::NotAServer, server_version: None, series: None });
 
 /// Returns the current status.
-pub fn current() -> Status {
+pub fn current() -> TareStatus {
     STATUS.read().unwrap_or_else(|poisoned| poisoned.into_inner()).clone()
 }
 
@@ -70,14 +70,14 @@ pub(crate) fn set_state(state: State) {
 
 /// The server and its options: what the constructor finds out and the hook needs.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Plan {
+pub struct StartPlan {
     /// The server's series.
     pub series: Series,
     /// The options.
     pub options: Options,
 }
 
-static PLAN: OnceLock<Plan> = OnceLock::new();
+static PLAN: OnceLock<StartPlan> = OnceLock::new();
 
 /// Returns the options that this server runs with; `None` before start-up and if tare is disabled.
 pub fn options() -> Option<&'static Options> {
@@ -85,11 +85,11 @@ pub fn options() -> Option<&'static Options> {
 }
 
 /// Keeps how the server is served; returns false if that is already known.
-pub(crate) fn set_plan(plan: Plan) -> bool {
+pub(crate) fn set_plan(plan: StartPlan) -> bool {
     PLAN.set(plan).is_ok()
 }
 
 /// Returns how this server is served; `None` before start-up and if tare is disabled.
-pub(crate) fn plan() -> Option<&'static Plan> {
+pub(crate) fn plan() -> Option<&'static StartPlan> {
     PLAN.get()
 }

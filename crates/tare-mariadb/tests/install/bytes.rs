@@ -2,7 +2,7 @@
 
 use mysql::Conn;
 use mysql::prelude::Queryable;
-use tare_mariadb::install::{Collation, Default, Definition, Field, Key, write};
+use tare_mariadb::install::{Collation, Default, FrmField, Key, TableDefinition, write};
 use tare_tables::{Access, SqlType, Table};
 use tare_testkit::server::Server;
 use tare_testkit::subject::Provider;
@@ -33,7 +33,7 @@ impl Mirror {
     }
 
     /// The file the server writes for a definition.
-    fn file(&mut self, name: &str, definition: &Definition<'_>) -> Vec<u8> {
+    fn file(&mut self, name: &str, definition: &TableDefinition<'_>) -> Vec<u8> {
         let columns = columns_sql(definition);
         let charset = format!("DEFAULT CHARSET=utf8mb3 COLLATE={}", collation_sql(definition.collation));
         self.conn.query_drop(format!("CREATE TABLE far.`{name}` ({columns}) ENGINE=Aria {charset}")).unwrap();
@@ -48,7 +48,7 @@ impl Mirror {
         std::fs::read(self.server.data().join(format!("near/{name}.frm"))).unwrap()
     }
 
-    fn assert_equal(&mut self, name: &str, definition: &Definition<'_>) {
+    fn assert_equal(&mut self, name: &str, definition: &TableDefinition<'_>) {
         let theirs = masked(self.file(name, definition));
         let ours = masked(write(definition).unwrap());
         if let Some(at) = theirs.iter().zip(&ours).position(|(theirs, ours)| theirs != ours) {
@@ -82,7 +82,7 @@ fn every_table_of_the_reference_is_the_server_s_own_file_byte_for_byte() {
     let mut mirror = Mirror::start();
     for table in reference::tables(&mut mirror.conn) {
         let connection = connection(table.name);
-        mirror.assert_equal(table.name, &Definition::of(&table, &connection, "tare 0.1.0"));
+        mirror.assert_equal(table.name, &TableDefinition::of(&table, &connection, "tare 0.1.0"));
     }
 }
 
@@ -123,7 +123,7 @@ fn types() -> Vec<SqlType> {
 }
 
 /// Every type, with and without NULL, in both collations, with every default it can have.
-fn every_field() -> Vec<Field<'static>> {
+fn every_field() -> Vec<FrmField<'static>> {
     let mut fields = Vec::new();
     for sql_type in types() {
         for (nullable, collation) in [
@@ -135,7 +135,7 @@ fn every_field() -> Vec<Field<'static>> {
             for default in defaults(sql_type, nullable) {
                 let name = crate::sample::leak(format!("c{}", fields.len()));
                 let comment = if fields.len() % 3 == 0 { "" } else { "größe, 'quoted' µs" };
-                fields.push(Field { name, sql_type, nullable, default, collation, comment });
+                fields.push(FrmField { name, sql_type, nullable, default, collation, comment });
             }
         }
     }
@@ -157,8 +157,8 @@ fn defaults(sql_type: SqlType, nullable: bool) -> Vec<Default> {
     }
 }
 
-fn definition<'a>(fields: Vec<Field<'a>>, connection: &'a str) -> Definition<'a> {
-    Definition { fields, keys: vec![], collation: Collation::GeneralCi, comment: "tare", connection }
+fn definition<'a>(fields: Vec<FrmField<'a>>, connection: &'a str) -> TableDefinition<'a> {
+    TableDefinition { fields, keys: vec![], collation: Collation::GeneralCi, comment: "tare", connection }
 }
 
 #[test]
@@ -186,11 +186,12 @@ fn keys_are_the_server_s_own_byte_for_byte() {
         return;
     }
     let mut mirror = Mirror::start();
-    let possible = |it: &Field<'_>| !it.sql_type.is_blob() && !matches!(it.sql_type, SqlType::VarChar(1024));
-    let fields: Vec<Field<'_>> =
+    let possible =
+        |it: &FrmField<'_>| !it.sql_type.is_blob() && !matches!(it.sql_type, SqlType::VarChar(1024));
+    let fields: Vec<FrmField<'_>> =
         every_field().into_iter().filter(|it| possible(it) && it.default != Default::Now).collect();
     for at in 0..fields.len() {
-        let pick: Vec<Field<'_>> =
+        let pick: Vec<FrmField<'_>> =
             [0, 5, 17, 29].iter().map(|n| fields[(at + n) % fields.len()].clone()).collect();
         let name = format!("keys_{at}");
         let connection = connection(&name);
@@ -227,17 +228,17 @@ fn a_table_s_indexes_become_keys_as_the_server_names_them() {
     let mut table = Sample::new("threads", columns);
     table.indexes = &[&[0], &[0, 1], &[1], &[2], &[0, 2]];
     let names = |table: &Sample| -> Vec<String> {
-        Definition::of(table, "", "").keys.into_iter().map(|key| key.name).collect()
+        TableDefinition::of(table, "", "").keys.into_iter().map(|key| key.name).collect()
     };
     assert_eq!(names(&table), ["THREAD_ID", "THREAD_ID_2", "NAME", "STATE", "THREAD_ID_3"]);
     let connection = connection("threads");
-    mirror.assert_equal("threads", &Definition::of(&table, &connection, "tare"));
+    mirror.assert_equal("threads", &TableDefinition::of(&table, &connection, "tare"));
 
     table.access = Access::Update;
     assert_eq!(names(&table), ["PRIMARY", "THREAD_ID", "NAME", "STATE", "THREAD_ID_2"]);
     table.name = "writable";
     let connection = self::connection("writable");
-    mirror.assert_equal("writable", &Definition::of(&table as &dyn Table, &connection, "tare"));
+    mirror.assert_equal("writable", &TableDefinition::of(&table as &dyn Table, &connection, "tare"));
 
     table.indexes = &[&[2], &[0]];
     assert_eq!(names(&table), ["STATE", "THREAD_ID"], "a nullable column cannot be in the primary key");

@@ -5,7 +5,7 @@ use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 
 use tare_mariadb::install::federated::ENDPOINT;
-use tare_mariadb::install::{self, COMMENT, Definition, File, InstallError};
+use tare_mariadb::install::{self, COMMENT, File, InstallError, TableDefinition};
 use tare_tables::{SqlType, Table};
 use tempfile::TempDir;
 
@@ -44,7 +44,7 @@ fn files(tables: &[&Sample]) -> Result<Vec<File>, InstallError> {
 
 /// A file of this table, with this connection and comment.
 fn image(table: &Sample, connection: &str, comment: &str) -> Vec<u8> {
-    install::write(&Definition::of(table, connection, comment)).unwrap()
+    install::write(&TableDefinition::of(table, connection, comment)).unwrap()
 }
 
 #[test]

@@ -4,7 +4,7 @@ use std::net::{SocketAddrV4, TcpListener};
 
 use mysql::Conn;
 use mysql::prelude::Queryable;
-use tare_mariadb::install::{self, Definition, File, federated};
+use tare_mariadb::install::{self, File, TableDefinition, federated};
 use tare_tables::{Access, Table};
 use tare_testkit::server::Server;
 use tare_testkit::subject::Provider;
@@ -69,7 +69,7 @@ fn keys_lead_to_single_rows_and_changes_arrive() {
     let file = |table: &&dyn Table| {
         // A stock far end knows the tables by their own names only.
         let connection = format!("mysql://tare@{address}/performance_schema/{}", table.name());
-        let content = install::write(&Definition::of(*table, &connection, install::COMMENT)).unwrap();
+        let content = install::write(&TableDefinition::of(*table, &connection, install::COMMENT)).unwrap();
         File { table: table.name(), content }
     };
     crate::leave(&near.data(), &all.iter().map(file).collect::<Vec<_>>());

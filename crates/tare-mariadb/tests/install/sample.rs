@@ -1,7 +1,7 @@
 //! Tables for tests: any columns, any keys, no rows.
 
 use tare_engine::Engine;
-use tare_mariadb::install::{Collation, Default, Definition, Field};
+use tare_mariadb::install::{Collation, Default, FrmField, TableDefinition};
 use tare_tables::{Access, Column, Query, Sink, SqlType, Table, TableError, Value};
 
 /// A table that is only declared.
@@ -63,12 +63,12 @@ impl Table for Sample {
 }
 
 /// The SQL a definition is the file of, without engine and keys.
-pub(crate) fn columns_sql(definition: &Definition<'_>) -> String {
+pub(crate) fn columns_sql(definition: &TableDefinition<'_>) -> String {
     definition.fields.iter().map(field_sql).collect::<Vec<_>>().join(", ")
 }
 
 /// `, KEY …` for every key.
-pub(crate) fn keys_sql(definition: &Definition<'_>) -> String {
+pub(crate) fn keys_sql(definition: &TableDefinition<'_>) -> String {
     let part = |column: &usize| format!("`{}`", definition.fields[*column].name);
     let key = |key: &tare_mariadb::install::Key| {
         let parts = key.columns.iter().map(part).collect::<Vec<_>>().join(", ");
@@ -86,7 +86,7 @@ pub(crate) fn collation_sql(collation: Collation) -> &'static str {
     }
 }
 
-fn field_sql(field: &Field<'_>) -> String {
+fn field_sql(field: &FrmField<'_>) -> String {
     let collate = match field.sql_type {
         SqlType::Char(_)
         | SqlType::VarChar(_)

@@ -30,7 +30,7 @@ pub fn thread_cpu(process: u32, thread: u64) -> Option<Duration> {
 
 /// The source of CPU time.
 #[derive(Clone, Debug)]
-enum Clock {
+enum MeterClock {
     /// The clock of the process.
     Process(u32),
     /// The server's own count.
@@ -42,7 +42,7 @@ enum Clock {
 /// The CPU time of a server, and of the governor's connection to it.
 #[derive(Clone, Debug)]
 pub struct Meter {
-    clock: Clock,
+    clock: MeterClock,
     /// Path of the CPU time of the connection's thread, if known.
     thread: Option<String>,
     /// Duration of the governor's statements, an upper bound of their CPU time.
@@ -60,13 +60,13 @@ impl Meter {
         if let Some(pid) = process {
             let thread = thread_of(source)?.map(|tid| format!("/proc/{pid}/task/{tid}/schedstat"));
             let thread = thread.filter(|path| run_time(path).is_some());
-            return Ok(Meter { clock: Clock::Process(pid), thread, spent: Duration::ZERO });
+            return Ok(Meter { clock: MeterClock::Process(pid), thread, spent: Duration::ZERO });
         }
         let mut counts = Counts::read(source)?;
         counts.read_cpu(source)?;
         let clock = match (counts.cpu, cores) {
-            (Some(_), _) => Clock::Server,
-            (None, Some(cores)) => Clock::Cores { cores, since: Instant::now() },
+            (Some(_), _) => MeterClock::Server,
+            (None, Some(cores)) => MeterClock::Cores { cores, since: Instant::now() },
             (None, None) => return Err(Error::NoClock { address: source.address().to_string() }),
         };
         Ok(Meter { clock, thread: None, spent: Duration::ZERO })
@@ -75,8 +75,8 @@ impl Meter {
     /// Returns the server's process, if it is on this machine.
     pub(super) fn process(&self) -> Option<u32> {
         match self.clock {
-            Clock::Process(pid) => Some(pid),
-            Clock::Server | Clock::Cores { .. } => None,
+            MeterClock::Process(pid) => Some(pid),
+            MeterClock::Server | MeterClock::Cores { .. } => None,
         }
     }
 
@@ -87,28 +87,28 @@ impl Meter {
 
     /// Returns whether the CPU time has to be queried from the server.
     pub(super) fn is_the_servers(&self) -> bool {
-        matches!(self.clock, Clock::Server)
+        matches!(self.clock, MeterClock::Server)
     }
 
     /// Returns whether it is the capacity rather than the use.
     pub(super) fn is_capacity(&self) -> bool {
-        matches!(self.clock, Clock::Cores { .. })
+        matches!(self.clock, MeterClock::Cores { .. })
     }
 
     /// Returns the CPU time so far in seconds, if no query is needed for it.
     pub(super) fn peek(&self, machine: &Machine) -> Option<f64> {
         match &self.clock {
-            Clock::Process(pid) => (machine.cpu)(*pid).map(|time| time.as_secs_f64()),
-            Clock::Cores { cores, since } => Some(cores * since.elapsed().as_secs_f64()),
-            Clock::Server => None,
+            MeterClock::Process(pid) => (machine.cpu)(*pid).map(|time| time.as_secs_f64()),
+            MeterClock::Cores { cores, since } => Some(cores * since.elapsed().as_secs_f64()),
+            MeterClock::Server => None,
         }
     }
 
     pub(super) fn read(&self, machine: &Machine, counts: &Counts, at: Instant) -> Result<f64, Error> {
         Ok(match &self.clock {
-            Clock::Process(pid) => (machine.cpu)(*pid).map_or(0.0, |time| time.as_secs_f64()),
-            Clock::Cores { cores, since } => cores * (at - *since).as_secs_f64(),
-            Clock::Server => counts.cpu.unwrap_or(0.0),
+            MeterClock::Process(pid) => (machine.cpu)(*pid).map_or(0.0, |time| time.as_secs_f64()),
+            MeterClock::Cores { cores, since } => cores * (at - *since).as_secs_f64(),
+            MeterClock::Server => counts.cpu.unwrap_or(0.0),
         })
     }
 
@@ -127,9 +127,9 @@ impl Meter {
 impl fmt::Display for Meter {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.clock {
-            Clock::Process(pid) => write!(f, "CPU time of process {pid}"),
-            Clock::Server => f.write_str("CPU time as the server counts it"),
-            Clock::Cores { cores, .. } => {
+            MeterClock::Process(pid) => write!(f, "CPU time of process {pid}"),
+            MeterClock::Server => f.write_str("CPU time as the server counts it"),
+            MeterClock::Cores { cores, .. } => {
                 write!(
                     f,
                     "all that {cores} processors could do: the server's CPU time is not known from here"

@@ -14,7 +14,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use tare_budget::{Account, Decision, Governor, Look, Prices, Provider, Rules, Statements, Uncounted};
+use tare_budget::{CostAccount, Decision, Governor, Look, Prices, Provider, Rules, Statements, Uncounted};
 
 pub use counts::Counts;
 pub use hand::{Hand, Notice, PutBack};
@@ -368,7 +368,7 @@ pub fn account(
     orders: &Orders,
     machine: &Machine,
     wait: &mut dyn FnMut(Duration) -> bool,
-) -> Result<Option<(Account, Prices)>, Error> {
+) -> Result<Option<(CostAccount, Prices)>, Error> {
     let mut source = Source::open(orders.address.clone())?;
     let prices = shipped(orders.prices.clone(), source.kind());
     let mut meter = Meter::find(&mut source, machine, orders.cores)?;

@@ -27,20 +27,20 @@ pub(super) enum Line {
 }
 
 /// A writer of lines, plain or compressed.
-pub(super) enum Lines<W: Write> {
+pub(super) enum JsonLines<W: Write> {
     Plain(W),
     Gzip(GzEncoder<W>),
 }
 
-impl<W: Write> Lines<W> {
+impl<W: Write> JsonLines<W> {
     pub(super) fn new(to: W, compress: bool) -> Self {
-        if compress { Lines::Gzip(GzEncoder::new(to, Compression::fast())) } else { Lines::Plain(to) }
+        if compress { JsonLines::Gzip(GzEncoder::new(to, Compression::fast())) } else { JsonLines::Plain(to) }
     }
 
     fn to(&mut self) -> &mut dyn Write {
         match self {
-            Lines::Plain(to) => to,
-            Lines::Gzip(to) => to,
+            JsonLines::Plain(to) => to,
+            JsonLines::Gzip(to) => to,
         }
     }
 
@@ -67,12 +67,12 @@ impl<W: Write> Lines<W> {
 
     /// Flushes everything. No line may follow.
     pub(super) fn finish(&mut self) -> io::Result<()> {
-        if let Lines::Gzip(to) = self {
+        if let JsonLines::Gzip(to) = self {
             to.try_finish()?;
         }
         match self {
-            Lines::Plain(to) => to.flush(),
-            Lines::Gzip(to) => to.get_mut().flush(),
+            JsonLines::Plain(to) => to.flush(),
+            JsonLines::Gzip(to) => to.get_mut().flush(),
         }
     }
 }

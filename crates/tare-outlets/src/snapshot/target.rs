@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 
 use tempfile::{NamedTempFile, TempDir};
 
-use super::json_lines::{Line, Lines};
+use super::json_lines::{JsonLines, Line};
 use super::{Column, Error, Head, Header, Sink, Tail, Totals, Value, parquet};
 
 /// The index of a folder: a snapshot as JSON Lines, without the rows.
@@ -146,14 +146,14 @@ fn rename_folder(folder: TempDir, path: &Path) -> io::Result<()> {
 /// A stream of JSON Lines.
 struct Stream<W: Write> {
     path: PathBuf,
-    lines: Lines<W>,
+    lines: JsonLines<W>,
     head: Head,
 }
 
 impl<W: Write> Stream<W> {
     fn new(path: PathBuf, to: W, compress: bool, header: &Header) -> Result<Self, Error> {
         let head = Head { table: String::new(), columns: vec![] };
-        let mut file = Stream { path, lines: Lines::new(to, compress), head };
+        let mut file = Stream { path, lines: JsonLines::new(to, compress), head };
         file.line(&Line::Header { snapshot: header.clone() })?;
         Ok(file)
     }
@@ -191,14 +191,14 @@ struct Folder<'a> {
     /// Final path, for errors.
     named: &'a Path,
     header: &'a Header,
-    index: Lines<File>,
+    index: JsonLines<File>,
     table: Option<parquet::Writer<BufWriter<File>>>,
 }
 
 impl<'a> Folder<'a> {
     fn new(folder: &'a Path, named: &'a Path, header: &'a Header) -> Result<Self, Error> {
         let failed = |error| Error::Write { path: named.join(INDEX), error };
-        let index = Lines::new(File::create(folder.join(INDEX)).map_err(failed)?, false);
+        let index = JsonLines::new(File::create(folder.join(INDEX)).map_err(failed)?, false);
         let mut folder = Folder { folder, named, header, index, table: None };
         folder.line(&Line::Header { snapshot: header.clone() })?;
         Ok(folder)
@@ -249,8 +249,8 @@ impl Sink for Folder<'_> {
     fn finish(&mut self, totals: &Totals) -> Result<(), Error> {
         self.line(&Line::End { end: totals.clone() })?;
         let synced = match &mut self.index {
-            Lines::Plain(file) => file.sync_all(),
-            Lines::Gzip(_) => Ok(()),
+            JsonLines::Plain(file) => file.sync_all(),
+            JsonLines::Gzip(_) => Ok(()),
         };
         synced.map_err(|error| self.failed(INDEX, error))
     }

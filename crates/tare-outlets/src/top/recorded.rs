@@ -7,10 +7,10 @@ use super::look::*;
 pub(super) const SECOND: u64 = 1_000_000_000_000;
 
 /// Rows of a tally: key, counters by name, gauges by name.
-type Figures<'a> = (&'a [Option<&'a str>], &'a [(&'a str, u64)], &'a [(&'a str, i64)]);
+type RecordedRow<'a> = (&'a [Option<&'a str>], &'a [(&'a str, u64)], &'a [(&'a str, i64)]);
 
-pub(super) fn counted(tally: &Tally, rows: &[Figures<'_>]) -> Vec<Counted> {
-    let row = |(key, counters, gauges): &Figures<'_>| {
+pub(super) fn counted(tally: &Tally, rows: &[RecordedRow<'_>]) -> Vec<Counted> {
+    let row = |(key, counters, gauges): &RecordedRow<'_>| {
         let of = |name: &&str| counters.iter().find(|(it, _)| it == name).map_or(0, |(_, value)| *value);
         let gauge = |name: &&str| gauges.iter().find(|(it, _)| it == name).map(|(_, value)| *value);
         Counted {
@@ -78,7 +78,7 @@ pub(super) fn statements(at: u64, with_quantiles: bool) -> Look {
     };
     let keys: Vec<[Option<&str>; 2]> =
         rows.iter().map(|(digest, _)| [Some("sbtest"), Some(*digest)]).collect();
-    let figures: Vec<Figures<'_>> =
+    let figures: Vec<RecordedRow<'_>> =
         keys.iter().zip(&rows).map(|(key, (_, counters))| (&key[..], &counters[..], gauges)).collect();
     let mut look = look(at, View::Statements, None, Content::Counted(counted(&DIGESTS, &figures)));
     look.texts = TEXTS
@@ -101,14 +101,14 @@ pub(super) fn waits(at: u64) -> Look {
     let counters: Vec<[(&str, u64); 2]> =
         rows.iter().map(|(_, count, time)| [("COUNT_STAR", *count), ("SUM_TIMER_WAIT", *time)]).collect();
     let gauges: &[(&str, i64)] = &[("MAX_TIMER_WAIT", 15_900_000_000)];
-    let figures: Vec<Figures<'_>> =
+    let figures: Vec<RecordedRow<'_>> =
         keys.iter().zip(&counters).map(|(key, counters)| (&key[..], &counters[..], gauges)).collect();
     look(at, View::Waits, None, Content::Counted(counted(&WAITS, &figures)))
 }
 
 pub(super) fn tables(at: u64) -> Look {
     let counters = [("COUNT_STAR", 5000 * at), ("COUNT_FETCH", 4900 * at), ("COUNT_UPDATE", 100 * at)];
-    let figures: [Figures<'_>; 2] =
+    let figures: [RecordedRow<'_>; 2] =
         [(&[Some("sbtest"), Some("sbtest1")], &counters, &[]), (&[Some("sbtest"), Some("quiet")], &[], &[])];
     look(at, View::Tables, None, Content::Counted(counted(&TABLES, &figures)))
 }
@@ -132,7 +132,7 @@ pub(super) fn files(at: u64) -> Look {
 pub(super) fn memory(at: u64) -> Look {
     let grows = [("COUNT_ALLOC", 10 * at), ("SUM_NUMBER_OF_BYTES_ALLOC", 10_240 * at)];
     let shrinks = [("COUNT_FREE", 5 * at), ("SUM_NUMBER_OF_BYTES_FREE", 5120 * at)];
-    let figures: [Figures<'_>; 2] = [
+    let figures: [RecordedRow<'_>; 2] = [
         (
             &[Some("memory/innodb/buf_buf_pool")],
             &grows,

@@ -9,18 +9,18 @@ use crate::DeferredEvents;
 use crate::atomic::{
     AtomicU64,
     Ordering::{Acquire, Relaxed, Release},
-    Own,
+    OwnLoad,
 };
 
 /// Events with room for two deferred words. Each round uses another bucket.
-struct Events {
+struct DeferredModel {
     deferred: DeferredEvents,
     words: [AtomicU64; 2],
     counted: AtomicU64,
     buckets: [AtomicU64; 2],
 }
 
-impl Events {
+impl DeferredModel {
     fn add(&self, counted: u64, bucket: u64) {
         if self.deferred.room(&self.words).is_none() {
             self.deal();
@@ -53,7 +53,7 @@ impl Events {
 fn every_event_is_in_its_bucket_once() {
     check(|| {
         let new = || AtomicU64::new(0);
-        let events = Arc::new(Events {
+        let events = Arc::new(DeferredModel {
             deferred: DeferredEvents::new(),
             words: words(),
             counted: new(),

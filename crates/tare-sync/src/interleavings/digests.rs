@@ -6,7 +6,7 @@ use loom::thread;
 
 use super::{check, words};
 use crate::atomic::{AtomicU64, Ordering::Relaxed};
-use crate::{Index, Inserted, PinnedSlot, Turns};
+use crate::{Evictions, Index, Inserted, PinnedSlot};
 
 /// One slot, and the row without a digest.
 struct Place {
@@ -17,7 +17,7 @@ struct Place {
     past: AtomicU64,
     overflow: AtomicU64,
     /// Rises when the owner loses the slot.
-    turns: Turns,
+    evictions: Evictions,
 }
 
 impl Place {
@@ -30,10 +30,10 @@ impl Place {
             own: AtomicU64::new(3),
             past,
             overflow,
-            turns: Turns::new(),
+            evictions: Evictions::new(),
         };
         place.pinned_slot.prepare();
-        assert_eq!(place.pinned_slot.let_out(), 1);
+        assert_eq!(place.pinned_slot.publish_owner(), 1);
         Arc::new(place)
     }
 
@@ -56,17 +56,17 @@ impl Place {
         let counted = self.own.load(Relaxed);
         self.past.store(self.past.load(Relaxed) + counted, Relaxed);
         self.own.store(0, Relaxed);
-        self.turns.pass();
+        self.evictions.count();
         self.key.store(u64::from(before.generation() + 1) * 10, Relaxed);
-        self.pinned_slot.let_out();
+        self.pinned_slot.publish_owner();
         true
     }
 
     /// Tries once to read generation, key, own and past.
     fn read(&self) -> Option<[u64; 4]> {
         let words = || [&self.key, &self.own, &self.past].map(|word| word.load(Relaxed));
-        let (tenant, [key, own, past]) = self.pinned_slot.read(words)?;
-        Some([u64::from(tenant.generation()), key, own, past])
+        let (owner, [key, own, past]) = self.pinned_slot.read(words)?;
+        Some([u64::from(owner.generation()), key, own, past])
     }
 }
 
@@ -104,7 +104,7 @@ fn of_two_that_evict_at_once_one_gets_the_place_and_nothing_is_lost() {
 }
 
 #[test]
-fn what_a_reader_trusts_is_of_one_tenant_and_whole() {
+fn what_a_reader_trusts_is_of_one_owner_and_whole() {
     check(|| {
         let place = Place::new();
         let other = {
@@ -120,7 +120,7 @@ fn what_a_reader_trusts_is_of_one_tenant_and_whole() {
 }
 
 #[test]
-fn what_a_thread_recognises_by_a_turn_that_has_not_changed_is_there() {
+fn what_a_thread_recognises_while_nothing_was_evicted_is_there() {
     check(|| {
         let place = Place::new();
         let other = {
@@ -128,8 +128,8 @@ fn what_a_thread_recognises_by_a_turn_that_has_not_changed_is_there() {
             thread::spawn(move || place.evict())
         };
         let key = place.key.load(Relaxed);
-        if place.turns.since() == 0 {
-            assert_eq!(key, 10, "the first tenant's, which has not lost its place");
+        if place.evictions.since() == 0 {
+            assert_eq!(key, 10, "the first owner's, which has not lost its place");
         }
         other.join().expect("a thread");
     });
@@ -139,12 +139,12 @@ fn what_a_thread_recognises_by_a_turn_that_has_not_changed_is_there() {
 const FOREIGN: u32 = 2;
 const HASH: u64 = 7 << 32;
 
-struct Shared {
+struct DigestModel {
     entries: [AtomicU64; 4],
     withdrawn: [AtomicU64; 5],
 }
 
-impl Shared {
+impl DigestModel {
     fn withdraw(&self, place: u32) {
         self.withdrawn[place as usize].store(1, Relaxed);
     }
@@ -169,7 +169,7 @@ impl Shared {
 #[test]
 fn two_that_enter_one_digest_while_a_place_before_is_freed_leave_one() {
     check(|| {
-        let shared = Arc::new(Shared { entries: words(), withdrawn: words() });
+        let shared = Arc::new(DigestModel { entries: words(), withdrawn: words() });
         Index(&shared.entries).insert(HASH, FOREIGN, |_| false);
         let other = {
             let shared = Arc::clone(&shared);

@@ -10,16 +10,16 @@ use crate::atomic::{AtomicU64, Ordering::Relaxed};
 
 const VALUES: [u64; 2] = [3, 5];
 
-struct Sums {
+struct FoldModel {
     folds: Folds,
     ended: AtomicU64,
     cells: [AtomicU64; 2],
 }
 
-impl Sums {
-    fn new() -> Sums {
+impl FoldModel {
+    fn new() -> FoldModel {
         let [ended] = words();
-        Sums { folds: Folds::new(), ended, cells: VALUES.map(AtomicU64::new) }
+        FoldModel { folds: Folds::new(), ended, cells: VALUES.map(AtomicU64::new) }
     }
 
     /// Moves a cell's count, like a thread that meets a cell of an older epoch or ends.
@@ -41,7 +41,7 @@ impl Sums {
 #[test]
 fn a_sum_that_is_trusted_is_right() {
     check(|| {
-        let sums = Arc::new(Sums::new());
+        let sums = Arc::new(FoldModel::new());
         let other = {
             let sums = Arc::clone(&sums);
             thread::spawn(move || sums.fold(0))
@@ -55,7 +55,7 @@ fn a_sum_that_is_trusted_is_right() {
 #[test]
 fn two_folds_at_once_are_seen_as_well() {
     check(|| {
-        let sums = Arc::new(Sums::new());
+        let sums = Arc::new(FoldModel::new());
         let folds: Vec<_> = (0..2)
             .map(|cell| {
                 let sums = Arc::clone(&sums);

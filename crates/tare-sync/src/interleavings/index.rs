@@ -10,15 +10,15 @@ use crate::{Index, Inserted};
 const KEY: u64 = 7;
 const HASH: u64 = KEY << 32;
 
-struct Shared {
+struct IndexModel {
     entries: [AtomicU64; 4],
     /// The contents of the places, by number.
     places: [AtomicU64; 8],
 }
 
-impl Shared {
-    fn new() -> Arc<Shared> {
-        Arc::new(Shared { entries: words(), places: words() })
+impl IndexModel {
+    fn new() -> Arc<IndexModel> {
+        Arc::new(IndexModel { entries: words(), places: words() })
     }
 
     fn is(&self) -> impl Fn(u32) -> bool {
@@ -43,7 +43,7 @@ impl Shared {
 #[test]
 fn of_two_with_one_key_one_stays_and_both_know() {
     check(|| {
-        let shared = Shared::new();
+        let shared = IndexModel::new();
         let other = {
             let shared = Arc::clone(&shared);
             thread::spawn(move || shared.insert(3))
@@ -59,7 +59,7 @@ fn of_two_with_one_key_one_stays_and_both_know() {
 #[test]
 fn what_is_found_is_filled() {
     check(|| {
-        let shared = Shared::new();
+        let shared = IndexModel::new();
         let other = {
             let shared = Arc::clone(&shared);
             thread::spawn(move || shared.insert(3))

@@ -9,14 +9,14 @@ use super::{check, words};
 use crate::Queue;
 use crate::atomic::{AtomicU64, Ordering::Relaxed};
 
-struct Shared {
+struct QueueModel {
     queue: Queue,
     slots: [AtomicU64; 2],
 }
 
-impl Shared {
-    fn new() -> Arc<Shared> {
-        let shared = Shared { queue: Queue::new(), slots: words() };
+impl QueueModel {
+    fn new() -> Arc<QueueModel> {
+        let shared = QueueModel { queue: Queue::new(), slots: words() };
         Queue::prepare(&shared.slots);
         Arc::new(shared)
     }
@@ -32,7 +32,7 @@ impl Shared {
 #[test]
 fn blocks_are_neither_lost_nor_doubled() {
     check(|| {
-        let shared = Shared::new();
+        let shared = QueueModel::new();
         assert!(shared.queue.push(&shared.slots, 1));
         let other = {
             let shared = Arc::clone(&shared);
@@ -49,7 +49,7 @@ fn blocks_are_neither_lost_nor_doubled() {
 #[test]
 fn the_oldest_is_what_is_taken_out_next() {
     check(|| {
-        let Shared { queue, slots } = &*Shared::new();
+        let QueueModel { queue, slots } = &*QueueModel::new();
         assert_eq!(queue.oldest(slots), None);
         for (item, next) in [(1, 1), (2, 1), (3, 2), (4, 3)] {
             queue.exchange(slots, item, |_| panic!("nobody else is there"));
@@ -62,7 +62,7 @@ fn the_oldest_is_what_is_taken_out_next() {
 #[test]
 fn what_is_taken_out_is_seen_as_it_was_put_in() {
     check(|| {
-        let shared = Shared::new();
+        let shared = QueueModel::new();
         let content: Arc<[AtomicU64; 2]> = Arc::new(words());
         let other = {
             let (shared, content) = (Arc::clone(&shared), Arc::clone(&content));

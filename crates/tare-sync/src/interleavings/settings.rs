@@ -8,7 +8,7 @@ use super::check;
 use crate::atomic::{AtomicU32, Ordering::Relaxed};
 use crate::{ConfigVersion, Limit, SeenVersion};
 
-struct Shared {
+struct SettingsModel {
     /// The shared version, and a switch it covers.
     changes: ConfigVersion,
     switch: AtomicU32,
@@ -21,9 +21,9 @@ struct Shared {
     ready: AtomicU32,
 }
 
-impl Shared {
-    fn new() -> Arc<Shared> {
-        Arc::new(Shared {
+impl SettingsModel {
+    fn new() -> Arc<SettingsModel> {
+        Arc::new(SettingsModel {
             changes: ConfigVersion::new(),
             switch: AtomicU32::new(1),
             settled: SeenVersion::new(),
@@ -66,9 +66,9 @@ impl Shared {
 }
 
 /// Runs events against a change. After the change is complete and the thread knows it, no event is recorded.
-fn no_event_after(change: fn(&Shared), event: fn(&Shared) -> u32) {
+fn no_event_after(change: fn(&SettingsModel), event: fn(&SettingsModel) -> u32) {
     check(move || {
-        let shared = Shared::new();
+        let shared = SettingsModel::new();
         let changer = {
             let shared = Arc::clone(&shared);
             thread::spawn(move || change(&shared))
@@ -82,29 +82,29 @@ fn no_event_after(change: fn(&Shared), event: fn(&Shared) -> u32) {
 
 #[test]
 fn a_switch_is_heeded_by_the_next_event() {
-    no_event_after(Shared::switch_off, Shared::event);
+    no_event_after(SettingsModel::switch_off, SettingsModel::event);
 }
 
 #[test]
 fn a_mask_is_heeded_by_the_next_event() {
-    no_event_after(Shared::mask_off, Shared::event);
+    no_event_after(SettingsModel::mask_off, SettingsModel::event);
 }
 
 #[test]
 fn a_limit_closes_with_a_switch() {
-    no_event_after(Shared::switch_off, Shared::limited_event);
+    no_event_after(SettingsModel::switch_off, SettingsModel::limited_event);
 }
 
 #[test]
 fn a_limit_closes_with_a_mask() {
-    no_event_after(Shared::mask_off, Shared::limited_event);
+    no_event_after(SettingsModel::mask_off, SettingsModel::limited_event);
 }
 
 #[test]
 fn both_at_once_are_heeded() {
     check(|| {
-        let shared = Shared::new();
-        let changers = [Shared::switch_off, Shared::mask_off].map(|change| {
+        let shared = SettingsModel::new();
+        let changers = [SettingsModel::switch_off, SettingsModel::mask_off].map(|change| {
             let shared = Arc::clone(&shared);
             thread::spawn(move || change(&shared))
         });

@@ -6,16 +6,16 @@ use crate::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
 use crate::{Shown, TreiberStack};
 
 /// Buffers 1 to 3 of two words each, which must be equal.
-struct Board {
+struct ShownModel {
     shown: Shown,
     free: TreiberStack,
     next: [AtomicU32; 4],
     words: [AtomicU64; 8],
 }
 
-impl Board {
-    fn new() -> Board {
-        let board = Board {
+impl ShownModel {
+    fn new() -> ShownModel {
+        let board = ShownModel {
             shown: Shown::new(),
             free: TreiberStack::new(),
             next: std::array::from_fn(|_| AtomicU32::new(0)),
@@ -56,7 +56,7 @@ impl Board {
 #[test]
 fn the_best_stays_and_is_read_whole() {
     check(|| {
-        let board = Arc::new(Board::new());
+        let board = Arc::new(ShownModel::new());
         board.show(1);
         let writers = [2, 3].map(|value| {
             let board = Arc::clone(&board);
@@ -72,7 +72,7 @@ fn the_best_stays_and_is_read_whole() {
 #[test]
 fn a_buffer_that_is_filled_again_is_not_taken_for_what_it_held() {
     check(|| {
-        let board = Arc::new(Board::new());
+        let board = Arc::new(ShownModel::new());
         board.show(1);
         let writer = {
             let board = Arc::clone(&board);

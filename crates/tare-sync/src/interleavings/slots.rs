@@ -5,14 +5,14 @@ use loom::sync::Arc;
 use loom::thread;
 
 use super::{check, words};
-use crate::Slots;
+use crate::BlockSlots;
 use crate::atomic::{AtomicU64, Ordering::Relaxed};
 
 const KIND: u8 = 3;
 const BIT: u64 = 1 << 5;
 
 struct Block {
-    slots: Slots,
+    slots: BlockSlots,
     hints: AtomicU64,
     word: AtomicU64,
 }
@@ -21,7 +21,7 @@ impl Block {
     /// Creates a block of two slots, both owned by the caller.
     fn full() -> Arc<Block> {
         let [hints, word] = words();
-        let block = Block { slots: Slots::new(), hints, word };
+        let block = Block { slots: BlockSlots::new(), hints, word };
         block.slots.begin(KIND, 2);
         assert_eq!(block.slots.claim(KIND).expect("the second").slot, 1);
         Arc::new(block)
@@ -37,7 +37,7 @@ impl Block {
 
     fn give(&self, slot: usize) {
         if self.slots.free(slot).only {
-            Slots::hint(&self.hints, BIT);
+            BlockSlots::hint(&self.hints, BIT);
         }
     }
 
@@ -94,7 +94,7 @@ fn who_holds_a_block_writes_before_it_becomes_something_else() {
             thread::spawn(move || {
                 if block.slots.hold(KIND) {
                     block.word.store(1, Relaxed);
-                    block.slots.let_go();
+                    block.slots.release_hold();
                 }
             })
         };

@@ -15,7 +15,7 @@ use crate::{Space, keep_first};
 const CELLS: u32 = 2;
 const BLOCKS: usize = 4;
 
-struct Sums {
+struct SpaceModel {
     /// The place of each instrument's cell; 0: none.
     entries: [AtomicU32; 2],
     space: Space,
@@ -24,9 +24,9 @@ struct Sums {
     cells: [AtomicU64; BLOCKS * CELLS as usize],
 }
 
-impl Sums {
-    fn new() -> Arc<Sums> {
-        Arc::new(Sums {
+impl SpaceModel {
+    fn new() -> Arc<SpaceModel> {
+        Arc::new(SpaceModel {
             entries: [AtomicU32::new(0), AtomicU32::new(0)],
             space: Space::new(),
             fresh: AtomicU32::new(1),
@@ -71,7 +71,7 @@ impl Sums {
 
 fn both(first: usize, second: usize) {
     check(move || {
-        let sums = Sums::new();
+        let sums = SpaceModel::new();
         let other = {
             let sums = Arc::clone(&sums);
             thread::spawn(move || sums.fold(first, 3))
@@ -102,7 +102,7 @@ fn two_that_make_cells_get_one_each() {
 #[test]
 fn a_cell_that_is_drained_meanwhile_loses_nothing() {
     check(|| {
-        let sums = Sums::new();
+        let sums = SpaceModel::new();
         sums.fold(0, 3);
         let other = {
             let sums = Arc::clone(&sums);
@@ -118,7 +118,7 @@ fn a_cell_that_is_drained_meanwhile_loses_nothing() {
 #[test]
 fn a_cell_that_another_made_is_empty_when_it_is_found() {
     check(|| {
-        let sums = Sums::new();
+        let sums = SpaceModel::new();
         let other = {
             let sums = Arc::clone(&sums);
             thread::spawn(move || keep_first(&sums.entries[0], sums.make()))

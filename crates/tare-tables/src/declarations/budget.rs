@@ -156,7 +156,7 @@ const DECISION_COLUMNS: &[ColumnDef<DecisionRow>] = &[
         "Rises by one with each row, from 1 at the server's start.",
         |row| row.id.into(),
     ),
-    column("DECISION_TIME", TimestampMicros, "When it was made; the same for all of one look.", |row| {
+    column("DECISION_TIME", TimestampMicros, "When it was made; the same for all of one sample.", |row| {
         Value::Timestamp(row.time_us)
     }),
     nullable(

@@ -1,6 +1,6 @@
 //! Errors by number.
 
-use tare_engine::snapshot::{Asked, ErrorStat, Grouping, Reset, Summary};
+use tare_engine::snapshot::{ErrorStat, Grouping, ReadRequest, Reset, Summary};
 
 use super::summary::Key;
 use crate::framework::column::{ColumnDef, column, nullable, signed};
@@ -36,7 +36,7 @@ error_table!(
     THREAD, Thread, "events_errors_summary_by_thread_by_error", "for each live thread", ["THREAD_ID"],
     [Key::<ErrorStat>::THREAD_ID],
     found: &[("THREAD_ID", |engine, id, parts, emit| {
-        engine.error_summary(Asked { what: Grouping::Thread, thread: Some(id), parts }, &mut |row| emit(&row));
+        engine.error_summary(ReadRequest { what: Grouping::Thread, thread: Some(id), parts }, &mut |row| emit(&row));
     })]
 );
 error_table!(

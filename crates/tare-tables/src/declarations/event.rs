@@ -2,7 +2,7 @@
 
 use tare_engine::Engine;
 use tare_engine::snapshot::{
-    Asked, EventHead, EventType, PresentTable, Reset, Scope, StageRow, StatementRow, TransactionRow,
+    EventHead, EventType, PresentTable, ReadRequest, Reset, Scope, StageRow, StatementRow, TransactionRow,
     TransactionState, WaitRow,
 };
 
@@ -67,11 +67,11 @@ macro_rules! event_tables {
     };
     ($type:ident, $scope:ident, $row:ty, $read:path, $columns:expr, $further:expr, $name:expr, $doc:expr) => {
         TableDef::<$row>::new($name, $doc, $columns, |engine, parts, emit| {
-            let asked = Asked { what: Scope::$scope, thread: None, parts };
+            let asked = ReadRequest { what: Scope::$scope, thread: None, parts };
             let _ = $read(engine, asked).iter().try_for_each(emit);
         })
         .found(&[("THREAD_ID", |engine, id, parts, emit| {
-            let asked = Asked { what: Scope::$scope, thread: Some(id), parts };
+            let asked = ReadRequest { what: Scope::$scope, thread: Some(id), parts };
             let _ = $read(engine, asked).iter().try_for_each(emit);
         })])
         .extended($further)

@@ -18,7 +18,7 @@ pub static STATEMENTS: TableDef<Bucket> = TableDef::new(
     "How long statements took: of each bucket how many took so long. Statements nobody timed are in none. Reset together \
      with events_statements_summary_global_by_event_name, and by itself; events_statements_histogram_global_by_event_name \
      goes with it.",
-    &[Of::BUCKET],
+    &[HistogramOf::BUCKET],
     |engine, _, emit| {
         let _ = engine.statement_histogram().all().try_for_each(|bucket| emit(&bucket));
     },
@@ -39,7 +39,7 @@ pub static BY_DIGEST: TableDef<OfDigest> = TableDef::new(
     "events_statements_histogram_by_digest",
     "How long statements took, by schema and digest: every bucket of each. Statements nobody timed are in none. Reset \
      together with events_statements_summary_by_digest, and by itself; the quantiles there go with it.",
-    &[DIGEST, Of::BUCKET],
+    &[DIGEST, HistogramOf::BUCKET],
     |engine, _, emit| {
         let parts = DigestRow::SCHEMA.and(DigestRow::DIGEST).and(DigestRow::HISTOGRAM);
         engine.digests(parts, &mut |digest| emit_digest(digest, emit));
@@ -81,7 +81,7 @@ macro_rules! by_event_name {
         pub static $table: TableDef<OfInstrument> = TableDef::new(
             $name,
             concat!($doc, " No other server has this table. Buckets in which nothing is are left out."),
-            &[EVENT_NAME, Of::BUCKET],
+            &[EVENT_NAME, HistogramOf::BUCKET],
             |engine, _, emit| emit_instruments(engine, $of, emit),
         )
         .indexed(&[&["EVENT_NAME", "BUCKET_NUMBER"]])
@@ -155,9 +155,9 @@ impl Row for OfInstrument {
 }
 
 /// MySQL's columns of a bucket.
-struct Of<R>(PhantomData<R>);
+struct HistogramOf<R>(PhantomData<R>);
 
-impl<R: Row> Of<R> {
+impl<R: Row> HistogramOf<R> {
     const BUCKET: &'static [ColumnDef<R>] = &[
         column("BUCKET_NUMBER", IntUnsigned, "Number of the bucket, from 0 to 449.", |row: &R| {
             row.bucket().number.into()

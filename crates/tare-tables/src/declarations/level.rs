@@ -3,7 +3,7 @@
 use tare_engine::snapshot::{Instrument, Kind};
 use tare_engine::{Engine, Recording};
 
-use crate::framework::change::Changes;
+use crate::framework::change::RowChanges;
 use crate::framework::column::{ColumnDef, YES_NO, column, yes_no};
 use crate::framework::definition::TableDef;
 use crate::table::SqlType::{Enum, VarChar};
@@ -50,7 +50,7 @@ const COLUMNS: &[ColumnDef<Instrument>] = &[
 const OFF: &str = "off";
 pub(crate) const LEVELS_NAMED: &[&str] = &[OFF, "counts", "sums", "sampled", "lean", "exact"];
 
-fn update(engine: &Engine, changes: &Changes<'_>) -> Result<bool, TableError> {
+fn update(engine: &Engine, changes: &RowChanges<'_>) -> Result<bool, TableError> {
     let level = match changes.value("LEVEL") {
         Some(Value::Text(name)) if name.eq_ignore_ascii_case(OFF) => None,
         Some(Value::Text(name)) => Some(Recording::named(name).ok_or(TableError::BadValue("LEVEL"))?),

@@ -126,7 +126,7 @@ pub static OBJECTS: TableDef<ObjectRow> = TableDef::new(
 /// The table `table_handles`.
 pub static HANDLES: TableDef<TableHandleRow> = TableDef::new(
     "table_handles",
-    "The tables that are open now and that setup_objects watches, each as often as it is open, and how they are locked. OWNER_THREAD_ID and OWNER_EVENT_ID \
+    "The tables that are open now and that setup_objects instruments, each as often as it is open, and how they are locked. OWNER_THREAD_ID and OWNER_EVENT_ID \
      are 0 while nobody uses one.",
     &[HANDLE],
     |engine, _, emit| {

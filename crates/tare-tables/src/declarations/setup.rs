@@ -4,7 +4,7 @@ use tare_engine::objects::{self, ObjectRule};
 use tare_engine::snapshot::{Consumer, Instrument, Kind, Reset, ThreadInstrument};
 use tare_engine::{ActorRule, Engine, RuleError};
 
-use crate::framework::change::Changes;
+use crate::framework::change::RowChanges;
 use crate::framework::column::{ColumnDef, YES_NO, column, nullable, yes_no};
 use crate::framework::definition::TableDef;
 use crate::table::SqlType::{Char, Enum, Int, LongText, Set, VarChar};
@@ -75,7 +75,7 @@ fn set_of<const N: usize>(members: [(&'static str, bool); N]) -> Value<'static> 
     set.collect::<Vec<_>>().join(",").into()
 }
 
-fn update_instrument(engine: &Engine, changes: &Changes<'_>) -> Result<bool, TableError> {
+fn update_instrument(engine: &Engine, changes: &RowChanges<'_>) -> Result<bool, TableError> {
     let enabled = changes.flag("ENABLED")?;
     let timed = changes.flag("TIMED")?;
     let Some(Value::Text(name)) = changes.held("NAME") else { return Ok(false) };
@@ -93,7 +93,7 @@ pub static CONSUMERS: TableDef<ConsumerState> = TableDef::new(
     "setup_consumers",
     "Where events may go. A consumer works only while those above it do: global_instrumentation, then \
      thread_instrumentation, then `_current`, then `_history` and `_history_long`. `events_statements_cpu`, in the shape \
-     `extended` only, is off at first: it takes two system calls a statement.",
+     `extended` only, is off by default: it takes two system calls a statement.",
     &[CONSUMER_COLUMNS],
     |engine, _, emit| {
         let _ = engine.consumers().try_for_each(|it| emit(&(it, engine.consumer(it))));
@@ -107,7 +107,7 @@ const CONSUMER_COLUMNS: &[ColumnDef<ConsumerState>] = &[
     column("ENABLED", YES_NO, "Whether it takes events. May be updated.", |(_, on)| yes_no(*on)),
 ];
 
-fn update_consumer(engine: &Engine, changes: &Changes<'_>) -> Result<bool, TableError> {
+fn update_consumer(engine: &Engine, changes: &RowChanges<'_>) -> Result<bool, TableError> {
     let enabled = changes.flag("ENABLED")?;
     let Some(Value::Text(name)) = changes.held("NAME") else { return Ok(false) };
     let consumer = engine.consumers().find(|consumer| consumer.name() == name);
@@ -139,7 +139,7 @@ const ACTOR_COLUMNS: &[ColumnDef<ActorRule>] = &[
     column("HOST", Char(255), "Host the connection comes from.", |row: &ActorRule| (&row.host).into())
         .or("%"),
     column("USER", Char(128), "User of the connection.", |row: &ActorRule| (&row.user).into()).or("%"),
-    column("ROLE", Char(128), "Only rows with `%` are looked at.", |row: &ActorRule| (&row.role).into())
+    column("ROLE", Char(128), "Only rows with `%` have an effect.", |row: &ActorRule| (&row.role).into())
         .or("%"),
     column(
         "ENABLED",
@@ -154,7 +154,7 @@ const ACTOR_COLUMNS: &[ColumnDef<ActorRule>] = &[
     .or("YES"),
 ];
 
-fn actor(row: &Changes<'_>) -> Result<ActorRule, TableError> {
+fn actor(row: &RowChanges<'_>) -> Result<ActorRule, TableError> {
     Ok(ActorRule {
         host: row.text("HOST")?,
         user: row.text("USER")?,
@@ -204,7 +204,7 @@ const OBJECT_COLUMNS: &[ColumnDef<ObjectRule>] = &[
         (&row.name).into()
     })
     .or("%"),
-    column("ENABLED", YES_NO, "Whether the object is watched. May be updated.", |row: &ObjectRule| {
+    column("ENABLED", YES_NO, "Whether the object is instrumented. May be updated.", |row: &ObjectRule| {
         yes_no(row.enabled)
     })
     .or("YES"),
@@ -214,7 +214,7 @@ const OBJECT_COLUMNS: &[ColumnDef<ObjectRule>] = &[
     .or("YES"),
 ];
 
-fn object(row: &Changes<'_>) -> Result<ObjectRule, TableError> {
+fn object(row: &RowChanges<'_>) -> Result<ObjectRule, TableError> {
     let object_type = row.text("OBJECT_TYPE")?;
     if object_type.is_empty() {
         return Err(TableError::NoReference);
@@ -268,7 +268,7 @@ const THREAD_COLUMNS: &[ColumnDef<ThreadInstrument>] = &[
     nullable("DOCUMENTATION", LongText, "Always NULL: the server has none.", |_| Value::Null),
 ];
 
-fn update_thread_class(engine: &Engine, changes: &Changes<'_>) -> Result<bool, TableError> {
+fn update_thread_class(engine: &Engine, changes: &RowChanges<'_>) -> Result<bool, TableError> {
     let enabled = changes.flag("ENABLED")?;
     let history = changes.flag("HISTORY")?;
     let name = changes.text("NAME")?;

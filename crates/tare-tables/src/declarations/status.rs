@@ -8,7 +8,7 @@ use std::sync::OnceLock;
 use tare_engine::Engine;
 
 use super::budget;
-use crate::framework::change::Changes;
+use crate::framework::change::RowChanges;
 use crate::framework::column::column;
 use crate::framework::definition::{Emit, TableDef};
 use crate::table::SqlType::VarChar;
@@ -72,7 +72,7 @@ pub static STATUS: TableDef<StatusRow> = TableDef::new(
 .indexed(&[&["NAME"]])
 .updated(&["VALUE"], update);
 
-fn update(_: &Engine, changes: &Changes<'_>) -> Result<bool, TableError> {
+fn update(_: &Engine, changes: &RowChanges<'_>) -> Result<bool, TableError> {
     match (changes.held("NAME"), changes.value("VALUE")) {
         (Some(Value::Text(name)), Some(Value::Text(value))) => budget::set(name, value).map(|()| true),
         _ => Err(TableError::WrongUsage),

@@ -5,7 +5,7 @@ use std::marker::PhantomData;
 
 use tare_engine::Engine;
 use tare_engine::snapshot::{
-    Asked, EventType, Grouping, MemoryStat, Reset, Stat, StatementStat, Summary, TransactionStat,
+    EventType, Grouping, MemoryStat, ReadRequest, Reset, Stat, StatementStat, Summary, TransactionStat,
 };
 
 use super::shared::{counter_columns, further_columns};
@@ -37,7 +37,7 @@ macro_rules! summary_tables {
             summary_tables!(@level THREAD, Thread, "_by_thread_by_event_name", "for each live thread",
                 [["THREAD_ID", "EVENT_NAME"], ["EVENT_NAME", "THREAD_ID"]], $prefix, $what, $stat, $read, $level => $reset, $further,
                 &[THREAD_ID, EVENT_NAME, $($columns),+], found: &[("THREAD_ID", |engine, id, parts, emit| {
-                    $read(engine, Asked { what: Grouping::Thread, thread: Some(id), parts }, &mut |row| emit(&row));
+                    $read(engine, ReadRequest { what: Grouping::Thread, thread: Some(id), parts }, &mut |row| emit(&row));
                 })]);
             summary_tables!(@level ACCOUNT, Account, "_by_account_by_event_name", "for each account",
                 [["USER", "HOST", "EVENT_NAME"], ["EVENT_NAME", "USER", "HOST"]], $prefix, $what, $stat, $read, $level => $reset, $further,
@@ -60,7 +60,7 @@ macro_rules! summary_tables {
             concat!($prefix, $suffix),
             concat!($what, " by instrument, ", $for_whom, ". Instruments that saw nothing appear with zeros."),
             $columns,
-            |engine, parts, emit| $read(engine, Asked { what: Grouping::$variant, thread: None, parts }, &mut |row| emit(&row)),
+            |engine, parts, emit| $read(engine, ReadRequest { what: Grouping::$variant, thread: None, parts }, &mut |row| emit(&row)),
         )
         $(.found($finders))?
         .extended($further)

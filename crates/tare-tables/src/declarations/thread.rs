@@ -4,7 +4,7 @@ use tare_engine::Engine;
 use tare_engine::snapshot::{PresentTable, ThreadKey, ThreadRow};
 
 use super::shared::{ENGINES, NO_CONTROLLED_MEMORY};
-use crate::framework::change::Changes;
+use crate::framework::change::RowChanges;
 use crate::framework::column::{ColumnDef, YES_NO, column, nullable, yes_no};
 use crate::framework::definition::{Emit, TableDef};
 use crate::table::SqlType::{BigInt, BigIntUnsigned, LongText, VarChar};
@@ -78,7 +78,7 @@ fn emit_listed(threads: &[ThreadRow], number: Option<u64>, emit: Emit<'_, Thread
     let _ = threads.iter().filter(|row| row.listed_id.is_some_and(is_it)).try_for_each(emit);
 }
 
-fn update_thread(engine: &Engine, changes: &Changes<'_>) -> Result<bool, TableError> {
+fn update_thread(engine: &Engine, changes: &RowChanges<'_>) -> Result<bool, TableError> {
     let instrumented = changes.flag("INSTRUMENTED")?;
     let history = changes.flag("HISTORY")?;
     let Some(Value::Unsigned(thread_id)) = changes.held("THREAD_ID") else { return Ok(false) };

@@ -3,7 +3,7 @@
 use tare_engine::Engine;
 use tare_engine::snapshot::{TIMED_EVENTS, TIMER_NAMES, TimerRow, TimerSetting};
 
-use crate::framework::change::Changes;
+use crate::framework::change::RowChanges;
 use crate::framework::column::{column, nullable, signed};
 use crate::framework::definition::TableDef;
 use crate::table::SqlType::{BigInt, Enum, VarChar};
@@ -50,7 +50,7 @@ pub static SETUP_TIMERS: TableDef<TimerSetting> = TableDef::new(
 .indexed(&[&["NAME"]])
 .updated(&["TIMER_NAME"], update_timer);
 
-fn update_timer(engine: &Engine, row: &Changes<'_>) -> Result<bool, TableError> {
+fn update_timer(engine: &Engine, row: &RowChanges<'_>) -> Result<bool, TableError> {
     let known = |names: &[&'static str], column| {
         let text = row.text(column)?;
         let name = names.iter().copied().find(|name| name.eq_ignore_ascii_case(&text));

@@ -4,13 +4,13 @@ use super::condition::integer;
 use crate::table::{Column, TableError, Value};
 
 /// A write to one row: the row's values, and those that an UPDATE sets.
-pub(crate) struct Changes<'a> {
+pub(crate) struct RowChanges<'a> {
     pub(crate) columns: &'a [Column],
     pub(crate) row: &'a [Value<'a>],
     pub(crate) set: &'a [(usize, Value<'a>)],
 }
 
-impl Changes<'_> {
+impl RowChanges<'_> {
     /// Returns the value of a column before the write.
     pub(crate) fn held(&self, name: &str) -> Option<&Value<'_>> {
         self.row.get(self.position(name)?)
@@ -76,7 +76,7 @@ mod tests {
         let on = Column { name: "ON", sql_type: YES_NO, nullable: true, default: None, doc: "" };
         let flag = |value| {
             let (columns, row, set) = (&[on], &["NO".into()], &[(0, value)]);
-            Changes { columns, row, set }.flag("ON")
+            RowChanges { columns, row, set }.flag("ON")
         };
         for value in ["YES".into(), "yes".into(), Value::Unsigned(1)] {
             assert_eq!(flag(value), Ok(Some(true)));

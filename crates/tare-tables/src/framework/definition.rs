@@ -9,16 +9,16 @@ use tare_engine::Engine;
 use tare_engine::snapshot::{Parts, Reset};
 
 use self::present::Showing;
-use super::change::Changes;
+use super::change::RowChanges;
 use super::column::ColumnDef;
 use super::condition::integer;
 use super::getter::{Getter, parts};
-use super::kept::{Keeper, KeptRows};
+use super::kept::{KeepRows, KeptRows};
 use super::record::Record;
 use crate::mysql;
 use crate::table::{
-    Access, Column, Columns, Condition, Kept, Operator, PresentRows, Query, Sink, Table, TableError, Value,
-    Values,
+    Access, Column, ColumnSet, Condition, Operator, PresentRows, Query, RowSnapshot, RowValues, Sink, Table,
+    TableError, Value,
 };
 
 /// Function that emits the rows of a table, with at least these parts.
@@ -37,7 +37,7 @@ pub struct TableDef<R: 'static> {
     further: &'static [&'static [ColumnDef<R>]],
     source: Source<R>,
     finders: &'static [Finder<R>],
-    keeper: Option<Keeper<R>>,
+    keeper: Option<KeepRows<R>>,
     showing: Option<Showing<R>>,
     indexes: &'static [&'static [&'static str]],
     reset: Option<Reset>,
@@ -55,14 +55,14 @@ pub(crate) type Finder<R> = (&'static str, fn(&Engine, u64, Parts, Emit<'_, R>))
 #[derive(Clone, Copy)]
 pub(crate) struct Update {
     pub(crate) columns: &'static [&'static str],
-    pub(crate) apply: fn(&Engine, &Changes<'_>) -> Result<bool, TableError>,
+    pub(crate) apply: fn(&Engine, &RowChanges<'_>) -> Result<bool, TableError>,
 }
 
 /// The functions that insert and delete a row.
 #[derive(Clone, Copy)]
 struct Edit {
-    insert: fn(&Engine, &Changes<'_>) -> Result<(), TableError>,
-    delete: fn(&Engine, &Changes<'_>) -> Result<bool, TableError>,
+    insert: fn(&Engine, &RowChanges<'_>) -> Result<(), TableError>,
+    delete: fn(&Engine, &RowChanges<'_>) -> Result<bool, TableError>,
 }
 
 /// Facts derived from a declaration once, because they are used often.
@@ -122,7 +122,7 @@ impl<R: 'static> TableDef<R> {
     }
 
     /// Allows rows to be kept and read more than once.
-    pub(crate) const fn kept(mut self, keeper: Keeper<R>) -> Self {
+    pub(crate) const fn kept(mut self, keeper: KeepRows<R>) -> Self {
         self.keeper = Some(keeper);
         self
     }
@@ -143,7 +143,7 @@ impl<R: 'static> TableDef<R> {
     pub(crate) const fn updated(
         mut self,
         columns: &'static [&'static str],
-        apply: fn(&Engine, &Changes<'_>) -> Result<bool, TableError>,
+        apply: fn(&Engine, &RowChanges<'_>) -> Result<bool, TableError>,
     ) -> Self {
         self.update = Some(Update { columns, apply });
         self
@@ -152,8 +152,8 @@ impl<R: 'static> TableDef<R> {
     /// Allows INSERT and DELETE.
     pub(crate) const fn edited(
         mut self,
-        insert: fn(&Engine, &Changes<'_>) -> Result<(), TableError>,
-        delete: fn(&Engine, &Changes<'_>) -> Result<bool, TableError>,
+        insert: fn(&Engine, &RowChanges<'_>) -> Result<(), TableError>,
+        delete: fn(&Engine, &RowChanges<'_>) -> Result<bool, TableError>,
     ) -> Self {
         self.edit = Some(Edit { insert, delete });
         self
@@ -182,8 +182,8 @@ impl<R: 'static> TableDef<R> {
     }
 
     /// Returns the row as a write that sets nothing.
-    fn whole<'a>(&'a self, row: &'a [Value<'a>]) -> Changes<'a> {
-        Changes { columns: self.columns(), row, set: &[] }
+    fn whole<'a>(&'a self, row: &'a [Value<'a>]) -> RowChanges<'a> {
+        RowChanges { columns: self.columns(), row, set: &[] }
     }
 
     /// Reads every column of a row.
@@ -278,7 +278,7 @@ impl<R: 'static> Table for TableDef<R> {
         self.as_present()
     }
 
-    fn keep<'e>(&'e self, engine: &'e Engine, columns: Columns) -> Option<Box<dyn Kept + 'e>> {
+    fn keep<'e>(&'e self, engine: &'e Engine, columns: ColumnSet) -> Option<Box<dyn RowSnapshot + 'e>> {
         let getters = &self.shape().getters;
         let moment = self.keeper?(engine, parts(getters, columns));
         Some(Box::new(KeptRows { getters, moment }))
@@ -295,7 +295,7 @@ impl<R: 'static> Table for TableDef<R> {
         if !set.iter().all(|it| named(it).is_some_and(|name| update.columns.contains(&name))) {
             return Err(TableError::WrongUsage);
         }
-        (update.apply)(engine, &Changes { columns, row, set })
+        (update.apply)(engine, &RowChanges { columns, row, set })
     }
 
     fn insert(&self, engine: &Engine, row: &[Value]) -> Result<(), TableError> {

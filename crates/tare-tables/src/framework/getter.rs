@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use tare_engine::snapshot::Parts;
 
 use super::column::{ColumnDef, Get};
-use crate::table::{Columns, SqlType, Value};
+use crate::table::{ColumnSet, SqlType, Value};
 
 /// Getter of a column, the maximum length of its text, and what stands for NULL if it cannot be NULL.
 pub(crate) struct Getter<R: 'static> {
@@ -73,6 +73,6 @@ fn zero(sql_type: SqlType) -> Value<'static> {
 }
 
 /// Returns the parts of a row that these columns read.
-pub(crate) fn parts<R>(getters: &[Getter<R>], columns: Columns) -> Parts {
+pub(crate) fn parts<R>(getters: &[Getter<R>], columns: ColumnSet) -> Parts {
     columns.parts(getters.iter().map(|getter| getter.parts))
 }

@@ -9,10 +9,10 @@ use tare_engine::{Digests, Engine};
 use super::column::Get;
 use super::getter::{Getter, parts};
 use super::record::Record;
-use crate::table::{Columns, Kept, Sink, Test};
+use crate::table::{ColumnSet, RowSnapshot, Sink, Test};
 
 /// Rows that a source has kept.
-pub(crate) trait Moment<R> {
+pub(crate) trait RowsOfMoment<R> {
     /// Returns the number of rows.
     fn count(&self) -> usize;
     /// Returns a number that rows have in common if these parts of them are equal; `None` if there is none.
@@ -26,9 +26,9 @@ pub(crate) trait Moment<R> {
 }
 
 /// Function that keeps rows, with these parts.
-pub(crate) type Keeper<R> = fn(&Engine, Parts) -> Box<dyn Moment<R> + '_>;
+pub(crate) type KeepRows<R> = fn(&Engine, Parts) -> Box<dyn RowsOfMoment<R> + '_>;
 
-impl Moment<DigestRow> for Digests<'_> {
+impl RowsOfMoment<DigestRow> for Digests<'_> {
     fn count(&self) -> usize {
         Digests::count(self)
     }
@@ -53,25 +53,26 @@ impl Moment<DigestRow> for Digests<'_> {
 /// Kept rows with their getters.
 pub(crate) struct KeptRows<'e, R: 'static> {
     pub(crate) getters: &'e [Getter<R>],
-    pub(crate) moment: Box<dyn Moment<R> + 'e>,
+    pub(crate) moment: Box<dyn RowsOfMoment<R> + 'e>,
 }
 
-impl<R> Kept for KeptRows<'_, R> {
+impl<R> RowSnapshot for KeptRows<'_, R> {
     fn count(&self) -> usize {
         self.moment.count()
     }
 
     fn judge(&mut self, tests: Vec<Test<'_>>, by: Option<usize>) -> Vec<(u64, usize)> {
-        let mut columns = Columns::NONE;
+        let mut columns = ColumnSet::NONE;
         tests.iter().map(|test| test.column).chain(by).for_each(|column| columns.add(column));
         let parts = parts(self.getters, columns);
         let getters = self.getters;
-        let judges = tests.into_iter().map(|test| Judge::new(&getters[test.column], test));
-        let judges: Vec<Judge<'_, '_, R>> = judges.collect();
+        let judges = tests.into_iter().map(|test| ColumnTest::new(&getters[test.column], test));
+        let judges: Vec<ColumnTest<'_, '_, R>> = judges.collect();
         let by = by.map(|by| &self.getters[by]);
         let count = self.moment.count();
         self.moment.expect(&(0..count).collect::<Vec<_>>(), parts);
-        let is_shared = |it: &Judge<'_, '_, R>| count > 0 && self.moment.same(0, it.getter.parts).is_some();
+        let is_shared =
+            |it: &ColumnTest<'_, '_, R>| count > 0 && self.moment.same(0, it.getter.parts).is_some();
         let (mut shared, mut others): (Vec<_>, Vec<_>) = judges.into_iter().partition(is_shared);
         // What rows have in common is often known before they are read.
         let parts_of_others = others
@@ -99,7 +100,7 @@ impl<R> Kept for KeptRows<'_, R> {
         passed
     }
 
-    fn rows(&mut self, positions: &[usize], columns: Columns, sink: Sink<'_>) {
+    fn rows(&mut self, positions: &[usize], columns: ColumnSet, sink: Sink<'_>) {
         let parts = parts(self.getters, columns);
         self.moment.expect(positions, parts);
         for position in positions {
@@ -129,18 +130,18 @@ impl<R> Kept for KeptRows<'_, R> {
 }
 
 /// A test of a column, with its last answer.
-struct Judge<'g, 't, R: 'static> {
+struct ColumnTest<'g, 't, R: 'static> {
     getter: &'g Getter<R>,
     test: Test<'t>,
-    /// Number that the present row has in common with others, from [`Moment::same`].
+    /// Number that the present row has in common with others, from [`RowsOfMoment::same`].
     same: Option<u32>,
     /// That number for the row tested last, and the answer: adjacent rows often have the same.
     last: Option<(u32, bool)>,
 }
 
-impl<'g, 't, R> Judge<'g, 't, R> {
+impl<'g, 't, R> ColumnTest<'g, 't, R> {
     fn new(getter: &'g Getter<R>, test: Test<'t>) -> Self {
-        Judge { getter, test, same: None, last: None }
+        ColumnTest { getter, test, same: None, last: None }
     }
 
     /// Returns the last answer if it was for a row with the same number.

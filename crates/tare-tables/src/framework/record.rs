@@ -2,7 +2,7 @@
 
 use super::column::Get;
 use super::getter::Getter;
-use crate::table::{Column, Put, Value, Values};
+use crate::table::{Column, Put, RowValues, Value};
 
 /// Maximum number of numbers that are put at once.
 const RUN: usize = 32;
@@ -13,7 +13,7 @@ pub(crate) struct Record<'t, R: 'static> {
     pub(crate) row: &'t R,
 }
 
-impl<R> Values for Record<'_, R> {
+impl<R> RowValues for Record<'_, R> {
     fn value(&self, column: usize) -> Value<'_> {
         self.getters[column].read(self.row)
     }
@@ -80,9 +80,9 @@ mod tests {
 
     /// Test double of [`Put`] that collects texts, and sums unchanged.
     #[derive(Default)]
-    struct Texts(Vec<String>);
+    struct TextSink(Vec<String>);
 
-    impl Put for Texts {
+    impl Put for TextSink {
         fn null(&mut self) {
             self.0.push("NULL".into());
         }
@@ -113,7 +113,7 @@ mod tests {
         let (mut whole, mut values) = (Vec::new(), Vec::new());
         let items = [Some(0), Some(2), None, Some(2), Some(1)];
         SUMS.scan(&tare_engine::Engine::new(), &Query::ALL, &mut |row| {
-            let mut texts = Texts::default();
+            let mut texts = TextSink::default();
             row.put(SUMS.columns(), &items, &mut texts);
             whole.push(texts.0.join(" "));
             values.push(row.value(2).into_owned());

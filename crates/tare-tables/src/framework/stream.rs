@@ -9,11 +9,11 @@ use std::ops::{ControlFlow, Range};
 use std::sync::OnceLock;
 
 use tare_engine::snapshot::Parts;
-use tare_engine::{Cursor, Engine, Origin, Piece};
+use tare_engine::{Cursor, Engine, Origin, StreamPart};
 
 use super::column::{ColumnDef, YES_NO, nullable, yes_no};
 use crate::table::SqlType::{BigIntUnsigned, VarChar};
-use crate::table::{Column, Columns, Put, Query, Rows, Sink, Stream, Table, Value, Values};
+use crate::table::{Column, ColumnSet, Put, Query, RowValues, Rows, Sink, Stream, Table, Value};
 
 impl dyn Put + '_ {
     /// Puts a number, or NULL.
@@ -34,9 +34,9 @@ impl dyn Put + '_ {
 }
 
 /// A value that is kept for a test and not sent.
-pub(crate) struct Kept(pub(crate) Value<'static>);
+pub(crate) struct KeptValue(pub(crate) Value<'static>);
 
-impl Put for Kept {
+impl Put for KeptValue {
     fn null(&mut self) {
         self.0 = Value::Null;
     }
@@ -63,7 +63,7 @@ enum Way<R: 'static> {
     Numbers(Range<usize>),
     Origin(&'static ColumnDef<Origin>),
     /// Columns of the last row only.
-    Last(Vec<&'static ColumnDef<Piece>>),
+    Last(Vec<&'static ColumnDef<StreamPart>>),
     /// Not a column: an item of the receiver's own.
     Own(usize),
 }
@@ -90,7 +90,7 @@ pub(crate) trait Kind: 'static {
         cursor: &mut Cursor,
         parts: Parts,
         each: impl FnMut(&Self::Event<'_>, &Origin) -> ControlFlow<()>,
-    ) -> Piece;
+    ) -> StreamPart;
 }
 
 /// A declared stream.
@@ -126,7 +126,7 @@ const ORIGIN: &[ColumnDef<Origin>] = &[
 ];
 
 /// The columns of the last row.
-pub(crate) const LAST: &[ColumnDef<Piece>] = &[
+pub(crate) const LAST: &[ColumnDef<StreamPart>] = &[
     nullable(
         "LOST",
         BigIntUnsigned,
@@ -212,7 +212,7 @@ impl<R> Way<R> {
         }
     }
 
-    fn put_last(&self, piece: &Piece, to: &mut dyn Put) {
+    fn put_last(&self, piece: &StreamPart, to: &mut dyn Put) {
         match self {
             Way::Last(defs) => defs.iter().for_each(|def| def.put(piece, to)),
             Way::Numbers(which) => to.nulls(which.len()),
@@ -260,7 +260,7 @@ impl<K: Kind> Stream for StreamDef<K> {
         let parts = columns.parts(self.event().map(|def| def.parts));
         let mut has_left = false;
         let piece = K::read(engine, cursor, parts, |event, origin| {
-            if tested != Columns::NONE && !to.wants(&Tested { stream: self, event, origin }) {
+            if tested != ColumnSet::NONE && !to.wants(&Tested { stream: self, event, origin }) {
                 return ControlFlow::Continue(());
             }
             ways.iter().for_each(|way| way.put::<K>(event, origin, to));
@@ -282,9 +282,9 @@ struct Tested<'r, 'e, K: Kind> {
     origin: &'r Origin,
 }
 
-impl<K: Kind> Values for Tested<'_, '_, K> {
+impl<K: Kind> RowValues for Tested<'_, '_, K> {
     fn value(&self, column: usize) -> Value<'_> {
-        let mut kept = Kept(Value::Null);
+        let mut kept = KeptValue(Value::Null);
         self.stream.way(column).put::<K>(self.event, self.origin, &mut kept);
         kept.0
     }

@@ -11,7 +11,7 @@ use tare_engine::snapshot::{Present, PresentTable};
 use tare_engine::{Cursor, Engine};
 
 pub use query::{Condition, Operator, Query};
-pub use row::{Columns, Put, Rows, Sink, Values};
+pub use row::{ColumnSet, Put, RowValues, Rows, Sink};
 pub use value::{Column, SqlType, Value};
 
 /// Statements that a client may use on a table, given the grants.
@@ -84,7 +84,7 @@ pub trait Table: Sync {
     /// Calls `sink` with each row until it breaks.
     fn scan(&self, engine: &Engine, query: &Query<'_>, sink: Sink<'_>);
     /// Keeps the rows of one point in time, with these columns; `None`: they can be read only once.
-    fn keep<'e>(&'e self, _: &'e Engine, _: Columns) -> Option<Box<dyn Kept + 'e>> {
+    fn keep<'e>(&'e self, _: &'e Engine, _: ColumnSet) -> Option<Box<dyn RowSnapshot + 'e>> {
         None
     }
     /// Returns the table as one of what threads are doing, whose rows can be consistent with those of other
@@ -115,13 +115,13 @@ pub trait Table: Sync {
 }
 
 /// The rows of a table at one point in time.
-pub trait Kept {
+pub trait RowSnapshot {
     /// Returns the number of rows.
     fn count(&self) -> usize;
     /// Returns the positions of the rows that pass all tests, each with its number in the column `by`, or 0.
     fn judge(&mut self, tests: Vec<Test<'_>>, by: Option<usize>) -> Vec<(u64, usize)>;
     /// Calls `sink` with the rows at these positions until it breaks. Only these columns may be read.
-    fn rows(&mut self, positions: &[usize], columns: Columns, sink: Sink<'_>);
+    fn rows(&mut self, positions: &[usize], columns: ColumnSet, sink: Sink<'_>);
     /// Returns the sums of these columns over all rows; `None` if one of them is neither a count nor a sum.
     fn sums(&mut self, columns: &[usize]) -> Option<Vec<u128>>;
 }

@@ -1,6 +1,6 @@
 //! Requests to a table.
 
-use super::row::Columns;
+use super::row::ColumnSet;
 use super::value::Value;
 
 /// A request to a table.
@@ -8,16 +8,16 @@ use super::value::Value;
 pub struct Query<'a> {
     /// The columns that will be read, including those of the conditions. The table may save the cost of
     /// others.
-    pub columns: Columns,
+    pub columns: ColumnSet,
     /// Hints which rows may be left out.
     pub conditions: &'a [Condition],
 }
 
 impl Query<'_> {
     /// Every column of every row.
-    pub const ALL: Query<'static> = Query { columns: Columns::ALL, conditions: &[] };
+    pub const ALL: Query<'static> = Query { columns: ColumnSet::ALL, conditions: &[] };
     /// The number of rows.
-    pub const COUNT: Query<'static> = Query { columns: Columns::NONE, conditions: &[] };
+    pub const COUNT: Query<'static> = Query { columns: ColumnSet::NONE, conditions: &[] };
 }
 
 /// One comparison of a WHERE clause, all joined by AND. A scan may use them to skip work. The requester

@@ -7,7 +7,7 @@ use tare_engine::snapshot::Parts;
 use super::value::{Column, Value};
 
 /// The values of a row. Each is made when it is read, so a row costs only what is read of it.
-pub trait Values {
+pub trait RowValues {
     /// Returns the value of a column. Meaningful only for columns named in the `Query`.
     fn value(&self, column: usize) -> Value<'_>;
     /// Puts items in order: each is a column, or `None` for something of the receiver's own.
@@ -21,32 +21,32 @@ pub trait Values {
     }
 }
 
-impl Values for Vec<Value<'_>> {
+impl RowValues for Vec<Value<'_>> {
     fn value(&self, column: usize) -> Value<'_> {
         self[column].borrowed()
     }
 }
 
-impl<const N: usize> Values for [Value<'_>; N] {
+impl<const N: usize> RowValues for [Value<'_>; N] {
     fn value(&self, column: usize) -> Value<'_> {
         self[column].borrowed()
     }
 }
 
 /// Callback that receives rows until it breaks.
-pub type Sink<'a> = &'a mut dyn FnMut(&dyn Values) -> ControlFlow<()>;
+pub type Sink<'a> = &'a mut dyn FnMut(&dyn RowValues) -> ControlFlow<()>;
 
 /// A set of a table's columns, by position.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Columns(u128);
+pub struct ColumnSet(u128);
 
-impl Columns {
+impl ColumnSet {
     /// Maximum number of columns of a table.
     pub const MOST: usize = u128::BITS as usize;
     /// The empty set.
-    pub const NONE: Columns = Columns(0);
+    pub const NONE: ColumnSet = ColumnSet(0);
     /// The set of all columns.
-    pub const ALL: Columns = Columns(u128::MAX);
+    pub const ALL: ColumnSet = ColumnSet(u128::MAX);
 
     /// Adds a column.
     pub fn add(&mut self, column: usize) {
@@ -55,8 +55,8 @@ impl Columns {
 
     /// Returns the union of two sets.
     #[must_use]
-    pub const fn and(self, others: Columns) -> Columns {
-        Columns(self.0 | others.0)
+    pub const fn and(self, others: ColumnSet) -> ColumnSet {
+        ColumnSet(self.0 | others.0)
     }
 
     /// Returns whether the set contains a column.
@@ -101,9 +101,9 @@ pub trait Put {
 /// Receiver of rows.
 pub trait Rows: Put {
     /// Returns the columns by which [`Rows::wants`] decides; none: every event is wanted.
-    fn tested(&self) -> Columns;
+    fn tested(&self) -> ColumnSet;
     /// Returns whether an event is wanted.
-    fn wants(&mut self, row: &dyn Values) -> bool;
+    fn wants(&mut self, row: &dyn RowValues) -> bool;
     /// Ends a row that has all its values. Breaks if no more rows are wanted.
     fn end(&mut self) -> ControlFlow<()>;
 }

@@ -38,7 +38,7 @@ fn answer(conn: &mut Conn, sql: &str) -> Result<(u64, Option<u64>), String> {
 }
 
 /// A table's index, and rows of the table to look up.
-pub(crate) struct Index {
+pub(crate) struct IndexColumns {
     table: String,
     name: String,
     columns: Vec<String>,
@@ -47,9 +47,15 @@ pub(crate) struct Index {
     is_big: bool,
 }
 
-impl Index {
-    pub(crate) fn new(table: &str, name: &str, columns: Vec<String>) -> Index {
-        Index { table: table.to_owned(), name: name.to_owned(), columns, samples: Vec::new(), is_big: false }
+impl IndexColumns {
+    pub(crate) fn new(table: &str, name: &str, columns: Vec<String>) -> IndexColumns {
+        IndexColumns {
+            table: table.to_owned(),
+            name: name.to_owned(),
+            columns,
+            samples: Vec::new(),
+            is_big: false,
+        }
     }
 
     /// The rows whose names are out of the ordinary, each once, and a few others; in a big table a few of each.
@@ -173,7 +179,7 @@ impl Index {
 }
 
 /// What is asked of a table by an index, and of its copy by a look at every row.
-fn questions(index: &Index, mode: &str, lasting: &str) -> Vec<[String; 2]> {
+fn questions(index: &IndexColumns, mode: &str, lasting: &str) -> Vec<[String; 2]> {
     let digest = |prefix: &str| {
         let marked: Vec<String> =
             index.columns.iter().map(|column| format!("IFNULL({prefix}{column}, '~NULL')")).collect();
@@ -220,7 +226,7 @@ fn lasting(table: &str, thread: u64) -> String {
 }
 
 /// Copies the columns of an index; the copy has the same types and collations and no index.
-fn copy(conn: &mut Conn, index: &Index, lasting: &str, mode: &str) {
+fn copy(conn: &mut Conn, index: &IndexColumns, lasting: &str, mode: &str) {
     let (columns, table) = (index.columns.join(", "), &index.table);
     for sql in [
         "SET sql_mode = ''".to_owned(),
@@ -237,7 +243,7 @@ fn copy(conn: &mut Conn, index: &Index, lasting: &str, mode: &str) {
 /// Asks both; what differs is asked again of a new copy: files, locks and threads come and go, what is wrong stays wrong.
 fn compare(
     conn: &mut Conn,
-    index: &Index,
+    index: &IndexColumns,
     lasting: &str,
     mode: &str,
     asked: &[String; 2],
@@ -271,7 +277,7 @@ fn a_key_of_any_names_finds_its_rows() {
     let (mut compared, mut found, mut wrong) = (0, 0, String::new());
     for (number, (table, name, columns)) in indexes(&mut conn).into_iter().enumerate() {
         let lasting = lasting(&table, thread);
-        let mut index = Index::new(&table, &name, columns);
+        let mut index = IndexColumns::new(&table, &name, columns);
         copy(&mut conn, &index, &lasting, "");
         index.sample(&mut conn);
         index.want(&mut conn);

@@ -4,7 +4,7 @@ use mysql::Conn;
 use mysql::prelude::Queryable;
 use tare_testkit::shared_turn;
 
-use crate::reads::Index;
+use crate::reads::IndexColumns;
 use crate::{MODES, server_of_names};
 
 /// Tables one may UPDATE by name, and their keys; whether one may DELETE from them.
@@ -82,7 +82,7 @@ fn a_write_by_a_key_of_any_names_hits_its_rows() {
     for (table, columns, deletes) in TABLES {
         let subject = format!("performance_schema.{table}");
         let owned = columns.iter().map(|column| (*column).to_owned()).collect();
-        let mut index = Index::new(table, columns[0], owned);
+        let mut index = IndexColumns::new(table, columns[0], owned);
         conn.query_drop("SET sql_mode = ''").unwrap();
         let list = columns.join(", ");
         conn.query_drop(format!(

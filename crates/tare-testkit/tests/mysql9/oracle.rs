@@ -13,7 +13,7 @@ use tare_testkit::turn;
 
 /// `expected/mysql.toml`, as far as it is about rows.
 #[derive(Debug, Deserialize)]
-struct Expected {
+struct ExpectedRows {
     #[serde(default)]
     row: Vec<Other>,
 }
@@ -31,7 +31,7 @@ struct Other {
 }
 
 /// Figures by table, key and column.
-type Figures = BTreeMap<(&'static str, String, String), String>;
+type OracleFigures = BTreeMap<(&'static str, String, String), String>;
 
 fn folder(path: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join(path)
@@ -64,8 +64,8 @@ fn run(conn: &mut mysql::Conn, script: &Script) -> u64 {
 }
 
 /// The columns of events that are the same whatever server it is; `0` or `some` of those that are not.
-fn figures(schema: &mut Schema, connection: u64) -> Figures {
-    let mut figures = Figures::new();
+fn figures(schema: &mut Schema, connection: u64) -> OracleFigures {
+    let mut figures = OracleFigures::new();
     let thread = schema.thread_of(connection).unwrap().unwrap();
     events(schema, thread, &mut figures);
     errors(schema, thread, &mut figures);
@@ -97,7 +97,7 @@ const COUNTED: [&str; 20] = [
 ];
 
 /// Each statement, by its text and how often it was there before.
-fn events(schema: &mut Schema, thread: u64, figures: &mut Figures) {
+fn events(schema: &mut Schema, thread: u64, figures: &mut OracleFigures) {
     let mut seen: BTreeMap<String, usize> = BTreeMap::new();
     for row in schema.long_history("statements", thread).unwrap() {
         let text = row.text("SQL_TEXT").split_whitespace().collect::<Vec<_>>().join(" ");
@@ -117,7 +117,7 @@ fn events(schema: &mut Schema, thread: u64, figures: &mut Figures) {
 }
 
 /// Each error that was seen, by its number.
-fn errors(schema: &mut Schema, thread: u64, figures: &mut Figures) {
+fn errors(schema: &mut Schema, thread: u64, figures: &mut OracleFigures) {
     let table = "events_errors_summary_by_thread_by_error";
     for row in schema.rows_where(table, &[("THREAD_ID", &thread.to_string())]).unwrap() {
         let sums = ["SUM_ERROR_RAISED", "SUM_ERROR_HANDLED"];
@@ -133,7 +133,7 @@ fn errors(schema: &mut Schema, thread: u64, figures: &mut Figures) {
 }
 
 /// Each digest, by its text without what the servers spell differently.
-fn digests(schema: &mut Schema, figures: &mut Figures) {
+fn digests(schema: &mut Schema, figures: &mut OracleFigures) {
     let table = "events_statements_summary_by_digest";
     let of_script = [("SCHEMA_NAME", "beside")];
     let mut bucketed: BTreeMap<String, u64> = BTreeMap::new();
@@ -190,7 +190,7 @@ fn a_script_leaves_what_it_leaves_on_mysql_or_the_difference_is_explained() {
     let subject = figures(&mut server.schema().unwrap(), ours.0);
     let reference = figures(&mut mysql.schema().unwrap(), theirs.0);
 
-    let expected: Expected =
+    let expected: ExpectedRows =
         toml::from_str(&std::fs::read_to_string(folder("expected/mysql.toml")).unwrap()).unwrap();
     let mut used = vec![false; expected.row.len()];
     let mut unexplained = Vec::new();

@@ -6,11 +6,11 @@ use tare_testkit::server::Server;
 use tare_testkit::subject::setting;
 use tare_testkit::turn;
 
-use crate::load::{Counts, KINDS, Kinds, Load, USER, connect, estimated_of_user, fill, since};
+use crate::load::{Counts, KINDS, Load, LoadKinds, USER, connect, estimated_of_user, fill, since};
 use crate::{await_answer, exact, set_sample, started};
 
 /// An estimate held against the truth.
-struct Judged {
+struct JudgedEstimate {
     name: String,
     truth: f64,
     estimate: f64,
@@ -19,10 +19,15 @@ struct Judged {
 }
 
 /// Judges estimates of instruments with more events than this; `variance` is that of an instrument's count.
-fn judge(truth: &Counts, estimate: &Counts, least: f64, variance: impl Fn(&str) -> f64) -> Vec<Judged> {
+fn judge(
+    truth: &Counts,
+    estimate: &Counts,
+    least: f64,
+    variance: impl Fn(&str) -> f64,
+) -> Vec<JudgedEstimate> {
     let judged = truth.iter().filter(|(_, truth)| **truth > least).map(|(name, truth)| {
         let estimate = estimate.get(name).copied().unwrap_or(0.0);
-        Judged {
+        JudgedEstimate {
             name: name.clone(),
             truth: *truth,
             estimate,
@@ -33,14 +38,14 @@ fn judge(truth: &Counts, estimate: &Counts, least: f64, variance: impl Fn(&str) 
 }
 
 /// How many are within two standard errors, how many beyond four, and the mean.
-fn shares(judged: &[Judged]) -> (usize, usize, f64) {
+fn shares(judged: &[JudgedEstimate]) -> (usize, usize, f64) {
     let within = judged.iter().filter(|it| it.off.abs() <= 2.0).count();
     let beyond = judged.iter().filter(|it| it.off.abs() > 4.0).count();
     (within, beyond, judged.iter().map(|it| it.off).sum::<f64>() / judged.len() as f64)
 }
 
-fn show(judged: &[Judged]) {
-    for Judged { name, truth, estimate, off } in judged {
+fn show(judged: &[JudgedEstimate]) {
+    for JudgedEstimate { name, truth, estimate, off } in judged {
         println!("{off:6.2} {estimate:9} of {truth:9} {name}");
     }
 }
@@ -49,7 +54,7 @@ fn show(judged: &[Judged]) {
 struct Pair {
     exact: Server,
     sampled: Server,
-    kinds: Kinds,
+    kinds: LoadKinds,
 }
 
 impl Pair {
@@ -59,7 +64,7 @@ impl Pair {
         let (exact, sampled) = (exact(options)?, started(&settings, options)?);
         fill(&exact);
         fill(&sampled);
-        let kinds = Kinds::of(&exact);
+        let kinds = LoadKinds::of(&exact);
         // What a connection meets for the first time is behind it.
         for server in [&exact, &sampled] {
             Load::of_seed(1).run(&mut connect(server), 50);
@@ -82,7 +87,7 @@ const WEIGHT: f64 = 16.0;
 
 /// So many kinds of statements are run on both servers in one connection, in the order of a seed, and every instrument with more
 /// events than the least number is judged.
-fn window(pair: &Pair, seed: u64, times: u64, least: f64) -> Vec<Judged> {
+fn window(pair: &Pair, seed: u64, times: u64, least: f64) -> Vec<JudgedEstimate> {
     let drive = |load: &mut Load, server: &Server, _: &mut Conn| {
         *load = Load::of_seed(seed);
         load.run(&mut connect(server), times);
@@ -97,13 +102,13 @@ fn of_thirty_instruments_nearly_all_are_within_two_standard_errors() {
     let _turn = turn();
     let Some(pair) = Pair::start("1/16", &[]) else { return };
     // All estimates of a window are of the same choice, so one window in some eight is worse by chance.
-    let windows: Vec<Vec<Judged>> = (1..=4).map(|seed| window(&pair, seed, 2500, 750.0)).collect();
+    let windows: Vec<Vec<JudgedEstimate>> = (1..=4).map(|seed| window(&pair, seed, 2500, 750.0)).collect();
     for judged in &windows {
         show(judged);
         assert!(judged.len() >= 30, "only {} instruments have enough events", judged.len());
         assert_eq!(shares(judged).1, 0, "beyond four standard errors");
     }
-    let is_near = |judged: &Vec<Judged>| shares(judged).0 + 2 >= judged.len();
+    let is_near = |judged: &Vec<JudgedEstimate>| shares(judged).0 + 2 >= judged.len();
     assert!(windows.iter().any(is_near), "too many beyond two standard errors");
 }
 

@@ -130,11 +130,11 @@ pub(crate) fn since(before: &Counts, after: Counts) -> Counts {
 }
 
 /// What one statement of each kind does, by instrument, where everything is recorded.
-pub(crate) struct Kinds(Vec<Vec<Counts>>);
+pub(crate) struct LoadKinds(Vec<Vec<Counts>>);
 
-impl Kinds {
+impl LoadKinds {
     /// Measures it: each statement of each kind by itself.
-    pub(crate) fn of(server: &Server) -> Kinds {
+    pub(crate) fn of(server: &Server) -> LoadKinds {
         const TIMES: u64 = 40;
         let mut watcher = server.client().unwrap();
         let mut of_kind = |kind: usize| {
@@ -167,7 +167,7 @@ impl Kinds {
             }
             sums
         };
-        Kinds((0..KINDS.len()).map(&mut of_kind).collect())
+        LoadKinds((0..KINDS.len()).map(&mut of_kind).collect())
     }
 
     /// The sum of the squares of the events each statement of a load has of an instrument.

@@ -24,9 +24,9 @@ const SESSIONS: [&str; 7] = [
 ];
 
 /// OBJECT_SCHEMA, OBJECT_NAME, PARTITION_NAME, SUBPARTITION_NAME.
-type Named = (String, String, Option<String>, Option<String>);
+type NamedLock = (String, String, Option<String>, Option<String>);
 
-fn named(schema: &str, table: &str, parts: Option<(&str, &str)>) -> Named {
+fn named(schema: &str, table: &str, parts: Option<(&str, &str)>) -> NamedLock {
     let part = |of: fn((&str, &str)) -> String| parts.map(of);
     (schema.to_owned(), table.to_owned(), part(|it| it.0.to_owned()), part(|it| it.1.to_owned()))
 }
@@ -51,7 +51,7 @@ fn make_tables(server: &Server) {
 }
 
 /// What a session that has set something sees.
-fn seen(conn: &mut Conn) -> Vec<Named> {
+fn seen(conn: &mut Conn) -> Vec<NamedLock> {
     let sql = "SELECT OBJECT_SCHEMA, OBJECT_NAME, PARTITION_NAME, SUBPARTITION_NAME FROM performance_schema.data_locks \
                WHERE LOCK_TYPE = 'RECORD' ORDER BY 1, 2";
     conn.query(sql).unwrap()
@@ -80,7 +80,7 @@ fn locks_on_data_are_named_alike_however_a_session_quotes() {
         named("plain", "parted", Some(("p0", "s1"))),
         named("plain", "t", None),
     ];
-    let expected: Vec<Named> = expected.into_iter().flat_map(|it| [it.clone(), it]).collect();
+    let expected: Vec<NamedLock> = expected.into_iter().flat_map(|it| [it.clone(), it]).collect();
     let results = std::thread::scope(|scope| {
         for (mut conn, sql) in waiters {
             scope.spawn(move || conn.query_drop(sql).unwrap());

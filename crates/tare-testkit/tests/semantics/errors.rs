@@ -33,11 +33,11 @@ pub(crate) fn counting() -> Option<Server> {
 }
 
 /// SUM_ERROR_RAISED and SUM_ERROR_HANDLED.
-type Sums = (u64, u64);
+type ErrorSums = (u64, u64);
 
 /// Those of every error at a level, by number (none: the row of all others); errors nobody saw are left out.
-fn sums(schema: &mut Schema, level: &str) -> BTreeMap<Option<u64>, Sums> {
-    let mut sums = BTreeMap::<_, Sums>::new();
+fn sums(schema: &mut Schema, level: &str) -> BTreeMap<Option<u64>, ErrorSums> {
+    let mut sums = BTreeMap::<_, ErrorSums>::new();
     for row in schema.rows(&format!("events_errors_summary_{level}_by_error")).unwrap() {
         let number = |column: &str| row.number(column).unwrap();
         let seen = (number("SUM_ERROR_RAISED"), number("SUM_ERROR_HANDLED"));
@@ -104,7 +104,7 @@ const RAISING: &[(&str, Option<u16>)] = &[
 ];
 
 /// What MySQL 9.7.4 counted of them.
-const OF_MYSQL: &[(Option<u64>, Sums)] = &[
+const OF_MYSQL: &[(Option<u64>, ErrorSums)] = &[
     (None, (1, 0)),
     (Some(1008), (1, 0)),
     (Some(1050), (1, 0)),
@@ -181,7 +181,7 @@ fn no_error_of_sixteen_connections_is_lost_at_any_level() {
     schema.truncate("events_errors_summary_global_by_error").unwrap();
 
     let all = 16 * TIMES as u64;
-    let expected: BTreeMap<Option<u64>, Sums> =
+    let expected: BTreeMap<Option<u64>, ErrorSums> =
         [(None, (all, 0)), (Some(1062), (0, all)), (Some(1064), (all, 0)), (Some(1146), (all, 0))].into();
     let conns: Vec<Conn> = std::thread::scope(|scope| {
         let run = |at: usize| {

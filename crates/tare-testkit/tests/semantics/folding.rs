@@ -27,12 +27,12 @@ const FAMILIES: [(&str, &[&str]); 5] = [
 const LEVELS: [&str; 5] = ["by_thread", "by_account", "by_user", "by_host", "global"];
 
 /// Sums by instrument and column.
-type Sums = BTreeMap<(String, &'static str), u64>;
+type FoldedSums = BTreeMap<(String, &'static str), u64>;
 
-fn sums(schema: &mut Schema, at: usize, level: &str, filter: &[(&str, &str)]) -> Sums {
+fn sums(schema: &mut Schema, at: usize, level: &str, filter: &[(&str, &str)]) -> FoldedSums {
     let (family, columns) = FAMILIES[at];
     let rows = schema.rows_where(&format!("{family}_{level}_by_event_name"), filter).unwrap();
-    let mut sums = Sums::new();
+    let mut sums = FoldedSums::new();
     for row in &rows {
         for column in columns {
             *sums.entry((row.text("EVENT_NAME").to_owned(), column)).or_default() +=
@@ -43,12 +43,12 @@ fn sums(schema: &mut Schema, at: usize, level: &str, filter: &[(&str, &str)]) ->
     sums
 }
 
-fn add(into: &mut Sums, of: Sums) {
+fn add(into: &mut FoldedSums, of: FoldedSums) {
     of.into_iter().for_each(|(what, sum)| *into.entry(what).or_default() += sum);
 }
 
 /// Every level at one time, of the instruments that stood still meanwhile.
-fn at_rest(schema: &mut Schema, at: usize) -> [Sums; 5] {
+fn at_rest(schema: &mut Schema, at: usize) -> [FoldedSums; 5] {
     let before = sums(schema, at, "global", &[]);
     let first = sums(schema, at, "by_host", &[]);
     let mut levels = LEVELS.map(|level| sums(schema, at, level, &[]));
@@ -62,8 +62,8 @@ fn at_rest(schema: &mut Schema, at: usize) -> [Sums; 5] {
 }
 
 /// Connections of two users, batch after batch; what each of them had counted when it was last seen.
-fn churn(server: &Server, schema: &mut Schema, batches: usize) -> [Sums; 5] {
-    let mut closed = [const { Sums::new() }; 5];
+fn churn(server: &Server, schema: &mut Schema, batches: usize) -> [FoldedSums; 5] {
+    let mut closed = [const { FoldedSums::new() }; 5];
     for batch in 0..batches {
         let mut open: Vec<Conn> =
             (0..8).map(|at| connect(server, if (at + batch) % 3 == 0 { "bob" } else { "ann" })).collect();
@@ -80,15 +80,15 @@ fn churn(server: &Server, schema: &mut Schema, batches: usize) -> [Sums; 5] {
     closed
 }
 
-fn add_all(into: &mut [Sums; 5], of: [Sums; 5]) {
+fn add_all(into: &mut [FoldedSums; 5], of: [FoldedSums; 5]) {
     into.iter_mut().zip(of).for_each(|(into, of)| add(into, of));
 }
 
 /// What an idle connection has counted by itself: its last statement ends a moment after the answer.
-fn seen(schema: &mut Schema, conn: &Conn) -> [Sums; 5] {
+fn seen(schema: &mut Schema, conn: &Conn) -> [FoldedSums; 5] {
     let thread = schema.thread_of(u64::from(conn.connection_id())).unwrap().unwrap().to_string();
     let mut all = || std::array::from_fn(|at| sums(schema, at, "by_thread", &[("THREAD_ID", &thread)]));
-    let mut last: [Sums; 5] = all();
+    let mut last: [FoldedSums; 5] = all();
     until(
         || {
             let now = all();
@@ -102,7 +102,7 @@ fn seen(schema: &mut Schema, conn: &Conn) -> [Sums; 5] {
 }
 
 /// Where two sums differ.
-fn apart(a: &Sums, b: &Sums) -> Vec<String> {
+fn apart(a: &FoldedSums, b: &FoldedSums) -> Vec<String> {
     let every: BTreeSet<_> = a.keys().chain(b.keys()).collect();
     let apart = every.into_iter().filter(|what| a.get(*what) != b.get(*what));
     apart.map(|what| format!("{what:?}: {:?} and {:?}", a.get(what), b.get(what))).collect()

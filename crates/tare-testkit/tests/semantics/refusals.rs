@@ -135,10 +135,10 @@ fn nonsense_is_refused_as_the_built_in_refuses_it() {
 }
 
 /// The number and text of an error, if there is one.
-type Refusal = Option<(u16, String)>;
+type RefusedStatement = Option<(u16, String)>;
 
 /// What these end with, one after the other and once more; and whether the tables are still there, read or not before.
-fn definitions(server: &Server) -> (Vec<Refusal>, Vec<Refusal>, Vec<u64>) {
+fn definitions(server: &Server) -> (Vec<RefusedStatement>, Vec<RefusedStatement>, Vec<u64>) {
     let mut conn = server.client().unwrap();
     conn.query_drop("CREATE DATABASE own").unwrap();
     let texts = DEFINITIONS.iter().chain(DEFINITIONS).map(|sql| error(&mut conn, sql)).collect();

@@ -15,9 +15,9 @@ enum Left {
 }
 
 /// A table, the row of it that only the watched connection fills, and what is left after TRUNCATE.
-type Truncated = (&'static str, &'static [(&'static str, &'static str)], Left);
+type TruncatedTable = (&'static str, &'static [(&'static str, &'static str)], Left);
 
-const TRUNCATED: &[Truncated] = &[
+const TRUNCATED: &[TruncatedTable] = &[
     ("events_statements_history_long", &[("EVENT_NAME", "statement/sql/do")], Left::Nothing),
     ("events_statements_history", &[("EVENT_NAME", "statement/sql/do")], Left::Nothing),
     ("events_stages_history_long", &[("EVENT_NAME", "stage/sql/User sleep")], Left::Nothing),

@@ -11,7 +11,7 @@ use tare_testkit::shared_turn;
 use crate::parties::{close, connect, with_users};
 use crate::{beside_the_built_in, server, until};
 
-type Sums = BTreeMap<String, u64>;
+type SessionSumRow = BTreeMap<String, u64>;
 
 /// Counters that the work of this file moves and nothing else does.
 const COUNTERS: &str =
@@ -35,7 +35,7 @@ fn work(conn: &mut Conn) {
 }
 
 /// The counters of what a condition on a table is true of, summed up.
-fn sums(conn: &mut Conn, table: &str, condition: &str) -> Sums {
+fn sums(conn: &mut Conn, table: &str, condition: &str) -> SessionSumRow {
     let sql = format!(
         "SELECT VARIABLE_NAME, CAST(SUM(VARIABLE_VALUE) AS UNSIGNED) FROM performance_schema.{table} \
          WHERE VARIABLE_NAME IN ({COUNTERS}) AND {condition} GROUP BY VARIABLE_NAME"
@@ -43,7 +43,7 @@ fn sums(conn: &mut Conn, table: &str, condition: &str) -> Sums {
     conn.query(sql).unwrap().into_iter().collect()
 }
 
-fn of_session(conn: &mut Conn, of: &Conn) -> Sums {
+fn of_session(conn: &mut Conn, of: &Conn) -> SessionSumRow {
     let thread = format!(
         "THREAD_ID = (SELECT THREAD_ID FROM performance_schema.threads WHERE PROCESSLIST_ID = {})",
         of.connection_id()
@@ -52,7 +52,7 @@ fn of_session(conn: &mut Conn, of: &Conn) -> Sums {
 }
 
 /// What ann's sessions counted, by every table that has it, while they last and afterwards.
-fn counted(server: &Server) -> Vec<Sums> {
+fn counted(server: &Server) -> Vec<SessionSumRow> {
     let mut admin = server.client().unwrap();
     let mut schema = server.schema().unwrap();
     let (mut one, mut two) = (connect(server, "ann"), connect(server, "ann"));
@@ -60,7 +60,7 @@ fn counted(server: &Server) -> Vec<Sums> {
     work(&mut one);
     work(&mut two);
     let mut found = vec![of_session(&mut admin, &one), of_session(&mut admin, &two)];
-    let all = |admin: &mut Conn, found: &mut Vec<Sums>| {
+    let all = |admin: &mut Conn, found: &mut Vec<SessionSumRow>| {
         for (table, condition) in [
             ("status_by_account", "USER = 'ann' AND HOST = 'localhost'"),
             ("status_by_account", "USER = 'bob'"),

@@ -25,9 +25,9 @@ const MAKING: &[&str] = &[
 type Row = (u64, Option<String>, Option<String>, Option<String>, Option<String>);
 
 /// USER, HOST, COMMAND and STATE by ID.
-type Listed = BTreeMap<u64, [Option<String>; 4]>;
+type ListedThread = BTreeMap<u64, [Option<String>; 4]>;
 
-fn listed(conn: &mut mysql::Conn, schema: &str) -> Listed {
+fn listed(conn: &mut mysql::Conn, schema: &str) -> ListedThread {
     let rows: Vec<Row> = conn
         .query(format!(
             "SELECT ID, USER, HOST, COMMAND, STATE FROM {schema}.processlist WHERE ID <> CONNECTION_ID()"
@@ -52,7 +52,7 @@ fn the_servers_own_threads_are_listed_as_the_server_lists_them() {
     };
     let mut conn = server.client().unwrap();
     MAKING.iter().for_each(|sql| conn.query_drop(sql).unwrap_or_else(|e| panic!("{sql}: {e}")));
-    let commands = |listed: &Listed| -> Vec<String> {
+    let commands = |listed: &ListedThread| -> Vec<String> {
         let mut commands: Vec<String> = listed.values().filter_map(|it| it[2].clone()).collect();
         commands.sort();
         commands

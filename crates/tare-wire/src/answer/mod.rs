@@ -14,7 +14,7 @@ use std::io;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use tare_engine::Engine;
-use tare_tables::{Columns, Table, Value, Values};
+use tare_tables::{ColumnSet, RowValues, Table, Value};
 
 use crate::failure::Failure;
 use crate::peer::Peer;
@@ -201,25 +201,25 @@ pub(crate) use size::Sizes;
 pub(crate) use stream::Reading;
 
 /// A row that is held, with the requested values.
-type Kept = Vec<Value<'static>>;
+type OwnedRow = Vec<Value<'static>>;
 
 /// A list of rows with a bound on its size.
-struct Held {
+struct HeldRow {
     /// The number of the table's columns, and those that are held.
-    columns: (usize, Columns),
-    rows: Vec<Kept>,
+    columns: (usize, ColumnSet),
+    rows: Vec<OwnedRow>,
     bytes: usize,
 }
 
-impl Held {
-    fn new(table: &dyn Table, columns: Columns) -> Held {
-        Held { columns: (table.columns().len(), columns), rows: Vec::new(), bytes: 0 }
+impl HeldRow {
+    fn new(table: &dyn Table, columns: ColumnSet) -> HeldRow {
+        HeldRow { columns: (table.columns().len(), columns), rows: Vec::new(), bytes: 0 }
     }
 
-    fn push(&mut self, row: &dyn Values) -> Result<(), Failure> {
+    fn push(&mut self, row: &dyn RowValues) -> Result<(), Failure> {
         let (count, columns) = self.columns;
         let value = |at| if columns.has(at) { row.value(at).into_owned() } else { Value::Null };
-        let row: Kept = (0..count).map(value).collect();
+        let row: OwnedRow = (0..count).map(value).collect();
         self.bytes += size(&row);
         if self.bytes > MAX_HELD {
             return Err(Failure::too_much_to_hold());

@@ -3,13 +3,13 @@
 
 use std::ops::ControlFlow;
 
-use tare_tables::{Columns, Kept, Put, SqlType, Test, Value};
+use tare_tables::{ColumnSet, Put, RowSnapshot, SqlType, Test, Value};
 
-use super::sent::Sent;
+use super::sent::SentRows;
 use super::{Session, Source, Stop};
 use crate::failure::Failure;
 use crate::protocol::packet::Writer;
-use crate::sql::filter::Filter;
+use crate::sql::filter::RowFilter;
 use crate::sql::statement::{ItemOf, Order, Select};
 
 /// Returns whether a SELECT asks for the first rows in the order of a number, with conditions on one column
@@ -27,7 +27,7 @@ pub(super) fn lists(select: &Select) -> bool {
 
 /// Returns whether a SELECT asks only for sums over all rows and counts of rows.
 fn sums(select: &Select) -> bool {
-    let is_all = select.filter == Filter::TRUE;
+    let is_all = select.filter == RowFilter::TRUE;
     let is_told = |of: &ItemOf| match of {
         ItemOf::Sum(_) => is_all,
         of => matches!(of, ItemOf::CountRows | ItemOf::Constant(_)),
@@ -39,8 +39,8 @@ fn sums(select: &Select) -> bool {
 
 /// Returns the conditions that must all be true, each with its column; `None` if one of them concerns several
 /// columns or none.
-fn tested(filter: &Filter) -> Option<Vec<(usize, &Filter)>> {
-    let one = |filter: &'_ Filter| {
+fn tested(filter: &RowFilter) -> Option<Vec<(usize, &RowFilter)>> {
+    let one = |filter: &'_ RowFilter| {
         let mut columns = Vec::new();
         filter.columns(&mut |column| columns.push(column));
         columns.dedup();
@@ -61,7 +61,7 @@ pub(super) fn union(
         let what = "UNION of anything but rows in the order of a number, sums over all rows and COUNT(*)";
         return Err(Failure::unsupported(what).into());
     }
-    let columns = parts.iter().map(Select::columns).fold(Columns::NONE, Columns::and);
+    let columns = parts.iter().map(Select::columns).fold(ColumnSet::NONE, ColumnSet::and);
     let Some(kept) = table.keep(source.engine, columns) else {
         return Err(Failure::unsupported(format_args!("UNION of {}", table.name())).into());
     };
@@ -74,27 +74,27 @@ pub(super) fn select(
     session: &Session,
     writer: &mut Writer<'_>,
     parts: &[Select],
-    kept: Box<dyn Kept + '_>,
+    kept: Box<dyn RowSnapshot + '_>,
 ) -> Result<(), Stop> {
-    let mut moment = Moment { source, kept, judged: Vec::new() };
+    let mut moment = MomentAnswer { source, kept, judged: Vec::new() };
     // Refusals must come before the first packet of a result.
     let found = parts.iter().map(|part| moment.find(part)).collect::<Result<Vec<_>, Stop>>()?;
-    let mut sent = Sent::begin(source, session, writer, &parts[0])?;
+    let mut sent = SentRows::begin(source, session, writer, &parts[0])?;
     for (part, found) in parts.iter().zip(found) {
         sent.select = part;
         match found {
-            Found::Rows(positions) => moment.send(part, &positions, &mut sent)?,
-            Found::Sums(sums) if part.limit.skip == 0 && part.limit.rows > 0 => {
+            PartAnswer::Rows(positions) => moment.send(part, &positions, &mut sent)?,
+            PartAnswer::Sums(sums) if part.limit.skip == 0 && part.limit.rows > 0 => {
                 send_sums(part, &sums, &mut sent)?
             }
-            Found::Sums(_) => {}
+            PartAnswer::Sums(_) => {}
         }
     }
     sent.finish()
 }
 
 /// Sends a row of sums.
-fn send_sums(select: &Select, sums: &[Value<'_>], sent: &mut Sent<'_, '_, '_>) -> Result<(), Stop> {
+fn send_sums(select: &Select, sums: &[Value<'_>], sent: &mut SentRows<'_, '_, '_>) -> Result<(), Stop> {
     for (at, (item, sum)) in select.items.iter().zip(sums).enumerate() {
         match item.of {
             ItemOf::Constant(_) => sent.own(at),
@@ -105,38 +105,38 @@ fn send_sums(select: &Select, sums: &[Value<'_>], sent: &mut Sent<'_, '_, '_>) -
 }
 
 /// The kept rows of a table and the conditions judged so far.
-struct Moment<'a> {
+struct MomentAnswer<'a> {
     source: &'a Source,
-    kept: Box<dyn Kept + 'a>,
-    judged: Vec<Judged>,
+    kept: Box<dyn RowSnapshot + 'a>,
+    judged: Vec<MatchingRows>,
 }
 
 /// The rows that satisfy a condition, each with its number in a column. Cached because two SELECTs often have
 /// the same condition.
-struct Judged {
-    filter: Filter,
+struct MatchingRows {
+    filter: RowFilter,
     by: Option<usize>,
     rows: Vec<(u64, usize)>,
 }
 
 /// The result of a SELECT.
-enum Found {
+enum PartAnswer {
     /// The positions of rows, in their order.
     Rows(Vec<usize>),
     /// A value for each item.
     Sums(Vec<Value<'static>>),
 }
 
-impl Moment<'_> {
-    fn find(&mut self, select: &Select) -> Result<Found, Stop> {
+impl MomentAnswer<'_> {
+    fn find(&mut self, select: &Select) -> Result<PartAnswer, Stop> {
         if self.source.is_stopping() {
             return Err(Failure::stopping().into());
         }
         match select.order[..] {
             [Order { column, descending }] if !select.is_aggregate() => {
-                Ok(Found::Rows(first(self.judge(select, Some(column)), descending, select)))
+                Ok(PartAnswer::Rows(first(self.judge(select, Some(column)), descending, select)))
             }
-            _ => self.sums(select).map(Found::Sums),
+            _ => self.sums(select).map(PartAnswer::Sums),
         }
     }
 
@@ -160,7 +160,7 @@ impl Moment<'_> {
 
     /// Returns the rows that satisfy the condition, with their numbers in a column.
     fn judge(&mut self, select: &Select, by: Option<usize>) -> &[(u64, usize)] {
-        let is_known = |it: &Judged| it.filter == select.filter && (by.is_none() || it.by == by);
+        let is_known = |it: &MatchingRows| it.filter == select.filter && (by.is_none() || it.by == by);
         let known = self.judged.iter().position(is_known).unwrap_or_else(|| {
             let declared = select.table.columns();
             let mut accepts: Vec<(usize, _)> = Vec::new();
@@ -169,7 +169,7 @@ impl Moment<'_> {
             }
             let tests = accepts.iter_mut().map(|(column, accepts)| Test { column: *column, accepts });
             let rows = self.kept.judge(tests.collect(), by);
-            self.judged.push(Judged { filter: select.filter.clone(), by, rows });
+            self.judged.push(MatchingRows { filter: select.filter.clone(), by, rows });
             self.judged.len() - 1
         });
         &self.judged[known].rows
@@ -179,10 +179,10 @@ impl Moment<'_> {
         &mut self,
         select: &Select,
         positions: &[usize],
-        sent: &mut Sent<'_, '_, '_>,
+        sent: &mut SentRows<'_, '_, '_>,
     ) -> Result<(), Stop> {
         let items = select.columns_of_items();
-        let mut columns = Columns::NONE;
+        let mut columns = ColumnSet::NONE;
         items.iter().flatten().for_each(|column| columns.add(*column));
         let (source, mut end) = (self.source, Ok(()));
         self.kept.rows(positions, columns, &mut |row| {

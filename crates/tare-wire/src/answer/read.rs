@@ -4,18 +4,18 @@ use std::borrow::Cow;
 use std::cmp::Ordering;
 use std::ops::ControlFlow;
 
-use tare_tables::{Column, Columns, Query, Sink, SqlType, Value, Values};
+use tare_tables::{Column, ColumnSet, Query, RowValues, Sink, SqlType, Value};
 
 use super::present::Threads;
-use super::sent::Sent;
-use super::{Held, Kept, Session, Source, Stop, moment};
+use super::sent::SentRows;
+use super::{HeldRow, OwnedRow, Session, Source, Stop, moment};
 use crate::failure::Failure;
 use crate::protocol::field::Field;
 use crate::protocol::packet::Writer;
 use crate::protocol::reply::Rows;
 use crate::sql::filter::{self, Constant};
-use crate::sql::statement::{Item, ItemOf, Order, Select};
-use crate::text::collation::Collation;
+use crate::sql::statement::{ItemOf, Order, Select, SelectItem};
+use crate::text::collation::ColumnCollation;
 
 /// The number of rows beyond the LIMIT that are collected before a sorted list is cut.
 const SORT_SLACK: usize = 64;
@@ -38,7 +38,7 @@ pub(super) fn select(
     }
     // A refused sort must be reported before the first packet of a result.
     let sorted = if select.order.is_empty() { None } else { Some(sorted(source, select)?) };
-    let mut sent = Sent::begin(source, session, writer, select)?;
+    let mut sent = SentRows::begin(source, session, writer, select)?;
     let items = select.columns_of_items();
     match sorted {
         Some(list) => {
@@ -52,15 +52,15 @@ pub(super) fn select(
 }
 
 /// Receives a row and decides whether the scan continues.
-pub(super) type Take<'t> = &'t mut dyn FnMut(&dyn Values) -> Result<ControlFlow<()>, Stop>;
+pub(super) type TakeRow<'t> = &'t mut dyn FnMut(&dyn RowValues) -> Result<ControlFlow<()>, Stop>;
 
 /// Scans the table and calls `sink` with each matching row until it breaks. Only `columns` of a row can be
 /// read.
 pub(super) fn matching(
     source: &Source,
     select: &Select,
-    columns: Columns,
-    sink: Take<'_>,
+    columns: ColumnSet,
+    sink: TakeRow<'_>,
 ) -> Result<(), Stop> {
     let scan = |query: &Query<'_>, sink: Sink<'_>| select.table.scan(source.engine, query, sink);
     matching_of(source, select, columns, scan, sink)
@@ -70,9 +70,9 @@ pub(super) fn matching(
 fn matching_of(
     source: &Source,
     select: &Select,
-    columns: Columns,
+    columns: ColumnSet,
     scan: impl FnOnce(&Query<'_>, Sink<'_>),
-    sink: Take<'_>,
+    sink: TakeRow<'_>,
 ) -> Result<(), Stop> {
     if select.filter.is_never() {
         return Ok(());
@@ -97,7 +97,7 @@ fn matching_of(
 }
 
 fn stream(
-    sent: &mut Sent<'_, '_, '_>,
+    sent: &mut SentRows<'_, '_, '_>,
     items: &[Option<usize>],
     kept: Option<(&Session, &Threads)>,
 ) -> Result<(), Stop> {
@@ -106,7 +106,7 @@ fn stream(
     if left == 0 {
         return Ok(());
     }
-    let mut send = |row: &dyn Values| {
+    let mut send = |row: &dyn RowValues| {
         if skip > 0 {
             skip -= 1;
             return Ok(ControlFlow::Continue(()));
@@ -126,15 +126,16 @@ fn stream(
     }
 }
 
-fn sorted(source: &Source, select: &Select) -> Result<Vec<Kept>, Stop> {
+fn sorted(source: &Source, select: &Select) -> Result<Vec<OwnedRow>, Stop> {
     let wanted = usize::try_from(select.limit.skip.saturating_add(select.limit.rows)).unwrap_or(usize::MAX);
     let columns = select.table.columns();
-    let collations: Vec<Collation> =
-        select.order.iter().map(|it| Collation::of(select.table.name(), &columns[it.column])).collect();
-    let compare =
-        |left: &dyn Values, right: &dyn Values| compare(&select.order, &collations, columns, left, right);
-    let order = |left: &Kept, right: &Kept| compare(left, right);
-    let mut held = Held::new(select.table, select.columns());
+    let collations: Vec<ColumnCollation> =
+        select.order.iter().map(|it| ColumnCollation::of(select.table.name(), &columns[it.column])).collect();
+    let compare = |left: &dyn RowValues, right: &dyn RowValues| {
+        compare(&select.order, &collations, columns, left, right)
+    };
+    let order = |left: &OwnedRow, right: &OwnedRow| compare(left, right);
+    let mut held = HeldRow::new(select.table, select.columns());
     // Whether the rows up to the LIMIT are sorted; rows that do not come before the last of them are skipped.
     let mut is_cut = false;
     matching(source, select, select.columns(), &mut |row| {
@@ -158,10 +159,10 @@ fn sorted(source: &Source, select: &Select) -> Result<Vec<Kept>, Stop> {
 
 fn compare(
     orders: &[Order],
-    collations: &[Collation],
+    collations: &[ColumnCollation],
     columns: &[Column],
-    left: &dyn Values,
-    right: &dyn Values,
+    left: &dyn RowValues,
+    right: &dyn RowValues,
 ) -> Ordering {
     for (by, collation) in orders.iter().zip(collations) {
         let sql_type = columns[by.column].sql_type;
@@ -183,7 +184,8 @@ fn aggregate(
     select: &Select,
 ) -> Result<(), Stop> {
     let columns = select.table.columns();
-    let mut sums: Vec<Aggregate> = select.items.iter().map(|item| Aggregate::new(select, item)).collect();
+    let mut sums: Vec<RunningAggregate> =
+        select.items.iter().map(|item| RunningAggregate::new(select, item)).collect();
     matching(source, select, select.columns(), &mut |row| {
         sums.iter_mut().for_each(|sum| sum.add(row, columns));
         Ok(ControlFlow::Continue(()))
@@ -198,9 +200,9 @@ fn aggregate(
     Ok(rows.finish()?)
 }
 
-struct Aggregate {
+struct RunningAggregate {
     of: ItemOf,
-    collation: Collation,
+    collation: ColumnCollation,
     decimals: Option<u8>,
     count: u64,
     integers: i128,
@@ -208,11 +210,12 @@ struct Aggregate {
     extreme: Value<'static>,
 }
 
-impl Aggregate {
-    fn new(select: &Select, item: &Item) -> Self {
+impl RunningAggregate {
+    fn new(select: &Select, item: &SelectItem) -> Self {
         let column = item.of.column().map(|column| &select.table.columns()[column]);
-        let collation = column.map_or(Collation::Binary, |column| Collation::of(select.table.name(), column));
-        Aggregate {
+        let collation =
+            column.map_or(ColumnCollation::Binary, |column| ColumnCollation::of(select.table.name(), column));
+        RunningAggregate {
             of: item.of.clone(),
             collation,
             decimals: column.and_then(|column| column.sql_type.decimals()),
@@ -223,7 +226,7 @@ impl Aggregate {
         }
     }
 
-    fn add(&mut self, row: &dyn Values, columns: &[Column]) {
+    fn add(&mut self, row: &dyn RowValues, columns: &[Column]) {
         let Some(column) = self.of.column() else {
             self.count += 1;
             return;
@@ -264,7 +267,7 @@ impl Aggregate {
 
 // Columns of the result.
 
-pub(super) fn field(select: &Select, item: &Item) -> Field {
+pub(super) fn field(select: &Select, item: &SelectItem) -> Field {
     let name = item.name.clone();
     let double =
         |column: &usize| matches!(select.table.columns()[*column].sql_type, SqlType::DoubleUnsigned(..));

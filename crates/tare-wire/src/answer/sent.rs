@@ -1,6 +1,6 @@
 //! A result being sent; each value is written directly into the send buffer.
 
-use tare_tables::{Put, Value, Values};
+use tare_tables::{Put, RowValues, Value};
 
 use super::read::{field, put_constant};
 use super::{Session, Source, Stop};
@@ -10,7 +10,7 @@ use crate::protocol::reply::Rows;
 use crate::sql::statement::{ItemOf, Select};
 
 /// The answer to a SELECT of columns and constants.
-pub(super) struct Sent<'a, 'w, 's> {
+pub(super) struct SentRows<'a, 'w, 's> {
     pub(super) source: &'a Source,
     pub(super) select: &'a Select,
     pub(super) rows: Rows<'w, 's>,
@@ -20,7 +20,7 @@ pub(super) struct Sent<'a, 'w, 's> {
     pub(super) end: Result<(), Stop>,
 }
 
-impl<'a, 'w, 's> Sent<'a, 'w, 's> {
+impl<'a, 'w, 's> SentRows<'a, 'w, 's> {
     /// Sends the columns.
     pub(super) fn begin(
         source: &'a Source,
@@ -30,11 +30,11 @@ impl<'a, 'w, 's> Sent<'a, 'w, 's> {
     ) -> Result<Self, Stop> {
         let fields: Vec<Field> = select.items.iter().map(|item| field(select, item)).collect();
         let rows = Rows::begin(writer, &fields, session.narrow)?;
-        Ok(Sent { source, select, rows, whole_sums: session.whole_sums, end: Ok(()) })
+        Ok(SentRows { source, select, rows, whole_sums: session.whole_sums, end: Ok(()) })
     }
 
     /// Sends a row of these items.
-    pub(super) fn row(&mut self, items: &[Option<usize>], row: &dyn Values) -> Result<(), Stop> {
+    pub(super) fn row(&mut self, items: &[Option<usize>], row: &dyn RowValues) -> Result<(), Stop> {
         row.put(self.select.table.columns(), items, self);
         Ok(self.rows.end_row()?)
     }
@@ -47,7 +47,7 @@ impl<'a, 'w, 's> Sent<'a, 'w, 's> {
     }
 }
 
-impl Put for Sent<'_, '_, '_> {
+impl Put for SentRows<'_, '_, '_> {
     #[inline]
     fn null(&mut self) {
         self.rows.null();

@@ -15,7 +15,7 @@ use crate::sql::catalog::SCHEMA;
 use crate::sql::filter::Constant;
 use crate::sql::statement::{Expression, Show};
 use crate::text::calendar;
-use crate::text::collation::{Collation, Pattern};
+use crate::text::collation::{ColumnCollation, Pattern};
 
 /// The bytes per row in SHOW TABLE STATUS. 0 as in the built-in: no rows are stored, and tools sum up sizes.
 const ROW_LENGTH: &str = "0";
@@ -163,7 +163,7 @@ impl Page<'_, '_> {
 
 fn is_like(name: &str, like: &Option<Vec<u8>>) -> bool {
     let pattern = like.as_ref().map(|pattern| Pattern::new(pattern, '\\'));
-    pattern.is_none_or(|pattern| Collation::GeneralCi.like(name.as_bytes(), &pattern))
+    pattern.is_none_or(|pattern| ColumnCollation::GeneralCi.like(name.as_bytes(), &pattern))
 }
 
 fn is_indexed(table: &dyn Table, column: usize) -> bool {
@@ -173,10 +173,10 @@ fn is_indexed(table: &dyn Table, column: usize) -> bool {
 fn collation_name(table: &dyn Table, column: &Column) -> Option<&'static str> {
     match column.sql_type {
         SqlType::Char(_) | SqlType::VarChar(_) | SqlType::LongText | SqlType::Enum(_) | SqlType::Set(_) => {
-            match Collation::of(table.name(), column) {
-                Collation::GeneralCi => Some("utf8mb3_general_ci"),
-                Collation::Bin => Some("utf8mb3_bin"),
-                Collation::Binary => None,
+            match ColumnCollation::of(table.name(), column) {
+                ColumnCollation::GeneralCi => Some("utf8mb3_general_ci"),
+                ColumnCollation::Bin => Some("utf8mb3_bin"),
+                ColumnCollation::Binary => None,
             }
         }
         _ => None,

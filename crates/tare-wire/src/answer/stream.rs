@@ -7,13 +7,13 @@
 use std::ops::ControlFlow;
 
 use tare_engine::{Cursor, Engine, StatementReader};
-use tare_tables::{Columns, Operator, Rows as Taker, Stream, Value, Values};
+use tare_tables::{ColumnSet, Operator, RowValues, Rows as Taker, Stream, Value};
 
-use super::sent::Sent;
+use super::sent::SentRows;
 use super::{Session, Source, Stop};
 use crate::failure::Failure;
 use crate::protocol::packet::Writer;
-use crate::sql::statement::{Limit, Select};
+use crate::sql::statement::{RowLimit, Select};
 
 /// A session's place in a stream.
 #[derive(Default)]
@@ -60,11 +60,11 @@ pub(super) fn select(
     select: &Select,
     stream: &dyn Stream,
 ) -> Result<(), Stop> {
-    let is_plain = select.order.is_empty() && select.limit == Limit::NONE;
+    let is_plain = select.order.is_empty() && select.limit == RowLimit::NONE;
     if !is_plain || select.is_aggregate() {
         return Err(Failure::only_forwards().into());
     }
-    let mut sent = Sent::begin(source, session, writer, select)?;
+    let mut sent = SentRows::begin(source, session, writer, select)?;
     let reading = session.readings.entry(stream.name()).or_default();
     if stream.has_statements() {
         reading.want_from(source.engine, least_time(select));
@@ -78,14 +78,14 @@ pub(super) fn select(
     sent.finish()
 }
 
-impl Taker for Sent<'_, '_, '_> {
-    fn tested(&self) -> Columns {
-        let mut columns = Columns::NONE;
+impl Taker for SentRows<'_, '_, '_> {
+    fn tested(&self) -> ColumnSet {
+        let mut columns = ColumnSet::NONE;
         self.select.filter.columns(&mut |column| columns.add(column));
         columns
     }
 
-    fn wants(&mut self, row: &dyn Values) -> bool {
+    fn wants(&mut self, row: &dyn RowValues) -> bool {
         self.select.filter.accepts(row, self.select.table.columns())
     }
 

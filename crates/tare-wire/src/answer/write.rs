@@ -5,14 +5,14 @@
 use std::borrow::Cow;
 use std::ops::ControlFlow;
 
-use tare_tables::{Access, Column, Columns, SqlType, Table, TableError, Value};
+use tare_tables::{Access, Column, ColumnSet, SqlType, Table, TableError, Value};
 
-use super::{Held, Kept, Session, Source, Stop, read};
+use super::{HeldRow, OwnedRow, Session, Source, Stop, read};
 use crate::failure::Failure;
 use crate::protocol::packet::Writer;
 use crate::protocol::reply;
-use crate::sql::filter::{Constant, Filter};
-use crate::sql::statement::{Delete, Insert, Limit, Select, Update};
+use crate::sql::filter::{Constant, RowFilter};
+use crate::sql::statement::{Delete, Insert, RowLimit, Select, UpdateStatement};
 use crate::text::calendar;
 
 /// Answers an UPDATE.
@@ -20,7 +20,7 @@ pub(super) fn update(
     source: &Source,
     session: &Session,
     writer: &mut Writer<'_>,
-    update: Update,
+    update: UpdateStatement,
 ) -> Result<(), Stop> {
     refuse_if_denied(update.table, session, "UPDATE")?;
     let columns = update.table.columns();
@@ -114,9 +114,9 @@ fn find(
     source: &Source,
     session: &Session,
     table: &'static dyn Table,
-    filter: Filter,
+    filter: RowFilter,
     limit: u64,
-) -> Result<Vec<Kept>, Stop> {
+) -> Result<Vec<OwnedRow>, Stop> {
     let filter = if session.is_federated() { filter.without_contradictions() } else { filter };
     let limit = usize::try_from(limit).unwrap_or(usize::MAX);
     if session.is_federated()
@@ -142,24 +142,24 @@ fn find(
 }
 
 /// Returns the conditions on the table's first index if the filter gives one value for each of its columns.
-fn key(table: &dyn Table, filter: &Filter) -> Option<Filter> {
+fn key(table: &dyn Table, filter: &RowFilter) -> Option<RowFilter> {
     let index = table.indexes().first()?;
     let parts = filter.conjuncts();
     let pin =
         |column: &usize| parts.iter().find(|part| part.pinned() == Some(*column)).map(|part| (*part).clone());
-    index.iter().map(pin).collect::<Option<Vec<_>>>().map(Filter::All)
+    index.iter().map(pin).collect::<Option<Vec<_>>>().map(RowFilter::All)
 }
 
 fn collect(
     source: &Source,
     table: &'static dyn Table,
-    filter: Filter,
+    filter: RowFilter,
     limit: usize,
-) -> Result<Vec<Kept>, Stop> {
-    let mut held = Held::new(table, Columns::ALL);
-    let select = Select { table, items: Vec::new(), filter, order: Vec::new(), limit: Limit::NONE };
+) -> Result<Vec<OwnedRow>, Stop> {
+    let mut held = HeldRow::new(table, ColumnSet::ALL);
+    let select = Select { table, items: Vec::new(), filter, order: Vec::new(), limit: RowLimit::NONE };
     if limit > 0 {
-        read::matching(source, &select, Columns::ALL, &mut |row| {
+        read::matching(source, &select, ColumnSet::ALL, &mut |row| {
             held.push(row)?;
             Ok(if held.rows.len() >= limit { ControlFlow::Break(()) } else { ControlFlow::Continue(()) })
         })?;

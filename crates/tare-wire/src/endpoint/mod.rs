@@ -22,7 +22,7 @@ use tare_engine::Engine;
 use tare_tables::Table;
 
 pub use self::error::EndpointError;
-use self::socket::{Socket, UNBORN};
+use self::socket::{EndpointSocket, UNBORN};
 use crate::answer::{Sizes, Source, Traffic};
 use crate::failure::Failure;
 use crate::peer::{Peer, peer};
@@ -83,10 +83,10 @@ impl EndpointConfig {
 /// A running endpoint. Dropping it stops it.
 #[derive(Debug)]
 pub struct Endpoint {
-    shared: Arc<Shared>,
+    shared: Arc<EndpointState>,
     /// Wakes the accepting thread when it is closed.
     wake: Option<UnixStream>,
-    socket: Arc<Socket>,
+    socket: Arc<EndpointSocket>,
 }
 
 impl Endpoint {
@@ -97,9 +97,9 @@ impl Endpoint {
     /// When the socket belongs to another server or cannot be created, or when no thread can be started.
     /// Nothing is left behind then.
     pub fn start(config: EndpointConfig) -> Result<Endpoint, EndpointError> {
-        let socket = Arc::new(Socket::listen(&config.socket_path)?);
+        let socket = Arc::new(EndpointSocket::listen(&config.socket_path)?);
         let (wake, woken) = UnixStream::pair().map_err(EndpointError::Thread)?;
-        let shared = Arc::new(Shared::new(&config));
+        let shared = Arc::new(EndpointState::new(&config));
         let (theirs, listening) = (Arc::clone(&shared), Arc::clone(&socket));
         shared.enter_thread();
         let accept = Box::new(move || {
@@ -154,7 +154,7 @@ struct Open {
 }
 
 /// The state shared by all threads of an endpoint.
-struct Shared {
+struct EndpointState {
     source: Source,
     stall_limit: Duration,
     spawn: Spawn,
@@ -164,7 +164,7 @@ struct Shared {
     thread_left: Condvar,
 }
 
-impl std::fmt::Debug for Shared {
+impl std::fmt::Debug for EndpointState {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Shared").field("open", &self.open().len()).finish_non_exhaustive()
     }
@@ -176,9 +176,9 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-impl Shared {
+impl EndpointState {
     fn new(config: &EndpointConfig) -> Self {
-        Shared {
+        EndpointState {
             source: Source {
                 tables: config.tables,
                 engine: config.engine,
@@ -234,7 +234,7 @@ impl Shared {
 }
 
 /// Accepts connections until the other end of `woken` is closed.
-fn accept_all(shared: &Arc<Shared>, listener: &UnixListener, woken: &UnixStream) {
+fn accept_all(shared: &Arc<EndpointState>, listener: &UnixListener, woken: &UnixStream) {
     let mut next_id = 1;
     loop {
         let mut waited_for = [PollFd::new(listener, PollFlags::IN), PollFd::new(woken, PollFlags::IN)];
@@ -264,7 +264,7 @@ fn accept_all(shared: &Arc<Shared>, listener: &UnixListener, woken: &UnixStream)
 }
 
 /// Starts the thread of a connection, or refuses it with the reason.
-fn admit(shared: &Arc<Shared>, stream: UnixStream, id: u32) {
+fn admit(shared: &Arc<EndpointState>, stream: UnixStream, id: u32) {
     let Some(peer) = peer(&stream) else { return refuse(&stream, &Failure::not_a_peer()) };
     let stream = Arc::new(stream);
     let Some(place) = Place::take(shared, &stream, id, peer) else {
@@ -285,17 +285,17 @@ fn admit(shared: &Arc<Shared>, stream: UnixStream, id: u32) {
     }
 }
 
-/// One connection's place in [`Shared::open`]; dropping it gives the place back, even if its thread did not
+/// One connection's place in [`EndpointState::open`]; dropping it gives the place back, even if its thread did not
 /// start. The stream closes with its last reference.
 struct Place {
-    shared: Arc<Shared>,
+    shared: Arc<EndpointState>,
     stream: Arc<UnixStream>,
     id: u32,
 }
 
 impl Place {
     /// Claims a place; returns `None` if none is free for such a peer or the endpoint is stopping.
-    fn take(shared: &Arc<Shared>, stream: &Arc<UnixStream>, id: u32, peer: Peer) -> Option<Place> {
+    fn take(shared: &Arc<EndpointState>, stream: &Arc<UnixStream>, id: u32, peer: Peer) -> Option<Place> {
         {
             let mut open = shared.open();
             // `stop` shuts down the connections it finds in the map and would miss this one.
@@ -330,8 +330,8 @@ mod tests {
 
     static ENGINE: Engine = Engine::new();
 
-    fn shared(name_inside: Option<NameInside>) -> Arc<Shared> {
-        Arc::new(Shared::new(&EndpointConfig {
+    fn shared(name_inside: Option<NameInside>) -> Arc<EndpointState> {
+        Arc::new(EndpointState::new(&EndpointConfig {
             socket_path: PathBuf::new(),
             tables: &[],
             engine: &ENGINE,
@@ -344,7 +344,7 @@ mod tests {
     }
 
     /// Claims a place for each of these peers and returns those claimed.
-    fn taken(shared: &Arc<Shared>, peers: usize, peer: Peer) -> Vec<Place> {
+    fn taken(shared: &Arc<EndpointState>, peers: usize, peer: Peer) -> Vec<Place> {
         let first = shared.open().keys().max().map_or(1, |id| id + 1);
         let take = |id| {
             let (stream, _far_end) = UnixStream::pair().unwrap();

@@ -18,14 +18,14 @@ pub(super) const UNBORN: &str = ".new";
 
 /// A listening socket in the file system; dropping it removes the file, if it is still this socket's.
 #[derive(Debug)]
-pub(super) struct Socket {
+pub(super) struct EndpointSocket {
     pub(super) listener: UnixListener,
     path: PathBuf,
     /// Device and inode of the file.
     identity: (u64, u64),
 }
 
-impl Socket {
+impl EndpointSocket {
     /// Listens at `path`, in place of a socket nobody listens at any more.
     ///
     /// The socket is made under another name and renamed: it never exists at `path` with rights wider than its
@@ -49,7 +49,7 @@ impl Socket {
             let _ = fs::remove_file(&unborn);
             failed(error)
         })?;
-        Ok(Socket { listener, path: path.to_owned(), identity })
+        Ok(EndpointSocket { listener, path: path.to_owned(), identity })
     }
 
     /// Removes the file, unless it is another socket's by now.
@@ -60,7 +60,7 @@ impl Socket {
     }
 }
 
-impl Drop for Socket {
+impl Drop for EndpointSocket {
     fn drop(&mut self) {
         self.unlink();
     }
@@ -123,7 +123,7 @@ mod tests {
     fn only_a_socket_is_removed_to_make_room() {
         let folder = tempfile::tempdir().unwrap();
         let [path, beside, file] = ["s", "s.new", "file"].map(|name| folder.path().join(name));
-        let refused = || match Socket::listen(&path) {
+        let refused = || match EndpointSocket::listen(&path) {
             Err(EndpointError::NotASocket { path }) => assert_eq!(path, beside),
             other => panic!("{other:?}"),
         };
@@ -136,7 +136,7 @@ mod tests {
         fs::remove_file(&beside).unwrap();
         // Closing a listener leaves its file behind.
         drop(UnixListener::bind(&beside).unwrap());
-        let socket = Socket::listen(&path).unwrap();
+        let socket = EndpointSocket::listen(&path).unwrap();
         assert!(!beside.exists() && path.exists());
         drop(socket);
         assert!(!path.exists());
@@ -152,11 +152,11 @@ mod tests {
             folder.path().join("x".repeat(name))
         };
         let longest = path(MOST - UNBORN.len());
-        let socket = Socket::listen(&longest).unwrap();
+        let socket = EndpointSocket::listen(&longest).unwrap();
         UnixStream::connect(&longest).unwrap();
         drop(socket);
         // One byte more may have no terminating zero; two do not fit.
-        let too_long = Socket::listen(&path(MOST - UNBORN.len() + 2));
+        let too_long = EndpointSocket::listen(&path(MOST - UNBORN.len() + 2));
         assert!(matches!(too_long, Err(EndpointError::Socket { .. })), "{too_long:?}");
     }
 }

@@ -2,22 +2,22 @@
 
 use tare_tables::SqlType;
 
-use super::filter::{Comparison, Constant, Filter, Term};
-use super::lexer::Token;
-use super::parser::{Parser, Scope, is_literal_word};
+use super::filter::{Comparison, Constant, RowFilter, Term};
+use super::lexer::SqlToken;
+use super::parser::{Scope, SqlParser, is_literal_word};
 use crate::failure::Failure;
 use crate::text::calendar;
-use crate::text::collation::{Collation, Pattern};
+use crate::text::collation::{ColumnCollation, Pattern};
 
 /// The deepest nesting of parentheses and NOT; the stack of a connection's thread allows many times more.
 const MAX_DEPTH: u32 = 24;
 
-impl Parser<'_> {
-    pub(super) fn filter(&mut self, scope: &Scope) -> Result<Filter, Failure> {
-        if self.accept_word("WHERE")? { self.any(scope) } else { Ok(Filter::TRUE) }
+impl SqlParser<'_> {
+    pub(super) fn filter(&mut self, scope: &Scope) -> Result<RowFilter, Failure> {
+        if self.accept_word("WHERE")? { self.any(scope) } else { Ok(RowFilter::TRUE) }
     }
 
-    fn any(&mut self, scope: &Scope) -> Result<Filter, Failure> {
+    fn any(&mut self, scope: &Scope) -> Result<RowFilter, Failure> {
         self.depth += 1;
         if self.depth > MAX_DEPTH {
             return Err(Failure::syntax(format_args!("conditions nested deeper than {MAX_DEPTH}")));
@@ -27,27 +27,27 @@ impl Parser<'_> {
             parts.push(self.all(scope)?);
         }
         self.depth -= 1;
-        Ok(one_or(parts, Filter::Any))
+        Ok(one_or(parts, RowFilter::Any))
     }
 
-    fn all(&mut self, scope: &Scope) -> Result<Filter, Failure> {
+    fn all(&mut self, scope: &Scope) -> Result<RowFilter, Failure> {
         let mut parts = vec![self.not(scope)?];
         while self.accept_word("AND")? || self.accept("&&")? {
             parts.push(self.not(scope)?);
         }
-        Ok(one_or(parts, Filter::All))
+        Ok(one_or(parts, RowFilter::All))
     }
 
-    fn not(&mut self, scope: &Scope) -> Result<Filter, Failure> {
+    fn not(&mut self, scope: &Scope) -> Result<RowFilter, Failure> {
         let mut negated = false;
         while self.accept_word("NOT")? || self.accept("!")? {
             negated = !negated;
         }
         let filter = self.predicate(scope)?;
-        Ok(if negated { Filter::Not(Box::new(filter)) } else { filter })
+        Ok(if negated { RowFilter::Not(Box::new(filter)) } else { filter })
     }
 
-    fn predicate(&mut self, scope: &Scope) -> Result<Filter, Failure> {
+    fn predicate(&mut self, scope: &Scope) -> Result<RowFilter, Failure> {
         if self.accept("(")? {
             let inner = self.any(scope)?;
             self.expect(")")?;
@@ -61,7 +61,7 @@ impl Parser<'_> {
         if self.accept_word("IS")? {
             let negated = self.accept_word("NOT")?;
             self.expect_word("NULL")?;
-            return Ok(negate(negated, Filter::IsNull(left)));
+            return Ok(negate(negated, RowFilter::IsNull(left)));
         }
         let negated = self.accept_word("NOT")?;
         if self.accept_word("LIKE")? {
@@ -75,7 +75,7 @@ impl Parser<'_> {
             let list = self.row()?.into_iter().map(member).collect();
             return Ok(negate(
                 negated,
-                Filter::In { column, list, collation: scope.collation(&left, &left) },
+                RowFilter::In { column, list, collation: scope.collation(&left, &left) },
             ));
         }
         if self.accept_word("BETWEEN")? {
@@ -84,9 +84,9 @@ impl Parser<'_> {
             let high = self.term(scope)?;
             let from = compare(scope, left.clone(), Comparison::GreaterOrEqual, low);
             let to = compare(scope, left, Comparison::LessOrEqual, high);
-            return Ok(negate(negated, Filter::All(vec![from, to])));
+            return Ok(negate(negated, RowFilter::All(vec![from, to])));
         }
-        if negated { Err(self.unexpected("LIKE, IN or BETWEEN")) } else { Ok(Filter::Holds(left)) }
+        if negated { Err(self.unexpected("LIKE, IN or BETWEEN")) } else { Ok(RowFilter::Holds(left)) }
     }
 
     /// Parses literals in parentheses.
@@ -102,24 +102,26 @@ impl Parser<'_> {
         Ok(row)
     }
 
-    fn like(&mut self, scope: &Scope, term: Term) -> Result<Filter, Failure> {
-        let Token::Text(text) = self.advance()? else { return Err(Failure::syntax("LIKE needs a string")) };
+    fn like(&mut self, scope: &Scope, term: Term) -> Result<RowFilter, Failure> {
+        let SqlToken::Text(text) = self.advance()? else {
+            return Err(Failure::syntax("LIKE needs a string"));
+        };
         if text.len() > Pattern::MAX {
             return Err(Failure::syntax(format_args!("a LIKE pattern longer than {} bytes", Pattern::MAX)));
         }
         let mut escape = '\\';
         if self.accept_word("ESCAPE")? {
-            let Token::Text(text) = self.advance()? else {
+            let SqlToken::Text(text) = self.advance()? else {
                 return Err(Failure::syntax("ESCAPE needs a string"));
             };
             escape = String::from_utf8_lossy(&text).chars().next().unwrap_or('\\');
         }
         let collation = scope.collation(&term, &term);
-        Ok(Filter::Like { term, pattern: Box::new(Pattern::new(&text, escape)), collation })
+        Ok(RowFilter::Like { term, pattern: Box::new(Pattern::new(&text, escape)), collation })
     }
 
     fn comparison(&mut self) -> Result<Option<Comparison>, Failure> {
-        let Token::Symbol(symbol) = self.token else { return Ok(None) };
+        let SqlToken::Symbol(symbol) = self.token else { return Ok(None) };
         let comparison = match symbol {
             "=" => Comparison::Equal,
             "<>" | "!=" => Comparison::NotEqual,
@@ -148,8 +150,8 @@ impl Parser<'_> {
 
     fn term(&mut self, scope: &Scope) -> Result<Term, Failure> {
         match &self.token {
-            Token::Word(word) if is_literal_word(word) => self.constant().map(Term::Constant),
-            Token::Word(_) | Token::Name(_) => {
+            SqlToken::Word(word) if is_literal_word(word) => self.constant().map(Term::Constant),
+            SqlToken::Word(_) | SqlToken::Name(_) => {
                 let first = self.name()?;
                 if self.at("(") {
                     return Err(Failure::unsupported(format_args!("the function {first:.40}")));
@@ -165,12 +167,12 @@ impl Parser<'_> {
 impl Scope {
     /// Returns the collation of a comparison: that of the left column, else of the right one, else
     /// `GeneralCi`.
-    fn collation(&self, left: &Term, right: &Term) -> Collation {
+    fn collation(&self, left: &Term, right: &Term) -> ColumnCollation {
         match (left, right) {
             (Term::Column(column), _) | (_, Term::Column(column)) => {
-                Collation::of(self.table.name(), &self.table.columns()[*column])
+                ColumnCollation::of(self.table.name(), &self.table.columns()[*column])
             }
-            _ => Collation::GeneralCi,
+            _ => ColumnCollation::GeneralCi,
         }
     }
 
@@ -190,7 +192,7 @@ impl Scope {
     }
 }
 
-fn one_or(mut parts: Vec<Filter>, many: fn(Vec<Filter>) -> Filter) -> Filter {
+fn one_or(mut parts: Vec<RowFilter>, many: fn(Vec<RowFilter>) -> RowFilter) -> RowFilter {
     match parts.pop() {
         Some(only) if parts.is_empty() => only,
         last => {
@@ -200,12 +202,12 @@ fn one_or(mut parts: Vec<Filter>, many: fn(Vec<Filter>) -> Filter) -> Filter {
     }
 }
 
-fn compare(scope: &Scope, left: Term, operator: Comparison, right: Term) -> Filter {
+fn compare(scope: &Scope, left: Term, operator: Comparison, right: Term) -> RowFilter {
     let collation = scope.collation(&left, &right);
     let (left, right) = (scope.compared(&right, left.clone()), scope.compared(&left, right));
-    Filter::Compare { left, operator, right, collation }
+    RowFilter::Compare { left, operator, right, collation }
 }
 
-fn negate(negated: bool, filter: Filter) -> Filter {
-    if negated { Filter::Not(Box::new(filter)) } else { filter }
+fn negate(negated: bool, filter: RowFilter) -> RowFilter {
+    if negated { RowFilter::Not(Box::new(filter)) } else { filter }
 }

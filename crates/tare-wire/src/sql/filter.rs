@@ -3,33 +3,33 @@
 use std::borrow::Cow;
 use std::cmp::Ordering;
 
-use tare_tables::{Column, Condition, Operator, SqlType, Value, Values};
+use tare_tables::{Column, Condition, Operator, RowValues, SqlType, Value};
 
 use crate::text::calendar;
-use crate::text::collation::{Collation, Pattern};
+use crate::text::collation::{ColumnCollation, Pattern};
 
 /// A condition.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) enum Filter {
+pub(crate) enum RowFilter {
     /// True if all parts are true.
-    All(Vec<Filter>),
+    All(Vec<RowFilter>),
     /// True if any part is true.
-    Any(Vec<Filter>),
+    Any(Vec<RowFilter>),
     /// The negation of a condition.
-    Not(Box<Filter>),
+    Not(Box<RowFilter>),
     /// `left operator right`
-    Compare { left: Term, operator: Comparison, right: Term, collation: Collation },
+    Compare { left: Term, operator: Comparison, right: Term, collation: ColumnCollation },
     /// `column IN (…)`
-    In { column: usize, list: Vec<Term>, collation: Collation },
+    In { column: usize, list: Vec<Term>, collation: ColumnCollation },
     /// `term LIKE pattern`
-    Like { term: Term, pattern: Box<Pattern>, collation: Collation },
+    Like { term: Term, pattern: Box<Pattern>, collation: ColumnCollation },
     /// `term IS NULL`
     IsNull(Term),
     /// A bare term; true if it is not zero.
     Holds(Term),
 }
 
-impl Filter {
+impl RowFilter {
     /// Calls `see` with each column that the condition reads.
     pub(crate) fn columns(&self, see: &mut dyn FnMut(usize)) {
         let mut term = |term: &Term| {
@@ -38,11 +38,11 @@ impl Filter {
             }
         };
         match self {
-            Filter::Compare { left, right, .. } => [left, right].into_iter().for_each(term),
-            Filter::In { column, .. } => see(*column),
-            Filter::Like { term: of, .. } | Filter::IsNull(of) | Filter::Holds(of) => term(of),
-            Filter::All(of) | Filter::Any(of) => of.iter().for_each(|of| of.columns(see)),
-            Filter::Not(of) => of.columns(see),
+            RowFilter::Compare { left, right, .. } => [left, right].into_iter().for_each(term),
+            RowFilter::In { column, .. } => see(*column),
+            RowFilter::Like { term: of, .. } | RowFilter::IsNull(of) | RowFilter::Holds(of) => term(of),
+            RowFilter::All(of) | RowFilter::Any(of) => of.iter().for_each(|of| of.columns(see)),
+            RowFilter::Not(of) => of.columns(see),
         }
     }
 }
@@ -126,25 +126,25 @@ impl Comparison {
     }
 }
 
-impl Filter {
+impl RowFilter {
     /// The condition that every row satisfies.
-    pub(crate) const TRUE: Filter = Filter::All(Vec::new());
+    pub(crate) const TRUE: RowFilter = RowFilter::All(Vec::new());
 
     /// Evaluates the condition; `None` is SQL's "unknown".
-    pub(crate) fn test(&self, row: &dyn Values, columns: &[Column]) -> Option<bool> {
+    pub(crate) fn test(&self, row: &dyn RowValues, columns: &[Column]) -> Option<bool> {
         match self {
-            Filter::All(parts) => combine(parts, row, columns, false),
-            Filter::Any(parts) => combine(parts, row, columns, true),
-            Filter::Not(part) => part.test(row, columns).map(|truth| !truth),
-            Filter::Compare { left: Term::Column(column), operator, right: Term::Moment(moment), .. } => {
-                match row.value(*column) {
-                    Value::Timestamp(at) => {
-                        Some(operator.accepts(shown(at, columns[*column].sql_type).0.cmp(moment)))
-                    }
-                    _ => None,
+            RowFilter::All(parts) => combine(parts, row, columns, false),
+            RowFilter::Any(parts) => combine(parts, row, columns, true),
+            RowFilter::Not(part) => part.test(row, columns).map(|truth| !truth),
+            RowFilter::Compare {
+                left: Term::Column(column), operator, right: Term::Moment(moment), ..
+            } => match row.value(*column) {
+                Value::Timestamp(at) => {
+                    Some(operator.accepts(shown(at, columns[*column].sql_type).0.cmp(moment)))
                 }
-            }
-            Filter::Compare { left, operator, right, collation } => {
+                _ => None,
+            },
+            RowFilter::Compare { left, operator, right, collation } => {
                 let (left, right) = (left.read(row, columns), right.read(row, columns));
                 let both_null = left == Datum::Null && right == Datum::Null;
                 match compare(&left, &right, *collation) {
@@ -152,7 +152,7 @@ impl Filter {
                     order => order.map(|order| operator.accepts(order)),
                 }
             }
-            Filter::In { column, list, collation } => {
+            RowFilter::In { column, list, collation } => {
                 let (value, sql_type) = (row.value(*column), columns[*column].sql_type);
                 let mut found = Some(false);
                 for member in list {
@@ -170,12 +170,12 @@ impl Filter {
                 }
                 found
             }
-            Filter::Like { term, pattern, collation } => match term.read(row, columns) {
+            RowFilter::Like { term, pattern, collation } => match term.read(row, columns) {
                 Datum::Null => None,
                 datum => Some(collation.like(&datum.text(), pattern)),
             },
-            Filter::IsNull(term) => Some(term.read(row, columns) == Datum::Null),
-            Filter::Holds(term) => match term.read(row, columns) {
+            RowFilter::IsNull(term) => Some(term.read(row, columns) == Datum::Null),
+            RowFilter::Holds(term) => match term.read(row, columns) {
                 Datum::Null => None,
                 datum => Some(datum.number() != 0.0),
             },
@@ -183,7 +183,7 @@ impl Filter {
     }
 
     /// Returns whether a row satisfies the condition.
-    pub(crate) fn accepts(&self, row: &dyn Values, columns: &[Column]) -> bool {
+    pub(crate) fn accepts(&self, row: &dyn RowValues, columns: &[Column]) -> bool {
         self.test(row, columns) == Some(true)
     }
 
@@ -193,7 +193,9 @@ impl Filter {
         match (self, value) {
             // This fast path runs for thousands of digests in a row.
             (
-                Filter::Compare { left: Term::Column(column), operator, right: Term::Moment(moment), .. },
+                RowFilter::Compare {
+                    left: Term::Column(column), operator, right: Term::Moment(moment), ..
+                },
                 Value::Timestamp(at),
             ) => operator.accepts(shown(*at, columns[*column].sql_type).0.cmp(moment)),
             _ => self.accepts(&Only(value), columns),
@@ -204,18 +206,18 @@ impl Filter {
     /// `WHERE 1=0`.
     pub(crate) fn is_never(&self) -> bool {
         self.conjuncts().into_iter().any(|part| match part {
-            Filter::Compare { left: Term::Constant(_), right: Term::Constant(_), .. } => {
+            RowFilter::Compare { left: Term::Constant(_), right: Term::Constant(_), .. } => {
                 !part.accepts(&[], &[])
             }
-            Filter::Holds(Term::Constant(_)) => !part.accepts(&[], &[]),
+            RowFilter::Holds(Term::Constant(_)) => !part.accepts(&[], &[]),
             _ => false,
         })
     }
 
     /// Returns the parts of a conjunction, including nested ones. The parser bounds the nesting.
-    pub(crate) fn conjuncts(&self) -> Vec<&Filter> {
+    pub(crate) fn conjuncts(&self) -> Vec<&RowFilter> {
         match self {
-            Filter::All(parts) => parts.iter().flat_map(Filter::conjuncts).collect(),
+            RowFilter::All(parts) => parts.iter().flat_map(RowFilter::conjuncts).collect(),
             other => vec![other],
         }
     }
@@ -228,9 +230,12 @@ impl Filter {
     /// Returns the column that this compares with a literal for equality, or with NULL by IS NULL.
     pub(crate) fn pinned(&self) -> Option<usize> {
         match self {
-            Filter::IsNull(Term::Column(column)) => Some(*column),
-            Filter::Compare {
-                left, operator: Comparison::Equal | Comparison::NullSafeEqual, right, ..
+            RowFilter::IsNull(Term::Column(column)) => Some(*column),
+            RowFilter::Compare {
+                left,
+                operator: Comparison::Equal | Comparison::NullSafeEqual,
+                right,
+                ..
             } => match (left, right) {
                 (Term::Column(_), Term::Column(_)) => None,
                 (Term::Column(column), _) | (_, Term::Column(column)) => Some(*column),
@@ -243,9 +248,9 @@ impl Filter {
     /// Returns the condition with equality of texts made byte-wise, to find a row that was read before.
     pub(crate) fn exact(self) -> Self {
         match self {
-            Filter::All(parts) => Filter::All(parts.into_iter().map(Filter::exact).collect()),
-            Filter::Compare { left, operator: operator @ Comparison::Equal, right, .. } => {
-                Filter::Compare { left, operator, right, collation: Collation::Binary }
+            RowFilter::All(parts) => RowFilter::All(parts.into_iter().map(RowFilter::exact).collect()),
+            RowFilter::Compare { left, operator: operator @ Comparison::Equal, right, .. } => {
+                RowFilter::Compare { left, operator, right, collation: ColumnCollation::Binary }
             }
             other => other,
         }
@@ -255,14 +260,14 @@ impl Filter {
 /// A row of which only one column is read.
 struct Only<'v>(&'v Value<'v>);
 
-impl Values for Only<'_> {
+impl RowValues for Only<'_> {
     fn value(&self, _: usize) -> Value<'_> {
         self.0.borrowed()
     }
 }
 
 /// Evaluates parts until one decides: false for AND, true for OR.
-fn combine(parts: &[Filter], row: &dyn Values, columns: &[Column], decisive: bool) -> Option<bool> {
+fn combine(parts: &[RowFilter], row: &dyn RowValues, columns: &[Column], decisive: bool) -> Option<bool> {
     let mut all = Some(!decisive);
     for part in parts {
         match part.test(row, columns) {
@@ -274,19 +279,19 @@ fn combine(parts: &[Filter], row: &dyn Values, columns: &[Column], decisive: boo
     all
 }
 
-fn hint(filter: &Filter, columns: &[Column]) -> Option<Condition> {
+fn hint(filter: &RowFilter, columns: &[Column]) -> Option<Condition> {
     let condition = |column, operator, value| Some(Condition { column, operator, value });
     match filter {
-        Filter::IsNull(Term::Column(column)) => condition(*column, Operator::IsNull, Value::Null),
-        Filter::Not(_) => condition(filter.nullness(false)?, Operator::IsNotNull, Value::Null),
+        RowFilter::IsNull(Term::Column(column)) => condition(*column, Operator::IsNull, Value::Null),
+        RowFilter::Not(_) => condition(filter.nullness(false)?, Operator::IsNotNull, Value::Null),
         // NULL <=> NULL is true; no other comparison with NULL is.
-        Filter::Compare { operator: Comparison::NullSafeEqual, .. } => None,
-        Filter::Compare { left: Term::Column(column), operator, right: Term::Constant(constant), .. } => {
-            condition(*column, operator.operator(), hint_value(constant, &columns[*column])?)
-        }
-        Filter::Compare { left: Term::Constant(constant), operator, right: Term::Column(column), .. } => {
-            condition(*column, operator.mirrored().operator(), hint_value(constant, &columns[*column])?)
-        }
+        RowFilter::Compare { operator: Comparison::NullSafeEqual, .. } => None,
+        RowFilter::Compare {
+            left: Term::Column(column), operator, right: Term::Constant(constant), ..
+        } => condition(*column, operator.operator(), hint_value(constant, &columns[*column])?),
+        RowFilter::Compare {
+            left: Term::Constant(constant), operator, right: Term::Column(column), ..
+        } => condition(*column, operator.mirrored().operator(), hint_value(constant, &columns[*column])?),
         _ => None,
     }
 }
@@ -323,7 +328,7 @@ enum Datum<'r> {
 }
 
 impl Term {
-    fn read<'r>(&'r self, row: &'r dyn Values, columns: &[Column]) -> Datum<'r> {
+    fn read<'r>(&'r self, row: &'r dyn RowValues, columns: &[Column]) -> Datum<'r> {
         match self {
             Term::Constant(Constant::Null) => Datum::Null,
             Term::Constant(Constant::Integer(number)) => Datum::Integer(*number),
@@ -418,7 +423,7 @@ fn leading_number(text: &[u8]) -> f64 {
 }
 
 /// Compares two values; returns `None` if either is NULL.
-fn compare(left: &Datum<'_>, right: &Datum<'_>, collation: Collation) -> Option<Ordering> {
+fn compare(left: &Datum<'_>, right: &Datum<'_>, collation: ColumnCollation) -> Option<Ordering> {
     match (left, right) {
         (Datum::Null, _) | (_, Datum::Null) => None,
         (Datum::Integer(left), Datum::Integer(right)) => Some(left.cmp(right)),
@@ -446,7 +451,7 @@ pub(crate) fn order(
     left: &Value<'_>,
     right: &Value<'_>,
     sql_type: SqlType,
-    collation: Collation,
+    collation: ColumnCollation,
 ) -> Ordering {
     let (left, right) = (Datum::of(left.borrowed(), sql_type), Datum::of(right.borrowed(), sql_type));
     match (&left, &right) {

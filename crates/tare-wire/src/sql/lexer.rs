@@ -4,7 +4,7 @@ use crate::failure::Failure;
 
 /// A token of SQL.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) enum Token {
+pub(super) enum SqlToken {
     /// A bare word: a keyword or a name.
     Word(String),
     /// A back-quoted name.
@@ -31,15 +31,15 @@ const SYMBOLS: [&str; 22] = [
     "+", "/", "%",
 ];
 
-pub(super) struct Lexer<'a> {
+pub(super) struct SqlLexer<'a> {
     rest: &'a [u8],
     /// Whether the last token was a point: a name follows then, whatever it begins with.
     after_point: bool,
 }
 
-impl<'a> Lexer<'a> {
+impl<'a> SqlLexer<'a> {
     pub(super) fn new(sql: &'a [u8]) -> Self {
-        Lexer { rest: sql, after_point: false }
+        SqlLexer { rest: sql, after_point: false }
     }
 
     /// Returns the unread text, for error messages.
@@ -47,20 +47,20 @@ impl<'a> Lexer<'a> {
         self.rest
     }
 
-    pub(super) fn next(&mut self) -> Result<Token, Failure> {
+    pub(super) fn next(&mut self) -> Result<SqlToken, Failure> {
         self.skip_blanks()?;
         let after_point = std::mem::take(&mut self.after_point);
-        let Some(&first) = self.rest.first() else { return Ok(Token::End) };
+        let Some(&first) = self.rest.first() else { return Ok(SqlToken::End) };
         let second = self.rest.get(1).copied().unwrap_or(0);
         match first {
-            b'`' => Ok(Token::Name(lossy(self.quoted(b'`', false)?))),
+            b'`' => Ok(SqlToken::Name(lossy(self.quoted(b'`', false)?))),
             b'\'' | b'"' => self.text(first),
             b'x' | b'X' if second == b'\'' => self.hexadecimal(2, true),
             b'0' if second == b'x' && !after_point => self.hexadecimal(2, false),
             b'0'..=b'9' if !after_point => self.number(),
             b'.' if second.is_ascii_digit() && !after_point => self.number(),
             b'@' => self.variable(),
-            _ if is_word(first) => Ok(Token::Word(lossy(self.word()))),
+            _ if is_word(first) => Ok(SqlToken::Word(lossy(self.word()))),
             _ => self.symbol(),
         }
     }
@@ -93,13 +93,13 @@ impl<'a> Lexer<'a> {
     }
 
     /// Reads a string; adjacent strings are one.
-    fn text(&mut self, quote: u8) -> Result<Token, Failure> {
+    fn text(&mut self, quote: u8) -> Result<SqlToken, Failure> {
         let mut text = self.quoted(quote, true)?;
         loop {
             self.skip_blanks()?;
             match self.rest.first() {
                 Some(&quote @ (b'\'' | b'"')) => text.extend(self.quoted(quote, true)?),
-                _ => return Ok(Token::Text(text)),
+                _ => return Ok(SqlToken::Text(text)),
             }
         }
     }
@@ -136,7 +136,7 @@ impl<'a> Lexer<'a> {
         }
     }
 
-    fn hexadecimal(&mut self, prefix: usize, quoted: bool) -> Result<Token, Failure> {
+    fn hexadecimal(&mut self, prefix: usize, quoted: bool) -> Result<SqlToken, Failure> {
         self.advance(prefix);
         let end = self.rest.iter().position(|byte| !byte.is_ascii_hexdigit()).unwrap_or(self.rest.len());
         let digits = self.advance(end);
@@ -148,10 +148,10 @@ impl<'a> Lexer<'a> {
         let odd = digits.len() % 2;
         let first = digits[..odd].iter().map(|digit| value(*digit));
         let rest = digits[odd..].chunks_exact(2).map(|pair| value(pair[0]) << 4 | value(pair[1]));
-        Ok(Token::Text(first.chain(rest).collect()))
+        Ok(SqlToken::Text(first.chain(rest).collect()))
     }
 
-    fn number(&mut self) -> Result<Token, Failure> {
+    fn number(&mut self) -> Result<SqlToken, Failure> {
         let is_part = |at: usize, byte: u8| match byte {
             b'0'..=b'9' | b'.' | b'e' | b'E' => true,
             b'+' | b'-' => at > 0 && self.rest[at - 1].eq_ignore_ascii_case(&b'e'),
@@ -160,15 +160,17 @@ impl<'a> Lexer<'a> {
         let end = (0..self.rest.len()).find(|at| !is_part(*at, self.rest[*at])).unwrap_or(self.rest.len());
         let text = lossy(self.advance(end));
         if let Ok(integer) = text.parse() {
-            return Ok(Token::Integer(integer));
+            return Ok(SqlToken::Integer(integer));
         }
-        text.parse().map(Token::Double).map_err(|_| Failure::syntax(format_args!("{text:.40} is no number")))
+        text.parse()
+            .map(SqlToken::Double)
+            .map_err(|_| Failure::syntax(format_args!("{text:.40} is no number")))
     }
 
-    fn variable(&mut self) -> Result<Token, Failure> {
+    fn variable(&mut self) -> Result<SqlToken, Failure> {
         if !self.rest.starts_with(b"@@") {
             self.advance(1);
-            return Ok(Token::User(lossy(self.word())));
+            return Ok(SqlToken::User(lossy(self.word())));
         }
         self.advance(2);
         let mut name = lossy(self.word());
@@ -176,17 +178,17 @@ impl<'a> Lexer<'a> {
             self.advance(1);
             name = lossy(self.word());
         }
-        Ok(Token::System(name))
+        Ok(SqlToken::System(name))
     }
 
-    fn symbol(&mut self) -> Result<Token, Failure> {
+    fn symbol(&mut self) -> Result<SqlToken, Failure> {
         let symbol = SYMBOLS.iter().find(|symbol| self.rest.starts_with(symbol.as_bytes()));
         let Some(symbol) = symbol else {
             return Err(Failure::syntax(format_args!("unexpected byte {:#04x}", self.rest[0])));
         };
         self.advance(symbol.len());
         self.after_point = *symbol == ".";
-        Ok(Token::Symbol(symbol))
+        Ok(SqlToken::Symbol(symbol))
     }
 }
 
@@ -225,12 +227,12 @@ fn put_escaped(text: &mut Vec<u8>, byte: u8) {
 mod tests {
     use super::*;
 
-    fn tokens(sql: &[u8]) -> Vec<Token> {
-        let mut lexer = Lexer::new(sql);
+    fn tokens(sql: &[u8]) -> Vec<SqlToken> {
+        let mut lexer = SqlLexer::new(sql);
         let mut tokens = Vec::new();
         loop {
             match lexer.next().unwrap() {
-                Token::End => return tokens,
+                SqlToken::End => return tokens,
                 token => tokens.push(token),
             }
         }
@@ -238,32 +240,32 @@ mod tests {
 
     #[test]
     fn strings_keep_every_byte() {
-        assert_eq!(tokens(br"'it\'s\n\0\Z\\x'"), [Token::Text(b"it's\n\0\x1a\\x".to_vec())]);
-        assert_eq!(tokens(br"'a''b' 'c'"), [Token::Text(b"a'bc".to_vec())]);
-        assert_eq!(tokens(br"'50\%'"), [Token::Text(br"50\%".to_vec())]);
-        assert_eq!(tokens(b"'\xff\xfe'"), [Token::Text(vec![0xff, 0xfe])]);
-        assert_eq!(tokens(b"x'00fF' 0xabc"), [Token::Text(vec![0, 255]), Token::Text(vec![0xa, 0xbc])]);
+        assert_eq!(tokens(br"'it\'s\n\0\Z\\x'"), [SqlToken::Text(b"it's\n\0\x1a\\x".to_vec())]);
+        assert_eq!(tokens(br"'a''b' 'c'"), [SqlToken::Text(b"a'bc".to_vec())]);
+        assert_eq!(tokens(br"'50\%'"), [SqlToken::Text(br"50\%".to_vec())]);
+        assert_eq!(tokens(b"'\xff\xfe'"), [SqlToken::Text(vec![0xff, 0xfe])]);
+        assert_eq!(tokens(b"x'00fF' 0xabc"), [SqlToken::Text(vec![0, 255]), SqlToken::Text(vec![0xa, 0xbc])]);
     }
 
     #[test]
     fn numbers_and_names_are_told_apart() {
-        assert_eq!(tokens(b"18446744073709551615"), [Token::Integer(18_446_744_073_709_551_615)]);
-        assert_eq!(tokens(b"1e300 .5"), [Token::Double(1e300), Token::Double(0.5)]);
-        let name = |name: &str| Token::Name(name.into());
-        assert_eq!(tokens(b"`a``b`.`c`"), [name("a`b"), Token::Symbol("."), name("c")]);
-        assert_eq!(tokens(b"@@global.version"), [Token::System("version".into())]);
+        assert_eq!(tokens(b"18446744073709551615"), [SqlToken::Integer(18_446_744_073_709_551_615)]);
+        assert_eq!(tokens(b"1e300 .5"), [SqlToken::Double(1e300), SqlToken::Double(0.5)]);
+        let name = |name: &str| SqlToken::Name(name.into());
+        assert_eq!(tokens(b"`a``b`.`c`"), [name("a`b"), SqlToken::Symbol("."), name("c")]);
+        assert_eq!(tokens(b"@@global.version"), [SqlToken::System("version".into())]);
     }
 
     #[test]
     fn comments_are_blanks() {
-        assert_eq!(tokens(b"/* x */ 1 -- two\n # three"), [Token::Integer(1)]);
+        assert_eq!(tokens(b"/* x */ 1 -- two\n # three"), [SqlToken::Integer(1)]);
         assert_eq!(tokens(b"1--1").len(), 4);
     }
 
     #[test]
     fn what_does_not_end_is_an_error() {
         for sql in ["'abc", "`abc", "/* abc", "x'12", "'abc\\", "/*", "/*/", "0x", "1e", "1.2.3", "\u{1}"] {
-            let mut lexer = Lexer::new(sql.as_bytes());
+            let mut lexer = SqlLexer::new(sql.as_bytes());
             assert!(lexer.next().is_err(), "{sql}");
         }
     }

@@ -3,9 +3,9 @@
 //! FEDERATED sends keys only: a user's own LIKE, OR or NOT never arrives. Where its SQL differs from the key,
 //! the key counts, because the server accepts the rows of a lookup unchecked.
 
-use super::filter::{Comparison, Constant, Filter, Term};
+use super::filter::{Comparison, Constant, RowFilter, Term};
 
-impl Filter {
+impl RowFilter {
     /// Returns a condition that FEDERATED sent with a SELECT as it was meant. For a range the result may
     /// accept more rows, because the server checks the rows of a range again.
     ///
@@ -21,17 +21,17 @@ impl Filter {
         if parts.len() == 1 {
             return filter;
         }
-        let says = |part: &&Filter| match (part.nullness(false), part) {
+        let says = |part: &&RowFilter| match (part.nullness(false), part) {
             (Some(column), _) => {
                 let twice = bounds.iter().filter(|it| **it == column).count() > 1;
-                twice.then_some(Filter::IsNull(Term::Column(column)))
+                twice.then_some(RowFilter::IsNull(Term::Column(column)))
             }
-            (None, Filter::Compare { left: Term::Column(column), .. }) if bounds.contains(column) => {
-                Some(Filter::Any(vec![Filter::clone(part), Filter::IsNull(Term::Column(*column))]))
+            (None, RowFilter::Compare { left: Term::Column(column), .. }) if bounds.contains(column) => {
+                Some(RowFilter::Any(vec![RowFilter::clone(part), RowFilter::IsNull(Term::Column(*column))]))
             }
             (None, part) => Some(part.whole_value()),
         };
-        Filter::All(parts.iter().filter_map(says).collect())
+        RowFilter::All(parts.iter().filter_map(says).collect())
     }
 
     /// Undoes a fault of FEDERATED: for `k IS NULL` in a writing statement it sends `k IS NULL AND k IS NOT
@@ -41,15 +41,15 @@ impl Filter {
         if null.is_empty() {
             return self;
         }
-        let kept = |part: &&Filter| part.nullness(false).is_none_or(|column| !null.contains(&column));
-        Filter::All(self.conjuncts().into_iter().filter(kept).cloned().collect())
+        let kept = |part: &&RowFilter| part.nullness(false).is_none_or(|column| !null.contains(&column));
+        RowFilter::All(self.conjuncts().into_iter().filter(kept).cloned().collect())
     }
 
     /// Returns `column = 'value'` for `column LIKE 'value%'`, and everything else unchanged.
     fn whole_value(&self) -> Self {
         match self {
-            Filter::Like { term, pattern, collation } => match pattern.text().strip_suffix(b"%") {
-                Some(value) => Filter::Compare {
+            RowFilter::Like { term, pattern, collation } => match pattern.text().strip_suffix(b"%") {
+                Some(value) => RowFilter::Compare {
                     left: term.clone(),
                     operator: Comparison::Equal,
                     right: Term::Constant(Constant::Text(value.to_vec())),
@@ -64,8 +64,8 @@ impl Filter {
     /// Returns the column of `IS NULL`, or of `IS NOT NULL`.
     pub(super) fn nullness(&self, null: bool) -> Option<usize> {
         match self {
-            Filter::IsNull(Term::Column(column)) if null => Some(*column),
-            Filter::Not(part) if !null => part.nullness(true),
+            RowFilter::IsNull(Term::Column(column)) if null => Some(*column),
+            RowFilter::Not(part) if !null => part.nullness(true),
             _ => None,
         }
     }

@@ -4,7 +4,7 @@ use tare_tables::{Column, Table};
 
 use super::catalog::{Catalog, SCHEMA};
 use super::filter::Constant;
-use super::lexer::{Lexer, Token};
+use super::lexer::{SqlLexer, SqlToken};
 use super::session;
 use super::statement::*;
 use crate::failure::Failure;
@@ -20,18 +20,18 @@ const MAX_COLUMNS: usize = 4096;
 
 /// Parses one statement.
 pub(crate) fn parse(sql: &[u8], catalog: Catalog) -> Result<Statement, Failure> {
-    let mut parser = Parser::new(sql, catalog)?;
+    let mut parser = SqlParser::new(sql, catalog)?;
     let statement = parser.statement()?;
     parser.accept(";")?;
     match parser.token {
-        Token::End => Ok(statement),
+        SqlToken::End => Ok(statement),
         _ => Err(parser.unexpected("the end of the statement")),
     }
 }
 
-pub(super) struct Parser<'a> {
-    lexer: Lexer<'a>,
-    pub(super) token: Token,
+pub(super) struct SqlParser<'a> {
+    lexer: SqlLexer<'a>,
+    pub(super) token: SqlToken,
     catalog: Catalog,
     /// The number of open conditions.
     pub(super) depth: u32,
@@ -46,20 +46,20 @@ pub(super) struct Scope {
 }
 
 /// The name of a column: qualifier and name.
-pub(super) type Name = (Option<String>, String);
+pub(super) type ColumnName = (Option<String>, String);
 
-impl<'a> Parser<'a> {
+impl<'a> SqlParser<'a> {
     fn new(sql: &'a [u8], catalog: Catalog) -> Result<Self, Failure> {
-        let mut lexer = Lexer::new(sql);
+        let mut lexer = SqlLexer::new(sql);
         let token = lexer.next()?;
-        Ok(Parser { lexer, token, catalog, depth: 0, terms: 0 })
+        Ok(SqlParser { lexer, token, catalog, depth: 0, terms: 0 })
     }
 
     fn statement(&mut self) -> Result<Statement, Failure> {
-        let Token::Word(word) = &self.token else {
+        let SqlToken::Word(word) = &self.token else {
             return match self.token {
-                Token::End | Token::Symbol(";") => Ok(Statement::Nothing),
-                Token::Symbol("(") => self.union(),
+                SqlToken::End | SqlToken::Symbol(";") => Ok(Statement::Nothing),
+                SqlToken::Symbol("(") => self.union(),
                 _ => Err(self.unexpected("a statement")),
             };
         };
@@ -82,7 +82,7 @@ impl<'a> Parser<'a> {
     // Tokens.
 
     /// Goes to the next token and returns the current one.
-    pub(super) fn advance(&mut self) -> Result<Token, Failure> {
+    pub(super) fn advance(&mut self) -> Result<SqlToken, Failure> {
         self.terms += 1;
         if self.terms > MAX_TERMS {
             return Err(Failure::syntax(format_args!("more than {MAX_TERMS} words in one statement")));
@@ -93,14 +93,14 @@ impl<'a> Parser<'a> {
 
     /// Skips the rest of the statement.
     pub(super) fn skip_rest(&mut self) -> Result<(), Failure> {
-        while !matches!(self.token, Token::End | Token::Symbol(";")) {
+        while !matches!(self.token, SqlToken::End | SqlToken::Symbol(";")) {
             self.advance()?;
         }
         Ok(())
     }
 
     pub(super) fn at(&self, symbol: &str) -> bool {
-        matches!(&self.token, Token::Symbol(it) if *it == symbol)
+        matches!(&self.token, SqlToken::Symbol(it) if *it == symbol)
     }
 
     pub(super) fn accept(&mut self, symbol: &str) -> Result<bool, Failure> {
@@ -116,7 +116,7 @@ impl<'a> Parser<'a> {
     }
 
     pub(super) fn at_word(&self, word: &str) -> bool {
-        matches!(&self.token, Token::Word(it) if it.eq_ignore_ascii_case(word))
+        matches!(&self.token, SqlToken::Word(it) if it.eq_ignore_ascii_case(word))
     }
 
     pub(super) fn accept_word(&mut self, word: &str) -> Result<bool, Failure> {
@@ -133,9 +133,9 @@ impl<'a> Parser<'a> {
 
     pub(super) fn unexpected(&self, wanted: &str) -> Failure {
         let near = match &self.token {
-            Token::End => "the end".to_owned(),
-            Token::Word(word) | Token::Name(word) => format!("'{word:.40}'"),
-            Token::Symbol(symbol) => format!("'{symbol}'"),
+            SqlToken::End => "the end".to_owned(),
+            SqlToken::Word(word) | SqlToken::Name(word) => format!("'{word:.40}'"),
+            SqlToken::Symbol(symbol) => format!("'{symbol}'"),
             _ => {
                 let rest = self.lexer.rest();
                 format!("the value before '{}'", String::from_utf8_lossy(&rest[..rest.len().min(40)]))
@@ -146,8 +146,8 @@ impl<'a> Parser<'a> {
 
     pub(super) fn name(&mut self) -> Result<String, Failure> {
         match &self.token {
-            Token::Word(_) | Token::Name(_) => match self.advance()? {
-                Token::Word(name) | Token::Name(name) => Ok(name),
+            SqlToken::Word(_) | SqlToken::Name(_) => match self.advance()? {
+                SqlToken::Word(name) | SqlToken::Name(name) => Ok(name),
                 _ => Err(self.unexpected("a name")),
             },
             _ => Err(self.unexpected("a name")),
@@ -227,16 +227,16 @@ impl<'a> Parser<'a> {
         ];
         if self.accept_word("AS")? {
             return match self.token {
-                Token::Text(_) => match self.advance()? {
-                    Token::Text(text) => Ok(Some(String::from_utf8_lossy(&text).into_owned())),
+                SqlToken::Text(_) => match self.advance()? {
+                    SqlToken::Text(text) => Ok(Some(String::from_utf8_lossy(&text).into_owned())),
                     _ => Err(self.unexpected("a name")),
                 },
                 _ => self.name().map(Some),
             };
         }
         match &self.token {
-            Token::Word(word) if FOLLOWERS.iter().any(|it| word.eq_ignore_ascii_case(it)) => Ok(None),
-            Token::Word(_) | Token::Name(_) => self.name().map(Some),
+            SqlToken::Word(word) if FOLLOWERS.iter().any(|it| word.eq_ignore_ascii_case(it)) => Ok(None),
+            SqlToken::Word(_) | SqlToken::Name(_) => self.name().map(Some),
             _ => Ok(None),
         }
     }
@@ -246,34 +246,34 @@ impl<'a> Parser<'a> {
             return Ok(Unresolved::All);
         }
         let (what, name) = match &self.token {
-            Token::Word(word) if !is_literal_word(word) => {
+            SqlToken::Word(word) if !is_literal_word(word) => {
                 let word = word.clone();
                 self.advance()?;
                 self.named_item(word)?
             }
-            Token::Name(_) => {
+            SqlToken::Name(_) => {
                 let first = self.name()?;
                 let name = self.qualified(first)?;
                 let text = name.1.clone();
-                (What::Column(name), text)
+                (UnresolvedItem::Column(name), text)
             }
-            Token::System(name) => {
+            SqlToken::System(name) => {
                 let (name, shown) = (name.clone(), format!("@@{name}"));
                 self.advance()?;
-                (What::Value(Expression::Variable(name)), shown)
+                (UnresolvedItem::Value(Expression::Variable(name)), shown)
             }
-            Token::User(name) => {
+            SqlToken::User(name) => {
                 let shown = format!("@{name}");
                 self.advance()?;
-                (What::Value(Expression::Constant(Constant::Null)), shown)
+                (UnresolvedItem::Value(Expression::Constant(Constant::Null)), shown)
             }
             _ => {
                 let constant = self.constant()?;
                 let shown = constant.shown();
-                (What::Value(Expression::Constant(constant)), shown)
+                (UnresolvedItem::Value(Expression::Constant(constant)), shown)
             }
         };
-        if matches!(what, What::AllOf) {
+        if matches!(what, UnresolvedItem::AllOf) {
             return Ok(Unresolved::All);
         }
         let name = self.alias()?.unwrap_or(name);
@@ -281,24 +281,24 @@ impl<'a> Parser<'a> {
     }
 
     /// Parses an item that begins with a word: a column or a function.
-    fn named_item(&mut self, word: String) -> Result<(What, String), Failure> {
+    fn named_item(&mut self, word: String) -> Result<(UnresolvedItem, String), Failure> {
         let upper = word.to_ascii_uppercase();
         if !self.at("(") {
             if matches!(upper.as_str(), "CURRENT_USER" | "CURRENT_TIMESTAMP") {
                 let value = if upper == "CURRENT_USER" { Expression::User } else { Expression::Now };
-                return Ok((What::Value(value), word));
+                return Ok((UnresolvedItem::Value(value), word));
             }
             if self.at(".") {
                 let name = self.qualified_or_all(word)?;
-                let Some(name) = name else { return Ok((What::AllOf, String::new())) };
+                let Some(name) = name else { return Ok((UnresolvedItem::AllOf, String::new())) };
                 let text = name.1.clone();
-                return Ok((What::Column(name), text));
+                return Ok((UnresolvedItem::Column(name), text));
             }
-            return Ok((What::Column((None, word.clone())), word));
+            return Ok((UnresolvedItem::Column((None, word.clone())), word));
         }
         self.advance()?;
         let what = match upper.as_str() {
-            "COUNT" if self.accept("*")? => What::Aggregate(Aggregate::CountRows, None),
+            "COUNT" if self.accept("*")? => UnresolvedItem::Aggregate(Aggregate::CountRows, None),
             "COUNT" | "SUM" | "MIN" | "MAX" => {
                 let first = self.name()?;
                 let name = self.qualified(first)?;
@@ -310,28 +310,35 @@ impl<'a> Parser<'a> {
                     "MIN" => Aggregate::Min,
                     _ => Aggregate::Max,
                 };
-                return Ok((What::Aggregate(aggregate, Some(name)), shown));
+                return Ok((UnresolvedItem::Aggregate(aggregate, Some(name)), shown));
             }
-            "VERSION" => What::Value(Expression::Variable("version".into())),
-            "DATABASE" | "SCHEMA" => What::Value(Expression::Database),
-            "USER" | "CURRENT_USER" | "SESSION_USER" | "SYSTEM_USER" => What::Value(Expression::User),
-            "CONNECTION_ID" => What::Value(Expression::ConnectionId),
-            "NOW" | "CURRENT_TIMESTAMP" | "UTC_TIMESTAMP" | "SYSDATE" => What::Value(Expression::Now),
+            "VERSION" => UnresolvedItem::Value(Expression::Variable("version".into())),
+            "DATABASE" | "SCHEMA" => UnresolvedItem::Value(Expression::Database),
+            "USER" | "CURRENT_USER" | "SESSION_USER" | "SYSTEM_USER" => {
+                UnresolvedItem::Value(Expression::User)
+            }
+            "CONNECTION_ID" => UnresolvedItem::Value(Expression::ConnectionId),
+            "NOW" | "CURRENT_TIMESTAMP" | "UTC_TIMESTAMP" | "SYSDATE" => {
+                UnresolvedItem::Value(Expression::Now)
+            }
             _ => return Err(Failure::unsupported(format_args!("the function {word:.40}"))),
         };
         self.expect(")")?;
-        let shown =
-            if matches!(what, What::Aggregate(..)) { format!("{word}(*)") } else { format!("{word}()") };
+        let shown = if matches!(what, UnresolvedItem::Aggregate(..)) {
+            format!("{word}(*)")
+        } else {
+            format!("{word}()")
+        };
         Ok((what, shown))
     }
 
     /// Parses the rest of a column's name. The last part is the column, the one before it the table.
-    pub(super) fn qualified(&mut self, first: String) -> Result<Name, Failure> {
+    pub(super) fn qualified(&mut self, first: String) -> Result<ColumnName, Failure> {
         self.qualified_or_all(first)?.ok_or_else(|| self.unexpected("a column"))
     }
 
     /// Parses the rest of a column's name; `None` is `table.*`.
-    fn qualified_or_all(&mut self, first: String) -> Result<Option<Name>, Failure> {
+    fn qualified_or_all(&mut self, first: String) -> Result<Option<ColumnName>, Failure> {
         let mut name = (None, first);
         for _ in 0..2 {
             if !self.accept(".")? {
@@ -345,7 +352,7 @@ impl<'a> Parser<'a> {
         Ok(Some(name))
     }
 
-    fn order(&mut self, scope: &Scope, items: &[Item]) -> Result<Vec<Order>, Failure> {
+    fn order(&mut self, scope: &Scope, items: &[SelectItem]) -> Result<Vec<Order>, Failure> {
         let mut order = Vec::new();
         if !self.accept_word("ORDER")? {
             return Ok(order);
@@ -365,8 +372,8 @@ impl<'a> Parser<'a> {
     }
 
     /// Resolves a position in the list of items, an item's name, or a column.
-    fn order_column(&mut self, scope: &Scope, items: &[Item]) -> Result<usize, Failure> {
-        let item = if let Token::Integer(position) = self.token {
+    fn order_column(&mut self, scope: &Scope, items: &[SelectItem]) -> Result<usize, Failure> {
+        let item = if let SqlToken::Integer(position) = self.token {
             self.advance()?;
             let item = usize::try_from(position - 1).ok().and_then(|at| items.get(at));
             Some(item.ok_or_else(|| Failure::unknown_column(&position.to_string()))?)
@@ -385,20 +392,20 @@ impl<'a> Parser<'a> {
         }
     }
 
-    fn limit(&mut self) -> Result<Limit, Failure> {
+    fn limit(&mut self) -> Result<RowLimit, Failure> {
         if !self.accept_word("LIMIT")? {
-            return Ok(Limit::NONE);
+            return Ok(RowLimit::NONE);
         }
         let first = self.count()?;
         if self.accept(",")? {
-            return Ok(Limit { skip: first, rows: self.count()? });
+            return Ok(RowLimit { skip: first, rows: self.count()? });
         }
         let skip = if self.accept_word("OFFSET")? { self.count()? } else { 0 };
-        Ok(Limit { skip, rows: first })
+        Ok(RowLimit { skip, rows: first })
     }
 
     fn count(&mut self) -> Result<u64, Failure> {
-        let Token::Integer(count) = self.token else { return Err(self.unexpected("a number of rows")) };
+        let SqlToken::Integer(count) = self.token else { return Err(self.unexpected("a number of rows")) };
         let count = u64::try_from(count).map_err(|_| self.unexpected("a number of rows"))?;
         self.advance()?;
         Ok(count)
@@ -426,7 +433,7 @@ impl<'a> Parser<'a> {
         }
         let filter = self.filter(&scope)?;
         let limit = self.limit()?.rows;
-        Ok(Statement::Update(Update { table, set, filter, limit }))
+        Ok(Statement::Update(UpdateStatement { table, set, filter, limit }))
     }
 
     fn insert(&mut self) -> Result<Statement, Failure> {
@@ -484,16 +491,16 @@ impl<'a> Parser<'a> {
         }
         let sign = if negative { -1 } else { 1 };
         let constant = match &self.token {
-            Token::Integer(number) => Constant::Integer(number * sign),
-            Token::Double(number) => Constant::Double(number * sign as f64),
+            SqlToken::Integer(number) => Constant::Integer(number * sign),
+            SqlToken::Double(number) => Constant::Double(number * sign as f64),
             _ if negative => return Err(self.unexpected("a number")),
-            Token::Text(_) => match self.advance()? {
-                Token::Text(text) => return Ok(Constant::Text(text)),
+            SqlToken::Text(_) => match self.advance()? {
+                SqlToken::Text(text) => return Ok(Constant::Text(text)),
                 _ => return Err(self.unexpected("a value")),
             },
-            Token::Word(word) if word.eq_ignore_ascii_case("NULL") => Constant::Null,
-            Token::Word(word) if word.eq_ignore_ascii_case("TRUE") => Constant::Integer(1),
-            Token::Word(word) if word.eq_ignore_ascii_case("FALSE") => Constant::Integer(0),
+            SqlToken::Word(word) if word.eq_ignore_ascii_case("NULL") => Constant::Null,
+            SqlToken::Word(word) if word.eq_ignore_ascii_case("TRUE") => Constant::Integer(1),
+            SqlToken::Word(word) if word.eq_ignore_ascii_case("FALSE") => Constant::Integer(0),
             _ => return Err(self.unexpected("a value")),
         };
         self.advance()?;
@@ -509,14 +516,14 @@ impl<'a> Parser<'a> {
             return Ok(None);
         }
         match self.advance()? {
-            Token::Text(text) if text.len() <= Pattern::MAX => Ok(Some(text)),
+            SqlToken::Text(text) if text.len() <= Pattern::MAX => Ok(Some(text)),
             _ => Err(Failure::syntax("LIKE needs a short string")),
         }
     }
 }
 
 impl Scope {
-    pub(super) fn column(&self, (qualifier, name): &Name) -> Result<usize, Failure> {
+    pub(super) fn column(&self, (qualifier, name): &ColumnName) -> Result<usize, Failure> {
         let known = |it: &String| match &self.alias {
             Some(alias) => it.eq_ignore_ascii_case(alias),
             None => it.eq_ignore_ascii_case(self.table.name()),
@@ -533,14 +540,14 @@ impl Scope {
 /// An item of a SELECT before the table is known.
 enum Unresolved {
     All,
-    One(String, What),
+    One(String, UnresolvedItem),
 }
 
-enum What {
+enum UnresolvedItem {
     /// `table.*`
     AllOf,
-    Column(Name),
-    Aggregate(Aggregate, Option<Name>),
+    Column(ColumnName),
+    Aggregate(Aggregate, Option<ColumnName>),
     Value(Expression),
 }
 
@@ -554,20 +561,24 @@ enum Aggregate {
 }
 
 impl Unresolved {
-    fn resolve(self, scope: &Scope, items: &mut Vec<Item>) -> Result<(), Failure> {
+    fn resolve(self, scope: &Scope, items: &mut Vec<SelectItem>) -> Result<(), Failure> {
         let (name, what) = match self {
             Unresolved::One(name, what) => (name, what),
             Unresolved::All => {
                 let columns = scope.table.columns().iter().enumerate();
-                items.extend(columns.map(|(at, it)| Item { name: it.name.into(), of: ItemOf::Column(at) }));
+                items.extend(
+                    columns.map(|(at, it)| SelectItem { name: it.name.into(), of: ItemOf::Column(at) }),
+                );
                 return Ok(());
             }
         };
         let of = match what {
-            What::Column(column) => ItemOf::Column(scope.column(&column)?),
-            What::Value(Expression::Constant(constant)) => ItemOf::Constant(constant),
-            What::Aggregate(Aggregate::CountRows, _) | What::Aggregate(_, None) => ItemOf::CountRows,
-            What::Aggregate(aggregate, Some(column)) => {
+            UnresolvedItem::Column(column) => ItemOf::Column(scope.column(&column)?),
+            UnresolvedItem::Value(Expression::Constant(constant)) => ItemOf::Constant(constant),
+            UnresolvedItem::Aggregate(Aggregate::CountRows, _) | UnresolvedItem::Aggregate(_, None) => {
+                ItemOf::CountRows
+            }
+            UnresolvedItem::Aggregate(aggregate, Some(column)) => {
                 let column = scope.column(&column)?;
                 match aggregate {
                     Aggregate::Sum => ItemOf::Sum(column),
@@ -576,16 +587,18 @@ impl Unresolved {
                     Aggregate::Count | Aggregate::CountRows => ItemOf::Count(column),
                 }
             }
-            What::Value(_) | What::AllOf => return Err(Failure::unsupported("a function beside FROM")),
+            UnresolvedItem::Value(_) | UnresolvedItem::AllOf => {
+                return Err(Failure::unsupported("a function beside FROM"));
+            }
         };
-        items.push(Item { name, of });
+        items.push(SelectItem { name, of });
         Ok(())
     }
 
     fn value(self) -> Result<(String, Expression), Failure> {
         match self {
-            Unresolved::One(name, What::Value(value)) => Ok((name, value)),
-            Unresolved::One(_, What::Column((_, name))) => Err(Failure::unknown_column(&name)),
+            Unresolved::One(name, UnresolvedItem::Value(value)) => Ok((name, value)),
+            Unresolved::One(_, UnresolvedItem::Column((_, name))) => Err(Failure::unknown_column(&name)),
             _ => Err(Failure::syntax("nothing to select from")),
         }
     }

@@ -1,12 +1,12 @@
 //! Statements about the session, and SHOW.
 
-use super::lexer::Token;
-use super::parser::Parser;
+use super::lexer::SqlToken;
+use super::parser::SqlParser;
 use super::statement::{Show, Statement};
 use crate::failure::Failure;
 
 /// Parses a statement that begins with `word` and reads or writes no rows.
-pub(super) fn statement(parser: &mut Parser<'_>, word: &str) -> Result<Statement, Failure> {
+pub(super) fn statement(parser: &mut SqlParser<'_>, word: &str) -> Result<Statement, Failure> {
     match word {
         "SET" => set(parser),
         "USE" => parser.name().map(Statement::Use),
@@ -31,20 +31,20 @@ const WHOLE_SUMS: &str = "tare_whole_sums";
 
 /// Parses SET. Settings are accepted without effect, except that times are always UTC, so another time zone
 /// is an error. Leaving autocommit mode and asking for whole sums are statements of their own.
-fn set(parser: &mut Parser<'_>) -> Result<Statement, Failure> {
+fn set(parser: &mut SqlParser<'_>) -> Result<Statement, Failure> {
     let mut statement = Statement::Nothing;
     let mut setting = String::new();
-    while !matches!(parser.token, Token::End | Token::Symbol(";")) {
+    while !matches!(parser.token, SqlToken::End | SqlToken::Symbol(";")) {
         match parser.advance()? {
-            Token::Word(name) | Token::System(name) | Token::Name(name) => {
+            SqlToken::Word(name) | SqlToken::System(name) | SqlToken::Name(name) => {
                 setting = name.to_ascii_lowercase()
             }
-            Token::Text(value) if setting == "time_zone" && !is_utc(&value) => {
+            SqlToken::Text(value) if setting == "time_zone" && !is_utc(&value) => {
                 return Err(Failure::unknown_time_zone(&String::from_utf8_lossy(&value)));
             }
-            Token::Integer(0) if setting == "autocommit" => statement = Statement::LeaveAutocommit,
-            Token::Integer(whole) if setting == WHOLE_SUMS => statement = Statement::WholeSums(whole != 0),
-            Token::Symbol(",") => setting.clear(),
+            SqlToken::Integer(0) if setting == "autocommit" => statement = Statement::LeaveAutocommit,
+            SqlToken::Integer(whole) if setting == WHOLE_SUMS => statement = Statement::WholeSums(whole != 0),
+            SqlToken::Symbol(",") => setting.clear(),
             _ => {}
         }
     }
@@ -55,13 +55,13 @@ fn is_utc(zone: &[u8]) -> bool {
     [&b"+00:00"[..], b"-00:00", b"UTC", b"SYSTEM"].iter().any(|it| zone.eq_ignore_ascii_case(it))
 }
 
-fn show(parser: &mut Parser<'_>) -> Result<Show, Failure> {
+fn show(parser: &mut SqlParser<'_>) -> Result<Show, Failure> {
     let full = parser.accept_word("FULL")?;
     if !full {
         let _ =
             parser.accept_word("GLOBAL")? || parser.accept_word("SESSION")? || parser.accept_word("LOCAL")?;
     }
-    let Token::Word(word) = parser.advance()? else { return Err(Failure::syntax("SHOW what?")) };
+    let SqlToken::Word(word) = parser.advance()? else { return Err(Failure::syntax("SHOW what?")) };
     match word.to_ascii_uppercase().as_str() {
         "DATABASES" | "SCHEMAS" => Ok(Show::Databases { like: parser.show_like()? }),
         "TABLES" => {
@@ -91,7 +91,7 @@ fn show(parser: &mut Parser<'_>) -> Result<Show, Failure> {
     }
 }
 
-fn from_table(parser: &mut Parser<'_>) -> Result<&'static dyn tare_tables::Table, Failure> {
+fn from_table(parser: &mut SqlParser<'_>) -> Result<&'static dyn tare_tables::Table, Failure> {
     if !parser.accept_word("FROM")? && !parser.accept_word("IN")? {
         return Err(parser.unexpected("FROM"));
     }
@@ -101,6 +101,6 @@ fn from_table(parser: &mut Parser<'_>) -> Result<&'static dyn tare_tables::Table
 }
 
 /// Parses `[FROM schema]`.
-fn from_schema(parser: &mut Parser<'_>) -> Result<(), Failure> {
+fn from_schema(parser: &mut SqlParser<'_>) -> Result<(), Failure> {
     if parser.accept_word("FROM")? || parser.accept_word("IN")? { parser.database_name() } else { Ok(()) }
 }

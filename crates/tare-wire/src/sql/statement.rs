@@ -1,8 +1,8 @@
 //! Parsed statements, with names resolved and bounds checked.
 
-use tare_tables::{Columns, Table};
+use tare_tables::{ColumnSet, Table};
 
-use super::filter::{Constant, Filter};
+use super::filter::{Constant, RowFilter};
 
 /// A parsed statement.
 #[derive(Clone)]
@@ -22,7 +22,7 @@ pub(crate) enum Statement {
     /// A SELECT without FROM: names and values.
     Values(Vec<(String, Expression)>),
     /// An UPDATE.
-    Update(Update),
+    Update(UpdateStatement),
     /// An INSERT.
     Insert(Insert),
     /// A DELETE.
@@ -47,10 +47,10 @@ impl Statement {
 #[derive(Clone)]
 pub(crate) struct Select {
     pub(crate) table: &'static dyn Table,
-    pub(crate) items: Vec<Item>,
-    pub(crate) filter: Filter,
+    pub(crate) items: Vec<SelectItem>,
+    pub(crate) filter: RowFilter,
     pub(crate) order: Vec<Order>,
-    pub(crate) limit: Limit,
+    pub(crate) limit: RowLimit,
 }
 
 impl Select {
@@ -65,8 +65,8 @@ impl Select {
     }
 
     /// Returns the columns it reads.
-    pub(crate) fn columns(&self) -> Columns {
-        let mut columns = Columns::NONE;
+    pub(crate) fn columns(&self) -> ColumnSet {
+        let mut columns = ColumnSet::NONE;
         self.filter.columns(&mut |column| columns.add(column));
         self.items.iter().filter_map(|item| item.of.column()).for_each(|column| columns.add(column));
         self.order.iter().for_each(|order| columns.add(order.column));
@@ -76,7 +76,7 @@ impl Select {
 
 /// A column of the result.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) struct Item {
+pub(crate) struct SelectItem {
     pub(crate) name: String,
     pub(crate) of: ItemOf,
 }
@@ -121,13 +121,13 @@ pub(crate) struct Order {
 
 /// LIMIT and OFFSET.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Limit {
+pub(crate) struct RowLimit {
     pub(crate) skip: u64,
     pub(crate) rows: u64,
 }
 
-impl Limit {
-    pub(crate) const NONE: Limit = Limit { skip: 0, rows: u64::MAX };
+impl RowLimit {
+    pub(crate) const NONE: RowLimit = RowLimit { skip: 0, rows: u64::MAX };
 }
 
 /// A value that depends on the session only.
@@ -144,10 +144,10 @@ pub(crate) enum Expression {
 
 /// `UPDATE table SET …`
 #[derive(Clone)]
-pub(crate) struct Update {
+pub(crate) struct UpdateStatement {
     pub(crate) table: &'static dyn Table,
     pub(crate) set: Vec<(usize, Constant)>,
-    pub(crate) filter: Filter,
+    pub(crate) filter: RowFilter,
     pub(crate) limit: u64,
 }
 
@@ -165,7 +165,7 @@ pub(crate) struct Insert {
 #[derive(Clone)]
 pub(crate) struct Delete {
     pub(crate) table: &'static dyn Table,
-    pub(crate) filter: Filter,
+    pub(crate) filter: RowFilter,
     pub(crate) limit: u64,
 }
 

@@ -1,10 +1,10 @@
 //! The parser of UNION ALL over SELECTs from one table.
 
-use super::parser::Parser;
+use super::parser::SqlParser;
 use super::statement::{Select, Statement};
 use crate::failure::Failure;
 
-impl Parser<'_> {
+impl SqlParser<'_> {
     /// Parses `(SELECT …) UNION ALL (SELECT …) …`.
     pub(super) fn union(&mut self) -> Result<Statement, Failure> {
         let mut parts: Vec<Select> = Vec::new();

@@ -11,7 +11,7 @@ use super::general_ci::weight;
 
 /// The comparison rules of a text column.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Collation {
+pub(crate) enum ColumnCollation {
     /// `utf8mb3_general_ci`, which ignores case, accents and trailing blanks.
     GeneralCi,
     /// `utf8mb3_bin`, which ignores trailing blanks only.
@@ -20,18 +20,18 @@ pub(crate) enum Collation {
     Binary,
 }
 
-impl Collation {
+impl ColumnCollation {
     /// Returns the collation that the built-in declares for a column: `utf8mb3_bin` for `char`, the type of
     /// users and hosts, and for the tables of connection attributes.
     pub(crate) fn of(table: &str, column: &Column) -> Self {
         let attributes = table.starts_with("session_") && table.ends_with("connect_attrs");
         match column.sql_type {
-            SqlType::LongBlob => Collation::Binary,
-            SqlType::Char(_) if column.name != "LAST_SEEN_TRANSACTION" => Collation::Bin,
+            SqlType::LongBlob => ColumnCollation::Binary,
+            SqlType::Char(_) if column.name != "LAST_SEEN_TRANSACTION" => ColumnCollation::Bin,
             SqlType::VarChar(_) if attributes || (table, column.name) == ("host_cache", "HOST") => {
-                Collation::Bin
+                ColumnCollation::Bin
             }
-            _ => Collation::GeneralCi,
+            _ => ColumnCollation::GeneralCi,
         }
     }
 
@@ -45,7 +45,7 @@ impl Collation {
 
     /// Compares two texts. The shorter one counts as padded with blanks, except under `Binary`.
     pub(crate) fn compare(self, left: &[u8], right: &[u8]) -> Ordering {
-        if self == Collation::Binary {
+        if self == ColumnCollation::Binary {
             return left.cmp(right);
         }
         let (Ok(left_text), Ok(right_text)) = (std::str::from_utf8(left), std::str::from_utf8(right)) else {
@@ -77,8 +77,10 @@ impl Collation {
 
     fn weight(self, char: char) -> u16 {
         match self {
-            Collation::GeneralCi => weight(char),
-            Collation::Bin | Collation::Binary => u16::try_from(u32::from(char)).unwrap_or(u16::from(b'?')),
+            ColumnCollation::GeneralCi => weight(char),
+            ColumnCollation::Bin | ColumnCollation::Binary => {
+                u16::try_from(u32::from(char)).unwrap_or(u16::from(b'?'))
+            }
         }
     }
 
@@ -91,7 +93,7 @@ impl Collation {
         let mut retry: Option<(usize, usize)> = None;
         while at < text.len() {
             match pattern.get(next) {
-                Some(Piece::Any) => {
+                Some(PatternPiece::Any) => {
                     retry = Some((at, next + 1));
                     next += 1;
                 }
@@ -106,7 +108,7 @@ impl Collation {
                 }
             }
         }
-        pattern[next..].iter().all(|piece| *piece == Piece::Any)
+        pattern[next..].iter().all(|piece| *piece == PatternPiece::Any)
     }
 }
 
@@ -114,7 +116,7 @@ impl Collation {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Pattern {
     text: Vec<u8>,
-    pieces: Vec<Piece>,
+    pieces: Vec<PatternPiece>,
 }
 
 impl Pattern {
@@ -127,10 +129,10 @@ impl Pattern {
         let mut chars = pattern.chars();
         while let Some(char) = chars.next() {
             pieces.push(match char {
-                char if char == escape => Piece::Char(chars.next().unwrap_or(char)),
-                '%' => Piece::Any,
-                '_' => Piece::One,
-                char => Piece::Char(char),
+                char if char == escape => PatternPiece::Char(chars.next().unwrap_or(char)),
+                '%' => PatternPiece::Any,
+                '_' => PatternPiece::One,
+                char => PatternPiece::Char(char),
             });
         }
         Pattern { text: text.to_vec(), pieces }
@@ -144,18 +146,18 @@ impl Pattern {
 
 /// A part of a LIKE pattern.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Piece {
+enum PatternPiece {
     Any,
     One,
     Char(char),
 }
 
-impl Piece {
-    fn is(self, char: char, collation: Collation) -> bool {
+impl PatternPiece {
+    fn is(self, char: char, collation: ColumnCollation) -> bool {
         match self {
-            Piece::Char(wanted) => collation.weight(wanted) == collation.weight(char),
-            Piece::One => true,
-            Piece::Any => false,
+            PatternPiece::Char(wanted) => collation.weight(wanted) == collation.weight(char),
+            PatternPiece::One => true,
+            PatternPiece::Any => false,
         }
     }
 }
@@ -164,7 +166,7 @@ impl Piece {
 mod tests {
     use super::*;
 
-    fn order(collation: Collation, left: &str, right: &str) -> Ordering {
+    fn order(collation: ColumnCollation, left: &str, right: &str) -> Ordering {
         let order = collation.compare(left.as_bytes(), right.as_bytes());
         assert_eq!(collation.compare(right.as_bytes(), left.as_bytes()), order.reverse());
         order
@@ -175,17 +177,17 @@ mod tests {
         for (left, right) in
             [("wait/Io", "WAIT/iO  "), ("Hélène", "HELENE"), ("straße", "STRASE"), ("", "  ")]
         {
-            assert_eq!(order(Collation::GeneralCi, left, right), Ordering::Equal, "{left} {right}");
+            assert_eq!(order(ColumnCollation::GeneralCi, left, right), Ordering::Equal, "{left} {right}");
         }
-        assert_eq!(order(Collation::GeneralCi, "a_b", "ab"), Ordering::Greater);
-        assert_eq!(order(Collation::GeneralCi, " a", "a"), Ordering::Less);
+        assert_eq!(order(ColumnCollation::GeneralCi, "a_b", "ab"), Ordering::Greater);
+        assert_eq!(order(ColumnCollation::GeneralCi, " a", "a"), Ordering::Less);
     }
 
     #[test]
     fn bounds_of_a_prefix_enclose_what_begins_with_it() {
         let low = format!("wait{}", "\0".repeat(124));
         let high = format!("wait{}   ", "\u{ffff}".repeat(41));
-        for collation in [Collation::GeneralCi, Collation::Bin] {
+        for collation in [ColumnCollation::GeneralCi, ColumnCollation::Bin] {
             for inside in ["wait", "wait/io/file", "wait\u{fffd}"] {
                 assert_eq!(order(collation, inside, &low), Ordering::Greater, "{inside}");
                 assert_eq!(order(collation, inside, &high), Ordering::Less, "{inside}");
@@ -197,15 +199,15 @@ mod tests {
 
     #[test]
     fn bin_tells_case_apart_and_bytes_everything() {
-        assert_eq!(order(Collation::Bin, "Bob", "bob"), Ordering::Less);
-        assert_eq!(order(Collation::Bin, "bob ", "bob"), Ordering::Equal);
-        assert_eq!(order(Collation::Binary, "bob ", "bob"), Ordering::Greater);
+        assert_eq!(order(ColumnCollation::Bin, "Bob", "bob"), Ordering::Less);
+        assert_eq!(order(ColumnCollation::Bin, "bob ", "bob"), Ordering::Equal);
+        assert_eq!(order(ColumnCollation::Binary, "bob ", "bob"), Ordering::Greater);
     }
 
     #[test]
     fn like_knows_its_wildcards() {
         let like = |text: &str, pattern: &str| {
-            Collation::GeneralCi.like(text.as_bytes(), &Pattern::new(pattern.as_bytes(), '\\'))
+            ColumnCollation::GeneralCi.like(text.as_bytes(), &Pattern::new(pattern.as_bytes(), '\\'))
         };
         for (text, pattern) in [
             ("wait/io/file/sql/FRM", "WAIT/%/frm"),

@@ -5,13 +5,13 @@ use std::path::{Path, PathBuf};
 use tare_mariadb::options::{Kind, OPTIONS, OptionDef};
 
 use super::Finding;
-use crate::endpoint::{self, Named, Reach};
+use crate::endpoint::{self, EndpointReach, NamedValue};
 use crate::server::{Prospect, Server};
 
 /// The result of querying tare.
 pub(super) enum Answer {
     /// The rows of `tare_status`.
-    Rows(Vec<Named>),
+    Rows(Vec<NamedValue>),
     /// Nothing listens; the value describes the symptom.
     Nobody(String),
     /// The query failed.
@@ -31,8 +31,8 @@ pub(super) fn ask(server: &Server, prospect: &Prospect) -> Answer {
     }
     let socket = server.endpoint(prospect);
     let asked = endpoint::reach(&socket).and_then(|reach| match reach {
-        Reach::Answers => Ok(Answer::Rows(endpoint::ask(&socket)?.status)),
-        Reach::Absent(why) => Ok(Answer::Nobody(why)),
+        EndpointReach::Answers => Ok(Answer::Rows(endpoint::ask(&socket)?.status)),
+        EndpointReach::Absent(why) => Ok(Answer::Nobody(why)),
     });
     asked.unwrap_or_else(|error| Answer::Failed(format!("{error:#}")))
 }
@@ -98,7 +98,7 @@ fn is_explained(said: &str) -> bool {
 }
 
 /// Checks the rows of `tare_status`. `is_set`: whether an option of `[tare]` is given.
-pub(super) fn check_rows(rows: &[Named], is_set: impl Fn(&str) -> bool) -> Vec<Finding> {
+pub(super) fn check_rows(rows: &[NamedValue], is_set: impl Fn(&str) -> bool) -> Vec<Finding> {
     let row = |name: &str| rows.iter().find(|row| row.name == name).map(|row| row.value.as_str());
     let mut findings = vec![];
     if let Some(state) = row("state").filter(|state| *state != "active") {
@@ -204,8 +204,8 @@ fn bound(counter: &str) -> Option<&'static OptionDef> {
 mod tests {
     use super::*;
 
-    fn named(name: &str, value: &str) -> Named {
-        Named { name: name.into(), value: value.into() }
+    fn named(name: &str, value: &str) -> NamedValue {
+        NamedValue { name: name.into(), value: value.into() }
     }
 
     #[test]

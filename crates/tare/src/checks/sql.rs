@@ -4,7 +4,7 @@ use anyhow::{Context, Result};
 use tare_outlets::{Address, Error, Source};
 
 use super::{Diagnosis, Finding, service};
-use crate::endpoint::Named;
+use crate::endpoint::NamedValue;
 
 /// Checks the server of `mysql://account:password@host:port`.
 pub(crate) fn of_account(dsn: &str) -> Result<Diagnosis> {
@@ -17,8 +17,8 @@ pub(crate) fn of_account(dsn: &str) -> Result<Diagnosis> {
     let (active, findings) = match server.ask("SELECT NAME, VALUE FROM performance_schema.tare_status") {
         Ok(rows) => {
             let text = |at, row: &tare_outlets::Row| row.text(at).unwrap_or_default();
-            let rows: Vec<Named> =
-                rows.iter().map(|row| Named { name: text(0, row), value: text(1, row) }).collect();
+            let rows: Vec<NamedValue> =
+                rows.iter().map(|row| NamedValue { name: text(0, row), value: text(1, row) }).collect();
             (true, service::check_rows(&rows, |_| false))
         }
         Err(error) => (false, vec![explain(&error, &schema, &account)]),

@@ -5,7 +5,7 @@ use std::ffi::OsString;
 use super::Finding;
 use crate::provider;
 use crate::server::process::{DELETED, Process};
-use crate::server::unit::Unit;
+use crate::server::unit::SystemdUnit;
 use crate::server::{PLUGIN, PRELOAD, Prospect, Server, TRIED, has_provider, option_file};
 
 pub(super) fn check(server: &Server, prospect: &Prospect) -> Vec<Finding> {
@@ -18,7 +18,7 @@ pub(super) fn check(server: &Server, prospect: &Prospect) -> Vec<Finding> {
 fn check_preload(server: &Server) -> Vec<Finding> {
     let problem = |what: String, remedy: &str| vec![Finding::problem("preload", what, remedy)];
     let told = |value: Option<OsString>| value.is_some_and(|value| has_provider(&value));
-    let by_unit = || told(server.unit.as_ref().and_then(Unit::preload).map(OsString::from));
+    let by_unit = || told(server.unit.as_ref().and_then(SystemdUnit::preload).map(OsString::from));
     let Some(process) = &server.process else {
         if by_unit() {
             return vec![];
@@ -87,8 +87,8 @@ pub(super) fn check_program(prospect: &Prospect) -> Vec<Finding> {
     let mut findings = vec![];
     if let Err(reason) = &prospect.plan {
         let check = match reason {
-            tare_mariadb::startup::StandBack::Options(_) => "options",
-            tare_mariadb::startup::StandBack::BuiltIn { .. } => "built-in",
+            tare_mariadb::startup::DisableReason::Options(_) => "options",
+            tare_mariadb::startup::DisableReason::BuiltIn { .. } => "built-in",
             _ => "program",
         };
         findings.push(Finding::problem(check, format!("tare disables itself: {reason}"), reason.remedy()));

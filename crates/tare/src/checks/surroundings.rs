@@ -8,7 +8,7 @@ use nix::sys::statvfs::{FsFlags, statvfs};
 use tare_mariadb::options::Root;
 
 use super::Finding;
-use crate::server::unit::Unit;
+use crate::server::unit::SystemdUnit;
 use crate::server::{Prospect, Server, rights};
 
 /// Profiles of AppArmor that packages ship for the server.
@@ -29,7 +29,7 @@ pub(super) fn check(server: &Server, prospect: &Prospect, active: bool) -> Vec<F
 }
 
 /// Checks whether a unit's hardening prevents loading this provider.
-pub(super) fn check_unit(unit: &Unit, provider: &Path) -> Vec<Finding> {
+pub(super) fn check_unit(unit: &SystemdUnit, provider: &Path) -> Vec<Finding> {
     let below = |folders: &[&str]| folders.iter().any(|folder| provider.starts_with(folder));
     let mut findings = vec![];
     let mut problem =

@@ -9,7 +9,7 @@ use tare_lab::interrupt::Interrupt;
 use tare_lab::journal;
 
 use crate::page;
-use crate::provider::{self, Programs};
+use crate::provider::{self, ProviderPrograms};
 use crate::study::bench::{Plan, order};
 use crate::study::{self, table};
 
@@ -29,7 +29,7 @@ use crate::study::{self, table};
     tare bench --rounds 6 --secs 1 --json slices.jsonl     quick, and every slice to look into")]
 pub(crate) struct Bench {
     #[command(flatten)]
-    pub(crate) programs: Programs,
+    pub(crate) programs: ProviderPrograms,
     /// Rounds, 6 to 240: an interval needs 6, and is made of 240 at most; each gives every setting one slice
     #[arg(long, default_value_t = 30, value_name = "N", value_parser = clap::value_parser!(u32).range(6..=240))]
     #[arg(overrides_with = "rounds")]

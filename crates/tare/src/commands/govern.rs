@@ -22,7 +22,7 @@ use tare_outlets::govern::{self, Event, Notice, Orders};
 
 use crate::outlet::Reach;
 use crate::output::CLOSED;
-use crate::prices::{Clock, between, quality, times};
+use crate::prices::{PriceClock, between, quality, times};
 use crate::state;
 
 /// Most moves of a decision that are shown to people; the file has all.
@@ -62,7 +62,7 @@ pub(crate) struct Govern {
     #[arg(long, value_name = "SHARE", value_parser = budget)]
     budget_p95: Option<Budget>,
     #[command(flatten)]
-    clock: Clock,
+    clock: PriceClock,
     /// Least seconds between two samples
     #[arg(long, value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u64).range(1..=600))]
     every: u64,

@@ -12,7 +12,7 @@ use clap::Args;
 use nix::unistd::Uid;
 use tare_mariadb::options::Root;
 
-use crate::server::unit::Unit;
+use crate::server::unit::SystemdUnit;
 use crate::server::{PRELOAD, Server, TRIED, WITHOUT, is_provider, preloads};
 use crate::{change, checks};
 
@@ -49,7 +49,7 @@ const FAILED: u8 = 1;
 /// Runs the command.
 pub(crate) fn preload(arguments: &Preload) -> Result<ExitCode> {
     let root = Root::new(&arguments.root);
-    let unit = Unit::read(&root, &arguments.unit);
+    let unit = SystemdUnit::read(&root, &arguments.unit);
     let unit = unit.with_context(|| format!("there is no unit {}, or it is masked", arguments.unit))?;
     let list = unit.environment().remove(TRIED).map(|variable| variable.value);
     let list = list.with_context(|| {
@@ -73,7 +73,7 @@ pub(crate) fn preload(arguments: &Preload) -> Result<ExitCode> {
 }
 
 /// Returns the reason, in one line, why the server must not load it.
-fn check(server: &Server, unit: &Unit, list: &str) -> Result<(), String> {
+fn check(server: &Server, unit: &SystemdUnit, list: &str) -> Result<(), String> {
     let objects = preloads(list.as_ref());
     let providers = objects.iter().filter(|path| is_provider(path));
     // What would not be installed is not loaded either.
@@ -85,7 +85,7 @@ fn check(server: &Server, unit: &Unit, list: &str) -> Result<(), String> {
 }
 
 /// Starts a program that preloads it, as the server's account, and checks its exit status.
-fn run(server: &Server, unit: &Unit, objects: &[PathBuf]) -> Result<(), String> {
+fn run(server: &Server, unit: &SystemdUnit, objects: &[PathBuf]) -> Result<(), String> {
     let list: Vec<String> = objects.iter().map(|path| path.display().to_string()).collect();
     let mut command = Command::new(PROGRAM);
     let variables = unit.environment().into_iter().map(|(name, variable)| (name, variable.value));

@@ -12,7 +12,7 @@ use clap::{Args, ValueEnum};
 use tare_budget::account::CONNECTIONS;
 use tare_budget::board::percent;
 use tare_budget::price::{Connecting, Origin};
-use tare_budget::{Account, Cost, Prices, Provider, Share};
+use tare_budget::{Cost, CostAccount, CostShare, Prices, Provider};
 use tare_lab::analysis::Analysis;
 use tare_lab::installation::Installation;
 use tare_lab::interrupt::Interrupt;
@@ -28,7 +28,7 @@ use tempfile::NamedTempFile;
 
 use crate::outlet::Reach;
 use crate::page::{self, Column, Grid, paragraph};
-use crate::prices::{Clock, between, quality};
+use crate::prices::{PriceClock, between, quality};
 use crate::study;
 
 /// Most instruments that are listed.
@@ -61,7 +61,7 @@ pub(crate) struct Price {
     #[command(flatten)]
     reach: Reach,
     #[command(flatten)]
-    clock: Clock,
+    clock: PriceClock,
     /// Seconds between the two readings
     #[arg(long, value_name = "N", default_value_t = 10, value_parser = clap::value_parser!(u64).range(1..=3600))]
     secs: u64,
@@ -394,9 +394,9 @@ fn check(measuring: &Measuring, whose: Whose, prices: &Prices, interrupt: &Inter
     Ok(())
 }
 
-fn print_account(account: &Account, prices: &Origin) {
+fn print_account(account: &CostAccount, prices: &Origin) {
     paragraph(&format!(
-        "Watching costs {} of the CPU time; {} of that is reading the counts.",
+        "The overhead is {} of the CPU time; {} of that is reading the counts.",
         between(account.share()),
         percent(if account.total.ns > 0.0 { account.own / account.total.ns } else { 0.0 })
     ));
@@ -426,7 +426,7 @@ fn print_account(account: &Account, prices: &Origin) {
     if account.connecting.ns > 0.0 {
         row(CONNECTIONS, String::new(), account.connected, account.connecting);
     }
-    for Share { entry, cost } in account.shares.iter().take(LISTED) {
+    for CostShare { entry, cost } in account.shares.iter().take(LISTED) {
         row(&entry.name, entry.level.to_string(), entry.events, *cost);
     }
     grid.print();

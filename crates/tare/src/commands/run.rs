@@ -14,7 +14,7 @@ use tare_lab::interrupt::Interrupt;
 use tare_lab::server::{Launch, Server};
 use tare_lab::setting::FEDERATED;
 
-use crate::provider::{self, Programs};
+use crate::provider::{self, ProviderPrograms};
 use crate::{endpoint, page};
 
 /// Run a server of your own with tare loaded
@@ -34,7 +34,7 @@ use crate::{endpoint, page};
     tare run --mariadbd /opt/mariadb-11.4/bin/mariadbd")]
 pub(crate) struct Run {
     #[command(flatten)]
-    pub(crate) programs: Programs,
+    pub(crate) programs: ProviderPrograms,
     /// Data directory [default: a temporary folder]
     #[arg(long, value_name = "DIR")]
     pub(crate) datadir: Option<PathBuf>,

@@ -8,7 +8,7 @@ use anyhow::{Context, Result};
 use clap::Args;
 use tare_outlets::{Address, Kind, Source, units};
 
-use crate::endpoint::{Named, Reach, Report, ask, everything, line_in_log, reach};
+use crate::endpoint::{EndpointReach, NamedValue, Report, ask, everything, line_in_log, reach};
 use crate::outlet;
 use crate::page::{self, Column, Grid};
 use crate::provider;
@@ -45,8 +45,10 @@ pub(crate) struct Status {
 pub(crate) fn status(arguments: &Status) -> Result<ExitCode> {
     let report = match arguments.reach.address()? {
         Address::Socket(socket) => match reach(&socket)? {
-            Reach::Answers => ask(&socket).with_context(|| format!("asking tare at {}", socket.display()))?,
-            Reach::Absent(why) => {
+            EndpointReach::Answers => {
+                ask(&socket).with_context(|| format!("asking tare at {}", socket.display()))?
+            }
+            EndpointReach::Absent(why) => {
                 Report { reason: Some(explain(&why, &socket, arguments.log.as_deref())), ..Report::default() }
             }
         },
@@ -66,7 +68,7 @@ fn of_account(address: Address) -> Result<Report> {
     let mut server = Source::open(address)?;
     if server.kind() != Kind::Tare {
         let reason = format!(
-            "the server at {at} ({}) shows no performance_schema.tare_status to this account: tare is not loaded there or stood back \
+            "the server at {at} ({}) shows no performance_schema.tare_status to this account: tare is not loaded there or disabled itself \
              (`tare doctor` on its machine says why), or the account needs GRANT SELECT ON performance_schema.*",
             server.version()
         );
@@ -133,13 +135,13 @@ fn unserved(report: &Report) -> Option<&str> {
 
 /// Returns whether to show it to people: consumers are shown separately, and a counter that is 0 adds
 /// nothing to the sum `lost`.
-fn tells(row: &Named) -> bool {
+fn tells(row: &NamedValue) -> bool {
     let lost_nothing = row.name.ends_with("_lost") && row.value == "0";
     !lost_nothing && !row.name.starts_with("consumer_")
 }
 
 /// Formats its value, with a unit if the name says that it is in bytes.
-fn shown(row: &Named) -> String {
+fn shown(row: &NamedValue) -> String {
     let bytes = row.name.starts_with("memory_").then(|| row.value.parse().ok()).flatten();
     bytes.map_or_else(|| row.value.clone(), units::bytes)
 }
@@ -150,7 +152,7 @@ mod tests {
 
     #[test]
     fn a_person_sees_what_tells_something() {
-        let named = |name: &str, value: &str| Named { name: name.into(), value: value.into() };
+        let named = |name: &str, value: &str| NamedValue { name: name.into(), value: value.into() };
         assert!(tells(&named("lost", "0")));
         assert!(tells(&named("digest_lost", "3")));
         assert!(!tells(&named("digest_lost", "0")));

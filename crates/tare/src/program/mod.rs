@@ -8,7 +8,7 @@ use std::path::Path;
 use serde::Serialize;
 use tare_mariadb::abi::Series;
 use tare_mariadb::jumps::{built_in, locks};
-use tare_mariadb::startup::{StandBack, program};
+use tare_mariadb::startup::{DisableReason, program};
 
 use elf::Elf;
 
@@ -45,9 +45,11 @@ pub(crate) fn look(path: &Path) -> Result<Program, elf::Error> {
     }
     program.groups = file.symbol(program::GROUPS).map(|array| loaded.texts_at(array)).unwrap_or_default();
     match program.version.as_deref().map(|version| (version, Series::of(version))) {
-        None => program.hindrances.push(StandBack::NoVersion.to_string()),
+        None => program.hindrances.push(DisableReason::NoVersion.to_string()),
         Some((version, None)) => {
-            program.hindrances.push(StandBack::UnknownVersion { version: version.to_owned() }.to_string());
+            program
+                .hindrances
+                .push(DisableReason::UnknownVersion { version: version.to_owned() }.to_string());
         }
         Some((_, Some(series))) => {
             if let Err(error) = loaded.image().functions(series, file.symbol(built_in::KEYS)) {

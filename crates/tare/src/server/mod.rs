@@ -12,12 +12,12 @@ use std::path::{Path, PathBuf};
 
 use nix::unistd::{Uid, User};
 use tare_mariadb::options::{OptionFiles, Options, Origin, Root, ServerSettings};
-use tare_mariadb::startup::{self, Plan, StandBack};
+use tare_mariadb::startup::{self, DisableReason, StartPlan};
 
 use crate::program::{self, Program};
 use crate::provider;
 use process::Process;
-use unit::Unit;
+use unit::SystemdUnit;
 
 /// The variable that makes the loader preload objects into a program.
 pub(crate) const PRELOAD: &str = "LD_PRELOAD";
@@ -36,7 +36,7 @@ pub(crate) const PLUGIN: &str = "ha_federatedx.so";
 /// The server.
 #[derive(Clone, Debug)]
 pub(crate) struct Server {
-    pub(crate) unit: Option<Unit>,
+    pub(crate) unit: Option<SystemdUnit>,
     pub(crate) process: Option<Process>,
     pub(crate) root: Root,
 }
@@ -47,7 +47,7 @@ pub(crate) struct Prospect {
     pub(crate) files: OptionFiles,
     pub(crate) settings: ServerSettings,
     /// Whether and how tare serves it.
-    pub(crate) plan: Result<Plan, StandBack>,
+    pub(crate) plan: Result<StartPlan, DisableReason>,
     groups: Vec<String>,
 }
 
@@ -66,12 +66,12 @@ impl Server {
         let pids = if root.is_own() { Process::all() } else { vec![] };
         let mut processes: Vec<Process> =
             pids.into_iter().filter_map(|pid| Process::look(pid).ok()).collect();
-        let server = |unit: Unit| {
+        let server = |unit: SystemdUnit| {
             let at = processes.iter().position(|process| runs(&unit, process));
             let process = at.map(|at| processes.remove(at));
             Server { unit: Some(unit), process, root: root.clone() }
         };
-        let mut servers: Vec<Server> = Unit::all(root).into_iter().map(server).collect();
+        let mut servers: Vec<Server> = SystemdUnit::all(root).into_iter().map(server).collect();
         let alone = |process: Process| Server { unit: None, root: process.root(), process: Some(process) };
         servers.extend(processes.into_iter().map(alone));
         servers
@@ -79,7 +79,7 @@ impl Server {
 
     /// Returns the server of a unit.
     pub(crate) fn of_unit(root: &Root, name: &str) -> Option<Server> {
-        let unit = Unit::read(root, name)?;
+        let unit = SystemdUnit::read(root, name)?;
         let pids = if root.is_own() { Process::all() } else { vec![] };
         let mut processes = pids.into_iter().filter_map(|pid| Process::look(pid).ok());
         let process = processes.find(|process| runs(&unit, process));
@@ -89,7 +89,7 @@ impl Server {
     /// Returns the server that runs as a process.
     pub(crate) fn of_process(process: Process) -> Server {
         let root = process.root();
-        let unit = process.unit.as_deref().and_then(|name| Unit::read(&root, name));
+        let unit = process.unit.as_deref().and_then(|name| SystemdUnit::read(&root, name));
         // A shell or a test that a unit has started may have started the server.
         let unit = unit.filter(|unit| unit.command().is_some() && runs(unit, &process));
         Server { unit, root, process: Some(process) }
@@ -104,7 +104,7 @@ impl Server {
     pub(crate) fn arguments(&self) -> Vec<OsString> {
         match &self.process {
             Some(process) => process.arguments.clone(),
-            None => self.unit.as_ref().and_then(Unit::command).unwrap_or_default(),
+            None => self.unit.as_ref().and_then(SystemdUnit::command).unwrap_or_default(),
         }
     }
 
@@ -218,7 +218,7 @@ impl Prospect {
 
 /// Returns whether a process is a unit's server: it belongs to the unit, and has the account that the unit
 /// names, if any.
-fn runs(unit: &Unit, process: &Process) -> bool {
+fn runs(unit: &SystemdUnit, process: &Process) -> bool {
     process.unit.as_deref() == Some(&unit.name)
         && unit.user().is_none_or(|user| user.uid.as_raw() == process.user)
 }
@@ -272,12 +272,12 @@ mod tests {
             ("User=no-such-account\n".to_owned(), true),
         ] {
             std::fs::write(units.join("m.service"), format!("[Service]\n{user}")).expect("file");
-            let unit = Unit::read(&Root::new(folder.path()), "m").expect("a unit");
+            let unit = SystemdUnit::read(&Root::new(folder.path()), "m").expect("a unit");
             assert_eq!(runs(&unit, &process), is, "{user}");
         }
         process.unit = Some("other.service".to_owned());
         std::fs::write(units.join("m.service"), "").expect("file");
-        let unit = Unit::read(&Root::new(folder.path()), "m").expect("a unit");
+        let unit = SystemdUnit::read(&Root::new(folder.path()), "m").expect("a unit");
         assert!(!runs(&unit, &process));
     }
 }

@@ -52,23 +52,23 @@ pub(crate) struct Variable {
 
 /// A unit that starts a server.
 #[derive(Clone, Debug)]
-pub(crate) struct Unit {
+pub(crate) struct SystemdUnit {
     /// Name such as `mariadb@a.service`.
     pub(crate) name: String,
     settings: Vec<Setting>,
     root: Root,
 }
 
-impl Unit {
+impl SystemdUnit {
     /// Reads the unit of this name or alias; `None` if there is none, or it is masked.
-    pub(crate) fn read(root: &Root, name: &str) -> Option<Unit> {
+    pub(crate) fn read(root: &Root, name: &str) -> Option<SystemdUnit> {
         let name = if name.contains('.') { name.to_owned() } else { format!("{name}.service") };
         let name = real_name(root, name);
         let main = places(&name).find(|path| root.at(path).is_file() || is_masked(root, path))?;
         if is_masked(root, &main) {
             return None;
         }
-        let mut unit = Unit { name: name.clone(), settings: vec![], root: root.clone() };
+        let mut unit = SystemdUnit { name: name.clone(), settings: vec![], root: root.clone() };
         let instance = instance(&name).map(|(_, instance)| instance).unwrap_or_default();
         for file in std::iter::once(main).chain(drop_ins(root, &name)) {
             let text = fs::read(root.at(&file)).unwrap_or_default();
@@ -78,7 +78,7 @@ impl Unit {
     }
 
     /// Returns every unit that starts a server, by name.
-    pub(crate) fn all(root: &Root) -> Vec<Unit> {
+    pub(crate) fn all(root: &Root) -> Vec<SystemdUnit> {
         let mut names: Vec<String> =
             FOLDERS.iter().flat_map(|folder| listed(root, Path::new(folder))).collect();
         names.retain(|name| name.ends_with(".service"));
@@ -88,7 +88,7 @@ impl Unit {
         let mut names: Vec<String> = names.into_iter().map(|name| real_name(root, name)).collect();
         names.sort();
         names.dedup();
-        let units = names.iter().filter_map(|name| Unit::read(root, name));
+        let units = names.iter().filter_map(|name| SystemdUnit::read(root, name));
         units.filter(|unit| unit.command().is_some()).collect()
     }
 
@@ -410,7 +410,7 @@ mod tests {
             ("/lib/systemd/system/old.service", server),
             ("/etc/systemd/system/old.service", "-> /dev/null"),
         ]);
-        let names: Vec<String> = Unit::all(&root).into_iter().map(|unit| unit.name).collect();
+        let names: Vec<String> = SystemdUnit::all(&root).into_iter().map(|unit| unit.name).collect();
         assert_eq!(names, ["mariadb.service", "mariadb@a.service", "mariadb@b.service"]);
     }
 
@@ -426,7 +426,7 @@ mod tests {
             ("/etc/systemd/system/m@a.service.d/30.conf", "[Service]\nUnsetEnvironment=C\n[Unit]\nUser=x\n"),
             ("/etc/vars", "# comment\nC=1\nD=\"x y\"\n"),
         ]);
-        let unit = Unit::read(&root, "m@a").expect("a unit");
+        let unit = SystemdUnit::read(&root, "m@a").expect("a unit");
         let environment = unit.environment();
         let shown: Vec<String> =
             environment.iter().map(|(name, it)| format!("{name}={}", it.value)).collect();
@@ -449,7 +449,7 @@ mod tests {
             ("/etc/systemd/system/other.service.d/40.conf", "[Service]\nEnvironment=C=other\n"),
         ]);
         for name in ["m", "mysql", "mysqld.service"] {
-            let unit = Unit::read(&root, name).expect("a unit");
+            let unit = SystemdUnit::read(&root, name).expect("a unit");
             let environment = unit.environment();
             let values = ["A", "B", "C"].map(|name| environment[name].value.as_str());
             assert_eq!((unit.name.as_str(), values), ("m.service", ["alias", "own", "all"]));
@@ -470,11 +470,11 @@ mod tests {
             ("/etc/systemd/system/gone.service", "-> /lib/systemd/system/old.service"),
             ("/etc/systemd/system/old.service", "-> /dev/null"),
         ]);
-        let unit = Unit::read(&root, "n@a").expect("a unit");
+        let unit = SystemdUnit::read(&root, "n@a").expect("a unit");
         assert_eq!((unit.name.as_str(), unit.environment().len()), ("m@a.service", 1));
-        let names: Vec<String> = Unit::all(&root).into_iter().map(|unit| unit.name).collect();
+        let names: Vec<String> = SystemdUnit::all(&root).into_iter().map(|unit| unit.name).collect();
         assert_eq!(names, ["m@a.service", "m@b.service", "own.service"]);
-        assert!(Unit::read(&root, "round").is_none() && Unit::read(&root, "gone").is_none());
+        assert!(SystemdUnit::read(&root, "round").is_none() && SystemdUnit::read(&root, "gone").is_none());
     }
 
     #[test]
@@ -482,7 +482,7 @@ mod tests {
         let text = "[Service]\nExecStart=/bin/sh -c \"set -f; VAR=`/usr/bin/galera_recovery`; \\\n exec /usr/sbin/mariadbd $MYSQLD_OPTS $VAR --a=b\"\n\
                     Environment=\"MYSQLD_OPTS=--user=mysql --port=1\"\n";
         let (_folder, root) = tree(&[("/lib/systemd/system/m.service", text)]);
-        let command = Unit::read(&root, "m.service").expect("a unit").command();
+        let command = SystemdUnit::read(&root, "m.service").expect("a unit").command();
         assert_eq!(command.expect("a server"), ["/usr/sbin/mariadbd", "--user=mysql", "--port=1", "--a=b"]);
     }
 }

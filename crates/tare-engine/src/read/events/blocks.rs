@@ -7,16 +7,16 @@
 use std::borrow::Cow;
 use std::ops::ControlFlow;
 
-use super::ended::{Spelled, Statements, sent};
-use super::stream::{Accounts, Cursor, Fresh, Piece};
+use super::ended::{CopiedStatements, Spelled, sent};
+use super::stream::{Accounts, Cursor, Fresh, StreamPart};
 use crate::Engine;
 use crate::clock::Scale;
-use crate::memory::text::{Text, readable};
+use crate::layout::ring::RECORD_TIMED;
+use crate::layout::statement::DigestRef;
+use crate::memory::text::{CopiedText, readable};
 use crate::read::summary::counters;
-use crate::record::ring::RECORD_TIMED;
-use crate::record::statement::decode::{StatementEvent, Texts, decode};
-use crate::record::statement::outline::{Outline, outlines};
-use crate::record::statement::record::Digest;
+use crate::record::statement::decode::{StatementEvent, StatementTexts, decode};
+use crate::record::statement::outline::{StatementOutline, outlines};
 use crate::snapshot::*;
 
 /// Statements of one thread, as recorded.
@@ -67,7 +67,7 @@ impl<'a> StatementBlock<'a> {
     /// Returns the records as bytes, least significant byte of each word first.
     #[must_use]
     pub fn bytes(&self) -> &'a [u8] {
-        Text::first(self.words, size_of_val(self.words)).map_or(&[], |(all, _)| all.bytes())
+        CopiedText::first(self.words, size_of_val(self.words)).map_or(&[], |(all, _)| all.bytes())
     }
 }
 
@@ -78,10 +78,10 @@ impl Engine {
         cursor: &mut Cursor,
         texts: BlockTexts,
         each: &mut dyn FnMut(BlockRow<'_>) -> ControlFlow<()>,
-    ) -> Piece {
+    ) -> StreamPart {
         let mut spelled = std::mem::take(&mut cursor.spelled);
         let mut accounts = Accounts::default();
-        let piece = self.read_blocks::<Statements>(cursor, |mut fresh| {
+        let piece = self.read_blocks::<CopiedStatements>(cursor, |mut fresh| {
             let new_from = *fresh.next;
             let words = self.tell(&mut fresh, texts, &mut spelled, each)?;
             let origin = self.origin(fresh.block.session, &mut accounts);
@@ -127,7 +127,7 @@ impl Engine {
     fn tell_of(
         &self,
         number: u64,
-        of: &Outline<'_>,
+        of: &StatementOutline<'_>,
         texts: BlockTexts,
         spelled: &mut Spelled,
         each: &mut dyn FnMut(BlockRow<'_>) -> ControlFlow<()>,
@@ -160,7 +160,7 @@ pub struct RecordedStatement<'a> {
     /// Number among the statements of its thread.
     pub number: u64,
     event: StatementEvent,
-    texts: Texts<Text<'a>>,
+    texts: StatementTexts<CopiedText<'a>>,
 }
 
 impl<'a> RecordedStatement<'a> {
@@ -208,7 +208,7 @@ impl<'a> RecordedStatement<'a> {
         counters(self.event.counters)
     }
 
-    /// Returns SQL_TEXT as recorded. A [`BlockRow::Text`] of this statement overrides it.
+    /// Returns SQL_TEXT as recorded. A [`BlockRow::CopiedText`] of this statement overrides it.
     #[must_use]
     pub fn sql_text(&self) -> Option<Cow<'a, str>> {
         text(self.texts.sql)
@@ -258,12 +258,12 @@ impl<'a> RecordedStatement<'a> {
     }
 }
 
-fn text(recorded: Text<'_>) -> Option<Cow<'_, str>> {
+fn text(recorded: CopiedText<'_>) -> Option<Cow<'_, str>> {
     let bytes = recorded.bytes();
     (!bytes.is_empty()).then(|| readable(bytes))
 }
 
-impl Digest {
+impl DigestRef {
     /// Returns the key of the digest in a stream of blocks.
     fn key(self) -> [u64; 2] {
         [u64::from(self.generation) << 32 | u64::from(self.slot), self.charset.into()]

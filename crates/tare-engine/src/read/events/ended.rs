@@ -10,12 +10,12 @@ use super::statements::readable;
 use super::stream::{Open, Streamed};
 use super::{Seen, Sources, nesting_of, timer};
 use crate::Engine;
-use crate::memory::text::Text;
+use crate::layout::ring::RECORD_TIMED;
+use crate::layout::statement::DigestRef;
+use crate::memory::text::CopiedText;
 use crate::read::Scale;
 use crate::read::summary::counters;
-use crate::record::ring::RECORD_TIMED;
-use crate::record::statement::decode::{StatementEvent, Texts, decode};
-use crate::record::statement::record::Digest;
+use crate::record::statement::decode::{StatementEvent, StatementTexts, decode};
 use crate::snapshot::*;
 
 /// Maximum number of digests whose spelling a cursor caches.
@@ -24,15 +24,15 @@ const SPELLED: usize = 1024;
 /// Cache of digest texts and instrument names, which are otherwise read under a lock.
 #[derive(Debug, Default)]
 pub(super) struct Spelled {
-    digests: Numbered<Digest, Option<Arc<DigestText>>>,
+    digests: Numbered<DigestRef, Option<Arc<DigestText>>>,
     names: Numbered<ClassId, &'static str>,
     /// The instrument and the digest requested last, which the next statement mostly has, too.
-    last: (ClassId, Digest),
+    last: (ClassId, DigestRef),
 }
 
 impl Spelled {
     /// Returns the spelling of a statement's digest; `None`: the digest has been evicted.
-    pub(super) fn digest(&mut self, engine: &Engine, digest: Digest) -> Option<&Arc<DigestText>> {
+    pub(super) fn digest(&mut self, engine: &Engine, digest: DigestRef) -> Option<&Arc<DigestText>> {
         if self.digests.len() >= SPELLED && !self.digests.contains_key(&digest) {
             self.digests.clear();
         }
@@ -40,7 +40,7 @@ impl Spelled {
     }
 
     /// Returns the spelling of a digest that was not requested before; `None` otherwise.
-    pub(super) fn new_digest(&mut self, engine: &Engine, digest: Digest) -> Option<Arc<DigestText>> {
+    pub(super) fn new_digest(&mut self, engine: &Engine, digest: DigestRef) -> Option<Arc<DigestText>> {
         if digest == self.last.1 && !self.digests.is_empty() {
             return None;
         }
@@ -103,12 +103,12 @@ pub(super) fn sent(text: &[u8], is_cut: bool) -> Option<Cow<'_, [u8]>> {
 }
 
 /// A statement in the buffer it was copied to.
-pub(super) type Statement<'w> = (StatementEvent, Texts<Text<'w>>);
+pub(super) type Statement<'w> = (StatementEvent, StatementTexts<CopiedText<'w>>);
 
 /// The stream of statements.
-pub(super) struct Statements;
+pub(super) struct CopiedStatements;
 
-impl Streamed for Statements {
+impl Streamed for CopiedStatements {
     const TYPE: EventType = EventType::Statement;
     type Event<'w> = Statement<'w>;
     type Open = ();
@@ -142,7 +142,7 @@ pub struct StreamedStatement<'a> {
     digest: Option<&'a Arc<DigestText>>,
     thread_id: u64,
     event: StatementEvent,
-    texts: Texts<Text<'a>>,
+    texts: StatementTexts<CopiedText<'a>>,
     lock_time_ps: u64,
     counts: [u64; 18],
 }

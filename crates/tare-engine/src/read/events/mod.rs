@@ -19,9 +19,8 @@ use tare_sync::journal;
 use super::Scale;
 use crate::Engine;
 use crate::clock;
+use crate::layout::ring::{RECORD_HISTORY, RECORD_LONG, RECORD_TIMED, RINGS};
 use crate::memory::arena::WORDS;
-use crate::record::RINGS;
-use crate::record::ring::{RECORD_HISTORY, RECORD_LONG, RECORD_TIMED};
 use crate::record::wait::Source;
 use crate::snapshot::*;
 use crate::thread::Thread;
@@ -29,7 +28,7 @@ use crate::thread::Thread;
 pub use blocks::{BlockRow, BlockTexts, RecordedStatement, StatementBlock};
 pub use ended::StreamedStatement;
 pub use running::RunningTokens;
-pub use stream::{Cursor, Each, EachStatement, Origin, Piece};
+pub use stream::{Cursor, Each, EachStatement, Origin, StreamPart};
 
 /// Common facts of an event of any type.
 trait Event: Sized {
@@ -130,7 +129,7 @@ impl Shown {
 }
 
 impl Engine {
-    fn shown(&self, of: EventType, asked: Asked<Scope>) -> Shown {
+    fn shown(&self, of: EventType, asked: ReadRequest<Scope>) -> Shown {
         let scope = asked.what as usize;
         let live = |thread: &'static Thread| (thread.thread_id.load(Relaxed), thread);
         Shown {
@@ -198,11 +197,11 @@ impl Engine {
     }
 
     /// Returns the ended events of a scope, the newest last within a thread.
-    fn ended<E: Event>(&self, asked: Asked<Scope>) -> Vec<Seen<E>> {
+    fn ended<E: Event>(&self, asked: ReadRequest<Scope>) -> Vec<Seen<E>> {
         let scope = asked.what;
         // What the long history still has of one thread depends on what the others have done since.
         let narrow = if scope == Scope::HistoryLong { None } else { asked.thread };
-        let shown = self.shown(E::TYPE, Asked { thread: narrow, ..asked });
+        let shown = self.shown(E::TYPE, ReadRequest { thread: narrow, ..asked });
         let wanted = if scope == Scope::HistoryLong { RECORD_LONG } else { RECORD_HISTORY };
         let mut records = self.records::<E>(narrow);
         records.retain(|seen| seen.has_ended() && seen.event.flags() & wanted != 0 && shown.shows(seen));
@@ -281,9 +280,9 @@ mod tests {
     use crate::{Config, Host};
 
     /// A host that knows nothing.
-    struct Silent;
+    struct SilentHost;
 
-    impl Host for Silent {
+    impl Host for SilentHost {
         fn digest(&self, _: &[u8], _: u32) -> Option<[u8; 16]> {
             None
         }
@@ -328,7 +327,9 @@ mod tests {
     /// Creates an engine with a thread, one block per event type, and one for a statement in progress.
     fn engine() -> (&'static Engine, &'static Thread, [BlockId; 4], BlockId) {
         let engine: &'static Engine = Box::leak(Box::new(Engine::new()));
-        engine.start(Config { memory_max: 4 << 20, ..Config::default() }, &Silent).expect("address space");
+        engine
+            .start(Config { memory_max: 4 << 20, ..Config::default() }, &SilentHost)
+            .expect("address space");
         let thread = engine.new_thread(0, None, None).expect("memory").slab();
         let take = |used| {
             let block = engine.arena.take(used, 0).expect("memory");

@@ -7,9 +7,9 @@ use std::sync::atomic::Ordering::Relaxed;
 use super::stream::{Open, Streamed};
 use super::{Block, Event, Seen, Sources, nesting_of, timer};
 use crate::Engine;
+use crate::layout::ring::RECORD_TIMED;
+use crate::layout::stage::{Decoder, StageEvent, Step};
 use crate::read::Scale;
-use crate::record::ring::RECORD_TIMED;
-use crate::record::stage::record::{Decoder, StageEvent, Step};
 use crate::snapshot::*;
 use crate::thread::Thread;
 use crate::thread::choice::UNKNOWN_STAGE;
@@ -78,7 +78,7 @@ impl Streamed for StageEvent {
 
 impl Engine {
     /// Returns the rows of `events_stages_*`.
-    pub fn stages(&self, asked: impl Into<Asked<Scope>>) -> Vec<StageRow> {
+    pub fn stages(&self, asked: impl Into<ReadRequest<Scope>>) -> Vec<StageRow> {
         let asked = asked.into();
         let scale = Scale::of(self);
         let stages = match asked.what {
@@ -108,7 +108,7 @@ impl Engine {
     /// and the id that the thread's next event gets.
     fn skipped_stage(&self, thread: &'static Thread) -> Option<StageRow> {
         let depth = thread.statement_depth.load(Relaxed) as usize;
-        if depth == 0 || thread.stage_label.load(Relaxed) != UNKNOWN_STAGE || !self.wants(Kind::Stage) {
+        if depth == 0 || thread.stage_label.load(Relaxed) != UNKNOWN_STAGE || !self.has_demand(Kind::Stage) {
             return None;
         }
         let class = self.stage_of(thread);
@@ -131,7 +131,7 @@ impl Engine {
     }
 
     /// Returns the stage in progress of each live thread. An ended stage is not current, as in the built-in.
-    fn current_stages(&self, asked: Asked<Scope>) -> Vec<Seen<StageEvent>> {
+    fn current_stages(&self, asked: ReadRequest<Scope>) -> Vec<Seen<StageEvent>> {
         let shown = self.shown(EventType::Stage, asked);
         let mut running = self.records::<StageEvent>(asked.thread);
         running.retain(|seen| !seen.has_ended() && shown.shows_running(seen));

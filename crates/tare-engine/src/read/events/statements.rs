@@ -14,22 +14,24 @@ use super::{Block, Event, Seen, Sources, nesting_of, timer};
 use crate::Engine;
 use crate::count::digest_table::DigestSlot;
 use crate::instance::Prepared;
+use crate::layout::statement::{DigestRef, OpenStatement};
 use crate::memory::arena::{Offset, Use, WORDS};
 use crate::memory::pool::{Object, Pool, resolve};
-use crate::memory::text::{self, Text};
+use crate::memory::text::{self, CopiedText};
 use crate::read::Scale;
 use crate::read::names::KeptTokens;
 use crate::read::summary::counters;
-use crate::record::statement::decode::{StatementEvent, Texts, decode, parsed, prepared_text, read_open};
+use crate::record::statement::decode::{
+    StatementEvent, StatementTexts, decode, parsed, prepared_text, read_open,
+};
 use crate::record::statement::parsed::Parsed;
-use crate::record::statement::record::{Digest, OpenStatement};
 use crate::snapshot::*;
 use crate::thread::Thread;
 
 /// A statement and its texts.
 pub(super) struct Statement {
     event: StatementEvent,
-    texts: Texts<Vec<u8>>,
+    texts: StatementTexts<Vec<u8>>,
     /// Place of its tokens while it runs.
     parsed: Option<Parsed>,
     /// The prepared statement that has its text.
@@ -37,7 +39,7 @@ pub(super) struct Statement {
 }
 
 impl Statement {
-    fn new((event, texts): (StatementEvent, Texts<Text<'_>>)) -> Statement {
+    fn new((event, texts): (StatementEvent, StatementTexts<CopiedText<'_>>)) -> Statement {
         Statement { event, texts: texts.map(|text| text.bytes().to_vec()), parsed: None, prepared_text: None }
     }
 
@@ -83,7 +85,7 @@ fn shown<T: AsRef<[u8]>>(text: &T) -> Option<String> {
 
 impl Engine {
     /// Returns the rows of `events_statements_*`.
-    pub fn statements(&self, asked: impl Into<Asked<Scope>>) -> Vec<StatementRow> {
+    pub fn statements(&self, asked: impl Into<ReadRequest<Scope>>) -> Vec<StatementRow> {
         let asked = asked.into();
         let (scale, sources) = (Scale::of(self), Sources::of(self, asked.parts));
         if asked.what != Scope::Current {
@@ -161,11 +163,11 @@ impl Engine {
 
     pub(super) fn statement_row<T: AsRef<[u8]>>(
         &self,
-        (thread_id, event, texts): (u64, &StatementEvent, &Texts<T>),
+        (thread_id, event, texts): (u64, &StatementEvent, &StatementTexts<T>),
         parts: Parts,
         scale: Scale,
         sources: &Sources<'_>,
-        digest: impl FnOnce(Digest) -> Option<Arc<DigestText>>,
+        digest: impl FnOnce(DigestRef) -> Option<Arc<DigestText>>,
     ) -> StatementRow {
         let sql_text =
             || self.sql_text(texts.sql.as_ref(), event.charset, event.text_cut).map(Cow::into_owned);
@@ -228,7 +230,7 @@ impl Engine {
 
     /// Returns the digest of an event, spelled in the character set it was seen in. `None`: the digest has
     /// been evicted.
-    pub(super) fn statement_digest(&self, digest: Digest) -> Option<Arc<DigestText>> {
+    pub(super) fn statement_digest(&self, digest: DigestRef) -> Option<Arc<DigestText>> {
         let slot: &DigestSlot = self.arena.get(digest.slot)?;
         if slot.pinned_slot.generation() != digest.generation {
             return None;

@@ -17,17 +17,17 @@ use std::sync::atomic::Ordering::{Acquire, Relaxed};
 
 use tare_sync::journal;
 
-use super::ended::{Numbered, Spelled, Statements, StreamedStatement};
-use super::transactions::Transaction;
+use super::ended::{CopiedStatements, Numbered, Spelled, StreamedStatement};
+use super::transactions::RecordedTransaction;
 use super::{Seen, Sources};
 use crate::Engine;
 use crate::count::account::Party;
+use crate::layout::ring::RINGS;
+use crate::layout::stage::StageEvent;
+use crate::layout::wait::WaitEvent;
 use crate::memory::arena::{BlockId, WORDS};
 use crate::memory::pool::{Pool, resolve};
 use crate::read::Scale;
-use crate::record::RINGS;
-use crate::record::stage::record::StageEvent;
-use crate::record::wait::record::WaitEvent;
 use crate::snapshot::*;
 
 /// Maximum number of blocks in one answer: some ten thousand statements.
@@ -56,7 +56,7 @@ impl Cursor {
 
 /// Result of one read of a stream.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Piece {
+pub struct StreamPart {
     /// Number of events handed out.
     pub read: u64,
     /// Number of events that ended since the previous read and could not be read any more.
@@ -165,10 +165,15 @@ pub(super) type Accounts = Numbered<u32, [Option<Arc<str>>; 2]>;
 
 impl Engine {
     /// Reads the next part of the stream of statements.
-    pub fn stream_statements(&self, cursor: &mut Cursor, parts: Parts, each: EachStatement<'_>) -> Piece {
+    pub fn stream_statements(
+        &self,
+        cursor: &mut Cursor,
+        parts: Parts,
+        each: EachStatement<'_>,
+    ) -> StreamPart {
         let (scale, sources) = (Scale::of(self), Sources::of(self, parts));
         let mut spelled = std::mem::take(&mut cursor.spelled);
-        let piece = self.read_on::<Statements>(cursor, |seen, origin| {
+        let piece = self.read_on::<CopiedStatements>(cursor, |seen, origin| {
             let (event, _) = &seen.event;
             let name = spelled.name(self, event.class);
             let is_asked = parts.has(StatementRow::DIGEST);
@@ -185,21 +190,21 @@ impl Engine {
         cursor: &mut Cursor,
         parts: Parts,
         each: Each<'_, TransactionRow>,
-    ) -> Piece {
+    ) -> StreamPart {
         let (scale, sources) = (Scale::of(self), Sources::of(self, parts));
-        self.read_on::<Transaction>(cursor, |seen, origin| {
+        self.read_on::<RecordedTransaction>(cursor, |seen, origin| {
             each(&self.transaction_row(&seen, scale, &sources), origin)
         })
     }
 
     /// Reads the next part of the stream of waits.
-    pub fn stream_waits(&self, cursor: &mut Cursor, parts: Parts, each: Each<'_, WaitRow>) -> Piece {
+    pub fn stream_waits(&self, cursor: &mut Cursor, parts: Parts, each: Each<'_, WaitRow>) -> StreamPart {
         let (scale, sources) = (Scale::of(self), Sources::of(self, parts));
         self.read_on::<WaitEvent>(cursor, |seen, origin| each(&self.wait_row(&seen, scale, &sources), origin))
     }
 
     /// Reads the next part of the stream of stages.
-    pub fn stream_stages(&self, cursor: &mut Cursor, parts: Parts, each: Each<'_, StageRow>) -> Piece {
+    pub fn stream_stages(&self, cursor: &mut Cursor, parts: Parts, each: Each<'_, StageRow>) -> StreamPart {
         let (scale, sources, nothing) = (Scale::of(self), Sources::of(self, parts), HashMap::new());
         self.read_on::<StageEvent>(cursor, |seen, origin| {
             each(&self.stage_row(&seen, scale, &nothing, &sources), origin)
@@ -210,7 +215,7 @@ impl Engine {
         &self,
         cursor: &mut Cursor,
         mut each: impl FnMut(Seen<S::Event<'_>>, &Origin) -> ControlFlow<()>,
-    ) -> Piece {
+    ) -> StreamPart {
         let scale = Scale::of(self);
         let mut accounts = Accounts::default();
         self.read_blocks::<S>(cursor, |fresh| {
@@ -239,10 +244,10 @@ impl Engine {
         &self,
         cursor: &mut Cursor,
         take: impl FnMut(Fresh<'_, '_, S::Open>) -> ControlFlow<()>,
-    ) -> Piece {
+    ) -> StreamPart {
         if !cursor.begun {
             self.begin(cursor, S::TYPE);
-            return Piece { position: cursor.position(), ..Piece::default() };
+            return StreamPart { position: cursor.position(), ..StreamPart::default() };
         }
         let before = cursor.position();
         // Read this before the threads: a thread that is counted here is not among them any more.
@@ -254,7 +259,7 @@ impl Engine {
         // The cursor is past everything ever recorded, and no thread it knows has ended, so no block need be
         // read. A thread that ends in between is counted nowhere now and found the next time.
         if departed + live.values().sum::<u64>() == before && cursor.next.len() == live.len() {
-            return Piece { position: before, ..Piece::default() };
+            return StreamPart { position: before, ..StreamPart::default() };
         }
         let (mut candidates, unknown) = self.candidates(S::TYPE, cursor, &live);
         let mut left = candidates.split_off(piece(&candidates));
@@ -266,7 +271,7 @@ impl Engine {
         pass_over(cursor, &live, candidates.iter().chain(&left));
         settle(cursor, departed, &live, &left);
         let position = cursor.position();
-        Piece {
+        StreamPart {
             read,
             lost: (position - before).saturating_sub(read + void),
             more: !left.is_empty(),

@@ -8,26 +8,26 @@ use tare_sync::journal;
 use super::stream::{Open, Streamed};
 use super::{Block, Event, Seen, Sources, nesting_of, timer};
 use crate::Engine;
+use crate::layout::ring::RECORD_TIMED;
+use crate::layout::transaction::{OPEN_WORDS, TransactionEvent, XidParts, decode, read_open};
 use crate::read::Scale;
-use crate::record::ring::RECORD_TIMED;
-use crate::record::transaction::record::{OPEN_WORDS, Parts, TransactionEvent, decode, read_open};
 use crate::setup::instrument::fixed;
 use crate::snapshot::*;
 use crate::thread::Thread;
 
 /// A transaction and the parts of its XA identifier.
-pub(super) struct Transaction {
+pub(super) struct RecordedTransaction {
     event: TransactionEvent,
     xid: [Vec<u8>; 2],
 }
 
-impl Transaction {
-    fn new((event, xid): (TransactionEvent, Parts<'_>)) -> Transaction {
-        Transaction { event, xid: xid.map(|part| part.bytes().to_vec()) }
+impl RecordedTransaction {
+    fn new((event, xid): (TransactionEvent, XidParts<'_>)) -> RecordedTransaction {
+        RecordedTransaction { event, xid: xid.map(|part| part.bytes().to_vec()) }
     }
 }
 
-impl Event for Transaction {
+impl Event for RecordedTransaction {
     const TYPE: EventType = EventType::Transaction;
     fn id(&self) -> u64 {
         self.event.id
@@ -44,17 +44,17 @@ impl Event for Transaction {
     fn decode(blocks: &[Block]) -> Vec<(usize, Self)> {
         let mut events = Vec::new();
         for (at, block) in blocks.iter().enumerate() {
-            decode(&block.words, |event, xid| events.push((at, Transaction::new((event, xid)))));
+            decode(&block.words, |event, xid| events.push((at, RecordedTransaction::new((event, xid)))));
         }
         events
     }
 }
 
-impl Streamed for Transaction {
+impl Streamed for RecordedTransaction {
     const TYPE: EventType = EventType::Transaction;
-    type Event<'w> = Transaction;
+    type Event<'w> = RecordedTransaction;
     type Open = ();
-    fn ended(event: &Transaction) -> Option<u64> {
+    fn ended(event: &RecordedTransaction) -> Option<u64> {
         (event.event.flags & RECORD_TIMED != 0).then_some(event.event.end)
     }
     fn read<'w>(
@@ -66,7 +66,7 @@ impl Streamed for Transaction {
         let (mut next, mut flow) = (first, ControlFlow::Continue(()));
         decode(words, |event, xid| {
             if flow.is_continue() {
-                flow = each(next, Some(Transaction::new((event, xid))));
+                flow = each(next, Some(RecordedTransaction::new((event, xid))));
                 next += 1;
             }
         });
@@ -76,7 +76,7 @@ impl Streamed for Transaction {
 
 impl Engine {
     /// Returns the rows of `events_transactions_*`.
-    pub fn transactions(&self, asked: impl Into<Asked<Scope>>) -> Vec<TransactionRow> {
+    pub fn transactions(&self, asked: impl Into<ReadRequest<Scope>>) -> Vec<TransactionRow> {
         let asked = asked.into();
         let scale = Scale::of(self);
         let records = match asked.what {
@@ -87,7 +87,7 @@ impl Engine {
         records.iter().map(|seen| self.transaction_row(seen, scale, &sources)).collect()
     }
 
-    fn current_transactions(&self, asked: Asked<Scope>) -> Vec<Seen<Transaction>> {
+    fn current_transactions(&self, asked: ReadRequest<Scope>) -> Vec<Seen<RecordedTransaction>> {
         let shown = self.shown(EventType::Transaction, asked);
         let copy = |thread: &'static Thread| {
             let seen = self.copy_transaction(thread)?;
@@ -97,14 +97,14 @@ impl Engine {
         self.live_threads_of(asked.thread).into_iter().filter_map(copy).collect()
     }
 
-    fn copy_transaction(&self, thread: &Thread) -> Option<Seen<Transaction>> {
+    fn copy_transaction(&self, thread: &Thread) -> Option<Seen<RecordedTransaction>> {
         let thread_id = thread.thread_id.load(Relaxed);
         let open = &thread.transaction;
         let words = self.arena.slice(self.arena.offset_of(open), OPEN_WORDS);
         let mut copied = [0; OPEN_WORDS];
         for _ in 0..64 {
             if open.version.read(|_| journal::copy(words, &mut copied)).is_some() {
-                let event = Transaction::new(read_open(&copied)?);
+                let event = RecordedTransaction::new(read_open(&copied)?);
                 let seen = Seen { thread_id, moment: 0, opened: 0, event };
                 return self.still_lives(thread, thread_id).then_some(seen);
             }
@@ -115,11 +115,11 @@ impl Engine {
 
     pub(super) fn transaction_row(
         &self,
-        seen: &Seen<Transaction>,
+        seen: &Seen<RecordedTransaction>,
         scale: Scale,
         sources: &Sources<'_>,
     ) -> TransactionRow {
-        let Transaction { event, xid: [gtrid, bqual] } = &seen.event;
+        let RecordedTransaction { event, xid: [gtrid, bqual] } = &seen.event;
         let host = self.host.get();
         let part = |part: &[u8]| (event.xa.is_some() && !part.is_empty()).then(|| xid_text(part));
         let (domain, server, sequence) = event.gtid;

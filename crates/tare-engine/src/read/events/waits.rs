@@ -7,15 +7,15 @@ use std::sync::atomic::{Ordering::Acquire, Ordering::Relaxed, fence};
 use super::stream::{Open, Streamed};
 use super::{Block, Event, Seen, Sources, nesting_of, timer};
 use crate::Engine;
-use crate::instance::{File, MetadataLock, Socket, Synch, TableShare};
+use crate::instance::{File, MetadataSlot, ShareSlot, SocketSlot, Synch};
+use crate::layout::ring::RECORD_TIMED;
+use crate::layout::wait::{OpenWait, WaitEvent, decode};
 use crate::memory::arena::View;
 use crate::memory::pool::{self, Pool, USED};
 use crate::memory::text;
 use crate::read::Scale;
 use crate::read::objects::lock_names;
 use crate::record::operation;
-use crate::record::ring::RECORD_TIMED;
-use crate::record::wait::record::{OpenWait, WaitEvent, decode};
 use crate::setup::instrument::fixed;
 use crate::snapshot::*;
 use crate::thread::Thread;
@@ -95,7 +95,7 @@ fn stack(mut running: Vec<WaitEvent>) -> Vec<WaitEvent> {
 
 impl Engine {
     /// Returns the rows of `events_waits_*`.
-    pub fn waits(&self, asked: impl Into<Asked<Scope>>) -> Vec<WaitRow> {
+    pub fn waits(&self, asked: impl Into<ReadRequest<Scope>>) -> Vec<WaitRow> {
         let asked = asked.into();
         let scale = Scale::of(self);
         let waits = match asked.what {
@@ -107,7 +107,7 @@ impl Engine {
     }
 
     /// Returns the waits in progress of each live thread, or the last ended one if there are none.
-    fn current_waits(&self, asked: Asked<Scope>) -> Vec<Seen<WaitEvent>> {
+    fn current_waits(&self, asked: ReadRequest<Scope>) -> Vec<Seen<WaitEvent>> {
         let shown = self.shown(EventType::Wait, asked);
         let mut last: HashMap<u64, Seen<WaitEvent>> = HashMap::new();
         // Read waits in progress first: what ends meanwhile is written by then, or is read as it was.
@@ -204,7 +204,7 @@ impl Engine {
             Kind::Mutex => synch(Pool::Mutexes),
             Kind::Cond => synch(Pool::Conds),
             Kind::Rwlock | Kind::Sxlock => synch(Pool::Rwlocks),
-            Kind::Socket => pool::resolve::<Socket>(&self.arena, Pool::Sockets, name)
+            Kind::Socket => pool::resolve::<SocketSlot>(&self.arena, Pool::Sockets, name)
                 .map(|(_held, socket)| std::ptr::from_ref(socket).addr() as u64),
             _ => None,
         };
@@ -218,7 +218,7 @@ impl Engine {
                 name: (0..64).find_map(|_| file.name()),
                 ..ObjectName::default()
             }),
-            Kind::Socket => self.named(Pool::Sockets, name, |socket: &Socket| {
+            Kind::Socket => self.named(Pool::Sockets, name, |socket: &SocketSlot| {
                 let ip = text::read_string(&socket.ip, socket.ip_len.load(Relaxed) as usize);
                 ObjectName {
                     object_type: Some("SOCKET"),
@@ -247,14 +247,14 @@ impl Engine {
         if is_still { object } else { ObjectName::default() }
     }
 
-    fn lock_name(&self, lock: &MetadataLock) -> ObjectName {
+    fn lock_name(&self, lock: &MetadataSlot) -> ObjectName {
         let namespace = lock.namespace.load(Relaxed);
         let object_type = self.host.get().and_then(|host| host.lock_namespace_name(namespace));
         let [schema, name] = lock_names(lock);
         ObjectName { object_type, schema, name, index: None }
     }
 
-    fn table_name(&self, share: &TableShare, index: u8) -> ObjectName {
+    fn table_name(&self, share: &ShareSlot, index: u8) -> ObjectName {
         let temporary = share.temporary.load(Relaxed) != 0;
         // The indexes of a dropped table are gone; its name stays known for a while.
         let is_key = index != 255 && index < share.keys.load(Relaxed) && share.head.state() == USED;

@@ -1,36 +1,30 @@
 //! HOT PATH: stages. One clock reading ends a stage and begins the next.
 
-pub(crate) mod record;
-pub(crate) mod untold;
+pub(crate) mod unreported;
 
 use std::hint::cold_path;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use crate::Engine;
 use crate::clock::{cycles, ticks};
-use crate::count::bank::{READY, SUMMED, UNTIMED, place};
-use crate::count::cell::{Family, StatCell};
-use crate::count::histograms::Of;
 use crate::histogram::Lowest;
-use crate::memory::arena::{Base, Offset, Own, Use};
-use crate::memory::lost::Lost;
+use crate::layout::bank::{READY, SUMMED, UNTIMED, place};
+use crate::layout::cell::{Family, StatCell};
+use crate::layout::histograms::CellEvents;
+use crate::layout::journal::{ComingRecord, parent};
+use crate::layout::ring::{RECORD_TIMED, STAGES};
+use crate::layout::stage::{
+    BegunStage, CLASS, EndedStage, MOST_WORDS, REACH, USUAL_WORDS, begin_of, write_begin, write_end,
+    write_near_begin, write_near_end, write_progress, write_source, written_source,
+};
+use crate::memory::arena::{Base, Offset, Own};
 use crate::record::Start;
-use crate::record::journal::{Coming, parent};
-use crate::record::ring::{RECORD_TIMED, RingKind};
 use crate::record::wait::{Source, kept};
+use crate::setup::filter::{ATTRIBUTED, is_event};
 use crate::setup::instrument::{ENABLED, PROGRESS, TIMED};
 use crate::snapshot::{ClassId, EventType, Kind};
-use crate::thread::filter::{ATTRIBUTED, is_event};
 use crate::thread::settings::SUMMED_UP;
 use crate::thread::{BANK_OWN, BANK_UNATTRIBUTED, Thread, current};
-use record::{
-    Begun, CLASS, Ended, MOST_WORDS, REACH, USUAL_WORDS, begin_of, write_begin, write_end, write_near_begin,
-    write_near_end, write_progress, write_source, written_source,
-};
-
-/// The ring of stages.
-pub(crate) const STAGES: RingKind =
-    RingKind { used: Use::Stages, event: EventType::Stage, lost: Lost::StageEvents };
 
 /// WORK_COMPLETED and WORK_ESTIMATED of the stage in progress, written by the host.
 pub type Progress = &'static [AtomicU64; 2];
@@ -101,7 +95,7 @@ impl Engine {
     #[inline(never)]
     extern "C" fn begin_after_long_stage(&self, thread: &Thread, entry: u32, now: u64) -> Option<Progress> {
         let before: &StatCell = self.arena.at(thread.stage_cell.own());
-        before.add_span(self, thread, Of::STAGE, 1, thread.stage_start.own(), now);
+        before.add_span(self, thread, CellEvents::STAGE, 1, thread.stage_start.own(), now);
         match entry & (READY | SUMMED) {
             READY => thread.begin_recorded_stage(entry, now),
             SUMMED => begin_timed_stage(thread, entry, now),
@@ -239,7 +233,7 @@ impl Engine {
         self.prepare_stages(thread, began)
             && journal.place(2).is_some_and(|place| {
                 write_source(base, place, source.0);
-                write_begin(journal, base, place, Begun { what, class, id, start })
+                write_begin(journal, base, place, BegunStage { what, class, id, start })
             })
     }
 
@@ -249,8 +243,14 @@ impl Engine {
         let gap = thread.stage_recorded.own() == 0;
         // The limit may be that of a full block. It is opened again once the fast path applies.
         thread.stages.limit.close();
-        let coming =
-            Coming { words: MOST_WORDS, id, time, parent: thread.stage_parent.own(), parent_began: 0, gap };
+        let coming = ComingRecord {
+            words: MOST_WORDS,
+            id,
+            time,
+            parent: thread.stage_parent.own(),
+            parent_began: 0,
+            gap,
+        };
         self.prepare_journal(thread, &thread.stages, &STAGES, &REACH, &coming)
     }
 
@@ -284,7 +284,7 @@ impl Engine {
         thread.stage_label.store(0, Relaxed);
         thread.stage_cell.store(0, Relaxed);
         self.nest_in_statement(thread);
-        base.at::<StatCell>(cell).add_span(self, thread, Of::STAGE, 1, thread.stage_start.own(), now);
+        base.at::<StatCell>(cell).add_span(self, thread, CellEvents::STAGE, 1, thread.stage_start.own(), now);
         true
     }
 
@@ -309,14 +309,14 @@ impl Engine {
         thread.stage_label.store(0, Relaxed);
         thread.stage_cell.store(0, Relaxed);
         let cell: &StatCell = self.arena.at(cell);
-        cell.add_span(self, thread, Of::STAGE, 1, thread.stage_start.own(), cycles());
+        cell.add_span(self, thread, CellEvents::STAGE, 1, thread.stage_start.own(), cycles());
         true
     }
 
     /// Writes that the recorded stage in progress ends.
     #[inline(always)]
     fn write_stage_end(&self, thread: &Thread, time: Option<u64>) {
-        let ended = Ended { next_id: thread.event_id.own(), time, dropped: false };
+        let ended = EndedStage { next_id: thread.event_id.own(), time, dropped: false };
         if !write_end(&thread.stages, self.arena.base(), ended) {
             self.write_unready_end(thread, ended);
         }
@@ -325,7 +325,7 @@ impl Engine {
     /// Writes the end of a stage, after preparing the journal.
     #[cold]
     #[inline(never)]
-    fn write_unready_end(&self, thread: &Thread, ended: Ended) {
+    fn write_unready_end(&self, thread: &Thread, ended: EndedStage) {
         if self.prepare_stages(thread, (ended.next_id, ended.time.unwrap_or_else(ticks))) {
             write_end(&thread.stages, self.arena.base(), ended);
         }
@@ -334,7 +334,7 @@ impl Engine {
     /// Drops the recorded stage in progress, as if it had never begun.
     pub(crate) fn drop_stage(&self, thread: &Thread) {
         if thread.stage_recorded.own() != 0 {
-            let ended = Ended { next_id: thread.event_id.own(), time: None, dropped: true };
+            let ended = EndedStage { next_id: thread.event_id.own(), time: None, dropped: true };
             self.write_unready_end(thread, ended);
         }
         thread.has_progress.store(0, Relaxed);
@@ -372,7 +372,7 @@ impl Engine {
         if class == 0 {
             return 0;
         }
-        if self.untold.hid_end_of(thread.stage_start.own()) {
+        if self.unreported.hid_end_of(thread.stage_start.own()) {
             self.drop_stage(thread);
             return 0;
         }
@@ -382,7 +382,7 @@ impl Engine {
         let now = if timed { ticks() } else { 0 };
         if let Some(cell) = cell {
             let taken = timed.then(|| now.saturating_sub(thread.stage_start.own()));
-            cell.add_unusual(self, thread, Of::new(Lowest::Wide, class), 1, taken);
+            cell.add_unusual(self, thread, CellEvents::new(Lowest::Wide, class), 1, taken);
         }
         if thread.stage_recorded.own() != 0 {
             if switches & PROGRESS != 0 {
@@ -392,8 +392,8 @@ impl Engine {
             self.nest_in_statement(thread);
         }
         leave_stage(thread);
-        if !self.wants(Kind::Stage) {
-            self.leave_stages_if_last();
+        if !self.has_demand(Kind::Stage) {
+            self.stop_reporting_stages_if_last();
         }
         now
     }

@@ -5,17 +5,17 @@ use std::borrow::Cow;
 use std::mem::offset_of;
 
 use super::parsed::Parsed;
-use super::record::{
-    CHARSET, DIGEST, Digest, END_ID, ERRNO, ERROR, FLAGS, HEAD, ID, LENGTHS, NESTING, NESTING_LEVEL,
+use crate::layout::counters::PlainCounters;
+use crate::layout::journal::kind;
+use crate::layout::statement::{
+    CHARSET, DIGEST, DigestRef, END_ID, ERRNO, ERROR, FLAGS, HEAD, ID, LENGTHS, NESTING, NESTING_LEVEL,
     NESTING_TYPE, OBJECT_TYPE, OpenStatement, PROGRAM_NAMES, SAME_PROGRAM, SCHEMA, STATEMENT, STATEMENT_ID,
     TEXT_CUT, TEXT_PREPARED, VALUES,
 };
-use crate::count::counters::PlainCounters;
+use crate::layout::values;
 use crate::memory::arena::WORDS;
 use crate::memory::pool::Object;
-use crate::memory::text::{self, Text};
-use crate::record::journal::kind;
-use crate::record::values;
+use crate::memory::text::{self, CopiedText};
 use crate::snapshot::ClassId;
 
 /// A statement, as a reader sees it.
@@ -27,14 +27,14 @@ pub(crate) struct StatementEvent {
     pub(crate) nesting: (u64, u8),
     pub(crate) nesting_level: u8,
     pub(crate) class: ClassId,
-    /// The flag [`RECORD_TIMED`](crate::record::ring::RECORD_TIMED) and its neighbours.
+    /// The flag [`RECORD_TIMED`](crate::layout::ring::RECORD_TIMED) and its neighbours.
     pub(crate) flags: u8,
     pub(crate) start: u64,
     /// The end in ticks; 0 while it lasts, 1 if it was not timed.
     pub(crate) end: u64,
     pub(crate) source: u64,
     pub(crate) counters: PlainCounters,
-    pub(crate) digest: Digest,
+    pub(crate) digest: DigestRef,
     pub(crate) statement_id: u64,
     pub(crate) errno: u32,
     /// The five characters, or zeros.
@@ -54,7 +54,7 @@ impl StatementEvent {
 
 /// The texts of a statement.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Texts<T> {
+pub(crate) struct StatementTexts<T> {
     pub(crate) schema: T,
     pub(crate) sql: T,
     pub(crate) object_schema: T,
@@ -62,15 +62,15 @@ pub(crate) struct Texts<T> {
     pub(crate) message: T,
 }
 
-impl<T> Texts<T> {
+impl<T> StatementTexts<T> {
     /// Creates the texts from their order in a record.
-    fn in_order([schema, sql, object_schema, object_name, message]: [T; LENGTHS.len()]) -> Texts<T> {
-        Texts { schema, sql, object_schema, object_name, message }
+    fn in_order([schema, sql, object_schema, object_name, message]: [T; LENGTHS.len()]) -> StatementTexts<T> {
+        StatementTexts { schema, sql, object_schema, object_name, message }
     }
 
-    pub(crate) fn map<U>(self, f: impl FnMut(T) -> U) -> Texts<U> {
-        let Texts { schema, sql, object_schema, object_name, message } = self;
-        Texts::in_order([schema, sql, object_schema, object_name, message].map(f))
+    pub(crate) fn map<U>(self, f: impl FnMut(T) -> U) -> StatementTexts<U> {
+        let StatementTexts { schema, sql, object_schema, object_name, message } = self;
+        StatementTexts::in_order([schema, sql, object_schema, object_name, message].map(f))
     }
 }
 
@@ -79,7 +79,7 @@ impl<T> Texts<T> {
 #[inline]
 pub(crate) fn decode<'a>(
     mut words: &'a [u64],
-    mut each: impl FnMut(StatementEvent, Texts<Text<'a>>),
+    mut each: impl FnMut(StatementEvent, StatementTexts<CopiedText<'a>>),
 ) -> &'a [u64] {
     let mut named = Default::default();
     while let Some((event, texts, rest)) = read(words, &mut named) {
@@ -93,19 +93,19 @@ pub(crate) fn decode<'a>(
 /// there is none. `named` is the program named last, by its schema and name.
 fn read<'a>(
     words: &'a [u64],
-    named: &mut (Text<'a>, Text<'a>),
-) -> Option<(StatementEvent, Texts<Text<'a>>, &'a [u64])> {
+    named: &mut (CopiedText<'a>, CopiedText<'a>),
+) -> Option<(StatementEvent, StatementTexts<CopiedText<'a>>, &'a [u64])> {
     let (head, rest) = words.split_first_chunk()?;
     if kind(head[0]) != STATEMENT {
         return None;
     }
     let (values, mut rest) = values::read(set_of(head), rest)?;
     let [.., lengths] = *head;
-    let mut texts = [Text::default(); LENGTHS.len()];
+    let mut texts = [CopiedText::default(); LENGTHS.len()];
     for (text, length) in texts.iter_mut().zip(LENGTHS) {
-        (*text, rest) = Text::first(rest, length.of(lengths))?;
+        (*text, rest) = CopiedText::first(rest, length.of(lengths))?;
     }
-    let mut texts = Texts::in_order(texts);
+    let mut texts = StatementTexts::in_order(texts);
     if lengths & SAME_PROGRAM != 0 {
         (texts.object_schema, texts.object_name) = *named;
     } else if lengths & PROGRAM_NAMES != 0 {
@@ -115,7 +115,7 @@ fn read<'a>(
 }
 
 /// Returns the statement of an [`OpenStatement`] whose words a reader has copied.
-pub(crate) fn read_open(words: &[u64; WORDS]) -> Option<(StatementEvent, Texts<Text<'_>>)> {
+pub(crate) fn read_open(words: &[u64; WORDS]) -> Option<(StatementEvent, StatementTexts<CopiedText<'_>>)> {
     /// The position of the first texts in the order of a record.
     const TEXTS: usize = offset_of!(OpenStatement, texts) / 8;
     const RARE_TEXTS: [usize; 3] = [
@@ -127,13 +127,13 @@ pub(crate) fn read_open(words: &[u64; WORDS]) -> Option<(StatementEvent, Texts<T
     let values = words.get(offset_of!(OpenStatement, values) / 8..)?;
     let values = values::known(set_of(head), values.first_chunk()?);
     let [.., lengths] = *head;
-    let mut texts = [Text::default(); LENGTHS.len()];
+    let mut texts = [CopiedText::default(); LENGTHS.len()];
     let [object_schema, object_name, message] = RARE_TEXTS;
     let places = [TEXTS, TEXTS + SCHEMA.words(lengths), object_schema, object_name, message];
     for ((text, length), place) in texts.iter_mut().zip(LENGTHS).zip(places) {
-        (*text, _) = Text::first(words.get(place..)?, length.of(lengths))?;
+        (*text, _) = CopiedText::first(words.get(place..)?, length.of(lengths))?;
     }
-    Some((event(head, &values), Texts::in_order(texts)))
+    Some((event(head, &values), StatementTexts::in_order(texts)))
 }
 
 /// Returns where the tokens of a statement in progress are, from a reader's copy of its [`OpenStatement`].
@@ -169,7 +169,7 @@ fn event(head: &[u64; HEAD], values: &[u64; VALUES]) -> StatementEvent {
         end,
         source,
         counters: PlainCounters(from_fn(|at| values[at])),
-        digest: Digest::of(digest, set),
+        digest: DigestRef::of(digest, set),
         statement_id: values[STATEMENT_ID],
         errno: (error >> ERRNO) as u32,
         sqlstate: [a, b, c, d, e],

@@ -3,21 +3,20 @@
 use std::hint::cold_path;
 use std::sync::atomic::Ordering::Relaxed;
 
-use super::record::OpenStatement;
-use super::{
-    Counter, LEVEL, MASK, OF_NOBODY, RECORDED, STATEMENTS, Statement, UNCHOSEN, WANTED, WITH_CPU,
-    WITH_DIGEST, WITH_HISTOGRAM, WITH_MEMORY, cpu, usual_wanted,
-};
+use super::{Counter, Statement, cpu};
 use crate::Engine;
 use crate::clock::{cycles, ticks};
-use crate::count::cell::{CellHead, Counts, Family, StatementCell};
-use crate::count::counters::Counters;
 use crate::count::digest::DigestCell;
 use crate::count::digest_key::DigestTokens;
-use crate::count::sample::Candidate;
+use crate::count::sample::SampleCandidate;
+use crate::layout::cell::{CellHead, Counts, Family, StatementCell};
+use crate::layout::counters::StatementSums;
+use crate::layout::ring::STATEMENTS;
+use crate::layout::statement::OpenStatement;
+use crate::layout::statement_flags::StatementFlags;
 use crate::memory::arena::Own;
 use crate::record::wait::kept;
-use crate::setup::instrument::{INSTRUCTION, SAMPLED, TIMED};
+use crate::setup::instrument::{INSTRUCTION, SAMPLED};
 use crate::snapshot::EventType;
 use crate::thread::choice::NOW;
 use crate::thread::{BANK_OWN, BANK_UNATTRIBUTED, Thread};
@@ -34,7 +33,7 @@ pub struct EndedStatement {
 impl EndedStatement {
     /// Creates one that is counted once, as the counts of SQL statements are not estimated.
     #[inline(always)]
-    pub(super) fn of_sql(open: &'static OpenStatement) -> EndedStatement {
+    pub(crate) fn of_sql(open: &'static OpenStatement) -> EndedStatement {
         EndedStatement { open, again: 0 }
     }
 
@@ -46,7 +45,7 @@ impl EndedStatement {
 
     /// Counts it. The caller is the only writer.
     #[inline(always)]
-    pub(crate) fn count(self, stat: &Counts, counters: &Counters) {
+    pub(crate) fn count(self, stat: &Counts, counters: &StatementSums) {
         self.open.count(stat, counters);
         if self.again != 0 {
             cold_path();
@@ -58,32 +57,32 @@ impl EndedStatement {
 /// Returns the program whose names the statement's level has; 0: none.
 #[inline(always)]
 fn named_at(thread: &Thread, open: &OpenStatement) -> u64 {
-    let depth = (open.flags.own() >> LEVEL) as usize;
+    let depth = open.flags().level() as usize;
     thread.named_levels.get(depth).map_or(0, |named| named.program.own())
 }
 
 /// Returns the time at which an ended statement was seen, in ticks: its end, or now if it was not timed.
 #[inline(always)]
-pub(super) fn moment(open: &OpenStatement) -> u64 {
+pub(crate) fn seen_at(open: &OpenStatement) -> u64 {
     if open.is_timed() { open.ended() } else { ticks() }
 }
 
 /// Measures what a statement used besides its time, at its end.
 #[inline(never)]
-fn measure_all(thread: &Thread, open: &OpenStatement, flags: u32) {
-    if flags & WITH_CPU != 0 {
+fn measure_all(thread: &Thread, open: &OpenStatement, flags: StatementFlags) {
+    if flags.has(StatementFlags::WITH_CPU) {
         let taken = cpu::thread_ns().saturating_sub(open.cpu_start.own());
         open.values().put(Counter::CpuTime as usize, taken);
     }
-    if flags & WITH_MEMORY != 0 {
+    if flags.has(StatementFlags::WITH_MEMORY) {
         open.values().put(Counter::TotalMemory as usize, most_memory(thread, open, flags));
     }
 }
 
 /// Returns the most memory that a session had while a statement ran, at its end, in bytes.
 #[inline(always)]
-fn most_memory(thread: &Thread, open: &OpenStatement, flags: u32) -> u64 {
-    match flags >> LEVEL {
+fn most_memory(thread: &Thread, open: &OpenStatement, flags: StatementFlags) -> u64 {
+    match flags.level() {
         0 => thread.memory.end(),
         _ => {
             cold_path();
@@ -145,21 +144,20 @@ impl Engine {
         count: impl FnOnce(EndedStatement),
     ) -> bool {
         let Statement { open, thread } = statement;
-        let (flags, base) = (open.flags.own(), self.arena.base());
+        let (flags, base) = (open.flags(), self.arena.base());
         let Some(place) = self.usual_cell(base, thread, open.class(), Family::Statements) else {
             cold_path();
             return false;
         };
         // Events without times are noted in histograms elsewhere.
-        let timed = u32::from(TIMED);
-        let (asked, usual) = (WANTED << MASK, usual_wanted(EXTENDED) << MASK);
-        let (asked, usual) = if EXTENDED { (asked | timed, usual | timed) } else { (asked, usual) };
-        if flags & asked != usual {
+        let timed = if EXTENDED { StatementFlags::TIMED } else { StatementFlags::NONE };
+        let usual = StatementFlags::usual(EXTENDED).with(timed);
+        if flags.among(StatementFlags::OF_MASK.with(timed)) != usual {
             cold_path();
             return false;
         }
-        thread.statement_depth.store(flags >> LEVEL, Relaxed);
-        let end = if EXTENDED || flags & timed != 0 { cycles() } else { 1 };
+        thread.statement_depth.store(flags.level(), Relaxed);
+        let end = if EXTENDED || flags.has(StatementFlags::TIMED) { cycles() } else { 1 };
         open.end(end, thread.event_id.own() - 1);
         if EXTENDED {
             open.values().set(Counter::TotalMemory as usize, most_memory(thread, open, flags));
@@ -187,37 +185,37 @@ impl Engine {
         digest: Option<&DigestTokens<'_>>,
     ) -> EndedStatement {
         let Statement { open, thread } = statement;
-        let flags = open.flags.own();
-        let timed = flags & u32::from(TIMED) != 0;
+        let flags = open.flags();
+        let timed = flags.has(StatementFlags::TIMED);
         open.end(if timed { ticks() } else { 1 }, thread.event_id.own() - 1);
-        if flags & (WITH_MEMORY | WITH_CPU) != 0 {
+        if flags.has(StatementFlags::WITH_MEMORY.with(StatementFlags::WITH_CPU)) {
             measure_all(thread, open, flags);
         }
         let ended = self.ended_statement(statement);
-        let bank = if flags & OF_NOBODY == 0 { BANK_OWN } else { BANK_UNATTRIBUTED };
+        let bank = if flags.has(StatementFlags::UNATTRIBUTED) { BANK_UNATTRIBUTED } else { BANK_OWN };
         let cell: Option<&StatementCell> = self.cell(thread, bank, open.class(), Family::Statements);
         if let Some(cell) = cell {
             ended.count(&cell.stat, &cell.counters);
             self.bucket_statement(thread, &cell.head, open);
         }
-        if flags & WITH_DIGEST != 0 {
+        if flags.has(StatementFlags::WITH_DIGEST) {
             self.count_any_digest(statement, digest);
         }
         if self.is_recorded(open) {
             self.record_statement(thread, open);
         }
-        thread.statement_depth.store(flags >> LEVEL, Relaxed);
+        thread.statement_depth.store(flags.level(), Relaxed);
         ended
     }
 
     /// Puts a statement into its bucket, if histograms are enabled, of the cell that has counted it.
     #[inline(always)]
     fn bucket_statement(&self, thread: &Thread, head: &CellHead, open: &OpenStatement) {
-        let flags = open.flags.own();
-        if flags & WITH_HISTOGRAM == 0 {
+        let flags = open.flags();
+        if !flags.has(StatementFlags::WITH_HISTOGRAM) {
             return;
         }
-        if flags & u32::from(TIMED) == 0 {
+        if !flags.has(StatementFlags::TIMED) {
             cold_path();
             return self.bucket_untimed(thread, head, 1);
         }
@@ -228,7 +226,7 @@ impl Engine {
     #[inline(never)]
     pub fn count_statement_digest(&self, statement: Statement, tokens: &DigestTokens<'_>) {
         let Statement { open, thread } = statement;
-        let now = moment(open);
+        let now = seen_at(open);
         if let Some(digest) = self.digest_seen(thread, tokens, open.schema(), now) {
             self.count_under_digest(thread, EndedStatement::of_sql(open), digest, tokens.charset, now);
         }
@@ -237,7 +235,7 @@ impl Engine {
     /// Counts an ended statement in the cell of its digest. `charset` is the character set in which the
     /// statement shows it.
     #[inline(always)]
-    pub(super) fn count_under_digest(
+    pub(crate) fn count_under_digest(
         &self,
         thread: &Thread,
         ended: EndedStatement,
@@ -258,9 +256,9 @@ impl Engine {
     #[cold]
     #[inline(never)]
     fn offer_as_sample(&self, digest: &DigestCell, ended: EndedStatement, now: u64) {
-        if ended.open.flags.own() & RECORDED != 0 {
+        if ended.open.flags().has(StatementFlags::RECORDED) {
             let wait = ended.taken().unwrap_or(0);
-            self.offer_sample(digest, &Candidate { open: ended.open, wait, seen: now });
+            self.offer_sample(digest, &SampleCandidate { open: ended.open, wait, seen: now });
         }
     }
 
@@ -269,7 +267,7 @@ impl Engine {
     #[inline(never)]
     fn record_statement(&self, thread: &'static Thread, open: &'static OpenStatement) {
         let histories = kept(Thread::bits(thread.mask(), EventType::Statement));
-        if open.flags.own() & RECORDED == 0 || histories == 0 {
+        if !open.flags().has(StatementFlags::RECORDED) || histories == 0 {
             return;
         }
         if !open.write(&thread.statements, self.arena.base(), histories) {
@@ -280,8 +278,8 @@ impl Engine {
     /// Whether an ended statement is recorded: it was chosen, it failed, it waited, it was slow, or somebody
     /// reads statements that take as long.
     #[inline(always)]
-    pub(super) fn is_recorded(&self, open: &OpenStatement) -> bool {
-        open.flags.own() & UNCHOSEN == 0 || self.is_long_enough(open)
+    pub(crate) fn is_recorded(&self, open: &OpenStatement) -> bool {
+        !open.flags().has(StatementFlags::UNCHOSEN) || self.is_long_enough(open)
     }
 
     /// Whether an ended statement took so long that it is recorded, chosen or not. One that was not timed took

@@ -2,13 +2,10 @@
 
 mod cpu;
 pub(crate) mod decode;
-mod end;
-pub(crate) mod execution;
+pub(crate) mod end;
 pub(crate) mod outline;
-mod owner;
 mod packet;
 pub(crate) mod parsed;
-pub(crate) mod record;
 
 use std::ffi::c_void;
 use std::sync::atomic::{
@@ -18,30 +15,21 @@ use std::sync::atomic::{
 
 use crate::Engine;
 use crate::clock::{cycles, ticks};
-use crate::count::counters::{COUNTERS, LARGEST};
-use crate::instance::ProgramRef;
+use crate::layout::counters::{COUNTERS, LARGEST};
+use crate::layout::journal::parent;
+use crate::layout::owner::StatementOwner;
+use crate::layout::program::ProgramRef;
+use crate::layout::statement::{BegunStatement, OpenStatement};
+use crate::layout::statement_flags::StatementFlags;
 use crate::memory::arena::{Base, Offset, Own, Use, WORDS};
 use crate::memory::lost::Lost;
-use crate::record::journal::parent;
-use crate::record::ring::RingKind;
 use crate::record::wait::Source;
+use crate::setup::filter::{ATTRIBUTED, SESSION_MEMORY, UNATTRIBUTED, is_event};
 use crate::setup::instrument::{ENABLED, SAMPLED, STATEMENT, TIMED, UNRECORDED};
 use crate::snapshot::{ClassId, EventType};
-use crate::thread::filter::{
-    ATTRIBUTED, CPU_TIME, CURRENT, CYCLES, DIGEST, HISTOGRAM, SESSION_MEMORY, UNATTRIBUTED, is_event, shift,
-};
 use crate::thread::{Thread, ThreadRef, current, local};
-use owner::Owner;
-use record::{Begun, OpenStatement};
 
 pub use end::EndedStatement;
-pub(crate) use owner::NamedProgram;
-pub use record::MAX_SQL_TEXT;
-pub(crate) use record::NAME_WORDS;
-
-/// The ring of statements.
-pub(crate) const STATEMENTS: RingKind =
-    RingKind { used: Use::Statements, event: EventType::Statement, lost: Lost::StatementEvents };
 
 /// The counters that a host reports while a statement runs. The numbers are positions in the record. Those
 /// that most statements have come first and share a cache line.
@@ -75,7 +63,6 @@ pub enum Counter {
     CpuTime,
 }
 
-const _: () = assert!(WANTED << MASK < 1 << LEVEL);
 const _: () = assert!(Counter::TotalMemory as usize == LARGEST && Counter::CpuTime as usize + 1 == COUNTERS);
 
 /// The outcome of a statement, from the host's diagnostics area.
@@ -95,36 +82,11 @@ pub struct Outcome<'a> {
     pub rows_affected: u64,
 }
 
-// The flags of a statement: TIMED, and these.
-const RECORDED: u32 = 1 << 2;
-/// The flag of a statement that is not recorded at its end, unless it fails or becomes slow. See
-/// [`crate::thread::choice`].
-const UNCHOSEN: u32 = 1;
-/// The bits of a thread's mask that are in a statement's flags, shifted by [`MASK`].
-const WANTED: u32 = UNATTRIBUTED | DIGEST | CYCLES | SESSION_MEMORY | CPU_TIME | HISTOGRAM;
-const MASK: u32 = 2;
-/// Returns these bits for a statement on the fast path. It is its thread's, has a digest, and only its time
-/// is measured, in cycles, and in the shape `extended` its memory.
-const fn usual_wanted(extended: bool) -> u32 {
-    DIGEST | CYCLES | if extended { SESSION_MEMORY | HISTOGRAM } else { 0 }
-}
-/// The bits of a mask that decide whether a statement takes the fast path.
-const USUAL_MASK: u32 = CURRENT << shift(EventType::Statement) | WANTED;
-const OF_NOBODY: u32 = UNATTRIBUTED << MASK;
-/// The flags of a statement timed in cycles.
-const IN_CYCLES: u32 = TIMED as u32 | CYCLES << MASK;
-const WITH_DIGEST: u32 = DIGEST << MASK;
-const WITH_MEMORY: u32 = SESSION_MEMORY << MASK;
-const WITH_CPU: u32 = CPU_TIME << MASK;
-const WITH_HISTOGRAM: u32 = HISTOGRAM << MASK;
-/// The position of the level in a statement's flags.
-const LEVEL: u32 = 9;
-
 /// A statement in progress: what the host keeps between its calls.
 #[derive(Clone, Copy)]
 pub struct Statement {
-    open: &'static OpenStatement,
-    thread: &'static Thread,
+    pub(crate) open: &'static OpenStatement,
+    pub(crate) thread: &'static Thread,
 }
 
 impl Statement {
@@ -155,7 +117,7 @@ impl Statement {
     /// Returns whether the digest is wanted.
     #[inline(always)]
     pub fn wants_digest(self) -> bool {
-        self.open.flags.own() & WITH_DIGEST != 0
+        self.open.flags().has(StatementFlags::WITH_DIGEST)
     }
 
     #[inline(always)]
@@ -171,6 +133,19 @@ impl Statement {
     /// Returns the number of its client's character set.
     pub fn charset(self) -> u32 {
         self.open.sql().2
+    }
+
+    /// Notes that the host has parsed the statement and keeps its tokens at this address until it ends.
+    /// Readers of the running statement find them there ([`crate::Host::running_tokens`]).
+    #[inline(always)]
+    pub fn set_tokens(self, address: usize) {
+        self.open.set_tokens(address as u64);
+    }
+
+    /// Returns whether it counts for the digest of a prepared statement and no other.
+    #[inline(always)]
+    pub fn is_execution(self) -> bool {
+        self.open.is_execution()
     }
 
     /// Returns the EVENT_ID of the statement's event.
@@ -196,16 +171,16 @@ fn begin_statement(
     base: Base,
     thread: &'static Thread,
     open: &'static OpenStatement,
-    flags: u32,
-    begun: &Begun<'_>,
+    flags: StatementFlags,
+    begun: &BegunStatement<'_>,
 ) -> Statement {
     thread.statement_depth.store(begun.depth as u32 + 1, Relaxed);
-    open.flags.store(flags | (begun.depth as u32) << LEVEL, Relaxed);
+    open.set_flags(flags.at_level(begun.depth as u32));
     let (mut id, mut parent) = (0, in_statement(0));
-    if flags & RECORDED != 0 {
+    if flags.has(StatementFlags::RECORDED) {
         id = thread.next_event_id();
         parent = in_statement(id);
-        if flags & UNCHOSEN == 0 {
+        if !flags.has(StatementFlags::UNCHOSEN) {
             thread.set_stage_parent(base, parent);
         }
         thread.parent.store(parent, Relaxed);
@@ -223,53 +198,59 @@ fn begin_nested<const EXTENDED: bool>(
     base: Base,
     thread: &'static Thread,
     open: &'static OpenStatement,
-    begun: &Begun<'_>,
+    begun: &BegunStatement<'_>,
 ) -> Statement {
     if EXTENDED {
         thread.memory.begin_nested(&open.memory);
     }
-    let flags = usual_flags::<EXTENDED>(begun.switches) | unchosen_within(begun.switches);
+    let flags = usual_flags::<EXTENDED>(begun.switches).with(unchosen_within(begun.switches));
     begin_statement(base, thread, open, flags, begun)
 }
 
 /// Returns the flag of a statement inside another one: if its instrument is sampled, it is chosen if that one is.
 #[inline(always)]
-fn unchosen_within(switches: u8) -> u32 {
-    if local::skips() > 0 && switches & SAMPLED != 0 { UNCHOSEN } else { 0 }
+fn unchosen_within(switches: u8) -> StatementFlags {
+    let is_unchosen = local::skips() > 0 && switches & SAMPLED != 0;
+    if is_unchosen { StatementFlags::UNCHOSEN } else { StatementFlags::NONE }
 }
 
 /// Returns whether a statement with these switches, in a thread with this mask, takes the fast path.
 #[inline(always)]
 fn is_usual<const EXTENDED: bool>(switches: u8, mask: u32) -> bool {
-    switches & (ENABLED | STATEMENT) == ENABLED | STATEMENT
-        && mask & USUAL_MASK == CURRENT << shift(EventType::Statement) | usual_wanted(EXTENDED)
+    switches & (ENABLED | STATEMENT) == ENABLED | STATEMENT && StatementFlags::is_usual_mask(mask, EXTENDED)
+}
+
+/// Returns the flag of a statement that is an event, or none.
+#[inline(always)]
+fn recorded(is_recorded: bool) -> StatementFlags {
+    if is_recorded { StatementFlags::RECORDED } else { StatementFlags::NONE }
 }
 
 /// Returns the flags of a statement that begins on the fast path.
 #[inline(always)]
-fn usual_flags<const EXTENDED: bool>(switches: u8) -> u32 {
-    let recorded = if switches & UNRECORDED == 0 { RECORDED } else { 0 };
-    u32::from(switches & TIMED) | recorded | usual_wanted(EXTENDED) << MASK
+fn usual_flags<const EXTENDED: bool>(switches: u8) -> StatementFlags {
+    let is_recorded = switches & UNRECORDED == 0;
+    StatementFlags::of_switches(switches).with(recorded(is_recorded)).with(StatementFlags::usual(EXTENDED))
 }
 
 /// Returns the flags of a statement that begins.
-fn flags_of(thread: &Thread, open: &OpenStatement, mask: u32, begun: &Begun<'_>) -> u32 {
+fn flags_of(thread: &Thread, open: &OpenStatement, mask: u32, begun: &BegunStatement<'_>) -> StatementFlags {
     if mask & SESSION_MEMORY != 0 {
         match begun.depth {
             0 => thread.memory.begin(),
             _ => thread.memory.begin_nested(&open.memory),
         }
     }
-    let recorded = if is_event(mask, EventType::Statement, begun.switches) { RECORDED } else { 0 };
-    u32::from(begun.switches & TIMED) | recorded | (mask & WANTED) << MASK
+    let recorded = recorded(is_event(mask, EventType::Statement, begun.switches));
+    StatementFlags::of_switches(begun.switches).with(recorded).with(StatementFlags::of_mask(mask))
 }
 
 /// Reads the clocks of a statement that is not only timed in cycles. Returns its start in ticks; 0: it is not
 /// timed.
 #[cold]
 #[inline(never)]
-fn start_unusual(open: &OpenStatement, flags: u32) -> u64 {
-    if flags & WITH_CPU != 0 {
+fn start_unusual(open: &OpenStatement, flags: StatementFlags) -> u64 {
+    if flags.has(StatementFlags::WITH_CPU) {
         open.cpu_start.store(cpu::thread_ns(), Relaxed);
     }
     if open.is_timed() { ticks() } else { 0 }
@@ -320,15 +301,15 @@ impl Engine {
         };
         let outer = depth.checked_sub(1).and_then(|outer| self.level(thread, outer));
         let nesting = outer.map_or((0, 0), nesting_in);
-        let owner = program.map(|program| Owner {
+        let owner = program.map(|program| StatementOwner {
             program: program.slot(self),
             identity: self.identity_of(program.slot(self)),
             named: &thread.named_levels[depth],
         });
-        let begun = Begun { class, charset, switches, depth, nesting, owner };
+        let begun = BegunStatement { class, charset, switches, depth, nesting, owner };
         let flags = flags_of(thread, open, mask, &begun);
-        let flags =
-            flags | if depth == 0 { self.unchosen(thread, switches) } else { unchosen_within(switches) };
+        let unchosen = if depth == 0 { self.unchosen(thread, switches) } else { unchosen_within(switches) };
+        let flags = flags.with(unchosen);
         Some(begin_statement(self.arena.base(), thread, open, flags, &begun))
     }
 
@@ -347,19 +328,19 @@ impl Engine {
             return None;
         }
         let base = self.arena.base();
-        let begun = Begun { class, charset, switches, depth: 0, nesting: (0, 0), owner: None };
+        let begun = BegunStatement { class, charset, switches, depth: 0, nesting: (0, 0), owner: None };
         if EXTENDED {
             thread.memory.begin();
         }
-        let flags = usual_flags::<EXTENDED>(switches) | self.unchosen(thread, switches);
+        let flags = usual_flags::<EXTENDED>(switches).with(self.unchosen(thread, switches));
         Some(begin_statement(base, thread, base.at(level), flags, &begun))
     }
 
     /// Returns the flag of a client's statement that says whether it is chosen.
     #[inline(always)]
-    fn unchosen(&self, thread: &Thread, switches: u8) -> u32 {
+    fn unchosen(&self, thread: &Thread, switches: u8) -> StatementFlags {
         let is_chosen = self.choose(thread);
-        if is_chosen || switches & SAMPLED == 0 { 0 } else { UNCHOSEN }
+        if is_chosen || switches & SAMPLED == 0 { StatementFlags::NONE } else { StatementFlags::UNCHOSEN }
     }
 
     /// Makes the statements in progress of the calling thread recorded at their end although they were not
@@ -368,7 +349,7 @@ impl Engine {
         let depth = thread.statement_depth.own() as usize;
         let levels = thread.statement_levels.iter().take(depth).map(Own::own).filter(|level| *level != 0);
         for open in levels.map(|level| self.arena.at::<OpenStatement>(level)) {
-            open.flags.store(open.flags.own() & !UNCHOSEN, Relaxed);
+            open.set_flags(open.flags().without(StatementFlags::UNCHOSEN));
         }
     }
 
@@ -404,7 +385,7 @@ impl Engine {
         let base = self.arena.base();
         let open: &OpenStatement = base.at(level);
         let nesting = nesting_in(base.at(thread.statement_levels[outer].own()));
-        let begun = Begun { class, charset, switches, depth, nesting, owner: None };
+        let begun = BegunStatement { class, charset, switches, depth, nesting, owner: None };
         if switches & UNRECORDED != 0 {
             return Some(begin_nested::<EXTENDED>(base, thread, open, &begun));
         }
@@ -413,7 +394,7 @@ impl Engine {
         if named.program.own() != identity {
             return None;
         }
-        let begun = Begun { owner: Some(Owner { program, identity, named }), ..begun };
+        let begun = BegunStatement { owner: Some(StatementOwner { program, identity, named }), ..begun };
         Some(begin_nested::<EXTENDED>(base, thread, open, &begun))
     }
 
@@ -445,7 +426,7 @@ impl Engine {
         self.arena.meta(block).owner.store(thread.thread_id.load(Relaxed), Relaxed);
     }
 
-    /// ConfigVersion the class of a statement once it is parsed. Returns false if the new instrument is disabled:
+    /// Changes the class of a statement once it is parsed. Returns false if the new instrument is disabled:
     /// the statement is discarded.
     #[inline(always)]
     pub fn refine_statement(&self, statement: Statement, class: ClassId) -> bool {
@@ -473,19 +454,19 @@ impl Engine {
     /// Discards a statement.
     #[inline(always)]
     pub fn discard_statement(&self, statement: Statement) {
-        let flags = statement.open.flags.own();
-        if flags & WITH_MEMORY != 0 && flags >> LEVEL != 0 {
+        let flags = statement.open.flags();
+        if flags.has(StatementFlags::WITH_MEMORY) && flags.level() != 0 {
             statement.thread.memory.end_nested(&statement.open.memory);
         }
-        statement.thread.statement_depth.store(flags >> LEVEL, Relaxed);
+        statement.thread.statement_depth.store(flags.level(), Relaxed);
     }
 
     /// Starts the statement's clock.
     #[inline(always)]
     pub fn start_statement(&self, statement: Statement, schema: &[u8], source: Source) {
         let Statement { open, thread } = statement;
-        let start = open.start(schema, source.0, || match open.flags.own() {
-            flags if flags & (IN_CYCLES | WITH_CPU) == IN_CYCLES => cycles(),
+        let start = open.start(schema, source.0, || match open.flags() {
+            flags if flags.needs_only_cycles() => cycles(),
             flags => start_unusual(open, flags),
         });
         thread.statement_start.store(start, Relaxed);
@@ -499,7 +480,7 @@ impl Engine {
 
     /// Sets SQL_TEXT. A text longer than the bound is cut and marked as such.
     pub fn set_statement_text(&self, statement: Statement, sql: &[u8]) {
-        if statement.open.flags.own() & RECORDED == 0 {
+        if !statement.open.flags().has(StatementFlags::RECORDED) {
             return;
         }
         statement.open.set_text(sql, self.sql_text_size.load(Relaxed) as usize);
@@ -536,8 +517,8 @@ impl Engine {
             }
         }
         if outcome.errno != 0 {
-            let flags = &statement.open.flags;
-            flags.store(flags.own() & !UNCHOSEN, Relaxed);
+            let open = statement.open;
+            open.set_flags(open.flags().without(StatementFlags::UNCHOSEN));
         }
         statement.open.fail(outcome.errno, outcome.sqlstate, outcome.message);
     }

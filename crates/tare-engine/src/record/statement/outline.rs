@@ -1,28 +1,28 @@
 //! Outlines of statements, for a server whose blocks somebody else decodes: where each statement begins, and
 //! what its record only refers to.
 
-use super::record::{
-    CHARSET, DIGEST, DIGEST_CHARSET, Digest, HEAD, LENGTHS, SCHEMA, STATEMENT, TEXT, TEXT_CUT, VALUES,
+use crate::layout::journal::kind;
+use crate::layout::statement::{
+    CHARSET, DIGEST, DIGEST_CHARSET, DigestRef, HEAD, LENGTHS, SCHEMA, STATEMENT, TEXT, TEXT_CUT, VALUES,
 };
-use crate::memory::text::Text;
-use crate::record::journal::kind;
+use crate::memory::text::CopiedText;
 use crate::snapshot::ClassId;
 
 /// What a record refers to and only the host can resolve.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Outline<'a> {
+pub(crate) struct StatementOutline<'a> {
     pub(crate) class: ClassId,
-    pub(crate) digest: Digest,
+    pub(crate) digest: DigestRef,
     /// The number of the text's character set.
     pub(crate) charset: u32,
-    pub(crate) sql: Text<'a>,
+    pub(crate) sql: CopiedText<'a>,
     pub(crate) text_cut: bool,
 }
 
 /// Calls `each` with the outline of each statement that [`super::decode::decode`] finds in these words.
 /// Returns the same rest.
 #[inline]
-pub(crate) fn outlines<'a>(mut words: &'a [u64], mut each: impl FnMut(Outline<'a>)) -> &'a [u64] {
+pub(crate) fn outlines<'a>(mut words: &'a [u64], mut each: impl FnMut(StatementOutline<'a>)) -> &'a [u64] {
     while let Some((outline, rest)) = first(words) {
         each(outline);
         words = rest;
@@ -31,7 +31,7 @@ pub(crate) fn outlines<'a>(mut words: &'a [u64], mut each: impl FnMut(Outline<'a
 }
 
 #[inline(always)]
-fn first(words: &[u64]) -> Option<(Outline<'_>, &[u64])> {
+fn first(words: &[u64]) -> Option<(StatementOutline<'_>, &[u64])> {
     let (head, rest) = words.split_first_chunk::<HEAD>()?;
     if kind(head[0]) != STATEMENT {
         return None;
@@ -41,16 +41,16 @@ fn first(words: &[u64]) -> Option<(Outline<'_>, &[u64])> {
     const { assert!(VALUES <= 32) };
     let values = (set & ((1 << VALUES) - 1)) as u32;
     let digest = if set & 1 << DIGEST == 0 {
-        Digest { charset: (set >> DIGEST_CHARSET) as u32, ..Digest::default() }
+        DigestRef { charset: (set >> DIGEST_CHARSET) as u32, ..DigestRef::default() }
     } else {
         let before = (values & ((1 << DIGEST) - 1)).count_ones();
-        Digest::of(*rest.get(before as usize)?, set)
+        DigestRef::of(*rest.get(before as usize)?, set)
     };
     let texts = rest.get(values.count_ones() as usize..)?;
     let all: usize = LENGTHS.iter().map(|length| length.words(lengths)).sum();
     let rest = texts.get(all..)?;
-    let (sql, _) = Text::first(&texts[SCHEMA.words(lengths)..], TEXT.of(lengths))?;
-    let outline = Outline {
+    let (sql, _) = CopiedText::first(&texts[SCHEMA.words(lengths)..], TEXT.of(lengths))?;
+    let outline = StatementOutline {
         class: class as ClassId,
         digest,
         charset: (set >> CHARSET) as u32 & 0xFFFF,
@@ -101,7 +101,7 @@ mod tests {
             words.extend(end);
             let (mut decoded, mut outlined) = (vec![], vec![]);
             let rest = decode(&words, |event, texts| {
-                decoded.push(Outline {
+                decoded.push(StatementOutline {
                     class: event.class,
                     digest: event.digest,
                     charset: event.charset,

@@ -4,8 +4,8 @@
 //! one, it knows where that ends, and reports again what the thread does: the same text, up to the `;`. For a
 //! statement alone in its packet it does not, so that costs nothing.
 
-use super::record::{OpenStatement, TEXT, TEXT_CUT};
 use crate::Engine;
+use crate::layout::statement::{OpenStatement, TEXT, TEXT_CUT};
 use crate::memory::arena::Own;
 use crate::memory::text;
 use crate::thread::Thread;

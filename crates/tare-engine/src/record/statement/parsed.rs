@@ -6,7 +6,7 @@
 
 use std::sync::atomic::Ordering::{Relaxed, Release};
 
-use super::record::{CHARSET, DIGEST, OpenStatement, TEXT, TEXT_CUT, TEXT_PREPARED, VALUES};
+use crate::layout::statement::{CHARSET, DIGEST, OpenStatement, TEXT, TEXT_CUT, TEXT_PREPARED, VALUES};
 use crate::memory::arena::Own;
 use crate::memory::pool::Object;
 
@@ -38,7 +38,7 @@ impl Parsed {
 impl OpenStatement {
     /// Notes that the host has parsed the statement, and keeps its tokens at this address until it ends.
     #[inline(always)]
-    pub(super) fn set_tokens(&self, address: u64) {
+    pub(crate) fn set_tokens(&self, address: u64) {
         self.values[DIGEST].store(address, Relaxed);
         // Release: whoever sees the bit sees the address.
         self.set.store(self.set.own() | HOST, Release);
@@ -46,7 +46,7 @@ impl OpenStatement {
 
     /// Notes that it executes this prepared statement.
     #[inline(always)]
-    pub(super) fn set_execution(&self, prepared: Object, leaves_text: bool) {
+    pub(crate) fn set_execution(&self, prepared: Object, leaves_text: bool) {
         self.version.change(|| {
             self.values[DIGEST].store(prepared.0, Relaxed);
             self.set.store(self.set.own() & !HOST | EXECUTION, Relaxed);
@@ -62,19 +62,19 @@ impl OpenStatement {
 
     /// Whether its text has been left where it was prepared.
     #[inline(always)]
-    pub(super) fn has_left_text(&self) -> bool {
+    pub(crate) fn has_left_text(&self) -> bool {
         self.lengths.own() & TEXT_PREPARED != 0
     }
 
     /// Whether it executes a prepared statement whose digest is known.
     #[inline(always)]
-    pub(super) fn is_execution(&self) -> bool {
+    pub(crate) fn is_execution(&self) -> bool {
         self.set.own() & EXECUTION != 0
     }
 
     /// Returns the prepared statement it executes, until it is counted.
     #[inline(always)]
-    pub(super) fn executed(&self) -> Option<Object> {
+    pub(crate) fn executed(&self) -> Option<Object> {
         match Parsed::of(self.set.own(), self.values[DIGEST].own()) {
             Some(Parsed::Prepared(object)) => Some(object),
             _ => None,

@@ -1,65 +1,25 @@
 //! HOT PATH: transactions: one at a time per thread, kept in the slab while it runs.
 
-pub(crate) mod record;
+mod flags;
 
 use std::hint::cold_path;
 use std::sync::atomic::Ordering::Relaxed;
 
 use crate::Engine;
 use crate::clock::{cycles, ticks};
-use crate::count::cell::{Counts, Family, TransactionCell};
-use crate::count::deferred::KNOWS_LONGEST;
-use crate::memory::arena::{Offset, Own, Use};
-use crate::memory::lost::Lost;
-use crate::record::ring::RingKind;
+use crate::layout::cell::{Counts, Family, TransactionCell};
+use crate::layout::deferred::KNOWS_LONGEST;
+use crate::layout::ring::TRANSACTIONS;
+use crate::layout::transaction::{OpenTransaction, Savepoint, TransactionStart, Xid};
+use crate::memory::arena::{Offset, Own};
 use crate::record::wait::{Source, kept};
+use crate::setup::filter::{ATTRIBUTED, CYCLES, HISTOGRAM, HISTORY, LONG, UNATTRIBUTED, is_event};
 use crate::setup::instrument::{ENABLED, TIMED, fixed};
 use crate::snapshot::{EventType, Scope};
-use crate::thread::filter::{ATTRIBUTED, CYCLES, HISTOGRAM, HISTORY, LONG, UNATTRIBUTED, is_event};
 use crate::thread::{BANK_OWN, BANK_UNATTRIBUTED, Thread, ThreadHandle, ThreadRef, current};
-use record::OpenTransaction;
+use flags::TransactionFlags;
 
-/// The ring of transactions.
-pub(crate) const TRANSACTIONS: RingKind =
-    RingKind { used: Use::Transactions, event: EventType::Transaction, lost: Lost::TransactionEvents };
-
-/// An XA identifier.
-#[derive(Clone, Copy, Debug)]
-#[allow(missing_docs)]
-pub struct Xid<'a> {
-    pub format_id: i32,
-    pub gtrid: &'a [u8],
-    pub bqual: &'a [u8],
-}
-
-/// What the host says of a transaction when it begins.
-#[derive(Clone, Copy, Debug)]
-pub struct TransactionStart {
-    /// TRX_ID; 0: none.
-    pub trx_id: u64,
-    /// ISOLATION_LEVEL, as the host numbers them (read uncommitted 0 … serializable 3).
-    pub isolation: u8,
-    /// Whether ACCESS_MODE is READ ONLY.
-    pub read_only: bool,
-    /// Whether AUTOCOMMIT is on.
-    pub autocommit: bool,
-}
-
-/// A kind of savepoint command.
-#[derive(Clone, Copy, Debug)]
-#[allow(missing_docs)]
-pub enum Savepoint {
-    Set,
-    RollbackTo,
-    Release,
-}
-
-const RECORDED: u32 = 1 << 4;
-const OF_NOBODY: u32 = 1 << 5;
-const READ_ONLY: u32 = 1 << 6;
-/// The flag of a transaction that is its thread's and is timed in cycles, if it is timed.
-const IN_CYCLES: u32 = 1 << 2;
-/// The bits of a mask under which that is so.
+/// The bits of a mask under which a transaction is [`TransactionFlags::IN_CYCLES`].
 const USUAL_MASK: u32 = ATTRIBUTED | CYCLES;
 
 /// A transaction in progress: what the host keeps.
@@ -68,14 +28,14 @@ pub struct Transaction {
     thread: &'static Thread,
     /// The start in ticks; that of a recorded transaction is in the slab instead.
     start: u64,
-    flags: u32,
+    flags: TransactionFlags,
 }
 
 impl Transaction {
     /// Returns flags, thread and start for the host to keep.
     #[inline(always)]
     pub fn pack(self) -> (u32, ThreadRef, u64) {
-        (self.flags, self.thread.handle(), self.start)
+        (self.flags.0, self.thread.handle(), self.start)
     }
 
     /// Restores a transaction from the values of [`Transaction::pack`].
@@ -86,7 +46,7 @@ impl Transaction {
     #[allow(unsafe_code)]
     #[inline(always)]
     pub unsafe fn unpack(flags: u32, thread: &'static ThreadHandle, start: u64) -> Transaction {
-        Transaction { thread: thread.slab(), start, flags }
+        Transaction { thread: thread.slab(), start, flags: TransactionFlags(flags) }
     }
 
     /// Returns the start, in ticks. Only this value changes between calls, and not even this one for a
@@ -98,30 +58,30 @@ impl Transaction {
 
     #[inline(always)]
     fn bank(&self) -> usize {
-        if self.flags & OF_NOBODY == 0 { BANK_OWN } else { BANK_UNATTRIBUTED }
+        if self.flags.has(TransactionFlags::UNATTRIBUTED) { BANK_UNATTRIBUTED } else { BANK_OWN }
     }
 
     /// Returns whether it is its thread's, recorded, and timed in cycles.
     #[inline(always)]
     fn is_usual(&self) -> bool {
-        self.flags & !READ_ONLY == IN_CYCLES | RECORDED | u32::from(ENABLED | TIMED)
+        self.flags.is_usual()
     }
 
     #[inline(always)]
     fn is_timed(&self) -> bool {
-        self.flags & u32::from(TIMED) != 0
+        self.flags.is_timed()
     }
 
     /// Returns the statistic that counts it.
     #[inline(always)]
     fn counts<'a>(&self, cell: &'a TransactionCell) -> &'a Counts {
-        if self.flags & READ_ONLY != 0 { &cell.read_only } else { &cell.read_write }
+        if self.flags.has(TransactionFlags::READ_ONLY) { &cell.read_only } else { &cell.read_write }
     }
 
     /// Returns its state in the slab, if it is recorded.
     #[inline(always)]
     fn open(&self) -> Option<&'static OpenTransaction> {
-        (self.flags & RECORDED != 0).then_some(&self.thread.transaction)
+        self.flags.has(TransactionFlags::RECORDED).then_some(&self.thread.transaction)
     }
 }
 
@@ -140,11 +100,12 @@ impl Engine {
         if mask & (ATTRIBUTED | UNATTRIBUTED) == 0 {
             return None;
         }
-        let mut flags = u32::from(switches & (ENABLED | TIMED));
-        flags |= if mask & UNATTRIBUTED != 0 { OF_NOBODY } else { 0 };
-        flags |= if what.read_only { READ_ONLY } else { 0 };
+        let mut flags = TransactionFlags::new(switches, what.read_only);
+        if mask & UNATTRIBUTED != 0 {
+            flags = flags.with(TransactionFlags::UNATTRIBUTED);
+        }
         if is_event(mask, EventType::Transaction, switches) {
-            flags |= RECORDED;
+            flags = flags.with(TransactionFlags::RECORDED);
             self.note_transaction(thread, what, switches & TIMED != 0);
         }
         Some(Transaction { thread, start: 0, flags })
@@ -160,10 +121,9 @@ impl Engine {
         if switches & ENABLED == 0 || mask & USUAL_MASK != USUAL_MASK {
             return None;
         }
-        let mut flags = IN_CYCLES | u32::from(switches & (ENABLED | TIMED));
-        flags |= if what.read_only { READ_ONLY } else { 0 };
+        let mut flags = TransactionFlags::new(switches, what.read_only).with(TransactionFlags::IN_CYCLES);
         if is_event(mask, EventType::Transaction, switches) {
-            flags |= RECORDED;
+            flags = flags.with(TransactionFlags::RECORDED);
             self.note_transaction(thread, what, switches & TIMED != 0);
         }
         Some(Transaction { thread, start: 0, flags })
@@ -313,7 +273,7 @@ impl Engine {
         };
         let (mask, timed) = (thread.mask(), transaction.is_timed());
         // Events without times are noted in histograms elsewhere.
-        if transaction.flags & (IN_CYCLES | RECORDED) != IN_CYCLES || !timed && mask & HISTOGRAM != 0 {
+        if !transaction.flags.is_unrecorded_in_cycles() || !timed && mask & HISTOGRAM != 0 {
             return false;
         }
         if timed {

@@ -3,12 +3,12 @@
 use std::hint::cold_path;
 use std::sync::atomic::Ordering::Relaxed;
 
-use super::record::{Free, write_free};
 use super::{Source, began, nesting};
 use crate::Engine;
 use crate::clock::cycles;
-use crate::count::bank::{READY, SUMMED, UNTIMED, place};
-use crate::count::cell::StatCell;
+use crate::layout::bank::{READY, SUMMED, UNTIMED, place};
+use crate::layout::cell::StatCell;
+use crate::layout::wait::{Free, write_free};
 use crate::memory::arena::{Base, Own};
 use crate::memory::pool::Object;
 use crate::snapshot::ClassId;

@@ -3,69 +3,43 @@
 
 mod free;
 mod object;
-pub(crate) mod record;
 mod short;
+mod state;
 
 use std::hint::cold_path;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use crate::Engine;
 use crate::clock::{cycles, ticks};
-use crate::count::bank::{READY, SUMMED, UNTIMED, place};
-use crate::count::cell::{Family, StatCell};
-use crate::count::histograms::Of;
 use crate::histogram::Lowest;
-use crate::memory::arena::{Offset, Own, Use};
+use crate::layout::bank::{READY, SUMMED, UNTIMED, place};
+use crate::layout::cell::{Family, StatCell};
+use crate::layout::histograms::CellEvents;
+use crate::layout::journal::{ComingRecord, parent, parent_of};
+use crate::layout::ring::{RECORD_HISTORY, RECORD_LONG, RECORD_TIMED, WAIT_DEPTH, WAITS};
+use crate::layout::wait::{
+    BegunWait, EndedWait, Leaf, MOST_WORDS, NO_AMOUNT, OpenWait, REACH, begin_leaf, end_leaf, first_word,
+    leave_leaf, operation_of, void_leaf, write_wide,
+};
+use crate::memory::arena::{Offset, Own};
 use crate::memory::lost::Lost;
 use crate::memory::pool::Object;
-use crate::record::journal::{Coming, parent, parent_of};
-use crate::record::ring::{RECORD_HISTORY, RECORD_LONG, RECORD_TIMED, RingKind, WAIT_DEPTH};
 use crate::record::{Start, operation};
+use crate::setup::filter::{ATTRIBUTED, HISTORY, LONG, UNATTRIBUTED, is_event};
 use crate::setup::instrument::{ENABLED, TIMED};
 use crate::snapshot::{ClassId, EventType};
-use crate::thread::filter::{ATTRIBUTED, HISTORY, LONG, UNATTRIBUTED, is_event};
 use crate::thread::{BANK_OWN, BANK_UNATTRIBUTED, Thread, ThreadHandle, ThreadRef, current};
 pub use free::UntimedLock;
 pub use object::{Source, WaitObject};
-use record::{
-    Begun, Ended, Leaf, MOST_WORDS, NO_AMOUNT, OpenWait, REACH, begin_leaf, end_leaf, first_word, leave_leaf,
-    operation_of, void_leaf, write_wide,
-};
-pub(crate) use short::{Brought, What};
-
-/// The ring of waits.
-pub(crate) const WAITS: RingKind =
-    RingKind { used: Use::Waits, event: EventType::Wait, lost: Lost::WaitEvents };
-
-/// The flag of a wait that is noted in the slab, at the place of its depth; its cell was [`READY`].
-const WAIT_RECORDED: u32 = READY << MARKS;
-/// The flag of a wait that began on the fast path and is summed up; its cell was [`SUMMED`].
-const WAIT_SUMMED: u32 = SUMMED << MARKS;
-/// The position of the marks that its cell must still have, if it began on the fast path.
-const MARKS: u32 = 4;
-const WAIT_UNATTRIBUTED: u32 = 1 << 14;
-/// The flag of a wait that began on the fast path: timed, attributed, ticks are cycles. It is recorded, or
-/// only summed up.
-const WAIT_SHORT: u32 = 1 << 6;
-/// The flag of a leaf: no event can begin before it ends. Its record is already in the journal, as the last
-/// one.
-const WAIT_LEAF: u32 = 1 << 7;
-/// The flag of a leaf that is only summed up: it has a start and the place of its cell, but no record.
-const WAIT_SUMMED_LEAF: u32 = 1 << 12;
-
-/// The flag of a wait that is only counted, on the fast path.
-const WAIT_COUNTED: u32 = 1 << 13;
-/// The flag of a wait that is only counted, in a cell in which others are timed, because its statement was
-/// not chosen.
-const WAIT_TALLIED: u32 = 1 << 15;
+pub(crate) use short::{WaitKind, WaitTotals};
+use state::WaitState;
 
 /// A wait in progress: what the host keeps between start and end, in its own memory.
 #[derive(Clone, Copy)]
 pub struct Wait {
     pub(crate) thread: &'static Thread,
     pub(crate) start: u64,
-    /// Switches in bits 0–3, the flags above, depth << 8, class << 16.
-    flags: u32,
+    state: WaitState,
     /// The place of the cell of a leaf, recorded or summed up.
     cell: Offset,
     /// The place of the record of a leaf.
@@ -73,11 +47,11 @@ pub struct Wait {
 }
 
 impl Wait {
-    /// Returns flags, places, thread and start for the host to keep.
+    /// Returns state, places, thread and start for the host to keep.
     #[inline(always)]
     pub fn pack(self) -> (u32, u64, ThreadRef, u64) {
         let places = u64::from(self.cell) << 32 | u64::from(self.record);
-        (self.flags, places, self.thread.handle(), self.start)
+        (self.state.bits(), places, self.thread.handle(), self.start)
     }
 
     /// Restores a wait from the values of [`Wait::pack`].
@@ -87,8 +61,9 @@ impl Wait {
     /// memory its end is written.
     #[inline(always)]
     #[allow(unsafe_code)]
-    pub unsafe fn unpack(flags: u32, places: u64, thread: &'static ThreadHandle, start: u64) -> Wait {
-        Wait { thread: thread.slab(), start, flags, cell: (places >> 32) as u32, record: places as u32 }
+    pub unsafe fn unpack(state: u32, places: u64, thread: &'static ThreadHandle, start: u64) -> Wait {
+        let (state, cell, record) = (WaitState::from_bits(state), (places >> 32) as u32, places as u32);
+        Wait { thread: thread.slab(), start, state, cell, record }
     }
 
     /// Returns the thread that waits.
@@ -99,34 +74,23 @@ impl Wait {
 
     #[inline(always)]
     pub(crate) fn class(&self) -> ClassId {
-        (self.flags >> 16) as ClassId
+        self.state.class()
     }
 
     #[inline(always)]
     pub(crate) fn timed(&self) -> bool {
-        self.flags & u32::from(TIMED) != 0
+        self.state.is_timed()
     }
 
     #[inline(always)]
     fn bank(&self) -> usize {
-        if self.flags & WAIT_UNATTRIBUTED == 0 { BANK_OWN } else { BANK_UNATTRIBUTED }
-    }
-
-    /// Returns the marks that its cell must still have, if it began on the fast path.
-    #[inline(always)]
-    fn marks(&self) -> u32 {
-        self.flags >> MARKS & (READY | SUMMED)
-    }
-
-    #[inline(always)]
-    fn depth(&self) -> usize {
-        (self.flags >> 8) as usize & (WAIT_DEPTH - 1)
+        if self.state.has(WaitState::UNATTRIBUTED) { BANK_UNATTRIBUTED } else { BANK_OWN }
     }
 
     /// Returns its state in the slab, if it is recorded.
     #[inline(always)]
     fn open(&self) -> Option<&'static OpenWait> {
-        (self.flags & WAIT_RECORDED != 0).then(|| &self.thread.open[self.depth()])
+        self.state.has(WaitState::RECORDED).then(|| &self.thread.open[self.state.depth()])
     }
 }
 
@@ -152,12 +116,12 @@ impl Engine {
                 object.address,
                 object.name,
             );
-            let flags = WAIT_SHORT | WAIT_RECORDED | u32::from(ENABLED | TIMED);
-            let flags = flags | (depth as u32) << 8 | u32::from(class) << 16;
-            return Some(Wait { thread, start, flags, cell: 0, record: 0 });
+            let state = WaitState::timed(class).with(WaitState::SHORT).with(WaitState::RECORDED);
+            let state = state.at_depth(depth);
+            return Some(Wait { thread, start, state, cell: 0, record: 0 });
         }
         cold_path();
-        if let Some(wait) = start_unrecorded(thread, entry, class, 0) {
+        if let Some(wait) = start_unrecorded(thread, entry, class, false) {
             return Some(wait);
         }
         let switches = self.registry.switches(class);
@@ -225,15 +189,15 @@ impl Engine {
         let entry = thread.banks[BANK_OWN].settled_entry(base, class);
         if entry & READY == 0 {
             cold_path();
-            return start_unrecorded(thread, entry, class, WAIT_SUMMED_LEAF);
+            return start_unrecorded(thread, entry, class, true);
         }
         let (parent, began) = nesting(thread);
         let began = || began.own();
         let leaf = || leaf(thread, of, operation, source);
         let (start, record) = begin_leaf::<WORDS>(&thread.waits, base, parent, began, leaf, cycles)?;
         thread.next_event_id();
-        let flags = WAIT_SHORT | WAIT_LEAF | u32::from(ENABLED | TIMED) | u32::from(class) << 16;
-        Some(Wait { thread, start, flags, cell: place(entry), record })
+        let state = WaitState::timed(class).with(WaitState::SHORT).with(WaitState::LEAF);
+        Some(Wait { thread, start, state, cell: place(entry), record })
     }
 
     #[cold]
@@ -257,20 +221,21 @@ impl Engine {
         if mask & (ATTRIBUTED | UNATTRIBUTED) == 0 {
             return None;
         }
-        let mut flags = u32::from(class) << 16 | u32::from(switches & (ENABLED | TIMED));
+        let mut state = WaitState::new(class, switches);
         if mask & UNATTRIBUTED != 0 {
-            flags |= WAIT_UNATTRIBUTED;
+            state = state.with(WaitState::UNATTRIBUTED);
         }
         let start = if switches & TIMED != 0 { ticks() } else { 0 };
         let bits = Thread::bits(mask, EventType::Wait);
         if is_event(mask, EventType::Wait, switches) {
             let timed = if switches & TIMED != 0 { RECORD_TIMED } else { 0 };
-            flags |= self.open_wait(thread, noted(class, object, timed | kept(bits)), start, source, object);
+            let what = noted(class, object, timed | kept(bits));
+            state = state.with(self.open_wait(thread, what, start, source, object));
         }
-        Some(Wait { thread, start, flags, cell: 0, record: 0 })
+        Some(Wait { thread, start, state, cell: 0, record: 0 })
     }
 
-    /// Notes the start of a wait, and returns the flags that say so.
+    /// Notes the start of a wait, and returns the flags and the depth that say so.
     fn open_wait(
         &self,
         thread: &'static Thread,
@@ -278,14 +243,14 @@ impl Engine {
         start: u64,
         source: Source,
         object: WaitObject,
-    ) -> u32 {
+    ) -> WaitState {
         let depth = thread.wait_depth.load(Relaxed) as usize;
         if depth >= WAIT_DEPTH {
             self.losses.count(Lost::Lockers);
-            return 0;
+            return WaitState::NONE;
         }
         note_wait(thread, what, start, source, object.address, object.name);
-        WAIT_RECORDED | (depth as u32) << 8
+        WaitState::RECORDED.at_depth(depth)
     }
 
     /// Ends a wait that stands for `n` events: the rows of a batch, otherwise 1. Returns its duration in
@@ -293,20 +258,21 @@ impl Engine {
     #[inline(always)]
     pub fn end_wait(&self, wait: &Wait, n: u64, amount: Option<u64>) -> Option<u64> {
         let base = self.arena.base();
-        if wait.flags & WAIT_TALLIED != 0 {
+        if wait.state.has(WaitState::TALLIED) {
             cold_path();
             self.tally(wait, n);
             return None;
         }
         // Looked up again, because an event inside it may have moved the instrument to another cell.
-        if wait.flags & (WAIT_SHORT | WAIT_LEAF) == WAIT_SHORT
+        if wait.state.is_short()
             && self.is_settled(wait.thread)
-            && let Some(cell) = wait.thread.banks[BANK_OWN].marked_cell(base, wait.class(), wait.marks())
+            && let Some(cell) =
+                wait.thread.banks[BANK_OWN].marked_cell(base, wait.class(), wait.state.marks())
         {
-            let of = Of::new(self.registry.kind(wait.class()).lowest(), wait.class());
+            let of = CellEvents::new(self.registry.kind(wait.class()).lowest(), wait.class());
             let taken = base.at::<StatCell>(cell).add_span(self, wait.thread, of, n, wait.start, cycles());
-            if wait.flags & WAIT_RECORDED != 0 {
-                self.close_wait(wait.thread, wait.depth(), taken, amount.unwrap_or(NO_AMOUNT));
+            if wait.state.has(WaitState::RECORDED) {
+                self.close_wait(wait.thread, wait.state.depth(), taken, amount.unwrap_or(NO_AMOUNT));
             }
             return Some(taken);
         }
@@ -319,16 +285,16 @@ impl Engine {
     pub(crate) fn end_leaf_wait_fast(&self, wait: &Wait, lowest: Lowest, amount: Option<u64>) -> Option<u64> {
         let settled = self.is_settled(wait.thread);
         let base = self.arena.base();
-        if wait.flags & WAIT_LEAF == 0 || !settled {
+        if !wait.state.has(WaitState::LEAF) || !settled {
             cold_path();
-            if !settled || wait.flags & WAIT_SUMMED_LEAF == 0 {
+            if !settled || !wait.state.has(WaitState::SUMMED_LEAF) {
                 return None;
             }
             let cell = base.at::<StatCell>(wait.cell);
             return Some(cell.add_span(
                 self,
                 wait.thread,
-                Of::new(lowest, wait.class()),
+                CellEvents::new(lowest, wait.class()),
                 1,
                 wait.start,
                 cycles(),
@@ -338,7 +304,7 @@ impl Engine {
         if !end_leaf(base, wait.record, ticks, amount) {
             return None;
         }
-        let of = Of::new(lowest, wait.class());
+        let of = CellEvents::new(lowest, wait.class());
         base.at::<StatCell>(wait.cell).add_span(self, wait.thread, of, 1, 0, ticks);
         Some(ticks)
     }
@@ -346,15 +312,15 @@ impl Engine {
     /// Begins a wait of the calling thread that is only counted although its instrument's waits are timed.
     #[inline(always)]
     pub(crate) fn start_tallied_wait(&self, class: ClassId) -> Option<Wait> {
-        let flags = WAIT_TALLIED | u32::from(ENABLED) | u32::from(class) << 16;
-        Some(Wait { thread: current()?, start: 0, flags, cell: 0, record: 0 })
+        let state = WaitState::new(class, ENABLED).with(WaitState::TALLIED);
+        Some(Wait { thread: current()?, start: 0, state, cell: 0, record: 0 })
     }
 
     /// Ends a wait that [`Engine::start_tallied_wait`] began, on the fast path. Returns false if nothing has
     /// happened, or if it is another wait: call [`Engine::end_wait`].
     #[inline(always)]
     pub(crate) fn end_tallied_wait_fast(&self, wait: &Wait, n: u64) -> bool {
-        if wait.flags & WAIT_TALLIED == 0 || !self.is_settled(wait.thread) {
+        if !wait.state.has(WaitState::TALLIED) || !self.is_settled(wait.thread) {
             return false;
         }
         let base = self.arena.base();
@@ -393,7 +359,7 @@ impl Engine {
     #[inline(never)]
     fn end_wait_slow(&self, wait: Wait, n: u64, amount: Option<u64>) -> Option<u64> {
         let thread = wait.thread;
-        if wait.flags & WAIT_COUNTED != 0
+        if wait.state.has(WaitState::COUNTED)
             && self.is_settled(thread)
             && let Some(cell) = thread.banks[BANK_OWN].marked_cell(self.arena.base(), wait.class(), UNTIMED)
         {
@@ -403,14 +369,14 @@ impl Engine {
         let end = if wait.timed() { ticks() } else { 0 };
         let taken = end.saturating_sub(wait.start);
         if let Some(cell) = self.cell::<StatCell>(wait.thread, wait.bank(), wait.class(), Family::Waits) {
-            let of = Of::new(self.registry.kind(wait.class()).lowest(), wait.class());
+            let of = CellEvents::new(self.registry.kind(wait.class()).lowest(), wait.class());
             cell.add_unusual(self, thread, of, n, wait.timed().then_some(taken));
         }
-        if wait.flags & WAIT_LEAF != 0 {
+        if wait.state.has(WaitState::LEAF) {
             self.end_leaf_slow(&wait, taken, amount);
         } else if let Some(open) = wait.open() {
             open.leave(unwanted_histories(wait.thread));
-            self.close_wait(wait.thread, wait.depth(), taken, amount.unwrap_or(NO_AMOUNT));
+            self.close_wait(wait.thread, wait.state.depth(), taken, amount.unwrap_or(NO_AMOUNT));
         }
         wait.timed().then_some(taken)
     }
@@ -425,7 +391,7 @@ impl Engine {
         // The slab has one more place than the maximum depth.
         if let Some(open) = thread.open.get(thread.wait_depth.own() as usize) {
             void_leaf(&thread.waits, base, wait.record, parent, open);
-            let ended = Ended { ticks, amount, end_event_id: open.id() };
+            let ended = EndedWait { ticks, amount, end_event_id: open.id() };
             if !write_wide(&thread.waits, base, open, ended) {
                 self.write_unready_wait(thread, open, ended);
             }
@@ -439,7 +405,7 @@ impl Engine {
     fn close_wait(&self, thread: &Thread, depth: usize, ticks: u64, amount: u64) {
         thread.wait_depth.store(depth as u32, Relaxed);
         let Some(open) = thread.open.get(depth) else { return };
-        let ended = Ended { ticks, amount: open.amount(amount), end_event_id: last_event_id(thread) };
+        let ended = EndedWait { ticks, amount: open.amount(amount), end_event_id: last_event_id(thread) };
         if !write_wide(&thread.waits, self.arena.base(), open, ended) {
             self.write_unready_wait(thread, open, ended);
         }
@@ -449,7 +415,7 @@ impl Engine {
     /// Writes the record of a wait after preparing the journal.
     #[cold]
     #[inline(never)]
-    fn write_unready_wait(&self, thread: &Thread, open: &OpenWait, ended: Ended) {
+    fn write_unready_wait(&self, thread: &Thread, open: &OpenWait, ended: EndedWait) {
         if self.prepare_waits(thread, (open.id(), open.start())) {
             write_wide(&thread.waits, self.arena.base(), open, ended);
         }
@@ -461,11 +427,11 @@ impl Engine {
     fn prepare_waits(&self, thread: &Thread, (id, time): (u64, u64)) -> bool {
         let (parent, began) = nesting(thread);
         let parent_began = began.own();
-        let coming = Coming { words: MOST_WORDS, id, time, parent, parent_began, gap: false };
+        let coming = ComingRecord { words: MOST_WORDS, id, time, parent, parent_began, gap: false };
         self.prepare_journal(thread, &thread.waits, &WAITS, &REACH, &coming)
     }
 
-    /// ConfigVersion the object of a wait in progress, such as a file that became known while it was opened.
+    /// Changes the object of a wait in progress, such as a file that became known while it was opened.
     pub fn set_wait_object(&self, wait: &Wait, address: usize, name: u32) {
         if let Some(open) = wait.open() {
             open.set_object(address as u64, name);
@@ -491,25 +457,23 @@ fn leaf(thread: &Thread, of: Object, operation: u8, source: Source) -> Leaf {
     Leaf { id, usual, class: of.class(), operation, source: source.0, object: of.name() }
 }
 
-/// Begins a wait that is summed up, or only counted, as its cell's marks say. `of_summed` are further flags
-/// if it is summed up.
+/// Begins a wait that is summed up, or only counted, as its cell's marks say.
 #[inline(always)]
-fn start_unrecorded(thread: &'static Thread, entry: u32, class: ClassId, of_summed: u32) -> Option<Wait> {
-    let class = u32::from(class) << 16;
+fn start_unrecorded(thread: &'static Thread, entry: u32, class: ClassId, is_leaf: bool) -> Option<Wait> {
     match entry & (SUMMED | UNTIMED) {
         0 => None,
         UNTIMED => Some(Wait {
             thread,
             start: 0,
-            flags: WAIT_COUNTED | u32::from(ENABLED) | class,
+            state: WaitState::new(class, ENABLED).with(WaitState::COUNTED),
             cell: 0,
             record: 0,
         }),
         _ => {
-            let short = if of_summed == 0 { WAIT_SHORT | WAIT_SUMMED } else { of_summed };
-            let flags = short | u32::from(ENABLED | TIMED) | class;
-            let cell = if of_summed == 0 { 0 } else { place(entry) };
-            Some(Wait { thread, start: cycles(), flags, cell, record: 0 })
+            const SHORT: WaitState = WaitState::SHORT.with(WaitState::SUMMED);
+            let state = WaitState::timed(class).with(if is_leaf { WaitState::SUMMED_LEAF } else { SHORT });
+            let cell = if is_leaf { place(entry) } else { 0 };
+            Some(Wait { thread, start: cycles(), state, cell, record: 0 })
         }
     }
 }
@@ -532,7 +496,7 @@ fn note_wait(thread: &'static Thread, what: u64, start: u64, source: Source, add
         _ => nesting(thread).0,
     };
     let id = thread.next_event_id();
-    let begun = Begun { id, what, parent, source: source.0, address: address as u64, object };
+    let begun = BegunWait { id, what, parent, source: source.0, address: address as u64, object };
     open.begin(&begun, start);
     thread.wait_depth.store(depth as u32 + 1, Relaxed);
 }

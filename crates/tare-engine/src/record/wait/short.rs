@@ -3,31 +3,27 @@
 use std::hint::cold_path;
 use std::sync::atomic::Ordering::Relaxed;
 
-use super::record::{Ended, Leaf, MOST_WORDS, OpenWait, begin_leaf, end_leaf, usual_word, write_wide_at};
-use super::{
-    Source, WAIT_COUNTED, WAIT_LEAF, WAIT_RECORDED, WAIT_SHORT, WAIT_SUMMED_LEAF, Wait, WaitObject, began,
-    last_event_id, start_unrecorded,
-};
+use super::state::WaitState;
+use super::{Source, Wait, WaitObject, began, last_event_id, start_unrecorded};
 use crate::Engine;
 use crate::clock::cycles;
-use crate::count::bank::{READY, SUMMED, UNTIMED, place};
-use crate::count::cell::StatCell;
-use crate::count::histograms::Of;
 use crate::histogram::Lowest;
+use crate::layout::bank::{READY, SUMMED, UNTIMED, place};
+use crate::layout::cell::StatCell;
+use crate::layout::histograms::CellEvents;
+use crate::layout::wait::{
+    EndedWait, Leaf, MOST_WORDS, OpenWait, begin_leaf, end_leaf, usual_word, write_wide_at,
+};
 use crate::memory::arena::{Base, Own};
 use crate::memory::pool::{SlotHead, name};
-use crate::record::ring::WAIT_DEPTH;
 use crate::record::{Start, operation};
-use crate::setup::instrument::{ENABLED, TIMED, fixed};
+use crate::setup::instrument::fixed;
 use crate::snapshot::ClassId;
 use crate::thread::{BANK_OWN, Thread, current};
 
-/// The flags of a wait that say how it began and at which depth.
-const WAY: u32 = WAIT_SHORT | WAIT_LEAF | (WAIT_DEPTH as u32 - 1) << 8;
-
 /// What a wait brings to its end on the fast path.
 #[derive(Clone, Copy)]
-pub(crate) struct Brought {
+pub(crate) struct WaitTotals {
     /// The number of events it stands for.
     pub(crate) events: u64,
     pub(crate) amount: Option<u64>,
@@ -35,17 +31,17 @@ pub(crate) struct Brought {
 
 /// The kind of wait that begins here.
 #[derive(Clone, Copy)]
-pub(crate) struct What {
+pub(crate) struct WaitKind {
     class: ClassId,
     /// The first word of its records, encoded by [`usual_word`].
     word: u32,
 }
 
-impl What {
+impl WaitKind {
     /// Creates a kind of wait. `index` is that of the table; 255: none.
     #[inline(always)]
-    pub(crate) const fn new(class: ClassId, operation: u8, index: u8) -> What {
-        What { class, word: usual_word(class, operation, index) }
+    pub(crate) const fn new(class: ClassId, operation: u8, index: u8) -> WaitKind {
+        WaitKind { class, word: usual_word(class, operation, index) }
     }
 }
 
@@ -55,7 +51,7 @@ impl Engine {
     #[inline(always)]
     pub(crate) fn start_wait_fast<T>(
         &self,
-        what: What,
+        what: WaitKind,
         source: Source,
         look: impl Fn(Base) -> (T, bool),
         note: impl FnOnce(&OpenWait, T),
@@ -82,7 +78,7 @@ impl Engine {
     /// Begins the wait for the next command on the fast path. On `Slow`, call [`Engine::start_idle_wait`].
     #[inline(always)]
     pub fn start_idle_wait_fast(&self, source: Source) -> Start<Wait> {
-        let what = What::new(fixed::IDLE, operation::IDLE, 255);
+        let what = WaitKind::new(fixed::IDLE, operation::IDLE, 255);
         self.start_outer_wait(what, source, |_| ((), true), |open, ()| open.set_object(0, 0), |_| 0)
     }
 
@@ -91,13 +87,13 @@ impl Engine {
     #[inline(always)]
     fn start_outer_wait<T>(
         &self,
-        what: What,
+        what: WaitKind,
         source: Source,
         look: impl Fn(Base) -> (T, bool),
         note: impl FnOnce(&OpenWait, T),
         parent: impl FnOnce(&Thread) -> u64,
     ) -> Start<Wait> {
-        let What { class, word } = what;
+        let WaitKind { class, word } = what;
         let Some(thread) = current() else { return Start::Slow };
         if !self.is_settled(thread) {
             return Start::Slow;
@@ -106,7 +102,7 @@ impl Engine {
         let entry = thread.banks[BANK_OWN].settled_entry(base, class);
         if entry & READY == 0 {
             cold_path();
-            let wait = if look(base).1 { start_unrecorded(thread, entry, class, 0) } else { None };
+            let wait = if look(base).1 { start_unrecorded(thread, entry, class, false) } else { None };
             return wait.map_or(Start::Slow, Start::Began);
         }
         if thread.wait_depth.own() != 0 {
@@ -125,15 +121,15 @@ impl Engine {
         let id = thread.next_event_id();
         let start = cycles();
         open.show(id, start);
-        let flags = WAIT_SHORT | WAIT_RECORDED | u32::from(ENABLED | TIMED) | u32::from(class) << 16;
-        Start::Began(Wait { thread, start, flags, cell: 0, record: 0 })
+        let state = WaitState::timed(class).with(WaitState::SHORT).with(WaitState::RECORDED);
+        Start::Began(Wait { thread, start, state, cell: 0, record: 0 })
     }
 
     /// Ends the wait for the next command on the fast path. Returns false if [`Engine::end_idle_wait`] must
     /// be called.
     #[inline(always)]
     pub fn end_idle_wait_fast(&self, wait: &Wait) -> bool {
-        let brought = Brought { events: 1, amount: None };
+        let brought = WaitTotals { events: 1, amount: None };
         self.end_wait_fast(self.arena.base(), fixed::IDLE, wait, Lowest::Wide, brought, |_| ())
     }
 
@@ -146,14 +142,14 @@ impl Engine {
         class: ClassId,
         wait: &Wait,
         lowest: Lowest,
-        brought: Brought,
+        brought: WaitTotals,
         count: impl FnOnce(Option<u64>),
     ) -> bool {
-        if wait.flags & (WAY | WAIT_RECORDED) != WAIT_SHORT | WAIT_RECORDED {
+        if !wait.state.is_outermost_recorded() {
             cold_path();
-            return match wait.flags & WAIT_COUNTED {
-                0 => self.end_summed_wait(wait, lowest, brought.events, |ticks| count(Some(ticks))),
-                _ => self.end_counted_wait(wait, brought.events, || count(None)),
+            return match wait.state.has(WaitState::COUNTED) {
+                false => self.end_summed_wait(wait, lowest, brought.events, |ticks| count(Some(ticks))),
+                true => self.end_counted_wait(wait, brought.events, || count(None)),
             };
         }
         let thread = wait.thread;
@@ -168,10 +164,17 @@ impl Engine {
         let end_event_id = last_event_id(thread);
         thread.wait_depth.store(0, Relaxed);
         let open = &thread.open[0];
-        let ended = Ended { ticks, amount: brought.amount, end_event_id };
+        let ended = EndedWait { ticks, amount: brought.amount, end_event_id };
         write_wide_at(&thread.waits, base, at, open, ended);
         open.end();
-        base.at::<StatCell>(cell).add_span(self, thread, Of::new(lowest, class), brought.events, 0, ticks);
+        base.at::<StatCell>(cell).add_span(
+            self,
+            thread,
+            CellEvents::new(lowest, class),
+            brought.events,
+            0,
+            ticks,
+        );
         true
     }
 
@@ -180,21 +183,28 @@ impl Engine {
     #[inline(always)]
     fn end_summed_wait(&self, wait: &Wait, lowest: Lowest, events: u64, count: impl FnOnce(u64)) -> bool {
         let (thread, base) = (wait.thread, self.arena.base());
-        if wait.flags & (WAY | WAIT_RECORDED) != WAIT_SHORT || !self.is_settled(thread) {
+        if !wait.state.is_outermost_summed() || !self.is_settled(thread) {
             return false;
         }
         let cell = thread.banks[BANK_OWN].marked_cell(base, wait.class(), SUMMED);
         let Some(cell) = cell else { return false };
         let ticks = cycles().saturating_sub(wait.start);
         count(ticks);
-        base.at::<StatCell>(cell).add_span(self, thread, Of::new(lowest, wait.class()), events, 0, ticks);
+        base.at::<StatCell>(cell).add_span(
+            self,
+            thread,
+            CellEvents::new(lowest, wait.class()),
+            events,
+            0,
+            ticks,
+        );
         true
     }
 
     /// Ends a wait on the fast path that is only counted. Returns false if nothing has happened.
     #[inline(always)]
     fn end_counted_wait(&self, wait: &Wait, events: u64, count: impl FnOnce()) -> bool {
-        if wait.flags & WAIT_COUNTED == 0 || !self.is_settled(wait.thread) {
+        if !wait.state.has(WaitState::COUNTED) || !self.is_settled(wait.thread) {
             return false;
         }
         let base = self.arena.base();
@@ -223,8 +233,7 @@ impl Engine {
         let entry = thread.banks[BANK_OWN].settled_entry(base, class);
         if entry & READY == 0 {
             cold_path();
-            return start_unrecorded(thread, entry, class, WAIT_SUMMED_LEAF)
-                .map_or(Start::Slow, Start::Began);
+            return start_unrecorded(thread, entry, class, true).map_or(Start::Slow, Start::Began);
         }
         if thread.wait_depth.own() != 0 {
             return Start::Slow;
@@ -249,8 +258,8 @@ impl Engine {
         );
         let Some((start, record)) = began else { return Start::Slow };
         thread.next_event_id();
-        let flags = WAIT_SHORT | WAIT_LEAF | u32::from(ENABLED | TIMED) | u32::from(class) << 16;
-        Start::Began(Wait { thread, start, flags, cell: place(entry), record })
+        let state = WaitState::timed(class).with(WaitState::SHORT).with(WaitState::LEAF);
+        Start::Began(Wait { thread, start, state, cell: place(entry), record })
     }
 
     /// Ends a leaf that [`Engine::start_outer_leaf_wait_fast`] began, on the fast path. `count` is given its
@@ -265,16 +274,16 @@ impl Engine {
         count: impl FnOnce(Option<u64>),
     ) -> bool {
         let base = self.arena.base();
-        if wait.flags & (WAIT_LEAF | WAIT_SUMMED_LEAF) == 0 || !self.is_settled(wait.thread) {
+        if !wait.state.has(WaitState::LEAF.with(WaitState::SUMMED_LEAF)) || !self.is_settled(wait.thread) {
             cold_path();
             return self.end_counted_wait(wait, 1, || count(None));
         }
         let ticks = cycles().saturating_sub(wait.start);
-        if wait.flags & WAIT_LEAF != 0 && !end_leaf(base, wait.record, ticks, Some(amount)) {
+        if wait.state.has(WaitState::LEAF) && !end_leaf(base, wait.record, ticks, Some(amount)) {
             return false;
         }
         count(Some(ticks));
-        let of = Of::new(lowest, wait.class());
+        let of = CellEvents::new(lowest, wait.class());
         base.at::<StatCell>(wait.cell).add_span(self, wait.thread, of, 1, 0, ticks);
         true
     }

@@ -66,7 +66,7 @@ fn statements_without_histograms_on_a_server_with_a_budget() {
             ),
             (
                 "budget_share",
-                "1.2% (0.9% to 1.6%) of the CPU time in the 5.0 s of the last look; looking is 0.04% of it",
+                "1.2% (0.9% to 1.6%) of the CPU time in the 5.0 s of the last sample; the governor takes 0.04% of it",
             ),
             ("budget_cut", "nothing"),
         ];

@@ -5,7 +5,7 @@ mod metadata;
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 
-use innodb::{Found, Owner, Told, Transaction};
+use innodb::{InnodbTransaction, RowLockHolder, RowLockWait, Told};
 
 use super::{Reader, one_of, own_socket};
 use crate::source::{Address, Error, Kind, Row, Source};
@@ -123,13 +123,13 @@ impl Reader {
         let columns = ["PROCESSLIST_ID", "THREAD_ID"];
         let threads = self.rows("threads", &columns, "WHERE `PROCESSLIST_ID` IS NOT NULL", notes)?;
         let threads: HashMap<u64, u64> = threads.iter().map(|row| (row.count(0), row.count(1))).collect();
-        let wait = |it: &Found| {
+        let wait = |it: &RowLockWait| {
             let holder = match it.owner {
-                Owner::Session(session) => {
+                RowLockHolder::Session(session) => {
                     threads.get(&session).map_or(Holder::Unknown, |it| Holder::Thread(*it))
                 }
-                Owner::Nobody => Holder::Nobody,
-                Owner::Unknown => Holder::Unknown,
+                RowLockHolder::Nobody => Holder::Nobody,
+                RowLockHolder::Unknown => Holder::Unknown,
             };
             let mut wait = pair(*threads.get(&it.waiter)?, holder, &it.wanted, &it.held, &told.locks);
             match (it.in_front, it.wants_more) {
@@ -175,7 +175,7 @@ const INNODB: &str = "SELECT 't', `trx_id`, `trx_mysql_thread_id`, `trx_requeste
 /// The content of InnoDB's tables.
 #[derive(Debug, Default)]
 struct InnoDb {
-    transactions: Vec<Transaction>,
+    transactions: Vec<InnodbTransaction>,
     waits: Vec<Told>,
     locks: HashMap<String, Lock>,
 }
@@ -186,7 +186,7 @@ impl InnoDb {
         for row in rows {
             let text = |at| row.text(at).unwrap_or_default();
             match row.str(0).as_deref() {
-                Some("t") => told.transactions.push(Transaction {
+                Some("t") => told.transactions.push(InnodbTransaction {
                     number: text(1),
                     session: row.count(2),
                     wanted: row.text(3),

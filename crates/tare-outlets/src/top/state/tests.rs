@@ -332,7 +332,8 @@ fn watched(queries: u64, budget: &str) -> State {
     for (at, count) in [(10, 1000), (12, 1000 + queries)] {
         let mut look = recorded::statements(at, true);
         look.head.queries = Some(count);
-        let share = "51% (0.2% to 97%) of the CPU time in the 5.0 s of the last look; looking is 40% of it";
+        let share =
+            "51% (0.2% to 97%) of the CPU time in the 5.0 s of the last sample; the governor takes 40% of it";
         let rows = [("budget", budget), ("budget_state", "OFF: nothing is decided"), ("budget_share", share)];
         look.head.budget = rows.map(|(name, value)| (name.into(), value.into())).to_vec();
         state.take(look);

@@ -16,7 +16,7 @@ const OF_CLASSES: [Column; 6] = [
     Column::figure("time_ps_per_s", "TIME/s", 8, 0),
     Column::figure("time_share", "TIME%", 6, 0),
     Column::figure("avg_ps", "AVG", 7, 1),
-    Column { width: 30, ..Column::rest("time_ps_per_s_history", "TIME/s, THE LAST LOOKS") },
+    Column { width: 30, ..Column::rest("time_ps_per_s_history", "TIME/s, LAST SAMPLES") },
 ];
 
 pub(super) const COLUMNS: [Column; 6] = [

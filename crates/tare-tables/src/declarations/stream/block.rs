@@ -4,11 +4,13 @@
 use std::ops::ControlFlow;
 use std::sync::OnceLock;
 
-use tare_engine::{BlockRow, BlockTexts, Cursor, Engine, Piece, RecordedStatement, Scale, StatementBlock};
+use tare_engine::{
+    BlockRow, BlockTexts, Cursor, Engine, RecordedStatement, Scale, StatementBlock, StreamPart,
+};
 
-use crate::framework::stream::{Kept, LAST};
+use crate::framework::stream::{KeptValue, LAST};
 use crate::table::SqlType::{self, BigIntUnsigned, Enum, LongBlob, LongText, VarChar};
-use crate::table::{Column, Columns, Put, Query, Rows, Sink, Stream, Table, Value, Values};
+use crate::table::{Column, ColumnSet, Put, Query, RowValues, Rows, Sink, Stream, Table, Value};
 
 /// The table `tare_stream_statement_blocks`.
 pub(super) static STATEMENT_BLOCKS: StatementBlocks = StatementBlocks { columns: OnceLock::new() };
@@ -20,7 +22,7 @@ pub(super) struct StatementBlocks {
 /// A row that is sent.
 enum Row<'a> {
     Of(BlockRow<'a>),
-    Last(&'a Piece, Scale),
+    Last(&'a StreamPart, Scale),
 }
 
 /// The type of a row.
@@ -180,7 +182,7 @@ impl Stream for StatementBlocks {
         let texts = BlockTexts { sql: asks("SQL_TEXT"), digest: asks("DIGEST") || asks("DIGEST_TEXT") };
         let tested = to.tested();
         let mut send = |row: Row<'_>| {
-            if tested != Columns::NONE && matches!(row, Row::Of(_)) && !to.wants(&row) {
+            if tested != ColumnSet::NONE && matches!(row, Row::Of(_)) && !to.wants(&row) {
                 return ControlFlow::Continue(());
             }
             for (item, column) in items.iter().enumerate() {
@@ -202,9 +204,9 @@ impl Stream for StatementBlocks {
     }
 }
 
-impl Values for Row<'_> {
+impl RowValues for Row<'_> {
     fn value(&self, column: usize) -> Value<'_> {
-        let mut kept = Kept(Value::Null);
+        let mut kept = KeptValue(Value::Null);
         put(self, column, &mut kept);
         kept.0
     }

@@ -6,7 +6,7 @@ mod statement;
 use std::ops::ControlFlow;
 
 use tare_engine::snapshot::{Parts, StageRow, TransactionRow, WaitRow};
-use tare_engine::{Cursor, Each, Engine, Origin, Piece};
+use tare_engine::{Cursor, Each, Engine, Origin, StreamPart};
 
 use super::event;
 use crate::framework::column::ColumnDef;
@@ -33,7 +33,7 @@ macro_rules! kinds {
                 cursor: &mut Cursor,
                 parts: Parts,
                 mut each: impl FnMut(&$row, &Origin) -> ControlFlow<()>,
-            ) -> Piece {
+            ) -> StreamPart {
                 const SOURCE: Source<$row> = $source;
                 SOURCE(engine, cursor, parts, &mut each)
             }
@@ -42,7 +42,7 @@ macro_rules! kinds {
 }
 
 /// Function that reads a stream of the engine.
-type Source<R> = fn(&Engine, &mut Cursor, Parts, Each<'_, R>) -> Piece;
+type Source<R> = fn(&Engine, &mut Cursor, Parts, Each<'_, R>) -> StreamPart;
 
 kinds!(
     Transactions: TransactionRow = Engine::stream_transactions,

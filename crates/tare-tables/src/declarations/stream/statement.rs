@@ -4,7 +4,7 @@
 use std::ops::{ControlFlow, Range};
 
 use tare_engine::snapshot::{Parts, StatementRow};
-use tare_engine::{Cursor, Engine, Origin, Piece, StreamedStatement};
+use tare_engine::{Cursor, Engine, Origin, StreamPart, StreamedStatement};
 
 use crate::declarations::event;
 use crate::framework::column::{ColumnDef, nullable};
@@ -13,7 +13,7 @@ use crate::table::SqlType::{BigIntUnsigned, LongBlob};
 use crate::table::{Put, Value};
 
 /// The table `tare_stream_statements`.
-pub(super) static STATEMENTS: StreamDef<Statements> = StreamDef::new(
+pub(super) static STATEMENTS: StreamDef<StatementRows> = StreamDef::new(
     "tare_stream_statements",
     "The statements that have ended since the connection's last SELECT from here, each once, in the order of their thread; and \
      a last row that says how many could not be read any more. From the first SELECT until the connection ends every statement is \
@@ -51,9 +51,9 @@ const SENT: &[ColumnDef<StatementRow>] = &[
     ),
 ];
 
-pub(super) struct Statements;
+pub(super) struct StatementRows;
 
-impl Kind for Statements {
+impl Kind for StatementRows {
     type Event<'a> = StreamedStatement<'a>;
     type Row = StatementRow;
     #[inline]
@@ -75,16 +75,16 @@ impl Kind for Statements {
         cursor: &mut Cursor,
         parts: Parts,
         mut each: impl FnMut(&StreamedStatement<'_>, &Origin) -> ControlFlow<()>,
-    ) -> Piece {
+    ) -> StreamPart {
         engine.stream_statements(cursor, parts, &mut each)
     }
 }
 
 /// Function that puts a column.
-type PutColumn = fn(&StreamedStatement<'_>, &mut dyn Put);
+type PutStatementColumn = fn(&StreamedStatement<'_>, &mut dyn Put);
 
 /// The first columns of [`event::STATEMENT`], in order.
-const COLUMNS: &[(&str, PutColumn)] = &[
+const COLUMNS: &[(&str, PutStatementColumn)] = &[
     ("THREAD_ID", |it, to| to.unsigned(it.thread_id())),
     ("EVENT_ID", |it, to| to.unsigned(it.event_id())),
     ("END_EVENT_ID", |it, to| to.unsigned(it.end_event_id())),
@@ -130,7 +130,7 @@ const COUNTS: [&str; 18] = [
 ];
 
 /// The columns after [`COUNTS`].
-const COLUMNS_BEHIND: &[(&str, PutColumn)] = &[
+const COLUMNS_BEHIND: &[(&str, PutStatementColumn)] = &[
     ("NESTING_EVENT_ID", |it, to| to.number(it.nesting().map(|(id, _)| id))),
     ("NESTING_EVENT_TYPE", |it, to| to.some(it.nesting().map(|(_, of)| event::event_type_name(of)))),
     ("NESTING_EVENT_LEVEL", |it, to| to.unsigned(it.nesting_level())),
@@ -148,7 +148,8 @@ mod tests {
     #[test]
     fn every_column_is_put_by_its_own_name() {
         let declared = DECLARED.iter().copied().flatten().map(|def| def.column.name);
-        let names = |columns: &'static [(&'static str, PutColumn)]| columns.iter().map(|(name, _)| *name);
+        let names =
+            |columns: &'static [(&'static str, PutStatementColumn)]| columns.iter().map(|(name, _)| *name);
         assert!(declared.eq(names(COLUMNS).chain(COUNTS).chain(names(COLUMNS_BEHIND))));
     }
 }

@@ -40,7 +40,7 @@ fn rows_are_inserted_and_deleted_where_a_declaration_says_how() {
     assert_eq!(READ_ONLY.delete(&engine, &row("two", Value::Null)), Err(TableError::Denied("DELETE")));
 }
 
-fn whole(row: &dyn Values) -> Vec<Value<'static>> {
+fn whole(row: &dyn RowValues) -> Vec<Value<'static>> {
     (0..COLUMNS.len()).map(|column| row.value(column).into_owned()).collect()
 }
 

@@ -21,7 +21,7 @@ use tare_lab::setting::Setting;
 use tare_lab::workload::Script;
 use tare_outlets::units;
 
-use crate::provider::{self, Programs};
+use crate::provider::{self, ProviderPrograms};
 use crate::study::bench::{self, Plan};
 use crate::study::{self, table};
 use crate::{endpoint, page};
@@ -40,7 +40,7 @@ use section::SECTIONS;
     tare demo --cost-rounds 0     leave the comparison of costs out")]
 pub(crate) struct Demo {
     #[command(flatten)]
-    pub(crate) programs: Programs,
+    pub(crate) programs: ProviderPrograms,
     /// Seconds of load
     #[arg(long, default_value_t = 20, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=86_400))]
     pub(crate) secs: u32,

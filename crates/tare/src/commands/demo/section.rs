@@ -24,7 +24,7 @@ enum Shown {
 
 /// A table of the demo.
 #[derive(Debug)]
-pub(crate) struct Section {
+pub(crate) struct DemoSection {
     title: &'static str,
     /// The server's table that it reads.
     pub(crate) source: &'static str,
@@ -33,8 +33,8 @@ pub(crate) struct Section {
 }
 
 /// The tables in the order of display.
-pub(crate) const SECTIONS: &[Section] = &[
-    Section {
+pub(crate) const SECTIONS: &[DemoSection] = &[
+    DemoSection {
         title: "Top statements",
         source: "events_statements_summary_by_digest",
         sql: "SELECT DIGEST_TEXT, COUNT_STAR, SUM_TIMER_WAIT, AVG_TIMER_WAIT, MAX_TIMER_WAIT, SUM_ROWS_EXAMINED
@@ -49,7 +49,7 @@ pub(crate) const SECTIONS: &[Section] = &[
             ("ROWS READ", Shown::Count),
         ],
     },
-    Section {
+    DemoSection {
         title: "Top waits, without idle connections and sleeping threads",
         source: "events_waits_summary_global_by_event_name",
         sql: "SELECT EVENT_NAME, COUNT_STAR, SUM_TIMER_WAIT, AVG_TIMER_WAIT, MAX_TIMER_WAIT
@@ -64,7 +64,7 @@ pub(crate) const SECTIONS: &[Section] = &[
             ("MAXIMUM", Shown::Time),
         ],
     },
-    Section {
+    DemoSection {
         title: "Busiest tables, in rows",
         source: "table_io_waits_summary_by_table",
         sql: "SELECT CONCAT(OBJECT_SCHEMA, '.', OBJECT_NAME), COUNT_FETCH, COUNT_INSERT, COUNT_UPDATE, COUNT_DELETE,
@@ -80,7 +80,7 @@ pub(crate) const SECTIONS: &[Section] = &[
             ("TIME", Shown::Time),
         ],
     },
-    Section {
+    DemoSection {
         title: "Busiest files",
         source: "file_summary_by_instance",
         sql: "SELECT REPLACE(FILE_NAME, @@datadir, ''), COUNT_READ, SUM_NUMBER_OF_BYTES_READ, COUNT_WRITE, SUM_NUMBER_OF_BYTES_WRITE, COUNT_MISC,
@@ -97,7 +97,7 @@ pub(crate) const SECTIONS: &[Section] = &[
             ("TIME", Shown::Time),
         ],
     },
-    Section {
+    DemoSection {
         title: "Memory by instrument",
         source: "memory_summary_global_by_event_name",
         sql: "SELECT EVENT_NAME, COUNT_ALLOC, COUNT_FREE, CURRENT_NUMBER_OF_BYTES_USED, HIGH_NUMBER_OF_BYTES_USED
@@ -113,7 +113,7 @@ pub(crate) const SECTIONS: &[Section] = &[
     },
 ];
 
-impl Section {
+impl DemoSection {
     /// Queries the server and prints the answer.
     pub(crate) fn show(&self, session: &mut mysql::Conn) -> Result<()> {
         let rows: Vec<mysql::Row> = session.query(self.sql)?;

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use crate::change::Change;
 use crate::checks::{self, Finding, Kind};
-use crate::server::unit::{TRIAL, TRIALS, Unit};
+use crate::server::unit::{SystemdUnit, TRIAL, TRIALS};
 use crate::server::{PRELOAD, Server, TRIED, has_provider, is_provider, option_file, preloads};
 
 /// Name of the drop-in, which sorts after most others, because it takes over their preloads.
@@ -91,7 +91,7 @@ pub(super) fn is_in_the_way(finding: &Finding) -> bool {
     finding.kind == Kind::Problem && finding.check != "plugin"
 }
 
-fn drop_in_path(unit: &Unit) -> PathBuf {
+fn drop_in_path(unit: &SystemdUnit) -> PathBuf {
     Path::new(UNITS).join(format!("{}.d", unit.name)).join(DROP_IN)
 }
 
@@ -112,7 +112,7 @@ fn trial(program: &Path) -> String {
 
 /// Returns the drop-in: tare first, then what the unit preloads otherwise (an allocator, say), if the trial
 /// succeeds; else only the latter.
-fn drop_in(unit: &Unit, provider: &Path) -> Result<String, Finding> {
+fn drop_in(unit: &SystemdUnit, provider: &Path) -> Result<String, Finding> {
     let own = drop_in_path(unit);
     let environment = unit.environment_without(&own);
     let already = environment.get(PRELOAD);

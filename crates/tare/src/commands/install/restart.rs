@@ -13,10 +13,10 @@ use nix::unistd::Pid;
 use tare_lab::interrupt::Interrupt;
 
 use super::Servers;
-use crate::endpoint::{self, Reach};
+use crate::endpoint::{self, EndpointReach};
 use crate::server::Server;
 use crate::server::process::Process;
-use crate::server::unit::Unit;
+use crate::server::unit::SystemdUnit;
 
 /// Interval of checks.
 const PAUSE: Duration = Duration::from_millis(100);
@@ -46,7 +46,7 @@ impl Restart {
         let endpoint = server.endpoint(&server.prospect());
         Restart {
             unit: server.name(),
-            trial: server.unit.as_ref().map(Unit::trial_unit),
+            trial: server.unit.as_ref().map(SystemdUnit::trial_unit),
             command: arguments.restart_command.clone(),
             limit: Duration::from_secs(arguments.limit.into()),
             before: serving(&endpoint),
@@ -130,7 +130,7 @@ impl Restart {
 
 /// Returns the process in which tare answers, if any.
 fn serving(endpoint: &std::path::Path) -> Option<u32> {
-    if !matches!(endpoint::reach(endpoint), Ok(Reach::Answers)) {
+    if !matches!(endpoint::reach(endpoint), Ok(EndpointReach::Answers)) {
         return None;
     }
     let rows = endpoint::ask(endpoint).ok()?.status;

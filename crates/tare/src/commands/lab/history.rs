@@ -33,7 +33,7 @@ pub(crate) fn print(runs: Vec<Run>) -> Result<()> {
     println!();
     page::note(
         "A change is what intervals do not explain; noise passes for one in at most 5 of 100 histories of a setting. Whether it is the \
-         server's or the machine's: see what else differs there, and whether the base's twin changes, too.",
+         server's or the machine's: see what else differs there, and whether the base's A/A control changes, too.",
     );
     Ok(())
 }

@@ -9,7 +9,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 /// InnoDB's data about a transaction.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub(super) struct Transaction {
+pub(super) struct InnodbTransaction {
     /// Its number; 0 if it has changed nothing.
     pub(super) number: String,
     /// Id of its connection; 0 without one.
@@ -35,7 +35,7 @@ pub(super) struct Told {
 
 /// The owner of a lock in the way.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Owner {
+pub(super) enum RowLockHolder {
     /// A connection.
     Session(u64),
     /// A transaction without a connection.
@@ -46,11 +46,11 @@ pub(super) enum Owner {
 
 /// A session that waits for another one.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct Found {
+pub(super) struct RowLockWait {
     /// Id of the waiting connection.
     pub(super) waiter: u64,
     /// Owner of the lock in the way.
-    pub(super) owner: Owner,
+    pub(super) owner: RowLockHolder,
     /// Id of the lock that is waited for.
     pub(super) wanted: String,
     /// Id of the lock in the way.
@@ -70,7 +70,7 @@ fn is_of_record(lock: &str) -> bool {
     lock.matches(':').count() >= 3
 }
 
-impl Transaction {
+impl InnodbTransaction {
     /// Returns the number of its locks of the same kind (record or table), without the one it waits for.
     fn has(&self, lock: &str) -> u64 {
         let record = is_of_record(lock);
@@ -83,18 +83,18 @@ impl Transaction {
         self.wanted.as_deref() == Some(lock)
     }
 
-    fn owner(&self) -> Owner {
-        if self.session == 0 { Owner::Nobody } else { Owner::Session(self.session) }
+    fn owner(&self) -> RowLockHolder {
+        if self.session == 0 { RowLockHolder::Nobody } else { RowLockHolder::Session(self.session) }
     }
 }
 
 /// Returns, for each waiter, the holders of the lock, or those that wait ahead if nobody holds it.
 /// `is_on_gap`: whether a lock is only on a gap.
 pub(super) fn found(
-    transactions: &[Transaction],
+    transactions: &[InnodbTransaction],
     told: &[Told],
     is_on_gap: impl Fn(&str) -> bool,
-) -> Vec<Found> {
+) -> Vec<RowLockWait> {
     let mut times: BTreeMap<(&str, &str, &str), u64> = BTreeMap::new();
     for row in told {
         *times.entry((&row.wanted, &row.holder, &row.held)).or_default() += 1;
@@ -115,17 +115,17 @@ pub(super) fn found(
 }
 
 struct All<'t> {
-    by_number: HashMap<&'t str, &'t Transaction>,
-    nameless: Vec<&'t Transaction>,
+    by_number: HashMap<&'t str, &'t InnodbTransaction>,
+    nameless: Vec<&'t InnodbTransaction>,
     /// Waiting transactions by the id of the requested lock.
-    queues: HashMap<&'t str, Vec<&'t Transaction>>,
+    queues: HashMap<&'t str, Vec<&'t InnodbTransaction>>,
 }
 
 impl<'t> All<'t> {
-    fn of(transactions: &'t [Transaction]) -> All<'t> {
+    fn of(transactions: &'t [InnodbTransaction]) -> All<'t> {
         let (nameless, numbered): (Vec<_>, Vec<_>) =
             transactions.iter().partition(|it| it.number == NAMELESS);
-        let mut queues: HashMap<&str, Vec<&Transaction>> = HashMap::new();
+        let mut queues: HashMap<&str, Vec<&InnodbTransaction>> = HashMap::new();
         for transaction in transactions {
             if let Some(wanted) = &transaction.wanted {
                 queues.entry(wanted).or_default().push(transaction);
@@ -135,7 +135,7 @@ impl<'t> All<'t> {
         All { by_number, nameless, queues }
     }
 
-    fn queue(&self, wanted: &str) -> &[&'t Transaction] {
+    fn queue(&self, wanted: &str) -> &[&'t InnodbTransaction] {
         self.queues.get(wanted).map_or(&[], Vec::as_slice)
     }
 
@@ -145,18 +145,18 @@ impl<'t> All<'t> {
 
     /// Returns waits for a transaction with a number. If it waits under the lock's id, it also holds the lock
     /// if it is reported more often than there are waiters.
-    fn numbered(&self, wanted: &str, holder: &str, held: &str, times: u64) -> Vec<Found> {
+    fn numbered(&self, wanted: &str, holder: &str, held: &str, times: u64) -> Vec<RowLockWait> {
         let holder = self.by_number.get(holder);
         let wants_more = holder.is_some_and(|it| it.wants(held));
         let queue = self.queue(wanted);
         let in_front = wants_more && times <= queue.len() as u64;
-        let owner = holder.map_or(Owner::Unknown, |it| it.owner());
+        let owner = holder.map_or(RowLockHolder::Unknown, |it| it.owner());
         queue.iter().map(|waiter| pair(waiter, owner, wanted, held, wants_more, in_front)).collect()
     }
 
     /// Returns waits for transactions that share the number 0. `behind`: how often they are reported to wait
     /// for this very waiter.
-    fn nameless(&self, wanted: &str, held: &str, times: u64, behind: u64) -> Vec<Found> {
+    fn nameless(&self, wanted: &str, held: &str, times: u64, behind: u64) -> Vec<RowLockWait> {
         let (queue, others) = (self.queue(wanted), self.queue(held));
         let is_own = wanted == held;
         let in_front = match queue.len() as u64 {
@@ -164,21 +164,22 @@ impl<'t> All<'t> {
             _ => (others.len() as u64).saturating_sub(behind),
         };
         let granted = times.saturating_sub(in_front);
-        let holders: Vec<&Transaction> =
+        let holders: Vec<&InnodbTransaction> =
             self.nameless.iter().copied().filter(|it| self.surely_holds(it, wanted, held, granted)).collect();
         let mut found = vec![];
         for waiter in queue {
-            let not_itself = |it: &&&Transaction| it.session != waiter.session;
-            let named: Vec<&&Transaction> = match granted {
+            let not_itself = |it: &&&InnodbTransaction| it.session != waiter.session;
+            let named: Vec<&&InnodbTransaction> = match granted {
                 0 => Some(others.iter().filter(not_itself).collect()).filter(|it: &Vec<_>| it.len() == 1),
                 _ => Some(holders.iter().filter(not_itself).collect()),
             }
             .unwrap_or_default();
-            let one =
-                |it: &&Transaction| pair(waiter, it.owner(), wanted, held, it.wants(held), granted == 0);
+            let one = |it: &&InnodbTransaction| {
+                pair(waiter, it.owner(), wanted, held, it.wants(held), granted == 0)
+            };
             found.extend(named.iter().map(|it| one(it)));
             if named.is_empty() {
-                found.push(pair(waiter, Owner::Unknown, wanted, held, false, granted == 0));
+                found.push(pair(waiter, RowLockHolder::Unknown, wanted, held, false, granted == 0));
             }
         }
         found
@@ -186,7 +187,7 @@ impl<'t> All<'t> {
 
     /// Returns whether one must hold a lock, because the others do not have enough locks to be in the way of
     /// all waiters. A waiter is not in its own way.
-    fn surely_holds(&self, one: &Transaction, wanted: &str, held: &str, granted: u64) -> bool {
+    fn surely_holds(&self, one: &InnodbTransaction, wanted: &str, held: &str, granted: u64) -> bool {
         let has = one.has(held);
         let queue = self.queue(wanted);
         let total: u64 = self.nameless.iter().map(|it| it.has(held)).sum();
@@ -200,14 +201,14 @@ impl<'t> All<'t> {
 }
 
 fn pair(
-    waiter: &Transaction,
-    owner: Owner,
+    waiter: &InnodbTransaction,
+    owner: RowLockHolder,
     wanted: &str,
     held: &str,
     wants_more: bool,
     in_front: bool,
-) -> Found {
-    Found {
+) -> RowLockWait {
+    RowLockWait {
         waiter: waiter.session,
         owner,
         wanted: wanted.to_owned(),
@@ -221,9 +222,9 @@ fn pair(
 mod tests {
     use super::*;
 
-    fn transaction(number: &str, session: u64, wanted: &str, records: u64) -> Transaction {
+    fn transaction(number: &str, session: u64, wanted: &str, records: u64) -> InnodbTransaction {
         let wanted = Some(wanted.to_owned()).filter(|it| !it.is_empty());
-        Transaction { number: number.into(), session, wanted, records, tables: 1 }
+        InnodbTransaction { number: number.into(), session, wanted, records, tables: 1 }
     }
 
     fn told(wanted: &str, held: &str) -> Told {
@@ -231,11 +232,11 @@ mod tests {
         Told { wanted: wanted.into(), holder, held: held.into() }
     }
 
-    fn pairs(transactions: &[Transaction], rows: &[Told]) -> Vec<(u64, Owner)> {
+    fn pairs(transactions: &[InnodbTransaction], rows: &[Told]) -> Vec<(u64, RowLockHolder)> {
         found(transactions, rows, |_| false).iter().map(|it| (it.waiter, it.owner)).collect()
     }
 
-    const HOLDS: Owner = Owner::Session(1);
+    const HOLDS: RowLockHolder = RowLockHolder::Session(1);
 
     #[test]
     fn readers_of_two_rows_wait_for_their_holder_each_once() {
@@ -265,10 +266,14 @@ mod tests {
         let one = [transaction("0", 1, "", 5), transaction("0", 2, "", 0), writer.clone()];
         assert_eq!(pairs(&one, std::slice::from_ref(&row)), [(4, HOLDS)]);
         let two = [transaction("0", 1, "", 1), transaction("0", 2, "", 1), writer.clone()];
-        assert_eq!(pairs(&two, std::slice::from_ref(&row)), [(4, Owner::Unknown)], "one of them");
-        assert_eq!(pairs(&two, &[row.clone(), row.clone()]), [(4, HOLDS), (4, Owner::Session(2))], "both");
+        assert_eq!(pairs(&two, std::slice::from_ref(&row)), [(4, RowLockHolder::Unknown)], "one of them");
+        assert_eq!(
+            pairs(&two, &[row.clone(), row.clone()]),
+            [(4, HOLDS), (4, RowLockHolder::Session(2))],
+            "both"
+        );
         let three = [&two[..], &[transaction("0", 3, "", 1)]].concat();
-        assert_eq!(pairs(&three, &[row.clone(), row]), [(4, Owner::Unknown)], "two of three");
+        assert_eq!(pairs(&three, &[row.clone(), row]), [(4, RowLockHolder::Unknown)], "two of three");
     }
 
     #[test]
@@ -289,7 +294,7 @@ mod tests {
         ];
         let behind = vec![told("0:8:3:2", "2:8:3:2"); 2];
         let rows = [&[told("2:8:3:2", "0:8:3:2")], &behind[..]].concat();
-        let expected = [(2, HOLDS), (3, Owner::Session(2)), (4, Owner::Session(2))];
+        let expected = [(2, HOLDS), (3, RowLockHolder::Session(2)), (4, RowLockHolder::Session(2))];
         assert_eq!(pairs(&transactions, &rows), expected);
     }
 
@@ -306,13 +311,13 @@ mod tests {
             told("3:8:3:2", "2:8:3:2"),
             told("2:8:3:2", "0:8:3:2"),
         ];
-        assert_eq!(pairs(&transactions, &rows), [(2, HOLDS), (3, HOLDS), (3, Owner::Session(2))]);
+        assert_eq!(pairs(&transactions, &rows), [(2, HOLDS), (3, HOLDS), (3, RowLockHolder::Session(2))]);
         assert!(found(&transactions, &rows, |_| false)[2].wants_more);
     }
 
     #[test]
     fn a_transaction_without_a_session_is_no_session() {
         let transactions = [transaction("1", 0, "", 1), transaction("0", 2, "0:8:3:2", 1)];
-        assert_eq!(pairs(&transactions, &[told("0:8:3:2", "1:8:3:2")]), [(2, Owner::Nobody)]);
+        assert_eq!(pairs(&transactions, &[told("0:8:3:2", "1:8:3:2")]), [(2, RowLockHolder::Nobody)]);
     }
 }

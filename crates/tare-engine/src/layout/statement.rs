@@ -21,57 +21,57 @@ use std::sync::atomic::{
 
 use tare_sync::Seqlock;
 
-use crate::count::cell::Counts;
-use crate::count::counters::{COUNTERS, Counters, LARGEST};
+use crate::layout::cell::{Counts, SampleWeight};
+use crate::layout::counters::{COUNTERS, LARGEST, StatementSums};
+use crate::layout::journal::OWN_KINDS;
+use crate::layout::owner::StatementOwner;
+use crate::layout::ring::{BEHIND, CHUNK, RECORD_TIMED, Ring};
+use crate::layout::session_memory::MemoryBefore;
+use crate::layout::statement_flags::StatementFlags;
+use crate::layout::values::SparseValues;
 use crate::memory::arena::{Base, LINE, Offset, Own, Use, View, WORDS};
 use crate::memory::text;
-use crate::record::journal::OWN_KINDS;
-use crate::record::ring::{BEHIND, CHUNK, RECORD_TIMED, Ring};
-use crate::record::statement::owner::Owner;
-use crate::record::values::Values;
 use crate::setup::instrument::TIMED;
 use crate::snapshot::{ClassId, EventType};
-use crate::thread::choice::Weight;
-use crate::thread::memory::MemoryBefore;
 
 /// The only kind of record of statements.
-pub(super) const STATEMENT: u64 = OWN_KINDS;
+pub(crate) const STATEMENT: u64 = OWN_KINDS;
 
 /// The positions in the first word: flags ([`RECORD_TIMED`] and its neighbours), type of the event it nests
 /// in, nesting level, id. Only a record has the flags of the histories.
-pub(super) const FLAGS: u32 = 3;
-pub(super) const NESTING_TYPE: u32 = 6;
-pub(super) const NESTING_LEVEL: u32 = 9;
-pub(super) const ID: u32 = 16;
+pub(crate) const FLAGS: u32 = 3;
+pub(crate) const NESTING_TYPE: u32 = 6;
+pub(crate) const NESTING_LEVEL: u32 = 9;
+pub(crate) const ID: u32 = 16;
 /// The position of END_EVENT_ID in the word of the class.
-pub(super) const END_ID: u32 = 16;
+pub(crate) const END_ID: u32 = 16;
 /// The positions of the character sets of the text and of the digest's identifiers, in the word that says
 /// which values are set.
-pub(super) const CHARSET: u32 = 32;
-pub(super) const DIGEST_CHARSET: u32 = 48;
+pub(crate) const CHARSET: u32 = 32;
+pub(crate) const DIGEST_CHARSET: u32 = 48;
 /// The positions in the word of lengths: the texts in their order, the program's type, whether the text was
 /// cut.
-pub(super) const SCHEMA: Length = Length { at: 0, bits: 8 };
-pub(super) const TEXT: Length = Length { at: 8, bits: 12 };
-pub(super) const OBJECT_SCHEMA: Length = Length { at: 20, bits: 8 };
-pub(super) const OBJECT_NAME: Length = Length { at: 28, bits: 8 };
+pub(crate) const SCHEMA: Length = Length { at: 0, bits: 8 };
+pub(crate) const TEXT: Length = Length { at: 8, bits: 12 };
+pub(crate) const OBJECT_SCHEMA: Length = Length { at: 20, bits: 8 };
+pub(crate) const OBJECT_NAME: Length = Length { at: 28, bits: 8 };
 const MESSAGE: Length = Length { at: 36, bits: 12 };
-pub(super) const LENGTHS: [Length; 5] = [SCHEMA, TEXT, OBJECT_SCHEMA, OBJECT_NAME, MESSAGE];
+pub(crate) const LENGTHS: [Length; 5] = [SCHEMA, TEXT, OBJECT_SCHEMA, OBJECT_NAME, MESSAGE];
 /// The lengths of texts that few statements have: of a program, of a message.
 const RARE: u64 = (1 << 48) - (1 << 20);
-pub(super) const OBJECT_TYPE: u32 = 48;
-pub(super) const TEXT_CUT: u64 = 1 << 56;
+pub(crate) const OBJECT_TYPE: u32 = 48;
+pub(crate) const TEXT_CUT: u64 = 1 << 56;
 /// The flag of a program that is the one named last in the block.
-pub(super) const SAME_PROGRAM: u64 = 1 << 57;
+pub(crate) const SAME_PROGRAM: u64 = 1 << 57;
 /// Of an open statement: its text has not been copied. The first word of the text names the prepared statement that has it.
-pub(super) const TEXT_PREPARED: u64 = 1 << 58;
+pub(crate) const TEXT_PREPARED: u64 = 1 << 58;
 /// The lengths of the program's names.
-pub(super) const PROGRAM_NAMES: u64 =
+pub(crate) const PROGRAM_NAMES: u64 =
     OBJECT_SCHEMA.mask() << OBJECT_SCHEMA.at | OBJECT_NAME.mask() << OBJECT_NAME.at;
 
 /// A text's length in bytes, as a field of the word of lengths.
 #[derive(Clone, Copy)]
-pub(super) struct Length {
+pub(crate) struct Length {
     at: u32,
     bits: u32,
 }
@@ -82,35 +82,35 @@ impl Length {
     }
 
     #[inline(always)]
-    pub(super) const fn of(&self, lengths: u64) -> usize {
+    pub(crate) const fn of(&self, lengths: u64) -> usize {
         (lengths >> self.at & self.mask()) as usize
     }
 
     /// Returns the number of words of the text.
     #[inline(always)]
-    pub(super) const fn words(&self, lengths: u64) -> usize {
+    pub(crate) const fn words(&self, lengths: u64) -> usize {
         text::words(self.of(lengths))
     }
 
     /// Returns the word of lengths with this length set to `len`.
     #[inline(always)]
-    pub(super) const fn set(&self, lengths: u64, len: usize) -> u64 {
+    pub(crate) const fn set(&self, lengths: u64, len: usize) -> u64 {
         lengths & !(self.mask() << self.at) | (len as u64) << self.at
     }
 }
 
 /// The words of the head.
-pub(super) const HEAD: usize = 7;
+pub(crate) const HEAD: usize = 7;
 /// The values: counters, then STATEMENT_ID, what it nests in, the digest's slot and generation, SQLSTATE and
 /// number of the error. Those after the counters share a cache line with the schema, which is needed as
 /// often.
-pub(super) const VALUES: usize = COUNTERS + 4;
-pub(super) const STATEMENT_ID: usize = COUNTERS;
-pub(super) const NESTING: usize = COUNTERS + 1;
-pub(super) const DIGEST: usize = COUNTERS + 2;
-pub(super) const ERROR: usize = COUNTERS + 3;
+pub(crate) const VALUES: usize = COUNTERS + 4;
+pub(crate) const STATEMENT_ID: usize = COUNTERS;
+pub(crate) const NESTING: usize = COUNTERS + 1;
+pub(crate) const DIGEST: usize = COUNTERS + 2;
+pub(crate) const ERROR: usize = COUNTERS + 3;
 /// The position of the error's number.
-pub(super) const ERRNO: u32 = 40;
+pub(crate) const ERRNO: u32 = 40;
 
 /// The words of a schema or object name: 64 characters of up to 3 bytes.
 pub(crate) const NAME_WORDS: usize = 24;
@@ -136,23 +136,23 @@ pub(crate) struct OpenStatement {
     end: AtomicU64,
     class: AtomicU64,
     /// The mask of the values that are set, and until there is a digest where its tokens are
-    /// ([`super::parsed`]).
-    pub(super) set: AtomicU64,
-    pub(super) lengths: AtomicU64,
+    /// ([`crate::record::statement::parsed`]).
+    pub(crate) set: AtomicU64,
+    pub(crate) lengths: AtomicU64,
     /// The seqlock, odd while the statement begins and while other words change that belong together.
     pub(crate) version: Seqlock,
     /// The switches, what is to be done at its end, and its level. Only for its thread.
-    pub(super) flags: AtomicU32,
+    flags: AtomicU32,
     /// The thread's CPU time when it began, in nanoseconds, if it is wanted. Only for its thread.
-    pub(super) cpu_start: AtomicU64,
+    pub(crate) cpu_start: AtomicU64,
     /// The session's memory when it began. Only for its thread.
-    pub(super) memory: MemoryBefore,
-    pub(super) values: [AtomicU64; VALUES],
+    pub(crate) memory: MemoryBefore,
+    pub(crate) values: [AtomicU64; VALUES],
     /// The schema and behind it the SQL text, as they are recorded.
-    pub(super) texts: [AtomicU64; NAME_WORDS + TEXT_WORDS],
-    pub(super) object_schema: [AtomicU64; NAME_WORDS],
-    pub(super) object_name: [AtomicU64; NAME_WORDS],
-    pub(super) message: [AtomicU64; MESSAGE_WORDS],
+    pub(crate) texts: [AtomicU64; NAME_WORDS + TEXT_WORDS],
+    pub(crate) object_schema: [AtomicU64; NAME_WORDS],
+    pub(crate) object_name: [AtomicU64; NAME_WORDS],
+    pub(crate) message: [AtomicU64; MESSAGE_WORDS],
     _rest: [AtomicU64; WORDS - HEAD - 4 - VALUES - 3 * NAME_WORDS - MESSAGE_WORDS - TEXT_WORDS],
 }
 
@@ -168,19 +168,19 @@ const _: () = assert!(offset_of!(OpenStatement, texts) <= Use::Statement.zeroed(
 const _: () = assert!(HEAD + VALUES + 3 * NAME_WORDS + MESSAGE_WORDS + TEXT_WORDS + BEHIND <= WORDS);
 
 /// What is known when a statement begins.
-pub(super) struct Begun<'a> {
-    pub(super) class: ClassId,
-    pub(super) charset: u32,
-    pub(super) switches: u8,
-    pub(super) depth: usize,
+pub(crate) struct BegunStatement<'a> {
+    pub(crate) class: ClassId,
+    pub(crate) charset: u32,
+    pub(crate) switches: u8,
+    pub(crate) depth: usize,
     /// The id of the statement it nests in, or 0, and the nesting level.
-    pub(super) nesting: (u64, u64),
-    pub(super) owner: Option<Owner<'a>>,
+    pub(crate) nesting: (u64, u64),
+    pub(crate) owner: Option<StatementOwner<'a>>,
 }
 
 /// What a statement's event knows of its digest.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-pub(crate) struct Digest {
+pub(crate) struct DigestRef {
     /// The place of its slot; 0: it has no digest.
     pub(crate) slot: Offset,
     pub(crate) generation: u32,
@@ -188,10 +188,10 @@ pub(crate) struct Digest {
     pub(crate) charset: u32,
 }
 
-impl Digest {
+impl DigestRef {
     /// Decodes a record's value and its word that says which values are set.
-    pub(super) fn of(value: u64, set: u64) -> Digest {
-        Digest {
+    pub(crate) fn of(value: u64, set: u64) -> DigestRef {
+        DigestRef {
             slot: value as u32,
             generation: (value >> 32) as u32,
             charset: (set >> DIGEST_CHARSET) as u32,
@@ -204,7 +204,7 @@ impl OpenStatement {
     /// Begins a statement whose EVENT_ID is `id`; 0: it is no event. It nests in `transaction` if that began
     /// within the statement around it. It has no time until its clock starts.
     #[inline(always)]
-    pub(super) fn begin(&self, begun: &Begun<'_>, id: u64, transaction: u64) {
+    pub(crate) fn begin(&self, begun: &BegunStatement<'_>, id: u64, transaction: u64) {
         let (outer, level) = begun.nesting;
         // If it nests in nothing, the type does not matter.
         let (nesting, of) = match transaction {
@@ -233,7 +233,7 @@ impl OpenStatement {
     /// Starts its clock, before it has a text. Returns the time in ticks, or 0 if it is not timed. Whoever
     /// sees the length of the schema sees its text.
     #[inline(always)]
-    pub(super) fn start(&self, schema: &[u8], source: u64, now: impl FnOnce() -> u64) -> u64 {
+    pub(crate) fn start(&self, schema: &[u8], source: u64, now: impl FnOnce() -> u64) -> u64 {
         self.source.store(source, Relaxed);
         let len = text::write(&self.texts[..NAME_WORDS], schema);
         self.lengths.store(SCHEMA.set(self.lengths.own(), len), Release);
@@ -242,21 +242,32 @@ impl OpenStatement {
         start
     }
 
-    /// ConfigVersion the class.
+    /// Changes the class.
     #[inline(always)]
-    pub(super) fn refine(&self, class: ClassId) {
+    pub(crate) fn refine(&self, class: ClassId) {
         self.class.store(class.into(), Relaxed);
     }
 
+    /// Returns the flags and the level.
+    #[inline(always)]
+    pub(crate) fn flags(&self) -> StatementFlags {
+        StatementFlags::from_bits(self.flags.own())
+    }
+
+    #[inline(always)]
+    pub(crate) fn set_flags(&self, flags: StatementFlags) {
+        self.flags.store(flags.bits(), Relaxed);
+    }
+
     /// Makes the statement untimed.
-    pub(super) fn forget_time(&self) {
+    pub(crate) fn forget_time(&self) {
         self.what.store(self.what.own() & !(7 << FLAGS), Relaxed);
-        self.flags.store(self.flags.own() & !u32::from(TIMED), Relaxed);
+        self.set_flags(self.flags().without(StatementFlags::TIMED));
     }
 
     #[inline(always)]
     pub(crate) fn is_timed(&self) -> bool {
-        self.flags.own() & u32::from(TIMED) != 0
+        self.flags().has(StatementFlags::TIMED)
     }
 
     #[inline(always)]
@@ -266,7 +277,7 @@ impl OpenStatement {
 
     /// Returns the words for the SQL text.
     #[inline(always)]
-    pub(super) fn text(&self, lengths: u64) -> &[AtomicU64] {
+    pub(crate) fn text(&self, lengths: u64) -> &[AtomicU64] {
         let first = SCHEMA.words(lengths);
         self.texts.get(first..first + TEXT_WORDS).unwrap_or_default()
     }
@@ -302,14 +313,14 @@ impl OpenStatement {
     }
 
     #[inline(always)]
-    pub(crate) fn values(&self) -> Values<'_, VALUES> {
-        Values { set: &self.set, words: &self.values }
+    pub(crate) fn values(&self) -> SparseValues<'_, VALUES> {
+        SparseValues { set: &self.set, words: &self.values }
     }
 
     /// Counts the statement in one statistic. All statistics share these few lines of code. Few counters are
     /// not zero.
     #[inline(never)]
-    pub(super) fn count(&self, stat: &Counts, counters: &Counters) {
+    pub(crate) fn count(&self, stat: &Counts, counters: &StatementSums) {
         if self.is_timed() {
             stat.add(1, self.taken());
         } else {
@@ -334,9 +345,9 @@ impl OpenStatement {
     /// Counts the statement `times` more times.
     #[cold]
     #[inline(never)]
-    pub(super) fn count_again(&self, times: u64, stat: &Counts, counters: &Counters) {
+    pub(crate) fn count_again(&self, times: u64, stat: &Counts, counters: &StatementSums) {
         let taken = if self.is_timed() { self.taken() } else { 0 };
-        stat.add_weighted(times, taken.wrapping_mul(times), Weight::ONE);
+        stat.add_weighted(times, taken.wrapping_mul(times), SampleWeight::ONE);
         let set = self.set.own();
         for at in (0..COUNTERS).filter(|at| *at != LARGEST && set & 1 << at != 0) {
             counters.add(at, self.values[at].own().wrapping_mul(times));
@@ -355,25 +366,25 @@ impl OpenStatement {
 
     /// Returns when its clock started, in ticks; 0: it has not started, or it is not timed.
     #[inline(always)]
-    pub(super) fn started(&self) -> u64 {
+    pub(crate) fn started(&self) -> u64 {
         self.start.own()
     }
 
     /// Returns its end in ticks; see [`OpenStatement::end`].
     #[inline(always)]
-    pub(super) fn ended(&self) -> u64 {
+    pub(crate) fn ended(&self) -> u64 {
         self.end.own()
     }
 
     /// Returns its time in ticks, if it was timed.
     #[inline(always)]
-    pub(super) fn taken(&self) -> u64 {
+    pub(crate) fn taken(&self) -> u64 {
         self.taken_until(self.end.own())
     }
 
     /// Returns its time until `end`, in ticks.
     #[inline(always)]
-    pub(super) fn taken_until(&self, end: u64) -> u64 {
+    pub(crate) fn taken_until(&self, end: u64) -> u64 {
         end.saturating_sub(self.start.own())
     }
 
@@ -384,7 +395,7 @@ impl OpenStatement {
     }
 
     /// Sets how it ended.
-    pub(super) fn fail(&self, errno: u32, sqlstate: Option<[u8; 5]>, message: &[u8]) {
+    pub(crate) fn fail(&self, errno: u32, sqlstate: Option<[u8; 5]>, message: &[u8]) {
         self.version.change(|| {
             if !message.is_empty() {
                 let len = text::write(&self.message, message);
@@ -397,7 +408,7 @@ impl OpenStatement {
 
     /// Sets STATEMENT_ID.
     #[inline(always)]
-    pub(super) fn set_statement_id(&self, id: u64) {
+    pub(crate) fn set_statement_id(&self, id: u64) {
         self.values().put(STATEMENT_ID, id);
     }
 
@@ -413,7 +424,7 @@ impl OpenStatement {
     }
 
     /// Sets its digest, and the number of the character set of the identifiers.
-    pub(super) fn set_digest(&self, slot: Offset, generation: u32, charset: u32) {
+    pub(crate) fn set_digest(&self, slot: Offset, generation: u32, charset: u32) {
         self.version.change(|| {
             self.values[DIGEST].store(u64::from(slot) | u64::from(generation) << 32, Relaxed);
             let set = self.set.own() | 1 << DIGEST | u64::from(charset as u16) << DIGEST_CHARSET;
@@ -423,7 +434,7 @@ impl OpenStatement {
 
     /// Ends it, at `end` in ticks, or 1 if it was not timed. Whoever sees the end sees `end_event_id`.
     #[inline(always)]
-    pub(super) fn end(&self, end: u64, end_event_id: u64) {
+    pub(crate) fn end(&self, end: u64, end_event_id: u64) {
         self.class.store(u64::from(self.class()) | end_event_id << END_ID, Relaxed);
         self.end.store(end, Release);
     }
@@ -431,7 +442,7 @@ impl OpenStatement {
     /// Records it for these histories, which are flags of a record. Returns false if it has rare texts, or if
     /// the block is full.
     #[inline(always)]
-    pub(super) fn write(&self, ring: &Ring, base: Base, histories: u8) -> bool {
+    pub(crate) fn write(&self, ring: &Ring, base: Base, histories: u8) -> bool {
         let lengths = self.lengths.own();
         if lengths & RARE != 0 {
             cold_path();
@@ -442,19 +453,19 @@ impl OpenStatement {
 
     /// Records it if its only rare texts are the names of the program named last in the block. Returns false
     /// otherwise, or if the block is full.
-    pub(super) fn write_of_same(&self, ring: &Ring, base: Base, histories: u8) -> bool {
+    pub(crate) fn write_of_same(&self, ring: &Ring, base: Base, histories: u8) -> bool {
         let lengths = self.lengths.own();
         lengths & RARE & !PROGRAM_NAMES == 0
             && self.write_with(ring, base, histories, lengths & !PROGRAM_NAMES | SAME_PROGRAM, [])
     }
 
     /// Returns whether it names a program.
-    pub(super) fn names_program(&self) -> bool {
+    pub(crate) fn names_program(&self) -> bool {
         self.lengths.own() & PROGRAM_NAMES != 0
     }
 
     /// Records it with all its texts. Returns false if the block is full.
-    pub(super) fn write_long(&self, ring: &Ring, base: Base, histories: u8) -> bool {
+    pub(crate) fn write_long(&self, ring: &Ring, base: Base, histories: u8) -> bool {
         let rare = [
             (OBJECT_SCHEMA, &self.object_schema[..]),
             (OBJECT_NAME, &self.object_name),

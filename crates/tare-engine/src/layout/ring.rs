@@ -139,6 +139,19 @@ pub(crate) struct RingKind {
     pub(crate) lost: Lost,
 }
 
+/// The rings of transactions, statements, stages and waits.
+pub(crate) const TRANSACTIONS: RingKind =
+    RingKind { used: Use::Transactions, event: EventType::Transaction, lost: Lost::TransactionEvents };
+pub(crate) const STATEMENTS: RingKind =
+    RingKind { used: Use::Statements, event: EventType::Statement, lost: Lost::StatementEvents };
+pub(crate) const STAGES: RingKind =
+    RingKind { used: Use::Stages, event: EventType::Stage, lost: Lost::StageEvents };
+pub(crate) const WAITS: RingKind =
+    RingKind { used: Use::Waits, event: EventType::Wait, lost: Lost::WaitEvents };
+
+/// The rings of the four types of events, by type minus one.
+pub(crate) const RINGS: [&RingKind; 4] = [&TRANSACTIONS, &STATEMENTS, &STAGES, &WAITS];
+
 impl Ring {
     /// Returns the next free word of the current block.
     #[inline(always)]

@@ -2,7 +2,7 @@
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-use crate::count::cell::bump;
+use crate::layout::cell::bump;
 use crate::memory::arena::Own;
 
 /// The counters of a statement, in the order of `record::statement::Counter`.
@@ -12,9 +12,9 @@ pub(crate) const LARGEST: usize = 0;
 
 /// The counters of many statements.
 #[repr(C)]
-pub(crate) struct Counters([AtomicU64; COUNTERS]);
+pub(crate) struct StatementSums([AtomicU64; COUNTERS]);
 
-/// The values of [`Counters`], for readers.
+/// The values of [`StatementSums`], for readers.
 #[derive(Clone, Copy, Default, Debug, PartialEq, Eq)]
 pub(crate) struct PlainCounters(pub(crate) [u64; COUNTERS]);
 
@@ -29,7 +29,7 @@ impl PlainCounters {
     }
 }
 
-impl Counters {
+impl StatementSums {
     /// Adds one statement's value to a sum; the caller is the only writer.
     #[inline(always)]
     pub(crate) fn add(&self, at: usize, value: u64) {
@@ -72,15 +72,15 @@ impl Counters {
     }
 
     /// Adds all of `other`; the caller is the only writer.
-    pub(crate) fn merge_own(&self, other: &Counters) {
+    pub(crate) fn merge_own(&self, other: &StatementSums) {
         for (at, figure) in other.0.iter().enumerate() {
-            let keep = if at == LARGEST { Counters::raise } else { Counters::add };
+            let keep = if at == LARGEST { StatementSums::raise } else { StatementSums::add };
             keep(self, at, figure.load(Relaxed));
         }
     }
 
     /// Adds all of `other`; several threads may call it.
-    pub(crate) fn merge_shared(&self, other: &Counters) {
+    pub(crate) fn merge_shared(&self, other: &StatementSums) {
         for (at, figure) in other.0.iter().enumerate() {
             let value = figure.load(Relaxed);
             if value != 0 {
@@ -97,7 +97,7 @@ impl Counters {
     }
 
     /// Moves shared counters to each of `into`, which are shared, too.
-    pub(crate) fn drain<'a>(&self, into: impl Iterator<Item = &'a Counters> + Clone) {
+    pub(crate) fn drain<'a>(&self, into: impl Iterator<Item = &'a StatementSums> + Clone) {
         for (at, figure) in self.0.iter().enumerate() {
             let value = figure.swap(0, Relaxed);
             into.clone().for_each(|to| to.add_shared(at, value));

@@ -17,13 +17,43 @@ use std::sync::atomic::{
 
 use tare_sync::Seqlock;
 
+use crate::layout::journal::{OWN_KINDS, kind};
+use crate::layout::ring::{Appending, RECORD_TIMED, Ring};
+use crate::layout::values::{self, SparseValues};
 use crate::memory::arena::{Base, LINE, Own, View};
-use crate::memory::text::{self, Text};
-use crate::record::journal::{OWN_KINDS, kind};
-use crate::record::ring::{Appending, RECORD_TIMED, Ring};
-use crate::record::transaction::{Savepoint, TransactionStart, Xid};
-use crate::record::values::{self, Values};
+use crate::memory::text::{self, CopiedText};
 use crate::snapshot::{EventType, TransactionState};
+
+/// An XA identifier.
+#[derive(Clone, Copy, Debug)]
+#[allow(missing_docs)]
+pub struct Xid<'a> {
+    pub format_id: i32,
+    pub gtrid: &'a [u8],
+    pub bqual: &'a [u8],
+}
+
+/// What the host says of a transaction when it begins.
+#[derive(Clone, Copy, Debug)]
+pub struct TransactionStart {
+    /// TRX_ID; 0: none.
+    pub trx_id: u64,
+    /// ISOLATION_LEVEL, as the host numbers them (read uncommitted 0 … serializable 3).
+    pub isolation: u8,
+    /// Whether ACCESS_MODE is READ ONLY.
+    pub read_only: bool,
+    /// Whether AUTOCOMMIT is on.
+    pub autocommit: bool,
+}
+
+/// A kind of savepoint command.
+#[derive(Clone, Copy, Debug)]
+#[allow(missing_docs)]
+pub enum Savepoint {
+    Set,
+    RollbackTo,
+    Release,
+}
 
 /// The only kind of record of transactions.
 const TRANSACTION: u64 = OWN_KINDS;
@@ -138,8 +168,8 @@ impl OpenTransaction {
     }
 
     #[inline(always)]
-    fn values(&self) -> Values<'_, VALUES> {
-        Values { set: &self.set, words: &self.values }
+    fn values(&self) -> SparseValues<'_, VALUES> {
+        SparseValues { set: &self.set, words: &self.values }
     }
 
     /// Returns the EVENT_ID.
@@ -245,7 +275,7 @@ impl OpenTransaction {
     /// Ends it, at `end` in ticks, or 1 if it was not timed.
     pub(crate) fn end(&self, end: u64, end_event_id: u64, committed: bool) {
         // A host may end one transaction more than once.
-        let values = self.set.own() & Values::<VALUES>::ALL;
+        let values = self.set.own() & SparseValues::<VALUES>::ALL;
         self.set.store(ended(values, end_event_id, committed), Relaxed);
         self.end.store(end, Release);
     }
@@ -332,10 +362,10 @@ pub(crate) struct TransactionEvent {
 }
 
 /// Both parts of an XA identifier; empty if there is none.
-pub(crate) type Parts<'a> = [Text<'a>; 2];
+pub(crate) type XidParts<'a> = [CopiedText<'a>; 2];
 
 /// Decodes the transactions in a block's words, in the order in which they ended.
-pub(crate) fn decode<'a>(mut words: &'a [u64], mut each: impl FnMut(TransactionEvent, Parts<'a>)) {
+pub(crate) fn decode<'a>(mut words: &'a [u64], mut each: impl FnMut(TransactionEvent, XidParts<'a>)) {
     while let Some((event, parts, rest)) = read(words) {
         each(event, parts);
         words = rest;
@@ -344,27 +374,27 @@ pub(crate) fn decode<'a>(mut words: &'a [u64], mut each: impl FnMut(TransactionE
 
 /// Returns the transaction in the record at the beginning of these words, and the words behind it; `None`:
 /// there is none.
-fn read(words: &[u64]) -> Option<(TransactionEvent, Parts<'_>, &[u64])> {
+fn read(words: &[u64]) -> Option<(TransactionEvent, XidParts<'_>, &[u64])> {
     let (head, rest) = words.split_first_chunk::<HEAD>()?;
     if kind(head[0]) != TRANSACTION {
         return None;
     }
     let (values, rest) = values::read(head[HEAD - 1], rest)?;
     let [gtrid, bqual] = parts_of(values[XA]);
-    let (gtrid, rest) = Text::first(rest, gtrid)?;
-    let (bqual, rest) = Text::first(rest, bqual)?;
+    let (gtrid, rest) = CopiedText::first(rest, gtrid)?;
+    let (bqual, rest) = CopiedText::first(rest, bqual)?;
     Some((event(head, &values), [gtrid, bqual], rest))
 }
 
 /// Returns the transaction of an [`OpenTransaction`] whose words a reader has copied.
-pub(crate) fn read_open(words: &[u64; OPEN_WORDS]) -> Option<(TransactionEvent, Parts<'_>)> {
+pub(crate) fn read_open(words: &[u64; OPEN_WORDS]) -> Option<(TransactionEvent, XidParts<'_>)> {
     let (_version, words) = words.split_first()?;
     let (head, rest) = words.split_first_chunk::<HEAD>()?;
     let (values, rest) = rest.split_first_chunk()?;
     let values = values::known(head[HEAD - 1], values);
     let [gtrid, bqual] = parts_of(values[XA]);
-    let (gtrid, _) = Text::first(rest, gtrid)?;
-    let (bqual, _) = Text::first(rest.get(PART_WORDS..)?, bqual)?;
+    let (gtrid, _) = CopiedText::first(rest, gtrid)?;
+    let (bqual, _) = CopiedText::first(rest.get(PART_WORDS..)?, bqual)?;
     Some((event(head, &values), [gtrid, bqual]))
 }
 

@@ -1,4 +1,4 @@
-//! Stages that the host tells nothing of while nobody wants one, as it knows itself which one a session is in.
+//! Stages that the host tells nothing of while all their instruments are off, as it knows itself which one a session is in.
 
 use std::sync::atomic::Ordering::Relaxed;
 
@@ -18,10 +18,10 @@ fn knowing() -> Rig {
 fn stage(rig: Rig, class: ClassId) {
     let thread = rig.current_thread().expect("a thread");
     rig.host.stages.lock().expect("no panic").insert(thread.thread_id(), u32::from(class));
-    if rig.are_stages_untold() {
+    if rig.are_stages_unreported() {
         return;
     }
-    if rig.wants(Kind::Stage) || matches!(rig.pass_stage_fast(class), Start::Slow) {
+    if rig.has_demand(Kind::Stage) || matches!(rig.pass_stage_fast(class), Start::Slow) {
         rig.stage(class);
     }
 }
@@ -52,11 +52,11 @@ fn the_host_tells_of_none_once_the_last_one_has_ended() {
         rig.on(thread, || stage(rig, rig.class.stage));
     }
     switch(rig, false);
-    assert!(!rig.are_stages_untold(), "two are in progress");
+    assert!(!rig.are_stages_unreported(), "two are in progress");
     rig.on(one, || stage(rig, rig.class.stage_two));
-    assert!(!rig.are_stages_untold() && !rig.host.untold.load(Relaxed), "one is");
+    assert!(!rig.are_stages_unreported() && !rig.host.unreported.load(Relaxed), "one is");
     rig.on(two, || stage(rig, rig.class.stage_two));
-    assert!(rig.are_stages_untold() && rig.host.untold.load(Relaxed));
+    assert!(rig.are_stages_unreported() && rig.host.unreported.load(Relaxed));
     assert_eq!([one, two].map(|thread| rig.thread_stage(thread, STAGE).count), [1; 2]);
     let three = session(rig);
     rig.on(one, || stage(rig, rig.class.stage));
@@ -66,7 +66,7 @@ fn the_host_tells_of_none_once_the_last_one_has_ended() {
     let expected = ["one", "", "two"].map(|state| (!state.is_empty()).then(|| state.to_owned()));
     assert_eq!(states(), expected);
     switch(rig, true);
-    assert!(!rig.are_stages_untold() && !rig.host.untold.load(Relaxed));
+    assert!(!rig.are_stages_unreported() && !rig.host.unreported.load(Relaxed));
     // None has told of a stage since.
     assert_eq!(states(), expected);
     // One looks anew, for another event: that is no stage, either.
@@ -84,11 +84,11 @@ fn a_thread_that_ends_in_the_last_one_is_the_last() {
     let (one, two) = (session(rig), session(rig));
     rig.on(one, || stage(rig, rig.class.stage));
     switch(rig, false);
-    assert!(!rig.are_stages_untold());
+    assert!(!rig.are_stages_unreported());
     rig.delete_thread(two);
-    assert!(!rig.are_stages_untold());
+    assert!(!rig.are_stages_unreported());
     rig.delete_thread(one);
-    assert!(rig.are_stages_untold());
+    assert!(rig.are_stages_unreported());
 }
 
 #[test]
@@ -97,7 +97,7 @@ fn a_host_that_does_not_know_goes_on() {
     let thread = session(rig);
     rig.set_current_thread(Some(thread));
     switch(rig, false);
-    assert!(!rig.are_stages_untold());
+    assert!(!rig.are_stages_unreported());
     stage(rig, rig.class.stage);
     assert_eq!(state(rig, thread).as_deref(), Some("one"));
     switch(rig, true);

@@ -3,30 +3,22 @@
 use std::hint::cold_path;
 use std::sync::atomic::Ordering::Relaxed;
 
-use super::record::OpenStatement;
-use super::{EndedStatement, RECORDED, Statement, UNCHOSEN, WITH_DIGEST};
 use crate::Engine;
 use crate::count::digest::DigestCell;
-use crate::instance::{PREPARED_WORDS, Prepared, PreparedRef};
+use crate::layout::statement::OpenStatement;
+use crate::layout::statement_flags::StatementFlags;
 use crate::memory::arena::Own;
 use crate::memory::pool::Object;
 use crate::memory::text;
+use crate::record::statement::end::seen_at;
+use crate::record::statement::{EndedStatement, Statement};
 use crate::thread::Thread;
 
-impl Statement {
-    /// Notes that the host has parsed the statement and keeps its tokens at this address until it ends.
-    /// Readers of the running statement find them there ([`crate::Host::running_tokens`]).
-    #[inline(always)]
-    pub fn set_tokens(self, address: usize) {
-        self.open.set_tokens(address as u64);
-    }
+use super::{PREPARED_WORDS, Prepared, PreparedRef};
 
-    /// Returns whether it counts for the digest of a prepared statement and no other.
-    #[inline(always)]
-    pub fn is_execution(self) -> bool {
-        self.open.is_execution()
-    }
-}
+/// The flags of an execution that leaves its text where it was prepared.
+const LEAVES_TEXT: StatementFlags =
+    StatementFlags::RECORDED.with(StatementFlags::UNCHOSEN).with(StatementFlags::WITH_DIGEST);
 
 /// Returns the innermost statement of a thread and the prepared statement it executes, if it does.
 pub(crate) fn executed_by(engine: &Engine, thread: &Thread) -> Option<(&'static OpenStatement, Object)> {
@@ -45,15 +37,15 @@ impl Engine {
         if slot.head.object() != object {
             return cold_path();
         }
-        let flags = open.flags.own();
-        let leaves_text = flags & (RECORDED | UNCHOSEN | WITH_DIGEST) == RECORDED | UNCHOSEN | WITH_DIGEST;
+        let flags = open.flags();
+        let leaves_text = flags.among(LEAVES_TEXT) == LEAVES_TEXT;
         if slot.has_digest() {
             open.set_execution(object, leaves_text);
             if leaves_text {
                 return;
             }
         }
-        if flags & RECORDED != 0 {
+        if flags.has(StatementFlags::RECORDED) {
             open.copy_text(slot.sql(), self.sql_text_size.load(Relaxed) as usize);
         }
     }
@@ -79,7 +71,7 @@ impl Engine {
         let Some(object) = open.executed() else { return };
         // The prepared statement exists while it is executed: see `Engine::destroy_prepared`.
         let prepared: &Prepared = self.arena.base().at(object.offset());
-        let now = super::end::moment(open);
+        let now = seen_at(open);
         let digest = self.prepared_digest_cell(thread, prepared, now);
         if open.has_left_text() && self.wants_text(open, digest) {
             self.fetch_text(open, prepared);
@@ -109,7 +101,7 @@ impl Engine {
         let fixed = known.iter().position(|byte| *byte == b'?').unwrap_or(known.len());
         // For a routine it calls, the host shows other texts, and while it prepares again, the text with `?`.
         let is_expanded = expanded.starts_with(&known[..fixed]) && !expanded.starts_with(known);
-        if is_expanded && open.flags.own() & RECORDED != 0 {
+        if is_expanded && open.flags().has(StatementFlags::RECORDED) {
             open.set_text(expanded, self.sql_text_size.load(Relaxed) as usize);
         }
     }

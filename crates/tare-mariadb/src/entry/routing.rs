@@ -21,27 +21,29 @@ use crate::abi::{v10_6, v10_11, v11_4, v11_8};
 use crate::process::ENGINE;
 
 /// A slot and its possible targets.
-pub(super) struct Lead {
+pub(super) struct SlotRoute {
     kind: Kind,
     slot: &'static AtomicPtr<c_void>,
-    wanted: *mut c_void,
+    /// The target while all instruments are recorded.
+    recorded: *mut c_void,
     /// The target while no instrument is recorded.
     summed: *mut c_void,
     /// The target while some instruments are off or sampled.
-    sifted: *mut c_void,
+    filtered: *mut c_void,
     /// The target while all instruments are sampled.
     sampled: *mut c_void,
-    unwanted: *mut c_void,
+    /// The target while all instruments are off.
+    off: *mut c_void,
 }
 
 // SAFETY: the pointers are functions' addresses, which are only stored.
-unsafe impl Send for Lead {}
+unsafe impl Send for SlotRoute {}
 // SAFETY: as above.
-unsafe impl Sync for Lead {}
+unsafe impl Sync for SlotRoute {}
 
-static LEADS: OnceLock<Vec<Lead>> = OnceLock::new();
+static ROUTES: OnceLock<Vec<SlotRoute>> = OnceLock::new();
 
-/// Returns null, the result for an event that nobody wants: without a locker the server does not report the
+/// Returns null, the result for an event of a disabled instrument: without a locker the server does not report the
 /// end. Stands in for functions of any arguments, which are the caller's concern under the C calling
 /// convention.
 extern "C" fn nothing() -> *mut c_void {
@@ -51,69 +53,69 @@ extern "C" fn nothing() -> *mut c_void {
 /// A function table of a series.
 pub(super) trait Table: 'static {
     /// Returns the slots that are routed.
-    fn leads(&'static mut self) -> Vec<Lead>;
+    fn routes(&'static mut self) -> Vec<SlotRoute>;
 }
 
-macro_rules! leads {
+macro_rules! routes {
     ($($slot:ident, $kind:ident => {$($state:ident: $function:path),*};)*) => {
-        leads!(v10_6, v10_11, v11_4, v11_8: {$($slot, $kind => {$($state: $function),*};)*});
+        routes!(v10_6, v10_11, v11_4, v11_8: {$($slot, $kind => {$($state: $function),*};)*});
     };
-    ($($series:ident),*: $slots:tt) => {$(leads!(@$series $slots);)*};
+    ($($series:ident),*: $slots:tt) => {$(routes!(@$series $slots);)*};
     (@$series:ident {$($slot:ident, $kind:ident => {$($state:ident: $function:path),*};)*}) => {
         impl Table for $series::Vtable {
-            fn leads(&'static mut self) -> Vec<Lead> {
+            fn routes(&'static mut self) -> Vec<SlotRoute> {
                 vec![$({
                     let as_it_is = self.$slot as *mut c_void;
-                    // SAFETY: a function pointer of a table that is never freed; from here on only `Lead`
+                    // SAFETY: a function pointer of a table that is never freed; from here on only `SlotRoute`
                     // writes to it.
                     let slot = unsafe { AtomicPtr::from_ptr((&raw mut self.$slot).cast()) };
-                    Lead { $($state: $function as *mut c_void,)* ..Lead::to(Kind::$kind, slot, as_it_is) }
+                    SlotRoute { $($state: $function as *mut c_void,)* ..SlotRoute::to(Kind::$kind, slot, as_it_is) }
                 }),*]
             }
         }
     };
 }
 
-// A function that begins an unwanted event returns null, and one that only notes something returns nothing.
-leads! {
+// A function that begins an event of a disabled instrument returns null, and one that only notes something returns nothing.
+routes! {
     start_stage, Stage => {
-        unwanted: stage::pass_stage, sifted: stage::sift_stage, summed: stage::sum_stage, sampled: stage::sample_stage
+        off: stage::pass_stage, filtered: stage::filter_stage, summed: stage::sum_stage, sampled: stage::sample_stage
     };
     end_stage, Stage => {
-        unwanted: stage::pass_no_stage, sifted: stage::pass_no_stage, summed: stage::end_unrecorded_stage,
+        off: stage::pass_no_stage, filtered: stage::pass_no_stage, summed: stage::end_unrecorded_stage,
         sampled: stage::end_sampled_stage
     };
-    get_thread_statement_locker, Statement => {sifted: statement::sift_statement};
+    get_thread_statement_locker, Statement => {filtered: statement::filter_statement};
     get_thread_transaction_locker, Transaction => {};
     start_idle_wait, Idle => {sampled: socket::sample_idle_wait};
-    start_socket_wait, Socket => {sifted: socket::sift_socket_wait, sampled: socket::sample_socket_wait};
+    start_socket_wait, Socket => {filtered: socket::filter_socket_wait, sampled: socket::sample_socket_wait};
     start_table_io_wait, TableIo => {sampled: table::sample_table_io_wait};
-    end_table_io_wait, TableIo => {unwanted: table::end_table_io_wait, sampled: table::end_sampled_table_io_wait};
+    end_table_io_wait, TableIo => {off: table::end_table_io_wait, sampled: table::end_sampled_table_io_wait};
     start_metadata_wait, Metadata => {};
     get_thread_file_name_locker, File => {};
     get_thread_file_stream_locker, File => {};
     start_mutex_wait, Mutex => {};
-    unlock_mutex, Mutex => {sifted: synch::sift_unlocked_mutex, sampled: synch::unlock_sampled_mutex};
-    start_rwlock_rdwait, Rwlock => {sifted: synch::sift_rwlock_wait, sampled: synch::sample_rwlock_wait};
-    start_rwlock_wrwait, Rwlock => {sifted: synch::sift_rwlock_wait, sampled: synch::sample_rwlock_wait};
-    unlock_rwlock, Rwlock => {sifted: synch::sift_unlocked_rwlock, sampled: synch::unlock_sampled_rwlock};
+    unlock_mutex, Mutex => {filtered: synch::filter_unlocked_mutex, sampled: synch::unlock_sampled_mutex};
+    start_rwlock_rdwait, Rwlock => {filtered: synch::filter_rwlock_wait, sampled: synch::sample_rwlock_wait};
+    start_rwlock_wrwait, Rwlock => {filtered: synch::filter_rwlock_wait, sampled: synch::sample_rwlock_wait};
+    unlock_rwlock, Rwlock => {filtered: synch::filter_unlocked_rwlock, sampled: synch::unlock_sampled_rwlock};
     start_cond_wait, Cond => {};
 }
 
-impl Lead {
-    /// Creates a slot with one target for wanted events, and the no-op for unwanted ones.
-    fn to(kind: Kind, slot: &'static AtomicPtr<c_void>, wanted: *mut c_void) -> Lead {
-        let unwanted = nothing as *mut c_void;
-        Lead { kind, slot, wanted, summed: wanted, sifted: wanted, sampled: wanted, unwanted }
+impl SlotRoute {
+    /// Creates a route with one target while any instrument is on, and the no-op while all are off.
+    fn to(kind: Kind, slot: &'static AtomicPtr<c_void>, recorded: *mut c_void) -> SlotRoute {
+        let off = nothing as *mut c_void;
+        SlotRoute { kind, slot, recorded, summed: recorded, filtered: recorded, sampled: recorded, off }
     }
 
     fn decide(&self, demand: Demand) {
         let to = match demand {
-            Demand::Nothing => self.unwanted,
-            Demand::Some => self.sifted,
+            Demand::Nothing => self.off,
+            Demand::Some => self.filtered,
             Demand::Sums => self.summed,
             Demand::Sampled => self.sampled,
-            Demand::All => self.wanted,
+            Demand::All => self.recorded,
         };
         self.slot.store(to, Relaxed);
     }
@@ -128,28 +130,33 @@ struct OnLines<T>(T);
 pub(super) fn keep<T: Table>(table: T) -> *const c_void {
     let table = std::ptr::from_mut(&mut Box::leak(Box::new(OnLines(table))).0);
     // SAFETY: the table is never freed, and this is the only reference to it.
-    let leads = LEADS.get_or_init(|| unsafe { &mut *table }.leads());
-    leads.iter().for_each(|lead| lead.decide(ENGINE.demand(lead.kind)));
-    if ENGINE.are_stages_untold() {
-        leave_stages_untold();
+    let routes = ROUTES.get_or_init(|| unsafe { &mut *table }.routes());
+    routes.iter().for_each(|route| route.decide(ENGINE.demand(route.kind)));
+    if ENGINE.are_stages_unreported() {
+        stop_reporting_stages();
     }
     table.cast_const().cast()
 }
 
 /// Routes the slots of a kind according to the demand for its events.
 pub(crate) fn decide(kind: Kind, demand: Demand) {
-    LEADS.get().into_iter().flatten().filter(|lead| lead.kind == kind).for_each(|lead| lead.decide(demand));
+    ROUTES
+        .get()
+        .into_iter()
+        .flatten()
+        .filter(|route| route.kind == kind)
+        .for_each(|route| route.decide(demand));
 }
 
 /// Points the slots of stages to the no-op until some stages are wanted.
-pub(crate) fn leave_stages_untold() {
-    let stages = LEADS.get().into_iter().flatten().filter(|lead| lead.kind == Kind::Stage);
-    stages.for_each(|lead| lead.slot.store(nothing as *mut c_void, Relaxed));
+pub(crate) fn stop_reporting_stages() {
+    let stages = ROUTES.get().into_iter().flatten().filter(|route| route.kind == Kind::Stage);
+    stages.for_each(|route| route.slot.store(nothing as *mut c_void, Relaxed));
 }
 
 /// Returns whether a slot may be routed elsewhere later.
 pub(crate) fn may_change(slot: *const usize) -> bool {
-    LEADS.get().into_iter().flatten().any(|lead| lead.slot.as_ptr().addr() == slot.addr())
+    ROUTES.get().into_iter().flatten().any(|route| route.slot.as_ptr().addr() == slot.addr())
 }
 
 #[cfg(test)]
@@ -159,34 +166,34 @@ mod tests {
     use crate::options::Options;
 
     #[test]
-    fn a_slot_leads_to_what_asks_no_more_than_is_wanted() {
+    fn a_slot_points_to_what_the_demand_needs() {
         let table: *const usize = super::super::vtable(Series::V10_11, &Options::defaults()).cast();
         let slot = |name| {
             let at = Series::V10_11.slot_names().iter().position(|slot| *slot == name).expect("a slot");
             table.wrapping_add(at)
         };
         // SAFETY: a slot of the table, which is never freed.
-        let leads_to =
+        let target_of =
             |name| unsafe { AtomicPtr::from_ptr(slot(name).cast_mut().cast::<*mut c_void>()) }.load(Relaxed);
         let nothing = nothing as *mut c_void;
         let (unlock, wait) = ("unlock_mutex", "start_rwlock_rdwait");
-        assert_eq!((leads_to(unlock), leads_to(wait)), (nothing, nothing), "no engine is there");
+        assert_eq!((target_of(unlock), target_of(wait)), (nothing, nothing), "no engine is there");
         decide(Kind::Mutex, Demand::All);
-        assert!(leads_to(unlock) != nothing && leads_to(wait) == nothing);
+        assert!(target_of(unlock) != nothing && target_of(wait) == nothing);
         decide(Kind::Mutex, Demand::Nothing);
-        assert_eq!(leads_to(unlock), nothing);
-        let (sift, start) = (stage::sift_stage as *mut c_void, stage::start_stage as *mut c_void);
+        assert_eq!(target_of(unlock), nothing);
+        let (filter, start) = (stage::filter_stage as *mut c_void, stage::start_stage as *mut c_void);
         let [sum, pass] = [stage::sum_stage as *mut c_void, stage::pass_stage as *mut c_void];
         for (demand, expected) in
-            [(Demand::Some, sift), (Demand::Sums, sum), (Demand::All, start), (Demand::Nothing, pass)]
+            [(Demand::Some, filter), (Demand::Sums, sum), (Demand::All, start), (Demand::Nothing, pass)]
         {
             decide(Kind::Stage, demand);
-            assert_eq!(leads_to("start_stage"), expected, "{demand:?}");
+            assert_eq!(target_of("start_stage"), expected, "{demand:?}");
         }
-        leave_stages_untold();
-        assert_eq!([leads_to("start_stage"), leads_to("end_stage")], [nothing; 2]);
+        stop_reporting_stages();
+        assert_eq!([target_of("start_stage"), target_of("end_stage")], [nothing; 2]);
         decide(Kind::Stage, Demand::Some);
-        assert_eq!(leads_to("start_stage"), sift, "one is wanted again");
+        assert_eq!(target_of("start_stage"), filter, "one is wanted again");
         assert!(
             may_change(slot(unlock)) && may_change(slot("end_stage")) && !may_change(slot("end_mutex_wait"))
         );

@@ -7,18 +7,18 @@ use std::sync::atomic::{
     Ordering::{Relaxed, Release},
 };
 
+use crate::layout::ring::Appending;
 use crate::memory::arena::Own;
-use crate::record::ring::Appending;
 
 /// The values of something in progress, which its thread changes.
 #[derive(Clone, Copy)]
-pub(crate) struct Values<'a, const N: usize> {
+pub(crate) struct SparseValues<'a, const N: usize> {
     /// Its lowest bits are the mask, one bit for each value.
     pub(crate) set: &'a AtomicU64,
     pub(crate) words: &'a [AtomicU64; N],
 }
 
-impl<const N: usize> Values<'_, N> {
+impl<const N: usize> SparseValues<'_, N> {
     /// The mask of all values.
     pub(crate) const ALL: u64 = (1 << N) - 1;
 
@@ -70,7 +70,7 @@ impl<const N: usize> Values<'_, N> {
 /// Returns the values that a mask names from the words of a record, and the words behind them.
 #[inline]
 pub(crate) fn read<const N: usize>(set: u64, words: &[u64]) -> Option<([u64; N], &[u64])> {
-    let mut left = set & Values::<N>::ALL;
+    let mut left = set & SparseValues::<N>::ALL;
     let (written, rest) = words.split_at_checked(left.count_ones() as usize)?;
     let mut values = [0; N];
     for word in written {

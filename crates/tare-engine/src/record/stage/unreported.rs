@@ -9,14 +9,14 @@ use std::sync::atomic::{
 
 use crate::Engine;
 use crate::clock::ticks;
-use crate::count::cell::{Family, StatCell};
 use crate::count::session::Session;
+use crate::layout::cell::{Family, StatCell};
 use crate::memory::arena::Own;
 use crate::record::wait::Source;
+use crate::setup::filter::ATTRIBUTED;
 use crate::setup::instrument::lock;
 use crate::snapshot::{ClassId, Kind};
 use crate::thread::choice::UNKNOWN_STAGE as UNKNOWN;
-use crate::thread::filter::ATTRIBUTED;
 use crate::thread::{BANK_OWN, BANK_UNATTRIBUTED, Thread, ThreadRef, current};
 
 /// The value while the host reports no stages.
@@ -34,11 +34,11 @@ pub enum StagedSession {
 
 /// The time since which the host reports stages, in ticks, if there was a time when it did not; 0: it always
 /// has.
-pub(crate) struct Untold(AtomicU64);
+pub(crate) struct UnreportedStages(AtomicU64);
 
-impl Untold {
-    pub(crate) const fn new() -> Untold {
-        Untold(AtomicU64::new(0))
+impl UnreportedStages {
+    pub(crate) const fn new() -> UnreportedStages {
+        UnreportedStages(AtomicU64::new(0))
     }
 
     fn is_now(&self) -> bool {
@@ -58,24 +58,24 @@ impl Untold {
 }
 
 impl Engine {
-    /// Returns whether the host reports no stages, since [`crate::Host::leave_stages_untold`] returned true.
-    pub fn are_stages_untold(&self) -> bool {
-        self.untold.is_now()
+    /// Returns whether the host reports no stages, since [`crate::Host::stop_reporting_stages`] returned true.
+    pub fn are_stages_unreported(&self) -> bool {
+        self.unreported.is_now()
     }
 
     /// Lets the host stop reporting stages, if the stage or thread that has just ended was the last one in a
     /// stage and no stage is enabled.
     #[cold]
     #[inline(never)]
-    pub(crate) fn leave_stages_if_last(&self) {
+    pub(crate) fn stop_reporting_stages_if_last(&self) {
         let _one_at_a_time = lock(&self.filters);
-        self.leave_stages_untold();
+        self.stop_reporting_stages();
     }
 
     /// Lets the host stop reporting stages, if none is enabled and none is in progress. Callers hold the lock
     /// of the filters.
-    pub(crate) fn leave_stages_untold(&self) {
-        if self.wants(Kind::Stage) || self.untold.is_now() {
+    pub(crate) fn stop_reporting_stages(&self) {
+        if self.has_demand(Kind::Stage) || self.unreported.is_now() {
             return;
         }
         let Some(host) = self.host.get() else { return };
@@ -83,25 +83,25 @@ impl Engine {
         if live.any(Thread::is_in_stage) {
             return;
         }
-        let before = self.untold.0.swap(NOW, Release);
-        if !host.leave_stages_untold() {
-            self.untold.0.store(before, Release);
+        let before = self.unreported.0.swap(NOW, Release);
+        if !host.stop_reporting_stages() {
+            self.unreported.0.store(before, Release);
         }
     }
 
     /// Notes that the host is about to report stages. Callers hold the lock of the filters.
-    pub(crate) fn tell_stages(&self) {
-        if self.untold.is_now() {
+    pub(crate) fn resume_reporting_stages(&self) {
+        if self.unreported.is_now() {
             // Before the first thread there is no unreported stage.
             let since = if self.threads.load(Relaxed) == 0 { 0 } else { ticks().max(1) };
-            self.untold.0.store(since, Release);
+            self.unreported.0.store(since, Release);
         }
     }
 
     /// Marks the stage of the calling thread as unknown, unless it is in one, when it reads the settings
     /// again: what was reported last may be out of date.
-    pub(crate) fn forget_untold_stage(&self, thread: &Thread) {
-        if self.untold.ever_was() && !thread.is_in_stage() {
+    pub(crate) fn forget_unreported_stage(&self, thread: &Thread) {
+        if self.unreported.ever_was() && !thread.is_in_stage() {
             thread.stage_label.store(UNKNOWN, Relaxed);
         }
     }
@@ -109,14 +109,14 @@ impl Engine {
     /// Returns the stage a thread is in, for readers; 0: none.
     pub(crate) fn stage_of(&self, thread: &Thread) -> ClassId {
         let label = thread.stage_label.load(Relaxed);
-        let is_untold = self.untold.is_now() || label == UNKNOWN;
-        if !is_untold && (!self.untold.ever_was() || self.is_settled(thread)) {
+        let is_unreported = self.unreported.is_now() || label == UNKNOWN;
+        if !is_unreported && (!self.unreported.ever_was() || self.is_settled(thread)) {
             return label as ClassId;
         }
         let ask = || self.host.get()?.session_stage(self.staged_session(thread)?);
         match ask() {
             Some(told) => ClassId::try_from(told).unwrap_or(0),
-            None if is_untold => 0,
+            None if is_unreported => 0,
             None => label as ClassId,
         }
     }
@@ -212,15 +212,15 @@ mod tests {
             thread.stage_class.store(1, Relaxed);
             thread.stage_start.store(ticks(), Relaxed);
         };
-        engine.untold.0.store(NOW, Relaxed);
+        engine.unreported.0.store(NOW, Relaxed);
         begin();
         engine.end_stage();
-        assert!(!thread.is_in_stage() && engine.untold.hid_end_of(0));
+        assert!(!thread.is_in_stage() && engine.unreported.hid_end_of(0));
         begin();
-        engine.tell_stages();
-        assert!(!engine.are_stages_untold() && engine.untold.hid_end_of(thread.stage_start.own()));
+        engine.resume_reporting_stages();
+        assert!(!engine.are_stages_unreported() && engine.unreported.hid_end_of(thread.stage_start.own()));
         engine.end_stage();
         assert!(!thread.is_in_stage());
-        assert!(!engine.untold.hid_end_of(ticks()) && !engine.untold.hid_end_of(0));
+        assert!(!engine.unreported.hid_end_of(ticks()) && !engine.unreported.hid_end_of(0));
     }
 }

@@ -10,9 +10,9 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use tare_sync::journal;
 
+use crate::layout::journal::{EventJournal, Marks, OWN_KINDS, RecordReach, kind};
+use crate::layout::ring::{RECORD_HISTORY, RECORD_LONG, RECORD_TIMED};
 use crate::memory::arena::{Base, Offset, Own};
-use crate::record::journal::{Journal, Marks, OWN_KINDS, Reach, kind};
-use crate::record::ring::{RECORD_HISTORY, RECORD_LONG, RECORD_TIMED};
 use crate::snapshot::ClassId;
 
 const BEGIN: u64 = OWN_KINDS;
@@ -29,7 +29,7 @@ const TIME: u32 = 29;
 const DROPPED: u64 = 1 << CLASS;
 
 /// The reach of a record from the last base.
-pub(crate) const REACH: Reach = Reach { id_bits: TIME - ID, time_bits: 64 - TIME };
+pub(crate) const REACH: RecordReach = RecordReach { id_bits: TIME - ID, time_bits: 64 - TIME };
 
 /// The words of progress and an end, the most that is written at once.
 pub(crate) const MOST_WORDS: u32 = 4;
@@ -62,7 +62,7 @@ pub(crate) const fn begin_of(flags: u8) -> u32 {
 
 /// A stage that begins.
 #[derive(Clone, Copy)]
-pub(crate) struct Begun {
+pub(crate) struct BegunStage {
     /// The kind and flags, encoded by [`begin_of`].
     pub(crate) what: u64,
     pub(crate) class: ClassId,
@@ -77,15 +77,15 @@ pub(crate) fn write_source(base: Base, place: Offset, source: u64) {
 }
 
 /// Returns what [`write_source`] wrote for the next record.
-pub(crate) fn written_source(journal: &Journal, base: Base) -> u64 {
+pub(crate) fn written_source(journal: &EventJournal, base: Base) -> u64 {
     base.word(journal.ring.next() as usize + 1).own()
 }
 
 /// Writes that a stage begins, after [`write_source`], if it is within reach. That ends a timed stage in
 /// progress.
 #[inline(always)]
-pub(crate) fn write_begin(journal: &Journal, base: Base, place: Offset, begun: Begun) -> bool {
-    let Begun { what, class, id, start } = begun;
+pub(crate) fn write_begin(journal: &EventJournal, base: Base, place: Offset, begun: BegunStage) -> bool {
+    let BegunStage { what, class, id, start } = begun;
     let (id, time) = (journal.id(id), journal.time(start));
     if !REACH.has(id, time) {
         return false;
@@ -94,12 +94,12 @@ pub(crate) fn write_begin(journal: &Journal, base: Base, place: Offset, begun: B
     true
 }
 
-/// Writes that a stage begins whose id is known to be within reach (see [`Journal::expect_ids`]). `what`
+/// Writes that a stage begins whose id is known to be within reach (see [`EventJournal::expect_ids`]). `what`
 /// includes the class. One part after the other is read and put into the word, by operations that stay in
 /// this order, so that few registers are needed. No two parts share a bit.
 #[inline(always)]
 pub(crate) fn write_near_begin(
-    journal: &Journal,
+    journal: &EventJournal,
     base: Base,
     place: Offset,
     start: u64,
@@ -118,7 +118,7 @@ pub(crate) fn write_near_begin(
 }
 
 #[inline(always)]
-fn show_begin(journal: &Journal, base: Base, place: Offset, word: u64) {
+fn show_begin(journal: &EventJournal, base: Base, place: Offset, word: u64) {
     let words = base.at::<[AtomicU64; 3]>(place);
     journal::show(&words[0], word, &words[2]);
     journal.ring.set_next(journal.ring.next() + 2);
@@ -127,7 +127,7 @@ fn show_begin(journal: &Journal, base: Base, place: Offset, word: u64) {
 
 /// The end of a stage.
 #[derive(Clone, Copy)]
-pub(crate) struct Ended {
+pub(crate) struct EndedStage {
     pub(crate) next_id: u64,
     /// The time in ticks; `None`: unknown.
     pub(crate) time: Option<u64>,
@@ -137,7 +137,7 @@ pub(crate) struct Ended {
 
 /// Writes that the stage in progress ends, if the journal is ready for it.
 #[inline(always)]
-pub(crate) fn write_end(journal: &Journal, base: Base, ended: Ended) -> bool {
+pub(crate) fn write_end(journal: &EventJournal, base: Base, ended: EndedStage) -> bool {
     let Some(place) = journal.place(1) else { return false };
     let (id, time) = (journal.id(ended.next_id), ended.time.map_or(0, |now| journal.time(now)));
     if !REACH.has(id, time) {
@@ -152,7 +152,7 @@ pub(crate) fn write_end(journal: &Journal, base: Base, ended: Ended) -> bool {
 /// Writes at `place` that a timed stage ends, whose ids are known to be within reach.
 #[inline(always)]
 pub(crate) fn write_near_end(
-    journal: &Journal,
+    journal: &EventJournal,
     base: Base,
     place: Offset,
     end: u64,
@@ -168,7 +168,7 @@ pub(crate) fn write_near_end(
 }
 
 /// Writes the progress of the stage that is about to end, if there is room.
-pub(crate) fn write_progress(journal: &Journal, base: Base, completed: u64, estimated: u64) -> bool {
+pub(crate) fn write_progress(journal: &EventJournal, base: Base, completed: u64, estimated: u64) -> bool {
     let Some(place) = journal.place(3) else { return false };
     journal.append::<3, 4>(base, place, [PROGRESS, completed, estimated]);
     true

@@ -13,11 +13,10 @@
 use std::hint::cold_path;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
 
-use crate::count::counters::Counters;
-use crate::count::histograms;
+use crate::layout::counters::StatementSums;
+use crate::layout::histograms;
 use crate::memory::arena::{Arena, Own, View};
 use crate::snapshot::Kind;
-use crate::thread::choice::Weight;
 
 /// The summaries that are reset together.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -84,6 +83,18 @@ impl CellHead {
     pub(crate) fn has_histogram(&self) -> bool {
         self.histogram.load(Relaxed) != 0
     }
+}
+
+/// Factors by which an event is counted: one for the number of events, one for their time.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct SampleWeight {
+    pub(crate) events: u64,
+    pub(crate) time: u64,
+}
+
+impl SampleWeight {
+    /// Factors for what is counted exactly.
+    pub(crate) const ONE: SampleWeight = SampleWeight { events: 1, time: 1 };
 }
 
 /// COUNT, SUM, MIN and MAX, in ticks. MIN is stored inverted, so that zeroed memory is an empty statistic.
@@ -177,7 +188,7 @@ impl Counts {
     }
 
     /// Adds events that stand for more, without the maximum. MIN is that of the observed events.
-    pub(crate) fn add_weighted(&self, n: u64, ticks: u64, weight: Weight) {
+    pub(crate) fn add_weighted(&self, n: u64, ticks: u64, weight: SampleWeight) {
         bump(&self.count, n.wrapping_mul(weight.events));
         bump(&self.sum, ticks.wrapping_mul(weight.time));
         self.min_inverted.store(self.min_inverted.own().max(!ticks), Relaxed);
@@ -288,7 +299,7 @@ pub(crate) struct TransactionCell {
 pub(crate) struct StatementCell {
     pub(crate) head: CellHead,
     pub(crate) stat: Counts,
-    pub(crate) counters: Counters,
+    pub(crate) counters: StatementSums,
 }
 
 /// COUNT, SUM, MIN, MAX and bytes of one direction of a file or socket.
@@ -483,7 +494,7 @@ impl IoCounts {
     }
 
     /// Adds one operation that stands for more, on an object of one thread.
-    pub(crate) fn add_weighted(&self, part: usize, ticks: Option<u64>, bytes: u64, weight: Weight) {
+    pub(crate) fn add_weighted(&self, part: usize, ticks: Option<u64>, bytes: u64, weight: SampleWeight) {
         let part = &self.parts[part];
         match ticks {
             Some(ticks) => {
@@ -496,7 +507,7 @@ impl IoCounts {
     }
 
     /// Adds one operation on an object that threads share.
-    pub(crate) fn add_shared(&self, part: usize, ticks: Option<u64>, bytes: u64, weight: Weight) {
+    pub(crate) fn add_shared(&self, part: usize, ticks: Option<u64>, bytes: u64, weight: SampleWeight) {
         let part = &self.parts[part];
         part.stat.add_shared(weight.events, ticks);
         if let Some(ticks) = ticks {

@@ -19,10 +19,10 @@ use std::sync::atomic::{
 
 use tare_sync::journal;
 
+use crate::layout::journal::{EventJournal, Marks, OWN_KINDS, RecordReach, kind, parent_of};
+use crate::layout::ring::{RECORD_HISTORY, RECORD_LONG, RECORD_TIMED};
 use crate::memory::arena::{Base, Offset, Own};
 use crate::memory::pool;
-use crate::record::journal::{Journal, Marks, OWN_KINDS, Reach, kind, parent_of};
-use crate::record::ring::{RECORD_HISTORY, RECORD_LONG, RECORD_TIMED};
 use crate::snapshot::ClassId;
 
 /// The kinds of records: an unfinished leaf, a finished leaf, a leaf recorded elsewhere, any other wait, an
@@ -47,7 +47,8 @@ const AMOUNT: u64 = 1 << 30;
 const TIMED: u64 = 1 << 31;
 
 /// The reach of a leaf from the last base.
-pub(crate) const REACH: Reach = Reach { id_bits: LEAF_START - LEAF_ID, time_bits: 64 - LEAF_START };
+pub(crate) const REACH: RecordReach =
+    RecordReach { id_bits: LEAF_START - LEAF_ID, time_bits: 64 - LEAF_START };
 /// The words of the longest record.
 pub(crate) const MOST_WORDS: u32 = 9;
 
@@ -113,18 +114,18 @@ pub(crate) struct OpenWait {
     object: AtomicU32,
     _pad: AtomicU32,
     address: AtomicU64,
-    /// The event it nests in, encoded by [`crate::record::journal::parent`].
+    /// The event it nests in, encoded by [`crate::layout::journal::parent`].
     parent: AtomicU64,
     /// The amount, valid only if the first word says so.
     amount: AtomicU64,
 }
 
 /// What is known when a wait begins that is no leaf.
-pub(crate) struct Begun {
+pub(crate) struct BegunWait {
     pub(crate) id: u64,
     /// The first word, encoded by [`first_word`].
     pub(crate) what: u64,
-    /// The event it nests in, encoded by [`crate::record::journal::parent`].
+    /// The event it nests in, encoded by [`crate::layout::journal::parent`].
     pub(crate) parent: u64,
     pub(crate) source: u64,
     pub(crate) address: u64,
@@ -151,7 +152,7 @@ const _: () = assert!(RECORD_TIMED == 1);
 impl OpenWait {
     /// Begins a wait.
     #[inline(always)]
-    pub(crate) fn begin(&self, wait: &Begun, start: u64) {
+    pub(crate) fn begin(&self, wait: &BegunWait, start: u64) {
         self.set_source(wait.source);
         self.set_object(wait.address, wait.object);
         self.set_parent(wait.parent);
@@ -288,7 +289,7 @@ fn common(word: u64) -> WaitEvent {
 /// meanwhile.
 #[inline(always)]
 pub(crate) fn begin_leaf<const WORDS: usize>(
-    journal: &Journal,
+    journal: &EventJournal,
     base: Base,
     parent: u64,
     began: impl FnOnce() -> u64,
@@ -320,7 +321,7 @@ pub(crate) fn begin_leaf<const WORDS: usize>(
 /// after the event before it. See also [`begin_leaf`].
 #[inline(always)]
 pub(crate) fn write_free(
-    journal: &Journal,
+    journal: &EventJournal,
     base: Base,
     parent: u64,
     began: impl FnOnce() -> u64,
@@ -396,12 +397,12 @@ pub(crate) fn leave_leaf(base: Base, record: Offset, histories: u8) {
 
 /// Takes an unfinished leaf, the last record, back from the journal and notes it in `open`, to be recorded
 /// like other waits.
-pub(crate) fn void_leaf(journal: &Journal, base: Base, record: Offset, parent: u64, open: &OpenWait) {
+pub(crate) fn void_leaf(journal: &EventJournal, base: Base, record: Offset, parent: u64, open: &OpenWait) {
     let [what, source, object] = base.at::<[AtomicU64; 3]>(record);
     let leaf = read_leaf([what.own(), source.own(), object.own()], &journal.marks(parent_of(parent)));
     what.store(what.own() ^ (LASTING ^ VOID), Release);
     journal.ring.uncount();
-    let begun = Begun {
+    let begun = BegunWait {
         id: leaf.id,
         what: first_word(leaf.class, leaf.operation, 255, leaf.flags),
         parent,
@@ -414,7 +415,7 @@ pub(crate) fn void_leaf(journal: &Journal, base: Base, record: Offset, parent: u
 
 /// Writes the record of a wait that ends and is noted in `open`, if there is room.
 #[inline(always)]
-pub(crate) fn write_wide(journal: &Journal, base: Base, open: &OpenWait, ended: Ended) -> bool {
+pub(crate) fn write_wide(journal: &EventJournal, base: Base, open: &OpenWait, ended: EndedWait) -> bool {
     let Some(place) = journal.place(MOST_WORDS) else { return false };
     write_wide_at(journal, base, place, open, ended);
     true
@@ -422,7 +423,13 @@ pub(crate) fn write_wide(journal: &Journal, base: Base, open: &OpenWait, ended: 
 
 /// Writes the record of a wait that ends and is noted in `open`, at a place with enough room.
 #[inline(always)]
-pub(crate) fn write_wide_at(journal: &Journal, base: Base, place: Offset, open: &OpenWait, ended: Ended) {
+pub(crate) fn write_wide_at(
+    journal: &EventJournal,
+    base: Base,
+    place: Offset,
+    open: &OpenWait,
+    ended: EndedWait,
+) {
     let at = place as usize;
     let put = |word: usize, value| base.word(at + word).store(value, Relaxed);
     put(1, open.source.own());
@@ -448,7 +455,7 @@ pub(crate) fn write_wide_at(journal: &Journal, base: Base, place: Offset, open: 
 
 /// The end of a wait.
 #[derive(Clone, Copy)]
-pub(crate) struct Ended {
+pub(crate) struct EndedWait {
     pub(crate) ticks: u64,
     pub(crate) amount: Option<u64>,
     pub(crate) end_event_id: u64,

@@ -2,8 +2,8 @@
 
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering::Relaxed};
 
-use crate::count::bank::line_words;
-use crate::count::cell::{Cell, CellHead, add_shared, bump};
+use crate::layout::bank::line_words;
+use crate::layout::cell::{Cell, CellHead, add_shared, bump};
 use crate::memory::arena::{Arena, Offset, View};
 
 /// A cell of memory. Its low and high marks are those of `alloc - free` within the bank.

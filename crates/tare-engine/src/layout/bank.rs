@@ -7,8 +7,9 @@ use std::sync::atomic::{
 
 use tare_sync::{Space, keep_first};
 
-use crate::count::cell::Cell;
+use crate::layout::cell::Cell;
 use crate::memory::arena::{Arena, Base, BlockId, LINE, Offset, Own, Use, View, WORDS};
+use crate::setup::instrument::MAX_INSTRUMENTS;
 use crate::snapshot::{ClassId, Kind};
 
 /// The mark of an entry whose instrument takes the fast path: its owner has seen the current configuration,
@@ -44,8 +45,9 @@ pub(crate) const fn entry_of(cell: Offset, marks: u32) -> u32 {
 
 /// The entries of one map block.
 pub(crate) const MAP_ENTRIES: usize = 1024;
-/// The map blocks of a bank. Instruments beyond `MAPS * MAP_ENTRIES` are counted as lost.
-pub(crate) const MAPS: usize = 2;
+/// The map blocks of a bank, one entry for each instrument.
+pub(crate) const MAPS: usize = MAX_INSTRUMENTS / MAP_ENTRIES;
+const _: () = assert!(MAX_INSTRUMENTS == MAPS * MAP_ENTRIES);
 
 /// A map from instrument to cell, for 1,024 instruments.
 #[repr(C)]
@@ -157,16 +159,16 @@ const _: () = assert!(MAP_ENTRIES / LINE_ENTRIES == u64::BITS as usize);
 /// The cache lines of a bank's maps that have cells, one bit each. Most banks have few, and whoever visits
 /// all cells reads only these lines.
 #[repr(C)]
-struct Lines([AtomicU64; MAPS]);
+struct FilledLines([AtomicU64; MAPS]);
 
-impl Lines {
-    const fn new() -> Lines {
-        Lines([const { AtomicU64::new(0) }; MAPS])
+impl FilledLines {
+    const fn new() -> FilledLines {
+        FilledLines([const { AtomicU64::new(0) }; MAPS])
     }
 
     /// Notes that `class` is about to have a cell.
     fn add(&self, class: ClassId) {
-        let (map, line) = Lines::place(class);
+        let (map, line) = FilledLines::place(class);
         self.0[map].fetch_or(line, Relaxed);
     }
 
@@ -201,7 +203,7 @@ impl Lines {
 #[repr(C)]
 pub(crate) struct Sums {
     pub(crate) bank: Bank,
-    lines: Lines,
+    lines: FilledLines,
     space: Space,
 }
 
@@ -210,7 +212,7 @@ const LINK: u32 = (LINE / 8) as u32;
 
 impl Sums {
     pub(crate) const fn new() -> Sums {
-        Sums { bank: Bank::new(), lines: Lines::new(), space: Space::new() }
+        Sums { bank: Bank::new(), lines: FilledLines::new(), space: Space::new() }
     }
 
     /// Returns the cell of `class`, created if necessary. `None`: there is no memory left.
@@ -275,23 +277,23 @@ macro_rules! with_cell {
     ($kind:expr, $C:ident => $run:expr) => {
         match $kind {
             $crate::snapshot::Kind::Statement => {
-                type $C = $crate::count::cell::StatementCell;
+                type $C = $crate::layout::cell::StatementCell;
                 $run
             }
             $crate::snapshot::Kind::Transaction => {
-                type $C = $crate::count::cell::TransactionCell;
+                type $C = $crate::layout::cell::TransactionCell;
                 $run
             }
             $crate::snapshot::Kind::Memory => {
-                type $C = $crate::count::balance::MemoryCell;
+                type $C = $crate::layout::balance::MemoryCell;
                 $run
             }
             $crate::snapshot::Kind::Error => {
-                type $C = $crate::count::error::ErrorCell;
+                type $C = $crate::layout::error::ErrorCell;
                 $run
             }
             _ => {
-                type $C = $crate::count::cell::StatCell;
+                type $C = $crate::layout::cell::StatCell;
                 $run
             }
         }

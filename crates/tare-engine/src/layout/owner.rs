@@ -3,24 +3,24 @@
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-use crate::instance::Program;
+use crate::layout::program::Program;
+use crate::layout::statement::{OBJECT_NAME, OBJECT_SCHEMA, OBJECT_TYPE, OpenStatement};
 use crate::memory::arena::Own;
 use crate::memory::text;
-use crate::record::statement::record::{OBJECT_NAME, OBJECT_SCHEMA, OBJECT_TYPE, OpenStatement};
 
 /// The program of a statement.
-pub(super) struct Owner<'a> {
-    pub(super) program: &'a Program,
+pub(crate) struct StatementOwner<'a> {
+    pub(crate) program: &'a Program,
     /// [`Program`] and generation in one word; not 0.
-    pub(super) identity: u64,
+    pub(crate) identity: u64,
     /// The names in the block of its level.
-    pub(super) named: &'a NamedProgram,
+    pub(crate) named: &'a NamedProgram,
 }
 
 /// The program whose names the block of a level has. Only its thread uses this.
 #[repr(C)]
 pub(crate) struct NamedProgram {
-    /// The identity of the program, see [`Owner`]; 0: none.
+    /// The identity of the program, see [`StatementOwner`]; 0: none.
     pub(crate) program: AtomicU64,
     /// The lengths, at their positions in a record's word of lengths.
     lengths: AtomicU64,
@@ -29,7 +29,7 @@ pub(crate) struct NamedProgram {
 impl OpenStatement {
     /// Sets the program the statement belongs to. Its names are copied only if the previous statement had
     /// another program.
-    pub(super) fn set_owner(&self, Owner { program, identity, named }: &Owner<'_>) {
+    pub(crate) fn set_owner(&self, StatementOwner { program, identity, named }: &StatementOwner<'_>) {
         if named.program.own() != *identity {
             named.lengths.store(self.copy_names(program), Relaxed);
             named.program.store(*identity, Relaxed);

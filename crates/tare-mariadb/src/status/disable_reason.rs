@@ -7,7 +7,7 @@ use crate::process::log::Severity;
 
 /// A reason to do nothing: the server runs as if tare were absent.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum StandBack {
+pub enum DisableReason {
     /// The server exports no version that tare can read.
     #[error("this server does not tell its version")]
     NoVersion,
@@ -55,15 +55,15 @@ pub enum StandBack {
     Panic(String),
 }
 
-impl StandBack {
+impl DisableReason {
     /// Returns the severity of the line in the error log: a note for what the operator asked for, else a
     /// warning.
     pub(crate) fn level(&self) -> Severity {
         match self {
-            StandBack::NotServing { .. }
-            | StandBack::Bootstrap
-            | StandBack::BuiltIn { .. }
-            | StandBack::SwitchedOff => Severity::Note,
+            DisableReason::NotServing { .. }
+            | DisableReason::Bootstrap
+            | DisableReason::BuiltIn { .. }
+            | DisableReason::SwitchedOff => Severity::Note,
             _ => Severity::Warning,
         }
     }
@@ -71,36 +71,36 @@ impl StandBack {
     /// Returns what to do about the reason.
     pub fn remedy(&self) -> String {
         match self {
-            StandBack::NoVersion => "tare serves stock MariaDB servers: is this one?".to_owned(),
-            StandBack::UnknownVersion { .. } => {
+            DisableReason::NoVersion => "tare serves stock MariaDB servers: is this one?".to_owned(),
+            DisableReason::UnknownVersion { .. } => {
                 format!("take a server of one of the series {}, or a newer tare", series_list())
             }
-            StandBack::NotServing { .. } | StandBack::Bootstrap => {
+            DisableReason::NotServing { .. } | DisableReason::Bootstrap => {
                 "nothing: only a server that goes on to serve has tare".to_owned()
             }
-            StandBack::BuiltIn { .. } => {
+            DisableReason::BuiltIn { .. } => {
                 "take performance_schema=ON away there, or set it to OFF, and restart".to_owned()
             }
-            StandBack::SwitchedOff => "take `enabled=OFF` out of [tare], and restart".to_owned(),
-            StandBack::Options(_) => "mend the option, and restart".to_owned(),
-            StandBack::Memory(_) => {
+            DisableReason::SwitchedOff => "take `enabled=OFF` out of [tare], and restart".to_owned(),
+            DisableReason::Options(_) => "correct the option, and restart".to_owned(),
+            DisableReason::Memory(_) => {
                 "give the server more memory, or set a smaller memory-max in [tare]".to_owned()
             }
-            StandBack::DirectCalls(DirectCallsError::Refused(_)) => {
+            DisableReason::DirectCalls(DirectCallsError::Refused(_)) => {
                 "let the server change its code: MemoryDenyWriteExecute=no in its unit, or the like elsewhere"
                     .to_owned()
             }
-            StandBack::NoInterface(_)
-            | StandBack::DirectCalls(DirectCallsError::Unexpected(_))
-            | StandBack::InterfaceVersion(_)
-            | StandBack::Panic(_) => "report it, with the server's version and build".to_owned(),
+            DisableReason::NoInterface(_)
+            | DisableReason::DirectCalls(DirectCallsError::Unexpected(_))
+            | DisableReason::InterfaceVersion(_)
+            | DisableReason::Panic(_) => "report it, with the server's version and build".to_owned(),
         }
     }
 
     /// Returns whether the run goes on to serve. A run that prints and ends has no error log to write to and
     /// no data directory of its own.
     pub(crate) fn serves(&self) -> bool {
-        !matches!(self, StandBack::NotServing { .. })
+        !matches!(self, DisableReason::NotServing { .. })
     }
 }
 

@@ -10,10 +10,8 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use tare_sync::{Limit, journal};
 
-use crate::Engine;
+use crate::layout::ring::Ring;
 use crate::memory::arena::{Base, Offset, Own, View};
-use crate::record::ring::{Ring, RingKind};
-use crate::thread::Thread;
 
 /// The bits of a first word that say what the record is.
 const KIND: u64 = 7;
@@ -51,12 +49,12 @@ pub(crate) const fn kind(word: u64) -> u64 {
 }
 
 /// The largest distances of ids and times from the last base, in bits.
-pub(crate) struct Reach {
+pub(crate) struct RecordReach {
     pub(crate) id_bits: u32,
     pub(crate) time_bits: u32,
 }
 
-impl Reach {
+impl RecordReach {
     #[inline(always)]
     pub(crate) const fn has(&self, id: u64, time: u64) -> bool {
         id >> self.id_bits | time >> self.time_bits == 0
@@ -65,18 +63,19 @@ impl Reach {
 
 /// A journal: its current block, and what the last marks in it say.
 #[repr(C)]
-pub(crate) struct Journal {
+pub(crate) struct EventJournal {
     pub(crate) ring: Ring,
     /// The bound below which the fast path may begin a record, so that none ends behind the block; 0 while
     /// the fast path is closed.
     pub(crate) limit: Limit,
     base_id: AtomicU64,
     base_time: AtomicU64,
-    parent: AtomicU64,
+    /// What the last mark of a parent says.
+    pub(crate) parent: AtomicU64,
 }
 
-/// The record that is about to be written, for [`Engine::prepare_journal`].
-pub(crate) struct Coming {
+/// The record that is about to be written, for [`Engine::prepare_journal`](crate::Engine::prepare_journal).
+pub(crate) struct ComingRecord {
     pub(crate) words: u32,
     pub(crate) id: u64,
     pub(crate) time: u64,
@@ -87,7 +86,7 @@ pub(crate) struct Coming {
     pub(crate) gap: bool,
 }
 
-impl Journal {
+impl EventJournal {
     /// Returns the place of a record of `words` words; `None`: the block is full.
     #[inline(always)]
     pub(crate) fn place(&self, words: u32) -> Option<Offset> {
@@ -155,14 +154,15 @@ impl Journal {
 
     /// Drops the base if ids will soon be out of reach, so that the next writer prepares the journal.
     #[inline(always)]
-    pub(crate) fn expect_ids(&self, next_id: u64, reach: &Reach) {
+    pub(crate) fn expect_ids(&self, next_id: u64, reach: &RecordReach) {
         if self.id(next_id) >= (1 << reach.id_bits) - UNASKED_IDS {
             cold_path();
             self.forget_base();
         }
     }
 
-    fn mark(&self, base: Base, coming: &Coming) {
+    /// Writes a base for the record that is coming.
+    pub(crate) fn mark(&self, base: Base, coming: &ComingRecord) {
         if let Some(place) = self.place(2) {
             let gap = if coming.gap { GAP } else { 0 };
             self.append::<2, 3>(base, place, [coming.id << ID | gap | BASE, coming.time]);
@@ -173,41 +173,10 @@ impl Journal {
 }
 
 /// The most words of marks before a record.
-const MARKS: u32 = 4;
-/// The most ids that are assigned between two calls of [`Journal::expect_ids`]: those of a block of waits, of
+pub(crate) const MARKS: u32 = 4;
+/// The most ids that are assigned between two calls of [`EventJournal::expect_ids`]: those of a block of waits, of
 /// a block of stages, and of a statement with all that is open in it.
 const UNASKED_IDS: u64 = 1024;
-
-impl Engine {
-    /// Prepares a journal for a record: room, a base within reach, the parent. Returns false if there is no
-    /// memory; the event is then counted as lost.
-    #[cold]
-    #[inline(never)]
-    pub(crate) fn prepare_journal(
-        &self,
-        thread: &Thread,
-        journal: &Journal,
-        kind: &RingKind,
-        reach: &Reach,
-        coming: &Coming,
-    ) -> bool {
-        thread.expect_stage_ids();
-        let full = journal.place(MARKS + coming.words).is_none();
-        if full && !self.advance(thread, &journal.ring, kind) {
-            return false;
-        }
-        let base = self.arena.base();
-        let within = reach.has(journal.id(coming.id), journal.time(coming.time));
-        if full || coming.gap || !within {
-            journal.mark(base, coming);
-        }
-        if full {
-            // The block begins with a parent, whatever the previous block said.
-            journal.parent.store(0, Relaxed);
-        }
-        journal.place_in(base, 0, coming.parent, || coming.parent_began).is_some()
-    }
-}
 
 /// What the marks of a block have said so far, for a decoder.
 #[derive(Default)]
@@ -219,7 +188,7 @@ pub(crate) struct Marks {
 }
 
 /// A mark that was read.
-pub(crate) struct Mark {
+pub(crate) struct JournalMark {
     pub(crate) words: usize,
     /// Whether everything in progress has been lost.
     pub(crate) gap: bool,
@@ -227,16 +196,16 @@ pub(crate) struct Mark {
 
 impl Marks {
     /// Reads a mark at the beginning of these words; `None`: it is something else.
-    pub(crate) fn read(&mut self, words: &[u64]) -> Option<Mark> {
+    pub(crate) fn read(&mut self, words: &[u64]) -> Option<JournalMark> {
         let first = *words.first()?;
         match kind(first) {
             BASE => {
                 (self.base_id, self.base_time) = (first >> ID, *words.get(1)?);
-                Some(Mark { words: 2, gap: first & GAP != 0 })
+                Some(JournalMark { words: 2, gap: first & GAP != 0 })
             }
             PARENT => {
                 (self.parent, self.parent_began) = (parent_of(first), *words.get(1)?);
-                Some(Mark { words: 2, gap: false })
+                Some(JournalMark { words: 2, gap: false })
             }
             _ => None,
         }
