@@ -12,6 +12,7 @@ SOURCE is a server's include folder (it holds mysql/psi/psi.h) or a mariadbd wit
 The first series must be an include folder: the names of the arguments come from its psi.h.
 Both kinds are read the same way, through gdb: headers are compiled into a probe first. Types that a
 series shares with the first one are checked to be identical, slot by slot; the script stops if not.
+Series with the same vtable share a module, `vtable_N.rs` (N slots), which lists them.
 """
 
 import json
@@ -196,28 +197,54 @@ def field_name(field):
     return field["name"].removeprefix("m_")
 
 
-def emit_series(series, vtable, slots_not_here, source):
-    """`vX_Y.rs`: the vtable of one series."""
-    kind = "headers" if Path(source).is_dir() else "debug information of its stock mariadbd"
-    lines = [HEADER.format(doc=f"The PSI vtable of MariaDB {series}.", source=f"the {series} {kind}")]
+def emit_layout(vtable, sources, slots_not_here):
+    """`vtable_N.rs`: the vtable with N slots, of every series in `sources` (series → what it was read from)."""
+    fields = vtable["fields"]
+    servers = "MariaDB " + listed(sources)
+    read = listed(f"the {series} {'headers' if Path(source).is_dir() else 'debug information'}"
+                  for series, source in sources.items())
+    lines = [HEADER.format(doc=f"The PSI vtable with {len(fields)} slots: {servers}.", source=read)]
     lines += ["use std::mem::{offset_of, size_of};", "", "use super::types::*;", "",
-              f"/// `PSI_v1` of MariaDB {series}: what `get_interface(1)` returns.",
+              "/// The series whose vtable was found to be this one.",
+              f"pub const SERIES: [&str; {len(sources)}] = [" + ", ".join(f'"{s}"' for s in sources) + "];", "",
+              f"/// `PSI_v1` of {servers}: what `get_interface(1)` returns.",
               "#[repr(C)]", "#[allow(missing_docs)] // the slots are the interface's own", "pub struct Vtable {"]
-    for field in vtable["fields"]:
+    for field in fields:
         lines.append(f"    pub {field['name']}: {camel(field['name'])},")
     lines += ["}", "", "const _: () = {", f"    assert!(size_of::<Vtable>() == {vtable['size']});"]
-    for field in vtable["fields"]:
+    for field in fields:
         lines.append(f"    assert!(offset_of!(Vtable, {field['name']}) == {field['offset']});")
     lines += ["};", "", "/// The slots in order; slot `n` is at byte `8 * n`.",
-              f"pub const SLOT_NAMES: [&str; {len(vtable['fields'])}] = ["]
-    lines += [f"    \"{field['name']}\"," for field in vtable["fields"]]
-    lines += ["];", "", "impl Vtable {", "    /// Puts the slots in this series' order."]
+              f"pub const SLOT_NAMES: [&str; {len(fields)}] = ["]
+    lines += [f"    \"{field['name']}\"," for field in fields]
+    lines += ["];", "", "impl Vtable {", "    /// Puts the slots in this layout's order."]
     if slots_not_here:
         lines.append("    ///")
-        lines.append("    /// Not in this series: " + ", ".join(f"`{s}`" for s in slots_not_here) + ".")
+        lines.append("    /// Not in this layout: " + ", ".join(f"`{s}`" for s in slots_not_here) + ".")
     lines += ["    pub const fn new(slots: &Slots) -> Vtable {", "        Vtable {"]
-    lines += [f"            {f['name']}: slots.{f['name']}," for f in vtable["fields"]]
+    lines += [f"            {f['name']}: slots.{f['name']}," for f in fields]
     return "\n".join(lines + ["        }", "    }", "}", ""])
+
+
+def listed(words):
+    """`a`, `a and b`, `a, b and c`."""
+    *others, last = words
+    return f"{', '.join(others)} and {last}" if others else last
+
+
+def layouts(described):
+    """Groups the series by their vtables: a list of (vtable, series), where all of a group have every slot alike."""
+    groups = []
+    for series, found in described.items():
+        group = next((group for group in groups if group[0] == found["vtable"]), None)
+        if group:
+            group[1].append(series)
+        else:
+            groups.append((found["vtable"], [series]))
+    numbers = [len(vtable["fields"]) for vtable, _ in groups]
+    if len(set(numbers)) < len(numbers):
+        sys.exit("two layouts have as many slots as each other: name their modules by something else")
+    return groups
 
 
 def check_same(series, found, base):
@@ -246,10 +273,10 @@ def main():
             if slots.setdefault(field["name"], field["type"]) != field["type"]:
                 sys.exit(f"{series}: slot {field['name']} has another type")
     files = {"types.rs": emit_types(base, slots, names, next(iter(sources.values())))}
-    for series, found in described.items():
-        here = {field["name"] for field in found["vtable"]["fields"]}
+    for vtable, of in layouts(described):
+        here = {field["name"] for field in vtable["fields"]}
         missing = [slot for slot in slots if slot not in here]
-        files[f"v{series.replace('.', '_')}.rs"] = emit_series(series, found["vtable"], missing, sources[series])
+        files[f"vtable_{len(here)}.rs"] = emit_layout(vtable, {series: sources[series] for series in of}, missing)
     ABI.mkdir(parents=True, exist_ok=True)
     for name, text in files.items():
         (ABI / name).write_text(text)

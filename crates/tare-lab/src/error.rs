@@ -12,29 +12,6 @@ pub enum Error {
     /// The user pressed Ctrl-C, or the process was asked to end.
     #[error("interrupted")]
     Interrupted,
-    /// A required program is not installed.
-    #[error("`{program}` was not found; {hint}")]
-    Missing {
-        /// Name or path of the program.
-        program: String,
-        /// How to install it.
-        hint: String,
-    },
-    /// A program does not answer as a server does.
-    #[error(
-        "`{program}` does not look like a MariaDB or MySQL server: asked for {asked} it ended at once ({status}) and {printed}; name \
-         the server's program, such as /usr/sbin/mariadbd, with --mariadbd"
-    )]
-    NotAServer {
-        /// Path of the program.
-        program: String,
-        /// The option it was asked with.
-        asked: &'static str,
-        /// Exit status.
-        status: String,
-        /// Its output, in words.
-        printed: String,
-    },
     /// The operating system refused an operation.
     #[error("{what}")]
     Io {
@@ -42,16 +19,6 @@ pub enum Error {
         what: String,
         /// The system's error.
         source: io::Error,
-    },
-    /// A program ran and failed.
-    #[error("`{program}` failed ({status})\n{output}")]
-    Program {
-        /// Name of the program.
-        program: String,
-        /// Exit status.
-        status: String,
-        /// The last lines it printed.
-        output: String,
     },
     /// The server ended or did not answer while starting.
     #[error("the server did not start: {why}{}", last_words(log, tail))]
@@ -75,12 +42,6 @@ pub enum Error {
         .0.display()
     )]
     SocketInUse(PathBuf),
-    /// The account that servers of root run as is missing.
-    #[error(
-        "running as root needs an account `{0}` to run the server as; install the distribution's mariadb-server (which \
-         makes it), or run as another user"
-    )]
-    NoAccount(String),
     /// The load driver failed or ended too early.
     #[error("sysbench ended before its time ({status})\n{output}")]
     LoadEnded {
@@ -364,6 +325,9 @@ pub enum Error {
         /// The server's error.
         source: tare_connect::Told,
     },
+    /// A server's programs or its data failed.
+    #[error(transparent)]
+    Server(#[from] tare_server::Error),
     /// The connection to a server failed.
     #[error(transparent)]
     Connect(#[from] tare_connect::Error),

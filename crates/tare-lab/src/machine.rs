@@ -5,6 +5,8 @@ use std::fs;
 use std::path::Path;
 use std::time::Duration;
 
+use procfs::{CpuInfo, CpuTime, Current, CurrentSI, KernelStats, Meminfo};
+
 use crate::Result;
 use crate::process::interrupt::Interrupt;
 use crate::results::record::{Machine, Others};
@@ -25,25 +27,22 @@ const VULNERABILITIES: &str = "/sys/devices/system/cpu/vulnerabilities";
 
 /// Reads the facts about this machine from `/proc` and `/sys`; unknown ones stay empty.
 pub fn facts() -> Machine {
-    let cpuinfo = read("/proc/cpuinfo");
-    let field = |name: &str| {
-        let line = cpuinfo.lines().find(|l| l.starts_with(name))?;
-        Some(line.split_once(':')?.1.trim().to_owned())
-    };
-    let memory = read("/proc/meminfo").lines().find_map(|l| kib(l.strip_prefix("MemTotal:")?));
+    let processors = CpuInfo::current().ok();
+    let processors = processors.as_ref();
+    let model = processors.and_then(|it| it.model_name(0)).unwrap_or_default();
     let system = read("/etc/os-release")
         .lines()
         .find_map(|l| Some(l.strip_prefix("PRETTY_NAME=")?.trim_matches('"').to_owned()));
-    let guest = cpuinfo.lines().any(|l| l.starts_with("flags") && l.contains(" hypervisor"));
+    let guest = processors.and_then(|it| it.flags(0)).is_some_and(|flags| flags.contains(&"hypervisor"));
     let product = read("/sys/class/dmi/id/product_name").trim().to_owned();
     Machine {
-        cpu_model: field("model name").unwrap_or_default(),
+        cpu_model: model.to_owned(),
         cpus: cpus(),
-        memory_bytes: memory.unwrap_or(0),
+        memory_bytes: Meminfo::current().map_or(0, |it| it.mem_total),
         kernel: read("/proc/sys/kernel/osrelease").trim().to_owned(),
         system: system.unwrap_or_default(),
         hypervisor: guest.then(|| if product.is_empty() { "unknown".into() } else { product }),
-        clock_mhz: clock(&cpuinfo),
+        clock_mhz: processors.map_or(0.0, clock),
         governor: Some(read("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor").trim().to_owned())
             .filter(|governor| !governor.is_empty()),
         vulnerabilities: vulnerabilities(Path::new(VULNERABILITIES)),
@@ -57,9 +56,9 @@ fn cpus() -> u32 {
 
 /// Returns the mean frequency of all processors, in MHz.
 #[allow(clippy::cast_precision_loss)] // few
-fn clock(cpuinfo: &str) -> f64 {
-    let lines = cpuinfo.lines().filter(|l| l.starts_with("cpu MHz"));
-    let clocks: Vec<f64> = lines.filter_map(|l| l.split_once(':')?.1.trim().parse().ok()).collect();
+fn clock(processors: &CpuInfo) -> f64 {
+    let of = |processor| processors.get_field(processor, "cpu MHz")?.parse().ok();
+    let clocks: Vec<f64> = (0..processors.num_cores()).filter_map(of).collect();
     if clocks.is_empty() { 0.0 } else { clocks.iter().sum::<f64>() / clocks.len() as f64 }
 }
 
@@ -157,7 +156,7 @@ pub struct Ticks {
 impl Ticks {
     /// Reads the time until now.
     pub fn now() -> Ticks {
-        ticks_of(&read("/proc/stat"))
+        KernelStats::current().map_or_else(|_| Ticks::default(), |stats| ticks_of(&stats.total))
     }
 
     /// Returns the share of the time since `before` that the hypervisor gave to others.
@@ -179,21 +178,19 @@ impl Ticks {
     }
 }
 
-fn ticks_of(stat: &str) -> Ticks {
-    let first = stat.lines().next().unwrap_or("");
-    // user nice system idle iowait irq softirq steal; the remaining fields are part of the first two.
-    let ticks: Vec<u64> = first.split_whitespace().skip(1).take(8).filter_map(|t| t.parse().ok()).collect();
-    let at = |place: usize| ticks.get(place).copied().unwrap_or(0);
-    Ticks { all: ticks.iter().sum(), idle: at(3) + at(4), steal: at(7) }
+fn ticks_of(time: &CpuTime) -> Ticks {
+    let [waiting, irq, softirq, steal] =
+        [time.iowait, time.irq, time.softirq, time.steal].map(Option::unwrap_or_default);
+    // The time of guests is part of the first two.
+    let busy = time.user + time.nice + time.system + irq + softirq;
+    let idle = time.idle + waiting;
+    Ticks { all: busy + idle + steal, idle, steal }
 }
 
-/// Returns the load average over one minute.
+/// Returns the load average over one minute. Not through `procfs`, whose figure has 32 bits: 0.1 would be recorded as
+/// 0.10000000149.
 pub fn load() -> f64 {
     read("/proc/loadavg").split_whitespace().next().and_then(|n| n.parse().ok()).unwrap_or(0.0)
-}
-
-fn kib(text: &str) -> Option<u64> {
-    Some(text.trim().strip_suffix("kB")?.trim().parse::<u64>().ok()? * 1024)
 }
 
 fn read(path: &str) -> String {
@@ -202,18 +199,22 @@ fn read(path: &str) -> String {
 
 #[cfg(test)]
 mod tests {
+    use procfs::FromBufRead;
+
     use super::*;
 
     #[test]
     fn this_machine_is_described() {
         let machine = facts();
+        let now = Ticks::now();
+        assert!(now.idle > 0 && now.all > now.idle, "{now:?}");
         assert!(machine.cpus > 0 && machine.memory_bytes > 0 && !machine.kernel.is_empty(), "{machine:?}");
     }
 
     #[test]
     fn steal_is_a_share_of_all_time() {
-        let before = ticks_of("cpu  100 0 100 700 0 0 0 100 0 0\n");
-        let after = ticks_of("cpu  200 0 200 1300 0 0 0 300 0 0\n");
+        let before = Ticks { all: 1000, idle: 700, steal: 100 };
+        let after = Ticks { all: 2000, idle: 1300, steal: 300 };
         assert_eq!(after.stolen_since(before), 0.2);
         assert_eq!(after.busy_since(before), 0.2);
         assert_eq!((before.stolen_since(before), before.busy_since(before)), (0.0, 0.0));
@@ -241,8 +242,10 @@ mod tests {
 
     #[test]
     fn the_clock_and_what_is_done_against_faults_are_told() {
-        assert_eq!(clock("cpu MHz\t\t: 2000.0\nx\ncpu MHz\t\t: 3000.0\n"), 2500.0);
-        assert_eq!(clock(""), 0.0);
+        let processors = |text: &str| CpuInfo::from_buf_read(text.as_bytes()).expect("a list");
+        let two = "processor\t: 0\ncpu MHz\t\t: 2000.0\n\nprocessor\t: 1\ncpu MHz\t\t: 3000.0\n\n";
+        assert_eq!(clock(&processors(two)), 2500.0);
+        assert_eq!(clock(&processors("processor\t: 0\n\n")), 0.0);
         let folder = tempfile::tempdir().expect("a folder");
         let states = [
             ("meltdown", "Not affected\n"),

@@ -8,9 +8,9 @@ use std::path::Path;
 use std::process::Command;
 
 use tare_lab::analysis::Analysis;
-use tare_lab::installation::find_program;
 use tare_lab::report::wording;
 use tare_lab::{Error, journal, report};
+use tare_server::program::find_program;
 
 const SEED: u64 = 7;
 /// The sample's settings.

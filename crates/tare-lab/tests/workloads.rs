@@ -4,11 +4,11 @@ use std::path::PathBuf;
 use std::process::{Command, Output};
 
 use mysql::prelude::Queryable;
-use tare_lab::datadir::{self, Account, Scratch};
-use tare_lab::installation::Installation;
 use tare_lab::interrupt::Interrupt;
 use tare_lab::server::{Launch, Server};
 use tare_lab::workload;
+use tare_server::datadir::{self, Account, Scratch};
+use tare_server::installation::Installation;
 
 const WAREHOUSES: &str = "--warehouses=2";
 /// A hundredth of the specification's size.
@@ -27,7 +27,7 @@ impl Bed {
         let account = Account::of_servers().expect("an account");
         let scratch = Scratch::new(&account).expect("a folder");
         let data = scratch.path().join("data");
-        datadir::create(&installation, &account, &scratch, &data).expect("a data directory");
+        datadir::create(&installation, &account, scratch.path(), &data, &[]).expect("a data directory");
         let launch = Launch::new(&data, &scratch).options(["--innodb-flush-log-at-trx-commit=0"]);
         let server = launch.start(&installation, &account, &Interrupt::default()).expect("a server");
         server.execute("CREATE DATABASE sbtest").expect("a schema");

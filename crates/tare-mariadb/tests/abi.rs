@@ -4,7 +4,7 @@
 #[path = "../src/abi/mod.rs"]
 mod abi;
 
-use abi::Series;
+use abi::{Series, vtable_135, vtable_136};
 
 #[test]
 fn a_series_is_chosen_by_the_whole_version_text() {
@@ -38,4 +38,18 @@ fn series_differ_in_the_one_known_slot() {
     let without: Vec<_> = new.iter().filter(|slot| old.contains(slot)).collect();
     assert_eq!(without, old.iter().collect::<Vec<_>>());
     assert_eq!((old.len(), new.len()), (135, 136));
+}
+
+#[test]
+fn every_series_has_the_layout_that_the_generator_found() {
+    let found = |series: &[&str], slots: &[&str]| {
+        for name in series {
+            let series = Series::ALL.into_iter().find(|it| it.name() == *name).expect("a supported series");
+            assert_eq!(series.slot_names(), slots, "{name}");
+        }
+        series.len()
+    };
+    let read = found(&vtable_135::SERIES, &vtable_135::SLOT_NAMES)
+        + found(&vtable_136::SERIES, &vtable_136::SLOT_NAMES);
+    assert_eq!(read, Series::ALL.len(), "the generator read every series");
 }

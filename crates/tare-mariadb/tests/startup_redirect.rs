@@ -10,7 +10,9 @@ use mysql::Conn;
 use mysql::prelude::Queryable;
 use preload::{Server, Start, example};
 use tare_mariadb::redirect;
+use tare_testkit::eventually;
 use tare_testkit::host::Host;
+use tare_testkit::server::LIMIT;
 
 fn endpoint() -> Server {
     let mut start = Start::with_tare();
@@ -56,13 +58,8 @@ fn refused(client: &mut Conn, statement: &str) -> (u16, String) {
 
 /// The translation is installed by a thread that waits for the server to be up, as the provider's will be.
 fn wait_for_translation(client: &mut Conn) {
-    for _ in 0..500 {
-        if refused(client, "update near.t set b = 'refuse' where a = 1").0 == 1683 {
-            return;
-        }
-        std::thread::sleep(std::time::Duration::from_millis(20));
-    }
-    panic!("errors are not translated");
+    let is_translated = || refused(client, "update near.t set b = 'refuse' where a = 1").0 == 1683;
+    eventually("errors are translated", LIMIT, is_translated);
 }
 
 #[test]

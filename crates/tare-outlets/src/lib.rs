@@ -12,8 +12,7 @@ pub mod report;
 pub mod slowlog;
 pub mod snapshot;
 pub mod source;
-mod sql;
 pub mod top;
-pub mod units;
 
 pub use source::{Address, Error, Kind, Row, Source};
+pub use tare_page::unit::terminal as units;

@@ -1,8 +1,6 @@
 //! What the outlets cost a server with five thousand digests: the CPU time of the endpoint's thread that answers them. It
 //! takes a minute, so `make outlets-cost` runs it and `make test` does not.
 
-use std::fs;
-use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use mysql::Conn;
@@ -13,6 +11,7 @@ use tare_outlets::export::scrape::{self, Reader};
 use tare_outlets::source::Part;
 use tare_outlets::top::look::{Ask, View};
 use tare_outlets::{Address, Error, Row, Source, top};
+use tare_server::process::thread_cpu_time;
 use tare_testkit::server::{Server, Settings};
 use tare_testkit::subject::{Provider, setting};
 
@@ -42,12 +41,9 @@ fn filled(shape: &str, digests: u64) -> (Server, Vec<Conn>) {
 
 /// CPU time so far of the threads that answer at the endpoint.
 fn spent(server: &Server) -> Duration {
-    let threads = server.process().expect("it runs").threads_named("tare-conn").expect("tasks");
-    let nanoseconds = |thread: &PathBuf| {
-        let schedstat = fs::read_to_string(thread.join("schedstat")).ok()?;
-        schedstat.split(' ').next()?.parse::<u64>().ok()
-    };
-    Duration::from_nanos(threads.iter().filter_map(nanoseconds).sum())
+    let process = server.process().expect("it runs");
+    let threads = process.threads_named("tare-conn").expect("tasks");
+    threads.into_iter().filter_map(|thread| thread_cpu_time(process.id(), thread)).sum()
 }
 
 /// Does something so many times; prints the mean and the least it cost the server, and the time it took here.

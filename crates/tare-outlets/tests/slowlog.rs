@@ -23,8 +23,9 @@ use serde_json::Value;
 use tare_outlets::slowlog::{self, Choice, Control, Destination, Form, Options, Rotation, Text, Totals};
 use tare_outlets::{Address, Source};
 use tare_testkit::load::{Load, TPCC};
-use tare_testkit::server::{Server, Settings};
+use tare_testkit::server::{LIMIT, Server, Settings};
 use tare_testkit::subject::Provider;
+use tare_testkit::{eventually, poll};
 
 #[derive(Default)]
 struct Hand {
@@ -39,13 +40,8 @@ impl Hand {
     }
 
     fn wait_for(&self, text: &str) {
-        for _ in 0..600 {
-            if self.has_said(text) {
-                return;
-            }
-            std::thread::sleep(Duration::from_millis(50));
-        }
-        panic!("it never said {text:?}: {:?}", self.said.lock());
+        let said = poll(Duration::from_secs(30), || self.has_said(text));
+        assert!(said.is_some(), "it never said {text:?}: {:?}", self.said.lock());
     }
 }
 
@@ -88,21 +84,10 @@ fn log<T>(options: &Options, hand: &Hand, work: impl FnOnce() -> T) -> (Totals, 
     })
 }
 
-/// Waits until something is so.
-fn wait_until(what: &str, mut is_so: impl FnMut() -> bool) {
-    for _ in 0..1200 {
-        if is_so() {
-            return;
-        }
-        std::thread::sleep(Duration::from_millis(50));
-    }
-    panic!("never: {what}");
-}
-
 /// The statements counted once every connection has ended; nothing is added by asking.
 fn counted(server: &Server) -> u64 {
     let mut source = Source::open(Address::Socket(server.endpoint())).expect("the endpoint");
-    wait_until("no connection is left", || {
+    eventually("no connection is left", LIMIT, || {
         source.rows("threads", &["THREAD_ID"], "WHERE TYPE = 'FOREGROUND'").expect("threads").is_empty()
     });
     let rows = source.rows("events_statements_summary_global_by_event_name", &["COUNT_STAR"], "");
@@ -243,18 +228,18 @@ fn a_restart_of_the_server_is_waited_for_and_said() {
     let run = |server: &Server, sql: &str| server.client().expect("a client").query_drop(sql).expect("a row");
     log(&options, &hand, || {
         run(&server, "SELECT 'before the restart'");
-        wait_until("it is written", || has(&file, "'before the restart'"));
+        eventually("it is written", LIMIT, || has(&file, "'before the restart'"));
         server.stop().expect("stopped");
         hand.wait_for("waiting for the server");
         server.resume().expect("started");
         hand.wait_for("answers again");
         run(&server, "SELECT 'after the restart'");
-        wait_until("it is written", || has(&file, "'after the restart'"));
+        eventually("it is written", LIMIT, || has(&file, "'after the restart'"));
         fs::rename(&file, folder.path().join("moved")).expect("moved");
         hand.reopen.store(true, SeqCst);
-        wait_until("there is a new file", || file.exists());
+        eventually("there is a new file", LIMIT, || file.exists());
         run(&server, "SELECT 'in the new file'");
-        wait_until("it is written", || has(&file, "'in the new file'"));
+        eventually("it is written", LIMIT, || has(&file, "'in the new file'"));
     });
     let [old, new] =
         ["moved", "slow.log"].map(|name| fs::read_to_string(folder.path().join(name)).expect(name));

@@ -12,6 +12,7 @@ use tare_testkit::mysql_server::{Mysql, SERIES};
 use tare_testkit::scene::{Pair, SCRIPTS, Scene};
 use tare_testkit::server::{LIMIT, Server, Settings};
 use tare_testkit::subject::Provider;
+use tare_testkit::{eventually, poll_every};
 
 fn start(provider: Provider) -> Server {
     Server::start(Settings::new(provider)).expect("a server")
@@ -149,15 +150,10 @@ fn an_emptied_table_is_noticed() {
 
 /// Looks at statements until none of them is prepared.
 fn look_until_nothing_is_prepared(reader: &mut Reader) -> Look {
-    let begin = std::time::Instant::now();
-    loop {
+    eventually("nothing stays prepared", LIMIT, || {
         let found = look(reader, View::Statements);
-        if !found.content.counted().iter().any(Counted::is_prepared) {
-            return found;
-        }
-        assert!(begin.elapsed() < LIMIT, "something stays prepared: {found:?}");
-        std::thread::sleep(Duration::from_millis(20));
-    }
+        (!found.content.counted().iter().any(Counted::is_prepared)).then_some(found)
+    })
 }
 
 #[test]
@@ -263,19 +259,15 @@ fn every_view(reader: &mut Reader) {
 
 /// Waits until somebody waits for a lock.
 fn look_until_somebody_waits(reader: &mut Reader, count: usize) -> State {
-    let begin = std::time::Instant::now();
-    loop {
+    // InnoDB looks at its locks anew only when nobody has asked for a tenth of a second.
+    let found = poll_every(Duration::from_millis(150), LIMIT, || {
         let found = look(reader, View::Locks);
         let Content::Locks(locks) = &found.content else { panic!("{found:?}") };
-        if locks.waits.len() >= count {
-            let mut state = State::new(View::Locks, Duration::from_secs(1), "");
-            state.take(found);
-            return state;
-        }
-        assert!(begin.elapsed() < LIMIT, "nobody waits: {found:?}");
-        // InnoDB looks at its locks anew only when nobody has asked for a tenth of a second.
-        std::thread::sleep(Duration::from_millis(150));
-    }
+        (locks.waits.len() >= count).then_some(found)
+    });
+    let mut state = State::new(View::Locks, Duration::from_secs(1), "");
+    state.take(found.expect("somebody waits"));
+    state
 }
 
 fn texts(sheet: &Sheet, name: &str) -> Vec<String> {

@@ -101,11 +101,19 @@ impl Explanation {
     }
 }
 
+/// A figure that was wrong in so many passes over the subject, while the reference never wavered, is a fault. Less may be
+/// chance: something that seldom happens on either side.
+pub const RECURS: usize = 3;
+
 /// The differences without the explained ones.
 #[derive(Debug)]
 pub struct Verdict {
     /// Unexplained differences.
     pub unexplained: Vec<Unequal>,
+    /// Unexplained figures on which the subject wavers and the reference does not: wrong in [`RECURS`] passes or more.
+    pub unsteady: Vec<Unequal>,
+    /// Unexplained figures on which the subject wavers, wrong in fewer passes: no fault yet, and not equal either.
+    pub seldom: Vec<Unequal>,
     /// Unexplained figures that are not repeatable, in tables that must be.
     pub wavering: Vec<Unequal>,
     /// Explanations of differences that do not occur any more.
@@ -114,6 +122,13 @@ pub struct Verdict {
     pub explained: usize,
     /// Differences of what the reference is known not to repeat, although it did this time.
     pub chance: Vec<Unequal>,
+}
+
+impl Verdict {
+    /// Returns whether the subject was as the reference in every pass, or as is explained: more passes would show no more.
+    pub fn is_settled(&self) -> bool {
+        self.unexplained.is_empty() && self.unsteady.is_empty() && self.seldom.is_empty()
+    }
 }
 
 impl Explanations {
@@ -137,8 +152,10 @@ impl Explanations {
     /// Removes the explained differences. `strict` tells which tables must be repeatable on the reference.
     pub fn judge(&self, comparison: &Comparison, strict: impl Fn(&str) -> bool) -> Verdict {
         let mut used = vec![false; self.difference.len()];
-        let (mut unexplained, mut chance, mut explained) = (Vec::new(), Vec::new(), 0);
-        for unequal in &comparison.different {
+        let (mut unexplained, mut unsteady) = (Vec::new(), Vec::new());
+        let (mut chance, mut explained) = (Vec::new(), 0);
+        let different = comparison.different.iter().map(|unequal| (unequal, false));
+        for (unequal, wavers) in different.chain(comparison.unsteady.iter().map(|unequal| (unequal, true))) {
             let mut known = false;
             for (entry, used) in self.difference.iter().zip(&mut used) {
                 if entry.explains(&unequal.figure) {
@@ -150,15 +167,20 @@ impl Explanations {
                 explained += 1;
             } else if self.is_unrepeatable(&unequal.figure) {
                 chance.push(unequal.clone());
+            } else if wavers {
+                unsteady.push(unequal.clone());
             } else {
                 unexplained.push(unequal.clone());
             }
         }
+        let (unsteady, seldom) = unsteady.into_iter().partition(|unequal| unequal.wrong() >= RECURS);
         let wavering = comparison.unrepeatable.iter().filter(|u| strict(&u.figure.table));
         let wavering = wavering.filter(|u| !self.is_unrepeatable(&u.figure));
         let stale = self.difference.iter().zip(&used).filter(|(entry, used)| !**used && !entry.sometimes);
         Verdict {
             unexplained,
+            unsteady,
+            seldom,
             wavering: wavering.cloned().collect(),
             stale: stale
                 .map(|(e, _)| format!("{} | {} | {:?}: {}", e.table, e.key, e.columns, e.reason))
@@ -220,7 +242,33 @@ mod tests {
 
     fn unequal(key: &str) -> Unequal {
         let figure = Figure { table: "t".into(), script: "s".into(), key: key.into(), column: "N".into() };
-        Unequal { figure, reference: BTreeSet::new(), subject: BTreeSet::new() }
+        Unequal { figure, reference: BTreeSet::new(), subject: Vec::new() }
+    }
+
+    fn wrong(key: &str, passes: usize) -> Unequal {
+        let subject = (0..6).map(|pass| if pass < passes { "2" } else { "1" }.to_owned()).collect();
+        Unequal { reference: ["1".to_owned()].into(), subject, ..unequal(key) }
+    }
+
+    #[test]
+    fn what_is_wrong_now_and_then_fails_or_is_explained() {
+        let text = "[[difference]]\ntable='t'\nkey='known'\ncolumns=['N']\nreason='r'\n\
+                    [[unrepeatable]]\ntable='t'\nkey='by chance'\ncolumns=['*']\nreason='r'";
+        let explanations: Explanations = toml::from_str(text).expect("good entries");
+        let unsteady = [("half", 3), ("once", 1), ("known", 3), ("by chance", 3)];
+        let unsteady = unsteady.into_iter().map(|(key, passes)| wrong(key, passes)).collect();
+        let comparison = Comparison { unsteady, ..Comparison::default() };
+        let verdict = explanations.judge(&comparison, |_| true);
+        let keys = |list: &[Unequal]| list.iter().map(|u| u.figure.key.clone()).collect::<Vec<_>>();
+        assert_eq!(keys(&verdict.unsteady), ["half"]);
+        assert_eq!(keys(&verdict.seldom), ["once"]);
+        assert_eq!(keys(&verdict.chance), ["by chance"]);
+        assert_eq!(
+            (verdict.explained, verdict.stale.len()),
+            (1, 0),
+            "an entry that explains one still occurs"
+        );
+        assert!(!verdict.is_settled() && verdict.unexplained.is_empty());
     }
 
     #[test]
@@ -232,6 +280,7 @@ mod tests {
             equal: 0,
             different: vec![unequal("ab"), unequal("b")],
             unrepeatable: vec![unequal("w")],
+            ..Comparison::default()
         };
         let verdict = explanations.judge(&comparison, |_| true);
         assert_eq!(verdict.unexplained.len(), 1);

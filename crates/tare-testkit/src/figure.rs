@@ -99,17 +99,19 @@ pub struct Unequal {
     pub figure: Figure,
     /// Values from the passes over the reference (`-`: no such row).
     pub reference: BTreeSet<String>,
-    /// Values from the passes over the subject.
-    pub subject: BTreeSet<String>,
+    /// Values from the passes over the subject, one of each.
+    pub subject: Vec<String>,
 }
 
 /// The result of comparing captures.
 #[derive(Debug, Default)]
 pub struct Comparison {
-    /// Number of figures that are repeatable on the reference and equal on the subject.
+    /// Number of figures that are repeatable on the reference and always equal on the subject.
     pub equal: usize,
     /// Figures for which the reference always has one value, and the subject never has it.
     pub different: Vec<Unequal>,
+    /// Figures for which the reference always has one value, and the subject has it in some passes only.
+    pub unsteady: Vec<Unequal>,
     /// Figures that vary on the reference itself, so that they prove nothing.
     pub unrepeatable: Vec<Unequal>,
 }
@@ -125,7 +127,7 @@ pub fn compare(reference: &[Capture], subject: &[Capture]) -> Comparison {
     for figure in every {
         let unequal = Unequal {
             figure: figure.clone(),
-            reference: values(&reference, figure),
+            reference: values(&reference, figure).into_iter().collect(),
             subject: values(&subject, figure),
         };
         if figure.column == ROW && !unequal.is_equal() {
@@ -139,24 +141,26 @@ pub fn compare(reference: &[Capture], subject: &[Capture]) -> Comparison {
 
 impl Unequal {
     fn is_equal(&self) -> bool {
-        self.reference.len() == 1 && self.reference == self.subject
+        self.reference.len() == 1 && self.wrong() == 0
+    }
+
+    /// Returns the number of passes over the subject with a value that the reference never had.
+    pub fn wrong(&self) -> usize {
+        self.subject.iter().filter(|value| !self.reference.contains(*value)).count()
     }
 
     /// Splits a row into its different columns.
     fn by_column(&self) -> Vec<Unequal> {
         let columns = self.reference.iter().chain(&self.subject).flat_map(|row| row.split(AND));
         let columns: BTreeSet<&str> = columns.filter_map(|cell| Some(cell.split_once(IS)?.0)).collect();
-        let of = |rows: &BTreeSet<String>, column: &str| -> BTreeSet<String> {
-            let cell = |row: &String| {
-                let value = row.split(AND).find_map(|cell| cell.strip_prefix(column)?.strip_prefix(IS));
-                value.unwrap_or("-").to_owned()
-            };
-            rows.iter().map(cell).collect()
+        let cell = |row: &String, column: &str| {
+            let value = row.split(AND).find_map(|cell| cell.strip_prefix(column)?.strip_prefix(IS));
+            value.unwrap_or("-").to_owned()
         };
         let one = |column: &str| Unequal {
             figure: Figure { column: column.to_owned(), ..self.figure.clone() },
-            reference: of(&self.reference, column),
-            subject: of(&self.subject, column),
+            reference: self.reference.iter().map(|row| cell(row, column)).collect(),
+            subject: self.subject.iter().map(|row| cell(row, column)).collect(),
         };
         columns.into_iter().map(one).collect()
     }
@@ -164,12 +168,12 @@ impl Unequal {
 
 impl Comparison {
     fn add(&mut self, unequal: Unequal) {
-        if unequal.reference.len() > 1 {
-            self.unrepeatable.push(unequal);
-        } else if unequal.reference.is_disjoint(&unequal.subject) {
-            self.different.push(unequal);
-        } else {
-            self.equal += 1;
+        let (wrong, passes) = (unequal.wrong(), unequal.subject.len());
+        match unequal.reference.len() {
+            1 if wrong == 0 => self.equal += 1,
+            1 if wrong < passes => self.unsteady.push(unequal),
+            1 => self.different.push(unequal),
+            _ => self.unrepeatable.push(unequal),
         }
     }
 }
@@ -207,7 +211,7 @@ fn ordered(capture: Capture, uneven: &BTreeSet<Figure>) -> BTreeMap<Figure, Stri
     figures
 }
 
-fn values(captures: &[BTreeMap<Figure, String>], figure: &Figure) -> BTreeSet<String> {
+fn values(captures: &[BTreeMap<Figure, String>], figure: &Figure) -> Vec<String> {
     captures.iter().map(|c| c.get(figure).cloned().unwrap_or_else(|| "-".into())).collect()
 }
 
@@ -225,9 +229,11 @@ pub fn report(unequal: &[Unequal], groups: usize) -> String {
         let first = members[0];
         let (expected, got) = excerpt(&first.reference, &first.subject);
         let line = format!(
-            "{:5} × {table} | {key} | {} | first in {} {} {}: reference {expected}, subject {got}",
+            "{:5} × {table} | {key} | {} | in up to {} of {} passes, first in {} {} {}: reference {expected}, subject {got}",
             members.len(),
             columns.join(" "),
+            members.iter().map(|one| one.wrong()).max().unwrap_or_default(),
+            first.subject.len(),
             first.figure.script,
             first.figure.key,
             first.figure.column,
@@ -244,9 +250,9 @@ pub fn report(unequal: &[Unequal], groups: usize) -> String {
 }
 
 /// Returns both values; long ones from where they differ.
-fn excerpt(reference: &BTreeSet<String>, subject: &BTreeSet<String>) -> (String, String) {
+fn excerpt(reference: &BTreeSet<String>, subject: &[String]) -> (String, String) {
     let join = |values: &BTreeSet<String>| values.iter().cloned().collect::<Vec<_>>().join(" | ");
-    let (a, b) = (join(reference), join(subject));
+    let (a, b) = (join(reference), join(&subject.iter().cloned().collect()));
     let same = a.chars().zip(b.chars()).take_while(|(x, y)| x == y).count();
     let cut = |text: &str| {
         let from = same.saturating_sub(60);
@@ -280,6 +286,27 @@ mod tests {
         let keys = |list: &[Unequal]| list.iter().map(|u| u.figure.key.clone()).collect::<Vec<_>>();
         assert_eq!(keys(&comparison.different), ["a", "c"]);
         assert_eq!(keys(&comparison.unrepeatable), ["b"]);
+    }
+
+    #[test]
+    fn a_fault_in_some_passes_is_no_equality() {
+        let of = |values: &[&str]| -> Vec<Capture> {
+            let row = |value: &&str| {
+                let mut one = capture(&[("a", "N", *value)], &[]);
+                one.put_row("t", "s", "r".into(), [("SAME", "x".to_owned()), ("OTHER", (*value).to_owned())]);
+                one
+            };
+            values.iter().map(row).collect()
+        };
+        let steady = of(&["1", "1", "1", "1"]);
+        let comparison = compare(&steady, &of(&["2", "1", "1", "3"]));
+        let unsteady: Vec<_> = comparison.unsteady.iter().map(|u| (&*u.figure.key, u.wrong())).collect();
+        assert_eq!(unsteady, [("a", 2), ("r", 2)], "the value, and the column of the row");
+        assert_eq!((comparison.equal, comparison.different.len()), (2, 0), "the order, and the other column");
+        assert_eq!(compare(&steady, &steady).equal, 3, "each figure, and the order");
+        // Where the reference wavers, too, nothing is proved.
+        let comparison = compare(&of(&["1", "2"]), &of(&["2", "1", "3"]));
+        assert_eq!((comparison.unsteady.len(), comparison.unrepeatable.len()), (0, 2));
     }
 
     #[test]

@@ -25,6 +25,8 @@ pub mod server;
 pub mod session;
 pub mod subject;
 
+pub use tare_server::{eventually, poll, poll_every};
+
 use std::sync::{PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 /// The reason why a test could not run, for the person who reads the failed test.
@@ -41,6 +43,9 @@ pub enum Failure {
     /// The server or the endpoint refused a statement.
     #[error(transparent)]
     Sql(#[from] mysql::Error),
+    /// A server's programs or its data failed.
+    #[error(transparent)]
+    Host(#[from] tare_server::Error),
     /// A precondition of the test is not met.
     #[error("{0}")]
     Setup(String),

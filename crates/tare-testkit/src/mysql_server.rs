@@ -2,12 +2,12 @@
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
-use std::time::Instant;
 
 use mysql::Conn;
+use tare_server::datadir::Account;
 use tempfile::TempDir;
 
-use crate::host::{server_folder, server_user};
+use crate::host::server_folder;
 use crate::process::Process;
 use crate::schema::Schema;
 use crate::server::{LIMIT, socket_options};
@@ -59,12 +59,14 @@ impl Mysql {
         command.args(CONSUMERS.map(|name| format!("--loose-performance-schema-consumer-{name}=ON")));
         command.args(options);
         let mut server = Mysql { process: Process::spawn(&mut command)?, home };
-        let begin = Instant::now();
-        while server.client().is_err() {
-            if server.process.ended()?.is_some() || begin.elapsed() > LIMIT {
-                return Err(Failure::Setup(format!("MySQL does not answer:\n{}", log(&server.home))));
-            }
-            std::thread::sleep(std::time::Duration::from_millis(50));
+        let answers = tare_server::poll(LIMIT, || {
+            let answers = server.client().is_ok();
+            // A state that cannot be asked for is as an end.
+            let is_over = !matches!(server.process.ended(), Ok(None));
+            (answers || is_over).then_some(answers)
+        });
+        if answers != Some(true) {
+            return Err(Failure::Setup(format!("MySQL does not answer:\n{}", log(&server.home))));
         }
         Ok(Some(server))
     }
@@ -121,9 +123,7 @@ fn command(program: &Path, home: &TempDir) -> Result<Command> {
         "--innodb-buffer-pool-size=64M",
         "--loose-innodb-redo-log-capacity=8M",
     ]);
-    if let Some(user) = server_user()? {
-        command.arg(format!("--user={}", user.name));
-    }
+    command.args(Account::of_servers()?.user_option());
     command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
     Ok(command)
 }

@@ -1,11 +1,10 @@
 //! A running program, and the operating system's data about it.
 
-use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use nix::sys::signal::{Signal, kill};
-use nix::unistd::Pid;
+use tare_server::process;
 
 use crate::{Failure, Result};
 
@@ -47,8 +46,8 @@ impl Process {
     /// # Errors
     /// When the process is gone.
     pub fn signal(&self, signal: Signal) -> Result<()> {
-        let id = Pid::from_raw(i32::try_from(self.id()).unwrap_or(i32::MAX));
-        kill(id, signal).map_err(|e| Failure::Setup(format!("send {signal} to the server: {e}")))
+        let sent = kill(process::as_pid(self.id()), signal);
+        sent.map_err(|e| Failure::Setup(format!("send {signal} to the server: {e}")))
     }
 
     /// Waits for its end.
@@ -56,16 +55,8 @@ impl Process {
     /// # Errors
     /// When it has not ended after `limit`.
     pub fn wait(&mut self, limit: Duration) -> Result<ExitStatus> {
-        let begin = Instant::now();
-        loop {
-            if let Some(status) = self.ended()? {
-                return Ok(status);
-            }
-            if begin.elapsed() > limit {
-                return Err(Failure::Setup(format!("the server still runs after {limit:?}")));
-            }
-            std::thread::sleep(Duration::from_millis(2));
-        }
+        let ended = tare_server::poll(limit, || self.ended().transpose());
+        ended.unwrap_or_else(|| Err(Failure::Setup(format!("the server still runs after {limit:?}"))))
     }
 
     /// Returns its resident memory in bytes (`VmRSS`).
@@ -73,23 +64,7 @@ impl Process {
     /// # Errors
     /// When the process is gone.
     pub fn resident(&self) -> Result<u64> {
-        let status = self.proc_file("status")?;
-        let kib = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
-        let kib = kib.and_then(|rest| rest.trim().trim_end_matches(" kB").parse::<u64>().ok());
-        kib.map(|kib| kib * 1024).ok_or_else(|| Failure::Setup("no VmRSS: the server is gone".into()))
-    }
-
-    /// Returns the CPU time used so far, user and system.
-    ///
-    /// # Errors
-    /// When the process is gone.
-    pub fn cpu(&self) -> Result<Duration> {
-        let stat = self.proc_file("stat")?;
-        // The name in parentheses may contain blanks; user and system time are fields 14 and 15 of the whole.
-        let fields = stat.rsplit(')').next().unwrap_or_default().split_whitespace();
-        let ticks: u64 = fields.skip(11).take(2).filter_map(|f| f.parse::<u64>().ok()).sum();
-        // Linux reports in hundredths of a second on every architecture.
-        Ok(Duration::from_millis(ticks * 10))
+        Ok(process::resident(self.id())?)
     }
 
     /// Returns the names of its mapped files that contain `part`.
@@ -97,46 +72,16 @@ impl Process {
     /// # Errors
     /// When the process is gone.
     pub fn maps(&self, part: &str) -> Result<Vec<String>> {
-        Ok(mapped(&self.proc_file("maps")?, part))
+        Ok(process::maps(self.id(), part)?)
     }
 
-    /// Returns the number of its threads.
+    /// Returns the kernel's numbers of its threads whose names, of at most 15 bytes, start with `begin`.
     ///
     /// # Errors
     /// When the process is gone.
-    pub fn threads(&self) -> Result<usize> {
-        let path = format!("/proc/{}/task", self.id());
-        Ok(std::fs::read_dir(&path).map_err(Failure::io(path))?.count())
+    pub fn threads_named(&self, begin: &str) -> Result<Vec<u32>> {
+        Ok(process::threads_named(self.id(), begin)?)
     }
-
-    /// Returns the folders in `/proc` of its threads whose names, of at most 15 bytes, start with `begin`.
-    ///
-    /// # Errors
-    /// When the process is gone.
-    pub fn threads_named(&self, begin: &str) -> Result<Vec<PathBuf>> {
-        let path = format!("/proc/{}/task", self.id());
-        let tasks = std::fs::read_dir(&path).map_err(Failure::io(path))?;
-        // A thread that cannot be read has just ended.
-        let name = |task: &Path| std::fs::read_to_string(task.join("comm")).unwrap_or_default();
-        let named = tasks.flatten().map(|task| task.path()).filter(|task| name(task).starts_with(begin));
-        Ok(named.collect())
-    }
-
-    fn proc_file(&self, name: &str) -> Result<String> {
-        let path = format!("/proc/{}/{name}", self.id());
-        std::fs::read_to_string(&path).map_err(Failure::io(path))
-    }
-}
-
-fn mapped(maps: &str, part: &str) -> Vec<String> {
-    let mut names: Vec<String> = maps
-        .lines()
-        .filter_map(|line| line.split_whitespace().nth(5))
-        .filter(|name| name.contains(part))
-        .map(str::to_owned)
-        .collect();
-    names.dedup();
-    names
 }
 
 impl Drop for Process {

@@ -12,7 +12,7 @@ use std::thread::JoinHandle;
 use crate::capture::Pass;
 use crate::declaration::Declaration;
 use crate::difference::{Explanations, Verdict};
-use crate::figure::{Capture, compare, report};
+use crate::figure::{Capture, Unequal, compare, report};
 use crate::grammar::{Grammar, Random};
 use crate::history::Clocks;
 use crate::script::{self, Script};
@@ -125,7 +125,7 @@ impl Pair {
             // causes it.
             let passes = references.iter().zip(&subjects);
             let violations: Vec<String> = passes.flat_map(|(own, it)| beyond(own, it)).collect();
-            if subjects.len() == ROUNDS || verdict.unexplained.is_empty() {
+            if subjects.len() == ROUNDS || verdict.is_settled() {
                 return Ok(Finding { verdict, violations });
             }
         }
@@ -159,17 +159,23 @@ struct Finding {
 impl Finding {
     /// Returns whether nothing is left to explain.
     fn is_clean(&self) -> bool {
-        self.verdict.unexplained.is_empty() && self.violations.is_empty()
+        self.differences().next().is_none() && self.violations.is_empty()
     }
 
     /// Describes the differences.
     fn report(&self) -> String {
-        report(&self.verdict.unexplained, 20) + &self.violations.join("\n")
+        let differences: Vec<Unequal> = self.differences().cloned().collect();
+        report(&differences, 20) + &self.violations.join("\n")
     }
 
     /// Returns the tables that differ.
     fn tables(&self) -> Vec<&str> {
-        self.verdict.unexplained.iter().map(|unequal| unequal.figure.table.as_str()).collect()
+        self.differences().map(|unequal| unequal.figure.table.as_str()).collect()
+    }
+
+    /// Returns what is wrong, always or in some passes.
+    fn differences(&self) -> impl Iterator<Item = &Unequal> {
+        self.verdict.unexplained.iter().chain(&self.verdict.unsteady)
     }
 
     /// Returns whether one of the tables that differ here differs there, too.

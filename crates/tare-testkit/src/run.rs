@@ -231,23 +231,24 @@ impl Run<'_> {
     /// Waits until the connections wait for their clients again.
     fn settle(&self, schema: &mut Schema) -> Result<()> {
         let mut last = None;
-        let begin = Instant::now();
-        while begin.elapsed() < Duration::from_secs(20) {
-            std::thread::sleep(Duration::from_millis(10));
-            let mut now = Vec::new();
-            for thread in &self.threads {
-                let filter = [("THREAD_ID", thread.to_string())];
-                let filter = [(filter[0].0, filter[0].1.as_str())];
-                let rows = schema.rows_where("events_waits_summary_by_thread_by_event_name", &filter)?;
-                now.push(rows.iter().filter_map(|row| row.number("COUNT_STAR")).sum::<u64>());
-            }
-            let now = Some(now);
-            if now == last {
-                return Ok(());
-            }
-            last = now;
-        }
-        Err(Failure::Setup(format!("{}: the connection never comes to rest", self.script)))
+        let pause = Duration::from_millis(10);
+        std::thread::sleep(pause);
+        let rest = tare_server::poll_every(pause, Duration::from_secs(20), || match self.waits(schema) {
+            Ok(now) => (last.replace(now.clone()) == Some(now)).then_some(Ok(())),
+            Err(error) => Some(Err(error)),
+        });
+        let restless = || Failure::Setup(format!("{}: the connection never comes to rest", self.script));
+        rest.unwrap_or_else(|| Err(restless()))
+    }
+
+    /// Returns the number of waits of each connection so far.
+    fn waits(&self, schema: &mut Schema) -> Result<Vec<u64>> {
+        let of = |thread: &u64| {
+            let filter = [("THREAD_ID", &*thread.to_string())];
+            let rows = schema.rows_where("events_waits_summary_by_thread_by_event_name", &filter)?;
+            Ok(rows.iter().filter_map(|row| row.number("COUNT_STAR")).sum())
+        };
+        self.threads.iter().map(of).collect()
     }
 
     fn snapshot(&self, schema: &mut Schema) -> Result<Snapshot> {
@@ -564,14 +565,12 @@ fn wait_for_end(schema: &mut Schema, closed: &[u64]) -> Result<()> {
 
 /// Waits until nothing is missing any more; `missing` returns the error in case it stays so.
 fn wait_while(mut missing: impl FnMut() -> Result<Option<String>>) -> Result<()> {
-    let begin = Instant::now();
-    while let Some(failure) = missing()? {
-        if begin.elapsed() > Duration::from_secs(20) {
-            return Err(Failure::Setup(failure));
-        }
-        std::thread::sleep(Duration::from_millis(5));
-    }
-    Ok(())
+    let mut last = Ok(None);
+    tare_server::poll(Duration::from_secs(20), || {
+        last = missing();
+        !matches!(last, Ok(Some(_)))
+    });
+    last?.map_or(Ok(()), |failure| Err(Failure::Setup(failure)))
 }
 
 fn sockets(schema: &mut Schema) -> Result<HashSet<String>> {

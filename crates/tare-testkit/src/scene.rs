@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::thread::JoinHandle;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use mysql::Conn;
 use mysql::prelude::Queryable;
@@ -100,14 +100,11 @@ impl<'s> Scene<'s> {
             "SELECT COUNT(*) FROM information_schema.INNODB_TRX \
              WHERE trx_mysql_thread_id = {id} AND trx_state = 'LOCK WAIT'"
         );
-        let begin = Instant::now();
-        while self.admin.query_first(&waits)? != Some(1) {
-            if begin.elapsed() > LIMIT {
-                return Err(Failure::Setup(format!("connection {id} waits for nothing")));
-            }
-            std::thread::sleep(STALE);
-        }
-        Ok(id)
+        let waiting = tare_server::poll_every(STALE, LIMIT, || {
+            let count: mysql::Result<Option<u64>> = self.admin.query_first(&waits);
+            count.map(|count| (count == Some(1)).then_some(id)).transpose()
+        });
+        waiting.transpose()?.ok_or_else(|| Failure::Setup(format!("connection {id} waits for nothing")))
     }
 
     /// Ends the connection of an idle session.

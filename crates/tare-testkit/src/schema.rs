@@ -143,7 +143,7 @@ impl Schema {
     /// When the server refuses.
     pub fn update(&mut self, table: &str, set: Filter<'_>, filter: Filter<'_>) -> Result<()> {
         let set: Vec<String> =
-            set.iter().map(|(column, value)| format!("`{column}` = {}", literal(value))).collect();
+            set.iter().map(|(column, value)| format!("`{column}` = {}", value_as_sql(value))).collect();
         let sql = format!("UPDATE {}`{table}` SET {}{}", self.prefix, set.join(", "), conditions(filter));
         Ok(self.conn.query_drop(sql)?)
     }
@@ -258,15 +258,16 @@ fn conditions(filter: Filter<'_>) -> String {
         return String::new();
     }
     let all: Vec<String> =
-        filter.iter().map(|(column, value)| format!("`{column}` = {}", literal(value))).collect();
+        filter.iter().map(|(column, value)| format!("`{column}` = {}", value_as_sql(value))).collect();
     format!(" WHERE {}", all.join(" AND "))
 }
 
-fn literal(value: &str) -> String {
+/// Returns a value as SQL: digits as a number, all else quoted.
+fn value_as_sql(value: &str) -> String {
     if !value.is_empty() && value.bytes().all(|b| b.is_ascii_digit()) {
         return value.to_owned();
     }
-    format!("'{}'", value.replace('\\', "\\\\").replace('\'', "''"))
+    tare_server::sql::literal(value)
 }
 
 fn text(value: mysql::Value) -> Option<String> {

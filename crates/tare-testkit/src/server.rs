@@ -6,9 +6,10 @@ use std::time::{Duration, Instant};
 
 use mysql::{Conn, OptsBuilder};
 use nix::sys::signal::Signal;
+use tare_server::datadir::Account;
 use tempfile::TempDir;
 
-use crate::host::{Host, SIZES, server_user};
+use crate::host::{Host, SIZES};
 use crate::process::Process;
 use crate::schema::Schema;
 use crate::subject::{Provider, provider_library};
@@ -122,24 +123,25 @@ impl Server {
         assert!(self.process.is_none(), "the server runs already");
         let child = self.command()?.spawn().map_err(Failure::io("start the server"))?;
         self.process = Some(Process::new(child));
-        let begin = Instant::now();
-        loop {
+        let mut ended = None;
+        let answers = tare_server::poll(self.limit(), || {
             if self.client().is_ok() {
-                while !self.process()?.threads_named(STARTING)?.is_empty() && begin.elapsed() < self.limit() {
-                    std::thread::sleep(Duration::from_millis(5));
-                }
-                return Ok(());
+                return Some(Ok(true));
             }
-            let ended = self.process_mut()?.ended()?;
-            if ended.is_some() || begin.elapsed() > self.limit() {
-                self.process = None;
-                return Err(Failure::Setup(format!(
-                    "the server does not answer ({ended:?}):\n{}",
-                    self.log()
-                )));
-            }
-            std::thread::sleep(Duration::from_millis(10));
+            ended = match self.process_mut().and_then(Process::ended) {
+                Ok(ended) => ended,
+                Err(error) => return Some(Err(error)),
+            };
+            ended.is_some().then_some(Ok(false))
+        });
+        if !answers.transpose()?.unwrap_or(false) {
+            self.process = None;
+            return Err(Failure::Setup(format!("the server does not answer ({ended:?}):\n{}", self.log())));
         }
+        let process = self.process()?;
+        // What has ended meanwhile is the test's to find out.
+        tare_server::poll(self.limit(), || process.threads_named(STARTING).is_ok_and(|it| it.is_empty()));
+        Ok(())
     }
 
     fn limit(&self) -> Duration {
@@ -169,9 +171,7 @@ impl Server {
         if let Some(base) = &self.host.basedir {
             command.arg(format!("--basedir={}", base.display()));
         }
-        if let Some(user) = server_user()? {
-            command.arg(format!("--user={}", user.name));
-        }
+        command.args(Account::of_servers()?.user_option());
         self.provide(&mut command)?;
         command.args(&self.settings.options);
         command.envs(self.settings.environment.iter().map(|(k, v)| (k, v)));

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::path::PathBuf;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread::JoinHandle;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use mysql::prelude::Queryable;
 use mysql::{Conn, LocalInfileHandler, Params, Statement, Value};
@@ -118,15 +118,11 @@ impl Session {
     }
 
     fn wait_until(&mut self, sql: &str) -> Result<()> {
-        let begin = Instant::now();
-        while begin.elapsed() < Duration::from_secs(30) {
-            let seen: Option<Option<String>> = self.control.query_first(sql)?;
-            if seen.flatten().as_deref() == Some("1") {
-                return Ok(());
-            }
-            std::thread::sleep(Duration::from_millis(5));
-        }
-        Err(Failure::Setup(format!("never came true: {sql}")))
+        let came = tare_server::poll(Duration::from_secs(30), || {
+            let seen: mysql::Result<Option<Option<String>>> = self.control.query_first(sql);
+            seen.map(|seen| (seen.flatten().as_deref() == Some("1")).then_some(())).transpose()
+        });
+        came.transpose()?.ok_or_else(|| Failure::Setup(format!("never came true: {sql}")))
     }
 }
 

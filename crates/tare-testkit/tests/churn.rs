@@ -4,6 +4,7 @@
 
 use mysql::Conn;
 use mysql::prelude::Queryable;
+use tare_testkit::eventually;
 use tare_testkit::schema::Schema;
 use tare_testkit::server::{LIMIT, Server, Settings};
 use tare_testkit::subject::{Provider, setting};
@@ -30,16 +31,12 @@ fn churn(server: &Server, connections: u64) {
 /// Waits until only the reader's connection is left, if that is one of the server's, and gives the number of rows in `threads`.
 fn threads_at_rest(server: &Server, schema: &mut Schema) -> usize {
     let readers = usize::from(server.serves_tables());
-    let begin = std::time::Instant::now();
-    loop {
+    eventually("connections leave threads after their end", LIMIT, || {
         let rows = schema.rows("threads").unwrap();
         let clients = rows.iter().filter(|row| row.text("TYPE") == "FOREGROUND").count();
-        if clients <= readers {
-            return rows.iter().filter(|row| row.text("NAME") == "thread/sql/one_connection").count();
-        }
-        assert!(begin.elapsed() < LIMIT, "{clients} connections stay in threads after their end");
-        std::thread::sleep(std::time::Duration::from_millis(20));
-    }
+        let threads = || rows.iter().filter(|row| row.text("NAME") == "thread/sql/one_connection").count();
+        (clients <= readers).then(threads)
+    })
 }
 
 fn seen(schema: &mut Schema, name: &str) -> u64 {

@@ -16,6 +16,7 @@ use tare_testkit::schema::TABLES;
 use tare_testkit::server::{LIMIT, Server, Settings};
 use tare_testkit::subject::Provider;
 use tare_testkit::turn;
+use tare_testkit::{eventually, poll};
 
 const LOAD: Load = Load { workload: "oltp_read_write", threads: 8, tables: 2, rows: 2000, prepared: true };
 
@@ -93,11 +94,8 @@ fn sigterm_ends_cleanly_idle_and_loaded() {
         LOAD.prepare(&server).unwrap();
         let load = LOAD.start(&server, 60).unwrap();
         let mut conn = server.client().unwrap();
-        while conn.query_first::<u64, _>("SELECT COUNT(*) FROM information_schema.processlist").unwrap()
-            < Some(9)
-        {
-            std::thread::sleep(Duration::from_millis(10));
-        }
+        let all = "SELECT COUNT(*) FROM information_schema.processlist";
+        eventually("the load is connected", LIMIT, || conn.query_first::<u64, _>(all).unwrap() >= Some(9));
         let (loaded, status) = server.stop().unwrap();
         drop(load);
         println!("{provider:?}: idle {:?}, under load {loaded:?}", idle[1]);
@@ -349,11 +347,8 @@ fn a_program_the_server_starts_is_not_affected() {
     server.client().unwrap().query_drop("CREATE USER pam@localhost IDENTIFIED VIA pam").unwrap();
     // The helper refuses everybody; that it was asked is what counts.
     assert!(mysql::Conn::new(server.client_options().user(Some("pam"))).is_err());
-    let begin = std::time::Instant::now();
-    while !told.exists() {
-        assert!(begin.elapsed() < LIMIT, "the server starts no helper\n{}", server.log());
-        std::thread::sleep(Duration::from_millis(10));
-    }
+    let is_told = poll(LIMIT, || told.exists()).is_some();
+    assert!(is_told, "the server starts no helper\n{}", server.log());
     let told = std::fs::read_to_string(&told).unwrap();
     assert!(told.contains("told"));
     assert!(!told.contains("LD_PRELOAD") && !told.contains("libtare"), "{told}");

@@ -6,10 +6,11 @@ use std::collections::{HashMap, HashSet};
 
 use mysql::prelude::Queryable;
 use tare_testkit::capture::names;
+use tare_testkit::eventually;
 use tare_testkit::history::{Clocks, Events, KINDS};
 use tare_testkit::load::Load;
 use tare_testkit::schema::{Schema, TABLES};
-use tare_testkit::server::{Server, Settings};
+use tare_testkit::server::{LIMIT, Server, Settings};
 use tare_testkit::subject::{Provider, setting};
 use tare_testkit::turn;
 
@@ -160,11 +161,9 @@ fn status(server: &Server) -> HashMap<String, u64> {
 fn wait_for_quiet(server: &Server, schema: &mut Schema) {
     let clients =
         |schema: &mut Schema| schema.rows_where("threads", &[("TYPE", "FOREGROUND")]).unwrap().len();
-    let begin = std::time::Instant::now();
-    while clients(schema) > 2 || status(server)["Threads_connected"] > 2 {
-        assert!(begin.elapsed() < tare_testkit::server::LIMIT, "connections stay in threads after their end");
-        std::thread::sleep(std::time::Duration::from_millis(20));
-    }
+    eventually("connections leave threads after their end", LIMIT, || {
+        clients(schema) <= 2 && status(server)["Threads_connected"] <= 2
+    });
 }
 
 #[test]

@@ -16,8 +16,11 @@ use tare_testkit::server::{Server, Settings};
 use tare_testkit::subject::Provider;
 use tare_testkit::turn;
 
-/// How often both sides are passed once more to see whether a difference is one of chance.
-const FURTHER_ROUNDS: usize = 3;
+/// How often both sides are passed at first: of the faults in half of all passes, 7 of 8 show in one of them.
+const FIRST_ROUNDS: usize = 3;
+/// How often both sides are passed once more where the subject was not always as the reference. Of ten passes, a fault in half
+/// of them shows in three or more 95 times in 100; what happens in every twentieth pass on both sides, not once in a hundred.
+const FURTHER_ROUNDS: usize = 7;
 
 /// How often the reference is passed for one that does not contradict itself.
 const REFERENCE_TRIES: usize = 3;
@@ -133,14 +136,17 @@ fn hold(scripts: &[Script], executions: Executions) -> Comparison {
         (comparison, verdict)
     };
     let compared = || {
-        let (mut reference, mut subject) = (vec![refer(), refer()], vec![pass(Provider::under_test())]);
+        let mut reference: Vec<Capture> = (0..FIRST_ROUNDS).map(|_| refer()).collect();
+        let mut subject: Vec<Capture> = (0..FIRST_ROUNDS).map(|_| pass(Provider::under_test())).collect();
         let (mut comparison, mut verdict) = judged(&reference, &subject);
         for _ in 0..FURTHER_ROUNDS {
-            if verdict.unexplained.is_empty() {
+            if verdict.is_settled() {
                 break;
             }
-            println!("{} differences, and both are passed once more:", verdict.unexplained.len());
-            print!("{}", report(&verdict.unexplained, 40));
+            println!("not always equal, and both are passed once more:");
+            for differences in [&verdict.unexplained, &verdict.unsteady, &verdict.seldom] {
+                print!("{}", report(differences, 40));
+            }
             reference.push(refer());
             subject.push(pass(Provider::under_test()));
             (comparison, verdict) = judged(&reference, &subject);
@@ -175,6 +181,7 @@ fn hold(scripts: &[Script], executions: Executions) -> Comparison {
     }
     assert!(comparison.equal > 1000, "only {} figures were compared", comparison.equal);
     assert_eq!(verdict.unexplained.len(), 0, "differences nobody explained");
+    assert_eq!(verdict.unsteady.len(), 0, "figures that are wrong in some passes, which nobody explained");
     assert_eq!(verdict.wavering.len(), 0, "figures that must repeat and do not");
     assert!(violations.is_empty() || !Provider::under_test().is_tare(), "rows that contradict themselves");
     // The explanations are about tare; held against itself the reference has no differences to explain.
@@ -195,11 +202,15 @@ fn show(comparison: &Comparison, verdict: &Verdict) {
     }
     println!("\n{} differences of chance in what the built-in is known not to repeat:", verdict.chance.len());
     print!("{}", report(&verdict.chance, 50));
+    println!("\n{} figures that were wrong for once, with all passes:", verdict.seldom.len());
+    print!("{}", report(&verdict.seldom, 50));
+    println!("\n{} figures that are wrong in some passes, which nobody explained:", verdict.unsteady.len());
+    print!("{}", report(&verdict.unsteady, 100));
     println!("\n{} differences nobody explained:", verdict.unexplained.len());
     print!("{}", report(&verdict.unexplained, 200));
     let all = Path::new(env!("CARGO_TARGET_TMPDIR")).join("oracle-differences.txt");
-    let lines =
-        verdict.unexplained.iter().map(|u| format!("{} | {:?} | {:?}\n", u.figure, u.reference, u.subject));
+    let lines = verdict.unexplained.iter().chain(&verdict.unsteady);
+    let lines = lines.map(|u| format!("{} | {:?} | {:?}\n", u.figure, u.reference, u.subject));
     std::fs::write(&all, lines.collect::<String>()).unwrap();
     println!("each of them is in {}", all.display());
 }

@@ -7,8 +7,9 @@ use mysql::Conn;
 use mysql::prelude::Queryable;
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::TcpListener;
+use tare_testkit::eventually;
 use tare_testkit::host::Host;
-use tare_testkit::server::{Server, Settings};
+use tare_testkit::server::{LIMIT, Server, Settings};
 use tare_testkit::subject::Provider;
 use tare_testkit::turn;
 
@@ -330,10 +331,8 @@ const ANOTHER: &str = "CHANGE MASTER 'other' TO MASTER_HOST = 'primary.example',
 /// After `STOP SLAVE` until the workers are gone: the applier has them ended when it counts as stopped already.
 fn wait_for_workers(conn: &mut Conn, sql: &str) {
     let workers = "SELECT NAME FROM performance_schema.threads WHERE NAME = 'thread/sql/rpl_parallel_thread'";
-    let begin = std::time::Instant::now();
-    while sql == "STOP SLAVE" && !rows(conn, workers).is_empty() {
-        assert!(begin.elapsed() < tare_testkit::server::LIMIT, "the workers never end");
-        std::thread::sleep(std::time::Duration::from_millis(10));
+    if sql == "STOP SLAVE" {
+        eventually("the workers end", LIMIT, || rows(conn, workers).is_empty());
     }
 }
 
@@ -368,10 +367,7 @@ fn replicas_are_told_of_as_by_the_built_in() {
             conn.query_drop("START SLAVE").unwrap();
             pair.primary.client().unwrap().query_drop("INSERT INTO r.u VALUES (100)").unwrap();
             let stopped = |conn: &mut Conn| rows(conn, "SHOW SLAVE STATUS")[0][11] == Some("No".to_owned());
-            let begin = std::time::Instant::now();
-            while !stopped(&mut conn) && begin.elapsed() < std::time::Duration::from_secs(30) {
-                std::thread::sleep(std::time::Duration::from_millis(20));
-            }
+            eventually("the applier stops at the error", LIMIT, || stopped(&mut conn));
             seen.push(told(&pair.replica));
             for sql in ["STOP SLAVE", "RESET SLAVE 'other' ALL"] {
                 conn.query_drop(sql).unwrap();
@@ -461,10 +457,7 @@ fn replicas_receive_what_show_all_slaves_status_says() {
         told
     };
     let failed = |told: &Vec<[String; 3]>| told.iter().any(|row| row[0] == "deaf" && row[2] != "0");
-    let begin = std::time::Instant::now();
-    while !failed(&told(&mut conn)) && begin.elapsed() < std::time::Duration::from_secs(30) {
-        std::thread::sleep(std::time::Duration::from_millis(20));
-    }
+    eventually("a channel fails", LIMIT, || failed(&told(&mut conn)));
     let wanted = told(&mut conn);
     assert!(wanted.len() == 3 && failed(&wanted), "{wanted:?}");
     let sql = "SELECT CHANNEL_NAME, SERVICE_STATE, CAST(LAST_ERROR_NUMBER AS CHAR), LAST_QUEUED_TRANSACTION, \

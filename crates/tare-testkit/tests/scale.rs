@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 use mysql::Conn;
 use mysql::prelude::Queryable;
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
+use tare_server::process::thread_cpu_time;
 use tare_testkit::load::Load;
 use tare_testkit::server::{Server, Settings};
 use tare_testkit::subject::{Provider, setting};
@@ -169,12 +170,8 @@ struct Charge {
 
 /// CPU time of some threads of the server.
 fn cpu_of(server: &Server, threads: &[u64]) -> Duration {
-    let of = |thread: &u64| {
-        let path = format!("/proc/{}/task/{thread}/schedstat", server.process().unwrap().id());
-        let text = std::fs::read_to_string(&path).unwrap();
-        text.split_whitespace().next().unwrap().parse::<u64>().unwrap()
-    };
-    Duration::from_nanos(threads.iter().map(of).sum())
+    let process = server.process().unwrap().id();
+    threads.iter().map(|thread| thread_cpu_time(process, *thread as u32).unwrap()).sum()
 }
 
 fn transactions(conn: &mut Conn) -> u64 {

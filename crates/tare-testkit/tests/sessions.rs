@@ -6,10 +6,11 @@
 #![allow(clippy::unwrap_used)] // in a test a failure is a panic
 
 use std::os::unix::fs::PermissionsExt;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use mysql::Conn;
 use mysql::prelude::Queryable;
+use tare_testkit::eventually;
 use tare_testkit::host::{Host, program};
 use tare_testkit::server::{LIMIT, Server, Settings};
 use tare_testkit::subject::Provider;
@@ -110,12 +111,8 @@ fn come_and_go(server: &Server) {
 }
 
 fn wait_until_gone(conn: &mut Conn, id: u32) {
-    let begin = Instant::now();
     let there = format!("SELECT COUNT(*) FROM information_schema.processlist WHERE ID = {id}");
-    while conn.query_first::<u64, _>(&there).unwrap() != Some(0) {
-        assert!(begin.elapsed() < LIMIT, "the session does not end");
-        std::thread::sleep(Duration::from_millis(5));
-    }
+    eventually("the session ends", LIMIT, || conn.query_first::<u64, _>(&there).unwrap() == Some(0));
     // Out of the list it still has to free what it holds.
     std::thread::sleep(Duration::from_millis(100));
 }

@@ -1,4 +1,7 @@
 //! The endpoint's socket and the checks of who may connect.
+//!
+//! `/proc` is read here without the crate `procfs`: this runs in the server, where three links and names are no reason for
+//! a dependency.
 
 use std::fs;
 use std::os::unix::net::UnixStream;

@@ -35,7 +35,7 @@ const NAMES: [&str; 24] = [
     "app",
 ];
 
-/// A text between quotes, with the escapes FEDERATED makes.
+/// A text between quotes, with the escapes FEDERATED makes: others than `tare_server::sql` does.
 fn escaped(text: &str) -> String {
     text.replace('\\', "\\\\").replace('\'', "\\'")
 }

@@ -9,6 +9,10 @@ use std::time::Duration;
 
 use fixture::*;
 use mysql::prelude::Queryable;
+use tare_server::eventually;
+
+/// Time limit for the ends of connections.
+const LIMIT: Duration = Duration::from_secs(60);
 
 /// A small generator (xorshift), so that a failure repeats.
 struct PacketRandom(u64);
@@ -28,9 +32,7 @@ impl PacketRandom {
 
 /// Waits until all connections are over, which the end of their clients must bring about.
 fn wait_until_empty(served: &Served) {
-    while served.endpoint.connections() > 0 {
-        thread::sleep(Duration::from_millis(1));
-    }
+    eventually("the connections are over", LIMIT, || served.endpoint.connections() == 0);
 }
 
 fn assert_alive(served: &Served) {

@@ -4,8 +4,8 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
 use clap::Args;
-use tare_lab::Error;
-use tare_lab::installation::Installation;
+use tare_server::Error;
+use tare_server::installation::Installation;
 
 /// The server to start, and the provider to load into it.
 #[derive(Args, Debug)]
@@ -20,7 +20,7 @@ pub(crate) struct ProviderPrograms {
 
 impl ProviderPrograms {
     /// Finds the server's programs: those named, or the system's.
-    pub(crate) fn installation(&self) -> tare_lab::Result<Installation> {
+    pub(crate) fn installation(&self) -> tare_server::Result<Installation> {
         Installation::find(self.mariadbd.as_deref()).map_err(|error| match error {
             Error::Missing { program, hint } => {
                 Error::Missing { program, hint: format!("{hint} (or name it with --mariadbd PATH)") }

@@ -1,5 +1,6 @@
 //! The signals that end a command.
 
+use procfs::process::Process;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use tare_lab::interrupt::Interrupt;
 
@@ -7,8 +8,6 @@ use tare_lab::interrupt::Interrupt;
 pub(crate) const INTERRUPTED: u8 = 130;
 /// Signals that end a command.
 const ENDING: [i32; 3] = [SIGINT, SIGTERM, SIGHUP];
-/// The kernel's data about this process.
-const STATUS: &str = "/proc/self/status";
 
 /// Turns signals into a flag, which every wait checks, so that servers are stopped and folders removed at the
 /// end.
@@ -24,40 +23,39 @@ pub(crate) fn interrupt(hangs_up: bool) -> anyhow::Result<Interrupt> {
 /// `nohup`.
 pub(crate) fn ending(hangs_up: bool) -> impl Iterator<Item = i32> {
     // Without it, no signal is known to be ignored.
-    let status = std::fs::read_to_string(STATUS).unwrap_or_default();
-    let hangs_up = hangs_up && !is_ignored(&status, SIGHUP);
+    let status = Process::myself().and_then(|process| process.status());
+    let hangs_up = hangs_up && !status.is_ok_and(|status| is_ignored(status.sigign, SIGHUP));
     ENDING.into_iter().filter(move |signal| *signal != SIGHUP || hangs_up)
 }
 
-/// Returns whether a process ignores a signal, by its [`STATUS`]: bit n-1 of a hexadecimal mask stands for
-/// signal n.
-fn is_ignored(status: &str, signal: i32) -> bool {
-    let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
-    let mask = mask.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok()).unwrap_or(0);
+/// Returns whether a mask of ignored signals has a signal: bit n-1 stands for signal n.
+fn is_ignored(mask: u64, signal: i32) -> bool {
     (mask >> (signal - 1)) & 1 == 1
 }
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use super::*;
 
     #[test]
     fn what_is_ignored_is_read_from_a_mask() {
-        // 1, 2 and 13; blocked or caught signals are not ignored.
-        let status =
-            "Name:\ttare\nSigBlk:\t0000000000004000\nSigIgn:\t0000000000001003\nSigCgt:\t0000000000004440\n";
-        assert_eq!(ENDING.map(|signal| is_ignored(status, signal)), [true, false, true], "INT, TERM, HUP");
-        for unknown in ["", "SigIgn:\n", "SigIgn:\tnone\n", "SigCgt:\t0000000000004003\n"] {
-            assert_eq!(ENDING.map(|signal| is_ignored(unknown, signal)), [false; 3], "{unknown:?}");
-        }
+        // 1, 2 and 13.
+        assert_eq!(ENDING.map(|signal| is_ignored(0x1003, signal)), [true, false, true], "INT, TERM, HUP");
+        assert_eq!(ENDING.map(|signal| is_ignored(0, signal)), [false; 3]);
     }
 
     /// Starts a program as `nohup` does.
     #[test]
     fn a_hangup_that_is_ignored_is_seen_in_what_the_kernel_says() {
-        let script = format!("trap '' HUP; exec cat {STATUS}");
-        let output = std::process::Command::new("sh").args(["-c", &script]).output().expect("sh runs");
-        let status = String::from_utf8_lossy(&output.stdout);
-        assert!(is_ignored(&status, SIGHUP), "{status}");
+        let mut shell = std::process::Command::new("sh");
+        shell.args(["-c", "trap '' HUP; exec sleep 60"]);
+        let mut sleeper = shell.spawn().expect("sh runs");
+        let process = tare_server::process::open(sleeper.id()).expect("it runs");
+        let ignores = || is_ignored(process.status().expect("its status").sigign, SIGHUP);
+        let is_seen = tare_server::poll(Duration::from_secs(60), ignores).is_some();
+        sleeper.kill().and_then(|()| sleeper.wait()).expect("it ends");
+        assert!(is_seen);
     }
 }

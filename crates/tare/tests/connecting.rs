@@ -17,9 +17,9 @@ fn server(provider: Provider) -> Server {
     let server =
         Server::start(Settings::new(provider).option("--plugin-load-add=auth_ed25519")).expect("a server");
     let mut root = server.client().expect("a client");
-    let quoted = PASSWORD.replace('\\', "\\\\").replace('\'', "\\'");
+    let quoted = tare_server::sql::literal(PASSWORD);
     for statement in [
-        format!("CREATE USER agent@localhost IDENTIFIED VIA ed25519 USING PASSWORD('{quoted}')"),
+        format!("CREATE USER agent@localhost IDENTIFIED VIA ed25519 USING PASSWORD({quoted})"),
         "GRANT SELECT, UPDATE ON performance_schema.* TO agent@localhost".to_owned(),
         "GRANT PROCESS ON *.* TO agent@localhost".to_owned(),
         "CREATE USER nobody@localhost IDENTIFIED BY 'n'".to_owned(),

@@ -2,7 +2,7 @@
 
 use std::process::{Command, Stdio};
 
-use tare_lab::installation::Installation;
+use tare_server::installation::Installation;
 use tare_testkit::subject::provider_library;
 
 /// Figures mean little without what they leave out: that is said last.

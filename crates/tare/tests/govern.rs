@@ -11,6 +11,7 @@ use tare_testkit::ending::Ending;
 use tare_testkit::process::Process;
 use tare_testkit::server::{LIMIT, Server, Settings};
 use tare_testkit::subject::Provider;
+use tare_testkit::{eventually, poll};
 
 /// Every row that a governor may touch, in their order.
 fn settings(server: &Server) -> Vec<(String, String, Option<String>)> {
@@ -78,12 +79,10 @@ fn killed_at_any_moment_it_leaves_nothing_that_the_next_start_does_not_put_back(
             let mut governor =
                 Process::spawn(command.stdout(Stdio::null()).stderr(Stdio::null())).expect("it starts");
             // Some are killed as they come, the last ones when they have moved something.
-            let begin = std::time::Instant::now();
             let moment = Duration::from_millis(random.u64(0..2500));
-            while begin.elapsed() < moment
-                || (nth >= 4 && settings(&server) == original && begin.elapsed() < LIMIT)
-            {
-                std::thread::sleep(Duration::from_millis(10));
+            std::thread::sleep(moment);
+            if nth >= 4 {
+                poll(LIMIT, || settings(&server) != original);
             }
             governor.signal(nix::sys::signal::Signal::SIGKILL).expect("it runs");
             governor.wait(LIMIT).expect("it ends");
@@ -93,14 +92,10 @@ fn killed_at_any_moment_it_leaves_nothing_that_the_next_start_does_not_put_back(
             owed += usize::from(was_owed);
             assert!(was_owed || !was_moved, "what was changed without being written down first is lost");
             // The next start says so.
-            let output = loop {
+            let output = eventually("no other governor is at work", LIMIT, || {
                 let output = govern(&server, home, &["--put-back"]).output().expect("it runs");
-                if !said(&output).contains("another governor is at work") {
-                    break output;
-                }
-                assert!(begin.elapsed() < LIMIT, "{}", said(&output));
-                std::thread::sleep(Duration::from_millis(50));
-            };
+                Some(output).filter(|output| !said(output).contains("another governor is at work"))
+            });
             let text = said(&output);
             assert!(output.status.success(), "{text}");
             assert!(!was_moved || text.contains("a governor that was killed left"), "{text}");

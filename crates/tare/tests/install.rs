@@ -10,6 +10,7 @@ use std::process::Command;
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::{Pid, Uid, User};
 use tare_testkit::host::Host;
+use tare_testkit::server::LIMIT;
 use tree::{DROP_IN, OPTIONS, PROGRAM, PROVIDER, SERVICE, TRIAL, Tree, UNIT, VARIABLES, needing_newer};
 
 /// How the drop-in says what is to be preloaded.
@@ -384,7 +385,7 @@ struct Running<'a>(&'a Tree);
 
 impl Running<'_> {
     fn command(&self, script: &str) -> String {
-        let server = Host::find().expect("a server").mariadbd;
+        let server = Host::find().expect("a server").mariadbd.clone();
         self.0.write("/restart.sh", script);
         let home = self.0.0.path().display();
         format!("SERVER={} sh -c '. {home}/restart.sh' {home}", server.display())
@@ -399,9 +400,8 @@ impl Drop for Running<'_> {
     fn drop(&mut self) {
         let Some(pid) = self.pid() else { return };
         let _ = kill(Pid::from_raw(pid), Signal::SIGKILL);
-        while Path::new(&format!("/proc/{pid}")).exists() {
-            std::thread::sleep(std::time::Duration::from_millis(20));
-        }
+        // A panic in a destructor would hide the test's own.
+        tare_testkit::poll(LIMIT, || !Path::new(&format!("/proc/{pid}")).exists());
     }
 }
 

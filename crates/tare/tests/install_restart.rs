@@ -8,6 +8,8 @@ use std::process::{Command, Output};
 
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
+use tare_testkit::eventually;
+use tare_testkit::server::LIMIT;
 use tree::{DROP_IN, OPTIONS, PROVIDER, SERVICE, Tree};
 
 /// Another unit, and where its drop-in goes; of the two `mariadb.service` comes first.
@@ -44,9 +46,7 @@ fn what_a_restart_leaves_running_is_not_waited_for() {
     // The shell has started it, and it may not be `sleep` yet.
     let runs =
         |program: &[u8]| fs::read(format!("/proc/{pid}/cmdline")).is_ok_and(|line| line.starts_with(program));
-    while runs(b"sh") || runs(b"/bin/sh") {
-        std::thread::sleep(std::time::Duration::from_millis(1));
-    }
+    eventually("the shell becomes a program", LIMIT, || !(runs(b"sh") || runs(b"/bin/sh")));
     assert!(runs(b"sleep"), "it was not waited for");
     kill(Pid::from_raw(pid), Signal::SIGKILL).expect("it runs still");
 }

@@ -15,6 +15,8 @@ use nix::sys::signal::Signal;
 use tare_lab::target::Target;
 
 use place::{Place, STUDY, Theirs, send, text};
+use tare_testkit::eventually;
+use tare_testkit::server::LIMIT;
 
 /// Options of a server that listens at an address, and its port.
 fn listening_at(address: &str) -> (Vec<String>, u16) {
@@ -241,13 +243,7 @@ fn driven_from(network: &Network, driver: &str, driving: &dyn Fn() -> usize) {
     send(running.id(), Signal::SIGKILL);
     running.wait().expect("it ends");
     place.wait_until_nothing_is_left();
-    for _ in 0..500 {
-        if driving() == 0 {
-            break;
-        }
-        std::thread::sleep(Duration::from_millis(20));
-    }
-    assert_eq!(driving(), 0, "drivers outlive the lab");
+    eventually("no driver outlives the lab", LIMIT, || driving() == 0);
 
     let ended = place.run();
     assert!(ended.status.success(), "{}{}", text(&ended.stdout), text(&ended.stderr));
@@ -317,13 +313,7 @@ impl Ssh {
         let ssh = Ssh { daemon, folder: folder.into() };
         let config = ssh.folder.join("ssh").display().to_string();
         let answers = || run("ssh", &["-F", &config, "-o", "BatchMode=yes", "load1", "true"]);
-        assert!(
-            (0..100).any(|_| answers() || {
-                std::thread::sleep(Duration::from_millis(50));
-                false
-            }),
-            "sshd answers"
-        );
+        eventually("sshd answers", LIMIT, answers);
         Some(ssh)
     }
 }

@@ -8,10 +8,10 @@ use std::process::{Command, Output};
 use mysql::prelude::Queryable;
 use serde_json::Value;
 use tare_lab::bench::Bench;
-use tare_lab::installation::Installation;
 use tare_lab::interrupt::Interrupt;
 use tare_lab::server::Server;
 use tare_lab::setting::Setting;
+use tare_server::installation::Installation;
 use tempfile::TempDir;
 
 /// Sessions of the load, each with rows of its own.

@@ -8,7 +8,8 @@ use std::time::Duration;
 
 use mysql::prelude::Queryable;
 use serde_json::{Value, json};
-use tare_testkit::server::{Server, Settings};
+use tare_testkit::eventually;
+use tare_testkit::server::{LIMIT, Server, Settings};
 use tare_testkit::subject::Provider;
 use tare_testkit::turn;
 
@@ -163,14 +164,10 @@ impl Trip {
     /// Waits until the last statement is in a log.
     fn wait_for(&self, path: &str) {
         let last = b"WHERE id < 3";
-        for _ in 0..600 {
+        eventually("the log has the last statement", LIMIT, || {
             let log = fs::read(path).unwrap_or_default();
-            if log.windows(last.len()).any(|part| part == last) && log.ends_with(b"\n") {
-                return;
-            }
-            std::thread::sleep(Duration::from_millis(100));
-        }
-        panic!("{path} never had the last statement");
+            log.windows(last.len()).any(|part| part == last) && log.ends_with(b"\n")
+        });
     }
 
     /// Records from a log; the list must be in it, and a replay leave the same.

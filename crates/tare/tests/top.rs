@@ -13,6 +13,7 @@ use nix::pty::{Winsize, openpty};
 use tare_testkit::load::Load;
 use tare_testkit::server::{LIMIT, Server, Settings};
 use tare_testkit::subject::Provider;
+use tare_testkit::{eventually, poll};
 
 const LOAD: Load = Load { workload: "oltp_read_write", threads: 2, tables: 1, rows: 1000, prepared: false };
 
@@ -94,17 +95,12 @@ impl Screen {
 
     /// Waits for its end, and gives all that was drawn after the terminal was given back.
     fn end(&mut self) -> Option<i32> {
-        let begin = Instant::now();
-        loop {
-            if let Some(status) = self.child.try_wait().expect("asked") {
-                while let Ok(bytes) = self.output.recv_timeout(Duration::from_millis(100)) {
-                    self.terminal.process(&bytes);
-                }
-                return status.code();
-            }
-            assert!(begin.elapsed() < LIMIT, "it does not end:\n{}", self.picture());
-            std::thread::sleep(Duration::from_millis(20));
+        let ended = poll(LIMIT, || self.child.try_wait().expect("asked"));
+        let status = ended.unwrap_or_else(|| panic!("it does not end:\n{}", self.picture()));
+        while let Ok(bytes) = self.output.recv_timeout(Duration::from_millis(100)) {
+            self.terminal.process(&bytes);
         }
+        status.code()
     }
 }
 
@@ -260,12 +256,10 @@ fn tare(arguments: &[&str]) -> std::process::Output {
 
 /// Until a load gives load: there is little to be seen in the first second of a client's.
 fn wait_for_commits(server: &Server) {
-    let (mut client, begun) = (server.client().expect("a client"), Instant::now());
+    let mut client = server.client().expect("a client");
     let mut commits = || client.query_first::<(String, u64), _>("SHOW GLOBAL STATUS LIKE 'Com_commit'");
-    while commits().expect("a row").is_none_or(|(_, count)| count < 10) {
-        assert!(begun.elapsed() < LIMIT, "nothing is committed");
-        std::thread::sleep(Duration::from_millis(10));
-    }
+    let is_busy = || commits().expect("a row").is_some_and(|(_, count)| count >= 10);
+    eventually("something is committed", LIMIT, is_busy);
 }
 
 #[test]

@@ -3,11 +3,11 @@
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::{Duration, Instant};
 
 use mysql::prelude::Queryable;
 use nix::sys::signal::Signal;
 use tare_testkit::ending::Ending;
+use tare_testkit::eventually;
 use tare_testkit::process::Process;
 use tare_testkit::server::{LIMIT, Server, Settings};
 use tare_testkit::subject::Provider;
@@ -74,29 +74,22 @@ fn weighed_within(server: &Server, home: &Path, seconds: u32, more: &[&str]) -> 
 
 /// What the next run says. The server may not have noticed yet that the connection of the one before is gone.
 fn once_free(run: impl Fn() -> Output) -> Output {
-    let begun = Instant::now();
-    loop {
-        let output = run();
-        if !said(&output).contains("being weighed already") {
-            return output;
-        }
-        assert!(begun.elapsed() < LIMIT, "{}", said(&output));
-        std::thread::sleep(Duration::from_millis(50));
-    }
+    eventually("the server is free", LIMIT, || {
+        Some(run()).filter(|output| !said(output).contains("being weighed already"))
+    })
 }
 
 /// A weighing that has begun to switch, and goes on until it is ended.
 fn begun(mut command: Command, is_switched: impl Fn() -> bool) -> Process {
-    let begun = Instant::now();
     let command = command.stdout(Stdio::null()).stderr(Stdio::null());
     let mut process = Process::spawn(command).expect("it starts");
-    while !is_switched() {
-        assert!(begun.elapsed() < LIMIT, "it never switches");
+    eventually("it switches", LIMIT, || {
         // The same case as in `once_free`.
         if process.ended().expect("a child").is_some() {
             process = Process::spawn(command).expect("it starts");
         }
-    }
+        is_switched()
+    });
     process
 }
 

@@ -24,7 +24,6 @@ use std::time::Duration;
 use tare_lab::analysis::Analysis;
 use tare_lab::bench::Bench;
 use tare_lab::definition::Definition;
-use tare_lab::installation::Installation;
 use tare_lab::interrupt::Interrupt;
 use tare_lab::load::{Load, Moment};
 use tare_lab::process::Usage;
@@ -34,6 +33,7 @@ use tare_lab::server::Server;
 use tare_lab::setting::Setting;
 use tare_lab::simulation::{Shape, misses};
 use tare_lab::workload;
+use tare_server::installation::Installation;
 
 type Result<T> = std::result::Result<T, Box<dyn Error>>;
 

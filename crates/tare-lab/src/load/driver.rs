@@ -11,6 +11,7 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use nix::sys::signal::{Signal, kill};
+use tare_server::program::{beside, find_program, last_lines};
 
 use crate::error::PASSWORD;
 use crate::error::Tried;
@@ -20,7 +21,6 @@ use crate::load::replay::study;
 use crate::load::sysbench::{Moment, Report, moment_of, report_of};
 use crate::load::workload::{self, Options, Script};
 use crate::process::as_pid;
-use crate::process::command::{beside, find_program, last_lines};
 use crate::process::interrupt::Interrupt;
 use crate::process::priority::Ahead;
 use crate::server::target::Target;
@@ -68,7 +68,7 @@ impl Driver {
     pub fn new(scratch: &Path, outpost: Option<Outpost>) -> Result<Driver> {
         let here = || find_program("sysbench", &[]);
         let sysbench = if outpost.is_some() { Some("sysbench".into()) } else { here() };
-        let sysbench = sysbench.ok_or_else(|| Error::Missing {
+        let sysbench = sysbench.ok_or_else(|| tare_server::Error::Missing {
             program: "sysbench".into(),
             hint: "on Debian, `apt-get install sysbench` brings it".into(),
         })?;
@@ -129,7 +129,7 @@ impl Driver {
 
     /// Returns the command that replays a recording; its program is next to the one that runs the study.
     fn replay(&self, load: &Load, target: &Target, seconds: u32) -> Result<Command> {
-        let mut command = Command::new(beside(TARE).ok_or_else(|| Error::Missing {
+        let mut command = Command::new(beside(TARE).ok_or_else(|| tare_server::Error::Missing {
             program: TARE.into(),
             hint: "it replays recordings, and lies beside the program that runs the study".into(),
         })?);
@@ -328,7 +328,9 @@ impl Drive {
             }
         });
         let output = output.map_err(|error| match error {
-            Error::Program { status, output, .. } => Error::LoadEnded { status, output },
+            Error::Server(tare_server::Error::Program { status, output, .. }) => {
+                Error::LoadEnded { status, output }
+            }
             error => error,
         })?;
         failed.and_then(|()| report_of(output))
@@ -347,7 +349,8 @@ impl Drive {
             return Ok(self.output);
         }
         let output = last_lines(&format!("{}\n{said}", self.output), 12);
-        Err(Error::Program { program: "sysbench".into(), status: status.to_string(), output })
+        let program = "sysbench".into();
+        Err(tare_server::Error::Program { program, status: status.to_string(), output }.into())
     }
 
     /// Starts to send its arrivals, if it has any.
@@ -487,7 +490,7 @@ mod tests {
         // Only the input of the shell has ended; the shell still runs.
         drop(drive.orders.take());
         let ended = drive.collect(&interrupt, &mut |_| {});
-        assert!(matches!(ended, Err(Error::Program { .. })), "{ended:?}");
+        assert!(matches!(ended, Err(Error::Server(tare_server::Error::Program { .. }))), "{ended:?}");
         assert_eq!(fs::read_dir(&temporary).expect("a folder").count(), 0, "its folder is left");
     }
 }

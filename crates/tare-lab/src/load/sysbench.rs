@@ -1,7 +1,8 @@
 //! What a driver reports while it runs and at its end, parsed from sysbench's output.
 
+use tare_server::program::last_lines;
+
 use crate::load::arrivals;
-use crate::process::command::last_lines;
 use crate::results::latency::latency;
 use crate::results::record::Latency;
 use crate::{Error, Result};

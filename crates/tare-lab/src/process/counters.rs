@@ -8,9 +8,8 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
 use nix::sys::signal::{Signal, kill};
-
-use super::command::find_program;
-use super::usage::as_pid;
+use tare_server::process::as_pid;
+use tare_server::program::find_program;
 
 /// The requested events: `perf`'s name, and the name in records.
 const EVENTS: [(&str, &str); 4] = [

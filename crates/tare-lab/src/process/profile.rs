@@ -10,11 +10,12 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
 use nix::sys::signal::{Signal, kill};
+use tare_server::Error;
+use tare_server::process::as_pid;
+use tare_server::program::{find_program, last_lines, run};
 
-use super::command::{find_program, last_lines, run};
-use super::usage::as_pid;
+use crate::Result;
 use crate::error::Tried;
-use crate::{Error, Result};
 
 /// Samples per second and processor; not a round number, so that they do not coincide with timers.
 const FREQUENCY: &str = "199";
@@ -84,11 +85,12 @@ impl Sampling {
         command.args([OsStr::new("script"), "-F".as_ref(), "comm,ip,sym".as_ref(), "-i".as_ref()]);
         let output = command.arg(&self.data).output().tried(|| "running perf script".into())?;
         if !output.status.success() {
-            return Err(Error::Program {
+            let error = Error::Program {
                 program: "perf script".into(),
                 status: output.status.to_string(),
                 output: last_lines(&String::from_utf8_lossy(&output.stderr), 5),
-            });
+            };
+            return Err(error.into());
         }
         Ok(fold(&String::from_utf8_lossy(&output.stdout)))
     }

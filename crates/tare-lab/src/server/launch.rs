@@ -11,13 +11,13 @@ use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::Duration;
 
 use nix::sys::signal::{Signal, kill};
+use tare_server::datadir::{Account, Scratch};
+use tare_server::installation::Installation;
+use tare_server::program::{last_lines, option};
 
 use crate::error::Tried;
 use crate::process::as_pid;
-use crate::process::command::{last_lines, option};
 use crate::process::interrupt::Interrupt;
-use crate::server::datadir::{Account, Scratch};
-use crate::server::installation::Installation;
 use crate::server::setting::Setting;
 use crate::server::target::Target;
 use crate::{Error, Result};

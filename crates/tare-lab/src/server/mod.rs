@@ -1,11 +1,10 @@
-//! Database servers: installations, data directories, servers that we start, and servers that already run.
+//! Database servers: those that we start, and those that already run. Installations and data directories are in
+//! `tare_server`.
 //!
 //! `launch` starts and stops a server of our own. [`target`] connects to any server. [`guest`] changes a
 //! server that is not ours, and puts everything back.
 
-pub mod datadir;
 pub mod guest;
-pub mod installation;
 mod launch;
 pub mod setting;
 pub(crate) mod setup_tables;

@@ -10,7 +10,6 @@ use tare_connect::{Dsn, Manner, Mode, Place, Secret, Server, Told};
 
 use crate::error::PASSWORD;
 use crate::error::Tried;
-use crate::process::peer;
 use crate::{Error, Result};
 
 /// The longest packet to accept, in bytes.
@@ -178,7 +177,7 @@ impl Target {
 
     /// Returns the server's process, if it is on this machine: the one at the other end of a connection.
     pub fn process(&self) -> Option<u32> {
-        let Some(socket) = &self.socket else { return peer::of_address(&self.host, self.port) };
+        let Some(socket) = &self.socket else { return tare_server::peer::of_address(&self.host, self.port) };
         tare_connect::listener(socket).ok()
     }
 

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
 use sha2::{Digest, Sha256};
+use tare_server::installation::Installation;
 
 use super::order::Order;
 use crate::definition::{Definition, SettingDef, SidecarDef};
@@ -13,7 +14,6 @@ use crate::error::Tried;
 use crate::load::workload::Script;
 use crate::machine;
 use crate::results::record::{FORMAT, Header, Machine, Others, ServerFacts, SettingFacts, short};
-use crate::server::installation::Installation;
 use crate::study::servers::fleet;
 use crate::study::servers::sidecar;
 use crate::{Error, Result};
@@ -21,9 +21,15 @@ use crate::{Error, Result};
 /// The running version of tare.
 const VERSION: &str = env!("CARGO_PKG_VERSION");
 
+/// What is measured: the content of every file that is part of it.
+#[derive(Debug)]
+pub(crate) struct Identity {
+    files: Vec<Measured>,
+}
+
 /// A file whose content is part of what is measured.
 #[derive(Debug)]
-pub(crate) struct Measured {
+struct Measured {
     /// The study's name for it.
     name: String,
     path: PathBuf,
@@ -31,9 +37,62 @@ pub(crate) struct Measured {
     sum: String,
 }
 
+impl Identity {
+    /// Reads the files that are measured.
+    pub(crate) fn of(order: &Order, programs: &BTreeMap<String, Installation>) -> Result<Identity> {
+        Ok(Identity { files: measured(order, programs)? })
+    }
+
+    /// Checks that a continued study measures the same files, on the same processors, with the same version.
+    /// Older results do not list all of their files.
+    pub(crate) fn check_continued(&self, order: &Order, begun: &Header) -> Result<()> {
+        check_same_conditions(order, begun, &self.files, &machine::facts())
+    }
+
+    /// Builds the first record of a new study.
+    pub(crate) fn header(
+        &self,
+        order: &Order,
+        seed: u64,
+        servers: Vec<ServerFacts>,
+        others: Others,
+    ) -> Header {
+        let definition = &order.definition;
+        Header {
+            format: FORMAT,
+            tare: VERSION.into(),
+            started: humantime::format_rfc3339_seconds(SystemTime::now()).to_string(),
+            study: order.name.clone(),
+            question: definition.question.clone(),
+            quick: order.quick,
+            seed,
+            slice_seconds: definition.slice_seconds,
+            turn_milliseconds: definition.turn_milliseconds,
+            precision: definition.precision,
+            margin: definition.margin,
+            measure: definition.measure,
+            budget: order.budget,
+            driver: driver_of(definition),
+            most_blocks: definition.blocks,
+            blocks_per_start: definition.blocks_per_start,
+            definition: order.text.clone(),
+            machine: Machine { others, ..machine::facts() },
+            servers,
+            files: self.files.iter().map(|file| (file.name.clone(), file.sum.clone())).collect(),
+            settings: definition.settings.iter().map(|s| facts(definition, s)).collect(),
+            cells: definition.cells(),
+            only: definition
+                .workloads
+                .iter()
+                .filter_map(|w| Some((w.name.clone(), w.server.clone()?)))
+                .collect(),
+        }
+    }
+}
+
 /// Returns the files that are measured: programs of servers and sidecars, preloaded objects, recordings and
 /// their data.
-pub(crate) fn measured(order: &Order, programs: &BTreeMap<String, Installation>) -> Result<Vec<Measured>> {
+fn measured(order: &Order, programs: &BTreeMap<String, Installation>) -> Result<Vec<Measured>> {
     let program = |(server, it): (&String, &Installation)| (format!("server {server}"), it.mariadbd.clone());
     let mut files: BTreeMap<String, PathBuf> = programs.iter().map(program).collect();
     for setting in &order.definition.settings {
@@ -65,9 +124,7 @@ fn checksum(path: &Path) -> Result<String> {
     Ok(format!("{:x}", sum.finalize()))
 }
 
-/// Checks that a continued study measures the same files, on the same processors, with the same version.
-/// Older results do not list all of their files.
-pub(crate) fn check_same_conditions(
+fn check_same_conditions(
     order: &Order,
     header: &Header,
     measured: &[Measured],
@@ -93,8 +150,9 @@ pub(crate) fn check_same_conditions(
     Ok(())
 }
 
-/// Checks that a continued study is the same one.
-pub(crate) fn check_same(order: &Order, header: &Header) -> Result<()> {
+/// Checks that the results in the order's folder are those of the same study. One that is over is only shown, so its budget
+/// may be another.
+pub(crate) fn check_same(order: &Order, header: &Header, is_over: bool) -> Result<()> {
     let other = |what: String| Err(Error::OtherResults { folder: order.folder.clone(), what });
     if header.study != order.name {
         return other(format!("the study `{}`", header.study));
@@ -106,7 +164,7 @@ pub(crate) fn check_same(order: &Order, header: &Header) -> Result<()> {
         let from = header.driver.as_deref().map_or("this machine".into(), |prefix| format!("`{prefix}`"));
         return other(format!("`{}` driven from {from}", header.study));
     }
-    Ok(())
+    if is_over { Ok(()) } else { check_same_budget(order, header) }
 }
 
 /// Returns the command prefix of a driver on another machine.
@@ -115,49 +173,13 @@ fn driver_of(definition: &Definition) -> Option<String> {
 }
 
 /// Checks that a continued study has the same budget, which decides when it ends.
-pub(crate) fn check_same_budget(order: &Order, header: &Header) -> Result<()> {
+fn check_same_budget(order: &Order, header: &Header) -> Result<()> {
     if header.budget == order.budget {
         return Ok(());
     }
     let begun = header.budget.map_or("without --fail-above".into(), |b| format!("with --fail-above {b}"));
     let what = format!("`{}`, begun {begun} and not ended yet", header.study);
     Err(Error::OtherResults { folder: order.folder.clone(), what })
-}
-
-/// Builds the first record of a new study.
-pub(crate) fn header(
-    order: &Order,
-    seed: u64,
-    servers: Vec<ServerFacts>,
-    measured: &[Measured],
-    others: Others,
-) -> Header {
-    let definition = &order.definition;
-    Header {
-        format: FORMAT,
-        tare: VERSION.into(),
-        started: humantime::format_rfc3339_seconds(SystemTime::now()).to_string(),
-        study: order.name.clone(),
-        question: definition.question.clone(),
-        quick: order.quick,
-        seed,
-        slice_seconds: definition.slice_seconds,
-        turn_milliseconds: definition.turn_milliseconds,
-        precision: definition.precision,
-        margin: definition.margin,
-        measure: definition.measure,
-        budget: order.budget,
-        driver: driver_of(definition),
-        most_blocks: definition.blocks,
-        blocks_per_start: definition.blocks_per_start,
-        definition: order.text.clone(),
-        machine: Machine { others, ..machine::facts() },
-        servers,
-        files: measured.iter().map(|file| (file.name.clone(), file.sum.clone())).collect(),
-        settings: definition.settings.iter().map(|s| facts(definition, s)).collect(),
-        cells: definition.cells(),
-        only: definition.workloads.iter().filter_map(|w| Some((w.name.clone(), w.server.clone()?))).collect(),
-    }
 }
 
 fn facts(definition: &Definition, setting: &SettingDef) -> SettingFacts {
@@ -290,15 +312,15 @@ users = [2]
         }
 
         fn header(&self) -> Header {
-            header(&self.order, 1, vec![], &self.files(), Others::default())
+            self.identity().header(&self.order, 1, vec![], Others::default())
         }
 
-        fn files(&self) -> Vec<Measured> {
-            measured(&self.order, &self.programs).expect("all are there")
+        fn identity(&self) -> Identity {
+            Identity::of(&self.order, &self.programs).expect("all are there")
         }
 
         fn goes_on(&self, began: &Header, machine: &Machine) -> Result<()> {
-            check_same_conditions(&self.order, began, &self.files(), machine)
+            check_same_conditions(&self.order, began, &self.identity().files, machine)
         }
     }
 

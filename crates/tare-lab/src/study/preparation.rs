@@ -3,15 +3,20 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 
+use tare_server::installation::Installation;
+
+use super::identity::Identity;
 use super::order::{Event, Order};
 use crate::definition::processes::used_servers;
 use crate::definition::recordings::check_recordings;
 use crate::definition::{Definition, ServerDef, WorkloadDef};
 use crate::load::Load;
+use crate::load::outpost::Outpost;
 use crate::load::workload::{Options, Script};
-use crate::results::record::Measure;
+use crate::machine;
+use crate::process::interrupt::Interrupt;
+use crate::results::record::{Header, Measure, Others};
 use crate::server::guest::Guest;
-use crate::server::installation::Installation;
 use crate::study::servers::bench::Bench;
 use crate::study::servers::fleet::Origin;
 use crate::study::servers::sidecar;
@@ -20,8 +25,62 @@ use crate::{Error, Result};
 /// Number of threads that load data.
 const LOADERS: u32 = 4;
 
+/// A study that can be measured: its files are known, and its servers have their data.
+#[derive(Debug)]
+pub(crate) struct Prepared {
+    /// What is measured.
+    pub(crate) identity: Identity,
+    /// Activity of other processes before anything was started.
+    pub(crate) others: Others,
+    /// The data of its workloads.
+    pub(crate) loads: Loads,
+    /// Where each server comes from. Declared before the bench: running servers are put back before its folder is removed.
+    pub(crate) origins: BTreeMap<String, Origin>,
+    /// The place that servers and drivers are started in.
+    pub(crate) bench: Bench,
+}
+
+impl Prepared {
+    /// Prepares a study, or the rest of the one with the header `begun`: finds programs, reads what is measured, and loads
+    /// data. `others` is the activity of other processes, if the caller observed it; otherwise it is observed now.
+    pub(crate) fn new(
+        order: &Order,
+        begun: Option<&Header>,
+        others: Option<Others>,
+        interrupt: &Interrupt,
+        tell: &mut dyn FnMut(Event<'_>),
+    ) -> Result<Prepared> {
+        let programs = find_programs(order)?;
+        let identity = Identity::of(order, &programs)?;
+        begun.map_or(Ok(()), |begun| identity.check_continued(order, begun))?;
+        let others = others.map_or_else(|| machine::others(order.definition.minutes, interrupt), Ok)?;
+        others.warning().inspect(|warning| tell(Event::Note(warning)));
+        let outpost = order.definition.driver.as_ref().map(|driver| Outpost::reach(driver, interrupt));
+        let bench = Bench::driven_from(outpost.transpose()?, interrupt.clone())?;
+        let loads = Loads::of(&order.definition);
+        let origins = prepare(order, &bench, programs, &loads, tell).map_err(|e| bench.explain(e))?;
+        Ok(Prepared { identity, others, loads, origins, bench })
+    }
+
+    /// Takes what was made on running servers off again.
+    pub(crate) fn leave(&mut self) -> Result<()> {
+        for origin in self.origins.values_mut() {
+            if let Origin::Running(guest) = origin {
+                guest.leave()?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Checks what an order asks for, before anything is opened or created.
+pub(crate) fn check(order: &Order) -> Result<()> {
+    check_programs(order)?;
+    check_driver(order)
+}
+
 /// Checks that programs are given only for servers that the study starts.
-pub(crate) fn check_programs(order: &Order) -> Result<()> {
+fn check_programs(order: &Order) -> Result<()> {
     let started = || order.definition.servers.iter().filter(|s| s.dsn.is_none());
     let Some(server) = order.programs.keys().find(|name| started().all(|s| s.name != **name)) else {
         return Ok(());
@@ -36,7 +95,7 @@ pub(crate) fn check_programs(order: &Order) -> Result<()> {
 }
 
 /// Checks what a remote driver cannot do: it has another clock, and comes through the network.
-pub(crate) fn check_driver(order: &Order) -> Result<()> {
+fn check_driver(order: &Order) -> Result<()> {
     let definition = &order.definition;
     if definition.driver.is_none() {
         return Ok(());
@@ -66,7 +125,7 @@ pub(crate) fn check_driver(order: &Order) -> Result<()> {
 
 /// Finds the programs of the servers to start, before anything is created, so that a missing one is reported
 /// at once.
-pub(crate) fn find_programs(order: &Order) -> Result<BTreeMap<String, Installation>> {
+fn find_programs(order: &Order) -> Result<BTreeMap<String, Installation>> {
     let definition = &order.definition;
     check_recordings(definition, &order.name)?;
     for setting in &definition.settings {
@@ -83,8 +142,8 @@ pub(crate) fn find_programs(order: &Order) -> Result<BTreeMap<String, Installati
 }
 
 /// Rewords the error of a missing server for the study that needs it.
-fn named(order: &Order, server: &ServerDef, error: Error) -> Error {
-    let Error::Missing { program, hint } = error else { return error };
+fn named(order: &Order, server: &ServerDef, error: tare_server::Error) -> Error {
+    let tare_server::Error::Missing { program, hint } = error else { return error.into() };
     let hint = server.install.clone().unwrap_or(hint);
     let what = format!(
         "a server `{}` (`{program}`), which was not found: {hint}; or name one with --server {}=PATH",
@@ -113,7 +172,7 @@ pub(crate) struct Schema {
 }
 
 impl Loads {
-    pub(crate) fn of(definition: &Definition) -> Loads {
+    fn of(definition: &Definition) -> Loads {
         let mut schemas: Vec<Schema> = vec![];
         for workload in &definition.workloads {
             let data = workload.workload().data;
@@ -158,7 +217,7 @@ impl Loads {
     }
 }
 
-pub(crate) fn prepare(
+fn prepare(
     order: &Order,
     bench: &Bench,
     programs: BTreeMap<String, Installation>,

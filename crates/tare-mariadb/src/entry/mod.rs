@@ -29,7 +29,7 @@ mod transaction;
 
 use std::ffi::c_void;
 
-use crate::abi::{Series, v10_6, v10_11, v11_4, v11_8};
+use crate::abi::{Series, vtable_135, vtable_136};
 use crate::install::federated;
 use crate::options::Options;
 
@@ -41,10 +41,10 @@ pub(crate) use guard::failure;
 pub(crate) use server::ServerHost;
 pub(crate) use thread::when_ready;
 
-/// Defines every slot by name; a series lays them out in the order of its header.
+/// Defines every slot by name; a layout puts them in its order.
 macro_rules! slots {
-    ($series:ident $(, $extra:ident: $shim:path)*) => {
-        $series::Vtable {
+    ($layout:ident $(, $extra:ident: $shim:path)*) => {
+        $layout::Vtable {
             register_mutex: registration::register_mutex,
             register_rwlock: registration::register_rwlock,
             register_cond: registration::register_cond,
@@ -228,11 +228,9 @@ macro_rules! table {
 /// Returns the function table in the layout of `series`.
 pub(crate) fn vtable(series: Series, options: &Options) -> *const c_void {
     match series {
-        Series::V10_6 => table!(slots!(v10_6), options),
-        Series::V10_11 => table!(slots!(v10_11), options),
-        Series::V11_4 => table!(slots!(v11_4), options),
+        Series::V10_6 | Series::V10_11 | Series::V11_4 => table!(slots!(vtable_135), options),
         Series::V11_8 => {
-            table!(slots!(v11_8, get_thread_class_name: thread::get_thread_class_name), options)
+            table!(slots!(vtable_136, get_thread_class_name: thread::get_thread_class_name), options)
         }
     }
 }

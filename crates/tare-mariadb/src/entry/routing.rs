@@ -17,7 +17,7 @@ use tare_engine::Demand;
 use tare_engine::snapshot::Kind;
 
 use super::{socket, stage, statement, synch, table};
-use crate::abi::{v10_6, v10_11, v11_4, v11_8};
+use crate::abi::{vtable_135, vtable_136};
 use crate::process::ENGINE;
 
 /// A slot and its possible targets.
@@ -50,7 +50,7 @@ extern "C" fn nothing() -> *mut c_void {
     null_mut()
 }
 
-/// A function table of a series.
+/// A function table in one of the layouts.
 pub(super) trait Table: 'static {
     /// Returns the slots that are routed.
     fn routes(&'static mut self) -> Vec<SlotRoute>;
@@ -58,11 +58,11 @@ pub(super) trait Table: 'static {
 
 macro_rules! routes {
     ($($slot:ident, $kind:ident => {$($state:ident: $function:path),*};)*) => {
-        routes!(v10_6, v10_11, v11_4, v11_8: {$($slot, $kind => {$($state: $function),*};)*});
+        routes!(vtable_135, vtable_136: {$($slot, $kind => {$($state: $function),*};)*});
     };
-    ($($series:ident),*: $slots:tt) => {$(routes!(@$series $slots);)*};
-    (@$series:ident {$($slot:ident, $kind:ident => {$($state:ident: $function:path),*};)*}) => {
-        impl Table for $series::Vtable {
+    ($($layout:ident),*: $slots:tt) => {$(routes!(@$layout $slots);)*};
+    (@$layout:ident {$($slot:ident, $kind:ident => {$($state:ident: $function:path),*};)*}) => {
+        impl Table for $layout::Vtable {
             fn routes(&'static mut self) -> Vec<SlotRoute> {
                 vec![$({
                     let as_it_is = self.$slot as *mut c_void;

@@ -3,12 +3,13 @@
 use mysql::Conn;
 use mysql::prelude::Queryable;
 use tare_mariadb::install::{Collation, Default, FrmField, Key, TableDefinition, write};
+use tare_server::sql::literal;
 use tare_tables::{Access, SqlType, Table};
 use tare_testkit::server::Server;
 use tare_testkit::subject::Provider;
 
 use crate::reference;
-use crate::sample::{Sample, collation_sql, columns_sql, keys_sql, quoted};
+use crate::sample::{Sample, collation_sql, columns_sql, keys_sql};
 
 /// A server that is its own far end: FEDERATED tables in `near`, the tables they point to in `far`.
 struct Mirror {
@@ -26,7 +27,7 @@ impl Mirror {
         conn.query_drop("SET sql_mode='STRICT_TRANS_TABLES'").unwrap();
         conn.query_drop(format!(
             "CREATE SERVER mirror FOREIGN DATA WRAPPER mysql OPTIONS (SOCKET {}, USER 'root', DATABASE 'far')",
-            quoted(&server.socket().to_string_lossy())
+            literal(&server.socket().to_string_lossy())
         ))
         .unwrap();
         Mirror { server, conn }
@@ -41,8 +42,8 @@ impl Mirror {
             .query_drop(format!(
                 "CREATE TABLE near.`{name}` ({columns}{}) ENGINE=FEDERATED {charset} COMMENT={} CONNECTION={}",
                 keys_sql(definition),
-                quoted(definition.comment),
-                quoted(definition.connection)
+                literal(definition.comment),
+                literal(definition.connection)
             ))
             .unwrap();
         std::fs::read(self.server.data().join(format!("near/{name}.frm"))).unwrap()

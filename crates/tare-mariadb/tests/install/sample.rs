@@ -2,6 +2,7 @@
 
 use tare_engine::Engine;
 use tare_mariadb::install::{Collation, Default, FrmField, TableDefinition};
+use tare_server::sql::literal;
 use tare_tables::{Access, Column, Query, Sink, SqlType, Table, TableError, Value};
 
 /// A table that is only declared.
@@ -103,11 +104,11 @@ fn field_sql(field: &FrmField<'_>) -> String {
     let default = match field.default {
         Default::None => String::new(),
         Default::Null => " DEFAULT NULL".into(),
-        Default::Text(text) => format!(" DEFAULT {}", quoted(text)),
+        Default::Text(text) => format!(" DEFAULT {}", literal(text)),
         Default::Zero => " DEFAULT '0000-00-00 00:00:00'".into(),
         Default::Now => " DEFAULT current_timestamp() ON UPDATE current_timestamp()".into(),
     };
-    let comment = quoted(field.comment);
+    let comment = literal(field.comment);
     format!("`{}` {}{collate}{null}{default} COMMENT {comment}", field.name, type_sql(field.sql_type))
 }
 
@@ -129,18 +130,15 @@ pub(crate) fn type_sql(sql_type: SqlType) -> String {
         SqlType::MediumText => "mediumtext".into(),
         SqlType::LongText => "longtext".into(),
         SqlType::LongBlob => "longblob".into(),
-        SqlType::Enum(members) => {
-            format!("enum({})", members.iter().map(|member| quoted(member)).collect::<Vec<_>>().join(","))
-        }
-        SqlType::Set(members) => {
-            format!("set({})", members.iter().map(|member| quoted(member)).collect::<Vec<_>>().join(","))
-        }
+        SqlType::Enum(members) => format!("enum({})", literals(members)),
+        SqlType::Set(members) => format!("set({})", literals(members)),
         SqlType::Timestamp => "timestamp".into(),
         SqlType::TimestampMicros => "timestamp(6)".into(),
         SqlType::Date => "date".into(),
     }
 }
 
-pub(crate) fn quoted(text: &str) -> String {
-    format!("'{}'", text.replace('\\', "\\\\").replace('\'', "''"))
+/// Members as the server lists them: without blanks between them.
+fn literals(members: &[&str]) -> String {
+    members.iter().map(|member| literal(member)).collect::<Vec<_>>().join(",")
 }

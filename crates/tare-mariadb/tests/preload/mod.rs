@@ -4,11 +4,12 @@
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Output, Stdio};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use mysql::prelude::Queryable;
 use mysql::{Conn, OptsBuilder};
 use tare_testkit::host::Host;
+use tare_testkit::poll;
 use tempfile::TempDir;
 
 /// The provider's library, as Cargo has just built it for this test; the copy one folder higher is as old as
@@ -130,12 +131,13 @@ impl Start {
 
 impl Server {
     fn wait_until_it_answers(&mut self) {
-        let begin = Instant::now();
-        while self.try_client().is_none() {
-            let ended = self.child.try_wait().expect("the server's state");
-            assert!(ended.is_none() && begin.elapsed() < LIMIT, "no answer ({ended:?}):\n{}", self.stderr());
-            std::thread::sleep(Duration::from_millis(20));
-        }
+        let mut ended = None;
+        let answers = poll(LIMIT, || {
+            let answers = self.try_client().is_some();
+            ended = self.child.try_wait().expect("the server's state");
+            (answers || ended.is_some()).then_some(answers)
+        });
+        assert!(answers == Some(true), "no answer ({ended:?}):\n{}", self.stderr());
     }
 
     fn try_client(&self) -> Option<Conn> {
@@ -182,14 +184,8 @@ impl Server {
     /// Shuts it down by SQL.
     pub fn stop(&mut self) -> ExitStatus {
         let _ = self.client().query_drop("SHUTDOWN");
-        let begin = Instant::now();
-        loop {
-            if let Some(status) = self.child.try_wait().expect("the server's state") {
-                return status;
-            }
-            assert!(begin.elapsed() < LIMIT, "the server does not end:\n{}", self.stderr());
-            std::thread::sleep(Duration::from_millis(20));
-        }
+        let ended = poll(LIMIT, || self.child.try_wait().expect("the server's state"));
+        ended.unwrap_or_else(|| panic!("the server does not end:\n{}", self.stderr()))
     }
 }
 

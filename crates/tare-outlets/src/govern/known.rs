@@ -5,12 +5,12 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use tare_budget::Held;
+use tare_server::sql::is_like;
 
 use super::Error;
 use super::hand::Notice;
 use super::settings::{Name, Settings};
 use super::state::{Debts, Identity, Owed, State};
-use crate::sql::is_like;
 
 /// Prefix of instruments that no server switches: an UPDATE succeeds without effect.
 const FIXED: &str = "memory/performance_schema/";

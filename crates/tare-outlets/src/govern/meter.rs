@@ -1,7 +1,6 @@
 //! The CPU time of the server, and the governor's part of it.
 
 use std::fmt;
-use std::fs;
 use std::time::{Duration, Instant};
 
 use super::{Counts, Error};
@@ -25,7 +24,7 @@ pub struct Machine {
 /// Reads the CPU time of a thread on this machine.
 #[must_use]
 pub fn thread_cpu(process: u32, thread: u64) -> Option<Duration> {
-    run_time(&format!("/proc/{process}/task/{thread}/schedstat"))
+    tare_server::process::thread_cpu_time(process, thread.try_into().ok()?)
 }
 
 /// The source of CPU time.
@@ -43,8 +42,8 @@ enum MeterClock {
 #[derive(Clone, Debug)]
 pub struct Meter {
     clock: MeterClock,
-    /// Path of the CPU time of the connection's thread, if known.
-    thread: Option<String>,
+    /// The process and the connection's thread in it, if its CPU time can be read.
+    thread: Option<(u32, u64)>,
     /// Duration of the governor's statements, an upper bound of their CPU time.
     spent: Duration,
 }
@@ -58,8 +57,8 @@ impl Meter {
     pub fn find(source: &mut Source, machine: &Machine, cores: Option<f64>) -> Result<Meter, Error> {
         let process = (machine.find)(source.address()).filter(|pid| (machine.cpu)(*pid).is_some());
         if let Some(pid) = process {
-            let thread = thread_of(source)?.map(|tid| format!("/proc/{pid}/task/{tid}/schedstat"));
-            let thread = thread.filter(|path| run_time(path).is_some());
+            let thread = thread_of(source)?.map(|tid| (pid, tid));
+            let thread = thread.filter(|(pid, tid)| thread_cpu(*pid, *tid).is_some());
             return Ok(Meter { clock: MeterClock::Process(pid), thread, spent: Duration::ZERO });
         }
         let mut counts = Counts::read(source)?;
@@ -120,7 +119,7 @@ impl Meter {
     /// Returns the cost of the governor's connection so far, in seconds of CPU time: that of its thread, or
     /// else the duration of its readings.
     pub(super) fn own(&self) -> f64 {
-        self.thread.as_deref().and_then(run_time).unwrap_or(self.spent).as_secs_f64()
+        self.thread.and_then(|(pid, tid)| thread_cpu(pid, tid)).unwrap_or(self.spent).as_secs_f64()
     }
 }
 
@@ -148,10 +147,4 @@ pub(super) fn thread_of(source: &mut Source) -> Result<Option<u64>, Error> {
     }
     let rows = source.rows("threads", &["THREAD_OS_ID"], "WHERE PROCESSLIST_ID = CONNECTION_ID()")?;
     Ok(rows.first().and_then(|row| row.number(0)))
-}
-
-/// Reads the run time of a thread: the first figure of its `schedstat`, in nanoseconds.
-fn run_time(path: &str) -> Option<Duration> {
-    let text = fs::read_to_string(path).ok()?;
-    Some(Duration::from_nanos(text.split_whitespace().next()?.parse().ok()?))
 }

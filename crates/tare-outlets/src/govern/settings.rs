@@ -5,9 +5,9 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 use tare_budget::board::Switched;
 use tare_budget::{Family, Held, Kind, Level, Switch};
+use tare_server::sql::literals;
 
 use crate::source::{Error, Source};
-use crate::sql::listed;
 
 /// Most names in one statement.
 const TOGETHER: usize = 200;
@@ -91,7 +91,7 @@ fn groups(wanted: &Settings) -> Vec<Group> {
                 "UPDATE performance_schema.{} SET ENABLED = {}{timed} WHERE NAME IN ({})",
                 table.name(),
                 word(enabled),
-                listed(names)
+                literals(names)
             ),
         };
         groups.extend(names.chunks(TOGETHER).map(group));

@@ -6,7 +6,7 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use std::str::FromStr;
 use std::time::Duration;
 
-use crate::sql::listed;
+use tare_server::sql::literals;
 
 /// Most digests whose counters are remembered.
 const DIGESTS: usize = 100_000;
@@ -93,7 +93,7 @@ impl Chooser {
             ("DIGEST", digests),
         ] {
             if !names.is_empty() {
-                all.push(format!("{column} IN ({})", listed(names)));
+                all.push(format!("{column} IN ({})", literals(names)));
             }
         }
         if let Some(rows) = rows_examined {

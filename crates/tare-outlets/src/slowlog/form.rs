@@ -133,7 +133,7 @@ impl Writer {
         if let Some(schema) = schema
             && self.schema.as_deref() != Some(schema)
         {
-            put!(to, "use ", identifier(schema).as_str(), ";\n");
+            put!(to, "use ", plain_identifier(schema).as_str(), ";\n");
             self.schema = Some(schema.to_owned());
         }
         put!(to, "SET timestamp=", second, ";\n");
@@ -313,10 +313,10 @@ fn hexadecimal(bytes: &[u8]) -> String {
     bytes.iter().flat_map(of).collect()
 }
 
-/// Quotes a schema's name for `use`.
-fn identifier(name: &str) -> String {
+/// Quotes a schema's name for `use`, if it needs quotes.
+fn plain_identifier(name: &str) -> String {
     let is_plain = name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_' || byte == b'$');
-    if is_plain { name.to_owned() } else { format!("`{}`", name.replace('`', "``")) }
+    if is_plain { name.to_owned() } else { tare_server::sql::identifier(name) }
 }
 
 #[cfg(test)]

@@ -18,13 +18,13 @@ use std::time::{Instant, SystemTime};
 
 use humantime::format_rfc3339_millis;
 use serde::{Deserialize, Serialize};
+use tare_server::sql::is_like;
 
 pub use read::{Snapshot, Table};
 pub use target::{Target, write};
 pub use value::{Type, Value};
 
 use crate::source::{self, Address, Kind, Source};
-use crate::sql::is_like;
 
 /// Version of the format, raised when older readers would misread it.
 const FORMAT: u32 = 1;

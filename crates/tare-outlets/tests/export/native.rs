@@ -7,7 +7,8 @@ use std::time::Duration;
 use mysql::prelude::Queryable;
 use serde_json::Value;
 use tare_outlets::Address;
-use tare_testkit::server::{Server, Settings};
+use tare_testkit::poll_every;
+use tare_testkit::server::{LIMIT, Server, Settings};
 use tare_testkit::subject::Provider;
 
 use crate::client::{Exporter, ask, everything};
@@ -54,14 +55,11 @@ impl Prometheus {
 
     /// The values of a query, once there are any.
     fn query(&mut self, query: &str) -> Vec<f64> {
-        loop {
+        let found = poll_every(Duration::from_millis(200), LIMIT, || {
             assert!(self.child.try_wait().expect("a child").is_none(), "prometheus has ended");
-            std::thread::sleep(Duration::from_millis(200));
-            let found = self.try_query(query).unwrap_or_default();
-            if !found.is_empty() {
-                return found;
-            }
-        }
+            self.try_query(query).filter(|found| !found.is_empty())
+        });
+        found.unwrap_or_else(|| panic!("prometheus never had {query}"))
     }
 
     fn try_query(&self, query: &str) -> Option<Vec<f64>> {

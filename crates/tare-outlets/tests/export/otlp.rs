@@ -11,7 +11,8 @@ use tare_outlets::Address;
 use tare_outlets::export::otlp::{Requests, Settings, Streams};
 use tare_outlets::export::sample::{Family, Samples};
 use tare_outlets::export::scrape::{Look, Reader};
-use tare_testkit::server::Server;
+use tare_testkit::eventually;
+use tare_testkit::server::{LIMIT, Server};
 
 use crate::client::{Exporter, everything};
 use crate::collector::{Collector, Got, Point, Reply, points, texts};
@@ -319,9 +320,7 @@ fn a_collector_is_spoken_to_over_tls_with_a_certificate_of_the_clients_own() {
         let exporter = push(variables);
         let failures =
             || Page::parse(&exporter.get("/metrics", &[]).text()).value("tare_export_otlp_failures_total");
-        while failures().is_none_or(|count| count < 1.0) {
-            std::thread::sleep(Duration::from_millis(100));
-        }
+        eventually("the failure is counted", LIMIT, || failures().is_some_and(|count| count >= 1.0));
         assert!(collector.nothing(), "it was sent something");
     }
     let missing = settings(&url, HOUR, &[("OTEL_EXPORTER_OTLP_CERTIFICATE", "/no/such/file")]);

@@ -169,10 +169,10 @@ fn a_reader_that_is_killed_leaves_nothing_on() {
         .expect("the server's client");
     let mut input = child.stdin.take().expect("a pipe");
     input.write_all(b"SELECT POSITION FROM tare_stream_statements;\n").expect("sent");
-    wait_until("it reads", || status(&server, "recorded_from") == "0s");
+    eventually("it reads", LIMIT, || status(&server, "recorded_from") == "0s");
     child.kill().expect("killed");
     child.wait().expect("it has ended");
-    wait_until("it is forgotten", || status(&server, "recorded_from") == "3600s");
+    eventually("it is forgotten", LIMIT, || status(&server, "recorded_from") == "3600s");
     let mut client = server.client().expect("a client");
     client.query_drop("SELECT 'nobody reads this'").expect("a row");
     client.ping().expect("an answer");

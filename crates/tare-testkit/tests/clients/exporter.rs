@@ -4,9 +4,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::process::{Command, Stdio};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use mysql::prelude::Queryable;
+use tare_testkit::eventually;
 use tare_testkit::host::program;
 use tare_testkit::load::Load;
 use tare_testkit::process::Process;
@@ -36,14 +37,9 @@ type Series = BTreeMap<String, f64>;
 
 /// What an exporter answers, which may have only just been started.
 fn get_metrics(port: u16) -> String {
-    let begin = Instant::now();
-    let mut stream = loop {
-        match TcpStream::connect(("127.0.0.1", port)) {
-            Ok(stream) => break stream,
-            Err(error) if begin.elapsed() > Duration::from_secs(20) => panic!("no exporter: {error}"),
-            Err(_) => std::thread::sleep(Duration::from_millis(20)),
-        }
-    };
+    let mut stream = eventually("the exporter listens", Duration::from_secs(20), || {
+        TcpStream::connect(("127.0.0.1", port)).ok()
+    });
     stream.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
     stream.write_all(b"GET /metrics HTTP/1.0\r\n\r\n").unwrap();
     let mut answer = String::new();

@@ -2,10 +2,11 @@
 
 use std::path::Path;
 use std::thread::JoinHandle;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use mysql::prelude::Queryable;
 use mysql::{Conn, Row};
+use tare_testkit::poll_every;
 use tare_testkit::server::Server;
 use tare_testkit::turn;
 
@@ -76,16 +77,14 @@ fn background(server: &Server, sql: &'static str) -> (u64, JoinHandle<()>) {
 
 /// Runs a block until its rows are as wanted.
 fn until(conn: &mut Conn, block: &[String], wanted: impl Fn(&[Row]) -> bool) -> Vec<Row> {
-    let begin = Instant::now();
-    loop {
-        let rows = run(conn, block);
-        if wanted(&rows) {
-            return rows;
-        }
-        assert!(begin.elapsed() < Duration::from_secs(20), "never as wanted: {rows:?}");
-        // InnoDB shows its locks as they were for as long as somebody asks more often than every tenth of a second.
-        std::thread::sleep(Duration::from_millis(150));
-    }
+    let mut rows = Vec::new();
+    // InnoDB shows its locks as they were for as long as somebody asks more often than every tenth of a second.
+    let found = poll_every(Duration::from_millis(150), Duration::from_secs(20), || {
+        rows = run(conn, block);
+        wanted(&rows)
+    });
+    assert!(found.is_some(), "never as wanted: {rows:?}");
+    rows
 }
 
 fn titles(document: &str) -> Vec<&str> {

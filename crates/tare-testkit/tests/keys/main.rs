@@ -7,6 +7,7 @@ mod writes;
 
 use mysql::prelude::Queryable;
 use mysql::{Conn, OptsBuilder};
+use tare_server::sql;
 use tare_testkit::server::{Server, Settings};
 use tare_testkit::subject::Provider;
 
@@ -35,15 +36,10 @@ fn names() -> impl Iterator<Item = String> {
     NAMES.into_iter().map(long)
 }
 
-fn backquoted(name: &str) -> String {
-    format!("`{}`", name.replace('`', "``"))
-}
-
 /// A string literal, as a session of this sql_mode reads it.
 fn literal(text: &str, mode: &str) -> String {
-    let text = text.replace('\'', "''");
-    let text = if mode.contains("NO_BACKSLASH") { text } else { text.replace('\\', "\\\\") };
-    format!("'{text}'")
+    let quoted = sql::literal(text);
+    if mode.contains("NO_BACKSLASH") { quoted.replace(r"\\", r"\") } else { quoted }
 }
 
 /// A server with such names in every table it can have them in, which now changes no more; and the sessions that bear them.
@@ -56,7 +52,7 @@ fn server_of_names() -> Option<(Server, Conn, Vec<Conn>)> {
         conn.query_drop(sql).unwrap();
     }
     for (number, name) in names().enumerate() {
-        let (quoted, literal) = (backquoted(&name), literal(&name, ""));
+        let (quoted, literal) = (sql::identifier(&name), literal(&name, ""));
         for sql in [
             format!("CREATE DATABASE {quoted}"),
             format!("CREATE TABLE {quoted}.orders (a INT PRIMARY KEY, KEY {quoted} (a))"),
@@ -106,7 +102,7 @@ fn session(server: &Server, name: &str, number: usize) -> Conn {
     let options = if has_schema { options.db_name(Some(name)) } else { options };
     let mut conn = Conn::new(options).unwrap();
     for sql in [
-        format!("SET @{} = 1", backquoted(if name.is_empty() { "empty" } else { name })),
+        format!("SET @{} = 1", sql::identifier(if name.is_empty() { "empty" } else { name })),
         format!("DO GET_LOCK({}, 0)", literal(name, "")),
         "SELECT 1 + 1".to_owned(),
     ] {

@@ -8,10 +8,11 @@ mod exact;
 mod load;
 mod slow;
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use mysql::Conn;
 use mysql::prelude::Queryable;
+use tare_testkit::poll;
 use tare_testkit::server::{Server, Settings};
 use tare_testkit::subject::Provider;
 
@@ -47,16 +48,12 @@ fn thread_of(watcher: &mut Conn, id: u32) -> u64 {
 
 /// Asks until the answer is this one.
 fn await_answer(conn: &mut Conn, sql: &str, expected: &str) {
-    let begun = Instant::now();
-    loop {
-        let answer: Option<Option<String>> = conn.query_first(sql).unwrap();
-        let answer = answer.flatten();
-        if answer.as_deref() == Some(expected) {
-            return;
-        }
-        assert!(begun.elapsed() < Duration::from_secs(60), "{sql}: {answer:?}, not {expected}");
-        std::thread::sleep(Duration::from_millis(20));
-    }
+    let mut last = None;
+    let answered = poll(Duration::from_secs(60), || {
+        last = conn.query_first::<Option<String>, _>(sql).unwrap().flatten();
+        last.as_deref() == Some(expected)
+    });
+    assert!(answered.is_some(), "{sql}: {last:?}, not {expected}");
 }
 
 /// Waits until no client's statement but the watcher's own is running for the tables: the end of one follows its answer.

@@ -8,9 +8,10 @@ use std::fmt::Write as _;
 use std::io::Write as _;
 use std::os::unix::fs::PermissionsExt;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use mysql::prelude::Queryable;
+use tare_testkit::poll_every;
 use tare_testkit::schema::{Row, Schema};
 use tare_testkit::server::{Server, Settings};
 use tare_testkit::subject::Provider;
@@ -116,11 +117,9 @@ fn status(schema: &mut Schema, name: &str) -> String {
 /// Waits until the governor has looked so often more.
 fn looks(schema: &mut Schema, more: u64) {
     let count = |schema: &mut Schema| status(schema, "budget_looks").parse::<u64>().unwrap();
-    let (first, begin) = (count(schema), Instant::now());
-    while count(schema) < first + more {
-        assert!(begin.elapsed() < Duration::from_secs(120), "no look: {:?}", schema.tare_status());
-        std::thread::sleep(Duration::from_millis(50));
-    }
+    let (first, pause) = (count(schema), Duration::from_millis(50));
+    let looked = poll_every(pause, Duration::from_secs(120), || count(schema) >= first + more);
+    assert!(looked.is_some(), "no look: {:?}", schema.tare_status());
 }
 
 fn level(schema: &mut Schema, name: &str) -> String {

@@ -37,14 +37,15 @@ mod switching;
 mod system_threads;
 mod variables;
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use mysql::Conn;
 use mysql::prelude::Queryable;
 use tare_testkit::Failure;
 use tare_testkit::schema::Schema;
-use tare_testkit::server::{Server, Settings};
+use tare_testkit::server::{LIMIT, Server, Settings};
 use tare_testkit::subject::Provider;
+use tare_testkit::{poll, poll_every};
 
 /// A server with the provider under test.
 fn server() -> Server {
@@ -55,9 +56,8 @@ fn server() -> Server {
 /// not on its port.
 fn beside_the_built_in<A>(answers: impl Fn(&Server) -> A) -> Option<(A, Server)> {
     let expected = answers(&Server::start(Settings::new(Provider::BuiltIn)).unwrap());
+    // It has been waited for until the words of errors are corrected, which is after its first answers.
     let subject = server().on_its_port()?;
-    // The words of errors are corrected from the moment the server is up, which is after its first answers.
-    std::thread::sleep(Duration::from_millis(200));
     Some((expected, subject))
 }
 
@@ -93,14 +93,13 @@ impl Watched {
 
     /// [`Watched::count`] at rest: the end of a statement follows its answer, and who asks at tare's socket may be quicker.
     fn count_at_rest(&self, schema: &mut Schema, name: &str) -> u64 {
-        let mut count = self.count(schema, name);
-        loop {
-            std::thread::sleep(std::time::Duration::from_millis(20));
-            let before = std::mem::replace(&mut count, self.count(schema, name));
-            if before == count {
-                return count;
-            }
-        }
+        let mut before = None;
+        let pause = Duration::from_millis(20);
+        let rest = poll_every(pause, LIMIT, || {
+            let count = self.count(schema, name);
+            (before.replace(count) == Some(count)).then_some(count)
+        });
+        rest.expect("nothing is counted for a moment")
     }
 
     /// How many of these it counts while running a statement twenty times.
@@ -142,12 +141,7 @@ fn refused(result: Result<(), Failure>) -> Option<u16> {
 
 /// Asks until the answer is there; the last one, if it never is.
 fn until<T>(mut ask: impl FnMut() -> T, there: impl Fn(&T) -> bool) -> T {
-    let begin = Instant::now();
-    loop {
-        let answer = ask();
-        if there(&answer) || begin.elapsed() > Duration::from_secs(20) {
-            return answer;
-        }
-        std::thread::sleep(Duration::from_millis(10));
-    }
+    let mut last = None;
+    poll(Duration::from_secs(20), || there(last.insert(ask())));
+    last.expect("it was asked")
 }

@@ -214,5 +214,5 @@ fn documents_explain_every_row_of_the_status_and_no_other() {
 /// Numbers of the provider's threads, which are named for it.
 fn own_threads(server: &Server) -> HashSet<u64> {
     let own = server.process().unwrap().threads_named("tare").unwrap();
-    own.iter().map(|task| task.file_name().unwrap().to_str().unwrap().parse().unwrap()).collect()
+    own.into_iter().map(u64::from).collect()
 }

@@ -4,6 +4,7 @@ use std::collections::HashMap;
 
 use mysql::prelude::Queryable;
 use mysql::{ChangeUserOpts, Conn};
+use tare_testkit::eventually;
 use tare_testkit::schema::{Row, Schema};
 use tare_testkit::server::{LIMIT, Server};
 use tare_testkit::shared_turn;
@@ -72,11 +73,7 @@ fn connections(schema: &mut Schema, table: &str, filter: &[(&str, &str)]) -> Opt
 pub(crate) fn close(schema: &mut Schema, conn: Conn) {
     let id = u64::from(conn.connection_id());
     drop(conn);
-    let begin = std::time::Instant::now();
-    while schema.thread_of(id).unwrap().is_some() {
-        assert!(begin.elapsed() < LIMIT, "connection {id} stays in threads");
-        std::thread::sleep(std::time::Duration::from_millis(5));
-    }
+    eventually("a closed connection leaves threads", LIMIT, || schema.thread_of(id).unwrap().is_none());
 }
 
 fn summary(family: Family, level: &str) -> String {
@@ -274,11 +271,7 @@ fn who_is_not_let_in_is_nobody() {
     let before = nobody(&mut schema);
     let refused = Conn::new(server.client_options().user(Some("eve")).pass(Some("guess")));
     assert!(refused.is_err());
-    let begin = std::time::Instant::now();
-    while nobody(&mut schema) == before {
-        assert!(begin.elapsed() < LIMIT, "the refused connection is counted nowhere");
-        std::thread::sleep(std::time::Duration::from_millis(5));
-    }
+    eventually("the refused connection is counted", LIMIT, || nobody(&mut schema) != before);
     assert_eq!(connections(&mut schema, "users", &[("USER", "eve")]), None);
     assert_eq!(error(&mut admin, "DO 1"), None);
 }

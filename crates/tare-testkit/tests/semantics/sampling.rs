@@ -3,12 +3,13 @@
 
 use std::collections::BTreeMap;
 use std::thread::JoinHandle;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use mysql::Conn;
 use mysql::prelude::Queryable;
-use tare_testkit::server::{Server, Settings};
+use tare_testkit::server::{LIMIT, Server, Settings};
 use tare_testkit::subject::Provider;
+use tare_testkit::{eventually, poll_every};
 
 /// One statement in so many is chosen.
 const WEIGHT: u64 = 16;
@@ -85,9 +86,8 @@ fn settle(watcher: &mut Conn, thread: u64) {
     let running = format!(
         "SELECT COUNT(*) FROM performance_schema.events_statements_current WHERE THREAD_ID = {thread} AND END_EVENT_ID IS NULL"
     );
-    while watcher.query_first::<u64, _>(&running).unwrap() != Some(0) {
-        std::thread::sleep(Duration::from_millis(5));
-    }
+    let has_ended = || watcher.query_first::<u64, _>(&running).unwrap() == Some(0);
+    eventually("the statement ends for the tables", LIMIT, has_ended);
 }
 
 /// What one statement of each kind does, by instrument, where everything is recorded.
@@ -197,16 +197,12 @@ fn beside(server: &Server, sql: &'static str) -> (u32, JoinHandle<mysql::Result<
 
 /// Asks until the answer is this one.
 fn await_answer(conn: &mut Conn, sql: &str, expected: &str) {
-    let begun = Instant::now();
-    loop {
+    // Seldom enough not to be a load itself.
+    let answered = poll_every(Duration::from_millis(100), Duration::from_secs(20), || {
         let answer: Option<Option<String>> = conn.query_first(sql).unwrap();
-        if answer.flatten().as_deref() == Some(expected) {
-            return;
-        }
-        assert!(begun.elapsed() < Duration::from_secs(20), "{sql}: not {expected}");
-        // Seldom enough not to be a load itself.
-        std::thread::sleep(Duration::from_millis(100));
-    }
+        answer.flatten().as_deref() == Some(expected)
+    });
+    assert!(answered.is_some(), "{sql}: not {expected}");
 }
 
 #[test]
@@ -303,13 +299,10 @@ fn the_weight_follows_the_load_and_falls_back_to_one() {
     let weight = "SELECT VALUE FROM performance_schema.tare_status WHERE NAME = 'sample_weight'";
     await_answer(&mut conn, weight, "1");
     let mut load = server.client().unwrap();
-    let begun = Instant::now();
-    let mut largest = 1;
-    while largest < 4 {
+    eventually("the weight rises", LIMIT, || {
         (0..200).for_each(|_| load.query_drop("DO 1").unwrap());
-        largest = conn.query_first::<String, _>(weight).unwrap().unwrap().parse().unwrap();
-        assert!(begun.elapsed() < Duration::from_secs(60), "the weight stays at {largest}");
-    }
+        conn.query_first::<String, _>(weight).unwrap().unwrap().parse::<u64>().unwrap() >= 4
+    });
     await_answer(&mut conn, weight, "1");
     conn.query_drop("UPDATE performance_schema.tare_status SET VALUE = '1/5' WHERE NAME = 'sample'").unwrap();
     await_answer(&mut conn, weight, "5");

@@ -4,7 +4,8 @@ use std::net::TcpListener;
 
 use mysql::Conn;
 use mysql::prelude::Queryable;
-use tare_testkit::server::{Server, Settings};
+use tare_testkit::eventually;
+use tare_testkit::server::{LIMIT, Server, Settings};
 use tare_testkit::shared_turn;
 use tare_testkit::subject::Provider;
 
@@ -88,11 +89,7 @@ fn a_table_of_ones_own_neither_reads_nor_writes() {
 
     // In the first moments after the start-up an error is FederatedX's own.
     let probe = format!("CREATE TABLE t ({COLUMNS}) ENGINE=FEDERATED CONNECTION='{actors}'");
-    let begin = std::time::Instant::now();
-    while error(&mut guest, &probe).unwrap().0 == 1434 {
-        assert!(begin.elapsed().as_secs() < 60, "its errors never became the endpoint's");
-        std::thread::sleep(std::time::Duration::from_millis(20));
-    }
+    eventually("its errors become the endpoint's", LIMIT, || error(&mut guest, &probe).unwrap().0 != 1434);
     // Such a table cannot even be made ...
     let address = "127.84.65.82:16969/performance_schema";
     for (connection, code) in [

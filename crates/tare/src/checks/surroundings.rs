@@ -67,10 +67,8 @@ fn check_loader(server: &Server) -> Option<Finding> {
     if process.provider().is_some() {
         return None;
     }
-    let vector = fs::read(format!("/proc/{}/auxv", process.pid)).ok()?;
-    let word = |bytes: &[u8]| u64::from_le_bytes(bytes.try_into().unwrap_or_default());
-    let mut entries = vector.chunks_exact(16).map(|entry| (word(&entry[..8]), word(&entry[8..])));
-    entries.any(|entry| entry == (AT_SECURE, 1)).then(|| {
+    let vector = tare_server::process::open(process.pid).ok()?.auxv().ok()?;
+    (vector.get(&AT_SECURE) == Some(&1)).then(|| {
         Finding::problem(
             "preload",
             "the server's program gains privileges when it is started (setuid, setgid or capabilities of its file), so the \

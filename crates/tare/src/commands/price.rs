@@ -14,7 +14,6 @@ use tare_budget::board::percent;
 use tare_budget::price::{Connecting, Origin};
 use tare_budget::{Cost, CostAccount, CostShare, Prices, Provider};
 use tare_lab::analysis::Analysis;
-use tare_lab::installation::Installation;
 use tare_lab::interrupt::Interrupt;
 use tare_lab::journal;
 use tare_lab::prices::check::Verdict;
@@ -24,6 +23,7 @@ use tare_lab::record::Record;
 use tare_lab::runner::Order;
 use tare_outlets::units;
 use tare_outlets::{Address, govern};
+use tare_server::installation::Installation;
 use tempfile::NamedTempFile;
 
 use crate::outlet::Reach;
@@ -194,7 +194,7 @@ impl Results {
 fn program(measuring: &Measuring, whose: Whose) -> Result<PathBuf> {
     let named = measuring.server.clone().unwrap_or_else(|| whose.program().into());
     let installation = match Installation::find(Some(&named)) {
-        Err(tare_lab::Error::Missing { .. }) => {
+        Err(tare_server::Error::Missing { .. }) => {
             bail!("{}: there is no such program; --server names the server's", named.display())
         }
         found => found?,

@@ -8,11 +8,11 @@ use std::time::Duration;
 use anyhow::{Context, Result, bail};
 use clap::Args;
 use console::style;
-use tare_lab::datadir::{self, Account, Scratch};
-use tare_lab::installation::Installation;
 use tare_lab::interrupt::Interrupt;
 use tare_lab::server::{Launch, Server};
 use tare_lab::setting::FEDERATED;
+use tare_server::datadir::{self, Account, Scratch};
+use tare_server::installation::Installation;
 
 use crate::provider::{self, ProviderPrograms};
 use crate::{endpoint, page};
@@ -97,7 +97,7 @@ fn prepare(installation: &Installation, account: &Account, scratch: &Scratch, da
         );
     }
     page::note(&format!("making a data directory in {}", datadir.display()));
-    Ok(datadir::create(installation, account, scratch, datadir)?)
+    Ok(datadir::create(installation, account, scratch.path(), datadir, &[])?)
 }
 
 fn greet(server: &Server, installation: &Installation, temporary: bool) {

@@ -13,6 +13,7 @@ use tare_lab::recording::boundary;
 use tare_lab::statistics::Estimate;
 use tare_lab::target::Target;
 use tare_lab::weighing::{AGAIN, Setting, Subject, WANTED, Weighing, Weights};
+use tare_server::sql;
 
 use crate::outlet::Reach;
 use crate::page;
@@ -216,10 +217,9 @@ impl Group {
     /// Returns the condition that selects them.
     fn condition(&self) -> String {
         if self.names.is_empty() {
-            return format!("NAME LIKE {}", quoted(&self.pattern));
+            return format!("NAME LIKE {}", sql::literal(&self.pattern));
         }
-        let names: Vec<String> = self.names.iter().map(|name| quoted(name)).collect();
-        format!("NAME IN ({})", names.join(", "))
+        format!("NAME IN ({})", sql::literals(&self.names))
     }
 }
 
@@ -232,10 +232,6 @@ fn level(connection: &mut mysql::Conn, pattern: &str) -> mysql::Result<Option<St
         other => other?,
     };
     Ok(<[String; 1]>::try_from(levels).ok().map(|[level]| level))
-}
-
-fn quoted(text: &str) -> String {
-    format!("'{}'", text.replace('\\', "\\\\").replace('\'', "''"))
 }
 
 /// Returns a setting with everything as it is, and for each group one without it. Each setting first switches
@@ -257,7 +253,7 @@ fn switches(groups: &[Group], off: Option<usize>) -> Vec<String> {
         let on = all.map(|(_, (group, level))| format!("{}={level}", group.pattern));
         // The last rule that matches an instrument decides, and patterns may overlap.
         let off = off.map(|place| format!("{}=off", groups[place].pattern));
-        let rules = quoted(&on.chain(off).collect::<Vec<_>>().join(","));
+        let rules = sql::literal(&on.chain(off).collect::<Vec<_>>().join(","));
         return vec![format!(
             "UPDATE performance_schema.tare_status SET VALUE = {rules} WHERE NAME = 'level'"
         )];

@@ -1,4 +1,7 @@
 //! Running servers, as `/proc` shows them.
+//!
+//! Arguments, environment, mapped files and sockets are read here and not by the crate `procfs`, which refuses or cuts
+//! what is not UTF-8 or has blanks, and does not tell sockets that listen: a diagnosis must not fail because of a name.
 
 use std::ffi::OsString;
 use std::fs::{self, File};
@@ -98,10 +101,7 @@ impl Process {
 
     /// Returns every running server that is visible from here.
     pub(crate) fn all() -> Vec<u32> {
-        let entries = fs::read_dir("/proc").into_iter().flatten().flatten();
-        let mut pids: Vec<u32> =
-            entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok()).collect();
-        pids.retain(|pid| is_server(*pid));
+        let mut pids: Vec<u32> = tare_server::process::all().filter(|pid| is_server(*pid)).collect();
         pids.sort_unstable();
         pids
     }
@@ -288,7 +288,7 @@ fn parts(bytes: Vec<u8>) -> Vec<OsString> {
 mod tests {
     use std::os::unix::net::UnixListener;
     use std::process::Stdio;
-    use std::time::{Duration, Instant};
+    use std::time::Duration;
 
     use nix::sys::signal::{Signal, kill};
     use nix::unistd::Pid;
@@ -347,6 +347,9 @@ mod tests {
         assert_eq!(system_unit("9:name=systemd:/\n4:memory:/system.slice/mariadb.service\n", first), None);
     }
 
+    /// Time limit for a process to get its name, or a child.
+    const LIMIT: Duration = Duration::from_secs(10);
+
     /// Returns the file opened for a process whose program stands for the provider.
     fn opened(pid: u32) -> Option<File> {
         let maps = fs::read_to_string(place(pid, "maps")).ok()?;
@@ -367,11 +370,12 @@ mod tests {
             return;
         };
         let children = format!("/proc/{0}/task/{0}/children", outer.id());
-        let mut inner: Option<u32> = None;
-        while inner.is_none() && outer.try_wait().expect("its state").is_none() {
-            inner = fs::read_to_string(&children).ok().and_then(|pid| pid.trim().parse().ok());
-            std::thread::sleep(Duration::from_millis(1));
-        }
+        let inner: Option<u32> = tare_server::poll(LIMIT, || {
+            let inner = fs::read_to_string(&children).ok().and_then(|pid| pid.trim().parse().ok());
+            let is_over = outer.try_wait().expect("its state").is_some();
+            (inner.is_some() || is_over).then_some(inner)
+        })
+        .flatten();
         let at_home = inner.map(is_at_home);
         let opened = inner.and_then(opened);
         let pid = inner.unwrap_or(outer.id()).try_into().expect("a number");
@@ -419,10 +423,7 @@ mod tests {
             std::process::Command::new(&program).arg("60").stdin(input).spawn().expect("it starts");
         // `spawn` returns when the child has memory of its own, which is shortly before the kernel gives it
         // its name.
-        let deadline = Instant::now() + Duration::from_secs(10);
-        while !is_server(server.id()) && Instant::now() < deadline {
-            std::thread::sleep(Duration::from_millis(1));
-        }
+        tare_server::poll(LIMIT, || is_server(server.id()));
         let found = Process::listening(&path);
         server.kill().and_then(|()| server.wait()).expect("it ends");
         assert_eq!(found.expect("a process"), server.id());

@@ -3,9 +3,9 @@
 use std::path::Path;
 
 use anyhow::{Context, Result};
-use tare_lab::installation::Installation;
 use tare_lab::runner::Order;
 use tare_lab::workload;
+use tare_server::installation::Installation;
 
 use super::run::{preloads, study};
 

@@ -11,11 +11,16 @@ use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use serde_json::Value;
 use tare_lab::bench::Bench;
-use tare_lab::installation::Installation;
 use tare_lab::interrupt::Interrupt;
 use tare_lab::server::Server;
 use tare_lab::setting::Setting;
+use tare_server::installation::Installation;
+use tare_testkit::server::LIMIT;
+use tare_testkit::{eventually, poll};
 use tempfile::TempDir;
+
+/// Time limit for a study to write the next slices.
+const STUDY_LIMIT: Duration = Duration::from_secs(600);
 
 /// Two settings on one server: no server of its own for either, so starting is quick. Neither works by the clock, and is watched
 /// for that.
@@ -94,10 +99,12 @@ impl Place {
 
     /// Waits until so many slices are written; gives up when the study has ended.
     pub(crate) fn wait_for_slices(&self, study: &mut Child, slices: usize) {
-        while self.slices() < slices {
-            assert!(study.try_wait().expect("its state").is_none(), "it ended with {} slices", self.slices());
-            std::thread::sleep(Duration::from_millis(20));
-        }
+        eventually("the slices are written", STUDY_LIMIT, || {
+            let is_over = study.try_wait().expect("its state").is_some();
+            let written = self.slices();
+            assert!(!is_over || written >= slices, "it ended with {written} slices");
+            written >= slices
+        });
     }
 
     /// Processes that have the scratch folder in their environment or arguments.
@@ -113,13 +120,8 @@ impl Place {
 
     /// Somebody else cleans up after a kill, and takes a moment.
     pub(crate) fn wait_until_nothing_is_left(&self) {
-        for _ in 0..500 {
-            if self.processes().is_empty() && self.files().is_empty() {
-                return;
-            }
-            std::thread::sleep(Duration::from_millis(20));
-        }
-        panic!("left behind: {:?} and {:?}", self.processes(), self.files());
+        let gone = poll(LIMIT, || self.processes().is_empty() && self.files().is_empty());
+        assert!(gone.is_some(), "left behind: {:?} and {:?}", self.processes(), self.files());
     }
 
     pub(crate) fn files(&self) -> Vec<PathBuf> {

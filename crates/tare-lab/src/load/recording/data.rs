@@ -5,27 +5,27 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 
 use mysql::prelude::Queryable;
+use tare_server::program::{find_program, option, run};
+use tare_server::sql::identifier;
 
 use super::Recording;
+use crate::Result;
 use crate::error::Tried;
-use crate::process::command::{find_program, option, run};
 use crate::server::target::Target;
-use crate::{Error, Result};
 
 /// Loads a dump (of `mariadb-dump` or `mysqldump`) with the stock client, on a server that the lab started,
 /// as it may drop existing data. Creates the recording's schemas; if there is only one, it is the default of
 /// a dump that names none.
 pub(crate) fn load(recording: &Recording, dump: &Path, target: &Target) -> Result<()> {
     let client = ["mariadb", "mysql"].iter().find_map(|name| find_program(name, &[]));
-    let client = client.ok_or_else(|| Error::Missing {
+    let client = client.ok_or_else(|| tare_server::Error::Missing {
         program: "mariadb".into(),
         hint: "it loads the workload's `data`; on Debian, `apt-get install mariadb-client` brings it".into(),
     })?;
     let schemas = recording.schemas();
     let mut connection = target.connect()?;
     for schema in &schemas {
-        let name = schema.replace('`', "``");
-        let made = connection.query_drop(format!("CREATE DATABASE IF NOT EXISTS `{name}`"));
+        let made = connection.query_drop(format!("CREATE DATABASE IF NOT EXISTS {}", identifier(schema)));
         made.map_err(|e| target.refused(e))?;
     }
     let mut command = Command::new(client);
@@ -39,5 +39,5 @@ pub(crate) fn load(recording: &Recording, dump: &Path, target: &Target) -> Resul
     }
     let file = File::open(dump).tried(|| format!("reading {}", dump.display()))?;
     command.stdin(Stdio::from(file));
-    run(&mut command)
+    Ok(run(&mut command)?)
 }

@@ -1,5 +1,7 @@
 //! Random statements that quote logs, equal for equal seeds, for tests of log parsers.
 
+use tare_server::sql;
+
 /// Lines that look like a log's own.
 const LINES: [&str; 22] = [
     "# Time: 261123  9:54:29",
@@ -57,13 +59,13 @@ pub(super) fn literal(random: &mut fastrand::Rng) -> String {
 /// Returns a valid statement that quotes something.
 pub(super) fn statement(random: &mut fastrand::Rng) -> String {
     let text = literal(random);
-    let quoted = text.replace('\\', "\\\\").replace('\'', "''");
+    let quoted = sql::literal(&text);
     let comment = text.replace("*/", "").replace("/*", "");
     match random.u8(0..6) {
         0 => format!("insert into t values (\"{}\")", text.replace('\\', "\\\\").replace('"', "\\\"")),
         1 => format!("select /* {comment} */ 1"),
-        2 => format!("begin not atomic select '{quoted}'; select 2; end"),
-        3 => format!("select 1 as `{}`", text.replace('`', "``")),
-        _ => format!("select '{quoted}', 'end'"),
+        2 => format!("begin not atomic select {quoted}; select 2; end"),
+        3 => format!("select 1 as {}", sql::identifier(&text)),
+        _ => format!("select {quoted}, 'end'"),
     }
 }

@@ -23,21 +23,17 @@ use crate::definition::processes::used_servers;
 use crate::definition::{Definition, SettingDef, WorkloadDef};
 use crate::error::Error;
 use crate::load::arrivals::Arrivals;
-use crate::load::outpost::Outpost;
-use crate::machine;
 use crate::process::counters::Counters;
 use crate::process::interrupt::Interrupt;
 use crate::results::effort::is_known;
 use crate::results::journal::Journal;
 use crate::results::record::{Cell, End, Note, Others, Reason, Record, ServerFacts, Slice};
 use crate::server::guest;
-use crate::study::identity::{
-    Measured, check_same, check_same_budget, check_same_conditions, header, measured,
-};
-use crate::study::preparation::{Loads, check_driver, check_programs, find_programs, prepare};
+use crate::study::identity::check_same;
+use crate::study::preparation::{Prepared, check};
 use crate::study::runner::slicing::{Slicer, Turns};
 use crate::study::servers::bench::Bench;
-use crate::study::servers::fleet::{Fleet, Origin};
+use crate::study::servers::fleet::Fleet;
 use crate::verdict::analysis::{Analysis, SettingAnalysis};
 use pace::Pace;
 
@@ -71,45 +67,33 @@ pub fn run_knowing(
     tell: &mut dyn FnMut(Event<'_>),
 ) -> Result<Analysis> {
     let begun = Instant::now();
-    check_programs(order)?;
-    check_driver(order)?;
+    check(order)?;
     let mut journal = Journal::open(&order.folder)?;
     for server in guest::settle(&order.folder, &order.credentials)? {
         tell(Event::Note(&format!("what was left on {server} when the study was killed has been put back")));
     }
     let known = Analysis::of(journal.records());
     if let Some(analysis) = &known {
-        check_same(order, &analysis.header)?;
-        if analysis.end.as_ref().is_some_and(|e| e.reason.is_final()) {
+        let is_over = analysis.end.as_ref().is_some_and(|e| e.reason.is_final());
+        check_same(order, &analysis.header, is_over)?;
+        if is_over {
             return Ok(analysis.clone());
         }
-        check_same_budget(order, &analysis.header)?;
     }
-    let programs = find_programs(order)?;
-    let measured = measured(order, &programs)?;
-    if let Some(analysis) = &known {
-        check_same_conditions(order, &analysis.header, &measured, &machine::facts())?;
-    }
-    let others = others.map_or_else(|| machine::others(order.definition.minutes, interrupt), Ok)?;
-    others.warning().inspect(|warning| tell(Event::Note(warning)));
-    let outpost = order.definition.driver.as_ref().map(|driver| Outpost::reach(driver, interrupt));
-    let bench = Bench::driven_from(outpost.transpose()?, interrupt.clone())?;
-    let loads = Loads::of(&order.definition);
-    let mut origins = prepare(order, &bench, programs, &loads, tell).map_err(|e| bench.explain(e))?;
+    let header = known.as_ref().map(|analysis| &analysis.header);
+    let mut prepared = Prepared::new(order, header, others, interrupt, tell)?;
+    let seed = header.map(|header| header.seed).or(order.seed).unwrap_or_else(|| fastrand::u64(..));
     let first = next_process(journal.records());
-    let seed = known.map(|analysis| analysis.header.seed).or(order.seed).unwrap_or_else(|| fastrand::u64(..));
-    let fleet = Fleet::new(&bench, &order.definition, &origins, &order.preloads, first)?;
+    let fleet = Fleet::new(&prepared.bench, &order.definition, &prepared.origins, &order.preloads, first)?;
     let mut run = Run {
         order,
-        bench: &bench,
-        loads: &loads,
-        measured,
+        bench: &prepared.bench,
+        prepared: &prepared,
         fleet,
         journal: &mut journal,
         seed,
         begun,
         before: 0.0,
-        others,
         paces: BTreeMap::new(),
         by_itself: None,
         failures: 0,
@@ -120,11 +104,7 @@ pub fn run_knowing(
     let finished = run.finish(ended);
     drop(run);
     finished?;
-    for origin in origins.values_mut() {
-        if let Origin::Running(guest) = origin {
-            guest.leave()?;
-        }
-    }
+    prepared.leave()?;
     Analysis::of(journal.records()).ok_or_else(|| Error::NoResults(order.folder.clone()))
 }
 
@@ -139,10 +119,8 @@ fn next_process(records: &[Record]) -> u32 {
 /// A running study.
 struct Run<'a> {
     order: &'a Order,
+    prepared: &'a Prepared,
     bench: &'a Bench,
-    loads: &'a Loads,
-    /// Files that are part of what is measured.
-    measured: Vec<Measured>,
     fleet: Fleet<'a>,
     journal: &'a mut Journal,
     /// Seed of all random numbers; kept when the study is continued.
@@ -150,8 +128,6 @@ struct Run<'a> {
     begun: Instant,
     /// Seconds that it ran before it was interrupted.
     before: f64,
-    /// Activity of other processes before the study.
-    others: Others,
     /// Paces of the cells, learned from the unmeasured slices.
     paces: BTreeMap<Cell, Pace>,
     /// Whether a setting's server works while idle, once known.
@@ -180,7 +156,8 @@ impl<'a> Run<'a> {
         self.fleet.start(&all).map_err(|e| self.bench.explain(e))?;
         let servers = self.servers()?;
         let Some(analysis) = self.analysis() else {
-            let header = header(self.order, self.seed, servers, &self.measured, self.others);
+            let Prepared { identity, others, .. } = self.prepared;
+            let header = identity.header(self.order, self.seed, servers, *others);
             return self.journal.append(Record::Header(Box::new(header)));
         };
         if analysis.header.servers != servers {
@@ -190,7 +167,7 @@ impl<'a> Run<'a> {
         self.before = last_moment(self.journal.records());
         let text = "cut off and resumed here; servers were started anew on freshly loaded data".into();
         self.journal.append(Record::Note(Note { at: self.before, text }))?;
-        self.others.warning().map_or(Ok(()), |text| self.note(text))
+        self.prepared.others.warning().map_or(Ok(()), |text| self.note(text))
     }
 
     /// Returns the servers' descriptions of themselves.
@@ -491,7 +468,7 @@ impl<'a> Run<'a> {
         Slicer {
             bench: self.bench,
             settings: &definition.settings,
-            load: self.loads.drive(workload, cell.users),
+            load: self.prepared.loads.drive(workload, cell.users),
             workload,
             cell,
             begun: (self.begun, self.before),
@@ -527,7 +504,7 @@ impl<'a> Run<'a> {
 
     fn check_data(&mut self) -> Result<()> {
         let order = self.order;
-        for schema in self.loads.schemas.iter().filter(|s| s.checkable) {
+        for schema in self.prepared.loads.schemas.iter().filter(|s| s.checkable) {
             // One setting per server is enough, as they share the load.
             for server in &schema.servers {
                 let of = |s: &SettingDef| order.definition.server_of(s).name == *server;

@@ -2,11 +2,12 @@
 
 use std::path::{Path, PathBuf};
 
+use tare_server::datadir::{self, Account, Scratch};
+use tare_server::installation::Installation;
+
 use crate::load::outpost::Outpost;
 use crate::load::{Driver, Load};
 use crate::process::interrupt::Interrupt;
-use crate::server::datadir::{self, Account, Scratch};
-use crate::server::installation::Installation;
 use crate::server::setting::Setting;
 use crate::server::{Launch, Server};
 use crate::{Error, Result};
@@ -60,8 +61,8 @@ impl Bench {
             datadir: self.vacant("template"),
         };
         line("making a data directory");
-        let made = datadir::create(installation, &self.account, &self.scratch, &template.datadir);
-        made.map_err(|e| self.explain(e))?;
+        let made = datadir::create(installation, &self.account, self.scratch.path(), &template.datadir, &[]);
+        made.map_err(|e| self.explain(e.into()))?;
         self.interrupt.check()?;
         let setting = Setting::plain("template", vec![]);
         let mut server = self.start(&template, &template.datadir, &setting)?;
@@ -89,7 +90,7 @@ impl Bench {
     /// Copies the template to a new folder.
     pub(crate) fn copy(&self, template: &Template, name: &str) -> Result<PathBuf> {
         let datadir = self.vacant(name);
-        datadir::copy(&self.scratch, &template.datadir, &datadir).map_err(|e| self.explain(e))?;
+        datadir::copy(&self.scratch, &template.datadir, &datadir).map_err(|e| self.explain(e.into()))?;
         Ok(datadir)
     }
 
@@ -192,7 +193,7 @@ mod tests {
         let made = || bench.prepare(&installation, &[], &[], &mut |_| {}).map(drop);
         let copied = || bench.copy(&template, "copy").map(drop);
         for done in [made(), copied()] {
-            assert!(matches!(done, Err(Error::Program { .. })), "{done:?}");
+            assert!(matches!(done, Err(Error::Server(tare_server::Error::Program { .. }))), "{done:?}");
         }
         bench.interrupt.flag().store(true, Ordering::Relaxed);
         for done in [made(), copied()] {

@@ -7,11 +7,11 @@ use std::time::{Duration, Instant};
 
 use mysql::prelude::Queryable;
 use nix::fcntl::{PosixFadviseAdvice, posix_fadvise};
+use tare_server::program::last_lines;
 
 use crate::definition::processes::processes;
 use crate::definition::{Definition, SettingDef};
 use crate::error::Tried;
-use crate::process::command::last_lines;
 use crate::process::{self, Usage};
 use crate::results::record::CpuSource;
 use crate::server::guest::Guest;
@@ -296,7 +296,7 @@ impl Ready {
     /// nothing can be seen.
     pub fn usage(&self) -> Result<Usage> {
         match self.pid {
-            Some(pid) => Usage::now(pid),
+            Some(pid) => Ok(Usage::now(pid)?),
             None => Ok(Usage { cpu: self.cpu()?, ..Usage::default() }),
         }
     }
@@ -304,7 +304,7 @@ impl Ready {
     /// Returns its CPU time so far; zero where it cannot be seen.
     pub fn cpu(&self) -> Result<Duration> {
         match (self.pid, &self.clock) {
-            (Some(pid), _) => process::cpu_time(pid),
+            (Some(pid), _) => Ok(process::cpu_time(pid)?),
             (None, Some(clock)) => clock.now(),
             (None, None) => Ok(Duration::ZERO),
         }
@@ -321,7 +321,7 @@ impl Ready {
 
     /// Returns its resident memory in bytes; 0 where it cannot be seen.
     pub fn resident(&self) -> Result<u64> {
-        self.pid.map_or(Ok(0), process::resident)
+        Ok(self.pid.map_or(Ok(0), process::resident)?)
     }
 
     /// Empties a setting's logs; returns their total length in bytes.
@@ -375,12 +375,12 @@ fn switch(ready: &Ready, setting: &SettingDef) -> Result<()> {
 pub(crate) fn preload(setting: &SettingDef, preloads: &BTreeMap<String, PathBuf>) -> Result<Option<PathBuf>> {
     let preload = setting.preload.as_ref().map(|name| match preloads.get(name) {
         Some(path) => Ok(path.clone()),
-        None => Path::new(name).canonicalize().map_err(|_| Error::Missing {
+        None => Path::new(name).canonicalize().map_err(|_| tare_server::Error::Missing {
             program: name.clone(),
             hint: format!("setting `{}` preloads it: name a shared object that is there", setting.name),
         }),
     });
-    preload.transpose()
+    Ok(preload.transpose()?)
 }
 
 fn launch(setting: &SettingDef, preloads: &BTreeMap<String, PathBuf>) -> Result<Setting> {

@@ -15,10 +15,10 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use nix::sys::signal::{Signal, killpg};
+use tare_server::program::{beside, find_program, last_lines, run};
 
 use crate::definition::{SettingDef, SidecarDef};
 use crate::error::Tried;
-use crate::process::command::{beside, find_program, last_lines, run};
 use crate::process::interrupt::Interrupt;
 use crate::process::{GroupTime, as_pid, of_group, resident};
 use crate::study::servers::fleet::Ready;
@@ -243,7 +243,8 @@ pub fn find(definition: &SidecarDef) -> Result<PathBuf> {
         beside(&definition.program)
     };
     let hint = definition.install.clone().unwrap_or_else(|| "install it".into());
-    found.ok_or_else(|| Error::Missing { program: definition.program.clone(), hint })
+    let missing = || tare_server::Error::Missing { program: definition.program.clone(), hint };
+    Ok(found.ok_or_else(missing)?)
 }
 
 /// Creates a self-signed certificate for two days.
@@ -252,7 +253,7 @@ fn certificate(own: &Path) -> Result<()> {
     if cert.is_file() {
         return Ok(());
     }
-    let openssl = find_program("openssl", &[]).ok_or_else(|| Error::Missing {
+    let openssl = find_program("openssl", &[]).ok_or_else(|| tare_server::Error::Missing {
         program: "openssl".into(),
         hint: "on Debian, `apt-get install openssl` brings it".into(),
     })?;
@@ -260,18 +261,18 @@ fn certificate(own: &Path) -> Result<()> {
     command.args(["req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes"]);
     command.args(["-subj", "/CN=localhost", "-days", "2"]);
     command.args([OsString::from("-keyout"), key.into(), "-out".into(), cert.into()]);
-    run(&mut command)
+    Ok(run(&mut command)?)
 }
 
 /// Scrapes once and discards the answer; the certificate is self-signed and not checked.
 fn scrape(address: &str) -> Result<()> {
-    let curl = find_program("curl", &[]).ok_or_else(|| Error::Missing {
+    let curl = find_program("curl", &[]).ok_or_else(|| tare_server::Error::Missing {
         program: "curl".into(),
         hint: "on Debian, `apt-get install curl` brings it".into(),
     })?;
     let mut command = Command::new(curl);
     command.args(["--silent", "--show-error", "--fail", "--insecure", "--max-time", "30"]);
-    run(command.args(["--output", "/dev/null", "--"]).arg(address))
+    Ok(run(command.args(["--output", "/dev/null", "--"]).arg(address))?)
 }
 
 /// Scrapes repeatedly, starting at a random time within the first interval, so that slices get their share on
@@ -330,6 +331,8 @@ impl Drop for Scraper {
 
 #[cfg(test)]
 mod tests {
+    use tare_server::eventually;
+
     use super::*;
     use crate::process::cpu_time;
     use crate::server::target::Target;
@@ -390,8 +393,7 @@ mod tests {
 
     /// Returns whether a process exists and is no zombie.
     fn runs(pid: u32) -> bool {
-        let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
-        stat.rsplit_once(") ").is_some_and(|(_, state)| !state.starts_with(['Z', 'X']))
+        tare_server::process::open(pid).is_ok_and(|process| process.is_alive())
     }
 
     #[test]
@@ -400,22 +402,17 @@ mod tests {
         let script = "(while :; do :; done) & echo $! > child; wait";
         let mut sidecars = start(definition(script, None), folder.path()).expect("starts");
         let worked = Duration::from_millis(20);
-        let child = loop {
+        let child = eventually("the child works", START_LIMIT, || {
             sidecars.check().expect("it runs");
             let noted = fs::read_to_string(folder.path().join("sidecar-0-0/child")).unwrap_or_default();
-            if let Ok(child) = noted.trim().parse::<u32>()
-                && cpu_time(child).expect("it runs") > worked
-            {
-                break child;
-            }
-            std::thread::sleep(STEP);
-        };
+            let child = noted.trim().parse::<u32>().ok();
+            child.filter(|child| cpu_time(*child).expect("it runs") > worked)
+        });
         let (used, alone) = (sidecars.usage(), resident(sidecars.running[0].child.id()).expect("it runs"));
         assert!(used.charged > worked && used.beside.is_zero(), "{used:?}");
         assert!(used.resident > alone, "{used:?}, and the shell alone has {alone}");
         drop(sidecars);
-        let ended = Interrupt::default().wait_for(START_LIMIT, || Ok((!runs(child)).then_some(())));
-        assert_eq!(ended.expect("nobody interrupts"), Some(()), "{child} still runs");
+        eventually("the child has ended", START_LIMIT, || !runs(child));
     }
 
     #[test]
@@ -425,10 +422,10 @@ mod tests {
         let ten_ticks = "while read -r line < /proc/$$/stat; do set -- $line; [ $((${14} + ${15})) -lt 10 ] || break; done";
         let script = format!("sh -c '{ten_ticks}'; echo > done; exec sleep 600");
         let mut sidecars = start(definition(&script, None), folder.path()).expect("starts");
-        while !folder.path().join("sidecar-0-0/done").exists() {
+        eventually("its child has ended", START_LIMIT, || {
             sidecars.check().expect("it runs");
-            std::thread::sleep(STEP);
-        }
+            folder.path().join("sidecar-0-0/done").exists()
+        });
         let used = sidecars.usage();
         // Two ticks may be lost where ticks in user mode and in the kernel are divided again.
         assert!(used.charged >= Duration::from_millis(80), "{used:?}");
@@ -452,13 +449,9 @@ mod tests {
         };
         let begun = Instant::now();
         let sidecars = start_all(vec![often(), often()], 1, folder.path()).expect("starts");
-        let asked = loop {
-            let asked = sidecars.scrapes_since(begun);
-            if asked.len() > 5 {
-                break asked;
-            }
-            std::thread::sleep(STEP);
-        };
+        let asked = eventually("they are asked", START_LIMIT, || {
+            Some(sidecars.scrapes_since(begun)).filter(|asked| asked.len() > 5)
+        });
         assert!(asked.is_sorted() && asked[0] >= 0.0, "of both together, in order: {asked:?}");
         let later = sidecars.scrapes_since(begun + Duration::from_secs_f64(asked[2]));
         assert!(later.iter().all(|at| *at >= 0.0) && later.len() + 2 >= asked.len(), "{later:?}");

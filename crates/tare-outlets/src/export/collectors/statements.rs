@@ -2,11 +2,12 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use tare_server::sql::{literal, literals};
+
 use crate::export::collector::{Collector, Group, Options, Scrape};
 use crate::export::histogram::Histogram;
 use crate::export::sample::{Family, Figure, Kind, Samples, Summary, Value};
 use crate::source::{Error, Of, Part, Row};
-use crate::sql::{listed, quoted};
 
 static BY_DIGEST: Collector = Collector {
     name: "perf_schema.eventsstatements",
@@ -240,8 +241,8 @@ fn ask_digests(scrape: &mut Scrape<'_>) -> Result<Option<Digests>, Error> {
     let schemas: Vec<&str> = left_out_schemas(scrape.options).collect();
     let condition = format!(
         "WHERE `SCHEMA_NAME` NOT IN ({}) AND `LAST_SEEN` > {}",
-        listed(&schemas),
-        quoted(scrape.since)
+        literals(&schemas),
+        literal(scrape.since)
     );
     let highest = format!("{condition} ORDER BY `SUM_TIMER_WAIT` DESC LIMIT {limit}");
     let summed = FIGURES..FIGURES + MEASURES.len();

@@ -10,11 +10,12 @@ mod statements;
 use std::collections::HashSet;
 use std::time::{Duration, Instant};
 
+use tare_server::sql::{literal, literals};
+
 use super::look::{
     About, Ask, Content, Counted, DIGESTS, INDEXES, Key, Look, THREAD_WAITS, Tally, Thread, View,
 };
 use crate::source::{Address, Error, Kind, Row, Source};
-use crate::sql::{listed, quoted};
 
 /// A reader of samples from a server.
 pub struct Reader {
@@ -119,7 +120,7 @@ impl Reader {
                 Content::Digest(row, Box::new(self.digest(schema.as_deref(), digest, notes)?))
             }
             Some(About::Prepared { text }) => {
-                let filter = format!("WHERE `SQL_TEXT` = {}", quoted(text));
+                let filter = format!("WHERE `SQL_TEXT` = {}", literal(text));
                 Content::Prepared(self.prepared(&filter, notes)?)
             }
             Some(About::Table { schema, name }) => {
@@ -296,12 +297,12 @@ fn short_version(version: &str) -> &str {
 /// Returns a condition on two columns, the first of which may be NULL.
 fn both(first: &str, value: Option<&str>, second: &str, other: &str) -> String {
     let first =
-        value.map_or_else(|| format!("`{first}` IS NULL"), |it| format!("`{first}` = {}", quoted(it)));
-    format!("{first} AND `{second}` = {}", quoted(other))
+        value.map_or_else(|| format!("`{first}` IS NULL"), |it| format!("`{first}` = {}", literal(it)));
+    format!("{first} AND `{second}` = {}", literal(other))
 }
 
 fn one_of(column: &str, values: &[&str]) -> String {
-    format!("WHERE `{column}` IN ({})", listed(values))
+    format!("WHERE `{column}` IN ({})", literals(values))
 }
 
 #[cfg(test)]

@@ -11,7 +11,6 @@ use console::style;
 use indicatif::{ProgressBar, ProgressStyle};
 use mysql::prelude::Queryable;
 use tare_lab::bench::{Bench, Template};
-use tare_lab::installation::Installation;
 use tare_lab::interrupt::Interrupt;
 use tare_lab::load::{Load, Moment, Report};
 use tare_lab::machine;
@@ -20,6 +19,7 @@ use tare_lab::server::Server;
 use tare_lab::setting::Setting;
 use tare_lab::workload::Script;
 use tare_outlets::units;
+use tare_server::installation::Installation;
 
 use crate::provider::{self, ProviderPrograms};
 use crate::study::bench::{self, Plan};

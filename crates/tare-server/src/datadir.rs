@@ -1,4 +1,4 @@
-//! Data directories of the lab's own servers: created, copied, removed.
+//! Data directories of servers that are started here: created, copied, removed.
 
 use std::fs;
 use std::os::unix::fs::{PermissionsExt, chown};
@@ -9,9 +9,9 @@ use nix::unistd::{Uid, User, geteuid};
 use tempfile::TempDir;
 
 use crate::error::Tried;
-use crate::process::command::{option, run};
-use crate::process::watchdog::Watchdog;
-use crate::server::installation::Installation;
+use crate::installation::Installation;
+use crate::program::{option, run};
+use crate::watchdog::Watchdog;
 use crate::{Error, Result};
 
 /// The account that distributions create for the server.
@@ -62,12 +62,7 @@ pub struct Scratch {
 impl Scratch {
     /// Creates a folder in the system's folder for temporary files (`TMPDIR`).
     pub fn new(account: &Account) -> Result<Scratch> {
-        let folder = tempfile::Builder::new()
-            .prefix("tare-")
-            .tempdir()
-            .tried(|| "making a temporary folder".into())?;
-        account.own(folder.path())?;
-        Ok(Scratch { _watchdog: None, folder })
+        Ok(Scratch { _watchdog: None, folder: folder("tare-", account)? })
     }
 
     /// Creates a folder that is removed, with every server in it, even if this process is killed.
@@ -83,6 +78,17 @@ impl Scratch {
     }
 }
 
+/// Creates a folder in the system's folder for temporary files (`TMPDIR`), accessible to the account and root only.
+///
+/// # Errors
+/// When it cannot be made, or not given to the account.
+pub fn folder(prefix: &str, account: &Account) -> Result<TempDir> {
+    let made = tempfile::Builder::new().prefix(prefix).tempdir();
+    let folder = made.tried(|| "making a temporary folder".into())?;
+    account.own(folder.path())?;
+    Ok(folder)
+}
+
 /// Returns whether the folder is a data directory that a server can start on.
 pub fn is_initialised(datadir: &Path) -> bool {
     datadir.join("mysql").is_dir()
@@ -94,18 +100,20 @@ pub fn is_vacant(datadir: &Path) -> bool {
 }
 
 /// Creates a data directory whose `root` has no password: the socket is accessible to the account and root
-/// only. Temporary files go to `scratch`, as the server's account may not be able to write to `TMPDIR`.
+/// only. Temporary files go to `temporary`, as the server's account may not be able to write to `TMPDIR`. `options`
+/// are those of the server that fills it.
 pub fn create(
     installation: &Installation,
     account: &Account,
-    scratch: &Scratch,
+    temporary: &Path,
     datadir: &Path,
+    options: &[&str],
 ) -> Result<()> {
     fs::create_dir_all(datadir).tried(|| format!("making {}", datadir.display()))?;
     account.own(datadir)?;
     let mut command = Command::new(installation.install_db.as_ref().unwrap_or(&installation.mariadbd));
     command.arg("--no-defaults").arg(option("--datadir=", datadir));
-    command.env_remove("LD_PRELOAD").env("TMPDIR", scratch.path());
+    command.env_remove("LD_PRELOAD").env("TMPDIR", temporary);
     if installation.install_db.is_some() {
         // --force skips the name lookups, which fail on some machines and in containers.
         command.args(["--auth-root-authentication-method=normal", "--skip-test-db", "--force"]);
@@ -113,18 +121,29 @@ pub fn create(
         command.arg("--initialize-insecure").args(installation.own_options());
     }
     command.args(installation.basedir.as_deref().map(|b| option("--basedir=", b)));
-    command.args(account.user_option());
+    command.args(account.user_option()).args(options);
     run(&mut command)
 }
 
 /// Copies the data directory of a server that is not running.
 pub fn copy(scratch: &Scratch, from: &Path, to: &Path) -> Result<()> {
-    run(&mut copying(scratch, from, to))
+    run(&mut copying_in(scratch, from, to))
 }
 
-fn copying(scratch: &Scratch, from: &Path, to: &Path) -> Command {
+/// Copies the data directory of a server that is not running, with holes wherever it has only zeros. For tests:
+/// where time is measured, a hole is one more thing that the first write to it costs.
+pub fn copy_sparse(from: &Path, to: &Path) -> Result<()> {
+    run(&mut copying(&["--sparse=always"], from, to))
+}
+
+fn copying(options: &[&str], from: &Path, to: &Path) -> Command {
     let mut command = Command::new("cp");
-    command.args(["-a", "--reflink=auto", "--"]).args([from, to]);
+    command.args(["-a", "--reflink=auto"]).args(options).arg("--").args([from, to]);
+    command
+}
+
+fn copying_in(scratch: &Scratch, from: &Path, to: &Path) -> Command {
+    let mut command = copying(&[], from, to);
     // The watchdog finds the processes of its folder by this variable.
     command.env("TMPDIR", scratch.path());
     command
@@ -148,8 +167,22 @@ mod tests {
     fn a_watchdog_can_tell_who_copies() {
         let account = Account { root_runs_as: None };
         let scratch = Scratch::new(&account).expect("a folder");
-        let command = copying(&scratch, Path::new("/from"), Path::new("/to"));
+        let command = copying_in(&scratch, Path::new("/from"), Path::new("/to"));
         let marks: Vec<_> = command.get_envs().collect();
         assert_eq!(marks, [("TMPDIR".as_ref(), Some(scratch.path().as_os_str()))]);
+    }
+
+    #[test]
+    fn a_copy_has_what_the_original_has() {
+        let folder = tempfile::tempdir().expect("folder");
+        let [from, to, sparse] = ["from", "to", "sparse"].map(|name| folder.path().join(name));
+        fs::create_dir(&from).expect("a folder");
+        fs::write(from.join("file"), [0; 100_000]).expect("a file");
+        let scratch = Scratch::new(&Account { root_runs_as: None }).expect("a folder");
+        copy(&scratch, &from, &to).expect("a copy");
+        copy_sparse(&from, &sparse).expect("a copy");
+        for copied in [to, sparse] {
+            assert_eq!(fs::read(copied.join("file")).expect("a file"), [0; 100_000]);
+        }
     }
 }

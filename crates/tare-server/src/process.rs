@@ -1,19 +1,43 @@
-//! The operating system's data about other processes: CPU time and resident memory.
+//! The kernel's data about processes: CPU time, memory, threads, mapped files.
 
 use std::collections::BTreeMap;
-use std::fs;
+use std::io;
 use std::ops::AddAssign;
 use std::time::Duration;
 
 use nix::time::{ClockId, clock_gettime};
 use nix::unistd::{Pid, getpgid};
+use procfs::ProcError;
+use procfs::process::{MMapPath, Process, Stat};
 
 use crate::Result;
-use crate::error::Error;
-use crate::error::Tried;
+use crate::error::{Error, Tried};
 
-/// A tick of `/proc/PID/stat`, in milliseconds.
+/// A tick of `/proc/PID/stat`, in milliseconds; the same on every architecture.
 const TICK: u64 = 10;
+
+/// Opens a process's folder in `/proc`.
+///
+/// # Errors
+/// When the process is gone.
+pub fn open(pid: u32) -> Result<Process> {
+    Process::new(pid.cast_signed()).map_err(|error| unread(pid, "", error))
+}
+
+/// Makes the error for a file in `/proc` that cannot be read.
+fn unread(pid: u32, file: &str, error: ProcError) -> Error {
+    let source = match error {
+        ProcError::Io(source, _) => source,
+        ProcError::NotFound(_) => io::ErrorKind::NotFound.into(),
+        ProcError::PermissionDenied(_) => io::ErrorKind::PermissionDenied.into(),
+        other => io::Error::other(other),
+    };
+    Error::Io { what: format!("reading /proc/{pid}/{file}"), source }
+}
+
+fn stat(pid: u32) -> Result<Stat> {
+    open(pid)?.stat().map_err(|error| unread(pid, "stat", error))
+}
 
 /// Returns the CPU time of a process, user and system, including threads that ended.
 ///
@@ -44,8 +68,8 @@ pub struct Usage {
 impl Usage {
     /// Reads the usage of a process until now.
     pub fn now(pid: u32) -> Result<Usage> {
-        let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
-        Ok(Usage { cpu: cpu_time(pid)?, ticks: ticks_of(&stat), switches: switches(pid) })
+        let ticks = stat(pid).map_or((0, 0), |stat| (stat.utime, stat.stime));
+        Ok(Usage { cpu: cpu_time(pid)?, ticks, switches: switches(pid) })
     }
 
     /// Returns the usage since `before`.
@@ -79,8 +103,8 @@ pub struct Faults {
 impl Faults {
     /// Reads the faults of a process until now; `None` if it cannot be seen.
     pub fn now(pid: u32) -> Option<Faults> {
-        let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
-        Some(Faults { minor: field_of(&stat, 10), major: field_of(&stat, 12) })
+        let stat = stat(pid).ok()?;
+        Some(Faults { minor: stat.minflt, major: stat.majflt })
     }
 }
 
@@ -93,42 +117,60 @@ impl AddAssign for Usage {
     }
 }
 
-/// Returns `utime` and `stime`, the 14th and 15th field.
-fn ticks_of(stat: &str) -> (u64, u64) {
-    (field_of(stat, 14), field_of(stat, 15))
-}
-
-/// Returns a field of `/proc/PID/stat`, from the third; the second is a name in parentheses with arbitrary
-/// characters.
-fn field_of(stat: &str, number: usize) -> u64 {
-    let rest = stat.rsplit_once(')').map_or("", |(_, rest)| rest);
-    rest.split_whitespace().nth(number - 3).and_then(|field| field.parse().ok()).unwrap_or(0)
-}
-
+/// Returns the context switches of the living threads.
 fn switches(pid: u32) -> u64 {
-    let tasks = fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten().flatten();
-    tasks.map(|task| switches_of(&fs::read_to_string(task.path().join("status")).unwrap_or_default())).sum()
-}
-
-fn switches_of(status: &str) -> u64 {
-    let lines = status.lines().filter_map(|l| l.split_once("ctxt_switches:"));
-    lines.filter_map(|(_, count)| count.trim().parse::<u64>().ok()).sum()
+    let tasks = open(pid).ok().and_then(|process| process.tasks().ok()).into_iter().flatten();
+    let statuses = tasks.filter_map(|task| task.ok()?.status().ok());
+    let counts = statuses.flat_map(|it| [it.voluntary_ctxt_switches, it.nonvoluntary_ctxt_switches]);
+    counts.flatten().sum()
 }
 
 /// Returns the resident memory of a process in bytes (`VmRSS`).
+///
+/// # Errors
+/// When the process is gone, or has no memory of its own as a thread of the kernel.
 pub fn resident(pid: u32) -> Result<u64> {
-    let path = format!("/proc/{pid}/status");
-    let status = fs::read_to_string(&path).tried(|| format!("reading {path}"))?;
-    resident_of(&status).ok_or_else(|| Error::Io {
-        what: format!("reading {path}"),
-        source: std::io::Error::other("it has no VmRSS line"),
-    })
+    let status = open(pid)?.status().map_err(|error| unread(pid, "status", error))?;
+    let none = || Error::Io {
+        what: format!("reading /proc/{pid}/status"),
+        source: io::Error::other("it has no VmRSS line"),
+    };
+    status.vmrss.map(|kib| kib * 1024).ok_or_else(none)
 }
 
-fn resident_of(status: &str) -> Option<u64> {
-    let line = status.lines().find_map(|l| l.strip_prefix("VmRSS:"))?;
-    let kib: u64 = line.trim().strip_suffix("kB")?.trim().parse().ok()?;
-    Some(kib * 1024)
+/// Returns the kernel's numbers of a process's threads whose names, of at most 15 bytes, start with `begin`.
+///
+/// # Errors
+/// When the process is gone.
+pub fn threads_named(pid: u32, begin: &str) -> Result<Vec<u32>> {
+    let tasks = open(pid)?.tasks().map_err(|error| unread(pid, "task", error))?;
+    // A thread that cannot be read has just ended.
+    let named = tasks.filter_map(|task| {
+        let task = task.ok()?;
+        task.stat().ok()?.comm.starts_with(begin).then(|| task.tid.cast_unsigned())
+    });
+    Ok(named.collect())
+}
+
+/// Returns the CPU time of a thread of a process, as the scheduler counts it; `None` if it is gone.
+pub fn thread_cpu_time(pid: u32, thread: u32) -> Option<Duration> {
+    let task = open(pid).ok()?.task_from_tid(thread.cast_signed()).ok()?;
+    Some(Duration::from_nanos(task.schedstat().ok()?.sum_exec_runtime))
+}
+
+/// Returns the paths of a process's mapped files that contain `part`.
+///
+/// # Errors
+/// When the process is gone.
+pub fn maps(pid: u32, part: &str) -> Result<Vec<String>> {
+    let maps = open(pid)?.maps().map_err(|error| unread(pid, "maps", error))?;
+    let files = maps.into_iter().filter_map(|map| match map.pathname {
+        MMapPath::Path(path) => Some(path.to_string_lossy().into_owned()),
+        _ => None,
+    });
+    let mut files: Vec<String> = files.filter(|file| file.contains(part)).collect();
+    files.dedup();
+    Ok(files)
 }
 
 /// CPU time of a process group, including its processes that ended.
@@ -136,7 +178,7 @@ fn resident_of(status: &str) -> Option<u64> {
 /// A process that ended counts up to the last reading. If another process of the group waited for it, it
 /// counts completely, in ticks of 10 ms: a shell is charged with the programs it runs.
 #[derive(Debug, Default)]
-pub(crate) struct GroupTime {
+pub struct GroupTime {
     /// CPU time of each process at the last reading.
     last: BTreeMap<u32, Worked>,
     sum: Duration,
@@ -152,7 +194,7 @@ struct Worked {
 
 impl GroupTime {
     /// Returns the group's time until now; `processes` are its living ones.
-    pub(crate) fn until_now(&mut self, processes: &[u32]) -> Duration {
+    pub fn until_now(&mut self, processes: &[u32]) -> Duration {
         self.look(processes.iter().filter_map(|&pid| Some((pid, Worked::of(pid)?))).collect());
         self.sum
     }
@@ -175,20 +217,27 @@ impl Worked {
     /// Reads the time until now; `None` if the process is gone.
     fn of(pid: u32) -> Option<Worked> {
         let own = cpu_time(pid).ok()?;
-        let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
-        let ticks = field_of(&stat, 16) + field_of(&stat, 17);
-        Some(Worked { own, waited_for: Duration::from_millis(ticks * TICK) })
+        let ticks = stat(pid).map_or(0, |stat| stat.cutime + stat.cstime);
+        Some(Worked { own, waited_for: Duration::from_millis(ticks.unsigned_abs() * TICK) })
     }
 }
 
 /// Returns the processes of a group, which is named by its first process.
-pub(crate) fn of_group(group: u32) -> Vec<u32> {
-    let entries = fs::read_dir("/proc").into_iter().flatten().flatten();
-    let pids = entries.filter_map(|entry| entry.file_name().to_str()?.parse::<u32>().ok());
-    pids.filter(|&pid| getpgid(Some(as_pid(pid))) == Ok(as_pid(group))).collect()
+#[must_use]
+pub fn of_group(group: u32) -> Vec<u32> {
+    let is_member = |pid: &u32| getpgid(Some(as_pid(*pid))) == Ok(as_pid(group));
+    all().filter(is_member).collect()
 }
 
-pub(crate) fn as_pid(pid: u32) -> Pid {
+/// Returns the processes that are visible from here.
+pub fn all() -> impl Iterator<Item = u32> {
+    let processes = procfs::process::all_processes().into_iter().flatten();
+    processes.filter_map(|process| Some(process.ok()?.pid().cast_unsigned()))
+}
+
+/// Returns a process id as the system's calls take it.
+#[must_use]
+pub fn as_pid(pid: u32) -> Pid {
     // The kernel's pids fit: pid_max is at most 2^22.
     Pid::from_raw(pid.cast_signed())
 }
@@ -202,17 +251,22 @@ mod tests {
     use super::*;
 
     #[test]
-    fn resident_memory_is_read_in_bytes() {
-        assert_eq!(resident_of("Name:\tx\nVmRSS:\t     123 kB\nThreads:\t1\n"), Some(123 * 1024));
-        assert_eq!(resident_of("Name:\tx\n"), None);
-    }
-
-    #[test]
-    fn ticks_and_switches_are_read_from_proc() {
-        assert_eq!(ticks_of("7 (a ) b) S 1 2 3 4 5 6 7 8 9 10 141 151 0"), (141, 151));
-        assert_eq!(switches_of("x:\t1\nvoluntary_ctxt_switches:\t5\nnonvoluntary_ctxt_switches:\t2\n"), 7);
-        let usage = Usage::now(std::process::id()).expect("ours");
+    fn a_process_has_memory_switches_threads_and_files() {
+        let own = std::process::id();
+        assert!(resident(own).expect("ours") > 1024);
+        let usage = Usage::now(own).expect("ours");
         assert!(usage.cpu > Duration::ZERO && usage.switches > 0, "{usage:?}");
+        assert!(Faults::now(own).is_some_and(|faults| faults.minor > 0));
+        assert!(maps(own, "libc.so").expect("ours").iter().all(|file| file.starts_with('/')));
+        let (tell, told) = std::sync::mpsc::channel::<()>();
+        let thread = std::thread::Builder::new().name("named-here".into()).spawn(move || told.recv());
+        let named = crate::eventually("the thread's name", Duration::from_secs(60), || {
+            threads_named(own, "named-").expect("ours").first().copied()
+        });
+        assert!(thread_cpu_time(own, named).is_some() && named != own);
+        drop(tell);
+        assert!(thread.expect("a thread").join().expect("it ends").is_err());
+        assert_eq!(thread_cpu_time(own, u32::MAX >> 2), None);
     }
 
     #[test]

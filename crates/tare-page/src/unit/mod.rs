@@ -1,4 +1,6 @@
-//! Human-readable figures.
+//! Human-readable figures: here as pages show them, in [`terminal`] as terminals and logs do.
+
+pub mod terminal;
 
 /// A minus sign as wide as a plus.
 pub const MINUS: char = '\u{2212}';

@@ -4,8 +4,8 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use crate::error::Tried;
-use crate::{Error, Result};
+use crate::Result;
+use crate::error::{Error, Tried};
 
 /// Finds a program by name: in the given folders, in `PATH`, then in the folders of system programs.
 pub fn find_program(name: &str, first: &[PathBuf]) -> Option<PathBuf> {
@@ -16,20 +16,20 @@ pub fn find_program(name: &str, first: &[PathBuf]) -> Option<PathBuf> {
 }
 
 /// Returns a program next to the running one, or else an installed one.
-pub(crate) fn beside(program: &str) -> Option<PathBuf> {
+pub fn beside(program: &str) -> Option<PathBuf> {
     let folder = std::env::current_exe().ok().and_then(|it| Some(it.parent()?.to_owned()));
     find_program(program, folder.as_slice())
 }
 
 /// Returns `name` followed by a path, which need not be UTF-8.
-pub(crate) fn option(name: &str, path: &Path) -> OsString {
+pub fn option(name: &str, path: &Path) -> OsString {
     let mut option = OsString::from(name);
     option.push(path);
     option
 }
 
 /// Runs a program to its end; the error of a failure has its output.
-pub(crate) fn run(command: &mut Command) -> Result<()> {
+pub fn run(command: &mut Command) -> Result<()> {
     let program = PathBuf::from(command.get_program());
     let output = command.output().tried(|| format!("running {}", program.display()))?;
     if output.status.success() {
@@ -44,7 +44,7 @@ pub(crate) fn run(command: &mut Command) -> Result<()> {
 }
 
 /// Returns the last lines of a text.
-pub(crate) fn last_lines(text: &str, lines: usize) -> String {
+pub fn last_lines(text: &str, lines: usize) -> String {
     let all: Vec<&str> = text.trim_end().lines().collect();
     all[all.len().saturating_sub(lines)..].join("\n")
 }

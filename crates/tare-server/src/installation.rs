@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use crate::error::Tried;
-pub use crate::process::command::find_program;
+use crate::program::find_program;
 use crate::{Error, Result};
 
 /// The plugin that makes tare's tables readable through the server's own SQL.
@@ -68,9 +68,9 @@ impl Installation {
         })
     }
 
-    /// Returns options that keep the lab's servers away from the system's: MySQL has a folder for exports and
+    /// Returns options that keep servers that are started here away from the system's: MySQL has a folder for exports and
     /// a second socket built in.
-    pub(crate) fn own_options(&self) -> &[&'static str] {
+    pub fn own_options(&self) -> &[&'static str] {
         if self.install_db.is_some() { &[] } else { &["--secure-file-priv=NULL", "--mysqlx=OFF"] }
     }
 

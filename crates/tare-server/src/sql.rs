@@ -1,18 +1,30 @@
-//! SQL literals and patterns of outlets.
+//! Quoting for SQL: literals, identifiers and patterns. Names come from servers' tables and from people, and may
+//! contain anything.
+//!
+//! Everything is quoted for sessions without `NO_BACKSLASH_ESCAPES`.
 
-/// Quotes a text as a literal. Names come from the server's tables and from people, and may contain anything.
-pub(crate) fn quoted(text: &str) -> String {
+/// Quotes a text as a literal.
+#[must_use]
+pub fn literal(text: &str) -> String {
     format!("'{}'", text.replace('\\', "\\\\").replace('\'', "''"))
 }
 
 /// Quotes texts as literals for the parentheses of IN.
-pub(crate) fn listed<T: AsRef<str>>(texts: &[T]) -> String {
-    texts.iter().map(|text| quoted(text.as_ref())).collect::<Vec<_>>().join(", ")
+#[must_use]
+pub fn literals<T: AsRef<str>>(texts: &[T]) -> String {
+    texts.iter().map(|text| literal(text.as_ref())).collect::<Vec<_>>().join(", ")
+}
+
+/// Quotes the name of a schema, table, column or account's variable.
+#[must_use]
+pub fn identifier(name: &str) -> String {
+    format!("`{}`", name.replace('`', "``"))
 }
 
 /// Returns whether a name matches a pattern of LIKE, but without `_`, which is common in names, and
 /// case-sensitively.
-pub(crate) fn is_like(pattern: &str, name: &str) -> bool {
+#[must_use]
+pub fn is_like(pattern: &str, name: &str) -> bool {
     let mut parts = pattern.split('%');
     let Some(mut rest) = parts.next().and_then(|first| name.strip_prefix(first)) else { return false };
     let mut parts: Vec<&str> = parts.collect();
@@ -44,7 +56,9 @@ mod tests {
     }
 
     #[test]
-    fn names_are_quoted() {
-        assert_eq!(quoted(r"stage/a 'b' \c"), r"'stage/a ''b'' \\c'");
+    fn texts_and_names_are_quoted() {
+        assert_eq!(literal(r"stage/a 'b' \c"), r"'stage/a ''b'' \\c'");
+        assert_eq!(literals(&["a", "b'"]), "'a', 'b'''");
+        assert_eq!(identifier("a`b"), "`a``b`");
     }
 }
