@@ -4,7 +4,7 @@
 #[path = "../../tare-engine/tests/callgrind/mod.rs"]
 mod callgrind;
 
-use callgrind::{Figures, NO_VALGRIND, counting, example, output, said};
+use callgrind::{InstructionCounts, NO_VALGRIND, counting, example, output, said};
 
 const STATEMENTS: u64 = 20_000;
 /// Digests that the example's statements have.
@@ -13,7 +13,7 @@ const DIGESTS: u64 = 40;
 #[test]
 fn a_statement_costs_no_more_instructions_than_on_record() {
     let example = example("tare-wire", "stream");
-    let record = Figures(include_str!("cost.toml"));
+    let record = InstructionCounts(include_str!("cost.toml"));
     for (mode, times) in [
         ("blocks", STATEMENTS),
         ("full", STATEMENTS),
@@ -44,7 +44,7 @@ const SCRAPES: u64 = 20;
 #[test]
 fn a_digest_costs_a_scrape_no_more_instructions_than_on_record() {
     let example = example("tare-wire", "digests");
-    let record = Figures(include_str!("cost.toml"));
+    let record = InstructionCounts(include_str!("cost.toml"));
     for (shape, question, key) in [
         ("strict", "highest", "strict"),
         ("extended", "highest", "extended"),
