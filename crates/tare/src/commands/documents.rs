@@ -8,6 +8,8 @@ use anyhow::{Context, Result};
 use clap::{Args, Command};
 use clap_complete::{Shell, generate_to};
 
+use crate::manual;
+
 /// Write manual pages and completions, as packages hold them
 #[derive(Args, Debug)]
 #[command(after_help = "Example:\n  tare documents target/documents")]
@@ -24,7 +26,7 @@ pub(crate) fn documents(arguments: &Documents, command: &Command) -> Result<Exit
         fs::create_dir_all(&folder).with_context(|| format!("making {}", folder.display()))?;
         Ok::<_, anyhow::Error>(folder)
     };
-    clap_mangen::generate_to(command.clone().disable_help_subcommand(true), folder("man")?)?;
+    manual::page::write(command, &folder("man")?).context("writing manual pages")?;
     for shell in [Shell::Bash, Shell::Zsh, Shell::Fish] {
         generate_to(shell, &mut command.clone(), "tare", folder("completions")?)?;
     }
