@@ -36,7 +36,7 @@ chmod 644 "$new"/pool/main/t/tare/*
     dpkg-scanpackages --multiversion --arch amd64 pool 2>/dev/null > "$index"
     [ -s "$index" ] || die "none of the packages could be read"
     gzip -9nk "$index"
-    {
+    (
         printf 'Origin: tare\nLabel: tare\nSuite: %s\nCodename: %s\n' "$suite" "$suite"
         printf 'Architectures: amd64\nComponents: main\nDescription: tare for stock MariaDB\n'
         printf 'Date: %s\nSHA256:\n' "$(LC_ALL=C date -u -d "@$SOURCE_DATE_EPOCH" '+%a, %d %b %Y %H:%M:%S UTC')"
@@ -44,7 +44,7 @@ chmod 644 "$new"/pool/main/t/tare/*
         for file in main/binary-amd64/Packages main/binary-amd64/Packages.gz; do
             printf ' %s %s %s\n' "$(sha256sum < "$file" | cut -d' ' -f1)" "$(stat -c %s "$file")" "$file"
         done
-    } > "dists/$suite/Release"
+    ) > "$PWD/dists/$suite/Release"
     gpg --batch --yes --local-user "$key" --armor --detach-sign --output "dists/$suite/Release.gpg" "dists/$suite/Release"
     gpg --batch --yes --local-user "$key" --clear-sign --output "dists/$suite/InRelease" "dists/$suite/Release"
     gpg --batch --armor --export "$key" > tare.asc
