@@ -147,7 +147,7 @@ release() {
 tag() {
     [ "${1:-}" = "v$version" ] || die "the tag ${1:-} is not v$version, the version in Cargo.toml"
     grep -qF "## [$version]" CHANGELOG.md || die "CHANGELOG.md has no section [$version]"
-    ! awk '/^## \[Unreleased\]/ { on = 1; next } /^## \[/ { on = 0 } on && /^- /' CHANGELOG.md | grep -q . \
+    awk '/^## \[Unreleased\]/ { on = 1; next } /^## \[/ { on = 0 } on && /^- / { found = 1 } END { exit found }' CHANGELOG.md \
         || die "CHANGELOG.md has unreleased changes: they belong to $version or to no release"
 }
 

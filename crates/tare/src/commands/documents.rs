@@ -6,8 +6,9 @@ use std::process::ExitCode;
 
 use anyhow::{Context, Result};
 use clap::{Args, Command};
-use clap_complete::{Shell, generate_to};
+use clap_complete::{Generator, Shell};
 
+use super::completions;
 use crate::manual;
 
 /// Write manual pages and completions, as packages hold them
@@ -28,7 +29,9 @@ pub(crate) fn documents(arguments: &Documents, command: &Command) -> Result<Exit
     };
     manual::page::write(command, &folder("man")?).context("writing manual pages")?;
     for shell in [Shell::Bash, Shell::Zsh, Shell::Fish] {
-        generate_to(shell, &mut command.clone(), "tare", folder("completions")?)?;
+        let path = folder("completions")?.join(shell.file_name("tare"));
+        fs::write(&path, completions::text(shell, command.clone())?)
+            .with_context(|| format!("writing {}", path.display()))?;
     }
     Ok(ExitCode::SUCCESS)
 }

@@ -107,7 +107,7 @@ fn rest(page: &mut String, path: &str, command: &Command) {
     let variables = environment(path, command).into_iter().filter(|(name, _)| !is_shared(name));
     let variables: Vec<String> = variables.map(|(name, what)| format!("`{name}` ({what})")).collect();
     let own = exit::OWN.iter().find(|(name, _)| *name == path).map_or(&[][..], |(_, own)| *own);
-    let own: Vec<String> = own.iter().map(|(status, what)| format!("{status} {what}")).collect();
+    let own: Vec<String> = own.iter().map(|(status, what)| format!("`{status}` {what}")).collect();
     for (title, all) in [("Files", files), ("Environment", variables)] {
         if !all.is_empty() {
             let _ = write!(page, "\n{title}: {}.\n", all.join("; "));

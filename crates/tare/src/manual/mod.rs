@@ -40,10 +40,11 @@ impl Of {
 }
 
 const SERVERS: &[&str] = &["demo", "run", "bench", "price", "lab run"];
+const ENDPOINT: &[&str] = &["status", "top", "slowlog", "snapshot", "export"];
 const INSTALL: &[&str] = &["install", "uninstall"];
 
 const FILES: &[(Of, Named)] = &[
-    (Of::Argument("dsn_file"), ("/var/lib/mysql/tare.sock", "tare's socket, which is asked by default")),
+    (Of::Names(ENDPOINT), ("/var/lib/mysql/tare.sock", "tare's socket, which is asked by default")),
     (
         Of::Argument("defaults_file"),
         (
