@@ -3,10 +3,10 @@
 SHELL := /bin/bash
 CARGO := $(or $(shell command -v cargo),$(HOME)/.cargo/bin/cargo)
 export PATH := $(dir $(CARGO)):$(PATH)
-# Arguments for the programs: make demo ARGS="--secs 60", make bench ARGS="--rounds 10".
+# Arguments for the programs: make demo ARGS="--for 60s", make bench ARGS="--rounds 10".
 ARGS ?=
 
-.PHONY: test-unit test-nightly help setup show tools packaging provider build demo bench lab-calibrate lab-simulation lab-record lab-precision callgrind cachegrind jumps samples check deb deb-compare release outlets-cost test test-hosts test-mtr test-bare test-recipes test-miri test-random test-valgrind test-scale test-slowlog
+.PHONY: test-unit test-nightly help setup show tools packaging provider build demo bench lab-calibrate lab-simulation lab-record lab-precision callgrind cachegrind jumps samples check deb deb-compare release repository outlets-cost test test-hosts test-mtr test-bare test-recipes test-miri test-random test-valgrind test-scale test-slowlog
 
 help: ## list the commands
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -82,6 +82,9 @@ deb-compare: packaging ## build the package here and in another place, and hold 
 
 release: packaging ## build what is released: package, tarball, list of what is in them (SBOM), the changelog's section, checksums
 	@scripts/package.sh release
+
+repository: ## make an apt repository of static files of the package (TARE_SIGNING_KEY=FINGERPRINT of a key that gpg has)
+	@TARE_SIGNING_KEY="$(TARE_SIGNING_KEY)" scripts/repository.sh
 
 # Ends with one line: how many tests passed, failed and were skipped. The tests are built unoptimised, which is quick; what
 # they load into servers is the optimised provider. That is linked by one processor, while another one lints.

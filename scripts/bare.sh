@@ -240,7 +240,7 @@ PERL
     expect 0 'tare install --restart'
     expect 0 "tare doctor $server"
     quiet "cp -a $other $provider.new && mv $provider.new $provider"
-    expect 1 'tare install --restart --limit 5'
+    expect 1 'tare install --restart --limit 5s'
     expect 0 "tare doctor $server"
     inside cmp $provider /root/whole.so || die "the provider before was not put back"
 

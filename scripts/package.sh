@@ -5,6 +5,7 @@
 #   scripts/package.sh sbom      a list of every crate the package is made of, as CycloneDX; builds nothing
 #   scripts/package.sh notices   the terms of those that are in its files; likewise
 #   scripts/package.sh release   package, list, a tarball, this version's section of the changelog, and the checksums of all
+#   scripts/package.sh tag TAG   fails unless this version is the tag's, and the changelog has a section of it
 #   scripts/package.sh compare   builds the package here and, from what is committed, in another folder, and compares the bytes
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -142,6 +143,14 @@ release() {
     cat "$target/SHA256SUMS"
 }
 
+# Before a release: the tag, the version and the changelog are about the same.
+tag() {
+    [ "${1:-}" = "v$version" ] || die "the tag ${1:-} is not v$version, the version in Cargo.toml"
+    grep -qF "## [$version]" CHANGELOG.md || die "CHANGELOG.md has no section [$version]"
+    awk '/^## \[Unreleased\]/ { on = 1; next } /^## \[/ { on = 0 } on && /^- / { found = 1 } END { exit found }' CHANGELOG.md \
+        || die "CHANGELOG.md has unreleased changes: they belong to $version or to no release"
+}
+
 # Of what is committed: this folder is to hold nothing else.
 compare() {
     local own=$target/tare_${version}_amd64.deb other
@@ -158,5 +167,6 @@ compare() {
 
 case ${1:-} in
     deb | sbom | notices | release | compare) "$1" ;;
+    tag) tag "${2:-}" ;;
     *) die "what to build: deb, sbom, notices, release or compare" ;;
 esac

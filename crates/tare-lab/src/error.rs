@@ -75,10 +75,22 @@ pub enum Error {
         seconds: u32,
     },
     /// No study has that name.
-    #[error("there is no study `{study}`: name a file (*.toml), or one of {known}")]
+    #[error("there is no study `{study}`{meant}; name a file (*.toml), or one of {known}")]
     NoStudy {
         /// The given name.
         study: String,
+        /// The name that was probably meant, in words.
+        meant: String,
+        /// The known names.
+        known: String,
+    },
+    /// No workload has that name.
+    #[error("there is no workload `{workload}`{meant}; the workloads are {known}")]
+    NoWorkload {
+        /// The given name.
+        workload: String,
+        /// The name that was probably meant, in words.
+        meant: String,
         /// The known names.
         known: String,
     },
@@ -170,7 +182,7 @@ pub enum Error {
     /// Changes on a running server cannot be undone now.
     #[error(
         "what was changed on the server at {server} cannot be put back now; {} says what it is, and the same command in the same \
-         folder (--out, --state) tries again", path.display()
+         folder (--output, --state) tries again", path.display()
     )]
     Owed {
         /// Address of the server.
@@ -192,7 +204,7 @@ pub enum Error {
     /// The server has too little load.
     #[error(
         "the server at {server} has too little load: in {rounds} of {all} rounds every setting had a statement, and {wanted} are \
-         wanted; weigh it while it is busy, for longer (--secs), or in longer windows (--window)"
+         wanted; weigh it while it is busy, for longer (--for), or in longer windows (--window)"
     )]
     TooLittleLoad {
         /// Address of the server.
@@ -258,7 +270,7 @@ pub enum Error {
     },
     /// The disk is full.
     #[error(
-        "the disk of {} is full; make room, or name a folder on another one (--out for results, TMPDIR for servers), and \
+        "the disk of {} is full; make room, or name a folder on another one (--output for results, TMPDIR for servers), and \
          run the same command again: what was measured is kept", folder.display()
     )]
     DiskFull {
@@ -266,7 +278,7 @@ pub enum Error {
         folder: PathBuf,
     },
     /// Another process writes the results.
-    #[error("another study is running into {}; wait for it, or name another folder with --out", .0.display())]
+    #[error("another study is running into {}; wait for it, or name another folder with --output", .0.display())]
     InUse(PathBuf),
     /// There are no results to report.
     #[error("{} has no results of a study (results.jsonl)", .0.display())]
@@ -282,7 +294,7 @@ pub enum Error {
         why: String,
     },
     /// The folder has the results of something else.
-    #[error("{} holds results of {what}; name another folder with --out", folder.display())]
+    #[error("{} holds results of {what}; name another folder with --output", folder.display())]
     OtherResults {
         /// The folder.
         folder: PathBuf,
@@ -292,7 +304,7 @@ pub enum Error {
     /// A measured file is not the one that the study began with.
     #[error(
         "{} holds results of another file than {} is now (`{what}`), and builds are not mixed: put that one back, or name another \
-         folder with --out", folder.display(), path.display()
+         folder with --output", folder.display(), path.display()
     )]
     OtherFile {
         /// The folder.
@@ -351,6 +363,14 @@ impl<T, E: Into<io::Error>> Tried<T> for std::result::Result<T, E> {
         self.map_err(|e| Error::Io { what: what(), source: e.into() })
     }
 }
+
+/// Words the known name that a misspelt one is nearest to; nothing if none is near.
+pub(crate) fn meant<'a>(name: &str, known: impl IntoIterator<Item = &'a str>) -> String {
+    let distances = known.into_iter().map(|it| (strsim::damerau_levenshtein(name, it), it));
+    let near = distances.filter(|(distance, _)| *distance <= 1 + name.len() / 4).min();
+    near.map_or(String::new(), |(_, it)| format!(" (did you mean `{it}`?)"))
+}
+
 /// Returns the last lines of a server's error log, or says that it is empty.
 fn last_words(log: &std::path::Path, tail: &str) -> String {
     if tail.trim().is_empty() {

@@ -355,5 +355,5 @@ fn a_kind_without_events_has_no_price_and_too_little_is_refused() {
     let noisy = Noise { share: 3.0, ..QUIET };
     let noisy = measured(provider, &settings, noisy, &mut fastrand::Rng::with_seed(2));
     assert_eq!(fit(&noisy), Err(TooLittle::Noise));
-    assert!(TooLittle::Noise.to_string().contains("--minutes"));
+    assert!(TooLittle::Noise.to_string().contains("--for"));
 }

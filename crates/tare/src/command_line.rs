@@ -7,17 +7,44 @@
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 
+use clap::builder::Styles;
 use clap::error::ErrorKind;
 use clap::{Arg, ArgAction, Command, CommandFactory, FromArgMatches};
 
 use crate::commands::Arguments;
+use crate::manual::GROUPS;
+use crate::{exit, old_spellings};
 
 /// Name of the option whose value may be left out.
 const PASSWORD: &str = "password";
 
 /// Returns the declaration of the command line.
 pub(crate) fn command() -> Command {
-    shaped(Arguments::command())
+    grouped(shaped(Arguments::command(), ""))
+}
+
+/// Lists the commands of the help by what they are for.
+fn grouped(command: Command) -> Command {
+    let widest = command.get_subcommands().map(|it| it.get_name().len()).max().unwrap_or(0);
+    let mut groups = String::new();
+    for (title, names) in GROUPS {
+        groups += &format!("{}\n", heading(title));
+        for below in names.iter().filter_map(|name| command.find_subcommand(name)) {
+            let about = below.get_about().map(ToString::to_string).unwrap_or_default();
+            groups += &format!("  {:widest$}  {about}\n", below.get_name());
+        }
+        groups.push('\n');
+    }
+    let options = heading("Options");
+    command.help_template(format!(
+        "{{before-help}}{{about-with-newline}}\n{{usage-heading}} {{usage}}\n\n{groups}{options}\n{{options}}{{after-help}}"
+    ))
+}
+
+/// Formats a heading as clap does.
+fn heading(title: &str) -> String {
+    let style = Styles::styled().get_header().to_owned();
+    format!("{style}{title}:{style:#}")
 }
 
 /// Parses the program's arguments; exits if they are invalid, or help was requested.
@@ -29,9 +56,24 @@ pub(crate) fn parse() -> Arguments {
 pub(crate) fn read(arguments: impl IntoIterator<Item = OsString>) -> Result<Arguments, clap::Error> {
     let mut command = command();
     command.build();
-    let arguments = joined(&command, arguments);
+    let arguments = joined(&command, spelt_now(&command, arguments));
     let matches = command.clone().try_get_matches_from(arguments)?;
     Arguments::from_arg_matches(&matches).map_err(|error| error.format(&mut command))
+}
+
+/// Replaces old spellings of a command's options.
+fn spelt_now(command: &Command, arguments: impl IntoIterator<Item = OsString>) -> Vec<OsString> {
+    let mut arguments = arguments.into_iter().peekable();
+    let mut all: Vec<OsString> = arguments.next().into_iter().collect();
+    let mut command = command;
+    let mut path: Vec<&str> = vec![];
+    while let Some(below) = arguments.peek().and_then(|it| command.find_subcommand(it)) {
+        path.push(below.get_name());
+        command = below;
+        all.extend(arguments.next());
+    }
+    all.extend(old_spellings::now(&path.join(" "), arguments.collect()));
+    all
 }
 
 /// Prints the error, without passwords in addresses.
@@ -67,7 +109,7 @@ fn without_addresses(text: &str) -> String {
 }
 
 /// Adds the help options to a command and its subcommands.
-fn shaped(command: Command) -> Command {
+fn shaped(command: Command, path: &str) -> Command {
     let has_host = command.get_arguments().any(|it| it.get_short() == Some('h'));
     let help = Arg::new("help").long("help").action(ArgAction::Help);
     let help = help.help("Print help (see more with '--help')");
@@ -80,7 +122,21 @@ fn shaped(command: Command) -> Command {
             command = command.mut_arg(name, |arg| arg.long(clap::builder::Resettable::Reset));
         }
     }
-    command.mut_subcommands(shaped)
+    let examples = command.get_after_help().map(ToString::to_string).unwrap_or_default();
+    // The program's own help is an overview.
+    if !path.is_empty() && command.get_subcommands().next().is_none() {
+        command = command.after_long_help(format!("{examples}\n\n{}", statuses(path)).trim().to_owned());
+    }
+    command.mut_subcommands(|below| {
+        let path = format!("{path} {}", below.get_name());
+        shaped(below, path.trim())
+    })
+}
+
+/// Lists the exit statuses of a command.
+fn statuses(path: &str) -> String {
+    let all = exit::of(path).into_iter().map(|(status, what)| format!("\n  {status:<3}  {what}"));
+    format!("Exit status:{}", all.collect::<String>())
 }
 
 /// Joins values that begin with `-` to their options.
@@ -244,6 +300,43 @@ mod tests {
         let mut seen = 0;
         each(&all, &["tare"], &mut seen);
         assert!(seen > 200, "{seen} options were tried");
+    }
+
+    /// Each old spelling is another one for an option of its command.
+    #[test]
+    fn an_option_spelt_as_before_is_the_same_option() {
+        use crate::old_spellings::{SPELLINGS, Was};
+        // What an option needs beside it.
+        let beside = |command: &str, now: &str| match (command, now) {
+            ("price", "--output") => " --measure tare",
+            ("lab replay", _) => " x.rec",
+            ("lab run", _) => " tare",
+            ("report", _) => " a b",
+            ("probe", _) => " mariadbd",
+            ("top", _) => " --once",
+            _ => "",
+        };
+        for (command, was, now) in SPELLINGS {
+            let (old, new) = match was {
+                Was::Flag(old) => ((*old).to_owned(), (*now).to_owned()),
+                Was::Name(old) => (format!("{old} 7"), format!("{now} 7")),
+                Was::OneOf(old, values) => (format!("{old} {}", values[0]), format!("{now} {}", values[0])),
+                Was::Number(old, unit) => (format!("{old} 7"), format!("{now} 7{unit}")),
+            };
+            let beside = beside(command, now);
+            let parsed = |options: &str| {
+                let line = format!("tare {command}{beside} {options}");
+                format!("{:?}", read(words(&line)).unwrap_or_else(|error| panic!("{line}: {error}")))
+            };
+            assert_eq!(parsed(&old), parsed(&new), "tare {command} {old}");
+            let joined = old.replacen(' ', "=", 1);
+            assert_eq!(parsed(&joined), parsed(&new), "tare {command} {joined}");
+            let help = read(words(&format!("tare {command} --help"))).expect_err("help").to_string();
+            let (option, _) = old.split_once(' ').unwrap_or((&old, ""));
+            let shown = help.split_whitespace().any(|word| word.trim_matches(&['[', ']', ','][..]) == option);
+            let stays = now.split('=').next() == Some(option) || *command == "report" || option == "--output";
+            assert!(stays || !shown, "tare {command} --help shows {option}:\n{help}");
+        }
     }
 
     #[test]

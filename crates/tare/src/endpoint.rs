@@ -6,7 +6,6 @@ use std::os::unix::net::UnixStream;
 use std::path::Path;
 
 use anyhow::{Result, bail};
-use serde::Serialize;
 use tare_lab::server::Server;
 use tare_outlets::{Address, Source};
 
@@ -16,11 +15,10 @@ pub(crate) const SOCKET: &str = "tare.sock";
 const LOG_MARK: &str = "] tare: ";
 
 /// The data of the endpoint.
-#[derive(Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct Report {
     pub(crate) active: bool,
     /// Reason why it is not active.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) reason: Option<String>,
     /// Rows of `tare_status`.
     pub(crate) status: Vec<NamedValue>,
@@ -31,13 +29,13 @@ pub(crate) struct Report {
 }
 
 /// A row of `tare_status`, or a similar one.
-#[derive(Debug, PartialEq, Eq, Serialize)]
+#[derive(Debug, PartialEq, Eq)]
 pub(crate) struct NamedValue {
     pub(crate) name: String,
     pub(crate) value: String,
 }
 
-#[derive(Debug, PartialEq, Eq, Serialize)]
+#[derive(Debug, PartialEq, Eq)]
 pub(crate) struct OnOf {
     pub(crate) class: String,
     pub(crate) on: usize,

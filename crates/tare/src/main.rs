@@ -4,7 +4,12 @@ mod change;
 mod checks;
 mod command_line;
 mod commands;
+mod durations;
 mod endpoint;
+mod exit;
+mod manual;
+mod names;
+mod old_spellings;
 mod outlet;
 mod output;
 mod page;
@@ -21,8 +26,9 @@ use std::process::ExitCode;
 use tare_lab::Error;
 
 use crate::commands::{Arguments, Command};
+use crate::exit::{INTERRUPTED, Misuse, WRONG};
 use crate::output::told;
-use crate::signals::{INTERRUPTED, interrupt};
+use crate::signals::interrupt;
 
 fn main() -> ExitCode {
     quiet_while_connecting();
@@ -57,6 +63,7 @@ fn run(arguments: Arguments) -> ExitCode {
         Command::Preload(a) => commands::preload::preload(&a),
         Command::Probe(a) => commands::probe::probe(&a),
         Command::Documents(a) => commands::documents::documents(&a, &command_line::command()),
+        Command::Completions(a) => commands::completions::completions(&a, command_line::command()),
         Command::Top(a) => commands::top::top(&a, &interrupt),
         Command::Tables(a) => commands::tables::tables(&a),
         Command::Export(a) => commands::export::export(*a, &interrupt),
@@ -72,6 +79,6 @@ fn run(arguments: Arguments) -> ExitCode {
             return ExitCode::from(INTERRUPTED);
         }
         eprintln!("{} {}", console::style("tare:").red().bold().for_stderr(), told(&error));
-        ExitCode::FAILURE
+        if error.is::<Misuse>() { ExitCode::from(WRONG) } else { ExitCode::FAILURE }
     })
 }

@@ -2,31 +2,69 @@
 //! the program without an error.
 
 use std::any::Any;
+use std::fs::{self, File};
 use std::io::{ErrorKind, Write};
+use std::os::unix::fs::PermissionsExt;
 use std::panic::{UnwindSafe, catch_unwind, resume_unwind, set_hook, take_hook};
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use anyhow::{Context, Result};
-use clap::ValueEnum;
+use clap::{Args, ValueEnum};
+use nix::unistd::dup2_stdout;
+
+use crate::exit::CLOSED;
 
 /// The format of the output.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub(crate) enum Output {
-    /// Lines for people
-    Text,
+pub(crate) enum Format {
+    /// Tables and lines for people
+    #[value(alias = "text")]
+    Table,
     /// One JSON object
     Json,
 }
 
-impl Output {
+impl Format {
     /// Returns whether it is for programs.
     pub(crate) fn is_json(self) -> bool {
-        self == Output::Json
+        self == Format::Json
     }
 }
 
-/// The exit status that a shell reports for a program ended by SIGPIPE.
-pub(crate) const CLOSED: u8 = 141;
+/// The format of a command's output, and where it goes.
+#[derive(Args, Clone, Debug)]
+#[group(skip)]
+pub(crate) struct Answer {
+    /// Format of the output
+    #[arg(long, value_enum, default_value_t = Format::Table, value_name = "FORMAT")]
+    pub(crate) format: Format,
+    /// Write the output to this file, all of it or nothing [default: standard output]
+    #[arg(short = 'o', long, value_name = "FILE")]
+    pub(crate) output: Option<PathBuf>,
+}
+
+impl Answer {
+    /// Runs a command with its standard output in the file, if one is named.
+    pub(crate) fn written(&self, run: impl FnOnce() -> Result<ExitCode>) -> Result<ExitCode> {
+        let Some(path) = &self.output else { return run() };
+        let failed = || format!("--output {}", path.display());
+        let is_special = fs::metadata(path).is_ok_and(|it| !it.is_file());
+        if is_special {
+            dup2_stdout(File::options().write(true).open(path).with_context(failed)?).with_context(failed)?;
+            return run();
+        }
+        let folder = path.parent().filter(|it| !it.as_os_str().is_empty()).unwrap_or(Path::new("."));
+        let permissions = fs::Permissions::from_mode(0o644);
+        let file = tempfile::Builder::new().permissions(permissions).tempfile_in(folder);
+        let file = file.with_context(failed)?;
+        dup2_stdout(file.as_file()).with_context(failed)?;
+        let status = run()?;
+        std::io::stdout().flush().with_context(failed)?;
+        file.persist(path).with_context(failed)?;
+        Ok(status)
+    }
+}
 
 /// Runs a command until its output is closed. The standard library panics then: what was started is stopped
 /// as after any panic, but without a message.

@@ -63,13 +63,13 @@ impl PriceClock {
         Ok(Machine { find: Box::new(listening), cpu, thread_cpu, work_ns })
     }
 
-    pub(crate) fn orders(&self, address: Address, budget: f64, every: u64) -> Result<Orders> {
+    pub(crate) fn orders(&self, address: Address, budget: f64, every: Duration) -> Result<Orders> {
         Ok(Orders {
             address,
             budget,
             budget_p95: None,
             prices: self.prices()?,
-            every: Duration::from_secs(every),
+            every,
             keep: vec![],
             folder: PathBuf::new(),
             cores: self.cores,

@@ -4,8 +4,6 @@ use procfs::process::Process;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use tare_lab::interrupt::Interrupt;
 
-/// The exit status that a shell reports for a program ended by Ctrl-C.
-pub(crate) const INTERRUPTED: u8 = 130;
 /// Signals that end a command.
 const ENDING: [i32; 3] = [SIGINT, SIGTERM, SIGHUP];
 

@@ -234,7 +234,7 @@ fn under(server: &mut Server, script: &str) {
 /// The exit status, and check, what, and remedy of every finding.
 fn doctor(arguments: &[&str]) -> (i32, Vec<[String; 3]>) {
     let output = Command::new(env!("CARGO_BIN_EXE_tare"))
-        .args(["doctor", "--output", "json"])
+        .args(["doctor", "--format", "json"])
         .args(arguments)
         .output()
         .expect("tare runs");

@@ -119,12 +119,19 @@ fn an_exporter_that_nobody_asks_does_nothing_and_ends_at_a_signal() {
 #[test]
 fn help_names_every_command_and_the_first_steps() {
     let help = text(&output(&scratch(), &["--help"]).stdout);
-    for begin in
-        ["  demo ", "  run ", "  status ", "  top ", "  tables ", "  bench ", "  lab ", "First steps"]
-    {
-        assert!(help.lines().any(|l| l.starts_with(begin)), "no line {begin:?} in:\n{help}");
-    }
     for begin in [
+        "Observe:",
+        "Operate:",
+        "Measure:",
+        "Options:",
+        "First steps",
+        "  demo ",
+        "  run ",
+        "  status ",
+        "  top ",
+        "  bench ",
+        "  lab ",
+        "  completions ",
         "  doctor ",
         "  snapshot ",
         "  report ",
@@ -138,6 +145,9 @@ fn help_names_every_command_and_the_first_steps() {
         "  slowlog ",
     ] {
         assert!(help.lines().any(|l| l.starts_with(begin)), "no line {begin:?} in:\n{help}");
+    }
+    for hidden in ["  tables", "  documents", "  preload"] {
+        assert!(!help.contains(hidden), "{hidden} is for few:\n{help}");
     }
 }
 
@@ -159,7 +169,7 @@ fn every_command_has_a_manual_page_and_is_completed() {
         "install",
         "uninstall",
         "probe",
-        "tables",
+        "completions",
         "bench",
         "lab",
         "govern",
@@ -169,7 +179,7 @@ fn every_command_has_a_manual_page_and_is_completed() {
         "slowlog",
     ] {
         let page = fs::read_to_string(at(&format!("man/tare-{command}.1"))).expect("a page");
-        assert!(page.contains("Exit status") || page.contains(".SH OPTIONS"), "{command}: {page}");
+        assert!(page.contains(".SH \"EXIT STATUS\"") && page.contains(".SH OPTIONS"), "{command}: {page}");
         for file in ["tare.bash", "_tare", "tare.fish"] {
             let completion = fs::read_to_string(at("completions").join(file)).expect("a file");
             assert!(completion.contains(command), "{command} in {file}");
@@ -184,7 +194,7 @@ fn a_program_is_probed_without_running_it() {
     let scratch = scratch();
     let server = Host::find().expect("a server");
     let path = server.mariadbd.to_str().expect("UTF-8");
-    let probed = output(&scratch, &["probe", path, "--output", "json"]);
+    let probed = output(&scratch, &["probe", path, "--format", "json"]);
     let report: serde_json::Value = serde_json::from_slice(&probed.stdout).expect("JSON");
     assert_eq!(probed.status.code(), Some(0), "{report}");
     let version = report["version"].as_str().expect("a version");
@@ -209,12 +219,12 @@ fn prices_that_cannot_be_measured_are_refused_before_anything_starts() {
     for (arguments, why) in [
         (vec!["--measure", "mysql", "--server", server], "a server of MariaDB's has no events of `mysql`"),
         (vec!["--measure", "mysql", "--server", "/nowhere"], "/nowhere: there is no such program; --server"),
-        (vec!["--measure", "mariadb", "--out", "/nowhere/prices.toml"], "--out /nowhere/prices.toml"),
+        (vec!["--measure", "mariadb", "--output", "/nowhere/prices.toml"], "--output /nowhere/prices.toml"),
         (vec!["--check", "mariadb", "--prices", "/nowhere"], "reading /nowhere"),
         (vec!["--measure", "mariadb", "--check", "mariadb"], "cannot be used with"),
         (vec!["--measure", "mariadb", "--socket", "/nowhere"], "cannot be used with"),
-        (vec!["--minutes", "5"], "required"),
-        (vec!["--measure", "mariadb", "--minutes", "0"], "0.1 to 1440"),
+        (vec!["--output", "prices.toml"], "required"),
+        (vec!["--measure", "mariadb", "--for", "0s"], "1s to 1d are allowed"),
     ] {
         let mut command = tare(&scratch, &["price"]);
         let refused = command.args(&arguments).current_dir(scratch.path()).output().expect("tare runs");
@@ -237,7 +247,7 @@ fn status_where_there_is_no_tare_says_why_and_what_to_do() {
 
     fs::write(datadir.path().join("error.log"), "x [Note] tare: built-in performance schema is on\n")
         .expect("log");
-    let json = output(&scratch, &["status", "--datadir", at, "--json"]);
+    let json = output(&scratch, &["status", "--datadir", at, "--format", "json"]);
     let report: serde_json::Value = serde_json::from_slice(&json.stdout).expect("JSON");
     assert_eq!(report["active"], false);
     let reason = report["reason"].as_str().expect("a reason");
@@ -324,7 +334,7 @@ fn a_server_with_tare_tells_its_status_and_is_clean_afterwards() {
     let mut child = tare(&scratch, &["run", "--datadir", at]).spawn().expect("tare runs");
     wait_for_line(&mut child, "Ctrl-C");
 
-    let json = output(&scratch, &["status", "--datadir", at, "--json"]);
+    let json = output(&scratch, &["status", "--datadir", at, "--format", "json"]);
     let plain = output(&scratch, &["status", "--datadir", at]);
     let while_running = text(&output(&scratch, &["tables", "list", "--datadir", at]).stdout);
     interrupt(&child);
@@ -333,13 +343,12 @@ fn a_server_with_tare_tells_its_status_and_is_clean_afterwards() {
     assert!(json.status.success(), "{}{}", text(&json.stdout), text(&json.stderr));
     let report: serde_json::Value = serde_json::from_slice(&json.stdout).expect("JSON");
     assert_eq!(report["active"], true);
-    let mutexes =
-        report["instruments"].as_array().expect("a list").iter().find(|c| c["class"] == "wait/synch");
-    assert!(mutexes.expect("a class")["on"].as_u64().is_some_and(|n| n > 100), "{report}");
-    let status = report["status"].as_array().expect("a list");
-    for name in ["version", "memory_used", "lost"] {
-        assert!(status.iter().any(|row| row["name"] == name), "no {name} in {report}");
+    assert!(report["instruments"]["wait/synch"]["on"].as_u64().is_some_and(|n| n > 100), "{report}");
+    assert!(report["status"]["version"].is_string(), "{report}");
+    for name in ["memory_used", "lost"] {
+        assert!(report["status"][name].is_u64(), "no {name} in {report}");
     }
+    assert_eq!(report["consumers"]["thread_instrumentation"], true, "{report}");
     for word in ["tare is active", "Instruments", "Consumers"] {
         assert!(text(&plain.stdout).contains(word), "no {word} in:\n{}", text(&plain.stdout));
     }
@@ -391,14 +400,14 @@ fn run_says_what_the_server_said_when_it_does_not_start() {
 
 /// The shortest comparison there is.
 const BENCH: [&str; 9] =
-    ["bench", "--rounds", "6", "--secs", "1", "--rows", "1000", "--workloads", "oltp_point_select"];
+    ["bench", "--rounds", "6", "--slice", "1s", "--rows", "1000", "--workloads", "oltp_point_select"];
 
 #[test]
 fn bench_measures_every_setting_and_leaves_nothing() {
     let scratch = scratch();
     let record = tempfile::NamedTempFile::new().expect("file");
     let file = record.path().to_str().expect("UTF-8");
-    let ended = tare(&scratch, &BENCH).args(["--json", file]).output().expect("tare runs");
+    let ended = tare(&scratch, &BENCH).args(["--output", file]).output().expect("tare runs");
     let said = text(&ended.stdout);
     assert!(ended.status.success(), "{said}{}", text(&ended.stderr));
     for word in ["off again", "built-in", "RESIDENT", "all blocks measured"] {
@@ -514,14 +523,14 @@ fn a_snapshot_and_another_make_a_report() {
     }
     assert!(printed.lines().all(|line| console::measure_text_width(line) <= 100), "{printed}");
     let json: serde_json::Value =
-        serde_json::from_str(&done(&["report", &first, &last, "--output", "json"])).expect("JSON");
+        serde_json::from_str(&done(&["report", &first, &last, "--format", "json"])).expect("JSON");
     assert_eq!(json["restarted"], false);
-    done(&["report", &first, &last, "--out", &at("r.html")]);
+    done(&["report", &first, &last, "--output", &at("r.html")]);
     let page = fs::read_to_string(at("r.html")).expect("a page");
     assert!(page.starts_with("<!DOCTYPE html>") && page.contains("What happened in"), "{page}");
-    let again = output(&scratch, &["report", &first, &last, "--out", &at("r.html")]);
+    let again = output(&scratch, &["report", &first, &last, "--output", &at("r.html")]);
     assert!(!again.status.success() && text(&again.stderr).contains("--force"), "{}", text(&again.stderr));
-    let top = ["top", "--once", "--json", "--interval", "0.5", "--socket", &socket];
+    let top = ["top", "--once", "--format=json", "--interval", "500ms", "--socket", &socket];
     for arguments in [&["report", &first, &last][..], &top] {
         let full = fs::File::options().write(true).open("/dev/full").expect("/dev/full");
         let ended = tare(&scratch, arguments).stdout(full).output().expect("tare runs");
@@ -533,7 +542,7 @@ fn a_snapshot_and_another_make_a_report() {
         (["snapshot", "x.txt", "--socket", &socket], "NAME.jsonl"),
         (["snapshot", "x.jsonl", "--socket", "/nowhere"], "no answer"),
         (["snapshot", "x.jsonl", "--dsn", "mysql://a:hush@127.0.0.1:1"], "no answer"),
-        (["report", &first, "/etc/passwd", "--output=text"], "no snapshot"),
+        (["report", &first, "/etc/passwd", "--format=table"], "no snapshot"),
     ] {
         let ended = output(&scratch, &arguments);
         let error = text(&ended.stderr);

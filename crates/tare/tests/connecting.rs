@@ -75,7 +75,7 @@ fn encoded(text: &str) -> String {
     text.bytes().map(|byte| format!("%{byte:02X}")).collect()
 }
 
-const LOOK: [&str; 5] = ["top", "--once", "--json", "--interval", "0.5"];
+const LOOK: [&str; 4] = ["top", "--once", "--format=json", "--interval=500ms"];
 
 fn look(more: &[&str]) -> Vec<String> {
     LOOK.iter().chain(more).map(|it| (*it).to_owned()).collect()
@@ -154,8 +154,8 @@ fn what_keeps_a_user_out_is_a_sentence_that_helps() {
     let commands: [&[&str]; 6] = [
         &LOOK,
         &["snapshot", "-"],
-        &["price", "--secs", "1"],
-        &["weigh", "--secs", "1"],
+        &["price", "--for", "1s"],
+        &["weigh", "--for", "1s"],
         &["govern"],
         &["lab", "record", "/dev/null"],
     ];

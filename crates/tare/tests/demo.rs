@@ -13,7 +13,7 @@ fn it_ends_with_the_level_at_which_it_recorded() {
         return;
     }
     let mut demo = Command::new(env!("CARGO_BIN_EXE_tare"));
-    demo.args(["demo", "--secs", "1", "--threads", "1", "--cost-rounds", "0", "--provider"]);
+    demo.args(["demo", "--for", "1s", "--connections", "1", "--cost-rounds", "0", "--provider"]);
     demo.arg(provider_library().expect("a provider")).stdin(Stdio::null());
     let ended = demo.output().expect("tare runs");
     let said = String::from_utf8_lossy(&ended.stdout);

@@ -24,7 +24,7 @@ fn tare(arguments: &[&str]) -> (i32, String) {
 
 /// The exit status, and `check: what` of every finding about a server.
 fn doctor(arguments: &[&str]) -> (i32, Vec<String>) {
-    let (status, said) = tare(&[&["doctor", "--output", "json"], arguments].concat());
+    let (status, said) = tare(&[&["doctor", "--format", "json"], arguments].concat());
     let report: Value = serde_json::from_str(&said).unwrap_or_else(|error| panic!("{error}:\n{said}"));
     let servers = report["servers"].as_array().expect("servers");
     assert_eq!(servers.len(), 1, "{said}");

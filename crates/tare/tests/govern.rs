@@ -35,7 +35,7 @@ fn dear() -> String {
 
 fn govern(server: &Server, home: &Path, more: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_tare"));
-    command.args(["govern", "--budget", "50%", "--every", "1", "--state"]).arg(home.join("state"));
+    command.args(["govern", "--budget", "50%", "--interval", "1s", "--state"]).arg(home.join("state"));
     command.arg("--prices").arg(home.join("prices.toml")).args(more);
     command.env("TARE_DSN", format!("mysql://root@localhost?socket={}", server.socket().display()));
     command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());

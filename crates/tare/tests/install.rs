@@ -448,7 +448,7 @@ fn a_server_that_does_not_come_up_with_tare_is_put_back() {
     // Its unit's drop-in is not honoured: the server comes up without tare.
     let command = running.command(&RESTART.replace("env $environment ", ""));
     let before = tree.listing();
-    let restart = ["install", "--limit", "20", "--restart", "--restart-command", &command];
+    let restart = ["install", "--limit", "20s", "--restart", "--restart-command", &command];
     let (status, outcome) = tree.outcome(&restart);
     assert_eq!((status, &outcome["state"]), (1, &"put-back".into()), "{outcome:#}");
     assert!(outcome["why"].as_str().is_some_and(|why| why.contains("did not answer")), "{outcome:#}");
@@ -510,7 +510,7 @@ fn a_newer_provider_that_does_not_answer_goes_and_the_one_before_is_put_back() {
     // It can be loaded, and does nothing.
     tree.compile_provider("int nothing;");
     let (status, outcome) =
-        tree.outcome(&["install", "--limit", "20", "--restart", "--restart-command", &command]);
+        tree.outcome(&["install", "--limit", "20s", "--restart", "--restart-command", &command]);
     assert_eq!((status, &outcome["state"]), (1, &"put-back".into()), "{outcome:#}");
     let why = outcome["why"].as_str().unwrap_or_default();
     assert!(why.contains("did not answer") && why.contains("is again what the server had loaded"), "{why}");
@@ -538,7 +538,7 @@ fn what_the_server_had_loaded_does_not_come_back_when_it_is_not_root_s_alone() {
         tree.compile_provider("int nothing;");
         let before = tree.listing();
         let (status, outcome) =
-            tree.outcome(&["install", "--limit", "20", "--restart", "--restart-command", &command]);
+            tree.outcome(&["install", "--limit", "20s", "--restart", "--restart-command", &command]);
         assert_eq!((status, &outcome["state"]), (1, &"put-back".into()), "{outcome:#}");
         let why = outcome["why"].as_str().unwrap_or_default();
         assert!(why.contains("is the newer one still") && why.contains("somebody else than root"), "{why}");

@@ -24,7 +24,7 @@ fn a_restart_that_does_not_end_is_ended_and_put_back() {
     let before = tree.listing();
     let mark = tree.at("/mark").display().to_string();
     let command = format!("[ ! -e {mark} ] || {{ echo again >{mark}; exit; }}; touch {mark}; sleep 60");
-    let restart = ["install", "--limit", "2", "--restart", "--restart-command", &command];
+    let restart = ["install", "--limit", "2s", "--restart", "--restart-command", &command];
     let (status, outcome) = tree.outcome(&restart);
     assert_eq!((status, &outcome["state"]), (1, &"put-back".into()), "{outcome:#}");
     let why = outcome["why"].as_str().unwrap_or_default();
@@ -73,7 +73,7 @@ fn an_error_of_one_server_is_told_and_keeps_no_other_from_it() {
     let other = second(&tree);
     // Its drop-in cannot be written: there is no folder for it.
     tree.write("/etc/systemd/system/mariadb.service.d", "");
-    let (status, said) = tree.tare(&["install", "--output", "json"]);
+    let (status, said) = tree.tare(&["install", "--format", "json"]);
     let report: serde_json::Value = serde_json::from_str(&said).expect("JSON and nothing else");
     assert_eq!((status, &report["servers"][0]["state"]), (1, &"put-back".into()), "{report:#}");
     assert!(report["servers"][0]["why"].as_str().is_some_and(|why| why.contains("mariadb.service.d")));

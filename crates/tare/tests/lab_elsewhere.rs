@@ -111,7 +111,7 @@ fn put_back(place: &Place) {
     let refused = Command::new(env!("CARGO_BIN_EXE_tare"))
         .args(["lab", "run"])
         .arg(place.own.path().join("tiny.toml"))
-        .arg("--out")
+        .arg("--output")
         .arg(place.own.path().join("other"))
         .env("TARE_LAB_PASSWORD", "secret")
         .output()

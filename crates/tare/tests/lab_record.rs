@@ -183,7 +183,7 @@ fn a_replayed_load_does_what_the_recorded_one_did() {
             "reads,writes",
             "--pace",
             pace,
-            "--sessions",
+            "--connections",
             &sessions,
         ]);
         assert!(
@@ -231,7 +231,7 @@ users = [2]
         dump.display()
     );
     fs::write(&study, &text).expect("a study");
-    let arguments = ["lab", "run", &study.display().to_string(), "--out", &out.display().to_string()];
+    let arguments = ["lab", "run", &study.display().to_string(), "--output", &out.display().to_string()];
     let said = succeeds(&arguments);
     let records = records(&out);
     what_it_made_the_servers_do_is_told(&said, &records);
@@ -249,7 +249,7 @@ users = [2]
         "lab",
         "run",
         &study.display().to_string(),
-        "--out",
+        "--output",
         &folder.join("no").display().to_string(),
     ]);
     assert!(said.contains("Name what is to be sent with the workload's option `send`"), "{said}");

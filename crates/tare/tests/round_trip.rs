@@ -157,7 +157,7 @@ impl Trip {
     fn slowlog(&self, format: &str) -> Child {
         let mut command = Command::new(env!("CARGO_BIN_EXE_tare"));
         let socket = self.server.endpoint().display().to_string();
-        command.args(["slowlog", "--socket", &socket, "--format", format, "--file", &self.path(format)]);
+        command.args(["slowlog", "--socket", &socket, "--format", format, "--output", &self.path(format)]);
         command.stderr(Stdio::null()).spawn().expect("it begins")
     }
 

@@ -124,7 +124,7 @@ fn rows<'p>(picture: &'p str, text: &str) -> Vec<&'p str> {
 fn it_ends_with_its_terminal() {
     let _turn = tare_testkit::turn();
     let server = Server::start(Settings::new(Provider::tare())).expect("a server");
-    let mut screen = Screen::start(&["--socket", &endpoint(&server), "--interval", "0.5"], &[]);
+    let mut screen = Screen::start(&["--socket", &endpoint(&server), "--interval", "500ms"], &[]);
     screen.wait_for("[1 statements]");
     screen.hang_up();
     assert_eq!(screen.end(), Some(0));
@@ -137,7 +137,7 @@ fn keys_drive_it_under_load_and_it_survives_a_restart() {
     LOAD.prepare(&server).expect("tables");
     let load = LOAD.start(&server, 600).expect("a load");
     let socket = endpoint(&server);
-    let mut screen = Screen::start(&["--socket", &socket, "--interval", "0.5"], &[]);
+    let mut screen = Screen::start(&["--socket", &socket, "--interval", "500ms"], &[]);
 
     let picture = screen.wait("rates", |it| it.contains("over ") && it.contains("statements/s"));
     assert!(picture.starts_with("tare top  MariaDB"), "{picture}");
@@ -276,7 +276,7 @@ fn once_is_one_look_for_people_and_for_programs() {
         );
         let socket = endpoint(&server);
         let from = if server.settings.provider.is_tare() { ["--socket", &socket] } else { ["--dsn", &dsn] };
-        let json = tare(&[&from[..], &["--once", "--json", "--interval", "1"]].concat());
+        let json = tare(&[&from[..], &["--once", "--format=json", "--interval", "1s"]].concat());
         assert!(json.status.success(), "{}", String::from_utf8_lossy(&json.stderr));
         let json: serde_json::Value = serde_json::from_slice(&json.stdout).expect("JSON");
         let rows = json["sheets"]["statements"].as_array().expect("rows");
@@ -287,7 +287,7 @@ fn once_is_one_look_for_people_and_for_programs() {
         assert!(json["totals"]["statements_per_s"].as_f64().expect("a rate") > rate, "{json:#}");
 
         for view in ["waits", "locks", "tables", "files", "memory", "threads"] {
-            let text = tare(&[&from[..], &["--once", "--interval", "0.5", "--view", view]].concat());
+            let text = tare(&[&from[..], &["--once", "--interval", "500ms", "--view", view]].concat());
             let text = String::from_utf8(text.stdout).expect("UTF-8");
             assert!(text.lines().next().is_some_and(|line| line.contains(view)), "{text}");
             assert!(!text.contains('\x1b'), "{text}");

@@ -15,7 +15,7 @@ use tare_testkit::turn;
 
 fn weigh(server: &Server, home: &Path, more: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_tare"));
-    command.args(["weigh", "--window", "2", "--state"]).arg(home).args(more);
+    command.args(["weigh", "--window", "2ms", "--state"]).arg(home).args(more);
     command.env("TARE_DSN", format!("mysql://root@localhost?socket={}", server.socket().display()));
     command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
     command
@@ -64,7 +64,7 @@ const LIMIT_SECONDS: u32 = 150;
 
 /// What weighing for so many seconds says; for more where a slow machine has too few rounds in them.
 fn weighed_within(server: &Server, home: &Path, seconds: u32, more: &[&str]) -> Output {
-    let output = weigh(server, home, &[&["--secs", &seconds.to_string()], more].concat()).output();
+    let output = weigh(server, home, &[&["--for", &format!("{seconds}s")], more].concat()).output();
     let output = output.expect("it runs");
     if said(&output).contains("too little load") && seconds < LIMIT_SECONDS {
         return weighed_within(server, home, 4 * seconds, more);
@@ -152,7 +152,7 @@ fn the_built_in_is_weighed_and_is_as_it_was() {
     let (server, folder) = (built_in(), tempfile::tempdir().expect("a folder"));
     let (home, original) = (folder.path(), settings(&server, BUILT_IN));
     under_load(&server, || {
-        let more = ["--json", "--without", "stage/%", "--without", "statement/%"];
+        let more = ["--format=json", "--without", "stage/%", "--without", "statement/%"];
         let found = weighed(&weighed_within(&server, home, 12, &more));
         assert_eq!(names(&found), ["as it is", "without stage/%", "without statement/%", "again"]);
         for setting in found["settings"].as_array().expect("a list") {
@@ -171,12 +171,12 @@ fn what_is_interrupted_or_killed_is_put_back() {
     let _turn = turn();
     let (server, folder) = (built_in(), tempfile::tempdir().expect("a folder"));
     let (home, original) = (folder.path(), settings(&server, BUILT_IN));
-    let without = ["--without", "statement/%", "--secs"];
+    let without = ["--without", "statement/%", "--for"];
     let is_switched = || settings(&server, BUILT_IN) != original;
     under_load(&server, || {
-        let long = || weigh(&server, home, &[&without[..], &["600"]].concat());
+        let long = || weigh(&server, home, &[&without[..], &["600s"]].concat());
         let mut first = begun(long(), is_switched);
-        let second = weigh(&server, home, &[&without[..], &["1"]].concat()).output().expect("it runs");
+        let second = weigh(&server, home, &[&without[..], &["1s"]].concat()).output().expect("it runs");
         assert!(
             !second.status.success() && said(&second).contains("being weighed already"),
             "{}",
@@ -191,7 +191,8 @@ fn what_is_interrupted_or_killed_is_put_back() {
         killed.wait(LIMIT).expect("it ends");
         assert!(owes(home), "what is to be put back has been written down");
         // What is on is looked at when it has been put back: else there would be nothing to weigh.
-        let next = once_free(|| weighed_within(&server, home, 6, &["--json", "--without", "statement/%"]));
+        let next =
+            once_free(|| weighed_within(&server, home, 6, &["--format=json", "--without", "statement/%"]));
         assert_eq!(names(&weighed(&next)), ["as it is", "without statement/%", "again"]);
         assert!(!is_switched() && !owes(home), "the next run puts back what the killed one left");
     });
@@ -204,7 +205,7 @@ fn tare_is_weighed_by_its_levels_which_are_as_they_were() {
     let folder = tempfile::tempdir().expect("a folder");
     let original = of_tare(&server);
     under_load(&server, || {
-        let more = ["--json", "--without", "stage/%", "--without", "wait/io/file/%"];
+        let more = ["--format=json", "--without", "stage/%", "--without", "wait/io/file/%"];
         let found = weighed(&weighed_within(&server, folder.path(), 12, &more));
         assert_eq!(names(&found), ["as it is", "without stage/%", "without wait/io/file/%", "again"]);
     });
@@ -219,7 +220,7 @@ fn a_budget_that_a_setting_names_is_put_back() {
     let folder = tempfile::tempdir().expect("a folder");
     let original = of_tare(&server);
     let [wide, wider] = ["90%", "95%"].map(|share| status(share, "budget", share));
-    let more = ["--setting", wide.as_str(), "--setting", wider.as_str(), "--secs", "600"];
+    let more = ["--setting", wide.as_str(), "--setting", wider.as_str(), "--for", "600s"];
     let is_switched = || settings(&server, ROWS) != original[1];
     let mut process = begun(weigh(&server, folder.path(), &more), is_switched);
     process.signal(Signal::SIGINT).expect("it runs");
@@ -238,9 +239,9 @@ fn who_cannot_put_back_switches_nothing_and_all_else_is_put_back() {
     let [on, off] = ["exact", "off"].map(|level| status(level, "level", &format!("stage/%={level}")));
     let weigh_for = |seconds: &str| {
         let more = ["--dsn", dsn.as_str(), "--setting", on.as_str(), "--setting", off.as_str()];
-        weigh(&server, home, &[&more[..], &["--secs", seconds]].concat())
+        weigh(&server, home, &[&more[..], &["--for", seconds]].concat())
     };
-    let weighed_briefly = || once_free(|| weigh_for("1").output().expect("it runs"));
+    let weighed_briefly = || once_free(|| weigh_for("1s").output().expect("it runs"));
     let output = weighed_briefly();
     let missing = "GRANT UPDATE ON performance_schema.tare_levels";
     assert!(!output.status.success() && said(&output).contains(missing), "{}", said(&output));
@@ -248,7 +249,7 @@ fn who_cannot_put_back_switches_nothing_and_all_else_is_put_back() {
     assert!(!owes(home), "nothing is owed for what was not switched");
 
     account(&server, &["tare_status", "tare_levels"]);
-    let mut process = begun(weigh_for("600"), || of_tare(&server) != original);
+    let mut process = begun(weigh_for("600s"), || of_tare(&server) != original);
     run(&server, "REVOKE UPDATE ON performance_schema.tare_status FROM weigher@localhost");
     process.wait(LIMIT).expect("it ends");
     let [levels, rows] = of_tare(&server);
@@ -267,7 +268,7 @@ fn a_server_with_a_governor_is_not_weighed() {
     let _turn = turn();
     let folder = tempfile::tempdir().expect("a folder");
     let says = |server: &Server, expected: &str| {
-        let more = ["--secs", "1", "--without", "stage/%"];
+        let more = ["--for", "1s", "--without", "stage/%"];
         let output = once_free(|| weigh(server, folder.path(), &more).output().expect("it runs"));
         assert!(!output.status.success() && said(&output).contains(expected), "{}", said(&output));
     };
@@ -302,8 +303,8 @@ fn a_variable_that_sessions_copy_is_warned_of() {
         "some=SET GLOBAL long_query_time = 7; SET GLOBAL log_output = 'FILE'",
         "--setting",
         "none=SET GLOBAL long_query_time = 8; SET GLOBAL log_output = 'NONE'",
-        "--secs",
-        "1",
+        "--for",
+        "1s",
     ];
     let text = said(&weigh(&server, folder.path(), &more).output().expect("it runs"));
     assert!(text.contains("`long_query_time` is copied by each session"), "{text}");
@@ -319,8 +320,8 @@ fn what_cannot_be_weighed_is_said() {
         (&["--without", "nothing/%"], "no instrument that `nothing/%` matches is on"),
         (&["--setting", "a=DO 1"], "nothing to be compared with"),
         (&["--setting", "a"], "NAME=SQL"),
-        (&["--secs", "1", "--setting", "a=DO 1", "--setting", "b=NO SQL"], "syntax"),
-        (&["--secs", "1", "--without", "stage/%"], "too little load"),
+        (&["--for", "1s", "--setting", "a=DO 1", "--setting", "b=NO SQL"], "syntax"),
+        (&["--for", "1s", "--without", "stage/%"], "too little load"),
         (&["--dsn", "mysql://nobody:secret@localhost?socket=/nowhere/s"], "/nowhere/s"),
         (&["--dsn", "mysqlx://nobody:secret@db1"], "mysqlx://nobody@db1: the scheme"),
         (&["--dsn", "mysql://nobody:#secret@db1"], "percent-encode the password"),

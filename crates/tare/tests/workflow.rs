@@ -71,7 +71,7 @@ fn the_lab_takes_its_arguments_and_knows_its_study() {
         arguments.iter().cloned().chain(["--server".into(), "other=/nowhere".into()]).collect();
     let (status, said) = tare(&more);
     assert!(
-        status == Some(1) && said.contains("`pfs-default` starts no server `other`"),
+        status == Some(2) && said.contains("`pfs-default` starts no server `other`"),
         "{status:?}: {said}"
     );
     let wrong: Vec<String> = more.iter().map(|a| a.replace("20%", "20")).collect();

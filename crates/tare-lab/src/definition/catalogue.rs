@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::Path;
 
-use crate::error::Tried;
+use crate::error::{Tried, meant};
 use crate::{Error, Result};
 
 /// Name and text of every study that ships.
@@ -50,7 +50,8 @@ pub fn find(study: &str) -> Result<Source> {
     let path = Path::new(study);
     if !path.is_file() && path.extension().is_none() {
         let known: Vec<&str> = STUDIES.iter().map(|(name, _)| *name).collect();
-        return Err(Error::NoStudy { study: study.into(), known: known.join(", ") });
+        let meant = meant(study, known.iter().copied());
+        return Err(Error::NoStudy { study: study.into(), meant, known: known.join(", ") });
     }
     let text = fs::read_to_string(path).tried(|| format!("reading the study {study}"))?;
     let name = path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
@@ -142,6 +143,9 @@ mod tests {
     fn a_study_that_is_nowhere_is_named_with_those_there_are() {
         let error = find("pfs-defualt").expect_err("nowhere").to_string();
         assert!(error.contains("pfs-default, "), "{error}");
+        assert!(error.contains("`pfs-defualt` (did you mean `pfs-default`?)"), "{error}");
+        let far = find("elephant").expect_err("nowhere").to_string();
+        assert!(!far.contains("did you mean"), "{far}");
         assert!(find("/nowhere/x.toml").is_err());
     }
 }

@@ -6,6 +6,7 @@ use std::sync::OnceLock;
 use super::processes::starts_several;
 use super::{Definition, PASSWORD, ServerDef, SettingDef, SidecarDef, WorkloadDef, recordings, twin_of};
 use crate::definition::place::{Place, Step, Wrong, at};
+use crate::error::meant;
 use crate::load::workload;
 use crate::results::record::Measure;
 use crate::statistics::sequential::{Errors, Looks, MOST};
@@ -306,7 +307,8 @@ fn known(
     match name {
         Some(name) if !names.contains(name.as_str()) => {
             let allowed: Vec<String> = names.iter().map(|n| format!("`{n}`")).collect();
-            Err((place(), format!("there is no `{name}`; allowed: {}", allowed.join(", "))))
+            let meant = meant(name, names.iter().copied());
+            Err((place(), format!("there is no `{name}`{meant}; allowed: {}", allowed.join(", "))))
         }
         _ => Ok(()),
     }

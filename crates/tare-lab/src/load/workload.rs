@@ -8,8 +8,8 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use crate::Result;
-use crate::error::Tried;
+use crate::error::{Tried, meant};
+use crate::{Error, Result};
 
 /// Options of a driver, `table-size` → `10000`; those of a study override a workload's defaults.
 pub type Options = BTreeMap<String, String>;
@@ -286,6 +286,19 @@ const fn events(options: &'static [(&'static str, &'static str)]) -> Workload {
 /// Returns the workload of that name.
 pub fn find(name: &str) -> Option<&'static Workload> {
     WORKLOADS.iter().find(|w| w.name == name)
+}
+
+/// Returns the workload of that name.
+///
+/// # Errors
+///
+/// There is none; the error says which there are.
+pub fn named(name: &str) -> Result<&'static Workload> {
+    find(name).ok_or_else(|| {
+        let known: Vec<&str> = WORKLOADS.iter().map(|it| it.name).collect();
+        let meant = meant(name, known.iter().copied());
+        Error::NoWorkload { workload: name.into(), meant, known: known.join(", ") }
+    })
 }
 
 /// Writes the lab's scripts into a folder for the driver.

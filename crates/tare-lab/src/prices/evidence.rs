@@ -16,7 +16,7 @@ use crate::verdict::effort;
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Missing {
     /// A load was not measured before the time was over.
-    #[error("the time was over before {load} was measured: measure for longer (--minutes)")]
+    #[error("the time was over before {load} was measured: measure for longer (--for)")]
     Load {
         /// The load.
         load: String,
@@ -28,7 +28,7 @@ pub enum Missing {
         load: String,
     },
     /// Starts of servers; an interval needs two.
-    #[error("the time was over before servers were started twice: measure for longer (--minutes)")]
+    #[error("the time was over before servers were started twice: measure for longer (--for)")]
     Starts,
 }
 

@@ -50,11 +50,11 @@ pub struct Fit {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum TooLittle {
     /// No load was measured twice, so noise is unknown.
-    #[error("the time was over before each setting was measured twice: measure for longer (--minutes)")]
+    #[error("the time was over before each setting was measured twice: measure for longer (--for)")]
     Once,
     /// No cost exceeds the noise.
     #[error(
-        "what everything costs was not seen above the noise: measure for longer, or on a quieter machine (--minutes)"
+        "what everything costs was not seen above the noise: measure for longer, or on a quieter machine (--for)"
     )]
     Noise,
 }

@@ -204,6 +204,12 @@ fn count(n: usize, all: &[Said]) -> String {
 /// Formats the lowest and the highest estimate, and the reach of their intervals: `1.2% to 1.7%, intervals
 /// from 0.8% to 2.1%`.
 fn estimates(said: &[&Said]) -> Option<String> {
+    let (estimates, reach) = ranges(said)?;
+    Some(format!("{estimates}, intervals from {reach},"))
+}
+
+/// Formats the range of estimates, and the reach of their intervals.
+fn ranges(said: &[&Said]) -> Option<(String, String)> {
     let costs: Vec<Difference> = said.iter().filter_map(|s| s.cost).collect();
     let (first, rest) = costs.split_first()?;
     let ends = |d: &Difference| d.interval.map_or((d.share, d.share), |i| i);
@@ -219,7 +225,7 @@ fn estimates(said: &[&Said]) -> Option<String> {
         let (from, to) = (unit::percent(from, fine), unit::percent(to, fine));
         if from == to { from } else { format!("{from} to {to}") }
     };
-    Some(format!("{}, intervals from {},", range(share), range(reach)))
+    Some((range(share), range(reach)))
 }
 
 /// Formats the highest bound of several verdicts of a kind.
@@ -264,13 +270,14 @@ pub fn cpu_source(source: CpuSource) -> &'static str {
     }
 }
 
-/// Summarizes the study in a line: the cost of each setting, its base, its server, and the size of noise.
+/// Summarizes the study in a line that can be repeated: the verdict on each setting first, then what it is
+/// of, the base, its server, and the size of noise.
 pub fn in_short(analysis: &Analysis) -> String {
     let header = &analysis.header;
     let mut compared: Vec<(String, Vec<String>)> = vec![];
     for facts in header.settings.iter().filter(|s| s.name != s.base && !s.twin) {
         let all = everywhere(analysis, &facts.name);
-        let words = if all.is_empty() { "was not measured".into() } else { together(&all) };
+        let words = if all.is_empty() { "was not measured".into() } else { briefly(&all) };
         let (against, words) = (against(header, facts), format!("{} {words}", facts.name));
         match compared.iter_mut().find(|(known, _)| *known == against) {
             Some((_, said)) => said.push(words),
@@ -281,9 +288,50 @@ pub fn in_short(analysis: &Analysis) -> String {
     let noise = twins.filter_map(reach).reduce(f64::max);
     let noise =
         noise.map_or("noise unknown".into(), |n| format!("noise within {}", unit::percent(n, Some(n))));
+    let of = charged(header.measure);
+    if let [(against, said)] = compared.as_slice() {
+        return format!("In short: {}. This is {of} {against}; {noise}.", said.join("; "));
+    }
     let all: Vec<String> =
-        compared.iter().map(|(against, said)| format!("{against}: {}", said.join("; "))).collect();
-    format!("In short, {} {}; {noise}.", charged(header.measure), all.join("; "))
+        compared.iter().map(|(against, said)| format!("{} ({against})", said.join("; "))).collect();
+    format!("In short: {}. This is {of}; {noise}.", all.join("; "))
+}
+
+/// Words several verdicts on one setting in as few words as are true: what is sure, and of how many cells it
+/// is not.
+fn briefly(all: &[Said]) -> String {
+    if let [one] = all {
+        return one.to_string();
+    }
+    let of = |claim: Claim| all.iter().filter(|s| s.claim == claim).collect::<Vec<_>>();
+    let cells = |count: usize| {
+        if count == all.len() { String::new() } else { format!(" in {count} of {} cells", all.len()) }
+    };
+    let mut parts = vec![];
+    let mut sure = 0;
+    for (claim, verb) in [(Claim::Costs, "costs"), (Claim::Saves, "saves")] {
+        let said = of(claim);
+        if let Some((range, _)) = ranges(&said) {
+            parts.push(format!("{verb} {range}{}", cells(said.len())));
+            sure += said.len();
+        }
+    }
+    let equal = of(Claim::Equal);
+    if let Some(far) = farthest(&equal) {
+        parts.push(format!("costs no more than {far}{}", cells(equal.len())));
+        sure += equal.len();
+    }
+    let may = of(Claim::MayCost);
+    if let Some(far) = farthest(&may).filter(|_| of(Claim::Costs).is_empty()) {
+        parts.push(format!("may cost up to {far}{}", cells(may.len())));
+        sure += may.len();
+    }
+    match all.len() - sure {
+        0 => {}
+        unsure if unsure == all.len() => parts.push("is not known yet".into()),
+        unsure => parts.push(format!("not known in {unsure}")),
+    }
+    parts.join(", ")
 }
 
 /// Returns warnings, such as that the machine was busy with other work.
@@ -380,6 +428,28 @@ mod tests {
         assert_eq!(together(&[low]), "costs 1.2% (1.1% to 1.6%)");
         let saves = together(&[of(-0.02, -0.03, -0.015, 0.01), of(-0.05, -0.06, -0.04, 0.01)]);
         assert_eq!(saves, "saves 2.0% to 5.0%, intervals from 1.5% to 6.0%, in both cells");
+    }
+
+    #[test]
+    fn a_line_to_repeat_says_what_is_sure_and_where_it_is_not() {
+        let (low, high) = (of(0.012, 0.011, 0.016, 0.01), of(0.017, 0.013, 0.021, 0.01));
+        let unclear = Said { claim: Claim::Unclear, cost: None, ..equal(0.0) };
+        let may = of(0.025, 0.002, 0.068, 0.01);
+        for (all, expected) in [
+            (vec![low.clone()], "costs 1.2% (1.1% to 1.6%)"),
+            (vec![low.clone(), high.clone()], "costs 1.2% to 1.7%"),
+            (vec![low.clone(), high, may.clone()], "costs 1.2% to 1.7% in 2 of 3 cells, not known in 1"),
+            (
+                vec![low, equal(0.0049), may.clone(), unclear.clone()],
+                "costs 1.2% in 1 of 4 cells, costs no more than 0.5% in 1 of 4 cells, not known in 2",
+            ),
+            (vec![may.clone(), may.clone()], "may cost up to 6.8%"),
+            (vec![may, unclear.clone()], "may cost up to 6.8% in 1 of 2 cells, not known in 1"),
+            (vec![equal(0.0049), equal(0.003)], "costs no more than 0.5%"),
+            (vec![unclear.clone(), unclear], "is not known yet"),
+        ] {
+            assert_eq!(briefly(&all), expected);
+        }
     }
 
     #[test]

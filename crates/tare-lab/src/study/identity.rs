@@ -339,7 +339,7 @@ users = [2]
             place.write(file, "another");
             let said = place.goes_on(&began, &here).expect_err("another build").to_string();
             let named = format!("{path}/{file} is now (`{}`)", name.replace("FOLDER", path));
-            for words in [named.as_str(), "put that one back", "--out"] {
+            for words in [named.as_str(), "put that one back", "--output"] {
                 assert!(said.contains(words), "{said}");
             }
             place.write(file, file);
@@ -363,14 +363,14 @@ users = [2]
         let here = began.machine.clone();
         let fewer = Machine { cpus: here.cpus + 1, ..here.clone() };
         let said = place.goes_on(&began, &fewer).expect_err("another number").to_string();
-        assert!(said.contains("on another machine") && said.contains("--out"), "{said}");
+        assert!(said.contains("on another machine") && said.contains("--output"), "{said}");
         let other = Machine { cpu_model: "another".into(), ..here.clone() };
         assert!(place.goes_on(&began, &other).is_err());
 
         let earlier = Header { tare: "0.0.9".into(), ..began };
         let said = place.goes_on(&earlier, &here).expect_err("another version").to_string();
         let expected = format!("`files` by another version of tare (0.0.9; this one is {VERSION})");
-        assert!(said.contains(&expected) && said.contains("--out"), "{said}");
+        assert!(said.contains(&expected) && said.contains("--output"), "{said}");
     }
 
     #[test]

@@ -438,7 +438,9 @@ impl OptionDef {
                 field(options).push(InstrumentRule { pattern: pattern.to_owned(), setting });
             }
             Kind::Level(field) => {
-                field(options).push(LevelRule::read(text).ok_or_else(wrong)?);
+                let level = value::rule(text).map_or(text, |(_, level)| level);
+                let meant = || format!("{}{}", wrong(), value::meant(level, value::LEVELS));
+                field(options).push(LevelRule::read(text).ok_or_else(meant)?);
             }
             Kind::Consumer(field) => {
                 let (pattern, on) = value::rule(text).ok_or_else(wrong)?;
@@ -483,7 +485,8 @@ pub(crate) fn apply(options: &mut Options, entry: &Entry) -> Result<(), OptionEr
             return Ok(());
         }
         let allowed = OPTIONS.iter().map(|def| def.name).collect::<Vec<_>>().join(", ");
-        return Err(refuse(entry, "no such option".to_owned(), allowed));
+        let meant = value::meant(key, OPTIONS.iter().map(|def| def.name));
+        return Err(refuse(entry, format!("no such option{meant}"), allowed));
     };
     let text = match (switched, &entry.value, def.kind) {
         (Some(_), Some(_), _) => {

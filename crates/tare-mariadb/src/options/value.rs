@@ -68,6 +68,16 @@ pub(crate) fn level_setting(text: &str) -> Option<LevelSetting> {
     Recording::named(text).map(LevelSetting::At)
 }
 
+/// The names of levels, as [`level_setting`] parses them.
+pub(crate) const LEVELS: [&str; 6] = ["exact", "lean", "sampled", "sums", "counts", "off"];
+
+/// Words the known name that a misspelt one is nearest to; nothing if none is near.
+pub(crate) fn meant<'a>(name: &str, known: impl IntoIterator<Item = &'a str>) -> String {
+    let distances = known.into_iter().map(|it| (strsim::damerau_levenshtein(name, it), it));
+    let near = distances.filter(|(distance, _)| *distance <= 1 + name.len() / 4).min();
+    near.map_or(String::new(), |(_, it)| format!(" (did you mean '{it}'?)"))
+}
+
 /// Parses a duration such as `10ms` or `2s`.
 pub(crate) fn duration(text: &str) -> Option<Duration> {
     let (digits, unit) = text.split_at(text.find(|c: char| !c.is_ascii_digit())?);

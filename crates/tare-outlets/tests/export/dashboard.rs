@@ -30,12 +30,16 @@ fn expressions(value: &Value, found: &mut Vec<String>) {
 }
 
 #[test]
-fn every_metric_of_the_dashboard_is_given() {
+fn every_metric_of_the_dashboard_and_the_alerts_is_given() {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/grafana/tare.json");
     let dashboard: Value =
         serde_json::from_str(&fs::read_to_string(path).expect("a dashboard")).expect("JSON");
     let mut found = vec![];
     expressions(&dashboard, &mut found);
+    let rules = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/grafana/tare.rules.yml");
+    let rules = fs::read_to_string(rules).expect("the alerts");
+    let of_rules = rules.lines().filter_map(|line| line.trim().strip_prefix("expr: "));
+    found.extend(of_rules.map(str::to_owned));
     let metric = Regex::new(r"\b(?:mysql|tare|process)_[a-z0-9_]+").expect("a pattern");
     let asked: BTreeSet<&str> =
         found.iter().flat_map(|it| metric.find_iter(it)).map(|it| it.as_str()).collect();

@@ -6,8 +6,11 @@ use std::process::ExitCode;
 use anyhow::{Context, Result};
 use clap::Args;
 use tare_lab::interrupt::Interrupt;
-use tare_lab::journal;
+use tare_lab::{journal, workload};
 
+use crate::durations;
+use crate::exit::wrong;
+use crate::names::Names;
 use crate::page;
 use crate::provider::{self, ProviderPrograms};
 use crate::study::bench::{Plan, order};
@@ -26,7 +29,7 @@ use crate::study::{self, table};
 #[command(after_help = "Examples:\n  \
     tare bench\n  \
     tare bench --rounds 60 --workloads oltp_point_select\n  \
-    tare bench --rounds 6 --secs 1 --json slices.jsonl     quick, and every slice to look into")]
+    tare bench --rounds 6 --slice 1s -o slices.jsonl     quick, and every slice to look into")]
 pub(crate) struct Bench {
     #[command(flatten)]
     pub(crate) programs: ProviderPrograms,
@@ -34,12 +37,12 @@ pub(crate) struct Bench {
     #[arg(long, default_value_t = 30, value_name = "N", value_parser = clap::value_parser!(u32).range(6..=240))]
     #[arg(overrides_with = "rounds")]
     pub(crate) rounds: u32,
-    /// Seconds of a slice
-    #[arg(long, default_value_t = 2, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=3600))]
-    pub(crate) secs: u32,
+    /// Duration of a slice
+    #[arg(long, default_value = "2s", value_name = "TIME", value_parser = durations::seconds("1s", "1h"))]
+    pub(crate) slice: u32,
     /// Connections of the load
     #[arg(long, default_value_t = 2, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=4096))]
-    pub(crate) threads: u32,
+    pub(crate) connections: u32,
     /// Rows of the load's table
     #[arg(long, default_value_t = 100_000, value_name = "N", value_parser = clap::value_parser!(u32).range(1000..))]
     pub(crate) rows: u32,
@@ -48,16 +51,21 @@ pub(crate) struct Bench {
         long,
         value_name = "NAMES",
         value_delimiter = ',',
+        value_parser = Names::WORKLOADS,
+        hide_possible_values = true,
         default_value = "oltp_read_only,oltp_point_select,oltp_read_write"
     )]
     pub(crate) workloads: Vec<String>,
-    /// Also write every slice to a file, as JSON Lines
-    #[arg(long, value_name = "FILE")]
-    pub(crate) json: Option<PathBuf>,
+    /// Also write every slice to this file, as JSON Lines
+    #[arg(short = 'o', long, value_name = "FILE")]
+    pub(crate) output: Option<PathBuf>,
 }
 
 /// Runs the command.
 pub(crate) fn bench(arguments: &Bench, interrupt: &Interrupt) -> Result<ExitCode> {
+    for name in &arguments.workloads {
+        workload::named(name).map_err(wrong)?;
+    }
     let named = arguments.programs.provider.as_deref();
     let tare = match provider::find(named) {
         Ok(_) => true,
@@ -69,8 +77,8 @@ pub(crate) fn bench(arguments: &Bench, interrupt: &Interrupt) -> Result<ExitCode
     };
     let plan = Plan {
         rounds: arguments.rounds,
-        seconds: arguments.secs,
-        users: arguments.threads,
+        seconds: arguments.slice,
+        users: arguments.connections,
         rows: arguments.rows,
         workloads: &arguments.workloads,
     };
@@ -82,7 +90,7 @@ pub(crate) fn bench(arguments: &Bench, interrupt: &Interrupt) -> Result<ExitCode
     let analysis = study::watch(&order, interrupt)?;
     table::print(&analysis);
     table::in_short(&analysis);
-    if let Some(file) = &arguments.json {
+    if let Some(file) = &arguments.output {
         let results = folder.path().join(journal::FILE);
         std::fs::copy(results, file).with_context(|| format!("writing {}", file.display()))?;
     }

@@ -8,14 +8,10 @@ use clap::Args;
 use tare_mariadb::options::Root;
 
 use crate::checks::{Diagnosis, Kind, diagnose, of_account};
-use crate::output::Output;
+use crate::exit::{FOUND, NOT_LOOKED};
+use crate::output::Answer;
 use crate::server::Server;
 use crate::server::process::Process;
-
-/// Exit status if a problem was found.
-const FOUND: u8 = 1;
-/// Exit status if no problem was found, but not everything could be checked.
-const NOT_LOOKED: u8 = 2;
 
 /// Explain why tare is not active in a server, or not complete, and what to do
 ///
@@ -23,13 +19,11 @@ const NOT_LOOKED: u8 = 2;
 /// whether tare disables itself and why, whether the server's SQL shows the tables, what was lost and which
 /// option makes room for it. Prints a line for each problem. Nothing is changed. Root sees everything; --dsn
 /// checks a server through its SQL alone.
-///
-/// Exit status: 0 all is well, 1 a problem was found, 2 something could not be checked.
 #[derive(Args, Debug)]
 #[command(after_help = "Examples:\n  \
     tare doctor                             every server of this machine\n  \
     tare doctor --unit mariadb@a\n  \
-    tare doctor --socket /run/mysqld/mysqld.sock --output json\n  \
+    tare doctor --socket /run/mysqld/mysqld.sock --format json\n  \
     tare doctor --dsn mysql://agent:secret@db1:3306")]
 pub(crate) struct Doctor {
     /// The server of this systemd unit
@@ -50,13 +44,16 @@ pub(crate) struct Doctor {
     /// Look for units and files below this folder, as in an image
     #[arg(long, value_name = "DIR", default_value = "/")]
     pub(crate) root: PathBuf,
-    /// Format of the output
-    #[arg(long, value_enum, default_value_t = Output::Text, value_name = "FORMAT")]
-    pub(crate) output: Output,
+    #[command(flatten)]
+    pub(crate) answer: Answer,
 }
 
 /// Runs the command.
 pub(crate) fn doctor(arguments: &Doctor) -> Result<ExitCode> {
+    arguments.answer.written(|| show(arguments))
+}
+
+fn show(arguments: &Doctor) -> Result<ExitCode> {
     let diagnoses = match look(arguments) {
         Ok(diagnoses) => diagnoses,
         Err(error) => {
@@ -64,7 +61,7 @@ pub(crate) fn doctor(arguments: &Doctor) -> Result<ExitCode> {
             return Ok(ExitCode::from(NOT_LOOKED));
         }
     };
-    if arguments.output.is_json() {
+    if arguments.answer.format.is_json() {
         println!("{}", serde_json::to_string_pretty(&serde_json::json!({ "servers": diagnoses }))?);
     } else {
         diagnoses.iter().for_each(print);

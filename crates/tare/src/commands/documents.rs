@@ -6,7 +6,10 @@ use std::process::ExitCode;
 
 use anyhow::{Context, Result};
 use clap::{Args, Command};
-use clap_complete::{Shell, generate_to};
+use clap_complete::{Generator, Shell};
+
+use super::completions;
+use crate::manual;
 
 /// Write manual pages and completions, as packages hold them
 #[derive(Args, Debug)]
@@ -24,9 +27,11 @@ pub(crate) fn documents(arguments: &Documents, command: &Command) -> Result<Exit
         fs::create_dir_all(&folder).with_context(|| format!("making {}", folder.display()))?;
         Ok::<_, anyhow::Error>(folder)
     };
-    clap_mangen::generate_to(command.clone().disable_help_subcommand(true), folder("man")?)?;
+    manual::page::write(command, &folder("man")?).context("writing manual pages")?;
     for shell in [Shell::Bash, Shell::Zsh, Shell::Fish] {
-        generate_to(shell, &mut command.clone(), "tare", folder("completions")?)?;
+        let path = folder("completions")?.join(shell.file_name("tare"));
+        fs::write(&path, completions::text(shell, command.clone())?)
+            .with_context(|| format!("writing {}", path.display()))?;
     }
     Ok(ExitCode::SUCCESS)
 }

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result};
 use clap::{Arg, ArgAction, ArgMatches, Args, Command, FromArgMatches, value_parser};
 use regex::Regex;
 use signal_hook::low_level::pipe;
@@ -20,6 +20,8 @@ use tare_outlets::export::web::{Web, serve};
 use tare_outlets::export::web_config::WebConfigFile;
 use tare_outlets::notice;
 
+use crate::durations;
+use crate::exit::misuse;
 use crate::outlet::Reach;
 use crate::signals::ending;
 
@@ -62,16 +64,17 @@ pub(crate) struct Export {
     /// Concurrent requests for metrics; further ones are told to retry
     #[arg(long = "web.max-requests", value_name = "N", default_value_t = 8, value_parser = value_parser!(u16).range(1..=64))]
     max_requests: u16,
-    /// Seconds before Prometheus's timeout at which a scrape is answered with what was read
-    #[arg(long = "timeout-offset", value_name = "SECONDS", default_value_t = 0.25)]
-    timeout_offset: f64,
+    /// Time before Prometheus's timeout at which a scrape is answered with what was read; a number alone is in
+    /// seconds, as for mysqld_exporter
+    #[arg(long = "timeout-offset", value_name = "TIME", default_value = "250ms", value_parser = bare)]
+    timeout_offset: Duration,
     /// Also push to this OpenTelemetry collector: OTLP over HTTP, to ADDRESS/v1/metrics [default:
     /// OTEL_EXPORTER_OTLP_ENDPOINT]
     #[arg(long, value_name = "URL")]
     otlp_endpoint: Option<String>,
-    /// Seconds between two pushes [default: OTEL_METRIC_EXPORT_INTERVAL, or 60]
-    #[arg(long, value_name = "SECONDS", value_parser = value_parser!(u32).range(1..=86_400))]
-    otlp_interval: Option<u32>,
+    /// Time between two pushes [default: OTEL_METRIC_EXPORT_INTERVAL, or 60s]
+    #[arg(long, value_name = "TIME", value_parser = durations::between("1s", "1d"))]
+    otlp_interval: Option<Duration>,
     /// Only push, without a web server
     #[arg(long, conflicts_with_all = ["listen", "web_config"])]
     no_web: bool,
@@ -86,14 +89,15 @@ pub(crate) struct Export {
         help_heading = COLLECTORS
     )]
     digest_text_limit: usize,
-    /// Leave out digests that were not seen for so many seconds
+    /// Leave out digests that were not seen for this time; a number alone is in seconds, as for mysqld_exporter
     #[arg(
         long = "collect.perf_schema.eventsstatements.timelimit",
-        value_name = "SECONDS",
-        default_value_t = 86_400,
+        value_name = "TIME",
+        default_value = "1d",
+        value_parser = bare,
         help_heading = COLLECTORS
     )]
-    time_limit: u64,
+    time_limit: Duration,
     /// Leave out a schema's statements, like those of mysql, performance_schema and information_schema; may
     /// be repeated
     #[arg(
@@ -128,6 +132,12 @@ pub(crate) struct Export {
     memory_prefix: String,
     #[command(flatten)]
     collectors: Collectors,
+}
+
+/// Parses a duration; a number without a unit is in seconds, as mysqld_exporter has it.
+fn bare(text: &str) -> Result<Duration, String> {
+    let seconds = text.parse().ok().and_then(|seconds| Duration::try_from_secs_f64(seconds).ok());
+    seconds.map_or_else(|| durations::any(text), Ok)
 }
 
 const COLLECTORS: &str = "Collectors";
@@ -206,25 +216,24 @@ pub(crate) fn export(arguments: Export, interrupt: &Interrupt) -> Result<ExitCod
     let accounts = arguments.my_cnf.or_else(|| reach.files.own());
     let address = reach.address()?;
     if !arguments.metrics_path.starts_with('/') || arguments.metrics_path == "/" {
-        bail!("--web.telemetry-path {}: it begins with / and is longer", arguments.metrics_path);
+        misuse!("--web.telemetry-path {}: it begins with / and is longer", arguments.metrics_path);
     }
-    let timeout_offset =
-        Duration::try_from_secs_f64(arguments.timeout_offset).context("--timeout-offset: seconds")?;
+    let timeout_offset = arguments.timeout_offset;
     let options = Options {
         digest_text: arguments.digest_text,
         digest_text_limit: arguments.digest_text_limit,
-        time_limit: arguments.time_limit,
+        time_limit: arguments.time_limit.as_secs(),
         exclude_schemas: arguments.exclude_schemas,
         file_filter: arguments.file_filter,
         file_prefix: arguments.file_prefix,
         memory_prefix: arguments.memory_prefix,
         ..arguments.collectors.options
     };
-    let interval = arguments.otlp_interval.map(|seconds| Duration::from_secs(seconds.into()));
+    let interval = arguments.otlp_interval;
     let variable = |name: &str| std::env::var(name).ok();
     let collector = otlp::Settings::read(arguments.otlp_endpoint.as_deref(), interval, &variable)?;
     if collector.is_none() && (arguments.no_web || interval.is_some()) {
-        bail!("where to push to is not said: --otlp-endpoint, or the variable OTEL_EXPORTER_OTLP_ENDPOINT");
+        misuse!("where to push to is not said: --otlp-endpoint, or the variable OTEL_EXPORTER_OTLP_ENDPOINT");
     }
     let web = Web {
         listen: if arguments.no_web { vec![] } else { arguments.listen },

@@ -20,8 +20,9 @@ use tare_lab::interrupt::Interrupt;
 use tare_outlets::Address;
 use tare_outlets::govern::{self, Event, Notice, Orders};
 
+use crate::durations;
+use crate::exit::CLOSED;
 use crate::outlet::Reach;
-use crate::output::CLOSED;
 use crate::prices::{PriceClock, between, quality, times};
 use crate::state;
 
@@ -36,7 +37,7 @@ const SHOWN: usize = 20;
 /// when there is room. Statements, transactions and errors go last, if nothing else keeps the budget. On
 /// every change, it reports what is "left visible" and what is "switched off", by kinds of instruments. What
 /// was off at its start stays off; what somebody else sets meanwhile is left alone. Ctrl-C and SIGTERM
-/// restore everything, and so does a standard output or a --json file that cannot be written. docs/explanation/budget.md
+/// restore everything, and so does a standard output or a file of --output that cannot be written. docs/explanation/budget.md
 /// describes the guarantees, and the order in which things are switched off.
 ///
 /// It uses the server's own port or socket (--dsn, --dsn-file or TARE_DSN). A server with tare keeps a budget
@@ -47,7 +48,7 @@ const SHOWN: usize = 20;
 #[derive(Args, Debug)]
 #[command(after_help = "Examples:\n  \
     tare govern --dsn 'mysql://governor@localhost?socket=/run/mysqld/mysqld.sock' --budget 2%\n  \
-    TARE_DSN=mysql://governor:secret@db1:3306 tare govern --budget 1% --cores 16 --json decisions.jsonl\n  \
+    TARE_DSN=mysql://governor:secret@db1:3306 tare govern --budget 1% --cores 16 -o decisions.jsonl\n  \
     tare govern --dsn-file /etc/tare/db1 --keep 'wait/io/file/%' --keep statements_digest\n  \
     tare govern --dsn-file /etc/tare/db1 --put-back     after a kill -9")]
 pub(crate) struct Govern {
@@ -63,15 +64,15 @@ pub(crate) struct Govern {
     budget_p95: Option<Budget>,
     #[command(flatten)]
     clock: PriceClock,
-    /// Least seconds between two samples
-    #[arg(long, value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u64).range(1..=600))]
-    every: u64,
+    /// Least time between two samples
+    #[arg(long, value_name = "TIME", default_value = "5s", value_parser = durations::between("1s", "10m"))]
+    interval: Duration,
     /// Leave alone what this pattern matches, where `%` is any text; may be repeated
     #[arg(long, value_name = "PATTERN")]
     keep: Vec<String>,
-    /// Also append every decision to a file, as JSON Lines
-    #[arg(long, value_name = "FILE")]
-    json: Option<PathBuf>,
+    /// Also append every decision to this file, as JSON Lines
+    #[arg(short = 'o', long, value_name = "FILE")]
+    output: Option<PathBuf>,
     /// Folder of the file with the original settings [default: /var/lib/tare for root, else
     /// ~/.local/state/tare; systemd's STATE_DIRECTORY, if that is set]
     #[arg(long, value_name = "DIR")]
@@ -80,7 +81,7 @@ pub(crate) struct Govern {
     #[arg(long)]
     leave: bool,
     /// Only restore what a killed governor has left
-    #[arg(long, conflicts_with_all = ["leave", "keep", "json"])]
+    #[arg(long, conflicts_with_all = ["leave", "keep", "output"])]
     put_back: bool,
 }
 
@@ -109,7 +110,7 @@ fn run(arguments: &Govern, address: Address, teller: &RefCell<Teller>, interrupt
         budget_p95: arguments.budget_p95.map(Budget::share),
         keep: arguments.keep.clone(),
         folder,
-        ..arguments.clock.orders(address, arguments.budget.share(), arguments.every)?
+        ..arguments.clock.orders(address, arguments.budget.share(), arguments.interval)?
     };
     let machine = arguments.clock.machine()?;
     let mut wait = |time| goes_on(teller, interrupt, time);
@@ -181,7 +182,7 @@ impl Teller {
             let file = file.with_context(|| format!("opening {}", path.display()))?;
             anyhow::Ok(Channel::new(path.display().to_string(), file))
         };
-        let json = arguments.json.as_ref().map(open).transpose()?;
+        let json = arguments.output.as_ref().map(open).transpose()?;
         let people = Channel::new("standard output", io::stdout());
         let (budget, budget_p95) = (arguments.budget.share(), arguments.budget_p95);
         Ok(Teller { server, budget, budget_p95, people, json, said: false, visible: None })

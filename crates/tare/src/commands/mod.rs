@@ -1,6 +1,7 @@
 //! The commands, and their declaration: each module has the arguments of its command and runs it.
 
 pub(crate) mod bench;
+pub(crate) mod completions;
 pub(crate) mod demo;
 pub(crate) mod doctor;
 pub(crate) mod documents;
@@ -54,6 +55,8 @@ pub(crate) enum Command {
     Install(install::Install),
     Uninstall(install::Uninstall),
     Probe(probe::Probe),
+    Completions(completions::Completions),
+    #[command(hide = true)]
     Tables(tables::Tables),
     Export(Box<export::Export>),
     Bench(bench::Bench),

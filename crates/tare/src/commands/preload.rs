@@ -12,6 +12,7 @@ use clap::Args;
 use nix::unistd::Uid;
 use tare_mariadb::options::Root;
 
+use crate::exit::FAILED;
 use crate::server::unit::SystemdUnit;
 use crate::server::{PRELOAD, Server, TRIED, WITHOUT, is_provider, preloads};
 use crate::{change, checks};
@@ -22,8 +23,6 @@ use crate::{change, checks};
 /// program that does nothing loads what the server is to load, as the server's account. If it succeeds,
 /// /run/tare/UNIT.env sets LD_PRELOAD for the server; if not, that file has the reason, and the server starts
 /// without tare.
-///
-/// Exit status: 0 the server starts with tare, 1 without.
 #[derive(Args, Debug)]
 #[command(after_help = "Examples:\n  \
     tare preload mariadb                  as mariadb would be started now\n  \
@@ -43,8 +42,6 @@ const PROGRAM: &str = "/bin/true";
 const LIMIT: Duration = Duration::from_secs(10);
 /// Interval of checks.
 const PAUSE: Duration = Duration::from_millis(5);
-/// Exit status if the server starts without tare.
-const FAILED: u8 = 1;
 
 /// Runs the command.
 pub(crate) fn preload(arguments: &Preload) -> Result<ExitCode> {

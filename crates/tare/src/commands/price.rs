@@ -26,6 +26,7 @@ use tare_outlets::{Address, govern};
 use tare_server::installation::Installation;
 use tempfile::NamedTempFile;
 
+use crate::durations::{self, shown};
 use crate::outlet::Reach;
 use crate::page::{self, Column, Grid, paragraph};
 use crate::prices::{PriceClock, between, quality};
@@ -33,9 +34,10 @@ use crate::study;
 
 /// Most instruments that are listed.
 const LISTED: usize = 30;
-/// Minutes of a measurement, and of a check, by default.
-const MEASURED: f64 = 10.0;
-const CHECKED: f64 = 30.0;
+/// Time between two readings, of a measurement, and of a check, by default.
+const READ: Duration = Duration::from_secs(10);
+const MEASURED: Duration = Duration::from_secs(600);
+const CHECKED: Duration = Duration::from_secs(1800);
 /// Share of a measurement's time for the cost of disabled events.
 const OFF: f64 = 0.25;
 /// Share of a measurement's time for the cost of a connection besides its events.
@@ -53,18 +55,18 @@ const CONNECTING: f64 = 0.15;
 #[derive(Args, Debug)]
 #[command(after_help = "Examples:\n  \
     tare price --dsn 'mysql://agent@localhost?socket=/run/mysqld/mysqld.sock'\n  \
-    TARE_DSN=mysql://agent:secret@db1:3306 tare price --secs 60 --cores 16\n  \
-    tare price --measure tare --out prices.toml\n  \
-    tare price --measure mysql --server /usr/sbin/mysqld --minutes 20 --out mysql.toml\n  \
+    TARE_DSN=mysql://agent:secret@db1:3306 tare price --for 60s --cores 16\n  \
+    tare price --measure tare -o prices.toml\n  \
+    tare price --measure mysql --server /usr/sbin/mysqld --for 20m -o mysql.toml\n  \
     tare price --check mysql --server /usr/sbin/mysqld --prices mysql.toml")]
 pub(crate) struct Price {
     #[command(flatten)]
     reach: Reach,
     #[command(flatten)]
     clock: PriceClock,
-    /// Seconds between the two readings
-    #[arg(long, value_name = "N", default_value_t = 10, value_parser = clap::value_parser!(u64).range(1..=3600))]
-    secs: u64,
+    /// Time between the two readings, or to measure [default: 10s; 10m with --measure, 30m with --check]
+    #[arg(long = "for", value_name = "TIME", value_parser = durations::between("1s", "1d"))]
+    time: Option<Duration>,
     #[command(flatten)]
     measuring: Measuring,
 }
@@ -72,7 +74,7 @@ pub(crate) struct Price {
 /// What is measured, and how.
 #[derive(Args, Debug)]
 struct Measuring {
-    /// Measure the cost per event, and write it to --out
+    /// Measure the cost per event, and write it to --output
     #[arg(long, value_name = "WHOSE", group = "what", conflicts_with_all = ["prices", "pid", "cores", "socket", "datadir", "host", "port", "user", "password", "dsn", "dsn_file"])]
     measure: Option<Whose>,
     /// Measure six loads, and compare with the estimate
@@ -84,12 +86,9 @@ struct Measuring {
     /// tare's shared object [default: beside this program]
     #[arg(long, value_name = "PATH", requires = "what")]
     provider: Option<PathBuf>,
-    /// Minutes to measure [default: 10 with --measure, 30 with --check]
-    #[arg(long, value_name = "N", requires = "what", value_parser = minutes)]
-    minutes: Option<f64>,
     /// The price file to write [default: prices.toml]
-    #[arg(long, value_name = "FILE", requires = "measure")]
-    out: Option<PathBuf>,
+    #[arg(short = 'o', long, value_name = "FILE", requires = "measure")]
+    output: Option<PathBuf>,
     /// Keep the measurements in a folder; the same folder continues an interrupted measurement
     #[arg(long, value_name = "DIR", requires = "what")]
     results: Option<PathBuf>,
@@ -139,24 +138,17 @@ impl Whose {
     }
 }
 
-fn minutes(text: &str) -> Result<f64, String> {
-    let number: Option<f64> = text.parse().ok();
-    number
-        .filter(|it| (0.1..=1440.0).contains(it))
-        .ok_or_else(|| "0.1 to 1440 minutes are allowed".to_owned())
-}
-
 /// Runs the command.
 pub(crate) fn price(arguments: &Price, interrupt: &Interrupt) -> Result<ExitCode> {
     let measuring = &arguments.measuring;
     match (measuring.measure, measuring.check) {
-        (Some(whose), _) => measure(measuring, whose, interrupt),
+        (Some(whose), _) => measure(arguments, whose, interrupt),
         (None, Some(whose)) => {
             let prices = match arguments.clock.prices()? {
                 Some(prices) => prices,
                 None => Prices::shipped(whose.provider())?,
             };
-            check(measuring, whose, &prices, interrupt)
+            check(arguments, whose, &prices, interrupt)
         }
         (None, None) => account(arguments, interrupt),
     }
@@ -165,7 +157,7 @@ pub(crate) fn price(arguments: &Price, interrupt: &Interrupt) -> Result<ExitCode
 
 fn account(arguments: &Price, interrupt: &Interrupt) -> Result<()> {
     let address = Address::Account(Box::new(arguments.reach.account()?));
-    let orders = arguments.clock.orders(address, 1.0, arguments.secs)?;
+    let orders = arguments.clock.orders(address, 1.0, arguments.time.unwrap_or(READ))?;
     let machine = arguments.clock.machine()?;
     let mut wait = |time: Duration| interrupt.sleep(time).is_ok();
     if let Some((account, prices)) = govern::account(&orders, &machine, &mut wait)? {
@@ -252,12 +244,14 @@ fn folder(measuring: &Measuring) -> Result<(PathBuf, Option<tempfile::TempDir>)>
     Ok((folder.path().to_owned(), Some(folder)))
 }
 
-fn measure(measuring: &Measuring, whose: Whose, interrupt: &Interrupt) -> Result<()> {
-    let out = measuring.out.clone().unwrap_or_else(|| "prices.toml".into());
+fn measure(arguments: &Price, whose: Whose, interrupt: &Interrupt) -> Result<()> {
+    let measuring = &arguments.measuring;
+    let out = measuring.output.clone().unwrap_or_else(|| "prices.toml".into());
     // A file that cannot be written is reported before anything is measured.
-    let mut file = beside(&out).with_context(|| format!("--out {}", out.display()))?;
+    let mut file = beside(&out).with_context(|| format!("--output {}", out.display()))?;
     let (folder, _kept) = folder(measuring)?;
-    let (provider, minutes) = (whose.provider(), measuring.minutes.unwrap_or(MEASURED));
+    let (provider, time) = (whose.provider(), arguments.time.unwrap_or(MEASURED));
+    let minutes = in_minutes(time);
     let levels = experiment::of_levels(provider, minutes * (1.0 - OFF - CONNECTING), &experiment::LOADS);
     let levels = run(measuring, whose, "levels", levels, &folder, interrupt)?;
     let settings = experiment::settings(provider);
@@ -273,7 +267,7 @@ fn measure(measuring: &Measuring, whose: Whose, interrupt: &Interrupt) -> Result
     let connections = run(measuring, whose, "connections", connections, &folder, interrupt)?;
     let header = &levels.analysis.header;
     let version = header.servers.first().map(|it| it.version.clone()).unwrap_or_default();
-    let how = how(whose, minutes, &levels, &off_results, &loads, &fit);
+    let how = how(whose, time, &levels, &off_results, &loads, &fit);
     let head = file::Head {
         provider: whose.name(),
         server: &whose.server(&version),
@@ -296,6 +290,10 @@ fn measure(measuring: &Measuring, whose: Whose, interrupt: &Interrupt) -> Result
     Ok(())
 }
 
+fn in_minutes(time: Duration) -> f64 {
+    time.as_secs_f64() / 60.0
+}
+
 /// Creates a temporary, world-readable file next to the one that it will replace.
 fn beside(path: &Path) -> std::io::Result<NamedTempFile> {
     let folder = path.parent().filter(|it| !it.as_os_str().is_empty()).unwrap_or(Path::new("."));
@@ -309,19 +307,20 @@ fn machine(machine: &tare_lab::record::Machine) -> String {
 }
 
 /// Describes how prices were measured, for their file.
-fn how(whose: Whose, minutes: f64, levels: &Results, off: &Results, loads: &[Load], fit: &Fit) -> String {
+fn how(whose: Whose, time: Duration, levels: &Results, off: &Results, loads: &[Load], fit: &Fit) -> String {
     let starts = |results: &Results, setting: &str| {
         let cells = results.analysis.cells.iter().filter_map(|cell| cell.setting(setting));
         cells.map(|it| it.blocks).min().unwrap_or(0)
     };
     let names: Vec<&str> = loads.iter().map(|it| it.name.as_str()).collect();
     format!(
-        "`tare price --measure {} --minutes {minutes}`, {}: {} settings switched on one server, started {} times,\n\
+        "`tare price --measure {} --for {}`, {}: {} settings switched on one server, started {} times,\n\
          under {};\n\
          what costs that is off from {} starts of servers with and without. What was believed before are the prices that\n\
          shipped, times {:.2}, each step give or take one and a half of it. Loads contradict prices {:.1} times as much as that and\n\
          noise explain; intervals allow for it. 95% intervals.\n",
         whose.name(),
+        shown(time),
         levels.analysis.header.started,
         levels.analysis.header.settings.len(),
         starts(levels, "everything"),
@@ -363,10 +362,11 @@ fn print_prices(prices: &Prices, fit: &Fit, everything: &experiment::Setting) {
     grid.print();
 }
 
-fn check(measuring: &Measuring, whose: Whose, prices: &Prices, interrupt: &Interrupt) -> Result<()> {
+fn check(arguments: &Price, whose: Whose, prices: &Prices, interrupt: &Interrupt) -> Result<()> {
+    let measuring = &arguments.measuring;
     let (folder, _kept) = folder(measuring)?;
     let provider = whose.provider();
-    let text = experiment::of_check(provider, measuring.minutes.unwrap_or(CHECKED));
+    let text = experiment::of_check(provider, in_minutes(arguments.time.unwrap_or(CHECKED)));
     let results = run(measuring, whose, "check", text, &folder, interrupt)?;
     let here = prices.on_machine(results.work_ns);
     let checked = prices::check(&results.records, &experiment::everything(provider), &here)?;

@@ -36,13 +36,13 @@ const NONE: &str = "–";
 /// indexes, files, memory, errors, changed settings, and losses. If counters were reset in between, by a
 /// restart or a TRUNCATE, the report says so, and they count from there.
 ///
-/// The page is one self-contained file; it is light or dark like the browser, and can be printed. Text shows
+/// The page is one self-contained file; it is light or dark like the browser, and can be printed. Tables show
 /// the first rows of most tables, JSON shows everything.
 #[derive(Args, Debug)]
 #[command(after_help = "Examples:\n  \
     tare report before.jsonl.gz after.jsonl.gz                     in the terminal\n  \
-    tare report before.jsonl.gz after.jsonl.gz --out monday.html   to be opened in a browser\n  \
-    tare report before.parquet after.parquet --output json | jq .figures")]
+    tare report before.jsonl.gz after.jsonl.gz -o monday.html      to be opened in a browser\n  \
+    tare report before.parquet after.parquet --format json | jq .figures")]
 pub(crate) struct Report {
     /// The earlier snapshot
     #[arg(value_name = "BEFORE")]
@@ -50,21 +50,22 @@ pub(crate) struct Report {
     /// The later one
     #[arg(value_name = "AFTER")]
     last: PathBuf,
-    /// Format of the report [default: that of --out's name, else text]
+    /// Format of the report [default: that of the file's name, else table]
     #[arg(long, value_enum, value_name = "FORMAT")]
-    output: Option<Form>,
-    /// Write it to a file, as NAME.html, NAME.json or any other for text [default: standard output]
-    #[arg(long, value_name = "FILE")]
-    out: Option<PathBuf>,
+    format: Option<Form>,
+    /// Write it to this file, as NAME.html, NAME.json or any other for tables [default: standard output]
+    #[arg(short = 'o', long, value_name = "FILE")]
+    output: Option<PathBuf>,
     /// Replace the file if it exists
-    #[arg(long, requires = "out")]
+    #[arg(long, requires = "output")]
     force: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum Form {
-    /// Lines for people
-    Text,
+    /// Tables for people
+    #[value(alias = "text")]
+    Table,
     /// A page for a browser
     Html,
     /// One JSON object
@@ -75,18 +76,18 @@ enum Form {
 pub(crate) fn report(arguments: &Report) -> Result<ExitCode> {
     let (first, last) = (report::read(&arguments.first)?, report::read(&arguments.last)?);
     let report = report::Report::between(&first, &last).map_err(|why| anyhow!(why))?;
-    let ending = arguments.out.as_deref().and_then(Path::extension).and_then(|ending| ending.to_str());
-    let form = arguments.output.unwrap_or(match ending {
+    let ending = arguments.output.as_deref().and_then(Path::extension).and_then(|ending| ending.to_str());
+    let form = arguments.format.unwrap_or(match ending {
         Some("html") => Form::Html,
         Some("json") => Form::Json,
-        _ => Form::Text,
+        _ => Form::Table,
     });
     let text = match form {
         Form::Html => html::page(&report),
         Form::Json => serde_json::to_string_pretty(&report)? + "\n",
-        Form::Text => lines(&report, arguments.out.is_none()),
+        Form::Table => lines(&report, arguments.output.is_none()),
     };
-    match &arguments.out {
+    match &arguments.output {
         Some(path) => write(path, &text, arguments.force)?,
         None => output::print(&text)?,
     }

@@ -16,6 +16,7 @@ use tare_lab::interrupt::Interrupt;
 use tare_outlets::notice;
 use tare_outlets::slowlog::{self, Choice, Control, Destination, Form, Options, Rotation, Share, Text};
 
+use crate::durations;
 use crate::outlet::Reach;
 
 /// Signals within this time of the first one count as the same: `timeout` signals its child, and the child's
@@ -33,15 +34,15 @@ const SAME: Duration = Duration::from_secs(1);
 #[derive(Args, Debug)]
 #[command(after_help = "Examples:\n  \
     tare slowlog                                        every statement, to standard output\n  \
-    tare slowlog --over 10ms --file /var/log/mysql/tare-slow.log\n  \
-    tare slowlog --sample 1/100 --text normalised --format json --file slow.jsonl --rotate-size 100M\n  \
-    tare slowlog --for 60s --file minute.log && pt-query-digest minute.log")]
+    tare slowlog --over 10ms -o /var/log/mysql/tare-slow.log\n  \
+    tare slowlog --sample 1/100 --text normalised --format json -o slow.jsonl --rotate-size 100M\n  \
+    tare slowlog --for 60s -o minute.log && pt-query-digest minute.log")]
 pub(crate) struct SlowLog {
     #[command(flatten)]
     pub(crate) reach: Reach,
     /// Append to this file [default: standard output]
-    #[arg(long, value_name = "FILE", conflicts_with = "syslog")]
-    pub(crate) file: Option<PathBuf>,
+    #[arg(short = 'o', long, value_name = "FILE", conflicts_with = "syslog")]
+    pub(crate) output: Option<PathBuf>,
     /// Write to the system's log, a message for each statement
     #[arg(long)]
     pub(crate) syslog: bool,
@@ -52,8 +53,8 @@ pub(crate) struct SlowLog {
     #[arg(long, value_enum, value_name = "TEXT", default_value_t = SlowLogText::Full)]
     pub(crate) text: SlowLogText,
     /// Only statements that took longer, such as 10ms
-    #[arg(long, value_name = "TIME")]
-    pub(crate) over: Option<humantime::Duration>,
+    #[arg(long, value_name = "TIME", value_parser = durations::any)]
+    pub(crate) over: Option<Duration>,
     /// Share of each digest's statements to log, such as 1/100
     #[arg(long, value_name = "1/N", default_value = "1/1", hide_default_value = true)]
     pub(crate) sample: Share,
@@ -79,20 +80,20 @@ pub(crate) struct SlowLog {
     #[arg(long)]
     pub(crate) outermost: bool,
     /// Start a new file at this size, such as 100M
-    #[arg(long, value_name = "SIZE", requires = "file", value_parser = bytes)]
+    #[arg(long, value_name = "SIZE", requires = "output", value_parser = bytes)]
     pub(crate) rotate_size: Option<u64>,
     /// Start a new file after this time, such as 1day
-    #[arg(long, value_name = "TIME", requires = "file")]
-    pub(crate) rotate_every: Option<humantime::Duration>,
+    #[arg(long, value_name = "TIME", requires = "output", value_parser = durations::any)]
+    pub(crate) rotate_every: Option<Duration>,
     /// Old files to keep: FILE.1 is the youngest
     #[arg(long, value_name = "N", default_value_t = 7, value_parser = clap::value_parser!(u32).range(0..=10_000))]
     pub(crate) keep: u32,
     /// Pause before the next read
-    #[arg(long, value_name = "TIME", default_value = "100ms")]
-    pub(crate) interval: humantime::Duration,
+    #[arg(long, value_name = "TIME", default_value = "100ms", value_parser = durations::any)]
+    pub(crate) interval: Duration,
     /// End after this time
-    #[arg(long = "for", value_name = "TIME")]
-    pub(crate) time: Option<humantime::Duration>,
+    #[arg(long = "for", value_name = "TIME", value_parser = durations::any)]
+    pub(crate) time: Option<Duration>,
     /// Print nothing on standard error
     #[arg(long)]
     pub(crate) quiet: bool,
@@ -142,7 +143,7 @@ pub(crate) fn slowlog(arguments: &SlowLog, interrupt: &Interrupt) -> Result<Exit
         signal_hook::flag::register(signal, Arc::default())?;
     }
     end_at_later_signal()?;
-    let end = arguments.time.and_then(|time| end_after(time.into()));
+    let end = arguments.time.and_then(end_after);
     let control = Signals { interrupt, reopen, end, quiet: arguments.quiet };
     let totals = slowlog::run(&options(arguments, arguments.reach.endpoint()?), &control)?;
     control.tell(&format!(
@@ -176,12 +177,9 @@ fn end_after(time: Duration) -> Option<Instant> {
 }
 
 fn options(arguments: &SlowLog, socket: PathBuf) -> Options {
-    let rotation = Rotation {
-        size: arguments.rotate_size,
-        time: arguments.rotate_every.map(Duration::from),
-        keep: arguments.keep,
-    };
-    let destination = match &arguments.file {
+    let rotation =
+        Rotation { size: arguments.rotate_size, time: arguments.rotate_every, keep: arguments.keep };
+    let destination = match &arguments.output {
         Some(file) => Destination::File(file.clone(), rotation),
         None if arguments.syslog => Destination::Syslog,
         None => Destination::Output,
@@ -192,7 +190,7 @@ fn options(arguments: &SlowLog, socket: PathBuf) -> Options {
     Options {
         socket,
         choice: Choice {
-            over: arguments.over.map(Duration::from),
+            over: arguments.over,
             users: arguments.users.clone(),
             hosts: arguments.hosts.clone(),
             schemas: arguments.schemas.clone(),
@@ -212,7 +210,7 @@ fn options(arguments: &SlowLog, socket: PathBuf) -> Options {
             SlowLogText::None => Text::None,
         },
         destination,
-        interval: arguments.interval.into(),
+        interval: arguments.interval,
     }
 }
 

@@ -6,27 +6,25 @@ use std::process::ExitCode;
 
 use anyhow::{Context, Result};
 use clap::Args;
+use serde_json::{Map, Value, json};
 use tare_outlets::{Address, Kind, Source, units};
 
 use crate::endpoint::{EndpointReach, NamedValue, Report, ask, everything, line_in_log, reach};
+use crate::exit::NOT_ACTIVE;
 use crate::outlet;
+use crate::output::Answer;
 use crate::page::{self, Column, Grid};
 use crate::provider;
-
-/// Exit status if tare is not active, different from errors, for scripts.
-const NOT_ACTIVE: u8 = 3;
 
 /// Show the state of tare in a running server
 ///
 /// Tells whether tare is loaded, in which server and with which ABI, the memory it uses, what was lost for
 /// lack of room, and what is enabled. It is queried through the socket `tare.sock` in the server's data
 /// directory, which only the server's own account and root may open; the server's SQL is not involved.
-///
-/// Exit status: 0 when tare is active, 3 when it is not, 1 on any other error.
 #[derive(Args, Debug)]
 #[command(after_help = "Examples:\n  \
     tare status                                  the server in /var/lib/mysql\n  \
-    tare status --datadir /srv/try --json\n  \
+    tare status --datadir /srv/try --format json | jq .status.lost\n  \
     tare status --log /var/log/mysql/error.log   also tells why it is not loaded\n\n\
     In SQL: SELECT * FROM performance_schema.tare_status;")]
 pub(crate) struct Status {
@@ -36,13 +34,16 @@ pub(crate) struct Status {
     /// socket]
     #[arg(long, value_name = "FILE")]
     pub(crate) log: Option<PathBuf>,
-    /// Print one JSON object
-    #[arg(long)]
-    pub(crate) json: bool,
+    #[command(flatten)]
+    pub(crate) answer: Answer,
 }
 
 /// Runs the command.
 pub(crate) fn status(arguments: &Status) -> Result<ExitCode> {
+    arguments.answer.written(|| show(arguments))
+}
+
+fn show(arguments: &Status) -> Result<ExitCode> {
     let report = match arguments.reach.address()? {
         Address::Socket(socket) => match reach(&socket)? {
             EndpointReach::Answers => {
@@ -54,12 +55,35 @@ pub(crate) fn status(arguments: &Status) -> Result<ExitCode> {
         },
         account => of_account(account)?,
     };
-    if arguments.json {
-        println!("{}", serde_json::to_string_pretty(&report)?);
+    if arguments.answer.format.is_json() {
+        println!("{}", serde_json::to_string_pretty(&object(&report))?);
     } else {
         print(&report);
     }
     Ok(if report.active { ExitCode::SUCCESS } else { ExitCode::from(NOT_ACTIVE) })
+}
+
+/// Returns the state as an object, with the rows of tables by their names.
+fn object(report: &Report) -> Value {
+    let value = |row: &Named| match row.value.parse::<i64>() {
+        Ok(number) if number.to_string() == row.value => json!(number),
+        _ => json!(row.value),
+    };
+    let status: Map<String, Value> = report.status.iter().map(|row| (row.name.clone(), value(row))).collect();
+    let instruments: Map<String, Value> = report
+        .instruments
+        .iter()
+        .map(|it| (it.class.clone(), json!({ "on": it.on, "timed": it.timed, "of": it.of })))
+        .collect();
+    let consumers: Map<String, Value> =
+        report.consumers.iter().map(|row| (row.name.clone(), json!(row.value == "YES"))).collect();
+    json!({
+        "active": report.active,
+        "reason": report.reason,
+        "status": status,
+        "instruments": instruments,
+        "consumers": consumers,
+    })
 }
 
 /// Queries everything through a server's SQL.
@@ -149,6 +173,7 @@ fn shown(row: &NamedValue) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::endpoint::OnOf;
 
     #[test]
     fn a_person_sees_what_tells_something() {
@@ -159,6 +184,26 @@ mod tests {
         assert!(!tells(&named("consumer_statements_digest", "YES")));
         assert_eq!(shown(&named("memory_used", "2097152")), "2.00 MiB");
         assert_eq!(shown(&named("version", "0.1.0")), "0.1.0");
+    }
+
+    #[test]
+    fn programs_get_rows_by_their_names() {
+        let named = |name: &str, value: &str| Named { name: name.into(), value: value.into() };
+        let report = Report {
+            active: true,
+            status: vec![named("lost", "0"), named("version", "0.1.0"), named("sample", "007")],
+            instruments: vec![OnOf { class: "stage".into(), on: 1, timed: 1, of: 2 }],
+            consumers: vec![named("thread_instrumentation", "YES"), named("events_stages_current", "NO")],
+            ..Report::default()
+        };
+        let object = object(&report);
+        assert_eq!(object["status"], json!({ "lost": 0, "version": "0.1.0", "sample": "007" }));
+        assert_eq!(object["instruments"]["stage"]["of"], 2);
+        assert_eq!(
+            object["consumers"],
+            json!({ "thread_instrumentation": true, "events_stages_current": false })
+        );
+        assert_eq!(object["reason"], Value::Null);
     }
 
     #[test]

@@ -13,8 +13,10 @@ use tare_outlets::top::read::Reader;
 use tare_outlets::top::state::State;
 use tare_outlets::top::{once, terminal};
 
+use crate::durations;
+use crate::exit::misuse;
 use crate::outlet::Reach;
-use crate::output;
+use crate::output::{self, Answer};
 
 /// Width of a line of text without a terminal.
 const WIDTH: usize = 160;
@@ -28,10 +30,10 @@ const WIDTH: usize = 160;
 #[derive(Args, Debug)]
 #[command(after_help = "Examples:\n  \
     tare top                                          the server in /var/lib/mysql\n  \
-    tare top --datadir /srv/try --view waits --interval 1\n  \
+    tare top --datadir /srv/try --view waits --interval 1s\n  \
     tare top --dsn 'mysql://agent@db1:3306'           MariaDB's or MySQL's own Performance Schema\n  \
     tare top --once --view threads                    one sample as text\n  \
-    tare top --once --json | jq '.sheets.statements[0]'\n\n\
+    tare top --once --format json | jq '.sheets.statements[0]'\n\n\
     An account needs GRANT SELECT ON performance_schema.*, and PROCESS for MariaDB's locks on rows.")]
 pub(crate) struct Top {
     #[command(flatten)]
@@ -39,8 +41,8 @@ pub(crate) struct Top {
     /// What to show first
     #[arg(long, value_enum, default_value_t = View::Statements, value_name = "VIEW")]
     pub(crate) view: View,
-    /// Seconds between samples, 0.5 to 3600
-    #[arg(long, default_value = "2", value_name = "SECONDS", value_parser = interval)]
+    /// Time between samples
+    #[arg(long, default_value = "2s", value_name = "TIME", value_parser = durations::between("500ms", "1h"))]
     pub(crate) interval: Duration,
     /// Show only rows with this text
     #[arg(long, value_name = "TEXT", default_value = "", hide_default_value = true)]
@@ -48,9 +50,8 @@ pub(crate) struct Top {
     /// Print what is counted in one interval, and exit
     #[arg(long)]
     pub(crate) once: bool,
-    /// Print one JSON object
-    #[arg(long, requires = "once")]
-    pub(crate) json: bool,
+    #[command(flatten)]
+    pub(crate) answer: Answer,
     /// Most rows of each list [default: all]
     #[arg(long, requires = "once", value_name = "N")]
     pub(crate) rows: Option<usize>,
@@ -91,9 +92,13 @@ impl View {
 
 /// Runs the command.
 pub(crate) fn top(arguments: &Top, interrupt: &Interrupt) -> Result<ExitCode> {
+    let answer = &arguments.answer;
+    if !arguments.once && (answer.format.is_json() || answer.output.is_some()) {
+        misuse!("--format json and --output are for one sample: with --once");
+    }
     let has_terminal = std::io::stdin().is_terminal() && std::io::stdout().is_terminal();
     if !arguments.once && !has_terminal {
-        bail!("this is not a terminal: --once prints one sample as text, --once --json for programs");
+        bail!("this is not a terminal: --once prints one sample as text, --once --format json for programs");
     }
     let address = arguments.reach.address()?;
     let mut reader = Reader::open(address.clone()).context("no server to look at")?;
@@ -103,8 +108,7 @@ pub(crate) fn top(arguments: &Top, interrupt: &Interrupt) -> Result<ExitCode> {
         if !once::look_twice(&mut reader, &mut state, &stop)? {
             return Err(tare_lab::Error::Interrupted.into());
         }
-        print(&state, arguments)?;
-        return Ok(ExitCode::SUCCESS);
+        return answer.written(|| print(&state, arguments).map(|()| ExitCode::SUCCESS));
     }
     let colours = std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty());
     terminal::show(reader, address, state, Paint(colours), &stop).context("the terminal")?;
@@ -113,17 +117,9 @@ pub(crate) fn top(arguments: &Top, interrupt: &Interrupt) -> Result<ExitCode> {
 
 fn print(state: &State, arguments: &Top) -> Result<()> {
     let rows = arguments.rows.unwrap_or(usize::MAX);
-    if arguments.json {
+    if arguments.answer.format.is_json() {
         return output::print(&(serde_json::to_string_pretty(&once::json(state, rows))? + "\n"));
     }
     let width = console::Term::stdout().size_checked().map_or(WIDTH, |(_, columns)| columns.into());
     output::print(&once::text(state, width, rows))
-}
-
-fn interval(text: &str) -> Result<Duration, String> {
-    let seconds: Option<f64> = text.parse().ok();
-    match seconds.filter(|it| (0.5..=3600.0).contains(it)) {
-        Some(seconds) => Ok(Duration::from_secs_f64(seconds)),
-        None => Err("0.5 to 3600 seconds are allowed".into()),
-    }
 }

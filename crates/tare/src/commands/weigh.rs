@@ -15,7 +15,10 @@ use tare_lab::target::Target;
 use tare_lab::weighing::{AGAIN, Setting, Subject, WANTED, Weighing, Weights};
 use tare_server::sql;
 
+use crate::durations::{self, shown};
+use crate::exit::misuse;
 use crate::outlet::Reach;
+use crate::output::Answer;
 use crate::page;
 use crate::state;
 
@@ -50,7 +53,7 @@ const AS_IT_IS: &str = "as it is";
 #[derive(Args, Debug)]
 #[command(after_help = "Examples:\n  \
     tare weigh --dsn 'mysql://root@localhost?socket=/run/mysqld/mysqld.sock'\n  \
-    tare weigh --without 'stage/%' --without 'wait/io/table/%' --secs 120\n  \
+    tare weigh --without 'stage/%' --without 'wait/io/table/%' --for 2m\n  \
     tare weigh --setting \"logs=SET GLOBAL log_output = 'FILE'\" \\\n    \
     --setting \"no logs=SET GLOBAL log_output = 'NONE'\"\n  \
     tare weigh --setting \"lean=UPDATE performance_schema.tare_status SET VALUE = 'lean' WHERE NAME = 'level'\" \\\n    \
@@ -66,18 +69,17 @@ pub(crate) struct Weigh {
     /// repeated, and the others are compared with the first one
     #[arg(long, value_name = "NAME=SQL", value_parser = setting)]
     setting: Vec<Setting>,
-    /// Duration in seconds
-    #[arg(long, value_name = "N", default_value_t = 90, value_parser = clap::value_parser!(u64).range(1..=86_400))]
-    secs: u64,
-    /// Milliseconds of each setting in a round
-    #[arg(long, value_name = "N", default_value_t = 15, value_parser = clap::value_parser!(u64).range(1..=10_000))]
-    window: u64,
+    /// Time to weigh
+    #[arg(long = "for", value_name = "TIME", default_value = "90s", value_parser = durations::between("1s", "1d"))]
+    time: Duration,
+    /// Time of each setting in a round
+    #[arg(long, value_name = "TIME", default_value = "15ms", value_parser = durations::between("1ms", "10s"))]
+    window: Duration,
     /// The server's process on this machine [default: the one that listens on the address]
     #[arg(long, value_name = "PID")]
     pid: Option<u32>,
-    /// Print JSON
-    #[arg(long)]
-    json: bool,
+    #[command(flatten)]
+    answer: Answer,
     /// Folder of the file with the original settings [default: /var/lib/tare for root, else
     /// ~/.local/state/tare]
     #[arg(long, value_name = "DIR")]
@@ -98,6 +100,10 @@ fn setting(text: &str) -> Result<Setting, String> {
 
 /// Runs the command.
 pub(crate) fn run(arguments: &Weigh, interrupt: &Interrupt) -> Result<ExitCode> {
+    arguments.answer.written(|| weigh(arguments, interrupt))
+}
+
+fn weigh(arguments: &Weigh, interrupt: &Interrupt) -> Result<ExitCode> {
     let target = Target::from(arguments.reach.account()?);
     let folder =
         arguments.state.clone().map_or_else(state::folder, Ok)?.join("weigh").join(file_name(&target));
@@ -106,26 +112,23 @@ pub(crate) fn run(arguments: &Weigh, interrupt: &Interrupt) -> Result<ExitCode> 
     let mut subject = Subject::new(&target, &folder)?;
     let settings = arguments.settings(&target, subject.connection())?;
     subject.copied(&settings).iter().for_each(|name| page::aside(&copied(name)));
-    let weighing = Weighing {
-        pid: arguments.pid,
-        settings: &settings,
-        time: Duration::from_secs(arguments.secs),
-        window: Duration::from_millis(arguments.window),
-    };
+    let weighing =
+        Weighing { pid: arguments.pid, settings: &settings, time: arguments.time, window: arguments.window };
     foresee(&weighing, subject.rate(interrupt)?).iter().for_each(|line| page::aside(line));
-    if !arguments.json {
+    let is_json = arguments.answer.format.is_json();
+    if !is_json {
         println!(
-            "Weighing {} settings on {} for {} s, in at most {} rounds. If fewer than {WANTED} of them have a statement in every window \
-             of {} ms, it ends without an answer. Everything is put back in the end.",
+            "Weighing {} settings on {} for {}, in at most {} rounds. If fewer than {WANTED} of them have a statement in every window \
+             of {}, it ends without an answer. Everything is put back in the end.",
             settings.len(),
             target.name(),
-            arguments.secs,
+            shown(arguments.time),
             weighing.rounds_at_most(),
-            arguments.window
+            shown(arguments.window)
         );
     }
     let weights = subject.weigh(&weighing, interrupt)?;
-    if arguments.json {
+    if is_json {
         println!("{}", serde_json::to_string_pretty(&weights)?);
     } else {
         print(&weights);
@@ -140,7 +143,7 @@ fn foresee(weighing: &Weighing<'_>, rate: f64) -> Vec<String> {
     let wanted = weighing.round().as_secs_f64() * WANTED as f64;
     if weighing.rounds_at_most() < WANTED as u64 {
         said.push(format!(
-            "The time is too short for an answer: {WANTED} rounds are wanted, which take {} s and what switching takes (--secs).",
+            "The time is too short for an answer: {WANTED} rounds are wanted, which take {} s and what switching takes (--for).",
             wanted.ceil()
         ));
     }
@@ -150,7 +153,7 @@ fn foresee(weighing: &Weighing<'_>, rate: f64) -> Vec<String> {
         let secs = (weighing.round().as_secs_f64() / weighing.window.as_secs_f64()) * window * WANTED as f64;
         said.push(format!(
             "The server has {rate:.0} statements a second now, {each:.1} in a window: many windows will have none, and there may be no \
-             answer. Weigh it while it is busy, or with --window {:.0} --secs {:.0}.",
+             answer. Weigh it while it is busy, or with --window {:.0}ms --for {:.0}s.",
             (window * 1e3).ceil(),
             (secs * 1.2).ceil().min(86_400.0)
         ));
@@ -162,7 +165,7 @@ impl Weigh {
     fn settings(&self, target: &Target, connection: &mut mysql::Conn) -> Result<Vec<Setting>> {
         match self.setting.len() {
             0 => {}
-            1 => bail!("one --setting has nothing to be compared with: name another one"),
+            1 => misuse!("one --setting has nothing to be compared with: name another one"),
             _ => return Ok(self.setting.clone()),
         }
         let kinds = KINDS.map(str::to_owned);
@@ -343,7 +346,7 @@ mod tests {
         let short = of(1, 15, 10_000.0);
         assert!(short.len() == 1 && short[0].contains("96 rounds") && short[0].contains("5 s"), "{short:?}");
         let idle = of(90, 15, 20.0);
-        assert!(idle.len() == 1 && idle[0].contains("--window 250 --secs 93"), "{idle:?}");
+        assert!(idle.len() == 1 && idle[0].contains("--window 250ms --for 93s"), "{idle:?}");
         assert_eq!(of(1, 15, 0.0).len(), 2, "both");
     }
 

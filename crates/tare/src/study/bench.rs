@@ -60,7 +60,7 @@ fn text(plan: &Plan<'_>, tare: bool, federated: bool) -> Result<String> {
         }
     };
     let workloads = plan.workloads.iter().map(|name| {
-        anyhow::ensure!(workload::find(name).is_some(), "there is no workload `{name}`");
+        workload::named(name)?;
         Ok(format!(
             "\n[[workload]]\nname = \"{name}\"\nrun = \"{name}\"\noptions = {{ table-size = {} }}\nusers = [{}]\n",
             plan.rows, plan.users

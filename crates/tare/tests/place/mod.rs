@@ -78,7 +78,7 @@ impl Place {
     pub(crate) fn command(&self) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_tare"));
         command.args(["lab", "run"]).arg(self.own.path().join("tiny.toml"));
-        command.arg("--out").arg(self.results()).env("TMPDIR", self.scratch.path());
+        command.arg("--output").arg(self.results()).env("TMPDIR", self.scratch.path());
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
         command
     }

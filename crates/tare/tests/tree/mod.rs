@@ -117,7 +117,7 @@ impl Tree {
 
     /// What became of the first server.
     pub fn outcome(&self, arguments: &[&str]) -> (i32, Value) {
-        let (status, said) = self.tare(&[arguments, &["--output", "json"]].concat());
+        let (status, said) = self.tare(&[arguments, &["--format", "json"]].concat());
         let mut report: Value =
             serde_json::from_str(&said).unwrap_or_else(|error| panic!("{error}:\n{said}"));
         (status, report["servers"][0].take())

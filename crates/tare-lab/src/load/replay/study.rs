@@ -60,7 +60,7 @@ pub(crate) fn arguments(options: &Options, users: u32, target: &Target, seconds:
         arguments.extend(options.get(name).map(|value| format!("--{name}={value}").into()));
     }
     let rest =
-        [format!("--dsn={}", target.dsn()), format!("--sessions={users}"), format!("--seconds={seconds}")];
+        [format!("--dsn={}", target.dsn()), format!("--connections={users}"), format!("--for={seconds}s")];
     arguments.extend(rest.map(OsString::from));
     arguments
 }

@@ -107,6 +107,10 @@ fn a_wrong_value_is_refused_with_what_would_be_right() {
         ("skip-tables=1", "takes no value in this form", "ON or OFF"),
         ("skip-memory-max", "no such option", "enabled, memory-max"),
         ("memory-min=1", "no such option", "enabled, memory-max"),
+        ("levle=lean", "no such option (did you mean 'level'?)", "enabled, memory-max"),
+        ("elephants=5", "no such option", "enabled, memory-max"),
+        ("level=leen", "wrong value 'leen' (did you mean 'lean'?)", "exact, lean, sampled"),
+        ("level=wait/%=smapled", "(did you mean 'sampled'?)", "exact, lean, sampled"),
         ("instrument=wait/%", "wrong value 'wait/%'", "pattern=ON"),
         ("instrument==ON", "wrong value '=ON'", "pattern=ON"),
         ("instrument=wait/%=SOME", "wrong value 'wait/%=SOME'", "pattern=COUNTED"),
@@ -124,5 +128,9 @@ fn a_wrong_value_is_refused_with_what_would_be_right() {
         let error = set(line).expect_err(line);
         assert!(error.problem.contains(problem), "{line}: {error}");
         assert!(error.allowed.contains(allowed), "{line}: {error}");
+    }
+    assert!(!set("elephants=5").expect_err("unknown").problem.contains("mean"), "nothing is near it");
+    for level in value::LEVELS {
+        assert!(value::level_setting(level).is_some(), "{level} is a level");
     }
 }

@@ -21,6 +21,7 @@ use tare_lab::workload::Script;
 use tare_outlets::units;
 use tare_server::installation::Installation;
 
+use crate::durations;
 use crate::provider::{self, ProviderPrograms};
 use crate::study::bench::{self, Plan};
 use crate::study::{self, table};
@@ -36,17 +37,17 @@ use section::SECTIONS;
 #[derive(Args, Debug)]
 #[command(after_help = "Examples:\n  \
     tare demo\n  \
-    tare demo --secs 60 --threads 16\n  \
+    tare demo --for 60s --connections 16\n  \
     tare demo --cost-rounds 0     leave the comparison of costs out")]
 pub(crate) struct Demo {
     #[command(flatten)]
     pub(crate) programs: ProviderPrograms,
-    /// Seconds of load
-    #[arg(long, default_value_t = 20, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=86_400))]
-    pub(crate) secs: u32,
+    /// Time under load
+    #[arg(long = "for", default_value = "20s", value_name = "TIME", value_parser = durations::seconds("1s", "1d"))]
+    pub(crate) seconds: u32,
     /// Connections of the load
     #[arg(long, default_value_t = 4, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=4096))]
-    pub(crate) threads: u32,
+    pub(crate) connections: u32,
     /// Rounds of the paired comparison of costs, 6 to 240; 0 leaves it out
     #[arg(long, default_value_t = 9, value_name = "N", value_parser = clap::value_parser!(u32).range(0..=240))]
     pub(crate) cost_rounds: u32,
@@ -81,7 +82,7 @@ pub(crate) fn demo(arguments: &Demo, interrupt: Interrupt) -> Result<ExitCode> {
     let load = Load {
         script: Script::Stock(WORKLOAD),
         schema: "sbtest".into(),
-        users: arguments.threads,
+        users: arguments.connections,
         options: [("tables", TABLES), ("table-size", ROWS)].map(|(n, v)| (n.into(), v.to_string())).into(),
         // As text, so that the statements have digests to show.
         prepared: false,
@@ -93,7 +94,7 @@ pub(crate) fn demo(arguments: &Demo, interrupt: Interrupt) -> Result<ExitCode> {
     let template = step("making a data directory and the load's tables", || {
         Ok(bench.prepare(&installation, &options, loads, &mut |_| {})?)
     })?;
-    let level = watch(&bench, &template, &load, &Setting::tare(&provider), arguments.secs)?;
+    let level = watch(&bench, &template, &load, &Setting::tare(&provider), arguments.seconds)?;
     if let Some(others) = others {
         compare(arguments, installation, &provider, others, &bench.interrupt)?;
     }
@@ -217,7 +218,7 @@ fn compare(
     let plan = Plan {
         rounds: arguments.cost_rounds.max(LEAST_ROUNDS),
         seconds: SLICE,
-        users: arguments.threads,
+        users: arguments.connections,
         rows: ROWS,
         workloads: &workloads,
     };

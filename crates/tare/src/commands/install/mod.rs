@@ -8,6 +8,7 @@ use std::os::fd::AsRawFd;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use std::time::Duration;
 
 use anyhow::{Context, Error, Result, anyhow, bail};
 use clap::Args;
@@ -17,10 +18,11 @@ use tare_mariadb::options::Root;
 
 use crate::change::{Change, Undo};
 use crate::checks::{self, Finding};
-use crate::output::Output;
+use crate::durations;
+use crate::exit::{INTERRUPTED, REFUSED};
+use crate::output::Answer;
 use crate::provider;
 use crate::server::Server;
-use crate::signals::INTERRUPTED;
 use restart::Restart;
 
 /// Make the servers of this machine load tare
@@ -32,14 +34,11 @@ use restart::Restart;
 /// and has room for the group `tare`. Without --restart it takes effect at the server's next start. With it
 /// the server is restarted, also if it runs with an older provider than the installed one, and everything is
 /// undone if tare does not answer within the limit.
-///
-/// Exit status: 0 done or nothing to do, 1 a server was left alone or restored, with the reason; 130
-/// interrupted.
 #[derive(Args, Debug)]
 #[command(after_help = "Examples:\n  \
     tare install --dry-run                what would be written, and what is in the way\n  \
     tare install --restart\n  \
-    tare install --unit mariadb@a --restart --output json")]
+    tare install --unit mariadb@a --restart --format json")]
 pub(crate) struct Install {
     #[command(flatten)]
     pub(crate) servers: Servers,
@@ -78,19 +77,15 @@ pub(crate) struct Servers {
     /// What restarts a server instead of systemctl: a shell command; the unit's name is in TARE_UNIT
     #[arg(long, value_name = "COMMAND", requires = "restart")]
     pub(crate) restart_command: Option<String>,
-    /// Seconds a server may take to restart before everything is undone
-    #[arg(long, value_name = "N", default_value_t = 60, value_parser = clap::value_parser!(u32).range(1..=86_400))]
-    pub(crate) limit: u32,
+    /// Time a server may take to restart before everything is undone
+    #[arg(long, value_name = "TIME", default_value = "60s", value_parser = durations::between("1s", "1d"))]
+    pub(crate) limit: Duration,
     /// Find units and files below this folder, as in an image
     #[arg(long, value_name = "DIR", default_value = "/")]
     pub(crate) root: PathBuf,
-    /// Format of the output
-    #[arg(long, value_enum, default_value_t = Output::Text, value_name = "FORMAT")]
-    pub(crate) output: Output,
+    #[command(flatten)]
+    pub(crate) answer: Answer,
 }
-
-/// Exit status if a server was left as it is, because something is in the way or it did not start.
-const REFUSED: u8 = 1;
 
 /// The message if a loaded provider cannot be read.
 const UNREAD: &str = "could not be read";
@@ -187,9 +182,18 @@ fn each(
     interrupt: &Interrupt,
     act: impl Fn(&Server) -> Outcome,
 ) -> Result<ExitCode> {
+    arguments.answer.written(|| every(arguments, root, interrupt, act))
+}
+
+fn every(
+    arguments: &Servers,
+    root: &Root,
+    interrupt: &Interrupt,
+    act: impl Fn(&Server) -> Outcome,
+) -> Result<ExitCode> {
     let servers = meant(arguments, root)?;
     let outcomes: Vec<Outcome> = servers.iter().take_while(|_| !interrupt.is_set()).map(act).collect();
-    if arguments.output.is_json() {
+    if arguments.answer.format.is_json() {
         println!("{}", serde_json::to_string_pretty(&serde_json::json!({ "servers": outcomes }))?);
     } else {
         outcomes.iter().for_each(Outcome::print);

@@ -48,7 +48,7 @@ impl Restart {
             unit: server.name(),
             trial: server.unit.as_ref().map(SystemdUnit::trial_unit),
             command: arguments.restart_command.clone(),
-            limit: Duration::from_secs(arguments.limit.into()),
+            limit: arguments.limit,
             before: serving(&endpoint),
             endpoint,
             interrupt: interrupt.clone(),

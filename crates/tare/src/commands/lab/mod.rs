@@ -24,6 +24,8 @@ use tare_lab::report::judged;
 use tare_lab::runner::Order;
 use tare_lab::target::Credentials;
 
+use crate::exit::{ABOVE, NOT_KNOWN, wrong};
+use crate::names::Names;
 use crate::outlet::LabAccount;
 use crate::page::{self, Column, Grid};
 use crate::study::{preloads, table, watch};
@@ -39,7 +41,7 @@ use crate::study::{preloads, table, watch};
 #[command(after_help = "Examples:\n  \
     tare lab list\n  \
     tare lab run pfs-default --quick        a first answer in ten minutes\n  \
-    tare lab run my-study.toml --out results/monday")]
+    tare lab run my-study.toml -o results/monday")]
 pub(crate) struct Lab {
     #[command(subcommand)]
     pub(crate) command: LabCommand,
@@ -78,28 +80,27 @@ pub(crate) struct LabPutBack {
 /// Run a study, or resume one that was interrupted
 ///
 /// Every slice is written to results.jsonl in the results' folder as soon as it is measured. After Ctrl-C, a
-/// crash or kill -9 the same command with the same --out continues. Servers are started in a temporary folder
+/// crash or kill -9 the same command with the same --output continues. Servers are started in a temporary folder
 /// (TMPDIR), unless the study names a running one; its password comes from -p, the environment variable
 /// TARE_LAB_PASSWORD, or option files.
 #[derive(Args, Debug)]
 #[command(after_help = "Examples:\n  \
     tare lab run tare --quick\n  \
-    tare lab run versions --server newer=/opt/mariadb-11.8/bin/mariadbd --out results/versions\n  \
+    tare lab run versions --server newer=/opt/mariadb-11.8/bin/mariadbd -o results/versions\n  \
     tare lab run my-study.toml\n  \
     tare lab run pfs-default --quick --driver 'ssh load1'       load from another machine\n  \
     tare lab run pfs-default --quick --fail-above 3% --junit budget.xml\n\n\
-Exit status: 0 done (with --fail-above: all is below); 1 an error; 2 wrong arguments; 3 something is above; 4 not known;\n\
-130 interrupted. docs/how-to/gate-in-ci.md explains how a budget is judged.")]
+docs/how-to/gate-in-ci.md explains how a budget is judged.")]
 pub(crate) struct LabRun {
     /// Name of a study that ships, or a file
-    #[arg(value_name = "STUDY")]
+    #[arg(value_name = "STUDY", value_parser = Names::STUDIES, hide_possible_values = true)]
     pub(crate) study: String,
     /// A first answer in at most ten minutes: apply the study's section `[quick]`
     #[arg(long)]
     pub(crate) quick: bool,
     /// Folder for results [default: lab/STUDY-DATE-TIME]
-    #[arg(long, value_name = "DIR")]
-    pub(crate) out: Option<PathBuf>,
+    #[arg(short = 'o', long, value_name = "DIR")]
+    pub(crate) output: Option<PathBuf>,
     /// Program to use for one of the study's servers; may be repeated
     #[arg(long = "server", value_name = "NAME=PATH", value_parser = name_and_path)]
     pub(crate) servers: Vec<(String, PathBuf)>,
@@ -129,8 +130,8 @@ pub(crate) struct LabRun {
 /// The budget for results, and where its outcome is written.
 #[derive(Args, Debug)]
 pub(crate) struct LabBudget {
-    /// Judge the cost of settings: 3%. Exit status 0: all intervals are below; 3: one is above; 4: neither is
-    /// known. A running study continues until it is known, or its blocks or minutes are used up
+    /// Judge the cost of settings: 3%. The exit status says whether all intervals are below, one is above, or
+    /// neither is known. A running study continues until it is known, or its blocks or minutes are used up
     #[arg(long, value_name = "PERCENT")]
     pub(crate) fail_above: Option<Budget>,
     /// File to write the outcome to, as JUnit's XML
@@ -183,10 +184,6 @@ fn name_and_path(text: &str) -> Result<(String, PathBuf), String> {
     Ok((name.into(), path.into()))
 }
 
-/// Exit statuses of a budget: a cost is above it, or that is unknown.
-const ABOVE: u8 = 3;
-const NOT_KNOWN: u8 = 4;
-
 /// Runs the command.
 pub(crate) fn lab(arguments: &Lab, interrupt: &Interrupt) -> Result<ExitCode> {
     let done = |()| ExitCode::SUCCESS;
@@ -230,13 +227,13 @@ fn list() -> Result<()> {
 }
 
 fn run(arguments: &LabRun, interrupt: &Interrupt) -> Result<ExitCode> {
-    let source = catalogue::find(&arguments.study)?;
-    let mut definition = Definition::read(&source.text, &source.file, arguments.quick)?;
+    let source = catalogue::find(&arguments.study).map_err(wrong)?;
+    let mut definition = Definition::read(&source.text, &source.file, arguments.quick).map_err(wrong)?;
     if let Some(prefix) = &arguments.driver {
         let (prefix, address) = (prefix.clone(), arguments.driver_address.clone());
         definition.driver = Some(DriverDef { prefix, address });
     }
-    let folder = arguments.out.clone().unwrap_or_else(|| default_folder(&source.name));
+    let folder = arguments.output.clone().unwrap_or_else(|| default_folder(&source.name));
     let order = Order {
         credentials: arguments.account.credentials()?,
         preloads: preloads(&definition, arguments.provider.as_deref())?,
@@ -253,9 +250,12 @@ fn run(arguments: &LabRun, interrupt: &Interrupt) -> Result<ExitCode> {
     introduce(&order);
     let analysis = watch(&order, interrupt).map_err(|error| {
         if matches!(error, Error::Interrupted) && order.folder.join(journal::FILE).exists() {
-            eprintln!("what was measured is in {}; the same --out goes on with it", order.folder.display());
+            eprintln!(
+                "what was measured is in {}; the same --output goes on with it",
+                order.folder.display()
+            );
         }
-        error
+        if matches!(error, Error::NoServer { .. }) { wrong(error) } else { error.into() }
     })?;
     show(&analysis, &order.folder, None, &arguments.budget)
 }

@@ -16,6 +16,8 @@ use tare_lab::recording::{Recording, file, general_log, history, slow_log};
 use tare_lab::replay::{self, Outcome, Pace, Replay, printed, study};
 use tare_lab::target::Target;
 
+use crate::durations;
+use crate::exit::misuse;
 use crate::outlet::Reach;
 use crate::page::{self, Column, Grid};
 
@@ -29,7 +31,7 @@ use crate::page::{self, Column, Grid};
 #[derive(Args, Debug)]
 #[command(after_help = "Examples:\n  \
     tare lab record shop.rec --slow-log /var/log/mysql/slow.log\n  \
-    tare slowlog --for 60s --outermost --format json --file minute.log && tare lab record shop.rec --slow-log minute.log\n  \
+    tare slowlog --for 60s --outermost --format json -o minute.log && tare lab record shop.rec --slow-log minute.log\n  \
     tare lab record shop.rec --dsn 'mysql://dba@localhost?socket=/run/mysqld/mysqld.sock'\n\n\
 A password comes from -p, an option file, the address, or the environment variable TARE_LAB_PASSWORD. docs/how-to/replay.md says more.")]
 pub(crate) struct LabRecord {
@@ -70,7 +72,7 @@ struct From {
 #[command(after_help = "Examples:\n  \
     tare lab replay shop.rec --dsn mysql://lab@db1:3306 --send reads\n  \
     tare lab replay shop.rec --dsn 'mysql://lab@localhost?socket=/tmp/my.sock' --send reads,writes --pace own\n  \
-    tare lab replay shop.rec --dsn mysql://lab@db1:3306 --sessions 32 --seconds 60\n\n\
+    tare lab replay shop.rec --dsn mysql://lab@db1:3306 --connections 32 --for 60s\n\n\
 A password comes from -p, an option file, the address, or the environment variable TARE_LAB_PASSWORD. What a replay costs under different settings a study says: \
 docs/how-to/replay.md.")]
 pub(crate) struct LabReplay {
@@ -86,11 +88,12 @@ pub(crate) struct LabReplay {
     /// recording
     #[arg(long, value_name = "PACE", default_value = "fast")]
     pace: Pace,
-    /// Concurrent sessions, 1 to 10000 [default: as many as in the recording]
+    /// Connections of the load, a recorded session each at a time, 1 to 10000 [default: as many as in the
+    /// recording]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=10_000))]
-    sessions: Option<u32>,
-    /// Seconds for which to repeat the recording [default: once]
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    connections: Option<u32>,
+    /// Time for which to repeat the recording [default: once]
+    #[arg(long = "for", value_name = "TIME", value_parser = durations::seconds("1s", "365d"))]
     seconds: Option<u32>,
     /// Print the output of a study's driver
     #[arg(long, hide = true)]
@@ -166,14 +169,14 @@ fn take(arguments: &LabRecord) -> Result<Recording> {
             }
             Ok(taken.finish(format!("events_statements_history_long of {}", target.name()), false))
         }
-        _ => bail!("say what to record: --slow-log, --general-log, or a server (--socket, -h, --dsn)"),
+        _ => misuse!("say what to record: --slow-log, --general-log, or a server (--socket, -h, --dsn)"),
     }
 }
 
 /// Returns the server, with the password of [`PASSWORD`] if none is given otherwise.
 fn target(reach: &Reach) -> Result<Target> {
     if !reach.is_said() {
-        bail!("which server? Name it with --socket, -h or --dsn");
+        misuse!("which server? Name it with --socket, -h or --dsn");
     }
     let target = Target::from(reach.account()?);
     let password = std::env::var(PASSWORD).ok().filter(|it| !it.is_empty()).map(Secret::new);
@@ -214,7 +217,7 @@ pub(crate) fn replay(arguments: &LabReplay, interrupt: &Interrupt) -> Result<()>
         study::refuse_unasked(&recording, &arguments.file, "--send")?;
     }
     let at_once = u32::try_from(recording.most_at_once()).unwrap_or(u32::MAX).clamp(1, 10_000);
-    let users = arguments.sessions.unwrap_or(at_once);
+    let users = arguments.connections.unwrap_or(at_once);
     let replay = Replay {
         target: target(&arguments.reach)?,
         users,
