@@ -33,12 +33,14 @@ use crate::snapshot::{Stat, Summary};
 use crate::thread::Thread;
 
 pub use digests::Digests;
+pub(crate) use events::RunningStatement;
 pub use events::{
     BlockRow, BlockTexts, Cursor, Each, EachStatement, Origin, Piece, RecordedStatement, RunningTokens,
     StatementBlock, StreamedStatement,
 };
 pub(crate) use figures::Figures;
 pub(crate) use names::Tenants;
+pub(crate) use objects::lock_object;
 pub use observed::{ApplierRow, CachedHost, Replica, ReplicaError, ReplicaRow, ReplicaThread, ReplicaWorker};
 pub use sessions::{SessionCountersRow, SessionValue, SessionVariableRow};
 

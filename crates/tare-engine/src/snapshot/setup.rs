@@ -265,4 +265,6 @@ pub enum Reset {
     ActorRules,
     /// `TRUNCATE setup_objects`.
     ObjectRules,
+    /// `TRUNCATE` of the active session history.
+    ActiveHistory,
 }

@@ -1,5 +1,6 @@
 //! The reader of samples. It reads only the tables that the view shows, each once per sample.
 
+mod active;
 mod digest;
 mod head;
 mod locks;
@@ -10,6 +11,7 @@ mod statements;
 use std::collections::HashSet;
 use std::time::{Duration, Instant};
 
+use super::activity::Activity;
 use super::look::{
     About, Ask, Content, Counted, DIGESTS, INDEXES, Key, Look, THREAD_WAITS, Tally, Thread, View,
 };
@@ -31,6 +33,8 @@ pub struct Reader {
     told: HashSet<Key>,
     /// Subject of the last sample, and what was missing for it.
     lacked: Option<(Ask, Vec<String>)>,
+    /// What has been read of the active session history.
+    activity: Activity,
 }
 
 impl Reader {
@@ -58,6 +62,7 @@ impl Reader {
             executions_have_digests,
             told: HashSet::new(),
             lacked: None,
+            activity: Activity::default(),
         })
     }
 
@@ -72,7 +77,8 @@ impl Reader {
         if notes.is_empty() {
             notes = self.lacking(ask)?;
         }
-        let head = self.head()?;
+        let mut head = self.head()?;
+        head.activity = self.activity()?;
         let moment = self.moment()?;
         let content = self.content(ask, &mut notes)?;
         let texts = match (&content, ask.view) {
