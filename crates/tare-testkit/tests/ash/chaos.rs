@@ -125,8 +125,8 @@ fn whatever_happens_no_row_says_what_never_was() {
             format!("CREATE DATABASE chaos{number}"),
             format!("CREATE TABLE chaos{number}.t0 (id INT PRIMARY KEY, v INT) ENGINE=InnoDB"),
             format!("CREATE TABLE chaos{number}.t1 (id INT PRIMARY KEY, v INT) ENGINE=Aria"),
-            format!("INSERT INTO chaos{number}.t0 SELECT seq, seq FROM seq_1_to_40"),
-            format!("INSERT INTO chaos{number}.t1 SELECT seq, seq FROM seq_1_to_40"),
+            format!("INSERT INTO chaos{number}.t0 SELECT seq, seq FROM chaos{number}.seq_1_to_40"),
+            format!("INSERT INTO chaos{number}.t1 SELECT seq, seq FROM chaos{number}.seq_1_to_40"),
         ] {
             conn.query_drop(&sql).unwrap_or_else(|error| panic!("{sql}: {error}"));
         }
