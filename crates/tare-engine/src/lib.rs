@@ -5,6 +5,7 @@
 //! copies slabs, cells and blocks and merges them into rows (`snapshot`). All `memory` comes from one arena.
 //! What does not fit is counted. `layers.toml` says which of these folders may use which.
 
+mod active;
 mod clock;
 mod count;
 pub mod histogram;
@@ -23,6 +24,7 @@ use std::sync::{Mutex, OnceLock};
 
 use tare_sync::{ConfigVersion, Folds, Space};
 
+use active::ActiveHistory;
 use clock::Clock;
 use count::account::Parties;
 use count::bucket::BucketBounds;
@@ -41,9 +43,10 @@ use setup::demand::Demands;
 use setup::instrument;
 use setup::rules::Rules;
 use setup::sampling::SamplingSettings;
-use snapshot::{ClassId, Consumer, Kind, KnownError, Properties};
+use snapshot::{ClassId, Consumer, Kind, KnownError, Properties, WaitClass};
 use thread::KeptSlabs;
 
+pub use active::{ROW_LOCK, RowLockWait, Sampler, Scheduler, ThreadState};
 pub use clock::{Scale, ticks};
 pub use count::digest_key::{DigestTokens, MAX_DIGEST};
 pub use count::error::MAX_ERRORS;
@@ -96,6 +99,10 @@ pub trait Host: Sync {
     /// Returns DIGEST of a token array. For a truncated array the engine uses [`DigestTokens::hash`] of all
     /// tokens instead.
     fn digest(&self, tokens: &[u8], charset: u32) -> Option<[u8; 16]>;
+    /// Returns the same as [`Host::digest`] without calling any of the host's own functions. `None`: it cannot.
+    fn hash_of_tokens(&self, _tokens: &[u8]) -> Option<[u8; 16]> {
+        None
+    }
     /// Returns DIGEST_TEXT of a token array. `cut` means that the statement had more tokens, which the text
     /// must show.
     fn digest_text(&self, tokens: &[u8], charset: u32, cut: bool) -> Option<String>;
@@ -181,6 +188,28 @@ pub trait Host: Sync {
     /// the read.
     fn session_variables(&self, _session: Session) -> Option<Vec<(String, SessionValue)>> {
         Some(Vec::new())
+    }
+    /// Returns whether a session with this command waits for its client. Others may be of the host's own.
+    fn is_idle_command(&self, command: u32) -> bool {
+        command == 0
+    }
+    /// Returns whether a session with this command works for its client.
+    fn is_working_command(&self, _command: u32) -> bool {
+        false
+    }
+    /// Returns what a thread waits for that does not run while it is in the stage of this name. `None`: the stage
+    /// does not say.
+    fn stage_wait(&self, _stage: &str) -> Option<WaitClass> {
+        None
+    }
+    /// Returns whether a metadata lock of type `held`, granted or waited for, keeps a session waiting that wants one of
+    /// type `wanted` on the same object.
+    fn is_lock_in_the_way(&self, _namespace: u8, _wanted: u8, _held: u8, _is_granted: bool) -> bool {
+        false
+    }
+    /// Returns the wait of a session for a lock within a storage engine. `None`: it waits for none, or that is unknown.
+    fn row_lock_wait(&self, _session: Session) -> Option<RowLockWait> {
+        None
     }
 }
 
@@ -371,6 +400,7 @@ pub struct Engine {
     pub(crate) losses: Losses,
     pub(crate) clock: Clock,
     pub(crate) host: OnceLock<&'static dyn Host>,
+    pub(crate) active: ActiveHistory,
     /// Time before which events are no longer shown, in ticks, by event type and scope.
     pub(crate) hidden_before: [[AtomicU64; 3]; 4],
 }
@@ -440,6 +470,7 @@ impl Engine {
             losses: Losses::new(),
             clock: Clock::new(),
             host: OnceLock::new(),
+            active: ActiveHistory::new(),
             hidden_before: [const { [const { AtomicU64::new(0) }; 3] }; 4],
         }
     }

@@ -3,6 +3,7 @@
 //! The modules form layers, listed in `layers.toml`: each uses only modules of the layers below it.
 
 pub mod abi;
+mod active;
 #[cfg(test)]
 #[path = "../../tare-engine/tests/driver/mod.rs"]
 mod driver;

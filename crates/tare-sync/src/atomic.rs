@@ -29,7 +29,7 @@ macro_rules! own {
             #[cfg(loom)]
             #[allow(unsafe_code)]
             fn own(&self) -> $value {
-                // SAFETY: the calling thread is the only writer of the word, as `Own` requires of its
+                // SAFETY: the calling thread is the only writer of the word, as `OwnLoad` requires of its
                 // callers; loom checks it.
                 unsafe { self.unsync_load() }
             }

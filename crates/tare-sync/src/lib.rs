@@ -10,6 +10,7 @@
 //! |---|---|
 //! | [`Seqlock`] | a seqlock: one thread changes several words, others copy them |
 //! | [`journal`] | one appends records to a block, others copy it |
+//! | [`OverwritingRing`] | one appends records to a ring that overwrites its oldest, others copy them |
 //! | [`TreiberStack`] | a Treiber stack: take and give back equal elements |
 //! | [`Queue`] | push and pop numbers, oldest first |
 //! | [`Index`] | insert, find and remove keys |
@@ -61,6 +62,7 @@ mod index;
 #[cfg(all(test, loom))]
 mod interleavings;
 pub mod journal;
+mod overwriting;
 mod pinned_slot;
 mod queue;
 mod seqlock;
@@ -74,6 +76,7 @@ pub use config_version::{ConfigVersion, Limit, SeenVersion};
 pub use deferred::{DeferredEvents, Room};
 pub use folds::Folds;
 pub use index::{Index, Inserted};
+pub use overwriting::OverwritingRing;
 pub use pinned_slot::{Evictions, PinnedSlot, SlotState};
 pub use queue::Queue;
 pub use seqlock::Seqlock;
@@ -88,6 +91,7 @@ default!(
     Folds,
     TreiberStack,
     Limit,
+    OverwritingRing,
     Queue,
     SeenVersion,
     Shown,

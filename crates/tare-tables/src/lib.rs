@@ -18,8 +18,8 @@ pub use ddl::{ddl, sql_type_text};
 pub use declarations::status::{StatusRow, StatusValue, set_status_source};
 pub use declarations::stream::STREAMS;
 pub use declarations::{
-    account, budget, digest, error, event, handle, histogram, host_cache, level, lock, log, object, program,
-    replication, server, session, setup, status, summary, sync, thread, timer, variable,
+    account, active, budget, digest, error, event, handle, histogram, host_cache, level, lock, log, object,
+    program, replication, server, session, setup, status, summary, sync, thread, timer, variable,
 };
 pub use document::markdown;
 pub use framework::column::ColumnDef;

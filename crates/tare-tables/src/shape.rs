@@ -3,8 +3,8 @@
 use std::sync::LazyLock;
 
 use crate::declarations::{
-    absent, account, budget, digest, error, event, handle, histogram, host_cache, level, lock, log, object,
-    program, replication, server, session, setup, status, summary, sync, thread, timer, variable,
+    absent, account, active, budget, digest, error, event, handle, histogram, host_cache, level, lock, log,
+    object, program, replication, server, session, setup, status, summary, sync, thread, timer, variable,
 };
 use crate::table::Table;
 
@@ -77,6 +77,7 @@ pub static TABLES: &[&dyn Table] = &[
     &level::LEVELS,
     &budget::PRICES,
     &budget::DECISIONS,
+    &active::HISTORY,
     &setup::INSTRUMENTS,
     &setup::CONSUMERS,
     &setup::ACTORS,

@@ -8,7 +8,8 @@ use tare_tables::{Access, ColumnSet, STREAMS, Shape, TABLES, Table, ddl, mysql};
 const FACTS: &str = include_str!("reference/10.11.tsv");
 
 /// Tables of tare's own, which the built-in does not have.
-const OWN: [&str; 4] = ["tare_decisions", "tare_levels", "tare_prices", "tare_status"];
+const OWN: [&str; 5] =
+    ["tare_active_session_history", "tare_decisions", "tare_levels", "tare_prices", "tare_status"];
 
 /// The built-in's `CREATE TABLE` of each table, put together from the facts.
 fn reference() -> BTreeMap<&'static str, String> {

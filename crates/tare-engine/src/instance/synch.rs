@@ -98,7 +98,9 @@ impl Engine {
             Start::Off => None,
             Start::Slow => {
                 let identity = synch.slot(self).identity.load(Relaxed) as usize;
-                self.start_wait(synch.class(), WaitObject::new(identity, operation), source)
+                let object =
+                    WaitObject { name: synch.object().name(), ..WaitObject::new(identity, operation) };
+                self.start_wait(synch.class(), object, source)
             }
         }
     }

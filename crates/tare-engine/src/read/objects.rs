@@ -8,7 +8,6 @@ use std::sync::atomic::{
 
 use super::Scale;
 use super::summary::{PlainIo, counters};
-use crate::Engine;
 use crate::instance::{
     File, KEYS_PER_SLOT, KeyNames, LOCK_KINDS, MAX_INDEXES, MetadataSlot, Prepared, ShareSlot, SocketSlot,
     Synch, TableHandle, TableIo, TableLocks,
@@ -23,6 +22,7 @@ use crate::record::operation::table_lock_name;
 use crate::setup::instrument::{ENABLED, lock};
 use crate::setup::objects::type_name;
 use crate::snapshot::*;
+use crate::{Engine, Host};
 
 /// Returns schema and name of a metadata lock's object, where it has them.
 pub(crate) fn lock_names(lock: &MetadataSlot) -> [Option<String>; 2] {
@@ -30,6 +30,13 @@ pub(crate) fn lock_names(lock: &MetadataSlot) -> [Option<String>; 2] {
     let (schema, name) = names.split_at(names.len().min(lock.schema_len.load(Relaxed).into()));
     let name = name.get(1..).unwrap_or_default();
     [schema, name].map(|name| (!name.is_empty()).then(|| text::shown(name)))
+}
+
+/// Returns type, schema and name of a metadata lock's object.
+pub(crate) fn lock_object(lock: &MetadataSlot, host: &dyn Host) -> ObjectName {
+    let object_type = host.lock_namespace_name(lock.namespace.load(Relaxed));
+    let [schema, name] = lock_names(lock);
+    ObjectName { object_type, schema, name, index: None }
 }
 
 impl Engine {

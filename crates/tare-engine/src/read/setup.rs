@@ -318,6 +318,7 @@ impl Engine {
             Reset::Prepared => self.bump_epoch(Family::Prepared, &[Viewer::Global]),
             Reset::ActorRules => self.clear_rules::<ActorRule>(),
             Reset::ObjectRules => self.clear_rules::<ObjectRule>(),
+            Reset::ActiveHistory => self.active.truncate(),
         }
     }
 

@@ -3,6 +3,7 @@
 //! A reader takes a snapshot at query time; writers never wait for it. Times that were not measured (`TIMED =
 //! NO`) are `None`. Names of instruments are `&'static str`: instruments are never unregistered.
 
+mod active;
 mod events;
 mod instances;
 mod level;
@@ -10,6 +11,7 @@ mod present;
 mod setup;
 mod summary;
 
+pub use active::*;
 pub use events::*;
 pub use instances::*;
 pub use level::Recording;

@@ -264,4 +264,6 @@ pub enum Reset {
     ActorRules,
     /// `TRUNCATE setup_objects`.
     ObjectRules,
+    /// `TRUNCATE` of the active session history.
+    ActiveHistory,
 }

@@ -3,6 +3,7 @@
 #[path = "../driver/mod.rs"]
 mod driver;
 
+mod active;
 mod digests;
 mod errors;
 mod events;

@@ -2,15 +2,17 @@
 
 use std::sync::OnceLock;
 
-use tare_engine::snapshot::Kind;
+use tare_engine::snapshot::{Kind, WaitClass};
 use tare_engine::{
-    CachedHost, Demand, Host, Replica, ReplicaWorker, RunningTokens, Session, SessionCounter,
+    CachedHost, Demand, Host, Replica, ReplicaWorker, RowLockWait, RunningTokens, Session, SessionCounter,
     SessionCounters, SessionValue, StagedSession, SystemThread,
 };
 
 use super::routing;
 use crate::host::digest::{self, Tokens};
-use crate::host::{charset, host_cache, names, observation, replica, session, stage, user_variable};
+use crate::host::{
+    charset, host_cache, metadata, names, observation, replica, row_lock, session, stage, user_variable,
+};
 
 /// The running server.
 pub(crate) struct ServerHost;
@@ -46,6 +48,10 @@ impl Host for ServerHost {
 
     fn digest(&self, tokens: &[u8], charset: u32) -> Option<[u8; 16]> {
         Some(digests()?.hash(Tokens { bytes: tokens, charset, full: false }))
+    }
+
+    fn hash_of_tokens(&self, tokens: &[u8]) -> Option<[u8; 16]> {
+        Some(digest::hash(tokens))
     }
 
     fn digest_text(&self, tokens: &[u8], charset: u32, cut: bool) -> Option<String> {
@@ -139,6 +145,22 @@ impl Host for ServerHost {
 
     fn flushes(&self) -> u64 {
         session::flushes()
+    }
+
+    fn is_working_command(&self, command: u32) -> bool {
+        names::is_working_command(command.cast_signed())
+    }
+
+    fn stage_wait(&self, stage: &str) -> Option<WaitClass> {
+        names::stage_wait(stage)
+    }
+
+    fn is_lock_in_the_way(&self, namespace: u8, wanted: u8, held: u8, is_granted: bool) -> bool {
+        metadata::is_in_the_way(namespace, wanted, held, is_granted)
+    }
+
+    fn row_lock_wait(&self, session: Session) -> Option<RowLockWait> {
+        row_lock::wait(session)
     }
 }
 

@@ -28,6 +28,7 @@ use tare_budget::{Budget, Prices, Provider, Resampled};
 use tare_tables::budget::{DecisionRow, Keeper, PriceRow};
 use tare_tables::{StatusRow, StatusValue, TableError};
 
+use crate::active::{self, Clocks};
 use crate::options::Options;
 use crate::process::ENGINE;
 use crate::process::log::{Severity, line};
@@ -43,6 +44,9 @@ const STOP_BOUND: Duration = Duration::from_secs(2);
 const BUDGET: &str = "budget";
 const BUDGET_P95: &str = "budget_p95";
 const BUDGET_STRICT: &str = "budget_strict";
+
+/// The clocks of threads, for whoever else samples.
+pub(crate) const CLOCKS: Clocks = Clocks { of_thread: clock::of_thread, own: clock::thread };
 
 /// The state of sampling. Locked before [`SHARED`] by whoever needs both; held for the duration of a sample.
 static WATCH: Mutex<Option<Watch>> = Mutex::new(None);
@@ -356,7 +360,7 @@ impl Keeper for Here {
         if name == levels::ROW {
             return Some(levels::set(value));
         }
-        if let Some(set) = sampling::set(name, value) {
+        if let Some(set) = sampling::set(name, value).or_else(|| active::set(name, value)) {
             return Some(set);
         }
         if name == BUDGET_STRICT {

@@ -73,6 +73,20 @@ pub(crate) fn calls(code: &[u8], address: usize) -> impl Iterator<Item = (usize,
     })
 }
 
+/// Returns where a function finds the pointer of a storage engine in its first argument: the offset of the first engine's,
+/// and how far apart they are, as a power of two. `mov place(%rsi), %eax`, `shl $power, %rax`, `mov place(%rax,%rdi), %rax`
+/// and nothing else.
+pub(super) fn of_engine(code: &[u8]) -> Option<(usize, u8)> {
+    let code = code.strip_prefix(&[0xF3, 0x0F, 0x1E, 0xFA]).unwrap_or(code);
+    let code = code.strip_prefix(&[0x8B, 0x46])?.get(1..)?;
+    let (power, code) = code.strip_prefix(&[0x48, 0xC1, 0xE0])?.split_first()?;
+    let code = code.strip_prefix(&[0x48, 0x8B, 0x84])?;
+    let code = code.strip_prefix(&[0x38]).or(code.strip_prefix(&[0x07]))?;
+    let (place, rest) = code.split_first_chunk()?;
+    let place = usize::try_from(i32::from_le_bytes(*place)).ok()?;
+    (rest.first() == Some(&0xC3) && *power < 12).then_some((place, *power))
+}
+
 /// Returns the displacement with which a direct call at `call` reaches `target`; `None` if it is out of
 /// range.
 pub(crate) fn distance_of_call(call: usize, target: usize) -> Option<i32> {
@@ -182,5 +196,22 @@ mod tests {
         assert_eq!(added_to(&twice), None);
         assert_eq!(added_to(&SENT[..10]), None, "cut off");
         assert_eq!(loaded(&[0x48, 0x8B, 0x87, 0xFF, 0xFF, 0xFF, 0xFF, 0xC3]), None, "before the structure");
+    }
+
+    #[test]
+    fn the_place_of_a_storage_engine_is_found_in_its_getter() {
+        // `thd_get_ha_data` of Debian's 10.11.19.
+        let code = [
+            0x8B, 0x46, 0x04, 0x48, 0xC1, 0xE0, 0x06, 0x48, 0x8B, 0x84, 0x38, 0x80, 0x28, 0x00, 0x00, 0xC3,
+            0x55,
+        ];
+        assert_eq!(of_engine(&code), Some((0x2880, 6)));
+        let mut other = code;
+        other[10] = 0x07;
+        assert_eq!(of_engine(&other), Some((0x2880, 6)), "both registers in the other order");
+        other[15] = 0x90;
+        assert_eq!(of_engine(&other), None);
+        assert_eq!(of_engine(&code[..12]), None);
+        assert_eq!(of_engine(&SENT), None);
     }
 }

@@ -21,6 +21,7 @@ pub mod names;
 pub(crate) mod observation;
 pub(crate) mod query_id;
 pub(crate) mod replica;
+pub(crate) mod row_lock;
 pub(crate) mod session;
 pub mod share;
 pub(crate) mod stage;

@@ -5,6 +5,7 @@
 //! built-in's tables).
 
 use tare_engine::SystemThread;
+use tare_engine::snapshot::WaitClass;
 
 /// The numbers of the commands with which the server's own threads begin; sessions begin with the first.
 const CONNECT: u32 = 11;
@@ -73,6 +74,30 @@ pub const fn command(number: i32) -> &'static str {
         252 => "Slave_IO",
         253 => "Slave_SQL",
         _ => "Error",
+    }
+}
+
+/// Returns whether a session with this command works for its client. Of the others some wait for the client, and some
+/// are the server's own.
+pub(crate) const fn is_working_command(number: i32) -> bool {
+    // Sleep; Connect, Delayed insert, Connect Out, Binlog Dump, Register Slave, Daemon; those of replicas.
+    !matches!(number, 0 | 11 | 16 | 18 | 20 | 21 | 29 | 30 | 251..=253) && number >= 0 && number < 254
+}
+
+/// Returns what a thread waits for that does not run while it is in the stage of this name; `None`: the stage does not say.
+pub(crate) fn stage_wait(name: &str) -> Option<WaitClass> {
+    match name.strip_prefix("stage/sql/")? {
+        "User sleep" => Some(WaitClass::Sleep),
+        "User lock" => Some(WaitClass::UserLock),
+        "Waiting for table level lock" => Some(WaitClass::TableLock),
+        "Waiting for backup lock" | "Waiting for global read lock" | "Waiting for commit lock" => {
+            Some(WaitClass::MetadataLock)
+        }
+        "Reading from net" | "Writing to net" => Some(WaitClass::Network),
+        stage if stage.starts_with("Waiting for") && stage.ends_with("metadata lock") => {
+            Some(WaitClass::MetadataLock)
+        }
+        _ => None,
     }
 }
 
@@ -318,5 +343,19 @@ mod tests {
             [command(0), command(3), command(29), command(250), command(99)],
             ["Sleep", "Query", "Daemon", "Bulk_execute", "Error"]
         );
+    }
+
+    #[test]
+    fn commands_and_stages_say_what_a_session_does() {
+        let working = [0, 1, 3, 11, 18, 23, 29, 250, 253].map(is_working_command);
+        assert_eq!(working, [false, true, true, false, false, true, false, true, false]);
+        assert_eq!(stage_wait("stage/sql/User sleep"), Some(WaitClass::Sleep));
+        assert_eq!(stage_wait("stage/sql/Waiting for table metadata lock"), Some(WaitClass::MetadataLock));
+        assert_eq!(
+            stage_wait("stage/sql/Waiting for stored function metadata lock"),
+            Some(WaitClass::MetadataLock)
+        );
+        assert_eq!(stage_wait("stage/sql/User lock"), Some(WaitClass::UserLock));
+        assert_eq!([stage_wait("stage/sql/Sending data"), stage_wait("")], [None, None]);
     }
 }

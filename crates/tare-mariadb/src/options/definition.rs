@@ -30,6 +30,8 @@ pub enum Kind {
     Seconds(u32, u32, fn(&mut Options) -> &mut u32),
     /// A duration, with the shortest and the longest.
     Duration(Duration, Duration, fn(&mut Options) -> &mut Duration),
+    /// A duration, with the shortest and the longest, or `OFF`, which is zero.
+    Interval(Duration, Duration, fn(&mut Options) -> &mut Duration),
     /// How statements are sampled: a number per second, or one in a number.
     Sample(fn(&mut Options) -> &mut Option<SampleRate>),
     /// `strict` or `extended`.
@@ -297,6 +299,20 @@ pub static OPTIONS: &[OptionDef] = &[
         doc: "How long a statement runs until all that follows in it is recorded, at level sampled.",
     },
     OptionDef {
+        name: "ash-interval",
+        kind: Kind::Interval(Duration::from_millis(10), Duration::from_secs(60), |o| &mut o.ash_interval),
+        default: "1s",
+        doc: "How often the active session history samples what sessions are doing; OFF or 0: not at all. May be changed while the \
+              server runs.",
+    },
+    OptionDef {
+        name: "ash-memory",
+        kind: Kind::Size(64 << 10, 1 << 30, |o| &mut o.ash_memory),
+        default: "8M",
+        doc: "Memory of the active session history, apart from memory-max. When it is full the oldest samples give way: 8M has an hour \
+              of 20 active sessions, sampled every second.",
+    },
+    OptionDef {
         name: "consumer",
         kind: Kind::Consumer(|o| &mut o.consumers),
         default: "",
@@ -388,6 +404,7 @@ impl OptionDef {
             Kind::Duration(min, max, _) => {
                 format!("{} to {}, such as 10ms or 2s", value::show_duration(min), value::show_duration(max))
             }
+            Kind::Interval(min, max, _) => value::allowed_interval(min, max),
             Kind::Sample(_) => SAMPLES.to_owned(),
             Kind::Size(min, max, _) => {
                 format!("{} to {} (bytes, or with K, M or G)", value::show_size(min), value::show_size(max))
@@ -425,6 +442,10 @@ impl OptionDef {
             Kind::Duration(min, max, field) => {
                 let duration = value::duration(text).filter(|duration| (min..=max).contains(duration));
                 *field(options) = duration.ok_or_else(wrong)?;
+            }
+            Kind::Interval(min, max, field) => {
+                let interval = value::interval(text).filter(|it| it.is_zero() || (min..=max).contains(it));
+                *field(options) = interval.ok_or_else(wrong)?;
             }
             Kind::Sample(field) => *field(options) = Some(value::sample_rate(text).ok_or_else(wrong)?),
             Kind::Shape(field) => *field(options) = value::shape(text).ok_or_else(wrong)?,

@@ -78,6 +78,7 @@ impl Group {
     fn of(option: &OptionDef) -> Self {
         match option.name {
             "socket" | "tables" | "shape" | "source" | "server-variables" => Self::Tables,
+            "ash-memory" => Self::Recording,
             name if name == "prices" || name.starts_with("budget") => Self::Budget,
             _ => match option.kind {
                 Kind::Size(..) | Kind::Count(..) | Kind::Seconds(..) => Self::Sizes,
@@ -104,7 +105,9 @@ fn unset(kind: &Kind) -> &'static str {
 fn at_run_time(name: &str) -> &'static str {
     match name {
         "level" => "`tare_status`, `tare_levels`",
-        "sample" | "slow-after" | "budget" | "budget-p95" | "budget-strict" => "`tare_status`",
+        "sample" | "slow-after" | "ash-interval" | "budget" | "budget-p95" | "budget-strict" => {
+            "`tare_status`"
+        }
         "instrument" => "`setup_instruments`",
         "consumer" => "`setup_consumers`",
         _ => "no",
@@ -124,6 +127,11 @@ fn value(kind: &Kind) -> String {
         Kind::Duration(least, most, _) => {
             format!("a duration, `{}` to `{}`", written::show_duration(*least), written::show_duration(*most))
         }
+        Kind::Interval(least, most, _) => format!(
+            "`OFF`, or a duration, `{}` to `{}`",
+            written::show_duration(*least),
+            written::show_duration(*most)
+        ),
         Kind::Sample(_) => "a rate such as `1000/s`, or one in so many such as `1/64`".into(),
         Kind::Shape(_) => "`strict`, `extended`".into(),
         Kind::Budget(_) => "`OFF`, or a share such as `1%`".into(),

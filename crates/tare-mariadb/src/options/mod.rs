@@ -30,7 +30,7 @@ pub use file::{Entry, OptionFiles};
 pub use pattern::wildcard_matches;
 pub use root::Root;
 pub use server::ServerSettings;
-pub(crate) use value::{show_duration, show_sample_rate};
+pub(crate) use value::{show_duration, show_interval, show_sample_rate};
 
 use crate::endpoint::check_socket_path;
 
@@ -181,6 +181,10 @@ pub struct Options {
     pub sample: Option<SampleRate>,
     /// `slow-after`: how long a statement runs until everything that follows in it is recorded.
     pub slow_after: Duration,
+    /// `ash-interval`: how often the active session history is sampled; zero: never.
+    pub ash_interval: Duration,
+    /// `ash-memory`: the bytes of the active session history.
+    pub ash_memory: u64,
     /// `consumer`: the rules, in the order given.
     pub consumers: Vec<ConsumerRule>,
     /// `budget`: the allowed overhead.

@@ -99,6 +99,21 @@ pub(crate) fn show_duration(duration: Duration) -> String {
     }
 }
 
+/// Parses an interval such as `1s`; `OFF` and `0` are zero.
+pub(crate) fn interval(text: &str) -> Option<Duration> {
+    if switch(text) == Some(false) { Some(Duration::ZERO) } else { duration(text) }
+}
+
+/// Formats an interval; zero is `OFF`.
+pub(crate) fn show_interval(interval: Duration) -> String {
+    if interval.is_zero() { "OFF".to_owned() } else { show_duration(interval) }
+}
+
+/// Returns the allowed intervals as a text for people.
+pub(crate) fn allowed_interval(min: Duration, max: Duration) -> String {
+    format!("OFF, or {} to {}, such as 100ms or 1s", show_duration(min), show_duration(max))
+}
+
 /// Parses a sample rate such as `1000/s` or `1/64`.
 pub(crate) fn sample_rate(text: &str) -> Option<SampleRate> {
     let (number, of) = text.split_once('/')?;
@@ -177,6 +192,11 @@ mod tests {
             assert_eq!(duration(text).map(show_duration).as_deref(), Some(text));
         }
         assert_eq!(duration("1000ms"), Some(Duration::from_secs(1)));
+        for (text, shown) in [("0", "OFF"), ("off", "OFF"), ("0s", "OFF"), ("100ms", "100ms"), ("60s", "60s")]
+        {
+            assert_eq!(interval(text).map(show_interval).as_deref(), Some(shown), "{text:?}");
+        }
+        assert_eq!((interval("on"), interval(""), interval("1")), (None, None, None));
         for text in ["", "10", "ms", "-1ms", "1.5s", "1h", "10 ms"] {
             assert_eq!(duration(text), None, "{text:?}");
         }

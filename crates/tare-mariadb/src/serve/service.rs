@@ -14,6 +14,7 @@ use tare_tables::{StatusRow, Table};
 use tare_wire::{Endpoint, EndpointConfig};
 
 use super::{error_hook, error_log, variables};
+use crate::active;
 use crate::governor::{self, levels, sampling};
 use crate::install::{self, InstallError, federated};
 use crate::interpose::folder::{self, FolderError, STORAGE_ENGINE_LOADED};
@@ -96,6 +97,9 @@ fn serve() -> Result<Endpoint, String> {
             &format!("no thread for the rate of samples: {error}; every statement is recorded"),
         );
     }
+    if let Err(error) = active::begin(options, governor::CLOCKS) {
+        line(Severity::Warning, &format!("there is no active session history: {error}"));
+    }
     let files =
         if options.tables { files(options.shape.tables(), &datadir) } else { Err(Hindrance::SwitchedOff) };
     let version = status::current().server_version.unwrap_or_default();
@@ -176,6 +180,7 @@ extern "C" fn at_exit() {
         }
         governor::end();
         sampling::end();
+        active::end();
     });
 }
 
@@ -216,6 +221,7 @@ fn status_rows() -> Vec<StatusRow> {
         rows.push(("prepared_digests", prepared_digests));
         rows.push((levels::ROW, levels::shown(options)));
         rows.extend(sampling::status_rows());
+        rows.extend(active::status_rows());
         let hindrance = data_directory().and_then(|datadir| hindrance(&datadir));
         let tables = match hindrance {
             None if folder::failed() > 0 => format!(

@@ -1,5 +1,7 @@
 //! Drawing of a state. All information is also readable without colours.
 
+mod strip;
+
 use ratatui::Frame;
 use ratatui::layout::Position;
 use ratatui::style::{Color, Modifier, Style};
@@ -22,9 +24,10 @@ const PALETTE: [Color; 6] = [
 ];
 /// Characters for the parts of a bar, which differ without colours, too.
 const FILLS: [char; 6] = ['█', '▒', '▓', '░', '▚', '▞'];
-/// Lines above and below the page.
-const HEAD: usize = 4;
+/// Lines below the page.
 const FOOT: usize = 1;
+/// Least height of a screen that has room for the strip of active sessions.
+const STRIP: usize = 20;
 /// Least number of lines of the list, including its titles.
 const LIST: usize = 6;
 /// Most lines of a note in a list's view.
@@ -53,7 +56,11 @@ pub fn draw(frame: &mut Frame<'_>, state: &mut State, paint: Paint) {
     let area = frame.area();
     let (width, height) = (usize::from(area.width), usize::from(area.height));
     let mut lines = head(state, width, paint);
-    let left = height.saturating_sub(HEAD + FOOT);
+    if height >= STRIP && state.ask().about.is_none() && !state.shows_help() {
+        let activity = state.head().and_then(|head| head.activity.as_ref());
+        lines.extend(activity.map(|it| strip::lines(it, width, paint)).unwrap_or_default());
+    }
+    let left = height.saturating_sub(lines.len() + FOOT);
     let page = state.page();
     if state.shows_help() {
         lines.extend(help(width));

@@ -3,6 +3,8 @@
 use std::fmt;
 use std::time::Duration;
 
+use super::activity::Activity;
+
 /// A view of the screen.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum View {
@@ -442,6 +444,8 @@ pub struct Head {
     pub budget: Vec<(String, String)>,
     /// Number of records that tare lost.
     pub lost: u64,
+    /// Active sessions of the last hour; `None` where the server keeps no such history.
+    pub activity: Option<Activity>,
 }
 
 /// A sample.

@@ -4,6 +4,7 @@
 //! become a page of figures with their units ([`page`], [`state`]), and a page is drawn ([`draw`]) or becomes
 //! text and JSON ([`once`]). Only `read` knows servers, and only [`terminal`] knows terminals.
 
+pub mod activity;
 pub mod draw;
 pub mod keys;
 pub mod look;

@@ -7,6 +7,7 @@ mod digests;
 mod folds;
 mod index;
 mod journal;
+mod overwriting;
 mod queue;
 mod seqlock;
 mod settings;

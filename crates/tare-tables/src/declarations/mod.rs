@@ -4,6 +4,7 @@
 
 pub(crate) mod absent;
 pub mod account;
+pub mod active;
 pub mod budget;
 pub mod digest;
 pub mod error;

@@ -116,8 +116,8 @@ fn checked_levels() -> Vec<&'static str> {
 #[test]
 fn every_getter_of_every_table_gives_a_value_of_its_columns_type() {
     use crate::{
-        account, budget, digest, error, event, handle, histogram, host_cache, level, log, object, program,
-        replication, session, setup, status, sync, thread, timer,
+        account, active, budget, digest, error, event, handle, histogram, host_cache, level, log, object,
+        program, replication, session, setup, status, sync, thread, timer,
     };
     let mut names = checked_levels();
     names.extend(checked![
@@ -126,6 +126,7 @@ fn every_getter_of_every_table_gives_a_value_of_its_columns_type() {
         level::LEVELS,
         budget::PRICES,
         budget::DECISIONS,
+        active::HISTORY,
         setup::CONSUMERS,
         setup::ACTORS,
         setup::OBJECTS,

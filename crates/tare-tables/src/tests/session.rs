@@ -38,6 +38,62 @@ impl Sample for ThreadRow {
     }
 }
 
+impl Sample for ActiveRow {
+    fn full() -> Self {
+        let text = |text: &str| Some(text.into());
+        ActiveRow {
+            time_us: 1_700_000_000_000_000,
+            row_us: 1_000_000,
+            thread_id: 7,
+            processlist_id: Some(3),
+            thread_name: "thread/sql/one_connection",
+            user: text("root"),
+            host: text("localhost"),
+            schema: text("test"),
+            digest: text("0123456789abcdef0123456789abcdef"),
+            event_id: Some(11),
+            statement_us: Some(12),
+            stage: Some("stage/sql/Updating"),
+            state: SessionState::Waiting,
+            class: WaitClass::RowLock,
+            wait: Some("wait/lock/row/handler"),
+            operation: Some("fetch"),
+            object: ["TABLE", "test", "t", "PRIMARY"].map(text),
+            wait_us: Some(13),
+            blocking_thread_id: Some(8),
+            blocking_processlist_id: Some(4),
+            trx_id: Some(14),
+            trx_us: Some(15),
+        }
+    }
+    fn bare() -> Self {
+        ActiveRow {
+            time_us: 0,
+            row_us: 0,
+            thread_id: 1,
+            processlist_id: None,
+            thread_name: "thread/sql/main",
+            user: None,
+            host: None,
+            schema: None,
+            digest: None,
+            event_id: None,
+            statement_us: None,
+            stage: None,
+            state: SessionState::OnCpu,
+            class: WaitClass::Cpu,
+            wait: None,
+            operation: None,
+            object: [const { None }; 4],
+            wait_us: None,
+            blocking_thread_id: None,
+            blocking_processlist_id: None,
+            trx_id: None,
+            trx_us: None,
+        }
+    }
+}
+
 impl Sample for ConnectionsRow {
     fn full() -> Self {
         let owner = Owner { thread_id: 0, user: some("root"), host: some("localhost") };

@@ -65,7 +65,7 @@ fn show(arguments: &Status) -> Result<ExitCode> {
 
 /// Returns the state as an object, with the rows of tables by their names.
 fn object(report: &Report) -> Value {
-    let value = |row: &Named| match row.value.parse::<i64>() {
+    let value = |row: &NamedValue| match row.value.parse::<i64>() {
         Ok(number) if number.to_string() == row.value => json!(number),
         _ => json!(row.value),
     };
@@ -188,7 +188,7 @@ mod tests {
 
     #[test]
     fn programs_get_rows_by_their_names() {
-        let named = |name: &str, value: &str| Named { name: name.into(), value: value.into() };
+        let named = |name: &str, value: &str| NamedValue { name: name.into(), value: value.into() };
         let report = Report {
             active: true,
             status: vec![named("lost", "0"), named("version", "0.1.0"), named("sample", "007")],

@@ -2,6 +2,7 @@
 
 mod blocks;
 mod ended;
+mod in_progress;
 mod running;
 mod stages;
 mod statements;
@@ -27,6 +28,7 @@ use crate::thread::Thread;
 
 pub use blocks::{BlockRow, BlockTexts, RecordedStatement, StatementBlock};
 pub use ended::StreamedStatement;
+pub(crate) use in_progress::RunningStatement;
 pub use running::RunningTokens;
 pub use stream::{Cursor, Each, EachStatement, Origin, StreamPart};
 

@@ -41,6 +41,26 @@ impl Engine {
         if runs() { self.spell(&tokens).map(Arc::new) } else { None }
     }
 
+    /// Returns the hash that DIGEST of a running statement shows, like [`Engine::running_digest`], without calling any
+    /// of the host's own functions.
+    pub(super) fn running_hash(&self, parsed: Parsed, runs: impl FnOnce() -> bool) -> Option<[u8; 16]> {
+        if !self.consumer(Consumer::StatementsDigest) {
+            return None;
+        }
+        let host = self.host.get()?;
+        let (bytes, whole) = match parsed {
+            Parsed::Host(address) => (host.running_tokens(usize::try_from(address).ok()?)?.bytes, None),
+            Parsed::Prepared(object) => {
+                let KeptTokens { bytes, whole, .. } = self.prepared_tokens(object)?;
+                (bytes, whole)
+            }
+        };
+        if !runs() || bytes.is_empty() {
+            return None;
+        }
+        whole.or_else(|| host.hash_of_tokens(&bytes))
+    }
+
     fn host_tokens(&self, address: u64) -> Option<KeptTokens> {
         let host = self.host.get()?;
         let RunningTokens { mut bytes, charset, mut cut } =

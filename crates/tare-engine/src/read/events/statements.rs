@@ -154,8 +154,18 @@ impl Engine {
         None
     }
 
+    /// Returns the statement in progress on a level of a thread: its facts, its schema, and where its tokens are.
+    pub(super) fn statement_on(
+        &self,
+        thread: &Thread,
+        level: Offset,
+    ) -> Option<(StatementEvent, Vec<u8>, Option<Parsed>)> {
+        let Statement { event, texts, parsed, .. } = self.copy_level(thread, level)?.event;
+        (event.id != 0 && event.end == 0).then_some((event, texts.schema, parsed))
+    }
+
     /// Returns whether a statement that was seen on a level of this thread still runs there.
-    fn runs_still(&self, thread: &Thread, level: Offset, event: &StatementEvent) -> bool {
+    pub(super) fn runs_still(&self, thread: &Thread, level: Offset, event: &StatementEvent) -> bool {
         self.copy_level(thread, level).is_some_and(|now| {
             now.event.event.id == event.id && now.event.event.end == 0 && now.event.event.start == event.start
         })

@@ -97,6 +97,11 @@ impl Engine {
         self.live_threads_of(asked.thread).into_iter().filter_map(copy).collect()
     }
 
+    /// Returns the transaction that a thread is in, or was in last.
+    pub(super) fn transaction_of(&self, thread: &Thread) -> Option<TransactionEvent> {
+        self.copy_transaction(thread).map(|seen| seen.event.event)
+    }
+
     fn copy_transaction(&self, thread: &Thread) -> Option<Seen<RecordedTransaction>> {
         let thread_id = thread.thread_id.load(Relaxed);
         let open = &thread.transaction;

@@ -149,7 +149,7 @@ impl Engine {
 
     /// Returns the table I/O in progress of a thread whose statement was not chosen. It has no times, and the
     /// id that the thread's next event gets.
-    fn tallied_wait(&self, thread: &Thread) -> Option<WaitEvent> {
+    pub(super) fn tallied_wait(&self, thread: &Thread) -> Option<WaitEvent> {
         let tallied = Tallied::of(thread.tallied.load(Relaxed))?;
         let depth = (thread.statement_depth.load(Relaxed) as usize).checked_sub(1)?;
         Some(WaitEvent {
@@ -211,7 +211,7 @@ impl Engine {
         address.unwrap_or(0)
     }
     /// Returns the object of a wait's weak name; empty if the name is no longer valid.
-    fn object_name(&self, kind: Kind, name: u32, index: u8) -> ObjectName {
+    pub(crate) fn object_name(&self, kind: Kind, name: u32, index: u8) -> ObjectName {
         match kind {
             Kind::File => self.named(Pool::Files, name, |file: &File| ObjectName {
                 object_type: Some("FILE"),

@@ -26,7 +26,7 @@ fn every_option_goes_to_a_field_of_its_own() {
         Kind::Switch(_) => if def.default == "ON" { "OFF" } else { "ON" }.to_owned(),
         Kind::Size(min, ..) => min.to_string(),
         Kind::Count(min, ..) | Kind::Seconds(min, ..) => min.to_string(),
-        Kind::Duration(min, ..) => value::show_duration(min),
+        Kind::Duration(min, ..) | Kind::Interval(min, ..) => value::show_duration(min),
         Kind::Sample(_) => "1/64".to_owned(),
         Kind::Shape(_) => "EXTENDED".to_owned(),
         Kind::Budget(_) => "1%".to_owned(),

@@ -1,12 +1,12 @@
 //! The collector of tare itself: its version, its memory, and what it lost for lack of room.
 
 use crate::export::collector::{Collector, Group, Scrape};
-use crate::export::sample::Family;
+use crate::export::sample::{Family, Figure};
 use crate::source::Error;
 
 static STATUS: Collector = Collector {
     name: "tare.status",
-    help: "Tare's version, memory, consumers and what it lost, from tare_status",
+    help: "Tare's version, memory, consumers, what it lost, and active sessions by wait class, from tare_status",
     on: true,
     limit: None,
 };
@@ -20,7 +20,14 @@ static CAP: Family = Family::gauge("tare_memory_cap_bytes", "Memory tare may hol
 static EVICTED: Family =
     Family::counter("tare_digests_evicted_total", "Digests that lost their place to others.");
 static LOST: Family = Family::counter("tare_lost_total", "What was lost for want of room, by what it was.");
+static ACTIVE: Family = Family::counter(
+    "tare_active_session_seconds_total",
+    "Time of active sessions by what it went to, sampled; its rate is the average number of active sessions.",
+);
 static CONSUMER: Family = Family::gauge("tare_consumer_enabled", "Whether a consumer is on.");
+
+/// The rows of the time of active sessions in microseconds begin so, and end with the class.
+const TIME: &str = "ash_us_";
 
 fn read(scrape: &mut Scrape<'_>) -> Result<(), Error> {
     let samples = &mut scrape.samples;
@@ -34,6 +41,10 @@ fn read(scrape: &mut Scrape<'_>) -> Result<(), Error> {
             ("memory_used", Some(bytes)) => samples.add(&USED, &[], bytes),
             ("memory_cap", Some(bytes)) => samples.add(&CAP, &[], bytes),
             ("digests_evicted", Some(count)) => samples.add(&EVICTED, &[], count),
+            (name, Some(us)) if name.starts_with(TIME) => {
+                let class = name.trim_start_matches(TIME).replace('_', " ");
+                samples.add(&ACTIVE, &[("class", &class)], Figure::seconds(u128::from(us) * 1_000_000));
+            }
             _ => match (name.strip_suffix("_lost"), name.strip_prefix("consumer_"), number) {
                 (Some(what), _, Some(count)) => samples.add(&LOST, &[("what", what)], count),
                 (_, Some(consumer), _) => samples.add(&CONSUMER, &[("consumer", consumer)], value == "YES"),

@@ -85,7 +85,7 @@ impl Reader {
 }
 
 /// Drops errors about what an account may not read, or a server does not have.
-fn passing(rows: Result<Vec<Row>, Error>) -> Result<Vec<Row>, Error> {
+pub(super) fn passing(rows: Result<Vec<Row>, Error>) -> Result<Vec<Row>, Error> {
     match rows {
         Err(error) if !error.is_passing() => Ok(vec![]),
         other => other,

@@ -1,5 +1,6 @@
 //! The reader of samples. It reads only the tables that the view shows, each once per sample.
 
+mod active;
 mod digest;
 mod head;
 mod locks;
@@ -12,6 +13,7 @@ use std::time::{Duration, Instant};
 
 use tare_server::sql::{literal, literals};
 
+use super::activity::Activity;
 use super::look::{
     About, Ask, Content, Counted, DIGESTS, INDEXES, Key, Look, THREAD_WAITS, Tally, Thread, View,
 };
@@ -32,6 +34,8 @@ pub struct Reader {
     told: HashSet<Key>,
     /// Subject of the last sample, and what was missing for it.
     lacked: Option<(Ask, Vec<String>)>,
+    /// What has been read of the active session history.
+    activity: Activity,
 }
 
 impl Reader {
@@ -59,6 +63,7 @@ impl Reader {
             executions_have_digests,
             told: HashSet::new(),
             lacked: None,
+            activity: Activity::default(),
         })
     }
 
@@ -73,7 +78,8 @@ impl Reader {
         if notes.is_empty() {
             notes = self.lacking(ask)?;
         }
-        let head = self.head()?;
+        let mut head = self.head()?;
+        head.activity = self.activity()?;
         let moment = self.moment()?;
         let content = self.content(ask, &mut notes)?;
         let texts = match (&content, ask.view) {

@@ -1,0 +1,205 @@
+//! One sample: which threads are active, and a record of each.
+
+use std::collections::HashMap;
+use std::sync::atomic::Ordering::{Acquire, Relaxed};
+use std::time::Duration;
+
+use super::Scheduler;
+use super::blockers::{Blocker, Blockers};
+use super::names::{KnownNames, joined};
+use super::record::{NO_OPERATION, Record};
+use super::waiting::{Doing, Judge, StageWaits};
+use crate::Engine;
+use crate::clock::{Scale, ticks, wall_us};
+use crate::layout::ring::RECORD_TIMED;
+use crate::memory::text;
+use crate::read::RunningStatement;
+use crate::snapshot::{ObjectName, SessionState, WaitClass};
+use crate::thread::Thread;
+
+/// What the one thread that samples remembers from one sample to the next.
+#[derive(Default)]
+pub struct Sampler {
+    names: KnownNames,
+    stages: StageWaits,
+    /// The time of the last sample, by the monotonic clock, in ticks.
+    last: Option<u64>,
+    /// CPU time of background threads at the last sample.
+    cpu: HashMap<u64, Duration>,
+    /// Digest of each thread's statement at the last sample, by EVENT_ID and start.
+    digests: HashMap<u64, (u64, Option<u64>, [u8; 16])>,
+}
+
+/// How much later than due a sample is at most on a busy machine, in microseconds. Before one that is later still there was
+/// no sampling.
+const LATE_US: u64 = 5_000_000;
+
+/// What one sample shares.
+struct Sample<'a> {
+    engine: &'a Engine,
+    judge: Judge<'a>,
+    names: &'a mut KnownNames,
+    before: (&'a HashMap<u64, Duration>, &'a HashMap<u64, (u64, Option<u64>, [u8; 16])>),
+    cpu: HashMap<u64, Duration>,
+    digests: HashMap<u64, (u64, Option<u64>, [u8; 16])>,
+    scale: Scale,
+    time_us: u64,
+    row_us: u64,
+}
+
+impl Engine {
+    /// Takes a sample: appends a record of every session that is not idle and of every background thread that is not
+    /// asleep. A row stands for the time since the sampler's last sample, or for `interval`, if that is the first or is
+    /// longer ago because nobody sampled. Returns the number of records.
+    pub fn sample_active(
+        &self,
+        sampler: &mut Sampler,
+        scheduler: &mut dyn Scheduler,
+        interval: Duration,
+    ) -> usize {
+        let scale = Scale::of(self);
+        let (now, usual) = (ticks(), u64::try_from(interval.as_micros()).unwrap_or(u64::MAX));
+        let since = sampler.last.replace(now).map(|last| us(scale, now.saturating_sub(last)));
+        let mut sample = Sample {
+            engine: self,
+            judge: Judge {
+                engine: self,
+                scheduler,
+                blockers: Blockers::default(),
+                stages: &mut sampler.stages,
+            },
+            names: &mut sampler.names,
+            before: (&sampler.cpu, &sampler.digests),
+            cpu: HashMap::new(),
+            digests: HashMap::new(),
+            scale,
+            time_us: wall_us(),
+            row_us: since.filter(|since| *since <= usual.saturating_add(LATE_US)).unwrap_or(usual),
+        };
+        let live = self.slabs().filter(|thread| thread.alive.load(Acquire) == 1);
+        let count = live.filter(|thread| sample.take(thread)).count();
+        let Sample { cpu, digests, .. } = sample;
+        (sampler.cpu, sampler.digests) = (cpu, digests);
+        self.active.count_sample();
+        count
+    }
+}
+
+impl Sample<'_> {
+    /// Appends a record of a thread; returns false if it is not active.
+    fn take(&mut self, thread: &'static Thread) -> bool {
+        let id = thread.thread_id.load(Relaxed);
+        let Some(record) = self.record(id, thread) else { return false };
+        // A thread that has ended meanwhile, and another one in its slab, would be mixed up.
+        let is_whole = self.engine.still_lives(thread, id);
+        if is_whole {
+            self.engine.active.append(&record);
+        }
+        is_whole
+    }
+
+    fn record(&mut self, id: u64, thread: &'static Thread) -> Option<Record> {
+        let command = thread.command.load(Relaxed).checked_sub(1);
+        let is_in_statement = thread.statement_depth.load(Relaxed) != 0;
+        let host = self.engine.host.get()?;
+        let is_session = thread.processlist_id.load(Relaxed) != 0;
+        let works = is_in_statement || is_session && command.is_some_and(|it| host.is_working_command(it));
+        // Most connections end here.
+        if !works && is_session && command.is_none_or(|it| host.is_idle_command(it)) {
+            return None;
+        }
+        let cpu = self.judge.scheduler.cpu_time(thread.os_id.load(Relaxed));
+        if let Some(cpu) = cpu.filter(|_| !works) {
+            self.cpu.insert(id, cpu);
+        }
+        let statements = self.engine.statements_in_progress(thread);
+        let digest = self.digest(id, thread, &statements);
+        let doing = if works {
+            self.judge.working(thread, cpu)
+        } else {
+            self.judge.background(thread, [self.before.0.get(&id).copied(), cpu])?
+        };
+        let mut record = self.begun(thread, statements.last(), digest, &doing);
+        record.thread_id = id;
+        record.stage = self.engine.stage_of(thread);
+        Some(record)
+    }
+
+    /// Returns the digest of the innermost statement that has one.
+    fn digest(&mut self, id: u64, thread: &Thread, statements: &[RunningStatement]) -> Option<[u8; 16]> {
+        statements.iter().rev().find_map(|statement| {
+            let known = self.before.1.get(&id);
+            let known = known.filter(|(event, start, _)| (*event, *start) == (statement.id, statement.start));
+            let hash = known.map(|(_, _, hash)| *hash);
+            let hash = hash.or_else(|| self.engine.digest_in_progress(thread, statement))?;
+            self.digests.insert(id, (statement.id, statement.start, hash));
+            Some(hash)
+        })
+    }
+
+    fn begun(
+        &mut self,
+        thread: &Thread,
+        statement: Option<&RunningStatement>,
+        digest: Option<[u8; 16]>,
+        doing: &Doing,
+    ) -> Record {
+        let trx = self.engine.transaction_in_progress(thread);
+        let now = ticks();
+        let age = |start: u64| us(self.scale, now.saturating_sub(start));
+        let wait = doing.noted.as_ref().filter(|_| doing.wait != 0);
+        let timed = wait.filter(|wait| wait.start != 0 && wait.flags & RECORD_TIMED != 0);
+        let blocker = doing.blocker.unwrap_or(Blocker::default());
+        let connection = |id: u64| u32::try_from(id).unwrap_or(0);
+        let [user, host, db] = self.engine.session_texts(thread);
+        let schema = statement.map(|it| it.schema.clone()).filter(|schema| !schema.is_empty()).unwrap_or(db);
+        let texts = self.engine.active.texts();
+        let object = doing.object.as_ref().map_or_else(Vec::new, object_text);
+        Record {
+            time_us: self.time_us,
+            row_us: self.row_us,
+            thread_id: 0,
+            processlist_id: connection(thread.processlist_id.load(Relaxed)),
+            blocking_processlist_id: connection(blocker.processlist_id),
+            event_id: statement.map_or(0, |it| it.id),
+            account: self.names.name(texts, &joined([&user, &host])),
+            schema: self.names.name(texts, &schema),
+            digest: digest.map_or(0, |hash| self.names.name(texts, &hash)),
+            object: self.names.name(texts, &object),
+            thread: thread.class.load(Relaxed),
+            stage: 0,
+            wait: doing.wait,
+            operation: wait.map_or(NO_OPERATION, |wait| wait.operation),
+            class: doing.class.unwrap_or(WaitClass::Cpu),
+            state: doing.state.unwrap_or(SessionState::OnCpu),
+            statement_us: statement.and_then(|it| it.start).map(age),
+            wait_us: timed.map(|wait| age(wait.start)),
+            trx_us: trx.as_ref().and_then(|trx| trx.start).map(age),
+            blocking_thread_id: blocker.thread_id,
+            trx_id: trx.map_or(0, |trx| trx.trx_id),
+        }
+    }
+}
+
+impl Engine {
+    /// Returns user, host and default schema of a thread's session.
+    fn session_texts(&self, thread: &Thread) -> [Vec<u8>; 3] {
+        let Some(texts) = thread.text(self) else { return Default::default() };
+        thread.read_texts(|| {
+            [
+                text::read(&texts.user, texts.user_len.load(Relaxed) as usize),
+                text::read(&texts.host, texts.host_len.load(Relaxed) as usize),
+                text::read(&texts.db, texts.db_len.load(Relaxed) as usize),
+            ]
+        })
+    }
+}
+
+fn us(scale: Scale, ticks: u64) -> u64 {
+    scale.ps(ticks) / 1_000_000
+}
+
+fn object_text(ObjectName { object_type, schema, name, index }: &ObjectName) -> Vec<u8> {
+    let part = |part: &Option<String>| part.as_ref().map_or_else(Vec::new, |part| part.clone().into_bytes());
+    joined([object_type.unwrap_or_default().as_bytes(), &part(schema), &part(name), &part(index)])
+}

@@ -1,0 +1,165 @@
+//! The active session history: what sessions were doing when they were sampled.
+
+use std::sync::Arc;
+
+use super::Parts;
+
+/// Whether a thread runs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub enum SessionState {
+    /// It runs on a processor.
+    OnCpu,
+    /// It could run, but no processor is free.
+    Runnable,
+    /// It waits.
+    Waiting,
+}
+
+impl SessionState {
+    /// Every state, in the order of the column's declaration.
+    pub const ALL: [SessionState; 3] = [SessionState::OnCpu, SessionState::Runnable, SessionState::Waiting];
+
+    /// Returns STATE.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            SessionState::OnCpu => "ON CPU",
+            SessionState::Runnable => "RUNNABLE",
+            SessionState::Waiting => "WAITING",
+        }
+    }
+}
+
+/// What a sampled thread spends its time on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[repr(u8)]
+pub enum WaitClass {
+    /// It runs, or could run.
+    Cpu,
+    /// A lock on a row, or on a table within the storage engine.
+    RowLock,
+    /// A metadata lock.
+    MetadataLock,
+    /// A lock that users name.
+    UserLock,
+    /// A lock on a whole table.
+    TableLock,
+    /// A file.
+    File,
+    /// A mutex, rwlock or sxlock.
+    Mutex,
+    /// A condition that another thread has to signal.
+    Condition,
+    /// The client, or another server.
+    Network,
+    /// Nothing: the statement asked to sleep.
+    Sleep,
+    /// Something that nobody names.
+    Other,
+}
+
+impl WaitClass {
+    /// Every class, in the order of the column's declaration.
+    pub const ALL: [WaitClass; 11] = [
+        WaitClass::Cpu,
+        WaitClass::RowLock,
+        WaitClass::MetadataLock,
+        WaitClass::UserLock,
+        WaitClass::TableLock,
+        WaitClass::File,
+        WaitClass::Mutex,
+        WaitClass::Condition,
+        WaitClass::Network,
+        WaitClass::Sleep,
+        WaitClass::Other,
+    ];
+
+    /// Returns WAIT_CLASS.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            WaitClass::Cpu => "CPU",
+            WaitClass::RowLock => "ROW LOCK",
+            WaitClass::MetadataLock => "METADATA LOCK",
+            WaitClass::UserLock => "USER LOCK",
+            WaitClass::TableLock => "TABLE LOCK",
+            WaitClass::File => "FILE IO",
+            WaitClass::Mutex => "MUTEX",
+            WaitClass::Condition => "CONDITION",
+            WaitClass::Network => "NETWORK",
+            WaitClass::Sleep => "SLEEP",
+            WaitClass::Other => "OTHER",
+        }
+    }
+}
+
+/// A row of the active session history: one thread in one sample. Texts are shared between rows.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ActiveRow {
+    /// SAMPLE_TIME, in microseconds since the Unix epoch; the same for all rows of a sample.
+    pub time_us: u64,
+    /// Time that the row stands for, in microseconds: since the sample before.
+    pub row_us: u64,
+    /// THREAD_ID.
+    pub thread_id: u64,
+    /// PROCESSLIST_ID; `None`: a background thread.
+    pub processlist_id: Option<u64>,
+    /// Name of the thread's instrument.
+    pub thread_name: &'static str,
+    /// User and host of the session.
+    pub user: Option<Arc<str>>,
+    #[allow(missing_docs)]
+    pub host: Option<Arc<str>>,
+    /// Default schema of the statement.
+    pub schema: Option<Arc<str>>,
+    /// DIGEST of the statement, in hex.
+    pub digest: Option<Arc<str>>,
+    /// EVENT_ID of the innermost statement in progress.
+    pub event_id: Option<u64>,
+    /// Time since that statement began, in microseconds.
+    pub statement_us: Option<u64>,
+    /// Name of the stage.
+    pub stage: Option<&'static str>,
+    /// Whether the thread runs.
+    pub state: SessionState,
+    /// What it spends its time on.
+    pub class: WaitClass,
+    /// Name of the wait's instrument; `None`: it runs, or the wait is not instrumented.
+    pub wait: Option<&'static str>,
+    /// OPERATION of the wait.
+    pub operation: Option<&'static str>,
+    /// Object of the wait: type, schema, name and index.
+    pub object: [Option<Arc<str>>; 4],
+    /// Time since the wait began, in microseconds.
+    pub wait_us: Option<u64>,
+    /// THREAD_ID of the thread that is waited for.
+    pub blocking_thread_id: Option<u64>,
+    /// PROCESSLIST_ID of that thread.
+    pub blocking_processlist_id: Option<u64>,
+    /// TRX_ID of the transaction in progress; `None`: it has none, or there is no transaction.
+    pub trx_id: Option<u64>,
+    /// Time since the transaction began, in microseconds.
+    pub trx_us: Option<u64>,
+}
+
+impl ActiveRow {
+    /// Texts: account, schema, digest and object.
+    pub const NAMES: Parts = Parts::part(0);
+}
+
+/// How much the active session history holds.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ActiveHistoryState {
+    /// Samples taken since the start.
+    pub samples: u64,
+    /// Rows that can be read.
+    pub rows: u64,
+    /// Rows that fit.
+    pub capacity: u64,
+    /// SAMPLE_TIME of the oldest row, in microseconds since the Unix epoch.
+    pub oldest_us: Option<u64>,
+    /// Time that sessions have spent since the start, in microseconds, in the order of [`WaitClass::ALL`]. Rows that have
+    /// been overwritten count, too.
+    pub times_us: [u64; WaitClass::ALL.len()],
+}

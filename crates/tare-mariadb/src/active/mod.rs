@@ -1,0 +1,203 @@
+//! The active session history of this server: the thread that samples, the options `ash-interval` and `ash-memory`, and the
+//! rows of `tare_status` about it.
+//!
+//! The engine says what threads are doing, and keeps the records ([`Engine::sample_active`]). Here is when that is done,
+//! and what the kernel says.
+//!
+//! [`Engine::sample_active`]: tare_engine::Engine::sample_active
+
+mod scheduler;
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant, SystemTime};
+
+use tare_engine::Sampler;
+use tare_engine::snapshot::WaitClass;
+use tare_tables::TableError;
+
+use crate::options::{Options, show_interval};
+use crate::process::log::{Severity, line};
+use crate::process::{ENGINE, spawn};
+use scheduler::Kernel;
+pub(crate) use scheduler::ThreadClock;
+
+/// The row of `tare_status` that can be set.
+const INTERVAL: &str = "ash_interval";
+
+/// The clocks of the process, given by whoever begins.
+#[derive(Clone, Copy)]
+pub(crate) struct Clocks {
+    /// Returns the CPU time of a thread.
+    pub(crate) of_thread: ThreadClock,
+    /// Returns the CPU time of the calling thread.
+    pub(crate) own: fn() -> Duration,
+}
+
+/// What the sampler is told, and what it tells.
+struct Shared {
+    interval: Duration,
+    is_ending: bool,
+    /// Whether the thread runs.
+    is_running: bool,
+    /// CPU time of the thread since it began.
+    cpu: Duration,
+}
+
+static SHARED: Mutex<Shared> =
+    Mutex::new(Shared { interval: Duration::ZERO, is_ending: false, is_running: false, cpu: Duration::ZERO });
+/// Signals a change of [`SHARED`] to the sampler.
+static CHANGED: Condvar = Condvar::new();
+
+/// Locks what is shared. A panic leaves nothing half done there.
+fn shared() -> MutexGuard<'static, Shared> {
+    SHARED.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Reserves the memory and starts the thread that samples.
+pub(crate) fn begin(options: &Options, clocks: Clocks) -> std::io::Result<()> {
+    ENGINE.start_active_history(usize::try_from(options.ash_memory).unwrap_or(usize::MAX))?;
+    shared().interval = options.ash_interval;
+    shared().is_running = true;
+    let begun = spawn("tare-ash", Box::new(move || run(clocks)));
+    shared().is_running &= begun.is_ok();
+    begun
+}
+
+/// Stops sampling. The history stays as it is.
+pub(crate) fn end() {
+    shared().is_ending = true;
+    CHANGED.notify_all();
+}
+
+fn run(clocks: Clocks) {
+    if catch_unwind(AssertUnwindSafe(|| sample(clocks))).is_err() {
+        line(Severity::Warning, "the active session history is not sampled any more: internal error");
+    }
+    shared().is_running = false;
+}
+
+/// Samples until the server ends.
+fn sample(clocks: Clocks) {
+    let (mut kernel, mut sampler) = (Kernel::new(clocks.of_thread), Sampler::default());
+    let mut due = Instant::now();
+    while let Some(interval) = next(&mut due) {
+        ENGINE.sample_active(&mut sampler, &mut kernel, interval);
+        shared().cpu = (clocks.own)();
+    }
+}
+
+/// Waits for the next sample. Returns the interval in force; `None`: the server ends.
+fn next(due: &mut Instant) -> Option<Duration> {
+    let mut shared = shared();
+    let mut interval = shared.interval;
+    *due += interval;
+    loop {
+        if shared.is_ending {
+            return None;
+        }
+        if shared.interval != interval {
+            interval = shared.interval;
+            *due = Instant::now() + interval;
+        }
+        let now = Instant::now();
+        let left = due.saturating_duration_since(now);
+        if left.is_zero() && !interval.is_zero() {
+            // Samples that were missed are not made up for: they would all see the same.
+            if now.duration_since(*due) > interval {
+                *due = now;
+            }
+            return Some(interval);
+        }
+        // While it is off, somebody has to switch it on.
+        let left = if interval.is_zero() { Duration::from_secs(3600) } else { left };
+        shared = CHANGED.wait_timeout(shared, left).unwrap_or_else(PoisonError::into_inner).0;
+    }
+}
+
+/// Returns the rows of `tare_status` about the history.
+pub(crate) fn status_rows() -> Vec<(&'static str, String)> {
+    let state = ENGINE.active_history_state();
+    let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+    let reach = |oldest| now.saturating_sub(Duration::from_micros(oldest)).as_secs();
+    let (interval, is_running, cpu) = {
+        let shared = shared();
+        (shared.interval, shared.is_running, shared.cpu)
+    };
+    let interval = if is_running { show_interval(interval) } else { "OFF: not running".to_owned() };
+    let processors = std::thread::available_parallelism().map_or(0, usize::from);
+    let mut rows = vec![
+        ("processors", processors.to_string()),
+        (INTERVAL, interval),
+        ("ash_samples", state.samples.to_string()),
+        ("ash_rows", state.rows.to_string()),
+        ("ash_rows_max", state.capacity.to_string()),
+        ("ash_reach", format!("{}s", state.oldest_us.map_or(0, reach))),
+        ("ash_cpu", format!("{}us", cpu.as_micros())),
+    ];
+    rows.extend(CLASSES.into_iter().zip(state.times_us).map(|(name, us)| (name, us.to_string())));
+    rows
+}
+
+/// The rows of the time that sessions have spent, in the order of the classes.
+const CLASSES: [&str; WaitClass::ALL.len()] = [
+    "ash_us_cpu",
+    "ash_us_row_lock",
+    "ash_us_metadata_lock",
+    "ash_us_user_lock",
+    "ash_us_table_lock",
+    "ash_us_file_io",
+    "ash_us_mutex",
+    "ash_us_condition",
+    "ash_us_network",
+    "ash_us_sleep",
+    "ash_us_other",
+];
+
+/// Sets the row of this name; `None`: there is none that can be set.
+pub(crate) fn set(name: &str, value: &str) -> Option<Result<(), TableError>> {
+    if name != INTERVAL {
+        return None;
+    }
+    let mut options = Options::defaults();
+    if options.set("ash-interval", value.trim()).is_err() {
+        let (name, value) = (name.to_owned(), value.to_owned());
+        let allowed = "it may be OFF, or a duration such as 100ms or 1s, from 10ms to 60s";
+        return Some(Err(TableError::WrongValue { name, value, allowed }));
+    }
+    shared().interval = options.ash_interval;
+    CHANGED.notify_all();
+    Some(Ok(()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_interval_is_set_as_the_option_is_and_counts_at_once() {
+        shared().is_running = true;
+        let shown = || status_rows().into_iter().find(|(row, _)| *row == INTERVAL).map(|(_, value)| value);
+        assert!(set("ash_rows", "1").is_none());
+        assert!(set(INTERVAL, "250ms").is_some_and(|set| set.is_ok()));
+        assert_eq!(shown().as_deref(), Some("250ms"));
+        for wrong in ["", "5ms", "61s", "often", "-1s"] {
+            assert!(set(INTERVAL, wrong).is_some_and(|set| set.is_err()), "{wrong}");
+        }
+        assert_eq!(shown().as_deref(), Some("250ms"), "what is wrong changes nothing");
+        assert!(set(INTERVAL, "off").is_some_and(|set| set.is_ok()));
+        assert_eq!(shown().as_deref(), Some("OFF"));
+        let waiter = std::thread::spawn(|| next(&mut Instant::now()));
+        assert!(set(INTERVAL, "10ms").is_some_and(|set| set.is_ok()));
+        assert_eq!(waiter.join().unwrap(), Some(Duration::from_millis(10)), "it was off, and is on");
+        end();
+        assert_eq!(next(&mut Instant::now()), None);
+    }
+
+    #[test]
+    fn every_class_has_its_row() {
+        for (class, row) in WaitClass::ALL.into_iter().zip(CLASSES) {
+            assert_eq!(row, format!("ash_us_{}", class.name().to_lowercase().replace(' ', "_")));
+        }
+    }
+}

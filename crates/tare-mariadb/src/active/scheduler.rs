@@ -1,0 +1,136 @@
+//! What the kernel says of the server's threads.
+
+use std::fmt::Write as _;
+use std::fs::File;
+use std::io::Read;
+use std::time::Duration;
+
+use tare_engine::snapshot::WaitClass;
+use tare_engine::{Scheduler, ThreadState};
+
+/// A function that returns the CPU time that a thread of this process has used, by its THREAD_OS_ID.
+pub(crate) type ThreadClock = fn(u64) -> Option<Duration>;
+
+/// The kernel of this machine.
+pub(super) struct Kernel {
+    clock: ThreadClock,
+    path: String,
+    /// Whether the kernel tells in which call a thread waits; it may not tell a process that has changed its user.
+    tells_calls: bool,
+}
+
+impl Kernel {
+    pub(super) fn new(clock: ThreadClock) -> Kernel {
+        Kernel { clock, path: String::new(), tells_calls: true }
+    }
+
+    /// Reads a file about a thread of this process.
+    fn read<'b>(&mut self, os_id: u64, name: &str, to: &'b mut [u8]) -> std::io::Result<&'b [u8]> {
+        self.path.clear();
+        let _written = write!(self.path, "/proc/self/task/{os_id}/{name}");
+        let len = File::open(&self.path)?.read(to)?;
+        Ok(&to[..len])
+    }
+
+    fn call(&mut self, os_id: u64) -> Option<WaitClass> {
+        let mut text = [0; 256];
+        match self.read(os_id, "syscall", &mut text) {
+            Ok(text) => class_of_call(std::str::from_utf8(text).ok()?),
+            Err(error) => {
+                // A thread that has ended says nothing about others.
+                self.tells_calls = error.kind() == std::io::ErrorKind::NotFound;
+                None
+            }
+        }
+    }
+}
+
+impl Scheduler for Kernel {
+    fn cpu_time(&mut self, os_id: u64) -> Option<Duration> {
+        (self.clock)(os_id)
+    }
+
+    fn state(&mut self, os_id: u64) -> Option<ThreadState> {
+        let mut text = [0; 128];
+        let state = state_of(self.read(os_id, "stat", &mut text).ok()?)?;
+        Some(match state {
+            b'R' => ThreadState::Ready,
+            // It waits for a disk, mostly.
+            b'D' => ThreadState::Waits(Some(WaitClass::File)),
+            _ => ThreadState::Waits(if self.tells_calls { self.call(os_id) } else { None }),
+        })
+    }
+}
+
+/// Returns the state in the text of `stat`: the letter behind the name, which may contain anything.
+fn state_of(text: &[u8]) -> Option<u8> {
+    let end = text.iter().rposition(|byte| *byte == b')')?;
+    text.get(end + 2).copied().filter(u8::is_ascii_alphabetic)
+}
+
+/// Returns what a thread waits for in a call, given the text of `syscall`, which begins with the call's number.
+fn class_of_call(text: &str) -> Option<WaitClass> {
+    let number: i64 = text.split_whitespace().next()?.parse().ok()?;
+    match number {
+        libc::SYS_read
+        | libc::SYS_write
+        | libc::SYS_pread64
+        | libc::SYS_pwrite64
+        | libc::SYS_fsync
+        | libc::SYS_fdatasync
+        | libc::SYS_openat
+        | libc::SYS_fallocate
+        | libc::SYS_ftruncate => Some(WaitClass::File),
+        libc::SYS_recvfrom
+        | libc::SYS_sendto
+        | libc::SYS_recvmsg
+        | libc::SYS_sendmsg
+        | libc::SYS_poll
+        | libc::SYS_ppoll => Some(WaitClass::Network),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_state_stands_behind_the_name() {
+        assert_eq!(state_of(b"12 (mariadbd) S 1 2"), Some(b'S'));
+        assert_eq!(state_of(b"12 (a) R (b) D 1"), Some(b'D'));
+        assert_eq!((state_of(b""), state_of(b"12 (x)"), state_of(b"12 (x) ")), (None, None, None));
+    }
+
+    #[test]
+    fn a_call_says_what_is_waited_for() {
+        let of = |number: i64| class_of_call(&format!("{number} 0x3 0x7f 0x0 0x0 0x0 0x0 0x7ffc 0x7f12\n"));
+        assert_eq!(of(libc::SYS_pread64), Some(WaitClass::File));
+        assert_eq!(of(libc::SYS_recvfrom), Some(WaitClass::Network));
+        assert_eq!(of(libc::SYS_futex), None);
+        assert_eq!(
+            (class_of_call("running"), class_of_call("-1 0x7ffc 0x7f"), class_of_call("")),
+            (None, None, None)
+        );
+    }
+
+    #[test]
+    fn a_thread_that_sleeps_waits_and_one_that_is_gone_has_no_state() {
+        let (tell, told) = std::sync::mpsc::channel();
+        let (end, ended) = std::sync::mpsc::channel::<()>();
+        let sleeper = std::thread::spawn(move || {
+            let own = std::fs::read_link("/proc/thread-self").unwrap();
+            tell.send(own.file_name().unwrap().to_str().unwrap().parse::<u64>().unwrap()).unwrap();
+            let _ = ended.recv();
+        });
+        let number = told.recv().unwrap();
+        let mut kernel = Kernel::new(|_| None);
+        while kernel.state(number) == Some(ThreadState::Ready) {
+            std::thread::yield_now();
+        }
+        assert_eq!(kernel.state(number), Some(ThreadState::Waits(None)));
+        drop(end);
+        sleeper.join().unwrap();
+        assert_eq!((kernel.state(u64::MAX), kernel.cpu_time(number)), (None, None));
+    }
+}

@@ -1,0 +1,166 @@
+//! Sessions that do one thing for as long as the test looks, and what that is.
+
+use std::collections::BTreeMap;
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use mysql::Conn;
+use mysql::prelude::Queryable;
+use tare_testkit::server::{LIMIT, Server};
+
+/// What a session does: its wait class, and the connection it waits for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Doing {
+    pub(super) class: &'static str,
+    pub(super) blockers: Vec<u32>,
+}
+
+/// Sessions on a server; they end with this.
+pub(super) struct Load<'s> {
+    server: &'s Server,
+    admin: Conn,
+    idle: Vec<Conn>,
+    busy: Vec<(u32, JoinHandle<()>)>,
+    /// What each active session does, by connection.
+    pub(super) truth: BTreeMap<u32, Doing>,
+}
+
+/// Whether a session waits, as the server itself says.
+pub(super) enum Until {
+    /// Its row in INNODB_TRX says LOCK WAIT.
+    RowLock,
+    /// Its state in the list of processes begins so.
+    State(&'static str),
+}
+
+impl<'s> Load<'s> {
+    pub(super) fn new(server: &'s Server) -> Load<'s> {
+        let mut admin = server.client().unwrap();
+        for sql in [
+            "CREATE DATABASE IF NOT EXISTS ash",
+            "CREATE OR REPLACE TABLE ash.t (id INT PRIMARY KEY, v INT) ENGINE=InnoDB",
+            "INSERT INTO ash.t VALUES (1, 10), (2, 20), (3, 30)",
+            "CREATE OR REPLACE TABLE ash.m (id INT PRIMARY KEY) ENGINE=InnoDB",
+            "CREATE OR REPLACE TABLE ash.a (id INT PRIMARY KEY) ENGINE=Aria",
+        ] {
+            admin.query_drop(sql).unwrap();
+        }
+        Load { server, admin, idle: vec![], busy: vec![], truth: BTreeMap::new() }
+    }
+
+    fn connect(&self, statements: &[&str]) -> Conn {
+        let mut conn = self.server.client().unwrap();
+        conn.query_drop("USE ash").unwrap();
+        statements.iter().for_each(|sql| conn.query_drop(sql).unwrap());
+        conn
+    }
+
+    /// A session that has run these statements and is idle.
+    pub(super) fn idle(&mut self, statements: &[&str]) -> u32 {
+        let conn = self.connect(statements);
+        let id = conn.connection_id();
+        self.idle.push(conn);
+        id
+    }
+
+    /// A session that runs a statement until the load ends.
+    pub(super) fn busy(&mut self, before: &[&str], sql: &str, until: &Until, class: &'static str) -> u32 {
+        let (mut conn, sql) = (self.connect(before), sql.to_owned());
+        let id = conn.connection_id();
+        // How it ends does not matter: it is killed.
+        self.busy.push((id, std::thread::spawn(move || drop(conn.query_drop(sql)))));
+        self.truth.insert(id, Doing { class, blockers: vec![] });
+        let waits = match until {
+            Until::RowLock => format!(
+                "SELECT COUNT(*) FROM information_schema.INNODB_TRX \
+                 WHERE trx_mysql_thread_id = {id} AND trx_state = 'LOCK WAIT'"
+            ),
+            Until::State(state) => format!(
+                "SELECT COUNT(*) FROM information_schema.PROCESSLIST WHERE ID = {id} AND COMMAND = 'Query' \
+                 AND STATE LIKE '{state}%'"
+            ),
+        };
+        let begin = Instant::now();
+        while self.admin.query_first(&waits).unwrap() != Some(1) {
+            assert!(begin.elapsed() < LIMIT, "connection {id} does not: {waits}");
+            // InnoDB's answer is kept for a tenth of a second.
+            std::thread::sleep(Duration::from_millis(120));
+        }
+        id
+    }
+
+    /// Notes whom a session waits for.
+    pub(super) fn waits_for(&mut self, waiter: u32, blockers: &[u32]) {
+        self.truth.get_mut(&waiter).unwrap().blockers = blockers.to_vec();
+    }
+
+    /// Every kind of doing at once.
+    pub(super) fn all(server: &'s Server) -> Load<'s> {
+        let mut load = Load::new(server);
+        load.row_locks(4);
+        load.metadata_locks();
+        load.user_locks();
+        for _ in 0..3 {
+            load.busy(&[], "SELECT SLEEP(600)", &Until::State("User sleep"), "SLEEP");
+        }
+        for _ in 0..2 {
+            load.busy(&[], "SELECT BENCHMARK(1000000000000, MD5('a'))", &Until::State(""), "CPU");
+        }
+        load
+    }
+
+    /// A transaction that has locked a row and is idle, and sessions that want the row; those behind the first wait for that
+    /// or for the holder.
+    pub(super) fn row_locks(&mut self, waiters: usize) -> u32 {
+        let update = "UPDATE t SET v = v + 1 WHERE id = 1";
+        let holder = self.idle(&["BEGIN", update]);
+        let mut before = vec![holder];
+        for _ in 0..waiters {
+            let waiter = self.busy(&["BEGIN"], update, &Until::RowLock, "ROW LOCK");
+            self.waits_for(waiter, &before);
+            before.push(waiter);
+        }
+        holder
+    }
+
+    /// A reader in a transaction, an ALTER that waits for it, and two readers that wait for the ALTER.
+    fn metadata_locks(&mut self) {
+        const WAITS: Until = Until::State("Waiting for table metadata lock");
+        let reader = self.idle(&["BEGIN", "SELECT * FROM m"]);
+        let alter = self.busy(&[], "ALTER TABLE m ADD COLUMN v INT", &WAITS, "METADATA LOCK");
+        self.waits_for(alter, &[reader]);
+        for _ in 0..2 {
+            let waiter = self.busy(&[], "SELECT * FROM m", &WAITS, "METADATA LOCK");
+            self.waits_for(waiter, &[alter]);
+        }
+    }
+
+    fn user_locks(&mut self) {
+        let holder = self.idle(&["SELECT GET_LOCK('ash', 600)"]);
+        for _ in 0..2 {
+            let waiter =
+                self.busy(&[], "SELECT GET_LOCK('ash', 600)", &Until::State("User lock"), "USER LOCK");
+            self.waits_for(waiter, &[holder]);
+        }
+    }
+
+    /// Connections of the load, as a list in SQL.
+    pub(super) fn list(&self) -> String {
+        self.truth.keys().map(u32::to_string).collect::<Vec<_>>().join(",")
+    }
+
+    /// Connections that are idle.
+    pub(super) fn idle_list(&self) -> String {
+        self.idle.iter().map(|conn| conn.connection_id().to_string()).collect::<Vec<_>>().join(",")
+    }
+}
+
+impl Drop for Load<'_> {
+    fn drop(&mut self) {
+        // Those behind others first, so that none gets what it waits for. One may have ended already.
+        for (id, thread) in self.busy.drain(..).rev() {
+            drop(self.admin.query_drop(format!("KILL {id}")));
+            let _ended = thread.join();
+        }
+    }
+}

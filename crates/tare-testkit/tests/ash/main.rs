@@ -1,0 +1,72 @@
+//! The active session history, held against sessions whose doings are known.
+
+#![allow(clippy::unwrap_used)] // in a test a failure is a panic
+
+mod chaos;
+mod load;
+mod recipes;
+mod shares;
+mod table;
+mod truth;
+
+use std::time::{Duration, Instant};
+
+use mysql::Conn;
+use mysql::prelude::{FromRow, Queryable};
+use tare_testkit::server::{LIMIT, Server, Settings};
+use tare_testkit::subject::Provider;
+
+const HISTORY: &str = "performance_schema.tare_active_session_history";
+
+/// A server that samples every ten milliseconds; `None`: skipped, and said so.
+fn server(settings: &[(&str, &str)]) -> Option<Server> {
+    if !Provider::under_test().is_tare() {
+        println!("skipped: the built-in has no such table");
+        return None;
+    }
+    let server = Settings::new(Provider::under_test())
+        .option("--innodb-lock-wait-timeout=600")
+        .option("--lock-wait-timeout=600")
+        .tare_option("ash-interval", "10ms");
+    let server = settings.iter().fold(server, |server, (name, value)| server.tare_option(name, value));
+    Server::start(server).unwrap().on_its_port()
+}
+
+/// The rows of a query.
+fn rows<R: FromRow>(conn: &mut Conn, sql: &str) -> Vec<R> {
+    conn.query(sql).unwrap_or_else(|error| panic!("{sql}: {error}"))
+}
+
+/// The only value of a query.
+fn number(conn: &mut Conn, sql: &str) -> u64 {
+    rows::<u64>(conn, sql)[0]
+}
+
+/// A row of `tare_status` that is a number.
+fn status(conn: &mut Conn, name: &str) -> u64 {
+    number(
+        conn,
+        &format!("SELECT CAST(VALUE AS UNSIGNED) FROM performance_schema.tare_status WHERE NAME = '{name}'"),
+    )
+}
+
+fn set_status(conn: &mut Conn, name: &str, value: &str) {
+    let sql = format!("UPDATE performance_schema.tare_status SET VALUE = '{value}' WHERE NAME = '{name}'");
+    conn.query_drop(sql).unwrap();
+}
+
+/// Waits until so many further samples have been taken.
+fn await_samples(conn: &mut Conn, samples: u64) {
+    let begin = Instant::now();
+    let wanted = status(conn, "ash_samples") + samples;
+    while status(conn, "ash_samples") < wanted {
+        assert!(begin.elapsed() < LIMIT, "no samples");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}
+
+/// Empties the history, and waits for so many samples from then on.
+fn sample_anew(conn: &mut Conn, samples: u64) {
+    conn.query_drop(format!("TRUNCATE TABLE {HISTORY}")).unwrap();
+    await_samples(conn, samples);
+}

@@ -1,0 +1,83 @@
+//! Short statements appear in proportion to the time they take together.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use mysql::Conn;
+use mysql::prelude::Queryable;
+use tare_testkit::turn;
+
+use super::{HISTORY, rows, sample_anew, server, set_status};
+
+/// Windows that are judged, and how many of them may be beyond the error of 99% by chance.
+const WINDOWS: usize = 3;
+const BY_CHANCE: usize = 1;
+
+/// Time of each digest of the schema `shares`, in picoseconds.
+fn times(conn: &mut Conn) -> BTreeMap<String, f64> {
+    let sql = "SELECT DIGEST, SUM_TIMER_WAIT FROM performance_schema.events_statements_summary_by_digest \
+               WHERE SCHEMA_NAME = 'shares'";
+    rows::<(String, f64)>(conn, sql).into_iter().collect()
+}
+
+/// Rows of each digest.
+fn sampled(conn: &mut Conn) -> BTreeMap<String, f64> {
+    let sql = format!(
+        "SELECT DIGEST, COUNT(*) FROM {HISTORY} WHERE SCHEMA_NAME = 'shares' AND DIGEST IS NOT NULL GROUP BY 1"
+    );
+    rows::<(String, f64)>(conn, &sql).into_iter().collect()
+}
+
+/// The digests whose rows are not what their time makes of all rows, within the binomial error at 99%.
+fn beyond(times: &BTreeMap<String, f64>, rows: &BTreeMap<String, f64>) -> Vec<String> {
+    let (time, all): (f64, f64) = (times.values().sum(), rows.values().sum());
+    assert!(all > 100.0, "{rows:?}");
+    let judged = times.iter().filter_map(|(digest, its)| {
+        let (share, rows) = (its / time, rows.get(digest).copied().unwrap_or(0.0));
+        let error = 2.576 * (all * share * (1.0 - share)).sqrt() + 1.0;
+        ((rows - all * share).abs() > error)
+            .then(|| format!("{digest}: {rows} of {all}, expected {}", all * share))
+    });
+    judged.collect()
+}
+
+#[test]
+fn short_statements_appear_in_proportion_to_their_time() {
+    let _turn = turn();
+    let Some(server) = server(&[]) else { return };
+    let mut conn = server.client().unwrap();
+    conn.query_drop("CREATE DATABASE shares").unwrap();
+    let ends = Arc::new(AtomicBool::new(false));
+    let worker = {
+        let (mut conn, ends) = (server.client().unwrap(), ends.clone());
+        std::thread::spawn(move || {
+            conn.query_drop("USE shares").unwrap();
+            while !ends.load(Ordering::Relaxed) {
+                for sql in [
+                    "SELECT SLEEP(0.004)",
+                    "SELECT BENCHMARK(8000, MD5('a'))",
+                    "DO BENCHMARK(2000, SHA1('a'))",
+                    "SELECT BENCHMARK(500, SHA1('b')), 1",
+                ] {
+                    conn.query_drop(sql).unwrap();
+                }
+            }
+        })
+    };
+    let mut wrong = Vec::new();
+    for _ in 0..WINDOWS {
+        conn.query_drop("TRUNCATE TABLE performance_schema.events_statements_summary_by_digest").unwrap();
+        sample_anew(&mut conn, 400);
+        set_status(&mut conn, "ash_interval", "OFF");
+        let (times, rows) = (times(&mut conn), sampled(&mut conn));
+        set_status(&mut conn, "ash_interval", "10ms");
+        let beyond = beyond(&times, &rows);
+        if !beyond.is_empty() {
+            wrong.push(beyond);
+        }
+    }
+    ends.store(true, Ordering::Relaxed);
+    worker.join().unwrap();
+    assert!(wrong.len() <= BY_CHANCE, "{wrong:#?}");
+}

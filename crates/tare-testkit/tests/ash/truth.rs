@@ -1,0 +1,111 @@
+//! What the history says of sessions that do one thing all the time, at every level: the class of each row, and whom it names.
+
+use std::collections::BTreeMap;
+
+use tare_testkit::turn;
+
+use super::load::{Doing, Load};
+use super::{HISTORY, rows, sample_anew, server, set_status};
+
+/// Samples to judge by.
+const SAMPLES: u64 = 150;
+
+/// A row: connection, class, state, wait, blocking connection.
+type Row = (u32, String, String, Option<String>, Option<u32>);
+
+/// The classes of a load's rows, each with its number.
+fn counted(rows: &[Row]) -> BTreeMap<&str, u64> {
+    let mut counted = BTreeMap::new();
+    rows.iter().for_each(|(_, class, ..)| *counted.entry(class.as_str()).or_default() += 1);
+    counted
+}
+
+/// Panics unless a number of `all` rows is what a share makes of them, within the binomial error at 99%.
+fn assert_share(rows: u64, all: u64, share: f64, what: &str) {
+    #[allow(clippy::cast_precision_loss)] // thousands
+    let (rows, all) = (rows as f64, all as f64);
+    let (expected, error) = (all * share, 2.576 * (all * share * (1.0 - share)).sqrt());
+    assert!((rows - expected).abs() <= error, "{what}: {rows} of {all}, expected {expected} ± {error}");
+}
+
+fn judge(level: &str, load: &Load<'_>, rows: &[Row], names_locks: bool) {
+    let (all, sessions) = (rows.len() as u64, load.truth.len());
+    assert!(all >= SAMPLES * sessions as u64 * 9 / 10, "{level}: {all} rows of {sessions} sessions");
+    let mut woken: BTreeMap<(&str, &str), u64> = BTreeMap::new();
+    for row in rows {
+        let (id, class, state, wait, blocker) = row;
+        let Doing { class: true_class, blockers } = &load.truth[id];
+        if class != true_class {
+            // It may have been about to begin, or woken for a moment.
+            assert!(class == "CPU", "{level}: {row:?} of one in {true_class}");
+            *woken.entry((true_class, state.as_str())).or_default() += 1;
+        }
+        assert_eq!(class == "CPU", state != "WAITING", "{level}: {row:?}");
+        if let Some(blocker) = blocker {
+            assert!(blockers.contains(blocker), "{level}: {row:?} waits for one of {blockers:?}");
+        } else if class == true_class && !blockers.is_empty() {
+            let may_be_unknown = !names_locks && class != "ROW LOCK";
+            assert!(may_be_unknown, "{level}: {row:?} names nobody, and waits for one of {blockers:?}");
+        }
+        if class == "ROW LOCK" {
+            assert_eq!(wait.as_deref(), Some("wait/lock/row/handler"), "{level}");
+        }
+    }
+    assert!(woken.values().sum::<u64>() <= all / 100, "{level}: they wait all the time: {woken:?}");
+    let counted = counted(rows);
+    let mut expected: BTreeMap<&str, usize> = BTreeMap::new();
+    load.truth.values().for_each(|doing| *expected.entry(doing.class).or_default() += 1);
+    for (class, of) in expected {
+        #[allow(clippy::cast_precision_loss)] // few
+        let share = of as f64 / sessions as f64;
+        assert_share(counted.get(class).copied().unwrap_or(0), all, share, &format!("{level}, {class}"));
+    }
+}
+
+fn at_level(level: &str, names_locks: bool) {
+    let _turn = turn();
+    // At level sampled, hardly any statement is chosen.
+    let Some(server) = server(&[("sample", "1/1000000")]) else { return };
+    let mut conn = server.client().unwrap();
+    set_status(&mut conn, "level", level);
+    let load = Load::all(&server);
+    sample_anew(&mut conn, SAMPLES);
+    // By its key the table is read connection by connection, and meanwhile there would be further samples.
+    set_status(&mut conn, "ash_interval", "OFF");
+    let sql = format!(
+        "SELECT PROCESSLIST_ID, WAIT_CLASS, STATE, WAIT_EVENT, BLOCKING_PROCESSLIST_ID FROM {HISTORY} \
+         WHERE PROCESSLIST_ID IN ({}) ORDER BY SAMPLE_TIME",
+        load.list()
+    );
+    let seen: Vec<Row> = rows(&mut conn, &sql);
+    judge(level, &load, &seen, names_locks);
+    let idle: Vec<Row> = rows(
+        &mut conn,
+        &format!(
+            "SELECT PROCESSLIST_ID, WAIT_CLASS, STATE, WAIT_EVENT, BLOCKING_PROCESSLIST_ID FROM {HISTORY} \
+             WHERE PROCESSLIST_ID IN ({})",
+            load.idle_list()
+        ),
+    );
+    assert_eq!(idle, [], "{level}: idle sessions are not active");
+}
+
+#[test]
+fn at_lean_every_session_does_what_it_does() {
+    at_level("lean", true);
+}
+
+#[test]
+fn at_sampled_every_session_does_what_it_does() {
+    at_level("sampled", true);
+}
+
+#[test]
+fn at_sums_every_session_does_what_it_does() {
+    at_level("sums", true);
+}
+
+#[test]
+fn at_off_every_session_does_what_it_does() {
+    at_level("off", false);
+}
