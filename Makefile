@@ -6,7 +6,7 @@ export PATH := $(dir $(CARGO)):$(PATH)
 # Arguments for the programs: make demo ARGS="--secs 60", make bench ARGS="--rounds 10".
 ARGS ?=
 
-.PHONY: test-unit test-nightly help setup show tools packaging provider build demo bench lab-calibrate lab-simulation lab-record lab-precision callgrind cachegrind jumps samples check deb deb-compare release outlets-cost test test-hosts test-mtr test-bare test-recipes test-miri test-random test-valgrind test-scale test-slowlog
+.PHONY: test-unit test-nightly help book setup show tools packaging provider build demo bench lab-calibrate lab-simulation lab-record lab-precision callgrind cachegrind jumps samples check deb deb-compare release outlets-cost test test-hosts test-mtr test-bare test-recipes test-miri test-random test-valgrind test-scale test-slowlog
 
 help: ## list the commands
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -69,6 +69,15 @@ check: tools ## formatting, lints, documentation and its links; licences and adv
 	@! grep -rnE '//[/!] As \[' crates --include='*.rs' || { echo 'check: a comment says what its own item does, not "As [other]"'; false; }
 	@if command -v cargo-deny >/dev/null; then cargo deny --locked check; \
 	else echo 'check: cargo-deny is not there (cargo install cargo-deny): licences and advisories were not looked at'; fi
+
+# Without its server that rebuilds while one writes: half of what it depends on.
+MDBOOK = 0.5.4
+book: ## make the documentation a book with search, in target/book/html (builds mdBook first, once: some minutes)
+	@scripts/setup.sh --build python3
+	@[ -x target/mdbook-$(MDBOOK)/bin/mdbook ] || { echo 'book: building mdBook $(MDBOOK) in target/mdbook-$(MDBOOK), which takes some minutes, once'; \
+	cargo install --quiet --locked --version $(MDBOOK) --no-default-features --features search --root target/mdbook-$(MDBOOK) mdbook \
+	|| { echo 'book: mdBook could not be built: it needs crates.io'; false; }; }
+	@scripts/book.py target/mdbook-$(MDBOOK)/bin/mdbook
 
 # What packages are made with.
 packaging:
