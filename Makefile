@@ -34,7 +34,7 @@ build: provider ## build the provider and the command line, optimised
 demo: show build ## see it work: a stock server with tare, under load
 	@target/release/tare demo $(ARGS)
 
-bench: show build ## measure what it costs: off, off again, tare, built-in
+bench: show build ## measure what it costs: off, off again, tare, MariaDB's own
 	@target/release/tare bench $(ARGS)
 
 lab-calibrate: setup ## weigh the lab: are costs of known size found, of every kind? 40 minutes; writes docs/lab-notes/method.md (ARGS="20 9": runs, blocks)
@@ -136,7 +136,7 @@ test-slowlog: setup provider ## log every statement of 64 connections for two mi
 test-miri: ## unit tests of the protocols and the engine, run by Miri (needs a nightly toolchain with it)
 	@scripts/miri.sh $(ARGS)
 
-outlets-cost: setup provider ## print what a look of tare export and tare top costs a server with 5,000 digests, in CPU time (two minutes)
+outlets-cost: setup provider ## print what a reading of tare export and tare top costs a server with 5,000 digests, in CPU time (two minutes)
 	TARE_PROVIDER=$(CURDIR)/target/release/libtare_mariadb.so cargo test --quiet --locked -p tare-outlets --test cost -- --ignored --nocapture
 
 test-scale: setup provider ## read every table with 1,000 connections, 5,000 digests and 10,000 tables, and beside a load; prints what it takes
