@@ -57,7 +57,7 @@ fn index() -> String {
 fn page(group: &Group) -> String {
     let mut text = format!("# Tables: {}\n\nFor authors of queries: {}\n\n", group.title, group.about);
     let _ = write!(text, "```sql\n{}\n```\n\n", group.example);
-    text.push_str("Times are in picoseconds. *The built-in* is MariaDB's own Performance Schema. [All tables](../tables.md).\n\n");
+    text.push_str("Times are in picoseconds. *MariaDB's own* is the Performance Schema that is part of MariaDB. [All tables](../tables.md).\n\n");
     text.push_str("| table | in shape | may be |\n|---|---|---|\n");
     for table in tables_of(group.file) {
         let shape = if strict(table).is_some() { "both" } else { "`extended`" };
