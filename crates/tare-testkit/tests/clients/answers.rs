@@ -147,7 +147,8 @@ fn programs_and_prepared_statements_are_counted() {
 
     let prepared = run(&mut conn, &recipe("Which prepared statements are there")[0]);
     let columns = ["PROCESSLIST_ID", "PROCESSLIST_USER", "SQL_TEXT", "executions", "prepared_again"];
-    let wanted = [&shop.connection_id().to_string(), "root", "SELECT ? + 1", "2", "0"];
+    let id = shop.connection_id().to_string();
+    let wanted = [id.as_str(), "root", "SELECT ? + 1", "2", "0"];
     assert_eq!(values(row(&prepared, "STATEMENT_NAME", "plus"), columns), wanted);
 }
 
@@ -242,7 +243,8 @@ fn clients_are_told_apart() {
     assert_eq!(values(row(&programs, "program", "shop-worker"), ["connections"]), ["2"]);
 
     let bytes = run(&mut conn, &recipe("Which connections send and receive most")[0]);
-    assert_eq!(values(&bytes[0], ["PROCESSLIST_ID", "PROCESSLIST_USER"]), [&other.connection_id().to_string(), "worker"]);
+    let id = other.connection_id().to_string();
+    assert_eq!(values(&bytes[0], ["PROCESSLIST_ID", "PROCESSLIST_USER"]), [id.as_str(), "worker"]);
     assert!(number(&bytes[0], "sent") >= 5e6 && number(&bytes[0], "received") < 1e6, "{bytes:?}");
 
     // Time within a procedure is part of the CALL's: it counts once.
