@@ -31,7 +31,7 @@ const GENERATED: &str = "Generated from the declarations in `crates/tare-tables`
 fn index() -> String {
     let mut text = String::from(
         "# Tables\n\n\
-         For authors of queries: every table that tare serves, by group, and what may be done with it.\n\n\
+         For authors of queries: every table that tare serves, by group. A group's page has columns, indexes and what is allowed.\n\n\
          ```sql\n\
          SELECT * FROM performance_schema.tare_status;\n\
          ```\n\n\
