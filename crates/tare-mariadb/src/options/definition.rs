@@ -220,9 +220,11 @@ pub static OPTIONS: &[OptionDef] = &[
     instances("max-socket-instances", "Sockets kept.", |o| o.limits.of_mut(Lost::SocketInstances)),
     instances("max-table-handles", "Open tables kept.", |o| o.limits.of_mut(Lost::TableHandles)),
     instances("max-table-instances", "Tables kept.", |o| o.limits.of_mut(Lost::TableInstances)),
-    instances("max-table-lock-stat", "Tables whose figures of locks are kept when the table is closed.", |o| {
-        o.limits.of_mut(Lost::TableLockStats)
-    }),
+    instances(
+        "max-table-lock-stat",
+        "Tables whose figures of locks are kept when the table is closed.",
+        |o| o.limits.of_mut(Lost::TableLockStats),
+    ),
     instances("max-thread-instances", "Threads kept.", |o| o.limits.of_mut(Lost::ThreadInstances)),
     OptionDef {
         name: "max-file-handles",

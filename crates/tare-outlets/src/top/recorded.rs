@@ -219,7 +219,7 @@ pub(super) fn lock_tree(at: u64) -> Look {
             wait(45, 44, "table shop.orders", "EXCLUSIVE", "SHARED_WRITE"),
             wait(46, 45, "table shop.orders", "SHARED_READ", "EXCLUSIVE, waiting"),
             wait(47, 45, "table shop.orders", "SHARED_WRITE", "EXCLUSIVE, waiting"),
-            wait(62, 61, "shop.stock PRIMARY (5012)", "X", "X"),
+            wait(62, 61, "shop.stock PRIMARY (52)", "X", "X"),
         ],
         threads: vec![
             of(44, "app@10.0.0.5", "Sleep", 512, "UPDATE orders SET note = NULL WHERE id = 7"),

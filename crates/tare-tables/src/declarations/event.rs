@@ -256,7 +256,9 @@ const WAIT_OPERATION: &[ColumnDef<WaitRow>] = &[
     nullable("NUMBER_OF_BYTES", BigInt, "Bytes read or written; rows for table I/O; else NULL.", |row| {
         row.number_of_bytes.into()
     }),
-    nullable("FLAGS", IntUnsigned, "Flags of the wait; MariaDB's own leaves it NULL.", |row| row.flags.into()),
+    nullable("FLAGS", IntUnsigned, "Flags of the wait; MariaDB's own leaves it NULL.", |row| {
+        row.flags.into()
+    }),
 ];
 
 const STAGE_PROGRESS: &[ColumnDef<StageRow>] = &[

@@ -120,7 +120,15 @@ static NAMES: &[(&str, &[&str])] = &[
     ("tare", &["tare_"]),
     (
         "setup",
-        &["setup_instruments", "setup_consumers", "setup_actors", "setup_objects", "setup_threads", "setup_timers", "performance_timers"],
+        &[
+            "setup_instruments",
+            "setup_consumers",
+            "setup_actors",
+            "setup_objects",
+            "setup_threads",
+            "setup_timers",
+            "performance_timers",
+        ],
     ),
     ("statements", &["events_statements_", "prepared_statements_"]),
     ("transactions", &["events_transactions_"]),
@@ -133,11 +141,29 @@ static NAMES: &[(&str, &[&str])] = &[
     ("errors", &["events_errors_", "error_log"]),
     (
         "connections",
-        &["threads", "processlist", "accounts", "users", "hosts", "session_connect_", "session_account_", "host_cache", "tls_"],
+        &[
+            "threads",
+            "processlist",
+            "accounts",
+            "users",
+            "hosts",
+            "session_connect_",
+            "session_account_",
+            "host_cache",
+            "tls_",
+        ],
     ),
     (
         "status-and-variables",
-        &["global_", "session_status", "session_variables", "status_by_", "variables_", "user_variables_", "persisted_"],
+        &[
+            "global_",
+            "session_status",
+            "session_variables",
+            "status_by_",
+            "variables_",
+            "user_variables_",
+            "persisted_",
+        ],
     ),
     ("replication", &["replication_", "binary_log_", "log_status"]),
 ];
@@ -170,7 +196,8 @@ mod tests {
     fn examples_name_tables_of_their_group_and_columns_that_are_there() {
         for group in GROUPS {
             let named = group.example.split("performance_schema.").nth(1).unwrap_or_default();
-            let name = named.split(|it: char| !it.is_ascii_lowercase() && it != '_').next().unwrap_or_default();
+            let name =
+                named.split(|it: char| !it.is_ascii_lowercase() && it != '_').next().unwrap_or_default();
             assert_eq!(of(name), group.file, "{}", group.example);
             let table = Shape::Extended.tables().iter().find(|it| it.name() == name).expect(name);
             let words = group.example.split(|it: char| !it.is_ascii_uppercase() && it != '_');

@@ -72,7 +72,9 @@ fn what_runs_and_which_transactions_are_open() {
     let wanted = ["Sleep", "READ WRITE", "REPEATABLE READ", "NO"];
     // A statement ends a moment after its answer.
     let idle = |rows: &[Row]| {
-        rows.iter().any(|row| text(row, "PROCESSLIST_ID").as_ref() == Some(&holder_id) && values(row, columns) == wanted)
+        rows.iter().any(|row| {
+            text(row, "PROCESSLIST_ID").as_ref() == Some(&holder_id) && values(row, columns) == wanted
+        })
     };
     until(&mut conn, open, idle);
 
@@ -97,7 +99,10 @@ fn statements_are_found_by_what_they_do() {
     for _ in 0..11 {
         execute(&mut shop, &["SELECT COUNT(*) FROM orders WHERE a = 5"]);
     }
-    execute(&mut shop, &["SELECT id FROM orders WHERE b = 7", "SELECT note, COUNT(*) FROM orders GROUP BY note"]);
+    execute(
+        &mut shop,
+        &["SELECT id FROM orders WHERE b = 7", "SELECT note, COUNT(*) FROM orders GROUP BY note"],
+    );
     let failing = "SELECT nothing FROM orders";
     shop.query_drop(failing).unwrap_err();
     execute(&mut shop, &["SELECT 2"]);
@@ -106,7 +111,10 @@ fn statements_are_found_by_what_they_do() {
     let without_index = run(&mut conn, &recipe("Which statements use no index")[0]);
     let columns = ["calls", "without_index", "without_good_index", "examined"];
     assert_eq!(values(row(&without_index, "DIGEST_TEXT", scan), columns), ["11", "11", "0", "11000"]);
-    assert!(!has(&without_index, "DIGEST_TEXT", "SELECT ID FROM `orders` WHERE `b` = ?"), "{without_index:?}");
+    assert!(
+        !has(&without_index, "DIGEST_TEXT", "SELECT ID FROM `orders` WHERE `b` = ?"),
+        "{without_index:?}"
+    );
 
     let wasteful = run(&mut conn, &recipe("Which statements read far more rows than they send")[0]);
     let columns = ["calls", "examined", "sent", "examined_per_sent"];
@@ -120,7 +128,7 @@ fn statements_are_found_by_what_they_do() {
     let [by_digest, last] = &recipe("Which statements fail")[..] else { panic!("two blocks") };
     let failed = run(&mut conn, by_digest);
     let columns = ["calls", "errors"];
-    assert_eq!(values(row(&failed, "DIGEST_TEXT", "SELECT NOTHING FROM `orders`"), columns), ["1", "1"]);
+    assert_eq!(values(row(&failed, "DIGEST_TEXT", "SELECT `nothing` FROM `orders`"), columns), ["1", "1"]);
     let last = run(&mut conn, last);
     let columns = ["CURRENT_SCHEMA", "MYSQL_ERRNO", "RETURNED_SQLSTATE", "SQL_TEXT"];
     assert_eq!(values(&last[0], columns), ["shop", "1054", "42S22", failing]);
@@ -170,7 +178,10 @@ fn tables_indexes_and_files_are_found_by_their_use() {
     );
     let tables = run(&mut conn, &recipe("Which tables are busiest")[0]);
     let orders = row(&tables, "OBJECT_NAME", "orders");
-    assert_eq!(values(orders, ["OBJECT_SCHEMA", "inserted", "updated", "deleted"]), ["shop", "1000", "20", "1"]);
+    assert_eq!(
+        values(orders, ["OBJECT_SCHEMA", "inserted", "updated", "deleted"]),
+        ["shop", "1000", "20", "1"]
+    );
     assert!(tables.windows(2).all(|pair| number(&pair[0], "total_s") >= number(&pair[1], "total_s")));
 
     let indexes = run(&mut conn, &recipe("Which index serves a table")[0]);
@@ -204,7 +215,10 @@ fn waits_and_stages_are_in_order_of_their_time() {
     execute(&mut conn, &["DO GET_LOCK('till', 1)"]);
     let waits = run(&mut conn, &recipe("What does the server wait for")[0]);
     for rows in [&stages, &waits] {
-        assert!(rows.windows(2).all(|pair| number(&pair[0], "total_s") >= number(&pair[1], "total_s")), "{rows:?}");
+        assert!(
+            rows.windows(2).all(|pair| number(&pair[0], "total_s") >= number(&pair[1], "total_s")),
+            "{rows:?}"
+        );
     }
     let lock = row(&waits, "EVENT_NAME", "wait/lock/metadata/sql/mdl");
     assert!(number(lock, "maximum_ms") >= 900.0, "{waits:?}");
@@ -219,7 +233,10 @@ fn clients_are_told_apart() {
     let mut conn = server.client().unwrap();
     let mut shop = shop(&server);
     shop.query_drop("CREATE PROCEDURE slow() BEGIN DO SLEEP(0.5); DO SLEEP(0.5); END").unwrap();
-    execute(&mut shop, &["CREATE USER worker@localhost IDENTIFIED BY 'w'", "GRANT ALL ON shop.* TO worker@localhost"]);
+    execute(
+        &mut shop,
+        &["CREATE USER worker@localhost IDENTIFIED BY 'w'", "GRANT ALL ON shop.* TO worker@localhost"],
+    );
     let worker = || {
         let attributes = HashMap::from([("program_name".to_owned(), "shop-worker".to_owned())]);
         let options = server.client_options().user(Some("worker")).pass(Some("w"));
@@ -235,7 +252,8 @@ fn clients_are_told_apart() {
 
     let connected = &recipe("Who connects, and how often")[0];
     let two = |rows: &[Row]| {
-        rows.iter().any(|row| values(row, ["USER", "HOST", "open_now", "made"]) == ["worker", "localhost", "2", "3"])
+        rows.iter()
+            .any(|row| values(row, ["USER", "HOST", "open_now", "made"]) == ["worker", "localhost", "2", "3"])
     };
     until(&mut conn, connected, two);
 
@@ -253,6 +271,9 @@ fn clients_are_told_apart() {
     let sql = "SELECT SUM_TIMER_WAIT / 1e12 FROM performance_schema.events_statements_summary_by_digest \
                WHERE DIGEST_TEXT LIKE 'CALL%'";
     let call: f64 = conn.query_first(sql).unwrap().unwrap();
-    assert!(call >= 1.0 && total >= call && total < 1.9 * call, "{total} with a call of {call}: {accounts:?}");
+    assert!(
+        call >= 1.0 && total >= call && total < 1.9 * call,
+        "{total} with a call of {call}: {accounts:?}"
+    );
     assert_eq!(values(row(&accounts, "USER", "worker"), ["errors"]), ["1"]);
 }
