@@ -59,8 +59,10 @@ def title(page):
     return (ROOT / page).read_text().split("\n", 1)[0].removeprefix("# ").strip()
 
 
-def chapter(page, depth=0):
-    name = title(page).replace("[", "").replace("]", "")
+def chapter(page, above="", depth=0):
+    """Returns a line of the summary. A title that begins with the heading it stands under goes without that."""
+    name = title(page).replace("[", "").replace("]", "").removeprefix(f"{above}: ")
+    name = name if name.startswith("tare") else name[0].upper() + name[1:]
     return f"{'    ' * depth}- [{name}]({page})"
 
 
@@ -72,16 +74,17 @@ def summary(files):
         heading, text = section.split("\n", 1)
         if heading == ASIDE:
             continue
-        lines += ["", f"# {heading.split(':')[0]}", ""]
+        heading = heading.split(":")[0]
+        lines += ["", f"# {heading}", ""]
         for page in (to for link, _ in LINK.findall(text) if (to := target(INDEX, link))):
             if page in files and page.endswith(".md") and page not in seen:
                 seen.add(page)
-                lines.append(chapter(page))
+                lines.append(chapter(page, heading))
                 # Pages in a folder of that name are parts of it.
                 parts = [it for it in links(page) if it.startswith(page.removesuffix(".md") + "/") and it.endswith(".md")]
                 for part in dict.fromkeys(parts):
                     seen.add(part)
-                    lines.append(chapter(part, 1))
+                    lines.append(chapter(part, title(page), 1))
     lines += ["", "# The project", ""] + [chapter(page) for page in PROJECT]
     seen.update(PROJECT)
     lost = sorted(name for name in files if re.fullmatch(r"docs/.*\.md", name) and name not in seen)
