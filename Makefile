@@ -6,7 +6,7 @@ export PATH := $(dir $(CARGO)):$(PATH)
 # Arguments for the programs: make demo ARGS="--for 60s", make bench ARGS="--rounds 10".
 ARGS ?=
 
-.PHONY: test-unit test-nightly help setup show tools packaging provider build demo bench lab-calibrate lab-simulation lab-record lab-precision callgrind cachegrind jumps samples check deb deb-compare release repository outlets-cost test test-hosts test-mtr test-bare test-recipes test-miri test-random test-valgrind test-scale test-slowlog
+.PHONY: test-unit test-nightly help book setup show tools packaging provider build demo bench lab-calibrate lab-simulation lab-record lab-precision callgrind cachegrind jumps samples check deb deb-compare release repository outlets-cost test test-hosts test-mtr test-bare test-recipes test-miri test-random test-valgrind test-scale test-slowlog
 
 help: ## list the commands
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -34,7 +34,7 @@ build: provider ## build the provider and the command line, optimised
 demo: show build ## see it work: a stock server with tare, under load
 	@target/release/tare demo $(ARGS)
 
-bench: show build ## measure what it costs: off, off again, tare, built-in
+bench: show build ## measure what it costs: off, off again, tare, MariaDB's own
 	@target/release/tare bench $(ARGS)
 
 lab-calibrate: setup ## weigh the lab: are costs of known size found, of every kind? 40 minutes; writes docs/lab-notes/method.md (ARGS="20 9": runs, blocks)
@@ -69,6 +69,15 @@ check: tools ## formatting, lints, documentation and its links; licences and adv
 	@! grep -rnE '//[/!] As \[' crates --include='*.rs' || { echo 'check: a comment says what its own item does, not "As [other]"'; false; }
 	@if command -v cargo-deny >/dev/null; then cargo deny --locked check; \
 	else echo 'check: cargo-deny is not there (cargo install cargo-deny): licences and advisories were not looked at'; fi
+
+# Without its server that rebuilds while one writes: half of what it depends on.
+MDBOOK = 0.5.4
+book: ## make the documentation a book with search, in target/book/html (builds mdBook first, once: some minutes)
+	@scripts/setup.sh --build python3
+	@[ -x target/mdbook-$(MDBOOK)/bin/mdbook ] || { echo 'book: building mdBook $(MDBOOK) in target/mdbook-$(MDBOOK), which takes some minutes, once'; \
+	cargo install --quiet --locked --version $(MDBOOK) --no-default-features --features search --root target/mdbook-$(MDBOOK) mdbook \
+	|| { echo 'book: mdBook could not be built: it needs crates.io'; false; }; }
+	@scripts/book.py target/mdbook-$(MDBOOK)/bin/mdbook
 
 # What packages are made with.
 packaging:
@@ -130,7 +139,7 @@ test-slowlog: setup provider ## log every statement of 64 connections for two mi
 test-miri: ## unit tests of the protocols and the engine, run by Miri (needs a nightly toolchain with it)
 	@scripts/miri.sh $(ARGS)
 
-outlets-cost: setup provider ## print what a look of tare export and tare top costs a server with 5,000 digests, in CPU time (two minutes)
+outlets-cost: setup provider ## print what a reading of tare export and tare top costs a server with 5,000 digests, in CPU time (two minutes)
 	TARE_PROVIDER=$(CURDIR)/target/release/libtare_mariadb.so cargo test --quiet --locked -p tare-outlets --test cost -- --ignored --nocapture
 
 test-scale: setup provider ## read every table with 1,000 connections, 5,000 digests and 10,000 tables, and beside a load; prints what it takes

@@ -1,6 +1,7 @@
 #!/bin/bash
-# Fails on a dead relative link or anchor in any Markdown file, and on a page below docs/ whose first paragraph does not say
-# whom it is for. `make check` calls it.
+# Fails on a dead relative link or anchor in any Markdown file, and on a page below docs/ that does not begin with a title
+# and whom it is for, or that the index (docs/README.md, and for tables docs/reference/tables.md) does not name.
+# `make check` calls it.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -36,7 +37,13 @@ FILENAME ~ /^docs\// && FNR == 3 && !/^For [^:]+: ./ { wrong("does not say whom 
         check(link)
     }
 }
-END { exit failed }
+END {
+    for (page in exists)
+        if (page ~ /^docs\/.*\.md$/ && page != "docs/README.md" && !(page in named)) {
+            print page ": is not named in docs/README.md"; failed = 1
+        }
+    exit failed
+}
 
 function wrong(what) { print FILENAME ":" FNR ": " what; failed = 1 }
 
@@ -57,6 +64,7 @@ function check(link,   path, anchor) {
     path = link; anchor = ""
     if (match(link, /#/)) { path = substr(link, 1, RSTART - 1); anchor = substr(link, RSTART + 1) }
     path = path == "" ? FILENAME : resolved(folder, path)
+    if (FILENAME == "docs/README.md" || FILENAME == "docs/reference/tables.md") named[path] = 1
     if (!(path in exists)) wrong("dead link: " link)
     else if (anchor != "" && path ~ /\.md$/ && !((path "#" anchor) in anchors)) wrong("dead anchor: " link)
 }

@@ -1,40 +1,87 @@
-//! The tables as a document: `docs/reference/tables.md` is generated from the declarations.
+//! The tables as pages: `docs/reference/tables.md` and the pages below `docs/reference/tables/`, a page per group,
+//! are generated from the declarations.
+
+mod groups;
 
 use std::fmt::Write;
 
 use crate::ddl::sql_type_text;
 use crate::shape::{Shape, TABLES};
 use crate::table::{Access, Column, Table};
+use groups::{GROUPS, Group};
 
-/// Returns the content of `docs/reference/tables.md`: the tables of both shapes.
-pub fn markdown() -> String {
-    let strict = |table: &'static dyn Table| TABLES.iter().find(|it| it.name() == table.name()).copied();
-    let tables = Shape::Extended.tables();
+/// A page of the documents.
+pub struct Page {
+    /// Its file, below `docs/reference`.
+    pub file: String,
+    /// Its content, Markdown.
+    pub text: String,
+}
+
+/// Returns the index of all tables and a page per group, with the tables of both shapes.
+pub fn pages() -> Vec<Page> {
+    let index = Page { file: "tables.md".into(), text: index() };
+    let page = |group: &Group| Page { file: format!("tables/{}.md", group.file), text: page(group) };
+    [index].into_iter().chain(GROUPS.iter().map(page)).collect()
+}
+
+const GENERATED: &str = "Generated from the declarations in `crates/tare-tables`; do not edit. To bring it up to date:\n\
+                         `TARE_UPDATE_DOCS=1 cargo test -p tare-tables --test document`.\n";
+
+fn index() -> String {
     let mut text = String::from(
         "# Tables\n\n\
-         For authors of queries: every table and column that tare serves, and what may be done with it.\n\n\
+         For authors of queries: every table that tare serves, by group. A group's page has columns, indexes and what is allowed.\n\n\
          ```sql\n\
          SELECT * FROM performance_schema.tare_status;\n\
          ```\n\n\
-         All are served in the schema `performance_schema`. Times are picoseconds. In the shape `extended` there are \
-         more tables, and those of both shapes have MySQL's columns, in MySQL's order. *The built-in* is MariaDB's own \
-         Performance Schema. \
-         [Recipes](../how-to/recipes.md) has queries to begin with.\n\n\
-         Generated from the declarations in `crates/tare-tables`; do not edit. To bring it up to date:\n\
-         `TARE_UPDATE_DOCS=1 cargo test -p tare-tables --test document`.\n\n\
-         | table | shape | may be |\n|---|---|---|\n",
+         All tables are in the schema `performance_schema`. Times are in picoseconds. [Recipes](../how-to/recipes.md) has\n\
+         queries to begin with.\n\n\
+         | group | has |\n|---|---|\n",
     );
-    for table in tables {
-        let shape = if strict(*table).is_some() { "both" } else { "extended" };
+    for Group { file, title, .. } in GROUPS {
+        let page = format!("tables/{file}.md");
+        let names: Vec<String> =
+            tables_of(file).map(|it| format!("[`{0}`]({page}#{0})", it.name())).collect();
+        let _ = writeln!(text, "| [{title}]({page}) | {} |", names.join(", "));
+    }
+    text.push_str(
+        "\n**Shapes.** By default (`shape = strict`) tare has MariaDB's tables and columns. With `shape = extended` there \
+         are more\n\
+         tables, and those of both shapes have MySQL's columns, too, in MySQL's order. Each page says which.\n\n",
+    );
+    text.push_str(GENERATED);
+    text
+}
+
+fn page(group: &Group) -> String {
+    let mut text = format!("# Tables: {}\n\nFor authors of queries: {}\n\n", group.title, group.about);
+    let _ = write!(text, "```sql\n{}\n```\n\n", group.example);
+    text.push_str("Times are in picoseconds. *MariaDB's own* is the Performance Schema that is part of MariaDB. [All tables](../tables.md).\n\n");
+    text.push_str("| table | in shape | may be |\n|---|---|---|\n");
+    for table in tables_of(group.file) {
+        let shape = if strict(table).is_some() { "both" } else { "`extended`" };
         let _ = writeln!(text, "| [`{0}`](#{0}) | {shape} | {1} |", table.name(), access(table.access()));
     }
-    for table in tables {
-        match strict(*table) {
-            Some(strict) => section(&mut text, strict, &further(strict, *table)),
-            None => section(&mut text, *table, &[]),
+    text.push('\n');
+    text.push_str(GENERATED);
+    for table in tables_of(group.file) {
+        match strict(table) {
+            Some(strict) => section(&mut text, strict, &further(strict, table)),
+            None => section(&mut text, table, &[]),
         }
     }
     text
+}
+
+/// Returns the tables of a group in the order of their declarations.
+fn tables_of(file: &str) -> impl Iterator<Item = &'static dyn Table> {
+    Shape::Extended.tables().iter().copied().filter(move |it| groups::of(it.name()) == file)
+}
+
+/// Returns the table of this name in the shape `strict`.
+fn strict(table: &dyn Table) -> Option<&'static dyn Table> {
+    TABLES.iter().find(|it| it.name() == table.name()).copied()
 }
 
 /// Returns the columns that only the extended table has.

@@ -21,7 +21,7 @@ pub use declarations::{
     account, active, budget, digest, error, event, handle, histogram, host_cache, level, lock, log, object,
     program, replication, server, session, setup, status, summary, sync, thread, timer, variable,
 };
-pub use document::markdown;
+pub use document::{Page, pages};
 pub use framework::column::ColumnDef;
 pub use framework::definition::{Emit, TableDef};
 pub use framework::view::{ViewColumn, ViewDef};

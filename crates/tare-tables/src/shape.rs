@@ -71,7 +71,7 @@ pub static FURTHER: &[&dyn Table] = &[
     &histogram::TRANSACTIONS_BY_EVENT_NAME,
 ];
 
-/// All tables of the shape `strict`, in the order of `docs/reference/tables.md`.
+/// All tables of the shape `strict`, in the order of their pages in `docs/reference/tables`.
 pub static TABLES: &[&dyn Table] = &[
     &status::STATUS,
     &level::LEVELS,

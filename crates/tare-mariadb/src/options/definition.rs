@@ -146,26 +146,26 @@ pub static OPTIONS: &[OptionDef] = &[
         name: "digests-size",
         kind: Kind::Count(0, 1_048_576, |o| &mut o.digests_size),
         default: "5000",
-        doc: "Rows by statement digest. One of them is that of digests without a place; a further digest takes the place of \
-              the one seen least recently. 0: nothing is counted by digest.",
+        doc: "Statement digests kept; a new one takes the place of the one seen least recently. One row is for statements \
+              whose digest found no place. 0: nothing is counted by digest.",
     },
     OptionDef {
         name: "accounts-size",
         kind: Kind::Count(0, 65_536, |o| &mut o.parties_size[0]),
         default: "1000",
-        doc: "Accounts kept; the connections of further ones count for their users and hosts only.",
+        doc: "Accounts kept; connections of further accounts count for their user and host only.",
     },
     OptionDef {
         name: "users-size",
         kind: Kind::Count(0, 65_536, |o| &mut o.parties_size[1]),
         default: "1000",
-        doc: "Users kept; the connections of further ones count for their accounts and hosts only.",
+        doc: "Users kept; connections of further users count for their account and host only.",
     },
     OptionDef {
         name: "hosts-size",
         kind: Kind::Count(0, 65_536, |o| &mut o.parties_size[2]),
         default: "1000",
-        doc: "Hosts kept; the connections of further ones count for their accounts and users only.",
+        doc: "Hosts kept; connections from further hosts count for their account and user only.",
     },
     OptionDef {
         name: "max-digest-length",
@@ -183,16 +183,16 @@ pub static OPTIONS: &[OptionDef] = &[
         name: "max-digest-sample-age",
         kind: Kind::Seconds(0, 1_048_576, |o| &mut o.max_digest_sample_age),
         default: "60",
-        doc: "Seconds after which the next statement of a digest becomes its sample, however fast it is; 0: only a slower \
-              one does. Samples are taken in the shape extended.",
+        doc: "After so many seconds the next statement of a digest replaces its sample, even if it is faster. 0: only a \
+              slower one does. There are samples in the shape extended only.",
     },
     OptionDef {
         name: "session-connect-attrs-size",
         kind: Kind::Count(0, MAX_CONNECT_ATTRS as u32, |o| &mut o.session_connect_attrs_size),
         default: "512",
-        doc: "Bytes kept of what a client says of itself when it connects.",
+        doc: "Bytes kept of the attributes that a client sends when it connects.",
     },
-    classes("max-cond-classes", "Instruments of conds.", |o| o.limits.of_mut(Lost::CondClasses)),
+    classes("max-cond-classes", "Instruments of conditions.", |o| o.limits.of_mut(Lost::CondClasses)),
     classes("max-file-classes", "Instruments of files.", |o| o.limits.of_mut(Lost::FileClasses)),
     classes("max-memory-classes", "Instruments of memory.", |o| o.limits.of_mut(Lost::MemoryClasses)),
     classes("max-mutex-classes", "Instruments of mutexes.", |o| o.limits.of_mut(Lost::MutexClasses)),
@@ -203,14 +203,14 @@ pub static OPTIONS: &[OptionDef] = &[
         o.limits.of_mut(Lost::StatementClasses)
     }),
     classes("max-thread-classes", "Instruments of threads.", |o| o.limits.of_mut(Lost::ThreadClasses)),
-    instances("max-cond-instances", "Conds kept.", |o| o.limits.of_mut(Lost::CondInstances)),
+    instances("max-cond-instances", "Conditions kept.", |o| o.limits.of_mut(Lost::CondInstances)),
     instances("max-file-instances", "Files kept.", |o| o.limits.of_mut(Lost::FileInstances)),
-    instances("max-index-stat", "Indexes of closed tables whose figures are kept.", |o| {
+    instances("max-index-stat", "Indexes whose figures are kept when their table is closed.", |o| {
         o.limits.of_mut(Lost::IndexStats)
     }),
     instances(
         "max-metadata-locks",
-        "Metadata locks kept, with free ones a connection holds for its next.",
+        "Metadata locks kept, including free places that a connection keeps for its next lock.",
         |o| o.limits.of_mut(Lost::MetadataLocks),
     ),
     instances("max-mutex-instances", "Mutexes kept.", |o| o.limits.of_mut(Lost::MutexInstances)),
@@ -222,21 +222,23 @@ pub static OPTIONS: &[OptionDef] = &[
     instances("max-socket-instances", "Sockets kept.", |o| o.limits.of_mut(Lost::SocketInstances)),
     instances("max-table-handles", "Open tables kept.", |o| o.limits.of_mut(Lost::TableHandles)),
     instances("max-table-instances", "Tables kept.", |o| o.limits.of_mut(Lost::TableInstances)),
-    instances("max-table-lock-stat", "Closed tables whose locks' figures are kept.", |o| {
-        o.limits.of_mut(Lost::TableLockStats)
-    }),
+    instances(
+        "max-table-lock-stat",
+        "Tables whose figures of locks are kept when the table is closed.",
+        |o| o.limits.of_mut(Lost::TableLockStats),
+    ),
     instances("max-thread-instances", "Threads kept.", |o| o.limits.of_mut(Lost::ThreadInstances)),
     OptionDef {
         name: "max-file-handles",
         kind: Kind::Count(0, DESCRIPTORS as u32, |o| o.limits.of_mut(Lost::FileHandles)),
         default: "65536",
-        doc: "Open files that are told apart.",
+        doc: "Open files recorded one by one.",
     },
     OptionDef {
         name: "max-statement-stack",
         kind: Kind::Count(1, STATEMENT_DEPTH as u32, |o| o.limits.of_mut(Lost::NestedStatements)),
         default: "10",
-        doc: "Statements within statements that are recorded.",
+        doc: "Depth to which statements inside statements are recorded.",
     },
     OptionDef {
         name: "setup-actors-size",
@@ -254,49 +256,49 @@ pub static OPTIONS: &[OptionDef] = &[
         name: "monitoring",
         kind: Kind::Switch(|o| &mut o.monitoring),
         default: "ON",
-        doc: "Record statements that use the tables of performance_schema, as any others. OFF: once such a statement \
-              locks the first of them it is counted and recorded nowhere, with all that happens in it.",
+        doc: "ON: statements that use the tables of performance_schema are recorded like any others. OFF: from the moment \
+              at which such a statement locks the first of these tables, nothing of it is recorded or counted.",
     },
     OptionDef {
         name: "prepared-digests",
         kind: Kind::Switch(|o| &mut o.prepared_digests),
         default: "ON",
-        doc: "Executions of prepared statements count for the digest of what was prepared, and show its text: with values \
-              where the server has them, for its own logs, with ? elsewhere. OFF: as with the server's own, EXECUTE counts for a \
-              digest of its own, and executions by the binary protocol for none.",
+        doc: "ON: executions of a prepared statement count for the digest of its text. The text has ? in place of values, \
+              unless the server has the values for its own logs. OFF: as in the server's own Performance Schema, EXECUTE has a \
+              digest of its own, and executions by the binary protocol have none.",
     },
     OptionDef {
         name: "synch-waits-by-instance",
         kind: Kind::Switch(|o| &mut o.synch_waits_by_instance),
         default: "OFF",
-        doc: "Count the waits for mutexes, rwlocks and conditions for each one, too: \
-              events_waits_summary_by_instance has them then. Threads that use one lock write to one place.",
+        doc: "ON: events_waits_summary_by_instance also has each mutex, rwlock and condition. This costs more, because \
+              all threads that use a lock then write to the same memory.",
     },
     OptionDef {
         name: "instrument",
         kind: Kind::Instrument(|o| &mut o.instruments),
         default: "",
-        doc: "State of the instruments whose names match: % any text, ? any character. The last match decides.",
+        doc: "Switches instruments whose names match: % stands for any text, ? for any character. The last match decides.",
     },
     OptionDef {
         name: "level",
         kind: Kind::Level(|o| &mut o.levels),
         default: "",
         doc: "How much is kept of the events of all instruments, or of those whose names match: exact, lean, sampled, sums, \
-              counts, off. At exact alone locks that were free are timed; sampled is the default. The last match decides.",
+              counts, off. Only exact times uncontended locks. The last match decides.",
     },
     OptionDef {
         name: "sample",
         kind: Kind::Sample(|o| &mut o.sample),
         default: "1000/s",
-        doc: "How many statements are recorded with all that is inside them, at level sampled. 1000/s: about as many a second of the \
-              whole server; below that rate every one. 1/64: one in 64, whatever the load. May be changed while the server runs.",
+        doc: "How many statements are recorded with everything inside them, at level sampled. 1000/s: about 1,000 a second of the \
+              whole server, and every one while there are fewer. 1/64: one in 64, whatever the load.",
     },
     OptionDef {
         name: "slow-after",
         kind: Kind::Duration(Duration::from_millis(1), Duration::from_secs(3600), |o| &mut o.slow_after),
         default: "10ms",
-        doc: "How long a statement runs until all that follows in it is recorded, at level sampled.",
+        doc: "At level sampled, once a statement has run for so long, everything that follows in it is recorded.",
     },
     OptionDef {
         name: "ash-interval",
@@ -316,74 +318,74 @@ pub static OPTIONS: &[OptionDef] = &[
         name: "consumer",
         kind: Kind::Consumer(|o| &mut o.consumers),
         default: "",
-        doc: "State of the consumers whose names match: % any text, ? any character. The last match decides.",
+        doc: "Switches consumers whose names match: % stands for any text, ? for any character. The last match decides.",
     },
     OptionDef {
         name: "budget",
         kind: Kind::Budget(|o| &mut o.budget),
         default: "OFF",
-        doc: "What tare may cost, as a share of the CPU time the server uses. The governor lowers the rate of samples and then levels so \
-              that it is kept, but counts and times statements whatever that costs (budget-strict); what \
-              instrument and level say of some instruments, and what is set in SQL, it leaves alone. Below 3% mutexes and rwlocks \
-              are not instrumented, unless they are named, or max-mutex-instances or max-rwlock-instances is set.",
+        doc: "What tare may cost, as a share of the CPU time that the server uses. To keep it, the governor first lowers the rate of \
+              samples and then levels. Statements are always counted and timed, unless budget-strict is ON. Levels that options give \
+              to some instruments, or that are set in SQL, stay. Below 3% mutexes and rwlocks are not instrumented, unless \
+              options name them, or max-mutex-instances or max-rwlock-instances is set.",
     },
     OptionDef {
         name: "budget-p95",
         kind: Kind::Budget(|o| &mut o.budget_p95),
         default: "OFF",
-        doc: "What tare may slow connections by, as a share of the CPU time they use themselves: of that time 95% is in \
-              connections which are slowed by no more. Kept beside budget, or without one.",
+        doc: "How much tare may slow connections, as a share of the CPU time that they use themselves. Connections that are \
+              slowed by no more then use 95% of that time. May be set with budget, or alone.",
     },
     OptionDef {
         name: "budget-strict",
         kind: Kind::Switch(|o| &mut o.budget_strict),
         default: "OFF",
-        doc: "ON: statements, transactions and errors may be given up, too, where a budget cannot be kept otherwise or they are worth \
-              less than what else they leave room for. OFF: they are counted and timed whatever that costs.",
+        doc: "OFF: statements, transactions and errors are counted and timed even if that exceeds the budget. ON: they may be given \
+              up, too, like all other events.",
     },
     OptionDef {
         name: "budget-every",
         kind: Kind::Seconds(1, 3600, |o| &mut o.budget_every),
         default: "5",
-        doc: "Seconds between two readings of the governor, at least.",
+        doc: "Least number of seconds between two readings of the governor.",
     },
     OptionDef {
         name: "prices",
         kind: Kind::File(|o| &mut o.prices),
         default: "",
-        doc: "File of what an event of each kind and level costs on this machine; by default the prices that ship.",
+        doc: "Price file: the cost per event of each kind at each level, as measured on this machine. By default that of tare is used.",
     },
     OptionDef {
         name: "socket",
         kind: Kind::Socket(|o| &mut o.socket),
         default: "",
-        doc: "Path of the endpoint that serves the tables; by default tare.sock in the data directory.",
+        doc: "Path of tare's socket, over which the tables are read.",
     },
     OptionDef {
         name: "tables",
         kind: Kind::Switch(|o| &mut o.tables),
         default: "ON",
-        doc: "Show the tables under performance_schema. OFF: only the endpoint serves them.",
+        doc: "ON: SQL shows the tables in performance_schema. OFF: they can be read at tare's socket only.",
     },
     OptionDef {
         name: "shape",
         kind: Kind::Shape(|o| &mut o.shape),
         default: "strict",
-        doc: "strict: exactly the server's own tables, and tare's own. extended: further ones, and further columns, as MySQL has them.",
+        doc: "strict: MariaDB's tables with MariaDB's columns, and the tables of tare itself. extended: MySQL's tables and columns as well.",
     },
     OptionDef {
         name: "source",
         kind: Kind::Switch(|o| &mut o.source),
         default: "ON",
-        doc: "Show in SOURCE which line of the server's source an event comes from. OFF: SOURCE is empty, as a stock \
-              server's own is.",
+        doc: "ON: the column SOURCE says from which line of the server's source an event comes. OFF: it is empty, as in the \
+              server's own Performance Schema.",
     },
     OptionDef {
         name: "server-variables",
         kind: Kind::Switch(|o| &mut o.server_variables),
         default: "ON",
-        doc: "Let @@performance_schema, performance_schema_* and Performance_schema_*_lost speak of tare. \
-              OFF: they stay as the server has them.",
+        doc: "ON: @@performance_schema, performance_schema_* and Performance_schema_*_lost have tare's values. \
+              OFF: they have those of the server's own Performance Schema, which is off.",
     },
 ];
 

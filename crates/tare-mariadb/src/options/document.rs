@@ -8,7 +8,7 @@ use crate::endpoint;
 const HEAD: &str = "\
 # Options
 
-For administrators: every option of the group `[tare]`, its values, its default, and whether it can be changed while the server runs.
+For administrators: every option of the group `[tare]` with its values and its default, and how to change it at run time.
 
 ```ini
 # /etc/mysql/mariadb.conf.d/90-tare.cnf
@@ -18,14 +18,14 @@ budget = 1%
 level = stage/%=counts
 ```
 
-The group stands in the server's own option files; the server itself does not read it. `_` may stand for `-`. The environment
+Put the group into an option file of the server; the server itself ignores it. In names `_` and `-` are the same. The environment
 variable `TARE_OPTIONS` (`key=value;key=value`) is read after the files and wins.
 
-**With an option that is wrong tare disables itself:** the server starts without tare, and one line of the error log names the file and
-the line. With `loose-` before its name an unknown option is ignored instead.
+**If an option is wrong, tare disables itself:** the server starts without tare, and one line of the error log names the file and
+the line. Put `loose-` before the name of an option that an older version may not know; it is then ignored.
 
-The sizes that the server is told for its own Performance Schema (`performance_schema_*_size` and the like) are read, too. The option
-here is called the same without `performance_schema_`, and wins. At -1 tare picks the size; a value beyond its bounds becomes the
+tare also reads the sizes that are set for the server's own Performance Schema (`performance_schema_*_size` and the like). An option
+of the same name without `performance_schema_` in `[tare]` wins. With -1 tare chooses the size. A size out of bounds becomes the
 nearest that is allowed.
 
 Generated from `crates/tare-mariadb/src/options`; do not edit. To bring it up to date:

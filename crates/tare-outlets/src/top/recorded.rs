@@ -199,6 +199,41 @@ pub(super) fn locks() -> Look {
     look(1, View::Locks, None, Content::Locks(locks))
 }
 
+/// Returns two holders with those that wait for them, as a picture for people: the queue behind a waiting ALTER,
+/// and an UPDATE behind a batch's row lock.
+pub(super) fn lock_tree(at: u64) -> Look {
+    let wait = |waiting, holding, object: &str, wanted: &str, held: &str| Wait {
+        waiting,
+        holding: Holder::Thread(holding),
+        object: object.into(),
+        wanted: wanted.into(),
+        held: held.into(),
+    };
+    let of = |id, account: &str, command: &str, seconds, statement: &str| Thread {
+        account: Some(account.into()),
+        seconds: Some(seconds),
+        ..thread(id, command, statement)
+    };
+    let locks = Locks {
+        waits: vec![
+            wait(45, 44, "table shop.orders", "EXCLUSIVE", "SHARED_WRITE"),
+            wait(46, 45, "table shop.orders", "SHARED_READ", "EXCLUSIVE, waiting"),
+            wait(47, 45, "table shop.orders", "SHARED_WRITE", "EXCLUSIVE, waiting"),
+            wait(62, 61, "shop.stock PRIMARY (52)", "X", "X"),
+        ],
+        threads: vec![
+            of(44, "app@10.0.0.5", "Sleep", 512, "UPDATE orders SET note = NULL WHERE id = 7"),
+            of(45, "deploy@10.0.0.9", "Query", 35, "ALTER TABLE orders ADD COLUMN gift INT"),
+            of(46, "app@10.0.0.5", "Query", 31, "SELECT * FROM orders WHERE id = 12"),
+            of(47, "app@10.0.0.6", "Query", 29, "INSERT INTO orders VALUES (8, 3)"),
+            of(61, "batch@10.0.0.7", "Query", 14, "UPDATE stock SET reserved = 0"),
+            of(62, "app@10.0.0.6", "Query", 9, "UPDATE stock SET reserved = 1"),
+        ],
+        partial: false,
+    };
+    look(at, View::Locks, None, Content::Locks(locks))
+}
+
 pub(super) fn digest_detail(at: u64) -> Look {
     let list = statements(at, true);
     let row = list.content.counted()[..1].to_vec();

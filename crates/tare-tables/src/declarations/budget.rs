@@ -84,10 +84,9 @@ pub(crate) fn set(name: &str, value: &str) -> Result<(), TableError> {
 /// The table `tare_prices`.
 pub static PRICES: TableDef<PriceRow> = TableDef::new(
     "tare_prices",
-    "A table of tare's own, not in the built-in: the estimated overhead, instrument by instrument: events since the last reading, \
-     times the price of one. Where a budget is set, the governor takes a reading every few seconds; else whoever reads the \
-     table does, at most once a second, back to the last one. The first row is what the readings cost, and the next one what \
-     connections that were made cost besides their events.",
+    "A table of tare itself: the estimated overhead of each instrument, that is its events since the last reading times the cost \
+     per event. With a budget the governor takes a reading every few seconds. Without one a SELECT on this table does, at most \
+     once a second. The first row is what the readings cost, and the second one what new connections cost besides their events.",
     &[PRICE_COLUMNS],
     |_: &Engine, _, emit| {
         let rows = KEEPER.get().map(|keeper| keeper.prices()).unwrap_or_default();
@@ -139,8 +138,7 @@ fn percent(share: f64) -> Value<'static> {
 /// The table `tare_decisions`.
 pub static DECISIONS: TableDef<DecisionRow> = TableDef::new(
     "tare_decisions",
-    "A table of tare's own, not in the built-in: what was done to keep the budget, the last 1,000 decisions, the oldest \
-     first.",
+    "A table of tare itself: what was done to keep the budget, the last 1,000 decisions, the oldest first.",
     &[DECISION_COLUMNS],
     |_: &Engine, _, emit| {
         let rows = KEEPER.get().map(|keeper| keeper.decisions()).unwrap_or_default();

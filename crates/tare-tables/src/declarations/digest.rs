@@ -13,10 +13,10 @@ use crate::table::Value;
 /// The table `events_statements_summary_by_digest`.
 pub static BY_DIGEST: TableDef<DigestRow> = TableDef::new(
     "events_statements_summary_by_digest",
-    "Statements that are alike but for their literals, summed up by schema and digest. When the table is full a \
-     new digest takes the place of the one that was seen least recently; what that one counted is added to the \
-     row whose SCHEMA_NAME and DIGEST are NULL, so that sums over all rows stay as they are, and digests_evicted \
-     in tare_status rises. In the built-in digests that come when the table is full are counted in that row.",
+    "Statements that differ in their literals only, summed up by schema and digest. When the table is full a \
+     new digest takes the place of the one that was seen least recently. What that one counted is added to the \
+     row whose SCHEMA_NAME and DIGEST are NULL, so that sums over all rows stay right, and digests_evicted \
+     in tare_status rises. In MariaDB's own a new digest is counted in that row when the table is full.",
     &[KEY, TIMES, LOCK_TIME, COUNTERS, SEEN],
     |engine, parts, emit| engine.digests(parts, emit),
 )

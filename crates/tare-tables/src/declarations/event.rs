@@ -220,7 +220,7 @@ pub(crate) const fn event_type_name(event_type: EventType) -> &'static str {
 }
 
 const WAIT_OBJECT: &[ColumnDef<WaitRow>] = &[
-    nullable("SPINS", IntUnsigned, "Always NULL, as in the built-in: spins are not instrumented.", |_| {
+    nullable("SPINS", IntUnsigned, "Always NULL, as in MariaDB's own: spins are not instrumented.", |_| {
         Value::Null
     }),
     nullable(
@@ -256,7 +256,9 @@ const WAIT_OPERATION: &[ColumnDef<WaitRow>] = &[
     nullable("NUMBER_OF_BYTES", BigInt, "Bytes read or written; rows for table I/O; else NULL.", |row| {
         row.number_of_bytes.into()
     }),
-    nullable("FLAGS", IntUnsigned, "Flags of the wait; the built-in leaves it NULL.", |row| row.flags.into()),
+    nullable("FLAGS", IntUnsigned, "Flags of the wait; MariaDB's own leaves it NULL.", |row| {
+        row.flags.into()
+    }),
 ];
 
 const STAGE_PROGRESS: &[ColumnDef<StageRow>] = &[
@@ -276,7 +278,7 @@ const STATEMENT_TEXT: &[ColumnDef<StatementRow>] = &[
         "SQL_TEXT",
         LongText,
         "The statement; one that was longer than the bound, or not in the client's character set, ends in `...`. It is not \
-         converted: a byte that is no UTF-8 shows as `?`, as in the built-in. NULL for commands without text.",
+         converted: a byte that is no UTF-8 shows as `?`, as in MariaDB's own. NULL for commands without text.",
         |row: &StatementRow| row.sql_text.as_ref().into(),
     )
     .of(StatementRow::SQL_TEXT),
@@ -306,7 +308,7 @@ const STATEMENT_TEXT: &[ColumnDef<StatementRow>] = &[
     nullable("OBJECT_NAME", VarChar(64), "Name of that stored program; NULL at top level.", |row| {
         row.object.name.as_ref().into()
     }),
-    nullable("OBJECT_INSTANCE_BEGIN", BigIntUnsigned, "Always NULL, as in the built-in.", |_| Value::Null),
+    nullable("OBJECT_INSTANCE_BEGIN", BigIntUnsigned, "Always NULL, as in MariaDB's own.", |_| Value::Null),
     nullable("MYSQL_ERRNO", Int, "Error number; 0 when the statement went well.", |row| {
         Value::Signed(row.mysql_errno.into())
     }),
@@ -402,5 +404,5 @@ const TRANSACTION_MODE: &[ColumnDef<TransactionRow>] = &[
         "RELEASE SAVEPOINT statements executed.",
         |row| row.release_savepoint.into(),
     ),
-    nullable("OBJECT_INSTANCE_BEGIN", BigIntUnsigned, "Always NULL, as in the built-in.", |_| Value::Null),
+    nullable("OBJECT_INSTANCE_BEGIN", BigIntUnsigned, "Always NULL, as in MariaDB's own.", |_| Value::Null),
 ];

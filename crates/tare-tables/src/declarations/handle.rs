@@ -127,10 +127,9 @@ impl InstanceRow {
 /// The table `events_waits_summary_by_instance`.
 pub static WAITS_BY_INSTANCE: TableDef<InstanceRow> = TableDef::new(
     "events_waits_summary_by_instance",
-    "Waits by instance: of files and sockets; of mutexes, rwlocks and conditions, too, with the start-up option \
-     synch-waits-by-instance. By default they are left out, though the built-in lists them: sums of each lock's own \
-     are written while it is held, at every event. They are in the summaries by instrument, and event by event in \
-     the histories.",
+    "Waits by instance: of files and sockets; with the start-up option synch-waits-by-instance also of mutexes, rwlocks and \
+     conditions. By default these are left out, unlike in MariaDB's own, because sums for each lock cost more. They are in the \
+     summaries by instrument, and one by one in the histories.",
     &[INSTANCE, INSTANCE_WAITS],
     |engine, _, emit| {
         let (files, sockets) = (engine.files(), engine.sockets());

@@ -12,13 +12,11 @@ use crate::table::{TableError, Value};
 /// The table `tare_levels`.
 pub static LEVELS: TableDef<Instrument> = TableDef::new(
     "tare_levels",
-    "A table of tare's own, not in the built-in: how much is kept of the events of each instrument. An UPDATE acts at once, \
-     and the governor leaves alone what was set so, or by an option, or in setup_instruments: HELD says so. \
-     At level sampled these are estimated from chosen statements, each of which counts as many times as the weight says: stages, locks \
-     that were free, sockets, idle connections, table locks, times of table I/O, and instructions of stored programs other than SQL. \
-     All else is counted exactly. \
-     A lock that was free is timed at level exact only: at lean it has a count, a place in the histories and TIMER_WAIT 0, at sums \
-     a count. One that was not is timed exactly.",
+    "A table of tare itself: how much is kept of the events of each instrument. An UPDATE acts at once. The governor leaves \
+     alone what was set so, by an option, or in setup_instruments; HELD is then YES. \
+     At level sampled these are estimated from the statements that are recorded: stages, uncontended locks, sockets, idle \
+     connections, table locks, times of table I/O, and instructions of stored programs other than SQL. All else is exact. \
+     An uncontended lock is timed at level exact only; below, its TIMER_WAIT is 0. A lock that was waited for is always timed.",
     &[COLUMNS],
     |engine, _, emit| {
         let _ = engine.instruments().iter().filter(|it| it.kind != Kind::Thread).try_for_each(emit);

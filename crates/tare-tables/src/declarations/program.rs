@@ -13,7 +13,7 @@ use crate::table::Value;
 /// The table `events_statements_summary_by_program`.
 pub static BY_PROGRAM: TableDef<ProgramRow> = TableDef::new(
     "events_statements_summary_by_program",
-    "Calls of stored programs, and the statements in them. Rows of packages have no OBJECT_TYPE: the built-in's list of \
+    "Calls of stored programs, and the statements in them. Rows of packages have no OBJECT_TYPE: MariaDB's own list of \
      types has none for them.",
     &[PROGRAM, CALLS, STATEMENTS, PROGRAM_LOCK_TIME, PROGRAM_COUNTERS],
     |engine, _, emit| {

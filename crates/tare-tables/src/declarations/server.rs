@@ -47,7 +47,7 @@ macro_rules! status_of {
 pub static GLOBAL_STATUS: ViewDef = ViewDef::new(
     "global_status",
     "The server's status, as information_schema.GLOBAL_STATUS has it. Counters of commands (Com_) and of \
-     replicas are left out, as in the built-in.",
+     replicas are left out, as in MariaDB's own.",
     &[status_columns!("Its value for the server as a whole.")],
     status_of!("GLOBAL_STATUS", "(SELECT 1) `o`", ""),
 );
@@ -56,7 +56,7 @@ pub static GLOBAL_STATUS: ViewDef = ViewDef::new(
 pub static SESSION_STATUS: ViewDef = ViewDef::new(
     "session_status",
     "The status of the asking session, as information_schema.SESSION_STATUS has it. Counters of commands \
-     (Com_) and of replicas are left out, as in the built-in.",
+     (Com_) and of replicas are left out, as in MariaDB's own.",
     &[status_columns!("Its value for the asking session, or for the server where sessions have none.")],
     status_of!("SESSION_STATUS", "(SELECT 1) `o`", ""),
 );
@@ -64,7 +64,7 @@ pub static SESSION_STATUS: ViewDef = ViewDef::new(
 /// The table `session_account_connect_attrs`.
 pub static SESSION_ACCOUNT_CONNECT_ATTRS: ViewDef = ViewDef::new(
     "session_account_connect_attrs",
-    "Connection attributes of the sessions of the asking session's account. Unlike the built-in's it asks for \
+    "Connection attributes of the sessions of the asking session's account. Unlike MariaDB's own it asks for \
      SELECT on threads and session_connect_attrs, from which it takes them.",
     &[&[
         expressed("PROCESSLIST_ID", Int, "Number of the connection.", "`a`.`PROCESSLIST_ID`"),

@@ -21,7 +21,7 @@ pub struct SessionStatusRow {
 /// The table `status_by_thread`.
 pub static STATUS_BY_THREAD: TableDef<SessionStatusRow> = TableDef::new(
     "status_by_thread",
-    "What SHOW SESSION STATUS has of every session's own; Com_ counters are left out, as in the built-in. TRUNCATE \
+    "What SHOW SESSION STATUS has of every session's own; Com_ counters are left out, as in MariaDB's own. TRUNCATE \
      changes nothing: the counters are the server's.",
     &[THREAD, STATUS],
     |engine, _, emit| by_thread(engine, None, emit),

@@ -16,8 +16,8 @@ pub type ConsumerState = (Consumer, bool);
 /// The table `setup_instruments`.
 pub static INSTRUMENTS: TableDef<Instrument> = TableDef::new(
     "setup_instruments",
-    "The instrumented points of the server. An UPDATE acts at once, on what already exists too: mutexes and \
-     rwlocks included, which in the built-in must be chosen at start-up.",
+    "The instrumented points of the server. An UPDATE acts at once, also on objects that exist already. This includes mutexes \
+     and rwlocks, which in MariaDB's own must be chosen at start-up.",
     &[INSTRUMENT_COLUMNS],
     |engine, _, emit| {
         let _ = engine.instruments().iter().filter(|it| it.kind != Kind::Thread).try_for_each(emit);
@@ -121,7 +121,7 @@ pub static ACTORS: TableDef<ActorRule> = TableDef::new(
     "setup_actors",
     "Whose connections are recorded: `%` stands for any. The most specific row decides, one about the user before one about \
      the host; without a row neither INSTRUMENTED nor HISTORY is on. A change acts on connections that come \
-     later. Holds at most 1,024 rows. Rows about a role decide nothing, as in the built-in.",
+     later. Holds at most 1,024 rows. Rows about a role decide nothing, as in MariaDB's own.",
     &[ACTOR_COLUMNS],
     |engine, _, emit| {
         let _ = engine.rules().iter().try_for_each(emit);
@@ -167,10 +167,10 @@ fn actor(row: &RowChanges<'_>) -> Result<ActorRule, TableError> {
 /// The table `setup_objects`.
 pub static OBJECTS: TableDef<ObjectRule> = TableDef::new(
     "setup_objects",
-    "Which tables and stored programs are recorded: `%` stands for any. The row about the object decides, else the one \
-     about its schema with OBJECT_NAME `%`, else the one of its type with `%` twice; without a row it is not \
-     watched. Letter case tells names apart; the server gives names of programs in lower case. A change acts at once. \
-     DELETE takes rows of every type away, not those of TABLE alone as the built-in does. \
+    "Which tables and stored programs are recorded: `%` stands for any. The row about the object decides; without it the one \
+     about its schema with OBJECT_NAME `%`, or the one of its type with `%` twice. An object without a row is not \
+     recorded. Names are case-sensitive; the server gives names of programs in lower case. A change acts at once. \
+     DELETE removes rows of every type, not those of TABLE only as MariaDB's own does. \
      Holds at most 1,024 rows.",
     &[OBJECT_COLUMNS],
     |engine, _, emit| {

@@ -55,10 +55,9 @@ pub fn set_status_source(source: StatusSource) -> bool {
 /// The table `tare_status`.
 pub static STATUS: TableDef<StatusRow> = TableDef::new(
     "tare_status",
-    "A table of tare's own, not in the built-in: version, memory in bytes, digests that lost their place to \
-     others, what did not fit, which consumers are on, and what the host says of itself. Three rows may be updated: `budget` (OFF, or a \
-     share of the server's CPU time such as 1%), `budget_p95` (likewise, of connections' own CPU time), and `level` (as the option: \
-     `lean`, or `lean, stage/%=counts`).",
+    "A table of tare itself: its state and settings, its use of memory, what did not fit, and which consumers are on. Rows that \
+     may be updated: `level`, `sample`, `slow_after`, `budget`, `budget_p95` and `budget_strict`, with the values of the options \
+     of these names.",
     &[&[
         column("NAME", VarChar(64), "What the row is about.", |(name, _): &StatusRow| name.clone().into()),
         column("VALUE", VarChar(1024), "Its value, as text.", |(_, value): &StatusRow| {

@@ -124,7 +124,7 @@ const SETUP: &[ColumnDef<ThreadRow>] = &[
     nullable("PARENT_THREAD_ID", BigIntUnsigned, "Thread that started this one.", |row| {
         row.parent_thread_id.into()
     }),
-    nullable("ROLE", VarChar(64), "Always NULL, as in the built-in.", |_| Value::Null),
+    nullable("ROLE", VarChar(64), "Always NULL, as in MariaDB's own.", |_| Value::Null),
     column("INSTRUMENTED", YES_NO, "Whether the thread's events are recorded. May be updated.", |row| {
         yes_no(row.instrumented)
     }),

@@ -36,9 +36,9 @@ pub static PERFORMANCE_TIMERS: TableDef<TimerRow> = TableDef::new(
 /// The table `setup_timers`.
 pub static SETUP_TIMERS: TableDef<TimerSetting> = TableDef::new(
     "setup_timers",
-    "Which clock events are timed with, as the built-in would have it. An UPDATE is accepted and remembered, and changes no \
+    "Which clock events are timed with, as in MariaDB's own. An UPDATE is accepted and remembered, and changes no \
      time: every event is timed with the one clock of the finest grain, CYCLE where the machine has it. It says that a \
-     row changed even where it did not, and with warning 1681, as the built-in, that the table is deprecated.",
+     row changed even where it did not, and with warning 1681, as in MariaDB's own, that the table is deprecated.",
     &[&[
         column("NAME", VarChar(64), "Type of event.", |row: &TimerSetting| row.name.into()),
         column("TIMER_NAME", Enum(TIMER_NAMES), "Name of a clock. May be updated.", |row| row.timer.into()),

@@ -2,6 +2,7 @@
 
 #![allow(clippy::unwrap_used)] // in a test a failure is a panic
 
+mod answers;
 mod exporter;
 mod pmm;
 mod recipes;

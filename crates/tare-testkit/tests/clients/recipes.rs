@@ -12,7 +12,7 @@ use tare_testkit::turn;
 
 use crate::subject;
 
-/// The recipes whose answers are tested below; the others are run.
+/// The recipes whose answers are tested below; those of the others in `answers`.
 const TITLES: [&str; 6] = [AUDIT, INDEX, CONNECTION, MEMORY, LATENCY, LOCK];
 const AUDIT: &str = "Audit DDL and nothing else";
 const INDEX: &str = "Which index is never used";
@@ -27,7 +27,7 @@ fn document() -> String {
 }
 
 /// The statements of a recipe, block by block.
-fn recipe(title: &str) -> Vec<Vec<String>> {
+pub(crate) fn recipe(title: &str) -> Vec<Vec<String>> {
     let document = document();
     let heading = format!("## {title}\n");
     let text = document.split(&heading).nth(1).unwrap_or_else(|| panic!("no recipe {title}"));
@@ -42,7 +42,7 @@ fn recipe(title: &str) -> Vec<Vec<String>> {
 }
 
 /// Runs a block; the rows of its last statement.
-fn run(conn: &mut Conn, block: &[String]) -> Vec<Row> {
+pub(crate) fn run(conn: &mut Conn, block: &[String]) -> Vec<Row> {
     let mut rows = Vec::new();
     for sql in block {
         rows = conn.query(sql).unwrap_or_else(|e| panic!("{sql}: {e}"));
@@ -51,7 +51,7 @@ fn run(conn: &mut Conn, block: &[String]) -> Vec<Row> {
 }
 
 /// A value of a row as text; `None` for NULL.
-fn text(row: &Row, column: &str) -> Option<String> {
+pub(crate) fn text(row: &Row, column: &str) -> Option<String> {
     let value: mysql::Value = row.get(column).unwrap_or_else(|| panic!("no column {column}"));
     match value {
         mysql::Value::NULL => None,
@@ -60,14 +60,14 @@ fn text(row: &Row, column: &str) -> Option<String> {
     }
 }
 
-fn execute(conn: &mut Conn, statements: &[&str]) {
+pub(crate) fn execute(conn: &mut Conn, statements: &[&str]) {
     for sql in statements {
         conn.query_drop(sql).unwrap_or_else(|e| panic!("{sql}: {e}"));
     }
 }
 
 /// Runs a statement that waits, on a connection and a thread of its own.
-fn background(server: &Server, sql: &'static str) -> (u64, JoinHandle<()>) {
+pub(crate) fn background(server: &Server, sql: &'static str) -> (u64, JoinHandle<()>) {
     let mut conn = server.client().unwrap();
     let id = u64::from(conn.connection_id());
     // How it ends is the affair of whoever ends it.
@@ -76,7 +76,7 @@ fn background(server: &Server, sql: &'static str) -> (u64, JoinHandle<()>) {
 }
 
 /// Runs a block until its rows are as wanted.
-fn until(conn: &mut Conn, block: &[String], wanted: impl Fn(&[Row]) -> bool) -> Vec<Row> {
+pub(crate) fn until(conn: &mut Conn, block: &[String], wanted: impl Fn(&[Row]) -> bool) -> Vec<Row> {
     let mut rows = Vec::new();
     // InnoDB shows its locks as they were for as long as somebody asks more often than every tenth of a second.
     let found = poll_every(Duration::from_millis(150), Duration::from_secs(20), || {

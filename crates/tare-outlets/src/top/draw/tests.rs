@@ -1,5 +1,7 @@
 //! Pictures of every view as files: `TARE_UPDATE_PICTURES=1` rewrites them.
 
+mod picture;
+
 use std::path::Path;
 use std::time::Duration;
 
@@ -38,14 +40,18 @@ fn text(buffer: &Buffer) -> String {
 fn check(name: &str, state: &mut State) {
     for size in SIZES {
         let picture = text(&drawn(state, size, Paint(true)));
-        let file = Path::new(env!("CARGO_MANIFEST_DIR"))
-            .join(format!("tests/pictures/{name}-{}x{}.txt", size.0, size.1));
-        if std::env::var_os("TARE_UPDATE_PICTURES").is_some() {
-            std::fs::write(&file, &picture).expect("written");
-        }
-        let expected = std::fs::read_to_string(&file).unwrap_or_default();
-        assert_eq!(picture, expected, "{} (TARE_UPDATE_PICTURES=1 writes it anew)", file.display());
+        hold(&format!("tests/pictures/{name}-{}x{}.txt", size.0, size.1), &picture);
     }
+}
+
+/// Compares a picture with its file.
+fn hold(file: &str, picture: &str) {
+    let file = Path::new(env!("CARGO_MANIFEST_DIR")).join(file);
+    if std::env::var_os("TARE_UPDATE_PICTURES").is_some() {
+        std::fs::write(&file, picture).expect("written");
+    }
+    let expected = std::fs::read_to_string(&file).unwrap_or_default();
+    assert_eq!(picture, expected, "{} (TARE_UPDATE_PICTURES=1 writes it anew)", file.display());
 }
 
 #[test]
@@ -100,6 +106,32 @@ fn waits() {
 #[test]
 fn locks() {
     check("locks", &mut state(View::Locks, [recorded::locks()]));
+}
+
+/// The picture of the README and the documents, once for each theme.
+#[test]
+fn the_documents_picture_is_what_top_draws() {
+    let mut state = state(View::Locks, [recorded::lock_tree(10), recorded::lock_tree(12)]);
+    let buffer = drawn(&mut state, (112, 15), Paint(true));
+    let title = "tare top, view locks: who waits for whom, and which connection to end";
+    for theme in &picture::THEMES {
+        let file = format!("../../docs/pictures/top-{}.svg", theme.name);
+        hold(&file, &picture::svg(&buffer, theme, title));
+    }
+}
+
+#[test]
+fn a_picture_is_for_every_viewer() {
+    let mut state = state(View::Locks, [recorded::lock_tree(10)]);
+    state.lose("an answer <without> & end".into());
+    let buffer = drawn(&mut state, (112, 15), Paint(true));
+    for theme in &picture::THEMES {
+        let svg = picture::svg(&buffer, theme, "locks");
+        for feature in ["style", "class=", "var(", "currentColor", "<script"] {
+            assert!(!svg.contains(feature), "{feature}");
+        }
+        assert!(svg.contains(">&lt;without&gt;</text>") && svg.contains(">&amp;</text>"), "{svg}");
+    }
 }
 
 #[test]
