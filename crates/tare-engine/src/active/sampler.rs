@@ -5,7 +5,7 @@ use std::sync::atomic::Ordering::{Acquire, Relaxed};
 use std::time::Duration;
 
 use super::Scheduler;
-use super::blockers::{Blocker, Blockers};
+use super::blockers::Blockers;
 use super::names::{KnownNames, joined};
 use super::record::{NO_OPERATION, Record};
 use super::waiting::{Doing, Judge, StageWaits};
@@ -17,6 +17,9 @@ use crate::read::RunningStatement;
 use crate::snapshot::{ObjectName, SessionState, WaitClass};
 use crate::thread::Thread;
 
+/// Digest of each thread's statement, by THREAD_ID, with the statement's EVENT_ID and start.
+type Digests = HashMap<u64, (u64, Option<u64>, [u8; 16])>;
+
 /// What the one thread that samples remembers from one sample to the next.
 #[derive(Default)]
 pub struct Sampler {
@@ -27,7 +30,7 @@ pub struct Sampler {
     /// CPU time of background threads at the last sample.
     cpu: HashMap<u64, Duration>,
     /// Digest of each thread's statement at the last sample, by EVENT_ID and start.
-    digests: HashMap<u64, (u64, Option<u64>, [u8; 16])>,
+    digests: Digests,
 }
 
 /// How much later than due a sample is at most on a busy machine, in microseconds. Before one that is later still there was
@@ -39,9 +42,9 @@ struct Sample<'a> {
     engine: &'a Engine,
     judge: Judge<'a>,
     names: &'a mut KnownNames,
-    before: (&'a HashMap<u64, Duration>, &'a HashMap<u64, (u64, Option<u64>, [u8; 16])>),
+    before: (&'a HashMap<u64, Duration>, &'a Digests),
     cpu: HashMap<u64, Duration>,
-    digests: HashMap<u64, (u64, Option<u64>, [u8; 16])>,
+    digests: Digests,
     scale: Scale,
     time_us: u64,
     row_us: u64,
@@ -149,7 +152,7 @@ impl Sample<'_> {
         let age = |start: u64| us(self.scale, now.saturating_sub(start));
         let wait = doing.noted.as_ref().filter(|_| doing.wait != 0);
         let timed = wait.filter(|wait| wait.start != 0 && wait.flags & RECORD_TIMED != 0);
-        let blocker = doing.blocker.unwrap_or(Blocker::default());
+        let blocker = doing.blocker.unwrap_or_default();
         let connection = |id: u64| u32::try_from(id).unwrap_or(0);
         let [user, host, db] = self.engine.session_texts(thread);
         let schema = statement.map(|it| it.schema.clone()).filter(|schema| !schema.is_empty()).unwrap_or(db);

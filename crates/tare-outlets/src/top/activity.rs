@@ -32,6 +32,13 @@ pub struct Activity {
     pub(super) processors: Option<u64>,
 }
 
+#[cfg(test)]
+impl Activity {
+    pub(super) fn of_processors(count: u64) -> Activity {
+        Activity { processors: Some(count), ..Activity::default() }
+    }
+}
+
 impl Activity {
     /// Returns the latest sample's time, as text of the server's.
     pub(super) fn latest(&self) -> Option<&str> {

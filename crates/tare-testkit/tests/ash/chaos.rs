@@ -33,10 +33,10 @@ fn visit(server: &Server, number: u64) {
         &mut conn,
         &[
             &format!("USE {schema}"),
-            &format!("BEGIN"),
+            "BEGIN",
             &format!("UPDATE t{} SET v = v + 1", number % 2),
             &format!("SELECT SLEEP(0.00{})", number % 5),
-            &format!("SELECT COUNT(*) FROM t0 a JOIN t1 b JOIN t0 c"),
+            "SELECT COUNT(*) FROM t0 a JOIN t1 b JOIN t0 c",
             "COMMIT",
         ],
     );

@@ -35,6 +35,9 @@ fn whoever_may_read_the_schema_may_read_it() {
     }
 }
 
+/// Time, thread and connection of a row.
+type Sampled = (String, u64, Option<u32>);
+
 #[test]
 fn it_is_found_by_time_thread_and_connection() {
     let _turn = shared_turn();
@@ -46,12 +49,11 @@ fn it_is_found_by_time_thread_and_connection() {
     sample_anew(&mut conn, 30);
     set_status(&mut conn, "ash_interval", "OFF");
     let samples = status(&mut conn, "ash_samples");
-    let all: Vec<(String, u64, Option<u32>)> = rows(
+    let all: Vec<Sampled> = rows(
         &mut conn,
         &format!("SELECT SAMPLE_TIME, THREAD_ID, PROCESSLIST_ID FROM {HISTORY} ORDER BY 1, 2"),
     );
-    let of =
-        |is: &dyn Fn(&(String, u64, Option<u32>)) -> bool| all.iter().filter(|row| is(row)).count() as u64;
+    let of = |is: &dyn Fn(&Sampled) -> bool| all.iter().filter(|row| is(row)).count() as u64;
     let count = |conn: &mut Conn, condition: &str| {
         number(conn, &format!("SELECT COUNT(*) FROM {HISTORY} WHERE {condition}"))
     };

@@ -99,8 +99,7 @@ mod tests {
 
     #[test]
     fn columns_are_stacked_below_the_number_of_processors() {
-        let mut activity = Activity::default();
-        activity.processors = Some(2);
+        let mut activity = Activity::of_processors(2);
         for second in 0..50u64 {
             let time = format!("2026-01-02 03:00:{second:02}.000000");
             activity.add(&time, "CPU", 1_000_000);
