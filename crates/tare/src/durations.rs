@@ -50,8 +50,9 @@ pub(crate) fn seconds(
 /// Formats a duration in one unit, as an option takes it.
 pub(crate) fn shown(time: Duration) -> String {
     let ms = time.as_millis();
-    let whole =
-        [("h", 3_600_000), ("m", 60_000), ("s", 1000)].into_iter().find(|(_, it)| ms % it == 0 && ms > 0);
+    let whole = [("h", 3_600_000), ("m", 60_000), ("s", 1000)]
+        .into_iter()
+        .find(|(_, it)| ms > 0 && ms.is_multiple_of(*it));
     whole.map_or_else(|| format!("{ms}ms"), |(unit, it)| format!("{}{unit}", ms / it))
 }
 
