@@ -320,7 +320,9 @@ impl Default for Config {
 /// let mutex = ENGINE.init_synch(class, 0x1000).expect("memory");
 ///
 /// // Every thread has a slab of its own, to which nobody else writes.
-/// let thread = ENGINE.new_thread(0, Some(1), None).expect("memory");
+/// let name_of_thread = "thread/sql/one_connection";
+/// let threads = ENGINE.register(Registration { kind: Kind::Thread, name: name_of_thread, properties });
+/// let thread = ENGINE.new_thread(threads, Some(1), None).expect("memory");
 /// ENGINE.set_current_thread(Some(thread));
 /// let wait = ENGINE.start_synch_wait(mutex, 0, Source::new(std::ptr::null(), 0)).expect("it is enabled");
 /// ENGINE.end_synch_wait(&wait);

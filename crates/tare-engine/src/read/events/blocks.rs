@@ -208,7 +208,7 @@ impl<'a> RecordedStatement<'a> {
         counters(self.event.counters)
     }
 
-    /// Returns SQL_TEXT as recorded. A [`BlockRow::CopiedText`] of this statement overrides it.
+    /// Returns SQL_TEXT as recorded. A [`BlockRow::Text`] of this statement overrides it.
     #[must_use]
     pub fn sql_text(&self) -> Option<Cow<'a, str>> {
         text(self.texts.sql)
