@@ -112,7 +112,7 @@ const SET_UPS: [SetUp; 10] = [
     },
     SetUp {
         name: "a wrong option",
-        running: Finding("options", "wrong.cnf, line 2: option digests-size", "mend the option"),
+        running: Finding("options", "wrong.cnf, line 2: option digests-size", "correct the option"),
         unit: None,
         breaks: with_a_wrong_option,
     },

@@ -282,7 +282,7 @@ fn a_program_for_a_server_that_the_study_does_not_have_is_refused() {
     let place = Place::new(STUDY);
     let ended = place.command().args(["--server", "maria=/usr/sbin/mariadbd"]).output().expect("tare runs");
     let said = text(&ended.stderr);
-    assert_eq!(ended.status.code(), Some(1), "{said}");
+    assert_eq!(ended.status.code(), Some(2), "{said}");
     assert!(said.contains("`maria`") && said.contains("it starts `mariadb`"), "{said}");
     assert!(!place.results().exists(), "nothing was begun");
 }
@@ -290,17 +290,19 @@ fn a_program_for_a_server_that_the_study_does_not_have_is_refused() {
 #[test]
 fn what_is_missing_or_wrong_is_said_before_anything_starts() {
     let cases = [
-        (STUDY.replace("name = \"points\"", "nam = \"points\""), "tiny.toml, line 27, `nam`"),
+        // The study as it is written is wrong.
+        (2, STUDY.replace("name = \"points\"", "nam = \"points\""), "tiny.toml, line 27, `nam`"),
         (
+            1,
             STUDY.replace("program = \"mariadbd\"", "program = \"/nowhere/mariadbd\""),
             "apt-get install mariadb-server` brings it; or name one with --server mariadb=PATH",
         ),
-        (STUDY.replace("= 2097152\"", "= 1\""), "setting `long` is not what it says"),
+        (1, STUDY.replace("= 2097152\"", "= 1\""), "setting `long` is not what it says"),
     ];
-    for (study, expected) in cases {
+    for (status, study, expected) in cases {
         let place = Place::new(&study);
         let ended = place.run();
-        assert_eq!(ended.status.code(), Some(1));
+        assert_eq!(ended.status.code(), Some(status), "{}", text(&ended.stderr));
         assert!(text(&ended.stderr).contains(expected), "{}", text(&ended.stderr));
         place.wait_until_nothing_is_left();
     }
