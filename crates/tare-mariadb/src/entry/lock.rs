@@ -319,7 +319,7 @@ fn take_as<W: Way>(if_free: bool) -> TakeLock<c_void> {
     if if_free { take_free::<W> } else { take::<W> }
 }
 
-/// Takes a lock in the way `W`; waits while another thread holds it.
+/// Takes a lock in the way `W`, as the server's function does.
 ///
 /// # Safety
 ///
@@ -329,7 +329,7 @@ unsafe extern "C" fn take<W: Way>(lock: *mut c_void) -> c_int {
     unsafe { W::take(lock.cast()) }
 }
 
-/// Takes a lock in the way `W` only if it is free; returns `EBUSY` if not.
+/// Takes a lock in the way `W` only if it is free; returns an error number if not.
 ///
 /// # Safety
 ///
