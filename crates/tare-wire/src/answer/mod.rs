@@ -135,7 +135,7 @@ impl From<io::Error> for Stop {
     }
 }
 
-/// Answers one statement.
+/// Parses the SQL of one statement and writes its answer to the client. An error is left for the caller to send.
 pub(crate) fn query(
     source: &Source,
     session: &mut Session,
