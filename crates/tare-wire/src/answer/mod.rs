@@ -1,4 +1,4 @@
-//! Execution of parsed statements.
+//! Answers to statements: [`query`] parses one and executes it; a module per kind of statement.
 
 mod moment;
 mod present;
