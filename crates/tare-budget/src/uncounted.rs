@@ -26,9 +26,10 @@ pub const WRITES: [&str; 9] = [
 /// Work of the server between two samples according to its status variables; `None`: unknown.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Done {
-    /// Calls of storage engines that begin to read, or that write a row ([`handler::BEGINNINGS`]).
+    /// Number of calls of storage engines that begin to read or that write a row, by the status variables
+    /// [`handler::BEGINNINGS`].
     pub calls: Option<f64>,
-    /// Writing statements ([`WRITES`]).
+    /// Number of statements that write, by the status variables [`WRITES`].
     pub writes: Option<f64>,
 }
 

@@ -26,16 +26,16 @@ use x509_parser::x509::X509Version;
 /// Whether a connection is encrypted and how the server's certificate is checked; ordered from lax to strict.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Mode {
-    /// No encryption.
+    /// Never encrypted.
     Disabled,
-    /// Encryption if the server offers it and the connection leaves the machine; no check of the certificate.
+    /// Encrypted if the server offers it and the connection leaves the machine; its certificate is not checked.
     #[default]
     Preferred,
-    /// Encryption; no check of the certificate.
+    /// Always encrypted; the server's certificate is not checked.
     Required,
-    /// Encryption, and the certificate is signed by a trusted authority.
+    /// Always encrypted; the certificate must be signed by a trusted authority.
     VerifyCa,
-    /// Like `VerifyCa`, and the certificate is valid for the host.
+    /// Like `VerifyCa`, and the certificate must be valid for the host.
     VerifyIdentity,
 }
 

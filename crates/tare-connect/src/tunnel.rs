@@ -23,7 +23,7 @@ use tempfile::TempDir;
 use crate::greeting::Greeting;
 use crate::{Error, Manner, Mode, Place, Server, Tls};
 
-/// The default limit of a handshake.
+/// The time limit of a handshake with a server, unless another is set.
 const PATIENCE: Duration = Duration::from_secs(10);
 /// The folder of the socket if a path below the default one is too long for a socket.
 const SHORT: &str = "/tmp";
@@ -262,7 +262,8 @@ impl Work {
     }
 }
 
-/// Waits until either side has data to read; returns the readiness of client and server.
+/// Waits until the client or the server has sent something, or has closed. Returns whether the client has, and
+/// whether the server has; both are false if a signal came first.
 fn ready(client: &UnixStream, server: &Way) -> io::Result<(bool, bool)> {
     let mut both =
         [PollFd::new(client.as_fd(), PollFlags::POLLIN), PollFd::new(server.as_fd(), PollFlags::POLLIN)];

@@ -65,14 +65,14 @@ impl Scratch {
         Ok(Scratch { _watchdog: None, folder: folder("tare-", account)? })
     }
 
-    /// Creates a folder that is removed, with every server in it, even if this process is killed.
+    /// Creates a folder that is removed even if this process is killed; the servers in it are killed, too.
     pub fn watched(account: &Account) -> Result<Scratch> {
         let mut scratch = Scratch::new(account)?;
         scratch._watchdog = Some(Watchdog::over(scratch.path())?);
         Ok(scratch)
     }
 
-    /// Returns its path.
+    /// Returns the folder's path.
     pub fn path(&self) -> &Path {
         self.folder.path()
     }

@@ -28,7 +28,7 @@ pub fn option(name: &str, path: &Path) -> OsString {
     option
 }
 
-/// Runs a program to its end; the error of a failure has its output.
+/// Runs a program and waits for its end. If it fails, the error has the last lines of its output.
 pub fn run(command: &mut Command) -> Result<()> {
     let program = PathBuf::from(command.get_program());
     let output = command.output().tried(|| format!("running {}", program.display()))?;

@@ -15,7 +15,7 @@ const FREE: u64 = 1 << 30;
 /// The number of pins: threads that are adding now.
 const PINS: u64 = FREE - 1;
 
-/// The state of a slot: the owner's generation << 32, flags, pins.
+/// A slot's state in one word: the owner's generation in the upper 32 bits, then flags, then the number of pins.
 ///
 /// # Examples
 ///
@@ -162,7 +162,7 @@ impl Evictions {
         fn new() = Evictions(AtomicU32::new(0))
     }
 
-    /// Counts that an owner loses its slot. Called before the next owner's data is written.
+    /// Counts one more owner that loses its slot. Must be called before the next owner's data is written.
     pub fn count(&self) {
         self.0.fetch_add(2, Release);
         // Whoever sees any data of the next owner sees this change, too.

@@ -48,7 +48,7 @@ pub enum Rows {
     All,
     /// Every event of a script's connections, in order.
     History,
-    /// The newest of those events, compared with the long history.
+    /// The newest events of a script's connections. Each must be among the newest of the long history.
     Newest,
     /// None: the table stays empty for the given reason.
     None,

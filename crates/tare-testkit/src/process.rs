@@ -67,7 +67,7 @@ impl Process {
         Ok(process::resident(self.id())?)
     }
 
-    /// Returns the names of its mapped files that contain `part`.
+    /// Returns the paths of the process's mapped files that contain `part`.
     ///
     /// # Errors
     /// When the process is gone.
@@ -75,7 +75,8 @@ impl Process {
         Ok(process::maps(self.id(), part)?)
     }
 
-    /// Returns the kernel's numbers of its threads whose names, of at most 15 bytes, start with `begin`.
+    /// Returns the kernel's numbers of the process's threads whose names start with `begin`. The kernel keeps 15 bytes of
+    /// a name.
     ///
     /// # Errors
     /// When the process is gone.

@@ -57,7 +57,7 @@ pub enum Ending {
     /// Successfully.
     #[default]
     Success,
-    /// With this error.
+    /// With the error of this number.
     Error(u16),
     /// In any way.
     Any,

@@ -1,4 +1,4 @@
-//! The endpoint's socket and the checks of who may connect.
+//! Who is at the other end of a connection: a session of a server, or another program.
 //!
 //! `/proc` is read here without the crate `procfs`: this runs in the server, where three links and names are no reason for
 //! a dependency.

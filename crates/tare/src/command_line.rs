@@ -76,7 +76,8 @@ fn spelt_now(command: &Command, arguments: impl IntoIterator<Item = OsString>) -
     all
 }
 
-/// Prints the error, without passwords in addresses.
+/// Prints what is wrong with the command line, or the help that was asked for, and ends the process. Passwords in
+/// addresses are hidden.
 fn end(error: &clap::Error) -> ! {
     let is_help = matches!(
         error.kind(),
@@ -302,7 +303,7 @@ mod tests {
         assert!(seen > 200, "{seen} options were tried");
     }
 
-    /// Each old spelling is another one for an option of its command.
+    /// Checks for each old spelling of an option that it is read as the option's present name.
     #[test]
     fn an_option_spelt_as_before_is_the_same_option() {
         use crate::old_spellings::{SPELLINGS, Was};

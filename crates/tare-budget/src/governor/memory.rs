@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use crate::connection::SECOND;
 
-/// Time for which a rate is believed in full, and its half-life afterwards.
+/// The age up to which a remembered rate counts in full, and the half-life of its weight beyond that.
 const BELIEVED: Duration = Duration::from_secs(600);
 
 /// Similarity of loads: CPU time per statement, as a power of two nanoseconds. Loads that differ by at most 1

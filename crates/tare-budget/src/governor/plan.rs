@@ -35,10 +35,11 @@ pub(crate) struct LevelPlan {
     connecting: Vec<Vec<f64>>,
     /// Groups, by view.
     groups: Vec<Vec<Group>>,
-    /// By group: place and levels of its recording, places and levels of its items.
+    /// The switches of each group: that of its histories, if it has one, and those of its instruments.
     places: Vec<(Option<Place>, Vec<Place>)>,
 }
 
+/// A switch of the plan: its position on the board, and the levels it may get, the highest first.
 struct Place {
     at: usize,
     levels: Vec<Level>,

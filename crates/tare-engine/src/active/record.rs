@@ -1,4 +1,4 @@
-//! The layout of a record.
+//! A record of the active session history, and its layout in twelve words.
 //!
 //! | word | holds |
 //! |---|---|

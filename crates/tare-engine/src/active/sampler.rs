@@ -101,6 +101,7 @@ impl Sample<'_> {
         is_whole
     }
 
+    /// Returns the record of what a thread is doing. `None`: its session is idle, or it sleeps in the background.
     fn record(&mut self, id: u64, thread: &'static Thread) -> Option<Record> {
         let command = thread.command.load(Relaxed).checked_sub(1);
         let is_in_statement = thread.statement_depth.load(Relaxed) != 0;
@@ -140,6 +141,8 @@ impl Sample<'_> {
         })
     }
 
+    /// Returns a record with all but THREAD_ID and stage: the ages, the texts' places, and what `doing` says of the
+    /// wait.
     fn begun(
         &mut self,
         thread: &Thread,

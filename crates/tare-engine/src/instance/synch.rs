@@ -153,8 +153,8 @@ impl Engine {
         self.count_free_lock(lock, synch.object(), free_operation(operation), source);
     }
 
-    /// Counts an uncontended lock if it is recorded and nests in no other wait. Fast path only; on false call
-    /// [`Engine::count_free_synch`].
+    /// Counts an uncontended lock on the fast path: if it nests in no other wait or is not recorded. Returns false
+    /// if nothing has happened; then call [`Engine::count_free_synch`].
     #[inline(always)]
     pub fn count_free_synch_fast(
         &self,

@@ -199,7 +199,7 @@ impl Counts {
         bump(&self.sum, ticks);
     }
 
-    /// Adds one event that took no time among timed ones, so that MIN becomes 0.
+    /// Counts one event that took no time, such as an uncontended lock, among timed ones: MIN becomes 0.
     #[inline(always)]
     pub(crate) fn count_free(&self) {
         self.add_untimed(1);

@@ -131,7 +131,7 @@ pub(crate) struct EndedStage {
     pub(crate) next_id: u64,
     /// The time in ticks; `None`: unknown.
     pub(crate) time: Option<u64>,
-    /// Whether the stage is dropped as if it had never begun.
+    /// Whether readers leave the stage out, as if it had never begun.
     pub(crate) dropped: bool,
 }
 

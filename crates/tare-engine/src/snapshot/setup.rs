@@ -182,7 +182,7 @@ pub struct ThreadRow {
 pub struct AttributeRow {
     /// PROCESSLIST_ID.
     pub processlist_id: u64,
-    /// ATTR_NAME.
+    /// ATTR_NAME: the attribute's name, such as `program_name`.
     pub name: String,
     /// ATTR_VALUE; `None` if the client sent none.
     pub value: Option<String>,

@@ -284,7 +284,8 @@ impl Engine {
         }
     }
 
-    /// Counts an uncontended acquisition by the calling thread.
+    /// Adds an uncontended lock of the calling thread to its cell: once, or at level sampled as often as the
+    /// statement's weight says.
     #[inline(always)]
     pub(crate) fn count_free_in(&self, thread: &Thread, cell: &StatCell, class: ClassId) {
         if thread.is_weighted() {
@@ -343,7 +344,7 @@ impl Thread {
         self.weight.own() != 1
     }
 
-    /// How many times what is sampled is counted if it began at this moment.
+    /// Returns how many times a sampled event counts that began at `began`, in ticks.
     pub(crate) fn weight_at(&self, began: u64) -> u64 {
         match self.slow_from.own() {
             slow_from if slow_from != 0 && began >= slow_from => 1,

@@ -12,7 +12,7 @@ pub struct Squares {
     total: f64,
 }
 
-/// The best non-negative fit.
+/// The solution of a least-squares problem in which no unknown may be negative.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Solution {
     /// Values of the unknowns.

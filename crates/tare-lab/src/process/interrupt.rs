@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use crate::{Error, Result};
 
-/// How often a wait checks the flag.
+/// The interval at which a wait looks at the flag.
 const STEP: Duration = Duration::from_millis(20);
 
 /// A flag shared with a signal handler or another thread.

@@ -28,7 +28,7 @@ const LOADERS: u32 = 4;
 /// A study that can be measured: its files are known, and its servers have their data.
 #[derive(Debug)]
 pub(crate) struct Prepared {
-    /// What is measured.
+    /// The content of every file that is measured, by which a study that goes on is recognised.
     pub(crate) identity: Identity,
     /// Activity of other processes before anything was started.
     pub(crate) others: Others,

@@ -27,10 +27,10 @@ pub enum Series {
 }
 
 impl Series {
-    /// All of them.
+    /// All supported series, the oldest first.
     pub const ALL: [Series; 4] = [Series::V10_6, Series::V10_11, Series::V11_4, Series::V11_8];
 
-    /// The series of a server that calls itself so (`server_version`, such as `10.11.19-MariaDB-0+deb12u1`).
+    /// Returns the series of a server by its version (`server_version`, such as `10.11.19-MariaDB-0+deb12u1`).
     /// `None` where tare must disable itself: another series, another product, a text that is no version.
     pub fn of(server_version: &str) -> Option<Series> {
         let digits = server_version.find(|c: char| c != '.' && !c.is_ascii_digit())?;
@@ -57,7 +57,7 @@ impl Series {
         }
     }
 
-    /// The vtable's slots in order.
+    /// Returns the names of the vtable's slots, in their order.
     pub const fn slot_names(self) -> &'static [&'static str] {
         match self {
             Series::V10_6 | Series::V10_11 | Series::V11_4 => &vtable_135::SLOT_NAMES,

@@ -1,4 +1,4 @@
-//! What the kernel says of the server's threads.
+//! The kernel's answers to the sampler: which threads of the server run, and in which call the others wait.
 
 use std::fmt::Write as _;
 use std::fs::File;

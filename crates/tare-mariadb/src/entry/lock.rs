@@ -300,8 +300,8 @@ fn end_slow(wait: &Wait) {
     guard((), || ENGINE.end_synch_wait(wait));
 }
 
-/// Returns the function that takes a lock as the server does, for the way at this position; `if_free`: the one that
-/// only tries it.
+/// Returns the function that takes a lock in the way at `place` in [`functions`]. With `if_free` it is the one that
+/// only tries the lock.
 #[inline(always)]
 fn taking(place: u32, if_free: bool) -> TakeLock<c_void> {
     match place {
@@ -319,6 +319,8 @@ fn take_as<W: Way>(if_free: bool) -> TakeLock<c_void> {
     if if_free { take_free::<W> } else { take::<W> }
 }
 
+/// Takes a lock in the way `W`, as the server's function does.
+///
 /// # Safety
 ///
 /// See [`Way::take`].
@@ -327,6 +329,8 @@ unsafe extern "C" fn take<W: Way>(lock: *mut c_void) -> c_int {
     unsafe { W::take(lock.cast()) }
 }
 
+/// Takes a lock in the way `W` only if it is free; returns an error number if not.
+///
 /// # Safety
 ///
 /// See [`Way::take`].

@@ -1,6 +1,6 @@
 //! HOT PATH: the only place where the server's pointers become references.
 //!
-//! Each macro names the promise it relies on (SAFETY.md, "What is assumed of the host"). They are macros so
+//! Each macro names the promise it relies on (SAFETY.md, "What is assumed of the server"). They are macros so
 //! that a shim's body stays free of `unsafe` and of types it does not need.
 
 /// Returns the locker state: memory on the server's stack that belongs to the provider between start and end.

@@ -25,7 +25,7 @@ pub(super) const STATUS: [&str; 10] = [
     "budget_machine",
 ];
 
-/// Returns the values of these rows.
+/// Returns the values of the rows [`STATUS`], in the same order.
 pub(super) fn status(shared: &GovernorState) -> [String; STATUS.len()] {
     let origin = shared.prices.as_ref().map(|(_, origin)| origin.clone());
     let budget = |budget: Option<Budget>| budget.map_or("OFF".to_owned(), |it| it.to_string());

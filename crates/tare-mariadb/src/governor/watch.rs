@@ -92,7 +92,7 @@ pub(super) struct Watch {
     own: f64,
 }
 
-/// The findings and actions of a sample.
+/// The governor's findings in one sample, and the changes it made.
 #[derive(Clone, Debug)]
 pub(super) struct Seen {
     pub(super) account: CostAccount,

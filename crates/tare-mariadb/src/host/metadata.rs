@@ -122,7 +122,8 @@ mod backup {
     pub(super) const COMMIT: u16 = 1 << 13;
 }
 
-/// For each type that may be wanted, the granted and the pending types that are in its way.
+/// The rules of a namespace of metadata locks, by the number of the type that is wanted: a mask of the granted types
+/// that are in its way, and one of the pending types.
 type Rules = [[u16; 2]];
 
 /// Rules for locks on an object with a name.

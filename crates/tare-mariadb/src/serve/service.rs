@@ -196,7 +196,8 @@ fn current_account(to: &mut dyn std::io::Write) -> bool {
     })
 }
 
-/// Returns the rows of `tare_status` about the host.
+/// Returns the rows of `tare_status` that the adapter knows: the server, tare's state and options, sampling, the
+/// active session history, the budget, the endpoint. The crate `tare-tables` adds those of the engine.
 fn status_rows() -> Vec<StatusRow> {
     let status = status::current();
     let mut rows: Vec<(&str, String)> = vec![

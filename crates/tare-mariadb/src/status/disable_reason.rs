@@ -29,7 +29,7 @@ pub enum DisableReason {
     /// The built-in Performance Schema is on.
     #[error("the server's own Performance Schema is on (performance_schema=ON, {origin})")]
     BuiltIn {
-        /// Where it was switched on.
+        /// The place where `performance_schema` was switched on: a file and its line, or the command line.
         origin: String,
     },
     /// The option `enabled=OFF` is set.
@@ -50,7 +50,7 @@ pub enum DisableReason {
     /// The server asked for an interface version that does not exist.
     #[error("the server asks for version {0} of the instrumentation interface; known: 1")]
     InterfaceVersion(i32),
-    /// A panic was caught.
+    /// tare panicked at start-up; this is the panic's text.
     #[error("an internal error: {0}")]
     Panic(String),
 }

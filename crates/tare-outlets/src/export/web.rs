@@ -108,7 +108,7 @@ pub(super) struct Service {
     pushed: Option<Arc<Tally>>,
     passwords: Memory,
     requests: Arc<Semaphore>,
-    /// Permit to read the server, one task at a time.
+    /// The permit to read the database server: one task has it at a time.
     turn: Semaphore,
 }
 

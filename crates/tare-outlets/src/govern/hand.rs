@@ -45,7 +45,7 @@ pub enum Notice {
 pub struct PutBack {
     /// Number of restored rows.
     pub rows: usize,
-    /// Rows that somebody else had set meanwhile.
+    /// Names of rows that were not restored, because somebody else had set them meanwhile.
     pub left: Vec<String>,
 }
 

@@ -35,15 +35,15 @@ pub(super) struct Known {
 }
 
 impl Known {
-    /// Creates it before any move.
+    /// Creates the known settings of a server that the governor has not changed yet.
     pub(super) fn new(identity: Identity, path: PathBuf, present: Settings) -> Known {
         let original = present.clone();
         let (held, owed, unsure) = (BTreeMap::new(), Debts::new(), Settings::new());
         Known { identity, path, original, present, held, owed, unsure }
     }
 
-    /// Returns whether it is still valid: it is of this run, and the file has the same rows to restore.
-    /// Otherwise somebody has restored them meanwhile.
+    /// Returns whether the known settings are still valid: the server has not been restarted, and the file lists the
+    /// same rows to restore. If it does not, somebody has restored them meanwhile.
     pub(super) fn goes_on(&self, identity: &Identity, state: Option<&State>) -> bool {
         let written = state.map_or(&[][..], |state| state.owed.as_slice());
         self.identity.is_same_run(identity) && written.iter().eq(self.owed.values())

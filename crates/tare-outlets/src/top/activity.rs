@@ -2,9 +2,9 @@
 
 use std::collections::BTreeMap;
 
-/// Seconds of a column of the strip.
+/// Seconds that one column of the picture of activity stands for.
 pub(super) const SECONDS: u64 = 10;
-/// Most columns that are kept: an hour.
+/// The most columns of that picture that are kept: an hour.
 const KEPT: usize = 360;
 
 /// What time goes to: the names of the groups, and the wait classes in each. What is in none is in the last.

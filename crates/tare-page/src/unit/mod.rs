@@ -28,7 +28,7 @@ pub fn fixed(value: f64, decimals: usize) -> String {
     grouped(&without_negative_zero(format!("{value:.decimals$}")))
 }
 
-/// Removes the sign of a formatted zero.
+/// Removes the minus sign of a formatted number that is zero, such as `-0.00`.
 pub fn without_negative_zero(text: String) -> String {
     match text.strip_prefix('-') {
         Some(rest) if rest.bytes().all(|b| b"0.".contains(&b)) => rest.to_owned(),
@@ -68,7 +68,7 @@ pub fn chosen(share: f64) -> String {
     format!("{}%", (share * 1e6).round() / 1e4)
 }
 
-/// Formats seconds.
+/// Formats a time given in seconds, in the largest of s, ms, µs and ns in which it is at least 1.
 pub fn time(seconds: f64) -> String {
     if seconds == 0.0 {
         return "0 s".into();
@@ -87,7 +87,7 @@ pub fn bytes_per_second(bytes: f64) -> String {
     scaled(bytes, &[(1e9, "GB/s"), (1e6, "MB/s"), (1e3, "kB/s"), (1.0, "B/s")])
 }
 
-/// Formats a duration, such as that of a study.
+/// Formats a duration given in seconds, in seconds, minutes, or hours and minutes: `45 s`, `12 min`, `3 h 5 min`.
 pub fn span(seconds: f64) -> String {
     let minutes = (seconds / 60.0).round();
     match minutes {

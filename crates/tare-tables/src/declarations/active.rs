@@ -1,4 +1,4 @@
-//! The active session history.
+//! The active session history: the table `tare_active_session_history`.
 
 use tare_engine::snapshot::{ActiveRow, Reset, SessionState, WaitClass};
 

@@ -1,4 +1,4 @@
-//! Statements by digest.
+//! Statements by digest: the table `events_statements_summary_by_digest`.
 
 use tare_engine::Spelling;
 use tare_engine::snapshot::{DigestRow, Parts, Reset};

@@ -75,7 +75,7 @@ fn sums(engine: &Engine, level: Grouping, emit: Emit<'_, SessionStatusRow>) {
     }
 }
 
-/// Emits a row for each name and value of an owner.
+/// Emits a row for each name and value in `rows`, with the session or account of `row` as its owner.
 fn each<'a>(
     row: &SessionCountersRow,
     mut rows: impl Iterator<Item = (&'a str, String)>,

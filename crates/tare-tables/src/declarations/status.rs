@@ -1,4 +1,5 @@
-//! State of tare itself: version, memory, losses and consumers, and rows of the host.
+//! The table `tare_status`: version, memory, losses and consumers from the engine, and the rows that the host
+//! registers.
 
 use std::borrow::Cow;
 use std::ops::ControlFlow;

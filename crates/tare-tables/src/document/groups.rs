@@ -1,6 +1,6 @@
 //! Groups of tables: a page each, by what is asked of them.
 
-/// A group of tables.
+/// A group of tables that share a page of the documentation.
 pub(super) struct Group {
     /// Name of its page, without `.md`.
     pub(super) file: &'static str,

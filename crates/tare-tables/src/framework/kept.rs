@@ -50,7 +50,7 @@ impl RowsOfMoment<DigestRow> for Digests<'_> {
     }
 }
 
-/// Kept rows with their getters.
+/// The rows of a table at one point in time, with the getters of its columns.
 pub(crate) struct KeptRows<'e, R: 'static> {
     pub(crate) getters: &'e [Getter<R>],
     pub(crate) moment: Box<dyn RowsOfMoment<R> + 'e>,

@@ -1,4 +1,4 @@
-//! Rows with their getters.
+//! A row of the engine as the endpoint reads it: each value is made by its column's getter when asked for.
 
 use super::column::Get;
 use super::getter::Getter;

@@ -57,7 +57,7 @@ impl Put for KeptValue {
 /// The way to put one item of a row, or several adjacent ones. Putting several at once saves most of a row's
 /// cost.
 enum Way<R: 'static> {
-    /// A column, from where the event was read.
+    /// One column of the event: its position and its declaration.
     Event(usize, &'static ColumnDef<R>),
     /// Adjacent columns in [`Kind::NUMBERS`].
     Numbers(Range<usize>),

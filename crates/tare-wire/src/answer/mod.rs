@@ -1,4 +1,4 @@
-//! Execution of parsed statements.
+//! Answers to statements: [`query`] parses one and executes it; a module per kind of statement.
 
 mod moment;
 mod present;
@@ -135,7 +135,7 @@ impl From<io::Error> for Stop {
     }
 }
 
-/// Answers one statement.
+/// Parses the SQL of one statement and writes its answer to the client. An error is left for the caller to send.
 pub(crate) fn query(
     source: &Source,
     session: &mut Session,

@@ -34,7 +34,7 @@ pub(crate) enum Statement {
 }
 
 impl Statement {
-    /// Returns whether the statement changes rows of a table.
+    /// Returns whether the statement is one that may change rows: UPDATE, INSERT, DELETE or TRUNCATE.
     pub(crate) fn changes(&self) -> bool {
         matches!(
             self,
@@ -151,7 +151,7 @@ pub(crate) struct UpdateStatement {
     pub(crate) limit: u64,
 }
 
-/// `INSERT INTO table …`
+/// An INSERT of rows given as constants: `INSERT INTO table …`
 #[derive(Clone)]
 pub(crate) struct Insert {
     pub(crate) table: &'static dyn Table,

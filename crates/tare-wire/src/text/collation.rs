@@ -120,7 +120,7 @@ pub(crate) struct Pattern {
 }
 
 impl Pattern {
-    /// The longest pattern, in bytes.
+    /// The longest pattern of LIKE that is accepted, in bytes.
     pub(crate) const MAX: usize = 1024;
 
     pub(crate) fn new(text: &[u8], escape: char) -> Self {

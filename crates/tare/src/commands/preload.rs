@@ -43,7 +43,7 @@ const LIMIT: Duration = Duration::from_secs(10);
 /// Interval of checks.
 const PAUSE: Duration = Duration::from_millis(5);
 
-/// Runs the command.
+/// Runs `tare preload`: tries what a unit's server would preload, and writes the result for its next start.
 pub(crate) fn preload(arguments: &Preload) -> Result<ExitCode> {
     let root = Root::new(&arguments.root);
     let unit = SystemdUnit::read(&root, &arguments.unit);

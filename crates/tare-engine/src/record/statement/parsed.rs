@@ -44,7 +44,8 @@ impl OpenStatement {
         self.set.store(self.set.own() | HOST, Release);
     }
 
-    /// Notes that it executes this prepared statement.
+    /// Notes that the statement in progress executes `prepared`, beside which its tokens are. With `leaves_text` readers
+    /// find its text there, too.
     #[inline(always)]
     pub(crate) fn set_execution(&self, prepared: Object, leaves_text: bool) {
         self.version.change(|| {
@@ -60,13 +61,13 @@ impl OpenStatement {
         });
     }
 
-    /// Whether its text has been left where it was prepared.
+    /// Returns whether the statement's text has been left where it was prepared.
     #[inline(always)]
     pub(crate) fn has_left_text(&self) -> bool {
         self.lengths.own() & TEXT_PREPARED != 0
     }
 
-    /// Whether it executes a prepared statement whose digest is known.
+    /// Returns whether the statement executes a prepared statement whose digest is known.
     #[inline(always)]
     pub(crate) fn is_execution(&self) -> bool {
         self.set.own() & EXECUTION != 0

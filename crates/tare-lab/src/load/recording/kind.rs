@@ -50,7 +50,7 @@ impl Kind {
         all.split(|t| *t == Token::End).map(of_statement).max().unwrap_or(Kind::Reads)
     }
 
-    /// Returns its name.
+    /// Returns the name of the kind, such as `reads`.
     pub fn name(self) -> &'static str {
         match self {
             Kind::Reads => "reads",

@@ -13,7 +13,7 @@ use crate::table::{Condition, PresentRows, Query, Sink};
 pub(super) type Showing<R> = (PresentTable, fn(&Present) -> &[R]);
 
 impl<R: 'static> TableDef<R> {
-    /// Returns this table if it shows what threads are doing.
+    /// Returns the table as one of what threads are doing; `None` if it shows something else.
     pub(super) fn as_present(&self) -> Option<&dyn PresentRows> {
         self.showing.is_some().then_some(self)
     }

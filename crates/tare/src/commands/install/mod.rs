@@ -99,7 +99,7 @@ struct Outcome {
     server: String,
     /// `planned`, `changed`, `unchanged`, `refused`, `put-back` or `failed`.
     state: State,
-    /// Files that change.
+    /// Files that are written or removed, with their new content.
     changes: Vec<Change>,
     /// Problems that are in the way, or will remain.
     findings: Vec<Finding>,

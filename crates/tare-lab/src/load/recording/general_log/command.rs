@@ -62,7 +62,7 @@ pub(super) struct Command {
     /// `None` for an unknown command.
     pub(super) name: Option<&'static str>,
     pub(super) argument: Vec<u8>,
-    /// Whether the log ends inside one of its lines.
+    /// Whether the log ends inside one of the command's lines, so that its argument may be incomplete.
     pub(super) is_cut: bool,
 }
 
