@@ -9,7 +9,7 @@ const LONGEST: Duration = Duration::from_millis(20);
 
 /// An answer that may come later: `true`, or `Some` value.
 pub trait Answer {
-    /// What is known once the answer has come.
+    /// The value that is known once the answer has come.
     type Value;
 
     /// Returns the value, if the answer has come.

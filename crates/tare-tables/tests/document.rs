@@ -29,7 +29,7 @@ fn the_documents_are_up_to_date() {
     assert_eq!(files, wanted, "pages of groups");
 }
 
-/// Whoever looks for a table finds it, once.
+/// Each table has one heading in the pages, and a link in the index leads to it.
 #[test]
 fn every_table_is_on_one_page_and_in_the_index() {
     let pages = pages();

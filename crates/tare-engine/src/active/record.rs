@@ -26,7 +26,7 @@ pub(super) const WAIT_ROW_LOCK: ClassId = ClassId::MAX;
 /// The operation of a wait that has none.
 pub(super) const NO_OPERATION: u8 = 0xFF;
 
-/// What is kept of a thread in a sample. Numbers are 0 where unknown.
+/// One sample of one thread. Numbers are 0 where unknown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Record {
     pub(super) time_us: u64,

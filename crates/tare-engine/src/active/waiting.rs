@@ -41,7 +41,7 @@ impl StageWaits {
     }
 }
 
-/// What is needed to judge the threads of one sample.
+/// The sources by which the threads of one sample are judged.
 pub(super) struct Judge<'a> {
     pub(super) engine: &'a Engine,
     pub(super) scheduler: &'a mut dyn Scheduler,

@@ -21,7 +21,7 @@ use crate::{Error, Result};
 /// The running version of tare.
 const VERSION: &str = env!("CARGO_PKG_VERSION");
 
-/// What is measured: the content of every file that is part of it.
+/// The content of every file that is part of what is measured.
 #[derive(Debug)]
 pub(crate) struct Identity {
     files: Vec<Measured>,

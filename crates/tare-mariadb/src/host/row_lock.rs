@@ -44,7 +44,7 @@ fn slot() -> Option<usize> {
     (0..MOST_ENGINES).find(|slot| name(slot).as_deref() == Some(NAME))
 }
 
-/// What is known of transactions: the offset of their session, and of the lock they wait for; 0: not yet.
+/// The offsets in a transaction of its session, and of the lock it waits for; 0: not known yet.
 #[derive(Debug, Default)]
 struct Layout {
     session: AtomicUsize,

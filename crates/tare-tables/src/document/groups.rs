@@ -207,7 +207,7 @@ mod tests {
         }
     }
 
-    /// What is left over are tables that only MySQL has.
+    /// Tables that only MySQL has are left over.
     #[test]
     fn every_table_of_mariadb_has_a_group() {
         let rest: Vec<&str> = TABLES.iter().map(|it| it.name()).filter(|name| of(name) == REST).collect();

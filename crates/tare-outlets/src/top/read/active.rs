@@ -1,16 +1,17 @@
-//! What is new in the active session history.
+//! Reading of new rows of the active session history.
+
+use tare_server::sql::literal;
 
 use super::Reader;
 use super::head::passing;
 use crate::source::{Error, Kind};
 use crate::top::activity::Activity;
-use tare_server::sql::literal;
 
 const TABLE: &str = "tare_active_session_history";
 const COLUMNS: [&str; 3] = ["SAMPLE_TIME", "WAIT_CLASS", "USECS_PER_ROW"];
 
 impl Reader {
-    /// Returns the activity with what has been added since the last look; `None` where the server has no such history.
+    /// Returns the activity with what has been added since the last sample; `None` where the server has no such history.
     pub(super) fn activity(&mut self) -> Result<Option<Activity>, Error> {
         if self.source.kind() != Kind::Tare {
             return Ok(None);
