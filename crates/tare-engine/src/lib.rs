@@ -208,7 +208,8 @@ pub trait Host: Sync {
         false
     }
     /// Returns the wait of a session for a lock within a storage engine. `None`: it waits for none, or that is unknown.
-    fn row_lock_wait(&self, _session: Session) -> Option<RowLockWait> {
+    /// `does_wait`: the session is known to wait, for this or something else, so a longer search may pay.
+    fn row_lock_wait(&self, _session: Session, _does_wait: bool) -> Option<RowLockWait> {
         None
     }
 }

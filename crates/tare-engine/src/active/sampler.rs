@@ -27,10 +27,18 @@ pub struct Sampler {
     stages: StageWaits,
     /// The time of the last sample, by the monotonic clock, in ticks.
     last: Option<u64>,
-    /// CPU time of background threads at the last sample.
-    cpu: HashMap<u64, Duration>,
+    /// What background threads were doing at the last sample, by THREAD_ID.
+    background: HashMap<u64, Background>,
     /// Digest of each thread's statement at the last sample, by EVENT_ID and start.
     digests: Digests,
+}
+
+/// A background thread at a sample.
+#[derive(Clone, Copy)]
+struct Background {
+    cpu: Duration,
+    /// Whether it slept. As long as it uses no CPU time, it does so still.
+    slept: bool,
 }
 
 /// How much later than due a sample is at most on a busy machine, in microseconds. Before one that is later still there was
@@ -42,8 +50,8 @@ struct Sample<'a> {
     engine: &'a Engine,
     judge: Judge<'a>,
     names: &'a mut KnownNames,
-    before: (&'a HashMap<u64, Duration>, &'a Digests),
-    cpu: HashMap<u64, Duration>,
+    before: (&'a HashMap<u64, Background>, &'a Digests),
+    background: HashMap<u64, Background>,
     digests: Digests,
     scale: Scale,
     time_us: u64,
@@ -72,8 +80,8 @@ impl Engine {
                 stages: &mut sampler.stages,
             },
             names: &mut sampler.names,
-            before: (&sampler.cpu, &sampler.digests),
-            cpu: HashMap::new(),
+            before: (&sampler.background, &sampler.digests),
+            background: HashMap::new(),
             digests: HashMap::new(),
             scale,
             time_us: wall_us(),
@@ -81,8 +89,8 @@ impl Engine {
         };
         let live = self.slabs().filter(|thread| thread.alive.load(Acquire) == 1);
         let count = live.filter(|thread| sample.take(thread)).count();
-        let Sample { cpu, digests, .. } = sample;
-        (sampler.cpu, sampler.digests) = (cpu, digests);
+        let Sample { background, digests, .. } = sample;
+        (sampler.background, sampler.digests) = (background, digests);
         self.active.count_sample();
         count
     }
@@ -113,20 +121,28 @@ impl Sample<'_> {
             return None;
         }
         let cpu = self.judge.scheduler.cpu_time(thread.os_id.load(Relaxed));
-        if let Some(cpu) = cpu.filter(|_| !works) {
-            self.cpu.insert(id, cpu);
-        }
-        let statements = self.engine.statements_in_progress(thread);
+        // A statement first: it may have ended when it is known what the thread waits for.
+        let statements = if works { self.engine.statements_in_progress(thread) } else { Vec::new() };
         let digest = self.digest(id, thread, &statements);
-        let doing = if works {
-            self.judge.working(thread, cpu)
-        } else {
-            self.judge.background(thread, [self.before.0.get(&id).copied(), cpu])?
-        };
+        let doing = if works { self.judge.working(thread, cpu) } else { self.background(id, thread, cpu)? };
         let mut record = self.begun(thread, statements.last(), digest, &doing);
         record.thread_id = id;
         record.stage = self.engine.stage_of(thread);
         Some(record)
+    }
+
+    /// Returns what a background thread does; `None`: it sleeps.
+    fn background(&mut self, id: u64, thread: &'static Thread, cpu: Option<Duration>) -> Option<Doing> {
+        let before = self.before.0.get(&id).copied();
+        let sleeps_still = before.is_some_and(|before| before.slept && cpu == Some(before.cpu));
+        let judge = &mut self.judge;
+        let doing = (!sleeps_still)
+            .then(|| judge.background(thread, [before.map(|before| before.cpu), cpu]))
+            .flatten();
+        if let Some(cpu) = cpu {
+            self.background.insert(id, Background { cpu, slept: doing.is_none() });
+        }
+        doing
     }
 
     /// Returns the digest of the innermost statement that has one.

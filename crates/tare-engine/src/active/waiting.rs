@@ -67,7 +67,7 @@ impl Judge<'_> {
         if cpu.is_none() || self.scheduler.cpu_time(os_id) != cpu {
             return runs(SessionState::OnCpu);
         }
-        if let Some(waits) = self.row_lock(thread, &accessed) {
+        if let Some(waits) = self.row_lock(thread, &accessed, false) {
             return waits;
         }
         let class = match self.scheduler.state(os_id) {
@@ -81,7 +81,7 @@ impl Judge<'_> {
             return self.noted(thread, wait);
         }
         let accessed = waits.last().cloned();
-        self.row_lock(thread, &accessed).unwrap_or_else(|| self.unnoted(thread, accessed, class))
+        self.row_lock(thread, &accessed, true).unwrap_or_else(|| self.unnoted(thread, accessed, class))
     }
 
     /// Returns what a background thread does; `None`: it sleeps. `cpu` is the CPU time it had used at the last sample.
@@ -143,10 +143,10 @@ impl Judge<'_> {
         Doing { wait: wait.class, noted: Some(wait), object, blocker, ..waiting(class) }
     }
 
-    /// Returns that a thread waits for a row lock, if it does.
-    fn row_lock(&mut self, thread: &Thread, accessed: &Option<WaitEvent>) -> Option<Doing> {
+    /// Returns that a thread waits for a row lock, if it does. `does_wait`: the operating system says that it waits.
+    fn row_lock(&mut self, thread: &Thread, accessed: &Option<WaitEvent>, does_wait: bool) -> Option<Doing> {
         let session = self.engine.session_of(thread)?;
-        let wait = self.engine.host.get()?.row_lock_wait(session)?;
+        let wait = self.engine.host.get()?.row_lock_wait(session, does_wait)?;
         let blocker = wait.holder.and_then(|holder| self.blockers.of_session(self.engine, holder));
         let object = accessed
             .as_ref()

@@ -32,16 +32,21 @@ impl Kernel {
         Ok(&to[..len])
     }
 
-    fn call(&mut self, os_id: u64) -> Option<WaitClass> {
+    /// Returns the state of a thread by the call that it is in. `Err`: the kernel does not tell.
+    fn by_call(&mut self, os_id: u64) -> std::io::Result<Option<ThreadState>> {
         let mut text = [0; 256];
-        match self.read(os_id, "syscall", &mut text) {
-            Ok(text) => class_of_call(std::str::from_utf8(text).ok()?),
-            Err(error) => {
-                // A thread that has ended says nothing about others.
-                self.tells_calls = error.kind() == std::io::ErrorKind::NotFound;
-                None
-            }
-        }
+        Ok(std::str::from_utf8(self.read(os_id, "syscall", &mut text)?).ok().and_then(state_of_call))
+    }
+
+    /// Returns the state of a thread, and not in which call it waits.
+    fn by_letter(&mut self, os_id: u64) -> Option<ThreadState> {
+        let mut text = [0; 128];
+        Some(match letter_of(self.read(os_id, "stat", &mut text).ok()?)? {
+            b'R' => ThreadState::Ready,
+            // It waits for a disk, mostly.
+            b'D' => ThreadState::Waits(Some(WaitClass::File)),
+            _ => ThreadState::Waits(None),
+        })
     }
 }
 
@@ -51,42 +56,73 @@ impl Scheduler for Kernel {
     }
 
     fn state(&mut self, os_id: u64) -> Option<ThreadState> {
-        let mut text = [0; 128];
-        let state = state_of(self.read(os_id, "stat", &mut text).ok()?)?;
-        Some(match state {
-            b'R' => ThreadState::Ready,
-            // It waits for a disk, mostly.
-            b'D' => ThreadState::Waits(Some(WaitClass::File)),
-            _ => ThreadState::Waits(if self.tells_calls { self.call(os_id) } else { None }),
-        })
+        if self.tells_calls {
+            match self.by_call(os_id) {
+                Ok(state) => return state,
+                // A thread that has ended says nothing about others.
+                Err(error) if is_gone(&error) => return None,
+                Err(_) => self.tells_calls = false,
+            }
+        }
+        self.by_letter(os_id)
     }
 }
 
+fn is_gone(error: &std::io::Error) -> bool {
+    error.kind() == std::io::ErrorKind::NotFound || error.raw_os_error() == Some(libc::ESRCH)
+}
+
 /// Returns the state in the text of `stat`: the letter behind the name, which may contain anything.
-fn state_of(text: &[u8]) -> Option<u8> {
+fn letter_of(text: &[u8]) -> Option<u8> {
     let end = text.iter().rposition(|byte| *byte == b')')?;
     text.get(end + 2).copied().filter(u8::is_ascii_alphabetic)
 }
 
-/// Returns what a thread waits for in a call, given the text of `syscall`, which begins with the call's number.
-fn class_of_call(text: &str) -> Option<WaitClass> {
-    let number: i64 = text.split_whitespace().next()?.parse().ok()?;
+/// Returns the state in the text of `syscall`: `running`, or the number of the call that the thread waits in; -1: in none, so
+/// for a page that is read.
+fn state_of_call(text: &str) -> Option<ThreadState> {
+    match text.split_whitespace().next()? {
+        "running" => Some(ThreadState::Ready),
+        number => Some(ThreadState::Waits(class_of_call(number.parse().ok()?))),
+    }
+}
+
+/// Returns what a thread waits for in a call. Numbers of calls differ between architectures.
+fn class_of_call(number: i64) -> Option<WaitClass> {
     match number {
-        libc::SYS_read
+        -1
+        | libc::SYS_read
         | libc::SYS_write
+        | libc::SYS_readv
+        | libc::SYS_writev
         | libc::SYS_pread64
         | libc::SYS_pwrite64
+        | libc::SYS_preadv
+        | libc::SYS_pwritev
         | libc::SYS_fsync
         | libc::SYS_fdatasync
+        | libc::SYS_msync
+        | libc::SYS_sync_file_range
+        | libc::SYS_copy_file_range
         | libc::SYS_openat
+        | libc::SYS_close
         | libc::SYS_fallocate
-        | libc::SYS_ftruncate => Some(WaitClass::File),
-        libc::SYS_recvfrom
-        | libc::SYS_sendto
-        | libc::SYS_recvmsg
-        | libc::SYS_sendmsg
-        | libc::SYS_poll
-        | libc::SYS_ppoll => Some(WaitClass::Network),
+        | libc::SYS_ftruncate
+        | libc::SYS_unlinkat
+        | libc::SYS_getdents64
+        | libc::SYS_statx => Some(WaitClass::File),
+        #[cfg(target_arch = "x86_64")]
+        libc::SYS_open
+        | libc::SYS_unlink
+        | libc::SYS_rename
+        | libc::SYS_stat
+        | libc::SYS_mkdir
+        | libc::SYS_rmdir => Some(WaitClass::File),
+        libc::SYS_recvfrom | libc::SYS_sendto | libc::SYS_recvmsg | libc::SYS_sendmsg | libc::SYS_ppoll => {
+            Some(WaitClass::Network)
+        }
+        #[cfg(target_arch = "x86_64")]
+        libc::SYS_poll => Some(WaitClass::Network),
         _ => None,
     }
 }
@@ -97,21 +133,20 @@ mod tests {
 
     #[test]
     fn the_state_stands_behind_the_name() {
-        assert_eq!(state_of(b"12 (mariadbd) S 1 2"), Some(b'S'));
-        assert_eq!(state_of(b"12 (a) R (b) D 1"), Some(b'D'));
-        assert_eq!((state_of(b""), state_of(b"12 (x)"), state_of(b"12 (x) ")), (None, None, None));
+        assert_eq!(letter_of(b"12 (mariadbd) S 1 2"), Some(b'S'));
+        assert_eq!(letter_of(b"12 (a) R (b) D 1"), Some(b'D'));
+        assert_eq!((letter_of(b""), letter_of(b"12 (x)"), letter_of(b"12 (x) ")), (None, None, None));
     }
 
     #[test]
     fn a_call_says_what_is_waited_for() {
-        let of = |number: i64| class_of_call(&format!("{number} 0x3 0x7f 0x0 0x0 0x0 0x0 0x7ffc 0x7f12\n"));
-        assert_eq!(of(libc::SYS_pread64), Some(WaitClass::File));
-        assert_eq!(of(libc::SYS_recvfrom), Some(WaitClass::Network));
-        assert_eq!(of(libc::SYS_futex), None);
-        assert_eq!(
-            (class_of_call("running"), class_of_call("-1 0x7ffc 0x7f"), class_of_call("")),
-            (None, None, None)
-        );
+        let of = |number: i64| state_of_call(&format!("{number} 0x3 0x7f 0x0 0x0 0x0 0x0 0x7ffc 0x7f12\n"));
+        assert_eq!(of(libc::SYS_pread64), Some(ThreadState::Waits(Some(WaitClass::File))));
+        assert_eq!(of(libc::SYS_recvfrom), Some(ThreadState::Waits(Some(WaitClass::Network))));
+        assert_eq!(of(libc::SYS_futex), Some(ThreadState::Waits(None)));
+        assert_eq!(of(-1), Some(ThreadState::Waits(Some(WaitClass::File))), "a page that is read");
+        assert_eq!(state_of_call("running\n"), Some(ThreadState::Ready));
+        assert_eq!((state_of_call(""), state_of_call("idle")), (None, None));
     }
 
     #[test]
@@ -129,6 +164,7 @@ mod tests {
             std::thread::yield_now();
         }
         assert_eq!(kernel.state(number), Some(ThreadState::Waits(None)));
+        assert_eq!(kernel.by_letter(number), Some(ThreadState::Waits(None)), "where the calls are not told");
         drop(end);
         sleeper.join().unwrap();
         assert_eq!((kernel.state(u64::MAX), kernel.cpu_time(number)), (None, None));

@@ -159,8 +159,8 @@ impl Host for ServerHost {
         metadata::is_in_the_way(namespace, wanted, held, is_granted)
     }
 
-    fn row_lock_wait(&self, session: Session) -> Option<RowLockWait> {
-        row_lock::wait(session)
+    fn row_lock_wait(&self, session: Session, does_wait: bool) -> Option<RowLockWait> {
+        row_lock::wait(session, does_wait)
     }
 }
 

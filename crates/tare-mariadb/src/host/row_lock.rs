@@ -53,19 +53,21 @@ struct Layout {
 
 static LAYOUT: Layout = Layout { session: AtomicUsize::new(0), wait: AtomicUsize::new(0) };
 
-/// Returns the wait of a session for a lock of InnoDB's. `None`: it waits for none, or that is unknown.
-pub(crate) fn wait(session: Session) -> Option<RowLockWait> {
-    let wait = LAYOUT.wait_of(engine_place()?, usize::try_from(session.handle).ok()?)?;
+/// Returns the wait of a session for a lock of InnoDB's. `None`: it waits for none, or that is unknown. `may_learn`: the place
+/// of waits may be looked for, if it is not known yet.
+pub(crate) fn wait(session: Session, may_learn: bool) -> Option<RowLockWait> {
+    let wait = LAYOUT.wait_of(engine_place()?, usize::try_from(session.handle).ok()?, may_learn)?;
     session::is(session).then_some(wait)
 }
 
 impl Layout {
-    fn wait_of(&self, place: usize, thd: usize) -> Option<RowLockWait> {
+    fn wait_of(&self, place: usize, thd: usize, may_learn: bool) -> Option<RowLockWait> {
+        let known = Some(self.wait.load(Relaxed)).filter(|at| *at != 0);
+        if known.is_none() && !may_learn {
+            return None;
+        }
         let trx = transaction(place, thd)?;
-        let at = match self.wait.load(Relaxed) {
-            0 => self.learn(place, thd, trx)?,
-            at => at,
-        };
+        let at = known.or_else(|| self.learn(place, thd, trx))?;
         let words = observation::bytes::<16>(trx.checked_add(at)?)?;
         let [lock, holder] = [0, 8].map(|at| field(&words, at).unwrap_or(0));
         if lock == 0 || transaction(place, thd) != Some(trx) {
@@ -166,19 +168,20 @@ mod tests {
         let (holder, mut waiter, mut other) = (Pair::new(), Pair::new(), Pair::new());
         waiter.trx[0] = holder.trx();
         waiter.trx[1] = other.trx();
-        assert_eq!(layout.wait_of(PLACE, waiter.thd()), None, "nobody waits; the list does not count");
+        assert_eq!(layout.wait_of(PLACE, waiter.thd(), true), None, "nobody waits; the list does not count");
         waiter.waits_for(holder.trx());
+        assert_eq!(layout.wait_of(PLACE, waiter.thd(), false), None, "not looked for");
         let for_holder = Some(RowLockWait { holder: Some(holder.thd() as u64) });
-        assert_eq!(layout.wait_of(PLACE, waiter.thd()), for_holder);
+        assert_eq!(layout.wait_of(PLACE, waiter.thd(), true), for_holder);
         assert_eq!((layout.session.load(Relaxed), layout.wait.load(Relaxed)), (SESSION, WAIT));
-        assert_eq!(layout.wait_of(PLACE, holder.thd()), None);
+        assert_eq!(layout.wait_of(PLACE, holder.thd(), true), None);
         other.waits_for(waiter.trx());
         assert_eq!(
-            layout.wait_of(PLACE, other.thd()),
+            layout.wait_of(PLACE, other.thd(), true),
             Some(RowLockWait { holder: Some(waiter.thd() as u64) })
         );
         (waiter.trx[WAIT / 8], waiter.trx[WAIT / 8 + 1]) = (0, 0);
-        assert_eq!(layout.wait_of(PLACE, waiter.thd()), None, "it is over");
+        assert_eq!(layout.wait_of(PLACE, waiter.thd(), true), None, "it is over");
     }
 
     #[test]
@@ -186,11 +189,11 @@ mod tests {
         let layout = Layout::default();
         let (mut holder, mut waiter) = (Pair::new(), Pair::new());
         waiter.waits_for(holder.trx());
-        assert!(layout.wait_of(PLACE, waiter.thd()).is_some_and(|wait| wait.holder.is_some()));
+        assert!(layout.wait_of(PLACE, waiter.thd(), true).is_some_and(|wait| wait.holder.is_some()));
         holder.trx[SESSION / 8] = 0;
-        assert_eq!(layout.wait_of(PLACE, waiter.thd()), Some(RowLockWait { holder: None }));
+        assert_eq!(layout.wait_of(PLACE, waiter.thd(), true), Some(RowLockWait { holder: None }));
         waiter.waits_for(16);
-        assert_eq!(layout.wait_of(PLACE, waiter.thd()), Some(RowLockWait { holder: None }));
+        assert_eq!(layout.wait_of(PLACE, waiter.thd(), true), Some(RowLockWait { holder: None }));
     }
 
     #[test]
@@ -199,7 +202,7 @@ mod tests {
         let (holder, mut waiter) = (Pair::new(), Pair::new());
         waiter.waits_for(holder.trx());
         (waiter.trx[20], waiter.trx[21]) = (waiter.trx(), holder.trx());
-        assert_eq!(layout.wait_of(PLACE, waiter.thd()), None);
-        assert_eq!(layout.wait_of(PLACE, 16), None, "no session");
+        assert_eq!(layout.wait_of(PLACE, waiter.thd(), true), None);
+        assert_eq!(layout.wait_of(PLACE, 16, true), None, "no session");
     }
 }
