@@ -6,7 +6,7 @@ export PATH := $(dir $(CARGO)):$(PATH)
 # Arguments for the programs: make demo ARGS="--for 60s", make bench ARGS="--rounds 10".
 ARGS ?=
 
-.PHONY: test-unit test-nightly help book setup show tools packaging provider build demo bench lab-calibrate lab-simulation lab-record lab-precision callgrind cachegrind jumps samples check deb deb-compare release repository outlets-cost test test-hosts test-mtr test-bare test-recipes test-miri test-random test-valgrind test-scale test-slowlog
+.PHONY: test-unit test-nightly help book setup show tools packaging provider command-line build demo bench lab-calibrate lab-simulation lab-record lab-precision callgrind cachegrind jumps samples check deb deb-compare release repository outlets-cost test test-hosts test-mtr test-bare test-recipes test-miri test-random test-valgrind test-scale test-slowlog
 
 help: ## list the commands
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -28,8 +28,12 @@ provider: tools
 	cargo rustc --locked --profile provider -p tare-mariadb --lib --crate-type cdylib -- -C llvm-args=-align-all-functions=6
 	@scripts/replace.sh target/provider/libtare_mariadb.so target/release/libtare_mariadb.so
 
-build: provider ## build the provider and the command line, optimised
+command-line: tools
 	cargo build --locked --release -p tare
+
+# Linking the provider takes one processor; the other compiles the command line.
+build: ## build the provider and the command line, optimised
+	@$(MAKE) --no-print-directory --jobs=2 provider command-line
 
 demo: show build ## see it work: a stock server with tare, under load
 	@target/release/tare demo $(ARGS)
