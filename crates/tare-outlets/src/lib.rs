@@ -4,6 +4,7 @@
 //! [`source`] is the common input: the tables of tare's endpoint, or of any MariaDB or MySQL through an
 //! account. [`top`] shows them on a screen.
 
+pub mod ash;
 mod counter;
 pub mod export;
 pub mod govern;

@@ -13,7 +13,7 @@ use super::{Column, Head, Header, Tail, Totals, Value};
 /// A line, whose type follows from its keys.
 #[derive(Debug, Deserialize, Serialize)]
 #[serde(untagged)]
-pub(super) enum Line {
+pub(crate) enum Line {
     /// The first line.
     Header { snapshot: Header },
     /// A row.
