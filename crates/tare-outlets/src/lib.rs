@@ -6,8 +6,10 @@
 
 pub mod ash;
 mod counter;
+mod destination;
 pub mod export;
 pub mod govern;
+mod locks;
 pub mod notice;
 pub mod report;
 pub mod slowlog;

@@ -26,7 +26,7 @@ impl Control for Hand {
 }
 
 fn open(destination: &Destination, hand: &'static Hand) -> Sink<'static> {
-    Sink::open(destination, hand).expect("a place").expect("nobody is waited for")
+    Sink::open(destination, "statements", hand).expect("a place").expect("nobody is waited for")
 }
 
 /// Returns the sizes of a log's old files, by their numbers.
@@ -309,7 +309,7 @@ fn a_pipe_that_nobody_reads_keeps_nobody_from_ending() {
     let folder = tempfile::tempdir().expect("a folder");
     let path = pipe(folder.path());
     let destination = Destination::File(path.clone(), Rotation::default());
-    assert!(Sink::open(&destination, ENDS).expect("no error").is_none());
+    assert!(Sink::open(&destination, "statements", ENDS).expect("no error").is_none());
     // The reader comes later.
     let coming = std::thread::spawn(move || {
         std::thread::sleep(Duration::from_millis(100));
