@@ -245,7 +245,7 @@ fn a_terminal_is_given_no_orders() {
         assert_eq!(sink.flush().written, 1);
         return;
     }
-    let name = "slowlog::destination::tests::a_terminal_is_given_no_orders";
+    let name = "destination::tests::a_terminal_is_given_no_orders";
     let program = std::env::current_exe().expect("this program");
     let own = format!("{} --exact {name}", program.display());
     let output = |program: &str, arguments: &[&str]| {
@@ -385,7 +385,7 @@ fn a_disk_that_fills_up_keeps_whole_records_and_goes_on_with_one() {
     let mut shell = std::process::Command::new("bash");
     shell.args(["-c", "trap '' XFSZ; ulimit -f 8; exec \"$0\" --exact \"$1\""]);
     shell.arg(std::env::current_exe().expect("this program"));
-    shell.arg("slowlog::destination::tests::a_disk_that_fills_up_keeps_whole_records_and_goes_on_with_one");
+    shell.arg("destination::tests::a_disk_that_fills_up_keeps_whole_records_and_goes_on_with_one");
     let output = shell.env(CHILD, folder.path()).output().expect("bash");
     let said = String::from_utf8_lossy(&output.stdout);
     assert!(output.status.success() && said.contains("1 passed"), "{said}");
