@@ -48,3 +48,8 @@ pub fn head(table: &str, columns: &[(&str, Type)]) -> Head {
     let column = |(name, kind): &(&str, Type)| Column { name: (*name).to_owned(), kind: *kind };
     Head { table: table.to_owned(), columns: columns.iter().map(column).collect() }
 }
+
+/// Returns the position of a column of [`HISTORY`].
+pub(super) fn place(column: &str) -> usize {
+    COLUMNS.iter().position(|(name, _)| *name == column).unwrap_or_default()
+}

@@ -10,11 +10,11 @@ pub(crate) const COLUMNS: [&str; 6] =
 /// A row of `metadata_locks`.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Lock {
-    thread: u64,
+    pub(crate) thread: u64,
     /// Type, schema and name.
-    object: [String; 3],
+    pub(crate) object: [String; 3],
     kind: String,
-    granted: bool,
+    pub(crate) granted: bool,
 }
 
 /// Parses a row of [`COLUMNS`].

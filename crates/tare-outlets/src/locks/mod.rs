@@ -42,6 +42,13 @@ pub(crate) const INNODB: &str = "SELECT 't', `trx_id`, `trx_mysql_thread_id`, `t
      UNION ALL SELECT 'l', `lock_id`, `lock_table`, `lock_index`, `lock_data`, `lock_mode` \
      FROM `information_schema`.`INNODB_LOCKS`";
 
+/// Takes a table's name of InnoDB's tables apart: "`schema`.`table`", perhaps with a partition.
+pub(crate) fn schema_and_table(name: &str) -> Option<(String, String)> {
+    let (schema, rest) = name.strip_prefix('`')?.split_once("`.`")?;
+    let table = rest.split_once('`').map_or(rest, |(table, _)| table);
+    Some((schema.to_owned(), table.to_owned()))
+}
+
 /// The content of InnoDB's tables.
 #[derive(Debug, Default)]
 pub(crate) struct InnoDb {
@@ -66,8 +73,10 @@ impl InnoDb {
                 }),
                 Some("w") => told.waits.push(Told { wanted: text(1), holder: text(2), held: text(3) }),
                 _ => {
-                    let object = named(&text(2).replace('`', ""), row.text(3), row.text(4));
-                    told.locks.insert(text(1), Lock { object, mode: text(5), granted: true });
+                    let table = text(2);
+                    let object = named(&table.replace('`', ""), row.text(3), row.text(4));
+                    let lock = Lock { object, mode: text(5), granted: true, table, index: row.text(3) };
+                    told.locks.insert(text(1), lock);
                 }
             }
         }
@@ -81,6 +90,9 @@ pub(crate) struct Lock {
     pub(crate) object: String,
     pub(crate) mode: String,
     pub(crate) granted: bool,
+    /// Name of the table as InnoDB's tables have it, and the index; empty elsewhere.
+    pub(crate) table: String,
+    pub(crate) index: Option<String>,
 }
 
 /// Returns the name of a locked table with its index and record.
@@ -93,4 +105,21 @@ pub(crate) fn named(table: &str, index: Option<String>, record: Option<String>) 
         name.push_str(&format!(" ({record})"));
     }
     name
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_table_of_innodbs_has_a_schema() {
+        for (name, expected) in [
+            ("`shop`.`orders`", Some(("shop", "orders"))),
+            ("`shop`.`orders` /* Partition `p0` */", Some(("shop", "orders"))),
+            ("orders", None),
+        ] {
+            let expected = expected.map(|(schema, table)| (schema.to_owned(), table.to_owned()));
+            assert_eq!(schema_and_table(name), expected, "{name}");
+        }
+    }
 }

@@ -168,6 +168,7 @@ fn lock(row: &Row) -> Lock {
         object: named(&table.join("."), row.text(3), row.text(4)),
         mode: row.text(5).unwrap_or_default(),
         granted: row.text(6).as_deref() == Some("GRANTED"),
+        ..Lock::default()
     }
 }
 
