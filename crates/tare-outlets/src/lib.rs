@@ -4,9 +4,12 @@
 //! [`source`] is the common input: the tables of tare's endpoint, or of any MariaDB or MySQL through an
 //! account. [`top`] shows them on a screen.
 
+pub mod ash;
 mod counter;
+mod destination;
 pub mod export;
 pub mod govern;
+mod locks;
 pub mod notice;
 pub mod report;
 pub mod slowlog;

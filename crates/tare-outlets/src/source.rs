@@ -4,6 +4,8 @@
 //! Queries read one table at a time, some of its columns, perhaps with a WHERE. The endpoint supports no more
 //! than that, and joins and sums in the outlet's process cost the server nothing.
 
+mod prepared;
+
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::fmt;
@@ -14,6 +16,8 @@ use std::time::{Duration, SystemTime};
 use mysql::prelude::Queryable;
 use mysql::{Conn, Value};
 use tare_connect::{Manner, Place, Secret, Server, Tls, WrongDsn, sentence};
+
+pub use prepared::Prepared;
 
 /// The schema of all tables.
 const SCHEMA: &str = "performance_schema";

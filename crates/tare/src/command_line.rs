@@ -352,6 +352,7 @@ mod tests {
             "price",
             "weigh",
             "slowlog",
+            "ash",
             "lab record x",
             "lab replay x",
         ] {

@@ -4,6 +4,7 @@ mod change;
 mod checks;
 mod command_line;
 mod commands;
+mod control;
 mod durations;
 mod endpoint;
 mod exit;
@@ -48,12 +49,13 @@ fn quiet_while_connecting() {
 
 /// Runs a command.
 fn run(arguments: Arguments) -> ExitCode {
-    // SIGHUP tells a log that its file has been renamed.
-    let hangs_up = !matches!(arguments.command, Command::SlowLog(_));
+    // SIGHUP tells what writes a file that it has been renamed.
+    let hangs_up = !matches!(arguments.command, Command::SlowLog(_) | Command::Ash(_));
     let result = interrupt(hangs_up).and_then(|interrupt| match arguments.command {
         Command::Demo(a) => commands::demo::demo(&a, interrupt),
         Command::Run(a) => commands::run::run(&a, &interrupt),
         Command::Status(a) => commands::status::status(&a),
+        Command::Ash(a) => commands::ash::ash(&a, &interrupt),
         Command::SlowLog(a) => commands::slowlog::slowlog(&a, &interrupt),
         Command::Doctor(a) => commands::doctor::doctor(&a),
         Command::Install(a) => commands::install::install(&a, &interrupt),

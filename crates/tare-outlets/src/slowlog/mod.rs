@@ -6,7 +6,6 @@
 mod answer;
 mod charset;
 mod choice;
-mod destination;
 mod form;
 mod statement;
 
@@ -16,22 +15,17 @@ use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 pub use choice::{Choice, ParseShare, Share};
-pub use destination::{Destination, Rotation};
 pub use form::{Form, Text};
 
+use crate::destination::{AFTER_THE_END, NAP, Sink};
+pub use crate::destination::{Control, Destination, Rotation};
 use crate::{Address, Error, Row, Source};
 use answer::{Answer, Reader, STREAM};
 use choice::Chooser;
-use destination::Sink;
 use form::Writer;
 
 /// How often to retry a server that does not answer.
 const RETRY: Duration = Duration::from_millis(250);
-/// Length of a single sleep while there is nothing to read, so that signals take effect soon.
-const NAP: Duration = Duration::from_millis(50);
-/// Longest time after the end of the log for what ended before it: a reader that is slower than the server
-/// would never finish.
-const AFTER_THE_END: Duration = Duration::from_secs(30);
 /// The table of the instruments' levels, which a tare may be older than.
 const LEVELS: &str = "tare_levels";
 /// Shortest interval between messages about losses.
@@ -52,16 +46,6 @@ pub struct Options {
     pub destination: Destination,
     /// Pause before the next request, once all has been read.
     pub interval: Duration,
-}
-
-/// The caller's control of a running log.
-pub trait Control {
-    /// Returns whether the log is to end.
-    fn is_over(&self) -> bool;
-    /// Returns whether the file is to be reopened, once for each request.
-    fn reopens(&self) -> bool;
-    /// Shows a line to the user.
-    fn tell(&self, line: &str);
 }
 
 /// Counts of statements since the start.
@@ -149,7 +133,7 @@ impl<'a> Log<'a> {
         if !options.destination.can_make_way() {
             return Err(SlowLogError::NoRotation(place));
         }
-        let sink = Sink::open(&options.destination, control)
+        let sink = Sink::open(&options.destination, "statements", control)
             .map_err(|error| SlowLogError::Destination { place, error })?;
         let Some(sink) = sink else { return Ok(None) };
         Ok(Some(Log {

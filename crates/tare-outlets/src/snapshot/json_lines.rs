@@ -13,7 +13,7 @@ use super::{Column, Head, Header, Tail, Totals, Value};
 /// A line, whose type follows from its keys.
 #[derive(Debug, Deserialize, Serialize)]
 #[serde(untagged)]
-pub(super) enum Line {
+pub(crate) enum Line {
     /// The first line.
     Header { snapshot: Header },
     /// A row.
@@ -27,13 +27,13 @@ pub(super) enum Line {
 }
 
 /// A writer of lines, plain or compressed.
-pub(super) enum JsonLines<W: Write> {
+pub(crate) enum JsonLines<W: Write> {
     Plain(W),
     Gzip(GzEncoder<W>),
 }
 
 impl<W: Write> JsonLines<W> {
-    pub(super) fn new(to: W, compress: bool) -> Self {
+    pub(crate) fn new(to: W, compress: bool) -> Self {
         if compress { JsonLines::Gzip(GzEncoder::new(to, Compression::fast())) } else { JsonLines::Plain(to) }
     }
 
@@ -44,13 +44,13 @@ impl<W: Write> JsonLines<W> {
         }
     }
 
-    pub(super) fn line(&mut self, line: &Line) -> io::Result<()> {
+    pub(crate) fn line(&mut self, line: &Line) -> io::Result<()> {
         serde_json::to_writer(self.to(), line)?;
         self.to().write_all(b"\n")
     }
 
     /// Writes a row with its columns in order.
-    pub(super) fn row(&mut self, table: &str, columns: &[Column], row: &[Value]) -> io::Result<()> {
+    pub(crate) fn row(&mut self, table: &str, columns: &[Column], row: &[Value]) -> io::Result<()> {
         let to = self.to();
         to.write_all(b"{\"table\":")?;
         serde_json::to_writer(&mut *to, table)?;
@@ -66,7 +66,7 @@ impl<W: Write> JsonLines<W> {
     }
 
     /// Flushes everything. No line may follow.
-    pub(super) fn finish(&mut self) -> io::Result<()> {
+    pub(crate) fn finish(&mut self) -> io::Result<()> {
         if let JsonLines::Gzip(to) = self {
             to.try_finish()?;
         }

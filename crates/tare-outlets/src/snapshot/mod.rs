@@ -5,7 +5,7 @@
 //! rows only. [`write()`] gives it a sink whose result appears under its name completely or not at all.
 //! [`Snapshot::read`] reads it back.
 
-mod json_lines;
+pub(crate) mod json_lines;
 mod parquet;
 mod read;
 mod target;
@@ -20,6 +20,7 @@ use humantime::format_rfc3339_millis;
 use serde::{Deserialize, Serialize};
 use tare_server::sql::is_like;
 
+pub(crate) use read::LONGEST_LINE;
 pub use read::{Snapshot, Table};
 pub use target::{Target, write};
 pub use value::{Type, Value};
@@ -27,7 +28,7 @@ pub use value::{Type, Value};
 use crate::source::{self, Address, Kind, Source};
 
 /// Version of the format, raised when older readers would misread it.
-const FORMAT: u32 = 1;
+pub(crate) const FORMAT: u32 = 1;
 /// Statements besides the tables, for accounts, and the names of their answers.
 const STATEMENTS: [(&str, &str); 2] =
     [("show_global_status", "SHOW GLOBAL STATUS"), ("show_global_variables", "SHOW GLOBAL VARIABLES")];
@@ -140,6 +141,20 @@ pub struct Header {
     pub started_at: Option<String>,
     /// Whether it contains statements as they were sent.
     pub text: bool,
+    /// Whether it is an active session history that `tare ash` writes: a file that grows, need not have an end,
+    /// and may have further headers.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub history: bool,
+}
+
+impl Header {
+    /// Returns the header, or what to say if this version does not know the format.
+    pub(crate) fn known(self) -> Result<Self, String> {
+        if self.format > FORMAT {
+            return Err(format!("tare {} took it, in a form that this version does not know", self.tare));
+        }
+        Ok(self)
+    }
 }
 
 /// A column.
@@ -263,6 +278,7 @@ pub fn header(source: &mut Source, choice: &Choice) -> Result<Header, Error> {
         version,
         started_at: started.map(|at| humantime::format_rfc3339_seconds(at).to_string()),
         text: choice.text,
+        history: false,
     })
 }
 

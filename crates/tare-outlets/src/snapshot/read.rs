@@ -11,12 +11,12 @@ use humantime::parse_rfc3339;
 
 use super::json_lines::Line;
 use super::target::{INDEX, file_name};
-use super::{Error, FORMAT, Head, Header, Tail, Value, parquet};
+use super::{Error, Head, Header, Tail, Value, parquet};
 
 /// The first bytes of a compressed file.
 const GZIP: [u8; 2] = [0x1f, 0x8b];
 /// Longest line of JSON, which would be read into memory. No snapshot has a longer one.
-const LONGEST_LINE: u64 = 64 << 20;
+pub(crate) const LONGEST_LINE: u64 = 64 << 20;
 
 /// A table of a snapshot.
 #[derive(Clone, Debug, PartialEq)]
@@ -121,11 +121,8 @@ impl Reading<'_> {
             None => "this is no snapshot of tare's".to_owned(),
         })?;
         match line {
-            Line::Header { snapshot } if snapshot.format > FORMAT => {
-                Err(format!("tare {} took it, in a form that this version does not know", snapshot.tare))
-            }
             Line::Header { snapshot } => {
-                self.header = Some(snapshot);
+                self.header = Some(snapshot.known()?);
                 Ok(())
             }
             _ if self.header.is_none() => Err("a snapshot begins with its header".into()),

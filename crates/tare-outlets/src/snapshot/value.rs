@@ -37,7 +37,7 @@ impl Type {
     }
 
     /// Parses a value as the server sent it. An invalid number becomes NULL; no server sends one.
-    pub(super) fn value(self, sent: Option<&[u8]>) -> Value {
+    pub(crate) fn value(self, sent: Option<&[u8]>) -> Value {
         let Some(sent) = sent else { return Value::Null };
         let text = || std::str::from_utf8(sent).unwrap_or_default();
         match self {
@@ -50,7 +50,7 @@ impl Type {
     }
 
     /// Converts a value of JSON Lines; `None` if it is not of this type.
-    pub(super) fn of_json(self, json: Json) -> Option<Value> {
+    pub(crate) fn of_json(self, json: Json) -> Option<Value> {
         match (self, json) {
             (_, Json::Null) => Some(Value::Null),
             (Type::Unsigned, json) => json.as_u64().map(Value::Unsigned),
@@ -113,7 +113,7 @@ impl Value {
     }
 
     /// Converts it for JSON Lines.
-    pub(super) fn to_json(&self) -> Json {
+    pub(crate) fn to_json(&self) -> Json {
         match self {
             Value::Null => Json::Null,
             Value::Unsigned(number) => (*number).into(),

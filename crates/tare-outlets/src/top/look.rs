@@ -4,6 +4,7 @@ use std::fmt;
 use std::time::Duration;
 
 use super::activity::Activity;
+pub use crate::locks::{Holder, Wait};
 
 /// A view of the screen.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -318,32 +319,6 @@ impl Thread {
     pub fn is_busy(&self) -> bool {
         self.connection.is_some() && self.command.as_deref().is_some_and(|it| it != "Sleep" && it != "Daemon")
     }
-}
-
-/// The holder of a lock that another waits for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Holder {
-    /// A thread.
-    Thread(u64),
-    /// A transaction without a session, such as a prepared one whose connection has ended.
-    Nobody,
-    /// InnoDB does not tell which.
-    Unknown,
-}
-
-/// A wait for a lock, and the lock in its way.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Wait {
-    /// Id of the waiting thread.
-    pub waiting: u64,
-    /// Holder of the lock in its way.
-    pub holding: Holder,
-    /// Object of the lock.
-    pub object: String,
-    /// Requested mode.
-    pub wanted: String,
-    /// Mode of the lock in the way, which may itself be waited for.
-    pub held: String,
 }
 
 /// All waits for locks.

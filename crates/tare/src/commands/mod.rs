@@ -1,5 +1,6 @@
 //! The commands, and their declaration: each module has the arguments of its command and runs it.
 
+pub(crate) mod ash;
 pub(crate) mod bench;
 pub(crate) mod completions;
 pub(crate) mod demo;
@@ -47,6 +48,7 @@ pub(crate) enum Command {
     Run(run::Run),
     Status(Box<status::Status>),
     Top(Box<top::Top>),
+    Ash(Box<ash::Ash>),
     #[command(name = "slowlog")]
     SlowLog(Box<slowlog::SlowLog>),
     Doctor(doctor::Doctor),

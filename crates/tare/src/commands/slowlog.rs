@@ -1,27 +1,17 @@
 //! `tare slowlog`: all statements that a server ends, as a slow log.
 
-use std::io::{self, Read as _};
-use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
 use std::process::ExitCode;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use anyhow::Result;
 use clap::{Args, ValueEnum};
-use signal_hook::consts::{SIGHUP, SIGINT, SIGPIPE, SIGTERM, SIGXFSZ};
-use signal_hook::low_level::pipe;
 use tare_lab::interrupt::Interrupt;
-use tare_outlets::notice;
-use tare_outlets::slowlog::{self, Choice, Control, Destination, Form, Options, Rotation, Share, Text};
+use tare_outlets::slowlog::{self, Choice, Control as _, Destination, Form, Options, Rotation, Share, Text};
 
+use crate::control::{Signals, bytes};
 use crate::durations;
 use crate::outlet::Reach;
-
-/// Signals within this time of the first one count as the same: `timeout` signals its child, and the child's
-/// group.
-const SAME: Duration = Duration::from_secs(1);
 
 /// Log every statement a running server ends, or some of them
 ///
@@ -119,61 +109,15 @@ pub(crate) enum SlowLogText {
     None,
 }
 
-/// Parses a number of bytes, with K, M or G.
-fn bytes(text: &str) -> Result<u64, String> {
-    let (number, shift) = match text.as_bytes().last() {
-        Some(b'K' | b'k') => (&text[..text.len() - 1], 10),
-        Some(b'M' | b'm') => (&text[..text.len() - 1], 20),
-        Some(b'G' | b'g') => (&text[..text.len() - 1], 30),
-        _ => (text, 0),
-    };
-    let number: u64 = number.parse().map_err(|_| "a number of bytes is allowed, such as 4096 or 100M")?;
-    number
-        .checked_mul(1 << shift)
-        .filter(|bytes| *bytes > 0)
-        .ok_or_else(|| "between 1 byte and 2^64".to_owned())
-}
-
 /// Runs the command.
 pub(crate) fn slowlog(arguments: &SlowLog, interrupt: &Interrupt) -> Result<ExitCode> {
-    let reopen = Arc::new(AtomicBool::new(false));
-    signal_hook::flag::register(SIGHUP, Arc::clone(&reopen))?;
-    // A failed write returns an error instead of ending the program.
-    for signal in [SIGXFSZ, SIGPIPE] {
-        signal_hook::flag::register(signal, Arc::default())?;
-    }
-    end_at_later_signal()?;
-    let end = arguments.time.and_then(end_after);
-    let control = Signals { interrupt, reopen, end, quiet: arguments.quiet };
+    let control = Signals::new("tare slowlog", interrupt, arguments.time, arguments.quiet)?;
     let totals = slowlog::run(&options(arguments, arguments.reach.endpoint()?), &control)?;
     control.tell(&format!(
         "{} written, {} left out, {} lost in the server, {} not written for want of room",
         totals.written, totals.left_out, totals.lost, totals.unwritten
     ));
     Ok(ExitCode::SUCCESS)
-}
-
-/// Makes a later signal end the program at once. The first one takes effect when the log checks for its end,
-/// which a hanging disk may prevent.
-fn end_at_later_signal() -> io::Result<()> {
-    let is_later = Arc::new(AtomicBool::new(false));
-    let (mut heard, told) = UnixStream::pair()?;
-    for signal in [SIGINT, SIGTERM] {
-        signal_hook::flag::register_conditional_default(signal, Arc::clone(&is_later))?;
-        pipe::register(signal, told.try_clone()?)?;
-    }
-    std::thread::spawn(move || {
-        if heard.read_exact(&mut [0]).is_ok() {
-            std::thread::sleep(SAME);
-            is_later.store(true, Ordering::SeqCst);
-        }
-    });
-    Ok(())
-}
-
-/// Returns the end of a duration; `None` if the clock does not go that far.
-fn end_after(time: Duration) -> Option<Instant> {
-    Instant::now().checked_add(time)
 }
 
 fn options(arguments: &SlowLog, socket: PathBuf) -> Options {
@@ -211,68 +155,5 @@ fn options(arguments: &SlowLog, socket: PathBuf) -> Options {
         },
         destination,
         interval: arguments.interval,
-    }
-}
-
-/// The control of the log by signals and the clock.
-struct Signals<'a> {
-    interrupt: &'a Interrupt,
-    reopen: Arc<AtomicBool>,
-    end: Option<Instant>,
-    quiet: bool,
-}
-
-impl Control for Signals<'_> {
-    fn is_over(&self) -> bool {
-        self.interrupt.is_set() || self.end.is_some_and(|end| Instant::now() >= end)
-    }
-
-    fn reopens(&self) -> bool {
-        self.reopen.swap(false, Ordering::Relaxed)
-    }
-
-    fn tell(&self, line: &str) {
-        if !self.quiet {
-            notice::write(format_args!("tare slowlog: {line}"));
-        }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use std::os::unix::process::ExitStatusExt;
-    use std::process::Command;
-
-    use nix::sys::signal::{Signal, raise};
-
-    use super::*;
-
-    #[test]
-    fn a_time_that_is_too_long_for_the_clock_has_no_end() {
-        assert_eq!(end_after(Duration::MAX), None);
-        assert!(end_after(Duration::from_secs(60)).is_some_and(|end| end > Instant::now()));
-    }
-
-    /// Environment variable of the child process in the test below.
-    const CHILD: &str = "TARE_TEST_HEARS";
-
-    #[test]
-    fn the_first_signal_is_heard_and_a_later_one_ends_it() {
-        if std::env::var_os(CHILD).is_some() {
-            end_at_later_signal().expect("handlers");
-            // Sent twice, as `timeout` does.
-            (0..2).for_each(|_| raise(Signal::SIGTERM).expect("raised"));
-            println!("it goes on");
-            for _ in 0..600 {
-                std::thread::sleep(Duration::from_millis(100));
-                raise(Signal::SIGINT).expect("raised");
-            }
-            return;
-        }
-        let name = "commands::slowlog::tests::the_first_signal_is_heard_and_a_later_one_ends_it";
-        let mut child = Command::new(std::env::current_exe().expect("this program"));
-        let output = child.args(["--exact", name, "--nocapture"]).env(CHILD, "").output().expect("a child");
-        assert!(String::from_utf8_lossy(&output.stdout).contains("it goes on"), "{output:?}");
-        assert_eq!(output.status.signal(), Some(SIGINT), "{output:?}");
     }
 }

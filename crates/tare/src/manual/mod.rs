@@ -11,7 +11,7 @@ use clap::{Arg, Command};
 
 /// The commands by what they are for, in the order of display.
 pub(crate) const GROUPS: [(&str, &[&str]); 3] = [
-    ("Observe", &["demo", "status", "top", "slowlog", "snapshot", "report", "export"]),
+    ("Observe", &["demo", "status", "top", "ash", "slowlog", "snapshot", "report", "export"]),
     ("Operate", &["run", "install", "uninstall", "doctor", "probe", "govern", "completions"]),
     ("Measure", &["bench", "weigh", "price", "lab"]),
 ];
@@ -40,7 +40,7 @@ impl Of {
 }
 
 const SERVERS: &[&str] = &["demo", "run", "bench", "price", "lab run"];
-const ENDPOINT: &[&str] = &["status", "top", "slowlog", "snapshot", "export"];
+const ENDPOINT: &[&str] = &["status", "top", "ash", "slowlog", "snapshot", "export"];
 const INSTALL: &[&str] = &["install", "uninstall"];
 
 const FILES: &[(Of, Named)] = &[

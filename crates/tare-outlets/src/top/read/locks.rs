@@ -1,13 +1,10 @@
 //! Waits for locks: data locks as the storage engine reports them, and metadata locks.
 
-mod innodb;
-mod metadata;
-
 use std::collections::{BTreeSet, HashMap, HashSet};
 
-use innodb::{InnodbTransaction, RowLockHolder, RowLockWait, Told};
-
 use super::{Reader, one_of, own_socket};
+use crate::locks::innodb::{RowLockHolder, RowLockWait};
+use crate::locks::{INNODB, InnoDb, Lock, innodb, metadata, named};
 use crate::source::{Address, Error, Kind, Row, Source};
 use crate::top::look::{Holder, Locks, Wait};
 
@@ -164,54 +161,6 @@ impl Reader {
     }
 }
 
-/// Rows of transactions that have locks, of waits, and of locks; the first column tells them apart.
-const INNODB: &str = "SELECT 't', `trx_id`, `trx_mysql_thread_id`, `trx_requested_lock_id`, `trx_rows_locked`, \
-     `trx_tables_locked` FROM `information_schema`.`INNODB_TRX` WHERE `trx_lock_structs` > 0 \
-     UNION ALL SELECT 'w', `requested_lock_id`, `blocking_trx_id`, `blocking_lock_id`, NULL, NULL \
-     FROM `information_schema`.`INNODB_LOCK_WAITS` \
-     UNION ALL SELECT 'l', `lock_id`, `lock_table`, `lock_index`, `lock_data`, `lock_mode` \
-     FROM `information_schema`.`INNODB_LOCKS`";
-
-/// The content of InnoDB's tables.
-#[derive(Debug, Default)]
-struct InnoDb {
-    transactions: Vec<InnodbTransaction>,
-    waits: Vec<Told>,
-    locks: HashMap<String, Lock>,
-}
-
-impl InnoDb {
-    fn of(rows: &[Row]) -> InnoDb {
-        let mut told = InnoDb::default();
-        for row in rows {
-            let text = |at| row.text(at).unwrap_or_default();
-            match row.str(0).as_deref() {
-                Some("t") => told.transactions.push(InnodbTransaction {
-                    number: text(1),
-                    session: row.count(2),
-                    wanted: row.text(3),
-                    records: row.count(4),
-                    tables: row.count(5),
-                }),
-                Some("w") => told.waits.push(Told { wanted: text(1), holder: text(2), held: text(3) }),
-                _ => {
-                    let object = named(&text(2).replace('`', ""), row.text(3), row.text(4));
-                    told.locks.insert(text(1), Lock { object, mode: text(5), granted: true });
-                }
-            }
-        }
-        told
-    }
-}
-
-/// The object and mode of a lock.
-#[derive(Clone, Debug, Default)]
-struct Lock {
-    object: String,
-    mode: String,
-    granted: bool,
-}
-
 /// Parses a row of `data_locks`.
 fn lock(row: &Row) -> Lock {
     let table: Vec<String> = [row.text(1), row.text(2)].into_iter().flatten().collect();
@@ -219,6 +168,7 @@ fn lock(row: &Row) -> Lock {
         object: named(&table.join("."), row.text(3), row.text(4)),
         mode: row.text(5).unwrap_or_default(),
         granted: row.text(6).as_deref() == Some("GRANTED"),
+        ..Lock::default()
     }
 }
 
@@ -228,15 +178,4 @@ fn pair(waiting: u64, holding: Holder, wanted: &str, held: &str, locks: &HashMap
     let of = |id: &str| locks.get(id).cloned().unwrap_or_default();
     let wanted = of(wanted);
     Wait { waiting, holding, object: wanted.object, wanted: wanted.mode, held: of(held).mode }
-}
-
-fn named(table: &str, index: Option<String>, record: Option<String>) -> String {
-    let mut name = table.to_owned();
-    if let Some(index) = index {
-        name.push_str(&format!(" {index}"));
-    }
-    if let Some(record) = record {
-        name.push_str(&format!(" ({record})"));
-    }
-    name
 }

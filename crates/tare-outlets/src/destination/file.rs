@@ -14,8 +14,7 @@ use nix::errno::Errno;
 use nix::libc::{ENXIO, O_NONBLOCK};
 use nix::poll::{PollFd, PollFlags, poll};
 
-use super::{End, Written};
-use crate::slowlog::{AFTER_THE_END, Control, NAP};
+use super::{AFTER_THE_END, Control, End, NAP, Written};
 
 /// Mode of a new file: only its owner and group may read the statements.
 const MODE: u32 = 0o640;
@@ -194,7 +193,7 @@ mod tests {
     use std::io::Read;
 
     use super::*;
-    use crate::slowlog::destination::tests::ENDS;
+    use crate::destination::tests::ENDS;
 
     #[test]
     fn a_reader_that_always_takes_a_little_is_not_waited_for_without_end() {

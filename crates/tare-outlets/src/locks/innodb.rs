@@ -9,33 +9,33 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 /// InnoDB's data about a transaction.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub(super) struct InnodbTransaction {
+pub(crate) struct InnodbTransaction {
     /// Its number; 0 if it has changed nothing.
-    pub(super) number: String,
+    pub(crate) number: String,
     /// Id of its connection; 0 without one.
-    pub(super) session: u64,
+    pub(crate) session: u64,
     /// Id of the lock it waits for.
-    pub(super) wanted: Option<String>,
+    pub(crate) wanted: Option<String>,
     /// Number of record locks, including the one it waits for.
-    pub(super) records: u64,
+    pub(crate) records: u64,
     /// Number of table locks, including the one it waits for.
-    pub(super) tables: u64,
+    pub(crate) tables: u64,
 }
 
 /// A row of `INNODB_LOCK_WAITS`.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) struct Told {
+pub(crate) struct Told {
     /// Id of the lock that is waited for.
-    pub(super) wanted: String,
+    pub(crate) wanted: String,
     /// Number of the transaction in the way.
-    pub(super) holder: String,
+    pub(crate) holder: String,
     /// Id of its lock.
-    pub(super) held: String,
+    pub(crate) held: String,
 }
 
 /// The owner of a lock in the way.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum RowLockHolder {
+pub(crate) enum RowLockHolder {
     /// A connection.
     Session(u64),
     /// A transaction without a connection.
@@ -46,20 +46,20 @@ pub(super) enum RowLockHolder {
 
 /// A session that waits for another one.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct RowLockWait {
+pub(crate) struct RowLockWait {
     /// Id of the waiting connection.
-    pub(super) waiter: u64,
+    pub(crate) waiter: u64,
     /// Owner of the lock in the way.
-    pub(super) owner: RowLockHolder,
+    pub(crate) owner: RowLockHolder,
     /// Id of the lock that is waited for.
-    pub(super) wanted: String,
+    pub(crate) wanted: String,
     /// Id of the lock in the way.
-    pub(super) held: String,
+    pub(crate) held: String,
     /// Whether the owner itself waits under that id, so that InnoDB's data about the lock is about the one it
     /// waits for.
-    pub(super) wants_more: bool,
+    pub(crate) wants_more: bool,
     /// Whether the owner holds nothing, and waits ahead.
-    pub(super) in_front: bool,
+    pub(crate) in_front: bool,
 }
 
 const NAMELESS: &str = "0";
@@ -90,7 +90,7 @@ impl InnodbTransaction {
 
 /// Returns, for each waiter, the holders of the lock, or those that wait ahead if nobody holds it.
 /// `is_on_gap`: whether a lock is only on a gap.
-pub(super) fn found(
+pub(crate) fn found(
     transactions: &[InnodbTransaction],
     told: &[Told],
     is_on_gap: impl Fn(&str) -> bool,

@@ -1,4 +1,4 @@
-//! The destination of the log: a file with rotation, standard output, or the system's log.
+//! The destination of records, such as a log's: a file with rotation, standard output, or the system's log.
 
 mod file;
 
@@ -10,7 +10,6 @@ use std::os::unix::net::UnixDatagram;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use super::Control;
 use file::LogFile;
 
 /// Bytes of records that are written together.
@@ -20,6 +19,22 @@ const SYSLOG: &str = "/dev/log";
 /// Facility daemon, severity informational.
 const PRIORITY: u32 = 3 << 3 | 6;
 
+/// Length of a single sleep while nothing is to be done, so that signals take effect soon.
+pub(crate) const NAP: Duration = Duration::from_millis(50);
+/// Longest time after the end for what ended before it: a reader that is slower than the server would never
+/// finish.
+pub(crate) const AFTER_THE_END: Duration = Duration::from_secs(30);
+
+/// The caller's control of what runs until it is ended.
+pub trait Control {
+    /// Returns whether it is to end.
+    fn is_over(&self) -> bool;
+    /// Returns whether the file is to be reopened, once for each request.
+    fn reopens(&self) -> bool;
+    /// Shows a line to the user.
+    fn tell(&self, line: &str);
+}
+
 /// A place to write to.
 #[derive(Clone, Debug)]
 pub enum Destination {
@@ -27,7 +42,7 @@ pub enum Destination {
     File(PathBuf, Rotation),
     /// Standard output.
     Output,
-    /// The system's log, with a message for each statement.
+    /// The system's log, with a message for each record.
     Syslog,
 }
 
@@ -44,7 +59,7 @@ impl fmt::Display for Destination {
 impl Destination {
     /// Returns whether it can be rotated, if rotation is set: a regular file can, or one that does not exist
     /// yet. A device or a pipe would be taken from its other users; a link would be moved without its target.
-    pub(super) fn can_make_way(&self) -> bool {
+    pub(crate) fn can_make_way(&self) -> bool {
         let Destination::File(path, rotation) = self else { return true };
         let is_told = rotation.size.is_some() || rotation.time.is_some();
         let Ok(there) = fs::symlink_metadata(path) else { return true };
@@ -66,18 +81,20 @@ pub struct Rotation {
 
 /// The result of writing a batch.
 #[derive(Debug, Default)]
-pub(super) struct Flushed {
-    pub(super) written: u64,
-    pub(super) unwritten: u64,
-    /// Number of lost statements that the unwritten records would have reported.
-    pub(super) untold: u64,
+pub(crate) struct Flushed {
+    pub(crate) written: u64,
+    pub(crate) unwritten: u64,
+    /// Number of lost records that the unwritten ones would have reported.
+    pub(crate) untold: u64,
     /// Message that writing fails, or works again.
-    pub(super) news: Option<String>,
+    pub(crate) news: Option<String>,
 }
 
 /// An open destination.
-pub(super) struct Sink<'a> {
+pub(crate) struct Sink<'a> {
     destination: Destination,
+    /// What the records are, for messages: `statements`.
+    records: &'static str,
     /// Queried while waiting for a reader.
     control: &'a dyn Control,
     open: Open,
@@ -86,7 +103,7 @@ pub(super) struct Sink<'a> {
     /// Records that are not written yet.
     batch: Vec<u8>,
     ends: Vec<End>,
-    /// Number of unwritten statements since the message about them.
+    /// Number of unwritten records since the message about them.
     missing: Option<u64>,
     is_gone: bool,
 }
@@ -120,8 +137,13 @@ enum Open {
 }
 
 impl<'a> Sink<'a> {
-    /// Opens a destination. `None` if it is a pipe, and the log is to end before somebody reads it.
-    pub(super) fn open(destination: &Destination, control: &'a dyn Control) -> io::Result<Option<Sink<'a>>> {
+    /// Opens a destination of `records`, as messages call them. `None` if it is a pipe, and the end comes before
+    /// somebody reads it.
+    pub(crate) fn open(
+        destination: &Destination,
+        records: &'static str,
+        control: &'a dyn Control,
+    ) -> io::Result<Option<Sink<'a>>> {
         let open = match destination {
             Destination::File(path, _) => Open::file(path, None, control)?,
             Destination::Output => Some(Open::Output(LogFile::output()?)),
@@ -131,6 +153,7 @@ impl<'a> Sink<'a> {
         let is_shown = matches!(&open, Open::Output(output) if output.is_terminal());
         Ok(Some(Sink {
             destination: destination.clone(),
+            records,
             control,
             open,
             is_shown,
@@ -142,7 +165,7 @@ impl<'a> Sink<'a> {
     }
 
     /// Adds a record to the batch, which reports that so many statements are missing before it.
-    pub(super) fn put(&mut self, record: impl AsRef<[u8]>, lost: u64) {
+    pub(crate) fn put(&mut self, record: impl AsRef<[u8]>, lost: u64) {
         let record = record.as_ref();
         match self.is_shown {
             true => self.batch.extend_from_slice(visible(&String::from_utf8_lossy(record)).as_bytes()),
@@ -151,12 +174,12 @@ impl<'a> Sink<'a> {
         self.ends.push(End { at: self.batch.len(), lost });
     }
 
-    pub(super) fn is_full(&self) -> bool {
+    pub(crate) fn is_full(&self) -> bool {
         self.batch.len() >= BATCH
     }
 
     /// Writes the batch. What cannot be written is dropped in whole records, so that the rest stays readable.
-    pub(super) fn flush(&mut self) -> Flushed {
+    pub(crate) fn flush(&mut self) -> Flushed {
         if self.ends.is_empty() {
             return Flushed::default();
         }
@@ -175,13 +198,13 @@ impl<'a> Sink<'a> {
             (Some(error), None) => {
                 self.missing = Some(0);
                 Some(format!(
-                    "{}: {error}; statements are left out until it can be written again",
-                    self.destination
+                    "{}: {error}; {} are left out until it can be written again",
+                    self.destination, self.records
                 ))
             }
             (None, Some(missing)) => {
                 self.missing = None;
-                Some(format!("{}: written again; {missing} statements were left out", self.destination))
+                Some(format!("{}: written again; {missing} {} were left out", self.destination, self.records))
             }
             _ => None,
         };
@@ -192,12 +215,12 @@ impl<'a> Sink<'a> {
     }
 
     /// Returns whether nobody reads it any more.
-    pub(super) fn is_gone(&self) -> bool {
+    pub(crate) fn is_gone(&self) -> bool {
         self.is_gone
     }
 
     /// Returns whether the file is to be rotated before a record of this time is added.
-    pub(super) fn is_due(&mut self, now_us: u64) -> bool {
+    pub(crate) fn is_due(&mut self, now_us: u64) -> bool {
         let (Destination::File(_, rotation), Open::File { size, begun_us, may_move: true, .. }) =
             (&self.destination, &mut self.open)
         else {
@@ -213,7 +236,7 @@ impl<'a> Sink<'a> {
 
     /// Starts a new file and renames the old ones. If that fails, logging continues in the present file,
     /// until it has grown by the same size or aged by the same time again.
-    pub(super) fn rotate(&mut self, now_us: u64) -> io::Result<()> {
+    pub(crate) fn rotate(&mut self, now_us: u64) -> io::Result<()> {
         let moved = self.make_way().and_then(|()| self.reopen());
         if let Open::File { size, begun_us, .. } = &mut self.open {
             *begun_us = Some(now_us);
@@ -245,7 +268,7 @@ impl<'a> Sink<'a> {
     }
 
     /// Reopens the file, which may have been renamed. A new one gets the mode of the previous one.
-    pub(super) fn reopen(&mut self) -> io::Result<()> {
+    pub(crate) fn reopen(&mut self) -> io::Result<()> {
         if let Destination::File(path, _) = &self.destination
             && let Some(open) = Open::file(path, self.open.mode(), self.control)?
         {

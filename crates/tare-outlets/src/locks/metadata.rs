@@ -1,24 +1,24 @@
 //! Waits for metadata locks, derived by the server's compatibility rules.
 
+use super::{Holder, Wait};
 use crate::source::Row;
-use crate::top::look::{Holder, Wait};
 
 /// The columns of `metadata_locks` to read.
-pub(super) const COLUMNS: [&str; 6] =
+pub(crate) const COLUMNS: [&str; 6] =
     ["OWNER_THREAD_ID", "OBJECT_TYPE", "OBJECT_SCHEMA", "OBJECT_NAME", "LOCK_TYPE", "LOCK_STATUS"];
 
 /// A row of `metadata_locks`.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) struct Lock {
-    thread: u64,
+pub(crate) struct Lock {
+    pub(crate) thread: u64,
     /// Type, schema and name.
-    object: [String; 3],
+    pub(crate) object: [String; 3],
     kind: String,
-    granted: bool,
+    pub(crate) granted: bool,
 }
 
 /// Parses a row of [`COLUMNS`].
-pub(super) fn lock(row: &Row) -> Option<Lock> {
+pub(crate) fn lock(row: &Row) -> Option<Lock> {
     Some(Lock {
         thread: row.number(0)?,
         object: [1, 2, 3].map(|at| row.text(at).unwrap_or_default()),
@@ -29,7 +29,7 @@ pub(super) fn lock(row: &Row) -> Option<Lock> {
 
 /// Returns the waits: for the holders of incompatible locks, or, if there are none, for those with pending
 /// locks that go first.
-pub(super) fn waits(locks: &[Lock]) -> Vec<Wait> {
+pub(crate) fn waits(locks: &[Lock]) -> Vec<Wait> {
     let mut waits: Vec<Wait> = vec![];
     for waiting in locks.iter().filter(|lock| !lock.granted) {
         let [granted, pending] = in_the_way(&waiting.object[0], &waiting.kind);

@@ -26,7 +26,7 @@ impl Control for Hand {
 }
 
 fn open(destination: &Destination, hand: &'static Hand) -> Sink<'static> {
-    Sink::open(destination, hand).expect("a place").expect("nobody is waited for")
+    Sink::open(destination, "statements", hand).expect("a place").expect("nobody is waited for")
 }
 
 /// Returns the sizes of a log's old files, by their numbers.
@@ -245,7 +245,7 @@ fn a_terminal_is_given_no_orders() {
         assert_eq!(sink.flush().written, 1);
         return;
     }
-    let name = "slowlog::destination::tests::a_terminal_is_given_no_orders";
+    let name = "destination::tests::a_terminal_is_given_no_orders";
     let program = std::env::current_exe().expect("this program");
     let own = format!("{} --exact {name}", program.display());
     let output = |program: &str, arguments: &[&str]| {
@@ -309,7 +309,7 @@ fn a_pipe_that_nobody_reads_keeps_nobody_from_ending() {
     let folder = tempfile::tempdir().expect("a folder");
     let path = pipe(folder.path());
     let destination = Destination::File(path.clone(), Rotation::default());
-    assert!(Sink::open(&destination, ENDS).expect("no error").is_none());
+    assert!(Sink::open(&destination, "statements", ENDS).expect("no error").is_none());
     // The reader comes later.
     let coming = std::thread::spawn(move || {
         std::thread::sleep(Duration::from_millis(100));
@@ -385,7 +385,7 @@ fn a_disk_that_fills_up_keeps_whole_records_and_goes_on_with_one() {
     let mut shell = std::process::Command::new("bash");
     shell.args(["-c", "trap '' XFSZ; ulimit -f 8; exec \"$0\" --exact \"$1\""]);
     shell.arg(std::env::current_exe().expect("this program"));
-    shell.arg("slowlog::destination::tests::a_disk_that_fills_up_keeps_whole_records_and_goes_on_with_one");
+    shell.arg("destination::tests::a_disk_that_fills_up_keeps_whole_records_and_goes_on_with_one");
     let output = shell.env(CHILD, folder.path()).output().expect("bash");
     let said = String::from_utf8_lossy(&output.stdout);
     assert!(output.status.success() && said.contains("1 passed"), "{said}");

@@ -1,0 +1,55 @@
+//! The tables in the file, and their columns.
+
+use crate::snapshot::{Column, Head, Type};
+
+/// Name of the history: tare's own table, with all of its columns.
+pub const HISTORY: &str = "tare_active_session_history";
+/// Columns of [`HISTORY`], in the order of the table's declaration.
+pub const COLUMNS: [(&str, Type); 25] = [
+    ("SAMPLE_TIME", Type::Text),
+    ("USECS_PER_ROW", Type::Unsigned),
+    ("THREAD_ID", Type::Unsigned),
+    ("PROCESSLIST_ID", Type::Unsigned),
+    ("THREAD_NAME", Type::Text),
+    ("USER", Type::Text),
+    ("HOST", Type::Text),
+    ("SCHEMA_NAME", Type::Text),
+    ("DIGEST", Type::Text),
+    ("STATEMENT_EVENT_ID", Type::Unsigned),
+    ("STATEMENT_AGE", Type::Unsigned),
+    ("STAGE", Type::Text),
+    ("STATE", Type::Text),
+    ("WAIT_CLASS", Type::Text),
+    ("WAIT_EVENT", Type::Text),
+    ("OPERATION", Type::Text),
+    ("OBJECT_TYPE", Type::Text),
+    ("OBJECT_SCHEMA", Type::Text),
+    ("OBJECT_NAME", Type::Text),
+    ("INDEX_NAME", Type::Text),
+    ("WAIT_AGE", Type::Unsigned),
+    ("BLOCKING_THREAD_ID", Type::Unsigned),
+    ("BLOCKING_PROCESSLIST_ID", Type::Unsigned),
+    ("TRX_ID", Type::Unsigned),
+    ("TRX_AGE", Type::Unsigned),
+];
+/// Texts of the digests in the history: normalised, without any literal.
+pub const DIGESTS: &str = "events_statements_summary_by_digest";
+/// Columns of [`DIGESTS`] in the file.
+pub const DIGEST_COLUMNS: [(&str, Type); 3] =
+    [("SCHEMA_NAME", Type::Text), ("DIGEST", Type::Text), ("DIGEST_TEXT", Type::Text)];
+/// What is known about the server and the sampling, in the names of tare's own table: `processors`, `ash_interval`.
+pub const STATUS: &str = "tare_status";
+/// Columns of [`STATUS`] in the file.
+pub const STATUS_COLUMNS: [(&str, Type); 2] = [("NAME", Type::Text), ("VALUE", Type::Text)];
+
+/// Returns the head of a table.
+#[must_use]
+pub fn head(table: &str, columns: &[(&str, Type)]) -> Head {
+    let column = |(name, kind): &(&str, Type)| Column { name: (*name).to_owned(), kind: *kind };
+    Head { table: table.to_owned(), columns: columns.iter().map(column).collect() }
+}
+
+/// Returns the position of a column of [`HISTORY`].
+pub(super) fn place(column: &str) -> usize {
+    COLUMNS.iter().position(|(name, _)| *name == column).unwrap_or_default()
+}

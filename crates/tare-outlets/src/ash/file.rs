@@ -1,0 +1,519 @@
+//! Reader of the file that `tare ash` writes, and of those that rotation has renamed: `FILE.2`, `FILE.1`, `FILE`.
+//!
+//! The file may still be written, and a power loss may have cut it. Then it ends with an incomplete line, or
+//! has one before the header of the next start. Everything up to the last complete row is read.
+
+use std::collections::{BTreeMap, HashSet};
+use std::fs::{self, File};
+use std::io::{self, BufRead, BufReader, Read};
+use std::os::unix::fs::{FileExt, MetadataExt};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use serde::Deserialize;
+use serde_json::{Map, Value as Json};
+
+use super::columns::{HISTORY, head};
+use crate::snapshot::json_lines::Line;
+use crate::snapshot::{Error, Head, Header, LONGEST_LINE, Snapshot, Table, Tail, Value};
+
+/// Bytes that contain the first two lines: two headers.
+const FIRST_LINES: usize = 16 << 10;
+
+/// Returns whether a path names a history that `tare ash` writes, perhaps at this moment, and not a snapshot.
+#[must_use]
+pub fn is_history(path: &Path) -> bool {
+    HistoryReader::open(path).is_ok()
+}
+
+/// Reads a history with all of its rotated files, or a snapshot, with the rows that `wanted` selects. It is
+/// called for each table first, without a row. Tables of a history: [`HISTORY`], its rows in the order of time;
+/// the texts of its digests; and `tare_status`.
+///
+/// # Errors
+/// [`Error::Read`], with the line or the file that is wrong.
+pub fn read(path: &Path, wanted: &dyn Fn(&Head, Option<&[Value]>) -> bool) -> Result<Snapshot, Error> {
+    match HistoryReader::open(path) {
+        Ok(reader) => collect(reader, wanted),
+        Err(_) => Snapshot::read(path, wanted),
+    }
+}
+
+/// Rows of one table, while they are read.
+struct Collected {
+    head: Arc<Head>,
+    is_wanted: bool,
+    rows: Vec<Vec<Value>>,
+}
+
+fn collect(
+    mut reader: HistoryReader,
+    wanted: &dyn Fn(&Head, Option<&[Value]>) -> bool,
+) -> Result<Snapshot, Error> {
+    let mut tables: BTreeMap<String, Collected> = BTreeMap::new();
+    // Each file begins with the other tables again.
+    let mut places: BTreeMap<(String, String), usize> = BTreeMap::new();
+    for entry in reader.by_ref() {
+        let (head, row) = entry?;
+        let table = tables.entry(head.table.clone()).or_insert_with(|| {
+            let is_wanted = wanted(&head, None);
+            Collected { head: Arc::clone(&head), is_wanted, rows: vec![] }
+        });
+        if !table.is_wanted || !wanted(&head, Some(&row)) {
+            continue;
+        }
+        if head.table == HISTORY {
+            table.rows.push(row);
+            continue;
+        }
+        let key = (head.table.clone(), format!("{:?}", row.split_last().map(|(_, key)| key)));
+        match places.get(&key) {
+            Some(at) => table.rows[*at] = row,
+            None => {
+                places.insert(key, table.rows.len());
+                table.rows.push(row);
+            }
+        }
+    }
+    if !tables.contains_key(HISTORY) {
+        let head = head(HISTORY, &super::columns::COLUMNS);
+        let is_wanted = wanted(&head, None);
+        tables.insert(HISTORY.to_owned(), Collected { head: Arc::new(head), is_wanted, rows: vec![] });
+    }
+    let header = reader.header().clone();
+    let read_at = reader.written_at.unwrap_or_else(|| header.taken_at.clone());
+    let table = |(name, Collected { head, rows, .. }): (String, Collected)| {
+        let tail = Tail {
+            table: name.clone(),
+            read_at: read_at.clone(),
+            seconds: 0.0,
+            rows: rows.len() as u64,
+            error: None,
+        };
+        (name, Table { head: Head::clone(&head), tail, rows })
+    };
+    Ok(Snapshot { header, tables: tables.into_iter().map(table).collect() })
+}
+
+/// A reader of all rows of a history, from the oldest file to the youngest.
+pub struct HistoryReader {
+    /// Files that have not been begun, the next one last.
+    files: Vec<(PathBuf, File)>,
+    open: Option<OpenFile>,
+    header: Header,
+    /// End of the last segment that has one.
+    written_at: Option<String>,
+    has_failed: bool,
+}
+
+/// The file being read.
+struct OpenFile {
+    path: PathBuf,
+    input: BufReader<File>,
+    line: Vec<u8>,
+    /// Number of the line.
+    number: u64,
+    /// Tables of the segment.
+    heads: BTreeMap<String, Arc<Head>>,
+    has_header: bool,
+    /// Number of an incomplete line, and what is wrong with it.
+    broken: Option<(u64, String)>,
+}
+
+/// A row and its table.
+type Entry = (Arc<Head>, Vec<Value>);
+
+impl HistoryReader {
+    /// Opens a history: the file of this name, and those that rotation has renamed.
+    ///
+    /// # Errors
+    /// [`Error::Read`] if none of them can be read, or it is something else.
+    pub fn open(path: &Path) -> Result<Self, Error> {
+        let failed = |why: String| Error::Read { path: path.to_owned(), why };
+        let files = series(path).map_err(|error| failed(error.to_string()))?;
+        let mut header = None;
+        for (path, file) in &files {
+            let begin = first_lines(file).map_err(|error| failed(error.to_string()))?;
+            match of_first_lines(&begin) {
+                None => {}
+                Some(Line::Header { snapshot }) if snapshot.history => {
+                    header = Some(snapshot.known().map_err(failed)?);
+                }
+                Some(_) => return Err(foreign(path)),
+            }
+        }
+        let header = header.ok_or_else(|| foreign(path))?;
+        Ok(HistoryReader { files, open: None, header, written_at: None, has_failed: false })
+    }
+
+    /// Returns the header that the last row is below; before the first row that of the oldest file. Each start of
+    /// `tare ash` and each restart of the server adds one.
+    #[must_use]
+    pub fn header(&self) -> &Header {
+        &self.header
+    }
+
+    /// Returns the next row; `None` at the end.
+    fn entry(&mut self) -> Result<Option<Entry>, Error> {
+        loop {
+            let Some(open) = &mut self.open else {
+                let Some((path, file)) = self.files.pop() else { return Ok(None) };
+                self.open = Some(OpenFile::new(path, file));
+                continue;
+            };
+            match open.next().map_err(|why| Error::Read { path: open.path.clone(), why })? {
+                None => self.open = None,
+                Some(Part::Header(header)) => self.header = *header,
+                Some(Part::Tail(tail)) => self.written_at = Some(tail.read_at),
+                Some(Part::Row(row)) => return Ok(Some(row)),
+            }
+        }
+    }
+}
+
+impl Iterator for HistoryReader {
+    type Item = Result<Entry, Error>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        if self.has_failed {
+            return None;
+        }
+        let entry = self.entry();
+        self.has_failed = entry.is_err();
+        entry.transpose()
+    }
+}
+
+/// What a line has for the reader.
+enum Part {
+    Header(Box<Header>),
+    Row(Entry),
+    Tail(Tail),
+}
+
+/// A row, which most lines are.
+#[derive(Deserialize)]
+struct RowLine {
+    table: String,
+    row: Map<String, Json>,
+}
+
+impl OpenFile {
+    fn new(path: PathBuf, file: File) -> Self {
+        let input = BufReader::new(file);
+        OpenFile {
+            path,
+            input,
+            line: vec![],
+            number: 0,
+            heads: BTreeMap::new(),
+            has_header: false,
+            broken: None,
+        }
+    }
+
+    /// Returns what the next lines have; `None` at the end. An error says in which line it is.
+    fn next(&mut self) -> Result<Option<Part>, String> {
+        loop {
+            self.number += 1;
+            self.line.clear();
+            let read = (&mut self.input).take(LONGEST_LINE).read_until(b'\n', &mut self.line);
+            if read.map_err(|error| format!("line {}: {error}", self.number))? == 0 {
+                return Ok(None);
+            }
+            let line = parse(without_zeros(&self.line));
+            if let Some((number, why)) = self.broken.take()
+                && !matches!(line, Ok(Line::Header { .. }))
+            {
+                return Err(format!("line {number}: no line of a history: {why}"));
+            }
+            match line {
+                Ok(line) => {
+                    let part = self.part(line).map_err(|why| format!("line {}: {why}", self.number))?;
+                    if part.is_some() {
+                        return Ok(part);
+                    }
+                }
+                // It is allowed to be the last one, and to stand before a header.
+                Err(error) => self.broken = Some((self.number, error.to_string())),
+            }
+        }
+    }
+
+    fn part(&mut self, line: Line) -> Result<Option<Part>, String> {
+        match line {
+            Line::Header { snapshot } => {
+                self.has_header = true;
+                self.heads.clear();
+                Ok(Some(Part::Header(Box::new(snapshot.known()?))))
+            }
+            _ if !self.has_header => Err("a history begins with its header".into()),
+            Line::Head(head) => {
+                self.heads.insert(head.table.clone(), Arc::new(head));
+                Ok(None)
+            }
+            Line::Row { table, mut row } => {
+                let head = self.heads.get(&table);
+                let head = head.ok_or_else(|| format!("a row of {table}, which has not begun"))?;
+                let value = |column: &crate::snapshot::Column| {
+                    let value = row.remove(&column.name).unwrap_or_default();
+                    let value = column.kind.of_json(value);
+                    value.ok_or_else(|| format!("{table}.{}: no such value", column.name))
+                };
+                let row = head.columns.iter().map(value).collect::<Result<_, _>>()?;
+                Ok(Some(Part::Row((Arc::clone(head), row))))
+            }
+            Line::Tail(tail) => Ok(Some(Part::Tail(tail))),
+            Line::End { .. } => Ok(None),
+        }
+    }
+}
+
+/// Removes what a file system may leave behind the last bytes that were written before a power loss.
+fn without_zeros(line: &[u8]) -> &[u8] {
+    let end = line.iter().rposition(|byte| !matches!(byte, b'\0' | b'\n'));
+    &line[..end.map_or(0, |end| end + 1)]
+}
+
+fn parse(line: &[u8]) -> serde_json::Result<Line> {
+    if let Ok(RowLine { table, row }) = serde_json::from_slice(line) {
+        return Ok(Line::Row { table, row });
+    }
+    serde_json::from_slice(line)
+}
+
+/// Opens a file and those that rotation has renamed, the youngest first. The youngest may be missing while others
+/// are there: rotation is about to make it.
+fn series(path: &Path) -> io::Result<Vec<(PathBuf, File)>> {
+    let (mut files, mut seen) = (vec![], HashSet::new());
+    // The youngest is opened first: if it is renamed meanwhile, it is met again under its new name.
+    let youngest = File::open(path);
+    if let Ok(file) = youngest.as_ref().map_err(drop).and_then(|it| it.try_clone().map_err(drop)) {
+        note(path.to_owned(), file, &mut files, &mut seen)?;
+    }
+    for number in numbers(path)? {
+        let old = PathBuf::from(format!("{}.{number}", path.display()));
+        match File::open(&old) {
+            Ok(file) => note(old, file, &mut files, &mut seen)?,
+            // It has just been removed.
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+            Err(error) => return Err(error),
+        }
+    }
+    match youngest {
+        Err(error) if error.kind() != io::ErrorKind::NotFound || files.is_empty() => Err(error),
+        _ => Ok(files),
+    }
+}
+
+/// Adds a file, unless it is there under another name.
+fn note(
+    path: PathBuf,
+    file: File,
+    files: &mut Vec<(PathBuf, File)>,
+    seen: &mut HashSet<(u64, u64)>,
+) -> io::Result<()> {
+    let about = file.metadata()?;
+    if about.is_dir() {
+        return Err(io::ErrorKind::IsADirectory.into());
+    }
+    if seen.insert((about.dev(), about.ino())) {
+        files.push((path, file));
+    }
+    Ok(())
+}
+
+/// Returns the numbers of the renamed files in ascending order: the youngest first.
+fn numbers(path: &Path) -> io::Result<Vec<u64>> {
+    let Some(name) = path.file_name().and_then(|name| name.to_str()) else { return Ok(vec![]) };
+    let folder = path.parent().filter(|it| !it.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let Ok(entries) = fs::read_dir(folder) else { return Ok(vec![]) };
+    let number = |entry: fs::DirEntry| {
+        let other = entry.file_name();
+        let digits = other.to_str()?.strip_prefix(name)?.strip_prefix('.')?;
+        digits.parse::<u64>().ok().filter(|number| number.to_string() == digits)
+    };
+    let mut numbers: Vec<u64> = entries.filter_map(Result::ok).filter_map(number).collect();
+    numbers.sort_unstable();
+    Ok(numbers)
+}
+
+fn foreign(path: &Path) -> Error {
+    Error::Read { path: path.to_owned(), why: "this is no active session history of tare's".to_owned() }
+}
+
+/// Returns the first bytes, without moving the file's position.
+fn first_lines(file: &File) -> io::Result<Vec<u8>> {
+    let mut begin = vec![0; FIRST_LINES];
+    let read = file.read_at(&mut begin, 0)?;
+    begin.truncate(read);
+    Ok(begin)
+}
+
+/// Returns the first line, or the second if a power loss has cut the first. `None` if there is none yet.
+fn of_first_lines(begin: &[u8]) -> Option<Line> {
+    begin.split(|byte| *byte == b'\n').take(2).find_map(|line| parse(without_zeros(line)).ok())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Write;
+
+    use super::*;
+    use crate::ash::columns::{COLUMNS, DIGEST_COLUMNS, DIGESTS};
+    use crate::snapshot::Type;
+
+    fn header(taken_at: &str) -> String {
+        let header = Header {
+            format: 1,
+            tare: "0".into(),
+            taken_at: taken_at.into(),
+            address: "db1".into(),
+            provider: "mysql".into(),
+            version: "9".into(),
+            started_at: None,
+            text: false,
+            history: true,
+        };
+        serde_json::to_string(&Line::Header { snapshot: header }).expect("JSON") + "\n"
+    }
+
+    /// Header, heads and rows of these times.
+    fn segment(taken_at: &str, times: &[&str]) -> String {
+        let line = |head| serde_json::to_string(&Line::Head(head)).expect("JSON") + "\n";
+        let mut text = header(taken_at);
+        text += &line(head(DIGESTS, &DIGEST_COLUMNS));
+        text += &line(head(HISTORY, &COLUMNS));
+        for time in times {
+            text += &format!(
+                "{{\"table\":\"{DIGESTS}\",\"row\":{{\"DIGEST\":\"d\",\"DIGEST_TEXT\":\"{taken_at}\"}}}}\n"
+            );
+            text += &row(time);
+        }
+        text
+    }
+
+    fn row(time: &str) -> String {
+        format!(
+            "{{\"table\":\"{HISTORY}\",\"row\":{{\"SAMPLE_TIME\":\"{time}\",\"USECS_PER_ROW\":1000000,\"THREAD_ID\":7}}}}\n"
+        )
+    }
+
+    /// Times of the rows of the history.
+    fn times(path: &Path) -> Result<Vec<String>, Error> {
+        let read = read(path, &|_, _| true)?;
+        let rows = &read.table(HISTORY).expect("the table").rows;
+        Ok(rows.iter().map(|row| row[0].text().expect("a time").to_owned()).collect())
+    }
+
+    fn write(path: &Path, text: &str) {
+        fs::write(path, text).expect("written");
+    }
+
+    #[test]
+    fn files_are_read_from_the_oldest_to_the_youngest() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let at = |name: &str| folder.path().join(name);
+        let path = at("ash.jsonl");
+        assert!(read(&path, &|_, _| true).is_err(), "there is none");
+        for (name, taken, time) in [
+            ("ash.jsonl.10", "a", "1"),
+            ("ash.jsonl.2", "b", "2"),
+            ("ash.jsonl.1", "c", "3"),
+            ("ash.jsonl", "d", "4"),
+        ] {
+            write(&at(name), &segment(taken, &[time]));
+        }
+        // These are none of it.
+        write(&at("ash.jsonl.01"), "x");
+        write(&at("ash.jsonl.gz"), "x");
+        write(&at("other.jsonl.3"), "x");
+        assert_eq!(times(&path).expect("a history"), ["1", "2", "3", "4"]);
+        assert_eq!(times(&at("ash.jsonl.2")).expect("one of them"), ["2"]);
+        let whole = read(&path, &|head, _| head.table == DIGESTS).expect("a history");
+        assert_eq!(whole.header.taken_at, "d", "the youngest");
+        let texts = &whole.table(DIGESTS).expect("texts").rows;
+        let text = |text: &str| Value::Text(text.into());
+        assert_eq!(*texts, [vec![Value::Null, text("d"), text("d")]], "each once, the last one counts");
+        assert_eq!(whole.table(HISTORY).expect("the table").rows.len(), 0, "not wanted");
+        // Rotation has renamed the youngest, and not begun another one.
+        fs::rename(&path, at("ash.jsonl.0")).expect("renamed");
+        assert_eq!(times(&path).expect("a history"), ["1", "2", "3", "4"]);
+        write(&path, "");
+        assert_eq!(times(&path).expect("an empty one"), ["1", "2", "3", "4"]);
+    }
+
+    #[test]
+    fn a_cut_file_is_read_up_to_its_last_whole_row_at_every_length() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("ash");
+        let whole = segment("a", &["1", "2"]);
+        let begin = header("a").len();
+        let is_tried = |cut: &usize| cut.is_multiple_of(7) || whole[..*cut].ends_with(['}', '\n']);
+        for cut in (begin - 1..whole.len()).filter(is_tried) {
+            write(&path, &whole[..cut]);
+            let complete = whole[..cut].matches(HISTORY).count();
+            let read = times(&path).unwrap_or_else(|error| panic!("{cut}: {error}"));
+            assert!(read.len() <= complete && read.len() + 2 >= complete, "{cut}: {read:?}");
+            assert_eq!(read, ["1", "2"][..read.len()], "{cut}");
+            // What goes on after a power loss begins a line and a header.
+            let mut file = fs::OpenOptions::new().append(true).open(&path).expect("the file");
+            let nothing = ["", "\0\0\0"][cut % 2];
+            write!(file, "{nothing}\n{}", segment("b", &["3"])).expect("written");
+            let expected: Vec<&str> = read.iter().map(String::as_str).chain(["3"]).collect();
+            assert_eq!(times(&path).unwrap_or_else(|error| panic!("{cut}: {error}")), expected, "{cut}");
+        }
+        // Of a header that was cut nothing is left; the others are read.
+        for cut in (0..begin - 2).step_by(5) {
+            write(&path, &format!("{}\n{}", &whole[..cut], segment("b", &["3"])));
+            assert_eq!(times(&path).unwrap_or_else(|error| panic!("{cut}: {error}")), ["3"]);
+        }
+    }
+
+    #[test]
+    fn what_is_wrong_in_the_middle_is_an_error_with_its_line() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("ash");
+        for (text, said) in [
+            (segment("a", &["1"]) + "{\"table\"\n" + &row("2"), "line 6: no line of a history"),
+            (header("a") + &row("1"), "line 2: a row of tare_active_session_history, which has not begun"),
+            (
+                segment("a", &[]) + &row("1").replace("1000000", "\"x\""),
+                "line 4: tare_active_session_history.USECS_PER_ROW: no such value",
+            ),
+        ] {
+            write(&path, &text);
+            let error = times(&path).expect_err(said).to_string();
+            assert!(error.contains(said), "{error}");
+            let mut reader = HistoryReader::open(&path).expect("it begins well");
+            assert!(reader.by_ref().any(|row| row.is_err()) && reader.next().is_none());
+        }
+    }
+
+    #[test]
+    fn a_snapshot_is_no_history_and_is_read_as_what_it_is() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("snapshot.jsonl");
+        let end = "{\"end\":{\"tables\":0,\"rows\":0,\"unread\":0}}\n";
+        write(&path, &(header("a").replace(",\"history\":true", "") + end));
+        assert!(!is_history(&path));
+        assert_eq!(read(&path, &|_, _| true).expect("a snapshot").tables.len(), 0);
+        write(&path, &(header("a") + end));
+        assert!(is_history(&path) && times(&path).expect("a history").is_empty());
+    }
+
+    #[test]
+    fn the_columns_are_those_of_tares_own_table() {
+        let all = tare_tables::TABLES.iter().chain(tare_tables::FURTHER);
+        let declared = all.copied().find(|table| table.name() == HISTORY).expect("declared");
+        let declared: Vec<(&str, Type)> = declared
+            .columns()
+            .iter()
+            .map(|column| {
+                let is_number = column.sql_type == tare_tables::SqlType::BigIntUnsigned;
+                (column.name, if is_number { Type::Unsigned } else { Type::Text })
+            })
+            .collect();
+        assert_eq!(declared, COLUMNS);
+    }
+}
