@@ -9,6 +9,7 @@ pub mod export;
 pub mod govern;
 pub mod notice;
 pub mod report;
+pub mod sessions;
 pub mod slowlog;
 pub mod snapshot;
 pub mod source;
