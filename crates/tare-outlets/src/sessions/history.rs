@@ -1,7 +1,7 @@
 //! Rows of the history, in the order of time.
 
 use std::borrow::Cow;
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 
 use super::words::{Word, Words};
 use super::{Stretch, group, moment};
@@ -88,7 +88,7 @@ pub(super) struct Sample {
 }
 
 /// Rows of the active session history.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct History {
     /// In the order of time; a thread has one row at a time.
     pub(super) rows: Vec<Sample>,
@@ -142,6 +142,16 @@ impl History {
     pub fn name_digest(&mut self, schema: Option<&str>, digest: &str, text: &str) {
         let [schema, digest, text] = [schema, Some(digest), Some(text)].map(|it| self.words.word(it));
         self.texts.insert((schema, digest), text);
+    }
+
+    /// Returns schemas and digests of rows whose texts are not known.
+    #[must_use]
+    pub fn unnamed(&self) -> Vec<(Option<&str>, &str)> {
+        let keys: BTreeSet<(Word, Word)> = self.rows.iter().map(|row| (row.schema, row.digest)).collect();
+        let unnamed = keys.into_iter().filter(|key| !self.texts.contains_key(key));
+        unnamed
+            .filter_map(|(schema, digest)| Some((self.words.text(schema), self.words.text(digest)?)))
+            .collect()
     }
 
     /// Returns the text of a digest, if it is known.
@@ -261,8 +271,8 @@ pub(crate) mod tests {
 
     /// Makes a row: the second of 2026-01-02 03:00:00, thread, class, and other columns by name.
     pub(crate) fn row(second: u64, thread: u64, class: &str, others: &[(&str, &str)]) -> Row {
-        let (minute, second) = (second / 60, second % 60);
-        let time = format!("2026-01-02 03:{minute:02}:{second:02}.000000");
+        let (hour, minute, second) = (3 + second / 3600, second / 60 % 60, second % 60);
+        let time = format!("2026-01-02 {hour:02}:{minute:02}:{second:02}.000000");
         let thread = thread.to_string();
         let given = [
             ("SAMPLE_TIME", time.as_str()),

@@ -11,6 +11,9 @@ mod recorded;
 mod sums;
 mod words;
 
+#[cfg(test)]
+pub(crate) use history::tests as history_tests;
+
 pub use columns::{Column, step};
 pub use history::{COLUMNS, Filling, History, TABLE, Values};
 pub use moment::{Moment, clock, day, microseconds, rfc3339};

@@ -167,12 +167,18 @@ fn most<K: Ord + Copy>(of: &HashMap<K, u64>) -> Option<K> {
 }
 
 impl History {
+    /// Adds up the time of a stretch by group.
+    #[must_use]
+    pub fn times(&self, stretch: Stretch) -> Times {
+        let mut times = [0; GROUPS.len()];
+        self.rows_of(stretch).iter().for_each(|row| times[row.group] += row.us);
+        times
+    }
+
     /// Adds up the time of a stretch.
     #[must_use]
     pub fn sums(&self, stretch: Stretch) -> Sums {
-        let rows = self.rows_of(stretch);
-        let mut times = [0; GROUPS.len()];
-        rows.iter().for_each(|row| times[row.group] += row.us);
+        let (rows, times) = (self.rows_of(stretch), self.times(stretch));
         let classes = grouped(rows, |row| Some(row.class));
         Sums {
             us: times.iter().sum(),

@@ -13,7 +13,7 @@ impl Word {
 }
 
 /// All texts of a history.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct Words {
     texts: Vec<Arc<str>>,
     known: HashMap<Arc<str>, Word>,

@@ -3,6 +3,7 @@
 use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyEventKind, KeyModifiers};
 
 use super::look::View;
+use super::strip::LARGE;
 
 /// The action of a key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -19,6 +20,8 @@ pub enum Action {
     Turn(isize),
     /// Move the choice down, or up.
     Move(isize),
+    /// Move along the strip of active sessions by so many columns, to the left if negative.
+    Along(isize),
     /// Move the choice by pages.
     Page(isize),
     /// Choose the first row, or the last.
@@ -42,8 +45,10 @@ pub enum Action {
 }
 
 /// The keys and their actions, for the help.
-pub const HELP: [(&str, &str); 18] = [
-    ("1 … 7, Tab, ← →", "statements, waits, locks, tables, files, memory, threads"),
+pub const HELP: [(&str, &str); 20] = [
+    ("1 … 7, Tab", "statements, waits, locks, tables, files, memory, threads"),
+    ("← →", "along active sessions: what they did then (Shift, PgUp PgDn: faster;"),
+    ("", "Home: first; s, S: longer, shorter; + -: closer, farther; Esc, End: now)"),
     ("↑ ↓ PgUp PgDn", "choose a row (also j, k; Home and End, g and G)"),
     ("Enter", "look into it: a digest, a table's indexes, a thread"),
     ("Esc, Backspace", "back"),
@@ -81,13 +86,16 @@ pub fn action(key: KeyEvent, typing: bool) -> Option<Action> {
             _ => None,
         };
     }
+    let is_fast = key.modifiers.contains(KeyModifiers::SHIFT);
     Some(match key.code {
         KeyCode::Char('q') => Action::Quit,
         KeyCode::Char('?' | 'h') | KeyCode::F(1) => Action::Help,
         KeyCode::Char('p' | ' ') => Action::Pause,
         KeyCode::Char(digit @ '1'..='7') => Action::View(View::ALL[digit as usize - '1' as usize]),
-        KeyCode::Tab | KeyCode::Right => Action::Turn(1),
-        KeyCode::BackTab | KeyCode::Left => Action::Turn(-1),
+        KeyCode::Tab => Action::Turn(1),
+        KeyCode::BackTab => Action::Turn(-1),
+        KeyCode::Right => Action::Along(if is_fast { LARGE } else { 1 }),
+        KeyCode::Left => Action::Along(if is_fast { -LARGE } else { -1 }),
         KeyCode::Up | KeyCode::Char('k') => Action::Move(-1),
         KeyCode::Down | KeyCode::Char('j') => Action::Move(1),
         KeyCode::PageUp => Action::Page(-1),
@@ -120,6 +128,9 @@ mod tests {
         assert_eq!(press(KeyCode::Char('8'), false), None);
         assert_eq!(press(KeyCode::Char('q'), true), Some(Action::Type('q')));
         assert_eq!(press(KeyCode::Esc, true), Some(Action::Back));
+        assert_eq!(press(KeyCode::Left, false), Some(Action::Along(-1)));
+        let fast = KeyEvent::new(KeyCode::Right, KeyModifiers::SHIFT);
+        assert_eq!(action(fast, false), Some(Action::Along(LARGE)));
         let interrupt = KeyEvent::new(KeyCode::Char('c'), KeyModifiers::CONTROL);
         assert_eq!(action(interrupt, true), Some(Action::Quit));
         let end = KeyEvent::new_with_kind(KeyCode::Char('q'), KeyModifiers::NONE, KeyEventKind::Release);
