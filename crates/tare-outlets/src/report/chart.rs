@@ -9,7 +9,7 @@ use tare_page::unit;
 
 use crate::sessions::{Column, GROUPS, Stretch, average, clock, day, rfc3339};
 
-/// Colours of the groups, after Okabe and Ito, on light pages and on dark ones.
+/// Colours of the groups, after Okabe and Ito, for light pages and for dark ones.
 const COLOURS: [&str; GROUPS.len()] =
     ["#0072b2", "#e69f00", "#009e73", "#f0e442", "#d55e00", "#cc79a7", "#999999"];
 /// Height of the chart, and its margins, in pixels.
@@ -235,4 +235,102 @@ fn times(stretch: Stretch, width: f64) -> Vec<(u64, String)> {
 
 fn px(value: f64) -> String {
     format!("{value:.1}")
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use super::*;
+    use crate::sessions::{History, history_tests, step};
+
+    const DARK: Ink = Ink { page: "#15181c", ink: "#e6e9ec", soft: "#a0a9b3", line: "#363d45" };
+
+    fn chart(history: &History) -> Chart {
+        let whole = history.whole().expect("rows");
+        let columns = history.columns(whole, step(whole.length(), 240));
+        Chart { processors: history.processors, columns }
+    }
+
+    /// The picture of the documents, once for each theme. `TARE_UPDATE_PICTURES=1` writes it anew.
+    #[test]
+    fn the_documents_picture_is_what_a_report_shows() {
+        let chart = chart(&history_tests::incident());
+        for (name, ink) in [("light", Ink::light()), ("dark", DARK)] {
+            let picture = svg(&chart, WIDE, ink).into_string() + "\n";
+            for feature in ["var(", "currentColor", "<script", "style"] {
+                assert!(!picture.contains(feature), "{feature}");
+            }
+            let file = format!("../../docs/pictures/report-sessions-{name}.svg");
+            let file = Path::new(env!("CARGO_MANIFEST_DIR")).join(file);
+            if std::env::var_os("TARE_UPDATE_PICTURES").is_some() {
+                std::fs::write(&file, &picture).expect("written");
+            }
+            let expected = std::fs::read_to_string(&file).unwrap_or_default();
+            assert_eq!(picture, expected, "{} (TARE_UPDATE_PICTURES=1 writes it anew)", file.display());
+        }
+    }
+
+    /// Returns the area of an outline: of a polygon, whose points are given by `M`, `L` and `H`.
+    fn area_of(path: &str) -> f64 {
+        let mut points: Vec<(f64, f64)> = vec![];
+        for command in path.trim_end_matches('Z').split(['M', 'L']) {
+            for (at, part) in command.split('H').enumerate().filter(|(_, part)| !part.is_empty()) {
+                let numbers: Vec<f64> = part.split(' ').map(|it| it.parse().expect("a number")).collect();
+                match at {
+                    0 => points.push((numbers[0], numbers[1])),
+                    _ => points.push((numbers[0], points[points.len() - 1].1)),
+                }
+            }
+        }
+        let next = points.iter().cycle().skip(1);
+        points.iter().zip(next).map(|(one, other)| one.0 * other.1 - other.0 * one.1).sum::<f64>().abs() / 2.0
+    }
+
+    #[test]
+    fn an_area_is_as_large_as_the_time_of_its_rows() {
+        let history = history_tests::incident();
+        let chart = chart(&history);
+        let whole = history.whole().expect("rows");
+        let scale = Scale { stretch: whole, most: 20.0, width: WIDE };
+        let of_a_session_second =
+            (scale.x(whole.from + 1_000_000) - scale.x(whole.from)) * (scale.y(0.0) - scale.y(1.0));
+        for (group, us) in history.times(whole).into_iter().enumerate().filter(|(_, us)| *us > 0) {
+            let drawn = area_of(&area(&chart, group, &scale)) / of_a_session_second;
+            let time = crate::sessions::seconds(us);
+            // Coordinates have one decimal.
+            assert!((drawn - time).abs() < 0.03 * time + 1.0, "{}: {drawn} and {time}", GROUPS[group].0);
+        }
+    }
+
+    #[test]
+    fn ticks_are_round_and_labels_have_room() {
+        assert_eq!([0.1, 1.0, 7.0, 12.3, 800.0].map(tick), [0.02, 0.2, 2.0, 5.0, 200.0]);
+        let from = crate::sessions::microseconds("2026-01-02 23:59:58").expect("a time");
+        for (seconds, first) in
+            [(5, "23:59:58"), (600, "00:00"), (86_400 * 3, "2026-01-03"), (86_400 * 60, "2026-01-")]
+        {
+            let stretch = Stretch { from, to: from + seconds * 1_000_000 };
+            for width in [WIDE, NARROW] {
+                let labels = times(stretch, width);
+                assert!(labels[0].1.starts_with(first), "{labels:?}");
+                #[allow(clippy::cast_precision_loss)] // few
+                let count = labels.len() as f64;
+                assert!(count >= 1.0 && count <= width / LABEL + 1.0, "{labels:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn the_line_of_many_processors_does_not_flatten_the_areas() {
+        let mut chart = chart(&history_tests::incident());
+        let has_line = |chart: &Chart| svg(chart, WIDE, DARK).into_string().contains("class=\"processors\"");
+        assert!(has_line(&chart));
+        chart.processors = Some(128);
+        assert!(!has_line(&chart));
+        let text = figure(&chart).into_string();
+        assert!(text.contains("128 processors"), "the key says it");
+        chart.columns.clear();
+        assert!(svg(&chart, WIDE, DARK).into_string().is_empty());
+    }
 }

@@ -292,6 +292,64 @@ pub(crate) mod tests {
         Row::of(&COLUMNS.iter().map(value).collect::<Vec<_>>())
     }
 
+    /// Makes the rows of an incident, as a picture for people: twelve minutes of a shop on two processors. In the sixth a
+    /// batch locks rows that the shop sells, and an ALTER TABLE waits behind a forgotten transaction in the tenth.
+    pub(crate) fn incident() -> History {
+        const TEXTS: [(&str, &str); 5] = [
+            ("d1", "SELECT `price` , `name` FROM `goods` WHERE `id` = ?"),
+            ("d2", "UPDATE `stock` SET `reserved` = `reserved` + ? WHERE `id` = ?"),
+            ("d3", "SELECT `id` FROM `stock` WHERE `reserved` > `available` FOR UPDATE"),
+            ("d4", "ALTER TABLE `orders` ADD COLUMN `gift` INT"),
+            ("d5", "SELECT * FROM `orders` WHERE `customer` = ?"),
+        ];
+        let of = |digest: &'static str| [("SCHEMA_NAME", "shop"), ("DIGEST", digest)];
+        let row_lock = [
+            ("WAIT_EVENT", "wait/lock/row/handler"),
+            ("OBJECT_SCHEMA", "shop"),
+            ("OBJECT_NAME", "stock"),
+            ("BLOCKING_THREAD_ID", "61"),
+            ("BLOCKING_PROCESSLIST_ID", "1046"),
+        ];
+        let metadata = |blocker: &'static str| {
+            [
+                ("WAIT_EVENT", "wait/lock/metadata/sql/mdl"),
+                ("OBJECT_SCHEMA", "shop"),
+                ("OBJECT_NAME", "orders"),
+                ("BLOCKING_THREAD_ID", blocker),
+                ("BLOCKING_PROCESSLIST_ID", blocker),
+            ]
+        };
+        let file = ("WAIT_EVENT", "wait/io/file/innodb/innodb_data_file");
+        let mut rows = vec![];
+        for second in 0..720_u64 {
+            let mut add =
+                |thread, class, others: &[(&str, &str)]| rows.push(row(second, thread, class, others));
+            // A load with some waves.
+            let busy = 1 + (second / 47) % 3 / 2 + u64::from(second % 7 < 3);
+            (0..busy).for_each(|at| add(10 + at, "CPU", &of("d1")));
+            if second % 3 == 0 {
+                add(20, "FILE IO", &[&of("d1")[..], &[file]].concat());
+            }
+            let waiting = if (330..450).contains(&second) { (second - 330) / 8 } else { 0 };
+            (0..waiting.min(12))
+                .for_each(|at| add(30 + at, "ROW LOCK", &[&of("d2")[..], &row_lock].concat()));
+            if (325..450).contains(&second) {
+                add(61, "CPU", &[&of("d3")[..], &[("USER", "batch"), ("PROCESSLIST_ID", "1046")]].concat());
+            }
+            if (560..640).contains(&second) {
+                add(45, "METADATA LOCK", &[&of("d4")[..], &metadata("44"), &[("USER", "deploy")]].concat());
+                let queue = (second - 560) / 9;
+                (0..queue)
+                    .for_each(|at| add(50 + at, "METADATA LOCK", &[&of("d5")[..], &metadata("45")].concat()));
+            }
+        }
+        let mut history = History::default();
+        history.extend(rows);
+        TEXTS.iter().for_each(|(digest, text)| history.name_digest(Some("shop"), digest, text));
+        history.processors = Some(2);
+        history
+    }
+
     #[test]
     fn rows_are_in_order_and_none_is_there_twice() {
         let mut history = History::default();

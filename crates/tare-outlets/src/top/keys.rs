@@ -45,20 +45,18 @@ pub enum Action {
 }
 
 /// The keys and their actions, for the help.
-pub const HELP: [(&str, &str); 20] = [
+pub const HELP: [(&str, &str); 18] = [
     ("1 … 7, Tab", "statements, waits, locks, tables, files, memory, threads"),
-    ("← →", "along active sessions: what they did then (Shift, PgUp PgDn: faster;"),
-    ("", "Home: first; s, S: longer, shorter; + -: closer, farther; Esc, End: now)"),
+    ("← →", "active sessions of the past; Shift, PgUp, PgDn: faster; Home"),
+    ("then s S + -", "a longer time, a shorter; zoom in, out; End, Esc: now"),
     ("↑ ↓ PgUp PgDn", "choose a row (also j, k; Home and End, g and G)"),
-    ("Enter", "look into it: a digest, a table's indexes, a thread"),
-    ("Esc, Backspace", "back"),
+    ("Enter, Esc", "look into it (a digest, a table's indexes, a thread); back"),
     ("s, S", "order: the next column of figures, the one before (also > and <)"),
     ("/", "only rows with a text; Enter keeps it, Esc drops it"),
     ("p, space", "pause, and go on"),
     ("+ -", "sample less often, more often"),
     ("b", "threads of the background, and waits of those that sleep, too"),
-    ("?, h", "this help"),
-    ("q, Ctrl-C", "end"),
+    ("?, h; q, Ctrl-C", "this help; end"),
     ("TIME%", "share in the time of all rows in the last interval"),
     ("P95, MAX", "since the server counts, not of the last interval"),
     ("EXA/SENT", "rows examined for each row sent"),

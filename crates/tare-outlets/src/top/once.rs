@@ -46,6 +46,11 @@ pub fn text(state: &State, width: usize, rows: usize) -> String {
     lines.push(state.remarks().join("  "));
     let totals = state.totals().into_iter().map(|(name, cell)| format!("{} {name}", cell.whole()));
     lines.push(state.stretch().unwrap_or_else(|| totals.collect::<Vec<_>>().join("   ")));
+    if state.file().is_some() {
+        let groups = state.active_sessions().into_iter().filter(|(_, sessions)| *sessions > 0.0);
+        let groups = groups.map(|(name, sessions)| format!("{} {name}", crate::units::short(sessions)));
+        lines.push(groups.collect::<Vec<_>>().join("  "));
+    }
     lines.extend(state.message().map(str::to_owned));
     for block in &state.page().blocks {
         match block {

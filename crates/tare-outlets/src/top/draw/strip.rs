@@ -145,7 +145,7 @@ mod tests {
         let mut fresh = History::default();
         fresh.extend((0..=50).map(|second| row(second, 1, "CPU", &[])));
         fresh.extend(
-            (20..=50).flat_map(|second| (2..11).map(move |thread| row(second, thread, "ROW LOCK", &[]))),
+            (21..=50).flat_map(|second| (2..11).map(move |thread| row(second, thread, "ROW LOCK", &[]))),
         );
         fresh.processors = Some(2);
         let mut strip = Strip::default();
@@ -173,7 +173,7 @@ mod tests {
         strip.step(-2);
         strip.step(-1);
         let lines = lines(&strip, 80, Paint(false));
-        assert_eq!(text(&lines)[5], "         ▲", "below the third column: {:#?}", text(&lines));
+        assert_eq!(text(&lines)[5], "          ▲", "below the last but one: {:#?}", text(&lines));
         let reversed = lines.iter().flat_map(|line| &line.spans);
         assert_eq!(
             reversed.filter(|span| span.style.add_modifier.contains(Modifier::REVERSED)).count(),

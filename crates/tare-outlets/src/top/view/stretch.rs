@@ -1,11 +1,11 @@
 //! The page of a stretch of the active session history: its statements, waits and blockers.
 
-use crate::sessions::{Digest, GROUPS, Stretch, Sums, average, clock, day};
+use crate::sessions::{Digest, Stretch, Sums, average, clock, day};
 use crate::top::page::{Block, Cell, Column, Page, Row, Sheet};
 
 use super::share;
 
-/// The group of [`GROUPS`] with what ran or could run.
+/// The group with what ran or could run.
 const CPU: usize = 0;
 
 static STATEMENTS: [Column; 6] = [
@@ -41,18 +41,10 @@ pub(in crate::top) fn page(stretch: Stretch, sums: &Sums) -> Page {
     Page { blocks: blocks.into_iter().map(Block::Sheet).collect() }
 }
 
-/// Formats the stretch and its average number of sessions by group.
+/// Formats the stretch and its average number of sessions.
 pub(in crate::top) fn heading(stretch: Stretch, sums: &Sums) -> String {
-    let of = |us| crate::units::short(average(us, stretch.length()));
-    let groups = GROUPS.iter().zip(sums.times).filter(|(_, us)| *us > 0);
-    let parts: Vec<String> = groups.map(|((name, _), us)| format!("{} {name}", of(us))).collect();
-    format!(
-        "{} to {} UTC: {} active sessions  {}",
-        day(stretch.from),
-        clock(stretch.to),
-        of(sums.us),
-        parts.join("  ")
-    )
+    let sessions = crate::units::short(average(sums.us, stretch.length()));
+    format!("{} to {} UTC: {sessions} active sessions", day(stretch.from), clock(stretch.to))
 }
 
 #[allow(clippy::cast_precision_loss)] // counts and times of an hour
@@ -60,9 +52,8 @@ fn cells(us: u64, length: u64, sums: &Sums) -> [Cell; 2] {
     [Cell::Count(average(us, length)), share(us as f64, sums.us as f64)]
 }
 
-#[allow(clippy::cast_precision_loss)] // few
 fn count(count: usize) -> Cell {
-    Cell::Count(count as f64)
+    Cell::Whole(count as u64)
 }
 
 fn statements(length: u64, sums: &Sums) -> Sheet {
