@@ -12,6 +12,7 @@ pub mod govern;
 mod locks;
 pub mod notice;
 pub mod report;
+pub mod sessions;
 pub mod slowlog;
 pub mod snapshot;
 pub mod source;

@@ -97,7 +97,7 @@ pub(super) fn section(between: &Between<'_>, load: Option<u64>) -> Option<Sectio
                 of this time alone, from the histogram's buckets: no more than 5% took longer. What had no place in the table is \
                 one row, all others."
         .into();
-    Some(Section { key: "digests", title: "Statements", note, tables })
+    Some(Section { key: "digests", title: "Statements", note, chart: None, tables })
 }
 
 fn text(changes: &Changes<'_>, row: &Change<'_>) -> Cell {

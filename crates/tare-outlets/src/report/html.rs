@@ -3,7 +3,7 @@
 use maud::{Markup, html};
 use tare_page::unit;
 
-use super::{Cell, Figures, Report, Section, visible};
+use super::{Cell, Figures, Report, Section, chart, visible};
 
 const STYLE: &str = include_str!("style.css");
 /// Length from which a statement is collapsed.
@@ -76,6 +76,7 @@ fn section(part: &Section) -> Markup {
         section id=(part.key) {
             h2 { (part.title) }
             @if !part.note.is_empty() { p.note { (part.note) } }
+            @if let Some(chart) = &part.chart { (chart::figure(chart)) }
             @for figures in part.tables.iter().filter(|figures| !figures.rows.is_empty()) {
                 @if figures.folded {
                     details { summary { (figures.title) ", " (figures.rows.len()) } (table(figures)) }

@@ -89,7 +89,7 @@ impl<'a> Load<'a> {
         let mut tables = vec![by_kind(kinds)];
         tables.extend(by_account(between));
         let note = "Statements that clients sent. What a stored program runs is part of its CALL.".into();
-        Some(Section { key: "load", title: "Load", note, tables })
+        Some(Section { key: "load", title: "Load", note, chart: None, tables })
     }
 }
 
@@ -189,5 +189,5 @@ pub(super) fn errors(between: &Between<'_>) -> Option<Section> {
     let rows = changes.rows.iter().map(row).collect();
     let tables = vec![Figures::new("errors", "Errors and warnings by number", COLUMNS, rows, ROWS)];
     let note = "Handled are those that a handler in a stored program caught.".into();
-    Some(Section { key: "errors", title: "Errors", note, tables })
+    Some(Section { key: "errors", title: "Errors", note, chart: None, tables })
 }

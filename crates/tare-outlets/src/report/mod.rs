@@ -4,7 +4,9 @@
 //! [`html::page`], as JSON ([`Report`] can be serialized), and by the command line. No figure is negative:
 //! what was reset between the snapshots counts from zero (`changes`).
 
+mod active;
 mod changes;
+pub mod chart;
 mod digests;
 pub mod html;
 mod load;
@@ -18,8 +20,11 @@ use std::path::Path;
 use serde::ser::SerializeSeq;
 use serde::{Serialize, Serializer};
 
+use crate::sessions::{self, Recorded, Stretch, TABLE, rfc3339};
 use crate::snapshot::{Error, Head, Header, Snapshot, Value};
+pub use active::When;
 use changes::Between;
+pub use chart::Chart;
 
 /// Most rows of a table of figures; the others are summed up in a line.
 const ROWS: usize = 20;
@@ -27,7 +32,7 @@ const ROWS: usize = 20;
 const FEW_ROWS: usize = 10;
 
 /// The tables that a report uses.
-const WANTED: [&str; 28] = [
+const WANTED: [&str; 29] = [
     "accounts",
     "events_errors_summary_global_by_error",
     "events_stages_summary_global_by_event_name",
@@ -54,6 +59,7 @@ const WANTED: [&str; 28] = [
     "table_io_waits_summary_by_index_usage",
     "table_io_waits_summary_by_table",
     "table_lock_waits_summary_by_table",
+    TABLE,
     "tare_levels",
     "tare_status",
 ];
@@ -97,6 +103,9 @@ pub struct Section {
     pub title: &'static str,
     /// Explanation for the reader.
     pub note: String,
+    /// A chart above the tables.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub chart: Option<Chart>,
     /// The tables.
     pub tables: Vec<Figures>,
 }
@@ -243,8 +252,8 @@ pub fn visible(text: &str) -> String {
 ///
 /// # Errors
 /// When it cannot be read, or is invalid.
-pub fn read(path: &Path) -> Result<Snapshot, Error> {
-    Snapshot::read(path, &wanted)
+pub fn read(path: &Path) -> Result<Recorded, Error> {
+    sessions::read(path, &wanted)
 }
 
 /// Returns whether a report uses a table, or a row of it: empty buckets of histograms are left out.
@@ -258,14 +267,25 @@ fn wanted(head: &Head, row: Option<&[Value]>) -> bool {
 }
 
 impl Report {
-    /// Reports the changes between two snapshots, of which `first` must be the earlier one.
+    /// Reports the changes between two snapshots, of which `first` must be the earlier one, and the sessions that were
+    /// active in between.
     ///
     /// # Errors
     /// When it is not.
-    pub fn between(first: &Snapshot, last: &Snapshot) -> Result<Self, String> {
-        let between = Between::new(first, last)?;
+    pub fn between(first: &Recorded, last: &Recorded) -> Result<Self, String> {
+        Report::between_at(first, last, When::default())
+    }
+
+    /// Reports the changes between two snapshots, and the sessions that were active in a stretch of time.
+    ///
+    /// # Errors
+    /// Those of [`Report::between`], or when there is nothing of that time.
+    pub fn between_at(first: &Recorded, last: &Recorded, when: When) -> Result<Self, String> {
+        let between = Between::new(&first.snapshot, &last.snapshot)?;
+        let active = active::Active::of(&[first, last], interval(&first.snapshot, &last.snapshot), when)?;
         let load = load::Load::of(&between);
         let sections: Vec<Section> = [
+            active.as_ref().map(active::Active::section),
             load.section(&between),
             digests::section(&between, load.time()),
             waits::section(&between),
@@ -282,16 +302,49 @@ impl Report {
         .into_iter()
         .flatten()
         .collect();
+        let mut figures = load.figures();
+        figures.extend(active.iter().flat_map(active::Active::figures));
         Ok(Report {
-            first: first.header.clone(),
-            last: last.header.clone(),
+            first: first.snapshot.header.clone(),
+            last: last.snapshot.header.clone(),
             seconds: between.seconds,
             restarted: between.restarted,
-            figures: load.figures(),
+            figures,
             warnings: between.warnings(),
             sections,
         })
     }
+
+    /// Reports the active sessions in one file, all of them or those of a stretch.
+    ///
+    /// # Errors
+    /// When there are none, or none at that time.
+    pub fn of_sessions(input: &Recorded, when: When) -> Result<Self, String> {
+        let active = active::Active::of(&[input], None, when)?.ok_or_else(|| {
+            format!(
+                "there is no {TABLE} in it: name an earlier snapshot, too, to see what changed in between"
+            )
+        })?;
+        let at = |us: u64| Header { taken_at: rfc3339(us), ..input.snapshot.header.clone() };
+        Ok(Report {
+            first: at(active.stretch.from),
+            last: at(active.stretch.to),
+            seconds: active.stretch.seconds(),
+            restarted: false,
+            warnings: vec![],
+            figures: active.figures(),
+            sections: vec![active.section()],
+        })
+    }
+}
+
+/// Returns the time between two snapshots.
+fn interval(first: &Snapshot, last: &Snapshot) -> Option<Stretch> {
+    let at = |snapshot: &Snapshot| {
+        let since = snapshot.taken_at()?.duration_since(std::time::UNIX_EPOCH).ok()?;
+        u64::try_from(since.as_micros()).ok()
+    };
+    Some(Stretch { from: at(first)?, to: at(last)? })
 }
 
 #[cfg(test)]

@@ -15,7 +15,13 @@ pub(super) fn tables(between: &Between<'_>) -> Option<Section> {
         [by_table(between), by_index(between), unused(between)].into_iter().flatten().collect();
     let note = "Rows that statements fetched, inserted, updated and deleted, by table and by index, and how long the storage engine took."
         .into();
-    (!tables.is_empty()).then_some(Section { key: "tables", title: "Tables and indexes", note, tables })
+    (!tables.is_empty()).then_some(Section {
+        key: "tables",
+        title: "Tables and indexes",
+        note,
+        chart: None,
+        tables,
+    })
 }
 
 fn by_table(between: &Between<'_>) -> Option<Figures> {
@@ -155,7 +161,7 @@ pub(super) fn files(between: &Between<'_>) -> Option<Section> {
     };
     let tables =
         vec![Figures::new("files", "By file", COLUMNS, changes.rows.iter().map(row).collect(), ROWS)];
-    Some(Section { key: "files", title: "Files", note: String::new(), tables })
+    Some(Section { key: "files", title: "Files", note: String::new(), chart: None, tables })
 }
 
 /// Makes the section on memory, which is no counter: it shows the use then and now.
@@ -201,7 +207,7 @@ pub(super) fn memory(between: &Between<'_>) -> Option<Section> {
         Figures::new("memory_largest", "Largest", COLUMNS, largest, FEW_ROWS),
     ];
     let note = if between.restarted { "Before is before the restart." } else { "" };
-    Some(Section { key: "memory", title: "Memory", note: note.into(), tables })
+    Some(Section { key: "memory", title: "Memory", note: note.into(), chart: None, tables })
 }
 
 fn signed(value: &Value) -> Option<i64> {

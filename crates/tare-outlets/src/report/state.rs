@@ -55,7 +55,13 @@ pub(super) fn changed(between: &Between<'_>) -> Option<Section> {
         ""
     };
     let tables = vec![Figures::new("changed", "Set otherwise", COLUMNS, rows, MANY_ROWS)];
-    compared.then(|| Section { key: "changed", title: "What was changed", note: note.into(), tables })
+    compared.then(|| Section {
+        key: "changed",
+        title: "What was changed",
+        note: note.into(),
+        chart: None,
+        tables,
+    })
 }
 
 /// Returns a row for each value that differs.
@@ -144,7 +150,7 @@ pub(super) fn counters(between: &Between<'_>) -> Option<Section> {
     let rows = rows.into_iter().map(row).collect();
     let tables = vec![Figures::new("status", "All that grew", COLUMNS, rows, usize::MAX).folded()];
     let note = "SHOW GLOBAL STATUS. Not all of these are counters; those that fell are left out.".into();
-    Some(Section { key: "status", title: "Status variables", note, tables })
+    Some(Section { key: "status", title: "Status variables", note, chart: None, tables })
 }
 
 pub(super) fn lost(between: &Between<'_>) -> Option<Section> {
@@ -170,6 +176,7 @@ pub(super) fn lost(between: &Between<'_>) -> Option<Section> {
         key: "lost",
         title: "What was lost",
         note: note.into(),
+        chart: None,
         tables: vec![figures],
     })
 }
@@ -207,5 +214,11 @@ pub(super) fn replication(between: &Between<'_>) -> Option<Section> {
     }
     let some = !rows.is_empty();
     let tables = vec![Figures::new("replication", "As it is now", COLUMNS, rows, MANY_ROWS)];
-    some.then(|| Section { key: "replication", title: "Replication", note: String::new(), tables })
+    some.then(|| Section {
+        key: "replication",
+        title: "Replication",
+        note: String::new(),
+        chart: None,
+        tables,
+    })
 }

@@ -51,7 +51,7 @@ pub(super) fn section(between: &Between<'_>) -> Option<Section> {
     let note = "Of all threads, the server's own included. Those of wait/synch/cond are mostly threads that sleep until there is \
                 something to do; they have no share. At tare's level lean a lock that was free is counted, with a time of 0."
         .into();
-    Some(Section { key: "waits", title: "Waits", note, tables })
+    Some(Section { key: "waits", title: "Waits", note, chart: None, tables })
 }
 
 const CLASSES: &[(&str, &str)] = &[
@@ -97,6 +97,7 @@ pub(super) fn stages(between: &Between<'_>) -> Option<Section> {
         key: "stages",
         title: "Stages",
         note: "What statements were busy with.".into(),
+        chart: None,
         tables,
     })
 }

@@ -57,13 +57,16 @@ pub fn draw(frame: &mut Frame<'_>, state: &mut State, paint: Paint) {
     let (width, height) = (usize::from(area.width), usize::from(area.height));
     let mut lines = head(state, width, paint);
     if height >= STRIP && state.ask().about.is_none() && !state.shows_help() {
-        let activity = state.head().and_then(|head| head.activity.as_ref());
-        lines.extend(activity.map(|it| strip::lines(it, width, paint)).unwrap_or_default());
+        let overview = fitting(&state.overview(), width);
+        lines.extend((!overview.is_empty()).then(|| Line::raw(overview)));
+        lines.extend(strip::lines(&state.strip, width, paint));
     }
     let left = height.saturating_sub(lines.len() + FOOT);
     let page = state.page();
     if state.shows_help() {
         lines.extend(help(width));
+    } else if state.shows_stretch() {
+        lines.extend(stretch(&page, width, left, paint));
     } else if state.ask().about.is_some() {
         let all = blocks(&page.blocks, width, usize::MAX, paint);
         state.scrolled = state.scrolled.min(all.len().saturating_sub(left));
@@ -88,7 +91,9 @@ fn head(state: &State, width: usize, paint: Paint) -> Vec<Line<'static>> {
         [head.server.as_str(), head.place.as_str()].join("  ").trim_end().to_owned()
     });
     let over = state.between().map(|(seconds, _)| format!("over {seconds:.1} s, ")).unwrap_or_default();
-    let pace = if state.is_paused() {
+    let pace = if let Some(file) = state.file() {
+        cut_end(&one_line(file), width / 2)
+    } else if state.is_paused() {
         format!("{over}PAUSED")
     } else {
         format!("{over}every {} s", state.interval().as_secs_f64())
@@ -99,21 +104,37 @@ fn head(state: &State, width: usize, paint: Paint) -> Vec<Line<'static>> {
     let totals = state.totals().into_iter().map(|(name, cell)| format!("{} {name}", cell.whole()));
     let totals = match &state.ask().about {
         Some(about) => one_line(&about.to_string()),
+        None if state.shows_stretch() => state.stretch().unwrap_or_default(),
         None => totals.collect::<Vec<_>>().join("   "),
     };
     vec![
         Line::styled(cut_end(&first, width), Style::new().add_modifier(Modifier::BOLD)),
         Line::raw(cut_end(&state.remarks().join("  "), width)),
-        tabs(state.view(), paint),
+        if state.file().is_some() { Line::raw("active sessions") } else { tabs(state, paint) },
         Line::raw(cut_end(&totals, width)),
     ]
 }
 
-fn tabs(shown: View, paint: Paint) -> Line<'static> {
+/// Joins the first parts that fit into a line.
+fn fitting(parts: &[String], width: usize) -> String {
+    let mut line = String::new();
+    for part in parts {
+        let longer = if line.is_empty() { part.clone() } else { format!("{line}  {part}") };
+        if wide(&longer) > width {
+            break;
+        }
+        line = longer;
+    }
+    line
+}
+
+fn tabs(state: &State, paint: Paint) -> Line<'static> {
     let mut spans = vec![];
+    // While a stretch of the past is shown, it is none of the views.
+    let shown = (!state.shows_stretch()).then(|| state.view());
     for (at, view) in View::ALL.iter().enumerate() {
         // Brackets, for terminals without reverse video.
-        let (text, style) = if *view == shown {
+        let (text, style) = if Some(*view) == shown {
             let style = paint.titles().add_modifier(Modifier::REVERSED);
             (format!("[{} {}]", at + 1, view.name()), style)
         } else {
@@ -132,10 +153,13 @@ fn foot(state: &State, width: usize, paint: Paint) -> Line<'static> {
         let style = paint.note().add_modifier(Modifier::REVERSED);
         return Line::styled(cut_end(&one_line(message), width), style);
     }
-    let text = if state.ask().about.is_some() {
+    let text = if state.shows_stretch() {
+        let back = if state.file().is_some() { "" } else { "  Esc now" };
+        format!("← → along  Shift faster  s S longer, shorter  + - zoom{back}  ? help  q quit")
+    } else if state.ask().about.is_some() {
         "Esc back  ↑↓ scroll  p pause  ? help  q quit".to_owned()
     } else if state.filter().is_empty() {
-        "? help  Enter look into  s order  / filter  p pause  + - interval  q quit".to_owned()
+        "? help  Enter look into  ← past  s order  / filter  p pause  q quit".to_owned()
     } else {
         format!("only rows with “{}”, Esc: all", state.filter())
     };
@@ -165,6 +189,33 @@ fn list(state: &mut State, page: &Page, width: usize, height: usize, paint: Pain
         let text = sheet.row(row, &fit);
         let blanks = " ".repeat(width.saturating_sub(wide(&text)));
         lines.push(Line::styled(format!("{text}{blanks}"), style));
+    }
+    lines
+}
+
+/// Returns the lines of a stretch's page: as many rows of each sheet as there is room for, the first sheets with more.
+fn stretch(page: &Page, width: usize, height: usize, paint: Paint) -> Vec<Line<'static>> {
+    let sheets: Vec<&Sheet> = page
+        .blocks
+        .iter()
+        .filter_map(|block| match block {
+            Block::Sheet(sheet) if !sheet.rows.is_empty() => Some(sheet),
+            _ => None,
+        })
+        .collect();
+    let mut room = height.saturating_sub(sheets.len());
+    let mut lines = vec![];
+    if sheets.is_empty() {
+        lines.push(Line::raw("Nobody was active then."));
+    }
+    for (at, sheet) in sheets.iter().enumerate() {
+        // Half of what is left, or what the others do not need.
+        let others: usize = sheets[at + 1..].iter().map(|sheet| sheet.rows.len()).sum();
+        let rows = sheet.rows.len().min(room.div_ceil(2).max(room.saturating_sub(others)));
+        room -= rows;
+        let fit = sheet.fit(width);
+        lines.push(Line::styled(sheet.titles(&fit), paint.titles()));
+        lines.extend(sheet.rows.iter().take(rows).map(|row| Line::raw(sheet.row(row, &fit))));
     }
     lines
 }

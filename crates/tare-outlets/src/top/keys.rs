@@ -3,6 +3,7 @@
 use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyEventKind, KeyModifiers};
 
 use super::look::View;
+use super::strip::LARGE;
 
 /// The action of a key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -19,6 +20,8 @@ pub enum Action {
     Turn(isize),
     /// Move the choice down, or up.
     Move(isize),
+    /// Move along the strip of active sessions by so many columns, to the left if negative.
+    Along(isize),
     /// Move the choice by pages.
     Page(isize),
     /// Choose the first row, or the last.
@@ -43,17 +46,17 @@ pub enum Action {
 
 /// The keys and their actions, for the help.
 pub const HELP: [(&str, &str); 18] = [
-    ("1 … 7, Tab, ← →", "statements, waits, locks, tables, files, memory, threads"),
+    ("1 … 7, Tab", "statements, waits, locks, tables, files, memory, threads"),
+    ("← →", "active sessions of the past; Shift, PgUp, PgDn: faster; Home"),
+    ("then s S + -", "a longer time, a shorter; zoom in, out; End, Esc: now"),
     ("↑ ↓ PgUp PgDn", "choose a row (also j, k; Home and End, g and G)"),
-    ("Enter", "look into it: a digest, a table's indexes, a thread"),
-    ("Esc, Backspace", "back"),
+    ("Enter, Esc", "look into it (a digest, a table's indexes, a thread); back"),
     ("s, S", "order: the next column of figures, the one before (also > and <)"),
     ("/", "only rows with a text; Enter keeps it, Esc drops it"),
     ("p, space", "pause, and go on"),
     ("+ -", "sample less often, more often"),
     ("b", "threads of the background, and waits of those that sleep, too"),
-    ("?, h", "this help"),
-    ("q, Ctrl-C", "end"),
+    ("?, h; q, Ctrl-C", "this help; end"),
     ("TIME%", "share in the time of all rows in the last interval"),
     ("P95, MAX", "since the server counts, not of the last interval"),
     ("EXA/SENT", "rows examined for each row sent"),
@@ -81,13 +84,16 @@ pub fn action(key: KeyEvent, typing: bool) -> Option<Action> {
             _ => None,
         };
     }
+    let is_fast = key.modifiers.contains(KeyModifiers::SHIFT);
     Some(match key.code {
         KeyCode::Char('q') => Action::Quit,
         KeyCode::Char('?' | 'h') | KeyCode::F(1) => Action::Help,
         KeyCode::Char('p' | ' ') => Action::Pause,
         KeyCode::Char(digit @ '1'..='7') => Action::View(View::ALL[digit as usize - '1' as usize]),
-        KeyCode::Tab | KeyCode::Right => Action::Turn(1),
-        KeyCode::BackTab | KeyCode::Left => Action::Turn(-1),
+        KeyCode::Tab => Action::Turn(1),
+        KeyCode::BackTab => Action::Turn(-1),
+        KeyCode::Right => Action::Along(if is_fast { LARGE } else { 1 }),
+        KeyCode::Left => Action::Along(if is_fast { -LARGE } else { -1 }),
         KeyCode::Up | KeyCode::Char('k') => Action::Move(-1),
         KeyCode::Down | KeyCode::Char('j') => Action::Move(1),
         KeyCode::PageUp => Action::Page(-1),
@@ -120,6 +126,9 @@ mod tests {
         assert_eq!(press(KeyCode::Char('8'), false), None);
         assert_eq!(press(KeyCode::Char('q'), true), Some(Action::Type('q')));
         assert_eq!(press(KeyCode::Esc, true), Some(Action::Back));
+        assert_eq!(press(KeyCode::Left, false), Some(Action::Along(-1)));
+        let fast = KeyEvent::new(KeyCode::Right, KeyModifiers::SHIFT);
+        assert_eq!(action(fast, false), Some(Action::Along(LARGE)));
         let interrupt = KeyEvent::new(KeyCode::Char('c'), KeyModifiers::CONTROL);
         assert_eq!(action(interrupt, true), Some(Action::Quit));
         let end = KeyEvent::new_with_kind(KeyCode::Char('q'), KeyModifiers::NONE, KeyEventKind::Release);

@@ -3,8 +3,8 @@
 use std::fmt;
 use std::time::Duration;
 
-use super::activity::Activity;
 pub use crate::locks::{Holder, Wait};
+use crate::sessions::History;
 
 /// A view of the screen.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -419,8 +419,36 @@ pub struct Head {
     pub budget: Vec<(String, String)>,
     /// Number of records that tare lost.
     pub lost: u64,
-    /// Active sessions of the last hour; `None` where the server keeps no such history.
-    pub activity: Option<Activity>,
+    /// What the server's status variables say, where they could be read.
+    pub overview: Overview,
+}
+
+/// An overview of the server by its status variables. `None`: it does not tell.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Overview {
+    /// Number of connections that run a statement.
+    pub running: Option<u64>,
+    /// Used part of the buffer pool.
+    pub pool_used: Option<f64>,
+    /// Requests for pages of the buffer pool since the start, and those that had to read.
+    pub pool_requests: Option<(u64, u64)>,
+    /// Bytes of the redo log after the last checkpoint, and the most that there may be.
+    pub checkpoint_age: Option<(u64, Option<u64>)>,
+    /// Length of the history list: transactions that purge has not cleaned up after.
+    pub history_list: Option<u64>,
+    /// Replication, for each source.
+    pub replication: Vec<Replication>,
+}
+
+/// The replication from a source.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Replication {
+    /// Name of the channel or connection, often empty.
+    pub channel: String,
+    /// What does not run: the receiver or the applier.
+    pub stopped: Vec<&'static str>,
+    /// How far it is behind, in seconds.
+    pub behind: Option<u64>,
 }
 
 /// A sample.
@@ -434,6 +462,10 @@ pub struct Look {
     pub head: Head,
     /// Content of the sample.
     pub content: Content,
+    /// Rows of the active session history that previous samples did not have; `None` where the server has none.
+    pub history: Option<History>,
+    /// The server's time in microseconds since 1970, if known.
+    pub now: Option<u64>,
     /// Texts of digests that previous samples did not have.
     pub texts: Vec<(Key, String)>,
     /// Instruments of locks whose uncontended acquisitions are not timed, so that they are counted more often

@@ -4,7 +4,6 @@
 //! become a page of figures with their units ([`page`], [`state`]), and a page is drawn ([`draw`]) or becomes
 //! text and JSON ([`once`]). Only `read` knows servers, and only [`terminal`] knows terminals.
 
-pub mod activity;
 pub mod draw;
 pub mod keys;
 pub mod look;
@@ -15,5 +14,6 @@ pub mod read;
 #[cfg(test)]
 mod recorded;
 pub mod state;
+mod strip;
 pub mod terminal;
 mod view;

@@ -39,12 +39,18 @@ pub fn text(state: &State, width: usize, rows: usize) -> String {
     let mut lines = vec![];
     let (server, place) =
         state.head().map(|head| (head.server.clone(), head.place.clone())).unwrap_or_default();
-    let mut first = vec![server, place, state.view().name().to_owned()];
+    let view = if state.file().is_some() { "active sessions" } else { state.view().name() };
+    let mut first = vec![server, place, view.to_owned()];
     first.extend(state.between().map(|(seconds, _)| format!("over {seconds:.1} s")));
     lines.push(first.join("  "));
     lines.push(state.remarks().join("  "));
     let totals = state.totals().into_iter().map(|(name, cell)| format!("{} {name}", cell.whole()));
-    lines.push(totals.collect::<Vec<_>>().join("   "));
+    lines.push(state.stretch().unwrap_or_else(|| totals.collect::<Vec<_>>().join("   ")));
+    if state.file().is_some() {
+        let groups = state.active_sessions().into_iter().filter(|(_, sessions)| *sessions > 0.0);
+        let groups = groups.map(|(name, sessions)| format!("{} {name}", crate::units::short(sessions)));
+        lines.push(groups.collect::<Vec<_>>().join("  "));
+    }
     lines.extend(state.message().map(str::to_owned));
     for block in &state.page().blocks {
         match block {
@@ -93,6 +99,7 @@ pub fn json(state: &State, rows: usize) -> Value {
         "reset": state.between().is_some_and(|(_, reset)| reset),
         "lost": head.lost,
         "budget": budget,
+        "active_sessions": state.active_sessions(),
         "notes": state.notes(),
         "totals": totals,
         "sheets": sheets,

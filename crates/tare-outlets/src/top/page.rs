@@ -12,6 +12,8 @@ pub enum Cell {
     Text(String),
     /// A count, or a rate per second.
     Count(f64),
+    /// A whole number of things that are counted one by one.
+    Whole(u64),
     /// A time in picoseconds.
     Time(f64),
     /// Bytes, or a change of them.
@@ -35,6 +37,8 @@ impl Cell {
         match self {
             Cell::Count(value) | Cell::Time(value) | Cell::Bytes(value) | Cell::Share(value) => Some(*value),
             Cell::Spark(values) => values.last().copied(),
+            #[allow(clippy::cast_precision_loss)] // things are few
+            Cell::Whole(count) => Some(*count as f64),
             Cell::Empty | Cell::Text(_) => None,
         }
     }
@@ -47,6 +51,7 @@ impl Cell {
             Cell::Empty => "–".into(),
             Cell::Text(text) => one_line(text),
             Cell::Count(value) => units::short(*value),
+            Cell::Whole(count) => units::count(*count),
             Cell::Time(value) => units::picoseconds(value.max(0.0) as u64),
             Cell::Bytes(value) if *value < 0.0 => format!("-{}", units::bytes(-value as u64)),
             Cell::Bytes(value) => units::bytes(*value as u64),
@@ -71,6 +76,7 @@ impl Cell {
             Cell::Empty => serde_json::Value::Null,
             Cell::Text(text) => text.as_str().into(),
             Cell::Spark(values) => values.clone().into(),
+            Cell::Whole(count) => (*count).into(),
             other => other.size().unwrap_or(0.0).into(),
         }
     }

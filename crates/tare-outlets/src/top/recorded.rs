@@ -35,6 +35,8 @@ pub(super) fn look(seconds: u64, view: View, about: Option<About>, content: Cont
             ..Head::default()
         },
         content,
+        history: None,
+        now: None,
         texts: vec![],
         untimed: vec![],
         notes: vec![],

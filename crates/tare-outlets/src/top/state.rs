@@ -1,13 +1,15 @@
 //! The state of the screen, changed only by samples and keys.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::time::Duration;
 
 use super::keys::Action;
 use super::look::{About, Ask, Content, Head, INDEXES, Look, PREPARED, THREAD_WAITS, View};
 use super::page::{Block, Cell, Kind, Page};
 use super::rate::{Between, between};
-use super::view::{self, Seen, Sparks, Texts};
+use super::strip::{LARGE, Strip};
+use super::view::{self, Seen, Sparks, Texts, stretch};
+use crate::sessions::{GROUPS, History, Stretch, Sums, average};
 
 /// Most values of a class that are kept.
 const HISTORY: usize = 240;
@@ -58,6 +60,15 @@ pub struct State {
     queries_per_s: Option<f64>,
     /// Whether the server did more between them than answer these samples.
     busy: bool,
+    /// Last requests for pages of the buffer pool, and the share of those since that found them there.
+    pool: Option<(u64, u64)>,
+    pool_hits: Option<f64>,
+    /// Active sessions, and the stretch that is chosen.
+    pub(super) strip: Strip,
+    /// Name of the file that is shown instead of a server.
+    file: Option<String>,
+    /// Whether all of the file is shown, and not a stretch.
+    whole: bool,
 }
 
 /// Statements per second below which the overhead as a share is meaningless: a server without load does
@@ -99,7 +110,55 @@ impl State {
             queries: None,
             queries_per_s: None,
             busy: false,
+            pool: None,
+            pool_hits: None,
+            strip: Strip::default(),
+            file: None,
+            whole: false,
         }
+    }
+
+    /// Creates a state that shows the active sessions of a file. `server` is its version, and `place` its address.
+    #[must_use]
+    pub fn of_file(file: &str, server: String, place: String, history: History) -> Self {
+        let mut state = State::new(View::Statements, Duration::from_secs(1), "");
+        let head = Head { server, place, ..Head::default() };
+        let look = Look {
+            ask: state.ask.clone(),
+            moment: Duration::ZERO,
+            head,
+            content: Content::Counted(vec![]),
+            history: None,
+            now: None,
+            texts: vec![],
+            untimed: vec![],
+            notes: vec![],
+        };
+        state.shown = Some(Shown { look, between: None, buckets: vec![] });
+        state.strip = Strip::of_file(history);
+        state.strip.last();
+        state.file = Some(file.to_owned());
+        state
+    }
+
+    /// Shows all of the file, not a stretch of it.
+    pub fn show_whole(&mut self) {
+        self.whole = self.file.is_some();
+    }
+
+    /// Returns the shown stretch of the active sessions, if that is what is shown.
+    fn sums(&self) -> Option<(Stretch, Sums)> {
+        if self.whole { self.strip.all() } else { self.strip.sums().filter(|_| self.shows_stretch()) }
+    }
+
+    /// Returns the name of the file that is shown instead of a server.
+    pub(super) fn file(&self) -> Option<&str> {
+        self.file.as_deref()
+    }
+
+    /// Returns whether the page is that of a stretch of the active sessions.
+    pub(super) fn shows_stretch(&self) -> bool {
+        self.strip.is_chosen() && self.ask.about.is_none()
     }
 
     /// Returns the subject of the next sample.
@@ -111,7 +170,7 @@ impl State {
     /// Returns whether to take more samples: while paused only those that never were taken.
     #[must_use]
     pub fn wants_look(&self) -> bool {
-        !self.paused || !self.has_rates()
+        self.file.is_none() && (!self.paused || !self.has_rates())
     }
 
     /// Returns whether the display is paused.
@@ -179,7 +238,11 @@ impl State {
             self.message.take_if(|(_, left)| *left == 0);
         }
         self.remember_texts(&mut look);
+        if let Some(fresh) = look.history.take() {
+            self.strip.take(&fresh, look.now);
+        }
         self.count_queries(&look);
+        self.count_hits(&look);
         self.bases.retain(|ask, _| ask.about.is_none() || *ask == look.ask);
         let before = self.bases.get(&look.ask);
         let seconds = before.and_then(|before| look.moment.checked_sub(before.moment));
@@ -221,6 +284,20 @@ impl State {
         self.queries = now;
     }
 
+    /// Updates the share of pages that were found in the buffer pool: since the last sample, or else since the start.
+    #[allow(clippy::cast_precision_loss)] // shown with four digits
+    fn count_hits(&mut self, look: &Look) {
+        let now = look.head.overview.pool_requests;
+        let (then, then_read) = self.pool.unwrap_or((0, 0));
+        if let Some((requests, reads)) = now {
+            let (requests, reads) = (requests.checked_sub(then), reads.checked_sub(then_read));
+            let grown = requests.zip(reads).filter(|(requests, _)| *requests > 0);
+            self.pool_hits =
+                grown.map(|(requests, reads)| 1.0 - reads as f64 / requests as f64).or(self.pool_hits);
+        }
+        self.pool = now;
+    }
+
     fn say(&mut self, text: String) {
         self.message = Some((text, STAYS));
     }
@@ -257,6 +334,9 @@ impl State {
     /// Returns the page, sorted and filtered.
     #[must_use]
     pub fn page(&self) -> Page {
+        if let Some((stretch, sums)) = self.sums() {
+            return stretch::page(stretch, &sums);
+        }
         let Some(seen) = self.seen() else { return Page::default() };
         let mut page = view::page(&seen);
         if self.ask.about.is_some() {
@@ -288,6 +368,31 @@ impl State {
         self.head().map(|head| view::remarks(head, self.queries_per_s, self.busy)).unwrap_or_default()
     }
 
+    /// Returns the overview of the server.
+    pub(super) fn overview(&self) -> Vec<String> {
+        self.head().map(|head| view::overview(&head.overview, self.pool_hits)).unwrap_or_default()
+    }
+
+    /// Returns the average number of active sessions by group, over the last minute or the shown stretch; none where they
+    /// are not known.
+    pub(super) fn active_sessions(&self) -> BTreeMap<&'static str, f64> {
+        let known = (!self.strip.is_empty()).then(|| self.sums());
+        match known {
+            None => BTreeMap::new(),
+            Some(None) => self.strip.averages().into_iter().collect(),
+            Some(Some((stretch, sums))) => {
+                let of = |us| average(us, stretch.length());
+                GROUPS.iter().zip(sums.times).map(|((name, _), us)| (*name, of(us))).collect()
+            }
+        }
+    }
+
+    /// Returns what the chosen stretch is, and its average number of sessions; `None` if none is chosen.
+    pub(super) fn stretch(&self) -> Option<String> {
+        let (stretch, sums) = self.sums()?;
+        Some(stretch::heading(stretch, &sums))
+    }
+
     fn seen(&self) -> Option<Seen<'_>> {
         let shown = self.shown.as_ref().filter(|shown| shown.look.ask == self.ask)?;
         Some(Seen {
@@ -314,7 +419,17 @@ impl State {
 
     /// Applies the action of a key.
     pub fn apply(&mut self, action: Action) -> Effect {
+        if self.shows_stretch() && self.apply_to_stretch(action) {
+            return Effect::Draw;
+        }
         match action {
+            Action::View(_) | Action::Turn(_) if self.file.is_some() => {}
+            Action::Along(by) if self.strip.is_empty() => return self.apply(Action::Turn(by.signum())),
+            Action::Along(by) if self.ask.about.is_none() => {
+                self.help = false;
+                self.strip.step(by);
+            }
+            Action::Along(_) => {}
             Action::Quit => return Effect::Quit,
             Action::Help => self.help = !self.help,
             Action::Pause => self.paused = !self.paused,
@@ -345,7 +460,29 @@ impl State {
         Effect::Draw
     }
 
+    /// Applies the action of a key while a stretch is chosen. Returns false if it has nothing to do with it.
+    fn apply_to_stretch(&mut self, action: Action) -> bool {
+        if self.help {
+            return false;
+        }
+        match action {
+            Action::Along(by) => self.strip.step(by),
+            Action::Page(by) => self.strip.step(by * LARGE),
+            Action::End(false) => self.strip.first(),
+            Action::End(true) | Action::Back => self.strip.leave(),
+            Action::Interval(by) => self.strip.zoom(-by),
+            Action::Sort(by) => self.strip.widen(by),
+            Action::Move(_) | Action::Enter | Action::Filter | Action::Background => {}
+            _ => return false,
+        }
+        if self.file.is_some() && !self.strip.is_chosen() {
+            self.strip.last();
+        }
+        true
+    }
+
     fn go(&mut self, ask: Ask) -> Effect {
+        self.strip.leave();
         if self.ask.view != ask.view {
             (self.chosen, self.filter) = (None, String::new());
         }

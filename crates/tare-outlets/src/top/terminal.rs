@@ -39,15 +39,20 @@ pub fn show(
     paint: Paint,
     stop: &AtomicBool,
 ) -> io::Result<()> {
-    let mut terminal = ratatui::try_init()?;
     let (ask, asked) = channel();
     let (answer, answers) = channel();
-    std::thread::spawn(end_with_terminal);
     std::thread::spawn(move || answer_all(Some(reader), &address, &asked, &answer));
-    let mut screen = Screen { state, ask, answers, asked: None, due: Instant::now(), paint };
-    let result = screen.run(&mut terminal, stop);
-    ratatui::try_restore()?;
-    result
+    Screen { state, ask, answers, asked: None, due: Instant::now(), paint }.show(stop)
+}
+
+/// Runs until the user ends it, with the state of a file: nobody is asked.
+///
+/// # Errors
+///
+/// When the terminal cannot be used.
+pub fn show_file(state: State, paint: Paint, stop: &AtomicBool) -> io::Result<()> {
+    let ((ask, _), (_, answers)) = (channel(), channel());
+    Screen { state, ask, answers, asked: None, due: Instant::now(), paint }.show(stop)
 }
 
 /// Answers questions, with a new connection if the last one is broken.
@@ -82,6 +87,14 @@ struct Screen {
 }
 
 impl Screen {
+    fn show(&mut self, stop: &AtomicBool) -> io::Result<()> {
+        let mut terminal = ratatui::try_init()?;
+        std::thread::spawn(end_with_terminal);
+        let result = self.run(&mut terminal, stop);
+        ratatui::try_restore()?;
+        result
+    }
+
     fn run(&mut self, terminal: &mut DefaultTerminal, stop: &AtomicBool) -> io::Result<()> {
         let mut changed = true;
         while !stop.load(Ordering::Relaxed) {

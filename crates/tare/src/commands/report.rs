@@ -7,9 +7,11 @@ use std::process::ExitCode;
 
 use anyhow::{Context, Result, anyhow, bail};
 use clap::{Args, ValueEnum};
-use tare_outlets::report::{self, Cell, Figures, html, visible};
+use tare_outlets::report::{self, Cell, Figures, When, html, visible};
+use tare_outlets::sessions::Moment;
 use tare_outlets::units;
 
+use crate::durations;
 use crate::output;
 use crate::page::{self, Column, Grid};
 
@@ -17,7 +19,7 @@ use crate::page::{self, Column, Grid};
 const ROWS: usize = 10;
 const FEW_ROWS: usize = 5;
 /// Columns that are left out in a terminal, of one table or of all (an empty key).
-const PAGE_ONLY: [(&str, &str); 8] = [
+const PAGE_ONLY: [(&str, &str); 11] = [
     ("", "digest"),
     ("", "lock_share"),
     ("", "rows_sent_each"),
@@ -26,15 +28,22 @@ const PAGE_ONLY: [(&str, &str); 8] = [
     ("by_time", "tmp_disk_tables"),
     ("by_time", "schema"),
     ("kinds", "rows_affected"),
+    ("session_statements", "schema"),
+    ("session_blockers", "share"),
+    ("session_blockers", "digest_text"),
 ];
 /// Placeholder for a missing figure.
 const NONE: &str = "–";
 
-/// Report the changes between two snapshots of a server
+/// Report the changes between two snapshots of a server, and its active sessions
 ///
 /// Shows the server's load, the statements that took most time, waits by class and instrument, tables, unused
 /// indexes, files, memory, errors, changed settings, and losses. If counters were reset in between, by a
 /// restart or a TRUNCATE, the report says so, and they count from there.
+///
+/// Of a server with tare it begins with the active sessions by wait class over time, and with the statements, waits,
+/// blocking sessions and sessions that took the time: between the snapshots, or from --from to --to, as far as the
+/// snapshots have tare_active_session_history. One file is enough for that part.
 ///
 /// The page is one self-contained file; it is light or dark like the browser, and can be printed. Tables show
 /// the first rows of most tables, JSON shows everything.
@@ -42,14 +51,23 @@ const NONE: &str = "–";
 #[command(after_help = "Examples:\n  \
     tare report before.jsonl.gz after.jsonl.gz                     in the terminal\n  \
     tare report before.jsonl.gz after.jsonl.gz -o monday.html      to be opened in a browser\n  \
+    tare report now.jsonl.gz --from 10:40 --to 10:45               what sessions did then\n  \
+    tare report now.jsonl.gz --from 15m -o active.html             the last 15 minutes\n  \
     tare report before.parquet after.parquet --format json | jq .figures")]
 pub(crate) struct Report {
-    /// The earlier snapshot
+    /// The earlier snapshot, or the only one
     #[arg(value_name = "BEFORE")]
     first: PathBuf,
-    /// The later one
+    /// The later one; without it, only the active sessions of the first are reported
     #[arg(value_name = "AFTER")]
-    last: PathBuf,
+    last: Option<PathBuf>,
+    /// Active sessions from this time on: 10:40 or 2026-01-02 10:40:05 (UTC), or so long before the end: 15m
+    /// [default: the first snapshot, or all]
+    #[arg(long, value_name = "TIME", value_parser = moment)]
+    from: Option<Moment>,
+    /// Active sessions before this time, given likewise [default: the last snapshot, or all]
+    #[arg(long, value_name = "TIME", value_parser = moment)]
+    to: Option<Moment>,
     /// Format of the report [default: that of the file's name, else table]
     #[arg(long, value_enum, value_name = "FORMAT")]
     format: Option<Form>,
@@ -72,10 +90,21 @@ enum Form {
     Json,
 }
 
+/// Parses a time: a duration before the end, as all durations here, or a time of the clock.
+fn moment(text: &str) -> Result<Moment, String> {
+    durations::read(text).map(Moment::Before).map_or_else(|| text.parse(), Ok)
+}
+
 /// Runs the command.
 pub(crate) fn report(arguments: &Report) -> Result<ExitCode> {
-    let (first, last) = (report::read(&arguments.first)?, report::read(&arguments.last)?);
-    let report = report::Report::between(&first, &last).map_err(|why| anyhow!(why))?;
+    let when = When { from: arguments.from, to: arguments.to };
+    let first = report::read(&arguments.first)?;
+    let report = match &arguments.last {
+        Some(last) => report::Report::between_at(&first, &report::read(last)?, when),
+        None => report::Report::of_sessions(&first, when)
+            .map_err(|why| format!("{}: {why}", arguments.first.display())),
+    };
+    let report = report.map_err(|why| anyhow!(why))?;
     let ending = arguments.output.as_deref().and_then(Path::extension).and_then(|ending| ending.to_str());
     let form = arguments.format.unwrap_or(match ending {
         Some("html") => Form::Html,

@@ -1,12 +1,15 @@
 //! `tare top`: its arguments, and its output to the screen, as text or as JSON.
 
 use std::io::IsTerminal;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 use clap::{Args, ValueEnum};
 use tare_lab::interrupt::Interrupt;
+use tare_outlets::report::visible;
+use tare_outlets::sessions;
 use tare_outlets::top::draw::Paint;
 use tare_outlets::top::look;
 use tare_outlets::top::read::Reader;
@@ -27,15 +30,22 @@ const WIDTH: usize = 160;
 /// over its socket, or of any MariaDB 10.6 or MySQL 5.7 and newer over --dsn. Each sample reads only the few
 /// tables that the view shows. `?` shows the keys. What is switched off, or what a server lacks, is reported,
 /// with what to do. Colours are left out when NO_COLOR is set.
+///
+/// Of a server with tare it also shows the active sessions of the last hour; the keys ← → go back to a stretch of it, with
+/// its statements, waits and blocking sessions. FILE shows those of a snapshot, without a server.
 #[derive(Args, Debug)]
 #[command(after_help = "Examples:\n  \
     tare top                                          the server in /var/lib/mysql\n  \
     tare top --datadir /srv/try --view waits --interval 1s\n  \
     tare top --dsn 'mysql://agent@db1:3306'           MariaDB's or MySQL's own Performance Schema\n  \
+    tare top yesterday.jsonl.gz                       the active sessions that a snapshot has\n  \
     tare top --once --view threads                    one sample as text\n  \
     tare top --once --format json | jq '.sheets.statements[0]'\n\n\
     An account needs GRANT SELECT ON performance_schema.*, and PROCESS for MariaDB's locks on rows.")]
 pub(crate) struct Top {
+    /// Show the active sessions of this snapshot instead of a server
+    #[arg(value_name = "FILE", conflicts_with_all = ["view", "interval", "filter"])]
+    pub(crate) file: Option<PathBuf>,
     #[command(flatten)]
     pub(crate) reach: Reach,
     /// What to show first
@@ -100,19 +110,45 @@ pub(crate) fn top(arguments: &Top, interrupt: &Interrupt) -> Result<ExitCode> {
     if !arguments.once && !has_terminal {
         bail!("this is not a terminal: --once prints one sample as text, --once --format json for programs");
     }
+    let colours = Paint(std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty()));
+    let stop = interrupt.flag();
+    if let Some(file) = &arguments.file {
+        let mut state = recorded(file)?;
+        if arguments.once {
+            state.show_whole();
+            return answer.written(|| print(&state, arguments).map(|()| ExitCode::SUCCESS));
+        }
+        terminal::show_file(state, colours, &stop).context("the terminal")?;
+        return Ok(ExitCode::SUCCESS);
+    }
     let address = arguments.reach.address()?;
     let mut reader = Reader::open(address.clone()).context("no server to look at")?;
     let mut state = State::new(arguments.view.shown(), arguments.interval, &arguments.filter);
-    let stop = interrupt.flag();
     if arguments.once {
         if !once::look_twice(&mut reader, &mut state, &stop)? {
             return Err(tare_lab::Error::Interrupted.into());
         }
         return answer.written(|| print(&state, arguments).map(|()| ExitCode::SUCCESS));
     }
-    let colours = std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty());
-    terminal::show(reader, address, state, Paint(colours), &stop).context("the terminal")?;
+    terminal::show(reader, address, state, colours, &stop).context("the terminal")?;
     Ok(ExitCode::SUCCESS)
+}
+
+/// Reads the active sessions of a file.
+fn recorded(file: &Path) -> Result<State> {
+    let read = sessions::read(file, &|_, _| false)?;
+    if read.history.is_empty() {
+        bail!(
+            "{}: no rows of {} are in it: take a snapshot of a server with tare, while sessions are active or within \
+             the time that its history reaches back",
+            file.display(),
+            sessions::TABLE
+        );
+    }
+    let header = &read.snapshot.header;
+    let server = format!("{}, taken {}", visible(&header.version), header.taken_at);
+    let name = file.file_name().unwrap_or(file.as_os_str()).to_string_lossy();
+    Ok(State::of_file(&name, server, visible(&header.address), read.history))
 }
 
 fn print(state: &State, arguments: &Top) -> Result<()> {

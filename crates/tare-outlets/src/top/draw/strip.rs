@@ -1,10 +1,11 @@
-//! The strip: average active sessions of the last minutes, by what they did, against the number of processors.
+//! The strip: average active sessions over time, by what they did, against the number of processors.
 
 use ratatui::style::{Modifier, Style};
 use ratatui::text::{Line, Span};
 
 use super::{FILLS, Paint, cut_end, wide};
-use crate::top::activity::{Activity, SECONDS, Sessions};
+use crate::sessions::{Column, GROUPS, clock};
+use crate::top::strip::Strip;
 use crate::units;
 
 /// Lines of the columns.
@@ -14,18 +15,32 @@ const LEFT: usize = 7;
 /// The fill of the last group, which has no colour.
 const OTHER: char = '·';
 
+/// A column as it is drawn.
+struct Drawn {
+    sessions: [f64; GROUPS.len()],
+    is_chosen: bool,
+}
+
 /// Returns the lines of the strip; none while there is nothing to show.
-pub(super) fn lines(activity: &Activity, width: usize, paint: Paint) -> Vec<Line<'static>> {
-    let columns = activity.columns(width.saturating_sub(LEFT + 1));
+pub(super) fn lines(strip: &Strip, width: usize, paint: Paint) -> Vec<Line<'static>> {
+    let columns = strip.columns(width.saturating_sub(LEFT + 1));
     if columns.is_empty() {
         return vec![];
     }
+    let chosen = strip.stretch();
+    let drawn = |column: &Column| Drawn {
+        sessions: column.sessions(),
+        is_chosen: chosen.is_some_and(|it| column.stretch.within(it).length() > 0),
+    };
+    let drawn: Vec<Drawn> = columns.iter().map(drawn).collect();
     #[allow(clippy::cast_precision_loss)] // few
-    let processors = activity.processors.map(|count| count as f64);
-    let most = columns.iter().map(|it| it.iter().sum::<f64>()).fold(processors.unwrap_or(1.0), f64::max);
+    let processors = strip.processors().map(|count| count as f64);
+    let most =
+        drawn.iter().map(|it| it.sessions.iter().sum::<f64>()).fold(processors.unwrap_or(1.0), f64::max);
     let mut lines: Vec<Line<'static>> =
-        (0..HEIGHT).map(|at| row(&columns, most, processors, at, paint)).collect();
-    lines.push(legend(activity, columns.len(), width, paint));
+        (0..HEIGHT).map(|at| row(&drawn, most, processors, at, paint)).collect();
+    lines.push(times(&columns, &drawn, width));
+    lines.push(legend(strip, columns.len(), width, paint));
     lines
 }
 
@@ -35,7 +50,7 @@ fn level(most: f64, at: usize) -> f64 {
     most * ((HEIGHT - at) as f64 - 0.5) / HEIGHT as f64
 }
 
-fn row(columns: &[Sessions], most: f64, processors: Option<f64>, at: usize, paint: Paint) -> Line<'static> {
+fn row(columns: &[Drawn], most: f64, processors: Option<f64>, at: usize, paint: Paint) -> Line<'static> {
     let level = level(most, at);
     #[allow(clippy::cast_precision_loss)] // few
     let half = most / HEIGHT as f64 / 2.0;
@@ -47,19 +62,20 @@ fn row(columns: &[Sessions], most: f64, processors: Option<f64>, at: usize, pain
     };
     let mut spans = vec![Span::raw(format!("{:>1$} ", cut_end(&label, LEFT - 1), LEFT - 1))];
     for column in columns {
-        spans.push(match group(column, level) {
+        let span = match group(column, level) {
             Some(group) => fill(group, paint),
             None if is_limit => Span::styled("─", Style::new().add_modifier(Modifier::DIM)),
             None => Span::raw(" "),
-        });
+        };
+        spans.push(if column.is_chosen { span.patch_style(Modifier::REVERSED) } else { span });
     }
     Line::from(spans)
 }
 
 /// Returns the group that a column has at this height.
-fn group(column: &Sessions, level: f64) -> Option<usize> {
+fn group(column: &Drawn, level: f64) -> Option<usize> {
     let mut sum = 0.0;
-    column.iter().position(|sessions| {
+    column.sessions.iter().position(|sessions| {
         sum += sessions;
         sum > level
     })
@@ -72,12 +88,38 @@ fn fill(group: usize, paint: Paint) -> Span<'static> {
     }
 }
 
-fn legend(activity: &Activity, columns: usize, width: usize, paint: Paint) -> Line<'static> {
-    let minutes = (columns as u64 * SECONDS).div_ceil(60);
-    let text = format!("active sessions, {minutes} min; now");
+/// Returns the line below the columns: the time of the first one, `now` or the time of the last one, and marks below the
+/// chosen ones.
+fn times(columns: &[Column], drawn: &[Drawn], width: usize) -> Line<'static> {
+    let mut text: Vec<char> = vec![' '; columns.len()];
+    let mut write = |at: usize, what: &str| {
+        if at + what.chars().count() <= text.len()
+            && text[at..].iter().take(what.len() + 1).all(|it| *it == ' ')
+        {
+            what.chars().enumerate().for_each(|(offset, c)| text[at + offset] = c);
+        }
+    };
+    let first = drawn.iter().position(|it| it.is_chosen);
+    let marks = drawn.iter().filter(|it| it.is_chosen).count();
+    if let Some(first) = first {
+        write(first, &"▲".repeat(marks));
+    }
+    let (Some(begin), Some(end)) = (columns.first(), columns.last()) else { return Line::default() };
+    let (begin, end) = (clock(begin.stretch.from), clock(end.stretch.to));
+    write(0, &begin[..5]);
+    write(columns.len().saturating_sub(5), &end[..5]);
+    let text: String = text.into_iter().collect();
+    let style = Style::new().add_modifier(Modifier::DIM);
+    Line::styled(cut_end(&format!("{}{text}", " ".repeat(LEFT)), width), style)
+}
+
+fn legend(strip: &Strip, columns: usize, width: usize, paint: Paint) -> Line<'static> {
+    let minutes = (columns as u64 * strip.each()).div_ceil(60_000_000);
+    let what = if strip.is_chosen() { "then" } else { "now" };
+    let text = format!("active sessions, {minutes} min; {what}");
     let mut used = wide(&text);
     let mut spans = vec![Span::raw(text)];
-    for (at, (name, sessions)) in activity.now().into_iter().enumerate().filter(|(_, (_, it))| *it > 0.0) {
+    for (at, (name, sessions)) in strip.averages().into_iter().enumerate().filter(|(_, (_, it))| *it > 0.0) {
         let text = format!(" {} {name}", units::short(sessions));
         used += 3 + wide(&text);
         if used > width {
@@ -91,31 +133,52 @@ fn legend(activity: &Activity, columns: usize, width: usize, paint: Paint) -> Li
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::sessions::History;
+    use crate::sessions::history_tests::row;
 
     fn text(lines: &[Line<'_>]) -> Vec<String> {
         let of = |line: &Line<'_>| line.spans.iter().map(|span| span.content.as_ref()).collect::<String>();
         lines.iter().map(|line| of(line).trim_end().to_owned()).collect()
     }
 
+    fn strip() -> Strip {
+        let mut fresh = History::default();
+        fresh.extend((0..=50).map(|second| row(second, 1, "CPU", &[])));
+        fresh.extend(
+            (21..=50).flat_map(|second| (2..11).map(move |thread| row(second, thread, "ROW LOCK", &[]))),
+        );
+        fresh.processors = Some(2);
+        let mut strip = Strip::default();
+        strip.take(&fresh, None);
+        strip
+    }
+
     #[test]
     fn columns_are_stacked_below_the_number_of_processors() {
-        let mut activity = Activity::of_processors(2);
-        for second in 0..50u64 {
-            let time = format!("2026-01-02 03:00:{second:02}.000000");
-            activity.add(&time, "CPU", 1_000_000);
-            if second >= 20 {
-                activity.add(&time, "ROW LOCK", 9_000_000);
-            }
-        }
-        let lines = text(&lines(&activity, 80, Paint(false)));
-        assert_eq!(lines.len(), HEIGHT + 1);
-        assert!(lines[0].ends_with("  ▒▒") && lines[0].trim_start().starts_with("10"), "{lines:#?}");
-        assert_eq!(lines[4], "2 cpus ──▒▒", "{lines:#?}");
+        let lines = text(&lines(&strip(), 80, Paint(false)));
+        assert_eq!(lines.len(), HEIGHT + 2);
+        assert!(lines[0].ends_with("  ▒▒▒") && lines[0].trim_start().starts_with("10"), "{lines:#?}");
+        assert_eq!(lines[4], "2 cpus ──▒▒▒", "{lines:#?}");
         assert!(
-            lines[5].starts_with("active sessions, 1 min; now") && lines[5].contains("row locks"),
+            lines[6].starts_with("active sessions, 1 min; now") && lines[6].contains("row locks"),
             "{lines:#?}"
         );
-        assert!(text(&super::lines(&activity, 30, Paint(false))).iter().all(|line| wide(line) <= 30));
-        assert!(super::lines(&Activity::default(), 80, Paint(false)).is_empty());
+        assert!(text(&super::lines(&strip(), 30, Paint(false))).iter().all(|line| wide(line) <= 30));
+        assert!(super::lines(&Strip::default(), 80, Paint(false)).is_empty());
+    }
+
+    #[test]
+    fn the_chosen_stretch_is_marked_without_colours() {
+        let mut strip = strip();
+        strip.step(-2);
+        strip.step(-1);
+        let lines = lines(&strip, 80, Paint(false));
+        assert_eq!(text(&lines)[5], "          ▲", "below the last but one: {:#?}", text(&lines));
+        let reversed = lines.iter().flat_map(|line| &line.spans);
+        assert_eq!(
+            reversed.filter(|span| span.style.add_modifier.contains(Modifier::REVERSED)).count(),
+            HEIGHT
+        );
+        assert!(text(&lines)[6].contains("then"));
     }
 }

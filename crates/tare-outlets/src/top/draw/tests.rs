@@ -10,8 +10,9 @@ use ratatui::backend::TestBackend;
 use ratatui::buffer::Buffer;
 
 use super::*;
+use crate::sessions::history_tests;
 use crate::top::keys::Action;
-use crate::top::look::Look;
+use crate::top::look::{Look, Overview, Replication};
 use crate::top::recorded;
 
 const SIZES: [(u16, u16); 2] = [(80, 24), (200, 50)];
@@ -117,6 +118,71 @@ fn the_documents_picture_is_what_top_draws() {
     for theme in &picture::THEMES {
         let file = format!("../../docs/pictures/top-{}.svg", theme.name);
         hold(&file, &picture::svg(&buffer, theme, title));
+    }
+}
+
+/// A state with an hour's active sessions and an overview.
+fn with_sessions() -> State {
+    let mut look = recorded::statements(12, true);
+    look.history = Some(history_tests::incident());
+    look.head.overview = Overview {
+        running: Some(4),
+        pool_used: Some(0.914),
+        pool_requests: Some((1_000_000, 1234)),
+        checkpoint_age: Some((61_865_984, Some(80_826_164))),
+        history_list: Some(1742),
+        replication: vec![Replication { behind: Some(2), ..Replication::default() }],
+    };
+    state(View::Statements, [recorded::statements(10, true), look])
+}
+
+#[test]
+fn active_sessions_above_a_view() {
+    check("sessions", &mut with_sessions());
+}
+
+#[test]
+fn a_stretch_of_the_active_sessions() {
+    let mut state = with_sessions();
+    for action in [Action::Along(-1), Action::Page(-5), Action::Sort(1), Action::Sort(1)] {
+        state.apply(action);
+    }
+    check("stretch", &mut state);
+}
+
+/// The picture of a stretch in the documents, once for each theme.
+#[test]
+fn the_documents_picture_of_a_stretch_is_what_top_draws() {
+    let mut state = with_sessions();
+    for action in [Action::Along(-1), Action::Page(-5), Action::Sort(1), Action::Sort(1)] {
+        state.apply(action);
+    }
+    let buffer = drawn(&mut state, (112, 25), Paint(true));
+    let title = "tare top: active sessions of 12 minutes, and statements, waits and blockers of a stretch of 30 seconds";
+    for theme in &picture::THEMES {
+        let file = format!("../../docs/pictures/top-sessions-{}.svg", theme.name);
+        hold(&file, &picture::svg(&buffer, theme, title));
+    }
+}
+
+#[test]
+fn a_file_is_shown_without_a_server() {
+    let history = history_tests::incident();
+    let place = "db1:3306".to_owned();
+    let mut state = State::of_file("monday.jsonl.gz", "MariaDB 10.11.19".into(), place, history);
+    for action in [Action::Along(1), Action::End(true), Action::Back, Action::Along(-9), Action::Turn(1)] {
+        state.apply(action);
+        assert!(state.shows_stretch() && !state.wants_look(), "{action:?}");
+    }
+    check("file", &mut state);
+}
+
+#[test]
+fn no_width_is_too_small_for_a_stretch() {
+    let mut state = with_sessions();
+    state.apply(Action::Along(-1));
+    for size in [(1, 1), (5, 30), (9, 22), (20, 25), (500, 200)] {
+        drawn(&mut state, size, Paint(true));
     }
 }
 

@@ -1,38 +1,83 @@
 //! Reading of new rows of the active session history.
 
+use std::time::{Duration, SystemTime};
+
 use tare_server::sql::literal;
 
-use super::Reader;
 use super::head::passing;
-use crate::source::{Error, Kind};
-use crate::top::activity::Activity;
+use super::{Reader, one_of};
+use crate::sessions::{COLUMNS, History, TABLE, day};
+use crate::source::{Address, Error, Kind};
+use crate::top::look::DIGESTS;
 
-const TABLE: &str = "tare_active_session_history";
-const COLUMNS: [&str; 3] = ["SAMPLE_TIME", "WAIT_CLASS", "USECS_PER_ROW"];
+/// Time of the history that is read at first.
+const HOUR: Duration = Duration::from_secs(3600);
+/// Most digests that are queried by name; with more, all are read.
+const NAMED: usize = 100;
 
 impl Reader {
-    /// Returns the activity with what has been added since the last sample; `None` where the server has no such history.
-    pub(super) fn activity(&mut self) -> Result<Option<Activity>, Error> {
+    /// Returns rows that were added since the last sample, with the texts of their digests; `None` where the server has
+    /// no such history.
+    pub(super) fn active_sessions(&mut self) -> Result<Option<History>, Error> {
         if self.source.kind() != Kind::Tare {
             return Ok(None);
         }
-        let filter = match self.activity.latest() {
-            Some(latest) => format!("WHERE `SAMPLE_TIME` > {}", literal(latest)),
-            None => String::new(),
+        let filter = match (&self.latest, self.source.address()) {
+            (Some(latest), _) => format!("WHERE `SAMPLE_TIME` > {}", literal(latest)),
+            // Another machine may have another time.
+            (None, Address::Account(_)) => "WHERE `SAMPLE_TIME` > NOW(6) - INTERVAL 1 HOUR".to_owned(),
+            (None, Address::Socket(_)) => {
+                let hour = micros(SystemTime::now().checked_sub(HOUR));
+                format!("WHERE `SAMPLE_TIME` > {}", literal(&day(hour.unwrap_or(0))))
+            }
         };
         let rows = passing(self.source.rows(TABLE, &COLUMNS, &filter))?;
-        for row in &rows {
-            self.activity.add(
-                &row.text(0).unwrap_or_default(),
-                &row.text(1).unwrap_or_default(),
-                row.count(2),
-            );
-        }
-        if self.activity.processors.is_none() {
+        let latest = rows.iter().filter_map(|row| row.text(0)).max();
+        let mut history = History::default();
+        history.extend(rows);
+        if self.processors.is_none() {
             let filter = "WHERE `NAME` = 'processors'";
             let found = passing(self.source.rows("tare_status", &["VALUE"], filter))?;
-            self.activity.processors = found.first().and_then(|row| row.number(0));
+            self.processors = found.first().and_then(|row| row.number(0));
         }
-        Ok(self.activity.latest().is_some().then(|| self.activity.clone()))
+        history.processors = self.processors;
+        self.name_digests(&mut history)?;
+        self.latest = latest.or(self.latest.take());
+        Ok(Some(history))
     }
+
+    /// Adds the texts of digests that have not been returned yet. A statement has none before it has ended once.
+    fn name_digests(&mut self, history: &mut History) -> Result<(), Error> {
+        let is_new = |(schema, digest): &(Option<&str>, &str)| {
+            !self.named.contains(&(schema.map(str::to_owned), (*digest).to_owned()))
+        };
+        let digests: Vec<String> =
+            history.unnamed().into_iter().filter(is_new).map(|(_, digest)| digest.to_owned()).collect();
+        if digests.is_empty() {
+            return Ok(());
+        }
+        let named: Vec<&str> = digests.iter().map(String::as_str).collect();
+        let filter = if named.len() <= NAMED { one_of("DIGEST", &named) } else { String::new() };
+        let columns = ["SCHEMA_NAME", "DIGEST", "DIGEST_TEXT"];
+        for row in passing(self.source.rows(DIGESTS.table, &columns, &filter))? {
+            if let (schema, Some(digest), Some(text)) = (row.text(0), row.text(1), row.text(2)) {
+                history.name_digest(schema.as_deref(), &digest, &text);
+                self.named.insert((schema, digest));
+            }
+        }
+        Ok(())
+    }
+
+    /// Returns the server's time in microseconds since 1970, by the clock of a sample.
+    pub(super) fn now(&self, moment: Duration) -> Option<u64> {
+        match self.source.address() {
+            Address::Socket(_) => micros(Some(SystemTime::now())),
+            Address::Account(_) => u64::try_from(moment.as_micros()).ok(),
+        }
+    }
+}
+
+fn micros(time: Option<SystemTime>) -> Option<u64> {
+    let since = time?.duration_since(SystemTime::UNIX_EPOCH).ok()?;
+    u64::try_from(since.as_micros()).ok()
 }

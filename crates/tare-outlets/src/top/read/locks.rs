@@ -140,7 +140,7 @@ impl Reader {
     }
 
     /// Returns a connection that understands the server's SQL: over tare's socket one to the server's own.
-    fn with_sql(&mut self) -> Option<&mut Source> {
+    pub(super) fn with_sql(&mut self) -> Option<&mut Source> {
         match self.source.address() {
             Address::Account(_) => Some(&mut self.source),
             Address::Socket(path) => self.own_socket.get_or_insert_with(|| own_socket::open(path)).as_mut(),

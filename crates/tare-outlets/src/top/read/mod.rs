@@ -5,6 +5,7 @@ mod digest;
 mod head;
 mod locks;
 mod need;
+mod overview;
 mod own_socket;
 mod statements;
 
@@ -13,7 +14,6 @@ use std::time::{Duration, Instant};
 
 use tare_server::sql::{literal, literals};
 
-use super::activity::Activity;
 use super::look::{
     About, Ask, Content, Counted, DIGESTS, INDEXES, Key, Look, THREAD_WAITS, Tally, Thread, View,
 };
@@ -34,8 +34,12 @@ pub struct Reader {
     told: HashSet<Key>,
     /// Subject of the last sample, and what was missing for it.
     lacked: Option<(Ask, Vec<String>)>,
-    /// What has been read of the active session history.
-    activity: Activity,
+    /// Time of the latest row of the active session history that was returned, as the server writes it.
+    latest: Option<String>,
+    /// Schemas and digests whose texts have been returned with that history.
+    named: HashSet<(Option<String>, String)>,
+    /// Number of the server's processors.
+    processors: Option<u64>,
 }
 
 impl Reader {
@@ -46,6 +50,10 @@ impl Reader {
     /// Those of [`Source::open`].
     pub fn open(address: Address) -> Result<Self, Error> {
         let mut source = Source::open(address)?;
+        if matches!(source.address(), Address::Account(_)) {
+            // As over the endpoint.
+            source.execute("SET time_zone = '+00:00'")?;
+        }
         let is_off = is_off(&mut source)?;
         let server = describe(&mut source)?;
         let executions_have_digests = have_digests(&mut source)?;
@@ -63,7 +71,9 @@ impl Reader {
             executions_have_digests,
             told: HashSet::new(),
             lacked: None,
-            activity: Activity::default(),
+            latest: None,
+            named: HashSet::new(),
+            processors: None,
         })
     }
 
@@ -79,8 +89,9 @@ impl Reader {
             notes = self.lacking(ask)?;
         }
         let mut head = self.head()?;
-        head.activity = self.activity()?;
+        head.overview = self.overview()?;
         let moment = self.moment()?;
+        let (history, now) = (self.active_sessions()?, self.now(moment));
         let content = self.content(ask, &mut notes)?;
         let texts = match (&content, ask.view) {
             (Content::Counted(rows), View::Statements) => self.texts(rows, &mut notes)?,
@@ -90,7 +101,7 @@ impl Reader {
             (Some(About::Thread(_)), _) | (None, View::Waits) => self.untimed()?,
             _ => vec![],
         };
-        Ok(Look { ask: ask.clone(), moment, head, content, texts, untimed, notes })
+        Ok(Look { ask: ask.clone(), moment, head, content, history, now, texts, untimed, notes })
     }
 
     /// Returns what is missing for a view. Checked when the view is new, and again while something is

@@ -3,12 +3,13 @@
 mod detail;
 mod lists;
 mod locks;
+pub(super) mod stretch;
 mod threads;
 mod waits;
 
 use std::collections::HashMap;
 
-use super::look::{Content, Counted, Head, Key, Look, Tally, View};
+use super::look::{Content, Counted, Head, Key, Look, Overview, Tally, View};
 use super::page::{Block, Cell, Column, Page, Sheet};
 use super::rate::Between;
 use crate::units;
@@ -139,6 +140,30 @@ pub(super) fn remarks(head: &Head, queries_per_s: Option<f64>, busy: bool) -> Ve
     }
     remarks.extend(overhead(head, busy));
     remarks
+}
+
+/// Returns the overview of the server, the most important first. `hits`: the share of requests for pages that found them
+/// in the buffer pool.
+pub(super) fn overview(of: &Overview, hits: Option<f64>) -> Vec<String> {
+    let mut parts = vec![];
+    parts.extend(of.replication.iter().map(|it| {
+        let name =
+            if it.channel.is_empty() { "replica".to_owned() } else { format!("replica {}", it.channel) };
+        match (it.stopped.as_slice(), it.behind) {
+            ([], Some(behind)) => format!("{name} {behind} s behind"),
+            ([], None) => format!("{name}, delay unknown"),
+            (stopped, _) => format!("{name} STOPPED: {}", stopped.join(", ")),
+        }
+    }));
+    let hits = hits.map(|share| format!(", {:.1}% hit", share * 100.0)).unwrap_or_default();
+    parts.extend(of.pool_used.map(|share| format!("buffer pool {:.0}% used{hits}", share * 100.0)));
+    parts.extend(of.checkpoint_age.map(|(age, most)| {
+        let most = most.map(|most| format!(" of {}", units::bytes(most))).unwrap_or_default();
+        format!("checkpoint age {}{most}", units::bytes(age))
+    }));
+    parts.extend(of.history_list.map(|count| format!("history list {}", units::count(count))));
+    parts.extend(of.running.map(|count| format!("{} running", units::count(count))));
+    parts
 }
 
 /// Returns the overhead, where tare reports it.

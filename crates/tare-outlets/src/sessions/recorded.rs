@@ -1,0 +1,84 @@
+//! Reading of a file: the tables of a snapshot, and its rows of the active session history.
+
+use std::cell::RefCell;
+use std::path::Path;
+
+use super::{COLUMNS, History, TABLE};
+use crate::snapshot::{Error, Head, Snapshot, Table, Value};
+
+/// Texts of digests.
+const DIGESTS: &str = "events_statements_summary_by_digest";
+/// The number of processors.
+const STATUS: &str = "tare_status";
+
+/// The parts of a file that are wanted.
+#[derive(Clone, Debug)]
+pub struct Recorded {
+    /// The snapshot, without the rows of the active session history.
+    pub snapshot: Snapshot,
+    /// These rows.
+    pub history: History,
+}
+
+impl Recorded {
+    /// Returns a table of the snapshot, if it exists and could be read.
+    #[must_use]
+    pub fn table(&self, name: &str) -> Option<&Table> {
+        self.snapshot.table(name)
+    }
+
+    /// Returns a number of `tare_status`.
+    #[must_use]
+    pub fn status(&self, name: &str) -> Option<u64> {
+        let table = self.table(STATUS)?;
+        let (names, values) = (table.place("NAME")?, table.place("VALUE")?);
+        let row = table.rows.iter().find(|row| row[names].text() == Some(name))?;
+        row[values].text()?.parse().ok()
+    }
+}
+
+/// Reads a file: the active session history, with texts of digests, and the tables and rows that `wanted` selects, as in
+/// [`Snapshot::read`].
+///
+/// # Errors
+/// When it cannot be read, or is invalid.
+pub fn read(path: &Path, wanted: &dyn Fn(&Head, Option<&[Value]>) -> bool) -> Result<Recorded, Error> {
+    let mut history = History::default();
+    let filling = RefCell::new((history.filling(), None));
+    let snapshot = Snapshot::read(path, &|head, row| match row {
+        Some(row) if head.table == TABLE => {
+            let (rows, places) = &mut *filling.borrow_mut();
+            let places = places.get_or_insert_with(|| COLUMNS.map(|column| place(head, column)));
+            rows.add(&(&places[..], row));
+            false
+        }
+        _ if [TABLE, DIGESTS, STATUS].contains(&head.table.as_str()) => true,
+        row => wanted(head, row),
+    })?;
+    drop(filling);
+    for (schema, digest, text) in texts(&snapshot) {
+        history.name_digest(schema, digest, text);
+    }
+    let mut recorded = Recorded { snapshot, history };
+    recorded.history.processors = recorded.status("processors");
+    Ok(recorded)
+}
+
+fn place(head: &Head, column: &str) -> Option<usize> {
+    head.columns.iter().position(|it| it.name.eq_ignore_ascii_case(column))
+}
+
+/// Returns schema, digest and text of every digest that has a text.
+fn texts(snapshot: &Snapshot) -> Vec<(Option<&str>, &str, &str)> {
+    let Some(table) = snapshot.table(DIGESTS) else { return vec![] };
+    let [schema, digest, text] = ["SCHEMA_NAME", "DIGEST", "DIGEST_TEXT"].map(|column| table.place(column));
+    let of = |row: &[Value], at: Option<usize>| at.filter(|at| *at < row.len());
+    table
+        .rows
+        .iter()
+        .filter_map(|row| {
+            let (digest, text) = (&row[of(row, digest)?], &row[of(row, text)?]);
+            Some((of(row, schema).and_then(|at| row[at].text()), digest.text()?, text.text()?))
+        })
+        .collect()
+}
