@@ -1,12 +1,14 @@
 //! The command line.
 
 mod change;
+mod changelog;
 mod checks;
 mod command_line;
 mod commands;
 mod durations;
 mod endpoint;
 mod exit;
+mod last_run;
 mod manual;
 mod names;
 mod old_spellings;

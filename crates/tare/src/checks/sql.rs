@@ -23,7 +23,7 @@ pub(crate) fn of_account(dsn: &str) -> Result<Diagnosis> {
         }
         Err(error) => (false, vec![explain(&error, &schema, &account)]),
     };
-    Ok(Diagnosis { server: name, version: Some(server.version().to_owned()), active, findings })
+    Ok(Diagnosis { server: name, version: Some(server.version().to_owned()), active, update: None, findings })
 }
 
 fn explain(error: &Error, schema: &str, account: &str) -> Finding {
