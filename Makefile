@@ -35,7 +35,7 @@ demo: show build ## see it work: a stock server with tare, under load
 	@target/release/tare demo $(ARGS)
 
 bench: show build ## measure what it costs: off, off again, tare, MariaDB's own
-	@target/release/tare bench $(ARGS)
+	@target/release/tare lab bench $(ARGS)
 
 lab-calibrate: setup ## weigh the lab: are costs of known size found, of every kind? 40 minutes; writes docs/lab-notes/method.md (ARGS="20 9": runs, blocks)
 	@cargo run --quiet --locked --release -p tare-lab --example calibrate -- truth $(ARGS)

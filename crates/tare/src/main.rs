@@ -69,7 +69,6 @@ fn run(arguments: Arguments) -> ExitCode {
         Command::Top(a) => commands::top::top(&a, &interrupt),
         Command::Tables(a) => commands::tables::tables(&a),
         Command::Export(a) => commands::export::export(*a, &interrupt),
-        Command::Bench(a) => commands::bench::bench(&a, &interrupt),
         Command::Lab(a) => commands::lab::lab(&a, &interrupt),
         Command::Govern(a) => commands::govern::govern(&a, &interrupt),
         Command::Price(a) => commands::price::price(&a, &interrupt),

@@ -23,7 +23,7 @@ use crate::server::process::Process;
 /// folder. Nothing else is changed. Root sees everything; --dsn checks a server through its SQL alone.
 #[derive(Args, Debug)]
 #[command(after_help = "Examples:\n  \
-    tare doctor                             every server of this machine\n  \
+    tare doctor                             # every server of this machine\n  \
     tare doctor --unit mariadb@a\n  \
     tare doctor --socket /run/mysqld/mysqld.sock --format json\n  \
     tare doctor --dsn mysql://agent:secret@db1:3306")]

@@ -40,8 +40,8 @@ const NONE: &str = "–";
 /// the first rows of most tables, JSON shows everything.
 #[derive(Args, Debug)]
 #[command(after_help = "Examples:\n  \
-    tare report before.jsonl.gz after.jsonl.gz                     in the terminal\n  \
-    tare report before.jsonl.gz after.jsonl.gz -o monday.html      to be opened in a browser\n  \
+    tare report before.jsonl.gz after.jsonl.gz                     # in the terminal\n  \
+    tare report before.jsonl.gz after.jsonl.gz -o monday.html      # to be opened in a browser\n  \
     tare report before.parquet after.parquet --format json | jq .figures")]
 pub(crate) struct Report {
     /// The earlier snapshot

@@ -29,10 +29,10 @@ const WIDTH: usize = 160;
 /// with what to do. Colours are left out when NO_COLOR is set.
 #[derive(Args, Debug)]
 #[command(after_help = "Examples:\n  \
-    tare top                                          the server in /var/lib/mysql\n  \
+    tare top                                          # the server in /var/lib/mysql\n  \
     tare top --datadir /srv/try --view waits --interval 1s\n  \
-    tare top --dsn 'mysql://agent@db1:3306'           MariaDB's or MySQL's own Performance Schema\n  \
-    tare top --once --view threads                    one sample as text\n  \
+    tare top --dsn 'mysql://agent@db1:3306'           # MariaDB's or MySQL's own Performance Schema\n  \
+    tare top --once --view threads                    # one sample as text\n  \
     tare top --once --format json | jq '.sheets.statements[0]'\n\n\
     An account needs GRANT SELECT ON performance_schema.*, and PROCESS for MariaDB's locks on rows.")]
 pub(crate) struct Top {

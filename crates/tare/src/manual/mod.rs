@@ -13,7 +13,7 @@ use clap::{Arg, Command};
 pub(crate) const GROUPS: [(&str, &[&str]); 3] = [
     ("Observe", &["demo", "status", "top", "slowlog", "snapshot", "report", "export"]),
     ("Operate", &["run", "install", "uninstall", "doctor", "probe", "govern", "completions"]),
-    ("Measure", &["bench", "weigh", "price", "lab"]),
+    ("Measure", &["price", "weigh", "lab"]),
 ];
 
 /// A file or a variable, and what it is for.
@@ -39,7 +39,7 @@ impl Of {
     }
 }
 
-const SERVERS: &[&str] = &["demo", "run", "bench", "price", "lab run"];
+const SERVERS: &[&str] = &["demo", "run", "lab run", "lab bench", "lab price"];
 const ENDPOINT: &[&str] = &["status", "top", "slowlog", "snapshot", "export"];
 const INSTALL: &[&str] = &["install", "uninstall"];
 const NOTES: &[&str] = &["install", "uninstall", "doctor"];

@@ -38,7 +38,7 @@ use section::SECTIONS;
 #[command(after_help = "Examples:\n  \
     tare demo\n  \
     tare demo --for 60s --connections 16\n  \
-    tare demo --cost-rounds 0     leave the comparison of costs out")]
+    tare demo --cost-rounds 0     # leave the comparison of costs out")]
 pub(crate) struct Demo {
     #[command(flatten)]
     pub(crate) programs: ProviderPrograms,
@@ -230,7 +230,7 @@ fn compare(
         page::note(&format!("  {:<10} {}", setting.name, setting.meaning));
     }
     page::note(&format!(
-        "  {} rounds of {SLICE} s slices. This is a first look; `tare bench` takes the time to measure.",
+        "  {} rounds of {SLICE} s slices. This is a first look; `tare lab bench` takes the time to measure.",
         plan.rounds
     ));
     Ok(())

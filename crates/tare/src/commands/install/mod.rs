@@ -37,7 +37,7 @@ use restart::Restart;
 /// undone if tare does not answer within the limit.
 #[derive(Args, Debug)]
 #[command(after_help = "Examples:\n  \
-    tare install --dry-run                what would be written, and what is in the way\n  \
+    tare install --dry-run                # what would be written, and what is in the way\n  \
     tare install --restart\n  \
     tare install --unit mariadb@a --restart --format json")]
 pub(crate) struct Install {
