@@ -421,7 +421,7 @@ fn bench_measures_every_setting_and_leaves_nothing() {
     let ended = tare(&scratch, &BENCH).args(["--output", file]).output().expect("tare runs");
     let said = text(&ended.stdout);
     assert!(ended.status.success(), "{said}{}", text(&ended.stderr));
-    for word in ["off again", "built-in", "RESIDENT", "all blocks measured"] {
+    for word in ["off again", "MariaDB's own", "RESIDENT", "all blocks measured"] {
         assert!(said.contains(word), "no {word} in:\n{said}");
     }
     check_record(record.path());
@@ -454,7 +454,7 @@ fn a_server_without_tare_is_not_measured_as_one_with_it() {
 fn bench_interrupted_stops_its_servers_and_leaves_nothing() {
     let scratch = scratch();
     let mut child = tare(&scratch, &BENCH).args(["--rounds", "240"]).spawn().expect("tare runs");
-    wait_for_line(&mut child, "built-in");
+    wait_for_line(&mut child, "MariaDB's own");
     // The servers start now: an interrupt anywhere from here on must find and stop them.
     while fs::read_dir(scratch.path()).expect("folder").count() == 0 {
         std::thread::yield_now();

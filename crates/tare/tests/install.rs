@@ -202,7 +202,7 @@ fn a_server_that_would_not_have_tare_is_left_alone() {
     assert_refused("hardening", "MemoryDenyWriteExecute=true", harden);
     let built_in =
         |tree: &Tree| tree.write("/etc/mysql/mariadb.conf.d/60.cnf", "[mysqld]\nperformance_schema\n");
-    assert_refused("built-in", "/etc/mysql/mariadb.conf.d/60.cnf, line 2", built_in);
+    assert_refused("performance-schema", "/etc/mysql/mariadb.conf.d/60.cnf, line 2", built_in);
     let option =
         |tree: &Tree| tree.write("/etc/mysql/mariadb.conf.d/60.cnf", "[tare]\ndigests-size = many\n");
     assert_refused("options", "60.cnf, line 2: option digests-size", option);

@@ -101,7 +101,7 @@ pub(crate) fn top(arguments: &Top, interrupt: &Interrupt) -> Result<ExitCode> {
         bail!("this is not a terminal: --once prints one sample as text, --once --format json for programs");
     }
     let address = arguments.reach.address()?;
-    let mut reader = Reader::open(address.clone()).context("no server to look at")?;
+    let mut reader = Reader::open(address.clone()).context("no server to read")?;
     let mut state = State::new(arguments.view.shown(), arguments.interval, &arguments.filter);
     let stop = interrupt.flag();
     if arguments.once {

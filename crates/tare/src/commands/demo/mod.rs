@@ -77,7 +77,7 @@ pub(crate) fn demo(arguments: &Demo, interrupt: Interrupt) -> Result<ExitCode> {
     // Before the demo runs anything itself, which would count as activity of others.
     let others = match arguments.cost_rounds {
         0 => None,
-        _ => Some(step("looking at what else runs here", || Ok(machine::others(0.0, &interrupt)?))?),
+        _ => Some(step("checking what else runs here", || Ok(machine::others(0.0, &interrupt)?))?),
     };
     let load = Load {
         script: Script::Stock(WORKLOAD),
