@@ -76,7 +76,11 @@ const SET_UPS: [SetUp; 10] = [
     },
     SetUp {
         name: "the built-in on",
-        running: Finding("performance-schema", "performance_schema=ON, command line", "set it to OFF, and restart"),
+        running: Finding(
+            "performance-schema",
+            "performance_schema=ON, command line",
+            "set it to OFF, and restart",
+        ),
         unit: None,
         breaks: with_the_built_in,
     },

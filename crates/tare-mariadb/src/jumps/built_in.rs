@@ -60,7 +60,9 @@ impl Image<'_> {
         let mut found = calls.windows(4).flat_map(|first| self.tables(first, slots));
         match (found.next(), found.next()) {
             (Some(table), None) => Ok(table),
-            (None, _) => Err(DirectCallsError::Unexpected("no function table of MariaDB's own Performance Schema")),
+            (None, _) => {
+                Err(DirectCallsError::Unexpected("no function table of MariaDB's own Performance Schema"))
+            }
             _ => Err(DirectCallsError::Unexpected("more than one vtable")),
         }
     }
@@ -137,7 +139,11 @@ mod tests {
             table[slot] = function;
             table
         };
-        assert_eq!(unexpected(&change(9, 1)), "no function table of MariaDB's own Performance Schema", "no function");
+        assert_eq!(
+            unexpected(&change(9, 1)),
+            "no function table of MariaDB's own Performance Schema",
+            "no function"
+        );
         assert_eq!(unexpected(&change(9, table[8])), "two slots share a function");
         assert_eq!(unexpected(&change(9, table[9] + 1)), "a function is not aligned");
     }

@@ -39,7 +39,11 @@ fn explain(error: &Error, schema: &str, account: &str) -> Finding {
         }
         Error::Absent { .. } if schema == "1" => {
             let what = "the server's own Performance Schema is on, so tare disables itself";
-            Finding::problem("performance-schema", what, "set performance_schema=OFF in its option file, and restart")
+            Finding::problem(
+                "performance-schema",
+                what,
+                "set performance_schema=OFF in its option file, and restart",
+            )
         }
         Error::Absent { .. } => {
             let what = "tare is not loaded, has disabled itself, or its tables are not shown: there is no performance_schema.tare_status";
