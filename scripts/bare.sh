@@ -54,6 +54,7 @@ listing() {
 server_packages() {
     inside dpkg-query -W -f '${db:Status-Status} ${Package}\n' 'mariadb-*' 'libmariadb*' | sed -n 's/^installed //p' | xargs
 }
+server_version() { inside mariadbd --version; }
 user_data() { inside mariadb -NBe 'SELECT COUNT(*), SUM(CRC32(text)) FROM bare.kept'; }
 as_before() {
     [ "$(user_data)" = "$data" ] || die "user data differ"
@@ -175,11 +176,14 @@ transcript() {
 mariadb -e "SELECT * FROM performance_schema.events_waits_history_long" >/dev/null && tare top --once >/dev/null && wait'
     expect 0 "mariadb -te \"SELECT DIGEST_TEXT, COUNT_STAR FROM performance_schema.events_statements_summary_by_digest WHERE DIGEST_TEXT LIKE '%kept%'\""
     expect 0 "tare doctor $server"
+    local old; old=$(server_version)
     quiet "rm $later && apt-get update"
     told 'apt-get upgrade -y && systemctl restart mariadb'
     inside apt-cache policy mariadb-server | awk '/Installed:/ { it = $2 } /Candidate:/ { is_newest = it == $2 } END { exit !is_newest }' \
         || die "there is a newer server, and it was not installed"
     expect 0 "tare doctor $server"
+    [ "$old" = "$(server_version)" ] || inside sh -c "tare doctor $server" | grep -q '^  update: since the start before, the server ' \
+        || die "the doctor does not say that the server was updated"
     told "apt-get install -y /root/tare_$next.deb"
     expect 1 "tare doctor $server"
     told 'systemctl restart mariadb'
@@ -327,9 +331,9 @@ PERL
     echo 'Every file is as it was before.'
 }
 
-# A page has what was printed: other processes, the patch level Debian has, and figures of a server are no difference.
+# A page has what was printed: other processes, the patch level Debian has, and whether it has a newer one, are no difference.
 as_documented() {
-    local masked=(sed -E 's/process [0-9]+/process N/; s/(10\.11)\.[0-9]+/\1.N/g; s/ +$//')
+    local masked=(sed -E 's/process [0-9]+/process N/; s/(10\.11)\.[0-9]+/\1.N/g; s/ +$//; /^  update: /d')
     diff <(sed '1,/^## A transcript/d; /^```/d' "$1" | sed -n '/^\$ /,$p' | "${masked[@]}") \
         <("${masked[@]}" "$bare.transcript") || die "$1 has another transcript: $bare.transcript is what was printed"
 }
