@@ -237,7 +237,9 @@ fn under(server: &mut Server, script: &str) {
 
 /// The exit status, and check, what, and remedy of every finding.
 fn doctor(arguments: &[&str]) -> (i32, Vec<[String; 3]>) {
+    let notes = tempfile::tempdir().expect("a folder");
     let output = Command::new(env!("CARGO_BIN_EXE_tare"))
+        .env("STATE_DIRECTORY", notes.path())
         .args(["doctor", "--format", "json"])
         .args(arguments)
         .output()

@@ -16,7 +16,10 @@ const FOUND: i32 = 1;
 const NOT_LOOKED: i32 = 2;
 
 fn tare(arguments: &[&str]) -> (i32, String) {
-    let output = Command::new(env!("CARGO_BIN_EXE_tare")).args(arguments).output().expect("tare runs");
+    // Its notes are not those of this machine.
+    let notes = folder();
+    let mut command = Command::new(env!("CARGO_BIN_EXE_tare"));
+    let output = command.args(arguments).env("STATE_DIRECTORY", notes.path()).output().expect("tare runs");
     let said =
         String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr);
     (output.status.code().expect("it ends by itself"), said)
@@ -190,6 +193,7 @@ fn a_provider_where_nothing_may_be_executed_is_named() {
     // The mount is the server's alone: it is looked at from where the server is.
     let output = Command::new("nsenter")
         .args(["--mount", "--target", &pid, env!("CARGO_BIN_EXE_tare"), "doctor", "--pid", &pid])
+        .env("STATE_DIRECTORY", folder.path())
         .output()
         .expect("nsenter runs");
     let said = String::from_utf8_lossy(&output.stdout);
