@@ -24,7 +24,7 @@ export PATH=$PATH:/usr/sbin:/sbin
 
 provider=/usr/lib/tare/libtare_mariadb.so
 # Where the apt repository is served.
-port=${TARE_PORT:-8470}
+host=127.0.0.1 port=${TARE_PORT:-8470}
 
 # The container and the first process in it, where there is one.
 container='' init=''
@@ -212,10 +212,10 @@ serve() {
     gpg --batch --quiet --passphrase '' --quick-generate-key 'A test <test@tare.invalid>' default default 1d 2>>"$bare.log"
     key=$(gpg --batch --list-secret-keys --with-colons | awk -F: '/^fpr/ { print $10; exit }')
     mkdir -p "$bare.repository"
-    python3 -m http.server --bind 127.0.0.1 --directory "$bare.repository" "$port" >>"$bare.log" 2>&1 &
+    python3 -m http.server --bind "$host" --directory "$bare.repository" "$port" >>"$bare.log" 2>&1 &
     web=$!
     for _ in $(seq 100); do
-        ! (: </dev/tcp/127.0.0.1/"$port") 2>/dev/null || break
+        ! (: </dev/tcp/"$host/$port") 2>/dev/null || break
         sleep 0.1
     done
     kill -0 "$web" 2>/dev/null || die "port $port is in use: TARE_PORT names another one"
@@ -223,7 +223,7 @@ serve() {
 
 # What an administrator does with a repository: adds it, installs from it, looks, upgrades, and takes all off again.
 repository() {
-    local at=http://127.0.0.1:$port list=/etc/apt/sources.list.d/tare.list asc=/etc/apt/keyrings/tare.asc folder
+    local at=http://$host:$port list=/etc/apt/sources.list.d/tare.list asc=/etc/apt/keyrings/tare.asc folder
     folder=$(mktemp -d)
     packages "$folder"
     publish "$folder/tare_$this.deb"
