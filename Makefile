@@ -6,7 +6,7 @@ export PATH := $(dir $(CARGO)):$(PATH)
 # Arguments for the programs: make demo ARGS="--for 60s", make bench ARGS="--rounds 10".
 ARGS ?=
 
-.PHONY: test-unit test-nightly help book setup show tools packaging provider command-line build demo bench lab-calibrate lab-simulation lab-record lab-precision callgrind cachegrind jumps samples check deb deb-compare release repository outlets-cost test test-hosts test-mtr test-bare test-recipes test-miri test-random test-valgrind test-scale test-slowlog
+.PHONY: test-unit test-nightly help book setup show tools packaging provider command-line build demo bench lab-calibrate lab-simulation lab-record lab-precision callgrind cachegrind jumps samples check deb deb-compare release repository outlets-cost test test-hosts test-mtr test-bare test-repository test-recipes test-miri test-random test-valgrind test-scale test-slowlog
 
 help: ## list the commands
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -39,7 +39,7 @@ demo: show build ## see it work: a stock server with tare, under load
 	@target/release/tare demo $(ARGS)
 
 bench: show build ## measure what it costs: off, off again, tare, MariaDB's own
-	@target/release/tare bench $(ARGS)
+	@target/release/tare lab bench $(ARGS)
 
 lab-calibrate: setup ## weigh the lab: are costs of known size found, of every kind? 40 minutes; writes docs/lab-notes/method.md (ARGS="20 9": runs, blocks)
 	@cargo run --quiet --locked --release -p tare-lab --example calibrate -- truth $(ARGS)
@@ -126,6 +126,10 @@ test-valgrind: setup provider ## server tests with every server that has tare un
 
 test-bare: deb ## the package on a bare Debian 12 in a chroot: installed, used, taken off (needs root, debootstrap and a network)
 	@scripts/bare.sh
+
+test-repository: deb ## the same from an apt repository, served on loopback, signed with a key that is made for it
+	@scripts/setup.sh --build python3 gnupg
+	@scripts/bare.sh repository
 
 test-recipes: release ## the playbook and the Dockerfile of docs/deploy, in the same chroot
 	@scripts/bare.sh recipes

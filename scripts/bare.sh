@@ -5,6 +5,8 @@
 #
 #   scripts/bare.sh            in a chroot: installs the package, uses it, upgrades server and package, and takes
 #                              everything off again; what it prints is the transcript in docs/how-to/install.md
+#   scripts/bare.sh repository in a chroot: the same from an apt repository, served on loopback and signed with a key that is
+#                              made for it; what it prints is the transcript in docs/how-to/apt-repository.md
 #   scripts/bare.sh nspawn     the same with systemd itself, in a container (package systemd-container)
 #   scripts/bare.sh broken     with systemd: breaks what is installed, in one way after the other; the server starts and serves
 #   scripts/bare.sh recipes    in a chroot: runs docs/deploy/, the playbook with Ansible, and the Dockerfile's steps
@@ -21,9 +23,13 @@ package=${TARE_PACKAGE:-$(ls target/package/tare_*_amd64.deb 2>/dev/null)}
 export PATH=$PATH:/usr/sbin:/sbin
 
 provider=/usr/lib/tare/libtare_mariadb.so
+# Where the apt repository is served.
+host=127.0.0.1 port=${TARE_PORT:-8470}
 
 # The container and the first process in it, where there is one.
 container='' init=''
+# The web server that serves an apt repository, where there is one.
+web=''
 # How the doctor is told which server is meant: in a chroot no process is a unit's.
 server='--socket /run/mysqld/mysqld.sock'
 inside() {
@@ -48,10 +54,12 @@ listing() {
 server_packages() {
     inside dpkg-query -W -f '${db:Status-Status} ${Package}\n' 'mariadb-*' 'libmariadb*' | sed -n 's/^installed //p' | xargs
 }
+server_version() { inside mariadbd --version; }
 user_data() { inside mariadb -NBe 'SELECT COUNT(*), SUM(CRC32(text)) FROM bare.kept'; }
 as_before() {
     [ "$(user_data)" = "$data" ] || die "user data differ"
     diff <(echo "$before") <(listing) || die "files differ"
+    inside sh -c '! ls -d /var/lib/tare 2>/dev/null' || die "something is left in /var/lib"
     # shellcheck disable=SC2046
     [ -z "$(inside dpkg --verify $(server_packages))" ] || die "files of the server's packages differ"
 }
@@ -65,6 +73,8 @@ stop() {
         inside systemctl stop mariadb 2>/dev/null || true
         umount -q "$bare/proc" || true
     fi
+    [ -z "$web" ] || kill "$web" 2>/dev/null || true
+    [ -z "${GNUPGHOME:-}" ] || [ "$GNUPGHOME" != "$bare.keys" ] || { gpgconf --kill all || true; rm -rf "$GNUPGHOME" "$bare.repository"; }
 }
 
 # Debian and nothing else; no server of it listens on the network, which is the machine's own.
@@ -124,17 +134,29 @@ SYSTEMCTL
     chmod 755 "$bare/usr/sbin/policy-rc.d" "$bare/usr/local/bin/systemctl"
 }
 
-transcript() {
-    local this next files
+# Writes the package to $1, and the same one under the next number. Their versions are $this and $next.
+packages() {
+    local files
     this=$(dpkg-deb -f "$package" Version)
     this=${this%-*} next=${this%.*}.$((${this##*.} + 1))
-    cp "$package" "$bare/root/tare_$this.deb"
-    # The same package under the next number.
+    cp "$package" "$1/tare_$this.deb"
     files=$(mktemp -d)
     dpkg-deb -R "$package" "$files/all"
     sed -i "s/^Version: .*/Version: $next-1/" "$files/all/DEBIAN/control"
-    dpkg-deb --root-owner-group -Znone -b "$files/all" "$bare/root/tare_$next.deb" >/dev/null
+    dpkg-deb --root-owner-group -Znone -b "$files/all" "$1/tare_$next.deb" >/dev/null
     rm -rf "$files"
+}
+
+# A database of the user's, and what must be as before in the end.
+user_database() {
+    quiet 'systemctl restart mariadb'
+    inside mariadb -e "CREATE DATABASE IF NOT EXISTS bare; USE bare;
+        CREATE OR REPLACE TABLE kept (id INT PRIMARY KEY, text TEXT) SELECT seq AS id, MD5(seq) AS text FROM seq_1_to_1000"
+    before=$(listing); data=$(user_data)
+}
+
+transcript() {
+    packages "$bare/root"
 
     # All that Debian has, but for security updates of the server: these come in between.
     local updates=/etc/apt/sources.list.d/security.list later=/etc/apt/preferences.d/later security
@@ -143,10 +165,7 @@ transcript() {
         printf 'Package: mariadb-* libmariadb*\nPin: release l=Debian-Security\nPin-Priority: 1\n' > $later
         apt-get update && apt-get upgrade -y"
     told 'apt-get update && apt-get install -y --no-install-recommends mariadb-server'
-    quiet 'systemctl restart mariadb'
-    inside mariadb -e "CREATE DATABASE IF NOT EXISTS bare; USE bare;
-        CREATE OR REPLACE TABLE kept (id INT PRIMARY KEY, text TEXT) SELECT seq AS id, MD5(seq) AS text FROM seq_1_to_1000"
-    before=$(listing); data=$(user_data)
+    user_database
 
     told "apt-get install -y --no-install-recommends /root/tare_$this.deb"
     expect 1 'tare doctor --unit mariadb'
@@ -157,11 +176,14 @@ transcript() {
 mariadb -e "SELECT * FROM performance_schema.events_waits_history_long" >/dev/null && tare top --once >/dev/null && wait'
     expect 0 "mariadb -te \"SELECT DIGEST_TEXT, COUNT_STAR FROM performance_schema.events_statements_summary_by_digest WHERE DIGEST_TEXT LIKE '%kept%'\""
     expect 0 "tare doctor $server"
+    local old; old=$(server_version)
     quiet "rm $later && apt-get update"
     told 'apt-get upgrade -y && systemctl restart mariadb'
     inside apt-cache policy mariadb-server | awk '/Installed:/ { it = $2 } /Candidate:/ { is_newest = it == $2 } END { exit !is_newest }' \
         || die "there is a newer server, and it was not installed"
     expect 0 "tare doctor $server"
+    [ "$old" = "$(server_version)" ] || inside sh -c "tare doctor $server" | grep -q '^  update: since the start before, the server ' \
+        || die "the doctor does not say that the server was updated"
     told "apt-get install -y /root/tare_$next.deb"
     expect 1 "tare doctor $server"
     told 'systemctl restart mariadb'
@@ -177,6 +199,61 @@ mariadb -e "SELECT * FROM performance_schema.events_waits_history_long" >/dev/nu
     quiet 'mariadb -e "SELECT * FROM performance_schema.tare_status" | grep -q active'
     quiet 'systemctl restart mariadb'
     as_before
+}
+
+# Makes a repository of packages and signs it with the key, both by the scripts that make a real one.
+publish() { TARE_REPOSITORY=$bare.repository TARE_SIGNING_KEY=$key scripts/repository.sh "$@" 2>>"$bare.log" || { cat "$bare.log"; die "no repository"; }; }
+
+# A throw-away key, and a web server on loopback, which a chroot shares with this machine.
+serve() {
+    command -v python3 >/dev/null || die "python3 is missing, which serves the repository: apt-get install python3"
+    export GNUPGHOME=$bare.keys
+    rm -rf "$GNUPGHOME" && mkdir -m 700 "$GNUPGHOME"
+    gpg --batch --quiet --passphrase '' --quick-generate-key 'A test <test@tare.invalid>' default default 1d 2>>"$bare.log"
+    key=$(gpg --batch --list-secret-keys --with-colons | awk -F: '/^fpr/ { print $10; exit }')
+    mkdir -p "$bare.repository"
+    python3 -m http.server --bind "$host" --directory "$bare.repository" "$port" >>"$bare.log" 2>&1 &
+    web=$!
+    for _ in $(seq 100); do
+        ! (: </dev/tcp/"$host/$port") 2>/dev/null || break
+        sleep 0.1
+    done
+    kill -0 "$web" 2>/dev/null || die "port $port is in use: TARE_PORT names another one"
+}
+
+# What an administrator does with a repository: adds it, installs from it, looks, upgrades, and takes all off again.
+repository() {
+    local at=http://$host:$port list=/etc/apt/sources.list.d/tare.list asc=/etc/apt/keyrings/tare.asc folder
+    folder=$(mktemp -d)
+    packages "$folder"
+    publish "$folder/tare_$this.deb"
+    quiet "rm -f $list $asc"
+    told 'apt-get update && apt-get install -y --no-install-recommends mariadb-server curl'
+    user_database
+
+    expect 0 "curl -sS -o $asc $at/tare.asc"
+    expect 0 "echo 'deb [signed-by=$asc] $at stable main' > $list"
+    told 'apt-get update'
+    expect 0 'apt-cache policy tare'
+    told 'apt-get install -y tare'
+    expect 0 'tare install --restart | grep -v "^  "'
+    expect 0 "tare doctor $server"
+    expect 0 "yes 'SELECT COUNT(*) FROM bare.kept WHERE id > 500;' | head -n 2500 | mariadb >/dev/null"
+    expect 0 "mariadb -te \"SELECT DIGEST_TEXT, COUNT_STAR FROM performance_schema.events_statements_summary_by_digest WHERE DIGEST_TEXT LIKE '%kept%'\""
+    expect 0 'tare status'
+
+    # The next version comes into the repository, beside the one before.
+    publish "$folder"/tare_*.deb
+    told 'apt-get update && apt-get install -y --only-upgrade tare'
+    expect 1 "tare doctor $server"
+    told 'systemctl restart mariadb'
+    expect 0 "tare doctor $server"
+    expect 0 'tare uninstall --restart | grep -v "^  "'
+    told 'apt-get purge -y tare'
+    told "rm $list $asc"
+    as_before
+    echo 'Every file is as it was before, and so is the data.'
+    rm -rf "$folder"
 }
 
 # Restarts the server after something was done to it; it serves, and the doctor ends with a status and has a word for it.
@@ -250,15 +327,15 @@ PERL
     [ -z "$(inside systemctl --failed --no-legend)" ] || die "systemd knows of a trial still"
     quiet 'apt-get purge -y tare && rm /root/whole.so /root/newer.pl'
     diff <(echo "$before") <(listing) || die "files differ"
-    inside sh -c '! ls -d /run/tare 2>/dev/null' || die "something is left in /run"
+    inside sh -c '! ls -d /run/tare /var/lib/tare 2>/dev/null' || die "something is left in /run or /var/lib"
     echo 'Every file is as it was before.'
 }
 
-# docs/how-to/install.md has what was printed: other processes, and the patch level Debian has, are no difference.
+# A page has what was printed: other processes, the patch level Debian has, and whether it has a newer one, are no difference.
 as_documented() {
-    local masked=(sed -E 's/process [0-9]+/process N/; s/(10\.11)\.[0-9]+/\1.N/g; s/ +$//')
-    diff <(sed '1,/^## A transcript/d; /^```/d' docs/how-to/install.md | sed -n '/^\$ /,$p' | "${masked[@]}") \
-        <("${masked[@]}" "$bare.transcript") || die "docs/how-to/install.md has another transcript: $bare.transcript is what was printed"
+    local masked=(sed -E 's/process [0-9]+/process N/; s/(10\.11)\.[0-9]+/\1.N/g; s/ +$//; /^  update: /d')
+    diff <(sed '1,/^## A transcript/d; /^```/d' "$1" | sed -n '/^\$ /,$p' | "${masked[@]}") \
+        <("${masked[@]}" "$bare.transcript") || die "$1 has another transcript: $bare.transcript is what was printed"
 }
 
 # Three tasks of Ansible, twice: the second time nothing changes. Then a container's files instead of a package.
@@ -295,7 +372,8 @@ recipes() {
 trap stop EXIT
 make_machine
 case ${1:-} in
-    '') stand_in; transcript | tee "$bare.transcript"; as_documented ;;
+    '') stand_in; transcript | tee "$bare.transcript"; as_documented docs/how-to/install.md ;;
+    repository) stand_in; serve; repository | tee "$bare.transcript"; as_documented docs/how-to/apt-repository.md ;;
     nspawn) boot; transcript ;;
     broken) boot; broken ;;
     recipes) stand_in; recipes ;;

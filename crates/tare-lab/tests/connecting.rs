@@ -1,4 +1,4 @@
-//! What a connection costs besides its events, of four blocks of a study as `tare price --measure tare` makes it.
+//! What a connection costs besides its events, of four blocks of a study as `tare lab price tare` makes it.
 
 use std::fmt::Write;
 

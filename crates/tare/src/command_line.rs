@@ -61,10 +61,11 @@ pub(crate) fn read(arguments: impl IntoIterator<Item = OsString>) -> Result<Argu
     Arguments::from_arg_matches(&matches).map_err(|error| error.format(&mut command))
 }
 
-/// Replaces old spellings of a command's options.
+/// Replaces old spellings of commands and of their options.
 fn spelt_now(command: &Command, arguments: impl IntoIterator<Item = OsString>) -> Vec<OsString> {
-    let mut arguments = arguments.into_iter().peekable();
+    let mut arguments = arguments.into_iter();
     let mut all: Vec<OsString> = arguments.next().into_iter().collect();
+    let mut arguments = old_spellings::command(arguments.collect()).into_iter().peekable();
     let mut command = command;
     let mut path: Vec<&str> = vec![];
     while let Some(below) = arguments.peek().and_then(|it| command.find_subcommand(it)) {
@@ -309,7 +310,7 @@ mod tests {
         use crate::old_spellings::{SPELLINGS, Was};
         // What an option needs beside it.
         let beside = |command: &str, now: &str| match (command, now) {
-            ("price", "--output") => " --measure tare",
+            ("lab price", _) => " tare",
             ("lab replay", _) => " x.rec",
             ("lab run", _) => " tare",
             ("report", _) => " a b",

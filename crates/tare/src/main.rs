@@ -1,6 +1,7 @@
 //! The command line.
 
 mod change;
+mod changelog;
 mod checks;
 mod command_line;
 mod commands;
@@ -8,6 +9,7 @@ mod control;
 mod durations;
 mod endpoint;
 mod exit;
+mod last_run;
 mod manual;
 mod names;
 mod old_spellings;
@@ -69,7 +71,6 @@ fn run(arguments: Arguments) -> ExitCode {
         Command::Top(a) => commands::top::top(&a, &interrupt),
         Command::Tables(a) => commands::tables::tables(&a),
         Command::Export(a) => commands::export::export(*a, &interrupt),
-        Command::Bench(a) => commands::bench::bench(&a, &interrupt),
         Command::Lab(a) => commands::lab::lab(&a, &interrupt),
         Command::Govern(a) => commands::govern::govern(&a, &interrupt),
         Command::Price(a) => commands::price::price(&a, &interrupt),

@@ -1,4 +1,4 @@
-//! Options as version 0.1 spelt them. They are still read, for one release, and shown nowhere.
+//! Options and commands as version 0.1 spelt them. They are still read, for one release, and shown nowhere.
 
 use std::ffi::OsString;
 
@@ -33,17 +33,18 @@ pub(crate) const SPELLINGS: &[Spelling] = &[
     ("report", Was::OneOf("--output", &["text", "html", "json"]), "--format"),
     ("report", Was::Name("--out"), "--output"),
     ("slowlog", Was::Name("--file"), "--output"),
-    ("bench", Was::Name("--json"), "--output"),
+    ("lab bench", Was::Name("--json"), "--output"),
     ("govern", Was::Name("--json"), "--output"),
-    ("price", Was::Name("--out"), "--output"),
+    ("lab price", Was::Name("--out"), "--output"),
     ("lab run", Was::Name("--out"), "--output"),
     ("demo", Was::Name("--threads"), "--connections"),
-    ("bench", Was::Name("--threads"), "--connections"),
+    ("lab bench", Was::Name("--threads"), "--connections"),
     ("lab replay", Was::Name("--sessions"), "--connections"),
     ("demo", Was::Number("--secs", "s"), "--for"),
-    ("bench", Was::Number("--secs", "s"), "--slice"),
+    ("lab bench", Was::Number("--secs", "s"), "--slice"),
     ("price", Was::Number("--secs", "s"), "--for"),
-    ("price", Was::Number("--minutes", "m"), "--for"),
+    ("lab price", Was::Number("--secs", "s"), "--for"),
+    ("lab price", Was::Number("--minutes", "m"), "--for"),
     ("weigh", Was::Number("--secs", "s"), "--for"),
     ("weigh", Was::Number("--window", "ms"), "--window"),
     ("lab replay", Was::Number("--seconds", "s"), "--for"),
@@ -53,6 +54,37 @@ pub(crate) const SPELLINGS: &[Spelling] = &[
     ("install", Was::Number("--limit", "s"), "--limit"),
     ("uninstall", Was::Number("--limit", "s"), "--limit"),
 ];
+
+/// What `tare price` measured, which is `tare lab price` now: how its option was spelt, and what stands beside
+/// its value instead.
+const MEASURED: [(&str, Option<&str>); 2] = [("--measure", None), ("--check", Some("--check"))];
+
+/// Returns the program's arguments, without its own name, with commands as they are called now.
+pub(crate) fn command(mut arguments: Vec<OsString>) -> Vec<OsString> {
+    let at = usize::from(arguments.first().is_some_and(|it| it == "help"));
+    match arguments.get(at).and_then(|it| it.to_str()) {
+        Some("bench") => arguments.insert(at, "lab".into()),
+        Some("price") => {
+            let of = |it: &OsString| {
+                let text = it.to_str().unwrap_or_default();
+                let (name, value) =
+                    text.split_once('=').map_or((text, None), |(name, value)| (name, Some(value)));
+                let found = MEASURED.iter().find(|(option, _)| *option == name)?;
+                Some((found.1, value.map(OsString::from)))
+            };
+            let found = arguments.iter().enumerate().find_map(|(place, it)| Some((place, of(it)?)));
+            if let Some((place, (beside, value))) = found {
+                arguments.remove(place);
+                let whose = value.or_else(|| (place < arguments.len()).then(|| arguments.remove(place)));
+                let new = whose.into_iter().chain(beside.map(OsString::from));
+                arguments.splice(at + 1..at + 1, new);
+                arguments.insert(at, "lab".into());
+            }
+        }
+        _ => {}
+    }
+    arguments
+}
 
 /// Returns a command's arguments with options as they are spelt now. `command` is the command's name without
 /// the program's, such as `lab run`.
@@ -123,6 +155,27 @@ mod tests {
     }
 
     #[test]
+    fn commands_that_are_studies_of_the_lab_are_called_so() {
+        for (line, expected) in [
+            ("bench --rounds 6", "lab bench --rounds 6"),
+            ("help bench", "help lab bench"),
+            ("lab bench", "lab bench"),
+            ("status bench", "status bench"),
+            ("price --measure tare -o x", "lab price tare -o x"),
+            ("price -o x --measure=tare --for 5m", "lab price tare -o x --for 5m"),
+            ("price --check mysql --prices x", "lab price mysql --check --prices x"),
+            ("price --check=mysql", "lab price mysql --check"),
+            ("price --measure", "lab price"),
+            ("price --for 10s", "price --for 10s"),
+        ] {
+            let words = line.split(' ').map(OsString::from).collect();
+            let now: Vec<String> =
+                super::command(words).iter().map(|it| it.to_string_lossy().into_owned()).collect();
+            assert_eq!(now.join(" "), expected);
+        }
+    }
+
+    #[test]
     fn old_spellings_are_read_and_others_left_alone() {
         for (command, line, expected) in [
             ("status", "--json --datadir x", "--format=json --datadir x"),
@@ -130,8 +183,8 @@ mod tests {
             ("doctor", "--output json.txt", "--output json.txt"),
             ("doctor", "--output=text", "--format=text"),
             ("report", "a b --out x.html", "a b --output=x.html"),
-            ("bench", "--json slices.jsonl", "--output=slices.jsonl"),
-            ("price", "--minutes 0.5", "--for=0.5m"),
+            ("lab bench", "--json slices.jsonl", "--output=slices.jsonl"),
+            ("lab price", "--minutes 0.5", "--for=0.5m"),
             ("top", "--interval 0.5 --once", "--interval=0.5s --once"),
             ("top", "--interval 2s", "--interval=2s"),
             ("top", "--interval --once", "--interval --once"),

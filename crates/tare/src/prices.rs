@@ -1,7 +1,7 @@
 //! The prices and the clock of an account, common to `tare govern` and `tare price`: their options, and how they are shown.
 
 use std::cell::RefCell;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
@@ -38,13 +38,6 @@ fn cores(text: &str) -> Result<f64, String> {
 }
 
 impl PriceClock {
-    /// Reads the given prices.
-    pub(crate) fn prices(&self) -> Result<Option<Prices>> {
-        let Some(path) = &self.prices else { return Ok(None) };
-        let text = std::fs::read_to_string(path).with_context(|| format!("reading {}", path.display()))?;
-        Ok(Some(Prices::read(&text).with_context(|| path.display().to_string())?))
-    }
-
     pub(crate) fn machine(&self) -> Result<Machine> {
         let thread_cpu = govern::thread_cpu;
         let cpu = |pid| tare_lab::process::cpu_time(pid).ok();
@@ -68,13 +61,19 @@ impl PriceClock {
             address,
             budget,
             budget_p95: None,
-            prices: self.prices()?,
+            prices: self.prices.as_deref().map(read).transpose()?,
             every,
             keep: vec![],
             folder: PathBuf::new(),
             cores: self.cores,
         })
     }
+}
+
+/// Reads a price file.
+pub(crate) fn read(path: &Path) -> Result<Prices> {
+    let text = std::fs::read_to_string(path).with_context(|| format!("reading {}", path.display()))?;
+    Prices::read(&text).with_context(|| path.display().to_string())
 }
 
 /// Formats a share and its interval.

@@ -118,7 +118,7 @@ fn the_name_that_was_meant_is_said() {
     for (line, words) in [
         (&["lab", "run", "pfs-defualt"][..], "did you mean `pfs-default`?"),
         (&["lab", "run", "tare-level"], "did you mean `tare-levels`?"),
-        (&["bench", "--workloads", "oltp_read_onyl"], "did you mean `oltp_read_only`?"),
+        (&["lab", "bench", "--workloads", "oltp_read_onyl"], "did you mean `oltp_read_only`?"),
         (&["stauts"], "'status'"),
         (&["top", "--vew", "waits"], "'--view'"),
         (&["top", "--view", "wait"], "'waits'"),

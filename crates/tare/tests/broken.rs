@@ -76,7 +76,11 @@ const SET_UPS: [SetUp; 10] = [
     },
     SetUp {
         name: "the built-in on",
-        running: Finding("built-in", "performance_schema=ON, command line", "set it to OFF, and restart"),
+        running: Finding(
+            "performance-schema",
+            "performance_schema=ON, command line",
+            "set it to OFF, and restart",
+        ),
         unit: None,
         breaks: with_the_built_in,
     },
@@ -233,7 +237,9 @@ fn under(server: &mut Server, script: &str) {
 
 /// The exit status, and check, what, and remedy of every finding.
 fn doctor(arguments: &[&str]) -> (i32, Vec<[String; 3]>) {
+    let notes = tempfile::tempdir().expect("a folder");
     let output = Command::new(env!("CARGO_BIN_EXE_tare"))
+        .env("STATE_DIRECTORY", notes.path())
         .args(["doctor", "--format", "json"])
         .args(arguments)
         .output()

@@ -170,8 +170,9 @@ fn every_command_has_a_manual_page_and_is_completed() {
         "uninstall",
         "probe",
         "completions",
-        "bench",
         "lab",
+        "lab-bench",
+        "lab-price",
         "govern",
         "price",
         "weigh",
@@ -180,6 +181,7 @@ fn every_command_has_a_manual_page_and_is_completed() {
     ] {
         let page = fs::read_to_string(at(&format!("man/tare-{command}.1"))).expect("a page");
         assert!(page.contains(".SH \"EXIT STATUS\"") && page.contains(".SH OPTIONS"), "{command}: {page}");
+        let command = command.rsplit('-').next().expect("a name");
         for file in ["tare.bash", "_tare", "tare.fish"] {
             let completion = fs::read_to_string(at("completions").join(file)).expect("a file");
             assert!(completion.contains(command), "{command} in {file}");
@@ -217,16 +219,25 @@ fn prices_that_cannot_be_measured_are_refused_before_anything_starts() {
     let server = Host::find().expect("a server");
     let server = server.mariadbd.to_str().expect("UTF-8");
     for (arguments, why) in [
-        (vec!["--measure", "mysql", "--server", server], "a server of MariaDB's has no events of `mysql`"),
-        (vec!["--measure", "mysql", "--server", "/nowhere"], "/nowhere: there is no such program; --server"),
-        (vec!["--measure", "mariadb", "--output", "/nowhere/prices.toml"], "--output /nowhere/prices.toml"),
-        (vec!["--check", "mariadb", "--prices", "/nowhere"], "reading /nowhere"),
-        (vec!["--measure", "mariadb", "--check", "mariadb"], "cannot be used with"),
-        (vec!["--measure", "mariadb", "--socket", "/nowhere"], "cannot be used with"),
-        (vec!["--output", "prices.toml"], "required"),
-        (vec!["--measure", "mariadb", "--for", "0s"], "1s to 1d are allowed"),
+        (vec!["lab", "price", "mysql", "--server", server], "a server of MariaDB's has no events of `mysql`"),
+        (
+            vec!["lab", "price", "mysql", "--server", "/nowhere"],
+            "/nowhere: there is no such program; --server",
+        ),
+        (
+            vec!["lab", "price", "mariadb", "--output", "/nowhere/prices.toml"],
+            "--output /nowhere/prices.toml",
+        ),
+        (vec!["lab", "price", "mariadb", "--check", "--prices", "/nowhere"], "reading /nowhere"),
+        (vec!["lab", "price", "mariadb", "--check", "-o", "x"], "cannot be used with"),
+        (vec!["lab", "price", "mariadb", "--socket", "/nowhere"], "unexpected argument"),
+        (vec!["price", "--output", "prices.toml"], "unexpected argument"),
+        (vec!["lab", "price"], "required"),
+        // As version 0.1 spelt it.
+        (vec!["price", "--measure", "mysql", "--server", "/nowhere"], "/nowhere: there is no such program"),
+        (vec!["lab", "price", "mariadb", "--for", "0s"], "1s to 1d are allowed"),
     ] {
-        let mut command = tare(&scratch, &["price"]);
+        let mut command = tare(&scratch, &[]);
         let refused = command.args(&arguments).current_dir(scratch.path()).output().expect("tare runs");
         assert!(!refused.status.success(), "{arguments:?}");
         let said = text(&refused.stderr);
@@ -399,8 +410,8 @@ fn run_says_what_the_server_said_when_it_does_not_start() {
 }
 
 /// The shortest comparison there is.
-const BENCH: [&str; 9] =
-    ["bench", "--rounds", "6", "--slice", "1s", "--rows", "1000", "--workloads", "oltp_point_select"];
+const BENCH: [&str; 10] =
+    ["lab", "bench", "--rounds", "6", "--slice", "1s", "--rows", "1000", "--workloads", "oltp_point_select"];
 
 #[test]
 fn bench_measures_every_setting_and_leaves_nothing() {
@@ -410,7 +421,7 @@ fn bench_measures_every_setting_and_leaves_nothing() {
     let ended = tare(&scratch, &BENCH).args(["--output", file]).output().expect("tare runs");
     let said = text(&ended.stdout);
     assert!(ended.status.success(), "{said}{}", text(&ended.stderr));
-    for word in ["off again", "built-in", "RESIDENT", "all blocks measured"] {
+    for word in ["off again", "MariaDB's own", "RESIDENT", "all blocks measured"] {
         assert!(said.contains(word), "no {word} in:\n{said}");
     }
     check_record(record.path());
@@ -443,7 +454,7 @@ fn a_server_without_tare_is_not_measured_as_one_with_it() {
 fn bench_interrupted_stops_its_servers_and_leaves_nothing() {
     let scratch = scratch();
     let mut child = tare(&scratch, &BENCH).args(["--rounds", "240"]).spawn().expect("tare runs");
-    wait_for_line(&mut child, "built-in");
+    wait_for_line(&mut child, "MariaDB's own");
     // The servers start now: an interrupt anywhere from here on must find and stop them.
     while fs::read_dir(scratch.path()).expect("folder").count() == 0 {
         std::thread::yield_now();

@@ -16,7 +16,10 @@ const FOUND: i32 = 1;
 const NOT_LOOKED: i32 = 2;
 
 fn tare(arguments: &[&str]) -> (i32, String) {
-    let output = Command::new(env!("CARGO_BIN_EXE_tare")).args(arguments).output().expect("tare runs");
+    // Its notes are not those of this machine.
+    let notes = folder();
+    let mut command = Command::new(env!("CARGO_BIN_EXE_tare"));
+    let output = command.args(arguments).env("STATE_DIRECTORY", notes.path()).output().expect("tare runs");
     let said =
         String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr);
     (output.status.code().expect("it ends by itself"), said)
@@ -190,6 +193,7 @@ fn a_provider_where_nothing_may_be_executed_is_named() {
     // The mount is the server's alone: it is looked at from where the server is.
     let output = Command::new("nsenter")
         .args(["--mount", "--target", &pid, env!("CARGO_BIN_EXE_tare"), "doctor", "--pid", &pid])
+        .env("STATE_DIRECTORY", folder.path())
         .output()
         .expect("nsenter runs");
     let said = String::from_utf8_lossy(&output.stdout);
@@ -211,6 +215,67 @@ fn a_provider_of_somebody_else_s_is_named() {
     chown(&provider, Some(0), Some(0)).expect("chown");
     fs::set_permissions(&provider, fs::Permissions::from_mode(0o666)).expect("permissions");
     assert_named(found(preloading(&provider)), "provider", "can be written by others");
+}
+
+/// What the doctor says of a server, with its notes in a folder.
+fn with_notes(folder: &Path, arguments: &[&str]) -> Value {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_tare"));
+    command.args(["doctor", "--format", "json"]).args(arguments).env("STATE_DIRECTORY", folder);
+    let output = command.output().expect("tare runs");
+    let report: Value = serde_json::from_slice(&output.stdout).expect("JSON");
+    report["servers"][0].clone()
+}
+
+#[test]
+fn an_update_is_told_with_the_versions_before() {
+    let notes = folder();
+    let file = notes.path().join("last-runs.json");
+    let mut server = Server::start(Settings::new(Provider::tare())).expect("a server");
+    let socket = server.socket().display().to_string();
+    let said = with_notes(notes.path(), &["--socket", &socket]);
+    assert_eq!((&said["active"], &said["update"]), (&Value::Bool(true), &Value::Null), "the first time");
+    let now = said["version"].as_str().expect("a version").to_owned();
+
+    // As if an earlier life had had another server and another tare.
+    let older = |server: &str, tare: &str| {
+        let mut all: Value = serde_json::from_slice(&fs::read(&file).expect("a note")).expect("JSON");
+        for (_, note) in all.as_object_mut().expect("notes") {
+            note["life"]["started"] = 1.into();
+            note["versions"] = serde_json::json!({ "server": server, "tare": tare });
+        }
+        fs::write(&file, all.to_string()).expect("written");
+    };
+    older("10.11.0-MariaDB", "0.0.9");
+    for _ in 0..2 {
+        let update = &with_notes(notes.path(), &["--socket", &socket])["update"];
+        let before = serde_json::json!({ "server": "10.11.0-MariaDB", "tare": "0.0.9" });
+        assert_eq!(update["before"], before);
+        assert_eq!(update["now"], serde_json::json!({ "server": now, "tare": env!("CARGO_PKG_VERSION") }));
+    }
+    let mut people = Command::new(env!("CARGO_BIN_EXE_tare"));
+    people.args(["doctor", "--socket", &socket]).env("STATE_DIRECTORY", notes.path());
+    let said = String::from_utf8(people.output().expect("tare runs").stdout).expect("UTF-8");
+    let expected =
+        format!("  update: since the start before, the server 10.11.0-MariaDB was replaced by {now}, and ");
+    assert!(said.contains(&expected), "{said}");
+
+    // Restarted as it was; then without tare, which is told as long as it lasts.
+    older(&now, env!("CARGO_PKG_VERSION"));
+    assert_eq!(with_notes(notes.path(), &["--socket", &socket])["update"], Value::Null);
+    older("10.11.0-MariaDB", "0.0.9");
+    server.stop().expect("it stops");
+    server.settings.provider = Provider::Off;
+    server.resume().expect("a server");
+    for _ in 0..2 {
+        let said = with_notes(notes.path(), &["--socket", &socket]);
+        assert_eq!(
+            (&said["active"], &said["update"]["before"]["server"]),
+            (&false.into(), &"10.11.0-MariaDB".into())
+        );
+    }
+    let data = server.data();
+    drop(server);
+    assert!(!data.exists() && fs::read_to_string(&file).is_ok_and(|notes| notes.contains("10.11.0")));
 }
 
 #[test]

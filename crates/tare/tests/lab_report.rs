@@ -271,7 +271,58 @@ fn a_change_between_runs_is_told_with_what_else_differs() {
     assert!(said.contains("; there, too: kernel 6.1.0 → 6.12.0"), "{said}");
     assert!(said.contains("tare, all: no change; +1."), "{said}");
 
+    // The same for programs.
+    let object = json(
+        Command::new(env!("CARGO_BIN_EXE_tare"))
+            .args(["lab", "compare", "--format", "json"])
+            .args(folders.iter().map(tempfile::TempDir::path)),
+    );
+    assert_eq!(object["runs"][2]["differs_from_previous"], serde_json::json!(["kernel 6.1.0 → 6.12.0"]));
+    let series = |setting: &str| {
+        let all = object["series"].as_array().expect("series");
+        all.iter().filter(|it| it["setting"] == setting).cloned().collect::<Vec<_>>()
+    };
+    let changed = series("built-in, all");
+    assert_eq!(changed.len(), 6);
+    for one in changed {
+        assert_eq!((&one["course"], &one["changes"][0]["run"]), (&"changes".into(), &3.into()), "{one}");
+        let by = one["changes"][0]["by"]["value"].as_f64().expect("a figure");
+        assert!((0.04..0.08).contains(&by), "{one}");
+        assert_eq!(one["points"].as_array().map(Vec::len), Some(3));
+    }
+    assert!(series("tare, all").iter().all(|it| it["course"] == "steady" && it["control"] == false));
+    assert!(series("off again").iter().all(|it| it["control"] == true));
+
     let alone =
         Command::new(env!("CARGO_BIN_EXE_tare")).args(["lab", "compare"]).arg(folders[0].path()).output();
     assert_eq!(alone.expect("tare runs").status.code(), Some(2), "one folder is no history");
+}
+
+fn json(command: &mut Command) -> serde_json::Value {
+    let ended = command.output().expect("tare runs");
+    assert!(ended.status.success(), "{}", String::from_utf8_lossy(&ended.stderr));
+    serde_json::from_slice(&ended.stdout).expect("JSON")
+}
+
+#[test]
+fn the_studies_that_ship_are_listed_for_people_and_programs() {
+    let tare = || Command::new(env!("CARGO_BIN_EXE_tare"));
+    let file = tempfile::NamedTempFile::new().expect("a file");
+    let arguments = ["lab", "list", "--format", "json", "--output", &file.path().display().to_string()];
+    let ended = tare().args(arguments).output().expect("tare runs");
+    assert!(ended.status.success() && ended.stdout.is_empty());
+    let object: serde_json::Value =
+        serde_json::from_slice(&std::fs::read(file.path()).expect("read")).expect("JSON");
+    assert_eq!(object, json(tare().args(["lab", "list", "--format", "json"])));
+    let people =
+        String::from_utf8(tare().args(["lab", "list"]).output().expect("tare runs").stdout).expect("UTF-8");
+    let studies = object["studies"].as_array().expect("studies");
+    assert!(studies.len() > 8, "{studies:?}");
+    for study in studies {
+        let name = study["name"].as_str().expect("a name");
+        let line = people.lines().find(|line| line.split_whitespace().next() == Some(name));
+        let most = format!(" {:.0} min", study["minutes"].as_f64().expect("minutes"));
+        assert!(line.is_some_and(|line| line.contains(&most)), "{name} in:\n{people}");
+        assert!(study["question"].as_str().is_some_and(|it| it.ends_with('?')), "{study}");
+    }
 }

@@ -174,7 +174,7 @@ impl Definition {
         match self.settings.iter().filter(is_base).find(|base| twin_of(&base.name) == setting.name) {
             None => Ok(()),
             Some(base) => Err(format!(
-                "`{}` is what the twin of `{}` is called: choose another name",
+                "`{}` is the name of the A/A control of `{}`: choose another name",
                 setting.name, base.name
             )),
         }
@@ -384,7 +384,7 @@ settings = ["strict", "on"]
         for (base, quick) in [("off", false), ("strict", false), ("strict", true)] {
             let said = refused(&STUDY.replace("\"on\"", &format!("\"{base} again\"")), quick);
             let expected = format!(
-                "line 25, `name`: `{base} again` is what the twin of `{base}` is called: choose another name"
+                "line 25, `name`: `{base} again` is the name of the A/A control of `{base}`: choose another name"
             );
             assert!(said.contains(&expected), "{said}");
         }
@@ -395,7 +395,7 @@ settings = ["strict", "on"]
     fn a_setting_is_not_called_like_a_twin_that_quick_makes() {
         let text = STUDY.replace("server = \"B\"\n", "").replace("\"on\"", "\"strict again\"");
         for quick in [false, true] {
-            assert!(refused(&text, quick).contains("the twin of `strict`"), "quick: {quick}");
+            assert!(refused(&text, quick).contains("the A/A control of `strict`"), "quick: {quick}");
         }
     }
 

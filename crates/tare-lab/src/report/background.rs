@@ -93,7 +93,7 @@ fn differences(study: &Study<'_>) -> Markup {
         }
         dt { "mean of all turns" }
         dd {
-            "The mean of all charges over that of base and twin, less one. Nothing is left out, so what comes in bursts is in it. Its "
+            "The mean of all charges over that of base and A/A control, less one. Nothing is left out, so what comes in bursts is in it. Its "
             "interval is Student's, corrected for skewness after Hall."
         }
     }
@@ -188,7 +188,7 @@ pub(super) fn machine(study: &Study<'_>) -> Markup {
                                 td data-head="made by" { @for made in &s.made_by { code { (made) } " " } }
                                 td data-head="compared with" {
                                     @if s.name == s.base { "is a base" } @else { (s.base) }
-                                    @if s.twin { ", as its twin" }
+                                    @if s.twin { ", as its A/A control" }
                                 }
                             }
                         }

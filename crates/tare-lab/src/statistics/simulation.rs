@@ -48,7 +48,7 @@ impl Shape {
             Shape::Wild => "normal, one in ten 10 times as far off",
             Shape::TwoModes => "two modes, 7 to 3, 2 σ apart",
             Shape::RareMode => "two modes, 9 to 1, 10 σ apart",
-            Shape::AgainstTwo => "lognormal, less the mean of two such (base and twin)",
+            Shape::AgainstTwo => "lognormal, less the mean of two such (base and A/A control)",
         }
     }
 

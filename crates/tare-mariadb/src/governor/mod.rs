@@ -113,7 +113,7 @@ fn prices(options: &Options) -> Result<(Prices, String), tare_budget::PriceError
         match prices.origin.provider {
             Provider::Tare => Ok((prices, name.to_string())),
             _ => Err(format!(
-                "{name}: origin.provider is another than \"tare\": these are a built-in's prices"
+                "{name}: origin.provider is not \"tare\": these are costs of MariaDB's or MySQL's own events"
             )),
         }
     });

@@ -60,7 +60,9 @@ impl Image<'_> {
         let mut found = calls.windows(4).flat_map(|first| self.tables(first, slots));
         match (found.next(), found.next()) {
             (Some(table), None) => Ok(table),
-            (None, _) => Err(DirectCallsError::Unexpected("no vtable of the built-in")),
+            (None, _) => {
+                Err(DirectCallsError::Unexpected("no function table of MariaDB's own Performance Schema"))
+            }
             _ => Err(DirectCallsError::Unexpected("more than one vtable")),
         }
     }
@@ -130,14 +132,18 @@ mod tests {
             Err(DirectCallsError::Unexpected(what)) => what,
             other => panic!("{other:?}"),
         };
-        assert_eq!(unexpected(&table[1..]), "no vtable of the built-in");
+        assert_eq!(unexpected(&table[1..]), "no function table of MariaDB's own Performance Schema");
         assert_eq!(unexpected(&table.repeat(2)), "more than one vtable");
         let change = |slot: usize, function: usize| {
             let mut table = table.clone();
             table[slot] = function;
             table
         };
-        assert_eq!(unexpected(&change(9, 1)), "no vtable of the built-in", "no function");
+        assert_eq!(
+            unexpected(&change(9, 1)),
+            "no function table of MariaDB's own Performance Schema",
+            "no function"
+        );
         assert_eq!(unexpected(&change(9, table[8])), "two slots share a function");
         assert_eq!(unexpected(&change(9, table[9] + 1)), "a function is not aligned");
     }

@@ -10,7 +10,7 @@ use crate::table::Value;
 /// The table `tare_active_session_history`.
 pub static HISTORY: TableDef<ActiveRow> = TableDef::new(
     "tare_active_session_history",
-    "A table of tare's own, not in the built-in: what sessions were doing. Every `ash_interval` (tare_status; one second by \
+    "A table that only tare has: what sessions were doing. Every `ash_interval` (tare_status; one second by \
      default) a row is added of each session that is not idle and of each background thread that is not asleep. They are \
      kept until the memory of the option `ash-memory` is full, then the oldest give way. It has digests, and no text of \
      a statement. Ages are microseconds.",

@@ -11,6 +11,7 @@ use std::path::Path;
 
 use serde::Serialize;
 
+use crate::last_run::{self, Update};
 use crate::server::Server;
 
 pub(crate) use sql::of_account;
@@ -57,10 +58,14 @@ pub(crate) struct Diagnosis {
     pub(crate) version: Option<String>,
     /// Whether tare answers in it.
     pub(crate) active: bool,
+    /// What differs from the last life in which tare was seen active.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) update: Option<Update>,
     pub(crate) findings: Vec<Finding>,
 }
 
-/// Runs all checks; leaves out findings that follow from others.
+/// Runs all checks; leaves out findings that follow from others. Notes the versions of a server in which tare is
+/// active.
 pub(crate) fn diagnose(server: &Server, log: Option<&Path>) -> Diagnosis {
     let prospect = server.prospect();
     let answer = service::ask(server, &prospect);
@@ -68,8 +73,17 @@ pub(crate) fn diagnose(server: &Server, log: Option<&Path>) -> Diagnosis {
     findings.extend(object::check(server));
     findings.extend(surroundings::check(server, &prospect, answer.is_active()));
     findings.extend(service::check(server, &prospect, &answer, log, findings.is_empty()));
+    findings.extend(service::check_leftovers(server, &prospect));
+    let update = last_run::compare(server, &prospect, answer.version());
     let version = prospect.program.ok().and_then(|program| program.version);
-    Diagnosis { server: server.name(), version, active: answer.is_active(), findings }
+    Diagnosis { server: server.name(), version, active: answer.is_active(), update, findings }
+}
+
+/// Notes the versions of a server that was restarted, for the next update.
+pub(crate) fn note(server: &Server) {
+    let prospect = server.prospect();
+    let answer = service::ask(server, &prospect);
+    last_run::compare(server, &prospect, answer.version());
 }
 
 /// Returns what prevents a server without tare from loading this provider at its next start, after this

@@ -22,6 +22,12 @@ impl Answer {
     pub(super) fn is_active(&self) -> bool {
         matches!(self, Answer::Rows(_))
     }
+
+    /// Returns tare's version, if it is active.
+    pub(super) fn version(&self) -> Option<&str> {
+        let Answer::Rows(rows) = self else { return None };
+        rows.iter().find(|row| row.name == "version").map(|row| row.value.as_str())
+    }
 }
 
 /// Queries the endpoint of a running server.
@@ -89,6 +95,19 @@ pub(super) fn check(
         }
         _ => vec![],
     }
+}
+
+/// Checks for tables of an earlier version in the data directory, which SQL would show instead of the server's own.
+pub(super) fn check_leftovers(server: &Server, prospect: &Prospect) -> Option<Finding> {
+    let data = server.data(prospect);
+    let left = tare_mariadb::install::list(&server.root.at(&data)).ok().filter(|left| !left.is_empty())?;
+    let what = format!(
+        "{} files of an earlier version's tables are in {}/performance_schema",
+        left.len(),
+        data.display()
+    );
+    let remedy = format!("tare tables remove --datadir {}, and FLUSH TABLES", data.display());
+    Some(Finding::problem("tables", what, remedy))
 }
 
 /// Returns whether the message's reason is already a finding, from options and version.

@@ -23,7 +23,7 @@ pub(crate) fn of_account(dsn: &str) -> Result<Diagnosis> {
         }
         Err(error) => (false, vec![explain(&error, &schema, &account)]),
     };
-    Ok(Diagnosis { server: name, version: Some(server.version().to_owned()), active, findings })
+    Ok(Diagnosis { server: name, version: Some(server.version().to_owned()), active, update: None, findings })
 }
 
 fn explain(error: &Error, schema: &str, account: &str) -> Finding {
@@ -39,7 +39,11 @@ fn explain(error: &Error, schema: &str, account: &str) -> Finding {
         }
         Error::Absent { .. } if schema == "1" => {
             let what = "the server's own Performance Schema is on, so tare disables itself";
-            Finding::problem("built-in", what, "set performance_schema=OFF in its option file, and restart")
+            Finding::problem(
+                "performance-schema",
+                what,
+                "set performance_schema=OFF in its option file, and restart",
+            )
         }
         Error::Absent { .. } => {
             let what = "tare is not loaded, has disabled itself, or its tables are not shown: there is no performance_schema.tare_status";

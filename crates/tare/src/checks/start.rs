@@ -88,7 +88,7 @@ pub(super) fn check_program(prospect: &Prospect) -> Vec<Finding> {
     if let Err(reason) = &prospect.plan {
         let check = match reason {
             tare_mariadb::startup::DisableReason::Options(_) => "options",
-            tare_mariadb::startup::DisableReason::BuiltIn { .. } => "built-in",
+            tare_mariadb::startup::DisableReason::BuiltIn { .. } => "performance-schema",
             _ => "program",
         };
         findings.push(Finding::problem(check, format!("tare disables itself: {reason}"), reason.remedy()));

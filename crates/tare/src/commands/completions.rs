@@ -15,7 +15,7 @@ use crate::output;
 #[derive(Args, Debug)]
 #[command(after_help = "Examples:\n  \
     tare completions bash > ~/.local/share/bash-completion/completions/tare\n  \
-    tare completions zsh > ~/.zfunc/_tare                     in a folder of $fpath\n  \
+    tare completions zsh > ~/.zfunc/_tare                     # in a folder of $fpath\n  \
     tare completions fish > ~/.config/fish/completions/tare.fish")]
 pub(crate) struct Completions {
     /// The shell

@@ -9,6 +9,7 @@ use tare_mariadb::options::Root;
 
 use crate::checks::{Diagnosis, Kind, diagnose, of_account};
 use crate::exit::{FOUND, NOT_LOOKED};
+use crate::last_run::Update;
 use crate::output::Answer;
 use crate::server::Server;
 use crate::server::process::Process;
@@ -17,11 +18,12 @@ use crate::server::process::Process;
 ///
 /// Checks the units that start a server and the running servers: whether the provider is loaded and can be,
 /// whether tare disables itself and why, whether the server's SQL shows the tables, what was lost and which
-/// option makes room for it. Prints a line for each problem. Nothing is changed. Root sees everything; --dsn
-/// checks a server through its SQL alone.
+/// option makes room for it. Prints a line for each problem. After an update of the server or of tare it says
+/// what ran before, and what the changelog says of options that are set; for that it notes versions in its state
+/// folder. Nothing else is changed. Root sees everything; --dsn checks a server through its SQL alone.
 #[derive(Args, Debug)]
 #[command(after_help = "Examples:\n  \
-    tare doctor                             every server of this machine\n  \
+    tare doctor                             # every server of this machine\n  \
     tare doctor --unit mariadb@a\n  \
     tare doctor --socket /run/mysqld/mysqld.sock --format json\n  \
     tare doctor --dsn mysql://agent:secret@db1:3306")]
@@ -111,7 +113,22 @@ fn print(diagnosis: &Diagnosis) {
     let state = if diagnosis.active { "tare is active" } else { "tare is not active" };
     let complete = if diagnosis.active && diagnosis.findings.is_empty() { " and complete" } else { "" };
     println!("{} ({version}): {state}{complete}", diagnosis.server);
+    if let Some(update) = &diagnosis.update {
+        println!("  update: {}", described(update, diagnosis.active));
+        update.settings.iter().for_each(|entry| println!("  changed option, tare {entry}"));
+    }
     for finding in &diagnosis.findings {
         println!("  {}: {}. To do: {}", finding.check, finding.what, finding.remedy);
     }
+}
+
+/// Describes an update in a sentence.
+fn described(Update { before, now, .. }: &Update, active: bool) -> String {
+    let since = if active { "since the start before" } else { "since tare was last active here" };
+    let step = |name: &str, before: &str, now: &str| match before == now {
+        true => format!("{name} is {now} as before"),
+        false => format!("{name} {before} was replaced by {now}"),
+    };
+    let server = step("the server", &before.server, &now.server);
+    format!("{since}, {server}, and {}", step("tare", &before.tare, &now.tare))
 }

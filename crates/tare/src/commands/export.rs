@@ -40,11 +40,11 @@ use crate::signals::ending;
 /// set by those variables.
 #[derive(Args, Debug)]
 #[command(after_help = "Examples:\n  \
-    tare export                                                 the server in /var/lib/mysql, on port 9105\n  \
+    tare export                                                 # the server in /var/lib/mysql, on port 9105\n  \
     tare export --socket /srv/try/tare.sock --web.listen-address 127.0.0.1:9105\n  \
-    tare export --web.config.file /etc/tare/web.yml             HTTPS, users\n  \
+    tare export --web.config.file /etc/tare/web.yml             # HTTPS, users\n  \
     tare export --dsn-file /etc/tare/dsn --no-collect.perf_schema.tablelocks\n  \
-    tare export --no-web --otlp-endpoint http://collector:4318  push only")]
+    tare export --no-web --otlp-endpoint http://collector:4318  # push only")]
 pub(crate) struct Export {
     #[command(flatten)]
     reach: Reach,

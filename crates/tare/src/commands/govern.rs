@@ -50,7 +50,7 @@ const SHOWN: usize = 20;
     tare govern --dsn 'mysql://governor@localhost?socket=/run/mysqld/mysqld.sock' --budget 2%\n  \
     TARE_DSN=mysql://governor:secret@db1:3306 tare govern --budget 1% --cores 16 -o decisions.jsonl\n  \
     tare govern --dsn-file /etc/tare/db1 --keep 'wait/io/file/%' --keep statements_digest\n  \
-    tare govern --dsn-file /etc/tare/db1 --put-back     after a kill -9")]
+    tare govern --dsn-file /etc/tare/db1 --put-back     # after a kill -9")]
 pub(crate) struct Govern {
     #[command(flatten)]
     reach: Reach,

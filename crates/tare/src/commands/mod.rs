@@ -1,7 +1,6 @@
 //! The commands, and their declaration: each module has the arguments of its command and runs it.
 
 pub(crate) mod ash;
-pub(crate) mod bench;
 pub(crate) mod completions;
 pub(crate) mod demo;
 pub(crate) mod doctor;
@@ -61,7 +60,6 @@ pub(crate) enum Command {
     #[command(hide = true)]
     Tables(tables::Tables),
     Export(Box<export::Export>),
-    Bench(bench::Bench),
     Lab(Box<lab::Lab>),
     Govern(Box<govern::Govern>),
     Price(Box<price::Price>),

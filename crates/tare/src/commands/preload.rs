@@ -25,7 +25,7 @@ use crate::{change, checks};
 /// without tare.
 #[derive(Args, Debug)]
 #[command(after_help = "Examples:\n  \
-    tare preload mariadb                  as mariadb would be started now\n  \
+    tare preload mariadb                  # as mariadb would be started now\n  \
     tare preload mariadb@a.service")]
 pub(crate) struct Preload {
     /// The server's unit

@@ -49,10 +49,10 @@ const NONE: &str = "–";
 /// the first rows of most tables, JSON shows everything.
 #[derive(Args, Debug)]
 #[command(after_help = "Examples:\n  \
-    tare report before.jsonl.gz after.jsonl.gz                     in the terminal\n  \
-    tare report before.jsonl.gz after.jsonl.gz -o monday.html      to be opened in a browser\n  \
-    tare report now.jsonl.gz --from 10:40 --to 10:45               what sessions did then\n  \
-    tare report now.jsonl.gz --from 15m -o active.html             the last 15 minutes\n  \
+    tare report before.jsonl.gz after.jsonl.gz                     # in the terminal\n  \
+    tare report before.jsonl.gz after.jsonl.gz -o monday.html      # to be opened in a browser\n  \
+    tare report now.jsonl.gz --from 10:40 --to 10:45               # what sessions did then\n  \
+    tare report now.jsonl.gz --from 15m -o active.html             # the last 15 minutes\n  \
     tare report before.parquet after.parquet --format json | jq .figures")]
 pub(crate) struct Report {
     /// The earlier snapshot, or the only one

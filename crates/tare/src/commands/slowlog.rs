@@ -23,7 +23,7 @@ use crate::outlet::Reach;
 /// docs/how-to/slow-log.md.
 #[derive(Args, Debug)]
 #[command(after_help = "Examples:\n  \
-    tare slowlog                                        every statement, to standard output\n  \
+    tare slowlog                                        # every statement, to standard output\n  \
     tare slowlog --over 10ms -o /var/log/mysql/tare-slow.log\n  \
     tare slowlog --sample 1/100 --text normalised --format json -o slow.jsonl --rotate-size 100M\n  \
     tare slowlog --for 60s -o minute.log && pt-query-digest minute.log")]

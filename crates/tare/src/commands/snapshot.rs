@@ -27,7 +27,7 @@ use crate::outlet::Reach;
 #[derive(Args, Debug)]
 #[command(after_help = "Examples:\n  \
     sudo tare snapshot before.jsonl.gz\n  \
-    tare snapshot now.parquet --dsn-file monitor.dsn     then: duckdb -c \"FROM 'now.parquet/threads.parquet'\"\n  \
+    tare snapshot now.parquet --dsn-file monitor.dsn && duckdb -c \"FROM 'now.parquet/threads.parquet'\"\n  \
     tare snapshot small.jsonl --tables 'events_%_summary_global_%,%_by_digest' --no-text")]
 pub(crate) struct Snapshot {
     #[command(flatten)]

@@ -23,9 +23,9 @@ use crate::provider;
 /// directory, which only the server's own account and root may open; the server's SQL is not involved.
 #[derive(Args, Debug)]
 #[command(after_help = "Examples:\n  \
-    tare status                                  the server in /var/lib/mysql\n  \
+    tare status                                  # the server in /var/lib/mysql\n  \
     tare status --datadir /srv/try --format json | jq .status.lost\n  \
-    tare status --log /var/log/mysql/error.log   also tells why it is not loaded\n\n\
+    tare status --log /var/log/mysql/error.log   # also tells why it is not loaded\n\n\
     In SQL: SELECT * FROM performance_schema.tare_status;")]
 pub(crate) struct Status {
     #[command(flatten)]

@@ -35,11 +35,11 @@ const WIDTH: usize = 160;
 /// its statements, waits and blocking sessions. FILE shows those of a snapshot, without a server.
 #[derive(Args, Debug)]
 #[command(after_help = "Examples:\n  \
-    tare top                                          the server in /var/lib/mysql\n  \
+    tare top                                          # the server in /var/lib/mysql\n  \
     tare top --datadir /srv/try --view waits --interval 1s\n  \
-    tare top --dsn 'mysql://agent@db1:3306'           MariaDB's or MySQL's own Performance Schema\n  \
-    tare top yesterday.jsonl.gz                       the active sessions that a snapshot has\n  \
-    tare top --once --view threads                    one sample as text\n  \
+    tare top --dsn 'mysql://agent@db1:3306'           # MariaDB's or MySQL's own Performance Schema\n  \
+    tare top yesterday.jsonl.gz                       # the active sessions that a snapshot has\n  \
+    tare top --once --view threads                    # one sample as text\n  \
     tare top --once --format json | jq '.sheets.statements[0]'\n\n\
     An account needs GRANT SELECT ON performance_schema.*, and PROCESS for MariaDB's locks on rows.")]
 pub(crate) struct Top {
@@ -122,7 +122,7 @@ pub(crate) fn top(arguments: &Top, interrupt: &Interrupt) -> Result<ExitCode> {
         return Ok(ExitCode::SUCCESS);
     }
     let address = arguments.reach.address()?;
-    let mut reader = Reader::open(address.clone()).context("no server to look at")?;
+    let mut reader = Reader::open(address.clone()).context("no server to read")?;
     let mut state = State::new(arguments.view.shown(), arguments.interval, &arguments.filter);
     if arguments.once {
         if !once::look_twice(&mut reader, &mut state, &stop)? {

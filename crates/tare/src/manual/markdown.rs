@@ -92,9 +92,13 @@ fn one(page: &mut String, path: &str, command: &Command) {
     }
     if let Some(examples) = command.get_after_help() {
         let text = examples.to_string();
-        let lines = text.lines().skip_while(|line| line.starts_with("Example"));
+        let (examples, remarks) = text.split_once("\n\n").unwrap_or((&text, ""));
+        let lines = examples.lines().skip_while(|line| line.starts_with("Example"));
         let lines = lines.map(|line| line.strip_prefix("  ").unwrap_or(line).trim_end());
         let _ = write!(page, "\n```\n{}\n```\n", lines.collect::<Vec<_>>().join("\n"));
+        if !remarks.is_empty() {
+            let _ = write!(page, "\n{}\n", remarks.lines().map(str::trim).collect::<Vec<_>>().join("\n"));
+        }
     }
     rest(page, path, command);
 }
@@ -217,6 +221,26 @@ mod tests {
         for (status, what) in exit::of("lab run").iter().filter(|(status, _)| *status != exit::CLOSED) {
             assert!(page.contains(&format!("| {status} | {what} |\n")), "no row: | {status} | {what} |");
         }
+    }
+
+    /// Everything in the examples of a command can be copied into a shell: prose begins with `#`.
+    #[test]
+    fn examples_can_be_copied() {
+        let page = commands(&crate::command_line::command());
+        let blocks: Vec<&str> = page.split("```\n").skip(1).step_by(2).collect();
+        let is_usage = |block: &str| block.contains("[OPTIONS]") || block.contains("<COMMAND>");
+        let examples = blocks.iter().filter(|block| !block.starts_with("$ ") && !is_usage(block));
+        let mut seen = 0;
+        for line in examples.flat_map(|block| block.lines()) {
+            let words: Vec<&str> = line.split_whitespace().skip_while(|word| word.contains('=')).collect();
+            let begins = words.first().is_some_and(|word| ["tare", "sudo", "#"].contains(word));
+            assert!(begins || line.starts_with("  --"), "{line}");
+            if let Some((_, prose)) = line.trim_start().split_once("  ") {
+                assert!(prose.trim_start().starts_with('#'), "{line}");
+            }
+            seen += 1;
+        }
+        assert!(seen > 60, "{seen} lines");
     }
 
     #[test]

@@ -13,7 +13,7 @@ use clap::{Arg, Command};
 pub(crate) const GROUPS: [(&str, &[&str]); 3] = [
     ("Observe", &["demo", "status", "top", "ash", "slowlog", "snapshot", "report", "export"]),
     ("Operate", &["run", "install", "uninstall", "doctor", "probe", "govern", "completions"]),
-    ("Measure", &["bench", "weigh", "price", "lab"]),
+    ("Measure", &["price", "weigh", "lab"]),
 ];
 
 /// A file or a variable, and what it is for.
@@ -39,9 +39,10 @@ impl Of {
     }
 }
 
-const SERVERS: &[&str] = &["demo", "run", "bench", "price", "lab run"];
+const SERVERS: &[&str] = &["demo", "run", "lab run", "lab bench", "lab price"];
 const ENDPOINT: &[&str] = &["status", "top", "ash", "slowlog", "snapshot", "export"];
 const INSTALL: &[&str] = &["install", "uninstall"];
+const NOTES: &[&str] = &["install", "uninstall", "doctor"];
 
 const FILES: &[(Of, Named)] = &[
     (Of::Names(ENDPOINT), ("/var/lib/mysql/tare.sock", "tare's socket, which is asked by default")),
@@ -66,6 +67,13 @@ const FILES: &[(Of, Named)] = &[
     ),
     (Of::Names(INSTALL), ("90-tare.cnf", "tare's options, in the folder of the server's option files")),
     (Of::Names(INSTALL), ("/run/tare/UNIT.env", "the outcome of the last trial")),
+    (
+        Of::Names(NOTES),
+        (
+            "/var/lib/tare/last-runs.json",
+            "what servers ran with when tare was last seen active in them; in ~/.local/state/tare for others than root",
+        ),
+    ),
     (Of::Names(&["lab run"]), ("lab/STUDY-DATE-TIME/", "results of a study, by default")),
 ];
 
@@ -81,6 +89,7 @@ const ENVIRONMENT: &[(Of, Named)] = &[
         ("STATE_DIRECTORY", "the folder of settings that are to be restored; systemd sets it"),
     ),
     (Of::Argument("state"), ("XDG_STATE_HOME", "the folder that is used instead of ~/.local/state")),
+    (Of::Names(NOTES), ("STATE_DIRECTORY", "the folder that is used instead of /var/lib/tare")),
     (Of::Names(&["top"]), ("NO_COLOR", "if it is set, colours are left out")),
     (
         Of::Names(&["export"]),

@@ -1,4 +1,4 @@
-//! The study of `tare bench`, and of the comparison in `tare demo`.
+//! The study of `tare lab bench`, and of the comparison in `tare demo`.
 
 use std::path::Path;
 

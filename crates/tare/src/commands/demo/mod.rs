@@ -38,7 +38,7 @@ use section::SECTIONS;
 #[command(after_help = "Examples:\n  \
     tare demo\n  \
     tare demo --for 60s --connections 16\n  \
-    tare demo --cost-rounds 0     leave the comparison of costs out")]
+    tare demo --cost-rounds 0     # leave the comparison of costs out")]
 pub(crate) struct Demo {
     #[command(flatten)]
     pub(crate) programs: ProviderPrograms,
@@ -77,7 +77,7 @@ pub(crate) fn demo(arguments: &Demo, interrupt: Interrupt) -> Result<ExitCode> {
     // Before the demo runs anything itself, which would count as activity of others.
     let others = match arguments.cost_rounds {
         0 => None,
-        _ => Some(step("looking at what else runs here", || Ok(machine::others(0.0, &interrupt)?))?),
+        _ => Some(step("checking what else runs here", || Ok(machine::others(0.0, &interrupt)?))?),
     };
     let load = Load {
         script: Script::Stock(WORKLOAD),
@@ -230,7 +230,7 @@ fn compare(
         page::note(&format!("  {:<10} {}", setting.name, setting.meaning));
     }
     page::note(&format!(
-        "  {} rounds of {SLICE} s slices. This is a first look; `tare bench` takes the time to measure.",
+        "  {} rounds of {SLICE} s slices. This is a first look; `tare lab bench` takes the time to measure.",
         plan.rounds
     ));
     Ok(())

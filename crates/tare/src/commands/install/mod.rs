@@ -20,6 +20,7 @@ use crate::change::{Change, Undo};
 use crate::checks::{self, Finding};
 use crate::durations;
 use crate::exit::{INTERRUPTED, REFUSED};
+use crate::last_run;
 use crate::output::Answer;
 use crate::provider;
 use crate::server::Server;
@@ -36,7 +37,7 @@ use restart::Restart;
 /// undone if tare does not answer within the limit.
 #[derive(Args, Debug)]
 #[command(after_help = "Examples:\n  \
-    tare install --dry-run                what would be written, and what is in the way\n  \
+    tare install --dry-run                # what would be written, and what is in the way\n  \
     tare install --restart\n  \
     tare install --unit mariadb@a --restart --format json")]
 pub(crate) struct Install {
@@ -153,6 +154,7 @@ pub(crate) fn uninstall(arguments: &Uninstall, interrupt: &Interrupt) -> Result<
             apply(server, &arguments.servers, changes, findings, Aim { provider: None, interrupt });
         if !arguments.servers.dry_run && !outcome.state.has_failed() {
             outcome.leftovers = leftovers(server);
+            last_run::forget(server);
         }
         outcome
     })
@@ -352,7 +354,12 @@ impl Outcome {
             Err(error) => return self.put_back(&error, &mut undo, None),
         };
         match restart.run(active) {
-            Ok(()) => self.restarted = true,
+            Ok(()) => {
+                self.restarted = true;
+                if active {
+                    restart.note(server);
+                }
+            }
             Err(error) => self.put_back(&anyhow!("{error:#}{kept}"), &mut undo, Some(restart)),
         }
     }

@@ -13,6 +13,7 @@ use nix::unistd::Pid;
 use tare_lab::interrupt::Interrupt;
 
 use super::Servers;
+use crate::checks;
 use crate::endpoint::{self, EndpointReach};
 use crate::server::Server;
 use crate::server::process::Process;
@@ -98,6 +99,12 @@ impl Restart {
             }
             std::thread::sleep(PAUSE);
         }
+    }
+
+    /// Notes what the restarted server runs with, for `tare doctor` after the next update.
+    pub(super) fn note(&self, server: &Server) {
+        let process = serving(&self.endpoint).and_then(|pid| Process::look(pid).ok());
+        checks::note(&Server { process, ..server.clone() });
     }
 
     /// Restarts the server as it was. It cannot be interrupted.

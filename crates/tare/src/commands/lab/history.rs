@@ -2,20 +2,25 @@
 
 use anyhow::{Result, ensure};
 use console::style;
-use tare_lab::course::{Course, Estimate};
+use serde_json::{Value, json};
+use tare_lab::course::{Change, Course, Estimate};
 use tare_lab::history::{History, Run, Series};
 use tare_outlets::units;
 
+use crate::output::Format;
 use crate::page::{self, Column, Grid};
 use crate::study::table;
 
 /// Prints the results of every run, changes, and other differences between the runs.
-pub(crate) fn print(runs: Vec<Run>) -> Result<()> {
+pub(crate) fn print(runs: Vec<Run>, format: Format) -> Result<()> {
     let history = History::of(runs);
     let Some(history) = history else { anyhow::bail!("one folder is no history: name two or more") };
+    if format.is_json() {
+        println!("{}", serde_json::to_string_pretty(&object(&history))?);
+        return ensure_shared(&history);
+    }
     introduce(&history);
     let cells = history.runs.last().map(|run| run.analysis.cells.as_slice()).unwrap_or_default();
-    let mut shared = 0;
     for cell in cells {
         let series: Vec<&Series> = history.series.iter().filter(|s| s.cell == cell.cell).collect();
         let compared = series.iter().filter(|s| s.points.len() > 1).count();
@@ -24,18 +29,74 @@ pub(crate) fn print(runs: Vec<Run>) -> Result<()> {
             figures(&series);
         }
         series.iter().for_each(|s| say(&history, s));
-        shared += compared;
     }
-    ensure!(
-        shared > 0,
-        "the runs have no setting under the same workload and connections that can be compared"
-    );
+    ensure_shared(&history)?;
     println!();
     page::note(
         "A change is what intervals do not explain; noise passes for one in at most 5 of 100 histories of a setting. Whether it is the \
          server's or the machine's: see what else differs there, and whether the base's A/A control changes, too.",
     );
     Ok(())
+}
+
+/// Fails if no setting was measured in two of the runs.
+fn ensure_shared(history: &History) -> Result<()> {
+    ensure!(
+        history.series.iter().any(|series| series.points.len() > 1),
+        "the runs have no setting under the same workload and connections that can be compared"
+    );
+    Ok(())
+}
+
+/// Makes the object for programs. Runs are counted from 1, as in the tables.
+fn object(history: &History) -> Value {
+    let run = |(place, run): (usize, &Run)| {
+        let header = &run.analysis.header;
+        let servers: Vec<&str> = header.servers.iter().map(|s| s.version.as_str()).collect();
+        let differs = if place == 0 { vec![] } else { history.differences(place - 1, place) };
+        json!({
+            "run": place + 1, "begun": header.started, "study": header.study, "servers": servers,
+            "results": run.name, "differs_from_previous": differs,
+        })
+    };
+    let series = |series: &Series| {
+        let (shape, changes) = course(series);
+        let points = series
+            .points
+            .iter()
+            .map(|(run, cost)| json!({ "run": run + 1, "cost": cost.share, "interval": cost.interval }));
+        let left_out = series.left_out.iter().map(|(run, why)| json!({ "run": run + 1, "why": why }));
+        json!({
+            "workload": series.cell.workload, "connections": series.cell.users, "percent": series.cell.percent,
+            "setting": series.setting, "control": series.twin, "of_mean": series.of_mean,
+            "points": points.collect::<Vec<_>>(), "left_out": left_out.collect::<Vec<_>>(),
+            "course": shape, "changes": changes,
+        })
+    };
+    json!({
+        "runs": history.runs.iter().enumerate().map(run).collect::<Vec<_>>(),
+        "series": history.series.iter().map(series).collect::<Vec<_>>(),
+    })
+}
+
+/// Returns the shape of a history in a word, and its changes or its slope.
+fn course(series: &Series) -> (&'static str, Value) {
+    let estimate = |it: &Estimate| json!({ "value": it.value, "plus_minus": it.plus_minus() });
+    let known = series.known();
+    match &series.course {
+        Course::Unknown => ("unknown", Value::Null),
+        Course::Steady(level) => ("steady", json!({ "level": estimate(level) })),
+        Course::Trend(slope) => ("trend", json!({ "per_run": estimate(slope) })),
+        Course::Changes(changes) => {
+            let change = |change: &Change| {
+                json!({
+                    "run": known[change.at] + 1, "before": estimate(&change.before),
+                    "after": estimate(&change.after), "by": estimate(&change.by()),
+                })
+            };
+            ("changes", changes.iter().map(change).collect())
+        }
+    }
 }
 
 /// Prints the runs, and their differences.

@@ -1,6 +1,8 @@
 //! `tare lab`: studies of the cost of observability.
 
+mod bench;
 mod history;
+mod price;
 mod record;
 
 use std::path::{Path, PathBuf};
@@ -10,6 +12,7 @@ use std::time::SystemTime;
 use anyhow::{Context, Result};
 use clap::{Args, Subcommand};
 use console::style;
+use serde::Serialize;
 use tare_lab::Error;
 use tare_lab::analysis::Analysis;
 use tare_lab::budget::{self, Budget, Outcome};
@@ -27,6 +30,7 @@ use tare_lab::target::Credentials;
 use crate::exit::{ABOVE, NOT_KNOWN, wrong};
 use crate::names::Names;
 use crate::outlet::LabAccount;
+use crate::output::{Answer, Format};
 use crate::page::{self, Column, Grid};
 use crate::study::{preloads, table, watch};
 
@@ -40,7 +44,7 @@ use crate::study::{preloads, table, watch};
 #[derive(Args, Debug)]
 #[command(after_help = "Examples:\n  \
     tare lab list\n  \
-    tare lab run pfs-default --quick        a first answer in ten minutes\n  \
+    tare lab run pfs-default --quick        # a first answer in ten minutes\n  \
     tare lab run my-study.toml -o results/monday")]
 pub(crate) struct Lab {
     #[command(subcommand)]
@@ -50,7 +54,7 @@ pub(crate) struct Lab {
 #[derive(Debug, Subcommand)]
 pub(crate) enum LabCommand {
     /// Show the studies that ship
-    List,
+    List(LabList),
     /// Run a study, or resume one that was interrupted
     Run(LabRun),
     /// Write the report of a folder of results again, and show its figures
@@ -61,6 +65,15 @@ pub(crate) enum LabCommand {
     PutBack(LabPutBack),
     Record(record::LabRecord),
     Replay(record::LabReplay),
+    Bench(bench::Bench),
+    Price(price::LabPrice),
+}
+
+/// Show the studies that ship
+#[derive(Args, Debug)]
+pub(crate) struct LabList {
+    #[command(flatten)]
+    pub(crate) answer: Answer,
 }
 
 /// Undo what a killed study left on running servers
@@ -88,7 +101,7 @@ pub(crate) struct LabPutBack {
     tare lab run tare --quick\n  \
     tare lab run versions --server newer=/opt/mariadb-11.8/bin/mariadbd -o results/versions\n  \
     tare lab run my-study.toml\n  \
-    tare lab run pfs-default --quick --driver 'ssh load1'       load from another machine\n  \
+    tare lab run pfs-default --quick --driver 'ssh load1'       # load from another machine\n  \
     tare lab run pfs-default --quick --fail-above 3% --junit budget.xml\n\n\
 docs/how-to/gate-in-ci.md explains how a budget is judged.")]
 pub(crate) struct LabRun {
@@ -150,7 +163,7 @@ pub(crate) struct LabBudget {
 #[derive(Args, Debug)]
 #[command(after_help = "Examples:\n  \
     tare lab report results/monday\n  \
-    tare lab report results/monday --publish docs/reports/pfs-default     to be given away, without the raw data\n  \
+    tare lab report results/monday --publish docs/reports/pfs-default     # to be given away, without the raw data\n  \
     tare lab report results/monday --fail-above 3% --markdown summary.md")]
 pub(crate) struct LabReport {
     /// Folder of results
@@ -177,6 +190,8 @@ pub(crate) struct LabCompare {
     /// Folders of results, two or more
     #[arg(value_name = "DIR", num_args = 2.., required = true)]
     pub(crate) folders: Vec<PathBuf>,
+    #[command(flatten)]
+    pub(crate) answer: Answer,
 }
 
 fn name_and_path(text: &str) -> Result<(String, PathBuf), String> {
@@ -188,17 +203,35 @@ fn name_and_path(text: &str) -> Result<(String, PathBuf), String> {
 pub(crate) fn lab(arguments: &Lab, interrupt: &Interrupt) -> Result<ExitCode> {
     let done = |()| ExitCode::SUCCESS;
     match &arguments.command {
-        LabCommand::List => list().map(done),
+        LabCommand::List(a) => a.answer.written(|| list(a.answer.format).map(done)),
         LabCommand::Run(a) => run(a, interrupt),
         LabCommand::Report(a) => show(&read(&a.folder)?, &a.folder, a.publish.as_deref(), &a.budget),
-        LabCommand::Compare(a) => compare(a).map(done),
+        LabCommand::Compare(a) => a.answer.written(|| compare(a).map(done)),
         LabCommand::PutBack(a) => put_back(&a.folder, &a.account.credentials()?).map(done),
         LabCommand::Record(a) => record::record(a).map(done),
         LabCommand::Replay(a) => record::replay(a, interrupt).map(done),
+        LabCommand::Bench(a) => bench::bench(a, interrupt),
+        LabCommand::Price(a) => price::price(a, interrupt),
     }
 }
 
-fn list() -> Result<()> {
+fn list(format: Format) -> Result<()> {
+    let study = |(name, text): &(&str, &str)| {
+        let (whole, quick) = (Definition::read(text, name, false)?, Definition::read(text, name, true)?);
+        Ok(Listed {
+            name: (*name).to_owned(),
+            cells: whole.cells().len(),
+            settings: whole.settings.len(),
+            question: whole.question,
+            minutes: whole.minutes,
+            quick_minutes: quick.minutes,
+        })
+    };
+    let studies = STUDIES.iter().map(study).collect::<Result<Vec<Listed>>>()?;
+    if format.is_json() {
+        println!("{}", serde_json::to_string_pretty(&serde_json::json!({ "studies": studies }))?);
+        return Ok(());
+    }
     let mut grid = Grid::new(&[
         ("STUDY", Column::Left),
         ("ASKS", Column::CutEnd),
@@ -207,16 +240,14 @@ fn list() -> Result<()> {
         ("AT MOST", Column::Right),
         ("--quick", Column::Right),
     ]);
-    for (name, text) in STUDIES {
-        let (whole, quick) = (Definition::read(text, name, false)?, Definition::read(text, name, true)?);
-        let cells = whole.cells().len();
+    for study in studies {
         grid.row([
-            (*name).to_owned(),
-            whole.question.clone(),
-            whole.settings.len().to_string(),
-            cells.to_string(),
-            format!("{:.0} min", whole.minutes),
-            format!("{:.0} min", quick.minutes),
+            study.name,
+            study.question,
+            study.settings.to_string(),
+            study.cells.to_string(),
+            format!("{:.0} min", study.minutes),
+            format!("{:.0} min", study.quick_minutes),
         ]);
     }
     grid.print();
@@ -224,6 +255,19 @@ fn list() -> Result<()> {
         "\nA cell is a workload at a number of connections. `tare lab run STUDY --quick` gives a first answer.",
     );
     Ok(())
+}
+
+/// A study that ships.
+#[derive(Debug, Serialize)]
+struct Listed {
+    name: String,
+    question: String,
+    settings: usize,
+    /// Workloads at a number of connections.
+    cells: usize,
+    /// Longest time.
+    minutes: f64,
+    quick_minutes: f64,
 }
 
 fn run(arguments: &LabRun, interrupt: &Interrupt) -> Result<ExitCode> {
@@ -353,5 +397,5 @@ fn put_back(folder: &Path, credentials: &Credentials) -> Result<()> {
 fn compare(arguments: &LabCompare) -> Result<()> {
     let folders = arguments.folders.iter();
     let runs = folders.map(|folder| Ok(Run::new(folder.display().to_string(), read(folder)?)));
-    history::print(runs.collect::<Result<Vec<Run>>>()?)
+    history::print(runs.collect::<Result<Vec<Run>>>()?, arguments.answer.format)
 }

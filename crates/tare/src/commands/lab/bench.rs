@@ -1,4 +1,4 @@
-//! `tare bench`: the overhead of several settings, compared in one run, as a study of the lab.
+//! `tare lab bench`: the overhead of several settings, compared in one run, as a study of the lab.
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -18,7 +18,7 @@ use crate::study::{self, table};
 
 /// Measure the overhead of tare and of the server's own Performance Schema
 ///
-/// A short study of the lab (see `tare help lab`): one server per setting on copies of the same data, load on
+/// A short study: one server per setting on copies of the same data, load on
 /// one at a time in short slices, compared within blocks of one slice each. Every one to three blocks the
 /// servers are restarted, because the layout of its memory makes a process faster or slower. `off again` is
 /// the A/A control: it equals `off`, so its difference is noise.
@@ -27,9 +27,9 @@ use crate::study::{self, table};
 /// threads).
 #[derive(Args, Debug)]
 #[command(after_help = "Examples:\n  \
-    tare bench\n  \
-    tare bench --rounds 60 --workloads oltp_point_select\n  \
-    tare bench --rounds 6 --slice 1s -o slices.jsonl     quick, and every slice to look into")]
+    tare lab bench\n  \
+    tare lab bench --rounds 60 --workloads oltp_point_select\n  \
+    tare lab bench --rounds 6 --slice 1s -o slices.jsonl     # quick, and every slice to look into")]
 pub(crate) struct Bench {
     #[command(flatten)]
     pub(crate) programs: ProviderPrograms,
