@@ -5,7 +5,8 @@ use std::sync::OnceLock;
 
 use tare_engine::snapshot::Consumer;
 
-use crate::process::ENGINE;
+use crate::process::log::{Severity, line};
+use crate::process::{ENGINE, panic};
 
 static FAILURE: OnceLock<String> = OnceLock::new();
 
@@ -16,7 +17,12 @@ pub(crate) fn failure() -> Option<&'static str> {
 
 /// Runs a shim's body. A panic disables instrumentation and yields the fallback.
 #[inline(always)]
-pub(super) fn guard<R>(fallback: R, body: impl FnOnce() -> R) -> R {
+pub(super) fn guard<R, F: FnOnce() -> R>(fallback: R, body: F) -> R {
+    #[cfg(debug_assertions)]
+    let body = || {
+        panic::fault(std::any::type_name::<F>());
+        body()
+    };
     match catch_unwind(AssertUnwindSafe(body)) {
         Ok(answer) => answer,
         Err(payload) => {
@@ -29,16 +35,14 @@ pub(super) fn guard<R>(fallback: R, body: impl FnOnce() -> R) -> R {
 #[cold]
 #[inline(never)]
 fn switch_off(payload: Box<dyn std::any::Any + Send>) {
-    let _ = catch_unwind(AssertUnwindSafe(|| {
-        let text = payload.downcast_ref::<&str>().copied();
-        let text = text.or(payload.downcast_ref::<String>().map(String::as_str));
-        let text = text.unwrap_or("panic without a message");
-        if FAILURE.set(text.to_owned()).is_ok() {
-            let line = format!("instrumentation is off, the server goes on: internal error: {text}");
-            crate::process::log::line(crate::process::log::Severity::Error, &line);
+    let _ = panic::caught(|| {
+        let text = panic::text(payload.as_ref());
+        if FAILURE.set(text.clone()).is_ok() {
+            let text = format!("instrumentation is off, the server goes on: internal error: {text}");
+            line(Severity::Error, &text);
         }
         ENGINE.set_consumer(Consumer::GlobalInstrumentation, false);
-    }));
+    });
     // Dropping a payload may panic, too.
     std::mem::forget(payload);
 }
