@@ -227,7 +227,7 @@ impl Generator {
         }
     }
 
-    /// Near enough to normal, with mean 0 and deviation 1.
+    /// Draws a value of a distribution that is close to normal, with mean 0 and deviation 1.
     fn normal(&mut self) -> f64 {
         (0..12).map(|_| self.random.f64()).sum::<f64>() - 6.0
     }

@@ -207,6 +207,51 @@ fn no_file_is_compiled_into_two_crates() {
     }
 }
 
+/// First words of doc comments of functions, and the lines they are in; without tests' own names, and without slots of the
+/// function table, which are described as such.
+fn first_words_of_functions(path: &str) -> Vec<(String, String)> {
+    let text = read(path);
+    let shipped = text.split("\n#[cfg(test)]").next().unwrap_or("");
+    let mut found = Vec::new();
+    let mut first: Option<&str> = None;
+    for line in shipped.lines().map(str::trim) {
+        if let Some(comment) = line.strip_prefix("///") {
+            first.get_or_insert(comment.trim());
+            continue;
+        }
+        if line.starts_with("#[") {
+            continue;
+        }
+        let head = line.replace("(crate)", "").replace("(super)", "");
+        let is_function = head.split(['(', '<']).next().unwrap_or("").split(' ').any(|word| word == "fn");
+        if let Some(comment) =
+            first.take().filter(|it| is_function && !it.contains("` slot") && !it.starts_with("The slots "))
+        {
+            let word = comment.split([' ', ',', ';', '.', ':']).next().unwrap_or("");
+            found.push((word.to_owned(), format!("{path}: {comment}")));
+        }
+    }
+    found
+}
+
+#[test]
+fn comments_of_functions_begin_with_a_verb() {
+    let is_verb = |word: &str| {
+        word.starts_with(char::is_uppercase)
+            && word.ends_with('s')
+            && !["Its", "This", "As", "Whose"].contains(&word)
+    };
+    let shipped =
+        sources("crates").into_iter().filter(|path| path.contains("/src/") && !path.contains("tests"));
+    let words = shipped.flat_map(|path| first_words_of_functions(&path));
+    let others: Vec<String> = words.filter(|(word, _)| !is_verb(word)).map(|(_, line)| line).collect();
+    assert!(
+        others.is_empty(),
+        "a comment says what the function does, such as \"Returns …\":\n{}",
+        others.join("\n")
+    );
+}
+
 #[test]
 fn text_is_quoted_for_sql_in_one_place() {
     let quotes = |path: &String| read(path).contains(r#"replace('\'', "''")"#);

@@ -194,7 +194,7 @@ impl Namespace {
 mod tests {
     use super::*;
 
-    /// Whether `held` is in the way of who wants `wanted`: where it is granted, and where it is waited for.
+    /// Returns whether `held` is in the way of who wants `wanted`: where it is granted, and where it is waited for.
     fn judged(namespace: Namespace, wanted: &str, held: &str) -> [bool; 2] {
         let [wanted, held] = [wanted, held].map(|name| namespace.type_number(name).expect(name));
         [true, false].map(|is_granted| namespace.is_in_the_way(wanted, held, is_granted))
