@@ -62,7 +62,7 @@ fn a_panic_in_a_shim_switches_instrumentation_off_and_the_server_goes_on() {
     for shim in [
         "entry::thread::new_thread",
         "entry::table::get_table_share",
-        "entry::metadata::create_metadata_lock",
+        "entry::metadata::",
         "entry::file::",
         "entry::statement::",
         "entry::program::",
