@@ -1,13 +1,11 @@
 //! The exact cost: instructions that recording one transaction takes, jumps, and lines it writes, against the figures on record.
 
-mod callgrind;
-
 use std::collections::HashSet;
 use std::io::{BufRead, BufReader};
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-use callgrind::{InstructionCounts, NO_VALGRIND, counting, example, output, said};
+use tare_rig::callgrind::{InstructionCounts, NO_VALGRIND, counting, example, output, said};
 
 const TRANSACTIONS: u64 = 500;
 

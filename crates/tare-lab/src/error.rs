@@ -366,9 +366,7 @@ impl<T, E: Into<io::Error>> Tried<T> for std::result::Result<T, E> {
 
 /// Words the known name that a misspelt one is nearest to; nothing if none is near.
 pub(crate) fn meant<'a>(name: &str, known: impl IntoIterator<Item = &'a str>) -> String {
-    let distances = known.into_iter().map(|it| (strsim::damerau_levenshtein(name, it), it));
-    let near = distances.filter(|(distance, _)| *distance <= 1 + name.len() / 4).min();
-    near.map_or(String::new(), |(_, it)| format!(" (did you mean `{it}`?)"))
+    tare_words::misspelt::meant(name, known, '`')
 }
 
 /// Returns the last lines of a server's error log, or says that it is empty.

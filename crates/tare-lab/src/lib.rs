@@ -9,6 +9,36 @@
 //!
 //! Modules are layers: each uses only those below it, in the order of `layers.toml`. Modules inside
 //! them are re-exported here.
+//!
+//! # Examples
+//!
+//! A study is read and checked before any server starts. [`runner::run`] then runs it, and
+//! [`analysis::Analysis::of`] turns the records it leaves into verdicts.
+//!
+//! ```
+//! use tare_lab::definition::Definition;
+//!
+//! let text = r#"
+//!     question = "What does the slow log cost?"
+//!     slice_seconds = 1
+//!     blocks = 20
+//!     minutes = 10
+//!     precision = 0.005
+//!     margin = 0.01
+//!     server = [{ name = "mariadb", program = "mariadbd" }]
+//!     setting = [
+//!         { name = "off", options = ["--slow-query-log=OFF"] },
+//!         { name = "every query", options = ["--slow-query-log=ON", "--long-query-time=0"] },
+//!     ]
+//!     workload = [{ name = "reads", run = "oltp_read_only", users = [2, 16] }]
+//! "#;
+//! let study = Definition::read(text, "slow-log.toml", false)?;
+//! let settings: Vec<&str> = study.settings.iter().map(|s| s.name.as_str()).collect();
+//! assert_eq!(settings, ["off", "off again", "every query"]); // with the A/A control
+//! let cells: Vec<String> = study.cells().iter().map(ToString::to_string).collect();
+//! assert_eq!(cells, ["reads, 2 connections", "reads, 16 connections"]);
+//! # Ok::<(), tare_lab::Error>(())
+//! ```
 
 pub mod definition;
 pub mod error;

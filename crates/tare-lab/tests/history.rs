@@ -1,8 +1,5 @@
 //! Runs side by side: a change that was put in is found, and what cannot be compared is left out with a reason.
 
-#[allow(dead_code)] // which costs were put in is asked elsewhere
-mod sample;
-
 use std::collections::BTreeMap;
 
 use serde_json::Value;
@@ -14,7 +11,7 @@ use tare_lab::journal;
 /// A run of the sample study, changed line by line before it is read.
 fn run(name: &str, seed: u64, change: impl Fn(&mut Value)) -> Run {
     let folder = tempfile::tempdir().expect("a folder");
-    sample::write(folder.path(), seed);
+    tare_lab_sample::write(folder.path(), seed);
     let path = folder.path().join("results.jsonl");
     let text = std::fs::read_to_string(&path).expect("results");
     let lines = text.lines().map(|line| {

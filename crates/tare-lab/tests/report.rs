@@ -1,7 +1,5 @@
 //! A report of generated results: its files, and its page in a browser.
 
-mod sample;
-
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
@@ -22,7 +20,7 @@ fn made(name: &str) -> report::Paths {
     let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
     let _ = fs::remove_dir_all(&folder); // of an earlier run
     fs::create_dir_all(&folder).expect("a folder");
-    sample::write(&folder, SEED);
+    tare_lab_sample::write(&folder, SEED);
     report::write(&folder).expect("a report")
 }
 
@@ -107,7 +105,7 @@ fn figures_are_those_that_were_put_in() {
     assert_eq!(rows.len(), 3 * 2 * 6, "a line for each setting under each workload");
     let mut missed = 0;
     for row in rows.iter().filter(|r| r["setting"] != r["base"]) {
-        let truth = sample::cost(&row["setting"]);
+        let truth = tare_lab_sample::cost(&row["setting"]);
         let (low, high) = (number(row, "cost_low_share"), number(row, "cost_high_share"));
         missed += usize::from(truth < low || truth > high);
         assert!((number(row, "cost_share") - truth).abs() < 0.008, "{row:?}");
@@ -172,7 +170,7 @@ fn shares_memory_and_standard_errors_are_those_of_the_slices() {
             assert_eq!(row["memory_change_bytes"], "", "the base does not differ from itself");
             continue;
         }
-        let truth = sample::memory(place) as f64;
+        let truth = tare_lab_sample::memory(place) as f64;
         let (low, high) = (number(row, "memory_change_low_bytes"), number(row, "memory_change_high_bytes"));
         let found = number(row, "memory_change_bytes");
         assert!(low < truth && truth < high && (low..high).contains(&found), "{low} to {high}, not {truth}");
@@ -244,9 +242,9 @@ fn scrapes_are_marked_in_the_seconds_of_the_setting_that_was_asked() {
         let asked = between(row, "dots asked", "</path>");
         let (points, marks) = (asked.matches("h0").count(), row.matches("v1").count());
         // Two a slice, in seconds of their own.
-        let expected = if setting == sample::ASKED { (48, 48) } else { (0, 0) };
+        let expected = if setting == tare_lab_sample::ASKED { (48, 48) } else { (0, 0) };
         assert_eq!((points, marks), expected, "{setting}");
-        assert_eq!(row.contains("with a scrape"), setting == sample::ASKED);
+        assert_eq!(row.contains("with a scrape"), setting == tare_lab_sample::ASKED);
         assert!(row.contains(">p99 ") && row.matches("class=\"limit\"").count() == 2, "{row}");
     }
     let median = |row: &str, words: &str| -> f64 {

@@ -1,8 +1,5 @@
 //! Results have the form that `docs/reference/*.schema.json` say.
 
-#[allow(dead_code)] // which costs were put in is asked elsewhere
-mod sample;
-
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -33,7 +30,7 @@ fn refused(name: &str, values: &[Value]) -> Option<String> {
 /// Lines of a study's results, and its report.
 fn results() -> (Vec<Value>, Value) {
     let folder = tempfile::tempdir().expect("a folder");
-    sample::write(folder.path(), 7);
+    tare_lab_sample::write(folder.path(), 7);
     let paths = report::write(folder.path()).expect("a report");
     let lines = fs::read_to_string(folder.path().join("results.jsonl")).expect("results");
     (lines.lines().map(|line| serde_json::from_str(line).expect("JSON")).collect(), json(&paths.json))

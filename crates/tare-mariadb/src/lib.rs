@@ -4,9 +4,6 @@
 
 pub mod abi;
 mod active;
-#[cfg(test)]
-#[path = "../../tare-engine/tests/driver/mod.rs"]
-mod driver;
 mod endpoint;
 mod entry;
 mod governor;

@@ -1,11 +1,8 @@
 //! Threads by the number of their connection: found as a scan has them.
 
-#[path = "../../tare-engine/tests/driver/mod.rs"]
-mod driver;
-
 use std::ops::ControlFlow;
 
-use driver::Rig;
+use tare_rig::Rig;
 use tare_tables::thread::{PROCESSLIST, THREADS};
 use tare_tables::{Condition, Operator, Query, Table, Value};
 

@@ -5,18 +5,24 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 /// What a crate may use of tare, apart from its tests. A new crate takes its place here first.
-const MAY_USE: [(&str, &[&str]); 13] = [
+const MAY_USE: [(&str, &[&str]); 16] = [
     ("tare-sync", &[]),
     ("tare-engine", &["tare-sync"]),
     ("tare-tables", &["tare-engine"]),
     ("tare-wire", &["tare-engine", "tare-tables"]),
-    ("tare-mariadb", &["tare-budget", "tare-engine", "tare-tables", "tare-wire"]),
+    ("tare-mariadb", &["tare-budget", "tare-engine", "tare-tables", "tare-wire", "tare-words"]),
+    ("tare-words", &[]),
+    ("tare-rig", &["tare-engine"]),
+    ("tare-lab-sample", &["tare-lab"]),
     ("tare-page", &[]),
-    ("tare-connect", &[]),
+    ("tare-connect", &["tare-words"]),
     ("tare-server", &[]),
-    ("tare-lab", &["tare-budget", "tare-connect", "tare-page", "tare-server"]),
+    ("tare-lab", &["tare-budget", "tare-connect", "tare-page", "tare-server", "tare-words"]),
     ("tare-budget", &[]),
-    ("tare-outlets", &["tare-budget", "tare-connect", "tare-engine", "tare-page", "tare-server"]),
+    (
+        "tare-outlets",
+        &["tare-budget", "tare-connect", "tare-engine", "tare-page", "tare-server", "tare-words"],
+    ),
     (
         "tare",
         &[
@@ -184,6 +190,66 @@ fn unsafe_code_is_where_safety_md_says() {
     let shipped: BTreeSet<String> = lifting.into_iter().filter(|path| path.contains("/src/")).collect();
     let listed: BTreeSet<String> = modules(&read("SAFETY.md")).into_keys().collect();
     assert_eq!(listed, shipped, "modules in SAFETY.md, and modules that lift the lint");
+}
+
+#[test]
+fn no_file_is_compiled_into_two_crates() {
+    for path in sources("crates") {
+        let crate_of = |path: &Path| path.components().nth(1).map(|it| it.as_os_str().to_owned());
+        for line in code(&path).lines() {
+            let Some(rest) = line.trim().strip_prefix("#[path = \"") else { continue };
+            let folder =
+                root().join(&path).parent().expect("a folder").join(rest.split('"').next().unwrap_or(""));
+            let file = folder.canonicalize().unwrap_or_else(|error| panic!("{path}: {rest}: {error}"));
+            let file = file.strip_prefix(root()).expect("inside");
+            assert_eq!(crate_of(file), crate_of(Path::new(&path)), "{path} includes {}", file.display());
+        }
+    }
+}
+
+/// First words of doc comments of functions, and the lines they are in; without tests' own names, and without slots of the
+/// function table, which are described as such.
+fn first_words_of_functions(path: &str) -> Vec<(String, String)> {
+    let text = read(path);
+    let shipped = text.split("\n#[cfg(test)]").next().unwrap_or("");
+    let mut found = Vec::new();
+    let mut first: Option<&str> = None;
+    for line in shipped.lines().map(str::trim) {
+        if let Some(comment) = line.strip_prefix("///") {
+            first.get_or_insert(comment.trim());
+            continue;
+        }
+        if line.starts_with("#[") {
+            continue;
+        }
+        let head = line.replace("(crate)", "").replace("(super)", "");
+        let is_function = head.split(['(', '<']).next().unwrap_or("").split(' ').any(|word| word == "fn");
+        if let Some(comment) =
+            first.take().filter(|it| is_function && !it.contains("` slot") && !it.starts_with("The slots "))
+        {
+            let word = comment.split([' ', ',', ';', '.', ':']).next().unwrap_or("");
+            found.push((word.to_owned(), format!("{path}: {comment}")));
+        }
+    }
+    found
+}
+
+#[test]
+fn comments_of_functions_begin_with_a_verb() {
+    let is_verb = |word: &str| {
+        word.starts_with(char::is_uppercase)
+            && word.ends_with('s')
+            && !["Its", "This", "As", "Whose"].contains(&word)
+    };
+    let shipped =
+        sources("crates").into_iter().filter(|path| path.contains("/src/") && !path.contains("tests"));
+    let words = shipped.flat_map(|path| first_words_of_functions(&path));
+    let others: Vec<String> = words.filter(|(word, _)| !is_verb(word)).map(|(_, line)| line).collect();
+    assert!(
+        others.is_empty(),
+        "a comment says what the function does, such as \"Returns …\":\n{}",
+        others.join("\n")
+    );
 }
 
 #[test]

@@ -3,15 +3,12 @@
 //! the 250 digests that took most and for the sums of all, or names columns. Under
 //! `valgrind --tool=callgrind --toggle-collect='*answer*query*'` the instructions are the exact figure: `tests/cost.rs`.
 
-#[path = "../../tare-engine/tests/driver/mod.rs"]
-mod driver;
-
 use std::io::{Read, Write};
 use std::os::unix::net::UnixStream;
 use std::path::Path;
 
-use driver::{Rig, small};
 use tare_engine::Config;
+use tare_rig::{Rig, small};
 use tare_tables::Shape;
 use tare_wire::{Endpoint, EndpointConfig};
 

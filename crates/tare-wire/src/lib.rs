@@ -13,5 +13,5 @@ mod protocol;
 mod sql;
 mod text;
 
-pub use endpoint::{Endpoint, EndpointConfig, EndpointError, Spawn};
+pub use endpoint::{Endpoint, EndpointConfig, EndpointError, LISTENER, Spawn};
 pub use sql::catalog::NameInside;

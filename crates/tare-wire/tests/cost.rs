@@ -1,10 +1,7 @@
 //! The exact cost of what outlets read: instructions that a statement of a stream and a digest of a scrape take the endpoint's
 //! thread, against the figures on record, and how often a digest is spelled.
 
-#[path = "../../tare-engine/tests/callgrind/mod.rs"]
-mod callgrind;
-
-use callgrind::{InstructionCounts, NO_VALGRIND, counting, example, output, said};
+use tare_rig::callgrind::{InstructionCounts, NO_VALGRIND, counting, example, output, said};
 
 const STATEMENTS: u64 = 20_000;
 /// Digests that the example's statements have.

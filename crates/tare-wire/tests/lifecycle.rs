@@ -6,9 +6,11 @@ use std::fs;
 use std::io;
 use std::os::unix::fs::{FileTypeExt, PermissionsExt};
 use std::os::unix::net::{UnixListener, UnixStream};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::{Mutex, mpsc};
 
 use fixture::*;
-use tare_wire::{Endpoint, EndpointError};
+use tare_wire::{Endpoint, EndpointError, LISTENER};
 
 #[test]
 fn the_socket_is_its_owners_and_goes_with_the_endpoint() {
@@ -66,10 +68,35 @@ fn an_endpoint_without_threads_leaves_nothing_behind() {
 }
 
 #[test]
+fn a_panic_of_the_thread_that_accepts_leaves_no_socket_and_reaches_the_host() {
+    static HEARD: Mutex<Option<mpsc::Sender<String>>> = Mutex::new(None);
+    let (sender, heard) = mpsc::channel();
+    *HEARD.lock().unwrap() = Some(sender);
+    let served = served_with(|config| {
+        config.spawn = |name, work| {
+            // It is the thread that accepts that starts those of connections.
+            assert_eq!(name, LISTENER, "no thread for a connection");
+            let told = HEARD.lock().unwrap().take().unwrap();
+            spawn(
+                name,
+                Box::new(move || {
+                    let panic = catch_unwind(AssertUnwindSafe(work)).expect_err("it panics");
+                    told.send(panic.downcast_ref::<String>().unwrap().clone()).unwrap();
+                }),
+            )
+        };
+    });
+    let _client = served.raw();
+    let text = heard.recv().unwrap();
+    assert!(text.contains("no thread for a connection"), "{text}");
+    assert!(!served.path.exists(), "nobody would answer there");
+}
+
+#[test]
 fn a_connection_without_a_thread_is_told_so() {
     let served = served_with(|config| {
         config.spawn = |name, work| {
-            if name == "tare-listen" { spawn(name, work) } else { Err(io::ErrorKind::OutOfMemory.into()) }
+            if name == LISTENER { spawn(name, work) } else { Err(io::ErrorKind::OutOfMemory.into()) }
         };
     });
     for _ in 0..3 {

@@ -2,13 +2,11 @@
 
 #![allow(clippy::unwrap_used)] // in a test a failure is a panic
 
-#[path = "../../tare-engine/tests/driver/mod.rs"]
-mod driver;
 mod fixture;
 
-use driver::{Rig, small};
 use fixture::*;
 use tare_engine::Config;
+use tare_rig::{Rig, small};
 use tare_tables::Shape;
 
 const TABLE: &str = "events_statements_summary_by_digest";

@@ -2,14 +2,12 @@
 
 #![allow(clippy::unwrap_used)] // in a test a failure is a panic
 
-#[path = "../../tare-engine/tests/driver/mod.rs"]
-mod driver;
 mod fixture;
 
-use driver::{Rig, small};
 use fixture::{Served, names, served_with};
 use mysql::prelude::Queryable;
 use tare_engine::{Config, ThreadRef};
+use tare_rig::{Rig, small};
 use tare_tables::Shape;
 
 const TABLES: [&str; 5] = [

@@ -1,9 +1,5 @@
 //! What `tare lab report` and `compare` print of generated results, in terminals of several widths.
 
-#[allow(dead_code)] // which costs were put in is asked elsewhere
-#[path = "../../tare-lab/tests/sample/mod.rs"]
-mod sample;
-
 use std::path::Path;
 use std::process::Command;
 
@@ -44,7 +40,7 @@ fn unsettle(folder: &Path) {
 #[test]
 fn tables_fit_the_terminal() {
     let folder = tempfile::Builder::new().prefix("t").tempdir_in("/tmp").expect("a folder");
-    sample::write(folder.path(), SEED);
+    tare_lab_sample::write(folder.path(), SEED);
     unsettle(folder.path());
     for columns in [80, 120] {
         let text = printed("report", folder.path(), columns);
@@ -64,7 +60,7 @@ fn tables_fit_the_terminal() {
 #[test]
 fn a_study_of_time_has_standard_errors_beside_its_intervals() {
     let folder = tempfile::Builder::new().prefix("t").tempdir_in("/tmp").expect("a folder");
-    sample::write(folder.path(), SEED);
+    tare_lab_sample::write(folder.path(), SEED);
     assert!(!printed("report", folder.path(), 80).contains('±'), "one about CPU time does not");
     let results = folder.path().join("results.jsonl");
     let text = std::fs::read_to_string(&results).expect("results");
@@ -92,7 +88,7 @@ fn a_study_of_time_has_standard_errors_beside_its_intervals() {
 #[test]
 fn a_report_is_published_without_the_raw_data() {
     let folder = tempfile::Builder::new().prefix("t").tempdir_in("/tmp").expect("a folder");
-    sample::write(folder.path(), SEED);
+    tare_lab_sample::write(folder.path(), SEED);
     let to = folder.path().join("reports/tare");
     let publish = |to: &Path| judged(folder.path(), &["--publish", to.to_str().expect("a path")]);
     let (status, said) = publish(&to);
@@ -143,7 +139,7 @@ fn a_report_is_published_without_the_raw_data() {
 #[test]
 fn it_ends_with_all_of_it_in_a_line() {
     let folder = tempfile::Builder::new().prefix("t").tempdir_in("/tmp").expect("a folder");
-    sample::write(folder.path(), SEED);
+    tare_lab_sample::write(folder.path(), SEED);
     let text = printed("report", folder.path(), 120);
     // Lines are broken at words.
     let words: Vec<&str> = text.split_whitespace().collect();
@@ -172,7 +168,7 @@ fn judged(folder: &Path, budget: &[&str]) -> (Option<i32>, String) {
 #[test]
 fn a_budget_passes_fails_or_stays_unknown() {
     let folder = tempfile::Builder::new().prefix("t").tempdir_in("/tmp").expect("a folder");
-    sample::write(folder.path(), SEED);
+    tare_lab_sample::write(folder.path(), SEED);
     let (status, said) = judged(folder.path(), &["--fail-above", "20%"]);
     assert_eq!(status, Some(0), "{said}");
     assert!(said.trim_end().ends_with("Budget of 20%: passed (24 below it)."), "{said}");
@@ -197,7 +193,7 @@ fn a_budget_passes_fails_or_stays_unknown() {
 #[test]
 fn what_came_out_is_written_for_those_who_read_it() {
     let folder = tempfile::Builder::new().prefix("t").tempdir_in("/tmp").expect("a folder");
-    sample::write(folder.path(), SEED);
+    tare_lab_sample::write(folder.path(), SEED);
     unsettle(folder.path());
     let files = ["junit.xml", "summary.md"].map(|name| folder.path().join(name));
     let names = files.each_ref().map(|f| f.to_str().expect("a path"));
@@ -243,7 +239,7 @@ fn a_change_between_runs_is_told_with_what_else_differs() {
     let folders =
         [(); 3].map(|()| tempfile::Builder::new().prefix("t").tempdir_in("/tmp").expect("a folder"));
     for (seed, folder) in (1..).zip(&folders) {
-        sample::write(folder.path(), seed);
+        tare_lab_sample::write(folder.path(), seed);
     }
     // The last run is on another kernel, and one of the settings costs 5% more there.
     let path = folders[2].path().join("results.jsonl");

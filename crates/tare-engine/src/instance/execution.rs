@@ -50,7 +50,7 @@ impl Engine {
         }
     }
 
-    /// Whether an ended statement is recorded, chosen or not, or may become its digest's sample.
+    /// Returns whether an ended statement is recorded, chosen or not, or may become its digest's sample.
     #[inline(always)]
     fn wants_text(&self, open: &OpenStatement, digest: Option<&DigestCell>) -> bool {
         let is_sample = |digest: &DigestCell| open.taken() >= digest.sample_from.own();

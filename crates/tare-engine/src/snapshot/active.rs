@@ -92,6 +92,16 @@ impl WaitClass {
             WaitClass::Other => "OTHER",
         }
     }
+
+    /// The beginning of [`WaitClass::time_row`].
+    pub const TIME_ROW: &str = "ash_us_";
+
+    /// Returns the name of the row of `tare_status` with the time in microseconds that active sessions have
+    /// spent in this class: `ash_us_row_lock`.
+    #[must_use]
+    pub fn time_row(self) -> String {
+        WaitClass::TIME_ROW.to_owned() + &self.name().to_lowercase().replace(' ', "_")
+    }
 }
 
 /// A row of the active session history: one thread in one sample. Texts are shared between rows.

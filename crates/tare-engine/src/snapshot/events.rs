@@ -105,7 +105,7 @@ pub struct StatementCounters {
 }
 
 impl StatementCounters {
-    /// ERRORS to NO_GOOD_INDEX_USED, in the order of the columns.
+    /// Returns the values of ERRORS to NO_GOOD_INDEX_USED, in the order of the columns.
     #[must_use]
     #[inline]
     pub fn counts(&self) -> [u64; 18] {

@@ -7,7 +7,7 @@ use std::time::Duration;
 use tare_engine::snapshot::*;
 use tare_engine::*;
 
-use crate::driver::*;
+use tare_rig::*;
 
 /// A kernel that says of all threads the same.
 #[derive(Default)]

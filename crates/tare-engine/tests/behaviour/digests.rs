@@ -8,7 +8,7 @@ use proptest::prelude::*;
 use tare_engine::snapshot::*;
 use tare_engine::*;
 
-use crate::driver::*;
+use tare_rig::*;
 
 /// A statement that is a digest of its own.
 fn query(n: usize) -> String {

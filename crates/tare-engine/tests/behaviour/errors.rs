@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use tare_engine::snapshot::*;
 use tare_engine::*;
 
-use crate::driver::*;
+use tare_rig::*;
 
 const ERRORS: &[KnownError] = &[
     KnownError { number: 1050, name: "ER_TABLE_EXISTS_ERROR", sqlstate: "42S01" },

@@ -4,7 +4,7 @@ use tare_engine::operation;
 use tare_engine::snapshot::*;
 use tare_engine::*;
 
-use crate::driver::*;
+use tare_rig::*;
 
 #[test]
 fn a_wait_says_where_when_and_on_what() {

@@ -4,7 +4,7 @@ use tare_engine::operation;
 use tare_engine::snapshot::*;
 use tare_engine::*;
 
-use crate::driver::*;
+use tare_rig::*;
 
 /// Ends a statement the way a host does that leaves some out.
 fn end(rig: Rig, statement: Statement, sql: &str) {

@@ -5,7 +5,7 @@ use std::time::Duration;
 use tare_engine::snapshot::*;
 use tare_engine::*;
 
-use crate::driver::*;
+use tare_rig::*;
 
 const SQL: &str = "SELECT c FROM t WHERE id = ?";
 

@@ -2,7 +2,7 @@
 
 use tare_engine::snapshot::*;
 
-use crate::driver::*;
+use tare_rig::*;
 
 /// Counts and bytes: times differ from query to query while the clock is being calibrated.
 fn figures(io: IoStat) -> [(u64, u64); 3] {

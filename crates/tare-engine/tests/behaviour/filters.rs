@@ -3,7 +3,7 @@
 use tare_engine::snapshot::*;
 use tare_engine::*;
 
-use crate::driver::*;
+use tare_rig::*;
 
 /// One event of every kind; counts as (waits, stages, statements, transactions, allocations).
 fn one_of_each(rig: Rig) {

@@ -6,7 +6,7 @@ use tare_engine::histogram::{Histogram, Lowest};
 use tare_engine::snapshot::*;
 use tare_engine::*;
 
-use crate::driver::*;
+use tare_rig::*;
 
 const TYPES: [EventType; 4] =
     [EventType::Transaction, EventType::Statement, EventType::Stage, EventType::Wait];

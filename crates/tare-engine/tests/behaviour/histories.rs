@@ -3,7 +3,7 @@
 use tare_engine::snapshot::*;
 use tare_engine::*;
 
-use crate::driver::*;
+use tare_rig::*;
 
 /// The four event types, each with a way to make one event that uses one id.
 fn event_types(rig: Rig) -> [(EventType, Box<dyn Fn()>); 4] {

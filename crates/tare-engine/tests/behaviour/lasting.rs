@@ -7,7 +7,7 @@ use proptest::prelude::*;
 use tare_engine::snapshot::*;
 use tare_engine::*;
 
-use crate::driver::*;
+use tare_rig::*;
 
 /// Thread and id of an event.
 type Key = (u64, u64);

@@ -3,7 +3,7 @@
 use tare_engine::snapshot::*;
 use tare_engine::*;
 
-use crate::driver::*;
+use tare_rig::*;
 
 /// A rig whose instruments are all at this level.
 fn rig_at(level: Recording) -> Rig {

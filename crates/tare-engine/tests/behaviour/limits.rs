@@ -3,7 +3,7 @@
 use tare_engine::snapshot::*;
 use tare_engine::*;
 
-use crate::driver::*;
+use tare_rig::*;
 
 fn limited(limits: &[(Lost, u32)]) -> Rig {
     let mut config = small();

@@ -4,7 +4,7 @@ use tare_engine::operation;
 use tare_engine::snapshot::*;
 use tare_engine::*;
 
-use crate::driver::*;
+use tare_rig::*;
 
 #[test]
 fn a_mutex_knows_its_owner() {

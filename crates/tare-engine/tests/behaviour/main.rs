@@ -1,8 +1,5 @@
 //! What a reader sees of what a host reports: every reader, every reset, every filter.
 
-#[path = "../driver/mod.rs"]
-mod driver;
-
 mod active;
 mod digests;
 mod errors;

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use tare_engine::snapshot::*;
 use tare_engine::*;
 
-use crate::driver::*;
+use tare_rig::*;
 
 fn extended() -> Config {
     Config { extended: true, ..small() }

@@ -2,7 +2,7 @@
 
 use tare_engine::snapshot::*;
 
-use crate::driver::*;
+use tare_rig::*;
 
 #[test]
 fn a_balance_has_its_high_water_mark() {

@@ -3,7 +3,7 @@
 use tare_engine::snapshot::*;
 use tare_engine::*;
 
-use crate::driver::*;
+use tare_rig::*;
 
 const PARTIES: [Grouping; 3] = [Grouping::Account, Grouping::User, Grouping::Host];
 

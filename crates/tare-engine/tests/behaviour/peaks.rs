@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 use tare_engine::snapshot::*;
 use tare_engine::*;
 
-use crate::driver::*;
+use tare_rig::*;
 
 /// What one connection does: `count` blocks are in use at once, and none at its end.
 fn use_memory(rig: Rig, count: usize) {

@@ -3,7 +3,7 @@
 use tare_engine::snapshot::*;
 use tare_engine::*;
 
-use crate::driver::*;
+use tare_rig::*;
 
 #[test]
 fn a_prepared_statement_counts_until_it_is_truncated_and_on_after_it() {

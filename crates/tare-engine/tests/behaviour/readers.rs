@@ -5,7 +5,7 @@ use std::time::Duration;
 use tare_engine::snapshot::*;
 use tare_engine::*;
 
-use crate::driver::*;
+use tare_rig::*;
 
 const NEVER: Duration = Duration::from_secs(3600);
 /// In picoseconds.

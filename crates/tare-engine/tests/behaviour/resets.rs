@@ -3,7 +3,7 @@
 use tare_engine::snapshot::*;
 use tare_engine::*;
 
-use crate::driver::*;
+use tare_rig::*;
 
 fn events(rig: Rig, n: u64) {
     for _ in 0..n {

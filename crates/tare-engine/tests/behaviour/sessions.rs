@@ -5,7 +5,7 @@ use std::sync::atomic::Ordering::Relaxed;
 use tare_engine::snapshot::*;
 use tare_engine::*;
 
-use crate::driver::*;
+use tare_rig::*;
 
 /// Connects an account whose session has counted so much.
 fn session(rig: Rig, user: &str, host: &str, questions: u64) -> ThreadRef {

@@ -8,7 +8,7 @@ use proptest::prelude::*;
 use tare_engine::snapshot::*;
 use tare_engine::*;
 
-use crate::driver::*;
+use tare_rig::*;
 
 /// A reader and what it has come to.
 #[derive(Default)]

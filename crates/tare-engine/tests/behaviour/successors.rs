@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use tare_engine::snapshot::*;
 use tare_engine::*;
 
-use crate::driver::*;
+use tare_rig::*;
 
 fn rigs() -> [Rig; 2] {
     [false, true].map(|extended| Rig::with(Config { extended, ..small() }))

@@ -3,7 +3,7 @@
 use tare_engine::snapshot::*;
 use tare_engine::*;
 
-use crate::driver::*;
+use tare_rig::*;
 
 #[test]
 fn counts_sums_least_and_greatest_agree_with_the_events() {

@@ -4,7 +4,7 @@ use tare_engine::objects::ObjectRule;
 use tare_engine::snapshot::*;
 use tare_engine::*;
 
-use crate::driver::*;
+use tare_rig::*;
 
 #[test]
 fn a_table_counts_by_index_and_operation_and_keeps_it_when_closed() {

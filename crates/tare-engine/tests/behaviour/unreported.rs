@@ -5,7 +5,7 @@ use std::sync::atomic::Ordering::Relaxed;
 use tare_engine::snapshot::*;
 use tare_engine::*;
 
-use crate::driver::*;
+use tare_rig::*;
 
 /// A rig whose host knows the stages of its sessions.
 fn knowing() -> Rig {

@@ -3,8 +3,8 @@
 use tare_engine::snapshot::{Grouping, Scope};
 use tare_engine::{WaitObject, operation};
 
-use crate::driver::*;
 use crate::rows::*;
+use tare_rig::*;
 
 /// Some threads at once, many one after the other, while somebody reads.
 fn churn(rig: Rig, things: &RowThings, cycles: u64) -> Issued {

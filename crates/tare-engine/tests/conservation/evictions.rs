@@ -7,8 +7,8 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use tare_engine::snapshot::*;
 use tare_engine::{Config, Counter, Spelling};
 
-use crate::driver::*;
 use crate::rows::*;
+use tare_rig::*;
 
 const WRITERS: u64 = 4;
 const DIGESTS: u64 = 3000;

@@ -3,8 +3,8 @@
 use tare_engine::Config;
 use tare_engine::snapshot::*;
 
-use crate::driver::*;
 use crate::rows::*;
+use tare_rig::*;
 
 fn tiny() -> Rig {
     Rig::with(Config { memory_max: 1 << 20, digests_size: 100_000, ..Config::default() })

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use tare_engine::Config;
 use tare_engine::snapshot::*;
 
-use crate::driver::*;
+use tare_rig::*;
 
 const THREADS: usize = 64;
 const EVENTS: u64 = 400;

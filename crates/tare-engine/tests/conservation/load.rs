@@ -5,8 +5,8 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use tare_engine::Config;
 use tare_engine::snapshot::*;
 
-use crate::driver::*;
 use crate::rows::*;
+use tare_rig::*;
 
 const WRITERS: u64 = 4;
 const EVENTS: u64 = 12_000;

@@ -1,9 +1,6 @@
 //! Nothing is lost without being counted, nothing is counted twice, nothing read is a mixture: with many
 //! threads at once, with threads that come and go, with no memory left, and against a model.
 
-#[path = "../driver/mod.rs"]
-mod driver;
-
 mod churn;
 mod evictions;
 mod exhaustion;

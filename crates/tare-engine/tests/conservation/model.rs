@@ -5,7 +5,7 @@ use proptest::prelude::*;
 use tare_engine::ThreadRef;
 use tare_engine::snapshot::*;
 
-use crate::driver::*;
+use tare_rig::*;
 
 /// The four summaries that count one thing each here.
 const SUMMARIES: [EventType; 4] =

@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 use tare_engine::snapshot::*;
 
-use crate::driver::*;
+use tare_rig::*;
 
 /// Statements, each with enough waits to be there for a while, until it is told to stop.
 fn work(rig: Rig, thread: tare_engine::ThreadRef, is_over: &AtomicBool) {

@@ -7,8 +7,8 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use tare_engine::snapshot::*;
 use tare_engine::{Config, MAX_INDEXES, Savepoint, Spelling, TransactionStart};
 
-use crate::driver::*;
 use crate::rows::*;
+use tare_rig::*;
 
 /// Runs `write` over and over until `read` has been called `reads` times.
 fn race(reads: u32, write: impl Fn(u64) + Sync, read: impl Fn()) {

@@ -4,7 +4,7 @@ use tare_engine::operation;
 use tare_engine::snapshot::*;
 use tare_engine::*;
 
-use crate::driver::*;
+use tare_rig::*;
 
 /// A small generator of random numbers (xorshift64*), the same for a seed on every machine.
 pub(crate) struct RowRandom(u64);

@@ -9,7 +9,7 @@ use std::time::Duration;
 use tare_engine::snapshot::{EventHead, Grouping, Parts};
 use tare_engine::{Config, Cursor};
 
-use crate::driver::*;
+use tare_rig::*;
 
 const THREADS: u64 = 64;
 const STATEMENTS: u64 = 1_500;

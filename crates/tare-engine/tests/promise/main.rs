@@ -4,9 +4,6 @@
 //! system call. It is long enough to wrap every ring, to exchange blocks of the long histories, to overflow a
 //! thread's map of digests and the table behind it, and to pass TRUNCATEs of everything.
 
-#[path = "../driver/mod.rs"]
-mod driver;
-
 mod allocations;
 mod routine;
 mod source;

@@ -3,7 +3,7 @@
 use tare_engine::snapshot::*;
 use tare_engine::*;
 
-use crate::driver::*;
+use tare_rig::*;
 
 /// What exists before the hot calls begin.
 pub(crate) struct EventRoutine {

@@ -39,6 +39,17 @@ pub struct Source {
 }
 
 /// Returns the shipped study of that name, or the study in that file.
+///
+/// # Examples
+///
+/// ```
+/// use tare_lab::catalogue;
+///
+/// assert_eq!(catalogue::find("exporters")?.file, "studies/exporters.toml");
+/// let error = catalogue::find("exportres").expect_err("no such study").to_string();
+/// assert!(error.contains("did you mean `exporters`?"), "{error}");
+/// # Ok::<(), tare_lab::Error>(())
+/// ```
 pub fn find(study: &str) -> Result<Source> {
     if let Some((name, text)) = STUDIES.iter().find(|(name, _)| *name == study) {
         return Ok(Source {

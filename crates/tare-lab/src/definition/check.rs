@@ -3,11 +3,13 @@
 use std::collections::BTreeSet;
 use std::sync::OnceLock;
 
+use serde::de::{Deserialize, Deserializer, Error as _};
+
 use super::processes::starts_several;
 use super::{Definition, PASSWORD, ServerDef, SettingDef, SidecarDef, WorkloadDef, recordings, twin_of};
 use crate::definition::place::{Place, Step, Wrong, at};
 use crate::error::meant;
-use crate::load::workload;
+use crate::load::workload::{self, Workload};
 use crate::results::record::Measure;
 use crate::statistics::sequential::{Errors, Looks, MOST};
 
@@ -37,8 +39,6 @@ impl Definition {
             }
         }
         for (i, workload) in self.workloads.iter().enumerate() {
-            let runs: BTreeSet<&str> = workload::WORKLOADS.iter().map(|w| w.name).collect();
-            known(Some(&workload.run), &runs, || at("workload", i, "run"))?;
             known(workload.server.as_ref(), &servers, || at("workload", i, "server"))?;
             self.check_bases(workload).map_err(|why| (at("workload", i, "server"), why))?;
             check_users(&workload.users).map_err(|why| (at("workload", i, "users"), why))?;
@@ -299,19 +299,30 @@ fn names<'a>(
     Ok(names)
 }
 
+/// Reads the name of a workload.
+pub(super) fn workload<'de, D: Deserializer<'de>>(
+    name: D,
+) -> std::result::Result<&'static Workload, D::Error> {
+    let name = String::deserialize(name)?;
+    let names = || workload::WORKLOADS.iter().map(|w| w.name).collect();
+    workload::find(&name).ok_or_else(|| D::Error::custom(unknown(&name, &names())))
+}
+
 fn known(
     name: Option<&String>,
     names: &BTreeSet<&str>,
     place: impl Fn() -> Place,
 ) -> std::result::Result<(), Wrong> {
     match name {
-        Some(name) if !names.contains(name.as_str()) => {
-            let allowed: Vec<String> = names.iter().map(|n| format!("`{n}`")).collect();
-            let meant = meant(name, names.iter().copied());
-            Err((place(), format!("there is no `{name}`{meant}; allowed: {}", allowed.join(", "))))
-        }
+        Some(name) if !names.contains(name.as_str()) => Err((place(), unknown(name, names))),
         _ => Ok(()),
     }
+}
+
+fn unknown(name: &str, names: &BTreeSet<&str>) -> String {
+    let allowed: Vec<String> = names.iter().map(|n| format!("`{n}`")).collect();
+    let meant = meant(name, names.iter().copied());
+    format!("there is no `{name}`{meant}; allowed: {}", allowed.join(", "))
 }
 
 fn check_users(users: &[u32]) -> std::result::Result<(), String> {

@@ -17,7 +17,7 @@ use crate::Result;
 use crate::definition::place::{Step, Wrong, error, locate};
 pub use crate::error::PASSWORD;
 use crate::load::outpost::DriverDef;
-use crate::load::workload::{self, Options, Workload};
+use crate::load::workload::{Options, Workload};
 use crate::results::record::{Cell, Measure};
 
 /// Suffix of the A/A control's name.
@@ -176,8 +176,9 @@ pub struct SidecarDef {
 pub struct WorkloadDef {
     /// Name, unique in the study.
     pub name: String,
-    /// Name of one of [`crate::workload::WORKLOADS`].
-    pub run: String,
+    /// One of [`crate::workload::WORKLOADS`], which the file names.
+    #[serde(deserialize_with = "check::workload")]
+    pub run: &'static Workload,
     /// Name of the server it runs on; `None`: all servers.
     pub server: Option<String>,
     /// Options of its script, which override its defaults.
@@ -231,11 +232,6 @@ impl SettingDef {
 }
 
 impl WorkloadDef {
-    /// Returns the workload.
-    pub fn workload(&self) -> &'static Workload {
-        workload::find(&self.run).unwrap_or(&workload::WORKLOADS[0]) // checked when the study was read
-    }
-
     /// Returns the options given to it.
     pub fn given(&self) -> Options {
         self.options.iter().map(|(name, value)| (name.clone(), value.to_string())).collect()
@@ -298,6 +294,23 @@ impl Definition {
 
     /// Parses a study; `file` names it in errors. Applies the overrides if `quick`, and adds the A/A
     /// controls.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use tare_lab::{catalogue, definition::Definition};
+    ///
+    /// let source = catalogue::find("pfs-default")?;
+    /// let study = Definition::read(&source.text, &source.file, false)?;
+    /// let quick = Definition::read(&source.text, &source.file, true)?;
+    /// assert!(quick.minutes < study.minutes);
+    ///
+    /// // An error names the file, the line and the key.
+    /// let text = source.text.replace("precision", "percision");
+    /// let error = Definition::read(&text, &source.file, false).expect_err("no such key").to_string();
+    /// assert!(error.contains("studies/pfs-default.toml") && error.contains("percision"), "{error}");
+    /// # Ok::<(), tare_lab::Error>(())
+    /// ```
     pub fn read(text: &str, file: &str, quick: bool) -> Result<Definition> {
         let mut definition: Definition =
             toml::from_str(text).map_err(|e| error(text, file, e.span(), e.message().to_owned()))?;

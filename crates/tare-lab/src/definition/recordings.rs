@@ -11,7 +11,7 @@ use crate::{Error, Result};
 
 /// Checks a workload that is a recording; the error names the key.
 pub(crate) fn check(workload: &WorkloadDef) -> std::result::Result<(), (&'static str, String)> {
-    if workload.workload().script != Script::Recorded {
+    if workload.run.script != Script::Recorded {
         return Ok(());
     }
     Told::of(&workload.given()).map_err(|why| ("options", why))?;
@@ -24,13 +24,13 @@ pub(crate) fn check(workload: &WorkloadDef) -> std::result::Result<(), (&'static
 
 /// Returns whether a workload keeps the recording's times, so that its driver must not be stopped.
 pub(crate) fn goes_by_the_clock(workload: &WorkloadDef) -> bool {
-    workload.workload().script == Script::Recorded
+    workload.run.script == Script::Recorded
         && Told::of(&workload.given()).is_ok_and(|told| told.pace == Pace::Own)
 }
 
 /// Reads the recordings of a study, and refuses unrequested kinds of statements, before anything is started.
 pub(crate) fn check_recordings(definition: &Definition, study: &str) -> Result<()> {
-    for workload in definition.workloads.iter().filter(|w| w.workload().script == Script::Recorded) {
+    for workload in definition.workloads.iter().filter(|w| w.run.script == Script::Recorded) {
         let Ok(told) = Told::of(&workload.given()) else { continue }; // checked when the study was read
         let recording = file::read(&told.recording)?;
         if told.sent.is_none() {

@@ -15,7 +15,7 @@ use crate::{Error, Result};
 pub type Options = BTreeMap<String, String>;
 
 /// A workload: what one transaction is.
-#[derive(Debug)]
+#[derive(Debug, PartialEq, Eq)]
 pub struct Workload {
     /// Its name in studies.
     pub name: &'static str,
@@ -54,7 +54,7 @@ pub enum Script {
 }
 
 /// The data that a workload needs before it runs. Workloads with the same data of the same size can share it.
-#[derive(Debug)]
+#[derive(Debug, PartialEq, Eq)]
 pub struct Data {
     /// Its name.
     pub name: &'static str,
@@ -293,6 +293,18 @@ pub fn find(name: &str) -> Option<&'static Workload> {
 /// # Errors
 ///
 /// There is none; the error says which there are.
+///
+/// # Examples
+///
+/// ```
+/// use tare_lab::workload;
+///
+/// let workload = workload::named("oltp_read_only")?;
+/// assert!(!workload.writes);
+/// let error = workload::named("oltp_raed_only").expect_err("no such workload").to_string();
+/// assert!(error.contains("did you mean `oltp_read_only`?"), "{error}");
+/// # Ok::<(), tare_lab::Error>(())
+/// ```
 pub fn named(name: &str) -> Result<&'static Workload> {
     find(name).ok_or_else(|| {
         let known: Vec<&str> = WORKLOADS.iter().map(|it| it.name).collect();

@@ -34,6 +34,25 @@ pub enum Errors {
 }
 
 /// The limits of a series of looks, one after every value.
+///
+/// # Examples
+///
+/// ```
+/// use tare_lab::sequential::{Errors, Looks};
+///
+/// let looks = Looks::at_most(Errors::Symmetric, 20);
+/// let mut values = vec![];
+/// for block in 0..20 {
+///     values.push(0.03 + 0.001 * f64::from(block % 5 - 2));
+///     let interval = looks.judge(&values).and_then(|judged| judged.interval);
+///     assert_eq!(interval.is_some(), values.len() >= looks.first());
+///     // Looking after every block and stopping here keeps the error at 5%.
+///     if interval.is_some_and(|i| i.low > 0.025 && i.high < 0.035) {
+///         break;
+///     }
+/// }
+/// assert!(values.len() < 20);
+/// ```
 #[derive(Debug)]
 pub struct Looks {
     limits: Limits,

@@ -47,6 +47,19 @@ pub struct Change {
 
 impl Change {
     /// Computes it from the natural logarithms of the pairs' ratios; `None` with fewer than two pairs.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use tare_lab::statistics::Change;
+    ///
+    /// // CPU seconds of four pairs of slices: a setting and its base.
+    /// let pairs = [(2.06_f64, 2.0), (2.07, 2.01), (2.04, 1.98), (2.08, 2.02)];
+    /// let change = Change::of(&pairs.map(|(setting, base)| (setting / base).ln())).expect("four pairs");
+    /// assert!((change.mean.value - 0.03).abs() < 0.001);
+    /// assert!(change.mean.low > 0.025 && change.mean.high < 0.035);
+    /// assert_eq!(Change::of(&[0.03]), None);
+    /// ```
     pub fn of(log_ratios: &[f64]) -> Option<Change> {
         let mean = mean_interval(log_ratios)?;
         let median = bootstrap(log_ratios, median);
@@ -66,6 +79,15 @@ pub fn median(values: &[f64]) -> f64 {
 }
 
 /// Returns a quantile with linear interpolation between neighbours; NaN without values.
+///
+/// # Examples
+///
+/// ```
+/// use tare_lab::statistics::quantile;
+///
+/// assert_eq!(quantile(&[30.0, 10.0, 20.0], 0.5), 20.0);
+/// assert_eq!(quantile(&[10.0, 20.0], 0.75), 17.5);
+/// ```
 #[allow(clippy::cast_precision_loss, clippy::cast_possible_truncation, clippy::cast_sign_loss)]
 pub fn quantile(values: &[f64], q: f64) -> f64 {
     let mut sorted = values.to_vec();
@@ -96,6 +118,17 @@ pub fn mean_interval(values: &[f64]) -> Option<Estimate> {
 }
 
 /// Returns a statistic with its bootstrap percentile interval.
+///
+/// # Examples
+///
+/// ```
+/// use tare_lab::statistics::{bootstrap, median};
+///
+/// // An outlier moves neither the median nor, by much, its interval.
+/// let estimate = bootstrap(&[10.0, 10.1, 9.9, 10.2, 9.8, 10.0, 55.0], median);
+/// assert_eq!(estimate.value, 10.0);
+/// assert!(estimate.low > 9.7 && estimate.high < 10.3);
+/// ```
 pub fn bootstrap(values: &[f64], statistic: impl Fn(&[f64]) -> f64) -> Estimate {
     let indices: Vec<usize> = (0..values.len()).collect();
     bootstrap_rows(&indices, |rows| statistic(&rows.iter().map(|&i| values[i]).collect::<Vec<_>>()))

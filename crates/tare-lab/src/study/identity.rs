@@ -109,7 +109,7 @@ fn measured(order: &Order, programs: &BTreeMap<String, Installation>) -> Result<
 
 /// Returns recordings and their data, by the workloads' options that name them.
 fn replayed(definition: &Definition) -> Vec<(String, PathBuf)> {
-    let recorded = definition.workloads.iter().filter(|w| w.workload().script == Script::Recorded);
+    let recorded = definition.workloads.iter().filter(|w| w.run.script == Script::Recorded);
     let options = recorded.flat_map(|workload| workload.given());
     let files = options.filter(|(option, _)| ["recording", "data"].contains(&option.as_str()));
     files.map(|(option, path)| (format!("{option} {path}"), path.into())).collect()

@@ -107,7 +107,7 @@ fn check_driver(order: &Order) -> Result<()> {
             workload.name
         ));
     }
-    if let Some(workload) = definition.workloads.iter().find(|w| w.workload().script == Script::Recorded) {
+    if let Some(workload) = definition.workloads.iter().find(|w| w.run.script == Script::Recorded) {
         return needs(format!(
             "a driver on this machine: the recording of `{}` is sent by the program that runs the study",
             workload.name
@@ -175,8 +175,8 @@ impl Loads {
     fn of(definition: &Definition) -> Loads {
         let mut schemas: Vec<Schema> = vec![];
         for workload in &definition.workloads {
-            let data = workload.workload().data;
-            let key = workload.workload().data_key(&workload.given());
+            let data = workload.run.data;
+            let key = workload.run.data_key(&workload.given());
             let settings = definition.settings.iter().filter(|s| definition.runs(workload, s));
             let servers = settings.map(|s| definition.server_of(s).name.clone());
             if let Some(schema) = schemas.iter_mut().find(|s| s.key == key) {
@@ -203,7 +203,7 @@ impl Loads {
 
     /// Returns the load of a workload at a number of connections.
     pub(crate) fn drive(&self, workload: &WorkloadDef, users: u32) -> Load {
-        let (kind, given) = (workload.workload(), workload.given());
+        let (kind, given) = (workload.run, workload.given());
         let key = kind.data_key(&given);
         let schema = self.schemas.iter().find(|s| s.key == key).map(|s| s.load.schema.clone());
         Load {

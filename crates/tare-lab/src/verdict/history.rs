@@ -92,7 +92,7 @@ impl Run {
     fn same_load(&self, last: &Run, cell: &Cell) -> Result<(), String> {
         match (self.workload(cell), last.workload(cell)) {
             (Some(own), Some(other)) => {
-                let options = |w: &WorkloadDef| w.workload().options(&w.given());
+                let options = |w: &WorkloadDef| w.run.options(&w.given());
                 let same =
                     own.run == other.run && own.prepared == other.prepared && options(own) == options(other);
                 if same {

@@ -217,7 +217,7 @@ unsafe extern "C" fn try_first<const READS: bool>(
         if ENGINE.count_free_synch_fast(untimed, synch, way as u8, source) {
             return 0;
         }
-        return count_free(untimed, synch, way as u8, source);
+        return count_uncontended(untimed, synch, way as u8, source);
     }
     // SAFETY: the caller's promise.
     unsafe { lock_unusual::<READS>(that, source, way, instance) }
@@ -226,7 +226,12 @@ unsafe extern "C" fn try_first<const READS: bool>(
 /// Counts an uncontended acquisition. Returns 0 through `black_box` so that [`lock_recorded`] can tail-call it.
 #[cold]
 #[inline(never)]
-extern "C" fn count_free(untimed: UntimedLock, synch: SynchRef, operation: u8, source: Source) -> c_int {
+extern "C" fn count_uncontended(
+    untimed: UntimedLock,
+    synch: SynchRef,
+    operation: u8,
+    source: Source,
+) -> c_int {
     ENGINE.count_free_synch(untimed, synch, operation, source);
     black_box(0)
 }

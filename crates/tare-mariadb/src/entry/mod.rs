@@ -8,6 +8,7 @@
 
 pub(crate) mod condition;
 mod facts;
+mod failure;
 mod file;
 mod guard;
 pub(crate) mod lock;
@@ -37,7 +38,7 @@ use crate::options::Options;
 const SCHEMA: &[u8] = federated::SCHEMA.as_bytes();
 
 pub(crate) use facts::select;
-pub(crate) use guard::failure;
+pub(crate) use failure::failure;
 pub(crate) use server::ServerHost;
 pub(crate) use thread::when_ready;
 

@@ -11,7 +11,7 @@ use tare_engine::{
 use super::routing;
 use crate::host::digest::{self, Tokens};
 use crate::host::{
-    charset, host_cache, metadata, names, observation, replica, row_lock, session, stage, user_variable,
+    charset, host_cache, names, observation, replica, row_lock, session, stage, user_variable,
 };
 
 /// The running server.
@@ -63,7 +63,7 @@ impl Host for ServerHost {
     }
 
     fn command_name(&self, command: u32) -> Option<&'static str> {
-        Some(names::command(command.cast_signed()))
+        Some(tare_words::command::name(command.cast_signed()))
     }
 
     fn system_thread(&self, name: &str) -> Option<SystemThread> {
@@ -156,7 +156,7 @@ impl Host for ServerHost {
     }
 
     fn is_lock_in_the_way(&self, namespace: u8, wanted: u8, held: u8, is_granted: bool) -> bool {
-        metadata::is_in_the_way(namespace, wanted, held, is_granted)
+        names::mdl_rules(namespace).is_in_the_way(wanted.into(), held.into(), is_granted)
     }
 
     fn row_lock_wait(&self, session: Session, does_wait: bool) -> Option<RowLockWait> {

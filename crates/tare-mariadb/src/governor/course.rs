@@ -9,9 +9,9 @@ use tare_budget::board::Why;
 use tare_budget::{Budget, Kind, Level, Prices, Resampled};
 use tare_engine::snapshot::{ClassId, EventType, Kind as InstrumentKind, Properties, Reset};
 use tare_engine::{Recording, Registration, SampleRate, ThreadRef};
+use tare_rig::{IDLE, MUTEX, Rig, STAGE, STATEMENT, small};
 
 use super::watch::{Budgets, SampleStart, Seen, Watch};
-use crate::driver::{IDLE, MUTEX, Rig, STAGE, STATEMENT, small};
 
 /// Returns the same prices for all kinds, high enough that a test needs few events.
 fn prices() -> Prices {

@@ -18,7 +18,6 @@ mod shown;
 mod watch;
 
 use std::cell::OnceCell;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::rc::Rc;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, SystemTime};
@@ -30,9 +29,9 @@ use tare_tables::{StatusRow, StatusValue, TableError};
 
 use crate::active::{self, Clocks};
 use crate::options::Options;
-use crate::process::ENGINE;
 use crate::process::log::{Severity, line};
-use crate::process::spawn;
+use crate::process::panic::caught;
+use crate::process::{ENGINE, guarded, spawn};
 use ledger::Ledger;
 use watch::{Budgets, SampleStart, Seen, Watch};
 
@@ -152,7 +151,7 @@ fn set(name: &str, budget: Option<Budget>) {
     });
     if !budgets.are_none() && !shared.is_running {
         shared.is_running = true;
-        if let Err(error) = spawn("tare-governor", Box::new(run)) {
+        if let Err(error) = spawn(THREAD, Box::new(run)) {
             shared.is_running = false;
             shared.budgets = Budgets { is_strict: budgets.is_strict, ..Budgets::default() };
             shared.note(format!("no thread can be started: {error}; there is no {name}"));
@@ -184,16 +183,20 @@ pub(crate) fn end() {
     drop(ended.unwrap_or_else(PoisonError::into_inner));
 }
 
+/// Name of the governor's thread.
+const THREAD: &str = "tare-governor";
+
 /// Runs the governor's thread.
 fn run() {
-    if catch_unwind(AssertUnwindSafe(govern)).is_err() {
-        // The log has the panic's text. Levels must not stay lowered without a governor.
-        let _ = catch_unwind(|| lock(&WATCH).as_mut().map(|watch| watch.put_back(&ENGINE)));
+    if guarded(THREAD, "the budget is not kept any more and all levels go back", govern).is_none() {
+        // Levels must not stay lowered without a governor.
+        if caught(|| lock(&WATCH).as_mut().map(|watch| watch.put_back(&ENGINE))).is_err() {
+            line(Severity::Warning, "levels stay as the governor left them: internal error");
+        }
         let mut shared = lock(&SHARED);
         shared.budgets = Budgets::default();
         shared.is_running = false;
         shared.note("internal error: the budget is not kept any more".to_owned());
-        line(Severity::Warning, "the budget is not kept any more: internal error; all levels are back");
     }
     CHANGED.notify_all();
 }

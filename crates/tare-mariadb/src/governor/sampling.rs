@@ -8,7 +8,7 @@ use tare_tables::TableError;
 
 use crate::options::{Options, SAMPLES, show_duration, show_sample_rate};
 use crate::process::ENGINE;
-use crate::process::spawn;
+use crate::process::spawn_guarded;
 
 /// The rows of `tare_status` that can be set.
 pub(crate) const SAMPLE: &str = "sample";
@@ -23,15 +23,12 @@ static ENDS: AtomicBool = AtomicBool::new(false);
 /// Starts sampling as the options say, and the thread that keeps the rate.
 pub(crate) fn begin(options: &Options) -> std::io::Result<()> {
     ENGINE.set_sampling(options.sample_rate(), options.slow_after);
-    spawn(
-        "tare-sampling",
-        Box::new(|| {
-            while !ENDS.load(Ordering::Relaxed) {
-                ENGINE.adjust_sampling();
-                std::thread::sleep(EVERY);
-            }
-        }),
-    )
+    spawn_guarded("tare-sampling", "the weight of sampled statements stays as it is", || {
+        while !ENDS.load(Ordering::Relaxed) {
+            ENGINE.adjust_sampling();
+            std::thread::sleep(EVERY);
+        }
+    })
 }
 
 /// Stops the adjustment; the weight stays as it is.

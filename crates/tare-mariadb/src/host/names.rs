@@ -6,6 +6,7 @@
 
 use tare_engine::SystemThread;
 use tare_engine::snapshot::WaitClass;
+use tare_words::metadata_lock::Namespace;
 
 /// The numbers of the commands with which the server's own threads begin; sessions begin with the first.
 const CONNECT: u32 = 11;
@@ -29,52 +30,6 @@ pub fn system_thread(name: &str) -> Option<SystemThread> {
         b"thread/sql/delayed_insert" => of("delayed", "", DELAYED_INSERT),
         _ => return None,
     })
-}
-
-/// Returns PROCESSLIST_COMMAND for a command number (`set_thread_command`).
-pub const fn command(number: i32) -> &'static str {
-    const FIRST: [&str; 32] = [
-        "Sleep",
-        "Quit",
-        "Init DB",
-        "Query",
-        "Field List",
-        "Create DB",
-        "Drop DB",
-        "Refresh",
-        "Shutdown",
-        "Statistics",
-        "Processlist",
-        "Connect",
-        "Kill",
-        "Debug",
-        "Ping",
-        "Time",
-        "Delayed insert",
-        "Change user",
-        "Binlog Dump",
-        "Table Dump",
-        "Connect Out",
-        "Register Slave",
-        "Prepare",
-        "Execute",
-        "Long Data",
-        "Close stmt",
-        "Reset stmt",
-        "Set option",
-        "Fetch",
-        "Daemon",
-        "Unimpl get tid",
-        "Reset connection",
-    ];
-    match number {
-        0..=31 => FIRST[number as usize],
-        250 => "Bulk_execute",
-        251 => "Slave_worker",
-        252 => "Slave_IO",
-        253 => "Slave_SQL",
-        _ => "Error",
-    }
 }
 
 /// Returns whether a session with this command works for its client. Of the others some wait for the client, and some
@@ -145,23 +100,6 @@ impl TableLock {
         TableLock::WriteNormal,
         TableLock::WriteExternal,
     ];
-
-    /// Returns the OPERATION of the wait.
-    pub const fn operation(self) -> &'static str {
-        match self {
-            TableLock::ReadNormal => "read normal",
-            TableLock::ReadWithSharedLocks => "read with shared locks",
-            TableLock::ReadHighPriority => "read high priority",
-            TableLock::ReadNoInsert => "read no inserts",
-            TableLock::ReadExternal => "read external",
-            TableLock::WriteAllowWrite => "write allow write",
-            TableLock::WriteConcurrentInsert => "write concurrent insert",
-            TableLock::WriteDelayed => "write delayed",
-            TableLock::WriteLowPriority => "write low priority",
-            TableLock::WriteNormal => "write normal",
-            TableLock::WriteExternal => "write external",
-        }
-    }
 }
 
 /// The request of a `start_table_lock_wait` call.
@@ -252,40 +190,21 @@ pub const fn mdl_namespace(number: u8) -> Option<&'static str> {
     }
 }
 
+/// Returns the namespace whose types and rules metadata locks of this namespace have.
+pub(crate) const fn mdl_rules(number: u8) -> Namespace {
+    match number {
+        0 => Namespace::Backup,
+        1 => Namespace::Scope,
+        _ => Namespace::Object,
+    }
+}
+
 /// Returns LOCK_TYPE of a metadata lock; locks of the namespace `BACKUP` have types of their own.
 pub const fn mdl_type(namespace: u8, number: i32) -> Option<&'static str> {
-    const BACKUP: [&str; 14] = [
-        "BACKUP_START",
-        "BACKUP_FLUSH",
-        "BACKUP_WAIT_FLUSH",
-        "BACKUP_WAIT_DDL",
-        "BACKUP_WAIT_COMMIT",
-        "BACKUP_FTWRL1",
-        "BACKUP_FTWRL2",
-        "BACKUP_DML",
-        "BACKUP_TRANS_DML",
-        "BACKUP_SYS_DML",
-        "BACKUP_DDL",
-        "BACKUP_BLOCK_DDL",
-        "BACKUP_ALTER_COPY",
-        "BACKUP_COMMIT",
-    ];
-    const OTHER: [&str; 10] = [
-        "INTENTION_EXCLUSIVE",
-        "SHARED",
-        "SHARED_HIGH_PRIO",
-        "SHARED_READ",
-        "SHARED_WRITE",
-        "SHARED_UPGRADABLE",
-        "SHARED_READ_ONLY",
-        "SHARED_NO_WRITE",
-        "SHARED_NO_READ_WRITE",
-        "EXCLUSIVE",
-    ];
     match (namespace, number) {
-        (0, 0..=13) => Some(BACKUP[number as usize]),
-        (1.., 0..=9) => Some(OTHER[number as usize]),
-        _ => None,
+        // MySQL's types follow.
+        (1.., 10..) | (_, ..0) => None,
+        _ => mdl_rules(namespace).type_name(number as usize),
     }
 }
 
@@ -333,16 +252,9 @@ mod tests {
     fn metadata_types_depend_on_the_namespace() {
         assert_eq!(mdl_type(0, 8), Some("BACKUP_TRANS_DML"));
         assert_eq!(mdl_type(2, 8), Some("SHARED_NO_READ_WRITE"));
-        assert_eq!(mdl_type(2, 10), None);
+        assert_eq!(mdl_type(8, 9), Some("EXCLUSIVE"));
+        assert_eq!([mdl_type(1, 10), mdl_type(2, 10), mdl_type(0, 14)], [None; 3]);
         assert_eq!(mdl_type(0, -1), None);
-    }
-
-    #[test]
-    fn commands_have_the_names_of_the_process_list() {
-        assert_eq!(
-            [command(0), command(3), command(29), command(250), command(99)],
-            ["Sleep", "Query", "Daemon", "Bulk_execute", "Error"]
-        );
     }
 
     #[test]

@@ -26,7 +26,7 @@ const SEARCHED_FOR_WAIT: usize = 1024;
 /// A transaction begins with the links of a list, which lead to other transactions.
 const LINKS: usize = 16;
 
-/// The offset in a session of the pointer to its transaction.
+/// Returns the offset in a session of the pointer to its transaction.
 fn engine_place() -> Option<usize> {
     static PLACE: OnceLock<Option<usize>> = OnceLock::new();
     *PLACE.get_or_init(|| {

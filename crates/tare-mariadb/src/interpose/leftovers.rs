@@ -7,13 +7,13 @@
 #![allow(unsafe_code)]
 
 use std::ffi::{c_char, c_int, c_void};
-use std::panic::catch_unwind;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use super::next::Next;
 use crate::install::{self, InstallError};
 use crate::process::log::{Severity, line};
+use crate::process::panic::caught;
 
 /// Set in a server that is going to serve, until its data directory has been examined.
 static DUE: AtomicBool = AtomicBool::new(false);
@@ -52,7 +52,7 @@ pub(crate) unsafe extern "C" fn chdir(path: *const c_char) -> c_int {
     };
     if changed == 0 && DUE.load(Ordering::Acquire) {
         // A panic here would unwind into the server; leftovers are not worth that.
-        let _ = catch_unwind(clear);
+        let _ = caught(clear);
     }
     changed
 }

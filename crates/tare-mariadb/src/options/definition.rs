@@ -10,6 +10,7 @@ use tare_engine::{
     STATEMENT_DEPTH, SampleRate,
 };
 use tare_tables::Shape;
+use tare_words::misspelt::meant;
 
 use super::error::{OptionError, Origin};
 use super::file::Entry;
@@ -462,7 +463,7 @@ impl OptionDef {
             }
             Kind::Level(field) => {
                 let level = value::rule(text).map_or(text, |(_, level)| level);
-                let meant = || format!("{}{}", wrong(), value::meant(level, value::LEVELS));
+                let meant = || format!("{}{}", wrong(), meant(level, value::levels(), '\''));
                 field(options).push(LevelRule::read(text).ok_or_else(meant)?);
             }
             Kind::Consumer(field) => {
@@ -508,7 +509,7 @@ pub(crate) fn apply(options: &mut Options, entry: &Entry) -> Result<(), OptionEr
             return Ok(());
         }
         let allowed = OPTIONS.iter().map(|def| def.name).collect::<Vec<_>>().join(", ");
-        let meant = value::meant(key, OPTIONS.iter().map(|def| def.name));
+        let meant = meant(key, OPTIONS.iter().map(|def| def.name), '\'');
         return Err(refuse(entry, format!("no such option{meant}"), allowed));
     };
     let text = match (switched, &entry.value, def.kind) {

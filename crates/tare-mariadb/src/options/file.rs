@@ -8,6 +8,8 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
+use tare_words::option_line::{self, is_space};
+
 use super::error::Origin;
 use super::root::Root;
 
@@ -238,71 +240,9 @@ impl Entry {
     /// Parses `key` or `key=value` with the quotes, escapes and comments of option files. Returns `None` if
     /// the line has no option.
     pub fn parse(group: &str, line: &str, origin: Origin) -> Option<Entry> {
-        let line = line.trim_start_matches(is_space);
-        if line.is_empty() || line.starts_with(['#', ';']) {
-            return None;
-        }
-        let line = without_comment(line);
-        let (key, value) = match line.split_once('=') {
-            Some((key, value)) => (key, Some(unescape(unquote(value.trim_matches(is_space))))),
-            None => (line, None),
-        };
-        let key = key.trim_end_matches(is_space).to_owned();
-        Some(Entry { group: group.to_owned(), key, value, origin })
+        let (key, value) = option_line::parse(line)?;
+        Some(Entry { group: group.to_owned(), key: key.to_owned(), value, origin })
     }
-}
-
-fn is_space(c: char) -> bool {
-    c.is_ascii_whitespace() || c == '\u{b}'
-}
-
-/// Cuts a line at the first `#` outside quotes.
-fn without_comment(line: &str) -> &str {
-    let mut quote = None;
-    let mut escaped = false;
-    for (position, c) in line.char_indices() {
-        match (c, quote) {
-            ('#', None) => return &line[..position],
-            ('\'' | '"', None) if !escaped => quote = Some(c),
-            (_, Some(open)) if c == open && !escaped => quote = None,
-            _ => {}
-        }
-        escaped = quote.is_some() && c == '\\' && !escaped;
-    }
-    line
-}
-
-/// Removes one pair of equal quotes around the value.
-fn unquote(value: &str) -> &str {
-    for quote in ['\'', '"'] {
-        if let Some(inner) = value.strip_prefix(quote).and_then(|rest| rest.strip_suffix(quote)) {
-            return inner;
-        }
-    }
-    value
-}
-
-/// Resolves `\n \t \r \b \s \" \' \\`; any other backslash stands for itself.
-fn unescape(value: &str) -> String {
-    let mut text = String::with_capacity(value.len());
-    let mut rest = value.chars();
-    while let Some(c) = rest.next() {
-        if c != '\\' {
-            text.push(c);
-            continue;
-        }
-        match rest.next() {
-            Some('n') => text.push('\n'),
-            Some('t') => text.push('\t'),
-            Some('r') => text.push('\r'),
-            Some('b') => text.push('\u{8}'),
-            Some('s') => text.push(' '),
-            Some(c @ ('"' | '\'' | '\\')) => text.push(c),
-            Some(other) => text.extend(['\\', other]),
-            None => text.push('\\'),
-        }
-    }
-    text
 }
 
 #[cfg(test)]
@@ -315,10 +255,6 @@ mod tests {
 
     use super::*;
 
-    fn parse(line: &str) -> Option<(String, Option<String>)> {
-        Entry::parse("g", line, Origin::CommandLine).map(|entry| (entry.key, entry.value))
-    }
-
     fn read(path: &Path) -> Vec<(String, Option<String>)> {
         let only = OsString::from(format!("--defaults-file={}", path.display()));
         let files = OptionFiles::of_server(&["mariadbd".into(), only]);
@@ -327,29 +263,6 @@ mod tests {
 
     fn option(key: &str, value: &str) -> (String, Option<String>) {
         (key.to_owned(), Some(value.to_owned()))
-    }
-
-    #[test]
-    fn lines_are_read_as_the_server_reads_them() {
-        for (line, expected) in [
-            ("a=b", Some(option("a", "b"))),
-            ("  a  =  b  ", Some(option("a", "b"))),
-            ("a", Some(("a".to_owned(), None))),
-            ("a=", Some(option("a", ""))),
-            ("a=b=c", Some(option("a", "b=c"))),
-            ("a=b # c", Some(option("a", "b"))),
-            ("a='b # c'", Some(option("a", "b # c"))),
-            ("a=\"b ' c\" # d", Some(option("a", "b ' c"))),
-            ("a='b\\'#c'", Some(option("a", "b'#c"))),
-            ("a='b", Some(option("a", "'b"))),
-            ("a=b\\sc\\\\d\\q\\", Some(option("a", "b c\\d\\q\\"))),
-            ("# a=b", None),
-            ("; a=b", None),
-            ("", None),
-            ("=b", Some(option("", "b"))),
-        ] {
-            assert_eq!(parse(line), expected, "{line:?}");
-        }
     }
 
     #[test]

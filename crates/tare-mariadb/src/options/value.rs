@@ -62,20 +62,18 @@ pub(crate) fn instrument_setting(text: &str) -> Option<InstrumentSetting> {
 }
 
 pub(crate) fn level_setting(text: &str) -> Option<LevelSetting> {
-    if text.eq_ignore_ascii_case("off") {
+    if text.eq_ignore_ascii_case(OFF) {
         return Some(LevelSetting::Off);
     }
     Recording::named(text).map(LevelSetting::At)
 }
 
-/// The names of levels, as [`level_setting`] parses them.
-pub(crate) const LEVELS: [&str; 6] = ["exact", "lean", "sampled", "sums", "counts", "off"];
+/// The level of an instrument that is off.
+const OFF: &str = "off";
 
-/// Words the known name that a misspelt one is nearest to; nothing if none is near.
-pub(crate) fn meant<'a>(name: &str, known: impl IntoIterator<Item = &'a str>) -> String {
-    let distances = known.into_iter().map(|it| (strsim::damerau_levenshtein(name, it), it));
-    let near = distances.filter(|(distance, _)| *distance <= 1 + name.len() / 4).min();
-    near.map_or(String::new(), |(_, it)| format!(" (did you mean '{it}'?)"))
+/// Returns the names of levels, as [`level_setting`] parses them, the highest first.
+pub(crate) fn levels() -> impl Iterator<Item = &'static str> {
+    Recording::ALL.into_iter().rev().map(Recording::name).chain([OFF])
 }
 
 /// Parses a duration such as `10ms` or `2s`.

@@ -98,7 +98,7 @@ pub(crate) unsafe extern "C" fn freopen64(
     let reopened = unsafe { next(path, mode, stream) };
     if !reopened.is_null() && is_stderr(reopened) && !FILE_OPEN.load(Ordering::Acquire) {
         // A panic here would unwind into the server; the lines are not worth that.
-        let _ = std::panic::catch_unwind(log_is_open);
+        let _ = super::panic::caught(log_is_open);
     }
     reopened
 }

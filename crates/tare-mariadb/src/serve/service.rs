@@ -5,13 +5,12 @@
 //! between, FEDERATED's connections arrive through [`crate::interpose::redirect`].
 #![allow(unsafe_code)]
 
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Mutex, OnceLock};
 
 use tare_tables::{StatusRow, Table};
-use tare_wire::{Endpoint, EndpointConfig};
+use tare_wire::{Endpoint, EndpointConfig, LISTENER};
 
 use super::{error_hook, error_log, variables};
 use crate::active;
@@ -21,7 +20,8 @@ use crate::interpose::folder::{self, FolderError, STORAGE_ENGINE_LOADED};
 use crate::interpose::redirect;
 use crate::jumps::{conditions, preparation};
 use crate::process::log::{Severity, line};
-use crate::process::{ENGINE, data_directory, spawn};
+use crate::process::panic::caught;
+use crate::process::{ENGINE, Stopped, data_directory, spawn, spawn_guarded, stopped};
 use crate::{endpoint, entry, status};
 
 static BEGUN: AtomicBool = AtomicBool::new(false);
@@ -61,24 +61,24 @@ pub(crate) fn begin() {
     if BEGUN.swap(true, Ordering::AcqRel) {
         return;
     }
-    let begun = catch_unwind(AssertUnwindSafe(serve));
-    match begun {
+    match caught(serve) {
         Ok(Ok(endpoint)) => {
             *SERVICE.lock().unwrap_or_else(|poisoned| poisoned.into_inner()) = Some(endpoint);
             OWNER.store(std::process::id(), Ordering::Relaxed);
             // SAFETY: `at_exit` is a plain function of this library, which is never unloaded.
             unsafe { libc::atexit(at_exit) };
-            let watch = Box::new(|| {
+            let watch = || {
                 // The server sets this variable itself until it is up.
                 while !error_hook::server_is_up() {
                     std::thread::sleep(std::time::Duration::from_millis(20));
                 }
                 error_hook::install(current_account, views());
-            });
-            let _only_error_numbers_suffer = spawn("tare-start", watch);
+            };
+            let loss = "errors of the tables have FEDERATED's numbers and texts";
+            let _only_error_numbers_suffer = spawn_guarded("tare-start", loss, watch);
         }
         Ok(Err(reason)) => line(Severity::Warning, &format!("the tables are not served: {reason}")),
-        Err(_) => line(Severity::Warning, "the tables are not served: internal error"),
+        Err(why) => line(Severity::Warning, &format!("the tables are not served: internal error: {why}")),
     }
 }
 
@@ -109,7 +109,7 @@ fn serve() -> Result<Endpoint, String> {
         engine: &ENGINE,
         server_version: format!("{version}-tare"),
         name_inside: Some(|name| NAMES.get()?.table(name).map(str::to_owned)),
-        spawn,
+        spawn: spawn_for_endpoint,
         max_connections: EndpointConfig::MAX_CONNECTIONS,
         stall_limit: EndpointConfig::STALL_LIMIT,
     };
@@ -134,6 +134,15 @@ fn serve() -> Result<Endpoint, String> {
         None => {}
     }
     Ok(endpoint)
+}
+
+/// Starts a thread of the endpoint. A connection's thread catches its own panics, which end that connection only.
+fn spawn_for_endpoint(name: &str, work: Box<dyn FnOnce() + Send>) -> std::io::Result<()> {
+    if name == LISTENER {
+        spawn_guarded(LISTENER, "the endpoint accepts no connection any more", work)
+    } else {
+        spawn(name, work)
+    }
 }
 
 /// Returns the names of the tables that are views.
@@ -173,7 +182,7 @@ extern "C" fn at_exit() {
     if std::process::id() != OWNER.load(Ordering::Relaxed) {
         return;
     }
-    let _ = catch_unwind(|| {
+    let _ = caught(|| {
         let endpoint = SERVICE.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).take();
         if let Some(mut endpoint) = endpoint {
             endpoint.stop();
@@ -204,6 +213,7 @@ fn status_rows() -> Vec<StatusRow> {
         ("server_version", status.server_version.unwrap_or_default()),
         ("abi", status.series.map_or("unknown", crate::abi::Series::name).to_owned()),
         ("state", entry::failure().map_or("active".to_owned(), |why| format!("off: {why}"))),
+        ("stopped", stopped_threads()),
         ("pid", std::process::id().to_string()),
     ];
     if let Some(options) = status::options() {
@@ -259,6 +269,13 @@ fn status_rows() -> Vec<StatusRow> {
         rows.push(known(("endpoint_rows", sent.to_string())));
     }
     rows
+}
+
+/// Returns the row `stopped`: each thread that a panic has ended, with what no longer works and why.
+fn stopped_threads() -> String {
+    let words = |it: Stopped| format!("{}: {} ({})", it.name, it.loss, it.why);
+    let threads: Vec<String> = stopped().into_iter().map(words).collect();
+    if threads.is_empty() { "none".to_owned() } else { threads.join("; ") }
 }
 
 #[cfg(test)]

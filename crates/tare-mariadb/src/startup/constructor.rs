@@ -3,12 +3,12 @@
 
 use std::ffi::{CStr, OsString, c_char, c_int, c_void};
 use std::os::unix::ffi::OsStringExt;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use super::program::{PsiBootstrap, Server};
-use super::{answer, disable, environment, panic_text, plan};
+use super::{answer, disable, environment, plan};
 use crate::interpose::{folder, leftovers, redirect};
 use crate::process::log;
+use crate::process::panic::caught;
 use crate::status::{self, DisableReason, State};
 
 /// The library's constructor: glibc calls the functions of `.init_array` with the arguments of `main`.
@@ -26,14 +26,14 @@ extern "C" fn construct(argc: c_int, argv: *const *const c_char, _envp: *const *
     log::resolve();
     let Some(server) = Server::find() else { return };
     // A panic is a reason to disable tare like any other.
-    let begun = catch_unwind(AssertUnwindSafe(|| {
+    let begun = caught(|| {
         // SAFETY: the loader runs constructors one by one, before any thread exists.
         unsafe { environment::leave_children_alone() };
         // SAFETY: argc and argv are the program's own.
         let arguments = unsafe { copy_arguments(argc, argv) };
         plan(&server, &arguments)
-    }))
-    .unwrap_or_else(|payload| Err(DisableReason::Panic(panic_text(payload.as_ref()))));
+    })
+    .unwrap_or_else(|why| Err(DisableReason::Panic(why)));
     match begun {
         Ok(plan) => {
             leftovers::clear_when_known();
@@ -47,14 +47,14 @@ extern "C" fn construct(argc: c_int, argv: *const *const c_char, _envp: *const *
             if reason.serves() {
                 leftovers::clear_when_known();
             }
-            let _ = catch_unwind(AssertUnwindSafe(|| disable(reason)));
+            let _ = caught(|| disable(reason));
         }
     }
 }
 
 /// Returns the provider's function table. The server calls it once, on its main thread.
 extern "C" fn get_interface(version: c_int) -> *const c_void {
-    catch_unwind(|| answer(version)).unwrap_or(std::ptr::null())
+    caught(|| answer(version)).unwrap_or(std::ptr::null())
 }
 
 /// Copies the program's arguments.

@@ -11,11 +11,11 @@ pub mod program;
 mod provider;
 
 use std::ffi::{OsStr, OsString, c_int, c_void};
-use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use crate::abi::{INTERFACE_VERSION, Series};
 use crate::options::{OptionFiles, Options, ServerSettings};
 use crate::process::log::{self, Severity};
+use crate::process::panic::caught;
 pub use crate::process::{data_directory, server_is_up};
 use crate::status::{self, State};
 pub use crate::status::{DisableReason, StartPlan};
@@ -72,13 +72,13 @@ pub fn decide(
 /// Returns the function table when the server asks for its provider, or null to run without one.
 fn answer(version: c_int) -> *const c_void {
     let Some(plan) = status::plan() else { return std::ptr::null() };
-    let started = catch_unwind(AssertUnwindSafe(|| {
+    let started = caught(|| {
         if version != INTERFACE_VERSION {
             return Err(DisableReason::InterfaceVersion(version));
         }
         provider::start(plan.series, &plan.options)
-    }))
-    .unwrap_or_else(|payload| Err(DisableReason::Panic(panic_text(payload.as_ref()))));
+    })
+    .unwrap_or_else(|why| Err(DisableReason::Panic(why)));
     match started {
         Ok(table) => {
             status::set_state(State::Active);
@@ -104,10 +104,4 @@ fn disable(reason: DisableReason) {
         log::line(reason.level(), &format!("disables itself, the server runs without it: {reason}"));
     }
     status::set_state(State::Disabled(reason));
-}
-
-fn panic_text(payload: &(dyn std::any::Any + Send)) -> String {
-    let text =
-        payload.downcast_ref::<&str>().copied().or(payload.downcast_ref::<String>().map(String::as_str));
-    text.unwrap_or("panic without a message").to_owned()
 }

@@ -1,5 +1,7 @@
 //! Waits for metadata locks, derived by the server's compatibility rules.
 
+use tare_words::metadata_lock::Namespace;
+
 use super::{Holder, Wait};
 use crate::source::Row;
 
@@ -32,18 +34,13 @@ pub(crate) fn lock(row: &Row) -> Option<Lock> {
 pub(crate) fn waits(locks: &[Lock]) -> Vec<Wait> {
     let mut waits: Vec<Wait> = vec![];
     for waiting in locks.iter().filter(|lock| !lock.granted) {
-        let [granted, pending] = in_the_way(&waiting.object[0], &waiting.kind);
-        let of = |is_granted: bool, kinds: &'static [&'static str]| {
-            locks.iter().filter(move |other| {
-                other.granted == is_granted
-                    && other.thread != waiting.thread
-                    && other.object == waiting.object
-                    && kinds.contains(&other.kind.as_str())
-            })
+        let of = |is_granted: bool| {
+            let others = locks.iter().filter(move |other| other.granted == is_granted);
+            others.filter(|other| is_in_the_way(waiting, other))
         };
-        let mut others: Vec<&Lock> = of(true, granted).collect();
+        let mut others: Vec<&Lock> = of(true).collect();
         if others.is_empty() {
-            others = of(false, pending).collect();
+            others = of(false).collect();
         }
         for other in others {
             let wait = wait(waiting, other);
@@ -56,6 +53,16 @@ pub(crate) fn waits(locks: &[Lock]) -> Vec<Wait> {
         }
     }
     waits
+}
+
+/// Returns whether another session's lock keeps one waiting. A type of a server to come is in nobody's way.
+fn is_in_the_way(waiting: &Lock, other: &Lock) -> bool {
+    let namespace = Namespace::of(&waiting.object[0]);
+    let [wanted, held] = [waiting, other].map(|lock| namespace.type_number(&lock.kind));
+    let (Some(wanted), Some(held)) = (wanted, held) else { return false };
+    other.thread != waiting.thread
+        && other.object == waiting.object
+        && namespace.is_in_the_way(wanted, held, other.granted)
 }
 
 fn wait(waiting: &Lock, other: &Lock) -> Wait {
@@ -71,175 +78,6 @@ fn wait(waiting: &Lock, other: &Lock) -> Wait {
         held,
     }
 }
-
-type Kinds = &'static [&'static str];
-
-/// For a requested kind of lock: the granted kinds and the pending kinds that are in its way.
-type Rules = &'static [(&'static str, Kinds, Kinds)];
-
-fn in_the_way(object: &str, kind: &str) -> [Kinds; 2] {
-    let rules = match object {
-        "SCHEMA" | "GLOBAL" | "COMMIT" | "TABLESPACE" | "BACKUP LOCK" | "ACL CACHE" | "RESOURCE_GROUPS" => {
-            SCOPE
-        }
-        "BACKUP" => BACKUP,
-        _ => OBJECT,
-    };
-    rules
-        .iter()
-        .find(|(asked, ..)| *asked == kind)
-        .map_or([&[], &[]], |(_, granted, pending)| [*granted, *pending])
-}
-
-/// Rules for locks on a table, a routine, or a name. Only MySQL has SHARED_WRITE_LOW_PRIO.
-const OBJECT: Rules = &[
-    ("SHARED", &["EXCLUSIVE"], &["EXCLUSIVE"]),
-    ("SHARED_HIGH_PRIO", &["EXCLUSIVE"], &[]),
-    ("SHARED_READ", &["SHARED_NO_READ_WRITE", "EXCLUSIVE"], &["SHARED_NO_READ_WRITE", "EXCLUSIVE"]),
-    (
-        "SHARED_WRITE",
-        &["SHARED_READ_ONLY", "SHARED_NO_WRITE", "SHARED_NO_READ_WRITE", "EXCLUSIVE"],
-        &["SHARED_NO_WRITE", "SHARED_NO_READ_WRITE", "EXCLUSIVE"],
-    ),
-    (
-        "SHARED_WRITE_LOW_PRIO",
-        &["SHARED_READ_ONLY", "SHARED_NO_WRITE", "SHARED_NO_READ_WRITE", "EXCLUSIVE"],
-        &["SHARED_READ_ONLY", "SHARED_NO_WRITE", "SHARED_NO_READ_WRITE", "EXCLUSIVE"],
-    ),
-    (
-        "SHARED_UPGRADABLE",
-        &["SHARED_UPGRADABLE", "SHARED_NO_WRITE", "SHARED_NO_READ_WRITE", "EXCLUSIVE"],
-        &["EXCLUSIVE"],
-    ),
-    (
-        "SHARED_READ_ONLY",
-        &["SHARED_WRITE", "SHARED_WRITE_LOW_PRIO", "SHARED_NO_READ_WRITE", "EXCLUSIVE"],
-        &["SHARED_WRITE", "SHARED_NO_READ_WRITE", "EXCLUSIVE"],
-    ),
-    (
-        "SHARED_NO_WRITE",
-        &[
-            "SHARED_WRITE",
-            "SHARED_WRITE_LOW_PRIO",
-            "SHARED_UPGRADABLE",
-            "SHARED_NO_WRITE",
-            "SHARED_NO_READ_WRITE",
-            "EXCLUSIVE",
-        ],
-        &["EXCLUSIVE"],
-    ),
-    (
-        "SHARED_NO_READ_WRITE",
-        &[
-            "SHARED_READ",
-            "SHARED_WRITE",
-            "SHARED_WRITE_LOW_PRIO",
-            "SHARED_UPGRADABLE",
-            "SHARED_READ_ONLY",
-            "SHARED_NO_WRITE",
-            "SHARED_NO_READ_WRITE",
-            "EXCLUSIVE",
-        ],
-        &["EXCLUSIVE"],
-    ),
-    (
-        "EXCLUSIVE",
-        &[
-            "SHARED",
-            "SHARED_HIGH_PRIO",
-            "SHARED_READ",
-            "SHARED_WRITE",
-            "SHARED_WRITE_LOW_PRIO",
-            "SHARED_UPGRADABLE",
-            "SHARED_READ_ONLY",
-            "SHARED_NO_WRITE",
-            "SHARED_NO_READ_WRITE",
-            "EXCLUSIVE",
-        ],
-        &[],
-    ),
-];
-
-/// Rules for locks on a schema, or on everything.
-const SCOPE: Rules = &[
-    ("INTENTION_EXCLUSIVE", &["SHARED", "EXCLUSIVE"], &["SHARED", "EXCLUSIVE"]),
-    ("SHARED", &["INTENTION_EXCLUSIVE", "EXCLUSIVE"], &["EXCLUSIVE"]),
-    ("EXCLUSIVE", &["INTENTION_EXCLUSIVE", "SHARED", "EXCLUSIVE"], &[]),
-];
-
-const FTWRL: Kinds = &["BACKUP_FTWRL1", "BACKUP_FTWRL2"];
-const BEFORE_DML: Kinds = &[
-    "BACKUP_FLUSH",
-    "BACKUP_WAIT_FLUSH",
-    "BACKUP_WAIT_DDL",
-    "BACKUP_WAIT_COMMIT",
-    "BACKUP_FTWRL1",
-    "BACKUP_FTWRL2",
-];
-const BEFORE_SYS_DML: Kinds = &["BACKUP_WAIT_COMMIT", "BACKUP_FTWRL1", "BACKUP_FTWRL2"];
-const BEFORE_DDL: Kinds =
-    &["BACKUP_WAIT_DDL", "BACKUP_WAIT_COMMIT", "BACKUP_FTWRL1", "BACKUP_FTWRL2", "BACKUP_BLOCK_DDL"];
-const BEFORE_COMMIT: Kinds = &["BACKUP_WAIT_COMMIT", "BACKUP_FTWRL2"];
-
-/// Rules for locks of MariaDB's backups and of FLUSH TABLES WITH READ LOCK, and for those that wait for them.
-const BACKUP: Rules = &[
-    (
-        "BACKUP_START",
-        &[
-            "BACKUP_START",
-            "BACKUP_FLUSH",
-            "BACKUP_WAIT_FLUSH",
-            "BACKUP_WAIT_DDL",
-            "BACKUP_WAIT_COMMIT",
-            "BACKUP_BLOCK_DDL",
-        ],
-        &["BACKUP_FLUSH", "BACKUP_WAIT_FLUSH", "BACKUP_WAIT_DDL", "BACKUP_WAIT_COMMIT", "BACKUP_BLOCK_DDL"],
-    ),
-    ("BACKUP_FLUSH", &["BACKUP_START"], &[]),
-    ("BACKUP_WAIT_FLUSH", &["BACKUP_START", "BACKUP_DML"], &[]),
-    ("BACKUP_WAIT_DDL", &["BACKUP_START", "BACKUP_DML", "BACKUP_DDL"], &[]),
-    (
-        "BACKUP_WAIT_COMMIT",
-        &["BACKUP_START", "BACKUP_DML", "BACKUP_SYS_DML", "BACKUP_DDL", "BACKUP_COMMIT"],
-        &[],
-    ),
-    (
-        "BACKUP_FTWRL1",
-        &["BACKUP_DML", "BACKUP_TRANS_DML", "BACKUP_SYS_DML", "BACKUP_DDL", "BACKUP_ALTER_COPY"],
-        &[],
-    ),
-    (
-        "BACKUP_FTWRL2",
-        &[
-            "BACKUP_DML",
-            "BACKUP_TRANS_DML",
-            "BACKUP_SYS_DML",
-            "BACKUP_DDL",
-            "BACKUP_ALTER_COPY",
-            "BACKUP_COMMIT",
-        ],
-        &[],
-    ),
-    ("BACKUP_DML", BEFORE_DML, BEFORE_DML),
-    ("BACKUP_TRANS_DML", FTWRL, FTWRL),
-    ("BACKUP_SYS_DML", BEFORE_SYS_DML, BEFORE_SYS_DML),
-    ("BACKUP_DDL", BEFORE_DDL, BEFORE_DDL),
-    (
-        "BACKUP_BLOCK_DDL",
-        &[
-            "BACKUP_START",
-            "BACKUP_FLUSH",
-            "BACKUP_WAIT_FLUSH",
-            "BACKUP_WAIT_DDL",
-            "BACKUP_WAIT_COMMIT",
-            "BACKUP_BLOCK_DDL",
-            "BACKUP_DDL",
-        ],
-        &["BACKUP_START"],
-    ),
-    ("BACKUP_ALTER_COPY", FTWRL, FTWRL),
-    ("BACKUP_COMMIT", BEFORE_COMMIT, BEFORE_COMMIT),
-];
 
 #[cfg(test)]
 mod tests {
@@ -278,30 +116,6 @@ mod tests {
         let locks =
             [lock(1, "SHARED_READ", true), lock(2, "SHARED_WRITE", true), lock(3, "SHARED_READ_ONLY", false)];
         assert_eq!(pairs(&locks), [(3, 2)], "LOCK TABLES … READ waits for the one that writes");
-        let granted = |object: &str, kind: &str| in_the_way(object, kind)[0];
-        assert!(granted("TABLE", "SHARED_HIGH_PRIO").contains(&"EXCLUSIVE"));
-        assert!(!granted("TABLE", "SHARED_NO_WRITE").contains(&"SHARED_READ"));
-        assert!(!granted("SCHEMA", "INTENTION_EXCLUSIVE").contains(&"INTENTION_EXCLUSIVE"));
-        assert!(granted("BACKUP", "BACKUP_DML").contains(&"BACKUP_FTWRL1"));
-        assert!(granted("SCHEMA", "SHARED").contains(&"INTENTION_EXCLUSIVE"));
-    }
-
-    #[test]
-    fn locks_that_exclude_each_other_do_so_whoever_was_first() {
-        let all = |object: &'static str, kinds: &[&'static str]| {
-            for (one, other) in kinds.iter().flat_map(|one| kinds.iter().map(move |other| (*one, *other))) {
-                let [granted, pending] = in_the_way(object, one);
-                // The first stages of a backup do not wait for those that wait for them.
-                let both_ways = object == "BACKUP"
-                    || granted.contains(&other) == in_the_way(object, other)[0].contains(&one);
-                assert!(both_ways, "{one} and {other}");
-                // Precedence only matters between kinds that exclude each other.
-                assert!(!pending.contains(&other) || granted.contains(&other), "{one} behind {other}");
-            }
-        };
-        for (object, rules) in [("TABLE", OBJECT), ("SCHEMA", SCOPE), ("BACKUP", BACKUP)] {
-            all(object, &rules.iter().map(|(kind, ..)| *kind).collect::<Vec<_>>());
-        }
     }
 
     #[test]

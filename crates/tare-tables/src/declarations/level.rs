@@ -46,7 +46,14 @@ const COLUMNS: &[ColumnDef<Instrument>] = &[
 
 /// The level of an instrument that is not enabled.
 const OFF: &str = "off";
-pub(crate) const LEVELS_NAMED: &[&str] = &[OFF, "counts", "sums", "sampled", "lean", "exact"];
+pub(crate) const LEVELS_NAMED: &[&str] = &[
+    OFF,
+    Recording::Counts.name(),
+    Recording::Sums.name(),
+    Recording::Sampled.name(),
+    Recording::Lean.name(),
+    Recording::Exact.name(),
+];
 
 fn update(engine: &Engine, changes: &RowChanges<'_>) -> Result<bool, TableError> {
     let level = match changes.value("LEVEL") {

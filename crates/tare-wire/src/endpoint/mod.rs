@@ -11,7 +11,7 @@ mod socket;
 use std::collections::HashMap;
 use std::io;
 use std::os::unix::net::{UnixListener, UnixStream};
-use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -35,6 +35,10 @@ const ACCEPT_PAUSE: Timespec = Timespec { tv_sec: 0, tv_nsec: 200_000_000 };
 
 /// The longest that [`Endpoint::stop`] waits for busy connections.
 const STOP_BOUND: Duration = Duration::from_secs(2);
+
+/// Name of the thread that accepts connections. A panic in it reaches [`EndpointConfig::spawn`]'s thread after the
+/// socket is gone.
+pub const LISTENER: &str = "tare-listen";
 
 /// A function that starts a named thread, which runs `work` with all signals blocked, because signals belong
 /// to the host.
@@ -104,14 +108,17 @@ impl Endpoint {
         shared.enter_thread();
         let accept = Box::new(move || {
             let accepting = || accept_all(&theirs, &listening.listener, &woken);
-            if catch_unwind(AssertUnwindSafe(accepting)).is_err() {
+            let ended = catch_unwind(AssertUnwindSafe(accepting));
+            if ended.is_err() {
                 // Nobody accepts any more. No socket is better than one that hangs.
                 listening.unlink();
             }
             drop(listening);
             theirs.leave_thread();
+            // The host says what has stopped.
+            ended.unwrap_or_else(|panic| resume_unwind(panic));
         });
-        if let Err(error) = (config.spawn)("tare-listen", accept) {
+        if let Err(error) = (config.spawn)(LISTENER, accept) {
             return Err(EndpointError::Thread(error));
         }
         Ok(Endpoint { shared, wake: Some(wake), socket })

@@ -74,7 +74,7 @@ fn bind(path: &Path) -> io::Result<OwnedFd> {
     Ok(socket)
 }
 
-/// Listens; also the file's device and inode.
+/// Listens, and returns the listener with its file's device and inode.
 fn begin(socket: OwnedFd, path: &Path) -> io::Result<(UnixListener, (u64, u64))> {
     // Before listening: until then nobody can connect, whatever the umask left.
     fs::set_permissions(path, fs::Permissions::from_mode(0o600))?;
@@ -83,7 +83,7 @@ fn begin(socket: OwnedFd, path: &Path) -> io::Result<(UnixListener, (u64, u64))>
     Ok((UnixListener::from(socket), (file.dev(), file.ino())))
 }
 
-/// Whether a socket is there; a file that is none is not ours to replace.
+/// Returns whether a socket is there. A file that is none must not be replaced, and is an error.
 fn is_socket(path: &Path) -> Result<bool, EndpointError> {
     match fs::symlink_metadata(path) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
@@ -93,7 +93,7 @@ fn is_socket(path: &Path) -> Result<bool, EndpointError> {
     }
 }
 
-/// A socket somebody listens at is not ours to replace either.
+/// Fails if somebody listens at the socket, which must not be replaced either.
 fn refuse_if_taken(path: &Path) -> Result<(), EndpointError> {
     if !is_socket(path)? {
         return Ok(());

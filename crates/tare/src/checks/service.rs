@@ -124,6 +124,10 @@ pub(super) fn check_rows(rows: &[NamedValue], is_set: impl Fn(&str) -> bool) -> 
         let remedy = "restart the server, and report it with what the error log says";
         findings.push(Finding::problem("state", format!("tare has switched itself off: {state}"), remedy));
     }
+    if let Some(stopped) = row("stopped").filter(|stopped| *stopped != "none") {
+        let remedy = "restart the server, and report it with what the error log says";
+        findings.push(Finding::problem("stopped", format!("an internal error has ended {stopped}"), remedy));
+    }
     match row("tables").map(|tables| (tables, tables.split_once(": "))) {
         Some(("OFF", _)) => {
             let what = "tare's tables are not shown in SQL: tables=OFF in [tare]";

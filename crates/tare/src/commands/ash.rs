@@ -28,7 +28,7 @@ const ROTATE_SIZE: u64 = 64 << 20;
 /// for a server that is restarted. SIGHUP reopens the file. See docs/how-to/active-sessions.md.
 #[derive(Args, Debug)]
 #[command(after_help = "Examples:\n  \
-    tare ash --dsn-file db3.dsn -o db3.ash.jsonl                 until Ctrl-C or SIGTERM, in at most 512 MB\n  \
+    tare ash --dsn-file db3.dsn -o db3.ash.jsonl                 # until Ctrl-C or SIGTERM, in at most 512 MB\n  \
     tare ash -h db3 -u monitor -p --for 10m -o incident.jsonl && tare report incident.jsonl\n  \
     tare ash --interval 100ms --for 1m -o - | jq -c .row\n\n\
     An account needs GRANT SELECT ON performance_schema.*, and PROCESS for row locks of MariaDB and MySQL 5.7.")]

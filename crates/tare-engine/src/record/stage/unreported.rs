@@ -121,7 +121,7 @@ impl Engine {
         }
     }
 
-    /// A stage begins that is skipped. One in progress, of another level, ends, and which one it is in the session says.
+    /// Begins a stage that is skipped. One in progress, of another level, ends; the session knows the new one.
     pub fn leave_stage(&self) {
         let Some(thread) = current() else { return };
         if thread.is_in_stage() {
@@ -130,15 +130,15 @@ impl Engine {
         thread.stage_label.store(UNKNOWN, Relaxed);
     }
 
-    /// The stage the calling thread's session says it is in; `None`: in none, or nobody knows. The host may make a system call: for
-    /// statements that have become slow.
+    /// Returns the stage that the calling thread's session says it is in; `None` if it is in none, or if nobody
+    /// knows. The host may make a system call, so only statements that have become slow ask.
     fn own_stage(&self, thread: &Thread) -> Option<ClassId> {
         let class = self.host.get()?.session_stage(self.staged_session(thread)?)?;
         let class = ClassId::try_from(class).ok().filter(|class| *class != 0)?;
         (self.registry.kind(class) == Kind::Stage && self.is_sampled(Kind::Stage, class)).then_some(class)
     }
 
-    /// The stage in progress, of a statement that was not chosen and has become slow, is recorded from now on.
+    /// Records from now on the stage in progress of a statement that was not chosen and has become slow.
     #[cold]
     #[inline(never)]
     pub(crate) fn resume_stage(&self, thread: &Thread) {

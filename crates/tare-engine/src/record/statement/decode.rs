@@ -143,7 +143,8 @@ pub(crate) fn parsed(words: &[u64; WORDS]) -> Option<Parsed> {
     Parsed::of(set_of(words.first_chunk()?), *words.get(at)?)
 }
 
-/// The prepared statement that has the text of such a statement; `None`: it has its own.
+/// Returns the prepared statement that has the text of a recorded execution; `None` if the record has a text
+/// of its own.
 pub(crate) fn prepared_text(words: &[u64; WORDS]) -> Option<Object> {
     let [.., lengths] = *words.first_chunk::<HEAD>()?;
     let text = offset_of!(OpenStatement, texts) / 8 + SCHEMA.words(lengths);

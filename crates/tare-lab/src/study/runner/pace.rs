@@ -118,7 +118,7 @@ impl Run<'_> {
     }
 
     fn writes(&self, cell: &Cell) -> bool {
-        workload_of(self.definition(), cell).workload().writes
+        workload_of(self.definition(), cell).run.writes
     }
 
     /// Returns the warm-up seconds of each setting of the study, where these are compared.

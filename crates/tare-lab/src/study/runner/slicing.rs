@@ -350,7 +350,7 @@ impl Slicer<'_, '_> {
             logged_bytes: ready.empty_logs(&def.logs)?,
             steal: meter.steal(),
             load: machine::load(),
-            figures: self.workload.workload().figures(&report.output, share),
+            figures: self.workload.run.figures(&report.output, share),
             latency: report.latency,
             per_second: report.per_second,
             scrapes: vec![],

@@ -100,7 +100,57 @@ pub struct SettingAnalysis {
 }
 
 impl Analysis {
-    /// Analyses the records of a study; `None` without a header.
+    /// Analyses the records of a study; `None` without a header. [`crate::journal::read`] reads those of a
+    /// folder.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use tare_lab::analysis::{Analysis, Verdict};
+    /// use tare_lab::budget::{Budget, Outcome, outcome};
+    /// use tare_lab::record::Record;
+    ///
+    /// # let setting = |name: &str| serde_json::json!({
+    /// #     "name": name, "meaning": "", "server": "mariadb", "made_by": [], "base": "off",
+    /// #     "twin": name == "off again",
+    /// # });
+    /// # let settings = ["off", "off again", "on"].map(setting);
+    /// # let header = serde_json::json!({
+    /// #     "kind": "header", "format": 1, "tare": "0.1.0", "started": "2026-01-02T03:04:05Z", "study": "example",
+    /// #     "question": "What does it cost?", "quick": false, "seed": 1, "slice_seconds": 1.0, "precision": 0.005,
+    /// #     "margin": 0.01, "most_blocks": 20, "blocks_per_start": 20, "definition": "",
+    /// #     "machine": {
+    /// #         "cpu_model": "", "cpus": 2, "memory_bytes": 0, "kernel": "", "system": "", "hypervisor": null,
+    /// #     },
+    /// #     "servers": [], "settings": settings,
+    /// #     "cells": [{ "workload": "reads", "users": 2 }],
+    /// # });
+    /// # let slice = |setting: &str, block: u32, cpu: f64| serde_json::json!({
+    /// #     "kind": "slice", "workload": "reads", "users": 2, "setting": setting, "block": block, "turn": 0,
+    /// #     "at": f64::from(block), "seconds": 1.0, "transactions": 1000, "queries": 16000, "errors": 0,
+    /// #     "cpu_user": cpu, "cpu_system": 0.0, "cpu_sidecars": 0.0, "resident_bytes": 0, "context_switches": 0,
+    /// #     "logged_bytes": 0, "steal": 0.0, "load": 2.0, "per_second": [1000.0],
+    /// #     "latency": { "mean": 0.002, "p50": 0.002, "p95": 0.003, "p99": 0.004, "histogram": [] },
+    /// # });
+    /// // 20 blocks of a study. Its setting `on` takes 5% more CPU time per transaction than `off`.
+    /// let mut lines = vec![header];
+    /// for block in 0..20 {
+    ///     let noise = 0.002 * f64::from(block % 5);
+    ///     lines.push(slice("off", block, 1.0 + noise));
+    ///     lines.push(slice("off again", block, 1.004 - noise / 2.0));
+    ///     lines.push(slice("on", block, 1.05 + noise / 2.0));
+    /// }
+    /// let records: Vec<Record> = lines.into_iter().map(serde_json::from_value).collect::<Result<_, _>>()?;
+    ///
+    /// let analysis = Analysis::of(&records).expect("a header");
+    /// let on = analysis.cells[0].setting("on").expect("a setting");
+    /// assert!(matches!(on.verdict, Some(Verdict::Costs { .. })), "{on:?}");
+    /// assert!((on.cost.expect("measured").share - 0.05).abs() < 0.01);
+    ///
+    /// let budget: Budget = "3%".parse()?;
+    /// assert_eq!(outcome(&budget.judge(&analysis)), Outcome::Failed);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn of(records: &[Record]) -> Option<Analysis> {
         let header = records.iter().find_map(|r| match r {
             Record::Header(header) => Some(header.as_ref().clone()),

@@ -130,7 +130,7 @@ fn a_wrong_value_is_refused_with_what_would_be_right() {
         assert!(error.allowed.contains(allowed), "{line}: {error}");
     }
     assert!(!set("elephants=5").expect_err("unknown").problem.contains("mean"), "nothing is near it");
-    for level in value::LEVELS {
+    for level in value::levels() {
         assert!(value::level_setting(level).is_some(), "{level} is a level");
     }
 }

@@ -1,5 +1,7 @@
 //! The collector of tare itself: its version, its memory, and what it lost for lack of room.
 
+use tare_engine::snapshot::WaitClass;
+
 use crate::export::collector::{Collector, Group, Scrape};
 use crate::export::sample::{Family, Figure};
 use crate::source::Error;
@@ -26,9 +28,6 @@ static ACTIVE: Family = Family::counter(
 );
 static CONSUMER: Family = Family::gauge("tare_consumer_enabled", "Whether a consumer is on.");
 
-/// The rows of the time of active sessions in microseconds begin so, and end with the class.
-const TIME: &str = "ash_us_";
-
 fn read(scrape: &mut Scrape<'_>) -> Result<(), Error> {
     let samples = &mut scrape.samples;
     // The server would have to compute the rows about the budget.
@@ -41,8 +40,8 @@ fn read(scrape: &mut Scrape<'_>) -> Result<(), Error> {
             ("memory_used", Some(bytes)) => samples.add(&USED, &[], bytes),
             ("memory_cap", Some(bytes)) => samples.add(&CAP, &[], bytes),
             ("digests_evicted", Some(count)) => samples.add(&EVICTED, &[], count),
-            (name, Some(us)) if name.starts_with(TIME) => {
-                let class = name.trim_start_matches(TIME).replace('_', " ");
+            (name, Some(us)) if name.starts_with(WaitClass::TIME_ROW) => {
+                let class = name.trim_start_matches(WaitClass::TIME_ROW).replace('_', " ");
                 samples.add(&ACTIVE, &[("class", &class)], Figure::seconds(u128::from(us) * 1_000_000));
             }
             _ => match (name.strip_suffix("_lost"), name.strip_prefix("consumer_"), number) {

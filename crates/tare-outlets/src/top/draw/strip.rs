@@ -44,7 +44,7 @@ pub(super) fn lines(strip: &Strip, width: usize, paint: Paint) -> Vec<Line<'stat
     lines
 }
 
-/// The number of sessions that a cell of a line stands for, counted from the top.
+/// Returns the number of sessions that a cell of a line stands for, counted from the top.
 #[allow(clippy::cast_precision_loss)] // few
 fn level(most: f64, at: usize) -> f64 {
     most * ((HEIGHT - at) as f64 - 0.5) / HEIGHT as f64

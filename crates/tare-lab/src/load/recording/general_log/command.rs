@@ -5,52 +5,6 @@ use crate::load::recording::moment::{Moment, moment_of};
 
 /// Commands with a text.
 pub(super) const TEXTS: [&str; 3] = ["Query", "Execute", "Prepare"];
-/// Other commands, as MariaDB and MySQL name them.
-const OTHERS: [&str; 43] = [
-    "Connect",
-    "Init DB",
-    "Change user",
-    "Quit",
-    "Reset connection",
-    "Reset Connection",
-    "Sleep",
-    "Field List",
-    "Create DB",
-    "Drop DB",
-    "Refresh",
-    "Shutdown",
-    "Statistics",
-    "Processlist",
-    "Connect Out",
-    "Kill",
-    "Debug",
-    "Ping",
-    "Time",
-    "Delayed insert",
-    "Binlog Dump",
-    "Binlog Dump GTID",
-    "Table Dump",
-    "Register Slave",
-    "Register Replica",
-    "Long Data",
-    "Close stmt",
-    "Reset stmt",
-    "Set option",
-    "Fetch",
-    "Daemon",
-    "Unimpl get tid",
-    "Bulk_execute",
-    "Slave_worker",
-    "Slave_IO",
-    "Slave_SQL",
-    "Multi",
-    "Com_multi",
-    "Clone",
-    "clone",
-    "Group Replication Data Stream subscription",
-    "Subscribe Group Replication Stream",
-    "Error",
-];
 /// Least width of a connection's number.
 const WIDTH: usize = 5;
 
@@ -85,7 +39,7 @@ impl Command {
             Some(end) => (&rest[..end], &rest[end + 1..]),
             None => (rest.trim_ascii_end(), &rest[rest.len()..]),
         };
-        let known = TEXTS.iter().chain(&OTHERS).find(|known| known.as_bytes() == name).copied();
+        let known = tare_words::command::known(name);
         let could_be = is_padded
             && name.first().is_some_and(u8::is_ascii_uppercase)
             && name.iter().all(|b| b.is_ascii_alphabetic() || b" _".contains(b))

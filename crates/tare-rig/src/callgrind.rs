@@ -3,24 +3,35 @@
 use std::path::PathBuf;
 use std::process::Command;
 
-/// What a test prints that cannot count.
-pub(crate) const NO_VALGRIND: &str = "skipped: valgrind is not installed; scripts/setup.sh installs it";
+/// What a test prints where it cannot count.
+pub const NO_VALGRIND: &str = "skipped: valgrind is not installed; scripts/setup.sh installs it";
 
 /// Figures on record: lines `key = value`.
-pub(crate) struct InstructionCounts(pub(crate) &'static str);
+#[derive(Clone, Copy, Debug)]
+pub struct InstructionCounts(pub &'static str);
 
 impl InstructionCounts {
-    pub(crate) fn text(&self, key: &str) -> String {
+    /// Returns the text of a key.
+    ///
+    /// # Panics
+    ///
+    /// If there is none.
+    pub fn text(&self, key: &str) -> String {
         let line = self.0.lines().find_map(|line| line.strip_prefix(key)?.trim_start().strip_prefix('='));
         line.unwrap_or_else(|| panic!("no {key}")).trim().trim_matches('"').to_owned()
     }
 
-    pub(crate) fn number(&self, key: &str) -> u64 {
+    /// Returns the number of a key.
+    ///
+    /// # Panics
+    ///
+    /// If there is none.
+    pub fn number(&self, key: &str) -> u64 {
         self.text(key).parse().unwrap_or_else(|_| panic!("{key} is no number"))
     }
 
-    /// Whether they are of this compiler; says so if they are not.
-    pub(crate) fn are_compared(&self) -> bool {
+    /// Returns whether they are of this compiler; says so if they are not.
+    pub fn are_compared(&self) -> bool {
         let (rustc, of) =
             (output(Command::new("rustc").arg("--version")).expect("rustc"), self.text("rustc"));
         let are_compared = rustc.contains(&format!("rustc {of} "));
@@ -32,7 +43,7 @@ impl InstructionCounts {
 
     /// Holds what something takes now against the figure on record, which is neither exceeded nor far too high. `what` begins
     /// with what is counted.
-    pub(crate) fn hold(&self, what: &str, now: u64, on_record: u64) {
+    pub fn hold(&self, what: &str, now: u64, on_record: u64) {
         println!("{what}: {now}, on record {on_record}");
         if !self.are_compared() {
             return;
@@ -44,16 +55,16 @@ impl InstructionCounts {
     }
 }
 
-/// All that a program printed, or `None` where it is not installed.
-pub(crate) fn output(command: &mut Command) -> Option<String> {
+/// Runs a program and returns what it printed; `None` if it is not installed.
+pub fn output(command: &mut Command) -> Option<String> {
     let output = command.output().ok()?;
     let said = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success(), "{command:?}: {said}");
     Some(String::from_utf8_lossy(&output.stdout).into_owned() + &said)
 }
 
-/// A package's release example, built.
-pub(crate) fn example(package: &str, name: &str) -> PathBuf {
+/// Builds an example of a package as the provider is built, and returns its path.
+pub fn example(package: &str, name: &str) -> PathBuf {
     let mut build = Command::new(env!("CARGO"));
     build.args([
         "build",
@@ -72,16 +83,16 @@ pub(crate) fn example(package: &str, name: &str) -> PathBuf {
     test.ancestors().nth(3).expect("a target folder").join("provider/examples").join(name)
 }
 
-/// Valgrind, counting the instructions of functions of this name.
-pub(crate) fn counting(functions: &str) -> Command {
+/// Returns a command of valgrind that counts the instructions of functions of this name.
+pub fn counting(functions: &str) -> Command {
     let mut valgrind = Command::new("valgrind");
     valgrind.args(["--tool=callgrind", "--callgrind-out-file=/dev/null"]);
     valgrind.arg(format!("--toggle-collect={functions}"));
     valgrind
 }
 
-/// The number behind these words.
-pub(crate) fn said(output: &str, words: &str) -> u64 {
+/// Returns the number behind these words.
+pub fn said(output: &str, words: &str) -> u64 {
     let rest = output.lines().find_map(|line| line.split_once(words)).unwrap_or_else(|| panic!("{output}")).1;
     rest.trim().parse().unwrap_or_else(|_| panic!("{rest}"))
 }

@@ -31,34 +31,43 @@ const WORKLOADS: [(&str, f64, u64); 3] =
     [("oltp_read_only", 262e-6, 16), ("oltp_point_select", 9.4e-6, 1), ("tpcc", 1900e-6, 30)];
 const USERS: [u32; 2] = [2, 64];
 
-/// The setting beside which something asks every so many seconds, and what is not done in a second in which it does, as a share.
-pub(crate) const ASKED: &str = "built-in, default";
+/// The setting beside which a sidecar scrapes the server every 2.5 seconds.
+pub const ASKED: &str = "built-in, default";
 const SCRAPE_SECONDS: f64 = 2.5;
+/// Share of the transactions of a second that a scrape in it costs.
 const SCRAPE_COSTS: f64 = 0.12;
 
 /// Noise of a slice, and of a process for as long as it lives, as shares.
 const NOISE: f64 = 0.004;
 const PROCESS_NOISE: f64 = 0.0015;
 
-/// A generator that gives the same study for the same seed.
+/// The generator of a study.
 struct Generator {
     random: fastrand::Rng,
     at: f64,
     records: Vec<Record>,
 }
 
-/// What a setting costs, as a share of the base.
-pub(crate) fn cost(setting: &str) -> f64 {
+/// Returns what a setting costs, as a share of the base.
+///
+/// # Panics
+///
+/// If there is no such setting.
+pub fn cost(setting: &str) -> f64 {
     SETTINGS.iter().find(|(name, ..)| *name == setting).expect("a setting").2
 }
 
-/// Bytes that a setting holds more than the base, by its place.
-pub(crate) fn memory(setting: usize) -> u64 {
+/// Returns the bytes that a setting holds more than the base, by its place.
+pub fn memory(setting: usize) -> u64 {
     (if setting > 2 { 110 } else { setting as u64 * 10 }) << 20
 }
 
-/// Writes a study's results into a folder.
-pub(crate) fn write(folder: &Path, seed: u64) {
+/// Writes a study's results into a folder. The same seed gives the same results.
+///
+/// # Panics
+///
+/// If the folder cannot be written to.
+pub fn write(folder: &Path, seed: u64) {
     let mut generator = Generator { random: fastrand::Rng::with_seed(seed), at: 0.0, records: vec![] };
     generator.study(seed);
     let lines = generator.records.iter().map(|r| serde_json::to_string(r).expect("JSON") + "\n");
@@ -162,7 +171,7 @@ impl Generator {
         let (_, cpu, statements) = WORKLOADS.into_iter().find(|w| w.0 == cell.workload).expect("known");
         let cpu = cpu * slower * if cell.users > 2 { 1.08 } else { 1.0 };
         let rate = 1.5 / cpu;
-        // Not drawn: what is drawn after it would be another study.
+        // Not drawn: a further random number would change all that follow.
         let first = (self.at * 0.618).fract() * SCRAPE_SECONDS;
         let scrapes: Vec<f64> = if SETTINGS[setting].0 == ASKED {
             (0..2).map(|nth| first + f64::from(nth) * SCRAPE_SECONDS).collect()
@@ -218,7 +227,7 @@ impl Generator {
         }
     }
 
-    /// Near enough to normal, with mean 0 and deviation 1.
+    /// Draws a value of a distribution that is close to normal, with mean 0 and deviation 1.
     fn normal(&mut self) -> f64 {
         (0..12).map(|_| self.random.f64()).sum::<f64>() - 6.0
     }

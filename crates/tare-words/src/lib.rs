@@ -1,0 +1,9 @@
+//! Words that a database server and its users write, for the provider inside the server and for the tools
+//! outside: names of commands and of metadata locks, lines of option files, names that are misspelt.
+//!
+//! Each module stands alone.
+
+pub mod command;
+pub mod metadata_lock;
+pub mod misspelt;
+pub mod option_line;
