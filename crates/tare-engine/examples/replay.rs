@@ -4,10 +4,11 @@
 //! rwlocks, 32 socket operations, 16 idle waits, 14 batches of table I/O with 414 rows, 28 table locks, 22
 //! allocations and as many frees, 1 transaction. The order within a statement is a server's, too.
 //!
-//! `replay [transactions [sums | off | no-consumers | extended | prepared | executed]]` prints nanoseconds per transaction. With `sums` no event is
+//! `replay [transactions [sums | off | no-consumers | extended | prepared | executed | connections]]` prints nanoseconds per transaction. With `sums` no event is
 //! recorded, all are counted and timed; with `off` no instrument is on, with `no-consumers` nothing is that events could go
 //! to. With `extended` what only the extended shape shows is counted, too. With `prepared` the statements are executions of prepared
-//! ones, with their texts and digests; with `executed` they are, too, and have neither.
+//! ones, with their texts and digests; with `executed` they are, too, and have neither. With `connections` a connection comes,
+//! runs one statement and goes instead, at level sampled, where one statement in 64 is chosen.
 //! Under `valgrind --tool=callgrind` the instructions of [`measured`] divided by the transactions are the exact figure, and
 //! under `--tool=lackey` the lines that are written between two stores to [`BEGINNING`] (see `tests/instructions`).
 
@@ -106,6 +107,8 @@ struct ReplayConnection {
     socket: SocketRef,
     /// A host asks for none while nothing of tables is wanted.
     table: Option<TableRef>,
+    /// The class of the threads of further connections.
+    clients: ClassId,
 }
 
 /// What a host's shims do of a lock: nothing without demand for it, what is usual at once, the rest elsewhere.
@@ -195,6 +198,11 @@ impl ReplayConnection {
             memory: many(Kind::Memory, 6),
             socket: ENGINE.init_socket(socket, Some(5), b"", 0).expect("memory"),
             table: if has_demand_for_tables { ENGINE.open_table(share, 1) } else { None },
+            clients: ENGINE.register(Registration {
+                kind: Kind::Thread,
+                name: "thread/sql/client",
+                properties: Properties { user: true, ..Properties::default() },
+            }),
         }
     }
 
@@ -381,6 +389,26 @@ impl ReplayConnection {
         share(22).for_each(|n| self.memory(n));
     }
 
+    /// Another connection comes, runs a statement, and goes.
+    fn come_and_go(&self) {
+        let own = ENGINE.current_thread();
+        let thread = ENGINE.new_thread(self.clients, Some(2), None).expect("memory");
+        ENGINE.set_current_thread(Some(thread));
+        ENGINE.set_thread_account(thread, b"ann", b"localhost");
+        ENGINE.decide_actor(thread, b"ann", b"localhost");
+        let mutexes =
+            |range: std::ops::Range<usize>| range.filter(|_| !ENGINE.skips()).for_each(|n| self.mutex(n));
+        mutexes(0..60);
+        (0..12).for_each(|n| self.memory(n));
+        let statement = self.begin(TEXTS[1]).expect("statements are wanted");
+        mutexes(60..90);
+        (0..20).filter(|_| !ENGINE.skips_stage()).for_each(|n| self.stage(n));
+        self.end(statement, TEXTS[1]);
+        mutexes(90..130);
+        ENGINE.delete_thread(thread);
+        ENGINE.set_current_thread(own);
+    }
+
     fn transaction(&self) {
         let transaction = self.begin_transaction();
         (0..STATEMENTS).for_each(|n| self.statement(n));
@@ -407,10 +435,10 @@ static BEGINNING: AtomicU32 = AtomicU32::new(0);
 
 /// What is measured.
 #[inline(never)]
-fn measured(connection: &ReplayConnection, transactions: u32) {
+fn measured(connection: &ReplayConnection, transactions: u32, act: fn(&ReplayConnection)) {
     for number in 0..transactions {
         BEGINNING.store(number, Relaxed);
-        connection.transaction();
+        act(connection);
     }
 }
 
@@ -446,6 +474,10 @@ fn main() {
     let mode = std::env::args().nth(2);
     match mode.as_deref() {
         None | Some("prepared" | "executed") => {}
+        Some("connections") => {
+            let level = Recording::Sampled;
+            config.instruments = Box::new(move |_| Initial { level, ..Initial::default() });
+        }
         Some("off") => {
             config.instruments = Box::new(|_| Initial { enabled: false, ..Initial::default() });
         }
@@ -453,7 +485,7 @@ fn main() {
         Some("extended") => config.extended = true,
         Some(name) => {
             let level = Recording::named(name).unwrap_or_else(|| {
-                panic!("`{name}`: a level is asked for, `off`, `no-consumers`, `extended`, `prepared` or `executed`")
+                panic!("`{name}`: a level is asked for, `off`, `no-consumers`, `extended`, `prepared`, `executed` or `connections`")
             });
             config.instruments = Box::new(move |_| Initial { level, ..Initial::default() });
         }
@@ -464,11 +496,17 @@ fn main() {
     if matches!(mode.as_str(), "prepared" | "executed") {
         connection.prepare();
     }
+    let mut act: fn(&ReplayConnection) = ReplayConnection::transaction;
+    if mode == "connections" {
+        act = ReplayConnection::come_and_go;
+        ENGINE.set_sampling(SampleRate::OneIn(64), std::time::Duration::from_secs(3600));
+        ENGINE.adjust_sampling();
+    }
     // The first events make cells and rings; the long histories fill up.
     let warm_up = (transactions / 2).clamp(50, 1_000);
-    (0..warm_up).for_each(|_| connection.transaction());
+    (0..warm_up).for_each(|_| act(&connection));
     let start = std::time::Instant::now();
-    measured(&connection, transactions);
+    measured(&connection, transactions, act);
     let nanoseconds = start.elapsed().as_nanos();
     println!("nanoseconds per transaction: {}", nanoseconds / u128::from(transactions));
     print_mix(u64::from(transactions + warm_up));

@@ -58,6 +58,11 @@ fn executions_of_prepared_statements_cost_no_more_instructions_than_on_record() 
     assert!(costs.is_none_or(|costs| costs.is_sorted()), "who shows less pays less");
 }
 
+#[test]
+fn a_connection_costs_no_more_instructions_than_on_record() {
+    hold([("connections", RECORD.number("connections"))]);
+}
+
 /// Bytes of a line.
 const LINE: u64 = 64;
 /// Where valgrind puts the stack of a program's first thread: above this. It is warm whatever is recorded.

@@ -15,6 +15,7 @@ use std::sync::atomic::{
 };
 
 use crate::Engine;
+use crate::count::peak;
 use crate::count::session::EndedSessions;
 use crate::layout::balance::{MemoryCell, Peaks};
 use crate::layout::bank::{Sums, with_cell};
@@ -92,9 +93,23 @@ impl Party {
         if family == Family::Errors { &self.errors } else { &self.sums }
     }
 
+    /// Counts a connection that ended and whose marks of memory are to be noted. Returns the number of such
+    /// connections if it is time; callers hold the lock.
+    pub(crate) fn ended_unnoted(&self) -> Option<u32> {
+        peak::due(&self.unnoted, &self.current)
+    }
+
     /// Returns whether readers are shown it.
     pub(crate) fn is_listed(&self) -> bool {
         self.head.flags.load(Relaxed) & UNLISTED == 0
+    }
+
+    fn is_named(&self, name: &[u8]) -> bool {
+        text::equals(
+            &self.name,
+            self.name_len.load(Relaxed) as usize,
+            &name[..name.len().min(PARTY_WORDS * 8)],
+        )
     }
 
     fn key<'a>(&self, kind: usize, name: &'a mut [u8; PARTY_WORDS * 8]) -> Key<'a> {
@@ -112,6 +127,9 @@ pub(crate) struct Parties {
     pub(crate) flushes: AtomicU64,
     /// Threads that ended since all memory spans were last noted; changed under the lock.
     pub(crate) unnoted: AtomicU32,
+    /// Places of the accounts that were found last, of a thread without user and of one with: most
+    /// connections are of the same account as the one before. 0: none; changed under the lock.
+    recent: [AtomicU32; 2],
     index: [NameIndex; 3],
     count: [AtomicU32; 3],
     size: [AtomicU32; 3],
@@ -123,6 +141,7 @@ impl Parties {
             lock: Mutex::new(()),
             flushes: AtomicU64::new(0),
             unnoted: AtomicU32::new(0),
+            recent: [const { AtomicU32::new(0) }; 2],
             index: [const { NameIndex::new() }; 3],
             count: [const { AtomicU32::new(0) }; 3],
             size: [const { AtomicU32::new(0) }; 3],
@@ -163,7 +182,7 @@ impl Key<'_> {
 
     fn is(self, party: &Party) -> bool {
         match self {
-            Key::Name(name) => text::equals(&party.name, party.name_len.load(Relaxed) as usize, name),
+            Key::Name(name) => party.is_named(name),
             Key::Pair(user, host) => (party.user.load(Relaxed), party.host.load(Relaxed)) == (user, host),
         }
     }
@@ -181,6 +200,10 @@ impl Engine {
     /// Moves the thread, with all it has counted, to the account of these names. Called by the thread itself
     /// or before it runs, so that no other thread has an event of it in progress.
     pub(crate) fn enter(&self, thread: &'static Thread, user: &[u8], host: &[u8]) {
+        // A thread may be told more than once whose it is.
+        if self.party(thread, ACCOUNT).is_some_and(|account| self.is_of(account, user, host)) {
+            return;
+        }
         // Cells that a reset has passed still count for the former account.
         let settings = self.settings.number();
         if thread.fresh_at.load(Relaxed) != settings {
@@ -190,16 +213,7 @@ impl Engine {
         self.folds.begin();
         {
             let _one_at_a_time = lock(&self.parties.lock);
-            let user = self.find_party(USER, Key::Name(user));
-            let host = self.find_party(HOST, Key::Name(host));
-            let account = match (user, host) {
-                (Some(user), Some(host)) => self
-                    .find_party(ACCOUNT, Key::Pair(self.arena.offset_of(user), self.arena.offset_of(host))),
-                _ => {
-                    self.losses.count(Lost::Accounts);
-                    None
-                }
-            };
+            let [account, user, host] = self.find_parties(user, host);
             // New parties are counted before the old ones are left, so that none disappears in between.
             let old = [ACCOUNT, USER, HOST].map(|kind| self.party(thread, kind));
             let is_another = old[ACCOUNT].map(std::ptr::from_ref) != account.map(std::ptr::from_ref);
@@ -298,6 +312,36 @@ impl Engine {
     /// Returns the party of a kind that the thread belongs to.
     pub(crate) fn party(&self, thread: &Thread, kind: usize) -> Option<&'static Party> {
         self.arena.get(thread.parties[kind].load(Acquire))
+    }
+
+    /// Returns whether an account is that of these names.
+    fn is_of(&self, account: &Party, user: &[u8], host: &[u8]) -> bool {
+        let names = self.of_account(account).into_iter().zip([user, host]);
+        names.into_iter().all(|(of, name)| of.is_some_and(|of| of.is_named(name)))
+    }
+
+    /// Finds or creates the account, the user and the host of these names; callers hold the lock.
+    fn find_parties(&self, user: &[u8], host: &[u8]) -> [Option<&'static Party>; 3] {
+        let recent = &self.parties.recent[usize::from(!user.is_empty())];
+        if let Some(account) = self.arena.get::<Party>(recent.load(Relaxed))
+            && self.is_of(account, user, host)
+        {
+            let [user, host] = self.of_account(account);
+            return [Some(account), user, host];
+        }
+        let [user, host] =
+            [(USER, user), (HOST, host)].map(|(kind, name)| self.find_party(kind, Key::Name(name)));
+        let account = match (user, host) {
+            (Some(user), Some(host)) => {
+                self.find_party(ACCOUNT, Key::Pair(self.arena.offset_of(user), self.arena.offset_of(host)))
+            }
+            _ => {
+                self.losses.count(Lost::Accounts);
+                None
+            }
+        };
+        recent.store(account.map_or(0, |account| self.arena.offset_of(account)), Relaxed);
+        [account, user, host]
     }
 
     /// Finds or creates a party; callers hold the lock. `None`: there is no slot, and the loss is counted.
@@ -439,6 +483,7 @@ impl Engine {
         let hash = party.key(kind, &mut [0; PARTY_WORDS * 8]).hash(kind);
         self.parties.index[kind].remove(hash, self.arena.offset_of(party));
         if kind == ACCOUNT {
+            self.parties.recent.iter().for_each(|recent| recent.store(0, Relaxed));
             let of = self.of_account(party);
             self.leave_sums(party, of);
             for (kind, of) in [USER, HOST].into_iter().zip(of) {

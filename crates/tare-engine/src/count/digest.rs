@@ -10,6 +10,7 @@
 //! confused.
 
 use std::cell::Cell;
+use std::hint::cold_path;
 use std::mem::offset_of;
 use std::sync::atomic::{
     AtomicU32, AtomicU64,
@@ -21,10 +22,10 @@ use crate::count::digest_key::{DigestTokens, Hashed, Key};
 use crate::count::digest_table::DigestSlot;
 use crate::count::sample::SampleCandidate;
 use crate::layout::cell::{Cell as _, Family, StatementCell};
-use crate::memory::arena::{LINE, Offset, Own, Use, View, WORDS};
+use crate::memory::arena::{Arena, LINE, Offset, Own, Use, View, WORDS};
 use crate::memory::index::Inserted;
 use crate::memory::lost::Lost;
-use crate::thread::Thread;
+use crate::thread::{DIGEST_ENTRIES, Thread};
 
 /// A thread's count of one digest. It begins a cache line, and what most statements write is in two lines.
 #[repr(C)]
@@ -54,6 +55,20 @@ impl DigestCell {
     fn evictions_seen(&self) -> &AtomicU32 {
         &self.cell.head.epoch
     }
+
+    /// Drops all counts, and which digest came next.
+    fn empty(&self, arena: &Arena) {
+        self.cell.clear(arena);
+        self.follower.store(0, Relaxed);
+    }
+}
+
+impl Thread {
+    /// Notes that the thread counts in the cell of an entry of its map.
+    fn note_digest_entry(&self, at: usize) {
+        let entries = &self.digest_entries[at / 64 % (MAP_SIZE / 64)];
+        entries.store(entries.own() | 1 << (at % 64), Relaxed);
+    }
 }
 
 /// The number of evictions of a cell that counts for the row without a digest. The table's is even, so it never
@@ -73,7 +88,7 @@ const TRIES: u32 = 3;
 const PATIENCE: u32 = 1000;
 
 /// The entries of a thread's map, of a hash and a cell each.
-const MAP_SIZE: usize = 256;
+const MAP_SIZE: usize = DIGEST_ENTRIES;
 /// The digests that a thread counts before it empties its map.
 const MAP_LIMIT: u32 = 160;
 
@@ -138,13 +153,28 @@ impl Engine {
         self.find_digest_cell(thread, &Hashed::of(key), now)
     }
 
-    /// Returns whether a cell still counts for its digest, which need not be marked as seen again.
+    /// Returns whether a cell still counts for its digest, as no digest has been evicted since. Marks the digest
+    /// as seen if that was some time ago.
     #[inline(always)]
     pub(crate) fn is_known(&self, cell: &DigestCell, now: u64) -> bool {
         // If no digest has lost its place since, the slot has been this digest's all the time.
         let evicted = cell.evictions_seen().own() ^ self.digests.evictions.since();
         let since_seen = (cell.last_seen.own() ^ now) >> SLICE;
         since_seen | u64::from(evicted) == 0
+            || evicted == 0 && {
+                cold_path();
+                self.see_again(cell, now);
+                true
+            }
+    }
+
+    /// Marks a digest as seen at `now` that no thread has evicted: the cell is still its own.
+    #[cold]
+    #[inline(never)]
+    fn see_again(&self, cell: &DigestCell, now: u64) {
+        let slot = self.arena.at(cell.slot.own());
+        self.digests.see(slot, now);
+        self.look_at_sample(cell, slot);
     }
 
     /// Returns the cell of a digest from the thread's map, or enters it there. `None`: there is no memory.
@@ -187,6 +217,7 @@ impl Engine {
                 let cell: &DigestCell = self.arena.at(cell as Offset);
                 let known = key.is(self.arena.at(cell.slot.own()));
                 if known && self.is_known(cell, now) || self.see_digest(thread, cell, key, now) {
+                    thread.note_digest_entry(place);
                     return Some(cell);
                 }
             }
@@ -218,18 +249,12 @@ impl Engine {
 
     fn empty_map(&self, thread: &Thread, mut each: impl FnMut(&DigestCell)) {
         let map: &DigestMap = self.arena.at(thread.digest_map.load(Relaxed));
-        let mut left = thread.digest_count.load(Relaxed);
         for [hash, cell] in &map.entries {
-            if left == 0 {
-                break;
-            }
             let offset = cell.load(Relaxed);
             if offset != 0 {
-                left -= 1;
                 let digest: &DigestCell = self.arena.at(offset as Offset);
                 each(digest);
-                digest.cell.clear(&self.arena);
-                digest.follower.store(0, Relaxed);
+                digest.empty(&self.arena);
                 // Prepared statements may remember the cell; they find that it is not their digest's any
                 // more.
                 digest.evictions_seen().store(NO_PLACE, Relaxed);
@@ -238,6 +263,7 @@ impl Engine {
                 hash.store(offset, Relaxed);
             }
         }
+        thread.digest_entries.iter().for_each(|entries| entries.store(0, Relaxed));
         thread.digest_count.store(0, Relaxed);
         thread.last_digest.store(0, Relaxed);
     }
@@ -297,6 +323,7 @@ impl Engine {
         self.set_place(digest, place, seen);
         hash.store(key.hash, Relaxed);
         cell.store(u64::from(offset), Release);
+        thread.note_digest_entry(at);
         thread.digest_count.store(thread.digest_count.load(Relaxed) + 1, Relaxed);
         Some(digest)
     }
@@ -359,7 +386,37 @@ impl Engine {
         self.folds.end();
     }
 
+    /// Moves the counts of an ended thread to the shared table. The map stays with the slab, whose next thread
+    /// often counts the same digests.
+    pub(super) fn fold_seen_digests(&self, thread: &Thread) {
+        let map = thread.digest_map.own();
+        // A map from before TRUNCATE is emptied when a thread uses it.
+        if map == 0 || thread.digest_epoch.own() != self.epochs[Family::Digests as usize].load(Relaxed) {
+            return;
+        }
+        let map: &DigestMap = self.arena.at(map);
+        let mut has_place = true;
+        for (first, entries) in (0..).step_by(64).zip(&thread.digest_entries) {
+            let mut left = entries.own();
+            while left != 0 {
+                let [_, cell] = &map.entries[(first + left.trailing_zeros() as usize) % MAP_SIZE];
+                left &= left - 1;
+                let cell: &DigestCell = self.arena.at(cell.load(Relaxed) as Offset);
+                self.fold_digest(cell);
+                cell.empty(&self.arena);
+                has_place &= cell.evictions_seen().own() != NO_PLACE;
+            }
+        }
+        if !has_place {
+            // There may be a place for it next time.
+            self.empty_map(thread, |_| {});
+        }
+    }
+
     fn fold_digest(&self, cell: &DigestCell) {
+        if cell.cell.is_untouched() {
+            return;
+        }
         let slot: &DigestSlot = self.arena.at(cell.slot.load(Relaxed));
         let generation = cell.generation.load(Relaxed);
         let add = |to: &DigestSlot| {

@@ -12,7 +12,7 @@ use std::sync::atomic::{
 use crate::Engine;
 use crate::count::account::{ACCOUNT, HOST, Party, USER};
 use crate::layout::bank::{Sums, with_cell};
-use crate::layout::cell::{Cell, Family, Viewer};
+use crate::layout::cell::{Cell, Family, RETIRED, Viewer};
 use crate::layout::cell_list::ListedCell;
 use crate::layout::error::ErrorCell;
 use crate::layout::histograms;
@@ -87,21 +87,37 @@ impl Engine {
         made
     }
 
-    /// Adds everything that an ended thread has counted to the sums above it.
+    /// Adds everything that an ended thread has counted to the sums above it, and notes their spans of memory
+    /// if it is time. Callers hold the lock of the parties.
     pub(crate) fn fold_thread(&self, thread: &Thread) {
         self.catch_up(thread);
-        self.flush_digests(thread);
+        self.fold_seen_digests(thread);
         self.fold_programs(thread);
         let account = self.known_account(thread);
-        for bank in [BANK_OWN, BANK_UNATTRIBUTED, BANK_THREAD_ONLY] {
+        let ended = account.and_then(Party::ended_unnoted);
+        let noting = account.filter(|_| ended == Some(1));
+        for bank in [BANK_OWN, BANK_UNATTRIBUTED, BANK_THREAD_ONLY, BANK_ERRORS] {
             let known = account.filter(|_| bank == BANK_OWN);
-            for cell in thread.cells(self, bank) {
-                let kind = self.registry.kind(cell.class());
-                with_cell!(kind, C => self.fold_ended::<C>(thread, bank, known, cell, Family::of(kind)));
-            }
+            thread.retain_cells(self, bank, |listed| {
+                with_cell!(listed.kind(), C => {
+                    let cell: &C = self.arena.at(listed.cell());
+                    if cell.is_empty() {
+                        let stays = listed.note_use(false) || bank != BANK_OWN;
+                        if !stays {
+                            self.retire_cell(thread, listed.class(), cell.head());
+                        }
+                        return stays;
+                    }
+                    listed.note_use(true);
+                    if listed.kind() == Kind::Memory && let Some(account) = noting && known.is_some() {
+                        self.note_member(account, listed);
+                    }
+                    self.fold_ended::<C>(thread, bank, known, listed);
+                    true
+                })
+            });
         }
-        let errors = thread.cells(self, BANK_ERRORS);
-        errors.for_each(|cell| self.fold_ended::<ErrorCell>(thread, BANK_OWN, None, cell, Family::Errors));
+        self.note_above(thread, ended);
     }
 
     /// Returns the account of an ended thread. If it is not the one from before, the places of cells in its
@@ -116,19 +132,13 @@ impl Engine {
         account
     }
 
-    /// Folds a cell to where it counts. `known` is the account in whose sums this bank's cells have been
-    /// looked up. A cell that no reset has passed counts there and in the sum of all, and needs no further
-    /// lookup.
-    #[inline(always)]
-    fn fold_ended<C: Cell>(
-        &self,
-        thread: &Thread,
-        bank: usize,
-        known: Option<&Party>,
-        listed: &ListedCell,
-        family: Family,
-    ) {
-        let (cell, class): (&C, _) = (self.arena.at(listed.cell()), listed.class());
+    /// Folds a cell of one of a thread's banks to where it counts. `known` is the account in whose sums this
+    /// bank's cells have been looked up. A cell that no reset has passed counts there and in the sum of all,
+    /// and needs no further lookup.
+    #[inline(never)]
+    fn fold_ended<C: Cell>(&self, thread: &Thread, bank: usize, known: Option<&Party>, listed: &ListedCell) {
+        let (cell, class, family): (&C, _, _) =
+            (self.arena.at(listed.cell()), listed.class(), Family::of(listed.kind()));
         histograms::end_counting(&self.arena, cell);
         if cell.is_untouched() {
             if cell.holds_vain_time() {
@@ -146,7 +156,10 @@ impl Engine {
                 let account = of(&listed.account, account.sums(family));
                 [account, None, of(&listed.all, self.ended_sums(family))]
             }
-            None => self.cells_above_ended(thread, bank, cell, class, family),
+            None => {
+                let bank = if bank == BANK_ERRORS { BANK_OWN } else { bank };
+                self.cells_above_ended(thread, bank, cell, class, family)
+            }
         };
         let [parties @ .., all] = into;
         parties.into_iter().flatten().for_each(|to| cell.fold(&self.arena, to));
@@ -161,7 +174,12 @@ impl Engine {
     /// Returns the cell of `class` in `sums`, created if necessary, and stores its place in `known`.
     #[cold]
     #[inline(never)]
-    fn known_sum_cell<C: Cell>(&self, known: &AtomicU32, sums: &Sums, class: ClassId) -> Option<&'static C> {
+    pub(super) fn known_sum_cell<C: Cell>(
+        &self,
+        known: &AtomicU32,
+        sums: &Sums,
+        class: ClassId,
+    ) -> Option<&'static C> {
         let found = self.sum_cell::<C>(sums, class)?;
         known.store(self.arena.offset_of(found), Relaxed);
         Some(found)
@@ -208,6 +226,9 @@ impl Engine {
         cell: &'static C,
     ) -> Option<&'static C> {
         let then = cell.head().epoch.load(Relaxed);
+        if then == RETIRED {
+            return self.list_again(thread, class, family, cell);
+        }
         let now = self.epochs[family as usize].load(Relaxed);
         let counts = |viewer| self.counts_for(family, viewer, then);
         self.catch_up(thread);

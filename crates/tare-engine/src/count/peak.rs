@@ -20,8 +20,9 @@ use crate::Engine;
 use crate::count::account::{ACCOUNT, HOST, Party, USER};
 use crate::layout::balance::{MemoryCell, Peaks, Span, Spans};
 use crate::layout::bank::Sums;
-use crate::layout::cell::{Family, Viewer};
-use crate::memory::arena::{Use, WORDS};
+use crate::layout::cell::{Cell, Family, Viewer};
+use crate::layout::cell_list::ListedCell;
+use crate::memory::arena::{Own, Use, WORDS};
 use crate::setup::instrument::lock;
 use crate::snapshot::{ClassId, Kind};
 use crate::thread::{BANK_OWN, BANK_UNATTRIBUTED, Thread};
@@ -166,22 +167,55 @@ impl Engine {
         }
     }
 
+    /// Notes an account's spans of one class before the cell of an ended thread is folded, with the marks of
+    /// that thread, and drops these. It is the only one that ended since the last note. Callers hold the lock
+    /// of the parties, so that no other thread leaves.
+    pub(super) fn note_member(&self, account: &Party, listed: &ListedCell) {
+        let class = listed.class();
+        let own: &MemoryCell = match listed.account.own() {
+            0 => {
+                let sums = account.sums(Family::Memory);
+                let Some(made) = self.known_sum_cell(&listed.account, sums, class) else { return };
+                made
+            }
+            place => self.arena.at(place),
+        };
+        let now = own.spans();
+        let mut spans = now;
+        for member in self.members(account) {
+            let of_member = self.thread_spans(member, class);
+            spans.iter_mut().zip(of_member).for_each(|(span, more)| span.add(more));
+        }
+        Peaks::of(&self.arena, own).note(spans);
+        if !now.iter().all(Span::is_flat) {
+            own.flatten();
+        }
+        self.arena.at::<MemoryCell>(listed.cell()).forget_marks();
+    }
+
     /// Notes the spans of the sums above an ended thread, which has been folded into them, if it is time.
-    /// Callers hold the lock of the parties; the thread leaves them afterwards.
-    pub(crate) fn note_above(&self, thread: &Thread) {
+    /// `of_account` is the number of threads of its account that ended without a note, if it is time there; of
+    /// a single one [`Engine::note_member`] has noted the spans. Callers hold the lock of the parties; the
+    /// thread leaves them afterwards.
+    pub(super) fn note_above(&self, thread: &Thread, of_account: Option<u32>) {
         let [account, user, host] = [ACCOUNT, USER, HOST].map(|kind| self.party(thread, kind));
-        let parties =
-            if account.is_some() { [(ACCOUNT, account), (USER, None)] } else { [(USER, user), (HOST, host)] };
-        for (kind, party) in parties {
-            if let Some(party) = party
-                && let Some(ended) = due(&party.unnoted, &party.current)
-            {
-                let found = || match kind {
-                    ACCOUNT => self.members(party).map(as_found).collect(),
-                    _ => self.found_threads(),
-                };
-                let sums = party.sums(Family::Memory);
-                self.note_ended(sums, thread, ended, || self.branch(kind, party, &found()));
+        match account {
+            Some(account) => {
+                if let Some(ended) = of_account.filter(|ended| *ended > 1) {
+                    let found = || self.members(account).map(as_found).collect::<Vec<_>>();
+                    let branch = || self.branch(ACCOUNT, account, &found());
+                    self.note_ended(account.sums(Family::Memory), thread, ended, branch);
+                }
+            }
+            None => {
+                for (kind, party) in [(USER, user), (HOST, host)] {
+                    if let Some(party) = party
+                        && let Some(ended) = party.ended_unnoted()
+                    {
+                        let branch = || self.branch(kind, party, &self.found_threads());
+                        self.note_ended(party.sums(Family::Memory), thread, ended, branch);
+                    }
+                }
             }
         }
         if host.is_none()
@@ -216,7 +250,7 @@ fn as_found(thread: &'static Thread) -> ThreadMemory {
 
 /// Counts a thread that ended without a note. Returns the number of such threads, and restarts it, if there
 /// are enough of them compared with those that stay.
-fn due(unnoted: &AtomicU32, staying: &AtomicU32) -> Option<u32> {
+pub(super) fn due(unnoted: &AtomicU32, staying: &AtomicU32) -> Option<u32> {
     let ended = unnoted.load(Relaxed) + 1;
     let is_due = ended >= staying.load(Relaxed) / STAYING;
     unnoted.store(if is_due { 0 } else { ended }, Relaxed);

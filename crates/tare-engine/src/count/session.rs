@@ -11,6 +11,7 @@ use std::sync::atomic::{
 
 use crate::Engine;
 use crate::count::account::{ACCOUNT, HOST, Party, USER};
+use crate::layout::cell::add_shared;
 use crate::memory::arena::View;
 use crate::memory::lost::Lost;
 use crate::setup::instrument::lock;
@@ -112,15 +113,15 @@ impl Engine {
     }
 
     pub(super) fn add_counters(&self, party: &Party, counters: &SessionCounters) {
-        if counters.iter().all(|counter| *counter == 0) {
-            return;
-        }
-        let Some(sums) = self.ended_counters(party) else {
-            self.losses.count(Lost::PartyCells);
-            return;
-        };
-        for (sum, counter) in sums.0.iter().zip(counters).filter(|(_, counter)| **counter != 0) {
-            sum.fetch_add(*counter, Relaxed);
+        let mut sums = None;
+        for (at, group) in counters.as_chunks::<4>().0.iter().enumerate() {
+            // Of most groups all are 0.
+            if group.iter().fold(0, |all, counter| all | counter) == 0 {
+                continue;
+            }
+            sums = sums.or_else(|| self.ended_counters(party));
+            let Some(sums) = sums else { return self.losses.count(Lost::PartyCells) };
+            sums.0.iter().skip(4 * at).zip(group).for_each(|(sum, counter)| add_shared(sum, *counter));
         }
     }
 

@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering::Relaxed};
 
 use crate::layout::bank::line_words;
-use crate::layout::cell::{Cell, CellHead, add_shared, bump};
+use crate::layout::cell::{Cell, CellHead, add_shared, bump, raise_shared};
 use crate::memory::arena::{Arena, Offset, View};
 
 /// A cell of memory. Its low and high marks are those of `alloc - free` within the bank.
@@ -76,7 +76,7 @@ impl Peaks {
 
     pub(crate) fn note(&self, [count, bytes]: Spans) {
         for (word, mark) in self.0.iter().zip([!count.low, count.high, !bytes.low, bytes.high]) {
-            word.fetch_max(mark.cast_unsigned() ^ SIGN, Relaxed);
+            raise_shared(word, mark.cast_unsigned() ^ SIGN);
         }
     }
 
@@ -174,10 +174,17 @@ impl MemoryCell {
 
     fn mark_shared(&self) {
         let (count, bytes) = self.current();
-        self.high_count.fetch_max(count, Relaxed);
-        self.low_count.fetch_min(count, Relaxed);
-        self.high_bytes.fetch_max(bytes, Relaxed);
-        self.low_bytes.fetch_min(bytes, Relaxed);
+        for (low, now, high) in
+            [(&self.low_count, count, &self.high_count), (&self.low_bytes, bytes, &self.high_bytes)]
+        {
+            // A locked instruction only where it changes something.
+            if now > high.load(Relaxed) {
+                high.fetch_max(now, Relaxed);
+            }
+            if now < low.load(Relaxed) {
+                low.fetch_min(now, Relaxed);
+            }
+        }
     }
 
     /// Sets the marks to the present amount. Others may allocate and free meanwhile.

@@ -69,6 +69,9 @@ pub(crate) enum Viewer {
 /// The number of viewers.
 pub(crate) const VIEWERS: usize = 5;
 
+/// The epoch of a cell that its thread's list does not have, see [`super::cell_list`]. No family's epoch is 0.
+pub(crate) const RETIRED: u32 = 0;
+
 /// The first word of every cell.
 #[repr(C)]
 pub(crate) struct CellHead {
@@ -231,7 +234,9 @@ impl Counts {
         }
     }
 
-    /// Adds all of `other`. Several threads may fold into the same statistic.
+    /// Adds all of `other`. Several threads may fold into the same statistic. Out of line, because a thread
+    /// that ends folds cells of every type one after the other.
+    #[inline(never)]
     pub(crate) fn merge_shared(&self, other: Plain) {
         // A reset of a shared statistic can take a count without its time.
         if other.count | other.sum != 0 {
@@ -356,6 +361,12 @@ pub(crate) trait Cell: View {
     /// follows, and is dropped if none does.
     fn holds_vain_time(&self) -> bool {
         false
+    }
+    /// Returns whether nothing in the cell has to be folded or cleared. One with a histogram is looked at
+    /// more closely.
+    #[inline(always)]
+    fn is_empty(&self) -> bool {
+        self.is_untouched() && !self.holds_vain_time() && !self.head().has_histogram()
     }
     /// Adds all of `self` to a shared cell.
     fn fold(&self, arena: &Arena, into: &Self);

@@ -246,6 +246,20 @@ impl RingBlocks {
         self.pinned[..count].iter().map(|block| block.load(Relaxed))
     }
 
+    /// Begins with no records and no blocks, whatever its words are. Blocks of the thread before have been
+    /// given back.
+    pub(crate) fn begin(&self) {
+        self.count.store(0, Relaxed);
+        self.spares.store(0, Relaxed);
+        self.closed.store(0, Relaxed);
+    }
+
+    /// Returns whether the thread holds a block.
+    #[inline(always)]
+    pub(crate) fn holds_any(&self) -> bool {
+        self.count.load(Relaxed) | self.spares.load(Relaxed) != 0
+    }
+
     /// Adds records to those that have numbers.
     pub(crate) fn number(&self, records: u32) {
         self.closed.store(self.closed.own() + u64::from(records), Release);

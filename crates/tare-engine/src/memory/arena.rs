@@ -193,10 +193,15 @@ impl Arena {
 
     /// Puts a block of the caller's, taken or kept, into the initial state for its use.
     pub(crate) fn begin(&self, id: BlockId, used: Use) {
+        self.begin_with(id, used.zeroed());
+    }
+
+    /// Puts a block of the caller's into an initial state in which so many words are zero.
+    pub(crate) fn begin_with(&self, id: BlockId, zeroed: usize) {
         let meta = self.meta(id);
         meta.throw_away(|| {
             meta.owner.store(0, Relaxed);
-            zero(&self.words(id)[..used.zeroed()]);
+            zero(&self.words(id)[..zeroed]);
         });
     }
 

@@ -146,6 +146,14 @@ impl Engine {
         self.demands.kinds[place(kind)].load(Relaxed) == Demand::Sampled as u8
     }
 
+    /// Returns whether instruments of a kind may be sampled: all of them are, or some are off or sampled.
+    #[inline(always)]
+    pub fn may_be_sampled(&self, kind: Kind) -> bool {
+        const { assert!(Demand::Some as u8 & Demand::Sampled as u8 & 1 == 1) };
+        const { assert!((Demand::Nothing as u8 | Demand::Sums as u8 | Demand::All as u8) & 1 == 0) };
+        self.demands.kinds[place(kind)].load(Relaxed) & 1 != 0
+    }
+
     /// Returns the demand for events of a kind.
     pub fn demand(&self, kind: Kind) -> Demand {
         self.demands.demand(kind)

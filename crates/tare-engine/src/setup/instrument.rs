@@ -19,6 +19,8 @@ pub(crate) const TIMED: u8 = 2;
 pub(crate) const PROGRESS: u8 = 4;
 /// Switch of a thread class, in the place of TIMED: its threads' events go to the histories.
 pub(crate) const HISTORY: u8 = TIMED;
+/// Switch of a thread class, in the place of PROGRESS: its threads serve clients.
+pub(crate) const CLIENT: u8 = PROGRESS;
 /// Switch: memory that belongs to the server and not to a thread, or a thread class with one thread.
 pub(crate) const SERVER_WIDE: u8 = 8;
 /// Switch of other kinds, in the place of [`SERVER_WIDE`]: the level is [`Recording::Sampled`] and the events
@@ -278,6 +280,7 @@ impl Registry {
         let kind = flag(MEMORY, what.kind == Kind::Memory) | flag(STATEMENT, what.kind == Kind::Statement);
         let flags = flag(PROGRESS, what.properties.progress && what.kind == Kind::Stage)
             | flag(SERVER_WIDE, what.is_server_wide())
+            | flag(CLIENT, what.properties.user && what.kind == Kind::Thread)
             | flag(INSTRUCTION, what.kind == Kind::Statement && is_instruction(name))
             | kind;
         self.switches[id].store(flags, Relaxed);

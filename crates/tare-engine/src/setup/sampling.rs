@@ -3,7 +3,8 @@
 //! The setting is a rate: so many chosen statements per second in the whole server. A few times per second
 //! the host calls [`Engine::adjust_sampling`]. It counts the statements since the last call and sets the
 //! *weight*: one statement in that many is chosen. While the server runs fewer statements than the rate, the
-//! weight is 1: every statement is chosen, and nothing is estimated.
+//! weight is 1: every statement is chosen, and nothing is estimated. What a client's connection does before its
+//! first statement is chosen in the same way.
 //!
 //! Whoever reads ended statements as a stream wants those, too, that were not chosen: see [`super::readers`].
 

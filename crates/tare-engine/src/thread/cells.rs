@@ -3,9 +3,9 @@
 use std::sync::atomic::Ordering::{Relaxed, Release};
 
 use crate::Engine;
-use crate::layout::bank::{MAP_ENTRIES, MAPS, cell_words, entry_of, place};
-use crate::layout::cell::{Cell, CellHead, Family};
-use crate::layout::cell_list::PAGE_WORDS;
+use crate::layout::bank::{MAP_ENTRIES, MAPS, MARKS, cell_words, entry_of, place};
+use crate::layout::cell::{Cell, CellHead, Family, RETIRED};
+use crate::layout::cell_list::{CellList, PAGE_WORDS};
 use crate::memory::arena::{Base, LINE, Offset, Own, Use, WORDS};
 use crate::memory::lost::Lost;
 use crate::snapshot::{ClassId, Kind};
@@ -80,14 +80,48 @@ impl Engine {
                 }
             }
         }
-        if !list.has_room(&self.arena) {
-            list.add_page(&self.arena, self.lines_space(thread, PAGE_WORDS)?);
-        }
+        self.make_room(thread, list)?;
         let offset = self.cell_space(thread, cell_words(kind) as u32)?;
         let cell: &C = self.arena.at(offset);
         cell.head().epoch.store(self.epochs[family as usize].load(Relaxed), Relaxed);
-        list.add(&self.arena, class, offset);
+        list.add(&self.arena, class, kind, offset);
         bank.entry(&self.arena, class)?.store(entry_of(offset, 0), Release);
+        Some(cell)
+    }
+
+    /// Makes sure that a list of the thread has room for another cell. `None`: no memory left.
+    fn make_room(&self, thread: &Thread, list: &CellList) -> Option<()> {
+        if !list.has_room(&self.arena) && !list.has_spare_room(&self.arena) {
+            list.add_page(&self.arena, self.lines_space(thread, PAGE_WORDS)?);
+        }
+        Some(())
+    }
+
+    /// Takes a cell without contents out of use: its epoch is none, and its entry has no marks. The list of
+    /// cells does not need it any more. For whoever ends the thread.
+    #[cold]
+    #[inline(never)]
+    pub(crate) fn retire_cell(&self, thread: &Thread, class: ClassId, head: &CellHead) {
+        head.epoch.store(RETIRED, Relaxed);
+        if let Some(entry) = thread.banks[BANK_OWN].entry(&self.arena, class) {
+            entry.store(entry.own() & !MARKS, Relaxed);
+        }
+    }
+
+    /// Lists a retired cell again, for the first event since. `None`: no memory left.
+    #[cold]
+    #[inline(never)]
+    pub(crate) fn list_again<C: Cell>(
+        &self,
+        thread: &Thread,
+        class: ClassId,
+        family: Family,
+        cell: &'static C,
+    ) -> Option<&'static C> {
+        let list = &thread.cell_lists[BANK_OWN];
+        self.make_room(thread, list)?;
+        cell.head().epoch.store(self.epochs[family as usize].load(Relaxed), Relaxed);
+        list.add(&self.arena, class, self.registry.kind(class), self.arena.offset_of(cell));
         Some(cell)
     }
 

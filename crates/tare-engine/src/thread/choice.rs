@@ -8,6 +8,8 @@
 //! become slow. From then on it is recorded, with weight 1. A chosen statement counts the same calls, upwards
 //! to zero, and reads the clock at the same moments: whatever begins in a slow statement from then on counts
 //! once in any case, and whatever began before counts by the choice. So sums stay unbiased.
+//!
+//! What a client's connection does before its first statement is chosen likewise, with the same probability.
 
 use std::hint::cold_path;
 use std::sync::atomic::Ordering::Relaxed;
@@ -62,12 +64,8 @@ impl Engine {
     #[inline(always)]
     pub(crate) fn choose(&self, thread: &Thread) -> bool {
         let chance = self.sampling.chance();
-        let random =
-            thread.random.own().wrapping_mul(0x5851_F42D_4C95_7F2D).wrapping_add(0x1405_7B7E_F767_814F);
-        thread.random.store(random, Relaxed);
         thread.begun.store(thread.begun.own().wrapping_add(1), Relaxed);
-        let is_chosen = (random >> 32) as u32 <= chance.threshold();
-        if is_chosen {
+        if thread.draw() <= chance.threshold() {
             thread.weight.store(chance.weight(), Relaxed);
             thread.slow_from.store(0, Relaxed);
             // Where it stands for itself alone, nothing changes when it becomes slow.
@@ -81,6 +79,25 @@ impl Engine {
         thread.weight.store(1, Relaxed);
         local::set_skips(SKIPS);
         false
+    }
+
+    /// Decides whether a client's connection is recorded until its first statement begins. Called before the
+    /// thread runs.
+    pub(super) fn choose_connection(&self, thread: &Thread) {
+        let chance = self.sampling.chance();
+        if chance.weight() == 1 {
+            return;
+        }
+        let skips = if thread.draw() <= chance.threshold() {
+            thread.weight.store(chance.weight(), Relaxed);
+            -SKIPS
+        } else {
+            thread.stage_label.store(UNKNOWN_STAGE, Relaxed);
+            SKIPS
+        };
+        // No statement becomes slow before there is one.
+        thread.slow_at.store(u64::MAX, Relaxed);
+        thread.skips.store(skips.cast_unsigned(), Relaxed);
     }
 
     /// Stops recording in the thread: ends its stage and forgets its read locks, whose ends would not be
@@ -106,26 +123,34 @@ impl Engine {
         self.skips_as::<true>()
     }
 
+    /// Returns whether to skip an event that begins in the calling thread, and the clock need not be read. If not,
+    /// ask [`Engine::skips`] or [`Engine::skips_stage`]. For sampled instruments only.
+    #[inline(always)]
+    pub fn skips_at_once(&self) -> bool {
+        local::take_skip()
+    }
+
     #[inline(always)]
     fn skips_as<const STAGE: bool>(&self) -> bool {
-        match local::take_skip() {
-            0 => false,
-            1 => {
+        self.skips_at_once()
+            || self.looks_for_slowness() && {
                 cold_path();
-                self.skips_on::<STAGE>()
+                self.skips_unless_slow::<STAGE>()
             }
-            left if left > 0 => true,
-            _ => {
-                cold_path();
-                self.count_down_chosen::<STAGE>();
-                false
-            }
+    }
+
+    /// Returns whether to skip an event for which the clock may have to be read, or which a chosen statement counts.
+    #[cold]
+    #[inline(never)]
+    fn skips_unless_slow<const STAGE: bool>(&self) -> bool {
+        if self.is_skipping() {
+            return self.skips_on::<STAGE>();
         }
+        self.count_down_chosen::<STAGE>();
+        false
     }
 
     /// Counts a call in a chosen statement that another statement would skip.
-    #[cold]
-    #[inline(never)]
     fn count_down_chosen<const STAGE: bool>(&self) {
         match local::skips() + 1 {
             0 => self.weigh_on::<STAGE>(),
@@ -158,6 +183,23 @@ impl Engine {
             cold_path();
             self.skips_on_after_pause()
         }
+    }
+
+    /// Decides as [`Engine::skips_after_pause`] where one reading of the clock is enough. `None`: ask that.
+    #[inline(always)]
+    pub fn skips_early(&self) -> Option<bool> {
+        if !self.looks_for_slowness() {
+            return Some(false);
+        }
+        let thread = current()?;
+        if ticks() >= thread.slow_at.own() {
+            return None;
+        }
+        let is_skipping = self.is_skipping();
+        if is_skipping {
+            local::set_skips(SKIPS);
+        }
+        Some(is_skipping)
     }
 
     #[cold]
@@ -193,7 +235,7 @@ impl Engine {
     /// instruments whose events are counted even then.
     #[inline(always)]
     pub fn is_skipping(&self) -> bool {
-        local::skips() > 0
+        local::is_skipping()
     }
 
     /// Returns whether the calling thread's statement is counted differently once it is slow: it is skipping, or it
@@ -338,6 +380,15 @@ impl Engine {
 }
 
 impl Thread {
+    /// Returns the next random number.
+    #[inline(always)]
+    fn draw(&self) -> u32 {
+        let random =
+            self.random.own().wrapping_mul(0x5851_F42D_4C95_7F2D).wrapping_add(0x1405_7B7E_F767_814F);
+        self.random.store(random, Relaxed);
+        (random >> 32) as u32
+    }
+
     /// Returns whether an event that the thread counts now may count more than once.
     #[inline(always)]
     pub(crate) fn is_weighted(&self) -> bool {

@@ -109,8 +109,12 @@ impl Engine {
     /// Sets INSTRUMENTED and HISTORY, as decided by `setup_actors` at connect.
     pub fn set_thread_flags(&self, thread: ThreadRef, instrumented: bool, history: bool) {
         let slab = thread.slab();
-        slab.instrumented.store(u8::from(instrumented), Relaxed);
-        slab.history.store(u8::from(history), Relaxed);
+        let flags = [u8::from(instrumented), u8::from(history)];
+        if [&slab.instrumented, &slab.history].map(|flag| flag.load(Relaxed)) == flags {
+            return;
+        }
+        slab.instrumented.store(flags[0], Relaxed);
+        slab.history.store(flags[1], Relaxed);
         self.refresh_mask(slab);
     }
 }

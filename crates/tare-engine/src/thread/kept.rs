@@ -1,12 +1,14 @@
 //! Slabs of ended threads, kept for new threads with their banks, whose cells are empty, and their ready
 //! marks. A new connection reuses them and makes nothing anew.
 
+use std::mem::offset_of;
 use std::sync::Mutex;
 use std::sync::atomic::Ordering::{Relaxed, Release};
 
 use crate::Engine;
 use crate::layout::bank::MAPS;
 use crate::layout::cell_list::CellList;
+use crate::layout::ring::RingBlocks;
 use crate::memory::arena::{BlockId, Offset, Own, Use, WORDS};
 use crate::setup::instrument::lock;
 use crate::thread::{BANKS, Thread};
@@ -16,6 +18,10 @@ const MOST: usize = 32;
 const BLOCKS_EACH: u32 = 1024;
 /// Maximum number of cell blocks in a slab that is kept.
 const MOST_CELL_BLOCKS: usize = 8;
+
+/// Number of words of a kept slab that must be zero when a thread begins.
+const ZEROED: usize = offset_of!(Thread, ring_blocks) / 8;
+const _: () = assert!(offset_of!(Thread, ring_blocks).is_multiple_of(8));
 
 /// The kept slabs, under a lock.
 pub(crate) struct KeptSlabs(Mutex<SlabList>);
@@ -61,8 +67,8 @@ struct Inherited {
     level: u32,
     /// Place of the cells of programs, which are empty.
     program_cells: u32,
-    /// Place and epoch of the digest map, which is empty.
-    digest_map: (u32, u32),
+    /// Place and epoch of the digest map, whose cells are empty, and the number of its entries.
+    digest_map: (u32, u32, u32),
     texts: u32,
     ready_for: [u32; 2],
 }
@@ -77,7 +83,7 @@ impl Inherited {
             cell_blocks: std::array::from_fn(|at| thread.cell_blocks[at].own()),
             level: thread.statement_levels[0].own(),
             program_cells: thread.program_cells.own(),
-            digest_map: (thread.digest_map.own(), thread.digest_epoch.own()),
+            digest_map: (thread.digest_map.own(), thread.digest_epoch.own(), thread.digest_count.own()),
             texts: thread.texts.own(),
             ready_for: thread.ready_for.each_ref().map(Own::own),
         }
@@ -95,6 +101,7 @@ impl Inherited {
         thread.program_cells.store(self.program_cells, Relaxed);
         thread.digest_map.store(self.digest_map.0, Relaxed);
         thread.digest_epoch.store(self.digest_map.1, Relaxed);
+        thread.digest_count.store(self.digest_map.2, Relaxed);
         thread.texts.store(self.texts, Relaxed);
         thread.ready_for.iter().zip(self.ready_for).for_each(|(word, was)| word.store(was, Relaxed));
         thread.folds_into.iter().zip(self.folds_into).for_each(|(word, was)| word.store(was, Relaxed));
@@ -111,7 +118,8 @@ impl Engine {
         let block = self.kept_slabs.pop()?;
         let thread: &Thread = self.arena.at(block * WORDS as u32);
         let inherited = Inherited::of(thread);
-        self.arena.begin(block, Use::Thread);
+        self.arena.begin_with(block, ZEROED);
+        thread.ring_blocks.iter().for_each(RingBlocks::begin);
         self.arena.begin(inherited.texts / WORDS as u32, Use::ThreadText);
         if inherited.level != 0 {
             self.arena.begin(inherited.level / WORDS as u32, Use::Statement);

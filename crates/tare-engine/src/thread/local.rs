@@ -50,26 +50,40 @@ mod place {
         }
     }
 
-    /// Takes one of the calls that may be skipped. Returns how many there were before; none was taken where that is
-    /// not above 0. Below 0: a chosen statement counts its calls.
+    /// Takes one of the calls that may be skipped, but not the last one. Returns whether there was one. The
+    /// comparison jumps itself, so a function that returns then saves no register.
     #[inline(always)]
-    pub(crate) fn take_skip() -> i32 {
-        let left: i32;
+    pub(crate) fn take_skip() -> bool {
         // SAFETY: the invariant of `get`; only the calling thread's second word is read and written.
         unsafe {
             std::arch::asm!(
                 "mov {at}, qword ptr [rip + tare_current@GOTTPOFF]",
-                "mov {left:e}, dword ptr fs:[{at} + 8]",
-                "sub {left:e}, 1",
-                "js 2f",
-                "mov dword ptr fs:[{at} + 8], {left:e}",
-                "2:",
+                "cmp dword ptr fs:[{at} + 8], 2",
+                "jl {none}",
+                "sub dword ptr fs:[{at} + 8], 1",
                 at = out(reg) _,
-                left = out(reg) left,
+                none = label { return false },
                 options(nostack),
             );
         }
-        left + 1
+        true
+    }
+
+    /// Returns whether calls may be skipped, by a comparison that jumps itself.
+    #[inline(always)]
+    pub(crate) fn is_skipping() -> bool {
+        // SAFETY: the invariant of `get`; only the calling thread's second word is read.
+        unsafe {
+            std::arch::asm!(
+                "mov {at}, qword ptr [rip + tare_current@GOTTPOFF]",
+                "cmp dword ptr fs:[{at} + 8], 0",
+                "jg {some}",
+                at = out(reg) _,
+                some = label { return true },
+                options(nostack, readonly),
+            );
+        }
+        false
     }
 
     /// Returns how many calls may be skipped.
@@ -121,12 +135,16 @@ mod place {
         CURRENT.with(|current| current.set(value));
     }
 
-    pub(crate) fn take_skip() -> i32 {
-        let skips = SKIPS.with(Cell::get);
-        if skips > 0 {
+    pub(crate) fn take_skip() -> bool {
+        let skips = skips();
+        if skips > 1 {
             set_skips(skips - 1);
         }
-        skips
+        skips > 1
+    }
+
+    pub(crate) fn is_skipping() -> bool {
+        skips() > 0
     }
 
     pub(crate) fn skips() -> i32 {
@@ -138,4 +156,4 @@ mod place {
     }
 }
 
-pub(crate) use place::{get, set, set_skips, skips, take_skip};
+pub(crate) use place::{get, is_skipping, set, set_skips, skips, take_skip};

@@ -41,13 +41,16 @@ use crate::memory::arena::{Base, BlockId, LINE, Own, Use, View, WORDS};
 use crate::memory::lost::Lost;
 use crate::memory::pool::Stash;
 use crate::setup::filter;
-use crate::setup::instrument::{ENABLED, HISTORY};
+use crate::setup::instrument::{CLIENT, ENABLED, HISTORY};
 use crate::snapshot::{ClassId, EventType};
 
 /// Maximum depth of nested statements that are recorded.
 pub const STATEMENT_DEPTH: usize = 10;
 /// Maximum number of cell blocks of a thread.
 const CELL_BLOCKS: usize = 78;
+
+/// Number of entries of a thread's map of digests.
+pub(crate) const DIGEST_ENTRIES: usize = 256;
 
 /// Index of a thread's bank for what it counts everywhere.
 pub(crate) const BANK_OWN: usize = 0;
@@ -97,7 +100,8 @@ pub(crate) struct Thread {
     pub(crate) outermost: AtomicU64,
     /// Start of the last statement, in ticks.
     pub(crate) statement_start: AtomicU64,
-    pub(crate) thread_id: AtomicU64,
+    /// Time in ticks before which the client's statement is not slow; as far as it is known.
+    pub(crate) slow_at: AtomicU64,
     /// Lower half: what the thread records (see [`filter`]). Upper half: what filters decided it should
     /// record.
     mask: AtomicU64,
@@ -142,21 +146,19 @@ pub(crate) struct Thread {
     pub(crate) hidden: [[AtomicU64; 3]; 4],
     pub(crate) transaction: OpenTransaction,
     pub(crate) read_locks: ReadLocks,
-    /// Blocks by event type minus one, in the order of [`RINGS`].
-    ring_blocks: [RingBlocks; 4],
     /// Metadata locks that the thread has given back.
     pub(crate) metadata_stash: Stash,
     /// Next free word of the current cell block, and words left there.
     cell_next: AtomicU32,
     cell_left: AtomicU32,
     cell_count: AtomicU32,
-    cell_blocks: [AtomicU32; CELL_BLOCKS],
     pub(crate) alive: AtomicU8,
     pub(crate) instrumented: AtomicU8,
     pub(crate) history: AtomicU8,
     pub(crate) connection_type: AtomicU8,
     pub(crate) class: AtomicU16,
     pub(crate) version: Seqlock,
+    pub(crate) thread_id: AtomicU64,
     pub(crate) processlist_id: AtomicU64,
     pub(crate) parent_thread_id: AtomicU64,
     pub(crate) os_id: AtomicU64,
@@ -185,6 +187,12 @@ pub(crate) struct Thread {
     pub(crate) progress: [AtomicU64; 2],
     /// Time in ticks at which the statement, a chosen one, has become slow, so that `weight` does not hold any more; 0: it holds.
     pub(crate) slow_from: AtomicU64,
+    /// Entries of the map of digests in whose cells the thread has counted, one bit each.
+    pub(crate) digest_entries: [AtomicU64; DIGEST_ENTRIES / 64],
+    /// Blocks by event type minus one, in the order of [`RINGS`]. The first field that need not be zero when a
+    /// thread begins on a kept slab: each of those from here on says how much of it is valid, or another does.
+    ring_blocks: [RingBlocks; 4],
+    cell_blocks: [AtomicU32; CELL_BLOCKS],
     /// Events that are to be put into their buckets.
     pub(crate) deferred_words: DeferredWords,
 }
@@ -282,6 +290,18 @@ impl Thread {
     #[inline(always)]
     pub(crate) fn cells(&self, engine: &Engine, bank: usize) -> impl Iterator<Item = &'static ListedCell> {
         self.cell_lists[bank].cells(&engine.arena)
+    }
+
+    /// Calls `keep` with all cells of a bank, and forgets those for which it returns false. For whoever ends
+    /// the thread.
+    #[inline(always)]
+    pub(crate) fn retain_cells(
+        &self,
+        engine: &Engine,
+        bank: usize,
+        keep: impl FnMut(&'static ListedCell) -> bool,
+    ) {
+        self.cell_lists[bank].retain(&engine.arena, keep);
     }
 
     /// Returns the bank entries of all cells of a bank. For the thread itself and whoever ends it.
@@ -445,6 +465,9 @@ impl Engine {
         thread.instrumented.store(u8::from(switches & ENABLED != 0), Relaxed);
         thread.history.store(u8::from(switches & HISTORY != 0), Relaxed);
         thread.thread_id.store(self.next_thread_id.fetch_add(1, Relaxed), Relaxed);
+        if switches & CLIENT != 0 {
+            self.choose_connection(thread);
+        }
         let level = thread.statement_levels[0].own();
         if level != 0 {
             self.own_level(thread, level);
@@ -491,16 +514,21 @@ impl Engine {
             thread.mask.store(0, Relaxed);
             thread.unsettle();
         }
-        for ((ring, blocks), departed) in thread.rings().into_iter().zip(&self.departed) {
-            departed.fetch_add(ring.recorded(blocks), Release);
+        for (((ring, blocks), departed), history) in
+            thread.rings().into_iter().zip(&self.departed).zip(&self.arena.shares.long)
+        {
+            // A connection none of whose statements was chosen has recorded nothing.
+            let recorded = ring.recorded(blocks);
+            if recorded != 0 {
+                departed.fetch_add(recorded, Release);
+                // The oldest block comes back when the thread's own blocks go to the long history.
+                history.expect_oldest(&self.arena);
+            }
         }
-        // The oldest blocks come back when the thread's own blocks go to the long history.
-        self.arena.shares.long.iter().for_each(|history| history.expect_oldest(&self.arena));
         {
             // Under one lock, so that the marks of memory are noted before the next thread ends.
             let _one_at_a_time = crate::setup::instrument::lock(&self.parties.lock);
             self.fold_thread(thread);
-            self.note_above(thread);
             self.leave(thread);
             thread.alive.store(0, Release);
         }
@@ -515,7 +543,9 @@ impl Engine {
         self.threads.fetch_sub(1, Relaxed);
         self.give_metadata_stash(thread);
         for ((ring, blocks), kind) in thread.rings().into_iter().zip(RINGS) {
-            ring.release(blocks, &self.arena, self.long_history(thread, kind));
+            if blocks.holds_any() {
+                ring.release(blocks, &self.arena, self.long_history(thread, kind));
+            }
         }
         let give = |block: BlockId| {
             if block != 0 {

@@ -168,6 +168,44 @@ fn estimates_have_no_bias_and_the_standard_error_that_is_documented() {
     }
 }
 
+/// Lets threads of a class begin and end, each with one stage, two free locks, a contended one and a statement.
+fn connections(rig: &Rig, class: ClassId, number: u64) {
+    let host = Host::new(rig);
+    for _ in 0..number {
+        let thread = rig.new_thread(class, Some(1), None).expect("a slab");
+        rig.set_current_thread(Some(thread));
+        host.stage();
+        host.free_lock();
+        host.free_lock();
+        host.contended_lock();
+        host.statement(|| {});
+        rig.delete_thread(thread);
+    }
+}
+
+#[test]
+fn what_connections_do_before_their_first_statement_is_estimated_like_a_statement() {
+    const CONNECTIONS: u64 = 3000;
+    const WEIGHT: u32 = 4;
+    let class_of = |rig: &Rig, user| {
+        let properties = Properties { user, ..Properties::default() };
+        rig.register(Registration { kind: Kind::Thread, name: "thread/test/of_a_kind", properties })
+    };
+    let counts = |weight, user| {
+        let rig = sampled(weight);
+        connections(&rig, class_of(&rig, user), CONNECTIONS);
+        assert_eq!(rig.global_statement(STATEMENT).stat.count, CONNECTIONS);
+        (rig.global_stage(STAGE).count, rig.global_wait(MUTEX).count)
+    };
+    assert_eq!(counts(1, true), (CONNECTIONS, 3 * CONNECTIONS), "nothing is estimated");
+    assert_eq!(counts(WEIGHT, false), (CONNECTIONS, 3 * CONNECTIONS), "other threads are recorded");
+    let (stages, locks) = counts(WEIGHT, true);
+    let free = locks - CONNECTIONS;
+    assert!(stages.is_multiple_of(WEIGHT.into()) && free == 2 * stages, "{stages} {free}");
+    let off = (stages as f64 - CONNECTIONS as f64) / (f64::from(WEIGHT - 1) * CONNECTIONS as f64).sqrt();
+    assert!(off.abs() < 5.0, "{stages} of {CONNECTIONS}: {off} standard errors");
+}
+
 #[test]
 fn a_chosen_statement_is_recorded_with_all_that_is_inside_it_and_no_other_is() {
     let rig = sampled(4);

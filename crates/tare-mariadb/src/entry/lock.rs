@@ -111,22 +111,63 @@ unsafe fn lock<W: Way>(
     file: *const c_char,
     line: c_uint,
 ) -> c_int {
+    // Nothing but the arguments is kept over the call, and no register is saved where another function goes on.
+    if ENGINE.is_all_sampled(W::KIND) && ENGINE.skips_at_once() {
+        // SAFETY: the caller's promise.
+        return match unsafe { W::take_free()(&raw mut (*that).lock) } {
+            0 => 0,
+            // SAFETY: the caller's promise.
+            _ => unsafe { lock_tried::<W>(that, file, line) },
+        };
+    }
+    // SAFETY: the caller's promise.
+    unsafe { lock_further::<W>(that, file, line) }
+}
+
+/// Takes a lock that is held by another thread. A thread that has to wait is recorded even in a skipped statement.
+///
+/// # Safety
+///
+/// See [`lock`].
+#[cold]
+#[inline(never)]
+unsafe extern "C" fn lock_tried<W: Way>(
+    that: *mut Instrumented<W::Lock, W::Instance>,
+    file: *const c_char,
+    line: c_uint,
+) -> c_int {
+    let way = u32::from(W::OPERATION) | W::PLACE << 8 | TRIED;
+    // SAFETY: the caller's promise.
+    unsafe { lock_unusual_way::<W>(that.cast(), Source::new(file, line), way, (*that).instance.cast()) }
+}
+
+/// Takes a lock as the server's function does, unless the statement is skipped and all locks of the kind are sampled.
+///
+/// # Safety
+///
+/// See [`lock`].
+#[inline(never)]
+unsafe extern "C" fn lock_further<W: Way>(
+    that: *mut Instrumented<W::Lock, W::Instance>,
+    file: *const c_char,
+    line: c_uint,
+) -> c_int {
     // SAFETY: the caller's promise.
     let (at, instance) = unsafe { (&raw mut (*that).lock, (*that).instance) };
     if lacks_demand(W::KIND, instance) {
         // SAFETY: the caller's promise.
         return unsafe { W::take(at) };
     }
-    let way = u32::from(W::OPERATION) | W::PLACE << 8;
-    if ENGINE.looks_for_slowness() && is_sampled(W::KIND, instance) && ENGINE.skips() {
+    if ENGINE.may_be_sampled(W::KIND)
+        && ENGINE.looks_for_slowness()
+        && is_sampled(W::KIND, instance)
+        && ENGINE.skips()
+    {
         // SAFETY: the caller's promise.
         return match unsafe { W::take_free()(at) } {
             0 => 0,
-            // A thread that has to wait is recorded even in a skipped statement.
             // SAFETY: the caller's promise.
-            _ => unsafe {
-                lock_unusual_way::<W>(that.cast(), Source::new(file, line), way | TRIED, instance.cast())
-            },
+            _ => unsafe { lock_tried::<W>(that, file, line) },
         };
     }
     // SAFETY: the caller's promise, and all arguments are of one way. A function that takes an address may be
@@ -137,7 +178,7 @@ unsafe fn lock<W: Way>(
             file,
             line,
             instance.cast(),
-            way,
+            u32::from(W::OPERATION) | W::PLACE << 8,
             transmute::<TakeLock<_>, TakeLock<_>>(W::take_free()),
         )
     }

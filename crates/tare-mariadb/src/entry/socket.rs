@@ -107,7 +107,25 @@ pub(super) unsafe extern "C" fn sample_socket_wait(
     file: *const c_char,
     line: c_uint,
 ) -> *mut SocketLocker {
-    // A thread that sends a result may have waited for its reader.
+    match ENGINE.skips_early() {
+        Some(true) => null_mut(),
+        // SAFETY: the caller's promise.
+        Some(false) => unsafe { start_socket_wait(state, socket, op, count, file, line) },
+        None => sample_late_socket_wait(state, socket, op, count, file, line),
+    }
+}
+
+/// Starts a wait for a socket in a statement that may be slow: a thread that sends a result may have waited for its reader.
+#[cold]
+#[inline(never)]
+extern "C" fn sample_late_socket_wait(
+    state: *mut SocketLockerState,
+    socket: *mut Socket,
+    op: c_uint,
+    count: c_ulong,
+    file: *const c_char,
+    line: c_uint,
+) -> *mut SocketLocker {
     if ENGINE.skips_after_pause() {
         return null_mut();
     }

@@ -365,6 +365,21 @@ pub(super) unsafe extern "C" fn sample_rwlock_wait(
     file: *const c_char,
     line: c_uint,
 ) -> *mut RwlockLocker {
+    if is_free(op) && ENGINE.skips_at_once() {
+        return null_mut();
+    }
+    sample_further_rwlock_wait(state, rwlock, op, file, line)
+}
+
+/// Starts a wait that [`sample_rwlock_wait`] does not skip at once.
+#[inline(never)]
+extern "C" fn sample_further_rwlock_wait(
+    state: *mut RwlockLockerState,
+    rwlock: *mut Rwlock,
+    op: c_uint,
+    file: *const c_char,
+    line: c_uint,
+) -> *mut RwlockLocker {
     if is_free(op) && ENGINE.skips() {
         return null_mut();
     }

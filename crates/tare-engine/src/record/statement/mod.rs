@@ -470,6 +470,9 @@ impl Engine {
             flags => start_unusual(open, flags),
         });
         thread.statement_start.store(start, Relaxed);
+        if open.flags().level() == 0 {
+            thread.slow_at.store(start.wrapping_add(self.sampling.slow_after_ticks()), Relaxed);
+        }
     }
 
     /// Sets STATEMENT_ID, the host's number of the statement.
