@@ -236,11 +236,11 @@ repository() {
     told 'apt-get update'
     expect 0 'apt-cache policy tare'
     told 'apt-get install -y tare'
-    expect 0 'tare install --restart | grep -v "^  "'
+    expect 0 'tare install --restart | grep "^[a-z]"'
     expect 0 "tare doctor $server"
     expect 0 "yes 'SELECT COUNT(*) FROM bare.kept WHERE id > 500;' | head -n 2500 | mariadb >/dev/null"
     expect 0 "mariadb -te \"SELECT DIGEST_TEXT, COUNT_STAR FROM performance_schema.events_statements_summary_by_digest WHERE DIGEST_TEXT LIKE '%kept%'\""
-    expect 0 'tare status'
+    expect 0 'tare top --once >/dev/null && tare status | grep -E "^(version|server_version|state|level|tables|lost) "'
 
     # The next version comes into the repository, beside the one before.
     publish "$folder"/tare_*.deb
@@ -248,7 +248,7 @@ repository() {
     expect 1 "tare doctor $server"
     told 'systemctl restart mariadb'
     expect 0 "tare doctor $server"
-    expect 0 'tare uninstall --restart | grep -v "^  "'
+    expect 0 'tare uninstall --restart | grep "^[a-z]"'
     told 'apt-get purge -y tare'
     told "rm $list $asc"
     as_before

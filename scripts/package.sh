@@ -105,9 +105,9 @@ tarball() {
     cp "$files/tare" "$target/$name/bin/"
     cp "$files/libtare_mariadb.so" "$target/$name/lib/tare/"
     cp -r "$files/man" "$files/completions" "$target/$name/share/"
-    cp "$files/NOTICES" README.md SECURITY.md CHANGELOG.md COPYING LICENSE-* "$target/$name/"
+    cp "$files/NOTICES" README.md SECURITY.md ARCHITECTURE.md CONTRIBUTING.md SAFETY.md CHANGELOG.md COPYING LICENSE-* "$target/$name/"
     mkdir "$target/$name/docs"
-    cp -r docs/{README.md,tutorials,how-to,reference,explanation,pictures} "$target/$name/docs/"
+    cp -r docs/{README.md,tutorials,how-to,reference,explanation,lab-notes,pictures,ci,deploy,grafana} "$target/$name/docs/"
     cp -r docs/deploy scripts/systemd docs/grafana "$target/$name/share/"
     tar --sort=name --mtime="@$SOURCE_DATE_EPOCH" --owner=0 --group=0 --numeric-owner --mode=u=rwX,go=rX \
         -C "$target" -c "$name" | gzip -9n > "$target/$name.tar.gz"

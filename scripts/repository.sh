@@ -27,14 +27,18 @@ new=$to.new
 suite=stable
 rm -rf "$new"
 mkdir -p "$new/pool/main/t/tare" "$new/dists/$suite/main/binary-amd64"
-cp "${packages[@]}" "$new/pool/main/t/tare/"
+# Under the names that dpkg-scanpackages looks for, whatever the files are called.
+for package in "${packages[@]}"; do
+    name=$(dpkg-deb -W --showformat '${Package}_${Version}_${Architecture}.deb' "$package") || die "$package is no package"
+    cp "$package" "$new/pool/main/t/tare/$name"
+done
 chmod 644 "$new"/pool/main/t/tare/*
 
 (
     cd "$new"
     index=dists/$suite/main/binary-amd64/Packages
     dpkg-scanpackages --multiversion --arch amd64 pool 2>/dev/null > "$index"
-    [ -s "$index" ] || die "none of the packages could be read"
+    [ -s "$index" ] || die "none of the packages is for amd64: ${packages[*]}"
     gzip -9nk "$index"
     (
         printf 'Origin: tare\nLabel: tare\nSuite: %s\nCodename: %s\n' "$suite" "$suite"

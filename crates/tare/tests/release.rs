@@ -148,6 +148,15 @@ fn a_repository_is_what_apt_installs_from() {
         .to_owned();
 
     let debs = ["0.1.0-1", "0.2.0-1"].map(|version| package(folder.path(), "tare", version, None));
+    // Whatever the file is called.
+    let debs = debs.map(|deb| {
+        deb.with_file_name(if deb.ends_with("tare_0.2.0-1_amd64.deb") {
+            "next.deb".into()
+        } else {
+            deb.file_name().expect("a name").to_owned()
+        })
+    });
+    fs::rename(at("tare_0.2.0-1_amd64.deb"), at("next.deb")).expect("renamed");
     let make = |key: &str| {
         let mut command = Command::new(root().join("scripts/repository.sh"));
         command.args(&debs).env("GNUPGHOME", &keys).env("TARE_SIGNING_KEY", key);
@@ -293,4 +302,74 @@ fn a_tag_that_is_not_the_version_is_no_release() {
     let own = tag(&format!("v{}", env!("CARGO_PKG_VERSION")));
     let is_cut = !read("CHANGELOG.md").contains("## [Unreleased]\n\n###");
     assert_eq!(own.status.success(), is_cut, "{}", said(&own));
+}
+
+/// What the package holds, as Cargo.toml says: each file's place in it, and where it comes from.
+fn packaged() -> Vec<(PathBuf, PathBuf)> {
+    let manifest: toml::Table = read("crates/tare/Cargo.toml").parse().expect("TOML");
+    let assets = manifest["package"]["metadata"]["deb"]["assets"].as_array().expect("assets").iter();
+    let mut all = vec![];
+    for asset in assets {
+        let (from, to) = (asset[0].as_str().expect("a path"), asset[1].as_str().expect("a path"));
+        let from = Path::new(from.trim_start_matches("../"));
+        let (before, after) =
+            from.file_name().and_then(|it| it.to_str()).and_then(|it| it.split_once('*')).unwrap_or_default();
+        let is_pattern = from.to_string_lossy().contains('*');
+        let files: Vec<PathBuf> = match is_pattern && !from.starts_with("target") {
+            false => vec![from.to_owned()],
+            true => fs::read_dir(root().join(from.parent().expect("a folder")))
+                .expect("a folder")
+                .map(|entry| entry.expect("an entry").file_name())
+                .filter(|name| name.to_str().is_some_and(|it| it.starts_with(before) && it.ends_with(after)))
+                .map(|name| from.with_file_name(name))
+                .collect(),
+        };
+        assert!(!files.is_empty(), "nothing is {}", from.display());
+        for file in files {
+            let place = if to.ends_with('/') {
+                Path::new(to).join(file.file_name().expect("a name"))
+            } else {
+                to.into()
+            };
+            all.push((place, file));
+        }
+    }
+    all
+}
+
+/// Licences are in `copyright`, the changelog is compressed, and the reports are too large.
+const LEFT_OUT: [&str; 4] = ["COPYING", "CHANGELOG.md", "LICENSE", "docs/reports/"];
+
+#[test]
+fn links_of_packaged_pages_lead_to_what_is_packaged() {
+    let all = packaged();
+    let home = Path::new("usr/share/doc/tare");
+    let mut seen = 0;
+    for (place, from) in all.iter().filter(|(place, _)| place.extension().is_some_and(|it| it == "md")) {
+        let text = fs::read_to_string(root().join(from)).expect("a page");
+        for link in text.split("](").skip(1).filter_map(|rest| rest.split([')', '#', ' ']).next()) {
+            if link.is_empty() || link.contains(':') {
+                continue;
+            }
+            let mut leads = place.parent().expect("a folder").to_owned();
+            for part in Path::new(link) {
+                if part == ".." {
+                    leads.pop();
+                } else {
+                    leads.push(part);
+                }
+            }
+            let is_there = all.iter().any(|(place, _)| *place == leads || place.starts_with(&leads));
+            let name = leads.strip_prefix(home).unwrap_or(&leads).to_string_lossy().into_owned();
+            let is_left_out = LEFT_OUT.iter().any(|it| name.starts_with(it));
+            // Sources are not in the package at all.
+            assert!(
+                is_there || is_left_out || name.starts_with("crates/") || name.starts_with("scripts/"),
+                "{}: {link}",
+                place.display()
+            );
+            seen += 1;
+        }
+    }
+    assert!(seen > 300, "{seen} links");
 }
