@@ -33,6 +33,7 @@ const MAY_USE: [(&str, &[&str]); 16] = [
             "tare-outlets",
             "tare-server",
             "tare-tables",
+            "tare-words",
         ],
     ),
     ("tare-testkit", &["tare-server"]),
@@ -223,7 +224,8 @@ fn first_words_of_functions(path: &str) -> Vec<(String, String)> {
             continue;
         }
         let head = line.replace("(crate)", "").replace("(super)", "");
-        let is_function = head.split(['(', '<']).next().unwrap_or("").split(' ').any(|word| word == "fn");
+        // A name follows, unlike in the type of a function.
+        let is_function = head.split(['(', '<']).next().unwrap_or("").split(' ').rev().nth(1) == Some("fn");
         if let Some(comment) =
             first.take().filter(|it| is_function && !it.contains("` slot") && !it.starts_with("The slots "))
         {
@@ -268,4 +270,44 @@ fn the_documents_name_files_that_exist() {
         let missing: Vec<&str> = paths.filter(|path| !root().join(path).exists()).collect();
         assert_eq!(missing, Vec::<&str>::new(), "{document}");
     }
+}
+
+/// Items of which a text says that they are in a source file, "`a` in `crates/….rs`" or "`a` and `b` in …", and that file.
+fn items_in_files(text: &str) -> Vec<(&str, &str)> {
+    let parts: Vec<&str> = text.split('`').collect();
+    let is_between = |at: usize, word: &str| parts[at].split_whitespace().eq([word]);
+    let mut found = Vec::new();
+    for at in (3..parts.len()).step_by(2) {
+        let is_source = parts[at].starts_with("crates/") && parts[at].ends_with(".rs");
+        if !is_source || !is_between(at - 1, "in") {
+            continue;
+        }
+        let mut item = at - 2;
+        found.push((parts[item], parts[at]));
+        while item > 2 && is_between(item - 1, "and") {
+            item -= 2;
+            found.push((parts[item], parts[at]));
+        }
+    }
+    found
+}
+
+#[test]
+fn the_documents_name_items_that_are_in_their_files() {
+    let mut seen = 0;
+    for document in ["ARCHITECTURE.md", "SAFETY.md"] {
+        let text = read(document);
+        for (item, path) in items_in_files(&text) {
+            let name = item.trim_end_matches(['(', ')', '!']).rsplit([':', '.']).next().unwrap_or(item);
+            let code = read(path);
+            let mut words = code.split(|c: char| !c.is_alphanumeric() && c != '_');
+            assert!(words.any(|word| word == name), "{document}: {path} has no `{item}`");
+            seen += 1;
+        }
+    }
+    assert!(seen > 30, "{seen} items were found in the documents");
+    assert_eq!(
+        items_in_files("`a::b` and `c` in\n`crates/x.rs`, `d`"),
+        [("c", "crates/x.rs"), ("a::b", "crates/x.rs")]
+    );
 }

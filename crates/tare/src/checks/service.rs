@@ -291,6 +291,7 @@ mod tests {
     fn what_is_well_says_nothing_and_the_rest_says_what_to_do() {
         let well = [
             named("state", "active"),
+            named("stopped", "none"),
             named("tables", "ON"),
             named("server_variables", "ON"),
             named("digest_lost", "0"),
@@ -298,12 +299,13 @@ mod tests {
         assert_eq!(check_rows(&well, |_| false), []);
         let ill = [
             named("state", "off: a panic"),
+            named("stopped", "tare-ash: the active session history is not sampled any more (a panic)"),
             named("tables", "OFF: the plugin ha_federatedx is not loaded: put it"),
             named("lost", "3"),
             named("digest_lost", "3"),
         ];
         let checks: Vec<&str> = check_rows(&ill, |_| false).iter().map(|finding| finding.check).collect();
-        assert_eq!(checks, ["state", "tables", "lost"]);
+        assert_eq!(checks, ["state", "stopped", "tables", "lost"]);
         let variables = [named("tables", "ON"), named("server_variables", "OFF: x")];
         assert_eq!(check_rows(&variables, |_| false)[0].check, "variables");
         assert_eq!(check_rows(&[named("tables", "OFF")], |_| false)[0].check, "tables");
