@@ -17,6 +17,12 @@ pub fn ticks() -> u64 {
     if NANOSECONDS.load(Relaxed) { monotonic_ns() } else { cycles() }
 }
 
+/// Returns the current time in ticks where it takes no call: where ticks are cycles.
+#[inline(always)]
+pub(crate) fn ticks_at_once() -> Option<u64> {
+    (!NANOSECONDS.load(Relaxed)).then(cycles)
+}
+
 /// Returns the current time in cycles. Valid only where ticks are cycles; see [`Clock::counts_cycles`].
 #[inline(always)]
 pub(crate) fn cycles() -> u64 {

@@ -323,12 +323,22 @@ impl Engine {
     /// Finds or creates the account, the user and the host of these names; callers hold the lock.
     fn find_parties(&self, user: &[u8], host: &[u8]) -> [Option<&'static Party>; 3] {
         let recent = &self.parties.recent[usize::from(!user.is_empty())];
-        if let Some(account) = self.arena.get::<Party>(recent.load(Relaxed))
-            && self.is_of(account, user, host)
-        {
-            let [user, host] = self.of_account(account);
-            return [Some(account), user, host];
+        match self.arena.get::<Party>(recent.load(Relaxed)) {
+            Some(account) if self.is_of(account, user, host) => {
+                let [user, host] = self.of_account(account);
+                [Some(account), user, host]
+            }
+            _ => {
+                let found = self.find_parties_by_name(user, host);
+                recent.store(found[ACCOUNT].map_or(0, |account| self.arena.offset_of(account)), Relaxed);
+                found
+            }
         }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn find_parties_by_name(&self, user: &[u8], host: &[u8]) -> [Option<&'static Party>; 3] {
         let [user, host] =
             [(USER, user), (HOST, host)].map(|(kind, name)| self.find_party(kind, Key::Name(name)));
         let account = match (user, host) {
@@ -340,7 +350,6 @@ impl Engine {
                 None
             }
         };
-        recent.store(account.map_or(0, |account| self.arena.offset_of(account)), Relaxed);
         [account, user, host]
     }
 
@@ -478,6 +487,8 @@ impl Engine {
         });
     }
 
+    #[cold]
+    #[inline(never)]
     fn forget_party(&self, kind: usize, party: &'static Party) {
         let (pool, _) = KINDS[kind];
         let hash = party.key(kind, &mut [0; PARTY_WORDS * 8]).hash(kind);

@@ -277,6 +277,8 @@ impl Engine {
     }
 
     /// Renews every cell that a reset has passed, before its thread moves to another account.
+    #[cold]
+    #[inline(never)]
     pub(crate) fn fold_stale(&self, thread: &'static Thread) {
         for bank in [BANK_OWN, BANK_THREAD_ONLY] {
             for cell in thread.cells(self, bank) {

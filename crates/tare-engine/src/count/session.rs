@@ -113,15 +113,19 @@ impl Engine {
     }
 
     pub(super) fn add_counters(&self, party: &Party, counters: &SessionCounters) {
-        let mut sums = None;
-        for (at, group) in counters.as_chunks::<4>().0.iter().enumerate() {
-            // Of most groups all are 0.
-            if group.iter().fold(0, |all, counter| all | counter) == 0 {
-                continue;
-            }
-            sums = sums.or_else(|| self.ended_counters(party));
-            let Some(sums) = sums else { return self.losses.count(Lost::PartyCells) };
-            sums.0.iter().skip(4 * at).zip(group).for_each(|(sum, counter)| add_shared(sum, *counter));
+        let (groups, _) = counters.as_chunks::<4>();
+        let is_empty = |group: &[u64; 4]| group[0] | group[1] | group[2] | group[3] == 0;
+        if groups.iter().all(is_empty) {
+            return;
+        }
+        let Some(sums) = self.ended_counters(party) else {
+            self.losses.count(Lost::PartyCells);
+            return;
+        };
+        // Of most groups all are 0.
+        let (sums, _) = sums.0.as_chunks::<4>();
+        for (sums, group) in sums.iter().zip(groups).filter(|(_, group)| !is_empty(group)) {
+            sums.iter().zip(group).for_each(|(sum, counter)| add_shared(sum, *counter));
         }
     }
 

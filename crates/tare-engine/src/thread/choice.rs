@@ -15,7 +15,7 @@ use std::hint::cold_path;
 use std::sync::atomic::Ordering::Relaxed;
 
 use crate::Engine;
-use crate::clock::ticks;
+use crate::clock::{ticks, ticks_at_once};
 use crate::layout::cell::{SampleWeight, StatCell};
 use crate::layout::cell_list::ListedCell;
 use crate::layout::histograms::CellEvents;
@@ -192,7 +192,7 @@ impl Engine {
             return Some(false);
         }
         let thread = current()?;
-        if ticks() >= thread.slow_at.own() {
+        if ticks_at_once()? >= thread.slow_at.own() {
             return None;
         }
         let is_skipping = self.is_skipping();

@@ -178,6 +178,9 @@ fn connections(rig: &Rig, class: ClassId, number: u64) {
         host.free_lock();
         host.free_lock();
         host.contended_lock();
+        if !rig.is_skipping() {
+            rig.end_stage();
+        }
         host.statement(|| {});
         rig.delete_thread(thread);
     }
@@ -185,7 +188,7 @@ fn connections(rig: &Rig, class: ClassId, number: u64) {
 
 #[test]
 fn what_connections_do_before_their_first_statement_is_estimated_like_a_statement() {
-    const CONNECTIONS: u64 = 3000;
+    const CONNECTIONS: u64 = 3001;
     const WEIGHT: u32 = 4;
     let class_of = |rig: &Rig, user| {
         let properties = Properties { user, ..Properties::default() };

@@ -265,3 +265,72 @@ fn cells_of_programs_are_not_made_anew() {
         assert_eq!(rig.programs()[0].calls.count, 140);
     }
 }
+
+#[test]
+fn what_threads_in_a_row_did_not_use_counts_again_when_one_does() {
+    for rig in steady_rigs() {
+        let mutexes: Vec<SynchRef> = (0..40)
+            .map(|n| {
+                let (kind, properties) = (Kind::Mutex, Properties::default());
+                let name = format!("wait/synch/mutex/test/seldom_{n}");
+                let class = rig.register(Registration { kind, name: &name, properties });
+                rig.init_synch(class, 64 * (n + 1)).expect("memory")
+            })
+            .collect();
+        // Each uses some: few, all, or others than the one before.
+        let uses = |at: usize, n: usize| match at % 60 {
+            0 => true,
+            1..40 => n == 3,
+            other => n % 7 == other % 7,
+        };
+        let mut expected = [0; 40];
+        let mut used_memory = 0;
+        for at in 0..240 {
+            let thread = connect(rig);
+            rig.on(thread, || {
+                work(rig);
+                for (n, mutex) in mutexes.iter().enumerate().filter(|(n, _)| uses(at, *n)) {
+                    rig.lock(*mutex);
+                    rig.lock(*mutex);
+                    expected[n] += 2;
+                    let name = format!("wait/synch/mutex/test/seldom_{n}");
+                    assert_eq!(rig.thread_wait(thread, &name).count, 2, "{at}");
+                }
+            });
+            if at % 60 == 45 {
+                // What a reset passes is gone, listed or not.
+                rig.reset(Reset::Summary(EventType::Wait, Grouping::Global));
+                expected = [0; 40];
+            }
+            rig.delete_thread(thread);
+            if at == 120 {
+                used_memory = rig.memory().0;
+            }
+        }
+        for (n, expected) in expected.into_iter().enumerate() {
+            assert_eq!(rig.global_wait(&format!("wait/synch/mutex/test/seldom_{n}")).count, expected, "{n}");
+        }
+        assert_eq!(rig.global_wait(MUTEX).count, 240 - 226);
+        assert_eq!(rig.memory().0, used_memory, "nothing is made anew");
+        assert_eq!(rig.losses(), 0);
+    }
+}
+
+#[test]
+fn digests_of_a_slab_are_those_of_each_thread_it_serves() {
+    for rig in rigs() {
+        let texts: Vec<String> = (1..=50).map(|n| format!("select {}", "x".repeat(n))).collect();
+        let run = |at: usize| texts.iter().skip(at % 7).step_by(7);
+        for at in 0..60 {
+            let thread = connect(rig);
+            rig.on(thread, || run(at).for_each(|text| rig.query(text)));
+            rig.delete_thread(thread);
+            if at == 30 {
+                rig.reset(Reset::Digests);
+            }
+        }
+        let counts: Vec<u64> = rig.digests().iter().map(|row| row.stat.stat.count).collect();
+        assert_eq!(counts.iter().sum::<u64>(), (31..60).map(|at| run(at).count() as u64).sum());
+        assert_eq!((counts.len(), rig.losses()), (50, 0));
+    }
+}
