@@ -81,7 +81,9 @@ pub enum AshError {
     )]
     NoHistory(String),
     /// The destination with rotation is a device, a pipe or a link.
-    #[error("{0}: no regular file, so it is not rotated: leave --rotate-size and --rotate-every out, or name a regular file")]
+    #[error(
+        "{0}: no regular file, so it is not rotated: leave --rotate-size and --rotate-every out, or name a regular file"
+    )]
     NoRotation(String),
     /// The destination cannot be opened.
     #[error("{place}: {error}")]
