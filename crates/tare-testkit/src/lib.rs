@@ -4,6 +4,7 @@
 //! and queries go to the built-in Performance Schema (the reference) and to the provider under test (the
 //! subject), so that equality is compared, not asserted twice.
 
+pub mod active_load;
 pub mod capture;
 pub mod declaration;
 pub mod difference;

@@ -370,6 +370,8 @@ mod tests {
     fn what_is_wrong_is_said_without_the_password_of_an_address() {
         for line in [
             "tare top mysql://dba:secret@db1",
+            "tare report mysql://dba:secret@db1",
+            "tare report now.jsonl.gz mysql://dba:secret@db1",
             "tare top --interval mysql://dba:se#secret@db1",
             "tare status --dns=mysql://dba:secret@db1",
         ] {

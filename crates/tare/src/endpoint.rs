@@ -3,9 +3,10 @@
 use std::fs;
 use std::io::ErrorKind;
 use std::os::unix::net::UnixStream;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use anyhow::{Result, bail};
+use clap::builder::{PathBufValueParser, TypedValueParser};
 use tare_lab::server::Server;
 use tare_outlets::{Address, Source};
 
@@ -13,6 +14,18 @@ use tare_outlets::{Address, Source};
 pub(crate) const SOCKET: &str = "tare.sock";
 /// Mark of tare's lines in the error log.
 const LOG_MARK: &str = "] tare: ";
+
+/// Returns the parser of a file to read. An address is none: it may contain a password, which no error may repeat.
+pub(crate) fn file_to_read() -> impl TypedValueParser<Value = PathBuf> {
+    PathBufValueParser::new().try_map(|path| {
+        let is_address = path.to_string_lossy().contains("://");
+        if is_address {
+            Err("this is an address, not a file: a server is named with --dsn")
+        } else {
+            Ok(path)
+        }
+    })
+}
 
 /// The data of the endpoint.
 #[derive(Debug, Default, PartialEq, Eq)]

@@ -51,9 +51,7 @@ impl Sampler {
     /// Takes a sample. A row stands for the time since the sample before.
     pub(super) fn sample(&mut self, interval: Duration) -> Result<Sample, Error> {
         let now = Instant::now();
-        let since = self.last.replace(now).map(|last| now.duration_since(last));
-        let elapsed = since.filter(|since| *since <= interval + LATE).unwrap_or(interval);
-        let us = u64::try_from(elapsed.as_micros()).unwrap_or(u64::MAX);
+        let us = row_us(self.last.replace(now), now, interval);
         let seen = Seen::of(&self.source.run(&self.query)?);
         let mut active: Vec<(&SeenThread, Doing)> =
             seen.threads.iter().filter_map(|thread| Some((thread, judge(thread)?))).collect();
@@ -96,6 +94,14 @@ impl Sampler {
     }
 }
 
+/// Returns the microseconds that a row of a sample stands for: the time since the sample before, however late this one is,
+/// so that sums are unbiased. `interval`, if it is the first one or nobody sampled for long.
+fn row_us(last: Option<Instant>, now: Instant, interval: Duration) -> u64 {
+    let since = last.map(|last| now.duration_since(last));
+    let time = since.filter(|since| *since <= interval + LATE).unwrap_or(interval);
+    u64::try_from(time.as_micros()).unwrap_or(u64::MAX)
+}
+
 /// Returns how many numbers a list of ranges has, such as `0-3,6`; a single number that is no list counts for itself.
 fn count(text: &str) -> Option<u64> {
     if let Ok(number) = text.parse::<u64>()
@@ -114,6 +120,15 @@ fn count(text: &str) -> Option<u64> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_late_sample_stands_for_all_the_time_since_the_one_before() {
+        let (begin, second) = (Instant::now(), Duration::from_secs(1));
+        let us = |ms: u64| row_us(Some(begin), begin + Duration::from_millis(ms), second);
+        assert_eq!([us(990), us(1000), us(4200)], [990_000, 1_000_000, 4_200_000]);
+        assert_eq!(us(60_000), 1_000_000, "nobody sampled");
+        assert_eq!(row_us(None, begin, second), 1_000_000);
+    }
 
     #[test]
     fn processors_are_counted() {

@@ -3,7 +3,6 @@
 #![allow(clippy::unwrap_used)] // in a test a failure is a panic
 
 mod chaos;
-mod load;
 mod recipes;
 mod shares;
 mod table;
@@ -13,6 +12,7 @@ use std::time::{Duration, Instant};
 
 use mysql::Conn;
 use mysql::prelude::{FromRow, Queryable};
+use tare_testkit::active_load as load;
 use tare_testkit::server::{LIMIT, Server, Settings};
 use tare_testkit::subject::Provider;
 

@@ -12,6 +12,7 @@ use tare_outlets::sessions::Moment;
 use tare_outlets::units;
 
 use crate::durations;
+use crate::endpoint::file_to_read;
 use crate::output;
 use crate::page::{self, Column, Grid};
 
@@ -56,10 +57,10 @@ const NONE: &str = "–";
     tare report before.parquet after.parquet --format json | jq .figures")]
 pub(crate) struct Report {
     /// The earlier snapshot, or the only one
-    #[arg(value_name = "BEFORE")]
+    #[arg(value_name = "BEFORE", value_parser = file_to_read())]
     first: PathBuf,
     /// The later one; without it, only the active sessions of the first are reported
-    #[arg(value_name = "AFTER")]
+    #[arg(value_name = "AFTER", value_parser = file_to_read())]
     last: Option<PathBuf>,
     /// Active sessions from this time on: 10:40 or 2026-01-02 10:40:05 (UTC), or so long before the end: 15m
     /// [default: the first snapshot, or all]

@@ -17,6 +17,7 @@ use tare_outlets::top::state::State;
 use tare_outlets::top::{once, terminal};
 
 use crate::durations;
+use crate::endpoint::file_to_read;
 use crate::exit::misuse;
 use crate::outlet::Reach;
 use crate::output::{self, Answer};
@@ -44,7 +45,7 @@ const WIDTH: usize = 160;
     An account needs GRANT SELECT ON performance_schema.*, and PROCESS for MariaDB's locks on rows.")]
 pub(crate) struct Top {
     /// Show the active sessions of this snapshot instead of a server
-    #[arg(value_name = "FILE", conflicts_with_all = ["view", "interval", "filter"])]
+    #[arg(value_name = "FILE", value_parser = file_to_read(), conflicts_with_all = ["view", "interval", "filter"])]
     pub(crate) file: Option<PathBuf>,
     #[command(flatten)]
     pub(crate) reach: Reach,

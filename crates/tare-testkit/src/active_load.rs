@@ -1,32 +1,54 @@
-//! Sessions that do one thing for as long as the test looks, and what that is.
+//! Sessions that do one thing until the load ends, and what that is: the truth that an active session history is
+//! held against.
 
 use std::collections::BTreeMap;
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
+use crate::mysql_server::Mysql;
+use crate::server::{LIMIT, Server};
 use mysql::Conn;
 use mysql::prelude::Queryable;
-use tare_testkit::server::{LIMIT, Server};
 
 /// What a session does: its wait class, and the connection it waits for.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Doing {
-    pub(super) class: &'static str,
-    pub(super) blockers: Vec<u32>,
+pub struct Doing {
+    /// WAIT_CLASS of its rows.
+    pub class: &'static str,
+    /// Connections that are in its way.
+    pub blockers: Vec<u32>,
+}
+
+/// A server that a load can connect to.
+pub trait Clients: Sync {
+    /// Connects as an account that may do everything.
+    fn connect(&self) -> Conn;
+}
+
+impl Clients for Server {
+    fn connect(&self) -> Conn {
+        self.client().expect("a client")
+    }
+}
+
+impl Clients for Mysql {
+    fn connect(&self) -> Conn {
+        self.client().expect("a client")
+    }
 }
 
 /// Sessions on a server; they end with this.
-pub(super) struct Load<'s> {
-    server: &'s Server,
+pub struct Load<'s> {
+    server: &'s dyn Clients,
     admin: Conn,
     idle: Vec<Conn>,
     busy: Vec<(u32, JoinHandle<()>)>,
     /// What each active session does, by connection.
-    pub(super) truth: BTreeMap<u32, Doing>,
+    pub truth: BTreeMap<u32, Doing>,
 }
 
 /// Whether a session waits, as the server itself says.
-pub(super) enum Until {
+pub enum Until {
     /// Its row in INNODB_TRX says LOCK WAIT.
     RowLock,
     /// Its state in the list of processes begins so.
@@ -34,29 +56,30 @@ pub(super) enum Until {
 }
 
 impl<'s> Load<'s> {
-    pub(super) fn new(server: &'s Server) -> Load<'s> {
-        let mut admin = server.client().unwrap();
+    /// Makes the tables.
+    pub fn new(server: &'s dyn Clients) -> Load<'s> {
+        let mut admin = server.connect();
         for sql in [
             "CREATE DATABASE IF NOT EXISTS ash",
-            "CREATE OR REPLACE TABLE ash.t (id INT PRIMARY KEY, v INT) ENGINE=InnoDB",
+            "DROP TABLE IF EXISTS ash.t, ash.m",
+            "CREATE TABLE ash.t (id INT PRIMARY KEY, v INT) ENGINE=InnoDB",
             "INSERT INTO ash.t VALUES (1, 10), (2, 20), (3, 30)",
-            "CREATE OR REPLACE TABLE ash.m (id INT PRIMARY KEY) ENGINE=InnoDB",
-            "CREATE OR REPLACE TABLE ash.a (id INT PRIMARY KEY) ENGINE=Aria",
+            "CREATE TABLE ash.m (id INT PRIMARY KEY) ENGINE=InnoDB",
         ] {
-            admin.query_drop(sql).unwrap();
+            admin.query_drop(sql).expect("an answer");
         }
         Load { server, admin, idle: vec![], busy: vec![], truth: BTreeMap::new() }
     }
 
     fn connect(&self, statements: &[&str]) -> Conn {
-        let mut conn = self.server.client().unwrap();
-        conn.query_drop("USE ash").unwrap();
-        statements.iter().for_each(|sql| conn.query_drop(sql).unwrap());
+        let mut conn = self.server.connect();
+        conn.query_drop("USE ash").expect("an answer");
+        statements.iter().for_each(|sql| conn.query_drop(sql).expect("an answer"));
         conn
     }
 
     /// A session that has run these statements and is idle.
-    pub(super) fn idle(&mut self, statements: &[&str]) -> u32 {
+    pub fn idle(&mut self, statements: &[&str]) -> u32 {
         let conn = self.connect(statements);
         let id = conn.connection_id();
         self.idle.push(conn);
@@ -64,7 +87,7 @@ impl<'s> Load<'s> {
     }
 
     /// A session that runs a statement until the load ends.
-    pub(super) fn busy(&mut self, before: &[&str], sql: &str, until: &Until, class: &'static str) -> u32 {
+    pub fn busy(&mut self, before: &[&str], sql: &str, until: &Until, class: &'static str) -> u32 {
         let (mut conn, sql) = (self.connect(before), sql.to_owned());
         let id = conn.connection_id();
         // How it ends does not matter: it is killed.
@@ -81,7 +104,7 @@ impl<'s> Load<'s> {
             ),
         };
         let begin = Instant::now();
-        while self.admin.query_first(&waits).unwrap() != Some(1) {
+        while self.admin.query_first(&waits).expect("an answer") != Some(1) {
             assert!(begin.elapsed() < LIMIT, "connection {id} does not: {waits}");
             // InnoDB's answer is kept for a tenth of a second.
             std::thread::sleep(Duration::from_millis(120));
@@ -90,12 +113,12 @@ impl<'s> Load<'s> {
     }
 
     /// Notes whom a session waits for.
-    pub(super) fn waits_for(&mut self, waiter: u32, blockers: &[u32]) {
-        self.truth.get_mut(&waiter).unwrap().blockers = blockers.to_vec();
+    pub fn waits_for(&mut self, waiter: u32, blockers: &[u32]) {
+        self.truth.get_mut(&waiter).expect("it is busy").blockers = blockers.to_vec();
     }
 
     /// Every kind of doing at once.
-    pub(super) fn all(server: &'s Server) -> Load<'s> {
+    pub fn all(server: &'s dyn Clients) -> Load<'s> {
         let mut load = Load::new(server);
         load.row_locks(4);
         load.metadata_locks();
@@ -104,14 +127,14 @@ impl<'s> Load<'s> {
             load.busy(&[], "SELECT SLEEP(600)", &Until::State("User sleep"), "SLEEP");
         }
         for _ in 0..2 {
-            load.busy(&[], "SELECT BENCHMARK(1000000000000, MD5('a'))", &Until::State(""), "CPU");
+            load.busy(&[], "SELECT BENCHMARK(1000000000000, SHA2('a', 256))", &Until::State(""), "CPU");
         }
         load
     }
 
     /// A transaction that has locked a row and is idle, and sessions that want the row; those behind the first wait for that
     /// or for the holder.
-    pub(super) fn row_locks(&mut self, waiters: usize) -> u32 {
+    pub fn row_locks(&mut self, waiters: usize) -> u32 {
         let update = "UPDATE t SET v = v + 1 WHERE id = 1";
         let holder = self.idle(&["BEGIN", update]);
         let mut before = vec![holder];
@@ -145,12 +168,12 @@ impl<'s> Load<'s> {
     }
 
     /// Connections of the load, as a list in SQL.
-    pub(super) fn list(&self) -> String {
+    pub fn list(&self) -> String {
         self.truth.keys().map(u32::to_string).collect::<Vec<_>>().join(",")
     }
 
     /// Connections that are idle.
-    pub(super) fn idle_list(&self) -> String {
+    pub fn idle_list(&self) -> String {
         self.idle.iter().map(|conn| conn.connection_id().to_string()).collect::<Vec<_>>().join(",")
     }
 }

@@ -1,0 +1,224 @@
+//! What the file says of sessions that do one thing all the time: the class of each row, and whom it names.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use mysql::prelude::Queryable;
+use tare_outlets::Address;
+use tare_testkit::active_load::{Clients, Doing, Load};
+use tare_testkit::mysql_server::{Mysql, SERIES};
+use tare_testkit::server::{Server, Settings};
+use tare_testkit::subject::Provider;
+
+use super::{Hand, Row, account, await_samples, options, record, rows, whole};
+
+const SAMPLES: usize = 60;
+const INTERVAL: Duration = Duration::from_millis(50);
+const PATIENT: [&str; 2] = ["--innodb-lock-wait-timeout=600", "--lock-wait-timeout=600"];
+
+fn mariadb(provider: Provider) -> Server {
+    let settings = PATIENT.iter().fold(Settings::new(provider), |settings, option| settings.option(*option));
+    Server::start(settings.tare_option("ash-interval", "20ms")).expect("a server")
+}
+
+/// Records every kind of doing at once, and returns the rows of the load's sessions and of others.
+fn recorded(server: &dyn Clients, address: Address) -> (BTreeMap<u32, Doing>, Vec<Row>, String) {
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = folder.path().join("ash.jsonl");
+    let hand = Hand::default();
+    let load = Load::all(server);
+    let (totals, ()) = record(&options(address, &file, INTERVAL), &hand, || await_samples(&file, SAMPLES));
+    let (totals, rows) = (totals.expect("it records"), rows(&file));
+    assert_eq!((totals.rows, totals.unwritten), (rows.len() as u64, 0));
+    (load.truth.clone(), rows, hand.told())
+}
+
+/// Panics unless a number of `all` rows is what a share makes of them, within the binomial error at 99%.
+fn assert_share(rows: u64, all: u64, share: f64, what: &str) {
+    #[allow(clippy::cast_precision_loss)] // thousands
+    let (rows, all) = (rows as f64, all as f64);
+    let (expected, error) = (all * share, 2.576 * (all * share * (1.0 - share)).sqrt());
+    assert!((rows - expected).abs() <= error, "{what}: {rows} of {all}, expected {expected} ± {error}");
+}
+
+/// Holds rows against the truth; returns the number of rows of each class.
+fn judge(truth: &BTreeMap<u32, Doing>, rows: &[Row], what: &str) -> BTreeMap<String, u64> {
+    let mut counted: BTreeMap<String, u64> = BTreeMap::new();
+    let (mut all, mut otherwise) = (0, vec![]);
+    for row in rows {
+        let Some((id, doing)) = row.connection().and_then(|id| truth.get_key_value(&id)) else { continue };
+        let class = row.text("WAIT_CLASS").expect("a class");
+        all += 1;
+        *counted.entry(class.to_owned()).or_default() += 1;
+        if class != doing.class {
+            otherwise.push((*id, doing.class, class.to_owned()));
+        }
+        assert_eq!(class == "CPU", row.text("STATE") != Some("WAITING"), "{what}: {row:?}");
+        match row.number("BLOCKING_PROCESSLIST_ID") {
+            Some(blocker) => {
+                let is_true = doing.blockers.iter().any(|it| u64::from(*it) == blocker);
+                assert!(is_true, "{what}: {row:?} waits for one of {:?}", doing.blockers);
+                assert!(row.number("BLOCKING_THREAD_ID").is_some(), "{what}: {row:?}");
+            }
+            None if class == doing.class && !doing.blockers.is_empty() => {
+                panic!("{what}: {row:?} names nobody, and waits for one of {:?}", doing.blockers)
+            }
+            None => {}
+        }
+        if class == "ROW LOCK" {
+            assert_eq!(row.text("WAIT_EVENT"), Some("wait/lock/row/handler"), "{what}");
+            assert_eq!(
+                [row.text("OBJECT_SCHEMA"), row.text("OBJECT_NAME")],
+                [Some("ash"), Some("t")],
+                "{what}"
+            );
+        }
+    }
+    assert!(all >= (SAMPLES * truth.len() * 9 / 10) as u64, "{what}: {all} rows of {} sessions", truth.len());
+    // A session may just begin to wait again.
+    assert!(otherwise.len() as u64 <= all / 50, "{what}: {otherwise:?}");
+    let mut expected: BTreeMap<&str, usize> = BTreeMap::new();
+    truth.values().for_each(|doing| *expected.entry(doing.class).or_default() += 1);
+    for (class, of) in expected {
+        #[allow(clippy::cast_precision_loss)] // few
+        let share = of as f64 / truth.len() as f64;
+        assert_share(counted.get(class).copied().unwrap_or(0), all, share, &format!("{what}, {class}"));
+    }
+    counted
+}
+
+/// No row is about a session that is idle or samples.
+fn assert_no_others(truth: &BTreeMap<u32, Doing>, rows: &[Row], what: &str) {
+    let others: Vec<&Row> =
+        rows.iter().filter(|row| row.connection().is_some_and(|id| !truth.contains_key(&id))).collect();
+    // The load's own questions have ended before.
+    assert!(others.len() <= 2, "{what}: {others:?}");
+}
+
+#[test]
+fn mariadbs_own_performance_schema_gives_the_shares_of_tares_history() {
+    let _turn = tare_testkit::turn();
+    let builtin = mariadb(Provider::BuiltIn);
+    let (truth, outside, told) = recorded(&builtin, account("root", &builtin.socket()));
+    let outside_counts = judge(&truth, &outside, "from outside");
+    assert_no_others(&truth, &outside, "from outside");
+    assert!(told.contains("sampling took the server"), "{told}");
+    assert!(outside.iter().any(|row| row.text("DIGEST").is_some()));
+    drop(builtin);
+    let with_tare = mariadb(Provider::tare());
+    let mut of_ways = vec![outside_counts];
+    for address in [account("root", &with_tare.socket()), Address::Socket(with_tare.endpoint())] {
+        let what = address.to_string();
+        let (truth, own, told) = recorded(&with_tare, address);
+        assert!(told.contains("the history that tare keeps"), "{told}");
+        of_ways.push(judge(&truth, &own, &what));
+        assert_no_others(&truth, &own, &what);
+    }
+    let share = |counts: &BTreeMap<String, u64>, class: &str| {
+        let all: u64 = counts.values().sum();
+        #[allow(clippy::cast_precision_loss)] // thousands
+        let share = counts.get(class).copied().unwrap_or(0) as f64 / all as f64;
+        share
+    };
+    let [outside, own @ ..] = &of_ways[..] else { panic!("there are three") };
+    for (class, rows) in outside {
+        let all: u64 = outside.values().sum();
+        for own in own {
+            assert_share(*rows, all, share(own, class).max(0.002), &format!("{class} of both"));
+        }
+    }
+}
+
+#[test]
+fn every_mysql_gives_the_true_shares() {
+    let _turn = tare_testkit::turn();
+    for series in SERIES {
+        let Some(server) = Mysql::of_series(series, &PATIENT).expect("a server") else { continue };
+        let (truth, rows, told) = recorded(&server, account("root", &server.socket()));
+        judge(&truth, &rows, &format!("MySQL {series}"));
+        assert_no_others(&truth, &rows, series);
+        assert!(told.contains("sampling took the server"), "{told}");
+    }
+}
+
+/// Time of each digest of the schema `shares`, in picoseconds.
+fn times(client: &mut mysql::Conn) -> BTreeMap<String, f64> {
+    let sql = "SELECT DIGEST, SUM_TIMER_WAIT FROM performance_schema.events_statements_summary_by_digest \
+               WHERE SCHEMA_NAME = 'shares'";
+    client.query::<(String, f64), _>(sql).expect("digests").into_iter().collect()
+}
+
+/// The digests whose rows are not what their time makes of all rows, within the binomial error at 99%.
+fn beyond(times: &BTreeMap<String, f64>, rows: &BTreeMap<String, f64>) -> Vec<String> {
+    let (time, all): (f64, f64) = (times.values().sum(), rows.values().sum());
+    assert!(all > 100.0, "{rows:?}");
+    let judged = times.iter().filter_map(|(digest, its)| {
+        let (share, rows) = (its / time, rows.get(digest).copied().unwrap_or(0.0));
+        let error = 2.576 * (all * share * (1.0 - share)).sqrt() + 1.0;
+        ((rows - all * share).abs() > error)
+            .then(|| format!("{digest}: {rows} of {all}, expected {}", all * share))
+    });
+    judged.collect()
+}
+
+fn sampled(file: &Path) -> BTreeMap<String, f64> {
+    let mut counted = BTreeMap::new();
+    for row in rows(file).iter().filter(|row| row.text("SCHEMA_NAME") == Some("shares")) {
+        if let Some(digest) = row.text("DIGEST") {
+            *counted.entry(digest.to_owned()).or_default() += 1.0;
+        }
+    }
+    counted
+}
+
+#[test]
+fn short_statements_appear_in_proportion_to_their_time_and_have_texts() {
+    let _turn = tare_testkit::turn();
+    let server = mariadb(Provider::BuiltIn);
+    let mut client = server.client().expect("a client");
+    client.query_drop("CREATE DATABASE shares").expect("a schema");
+    let ends = AtomicBool::new(false);
+    let mut wrong = vec![];
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            let mut client = server.client().expect("a client");
+            client.query_drop("USE shares").expect("a schema");
+            while !ends.load(Ordering::Relaxed) {
+                for sql in [
+                    "SELECT SLEEP(0.004)",
+                    "SELECT BENCHMARK(8000, SHA1('a'))",
+                    "DO BENCHMARK(4000, SHA1('a'))",
+                    "SELECT BENCHMARK(1000, SHA1('b')), 1",
+                ] {
+                    client.query_drop(sql).expect("a row");
+                }
+            }
+        });
+        for window in 0..3 {
+            let folder = tempfile::tempdir().expect("a folder");
+            let file = folder.path().join("ash.jsonl");
+            let hand = Hand::default();
+            client
+                .query_drop("TRUNCATE TABLE performance_schema.events_statements_summary_by_digest")
+                .expect("emptied");
+            let options = options(account("root", &server.socket()), &file, Duration::from_millis(13));
+            let (totals, times) = record(&options, &hand, || {
+                await_samples(&file, 250);
+                times(&mut client)
+            });
+            totals.expect("it records");
+            let beyond = beyond(&times, &sampled(&file));
+            if !beyond.is_empty() {
+                wrong.push((window, beyond));
+            }
+            let whole = whole(&file);
+            let texts = &whole.table("events_statements_summary_by_digest").expect("texts").rows;
+            let has = |text: &str| texts.iter().any(|row| row[2].text() == Some(text));
+            assert!(has("SELECT `SLEEP` (?) ") || has("SELECT `SLEEP` (?)"), "{texts:?}");
+        }
+        ends.store(true, Ordering::Relaxed);
+    });
+    assert!(wrong.len() <= 1, "{wrong:#?}");
+}
