@@ -141,7 +141,7 @@ pub(super) fn svg(chart: &Chart, width: f64, ink: Ink) -> Markup {
             @for level in levels(each, most) {
                 @let y = scale.y(level);
                 line.grid stroke=(ink.line) x1=(px(LEFT)) x2=(px(right)) y1=(px(y)) y2=(px(y)) {}
-                text.soft fill=(ink.soft) x=(px(LEFT - 7.0)) y=(px(y + 4.0)) text-anchor="end" { (unit::plain(level)) }
+                text.soft fill=(ink.soft) x=(px(LEFT - 7.0)) y=(px(y + 4.0)) text-anchor="end" { (level_label(level, each)) }
             }
             @for (at, label) in times(stretch, width) {
                 @let x = scale.x(at);
@@ -203,6 +203,12 @@ fn tick(most: f64) -> f64 {
         .into_iter()
         .find(|it| *it >= rough * 0.999)
         .unwrap_or(10.0 * power)
+}
+
+/// Formats a level with as many decimals as its distance to the next one needs.
+fn level_label(level: f64, each: f64) -> String {
+    let decimals = [1.0, 0.1, 0.01].iter().position(|least| each >= least * 0.999);
+    unit::fixed(level, decimals.unwrap_or(3))
 }
 
 fn levels(each: f64, most: f64) -> Vec<f64> {
@@ -305,6 +311,10 @@ mod tests {
 
     #[test]
     fn ticks_are_round_and_labels_have_room() {
+        assert_eq!(
+            [(10.0, 5.0), (0.4, 0.2), (0.04, 0.02)].map(|(it, each)| level_label(it, each)),
+            ["10", "0.4", "0.04"]
+        );
         assert_eq!([0.1, 1.0, 7.0, 12.3, 800.0].map(tick), [0.02, 0.2, 2.0, 5.0, 200.0]);
         let from = crate::sessions::microseconds("2026-01-02 23:59:58").expect("a time");
         for (seconds, first) in
