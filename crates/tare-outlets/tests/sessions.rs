@@ -109,7 +109,8 @@ fn top_shows_what_happened_before_it_was_started() {
 }
 
 fn snapshot(address: &Address, path: &Path, from: Option<&str>) {
-    let choice = Choice { tables: vec![], text: false };
+    let tables = [TABLE, "events_statements_summary_by_digest", "tare_status"].map(str::to_owned);
+    let choice = Choice { tables: tables.into(), text: false };
     let mut source = Source::open(address.clone()).expect("a server");
     let header = snapshot::header(&mut source, &choice).expect("a header");
     let target = Target::named(path).expect("a name");

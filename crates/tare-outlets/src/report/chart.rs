@@ -54,20 +54,22 @@ impl Serialize for Chart {
     }
 }
 
-/// Colours besides those of the groups.
+/// What a picture depends on: colours besides those of the groups, and whether it is a file of its own.
 #[derive(Clone, Copy)]
 pub(super) struct Ink {
     pub(super) page: &'static str,
     pub(super) ink: &'static str,
     pub(super) soft: &'static str,
     pub(super) line: &'static str,
+    /// Namespace that a file needs, but not a part of a page.
+    pub(super) namespace: Option<&'static str>,
 }
 
 impl Ink {
     /// Returns those of the light theme.
     pub(super) fn light() -> Ink {
         let of = tare_page::light;
-        Ink { page: of("page"), ink: of("ink"), soft: of("soft"), line: of("line") }
+        Ink { page: of("page"), ink: of("ink"), soft: of("soft"), line: of("line"), namespace: None }
     }
 }
 
@@ -136,7 +138,7 @@ pub(super) fn svg(chart: &Chart, width: f64, ink: Ink) -> Markup {
     let scale = Scale { stretch, most, width };
     let (right, bottom) = (width - RIGHT, HEIGHT - BOTTOM);
     html! {
-        svg.sessions xmlns="http://www.w3.org/2000/svg" viewBox=(format!("0 0 {width:.0} {HEIGHT:.0}")) role="img"
+        svg.sessions xmlns=[ink.namespace] viewBox=(format!("0 0 {width:.0} {HEIGHT:.0}")) role="img"
             aria-label=(description(chart, stretch)) fill=(ink.ink) font-family="system-ui, sans-serif" font-size="12" {
             @for level in levels(each, most) {
                 @let y = scale.y(level);
@@ -250,7 +252,9 @@ mod tests {
     use super::*;
     use crate::sessions::{History, history_tests, step};
 
-    const DARK: Ink = Ink { page: "#15181c", ink: "#e6e9ec", soft: "#a0a9b3", line: "#363d45" };
+    const FILE: Option<&str> = Some("http://www.w3.org/2000/svg");
+    const DARK: Ink =
+        Ink { page: "#15181c", ink: "#e6e9ec", soft: "#a0a9b3", line: "#363d45", namespace: FILE };
 
     fn chart(history: &History) -> Chart {
         let whole = history.whole().expect("rows");
@@ -262,7 +266,7 @@ mod tests {
     #[test]
     fn the_documents_picture_is_what_a_report_shows() {
         let chart = chart(&history_tests::incident());
-        for (name, ink) in [("light", Ink::light()), ("dark", DARK)] {
+        for (name, ink) in [("light", Ink { namespace: FILE, ..Ink::light() }), ("dark", DARK)] {
             let picture = svg(&chart, WIDE, ink).into_string() + "\n";
             for feature in ["var(", "currentColor", "<script", "style"] {
                 assert!(!picture.contains(feature), "{feature}");

@@ -91,7 +91,7 @@ fn fill(group: usize, paint: Paint) -> Span<'static> {
 /// Returns the line below the columns: the time of the first one, `now` or the time of the last one, and marks below the
 /// chosen ones.
 fn times(columns: &[Column], drawn: &[Drawn], width: usize) -> Line<'static> {
-    let mut text: Vec<char> = vec![' '; columns.len()];
+    let mut text: Vec<char> = vec![' '; columns.len().max(5)];
     let mut write = |at: usize, what: &str| {
         if at + what.chars().count() <= text.len()
             && text[at..].iter().take(what.len() + 1).all(|it| *it == ' ')
