@@ -44,7 +44,7 @@ const WIDTH: usize = 160;
     An account needs GRANT SELECT ON performance_schema.*, and PROCESS for MariaDB's locks on rows.")]
 pub(crate) struct Top {
     /// Show the active sessions of this snapshot instead of a server
-    #[arg(value_name = "FILE", conflicts_with_all = ["view", "interval", "filter"])]
+    #[arg(value_name = "FILE", value_parser = file, conflicts_with_all = ["view", "interval", "filter"])]
     pub(crate) file: Option<PathBuf>,
     #[command(flatten)]
     pub(crate) reach: Reach,
@@ -132,6 +132,14 @@ pub(crate) fn top(arguments: &Top, interrupt: &Interrupt) -> Result<ExitCode> {
     }
     terminal::show(reader, address, state, colours, &stop).context("the terminal")?;
     Ok(ExitCode::SUCCESS)
+}
+
+/// Parses the name of a file. An address, which may have a password, is none.
+fn file(text: &str) -> Result<PathBuf, String> {
+    if text.contains("://") {
+        return Err("this is an address, not a file: --dsn ADDRESS shows a server".to_owned());
+    }
+    Ok(text.into())
 }
 
 /// Reads the active sessions of a file.
