@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use tare_outlets::sessions::Moment;
+
 /// Units of a single number, which may have decimal places. Others, and sums, are humantime's.
 const UNITS: [(&str, f64); 5] = [("ms", 1e-3), ("s", 1.0), ("m", 60.0), ("h", 3600.0), ("d", 86_400.0)];
 
@@ -20,6 +22,11 @@ fn fraction(text: &str) -> Option<Duration> {
 /// Parses any duration.
 pub(crate) fn any(text: &str) -> Result<Duration, String> {
     read(text).ok_or_else(|| "a number with its unit is allowed, such as 500ms, 10s or 1h".to_owned())
+}
+
+/// Parses a time: a duration before the end, or a time of the clock.
+pub(crate) fn moment(text: &str) -> Result<Moment, String> {
+    read(text).map(Moment::Before).map_or_else(|| text.parse(), Ok)
 }
 
 /// Returns a parser of durations in these bounds.

@@ -1,5 +1,7 @@
 //! The report's active sessions: a chart, and what their time went to in a stretch.
 
+use std::fmt::Write;
+
 use super::chart::Chart;
 use super::{Cell, Figure, Figures, ROWS, Section};
 use crate::sessions::{
@@ -8,6 +10,8 @@ use crate::sessions::{
 
 /// Most columns of the chart.
 const MOST: u64 = 240;
+/// A second in microseconds.
+const SECOND: u64 = 1_000_000;
 /// The group of [`GROUPS`] with what ran or could run.
 const CPU: usize = 0;
 
@@ -31,8 +35,8 @@ pub(super) struct Active {
     history: History,
     pub(super) stretch: Stretch,
     sums: Sums,
-    /// Whether older rows have been overwritten.
-    is_cut: bool,
+    /// A part of it of which the files have no rows, although sessions may have been active.
+    gap: Option<Stretch>,
 }
 
 impl Active {
@@ -57,12 +61,12 @@ impl Active {
         };
         let asked =
             Moment::stretch(when.from, when.to, whole.unwrap_or(reach)).map_err(|why| why.to_string())?;
-        let is_full = inputs.last().is_some_and(|input| {
-            let (rows, most) = (input.status("ash_rows"), input.status("ash_rows_max"));
-            rows.zip(most).is_some_and(|(rows, most)| rows + most / 20 >= most)
-        });
-        let is_cut = is_full && reach.from > asked.from && reach.from < asked.to;
-        let stretch = if is_cut { Stretch { from: reach.from, ..asked } } else { asked };
+        let gap = gap(inputs, asked);
+        // A stretch that begins with the gap, or nearly so, begins after it.
+        let stretch = match gap {
+            Some(gap) if (gap.from - asked.from) * 20 <= asked.length() => Stretch { from: gap.to, ..asked },
+            _ => asked,
+        };
         let sums = history.sums(stretch);
         if sums.us == 0 && when.is_given() {
             return Err(format!(
@@ -73,7 +77,7 @@ impl Active {
                 day(reach.to)
             ));
         }
-        Ok(Some(Active { history, stretch, sums, is_cut }))
+        Ok(Some(Active { history, stretch, sums, gap }))
     }
 
     pub(super) fn figures(&self) -> Vec<Figure> {
@@ -100,8 +104,14 @@ impl Active {
             clock(to),
             tare_page::unit::plain(self.sessions(self.sums.us)),
         );
-        if self.is_cut {
-            note.push_str(" Older rows have been overwritten: ash-memory in [tare] makes room for more.");
+        if let Some(gap) = self.gap {
+            let _ = write!(
+                note,
+                " There are no rows from {} to {}: they had been overwritten (ash-memory in [tare] makes room for more), or \
+                 were left out (--sessions-from).",
+                day(gap.from),
+                day(gap.to)
+            );
         }
         note
     }
@@ -225,6 +235,20 @@ impl Active {
         });
         Figures::new("sessions", "Top sessions", COLUMNS, rows.collect(), ROWS)
     }
+}
+
+/// Returns the part of a stretch before the rows of the last file that no earlier file has; `None` if nothing is missing.
+fn gap(inputs: &[&Recorded], asked: Stretch) -> Option<Stretch> {
+    let (last, earlier) = inputs.split_last()?;
+    let (rows, most) = last.status("ash_rows").zip(last.status("ash_rows_max"))?;
+    let is_full = rows + most / 20 >= most;
+    let has_all = last.history.len() as u64 + most / 20 >= rows;
+    let until = earlier.iter().filter_map(|input| Some(input.history.whole()?.to)).max();
+    let from = until.unwrap_or(0).max(asked.from);
+    let to = last.history.whole()?.from;
+    // A sample may lie between.
+    let is_gap = to > from + last.history.interval(asked).max(SECOND) && to < asked.to;
+    (is_gap && (is_full || !has_all)).then_some(Stretch { from, to })
 }
 
 /// Returns the group with most time of those besides the processor's.

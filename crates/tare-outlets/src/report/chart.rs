@@ -54,20 +54,22 @@ impl Serialize for Chart {
     }
 }
 
-/// Colours besides those of the groups.
+/// What a picture depends on: colours besides those of the groups, and whether it is a file of its own.
 #[derive(Clone, Copy)]
 pub(super) struct Ink {
     pub(super) page: &'static str,
     pub(super) ink: &'static str,
     pub(super) soft: &'static str,
     pub(super) line: &'static str,
+    /// Namespace that a file needs, but not a part of a page.
+    pub(super) namespace: Option<&'static str>,
 }
 
 impl Ink {
     /// Returns those of the light theme.
     pub(super) fn light() -> Ink {
         let of = tare_page::light;
-        Ink { page: of("page"), ink: of("ink"), soft: of("soft"), line: of("line") }
+        Ink { page: of("page"), ink: of("ink"), soft: of("soft"), line: of("line"), namespace: None }
     }
 }
 
@@ -136,12 +138,12 @@ pub(super) fn svg(chart: &Chart, width: f64, ink: Ink) -> Markup {
     let scale = Scale { stretch, most, width };
     let (right, bottom) = (width - RIGHT, HEIGHT - BOTTOM);
     html! {
-        svg.sessions xmlns="http://www.w3.org/2000/svg" viewBox=(format!("0 0 {width:.0} {HEIGHT:.0}")) role="img"
+        svg.sessions xmlns=[ink.namespace] viewBox=(format!("0 0 {width:.0} {HEIGHT:.0}")) role="img"
             aria-label=(description(chart, stretch)) fill=(ink.ink) font-family="system-ui, sans-serif" font-size="12" {
             @for level in levels(each, most) {
                 @let y = scale.y(level);
                 line.grid stroke=(ink.line) x1=(px(LEFT)) x2=(px(right)) y1=(px(y)) y2=(px(y)) {}
-                text.soft fill=(ink.soft) x=(px(LEFT - 7.0)) y=(px(y + 4.0)) text-anchor="end" { (unit::plain(level)) }
+                text.soft fill=(ink.soft) x=(px(LEFT - 7.0)) y=(px(y + 4.0)) text-anchor="end" { (level_label(level, each)) }
             }
             @for (at, label) in times(stretch, width) {
                 @let x = scale.x(at);
@@ -205,6 +207,12 @@ fn tick(most: f64) -> f64 {
         .unwrap_or(10.0 * power)
 }
 
+/// Formats a level with as many decimals as its distance to the next one needs.
+fn level_label(level: f64, each: f64) -> String {
+    let decimals = [1.0, 0.1, 0.01].iter().position(|least| each >= least * 0.999);
+    unit::fixed(level, decimals.unwrap_or(3))
+}
+
 fn levels(each: f64, most: f64) -> Vec<f64> {
     (1..=20_u8).map(|at| f64::from(at) * each).take_while(|level| *level <= most * 1.0001).collect()
 }
@@ -244,7 +252,9 @@ mod tests {
     use super::*;
     use crate::sessions::{History, history_tests, step};
 
-    const DARK: Ink = Ink { page: "#15181c", ink: "#e6e9ec", soft: "#a0a9b3", line: "#363d45" };
+    const FILE: Option<&str> = Some("http://www.w3.org/2000/svg");
+    const DARK: Ink =
+        Ink { page: "#15181c", ink: "#e6e9ec", soft: "#a0a9b3", line: "#363d45", namespace: FILE };
 
     fn chart(history: &History) -> Chart {
         let whole = history.whole().expect("rows");
@@ -256,7 +266,7 @@ mod tests {
     #[test]
     fn the_documents_picture_is_what_a_report_shows() {
         let chart = chart(&history_tests::incident());
-        for (name, ink) in [("light", Ink::light()), ("dark", DARK)] {
+        for (name, ink) in [("light", Ink { namespace: FILE, ..Ink::light() }), ("dark", DARK)] {
             let picture = svg(&chart, WIDE, ink).into_string() + "\n";
             for feature in ["var(", "currentColor", "<script", "style"] {
                 assert!(!picture.contains(feature), "{feature}");
@@ -305,6 +315,10 @@ mod tests {
 
     #[test]
     fn ticks_are_round_and_labels_have_room() {
+        assert_eq!(
+            [(10.0, 5.0), (0.4, 0.2), (0.04, 0.02)].map(|(it, each)| level_label(it, each)),
+            ["10", "0.4", "0.04"]
+        );
         assert_eq!([0.1, 1.0, 7.0, 12.3, 800.0].map(tick), [0.02, 0.2, 2.0, 5.0, 200.0]);
         let from = crate::sessions::microseconds("2026-01-02 23:59:58").expect("a time");
         for (seconds, first) in

@@ -8,9 +8,6 @@ use super::{Stretch, group, moment};
 use crate::snapshot;
 use crate::source::Row;
 
-/// The table with the history.
-pub const TABLE: &str = "tare_active_session_history";
-
 /// The columns of it that a [`History`] takes, in the order of [`Values`].
 pub const COLUMNS: [&str; 16] = [
     "SAMPLE_TIME",

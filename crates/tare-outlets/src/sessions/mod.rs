@@ -14,8 +14,10 @@ mod words;
 #[cfg(test)]
 pub(crate) use history::tests as history_tests;
 
+/// The table with the history.
+pub use crate::snapshot::ACTIVE_SESSIONS as TABLE;
 pub use columns::{Column, step};
-pub use history::{COLUMNS, Filling, History, TABLE, Values};
+pub use history::{COLUMNS, Filling, History, Values};
 pub use moment::{Moment, clock, day, microseconds, rfc3339};
 pub use recorded::{Recorded, read};
 pub use sums::{Blocker, Digest, Session, Statement, Sums, Wait, account};

@@ -80,6 +80,16 @@ impl FromStr for Moment {
 }
 
 impl Moment {
+    /// Returns the time before the present, as the tables have it.
+    #[must_use]
+    pub fn before_now(self) -> String {
+        let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+        let now = u64::try_from(since.as_micros()).unwrap_or(u64::MAX);
+        let stretch = Moment::stretch(Some(self), None, Stretch { from: 0, to: now });
+        // What is not before now leaves out all rows.
+        day(stretch.map_or_else(|backwards| backwards.from, |stretch| stretch.from))
+    }
+
     /// Returns the part of `whole` between two times, in microseconds since 1970. Without a time it begins or ends with
     /// `whole`. A time of day is the last one before the end; as the end, the first one after the beginning.
     ///

@@ -18,7 +18,7 @@ use std::time::{Instant, SystemTime};
 
 use humantime::format_rfc3339_millis;
 use serde::{Deserialize, Serialize};
-use tare_server::sql::is_like;
+use tare_server::sql::{is_like, literal};
 
 pub(crate) use read::LONGEST_LINE;
 pub use read::{Snapshot, Table};
@@ -36,6 +36,8 @@ const STATEMENTS: [(&str, &str); 2] =
 /// than all other tables together.
 const HISTOGRAMS: &str = "events_statements_histogram_by_digest";
 const FILLED: &str = " WHERE `COUNT_BUCKET` > 0";
+/// The table with the active session history, of which a part may be enough.
+pub const ACTIVE_SESSIONS: &str = "tare_active_session_history";
 /// Number of rows between checks for an interrupt.
 const ROWS_A_LOOK: u64 = 1024;
 /// Columns that contain statements as they were sent, or values from them or from rows. Digests contain none.
@@ -293,7 +295,26 @@ pub fn take(
     sink: &mut dyn Sink,
     watcher: &dyn Watcher,
 ) -> Result<Totals, Error> {
+    take_from(source, choice, None, sink, watcher)
+}
+
+/// Reads a server into `sink` as [`take`] does, but of the active session history only rows from a time on, given as the
+/// server writes it, in UTC: `2026-01-02 10:40:00`.
+///
+/// # Errors
+/// Those of [`take`].
+pub fn take_from(
+    source: &mut Source,
+    choice: &Choice,
+    sessions_from: Option<&str>,
+    sink: &mut dyn Sink,
+    watcher: &dyn Watcher,
+) -> Result<Totals, Error> {
     let address = source.address().clone();
+    if matches!(address, Address::Account(_)) {
+        // Times are those of the endpoint.
+        source.execute("SET time_zone = '+00:00'")?;
+    }
     let mut readings: Vec<Reading> = source.tables()?.into_iter().map(Reading::of_table).collect();
     if matches!(address, Address::Account(_)) {
         readings.extend(STATEMENTS.map(|(name, statement)| Reading::of_statement(name, statement)));
@@ -303,7 +324,12 @@ pub fn take(
     let mut complaint = None;
     for (number, reading) in (1..).zip(&readings) {
         watcher.reading(&reading.name, number, readings.len());
-        let tail = reading.run(source, choice, sink, watcher)?;
+        let filter = match (reading.name.as_str(), sessions_from) {
+            (HISTOGRAMS, _) => FILLED.to_owned(),
+            (ACTIVE_SESSIONS, Some(from)) => format!(" WHERE `SAMPLE_TIME` >= {}", literal(from)),
+            _ => String::new(),
+        };
+        let tail = reading.run(source, choice, &filter, sink, watcher)?;
         match &tail.error {
             None => totals.tables += 1,
             Some(why) => {
@@ -367,12 +393,13 @@ impl Reading {
         &self,
         source: &mut Source,
         choice: &Choice,
+        filter: &str,
         sink: &mut dyn Sink,
         watcher: &dyn Watcher,
     ) -> Result<Tail, Error> {
         let (at, begin) = (SystemTime::now(), Instant::now());
         let mut rows = 0;
-        let done = self.hand_over(source, choice, sink, watcher, &mut rows);
+        let done = self.hand_over(source, choice, filter, (sink, watcher), &mut rows);
         let error = match done {
             Ok(()) => None,
             // The account may not read it, or it exists only at times: the others can still be read.
@@ -387,8 +414,8 @@ impl Reading {
         &self,
         source: &mut Source,
         choice: &Choice,
-        sink: &mut dyn Sink,
-        watcher: &dyn Watcher,
+        filter: &str,
+        (sink, watcher): (&mut dyn Sink, &dyn Watcher),
         rows: &mut u64,
     ) -> Result<(), Error> {
         let head = Head { table: self.name.clone(), columns: self.columns(source)? };
@@ -399,7 +426,6 @@ impl Reading {
                 .to_owned();
             return Err(source::Error::Refused { address: source.address().to_string(), why }.into());
         }
-        let filter = if self.name == HISTOGRAMS { FILLED } else { "" };
         let select =
             format!("SELECT `{}` FROM `performance_schema`.`{}`{filter}", names.join("`, `"), self.name);
         let hidden: Vec<bool> =

@@ -1,15 +1,16 @@
 //! The state of the screen, changed only by samples and keys.
 
-use std::collections::{BTreeMap, HashMap, HashSet};
+mod active;
+
+use std::collections::{HashMap, HashSet};
 use std::time::Duration;
 
 use super::keys::Action;
 use super::look::{About, Ask, Content, Head, INDEXES, Look, PREPARED, THREAD_WAITS, View};
 use super::page::{Block, Cell, Kind, Page};
 use super::rate::{Between, between};
-use super::strip::{LARGE, Strip};
+use super::strip::Strip;
 use super::view::{self, Seen, Sparks, Texts, stretch};
-use crate::sessions::{GROUPS, History, Stretch, Sums, average};
 
 /// Most values of a class that are kept.
 const HISTORY: usize = 240;
@@ -116,49 +117,6 @@ impl State {
             file: None,
             whole: false,
         }
-    }
-
-    /// Creates a state that shows the active sessions of a file. `server` is its version, and `place` its address.
-    #[must_use]
-    pub fn of_file(file: &str, server: String, place: String, history: History) -> Self {
-        let mut state = State::new(View::Statements, Duration::from_secs(1), "");
-        let head = Head { server, place, ..Head::default() };
-        let look = Look {
-            ask: state.ask.clone(),
-            moment: Duration::ZERO,
-            head,
-            content: Content::Counted(vec![]),
-            history: None,
-            now: None,
-            texts: vec![],
-            untimed: vec![],
-            notes: vec![],
-        };
-        state.shown = Some(Shown { look, between: None, buckets: vec![] });
-        state.strip = Strip::of_file(history);
-        state.strip.last();
-        state.file = Some(file.to_owned());
-        state
-    }
-
-    /// Shows all of the file, not a stretch of it.
-    pub fn show_whole(&mut self) {
-        self.whole = self.file.is_some();
-    }
-
-    /// Returns the shown stretch of the active sessions, if that is what is shown.
-    fn sums(&self) -> Option<(Stretch, Sums)> {
-        if self.whole { self.strip.all() } else { self.strip.sums().filter(|_| self.shows_stretch()) }
-    }
-
-    /// Returns the name of the file that is shown instead of a server.
-    pub(super) fn file(&self) -> Option<&str> {
-        self.file.as_deref()
-    }
-
-    /// Returns whether the page is that of a stretch of the active sessions.
-    pub(super) fn shows_stretch(&self) -> bool {
-        self.strip.is_chosen() && self.ask.about.is_none()
     }
 
     /// Returns the subject of the next sample.
@@ -373,26 +331,6 @@ impl State {
         self.head().map(|head| view::overview(&head.overview, self.pool_hits)).unwrap_or_default()
     }
 
-    /// Returns the average number of active sessions by group, over the last minute or the shown stretch; none where they
-    /// are not known.
-    pub(super) fn active_sessions(&self) -> BTreeMap<&'static str, f64> {
-        let known = (!self.strip.is_empty()).then(|| self.sums());
-        match known {
-            None => BTreeMap::new(),
-            Some(None) => self.strip.averages().into_iter().collect(),
-            Some(Some((stretch, sums))) => {
-                let of = |us| average(us, stretch.length());
-                GROUPS.iter().zip(sums.times).map(|((name, _), us)| (*name, of(us))).collect()
-            }
-        }
-    }
-
-    /// Returns what the chosen stretch is, and its average number of sessions; `None` if none is chosen.
-    pub(super) fn stretch(&self) -> Option<String> {
-        let (stretch, sums) = self.sums()?;
-        Some(stretch::heading(stretch, &sums))
-    }
-
     fn seen(&self) -> Option<Seen<'_>> {
         let shown = self.shown.as_ref().filter(|shown| shown.look.ask == self.ask)?;
         Some(Seen {
@@ -458,27 +396,6 @@ impl State {
             Action::Background => self.background = !self.background,
         }
         Effect::Draw
-    }
-
-    /// Applies the action of a key while a stretch is chosen. Returns false if it has nothing to do with it.
-    fn apply_to_stretch(&mut self, action: Action) -> bool {
-        if self.help {
-            return false;
-        }
-        match action {
-            Action::Along(by) => self.strip.step(by),
-            Action::Page(by) => self.strip.step(by * LARGE),
-            Action::End(false) => self.strip.first(),
-            Action::End(true) | Action::Back => self.strip.leave(),
-            Action::Interval(by) => self.strip.zoom(-by),
-            Action::Sort(by) => self.strip.widen(by),
-            Action::Move(_) | Action::Enter | Action::Filter | Action::Background => {}
-            _ => return false,
-        }
-        if self.file.is_some() && !self.strip.is_chosen() {
-            self.strip.last();
-        }
-        true
     }
 
     fn go(&mut self, ask: Ask) -> Effect {

@@ -11,7 +11,7 @@ use tare_outlets::report::{self, Cell, Figures, When, html, visible};
 use tare_outlets::sessions::Moment;
 use tare_outlets::units;
 
-use crate::durations;
+use crate::durations::moment;
 use crate::endpoint::file_to_read;
 use crate::output;
 use crate::page::{self, Column, Grid};
@@ -89,11 +89,6 @@ enum Form {
     Html,
     /// One JSON object
     Json,
-}
-
-/// Parses a time: a duration before the end, as all durations here, or a time of the clock.
-fn moment(text: &str) -> Result<Moment, String> {
-    durations::read(text).map(Moment::Before).map_or_else(|| text.parse(), Ok)
 }
 
 /// Runs the command.

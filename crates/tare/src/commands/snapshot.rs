@@ -9,9 +9,11 @@ use clap::Args;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use tare_lab::interrupt::Interrupt;
 use tare_outlets::Source;
+use tare_outlets::sessions::Moment;
 use tare_outlets::snapshot::{self, Choice, Error, Target, Watcher};
 use tare_outlets::units;
 
+use crate::durations::moment;
 use crate::outlet::Reach;
 
 /// Save every table of a server's Performance Schema in a file
@@ -24,6 +26,9 @@ use crate::outlet::Reach;
 /// The name determines the format. NAME.jsonl and NAME.jsonl.gz are JSON Lines; NAME.parquet is a folder with
 /// a Parquet file for each table, which DuckDB, ClickHouse and pandas open; - is standard output, as JSON
 /// Lines. A snapshot appears under its name completely or not at all, and only its owner may read it.
+///
+/// It has all of the active session history, which with the default ash-memory is up to 76,458 rows. Of snapshots that
+/// follow each other each needs only what is new: --sessions-from 1h in one that is taken every hour.
 #[derive(Args, Debug)]
 #[command(after_help = "Examples:\n  \
     sudo tare snapshot before.jsonl.gz\n  \
@@ -42,6 +47,10 @@ pub(crate) struct Snapshot {
     /// and stay
     #[arg(long)]
     no_text: bool,
+    /// Of tare_active_session_history only rows from this time on: 10:40 or 2026-01-02 10:40:05 (UTC), or so long ago: 1h
+    /// [default: all]
+    #[arg(long, value_name = "TIME", value_parser = moment)]
+    sessions_from: Option<Moment>,
     /// Replace an existing snapshot of that name
     #[arg(long)]
     force: bool,
@@ -54,9 +63,10 @@ pub(crate) fn snapshot(arguments: &Snapshot, interrupt: &Interrupt) -> Result<Ex
     let mut source = Source::open(arguments.reach.address()?)?;
     let choice = Choice { tables: arguments.tables.clone(), text: !arguments.no_text };
     let header = snapshot::header(&mut source, &choice)?;
+    let sessions_from = arguments.sessions_from.map(|from| from.before_now());
     let progress = Progress::new(interrupt)?;
     let taken = snapshot::write(&target, &header, arguments.force, |sink| {
-        snapshot::take(&mut source, &choice, sink, &progress)
+        snapshot::take_from(&mut source, &choice, sessions_from.as_deref(), sink, &progress)
     });
     progress.bar.finish_and_clear();
     let totals = taken.map_err(|error| match error {

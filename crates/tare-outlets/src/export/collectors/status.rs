@@ -26,6 +26,7 @@ static ACTIVE: Family = Family::counter(
     "tare_active_session_seconds_total",
     "Time of active sessions by what it went to, sampled; its rate is the average number of active sessions.",
 );
+static PROCESSORS: Family = Family::gauge("tare_processors", "Processors that the server may use.");
 static CONSUMER: Family = Family::gauge("tare_consumer_enabled", "Whether a consumer is on.");
 
 fn read(scrape: &mut Scrape<'_>) -> Result<(), Error> {
@@ -39,6 +40,7 @@ fn read(scrape: &mut Scrape<'_>) -> Result<(), Error> {
             ("version", _) => samples.add(&INFO, &[("version", &value)], 1_u64),
             ("memory_used", Some(bytes)) => samples.add(&USED, &[], bytes),
             ("memory_cap", Some(bytes)) => samples.add(&CAP, &[], bytes),
+            ("processors", Some(count)) => samples.add(&PROCESSORS, &[], count),
             ("digests_evicted", Some(count)) => samples.add(&EVICTED, &[], count),
             (name, Some(us)) if name.starts_with(WaitClass::TIME_ROW) => {
                 let class = name.trim_start_matches(WaitClass::TIME_ROW).replace('_', " ");

@@ -62,12 +62,13 @@ fn row(columns: &[Drawn], most: f64, processors: Option<f64>, at: usize, paint: 
     };
     let mut spans = vec![Span::raw(format!("{:>1$} ", cut_end(&label, LEFT - 1), LEFT - 1))];
     for column in columns {
-        let span = match group(column, level) {
+        spans.push(match group(column, level) {
             Some(group) => fill(group, paint),
+            // A beam above what is chosen.
+            None if column.is_chosen => Span::styled(" ", Style::new().add_modifier(Modifier::REVERSED)),
             None if is_limit => Span::styled("─", Style::new().add_modifier(Modifier::DIM)),
             None => Span::raw(" "),
-        };
-        spans.push(if column.is_chosen { span.patch_style(Modifier::REVERSED) } else { span });
+        });
     }
     Line::from(spans)
 }
@@ -91,7 +92,7 @@ fn fill(group: usize, paint: Paint) -> Span<'static> {
 /// Returns the line below the columns: the time of the first one, `now` or the time of the last one, and marks below the
 /// chosen ones.
 fn times(columns: &[Column], drawn: &[Drawn], width: usize) -> Line<'static> {
-    let mut text: Vec<char> = vec![' '; columns.len()];
+    let mut text: Vec<char> = vec![' '; columns.len().max(5)];
     let mut write = |at: usize, what: &str| {
         if at + what.chars().count() <= text.len()
             && text[at..].iter().take(what.len() + 1).all(|it| *it == ' ')
@@ -170,10 +171,11 @@ mod tests {
     #[test]
     fn the_chosen_stretch_is_marked_without_colours() {
         let mut strip = strip();
-        strip.step(-2);
         strip.step(-1);
+        assert_eq!(text(&lines(&strip, 80, Paint(false)))[5], "           ▲");
+        strip.first();
         let lines = lines(&strip, 80, Paint(false));
-        assert_eq!(text(&lines)[5], "          ▲", "below the last but one: {:#?}", text(&lines));
+        assert_eq!(text(&lines)[5], "       ▲", "below the first: {:#?}", text(&lines));
         let reversed = lines.iter().flat_map(|line| &line.spans);
         assert_eq!(
             reversed.filter(|span| span.style.add_modifier.contains(Modifier::REVERSED)).count(),

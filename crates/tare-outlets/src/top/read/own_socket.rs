@@ -1,4 +1,5 @@
-//! The server's own socket beside tare's. InnoDB's locks are read there: tare's socket takes none of the server's locks.
+//! The server's own socket beside tare's. InnoDB's locks and the server's status variables are read there: tare's socket
+//! takes none of the server's locks.
 
 use std::fs;
 use std::os::unix::fs::MetadataExt;
@@ -12,6 +13,10 @@ use crate::source::{Address, Source};
 /// `__SO_ACCEPTCON` in the flags of `/proc/net/unix`: somebody listens.
 const LISTENS: &str = "00010000";
 
+/// Keeps a connection's own statements out of all figures.
+const UNSEEN: &str =
+    "UPDATE performance_schema.threads SET INSTRUMENTED = 'NO' WHERE PROCESSLIST_ID = CONNECTION_ID()";
+
 /// Opens the socket of the server that listens on tare's socket at `endpoint`, with the account named like this process's
 /// user. `None`: the server has no socket that can be found, or does not let this user in.
 pub(super) fn open(endpoint: &Path) -> Option<Source> {
@@ -24,14 +29,17 @@ pub(super) fn open(endpoint: &Path) -> Option<Source> {
         .find(|path| *path != endpoint && is_owned(path) && listener(path).is_ok_and(|it| it == server))?;
     let user = User::from_uid(geteuid()).ok()??.name;
     let (password, schema, tls) = (None, None, Tls::default());
-    Source::open(Address::Account(Box::new(Server {
+    let mut source = Source::open(Address::Account(Box::new(Server {
         place: Place::Socket(socket),
         user,
         password,
         schema,
         tls,
     })))
-    .ok()
+    .ok()?;
+    // What is shown should not be what showing it does. Without the right to, its statements are shown.
+    let _ = source.execute(UNSEEN);
+    Some(source)
 }
 
 /// Returns the paths on which somebody listens, from the text of `/proc/net/unix`.

@@ -21,8 +21,8 @@ static WAITS: [Column; 6] = [
     Column::figure("time_share", "TIME%", 6, 0),
     Column::figure("threads", "BY", 4, 3),
     Column::text("class", "CLASS", 13, 1),
-    Column::name("wait", "WAIT"),
     Column::text("object", "MOSTLY FOR", 30, 2),
+    Column::name("wait", "WAIT"),
 ];
 static BLOCKERS: [Column; 7] = [
     Column::figure("sessions", "SESS", 5, 0),
@@ -77,7 +77,7 @@ fn waits(length: u64, sums: &Sums) -> Sheet {
     let rows = sums.waits.iter().map(|it| {
         let what = it.what.strip_prefix("wait/").unwrap_or(&it.what);
         let names =
-            [Cell::Text(it.class.to_lowercase()), Cell::Text(what.to_owned()), object(it.object.as_ref())];
+            [Cell::Text(it.class.to_lowercase()), object(it.object.as_ref()), Cell::Text(what.to_owned())];
         let key = vec![it.class.clone(), it.what.clone()];
         Row { key, cells: [&cells(it.us, length, sums)[..], &[count(it.sessions)], &names].concat() }
     });
