@@ -1,9 +1,10 @@
-//! Reading of a file: the tables of a snapshot, and its rows of the active session history.
+//! Reading of a file, a snapshot or what `tare ash` writes: its tables, and its rows of the active session history.
 
 use std::cell::RefCell;
 use std::path::Path;
 
 use super::{COLUMNS, History, TABLE};
+use crate::ash::file;
 use crate::snapshot::{Error, Head, Snapshot, Table, Value};
 
 /// Texts of digests.
@@ -38,14 +39,14 @@ impl Recorded {
 }
 
 /// Reads a file: the active session history, with texts of digests, and the tables and rows that `wanted` selects, as in
-/// [`Snapshot::read`].
+/// [`file::read`]: of a snapshot, or of what `tare ash` has recorded.
 ///
 /// # Errors
 /// When it cannot be read, or is invalid.
 pub fn read(path: &Path, wanted: &dyn Fn(&Head, Option<&[Value]>) -> bool) -> Result<Recorded, Error> {
     let mut history = History::default();
     let filling = RefCell::new((history.filling(), None));
-    let snapshot = Snapshot::read(path, &|head, row| match row {
+    let snapshot = file::read(path, &|head, row| match row {
         Some(row) if head.table == TABLE => {
             let (rows, places) = &mut *filling.borrow_mut();
             let places = places.get_or_insert_with(|| COLUMNS.map(|column| place(head, column)));

@@ -7,6 +7,7 @@ use std::time::Duration;
 use mysql::prelude::Queryable;
 use tare_outlets::ash::file::HistoryReader;
 use tare_outlets::ash::{Destination, Rotation};
+use tare_outlets::sessions;
 use tare_testkit::active_load::{Load, Until};
 use tare_testkit::server::{Server, Settings};
 use tare_testkit::subject::Provider;
@@ -43,6 +44,13 @@ fn a_file_rotates_and_is_read_as_one() {
     let first = fs::read_to_string(folder.path().join("ash.jsonl.1")).expect("a file");
     assert!(first.starts_with("{\"snapshot\":") && first.ends_with("}}\n"), "each file is whole");
     assert!(first.contains("SLEEP"), "each has the texts of its digests");
+    let shown = sessions::read(&file, &|_, _| false).expect("what top and report read").history;
+    assert_eq!(shown.len(), rows.len(), "the same rows");
+    let whole = shown.whole().expect("rows");
+    let spent: u64 = rows.iter().map(|row| row.number("USECS_PER_ROW").expect("a number")).sum();
+    assert_eq!(shown.times(whole).iter().sum::<u64>(), spent, "and their time");
+    let statement = &shown.sums(whole).statements[0];
+    assert!(statement.text.as_deref().is_some_and(|text| text.contains("SLEEP")), "{statement:?}");
 }
 
 #[test]
