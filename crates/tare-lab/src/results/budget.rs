@@ -8,22 +8,22 @@ use serde::{Deserialize, Serialize};
 use tare_page::unit::chosen;
 
 /// The highest cost that a setting may have, as a share of its base: 0.03 is 3%.
-///
-/// # Examples
-///
-/// ```
-/// use tare_lab::budget::Budget;
-///
-/// let budget: Budget = "3%".parse()?;
-/// assert_eq!(budget.share(), 0.03);
-/// assert!("0.03".parse::<Budget>().is_err()); // a percentage, so that nobody mistakes one for the other
-/// # Ok::<(), String>(())
-/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Budget(f64);
 
 impl Budget {
     /// Returns the budget as a share of the base.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use tare_lab::budget::Budget;
+    ///
+    /// let budget: Budget = "3%".parse()?;
+    /// assert_eq!(budget.share(), 0.03);
+    /// assert!("0.03".parse::<Budget>().is_err()); // a percentage, so that nobody mistakes one for the other
+    /// # Ok::<(), String>(())
+    /// ```
     pub fn share(self) -> f64 {
         self.0
     }
