@@ -5,9 +5,8 @@ use std::fmt;
 use std::path::PathBuf;
 
 use mysql::DriverError;
+use tare_words::error_number::LOGIN;
 
-/// The error codes of a server that does not know the account or rejects its password.
-const DENIED: [u16; 2] = [1045, 1698];
 /// The authentication plugins that tare supports.
 const PLUGINS: &str = "mysql_native_password, ed25519, caching_sha2_password and, over a socket, unix_socket";
 
@@ -112,7 +111,7 @@ impl Error {
     /// Converts an error of the client library into one that says what to do.
     pub(crate) fn of(at: String, user: &str, hint: &str, error: mysql::Error) -> Error {
         match error {
-            mysql::Error::MySqlError(error) if DENIED.contains(&error.code) => {
+            mysql::Error::MySqlError(error) if LOGIN.contains(&error.code) => {
                 let advice = format!(
                     "either there is no such account, or its password is another one (-u, -p, an option file or an address){hint}"
                 );

@@ -14,6 +14,7 @@ use std::time::{Duration, SystemTime};
 use mysql::prelude::Queryable;
 use mysql::{Conn, Value};
 use tare_connect::{Manner, Place, Secret, Server, Tls, WrongDsn, sentence};
+use tare_words::error_number::{NO_COLUMN, NO_TABLE, PASSING, PREVENTED, RIGHTS};
 
 /// The schema of all tables.
 const SCHEMA: &str = "performance_schema";
@@ -21,16 +22,6 @@ const SCHEMA: &str = "performance_schema";
 const MAX_PACKET: usize = 16 << 20;
 /// Time limit for an answer, so that a broken server does not block the outlet.
 const PATIENCE: Duration = Duration::from_secs(10);
-/// Errors for an account without the right to the schema, a table, a column, or anything.
-const DENIED: [u16; 4] = [1044, 1142, 1143, 1227];
-/// Temporary errors: too many connections, in total or of the account, a shutdown, a killed connection, or
-/// one that was idle for too long (MySQL).
-const PASSING: [u16; 7] = [1040, 1053, 1203, 1226, 1927, 3169, 4031];
-/// The error when an option of the server is in the way, such as `read_only`.
-const PREVENTED: u16 = 1290;
-/// Errors for a missing table and a missing column.
-const NO_TABLE: u16 = 1146;
-const NO_COLUMN: u16 = 1054;
 
 /// An error, classified by what the outlet can do about it.
 #[derive(Debug, thiserror::Error)]
@@ -550,7 +541,7 @@ fn identify(connection: &mut Conn) -> mysql::Result<(String, Kind)> {
     let status: mysql::Result<Option<String>> =
         connection.query_first("SELECT NAME FROM performance_schema.tare_status LIMIT 1");
     match status {
-        Err(mysql::Error::MySqlError(error)) if error.code == NO_TABLE || DENIED.contains(&error.code) => {
+        Err(mysql::Error::MySqlError(error)) if error.code == NO_TABLE || RIGHTS.contains(&error.code) => {
             Ok((version, Kind::MariaDb))
         }
         // If it exists and cannot be read, reading it will return the reason.
@@ -564,7 +555,7 @@ fn identify(connection: &mut Conn) -> mysql::Result<(String, Kind)> {
 fn explain(address: &Address, statement: &str, error: mysql::Error) -> Error {
     let at = address.to_string();
     match error {
-        mysql::Error::MySqlError(error) if DENIED.contains(&error.code) => {
+        mysql::Error::MySqlError(error) if RIGHTS.contains(&error.code) => {
             let why = format!("{}; an outlet needs GRANT SELECT ON performance_schema.*", error.message);
             Error::Refused { address: at, why }
         }

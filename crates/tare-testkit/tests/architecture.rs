@@ -33,6 +33,7 @@ const MAY_USE: [(&str, &[&str]); 16] = [
             "tare-outlets",
             "tare-server",
             "tare-tables",
+            "tare-words",
         ],
     ),
     ("tare-testkit", &["tare-server"]),
@@ -223,7 +224,8 @@ fn first_words_of_functions(path: &str) -> Vec<(String, String)> {
             continue;
         }
         let head = line.replace("(crate)", "").replace("(super)", "");
-        let is_function = head.split(['(', '<']).next().unwrap_or("").split(' ').any(|word| word == "fn");
+        // A name follows, unlike in the type of a function.
+        let is_function = head.split(['(', '<']).next().unwrap_or("").split(' ').rev().nth(1) == Some("fn");
         if let Some(comment) =
             first.take().filter(|it| is_function && !it.contains("` slot") && !it.starts_with("The slots "))
         {

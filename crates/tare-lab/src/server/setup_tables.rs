@@ -7,13 +7,14 @@ use std::collections::BTreeMap;
 
 use mysql::prelude::Queryable;
 use serde::{Deserialize, Serialize};
+use tare_words::error_number::{COLUMN_DENIED, NO_COLUMN, NO_TABLE, TABLE_DENIED};
 
 /// Most rows in one statement.
 const TOGETHER: usize = 200;
-/// `ER_NO_SUCH_TABLE` and `ER_BAD_FIELD_ERROR`: the server does not have it.
-const ABSENT: [u16; 2] = [1146, 1054];
-/// `ER_TABLEACCESS_DENIED_ERROR` and `ER_COLUMNACCESS_DENIED_ERROR`: the account lacks the right.
-const DENIED: [u16; 2] = [1142, 1143];
+/// Errors of a server that does not have it.
+const ABSENT: [u16; 2] = [NO_TABLE, NO_COLUMN];
+/// Errors for an account that lacks the right.
+const DENIED: [u16; 2] = [TABLE_DENIED, COLUMN_DENIED];
 /// Longest text of a setting that is certainly complete: `tare_status` truncates longer ones.
 const LONGEST: usize = 1024;
 

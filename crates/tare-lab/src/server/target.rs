@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use mysql::prelude::Queryable;
 pub use tare_connect::Tls;
 use tare_connect::{Dsn, Manner, Mode, Place, Secret, Server, Told};
+use tare_words::error_number::{LOGIN, LOGIN_DENIED};
 
 use crate::error::PASSWORD;
 use crate::error::Tried;
@@ -14,8 +15,6 @@ use crate::{Error, Result};
 
 /// The longest packet to accept, in bytes.
 const MOST: usize = 1 << 30;
-/// The server's errors for an unknown account or a wrong password.
-const DENIED: [u16; 2] = [1045, 1698];
 
 /// A server's address and an account on it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -147,7 +146,7 @@ impl Target {
         server.connect(manner).map_err(|error| match error {
             // The advice differs here: a study has no option for an account.
             tare_connect::Error::Denied { why, .. } => {
-                let said = mysql::MySqlError { state: "28000".to_owned(), message: why, code: DENIED[0] };
+                let said = mysql::MySqlError { state: "28000".to_owned(), message: why, code: LOGIN_DENIED };
                 self.refused(mysql::Error::MySqlError(said))
             }
             error => error.into(),
@@ -168,7 +167,7 @@ impl Target {
     /// Makes the error for a refused statement or account.
     pub fn refused(&self, source: mysql::Error) -> Error {
         match &source {
-            mysql::Error::MySqlError(e) if DENIED.contains(&e.code) => {
+            mysql::Error::MySqlError(e) if LOGIN.contains(&e.code) => {
                 Error::Denied { server: self.name(), user: self.user.clone(), source: Told(source) }
             }
             _ => Error::Sql { server: self.name(), source: Told(source) },

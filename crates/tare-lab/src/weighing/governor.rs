@@ -2,6 +2,7 @@
 //! so what it had cut would stay cut. A server with a governor is not weighed.
 
 use mysql::prelude::Queryable;
+use tare_words::error_number::{NO_SCHEMA, NO_TABLE};
 
 use crate::server::target::Target;
 
@@ -12,8 +13,8 @@ const BUDGETS: &str =
     "SELECT NAME, VALUE FROM performance_schema.tare_status WHERE NAME IN ('budget', 'budget_p95')";
 /// The value of a budget that is not set.
 const OFF: &str = "OFF";
-/// `ER_BAD_DB_ERROR` and `ER_NO_SUCH_TABLE`: the server has no tare.
-const ABSENT: [u16; 2] = [1049, 1146];
+/// Errors of a server that has no tare.
+const ABSENT: [u16; 2] = [NO_SCHEMA, NO_TABLE];
 
 /// The reason why a server is not weighed.
 #[derive(Debug, thiserror::Error)]

@@ -25,8 +25,6 @@ use crate::state;
 /// Kinds of instruments that are weighed by default.
 const KINDS: [&str; 8] =
     ["stage/%", "statement/%", "transaction", "wait/synch/%", "wait/io/%", "wait/lock/%", "idle", "memory/%"];
-/// `ER_NO_SUCH_TABLE`.
-const NO_SUCH_TABLE: u16 = 1146;
 /// Mean statements per window from which hardly any window has none.
 const ENOUGH: f64 = 5.0;
 /// Name of the first setting if each of the others switches something off.
@@ -231,7 +229,9 @@ impl Group {
 fn level(connection: &mut mysql::Conn, pattern: &str) -> mysql::Result<Option<String>> {
     let query = "SELECT DISTINCT LEVEL FROM performance_schema.tare_levels WHERE NAME LIKE ?";
     let levels: Vec<String> = match connection.exec(query, (pattern,)) {
-        Err(mysql::Error::MySqlError(error)) if error.code == NO_SUCH_TABLE => return Ok(None),
+        Err(mysql::Error::MySqlError(error)) if error.code == tare_words::error_number::NO_TABLE => {
+            return Ok(None);
+        }
         other => other?,
     };
     Ok(<[String; 1]>::try_from(levels).ok().map(|[level]| level))
