@@ -4,6 +4,7 @@
 //! Queries read one table at a time, some of its columns, perhaps with a WHERE. The endpoint supports no more
 //! than that, and joins and sums in the outlet's process cost the server nothing.
 
+mod by_name;
 mod prepared;
 
 use std::borrow::Cow;
@@ -384,20 +385,6 @@ impl Source {
     /// [`Error::Statement`], [`Error::Gone`], [`Error::Refused`].
     pub fn execute(&mut self, statement: &str) -> Result<(), Error> {
         self.connection.query_drop(statement).map_err(|error| explain(&self.address, statement, error))
-    }
-
-    /// Runs a statement whose columns differ between versions, and returns each row's values by name, without NULLs.
-    ///
-    /// # Errors
-    ///
-    /// [`Error::Statement`], [`Error::Gone`], [`Error::Refused`].
-    pub fn ask_by_name(&mut self, statement: &str) -> Result<Vec<BTreeMap<String, String>>, Error> {
-        let row = |row: mysql::Row| {
-            let names: Vec<String> = row.columns_ref().iter().map(|it| it.name_str().into_owned()).collect();
-            let values = Row::all(&row);
-            names.into_iter().enumerate().filter_map(|(at, name)| Some((name, values.text(at)?))).collect()
-        };
-        self.connection.query_map(statement, row).map_err(|error| explain(&self.address, statement, error))
     }
 
     /// Runs any statement and returns its rows.

@@ -38,6 +38,8 @@ pub struct Reader {
     latest: Option<String>,
     /// Schemas and digests whose texts have been returned with that history.
     named: HashSet<(Option<String>, String)>,
+    /// Whether it has a source to replicate from, once that has been asked.
+    is_replica: Option<bool>,
     /// Number of the server's processors.
     processors: Option<u64>,
 }
@@ -73,6 +75,7 @@ impl Reader {
             lacked: None,
             latest: None,
             named: HashSet::new(),
+            is_replica: None,
             processors: None,
         })
     }

@@ -22,8 +22,11 @@ impl Reader {
     }
 
     fn replication(&mut self) -> Result<Vec<Replication>, Error> {
-        let table = "replication_connection_configuration";
-        if passing(self.source.rows(table, &["CHANNEL_NAME"], ""))?.is_empty() {
+        if self.is_replica.is_none() {
+            let table = "replication_connection_configuration";
+            self.is_replica = Some(!passing(self.source.rows(table, &["CHANNEL_NAME"], ""))?.is_empty());
+        }
+        if self.is_replica == Some(false) {
             return Ok(vec![]);
         }
         let statements: &[&str] = match self.source.kind() {
