@@ -147,16 +147,10 @@ fn a_repository_is_what_apt_installs_from() {
         .trim_matches(':')
         .to_owned();
 
-    let debs = ["0.1.0-1", "0.2.0-1"].map(|version| package(folder.path(), "tare", version, None));
+    let [first, second] = ["0.1.0-1", "0.2.0-1"].map(|version| package(folder.path(), "tare", version, None));
     // Whatever the file is called.
-    let debs = debs.map(|deb| {
-        deb.with_file_name(if deb.ends_with("tare_0.2.0-1_amd64.deb") {
-            "next.deb".into()
-        } else {
-            deb.file_name().expect("a name").to_owned()
-        })
-    });
-    fs::rename(at("tare_0.2.0-1_amd64.deb"), at("next.deb")).expect("renamed");
+    fs::rename(second, at("next.deb")).expect("renamed");
+    let debs = [first, at("next.deb")];
     let make = |key: &str| {
         let mut command = Command::new(root().join("scripts/repository.sh"));
         command.args(&debs).env("GNUPGHOME", &keys).env("TARE_SIGNING_KEY", key);
