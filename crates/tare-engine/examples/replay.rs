@@ -8,7 +8,7 @@
 //! recorded, all are counted and timed; with `off` no instrument is on, with `no-consumers` nothing is that events could go
 //! to. With `extended` what only the extended shape shows is counted, too. With `prepared` the statements are executions of prepared
 //! ones, with their texts and digests; with `executed` they are, too, and have neither. With `connections` a connection comes,
-//! runs one statement and goes instead, at level sampled, where one statement in 64 is chosen.
+//! runs one statement and goes instead, at level sampled, where hardly any statement is chosen.
 //! Under `valgrind --tool=callgrind` the instructions of [`measured`] divided by the transactions are the exact figure, and
 //! under `--tool=lackey` the lines that are written between two stores to [`BEGINNING`] (see `tests/instructions`).
 
@@ -499,7 +499,7 @@ fn main() {
     let mut act: fn(&ReplayConnection) = ReplayConnection::transaction;
     if mode == "connections" {
         act = ReplayConnection::come_and_go;
-        ENGINE.set_sampling(SampleRate::OneIn(64), std::time::Duration::from_secs(3600));
+        ENGINE.set_sampling(SampleRate::OneIn(1_000_000), std::time::Duration::from_secs(3600));
         ENGINE.adjust_sampling();
     }
     // The first events make cells and rings; the long histories fill up.
