@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, HashMap};
 
 use super::AshError;
 use super::class::state_of;
-use crate::source::{Error, Source};
+use crate::source::{Error, Kind, Source};
 
 /// What the server collects.
 #[derive(Clone, Debug, Default)]
@@ -52,6 +52,13 @@ impl Coverage {
         }
         let mut coverage = Coverage::default();
         coverage.ask_consumers(source)?;
+        if source.kind() == Kind::MariaDb && coverage.statements {
+            coverage.notes.push(
+                "MariaDB's own Performance Schema tells the digest of a statement only when it has ended, so the statements in \
+                 the file have none"
+                    .to_owned(),
+            );
+        }
         coverage.ask_instruments(source)?;
         coverage.data_lock_waits = !source.columns("data_lock_waits")?.is_empty();
         Ok(coverage)
