@@ -3,7 +3,7 @@
 //! The file may still be written, and a power loss may have cut it. Then it ends with an incomplete line, or
 //! has one before the header of the next start. Everything up to the last complete row is read.
 
-use std::collections::{BTreeMap, HashSet};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::fs::{self, File};
 use std::io::{self, BufRead, BufReader, Read};
 use std::os::unix::fs::{FileExt, MetadataExt};
@@ -13,7 +13,7 @@ use std::sync::Arc;
 use serde::Deserialize;
 use serde_json::{Map, Value as Json};
 
-use super::columns::{HISTORY, head};
+use super::columns::{HISTORY, LATE, head, place};
 use crate::snapshot::json_lines::Line;
 use crate::snapshot::{Error, Head, Header, LONGEST_LINE, Snapshot, Table, Tail, Value};
 
@@ -53,8 +53,15 @@ fn collect(
     let mut tables: BTreeMap<String, Collected> = BTreeMap::new();
     // Each file begins with the other tables again.
     let mut places: BTreeMap<(String, String), usize> = BTreeMap::new();
-    for entry in reader.by_ref() {
+    let mut late = LateDigests::default();
+    while let Some(entry) = reader.next() {
         let (head, row) = entry?;
+        if head.table == LATE {
+            if let Some(history) = tables.get_mut(HISTORY) {
+                late.fill_in(&row, &mut history.rows);
+            }
+            continue;
+        }
         let table = tables.entry(head.table.clone()).or_insert_with(|| {
             let is_wanted = wanted(&head, None);
             Collected { head: Arc::clone(&head), is_wanted, rows: vec![] }
@@ -63,6 +70,7 @@ fn collect(
             continue;
         }
         if head.table == HISTORY {
+            late.note(reader.header(), &row, table.rows.len());
             table.rows.push(row);
             continue;
         }
@@ -93,6 +101,37 @@ fn collect(
         (name, Table { head: Head::clone(&head), tail, rows })
     };
     Ok(Snapshot { header, tables: tables.into_iter().map(table).collect() })
+}
+
+/// Rows of the history without a digest, by THREAD_ID and STATEMENT_EVENT_ID, of one life of a server.
+#[derive(Default)]
+struct LateDigests {
+    started_at: Option<String>,
+    rows: HashMap<(u64, u64), Vec<usize>>,
+}
+
+impl LateDigests {
+    fn note(&mut self, header: &Header, row: &[Value], at: usize) {
+        if self.started_at != header.started_at {
+            self.started_at.clone_from(&header.started_at);
+            self.rows.clear();
+        }
+        if row[place("DIGEST")] == Value::Null
+            && let (Some(thread), Some(event)) =
+                (row[place("THREAD_ID")].count(), row[place("STATEMENT_EVENT_ID")].count())
+        {
+            self.rows.entry((thread, event)).or_default().push(at);
+        }
+    }
+
+    /// Gives the rows of a statement the digest that a row of [`LATE`] has.
+    fn fill_in(&mut self, late: &[Value], rows: &mut [Vec<Value>]) {
+        let [thread, event, digest] = late else { return };
+        let Some(key) = thread.count().zip(event.count()) else { return };
+        for at in self.rows.remove(&key).unwrap_or_default() {
+            rows[at][place("DIGEST")] = digest.clone();
+        }
+    }
 }
 
 /// A reader of all rows of a history, from the oldest file to the youngest.
@@ -360,7 +399,7 @@ mod tests {
     use std::io::Write;
 
     use super::*;
-    use crate::ash::columns::{COLUMNS, DIGEST_COLUMNS, DIGESTS};
+    use crate::ash::columns::{COLUMNS, DIGEST_COLUMNS, DIGESTS, LATE_COLUMNS};
     use crate::snapshot::Type;
 
     fn header(taken_at: &str) -> String {
@@ -488,6 +527,51 @@ mod tests {
             let mut reader = HistoryReader::open(&path).expect("it begins well");
             assert!(reader.by_ref().any(|row| row.is_err()) && reader.next().is_none());
         }
+    }
+
+    #[test]
+    fn a_digest_that_comes_late_is_filled_in() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("ash");
+        let line = |head| serde_json::to_string(&Line::Head(head)).expect("JSON") + "\n";
+        let row = |event: u64| {
+            row("1").replace("\"THREAD_ID\":7", &format!("\"THREAD_ID\":7,\"STATEMENT_EVENT_ID\":{event}"))
+        };
+        let late = |event: u64| {
+            format!(
+                "{{\"table\":\"{LATE}\",\"row\":{{\"THREAD_ID\":7,\"EVENT_ID\":{event},\"DIGEST\":\"of {event}\"}}}}\n"
+            )
+        };
+        let heads = line(head(LATE, &LATE_COLUMNS)) + &line(head(HISTORY, &COLUMNS));
+        let again = header("b").replace("\"started_at\":null", "\"started_at\":\"later\"");
+        // The same numbers are other statements after a restart.
+        write(
+            &path,
+            &[
+                header("a"),
+                heads.clone(),
+                row(5),
+                row(5),
+                row(6),
+                late(5),
+                late(9),
+                again,
+                heads,
+                late(6),
+                row(5),
+            ]
+            .concat(),
+        );
+        let read = read(&path, &|_, _| true).expect("a history");
+        let digests: Vec<_> = read
+            .table(HISTORY)
+            .expect("the table")
+            .rows
+            .iter()
+            .map(|row| row[place("DIGEST")].text())
+            .collect();
+        assert_eq!(digests, [Some("of 5"), Some("of 5"), None, None]);
+        assert!(read.table(LATE).is_none());
     }
 
     #[test]

@@ -15,6 +15,7 @@ mod cost;
 mod coverage;
 pub mod file;
 mod judge;
+mod late;
 mod sampler;
 mod seen;
 mod session;
@@ -111,6 +112,18 @@ struct Sample {
     rows: Vec<Vec<Value>>,
     /// Digests and their texts.
     texts: Vec<(String, String)>,
+    /// Digests of statements of this sample or earlier ones.
+    late: Vec<LateDigest>,
+}
+
+/// The digest of a statement that had none when it was sampled.
+#[derive(Clone, Debug, Default, PartialEq)]
+struct LateDigest {
+    thread: u64,
+    event_id: u64,
+    schema: Option<String>,
+    digest: String,
+    text: String,
 }
 
 /// Samples until `control` ends it; waits for a server that does not answer.
