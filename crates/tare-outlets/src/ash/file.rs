@@ -58,7 +58,7 @@ fn collect(
         let (head, row) = entry?;
         if head.table == LATE {
             if let Some(history) = tables.get_mut(HISTORY) {
-                late.fill_in(&row, &mut history.rows);
+                late.fill_in(reader.header(), &row, &mut history.rows);
             }
             continue;
         }
@@ -111,11 +111,16 @@ struct LateDigests {
 }
 
 impl LateDigests {
-    fn note(&mut self, header: &Header, row: &[Value], at: usize) {
+    /// Forgets the rows of an earlier life: there the same numbers were other statements.
+    fn live(&mut self, header: &Header) {
         if self.started_at != header.started_at {
             self.started_at.clone_from(&header.started_at);
             self.rows.clear();
         }
+    }
+
+    fn note(&mut self, header: &Header, row: &[Value], at: usize) {
+        self.live(header);
         if row[place("DIGEST")] == Value::Null
             && let (Some(thread), Some(event)) =
                 (row[place("THREAD_ID")].count(), row[place("STATEMENT_EVENT_ID")].count())
@@ -125,7 +130,8 @@ impl LateDigests {
     }
 
     /// Gives the rows of a statement the digest that a row of [`LATE`] has.
-    fn fill_in(&mut self, late: &[Value], rows: &mut [Vec<Value>]) {
+    fn fill_in(&mut self, header: &Header, late: &[Value], rows: &mut [Vec<Value>]) {
+        self.live(header);
         let [thread, event, digest] = late else { return };
         let Some(key) = thread.count().zip(event.count()) else { return };
         for at in self.rows.remove(&key).unwrap_or_default() {

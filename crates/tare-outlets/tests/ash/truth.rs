@@ -181,10 +181,22 @@ impl Drop for Ends<'_> {
 }
 
 #[test]
-fn short_statements_appear_in_proportion_to_their_time_and_have_texts() {
+fn short_statements_of_mysql_appear_in_proportion_to_their_time() {
     let _turn = tare_testkit::turn();
     let Some(server) = Mysql::start(&[]).expect("a server") else { return };
-    let mut client = server.client().expect("a client");
+    judge_shares(&server, &account("root", &server.socket()));
+}
+
+/// MariaDB tells their digests when they have ended.
+#[test]
+fn short_statements_of_mariadb_appear_in_proportion_to_their_time() {
+    let _turn = tare_testkit::turn();
+    let server = mariadb(Provider::BuiltIn);
+    judge_shares(&server, &account("root", &server.socket()));
+}
+
+fn judge_shares(server: &dyn Clients, address: &Address) {
+    let mut client = server.connect();
     client.query_drop("CREATE DATABASE shares").expect("a schema");
     let ends = AtomicBool::new(false);
     let mut wrong = vec![];
@@ -192,7 +204,7 @@ fn short_statements_appear_in_proportion_to_their_time_and_have_texts() {
         // The worker ends also if this thread panics.
         let _end = Ends(&ends);
         scope.spawn(|| {
-            let mut client = server.client().expect("a client");
+            let mut client = server.connect();
             client.query_drop("USE shares").expect("a schema");
             while !ends.load(Ordering::Relaxed) {
                 for sql in [
@@ -212,7 +224,7 @@ fn short_statements_appear_in_proportion_to_their_time_and_have_texts() {
             client
                 .query_drop("TRUNCATE TABLE performance_schema.events_statements_summary_by_digest")
                 .expect("emptied");
-            let options = options(account("root", &server.socket()), &file, Duration::from_millis(13));
+            let options = options(address.clone(), &file, Duration::from_millis(13));
             let (totals, times) = record(&options, &hand, || {
                 await_samples(&file, 250);
                 times(&mut client)
