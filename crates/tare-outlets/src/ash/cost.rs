@@ -55,20 +55,9 @@ fn of_server(before: Statements, now: Statements, span: Duration) -> String {
     let (cpu, time) = (now.cpu_ps.saturating_sub(before.cpu_ps), now.time_ps.saturating_sub(before.time_ps));
     let (ps, what) = if cpu > 0 { (cpu, "of CPU time") } else { (time, "by its statement timer") };
     let time = Duration::from_nanos(ps / 1000);
-    let each = time.as_secs_f64() * 1e3 / count.max(1).as_f64();
-    format!("sampling took the server {} {what}, in {count} statements of {each:.2} ms", share(time, span))
-}
-
-/// A count as a number with a fraction.
-trait AsF64 {
-    fn as_f64(self) -> f64;
-}
-
-impl AsF64 for u64 {
     #[allow(clippy::cast_precision_loss)] // figures are shown with a few digits
-    fn as_f64(self) -> f64 {
-        self as f64
-    }
+    let each = time.as_secs_f64() * 1e3 / count.max(1) as f64;
+    format!("sampling took the server {} {what}, in {count} statements of {each:.2} ms", share(time, span))
 }
 
 /// Shows a time as a share of one processor.

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, HashMap};
 
 use super::AshError;
 use super::class::state_of;
-use crate::source::{Error, Source};
+use crate::source::{Error, Kind, Source};
 
 /// What the server collects.
 #[derive(Clone, Debug, Default)]
@@ -16,6 +16,8 @@ pub(super) struct Coverage {
     /// Whether waits for tables are instrumented. Then a session that waits for a row is in one.
     pub(super) table_waits: bool,
     pub(super) metadata_locks: bool,
+    /// Whether digests are told only of statements that have ended, and can be looked up then.
+    pub(super) late_digests: bool,
     /// MySQL's table of row locks.
     pub(super) data_lock_waits: bool,
     /// Full name of each state's stage.
@@ -58,6 +60,7 @@ impl Coverage {
     }
 
     fn ask_consumers(&mut self, source: &mut Source) -> Result<(), Error> {
+        let is_mariadb = source.kind() == Kind::MariaDb;
         let rows = source.ask("SELECT `NAME`, `ENABLED` FROM `performance_schema`.`setup_consumers`")?;
         let on: BTreeMap<String, bool> = rows
             .iter()
@@ -88,7 +91,14 @@ impl Coverage {
         );
         self.transactions =
             current("events_transactions_current", "numbers and ages of transactions are unknown");
-        current("statements_digest", "statements have no digests");
+        let has_digests = current("statements_digest", "statements have no digests");
+        if is_mariadb && self.statements && has_digests {
+            // A short statement has been followed by others before its digest is asked for.
+            self.late_digests = current(
+                "events_statements_history",
+                "MariaDB tells digests only of statements that have ended, and without their history the statements have none",
+            );
+        }
         Ok(())
     }
 

@@ -1,10 +1,10 @@
 //! `tare ash`: the active session history of any server, in a file.
 //!
-//! A server with tare keeps its history itself, and is only read ([`copier`]). Any other server is sampled by one query
-//! ([`seen`]) at regular intervals ([`sampler`]). What each thread does is judged from what the query saw of it ([`judge`],
-//! [`class`]); only if some wait for locks, the server is asked who blocks them ([`blockers`]).
+//! A server with tare keeps its history itself, and is only read (`copier`). Any other server is sampled by one query
+//! (`seen`) at regular intervals (`sampler`). What each thread does is judged from what the query saw of it (`judge`,
+//! `class`); only if some wait for locks, the server is asked who blocks them (`blockers`).
 //!
-//! The file has rows of `tare_active_session_history` as JSON Lines in the snapshot's format ([`columns`], [`writer`]).
+//! The file has rows of `tare_active_session_history` as JSON Lines in the snapshot's format ([`columns`], `writer`).
 //! [`file`] reads it back.
 
 mod blockers;
@@ -15,6 +15,7 @@ mod cost;
 mod coverage;
 pub mod file;
 mod judge;
+mod late;
 mod sampler;
 mod seen;
 mod session;
@@ -111,6 +112,18 @@ struct Sample {
     rows: Vec<Vec<Value>>,
     /// Digests and their texts.
     texts: Vec<(String, String)>,
+    /// Digests of statements of this sample or earlier ones.
+    late: Vec<LateDigest>,
+}
+
+/// The digest of a statement that had none when it was sampled.
+#[derive(Clone, Debug, Default, PartialEq)]
+struct LateDigest {
+    thread: u64,
+    event_id: u64,
+    schema: Option<String>,
+    digest: String,
+    text: String,
 }
 
 /// Samples until `control` ends it; waits for a server that does not answer.

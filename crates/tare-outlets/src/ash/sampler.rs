@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 use super::blockers::Blockers;
 use super::coverage::Coverage;
 use super::judge::{Doing, judge, row};
+use super::late::LateDigests;
 use super::seen::{Seen, SeenThread, query};
 use super::tools::Tools;
 use super::{AshError, Sample};
@@ -21,6 +22,7 @@ pub(super) struct Sampler {
     query: Prepared,
     blockers: Blockers,
     tools: Tools,
+    late: LateDigests,
     /// When the last sample was taken.
     last: Option<Instant>,
 }
@@ -34,7 +36,8 @@ impl Sampler {
         let coverage = Coverage::of(&mut source)?;
         let query = source.prepare(&query(&coverage))?;
         let tools = Tools::of(&mut source)?;
-        Ok(Sampler { source, coverage, query, blockers: Blockers::default(), tools, last: None })
+        let (blockers, late) = (Blockers::default(), LateDigests::default());
+        Ok(Sampler { source, coverage, query, blockers, tools, late, last: None })
     }
 
     pub(super) fn source(&mut self) -> &mut Source {
@@ -60,6 +63,9 @@ impl Sampler {
         active.retain(|(thread, _)| !thread.connection.is_some_and(|it| self.tools.has(it)));
         self.blockers.complete(&mut self.source, &self.coverage, &mut active)?;
         let mut sample = Sample::default();
+        if self.coverage.late_digests {
+            sample.late = self.late.ask(&mut self.source, active.iter().map(|(thread, _)| *thread))?;
+        }
         for (thread, doing) in &active {
             sample.rows.push(row(&seen.time, us, thread, doing, &self.coverage));
             let told = thread.statements.iter().rev().find(|statement| statement.digest.is_some());

@@ -7,7 +7,9 @@ use std::time::SystemTime;
 
 use humantime::format_rfc3339_millis;
 
-use super::columns::{COLUMNS, DIGEST_COLUMNS, DIGESTS, HISTORY, STATUS, STATUS_COLUMNS, head, place};
+use super::columns::{
+    COLUMNS, DIGEST_COLUMNS, DIGESTS, HISTORY, LATE, LATE_COLUMNS, STATUS, STATUS_COLUMNS, head, place,
+};
 use super::{AshError, Sample};
 use crate::destination::{Control, Destination, Sink};
 use crate::snapshot::json_lines::{JsonLines, Line};
@@ -21,7 +23,7 @@ pub(super) struct Writer<'a> {
     sink: Sink<'a>,
     destination: Destination,
     control: &'a dyn Control,
-    heads: [Head; 3],
+    heads: [Head; 4],
     /// What is written at the beginning of each file; `None` before the first server has answered.
     begin: Option<(Header, Vec<(&'static str, String)>)>,
     /// Texts of digests, and the digests whose texts are in this file.
@@ -59,7 +61,12 @@ impl<'a> Writer<'a> {
             sink,
             destination: destination.clone(),
             control,
-            heads: [head(STATUS, &STATUS_COLUMNS), head(DIGESTS, &DIGEST_COLUMNS), head(HISTORY, &COLUMNS)],
+            heads: [
+                head(STATUS, &STATUS_COLUMNS),
+                head(DIGESTS, &DIGEST_COLUMNS),
+                head(HISTORY, &COLUMNS),
+                head(LATE, &LATE_COLUMNS),
+            ],
             begin: None,
             texts: BTreeMap::new(),
             told: HashSet::new(),
@@ -84,7 +91,7 @@ impl<'a> Writer<'a> {
         if self.control.reopens() {
             self.reopen();
         }
-        if sample.rows.is_empty() {
+        if sample.rows.is_empty() && sample.late.is_empty() {
             return;
         }
         let now = now_us();
@@ -104,11 +111,24 @@ impl<'a> Writer<'a> {
         }
         let mut record = vec![];
         for row in &sample.rows {
-            self.add_text(row, &mut record);
+            let of = |column: &str| row[place(column)].text().map(str::to_owned);
+            if let Some(digest) = of("DIGEST") {
+                self.add_text(of("SCHEMA_NAME"), digest, &mut record);
+            }
             add_row(&mut record, &self.heads[2], row);
         }
+        for late in &sample.late {
+            self.texts.entry(late.digest.clone()).or_insert_with(|| late.text.clone());
+            self.add_text(late.schema.clone(), late.digest.clone(), &mut record);
+            let key = [
+                Value::Unsigned(late.thread),
+                Value::Unsigned(late.event_id),
+                Value::Text(late.digest.clone()),
+            ];
+            add_row(&mut record, &self.heads[3], &key);
+        }
         self.sink.put(record, 0);
-        self.samples += 1;
+        self.samples += u64::from(!sample.rows.is_empty());
         self.rows += sample.rows.len() as u64;
         self.all_rows += sample.rows.len() as u64;
         self.flush();
@@ -125,12 +145,10 @@ impl<'a> Writer<'a> {
         self.sink.is_gone()
     }
 
-    /// Adds the text of a row's digest, once in each file.
-    fn add_text(&mut self, row: &[Value], record: &mut Vec<u8>) {
-        let of = |column: &str| row[place(column)].text().map(str::to_owned);
-        let Some(digest) = of("DIGEST") else { return };
+    /// Adds the text of a digest, once in each file.
+    fn add_text(&mut self, schema: Option<String>, digest: String, record: &mut Vec<u8>) {
         let Some(text) = self.texts.get(&digest) else { return };
-        let key = (of("SCHEMA_NAME"), digest);
+        let key = (schema, digest);
         if self.told.contains(&key) {
             return;
         }

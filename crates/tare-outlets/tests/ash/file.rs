@@ -64,14 +64,17 @@ fn it_waits_for_a_server_that_is_restarted_and_goes_on() {
     let hand = Hand::default();
     let (totals, ()) = record(&options, &hand, || {
         {
+            hand.wait_for("samples ");
+            let mut client = first.client().expect("a client");
+            let own: Vec<u64> = client
+                .query(
+                    "SELECT ID FROM information_schema.PROCESSLIST WHERE USER = 'root' AND ID <> CONNECTION_ID()",
+                )
+                .expect("connections");
             let mut load = Load::new(&first);
             load.busy(&[], "SELECT SLEEP(600)", &SLEEPS, "SLEEP");
             await_samples(&file, 5);
             // A connection that is killed is made again.
-            let mut client = first.client().expect("a client");
-            let own: Vec<u64> = client
-                .query("SELECT ID FROM information_schema.PROCESSLIST WHERE USER = 'root' AND DB IS NULL AND COMMAND = 'Sleep'")
-                .expect("connections");
             for id in own {
                 drop(client.query_drop(format!("KILL {id}")));
             }
