@@ -46,6 +46,7 @@ impl Control for Hand {
     }
 
     fn tell(&self, line: &str) {
+        eprintln!("TOLD {line}");
         self.told.lock().expect("no panic").push(line.to_owned());
     }
 }
