@@ -5,7 +5,7 @@
 //! `class`); only if some wait for locks, the server is asked who blocks them (`blockers`).
 //!
 //! The file has rows of `tare_active_session_history` as JSON Lines in the snapshot's format ([`columns`], `writer`).
-//! [`file`] reads it back.
+//! [`mod@file`] reads it back.
 
 mod blockers;
 mod class;
