@@ -5,6 +5,7 @@ use std::fmt;
 use std::path::PathBuf;
 
 use mysql::DriverError;
+use mysql_common::proto::codec::error::PacketCodecError;
 use tare_words::error_number::LOGIN;
 
 /// The authentication plugins that tare supports.
@@ -110,7 +111,7 @@ pub enum Error {
 impl Error {
     /// Converts an error of the client library into one that says what to do.
     pub(crate) fn of(at: String, user: &str, hint: &str, error: mysql::Error) -> Error {
-        match error {
+        match lost(error) {
             mysql::Error::MySqlError(error) if LOGIN.contains(&error.code) => {
                 let advice = format!(
                     "either there is no such account, or its password is another one (-u, -p, an option file or an address){hint}"
@@ -144,6 +145,15 @@ impl Error {
     }
 }
 
+/// Returns an error of the system as one, also where the client library had it while it took a packet apart: the connection
+/// is lost, and the answer was not wrong.
+fn lost(error: mysql::Error) -> mysql::Error {
+    match error {
+        mysql::Error::CodecError(PacketCodecError::Io(error)) => mysql::Error::IoError(error),
+        other => other,
+    }
+}
+
 /// Returns a name from a server as it may be printed: at most 64 printable ASCII characters, or `?`.
 fn plain(name: &str) -> String {
     let name: String = name.chars().filter(|c| c.is_ascii_graphic()).take(64).collect();
@@ -155,7 +165,9 @@ fn plain(name: &str) -> String {
 pub fn sentence(error: &mysql::Error) -> String {
     match error {
         mysql::Error::MySqlError(error) => error.message.clone(),
-        mysql::Error::IoError(error) => error.to_string(),
+        mysql::Error::IoError(error) | mysql::Error::CodecError(PacketCodecError::Io(error)) => {
+            error.to_string()
+        }
         mysql::Error::DriverError(error) => error.to_string(),
         mysql::Error::CodecError(error) => format!("the answer is none of the protocol: {error}"),
         mysql::Error::UrlError(_) => "the address cannot be one".to_owned(),
@@ -212,5 +224,18 @@ mod tests {
             let said = Told(error).to_string();
             assert!(!said.contains('{') && !said.contains("Error"), "{said}");
         }
+    }
+
+    #[test]
+    fn a_connection_that_is_lost_while_it_is_made_is_no_answer() {
+        let reset = || std::io::Error::from(std::io::ErrorKind::ConnectionReset);
+        let codec = || mysql::Error::CodecError(PacketCodecError::Io(reset()));
+        for error in [codec(), mysql::Error::IoError(reset())] {
+            let error = Error::of("db1:3306".into(), "dba", "", error);
+            assert!(matches!(&error, Error::NoAnswer { .. }), "{error}");
+        }
+        assert_eq!(sentence(&codec()), reset().to_string());
+        let strange = Error::of("db1".into(), "dba", "", PacketCodecError::PacketsOutOfSync.into());
+        assert!(matches!(strange, Error::Library { .. }), "{strange}");
     }
 }

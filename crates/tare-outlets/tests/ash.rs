@@ -46,7 +46,6 @@ impl Control for Hand {
     }
 
     fn tell(&self, line: &str) {
-        eprintln!("TOLD {line}");
         self.told.lock().expect("no panic").push(line.to_owned());
     }
 }

@@ -1,5 +1,6 @@
 //! The file: rotation, a cut, a server that goes away and comes back.
 
+use std::cell::OnceCell;
 use std::fs;
 use std::os::unix::fs::symlink;
 use std::time::Duration;
@@ -9,8 +10,7 @@ use tare_outlets::ash::file::HistoryReader;
 use tare_outlets::ash::{Destination, Rotation};
 use tare_outlets::sessions;
 use tare_testkit::active_load::{Load, Until};
-use tare_testkit::eventually;
-use tare_testkit::server::{LIMIT, Server, Settings};
+use tare_testkit::server::{Server, Settings};
 use tare_testkit::subject::Provider;
 
 use super::{Hand, account, await_samples, options, record, rows};
@@ -59,7 +59,8 @@ fn it_waits_for_a_server_that_is_restarted_and_goes_on() {
     let _turn = tare_testkit::shared_turn();
     let folder = tempfile::tempdir().expect("a folder");
     let (file, socket) = (folder.path().join("ash.jsonl"), folder.path().join("socket"));
-    let mut first = server();
+    // Both servers outlive the recording.
+    let (mut first, second) = (server(), OnceCell::new());
     symlink(first.socket(), &socket).expect("a link");
     let options = options(account("root", &socket), &file, INTERVAL);
     let hand = Hand::default();
@@ -67,22 +68,27 @@ fn it_waits_for_a_server_that_is_restarted_and_goes_on() {
         {
             hand.wait_for("samples ");
             let mut client = first.client().expect("a client");
-            let others = "SELECT ID FROM information_schema.PROCESSLIST WHERE USER = 'root' AND ID <> CONNECTION_ID() \
-                          AND (INFO IS NULL OR INFO NOT LIKE '%SLEEP(600)%')";
-            eventually("its connection is killed, and made again", LIMIT, || {
-                for id in client.query::<u64, _>(others).expect("connections") {
-                    drop(client.query_drop(format!("KILL {id}")));
-                }
-                hand.told().contains("answers again")
-            });
+            let own: Vec<u64> = client
+                .query(
+                    "SELECT ID FROM information_schema.PROCESSLIST WHERE USER = 'root' AND ID <> CONNECTION_ID()",
+                )
+                .expect("connections");
+            let mut load = Load::new(&first);
+            load.busy(&[], "SELECT SLEEP(600)", &SLEEPS, "SLEEP");
+            await_samples(&file, 5);
+            // A connection that is killed is made again.
+            for id in own {
+                drop(client.query_drop(format!("KILL {id}")));
+            }
+            hand.wait_for("answers again");
             let before = super::samples(&file);
             await_samples(&file, before + 5);
         }
         first.kill();
         fs::remove_file(&socket).expect("removed");
-        let second = server();
+        let second = second.get_or_init(server);
         symlink(second.socket(), &socket).expect("a link");
-        let mut load = Load::new(&second);
+        let mut load = Load::new(second);
         load.busy(&[], "SELECT SLEEP(600)", &SLEEPS, "SLEEP");
         let before = super::samples(&file);
         await_samples(&file, before + 5);
