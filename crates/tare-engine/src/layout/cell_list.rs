@@ -43,7 +43,7 @@ const _: () = assert!(size_of::<Page>() == 4 * LINE);
 #[repr(C)]
 pub(crate) struct ListedCell {
     cell: AtomicU32,
-    /// Class in the lower half, its kind and [`ListedCell::idle`] in the upper.
+    /// Class in the lower half; its kind above, and from bit [`IDLE`] on the threads in a row that have not counted in it.
     class: AtomicU32,
     /// The places of its cells in the sums of the account and (`all`) of all; 0: not looked up yet.
     pub(crate) account: AtomicU32,
