@@ -129,7 +129,7 @@ fn help_names_every_command_and_the_first_steps() {
         "  run ",
         "  status ",
         "  top ",
-        "  bench ",
+        "  ash ",
         "  lab ",
         "  completions ",
         "  doctor ",
