@@ -78,7 +78,7 @@ impl<'s> Load<'s> {
         conn
     }
 
-    /// A session that has run these statements and is idle.
+    /// Adds a session that has run these statements and is idle.
     pub fn idle(&mut self, statements: &[&str]) -> u32 {
         let conn = self.connect(statements);
         let id = conn.connection_id();
@@ -86,7 +86,7 @@ impl<'s> Load<'s> {
         id
     }
 
-    /// A session that runs a statement until the load ends.
+    /// Adds a session that runs a statement until the load ends.
     pub fn busy(&mut self, before: &[&str], sql: &str, until: &Until, class: &'static str) -> u32 {
         let (mut conn, sql) = (self.connect(before), sql.to_owned());
         let id = conn.connection_id();
@@ -117,7 +117,7 @@ impl<'s> Load<'s> {
         self.truth.get_mut(&waiter).expect("it is busy").blockers = blockers.to_vec();
     }
 
-    /// Every kind of doing at once.
+    /// Adds every kind of doing at once.
     pub fn all(server: &'s dyn Clients) -> Load<'s> {
         let mut load = Load::new(server);
         load.row_locks(4);
@@ -132,7 +132,7 @@ impl<'s> Load<'s> {
         load
     }
 
-    /// A transaction that has locked a row and is idle, and sessions that want the row; those behind the first wait for that
+    /// Adds a transaction that has locked a row and is idle, and sessions that want the row; those behind the first wait for that
     /// or for the holder.
     pub fn row_locks(&mut self, waiters: usize) -> u32 {
         let update = "UPDATE t SET v = v + 1 WHERE id = 1";
@@ -146,7 +146,7 @@ impl<'s> Load<'s> {
         holder
     }
 
-    /// A reader in a transaction, an ALTER that waits for it, and two readers that wait for the ALTER.
+    /// Adds a reader in a transaction, an ALTER that waits for it, and two readers that wait for the ALTER.
     fn metadata_locks(&mut self) {
         const WAITS: Until = Until::State("Waiting for table metadata lock");
         let reader = self.idle(&["BEGIN", "SELECT * FROM m"]);
