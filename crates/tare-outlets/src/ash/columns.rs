@@ -3,7 +3,7 @@
 use crate::snapshot::{Column, Head, Type};
 
 /// Name of the history: tare's own table, with all of its columns.
-pub const HISTORY: &str = "tare_active_session_history";
+pub use crate::snapshot::ACTIVE_SESSIONS as HISTORY;
 /// Columns of [`HISTORY`], in the order of the table's declaration.
 pub const COLUMNS: [(&str, Type); 25] = [
     ("SAMPLE_TIME", Type::Text),
@@ -42,7 +42,7 @@ pub const LATE: &str = "events_statements_history";
 /// Columns of [`LATE`] in the file.
 pub const LATE_COLUMNS: [(&str, Type); 3] =
     [("THREAD_ID", Type::Unsigned), ("EVENT_ID", Type::Unsigned), ("DIGEST", Type::Text)];
-/// What is known about the server and the sampling, in the names of tare's own table: `processors`, `ash_interval`.
+/// Facts about the server and the sampling, in the names of tare's own table: `processors`, `ash_interval`.
 pub const STATUS: &str = "tare_status";
 /// Columns of [`STATUS`] in the file.
 pub const STATUS_COLUMNS: [(&str, Type); 2] = [("NAME", Type::Text), ("VALUE", Type::Text)];

@@ -22,7 +22,7 @@ pub(super) struct Coverage {
     pub(super) data_lock_waits: bool,
     /// Full name of each state's stage.
     pub(super) stages_by_state: HashMap<String, String>,
-    /// What is missing: lines for the user.
+    /// Lines for the user about what is missing.
     pub(super) notes: Vec<String>,
 }
 

@@ -38,7 +38,7 @@ const RETRY: Duration = Duration::from_millis(250);
 /// How often to say what sampling costs.
 const REPORT: Duration = Duration::from_secs(600);
 
-/// What is sampled, how often, and where it goes.
+/// The address that is sampled, how often, and where the samples go.
 #[derive(Clone, Debug)]
 pub struct Options {
     /// The server.

@@ -24,7 +24,7 @@ pub(super) struct Writer<'a> {
     destination: Destination,
     control: &'a dyn Control,
     heads: [Head; 4],
-    /// What is written at the beginning of each file; `None` before the first server has answered.
+    /// The beginning of each file; `None` before the first server has answered.
     begin: Option<(Header, Vec<(&'static str, String)>)>,
     /// Texts of digests, and the digests whose texts are in this file.
     texts: BTreeMap<String, String>,

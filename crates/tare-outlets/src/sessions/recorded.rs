@@ -4,13 +4,9 @@ use std::cell::RefCell;
 use std::path::Path;
 
 use super::{COLUMNS, History, TABLE};
+use crate::ash::columns::{DIGESTS, STATUS};
 use crate::ash::file;
 use crate::snapshot::{Error, Head, Snapshot, Table, Value};
-
-/// Texts of digests.
-const DIGESTS: &str = "events_statements_summary_by_digest";
-/// The number of processors.
-const STATUS: &str = "tare_status";
 
 /// The parts of a file that are wanted.
 #[derive(Clone, Debug)]

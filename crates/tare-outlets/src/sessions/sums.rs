@@ -21,7 +21,7 @@ pub struct Sums {
     pub statements: Vec<Statement>,
     /// By what was waited for, `ON CPU` and `RUNNABLE` included.
     pub waits: Vec<Wait>,
-    /// Of waits for other sessions, by these.
+    /// By blocking session, the time that others waited for it.
     pub blockers: Vec<Blocker>,
     /// By session.
     pub sessions: Vec<Session>,
