@@ -184,6 +184,11 @@ pub trait Host: Sync {
     fn flushes(&self) -> u64 {
         0
     }
+    /// Returns whether the host may have done so since [`Host::flushes`] was called last. Called whenever a
+    /// session ends, so it is to be cheap, and may miss a reset that `flushes` notices.
+    fn may_have_flushed(&self) -> bool {
+        true
+    }
     /// Returns names and values of the variables a client has set in a session. `None`: they changed during
     /// the read.
     fn session_variables(&self, _session: Session) -> Option<Vec<(String, SessionValue)>> {

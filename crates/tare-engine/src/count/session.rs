@@ -90,7 +90,9 @@ impl Engine {
         if thread.session.load(Relaxed) == 0 {
             return;
         }
-        self.notice_flush();
+        if self.host.get().is_some_and(|host| host.may_have_flushed()) {
+            self.notice_flush();
+        }
         let counters = self.counters_of(thread);
         self.folds.begin();
         thread.session.store(0, Release);

@@ -147,6 +147,10 @@ impl Host for ServerHost {
         session::flushes()
     }
 
+    fn may_have_flushed(&self) -> bool {
+        session::may_have_flushed()
+    }
+
     fn is_working_command(&self, command: u32) -> bool {
         names::is_working_command(command.cast_signed())
     }

@@ -12,6 +12,7 @@
 use std::ffi::CStr;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Mutex, OnceLock};
+use std::time::{SystemTime, UNIX_EPOCH};
 
 use tare_engine::{CounterForm, MAX_SESSION_COUNTERS, Session, SessionCounter, SessionCounters};
 
@@ -222,7 +223,12 @@ struct Flushes {
     time: Option<&'static AtomicU64>,
     counters: Vec<&'static AtomicU64>,
     seen: Mutex<Seen>,
+    /// The second of the last execution, once it was seen after that second; else [`UNSETTLED`].
+    settled: AtomicU64,
 }
+
+/// No second: the next execution may have the second of the last one.
+const UNSETTLED: u64 = u64::MAX;
 
 /// The indicators seen last, and how many executions were noticed.
 #[derive(Default)]
@@ -255,6 +261,12 @@ impl Seen {
 }
 
 impl Flushes {
+    /// Returns the indicators of this server, found once.
+    fn get() -> &'static Flushes {
+        static FLUSHES: OnceLock<Flushes> = OnceLock::new();
+        FLUSHES.get_or_init(Flushes::new)
+    }
+
     fn new() -> Flushes {
         let address = |name: &str| {
             let entries = (0..MOST_ENTRIES).map(|at| Some(function(c"status_vars").ok()? + at * ENTRY));
@@ -268,7 +280,25 @@ impl Flushes {
             time: symbol(c"flush_status_time").and_then(|found| observation::static_word(found.addr())),
             counters: FLUSHED.into_iter().filter_map(address).collect(),
             seen: Mutex::default(),
+            settled: AtomicU64::new(UNSETTLED),
         }
+    }
+
+    /// Looks at all indicators. Returns how many executions were noticed.
+    fn look(&self, now_s: u64) -> u64 {
+        // One reader at a time: a reader that looked earlier and reported later would make the counters fall.
+        let mut seen = self.seen.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+        let time = self.time.map(|time| time.load(Relaxed));
+        let flushes = seen.look(time.unwrap_or(0), self.counters.iter().map(|counter| counter.load(Relaxed)));
+        let settled = time.filter(|time| time.saturating_add(1) < now_s).unwrap_or(UNSETTLED);
+        self.settled.store(settled, Relaxed);
+        flushes
+    }
+
+    /// Returns whether FLUSH STATUS may have been executed since the last look. The second alone says so once
+    /// it is over; the counters are on lines that other threads write all the time.
+    fn may_have_happened(&self) -> bool {
+        self.time.is_none_or(|time| time.load(Relaxed) != self.settled.load(Relaxed))
     }
 }
 
@@ -277,12 +307,14 @@ const LONG: u32 = 3;
 
 /// Returns how many executions of FLUSH STATUS were noticed.
 pub(crate) fn flushes() -> u64 {
-    static FLUSHES: OnceLock<Flushes> = OnceLock::new();
-    let flushes = FLUSHES.get_or_init(Flushes::new);
-    // One reader at a time: a reader that looked earlier and reported later would make the counters fall.
-    let mut seen = flushes.seen.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
-    let time = flushes.time.map_or(0, |time| time.load(Relaxed));
-    seen.look(time, flushes.counters.iter().map(|counter| counter.load(Relaxed)))
+    let now = SystemTime::now().duration_since(UNIX_EPOCH);
+    Flushes::get().look(now.map_or(0, |now| now.as_secs()))
+}
+
+/// Returns whether FLUSH STATUS may have been executed since [`flushes`] was called last. False although it was
+/// if sessions that set `timestamp` gave two executions the same second.
+pub(crate) fn may_have_flushed() -> bool {
+    Flushes::get().may_have_happened()
 }
 
 #[cfg(test)]
@@ -365,5 +397,33 @@ mod tests {
         assert_eq!(look(100, [1, 0]), first + 3);
         assert_eq!(look(101, [1, 0]), first + 4);
         assert_eq!(look(101, [1, 0]), first + 4);
+    }
+
+    #[test]
+    fn counters_are_looked_at_until_the_second_of_the_last_flush_is_over() {
+        let leaked = |value| -> &'static AtomicU64 { Box::leak(Box::new(AtomicU64::new(value))) };
+        let (time, counter) = (leaked(100), leaked(50));
+        let flushes = Flushes {
+            time: Some(time),
+            counters: vec![counter],
+            seen: Mutex::default(),
+            settled: AtomicU64::new(UNSETTLED),
+        };
+        assert!(flushes.may_have_happened());
+        let before = flushes.look(100);
+        assert!(flushes.may_have_happened(), "another may come within this second");
+        counter.store(0, Relaxed);
+        assert_eq!(flushes.look(101), before + 1, "it came, and the counter says so");
+        assert!(flushes.may_have_happened(), "one that began in that second may still come");
+        assert_eq!(flushes.look(102), before + 1);
+        assert!(!flushes.may_have_happened(), "the second is over");
+        time.store(102, Relaxed);
+        assert!(flushes.may_have_happened());
+        assert_eq!(flushes.look(102), before + 2);
+
+        // A server that does not say when it was.
+        let timeless = Flushes { time: None, ..flushes };
+        timeless.look(1_000);
+        assert!(timeless.may_have_happened());
     }
 }
