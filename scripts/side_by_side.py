@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Runs test programs side by side: scripts/side_by_side.py [ARGUMENTS OF cargo test] [-- ARGUMENTS OF THE PROGRAMS].
+"""Runs test programs side by side: scripts/side_by_side.py [ARGUMENTS OF cargo test] [NAME] [-- ARGUMENTS OF THE PROGRAMS].
 
 Builds what `cargo test` would run, and runs some of the programs at a time, because most of them wait for servers. Prints
 each one's output whole, as Cargo does, once the program has ended. A program whose source has a line `//! ALONE: REASON`
@@ -29,6 +29,9 @@ AT_A_TIME = int(os.environ.get("TARE_TEST_PROGRAMS", "3"))
 SECONDS = float(os.environ.get("TARE_TEST_SECONDS", "1200"))
 # With one of these, Cargo leaves the documentation's tests out.
 CHOOSING = ["--lib", "--bin", "--bins", "--test", "--tests", "--example", "--examples", "--bench", "--benches", "--all-targets"]
+# Options whose value is the next argument.
+VALUED = ["-p", "--package", "--exclude", "--bin", "--example", "--test", "--bench", "-F", "--features", "-j", "--jobs"]
+VALUED += ["--profile", "--target", "--target-dir", "--manifest-path", "--config", "--color", "-Z"]
 ALONE = re.compile(r"^//! ALONE: ", re.MULTILINE)
 SERVERS = re.compile(r"\bserver\b", re.IGNORECASE)
 
@@ -49,7 +52,18 @@ class Program:
 
 def has(arguments, *options):
     """Returns whether one of the options is among the arguments, its value joined to it or not."""
-    return any(it == option or it.startswith(option + "=") for it in arguments for option in options)
+    joined = tuple(option + "=" if option.startswith("--") else option for option in options)
+    return any(it in options or it.startswith(joined) for it in arguments)
+
+
+def divided(given):
+    """Divides what is given into arguments of `cargo test` and of the programs: a part of tests' names, what follows `--`."""
+    end = given.index("--") if "--" in given else len(given)
+    arguments, names = [], []
+    for it in given[:end]:
+        is_value = it.startswith("-") or (arguments and arguments[-1] in VALUED)
+        (arguments if is_value else names).append(it)
+    return arguments, [*names, *given[end + 1 :], "--show-output"]
 
 
 def cargo(*arguments):
@@ -121,8 +135,8 @@ def documentation(arguments, passed, known, programs):
     """Returns the tests of the documentation, if Cargo would run them."""
     if has(arguments, *CHOOSING):
         return []
-    tested = {it.package for it in programs}
-    if "--doc" not in arguments and not any(it["name"] in tested and any(target["doctest"] for target in it["targets"]) for it in known.values()):
+    documented = {it["name"] for it in known.values() if any(target["doctest"] for target in it["targets"])}
+    if "--doc" not in arguments and documented.isdisjoint(it.package for it in programs):
         return []
     command = cargo("test", *arguments, *([] if "--doc" in arguments else ["--doc"]), "--no-fail-fast", "--", *passed)
     return [Program("", "", "--doc", command, Path.cwd(), dict(os.environ), "")]
@@ -210,8 +224,7 @@ def in_order(programs, took):
 
 
 def main():
-    end = sys.argv.index("--") if "--" in sys.argv else len(sys.argv)
-    arguments, passed = sys.argv[1:end], [*sys.argv[end + 1 :], "--show-output"]
+    arguments, passed = divided(sys.argv[1:])
     chosen = [] if has(arguments, "-p", "--package") else ["--workspace"]
     arguments = ["--locked", *chosen, *arguments]
     known, target = packages()

@@ -112,6 +112,9 @@ fn what_fails_hangs_dies_or_is_skipped_is_said_and_counted() {
     let ended = run(package.path(), "-p sample --test good --test fails -- right has");
     let said = text(&ended);
     assert!(ended.status.success() && said.ends_with("tests: 2 passed, 0 failed, 0 skipped\n"), "{said}");
+    let ended = run(package.path(), "--test=good has_what");
+    let said = text(&ended);
+    assert!(ended.status.success() && said.ends_with("tests: 1 passed, 0 failed, 0 skipped\n"), "{said}");
     let ended = run(package.path(), "--doc");
     let said = text(&ended);
     assert!(ended.status.success() && said.ends_with("tests: 1 passed, 0 failed, 0 skipped\n"), "{said}");
