@@ -55,6 +55,7 @@ else
         have ssh                 || want openssh-client
         have sshd                || want openssh-server
         have ip                  || want iproute2
+        have python3             || want python3
         have_duckdb || python3 -c 'import ensurepip, venv' 2>/dev/null || want python3-venv
     fi
 fi

@@ -7,7 +7,15 @@ function skip(name, reason) {
 }
 
 # Cargo's own lines: programs of tests, and what the compiler has to say.
-/^ +(Running|Doc-tests) / { program = $0; sub(/ \(.*/, "", program); sub(/^ +(Running )?/, "", program); next }
+/^ +(Running|Doc-tests) / {
+    program = $0
+    sub(/ \(.*/, "", program)
+    sub(/^ +(Running )?/, "", program)
+    # A program that was killed has left the last one's output unfinished.
+    inside = successes = failing = 0
+    before = failed
+    next
+}
 /^ +(Compiling|Finished|Blocking|Downloading|Downloaded|Locking|Updating|Fresh|Adding) / { next }
 
 /^running [0-9]+ tests?$/ { inside = 1; next }
@@ -32,6 +40,11 @@ successes && /^skipped: / { if (!(program ": " name in reasons)) passed--; skip(
     if ($4 + $6 > 0) printf "%-60s %4d passed, %d failed, %s\n", program, $4, $6, $NF
     fflush()
     next
+}
+# What failed without saying which test: it crashed, hung or could not be started.
+/^error: test / {
+    if (failed == before) failed++
+    inside = successes = 0
 }
 successes || (/^$/ && !failing) { next }
 { print; fflush() }

@@ -3,6 +3,7 @@
 # the workspace. Shows a line for each program of tests, what failed, and why a test was skipped; ends with one line: how
 # many passed, failed and were skipped. A test that cannot take part here prints `skipped: REASON` and returns; one that has
 # a target of its own carries `#[ignore = "REASON"]`. Arguments go to the workspace's `cargo test`.
+# Programs of tests run side by side: scripts/side_by_side.py.
 set -uo pipefail
 cd "$(dirname "$0")/.."
 
@@ -12,6 +13,6 @@ cd "$(dirname "$0")/.."
     RUSTFLAGS='--cfg loom' cargo test --locked --release --target-dir target/loom -p tare-sync --lib -- --show-output \
         || failed=$?
     printf 'test: compiling the tests; this takes a minute or more, without a word\n'
-    cargo test --locked --workspace --no-fail-fast "$@" -- --show-output || failed=$?
+    scripts/side_by_side.py "$@" || failed=$?
     exit "$failed"
 ) 2>&1 | awk -f scripts/test.awk

@@ -1,5 +1,7 @@
 //! Transactions that arrive at a rate: a stall is charged to all that waited, and a study drives every setting alike. One test
 //! at a time: another one's load would make all latencies long.
+//!
+//! ALONE: every latency is charged, whoever the machine works for.
 
 use std::io::{Read, Write};
 use std::net::Shutdown;

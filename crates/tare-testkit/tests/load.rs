@@ -1,4 +1,6 @@
 //! 64 clients write and read while another reads every table, switches instruments and truncates.
+//!
+//! ALONE: 64 clients leave others nothing of the machine.
 
 #![allow(clippy::unwrap_used)] // in a test a failure is a panic
 

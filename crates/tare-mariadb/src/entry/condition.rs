@@ -36,6 +36,9 @@ thread_local! {
     /// Whether the internal handlers were asked about the condition raised last; they are not asked about
     /// fatal errors.
     static IS_ASKED: Cell<bool> = const { Cell::new(false) };
+    /// Whether the condition raised last repeats an error of its statement. A warning that a strict mode makes
+    /// an error never does: each is raised once.
+    static IS_REPETITION: Cell<bool> = const { Cell::new(false) };
 }
 
 /// Returns tare's functions, which call the server's own: `handle_condition`, `handle_sql_condition`,
@@ -53,16 +56,18 @@ pub(crate) fn intercept(own: [usize; 4]) -> [usize; 4] {
 /// Replaces `THD::raise_condition`. Counts a fatal error here, because no handler is asked about it;
 /// [`handle_condition`] counts the others and knows which to exclude.
 unsafe extern "C-unwind" fn raise_condition(session: *mut c_void, condition: *const c_void) -> *mut c_void {
-    let first = guard(None, || {
+    let error = guard(None, || {
         IS_ASKED.set(false);
-        facts::first_error(session, condition)
+        IS_REPETITION.set(facts::is_repetition(session, condition));
+        let error = facts::error_number(condition).filter(|_| !IS_REPETITION.get());
+        error.inspect(|number| facts::keep_number(session, *number))
     });
     // SAFETY: the address of the server's function of this type, stored before this one could be called.
     let own = unsafe { std::mem::transmute::<usize, RaiseCondition>(OWN[3].load(Relaxed)) };
     // SAFETY: the same arguments under the same promises.
     let raised = unsafe { own(session, condition) };
     guard((), || {
-        if let Some(number) = first.filter(|_| !IS_ASKED.get()) {
+        if let Some(number) = error.filter(|_| !IS_ASKED.get()) {
             ENGINE.error_raised(number);
         }
     });
@@ -79,8 +84,12 @@ unsafe extern "C-unwind" fn handle_condition(
     condition: *mut *mut c_void,
 ) -> u8 {
     guard((), || {
-        if !facts::is_aftermath(session, level) {
+        if !IS_REPETITION.get() {
             ENGINE.error_raised(number);
+            // It may have been raised as a warning.
+            if facts::is_error(level) {
+                facts::keep_number(session, number);
+            }
         }
     });
     // SAFETY: the address of the server's function of this type, stored before this one could be called.

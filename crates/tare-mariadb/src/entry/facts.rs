@@ -37,19 +37,23 @@ pub(super) fn error_number(condition: *const c_void) -> Option<u32> {
     unsafe { diagnostics::error_number(condition) }
 }
 
-/// Returns whether a condition being raised is an error of a statement that has already failed: see
-/// [`diagnostics::is_aftermath`].
-pub(super) fn is_aftermath(session: *const c_void, level: *const c_void) -> bool {
-    // SAFETY: the server's function that asks for handlers of a condition is called with its session and its
-    // level.
-    unsafe { diagnostics::is_aftermath(session, level) }
+/// Returns whether a condition about to be raised repeats an error of its statement: see
+/// [`diagnostics::is_repetition`].
+pub(super) fn is_repetition(session: *const c_void, condition: *const c_void) -> bool {
+    // SAFETY: the server's function that raises a condition is called with its session.
+    unsafe { diagnostics::is_repetition(session, condition) }
 }
 
-/// Returns the number of a condition if it is the error by which its statement fails: see
-/// [`diagnostics::first_error`].
-pub(super) fn first_error(session: *const c_void, condition: *const c_void) -> Option<u32> {
-    // SAFETY: the server's function that raises a condition is called with its session.
-    unsafe { diagnostics::first_error(session, condition) }
+/// Keeps the number of an error that counts: see [`diagnostics::keep_number`].
+pub(super) fn keep_number(session: *const c_void, number: u32) {
+    // SAFETY: the server's functions that raise a condition are called with its session.
+    unsafe { diagnostics::keep_number(session, number) }
+}
+
+/// Returns whether the level of a condition is that of an error.
+pub(super) fn is_error(level: *const c_void) -> bool {
+    // SAFETY: the server's function that asks for handlers of a condition is called with its level.
+    unsafe { diagnostics::is_error(level) }
 }
 
 /// Returns the outcome of a statement.

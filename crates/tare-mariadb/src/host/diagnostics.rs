@@ -3,6 +3,7 @@
 //! Which status fills which columns follows the built-in: see the table in `FACTS.md`.
 #![allow(unsafe_code)]
 
+use std::cell::Cell;
 use std::ffi::c_void;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
@@ -74,7 +75,7 @@ const _: () = assert!(
 /// The level of a condition that is neither a note nor a warning.
 const LEVEL_ERROR: u32 = 2;
 
-/// Returns the number of a condition if it is an error.
+/// Returns the number that the server shows for a condition if it is an error.
 ///
 /// # Safety
 ///
@@ -82,7 +83,8 @@ const LEVEL_ERROR: u32 = 2;
 pub unsafe fn error_number(condition: *const c_void) -> Option<u32> {
     // SAFETY: the caller's promise.
     let condition = unsafe { &*condition.cast::<SqlCondition>() };
-    (condition.level == LEVEL_ERROR).then_some(condition.sql_errno)
+    let number = if condition.sql_errno == 0 { UNKNOWN } else { condition.sql_errno };
+    (condition.level == LEVEL_ERROR).then_some(number)
 }
 
 /// The offset in a session of the address of its statement's diagnostics area; 0 if it is not known.
@@ -96,48 +98,77 @@ pub(crate) fn find_area() -> bool {
     place.is_ok()
 }
 
-/// Returns whether a condition being raised is an error of a statement that has already failed. The server
-/// reports many failures at several levels of its code, with the same error again or another one; the client
-/// receives the first.
-///
-/// # Safety
-///
-/// `session` is the calling thread's, and `level` the level of a condition, where the server itself reads
-/// them now.
-pub unsafe fn is_aftermath(session: *const c_void, level: *const c_void) -> bool {
-    // SAFETY: the caller's promise.
-    unsafe { level.cast::<u32>().read() == LEVEL_ERROR && has_failed(session) }
-}
+/// How many numbers of one statement's errors are kept.
+const KEPT: usize = 8;
 
-/// Returns whether the statement of a session has failed.
-///
-/// # Safety
-///
-/// `session` is the calling thread's.
-unsafe fn has_failed(session: *const c_void) -> bool {
-    let place = AREA_OF_SESSION.load(Relaxed);
-    if place == 0 {
-        return false;
-    }
-    // SAFETY: the caller's promise; a session always has a diagnostics area, which the server itself reads
-    // for each error.
-    let area = unsafe { session.byte_add(place).cast::<*const Area>().read().as_ref() };
-    area.is_some_and(|area| area.status == ERROR)
-}
+/// Errors that say only that something failed: without a cause of its own, and because of an aborted sort.
+const UNSPECIFIC: [u32; 2] = [UNKNOWN, 1028];
 
 /// The number shown for an error without one: `ER_UNKNOWN_ERROR`.
 const UNKNOWN: u32 = 1105;
 
-/// Returns the number of a condition about to be raised if it is the error by which its statement fails.
+thread_local! {
+    /// The numbers of the errors that the thread's statement has raised, the first that failed it ahead; zeros follow.
+    static NUMBERS: Cell<[u32; KEPT]> = const { Cell::new([0; KEPT]) };
+}
+
+/// Returns whether a condition that is about to be raised as an error repeats one of its statement. The server reports
+/// many failures at several levels of its code: with the same error again, or with one that says only that something
+/// failed. Errors with other numbers have causes of their own.
 ///
 /// # Safety
 ///
 /// `session` is the calling thread's, and `condition` a `Sql_condition_identity` of the server, unchanged
 /// during the call.
-pub unsafe fn first_error(session: *const c_void, condition: *const c_void) -> Option<u32> {
+pub unsafe fn is_repetition(session: *const c_void, condition: *const c_void) -> bool {
     // SAFETY: the caller's promise.
-    let number = unsafe { error_number(condition).filter(|_| !has_failed(session)) };
-    number.map(|number| if number == 0 { UNKNOWN } else { number })
+    let Some(number) = (unsafe { error_number(condition) }) else { return false };
+    // SAFETY: the caller's promise.
+    let failed = unsafe { failure(session) };
+    failed.is_some_and(|first| {
+        first == number || UNSPECIFIC.contains(&number) || NUMBERS.get().contains(&number)
+    })
+}
+
+/// Keeps the number of an error that counts, for [`is_repetition`], before the server notes the error itself.
+///
+/// # Safety
+///
+/// `session` is the calling thread's.
+pub unsafe fn keep_number(session: *const c_void, number: u32) {
+    // SAFETY: the caller's promise.
+    let mut numbers = if unsafe { failure(session) }.is_some() { NUMBERS.get() } else { [0; KEPT] };
+    let free = numbers.iter_mut().take_while(|it| **it != number).find(|it| **it == 0);
+    if let Some(free) = free {
+        *free = number;
+    }
+    NUMBERS.set(numbers);
+}
+
+/// Returns whether the level of a condition is that of an error, to which a strict mode raises warnings.
+///
+/// # Safety
+///
+/// `level` is the level of a condition, where the server itself reads it now.
+pub unsafe fn is_error(level: *const c_void) -> bool {
+    // SAFETY: the caller's promise.
+    unsafe { level.cast::<u32>().read() == LEVEL_ERROR }
+}
+
+/// Returns the number of the error by which the statement of a session has failed.
+///
+/// # Safety
+///
+/// `session` is the calling thread's.
+unsafe fn failure(session: *const c_void) -> Option<u32> {
+    let place = AREA_OF_SESSION.load(Relaxed);
+    if place == 0 {
+        return None;
+    }
+    // SAFETY: the caller's promise; a session always has a diagnostics area, which the server itself reads
+    // for each error.
+    let area = unsafe { session.byte_add(place).cast::<*const Area>().read().as_ref() };
+    area.filter(|area| area.status == ERROR).map(|area| area.sql_errno)
 }
 
 /// Returns whether the outcome is the empty one: a result without warnings, or nothing was sent. Most
@@ -227,29 +258,47 @@ mod tests {
         unsafe { is_plain_result(std::ptr::from_ref(area).cast()) }
     }
 
+    /// Raises an error as the server does, in a statement with this diagnostics area; returns whether it counts.
+    fn counts(area: &Area, sql_errno: u32, level: u32) -> bool {
+        let session = [0, std::ptr::from_ref(area).addr()];
+        let condition = SqlCondition { sqlstate: *b"42S02\0", sql_errno, level };
+        let condition = std::ptr::from_ref(&condition).cast();
+        // SAFETY: the stand-in for a session has the address of a whole area at the offset that was set, and
+        // the condition is whole.
+        unsafe {
+            let counts = !is_repetition(session.as_ptr().cast(), condition);
+            let number = error_number(condition).filter(|_| counts);
+            number.into_iter().for_each(|number| keep_number(session.as_ptr().cast(), number));
+            counts
+        }
+    }
+
     #[test]
-    fn an_error_of_a_statement_that_has_failed_is_told_from_its_first() {
+    fn a_repeated_error_is_told_from_another_one_by_its_number() {
         AREA_OF_SESSION.store(8, Relaxed);
-        let is_aftermath = |area: &Area, level: u32| {
-            let session = [0, std::ptr::from_ref(area).addr()];
-            // SAFETY: the stand-in for a session has the address of a whole area at the offset that was set.
-            unsafe { is_aftermath(session.as_ptr().cast(), std::ptr::from_ref(&level).cast()) }
-        };
-        assert!(is_aftermath(&area(ERROR), LEVEL_ERROR));
-        assert!(!is_aftermath(&area(ERROR), 1), "a warning");
-        let first = |area: &Area, sql_errno: u32, level: u32| {
-            let session = [0, std::ptr::from_ref(area).addr()];
-            let condition = SqlCondition { sqlstate: *b"42S02\0", sql_errno, level };
-            // SAFETY: as above, and a whole condition.
-            unsafe { first_error(session.as_ptr().cast(), std::ptr::from_ref(&condition).cast()) }
-        };
-        assert_eq!(first(&area(EMPTY), 1062, LEVEL_ERROR), Some(1062));
-        assert_eq!(first(&area(EMPTY), 0, LEVEL_ERROR), Some(UNKNOWN));
-        assert_eq!([first(&area(ERROR), 1062, LEVEL_ERROR), first(&area(EMPTY), 1062, 1)], [None, None]);
-        assert!(!is_aftermath(&area(EMPTY), LEVEL_ERROR), "left over from an earlier statement");
+        let (whole, mut failed) = (area(EMPTY), area(ERROR));
+        let error = |area: &Area, number: u32| counts(area, number, LEVEL_ERROR);
+        assert!(error(&whole, 1146), "left over from an earlier statement");
+        assert!(!error(&failed, 1146), "1146, and again");
+        assert!(error(&failed, 1048) && !error(&failed, 1048), "another one, and that again");
+        assert_eq!([0, UNKNOWN, 1028].map(|number| error(&failed, number)), [false; 3]);
+        assert!(!error(&failed, 1146), "the first again after another one");
+        assert!(counts(&failed, 1146, 1) && counts(&failed, 1146, 0), "a warning, a note");
+        assert!(error(&failed, 1265) && !error(&failed, 1048), "a third one makes none forgotten");
+        assert!((2000..2100).all(|number| error(&failed, number)), "too many to be kept");
+        assert!(error(&whole, 1048), "the next statement");
+        failed.sql_errno = 1048;
+        assert!(!error(&failed, 1048) && error(&failed, 1265) && error(&failed, 1146));
+        assert!(error(&whole, 0) && error(&whole, 1028), "an unspecific one alone");
+
         AREA_OF_SESSION.store(0, Relaxed);
-        assert!(!is_aftermath(&area(ERROR), LEVEL_ERROR), "where nothing is known nothing is left out");
+        assert!(error(&failed, 1048), "where nothing is known nothing is left out");
         assert!(!find_area(), "this program is no server");
+        let levels = [0, 1, LEVEL_ERROR].map(|level: u32| {
+            // SAFETY: a whole level.
+            unsafe { is_error(std::ptr::from_ref(&level).cast()) }
+        });
+        assert_eq!(levels, [false, false, true]);
     }
 
     #[test]

@@ -224,3 +224,100 @@ fn a_deadlock_counts_once() {
         conn.query_drop("ROLLBACK").unwrap();
     }
 }
+
+/// Tables and programs of statements that raise several errors; the schema's name is that of [`SCENE`].
+const STRICT: &[&str] = &[
+    "CREATE DATABASE r",
+    "USE r",
+    "CREATE TABLE t (a INT NOT NULL PRIMARY KEY, b INT NOT NULL, c VARCHAR(3)) ENGINE=InnoDB",
+    "INSERT INTO t VALUES (1, 1, 'x'), (2, 2, 'y')",
+    "CREATE TABLE n (a INT, b INT, c VARCHAR(3)) ENGINE=InnoDB SELECT 1 AS a, 1 AS b, 'long' AS c",
+    "CREATE PROCEDURE goes_on() BEGIN DECLARE i INT DEFAULT 0; DECLARE CONTINUE HANDLER FOR SQLEXCEPTION BEGIN END; \
+     WHILE i < 3 DO INSERT INTO t SELECT 90 / 0, 1, 'x'; SET i = i + 1; END WHILE; END",
+    "CREATE PROCEDURE second_only() BEGIN DECLARE CONTINUE HANDLER FOR 1048 BEGIN END; INSERT INTO t SELECT 90 / 0, 1, 'x'; END",
+    "CREATE PROCEDURE again() BEGIN DECLARE EXIT HANDLER FOR SQLEXCEPTION RESIGNAL; INSERT INTO t SELECT 90 / 0, 1, 'x'; END",
+    "CREATE PROCEDURE another() BEGIN DECLARE EXIT HANDLER FOR SQLEXCEPTION RESIGNAL SET MYSQL_ERRNO = 1644; \
+     INSERT INTO t SELECT 90 / 0, 1, 'x'; END",
+    "CREATE PROCEDURE asks() BEGIN DECLARE CONTINUE HANDLER FOR SQLEXCEPTION BEGIN GET DIAGNOSTICS @n = NUMBER; \
+     GET DIAGNOSTICS CONDITION 1 @e = MYSQL_ERRNO; GET DIAGNOSTICS CONDITION 9 @e = MYSQL_ERRNO; END; \
+     INSERT INTO t SELECT 90 / 0, 1, 'x'; END",
+    "CREATE PROCEDURE inside() BEGIN DECLARE EXIT HANDLER FOR SQLEXCEPTION BEGIN DECLARE CONTINUE HANDLER FOR SQLEXCEPTION \
+     BEGIN END; INSERT INTO t SELECT 90 / 0, 1, 'x'; INSERT INTO t VALUES (1, 1, 'x'); END; \
+     INSERT INTO t SELECT 90 / 0, 1, 'x'; END",
+    "CREATE PROCEDURE signals() BEGIN DECLARE i INT DEFAULT 0; DECLARE CONTINUE HANDLER FOR SQLSTATE '45000' BEGIN END; \
+     WHILE i < 4 DO SIGNAL SQLSTATE '45000' SET MYSQL_ERRNO = 1644; SET i = i + 1; END WHILE; \
+     SIGNAL SQLSTATE '45001' SET MYSQL_ERRNO = 1645; END",
+    "CREATE FUNCTION f(a INT) RETURNS INT DETERMINISTIC BEGIN SIGNAL SQLSTATE '45000' SET MYSQL_ERRNO = 1644; RETURN 1; END",
+];
+
+/// Statements, and how often they raise which errors: as often as SHOW WARNINGS says, and as MySQL counts them, unless it
+/// ends the statement at the first.
+const SEVERAL: &[(&str, &[(u64, u64)])] = &[
+    ("INSERT INTO t SELECT 90 / 0, 1, 'x'", &[(1048, 1), (1365, 1)]),
+    ("INSERT INTO t VALUES (90 / 0, 1, 'x')", &[(1048, 1), (1365, 1)]),
+    ("INSERT INTO t VALUES (1, 1, 'x') ON DUPLICATE KEY UPDATE b = 90 / 0", &[(1048, 1), (1365, 1)]),
+    ("REPLACE INTO t SELECT 1, 90 / 0, 'x'", &[(1048, 1), (1365, 1)]),
+    ("CREATE TABLE w (a INT NOT NULL) SELECT 90 / 0 AS a", &[(1048, 1), (1365, 1)]),
+    ("UPDATE t SET b = 90 / 0 WHERE a < 3", &[(1048, 1), (1365, 1)]),
+    ("UPDATE t SET b = 90 / 0, c = 'long'", &[(1048, 1), (1365, 1), (1406, 1)]),
+    ("UPDATE t JOIN n USING (a) SET t.b = 90 / 0, n.b = 80 / 0", &[(1048, 1), (1365, 2)]),
+    ("UPDATE t SET b = (SELECT a FROM t AS o)", &[(1048, 1), (1242, 1)]),
+    ("UPDATE t SET b = f(a)", &[(1048, 1), (1644, 1)]),
+    ("UPDATE n SET a = 99999999999, b = 'y'", &[(1264, 1), (1366, 1)]),
+    ("UPDATE n SET a = 90 / 0, b = 18446744073709551615 + b", &[(1365, 1), (1690, 1)]),
+    ("UPDATE n SET a = 'x', b = 'y'", &[(1366, 2)]),
+    ("ALTER TABLE n MODIFY c VARCHAR(1)", &[(1265, 1)]),
+    ("INSERT IGNORE INTO t VALUES (1, 1, 'x'), (2, 1, 'x'), (1, 1, 'x')", &[(1062, 3)]),
+    ("INSERT IGNORE INTO t SELECT 1, 90 / 0, 'long' FROM n", &[(1048, 1), (1062, 1), (1265, 1), (1365, 1)]),
+    ("UPDATE IGNORE t SET b = 90 / 0", &[(1048, 2), (1365, 2)]),
+];
+
+/// Calls of programs, and how often each error was raised and not handled, and handled.
+const IN_PROGRAMS: &[(&str, &[(u64, (u64, u64))])] = &[
+    ("CALL goes_on()", &[(1048, (3, 0)), (1365, (0, 3))]),
+    ("CALL second_only()", &[(1048, (1, 0)), (1365, (1, 0))]),
+    ("CALL again()", &[(1048, (1, 0)), (1365, (1, 1))]),
+    ("CALL another()", &[(1048, (1, 0)), (1365, (0, 1)), (1644, (1, 0))]),
+    ("CALL asks()", &[(1048, (1, 0)), (1365, (0, 1)), (1758, (1, 0))]),
+    ("CALL inside()", &[(1048, (2, 0)), (1062, (0, 1)), (1365, (0, 2))]),
+    ("CALL signals()", &[(1644, (0, 4)), (1645, (1, 0))]),
+];
+
+/// What SHOW WARNINGS lists, by number; without what says only that something failed, and notes about programs.
+fn listed(conn: &mut Conn) -> BTreeMap<u64, u64> {
+    let mut listed = BTreeMap::new();
+    for (_, number, _) in conn.query::<(String, u64, String), _>("SHOW WARNINGS").unwrap() {
+        *listed.entry(number).or_default() += 1;
+    }
+    listed.retain(|number, _| ![1028, 1105, 4094].contains(number));
+    listed
+}
+
+#[test]
+fn errors_of_one_statement_that_differ_count_each() {
+    let _turn = shared_turn();
+    let Some(server) = counting() else { return };
+    let mut schema = server.schema().unwrap();
+    let mut maker = server.client().unwrap();
+    maker.query_drop("SET sql_mode = ''").unwrap();
+    let strict = "SET sql_mode = 'STRICT_ALL_TABLES,ERROR_FOR_DIVISION_BY_ZERO'";
+    let (tables, programs) = STRICT.split_at(5);
+    tables.iter().for_each(|sql| maker.query_drop(sql).unwrap_or_else(|e| panic!("{sql}: {e}")));
+    maker.query_drop(strict).unwrap();
+    programs.iter().for_each(|sql| maker.query_drop(sql).unwrap_or_else(|e| panic!("{sql}: {e}")));
+    let (mut conn, thread) = connect(&server, &mut schema);
+    conn.query_drop(strict).unwrap();
+    for (sql, expected) in SEVERAL {
+        schema.truncate("events_errors_summary_global_by_error").unwrap();
+        let told = told(&mut conn, sql);
+        let raised: BTreeMap<u64, u64> =
+            counted(&mut schema, &thread).into_iter().map(|(number, sums)| (number, sums.0)).collect();
+        assert_eq!(raised, expected.iter().copied().collect(), "{sql}: {told:?}");
+        assert_eq!(raised, listed(&mut conn), "{sql}");
+    }
+    for (sql, expected) in IN_PROGRAMS {
+        schema.truncate("events_errors_summary_global_by_error").unwrap();
+        told(&mut conn, sql);
+        assert_eq!(counted(&mut schema, &thread), expected.iter().copied().collect(), "{sql}");
+    }
+}

@@ -1,0 +1,250 @@
+#!/usr/bin/env python3
+"""Runs test programs side by side: scripts/side_by_side.py [ARGUMENTS OF cargo test] [NAME] [-- ARGUMENTS OF THE PROGRAMS].
+
+Builds what `cargo test` would run, and runs some of the programs at a time, because most of them wait for servers. Prints
+each one's output whole, as Cargo does, once the program has ended. A program whose source has a line `//! ALONE: REASON`
+runs afterwards with nothing beside it: one that measures by the clock, or that loads the whole machine. The documentation's
+tests come last.
+
+A program fails that exits with another status than 0, is killed, cannot be started, or takes too long. Programs that took
+long the last time, by a file in target/, start first; unknown ones before those, the ones with servers ahead of the others.
+
+TARE_TEST_PROGRAMS is how many run at a time (3), TARE_TEST_SECONDS how long each may take (1200).
+"""
+
+import json
+import os
+import queue
+import re
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+AT_A_TIME = int(os.environ.get("TARE_TEST_PROGRAMS", "3"))
+SECONDS = float(os.environ.get("TARE_TEST_SECONDS", "1200"))
+# With one of these, Cargo leaves the documentation's tests out.
+CHOOSING = ["--lib", "--bin", "--bins", "--test", "--tests", "--example", "--examples", "--bench", "--benches", "--all-targets"]
+# Options whose value is the next argument.
+VALUED = ["-p", "--package", "--exclude", "--bin", "--example", "--test", "--bench", "-F", "--features", "-j", "--jobs"]
+VALUED += ["--profile", "--target", "--target-dir", "--manifest-path", "--config", "--color", "-Z"]
+ALONE = re.compile(r"^//! ALONE: ", re.MULTILINE)
+SERVERS = re.compile(r"\bserver\b", re.IGNORECASE)
+
+
+@dataclass
+class Program:
+    """A test program, or the tests of the documentation."""
+
+    name: str
+    package: str
+    # What Cargo takes to run it again.
+    choice: str
+    command: list
+    folder: Path
+    environment: dict
+    source: str
+
+
+def has(arguments, *options):
+    """Returns whether one of the options is among the arguments, its value joined to it or not."""
+    joined = tuple(option + "=" if option.startswith("--") else option for option in options)
+    return any(it in options or it.startswith(joined) for it in arguments)
+
+
+def divided(given):
+    """Divides what is given into arguments of `cargo test` and of the programs: a part of tests' names, what follows `--`."""
+    end = given.index("--") if "--" in given else len(given)
+    arguments, names = [], []
+    for it in given[:end]:
+        is_value = it.startswith("-") or (arguments and arguments[-1] in VALUED)
+        (arguments if is_value else names).append(it)
+    return arguments, [*names, *given[end + 1 :], "--show-output"]
+
+
+def cargo(*arguments):
+    return [os.environ.get("CARGO", "cargo"), *arguments]
+
+
+def printed(command):
+    """Returns what a command of Cargo's prints; ends with its status if it fails."""
+    done = subprocess.run(command, stdout=subprocess.PIPE, text=True)
+    if done.returncode != 0:
+        sys.exit(done.returncode)
+    return done.stdout
+
+
+def packages():
+    """Returns what Cargo tells about the workspace: its packages by their id, and the folder for what is built."""
+    told = json.loads(printed(cargo("metadata", "--locked", "--no-deps", "--format-version=1")))
+    return {it["id"]: it for it in told["packages"]}, Path(told["target_directory"])
+
+
+def environment(package):
+    """Returns the variables that Cargo sets for a package's programs."""
+    version = re.split(r"[.+-]", package["version"]) + ["", ""]
+    told = {
+        "CARGO_MANIFEST_DIR": str(Path(package["manifest_path"]).parent),
+        "CARGO_MANIFEST_PATH": package["manifest_path"],
+        "CARGO_PKG_NAME": package["name"],
+        "CARGO_PKG_VERSION": package["version"],
+        "CARGO_PKG_VERSION_MAJOR": version[0],
+        "CARGO_PKG_VERSION_MINOR": version[1],
+        "CARGO_PKG_VERSION_PATCH": version[2],
+        "CARGO_PKG_RUST_VERSION": package.get("rust_version") or "",
+    }
+    return {**os.environ, "CARGO": cargo()[0], **told}
+
+
+def source(path):
+    """Returns the text of a test program: its file, and for one of several modules the files beside it."""
+    files = path.parent.glob("**/*.rs") if path.name == "main.rs" and path.parent.parent.name == "tests" else [path]
+    return "".join(it.read_text() for it in sorted(files))
+
+
+def built(arguments, passed, known):
+    """Builds the test programs and returns them in Cargo's order."""
+    programs = []
+    for line in printed(cargo("test", *arguments, "--no-run", "--message-format=json-render-diagnostics")).splitlines():
+        made = json.loads(line) if line.startswith("{") else {}
+        if made.get("reason") != "compiler-artifact" or not made["profile"]["test"] or not made["executable"]:
+            continue
+        package, target = known[made["package_id"]], made["target"]
+        folder, path, kind = Path(package["manifest_path"]).parent, Path(target["src_path"]), target["kind"][0]
+        name = str(path.relative_to(folder))
+        choice = "--lib" if kind not in ("bin", "example", "test", "bench") else f"--{kind} {target['name']}"
+        programs.append(
+            Program(
+                name if kind in ("test", "bench") else "unittests " + name,
+                package["name"],
+                f"-p {package['name']} {choice}",
+                [made["executable"], *passed],
+                folder,
+                environment(package),
+                source(path),
+            )
+        )
+    return sorted(programs, key=lambda it: (it.package, it.choice))
+
+
+def documentation(arguments, passed, known, programs):
+    """Returns the tests of the documentation, if Cargo would run them."""
+    if has(arguments, *CHOOSING):
+        return []
+    documented = {it["name"] for it in known.values() if any(target["doctest"] for target in it["targets"])}
+    if "--doc" not in arguments and documented.isdisjoint(it.package for it in programs):
+        return []
+    command = cargo("test", *arguments, *([] if "--doc" in arguments else ["--doc"]), "--no-fail-fast", "--", *passed)
+    return [Program("", "", "--doc", command, Path.cwd(), dict(os.environ), "")]
+
+
+class Runner:
+    """Runs programs, prints what they printed, and keeps which failed."""
+
+    def __init__(self, took):
+        self.took = took
+        self.failed = []
+        self.printing = threading.Lock()
+        self.running = set()
+
+    def run(self, program):
+        """Runs a program to its end and prints its output."""
+        with tempfile.TemporaryFile() as output:
+            begun = time.monotonic()
+            failure = self.ending(program, output)
+            self.took[program.choice] = round(time.monotonic() - begun, 1)
+            output.seek(0)
+            text = output.read()
+        heading = f"     Running {program.name} ({program.command[0]})\n" if program.name else ""
+        with self.printing:
+            sys.stdout.buffer.write(heading.encode() + text)
+            if text and not text.endswith(b"\n"):
+                sys.stdout.buffer.write(b"\n")
+            if failure:
+                self.failed.append(program.choice)
+                print(f"error: {failure}, to rerun pass `{program.choice}`")
+            sys.stdout.flush()
+
+    def ending(self, program, output):
+        """Runs a program to its end; returns how it failed, or None."""
+        try:
+            # A group of its own: what a program leaves running ends with it when it hangs.
+            child = subprocess.Popen(
+                program.command, cwd=program.folder, env=program.environment, stdin=subprocess.DEVNULL,
+                stdout=output, stderr=subprocess.STDOUT, process_group=0,
+            )
+        except OSError as error:
+            return f"test program cannot be started: {error}"
+        self.running.add(child)
+        try:
+            status = child.wait(SECONDS)
+        except subprocess.TimeoutExpired:
+            os.killpg(child.pid, signal.SIGKILL)
+            child.wait()
+            return f"test program was killed: it had not ended after {SECONDS:.0f} s (TARE_TEST_SECONDS)"
+        finally:
+            self.running.discard(child)
+        if status < 0:
+            return f"test program was killed by {signal.Signals(-status).name}"
+        return "test failed" if status else None
+
+    def all(self, programs, at_a_time):
+        """Runs programs, some at a time, in their order."""
+        waiting = queue.SimpleQueue()
+        for program in programs:
+            waiting.put(program)
+
+        def work():
+            while True:
+                try:
+                    self.run(waiting.get_nowait())
+                except queue.Empty:
+                    return
+
+        workers = [threading.Thread(target=work, daemon=True) for _ in range(min(at_a_time, len(programs)))]
+        for worker in workers:
+            worker.start()
+        for worker in workers:
+            worker.join()
+
+    def stop(self, number, _frame):
+        """Ends what runs when somebody ends this program."""
+        for child in list(self.running):
+            os.killpg(child.pid, signal.SIGKILL)
+        os._exit(128 + number)
+
+
+def in_order(programs, took):
+    """Sorts programs by what they took the last time, longest first, behind those that nothing is known about."""
+    return sorted(programs, key=lambda it: (-took.get(it.choice, float("inf")), not SERVERS.search(it.source)))
+
+
+def main():
+    arguments, passed = divided(sys.argv[1:])
+    chosen = [] if has(arguments, "-p", "--package") else ["--workspace"]
+    arguments = ["--locked", *chosen, *arguments]
+    known, target = packages()
+    programs = [] if "--doc" in arguments else built(arguments, passed, known)
+
+    times = target / "test-seconds.json"
+    took = json.loads(times.read_text()) if times.is_file() else {}
+    runner = Runner(took)
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, runner.stop)
+    alone = [it for it in programs if ALONE.search(it.source)]
+    runner.all(in_order([it for it in programs if it not in alone], took), AT_A_TIME)
+    runner.all(alone, 1)
+    runner.all(documentation(arguments, passed, known, programs), 1)
+    times.write_text(json.dumps(took, indent=1, sort_keys=True) + "\n")
+
+    if runner.failed:
+        print(f"error: {len(runner.failed)} targets failed:", *(f"    `{it}`" for it in runner.failed), sep="\n")
+        sys.exit(101)
+
+
+if __name__ == "__main__":
+    main()
