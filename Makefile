@@ -144,7 +144,7 @@ test-mtr: setup provider ## the server's own tests, of the Performance Schema an
 	@scripts/setup.sh mariadb-test
 	@scripts/mtr.sh
 
-test-random: setup provider ## random sessions on the built-in and on tare, held against each other (ARGS="--seed 1 --count 2000")
+test-random: setup provider ## random sessions on MariaDB's own Performance Schema and on tare, compared (ARGS="--seed 1 --count 2000")
 	@TARE_PROVIDER=$(CURDIR)/target/release/libtare_mariadb.so cargo run --quiet --locked -p tare-testkit --example random -- $(ARGS)
 
 test-slowlog: setup provider ## log every statement of 64 connections for two minutes, to a fast disk and one that stalls: nothing is lost unsaid

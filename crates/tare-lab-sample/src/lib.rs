@@ -22,7 +22,7 @@ const SETTINGS: [(&str, &str, f64); 6] = [
     ("off again", "the same once more", 0.0),
     ("tare, all", "tare, every instrument and consumer on, exact", 0.011),
     ("built-in, none", "the server's own Performance Schema, no instrument on", 0.009),
-    ("built-in, default", "the server's own Performance Schema as it comes", 0.031),
+    ("built-in, default", "the server's own Performance Schema by default", 0.031),
     ("built-in, all", "the server's own Performance Schema, every instrument & consumer on <all>", 0.145),
 ];
 
@@ -243,7 +243,7 @@ fn header(seed: u64, cells: Vec<Cell>) -> Header {
             if name.starts_with("built") { "ON" } else { "OFF" }
         )],
         base: "off".into(),
-        twin: *name == "off again",
+        control: *name == "off again",
     });
     let mut header = serde_json::json!({
         "format": FORMAT, "tare": "0.1.0", "started": "2026-01-02T03:04:05Z", "study": "tare",

@@ -165,13 +165,13 @@ fn study(
 }
 
 fn header(blocks: usize) -> Header {
-    let setting = |name: &str, twin| SettingFacts {
+    let setting = |name: &str, control| SettingFacts {
         name: name.into(),
         meaning: String::new(),
         server: "s".into(),
         made_by: vec![],
         base: "none".into(),
-        twin,
+        control,
     };
     let header = serde_json::json!({
         "format": FORMAT, "tare": "0", "started": "", "study": "injection", "question": "", "quick": false, "seed": 1,

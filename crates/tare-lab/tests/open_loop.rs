@@ -195,7 +195,7 @@ fn a_study_drives_every_setting_at_a_share_of_one_maximum() {
         .iter()
         .filter_map(|r| if let Record::Slice(s) = r { Some(s.as_ref()) } else { None })
         .collect();
-    assert_eq!(slices.len(), 3, "base, twin and setting");
+    assert_eq!(slices.len(), 3, "base, A/A control and setting");
     for slice in &slices {
         assert_eq!((slice.cell.percent, slice.turns.len()), (Some(5), 0), "{slice:?}");
         let rate = slice.rate.expect("a rate");

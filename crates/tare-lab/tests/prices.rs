@@ -204,7 +204,7 @@ impl Noise {
     }
 }
 
-/// Measurements of known prices. All settings of a block are compared with the same base and its twin.
+/// Measurements of known prices. All settings of a block are compared with the same base and its A/A control.
 fn measured(provider: Provider, settings: &[Setting], noise: Noise, random: &mut fastrand::Rng) -> Vec<Load> {
     let mut loads = vec![];
     for (name, charge, events) in LOADS {

@@ -109,7 +109,7 @@ fn figures_are_those_that_were_put_in() {
         let (low, high) = (number(row, "cost_low_share"), number(row, "cost_high_share"));
         missed += usize::from(truth < low || truth > high);
         assert!((number(row, "cost_share") - truth).abs() < 0.008, "{row:?}");
-        assert_eq!(row["twin"], (row["setting"] == "off again").to_string());
+        assert_eq!(row["control"], (row["setting"] == "off again").to_string());
     }
     // 30 intervals that miss one time in twenty.
     assert!(missed <= 5, "{missed} of 30 intervals miss the truth");
@@ -322,9 +322,9 @@ fn medians_that_contradict_a_verdict_get_a_word() {
         "{said}"
     );
     // What is within the margin may not look like more.
-    let twin = place("off again");
-    cell.settings[twin].medians.tps = cell.settings[base].medians.tps * 0.95;
-    let said = wording::contradiction(&header, cell, &cell.settings[twin]).expect("a word");
+    let control = place("off again");
+    cell.settings[control].medians.tps = cell.settings[base].medians.tps * 0.95;
+    let said = wording::contradiction(&header, cell, &cell.settings[control]).expect("a word");
     assert!(said.contains("5.0% below the base's"), "{said}");
 }
 

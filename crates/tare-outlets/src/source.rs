@@ -17,6 +17,7 @@ use std::time::{Duration, SystemTime};
 use mysql::prelude::Queryable;
 use mysql::{Conn, Value};
 use tare_connect::{Manner, Place, Secret, Server, Tls, WrongDsn, sentence};
+use tare_server::sql::literal;
 use tare_words::error_number::{NO_COLUMN, NO_TABLE, PASSING, PREVENTED, RIGHTS};
 
 pub use prepared::Prepared;
@@ -265,6 +266,15 @@ impl Source {
         let mut rows = vec![];
         self.each(table, columns, filter, &mut |row| rows.push(row))?;
         Ok(rows)
+    }
+
+    /// Returns the value of a row of `tare_status`; `None`: the server has no such row.
+    ///
+    /// # Errors
+    /// When the server refuses the query, or has no tare.
+    pub fn status(&mut self, name: &str) -> Result<Option<String>, Error> {
+        let rows = self.rows("tare_status", &["VALUE"], &format!("WHERE `NAME` = {}", literal(name)))?;
+        Ok(rows.first().and_then(|row| row.text(0)))
     }
 
     /// Passes rows of a table to `take` as they arrive, so that a table of any size needs no memory here. See

@@ -1,4 +1,4 @@
-//! What `tare top` reads of running servers: tare's and built-in Performance Schemas.
+//! What `tare top` reads of running servers: tare's and the servers' own Performance Schemas.
 
 use std::time::Duration;
 
@@ -232,7 +232,14 @@ fn every_view_has_rows_on_tare_and_on_the_built_in() {
         client.query_drop("CREATE DATABASE shop").expect("a schema");
         client.query_drop("CREATE TABLE shop.orders (id INT PRIMARY KEY)").expect("a table");
         client.query_drop("INSERT INTO shop.orders VALUES (1), (2)").expect("rows");
+        let ending = if server.settings.provider.is_tare() {
+            concat!(", tare ", env!("CARGO_PKG_VERSION"))
+        } else {
+            ", without tare"
+        };
         for mut reader in ways(&server) {
+            let named = look(&mut reader, View::Waits).head.server;
+            assert!(named.starts_with("MariaDB 1") && named.ends_with(ending), "{named}");
             every_view(&mut reader);
         }
     }

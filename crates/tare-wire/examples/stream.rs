@@ -10,62 +10,17 @@
 
 use std::io::{Read, Write};
 use std::os::unix::net::UnixStream;
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::LazyLock;
+use std::sync::atomic::Ordering::Relaxed;
 
 use tare_engine::snapshot::*;
 use tare_engine::*;
+use tare_rig::Double;
 use tare_wire::{Endpoint, EndpointConfig};
 
-/// A host that knows what digests are.
-struct Speller;
-
-/// How often it was asked for one.
-static SPELLED: AtomicU64 = AtomicU64::new(0);
-
-impl Host for Speller {
-    fn digest(&self, tokens: &[u8], _: u32) -> Option<[u8; 16]> {
-        Some((tokens.len() as u128).to_be_bytes())
-    }
-    fn digest_text(&self, tokens: &[u8], _: u32, _: bool) -> Option<String> {
-        SPELLED.fetch_add(1, Relaxed);
-        Some(String::from_utf8_lossy(tokens).into_owned())
-    }
-    fn command_name(&self, _: u32) -> Option<&'static str> {
-        None
-    }
-    fn connection_type_name(&self, _: u8) -> Option<&'static str> {
-        None
-    }
-    fn isolation_name(&self, _: u8) -> Option<&'static str> {
-        None
-    }
-    fn xa_state_name(&self, _: u8) -> Option<&'static str> {
-        None
-    }
-    fn lock_namespace_name(&self, _: u8) -> Option<&'static str> {
-        None
-    }
-    fn lock_type_name(&self, _: u8, _: u8) -> Option<&'static str> {
-        None
-    }
-    fn lock_duration_name(&self, _: u8) -> Option<&'static str> {
-        None
-    }
-    fn lock_status_name(&self, _: u8) -> Option<&'static str> {
-        None
-    }
-    fn characters(&self, text: &[u8], _: u32, most: usize) -> usize {
-        text.len().min(most)
-    }
-    fn to_utf8(&self, text: &[u8], _: u32, _: usize) -> String {
-        String::from_utf8_lossy(text).into_owned()
-    }
-    fn source_file(&self, _: usize) -> Option<String> {
-        None
-    }
-}
-
 static ENGINE: Engine = Engine::new();
+/// Counts how often it was asked for a digest's text.
+static HOST: LazyLock<Double> = LazyLock::new(Double::default);
 
 /// What `tare slowlog` asks of blocks.
 const BLOCKS: &str = "LOST, EVENTS, MORE, POSITION, TYPE, NUMBER, EVENT_NAME, THREAD_ID, PROCESSLIST_ID, PROCESSLIST_USER, \
@@ -193,7 +148,7 @@ fn main() {
     };
     let config =
         Config { memory_max: 1 << 30, history_long_size: [2 * statements as u32; 4], ..Config::default() };
-    ENGINE.start(config, &Speller).expect("address space");
+    ENGINE.start(config, &*HOST).expect("address space");
     let register =
         |kind, name| ENGINE.register(Registration { kind, name, properties: Properties::default() });
     let class = register(Kind::Statement, "statement/sql/select");
@@ -256,5 +211,5 @@ fn main() {
     let took = processor_time("tare-conn") - before;
     println!("rows {rows}, answers {answers}, bytes a row {}", bytes / rows);
     println!("nanoseconds of the endpoint's thread a row: {}", took / rows);
-    println!("digests spelled {}", SPELLED.load(Relaxed));
+    println!("digests spelled {}", HOST.spelled.load(Relaxed));
 }

@@ -259,7 +259,7 @@ users = [2]
 fn what_it_made_the_servers_do_is_told(said: &str, records: &[Value]) {
     let efforts: Vec<&Value> =
         records.iter().filter(|r| r["kind"] == "effort").map(|r| &r["per_transaction"]).collect();
-    assert_eq!(efforts.len(), 3, "the two settings and the twin: {efforts:?}");
+    assert_eq!(efforts.len(), 3, "the two settings and the A/A control: {efforts:?}");
     for effort in &efforts {
         let of = |name: &str| effort[name].as_f64().unwrap_or(-1.0);
         // A statement of the recording has some eighty bytes, and is one statement.

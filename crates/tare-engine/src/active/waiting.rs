@@ -13,7 +13,7 @@ use super::{Scheduler, ThreadState};
 use crate::Engine;
 use crate::layout::wait::WaitEvent;
 use crate::setup::instrument::fixed;
-use crate::snapshot::{ClassId, Kind, ObjectName, SessionState, WaitClass};
+use crate::snapshot::{self, ClassId, Kind, ObjectName, SessionState, WaitClass};
 use crate::thread::Thread;
 
 /// What a thread does.
@@ -92,9 +92,8 @@ impl Judge<'_> {
     ) -> Option<Doing> {
         let waits = self.engine.waits_in_progress(thread);
         if let Some(wait) = waited_for(self.engine, &waits) {
-            // Whoever waits for a signal, or for the network, has nothing to do.
-            let sleeps = matches!(self.engine.registry.kind(wait.class), Kind::Cond | Kind::Socket);
-            return (!sleeps).then(|| self.noted(thread, wait));
+            let rests = self.engine.registry.kind(wait.class).is_rest();
+            return (!rests).then(|| self.noted(thread, wait));
         }
         if cpu.is_none() || before == cpu {
             return None;
@@ -114,19 +113,7 @@ impl Judge<'_> {
     /// Returns what a thread does that is in this wait.
     fn noted(&mut self, thread: &Thread, wait: WaitEvent) -> Doing {
         let kind = self.engine.registry.kind(wait.class);
-        let mut of_stage = || self.stages.class(self.engine, self.engine.stage_of(thread));
-        let class = match kind {
-            Kind::Mutex | Kind::Rwlock | Kind::Sxlock => WaitClass::Mutex,
-            Kind::Cond => of_stage().unwrap_or(WaitClass::Condition),
-            Kind::File => WaitClass::File,
-            Kind::Socket => WaitClass::Network,
-            Kind::TableLock => WaitClass::TableLock,
-            Kind::Metadata => match of_stage() {
-                Some(WaitClass::UserLock) => WaitClass::UserLock,
-                _ => WaitClass::MetadataLock,
-            },
-            _ => WaitClass::Other,
-        };
+        let class = WaitClass::of(kind, self.stages.class(self.engine, self.engine.stage_of(thread)));
         let (object, blocker) = match kind {
             Kind::Metadata => self.metadata_lock(thread),
             kind => {
@@ -181,13 +168,7 @@ fn waiting(class: WaitClass) -> Doing {
     Doing { state: Some(SessionState::Waiting), class: Some(class), ..Doing::default() }
 }
 
-/// Returns the wait that says what a thread waits for. Access to a table is none: what is waited for in it has waits of its
-/// own. A metadata lock is waited for on a condition, which says less.
+/// Returns the wait in progress that says what a thread waits for.
 fn waited_for(engine: &Engine, waits: &[WaitEvent]) -> Option<WaitEvent> {
-    let kind = |wait: &WaitEvent| engine.registry.kind(wait.class);
-    let metadata = waits.iter().find(|wait| kind(wait) == Kind::Metadata);
-    let (innermost, outer) = waits.split_last()?;
-    let locks = outer.last().filter(|it| kind(it) == Kind::TableLock && kind(innermost) == Kind::Cond);
-    let is_wait = |wait: &&WaitEvent| !matches!(kind(wait), Kind::TableIo | Kind::TableLock | Kind::Idle);
-    metadata.or(locks).or(Some(innermost).filter(is_wait)).cloned()
+    snapshot::waited_for(waits, |wait| Some(engine.registry.kind(wait.class))).cloned()
 }

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::Parts;
+use super::{Kind, Parts};
 
 /// Whether a thread runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -59,7 +59,40 @@ pub enum WaitClass {
     Other,
 }
 
+/// Returns the wait that says what a thread waits for; `waits` are those in progress, the innermost last, and `kind`
+/// returns the kind of one. Access to a table is no such wait: what is waited for in it has waits of its own. A metadata
+/// lock is waited for on a condition, which says less; so is a lock on a table.
+pub fn waited_for<W>(waits: &[W], kind: impl Fn(&W) -> Option<Kind>) -> Option<&W> {
+    let metadata = waits.iter().find(|wait| kind(wait) == Some(Kind::Metadata));
+    let (innermost, outer) = waits.split_last()?;
+    let is_lock = |it: &&W| kind(it) == Some(Kind::TableLock) && kind(innermost) == Some(Kind::Cond);
+    let is_wait = |it: &&W| !matches!(kind(it), Some(Kind::TableIo | Kind::TableLock | Kind::Idle));
+    metadata.or(outer.last().filter(is_lock)).or(Some(innermost).filter(is_wait))
+}
+
 impl WaitClass {
+    /// Returns the class of a wait of this kind; `told` is what the thread's stage says it waits for.
+    #[must_use]
+    pub const fn of(kind: Kind, told: Option<WaitClass>) -> WaitClass {
+        match (kind, told) {
+            (Kind::Mutex | Kind::Rwlock | Kind::Sxlock, _) => WaitClass::Mutex,
+            (Kind::Cond, Some(told)) => told,
+            (Kind::Cond, None) => WaitClass::Condition,
+            (Kind::File, _) => WaitClass::File,
+            (Kind::Socket, _) => WaitClass::Network,
+            (Kind::TableLock, _) => WaitClass::TableLock,
+            (Kind::Metadata, Some(WaitClass::UserLock)) => WaitClass::UserLock,
+            (Kind::Metadata, _) => WaitClass::MetadataLock,
+            _ => WaitClass::Other,
+        }
+    }
+
+    /// Returns the class with this name, as WAIT_CLASS has it.
+    #[must_use]
+    pub fn named(name: &str) -> Option<WaitClass> {
+        WaitClass::ALL.into_iter().find(|class| class.name() == name)
+    }
+
     /// Every class, in the order of the column's declaration.
     pub const ALL: [WaitClass; 11] = [
         WaitClass::Cpu,
@@ -172,4 +205,66 @@ pub struct ActiveHistoryState {
     /// Time that sessions have spent since the start, in microseconds, in the order of [`WaitClass::ALL`]. Rows that have
     /// been overwritten count, too.
     pub times_us: [u64; WaitClass::ALL.len()],
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn waits_are_told_by_their_instruments() {
+        for (name, kind, class) in [
+            ("wait/synch/mutex/sql/LOCK_open", Kind::Mutex, WaitClass::Mutex),
+            ("wait/synch/sxlock/innodb/index_tree_rw_lock", Kind::Sxlock, WaitClass::Mutex),
+            ("wait/synch/prlock/sql/MDL_lock::rwlock", Kind::Rwlock, WaitClass::Mutex),
+            ("wait/synch/cond/sql/COND_done", Kind::Cond, WaitClass::Condition),
+            ("wait/io/file/innodb/innodb_data_file", Kind::File, WaitClass::File),
+            ("wait/io/socket/sql/client_connection", Kind::Socket, WaitClass::Network),
+            ("wait/io/table/sql/handler", Kind::TableIo, WaitClass::Other),
+            ("wait/lock/table/sql/handler", Kind::TableLock, WaitClass::TableLock),
+            ("wait/lock/metadata/sql/mdl", Kind::Metadata, WaitClass::MetadataLock),
+            ("idle", Kind::Idle, WaitClass::Other),
+        ] {
+            assert_eq!(Kind::of_wait(name), Some(kind), "{name}");
+            assert_eq!(WaitClass::of(kind, None), class, "{name}");
+        }
+        for name in ["wait/new/kind", "stage/sql/User sleep", "wait", ""] {
+            assert_eq!(Kind::of_wait(name), None, "{name}");
+        }
+    }
+
+    #[test]
+    fn a_stage_says_what_a_condition_is_for() {
+        let [asleep, user_lock] = [WaitClass::Sleep, WaitClass::UserLock].map(Some);
+        assert_eq!(WaitClass::of(Kind::Cond, asleep), WaitClass::Sleep);
+        assert_eq!(WaitClass::of(Kind::Metadata, user_lock), WaitClass::UserLock);
+        assert_eq!(WaitClass::of(Kind::Metadata, asleep), WaitClass::MetadataLock);
+        assert_eq!(WaitClass::of(Kind::File, asleep), WaitClass::File);
+    }
+
+    #[test]
+    fn classes_are_found_by_name() {
+        for class in WaitClass::ALL {
+            assert_eq!(WaitClass::named(class.name()), Some(class));
+        }
+        assert_eq!(WaitClass::named("Cpu"), None);
+    }
+
+    #[test]
+    fn of_nested_waits_one_says_what_is_waited_for() {
+        use Kind::{Cond, File, Metadata, Mutex, TableIo, TableLock};
+        for (waits, told) in [
+            (&[][..], None),
+            (&[TableIo], None),
+            (&[TableLock], None),
+            (&[TableIo, File], Some(File)),
+            (&[Metadata, Cond], Some(Metadata)),
+            (&[TableLock, Cond], Some(TableLock)),
+            (&[TableLock, Mutex], Some(Mutex)),
+            (&[Cond], Some(Cond)),
+        ] {
+            assert_eq!(waited_for(waits, |kind| Some(*kind)).copied(), told, "{waits:?}");
+        }
+        assert_eq!(waited_for(&["wait/new/kind"], |_| None), Some(&"wait/new/kind"));
+    }
 }

@@ -63,6 +63,31 @@ pub enum Kind {
 }
 
 impl Kind {
+    /// Returns the kind of a wait's instrument, by its name. `None`: it is no wait's, or of a kind that is not known.
+    #[must_use]
+    pub fn of_wait(instrument: &str) -> Option<Kind> {
+        let mut parts = instrument.split('/');
+        Some(match [parts.next()?, parts.next().unwrap_or_default(), parts.next().unwrap_or_default()] {
+            ["wait", "synch", "mutex"] => Kind::Mutex,
+            ["wait", "synch", "rwlock" | "prlock"] => Kind::Rwlock,
+            ["wait", "synch", "sxlock"] => Kind::Sxlock,
+            ["wait", "synch", "cond"] => Kind::Cond,
+            ["wait", "io", "file"] => Kind::File,
+            ["wait", "io", "socket"] => Kind::Socket,
+            ["wait", "io", "table"] => Kind::TableIo,
+            ["wait", "lock", "table"] => Kind::TableLock,
+            ["wait", "lock", "metadata"] => Kind::Metadata,
+            ["idle", ..] => Kind::Idle,
+            _ => return None,
+        })
+    }
+
+    /// Returns whether a background thread in such a wait has nothing to do: it waits for a signal, or for the network.
+    #[must_use]
+    pub const fn is_rest(self) -> bool {
+        matches!(self, Kind::Cond | Kind::Socket)
+    }
+
     /// Returns the upper bound of the lowest bucket in histograms of this kind.
     #[must_use]
     pub const fn lowest(self) -> Lowest {

@@ -9,7 +9,7 @@ use tare_lab::record::{Measure, Record, Slice};
 use tare_lab::statistics::{Estimate, mean, mean_interval, median};
 
 use crate::handicap::{Blocks, Burned, Handicap, KINDS, SIZES};
-use crate::truth::{BASE, TWIN};
+use crate::truth::{BASE, CONTROL};
 
 /// All runs.
 #[derive(Debug)]
@@ -24,10 +24,10 @@ pub(crate) struct Calibration {
 struct Run {
     /// By handicap.
     found: Vec<Found>,
-    /// Whether the base's twin was called a cost.
+    /// Whether the base's A/A control was called a cost.
     false_alarm: bool,
-    /// The twin's mean of all turns.
-    twin: Option<Difference>,
+    /// The A/A control's mean of all turns.
+    control: Option<Difference>,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -54,7 +54,7 @@ struct Together {
     calm: Difference,
     mean: Difference,
     burned: Truth,
-    /// Context switches of a transaction, less the base's and its twin's.
+    /// Context switches of a transaction, less the base's and its A/A control's.
     switches: Option<Estimate>,
 }
 
@@ -99,11 +99,11 @@ impl Run {
                 charged: Truth { calm: others.cost?.share, mean: others.mean?.share },
             })
         });
-        let twin = cell.setting(TWIN)?;
+        let control = cell.setting(CONTROL)?;
         Some(Run {
             found: found.collect::<Option<_>>()?,
-            false_alarm: matches!(twin.verdict, Some(Verdict::Costs { .. })),
-            twin: twin.mean,
+            false_alarm: matches!(control.verdict, Some(Verdict::Costs { .. })),
+            control: control.mean,
         })
     }
 }
@@ -127,7 +127,7 @@ impl Found {
 }
 
 impl Truth {
-    /// CPU time burned for a transaction, over what base and twin were charged with.
+    /// CPU time burned for a transaction, over what base and A/A control were charged with.
     fn burned(records: &[Record], burned: &Blocks, blocks: &Range<u32>, place: usize) -> Truth {
         let mut sum = Burned::default();
         blocks.clone().filter_map(|block| burned.get(&block)?.get(&place)).for_each(|burned| sum += *burned);
@@ -173,15 +173,15 @@ fn switches(records: &[Record], setting: &str) -> Option<Estimate> {
         };
         records.iter().filter_map(slice).collect()
     };
-    let (own, base, twin) = (of(setting), of(BASE), of(TWIN));
+    let (own, base, control) = (of(setting), of(BASE), of(CONTROL));
     let more = own.iter().filter_map(|(block, own)| {
-        let reference = f64::midpoint(*base.get(block)?, *twin.get(block)?);
+        let reference = f64::midpoint(*base.get(block)?, *control.get(block)?);
         Some(own / reference - 1.0)
     });
     mean_interval(&more.collect::<Vec<_>>())
 }
 
-/// What a transaction of the base and its twin was charged with, in seconds.
+/// What a transaction of the base and its A/A control was charged with, in seconds.
 #[derive(Clone, Copy, Debug)]
 struct Reference {
     calm: f64,
@@ -194,7 +194,7 @@ impl Reference {
         let slices: Vec<&Slice> = records
             .iter()
             .filter_map(|record| match record {
-                Record::Slice(slice) if [BASE, TWIN].contains(&slice.setting.as_str()) => {
+                Record::Slice(slice) if [BASE, CONTROL].contains(&slice.setting.as_str()) => {
                     Some(slice.as_ref())
                 }
                 _ => None,
@@ -289,7 +289,8 @@ pub(crate) fn table(condition: &str, all: &Calibration) -> String {
     let Tally { of, mean_charged, calm_charged, right, .. } = of_all;
     let count = all.runs.len();
     let alarms = all.runs.iter().filter(|run| run.false_alarm).count();
-    let covered = all.runs.iter().filter(|run| run.twin.is_some_and(|twin| covers(twin, 0.0))).count();
+    let covered =
+        all.runs.iter().filter(|run| run.control.is_some_and(|control| covers(control, 0.0))).count();
     let _ = writeln!(
         text,
         "\nAll kinds: what was charged is held by the mean of all turns in {mean_charged} of {of}, by calm rounds in {calm_charged}; \
@@ -348,14 +349,14 @@ mod tests {
 
     fn header() -> Record {
         let setting = |name: String| SettingFacts {
-            twin: name == TWIN,
+            control: name == CONTROL,
             name,
             meaning: String::new(),
             server: "s".into(),
             made_by: vec![],
             base: BASE.into(),
         };
-        let names = [BASE, TWIN].map(str::to_owned).into_iter().chain(Handicap::all().map(Handicap::name));
+        let names = [BASE, CONTROL].map(str::to_owned).into_iter().chain(Handicap::all().map(Handicap::name));
         let header = serde_json::json!({
             "format": FORMAT, "tare": "0", "started": "", "study": "handicap", "question": "", "quick": false, "seed": 1,
             "slice_seconds": 0.2, "precision": 0.005, "margin": 0.01, "most_blocks": RUNS * BLOCKS,
@@ -413,7 +414,7 @@ mod tests {
         let mut random = fastrand::Rng::with_seed(7);
         let (mut records, mut burned) = (vec![header()], Blocks::new());
         for block in 0..RUNS * BLOCKS {
-            records.extend([BASE, TWIN].map(|name| slice(name, block, 0.0, &mut random)));
+            records.extend([BASE, CONTROL].map(|name| slice(name, block, 0.0, &mut random)));
             let burns: &mut BTreeMap<usize, Burned> = burned.entry(block).or_default();
             for (place, handicap) in (1..).zip(Handicap::all()) {
                 records.push(slice(&handicap.name(), block, handicap.size * DEARER, &mut random));

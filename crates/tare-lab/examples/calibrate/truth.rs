@@ -20,9 +20,9 @@ use crate::{KEPT, Result, SERVER, USERS, alone, document, machine, per_transacti
 const PRICED: u32 = 4;
 /// Stands for the plugin's folder.
 const PLUGIN: &str = "{plugin}";
-/// The base, and the twin it gets.
+/// The base, and the A/A control it gets.
 pub(crate) const BASE: &str = "none";
-pub(crate) const TWIN: &str = "none again";
+pub(crate) const CONTROL: &str = "none again";
 /// How long a neighbour takes a core, and how long it leaves it, at most.
 const BURST: Duration = Duration::from_millis(1500);
 

@@ -11,7 +11,7 @@ use crate::{KEPT, Result, SERVER, USERS, study};
 
 /// Where they are kept.
 const TURNS: &str = "crates/tare-lab/tests/injection/turns.txt";
-/// Settings, beside the base and its twin.
+/// Settings, beside the base and its A/A control.
 const ALIKE: usize = 4;
 
 /// Measures so many blocks.

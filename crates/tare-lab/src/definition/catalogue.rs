@@ -79,7 +79,7 @@ mod tests {
         for (name, text) in STUDIES {
             for quick in [false, true] {
                 let study = Definition::read(text, name, quick).unwrap_or_else(|e| panic!("{e}"));
-                assert!(study.settings.iter().any(|s| s.twin), "{name} has no twin");
+                assert!(study.settings.iter().any(|s| s.control), "{name} has no A/A control");
                 assert!(!quick || study.minutes < 10.0, "{name} takes too long for --quick");
             }
             assert_eq!(find(name).expect("it ships").text, *text);

@@ -21,7 +21,7 @@ use crate::load::workload::{Options, Workload};
 use crate::results::record::{Cell, Measure};
 
 /// Suffix of the A/A control's name.
-const TWIN: &str = " again";
+const CONTROL: &str = " again";
 
 /// A study as its file describes it.
 #[derive(Clone, Debug, Deserialize, PartialEq)]
@@ -136,7 +136,7 @@ pub struct SettingDef {
     pub stretch: Option<bool>,
     /// Whether it is the A/A control, which every study gets.
     #[serde(skip)]
-    pub twin: bool,
+    pub control: bool,
 }
 
 /// A program beside the server, such as an exporter, and how it is scraped.
@@ -282,7 +282,7 @@ fn yes() -> bool {
 
 /// Returns the name of a base's A/A control.
 fn twin_of(base: &str) -> String {
-    format!("{base}{TWIN}")
+    format!("{base}{CONTROL}")
 }
 
 impl Definition {
@@ -401,16 +401,16 @@ impl Definition {
         let mut settings: Vec<SettingDef> = vec![];
         for setting in &self.settings {
             let server = &self.server_of(setting).name;
-            let has_twin = |s: &SettingDef| s.twin && &self.server_of(s).name == server;
+            let has_control = |s: &SettingDef| s.control && &self.server_of(s).name == server;
             let is_base = self.base_of(setting) == setting.name;
-            let twin = (is_base && !settings.iter().any(has_twin)).then(|| SettingDef {
+            let control = (is_base && !settings.iter().any(has_control)).then(|| SettingDef {
                 name: twin_of(&setting.name),
                 meaning: format!("the same as `{}`, so its difference is noise", setting.name),
                 base: Some(setting.name.clone()),
-                twin: true,
+                control: true,
                 ..setting.clone()
             });
-            settings.extend([setting.clone()].into_iter().chain(twin));
+            settings.extend([setting.clone()].into_iter().chain(control));
         }
         self.settings = settings;
     }
@@ -478,7 +478,7 @@ options.OLTP_RO = { table-size = 1000, tables = "2" }
         let study = Definition::read(STUDY, "s.toml", false).expect("a study");
         let names: Vec<&str> = study.settings.iter().map(|s| s.name.as_str()).collect();
         assert_eq!(names, ["off", "off again", "on"]);
-        assert!(study.settings[1].twin && study.base_of(&study.settings[2]) == "off");
+        assert!(study.settings[1].control && study.base_of(&study.settings[2]) == "off");
         assert_eq!((study.blocks, study.blocks_per_start, study.workloads[0].users.len()), (30, 3, 2));
     }
 

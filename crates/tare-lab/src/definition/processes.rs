@@ -14,7 +14,8 @@ pub(crate) fn used_servers(definition: &Definition) -> Vec<&ServerDef> {
 /// Returns whether more than one server is started, so that processes are compared.
 pub(crate) fn starts_several(definition: &Definition) -> bool {
     let is_ours = |s: &SettingDef| definition.server_of(s).dsn.is_none();
-    let is_compared = |process: &&Vec<usize>| process.iter().any(|&place| !definition.settings[place].twin);
+    let is_compared =
+        |process: &&Vec<usize>| process.iter().any(|&place| !definition.settings[place].control);
     processes(definition).iter().filter(is_compared).count() > 1 && definition.settings.iter().any(is_ours)
 }
 
@@ -47,7 +48,7 @@ fn are_switched(definition: &Definition, server: &ServerDef) -> bool {
             && (&s.options, &s.preload, &s.environment)
                 == (&first.options, &first.preload, &first.environment)
     };
-    let are_compared = settings.iter().filter(|s| !s.twin).count() > 1;
+    let are_compared = settings.iter().filter(|s| !s.control).count() > 1;
     server.dsn.is_some() || are_compared && settings.iter().all(alike)
 }
 
@@ -98,6 +99,6 @@ users = [2]
         let (one, rest) = STUDY.split_once("[[setting]]\nname = \"long\"").expect("a second one");
         let (_, load) = rest.split_once("\n\n").expect("its end");
         let one = format!("{one}{load}");
-        assert_eq!(are_switched(&one), (false, false), "its twin is to be another process");
+        assert_eq!(are_switched(&one), (false, false), "its A/A control is to be another process");
     }
 }

@@ -188,7 +188,7 @@ pub(super) fn machine(study: &Study<'_>) -> Markup {
                                 td data-head="made by" { @for made in &s.made_by { code { (made) } " " } }
                                 td data-head="compared with" {
                                     @if s.name == s.base { "is a base" } @else { (s.base) }
-                                    @if s.twin { ", as its A/A control" }
+                                    @if s.control { ", as its A/A control" }
                                 }
                             }
                         }
@@ -280,9 +280,9 @@ mod tests {
     /// Returns the page's text for a study of six blocks, with servers started for each, or all on one.
     fn said(starts: bool, budget: Option<f64>) -> String {
         let record = |value: Value| serde_json::from_value::<Record>(value).expect("a record of this format");
-        let facts = |name: &str, twin: bool| {
+        let facts = |name: &str, control: bool| {
             json!({
-                "name": name, "meaning": "", "server": "s", "made_by": [], "base": "off", "twin": twin,
+                "name": name, "meaning": "", "server": "s", "made_by": [], "base": "off", "control": control,
             })
         };
         let mut header = json!({

@@ -89,7 +89,7 @@ fn lines<'s>(
     let mut curve = |(place, facts): (usize, &'s SettingFacts)| {
         let class = match facts {
             base if base.name == base.base => "series base".into(),
-            twin if twin.twin => "series twin".into(),
+            control if control.control => "series control".into(),
             _ => format!("series s{}", colours.next().unwrap_or(0)),
         };
         let of_cell = |cell: &&CellAnalysis| {

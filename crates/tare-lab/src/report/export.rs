@@ -106,7 +106,7 @@ fn figures(study: &Study<'_>) -> String {
         "base",
         "server",
         "server_version",
-        "twin",
+        "control",
         "blocks",
         "units",
     ]
@@ -129,7 +129,7 @@ fn figures(study: &Study<'_>) -> String {
                 vec![cell.cell.workload.clone(), cell.cell.users.to_string(), percent(&cell.cell)];
             fields.extend([s.name.clone(), s.base.clone()]);
             fields.extend(server(header, &s.name));
-            fields.extend([s.twin.to_string(), s.blocks.to_string(), s.units.to_string()]);
+            fields.extend([s.control.to_string(), s.blocks.to_string(), s.units.to_string()]);
             fields.extend([s.cost, s.mean, s.throughput, s.p95].into_iter().flat_map(difference));
             fields.extend(ends(s.memory.map(|m| (m.value, m.interval))));
             let said = said(header, cell, s);

@@ -70,7 +70,7 @@ fn warnings(study: &Study<'_>) -> Markup {
 
 fn verdicts(study: &Study<'_>) -> Markup {
     let header = &study.analysis.header;
-    let compared = |s: &&SettingFacts| s.name != s.base && !s.twin;
+    let compared = |s: &&SettingFacts| s.name != s.base && !s.control;
     html! {
         section #verdicts {
             h2 { "Verdicts" }
@@ -81,7 +81,7 @@ fn verdicts(study: &Study<'_>) -> Markup {
             }
             ul.verdicts {
                 @for facts in header.settings.iter().filter(compared) { (sentence(study, facts)) }
-                @for facts in header.settings.iter().filter(|s| s.twin) { (noise(study, facts)) }
+                @for facts in header.settings.iter().filter(|s| s.control) { (noise(study, facts)) }
             }
             (overview(study))
         }

@@ -103,7 +103,7 @@ fn rows<'s>(study: &'s Study<'_>, cells: &[&CellAnalysis]) -> Vec<Row<'s>> {
         let (said, cost) = (said(header, cell, setting)?, setting.cost?);
         Some(Point { claim: said.claim, cost, noise: noise(cell, &setting.base) })
     };
-    let rows = header.settings.iter().filter(|s| !s.twin).map(|s| Row {
+    let rows = header.settings.iter().filter(|s| !s.control).map(|s| Row {
         name: &s.name,
         points: cells.iter().filter_map(|cell| point(cell, &s.name)).collect(),
     });

@@ -95,7 +95,7 @@ fn by_name(study: &Study<'_>, cell: &CellAnalysis, name: &str) -> Markup {
 
 /// Returns the interval of the A/A control of a base: the size of noise.
 pub(super) fn noise(cell: &CellAnalysis, base: &str) -> Option<(f64, f64)> {
-    cell.settings.iter().find(|s| s.twin && s.base == base)?.cost?.interval
+    cell.settings.iter().find(|s| s.control && s.base == base)?.cost?.interval
 }
 
 /// Renders the interval plot: an estimate with its interval for every setting.
@@ -157,7 +157,7 @@ fn interval(study: &Study<'_>, cell: &CellAnalysis, s: &SettingAnalysis, axis: &
         tr {
             th scope="row" {
                 (s.name)
-                @if s.twin { span.meaning { "A/A" } }
+                @if s.control { span.meaning { "A/A" } }
                 @if several_bases(study) { span.meaning { "against " (s.base) } }
             }
             td.chart { (plot.row(axis)) }

@@ -144,8 +144,8 @@ fn excluded(cost: Difference, near: f64) -> Said {
 /// margin alone.
 fn near(header: &Header, cell: &CellAnalysis, setting: &SettingAnalysis, cost: Difference) -> f64 {
     let bursty = matches!(setting.verdict, Some(Verdict::Costs { bursty: true, .. }));
-    let twins = cell.settings.iter().filter(|s| s.twin && !setting.twin);
-    let noise = twins.filter_map(|s| if bursty { reach_of(s.mean) } else { reach(s) });
+    let controls = cell.settings.iter().filter(|s| s.control && !setting.control);
+    let noise = controls.filter_map(|s| if bursty { reach_of(s.mean) } else { reach(s) });
     noise.fold(cost.plus_minus().map_or(0.0, |half| half.min(header.margin)), f64::max)
 }
 
@@ -275,7 +275,7 @@ pub fn cpu_source(source: CpuSource) -> &'static str {
 pub fn in_short(analysis: &Analysis) -> String {
     let header = &analysis.header;
     let mut compared: Vec<(String, Vec<String>)> = vec![];
-    for facts in header.settings.iter().filter(|s| s.name != s.base && !s.twin) {
+    for facts in header.settings.iter().filter(|s| s.name != s.base && !s.control) {
         let all = everywhere(analysis, &facts.name);
         let words = if all.is_empty() { "was not measured".into() } else { briefly(&all) };
         let (against, words) = (against(header, facts), format!("{} {words}", facts.name));
@@ -284,8 +284,8 @@ pub fn in_short(analysis: &Analysis) -> String {
             None => compared.push((against, vec![words])),
         }
     }
-    let twins = analysis.cells.iter().flat_map(|c| c.settings.iter().filter(|s| s.twin));
-    let noise = twins.filter_map(reach).reduce(f64::max);
+    let controls = analysis.cells.iter().flat_map(|c| c.settings.iter().filter(|s| s.control));
+    let noise = controls.filter_map(reach).reduce(f64::max);
     let noise =
         noise.map_or("noise unknown".into(), |n| format!("noise within {}", unit::percent(n, Some(n))));
     let of = charged(header.measure);

@@ -205,7 +205,9 @@ pub struct SettingFacts {
     /// Name of the setting it is compared with; the base names itself.
     pub base: String,
     /// Whether it is the A/A control: identical to the base, so that its difference is noise.
-    pub twin: bool,
+    // Results of earlier versions say `twin`.
+    #[serde(alias = "twin")]
+    pub control: bool,
 }
 
 /// A workload at a number of connections.

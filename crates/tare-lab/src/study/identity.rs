@@ -201,7 +201,7 @@ fn facts(definition: &Definition, setting: &SettingDef) -> SettingFacts {
             .chain(setting.sidecars.iter().map(typed))
             .collect(),
         base: definition.base_of(setting).into(),
-        twin: setting.twin,
+        control: setting.control,
     }
 }
 

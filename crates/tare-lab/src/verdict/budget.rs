@@ -31,7 +31,7 @@ impl Budget {
     /// Judges every setting of every cell that has a base, without A/A controls, in the study's order.
     pub fn judge(self, analysis: &Analysis) -> Vec<Judgement> {
         let of_cell = analysis.cells.iter().flat_map(|cell| cell.settings.iter().map(|s| (&cell.cell, s)));
-        let compared = of_cell.filter(|(_, s)| s.name != s.base && !s.twin);
+        let compared = of_cell.filter(|(_, s)| s.name != s.base && !s.control);
         let judgement = |(cell, s): (&Cell, &SettingAnalysis)| {
             let (outcome, evidence) = self.weigh(s.told(), s.cost, s.mean);
             Judgement { cell: cell.clone(), setting: s.name.clone(), base: s.base.clone(), outcome, evidence }

@@ -57,21 +57,21 @@ pub(crate) struct Comparison<'a> {
 struct Pair<'a> {
     own: &'a Slice,
     base: &'a Slice,
-    twin: Option<&'a Slice>,
+    control: Option<&'a Slice>,
 }
 
 impl<'a> Comparison<'a> {
     /// Pairs slices, given in any order; those whose block has no base are left out.
-    pub(crate) fn of(own: &[&'a Slice], base: &[&'a Slice], twin: &[&'a Slice]) -> Comparison<'a> {
+    pub(crate) fn of(own: &[&'a Slice], base: &[&'a Slice], control: &[&'a Slice]) -> Comparison<'a> {
         let by_block =
             |slices: &[&'a Slice]| slices.iter().map(|s| (s.block, *s)).collect::<BTreeMap<u32, &Slice>>();
-        let (base, twin) = (by_block(base), by_block(twin));
+        let (base, control) = (by_block(base), by_block(control));
         let pair = |own: &&'a Slice| {
             let base = base.get(&own.block)?;
-            let twin = twin.get(&own.block).copied();
+            let control = control.get(&own.block).copied();
             // A control in a process of its own would add its bias where the two others have none.
-            let twin = twin.filter(|t| own.process != base.process || t.process == base.process);
-            Some(Pair { own, base, twin })
+            let control = control.filter(|t| own.process != base.process || t.process == base.process);
+            Some(Pair { own, base, control })
         };
         let mut pairs: Vec<Pair<'_>> = own.iter().filter_map(pair).collect();
         pairs.sort_by_key(|p| p.own.block);
@@ -151,13 +151,15 @@ impl Pair<'_> {
             Figure::Throughput => return -self.calm(Figure::Charge(Measure::Time)),
         };
         let ratio = |reference: &Slice| calm_ratio(self.own, reference, measure);
-        self.twin.map_or_else(|| ratio(self.base), |twin| f64::midpoint(ratio(self.base), ratio(twin)))
+        self.control
+            .map_or_else(|| ratio(self.base), |control| f64::midpoint(ratio(self.base), ratio(control)))
     }
 
     /// Returns the mean charges of the setting and of the reference.
     fn mean_charges(&self, measure: Measure) -> (f64, f64) {
         let base = self.base.mean_charge(measure);
-        let reference = self.twin.map_or(base, |twin| f64::midpoint(base, twin.mean_charge(measure)));
+        let reference =
+            self.control.map_or(base, |control| f64::midpoint(base, control.mean_charge(measure)));
         (self.own.mean_charge(measure), reference)
     }
 

@@ -47,7 +47,7 @@ pub struct Series {
     /// The setting.
     pub setting: String,
     /// Whether it is the A/A control: changes of it come from the machine.
-    pub twin: bool,
+    pub control: bool,
     /// Whether the costs are means of all turns rather than of calm rounds.
     pub of_mean: bool,
     /// Indexes of the comparable runs, and the cost in each.
@@ -134,7 +134,7 @@ impl History {
         let mut series = vec![];
         for cell in &last.analysis.cells {
             let compared = cell.settings.iter().filter(|s| s.name != s.base);
-            series.extend(compared.map(|s| Series::of(&runs, last, &cell.cell, (&s.name, s.twin))));
+            series.extend(compared.map(|s| Series::of(&runs, last, &cell.cell, (&s.name, s.control))));
         }
         Some(History { runs, series })
     }
@@ -201,7 +201,7 @@ fn slices(header: &Header) -> String {
 }
 
 impl Series {
-    fn of(runs: &[Run], last: &Run, cell: &Cell, (setting, twin): (&str, bool)) -> Series {
+    fn of(runs: &[Run], last: &Run, cell: &Cell, (setting, control): (&str, bool)) -> Series {
         let (mut found, mut left_out) = (vec![], vec![]);
         for (place, run) in runs.iter().enumerate() {
             match run.found(last, cell, setting) {
@@ -215,7 +215,7 @@ impl Series {
             found.into_iter().filter_map(|(place, one)| Some((place, figure(one)?))).collect();
         let known = points.iter().filter_map(|(_, cost)| estimate(*cost)).collect::<Vec<_>>();
         let course = Course::of(&known);
-        Series { cell: cell.clone(), setting: setting.into(), twin, of_mean, points, left_out, course }
+        Series { cell: cell.clone(), setting: setting.into(), control, of_mean, points, left_out, course }
     }
 
     /// Returns the indexes, among all runs, of those with an interval.

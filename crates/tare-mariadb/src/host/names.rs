@@ -7,6 +7,7 @@
 use tare_engine::SystemThread;
 use tare_engine::snapshot::WaitClass;
 use tare_words::metadata_lock::Namespace;
+use tare_words::stage;
 
 /// The numbers of the commands with which the server's own threads begin; sessions begin with the first.
 const CONNECT: u32 = 11;
@@ -41,19 +42,7 @@ pub(crate) const fn is_working_command(number: i32) -> bool {
 
 /// Returns what a thread waits for that does not run while it is in the stage of this name; `None`: the stage does not say.
 pub(crate) fn stage_wait(name: &str) -> Option<WaitClass> {
-    match name.strip_prefix("stage/sql/")? {
-        "User sleep" => Some(WaitClass::Sleep),
-        "User lock" => Some(WaitClass::UserLock),
-        "Waiting for table level lock" => Some(WaitClass::TableLock),
-        "Waiting for backup lock" | "Waiting for global read lock" | "Waiting for commit lock" => {
-            Some(WaitClass::MetadataLock)
-        }
-        "Reading from net" | "Writing to net" => Some(WaitClass::Network),
-        stage if stage.starts_with("Waiting for") && stage.ends_with("metadata lock") => {
-            Some(WaitClass::MetadataLock)
-        }
-        _ => None,
-    }
+    stage::wait_class(name.strip_prefix("stage/sql/")?).and_then(WaitClass::named)
 }
 
 /// Returns CONNECTION_TYPE for a vio type (`set_connection_type`); `None` is SQL NULL (never set, or closed).

@@ -29,13 +29,7 @@ pub(super) fn has_history(source: &mut Source) -> Result<bool, Error> {
     if source.kind() != Kind::Tare || source.columns(HISTORY)?.is_empty() {
         return Ok(false);
     }
-    Ok(status(source, "ash_interval")?.is_some_and(|interval| !interval.starts_with("OFF")))
-}
-
-/// Returns a row of `tare_status`.
-fn status(source: &mut Source, name: &str) -> Result<Option<String>, Error> {
-    let rows = source.rows("tare_status", &["VALUE"], &format!("WHERE `NAME` = {}", literal(name)))?;
-    Ok(rows.first().and_then(|row| row.text(0)))
+    Ok(source.status("ash_interval")?.is_some_and(|interval| !interval.starts_with("OFF")))
 }
 
 impl Copier {
@@ -57,7 +51,7 @@ impl Copier {
 
     /// Returns what a status row says of the server: `processors`, `ash_interval`.
     pub(super) fn status(&mut self, name: &str) -> Result<Option<String>, Error> {
-        status(&mut self.source, name)
+        self.source.status(name)
     }
 
     /// Returns the samples that are complete: all but the last one, unless this is the last time.

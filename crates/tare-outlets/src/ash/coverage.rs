@@ -3,8 +3,8 @@
 use std::collections::{BTreeMap, HashMap};
 
 use super::AshError;
-use super::class::state_of;
 use crate::source::{Error, Kind, Source};
+use tare_words::stage;
 
 /// What the server collects.
 #[derive(Clone, Debug, Default)]
@@ -110,7 +110,7 @@ impl Coverage {
         for row in source.ask(sql)? {
             let (name, is_on) = (row.text(0).unwrap_or_default(), row.text(1).as_deref() == Some("YES"));
             if name.starts_with("stage/") {
-                let state = state_of(&name).to_owned();
+                let state = stage::state(&name).to_owned();
                 // Where a state is a stage of several engines, it is mostly the server's.
                 let known = self.stages_by_state.entry(state).or_insert_with(|| name.clone());
                 if name.starts_with("stage/sql/") {

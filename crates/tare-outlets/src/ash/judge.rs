@@ -1,8 +1,9 @@
 //! What a thread does, from what the query saw of it, and its row of the history.
 
-use tare_engine::snapshot::{SessionState, WaitClass};
+use tare_engine::snapshot::{self, Kind, SessionState, WaitClass};
+use tare_words::stage;
 
-use super::class::{self, ROW_LOCK, WaitKind};
+use super::class::{self, ROW_LOCK};
 use super::coverage::Coverage;
 use super::seen::{SeenThread, SeenWait};
 use crate::snapshot::Value;
@@ -38,15 +39,16 @@ impl Doing {
         Doing { class, wait: None, noted: None, object: None, blocker: None }
     }
 
-    fn of_wait(class: WaitClass, wait: &SeenWait) -> Doing {
+    /// `told`: what the stage says.
+    fn of_wait(told: Option<WaitClass>, wait: &SeenWait) -> Doing {
+        let class = class::of_wait(&wait.instrument, told);
         let object = Some(wait.object.clone()).filter(|[kind, ..]| kind.is_some());
         Doing { wait: Some(wait.instrument.clone()), noted: Some(wait.clone()), object, ..Doing::of(class) }
     }
 
     /// Returns whether it may turn out to wait for a row: it seems to run, in a table if that can be known.
     pub(super) fn may_wait_for_row(&self, coverage: &Coverage) -> bool {
-        let is_in_table =
-            self.noted.as_ref().is_some_and(|it| WaitKind::of(&it.instrument) == WaitKind::TableIo);
+        let is_in_table = self.noted.as_ref().is_some_and(|it| it.kind() == Some(Kind::TableIo));
         self.class == WaitClass::Cpu && (is_in_table || !coverage.table_waits)
     }
 
@@ -67,22 +69,22 @@ impl Doing {
 
 /// Returns what a thread does; `None`: it has nothing to do.
 pub(super) fn judge(thread: &SeenThread) -> Option<Doing> {
-    let state = thread.stage.as_deref().map(class::state_of).or(thread.state.as_deref()).unwrap_or_default();
+    let state = thread.stage.as_deref().map(stage::state).or(thread.state.as_deref()).unwrap_or_default();
     let is_session = thread.connection.is_some();
     let is_in_statement = !thread.statements.is_empty() && !thread.command.starts_with("Binlog Dump");
     let works = is_in_statement || is_session && class::is_working(&thread.command);
-    let wait = waited_for(&thread.waits);
+    let wait = snapshot::waited_for(&thread.waits, SeenWait::kind);
     if !works || class::is_idle_state(state) {
-        // Whoever waits for a signal, or for the network, has nothing to do.
-        let kind = wait.map(|wait| WaitKind::of(&wait.instrument))?;
-        let is_work = matches!(kind, WaitKind::File | WaitKind::Mutex | WaitKind::Metadata);
-        return wait.filter(|_| is_work).map(|wait| Doing::of_wait(kind.class(None), wait));
+        let is_work = |wait: &&SeenWait| wait.kind().is_some_and(|kind| !kind.is_rest());
+        return wait.filter(is_work).map(|wait| Doing::of_wait(None, wait));
     }
     let told = class::of_state(state);
     if let Some(wait) = wait {
-        return Some(Doing::of_wait(WaitKind::of(&wait.instrument).class(told), wait));
+        return Some(Doing::of_wait(told, wait));
     }
-    let mut doing = Doing::of(told.unwrap_or(WaitClass::Cpu));
+    // Whatever a session in a waiting state waits for, it does not run.
+    let unnamed = if stage::is_waiting(state) { WaitClass::Other } else { WaitClass::Cpu };
+    let mut doing = Doing::of(told.unwrap_or(unnamed));
     doing.noted = thread.waits.last().cloned();
     doing.wait = match doing.class {
         WaitClass::MetadataLock | WaitClass::UserLock => Some(METADATA_LOCK.to_owned()),
@@ -90,16 +92,6 @@ pub(super) fn judge(thread: &SeenThread) -> Option<Doing> {
         _ => None,
     };
     Some(doing)
-}
-
-/// Returns the wait that says what a thread waits for. A metadata lock is waited for on a condition, which says less;
-/// so is a lock on a table.
-fn waited_for(waits: &[SeenWait]) -> Option<&SeenWait> {
-    let kind = |wait: &SeenWait| WaitKind::of(&wait.instrument);
-    let metadata = waits.iter().find(|wait| kind(wait) == WaitKind::Metadata);
-    let (innermost, outer) = waits.split_last()?;
-    let is_lock = |it: &&SeenWait| kind(it) == WaitKind::TableLock && kind(innermost) == WaitKind::Condition;
-    metadata.or(outer.last().filter(is_lock)).or(Some(innermost).filter(|wait| kind(wait).is_wait()))
 }
 
 /// Returns a thread's row of the history, in the order of its columns.
@@ -223,6 +215,12 @@ mod tests {
                 Some("wait/io/socket/sql/client_connection"),
             ),
             ("waiting for handler commit", &[], "OTHER", None),
+            (
+                "Waiting for semi-sync ACK from replica",
+                &["wait/synch/cond/semisync/COND_binlog_send"],
+                "CONDITION",
+                Some("wait/synch/cond/semisync/COND_binlog_send"),
+            ),
             ("", &[], "CPU", None),
         ] {
             assert_eq!(

@@ -2,6 +2,8 @@
 
 use std::collections::HashMap;
 
+use tare_engine::snapshot::Kind;
+
 use super::coverage::Coverage;
 use crate::source::Row;
 
@@ -83,6 +85,13 @@ pub(super) struct SeenWait {
     pub(super) operation: Option<String>,
     /// Type, schema, name and index.
     pub(super) object: [Option<String>; 4],
+}
+
+impl SeenWait {
+    /// Returns the instrument's kind; `None`: one that is not known.
+    pub(super) fn kind(&self) -> Option<Kind> {
+        Kind::of_wait(&self.instrument)
+    }
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq)]

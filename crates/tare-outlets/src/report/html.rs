@@ -54,7 +54,7 @@ fn head(report: &Report) -> Markup {
     let last = &report.last;
     let provider = match last.provider.as_str() {
         "tare" => "with tare",
-        _ => "with its built-in Performance Schema",
+        _ => "with its own Performance Schema",
     };
     html! {
         header {

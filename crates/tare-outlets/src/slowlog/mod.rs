@@ -156,8 +156,7 @@ impl<'a> Log<'a> {
         let Some(position) = self.reader.begin(&mut source, &self.chooser.filter())? else {
             return Err(SlowLogError::NoStream(source.address().to_string()));
         };
-        let pid = source.rows("tare_status", &["VALUE"], "WHERE NAME = 'pid'")?;
-        let pid = pid.first().map_or(0, |row| row.count(0));
+        let pid = source.status("pid")?.and_then(|pid| pid.parse().ok()).unwrap_or(0);
         if let Some((same, before)) = self.last
             && same == pid
         {

@@ -260,10 +260,7 @@ pub fn header(source: &mut Source, choice: &Choice) -> Result<Header, Error> {
     let now = SystemTime::now();
     let started = source.started()?;
     let version = match source.address() {
-        Address::Socket(_) => {
-            let said = source.rows("tare_status", &["VALUE"], "WHERE `NAME` = 'server_version'")?;
-            said.first().and_then(|row| row.text(0)).unwrap_or_default()
-        }
+        Address::Socket(_) => source.status("server_version")?.unwrap_or_default(),
         Address::Account(_) => source.version().to_owned(),
     };
     let provider = match source.kind() {

@@ -24,12 +24,12 @@ pub(crate) static TABLES: &[&dyn Table] = &[
     &AbsentDef::new("setup_loggers", TELEMETRY),
     &AbsentDef::new("setup_meters", TELEMETRY),
     &AbsentDef::new("setup_metrics", TELEMETRY),
-    &AbsentDef::new("temporary_account_locks", "Always empty: MariaDB does not lock accounts for a time."),
+    &AbsentDef::new("temporary_account_locks", "Always empty: MariaDB does not lock accounts temporarily."),
 ];
 
 const CLONE: &str = "Always empty: MariaDB has no clone plugin.";
 const KEYRING: &str = "Always empty: MariaDB keeps keys in plugins of its own.";
-const FILTERS: &str = "Always empty: MariaDB's filters are variables, @@replicate_do_db and its like.";
+const FILTERS: &str = "Always empty: MariaDB's filters are system variables, such as @@replicate_do_db.";
 const FAILOVER: &str = "Always empty: MariaDB's replicas do not change their primary by themselves.";
 const GROUP: &str = "Always empty: MariaDB has no group replication.";
 const TELEMETRY: &str = "Always empty: MariaDB's server sends no telemetry.";

@@ -17,8 +17,8 @@ macro_rules! connection_tables {
                 $name,
                 concat!(
                     $doc,
-                    " TRUNCATE takes away those without a connection and makes the others count anew; it resets the \
-                     summaries by thread and by account, and those by user or by host if it is the users or the hosts."
+                    " TRUNCATE removes rows without a connection and resets the others. It also resets the summaries \
+     by thread and by account; TRUNCATE of users those by user, too, and TRUNCATE of hosts those by host."
                 ),
                 $columns,
                 |engine, _, emit| {
@@ -42,14 +42,14 @@ connection_tables! {
 const USER: &[ColumnDef<ConnectionsRow>] = &[nullable(
     "USER",
     Char(128),
-    "Name clients gave; NULL for background threads and for clients not let in.",
+    "User name that the client gave; NULL for background threads and for connections that were refused.",
     |row| row.owner.user.as_ref().into(),
 )];
 
 const HOST: &[ColumnDef<ConnectionsRow>] = &[nullable(
     "HOST",
     Char(255),
-    "Where clients come from; NULL for background threads and for clients not let in.",
+    "Host the clients come from; NULL for background threads and for connections that were refused.",
     |row| row.owner.host.as_ref().into(),
 )];
 
@@ -73,8 +73,8 @@ const MEMORY: &[ColumnDef<ConnectionsRow>] = &[
 /// The table `session_connect_attrs`.
 pub static CONNECT_ATTRIBUTES: TableDef<AttributeRow> = TableDef::new(
     "session_connect_attrs",
-    "What the clients of all connections said of themselves when they connected, as far as it fitted; connections of \
-     which something was cut are counted as session_connect_attrs_lost in tare_status.",
+    "The connection attributes that the clients of all connections sent when they connected. Attributes that did not \
+     fit are left out; session_connect_attrs_lost in tare_status counts the connections concerned.",
     &[ATTRIBUTE],
     |engine, _, emit| {
         let _ = engine.connect_attributes().iter().try_for_each(emit);
@@ -90,7 +90,7 @@ const ATTRIBUTE: &[ColumnDef<AttributeRow>] = &[
         Value::Signed(row.processlist_id.cast_signed())
     }),
     column("ATTR_NAME", VarChar(32), "Name of the attribute.", |row| row.name.clone().into()),
-    nullable("ATTR_VALUE", VarChar(1024), "What the client said of it.", |row| row.value.clone().into()),
+    nullable("ATTR_VALUE", VarChar(1024), "Value that the client sent.", |row| row.value.clone().into()),
     nullable("ORDINAL_POSITION", Int, "Position among the attributes of the connection, from 0.", |row| {
         Value::Signed(row.ordinal.into())
     }),

@@ -10,10 +10,10 @@ use crate::table::Value;
 /// The table `tare_active_session_history`.
 pub static HISTORY: TableDef<ActiveRow> = TableDef::new(
     "tare_active_session_history",
-    "A table that only tare has: what sessions were doing. Every `ash_interval` (tare_status; one second by \
+    "Only tare has this table: what sessions were doing. Every `ash_interval` (tare_status; one second by \
      default) a row is added of each session that is not idle and of each background thread that is not asleep. They are \
-     kept until the memory of the option `ash-memory` is full, then the oldest give way. It has digests, and no text of \
-     a statement. Ages are microseconds.",
+     kept until the memory of the option `ash-memory` is full, then the oldest are overwritten. It has digests, but \
+     no texts of statements. Ages are in microseconds.",
     &[SAMPLE, SESSION, STATEMENT, WAIT, BLOCKER, TRANSACTION],
     |engine, parts, emit| engine.active_history(None, parts, emit),
 )
@@ -31,7 +31,8 @@ const SAMPLE: &[ColumnDef<ActiveRow>] = &[
     number(
         "USECS_PER_ROW",
         BigIntUnsigned,
-        "Microseconds that the row stands for: since the sample before. Their sum over rows is the time that sessions spent.",
+        "Microseconds that the row stands for, which is the time since the sample before. Summed over rows it is the \
+     time that sessions spent.",
         |row| row.row_us,
     ),
 ];
@@ -63,8 +64,8 @@ const STATEMENT: &[ColumnDef<ActiveRow>] = &[
     nullable(
         "DIGEST",
         VarChar(32),
-        "Hash of the normalised statement, as in events_statements_summary_by_digest. Within a stored program that of the \
-         statement in progress; NULL before it is parsed.",
+        "Hash of the normalised statement, as in events_statements_summary_by_digest. Within a stored program it is \
+     that of the statement in progress; NULL until it is parsed.",
         |row: &ActiveRow| row.digest.as_deref().into(),
     )
     .of(ActiveRow::NAMES),
@@ -77,7 +78,7 @@ const STATEMENT: &[ColumnDef<ActiveRow>] = &[
     nullable("STATEMENT_AGE", BigIntUnsigned, "Microseconds since that statement began.", |row| {
         row.statement_us.into()
     }),
-    nullable("STAGE", VarChar(128), "Stage the thread was in, as EVENT_NAME of stages.", |row| row.stage.into()),
+    nullable("STAGE", VarChar(128), "Stage the thread was in, as EVENT_NAME in events_stages_current.", |row| row.stage.into()),
 ];
 
 const STATES: &[&str] = &{
@@ -115,16 +116,22 @@ const WAIT: &[ColumnDef<ActiveRow>] = &[
     nullable(
         "WAIT_EVENT",
         VarChar(128),
-        "Instrument of the wait. `wait/lock/row/handler` is a lock of the storage engine's, on a row or a table. NULL: it did \
-         not wait, or nobody tells for what.",
+        "Instrument of the wait. `wait/lock/row/handler` is a lock of the storage engine's, on a row or a table. NULL: \
+     it did not wait, or for what is unknown.",
         |row| row.wait.into(),
     ),
-    nullable("OPERATION", VarChar(32), "What was to be done to the object, as in waits.", |row| {
-        row.operation.into()
-    }),
-    nullable("OBJECT_TYPE", VarChar(64), "Type of what was waited for, as in waits.", |row: &ActiveRow| {
-        row.object[0].as_deref().into()
-    })
+    nullable(
+        "OPERATION",
+        VarChar(32),
+        "What the thread was about to do with the object, as in events_waits_current.",
+        |row| row.operation.into(),
+    ),
+    nullable(
+        "OBJECT_TYPE",
+        VarChar(64),
+        "Type of what was waited for, as in events_waits_current.",
+        |row: &ActiveRow| row.object[0].as_deref().into(),
+    )
     .of(ActiveRow::NAMES),
     nullable("OBJECT_SCHEMA", VarChar(64), "Schema of what was waited for.", |row: &ActiveRow| {
         row.object[1].as_deref().into()
@@ -134,7 +141,7 @@ const WAIT: &[ColumnDef<ActiveRow>] = &[
         row.object[2].as_deref().into()
     })
     .of(ActiveRow::NAMES),
-    nullable("INDEX_NAME", VarChar(64), "Index by which the row was sought.", |row: &ActiveRow| {
+    nullable("INDEX_NAME", VarChar(64), "Index through which the row was looked up.", |row: &ActiveRow| {
         row.object[3].as_deref().into()
     })
     .of(ActiveRow::NAMES),
@@ -147,8 +154,8 @@ const BLOCKER: &[ColumnDef<ActiveRow>] = &[
     nullable(
         "BLOCKING_THREAD_ID",
         BigIntUnsigned,
-        "Thread that had what was waited for, or was to get it first: a row, metadata or user lock, or a mutex. Where \
-         several do, one of them; NULL: nobody, or nobody knows.",
+        "Thread that had what was waited for, or was to get it first: a row, metadata or user lock, or a mutex. If \
+     there are several, one of them; NULL: none, or unknown.",
         |row| row.blocking_thread_id.into(),
     ),
     nullable("BLOCKING_PROCESSLIST_ID", BigIntUnsigned, "Number of that thread's connection.", |row| {

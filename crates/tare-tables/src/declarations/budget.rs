@@ -86,7 +86,8 @@ pub static PRICES: TableDef<PriceRow> = TableDef::new(
     "tare_prices",
     "A table of tare itself: the estimated overhead of each instrument, that is its events since the last reading times the cost \
      per event. With a budget the governor takes a reading every few seconds. Without one a SELECT on this table does, at most \
-     once a second. The first row is what the readings cost, and the second one what new connections cost besides their events.",
+     once a second. The first row is the cost of the readings, the second that of new connections, without their \
+     events.",
     &[PRICE_COLUMNS],
     |_: &Engine, _, emit| {
         let rows = KEEPER.get().map(|keeper| keeper.prices()).unwrap_or_default();
@@ -105,27 +106,31 @@ const PRICE_COLUMNS: &[ColumnDef<PriceRow>] = &[
         "Name of the instrument, as in setup_instruments, or `(reading the counts)`, `(connections)`.",
         |row| (&row.name).into(),
     ),
-    nullable("KIND", VarChar(32), "Which price it has: kinds are those of a price file.", |row| {
+    nullable("KIND", VarChar(32), "Kind of event, which decides its cost, as in a price file.", |row| {
         row.kind.into()
     }),
     nullable("LEVEL", Enum(LEVELS_NAMED), "The level its events were taken at.", |row| row.level.into()),
     column(
         "EVENTS",
         BigIntUnsigned,
-        "How many there were since the last reading; of what is off, how many there would have been. Of table I/O waits, not rows; of metadata locks one for each transaction.",
+        "Number of events since the last reading; for an instrument that is off, an estimate of the events it would \
+     have had. For table I/O these are waits, not rows; metadata locks count once for each transaction.",
         |row| row.events.into(),
     ),
     column("NS_PER_EVENT", NANOSECONDS, "Nanoseconds of the server's CPU time an event costs.", |row| {
         Value::Double(row.nanoseconds.value)
     }),
-    column("NS_LOW", NANOSECONDS, "Lower end of the interval in which that lies.", |row| {
+    column("NS_LOW", NANOSECONDS, "Lower end of its interval: what it may be at least.", |row| {
         Value::Double(row.nanoseconds.low)
     }),
     column("NS_HIGH", NANOSECONDS, "Upper end of the interval.", |row| Value::Double(row.nanoseconds.high)),
-    column("CPU_PERCENT", PERCENT, "All of them, in percent of the CPU time the server used.", |row| {
-        percent(row.share.value)
-    }),
-    column("CPU_PERCENT_LOW", PERCENT, "Lower end of the interval in which that lies.", |row| {
+    column(
+        "CPU_PERCENT",
+        PERCENT,
+        "Cost of these events, in percent of the CPU time that the server used.",
+        |row| percent(row.share.value),
+    ),
+    column("CPU_PERCENT_LOW", PERCENT, "Lower end of its interval: what it may be at least.", |row| {
         percent(row.share.low)
     }),
     column("CPU_PERCENT_HIGH", PERCENT, "Upper end of the interval.", |row| percent(row.share.high)),
@@ -138,7 +143,7 @@ fn percent(share: f64) -> Value<'static> {
 /// The table `tare_decisions`.
 pub static DECISIONS: TableDef<DecisionRow> = TableDef::new(
     "tare_decisions",
-    "A table of tare itself: what was done to keep the budget, the last 1,000 decisions, the oldest first.",
+    "A table of tare itself: the last 1,000 decisions of the governor, which keeps the budget, the oldest first.",
     &[DECISION_COLUMNS],
     |_: &Engine, _, emit| {
         let rows = KEEPER.get().map(|keeper| keeper.decisions()).unwrap_or_default();
@@ -160,7 +165,8 @@ const DECISION_COLUMNS: &[ColumnDef<DecisionRow>] = &[
     nullable(
         "NAME",
         VarChar(128),
-        "Name of the instrument, or of a kind, as `stage, all others`; NULL where all are meant, as by the rate of samples.",
+        "Name of the instrument, or of a group, such as `stage, all others`; NULL if the decision is about all, such \
+     as how many statements are sampled.",
         |row| row.name.as_ref().into(),
     ),
     nullable("FROM_LEVEL", Enum(LEVELS_NAMED), "Its level before.", |row| row.from.into()),
@@ -172,7 +178,7 @@ const DECISION_COLUMNS: &[ColumnDef<DecisionRow>] = &[
         "What all events cost in the reading it was made on, in percent of the CPU time.",
         |row| percent(row.share),
     ),
-    column("BUDGET_PERCENT", PERCENT, "What they may cost; 0: as much as they do.", |row| {
+    column("BUDGET_PERCENT", PERCENT, "The budget, in percent of the CPU time; 0: no limit.", |row| {
         percent(row.budget)
     }),
 ];

@@ -26,9 +26,12 @@ pub static BY_DIGEST: TableDef<DigestRow> = TableDef::new(
 .truncated(Reset::Digests);
 
 const KEY: &[ColumnDef<DigestRow>] = &[
-    nullable("SCHEMA_NAME", VarChar(64), "Default schema of the statements; NULL without one.", |row: &DigestRow| {
-        row.schema.as_ref().into()
-    })
+    nullable(
+        "SCHEMA_NAME",
+        VarChar(64),
+        "Default schema of the statements; NULL without one.",
+        |row: &DigestRow| row.schema.as_ref().into(),
+    )
     .of(DigestRow::SCHEMA),
     nullable("DIGEST", VarChar(32), "Hash of the normalised statement.", |row: &DigestRow| {
         row.digest.as_ref().map(Spelling::digest).into()
@@ -37,7 +40,7 @@ const KEY: &[ColumnDef<DigestRow>] = &[
     nullable(
         "DIGEST_TEXT",
         LongText,
-        "The normalised statement. In the shape `extended` one that was cut ends with three dots, as in MySQL.",
+        "The normalised statement. In the shape `extended` a text that was cut ends in `...`, as in MySQL.",
         |row: &DigestRow| row.digest.as_ref().and_then(Spelling::text).into(),
     )
     .of(DigestRow::DIGEST.and(DigestRow::DIGEST_TEXT)),

@@ -17,10 +17,11 @@ macro_rules! error_table {
         pub static $table: TableDef<Row> = TableDef::new(
             $name,
             concat!(
-                "Errors, warnings and notes by number, ", $for_whom, ": how many were raised, and how many errors a \
-                 handler of a stored program took, which are then no longer counted as raised. What nobody saw appears with zeros. Conditions without a name among \
-                 the server's errors, such as the system's, are added up in the row whose ERROR_NUMBER is NULL. Empty \
-                 but for that row where the server's functions are not the known ones: see errors in tare_status."
+                "Errors, warnings and notes by number, ", $for_whom, ": how many were raised, and how many were \
+     handled by a stored program, which then do not count as raised. Errors that never \
+     happened appear with zeros. Errors that have no name in the server, such as those of the operating system, are \
+     added up in the row whose ERROR_NUMBER is NULL. If tare does not know the server's functions (row errors of \
+     tare_status), only that row exists."
             ),
             &[$($keys,)* ERROR],
             |engine, _, emit| engine.error_summary(Grouping::$level, &mut |row| emit(&row)),
@@ -83,13 +84,13 @@ const ERROR: &[ColumnDef<Row>] = &[
     column(
         "SUM_ERROR_HANDLED",
         BigIntUnsigned,
-        "How often a handler of a stored program took it, as an error.",
+        "How often a handler of a stored program handled it, as an error.",
         |row| row.stat.handled.into(),
     ),
-    nullable("FIRST_SEEN", Timestamp, "When it was first seen; NULL: never.", |row| {
+    nullable("FIRST_SEEN", Timestamp, "When it first happened; NULL if never.", |row| {
         row.stat.seen_us.map_or(Value::Null, |(first, _)| Value::Timestamp(first))
     }),
-    nullable("LAST_SEEN", Timestamp, "When it was last seen; NULL: never.", |row| {
+    nullable("LAST_SEEN", Timestamp, "When it last happened; NULL if never.", |row| {
         row.stat.seen_us.map_or(Value::Null, |(_, last)| Value::Timestamp(last))
     }),
 ];

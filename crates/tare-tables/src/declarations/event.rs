@@ -47,7 +47,11 @@ macro_rules! event_tables {
                 $columns,
                 $further,
                 concat!("events_", $plural, "_history"),
-                concat!("The ", $plural, " each live thread has ended last. They go when their thread ends.")
+                concat!(
+                    "The ",
+                    $plural,
+                    " each live thread has ended last. They are removed when their thread ends."
+                )
             )
             .indexed(BY_THREAD);
 
@@ -277,8 +281,9 @@ const STATEMENT_TEXT: &[ColumnDef<StatementRow>] = &[
     nullable(
         "SQL_TEXT",
         LongText,
-        "The statement; one that was longer than the bound, or not in the client's character set, ends in `...`. It is not \
-         converted: a byte that is no UTF-8 shows as `?`, as in MariaDB's own. NULL for commands without text.",
+        "The statement, its first bytes (option `max-sql-text-length`, 1,024 by default). It ends in `...` if it was longer, or \
+         has bytes that are invalid in the client's character set. It is not converted: a byte that is no UTF-8 shows as `?`, as in \
+         MariaDB's own. NULL for commands without text.",
         |row: &StatementRow| row.sql_text.as_ref().into(),
     )
     .of(StatementRow::SQL_TEXT),
@@ -299,13 +304,13 @@ const STATEMENT_TEXT: &[ColumnDef<StatementRow>] = &[
     nullable(
         "OBJECT_TYPE",
         VarChar(64),
-        "Kind of the stored program a nested statement belongs to; NULL at top level.",
+        "Kind of the stored program the statement was executed in; NULL if it was in none.",
         |row| row.object.object_type.into(),
     ),
-    nullable("OBJECT_SCHEMA", VarChar(64), "Schema of that stored program; NULL at top level.", |row| {
+    nullable("OBJECT_SCHEMA", VarChar(64), "Schema of that stored program; NULL if there is none.", |row| {
         row.object.schema.as_ref().into()
     }),
-    nullable("OBJECT_NAME", VarChar(64), "Name of that stored program; NULL at top level.", |row| {
+    nullable("OBJECT_NAME", VarChar(64), "Name of that stored program; NULL if there is none.", |row| {
         row.object.name.as_ref().into()
     }),
     nullable("OBJECT_INSTANCE_BEGIN", BigIntUnsigned, "Always NULL, as in MariaDB's own.", |_| Value::Null),
@@ -337,8 +342,9 @@ const STATEMENT_FURTHER: &[ColumnDef<StatementRow>] = &[
     column(
         "MAX_TOTAL_MEMORY",
         BigIntUnsigned,
-        "The most memory its connection had while it ran, in bytes, once it has ended; of a statement in a stored program \
-         what that was more than at its beginning. As far as the server's memory instruments tell: a sort's buffer has none.",
+        "The most memory its connection had while the statement ran, in bytes; 0 until it has ended. For a statement in a stored \
+         program: by how much that exceeds the memory at its beginning. Memory without an instrument, such as sort buffers, is \
+         not included.",
         |row| row.counters.max_total_memory.into(),
     ),
     nullable("EXECUTION_ENGINE", ENGINES, "Always PRIMARY: there is no other.", |_| "PRIMARY".into()),

@@ -16,7 +16,7 @@ pub type NamedIo = (&'static str, IoStat);
 /// The table `file_instances`.
 pub static FILE_INSTANCES: TableDef<FileRow> = TableDef::new(
     "file_instances",
-    "The files the server knows, open or not; a file goes when it is deleted.",
+    "The files that the server has used, open or not; a row is removed when its file is deleted.",
     &[
         FILE_NAME,
         FILE_EVENT_NAME,
@@ -31,7 +31,7 @@ pub static FILE_INSTANCES: TableDef<FileRow> = TableDef::new(
 /// The table `file_summary_by_event_name`.
 pub static FILE_BY_EVENT_NAME: TableDef<NamedIo> = TableDef::new(
     "file_summary_by_event_name",
-    "I/O on files by instrument. Instruments that saw nothing appear with zeros.",
+    "I/O on files by instrument. Instruments without events appear with zeros.",
     &[IO_EVENT_NAME, Io::ALL, Io::READ, Io::FILE_BYTES_READ, Io::WRITE, Io::FILE_BYTES_WRITTEN, Io::MISC],
     |engine, _, emit| {
         let _ = engine.file_summary().iter().try_for_each(emit);
@@ -219,11 +219,9 @@ impl<R: HasIo> Io<R> {
         stat_columns!("MISC", "MISC", "other operations", row => R::io(row).misc.stat);
 
     const FILE_BYTES_READ: &'static [ColumnDef<R>] =
-        &[column("SUM_NUMBER_OF_BYTES_READ", BigInt, "Bytes that read operations got.", |row| {
-            signed(R::io(row).read.bytes)
-        })];
+        &[column("SUM_NUMBER_OF_BYTES_READ", BigInt, "Bytes read.", |row| signed(R::io(row).read.bytes))];
     const FILE_BYTES_WRITTEN: &'static [ColumnDef<R>] =
-        &[column("SUM_NUMBER_OF_BYTES_WRITE", BigInt, "Bytes that write operations put.", |row| {
+        &[column("SUM_NUMBER_OF_BYTES_WRITE", BigInt, "Bytes written.", |row| {
             signed(R::io(row).write.bytes)
         })];
     const SOCKET_BYTES_READ: &'static [ColumnDef<R>] =

@@ -15,9 +15,9 @@ use crate::table::Value;
 /// The table `events_statements_histogram_global`.
 pub static STATEMENTS: TableDef<Bucket> = TableDef::new(
     "events_statements_histogram_global",
-    "How long statements took: of each bucket how many took so long. Statements nobody timed are in none. Reset together \
-     with events_statements_summary_global_by_event_name, and by itself; events_statements_histogram_global_by_event_name \
-     goes with it.",
+    "How long statements took: the number of statements in each bucket of times. Statements that were not timed are in no \
+     bucket. TRUNCATE of this table also resets events_statements_histogram_global_by_event_name; TRUNCATE of \
+     events_statements_summary_global_by_event_name resets both.",
     &[HistogramOf::BUCKET],
     |engine, _, emit| {
         let _ = engine.statement_histogram().all().try_for_each(|bucket| emit(&bucket));
@@ -37,8 +37,9 @@ pub struct OfDigest {
 /// The table `events_statements_histogram_by_digest`.
 pub static BY_DIGEST: TableDef<OfDigest> = TableDef::new(
     "events_statements_histogram_by_digest",
-    "How long statements took, by schema and digest: every bucket of each. Statements nobody timed are in none. Reset \
-     together with events_statements_summary_by_digest, and by itself; the quantiles there go with it.",
+    "How long statements took, by schema and digest: every bucket of each. Statements that were not timed are in no bucket. \
+     TRUNCATE of this table also resets the quantiles in events_statements_summary_by_digest; TRUNCATE of that table resets \
+     this one.",
     &[DIGEST, HistogramOf::BUCKET],
     |engine, _, emit| {
         let parts = DigestRow::SCHEMA.and(DigestRow::DIGEST).and(DigestRow::HISTOGRAM);
@@ -80,7 +81,7 @@ macro_rules! by_event_name {
         #[doc = concat!("`", $name, "`")]
         pub static $table: TableDef<OfInstrument> = TableDef::new(
             $name,
-            concat!($doc, " No other server has this table. Buckets in which nothing is are left out."),
+            concat!($doc, " Only tare has this table. Empty buckets have no row."),
             &[EVENT_NAME, HistogramOf::BUCKET],
             |engine, _, emit| emit_instruments(engine, $of, emit),
         )
@@ -92,31 +93,31 @@ macro_rules! by_event_name {
 by_event_name!(
     WAITS_BY_EVENT_NAME,
     "events_waits_histogram_global_by_event_name",
-    "How long waits took, by instrument: locks, files, sockets, tables and the rest. At levels lean and sums a lock that was free took no \
-     time, and is in the lowest bucket; waits nobody timed are in none. Of rows of a table that were accessed at once each took \
-     its part of the time. Of sockets and of idle the lowest bucket ends at 100 microseconds, where bucket 51 begins. \
-     Reset together with events_waits_summary_global_by_event_name, and by itself.",
+    "How long waits took, by instrument: locks, files, sockets, tables and others. At levels lean, sampled and \
+     sums an uncontended lock counts as a wait of no time, in the lowest bucket. Other waits that were not timed are in no bucket. \
+     If several rows of a table were accessed at once, their time is divided among them. For sockets and idle connections the lowest bucket ends at \
+     100 microseconds, and bucket 51 is the next. TRUNCATE of events_waits_summary_global_by_event_name resets this table, too.",
     EventType::Wait
 );
 by_event_name!(
     STAGES_BY_EVENT_NAME,
     "events_stages_histogram_global_by_event_name",
-    "How long stages took, by instrument; those nobody timed are in no bucket. The lowest bucket ends at 100 microseconds, \
-     where bucket 51 begins. Reset together with events_stages_summary_global_by_event_name, and by itself.",
+    "How long stages took, by instrument; those that were not timed are in no bucket. The lowest bucket ends at 100 \
+     microseconds, and bucket 51 is the next. TRUNCATE of events_stages_summary_global_by_event_name resets this table, too.",
     EventType::Stage
 );
 by_event_name!(
     STATEMENTS_BY_EVENT_NAME,
     "events_statements_histogram_global_by_event_name",
-    "How long statements took, by instrument; those nobody timed are in no bucket. Reset together with \
-     events_statements_summary_global_by_event_name, and by itself; events_statements_histogram_global goes with it.",
+    "How long statements took, by instrument; those that were not timed are in no bucket. TRUNCATE of this table also resets \
+     events_statements_histogram_global; TRUNCATE of events_statements_summary_global_by_event_name resets both.",
     EventType::Statement
 );
 by_event_name!(
     TRANSACTIONS_BY_EVENT_NAME,
     "events_transactions_histogram_global_by_event_name",
-    "How long transactions took; those nobody timed are in no bucket. Reset together with \
-     events_transactions_summary_global_by_event_name, and by itself.",
+    "How long transactions took; those that were not timed are in no bucket. TRUNCATE of \
+     events_transactions_summary_global_by_event_name resets this table, too.",
     EventType::Transaction
 );
 
@@ -165,7 +166,7 @@ impl<R: Row> HistogramOf<R> {
         column(
             "BUCKET_TIMER_LOW",
             BigIntUnsigned,
-            "Events of this bucket took at least so long, in picoseconds.",
+            "Events of this bucket took at least this long, in picoseconds.",
             |row: &R| row.bucket().low_ps.into(),
         ),
         column(

@@ -40,12 +40,12 @@ macro_rules! errors {
 const COUNTED: &[ColumnDef<CachedHost>] = errors! {
     0 "SUM_CONNECT_ERRORS", "Errors that count towards max_connect_errors.";
     1 "COUNT_HOST_BLOCKED_ERRORS", "Connections refused because the client was blocked.";
-    2 "COUNT_NAMEINFO_TRANSIENT_ERRORS", "Passing failures to find the name.";
-    3 "COUNT_NAMEINFO_PERMANENT_ERRORS", "Lasting failures to find the name.";
+    2 "COUNT_NAMEINFO_TRANSIENT_ERRORS", "Temporary failures to resolve the address.";
+    3 "COUNT_NAMEINFO_PERMANENT_ERRORS", "Permanent failures to resolve the address.";
     4 "COUNT_FORMAT_ERRORS", "Names that look like an address.";
-    5 "COUNT_ADDRINFO_TRANSIENT_ERRORS", "Passing failures to find the name's addresses.";
-    6 "COUNT_ADDRINFO_PERMANENT_ERRORS", "Lasting failures to find the name's addresses.";
-    7 "COUNT_FCRDNS_ERRORS", "Names whose addresses do not hold the client's.";
+    5 "COUNT_ADDRINFO_TRANSIENT_ERRORS", "Temporary failures to resolve the name.";
+    6 "COUNT_ADDRINFO_PERMANENT_ERRORS", "Permanent failures to resolve the name.";
+    7 "COUNT_FCRDNS_ERRORS", "Names whose addresses do not include the client's.";
     8 "COUNT_HOST_ACL_ERRORS", "Connections refused because no account allows the client.";
     9 "COUNT_NO_AUTH_PLUGIN_ERRORS", "Connections that asked for an unknown plugin.";
     10 "COUNT_AUTH_PLUGIN_ERRORS", "Failures reported by authentication plugins.";

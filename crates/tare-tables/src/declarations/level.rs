@@ -12,11 +12,13 @@ use crate::table::{TableError, Value};
 /// The table `tare_levels`.
 pub static LEVELS: TableDef<Instrument> = TableDef::new(
     "tare_levels",
-    "A table of tare itself: how much is kept of the events of each instrument. An UPDATE acts at once. The governor leaves \
-     alone what was set so, by an option, or in setup_instruments; HELD is then YES. \
-     At level sampled these are estimated from the statements that are recorded: stages, uncontended locks, sockets, idle \
-     connections, table locks, times of table I/O, and instructions of stored programs other than SQL. All else is exact. \
-     An uncontended lock is timed at level exact only; below, its TIMER_WAIT is 0. A lock that was waited for is always timed.",
+    "A table of tare itself: how much is kept of the events of each instrument. An UPDATE takes effect at once. The \
+     governor, which keeps the budget, does not change what was set in this way, by an option, or in \
+     setup_instruments; HELD is then YES. \
+     At level sampled the following are estimates from the statements that are recorded: stages, uncontended locks, sockets, idle \
+     connections, table locks, times of table I/O, and instructions of stored programs other than SQL. All other \
+     figures are exact. An uncontended lock is timed only at level exact; at other levels its TIMER_WAIT is 0. A \
+     lock that was waited for is always timed.",
     &[COLUMNS],
     |engine, _, emit| {
         let _ = engine.instruments().iter().filter(|it| it.kind != Kind::Thread).try_for_each(emit);
@@ -30,15 +32,16 @@ const COLUMNS: &[ColumnDef<Instrument>] = &[
     column(
         "LEVEL",
         Enum(LEVELS_NAMED),
-        "How much is kept. off: nothing, ENABLED is NO; counts: events are counted; sums: and timed, but for locks that were free; sampled: \
-         and recorded, for one statement in as many as sample_weight in tare_status says; lean: for every statement; exact: free locks \
-         are timed, too. May be updated.",
+        "How much is kept. off: nothing, ENABLED is NO; counts: events are counted; sums: also timed, except \
+     uncontended locks; sampled: also recorded, for one statement in every sample_weight (tare_status); lean: \
+     recorded for every statement; exact: uncontended locks are timed, too. May be updated.",
         |row| if row.enabled { row.level.name() } else { OFF }.into(),
     ),
     column(
         "HELD",
         YES_NO,
-        "Whether a person has set it: the governor of the budget leaves it alone then. NO gives it to the governor, YES keeps it as it is. May \
+        "Whether a person has set it, so that the governor does not change it. An UPDATE to NO lets the governor \
+     change it, to YES keeps it as it is. May \
          be updated.",
         |row| yes_no(row.held),
     ),

@@ -11,44 +11,46 @@ use crate::framework::view::{ViewColumn, ViewDef, expressed, expressed_or_null};
 use crate::table::SqlType::{BigIntUnsigned, VarChar};
 
 const ENGINE: ViewColumn = expressed("ENGINE", VarChar(32), "Always INNODB.", "'INNODB'");
-const NOWHERE: &str = "Always 0: InnoDB does not tell.";
-const LOCK_ID: &str = "InnoDB's number of the lock. Behind it stands the connection's where the transaction has no number, \
-    and :held where the transaction waits for a stronger lock of the same number.";
+const NOWHERE: &str = "Always 0: InnoDB does not report it.";
+const LOCK_ID: &str = "InnoDB's number of the lock. If the transaction has no number, the number of the connection \
+     is appended; if the transaction waits for a stronger lock with the same number, :held is.";
 const HOLDING_EVENT: &str =
-    "Statement that took the lock; NULL where more than one of the transaction may have taken it.";
+    "Statement that took the lock; NULL if several statements of the transaction may have taken it.";
 
 /// The table `data_locks`.
 pub static DATA_LOCKS: ViewDef = ViewDef::new(
     "data_locks",
-    "The locks on data that somebody waits for, and those in their way. InnoDB tells of no others, and it does not tell \
-     where a lock is in memory and whether a lock on a record is on the gap before it, too (REC_NOT_GAP, \
-     INSERT_INTENTION).",
+    "The locks on data that transactions wait for, and the locks that block them. InnoDB reports no other locks. It \
+     does not report either the address of a lock, or whether a lock on a record includes the gap before it \
+     (REC_NOT_GAP, INSERT_INTENTION).",
     &[&[
         ENGINE,
         expressed("ENGINE_LOCK_ID", VarChar(128), LOCK_ID, "`e`.`id`"),
         expressed_or_null(
             "ENGINE_TRANSACTION_ID",
             BigIntUnsigned,
-            "InnoDB's number of the transaction; NULL of one without: it has changed nothing.",
+            "InnoDB's number of the transaction; NULL if it has none, because it has changed nothing.",
             "nullif(`e`.`trx`,0)",
         ),
         expressed_or_null(
             "THREAD_ID",
             BigIntUnsigned,
-            "Thread that has it or waits for it; NULL where InnoDB does not say which, and of a transaction without one.",
+            "Thread that holds the lock or waits for it; NULL if InnoDB does not report it, or the transaction \
+     belongs to no thread.",
             "`e`.`thread`",
         ),
         expressed_or_null(
             "EVENT_ID",
             BigIntUnsigned,
-            "Statement that waits for the lock or took it; NULL where more than one of the transaction may have taken it.",
+            "Statement that waits for the lock or took it; NULL if several statements of the transaction may have \
+     taken it.",
             concat!("if(`e`.`waits`,", running_event!("`e`.`thread`"), ",", holding_event!(), ")"),
         ),
         expressed_or_null("OBJECT_SCHEMA", VarChar(64), "Schema of the table.", "`e`.`schema`"),
         expressed_or_null(
             "OBJECT_NAME",
             VarChar(64),
-            "Name of the table, without the partition's.",
+            "Name of the table, without the name of the partition.",
             "`e`.`table`",
         ),
         expressed_or_null(
@@ -60,13 +62,13 @@ pub static DATA_LOCKS: ViewDef = ViewDef::new(
         expressed_or_null(
             "SUBPARTITION_NAME",
             VarChar(64),
-            "The partition's part; NULL without one.",
+            "The subpartition; NULL without one.",
             "`e`.`subpartition`",
         ),
         expressed_or_null(
             "INDEX_NAME",
             VarChar(64),
-            "Index of the record; NULL of a lock on a table.",
+            "Index of the record; NULL for a lock on a table.",
             "`e`.`lock_index`",
         ),
         expressed("OBJECT_INSTANCE_BEGIN", BigIntUnsigned, NOWHERE, "0"),
@@ -79,15 +81,10 @@ pub static DATA_LOCKS: ViewDef = ViewDef::new(
         expressed(
             "LOCK_MODE",
             VarChar(32),
-            "How it is locked, such as X or S,GAP; empty of a lock whose transaction waits for a stronger one.",
+            "How it is locked, such as X or S,GAP; empty for a lock whose transaction waits for a stronger one.",
             "if(`e`.`same`,'',ifnull(cast(`e`.`lock_mode` as char(32) charset utf8mb3),''))",
         ),
-        expressed(
-            "LOCK_STATUS",
-            VarChar(32),
-            "WAITING while it is waited for, else GRANTED.",
-            "if(`e`.`waits`,'WAITING','GRANTED')",
-        ),
+        expressed("LOCK_STATUS", VarChar(32), "WAITING or GRANTED.", "if(`e`.`waits`,'WAITING','GRANTED')"),
         expressed_or_null("LOCK_DATA", VarChar(8192), "The record's key.", "`e`.`lock_data`"),
     ]],
     concat!(
@@ -119,24 +116,20 @@ pub static DATA_LOCKS: ViewDef = ViewDef::new(
 /// The table `data_lock_waits`.
 pub static DATA_LOCK_WAITS: ViewDef = ViewDef::new(
     "data_lock_waits",
-    "Who waits for whose lock on data: of each waiter those that hold what it waits for, or, where nobody does, those that \
-     wait in front of it. Of transactions that have changed nothing InnoDB tells that some hold a lock, and not always \
-     which: BLOCKING_THREAD_ID is then NULL. It does not tell where locks are in memory.",
+    "Which transaction waits for which other one: a row for each transaction that holds the lock it waits for, or, \
+     if none holds it, for each that waits ahead of it in the queue. For transactions that have changed nothing \
+     InnoDB reports that some hold a lock, but not always which: then BLOCKING_THREAD_ID is NULL. It does not report \
+     the addresses of locks.",
     &[&[
         ENGINE,
         expressed("REQUESTING_ENGINE_LOCK_ID", VarChar(128), LOCK_ID, "`e`.`wanted_id`"),
         expressed_or_null(
             "REQUESTING_ENGINE_TRANSACTION_ID",
             BigIntUnsigned,
-            "The transaction that waits; NULL of one without a number.",
+            "The transaction that waits; NULL if it has no number.",
             "nullif(`e`.`waiter_trx`,0)",
         ),
-        expressed_or_null(
-            "REQUESTING_THREAD_ID",
-            BigIntUnsigned,
-            "The connection that waits.",
-            "`e`.`waiter`",
-        ),
+        expressed_or_null("REQUESTING_THREAD_ID", BigIntUnsigned, "Thread that waits.", "`e`.`waiter`"),
         expressed_or_null(
             "REQUESTING_EVENT_ID",
             BigIntUnsigned,
@@ -148,13 +141,13 @@ pub static DATA_LOCK_WAITS: ViewDef = ViewDef::new(
         expressed_or_null(
             "BLOCKING_ENGINE_TRANSACTION_ID",
             BigIntUnsigned,
-            "The transaction that holds it; NULL of one without a number.",
+            "The transaction that holds it; NULL if it has no number.",
             "nullif(`e`.`holder_trx`,0)",
         ),
         expressed_or_null(
             "BLOCKING_THREAD_ID",
             BigIntUnsigned,
-            "The connection that holds it; NULL where InnoDB does not say which, and of a transaction without one.",
+            "Thread that holds it; NULL if InnoDB does not report it, or the transaction belongs to no thread.",
             "`e`.`thread`",
         ),
         expressed_or_null(

@@ -58,14 +58,15 @@ pub fn set_error_log_source(source: LogSource) -> bool {
 /// The table `error_log`.
 pub static ERROR_LOG: TableDef<LogRow> = TableDef::new(
     "error_log",
-    "The newest messages of the server's error log, read from the file when the table is: at most its last 5 MB. The \
-     file is the one that the server's standard error leads to, with log_error or without; where that is no file, such as \
-     the system's journal, there are no rows. A message goes on in the lines behind it that do not begin with a time.",
+    "The newest messages of the server's error log: the last 5 MB of the file, read when the table is read. If the \
+     server logs to something that is no file, such as the system's journal, the table is empty. Lines that do not \
+     begin with a time belong to the message before them.",
     &[&[
         column(
             "LOGGED",
             TimestampMicros,
-            "When it was written. The log has seconds; microseconds tell messages of one second apart, in their order.",
+            "When it was written. The log has only seconds; the microseconds number the messages of a second in \
+     their order.",
             |row: &LogRow| Value::Timestamp(row.logged_us),
         ),
         nullable(
@@ -77,13 +78,14 @@ pub static ERROR_LOG: TableDef<LogRow> = TableDef::new(
         column(
             "PRIO",
             Enum(&["System", "Error", "Warning", "Note"]),
-            "How bad it is. System is MySQL's alone.",
+            "Error, Warning or Note; System occurs only in MySQL.",
             |row| row.prio.name().into(),
         ),
         nullable(
             "ERROR_CODE",
             VarChar(10),
-            "MY- and the error's number where the message names one, otherwise MY-000000: the log has no codes.",
+            "MY- and the error's number if the message contains one, else MY-000000, because MariaDB's log has no \
+     codes.",
             |row| (&row.error_code).into(),
         ),
         nullable("SUBSYSTEM", VarChar(7), "InnoDB, Repl or Server, by how the message begins.", |row| {
@@ -120,14 +122,14 @@ macro_rules! status_number {
 /// The table `log_status`.
 pub static LOG_STATUS: ViewDef = ViewDef::new(
     "log_status",
-    "Where the server's logs are, one after the other and not, as in MySQL, at one moment: nothing is stopped for it. \
-     SERVER_UUID is @@server_uid where the server has one. The channels of replicas are left out: SHOW ALL SLAVES STATUS \
-     has them.",
+    "Positions in the server's logs. Unlike in MySQL, they are read one after the other and not at one moment, \
+     because nothing is stopped. SERVER_UUID is @@server_uid if the server has one. Replication channels are not \
+     included: see SHOW ALL SLAVES STATUS.",
     &[&[
         expressed(
             "SERVER_UUID",
             Char(36),
-            "What tells the server from others.",
+            "Identifier of the server.",
             concat!("ifnull(", server_value!("GLOBAL_VARIABLES", "SERVER_UID"), ",'')"),
         ),
         expressed(
@@ -147,7 +149,7 @@ pub static LOG_STATUS: ViewDef = ViewDef::new(
         expressed(
             "REPLICATION",
             LongText,
-            "No channels, as JSON.",
+            "An empty list of channels, as JSON.",
             "ifnull(json_object('channels',json_array()),'')",
         ),
         expressed(

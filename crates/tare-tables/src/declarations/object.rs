@@ -126,8 +126,8 @@ pub static OBJECTS: TableDef<ObjectRow> = TableDef::new(
 /// The table `table_handles`.
 pub static HANDLES: TableDef<TableHandleRow> = TableDef::new(
     "table_handles",
-    "The tables that are open now and that setup_objects instruments, each as often as it is open, and how they are locked. OWNER_THREAD_ID and OWNER_EVENT_ID \
-     are 0 while nobody uses one.",
+    "The tables that are open now and are instrumented by setup_objects, a row for each time that one is open, and \
+     how they are locked. OWNER_THREAD_ID and OWNER_EVENT_ID are 0 while no thread uses it.",
     &[HANDLE],
     |engine, _, emit| {
         let _ = engine.table_handles().iter().try_for_each(emit);
@@ -155,10 +155,10 @@ const HANDLE: &[ColumnDef<TableHandleRow>] = &[
     nullable("OWNER_EVENT_ID", BigIntUnsigned, "Event that opened it; 0 for none.", |row| {
         row.owner_event_id.into()
     }),
-    nullable("INTERNAL_LOCK", VarChar(64), "Lock the server's lock manager has granted.", |row| {
+    nullable("INTERNAL_LOCK", VarChar(64), "Lock that the server's lock manager has granted.", |row| {
         row.internal_lock.into()
     }),
-    nullable("EXTERNAL_LOCK", VarChar(64), "Lock the storage engine was told of.", |row| {
+    nullable("EXTERNAL_LOCK", VarChar(64), "Lock that the storage engine has been asked for.", |row| {
         row.external_lock.into()
     }),
 ];

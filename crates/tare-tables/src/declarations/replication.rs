@@ -31,7 +31,7 @@ fn replicas(engine: &tare_engine::Engine, _: Parts, emit: Emit<'_, ReplicaRow>) 
 /// The table `replication_applier_configuration`.
 pub static APPLIER_CONFIGURATION: TableDef<ReplicaRow> = TableDef::new(
     "replication_applier_configuration",
-    "How what comes from primaries is to be applied.",
+    "How events from primaries are to be applied.",
     &[CHANNEL, &[column("DESIRED_DELAY", Int, "Seconds to stay behind.", |row| number(row.replica.delay))]],
     replicas,
 )
@@ -46,7 +46,7 @@ pub static APPLIER_CONFIGURATION: TableDef<ReplicaRow> = TableDef::new(
 /// The table `replication_applier_status`.
 pub static APPLIER_STATUS: TableDef<ReplicaRow> = TableDef::new(
     "replication_applier_status",
-    "Whether what comes from primaries is applied.",
+    "Whether events from primaries are being applied.",
     &[
         CHANNEL,
         &[
@@ -62,7 +62,7 @@ pub static APPLIER_STATUS: TableDef<ReplicaRow> = TableDef::new(
             column(
                 "COUNT_TRANSACTIONS_RETRIES",
                 BigIntUnsigned,
-                "How often transactions were tried again.",
+                "How often transactions were retried.",
                 |row| row.replica.retried.into(),
             ),
         ],
@@ -84,7 +84,7 @@ fn remaining(row: &ReplicaRow) -> Value<'_> {
 /// The table `replication_applier_status_by_coordinator`.
 pub static APPLIER_STATUS_BY_COORDINATOR: TableDef<ReplicaRow> = TableDef::new(
     "replication_applier_status_by_coordinator",
-    "The threads that apply what comes from primaries, or hand it out to workers.",
+    "The threads that apply events from primaries, or distribute them to workers.",
     &[
         CHANNEL,
         &[
@@ -106,10 +106,13 @@ pub static APPLIER_STATUS_BY_COORDINATOR: TableDef<ReplicaRow> = TableDef::new(
             column("LAST_ERROR_TIMESTAMP", Timestamp, "When the last error happened.", |row| {
                 error_time(&row.replica.applier)
             }),
-            column("LAST_SEEN_TRANSACTION", Char(57), "GTID of the last transaction handed out.", |row| {
-                (&row.replica.applier.seen).into()
-            }),
-            column("LAST_TRANS_RETRY_COUNT", Int, "How often the last transaction was tried again.", |row| {
+            column(
+                "LAST_SEEN_TRANSACTION",
+                Char(57),
+                "GTID of the last transaction that was distributed.",
+                |row| (&row.replica.applier.seen).into(),
+            ),
+            column("LAST_TRANS_RETRY_COUNT", Int, "How often the last transaction was retried.", |row| {
                 retries(&row.replica.applier)
             }),
         ],
@@ -117,9 +120,12 @@ pub static APPLIER_STATUS_BY_COORDINATOR: TableDef<ReplicaRow> = TableDef::new(
     replicas,
 )
 .extended(&[&[
-    column("LAST_PROCESSED_TRANSACTION", Char(90), "GTID of the last transaction handed out.", |row| {
-        (&row.replica.applier.seen).into()
-    }),
+    column(
+        "LAST_PROCESSED_TRANSACTION",
+        Char(90),
+        "GTID of the last transaction that was distributed.",
+        |row| (&row.replica.applier.seen).into(),
+    ),
     unknown("LAST_PROCESSED_TRANSACTION_ORIGINAL_COMMIT_TIMESTAMP"),
     unknown("LAST_PROCESSED_TRANSACTION_IMMEDIATE_COMMIT_TIMESTAMP"),
     unknown("LAST_PROCESSED_TRANSACTION_START_BUFFER_TIMESTAMP"),
@@ -133,7 +139,7 @@ pub static APPLIER_STATUS_BY_COORDINATOR: TableDef<ReplicaRow> = TableDef::new(
 /// The table `replication_applier_status_by_worker`.
 pub static APPLIER_STATUS_BY_WORKER: TableDef<WorkerRow> = TableDef::new(
     "replication_applier_status_by_worker",
-    "The threads that apply transactions at the same time, or those that last did.",
+    "The worker threads that apply transactions in parallel, or those that did so last.",
     &[&[
         column(
             "CHANNEL_NAME",
@@ -160,7 +166,7 @@ pub static APPLIER_STATUS_BY_WORKER: TableDef<WorkerRow> = TableDef::new(
         column("WORKER_IDLE_TIME", BigIntUnsigned, "Time it had nothing to do, in seconds.", |row| {
             row.0.idle_s.into()
         }),
-        column("LAST_TRANS_RETRY_COUNT", Int, "How often its last transaction was tried again.", |row| {
+        column("LAST_TRANS_RETRY_COUNT", Int, "How often its last transaction was retried.", |row| {
             retries(&row.0.thread)
         }),
     ]],
@@ -182,7 +188,7 @@ pub static APPLIER_STATUS_BY_WORKER: TableDef<WorkerRow> = TableDef::new(
     column(
         "LAST_APPLIED_TRANSACTION_RETRIES_COUNT",
         BigIntUnsigned,
-        "How often its last transaction was tried again.",
+        "How often its last transaction was retried.",
         |row| row.0.thread.retries.into(),
     ),
     unknown("LAST_APPLIED_TRANSACTION_LAST_TRANSIENT_ERROR_NUMBER"),
@@ -197,7 +203,7 @@ pub static APPLIER_STATUS_BY_WORKER: TableDef<WorkerRow> = TableDef::new(
 /// The table `replication_connection_status`.
 pub static CONNECTION_STATUS: TableDef<ReplicaRow> = TableDef::new(
     "replication_connection_status",
-    "Whether what primaries send is received.",
+    "Whether events of primaries are being received.",
     &[
         CHANNEL,
         &[
@@ -222,7 +228,7 @@ pub static CONNECTION_STATUS: TableDef<ReplicaRow> = TableDef::new(
             column(
                 "COUNT_RECEIVED_HEARTBEATS",
                 BigIntUnsigned,
-                "Heartbeats that came from the primary.",
+                "Heartbeats received from the primary.",
                 |row| row.replica.heartbeats.into(),
             ),
             unknown("LAST_HEARTBEAT_TIMESTAMP"),
@@ -345,13 +351,13 @@ const FILTERS: &[ColumnDef<ReplicaRow>] = &[
     column("HEARTBEAT_INTERVAL", DoubleUnsigned(10, 3), "Seconds between heartbeats.", |row| {
         Value::Double(row.replica.heartbeat)
     }),
-    column("IGNORE_SERVER_IDS", LongText, "Servers whose events it passes over.", |row| {
+    column("IGNORE_SERVER_IDS", LongText, "Servers whose events it ignores.", |row| {
         listed(&row.replica.ignored_servers)
     }),
-    column("REPL_DO_DOMAIN_IDS", LongText, "Domains whose events alone it applies.", |row| {
+    column("REPL_DO_DOMAIN_IDS", LongText, "Domains whose events are the only ones it applies.", |row| {
         listed(&row.replica.domains)
     }),
-    column("REPL_IGNORE_DOMAIN_IDS", LongText, "Domains whose events it passes over.", |row| {
+    column("REPL_IGNORE_DOMAIN_IDS", LongText, "Domains whose events it ignores.", |row| {
         listed(&row.replica.ignored_domains)
     }),
 ];

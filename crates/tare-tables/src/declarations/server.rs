@@ -55,25 +55,27 @@ pub static GLOBAL_STATUS: ViewDef = ViewDef::new(
 /// The table `session_status`.
 pub static SESSION_STATUS: ViewDef = ViewDef::new(
     "session_status",
-    "The status of the asking session, as information_schema.SESSION_STATUS has it. Counters of commands \
+    "The status of the session that asks, as information_schema.SESSION_STATUS has it. Counters of commands \
      (Com_) and of replicas are left out, as in MariaDB's own.",
-    &[status_columns!("Its value for the asking session, or for the server where sessions have none.")],
+    &[status_columns!(
+        "Its value for the session that asks; for the server if sessions have no value of their own."
+    )],
     status_of!("SESSION_STATUS", "(SELECT 1) `o`", ""),
 );
 
 /// The table `session_account_connect_attrs`.
 pub static SESSION_ACCOUNT_CONNECT_ATTRS: ViewDef = ViewDef::new(
     "session_account_connect_attrs",
-    "Connection attributes of the sessions of the asking session's account. Unlike MariaDB's own it asks for \
-     SELECT on threads and session_connect_attrs, from which it takes them.",
+    "Connection attributes of the sessions of the account that asks. Unlike in MariaDB's own, the account needs \
+     SELECT on threads and session_connect_attrs, from which they are taken.",
     &[&[
         expressed("PROCESSLIST_ID", Int, "Number of the connection.", "`a`.`PROCESSLIST_ID`"),
-        expressed("ATTR_NAME", VarChar(32), "What the attribute is called.", "`a`.`ATTR_NAME`"),
-        expressed_or_null("ATTR_VALUE", VarChar(1024), "What the client gave for it.", "`a`.`ATTR_VALUE`"),
+        expressed("ATTR_NAME", VarChar(32), "Name of the attribute.", "`a`.`ATTR_NAME`"),
+        expressed_or_null("ATTR_VALUE", VarChar(1024), "Value that the client sent.", "`a`.`ATTR_VALUE`"),
         expressed_or_null(
             "ORDINAL_POSITION",
             Int,
-            "Where it stood among those the client sent, from 0.",
+            "Position among the attributes of the connection, from 0.",
             "`a`.`ORDINAL_POSITION`",
         ),
     ]],

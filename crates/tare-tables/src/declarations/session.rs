@@ -21,8 +21,8 @@ pub struct SessionStatusRow {
 /// The table `status_by_thread`.
 pub static STATUS_BY_THREAD: TableDef<SessionStatusRow> = TableDef::new(
     "status_by_thread",
-    "What SHOW SESSION STATUS has of every session's own; Com_ counters are left out, as in MariaDB's own. TRUNCATE \
-     changes nothing: the counters are the server's.",
+    "The status counters that each session has of its own, as SHOW SESSION STATUS shows them. Com_ counters are left out, as \
+     in MariaDB's own. TRUNCATE is accepted but changes nothing, because the counters are the server's.",
     &[THREAD, STATUS],
     |engine, _, emit| by_thread(engine, None, emit),
 )
@@ -42,8 +42,8 @@ macro_rules! sums_tables {
     };
 }
 
-const SUMS: &str = "The counters of SHOW STATUS that sessions have, summed up over those there are and those that have \
-     ended. TRUNCATE and FLUSH STATUS forget those that have ended.";
+const SUMS: &str = "The status counters of sessions, summed up over sessions that are connected and sessions that have ended. \
+     After TRUNCATE or FLUSH STATUS, sessions that had ended before are no longer included.";
 
 sums_tables! {
     STATUS_BY_ACCOUNT, Account, "status_by_account", &[USER, HOST, STATUS];
@@ -104,14 +104,18 @@ const UNENCRYPTED: [&str; 2] = ["Ssl_cipher", "Ssl_version"];
 
 const THREAD: &[ColumnDef<SessionStatusRow>] =
     &[column("THREAD_ID", BigIntUnsigned, "Thread of the session.", |row| row.owner.thread_id.into())];
-const USER: &[ColumnDef<SessionStatusRow>] =
-    &[nullable("USER", Char(32), "Who connected; NULL for clients not let in.", |row| {
-        row.owner.user.as_ref().into()
-    })];
-const HOST: &[ColumnDef<SessionStatusRow>] =
-    &[nullable("HOST", Char(60), "Where clients come from; NULL for clients not let in.", |row| {
-        row.owner.host.as_ref().into()
-    })];
+const USER: &[ColumnDef<SessionStatusRow>] = &[nullable(
+    "USER",
+    Char(32),
+    "User name that the client gave; NULL for connections that were refused.",
+    |row| row.owner.user.as_ref().into(),
+)];
+const HOST: &[ColumnDef<SessionStatusRow>] = &[nullable(
+    "HOST",
+    Char(60),
+    "Host the clients come from; NULL for connections that were refused.",
+    |row| row.owner.host.as_ref().into(),
+)];
 const STATUS: &[ColumnDef<SessionStatusRow>] = &[
     column("VARIABLE_NAME", VarChar(64), "Name of the status variable.", |row| (&row.name).into()),
     nullable("VARIABLE_VALUE", VarChar(4096), "Its value, of the session or summed up.", |row| {

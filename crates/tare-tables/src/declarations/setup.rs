@@ -16,8 +16,8 @@ pub type ConsumerState = (Consumer, bool);
 /// The table `setup_instruments`.
 pub static INSTRUMENTS: TableDef<Instrument> = TableDef::new(
     "setup_instruments",
-    "The instrumented points of the server. An UPDATE acts at once, also on objects that exist already. This includes mutexes \
-     and rwlocks, which in MariaDB's own must be chosen at start-up.",
+    "The instruments of the server. An UPDATE takes effect at once, also on objects that already exist. This \
+     includes mutexes and rwlocks, which in MariaDB's own must be switched on at start-up.",
     &[INSTRUMENT_COLUMNS],
     |engine, _, emit| {
         let _ = engine.instruments().iter().filter(|it| it.kind != Kind::Thread).try_for_each(emit);
@@ -46,8 +46,9 @@ const INSTRUMENT_FURTHER: &[ColumnDef<Instrument>] = &[
     column(
         "PROPERTIES",
         PROPERTIES,
-        "What MySQL says of it: `singleton`: there is one; `progress`: a stage that reports progress; `user`: a client's; `global_statistics`: memory that \
-         is no thread's; `mutable`: a statement that becomes another one once it is parsed.",
+        "Its properties, in MySQL's words. `singleton`: there is only one instance; `progress`: a stage that reports \
+     progress; `user`: of a client; `global_statistics`: memory that belongs to no thread; `mutable`: a statement \
+     whose instrument is known only once it is parsed.",
         |row| {
             let is_memory = row.kind == Kind::Memory;
             let properties = [
@@ -60,9 +61,12 @@ const INSTRUMENT_FURTHER: &[ColumnDef<Instrument>] = &[
             set_of(properties)
         },
     ),
-    nullable("FLAGS", Set(&["controlled"]), "Of memory empty: none is controlled; else NULL.", |row| {
-        (row.kind == Kind::Memory).then_some("").into()
-    }),
+    nullable(
+        "FLAGS",
+        Set(&["controlled"]),
+        "Empty for memory, because none is controlled; NULL for others.",
+        |row| (row.kind == Kind::Memory).then_some("").into(),
+    ),
     column("VOLATILITY", Int, "How long its instances live; always 0: the server does not say.", |_| {
         Value::Signed(0)
     }),
@@ -91,9 +95,9 @@ fn update_instrument(engine: &Engine, changes: &RowChanges<'_>) -> Result<bool, 
 /// The table `setup_consumers`.
 pub static CONSUMERS: TableDef<ConsumerState> = TableDef::new(
     "setup_consumers",
-    "Where events may go. A consumer works only while those above it do: global_instrumentation, then \
+    "The consumers of events: which tables they go to. A consumer works only while those above it are on: global_instrumentation, then \
      thread_instrumentation, then `_current`, then `_history` and `_history_long`. `events_statements_cpu`, in the shape \
-     `extended` only, is off by default: it takes two system calls a statement.",
+     `extended` only, is off by default, because it takes two system calls per statement.",
     &[CONSUMER_COLUMNS],
     |engine, _, emit| {
         let _ = engine.consumers().try_for_each(|it| emit(&(it, engine.consumer(it))));
@@ -104,7 +108,7 @@ pub static CONSUMERS: TableDef<ConsumerState> = TableDef::new(
 
 const CONSUMER_COLUMNS: &[ColumnDef<ConsumerState>] = &[
     column("NAME", VarChar(64), "Name of the consumer.", |(consumer, _)| consumer.name().into()),
-    column("ENABLED", YES_NO, "Whether it takes events. May be updated.", |(_, on)| yes_no(*on)),
+    column("ENABLED", YES_NO, "Whether it is on. May be updated.", |(_, on)| yes_no(*on)),
 ];
 
 fn update_consumer(engine: &Engine, changes: &RowChanges<'_>) -> Result<bool, TableError> {
@@ -119,9 +123,10 @@ fn update_consumer(engine: &Engine, changes: &RowChanges<'_>) -> Result<bool, Ta
 /// The table `setup_actors`.
 pub static ACTORS: TableDef<ActorRule> = TableDef::new(
     "setup_actors",
-    "Whose connections are recorded: `%` stands for any. The most specific row decides, one about the user before one about \
-     the host; without a row neither INSTRUMENTED nor HISTORY is on. A change acts on connections that come \
-     later. Holds at most 1,024 rows. Rows about a role decide nothing, as in MariaDB's own.",
+    "Whose connections are recorded: `%` stands for any. The most specific row decides; a row that names the user \
+     comes before one that names only the host. Without a matching row INSTRUMENTED and HISTORY are off. A change \
+     affects connections that are made later. Holds at most 1,024 rows. Rows about a role have no effect, as in \
+     MariaDB's own.",
     &[ACTOR_COLUMNS],
     |engine, _, emit| {
         let _ = engine.rules().iter().try_for_each(emit);
@@ -167,9 +172,10 @@ fn actor(row: &RowChanges<'_>) -> Result<ActorRule, TableError> {
 /// The table `setup_objects`.
 pub static OBJECTS: TableDef<ObjectRule> = TableDef::new(
     "setup_objects",
-    "Which tables and stored programs are recorded: `%` stands for any. The row about the object decides; without it the one \
-     about its schema with OBJECT_NAME `%`, or the one of its type with `%` twice. An object without a row is not \
-     recorded. Names are case-sensitive; the server gives names of programs in lower case. A change acts at once. \
+    "Which tables and stored programs are recorded: `%` stands for any. The row with the object's name decides; \
+     without one, the row with its schema and OBJECT_NAME `%`; without that, the row of its type with `%` for both. \
+     An object without any of these is not recorded. Names are case-sensitive, and names of programs are in lower \
+     case. A change takes effect at once. \
      DELETE removes rows of every type, not those of TABLE only as MariaDB's own does. \
      Holds at most 1,024 rows.",
     &[OBJECT_COLUMNS],
@@ -196,7 +202,7 @@ const OBJECT_COLUMNS: &[ColumnDef<ObjectRule>] = &[
     nullable(
         "OBJECT_SCHEMA",
         VarChar(64),
-        "Schema that holds the object; one that is empty is NULL.",
+        "Schema that holds the object; an empty name is stored as NULL.",
         |row: &ObjectRule| Some(&row.schema).filter(|schema| !schema.is_empty()).into(),
     )
     .or("%"),
@@ -238,8 +244,8 @@ fn refusal(error: RuleError) -> TableError {
 /// The table `setup_threads`.
 pub static THREADS: TableDef<ThreadInstrument> = TableDef::new(
     "setup_threads",
-    "The kinds of threads, as MySQL 8 lists them; only in the shape `extended`, for MariaDB does not have this table. A change acts \
-     on threads in the background that begin later; for connections setup_actors decides.",
+    "The kinds of threads, as in MySQL 8; only in the shape `extended`, because MariaDB does not have this table. A \
+     change affects background threads that begin later; for connections setup_actors decides.",
     &[THREAD_COLUMNS],
     |engine, _, emit| {
         let _ = engine.thread_instruments().iter().try_for_each(emit);
@@ -259,7 +265,7 @@ const THREAD_COLUMNS: &[ColumnDef<ThreadInstrument>] = &[
     column(
         "PROPERTIES",
         Set(&["singleton", "user"]),
-        "What is known of such threads: `singleton` where there is one, `user` where they are clients'.",
+        "Their properties: `singleton`: there is only one; `user`: they belong to clients.",
         |row| set_of([("singleton", row.properties.global), ("user", row.properties.user)]),
     ),
     column("VOLATILITY", Int, "How long such threads live; always 0: the server does not say.", |_| {

@@ -58,7 +58,7 @@ macro_rules! summary_tables {
         #[doc = concat!("`", $prefix, $suffix, "`")]
         pub static $table: TableDef<Summary<$stat>> = TableDef::new(
             concat!($prefix, $suffix),
-            concat!($what, " by instrument, ", $for_whom, ". Instruments that saw nothing appear with zeros."),
+            concat!($what, " by instrument, ", $for_whom, ". Instruments without events appear with zeros."),
             $columns,
             |engine, parts, emit| $read(engine, ReadRequest { what: Grouping::$variant, thread: None, parts }, &mut |row| emit(&row)),
         )

@@ -14,9 +14,12 @@ pub static MUTEX_INSTANCES: TableDef<SyncRow> = TableDef::new(
     "The mutexes that exist now, and who holds them.",
     &[
         IDENTITY,
-        &[nullable("LOCKED_BY_THREAD_ID", BigIntUnsigned, "Thread that holds it; NULL when free.", |row| {
-            row.locked_by_thread_id.into()
-        })],
+        &[nullable(
+            "LOCKED_BY_THREAD_ID",
+            BigIntUnsigned,
+            "Thread that holds it; NULL if none does.",
+            |row| row.locked_by_thread_id.into(),
+        )],
     ],
     |engine, _, emit| of_kinds(engine, &[Kind::Mutex], emit),
 )
@@ -47,7 +50,7 @@ pub static RWLOCK_INSTANCES: TableDef<SyncRow> = TableDef::new(
 /// The table `cond_instances`.
 pub static COND_INSTANCES: TableDef<SyncRow> = TableDef::new(
     "cond_instances",
-    "The conditions threads can wait for that exist now.",
+    "The condition variables that exist now.",
     &[IDENTITY],
     |engine, _, emit| of_kinds(engine, &[Kind::Cond], emit),
 )
@@ -56,7 +59,8 @@ pub static COND_INSTANCES: TableDef<SyncRow> = TableDef::new(
 /// The table `metadata_locks`.
 pub static METADATA_LOCKS: TableDef<MetadataLockRow> = TableDef::new(
     "metadata_locks",
-    "The metadata locks somebody has or waits for. Whoever reads this table through the server has one on it, too.",
+    "The metadata locks that sessions hold or wait for. A session that reads this table through the server holds one \
+     on it, which is shown, too.",
     &[METADATA_LOCK],
     |engine, _, emit| {
         let _ = engine.metadata_locks().iter().try_for_each(emit);
@@ -83,7 +87,7 @@ const METADATA_LOCK: &[ColumnDef<MetadataLockRow>] = &[
     column("OBJECT_INSTANCE_BEGIN", BigIntUnsigned, "Identity of the lock in memory.", |row| {
         row.object_instance_begin.into()
     }),
-    column("LOCK_TYPE", VarChar(32), "How it is locked, such as SHARED_READ.", |row| row.lock_type.into()),
+    column("LOCK_TYPE", VarChar(32), "Type of the lock, such as SHARED_READ.", |row| row.lock_type.into()),
     column("LOCK_DURATION", VarChar(32), "For how long: STATEMENT, TRANSACTION or EXPLICIT.", |row| {
         row.duration.into()
     }),

@@ -13,8 +13,8 @@ use crate::table::{TableError, Value};
 /// The table `threads`.
 pub static THREADS: TableDef<ThreadRow> = TableDef::new(
     "threads",
-    "The server's threads, in the background and of connections. An UPDATE of INSTRUMENTED or HISTORY acts \
-     at once.",
+    "The server's threads: background threads and those of connections. An UPDATE of INSTRUMENTED or HISTORY takes \
+     effect at once.",
     &[IDENTITY, CONNECTION, SETUP],
     |engine, _, emit| {
         let _ = engine.threads().iter().try_for_each(emit);
@@ -39,8 +39,8 @@ pub static THREADS: TableDef<ThreadRow> = TableDef::new(
 /// The table `processlist`.
 pub static PROCESSLIST: TableDef<ThreadRow> = TableDef::new(
     "processlist",
-    "What connections and those of the server's own threads do that SHOW PROCESSLIST lists, as MySQL 8 lists them. HOST is without \
-     the port, and whoever may read the table sees all of them.",
+    "What each connection, and each of the server's own threads that SHOW PROCESSLIST lists, is doing, in the \
+     columns of MySQL 8. HOST has no port. An account that may read the table sees all rows.",
     &[PROCESS],
     |engine, _, emit| emit_listed(&engine.threads(), None, emit),
 )
@@ -60,7 +60,7 @@ const PROCESS: &[ColumnDef<ThreadRow>] = &[
     nullable("COMMAND", VarChar(16), "Command in progress, such as Query or Sleep.", |row| {
         row.command.into()
     }),
-    nullable("TIME", BigInt, "Seconds since the thread got into its present state.", |row| row.time_s.into()),
+    nullable("TIME", BigInt, "Seconds since the thread entered its present state.", |row| row.time_s.into()),
     nullable("STATE", VarChar(64), "What the thread is doing: its stage.", |row| row.state.as_ref().into()),
     nullable("INFO", LongText, "Statement in progress; NULL when there is none.", |row| {
         row.info.as_ref().into()
@@ -109,7 +109,7 @@ const CONNECTION: &[ColumnDef<ThreadRow>] = &[
     nullable("PROCESSLIST_COMMAND", VarChar(16), "Command in progress, such as Query or Sleep.", |row| {
         row.command.into()
     }),
-    nullable("PROCESSLIST_TIME", BigInt, "Seconds since the thread got into its present state.", |row| {
+    nullable("PROCESSLIST_TIME", BigInt, "Seconds since the thread entered its present state.", |row| {
         row.time_s.into()
     }),
     nullable("PROCESSLIST_STATE", VarChar(64), "What the thread is doing: its stage.", |row| {
@@ -146,12 +146,9 @@ const FURTHER: &[ColumnDef<ThreadRow>] = &[
     nullable("EXECUTION_ENGINE", ENGINES, "Always PRIMARY: there is no other.", |_| "PRIMARY".into()),
     column("CONTROLLED_MEMORY", BigIntUnsigned, NO_CONTROLLED_MEMORY, |_| 0u64.into()),
     column("MAX_CONTROLLED_MEMORY", BigIntUnsigned, NO_CONTROLLED_MEMORY, |_| 0u64.into()),
-    column(
-        "TOTAL_MEMORY",
-        BigIntUnsigned,
-        "Bytes the thread has: allocated, and not yet freed by it.",
-        |row| row.total_memory.into(),
-    ),
+    column("TOTAL_MEMORY", BigIntUnsigned, "Bytes that the thread has allocated and not yet freed.", |row| {
+        row.total_memory.into()
+    }),
     column("MAX_TOTAL_MEMORY", BigIntUnsigned, "The most bytes it had at any moment.", |row| {
         row.max_total_memory.into()
     }),

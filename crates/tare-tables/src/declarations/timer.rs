@@ -12,7 +12,7 @@ use crate::table::{TableError, Value};
 /// The table `performance_timers`.
 pub static PERFORMANCE_TIMERS: TableDef<TimerRow> = TableDef::new(
     "performance_timers",
-    "The clocks of this machine. Times in all tables are picoseconds, whatever clock took them.",
+    "The clocks of this machine. Times in all tables are in picoseconds, whichever clock is used.",
     &[&[
         column("TIMER_NAME", Enum(TIMER_NAMES), "Name of the clock.", |row| row.name.into()),
         nullable(
@@ -36,9 +36,9 @@ pub static PERFORMANCE_TIMERS: TableDef<TimerRow> = TableDef::new(
 /// The table `setup_timers`.
 pub static SETUP_TIMERS: TableDef<TimerSetting> = TableDef::new(
     "setup_timers",
-    "Which clock events are timed with, as in MariaDB's own. An UPDATE is accepted and remembered, and changes no \
-     time: every event is timed with the one clock of the finest grain, CYCLE where the machine has it. It says that a \
-     row changed even where it did not, and with warning 1681, as in MariaDB's own, that the table is deprecated.",
+    "The clock that events are timed with, as in MariaDB's own. An UPDATE is accepted and kept, but has no effect: \
+     every event is timed with the most precise clock, CYCLE if the machine has it. It always reports a changed row, \
+     and warning 1681, as in MariaDB's own: the table is deprecated.",
     &[&[
         column("NAME", VarChar(64), "Type of event.", |row: &TimerSetting| row.name.into()),
         column("TIMER_NAME", Enum(TIMER_NAMES), "Name of a clock. May be updated.", |row| row.timer.into()),

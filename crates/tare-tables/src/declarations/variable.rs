@@ -26,8 +26,8 @@ pub static GLOBAL_VARIABLES: ViewDef = ViewDef::new(
 /// The table `session_variables`.
 pub static SESSION_VARIABLES: ViewDef = ViewDef::new(
     "session_variables",
-    "The variables of the asking session, and the global ones sessions have none of, as \
-     information_schema.SESSION_VARIABLES has them.",
+    "The variables of the session that asks, as information_schema.SESSION_VARIABLES has them. A variable that \
+     exists only globally has its global value.",
     &[&[NAME, VALUE]],
     "`information_schema`.`SESSION_VARIABLES` `v`",
 );
@@ -35,10 +35,10 @@ pub static SESSION_VARIABLES: ViewDef = ViewDef::new(
 /// The table `variables_by_thread`.
 pub static VARIABLES_BY_THREAD: ViewDef = ViewDef::new(
     "variables_by_thread",
-    "The variables of the asking session, with its thread. Those of other sessions cannot be had: what a value means is in the \
-     server's own classes, and texts are freed under a lock.",
+    "The variables of the session that asks, with its thread. Other sessions have no rows, because reading their variables \
+     would need the server's locks.",
     &[
-        &[expressed("THREAD_ID", BigIntUnsigned, "Thread of the asking session.", "`t`.`THREAD_ID`")],
+        &[expressed("THREAD_ID", BigIntUnsigned, "Thread of the session that asks.", "`t`.`THREAD_ID`")],
         &[NAME, VALUE],
     ],
     "`performance_schema`.`threads` `t` JOIN `information_schema`.`SESSION_VARIABLES` `v` \
@@ -48,8 +48,8 @@ pub static VARIABLES_BY_THREAD: ViewDef = ViewDef::new(
 /// The table `variables_info`.
 pub static VARIABLES_INFO: ViewDef = ViewDef::new(
     "variables_info",
-    "Where each variable has its value from. MariaDB does not tell option files apart, so all of them are GLOBAL, and it \
-     does not keep who set a variable and when.",
+    "How each variable got its value. MariaDB does not distinguish kinds of option files, so all of them are GLOBAL. It does \
+     not record who set a variable, and when.",
     &[&[
         NAME,
         expressed_or_null(
@@ -63,7 +63,7 @@ pub static VARIABLES_INFO: ViewDef = ViewDef::new(
         expressed_or_null(
             "VARIABLE_PATH",
             VarChar(1024),
-            "The option file; empty where it was none.",
+            "The option file; empty if the value is not from one.",
             "ifnull(`v`.`GLOBAL_VALUE_PATH`,'')",
         ),
         expressed_or_null(
@@ -78,9 +78,14 @@ pub static VARIABLES_INFO: ViewDef = ViewDef::new(
             "Greatest value of a number; else 0.",
             "ifnull(`v`.`NUMERIC_MAX_VALUE`,'0')",
         ),
-        expressed_or_null("SET_TIME", TimestampMicros, "Always NULL: nobody keeps it.", NOBODY_KNOWS),
-        expressed_or_null("SET_USER", Char(32), "Always NULL: nobody keeps it.", NOBODY_KNOWS),
-        expressed_or_null("SET_HOST", Char(255), "Always NULL: nobody keeps it.", NOBODY_KNOWS),
+        expressed_or_null(
+            "SET_TIME",
+            TimestampMicros,
+            "Always NULL: MariaDB does not record it.",
+            NOBODY_KNOWS,
+        ),
+        expressed_or_null("SET_USER", Char(32), "Always NULL: MariaDB does not record it.", NOBODY_KNOWS),
+        expressed_or_null("SET_HOST", Char(255), "Always NULL: MariaDB does not record it.", NOBODY_KNOWS),
     ]],
     "`information_schema`.`SYSTEM_VARIABLES` `v`",
 );
@@ -128,12 +133,12 @@ pub static VARIABLES_METADATA: ViewDef = ViewDef::new(
 /// The table `tls_channel_status`.
 pub static TLS_CHANNEL_STATUS: ViewDef = ViewDef::new(
     "tls_channel_status",
-    "TLS of the server's connections: its status variables that begin with Ssl, and the variables that say which \
-     certificates are in use.",
+    "The server's TLS: its status variables that begin with Ssl, and the system variables that name certificates and \
+     ciphers.",
     &[&[
         expressed("CHANNEL", VarChar(128), "Always mysql_main: there is no other.", "'mysql_main'"),
-        expressed("PROPERTY", VarChar(128), "Name of what is told.", "`p`.`PROPERTY`"),
-        expressed("VALUE", VarChar(2048), "What it is.", "ifnull(`p`.`VALUE`,'')"),
+        expressed("PROPERTY", VarChar(128), "Name of the variable.", "`p`.`PROPERTY`"),
+        expressed("VALUE", VarChar(2048), "Its value.", "ifnull(`p`.`VALUE`,'')"),
     ]],
     "(SELECT 'Enabled' AS `PROPERTY`, if(`h`.`VARIABLE_VALUE` = 'YES','Yes','No') AS `VALUE` \
      FROM `information_schema`.`GLOBAL_VARIABLES` `h` WHERE `h`.`VARIABLE_NAME` = 'HAVE_SSL' \
@@ -149,8 +154,8 @@ pub static TLS_CHANNEL_STATUS: ViewDef = ViewDef::new(
 /// The table `user_defined_functions`.
 pub static USER_DEFINED_FUNCTIONS: ViewDef = ViewDef::new(
     "user_defined_functions",
-    "The functions in libraries that CREATE FUNCTION made known, as mysql.func has them, which one must be allowed to \
-     read. The server does not count their uses.",
+    "The functions in libraries that CREATE FUNCTION … SONAME has registered, as mysql.func has them; the account \
+     needs SELECT on mysql.func. The server does not count their uses.",
     &[&[
         expressed("UDF_NAME", VarChar(64), "Name of the function.", "`f`.`name`"),
         expressed(
@@ -161,7 +166,7 @@ pub static USER_DEFINED_FUNCTIONS: ViewDef = ViewDef::new(
         ),
         expressed("UDF_TYPE", VarChar(20), "Whether it is a function or an aggregate.", "`f`.`type`"),
         expressed_or_null("UDF_LIBRARY", VarChar(1024), "File of its library.", "`f`.`dl`"),
-        expressed_or_null("UDF_USAGE_COUNT", BigInt, "Always 0: nobody counts.", "0"),
+        expressed_or_null("UDF_USAGE_COUNT", BigInt, "Always 0: the server does not count them.", "0"),
     ]],
     "`mysql`.`func` `f`",
 );
@@ -182,7 +187,7 @@ macro_rules! server_value {
 /// The table `innodb_redo_log_files`.
 pub static INNODB_REDO_LOG_FILES: ViewDef = ViewDef::new(
     "innodb_redo_log_files",
-    "InnoDB's redo log, which in MariaDB is one file, written round and round.",
+    "InnoDB's redo log, which in MariaDB is one file that is overwritten in a circle.",
     &[&[
         expressed("FILE_ID", BigInt, "Always 0: there is no other.", "0"),
         expressed(
@@ -209,8 +214,8 @@ pub static INNODB_REDO_LOG_FILES: ViewDef = ViewDef::new(
             "Size of the file, bytes.",
             server_value!("GLOBAL_VARIABLES", "INNODB_LOG_FILE_SIZE"),
         ),
-        expressed("IS_FULL", TinyInt, "Always 0: it is written round and round.", "0"),
-        expressed("CONSUMER_LEVEL", Int, "Always 0: nobody else reads it.", "0"),
+        expressed("IS_FULL", TinyInt, "Always 0: it is overwritten in a circle.", "0"),
+        expressed("CONSUMER_LEVEL", Int, "Always 0: the log has no other reader.", "0"),
     ]],
     "`information_schema`.`GLOBAL_VARIABLES` `d` WHERE `d`.`VARIABLE_NAME` = 'INNODB_LOG_GROUP_HOME_DIR'",
 );

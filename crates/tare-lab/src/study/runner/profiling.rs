@@ -23,7 +23,7 @@ impl Run<'_> {
         };
         let definition = &self.order.definition;
         for cell in definition.cells() {
-            for (place, setting) in definition.settings.iter().enumerate().filter(|(_, s)| !s.twin) {
+            for (place, setting) in definition.settings.iter().enumerate().filter(|(_, s)| !s.control) {
                 if definition.runs(workload_of(definition, &cell), setting)
                     && !self.is_profiled(&cell, setting)
                 {

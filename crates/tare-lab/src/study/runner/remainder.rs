@@ -30,7 +30,7 @@ pub(super) fn wanted(
         let serves = |open: &SettingDef| definition.base_of(open) == s.name;
         open.contains(s.name.as_str())
             || definition.settings.iter().any(|o| open.contains(o.name.as_str()) && serves(o))
-            || (s.twin && !open.is_empty() && runs(&s))
+            || (s.control && !open.is_empty() && runs(&s))
     };
     (0..definition.settings.len()).filter(|&i| needed(&definition.settings[i])).collect()
 }

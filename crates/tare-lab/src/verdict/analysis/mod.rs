@@ -62,7 +62,7 @@ pub struct SettingAnalysis {
     /// Name of the setting it is compared with; its own if it is the base.
     pub base: String,
     /// Whether it is the A/A control: a copy of the base, whose difference is noise.
-    pub twin: bool,
+    pub control: bool,
     /// Number of blocks in which it was measured.
     pub blocks: usize,
     /// Number of independent observations behind its differences (see the module).
@@ -112,7 +112,7 @@ impl Analysis {
     ///
     /// # let setting = |name: &str| serde_json::json!({
     /// #     "name": name, "meaning": "", "server": "mariadb", "made_by": [], "base": "off",
-    /// #     "twin": name == "off again",
+    /// #     "control": name == "off again",
     /// # });
     /// # let settings = ["off", "off again", "on"].map(setting);
     /// # let header = serde_json::json!({
@@ -186,9 +186,10 @@ impl Analysis {
             };
             let each = |s: &SettingFacts| {
                 let own = slices(&s.name);
-                let twin = header.settings.iter().find(|t| t.twin && t.base == s.base && t.name != s.name);
-                let twin = twin.map(|t| slices(&t.name)).unwrap_or_default();
-                let compared = Comparison::of(&own, &slices(&s.base), &twin);
+                let control =
+                    header.settings.iter().find(|t| t.control && t.base == s.base && t.name != s.name);
+                let control = control.map(|t| slices(&t.name)).unwrap_or_default();
+                let compared = Comparison::of(&own, &slices(&s.base), &control);
                 let analysis = setting(&header, s, &own, &compared, false);
                 // A setting that had enough before the last slices came keeps its analysis.
                 if over && !analysis.reached { setting(&header, s, &own, &compared, true) } else { analysis }
@@ -235,7 +236,7 @@ impl CellAnalysis {
 
     /// Returns the difference of the A/A control, which shows the size of noise.
     pub fn noise(&self) -> Option<Difference> {
-        self.settings.iter().find(|s| s.twin)?.cost
+        self.settings.iter().find(|s| s.control)?.cost
     }
 }
 
@@ -269,7 +270,7 @@ fn setting(
     SettingAnalysis {
         name: facts.name.clone(),
         base: facts.base.clone(),
-        twin: facts.twin,
+        control: facts.control,
         blocks: own.len(),
         units,
         medians: Medians::of(own, header.measure, processors(header, facts)),
@@ -319,13 +320,13 @@ mod tests {
     const MARGIN: f64 = 0.01;
 
     fn header(blocks_per_start: u32) -> Header {
-        let facts = |name: &str, twin| SettingFacts {
+        let facts = |name: &str, control| SettingFacts {
             name: name.into(),
             meaning: String::new(),
             server: "s".into(),
             made_by: vec![],
             base: "off".into(),
-            twin,
+            control,
         };
         Header {
             format: crate::results::record::FORMAT,
@@ -502,9 +503,9 @@ mod tests {
             header.budget = Some(budget);
             let analysis = Analysis::of(&records).expect("a header");
             let judged = budget.judge(&analysis);
-            assert_eq!((judged.len(), judged[0].setting.as_str()), (1, "on"), "no base and no twin");
+            assert_eq!((judged.len(), judged[0].setting.as_str()), (1, "on"), "no base and no A/A control");
             assert_eq!((judged[0].outcome, on(&records).reached), (outcome, outcome != Outcome::Unknown));
-            assert_eq!(analysis.reached(), outcome != Outcome::Unknown, "the twin is not waited for");
+            assert_eq!(analysis.reached(), outcome != Outcome::Unknown, "the A/A control is not waited for");
         }
     }
 
@@ -533,10 +534,10 @@ mod tests {
             slice.process = slice.process.filter(|_| slice.setting != "on");
         }
         let analysis = Analysis::of(&records).expect("a header");
-        let [twin, on] =
+        let [control, on] =
             ["off again", "on"].map(|name| analysis.cells[0].setting(name).expect("it is there"));
-        assert_eq!((on.blocks, on.units, twin.units), (20, 10, 10));
-        assert!(on.memory.is_none() && twin.memory.is_some(), "what it holds came before the study");
+        assert_eq!((on.blocks, on.units, control.units), (20, 10, 10));
+        assert!(on.memory.is_none() && control.memory.is_some(), "what it holds came before the study");
     }
 
     #[test]

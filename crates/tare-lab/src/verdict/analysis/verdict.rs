@@ -82,7 +82,7 @@ impl Evidence {
         let told = self.told();
         if let Some(budget) = header.budget {
             let outcome = budget.weigh(Some(told), Some(self.calm), Some(self.mean)).0;
-            return facts.twin || outcome != Outcome::Unknown;
+            return facts.control || outcome != Outcome::Unknown;
         }
         let awaits_mean = !told.is_significant() && self.calm.is_within(header.margin);
         self.is_equivalent(header)

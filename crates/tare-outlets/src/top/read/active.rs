@@ -36,9 +36,8 @@ impl Reader {
         let mut history = History::default();
         history.extend(rows);
         if self.processors.is_none() {
-            let filter = "WHERE `NAME` = 'processors'";
-            let found = passing(self.source.rows("tare_status", &["VALUE"], filter))?;
-            self.processors = found.first().and_then(|row| row.number(0));
+            let found = self.source.status("processors");
+            self.processors = passing(found)?.and_then(|number| number.parse().ok());
         }
         history.processors = self.processors;
         self.name_digests(&mut history)?;

@@ -84,10 +84,10 @@ impl Reader {
     }
 }
 
-/// Drops errors about what an account may not read, or a server does not have.
-pub(super) fn passing(rows: Result<Vec<Row>, Error>) -> Result<Vec<Row>, Error> {
-    match rows {
-        Err(error) if !error.is_passing() => Ok(vec![]),
+/// Makes errors about what an account may not read, or a server does not have, an empty answer.
+pub(super) fn passing<T: Default>(answer: Result<T, Error>) -> Result<T, Error> {
+    match answer {
+        Err(error) if !error.is_passing() => Ok(T::default()),
         other => other,
     }
 }

@@ -291,21 +291,17 @@ fn have_digests(source: &mut Source) -> Result<bool, Error> {
     if source.kind() != Kind::Tare {
         return Ok(false);
     }
-    let rows = source.rows("tare_status", &["VALUE"], "WHERE `NAME` = 'prepared_digests'")?;
-    Ok(rows.first().and_then(|row| row.text(0)).as_deref() == Some("ON"))
+    Ok(source.status("prepared_digests")?.as_deref() == Some("ON"))
 }
 
 /// Describes the server's version and the provider of its Performance Schema.
 fn describe(source: &mut Source) -> Result<String, Error> {
     if source.kind() != Kind::Tare {
         let name = if source.kind() == Kind::MySql { "MySQL" } else { "MariaDB" };
-        return Ok(format!("{name} {}, built-in", short_version(source.version())));
+        return Ok(format!("{name} {}, without tare", short_version(source.version())));
     }
-    let filter = "WHERE `NAME` IN ('version', 'server_version')";
-    let rows = source.rows("tare_status", &["NAME", "VALUE"], filter)?;
-    let value =
-        |name: &str| rows.iter().find(|row| row.text(0).as_deref() == Some(name)).and_then(|row| row.text(1));
-    let (tare, server) = (value("version").unwrap_or_default(), value("server_version").unwrap_or_default());
+    let tare = source.status("version")?.unwrap_or_default();
+    let server = source.status("server_version")?.unwrap_or_default();
     Ok(format!("MariaDB {}, tare {tare}", short_version(&server)))
 }
 

@@ -68,7 +68,7 @@ fn object(history: &History) -> Value {
         let left_out = series.left_out.iter().map(|(run, why)| json!({ "run": run + 1, "why": why }));
         json!({
             "workload": series.cell.workload, "connections": series.cell.users, "percent": series.cell.percent,
-            "setting": series.setting, "control": series.twin, "of_mean": series.of_mean,
+            "setting": series.setting, "control": series.control, "of_mean": series.of_mean,
             "points": points.collect::<Vec<_>>(), "left_out": left_out.collect::<Vec<_>>(),
             "course": shape, "changes": changes,
         })

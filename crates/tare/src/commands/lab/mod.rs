@@ -326,6 +326,15 @@ fn introduce(order: &Order) {
     ));
 }
 
+/// Prints what the names of a study's settings mean.
+fn explain(analysis: &Analysis) {
+    let mut grid = Grid::new(&[("SETTING", Column::Left), ("MEANING", Column::CutEnd)]);
+    for setting in &analysis.header.settings {
+        grid.row([setting.name.clone(), setting.meaning.clone()]);
+    }
+    grid.print();
+}
+
 fn read(folder: &Path) -> Result<Analysis> {
     let records = journal::read(folder)?;
     Ok(Analysis::of(&records).ok_or_else(|| Error::NoResults(folder.into()))?)
@@ -336,6 +345,8 @@ fn show(analysis: &Analysis, folder: &Path, publish: Option<&Path>, asked: &LabB
     let report = tare_lab::report::write(folder)?.html;
     let given_away = publish.map(|to| published(folder, to)).transpose()?;
     table::print(analysis);
+    println!();
+    explain(analysis);
     println!();
     page::note(&format!("Results: {}", folder.display()));
     page::note(&format!("Report:  {}", report.display()));
