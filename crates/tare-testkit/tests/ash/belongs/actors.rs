@@ -93,8 +93,8 @@ impl<'s> Cast<'s> {
         self.join(options, identity, role)
     }
 
-    /// Runs one life of an identity: it comes, its sessions work, it is dropped while they do, they end.
-    pub(super) fn live(&self, identity: usize) {
+    /// Runs one life of an identity: it comes, its sessions work, it is dropped, while they do if `early`, they end.
+    pub(super) fn live(&self, identity: usize, early: bool) {
         let Some(mut root) = self.join(self.server.client_options(), identity, Role::Defines) else { return };
         run(
             &mut root,
@@ -112,16 +112,21 @@ impl<'s> Cast<'s> {
                 ],
             ),
         );
+        let begone = [
+            texts(identity, ["DROP USER u#@localhost"]),
+            texts(identity, ["FLUSH TABLES s#.t#", "DROP DATABASE s#"]),
+        ];
         std::thread::scope(|scope| {
             scope.spawn(|| self.holds(identity));
             scope.spawn(|| self.waits(identity));
             scope.spawn(|| self.looks(identity));
-            std::thread::sleep(Duration::from_millis(60));
-            // The sessions go on without their account, and then without their tables.
-            run(&mut root, &texts(identity, ["DROP USER u#@localhost"]));
-            std::thread::sleep(Duration::from_millis(60));
-            run(&mut root, &texts(identity, ["FLUSH TABLES s#.t#", "DROP DATABASE s#"]));
+            for statements in begone.iter().filter(|_| early) {
+                std::thread::sleep(Duration::from_millis(60));
+                // The sessions go on without their account, and then without their tables.
+                run(&mut root, statements);
+            }
         });
+        begone.iter().for_each(|statements| run(&mut root, statements));
     }
 
     fn holds(&self, identity: usize) {
@@ -219,7 +224,7 @@ impl<'s> Cast<'s> {
     pub(super) fn act(&self, worker: usize, workers: usize, identities: usize) {
         let mut identity = worker;
         while !self.is_over() {
-            self.live(identity);
+            self.live(identity, true);
             identity = if identity + workers < identities { identity + workers } else { worker };
         }
     }
@@ -230,7 +235,7 @@ fn prepared(conn: &mut Conn, identity: usize) {
     let [select, update] = ["SELECT v FROM t# WHERE id = ?", "UPDATE t# SET v = ? WHERE id = 3"]
         .map(|sql| sql.replace('#', &identity.to_string()));
     for (sql, value) in [(select, 1), (update, 2)] {
-        let Ok(statement) = conn.prep(sql) else { return };
+        let Ok(statement) = conn.prep(sql) else { continue };
         for _ in 0..3 {
             if conn.exec_drop(&statement, (value,)).is_err() {
                 break;
@@ -244,7 +249,13 @@ fn prepared(conn: &mut Conn, identity: usize) {
         conn,
         &texts(
             identity,
-            ["PREPARE p# FROM 'UPDATE t# SET v = v + 1 WHERE id = 1'", "EXECUTE p#", "DEALLOCATE PREPARE p#"],
+            [
+                "PREPARE p# FROM 'UPDATE t# SET v = v + 1 WHERE id = 1'",
+                "EXECUTE p#",
+                "DEALLOCATE PREPARE p#",
+                // It fails, and is a statement of its own.
+                "EXECUTE p#",
+            ],
         ),
     );
 }
