@@ -224,12 +224,13 @@ fn server() -> Option<Server> {
     let settings = Settings::new(Provider::under_test())
         .tare_option("ash-interval", "10ms")
         .tare_option("ash-memory", "512K")
-        .tare_option("sample", "1/3")
-        .environment("TARE_ASH_INTERVAL", "1000");
-    // Under valgrind a thousand samples are no aim.
+        .tare_option("sample", "1/3");
+    // Under valgrind a thousand samples a second are no aim.
     let is_under = std::env::var_os("TARE_VALGRIND_LOGS").is_some();
     let settings = match checked_provider().filter(|_| !is_under) {
-        Some(library) => settings.environment("LD_PRELOAD", &library.to_string_lossy()),
+        Some(library) => settings
+            .environment("LD_PRELOAD", &library.to_string_lossy())
+            .environment("TARE_ASH_INTERVAL", "1000"),
         None => settings,
     };
     Server::start(settings).unwrap().on_its_port()
