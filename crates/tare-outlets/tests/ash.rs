@@ -2,6 +2,8 @@
 
 #[path = "ash/file.rs"]
 mod file;
+#[path = "ash/hostile.rs"]
+mod hostile;
 #[path = "ash/lacking.rs"]
 mod lacking;
 #[path = "ash/truth.rs"]

@@ -24,6 +24,9 @@ pub(super) struct Blocker {
 
 /// A metadata lock that is held or waited for.
 struct Lock {
+    slot: &'static MetadataSlot,
+    generation: u32,
+    status: u8,
     thread_id: u64,
     namespace: u8,
     kind: u8,
@@ -32,12 +35,34 @@ struct Lock {
     object: ObjectName,
 }
 
+impl Lock {
+    /// Returns whether it is still granted or waited for as it was.
+    fn is_still(&self, engine: &Engine) -> bool {
+        let held = engine.arena.hold(Pool::MetadataLocks, self.slot);
+        held.is_some()
+            && self.slot.status.load(Relaxed) == self.status
+            && self.slot.head.is_still(self.generation)
+    }
+}
+
+/// How often a sample reads all metadata locks at most. Between two threads that it asks about, locks come and go.
+const READINGS: u32 = 4;
+
 /// What one sample has to know of all threads to tell who blocks whom. Read when first needed.
 #[derive(Default)]
 pub(super) struct Blockers {
-    locks: Option<Vec<Lock>>,
-    /// PROCESSLIST_ID of each live thread, and its session.
-    threads: Option<HashMap<u64, (u64, u64)>>,
+    locks: Vec<Lock>,
+    /// How often `locks` has been read.
+    readings: u32,
+    /// Each live thread, by THREAD_ID.
+    threads: Option<HashMap<u64, Live>>,
+}
+
+/// A thread that lived when threads were looked through.
+struct Live {
+    thread: &'static Thread,
+    processlist_id: u64,
+    session: u64,
 }
 
 impl Blockers {
@@ -67,42 +92,59 @@ impl Blockers {
     ) -> Option<(ObjectName, Option<Blocker>)> {
         let host = *engine.host.get()?;
         let own = thread.thread_id.load(Relaxed);
-        let locks = self.locks.get_or_insert_with(|| engine.locks(host));
-        let wanted = locks.iter().find(|lock| lock.thread_id == own && !lock.is_granted)?;
+        let at = self.wanted(engine, host, own)?;
+        let wanted = &self.locks[at];
         let blocks = |is_granted: bool| {
             let is_in_the_way = |lock: &&Lock| {
                 lock.thread_id != own
                     && lock.is_granted == is_granted
                     && (lock.namespace, &lock.names) == (wanted.namespace, &wanted.names)
                     && host.is_lock_in_the_way(wanted.namespace, wanted.kind, lock.kind, is_granted)
+                    && lock.is_still(engine)
             };
-            locks.iter().find(is_in_the_way).map(|lock| lock.thread_id)
+            self.locks.iter().find(is_in_the_way).map(|lock| lock.thread_id)
         };
         let (object, blocking) = (wanted.object.clone(), blocks(true).or_else(|| blocks(false)));
         Some((object, blocking.and_then(|blocking| self.live(engine, thread, blocking))))
     }
 
-    /// Returns the thread that runs a session.
+    /// Returns the place in `locks` of the lock that a thread waits for at present.
+    fn wanted(&mut self, engine: &Engine, host: &dyn Host, own: u64) -> Option<usize> {
+        let is_wanted = |lock: &Lock| lock.thread_id == own && !lock.is_granted && lock.is_still(engine);
+        let mut found = self.locks.iter().position(is_wanted);
+        if found.is_none() && self.readings < READINGS {
+            self.readings += 1;
+            self.locks = engine.locks(host);
+            found = self.locks.iter().position(is_wanted);
+        }
+        found
+    }
+
+    /// Returns the thread that runs a session at present.
     pub(super) fn of_session(&mut self, engine: &Engine, session: u64) -> Option<Blocker> {
-        let mut threads = self.threads(engine).iter();
-        let (thread_id, (processlist_id, _)) = threads.find(|(_, (_, its))| *its == session)?;
-        Some(Blocker { thread_id: *thread_id, processlist_id: *processlist_id })
+        let (thread_id, live) = self.threads(engine).iter().find(|(_, live)| live.session == session)?;
+        // The host may have given the session's place to another one since.
+        let runs_it =
+            live.thread.session.load(Acquire) == session && engine.still_lives(live.thread, *thread_id);
+        runs_it.then_some(Blocker { thread_id: *thread_id, processlist_id: live.processlist_id })
     }
 
     fn live(&mut self, engine: &Engine, waiting: &Thread, thread_id: u64) -> Option<Blocker> {
         let is_other = thread_id != waiting.thread_id.load(Relaxed);
-        let (processlist_id, _) = self.threads(engine).get(&thread_id).filter(|_| is_other)?;
-        Some(Blocker { thread_id, processlist_id: *processlist_id })
+        let live = self.threads(engine).get(&thread_id).filter(|_| is_other)?;
+        Some(Blocker { thread_id, processlist_id: live.processlist_id })
     }
 
-    fn threads(&mut self, engine: &Engine) -> &HashMap<u64, (u64, u64)> {
+    fn threads(&mut self, engine: &Engine) -> &HashMap<u64, Live> {
         self.threads.get_or_insert_with(|| {
-            let live = engine.slabs().filter(|thread| thread.alive.load(Acquire) == 1);
             let facts = |thread: &'static Thread| {
-                let facts = (thread.processlist_id.load(Relaxed), thread.session.load(Acquire));
-                (thread.thread_id.load(Relaxed), facts)
+                let thread_id = thread.thread_id.load(Relaxed);
+                let processlist_id = thread.processlist_id.load(Relaxed);
+                let live = Live { thread, processlist_id, session: thread.session.load(Acquire) };
+                // Another one may have got the slab meanwhile.
+                engine.still_lives(thread, thread_id).then_some((thread_id, live))
             };
-            live.map(facts).collect()
+            engine.slabs().filter_map(facts).collect()
         })
     }
 }
@@ -112,13 +154,16 @@ impl Engine {
     fn locks(&self, host: &dyn Host) -> Vec<Lock> {
         let mut locks = Vec::new();
         self.pools.each::<MetadataSlot>(&self.arena, Pool::MetadataLocks, |slot| {
-            let generation = slot.head.generation();
-            let is_granted = match host.lock_status_name(slot.status.load(Relaxed)) {
+            let (generation, status) = (slot.head.generation(), slot.status.load(Relaxed));
+            let is_granted = match host.lock_status_name(status) {
                 Some("GRANTED") => true,
                 Some("PENDING") => false,
                 _ => return,
             };
             let lock = Lock {
+                slot,
+                generation,
+                status,
                 thread_id: slot.owner_thread.load(Relaxed),
                 namespace: slot.namespace.load(Relaxed),
                 kind: slot.lock_type.load(Relaxed),

@@ -8,12 +8,12 @@ use super::Scheduler;
 use super::blockers::Blockers;
 use super::names::{KnownNames, joined};
 use super::record::{NO_OPERATION, Record};
-use super::waiting::{Doing, Judge, StageWaits};
+use super::waiting::{Doing, Judge, StageWaits, Working};
 use crate::Engine;
 use crate::clock::{Scale, ticks, wall_us};
 use crate::layout::ring::RECORD_TIMED;
 use crate::memory::text;
-use crate::read::RunningStatement;
+use crate::read::{RunningStatement, RunningTransaction};
 use crate::snapshot::{ObjectName, SessionState, WaitClass};
 use crate::thread::Thread;
 
@@ -44,6 +44,13 @@ struct Background {
 /// How much later than due a sample is at most on a busy machine, in microseconds. Before one that is later still there was
 /// no sampling.
 const LATE_US: u64 = 5_000_000;
+
+/// The statement that a thread is in.
+struct Statement<'a> {
+    running: Option<&'a RunningStatement>,
+    digest: Option<[u8; 16]>,
+    transaction: Option<RunningTransaction>,
+}
 
 /// What one sample shares.
 struct Sample<'a> {
@@ -123,12 +130,16 @@ impl Sample<'_> {
         let cpu = self.judge.scheduler.cpu_time(thread.os_id.load(Relaxed));
         // A statement first: it may have ended when it is known what the thread waits for.
         let statements = if works { self.engine.statements_in_progress(thread) } else { Vec::new() };
-        let digest = self.digest(id, thread, &statements);
-        let doing = if works { self.judge.working(thread, cpu) } else { self.background(id, thread, cpu)? };
-        let mut record = self.begun(thread, statements.last(), digest, &doing);
-        record.thread_id = id;
-        record.stage = self.engine.stage_of(thread);
-        Some(record)
+        let statement = Statement {
+            running: statements.last(),
+            digest: self.digest(id, thread, &statements),
+            transaction: self.engine.transaction_in_progress(thread),
+        };
+        let doing = match works {
+            true => self.judge.working(Working { thread, statements: &statements }, cpu),
+            false => self.background(id, thread, cpu)?,
+        };
+        Some(Record { thread_id: id, ..self.begun(thread, &statement, &doing) })
     }
 
     /// Returns what a background thread does; `None`: it sleeps.
@@ -157,16 +168,9 @@ impl Sample<'_> {
         })
     }
 
-    /// Returns a record with all but THREAD_ID and stage: the ages, the texts' places, and what `doing` says of the
-    /// wait.
-    fn begun(
-        &mut self,
-        thread: &Thread,
-        statement: Option<&RunningStatement>,
-        digest: Option<[u8; 16]>,
-        doing: &Doing,
-    ) -> Record {
-        let trx = self.engine.transaction_in_progress(thread);
+    /// Returns a record with all but THREAD_ID: the ages, the texts' places, and what `doing` says of the wait.
+    fn begun(&mut self, thread: &Thread, statement: &Statement<'_>, doing: &Doing) -> Record {
+        let Statement { running: statement, digest, transaction: trx } = statement;
         let now = ticks();
         let age = |start: u64| us(self.scale, now.saturating_sub(start));
         let wait = doing.noted.as_ref().filter(|_| doing.wait != 0);
@@ -189,7 +193,7 @@ impl Sample<'_> {
             digest: digest.map_or(0, |hash| self.names.name(texts, &hash)),
             object: self.names.name(texts, &object),
             thread: thread.class.load(Relaxed),
-            stage: 0,
+            stage: doing.stage,
             wait: doing.wait,
             operation: wait.map_or(NO_OPERATION, |wait| wait.operation),
             class: doing.class.unwrap_or(WaitClass::Cpu),
@@ -198,7 +202,7 @@ impl Sample<'_> {
             wait_us: timed.map(|wait| age(wait.start)),
             trx_us: trx.as_ref().and_then(|trx| trx.start).map(age),
             blocking_thread_id: blocker.thread_id,
-            trx_id: trx.map_or(0, |trx| trx.trx_id),
+            trx_id: trx.as_ref().map_or(0, |trx| trx.trx_id),
         }
     }
 }

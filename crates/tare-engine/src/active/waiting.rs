@@ -12,6 +12,7 @@ use super::record::WAIT_ROW_LOCK;
 use super::{Scheduler, ThreadState};
 use crate::Engine;
 use crate::layout::wait::WaitEvent;
+use crate::read::RunningStatement;
 use crate::setup::instrument::fixed;
 use crate::snapshot::{self, ClassId, Kind, ObjectName, SessionState, WaitClass};
 use crate::thread::Thread;
@@ -27,6 +28,43 @@ pub(super) struct Doing {
     pub(super) noted: Option<WaitEvent>,
     pub(super) object: Option<ObjectName>,
     pub(super) blocker: Option<Blocker>,
+    /// Instrument of the stage; 0: none.
+    pub(super) stage: ClassId,
+}
+
+impl Doing {
+    fn running(state: SessionState, stage: ClassId) -> Doing {
+        Doing { state: Some(state), class: Some(WaitClass::Cpu), stage, ..Doing::default() }
+    }
+}
+
+/// A thread that is in the middle of statements. Whatever is read of it may be of the next one, so it is asked afterwards whether it
+/// is [still](Self::is_still) in the same.
+#[derive(Clone, Copy)]
+pub(super) struct Working<'a> {
+    pub(super) thread: &'static Thread,
+    /// Outermost first.
+    pub(super) statements: &'a [RunningStatement],
+}
+
+/// What a thread has noted of what it does.
+struct Notes {
+    /// Outermost first.
+    waits: Vec<WaitEvent>,
+    stage: ClassId,
+}
+
+impl Working<'_> {
+    fn is_still(self, engine: &Engine) -> bool {
+        engine.is_still_in(self.thread, self.statements)
+    }
+
+    /// Returns what the thread has noted in the same statement; `None`: it is in another one.
+    fn notes(self, engine: &Engine) -> Option<Notes> {
+        let notes =
+            Notes { waits: engine.waits_in_progress(self.thread), stage: engine.stage_of(self.thread) };
+        self.is_still(engine).then_some(notes)
+    }
 }
 
 /// What the stages of the host say of the thread's wait, by instrument.
@@ -50,24 +88,21 @@ pub(super) struct Judge<'a> {
 }
 
 impl Judge<'_> {
-    /// Returns what a thread does that is in the middle of a statement. `cpu` is the CPU time it had used a moment ago.
-    pub(super) fn working(&mut self, thread: &'static Thread, cpu: Option<Duration>) -> Doing {
-        let waits = self.engine.waits_in_progress(thread);
-        if let Some(wait) = waited_for(self.engine, &waits) {
-            return self.noted(thread, wait);
+    /// Returns what a thread does that is in the middle of a statement. `cpu` is the CPU time it had used a moment ago. A thread
+    /// that has got to another statement since runs.
+    pub(super) fn working(&mut self, working: Working<'_>, cpu: Option<Duration>) -> Doing {
+        let moved_on = || Doing::running(SessionState::OnCpu, 0);
+        let Some(notes) = working.notes(self.engine) else { return moved_on() };
+        if let Some(wait) = waited_for(self.engine, &notes.waits) {
+            return self.noted(working, wait, notes.stage);
         }
-        let accessed = waits.last().cloned();
-        let os_id = thread.os_id.load(Relaxed);
-        let runs = |state| Doing {
-            state: Some(state),
-            class: Some(WaitClass::Cpu),
-            noted: accessed.clone(),
-            ..Doing::default()
-        };
+        let accessed = notes.waits.last().cloned();
+        let os_id = working.thread.os_id.load(Relaxed);
+        let runs = |state| Doing { noted: accessed.clone(), ..Doing::running(state, notes.stage) };
         if cpu.is_none() || self.scheduler.cpu_time(os_id) != cpu {
             return runs(SessionState::OnCpu);
         }
-        if let Some(waits) = self.row_lock(thread, &accessed, false) {
+        if let Some(waits) = self.row_lock(working, &notes, false) {
             return waits;
         }
         let class = match self.scheduler.state(os_id) {
@@ -76,12 +111,11 @@ impl Judge<'_> {
             None => return runs(SessionState::OnCpu),
         };
         // It may have begun to wait since.
-        let waits = self.engine.waits_in_progress(thread);
-        if let Some(wait) = waited_for(self.engine, &waits) {
-            return self.noted(thread, wait);
+        let Some(notes) = working.notes(self.engine) else { return moved_on() };
+        if let Some(wait) = waited_for(self.engine, &notes.waits) {
+            return self.noted(working, wait, notes.stage);
         }
-        let accessed = waits.last().cloned();
-        self.row_lock(thread, &accessed, true).unwrap_or_else(|| self.unnoted(thread, accessed, class))
+        self.row_lock(working, &notes, true).unwrap_or_else(|| self.unnoted(working, notes, class))
     }
 
     /// Returns what a background thread does; `None`: it sleeps. `cpu` is the CPU time it had used at the last sample.
@@ -92,80 +126,102 @@ impl Judge<'_> {
     ) -> Option<Doing> {
         let waits = self.engine.waits_in_progress(thread);
         if let Some(wait) = waited_for(self.engine, &waits) {
+            // Whoever waits for a signal, or for the network, has nothing to do.
             let rests = self.engine.registry.kind(wait.class).is_rest();
-            return (!rests).then(|| self.noted(thread, wait));
+            let working = Working { thread, statements: &[] };
+            return (!rests).then(|| self.noted(working, wait, self.engine.stage_of(thread)));
         }
         if cpu.is_none() || before == cpu {
             return None;
         }
         let os_id = thread.os_id.load(Relaxed);
-        let runs = |state| Doing { state: Some(state), class: Some(WaitClass::Cpu), ..Doing::default() };
+        let runs = |state| Doing::running(state, self.engine.stage_of(thread));
         if self.scheduler.cpu_time(os_id) != cpu {
             return Some(runs(SessionState::OnCpu));
         }
         match self.scheduler.state(os_id)? {
             ThreadState::Ready => Some(runs(SessionState::Runnable)),
-            ThreadState::Waits(Some(WaitClass::File)) => Some(waiting(WaitClass::File)),
+            ThreadState::Waits(Some(WaitClass::File)) => {
+                Some(waiting(WaitClass::File, self.engine.stage_of(thread)))
+            }
             ThreadState::Waits(_) => None,
         }
     }
 
-    /// Returns what a thread does that is in this wait.
-    fn noted(&mut self, thread: &Thread, wait: WaitEvent) -> Doing {
+    /// Returns what a thread does that is in this wait, and in this stage.
+    fn noted(&mut self, working: Working<'_>, wait: WaitEvent, stage: ClassId) -> Doing {
         let kind = self.engine.registry.kind(wait.class);
-        let class = WaitClass::of(kind, self.stages.class(self.engine, self.engine.stage_of(thread)));
+        let class = WaitClass::of(kind, self.stages.class(self.engine, stage));
         let (object, blocker) = match kind {
-            Kind::Metadata => self.metadata_lock(thread),
+            Kind::Metadata => self.metadata_lock(working),
             kind => {
                 let object = self.engine.object_name(kind, wait.object, wait.index);
-                (Some(object), self.blockers.of_synch(self.engine, thread, &wait))
+                (Some(object), self.blockers.of_synch(self.engine, working.thread, &wait))
             }
         };
         let object = object.filter(|object| object.object_type.is_some());
         // What the stage calls a lock is one, whatever condition it waits on.
         let (object, blocker) = match class {
-            WaitClass::MetadataLock | WaitClass::UserLock if kind == Kind::Cond => self.metadata_lock(thread),
+            WaitClass::MetadataLock | WaitClass::UserLock if kind == Kind::Cond => {
+                self.metadata_lock(working)
+            }
             _ => (object, blocker),
         };
-        Doing { wait: wait.class, noted: Some(wait), object, blocker, ..waiting(class) }
+        Doing { wait: wait.class, noted: Some(wait), object, blocker, ..waiting(class, stage) }
     }
 
     /// Returns that a thread waits for a row lock, if it does. `does_wait`: the operating system says that it waits.
-    fn row_lock(&mut self, thread: &Thread, accessed: &Option<WaitEvent>, does_wait: bool) -> Option<Doing> {
-        let session = self.engine.session_of(thread)?;
-        let wait = self.engine.host.get()?.row_lock_wait(session, does_wait)?;
+    fn row_lock(&mut self, working: Working<'_>, notes: &Notes, does_wait: bool) -> Option<Doing> {
+        let session = self.engine.session_of(working.thread)?;
+        let host = self.engine.host.get()?;
+        let wait = host.row_lock_wait(session, does_wait)?;
         let blocker = wait.holder.and_then(|holder| self.blockers.of_session(self.engine, holder));
+        // While it waits for a holder, that keeps its session. Once it has got the lock, the holder may be another one.
+        let blocker = blocker.filter(|_| host.row_lock_wait(session, does_wait) == Some(wait));
+        let now = working.notes(self.engine)?;
+        let accessed = notes.waits.last().filter(|it| now.waits.last().is_some_and(|now| now.id == it.id));
         let object = accessed
-            .as_ref()
             .map(|it| self.engine.object_name(self.engine.registry.kind(it.class), it.object, it.index));
-        let noted = accessed.clone();
-        Some(Doing { wait: WAIT_ROW_LOCK, noted, object, blocker, ..waiting(WaitClass::RowLock) })
+        let noted = accessed.cloned();
+        Some(Doing {
+            wait: WAIT_ROW_LOCK,
+            noted,
+            object,
+            blocker,
+            ..waiting(WaitClass::RowLock, notes.stage)
+        })
     }
 
     /// Returns what a thread waits for of which nothing is noted. `class` is what the operating system says.
-    fn unnoted(&mut self, thread: &Thread, accessed: Option<WaitEvent>, class: Option<WaitClass>) -> Doing {
-        let told = self.stages.class(self.engine, self.engine.stage_of(thread));
+    fn unnoted(&mut self, working: Working<'_>, notes: Notes, class: Option<WaitClass>) -> Doing {
+        let Notes { mut waits, stage } = notes;
+        let accessed = waits.pop();
+        let told = self.stages.class(self.engine, stage);
         let is_table_lock = accessed.as_ref().is_some_and(|it| it.class == fixed::TABLE_LOCK);
         let class =
             told.or(is_table_lock.then_some(WaitClass::TableLock)).or(class).unwrap_or(WaitClass::Other);
         match class {
             WaitClass::MetadataLock | WaitClass::UserLock => {
-                let (object, blocker) = self.metadata_lock(thread);
-                Doing { wait: fixed::METADATA, object, blocker, ..waiting(class) }
+                let (object, blocker) = self.metadata_lock(working);
+                Doing { wait: fixed::METADATA, object, blocker, ..waiting(class, stage) }
             }
-            WaitClass::TableLock => Doing { wait: fixed::TABLE_LOCK, noted: accessed, ..waiting(class) },
-            _ => waiting(class),
+            WaitClass::TableLock => {
+                Doing { wait: fixed::TABLE_LOCK, noted: accessed, ..waiting(class, stage) }
+            }
+            _ => waiting(class, stage),
         }
     }
 
-    fn metadata_lock(&mut self, thread: &Thread) -> (Option<ObjectName>, Option<Blocker>) {
-        let found = self.blockers.of_metadata(self.engine, thread);
+    fn metadata_lock(&mut self, working: Working<'_>) -> (Option<ObjectName>, Option<Blocker>) {
+        let found = self.blockers.of_metadata(self.engine, working.thread);
+        // It may be that of the next statement.
+        let found = found.filter(|_| working.is_still(self.engine));
         found.map_or((None, None), |(object, blocker)| (Some(object), blocker))
     }
 }
 
-fn waiting(class: WaitClass) -> Doing {
-    Doing { state: Some(SessionState::Waiting), class: Some(class), ..Doing::default() }
+fn waiting(class: WaitClass, stage: ClassId) -> Doing {
+    Doing { state: Some(SessionState::Waiting), class: Some(class), stage, ..Doing::default() }
 }
 
 /// Returns the wait in progress that says what a thread waits for.

@@ -199,6 +199,13 @@ impl DigestRef {
     }
 }
 
+impl OpenStatement {
+    /// Returns whether the statement with this EVENT_ID is in progress on this level; for readers.
+    pub(crate) fn is_running(&self, id: u64) -> bool {
+        self.what.load(Relaxed) >> ID == id && self.end.load(Relaxed) == 0
+    }
+}
+
 /// The operations of its thread.
 impl OpenStatement {
     /// Begins a statement whose EVENT_ID is `id`; 0: it is no event. It nests in `transaction` if that began

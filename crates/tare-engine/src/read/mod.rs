@@ -33,11 +33,11 @@ use crate::snapshot::{Stat, Summary};
 use crate::thread::Thread;
 
 pub use digests::Digests;
-pub(crate) use events::RunningStatement;
 pub use events::{
     BlockRow, BlockTexts, Cursor, Each, EachStatement, Origin, RecordedStatement, RunningTokens,
     StatementBlock, StreamPart, StreamedStatement,
 };
+pub(crate) use events::{RunningStatement, RunningTransaction};
 pub(crate) use figures::SumCache;
 pub(crate) use names::OwnerCache;
 pub(crate) use objects::lock_object;

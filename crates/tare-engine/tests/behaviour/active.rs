@@ -38,6 +38,21 @@ impl Scheduler for Kernel {
     }
 }
 
+/// A kernel that says that a thread waits, which gets on while it says so.
+struct Meanwhile<F>(Option<F>);
+
+impl<F: FnOnce()> Scheduler for Meanwhile<F> {
+    fn cpu_time(&mut self, _: u64) -> Option<Duration> {
+        Some(Duration::from_nanos(1))
+    }
+    fn state(&mut self, _: u64) -> Option<ThreadState> {
+        if let Some(gets_on) = self.0.take() {
+            gets_on();
+        }
+        Some(ThreadState::Waits(None))
+    }
+}
+
 const SECOND: Duration = Duration::from_secs(1);
 
 fn rig() -> Rig {
@@ -47,7 +62,7 @@ fn rig() -> Rig {
 }
 
 /// Samples once; the rows of that sample.
-fn sampled(rig: Rig, sampler: &mut Sampler, mut kernel: Kernel) -> Vec<ActiveRow> {
+fn sampled(rig: Rig, sampler: &mut Sampler, mut kernel: impl Scheduler) -> Vec<ActiveRow> {
     rig.reset(Reset::ActiveHistory);
     let count = rig.sample_active(sampler, &mut kernel, SECOND);
     let mut rows = Vec::new();
@@ -60,7 +75,7 @@ fn sampled(rig: Rig, sampler: &mut Sampler, mut kernel: Kernel) -> Vec<ActiveRow
 }
 
 /// The only row of a sample.
-fn only(rig: Rig, kernel: Kernel) -> ActiveRow {
+fn only(rig: Rig, kernel: impl Scheduler) -> ActiveRow {
     let mut rows = sampled(rig, &mut Sampler::default(), kernel);
     assert_eq!(rows.len(), 1, "{rows:?}");
     rows.remove(0)
@@ -103,6 +118,23 @@ fn the_kernel_says_whether_it_runs() {
         let row = only(rig, Kernel { cpu: Cell::new((1, 0)), state: None });
         assert_eq!(row.state, SessionState::OnCpu, "nobody knows");
     });
+}
+
+#[test]
+fn a_row_has_no_wait_of_the_next_statement() {
+    let rig = rig();
+    rig.connect();
+    let first = rig.begin(rig.class.statement, "SELECT 1").expect("on");
+    let id = first.event_id();
+    let gets_on = || {
+        rig.finish(first, "SELECT 1");
+        rig.begin(rig.class.statement, "SELECT 2").expect("on");
+        rig.start_wait(rig.class.file, WaitObject::new(0x1234, operation::FILE), here()).expect("on");
+    };
+    let row = only(rig, Meanwhile(Some(gets_on)));
+    assert_eq!((row.event_id, row.class, row.wait), (Some(id), WaitClass::Cpu, None), "it ran");
+    let row = only(rig, Kernel::running());
+    assert_eq!((row.event_id > Some(id), row.class, row.wait), (true, WaitClass::File, Some(FILE)));
 }
 
 #[test]

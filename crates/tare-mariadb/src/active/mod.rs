@@ -58,7 +58,7 @@ fn shared() -> MutexGuard<'static, Shared> {
 /// Reserves the memory and starts the thread that samples.
 pub(crate) fn begin(options: &Options, clocks: Clocks) -> std::io::Result<()> {
     ENGINE.start_active_history(usize::try_from(options.ash_memory).unwrap_or(usize::MAX))?;
-    shared().interval = options.ash_interval;
+    shared().interval = interval(options);
     shared().is_running = true;
     let work = move || {
         let _told = guarded(THREAD, "the active session history is not sampled any more", || sample(clocks));
@@ -73,6 +73,14 @@ pub(crate) fn begin(options: &Options, clocks: Clocks) -> std::io::Result<()> {
 pub(crate) fn end() {
     shared().is_ending = true;
     CHANGED.notify_all();
+}
+
+/// Returns how often to sample: as the option says, or as tests do that need more samples than anybody may ask for. The
+/// environment variable `TARE_ASH_INTERVAL` is read only in builds with debug assertions.
+fn interval(options: &Options) -> Duration {
+    let told = || std::env::var("TARE_ASH_INTERVAL").ok().and_then(|text| text.parse().ok());
+    let micros = if cfg!(debug_assertions) { told() } else { None };
+    micros.map_or(options.ash_interval, Duration::from_micros)
 }
 
 /// Samples until the server ends.

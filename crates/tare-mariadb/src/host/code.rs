@@ -66,11 +66,16 @@ pub(super) fn thread_local(code: &[u8]) -> Option<isize> {
 }
 
 /// Returns where a function finds the pointer of a storage engine in its first argument: the offset of the first engine's,
-/// and how far apart they are, as a power of two. `mov place(%rsi), %eax`, `shl $power, %rax`, `mov place(%rax,%rdi), %rax`
-/// and nothing else.
+/// and how far apart they are, as a power of two. `mov place(%rsi), %eax` or `mov (%rsi), %eax`, `shl $power, %rax`,
+/// `mov place(%rax,%rdi), %rax` and nothing else.
 pub(super) fn of_engine(code: &[u8]) -> Option<(usize, u8)> {
     let code = code.strip_prefix(&[0xF3, 0x0F, 0x1E, 0xFA]).unwrap_or(code);
-    let code = code.strip_prefix(&[0x8B, 0x46])?.get(1..)?;
+    let code = match code.strip_prefix(&[0x8B])?.split_first()? {
+        (0x46, rest) => rest.get(1..)?,
+        // 11.8: the number is what the second argument begins with.
+        (0x06, rest) => rest,
+        _ => return None,
+    };
     let (power, code) = code.strip_prefix(&[0x48, 0xC1, 0xE0])?.split_first()?;
     let code = code.strip_prefix(&[0x48, 0x8B, 0x84])?;
     let code = code.strip_prefix(&[0x38]).or(code.strip_prefix(&[0x07]))?;
@@ -198,6 +203,8 @@ mod tests {
         other[15] = 0x90;
         assert_eq!(of_engine(&other), None);
         assert_eq!(of_engine(&code[..12]), None);
+        let first = [&[0xF3, 0x0F, 0x1E, 0xFA, 0x8B, 0x06][..], &code[3..]].concat();
+        assert_eq!(of_engine(&first), Some((0x2880, 6)), "11.8: it begins with its number");
         assert_eq!(of_engine(&SENT), None);
     }
 }

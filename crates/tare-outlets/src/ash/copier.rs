@@ -13,11 +13,32 @@ use crate::source::{Address, Error, Kind, Source};
 /// Most digests whose texts are asked for in one query.
 const MOST_DIGESTS: usize = 200;
 
+/// Time and THREAD_ID of a row.
+type RowKey = (String, u64);
+
+/// A time of the server's clock from which on samples are read.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Since {
+    time: String,
+    /// Whether the sample of this very time is among them.
+    is_included: bool,
+}
+
+impl Since {
+    fn after(time: String) -> Since {
+        Since { time, is_included: false }
+    }
+}
+
 /// A connection that reads the history.
 pub(super) struct Copier {
     source: Source,
-    /// Time of the last sample that has been returned.
-    written: Option<String>,
+    /// From which time on samples have not been returned.
+    since: Option<Since>,
+    /// Rows from before the server's clock was set back, whose time is yet to come.
+    earlier: HashSet<RowKey>,
+    /// Lines for the user.
+    pub(super) notes: Vec<String>,
     /// Digests whose texts have been asked for.
     asked: HashSet<String>,
     /// Connections of tare's tools; over tare's socket there are none.
@@ -39,9 +60,16 @@ impl Copier {
             Address::Socket(_) => None,
             Address::Account(_) => Some(Tools::of(&mut source)?),
         };
-        let mut copier = Copier { source, written: None, asked: HashSet::new(), tools };
+        let mut copier = Copier {
+            source,
+            since: None,
+            earlier: HashSet::new(),
+            notes: vec![],
+            asked: HashSet::new(),
+            tools,
+        };
         let rows = copier.source.rows(HISTORY, &["SAMPLE_TIME"], "ORDER BY `SAMPLE_TIME` DESC LIMIT 1")?;
-        copier.written = rows.first().and_then(|row| row.text(0));
+        copier.since = rows.first().and_then(|row| row.text(0)).map(Since::after);
         Ok(copier)
     }
 
@@ -56,8 +84,11 @@ impl Copier {
 
     /// Returns the samples that are complete: all but the last one, unless this is the last time.
     pub(super) fn samples(&mut self, is_last: bool) -> Result<Vec<Sample>, Error> {
-        let filter = match &self.written {
-            Some(time) => format!("WHERE `SAMPLE_TIME` > {}", literal(time)),
+        self.notice_clock()?;
+        let filter = match &self.since {
+            Some(Since { time, is_included }) => {
+                format!("WHERE `SAMPLE_TIME` {} {}", if *is_included { ">=" } else { ">" }, literal(time))
+            }
             None => String::new(),
         };
         let names = COLUMNS.map(|(name, _)| name);
@@ -66,6 +97,10 @@ impl Copier {
             let value = |(at, (_, kind)): (usize, &(&str, crate::snapshot::Type))| kind.value(row.bytes(at));
             let row: Vec<Value> = COLUMNS.iter().enumerate().map(value).collect();
             let time = row[0].text().unwrap_or_default().to_owned();
+            if !self.earlier.is_empty() && self.earlier.contains(&key(&time, row[place("THREAD_ID")].count()))
+            {
+                continue;
+            }
             samples.entry(time).or_default().rows.push(row);
         }
         if !is_last {
@@ -73,12 +108,32 @@ impl Copier {
             samples.pop_last();
         }
         if let Some((last, _)) = samples.last_key_value() {
-            self.written = Some(last.clone());
+            self.earlier.retain(|(time, _)| time > last);
+            self.since = Some(Since::after(last.clone()));
         }
         let mut samples: Vec<Sample> = samples.into_values().collect();
         self.leave_out_tools(&mut samples)?;
         self.add_texts(&mut samples)?;
         Ok(samples)
+    }
+
+    /// Finds out whether the server's clock was set back. Then the samples that follow are earlier than those before.
+    fn notice_clock(&mut self) -> Result<(), Error> {
+        let Some(Since { time: before, .. }) = &self.since else { return Ok(()) };
+        let now = self.source.ask("SELECT NOW(6)")?.first().and_then(|row| row.text(0));
+        let Some(now) = now.filter(|now| now < before) else { return Ok(()) };
+        let rows = self.source.rows(HISTORY, &["SAMPLE_TIME", "THREAD_ID"], "")?;
+        let rows: Vec<RowKey> =
+            rows.iter().map(|row| key(&row.text(0).unwrap_or_default(), row.number(1))).collect();
+        let (since, earlier) = set_back(&rows, before, &now);
+        self.notes.push(format!(
+            "the clock of {} was set back: after {before} UTC it is {} UTC; the history goes on with that time",
+            self.source.address(),
+            since.time
+        ));
+        self.since = Some(since);
+        self.earlier.extend(earlier);
+        Ok(())
     }
 
     fn leave_out_tools(&mut self, samples: &mut [Sample]) -> Result<(), Error> {
@@ -113,5 +168,50 @@ impl Copier {
             sample.texts.extend(texts);
         }
         Ok(())
+    }
+}
+
+fn key(time: &str, thread: Option<u64>) -> RowKey {
+    (time.to_owned(), thread.unwrap_or(0))
+}
+
+/// Returns where a history goes on whose rows, in the order in which they came, have been returned up to the sample of time
+/// `before`, if the clock has been set back to about `now`; and the rows that were there before and are later than that.
+fn set_back(rows: &[RowKey], before: &str, now: &str) -> (Since, Vec<RowKey>) {
+    let returned = rows.iter().rposition(|(time, _)| time == before).map(|last| last + 1);
+    let (old, new) = match returned {
+        // It was incomplete then, or more of the same follows: as long as time does not fall, it is as before.
+        Some(at) => {
+            let more = rows[at..].iter().position(|(time, _)| time.as_str() < before);
+            rows.split_at(at + more.unwrap_or(rows.len() - at))
+        }
+        None => (rows, &rows[rows.len()..]),
+    };
+    let since = match new.first() {
+        Some((time, _)) => Since { time: time.clone(), is_included: true },
+        None => Since::after(now.to_owned()),
+    };
+    (since.clone(), old.iter().filter(|(time, _)| *time >= since.time).cloned().collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn rows(times: &[&str]) -> Vec<RowKey> {
+        times.iter().map(|time| key(time, Some(7))).collect()
+    }
+
+    #[test]
+    fn a_history_goes_on_with_what_came_after_the_clock_was_set_back() {
+        // Returned up to 14; the clock went back from 15 to 11.
+        let (since, earlier) = set_back(&rows(&["10", "12", "14", "15", "11", "13"]), "14", "13");
+        assert_eq!(since, Since { time: "11".into(), is_included: true });
+        assert_eq!(earlier, rows(&["12", "14", "15"]), "the last one was not complete, and is left out");
+        let (since, earlier) = set_back(&rows(&["10", "12", "14"]), "14", "11");
+        assert_eq!((since, earlier), (Since::after("11".into()), rows(&["12", "14"])), "nothing came yet");
+        let (since, earlier) = set_back(&rows(&["10", "12"]), "14", "11");
+        assert_eq!((since, earlier), (Since::after("11".into()), rows(&["12"])), "the last one is gone");
+        assert_eq!(set_back(&[], "14", "11"), (Since::after("11".into()), vec![]), "all are gone");
     }
 }

@@ -19,6 +19,8 @@ use crate::snapshot::{Error, Head, Header, LONGEST_LINE, Snapshot, Table, Tail, 
 
 /// Bytes that contain the first two lines: two headers.
 const FIRST_LINES: usize = 16 << 10;
+/// How a header begins.
+const HEADER: &[u8] = b"{\"snapshot\":";
 
 /// Returns whether a path names a history that `tare ash` writes, perhaps at this moment, and not a snapshot.
 #[must_use]
@@ -393,6 +395,17 @@ fn first_lines(file: &File) -> io::Result<Vec<u8>> {
     let read = file.read_at(&mut begin, 0)?;
     begin.truncate(read);
     Ok(begin)
+}
+
+/// Returns whether a file may be gone on with: it is a history, or nothing but the begin of its first line.
+pub(super) fn may_go_on(file: &File) -> io::Result<bool> {
+    let begin = first_lines(file)?;
+    let first = without_zeros(begin.split(|byte| *byte == b'\n').next().unwrap_or_default());
+    Ok(match of_first_lines(&begin) {
+        Some(Line::Header { snapshot }) => snapshot.history,
+        Some(_) => false,
+        None => first.starts_with(HEADER) || HEADER.starts_with(first),
+    })
 }
 
 /// Returns the first line, or the second if a power loss has cut the first. `None` if there is none yet.

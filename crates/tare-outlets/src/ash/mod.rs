@@ -86,13 +86,20 @@ pub enum AshError {
         "{0}: no regular file, so it is not rotated: leave --rotate-size and --rotate-every out, or name a regular file"
     )]
     NoRotation(String),
+    /// The destination has something else in it.
+    #[error("{0}: no active session history, so nothing is added to it: name another file")]
+    Foreign(String),
+    /// The destination has another writer.
+    #[error(
+        "{0}: another process records into it, and a history has one writer: name another file, or end that process"
+    )]
+    Busy(String),
     /// The destination cannot be opened.
     #[error("{place}: {error}")]
     Destination {
         /// The destination.
         place: String,
-        /// The system's error.
-        #[source]
+        /// The system's error, which the text has already.
         error: io::Error,
     },
 }

@@ -11,6 +11,9 @@ use super::{AshError, Sample};
 use crate::snapshot::{Choice, Header, header};
 use crate::source::{Address, Error, Source};
 
+/// Seconds that the connection may be idle: longer than the longest interval.
+const PATIENCE: u32 = 3600;
+
 /// Where rows come from.
 enum Feed {
     Sampler(Box<Sampler>),
@@ -36,7 +39,7 @@ impl Session {
     pub(super) fn open(address: &Address, interval: Duration) -> Result<Session, AshError> {
         let mut source = Source::open(address.clone())?;
         if matches!(address, Address::Account(_)) {
-            source.execute("SET time_zone = '+00:00'")?;
+            source.execute(&format!("SET time_zone = '+00:00', SESSION wait_timeout = {PATIENCE}"))?;
         }
         let mut header = header(&mut source, &Choice { tables: vec![], text: false })?;
         header.history = true;
@@ -67,7 +70,7 @@ impl Session {
     pub(super) fn notes(&mut self) -> Vec<String> {
         match &mut self.feed {
             Feed::Sampler(sampler) => sampler.notes(),
-            Feed::Copier(_) => vec![],
+            Feed::Copier(copier) => std::mem::take(&mut copier.notes),
         }
     }
 

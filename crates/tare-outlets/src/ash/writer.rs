@@ -1,8 +1,9 @@
 //! Writing of the file: samples as JSON Lines, below a header with each start, restart of the server, and rotation.
 
 use std::collections::{BTreeMap, HashSet};
-use std::fs::File;
+use std::fs::{self, File, TryLockError};
 use std::io::{self, Read, Seek, SeekFrom};
+use std::os::unix::fs::MetadataExt;
 use std::time::SystemTime;
 
 use humantime::format_rfc3339_millis;
@@ -10,6 +11,7 @@ use humantime::format_rfc3339_millis;
 use super::columns::{
     COLUMNS, DIGEST_COLUMNS, DIGESTS, HISTORY, LATE, LATE_COLUMNS, STATUS, STATUS_COLUMNS, head, place,
 };
+use super::file::may_go_on;
 use super::{AshError, Sample};
 use crate::destination::{Control, Destination, Sink};
 use crate::snapshot::json_lines::{JsonLines, Line};
@@ -22,6 +24,8 @@ const MOST_TEXTS: usize = 20_000;
 pub(super) struct Writer<'a> {
     sink: Sink<'a>,
     destination: Destination,
+    /// The open file, locked.
+    lock: Option<File>,
     control: &'a dyn Control,
     heads: [Head; 4],
     /// The beginning of each file; `None` before the first server has answered.
@@ -50,9 +54,17 @@ impl<'a> Writer<'a> {
             return Err(AshError::NoRotation(place));
         }
         let failed = |error| AshError::Destination { place: place.clone(), error };
-        let was_cut = was_cut(destination).map_err(failed)?;
+        let was_cut = match state(destination).map_err(failed)? {
+            State::Foreign => return Err(AshError::Foreign(place)),
+            State::Cut => true,
+            State::Whole => false,
+        };
         let Some(mut sink) = Sink::open(destination, "samples", control).map_err(failed)? else {
             return Ok(None);
+        };
+        let lock = match locked(destination) {
+            Locked::By(own) => own,
+            Locked::ByAnother => return Err(AshError::Busy(place)),
         };
         if was_cut {
             sink.put("\n", 0);
@@ -60,6 +72,7 @@ impl<'a> Writer<'a> {
         Ok(Some(Writer {
             sink,
             destination: destination.clone(),
+            lock,
             control,
             heads: [
                 head(STATUS, &STATUS_COLUMNS),
@@ -83,7 +96,7 @@ impl<'a> Writer<'a> {
         self.finish();
         self.begin = Some((header, status));
         self.write_begin();
-        self.flush();
+        let _without_samples = self.flush();
     }
 
     /// Adds a sample. Samples without a row leave no trace.
@@ -128,16 +141,21 @@ impl<'a> Writer<'a> {
             add_row(&mut record, &self.heads[3], &key);
         }
         self.sink.put(record, 0);
-        self.samples += u64::from(!sample.rows.is_empty());
         self.rows += sample.rows.len() as u64;
-        self.all_rows += sample.rows.len() as u64;
-        self.flush();
+        let is_written = self.flush();
+        let of_sample = u64::from(!sample.rows.is_empty());
+        if is_written {
+            self.samples += of_sample;
+            self.all_rows += sample.rows.len() as u64;
+        } else {
+            self.unwritten += of_sample;
+        }
     }
 
     /// Ends the file with the lines that mark it as complete.
     pub(super) fn end(&mut self) {
         self.finish();
-        self.flush();
+        let _without_samples = self.flush();
     }
 
     /// Returns whether nobody reads it any more.
@@ -199,6 +217,7 @@ impl<'a> Writer<'a> {
                 self.destination
             ));
         }
+        self.lock_again();
         self.write_begin();
     }
 
@@ -207,12 +226,25 @@ impl<'a> Writer<'a> {
         if let Err(error) = self.sink.reopen() {
             self.control.tell(&format!("{}: {error}; it goes on in the file it had", self.destination));
         }
+        self.lock_again();
         self.write_begin();
     }
 
-    fn flush(&mut self) {
+    /// Locks the file that was just begun.
+    fn lock_again(&mut self) {
+        match locked(&self.destination) {
+            Locked::By(own) => self.lock = own,
+            // It may be the file it had.
+            Locked::ByAnother if self.lock.as_ref().is_some_and(|own| is_at(own, &self.destination)) => {}
+            Locked::ByAnother => {
+                self.control.tell(&format!("{}: another process records into it, too", self.destination));
+            }
+        }
+    }
+
+    /// Writes what has been put, and returns whether all of it was written.
+    fn flush(&mut self) -> bool {
         let flushed = self.sink.flush();
-        self.unwritten += flushed.unwritten;
         if flushed.unwritten > 0 {
             // A header or texts may be among it.
             self.has_gap = true;
@@ -220,25 +252,65 @@ impl<'a> Writer<'a> {
         if let Some(line) = flushed.news {
             self.control.tell(&line);
         }
+        flushed.unwritten == 0
     }
 }
 
-/// Returns whether a file's last line is incomplete. What is added must not become a part of it.
-fn was_cut(destination: &Destination) -> io::Result<bool> {
-    let Destination::File(path, _) = destination else { return Ok(false) };
-    let mut file = match File::open(path) {
-        Ok(file) if file.metadata()?.is_file() => file,
-        Ok(_) => return Ok(false),
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(false),
-        Err(error) => return Err(error),
-    };
+/// What is in the destination before anything is written.
+enum State {
+    Whole,
+    /// Its last line is incomplete. What is added must not become a part of it.
+    Cut,
+    /// It is something else.
+    Foreign,
+}
+
+/// Opens the destination for reading; `None`: there is no such regular file.
+fn regular(destination: &Destination) -> io::Result<Option<File>> {
+    let Destination::File(path, _) = destination else { return Ok(None) };
+    // A pipe would be waited for.
+    match fs::metadata(path) {
+        Ok(about) if about.is_file() => File::open(path).map(Some),
+        Ok(_) => Ok(None),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(error),
+    }
+}
+
+fn state(destination: &Destination) -> io::Result<State> {
+    let Some(mut file) = regular(destination)? else { return Ok(State::Whole) };
     if file.metadata()?.len() == 0 {
-        return Ok(false);
+        return Ok(State::Whole);
+    }
+    if !may_go_on(&file)? {
+        return Ok(State::Foreign);
     }
     let mut last = [0];
     file.seek(SeekFrom::End(-1))?;
     file.read_exact(&mut last)?;
-    Ok(last != *b"\n")
+    Ok(if last == *b"\n" { State::Whole } else { State::Cut })
+}
+
+/// Who has the lock of a file that has one writer.
+enum Locked {
+    /// This process; `None`: it is no regular file, or its file system has no locks.
+    By(Option<File>),
+    ByAnother,
+}
+
+fn locked(destination: &Destination) -> Locked {
+    let Ok(Some(file)) = regular(destination) else { return Locked::By(None) };
+    match file.try_lock() {
+        Ok(()) => Locked::By(Some(file)),
+        Err(TryLockError::WouldBlock) => Locked::ByAnother,
+        Err(TryLockError::Error(_)) => Locked::By(None),
+    }
+}
+
+fn is_at(file: &File, destination: &Destination) -> bool {
+    let Destination::File(path, _) = destination else { return false };
+    let (Ok(own), Ok(there)) = (file.metadata(), fs::metadata(path)) else { return false };
+    (own.dev(), own.ino()) == (there.dev(), there.ino())
 }
 
 fn add_line(to: &mut Vec<u8>, line: &Line) {

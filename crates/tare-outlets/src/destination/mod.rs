@@ -226,7 +226,10 @@ impl<'a> Sink<'a> {
         else {
             return false;
         };
-        let begun_us = *begun_us.get_or_insert(now_us);
+        let begun_us = begun_us.get_or_insert(now_us);
+        // A clock that is set back would keep the file for as long again.
+        *begun_us = now_us.min(*begun_us);
+        let begun_us = *begun_us;
         let length = *size + self.batch.len() as u64;
         let is_long = rotation.size.is_some_and(|most| length >= most);
         let is_old =

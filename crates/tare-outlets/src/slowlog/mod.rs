@@ -80,8 +80,7 @@ pub enum SlowLogError {
     Destination {
         /// The destination.
         place: String,
-        /// The system's error.
-        #[source]
+        /// The system's error, which the text has already.
         error: io::Error,
     },
 }

@@ -2,6 +2,7 @@
 
 #![allow(clippy::unwrap_used)] // in a test a failure is a panic
 
+mod belongs;
 mod chaos;
 mod recipes;
 mod shares;

@@ -35,6 +35,64 @@ fn whoever_may_read_the_schema_may_read_it() {
     }
 }
 
+#[test]
+fn whoever_may_read_the_history_of_statements_may_read_it_and_nobody_else() {
+    let _turn = shared_turn();
+    let Some(server) = server(&[]) else { return };
+    let mut admin = server.client().unwrap();
+    admin.query_drop("CREATE DATABASE other").unwrap();
+    for (grant, may_read) in [
+        ("USAGE ON *.*", false),
+        ("PROCESS, SUPER, RELOAD ON *.*", false),
+        ("ALL ON other.*", false),
+        ("INSERT, UPDATE, DROP ON performance_schema.*", false),
+        ("SELECT ON performance_schema.threads", false),
+        ("SELECT ON performance_schema.*", true),
+        ("SELECT ON *.*", true),
+    ] {
+        admin.query_drop("CREATE OR REPLACE USER visitor@localhost").unwrap();
+        admin.query_drop(format!("GRANT {grant} TO visitor@localhost")).unwrap();
+        let mut visitor = Conn::new(server.client_options().user(Some("visitor"))).unwrap();
+        for table in ["performance_schema.events_statements_history", HISTORY] {
+            let refused = refused(&mut visitor, &format!("SELECT * FROM {table} LIMIT 1"));
+            assert_eq!(refused.is_none(), may_read, "{grant}: {table}: {refused:?}");
+        }
+    }
+}
+
+#[test]
+fn no_text_of_a_statement_is_in_it() {
+    const SECRET: &str = "geheim";
+    let _turn = shared_turn();
+    let Some(server) = server(&[]) else { return };
+    let mut conn = server.client().unwrap();
+    let mut load = Load::new(&server);
+    let sleeps = Until::State("User sleep");
+    for level in ["lean", "sums", "off"] {
+        set_status(&mut conn, "level", level);
+        for sql in [
+            "SELECT SLEEP(600), 'geheim'",
+            "SELECT /* geheim */ SLEEP(600) AS geheim",
+            "SET @geheim = SLEEP(600)",
+            "SELECT a.geheim FROM (SELECT SLEEP(600) AS geheim) a",
+            "PREPARE geheim FROM 'SELECT SLEEP(600), 1 AS geheim'; EXECUTE geheim",
+        ] {
+            let (before, last) =
+                sql.split_once("; ").map_or((vec![], sql), |(first, last)| (vec![first], last));
+            load.busy(&before, last, &sleeps, "SLEEP");
+        }
+        sample_anew(&mut conn, 20);
+        let mut seen = 0;
+        for row in rows::<mysql::Row>(&mut conn, &format!("SELECT * FROM {HISTORY}")) {
+            seen += 1;
+            for value in row.unwrap() {
+                assert!(!value.as_sql(true).contains(SECRET), "{level}: {value:?}");
+            }
+        }
+        assert!(seen > 20, "{level}: {seen} rows");
+    }
+}
+
 /// Time, thread and connection of a row.
 type Sampled = (String, u64, Option<u32>);
 

@@ -1,7 +1,10 @@
 //! What one thread is in the middle of, read from its slab and the current block of its waits: for a sampler, which
 //! cannot afford to look at the blocks of all threads.
 
-use std::sync::atomic::Ordering::{Acquire, Relaxed};
+use std::sync::atomic::{
+    Ordering::{Acquire, Relaxed},
+    fence,
+};
 
 use tare_sync::journal;
 
@@ -9,6 +12,7 @@ use super::{Block, Event};
 use crate::Engine;
 use crate::layout::ring::RECORD_TIMED;
 use crate::layout::ring::RINGS;
+use crate::layout::statement::OpenStatement;
 use crate::layout::wait::{OpenWait, WaitEvent};
 use crate::memory::arena::{Offset, WORDS};
 use crate::record::statement::decode::StatementEvent;
@@ -90,6 +94,16 @@ impl Engine {
         };
         let levels = thread.statement_levels.iter().take(depth).map(|level| level.load(Acquire));
         levels.map_while(read).collect()
+    }
+
+    /// Returns whether a thread is still in the innermost of these statements, so that what was read meanwhile belongs to it.
+    /// Of statements that are no events, which have neither a number nor names, nobody can tell.
+    pub(crate) fn is_still_in(&self, thread: &Thread, statements: &[RunningStatement]) -> bool {
+        fence(Acquire);
+        let Some(innermost) = statements.last() else { return true };
+        let open = self.arena.get::<OpenStatement>(innermost.level);
+        thread.statement_depth.load(Relaxed) as usize == statements.len()
+            && open.is_some_and(|open| open.is_running(innermost.id))
     }
 
     /// Returns the hash that becomes DIGEST of a statement in progress. `None`: it is not parsed yet, or has ended.

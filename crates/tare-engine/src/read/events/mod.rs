@@ -28,7 +28,7 @@ use crate::thread::Thread;
 
 pub use blocks::{BlockRow, BlockTexts, RecordedStatement, StatementBlock};
 pub use ended::StreamedStatement;
-pub(crate) use in_progress::RunningStatement;
+pub(crate) use in_progress::{RunningStatement, RunningTransaction};
 pub use running::RunningTokens;
 pub use stream::{Cursor, Each, EachStatement, Origin, StreamPart};
 
