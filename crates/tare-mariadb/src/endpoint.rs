@@ -1,69 +1,21 @@
-//! The two addresses of the endpoint: the loopback address in the tables' connect strings, and the Unix socket
-//! that [`crate::interpose::redirect`] leads it to.
+//! The loopback address in the tables' connect strings, which [`crate::interpose::redirect`] leads to tare's Unix socket.
 
-use std::mem::size_of;
 use std::net::Ipv4Addr;
-use std::os::unix::ffi::OsStrExt;
-use std::path::Path;
 
-use libc::sockaddr_un;
-use tare_wire::EndpointConfig;
+use tare_host::socket::SocketPathError;
 
 /// The address that means "tare" in the connect string of an installed table: 127 and "TAR".
 pub const HOST: Ipv4Addr = Ipv4Addr::new(127, b'T', b'A', b'R');
 /// The port that goes with [`HOST`]; it is below every common range of ephemeral ports.
 pub const PORT: u16 = 16969;
 
-/// The longest path of the endpoint's socket, in bytes: the kernel's limit without the terminating zero and
-/// without the suffix that the name has while the socket is created.
-pub const MAX_SOCKET_PATH: usize =
-    size_of::<sockaddr_un>() - std::mem::offset_of!(sockaddr_un, sun_path) - 1 - EndpointConfig::SPARE_PATH;
-
-/// The reason a path cannot be the endpoint's.
+/// The reason the redirection cannot lead to a socket.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ServiceError {
-    /// The path, or the longer one under which the socket is created, does not fit into `sockaddr_un`.
-    #[error("the socket's path has {length} bytes, and the endpoint's may have at most {MAX_SOCKET_PATH}")]
-    TooLong {
-        /// The length of the refused path in bytes.
-        length: usize,
-    },
-    /// A zero byte would end the path early; an empty path names no socket.
-    #[error("the socket's path is empty or holds a zero byte")]
-    NotAPath,
+    /// The path cannot be a socket's.
+    #[error(transparent)]
+    Path(#[from] SocketPathError),
     /// The redirection already leads to another socket.
     #[error("the redirection already leads to another socket")]
     AlreadySet,
-}
-
-/// Checks whether the endpoint's socket can have this path.
-///
-/// # Errors
-///
-/// When the path is too long, is empty or contains a zero byte.
-pub fn check_socket_path(path: &Path) -> Result<(), ServiceError> {
-    let bytes = path.as_os_str().as_bytes();
-    if bytes.is_empty() || bytes.contains(&0) {
-        return Err(ServiceError::NotAPath);
-    }
-    if bytes.len() > MAX_SOCKET_PATH {
-        return Err(ServiceError::TooLong { length: bytes.len() });
-    }
-    Ok(())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_path_no_socket_can_have_is_refused() {
-        assert_eq!(MAX_SOCKET_PATH, 103, "the kernel's 107, less `.new`");
-        assert_eq!(check_socket_path(Path::new("")), Err(ServiceError::NotAPath));
-        assert_eq!(check_socket_path(Path::new("/a\0b")), Err(ServiceError::NotAPath));
-        let longest = format!("/{}", "x".repeat(MAX_SOCKET_PATH - 1));
-        assert_eq!(check_socket_path(Path::new(&longest)), Ok(()));
-        let longer = check_socket_path(Path::new(&format!("{longest}x")));
-        assert_eq!(longer, Err(ServiceError::TooLong { length: MAX_SOCKET_PATH + 1 }));
-    }
 }

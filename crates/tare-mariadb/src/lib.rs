@@ -11,9 +11,8 @@ pub mod host;
 pub mod install;
 mod interpose;
 pub mod jumps;
-pub mod options;
-mod process;
 mod serve;
+pub mod settings;
 pub mod startup;
 pub mod status;
 

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
 use serde::{Serialize, Serializer};
-use tare_mariadb::options::Root;
+use tare_host::options::Root;
 
 use crate::server::unit::TRIALS;
 

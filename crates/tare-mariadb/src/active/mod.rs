@@ -13,10 +13,10 @@ use std::time::{Duration, Instant, SystemTime};
 
 use tare_engine::Sampler;
 use tare_engine::snapshot::WaitClass;
+use tare_host::options::{Options, show_interval};
+use tare_host::process::{ENGINE, guarded, spawn};
 use tare_tables::TableError;
 
-use crate::options::{Options, show_interval};
-use crate::process::{ENGINE, guarded, spawn};
 use scheduler::Kernel;
 pub(crate) use scheduler::ThreadClock;
 

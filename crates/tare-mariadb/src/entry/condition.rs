@@ -6,9 +6,10 @@ use std::cell::Cell;
 use std::ffi::{c_char, c_uint, c_void};
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
+use tare_host::process::ENGINE;
+use tare_host::process::guard;
+
 use super::facts;
-use super::guard::guard;
-use crate::process::ENGINE;
 
 /// The type of `Sql_condition *THD::raise_condition(const Sql_condition *)`.
 type RaiseCondition = unsafe extern "C-unwind" fn(*mut c_void, *const c_void) -> *mut c_void;

@@ -6,13 +6,13 @@ use std::ptr::null_mut;
 
 use tare_engine::snapshot::Kind;
 use tare_engine::{FileHandle, FileRef, Source};
+use tare_host::process::ENGINE;
+use tare_host::process::guard;
 
-use super::guard::guard;
 use super::pointer::{instance, keep, kept, state, text};
 use crate::abi::types::{File, FileLocker, FileLockerState};
 use crate::host::file_name::FileName;
 use crate::interpose::folder;
-use crate::process::ENGINE;
 
 /// The interface's numbers of file operations.
 const CLOSE: c_uint = 4;

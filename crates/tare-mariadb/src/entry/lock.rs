@@ -12,12 +12,12 @@ use std::sync::OnceLock;
 
 use tare_engine::snapshot::Kind;
 use tare_engine::{Source, Start, SynchRef, ThreadRef, UntimedLock, Wait, operation};
+use tare_host::process::ENGINE;
+use tare_host::process::guard;
 
-use super::guard::guard;
 use super::pointer::instance;
 use super::synch::lacks_demand;
 use crate::abi::types::{Mutex, Rwlock};
-use crate::process::ENGINE;
 
 /// A lock of the server and its instance.
 #[repr(C)]

@@ -6,11 +6,11 @@ use std::ptr::null_mut;
 
 use tare_engine::snapshot::Kind;
 use tare_engine::{ThreadHandle, ThreadRef};
+use tare_host::process::ENGINE;
+use tare_host::process::guard;
 
-use super::guard::guard;
 use super::pointer::{instance, value, write};
 use crate::abi::types::Thread;
-use crate::process::ENGINE;
 
 /// Sets the owner that the server keeps with a block and returns the key; null and 0 if the block was not
 /// counted.

@@ -5,15 +5,15 @@ use std::ffi::{c_char, c_int, c_uint, c_void};
 use std::ptr::null_mut;
 
 use tare_engine::{MetadataHandle, MetadataName, Source, Start};
+use tare_host::process::ENGINE;
+use tare_host::process::guard;
 
 use super::SCHEMA;
 use super::facts;
-use super::guard::guard;
 use super::pointer::{instance, keep, kept, state};
 use crate::abi::types::{MdlKey, MetadataLock, MetadataLocker, MetadataLockerState};
 use crate::host::metadata;
 use crate::interpose::folder;
-use crate::process::ENGINE;
 
 pub(super) unsafe extern "C" fn create_metadata_lock(
     identity: *mut c_void,

@@ -8,9 +8,7 @@
 
 pub(crate) mod condition;
 mod facts;
-mod failure;
 mod file;
-mod guard;
 pub(crate) mod lock;
 mod memory;
 mod metadata;
@@ -30,15 +28,15 @@ mod transaction;
 
 use std::ffi::c_void;
 
+use tare_host::options::Options;
+
 use crate::abi::{Series, vtable_135, vtable_136};
 use crate::install::federated;
-use crate::options::Options;
 
 /// The schema of tare's own tables.
 const SCHEMA: &[u8] = federated::SCHEMA.as_bytes();
 
 pub(crate) use facts::select;
-pub(crate) use failure::failure;
 pub(crate) use server::ServerHost;
 pub(crate) use thread::when_ready;
 

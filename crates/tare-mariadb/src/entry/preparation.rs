@@ -12,13 +12,13 @@ use std::ptr::null_mut;
 use std::sync::OnceLock;
 
 use tare_engine::{DigestTokens, PreparedRef};
+use tare_host::process::ENGINE;
+use tare_host::process::guard;
 
-use super::guard::guard;
 use super::pointer::instance;
 use super::statement::kept;
 use crate::abi::types::{DigestLocker, StatementLocker};
 use crate::host::digest::{self, TokenListener};
-use crate::process::ENGINE;
 
 /// The type of `parse_sql(THD *, Parser_state *, Object_creation_ctx *, bool do_pfs_digest)`.
 pub(crate) type Parse = unsafe extern "C" fn(*mut c_void, *mut c_void, *mut c_void, bool) -> bool;

@@ -6,13 +6,13 @@ use std::fmt::Write;
 use std::ptr::null_mut;
 
 use tare_engine::{PreparedRef, ProgramHandle};
+use tare_host::process::ENGINE;
+use tare_host::process::guard;
 
 use super::facts::{self, ShortText};
-use super::guard::guard;
 use super::pointer::{bytes, instance, state};
 use super::statement::kept;
 use crate::abi::types::{PreparedStmt, SpLocker, SpLockerState, SpShare, StatementLocker};
-use crate::process::ENGINE;
 
 pub(super) unsafe extern "C" fn get_sp_share(
     object_type: c_uint,

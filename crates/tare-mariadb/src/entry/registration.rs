@@ -6,15 +6,15 @@ use std::sync::atomic::Ordering;
 
 use tare_engine::Registration;
 use tare_engine::snapshot::{Kind, Properties};
+use tare_host::process::ENGINE;
+use tare_host::process::guard;
 
-use super::guard::guard;
 use super::pointer::{state, text};
 use crate::abi::types::{
     CondInfo, FileInfo, MemoryInfo, MutexInfo, RwlockInfo, SocketInfo, StageInfo, StatementInfo, ThreadInfo,
 };
 use crate::host::command;
 use crate::interpose::folder::STORAGE_ENGINE_LOADED;
-use crate::process::ENGINE;
 
 /// The flag of memory accounted for the server as a whole, and of other singletons.
 const FLAG_GLOBAL: c_int = 1;

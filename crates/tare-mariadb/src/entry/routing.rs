@@ -15,10 +15,10 @@ use std::sync::atomic::{AtomicPtr, Ordering::Relaxed};
 
 use tare_engine::Demand;
 use tare_engine::snapshot::Kind;
+use tare_host::process::ENGINE;
 
 use super::{socket, stage, statement, synch, table};
 use crate::abi::{vtable_135, vtable_136};
-use crate::process::ENGINE;
 
 /// A slot and its possible targets.
 pub(super) struct SlotRoute {
@@ -163,7 +163,7 @@ pub(crate) fn may_change(slot: *const usize) -> bool {
 mod tests {
     use super::*;
     use crate::abi::Series;
-    use crate::options::Options;
+    use tare_host::options::Options;
 
     #[test]
     fn a_slot_points_to_what_the_demand_needs() {

@@ -5,12 +5,12 @@ use std::ffi::{c_char, c_int, c_uint, c_ulong};
 use std::ptr::null_mut;
 
 use tare_engine::{SocketHandle, Source, Start, Wait};
+use tare_host::process::ENGINE;
+use tare_host::process::guard;
 
 use super::facts;
-use super::guard::guard;
 use super::pointer::{begun, instance, keep, known, state, value};
 use crate::abi::types::{IdleLocker, IdleLockerState, Socket, SocketLocker, SocketLockerState};
-use crate::process::ENGINE;
 
 /// The server's `PSI_SOCKET_STATE_IDLE`.
 const IDLE: c_uint = 1;

@@ -5,10 +5,10 @@ use std::ffi::{c_char, c_int, c_uint};
 use std::ptr::null_mut;
 
 use tare_engine::{Progress, Source, Start};
+use tare_host::process::ENGINE;
+use tare_host::process::guard;
 
-use super::guard::guard;
 use crate::abi::types::StageProgress;
-use crate::process::ENGINE;
 
 /// Returns a stage's progress as the server's type; the server writes both numbers through the pointer, in
 /// this order.

@@ -6,16 +6,16 @@ use std::hint::cold_path;
 use std::ptr::{null, null_mut};
 
 use tare_engine::{Counter, EndedStatement, PreparedRef, ProgramHandle, Source, Statement};
+use tare_host::process::ENGINE;
+use tare_host::process::guard;
 
 use super::facts;
-use super::guard::guard;
 use super::pointer::{bytes, instance, state, statement};
 use super::preparation;
 use crate::abi::types::{
     DigestLocker, DigestStorage, PreparedStmt, SpShare, StatementLocker, StatementLockerState,
 };
 use crate::host::query_id;
-use crate::process::ENGINE;
 
 /// The part of a statement kept at the beginning of the server's locker state: one cache line instead of
 /// four.

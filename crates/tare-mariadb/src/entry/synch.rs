@@ -9,14 +9,14 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 use tare_engine::snapshot::Kind;
 use tare_engine::{Source, Start, SynchRef, ThreadHandle, ThreadRef, UntimedLock, operation};
+use tare_host::process::ENGINE;
+use tare_host::process::guard;
 
-use super::guard::guard;
 use super::pointer::{instance, keep, kept, state};
 use crate::abi::types::{
     Cond, CondLocker, CondLockerState, Mutex, MutexLocker, MutexLockerState, Rwlock, RwlockLocker,
     RwlockLockerState,
 };
-use crate::process::ENGINE;
 
 /// Whether mutexes and rwlocks whose instruments are off at their creation get no instance. The server
 /// reports nothing about those.

@@ -8,15 +8,15 @@ use tare_engine::snapshot::Kind;
 use tare_engine::{
     Source, Start, TableHandleHandle, TableName, TableShareHandle, TableShareRef, Wait, fixed,
 };
+use tare_host::process::ENGINE;
+use tare_host::process::guard;
 
 use super::SCHEMA;
 use super::facts;
-use super::guard::guard;
 use super::pointer::{begun, bytes, instance, keep, known, state};
 use crate::abi::types::{ServerTableShare, Table, TableLocker, TableLockerState, TableShare};
 use crate::host::names::TableLock;
 use crate::host::share::OpenShare;
-use crate::process::ENGINE;
 
 /// The server's `PSI_TABLE_EXTERNAL_LOCK`.
 const EXTERNAL: c_uint = 1;

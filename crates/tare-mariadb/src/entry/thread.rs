@@ -7,15 +7,15 @@ use std::ptr::{null, null_mut};
 use std::sync::OnceLock;
 
 use tare_engine::{ThreadHandle, ThreadRef};
+use tare_host::process::ENGINE;
+use tare_host::process::guard;
+use tare_host::process::symbol;
 
 use super::facts::{self, ShortText};
-use super::guard::guard;
 use super::pointer::{bytes, instance};
 use crate::abi::types::{Thd, Thread};
 use crate::host::query_id;
 use crate::interpose::folder;
-use crate::process::ENGINE;
-use crate::process::symbol;
 
 fn pointer(thread: Option<ThreadRef>) -> *mut Thread {
     thread.map_or(null_mut(), |thread| thread.address().cast())

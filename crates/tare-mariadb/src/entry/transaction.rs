@@ -6,12 +6,12 @@ use std::hint::cold_path;
 use std::ptr::null_mut;
 
 use tare_engine::{Savepoint, Source, Transaction, TransactionStart};
+use tare_host::process::ENGINE;
+use tare_host::process::guard;
 
 use super::facts;
-use super::guard::guard;
 use super::pointer::{begun_transaction, state, value};
 use crate::abi::types::{TransactionLocker, TransactionLockerState};
-use crate::process::ENGINE;
 
 /// Returns what the server reports about a starting transaction.
 #[inline(always)]

@@ -3,10 +3,9 @@
 
 use std::sync::{Mutex, PoisonError};
 
+use tare_host::options::{DEFAULT_LEVEL, LevelRule, LevelSetting, Options};
+use tare_host::process::ENGINE;
 use tare_tables::TableError;
-
-use crate::options::{DEFAULT_LEVEL, LevelRule, LevelSetting, Options};
-use crate::process::ENGINE;
 
 /// The row's name.
 pub(crate) const ROW: &str = "level";

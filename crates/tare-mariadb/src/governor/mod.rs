@@ -28,11 +28,11 @@ use tare_tables::budget::{DecisionRow, Keeper, PriceRow};
 use tare_tables::{StatusRow, StatusValue, TableError};
 
 use crate::active::{self, Clocks};
-use crate::options::Options;
-use crate::process::log::{Severity, line};
-use crate::process::panic::caught;
-use crate::process::{ENGINE, guarded, spawn};
 use ledger::Ledger;
+use tare_host::options::Options;
+use tare_host::process::log::{Severity, line};
+use tare_host::process::panic::caught;
+use tare_host::process::{ENGINE, guarded, spawn};
 use watch::{Budgets, SampleStart, Seen, Watch};
 
 /// The shortest time between two samples taken by readers of the account.

@@ -4,11 +4,10 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+use tare_host::options::{Options, SAMPLES, show_duration, show_sample_rate};
+use tare_host::process::ENGINE;
+use tare_host::process::spawn_guarded;
 use tare_tables::TableError;
-
-use crate::options::{Options, SAMPLES, show_duration, show_sample_rate};
-use crate::process::ENGINE;
-use crate::process::spawn_guarded;
 
 /// The rows of `tare_status` that can be set.
 pub(crate) const SAMPLE: &str = "sample";

@@ -4,12 +4,12 @@ use tare_budget::account::{CONNECTIONS, OWN};
 use tare_budget::board::percent;
 use tare_budget::governor::Slowed;
 use tare_budget::{Budget, Cost, CostAccount, Level};
+use tare_host::options::BUDGET_WITH_LOCKS;
 use tare_tables::budget::{Between, PriceRow};
 
 use super::watch::{Budgets, Seen};
 use super::{BUDGET, BUDGET_P95, BUDGET_STRICT, GovernorState};
 use crate::entry::synch;
-use crate::options::BUDGET_WITH_LOCKS;
 
 /// The rows of `tare_status` that exist if there are prices.
 pub(super) const STATUS: [&str; 10] = [

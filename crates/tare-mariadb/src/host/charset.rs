@@ -10,7 +10,7 @@ use std::ffi::{c_uint, c_ulong, c_void};
 use std::hint::cold_path;
 use std::ptr::null;
 
-use crate::process::symbol;
+use tare_host::process::symbol;
 
 /// Returns the collation's number, as `sql_digest_storage` and SQL text carry it; 0 for NULL.
 ///

@@ -3,6 +3,8 @@
 //! The analysed functions are exported and short. A search succeeds only if it finds exactly one offset: an
 //! instruction that is missing, or present twice with different offsets, is not an answer.
 
+use tare_host::code::calls;
+
 /// Returns the only value that `at` finds in the code up to its first `ret`.
 fn single(code: &[u8], at: impl Fn(&[u8]) -> Option<usize>) -> Option<usize> {
     let end = code.iter().position(|byte| *byte == 0xC3).unwrap_or(code.len());
@@ -63,16 +65,6 @@ pub(super) fn thread_local(code: &[u8]) -> Option<isize> {
     (rest.first() == Some(&0xC3)).then_some(i32::from_le_bytes(*place) as isize)
 }
 
-/// Returns what looks like direct calls in code at `address`: the offset of each call in the code, and its
-/// target.
-pub(crate) fn calls(code: &[u8], address: usize) -> impl Iterator<Item = (usize, usize)> {
-    code.windows(5).enumerate().filter_map(move |(at, code)| {
-        let &[0xE8, a, b, c, d] = code else { return None };
-        let distance = i32::from_le_bytes([a, b, c, d]);
-        Some((at, address.wrapping_add(at + 5).wrapping_add_signed(distance as isize)))
-    })
-}
-
 /// Returns where a function finds the pointer of a storage engine in its first argument: the offset of the first engine's,
 /// and how far apart they are, as a power of two. `mov place(%rsi), %eax`, `shl $power, %rax`, `mov place(%rax,%rdi), %rax`
 /// and nothing else.
@@ -85,12 +77,6 @@ pub(super) fn of_engine(code: &[u8]) -> Option<(usize, u8)> {
     let (place, rest) = code.split_first_chunk()?;
     let place = usize::try_from(i32::from_le_bytes(*place)).ok()?;
     (rest.first() == Some(&0xC3) && *power < 12).then_some((place, *power))
-}
-
-/// Returns the displacement with which a direct call at `call` reaches `target`; `None` if it is out of
-/// range.
-pub(crate) fn distance_of_call(call: usize, target: usize) -> Option<i32> {
-    i32::try_from(target.wrapping_sub(call + 5).cast_signed()).ok()
 }
 
 /// Returns the offset of the member whose address is the first argument of the only call to `callee` in the

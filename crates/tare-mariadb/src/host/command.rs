@@ -11,8 +11,9 @@ use std::ffi::{c_int, c_longlong, c_void};
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicI32, Ordering};
 
+use tare_host::process::symbol;
+
 use super::warning;
-use crate::process::symbol;
 
 /// The effect of a statement on a table or its definition.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -8,9 +8,9 @@
 use std::ffi::{CStr, c_char, c_uint, c_void};
 
 use tare_engine::snapshot::KnownError;
+use tare_host::process::symbol;
 
 use crate::abi::Series;
-use crate::process::symbol;
 
 /// The error list. A line has a number, a name and, unless all series have the error, the series that do.
 const ERRORS: &str = include_str!("errors.txt");

@@ -28,11 +28,12 @@ use std::ptr::null_mut;
 use std::sync::atomic::{AtomicPtr, Ordering::Relaxed};
 use std::sync::{Mutex, PoisonError};
 
+use tare_host::process::log::{Severity, line};
+use tare_host::process::{Symbol, symbol};
+
 use crate::abi::types::ServerTableShare;
 use crate::host::command::{self, Command};
 use crate::host::warning;
-use crate::process::log::{Severity, line};
-use crate::process::{Symbol, symbol};
 
 /// The first members of every handler.
 #[repr(C)]

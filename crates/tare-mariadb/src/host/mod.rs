@@ -22,6 +22,7 @@ pub(crate) mod observation;
 pub(crate) mod query_id;
 pub(crate) mod replica;
 pub(crate) mod row_lock;
+pub mod running;
 pub(crate) mod session;
 pub mod share;
 pub(crate) mod stage;

@@ -10,7 +10,7 @@ use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::sync::{LazyLock, Mutex};
 
-use crate::process::Segments;
+use tare_host::process::Segments;
 
 /// The size of a page in bytes; a mapping ends at the end of a page.
 const PAGE: usize = 4096;

@@ -11,9 +11,10 @@ use std::ffi::c_void;
 use std::ptr::NonNull;
 use std::sync::OnceLock;
 
+use tare_host::process::symbol;
+
 use super::warning::{Session, session_function};
 use super::{code, session};
-use crate::process::symbol;
 
 type QueryId = unsafe extern "C" fn(*const c_void) -> u64;
 

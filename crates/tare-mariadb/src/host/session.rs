@@ -14,10 +14,10 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Mutex, OnceLock};
 
 use tare_engine::{CounterForm, MAX_SESSION_COUNTERS, Session, SessionCounter, SessionCounters};
+use tare_host::process::symbol;
 
 use super::observation::{self, field, pointer, text, word};
 use super::{code, warning};
-use crate::process::symbol;
 
 /// The size in bytes of an entry of the list: name, value, kind.
 const ENTRY: usize = 24;

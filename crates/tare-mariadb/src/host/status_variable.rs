@@ -8,9 +8,10 @@
 use std::ffi::{CString, c_char, c_int, c_void};
 use std::sync::atomic::AtomicU64;
 
+use tare_host::process::ENGINE;
+use tare_host::process::symbol;
+
 use super::system_variable::VariableError;
-use crate::process::ENGINE;
-use crate::process::symbol;
 
 /// `st_mysql_show_var` of the server's plugin interface: headers of 10.11 and 11.8, debug information of
 /// 10.11.5 and 11.4.5.

@@ -10,12 +10,12 @@
 use std::sync::OnceLock;
 
 use tare_engine::{Session, SessionValue};
+use tare_host::process::symbol;
 
 use super::code;
 use super::observation::{self, block, field, word};
 use super::session::{self, LayoutError};
 use crate::abi::Series;
-use crate::process::symbol;
 
 /// The most variables read of a session.
 const MOST: u64 = 1 << 16;

@@ -9,7 +9,7 @@ use std::ffi::{CStr, c_char, c_int, c_uint, c_void};
 use std::ptr::NonNull;
 use std::sync::OnceLock;
 
-use crate::process::symbol;
+use tare_host::process::symbol;
 
 /// `Sql_state_errno_level::WARN_LEVEL_WARN`.
 const WARNING: c_int = 1;

@@ -26,8 +26,8 @@ use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 
 use libc::{DIR, dirent64, mode_t, stat64 as Status};
+use tare_host::process::Next;
 
-use super::next::Next;
 use crate::host::command::{self, Command};
 use crate::install::federated::SCHEMA;
 

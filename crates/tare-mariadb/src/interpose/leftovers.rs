@@ -10,10 +10,11 @@ use std::ffi::{c_char, c_int, c_void};
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use super::next::Next;
+use tare_host::process::Next;
+use tare_host::process::log::{Severity, line};
+use tare_host::process::panic::caught;
+
 use crate::install::{self, InstallError};
-use crate::process::log::{Severity, line};
-use crate::process::panic::caught;
 
 /// Set in a server that is going to serve, until its data directory has been examined.
 static DUE: AtomicBool = AtomicBool::new(false);

@@ -3,5 +3,4 @@
 
 pub mod folder;
 pub(crate) mod leftovers;
-mod next;
 pub mod redirect;

@@ -17,8 +17,9 @@ use std::sync::OnceLock;
 use std::sync::atomic::{AtomicPtr, Ordering};
 
 use libc::{sockaddr, sockaddr_in, sockaddr_un, socklen_t};
+use tare_host::socket::check_socket_path;
 
-pub use crate::endpoint::{HOST, MAX_SOCKET_PATH, PORT, ServiceError, check_socket_path};
+pub use crate::endpoint::{HOST, PORT, ServiceError};
 
 /// The longest that a full listen queue of the endpoint may delay a caller.
 const BACKLOG_WAIT: libc::timeval = libc::timeval { tv_sec: 5, tv_usec: 0 };

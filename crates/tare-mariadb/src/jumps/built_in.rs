@@ -6,10 +6,12 @@
 
 use std::ffi::CStr;
 
+use tare_host::code;
+
+pub use tare_host::process::Image;
+
 use super::error::DirectCallsError;
 use crate::abi::Series;
-use crate::host::code;
-pub use crate::process::Image;
 
 /// The function whose first calls lead to the table.
 pub const KEYS: &CStr = c"_Z20init_server_psi_keysv";
@@ -24,72 +26,65 @@ fn twins(one: &str, other: &str) -> bool {
     TWINS.iter().any(|group| group.contains(&one) && group.contains(&other))
 }
 
-impl Image<'_> {
-    /// Returns each function of the built-in with the first slot that contains it. `keys` is the address of
-    /// [`KEYS`].
-    ///
-    /// # Errors
-    ///
-    /// When the program is not laid out like the known servers.
-    pub fn functions(
-        &self,
-        series: Series,
-        keys: Option<usize>,
-    ) -> Result<Vec<(usize, usize)>, DirectCallsError> {
-        let slots = series.slot_names();
-        let mut functions: Vec<(usize, usize)> = Vec::new();
-        for (slot, function) in self.table(keys, slots.len())?.into_iter().enumerate() {
-            if function % 16 != 0 {
-                return Err(DirectCallsError::Unexpected("a function is not aligned"));
-            }
-            match functions.iter().find(|(_, known)| *known == function) {
-                Some((twin, _)) if twins(slots[*twin], slots[slot]) => {}
-                Some(_) => return Err(DirectCallsError::Unexpected("two slots share a function")),
-                None => functions.push((slot, function)),
-            }
+/// Returns each function of the built-in with the first slot that contains it. `keys` is the address of
+/// [`KEYS`].
+///
+/// # Errors
+///
+/// When the program is not laid out like the known servers.
+pub fn functions(
+    program: &Image<'_>,
+    series: Series,
+    keys: Option<usize>,
+) -> Result<Vec<(usize, usize)>, DirectCallsError> {
+    let slots = series.slot_names();
+    let mut functions: Vec<(usize, usize)> = Vec::new();
+    for (slot, function) in table(program, keys, slots.len())?.into_iter().enumerate() {
+        if function % 16 != 0 {
+            return Err(DirectCallsError::Unexpected("a function is not aligned"));
         }
-        Ok(functions)
-    }
-
-    /// Returns the built-in's table: `slots` addresses of functions.
-    fn table(&self, keys: Option<usize>, slots: usize) -> Result<Vec<usize>, DirectCallsError> {
-        let keys = keys
-            .filter(|function| self.holds(*function))
-            .ok_or(DirectCallsError::Unexpected("no init_server_psi_keys"))?;
-        let calls = self.calls(keys);
-        let mut found = calls.windows(4).flat_map(|first| self.tables(first, slots));
-        match (found.next(), found.next()) {
-            (Some(table), None) => Ok(table),
-            (None, _) => {
-                Err(DirectCallsError::Unexpected("no function table of MariaDB's own Performance Schema"))
-            }
-            _ => Err(DirectCallsError::Unexpected("more than one vtable")),
+        match functions.iter().find(|(_, known)| *known == function) {
+            Some((twin, _)) if twins(slots[*twin], slots[slot]) => {}
+            Some(_) => return Err(DirectCallsError::Unexpected("two slots share a function")),
+            None => functions.push((slot, function)),
         }
     }
+    Ok(functions)
+}
 
-    /// Returns whether the address lies in the code.
-    fn holds(&self, address: usize) -> bool {
-        address.checked_sub(self.address).is_some_and(|at| at < self.code.len())
+/// Returns the built-in's table: `slots` addresses of functions.
+fn table(program: &Image<'_>, keys: Option<usize>, slots: usize) -> Result<Vec<usize>, DirectCallsError> {
+    let keys = keys
+        .filter(|function| program.holds(*function))
+        .ok_or(DirectCallsError::Unexpected("no init_server_psi_keys"))?;
+    let calls = calls(program, keys);
+    let mut found = calls.windows(4).flat_map(|first| tables(program, first, slots));
+    match (found.next(), found.next()) {
+        (Some(table), None) => Ok(table),
+        (None, _) => {
+            Err(DirectCallsError::Unexpected("no function table of MariaDB's own Performance Schema"))
+        }
+        _ => Err(DirectCallsError::Unexpected("more than one vtable")),
     }
+}
 
-    /// Returns the targets of what looks like direct calls in the first bytes of a function.
-    fn calls(&self, function: usize) -> Vec<usize> {
-        const LOOK: usize = 192;
-        let bytes = &self.code[function - self.address..];
-        let bytes = &bytes[..LOOK.min(bytes.len())];
-        let targets = code::calls(bytes, function).map(|(_, target)| target);
-        targets.filter(|target| self.holds(*target)).collect()
-    }
+/// Returns the targets of what looks like direct calls in the first bytes of a function.
+fn calls(program: &Image<'_>, function: usize) -> Vec<usize> {
+    const LOOK: usize = 192;
+    let bytes = &program.code[function - program.address..];
+    let bytes = &bytes[..LOOK.min(bytes.len())];
+    let targets = code::calls(bytes, function).map(|(_, target)| target);
+    targets.filter(|target| program.holds(*target)).collect()
+}
 
-    /// Returns the places in the data that begin with these four addresses and continue with functions.
-    fn tables(&self, first: &[usize], slots: usize) -> Vec<Vec<usize>> {
-        let tables = self.data.iter().flat_map(|words| words.windows(slots));
-        let tables = tables.filter(|table| table[..4] == *first);
-        tables
-            .filter(|table| table.iter().all(|function| self.holds(*function)))
-            .map(<[usize]>::to_vec)
-            .collect()
-    }
+/// Returns the places in the data that begin with these four addresses and continue with functions.
+fn tables(program: &Image<'_>, first: &[usize], slots: usize) -> Vec<Vec<usize>> {
+    let tables = program.data.iter().flat_map(|words| words.windows(slots));
+    let tables = tables.filter(|table| table[..4] == *first);
+    tables
+        .filter(|table| table.iter().all(|function| program.holds(*function)))
+        .map(<[usize]>::to_vec)
+        .collect()
 }
 
 #[cfg(test)]
@@ -124,7 +119,11 @@ mod tests {
         let (address, code) = (0x1000, code(slots));
         let table: Vec<usize> = (0..slots).map(|slot| address + 256 + 16 * slot).collect();
         let functions = |data: &[usize]| {
-            Image { address, code: &code, data: vec![&[1, 2], data] }.functions(series, Some(address))
+            super::functions(
+                &Image { address, code: &code, data: vec![&[1, 2], data] },
+                series,
+                Some(address),
+            )
         };
         let expected: Vec<_> = table.iter().copied().enumerate().collect();
         assert_eq!(functions(&[&[7][..], &table, &[8]].concat()), Ok(expected));
@@ -152,7 +151,7 @@ mod tests {
     fn a_program_without_the_first_function_is_no_server() {
         let image = Image { address: 0x1000, code: &[0x90; 64], data: vec![] };
         for keys in [None, Some(0), Some(0x1040)] {
-            let found = image.functions(Series::V10_11, keys);
+            let found = functions(&image, Series::V10_11, keys);
             assert_eq!(found, Err(DirectCallsError::Unexpected("no init_server_psi_keys")));
         }
     }

@@ -8,8 +8,8 @@
 
 use std::sync::OnceLock;
 
-use super::detour::{Function, copies};
-use super::error::DetourError;
+use tare_host::jumps::{DetourError, Function, copies};
+
 use crate::entry::condition;
 use crate::host::diagnostics;
 

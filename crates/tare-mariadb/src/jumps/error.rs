@@ -1,18 +1,6 @@
 //! The reasons the server's code cannot be changed as expected.
 
-/// The reason a function cannot be detoured.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum DetourError {
-    /// The server does not export the function.
-    #[error("the server does not export {0}")]
-    Missing(&'static str),
-    /// The function's code is none of the known ones.
-    #[error("the server's {0} is made in another way than expected")]
-    Unexpected(&'static str),
-    /// The system does not let a program create code.
-    #[error("the system refuses memory for code: {0}")]
-    Refused(String),
-}
+use tare_host::jumps::DetourError;
 
 /// The reason the calls cannot be redirected.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]

@@ -9,11 +9,12 @@
 
 use std::ffi::{CStr, c_void};
 
+use tare_host::process::symbol;
+
 use crate::abi::Series;
 use crate::entry::lock::{
     self, MUTEX_INSTANCE, PRLOCK, PRLOCK_INSTANCE, PRLOCK_READERS, PRLOCK_WRITER, RWLOCK_INSTANCE, TakePrlock,
 };
-use crate::process::symbol;
 
 /// The bytes of a function that are examined; functions that get a jump are longer.
 pub const LOOK: usize = 80;

@@ -3,10 +3,10 @@
 
 pub mod built_in;
 pub(crate) mod conditions;
-mod detour;
 pub(crate) mod direct_calls;
 mod error;
 pub mod locks;
 pub(crate) mod preparation;
 
-pub use error::{DetourError, DirectCallsError, PreparationError};
+pub use error::{DirectCallsError, PreparationError};
+pub use tare_host::jumps::DetourError;

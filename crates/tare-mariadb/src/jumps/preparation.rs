@@ -14,13 +14,13 @@ use std::ffi::{c_uint, c_void};
 use std::ptr::{null, null_mut};
 use std::sync::OnceLock;
 
-use super::detour::{Function, JUMP_ON, PAGE, jump_on_to, make_code_near};
-use super::direct_calls;
-use super::error::{DetourError, PreparationError};
+use tare_host::code;
+use tare_host::jumps::{DetourError, Function, JUMP_ON, PAGE, jump_on_to, make_code_near, overwrite};
+use tare_host::process::symbol;
+
+use super::error::PreparationError;
 use crate::entry::preparation::{Parse, ParseFunction, intercept};
-use crate::host::code;
 use crate::host::digest::TokenListener;
-use crate::process::symbol;
 
 static HINDRANCE: OnceLock<Option<PreparationError>> = OnceLock::new();
 
@@ -59,7 +59,8 @@ fn try_to_route() -> Result<(), PreparationError> {
     let near = make_code_near(&page, call).map_err(refused)?;
     let distance = code::distance_of_call(call, near)
         .ok_or_else(|| PreparationError::Refused("no memory near the server's code".to_owned()))?;
-    direct_calls::overwrite(call + 1, distance.to_le_bytes()).map_err(refused)
+    // SAFETY: the distance of a call in the server's code, which nobody runs: this is the only thread, and it is here.
+    unsafe { overwrite(call + 1, distance.to_le_bytes()) }.map_err(refused)
 }
 
 /// The type of `Lex_input_stream::add_digest_token(uint token, YYSTYPE *value)`.

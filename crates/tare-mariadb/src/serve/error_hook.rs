@@ -26,10 +26,11 @@ use std::ops::RangeInclusive;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicPtr, Ordering};
 
+use tare_host::options::wildcard_matches;
+use tare_host::process::symbol;
+
 use crate::host::command::{self, Command};
-use crate::options::wildcard_matches;
-pub use crate::process::server_is_up;
-use crate::process::symbol;
+pub use crate::host::running::server_is_up;
 
 /// The errors that are unwrapped: number, and pattern of the text (see [`wildcard_matches`]). 1062 is not
 /// among them because FEDERATED turns it into an error of its own without a text.

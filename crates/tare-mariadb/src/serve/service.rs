@@ -9,20 +9,22 @@ use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Mutex, OnceLock};
 
+use tare_host::process::log::{Severity, line};
+use tare_host::process::panic::caught;
+use tare_host::process::{ENGINE, Stopped, failure, spawn, spawn_guarded, stopped};
+use tare_host::socket::check_socket_path;
 use tare_tables::{StatusRow, Table};
 use tare_wire::{Endpoint, EndpointConfig, LISTENER};
 
 use super::{error_hook, error_log, variables};
 use crate::active;
 use crate::governor::{self, levels, sampling};
+use crate::host::running::data_directory;
 use crate::install::{self, InstallError, federated};
 use crate::interpose::folder::{self, FolderError, STORAGE_ENGINE_LOADED};
 use crate::interpose::redirect;
 use crate::jumps::{conditions, preparation};
-use crate::process::log::{Severity, line};
-use crate::process::panic::caught;
-use crate::process::{ENGINE, Stopped, data_directory, spawn, spawn_guarded, stopped};
-use crate::{endpoint, entry, status};
+use crate::status;
 
 static BEGUN: AtomicBool = AtomicBool::new(false);
 /// The process in which [`begin`] ran.
@@ -86,7 +88,7 @@ fn serve() -> Result<Endpoint, String> {
     let options = status::options().ok_or("no options")?;
     let datadir = data_directory().ok_or("the server does not tell its data directory")?;
     let socket = options.socket.clone().unwrap_or_else(|| datadir.join("tare.sock"));
-    endpoint::check_socket_path(&socket)
+    check_socket_path(&socket)
         .map_err(|error| format!("{error}; set `socket` in [tare] to a shorter path"))?;
     tare_tables::set_status_source(status_rows);
     tare_tables::log::set_error_log_source(error_log::rows);
@@ -212,7 +214,7 @@ fn status_rows() -> Vec<StatusRow> {
     let mut rows: Vec<(&str, String)> = vec![
         ("server_version", status.server_version.unwrap_or_default()),
         ("abi", status.series.map_or("unknown", crate::abi::Series::name).to_owned()),
-        ("state", entry::failure().map_or("active".to_owned(), |why| format!("off: {why}"))),
+        ("state", failure().map_or("active".to_owned(), |why| format!("off: {why}"))),
         ("stopped", stopped_threads()),
         ("pid", std::process::id().to_string()),
     ];

@@ -4,9 +4,10 @@
 
 use std::sync::OnceLock;
 
+use tare_host::options::{Kind, OPTIONS, OptionDef, Options};
+
 use crate::host::system_variable::VariableError;
 use crate::host::{status_variable, system_variable};
-use crate::options::{Kind, OPTIONS, OptionDef, Options};
 
 /// The value by which the built-in says that it allocates as many as needed. Tare does so for most things;
 /// `memory-max` bounds their total.

@@ -4,11 +4,12 @@
 use std::ffi::{CStr, OsString, c_char, c_int, c_void};
 use std::os::unix::ffi::OsStringExt;
 
+use tare_host::process::log;
+use tare_host::process::panic::caught;
+
 use super::program::{PsiBootstrap, Server};
 use super::{answer, disable, environment, plan};
 use crate::interpose::{folder, leftovers, redirect};
-use crate::process::log;
-use crate::process::panic::caught;
 use crate::status::{self, DisableReason, State};
 
 /// The library's constructor: glibc calls the functions of `.init_array` with the arguments of `main`.

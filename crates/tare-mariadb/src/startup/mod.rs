@@ -13,13 +13,14 @@ mod provider;
 use std::ffi::{OsStr, OsString, c_int, c_void};
 
 use crate::abi::{INTERFACE_VERSION, Series};
-use crate::options::{OptionFiles, Options, ServerSettings};
-use crate::process::log::{self, Severity};
-use crate::process::panic::caught;
-pub use crate::process::{data_directory, server_is_up};
+pub use crate::host::running::{data_directory, server_is_up};
+use crate::settings::ServerSettings;
 use crate::status::{self, State};
 pub use crate::status::{DisableReason, StartPlan};
 use program::Server;
+use tare_host::options::{OptionFiles, Options};
+use tare_host::process::log::{self, Severity};
+use tare_host::process::panic::caught;
 
 /// Decides whether to serve `server`, started with `arguments` (the program's name first).
 fn plan(server: &Server, arguments: &[OsString]) -> Result<StartPlan, DisableReason> {
@@ -62,7 +63,7 @@ pub fn decide(
     if let Some(origin) = settings.performance_schema.clone() {
         return Err(DisableReason::BuiltIn { origin });
     }
-    let options = Options::read(settings, files, environment)?;
+    let options = Options::read(&settings.built_in, files, environment)?;
     if !options.enabled {
         return Err(DisableReason::SwitchedOff);
     }

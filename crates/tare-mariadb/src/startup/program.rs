@@ -3,7 +3,7 @@
 
 use std::ffi::{CStr, c_char, c_int, c_void};
 
-use crate::process::symbol;
+use tare_host::process::symbol;
 
 /// `PSI_bootstrap` of the server's `psi_base.h`, through which a server asks for its provider.
 #[repr(C)]

@@ -4,15 +4,15 @@ use std::ffi::c_void;
 
 use tare_engine::snapshot::{Consumer, Kind, Properties};
 use tare_engine::{Config, Initial, Registration};
+use tare_host::options::{DEFAULT_LEVEL, InstrumentSetting, LevelSetting, Options};
+use tare_host::process::ENGINE;
+use tare_host::process::log::{Severity, line};
 use tare_tables::Shape;
 
 use crate::abi::Series;
 use crate::entry::{self, ServerHost, synch};
 use crate::host::{errors, frequent, host_cache, query_id, replica, session, stage, user_variable};
 use crate::jumps::{conditions, direct_calls, locks, preparation};
-use crate::options::{DEFAULT_LEVEL, InstrumentSetting, LevelSetting, Options};
-use crate::process::ENGINE;
-use crate::process::log::{Severity, line};
 use crate::serve;
 use crate::status::DisableReason;
 
@@ -93,7 +93,7 @@ fn config(options: &'static Options) -> Config {
     let consumers = Consumer::ALL.into_iter();
     let consumers =
         consumers.filter(|consumer| options.consumer(consumer.name()).unwrap_or(!consumer.is_further()));
-    let sizes = |sizes: &crate::options::EventSizes| {
+    let sizes = |sizes: &tare_host::options::EventSizes| {
         [sizes.transactions, sizes.statements, sizes.stages, sizes.waits]
     };
     Config {

@@ -1,9 +1,10 @@
 //! The reasons for which tare disables itself.
 
+use tare_host::options::OptionError;
+use tare_host::process::log::Severity;
+
 use crate::abi::Series;
 use crate::jumps::DirectCallsError;
-use crate::options::OptionError;
-use crate::process::log::Severity;
 
 /// A reason to do nothing: the server runs as if tare were absent.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]

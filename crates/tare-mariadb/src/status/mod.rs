@@ -5,8 +5,9 @@ mod disable_reason;
 use std::fmt;
 use std::sync::{OnceLock, RwLock};
 
+use tare_host::options::Options;
+
 use crate::abi::Series;
-use crate::options::Options;
 pub use disable_reason::DisableReason;
 
 /// The state of tare in this process.

@@ -5,7 +5,7 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use nix::unistd::User;
-use tare_mariadb::options::Root;
+use tare_host::options::Root;
 
 use super::Finding;
 use crate::server::unit::link;

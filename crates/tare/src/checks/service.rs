@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use tare_mariadb::options::{Kind, OPTIONS, OptionDef};
+use tare_host::options::{Kind, OPTIONS, OptionDef};
 
 use super::Finding;
 use crate::endpoint::{self, EndpointReach, NamedValue};

@@ -5,7 +5,7 @@ use std::fs;
 use std::path::Path;
 
 use nix::sys::statvfs::{FsFlags, statvfs};
-use tare_mariadb::options::Root;
+use tare_host::options::Root;
 
 use super::Finding;
 use crate::server::unit::SystemdUnit;

@@ -5,7 +5,7 @@ use std::process::ExitCode;
 
 use anyhow::Result;
 use clap::Args;
-use tare_mariadb::options::Root;
+use tare_host::options::Root;
 
 use crate::checks::{Diagnosis, Kind, diagnose, of_account};
 use crate::exit::{FOUND, NOT_LOOKED};

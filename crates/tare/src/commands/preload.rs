@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result};
 use clap::Args;
 use nix::unistd::Uid;
-use tare_mariadb::options::Root;
+use tare_host::options::Root;
 
 use crate::exit::FAILED;
 use crate::server::unit::SystemdUnit;

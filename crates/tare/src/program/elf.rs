@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use object::LittleEndian;
 use object::elf::{self, FileHeader64};
 use object::read::elf::{FileHeader, ProgramHeader, Rela, SectionHeader, Sym};
-use tare_mariadb::jumps::built_in::Image;
+use tare_host::process::Image;
 
 const WORD: usize = size_of::<usize>();
 

@@ -52,7 +52,7 @@ pub(crate) fn look(path: &Path) -> Result<Program, elf::Error> {
                 .push(DisableReason::UnknownVersion { version: version.to_owned() }.to_string());
         }
         Some((_, Some(series))) => {
-            if let Err(error) = loaded.image().functions(series, file.symbol(built_in::KEYS)) {
+            if let Err(error) = built_in::functions(&loaded.image(), series, file.symbol(built_in::KEYS)) {
                 program.hindrances.push(error.to_string());
             }
             let code = |name: &CStr| file.symbol(name).and_then(|at| loaded.code_at(at, locks::LOOK));

@@ -11,7 +11,8 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use nix::unistd::{Uid, User};
-use tare_mariadb::options::{OptionFiles, Options, Origin, Root, ServerSettings};
+use tare_host::options::{OptionFiles, Options, Origin, Root};
+use tare_mariadb::settings::ServerSettings;
 use tare_mariadb::startup::{self, DisableReason, StartPlan};
 
 use crate::program::{self, Program};

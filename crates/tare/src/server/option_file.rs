@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use tare_mariadb::options::{OptionFiles, Origin};
+use tare_host::options::{OptionFiles, Origin};
 
 use super::Server;
 

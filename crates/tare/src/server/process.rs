@@ -11,7 +11,7 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use nix::unistd::Uid;
-use tare_mariadb::options::Root;
+use tare_host::options::Root;
 
 use super::{PRELOAD, TRIED};
 use crate::provider::FILE;

@@ -7,7 +7,7 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use nix::unistd::{Uid, User};
-use tare_mariadb::options::Root;
+use tare_host::options::Root;
 
 use super::{PRELOAD, TRIED};
 

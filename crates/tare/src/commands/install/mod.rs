@@ -13,8 +13,8 @@ use std::time::Duration;
 use anyhow::{Context, Error, Result, anyhow, bail};
 use clap::Args;
 use serde::Serialize;
+use tare_host::options::Root;
 use tare_lab::interrupt::Interrupt;
-use tare_mariadb::options::Root;
 
 use crate::change::{Change, Undo};
 use crate::checks::{self, Finding};

@@ -1,6 +1,6 @@
 //! Detours: tare's functions that are called before functions of the server, which still do all their work.
 //!
-//! The beginning of such a function is replaced by a jump to tare's (`direct_calls`). The overwritten
+//! The beginning of such a function is replaced by a jump to tare's (`write_jumps`). The overwritten
 //! instructions are copied to a page of tare first, followed by a jump to the rest: calling the copy calls
 //! the original function. Only whole, position-independent instructions are copied, and only from a function
 //! that never jumps back into them. Any other function is left alone.
@@ -8,21 +8,25 @@
 
 use std::ffi::{CStr, c_void};
 
-use super::direct_calls::JUMP;
 use super::error::DetourError;
-use crate::host::code;
+use super::write::JUMP;
+use crate::code;
 use crate::process::{Symbol, symbol};
 
 /// A function of the program.
-#[derive(Clone, Copy)]
-pub(super) struct Function {
+#[derive(Clone, Copy, Debug)]
+pub struct Function {
     name: &'static str,
     code: &'static [u8],
 }
 
 impl Function {
     /// Finds the function of this mangled name, which carries its signature.
-    pub(super) fn find(name: &'static CStr) -> Result<Function, DetourError> {
+    ///
+    /// # Errors
+    ///
+    /// When no loaded object exports it, or the loader does not know its size.
+    pub fn find(name: &'static CStr) -> Result<Function, DetourError> {
         let shown = name.to_str().unwrap_or("function");
         let start = symbol(name).ok_or(DetourError::Missing(shown))?;
         let found = Symbol::at(start).filter(|found| found.start == start.addr() && found.size != 0);
@@ -33,18 +37,27 @@ impl Function {
         Ok(Function { name: shown, code })
     }
 
-    pub(super) fn start(self) -> usize {
+    /// Returns the function's address.
+    pub fn start(self) -> usize {
         self.code.as_ptr().addr()
     }
 
     /// Checks that this function calls `other` directly.
-    pub(super) fn calls(self, other: Function) -> Result<(), DetourError> {
+    ///
+    /// # Errors
+    ///
+    /// When it does not.
+    pub fn calls(self, other: Function) -> Result<(), DetourError> {
         let calls = code::calls(self.code, self.start()).any(|(_, target)| target == other.start());
         if calls { Ok(()) } else { Err(DetourError::Unexpected(self.name)) }
     }
 
-    /// Returns the address of the direct call to `other`, if there is exactly one.
-    pub(super) fn only_call(self, other: Function) -> Result<usize, DetourError> {
+    /// Returns the address of the direct call to `other`.
+    ///
+    /// # Errors
+    ///
+    /// When there is none, or more than one.
+    pub fn only_call(self, other: Function) -> Result<usize, DetourError> {
         let mut calls = code::calls(self.code, self.start()).filter(|(_, target)| *target == other.start());
         match (calls.next(), calls.next()) {
             (Some((at, _)), None) => Ok(self.start() + at),
@@ -68,14 +81,15 @@ impl Function {
 
 /// The size of a copy in bytes: the longest beginning and a jump.
 const COPY: usize = 64;
-pub(super) const PAGE: usize = 4096;
+/// The size in bytes of a page of code.
+pub const PAGE: usize = 4096;
 
 /// The size in bytes of a jump that changes no register.
-pub(super) const JUMP_ON: usize = 14;
+pub const JUMP_ON: usize = 14;
 
 /// Returns the code of a jump: `jmp [rip+0]` and the address. No register is used because the copied code may
 /// have set any of them.
-pub(super) fn jump_on_to(target: usize) -> [u8; JUMP_ON] {
+pub fn jump_on_to(target: usize) -> [u8; JUMP_ON] {
     let mut code = [0xFF, 0x25, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0];
     code[6..].copy_from_slice(&target.to_le_bytes());
     code
@@ -83,7 +97,11 @@ pub(super) fn jump_on_to(target: usize) -> [u8; JUMP_ON] {
 
 /// Copies the functions' beginnings, each followed by a jump to the rest. Returns the copies' addresses, to
 /// be called instead of the functions.
-pub(super) fn copies<const N: usize>(functions: [Function; N]) -> Result<[usize; N], DetourError> {
+///
+/// # Errors
+///
+/// When a beginning cannot be copied, or the system refuses memory for code.
+pub fn copies<const N: usize>(functions: [Function; N]) -> Result<[usize; N], DetourError> {
     const { assert!(N * COPY <= PAGE) };
     let mut page = [0xCC; PAGE];
     for (function, copy) in functions.into_iter().zip(page.chunks_mut(COPY)) {
@@ -96,12 +114,20 @@ pub(super) fn copies<const N: usize>(functions: [Function; N]) -> Result<[usize;
 }
 
 /// Creates a page of executable code that is never freed.
-pub(super) fn make_code(page: &[u8; PAGE]) -> std::io::Result<usize> {
+///
+/// # Errors
+///
+/// When the system refuses it.
+pub fn make_code(page: &[u8; PAGE]) -> std::io::Result<usize> {
     fill_code(take_page(0)?, page)
 }
 
 /// Creates a page of executable code at an address that a call at `from` reaches.
-pub(super) fn make_code_near(page: &[u8; PAGE], from: usize) -> std::io::Result<usize> {
+///
+/// # Errors
+///
+/// When no page is free there, or the system refuses it.
+pub fn make_code_near(page: &[u8; PAGE], from: usize) -> std::io::Result<usize> {
     let mut last = std::io::Error::from(std::io::ErrorKind::OutOfMemory);
     // The space below a program is usually free; its heap follows it.
     for step in 1..=NEAR / STEP {

@@ -13,7 +13,7 @@ use libc::FILE;
 
 /// The severity of a line, with the server's names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Severity {
+pub enum Severity {
     /// Written as `[Note]`.
     Note,
     /// Written as `[Warning]`.
@@ -36,20 +36,20 @@ static LIBC_FREOPEN: AtomicPtr<c_void> = AtomicPtr::new(std::ptr::null_mut());
 type Freopen = unsafe extern "C" fn(*const c_char, *const c_char, *mut FILE) -> *mut FILE;
 
 /// Looks up libc's `freopen64`; called by the constructor.
-pub(crate) fn resolve() {
+pub fn resolve() {
     // SAFETY: a plain symbol lookup with a NUL-terminated name.
     let found = unsafe { libc::dlsym(libc::RTLD_NEXT, c"freopen64".as_ptr()) };
     LIBC_FREOPEN.store(found, Ordering::Release);
 }
 
 /// Notes that the server has been told to log into a file.
-pub(crate) fn expect_file() {
+pub fn expect_file() {
     FILE_EXPECTED.store(true, Ordering::Release);
 }
 
 /// Writes one line in the server's format, now or when the log is open. Control characters become spaces, so
 /// that no text can forge a second line.
-pub(crate) fn line(severity: Severity, text: &str) {
+pub fn line(severity: Severity, text: &str) {
     let severity = match severity {
         Severity::Note => "Note",
         Severity::Warning => "Warning",
@@ -77,11 +77,7 @@ pub(crate) fn line(severity: Severity, text: &str) {
 ///
 /// The contract of `freopen(3)`.
 #[unsafe(no_mangle)]
-pub(crate) unsafe extern "C" fn freopen64(
-    path: *const c_char,
-    mode: *const c_char,
-    stream: *mut FILE,
-) -> *mut FILE {
+pub unsafe extern "C" fn freopen64(path: *const c_char, mode: *const c_char, stream: *mut FILE) -> *mut FILE {
     let next = LIBC_FREOPEN.load(Ordering::Acquire);
     if next.is_null() {
         resolve();

@@ -16,7 +16,7 @@ use super::error::{OptionError, Origin};
 use super::file::Entry;
 use super::value;
 use super::{ConsumerRule, InstrumentRule, LevelRule, Options, wildcard_matches};
-use crate::endpoint;
+use crate::socket;
 
 /// The type of an option's value, and the field it is stored in.
 #[derive(Clone, Copy, Debug)]
@@ -75,7 +75,7 @@ const fn instances(name: &'static str, doc: &'static str, field: fn(&mut Options
 }
 
 /// The error text that lists the allowed values of `sample`.
-pub(crate) const SAMPLES: &str =
+pub const SAMPLES: &str =
     "a rate such as 1000/s, from 1/s to 1000000/s, or one statement in so many, from 1/1 to 1/1000000";
 
 const HISTORY_MAX: u32 = 65_536;
@@ -415,7 +415,7 @@ impl OptionDef {
             Kind::Count(min, max, _) | Kind::Seconds(min, max, _) => format!("{min} to {max}"),
             Kind::Budget(_) => format!("OFF, or {}", Budget::ALLOWED),
             Kind::File(_) => "an absolute path".to_owned(),
-            Kind::Socket(_) => format!("an absolute path of at most {} bytes", endpoint::MAX_SOCKET_PATH),
+            Kind::Socket(_) => format!("an absolute path of at most {} bytes", socket::MAX_SOCKET_PATH),
             Kind::Instrument(_) => "pattern=ON, pattern=OFF or pattern=COUNTED".to_owned(),
             Kind::Level(_) => {
                 "exact, lean, sampled, sums, counts or off, alone or as pattern=LEVEL".to_owned()

@@ -6,10 +6,10 @@ use super::failure::switch_off;
 
 /// Runs a shim's body. A panic disables instrumentation and yields the fallback.
 #[inline(always)]
-pub(super) fn guard<R, F: FnOnce() -> R>(fallback: R, body: F) -> R {
+pub fn guard<R, F: FnOnce() -> R>(fallback: R, body: F) -> R {
     #[cfg(debug_assertions)]
     let body = || {
-        crate::process::panic::fault(std::any::type_name::<F>());
+        super::panic::fault(std::any::type_name::<F>());
         body()
     };
     match catch_unwind(AssertUnwindSafe(body)) {

@@ -4,7 +4,7 @@ use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 /// Returns the text of a panic.
-pub(crate) fn text(payload: &(dyn Any + Send)) -> String {
+pub fn text(payload: &(dyn Any + Send)) -> String {
     let text = payload.downcast_ref::<&str>().copied();
     let text = text.or(payload.downcast_ref::<String>().map(String::as_str));
     text.unwrap_or("panic without a message").to_owned()
@@ -12,7 +12,7 @@ pub(crate) fn text(payload: &(dyn Any + Send)) -> String {
 
 /// Runs `body`. Returns the text of its panic if it panics; the panic hook has then written it to standard
 /// error, too, with the place.
-pub(crate) fn caught<R>(body: impl FnOnce() -> R) -> Result<R, String> {
+pub fn caught<R>(body: impl FnOnce() -> R) -> Result<R, String> {
     catch_unwind(AssertUnwindSafe(body)).map_err(|payload| {
         let text = catch_unwind(AssertUnwindSafe(|| text(payload.as_ref()))).unwrap_or_default();
         // Dropping a payload may panic, too.
@@ -27,7 +27,7 @@ pub(crate) fn caught<R>(body: impl FnOnce() -> R) -> Result<R, String> {
 #[cfg(debug_assertions)]
 #[cold]
 #[inline(never)]
-pub(crate) fn fault(place: &str) {
+pub fn fault(place: &str) {
     static FAULT: std::sync::OnceLock<Option<String>> = std::sync::OnceLock::new();
     let fault = FAULT.get_or_init(|| std::env::var("TARE_FAULT").ok().filter(|fault| !fault.is_empty()));
     let is_named = |fault: &str| fault.split(',').any(|part| place.contains(part));

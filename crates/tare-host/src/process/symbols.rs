@@ -1,49 +1,31 @@
 //! The symbols of the program and of other loaded objects, as the loader tells them.
 #![allow(unsafe_code)]
 
-use std::ffi::{CStr, OsStr, c_char, c_int, c_void};
-use std::os::unix::ffi::OsStrExt;
-use std::path::{Path, PathBuf};
+use std::ffi::{CStr, c_char, c_int, c_void};
 
 /// Returns the address of a symbol that any loaded object exports.
-pub(crate) fn symbol(name: &CStr) -> Option<*mut c_void> {
+pub fn symbol(name: &CStr) -> Option<*mut c_void> {
     // SAFETY: a plain symbol lookup with a NUL-terminated name.
     let found = unsafe { libc::dlsym(libc::RTLD_DEFAULT, name.as_ptr()) };
     if found.is_null() { None } else { Some(found) }
 }
 
-/// Returns whether the server has finished its start-up and accepts connections.
-pub fn server_is_up() -> bool {
-    let Some(flag) = symbol(c"mysqld_server_started") else { return false };
-    // SAFETY: the server's variable of this name is an int, written once, from 0 to 1.
-    unsafe { flag.cast::<c_int>().read_volatile() != 0 }
-}
-
-/// Returns the data directory of the running server, absolute; `None` before it has read its options and in
-/// other programs.
-pub fn data_directory() -> Option<PathBuf> {
-    let text = symbol(c"mysql_real_data_home")?;
-    // SAFETY: the server's variable of this name is a character array with a zero at its end, filled once,
-    // before any thread but the first exists.
-    let text = unsafe { CStr::from_ptr(text.cast::<c_char>()) }.to_bytes();
-    let path = Path::new(OsStr::from_bytes(text));
-    path.is_absolute().then(|| path.to_owned())
-}
-
 /// A symbol of a loaded object.
-pub(crate) struct Symbol<'a> {
-    pub(crate) name: &'a CStr,
-    pub(crate) start: usize,
+pub struct Symbol<'a> {
+    /// The name; empty if none is known.
+    pub name: &'a CStr,
+    /// The address of its first byte.
+    pub start: usize,
     /// The symbol's size in bytes.
-    pub(crate) size: usize,
+    pub size: usize,
     /// The object's path.
-    pub(crate) object: &'a CStr,
+    pub object: &'a CStr,
 }
 
 impl<'a> Symbol<'a> {
     /// Returns the symbol that covers an address in an object that stays loaded during `'a`; its name is
     /// empty if none does.
-    pub(crate) fn at(address: *const c_void) -> Option<Symbol<'a>> {
+    pub fn at(address: *const c_void) -> Option<Symbol<'a>> {
         unsafe extern "C" {
             /// Extends `dladdr` (glibc): with flag 1 it also returns the symbol's entry.
             fn dladdr1(
@@ -73,7 +55,7 @@ impl<'a> Symbol<'a> {
     }
 
     /// Returns the address of another symbol of the same object; 0 if there is none.
-    pub(crate) fn neighbour(&self, name: &CStr) -> usize {
+    pub fn neighbour(&self, name: &CStr) -> usize {
         // SAFETY: a path, and flags that load nothing; the object stays loaded, this only adds a reference to
         // it.
         let object = unsafe { libc::dlopen(self.object.as_ptr(), libc::RTLD_LAZY | libc::RTLD_NOLOAD) };

@@ -8,24 +8,24 @@ use super::panic::caught;
 
 /// A thread that a panic has ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Stopped {
+pub struct Stopped {
     /// Name of the thread.
-    pub(crate) name: &'static str,
+    pub name: &'static str,
     /// What no longer works, in words.
-    pub(crate) loss: &'static str,
+    pub loss: &'static str,
     /// Text of the panic.
-    pub(crate) why: String,
+    pub why: String,
 }
 
 static STOPPED: Mutex<Vec<Stopped>> = Mutex::new(Vec::new());
 
 /// Returns the threads that a panic has ended.
-pub(crate) fn stopped() -> Vec<Stopped> {
+pub fn stopped() -> Vec<Stopped> {
     STOPPED.lock().unwrap_or_else(PoisonError::into_inner).clone()
 }
 
 /// Starts a thread of tare that a panic ends without hurting the server. See also [`guarded`].
-pub(crate) fn spawn_guarded(
+pub fn spawn_guarded(
     name: &'static str,
     loss: &'static str,
     work: impl FnOnce() + Send + 'static,
@@ -38,7 +38,7 @@ pub(crate) fn spawn_guarded(
 
 /// Runs the work of a thread; `None` if it panicked. One line of the error log and the row `stopped` of
 /// `tare_status` then say so: `loss` is what no longer works, in words.
-pub(crate) fn guarded<R>(name: &'static str, loss: &'static str, work: impl FnOnce() -> R) -> Option<R> {
+pub fn guarded<R>(name: &'static str, loss: &'static str, work: impl FnOnce() -> R) -> Option<R> {
     let stopped = || STOPPED.lock().unwrap_or_else(PoisonError::into_inner);
     // It may have been started again.
     stopped().retain(|it| it.name != name);
@@ -59,7 +59,7 @@ pub(crate) fn guarded<R>(name: &'static str, loss: &'static str, work: impl FnOn
 }
 
 /// Starts a thread of tare with all signals blocked, because signals are the server's to handle.
-pub(crate) fn spawn(name: &str, work: Box<dyn FnOnce() + Send>) -> std::io::Result<()> {
+pub fn spawn(name: &str, work: Box<dyn FnOnce() + Send>) -> std::io::Result<()> {
     /// A guard that blocks every signal for the calling thread; dropping it restores the old mask.
     struct Blocked(libc::sigset_t);
     impl Blocked {

@@ -4,7 +4,7 @@ use std::ffi::OsString;
 use std::path::Path;
 use std::process::Command;
 
-use tare_mariadb::options::{Entry, OptionFiles};
+use tare_host::options::{Entry, OptionFiles};
 use tare_testkit::host::Host;
 
 /// What the server would take from the file, as it prints it.
@@ -78,10 +78,10 @@ fn any_line_is_read_as_the_server_reads_it() {
 #[test]
 fn the_document_is_up_to_date() {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/reference/options.md");
-    let wanted = tare_mariadb::options::markdown();
+    let wanted = tare_host::options::markdown();
     if std::env::var_os("TARE_UPDATE_DOCS").is_some() {
         std::fs::write(&path, &wanted).expect("docs/reference/options.md can be written");
     }
     let held = std::fs::read_to_string(&path).unwrap_or_default();
-    assert!(held == wanted, "stale; run: TARE_UPDATE_DOCS=1 cargo test -p tare-mariadb --test options");
+    assert!(held == wanted, "stale; run: TARE_UPDATE_DOCS=1 cargo test -p tare-host --test options");
 }

@@ -3,7 +3,7 @@
 use std::fmt::Write;
 
 use super::{Kind, OPTIONS, OptionDef, value as written};
-use crate::endpoint;
+use crate::socket;
 
 const HEAD: &str = "\
 # Options
@@ -29,7 +29,7 @@ of the same name without `performance_schema_` in `[tare]` wins. With -1 tare ch
 nearest that is allowed.
 
 Generated from `crates/tare-mariadb/src/options`; do not edit. To bring it up to date:
-`TARE_UPDATE_DOCS=1 cargo test -p tare-mariadb --test options`.
+`TARE_UPDATE_DOCS=1 cargo test -p tare-host --test options`.
 
 ";
 
@@ -135,7 +135,7 @@ fn value(kind: &Kind) -> String {
         Kind::Sample(_) => "a rate such as `1000/s`, or one in so many such as `1/64`".into(),
         Kind::Shape(_) => "`strict`, `extended`".into(),
         Kind::Budget(_) => "`OFF`, or a share such as `1%`".into(),
-        Kind::Socket(_) => format!("an absolute path of at most {} bytes", endpoint::MAX_SOCKET_PATH),
+        Kind::Socket(_) => format!("an absolute path of at most {} bytes", socket::MAX_SOCKET_PATH),
         Kind::File(_) => "an absolute path".into(),
         Kind::Instrument(_) => "`PATTERN=ON`, `=OFF` or `=COUNTED`; repeated as needed".into(),
         Kind::Level(_) => "`LEVEL` or `PATTERN=LEVEL`; repeated as needed".into(),

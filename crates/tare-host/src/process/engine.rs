@@ -3,4 +3,4 @@
 use tare_engine::Engine;
 
 /// The engine of this process.
-pub(crate) static ENGINE: Engine = Engine::new();
+pub static ENGINE: Engine = Engine::new();

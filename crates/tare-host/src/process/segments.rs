@@ -5,14 +5,15 @@ use std::ffi::{c_int, c_void};
 use std::ops::Range;
 
 /// The address ranges of code and data; they stay mapped until the process ends.
-pub(crate) struct Segments {
+#[derive(Clone, Debug)]
+pub struct Segments {
     code: Range<usize>,
     data: Vec<Range<usize>>,
 }
 
 impl Segments {
     /// Returns the segments of the program itself; `None` if its code is not in one piece.
-    pub(crate) fn of_program() -> Option<Segments> {
+    pub fn of_program() -> Option<Segments> {
         unsafe extern "C" fn first(
             info: *mut libc::dl_phdr_info,
             _size: usize,
@@ -43,7 +44,7 @@ impl Segments {
     }
 
     /// Returns the program's memory. It is read while no other thread runs.
-    pub(crate) fn image(&self) -> Image<'_> {
+    pub fn image(&self) -> Image<'_> {
         // SAFETY: a loaded segment is readable from its first to its last byte, and the program stays loaded.
         let code = unsafe { std::slice::from_raw_parts(self.code.start as *const u8, self.code.len()) };
         let words = |range: &Range<usize>| {
@@ -56,7 +57,7 @@ impl Segments {
     }
 
     /// Returns whether `len` bytes at an address are writable data.
-    pub(crate) fn have_data(&self, address: usize, len: usize) -> bool {
+    pub fn have_data(&self, address: usize, len: usize) -> bool {
         let end = address.saturating_add(len);
         self.data.iter().any(|range| range.start <= address && end <= range.end)
     }
@@ -71,6 +72,13 @@ pub struct Image<'a> {
     pub code: &'a [u8],
     /// The writable data, in words.
     pub data: Vec<&'a [usize]>,
+}
+
+impl Image<'_> {
+    /// Returns whether the address lies in the code.
+    pub fn holds(&self, address: usize) -> bool {
+        address.checked_sub(self.address).is_some_and(|at| at < self.code.len())
+    }
 }
 
 #[cfg(test)]

@@ -3,9 +3,9 @@
 use std::ffi::OsString;
 use std::path::PathBuf;
 
-use super::error::Origin;
-use super::file::{Entry, OptionFiles};
-use super::{Kind, OPTIONS, Options, value};
+use tare_host::options::{
+    BUILT_IN_PREFIX, BuiltInSettings, Entry, Kind, OPTIONS, OptionFiles, Options, Origin, parse_size,
+};
 
 /// The settings that tare must know before the server itself has read them.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -20,16 +20,9 @@ pub struct ServerSettings {
     pub datadir: Option<PathBuf>,
     /// Whether the error log is a file, which the server opens later.
     pub logs_to_file: bool,
-    /// The sizes given as `performance_schema_*`: the name, which tare's option shares, and the number;
-    /// `None` leaves it to the provider.
-    pub sizes: Vec<(&'static str, Option<u64>)>,
-    /// The rules of `performance_schema_instrument` and `performance_schema_consumer_*`, as tare's own
-    /// options.
-    pub rules: Vec<Entry>,
+    /// What holds for tare, too.
+    pub built_in: BuiltInSettings,
 }
-
-/// The prefix of the names of the built-in's options.
-pub(super) const PREFIX: &str = "performance-schema-";
 
 /// The server's one-letter options that take a value; the text after such a letter is its value.
 const LETTERS_WITH_VALUE: &str = "bCLlmOPrTtuW#";
@@ -117,20 +110,20 @@ impl ServerSettings {
         } else if let Some(name) = size(key) {
             // -1 means as many as are needed.
             match value {
-                Some(text) if text.starts_with('-') => self.sizes.push((name, None)),
-                Some(text) => self.sizes.extend(value::size(text).map(|size| (name, Some(size)))),
+                Some(text) if text.starts_with('-') => self.built_in.sizes.push((name, None)),
+                Some(text) => self.built_in.sizes.extend(parse_size(text).map(|size| (name, Some(size)))),
                 None => {}
             }
         } else if let Some((name, text)) = rule(key, value, flag) {
             let [group, key] = [Options::GROUP, name].map(str::to_owned);
-            self.rules.push(Entry { group, key, value: Some(text), origin: origin.clone() });
+            self.built_in.rules.push(Entry { group, key, value: Some(text), origin: origin.clone() });
         }
     }
 }
 
 /// Converts an option of the built-in into tare's option and its value.
 fn rule(key: &str, value: Option<&str>, flag: bool) -> Option<(&'static str, String)> {
-    let key = key.strip_prefix(PREFIX)?;
+    let key = key.strip_prefix(BUILT_IN_PREFIX)?;
     match key.strip_prefix("consumer-") {
         Some(consumer) => {
             Some(("consumer", format!("{}={}", consumer.replace('-', "_"), if flag { "ON" } else { "OFF" })))
@@ -145,7 +138,7 @@ fn is_instrument(key: &str) -> bool {
 
 /// Returns whether an option of the built-in requires a value.
 fn is_of_value(key: &str) -> bool {
-    size(key).is_some() || key.strip_prefix(PREFIX).is_some_and(is_instrument)
+    size(key).is_some() || key.strip_prefix(BUILT_IN_PREFIX).is_some_and(is_instrument)
 }
 
 /// Returns an option's name with hyphens and without a `loose-` prefix.
@@ -156,7 +149,7 @@ fn plain(key: &str) -> String {
 
 /// Returns the size that an option of the server sets. The server also accepts the beginning of a name.
 fn size(key: &str) -> Option<&'static str> {
-    let key = key.strip_prefix(PREFIX)?;
+    let key = key.strip_prefix(BUILT_IN_PREFIX)?;
     let names = || OPTIONS.iter().filter(|def| matches!(def.kind, Kind::Count(..))).map(|def| def.name);
     let mut begun = names().filter(|name| name.starts_with(key));
     names().find(|name| *name == key).or_else(|| begun.next().filter(|_| begun.next().is_none()))
@@ -247,7 +240,7 @@ mod tests {
             (&["--performance-schema-instrument=%=ON", "--performance-schema-consumer-x=ON"], &[]),
             (&["--performance-schema-max=3", "--digests-size=3", "--performance-schema"], &[]),
         ] {
-            assert_eq!(resolve(arguments).sizes, sizes, "{arguments:?}");
+            assert_eq!(resolve(arguments).built_in.sizes, sizes, "{arguments:?}");
         }
     }
 
@@ -265,7 +258,7 @@ mod tests {
             (&["--skip-performance-schema-consumer-x"], Some(("consumer", "x=OFF"))),
             (&["--performance-schema-digests-size=3", "--performance-schema=ON"], None),
         ] {
-            let rules = resolve(arguments).rules;
+            let rules = resolve(arguments).built_in.rules;
             let found = rules.first().map(|entry| (&*entry.key, entry.value.as_deref().unwrap()));
             assert_eq!((found, rules.len()), (rule, usize::from(rule.is_some())), "{arguments:?}");
         }
@@ -316,7 +309,7 @@ mod tests {
         let expected = ServerSettings {
             performance_schema: Some(origin),
             datadir: Some("/f".into()),
-            sizes: vec![("digests-size", Some(5))],
+            built_in: BuiltInSettings { sizes: vec![("digests-size", Some(5))], rules: vec![] },
             ..Default::default()
         };
         assert_eq!(settings, expected);

@@ -5,20 +5,20 @@ use std::sync::OnceLock;
 
 use tare_engine::snapshot::Consumer;
 
-use crate::process::log::{Severity, line};
-use crate::process::{ENGINE, panic};
+use super::log::{Severity, line};
+use super::{ENGINE, panic};
 
 static FAILURE: OnceLock<String> = OnceLock::new();
 
 /// Returns the text of the panic that disabled instrumentation; `None` if there was none.
-pub(crate) fn failure() -> Option<&'static str> {
+pub fn failure() -> Option<&'static str> {
     FAILURE.get().map(String::as_str)
 }
 
 /// Disables instrumentation after a panic. The first one is a line of the error log.
 #[cold]
 #[inline(never)]
-pub(super) fn switch_off(payload: Box<dyn Any + Send>) {
+pub fn switch_off(payload: Box<dyn Any + Send>) {
     let _ = panic::caught(|| {
         let text = panic::text(payload.as_ref());
         if FAILURE.set(text.clone()).is_ok() {

@@ -6,7 +6,7 @@ use std::ptr::{NonNull, null_mut, without_provenance_mut};
 use std::sync::atomic::{AtomicPtr, Ordering};
 
 /// A function of the next object that exports its name, which is libc in most programs.
-pub(crate) struct Next {
+pub struct Next {
     name: &'static CStr,
     /// Null until it is looked up; [`ABSENT`] if nobody exports it.
     address: AtomicPtr<c_void>,
@@ -16,13 +16,14 @@ pub(crate) struct Next {
 const ABSENT: *mut c_void = without_provenance_mut(1);
 
 impl Next {
-    pub(crate) const fn new(name: &'static CStr) -> Next {
+    /// Creates the function of this name, which is not looked up yet.
+    pub const fn new(name: &'static CStr) -> Next {
         Next { name, address: AtomicPtr::new(null_mut()) }
     }
 
     /// Looks the function up. The constructor does so, where `dlsym` is allowed; a signal handler must find
     /// it done.
-    pub(crate) fn resolve(&self) {
+    pub fn resolve(&self) {
         // SAFETY: a plain symbol lookup with a NUL-terminated name.
         let found = unsafe { libc::dlsym(libc::RTLD_NEXT, self.name.as_ptr()) };
         self.address.store(if found.is_null() { ABSENT } else { found }, Ordering::Release);
@@ -30,7 +31,7 @@ impl Next {
 
     /// Returns the function's address; `None` if nobody exports it. Another library's constructor may call
     /// this before ours has run.
-    pub(crate) fn address(&self) -> Option<NonNull<c_void>> {
+    pub fn address(&self) -> Option<NonNull<c_void>> {
         if self.address.load(Ordering::Acquire).is_null() {
             self.resolve();
         }

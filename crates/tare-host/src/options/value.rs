@@ -7,7 +7,7 @@ use tare_engine::{Recording, SampleRate};
 use tare_tables::Shape;
 
 use super::{InstrumentSetting, LevelSetting};
-use crate::endpoint;
+use crate::socket;
 
 /// Parses `ON`, `OFF` and their common other spellings.
 pub(crate) fn switch(text: &str) -> Option<bool> {
@@ -22,7 +22,7 @@ pub(crate) fn switch(text: &str) -> Option<bool> {
 }
 
 /// Parses digits, optionally followed by `K`, `M` or `G` (powers of 1024).
-pub(crate) fn size(text: &str) -> Option<u64> {
+pub fn size(text: &str) -> Option<u64> {
     let (digits, shift) = match text.as_bytes().last()?.to_ascii_uppercase() {
         b'K' => (&text[..text.len() - 1], 10),
         b'M' => (&text[..text.len() - 1], 20),
@@ -89,7 +89,7 @@ pub(crate) fn duration(text: &str) -> Option<Duration> {
 }
 
 /// Formats a duration.
-pub(crate) fn show_duration(duration: Duration) -> String {
+pub fn show_duration(duration: Duration) -> String {
     match duration.as_micros() {
         micros if micros.is_multiple_of(1_000_000) => format!("{}s", duration.as_secs()),
         micros if micros.is_multiple_of(1000) => format!("{}ms", duration.as_millis()),
@@ -103,7 +103,7 @@ pub(crate) fn interval(text: &str) -> Option<Duration> {
 }
 
 /// Formats an interval; zero is `OFF`.
-pub(crate) fn show_interval(interval: Duration) -> String {
+pub fn show_interval(interval: Duration) -> String {
     if interval.is_zero() { "OFF".to_owned() } else { show_duration(interval) }
 }
 
@@ -125,7 +125,7 @@ pub(crate) fn sample_rate(text: &str) -> Option<SampleRate> {
 }
 
 /// Formats a sample rate.
-pub(crate) fn show_sample_rate(rate: SampleRate) -> String {
+pub fn show_sample_rate(rate: SampleRate) -> String {
     match rate {
         SampleRate::PerSecond(rate) => format!("{rate}/s"),
         SampleRate::OneIn(weight) => format!("1/{weight}"),
@@ -140,7 +140,7 @@ pub(crate) fn shape(text: &str) -> Option<Shape> {
 
 pub(crate) fn socket(text: &str) -> Result<PathBuf, String> {
     let path = Path::new(text);
-    endpoint::check_socket_path(path).map_err(|error| format!("'{text}': {error}"))?;
+    socket::check_socket_path(path).map_err(|error| format!("'{text}': {error}"))?;
     absolute(text)
 }
 

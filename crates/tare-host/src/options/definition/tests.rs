@@ -99,7 +99,7 @@ fn the_last_matching_rule_decides() {
 
 #[test]
 fn a_wrong_value_is_refused_with_what_would_be_right() {
-    let long = format!("socket=/{}", "x".repeat(endpoint::MAX_SOCKET_PATH));
+    let long = format!("socket=/{}", "x".repeat(socket::MAX_SOCKET_PATH));
     for (line, problem, allowed) in [
         ("memory-max=5", "wrong value '5'", "8M to 4G (bytes, or with K, M or G)"),
         ("memory-max", "needs a value", "8M to 4G (bytes, or with K, M or G)"),

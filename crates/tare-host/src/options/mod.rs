@@ -1,5 +1,4 @@
-//! Tare's start-up options: the group `[tare]` of the server's own option files, and the server's settings
-//! that decide whether tare may run.
+//! Tare's start-up options: the group `[tare]` of the server's own option files.
 //!
 //! The server ignores groups it does not know, so `[tare]` is safe in any of its files. The environment
 //! variable `TARE_OPTIONS` (`key=value;key=value`) is read after the files and takes precedence.
@@ -10,7 +9,6 @@ mod error;
 mod file;
 mod pattern;
 mod root;
-mod server;
 mod value;
 
 use std::ffi::OsStr;
@@ -22,27 +20,26 @@ use tare_budget::Budget;
 use tare_engine::{Lost, ObjectLimits, Recording, SampleRate};
 use tare_tables::Shape;
 
-pub(crate) use definition::SAMPLES;
+pub use definition::SAMPLES;
 pub use definition::{Kind, OPTIONS, OptionDef};
 pub use document::markdown;
 pub use error::{OptionError, Origin};
 pub use file::{Entry, OptionFiles};
 pub use pattern::wildcard_matches;
 pub use root::Root;
-pub use server::ServerSettings;
-pub(crate) use value::{show_duration, show_interval, show_sample_rate};
+pub use value::{show_duration, show_interval, show_sample_rate, size as parse_size};
 
-use crate::endpoint::check_socket_path;
+use crate::socket::check_socket_path;
 
 /// The level of instruments that no rule matches.
-pub(crate) const DEFAULT_LEVEL: Recording = Recording::Sampled;
+pub const DEFAULT_LEVEL: Recording = Recording::Sampled;
 
 /// The pattern of all instruments.
-pub(crate) const ALL: &str = "%";
+pub const ALL: &str = "%";
 
 /// The smallest budget that allows instrumented locks. With a smaller one the server's calls alone would
 /// exhaust it, recorded or not.
-pub(crate) const BUDGET_WITH_LOCKS: f64 = 0.03;
+pub const BUDGET_WITH_LOCKS: f64 = 0.03;
 /// The prefixes of the names of locks' instruments.
 const LOCKS: [&str; 3] = ["wait/synch/mutex/", "wait/synch/rwlock/", "wait/synch/sxlock/"];
 
@@ -99,19 +96,19 @@ pub struct LevelRule {
 
 impl LevelRule {
     /// Parses `LEVEL` or `pattern=LEVEL`.
-    pub(crate) fn read(text: &str) -> Option<LevelRule> {
+    pub fn read(text: &str) -> Option<LevelRule> {
         let (pattern, setting) = value::rule(text).unwrap_or((ALL, text.trim()));
         Some(LevelRule { pattern: pattern.to_owned(), setting: value::level_setting(setting)? })
     }
 
     /// Returns the rule that decides about the instrument `name`.
-    pub(crate) fn deciding<'a>(rules: &'a [LevelRule], name: &str) -> Option<&'a LevelRule> {
+    pub fn deciding<'a>(rules: &'a [LevelRule], name: &str) -> Option<&'a LevelRule> {
         rules.iter().rev().find(|rule| wildcard_matches(&rule.pattern, name))
     }
 
     /// Returns whether the rule is for some instruments. A rule for all of them sets the initial level; named
     /// instruments are meant to keep their level.
-    pub(crate) fn names(&self) -> bool {
+    pub fn names(&self) -> bool {
         self.pattern != ALL
     }
 }
@@ -135,6 +132,20 @@ pub struct ConsumerRule {
     pub pattern: String,
     /// The setting of the matching consumers.
     pub on: bool,
+}
+
+/// The prefix of the names of the built-in's options.
+pub const BUILT_IN_PREFIX: &str = "performance-schema-";
+
+/// The settings of the server's own Performance Schema that hold for tare, too.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct BuiltInSettings {
+    /// The sizes given as `performance_schema_*`: the name, which tare's option shares, and the number;
+    /// `None` leaves it to the provider.
+    pub sizes: Vec<(&'static str, Option<u64>)>,
+    /// The rules of `performance_schema_instrument` and `performance_schema_consumer_*`, as tare's own
+    /// options.
+    pub rules: Vec<Entry>,
 }
 
 /// The settings that can be made before the server starts. [`OPTIONS`] describes each.
@@ -223,19 +234,19 @@ impl Options {
     ///
     /// At the first of tare's own options that cannot be used.
     pub fn read(
-        server: &ServerSettings,
+        built_in: &BuiltInSettings,
         files: &OptionFiles,
         environment: Option<&OsStr>,
     ) -> Result<Options, OptionError> {
         let mut options = Options::defaults();
-        for (name, count) in &server.sizes {
+        for (name, count) in &built_in.sizes {
             definition::apply_size(&mut options, name, *count);
         }
-        for entry in &server.rules {
+        for entry in &built_in.rules {
             if let Err(error) = definition::apply(&mut options, entry) {
                 options
                     .ignored
-                    .push(OptionError { key: format!("{}{}", server::PREFIX, error.key), ..error });
+                    .push(OptionError { key: format!("{}{}", BUILT_IN_PREFIX, error.key), ..error });
             }
         }
         for entry in files.in_groups(&[Options::GROUP]) {
@@ -288,7 +299,7 @@ impl Options {
     }
 
     /// Sets an option from its text, as a file would. The error says what is wrong.
-    pub(crate) fn set(&mut self, name: &str, text: &str) -> Result<(), String> {
+    pub fn set(&mut self, name: &str, text: &str) -> Result<(), String> {
         OptionDef::find(name).ok_or_else(|| "no such option".to_owned())?.set(self, text)
     }
 
@@ -328,8 +339,6 @@ impl Options {
 
 #[cfg(test)]
 mod tests {
-    use std::ffi::OsString;
-
     use super::*;
 
     #[test]
@@ -347,7 +356,7 @@ mod tests {
     #[test]
     fn a_small_budget_leaves_locks_to_the_server_unless_somebody_asks_for_them() {
         let read = |text: &str| {
-            Options::read(&ServerSettings::default(), &OptionFiles::default(), Some(OsStr::new(text)))
+            Options::read(&BuiltInSettings::default(), &OptionFiles::default(), Some(OsStr::new(text)))
                 .unwrap()
         };
         let (mutex, sxlock, cond) =
@@ -364,13 +373,16 @@ mod tests {
 
     #[test]
     fn a_rule_of_the_servers_that_cannot_be_used_is_left_out_and_one_of_tares_own_is_an_error() {
-        let arguments = ["m", "--performance-schema-instrument=wait/%=OFF"]
-            .map(OsString::from)
-            .into_iter()
-            .chain(["%=FOO", "", "'"].map(|rule| format!("--performance-schema-instrument={rule}").into()));
-        let server = ServerSettings::resolve(&arguments.collect::<Vec<_>>(), &OptionFiles::default(), &[]);
+        let rule = |text: &str| Entry {
+            group: Options::GROUP.to_owned(),
+            key: "instrument".to_owned(),
+            value: Some(text.to_owned()),
+            origin: Origin::CommandLine,
+        };
+        let rules = ["wait/%=OFF", "%=FOO", "", "'"].map(rule).into();
+        let built_in = BuiltInSettings { rules, ..Default::default() };
         let read = |environment: &str| {
-            Options::read(&server, &OptionFiles::default(), Some(OsStr::new(environment)))
+            Options::read(&built_in, &OptionFiles::default(), Some(OsStr::new(environment)))
         };
         let options = read("instrument=wait/io/%=ON").unwrap();
         assert_eq!(options.instrument("wait/synch/x"), Some(InstrumentSetting::Off));
@@ -391,8 +403,8 @@ mod tests {
             OptionFiles::of_server(&["m".into(), format!("--defaults-file={}", file.display()).into()]);
         let sizes =
             vec![("digests-size", Some(9)), ("accounts-size", Some(3)), ("users-size", Some(1 << 40))];
-        let server = ServerSettings { sizes, ..Default::default() };
-        let read = |environment: &str| Options::read(&server, &files, Some(OsStr::new(environment)));
+        let built_in = BuiltInSettings { sizes, ..Default::default() };
+        let read = |environment: &str| Options::read(&built_in, &files, Some(OsStr::new(environment)));
         let options = read("digests-size=11; instrument='wait/%=OFF' ;;").unwrap();
         assert_eq!((options.digests_size, options.max_sql_text_length), (11, 20));
         assert_eq!(

@@ -1,0 +1,20 @@
+//! The process tare runs in, whatever program it is: its symbols and segments, tare's lines in its error log,
+//! tare's threads and engine, panics.
+
+mod engine;
+mod failure;
+mod guard;
+pub mod log;
+mod next;
+pub mod panic;
+mod segments;
+mod symbols;
+mod thread;
+
+pub use engine::ENGINE;
+pub use failure::{failure, switch_off};
+pub use guard::guard;
+pub use next::Next;
+pub use segments::{Image, Segments};
+pub use symbols::{Symbol, symbol};
+pub use thread::{Stopped, guarded, spawn, spawn_guarded, stopped};
