@@ -1,0 +1,205 @@
+//! HOT PATH: mutexes, rwlocks and condition variables.
+//!
+//! The server calls only for instruments that are on, because its own code tests that first. What the built-in's
+//! tables `mutex_instances`, `rwlock_instances` and `events_waits_summary_by_instance` show is written into its objects,
+//! with plain loads and stores as the built-in does: a mutex is held at that time, and of a rwlock and a condition
+//! variable the built-in may lose an event, too.
+#![allow(unsafe_code)]
+
+use std::ffi::{c_char, c_int, c_uint};
+use std::ptr::null_mut;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+
+use tare_engine::{Source, WaitObject, operation};
+use tare_host::process::ENGINE;
+
+use super::kept::{keep, keep_untimed, kept};
+use crate::abi::{Instance, SynchLocker};
+use crate::server::instruments::{self, Instrument};
+use crate::server::thread::{current, settled};
+
+/// The interface's numbers of operations of rwlocks that leave readers their locks. They count from 1; 0 is unknown.
+const SHARED_EXCLUSIVE: c_uint = 6;
+/// See [`SHARED_EXCLUSIVE`].
+const TRY_SHARED_EXCLUSIVE: c_uint = 9;
+/// The engine's operation of a rwlock's number 0.
+const RWLOCK_UNKNOWN: u8 = operation::RWLOCK - 1;
+
+/// Returns the instrument of an instance.
+///
+/// # Safety
+///
+/// The instance is one of the built-in's, which has a class.
+#[inline(always)]
+unsafe fn instrument(instance: &Instance) -> Instrument {
+    // SAFETY: the caller's promise; classes are never removed.
+    instruments::of(unsafe { &*instance.class })
+}
+
+/// Returns whether a lock is free, as far as it shows that.
+///
+/// # Safety
+///
+/// The calling thread is about to take the lock.
+#[inline(always)]
+unsafe fn is_free(instance: &Instance, instrument: Instrument) -> bool {
+    // SAFETY: a mutex of the C library, whose first word is 0 while nobody holds it. It exists, as the caller is about
+    // to take it.
+    instrument.shows_free() && unsafe { (*instance.identity).load(Relaxed) == 0 }
+}
+
+/// Begins a wait.
+///
+/// # Safety
+///
+/// The server's: a locker on its stack, and an instance of the built-in's that exists until the wait has ended.
+#[inline(always)]
+unsafe fn start<const IS_MUTEX: bool>(
+    locker: *mut SynchLocker,
+    instance: *const Instance,
+    first: u8,
+    op: c_uint,
+    source: Source,
+) -> *mut SynchLocker {
+    if settled().is_none() {
+        return null_mut();
+    }
+    // SAFETY: the caller's promise.
+    let (of, object) = unsafe { (&*instance, instance.cast()) };
+    // SAFETY: as above.
+    let instrument = unsafe { instrument(of) };
+    // SAFETY: the locker is the caller's, and has this place.
+    unsafe { (&raw mut (*locker).operation).write(op) };
+    let untimed = match of.timed.load(Relaxed) {
+        0 => true,
+        // SAFETY: the server takes the lock next.
+        _ => IS_MUTEX && unsafe { is_free(of, instrument) } && ENGINE.counts_free_lock(instrument.id()),
+    };
+    if untimed {
+        // SAFETY: the caller's promise.
+        unsafe { keep_untimed(locker.cast(), object) };
+        return locker;
+    }
+    let what = WaitObject::new(of.identity.addr(), first.wrapping_add(op as u8));
+    match ENGINE.start_wait(instrument.id(), what, source) {
+        Some(wait) => {
+            // SAFETY: the caller's promise.
+            unsafe { keep(locker.cast(), wait, object) };
+            locker
+        }
+        None => null_mut(),
+    }
+}
+
+/// Ends a wait, and returns its object.
+///
+/// # Safety
+///
+/// The locker is one that [`start`] has returned, passed back once.
+#[inline(always)]
+unsafe fn end<'i>(locker: *const SynchLocker) -> &'i Instance {
+    // SAFETY: the caller's promise.
+    let (kept_in, of) = unsafe { (&(*locker).of, &*(*locker).of.object.cast::<Instance>()) };
+    // SAFETY: as above.
+    let ticks = match unsafe { kept(kept_in) } {
+        Some(wait) => ENGINE.end_wait(&wait, 1, None),
+        None => {
+            // SAFETY: as above.
+            ENGINE.count_free_lock_of(unsafe { instrument(of) }.id());
+            None
+        }
+    };
+    add(&of.waits, ticks);
+    of
+}
+
+/// Adds a wait to count, sum, minimum and maximum of an instance.
+#[inline(always)]
+fn add(waits: &[AtomicU64; 4], ticks: Option<u64>) {
+    let [count, sum, min, max] = waits;
+    let change = |word: &AtomicU64, by: u64| word.store(word.load(Relaxed).wrapping_add(by), Relaxed);
+    change(count, 1);
+    if let Some(ticks) = ticks {
+        change(sum, ticks);
+        if ticks < min.load(Relaxed) {
+            min.store(ticks, Relaxed);
+        }
+        if ticks > max.load(Relaxed) {
+            max.store(ticks, Relaxed);
+        }
+    }
+}
+
+/// Notes that the calling thread holds a mutex, or a rwlock for writing.
+#[inline(always)]
+fn own(instance: &Instance) {
+    instance.owner.store(current().map_or(null_mut(), |thread| thread.address()), Relaxed);
+}
+
+pub(crate) unsafe extern "C" fn start_mutex_wait(
+    locker: *mut SynchLocker,
+    mutex: *const Instance,
+    op: c_uint,
+    file: *const c_char,
+    line: c_uint,
+) -> *mut SynchLocker {
+    // SAFETY: the server's promise.
+    unsafe { start::<true>(locker, mutex, operation::MUTEX, op, Source::new(file, line)) }
+}
+
+pub(crate) unsafe extern "C" fn end_mutex_wait(locker: *const SynchLocker, rc: c_int) {
+    // SAFETY: the server's promise.
+    let mutex = unsafe { end(locker) };
+    if rc == 0 {
+        own(mutex);
+    }
+}
+
+/// Begins any wait for a rwlock: both of the interface's functions lead to one of the built-in's.
+pub(crate) unsafe extern "C" fn start_rwlock_wait(
+    locker: *mut SynchLocker,
+    rwlock: *const Instance,
+    op: c_uint,
+    file: *const c_char,
+    line: c_uint,
+) -> *mut SynchLocker {
+    // SAFETY: the server's promise.
+    unsafe { start::<false>(locker, rwlock, RWLOCK_UNKNOWN, op, Source::new(file, line)) }
+}
+
+pub(crate) unsafe extern "C" fn end_rwlock_rdwait(locker: *const SynchLocker, rc: c_int) {
+    // SAFETY: the server's promise.
+    let rwlock = unsafe { end(locker) };
+    if rc == 0 {
+        rwlock.readers.store(rwlock.readers.load(Relaxed).wrapping_add(1), Relaxed);
+        rwlock.owner.store(null_mut(), Relaxed);
+    }
+}
+
+pub(crate) unsafe extern "C" fn end_rwlock_wrwait(locker: *const SynchLocker, rc: c_int) {
+    // SAFETY: the server's promise.
+    let (rwlock, op) = unsafe { (end(locker), (*locker).operation) };
+    if rc == 0 {
+        own(rwlock);
+        if !matches!(op, SHARED_EXCLUSIVE | TRY_SHARED_EXCLUSIVE) {
+            rwlock.readers.store(0, Relaxed);
+        }
+    }
+}
+
+pub(crate) unsafe extern "C" fn start_cond_wait(
+    locker: *mut SynchLocker,
+    cond: *const Instance,
+    _mutex: *const Instance,
+    op: c_uint,
+    file: *const c_char,
+    line: c_uint,
+) -> *mut SynchLocker {
+    // SAFETY: the server's promise.
+    unsafe { start::<false>(locker, cond, operation::COND, op, Source::new(file, line)) }
+}
+
+pub(crate) unsafe extern "C" fn end_cond_wait(locker: *const SynchLocker, _rc: c_int) {
+    // SAFETY: the server's promise.
+    unsafe { end(locker) };
+}
