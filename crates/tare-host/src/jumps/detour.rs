@@ -1,6 +1,6 @@
 //! Detours: tare's functions that are called before functions of the server, which still do all their work.
 //!
-//! The beginning of such a function is replaced by a jump to tare's (`write_jumps`). The overwritten
+//! The beginning of such a function is replaced by a jump to tare's (`write_jumps` or `lead`). The overwritten
 //! instructions are copied to a page of tare first, followed by a jump to the rest: calling the copy calls
 //! the original function. Only whole, position-independent instructions are copied, and only from a function
 //! that never jumps back into them. Any other function is left alone.
@@ -9,6 +9,7 @@
 use std::ffi::{CStr, c_void};
 
 use super::error::DetourError;
+use super::near::SHORT_JUMP;
 use super::write::JUMP;
 use crate::code;
 use crate::process::{Symbol, symbol};
@@ -66,17 +67,30 @@ impl Function {
     }
 
     /// Returns the instructions that a jump replaces, if they are whole and position-independent.
-    fn beginning(self) -> Result<&'static [u8], DetourError> {
+    fn beginning(self, jump: Replaced) -> Result<&'static [u8], DetourError> {
         let unexpected = DetourError::Unexpected(self.name);
-        if !self.start().is_multiple_of(16) {
+        if jump == Replaced::Long && !self.start().is_multiple_of(16) {
             return Err(unexpected);
         }
+        let replaced = match jump {
+            Replaced::Long => JUMP,
+            Replaced::Short => self.code.len() - code::without_entry_mark(self.code).len() + SHORT_JUMP,
+        };
         let mut len = 0;
-        while len < JUMP {
+        while len < replaced {
             len += movable(&self.code[len..]).ok_or(unexpected.clone())?;
         }
         if jumps_into(self.code, len) { Err(unexpected) } else { Ok(&self.code[..len]) }
     }
+}
+
+/// The jump that replaces the beginning of a function.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Replaced {
+    /// One of [`JUMP`] bytes at the function's first byte.
+    Long,
+    /// One of [`SHORT_JUMP`] bytes behind the entry mark.
+    Short,
 }
 
 /// The size of a copy in bytes: the longest beginning and a jump.
@@ -95,22 +109,41 @@ pub fn jump_on_to(target: usize) -> [u8; JUMP_ON] {
     code
 }
 
-/// Copies the functions' beginnings, each followed by a jump to the rest. Returns the copies' addresses, to
-/// be called instead of the functions.
+/// Copies the beginnings of functions that [`write_jumps`](super::write_jumps) changes, each followed by a jump to the rest.
+/// Returns the copies' addresses, to be called instead of the functions.
 ///
 /// # Errors
 ///
 /// When a beginning cannot be copied, or the system refuses memory for code.
 pub fn copies<const N: usize>(functions: [Function; N]) -> Result<[usize; N], DetourError> {
-    const { assert!(N * COPY <= PAGE) };
-    let mut page = [0xCC; PAGE];
-    for (function, copy) in functions.into_iter().zip(page.chunks_mut(COPY)) {
-        let beginning = function.beginning()?;
-        copy[..beginning.len()].copy_from_slice(beginning);
-        copy[beginning.len()..][..JUMP_ON].copy_from_slice(&jump_on_to(function.start() + beginning.len()));
+    let copies = copied(&functions, Replaced::Long)?;
+    Ok(std::array::from_fn(|at| copies[at]))
+}
+
+/// Copies the beginnings of functions that [`lead`](super::lead) changes, each followed by a jump to the rest. Returns the
+/// copies' addresses, to be called instead of the functions.
+///
+/// # Errors
+///
+/// When a beginning cannot be copied, or the system refuses memory for code.
+pub fn copies_for_lead(functions: &[Function]) -> Result<Vec<usize>, DetourError> {
+    copied(functions, Replaced::Short)
+}
+
+fn copied(functions: &[Function], jump: Replaced) -> Result<Vec<usize>, DetourError> {
+    let mut copies = Vec::with_capacity(functions.len());
+    for functions in functions.chunks(PAGE / COPY) {
+        let mut page = [0xCC; PAGE];
+        for (function, copy) in functions.iter().zip(page.chunks_mut(COPY)) {
+            let beginning = function.beginning(jump)?;
+            copy[..beginning.len()].copy_from_slice(beginning);
+            let on = jump_on_to(function.start() + beginning.len());
+            copy[beginning.len()..][..JUMP_ON].copy_from_slice(&on);
+        }
+        let at = make_code(&page).map_err(|error| DetourError::Refused(error.to_string()))?;
+        copies.extend((0..functions.len()).map(|copy| at + copy * COPY));
     }
-    let at = make_code(&page).map_err(|error| DetourError::Refused(error.to_string()))?;
-    Ok(std::array::from_fn(|copy| at + copy * COPY))
+    Ok(copies)
 }
 
 /// Creates a page of executable code that is never freed.
@@ -184,6 +217,9 @@ fn movable(code: &[u8]) -> Option<usize> {
         // mov between registers
         [0x89 | 0x8B, 0xC0..=0xFF, ..] => Some(2),
         [0x40..=0x4F, 0x89 | 0x8B, 0xC0..=0xFF, ..] => Some(3),
+        // xor between registers, which is how one becomes 0
+        [0x31 | 0x33, 0xC0..=0xFF, ..] => Some(2),
+        [0x40..=0x4F, 0x31 | 0x33, 0xC0..=0xFF, ..] => Some(3),
         // sub rsp, imm
         [0x48, 0x83, 0xEC, _, ..] => Some(4),
         [0x48, 0x81, 0xEC, _, _, _, _, ..] => Some(7),
@@ -235,6 +271,8 @@ mod tests {
         assert_eq!(lengths(KNOWN[1]), [1, 3, 2, 3, 2, 3, 2]);
         assert_eq!(lengths(KNOWN[2]), [4, 1, 3, 2, 2, 2, 2]);
         assert_eq!(lengths(&[0x48, 0x83, 0xEC, 0x18, 0x48, 0x81, 0xEC, 0, 1, 0, 0]), [4, 7]);
+        // xor eax, eax; xor r8d, r8d
+        assert_eq!(lengths(&[0x31, 0xC0, 0x45, 0x31, 0xC0]), [2, 3]);
     }
 
     #[test]
@@ -282,6 +320,27 @@ mod tests {
         // SAFETY: code that takes two numbers and returns one, by the C ABI.
         let add = unsafe { std::mem::transmute::<usize, extern "C" fn(u64, u64) -> u64>(copy) };
         assert_eq!(add(40, 2), 42);
+    }
+
+    #[test]
+    fn the_copy_of_a_short_function_goes_on_behind_its_short_jump() {
+        // endbr64; push rbp; mov rbp, rsp; push rbx; lea eax, [rdi + 1]; pop rbx; pop rbp; ret. 15 bytes, and not at a
+        // multiple of 16.
+        let function: &[u8] =
+            &[0xF3, 0x0F, 0x1E, 0xFA, 0x55, 0x48, 0x89, 0xE5, 0x53, 0x8D, 0x47, 0x01, 0x5B, 0x5D, 0xC3];
+        let mut page = [0xCC; PAGE];
+        page[8..][..function.len()].copy_from_slice(function);
+        let at = make_code(&page).expect("memory for code") + 8;
+        // SAFETY: the page created above, which is never freed.
+        let code = unsafe { std::slice::from_raw_parts(at as *const u8, function.len()) };
+        let function = Function { name: "next", code };
+        assert_eq!(copies([function]), Err(DetourError::Unexpected("next")), "not for a long jump");
+        let copies = copies_for_lead(&[function; PAGE / COPY + 1]).expect("a movable beginning");
+        for copy in [copies[0], copies[PAGE / COPY]] {
+            // SAFETY: code that takes a number and returns one, by the C ABI.
+            let next = unsafe { std::mem::transmute::<usize, extern "C" fn(u32) -> u32>(copy) };
+            assert_eq!(next(41), 42);
+        }
     }
 
     #[test]

@@ -2,7 +2,7 @@
 //!
 //! - [`write_jumps`]: a jump of 13 bytes to any address, or to the address that a slot holds;
 //! - [`lead`]: a jump of five bytes, for short functions, by way of a page nearby;
-//! - [`copies`]: a *detour*, in which the original function can still be called;
+//! - [`copies`], [`copies_for_lead`]: a *detour*, in which the original function can still be called;
 //! - [`overwrite`]: any other bytes.
 
 mod detour;
@@ -10,7 +10,7 @@ mod error;
 mod near;
 mod write;
 
-pub use detour::{Function, JUMP_ON, PAGE, copies, jump_on_to, make_code, make_code_near};
+pub use detour::{Function, JUMP_ON, PAGE, copies, copies_for_lead, jump_on_to, make_code, make_code_near};
 pub use error::{DetourError, LeadError};
 pub use near::{Led, MOST_LED, SHORT_JUMP, behind_entry_mark, lead};
 pub use write::{JUMP, Target, overwrite, write_jumps};

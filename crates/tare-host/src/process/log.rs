@@ -8,6 +8,7 @@
 use std::ffi::{c_char, c_void};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicPtr, Ordering};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use libc::FILE;
 
@@ -20,6 +21,22 @@ pub enum Severity {
     Warning,
     /// Written as `[ERROR]`.
     Error,
+}
+
+/// The form of a line in a server's error log.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Form {
+    /// `2026-01-31  7:05:09 0 [Note] …`, in local time.
+    MariaDb,
+    /// `2026-01-31T07:05:09.000000Z 0 [Note] [MY-000000] [Server] …`, in UTC.
+    MySql,
+}
+
+static IS_MYSQL: AtomicBool = AtomicBool::new(false);
+
+/// Chooses the form of the lines from now on; [`Form::MariaDb`] until then.
+pub fn set_form(form: Form) {
+    IS_MYSQL.store(form == Form::MySql, Ordering::Release);
 }
 
 /// The lines that may not be in the log yet. Bounded: start-up writes one or two.
@@ -56,7 +73,8 @@ pub fn line(severity: Severity, text: &str) {
         Severity::Error => "ERROR",
     };
     let text: String = text.chars().map(|c| if c.is_control() { ' ' } else { c }).collect();
-    let line = format!("{} 0 [{severity}] tare: {text}\n", timestamp());
+    let form = if IS_MYSQL.load(Ordering::Acquire) { Form::MySql } else { Form::MariaDb };
+    let line = form.line(now(), severity, &text);
     if FILE_OPEN.load(Ordering::Acquire) {
         return write_to_stderr(&line);
     }
@@ -120,21 +138,57 @@ fn write_to_stderr(line: &str) {
     unsafe { libc::write(libc::STDERR_FILENO, line.as_ptr().cast(), line.len()) };
 }
 
-/// Returns the local time in the server's format: `2026-01-31  7:05:09`.
-fn timestamp() -> String {
-    // SAFETY: time with a null argument only returns the time.
-    let now = unsafe { libc::time(std::ptr::null_mut()) };
-    // SAFETY: tm is plain integers and a pointer; all-zero is a valid value.
-    let mut tm: libc::tm = unsafe { std::mem::zeroed() };
-    // SAFETY: both pointers are to locals that live through the call.
-    unsafe { libc::localtime_r(&raw const now, &raw mut tm) };
-    format!(
-        "{:04}-{:02}-{:02} {:2}:{:02}:{:02}",
-        tm.tm_year + 1900,
-        tm.tm_mon + 1,
-        tm.tm_mday,
-        tm.tm_hour,
-        tm.tm_min,
-        tm.tm_sec
-    )
+/// Returns the time since 1970.
+fn now() -> Duration {
+    SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default()
+}
+
+impl Form {
+    /// Returns a line with its end.
+    fn line(self, time: Duration, severity: &str, text: &str) -> String {
+        let tm = self.broken_down(time);
+        let (date, day) = (format!("{:04}-{:02}", tm.tm_year + 1900, tm.tm_mon + 1), tm.tm_mday);
+        let (hour, rest) = (tm.tm_hour, format!("{:02}:{:02}", tm.tm_min, tm.tm_sec));
+        match self {
+            Form::MariaDb => format!("{date}-{day:02} {hour:2}:{rest} 0 [{severity}] tare: {text}\n"),
+            Form::MySql => {
+                let micros = time.subsec_micros();
+                format!(
+                    "{date}-{day:02}T{hour:02}:{rest}.{micros:06}Z 0 [{severity}] [MY-000000] [Server] tare: {text}\n"
+                )
+            }
+        }
+    }
+
+    /// Returns the date and the time of day, local or in UTC.
+    fn broken_down(self, time: Duration) -> libc::tm {
+        let seconds = libc::time_t::try_from(time.as_secs()).unwrap_or_default();
+        // SAFETY: tm is plain integers and a pointer; all-zero is a valid value.
+        let mut tm: libc::tm = unsafe { std::mem::zeroed() };
+        // SAFETY: both pointers are to locals that live through the call.
+        unsafe {
+            match self {
+                Form::MariaDb => libc::localtime_r(&raw const seconds, &raw mut tm),
+                Form::MySql => libc::gmtime_r(&raw const seconds, &raw mut tm),
+            }
+        };
+        tm
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_line_has_the_form_of_its_server() {
+        let time = Duration::from_micros(1_769_843_109_000_042);
+        let line = Form::MySql.line(time, "Note", "hello");
+        assert_eq!(line, "2026-01-31T07:05:09.000042Z 0 [Note] [MY-000000] [Server] tare: hello\n");
+        let line = Form::MariaDb.line(time, "ERROR", "hello");
+        let (start, end) = line.split_at("2026-01-31  7:05:09".len());
+        // The hour is the time zone's.
+        assert!(start.starts_with("2026-") && start.ends_with(":09"), "{line}");
+        assert_eq!(end, " 0 [ERROR] tare: hello\n");
+    }
 }
