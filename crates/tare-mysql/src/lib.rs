@@ -8,6 +8,7 @@
 
 pub mod abi;
 mod entry;
+mod original;
 mod server;
 mod startup;
 mod tables;

@@ -6,7 +6,7 @@ use std::ffi::{c_char, c_int, c_void};
 
 use tare_host::process::guard;
 
-use super::original::Original;
+use crate::original::Original;
 use crate::server::thread::ServerThread;
 use crate::server::{consumers, threads};
 

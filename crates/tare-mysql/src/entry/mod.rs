@@ -6,7 +6,6 @@
 
 mod kept;
 pub(crate) mod lives;
-pub(crate) mod original;
 pub(crate) mod short;
 pub(crate) mod synch;
 pub(crate) mod told;

@@ -9,7 +9,7 @@ use tare_engine::snapshot::ClassId;
 use tare_engine::{EndedWaitFacts, Source, WaitObject, fixed, operation};
 use tare_host::process::{ENGINE, guard};
 
-use super::original::Original;
+use crate::original::Original;
 use crate::abi::{FileLocker, SocketLocker, TIMED, TableLocker};
 use crate::server::instruments;
 use crate::server::thread::settled;

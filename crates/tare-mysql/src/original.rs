@@ -23,7 +23,7 @@ impl Original {
     ///
     /// `F` is the function's type, and [`Original::set`] has been called.
     #[inline(always)]
-    pub(super) unsafe fn function<F: Copy>(&self) -> F {
+    pub(crate) unsafe fn function<F: Copy>(&self) -> F {
         const { assert!(size_of::<F>() == size_of::<*mut c_void>()) };
         let address = self.0.load(Relaxed);
         // SAFETY: an address of code, and the type is its own (the caller's promise).

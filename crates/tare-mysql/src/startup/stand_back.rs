@@ -1,0 +1,30 @@
+//! Why tare leaves a server to itself.
+
+/// A reason to change nothing.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub(crate) enum StandBack {
+    /// The option `enabled` is off.
+    #[error("it is switched off (enabled = OFF)")]
+    SwitchedOff,
+    /// An option cannot be used.
+    #[error("{0}")]
+    Option(String),
+    /// The version is not one that was tried.
+    #[error("MySQL {0} is not supported: see docs/reference/mysql.md for the versions that are")]
+    Version(String),
+    /// A symbol is missing.
+    #[error("the server exports no {0}: this build is not supported")]
+    Missing(String),
+    /// Code or data are not as in the builds that were tried.
+    #[error("{0} of the server is not as expected: this build is not supported")]
+    Unexpected(String),
+    /// The engine got no memory.
+    #[error("no memory: {0}; give it less (memory-max in [tare]), or the server more")]
+    Memory(String),
+    /// The system does not let code be written.
+    #[error("{0}; allow the server to change its own code (SELinux: execmod), or do without tare")]
+    Code(String),
+    /// A panic, which is a bug.
+    #[error("internal error: {0}; please report it")]
+    Panic(String),
+}
