@@ -1,5 +1,5 @@
-//! What must hold before anything is changed: the version, and each layout of [`crate::abi`] in the machine code of a
-//! small exported function that uses it.
+//! What must hold before anything is changed: each layout of [`crate::abi`], in the machine code of a small exported
+//! function that uses it. The server has not set its version yet, and other builds of a version may differ.
 #![allow(unsafe_code)]
 
 use std::ffi::CStr;
@@ -7,19 +7,6 @@ use std::ffi::CStr;
 use tare_host::process::{Symbol, symbol};
 
 use super::stand_back::StandBack;
-
-/// The series of servers that were tried.
-const SERIES: &str = "9.7.";
-/// The longest version that is looked at.
-const VERSION: usize = 60;
-
-/// Returns the server's version if it is one of the series.
-pub(super) fn version() -> Result<String, StandBack> {
-    let text = code(c"server_version")?;
-    let text = CStr::from_bytes_until_nul(&text[..text.len().min(VERSION)]).unwrap_or_default();
-    let version = text.to_string_lossy().into_owned();
-    if version.starts_with(SERIES) { Ok(version) } else { Err(StandBack::Version(version)) }
-}
 
 /// Returns the bytes of a symbol of the program.
 pub(super) fn code(name: &CStr) -> Result<&'static [u8], StandBack> {

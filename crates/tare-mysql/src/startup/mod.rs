@@ -26,10 +26,10 @@ use stand_back::StandBack;
 fn prepare() {
     set_form(Form::MySql);
     match caught(begin).unwrap_or_else(|why| Err(StandBack::Panic(why))) {
-        Ok(version) => {
+        Ok(()) => {
             let text = format!(
-                "{} (experimental) counts the waits of MySQL {version}; everything else is the server's own, and so are \
-                 the tables of files, sockets, tables and instances",
+                "{} (experimental) counts waits; all else is the server's own, and so are the tables of files, sockets, \
+                 tables and instances",
                 env!("CARGO_PKG_VERSION")
             );
             line(Severity::Note, &text);
@@ -41,8 +41,8 @@ fn prepare() {
     }
 }
 
-/// Checks everything, then changes the server. Returns its version.
-fn begin() -> Result<String, StandBack> {
+/// Checks everything, then changes the server.
+fn begin() -> Result<(), StandBack> {
     let environment = std::env::var_os(Options::ENVIRONMENT);
     let built_in = Default::default();
     let options = Options::read(&built_in, &OptionFiles::default(), environment.as_deref())
@@ -50,7 +50,6 @@ fn begin() -> Result<String, StandBack> {
     if !options.enabled {
         return Err(StandBack::SwitchedOff);
     }
-    let version = checks::version()?;
     checks::layouts()?;
     let shares = shares::Shares::find()?;
     let functions = functions::Functions::find()?;
@@ -59,7 +58,7 @@ fn begin() -> Result<String, StandBack> {
     functions.lead()?;
     // From here on nothing fails.
     shares.serve();
-    Ok(version)
+    Ok(())
 }
 
 /// Returns the engine's sizes and levels. The built-in decides which instruments are on.

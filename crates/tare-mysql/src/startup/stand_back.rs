@@ -9,14 +9,11 @@ pub(crate) enum StandBack {
     /// An option cannot be used.
     #[error("{0}")]
     Option(String),
-    /// The version is not one that was tried.
-    #[error("MySQL {0} is not supported: see docs/reference/mysql.md for the versions that are")]
-    Version(String),
     /// A symbol is missing.
-    #[error("the server exports no {0}: this build is not supported")]
+    #[error("the server exports no {0}: docs/reference/mysql.md says which builds are supported")]
     Missing(String),
     /// Code or data are not as in the builds that were tried.
-    #[error("{0} of the server is not as expected: this build is not supported")]
+    #[error("{0} of the server is not as expected: docs/reference/mysql.md says which builds are supported")]
     Unexpected(String),
     /// The engine got no memory.
     #[error("no memory: {0}; give it less (memory-max in [tare]), or the server more")]
