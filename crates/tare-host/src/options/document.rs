@@ -28,7 +28,7 @@ tare also reads the sizes that are set for the server's own Performance Schema (
 of the same name without `performance_schema_` in `[tare]` wins. With -1 tare chooses the size. A size out of bounds becomes the
 nearest that is allowed.
 
-Generated from `crates/tare-mariadb/src/options`; do not edit. To bring it up to date:
+Generated from `crates/tare-host/src/options`; do not edit. To bring it up to date:
 `TARE_UPDATE_DOCS=1 cargo test -p tare-host --test options`.
 
 ";

@@ -51,7 +51,7 @@ impl Segments {
             let start = range.start.next_multiple_of(8);
             let count = range.end.saturating_sub(start) / 8;
             // SAFETY: as above, and the address is a multiple of 8.
-            unsafe { std::slice::from_raw_parts(start as *const usize, count) }
+            (start, unsafe { std::slice::from_raw_parts(start as *const usize, count) })
         };
         Image { address: self.code.start, code, data: self.data.iter().map(words).collect() }
     }
@@ -70,14 +70,23 @@ pub struct Image<'a> {
     pub address: usize,
     /// The bytes of the code.
     pub code: &'a [u8],
-    /// The writable data, in words.
-    pub data: Vec<&'a [usize]>,
+    /// The writable data in words, each piece with its address.
+    pub data: Vec<(usize, &'a [usize])>,
 }
 
-impl Image<'_> {
+impl<'a> Image<'a> {
     /// Returns whether the address lies in the code.
     pub fn holds(&self, address: usize) -> bool {
         address.checked_sub(self.address).is_some_and(|at| at < self.code.len())
+    }
+
+    /// Returns the words of the data, each with its address.
+    pub fn words(&self) -> impl Iterator<Item = (usize, usize)> {
+        let piece = |(start, words): &(usize, &'a [usize])| {
+            let start = *start;
+            words.iter().enumerate().map(move |(at, word)| (start + at * size_of::<usize>(), *word))
+        };
+        self.data.iter().flat_map(piece)
     }
 }
 

@@ -79,7 +79,7 @@ fn calls(program: &Image<'_>, function: usize) -> Vec<usize> {
 
 /// Returns the places in the data that begin with these four addresses and continue with functions.
 fn tables(program: &Image<'_>, first: &[usize], slots: usize) -> Vec<Vec<usize>> {
-    let tables = program.data.iter().flat_map(|words| words.windows(slots));
+    let tables = program.data.iter().flat_map(|(_, words)| words.windows(slots));
     let tables = tables.filter(|table| table[..4] == *first);
     tables
         .filter(|table| table.iter().all(|function| program.holds(*function)))
@@ -120,7 +120,7 @@ mod tests {
         let table: Vec<usize> = (0..slots).map(|slot| address + 256 + 16 * slot).collect();
         let functions = |data: &[usize]| {
             super::functions(
-                &Image { address, code: &code, data: vec![&[1, 2], data] },
+                &Image { address, code: &code, data: vec![(0, &[1, 2]), (0, data)] },
                 series,
                 Some(address),
             )

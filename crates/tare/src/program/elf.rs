@@ -189,7 +189,11 @@ impl Loaded {
     /// Returns the parts that are searched for the built-in's functions.
     pub(crate) fn image(&self) -> Image<'_> {
         let (address, code) = &self.code;
-        Image { address: *address, code, data: self.data.iter().map(|data| &*data.words).collect() }
+        Image {
+            address: *address,
+            code,
+            data: self.data.iter().map(|data| (data.address, &*data.words)).collect(),
+        }
     }
 
     /// Returns the code from an address on, at most `most` bytes.
