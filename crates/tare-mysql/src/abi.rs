@@ -36,8 +36,8 @@ pub struct Instance {
     /// Whether its waits are timed.
     pub timed: AtomicU8,
     page: *mut c_void,
-    /// The address of the server's own lock.
-    pub identity: *const AtomicU32,
+    /// OBJECT_INSTANCE_BEGIN: a number that no other object has.
+    pub identity: usize,
     /// Its instrument.
     pub class: *const Class,
     /// Count, sum, minimum and maximum of its waits, in cycles: the row of `events_waits_summary_by_instance`, which
@@ -59,7 +59,7 @@ pub struct MetadataLock {
     /// Whether its waits are timed.
     pub timed: AtomicU8,
     padding: u64,
-    /// The address of the server's own lock.
+    /// OBJECT_INSTANCE_BEGIN.
     pub identity: usize,
 }
 
@@ -121,7 +121,7 @@ pub struct SocketLocker {
 #[derive(Debug)]
 pub struct Socket {
     before: [u8; 0x18],
-    /// The address of the server's own socket.
+    /// OBJECT_INSTANCE_BEGIN.
     pub identity: usize,
     between: [u8; 0x98],
     /// Its instrument.

@@ -7,15 +7,16 @@
 #![allow(unsafe_code)]
 
 use std::ffi::{c_char, c_int, c_uint};
-use std::ptr::null_mut;
+use std::ptr::{null, null_mut};
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-use tare_engine::{Source, WaitObject, operation};
-use tare_host::process::ENGINE;
+use tare_engine::snapshot::ClassId;
+use tare_engine::{EndedWaitFacts, Source, WaitObject, operation};
+use tare_host::process::{ENGINE, guard};
 
 use super::kept::{keep, keep_untimed, kept};
 use crate::abi::{Instance, SynchLocker};
-use crate::server::instruments::{self, Instrument};
+use crate::server::instruments;
 use crate::server::thread::{current, settled};
 
 /// The interface's numbers of operations of rwlocks that leave readers their locks. They count from 1; 0 is unknown.
@@ -31,21 +32,9 @@ const RWLOCK_UNKNOWN: u8 = operation::RWLOCK - 1;
 ///
 /// The instance is one of the built-in's, which has a class.
 #[inline(always)]
-unsafe fn instrument(instance: &Instance) -> Instrument {
+unsafe fn instrument(instance: &Instance) -> ClassId {
     // SAFETY: the caller's promise; classes are never removed.
     instruments::of(unsafe { &*instance.class })
-}
-
-/// Returns whether a lock is free, as far as it shows that.
-///
-/// # Safety
-///
-/// The calling thread is about to take the lock.
-#[inline(always)]
-unsafe fn is_free(instance: &Instance, instrument: Instrument) -> bool {
-    // SAFETY: a mutex of the C library, whose first word is 0 while nobody holds it. It exists, as the caller is about
-    // to take it.
-    instrument.shows_free() && unsafe { (*instance.identity).load(Relaxed) == 0 }
 }
 
 /// Begins a wait.
@@ -54,7 +43,7 @@ unsafe fn is_free(instance: &Instance, instrument: Instrument) -> bool {
 ///
 /// The server's: a locker on its stack, and an instance of the built-in's that exists until the wait has ended.
 #[inline(always)]
-unsafe fn start<const IS_MUTEX: bool>(
+unsafe fn start(
     locker: *mut SynchLocker,
     instance: *const Instance,
     first: u8,
@@ -66,22 +55,16 @@ unsafe fn start<const IS_MUTEX: bool>(
     }
     // SAFETY: the caller's promise.
     let (of, object) = unsafe { (&*instance, instance.cast()) };
-    // SAFETY: as above.
-    let instrument = unsafe { instrument(of) };
     // SAFETY: the locker is the caller's, and has this place.
     unsafe { (&raw mut (*locker).operation).write(op) };
-    let untimed = match of.timed.load(Relaxed) {
-        0 => true,
-        // SAFETY: the server takes the lock next.
-        _ => IS_MUTEX && unsafe { is_free(of, instrument) } && ENGINE.counts_free_lock(instrument.id()),
-    };
-    if untimed {
+    if of.timed.load(Relaxed) == 0 {
         // SAFETY: the caller's promise.
         unsafe { keep_untimed(locker.cast(), object) };
         return locker;
     }
-    let what = WaitObject::new(of.identity.addr(), first.wrapping_add(op as u8));
-    match ENGINE.start_wait(instrument.id(), what, source) {
+    let what = WaitObject::new(of.identity, first.wrapping_add(op as u8));
+    // SAFETY: as above.
+    match ENGINE.start_wait(unsafe { instrument(of) }, what, source) {
         Some(wait) => {
             // SAFETY: the caller's promise.
             unsafe { keep(locker.cast(), wait, object) };
@@ -105,12 +88,22 @@ unsafe fn end<'i>(locker: *const SynchLocker) -> &'i Instance {
         Some(wait) => ENGINE.end_wait(&wait, 1, None),
         None => {
             // SAFETY: as above.
-            ENGINE.count_free_lock_of(unsafe { instrument(of) }.id());
+            count_untimed(unsafe { instrument(of) }, of.identity);
             None
         }
     };
     add(&of.waits, ticks);
     of
+}
+
+/// Counts a wait that its instrument does not time.
+#[cold]
+#[inline(never)]
+fn count_untimed(class: ClassId, identity: usize) {
+    guard((), || {
+        let object = WaitObject::new(identity, 0);
+        ENGINE.count_ended_wait(class, object, Source::new(null(), 0), EndedWaitFacts::UNTIMED);
+    });
 }
 
 /// Adds a wait to count, sum, minimum and maximum of an instance.
@@ -144,7 +137,7 @@ pub(crate) unsafe extern "C" fn start_mutex_wait(
     line: c_uint,
 ) -> *mut SynchLocker {
     // SAFETY: the server's promise.
-    unsafe { start::<true>(locker, mutex, operation::MUTEX, op, Source::new(file, line)) }
+    unsafe { start(locker, mutex, operation::MUTEX, op, Source::new(file, line)) }
 }
 
 pub(crate) unsafe extern "C" fn end_mutex_wait(locker: *const SynchLocker, rc: c_int) {
@@ -164,7 +157,7 @@ pub(crate) unsafe extern "C" fn start_rwlock_wait(
     line: c_uint,
 ) -> *mut SynchLocker {
     // SAFETY: the server's promise.
-    unsafe { start::<false>(locker, rwlock, RWLOCK_UNKNOWN, op, Source::new(file, line)) }
+    unsafe { start(locker, rwlock, RWLOCK_UNKNOWN, op, Source::new(file, line)) }
 }
 
 pub(crate) unsafe extern "C" fn end_rwlock_rdwait(locker: *const SynchLocker, rc: c_int) {
@@ -196,7 +189,7 @@ pub(crate) unsafe extern "C" fn start_cond_wait(
     line: c_uint,
 ) -> *mut SynchLocker {
     // SAFETY: the server's promise.
-    unsafe { start::<false>(locker, cond, operation::COND, op, Source::new(file, line)) }
+    unsafe { start(locker, cond, operation::COND, op, Source::new(file, line)) }
 }
 
 pub(crate) unsafe extern "C" fn end_cond_wait(locker: *const SynchLocker, _rc: c_int) {

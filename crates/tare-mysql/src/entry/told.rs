@@ -47,7 +47,7 @@ pub(crate) unsafe extern "C" fn end_file_wait(locker: *mut FileLocker, bytes: c_
     // SAFETY: as above: classes are never removed.
     if let Some(class) = unsafe { it.class.as_ref() } {
         let object = WaitObject::new(it.file.addr(), operation::FILE.wrapping_add(it.operation as u8));
-        count(instruments::of(class).id(), object, it.flags, it.start, 1, moved(bytes));
+        count(instruments::of(class), object, it.flags, it.start, 1, moved(bytes));
     }
     // SAFETY: the function's own type and arguments.
     unsafe { END_FILE.function::<unsafe extern "C" fn(*mut FileLocker, c_ulong)>()(locker, bytes) }
@@ -59,7 +59,7 @@ pub(crate) unsafe extern "C" fn end_socket_wait(locker: *mut SocketLocker, bytes
     // SAFETY: as above: classes are never removed.
     if let Some(class) = unsafe { socket.class.as_ref() } {
         let object = WaitObject::new(socket.identity, operation::SOCKET.wrapping_add(it.operation as u8));
-        count(instruments::of(class).id(), object, it.flags, it.start, 1, moved(bytes));
+        count(instruments::of(class), object, it.flags, it.start, 1, moved(bytes));
     }
     // SAFETY: the function's own type and arguments.
     unsafe { END_SOCKET.function::<unsafe extern "C" fn(*mut SocketLocker, c_ulong)>()(locker, bytes) }

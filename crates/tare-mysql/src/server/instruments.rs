@@ -6,7 +6,7 @@
 
 use std::ffi::c_uint;
 use std::sync::OnceLock;
-use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
+use std::sync::atomic::{AtomicU16, Ordering::Relaxed};
 
 use tare_engine::Registration;
 use tare_engine::snapshot::{ClassId, Kind, Properties};
@@ -16,53 +16,26 @@ use crate::abi::Class;
 
 /// The most instruments of waits. Those with a higher number are not counted.
 const MOST: usize = 4096;
-/// By the built-in's number: the engine's, and [`SHOWS`]. 0: not met yet.
-static KNOWN: [AtomicU32; MOST] = [const { AtomicU32::new(0) }; MOST];
+/// By the built-in's number: the engine's. 0: not met yet.
+static KNOWN: [AtomicU16; MOST] = [const { AtomicU16::new(0) }; MOST];
 
-/// Flag: a lock of this instrument shows in its first word whether it is free.
-const SHOWS: u32 = 1 << 16;
-
-/// An instrument of waits.
-#[derive(Clone, Copy)]
-#[repr(transparent)]
-pub(crate) struct Instrument(u32);
-
-impl Instrument {
-    /// Returns the engine's number; 0: its events are not counted.
-    #[inline(always)]
-    pub(crate) fn id(self) -> ClassId {
-        self.0 as ClassId
-    }
-
-    /// Returns whether a lock of this instrument shows in its first word whether it is free. So do the C library's
-    /// mutexes; those of InnoDB are its own.
-    #[inline(always)]
-    pub(crate) fn shows_free(self) -> bool {
-        self.0 & SHOWS != 0
-    }
-}
-
-/// Returns the instrument of an object.
+/// Returns the engine's number of an object's instrument; 0: its events are not counted.
 #[inline(always)]
-pub(crate) fn of(class: &Class) -> Instrument {
+pub(crate) fn of(class: &Class) -> ClassId {
     let known = KNOWN[class.index as usize % MOST].load(Relaxed);
-    if known != 0 { Instrument(known) } else { meet(class) }
+    if known != 0 { known } else { meet(class) }
 }
 
 #[cold]
 #[inline(never)]
-fn meet(class: &Class) -> Instrument {
-    guard(Instrument(0), || {
+fn meet(class: &Class) -> ClassId {
+    guard(0, || {
         let name = class.name.get(..class.name_length as usize).unwrap_or_default();
-        let (Ok(name), true) = (str::from_utf8(name), (class.index as usize) < MOST) else { return Instrument(0) };
-        let Some(kind) = kind(name) else { return Instrument(0) };
+        let (Ok(name), true) = (str::from_utf8(name), (class.index as usize) < MOST) else { return 0 };
+        let Some(kind) = kind(name) else { return 0 };
         let id = ENGINE.register(Registration { kind, name, properties: Properties::default() });
-        let shows = kind == Kind::Mutex && !name.starts_with("wait/synch/mutex/innodb/");
-        let known = u32::from(id) | if shows { SHOWS } else { 0 };
-        if id != 0 {
-            KNOWN[class.index as usize].store(known, Relaxed);
-        }
-        Instrument(known)
+        KNOWN[class.index as usize].store(id, Relaxed);
+        id
     })
 }
 

@@ -3,7 +3,7 @@
 use std::hint::cold_path;
 use std::sync::atomic::Ordering::Relaxed;
 
-use super::{EndedWaitFacts, Source, WaitObject, began, nesting};
+use super::{Source, began, nesting};
 use crate::Engine;
 use crate::clock::cycles;
 use crate::layout::bank::{READY, SUMMED, UNTIMED, place};
@@ -42,25 +42,6 @@ impl Engine {
         }
         let entry = thread.banks[BANK_OWN].settled_entry(self.arena.base(), class);
         (entry & UNTIMED != 0).then_some(UntimedLock { thread, entry })
-    }
-
-    /// Counts an uncontended lock that the calling thread got, if the instrument is summed up and uncontended locks
-    /// of it need no clock. Returns false if nothing has happened: the host times the lock then.
-    #[inline(always)]
-    pub fn counts_free_lock(&self, class: ClassId) -> bool {
-        self.untimed_lock(class).is_some_and(|lock| lock.entry & READY == 0)
-    }
-
-    /// Counts an uncontended lock for which [`Engine::counts_free_lock`] has returned true in the calling thread.
-    #[inline(always)]
-    pub fn count_free_lock_of(&self, class: ClassId) {
-        // An event in between may have changed how the instrument is counted: then this one is counted the usual way.
-        match self.untimed_lock(class) {
-            Some(UntimedLock { thread, entry }) if entry & READY == 0 => {
-                self.count_unrecorded(thread, entry, class);
-            }
-            _ => self.count_ended_wait(class, WaitObject::new(0, 0), Source(0), EndedWaitFacts::UNTIMED),
-        }
     }
 
     /// Counts an uncontended lock on the fast path, if it nests in no other wait or is not recorded. Returns
