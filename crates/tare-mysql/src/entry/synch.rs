@@ -19,12 +19,17 @@ use crate::abi::{Instance, SynchLocker};
 use crate::server::instruments;
 use crate::server::thread::{current, settled};
 
-/// The interface's numbers of operations of rwlocks that leave readers their locks. They count from 1; 0 is unknown.
+/// The interface's number of the unlocking of a rwlock, which is no wait: the engine's operations have none for it.
+const UNLOCK: c_uint = 4;
+/// The interface's numbers of operations of rwlocks that leave readers their locks.
 const SHARED_EXCLUSIVE: c_uint = 6;
 /// See [`SHARED_EXCLUSIVE`].
 const TRY_SHARED_EXCLUSIVE: c_uint = 9;
-/// The engine's operation of a rwlock's number 0.
-const RWLOCK_UNKNOWN: u8 = operation::RWLOCK - 1;
+
+/// Returns the engine's operation of a rwlock.
+const fn rwlock_operation(op: c_uint) -> u8 {
+    operation::RWLOCK.wrapping_add(op as u8).wrapping_sub((op > UNLOCK) as u8)
+}
 
 /// Returns the instrument of an instance.
 ///
@@ -46,7 +51,7 @@ unsafe fn instrument(instance: &Instance) -> ClassId {
 unsafe fn start(
     locker: *mut SynchLocker,
     instance: *const Instance,
-    first: u8,
+    operation: u8,
     op: c_uint,
     source: Source,
 ) -> *mut SynchLocker {
@@ -62,7 +67,7 @@ unsafe fn start(
         unsafe { keep_untimed(locker.cast(), object) };
         return locker;
     }
-    let what = WaitObject::new(of.identity, first.wrapping_add(op as u8));
+    let what = WaitObject::new(of.identity, operation);
     // SAFETY: as above.
     match ENGINE.start_wait(unsafe { instrument(of) }, what, source) {
         Some(wait) => {
@@ -137,7 +142,7 @@ pub(crate) unsafe extern "C" fn start_mutex_wait(
     line: c_uint,
 ) -> *mut SynchLocker {
     // SAFETY: the server's promise.
-    unsafe { start(locker, mutex, operation::MUTEX, op, Source::new(file, line)) }
+    unsafe { start(locker, mutex, operation::MUTEX.wrapping_add(op as u8), op, Source::new(file, line)) }
 }
 
 pub(crate) unsafe extern "C" fn end_mutex_wait(locker: *const SynchLocker, rc: c_int) {
@@ -157,7 +162,7 @@ pub(crate) unsafe extern "C" fn start_rwlock_wait(
     line: c_uint,
 ) -> *mut SynchLocker {
     // SAFETY: the server's promise.
-    unsafe { start(locker, rwlock, RWLOCK_UNKNOWN, op, Source::new(file, line)) }
+    unsafe { start(locker, rwlock, rwlock_operation(op), op, Source::new(file, line)) }
 }
 
 pub(crate) unsafe extern "C" fn end_rwlock_rdwait(locker: *const SynchLocker, rc: c_int) {
@@ -189,10 +194,23 @@ pub(crate) unsafe extern "C" fn start_cond_wait(
     line: c_uint,
 ) -> *mut SynchLocker {
     // SAFETY: the server's promise.
-    unsafe { start(locker, cond, operation::COND, op, Source::new(file, line)) }
+    unsafe { start(locker, cond, operation::COND.wrapping_add(op as u8), op, Source::new(file, line)) }
 }
 
 pub(crate) unsafe extern "C" fn end_cond_wait(locker: *const SynchLocker, _rc: c_int) {
     // SAFETY: the server's promise.
     unsafe { end(locker) };
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn operations_of_rwlocks_leave_out_the_unlocking() {
+        let [read, try_write, shared, try_exclusive] = [0, 3, 5, 10].map(rwlock_operation);
+        let first = operation::RWLOCK;
+        assert_eq!([read, try_write, shared, try_exclusive], [first, first + 3, first + 4, first + 9]);
+        assert!(try_exclusive < operation::COND);
+    }
 }
