@@ -8,6 +8,7 @@
 
 pub mod call_sites;
 pub mod code;
+pub mod families;
 pub mod jumps;
 pub mod options;
 pub mod process;
