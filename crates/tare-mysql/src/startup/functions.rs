@@ -4,7 +4,9 @@
 use std::ffi::CStr;
 
 use tare_host::code::without_entry_mark;
+use tare_host::families;
 use tare_host::jumps::{Function, copies_for_lead, lead};
+use tare_host::process::{Segments, symbol};
 
 use super::checks;
 use super::stand_back::StandBack;
@@ -104,6 +106,7 @@ pub(super) struct Functions {
 impl Functions {
     /// Finds every function. Nothing is changed.
     pub(super) fn find() -> Result<Functions, StandBack> {
+        families()?;
         let mut leads = vec![(start_rwlock()?, synch::start_rwlock_wait as *const () as usize)];
         for (name, to) in replaced() {
             leads.push((checks::code(name)?.as_ptr().addr(), to));
@@ -132,6 +135,21 @@ impl Functions {
         std::mem::forget(led);
         Ok(())
     }
+}
+
+/// The families of waits. The tables show all of them, so none of them is taken without the others.
+const WAITS: [&str; 8] = ["mutex", "rwlock", "cond", "file", "socket", "table", "idle", "metadata"];
+
+/// Checks that the server calls the functions of every family of waits by name.
+fn families() -> Result<(), StandBack> {
+    let program = Segments::of_program().ok_or_else(|| StandBack::Unexpected("the code".to_owned()))?;
+    let found = families::found(&program.image(), |name| symbol(name).map(|at| at.addr()));
+    for family in found.iter().filter(|it| WAITS.contains(&it.family.name)) {
+        if let Some(why) = family.hindrance() {
+            return Err(StandBack::Family { name: family.family.name, why: why.to_string() });
+        }
+    }
+    Ok(())
 }
 
 /// Returns the address of the function to which both of [`START_RWLOCK`] jump.

@@ -12,6 +12,14 @@ pub(crate) enum StandBack {
     /// A symbol is missing.
     #[error("the server exports no {0}: docs/reference/mysql.md says which builds are supported")]
     Missing(String),
+    /// A family of events cannot be taken, and the tables show it together with the others.
+    #[error("waits of {name} cannot be taken: {why}")]
+    Family {
+        /// The family.
+        name: &'static str,
+        /// What is in the way.
+        why: String,
+    },
     /// Code or data are not as in the builds that were tried.
     #[error("{0} of the server is not as expected: docs/reference/mysql.md says which builds are supported")]
     Unexpected(String),

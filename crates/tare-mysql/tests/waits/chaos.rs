@@ -65,27 +65,35 @@ fn statement(number: u64, next: &mut impl FnMut(u64) -> u64) -> String {
     ];
     let table = TABLES[next(TABLES.len() as u64) as usize];
     let on = ["YES", "NO"][next(2) as usize];
-    match (number % 6, next(12)) {
-        (0, 0..6) => format!("SELECT COUNT(*), MAX(EVENT_NAME) FROM performance_schema.{table}"),
-        (0, 6) => format!("TRUNCATE performance_schema.{table}"),
-        (0, 7) => format!("UPDATE performance_schema.setup_consumers SET ENABLED = '{on}' WHERE NAME LIKE 'events_waits%'"),
-        (0, 8) => {
-            format!("UPDATE performance_schema.setup_instruments SET ENABLED = '{on}', TIMED = '{on}' WHERE NAME LIKE 'wait/synch/%'")
-        }
-        (0, 9) => {
-            format!("UPDATE performance_schema.setup_consumers SET ENABLED = '{on}' WHERE NAME = 'thread_instrumentation'")
-        }
-        (0, 10) => format!("UPDATE performance_schema.threads SET INSTRUMENTED = '{on}', HISTORY = '{on}'"),
-        (0, _) => "SELECT COUNT(*) FROM sys.waits_global_by_latency".to_owned(),
-        (1, 0..4) => format!("CREATE TABLE IF NOT EXISTS chaos.d{} (i INT PRIMARY KEY, t TEXT)", next(4)),
-        (1, 4..8) => format!("DROP TABLE IF EXISTS chaos.d{}", next(4)),
-        (1, _) => format!("ALTER TABLE chaos.t COMMENT = '{}'", next(100)),
-        (2, 0) => format!("KILL {}", 8 + next(400)),
-        (2, 1..4) => format!("KILL QUERY {}", 8 + next(400)),
-        (_, 0..5) => format!("SELECT * FROM chaos.t WHERE id = {}", next(100)),
-        (_, 5..9) => format!("UPDATE chaos.t SET c = c + 1 WHERE id = {}", next(100)),
-        (_, 9) => "SELECT SLEEP(0.01)".to_owned(),
+    let any = next(12);
+    match number % 6 {
+        0 => settings(table, on, any),
+        1 if any < 4 => format!("CREATE TABLE IF NOT EXISTS chaos.d{} (i INT PRIMARY KEY, t TEXT)", next(4)),
+        1 if any < 8 => format!("DROP TABLE IF EXISTS chaos.d{}", next(4)),
+        1 => format!("ALTER TABLE chaos.t COMMENT = '{}'", next(100)),
+        2 if any == 0 => format!("KILL {}", 8 + next(400)),
+        2 if any < 4 => format!("KILL QUERY {}", 8 + next(400)),
+        _ if any < 5 => format!("SELECT * FROM chaos.t WHERE id = {}", next(100)),
+        _ if any < 9 => format!("UPDATE chaos.t SET c = c + 1 WHERE id = {}", next(100)),
+        _ if any == 9 => "SELECT SLEEP(0.01)".to_owned(),
         _ => format!("REPLACE INTO chaos.t VALUES ({}, 1)", next(100)),
+    }
+}
+
+/// Reads or resets a table, or changes a setting.
+fn settings(table: &str, on: &str, any: u64) -> String {
+    let update = |table: &str, what: &str| format!("UPDATE performance_schema.{table} SET {what}");
+    match any {
+        0..6 => format!("SELECT COUNT(*), MAX(EVENT_NAME) FROM performance_schema.{table}"),
+        6 => format!("TRUNCATE performance_schema.{table}"),
+        7 => update("setup_consumers", &format!("ENABLED = '{on}' WHERE NAME LIKE 'events_waits%'")),
+        8 => {
+            let what = format!("ENABLED = '{on}', TIMED = '{on}' WHERE NAME LIKE 'wait/synch/%'");
+            update("setup_instruments", &what)
+        }
+        9 => update("setup_consumers", &format!("ENABLED = '{on}' WHERE NAME = 'thread_instrumentation'")),
+        10 => update("threads", &format!("INSTRUMENTED = '{on}', HISTORY = '{on}'")),
+        _ => "SELECT COUNT(*) FROM sys.waits_global_by_latency".to_owned(),
     }
 }
 
