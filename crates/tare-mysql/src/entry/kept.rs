@@ -3,7 +3,9 @@
 
 use std::ffi::c_void;
 
-use tare_engine::{ThreadHandle, Wait};
+use tare_engine::snapshot::ClassId;
+use tare_engine::{Source, ThreadHandle, Wait, WaitObject};
+use tare_host::process::{ENGINE, guard};
 
 use crate::abi::Locker;
 
@@ -43,4 +45,18 @@ pub(super) unsafe fn kept(locker: &Locker) -> Option<Wait> {
     let thread = unsafe { ThreadHandle::from_address(locker.thread) }?;
     // SAFETY: the values of one `pack`, of a wait that has not ended (the caller's promise).
     Some(unsafe { Wait::unpack(locker.wait, locker.places, thread, locker.start) })
+}
+
+/// Begins a wait that is not on the engine's fast path.
+#[cold]
+#[inline(never)]
+pub(super) fn start_slow(class: ClassId, object: WaitObject, source: Source) -> Option<Wait> {
+    guard(None, || ENGINE.start_wait(class, object, source))
+}
+
+/// Ends a wait that is not on the engine's fast path. Returns its duration in ticks, if it was timed.
+#[cold]
+#[inline(never)]
+pub(super) fn end_slow(wait: &Wait) -> Option<u64> {
+    guard(None, || ENGINE.end_wait(wait, 1, None))
 }

@@ -6,28 +6,16 @@ use std::ptr::{null, null_mut};
 use std::sync::OnceLock;
 use std::sync::atomic::Ordering::Relaxed;
 
-use tare_engine::{EndedWaitFacts, Source, Wait, WaitObject, fixed, operation};
-use tare_host::process::ENGINE;
+use tare_engine::snapshot::ClassId;
+use tare_engine::{EndedWaitFacts, Source, Start, WaitObject, fixed, operation};
+use tare_host::process::{ENGINE, guard};
 
-use super::kept::{keep, keep_untimed, kept};
+use super::kept::{end_slow, keep, keep_untimed, kept, start_slow};
 use crate::abi::{Class, Locker, MetadataLock};
 use crate::server::thread::settled;
 
 /// The built-in's instrument of idle waits. Set before any call is led here.
 pub(crate) static IDLE: OnceLock<&'static Class> = OnceLock::new();
-
-/// Keeps a wait that has begun in its locker.
-///
-/// # Safety
-///
-/// The locker is the server's caller's.
-#[inline(always)]
-unsafe fn begun(locker: *mut Locker, wait: Option<Wait>) -> *mut Locker {
-    let Some(wait) = wait else { return null_mut() };
-    // SAFETY: the caller's promise.
-    unsafe { keep(locker, wait, null()) };
-    locker
-}
 
 pub(crate) unsafe extern "C" fn start_idle_wait(
     locker: *mut Locker,
@@ -43,18 +31,34 @@ pub(crate) unsafe extern "C" fn start_idle_wait(
         unsafe { keep_untimed(locker, null()) };
         return locker;
     }
+    let source = Source::new(file, line);
+    let wait = match ENGINE.start_idle_wait_fast(source) {
+        Start::Began(wait) => Some(wait),
+        Start::Off => None,
+        Start::Slow => guard(None, || ENGINE.start_idle_wait(source)),
+    };
+    let Some(wait) = wait else { return null_mut() };
     // SAFETY: the server's promise.
-    unsafe { begun(locker, ENGINE.start_idle_wait(Source::new(file, line))) }
+    unsafe { keep(locker, wait, null()) };
+    locker
+}
+
+/// Counts a wait that its instrument does not time.
+#[cold]
+#[inline(never)]
+fn count_untimed(class: ClassId, operation: u8) {
+    guard((), || {
+        let object = WaitObject::new(0, operation);
+        ENGINE.count_ended_wait(class, object, Source::new(null(), 0), EndedWaitFacts::UNTIMED);
+    });
 }
 
 pub(crate) unsafe extern "C" fn end_idle_wait(locker: *const Locker) {
     // SAFETY: the server's promise: a locker that `start_idle_wait` returned, once.
     match unsafe { kept(&*locker) } {
-        Some(wait) => ENGINE.end_idle_wait(&wait),
-        None => {
-            let object = WaitObject::new(0, operation::IDLE);
-            ENGINE.count_ended_wait(fixed::IDLE, object, Source::new(null(), 0), EndedWaitFacts::UNTIMED);
-        }
+        Some(wait) if ENGINE.end_idle_wait_fast(&wait) => {}
+        Some(wait) => guard((), || ENGINE.end_idle_wait(&wait)),
+        None => count_untimed(fixed::IDLE, operation::IDLE),
     }
 }
 
@@ -75,19 +79,24 @@ pub(crate) unsafe extern "C" fn start_metadata_wait(
         return locker;
     }
     let object = WaitObject::new(lock.identity, operation::METADATA);
+    let source = Source::new(file, line);
+    let wait = match ENGINE.start_class_wait_fast(fixed::METADATA, object, source) {
+        Start::Began(wait) => Some(wait),
+        Start::Off => None,
+        Start::Slow => start_slow(fixed::METADATA, object, source),
+    };
+    let Some(wait) = wait else { return null_mut() };
     // SAFETY: the server's promise.
-    unsafe { begun(locker, ENGINE.start_wait(fixed::METADATA, object, Source::new(file, line))) }
+    unsafe { keep(locker, wait, null()) };
+    locker
 }
 
 pub(crate) unsafe extern "C" fn end_metadata_wait(locker: *const Locker, _rc: c_int) {
     // SAFETY: the server's promise: a locker that `start_metadata_wait` returned, once.
     match unsafe { kept(&*locker) } {
         Some(wait) => {
-            ENGINE.end_wait(&wait, 1, None);
+            ENGINE.end_class_wait_fast(&wait, 1, None).or_else(|| end_slow(&wait));
         }
-        None => {
-            let object = WaitObject::new(0, operation::METADATA);
-            ENGINE.count_ended_wait(fixed::METADATA, object, Source::new(null(), 0), EndedWaitFacts::UNTIMED);
-        }
+        None => count_untimed(fixed::METADATA, operation::METADATA),
     }
 }

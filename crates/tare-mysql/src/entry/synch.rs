@@ -11,10 +11,10 @@ use std::ptr::{null, null_mut};
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use tare_engine::snapshot::ClassId;
-use tare_engine::{EndedWaitFacts, Source, WaitObject, operation};
+use tare_engine::{EndedWaitFacts, Source, Start, WaitObject, operation};
 use tare_host::process::{ENGINE, guard};
 
-use super::kept::{keep, keep_untimed, kept};
+use super::kept::{end_slow, keep, keep_untimed, kept, start_slow};
 use crate::abi::{Instance, SynchLocker};
 use crate::server::instruments;
 use crate::server::thread::{current, settled};
@@ -69,14 +69,16 @@ unsafe fn start(
     }
     let what = WaitObject::new(of.identity, operation);
     // SAFETY: as above.
-    match ENGINE.start_wait(unsafe { instrument(of) }, what, source) {
-        Some(wait) => {
-            // SAFETY: the caller's promise.
-            unsafe { keep(locker.cast(), wait, object) };
-            locker
-        }
-        None => null_mut(),
-    }
+    let class = unsafe { instrument(of) };
+    let wait = match ENGINE.start_class_wait_fast(class, what, source) {
+        Start::Began(wait) => Some(wait),
+        Start::Off => None,
+        Start::Slow => start_slow(class, what, source),
+    };
+    let Some(wait) = wait else { return null_mut() };
+    // SAFETY: the caller's promise.
+    unsafe { keep(locker.cast(), wait, object) };
+    locker
 }
 
 /// Ends a wait, and returns its object.
@@ -90,7 +92,7 @@ unsafe fn end<'i>(locker: *const SynchLocker) -> &'i Instance {
     let (kept_in, of) = unsafe { (&(*locker).of, &*(*locker).of.object.cast::<Instance>()) };
     // SAFETY: as above.
     let ticks = match unsafe { kept(kept_in) } {
-        Some(wait) => ENGINE.end_wait(&wait, 1, None),
+        Some(wait) => ENGINE.end_class_wait_fast(&wait, 1, None).or_else(|| end_slow(&wait)),
         None => {
             // SAFETY: as above.
             count_untimed(unsafe { instrument(of) }, of.identity);

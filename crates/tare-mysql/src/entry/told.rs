@@ -9,8 +9,8 @@ use tare_engine::snapshot::ClassId;
 use tare_engine::{EndedWaitFacts, Source, WaitObject, fixed, operation};
 use tare_host::process::{ENGINE, guard};
 
-use crate::original::Original;
 use crate::abi::{FileLocker, SocketLocker, TIMED, TableLocker};
+use crate::original::Original;
 use crate::server::instruments;
 use crate::server::thread::settled;
 

@@ -57,7 +57,9 @@ pub(crate) fn locate(address: *mut std::ffi::c_void) {
 fn thread_pointer() -> usize {
     let pointer;
     // SAFETY: the first word at the thread pointer is the thread pointer (the ABI of x86-64).
-    unsafe { asm!("mov {}, qword ptr fs:[0]", out(reg) pointer, options(nostack, preserves_flags, readonly)) };
+    unsafe {
+        asm!("mov {}, qword ptr fs:[0]", out(reg) pointer, options(nostack, preserves_flags, readonly))
+    };
     pointer
 }
 

@@ -46,7 +46,8 @@ fn lead_through_stub() -> Result<(), StandBack> {
     REST.store(copies.first().copied().unwrap_or_default(), Relaxed);
     // SAFETY: a function of the program, long enough (a copy of its beginning was made), and main has not started. The
     // stub passes everything on.
-    let led = unsafe { lead(&[(function.start(), stub as *const () as usize)]) }.map_err(|error| code(&error))?;
+    let led =
+        unsafe { lead(&[(function.start(), stub as *const () as usize)]) }.map_err(|error| code(&error))?;
     // It leads there for good.
     std::mem::forget(led);
     Ok(())

@@ -23,7 +23,8 @@ pub(super) struct Shares {
 impl Shares {
     /// Finds every share. Nothing is changed.
     pub(super) fn find() -> Result<Shares, StandBack> {
-        let open = symbol(PLUGIN_TABLE).ok_or(StandBack::Missing(PLUGIN_TABLE.to_string_lossy().into_owned()))?;
+        let open =
+            symbol(PLUGIN_TABLE).ok_or(StandBack::Missing(PLUGIN_TABLE.to_string_lossy().into_owned()))?;
         if let Some(at) = (0..SERVED.len()).find(|at| !served::can_serve(*at)) {
             return Err(StandBack::Unexpected(SERVED[at].name.to_owned()));
         }
@@ -56,7 +57,8 @@ fn find(table: &Served) -> Result<*mut Share<Handle>, StandBack> {
     if bytes.len() != size_of::<Share<Handle>>() || !at.is_aligned() {
         return Err(unexpected);
     }
-    let is = |function: *const c_void, name: &CStr| symbol(name).is_some_and(|it| it.addr() == function.addr());
+    let is =
+        |function: *const c_void, name: &CStr| symbol(name).is_some_and(|it| it.addr() == function.addr());
     // SAFETY: a share has this size, and consists of pointers, numbers and flags; the callbacks are looked at as bytes,
     // so any value of theirs is valid. Only this thread exists.
     let (it, callbacks) = unsafe {

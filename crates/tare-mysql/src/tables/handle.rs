@@ -186,7 +186,8 @@ unsafe extern "C" fn read_column_value(handle: *mut Handle, field: *mut c_void, 
         on(handle, answer::NO_SUCH_ROW, |handle| {
             let column = column as usize;
             let declared = handle.table.columns().get(column);
-            let (Some(declared), Some(value)) = (declared, handle.current().and_then(|row| row.get(column))) else {
+            let (Some(declared), Some(value)) = (declared, handle.current().and_then(|row| row.get(column)))
+            else {
                 return answer::NO_SUCH_ROW;
             };
             field::set(field, declared, value);

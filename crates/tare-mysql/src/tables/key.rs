@@ -60,7 +60,9 @@ pub(super) unsafe fn read(
 ) -> Vec<Part> {
     let mut parts = Vec::new();
     for name in names {
-        let Some((column, declared)) = columns.iter().enumerate().find(|(_, it)| it.name == *name) else { break };
+        let Some((column, declared)) = columns.iter().enumerate().find(|(_, it)| it.name == *name) else {
+            break;
+        };
         // SAFETY: the caller's promise; the parts are read in their order.
         let value = unsafe { part(reader, declared, find_flag) };
         // A key may have the first parts only.

@@ -139,8 +139,7 @@ unsafe extern "C" fn open<const AT: usize>(position: *mut *mut u64) -> *mut Hand
 }
 
 /// The built-in's functions that delete all rows: a table of sums by event name takes others with it.
-static DELETES: [Original; SERVED.len()] =
-    [const { Original::new() }; SERVED.len()];
+static DELETES: [Original; SERVED.len()] = [const { Original::new() }; SERVED.len()];
 
 /// Sets the built-in's function that deletes all rows of the table at a position of [`SERVED`].
 pub(crate) fn set_delete(at: usize, function: *const c_void) {
@@ -177,7 +176,8 @@ mod tests {
         for (at, served) in SERVED.iter().enumerate() {
             let table = table(at).unwrap_or_else(|| panic!("{} is not declared", served.name));
             let declared = tare_tables::mysql::columns(served.name);
-            let names = |columns: &[tare_tables::Column]| columns.iter().map(|it| it.name).collect::<Vec<_>>();
+            let names =
+                |columns: &[tare_tables::Column]| columns.iter().map(|it| it.name).collect::<Vec<_>>();
             assert_eq!(names(table.columns()), names(declared), "{}", served.name);
             assert!(can_serve(at), "{}", served.name);
         }

@@ -134,6 +134,7 @@ fn counts_are_those_of_the_built_in() {
         let name = it.0.as_str();
         reference.events.get(name).is_some_and(|count| *count > LEAST) && !allowed.contains_key(name)
     };
-    let operations = |counted: &Counted| counted.operations.iter().filter(is_compared).cloned().collect::<Vec<_>>();
+    let operations =
+        |counted: &Counted| counted.operations.iter().filter(is_compared).cloned().collect::<Vec<_>>();
     assert_eq!(operations(&subject), operations(&reference));
 }

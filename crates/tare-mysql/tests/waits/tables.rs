@@ -52,14 +52,14 @@ fn keys_find_what_scans_find() {
             "CONCAT(HOST) = 'localhost'".to_owned(),
         ),
     ] {
-        let mut count = |condition: &str| {
-            number(&mut conn, &format!("SELECT COUNT(*) FROM {table} WHERE {condition}"))
-        };
+        let mut count =
+            |condition: &str| number(&mut conn, &format!("SELECT COUNT(*) FROM {table} WHERE {condition}"));
         let found = count(&key);
         assert_eq!(found, count(&without_index), "{table}");
         assert!(found > 0, "{table}");
     }
-    let positions = format!("SELECT EVENT_NAME, COUNT_STAR FROM {GLOBAL} ORDER BY SUM_TIMER_WAIT DESC LIMIT 3");
+    let positions =
+        format!("SELECT EVENT_NAME, COUNT_STAR FROM {GLOBAL} ORDER BY SUM_TIMER_WAIT DESC LIMIT 3");
     assert_eq!(rows(&mut conn, &positions).len(), 3, "rows are read again by position");
     let joined = "SELECT COUNT(*) FROM performance_schema.threads JOIN \
         performance_schema.events_waits_summary_by_thread_by_event_name USING (THREAD_ID) \
@@ -69,11 +69,15 @@ fn keys_find_what_scans_find() {
 
 #[test]
 fn settings_of_the_server_decide_at_once() {
-    let Some(server) = subject(&["--performance-schema-consumer-events-waits-history-long=OFF"]) else { return };
+    let Some(server) = subject(&["--performance-schema-consumer-events-waits-history-long=OFF"]) else {
+        return;
+    };
     let mut conn = server.client().expect("a client");
     let count = format!("SELECT COUNT_STAR FROM {GLOBAL} WHERE EVENT_NAME = '{LOCK}'");
     let switch = |on: &str, what: &str| {
-        format!("UPDATE performance_schema.setup_{what}s SET ENABLED = '{on}' WHERE NAME LIKE 'wait/synch/mutex/sql/%'")
+        format!(
+            "UPDATE performance_schema.setup_{what}s SET ENABLED = '{on}' WHERE NAME LIKE 'wait/synch/mutex/sql/%'"
+        )
     };
     conn.query_drop(switch("NO", "instrument")).expect("an update");
     let off = number(&mut conn, &count);
@@ -127,7 +131,8 @@ fn grants_are_the_servers() {
 
 #[test]
 fn a_server_without_its_performance_schema_is_left_alone() {
-    let server = tare_testkit::mysql_server::Mysql::preloaded(&crate::library(), &["--performance-schema=OFF"]);
+    let server =
+        tare_testkit::mysql_server::Mysql::preloaded(&crate::library(), &["--performance-schema=OFF"]);
     let Some(mut server) = server.expect("a server") else { return };
     let mut conn = server.client().expect("a client");
     assert_eq!(number(&mut conn, &format!("SELECT COUNT(*) FROM {GLOBAL}")), 0);

@@ -112,11 +112,26 @@ impl Wait {
 
 impl Engine {
     /// Begins a wait of the calling thread. `None`: there is nothing to do at the end either.
-    ///
-    /// The fast path (everything enabled) is here, without a call; the rest is out of line.
     #[inline(always)]
     pub fn start_wait(&self, class: ClassId, object: WaitObject, source: Source) -> Option<Wait> {
-        let thread = current()?;
+        match self.start_class_wait_fast(class, object, source) {
+            Start::Began(wait) => Some(wait),
+            Start::Off => None,
+            Start::Slow => {
+                let switches = self.registry.switches(class);
+                if switches & ENABLED == 0 {
+                    return None;
+                }
+                self.start_wait_slow(current()?, class, switches, object, source)
+            }
+        }
+    }
+
+    /// Begins a wait of the calling thread. Fast path only (everything enabled), without a call; on `Slow` call
+    /// [`Engine::start_wait`].
+    #[inline(always)]
+    pub fn start_class_wait_fast(&self, class: ClassId, object: WaitObject, source: Source) -> Start<Wait> {
+        let Some(thread) = current() else { return Start::Off };
         let base = self.arena.base();
         let depth = thread.wait_depth.own() as usize;
         let settled = self.is_settled(thread);
@@ -134,17 +149,10 @@ impl Engine {
             );
             let state = WaitState::timed(class).with(WaitState::SHORT).with(WaitState::RECORDED);
             let state = state.at_depth(depth);
-            return Some(Wait { thread, start, state, cell: 0, record: 0 });
+            return Start::Began(Wait { thread, start, state, cell: 0, record: 0 });
         }
         cold_path();
-        if let Some(wait) = start_unrecorded(thread, entry, class, false) {
-            return Some(wait);
-        }
-        let switches = self.registry.switches(class);
-        if switches & ENABLED == 0 {
-            return None;
-        }
-        self.start_wait_slow(thread, class, switches, object, source)
+        start_unrecorded(thread, entry, class, false).map_or(Start::Slow, Start::Began)
     }
 
     /// Begins a wait for an object whose waits are not timed.
@@ -303,12 +311,18 @@ impl Engine {
     /// ticks; `None`: it was not timed.
     #[inline(always)]
     pub fn end_wait(&self, wait: &Wait, n: u64, amount: Option<u64>) -> Option<u64> {
-        let base = self.arena.base();
         if wait.state.has(WaitState::TALLIED) {
             cold_path();
             self.tally(wait, n);
             return None;
         }
+        self.end_class_wait_fast(wait, n, amount).or_else(|| self.end_wait_slow(*wait, n, amount))
+    }
+
+    /// Ends a wait as [`Engine::end_wait`] does. Fast path only; if it returns `None`, nothing has happened: call that one.
+    #[inline(always)]
+    pub fn end_class_wait_fast(&self, wait: &Wait, n: u64, amount: Option<u64>) -> Option<u64> {
+        let base = self.arena.base();
         // Looked up again, because an event inside it may have moved the instrument to another cell.
         if wait.state.is_short()
             && self.is_settled(wait.thread)
@@ -322,7 +336,7 @@ impl Engine {
             }
             return Some(taken);
         }
-        self.end_wait_slow(*wait, n, amount)
+        None
     }
 
     /// Ends a leaf that [`Engine::start_leaf_wait_fast`] began, on the fast path, and returns its duration in
