@@ -6,7 +6,7 @@ export PATH := $(dir $(CARGO)):$(PATH)
 # Arguments for the programs: make demo ARGS="--for 60s", make bench ARGS="--rounds 10".
 ARGS ?=
 
-.PHONY: test-unit test-nightly help book setup show tools packaging provider command-line build demo bench lab-calibrate lab-simulation lab-record lab-precision callgrind cachegrind jumps samples check deb deb-compare release repository outlets-cost test test-hosts test-mtr test-bare test-repository test-recipes test-miri test-random test-valgrind test-scale test-slowlog
+.PHONY: provider-mysql test-unit test-nightly help book setup show tools packaging provider command-line build demo bench lab-calibrate lab-simulation lab-record lab-precision callgrind cachegrind jumps samples check deb deb-compare release repository outlets-cost test test-hosts test-mtr test-bare test-repository test-recipes test-miri test-random test-valgrind test-scale test-slowlog
 
 help: ## list the commands
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -22,15 +22,14 @@ show:
 tools:
 	@scripts/setup.sh --build
 
-# One for the servers of each product.
-PROVIDERS := libtare_mariadb.so $(if $(wildcard crates/tare-mysql/Cargo.toml),libtare_mysql.so)
-
 # Built as a cdylib alone: built together with the rlib, cargo leaves link-time optimisation out, and the engine's code is
 # then called instead of inlined. The profile `provider` links everything at once, which takes one processor a minute.
-provider: tools $(PROVIDERS)
+provider: tools libtare_mariadb.so
 
-.PHONY: $(PROVIDERS)
-$(PROVIDERS): libtare_%.so:
+provider-mysql: tools libtare_mysql.so ## build the provider for MySQL, optimised (experimental)
+
+.PHONY: libtare_mariadb.so libtare_mysql.so
+libtare_mariadb.so libtare_mysql.so: libtare_%.so:
 	cargo rustc --locked --profile provider -p tare-$* --lib --crate-type cdylib -- -C llvm-args=-align-all-functions=6
 	@scripts/replace.sh target/provider/$@ target/release/$@
 

@@ -45,6 +45,18 @@ impl Mysql {
     /// # Errors
     /// When it does not answer; the text contains the server's log.
     pub fn of_series(series: &str, options: &[&str]) -> Result<Option<Mysql>> {
+        Mysql::with_library(series, options, None)
+    }
+
+    /// Starts a MySQL 9 into which a library is preloaded; see [`Mysql::of_series`].
+    ///
+    /// # Errors
+    /// When it does not answer; the text contains the server's log.
+    pub fn preloaded(library: &Path, options: &[&str]) -> Result<Option<Mysql>> {
+        Mysql::with_library(SERIES[0], options, Some(library))
+    }
+
+    fn with_library(series: &str, options: &[&str], library: Option<&Path>) -> Result<Option<Mysql>> {
         let Some(program) = program(series) else {
             println!("skipped: no MySQL {series} here; scripts/hosts.sh mysql brings one");
             return Ok(None);
@@ -58,6 +70,9 @@ impl Mysql {
         command.args(["--skip-networking", "--loose-skip-mysqlx", "--performance-schema-instrument=%=ON"]);
         command.args(CONSUMERS.map(|name| format!("--loose-performance-schema-consumer-{name}=ON")));
         command.args(options);
+        if let Some(library) = library {
+            command.env("LD_PRELOAD", library);
+        }
         let mut server = Mysql { process: Process::spawn(&mut command)?, home };
         let answers = tare_server::poll(LIMIT, || {
             let answers = server.client().is_ok();
@@ -77,6 +92,16 @@ impl Mysql {
     /// When the server refuses.
     pub fn client(&self) -> Result<Conn> {
         Ok(Conn::new(socket_options(&self.socket()).user(Some("root")))?)
+    }
+
+    /// Returns its error log.
+    pub fn log(&self) -> String {
+        log(&self.home)
+    }
+
+    /// Returns whether it still runs.
+    pub fn runs(&mut self) -> bool {
+        matches!(self.process.ended(), Ok(None))
     }
 
     /// Returns the path of its socket.

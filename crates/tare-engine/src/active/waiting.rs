@@ -126,7 +126,6 @@ impl Judge<'_> {
     ) -> Option<Doing> {
         let waits = self.engine.waits_in_progress(thread);
         if let Some(wait) = waited_for(self.engine, &waits) {
-            // Whoever waits for a signal, or for the network, has nothing to do.
             let rests = self.engine.registry.kind(wait.class).is_rest();
             let working = Working { thread, statements: &[] };
             return (!rests).then(|| self.noted(working, wait, self.engine.stage_of(thread)));

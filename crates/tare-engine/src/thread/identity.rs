@@ -71,6 +71,12 @@ impl Engine {
         cut
     }
 
+    /// Sets THREAD_ID, for a host that numbers threads itself. Called right after [`Engine::new_thread`], before the
+    /// thread has an event; no two threads that live may have the same number.
+    pub fn set_thread_id(&self, thread: ThreadRef, id: u64) {
+        thread.slab().thread_id.store(id, Relaxed);
+    }
+
     /// Sets PROCESSLIST_ID.
     pub fn set_thread_processlist_id(&self, thread: ThreadRef, id: u64) {
         thread.slab().processlist_id.store(id, Relaxed);

@@ -2,6 +2,7 @@
 
 mod active;
 mod digests;
+mod ended;
 mod errors;
 mod events;
 mod exclusions;

@@ -72,15 +72,15 @@ impl Function {
         if jump == Replaced::Long && !self.start().is_multiple_of(16) {
             return Err(unexpected);
         }
-        let replaced = match jump {
-            Replaced::Long => JUMP,
-            Replaced::Short => self.code.len() - code::without_entry_mark(self.code).len() + SHORT_JUMP,
+        let (first, jump) = match jump {
+            Replaced::Long => (0, JUMP),
+            Replaced::Short => (self.code.len() - code::without_entry_mark(self.code).len(), SHORT_JUMP),
         };
         let mut len = 0;
-        while len < replaced {
+        while len < first + jump {
             len += movable(&self.code[len..]).ok_or(unexpected.clone())?;
         }
-        if jumps_into(self.code, len) { Err(unexpected) } else { Ok(&self.code[..len]) }
+        if jumps_into(self.code, first, len) { Err(unexpected) } else { Ok(&self.code[..len]) }
     }
 }
 
@@ -227,10 +227,11 @@ fn movable(code: &[u8]) -> Option<usize> {
     }
 }
 
-/// Returns whether anything that looks like a jump or a call leads to an address after the first byte and
-/// before the byte `len`. False positives count, too: the function is then left alone.
-fn jumps_into(code: &[u8], len: usize) -> bool {
-    let leads_there = |end: usize, distance: i64| (1..len as i64).contains(&(end as i64 + distance));
+/// Returns whether anything that looks like a jump or a call leads behind the byte `first`, where the jump that
+/// replaces the beginning is, and before the byte `len`. False positives count, too: the function is then left alone.
+fn jumps_into(code: &[u8], first: usize, len: usize) -> bool {
+    let replaced = first as i64 + 1..len as i64;
+    let leads_there = |end: usize, distance: i64| replaced.contains(&(end as i64 + distance));
     code.windows(2).enumerate().any(|(at, window)| {
         matches!(window[0], 0x70..=0x7F | 0xE0..=0xE3 | 0xEB)
             && leads_there(at + 2, i64::from(window[1].cast_signed()))
@@ -288,16 +289,16 @@ mod tests {
     #[test]
     fn a_function_that_goes_back_into_its_beginning_is_known() {
         let with = |tail: &[u8]| [&[0x90; 32], tail].concat();
-        assert!(!jumps_into(&with(&[0xC3]), 16));
+        assert!(!jumps_into(&with(&[0xC3]), 0, 16));
         // Jumps back to byte 4, byte 0 and byte 16.
-        assert!(jumps_into(&with(&[0xEB, 4u8.wrapping_sub(34)]), 16));
+        assert!(jumps_into(&with(&[0xEB, 4u8.wrapping_sub(34)]), 0, 16));
         assert!(
-            !jumps_into(&with(&[0xEB, 0u8.wrapping_sub(34)]), 16),
+            !jumps_into(&with(&[0xEB, 0u8.wrapping_sub(34)]), 0, 16),
             "to its first byte, which is the detour"
         );
-        assert!(!jumps_into(&with(&[0xEB, 16u8.wrapping_sub(34)]), 16), "behind what is copied");
-        assert!(jumps_into(&with(&[&[0x0F, 0x84][..], &(8i32 - 38).to_le_bytes()].concat()), 16));
-        assert!(jumps_into(&with(&[&[0xE9][..], &(8i32 - 37).to_le_bytes()].concat()), 16));
+        assert!(!jumps_into(&with(&[0xEB, 16u8.wrapping_sub(34)]), 0, 16), "behind what is copied");
+        assert!(jumps_into(&with(&[&[0x0F, 0x84][..], &(8i32 - 38).to_le_bytes()].concat()), 0, 16));
+        assert!(jumps_into(&with(&[&[0xE9][..], &(8i32 - 37).to_le_bytes()].concat()), 0, 16));
     }
 
     #[test]

@@ -46,6 +46,22 @@ pub struct Wait {
     record: Offset,
 }
 
+/// What a host that times waits itself knows of one that has ended.
+#[derive(Clone, Copy, Debug)]
+pub struct EndedWaitFacts {
+    /// When it began, in [`ticks`](crate::ticks); `None`: it was not timed.
+    pub started: Option<u64>,
+    /// The number of events it stands for: the rows of a batch, otherwise 1.
+    pub events: u64,
+    /// NUMBER_OF_BYTES, if that applies.
+    pub amount: Option<u64>,
+}
+
+impl EndedWaitFacts {
+    /// One event that was not timed.
+    pub const UNTIMED: EndedWaitFacts = EndedWaitFacts { started: None, events: 1, amount: None };
+}
+
 impl Wait {
     /// Returns state, places, thread and start for the host to keep.
     #[inline(always)]
@@ -96,11 +112,26 @@ impl Wait {
 
 impl Engine {
     /// Begins a wait of the calling thread. `None`: there is nothing to do at the end either.
-    ///
-    /// The fast path (everything enabled) is here, without a call; the rest is out of line.
     #[inline(always)]
     pub fn start_wait(&self, class: ClassId, object: WaitObject, source: Source) -> Option<Wait> {
-        let thread = current()?;
+        match self.start_class_wait_fast(class, object, source) {
+            Start::Began(wait) => Some(wait),
+            Start::Off => None,
+            Start::Slow => {
+                let switches = self.registry.switches(class);
+                if switches & ENABLED == 0 {
+                    return None;
+                }
+                self.start_wait_slow(current()?, class, switches, object, source)
+            }
+        }
+    }
+
+    /// Begins a wait of the calling thread. Fast path only (everything enabled), without a call; on `Slow` call
+    /// [`Engine::start_wait`].
+    #[inline(always)]
+    pub fn start_class_wait_fast(&self, class: ClassId, object: WaitObject, source: Source) -> Start<Wait> {
+        let Some(thread) = current() else { return Start::Off };
         let base = self.arena.base();
         let depth = thread.wait_depth.own() as usize;
         let settled = self.is_settled(thread);
@@ -118,17 +149,10 @@ impl Engine {
             );
             let state = WaitState::timed(class).with(WaitState::SHORT).with(WaitState::RECORDED);
             let state = state.at_depth(depth);
-            return Some(Wait { thread, start, state, cell: 0, record: 0 });
+            return Start::Began(Wait { thread, start, state, cell: 0, record: 0 });
         }
         cold_path();
-        if let Some(wait) = start_unrecorded(thread, entry, class, false) {
-            return Some(wait);
-        }
-        let switches = self.registry.switches(class);
-        if switches & ENABLED == 0 {
-            return None;
-        }
-        self.start_wait_slow(thread, class, switches, object, source)
+        start_unrecorded(thread, entry, class, false).map_or(Start::Slow, Start::Began)
     }
 
     /// Begins a wait for an object whose waits are not timed.
@@ -145,6 +169,36 @@ impl Engine {
             return None;
         }
         self.start_wait_slow(current()?, class, switches, object, source)
+    }
+
+    /// Counts a wait of the calling thread that has ended and that the host has timed itself, and records it if that is
+    /// wanted.
+    #[inline(never)]
+    pub fn count_ended_wait(
+        &self,
+        class: ClassId,
+        object: WaitObject,
+        source: Source,
+        facts: EndedWaitFacts,
+    ) {
+        if self.is_off(class) {
+            return;
+        }
+        let EndedWaitFacts { started, events, amount } = facts;
+        let Some(start) = started else {
+            if let Some(wait) = self.start_tallied_wait(class) {
+                self.end_wait(&wait, events, None);
+            }
+            return;
+        };
+        let Some(mut wait) = self.start_wait(class, object, source) else { return };
+        if wait.timed() {
+            wait.start = start;
+        }
+        if let Some(open) = wait.open() {
+            open.restart(wait.start, source.0, amount.unwrap_or(NO_AMOUNT));
+        }
+        self.end_wait(&wait, events, amount);
     }
 
     /// Returns whether an instrument is disabled: nothing is noted of its events, in any thread.
@@ -257,12 +311,18 @@ impl Engine {
     /// ticks; `None`: it was not timed.
     #[inline(always)]
     pub fn end_wait(&self, wait: &Wait, n: u64, amount: Option<u64>) -> Option<u64> {
-        let base = self.arena.base();
         if wait.state.has(WaitState::TALLIED) {
             cold_path();
             self.tally(wait, n);
             return None;
         }
+        self.end_class_wait_fast(wait, n, amount).or_else(|| self.end_wait_slow(*wait, n, amount))
+    }
+
+    /// Ends a wait as [`Engine::end_wait`] does. Fast path only; if it returns `None`, nothing has happened: call that one.
+    #[inline(always)]
+    pub fn end_class_wait_fast(&self, wait: &Wait, n: u64, amount: Option<u64>) -> Option<u64> {
+        let base = self.arena.base();
         // Looked up again, because an event inside it may have moved the instrument to another cell.
         if wait.state.is_short()
             && self.is_settled(wait.thread)
@@ -276,7 +336,7 @@ impl Engine {
             }
             return Some(taken);
         }
-        self.end_wait_slow(*wait, n, amount)
+        None
     }
 
     /// Ends a leaf that [`Engine::start_leaf_wait_fast`] began, on the fast path, and returns its duration in

@@ -1,0 +1,37 @@
+//! The consumers of waits: `setup_consumers` is the built-in's, and the engine follows it.
+#![allow(unsafe_code)]
+
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicU8, Ordering::Relaxed};
+
+use tare_engine::snapshot::Consumer;
+use tare_host::process::{ENGINE, failure};
+
+/// The consumers that decide about waits.
+pub(crate) const OF_WAITS: [Consumer; 5] = [
+    Consumer::GlobalInstrumentation,
+    Consumer::ThreadInstrumentation,
+    Consumer::EventsWaitsCurrent,
+    Consumer::EventsWaitsHistory,
+    Consumer::EventsWaitsHistoryLong,
+];
+
+static FLAGS: OnceLock<[&'static AtomicU8; OF_WAITS.len()]> = OnceLock::new();
+
+/// Sets where the built-in keeps whether the consumers are on, in the order of [`OF_WAITS`].
+pub(crate) fn set_places(flags: [&'static AtomicU8; OF_WAITS.len()]) {
+    let _set_once = FLAGS.set(flags);
+}
+
+/// Sets the engine's consumers to what the built-in's are, unless a panic has switched instrumentation off.
+pub(crate) fn follow() {
+    if failure().is_some() {
+        return;
+    }
+    for (consumer, flag) in OF_WAITS.into_iter().zip(FLAGS.get().into_iter().flatten()) {
+        let is_on = flag.load(Relaxed) != 0;
+        if ENGINE.consumer(consumer) != is_on {
+            ENGINE.set_consumer(consumer, is_on);
+        }
+    }
+}

@@ -1,0 +1,105 @@
+//! HOT PATH: the instruments of waits: from the built-in's to the engine's.
+//!
+//! The built-in numbers all instruments of waits, and keeps whether each is on: the server's own code tests that before
+//! it calls. So here all are on.
+#![allow(unsafe_code)]
+
+use std::ffi::c_uint;
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicU16, Ordering::Relaxed};
+
+use tare_engine::Registration;
+use tare_engine::snapshot::{ClassId, Kind, Properties};
+use tare_host::process::{ENGINE, guard};
+
+use crate::abi::Class;
+
+/// The most instruments of waits. Those with a higher number are not counted.
+const MOST: usize = 4096;
+/// By the built-in's number: the engine's. 0: not met yet.
+static KNOWN: [AtomicU16; MOST] = [const { AtomicU16::new(0) }; MOST];
+
+/// Returns the engine's number of an object's instrument; 0: its events are not counted.
+#[inline(always)]
+pub(crate) fn of(class: &Class) -> ClassId {
+    let known = KNOWN[class.index as usize % MOST].load(Relaxed);
+    if known != 0 { known } else { meet(class) }
+}
+
+#[cold]
+#[inline(never)]
+fn meet(class: &Class) -> ClassId {
+    guard(0, || {
+        let name = class.name.get(..class.name_length as usize).unwrap_or_default();
+        let (Ok(name), true) = (str::from_utf8(name), (class.index as usize) < MOST) else { return 0 };
+        let Some(kind) = kind(name) else { return 0 };
+        let id = ENGINE.register(Registration { kind, name, properties: Properties::default() });
+        KNOWN[class.index as usize].store(id, Relaxed);
+        id
+    })
+}
+
+/// Returns the kind of an instrument of waits.
+fn kind(name: &str) -> Option<Kind> {
+    const KINDS: [(&str, Kind); 10] = [
+        ("wait/synch/mutex/", Kind::Mutex),
+        ("wait/synch/rwlock/", Kind::Rwlock),
+        ("wait/synch/prlock/", Kind::Rwlock),
+        ("wait/synch/sxlock/", Kind::Sxlock),
+        ("wait/synch/cond/", Kind::Cond),
+        ("wait/io/file/", Kind::File),
+        ("wait/io/socket/", Kind::Socket),
+        ("wait/io/table/", Kind::TableIo),
+        ("wait/lock/table/", Kind::TableLock),
+        ("wait/lock/metadata/", Kind::Metadata),
+    ];
+    let of_prefix = KINDS.iter().find(|(prefix, _)| name.starts_with(prefix)).map(|(_, kind)| *kind);
+    of_prefix.or((name == "idle").then_some(Kind::Idle))
+}
+
+/// Returns the built-in's instrument of a number from 1 on; null behind the last one.
+pub(crate) type Find = unsafe extern "C" fn(c_uint) -> *const Class;
+
+static FIND: OnceLock<Vec<Find>> = OnceLock::new();
+
+/// Sets the built-in's functions that find its instruments.
+///
+/// # Safety
+///
+/// Each may be called from any thread with any number, and returns null or an instrument that is never removed.
+pub(crate) unsafe fn set_lists(find: Vec<Find>) {
+    let _set_once = FIND.set(find);
+}
+
+/// Makes every instrument of the built-in's known to the engine, so that those without an event have rows, too.
+pub(crate) fn meet_all() {
+    for find in FIND.get().into_iter().flatten() {
+        // SAFETY: the promise of `set_lists`.
+        let classes = (1..MOST as c_uint).map_while(|number| unsafe { find(number).as_ref() });
+        for class in classes {
+            of(class);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn kinds_are_told_by_names() {
+        for (name, expected) in [
+            ("wait/synch/mutex/sql/LOCK_open", Some(Kind::Mutex)),
+            ("wait/synch/prlock/sql/MDL_lock::rwlock", Some(Kind::Rwlock)),
+            ("wait/synch/sxlock/innodb/hash_table_locks", Some(Kind::Sxlock)),
+            ("wait/io/table/sql/handler", Some(Kind::TableIo)),
+            ("wait/lock/table/sql/handler", Some(Kind::TableLock)),
+            ("wait/lock/metadata/sql/mdl", Some(Kind::Metadata)),
+            ("idle", Some(Kind::Idle)),
+            ("stage/sql/init", None),
+            ("", None),
+        ] {
+            assert_eq!(kind(name), expected, "{name}");
+        }
+    }
+}

@@ -1,0 +1,9 @@
+//! The server seen from tare: its threads, its instruments, its settings, and what the engine asks of a host.
+
+pub(crate) mod consumers;
+mod host;
+pub(crate) mod instruments;
+pub(crate) mod thread;
+pub(crate) mod threads;
+
+pub(crate) use host::ServerHost;

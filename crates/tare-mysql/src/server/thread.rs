@@ -1,0 +1,94 @@
+//! HOT PATH: the calling thread, as the built-in knows it, and its slab.
+//!
+//! The built-in keeps the thread that the caller runs in a thread-local variable of the program, which its inlined
+//! code sets as well. So nobody tells of a change: each event compares the thread's number with that of the slab.
+#![allow(unsafe_code)]
+
+use std::arch::asm;
+use std::sync::atomic::{AtomicIsize, AtomicU8, AtomicU64, Ordering::Relaxed};
+
+use tare_host::process::{ENGINE, guard};
+
+use super::threads;
+use crate::abi::{THREAD_ID, THREAD_INSTRUMENTED};
+
+/// Where the built-in's thread-local variable lies, relative to the thread pointer. Set before any call is led here.
+static CURRENT: AtomicIsize = AtomicIsize::new(0);
+
+/// A thread of the built-in's (`PFS_thread`), which is never unmapped.
+#[derive(Clone, Copy, PartialEq, Eq)]
+#[repr(transparent)]
+pub(crate) struct ServerThread(usize);
+
+impl ServerThread {
+    /// Returns the thread at an address that the server passed; `None` for null.
+    pub(crate) fn at(address: *mut std::ffi::c_void) -> Option<ServerThread> {
+        (!address.is_null()).then_some(ServerThread(address.addr()))
+    }
+
+    /// Returns the address, which is what an owner of a lock is to the built-in.
+    #[inline(always)]
+    pub(crate) fn address(self) -> *mut std::ffi::c_void {
+        std::ptr::with_exposed_provenance_mut(self.0)
+    }
+
+    /// Returns THREAD_ID, which no other thread gets again.
+    #[inline(always)]
+    pub(crate) fn id(self) -> u64 {
+        // SAFETY: a thread of the built-in's has its number at this place (`startup::checks`); its own code writes it
+        // before the thread runs.
+        unsafe { (*std::ptr::with_exposed_provenance::<AtomicU64>(self.0 + THREAD_ID)).load(Relaxed) }
+    }
+
+    /// Returns the flag at an offset.
+    #[inline(always)]
+    pub(crate) fn flag(self, at: usize) -> bool {
+        // SAFETY: a thread of the built-in's has a flag of one byte at this place (`startup::checks`).
+        unsafe { (*std::ptr::with_exposed_provenance::<AtomicU8>(self.0 + at)).load(Relaxed) != 0 }
+    }
+}
+
+/// Sets where the built-in's variable of the calling thread lies. `address` is that of the calling thread.
+pub(crate) fn locate(address: *mut std::ffi::c_void) {
+    address.expose_provenance();
+    CURRENT.store(address.addr().wrapping_sub(thread_pointer()).cast_signed(), Relaxed);
+}
+
+fn thread_pointer() -> usize {
+    let pointer;
+    // SAFETY: the first word at the thread pointer is the thread pointer (the ABI of x86-64).
+    unsafe {
+        asm!("mov {}, qword ptr fs:[0]", out(reg) pointer, options(nostack, preserves_flags, readonly))
+    };
+    pointer
+}
+
+/// Returns the thread of the built-in's that the caller runs.
+#[inline(always)]
+pub(crate) fn current() -> Option<ServerThread> {
+    let at: isize = CURRENT.load(Relaxed);
+    let address: usize;
+    // SAFETY: `locate` has found the program's thread-local variable at this place, which is the same in each thread.
+    unsafe {
+        asm!("mov {0}, qword ptr fs:[{1}]", out(reg) address, in(reg) at, options(nostack, preserves_flags, readonly));
+    }
+    (address != 0).then_some(ServerThread(address))
+}
+
+/// Makes the slab of the calling thread current, and returns the thread. `None`: its events are not wanted.
+#[inline(always)]
+pub(crate) fn settled() -> Option<ServerThread> {
+    let thread = current().filter(|thread| thread.flag(THREAD_INSTRUMENTED))?;
+    let id = thread.id();
+    if ENGINE.current_thread().is_some_and(|slab| slab.thread_id() == id) || change(thread, id) {
+        Some(thread)
+    } else {
+        None
+    }
+}
+
+#[cold]
+#[inline(never)]
+extern "C" fn change(thread: ServerThread, id: u64) -> bool {
+    guard(false, || threads::enter(thread, id))
+}

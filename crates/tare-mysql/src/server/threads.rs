@@ -1,0 +1,79 @@
+//! The slabs of the built-in's threads.
+
+use std::collections::HashMap;
+use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
+
+use tare_engine::snapshot::{Kind, Properties};
+use tare_engine::{Registration, ThreadRef};
+use tare_host::process::ENGINE;
+
+use super::consumers;
+use super::thread::{ServerThread, settled};
+use crate::abi::THREAD_HISTORY;
+
+/// A thread of the built-in's and its slab; `None`: there was no memory.
+type Slabs = HashMap<u64, (ServerThread, Option<ThreadRef>)>;
+
+static SLABS: OnceLock<Mutex<Slabs>> = OnceLock::new();
+
+fn slabs() -> MutexGuard<'static, Slabs> {
+    SLABS.get_or_init(Mutex::default).lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Makes the slab of a thread the calling thread's. Makes the slab if it is new. Returns false if it has none.
+pub(super) fn enter(thread: ServerThread, id: u64) -> bool {
+    consumers::follow();
+    let (_, slab) = *slabs().entry(id).or_insert_with(|| (thread, new_slab(thread, id)));
+    ENGINE.set_current_thread(slab);
+    slab.is_some()
+}
+
+fn new_slab(thread: ServerThread, id: u64) -> Option<ThreadRef> {
+    // The built-in shows threads itself, so all are of one class here.
+    let (kind, name) = (Kind::Thread, "thread/sql/any");
+    let class = ENGINE.register(Registration { kind, name, properties: Properties::default() });
+    let slab = ENGINE.new_thread(class, None, None)?;
+    ENGINE.set_thread_id(slab, id);
+    ENGINE.set_thread_flags(slab, true, thread.flag(THREAD_HISTORY));
+    Some(slab)
+}
+
+/// Ends a thread: what its slab has counted is added to its account and to the whole.
+pub(crate) fn end(thread: ServerThread) {
+    let ended = slabs().remove(&thread.id());
+    if let Some((_, Some(slab))) = ended {
+        ENGINE.delete_thread(slab);
+    }
+}
+
+/// Notes the account of the calling thread.
+pub(crate) fn set_account(user: &[u8], host: &[u8]) {
+    if settled().is_some()
+        && let Some(slab) = ENGINE.current_thread()
+    {
+        ENGINE.set_thread_account(slab, user, host);
+    }
+}
+
+/// Notes the user of the calling thread, whose host stays.
+pub(crate) fn set_user(user: &[u8]) {
+    if settled().is_none() {
+        return;
+    }
+    if let Some(slab) = ENGINE.current_thread() {
+        let set = |host: &[u8]| {
+            ENGINE.set_thread_account(slab, user, host);
+            true
+        };
+        let _set = ENGINE.with_account(slab, |_, host| set(host)) || set(b"");
+    }
+}
+
+/// Notes which threads have histories, after somebody has updated that.
+pub(crate) fn follow_histories() {
+    for (thread, slab) in slabs().values() {
+        if let Some(slab) = slab {
+            ENGINE.set_thread_flags(slab, true, thread.flag(THREAD_HISTORY));
+        }
+    }
+}

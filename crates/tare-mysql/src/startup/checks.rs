@@ -1,0 +1,129 @@
+//! What must hold before anything is changed: each layout of [`crate::abi`], in the machine code of a small exported
+//! function that uses it. The server has not set its version yet, and other builds of a version may differ.
+#![allow(unsafe_code)]
+
+use std::ffi::CStr;
+
+use tare_host::process::{Symbol, symbol};
+
+use super::stand_back::StandBack;
+
+/// Returns the bytes of a symbol of the program.
+pub(super) fn code(name: &CStr) -> Result<&'static [u8], StandBack> {
+    let shown = || name.to_string_lossy().into_owned();
+    let start = symbol(name).ok_or_else(|| StandBack::Missing(shown()))?;
+    let found = Symbol::at(start).filter(|found| found.start == start.addr() && found.size != 0);
+    let size = found.ok_or_else(|| StandBack::Unexpected(shown()))?.size;
+    // SAFETY: the loader's table says that the symbol has this size; the program is never unloaded.
+    Ok(unsafe { std::slice::from_raw_parts(start.cast::<u8>(), size) })
+}
+
+/// A function of the program, and instructions that it must contain within its first bytes.
+type Evidence = (&'static CStr, &'static [&'static [u8]], usize);
+
+/// The evidence for each number in [`crate::abi`].
+const EVIDENCE: [Evidence; 17] = [
+    // movq $0, 0x48(%rdi): the owner of a mutex.
+    (c"_Z19pfs_unlock_mutex_v1P9PSI_mutex", &[b"\x48\xC7\x47\x48\0\0\0\0"], 16),
+    // cmpq $0, 0x48(%rdi): the writer of a rwlock.
+    (c"_Z20pfs_unlock_rwlock_v2P10PSI_rwlock20PSI_rwlock_operation", &[b"\x48\x83\x7F\x48\0"], 16),
+    // addl $1, 0x50(%rdx): its readers; addq $1, 0x28(%rdx): the waits of an instance; 0x20(%rdx): its class, of which
+    // 0x14 is the number.
+    (
+        c"_Z24pfs_end_rwlock_rdwait_v2P17PSI_rwlock_lockeri",
+        &[b"\x83\x42\x50\x01", b"\x48\x83\x42\x28\x01", b"\x48\x8B\x52\x20\x8B\x52\x14"],
+        128,
+    ),
+    // 0x48(%rdx) ← the thread; cmp $9, cmp $6: the operations that leave readers.
+    (
+        c"_Z24pfs_end_rwlock_wrwait_v2P17PSI_rwlock_lockeri",
+        &[b"\x48\x89\x5A\x48", b"\x83\xFF\x09", b"\x83\xFF\x06"],
+        96,
+    ),
+    // cmpb $0, 0x1e8(%rdx): a thread is instrumented; cmpb $0, 0x8(%r12): an instance is timed; 0x18(%r12): its
+    // identity; 0x258(%rdx): the thread's number.
+    (
+        c"_Z23pfs_start_mutex_wait_v1P25PSI_mutex_locker_state_v1P9PSI_mutex19PSI_mutex_operationPKcj",
+        &[
+            b"\x80\xBA\xE8\x01\0\0\0",
+            b"\x41\x80\x7C\x24\x08\0",
+            b"\x49\x8B\x7C\x24\x18",
+            b"\x4C\x8B\x8A\x58\x02\0\0",
+            // 0x28(%rbx): the last word of its locker.
+            b"\x48\x89\x43\x28",
+        ],
+        336,
+    ),
+    // mov 0x258(%rdi), %rax
+    (c"_Z29pfs_get_thread_internal_id_vcP10PSI_thread", &[b"\x48\x8B\x87\x58\x02\0\0"], 24),
+    // movzbl 0x1e9(%rdi): a thread has histories.
+    (c"_ZN10PFS_thread25set_history_derived_flagsEv", &[b"\x0F\xB6\x87\xE9\x01\0\0"], 16),
+    // 0x10 and 0x30 of the locker of a cond.
+    (
+        c"_Z22pfs_start_cond_wait_v1P24PSI_cond_locker_state_v1P8PSI_condP9PSI_mutex18PSI_cond_operationPKcj",
+        &[b"\x48\x89\x43\x30", b"\x41\x80\x7D\x08\0", b"\x49\x8B\x7D\x18"],
+        320,
+    ),
+    // cmpb $0, 4(%rax): an instrument is on; cmpb $0, 5(%rsi): timed; 0x20(%rdx): the last word of the locker.
+    (
+        c"_Z22pfs_start_idle_wait_v1P24PSI_idle_locker_state_v1PKcj",
+        &[b"\x80\x78\x04\0", b"\x80\x7E\x05\0", b"\x48\x89\x72\x20"],
+        224,
+    ),
+    // cmpb $0, 4(%rsi) and 5(%r12): a metadata lock's flags; 0x10(%r12): its identity; 0x28(%rbx): its locker.
+    (
+        c"_Z26pfs_start_metadata_wait_vcP28PSI_metadata_locker_state_v1P17PSI_metadata_lockPKcj",
+        &[b"\x80\x7E\x04\0", b"\x41\x80\x7C\x24\x05\0", b"\x49\x8B\x44\x24\x10", b"\x48\x89\x4B\x28"],
+        240,
+    ),
+    // A file's locker: flags 0, operation 4, file 8, class 0x18.
+    (
+        c"_Z20pfs_end_file_wait_vcP15PSI_file_lockerm",
+        &[b"\x4C\x8B\x47\x08", b"\x4C\x8B\x57\x18", b"\x44\x8B\x49\x04", b"\x8B\x3F"],
+        72,
+    ),
+    // A socket's locker: operation 0x30, socket 8, start 0x20.
+    (
+        c"_Z22pfs_end_socket_wait_v1P17PSI_socket_lockerm",
+        &[b"\x41\x8B\x48\x30", b"\x4D\x8B\x48\x08", b"\x49\x2B\x48\x20"],
+        256,
+    ),
+    // A socket: class 0xb8, identity 0x18.
+    (
+        c"_Z24pfs_start_socket_wait_v1P26PSI_socket_locker_state_v1P10PSI_socket20PSI_socket_operationmPKcj",
+        &[b"\x4C\x8B\x9E\xB8\0\0\0", b"\x4C\x8B\x56\x18"],
+        640,
+    ),
+    // A table's locker: index 0x38, table 8, operation 4, start 0x20.
+    (
+        c"_Z24pfs_end_table_io_wait_v1P16PSI_table_lockery",
+        &[b"\x8B\x47\x38", b"\x48\x8B\x5F\x08", b"\x8B\x77\x04"],
+        64,
+    ),
+    (
+        c"_Z26pfs_end_table_lock_wait_v1P16PSI_table_locker",
+        &[b"\x8B\x57\x38", b"\x48\x8B\x5F\x08", b"\x4C\x2B\x49\x20"],
+        256,
+    ),
+    // The locker's start, 0x20, is where the time goes.
+    (
+        c"_Z26pfs_start_table_io_wait_v1P22PSI_table_locker_stateP9PSI_table22PSI_table_io_operationjPKcj",
+        &[b"\x48\x89\x43\x20", b"\x44\x89\x63\x04"],
+        560,
+    ),
+    // A file's start, 0x30.
+    (c"_Z22pfs_start_file_wait_vcP15PSI_file_lockermPKcj", &[b"\x48\x89\x47\x30"], 128),
+];
+
+/// Checks every layout.
+pub(super) fn layouts() -> Result<(), StandBack> {
+    for (name, instructions, within) in EVIDENCE {
+        let code = code(name)?;
+        let code = &code[..code.len().min(within)];
+        let has = |wanted: &&[u8]| code.windows(wanted.len()).any(|window| window == *wanted);
+        if !instructions.iter().all(has) {
+            return Err(StandBack::Unexpected(name.to_string_lossy().into_owned()));
+        }
+    }
+    Ok(())
+}

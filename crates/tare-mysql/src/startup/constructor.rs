@@ -1,0 +1,84 @@
+//! The first code of this library that runs, and the stub that the server calls.
+#![allow(unsafe_code)]
+
+use std::arch::naked_asm;
+use std::ffi::CStr;
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+
+use tare_host::jumps::{Function, copies_for_lead, lead};
+use tare_host::process::log::{self, Form, Severity, line, set_form};
+use tare_host::process::panic::caught;
+use tare_host::process::symbol;
+
+use super::stand_back::StandBack;
+
+/// The library's constructor.
+#[used]
+#[unsafe(link_section = ".init_array")]
+static CONSTRUCTOR: extern "C" fn() = construct;
+
+/// `initialize_performance_schema`. Its arguments are not looked at; their types tell the interface's version.
+const INITIALIZE: &CStr = c"_Z29initialize_performance_schemaP16PFS_global_paramPP20PSI_thread_bootstrapPP19PSI_mutex_bootstrapPP20PSI_rwlock_bootstrapPP18PSI_cond_bootstrapPP18PSI_file_bootstrapPP20PSI_socket_bootstrapPP19PSI_table_bootstrapPP17PSI_mdl_bootstrapPP18PSI_idle_bootstrapPP19PSI_stage_bootstrapPP23PSI_statement_bootstrapPP25PSI_transaction_bootstrapPP20PSI_memory_bootstrapPP19PSI_error_bootstrapPP23PSI_data_lock_bootstrapPP20PSI_system_bootstrapPP25PSI_tls_channel_bootstrapPP20PSI_metric_bootstrapPP25PSI_logs_client_bootstrap";
+
+/// What the stub goes on to: a copy of the function's beginning, which jumps to the rest.
+static REST: AtomicUsize = AtomicUsize::new(0);
+
+extern "C" fn construct() {
+    log::resolve();
+    // Other programs, and servers of another interface, are left alone.
+    if symbol(INITIALIZE).is_none() {
+        return;
+    }
+    let led = caught(lead_through_stub).unwrap_or_else(|why| Err(StandBack::Panic(why)));
+    if let Err(reason) = led {
+        let _ = caught(|| {
+            set_form(Form::MySql);
+            line(Severity::Warning, &format!("does nothing, the server runs without it: {reason}"));
+        });
+    }
+}
+
+/// Leads the server's function through the stub.
+fn lead_through_stub() -> Result<(), StandBack> {
+    let code = |error: &dyn std::fmt::Display| StandBack::Code(error.to_string());
+    let function = Function::find(INITIALIZE).map_err(|error| code(&error))?;
+    let copies = copies_for_lead(&[function]).map_err(|error| code(&error))?;
+    REST.store(copies.first().copied().unwrap_or_default(), Relaxed);
+    // SAFETY: a function of the program, long enough (a copy of its beginning was made), and main has not started. The
+    // stub passes everything on.
+    let led =
+        unsafe { lead(&[(function.start(), stub as *const () as usize)]) }.map_err(|error| code(&error))?;
+    // It leads there for good.
+    std::mem::forget(led);
+    Ok(())
+}
+
+/// Prepares everything. Returns where the stub goes on.
+extern "C" fn prepare() -> usize {
+    let _ = caught(super::prepare);
+    REST.load(Relaxed)
+}
+
+/// Stands in the place of the server's function, for one call: arguments and stack stay as they are.
+#[unsafe(naked)]
+unsafe extern "C" fn stub() {
+    naked_asm!(
+        "push rdi",
+        "push rsi",
+        "push rdx",
+        "push rcx",
+        "push r8",
+        "push r9",
+        "push rbx",
+        "call {prepare}",
+        "pop rbx",
+        "pop r9",
+        "pop r8",
+        "pop rcx",
+        "pop rdx",
+        "pop rsi",
+        "pop rdi",
+        "jmp rax",
+        prepare = sym prepare,
+    )
+}

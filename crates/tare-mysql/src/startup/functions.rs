@@ -1,0 +1,167 @@
+//! The server's functions that lead here.
+#![allow(unsafe_code)]
+
+use std::ffi::CStr;
+
+use tare_host::code::without_entry_mark;
+use tare_host::families;
+use tare_host::jumps::{Function, copies_for_lead, lead};
+use tare_host::process::{Segments, symbol};
+
+use super::checks;
+use super::stand_back::StandBack;
+use crate::entry::{lives, short, synch, told};
+use crate::original::Original;
+
+/// A function of the server by its mangled name, and where it leads.
+type Led = (&'static CStr, usize);
+
+/// The functions that this library's stand in for.
+fn replaced() -> [Led; 10] {
+    [
+        (
+            c"_Z23pfs_start_mutex_wait_v1P25PSI_mutex_locker_state_v1P9PSI_mutex19PSI_mutex_operationPKcj",
+            synch::start_mutex_wait as *const () as usize,
+        ),
+        (c"_Z21pfs_end_mutex_wait_v1P16PSI_mutex_lockeri", synch::end_mutex_wait as *const () as usize),
+        (c"_Z24pfs_end_rwlock_rdwait_v2P17PSI_rwlock_lockeri", synch::end_rwlock_rdwait as *const () as usize),
+        (c"_Z24pfs_end_rwlock_wrwait_v2P17PSI_rwlock_lockeri", synch::end_rwlock_wrwait as *const () as usize),
+        (
+            c"_Z22pfs_start_cond_wait_v1P24PSI_cond_locker_state_v1P8PSI_condP9PSI_mutex18PSI_cond_operationPKcj",
+            synch::start_cond_wait as *const () as usize,
+        ),
+        (c"_Z20pfs_end_cond_wait_v1P15PSI_cond_lockeri", synch::end_cond_wait as *const () as usize),
+        (
+            c"_Z22pfs_start_idle_wait_v1P24PSI_idle_locker_state_v1PKcj",
+            short::start_idle_wait as *const () as usize,
+        ),
+        (c"_Z20pfs_end_idle_wait_v1P15PSI_idle_locker", short::end_idle_wait as *const () as usize),
+        (
+            c"_Z26pfs_start_metadata_wait_vcP28PSI_metadata_locker_state_v1P17PSI_metadata_lockPKcj",
+            short::start_metadata_wait as *const () as usize,
+        ),
+        (c"_Z24pfs_end_metadata_wait_vcP19PSI_metadata_lockeri", short::end_metadata_wait as *const () as usize),
+    ]
+}
+
+/// The functions that still do their work as well.
+fn told() -> [(&'static CStr, usize, &'static Original); 9] {
+    [
+        (
+            c"_Z20pfs_end_file_wait_vcP15PSI_file_lockerm",
+            told::end_file_wait as *const () as usize,
+            &told::END_FILE,
+        ),
+        (
+            c"_Z22pfs_end_socket_wait_v1P17PSI_socket_lockerm",
+            told::end_socket_wait as *const () as usize,
+            &told::END_SOCKET,
+        ),
+        (
+            c"_Z24pfs_end_table_io_wait_v1P16PSI_table_lockery",
+            told::end_table_io_wait as *const () as usize,
+            &told::END_TABLE_IO,
+        ),
+        (
+            c"_Z26pfs_end_table_lock_wait_v1P16PSI_table_locker",
+            told::end_table_lock_wait as *const () as usize,
+            &told::END_TABLE_LOCK,
+        ),
+        (
+            c"_Z14destroy_threadP10PFS_thread",
+            lives::destroy_thread as *const () as usize,
+            &lives::DESTROY_THREAD,
+        ),
+        (
+            c"_Z25pfs_set_thread_account_vcPKciS0_i",
+            lives::set_account as *const () as usize,
+            &lives::SET_ACCOUNT,
+        ),
+        (c"_Z22pfs_set_thread_user_vcPKci", lives::set_user as *const () as usize, &lives::SET_USER),
+        (
+            c"_ZN21table_setup_consumers17update_row_valuesEP5TABLEPKhPhPP5Field",
+            lives::update_consumer as *const () as usize,
+            &lives::UPDATE_CONSUMER,
+        ),
+        (
+            c"_ZN13table_threads17update_row_valuesEP5TABLEPKhPhPP5Field",
+            lives::update_thread as *const () as usize,
+            &lives::UPDATE_THREAD,
+        ),
+    ]
+}
+
+/// The two functions that begin a wait for a rwlock: each is a jump to one that is not exported.
+const START_RWLOCK: [&CStr; 2] = [
+    c"_Z26pfs_start_rwlock_rdwait_v2P26PSI_rwlock_locker_state_v1P10PSI_rwlock20PSI_rwlock_operationPKcj",
+    c"_Z26pfs_start_rwlock_wrwait_v2P26PSI_rwlock_locker_state_v1P10PSI_rwlock20PSI_rwlock_operationPKcj",
+];
+
+/// The functions that lead here, found and checked.
+pub(super) struct Functions {
+    leads: Vec<(usize, usize)>,
+    copies: Vec<usize>,
+}
+
+impl Functions {
+    /// Finds every function. Nothing is changed.
+    pub(super) fn find() -> Result<Functions, StandBack> {
+        families()?;
+        let mut leads = vec![(start_rwlock()?, synch::start_rwlock_wait as *const () as usize)];
+        for (name, to) in replaced() {
+            leads.push((checks::code(name)?.as_ptr().addr(), to));
+        }
+        let code = |error: &dyn std::fmt::Display| StandBack::Code(error.to_string());
+        let mut originals = Vec::new();
+        for (name, to, _) in told() {
+            let function = Function::find(name).map_err(|error| code(&error))?;
+            leads.push((function.start(), to));
+            originals.push(function);
+        }
+        let copies = copies_for_lead(&originals).map_err(|error| code(&error))?;
+        Ok(Functions { leads, copies })
+    }
+
+    /// Leads every function here.
+    pub(super) fn lead(self) -> Result<(), StandBack> {
+        for ((_, _, original), copy) in told().into_iter().zip(self.copies) {
+            original.set(copy);
+        }
+        // SAFETY: functions of the program, each with room for a jump (the layouts' checks have read more of it, or its
+        // beginning was copied). Only this thread exists, and it is in none of them. Each leads to one of its own type,
+        // which its mangled name tells.
+        let led = unsafe { lead(&self.leads) }.map_err(|error| StandBack::Code(error.to_string()))?;
+        // The functions lead here for good.
+        std::mem::forget(led);
+        Ok(())
+    }
+}
+
+/// The families of waits. The tables show all of them, so none of them is taken without the others.
+const WAITS: [&str; 8] = ["mutex", "rwlock", "cond", "file", "socket", "table", "idle", "metadata"];
+
+/// Checks that the server calls the functions of every family of waits by name.
+fn families() -> Result<(), StandBack> {
+    let program = Segments::of_program().ok_or_else(|| StandBack::Unexpected("the code".to_owned()))?;
+    let found = families::found(&program.image(), |name| symbol(name).map(|at| at.addr()));
+    for family in found.iter().filter(|it| WAITS.contains(&it.family.name)) {
+        if let Some(why) = family.hindrance() {
+            return Err(StandBack::Family { name: family.family.name, why: why.to_string() });
+        }
+    }
+    Ok(())
+}
+
+/// Returns the address of the function to which both of [`START_RWLOCK`] jump.
+fn start_rwlock() -> Result<usize, StandBack> {
+    let unexpected = |name: &CStr| StandBack::Unexpected(name.to_string_lossy().into_owned());
+    let target = |name: &'static CStr| {
+        let code = checks::code(name)?;
+        let jump = without_entry_mark(code);
+        let &[0xE9, a, b, c, d] = jump.get(..5).unwrap_or_default() else { return Err(unexpected(name)) };
+        let distance = i32::from_le_bytes([a, b, c, d]);
+        Ok((jump.as_ptr().addr() + 5).wrapping_add_signed(distance as isize))
+    };
+    let [read, write] = [target(START_RWLOCK[0])?, target(START_RWLOCK[1])?];
+    if read == write { Ok(read) } else { Err(unexpected(START_RWLOCK[1])) }
+}

@@ -1,0 +1,85 @@
+//! The way from the loader to the server's calls.
+//!
+//! The constructor leads one function, `initialize_performance_schema`, through a stub: the server calls it once, on
+//! its only thread, before the built-in makes anything. The stub checks that everything looks as expected, leads the
+//! server's calls here and points the tables' shares at this library. In any doubt it writes one line into the log, and
+//! the server runs as if tare were not there.
+
+mod checks;
+mod constructor;
+mod functions;
+mod program;
+mod shares;
+mod stand_back;
+
+use tare_engine::snapshot::Consumer;
+use tare_engine::{Config, Initial, Recording};
+use tare_host::options::{LevelSetting, OptionFiles, Options};
+use tare_host::process::ENGINE;
+use tare_host::process::log::{Form, Severity, line, set_form};
+use tare_host::process::panic::caught;
+
+use crate::server::ServerHost;
+use stand_back::StandBack;
+
+/// Takes the server's waits, unless something is not as expected.
+fn prepare() {
+    set_form(Form::MySql);
+    match caught(begin).unwrap_or_else(|why| Err(StandBack::Panic(why))) {
+        Ok(()) => {
+            let text = format!(
+                "{} (experimental) counts waits; all else is the server's own, and so are the tables of files, sockets, \
+                 tables and instances",
+                env!("CARGO_PKG_VERSION")
+            );
+            line(Severity::Note, &text);
+        }
+        Err(StandBack::SwitchedOff) => {}
+        Err(reason) => {
+            line(Severity::Warning, &format!("does nothing, the server runs without it: {reason}"));
+        }
+    }
+}
+
+/// Checks everything, then changes the server.
+fn begin() -> Result<(), StandBack> {
+    let environment = std::env::var_os(Options::ENVIRONMENT);
+    let built_in = Default::default();
+    let options = Options::read(&built_in, &OptionFiles::default(), environment.as_deref())
+        .map_err(|error| StandBack::Option(error.to_string()))?;
+    if !options.enabled {
+        return Err(StandBack::SwitchedOff);
+    }
+    checks::layouts()?;
+    let shares = shares::Shares::find()?;
+    let functions = functions::Functions::find()?;
+    program::connect()?;
+    ENGINE.start(config(options), &ServerHost).map_err(|error| StandBack::Memory(error.to_string()))?;
+    functions.lead()?;
+    // From here on nothing fails.
+    shares.serve();
+    Ok(())
+}
+
+/// Returns the engine's sizes and levels. The built-in decides which instruments are on.
+fn config(options: Options) -> Config {
+    Config {
+        memory_max: usize::try_from(options.memory_max).unwrap_or(usize::MAX),
+        history_size: [options.history_size.transactions, 0, 0, options.history_size.waits],
+        history_long_size: [options.history_long_size.transactions, 0, 0, options.history_long_size.waits],
+        sources: options.source,
+        digests_size: 0,
+        // Until the built-in has read its options.
+        consumers: vec![Consumer::GlobalInstrumentation, Consumer::ThreadInstrumentation],
+        instruments: Box::new(move |name| Initial { level: level(&options, name), ..Initial::default() }),
+        ..Config::default()
+    }
+}
+
+/// Returns the level of an instrument. Level `sampled` chooses statements, which the built-in keeps: there it is `lean`.
+fn level(options: &Options, name: &str) -> Recording {
+    match options.level(name) {
+        Some(LevelSetting::At(level)) if level != Recording::Sampled => level,
+        _ => Recording::Lean,
+    }
+}

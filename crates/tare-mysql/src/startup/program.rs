@@ -1,0 +1,89 @@
+//! What this library uses of the program: its variables, and the functions that it calls.
+#![allow(unsafe_code)]
+
+use std::ffi::{CStr, c_void};
+use std::mem::transmute;
+use std::sync::atomic::AtomicU8;
+
+use tare_host::process::symbol;
+
+use super::stand_back::StandBack;
+use crate::abi::Class;
+use crate::entry::short;
+use crate::server::{consumers, instruments, thread};
+use crate::tables::{READERS, Readers, SETTERS, Setters};
+
+/// The lists of instruments of waits.
+const LISTS: [&CStr; 5] = [
+    c"_Z16find_mutex_classj",
+    c"_Z17find_rwlock_classj",
+    c"_Z15find_cond_classj",
+    c"_Z15find_file_classj",
+    c"_Z17find_socket_classj",
+];
+
+/// The flags of [`consumers::OF_WAITS`].
+const FLAGS: [&CStr; consumers::OF_WAITS.len()] = [
+    c"flag_global_instrumentation",
+    c"flag_thread_instrumentation",
+    c"flag_events_waits_current",
+    c"flag_events_waits_history",
+    c"flag_events_waits_history_long",
+];
+
+/// The instruments that are in no list.
+const SINGLE: [&CStr; 4] =
+    [c"global_table_io_class", c"global_table_lock_class", c"global_metadata_class", c"global_idle_class"];
+
+fn found(name: &CStr) -> Result<*mut c_void, StandBack> {
+    symbol(name).ok_or_else(|| StandBack::Missing(name.to_string_lossy().into_owned()))
+}
+
+/// Finds everything and makes it known to the modules that use it.
+pub(super) fn connect() -> Result<(), StandBack> {
+    for name in SINGLE {
+        found(name)?;
+    }
+    // SAFETY: a flag of one byte, which lives as long as the program.
+    let flag = |name: &CStr| found(name).map(|flag| unsafe { &*flag.cast::<AtomicU8>() });
+    let [a, b, c, d, e] = FLAGS;
+    consumers::set_places([flag(a)?, flag(b)?, flag(c)?, flag(d)?, flag(e)?]);
+    // SAFETY: an instrument, which lives as long as the program.
+    let _set_once = short::IDLE.set(unsafe { &*found(SINGLE[3])?.cast::<Class>() });
+    let lists = LISTS.iter().map(|name| found(name)).collect::<Result<Vec<_>, _>>()?;
+    // SAFETY: the mangled names tell that each takes a number; each returns an instrument of its list or null, and may
+    // be called from anywhere, as the built-in's own tables do.
+    unsafe {
+        let lists = lists.into_iter().map(|list| transmute::<*mut c_void, instruments::Find>(list)).collect();
+        instruments::set_lists(lists);
+    }
+    connect_tables()?;
+    thread::locate(found(c"THR_PFS")?);
+    Ok(())
+}
+
+/// Finds the functions of the service for tables that are not the built-in's own.
+fn connect_tables() -> Result<(), StandBack> {
+    /// Returns a function of the server as one of the type that its mangled name tells.
+    macro_rules! function {
+        ($name:literal) => {
+            // SAFETY: the mangled name tells the types of the arguments, and the structures are those of the public
+            // service `pfs_plugin_table_v1`.
+            unsafe { transmute(found($name)?) }
+        };
+    }
+    let _set_once = SETTERS.set(Setters {
+        varchar: function!(c"_Z32set_field_varchar_utf8mb4_len_v1P9PSI_fieldPKcj"),
+        text: function!(c"_Z28set_field_varchar_utf8mb4_v1P9PSI_fieldPKc"),
+        char: function!(c"_Z25set_field_char_utf8mb4_v1P9PSI_fieldPKcj"),
+        ubigint: function!(c"_Z20set_field_ubigint_v1P9PSI_field13PSI_ulonglong"),
+        bigint: function!(c"_Z19set_field_bigint_v1P9PSI_field12PSI_longlong"),
+        uinteger: function!(c"_Z21set_field_uinteger_v1P9PSI_field9PSI_ulong"),
+        enumeration: function!(c"_Z17set_field_enum_v1P9PSI_field13PSI_ulonglong"),
+    });
+    let _set_once = READERS.set(Readers {
+        ubigint: function!(c"_Z19read_key_ubigint_v1P14PSI_key_readerP22PSI_plugin_key_ubiginti"),
+        string: function!(c"_Z18read_key_string_v1P14PSI_key_readerP21PSI_plugin_key_stringi"),
+    });
+    Ok(())
+}

@@ -1,0 +1,71 @@
+//! The shares of the server's tables, pointed at this library.
+#![allow(unsafe_code)]
+
+use std::ffi::{CStr, c_void};
+
+use tare_host::process::symbol;
+
+use super::checks;
+use super::stand_back::StandBack;
+use crate::abi::Share;
+use crate::tables::Handle;
+use crate::tables::served::{self, SERVED, Served};
+
+/// The server's function that opens a table of a component's.
+const PLUGIN_TABLE: &CStr = c"_ZN18table_plugin_table6createEP22PFS_engine_table_share";
+
+/// Every share that is to be changed, found and checked.
+pub(super) struct Shares {
+    shares: Vec<*mut Share<Handle>>,
+    open: *const c_void,
+}
+
+impl Shares {
+    /// Finds every share. Nothing is changed.
+    pub(super) fn find() -> Result<Shares, StandBack> {
+        let open =
+            symbol(PLUGIN_TABLE).ok_or(StandBack::Missing(PLUGIN_TABLE.to_string_lossy().into_owned()))?;
+        if let Some(at) = (0..SERVED.len()).find(|at| !served::can_serve(*at)) {
+            return Err(StandBack::Unexpected(SERVED[at].name.to_owned()));
+        }
+        let shares = SERVED.iter().map(find).collect::<Result<_, _>>()?;
+        Ok(Shares { shares, open })
+    }
+
+    /// Serves the tables.
+    pub(super) fn serve(self) {
+        for ((at, share), functions) in self.shares.into_iter().enumerate().zip(served::functions()) {
+            // SAFETY: a share of the program's writable data, which `find` has checked. Nobody uses it before the
+            // built-in starts, and the only thread is here.
+            let share = unsafe { &mut *share };
+            served::set_delete(at, share.delete_all_rows);
+            share.callbacks = functions.callbacks;
+            share.open_table = self.open;
+            share.delete_all_rows = functions.delete_all_rows as *const c_void;
+            share.row_count = functions.row_count as *const c_void;
+            share.position_length = size_of::<u64>() as u32;
+        }
+    }
+}
+
+/// Returns the share of a table, if each of its members is as expected.
+fn find(table: &Served) -> Result<*mut Share<Handle>, StandBack> {
+    let [share, open, count, delete] = table.symbols;
+    let bytes = checks::code(share)?;
+    let at = bytes.as_ptr().cast_mut().cast::<Share<Handle>>();
+    let unexpected = StandBack::Unexpected(share.to_string_lossy().into_owned());
+    if bytes.len() != size_of::<Share<Handle>>() || !at.is_aligned() {
+        return Err(unexpected);
+    }
+    let is =
+        |function: *const c_void, name: &CStr| symbol(name).is_some_and(|it| it.addr() == function.addr());
+    // SAFETY: a share has this size, and consists of pointers, numbers and flags; the callbacks are looked at as bytes,
+    // so any value of theirs is valid. Only this thread exists.
+    let (it, callbacks) = unsafe {
+        let callbacks = (&raw const (*at).callbacks).cast::<[usize; 15]>().read();
+        (&*at, callbacks)
+    };
+    let is_own = is(it.open_table, open) && is(it.row_count, count) && is(it.delete_all_rows, delete);
+    let is_new = it.write_row.is_null() && !it.is_perpetual && it.references == 0 && !it.is_in_purgatory;
+    if is_own && is_new && callbacks == [0; 15] { Ok(at) } else { Err(unexpected) }
+}

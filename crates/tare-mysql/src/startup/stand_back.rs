@@ -1,0 +1,35 @@
+//! Why tare leaves a server to itself.
+
+/// A reason to change nothing.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub(crate) enum StandBack {
+    /// The option `enabled` is off.
+    #[error("it is switched off (enabled = OFF)")]
+    SwitchedOff,
+    /// An option cannot be used.
+    #[error("{0}")]
+    Option(String),
+    /// A symbol is missing.
+    #[error("the server exports no {0}: docs/reference/mysql.md says which builds are supported")]
+    Missing(String),
+    /// A family of events cannot be taken, and the tables show it together with the others.
+    #[error("waits of {name} cannot be taken: {why}")]
+    Family {
+        /// The family.
+        name: &'static str,
+        /// What is in the way.
+        why: String,
+    },
+    /// Code or data are not as in the builds that were tried.
+    #[error("{0} of the server is not as expected: docs/reference/mysql.md says which builds are supported")]
+    Unexpected(String),
+    /// The engine got no memory.
+    #[error("no memory: {0}; give it less (memory-max in [tare]), or the server more")]
+    Memory(String),
+    /// The system does not let code be written.
+    #[error("{0}; allow the server to change its own code (SELinux: execmod), or do without tare")]
+    Code(String),
+    /// A panic, which is a bug.
+    #[error("internal error: {0}; please report it")]
+    Panic(String),
+}

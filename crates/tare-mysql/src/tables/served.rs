@@ -1,0 +1,185 @@
+//! Which tables are served: the server's class of each, its indexes, and the callbacks of its share.
+#![allow(unsafe_code)]
+
+use std::ffi::{CStr, c_int, c_ulonglong, c_void};
+use std::sync::LazyLock;
+
+use tare_host::process::{ENGINE, guard};
+use tare_tables::{Query, Shape, Table};
+
+use super::field;
+use super::handle::{self, Handle};
+use crate::abi::{Callbacks, answer};
+use crate::original::Original;
+use crate::server::{consumers, instruments};
+
+/// A table that is served.
+#[derive(Debug)]
+pub(crate) struct Served {
+    /// The name in `performance_schema`.
+    pub(crate) name: &'static str,
+    /// The mangled names of its share, and of the share's functions that open the table, count and delete its rows.
+    pub(crate) symbols: [&'static CStr; 4],
+    /// The columns of its indexes, in the server's order.
+    pub(crate) indexes: &'static [&'static [&'static str]],
+}
+
+/// Names the symbols of a server's class, whose mangled name begins with the length of its own.
+macro_rules! symbols {
+    ($class:literal) => {
+        [
+            c_name(concat!("_ZN", $class, "7m_shareE\0")),
+            c_name(concat!("_ZN", $class, "6createEP22PFS_engine_table_share\0")),
+            c_name(concat!("_ZN", $class, "13get_row_countEv\0")),
+            c_name(concat!("_ZN", $class, "15delete_all_rowsEv\0")),
+        ]
+    };
+}
+
+const fn c_name(text: &'static str) -> &'static CStr {
+    match CStr::from_bytes_with_nul(text.as_bytes()) {
+        Ok(name) => name,
+        Err(_) => panic!("one zero, at the end"),
+    }
+}
+
+/// Every table that is served.
+pub(crate) static SERVED: [Served; 8] = [
+    Served {
+        name: "events_waits_current",
+        symbols: symbols!("26table_events_waits_current"),
+        indexes: &[&["THREAD_ID", "EVENT_ID"]],
+    },
+    Served {
+        name: "events_waits_history",
+        symbols: symbols!("26table_events_waits_history"),
+        indexes: &[&["THREAD_ID", "EVENT_ID"]],
+    },
+    Served {
+        name: "events_waits_history_long",
+        symbols: symbols!("31table_events_waits_history_long"),
+        indexes: &[],
+    },
+    Served {
+        name: "events_waits_summary_global_by_event_name",
+        symbols: symbols!("30table_ews_global_by_event_name"),
+        indexes: &[&["EVENT_NAME"]],
+    },
+    Served {
+        name: "events_waits_summary_by_thread_by_event_name",
+        symbols: symbols!("33table_ews_by_thread_by_event_name"),
+        indexes: &[&["THREAD_ID", "EVENT_NAME"]],
+    },
+    Served {
+        name: "events_waits_summary_by_account_by_event_name",
+        symbols: symbols!("34table_ews_by_account_by_event_name"),
+        indexes: &[&["USER", "HOST", "EVENT_NAME"]],
+    },
+    Served {
+        name: "events_waits_summary_by_user_by_event_name",
+        symbols: symbols!("31table_ews_by_user_by_event_name"),
+        indexes: &[&["USER", "EVENT_NAME"]],
+    },
+    Served {
+        name: "events_waits_summary_by_host_by_event_name",
+        symbols: symbols!("31table_ews_by_host_by_event_name"),
+        indexes: &[&["HOST", "EVENT_NAME"]],
+    },
+];
+
+/// The functions of a share, one set for each of [`SERVED`].
+pub(crate) struct Functions {
+    pub(crate) callbacks: Callbacks<Handle>,
+    pub(crate) delete_all_rows: unsafe extern "C" fn() -> c_int,
+    pub(crate) row_count: unsafe extern "C" fn() -> c_ulonglong,
+}
+
+/// Returns the functions of each table, in the order of [`SERVED`].
+pub(crate) fn functions() -> [Functions; SERVED.len()] {
+    const { assert!(SERVED.len() == 8) };
+    [of::<0>(), of::<1>(), of::<2>(), of::<3>(), of::<4>(), of::<5>(), of::<6>(), of::<7>()]
+}
+
+fn of<const AT: usize>() -> Functions {
+    Functions {
+        callbacks: handle::callbacks(open::<AT>),
+        delete_all_rows: delete_all_rows::<AT>,
+        row_count: row_count::<AT>,
+    }
+}
+
+/// Returns the table at a position of [`SERVED`], with all of MySQL's columns in its order.
+pub(crate) fn table(at: usize) -> Option<&'static dyn Table> {
+    static TABLES: LazyLock<Vec<Option<&'static dyn Table>>> = LazyLock::new(|| {
+        let named = |name: &str| Shape::Extended.tables().iter().copied().find(|table| table.name() == name);
+        SERVED.iter().map(|served| named(served.name)).collect()
+    });
+    *TABLES.get(at)?
+}
+
+/// Returns whether the table at a position of [`SERVED`] is declared, with columns and indexes that can be served.
+pub(crate) fn can_serve(at: usize) -> bool {
+    let Some(table) = table(at) else { return false };
+    let has = |name: &&str| table.columns().iter().any(|column| column.name == *name);
+    table.columns().iter().all(|column| field::can_hold(column.sql_type))
+        && SERVED[at].indexes.iter().copied().flatten().all(has)
+}
+
+/// Opens a table. The position of its row is where the server copies it from.
+unsafe extern "C" fn open<const AT: usize>(position: *mut *mut u64) -> *mut Handle {
+    let opened = guard(None, || {
+        consumers::follow();
+        instruments::meet_all();
+        Some(Box::new(Handle::new(table(AT)?, SERVED[AT].indexes)))
+    });
+    let Some(mut opened) = opened else { return std::ptr::null_mut() };
+    // SAFETY: the server passes a place for the address. It uses it until it closes the table.
+    unsafe { position.write(opened.position()) };
+    Box::into_raw(opened)
+}
+
+/// The built-in's functions that delete all rows: a table of sums by event name takes others with it.
+static DELETES: [Original; SERVED.len()] = [const { Original::new() }; SERVED.len()];
+
+/// Sets the built-in's function that deletes all rows of the table at a position of [`SERVED`].
+pub(crate) fn set_delete(at: usize, function: *const c_void) {
+    DELETES[at].set(function.expose_provenance());
+}
+
+unsafe extern "C" fn delete_all_rows<const AT: usize>() -> c_int {
+    let done = guard(false, || table(AT).is_some_and(|table| table.truncate(&ENGINE).is_ok()));
+    // SAFETY: the share's own function, of this type.
+    let rest = unsafe { DELETES[AT].function::<unsafe extern "C" fn() -> c_int>()() };
+    if done { rest } else { answer::OUT_OF_MEMORY }
+}
+
+/// Returns about how many rows there are, for the optimizer.
+unsafe extern "C" fn row_count<const AT: usize>() -> c_ulonglong {
+    guard(0, || {
+        let mut rows = 0;
+        if let Some(table) = table(AT) {
+            table.scan(&ENGINE, &Query::COUNT, &mut |_| {
+                rows += 1;
+                std::ops::ControlFlow::Continue(())
+            });
+        }
+        rows
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_table_is_declared_with_columns_and_indexes_that_can_be_served() {
+        for (at, served) in SERVED.iter().enumerate() {
+            let table = table(at).unwrap_or_else(|| panic!("{} is not declared", served.name));
+            let declared = tare_tables::mysql::columns(served.name);
+            let names =
+                |columns: &[tare_tables::Column]| columns.iter().map(|it| it.name).collect::<Vec<_>>();
+            assert_eq!(names(table.columns()), names(declared), "{}", served.name);
+            assert!(can_serve(at), "{}", served.name);
+        }
+    }
+}

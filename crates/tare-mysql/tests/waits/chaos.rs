@@ -1,0 +1,134 @@
+//! Many sessions that change everything at the same time.
+
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::time::{Duration, Instant};
+
+use mysql::prelude::Queryable;
+use tare_testkit::mysql_server::Mysql;
+use tare_testkit::subject::setting;
+
+use crate::{number, subject};
+
+const THREADS: u64 = 24;
+
+/// Errors of a statement in the middle of chaos: what another session did.
+const EXPECTED: [u16; 11] = [
+    1007, // the database exists
+    1050, // the table exists
+    1051, 1146, // there is no such table
+    1094, // there is no such thread
+    1158, 1317, 1927, // killed
+    1205, 1213, // a lock was not to be had
+    1412, // the table's definition has changed
+];
+
+/// Does what one of the sessions does, until the time is over. Returns the number of its statements.
+fn session(server: &Mysql, number: u64, until: Instant) -> u64 {
+    let mut random = number.wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1;
+    let mut next = move |below: u64| {
+        random ^= random << 13;
+        random ^= random >> 7;
+        random ^= random << 17;
+        random % below
+    };
+    let mut done = 0;
+    while Instant::now() < until {
+        let Ok(mut conn) = server.client() else { continue };
+        for _ in 0..50 {
+            if Instant::now() >= until {
+                break;
+            }
+            let sql = statement(number, &mut next);
+            match conn.query_drop(&sql) {
+                Ok(()) => done += 1,
+                Err(mysql::Error::MySqlError(error)) if EXPECTED.contains(&error.code) => {}
+                Err(mysql::Error::MySqlError(error)) => panic!("{sql}: {error}"),
+                // Killed.
+                Err(_) => break,
+            }
+        }
+    }
+    done
+}
+
+fn statement(number: u64, next: &mut impl FnMut(u64) -> u64) -> String {
+    const TABLES: [&str; 9] = [
+        "events_waits_current",
+        "events_waits_history",
+        "events_waits_history_long",
+        "events_waits_summary_global_by_event_name",
+        "events_waits_summary_by_thread_by_event_name",
+        "events_waits_summary_by_account_by_event_name",
+        "events_waits_summary_by_user_by_event_name",
+        "events_waits_summary_by_host_by_event_name",
+        "events_waits_summary_by_instance",
+    ];
+    let table = TABLES[next(TABLES.len() as u64) as usize];
+    let on = ["YES", "NO"][next(2) as usize];
+    let any = next(12);
+    match number % 6 {
+        0 => settings(table, on, any),
+        1 if any < 4 => format!("CREATE TABLE IF NOT EXISTS chaos.d{} (i INT PRIMARY KEY, t TEXT)", next(4)),
+        1 if any < 8 => format!("DROP TABLE IF EXISTS chaos.d{}", next(4)),
+        1 => format!("ALTER TABLE chaos.t COMMENT = '{}'", next(100)),
+        2 if any == 0 => format!("KILL {}", 8 + next(400)),
+        2 if any < 4 => format!("KILL QUERY {}", 8 + next(400)),
+        _ if any < 5 => format!("SELECT * FROM chaos.t WHERE id = {}", next(100)),
+        _ if any < 9 => format!("UPDATE chaos.t SET c = c + 1 WHERE id = {}", next(100)),
+        _ if any == 9 => "SELECT SLEEP(0.01)".to_owned(),
+        _ => format!("REPLACE INTO chaos.t VALUES ({}, 1)", next(100)),
+    }
+}
+
+/// Reads or resets a table, or changes a setting.
+fn settings(table: &str, on: &str, any: u64) -> String {
+    let update = |table: &str, what: &str| format!("UPDATE performance_schema.{table} SET {what}");
+    match any {
+        0..6 => format!("SELECT COUNT(*), MAX(EVENT_NAME) FROM performance_schema.{table}"),
+        6 => format!("TRUNCATE performance_schema.{table}"),
+        7 => update("setup_consumers", &format!("ENABLED = '{on}' WHERE NAME LIKE 'events_waits%'")),
+        8 => {
+            let what = format!("ENABLED = '{on}', TIMED = '{on}' WHERE NAME LIKE 'wait/synch/%'");
+            update("setup_instruments", &what)
+        }
+        9 => update("setup_consumers", &format!("ENABLED = '{on}' WHERE NAME = 'thread_instrumentation'")),
+        10 => update("threads", &format!("INSTRUMENTED = '{on}', HISTORY = '{on}'")),
+        _ => "SELECT COUNT(*) FROM sys.waits_global_by_latency".to_owned(),
+    }
+}
+
+#[test]
+fn sessions_that_change_everything_crash_nothing() {
+    let Some(mut server) = subject(&["--max-connections=200"]) else { return };
+    let mut conn = server.client().expect("a client");
+    for sql in ["CREATE DATABASE chaos", "CREATE TABLE chaos.t (id INT PRIMARY KEY, c INT)"] {
+        conn.query_drop(sql).expect("a statement");
+    }
+    drop(conn);
+    let until = Instant::now() + Duration::from_secs(setting("TARE_CHAOS_SECONDS", 20));
+    let done = AtomicU64::new(0);
+    std::thread::scope(|scope| {
+        for number in 0..THREADS {
+            let (server, done) = (&server, &done);
+            scope.spawn(move || done.fetch_add(session(server, number, until), Relaxed));
+        }
+    });
+    println!("{} statements", done.load(Relaxed));
+    assert!(done.load(Relaxed) > 100);
+    assert!(server.runs(), "{}", server.log());
+    let log = server.log();
+    let tares: Vec<_> = log.lines().filter(|line| line.contains(" tare: ")).collect();
+    assert_eq!(tares.len(), 1, "{tares:?}");
+    let mut conn = server.client().expect("a client");
+    for sql in [
+        "UPDATE performance_schema.setup_consumers SET ENABLED = 'YES'",
+        "UPDATE performance_schema.setup_instruments SET ENABLED = 'YES', TIMED = 'YES' WHERE NAME LIKE 'wait/%'",
+        "UPDATE performance_schema.threads SET INSTRUMENTED = 'YES', HISTORY = 'YES'",
+        "DO 1",
+    ] {
+        conn.query_drop(sql).expect("a statement");
+    }
+    let counted = "SELECT SUM(COUNT_STAR) FROM performance_schema.events_waits_summary_by_thread_by_event_name \
+        WHERE THREAD_ID = ps_current_thread_id()";
+    assert!(number(&mut conn, counted) > 0, "events are still counted");
+}

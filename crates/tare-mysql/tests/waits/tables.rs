@@ -1,0 +1,140 @@
+//! The tables in the server: readable, with keys, grants, TRUNCATE, and the settings that decide about them.
+
+use mysql::prelude::Queryable;
+
+use crate::{number, rows, subject};
+
+const GLOBAL: &str = "performance_schema.events_waits_summary_global_by_event_name";
+const LOCK: &str = "wait/synch/mutex/sql/THD::LOCK_thd_data";
+
+#[test]
+fn every_table_and_view_can_be_read() {
+    let Some(mut server) = subject(&[]) else { return };
+    let mut conn = server.client().expect("a client");
+    let tables = rows(
+        &mut conn,
+        "SELECT CONCAT('`', TABLE_SCHEMA, '`.`', TABLE_NAME, '`') FROM information_schema.TABLES \
+         WHERE TABLE_SCHEMA IN ('performance_schema', 'sys')",
+    );
+    assert!(tables.len() > 200, "{}", tables.len());
+    for table in tables.into_iter().flatten().flatten() {
+        rows(&mut conn, &format!("SELECT * FROM {table}"));
+        rows(&mut conn, &format!("SELECT COUNT(*) FROM {table}"));
+    }
+    assert!(server.runs());
+}
+
+#[test]
+fn keys_find_what_scans_find() {
+    let Some(server) = subject(&[]) else { return };
+    let mut conn = server.client().expect("a client");
+    let id = number(&mut conn, "SELECT ps_current_thread_id()");
+    for (table, key, without_index) in [
+        (GLOBAL, format!("EVENT_NAME = '{}'", LOCK.to_uppercase()), format!("CONCAT(EVENT_NAME) = '{LOCK}'")),
+        (
+            "performance_schema.events_waits_summary_by_thread_by_event_name",
+            format!("THREAD_ID = {id} AND EVENT_NAME = '{LOCK}'"),
+            format!("THREAD_ID + 0 = {id} AND CONCAT(EVENT_NAME) = '{LOCK}'"),
+        ),
+        (
+            "performance_schema.events_waits_summary_by_account_by_event_name",
+            format!("USER = 'root' AND HOST = 'LOCALHOST' AND EVENT_NAME = '{LOCK}'"),
+            format!("CONCAT(USER) = 'root' AND CONCAT(HOST) = 'localhost' AND CONCAT(EVENT_NAME) = '{LOCK}'"),
+        ),
+        (
+            "performance_schema.events_waits_summary_by_user_by_event_name",
+            format!("USER IS NULL AND EVENT_NAME = '{LOCK}'"),
+            format!("ISNULL(CONCAT(USER)) AND CONCAT(EVENT_NAME) = '{LOCK}'"),
+        ),
+        (
+            "performance_schema.events_waits_summary_by_host_by_event_name",
+            "HOST = 'localhost'".to_owned(),
+            "CONCAT(HOST) = 'localhost'".to_owned(),
+        ),
+    ] {
+        let mut count =
+            |condition: &str| number(&mut conn, &format!("SELECT COUNT(*) FROM {table} WHERE {condition}"));
+        let found = count(&key);
+        assert_eq!(found, count(&without_index), "{table}");
+        assert!(found > 0, "{table}");
+    }
+    let positions =
+        format!("SELECT EVENT_NAME, COUNT_STAR FROM {GLOBAL} ORDER BY SUM_TIMER_WAIT DESC LIMIT 3");
+    assert_eq!(rows(&mut conn, &positions).len(), 3, "rows are read again by position");
+    let joined = "SELECT COUNT(*) FROM performance_schema.threads JOIN \
+        performance_schema.events_waits_summary_by_thread_by_event_name USING (THREAD_ID) \
+        WHERE PROCESSLIST_ID = CONNECTION_ID()";
+    assert_eq!(number(&mut conn, joined), number(&mut conn, &format!("SELECT COUNT(*) FROM {GLOBAL}")));
+}
+
+#[test]
+fn settings_of_the_server_decide_at_once() {
+    let Some(server) = subject(&["--performance-schema-consumer-events-waits-history-long=OFF"]) else {
+        return;
+    };
+    let mut conn = server.client().expect("a client");
+    let count = format!("SELECT COUNT_STAR FROM {GLOBAL} WHERE EVENT_NAME = '{LOCK}'");
+    let switch = |on: &str, what: &str| {
+        format!(
+            "UPDATE performance_schema.setup_{what}s SET ENABLED = '{on}' WHERE NAME LIKE 'wait/synch/mutex/sql/%'"
+        )
+    };
+    conn.query_drop(switch("NO", "instrument")).expect("an update");
+    let off = number(&mut conn, &count);
+    assert!(off > 0);
+    for _ in 0..5 {
+        conn.query_drop("DO 1").expect("a statement");
+    }
+    assert_eq!(number(&mut conn, &count), off, "a disabled instrument counts nothing");
+    conn.query_drop(switch("YES", "instrument")).expect("an update");
+    conn.query_drop("DO 1").expect("a statement");
+    assert!(number(&mut conn, &count) > off, "an enabled one goes on");
+
+    let long = "SELECT COUNT(*) FROM performance_schema.events_waits_history_long";
+    assert_eq!(number(&mut conn, long), 0, "the consumer is off");
+    let consumer = "UPDATE performance_schema.setup_consumers SET ENABLED = 'YES' \
+        WHERE NAME = 'events_waits_history_long'";
+    conn.query_drop(consumer).expect("an update");
+    assert!(number(&mut conn, long) > 0, "the consumer is on");
+    conn.query_drop("TRUNCATE performance_schema.events_waits_history_long").expect("TRUNCATE");
+    assert!(number(&mut conn, long) < 5000);
+    let by_instance = "SELECT SUM(COUNT_STAR) FROM performance_schema.events_waits_summary_by_instance \
+        WHERE EVENT_NAME LIKE 'wait/synch/mutex/sql/%'";
+    let before = number(&mut conn, by_instance);
+    conn.query_drop(format!("TRUNCATE {GLOBAL}")).expect("TRUNCATE");
+    assert!(number(&mut conn, &count) < off, "TRUNCATE resets the sums");
+    assert!(number(&mut conn, by_instance) < before, "and, as in MySQL, those by instance");
+}
+
+#[test]
+fn grants_are_the_servers() {
+    let Some(server) = subject(&[]) else { return };
+    let mut root = server.client().expect("a client");
+    for sql in ["CREATE USER ann", "GRANT SELECT ON performance_schema.events_waits_current TO ann"] {
+        root.query_drop(sql).expect("a statement");
+    }
+    let options = mysql::OptsBuilder::new().socket(server.socket().to_str()).user(Some("ann"));
+    let mut ann = mysql::Conn::new(options).expect("a client");
+    let mut code = |sql: &str| match ann.query_drop(sql) {
+        Err(mysql::Error::MySqlError(error)) => error.code,
+        other => panic!("{sql}: {other:?}"),
+    };
+    assert_eq!(code(&format!("SELECT * FROM {GLOBAL}")), 1142);
+    assert_eq!(code(&format!("TRUNCATE {GLOBAL}")), 1142);
+    let mut refused = |sql: &str| match root.query_drop(sql) {
+        Err(mysql::Error::MySqlError(error)) => error.code,
+        other => panic!("{sql}: {other:?}"),
+    };
+    assert_eq!(refused(&format!("UPDATE {GLOBAL} SET COUNT_STAR = 0")), 1142);
+    assert_eq!(refused(&format!("DROP TABLE {GLOBAL}")), 1142);
+}
+
+#[test]
+fn a_server_without_its_performance_schema_is_left_alone() {
+    let server =
+        tare_testkit::mysql_server::Mysql::preloaded(&crate::library(), &["--performance-schema=OFF"]);
+    let Some(mut server) = server.expect("a server") else { return };
+    let mut conn = server.client().expect("a client");
+    assert_eq!(number(&mut conn, &format!("SELECT COUNT(*) FROM {GLOBAL}")), 0);
+    assert!(server.runs());
+}
