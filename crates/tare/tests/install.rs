@@ -9,6 +9,7 @@ use std::process::Command;
 
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::{Pid, Uid, User};
+use tare_testkit::eventually;
 use tare_testkit::host::Host;
 use tare_testkit::server::LIMIT;
 use tree::{DROP_IN, OPTIONS, PROGRAM, PROVIDER, SERVICE, TRIAL, Tree, UNIT, VARIABLES, needing_newer};
@@ -356,12 +357,15 @@ fn without_a_program_that_tries_it_the_provider_is_not_loaded() {
     assert!(status == 1 && said.contains("there is no tare below --root"), "{said}");
 }
 
-/// Starts the tree's server as its unit says: a stand-in for systemd.
+/// Starts the tree's server as its unit says: a stand-in for systemd. Where tare will not answer, the file `hasty` saves
+/// waiting: the time limit may be short then.
 const RESTART: &str = r#"
 set -e
 cd "$0"
 if [ -f pid ]; then
-    kill "$(cat pid)" 2>/dev/null || true
+    signal=TERM
+    [ ! -e hasty ] || signal=KILL
+    kill -"$signal" "$(cat pid)" 2>/dev/null || true
     while kill -0 "$(cat pid)" 2>/dev/null; do sleep 0.1; done
 fi
 environment=$(sh run/start.sh "$0")
@@ -373,12 +377,16 @@ env $environment setsid "$SERVER" "$options" $user --datadir="$0/data" --socket=
     --tmpdir="$0/tmp" --skip-networking --log-error="$0/data/log.err" --innodb-log-file-size=8M \
     --innodb-buffer-pool-size=64M </dev/null >/dev/null 2>&1 &
 echo $! >pid
+[ ! -e hasty ] || exit 0
 for _ in $(seq 300); do
     mariadb-admin --no-defaults --socket="$0/s" --user=root ping >/dev/null 2>&1 && exit 0
     sleep 0.1
 done
 exit 1
 "#;
+
+/// An installation whose server comes up without tare.
+const HASTILY: [&str; 5] = ["install", "--limit", "5s", "--restart", "--restart-command"];
 
 /// The server of a tree; it ends with this.
 struct Running<'a>(&'a Tree);
@@ -448,14 +456,15 @@ fn a_server_that_does_not_come_up_with_tare_is_put_back() {
     // Its unit's drop-in is not honoured: the server comes up without tare.
     let command = running.command(&RESTART.replace("env $environment ", ""));
     let before = tree.listing();
-    let restart = ["install", "--limit", "20s", "--restart", "--restart-command", &command];
-    let (status, outcome) = tree.outcome(&restart);
+    tree.write("/hasty", "");
+    let (status, outcome) = tree.outcome(&[&HASTILY[..], &[&command]].concat());
     assert_eq!((status, &outcome["state"]), (1, &"put-back".into()), "{outcome:#}");
     assert!(outcome["why"].as_str().is_some_and(|why| why.contains("did not answer")), "{outcome:#}");
     assert_eq!(tree.listing(), before);
     let mut ping = Command::new("mariadb-admin");
     ping.args(["--no-defaults", "--user=root", "ping"]).arg(format!("--socket={}", tree.at("/s").display()));
-    assert!(ping.output().is_ok_and(|output| output.status.success()), "the server serves as before");
+    let answers = || ping.output().is_ok_and(|output| output.status.success());
+    eventually("the server serves as before", LIMIT, answers);
 
     let failing = ["install", "--restart", "--restart-command", "echo broken >&2; exit 3"];
     let (status, outcome) = tree.outcome(&failing);
@@ -511,13 +520,13 @@ fn a_newer_provider_that_does_not_answer_goes_and_the_one_before_is_put_back() {
     let before = tree.listing();
     // It can be loaded, and does nothing.
     tree.compile_provider("int nothing;");
-    let (status, outcome) =
-        tree.outcome(&["install", "--limit", "20s", "--restart", "--restart-command", &command]);
+    tree.write("/hasty", "");
+    let (status, outcome) = tree.outcome(&[&HASTILY[..], &[&command]].concat());
     assert_eq!((status, &outcome["state"]), (1, &"put-back".into()), "{outcome:#}");
     let why = outcome["why"].as_str().unwrap_or_default();
     assert!(why.contains("did not answer") && why.contains("is again what the server had loaded"), "{why}");
     assert_eq!(tree.listing(), before);
-    assert_eq!(doctor(&running).0, Some(0), "{}", doctor(&running).1);
+    eventually("the server is well again", LIMIT, || doctor(&running).0 == Some(0));
 }
 
 /// It would come back as root's own, and is loaded as that.
@@ -539,8 +548,9 @@ fn what_the_server_had_loaded_does_not_come_back_when_it_is_not_root_s_alone() {
         spoils(&tree.at(PROVIDER));
         tree.compile_provider("int nothing;");
         let before = tree.listing();
-        let (status, outcome) =
-            tree.outcome(&["install", "--limit", "20s", "--restart", "--restart-command", &command]);
+        tree.write("/hasty", "");
+        let (status, outcome) = tree.outcome(&[&HASTILY[..], &[&command]].concat());
+        fs::remove_file(tree.at("/hasty")).expect("file");
         assert_eq!((status, &outcome["state"]), (1, &"put-back".into()), "{outcome:#}");
         let why = outcome["why"].as_str().unwrap_or_default();
         assert!(why.contains("is the newer one still") && why.contains("somebody else than root"), "{why}");
