@@ -58,7 +58,7 @@ fn page(group: &Group) -> String {
     let mut text = format!("# Tables: {}\n\nFor authors of queries: {}\n\n", group.title, group.about);
     let _ = write!(text, "```sql\n{}\n```\n\n", group.example);
     text.push_str("Times are in picoseconds. *MariaDB's own* is the Performance Schema that is part of MariaDB. [All tables](../tables.md).\n\n");
-    text.push_str("| table | in shape | may be |\n|---|---|---|\n");
+    text.push_str("| table | in shape | statements |\n|---|---|---|\n");
     for table in tables_of(group.file) {
         let shape = if strict(table).is_some() { "both" } else { "`extended`" };
         let _ = writeln!(text, "| [`{0}`](#{0}) | {shape} | {1} |", table.name(), access(table.access()));
@@ -93,7 +93,7 @@ fn further(strict: &dyn Table, extended: &'static dyn Table) -> Vec<&'static Col
 fn section(text: &mut String, table: &dyn Table, further: &[&Column]) {
     let _ = write!(text, "\n## {}\n\n{}\n\n", table.name(), table.doc());
     let view = if table.body().is_some() { " A view over the server's own tables." } else { "" };
-    let _ = writeln!(text, "May be {}.{}{view}\n", access(table.access()), indexes(table));
+    let _ = writeln!(text, "Allows {}.{}{view}\n", access(table.access()), indexes(table));
     columns(text, &table.columns().iter().collect::<Vec<_>>());
     if !further.is_empty() {
         text.push_str("\nIn the shape `extended` also:\n\n");
@@ -112,10 +112,10 @@ fn columns(text: &mut String, columns: &[&Column]) {
 
 const fn access(access: Access) -> &'static str {
     match access {
-        Access::Read => "read",
-        Access::Truncate => "read, truncated",
-        Access::Update => "read, updated",
-        Access::Edit => "read, updated, inserted into, deleted from, truncated",
+        Access::Read => "SELECT",
+        Access::Truncate => "SELECT, TRUNCATE",
+        Access::Update => "SELECT, UPDATE",
+        Access::Edit => "SELECT, INSERT, UPDATE, DELETE, TRUNCATE",
     }
 }
 

@@ -215,10 +215,10 @@ mod tests {
     fn waits_are_told_by_their_instruments() {
         for (name, kind, class) in [
             ("wait/synch/mutex/sql/LOCK_open", Kind::Mutex, WaitClass::Mutex),
-            ("wait/synch/sxlock/innodb/index_tree_rw_lock", Kind::Sxlock, WaitClass::Mutex),
+            ("wait/synch/sxlock/test/index_lock", Kind::Sxlock, WaitClass::Mutex),
             ("wait/synch/prlock/sql/MDL_lock::rwlock", Kind::Rwlock, WaitClass::Mutex),
             ("wait/synch/cond/sql/COND_done", Kind::Cond, WaitClass::Condition),
-            ("wait/io/file/innodb/innodb_data_file", Kind::File, WaitClass::File),
+            ("wait/io/file/test/data_file", Kind::File, WaitClass::File),
             ("wait/io/socket/sql/client_connection", Kind::Socket, WaitClass::Network),
             ("wait/io/table/sql/handler", Kind::TableIo, WaitClass::Other),
             ("wait/lock/table/sql/handler", Kind::TableLock, WaitClass::TableLock),

@@ -39,7 +39,7 @@ impl Doing {
         Doing { class, wait: None, noted: None, object: None, blocker: None }
     }
 
-    /// `told`: what the stage says.
+    /// Returns what a thread does that is in this wait; `told`: what its stage says it waits for.
     fn of_wait(told: Option<WaitClass>, wait: &SeenWait) -> Doing {
         let class = class::of_wait(&wait.instrument, told);
         let object = Some(wait.object.clone()).filter(|[kind, ..]| kind.is_some());

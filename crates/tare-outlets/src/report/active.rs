@@ -98,8 +98,8 @@ impl Active {
     fn note(&self) -> String {
         let Stretch { from, to } = self.stretch;
         let mut note = format!(
-            "From {} to {} UTC, on average {} sessions were active. What they did was sampled into {TABLE}; time \
-             in seconds is that of all sessions together. More sessions than processors: some wait.",
+            "From {} to {} UTC, on average {} sessions were active, by the samples in {TABLE}. Times \
+             are the sum over all sessions. If more sessions are active than there are processors, some of them wait.",
             day(from),
             clock(to),
             tare_page::unit::plain(self.sessions(self.sums.us)),

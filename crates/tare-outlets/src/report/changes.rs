@@ -198,12 +198,12 @@ impl<'a> Between<'a> {
             || (there_rows == 0 && gone > 1);
         if reset && fixed && !self.restarted {
             self.notice(format!(
-                "{name} was reset in between (TRUNCATE): its figures are since then, and have no rates."
+                "{name} was reset between the snapshots (TRUNCATE). Its figures count from then, and have no rates."
             ));
         } else if anew > 0 && !self.restarted {
             self.notice(format!(
-                "{anew} of {there_rows} rows of {name} began anew in between, by TRUNCATE or because what they are of was \
-                 made anew: their figures are since then."
+                "{name}: {anew} of {there_rows} rows were reset between the snapshots, by TRUNCATE or because the object was \
+                 created again. Their figures count from then."
             ));
         }
         reset

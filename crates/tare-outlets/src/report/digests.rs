@@ -92,7 +92,7 @@ pub(super) fn section(between: &Between<'_>, load: Option<u64>) -> Option<Sectio
     let rows = changes.rows.iter().map(|row| by_time(&changes, row, time, &histograms)).collect();
     let mut tables = vec![Figures::new("by_time", "Most time", COLUMNS, rows, ROWS)];
     tables.extend(RANKINGS.iter().filter_map(|ranking| ranked(&changes, *ranking)));
-    let note = "Statements that differ only in their values are one. Shares are of the time of all statements, those without a \
+    let note = "Statements that differ only in their values count as one. Shares are of the time of all statements, those without a \
                 digest among them: with MariaDB's own Performance Schema these are the prepared statements that clients execute. p95 is \
                 of this time alone, from the histogram's buckets: no more than 5% took longer. What had no place in the table is \
                 one row, all others."

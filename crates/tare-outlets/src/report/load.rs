@@ -63,7 +63,7 @@ impl<'a> Load<'a> {
             let count = kinds.sum(at::COUNT);
             add("statements", "statements", Cell::Count(count));
             add("statements_per_second", "statements a second", Cell::rate(count, kinds.seconds));
-            add("average_seconds", "a statement took", Cell::average(kinds.sum(at::TIME), count));
+            add("average_seconds", "mean time of a statement", Cell::average(kinds.sum(at::TIME), count));
             add(
                 "rows_examined_per_second",
                 "rows read a second",

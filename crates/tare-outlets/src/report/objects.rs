@@ -206,7 +206,7 @@ pub(super) fn memory(between: &Between<'_>) -> Option<Section> {
         Figures::new("memory_grown", "Grown most", COLUMNS, grown, FEW_ROWS),
         Figures::new("memory_largest", "Largest", COLUMNS, largest, FEW_ROWS),
     ];
-    let note = if between.restarted { "Before is before the restart." } else { "" };
+    let note = if between.restarted { "The figures before are from before the restart." } else { "" };
     Some(Section { key: "memory", title: "Memory", note: note.into(), chart: None, tables })
 }
 

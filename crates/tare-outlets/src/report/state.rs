@@ -50,11 +50,11 @@ pub(super) fn changed(between: &Between<'_>) -> Option<Section> {
         }
     }
     let note = if rows.is_empty() {
-        "Nothing: variables, instruments, consumers and the like are as they were."
+        "Nothing changed in variables, instruments, consumers and other settings."
     } else {
         ""
     };
-    let tables = vec![Figures::new("changed", "Set otherwise", COLUMNS, rows, MANY_ROWS)];
+    let tables = vec![Figures::new("changed", "Settings that differ", COLUMNS, rows, MANY_ROWS)];
     compared.then(|| Section {
         key: "changed",
         title: "What was changed",
@@ -149,7 +149,7 @@ pub(super) fn counters(between: &Between<'_>) -> Option<Section> {
     };
     let rows = rows.into_iter().map(row).collect();
     let tables = vec![Figures::new("status", "All that grew", COLUMNS, rows, usize::MAX).folded()];
-    let note = "SHOW GLOBAL STATUS. Not all of these are counters; those that fell are left out.".into();
+    let note = "SHOW GLOBAL STATUS. Some of these are not counters. Values that fell are left out.".into();
     Some(Section { key: "status", title: "Status variables", note, chart: None, tables })
 }
 
@@ -166,7 +166,7 @@ pub(super) fn lost(between: &Between<'_>) -> Option<Section> {
     rows.retain(|(name, ..)| is_loss(name));
     rows.sort_by_key(|(_, by, _)| Reverse(*by));
     let note = match rows.len() {
-        0 => "Nothing: whatever was to be counted or recorded was.",
+        0 => "Nothing was lost: every event was counted and recorded as asked.",
         _ => "What had no room was not recorded. `tare doctor` says which option makes room for it.",
     };
     let rows =

@@ -48,8 +48,8 @@ pub(super) fn section(between: &Between<'_>) -> Option<Section> {
         Figures::new("wait_classes", "By class", CLASSES, of_classes, ROWS),
         Figures::new("wait_instruments", "By instrument", INSTRUMENTS, of_instruments, ROWS),
     ];
-    let note = "Of all threads, the server's own included. Those of wait/synch/cond are mostly threads that sleep until there is \
-                something to do; they have no share. At tare's level lean a lock that was free is counted, with a time of 0."
+    let note = "Waits of all threads, the server's own included. Those of wait/synch/cond are mostly threads without work, so they \
+                have no share. With tare an uncontended lock is counted with a time of 0, except at level exact."
         .into();
     Some(Section { key: "waits", title: "Waits", note, chart: None, tables })
 }
@@ -96,7 +96,7 @@ pub(super) fn stages(between: &Between<'_>) -> Option<Section> {
     (!empty).then(|| Section {
         key: "stages",
         title: "Stages",
-        note: "What statements were busy with.".into(),
+        note: "What statements spent their time on, by stage.".into(),
         chart: None,
         tables,
     })

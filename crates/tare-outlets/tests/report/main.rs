@@ -286,7 +286,7 @@ fn names_and_texts_are_no_markup_and_figures_are_as_people_read_them() {
 
     let (report, json) =
         between(&by_hand(folder.path(), 2, name, 3000), &by_hand(folder.path(), 12, name, 7));
-    assert!(warned(&report, "began anew"), "{:?}", report.warnings);
+    assert!(warned(&report, "were reset between the snapshots"), "{:?}", report.warnings);
     assert_eq!(json["sections"][0]["tables"][0]["rows"][0]["count"], 7);
     let (report, _) = between(&first, &by_hand(folder.path(), 13, "other", 7));
     assert!(warned(&report, "Of two servers"), "{:?}", report.warnings);

@@ -138,7 +138,7 @@ pub static TLS_CHANNEL_STATUS: ViewDef = ViewDef::new(
     &[&[
         expressed("CHANNEL", VarChar(128), "Always mysql_main: there is no other.", "'mysql_main'"),
         expressed("PROPERTY", VarChar(128), "Name of the variable.", "`p`.`PROPERTY`"),
-        expressed("VALUE", VarChar(2048), "Its value.", "ifnull(`p`.`VALUE`,'')"),
+        expressed("VALUE", VarChar(2048), "Value of that variable.", "ifnull(`p`.`VALUE`,'')"),
     ]],
     "(SELECT 'Enabled' AS `PROPERTY`, if(`h`.`VARIABLE_VALUE` = 'YES','Yes','No') AS `VALUE` \
      FROM `information_schema`.`GLOBAL_VARIABLES` `h` WHERE `h`.`VARIABLE_NAME` = 'HAVE_SSL' \
