@@ -200,9 +200,10 @@ impl DigestRef {
 }
 
 impl OpenStatement {
-    /// Returns whether the statement with this EVENT_ID is in progress on this level; for readers.
-    pub(crate) fn is_running(&self, id: u64) -> bool {
-        self.what.load(Relaxed) >> ID == id && self.end.load(Relaxed) == 0
+    /// Returns whether the statement with this EVENT_ID and start is in progress on this level; for readers.
+    pub(crate) fn is_running(&self, id: u64, start: u64) -> bool {
+        let now = [self.what.load(Relaxed) >> ID, self.start.load(Relaxed), self.end.load(Relaxed)];
+        now == [id, start, 0]
     }
 }
 

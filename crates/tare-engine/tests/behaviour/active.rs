@@ -103,6 +103,26 @@ fn a_session_is_active_while_it_is_in_a_statement() {
 }
 
 #[test]
+fn a_statement_that_is_only_summed_up_has_its_age_and_no_number() {
+    for (level, is_timed) in [(Recording::Sums, true), (Recording::Counts, false)] {
+        let rig = rig();
+        rig.connect();
+        rig.set_level(rig.class.statement, Some(level));
+        let first = rig.begin(rig.class.statement, "SELECT 1").expect("on");
+        let row = only(rig, Kernel::running());
+        assert_eq!((row.event_id, row.statement_us.is_some()), (None, is_timed), "{level:?}");
+        assert_eq!(row.schema.as_deref(), is_timed.then_some("db"), "{level:?}");
+        // It gets on to one that has no number either.
+        let gets_on = || {
+            rig.finish(first, "SELECT 1");
+            rig.begin(rig.class.statement, "SELECT 2").expect("on");
+        };
+        let row = only(rig, Meanwhile(Some(gets_on)));
+        assert_eq!(row.class == WaitClass::Cpu, is_timed, "{level:?}: nobody can tell without a time");
+    }
+}
+
+#[test]
 fn the_kernel_says_whether_it_runs() {
     let rig = rig();
     rig.connect();

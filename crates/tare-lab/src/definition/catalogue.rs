@@ -22,6 +22,7 @@ pub const STUDIES: &[(&str, &str)] = &[
     ("tare", include_str!("../../../../studies/tare.toml")),
     ("budget", include_str!("../../../../studies/budget.toml")),
     ("tare-levels", include_str!("../../../../studies/tare-levels.toml")),
+    ("tare-ash", include_str!("../../../../studies/tare-ash.toml")),
     ("tare-shape", include_str!("../../../../studies/tare-shape.toml")),
     ("tare-slowlog", include_str!("../../../../studies/tare-slowlog.toml")),
     ("tare-export", include_str!("../../../../studies/tare-export.toml")),

@@ -79,6 +79,17 @@ fn at_level(level: &str, names_locks: bool) {
     );
     let seen: Vec<Row> = rows(&mut conn, &sql);
     judge(level, &load, &seen, names_locks);
+    let named = rows::<(u64, u64)>(
+        &mut conn,
+        &format!(
+            "SELECT COUNT(DIGEST), COUNT(STATEMENT_AGE) FROM {HISTORY} WHERE PROCESSLIST_ID IN ({})",
+            load.list()
+        ),
+    )[0];
+    // Between its command and its text, a statement has no digest yet.
+    let most = seen.len() as u64;
+    let told = if level == "off" { 0..1 } else { most * 99 / 100..most + 1 };
+    assert!(told.contains(&named.0) && told.contains(&named.1), "{level}: {named:?} of {most}");
     let idle: Vec<Row> = rows(
         &mut conn,
         &format!(

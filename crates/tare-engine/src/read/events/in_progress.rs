@@ -22,6 +22,7 @@ use crate::thread::Thread;
 
 /// A statement in progress.
 pub(crate) struct RunningStatement {
+    /// EVENT_ID; 0: it is only summed up, and no event.
     pub(crate) id: u64,
     /// Its start in ticks; `None`: it is not timed.
     pub(crate) start: Option<u64>,
@@ -97,13 +98,13 @@ impl Engine {
     }
 
     /// Returns whether a thread is still in the innermost of these statements, so that what was read meanwhile belongs to it.
-    /// Of statements that are no events, which have neither a number nor names, nobody can tell.
+    /// Of statements that have neither a number nor a time nobody can tell.
     pub(crate) fn is_still_in(&self, thread: &Thread, statements: &[RunningStatement]) -> bool {
         fence(Acquire);
         let Some(innermost) = statements.last() else { return true };
         let open = self.arena.get::<OpenStatement>(innermost.level);
         thread.statement_depth.load(Relaxed) as usize == statements.len()
-            && open.is_some_and(|open| open.is_running(innermost.id))
+            && open.is_some_and(|open| open.is_running(innermost.id, innermost.event.start))
     }
 
     /// Returns the hash that becomes DIGEST of a statement in progress. `None`: it is not parsed yet, or has ended.

@@ -154,14 +154,16 @@ impl Engine {
         None
     }
 
-    /// Returns the statement in progress on a level of a thread: its facts, its schema, and where its tokens are.
+    /// Returns the statement in progress on a level of a thread: its facts, its schema, and where its tokens are. `None`: there is
+    /// none, or one that has neither a number nor a time.
     pub(super) fn statement_on(
         &self,
         thread: &Thread,
         level: Offset,
     ) -> Option<(StatementEvent, Vec<u8>, Option<Parsed>)> {
         let Statement { event, texts, parsed, .. } = self.copy_level(thread, level)?.event;
-        (event.id != 0 && event.end == 0).then_some((event, texts.schema, parsed))
+        let is_known = event.id != 0 || event.start != 0;
+        (is_known && event.end == 0).then_some((event, texts.schema, parsed))
     }
 
     /// Returns whether a statement that was seen on a level of this thread still runs there.
