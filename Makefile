@@ -22,11 +22,17 @@ show:
 tools:
 	@scripts/setup.sh --build
 
+# One for the servers of each product.
+PROVIDERS := libtare_mariadb.so $(if $(wildcard crates/tare-mysql/Cargo.toml),libtare_mysql.so)
+
 # Built as a cdylib alone: built together with the rlib, cargo leaves link-time optimisation out, and the engine's code is
 # then called instead of inlined. The profile `provider` links everything at once, which takes one processor a minute.
-provider: tools
-	cargo rustc --locked --profile provider -p tare-mariadb --lib --crate-type cdylib -- -C llvm-args=-align-all-functions=6
-	@scripts/replace.sh target/provider/libtare_mariadb.so target/release/libtare_mariadb.so
+provider: tools $(PROVIDERS)
+
+.PHONY: $(PROVIDERS)
+$(PROVIDERS): libtare_%.so:
+	cargo rustc --locked --profile provider -p tare-$* --lib --crate-type cdylib -- -C llvm-args=-align-all-functions=6
+	@scripts/replace.sh target/provider/$@ target/release/$@
 
 command-line: tools
 	cargo build --locked --release -p tare

@@ -86,22 +86,28 @@ enum Use {
 
 /// Returns what looks like calls and jumps, each with the instruction's address.
 fn uses<'a>(program: &'a Image<'_>) -> impl Iterator<Item = (usize, Use)> + 'a {
-    program.code.windows(6).enumerate().filter_map(|(at, code)| {
+    let may_begin = |byte: &u8| matches!(byte, 0xE8 | 0xE9 | 0x0F | 0xFF);
+    let places = program.code.iter().enumerate().filter(move |(_, byte)| may_begin(byte));
+    places.filter_map(|(at, _)| {
+        let code = program.code[at..].first_chunk()?;
         let at = program.address + at;
-        let to = |len: usize, distance: [u8; 4]| {
-            (at + len).wrapping_add_signed(i32::from_le_bytes(distance) as isize)
-        };
-        let used = match *code {
-            // call; jmp
-            [0xE8 | 0xE9, a, b, c, d, _] => Use::Direct(to(5, [a, b, c, d])),
-            // jcc
-            [0x0F, 0x80..=0x8F, a, b, c, d] => Use::Direct(to(6, [a, b, c, d])),
-            // call *slot(%rip); jmp *slot(%rip)
-            [0xFF, 0x15, a, b, c, d] => Use::CallBySlot(to(6, [a, b, c, d])),
-            [0xFF, 0x25, a, b, c, d] => Use::JumpBySlot(to(6, [a, b, c, d])),
-            _ => return None,
-        };
-        Some((at, used))
+        Some((at, decoded(code, at)?))
+    })
+}
+
+/// Decodes what looks like a call or a jump at an address.
+fn decoded(code: &[u8; 6], at: usize) -> Option<Use> {
+    let to =
+        |len: usize, distance: [u8; 4]| (at + len).wrapping_add_signed(i32::from_le_bytes(distance) as isize);
+    Some(match *code {
+        // call; jmp
+        [0xE8 | 0xE9, a, b, c, d, _] => Use::Direct(to(5, [a, b, c, d])),
+        // jcc
+        [0x0F, 0x80..=0x8F, a, b, c, d] => Use::Direct(to(6, [a, b, c, d])),
+        // call *slot(%rip); jmp *slot(%rip)
+        [0xFF, 0x15, a, b, c, d] => Use::CallBySlot(to(6, [a, b, c, d])),
+        [0xFF, 0x25, a, b, c, d] => Use::JumpBySlot(to(6, [a, b, c, d])),
+        _ => return None,
     })
 }
 

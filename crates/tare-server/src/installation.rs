@@ -71,7 +71,12 @@ impl Installation {
     /// Returns options that keep servers that are started here away from the system's: MySQL has a folder for exports and
     /// a second socket built in.
     pub fn own_options(&self) -> &[&'static str] {
-        if self.install_db.is_some() { &[] } else { &["--secure-file-priv=NULL", "--mysqlx=OFF"] }
+        if self.is_mysql() { &["--secure-file-priv=NULL", "--mysqlx=OFF"] } else { &[] }
+    }
+
+    /// Returns whether it is MySQL's.
+    pub fn is_mysql(&self) -> bool {
+        self.install_db.is_none()
     }
 
     /// Returns whether the plugin that shows tare's tables on the server's port is installed.

@@ -13,7 +13,8 @@ pub(crate) struct ProviderPrograms {
     /// The server's program [default: the system's mariadbd]
     #[arg(long, value_name = "PATH", env = "TARE_MARIADBD")]
     pub(crate) mariadbd: Option<PathBuf>,
-    /// The provider to load [default: libtare_mariadb.so beside this program or in ../lib/tare]
+    /// The provider to load [default: libtare_mariadb.so, or for MySQL libtare_mysql.so, beside this program or in
+    /// ../lib/tare]
     #[arg(long, value_name = "PATH", env = "TARE_PROVIDER")]
     pub(crate) provider: Option<PathBuf>,
 }
@@ -30,11 +31,24 @@ impl ProviderPrograms {
     }
 }
 
-/// Name of its file.
+/// Name of the file for MariaDB's servers.
 pub(crate) const FILE: &str = "libtare_mariadb.so";
+/// Name of the file for MySQL's servers.
+pub(crate) const MYSQL_FILE: &str = "libtare_mysql.so";
+/// Names of all files.
+pub(crate) const FILES: [&str; 2] = [FILE, MYSQL_FILE];
 
-/// Finds the provider: the given one, or where builds and packages put it relative to this program.
+/// Finds the provider for MariaDB's servers: the given one, or where builds and packages put it relative to this program.
 pub(crate) fn find(named: Option<&Path>) -> Result<PathBuf> {
+    find_file(FILE, named)
+}
+
+/// Finds the provider for an installation.
+pub(crate) fn find_for(installation: &Installation, named: Option<&Path>) -> Result<PathBuf> {
+    find_file(if installation.is_mysql() { MYSQL_FILE } else { FILE }, named)
+}
+
+fn find_file(file: &str, named: Option<&Path>) -> Result<PathBuf> {
     if let Some(path) = named {
         return path.canonicalize().with_context(|| format!("--provider {}", path.display()));
     }
@@ -42,18 +56,19 @@ pub(crate) fn find(named: Option<&Path>) -> Result<PathBuf> {
         std::env::current_exe().and_then(|p| p.canonicalize()).context("looking for this program")?;
     let folder = program.parent().unwrap_or(Path::new("/"));
     // The path is written into a unit, so it has no `..` and no links.
-    let found = candidates(folder).into_iter().find(|p| p.is_file()).and_then(|p| p.canonicalize().ok());
+    let found =
+        candidates(folder, file).into_iter().find(|p| p.is_file()).and_then(|p| p.canonicalize().ok());
     found.with_context(|| {
         format!(
-            "{FILE} was found neither beside {} nor in ../lib/tare; build it with `make build` in the source, or name \
+            "{file} was found neither beside {} nor in ../lib/tare; build it with `make build` in the source, or name \
              it with --provider PATH",
             program.display()
         )
     })
 }
 
-fn candidates(folder: &Path) -> [PathBuf; 2] {
-    [folder.join(FILE), folder.join("../lib/tare").join(FILE)]
+fn candidates(folder: &Path, file: &str) -> [PathBuf; 2] {
+    [folder.join(file), folder.join("../lib/tare").join(file)]
 }
 
 #[cfg(test)]
@@ -62,7 +77,7 @@ mod tests {
 
     #[test]
     fn beside_the_program_and_where_packages_put_libraries() {
-        let places = candidates(Path::new("/usr/bin"));
+        let places = candidates(Path::new("/usr/bin"), FILE);
         assert_eq!(places[0], Path::new("/usr/bin/libtare_mariadb.so"));
         assert_eq!(places[1], Path::new("/usr/bin/../lib/tare/libtare_mariadb.so"));
     }

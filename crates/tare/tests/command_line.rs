@@ -203,6 +203,8 @@ fn a_program_is_probed_without_running_it() {
     assert!(server.version.starts_with(version), "{version} of {}", server.version);
     assert_eq!(report["hindrances"], serde_json::json!([]));
 
+    assert_eq!((&report["product"], &report["families"]), (&"MariaDB".into(), &serde_json::json!([])));
+
     let other = output(&scratch, &["probe", &harmless_object()]);
     assert_eq!(other.status.code(), Some(1));
     assert!(text(&other.stdout).contains("does not export PSI_hook"), "{}", text(&other.stdout));
@@ -211,6 +213,17 @@ fn a_program_is_probed_without_running_it() {
         assert_eq!(none.status.code(), Some(2), "{path}");
         assert!(text(&none.stderr).contains(path), "{}", text(&none.stderr));
     }
+}
+
+#[test]
+fn a_script_is_not_taken_for_a_program() {
+    let scratch = scratch();
+    let script = scratch.path().join("mysqld");
+    fs::write(&script, "#!/bin/sh\nexec true\n").expect("a script");
+    let probed = output(&scratch, &["probe", script.to_str().expect("UTF-8")]);
+    assert_eq!(probed.status.code(), Some(2));
+    assert!(text(&probed.stderr).contains("is a script"), "{}", text(&probed.stderr));
+    fs::remove_file(script).expect("it is there");
 }
 
 #[test]

@@ -1,5 +1,6 @@
 //! Checks of a server: the reasons why tare is not active in it, or not complete, and what to do.
 
+mod mysql;
 mod object;
 mod owner;
 mod service;
@@ -14,6 +15,7 @@ use serde::Serialize;
 use crate::last_run::{self, Update};
 use crate::server::Server;
 
+pub(crate) use mysql::{State, in_folder, no_way_to_install};
 pub(crate) use sql::of_account;
 pub(crate) use start::{outdated, unread_options};
 
@@ -68,6 +70,9 @@ pub(crate) struct Diagnosis {
 /// active.
 pub(crate) fn diagnose(server: &Server, log: Option<&Path>) -> Diagnosis {
     let prospect = server.prospect();
+    if prospect.is_mysql() {
+        return mysql::diagnose(server, prospect, log);
+    }
     let answer = service::ask(server, &prospect);
     let mut findings = start::check(server, &prospect);
     findings.extend(object::check(server));

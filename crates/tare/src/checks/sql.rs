@@ -1,7 +1,7 @@
 //! Checks of a server through its SQL alone, from anywhere, with the rights of an account.
 
 use anyhow::{Context, Result};
-use tare_outlets::{Address, Error, Source};
+use tare_outlets::{Address, Error, Kind, Source};
 
 use super::{Diagnosis, Finding, service};
 use crate::endpoint::NamedValue;
@@ -14,6 +14,12 @@ pub(crate) fn of_account(dsn: &str) -> Result<Diagnosis> {
     let facts = server.ask("SELECT @@performance_schema, CURRENT_USER()")?;
     let fact = |at| facts.first().and_then(|row| row.text(at)).unwrap_or_default();
     let (schema, account) = (fact(0), fact(1));
+    if server.kind() == Kind::MySql {
+        let what = "this is a server of MySQL's, where tare has no table tare_status: SQL does not tell whether it is active";
+        let findings = vec![Finding::unseen("tables", what, ON_THE_HOST)];
+        let version = Some(server.version().to_owned());
+        return Ok(Diagnosis { server: name, version, active: false, update: None, findings });
+    }
     let (active, findings) = match server.ask("SELECT NAME, VALUE FROM performance_schema.tare_status") {
         Ok(rows) => {
             let text = |at, row: &tare_outlets::Row| row.text(at).unwrap_or_default();
@@ -26,8 +32,10 @@ pub(crate) fn of_account(dsn: &str) -> Result<Diagnosis> {
     Ok(Diagnosis { server: name, version: Some(server.version().to_owned()), active, update: None, findings })
 }
 
+/// What to do where SQL does not tell.
+const ON_THE_HOST: &str = "run `tare doctor` as root on the server's machine, which sees why";
+
 fn explain(error: &Error, schema: &str, account: &str) -> Finding {
-    let on_the_host = "run `tare doctor` as root on the server's machine, which sees why";
     match error {
         Error::Refused { .. } => {
             let what = format!("the account {account} may not read performance_schema.tare_status");
@@ -47,12 +55,12 @@ fn explain(error: &Error, schema: &str, account: &str) -> Finding {
         }
         Error::Absent { .. } => {
             let what = "tare is not loaded, has disabled itself, or its tables are not shown: there is no performance_schema.tare_status";
-            Finding::problem("tables", what, on_the_host)
+            Finding::problem("tables", what, ON_THE_HOST)
         }
         error => Finding::unseen(
             "tables",
             format!("performance_schema.tare_status cannot be read: {error}"),
-            on_the_host,
+            ON_THE_HOST,
         ),
     }
 }

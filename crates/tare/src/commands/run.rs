@@ -24,6 +24,9 @@ use crate::{endpoint, page};
 /// mariadb-install-db (`root` without a password, reachable only through the socket); one that exists is used
 /// as it is. Run as root, the server runs as the account `mysql`.
 ///
+/// --mariadbd can also name a server of MySQL's (experimental: `tare probe` says what tare can take from it). It makes
+/// its data itself and gets the provider for MySQL.
+///
 /// What follows `--` is given to the server. The system's option files are not read unless they are named
 /// there.
 #[derive(Args, Debug)]
@@ -31,7 +34,8 @@ use crate::{endpoint, page};
     tare run\n  \
     tare run --datadir /srv/try -- --innodb-buffer-pool-size=1G\n  \
     tare run --datadir /srv/try -- --defaults-file=/srv/try.cnf --port=3307   # a [tare] group in it is read\n  \
-    tare run --mariadbd /opt/mariadb-11.4/bin/mariadbd")]
+    tare run --mariadbd /opt/mariadb-11.4/bin/mariadbd\n  \
+    tare run --mariadbd /usr/sbin/mysqld                     # MySQL")]
 pub(crate) struct Run {
     #[command(flatten)]
     pub(crate) programs: ProviderPrograms,
@@ -45,8 +49,8 @@ pub(crate) struct Run {
 
 /// Runs the command.
 pub(crate) fn run(arguments: &Run, interrupt: &Interrupt) -> Result<ExitCode> {
-    let provider = provider::find(arguments.programs.provider.as_deref())?;
     let installation = arguments.programs.installation()?;
+    let provider = provider::find_for(&installation, arguments.programs.provider.as_deref())?;
     let account = Account::of_servers()?;
     // Declared before the server, so that it is removed after it.
     let scratch = Scratch::new(&account)?;
@@ -102,7 +106,8 @@ fn prepare(installation: &Installation, account: &Account, scratch: &Scratch, da
 
 fn greet(server: &Server, installation: &Installation, temporary: bool) {
     let (datadir, socket) = (server.datadir().display(), server.socket().display());
-    println!("{} {}", style("MariaDB").bold(), installation.version);
+    let product = if installation.is_mysql() { "MySQL" } else { "MariaDB" };
+    println!("{} {}", style(product).bold(), installation.version);
     println!("  socket     {socket}");
     println!("  data       {datadir}{}", if temporary { "  (removed at the end)" } else { "" });
     println!("  error log  {}", server.log().display());
@@ -112,7 +117,7 @@ fn greet(server: &Server, installation: &Installation, temporary: bool) {
             println!("  tare       no word of it in the error log; see `tare status --datadir {datadir}`")
         }
     }
-    if !installation.has_federated() {
+    if !installation.is_mysql() && !installation.has_federated() {
         page::note(&format!(
             "The plugin ha_federatedx.so is not in {}: tare's tables cannot be read through SQL on this server, \
              only with `tare status`.",
@@ -120,7 +125,8 @@ fn greet(server: &Server, installation: &Installation, temporary: bool) {
         ));
     }
     println!("\nTo look around, in another terminal:");
-    println!("  mariadb --socket={socket} --user=root performance_schema");
+    let client = if installation.is_mysql() { "mysql" } else { "mariadb" };
+    println!("  {client} --socket={socket} --user=root performance_schema");
     println!("  tare status --datadir {datadir}\n");
     page::note("Ctrl-C shuts the server down.");
 }

@@ -9,6 +9,7 @@ use clap::Args;
 use serde_json::{Map, Value, json};
 use tare_outlets::{Address, Kind, Source, units};
 
+use crate::checks::{self, State};
 use crate::endpoint::{EndpointReach, NamedValue, Report, ask, everything, line_in_log, reach};
 use crate::exit::NOT_ACTIVE;
 use crate::outlet;
@@ -49,9 +50,7 @@ fn show(arguments: &Status) -> Result<ExitCode> {
             EndpointReach::Answers => {
                 ask(&socket).with_context(|| format!("asking tare at {}", socket.display()))?
             }
-            EndpointReach::Absent(why) => {
-                Report { reason: Some(explain(&why, &socket, arguments.log.as_deref())), ..Report::default() }
-            }
+            EndpointReach::Absent(why) => absent(&why, &socket, arguments.log.as_deref()),
         },
         account => of_account(account)?,
     };
@@ -90,6 +89,14 @@ fn object(report: &Report) -> Value {
 fn of_account(address: Address) -> Result<Report> {
     let at = address.to_string();
     let mut server = Source::open(address)?;
+    if server.kind() == Kind::MySql {
+        let reason = format!(
+            "the server at {at} ({}) is MySQL's, where tare has no table tare_status: `tare doctor` on its machine says whether \
+             it is loaded there",
+            server.version()
+        );
+        return Ok(Report { reason: Some(reason), ..Report::default() });
+    }
     if server.kind() != Kind::Tare {
         let reason = format!(
             "the server at {at} ({}) shows no performance_schema.tare_status to this account: tare is not loaded there or disabled itself \
@@ -99,6 +106,29 @@ fn of_account(address: Address) -> Result<Report> {
         return Ok(Report { reason: Some(reason), ..Report::default() });
     }
     everything(&mut server).with_context(|| format!("asking the server at {at}"))
+}
+
+/// Returns the state where nothing listens: that of a server of MySQL's, where tare has no socket, or the reason why tare is
+/// not active.
+fn absent(seen: &str, socket: &Path, log: Option<&Path>) -> Report {
+    let logs = log.map_or_else(|| logs_beside(socket), |log| vec![log.to_owned()]);
+    let mysql = socket.parent().and_then(|data| checks::in_folder(data, &logs));
+    let Some(mysql) = mysql else {
+        return Report { reason: Some(explain(seen, socket, log)), ..Report::default() };
+    };
+    let (active, said) = match mysql.state {
+        State::Active(line) => (true, format!("the error log says: {line}")),
+        State::Inactive(line) => (false, format!("the error log says: {line}")),
+        State::Untold => {
+            (false, "no error log with a line of tare's was found (name it with --log FILE)".to_owned())
+        }
+    };
+    let reason = format!(
+        "it is loaded into the server of MySQL's that is process {}, where it has no socket yet and its figures are in \
+         performance_schema; {said}",
+        mysql.pid
+    );
+    Report { active, reason: Some(reason), ..Report::default() }
 }
 
 /// Explains why tare is not active, by its own messages in the error log.
@@ -122,7 +152,8 @@ fn logs_beside(socket: &Path) -> Vec<PathBuf> {
 
 fn print(report: &Report) {
     if let Some(reason) = &report.reason {
-        page::paragraph(&format!("tare is not active: {reason}."));
+        let state = if report.active { "active" } else { "not active" };
+        page::paragraph(&format!("tare is {state}: {reason}."));
         return;
     }
     page::heading("tare is active", "tare_status");

@@ -26,6 +26,8 @@ pub(crate) enum Error {
     },
     #[error("{0} is not made for x86-64 Linux")]
     Foreign(PathBuf),
+    #[error("{0} is a script; name the program that it starts")]
+    Script(PathBuf),
     #[error("{0} is damaged: {1}")]
     Damaged(PathBuf, object::Error),
 }
@@ -50,6 +52,9 @@ impl Elf {
     /// Reads a file.
     pub(crate) fn read(path: &Path) -> Result<Elf, Error> {
         let bytes = fs::read(path).map_err(|error| Error::Read(path.into(), error))?;
+        if bytes.starts_with(b"#!") {
+            return Err(Error::Script(path.into()));
+        }
         let header = Header::parse(&*bytes).map_err(|error| match bytes.len() {
             found @ 0..64 => {
                 Error::CutOff { path: path.into(), expected: 64, found: found as u64, loaded: false }
@@ -73,6 +78,11 @@ impl Elf {
     pub(crate) fn symbol(&self, name: &CStr) -> Option<usize> {
         let name = name.to_str().ok()?;
         self.symbols.iter().find(|(exported, _)| exported == name).map(|(_, at)| *at)
+    }
+
+    /// Returns whether it exports a symbol whose name begins so.
+    pub(crate) fn exports_beginning(&self, begin: &str) -> bool {
+        self.symbols.iter().any(|(exported, _)| exported.starts_with(begin))
     }
 
     /// Returns the required versions of other objects' symbols.
@@ -150,13 +160,26 @@ impl Elf {
         }
         // The values that the loader would write at address 0; packed relocations have theirs in place
         // already.
-        for section in header.sections(LittleEndian, &*self.bytes)?.iter() {
+        let sections = header.sections(LittleEndian, &*self.bytes)?;
+        let symbols = sections.symbols(LittleEndian, &*self.bytes, elf::SHT_DYNSYM)?;
+        for section in sections.iter() {
             let Some((relocations, _)) = section.rela(LittleEndian, &*self.bytes)? else { continue };
             for relocation in relocations {
-                if relocation.r_type(LittleEndian, false) == elf::R_X86_64_RELATIVE {
-                    let value = relocation.r_addend(LittleEndian).cast_unsigned();
-                    loaded.write(as_size(relocation.r_offset(LittleEndian)), as_size(value));
-                }
+                let addend = relocation.r_addend(LittleEndian).cast_unsigned();
+                let value = match relocation.r_type(LittleEndian, false) {
+                    elf::R_X86_64_RELATIVE => addend,
+                    elf::R_X86_64_64 | elf::R_X86_64_GLOB_DAT | elf::R_X86_64_JUMP_SLOT => {
+                        let symbol = relocation.symbol(LittleEndian, false);
+                        let symbol = symbol.and_then(|index| symbols.symbol(index).ok());
+                        // Another object's symbol has no address here.
+                        let Some(symbol) = symbol.filter(|it| !it.is_undefined(LittleEndian)) else {
+                            continue;
+                        };
+                        symbol.st_value(LittleEndian).wrapping_add(addend)
+                    }
+                    _ => continue,
+                };
+                loaded.write(as_size(relocation.r_offset(LittleEndian)), as_size(value));
             }
         }
         Ok(loaded)

@@ -1,6 +1,7 @@
 //! A server's program, read from its file, which is not run: whether tare supports it.
 
 pub(crate) mod elf;
+mod mysql;
 
 use std::ffi::CStr;
 use std::path::Path;
@@ -12,9 +13,20 @@ use tare_mariadb::startup::{DisableReason, program};
 
 use elf::Elf;
 
+pub(crate) use mysql::Family;
+
+/// Who makes a server.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub(crate) enum Product {
+    MariaDB,
+    MySQL,
+}
+
 /// The analysis of a server's program.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Default, Serialize)]
 pub(crate) struct Program {
+    /// Whose server it is; `None` if it is none that tare knows.
+    pub(crate) product: Option<Product>,
     /// The version compiled into it.
     pub(crate) version: Option<String>,
     /// Whether tare supports it, as far as the program decides that.
@@ -23,6 +35,8 @@ pub(crate) struct Program {
     pub(crate) hindrances: Vec<String>,
     /// What would be incomplete.
     pub(crate) notes: Vec<String>,
+    /// MySQL's families of events, and which of them tare can take.
+    pub(crate) families: Vec<Family>,
     /// Groups of option files that it reads.
     #[serde(skip)]
     pub(crate) groups: Vec<String>,
@@ -32,17 +46,19 @@ pub(crate) struct Program {
 pub(crate) fn look(path: &Path) -> Result<Program, elf::Error> {
     let file = Elf::read(path)?;
     let loaded = file.loaded()?;
-    let version = loaded.constant(is_version);
-    let mut program =
-        Program { version, supported: false, hindrances: vec![], notes: vec![], groups: vec![] };
+    if let Some(program) = mysql::look(&file, &loaded) {
+        return Ok(program);
+    }
+    let mut program = Program { version: loaded.constant(is_version), ..Program::default() };
     let missing: Vec<_> = program::EXPORTS.iter().filter(|name| file.symbol(name).is_none()).collect();
     if !missing.is_empty() {
         let names = missing.iter().map(|name| name.to_string_lossy()).collect::<Vec<_>>().join(", ");
         program.hindrances.push(format!(
-            "it does not export {names}: no MariaDB server, or one built without the interface"
+            "it does not export {names}: no server of MariaDB or MySQL, or one built without the interface"
         ));
         return Ok(program);
     }
+    program.product = Some(Product::MariaDB);
     program.groups = file.symbol(program::GROUPS).map(|array| loaded.texts_at(array)).unwrap_or_default();
     match program.version.as_deref().map(|version| (version, Series::of(version))) {
         None => program.hindrances.push(DisableReason::NoVersion.to_string()),
@@ -72,10 +88,15 @@ pub(crate) fn look(path: &Path) -> Result<Program, elf::Error> {
 
 /// Returns whether a text is the server's version: three numbers and the product's name.
 fn is_version(text: &str) -> bool {
-    let Some((number, rest)) = text.split_once('-') else { return false };
-    let parts: Vec<&str> = number.split('.').collect();
+    text.split_once('-')
+        .is_some_and(|(number, rest)| rest.starts_with("MariaDB") && are_three_numbers(number))
+}
+
+/// Returns whether a text is three numbers such as 10.11.19.
+fn are_three_numbers(text: &str) -> bool {
+    let parts: Vec<&str> = text.split('.').collect();
     let is_number = |part: &&str| !part.is_empty() && part.bytes().all(|byte| byte.is_ascii_digit());
-    rest.starts_with("MariaDB") && parts.len() == 3 && parts.iter().all(is_number)
+    parts.len() == 3 && parts.iter().all(is_number)
 }
 
 #[cfg(test)]

@@ -15,7 +15,7 @@ use tare_host::options::{OptionFiles, Options, Origin, Root};
 use tare_mariadb::settings::ServerSettings;
 use tare_mariadb::startup::{self, DisableReason, StartPlan};
 
-use crate::program::{self, Program};
+use crate::program::{self, Product, Program};
 use crate::provider;
 use process::Process;
 use unit::SystemdUnit;
@@ -192,6 +192,17 @@ impl Server {
 }
 
 impl Prospect {
+    /// Returns whether it is a server of MySQL's.
+    pub(crate) fn is_mysql(&self) -> bool {
+        self.program.as_ref().is_ok_and(|program| program.product == Some(Product::MySQL))
+    }
+
+    /// Returns whether MySQL's own Performance Schema, which is on unless an option says otherwise, is switched off.
+    pub(crate) fn has_switched_off_schema(&self, arguments: &[OsString]) -> bool {
+        let given = self.option("performance-schema", arguments);
+        given.is_some_and(|value| ["off", "0", "false"].contains(&&*value.to_lowercase()))
+    }
+
     /// Returns the last value of one of the server's options that tare itself does not use; `name` with
     /// hyphens.
     fn option(&self, name: &str, arguments: &[OsString]) -> Option<String> {
@@ -238,7 +249,7 @@ pub(crate) fn has_provider(value: &OsStr) -> bool {
 
 /// Returns whether this is tare's own object, by its name.
 pub(crate) fn is_provider(path: &Path) -> bool {
-    path.file_name() == Some(OsStr::new(provider::FILE))
+    provider::FILES.iter().any(|file| path.file_name() == Some(OsStr::new(file)))
 }
 
 /// Returns the account's rights on a file or folder, as the last three bits of a mode. Supplementary groups

@@ -14,7 +14,7 @@ use nix::unistd::Uid;
 use tare_host::options::Root;
 
 use super::{PRELOAD, TRIED};
-use crate::provider::FILE;
+use crate::provider::FILES;
 
 /// Names of a running server's program.
 const PROGRAMS: [&str; 2] = ["mariadbd", "mysqld"];
@@ -253,7 +253,7 @@ pub(crate) const DELETED: &str = " (deleted)";
 /// Returns whether a mapped file is tare's object, which may have been renamed or deleted since:
 /// `libtare_mariadb.so (deleted)`.
 fn is_provider(path: &str) -> bool {
-    path.rsplit('/').next().is_some_and(|name| name.starts_with(FILE))
+    path.rsplit('/').next().is_some_and(|name| FILES.iter().any(|file| name.starts_with(file)))
 }
 
 fn place(pid: u32, name: &str) -> PathBuf {

@@ -67,6 +67,12 @@ const LEAST_ROUNDS: u32 = 6;
 pub(crate) fn demo(arguments: &Demo, interrupt: Interrupt) -> Result<ExitCode> {
     let provider = provider::find(arguments.programs.provider.as_deref())?;
     let installation = arguments.programs.installation()?;
+    if installation.is_mysql() {
+        bail!(
+            "{} is a server of MySQL's, which has no demo yet: `tare run --mariadbd PATH` starts it with tare",
+            installation.mariadbd.display()
+        );
+    }
     if !installation.has_federated() {
         bail!(
             "ha_federatedx.so is not in {}: without it the tables cannot be read through the server's SQL; on Debian, \

@@ -35,6 +35,8 @@ use restart::Restart;
 /// and has room for the group `tare`. Without --restart it takes effect at the server's next start. With it
 /// the server is restarted, also if it runs with an older provider than the installed one, and everything is
 /// undone if tare does not answer within the limit.
+///
+/// A server of MySQL's is left alone: docs/reference/compatibility.md says how to have it load tare.
 #[derive(Args, Debug)]
 #[command(after_help = "Examples:\n  \
     tare install --dry-run                # what would be written, and what is in the way\n  \

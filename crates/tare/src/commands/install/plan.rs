@@ -17,6 +17,9 @@ const HEAD: &str = "# Written by `tare install`; `tare uninstall` removes it.\n"
 
 /// Returns the files that a server's unit needs to load the provider, and the doctor's findings about it.
 pub(super) fn install(server: &Server, provider: &Path, program: &Path) -> (Vec<Change>, Vec<Finding>) {
+    if let Some(finding) = checks::no_way_to_install(server) {
+        return (vec![], vec![finding]);
+    }
     let mut findings = checks::before(server, provider, program);
     let Some(unit) = &server.unit else { return (vec![], findings) };
     let mut changes = vec![];

@@ -158,7 +158,7 @@ fn program(arguments: &LabPrice) -> Result<PathBuf> {
         }
         found => found?,
     };
-    let is_mysql = installation.install_db.is_none();
+    let is_mysql = installation.is_mysql();
     if is_mysql != (whose == Whose::Mysql) {
         let which = if is_mysql { "MySQL's" } else { "MariaDB's" };
         bail!("{}: a server of {which} has no events of `{}`", named.display(), whose.name());

@@ -1,0 +1,175 @@
+//! Checks of a server of MySQL's. tare has no socket there, so its state is known by its line in the error log.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use super::{Diagnosis, Finding, object};
+use crate::endpoint::line_in_log;
+use crate::provider::MYSQL_FILE;
+use crate::server::process::Process;
+use crate::server::{PRELOAD, Prospect, Server};
+
+/// How tare's line in the error log begins if it has left the server to itself.
+const STANDS_BACK: &str = "does nothing";
+/// What tare's line in the error log has after an internal error.
+const SWITCHED_OFF: &str = "instrumentation is off";
+
+/// What tare is doing in a server of MySQL's.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum State {
+    /// It takes events; its line in the error log.
+    Active(String),
+    /// It does not; its line in the error log.
+    Inactive(String),
+    /// The error log has no line of it, or is not known.
+    Untold,
+}
+
+impl State {
+    /// Returns what the last line in an error log tells.
+    fn told(line: Option<String>) -> State {
+        match line {
+            None => State::Untold,
+            Some(line) if line.starts_with(STANDS_BACK) || line.contains(SWITCHED_OFF) => {
+                State::Inactive(line)
+            }
+            Some(line) => State::Active(line),
+        }
+    }
+}
+
+/// A running server of MySQL's that has loaded tare.
+pub(crate) struct Loaded {
+    pub(crate) pid: u32,
+    pub(crate) state: State,
+}
+
+/// Returns the server of MySQL's that has loaded tare and has this data directory; `logs` are looked at if its standard error
+/// is no file.
+pub(crate) fn in_folder(data: &Path, logs: &[PathBuf]) -> Option<Loaded> {
+    let data = fs::canonicalize(data).ok()?;
+    let processes = Process::all().into_iter().filter_map(|pid| Process::look(pid).ok());
+    let mut loaded = processes.filter(has_loaded);
+    let process = loaded.find(|process| process.folder.as_ref() == Some(&data))?;
+    let own = process.log.iter().map(|log| process.root().at(log));
+    let line = own.chain(logs.iter().cloned()).find_map(|log| line_in_log(&log));
+    Some(Loaded { pid: process.pid, state: State::told(line) })
+}
+
+fn has_loaded(process: &Process) -> bool {
+    process
+        .provider()
+        .and_then(|path| path.rsplit('/').next())
+        .is_some_and(|name| name.starts_with(MYSQL_FILE))
+}
+
+/// Returns the reason why `tare install` leaves a server alone, if there is one.
+pub(crate) fn no_way_to_install(server: &Server) -> Option<Finding> {
+    let prospect = server.next().prospect();
+    prospect.is_mysql().then(|| {
+        Finding::problem(
+            "program",
+            "this is a server of MySQL's, for which there is no `tare install` yet",
+            format!(
+                "to try it, set Environment={PRELOAD}=/usr/lib/tare/{MYSQL_FILE} in a drop-in of your own, or start a server \
+                 with `tare run --mariadbd PATH`"
+            ),
+        )
+    })
+}
+
+/// Runs all checks.
+pub(super) fn diagnose(server: &Server, prospect: Prospect, log: Option<&Path>) -> Diagnosis {
+    let state = server.process.as_ref().map(|process| {
+        let log = log.map(Path::to_owned).or_else(|| Some(server.root.at(process.log.as_ref()?)));
+        State::told(log.as_deref().and_then(line_in_log))
+    });
+    let loaded = server.process.as_ref().is_some_and(has_loaded);
+    let mut findings: Vec<Finding> = check_preload(server).into_iter().collect();
+    findings.extend(check_program(&prospect));
+    if prospect.has_switched_off_schema(&server.arguments()) {
+        let what = "MySQL's own Performance Schema is off; on MySQL tare works inside it";
+        findings.push(Finding::problem(
+            "performance-schema",
+            what,
+            "take performance_schema=OFF away, and restart",
+        ));
+    }
+    findings.extend(object::check(server));
+    match &state {
+        Some(State::Inactive(line)) if loaded => {
+            let what = format!("tare does not serve; its last word in the error log: {line}");
+            findings.push(Finding::problem("log", what, "what it says"));
+        }
+        Some(State::Untold) if loaded => {
+            let what = "tare is loaded, and the error log has no word of it";
+            findings.push(Finding::unseen("log", what, "name the error log with --log FILE"));
+        }
+        None if findings.is_empty() => {
+            let what = "the server does not run, so what tare does in it is not known";
+            findings.push(Finding::unseen("process", what, "start the server"));
+        }
+        _ => {}
+    }
+    let active = loaded && matches!(state, Some(State::Active(_)));
+    let version = prospect.program.ok().and_then(|program| program.version);
+    Diagnosis { server: server.name(), version, active, update: None, findings }
+}
+
+/// Checks whether the server loads the provider that is for it.
+fn check_preload(server: &Server) -> Option<Finding> {
+    let named = match &server.process {
+        Some(process) => process.provider().map(str::to_owned),
+        None => server.provider().map(|path| path.display().to_string()),
+    };
+    let remedy =
+        format!("start it with {PRELOAD}=/usr/lib/tare/{MYSQL_FILE}, or by `tare run --mariadbd PATH`");
+    match named {
+        Some(path) if path.contains(MYSQL_FILE) => None,
+        Some(path) => {
+            let what =
+                format!("the server loads {path}, which is for MariaDB's servers and does nothing here");
+            Some(Finding::problem("preload", what, remedy))
+        }
+        None => {
+            let what = format!("tare is not loaded: {PRELOAD} of the server does not name {MYSQL_FILE}");
+            Some(Finding::problem("preload", what, remedy))
+        }
+    }
+}
+
+/// Checks whether tare supports the program, and which families of events it can take.
+fn check_program(prospect: &Prospect) -> Vec<Finding> {
+    let Ok(program) = &prospect.program else { return vec![] };
+    let remedy = "take another build of the server; `tare probe` tells what can be taken from it";
+    let mut findings: Vec<Finding> =
+        program.hindrances.iter().map(|hindrance| Finding::problem("program", hindrance, remedy)).collect();
+    let stay: Vec<&str> =
+        program.families.iter().filter(|it| it.hindrance.is_some()).map(|it| it.family).collect();
+    if findings.is_empty() && !stay.is_empty() {
+        let what =
+            format!("these families of events stay with MySQL's own Performance Schema: {}", stay.join(", "));
+        findings.push(Finding::problem("program", what, remedy));
+    }
+    findings
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_line_in_the_log_tells_the_state() {
+        let told = |line: &str| State::told(Some(line.to_owned()));
+        assert!(matches!(
+            told("0.1.0 (experimental) counts waits; all else is the server's own"),
+            State::Active(_)
+        ));
+        assert!(matches!(told("does nothing, the server runs without it: x"), State::Inactive(_)));
+        assert!(matches!(
+            told("instrumentation is off, the server goes on: internal error: x"),
+            State::Inactive(_)
+        ));
+        assert_eq!(State::told(None), State::Untold);
+    }
+}
