@@ -25,6 +25,8 @@ pub struct Symbol<'a> {
 impl<'a> Symbol<'a> {
     /// Returns the symbol that covers an address in an object that stays loaded during `'a`; its name is
     /// empty if none does.
+    // The loader looks the address up; nobody reads what is there.
+    #[allow(clippy::not_unsafe_ptr_arg_deref)]
     pub fn at(address: *const c_void) -> Option<Symbol<'a>> {
         unsafe extern "C" {
             /// Extends `dladdr` (glibc): with flag 1 it also returns the symbol's entry.
