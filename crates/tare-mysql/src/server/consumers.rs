@@ -1,4 +1,5 @@
 //! The consumers of waits: `setup_consumers` is the built-in's, and the engine follows it.
+
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU8, Ordering::Relaxed};
 
