@@ -120,8 +120,8 @@ test-nightly: ## what takes hours: other hosts, the server's own suite, Miri, 2,
 	@$(MAKE) --no-print-directory --keep-going test-hosts test-mtr test-miri test-random test-valgrind test-scale
 
 # What is about a server and honours TARE_MARIADBD; unlike `make test`, with captured output shown, so that a test a host
-# cannot take part in says why. tare-mariadb's tests load the provider Cargo has just built for them.
-SERVER_TESTS = cargo test --quiet --locked --no-fail-fast -p tare-testkit -p tare-host -p tare-mariadb -- --show-output
+# cannot take part in says why. Tests of tare-mariadb and tare-mysql load the provider Cargo has just built for them.
+SERVER_TESTS = cargo test --quiet --locked --no-fail-fast -p tare-testkit -p tare-host -p tare-mariadb -p tare-mysql -- --show-output
 
 test-hosts: setup build ## the suite's server tests on other MariaDB versions (downloads them)
 	TARE_PROVIDER=$(CURDIR)/target/release/libtare_mariadb.so scripts/hosts.sh run $(SERVER_TESTS)

@@ -43,8 +43,7 @@ const MAY_USE: [(&str, &[&str]); 18] = [
 ];
 
 /// Where unsafe code may be.
-const UNSAFE_CRATES: [&str; 5] =
-    ["tare-engine", "tare-host", "tare-mariadb", "tare-mysql", "tare-sync"];
+const UNSAFE_CRATES: [&str; 5] = ["tare-engine", "tare-host", "tare-mariadb", "tare-mysql", "tare-sync"];
 /// Words of hosts.
 const HOSTS: [&str; 6] = ["mariadb", "mariadbd", "mysqld", "psi", "innodb", "federated"];
 

@@ -23,6 +23,14 @@ pub(crate) static END_TABLE_IO: Original = Original::new();
 /// See [`END_FILE`].
 pub(crate) static END_TABLE_LOCK: Original = Original::new();
 
+/// The engine's kinds of table locks, in the order of the built-in's.
+const LOCKS: [u8; 10] = [0, 1, 2, 3, 5, 6, 8, 9, 4, 10];
+
+/// Returns the engine's operation of a kind of table lock.
+fn lock_operation(kind: u32) -> u8 {
+    operation::TABLE_LOCK + LOCKS.get(kind as usize).copied().unwrap_or(0)
+}
+
 /// Counts a wait that ends now.
 #[inline(never)]
 fn count(class: ClassId, object: WaitObject, flags: u32, start: u64, events: u64, amount: Option<u64>) {
@@ -77,7 +85,7 @@ pub(crate) unsafe extern "C" fn end_table_io_wait(locker: *mut TableLocker, rows
 pub(crate) unsafe extern "C" fn end_table_lock_wait(locker: *mut TableLocker) {
     // SAFETY: the server's promise: a locker that the built-in has filled.
     let it = unsafe { &*locker };
-    let op = operation::TABLE_LOCK.wrapping_add(it.index as u8);
+    let op = lock_operation(it.index);
     count(fixed::TABLE_LOCK, WaitObject::new(it.table.addr(), op), it.flags, it.start, 1, None);
     // SAFETY: the function's own type and arguments.
     unsafe { END_TABLE_LOCK.function::<unsafe extern "C" fn(*mut TableLocker)>()(locker) }

@@ -1,5 +1,4 @@
 //! The consumers of waits: `setup_consumers` is the built-in's, and the engine follows it.
-#![allow(unsafe_code)]
 
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU8, Ordering::Relaxed};

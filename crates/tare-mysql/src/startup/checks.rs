@@ -34,11 +34,11 @@ const EVIDENCE: [Evidence; 17] = [
         &[b"\x83\x42\x50\x01", b"\x48\x83\x42\x28\x01", b"\x48\x8B\x52\x20\x8B\x52\x14"],
         128,
     ),
-    // 0x48(%rdx) ← the thread; cmp $9, cmp $6: the operations that leave readers.
+    // 0x48(%rdx) ← the thread; cmp $9, cmp $6: the operations that leave readers; 0x28(%rcx): the last word of its locker.
     (
         c"_Z24pfs_end_rwlock_wrwait_v2P17PSI_rwlock_lockeri",
-        &[b"\x48\x89\x5A\x48", b"\x83\xFF\x09", b"\x83\xFF\x06"],
-        96,
+        &[b"\x48\x89\x5A\x48", b"\x83\xFF\x09", b"\x83\xFF\x06", b"\x48\x8B\x41\x28"],
+        160,
     ),
     // cmpb $0, 0x1e8(%rdx): a thread is instrumented; cmpb $0, 0x8(%r12): an instance is timed; 0x18(%r12): its
     // identity; 0x258(%rdx): the thread's number.

@@ -16,7 +16,7 @@ use crate::original::Original;
 /// A function of the server by its mangled name, and where it leads.
 type Led = (&'static CStr, usize);
 
-/// The functions that this library's stand in for.
+/// Returns the functions that this library's stand in for.
 fn replaced() -> [Led; 10] {
     [
         (
@@ -44,7 +44,7 @@ fn replaced() -> [Led; 10] {
     ]
 }
 
-/// The functions that still do their work as well.
+/// Returns the functions that still do their work as well.
 fn told() -> [(&'static CStr, usize, &'static Original); 9] {
     [
         (

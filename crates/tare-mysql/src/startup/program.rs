@@ -11,7 +11,7 @@ use super::stand_back::StandBack;
 use crate::abi::Class;
 use crate::entry::short;
 use crate::server::{consumers, instruments, thread};
-use crate::tables::{READERS, Readers, SETTERS, Setters};
+use crate::tables::{READERS, ReadNumber, ReadText, Readers, SETTERS, SetEnded, SetNumber, SetText, Setters};
 
 /// The lists of instruments of waits.
 const LISTS: [&CStr; 5] = [
@@ -66,24 +66,26 @@ pub(super) fn connect() -> Result<(), StandBack> {
 fn connect_tables() -> Result<(), StandBack> {
     /// Returns a function of the server as one of the type that its mangled name tells.
     macro_rules! function {
-        ($name:literal) => {
+        ($name:literal as $function:ty) => {
             // SAFETY: the mangled name tells the types of the arguments, and the structures are those of the public
             // service `pfs_plugin_table_v1`.
-            unsafe { transmute(found($name)?) }
+            unsafe { transmute::<*mut c_void, $function>(found($name)?) }
         };
     }
     let _set_once = SETTERS.set(Setters {
-        varchar: function!(c"_Z32set_field_varchar_utf8mb4_len_v1P9PSI_fieldPKcj"),
-        text: function!(c"_Z28set_field_varchar_utf8mb4_v1P9PSI_fieldPKc"),
-        char: function!(c"_Z25set_field_char_utf8mb4_v1P9PSI_fieldPKcj"),
-        ubigint: function!(c"_Z20set_field_ubigint_v1P9PSI_field13PSI_ulonglong"),
-        bigint: function!(c"_Z19set_field_bigint_v1P9PSI_field12PSI_longlong"),
-        uinteger: function!(c"_Z21set_field_uinteger_v1P9PSI_field9PSI_ulong"),
-        enumeration: function!(c"_Z17set_field_enum_v1P9PSI_field13PSI_ulonglong"),
+        varchar: function!(c"_Z32set_field_varchar_utf8mb4_len_v1P9PSI_fieldPKcj" as SetText),
+        text: function!(c"_Z28set_field_varchar_utf8mb4_v1P9PSI_fieldPKc" as SetEnded),
+        char: function!(c"_Z25set_field_char_utf8mb4_v1P9PSI_fieldPKcj" as SetText),
+        ubigint: function!(c"_Z20set_field_ubigint_v1P9PSI_field13PSI_ulonglong" as SetNumber),
+        bigint: function!(c"_Z19set_field_bigint_v1P9PSI_field12PSI_longlong" as SetNumber),
+        uinteger: function!(c"_Z21set_field_uinteger_v1P9PSI_field9PSI_ulong" as SetNumber),
+        enumeration: function!(c"_Z17set_field_enum_v1P9PSI_field13PSI_ulonglong" as SetNumber),
     });
     let _set_once = READERS.set(Readers {
-        ubigint: function!(c"_Z19read_key_ubigint_v1P14PSI_key_readerP22PSI_plugin_key_ubiginti"),
-        string: function!(c"_Z18read_key_string_v1P14PSI_key_readerP21PSI_plugin_key_stringi"),
+        ubigint: function!(
+            c"_Z19read_key_ubigint_v1P14PSI_key_readerP22PSI_plugin_key_ubiginti" as ReadNumber
+        ),
+        string: function!(c"_Z18read_key_string_v1P14PSI_key_readerP21PSI_plugin_key_stringi" as ReadText),
     });
     Ok(())
 }

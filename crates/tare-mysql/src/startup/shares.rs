@@ -42,7 +42,6 @@ impl Shares {
             share.callbacks = functions.callbacks;
             share.open_table = self.open;
             share.delete_all_rows = functions.delete_all_rows as *const c_void;
-            share.row_count = functions.row_count as *const c_void;
             share.position_length = size_of::<u64>() as u32;
         }
     }

@@ -11,22 +11,29 @@ use crate::abi::Number;
 /// A column of the server's (`PSI_field`).
 type Field = *mut c_void;
 
+/// A function that sets a text of a length.
+pub(crate) type SetText = unsafe extern "C" fn(Field, *const c_char, c_uint);
+/// A function that sets a text that a zero ends.
+pub(crate) type SetEnded = unsafe extern "C" fn(Field, *const c_char);
+/// A function that sets a number.
+pub(crate) type SetNumber = unsafe extern "C" fn(Field, Number);
+
 /// The server's functions that set a column.
 pub(crate) struct Setters {
     /// A text; an empty one is NULL.
-    pub(crate) varchar: unsafe extern "C" fn(Field, *const c_char, c_uint),
+    pub(crate) varchar: SetText,
     /// A text that a zero ends, which may be empty.
-    pub(crate) text: unsafe extern "C" fn(Field, *const c_char),
+    pub(crate) text: SetEnded,
     /// A text of fixed length; an empty one is NULL.
-    pub(crate) char: unsafe extern "C" fn(Field, *const c_char, c_uint),
+    pub(crate) char: SetText,
     /// An unsigned number of 64 bits.
-    pub(crate) ubigint: unsafe extern "C" fn(Field, Number),
+    pub(crate) ubigint: SetNumber,
     /// A signed number of 64 bits.
-    pub(crate) bigint: unsafe extern "C" fn(Field, Number),
+    pub(crate) bigint: SetNumber,
     /// An unsigned number of 32 bits.
-    pub(crate) uinteger: unsafe extern "C" fn(Field, Number),
+    pub(crate) uinteger: SetNumber,
     /// A position in an enumeration, from 1 on.
-    pub(crate) enumeration: unsafe extern "C" fn(Field, Number),
+    pub(crate) enumeration: SetNumber,
 }
 
 /// Set before any table is opened.

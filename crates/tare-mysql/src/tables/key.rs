@@ -8,10 +8,15 @@ use tare_tables::{Column, Condition, Operator, SqlType, Value};
 
 use crate::abi::{NumberKey, TextKey};
 
+/// A function that reads a number.
+pub(crate) type ReadNumber = unsafe extern "C" fn(*mut c_void, *mut NumberKey, c_int);
+/// A function that reads a text.
+pub(crate) type ReadText = unsafe extern "C" fn(*mut c_void, *mut TextKey, c_int);
+
 /// The server's functions that read the next part of a key.
 pub(crate) struct Readers {
-    pub(crate) ubigint: unsafe extern "C" fn(*mut c_void, *mut NumberKey, c_int),
-    pub(crate) string: unsafe extern "C" fn(*mut c_void, *mut TextKey, c_int),
+    pub(crate) ubigint: ReadNumber,
+    pub(crate) string: ReadText,
 }
 
 /// Set before any table is opened.

@@ -8,6 +8,6 @@ mod handle;
 mod key;
 pub(crate) mod served;
 
-pub(crate) use field::{SETTERS, Setters};
+pub(crate) use field::{SETTERS, SetEnded, SetNumber, SetText, Setters};
 pub(crate) use handle::Handle;
-pub(crate) use key::{READERS, Readers};
+pub(crate) use key::{READERS, ReadNumber, ReadText, Readers};

@@ -1,11 +1,11 @@
 //! Which tables are served: the server's class of each, its indexes, and the callbacks of its share.
 #![allow(unsafe_code)]
 
-use std::ffi::{CStr, c_int, c_ulonglong, c_void};
+use std::ffi::{CStr, c_int, c_void};
 use std::sync::LazyLock;
 
 use tare_host::process::{ENGINE, guard};
-use tare_tables::{Query, Shape, Table};
+use tare_tables::{Shape, Table};
 
 use super::field;
 use super::handle::{self, Handle};
@@ -91,7 +91,6 @@ pub(crate) static SERVED: [Served; 8] = [
 pub(crate) struct Functions {
     pub(crate) callbacks: Callbacks<Handle>,
     pub(crate) delete_all_rows: unsafe extern "C" fn() -> c_int,
-    pub(crate) row_count: unsafe extern "C" fn() -> c_ulonglong,
 }
 
 /// Returns the functions of each table, in the order of [`SERVED`].
@@ -101,11 +100,7 @@ pub(crate) fn functions() -> [Functions; SERVED.len()] {
 }
 
 fn of<const AT: usize>() -> Functions {
-    Functions {
-        callbacks: handle::callbacks(open::<AT>),
-        delete_all_rows: delete_all_rows::<AT>,
-        row_count: row_count::<AT>,
-    }
+    Functions { callbacks: handle::callbacks(open::<AT>), delete_all_rows: delete_all_rows::<AT> }
 }
 
 /// Returns the table at a position of [`SERVED`], with all of MySQL's columns in its order.
@@ -151,20 +146,6 @@ unsafe extern "C" fn delete_all_rows<const AT: usize>() -> c_int {
     // SAFETY: the share's own function, of this type.
     let rest = unsafe { DELETES[AT].function::<unsafe extern "C" fn() -> c_int>()() };
     if done { rest } else { answer::OUT_OF_MEMORY }
-}
-
-/// Returns about how many rows there are, for the optimizer.
-unsafe extern "C" fn row_count<const AT: usize>() -> c_ulonglong {
-    guard(0, || {
-        let mut rows = 0;
-        if let Some(table) = table(AT) {
-            table.scan(&ENGINE, &Query::COUNT, &mut |_| {
-                rows += 1;
-                std::ops::ControlFlow::Continue(())
-            });
-        }
-        rows
-    })
 }
 
 #[cfg(test)]
