@@ -219,7 +219,9 @@ impl<R: HasIo> Io<R> {
         stat_columns!("MISC", "MISC", "other operations", row => R::io(row).misc.stat);
 
     const FILE_BYTES_READ: &'static [ColumnDef<R>] =
-        &[column("SUM_NUMBER_OF_BYTES_READ", BigInt, "Bytes that read operations returned.", |row| signed(R::io(row).read.bytes))];
+        &[column("SUM_NUMBER_OF_BYTES_READ", BigInt, "Bytes that read operations returned.", |row| {
+            signed(R::io(row).read.bytes)
+        })];
     const FILE_BYTES_WRITTEN: &'static [ColumnDef<R>] =
         &[column("SUM_NUMBER_OF_BYTES_WRITE", BigInt, "Bytes that write operations wrote.", |row| {
             signed(R::io(row).write.bytes)
