@@ -240,6 +240,9 @@ fn a_server_that_runs_with_tare_is_told_from_one_that_tare_left_alone() {
             serde_json::from_slice(&doctor.stdout).unwrap_or_else(|_| panic!("{}", text(&doctor.stderr)));
         let server = &report["servers"][0];
         assert_eq!(server["active"], active, "{report}");
+        assert_eq!(server["does"] == line, active, "{report}");
+        let said = text(&output(&["doctor", "--socket", socket]).stdout);
+        assert!(!said.contains("complete") && said.contains(line), "{said}");
         let found = server["findings"].as_array().expect("findings");
         let log = found.iter().find(|it| it["check"] == "log").and_then(|it| it["what"].as_str());
         assert_eq!(log.is_some_and(|what| what.ends_with(line)), !active, "{report}");

@@ -1,6 +1,6 @@
 //! Short jumps: five bytes at a function's entry, which lead anywhere by way of a page near the program.
 //!
-//! A function that is shorter than [`JUMP`](super::JUMP), or that does not begin at a multiple of 16, has no room for a
+//! A function that is shorter than [`JUMP`], or that does not begin at a multiple of 16, has no room for a
 //! jump to any address. A jump of five bytes reaches two gigabytes: as far as a page of tare's, where the longer jump is.
 #![allow(unsafe_code)]
 

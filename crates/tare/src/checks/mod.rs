@@ -63,6 +63,9 @@ pub(crate) struct Diagnosis {
     /// What differs from the last life in which tare was seen active.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) update: Option<Update>,
+    /// What tare does there, in its own words, where that is not everything.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) does: Option<String>,
     pub(crate) findings: Vec<Finding>,
 }
 
@@ -81,7 +84,7 @@ pub(crate) fn diagnose(server: &Server, log: Option<&Path>) -> Diagnosis {
     findings.extend(service::check_leftovers(server, &prospect));
     let update = last_run::compare(server, &prospect, answer.version());
     let version = prospect.program.ok().and_then(|program| program.version);
-    Diagnosis { server: server.name(), version, active: answer.is_active(), update, findings }
+    Diagnosis { server: server.name(), version, active: answer.is_active(), update, does: None, findings }
 }
 
 /// Notes the versions of a server that was restarted, for the next update.

@@ -111,9 +111,12 @@ pub(super) fn diagnose(server: &Server, prospect: Prospect, log: Option<&Path>) 
         }
         _ => {}
     }
-    let active = loaded && matches!(state, Some(State::Active(_)));
+    let does = match state {
+        Some(State::Active(line)) if loaded => Some(line),
+        _ => None,
+    };
     let version = prospect.program.ok().and_then(|program| program.version);
-    Diagnosis { server: server.name(), version, active, update: None, findings }
+    Diagnosis { server: server.name(), version, active: does.is_some(), update: None, does, findings }
 }
 
 /// Checks whether the server loads the provider that is for it.

@@ -18,7 +18,7 @@ pub(crate) fn of_account(dsn: &str) -> Result<Diagnosis> {
         let what = "this is a server of MySQL's, where tare has no table tare_status: SQL does not tell whether it is active";
         let findings = vec![Finding::unseen("tables", what, ON_THE_HOST)];
         let version = Some(server.version().to_owned());
-        return Ok(Diagnosis { server: name, version, active: false, update: None, findings });
+        return Ok(Diagnosis { server: name, version, active: false, update: None, does: None, findings });
     }
     let (active, findings) = match server.ask("SELECT NAME, VALUE FROM performance_schema.tare_status") {
         Ok(rows) => {
@@ -29,7 +29,14 @@ pub(crate) fn of_account(dsn: &str) -> Result<Diagnosis> {
         }
         Err(error) => (false, vec![explain(&error, &schema, &account)]),
     };
-    Ok(Diagnosis { server: name, version: Some(server.version().to_owned()), active, update: None, findings })
+    Ok(Diagnosis {
+        server: name,
+        version: Some(server.version().to_owned()),
+        active,
+        update: None,
+        does: None,
+        findings,
+    })
 }
 
 /// What to do where SQL does not tell.

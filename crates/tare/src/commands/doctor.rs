@@ -111,8 +111,12 @@ fn look(arguments: &Doctor) -> Result<Vec<Diagnosis>> {
 fn print(diagnosis: &Diagnosis) {
     let version = diagnosis.version.as_deref().unwrap_or("version not known");
     let state = if diagnosis.active { "tare is active" } else { "tare is not active" };
-    let complete = if diagnosis.active && diagnosis.findings.is_empty() { " and complete" } else { "" };
+    let is_complete = diagnosis.active && diagnosis.findings.is_empty() && diagnosis.does.is_none();
+    let complete = if is_complete { " and complete" } else { "" };
     println!("{} ({version}): {state}{complete}", diagnosis.server);
+    if let Some(does) = &diagnosis.does {
+        println!("  tare's word in the error log: {does}");
+    }
     if let Some(update) = &diagnosis.update {
         println!("  update: {}", described(update, diagnosis.active));
         update.settings.iter().for_each(|entry| println!("  changed option, tare {entry}"));
