@@ -1,5 +1,6 @@
 //! MySQL's servers, as `scripts/hosts.sh mysql` installs them; 9 is the reference of the shape `extended`.
 
+use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
@@ -45,18 +46,24 @@ impl Mysql {
     /// # Errors
     /// When it does not answer; the text contains the server's log.
     pub fn of_series(series: &str, options: &[&str]) -> Result<Option<Mysql>> {
-        Mysql::with_library(series, options, None)
+        Mysql::with_environment(series, options, &[])
     }
 
-    /// Starts a MySQL 9 into which a library is preloaded; see [`Mysql::of_series`].
+    /// Starts a MySQL 9 into which a library is preloaded, with these settings in `TARE_OPTIONS`; see
+    /// [`Mysql::of_series`].
     ///
     /// # Errors
     /// When it does not answer; the text contains the server's log.
-    pub fn preloaded(library: &Path, options: &[&str]) -> Result<Option<Mysql>> {
-        Mysql::with_library(SERIES[0], options, Some(library))
+    pub fn preloaded(library: &Path, settings: &str, options: &[&str]) -> Result<Option<Mysql>> {
+        let environment = [("LD_PRELOAD", library.as_os_str()), ("TARE_OPTIONS", settings.as_ref())];
+        Mysql::with_environment(SERIES[0], options, &environment)
     }
 
-    fn with_library(series: &str, options: &[&str], library: Option<&Path>) -> Result<Option<Mysql>> {
+    fn with_environment(
+        series: &str,
+        options: &[&str],
+        environment: &[(&str, &OsStr)],
+    ) -> Result<Option<Mysql>> {
         let Some(program) = program(series) else {
             println!("skipped: no MySQL {series} here; scripts/hosts.sh mysql brings one");
             return Ok(None);
@@ -70,9 +77,7 @@ impl Mysql {
         command.args(["--skip-networking", "--loose-skip-mysqlx", "--performance-schema-instrument=%=ON"]);
         command.args(CONSUMERS.map(|name| format!("--loose-performance-schema-consumer-{name}=ON")));
         command.args(options);
-        if let Some(library) = library {
-            command.env("LD_PRELOAD", library);
-        }
+        command.envs(environment.iter().copied());
         let mut server = Mysql { process: Process::spawn(&mut command)?, home };
         let answers = tare_server::poll(LIMIT, || {
             let answers = server.client().is_ok();

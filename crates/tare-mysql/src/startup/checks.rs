@@ -127,3 +127,14 @@ pub(super) fn layouts() -> Result<(), StandBack> {
     }
     Ok(())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_program_that_is_no_server_is_left_alone() {
+        let missing = "_Z19pfs_unlock_mutex_v1P9PSI_mutex";
+        assert_eq!(layouts(), Err(StandBack::Missing(missing.to_owned())));
+    }
+}

@@ -68,3 +68,15 @@ fn find(table: &Served) -> Result<*mut Share<Handle>, StandBack> {
     let is_new = it.write_row.is_null() && !it.is_perpetual && it.references == 0 && !it.is_in_purgatory;
     if is_own && is_new && callbacks == [0; 15] { Ok(at) } else { Err(unexpected) }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_program_without_such_tables_is_left_alone() {
+        assert!(
+            matches!(Shares::find().err(), Some(StandBack::Missing(name)) if name.contains("table_plugin_table"))
+        );
+    }
+}

@@ -7,7 +7,7 @@ use mysql::prelude::Queryable;
 use tare_testkit::mysql_server::Mysql;
 use tare_testkit::subject::setting;
 
-use crate::{number, subject};
+use crate::{lines, number, subject};
 
 const THREADS: u64 = 24;
 
@@ -116,9 +116,8 @@ fn sessions_that_change_everything_crash_nothing() {
     println!("{} statements", done.load(Relaxed));
     assert!(done.load(Relaxed) > 100);
     assert!(server.runs(), "{}", server.log());
-    let log = server.log();
-    let tares: Vec<_> = log.lines().filter(|line| line.contains(" tare: ")).collect();
-    assert_eq!(tares.len(), 1, "{tares:?}");
+    let lines = lines(&server);
+    assert_eq!(lines.len(), 1, "{lines:?}");
     let mut conn = server.client().expect("a client");
     for sql in [
         "UPDATE performance_schema.setup_consumers SET ENABLED = 'YES'",

@@ -22,14 +22,18 @@ pub fn library() -> PathBuf {
 
 /// Starts a server with the provider; `None`, with a message, if there is no such server.
 pub fn subject(options: &[&str]) -> Option<Mysql> {
-    let server = Mysql::preloaded(&library(), options).expect("a server");
+    let server = Mysql::preloaded(&library(), "", options).expect("a server");
     if let Some(server) = &server {
-        let log = server.log();
-        let lines: Vec<_> = log.lines().filter(|line| line.contains(" tare: ")).collect();
+        let lines = lines(server);
         assert_eq!(lines.len(), 1, "{lines:?}");
         assert!(lines[0].contains("[Note]") && lines[0].contains("counts waits"), "{}", lines[0]);
     }
     server
+}
+
+/// The lines of tare's in a server's log.
+pub fn lines(server: &Mysql) -> Vec<String> {
+    server.log().lines().filter(|line| line.contains(" tare: ")).map(str::to_owned).collect()
 }
 
 /// The rows of a statement, each value as text.

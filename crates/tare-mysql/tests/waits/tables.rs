@@ -1,8 +1,9 @@
 //! The tables in the server: readable, with keys, grants, TRUNCATE, and the settings that decide about them.
 
 use mysql::prelude::Queryable;
+use tare_testkit::mysql_server::Mysql;
 
-use crate::{number, rows, subject};
+use crate::{library, lines, number, rows, subject};
 
 const GLOBAL: &str = "performance_schema.events_waits_summary_global_by_event_name";
 const LOCK: &str = "wait/synch/mutex/sql/THD::LOCK_thd_data";
@@ -131,10 +132,30 @@ fn grants_are_the_servers() {
 
 #[test]
 fn a_server_without_its_performance_schema_is_left_alone() {
-    let server =
-        tare_testkit::mysql_server::Mysql::preloaded(&crate::library(), &["--performance-schema=OFF"]);
+    let server = Mysql::preloaded(&library(), "", &["--performance-schema=OFF"]);
     let Some(mut server) = server.expect("a server") else { return };
     let mut conn = server.client().expect("a client");
     assert_eq!(number(&mut conn, &format!("SELECT COUNT(*) FROM {GLOBAL}")), 0);
     assert!(server.runs());
+}
+
+#[test]
+fn in_doubt_the_tables_show_what_the_server_counts() {
+    for (settings, said) in [("enabled=OFF", None), ("level=nonsense", Some("does nothing"))] {
+        let Some(server) = Mysql::preloaded(&library(), settings, &[]).expect("a server") else { return };
+        let lines = lines(&server);
+        match said {
+            None => assert_eq!(lines, Vec::<String>::new(), "{settings}"),
+            Some(said) => {
+                assert!(
+                    lines.len() == 1 && lines[0].contains("[Warning]") && lines[0].contains(said),
+                    "{lines:?}"
+                );
+                assert!(lines[0].contains("level"), "names the option: {}", lines[0]);
+            }
+        }
+        let mut conn = server.client().expect("a client");
+        let counted = number(&mut conn, &format!("SELECT SUM(COUNT_STAR) FROM {GLOBAL}"));
+        assert!(counted > 1000, "{settings}: the built-in has counted {counted}");
+    }
 }
