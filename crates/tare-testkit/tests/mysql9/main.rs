@@ -1,4 +1,6 @@
 //! The shape `extended` beside MySQL 9, whose tables it has.
+//!
+//! ALONE: which statement of a digest was the slowest is compared, and on a busy machine that is another one.
 
 #![allow(clippy::unwrap_used)] // in a test a failure is a panic
 

@@ -272,8 +272,11 @@ const SEVERAL: &[(&str, &[(u64, u64)])] = &[
     ("UPDATE IGNORE t SET b = 90 / 0", &[(1048, 2), (1365, 2)]),
 ];
 
+/// An error's number, and how often it was raised and not handled, and handled.
+type Counted = (u64, (u64, u64));
+
 /// Calls of programs, and how often each error was raised and not handled, and handled.
-const IN_PROGRAMS: &[(&str, &[(u64, (u64, u64))])] = &[
+const IN_PROGRAMS: &[(&str, &[Counted])] = &[
     ("CALL goes_on()", &[(1048, (3, 0)), (1365, (0, 3))]),
     ("CALL second_only()", &[(1048, (1, 0)), (1365, (1, 0))]),
     ("CALL again()", &[(1048, (1, 0)), (1365, (1, 1))]),
