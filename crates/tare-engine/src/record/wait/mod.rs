@@ -1,6 +1,7 @@
 //! HOT PATH: waits of every kind. The start reads the clock and notes the object. The end adds to a cell and
 //! writes a record.
 
+mod ended;
 mod free;
 mod object;
 mod short;
@@ -29,6 +30,7 @@ use crate::setup::filter::{ATTRIBUTED, HISTORY, LONG, UNATTRIBUTED, is_event};
 use crate::setup::instrument::{ENABLED, TIMED};
 use crate::snapshot::{ClassId, EventType};
 use crate::thread::{BANK_OWN, BANK_UNATTRIBUTED, Thread, ThreadHandle, ThreadRef, current};
+pub use ended::EndedWaitFacts;
 pub use free::UntimedLock;
 pub use object::{Source, WaitObject};
 pub(crate) use short::{WaitKind, WaitTotals};
@@ -44,22 +46,6 @@ pub struct Wait {
     cell: Offset,
     /// The place of the record of a leaf.
     record: Offset,
-}
-
-/// What a host that times waits itself knows of one that has ended.
-#[derive(Clone, Copy, Debug)]
-pub struct EndedWaitFacts {
-    /// When it began, in [`ticks`](crate::ticks); `None`: it was not timed.
-    pub started: Option<u64>,
-    /// The number of events it stands for: the rows of a batch, otherwise 1.
-    pub events: u64,
-    /// NUMBER_OF_BYTES, if that applies.
-    pub amount: Option<u64>,
-}
-
-impl EndedWaitFacts {
-    /// One event that was not timed.
-    pub const UNTIMED: EndedWaitFacts = EndedWaitFacts { started: None, events: 1, amount: None };
 }
 
 impl Wait {
@@ -169,36 +155,6 @@ impl Engine {
             return None;
         }
         self.start_wait_slow(current()?, class, switches, object, source)
-    }
-
-    /// Counts a wait of the calling thread that has ended and that the host has timed itself, and records it if that is
-    /// wanted.
-    #[inline(never)]
-    pub fn count_ended_wait(
-        &self,
-        class: ClassId,
-        object: WaitObject,
-        source: Source,
-        facts: EndedWaitFacts,
-    ) {
-        if self.is_off(class) {
-            return;
-        }
-        let EndedWaitFacts { started, events, amount } = facts;
-        let Some(start) = started else {
-            if let Some(wait) = self.start_tallied_wait(class) {
-                self.end_wait(&wait, events, None);
-            }
-            return;
-        };
-        let Some(mut wait) = self.start_wait(class, object, source) else { return };
-        if wait.timed() {
-            wait.start = start;
-        }
-        if let Some(open) = wait.open() {
-            open.restart(wait.start, source.0, amount.unwrap_or(NO_AMOUNT));
-        }
-        self.end_wait(&wait, events, amount);
     }
 
     /// Returns whether an instrument is disabled: nothing is noted of its events, in any thread.
