@@ -43,7 +43,7 @@ use setup::demand::Demands;
 use setup::instrument;
 use setup::rules::Rules;
 use setup::sampling::SamplingSettings;
-use snapshot::{ClassId, Consumer, Kind, KnownError, Properties, WaitClass};
+use snapshot::{ClassId, Consumer, Kind, Properties, WaitClass};
 use thread::KeptSlabs;
 
 pub use active::{ROW_LOCK, RowLockWait, Sampler, Scheduler, ThreadState};
@@ -73,6 +73,7 @@ pub use record::transaction::Transaction;
 pub use record::wait::{EndedWaitFacts, Source, UntimedLock, Wait, WaitObject};
 pub use record::{Start, operation};
 pub use setup::actors::ActorRule;
+pub use setup::config::Config;
 pub use setup::demand::Demand;
 pub use setup::instrument::{Initial, InitialSwitches, LevelMove, MAX_INSTRUMENTS, Registration, fixed};
 pub use setup::objects;
@@ -216,76 +217,6 @@ pub trait Host: Sync {
     /// `does_wait`: the session is known to wait, for this or something else, so a longer search may pay.
     fn row_lock_wait(&self, _session: Session, _does_wait: bool) -> Option<RowLockWait> {
         None
-    }
-}
-
-/// Sizes and initial switches of an engine.
-pub struct Config {
-    /// Cap of all memory in bytes: 1 MiB to 4 GiB.
-    pub memory_max: usize,
-    /// Rows of `events_{transactions,statements,stages,waits}_history` per thread, in this order.
-    pub history_size: [u32; 4],
-    /// Rows of `events_*_history_long`, in the same order.
-    pub history_long_size: [u32; 4],
-    /// Rows of `events_statements_summary_by_digest`, one of which is for digests without a place. 0: no
-    /// digests.
-    pub digests_size: u32,
-    /// Bytes of tokens kept per digest.
-    pub max_digest_length: u32,
-    /// Bytes of SQL_TEXT kept.
-    pub max_sql_text_length: u32,
-    /// Bytes of connection attributes kept.
-    pub session_connect_attrs_size: u32,
-    /// Whether SOURCE is filled.
-    pub sources: bool,
-    /// Whether to record what only the shape `extended` shows.
-    pub extended: bool,
-    /// Seconds after which the sample of a digest is replaced by the next statement, even a faster one. 0:
-    /// never.
-    pub max_digest_sample_age: u32,
-    /// Full names of instruments with frequent events, in about the order of their events. What a thread
-    /// needs to find their cells then lies together.
-    pub frequent: &'static [&'static str],
-    /// Rows of `accounts`, `users` and `hosts`, in this order.
-    pub parties_size: [u32; 3],
-    /// Whether waits for mutexes, rwlocks and conds are counted by object. See
-    /// [`Engine::end_counted_synch_wait`].
-    pub synch_waits_by_instance: bool,
-    /// Rows of `setup_actors` and `setup_objects`.
-    pub rules_size: [u32; 2],
-    /// Limits on the number of all other objects.
-    pub limits: ObjectLimits,
-    /// Initial switches of instruments.
-    pub instruments: InitialSwitches,
-    /// Consumers that are on at the start.
-    pub consumers: Vec<Consumer>,
-    /// The host's errors in ascending order of number, at most [`MAX_ERRORS`]. If empty, there is no
-    /// instrument `error`.
-    pub errors: &'static [KnownError],
-}
-
-impl Default for Config {
-    fn default() -> Config {
-        Config {
-            memory_max: 64 << 20,
-            history_size: [32; 4],
-            history_long_size: [10_000; 4],
-            digests_size: 5_000,
-            max_digest_length: 1024,
-            max_sql_text_length: 1024,
-            session_connect_attrs_size: 512,
-            sources: true,
-            extended: false,
-            max_digest_sample_age: 60,
-            frequent: &[],
-            parties_size: [1_000; 3],
-            synch_waits_by_instance: false,
-            rules_size: [MAX_RULES as u32; 2],
-            limits: ObjectLimits::default(),
-            instruments: Box::new(|_| Initial::default()),
-            consumers: Consumer::ALL.into_iter().filter(|consumer| !consumer.is_further()).collect(),
-            errors: &[],
-        }
     }
 }
 

@@ -1,6 +1,7 @@
 //! Configuration: instruments, rules on accounts and objects, sampling.
 
 pub(crate) mod actors;
+pub(crate) mod config;
 pub(crate) mod demand;
 pub(crate) mod filter;
 pub(crate) mod instrument;

@@ -3,8 +3,9 @@
 use tare_tables::SqlType;
 
 use super::filter::{Comparison, Constant, RowFilter, Term};
+use super::items::Scope;
 use super::lexer::SqlToken;
-use super::parser::{Scope, SqlParser, is_literal_word};
+use super::parser::{SqlParser, is_literal_word};
 use crate::failure::Failure;
 use crate::text::calendar;
 use crate::text::collation::{ColumnCollation, Pattern};

@@ -6,6 +6,7 @@
 pub(crate) mod catalog;
 mod condition;
 pub(crate) mod filter;
+mod items;
 mod lexer;
 mod meant;
 pub(crate) mod parser;

@@ -1,9 +1,10 @@
 //! The parser: tokens to statements.
 
-use tare_tables::{Column, Table};
+use tare_tables::Table;
 
 use super::catalog::{Catalog, SCHEMA};
 use super::filter::Constant;
+use super::items::{Aggregate, ColumnName, Scope, Unresolved, UnresolvedItem};
 use super::lexer::{SqlLexer, SqlToken};
 use super::session;
 use super::statement::*;
@@ -37,16 +38,6 @@ pub(super) struct SqlParser<'a> {
     pub(super) depth: u32,
     terms: u32,
 }
-
-/// The table whose columns may be named, and its names.
-#[derive(Clone)]
-pub(super) struct Scope {
-    pub(super) table: &'static dyn Table,
-    alias: Option<String>,
-}
-
-/// The name of a column: qualifier and name.
-pub(super) type ColumnName = (Option<String>, String);
 
 impl<'a> SqlParser<'a> {
     fn new(sql: &'a [u8], catalog: Catalog) -> Result<Self, Failure> {
@@ -518,88 +509,6 @@ impl<'a> SqlParser<'a> {
         match self.advance()? {
             SqlToken::Text(text) if text.len() <= Pattern::MAX => Ok(Some(text)),
             _ => Err(Failure::syntax("LIKE needs a short string")),
-        }
-    }
-}
-
-impl Scope {
-    pub(super) fn column(&self, (qualifier, name): &ColumnName) -> Result<usize, Failure> {
-        let known = |it: &String| match &self.alias {
-            Some(alias) => it.eq_ignore_ascii_case(alias),
-            None => it.eq_ignore_ascii_case(self.table.name()),
-        };
-        let is_it = |column: &Column| column.name.eq_ignore_ascii_case(name);
-        let position = self.table.columns().iter().position(is_it);
-        position.filter(|_| qualifier.as_ref().is_none_or(known)).ok_or_else(|| match qualifier {
-            Some(qualifier) => Failure::unknown_column(&format!("{qualifier}.{name}")),
-            None => Failure::unknown_column(name),
-        })
-    }
-}
-
-/// An item of a SELECT before the table is known.
-enum Unresolved {
-    All,
-    One(String, UnresolvedItem),
-}
-
-enum UnresolvedItem {
-    /// `table.*`
-    AllOf,
-    Column(ColumnName),
-    Aggregate(Aggregate, Option<ColumnName>),
-    Value(Expression),
-}
-
-#[derive(Clone, Copy)]
-enum Aggregate {
-    CountRows,
-    Count,
-    Sum,
-    Min,
-    Max,
-}
-
-impl Unresolved {
-    fn resolve(self, scope: &Scope, items: &mut Vec<SelectItem>) -> Result<(), Failure> {
-        let (name, what) = match self {
-            Unresolved::One(name, what) => (name, what),
-            Unresolved::All => {
-                let columns = scope.table.columns().iter().enumerate();
-                items.extend(
-                    columns.map(|(at, it)| SelectItem { name: it.name.into(), of: ItemOf::Column(at) }),
-                );
-                return Ok(());
-            }
-        };
-        let of = match what {
-            UnresolvedItem::Column(column) => ItemOf::Column(scope.column(&column)?),
-            UnresolvedItem::Value(Expression::Constant(constant)) => ItemOf::Constant(constant),
-            UnresolvedItem::Aggregate(Aggregate::CountRows, _) | UnresolvedItem::Aggregate(_, None) => {
-                ItemOf::CountRows
-            }
-            UnresolvedItem::Aggregate(aggregate, Some(column)) => {
-                let column = scope.column(&column)?;
-                match aggregate {
-                    Aggregate::Sum => ItemOf::Sum(column),
-                    Aggregate::Min => ItemOf::Min(column),
-                    Aggregate::Max => ItemOf::Max(column),
-                    Aggregate::Count | Aggregate::CountRows => ItemOf::Count(column),
-                }
-            }
-            UnresolvedItem::Value(_) | UnresolvedItem::AllOf => {
-                return Err(Failure::unsupported("a function beside FROM"));
-            }
-        };
-        items.push(SelectItem { name, of });
-        Ok(())
-    }
-
-    fn value(self) -> Result<(String, Expression), Failure> {
-        match self {
-            Unresolved::One(name, UnresolvedItem::Value(value)) => Ok((name, value)),
-            Unresolved::One(_, UnresolvedItem::Column((_, name))) => Err(Failure::unknown_column(&name)),
-            _ => Err(Failure::syntax("nothing to select from")),
         }
     }
 }
