@@ -6,14 +6,14 @@ use std::ffi::CStr;
 
 use tare_host::process::{Symbol, symbol};
 
-use super::stand_back::StandBack;
+use super::disable_reason::DisableReason;
 
 /// Returns the bytes of a symbol of the program.
-pub(super) fn code(name: &CStr) -> Result<&'static [u8], StandBack> {
+pub(super) fn code(name: &CStr) -> Result<&'static [u8], DisableReason> {
     let shown = || name.to_string_lossy().into_owned();
-    let start = symbol(name).ok_or_else(|| StandBack::Missing(shown()))?;
+    let start = symbol(name).ok_or_else(|| DisableReason::Missing(shown()))?;
     let found = Symbol::at(start).filter(|found| found.start == start.addr() && found.size != 0);
-    let size = found.ok_or_else(|| StandBack::Unexpected(shown()))?.size;
+    let size = found.ok_or_else(|| DisableReason::Unexpected(shown()))?.size;
     // SAFETY: the loader's table says that the symbol has this size; the program is never unloaded.
     Ok(unsafe { std::slice::from_raw_parts(start.cast::<u8>(), size) })
 }
@@ -116,13 +116,13 @@ const EVIDENCE: [Evidence; 17] = [
 ];
 
 /// Checks every layout.
-pub(super) fn layouts() -> Result<(), StandBack> {
+pub(super) fn layouts() -> Result<(), DisableReason> {
     for (name, instructions, within) in EVIDENCE {
         let code = code(name)?;
         let code = &code[..code.len().min(within)];
         let has = |wanted: &&[u8]| code.windows(wanted.len()).any(|window| window == *wanted);
         if !instructions.iter().all(has) {
-            return Err(StandBack::Unexpected(name.to_string_lossy().into_owned()));
+            return Err(DisableReason::Unexpected(name.to_string_lossy().into_owned()));
         }
     }
     Ok(())
@@ -135,6 +135,6 @@ mod tests {
     #[test]
     fn a_program_that_is_no_server_is_left_alone() {
         let missing = "_Z19pfs_unlock_mutex_v1P9PSI_mutex";
-        assert_eq!(layouts(), Err(StandBack::Missing(missing.to_owned())));
+        assert_eq!(layouts(), Err(DisableReason::Missing(missing.to_owned())));
     }
 }

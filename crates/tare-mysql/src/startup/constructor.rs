@@ -10,7 +10,7 @@ use tare_host::process::log::{self, Form, Severity, line, set_form};
 use tare_host::process::panic::caught;
 use tare_host::process::symbol;
 
-use super::stand_back::StandBack;
+use super::disable_reason::DisableReason;
 
 /// The library's constructor.
 #[used]
@@ -29,7 +29,7 @@ extern "C" fn construct() {
     if symbol(INITIALIZE).is_none() {
         return;
     }
-    let led = caught(lead_through_stub).unwrap_or_else(|why| Err(StandBack::Panic(why)));
+    let led = caught(lead_through_stub).unwrap_or_else(|why| Err(DisableReason::Panic(why)));
     if let Err(reason) = led {
         let _ = caught(|| {
             set_form(Form::MySql);
@@ -39,8 +39,8 @@ extern "C" fn construct() {
 }
 
 /// Leads the server's function through the stub.
-fn lead_through_stub() -> Result<(), StandBack> {
-    let code = |error: &dyn std::fmt::Display| StandBack::Code(error.to_string());
+fn lead_through_stub() -> Result<(), DisableReason> {
+    let code = |error: &dyn std::fmt::Display| DisableReason::Code(error.to_string());
     let function = Function::find(INITIALIZE).map_err(|error| code(&error))?;
     let copies = copies_for_lead(&[function]).map_err(|error| code(&error))?;
     REST.store(copies.first().copied().unwrap_or_default(), Relaxed);

@@ -9,7 +9,7 @@ use tare_host::jumps::{Function, copies_for_lead, lead};
 use tare_host::process::{Segments, symbol};
 
 use super::checks;
-use super::stand_back::StandBack;
+use super::disable_reason::DisableReason;
 use crate::entry::{lives, short, synch, told};
 use crate::original::Original;
 
@@ -105,13 +105,13 @@ pub(super) struct Functions {
 
 impl Functions {
     /// Finds every function. Nothing is changed.
-    pub(super) fn find() -> Result<Functions, StandBack> {
+    pub(super) fn find() -> Result<Functions, DisableReason> {
         families()?;
         let mut leads = vec![(start_rwlock()?, synch::start_rwlock_wait as *const () as usize)];
         for (name, to) in replaced() {
             leads.push((checks::code(name)?.as_ptr().addr(), to));
         }
-        let code = |error: &dyn std::fmt::Display| StandBack::Code(error.to_string());
+        let code = |error: &dyn std::fmt::Display| DisableReason::Code(error.to_string());
         let mut originals = Vec::new();
         for (name, to, _) in told() {
             let function = Function::find(name).map_err(|error| code(&error))?;
@@ -123,14 +123,14 @@ impl Functions {
     }
 
     /// Leads every function here.
-    pub(super) fn lead(self) -> Result<(), StandBack> {
+    pub(super) fn lead(self) -> Result<(), DisableReason> {
         for ((_, _, original), copy) in told().into_iter().zip(self.copies) {
             original.set(copy);
         }
         // SAFETY: functions of the program, each with room for a jump (the layouts' checks have read more of it, or its
         // beginning was copied). Only this thread exists, and it is in none of them. Each leads to one of its own type,
         // which its mangled name tells.
-        let led = unsafe { lead(&self.leads) }.map_err(|error| StandBack::Code(error.to_string()))?;
+        let led = unsafe { lead(&self.leads) }.map_err(|error| DisableReason::Code(error.to_string()))?;
         // The functions lead here for good.
         std::mem::forget(led);
         Ok(())
@@ -141,20 +141,20 @@ impl Functions {
 const WAITS: [&str; 8] = ["mutex", "rwlock", "cond", "file", "socket", "table", "idle", "metadata"];
 
 /// Checks that the server calls the functions of every family of waits by name.
-fn families() -> Result<(), StandBack> {
-    let program = Segments::of_program().ok_or_else(|| StandBack::Unexpected("the code".to_owned()))?;
+fn families() -> Result<(), DisableReason> {
+    let program = Segments::of_program().ok_or_else(|| DisableReason::Unexpected("the code".to_owned()))?;
     let found = families::found(&program.image(), |name| symbol(name).map(|at| at.addr()));
     for family in found.iter().filter(|it| WAITS.contains(&it.family.name)) {
         if let Some(why) = family.hindrance() {
-            return Err(StandBack::Family { name: family.family.name, why: why.to_string() });
+            return Err(DisableReason::Family { name: family.family.name, why: why.to_string() });
         }
     }
     Ok(())
 }
 
 /// Returns the address of the function to which both of [`START_RWLOCK`] jump.
-fn start_rwlock() -> Result<usize, StandBack> {
-    let unexpected = |name: &CStr| StandBack::Unexpected(name.to_string_lossy().into_owned());
+fn start_rwlock() -> Result<usize, DisableReason> {
+    let unexpected = |name: &CStr| DisableReason::Unexpected(name.to_string_lossy().into_owned());
     let target = |name: &'static CStr| {
         let code = checks::code(name)?;
         let jump = without_entry_mark(code);

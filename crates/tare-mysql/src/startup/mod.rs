@@ -7,10 +7,10 @@
 
 mod checks;
 mod constructor;
+mod disable_reason;
 mod functions;
 mod program;
 mod shares;
-mod stand_back;
 
 use tare_engine::snapshot::Consumer;
 use tare_engine::{Config, Initial, Recording};
@@ -20,12 +20,12 @@ use tare_host::process::log::{Form, Severity, line, set_form};
 use tare_host::process::panic::caught;
 
 use crate::server::ServerHost;
-use stand_back::StandBack;
+use disable_reason::DisableReason;
 
 /// Takes the server's waits, unless something is not as expected.
 fn prepare() {
     set_form(Form::MySql);
-    match caught(begin).unwrap_or_else(|why| Err(StandBack::Panic(why))) {
+    match caught(begin).unwrap_or_else(|why| Err(DisableReason::Panic(why))) {
         Ok(()) => {
             let text = format!(
                 "{} (experimental) counts waits; all else is the server's own, and so are the tables of files, sockets, \
@@ -34,7 +34,7 @@ fn prepare() {
             );
             line(Severity::Note, &text);
         }
-        Err(StandBack::SwitchedOff) => {}
+        Err(DisableReason::SwitchedOff) => {}
         Err(reason) => {
             line(Severity::Warning, &format!("does nothing, the server runs without it: {reason}"));
         }
@@ -42,19 +42,19 @@ fn prepare() {
 }
 
 /// Checks everything, then changes the server.
-fn begin() -> Result<(), StandBack> {
+fn begin() -> Result<(), DisableReason> {
     let environment = std::env::var_os(Options::ENVIRONMENT);
     let built_in = Default::default();
     let options = Options::read(&built_in, &OptionFiles::default(), environment.as_deref())
-        .map_err(|error| StandBack::Option(error.to_string()))?;
+        .map_err(|error| DisableReason::Option(error.to_string()))?;
     if !options.enabled {
-        return Err(StandBack::SwitchedOff);
+        return Err(DisableReason::SwitchedOff);
     }
     checks::layouts()?;
     let shares = shares::Shares::find()?;
     let functions = functions::Functions::find()?;
     program::connect()?;
-    ENGINE.start(config(options), &ServerHost).map_err(|error| StandBack::Memory(error.to_string()))?;
+    ENGINE.start(config(options), &ServerHost).map_err(|error| DisableReason::Memory(error.to_string()))?;
     functions.lead()?;
     // From here on nothing fails.
     shares.serve();

@@ -7,7 +7,7 @@ use std::sync::atomic::AtomicU8;
 
 use tare_host::process::symbol;
 
-use super::stand_back::StandBack;
+use super::disable_reason::DisableReason;
 use crate::abi::Class;
 use crate::entry::short;
 use crate::server::{consumers, instruments, thread};
@@ -35,12 +35,12 @@ const FLAGS: [&CStr; consumers::OF_WAITS.len()] = [
 const SINGLE: [&CStr; 4] =
     [c"global_table_io_class", c"global_table_lock_class", c"global_metadata_class", c"global_idle_class"];
 
-fn found(name: &CStr) -> Result<*mut c_void, StandBack> {
-    symbol(name).ok_or_else(|| StandBack::Missing(name.to_string_lossy().into_owned()))
+fn found(name: &CStr) -> Result<*mut c_void, DisableReason> {
+    symbol(name).ok_or_else(|| DisableReason::Missing(name.to_string_lossy().into_owned()))
 }
 
 /// Finds everything and makes it known to the modules that use it.
-pub(super) fn connect() -> Result<(), StandBack> {
+pub(super) fn connect() -> Result<(), DisableReason> {
     for name in SINGLE {
         found(name)?;
     }
@@ -63,7 +63,7 @@ pub(super) fn connect() -> Result<(), StandBack> {
 }
 
 /// Finds the functions of the service for tables that are not the built-in's own.
-fn connect_tables() -> Result<(), StandBack> {
+fn connect_tables() -> Result<(), DisableReason> {
     /// Returns a function of the server as one of the type that its mangled name tells.
     macro_rules! function {
         ($name:literal as $function:ty) => {

@@ -6,7 +6,7 @@ use std::ffi::{CStr, c_void};
 use tare_host::process::symbol;
 
 use super::checks;
-use super::stand_back::StandBack;
+use super::disable_reason::DisableReason;
 use crate::abi::Share;
 use crate::tables::Handle;
 use crate::tables::served::{self, SERVED, Served};
@@ -22,11 +22,11 @@ pub(super) struct Shares {
 
 impl Shares {
     /// Finds every share. Nothing is changed.
-    pub(super) fn find() -> Result<Shares, StandBack> {
-        let open =
-            symbol(PLUGIN_TABLE).ok_or(StandBack::Missing(PLUGIN_TABLE.to_string_lossy().into_owned()))?;
+    pub(super) fn find() -> Result<Shares, DisableReason> {
+        let open = symbol(PLUGIN_TABLE)
+            .ok_or(DisableReason::Missing(PLUGIN_TABLE.to_string_lossy().into_owned()))?;
         if let Some(at) = (0..SERVED.len()).find(|at| !served::can_serve(*at)) {
-            return Err(StandBack::Unexpected(SERVED[at].name.to_owned()));
+            return Err(DisableReason::Unexpected(SERVED[at].name.to_owned()));
         }
         let shares = SERVED.iter().map(find).collect::<Result<_, _>>()?;
         Ok(Shares { shares, open })
@@ -48,11 +48,11 @@ impl Shares {
 }
 
 /// Returns the share of a table, if each of its members is as expected.
-fn find(table: &Served) -> Result<*mut Share<Handle>, StandBack> {
+fn find(table: &Served) -> Result<*mut Share<Handle>, DisableReason> {
     let [share, open, count, delete] = table.symbols;
     let bytes = checks::code(share)?;
     let at = bytes.as_ptr().cast_mut().cast::<Share<Handle>>();
-    let unexpected = StandBack::Unexpected(share.to_string_lossy().into_owned());
+    let unexpected = DisableReason::Unexpected(share.to_string_lossy().into_owned());
     if bytes.len() != size_of::<Share<Handle>>() || !at.is_aligned() {
         return Err(unexpected);
     }
@@ -76,7 +76,7 @@ mod tests {
     #[test]
     fn a_program_without_such_tables_is_left_alone() {
         assert!(
-            matches!(Shares::find().err(), Some(StandBack::Missing(name)) if name.contains("table_plugin_table"))
+            matches!(Shares::find().err(), Some(DisableReason::Missing(name)) if name.contains("table_plugin_table"))
         );
     }
 }

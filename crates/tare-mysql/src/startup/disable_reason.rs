@@ -1,8 +1,8 @@
-//! Why tare leaves a server to itself.
+//! Why tare disables itself in a server.
 
-/// A reason to change nothing.
+/// A reason to change nothing in the server.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub(crate) enum StandBack {
+pub(crate) enum DisableReason {
     /// The option `enabled` is off.
     #[error("it is switched off (enabled = OFF)")]
     SwitchedOff,
@@ -24,7 +24,7 @@ pub(crate) enum StandBack {
     #[error("{0} of the server is not as expected: docs/reference/mysql.md says which builds are supported")]
     Unexpected(String),
     /// The engine got no memory.
-    #[error("no memory: {0}; give it less (memory-max in [tare]), or the server more")]
+    #[error("no memory: {0}; lower memory-max in TARE_OPTIONS, or give the server more")]
     Memory(String),
     /// The system does not let code be written.
     #[error("{0}; allow the server to change its own code (SELinux: execmod), or do without tare")]
