@@ -1,7 +1,8 @@
 //! A budget for overhead: costs per event, the account, and the governor's decision.
 //!
 //! Everything here is arithmetic: no input, no output, no clock. The caller reads a server's counts and its
-//! clock, asks [`Governor::look`] what to do, and does it. `docs/explanation/budget.md` describes what is promised.
+//! clock, asks [`Governor::look`] what to do, and does it. `docs/explanation/budget.md` describes what is
+//! promised.
 //!
 //! # Examples
 //!

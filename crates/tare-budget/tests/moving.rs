@@ -190,7 +190,8 @@ fn nothing_is_decided_about_a_server_that_did_nothing() {
     assert_eq!((decision.moves.len(), server.board == before), (0, true));
 }
 
-/// What is off has no events. It still says how far apart those of the load are, however long it has been off.
+/// What is off has no events. It still says how far apart those of the load are, however long it has been
+/// off.
 #[test]
 fn prices_stay_while_the_load_stays() {
     let steady = Load::mariadb_point_select();

@@ -40,7 +40,8 @@ fn a_level_without_a_price_takes_the_next_higher_or_else_the_highest() {
     assert_eq!(prices.cost(Kind::Stage, Level::Exact), Cost { ns: 2.0, low: 1.0, high: 3.0 });
 }
 
-/// By the part of statements that are chosen, from what is kept of one that is not to what is kept of one that is.
+/// By the part of statements that are chosen, from what is kept of one that is not to what is kept of one
+/// that is.
 #[test]
 fn what_is_sampled_costs_what_follows_from_the_other_levels() {
     let prices = Prices::shipped(Provider::Tare).expect("it can be read");

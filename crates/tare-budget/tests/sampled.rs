@@ -1,5 +1,5 @@
-//! A server that samples: the rate falls before any level does, statements are counted whatever the budget, and what is sampled
-//! stays visible.
+//! A server that samples: the rate falls before any level does, statements are counted whatever the budget,
+//! and what is sampled stays visible.
 
 mod common;
 
@@ -185,7 +185,8 @@ fn the_rate_rises_again_when_there_is_room_and_once_a_minute_at_most() {
     server.step(&few, 0.01);
     let low = server.rate;
     assert!(low < MOST);
-    // The same at a hundred times the load: what is little for a thousand statements is less for a hundred thousand.
+    // The same at a hundred times the load: what is little for a thousand statements is less for a hundred
+    // thousand.
     (0..30).for_each(|_| drop(server.step(&few, 1.0)));
     assert_eq!(server.rate, MOST, "{:?}", server.changes);
     for pair in server.changes.windows(2) {

@@ -145,8 +145,8 @@ impl Error {
     }
 }
 
-/// Returns an error of the system as one, also where the client library had it while it took a packet apart: the connection
-/// is lost, and the answer was not wrong.
+/// Returns an error of the system as one, also where the client library had it while it took a packet apart:
+/// the connection is lost, and the answer was not wrong.
 fn lost(error: mysql::Error) -> mysql::Error {
     match error {
         mysql::Error::CodecError(PacketCodecError::Io(error)) => mysql::Error::IoError(error),

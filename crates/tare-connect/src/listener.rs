@@ -10,8 +10,8 @@ use nix::sys::socket::{getsockopt, sockopt::PeerCredentials};
 ///
 /// # Errors
 ///
-/// When nothing listens or this user may not connect; [`ErrorKind::Unsupported`] when the process cannot be seen from
-/// here.
+/// When nothing listens or this user may not connect; [`ErrorKind::Unsupported`] when the process cannot be
+/// seen from here.
 pub fn listener(socket: &Path) -> io::Result<u32> {
     let peer = UnixStream::connect(socket)?;
     let pid = getsockopt(&peer, PeerCredentials)?.pid();

@@ -28,7 +28,8 @@ use x509_parser::x509::X509Version;
 pub enum Mode {
     /// Never encrypted.
     Disabled,
-    /// Encrypted if the server offers it and the connection leaves the machine; its certificate is not checked.
+    /// Encrypted if the server offers it and the connection leaves the machine; its certificate is not
+    /// checked.
     #[default]
     Preferred,
     /// Always encrypted; the server's certificate is not checked.

@@ -262,8 +262,8 @@ impl Work {
     }
 }
 
-/// Waits until the client or the server has sent something, or has closed. Returns whether the client has, and
-/// whether the server has; both are false if a signal came first.
+/// Waits until the client or the server has sent something, or has closed. Returns whether the client has,
+/// and whether the server has; both are false if a signal came first.
 fn ready(client: &UnixStream, server: &Way) -> io::Result<(bool, bool)> {
     let mut both =
         [PollFd::new(client.as_fd(), PollFlags::POLLIN), PollFd::new(server.as_fd(), PollFlags::POLLIN)];

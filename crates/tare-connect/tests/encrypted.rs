@@ -1,5 +1,5 @@
-//! Encrypted connections to a server with a private authority, made by the recipes that administrators use: every mode, the
-//! certificates that are refused and why, and those of clients.
+//! Encrypted connections to a server with a private authority, made by the recipes that administrators use:
+//! every mode, the certificates that are refused and why, and those of clients.
 
 use std::net::TcpListener;
 use std::path::PathBuf;
@@ -49,8 +49,8 @@ impl Folder {
         assert!(output.status.success(), "{arguments}: {}", String::from_utf8_lossy(&output.stderr));
     }
 
-    /// A certificate that the authority has signed, with these extensions; without any it is of version 1, as in the server's
-    /// manual.
+    /// A certificate that the authority has signed, with these extensions; without any it is of version 1, as
+    /// in the server's manual.
     fn certificate(&self, name: &str, subject: &str, extensions: &str) {
         self.openssl(&format!(
             "req -newkey rsa:2048 -nodes -subj {subject} -keyout {name}.key -out {name}.csr"

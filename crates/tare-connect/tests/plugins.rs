@@ -1,4 +1,5 @@
-//! Ways to authenticate: those that are spoken, and all others, of which nothing becomes more than an error that says what to do.
+//! Ways to authenticate: those that are spoken, and all others, of which nothing becomes more than an error
+//! that says what to do.
 
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
@@ -10,7 +11,8 @@ use tare_testkit::server::Settings;
 use tare_testkit::subject::Provider;
 
 const MANNER: Manner = Manner { patience: Some(Duration::from_secs(10)), max_packet: Some(1 << 20) };
-/// `CLIENT_PROTOCOL_41`, `CLIENT_SECURE_CONNECTION`, `CLIENT_PLUGIN_AUTH` and what else a server of today has, but for `CLIENT_SSL`.
+/// `CLIENT_PROTOCOL_41`, `CLIENT_SECURE_CONNECTION`, `CLIENT_PLUGIN_AUTH` and what else a server of today
+/// has, but for `CLIENT_SSL`.
 const CAPABILITIES: u32 = 0x000f_f7ff;
 
 fn server(place: Place, user: &str, password: &str) -> Server {

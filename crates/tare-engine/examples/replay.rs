@@ -1,16 +1,19 @@
-//! One `oltp_read_only` transaction of a server, as calls of the engine, over and over: what it costs to record.
+//! One `oltp_read_only` transaction of a server, as calls of the engine, over and over: what it costs to
+//! record.
 //!
-//! The mix is what a server was seen to report for it: 16 statements with digests, 328 stages, 150 mutexes, 20
-//! rwlocks, 32 socket operations, 16 idle waits, 14 batches of table I/O with 414 rows, 28 table locks, 22
+//! The mix is what a server was seen to report for it: 16 statements with digests, 328 stages, 150 mutexes,
+//! 20 rwlocks, 32 socket operations, 16 idle waits, 14 batches of table I/O with 414 rows, 28 table locks, 22
 //! allocations and as many frees, 1 transaction. The order within a statement is a server's, too.
 //!
-//! `replay [transactions [sums | off | no-consumers | extended | prepared | executed | connections]]` prints nanoseconds per transaction. With `sums` no event is
-//! recorded, all are counted and timed; with `off` no instrument is on, with `no-consumers` nothing is that events could go
-//! to. With `extended` what only the extended shape shows is counted, too. With `prepared` the statements are executions of prepared
-//! ones, with their texts and digests; with `executed` they are, too, and have neither. With `connections` a connection comes,
-//! runs one statement and goes instead, at level sampled, where hardly any statement is chosen.
-//! Under `valgrind --tool=callgrind` the instructions of [`measured`] divided by the transactions are the exact figure, and
-//! under `--tool=lackey` the lines that are written between two stores to [`BEGINNING`] (see `tests/instructions`).
+//! `replay [transactions [sums | off | no-consumers | extended | prepared | executed | connections]]` prints
+//! nanoseconds per transaction. With `sums` no event is recorded, all are counted and timed; with `off` no
+//! instrument is on, with `no-consumers` nothing is that events could go to. With `extended` what only the
+//! extended shape shows is counted, too. With `prepared` the statements are executions of prepared ones, with
+//! their texts and digests; with `executed` they are, too, and have neither. With `connections` a connection
+//! comes, runs one statement and goes instead, at level sampled, where hardly any statement is chosen. Under
+//! `valgrind --tool=callgrind` the instructions of [`measured`] divided by the transactions are the exact
+//! figure, and under `--tool=lackey` the lines that are written between two stores to [`BEGINNING`] (see
+//! `tests/instructions`).
 
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 
@@ -92,8 +95,8 @@ fn tokens(text: &str) -> DigestTokens<'_> {
     DigestTokens { bytes: text.as_bytes(), charset: 33, cut: false, hash: |_| [0; 16] }
 }
 
-/// What a connection has. Each kind of call is a function of its own, as a host's are: so the profile tells them
-/// apart.
+/// What a connection has. Each kind of call is a function of its own, as a host's are: so the profile tells
+/// them apart.
 struct ReplayConnection {
     stages: Vec<ClassId>,
     mutexes: Vec<SynchRef>,
@@ -111,7 +114,8 @@ struct ReplayConnection {
     clients: ClassId,
 }
 
-/// What a host's shims do of a lock: nothing without demand for it, what is usual at once, the rest elsewhere.
+/// What a host's shims do of a lock: nothing without demand for it, what is usual at once, the rest
+/// elsewhere.
 #[inline(always)]
 fn wait_for(kind: Kind, lock: SynchRef, operation: u8, source: Source, taken: impl Fn(SynchRef, ThreadRef)) {
     if !ENGINE.has_demand(kind) {

@@ -100,7 +100,8 @@ pub trait Host: Sync {
     /// Returns DIGEST of a token array. For a truncated array the engine uses [`DigestTokens::hash`] of all
     /// tokens instead.
     fn digest(&self, tokens: &[u8], charset: u32) -> Option<[u8; 16]>;
-    /// Returns the same as [`Host::digest`] without calling any of the host's own functions. `None`: it cannot.
+    /// Returns the same as [`Host::digest`] without calling any of the host's own functions. `None`: it
+    /// cannot.
     fn hash_of_tokens(&self, _tokens: &[u8]) -> Option<[u8; 16]> {
         None
     }
@@ -149,8 +150,8 @@ pub trait Host: Sync {
     /// locks.
     fn demand_changed(&self, _kind: Kind, _demand: Demand) {}
     /// Asks the host to stop reporting stages: none is wanted and none is in progress. The host may do so if
-    /// [`Host::session_stage`] knows them, and resumes when [`Host::demand_changed`] says that stages are wanted.
-    /// Returns false if it goes on reporting. Called under one of the engine's locks.
+    /// [`Host::session_stage`] knows them, and resumes when [`Host::demand_changed`] says that stages are
+    /// wanted. Returns false if it goes on reporting. Called under one of the engine's locks.
     fn stop_reporting_stages(&self) -> bool {
         false
     }
@@ -203,25 +204,26 @@ pub trait Host: Sync {
     fn is_working_command(&self, _command: u32) -> bool {
         false
     }
-    /// Returns what a thread waits for that does not run while it is in the stage of this name. `None`: the stage
-    /// does not say.
+    /// Returns what a thread waits for that does not run while it is in the stage of this name. `None`: the
+    /// stage does not say.
     fn stage_wait(&self, _stage: &str) -> Option<WaitClass> {
         None
     }
-    /// Returns whether a metadata lock of type `held`, granted or waited for, keeps a session waiting that wants one of
-    /// type `wanted` on the same object.
+    /// Returns whether a metadata lock of type `held`, granted or waited for, keeps a session waiting that
+    /// wants one of type `wanted` on the same object.
     fn is_lock_in_the_way(&self, _namespace: u8, _wanted: u8, _held: u8, _is_granted: bool) -> bool {
         false
     }
-    /// Returns the wait of a session for a lock within a storage engine. `None`: it waits for none, or that is unknown.
-    /// `does_wait`: the session is known to wait, for this or something else, so a longer search may pay.
+    /// Returns the wait of a session for a lock within a storage engine. `None`: it waits for none, or that
+    /// is unknown. `does_wait`: the session is known to wait, for this or something else, so a longer search
+    /// may pay.
     fn row_lock_wait(&self, _session: Session, _does_wait: bool) -> Option<RowLockWait> {
         None
     }
 }
 
-/// The engine: one per process, in a static. What most events read lies on two cache lines: `demands` and what
-/// follows it.
+/// The engine: one per process, in a static. What most events read lies on two cache lines: `demands` and
+/// what follows it.
 ///
 /// # Examples
 ///

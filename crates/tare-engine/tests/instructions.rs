@@ -1,4 +1,5 @@
-//! The exact cost: instructions that recording one transaction takes, jumps, and lines it writes, against the figures on record.
+//! The exact cost: instructions that recording one transaction takes, jumps, and lines it writes, against the
+//! figures on record.
 
 use std::collections::HashSet;
 use std::io::{BufRead, BufReader};
@@ -20,7 +21,8 @@ fn instructions(replay: &Path, level: &str) -> Option<u64> {
     Some(said(&output, "Collected : ") / TRANSACTIONS)
 }
 
-/// Holds what a transaction costs now against the record, by what the replay is told; `None` where valgrind is not installed.
+/// Holds what a transaction costs now against the record, by what the replay is told; `None` where valgrind
+/// is not installed.
 fn hold<const N: usize>(modes: [(&str, u64); N]) -> Option<[u64; N]> {
     let replay = example("tare-engine", "replay");
     let mut all = [0; N];
@@ -86,7 +88,8 @@ fn written(replay: &Path, transactions: u64) -> Option<u64> {
     });
     let (mut transactions_seen, mut lines_written, mut lines) = (0, 0, HashSet::new());
     let mut trace = Vec::new();
-    // A line is ` S address,size` or ` M address,size`; the place is known at the end only, so what is written is kept.
+    // A line is ` S address,size` or ` M address,size`; the place is known at the end only, so what is
+    // written is kept.
     for line in BufReader::new(child.stderr.take()?).lines().map_while(Result::ok) {
         let Some((" S" | " M", access)) = line.split_at_checked(2) else { continue };
         let Some((address, size)) = access.trim().split_once(',') else { continue };
@@ -125,8 +128,8 @@ fn a_transaction_writes_no_more_lines_than_on_record() {
     assert!(now > 0, "a transaction writes something");
 }
 
-/// Jumps that the replay takes for as many transactions, calls and returns left out, and all it does before; `None` where
-/// valgrind is not installed. Callgrind counts them also while it collects nothing.
+/// Jumps that the replay takes for as many transactions, calls and returns left out, and all it does before;
+/// `None` where valgrind is not installed. Callgrind counts them also while it collects nothing.
 fn jumps(replay: &Path, transactions: u64) -> Option<u64> {
     let counts = std::env::temp_dir().join(format!("tare-jumps-{}", std::process::id()));
     let mut valgrind = Command::new("valgrind");

@@ -1,9 +1,10 @@
 //! How often a program's functions are called, by its code.
 //!
-//! Link-time optimisation can make a function part of its callers. The function is still there and still exported, but
-//! nobody sees a jump at its entry then. A function that nobody calls by name is such a one. Each place is counted at which
-//! code calls a function or jumps to it: directly, by way of a stub (*PLT*), or through a slot of addresses (*GOT*). Every
-//! byte is looked at as if an instruction began there, so now and then a count is one too high in a hundred megabytes.
+//! Link-time optimisation can make a function part of its callers. The function is still there and still
+//! exported, but nobody sees a jump at its entry then. A function that nobody calls by name is such a one.
+//! Each place is counted at which code calls a function or jumps to it: directly, by way of a stub (*PLT*),
+//! or through a slot of addresses (*GOT*). Every byte is looked at as if an instruction began there, so now
+//! and then a count is one too high in a hundred megabytes.
 
 use std::collections::HashMap;
 
@@ -19,8 +20,8 @@ pub struct CallSites {
     pub in_data: usize,
 }
 
-/// Returns the places at which each function, given by its address, is used. Of a function that only jumps to another one,
-/// those of the other one count, too, because a compiler may have its callers go there.
+/// Returns the places at which each function, given by its address, is used. Of a function that only jumps to
+/// another one, those of the other one count, too, because a compiler may have its callers go there.
 pub fn call_sites(program: &Image<'_>, functions: &[usize]) -> Vec<CallSites> {
     let behind: Vec<Option<usize>> =
         functions.iter().map(|function| jumps_on_to(program, *function)).collect();

@@ -1,9 +1,9 @@
-//! The functions of MySQL's own Performance Schema that its server calls for every event, by family of events; and
-//! whether a build of the server calls them.
+//! The functions of MySQL's own Performance Schema that its server calls for every event, by family of
+//! events; and whether a build of the server calls them.
 //!
-//! Each name is mangled, so it tells the types of the arguments. All are exported, with the same names, by the servers that
-//! were looked at: 8.0.46, 8.4.13, 9.7.2 and 9.7.4. A build that is optimised across files may have made some of them parts of
-//! their callers.
+//! Each name is mangled, so it tells the types of the arguments. All are exported, with the same names, by
+//! the servers that were looked at: 8.0.46, 8.4.13, 9.7.2 and 9.7.4. A build that is optimised across files
+//! may have made some of them parts of their callers.
 
 use std::ffi::CStr;
 use std::fmt;
@@ -142,7 +142,8 @@ pub enum Hindrance {
     Inlined(String),
 }
 
-/// Returns each family with what a program does with its functions. `address` returns the address of an exported function.
+/// Returns each family with what a program does with its functions. `address` returns the address of an
+/// exported function.
 pub fn found(program: &Image<'_>, address: impl Fn(&CStr) -> Option<usize>) -> Vec<FoundFamily> {
     let names = || FAMILIES.iter().flat_map(|family| family.functions);
     let addresses: Vec<Option<usize>> = names().map(|name| address(name)).collect();
@@ -159,7 +160,8 @@ pub fn found(program: &Image<'_>, address: impl Fn(&CStr) -> Option<usize>) -> V
 }
 
 impl FoundFamily {
-    /// Returns why the family has to stay with the server's own Performance Schema; `None` if it can be taken.
+    /// Returns why the family has to stay with the server's own Performance Schema; `None` if it can be
+    /// taken.
     pub fn hindrance(&self) -> Option<Hindrance> {
         self.functions.iter().find_map(|function| match function.sites {
             None => Some(Hindrance::Missing(function.to_string())),

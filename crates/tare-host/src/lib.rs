@@ -1,8 +1,9 @@
 //! What a provider needs in its server's process, whichever server that is.
 //!
-//! A *provider* is a shared object that is loaded with `LD_PRELOAD` and takes events from a server. Its crate knows that
-//! server's interface; this one knows the process: exported symbols and memory ([`process`]), jumps at the entries of
-//! functions ([`jumps`]), calls in machine code ([`code`], [`call_sites`]), and tare's options ([`options`]).
+//! A *provider* is a shared object that is loaded with `LD_PRELOAD` and takes events from a server. Its crate
+//! knows that server's interface; this one knows the process: exported symbols and memory ([`process`]),
+//! jumps at the entries of functions ([`jumps`]), calls in machine code ([`code`], [`call_sites`]), and
+//! tare's options ([`options`]).
 //!
 //! The modules form layers, listed in `layers.toml`: each uses only modules of the layers below it.
 

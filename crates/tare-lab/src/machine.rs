@@ -187,8 +187,8 @@ fn ticks_of(time: &CpuTime) -> Ticks {
     Ticks { all: busy + idle + steal, idle, steal }
 }
 
-/// Returns the load average over one minute. Not through `procfs`, whose figure has 32 bits: 0.1 would be recorded as
-/// 0.10000000149.
+/// Returns the load average over one minute. Not through `procfs`, whose figure has 32 bits: 0.1 would be
+/// recorded as 0.10000000149.
 pub fn load() -> f64 {
     read("/proc/loadavg").split_whitespace().next().and_then(|n| n.parse().ok()).unwrap_or(0.0)
 }

@@ -1,7 +1,9 @@
-//! A server that works by the clock: its slices are taken at a stretch, or what it does between its turns is charged to it.
-//! One test at a time: where transactions are slow there is no room for turns, and slices are taken at a stretch.
+//! A server that works by the clock: its slices are taken at a stretch, or what it does between its turns is
+//! charged to it. One test at a time: where transactions are slow there is no room for turns, and slices are
+//! taken at a stretch.
 //!
-//! ALONE: what others do would be taken for what a server does by itself, and makes transactions too slow for turns.
+//! ALONE: what others do would be taken for what a server does by itself, and makes transactions too slow for
+//! turns.
 
 use std::path::Path;
 

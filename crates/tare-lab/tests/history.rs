@@ -1,4 +1,5 @@
-//! Runs side by side: a change that was put in is found, and what cannot be compared is left out with a reason.
+//! Runs side by side: a change that was put in is found, and what cannot be compared is left out with a
+//! reason.
 
 use std::collections::BTreeMap;
 
@@ -73,7 +74,8 @@ fn a_change_that_was_put_in_is_found_and_nothing_else() {
     assert_eq!(history.differences(1, 2), ["server mariadb 10.11.19-MariaDB → 11.4.5-MariaDB"]);
 }
 
-/// It costs the same in both runs; only in the first one intervals are narrow enough to tell that it does so in bursts.
+/// It costs the same in both runs; only in the first one intervals are narrow enough to tell that it does so
+/// in bursts.
 #[test]
 fn of_a_setting_in_bursts_runs_are_compared_by_one_figure() {
     let with = |name: &str, half: f64, bursty: bool| {

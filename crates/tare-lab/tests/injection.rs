@@ -1,7 +1,9 @@
-//! Costs of known size, injected into recorded turns of servers that were all alike: does the analysis that ships find them?
+//! Costs of known size, injected into recorded turns of servers that were all alike: does the analysis that
+//! ships find them?
 //!
-//! The turns are real (`make lab-record`): neighbours, the scheduler and the clock are in them as they come. What is injected is
-//! exact, so that a study of hundreds of studies is cheap. `make lab-calibrate` does the same with costs that are real, too.
+//! The turns are real (`make lab-record`): neighbours, the scheduler and the clock are in them as they come.
+//! What is injected is exact, so that a study of hundreds of studies is cheap. `make lab-calibrate` does the
+//! same with costs that are real, too.
 
 use tare_lab::analysis::{Analysis, Difference, SettingAnalysis, Verdict};
 use tare_lab::record::{Cell, FORMAT, Header, Latency, Machine, Measure, Record, SettingFacts, Slice, Turn};
@@ -11,10 +13,12 @@ const TURNS: &str = include_str!("injection/turns.txt");
 const BLOCKS: usize = 24;
 /// Studies of each kind and size.
 const STUDIES: usize = 40;
-/// Of so many studies 2 are expected to miss the truth; more than this many in one of 300 seeds, and the seed is fixed.
+/// Of so many studies 2 are expected to miss the truth; more than this many in one of 300 seeds, and the seed
+/// is fixed.
 const MOST_MISSED: usize = 6;
 
-/// Blocks of a study of few, their turns, and studies of each kind, size and machine: as in `make lab-calibrate`.
+/// Blocks of a study of few, their turns, and studies of each kind, size and machine: as in `make
+/// lab-calibrate`.
 const FEW_BLOCKS: usize = 9;
 const FEW_TURNS: usize = 8;
 const FEW_STUDIES: usize = 100;
@@ -117,7 +121,8 @@ fn disturb(round: &mut [&mut Turn], random: &mut fastrand::Rng) {
     }
 }
 
-/// A study of so many of the recorded blocks, of which each slice becomes somebody's by chance, and its true cost.
+/// A study of so many of the recorded blocks, of which each slice becomes somebody's by chance, and its true
+/// cost.
 #[allow(clippy::cast_precision_loss)] // few
 fn study(
     recorded: &[Vec<Vec<Turn>>],

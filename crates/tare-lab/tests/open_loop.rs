@@ -1,5 +1,5 @@
-//! Transactions that arrive at a rate: a stall is charged to all that waited, and a study drives every setting alike. One test
-//! at a time: another one's load would make all latencies long.
+//! Transactions that arrive at a rate: a stall is charged to all that waited, and a study drives every
+//! setting alike. One test at a time: another one's load would make all latencies long.
 //!
 //! ALONE: every latency is charged, whoever the machine works for.
 
@@ -89,8 +89,8 @@ fn pass(mut from: UnixStream, mut to: UnixStream, gate: &Arc<Mutex<()>>, passed:
     });
 }
 
-/// 99 of 100 take no longer where every connection waits for its answer: only those on the way are held up, and the rest is not
-/// even sent. At a rate all that should have been sent are charged.
+/// 99 of 100 take no longer where every connection waits for its answer: only those on the way are held up,
+/// and the rest is not even sent. At a rate all that should have been sent are charged.
 #[test]
 fn a_stall_that_a_closed_loop_hides_is_seen_in_an_open_one() {
     let _turn = turn();
@@ -128,8 +128,9 @@ fn a_stall_that_a_closed_loop_hides_is_seen_in_an_open_one() {
         open.transactions, open.latency.p99, closed.transactions, closed.latency.p99
     );
     println!("{figures}");
-    // Of about 40 that arrived in the stall, all but the last quarter waited for a quarter of it or longer. Of a closed loop, one
-    // of each connection did. Whatever else this machine stalls for is charged in the same way.
+    // Of about 40 that arrived in the stall, all but the last quarter waited for a quarter of it or longer.
+    // Of a closed loop, one of each connection did. Whatever else this machine stalls for is charged in the
+    // same way.
     let quarter = STALL.as_secs_f64() / 4.0;
     let waited = |report: &Report| {
         let slow = report.latency.histogram.iter().filter(|(bound, _)| *bound > quarter);

@@ -1,5 +1,5 @@
-//! Prices that are known, measurements made up from them with noise like the lab's, and what the regression makes of these:
-//! whether its intervals hold the truth.
+//! Prices that are known, measurements made up from them with noise like the lab's, and what the regression
+//! makes of these: whether its intervals hold the truth.
 
 use std::collections::BTreeMap;
 use std::sync::OnceLock;
@@ -156,8 +156,8 @@ const LOADS: [Made; 8] = [
 /// By what everything is dearer than was believed.
 const DEARER: f64 = 2.0;
 
-/// What an event costs at each level, over one that is off: what was believed, twice, and each step of that more or less by up
-/// to 70%.
+/// What an event costs at each level, over one that is off: what was believed, twice, and each step of that
+/// more or less by up to 70%.
 fn truth(provider: Provider, kind: Kind, level: Level) -> f64 {
     let believed = believed(provider);
     let over_off = |level| believed.cost(kind, level).ns - believed.cost(kind, Level::Off).ns;

@@ -128,7 +128,8 @@ fn figures_are_those_that_were_put_in() {
     assert!((of_json - number(&rows[2], "cost_share")).abs() < 1e-12);
 }
 
-/// The share of processors, the memory, and means with their standard errors, all found again from the slices.
+/// The share of processors, the memory, and means with their standard errors, all found again from the
+/// slices.
 #[test]
 fn shares_memory_and_standard_errors_are_those_of_the_slices() {
     let paths = made("again");
@@ -184,7 +185,8 @@ fn shares_memory_and_standard_errors_are_those_of_the_slices() {
     );
 }
 
-/// A server's memory is nobody's alone where settings are switched on one process; of a server that nobody sees no share is known.
+/// A server's memory is nobody's alone where settings are switched on one process; of a server that nobody
+/// sees no share is known.
 #[test]
 fn what_cannot_be_known_of_memory_and_processors_is_not_said() {
     let paths = made("unknown");
@@ -458,7 +460,8 @@ fn looked_at(seen: &str, dark: bool, paths: &report::Paths) {
         let sections = "verdicts workload-oltp-read-only workload-oltp-point-select workload-tpcc effort events flame-graphs \
                         method machine data";
         assert_eq!(line(&format!("{width} sections")), sections);
-        // Of each workload and number of connections: five intervals, six boxes, six courses, six distributions.
+        // Of each workload and number of connections: five intervals, six boxes, six courses, six
+        // distributions.
         assert_eq!(line(&format!("{width} plots")), (6 * 23).to_string());
         assert_eq!(line(&format!("{width} curves")), "6", "two of each workload");
         assert_eq!(line(&format!("{width} widened")), "100%");

@@ -16,7 +16,8 @@ fn json(path: &Path) -> Value {
     serde_json::from_str(&text).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
 }
 
-/// Holds values against a schema of `docs/reference/`; gives what is wrong with the first that has not its form.
+/// Holds values against a schema of `docs/reference/`; gives what is wrong with the first that has not its
+/// form.
 fn refused(name: &str, values: &[Value]) -> Option<String> {
     let (mut schemas, mut compiler) = (Schemas::new(), Compiler::new());
     let place = format!("file:///{name}");

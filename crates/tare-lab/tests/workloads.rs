@@ -88,8 +88,8 @@ fn tpcc_keeps_its_consistency_conditions() {
         assert_eq!(bed.count(&format!("SELECT COUNT(*) FROM {table}")), rows, "{table}");
     }
     assert_eq!(bed.count("SELECT COUNT(*) FROM new_order"), 2 * 10 * 9);
-    // Every district has the first and the last of the names; a tenth of customers and items are special (six standard
-    // deviations are allowed).
+    // Every district has the first and the last of the names; a tenth of customers and items are special (six
+    // standard deviations are allowed).
     for name in ["BARBARBAR", "BARBAREING"] {
         let districts =
             format!("SELECT COUNT(DISTINCT c_w_id, c_d_id) FROM customer WHERE c_last = '{name}'");
@@ -113,7 +113,8 @@ fn tpcc_keeps_its_consistency_conditions() {
     assert!((1160..1540).contains(&placed), "{placed} orders");
     let remote = bed.count("SELECT COUNT(*) FROM history WHERE h_w_id <> h_c_w_id");
     assert!(remote > 0, "no payment for another warehouse");
-    // An order that waits for delivery, where one is damaged below: now and then all of a district have been delivered.
+    // An order that waits for delivery, where one is damaged below: now and then all of a district have been
+    // delivered.
     while bed.count("SELECT COUNT(*) FROM new_order WHERE no_w_id = 1 AND no_d_id = 5") == 0 {
         bed.drive("tpcc", &[WAREHOUSES, SMALL, "--threads=1", "--events=10", "--time=60", "run"]);
     }
@@ -201,8 +202,8 @@ fn terminals_wait_and_their_waits_are_no_latency() {
         line.trim().trim_end_matches('s').parse().expect("a number")
     };
     let (all, seconds) = (transactions(&report), figure("total time:"));
-    // Keying in takes the shortest 0.1 s, and each of four terminals does one thing at a time: its waits and what is counted as
-    // latency fit into the time there was.
+    // Keying in takes the shortest 0.1 s, and each of four terminals does one thing at a time: its waits and
+    // what is counted as latency fit into the time there was.
     #[allow(clippy::cast_precision_loss)] // few
     let waited = all as f64 * 0.1;
     assert!(all > 0 && waited + figure("sum:") / 1000.0 <= 4.0 * seconds + 0.01, "{report}");

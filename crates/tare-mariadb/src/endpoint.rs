@@ -1,4 +1,5 @@
-//! The loopback address in the tables' connect strings, which [`crate::interpose::redirect`] leads to tare's Unix socket.
+//! The loopback address in the tables' connect strings, which [`crate::interpose::redirect`] leads to tare's
+//! Unix socket.
 
 use std::net::Ipv4Addr;
 

@@ -1,5 +1,5 @@
-//! Panics in tare, injected where a shim of the shipped module is guarded and where one of its threads begins: the
-//! server goes on, and tare says what has stopped.
+//! Panics in tare, injected where a shim of the shipped module is guarded and where one of its threads
+//! begins: the server goes on, and tare says what has stopped.
 #![allow(clippy::unwrap_used)]
 
 mod preload;
@@ -58,8 +58,9 @@ fn works(server: &Server) {
 
 #[test]
 fn a_panic_in_a_shim_switches_instrumentation_off_and_the_server_goes_on() {
-    // Every family of shims, with fallbacks of every kind; and the row of `tare_status` that says whether a server has it.
-    // A panic where threads are spawned keeps the endpoint from starting, and then nobody could be asked.
+    // Every family of shims, with fallbacks of every kind; and the row of `tare_status` that says whether a
+    // server has it. A panic where threads are spawned keeps the endpoint from starting, and then nobody
+    // could be asked.
     for (shim, has) in [
         ("entry::thread::new_thread", None),
         ("entry::table::", None),

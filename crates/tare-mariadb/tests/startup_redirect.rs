@@ -1,5 +1,5 @@
-//! A real FEDERATED table reaches a Unix socket through the redirected `connect`, and its errors arrive as the
-//! endpoint gives them. A second stock server plays the endpoint.
+//! A real FEDERATED table reaches a Unix socket through the redirected `connect`, and its errors arrive as
+//! the endpoint gives them. A second stock server plays the endpoint.
 #![allow(clippy::unwrap_used)]
 
 mod preload;

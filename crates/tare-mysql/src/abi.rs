@@ -1,7 +1,8 @@
 //! Layouts of the built-in's objects in MySQL 9.7, as far as they are read or written here.
 //!
-//! None of them is in a header of the server that may be linked against, so `startup::checks` compares each number
-//! with the machine code of a small exported function that uses it. All fields that several threads use are atomics.
+//! None of them is in a header of the server that may be linked against, so `startup::checks` compares each
+//! number with the machine code of a small exported function that uses it. All fields that several threads
+//! use are atomics.
 
 use std::ffi::{c_char, c_int, c_uint, c_void};
 use std::mem::offset_of;
@@ -26,8 +27,8 @@ pub struct Class {
     pub name_length: u32,
 }
 
-/// A mutex, rwlock or condition variable. `first` is the first byte of each, which the server's own code tests
-/// before it calls.
+/// A mutex, rwlock or condition variable. `first` is the first byte of each, which the server's own code
+/// tests before it calls.
 #[repr(C)]
 #[derive(Debug)]
 pub struct Instance {
@@ -40,8 +41,8 @@ pub struct Instance {
     pub identity: usize,
     /// Its instrument.
     pub class: *const Class,
-    /// Count, sum, minimum and maximum of its waits, in cycles: the row of `events_waits_summary_by_instance`, which
-    /// the built-in serves.
+    /// Count, sum, minimum and maximum of its waits, in cycles: the row of
+    /// `events_waits_summary_by_instance`, which the built-in serves.
     pub waits: [AtomicU64; 4],
     /// The thread that holds a mutex, or that holds a rwlock for writing.
     pub owner: AtomicPtr<c_void>,
@@ -63,9 +64,9 @@ pub struct MetadataLock {
     pub identity: usize,
 }
 
-/// The locker of a wait that is tare's from start to end. It lies on the caller's stack, where the server keeps room
-/// for the built-in's. The built-in's flags stay 0, so any part of it that the compiler has put into its callers does
-/// nothing.
+/// The locker of a wait that is tare's from start to end. It lies on the caller's stack, where the server
+/// keeps room for the built-in's. The built-in's flags stay 0, so any part of it that the compiler has put
+/// into its callers does nothing.
 #[repr(C)]
 #[derive(Debug)]
 pub struct Locker {

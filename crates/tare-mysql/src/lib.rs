@@ -1,8 +1,8 @@
 //! The provider for stock MySQL servers, loaded with `LD_PRELOAD`. Experimental: waits only.
 //!
-//! The server's own Performance Schema, *the built-in*, stays on: it makes the objects (locks, files, threads) and
-//! describes them. The functions it is told waits by lead to this library, which counts in `tare-engine`, and the
-//! tables of waits show what this library has counted.
+//! The server's own Performance Schema, *the built-in*, stays on: it makes the objects (locks, files,
+//! threads) and describes them. The functions it is told waits by lead to this library, which counts in
+//! `tare-engine`, and the tables of waits show what this library has counted.
 //!
 //! The modules form layers, listed in `layers.toml`: each uses only modules of the layers below it.
 

@@ -4,7 +4,8 @@
 use std::ffi::c_void;
 use std::sync::atomic::{AtomicPtr, Ordering::Relaxed};
 
-/// A function of the program that leads here, but can still be called: the address of a copy of its beginning.
+/// A function of the program that leads here, but can still be called: the address of a copy of its
+/// beginning.
 pub(crate) struct Original(AtomicPtr<c_void>);
 
 impl Original {

@@ -1,7 +1,9 @@
-//! What a statement costs `tare slowlog`: the CPU time that reading, decoding, formatting and writing one takes.
+//! What a statement costs `tare slowlog`: the CPU time that reading, decoding, formatting and writing one
+//! takes.
 //!
-//! An endpoint made up, in a process of its own, answers rows as fast as they are taken. `slowlog [STATEMENTS]` prints
-//! microseconds of each form; `slowlog STATEMENTS FORM` does one form alone, for valgrind to count its instructions.
+//! An endpoint made up, in a process of its own, answers rows as fast as they are taken. `slowlog
+//! [STATEMENTS]` prints microseconds of each form; `slowlog STATEMENTS FORM` does one form alone, for
+//! valgrind to count its instructions.
 
 use std::collections::HashMap;
 use std::error::Error;

@@ -1,4 +1,5 @@
-//! `tare ash` on servers whose sessions' doings are known: MariaDB with its own Performance Schema, with tare, and MySQL.
+//! `tare ash` on servers whose sessions' doings are known: MariaDB with its own Performance Schema, with
+//! tare, and MySQL.
 
 #[path = "ash/file.rs"]
 mod file;

@@ -1,5 +1,5 @@
-//! What the outlets cost a server with five thousand digests: the CPU time of the endpoint's thread that answers them. It
-//! takes a minute, so `make outlets-cost` runs it and `make test` does not.
+//! What the outlets cost a server with five thousand digests: the CPU time of the endpoint's thread that
+//! answers them. It takes a minute, so `make outlets-cost` runs it and `make test` does not.
 
 use std::time::{Duration, Instant};
 

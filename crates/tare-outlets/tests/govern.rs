@@ -26,8 +26,8 @@ use tare_testkit::server::{Server, Settings};
 use tare_testkit::subject::Provider;
 use tempfile::TempDir;
 
-/// A process that uses a thousand seconds whenever one looks, beside which reading the counts is nothing: so that
-/// shares do not depend on the machine.
+/// A process that uses a thousand seconds whenever one looks, beside which reading the counts is nothing: so
+/// that shares do not depend on the machine.
 static SECONDS: AtomicU64 = AtomicU64::new(0);
 
 fn machine() -> Machine {
@@ -219,7 +219,8 @@ fn what_is_over_the_budget_is_switched_off_and_put_back_in_the_end() {
         let decisions = decisions(&events);
         let moves: usize = decisions.iter().map(|it| it.moves.len()).sum();
         assert!(moves > 20 && decisions.iter().all(|it| it.can_be_kept), "{moves} moves");
-        // Without the reading of the counts: looks follow each other here as no governor's do, and it is most of what is left.
+        // Without the reading of the counts: looks follow each other here as no governor's do, and it is most
+        // of what is left.
         let of_events =
             |account: &CostAccount| account.shares.iter().map(|it| account.share_of(it.cost).ns).sum::<f64>();
         let shares: Vec<f64> = decisions.iter().map(|it| of_events(&it.account)).collect();

@@ -274,7 +274,8 @@ fn the_choice_is_made() {
     assert!(totals.left_out >= 5, "{totals:?}");
 }
 
-/// What pt-query-digest makes of a log: count, rows sent, rows examined and seconds, of each class of statements.
+/// What pt-query-digest makes of a log: count, rows sent, rows examined and seconds, of each class of
+/// statements.
 fn digested(file: &PathBuf) -> Option<Vec<[f64; 4]>> {
     let output = Command::new("pt-query-digest")
         .args(["--output", "json", "--limit", "100%", "--no-version-check"])
@@ -294,8 +295,8 @@ fn digested(file: &PathBuf) -> Option<Vec<[f64; 4]>> {
     Some(classes.collect())
 }
 
-/// What the summary by digest says of the same time: count, rows sent, rows examined and seconds, by text. As pt-query-digest
-/// does it, names that differ in their numbers only are one: `s_dist_01`, `s_dist_02`.
+/// What the summary by digest says of the same time: count, rows sent, rows examined and seconds, by text. As
+/// pt-query-digest does it, names that differ in their numbers only are one: `s_dist_01`, `s_dist_02`.
 fn summed(server: &Server) -> BTreeMap<String, [f64; 4]> {
     let mut source = Source::open(Address::Socket(server.endpoint())).expect("the endpoint");
     let columns = ["DIGEST_TEXT", "COUNT_STAR", "SUM_ROWS_SENT", "SUM_ROWS_EXAMINED", "SUM_TIMER_WAIT"];
@@ -312,8 +313,8 @@ fn summed(server: &Server) -> BTreeMap<String, [f64; 4]> {
     sums
 }
 
-/// Whether pt-query-digest agrees with the summary by digest about a load; returns how many digests were compared, `None` where
-/// it is not there.
+/// Whether pt-query-digest agrees with the summary by digest about a load; returns how many digests were
+/// compared, `None` where it is not there.
 fn agreed(load: &Load) -> Option<usize> {
     let folder = tempfile::tempdir().expect("a folder");
     let (server, file) = (server("200000"), folder.path().join("slow.log"));

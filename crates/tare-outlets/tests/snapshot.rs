@@ -179,7 +179,8 @@ fn who_waits_is_told_of_every_table_before_it_is_read_and_none_is_looked_at_in_v
     assert_eq!(numbers, (1..=tables).map(|number| (number, tables)).collect::<Vec<_>>());
     let read = everything(&path);
     assert!(told.iter().all(|(table, ..)| read.table(table).is_some()));
-    // A look at the server's memory that fails is repeated two hundred times, and takes a second on a busy machine.
+    // A look at the server's memory that fails is repeated two hundred times, and takes a second on a busy
+    // machine.
     let lost = source.rows("tare_status", &["VALUE"], "WHERE `NAME` = 'observations_lost'").expect("a row");
     assert_eq!(lost[0].number(0), Some(0));
 }

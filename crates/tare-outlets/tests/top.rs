@@ -525,7 +525,8 @@ fn a_look_asks_for_each_table_once_and_for_few() {
         source.rows("tare_status", &["VALUE"], filter).expect("rows")[0].count(0)
     };
     for (view, tables) in [
-        // tare_status, accounts and sums of statements for the head; the active session history for its strip; digests, which have the executions of prepared statements,
+        // tare_status, accounts and sums of statements for the head; the active session history for its
+        // strip; digests, which have the executions of prepared statements,
         (View::Statements, 5),
         // and the levels of locks,
         (View::Waits, 6),

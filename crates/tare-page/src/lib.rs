@@ -12,7 +12,8 @@ pub const COLOURS: &str = include_str!("colours.css");
 /// Style shared by all pages: type, tables.
 const STYLE: &str = include_str!("style.css");
 
-/// Returns a colour of the light theme, such as `#1d2126` for `ink`: for viewers that know no custom properties.
+/// Returns a colour of the light theme, such as `#1d2126` for `ink`: for viewers that know no custom
+/// properties.
 ///
 /// # Panics
 ///

@@ -41,8 +41,8 @@ impl InstructionCounts {
         are_compared
     }
 
-    /// Holds what something takes now against the figure on record, which is neither exceeded nor far too high. `what` begins
-    /// with what is counted.
+    /// Holds what something takes now against the figure on record, which is neither exceeded nor far too
+    /// high. `what` begins with what is counted.
     pub fn hold(&self, what: &str, now: u64, on_record: u64) {
         println!("{what}: {now}, on record {on_record}");
         if !self.are_compared() {

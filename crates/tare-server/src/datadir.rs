@@ -78,7 +78,8 @@ impl Scratch {
     }
 }
 
-/// Creates a folder in the system's folder for temporary files (`TMPDIR`), accessible to the account and root only.
+/// Creates a folder in the system's folder for temporary files (`TMPDIR`), accessible to the account and root
+/// only.
 ///
 /// # Errors
 /// When it cannot be made, or not given to the account.
@@ -100,8 +101,8 @@ pub fn is_vacant(datadir: &Path) -> bool {
 }
 
 /// Creates a data directory whose `root` has no password: the socket is accessible to the account and root
-/// only. Temporary files go to `temporary`, as the server's account may not be able to write to `TMPDIR`. `options`
-/// are those of the server that fills it.
+/// only. Temporary files go to `temporary`, as the server's account may not be able to write to `TMPDIR`.
+/// `options` are those of the server that fills it.
 pub fn create(
     installation: &Installation,
     account: &Account,
@@ -130,8 +131,8 @@ pub fn copy(scratch: &Scratch, from: &Path, to: &Path) -> Result<()> {
     run(&mut copying_in(scratch, from, to))
 }
 
-/// Copies the data directory of a server that is not running, with holes wherever it has only zeros. For tests:
-/// where time is measured, a hole is one more thing that the first write to it costs.
+/// Copies the data directory of a server that is not running, with holes wherever it has only zeros. For
+/// tests: where time is measured, a hole is one more thing that the first write to it costs.
 pub fn copy_sparse(from: &Path, to: &Path) -> Result<()> {
     run(&mut copying(&["--sparse=always"], from, to))
 }

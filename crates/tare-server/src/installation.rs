@@ -68,8 +68,8 @@ impl Installation {
         })
     }
 
-    /// Returns options that keep servers that are started here away from the system's: MySQL has a folder for exports and
-    /// a second socket built in.
+    /// Returns options that keep servers that are started here away from the system's: MySQL has a folder for
+    /// exports and a second socket built in.
     pub fn own_options(&self) -> &[&'static str] {
         if self.is_mysql() { &["--secure-file-priv=NULL", "--mysqlx=OFF"] } else { &[] }
     }

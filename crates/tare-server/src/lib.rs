@@ -1,8 +1,8 @@
 //! Database servers from outside: what measurements, tests and the command line share.
 //!
-//! [`installation`] finds a server's programs. [`datadir`] makes and copies its data, [`scratch`](datadir::Scratch)
-//! holds it and is removed in any case. [`process`] and [`peer`] read what the kernel says of a process.
-//! [`waiting`] waits for something to become true, [`sql`] quotes names and texts.
+//! [`installation`] finds a server's programs. [`datadir`] makes and copies its data,
+//! [`scratch`](datadir::Scratch) holds it and is removed in any case. [`process`] and [`peer`] read what the
+//! kernel says of a process. [`waiting`] waits for something to become true, [`sql`] quotes names and texts.
 
 pub mod datadir;
 pub mod error;

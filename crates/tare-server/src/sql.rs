@@ -1,5 +1,5 @@
-//! Quoting for SQL: literals, identifiers and patterns. Names come from servers' tables and from people, and may
-//! contain anything.
+//! Quoting for SQL: literals, identifiers and patterns. Names come from servers' tables and from people, and
+//! may contain anything.
 //!
 //! Everything is quoted for sessions without `NO_BACKSLASH_ESCAPES`.
 

@@ -32,14 +32,14 @@ impl<T> Answer for Option<T> {
     }
 }
 
-/// Asks every few milliseconds until the answer comes; `None` after `limit`. It asks once more at the limit, so
-/// a machine that stood still in between makes nothing late.
+/// Asks every few milliseconds until the answer comes; `None` after `limit`. It asks once more at the limit,
+/// so a machine that stood still in between makes nothing late.
 pub fn poll<A: Answer>(limit: Duration, ask: impl FnMut() -> A) -> Option<A::Value> {
     asked(limit, std::iter::successors(Some(FIRST), |step| Some((*step * 2).min(LONGEST))), ask)
 }
 
-/// Asks until the answer comes, with the same pause after each question: for questions that are a load, or whose
-/// answer is renewed only now and then. `None` after `limit`.
+/// Asks until the answer comes, with the same pause after each question: for questions that are a load, or
+/// whose answer is renewed only now and then. `None` after `limit`.
 pub fn poll_every<A: Answer>(pause: Duration, limit: Duration, ask: impl FnMut() -> A) -> Option<A::Value> {
     asked(limit, std::iter::repeat(pause), ask)
 }

@@ -25,8 +25,8 @@ done
 rm -rf -- "$1"
 "#;
 
-/// A shell that kills the processes of a folder and removes the folder, when this process ends or the value is dropped.
-/// If the folder is gone by then, it has nothing to do.
+/// A shell that kills the processes of a folder and removes the folder, when this process ends or the value
+/// is dropped. If the folder is gone by then, it has nothing to do.
 #[derive(Debug)]
 pub struct Watchdog {
     shell: Child,

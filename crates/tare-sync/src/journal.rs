@@ -41,8 +41,8 @@ pub fn append<const N: usize, const P: usize>(place: &[AtomicU64; P], record: [u
     show(&place[0], record[0], &place[N]);
 }
 
-/// Appends a record whose words, except the first, are written already: makes `behind` the new end marker, then stores
-/// `word` in `first`.
+/// Appends a record whose words, except the first, are written already: makes `behind` the new end marker,
+/// then stores `word` in `first`.
 #[inline(always)]
 pub fn show(first: &AtomicU64, word: u64, behind: &AtomicU64) {
     end(behind);

@@ -1,9 +1,9 @@
-//! A ring of words that one thread appends records to. When it is full, new records overwrite the oldest ones. Any
-//! number of readers copy records meanwhile.
+//! A ring of words that one thread appends records to. When it is full, new records overwrite the oldest
+//! ones. Any number of readers copy records meanwhile.
 //!
-//! A record is named by its position, which only rises: the number of words that were appended before it. Before it
-//! writes, the writer announces how far it will write; so a reader that saw a word of a later record also sees that
-//! what it wanted is gone.
+//! A record is named by its position, which only rises: the number of words that were appended before it.
+//! Before it writes, the writer announces how far it will write; so a reader that saw a word of a later
+//! record also sees that what it wanted is gone.
 
 use crate::atomic::{
     AtomicU64,
@@ -26,8 +26,8 @@ impl OverwritingRing {
         fn new() = OverwritingRing { begun: AtomicU64::new(0), done: AtomicU64::new(0) }
     }
 
-    /// Appends a record and returns its position. `None`: it is longer than the ring. Only the ring's single writer may
-    /// call it, always with the same words.
+    /// Appends a record and returns its position. `None`: it is longer than the ring. Only the ring's single
+    /// writer may call it, always with the same words.
     pub fn append(&self, words: &[AtomicU64], record: &[u64]) -> Option<u64> {
         if record.is_empty() || record.len() > words.len() {
             return None;
@@ -54,8 +54,8 @@ impl OverwritingRing {
         self.begun.load(Acquire).saturating_sub(words.len() as u64)
     }
 
-    /// Copies the words at a position. Returns false if some of them are overwritten or not there yet; the copy is
-    /// then meaningless.
+    /// Copies the words at a position. Returns false if some of them are overwritten or not there yet; the
+    /// copy is then meaningless.
     pub fn copy(&self, words: &[AtomicU64], at: u64, to: &mut [u64]) -> bool {
         let is_there = at.checked_add(to.len() as u64).is_some_and(|end| end <= self.end());
         if !is_there || to.len() > words.len() {

@@ -15,7 +15,8 @@ const FREE: u64 = 1 << 30;
 /// The number of pins: threads that are adding now.
 const PINS: u64 = FREE - 1;
 
-/// A slot's state in one word: the owner's generation in the upper 32 bits, then flags, then the number of pins.
+/// A slot's state in one word: the owner's generation in the upper 32 bits, then flags, then the number of
+/// pins.
 ///
 /// # Examples
 ///

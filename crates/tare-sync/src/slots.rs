@@ -153,8 +153,8 @@ impl BlockSlots {
         Some((kind, (word >> COUNT & 0x3F) as usize))
     }
 
-    /// Keeps the block of its kind until [`BlockSlots::release_hold`]. Returns false, and holds nothing, if it is of
-    /// another kind.
+    /// Keeps the block of its kind until [`BlockSlots::release_hold`]. Returns false, and holds nothing, if
+    /// it is of another kind.
     #[inline]
     pub fn hold(&self, kind: u8) -> bool {
         let held = kind_of(self.0.fetch_add(HOLD, Acquire)) == kind;

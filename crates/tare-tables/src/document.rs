@@ -1,5 +1,5 @@
-//! The tables as pages: `docs/reference/tables.md` and the pages below `docs/reference/tables/`, a page per group,
-//! are generated from the declarations.
+//! The tables as pages: `docs/reference/tables.md` and the pages below `docs/reference/tables/`, a page per
+//! group, are generated from the declarations.
 
 mod groups;
 

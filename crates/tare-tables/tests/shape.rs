@@ -172,7 +172,8 @@ fn access_is_the_references() {
         "replication_applier_status",
         "replication_applier_status_by_coordinator",
         "replication_applier_status_by_worker",
-        // The built-in empties its cache of host names, under a lock of the host's: TRUNCATE is refused, and says so.
+        // The built-in empties its cache of host names, under a lock of the host's: TRUNCATE is refused, and
+        // says so.
         "host_cache",
     ];
     for table in TABLES {

@@ -1,5 +1,5 @@
-//! Sessions that do one thing until the load ends, and what that is: the truth that an active session history is
-//! held against.
+//! Sessions that do one thing until the load ends, and what that is: the truth that an active session history
+//! is held against.
 
 use std::collections::BTreeMap;
 use std::thread::JoinHandle;
@@ -132,8 +132,8 @@ impl<'s> Load<'s> {
         load
     }
 
-    /// Adds a transaction that has locked a row and is idle, and sessions that want the row; those behind the first wait
-    /// for that or for the holder.
+    /// Adds a transaction that has locked a row and is idle, and sessions that want the row; those behind the
+    /// first wait for that or for the holder.
     pub fn row_locks(&mut self, waiters: usize) -> u32 {
         let update = "UPDATE t SET v = v + 1 WHERE id = 1";
         let holder = self.idle(&["BEGIN", update]);

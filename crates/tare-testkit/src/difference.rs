@@ -101,8 +101,8 @@ impl Explanation {
     }
 }
 
-/// A figure that was wrong in so many passes over the subject, while the reference never wavered, is a fault. Less may be
-/// chance: something that seldom happens on either side.
+/// A figure that was wrong in so many passes over the subject, while the reference never wavered, is a fault.
+/// Less may be chance: something that seldom happens on either side.
 pub const RECURS: usize = 3;
 
 /// The differences without the explained ones.
@@ -110,9 +110,11 @@ pub const RECURS: usize = 3;
 pub struct Verdict {
     /// Unexplained differences.
     pub unexplained: Vec<Unequal>,
-    /// Unexplained figures on which the subject wavers and the reference does not: wrong in [`RECURS`] passes or more.
+    /// Unexplained figures on which the subject wavers and the reference does not: wrong in [`RECURS`] passes
+    /// or more.
     pub unsteady: Vec<Unequal>,
-    /// Unexplained figures on which the subject wavers, wrong in fewer passes: no fault yet, and not equal either.
+    /// Unexplained figures on which the subject wavers, wrong in fewer passes: no fault yet, and not equal
+    /// either.
     pub seldom: Vec<Unequal>,
     /// Unexplained figures that are not repeatable, in tables that must be.
     pub wavering: Vec<Unequal>,
@@ -125,7 +127,8 @@ pub struct Verdict {
 }
 
 impl Verdict {
-    /// Returns whether the subject was as the reference in every pass, or as is explained: more passes would show no more.
+    /// Returns whether the subject was as the reference in every pass, or as is explained: more passes would
+    /// show no more.
     pub fn is_settled(&self) -> bool {
         self.unexplained.is_empty() && self.unsteady.is_empty() && self.seldom.is_empty()
     }

@@ -97,7 +97,8 @@ const AND: &str = "\u{1e}";
 pub struct Unequal {
     /// The figure.
     pub figure: Figure,
-    /// The values that the figure had in the passes over the reference; `-` stands for a row that was not there.
+    /// The values that the figure had in the passes over the reference; `-` stands for a row that was not
+    /// there.
     pub reference: BTreeSet<String>,
     /// Values from the passes over the subject, one of each.
     pub subject: Vec<String>,

@@ -75,8 +75,8 @@ impl Process {
         Ok(process::maps(self.id(), part)?)
     }
 
-    /// Returns the kernel's numbers of the process's threads whose names start with `begin`. The kernel keeps 15 bytes of
-    /// a name.
+    /// Returns the kernel's numbers of the process's threads whose names start with `begin`. The kernel keeps
+    /// 15 bytes of a name.
     ///
     /// # Errors
     /// When the process is gone.

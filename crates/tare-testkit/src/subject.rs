@@ -52,8 +52,8 @@ pub fn provider_library() -> Result<PathBuf> {
     Err(Failure::Setup(format!("{} is missing: build it with `cargo build -p tare-mariadb`", path.display())))
 }
 
-/// Returns the provider with debug assertions that Cargo has built beside the test, even where `TARE_PROVIDER` names another one.
-/// It has what only tests may ask for. `None`: there is none.
+/// Returns the provider with debug assertions that Cargo has built beside the test, even where
+/// `TARE_PROVIDER` names another one. It has what only tests may ask for. `None`: there is none.
 pub fn checked_provider() -> Option<PathBuf> {
     let library = profile_folder().ok()?.join("libtare_mariadb.so");
     (cfg!(debug_assertions) && library.is_file()).then_some(library)

@@ -1,5 +1,5 @@
-//! Tables are altered, dropped, closed and reset while connections use them: what is read makes sense at every moment,
-//! and what is counted once they stand still is what was done.
+//! Tables are altered, dropped, closed and reset while connections use them: what is read makes sense at
+//! every moment, and what is counted once they stand still is what was done.
 
 #![allow(clippy::unwrap_used)] // in a test a failure is a panic
 
@@ -82,9 +82,9 @@ fn upheave(server: &Server, reader: &mut Schema, done: &AtomicBool) -> Vec<Strin
     wrong
 }
 
-/// A server with few places for open tables, so that they are closed all the time, and with the tables; and a reader at
-/// tare's endpoint, so that reading and resetting use no table of the server's. `None`, said aloud, on the built-in, which
-/// loses some of what is done here.
+/// A server with few places for open tables, so that they are closed all the time, and with the tables; and a
+/// reader at tare's endpoint, so that reading and resetting use no table of the server's. `None`, said aloud,
+/// on the built-in, which loses some of what is done here.
 fn chaos() -> Option<(Server, Schema)> {
     if !Provider::under_test().is_tare() {
         println!("skipped: it reads at tare's own endpoint");

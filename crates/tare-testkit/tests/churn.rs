@@ -28,7 +28,8 @@ fn churn(server: &Server, connections: u64) {
     });
 }
 
-/// Waits until only the reader's connection is left, if that is one of the server's, and gives the number of rows in `threads`.
+/// Waits until only the reader's connection is left, if that is one of the server's, and gives the number of
+/// rows in `threads`.
 fn threads_at_rest(server: &Server, schema: &mut Schema) -> usize {
     let readers = usize::from(server.serves_tables());
     eventually("connections leave threads after their end", LIMIT, || {

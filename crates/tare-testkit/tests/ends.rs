@@ -1,4 +1,5 @@
-//! How a server with the provider ends, and what is left: after SIGTERM, after kill -9, out of memory, under attack.
+//! How a server with the provider ends, and what is left: after SIGTERM, after kill -9, out of memory, under
+//! attack.
 
 #![allow(clippy::unwrap_used)] // in a test a failure is a panic
 
@@ -66,7 +67,8 @@ fn files(folder: &Path) -> BTreeSet<String> {
     found
 }
 
-/// The moment at which the tables are served is a thread's beginning, and there are no classes of threads here.
+/// The moment at which the tables are served is a thread's beginning, and there are no classes of threads
+/// here.
 #[test]
 fn without_classes_of_threads_the_tables_are_served() {
     let _turn = turn();
@@ -244,7 +246,8 @@ fn a_start_with_few_descriptors_leaves_nothing_half_done() {
     assert_as_made(&server, "afterwards");
 }
 
-/// A program of the server's installation as it is found, or a line that says which part of the test is left out.
+/// A program of the server's installation as it is found, or a line that says which part of the test is left
+/// out.
 fn program(server: &Server, name: &str) -> Option<std::process::Command> {
     if server.host().basedir.is_some() {
         println!("skipped: {name}, for the installed one is another server's");
@@ -310,7 +313,8 @@ fn a_backup_holds_nothing_of_the_tables() {
     }
 }
 
-/// A folder of plugins in which the helper program of the PAM plugin is one that tells what it was started with.
+/// A folder of plugins in which the helper program of the PAM plugin is one that tells what it was started
+/// with.
 fn telling_plugins(plugins: &Path, told: &Path) -> tempfile::TempDir {
     let folder = tempfile::tempdir().unwrap();
     for name in ["ha_federatedx.so", "auth_pam.so"] {
@@ -395,7 +399,8 @@ fn out_of_memory_counts_as_lost_and_the_server_goes_on() {
 const CROWD: usize = 400;
 const EACH: u64 = 5;
 
-/// A pool too small for the crowd, in which nothing but its statements is recorded: what is lost then is of theirs.
+/// A pool too small for the crowd, in which nothing but its statements is recorded: what is lost then is of
+/// theirs.
 fn crowded() -> Server {
     let sizes = ["waits", "stages", "statements", "transactions"];
     let mut options: Vec<(String, String)> =

@@ -1,7 +1,7 @@
 //! The order of the modules inside every crate: `layers.toml` against what the modules use.
 //!
-//! A top-level module of `src/` uses only modules of earlier lines. What `lib.rs` and `main.rs` define or export is everybody's.
-//! Unit tests (`#[cfg(test)] mod`) may use anything.
+//! A top-level module of `src/` uses only modules of earlier lines. What `lib.rs` and `main.rs` define or
+//! export is everybody's. Unit tests (`#[cfg(test)] mod`) may use anything.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;

@@ -57,7 +57,8 @@ fn contradictions(schema: &mut Schema, names: &HashSet<String>, rows_seen: &mut 
     found
 }
 
-/// One passage of the other connection: reads every table, switches instruments, truncates. Returns contradictions.
+/// One passage of the other connection: reads every table, switches instruments, truncates. Returns
+/// contradictions.
 fn disturb(
     server: &Server,
     schema: &mut Schema,
@@ -81,7 +82,8 @@ fn disturb(
     found
 }
 
-/// Passages the other connection must make: off, on, and off again. How long that takes is the machine's affair.
+/// Passages the other connection must make: off, on, and off again. How long that takes is the machine's
+/// affair.
 const ROUNDS: u32 = 3;
 
 #[test]
@@ -111,7 +113,8 @@ fn readers_and_switches_disturb_nobody() {
     assert!(status.success(), "{status}\n{}", server.log());
 }
 
-/// Status variables the server keeps by itself, and what of the tables must say the same: for prepared statements,
+/// Status variables the server keeps by itself, and what of the tables must say the same: for prepared
+/// statements,
 const OF_PREPARED: &[(&str, Seen)] = &[
     ("Com_stmt_prepare", Seen::Statement("statement/com/Prepare")),
     ("Com_stmt_execute", Seen::Statement("statement/com/Execute")),

@@ -18,14 +18,16 @@ use tare_testkit::turn;
 
 /// How often both sides are passed at first: of the faults in half of all passes, 7 of 8 show in one of them.
 const FIRST_ROUNDS: usize = 3;
-/// How often both sides are passed once more where the subject was not always as the reference. Of ten passes, a fault in half
-/// of them shows in three or more 95 times in 100; what happens in every twentieth pass on both sides, not once in a hundred.
+/// How often both sides are passed once more where the subject was not always as the reference. Of ten
+/// passes, a fault in half of them shows in three or more 95 times in 100; what happens in every twentieth
+/// pass on both sides, not once in a hundred.
 const FURTHER_ROUNDS: usize = 7;
 
 /// How often the reference is passed for one that does not contradict itself.
 const REFERENCE_TRIES: usize = 3;
 
-/// Whether executions of prepared statements count for the digests of what was prepared: the built-in's do not.
+/// Whether executions of prepared statements count for the digests of what was prepared: the built-in's do
+/// not.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Executions {
     AsTheBuiltIn,
@@ -66,8 +68,8 @@ fn expected(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("expected").join(name)
 }
 
-/// What the declaration is silent about is a failure on every host. What it says of tables and columns and the reference
-/// does not bear out is one on the series it was written for; others are told.
+/// What the declaration is silent about is a failure on every host. What it says of tables and columns and
+/// the reference does not bear out is one on the series it was written for; others are told.
 fn check_declaration(declaration: &Declaration, reference: &Capture, host: &Host) {
     let (undeclared, mut unmet) = declaration.disagreements(&reference.schema);
     assert_eq!(undeclared, Vec::<String>::new());
@@ -154,7 +156,8 @@ fn hold(scripts: &[Script], executions: Executions) -> Comparison {
         (reference, subject, comparison, verdict)
     };
     let (mut reference, mut subject, mut comparison, mut verdict) = compared();
-    // For once the built-in did otherwise, as when its purge was in the way of a DDL statement. It has to repeat anew.
+    // For once the built-in did otherwise, as when its purge was in the way of a DDL statement. It has to
+    // repeat anew.
     if !verdict.wavering.is_empty() {
         println!(
             "{} figures of the built-in's own do not repeat, and all begins anew:",
@@ -167,7 +170,8 @@ fn hold(scripts: &[Script], executions: Executions) -> Comparison {
     let unused: Vec<&Misnamed> = explanations.misnamed.iter().filter(unused).collect();
     println!("{} passes over the built-in, {} over the subject", reference.len(), subject.len());
     show(&comparison, &verdict);
-    // What the built-in of some server does is no fault of the subject's, but worth seeing: a rule may be wrong.
+    // What the built-in of some server does is no fault of the subject's, but worth seeing: a rule may be
+    // wrong.
     let own: usize = reference.iter().map(|c| c.violations.len()).sum();
     println!(
         "\n{own} rows of the built-in contradict themselves, such as {:?}",

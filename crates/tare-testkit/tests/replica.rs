@@ -1,5 +1,5 @@
-//! A primary and its replica: what the replica's threads do is recorded as by the built-in, and what is changed in the
-//! primary's `performance_schema` stays there.
+//! A primary and its replica: what the replica's threads do is recorded as by the built-in, and what is
+//! changed in the primary's `performance_schema` stays there.
 
 #![allow(clippy::unwrap_used)] // in a test a failure is a panic
 
@@ -106,7 +106,8 @@ impl Pair {
 
     /// The same with a provider for each.
     fn between(primary: Provider, replica: Provider, workers: u32) -> Pair {
-        // Between here and the server's start somebody else may take it; then the server does not start and says so.
+        // Between here and the server's start somebody else may take it; then the server does not start and
+        // says so.
         let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
         let primary = Settings::compared(primary)
             .option("--skip-networking=OFF")
@@ -136,8 +137,9 @@ impl Pair {
         Pair { primary, replica }
     }
 
-    /// Executes on the primary and waits until the replica has followed. As long as transactions of before are seen, InnoDB
-    /// purges nothing, and gets in the way of no DDL: who waits for it goes back to a stage, which counts once more.
+    /// Executes on the primary and waits until the replica has followed. As long as transactions of before
+    /// are seen, InnoDB purges nothing, and gets in the way of no DDL: who waits for it goes back to a stage,
+    /// which counts once more.
     fn execute(&self, statements: &[&str]) {
         let _seen = [&self.primary, &self.replica].map(|server| {
             let mut conn = server.client().unwrap();
@@ -178,8 +180,8 @@ const REPLICATION: &str = "(t.NAME LIKE '%slave%' OR t.NAME LIKE '%rpl%' OR t.NA
 /// Those threads, and what they have counted, in a form that does not depend on which of the workers it was.
 fn seen(server: &Server) -> BTreeMap<String, BTreeSet<String>> {
     let mut conn = server.client().unwrap();
-    // How often somebody waits is a matter of time, and so is how the relay log is read; a worker that has waited for
-    // another goes back to the stage it was in, which counts once more.
+    // How often somebody waits is a matter of time, and so is how the relay log is read; a worker that has
+    // waited for another goes back to the stage it was in, which counts once more.
     let counted = |events: &str| {
         format!(
             "SELECT t.NAME, s.EVENT_NAME, IF('{events}' = 'stages' AND t.NAME LIKE '%parallel%', '', SUM(s.COUNT_STAR)) \
@@ -283,8 +285,8 @@ fn threads_of_a_replica_are_seen_as_by_the_built_in() {
     }
 }
 
-/// What a replica's tables show of its connections and appliers, but for what differs between any two replicas: numbers of
-/// threads, ports, times, and which worker took what.
+/// What a replica's tables show of its connections and appliers, but for what differs between any two
+/// replicas: numbers of threads, ports, times, and which worker took what.
 fn told(server: &Server) -> BTreeMap<String, Vec<Vec<Option<String>>>> {
     let mut conn = server.client().unwrap();
     let runs = |columns: &str| {
@@ -328,7 +330,8 @@ const ANOTHER: &str = "CHANGE MASTER 'other' TO MASTER_HOST = 'primary.example',
      MASTER_SSL_CRLPATH = 'crlpath', MASTER_CONNECT_RETRY = 7, MASTER_HEARTBEAT_PERIOD = 1.25, MASTER_DELAY = 11, \
      MASTER_USE_GTID = current_pos, IGNORE_SERVER_IDS = (5, 6, 70), DO_DOMAIN_IDS = (8, 9)";
 
-/// After `STOP SLAVE` until the workers are gone: the applier has them ended when it counts as stopped already.
+/// After `STOP SLAVE` until the workers are gone: the applier has them ended when it counts as stopped
+/// already.
 fn wait_for_workers(conn: &mut Conn, sql: &str) {
     let workers = "SELECT NAME FROM performance_schema.threads WHERE NAME = 'thread/sql/rpl_parallel_thread'";
     if sql == "STOP SLAVE" {
@@ -389,7 +392,8 @@ fn replicas_are_told_of_as_by_the_built_in() {
     }
 }
 
-/// A look that fails is repeated two hundred times: reading a server that is no replica took seconds, and lost what it looked for.
+/// A look that fails is repeated two hundred times: reading a server that is no replica took seconds, and
+/// lost what it looked for.
 #[test]
 fn a_server_that_is_no_replica_is_read_at_the_first_look() {
     let _turn = turn();

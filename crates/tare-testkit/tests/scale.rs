@@ -1,5 +1,6 @@
-//! Reading when there is much to read: a thousand connections, five thousand digests, ten thousand tables; and what
-//! reading costs a load beside it. It takes minutes, so `make test-scale` runs it and `make test` does not.
+//! Reading when there is much to read: a thousand connections, five thousand digests, ten thousand tables;
+//! and what reading costs a load beside it. It takes minutes, so `make test-scale` runs it and `make test`
+//! does not.
 
 #![allow(clippy::unwrap_used)] // in a test a failure is a panic
 
@@ -152,8 +153,8 @@ enum Beside {
     Reading,
 }
 
-/// What is compared with what. That somebody takes a processor is not what reading is asked about: its base is a neighbour
-/// that takes one too.
+/// What is compared with what. That somebody takes a processor is not what reading is asked about: its base
+/// is a neighbour that takes one too.
 const COMPARISONS: [(&str, usize, usize); 3] = [
     ("nothing beside it, again", 1, 0),
     ("a neighbour that calculates", 2, 0),
@@ -180,8 +181,8 @@ fn transactions(conn: &mut Conn) -> u64 {
     count
 }
 
-/// A connection that does what it is told, in pieces of some milliseconds, until there is nothing more to do. Gives passes
-/// over all tables and the time they took.
+/// A connection that does what it is told, in pieces of some milliseconds, until there is nothing more to do.
+/// Gives passes over all tables and the time they took.
 fn neighbour(server: &Server, task: &AtomicU8) -> (u64, Duration) {
     let mut conn = server.client().unwrap();
     let names = names(&mut conn);

@@ -1,7 +1,7 @@
 //! Sessions that wrote tare's tables and are gone: nothing of the server's goes on using their memory.
 //!
-//! FederatedX's connections outlive the sessions that used them. What one did is tried here; whether the server is the
-//! worse for it is seen with memory that is overwritten when it is freed, and by valgrind.
+//! FederatedX's connections outlive the sessions that used them. What one did is tried here; whether the
+//! server is the worse for it is seen with memory that is overwritten when it is freed, and by valgrind.
 
 #![allow(clippy::unwrap_used)] // in a test a failure is a panic
 
@@ -16,8 +16,8 @@ use tare_testkit::server::{LIMIT, Server, Settings};
 use tare_testkit::subject::Provider;
 use tare_testkit::turn;
 
-/// What a session does before it goes, and whether the consumer is enabled afterwards. `#` is where another session flushes
-/// the tables.
+/// What a session does before it goes, and whether the consumer is enabled afterwards. `#` is where another
+/// session flushes the tables.
 const SESSIONS: [(&str, bool); 12] = [
     ("UPDATE p.setup_consumers SET ENABLED = 'NO' WHERE NAME = 'c'", false),
     ("BEGIN; UPDATE p.setup_consumers SET ENABLED = 'YES' WHERE NAME = 'c'; #; COMMIT", true),

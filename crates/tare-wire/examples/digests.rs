@@ -1,7 +1,8 @@
-//! What it costs to answer a question about many digests: `digests [rows [times [shape [question]]]]` prints milliseconds of
-//! the CPU of the thread that answers, in one shape or in both. The question is `all`, `highest`, as `tare export` asks for
-//! the 250 digests that took most and for the sums of all, or names columns. Under
-//! `valgrind --tool=callgrind --toggle-collect='*answer*query*'` the instructions are the exact figure: `tests/cost.rs`.
+//! What it costs to answer a question about many digests: `digests [rows [times [shape [question]]]]` prints
+//! milliseconds of the CPU of the thread that answers, in one shape or in both. The question is `all`,
+//! `highest`, as `tare export` asks for the 250 digests that took most and for the sums of all, or names
+//! columns. Under `valgrind --tool=callgrind --toggle-collect='*answer*query*'` the instructions are the
+//! exact figure: `tests/cost.rs`.
 
 use std::io::{Read, Write};
 use std::os::unix::net::UnixStream;

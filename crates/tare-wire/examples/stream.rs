@@ -1,11 +1,11 @@
 //! Statements read from a stream over the endpoint's socket: what that costs the server.
 //!
-//! `stream [statements [blocks | full | normalised | none | polls]]` records statements with texts of 100 to 300 bytes, of forty digests,
-//! on eight threads, and reads them as `tare slowlog` does: in the blocks they were recorded in; or, where it leaves some out, as
-//! rows with their text, with their digest's, or with none. With
-//! `polls` nothing is recorded, and so many SELECTs find nothing new. It prints nanoseconds of processor time
-//! that the endpoint's thread took for each, the client's left out.
-//! Under `valgrind --tool=callgrind --toggle-collect=*answer*query*` the instructions divided by the statements are the exact
+//! `stream [statements [blocks | full | normalised | none | polls]]` records statements with texts of 100 to
+//! 300 bytes, of forty digests, on eight threads, and reads them as `tare slowlog` does: in the blocks they
+//! were recorded in; or, where it leaves some out, as rows with their text, with their digest's, or with
+//! none. With `polls` nothing is recorded, and so many SELECTs find nothing new. It prints nanoseconds of
+//! processor time that the endpoint's thread took for each, the client's left out. Under `valgrind
+//! --tool=callgrind --toggle-collect=*answer*query*` the instructions divided by the statements are the exact
 //! figure (see `tests/cost.rs`).
 
 use std::io::{Read, Write};

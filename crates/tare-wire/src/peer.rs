@@ -1,7 +1,7 @@
 //! Who is at the other end of a connection: a session of a server, or another program.
 //!
-//! `/proc` is read here without the crate `procfs`: this runs in the server, where three links and names are no reason for
-//! a dependency.
+//! `/proc` is read here without the crate `procfs`: this runs in the server, where three links and names are
+//! no reason for a dependency.
 
 use std::fs;
 use std::os::unix::net::UnixStream;

@@ -87,7 +87,8 @@ fn a_query_asks_for_the_columns_it_names_and_makes_the_values_it_sends() {
     assert_eq!(asked("SELECT TEXT FROM dear WHERE AMOUNT < 10"), (10, "AMOUNT TEXT".into(), 10));
     assert_eq!(asked("SELECT TEXT FROM dear LIMIT 3"), (3, "TEXT".into(), 3));
     assert_eq!(asked("SELECT ID FROM dear ORDER BY TEXT LIMIT 3").1, "ID TEXT");
-    // Once as many rows are held as are wanted, a text is made only of one that comes before the last of them.
+    // Once as many rows are held as are wanted, a text is made only of one that comes before the last of
+    // them.
     let (found, columns, texts) = asked("SELECT TEXT FROM dear ORDER BY AMOUNT DESC LIMIT 10");
     assert_eq!((found, columns.as_str()), (10, "AMOUNT TEXT"));
     assert_eq!(texts, 158, "of a thousand, in this order");

@@ -1,5 +1,5 @@
-//! The exact cost of what outlets read: instructions that a statement of a stream and a digest of a scrape take the endpoint's
-//! thread, against the figures on record, and how often a digest is spelled.
+//! The exact cost of what outlets read: instructions that a statement of a stream and a digest of a scrape
+//! take the endpoint's thread, against the figures on record, and how often a digest is spelled.
 
 use tare_rig::callgrind::{InstructionCounts, NO_VALGRIND, counting, example, output, said};
 
@@ -34,7 +34,8 @@ fn a_statement_costs_no_more_instructions_than_on_record() {
     }
 }
 
-/// Digests of the other example, and how often all are asked for. The first time takes longer: it reads who they are.
+/// Digests of the other example, and how often all are asked for. The first time takes longer: it reads who
+/// they are.
 const ROWS: u64 = 5_000;
 const SCRAPES: u64 = 20;
 

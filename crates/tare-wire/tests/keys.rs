@@ -1,4 +1,5 @@
-//! Keys of several columns, as FEDERATED sends them: each part but the last as `LIKE 'value%'`, the value as it is.
+//! Keys of several columns, as FEDERATED sends them: each part but the last as `LIKE 'value%'`, the value as
+//! it is.
 
 #![allow(clippy::unwrap_used)] // in a test a failure is a panic
 
@@ -7,7 +8,8 @@ mod fixture;
 use fixture::{names, served};
 use mysql::prelude::Queryable;
 
-/// Names that mean more than themselves in a pattern or in a literal, and names that such patterns would find.
+/// Names that mean more than themselves in a pattern or in a literal, and names that such patterns would
+/// find.
 const NAMES: [&str; 24] = [
     "a_1",
     "a-1",

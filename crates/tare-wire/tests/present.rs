@@ -1,4 +1,5 @@
-//! Tables of what threads are doing, asked for as FEDERATED does for a join: one moment for a statement, and no longer.
+//! Tables of what threads are doing, asked for as FEDERATED does for a join: one moment for a statement, and
+//! no longer.
 
 #![allow(clippy::unwrap_used)] // in a test a failure is a panic
 

@@ -40,8 +40,8 @@ pub const IDLE_IN_MYSQL: u16 = 4031;
 pub const LOGIN: [u16; 2] = [LOGIN_DENIED, LOGIN_DENIED_WITHOUT_PASSWORD];
 /// Errors for an account without the right to the schema, a table, a column, or anything.
 pub const RIGHTS: [u16; 4] = [SCHEMA_DENIED, TABLE_DENIED, COLUMN_DENIED, PRIVILEGE_DENIED];
-/// Errors that pass: too many connections, in total or of the account, a shutdown, a killed connection, or one
-/// that was idle for too long.
+/// Errors that pass: too many connections, in total or of the account, a shutdown, a killed connection, or
+/// one that was idle for too long.
 pub const PASSING: [u16; 7] = [
     TOO_MANY_CONNECTIONS,
     SHUTDOWN,

@@ -1,5 +1,6 @@
 //! Words that a database server and its users write, for the provider inside the server and for the tools
-//! outside: names of commands and of metadata locks, what stages wait for, error numbers, lines of option files, misspelt names.
+//! outside: names of commands and of metadata locks, what stages wait for, error numbers, lines of option
+//! files, misspelt names.
 //!
 //! Each module stands alone.
 

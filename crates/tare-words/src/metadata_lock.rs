@@ -99,7 +99,8 @@ const SCOPE: &[LockType] = {
     ]
 };
 
-/// The types of locks of MariaDB's backups and of FLUSH TABLES WITH READ LOCK, and of those that wait for them.
+/// The types of locks of MariaDB's backups and of FLUSH TABLES WITH READ LOCK, and of those that wait for
+/// them.
 const BACKUP: &[LockType] = {
     use backup::*;
     const STAGES: u16 = FLUSH | WAIT_FLUSH | WAIT_DDL | WAIT_COMMIT;
@@ -166,8 +167,8 @@ impl Namespace {
         self.types().iter().position(|it| it.name == name)
     }
 
-    /// Returns whether a lock of type `held`, granted or waited for, keeps a session waiting that wants one of
-    /// type `wanted` on the same object. Numbers that no type has are in nobody's way.
+    /// Returns whether a lock of type `held`, granted or waited for, keeps a session waiting that wants one
+    /// of type `wanted` on the same object. Numbers that no type has are in nobody's way.
     ///
     /// # Examples
     ///
@@ -194,7 +195,8 @@ impl Namespace {
 mod tests {
     use super::*;
 
-    /// Returns whether `held` is in the way of who wants `wanted`: where it is granted, and where it is waited for.
+    /// Returns whether `held` is in the way of who wants `wanted`: where it is granted, and where it is
+    /// waited for.
     fn judged(namespace: Namespace, wanted: &str, held: &str) -> [bool; 2] {
         let [wanted, held] = [wanted, held].map(|name| namespace.type_number(name).expect(name));
         [true, false].map(|is_granted| namespace.is_in_the_way(wanted, held, is_granted))

@@ -1,7 +1,7 @@
 //! Names that are misspelt.
 
-/// Words the known name that a misspelt one is nearest to, ` (did you mean 'level'?)`, with `quote` around it.
-/// Returns an empty text if none is near.
+/// Words the known name that a misspelt one is nearest to, ` (did you mean 'level'?)`, with `quote` around
+/// it. Returns an empty text if none is near.
 ///
 /// # Examples
 ///

@@ -5,8 +5,8 @@ pub(crate) const TEXT: &str = include_str!("../../../CHANGELOG.md");
 /// Sections about what worked in another way before.
 const SECTIONS: [&str; 3] = ["Changed", "Deprecated", "Removed"];
 
-/// Returns the entries about changes after version `from`, up to `to`, that name an option which `is_set`, the
-/// newest first, each with its version.
+/// Returns the entries about changes after version `from`, up to `to`, that name an option which `is_set`,
+/// the newest first, each with its version.
 pub(crate) fn changes(text: &str, from: &str, to: &str, is_set: impl Fn(&str) -> bool) -> Vec<String> {
     let Some((from, to)) = number(from).zip(number(to)) else { return vec![] };
     let (mut version, mut section, mut entries) = ("", "", vec![]);

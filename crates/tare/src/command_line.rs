@@ -77,8 +77,8 @@ fn spelt_now(command: &Command, arguments: impl IntoIterator<Item = OsString>) -
     all
 }
 
-/// Prints what is wrong with the command line, or the help that was asked for, and ends the process. Passwords in
-/// addresses are hidden.
+/// Prints what is wrong with the command line, or the help that was asked for, and ends the process.
+/// Passwords in addresses are hidden.
 fn end(error: &clap::Error) -> ! {
     let is_help = matches!(
         error.kind(),

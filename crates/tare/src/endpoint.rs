@@ -15,7 +15,8 @@ pub(crate) const SOCKET: &str = "tare.sock";
 /// Mark of tare's lines in the error log.
 const LOG_MARK: &str = "] tare: ";
 
-/// Returns the parser of a file to read. An address is none: it may contain a password, which no error may repeat.
+/// Returns the parser of a file to read. An address is none: it may contain a password, which no error may
+/// repeat.
 pub(crate) fn file_to_read() -> impl TypedValueParser<Value = PathBuf> {
     PathBufValueParser::new().try_map(|path| {
         let is_address = path.to_string_lossy().contains("://");

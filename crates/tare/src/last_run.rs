@@ -1,7 +1,7 @@
 //! What a server ran with when tare was last seen active in it, to say after an update what has changed.
 //!
-//! `tare doctor` and `tare install --restart` note it in a file of their own. A note stays as long as its server's data
-//! directory, and `tare uninstall` removes it.
+//! `tare doctor` and `tare install --restart` note it in a file of their own. A note stays as long as its
+//! server's data directory, and `tare uninstall` removes it.
 
 use std::collections::BTreeMap;
 use std::fs;

@@ -55,8 +55,8 @@ pub(crate) const SPELLINGS: &[Spelling] = &[
     ("uninstall", Was::Number("--limit", "s"), "--limit"),
 ];
 
-/// What `tare price` measured, which is `tare lab price` now: how its option was spelt, and what stands beside
-/// its value instead.
+/// What `tare price` measured, which is `tare lab price` now: how its option was spelt, and what stands
+/// beside its value instead.
 const MEASURED: [(&str, Option<&str>); 2] = [("--measure", None), ("--check", Some("--check"))];
 
 /// Returns the program's arguments, without its own name, with commands as they are called now.

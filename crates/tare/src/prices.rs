@@ -1,4 +1,5 @@
-//! The prices and the clock of an account, common to `tare govern` and `tare price`: their options, and how they are shown.
+//! The prices and the clock of an account, common to `tare govern` and `tare price`: their options, and how
+//! they are shown.
 
 use std::cell::RefCell;
 use std::path::{Path, PathBuf};

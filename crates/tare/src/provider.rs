@@ -13,8 +13,8 @@ pub(crate) struct ProviderPrograms {
     /// The server's program [default: the system's mariadbd]
     #[arg(long, value_name = "PATH", env = "TARE_MARIADBD")]
     pub(crate) mariadbd: Option<PathBuf>,
-    /// The provider to load [default: libtare_mariadb.so, or for MySQL libtare_mysql.so, beside this program or in
-    /// ../lib/tare]
+    /// The provider to load [default: libtare_mariadb.so, or for MySQL libtare_mysql.so, beside this program
+    /// or in ../lib/tare]
     #[arg(long, value_name = "PATH", env = "TARE_PROVIDER")]
     pub(crate) provider: Option<PathBuf>,
 }
@@ -38,7 +38,8 @@ pub(crate) const MYSQL_FILE: &str = "libtare_mysql.so";
 /// Names of all files.
 pub(crate) const FILES: [&str; 2] = [FILE, MYSQL_FILE];
 
-/// Finds the provider for MariaDB's servers: the given one, or where builds and packages put it relative to this program.
+/// Finds the provider for MariaDB's servers: the given one, or where builds and packages put it relative to
+/// this program.
 pub(crate) fn find(named: Option<&Path>) -> Result<PathBuf> {
     find_file(FILE, named)
 }

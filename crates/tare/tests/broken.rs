@@ -1,4 +1,5 @@
-//! Ten broken set-ups of a server that has tare installed: each starts and serves, and `tare doctor` names the cause and what to do.
+//! Ten broken set-ups of a server that has tare installed: each starts and serves, and `tare doctor` names
+//! the cause and what to do.
 
 mod tree;
 

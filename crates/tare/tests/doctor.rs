@@ -137,7 +137,8 @@ fn a_full_table_is_named_with_the_option_to_raise() {
 #[test]
 fn a_cut_off_provider_is_named() {
     let folder = folder();
-    // The loader looks at what is shorter than a header; more than that, and it dies of it, unless that was tried before: broken.rs.
+    // The loader looks at what is shorter than a header; more than that, and it dies of it, unless that was
+    // tried before: broken.rs.
     let provider = own_provider(folder.path(), |bytes| bytes[..40].to_vec());
     let findings = found(preloading(&provider));
     assert_named(findings.clone(), "provider", "is cut off");

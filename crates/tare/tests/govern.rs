@@ -25,7 +25,8 @@ fn settings(server: &Server) -> Vec<(String, String, Option<String>)> {
         .expect("settings")
 }
 
-/// Prices beside which what a server uses is little: whatever has events is over a budget that pays for looks at once.
+/// Prices beside which what a server uses is little: whatever has events is over a budget that pays for looks
+/// at once.
 fn dear() -> String {
     let cost = |level: &str, ns: f64| format!("{level} = {{ ns = {ns:?}, low = {ns:?}, high = {ns:?} }}\n");
     let levels = [cost("off", 0.0), cost("counts", 5e7), cost("exact", 1e8)].concat();
@@ -51,8 +52,8 @@ fn owes(state: &Path) -> bool {
     std::fs::read_dir(state).is_ok_and(|mut files| files.next().is_some())
 }
 
-/// Moments are drawn, and the next one starts at once: the server may not have noticed yet that the killed one's connection is
-/// gone, which is said.
+/// Moments are drawn, and the next one starts at once: the server may not have noticed yet that the killed
+/// one's connection is gone, which is said.
 #[test]
 fn killed_at_any_moment_it_leaves_nothing_that_the_next_start_does_not_put_back() {
     let server =

@@ -259,7 +259,8 @@ fn a_drop_in_of_version_0_1_0_is_replaced() {
 /// What the loader does not survive is not loaded: see tests/broken.rs for servers that start.
 #[test]
 fn a_provider_that_broke_after_its_installation_is_not_loaded_and_named() {
-    // Within what is loaded, behind the header; then nothing that can be seen from outside: a name that nobody defines.
+    // Within what is loaded, behind the header; then nothing that can be seen from outside: a name that
+    // nobody defines.
     let cut: fn(&Tree) = |tree| tree.replace_provider(|bytes| bytes[..1 << 16].to_vec());
     let newer: fn(&Tree) = |tree| tree.replace_provider(needing_newer);
     let undefined: fn(&Tree) = |tree| {
@@ -316,8 +317,8 @@ fn a_provider_in_a_folder_of_everybody_s_is_not_loaded() {
     assert!(tree.environment().contains_key("LD_PRELOAD"));
 }
 
-/// Root runs some of a unit's commands, with what the server preloads: only root may own that. And what the server's account cannot
-/// load does not count.
+/// Root runs some of a unit's commands, with what the server preloads: only root may own that. And what the
+/// server's account cannot load does not count.
 #[test]
 fn the_server_s_account_tries_the_provider_and_may_not_own_it() {
     let account = User::from_name("mysql").ok().flatten().filter(|_| Uid::effective().is_root());
@@ -357,8 +358,8 @@ fn without_a_program_that_tries_it_the_provider_is_not_loaded() {
     assert!(status == 1 && said.contains("there is no tare below --root"), "{said}");
 }
 
-/// Starts the tree's server as its unit says: a stand-in for systemd. Where tare will not answer, the file `hasty` saves
-/// waiting: the time limit may be short then.
+/// Starts the tree's server as its unit says: a stand-in for systemd. Where tare will not answer, the file
+/// `hasty` saves waiting: the time limit may be short then.
 const RESTART: &str = r#"
 set -e
 cd "$0"

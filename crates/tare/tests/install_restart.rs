@@ -96,7 +96,8 @@ fn a_server_is_restarted_as_it_was_also_where_a_file_cannot_be_put_back() {
     assert_eq!(fs::read_to_string(mark).expect("file"), "again\n");
 }
 
-/// Runs it with a stand-in for `systemctl` that says of every unit that it is in this state, and fails otherwise. What it was asked.
+/// Runs it with a stand-in for `systemctl` that says of every unit that it is in this state, and fails
+/// otherwise. What it was asked.
 fn restart_in_state(tree: &Tree, command: &str, state: &str) -> (Output, String) {
     let (folder, log) = (tree.at("/stand-in"), tree.at("/asked"));
     let script = format!("echo \"$@\" >>{}\n[ $1 != is-active ] || echo {state}\nexit 3", log.display());

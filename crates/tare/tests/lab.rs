@@ -52,7 +52,8 @@ fn killed_and_resumed_it_gives_the_same_kind_of_result() {
     assert!(lab("compare", 2).contains("short again"));
 }
 
-/// On one server each block is an observation, and none is measured for nothing: not even to the end of the server's life.
+/// On one server each block is an observation, and none is measured for nothing: not even to the end of the
+/// server's life.
 #[test]
 fn it_ends_with_the_block_after_which_enough_is_known() {
     let study = STUDY.replace("blocks = 6", "blocks = 12\nblocks_per_start = 12");
@@ -120,7 +121,8 @@ fn a_running_server_is_left_as_it_was() {
     denied.wait_until_nothing_is_left();
 }
 
-/// After kill -9 the schema and a switched variable are still there; the same command puts them back and goes on.
+/// After kill -9 the schema and a switched variable are still there; the same command puts them back and goes
+/// on.
 #[test]
 fn what_a_kill_left_on_a_running_server_is_put_back_by_the_study_that_goes_on() {
     let theirs = Theirs::start(&[]);

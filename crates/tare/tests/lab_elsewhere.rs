@@ -1,5 +1,5 @@
-//! `tare lab` with servers and drivers that are not where it runs: in network namespaces, over ssh. What needs root, `ip` or
-//! `sshd` says so where it is not there.
+//! `tare lab` with servers and drivers that are not where it runs: in network namespaces, over ssh. What
+//! needs root, `ip` or `sshd` says so where it is not there.
 
 #[allow(dead_code)] // some of it is for other tests
 mod place;
@@ -182,7 +182,8 @@ fn run(program: &str, arguments: &[&str]) -> bool {
     command.status().is_ok_and(|status| status.success())
 }
 
-/// The lab in one network, the server in another: its process is not to be seen, so it is asked for its CPU time.
+/// The lab in one network, the server in another: its process is not to be seen, so it is asked for its CPU
+/// time.
 #[test]
 fn a_server_on_another_machine_counts_its_cpu_time_itself() {
     let Some(network) = Network::new(1) else { return };
@@ -225,8 +226,8 @@ fn drivers_of(place: &Place) -> Vec<String> {
     connections.flat_map(|mut c| c.query::<String, _>(query).unwrap_or_default()).collect()
 }
 
-/// Runs a study whose driver is at the other end of a cable; sees that its connections come from there, that turns are taken,
-/// and that nothing is left after kill -9. `driving` tells how many drivers run there.
+/// Runs a study whose driver is at the other end of a cable; sees that its connections come from there, that
+/// turns are taken, and that nothing is left after kill -9. `driving` tells how many drivers run there.
 fn driven_from(network: &Network, driver: &str, driving: &dyn Fn() -> usize) {
     let place = Place::new(&format!("{STUDY}\n[driver]\n{driver}\n"));
     let mut running = place.command().spawn().expect("tare runs");
@@ -325,7 +326,8 @@ impl Drop for Ssh {
     }
 }
 
-/// Over ssh the driver is nobody's child here: it must end all the same. Which address is ours ssh's daemon says.
+/// Over ssh the driver is nobody's child here: it must end all the same. Which address is ours ssh's daemon
+/// says.
 #[test]
 fn load_comes_from_another_machine_over_ssh() {
     let Some(network) = Network::new(3) else { return };

@@ -1,5 +1,5 @@
-//! `tare lab record` and `tare lab replay` as a user runs them: what a server did for the replayed load is what it did for the recorded
-//! one.
+//! `tare lab record` and `tare lab replay` as a user runs them: what a server did for the replayed load is
+//! what it did for the recorded one.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -87,8 +87,8 @@ impl Theirs {
         dump.iter().for_each(|statement| connection.query_drop(statement).expect("it is done"));
     }
 
-    /// What the server executed, by digest: executions, errors, rows. From the history: where sessions run side by side, the
-    /// built-in's summary by digest loses one now and then, as it adds without a lock.
+    /// What the server executed, by digest: executions, errors, rows. From the history: where sessions run
+    /// side by side, the built-in's summary by digest loses one now and then, as it adds without a lock.
     fn digests(&self) -> Vec<(String, u64, u64, u64, u64, u64)> {
         let query =
             "SELECT DIGEST_TEXT, COUNT(*), CAST(SUM(ERRORS) AS UNSIGNED), CAST(SUM(ROWS_SENT) AS UNSIGNED),

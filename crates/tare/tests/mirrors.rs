@@ -15,8 +15,8 @@ fn place(path: &Path, text: &str) {
     fs::set_permissions(path, fs::Permissions::from_mode(0o755)).expect("permissions");
 }
 
-/// A folder with the scripts and programs in the place of apt's and of upstream's servers. That apt has `of_debian` and
-/// `of_ubuntu` in its configuration, and refuses to download.
+/// A folder with the scripts and programs in the place of apt's and of upstream's servers. That apt has
+/// `of_debian` and `of_ubuntu` in its configuration, and refuses to download.
 struct Machine(tempfile::TempDir);
 
 impl Machine {
@@ -107,7 +107,8 @@ fn what_has_no_mirror_is_left_out_and_said() {
     assert_eq!(String::from_utf8_lossy(&listed.stdout).lines().count(), 2, "those that need none are there");
 }
 
-/// Addresses that scripts, recipes and workflows may name: pages to read, the toolchain's installer, and what stands for one's own.
+/// Addresses that scripts, recipes and workflows may name: pages to read, the toolchain's installer, and what
+/// stands for one's own.
 const NAMED: [&str; 5] = ["rustup.rs", "sh.rustup.rs", "cdla.dev", "HOST", "www.w3.org"];
 
 #[test]

@@ -56,8 +56,8 @@ fn compiled(folder: &TempDir, name: &str, source: &str, arguments: &[&str]) -> P
     result
 }
 
-/// C code that exports the functions of all families, calls each twice but `uncalled`, and holds the address of each. A function
-/// whose name has `absent` is not there.
+/// C code that exports the functions of all families, calls each twice but `uncalled`, and holds the address
+/// of each. A function whose name has `absent` is not there.
 fn server(version: &str, uncalled: &str, absent: &str) -> String {
     let names =
         FAMILIES.iter().flat_map(|family| family.functions.iter().copied()).map(CStr::to_string_lossy);

@@ -46,7 +46,8 @@ fn locked() -> BTreeMap<(String, String), Option<String>> {
         .collect()
 }
 
-/// Crates of crates.io whose sources the program names, as NAME-VERSION: in paths that messages and debug information have.
+/// Crates of crates.io whose sources the program names, as NAME-VERSION: in paths that messages and debug
+/// information have.
 fn named_by_the_program() -> BTreeSet<String> {
     let program = fs::read(env!("CARGO_BIN_EXE_tare")).expect("the program");
     let program = String::from_utf8_lossy(&program);
@@ -108,7 +109,8 @@ fn the_terms_of_every_crate_that_is_shipped_go_along() {
     );
 }
 
-/// Runs the set-up with a compiler that says this of itself, and without a package manager: it cannot get far.
+/// Runs the set-up with a compiler that says this of itself, and without a package manager: it cannot get
+/// far.
 fn set_up(compiler: &str) -> Output {
     let folder = tempfile::tempdir().expect("a folder");
     for program in ["bash", "dirname", "head", "sed", "sort"] {

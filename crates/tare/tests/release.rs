@@ -1,4 +1,5 @@
-//! What is given to others besides the program: the apt repository, apt's hook, the alerts, and the workflow that publishes.
+//! What is given to others besides the program: the apt repository, apt's hook, the alerts, and the workflow
+//! that publishes.
 
 use std::fs;
 use std::io::Write as _;
@@ -331,7 +332,8 @@ fn packaged() -> Vec<(PathBuf, PathBuf)> {
     all
 }
 
-/// Licences are in `copyright`, the changelog is compressed, the reports are too large, and sources are no part of it.
+/// Licences are in `copyright`, the changelog is compressed, the reports are too large, and sources are no
+/// part of it.
 const LEFT_OUT: [&str; 6] = ["COPYING", "CHANGELOG.md", "docs/reports/", "crates/", "scripts/", "Cargo.toml"];
 
 #[test]

@@ -1,5 +1,5 @@
-//! A known list of statements, sent to a server and recorded in each way: the recording has the list, and a replay leaves what the
-//! list left.
+//! A known list of statements, sent to a server and recorded in each way: the recording has the list, and a
+//! replay leaves what the list left.
 
 use std::fs;
 use std::path::Path;

@@ -1,4 +1,5 @@
-//! How `make test` runs programs and sums them up: scripts/side_by_side.py and scripts/test.awk, on a package made for it.
+//! How `make test` runs programs and sums them up: scripts/side_by_side.py and scripts/test.awk, on a package
+//! made for it.
 
 use std::fs;
 use std::path::{Path, PathBuf};

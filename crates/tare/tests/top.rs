@@ -1,4 +1,5 @@
-//! `tare top` as a user runs it: in a pseudo-terminal, driven by keys, on a server under load that is restarted below it.
+//! `tare top` as a user runs it: in a pseudo-terminal, driven by keys, on a server under load that is
+//! restarted below it.
 
 use std::fs::File;
 use std::io::{Read, Write};
@@ -35,8 +36,8 @@ impl Screen {
             fcntl(end, FcntlArg::F_SETFD(FdFlag::FD_CLOEXEC)).expect("a descriptor");
         }
         let end = |slave: &OwnedFd| Stdio::from(slave.try_clone().expect("a descriptor"));
-        // A session of its own, so that the terminal of whoever runs the test is not the program's; and one that is not told
-        // when the terminal goes, as under nohup.
+        // A session of its own, so that the terminal of whoever runs the test is not the program's; and one
+        // that is not told when the terminal goes, as under nohup.
         let mut command = Command::new("setsid");
         let deaf = r#"trap "" HUP; exec "$0" "$@""#;
         command

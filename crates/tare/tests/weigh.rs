@@ -115,7 +115,8 @@ const LEVELS: &str = "SELECT NAME, LEVEL, HELD FROM performance_schema.tare_leve
 const ROWS: &str = "SELECT NAME, VALUE, '' FROM performance_schema.tare_status \
                     WHERE NAME IN ('budget', 'budget_p95', 'level') ORDER BY 1";
 
-/// What can be switched in a server with tare, apart from what a built-in has: levels, and rows of `tare_status`.
+/// What can be switched in a server with tare, apart from what a built-in has: levels, and rows of
+/// `tare_status`.
 fn of_tare(server: &Server) -> [Vec<(String, String, String)>; 2] {
     [LEVELS, ROWS].map(|query| settings(server, query))
 }

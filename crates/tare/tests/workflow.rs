@@ -1,5 +1,5 @@
-//! The workflow in `docs/ci/`: its step that judges passes on what the lab says, the lab takes its arguments, and what the study
-//! takes has been installed before.
+//! The workflow in `docs/ci/`: its step that judges passes on what the lab says, the lab takes its arguments,
+//! and what the study takes has been installed before.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -27,9 +27,9 @@ fn script(step: &str) -> String {
     body.join("\n")
 }
 
-/// Runs it as such a system does, with a program in the lab's place that ends with `status`; gives the step's status, what it
-/// printed, and the arguments the program had. One at a time: another test's child, forked while the program is written, would
-/// hold it open, and what is open for writing cannot be run.
+/// Runs it as such a system does, with a program in the lab's place that ends with `status`; gives the step's
+/// status, what it printed, and the arguments the program had. One at a time: another test's child, forked
+/// while the program is written, would hold it open, and what is open for writing cannot be run.
 fn judged(status: i32) -> (Option<i32>, String, Vec<String>) {
     let folder = tempfile::tempdir().expect("a folder");
     let program = folder.path().join("target/release/tare");

@@ -55,8 +55,8 @@ impl Crowd {
         shares[at.unwrap_or(shares.len() - 1)]
     }
 
-    /// Returns how many events the connection with the index `nth` has per second of its CPU time: a number for each of
-    /// the `places` of the board.
+    /// Returns how many events the connection with the index `nth` has per second of its CPU time: a number
+    /// for each of the `places` of the board.
     pub(crate) fn in_a_second(&self, nth: usize, places: usize) -> Vec<f64> {
         let mut events = vec![0.0; places];
         self.each[nth].rates.iter().for_each(|(at, rate)| events[*at] += rate * SECOND);

@@ -411,8 +411,8 @@ impl Governor {
         self.changes.get(switch).map_or(0, |changes| changes.iter().filter(recent).count())
     }
 
-    /// Returns the levels that a switch may get now, in ascending order, its present one included. With `are_kept`
-    /// statements must not be given up.
+    /// Returns the levels that a switch may get now, in ascending order, its present one included. With
+    /// `are_kept` statements must not be given up.
     fn allowed(&self, switch: &Switch, now: Duration, course: Direction, are_kept: bool) -> Vec<Level> {
         let only_present = vec![switch.present];
         if switch.held.is_some() || kind::is_beginning(&switch.name) {

@@ -49,7 +49,8 @@ impl Load {
         Load::recorded(include_str!("../accounts/mariadb-oltp_read_only.tsv"), 265.0)
     }
 
-    /// A loop in a procedure: hardly a statement of a client, and a million of the program's and their stages.
+    /// A loop in a procedure: hardly a statement of a client, and a million of the program's and their
+    /// stages.
     pub(crate) fn procedure() -> Load {
         let events = [
             ("statement/sql/call_procedure", 200.0),

@@ -45,7 +45,8 @@ impl Lock {
     }
 }
 
-/// How often a sample reads all metadata locks at most. Between two threads that it asks about, locks come and go.
+/// How often a sample reads all metadata locks at most. Between two threads that it asks about, locks come
+/// and go.
 const READINGS: u32 = 4;
 
 /// What one sample has to know of all threads to tell who blocks whom. Read when first needed.

@@ -1,8 +1,9 @@
-//! The active session history: what every active thread is doing, sampled by one thread and kept for as long as its memory
-//! lasts.
+//! The active session history: what every active thread is doing, sampled by one thread and kept for as long
+//! as its memory lasts.
 //!
-//! No event pays for it. The [`Sampler`] reads the slabs of threads as any reader does: without a lock, and without
-//! stopping anyone. What only the operating system knows it asks of a [`Scheduler`], what only the host knows of the
+//! No event pays for it. The [`Sampler`] reads the slabs of threads as any reader does: without a lock, and
+//! without stopping anyone. What only the operating system knows it asks of a [`Scheduler`], what only the
+//! host knows of the
 //! [`Host`](crate::Host).
 //!
 //! | module | holds |

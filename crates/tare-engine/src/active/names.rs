@@ -1,8 +1,9 @@
 //! Texts that many records share: accounts, schemas, digests and objects, in a ring of their own.
 //!
-//! A record refers to a text by the lower half of its position. The writer appends a text again when half of the ring
-//! has been written since, so a text that is used lives as long as the records that use it. Records whose text has been
-//! overwritten all the same, because more texts than usual came along, are not read any more.
+//! A record refers to a text by the lower half of its position. The writer appends a text again when half of
+//! the ring has been written since, so a text that is used lives as long as the records that use it. Records
+//! whose text has been overwritten all the same, because more texts than usual came along, are not read any
+//! more.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -40,8 +41,8 @@ pub(super) struct KnownNames {
 }
 
 impl KnownNames {
-    /// Returns the reference to a text, which is appended unless it is there. 0: the text is empty, or the ring too
-    /// small.
+    /// Returns the reference to a text, which is appended unless it is there. 0: the text is empty, or the
+    /// ring too small.
     pub(super) fn name(&mut self, texts: Texts<'_>, bytes: &[u8]) -> Name {
         let bytes = &bytes[..bytes.len().min(LONGEST)];
         if bytes.is_empty() {

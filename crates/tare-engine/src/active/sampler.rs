@@ -41,8 +41,8 @@ struct Background {
     slept: bool,
 }
 
-/// How much later than due a sample is at most on a busy machine, in microseconds. Before one that is later still there was
-/// no sampling.
+/// How much later than due a sample is at most on a busy machine, in microseconds. Before one that is later
+/// still there was no sampling.
 const LATE_US: u64 = 5_000_000;
 
 /// The statement that a thread is in.
@@ -66,9 +66,9 @@ struct Sample<'a> {
 }
 
 impl Engine {
-    /// Takes a sample: appends a record of every session that is not idle and of every background thread that is not
-    /// asleep. A row stands for the time since the sampler's last sample, or for `interval`, if that is the first or is
-    /// longer ago because nobody sampled. Returns the number of records.
+    /// Takes a sample: appends a record of every session that is not idle and of every background thread that
+    /// is not asleep. A row stands for the time since the sampler's last sample, or for `interval`, if that
+    /// is the first or is longer ago because nobody sampled. Returns the number of records.
     pub fn sample_active(
         &self,
         sampler: &mut Sampler,
@@ -116,7 +116,8 @@ impl Sample<'_> {
         is_whole
     }
 
-    /// Returns the record of what a thread is doing. `None`: its session is idle, or it sleeps in the background.
+    /// Returns the record of what a thread is doing. `None`: its session is idle, or it sleeps in the
+    /// background.
     fn record(&mut self, id: u64, thread: &'static Thread) -> Option<Record> {
         let command = thread.command.load(Relaxed).checked_sub(1);
         let is_in_statement = thread.statement_depth.load(Relaxed) != 0;
@@ -168,7 +169,8 @@ impl Sample<'_> {
         })
     }
 
-    /// Returns a record with all but THREAD_ID: the ages, the texts' places, and what `doing` says of the wait.
+    /// Returns a record with all but THREAD_ID: the ages, the texts' places, and what `doing` says of the
+    /// wait.
     fn begun(&mut self, thread: &Thread, statement: &Statement<'_>, doing: &Doing) -> Record {
         let Statement { running: statement, digest, transaction: trx } = statement;
         let now = ticks();

@@ -91,8 +91,8 @@ impl ActiveHistory {
 }
 
 impl Engine {
-    /// Reserves memory for the active session history, apart from all other memory: at most `bytes`. Must be called
-    /// once, before the first sample.
+    /// Reserves memory for the active session history, apart from all other memory: at most `bytes`. Must be
+    /// called once, before the first sample.
     ///
     /// # Errors
     /// Fails if the system refuses the address space.
@@ -100,8 +100,8 @@ impl Engine {
         self.active.map(bytes)
     }
 
-    /// Calls `each` with every row of the active session history, or with those of one thread, the oldest first. Rows
-    /// that are overwritten meanwhile are left out, as are those whose texts have been.
+    /// Calls `each` with every row of the active session history, or with those of one thread, the oldest
+    /// first. Rows that are overwritten meanwhile are left out, as are those whose texts have been.
     pub fn active_history(
         &self,
         thread: Option<u64>,
@@ -141,7 +141,8 @@ impl Engine {
     }
 }
 
-/// Returns the row of a record. `None`: one of its texts has been overwritten. `classes` are the names of instruments.
+/// Returns the row of a record. `None`: one of its texts has been overwritten. `classes` are the names of
+/// instruments.
 fn active_row(
     record: &Record,
     parts: Parts,

@@ -1,7 +1,8 @@
 //! What a thread waits for, from what its slab, its session and the operating system say.
 //!
-//! Waits that are noted in the slab come first: they are exact. At levels that note none, and for what no instrument
-//! reports, the operating system says whether the thread runs, and the session in which stage it waits.
+//! Waits that are noted in the slab come first: they are exact. At levels that note none, and for what no
+//! instrument reports, the operating system says whether the thread runs, and the session in which stage it
+//! waits.
 
 use std::collections::HashMap;
 use std::sync::atomic::Ordering::Relaxed;
@@ -38,8 +39,8 @@ impl Doing {
     }
 }
 
-/// A thread that is in the middle of statements. Whatever is read of it may be of the next one, so it is asked afterwards whether it
-/// is [still](Self::is_still) in the same.
+/// A thread that is in the middle of statements. Whatever is read of it may be of the next one, so it is
+/// asked afterwards whether it is [still](Self::is_still) in the same.
 #[derive(Clone, Copy)]
 pub(super) struct Working<'a> {
     pub(super) thread: &'static Thread,
@@ -88,8 +89,8 @@ pub(super) struct Judge<'a> {
 }
 
 impl Judge<'_> {
-    /// Returns what a thread does that is in the middle of a statement. `cpu` is the CPU time it had used a moment ago. A thread
-    /// that has got to another statement since runs.
+    /// Returns what a thread does that is in the middle of a statement. `cpu` is the CPU time it had used a
+    /// moment ago. A thread that has got to another statement since runs.
     pub(super) fn working(&mut self, working: Working<'_>, cpu: Option<Duration>) -> Doing {
         let moved_on = || Doing::running(SessionState::OnCpu, 0);
         let Some(notes) = working.notes(self.engine) else { return moved_on() };
@@ -118,7 +119,8 @@ impl Judge<'_> {
         self.row_lock(working, &notes, true).unwrap_or_else(|| self.unnoted(working, notes, class))
     }
 
-    /// Returns what a background thread does; `None`: it sleeps. `cpu` is the CPU time it had used at the last sample.
+    /// Returns what a background thread does; `None`: it sleeps. `cpu` is the CPU time it had used at the
+    /// last sample.
     pub(super) fn background(
         &mut self,
         thread: &'static Thread,
@@ -169,13 +171,15 @@ impl Judge<'_> {
         Doing { wait: wait.class, noted: Some(wait), object, blocker, ..waiting(class, stage) }
     }
 
-    /// Returns that a thread waits for a row lock, if it does. `does_wait`: the operating system says that it waits.
+    /// Returns that a thread waits for a row lock, if it does. `does_wait`: the operating system says that it
+    /// waits.
     fn row_lock(&mut self, working: Working<'_>, notes: &Notes, does_wait: bool) -> Option<Doing> {
         let session = self.engine.session_of(working.thread)?;
         let host = self.engine.host.get()?;
         let wait = host.row_lock_wait(session, does_wait)?;
         let blocker = wait.holder.and_then(|holder| self.blockers.of_session(self.engine, holder));
-        // While it waits for a holder, that keeps its session. Once it has got the lock, the holder may be another one.
+        // While it waits for a holder, that keeps its session. Once it has got the lock, the holder may be
+        // another one.
         let blocker = blocker.filter(|_| host.row_lock_wait(session, does_wait) == Some(wait));
         let now = working.notes(self.engine)?;
         let accessed = notes.waits.last().filter(|it| now.waits.last().is_some_and(|now| now.id == it.id));

@@ -4,8 +4,8 @@
 //! Events above the lowest bucket are deferred. A word holds the place of the cell and the time. When no room
 //! is left, all are put into their buckets at once, so that code and buckets are fetched once for many. The
 //! same happens before a cell is emptied and when a thread ends. Readers see deferred events, too
-//! ([`tare_sync::DeferredEvents`]). The first event of a cell is not deferred, so that a lack of memory for buckets
-//! is noticed at once.
+//! ([`tare_sync::DeferredEvents`]). The first event of a cell is not deferred, so that a lack of memory for
+//! buckets is noticed at once.
 
 use std::hint::cold_path;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};

@@ -71,8 +71,8 @@ impl Thread {
     }
 }
 
-/// The number of evictions of a cell that counts for the row without a digest. The table's is even, so it never
-/// equals this one.
+/// The number of evictions of a cell that counts for the row without a digest. The table's is even, so it
+/// never equals this one.
 const NO_PLACE: u32 = 1;
 
 /// The bound of a cell for which no statement is slow enough to be a sample.
@@ -153,8 +153,8 @@ impl Engine {
         self.find_digest_cell(thread, &Hashed::of(key), now)
     }
 
-    /// Returns whether a cell still counts for its digest, as no digest has been evicted since. Marks the digest
-    /// as seen if that was some time ago.
+    /// Returns whether a cell still counts for its digest, as no digest has been evicted since. Marks the
+    /// digest as seen if that was some time ago.
     #[inline(always)]
     pub(crate) fn is_known(&self, cell: &DigestCell, now: u64) -> bool {
         // If no digest has lost its place since, the slot has been this digest's all the time.
@@ -386,8 +386,8 @@ impl Engine {
         self.folds.end();
     }
 
-    /// Moves the counts of an ended thread to the shared table. The map stays with the slab, whose next thread
-    /// often counts the same digests.
+    /// Moves the counts of an ended thread to the shared table. The map stays with the slab, whose next
+    /// thread often counts the same digests.
     pub(super) fn fold_seen_digests(&self, thread: &Thread) {
         let map = thread.digest_map.own();
         // A map from before TRUNCATE is emptied when a thread uses it.

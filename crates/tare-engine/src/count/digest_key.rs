@@ -17,8 +17,8 @@ pub struct DigestTokens<'a> {
     pub charset: u32,
     /// Whether the statement had more tokens than the host kept.
     pub cut: bool,
-    /// The host's hash function for tokens. It is called when the engine keeps only the first of the tokens: those
-    /// alone cannot tell two digests apart.
+    /// The host's hash function for tokens. It is called when the engine keeps only the first of the tokens:
+    /// those alone cannot tell two digests apart.
     pub hash: fn(&[u8]) -> [u8; 16],
 }
 

@@ -264,7 +264,8 @@ impl DigestTable {
         }
     }
 
-    /// Claims a slot for a new digest. The caller fills it and calls `publish_owner`. `None`: none is available.
+    /// Claims a slot for a new digest. The caller fills it and calls `publish_owner`. `None`: none is
+    /// available.
     pub(crate) fn vacate(&self, pools: &Pools, arena: &Arena, now: u64) -> Option<&'static DigestSlot> {
         for _ in 0..TRIES {
             while let Some(number) = self.candidates.pop() {

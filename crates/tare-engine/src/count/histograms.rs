@@ -87,7 +87,8 @@ impl Engine {
         }
     }
 
-    /// Notes that all events of a cell have no times from now on, until [`crate::layout::histograms::end_counting`].
+    /// Notes that all events of a cell have no times from now on, until
+    /// [`crate::layout::histograms::end_counting`].
     pub(crate) fn begin_counting(&self, thread: &Thread, cell: &StatCell) {
         if let Some(untimed) = self.untimed_piece(thread, &cell.head)
             && untimed.since.own() == 0

@@ -194,8 +194,8 @@ impl Engine {
     }
 
     /// Notes the spans of the sums above an ended thread, which has been folded into them, if it is time.
-    /// `of_account` is the number of threads of its account that ended without a note, if it is time there; of
-    /// a single one [`Engine::note_member`] has noted the spans. Callers hold the lock of the parties; the
+    /// `of_account` is the number of threads of its account that ended without a note, if it is time there;
+    /// of a single one [`Engine::note_member`] has noted the spans. Callers hold the lock of the parties; the
     /// thread leaves them afterwards.
     pub(super) fn note_above(&self, thread: &Thread, of_account: Option<u32>) {
         let [account, user, host] = [ACCOUNT, USER, HOST].map(|kind| self.party(thread, kind));

@@ -130,7 +130,8 @@ impl Engine {
         self.skips_class(synch.class())
     }
 
-    /// Adds the weight of an uncontended lock that has been counted as one wait, off the fast path. Call it where
+    /// Adds the weight of an uncontended lock that has been counted as one wait, off the fast path. Call it
+    /// where
     /// [`Engine::is_weighing`] says so.
     #[cold]
     #[inline(never)]
@@ -153,8 +154,8 @@ impl Engine {
         self.count_free_lock(lock, synch.object(), free_operation(operation), source);
     }
 
-    /// Counts an uncontended lock on the fast path: if it nests in no other wait or is not recorded. Returns false
-    /// if nothing has happened; then call [`Engine::count_free_synch`].
+    /// Counts an uncontended lock on the fast path: if it nests in no other wait or is not recorded. Returns
+    /// false if nothing has happened; then call [`Engine::count_free_synch`].
     #[inline(always)]
     pub fn count_free_synch_fast(
         &self,

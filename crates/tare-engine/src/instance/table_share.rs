@@ -1,8 +1,8 @@
 //! Table shares: tables as the host defines them, with the counts of their closed handles.
 //!
 //! Several threads may want to change a share's counts at once: one that closes a handle, one that finds the
-//! table with other keys, one that drops it. The lock [`Engine::share_changes`] orders them. The host takes it
-//! where it opens and closes tables, not where it uses them.
+//! table with other keys, one that drops it. The lock [`Engine::share_changes`] orders them. The host takes
+//! it where it opens and closes tables, not where it uses them.
 
 use std::sync::atomic::{
     AtomicU8, AtomicU16, AtomicU32, AtomicU64,
@@ -260,8 +260,8 @@ impl Engine {
 }
 
 impl Engine {
-    /// Applies the rules of `setup_objects` to every object. A table that is disabled by this loses the counts of
-    /// closed handles, as in the built-in.
+    /// Applies the rules of `setup_objects` to every object. A table that is disabled by this loses the
+    /// counts of closed handles, as in the built-in.
     pub(crate) fn apply_object_rules(&self, rules: &[ObjectRule]) {
         // Returns whether the object was enabled and no longer is.
         let anew = |watch: &AtomicU8, object_type, (schema, schema_len, name, name_len): NameWords<'_>| {

@@ -69,7 +69,8 @@ pub(crate) enum Viewer {
 /// The number of viewers.
 pub(crate) const VIEWERS: usize = 5;
 
-/// The epoch of a cell that its thread's list does not have, see [`super::cell_list`]. No family's epoch is 0.
+/// The epoch of a cell that its thread's list does not have, see [`super::cell_list`]. No family's epoch is
+/// 0.
 pub(crate) const RETIRED: u32 = 0;
 
 /// The first word of every cell.

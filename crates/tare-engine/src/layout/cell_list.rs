@@ -1,8 +1,8 @@
 //! HOT PATH: a thread's list of cells, for each bank: the cells in the order of their creation, and the
 //! places where each of them is folded to.
 //!
-//! Only the bank's own thread uses it. A connection that ends folds its cells into two sums each. It finds them
-//! one after the other, and their sums where the previous connection found them, if that was of the same
+//! Only the bank's own thread uses it. A connection that ends folds its cells into two sums each. It finds
+//! them one after the other, and their sums where the previous connection found them, if that was of the same
 //! account. A cell in which several threads in a row counted nothing leaves the list, until an event needs it
 //! again: so what a thread's end costs depends on what connections do, not on what one of them once did.
 
@@ -43,7 +43,8 @@ const _: () = assert!(size_of::<Page>() == 4 * LINE);
 #[repr(C)]
 pub(crate) struct ListedCell {
     cell: AtomicU32,
-    /// Class in the lower half; its kind above, and from bit [`IDLE`] on the threads in a row that have not counted in it.
+    /// Class in the lower half; its kind above, and from bit [`IDLE`] on the threads in a row that have not
+    /// counted in it.
     class: AtomicU32,
     /// The places of its cells in the sums of the account and (`all`) of all; 0: not looked up yet.
     pub(crate) account: AtomicU32,
@@ -62,8 +63,8 @@ impl ListedCell {
         KINDS[(self.class.own() >> 16 & 0xFF) as usize % KINDS.len()]
     }
 
-    /// Notes whether the thread that ends has counted in the cell. Returns false once [`MOST_IDLE`] threads in a
-    /// row have not.
+    /// Notes whether the thread that ends has counted in the cell. Returns false once [`MOST_IDLE`] threads
+    /// in a row have not.
     #[inline(always)]
     pub(crate) fn note_use(&self, is_used: bool) -> bool {
         let word = self.class.own();

@@ -10,7 +10,8 @@ pub(crate) struct DeferredWords(pub(crate) [AtomicU64; 64]);
 
 /// The position of the cell's place in a word. The time is below it.
 const CELL: u32 = 32;
-/// The mark of a word whose cell is no [`StatCell`](crate::layout::cell::StatCell) and keeps its maximum itself.
+/// The mark of a word whose cell is no [`StatCell`](crate::layout::cell::StatCell) and keeps its maximum
+/// itself.
 pub(crate) const KNOWS_LONGEST: u64 = 1 << 62;
 /// The mark of a word for several events, all in the lowest bucket. Only the time they took together remains
 /// to be noted.

@@ -1,5 +1,5 @@
-//! HOT PATH: histograms: how the events of a cell spread over buckets, in the shape `extended` only. What adds
-//! to them is in `count::histograms`.
+//! HOT PATH: histograms: how the events of a cell spread over buckets, in the shape `extended` only. What
+//! adds to them is in `count::histograms`.
 //!
 //! The lowest bucket is not counted: it is the rest of the cell's count. So the buckets of a histogram add up
 //! to the count of its row at any moment, and an event of the lowest bucket costs nothing more. No extra

@@ -174,8 +174,8 @@ impl EventJournal {
 
 /// The most words of marks before a record.
 pub(crate) const MARKS: u32 = 4;
-/// The most ids that are assigned between two calls of [`EventJournal::expect_ids`]: those of a block of waits, of
-/// a block of stages, and of a statement with all that is open in it.
+/// The most ids that are assigned between two calls of [`EventJournal::expect_ids`]: those of a block of
+/// waits, of a block of stages, and of a statement with all that is open in it.
 const UNASKED_IDS: u64 = 1024;
 
 /// What the marks of a block have said so far, for a decoder.

@@ -63,7 +63,8 @@ pub(crate) const OBJECT_TYPE: u32 = 48;
 pub(crate) const TEXT_CUT: u64 = 1 << 56;
 /// The flag of a program that is the one named last in the block.
 pub(crate) const SAME_PROGRAM: u64 = 1 << 57;
-/// Of an open statement: its text has not been copied. The first word of the text names the prepared statement that has it.
+/// Of an open statement: its text has not been copied. The first word of the text names the prepared
+/// statement that has it.
 pub(crate) const TEXT_PREPARED: u64 = 1 << 58;
 /// The lengths of the program's names.
 pub(crate) const PROGRAM_NAMES: u64 =

@@ -5,8 +5,8 @@
 //! read before and after: if they are the same, everything read in between lies within them. Otherwise all is
 //! read again.
 //!
-//! Few events are recorded of a statement that was not chosen, so the last wait of a thread may belong to a much
-//! older statement. Whatever ended before the thread's last statement began is left out.
+//! Few events are recorded of a statement that was not chosen, so the last wait of a thread may belong to a
+//! much older statement. Whatever ended before the thread's last statement began is left out.
 
 use std::sync::atomic::Ordering::Relaxed;
 

@@ -45,8 +45,8 @@ pub struct Config {
     pub instruments: InitialSwitches,
     /// Consumers that are on at the start.
     pub consumers: Vec<Consumer>,
-    /// The host's errors in ascending order of number, at most [`MAX_ERRORS`](crate::MAX_ERRORS). If empty, there is no
-    /// instrument `error`.
+    /// The host's errors in ascending order of number, at most [`MAX_ERRORS`](crate::MAX_ERRORS). If empty,
+    /// there is no instrument `error`.
     pub errors: &'static [KnownError],
 }
 

@@ -3,8 +3,8 @@
 //! that.
 //!
 //! While a kind is off, nobody reports that a lock is released. So what threads note of the locks they hold
-//! carries the *activation* at which they noted it: a number that rises whenever a kind is switched on. A note
-//! from before its kind was last switched on is void.
+//! carries the *activation* at which they noted it: a number that rises whenever a kind is switched on. A
+//! note from before its kind was last switched on is void.
 
 use std::hint::cold_path;
 use std::slice::from_ref;
@@ -103,8 +103,8 @@ impl Demands {
         self.activation.load(Acquire)
     }
 
-    /// Returns whether `kind` has been on without a break since `activation`, of which [`ACTIVATION_BITS`] bits are
-    /// compared. Activations may have wrapped, so the sign of their difference decides.
+    /// Returns whether `kind` has been on without a break since `activation`, of which [`ACTIVATION_BITS`]
+    /// bits are compared. Activations may have wrapped, so the sign of their difference decides.
     pub(crate) fn was_on_since(&self, kind: Kind, activation: u32) -> bool {
         let since = self.since[place(kind)].load(Acquire);
         self.is(kind) && activation.wrapping_sub(since) << (32 - ACTIVATION_BITS) >> 31 == 0
@@ -125,8 +125,8 @@ impl Engine {
         self.demands.is(kind)
     }
 
-    /// Returns whether there is no demand for an event of a kind. Calls `is_off` only where some instruments of the
-    /// kind are off or sampled.
+    /// Returns whether there is no demand for an event of a kind. Calls `is_off` only where some instruments
+    /// of the kind are off or sampled.
     #[inline(always)]
     pub fn lacks_demand(&self, kind: Kind, is_off: impl FnOnce() -> bool) -> bool {
         let is_every = self.demands.kinds[place(kind)].load(Relaxed) >= Demand::Sums as u8;

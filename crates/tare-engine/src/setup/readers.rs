@@ -1,9 +1,10 @@
 //! Readers of ended statements, and which of them they want.
 //!
-//! While a server samples, a statement that was not chosen leaves no record, unless it failed, waited or was slow. A
-//! reader of the stream of statements misses those without knowing. So it registers here, with the least time of
-//! the statements it wants. While it does, whatever ends after such a time is recorded, chosen or not. Only the
-//! test at a statement's end knows of it: what is inside a statement, and its weight, stay what they are.
+//! While a server samples, a statement that was not chosen leaves no record, unless it failed, waited or was
+//! slow. A reader of the stream of statements misses those without knowing. So it registers here, with the
+//! least time of the statements it wants. While it does, whatever ends after such a time is recorded, chosen
+//! or not. Only the test at a statement's end knows of it: what is inside a statement, and its weight, stay
+//! what they are.
 
 use std::collections::BTreeMap;
 
@@ -24,8 +25,8 @@ impl StatementReaders {
     }
 }
 
-/// A reader of ended statements: while it exists, the statements it wants are recorded when they end, chosen or
-/// not. It forgets itself when it is dropped.
+/// A reader of ended statements: while it exists, the statements it wants are recorded when they end, chosen
+/// or not. It forgets itself when it is dropped.
 pub struct StatementReader {
     engine: &'static Engine,
     id: u64,

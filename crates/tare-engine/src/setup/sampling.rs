@@ -3,8 +3,8 @@
 //! The setting is a rate: so many chosen statements per second in the whole server. A few times per second
 //! the host calls [`Engine::adjust_sampling`]. It counts the statements since the last call and sets the
 //! *weight*: one statement in that many is chosen. While the server runs fewer statements than the rate, the
-//! weight is 1: every statement is chosen, and nothing is estimated. What a client's connection does before its
-//! first statement is chosen in the same way.
+//! weight is 1: every statement is chosen, and nothing is estimated. What a client's connection does before
+//! its first statement is chosen in the same way.
 //!
 //! Whoever reads ended statements as a stream wants those, too, that were not chosen: see [`super::readers`].
 
@@ -37,8 +37,8 @@ pub struct SamplingState {
     pub largest_weight: u32,
     /// Run time after which a statement that was not chosen is recorded from then on.
     pub slow_after: Duration,
-    /// Run time from which an ended statement is recorded, chosen or not: `slow_after`, or less while somebody
-    /// reads the stream of statements.
+    /// Run time from which an ended statement is recorded, chosen or not: `slow_after`, or less while
+    /// somebody reads the stream of statements.
     pub recorded_from: Duration,
     /// Number of statements begun, as of the last [`Engine::adjust_sampling`].
     pub begun: u64,
@@ -93,7 +93,8 @@ pub(super) struct SamplingControl {
 pub(crate) struct SamplingSettings {
     chance: AtomicU64,
     slow_after_ticks: AtomicU64,
-    /// Least time of an ended statement that is recorded although it was not chosen; `slow_after_ticks` at most.
+    /// Least time of an ended statement that is recorded although it was not chosen; `slow_after_ticks` at
+    /// most.
     record_from_ticks: AtomicU64,
     /// Statements of threads that have ended; see `begun` of [`crate::thread::Thread`].
     pub(crate) departed: AtomicU32,

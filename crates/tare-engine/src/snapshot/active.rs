@@ -59,9 +59,9 @@ pub enum WaitClass {
     Other,
 }
 
-/// Returns the wait that says what a thread waits for; `waits` are those in progress, the innermost last, and `kind`
-/// returns the kind of one. Access to a table is no such wait: what is waited for in it has waits of its own. A metadata
-/// lock is waited for on a condition, which says less; so is a lock on a table.
+/// Returns the wait that says what a thread waits for; `waits` are those in progress, the innermost last, and
+/// `kind` returns the kind of one. Access to a table is no such wait: what is waited for in it has waits of
+/// its own. A metadata lock is waited for on a condition, which says less; so is a lock on a table.
 pub fn waited_for<W>(waits: &[W], kind: impl Fn(&W) -> Option<Kind>) -> Option<&W> {
     let metadata = waits.iter().find(|wait| kind(wait) == Some(Kind::Metadata));
     let (innermost, outer) = waits.split_last()?;
@@ -202,8 +202,8 @@ pub struct ActiveHistoryState {
     pub capacity: u64,
     /// SAMPLE_TIME of the oldest row, in microseconds since the Unix epoch.
     pub oldest_us: Option<u64>,
-    /// Time that sessions have spent since the start, in microseconds, in the order of [`WaitClass::ALL`]. Rows that have
-    /// been overwritten count, too.
+    /// Time that sessions have spent since the start, in microseconds, in the order of [`WaitClass::ALL`].
+    /// Rows that have been overwritten count, too.
     pub times_us: [u64; WaitClass::ALL.len()],
 }
 

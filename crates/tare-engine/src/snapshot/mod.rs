@@ -63,7 +63,8 @@ pub enum Kind {
 }
 
 impl Kind {
-    /// Returns the kind of a wait's instrument, by its name. `None`: it is no wait's, or of a kind that is not known.
+    /// Returns the kind of a wait's instrument, by its name. `None`: it is no wait's, or of a kind that is
+    /// not known.
     #[must_use]
     pub fn of_wait(instrument: &str) -> Option<Kind> {
         let mut parts = instrument.split('/');
@@ -82,7 +83,8 @@ impl Kind {
         })
     }
 
-    /// Returns whether a background thread in such a wait has nothing to do: it waits for a signal, or for the network.
+    /// Returns whether a background thread in such a wait has nothing to do: it waits for a signal, or for
+    /// the network.
     #[must_use]
     pub const fn is_rest(self) -> bool {
         matches!(self, Kind::Cond | Kind::Socket)

@@ -123,8 +123,8 @@ impl Engine {
         self.skips_as::<true>()
     }
 
-    /// Returns whether to skip an event that begins in the calling thread, and the clock need not be read. If not,
-    /// ask [`Engine::skips`] or [`Engine::skips_stage`]. For sampled instruments only.
+    /// Returns whether to skip an event that begins in the calling thread, and the clock need not be read. If
+    /// not, ask [`Engine::skips`] or [`Engine::skips_stage`]. For sampled instruments only.
     #[inline(always)]
     pub fn skips_at_once(&self) -> bool {
         local::take_skip()
@@ -139,7 +139,8 @@ impl Engine {
             }
     }
 
-    /// Returns whether to skip an event for which the clock may have to be read, or which a chosen statement counts.
+    /// Returns whether to skip an event for which the clock may have to be read, or which a chosen statement
+    /// counts.
     #[cold]
     #[inline(never)]
     fn skips_unless_slow<const STAGE: bool>(&self) -> bool {
@@ -158,8 +159,8 @@ impl Engine {
         }
     }
 
-    /// Reads the clock in a chosen statement, at the calls at which [`Engine::skips_on`] does in others. In one that
-    /// has become slow, whatever begins from now on counts once.
+    /// Reads the clock in a chosen statement, at the calls at which [`Engine::skips_on`] does in others. In
+    /// one that has become slow, whatever begins from now on counts once.
     #[cold]
     #[inline(never)]
     fn weigh_on<const STAGE: bool>(&self) {
@@ -238,8 +239,8 @@ impl Engine {
         local::is_skipping()
     }
 
-    /// Returns whether the calling thread's statement is counted differently once it is slow: it is skipping, or it
-    /// was chosen and counts for others.
+    /// Returns whether the calling thread's statement is counted differently once it is slow: it is skipping,
+    /// or it was chosen and counts for others.
     #[inline(always)]
     pub fn looks_for_slowness(&self) -> bool {
         local::skips() != 0
@@ -283,8 +284,8 @@ impl Engine {
         thread.set_stage_parent(self.arena.base(), thread.parent.own());
     }
 
-    /// Makes sure that the statement around an ended wait is recorded, because the wait is, chosen or not. Reads
-    /// the clock in statements that were not chosen.
+    /// Makes sure that the statement around an ended wait is recorded, because the wait is, chosen or not.
+    /// Reads the clock in statements that were not chosen.
     #[inline(always)]
     pub fn has_waited(&self) {
         if self.looks_for_slowness() {
@@ -303,7 +304,8 @@ impl Engine {
         }
     }
 
-    /// Returns the factors by which the calling thread counts an event that began at `began` in one of its own cells.
+    /// Returns the factors by which the calling thread counts an event that began at `began` in one of its
+    /// own cells.
     pub(crate) fn weight_in(
         &self,
         thread: &Thread,
@@ -346,8 +348,8 @@ impl Engine {
         }
     }
 
-    /// Returns the factors by which the calling thread counts an event that began at `began`. `class` decides where
-    /// only some instruments of `kind` are sampled.
+    /// Returns the factors by which the calling thread counts an event that began at `began`. `class` decides
+    /// where only some instruments of `kind` are sampled.
     #[cold]
     #[inline(never)]
     pub(crate) fn weight_of(&self, thread: &Thread, kind: Kind, class: ClassId, began: u64) -> SampleWeight {

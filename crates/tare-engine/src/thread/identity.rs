@@ -71,8 +71,8 @@ impl Engine {
         cut
     }
 
-    /// Sets THREAD_ID, for a host that numbers threads itself. Called right after [`Engine::new_thread`], before the
-    /// thread has an event; no two threads that live may have the same number.
+    /// Sets THREAD_ID, for a host that numbers threads itself. Called right after [`Engine::new_thread`],
+    /// before the thread has an event; no two threads that live may have the same number.
     pub fn set_thread_id(&self, thread: ThreadRef, id: u64) {
         thread.slab().thread_id.store(id, Relaxed);
     }
@@ -102,8 +102,8 @@ impl Engine {
         thread.slab().start_time_s.store(start_s, Relaxed);
     }
 
-    /// Applies the rules of `setup_actors` to a thread that has become a connection of this account. A connection without user
-    /// or host is always instrumented.
+    /// Applies the rules of `setup_actors` to a thread that has become a connection of this account. A
+    /// connection without user or host is always instrumented.
     pub fn decide_actor(&self, thread: ThreadRef, user: &[u8], host: &[u8]) {
         let (instrumented, history) = match (user, host) {
             (b"", _) | (_, b"") => (true, true),

@@ -85,7 +85,8 @@ pub(crate) struct Thread {
     pub(crate) stage_recorded: AtomicU32,
     /// Cell of the stage in progress, if it began on the fast path.
     pub(crate) stage_cell: AtomicU32,
-    /// The last stage that was set: PROCESSLIST_STATE, unless [`crate::record::stage::unreported`] overrides it.
+    /// The last stage that was set: PROCESSLIST_STATE, unless [`crate::record::stage::unreported`] overrides
+    /// it.
     pub(crate) stage_label: AtomicU32,
     /// Start of the stage in progress, in ticks.
     pub(crate) stage_start: AtomicU64,
@@ -185,12 +186,14 @@ pub(crate) struct Thread {
     pub(crate) ready_for: [AtomicU32; 2],
     /// WORK_COMPLETED and WORK_ESTIMATED. The host writes here.
     pub(crate) progress: [AtomicU64; 2],
-    /// Time in ticks at which the statement, a chosen one, has become slow, so that `weight` does not hold any more; 0: it holds.
+    /// Time in ticks at which the statement, a chosen one, has become slow, so that `weight` does not hold
+    /// any more; 0: it holds.
     pub(crate) slow_from: AtomicU64,
     /// Entries of the map of digests in whose cells the thread has counted, one bit each.
     pub(crate) digest_entries: [AtomicU64; DIGEST_ENTRIES / 64],
-    /// Blocks by event type minus one, in the order of [`RINGS`]. The first field that need not be zero when a
-    /// thread begins on a kept slab: each of those from here on says how much of it is valid, or another does.
+    /// Blocks by event type minus one, in the order of [`RINGS`]. The first field that need not be zero when
+    /// a thread begins on a kept slab: each of those from here on says how much of it is valid, or another
+    /// does.
     ring_blocks: [RingBlocks; 4],
     cell_blocks: [AtomicU32; CELL_BLOCKS],
     /// Events that are to be put into their buckets.

@@ -38,7 +38,8 @@ fn handle(rig: Rig, thread: ThreadRef, found: Option<u32>) {
     });
 }
 
-/// SUM_ERROR_RAISED and SUM_ERROR_HANDLED of every error at a level, by number (0: unknown); what nobody saw is left out.
+/// SUM_ERROR_RAISED and SUM_ERROR_HANDLED of every error at a level, by number (0: unknown); what nobody saw
+/// is left out.
 fn seen(rig: Rig, level: Grouping) -> BTreeMap<u32, (u64, u64)> {
     let mut seen = BTreeMap::new();
     for Summary { stat, .. } in rig.error_rows(level) {

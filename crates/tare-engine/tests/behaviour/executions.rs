@@ -1,4 +1,5 @@
-//! Executions of prepared statements that were not chosen: their text stays where it was prepared until it is needed.
+//! Executions of prepared statements that were not chosen: their text stays where it was prepared until it is
+//! needed.
 
 use std::time::Duration;
 

@@ -448,8 +448,8 @@ fn without_memory_buckets_still_add_up_and_the_loss_is_counted() {
     events(rig, 0);
     let idle: Vec<ThreadRef> = std::iter::from_fn(|| rig.new_thread(rig.class.thread, None, None)).collect();
     assert!(!idle.is_empty());
-    // The first ones may have taken long enough to have a part each of the buckets. So these are far apart, and more than can be
-    // put off: a part that is asked for is missed.
+    // The first ones may have taken long enough to have a part each of the buckets. So these are far apart,
+    // and more than can be put off: a part that is asked for is missed.
     for _ in 0..20 {
         [20, 200, 2_000].into_iter().for_each(|microseconds| events(rig, microseconds));
     }

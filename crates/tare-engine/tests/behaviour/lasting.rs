@@ -1,5 +1,5 @@
-//! Streams of waits and stages, which have a number when they begin and are read once they have ended: each once, in order, and
-//! what was missed counted.
+//! Streams of waits and stages, which have a number when they begin and are read once they have ended: each
+//! once, in order, and what was missed counted.
 
 use std::ops::ControlFlow;
 
@@ -186,7 +186,8 @@ fn a_stage_that_never_ended_is_neither_read_nor_lost() {
     );
 }
 
-/// The reader holds the block in which a stage began, and while it hands that out, the one in which it ended goes.
+/// The reader holds the block in which a stage began, and while it hands that out, the one in which it ended
+/// goes.
 #[test]
 fn a_stage_that_ended_in_a_block_that_has_gone_is_lost() {
     let rig = Rig::with(Config { history_long_size: [1_000; 4], ..small() });

@@ -1,4 +1,5 @@
-//! How much may be kept of each thing: beyond it, things are counted as lost, and what is given back is used again.
+//! How much may be kept of each thing: beyond it, things are counted as lost, and what is given back is used
+//! again.
 
 use tare_engine::snapshot::*;
 use tare_engine::*;

@@ -69,7 +69,8 @@ fn an_account_is_as_high_as_those_who_were_there_at_the_same_time() {
         number = number.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
         (number >> 33) as usize % below
     };
-    // Of each account the connections, with how many blocks each had at most, and the most that all of them had together.
+    // Of each account the connections, with how many blocks each had at most, and the most that all of them
+    // had together.
     let mut accounts: [(Vec<(ThreadRef, usize)>, usize); 3] = Default::default();
     for round in 0..800 {
         let at = random(3);

@@ -141,7 +141,8 @@ fn errors(weight: u32) -> [f64; 3] {
     let thread = rig.connect();
     let host = Host::new(&rig);
     host.statements(STATEMENTS);
-    // Of a statement's number x of events: the variance of the sum over chosen ones is (weight - 1) times the sum of x².
+    // Of a statement's number x of events: the variance of the sum over chosen ones is (weight - 1) times the
+    // sum of x².
     let error = |estimate: u64, per_statement: [f64; 3]| {
         let each = STATEMENTS as f64 / 3.0;
         let truth: f64 = per_statement.iter().sum::<f64>() * each;
@@ -168,7 +169,8 @@ fn estimates_have_no_bias_and_the_standard_error_that_is_documented() {
     }
 }
 
-/// Lets threads of a class begin and end, each with one stage, two free locks, a contended one and a statement.
+/// Lets threads of a class begin and end, each with one stage, two free locks, a contended one and a
+/// statement.
 fn connections(rig: &Rig, class: ClassId, number: u64) {
     let host = Host::new(rig);
     for _ in 0..number {
@@ -549,7 +551,8 @@ fn histograms_add_up_to_their_counts() {
     assert_eq!(histogram.filled().map(|bucket| bucket.count).sum::<u64>(), count);
 }
 
-/// The governor's limit. By chosen ones alone an interval in which none was chosen would look as if nobody had asked anything.
+/// The governor's limit. By chosen ones alone an interval in which none was chosen would look as if nobody
+/// had asked anything.
 #[test]
 fn a_limit_lowers_the_rate_at_once_and_every_statement_counts_for_it_chosen_or_not() {
     let rig = sampled(1_000_000);

@@ -1,4 +1,5 @@
-//! Threads one after the other: the next one gets what was kept of one that ended, and nobody sees anything of that.
+//! Threads one after the other: the next one gets what was kept of one that ended, and nobody sees anything
+//! of that.
 
 use std::collections::BTreeMap;
 
@@ -11,8 +12,8 @@ fn rigs() -> [Rig; 2] {
     [false, true].map(|extended| Rig::with(Config { extended, ..small() }))
 }
 
-/// The same without times where there are histograms: which of their buckets are used, and so how much memory, is a matter of
-/// how busy the machine is.
+/// The same without times where there are histograms: which of their buckets are used, and so how much
+/// memory, is a matter of how busy the machine is.
 fn steady_rigs() -> [Rig; 2] {
     let instruments: InitialSwitches = Box::new(|_| Initial { timed: false, ..Initial::default() });
     [Rig::with(small()), Rig::with(Config { extended: true, instruments, ..small() })]

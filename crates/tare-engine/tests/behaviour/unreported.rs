@@ -1,4 +1,5 @@
-//! Stages that the host tells nothing of while all their instruments are off, as it knows itself which one a session is in.
+//! Stages that the host tells nothing of while all their instruments are off, as it knows itself which one a
+//! session is in.
 
 use std::sync::atomic::Ordering::Relaxed;
 
@@ -14,7 +15,8 @@ fn knowing() -> Rig {
     rig
 }
 
-/// A stage begins, as a host does it: it knows, and tells of it unless it need not. 0: none does, and the one before ends.
+/// A stage begins, as a host does it: it knows, and tells of it unless it need not. 0: none does, and the one
+/// before ends.
 fn stage(rig: Rig, class: ClassId) {
     let thread = rig.current_thread().expect("a thread");
     rig.host.stages.lock().expect("no panic").insert(thread.thread_id(), u32::from(class));

@@ -82,7 +82,8 @@ fn threads_are_read_in_order_while_slabs_change_hands() {
     assert!(rig.threads().is_empty());
 }
 
-/// A wait in progress names the thread that waits, also where its slab has had another one since it was looked for.
+/// A wait in progress names the thread that waits, also where its slab has had another one since it was
+/// looked for.
 #[test]
 fn a_wait_in_progress_is_its_threads() {
     let rig = Rig::with(small());

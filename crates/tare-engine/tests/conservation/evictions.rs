@@ -1,5 +1,5 @@
-//! Far more digests than there is room for, from several threads at once: every statement is counted in its own row or in
-//! the one without a digest.
+//! Far more digests than there is room for, from several threads at once: every statement is counted in its
+//! own row or in the one without a digest.
 
 use std::collections::HashSet;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};

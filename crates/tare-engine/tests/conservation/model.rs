@@ -67,8 +67,8 @@ struct ModelThread {
     account: usize,
 }
 
-/// What the engine must say. Figures lie where the built-in keeps them: the threads' own, the accounts' of threads
-/// that have ended or were reset, the users' and the hosts' of accounts that were.
+/// What the engine must say. Figures lie where the built-in keeps them: the threads' own, the accounts' of
+/// threads that have ended or were reset, the users' and the hosts' of accounts that were.
 #[derive(Default)]
 struct Model {
     threads: Vec<ModelThread>,

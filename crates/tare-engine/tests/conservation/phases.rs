@@ -1,5 +1,6 @@
-//! What one kind of thing has given back another kind can have: the memory is filled with one, emptied, and filled with
-//! another, by several threads at once and beside a reader. What there was is either shown or counted as lost.
+//! What one kind of thing has given back another kind can have: the memory is filled with one, emptied, and
+//! filled with another, by several threads at once and beside a reader. What there was is either shown or
+//! counted as lost.
 
 use std::sync::Barrier;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
@@ -179,7 +180,8 @@ impl Bench {
         }
     }
 
-    /// Makes things until there is no room, lets them be counted, and ends them. Returns how many were wanted and made.
+    /// Makes things until there is no room, lets them be counted, and ends them. Returns how many were wanted
+    /// and made.
     fn work(&self, stuff: Stuff, worker: usize, together: &Barrier, shown: &AtomicUsize) -> (usize, usize) {
         let thread = self.rig.connect();
         together.wait();

@@ -19,8 +19,8 @@ fn work(rig: Rig, thread: tare_engine::ThreadRef, is_over: &AtomicBool) {
     });
 }
 
-/// Whether a wait was, or is, a thread's last one while a statement was its last one: one of its own or, while it lasts, one from before
-/// its first.
+/// Whether a wait was, or is, a thread's last one while a statement was its last one: one of its own or,
+/// while it lasts, one from before its first.
 fn are_of_one_moment(wait: &EventHead, statement: &EventHead) -> bool {
     match wait.nesting {
         Some((of, EventType::Statement)) if of < statement.event_id => statement.end_event_id.is_none(),

@@ -1,5 +1,5 @@
-//! Streams under load: with many threads at once that come and go, and histories that are far too small, what a reader read
-//! and what it was told it missed are what there was.
+//! Streams under load: with many threads at once that come and go, and histories that are far too small, what
+//! a reader read and what it was told it missed are what there was.
 
 use std::collections::HashMap;
 use std::ops::ControlFlow;

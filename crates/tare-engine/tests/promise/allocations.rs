@@ -18,8 +18,8 @@ fn count() {
     CALLS.with(|calls| calls.set(calls.get() + 1));
 }
 
-// SAFETY: every call goes to the system's allocator unchanged; counting allocates nothing: the thread-local is
-// constant-initialised and has no destructor.
+// SAFETY: every call goes to the system's allocator unchanged; counting allocates nothing: the thread-local
+// is constant-initialised and has no destructor.
 unsafe impl GlobalAlloc for CountingAllocator {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         count();

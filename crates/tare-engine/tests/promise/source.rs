@@ -97,8 +97,8 @@ fn sources(folder: &Path) -> Vec<PathBuf> {
     paths.filter(|path| path.extension().is_some_and(|extension| extension == "rs")).collect()
 }
 
-/// Hot files of the engine, by their paths in its `src`, of the protocols it is made of, by `sync/` and theirs, and of the
-/// host's shims, by `entry/` and theirs.
+/// Hot files of the engine, by their paths in its `src`, of the protocols it is made of, by `sync/` and
+/// theirs, and of the host's shims, by `entry/` and theirs.
 fn hot_files() -> Vec<(String, String)> {
     let manifest = Path::new(env!("CARGO_MANIFEST_DIR"));
     let mut files = Vec::new();

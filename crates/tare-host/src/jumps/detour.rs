@@ -1,9 +1,9 @@
 //! Detours: tare's functions that are called before functions of the server, which still do all their work.
 //!
-//! The beginning of such a function is replaced by a jump to tare's (`write_jumps` or `lead`). The overwritten
-//! instructions are copied to a page of tare first, followed by a jump to the rest: calling the copy calls
-//! the original function. Only whole, position-independent instructions are copied, and only from a function
-//! that never jumps back into them. Any other function is left alone.
+//! The beginning of such a function is replaced by a jump to tare's (`write_jumps` or `lead`). The
+//! overwritten instructions are copied to a page of tare first, followed by a jump to the rest: calling the
+//! copy calls the original function. Only whole, position-independent instructions are copied, and only from
+//! a function that never jumps back into them. Any other function is left alone.
 #![allow(unsafe_code)]
 
 use std::ffi::{CStr, c_void};
@@ -109,8 +109,8 @@ pub fn jump_on_to(target: usize) -> [u8; JUMP_ON] {
     code
 }
 
-/// Copies the beginnings of functions that [`write_jumps`](super::write_jumps) changes, each followed by a jump to the rest.
-/// Returns the copies' addresses, to be called instead of the functions.
+/// Copies the beginnings of functions that [`write_jumps`](super::write_jumps) changes, each followed by a
+/// jump to the rest. Returns the copies' addresses, to be called instead of the functions.
 ///
 /// # Errors
 ///
@@ -120,8 +120,8 @@ pub fn copies<const N: usize>(functions: [Function; N]) -> Result<[usize; N], De
     Ok(std::array::from_fn(|at| copies[at]))
 }
 
-/// Copies the beginnings of functions that [`lead`](super::lead) changes, each followed by a jump to the rest. Returns the
-/// copies' addresses, to be called instead of the functions.
+/// Copies the beginnings of functions that [`lead`](super::lead) changes, each followed by a jump to the
+/// rest. Returns the copies' addresses, to be called instead of the functions.
 ///
 /// # Errors
 ///
@@ -227,8 +227,9 @@ fn movable(code: &[u8]) -> Option<usize> {
     }
 }
 
-/// Returns whether anything that looks like a jump or a call leads behind the byte `first`, where the jump that
-/// replaces the beginning is, and before the byte `len`. False positives count, too: the function is then left alone.
+/// Returns whether anything that looks like a jump or a call leads behind the byte `first`, where the jump
+/// that replaces the beginning is, and before the byte `len`. False positives count, too: the function is
+/// then left alone.
 fn jumps_into(code: &[u8], first: usize, len: usize) -> bool {
     let replaced = first as i64 + 1..len as i64;
     let leads_there = |end: usize, distance: i64| replaced.contains(&(end as i64 + distance));
@@ -325,8 +326,8 @@ mod tests {
 
     #[test]
     fn the_copy_of_a_short_function_goes_on_behind_its_short_jump() {
-        // endbr64; push rbp; mov rbp, rsp; push rbx; lea eax, [rdi + 1]; pop rbx; pop rbp; ret. 15 bytes, and not at a
-        // multiple of 16.
+        // endbr64; push rbp; mov rbp, rsp; push rbx; lea eax, [rdi + 1]; pop rbx; pop rbp; ret. 15 bytes, and
+        // not at a multiple of 16.
         let function: &[u8] =
             &[0xF3, 0x0F, 0x1E, 0xFA, 0x55, 0x48, 0x89, 0xE5, 0x53, 0x8D, 0x47, 0x01, 0x5B, 0x5D, 0xC3];
         let mut page = [0xCC; PAGE];

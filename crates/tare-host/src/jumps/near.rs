@@ -1,7 +1,8 @@
 //! Short jumps: five bytes at a function's entry, which lead anywhere by way of a page near the program.
 //!
 //! A function that is shorter than [`JUMP`], or that does not begin at a multiple of 16, has no room for a
-//! jump to any address. A jump of five bytes reaches two gigabytes: as far as a page of tare's, where the longer jump is.
+//! jump to any address. A jump of five bytes reaches two gigabytes: as far as a page of tare's, where the
+//! longer jump is.
 #![allow(unsafe_code)]
 
 use std::io;
@@ -37,8 +38,8 @@ pub unsafe fn behind_entry_mark(function: usize) -> usize {
     function + 4 - without_entry_mark(code).len()
 }
 
-/// Makes each function a jump to its replacement. Each pair is a function of the program and its replacement; an entry mark
-/// stays as it is.
+/// Makes each function a jump to its replacement. Each pair is a function of the program and its replacement;
+/// an entry mark stays as it is.
 ///
 /// # Errors
 ///
@@ -46,8 +47,8 @@ pub unsafe fn behind_entry_mark(function: usize) -> usize {
 ///
 /// # Safety
 ///
-/// Each function lies in the program's code, has [`SHORT_JUMP`] bytes of its own behind its entry mark, into which nobody
-/// jumps, and nobody runs it meanwhile. Each replacement is a function of the same type.
+/// Each function lies in the program's code, has [`SHORT_JUMP`] bytes of its own behind its entry mark, into
+/// which nobody jumps, and nobody runs it meanwhile. Each replacement is a function of the same type.
 pub unsafe fn lead(functions: &[(usize, usize)]) -> Result<Led, LeadError> {
     let places: Vec<usize> =
         // SAFETY: a function of the program (the caller's).

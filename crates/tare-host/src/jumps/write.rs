@@ -4,8 +4,8 @@
 use std::ffi::{c_int, c_void};
 use std::io;
 
-/// The size in bytes of a jump from a function's entry to any address. Where functions begin at multiples of 16, it fits
-/// even into the shortest one.
+/// The size in bytes of a jump from a function's entry to any address. Where functions begin at multiples of
+/// 16, it fits even into the shortest one.
 pub const JUMP: usize = 13;
 
 /// The target of a jump.
@@ -40,7 +40,8 @@ impl Target {
 ///
 /// # Safety
 ///
-/// The address lies in the program's code, nobody runs what is there meanwhile, and the code is valid afterwards.
+/// The address lies in the program's code, nobody runs what is there meanwhile, and the code is valid
+/// afterwards.
 pub unsafe fn overwrite<const N: usize>(at: usize, bytes: [u8; N]) -> io::Result<()> {
     with_writable_code(at, at + N, || {
         // SAFETY: the caller's: an instruction of the program that nobody runs. The pages are writable.
@@ -56,8 +57,8 @@ pub unsafe fn overwrite<const N: usize>(at: usize, bytes: [u8; N]) -> io::Result
 ///
 /// # Safety
 ///
-/// Each function has [`JUMP`] bytes, counting what fills the space behind it, lies in the program's code, and nobody runs it
-/// meanwhile. Each target is a function of the same type, or a slot that always holds one.
+/// Each function has [`JUMP`] bytes, counting what fills the space behind it, lies in the program's code, and
+/// nobody runs it meanwhile. Each target is a function of the same type, or a slot that always holds one.
 pub unsafe fn write_jumps(jumps: &[(usize, Target)]) -> io::Result<()> {
     let first = jumps.iter().map(|(from, _)| *from).min().unwrap_or(0);
     let last = jumps.iter().map(|(from, _)| from + JUMP).max().unwrap_or(0);

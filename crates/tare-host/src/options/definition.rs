@@ -1,4 +1,5 @@
-//! The options as data: one table for the parser, the defaults, the error texts and `docs/reference/options.md`.
+//! The options as data: one table for the parser, the defaults, the error texts and
+//! `docs/reference/options.md`.
 
 use std::path::PathBuf;
 use std::time::Duration;

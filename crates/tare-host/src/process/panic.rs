@@ -22,8 +22,8 @@ pub fn caught<R>(body: impl FnOnce() -> R) -> Result<R, String> {
 }
 
 /// Panics if the environment variable `TARE_FAULT` names a part of this place: a list with commas of threads
-/// (`tare-ash`) and shims (`entry::table::open_table`). Compiled only into builds with debug assertions, for the
-/// tests of what a panic does (`tests/faults.rs`).
+/// (`tare-ash`) and shims (`entry::table::open_table`). Compiled only into builds with debug assertions, for
+/// the tests of what a panic does (`tests/faults.rs`).
 #[cfg(debug_assertions)]
 #[cold]
 #[inline(never)]

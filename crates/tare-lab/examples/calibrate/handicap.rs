@@ -1,4 +1,5 @@
-//! Handicaps of known size: their kinds, the functions inside the server that make them, and what they say they burned.
+//! Handicaps of known size: their kinds, the functions inside the server that make them, and what they say
+//! they burned.
 
 use std::collections::BTreeMap;
 use std::fs;

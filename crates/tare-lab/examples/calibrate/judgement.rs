@@ -58,8 +58,9 @@ struct Together {
     switches: Option<Estimate>,
 }
 
-/// Judges each run by what was burned in it, and by what was charged in all other runs. Whoever burns also wakes others and makes them
-/// move: what was burned is the least that a handicap costs, what was charged is all of it.
+/// Judges each run by what was burned in it, and by what was charged in all other runs. Whoever burns also
+/// wakes others and makes them move: what was burned is the least that a handicap costs, what was charged is
+/// all of it.
 pub(crate) fn judged(records: &[Record], burned: &Blocks, runs: u32, blocks: u32) -> Option<Calibration> {
     let all = 0..runs * blocks;
     // A run that a kill cut off from its truth is left out.
@@ -200,7 +201,8 @@ impl Reference {
                 _ => None,
             })
             .collect();
-        // Turns are charged by statements, slices at a stretch (of a machine too busy for turns) by transactions.
+        // Turns are charged by statements, slices at a stretch (of a machine too busy for turns) by
+        // transactions.
         let of = |charge: &dyn Fn(&Slice) -> f64| -> Vec<f64> {
             let per_transaction = |s: &&Slice| match s.turns.len() {
                 0 => s.charged(Measure::Cpu),
@@ -340,7 +342,8 @@ mod tests {
     /// CPU time of a transaction, of so many statements.
     const TRANSACTION: f64 = 500e-6;
     const STATEMENTS: u64 = 17;
-    /// What a handicap costs for each second it burns: it wakes threads, and client and server meet elsewhere.
+    /// What a handicap costs for each second it burns: it wakes threads, and client and server meet
+    /// elsewhere.
     const DEARER: f64 = 4.0;
 
     fn cell() -> Cell {

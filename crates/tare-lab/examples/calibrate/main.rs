@@ -1,13 +1,15 @@
-//! The lab, weighed: does it find costs of known size, and how exact is it beside a measurement one after the other?
+//! The lab, weighed: does it find costs of known size, and how exact is it beside a measurement one after the
+//! other?
 //!
 //!     cargo run --release -p tare-lab --example calibrate -- truth [RUNS] [BLOCKS]
 //!     cargo run --release -p tare-lab --example calibrate -- precision [RUNS] [MINUTES AT MOST]
 //!     cargo run --release -p tare-lab --example calibrate -- simulation [STUDIES]
 //!     cargo run --release -p tare-lab --example calibrate -- record [BLOCKS]
 //!
-//! The first three write their result into `docs/lab-notes/method.md`, between the marks of that name. What has been run is kept in
-//! `target/calibrate/` and not run again; remove it to begin anew. `record` measures servers that are all alike, and writes
-//! their turns to `tests/injection/turns.txt`, into which a test injects costs.
+//! The first three write their result into `docs/lab-notes/method.md`, between the marks of that name. What
+//! has been run is kept in `target/calibrate/` and not run again; remove it to begin anew. `record` measures
+//! servers that are all alike, and writes their turns to `tests/injection/turns.txt`, into which a test
+//! injects costs.
 
 mod handicap;
 mod judgement;
@@ -87,8 +89,8 @@ fn simulation(studies: usize) -> Result<()> {
     document("simulation", &text)
 }
 
-/// Runs a study, or takes what was kept of it; `each` hears after every block how much of it is done, and how many
-/// blocks there are. `here` puts in what may be another one when the study goes on.
+/// Runs a study, or takes what was kept of it; `each` hears after every block how much of it is done, and how
+/// many blocks there are. `here` puts in what may be another one when the study goes on.
 fn study(
     name: &str,
     text: String,

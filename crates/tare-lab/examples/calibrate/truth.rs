@@ -1,4 +1,5 @@
-//! Handicaps of known size, all kinds and sizes side by side, alone and beside a neighbour: is the truth in the interval?
+//! Handicaps of known size, all kinds and sizes side by side, alone and beside a neighbour: is the truth in
+//! the interval?
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -112,7 +113,8 @@ fn measured(folder: &Path, runs: u32, blocks: u32) -> Result<Calibration> {
     Ok(judged(&records, &burned, runs, blocks).ok_or("the study lacks a setting")?)
 }
 
-/// CPU time of the server for a transaction without a handicap, in seconds: about, for sizes to be about what they are called.
+/// CPU time of the server for a transaction without a handicap, in seconds: about, for sizes to be about what
+/// they are called.
 fn transaction(folder: &Path, plugin: &Plugin) -> Result<f64> {
     let kept = folder.join("transaction");
     if let Ok(text) = fs::read_to_string(&kept) {
@@ -167,8 +169,8 @@ users = [{USERS}]
     )
 }
 
-/// What each place burned in each block's turns. A turn in which there was next to nothing to pay (while a driver connects) is none,
-/// nor is an unmeasured slice.
+/// What each place burned in each block's turns. A turn in which there was next to nothing to pay (while a
+/// driver connects) is none, nor is an unmeasured slice.
 fn burned(log: &str) -> Blocks {
     let mut blocks = Blocks::new();
     let mut block: Vec<(usize, Burned)> = vec![];

@@ -46,7 +46,8 @@ users = [{USERS}]
     )
 }
 
-/// A line per slice: its block, then of every turn nanoseconds of CPU time, those after it, microseconds it took, statements.
+/// A line per slice: its block, then of every turn nanoseconds of CPU time, those after it, microseconds it
+/// took, statements.
 pub(crate) fn text(records: &[Record]) -> String {
     let mut text = String::new();
     for record in records {

@@ -1,7 +1,7 @@
 //! Study files: what is compared, under which load, how long and how precisely.
 //!
-//! A study is TOML. `studies/` has those that ship, and `docs/reference/study-file.md` explains every key. An error in a
-//! file names the file, the line, the key and what is allowed.
+//! A study is TOML. `studies/` has those that ship, and `docs/reference/study-file.md` explains every key. An
+//! error in a file names the file, the line, the key and what is allowed.
 
 pub mod catalogue;
 mod check;

@@ -1,7 +1,8 @@
 //! JSON Schemas of the results, generated from the declarations in [`crate::record`] and [`crate::analysis`].
 //!
-//! `docs/reference/record.schema.json` describes a line of `results.jsonl`, `docs/reference/report.schema.json` describes
-//! `report.json`. A test compares both files with what is generated here, and validates results against them.
+//! `docs/reference/record.schema.json` describes a line of `results.jsonl`,
+//! `docs/reference/report.schema.json` describes `report.json`. A test compares both files with what is
+//! generated here, and validates results against them.
 
 use serde_json::Value;
 

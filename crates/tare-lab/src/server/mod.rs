@@ -1,5 +1,5 @@
-//! Database servers: those that we start, and those that already run. Installations and data directories are in
-//! `tare_server`.
+//! Database servers: those that we start, and those that already run. Installations and data directories are
+//! in `tare_server`.
 //!
 //! `launch` starts and stops a server of our own. [`target`] connects to any server. [`guest`] changes a
 //! server that is not ours, and puts everything back.

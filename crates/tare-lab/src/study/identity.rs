@@ -150,8 +150,8 @@ fn check_same_conditions(
     Ok(())
 }
 
-/// Checks that the results in the order's folder are those of the same study. One that is over is only shown, so its budget
-/// may be another.
+/// Checks that the results in the order's folder are those of the same study. One that is over is only shown,
+/// so its budget may be another.
 pub(crate) fn check_same(order: &Order, header: &Header, is_over: bool) -> Result<()> {
     let other = |what: String| Err(Error::OtherResults { folder: order.folder.clone(), what });
     if header.study != order.name {

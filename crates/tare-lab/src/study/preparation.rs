@@ -34,15 +34,17 @@ pub(crate) struct Prepared {
     pub(crate) others: Others,
     /// The data of its workloads.
     pub(crate) loads: Loads,
-    /// Where each server comes from. Declared before the bench: running servers are put back before its folder is removed.
+    /// Where each server comes from. Declared before the bench: running servers are put back before its
+    /// folder is removed.
     pub(crate) origins: BTreeMap<String, Origin>,
     /// The place that servers and drivers are started in.
     pub(crate) bench: Bench,
 }
 
 impl Prepared {
-    /// Prepares a study, or the rest of the one with the header `begun`: finds programs, reads what is measured, and loads
-    /// data. `others` is the activity of other processes, if the caller observed it; otherwise it is observed now.
+    /// Prepares a study, or the rest of the one with the header `begun`: finds programs, reads what is
+    /// measured, and loads data. `others` is the activity of other processes, if the caller observed it;
+    /// otherwise it is observed now.
     pub(crate) fn new(
         order: &Order,
         begun: Option<&Header>,

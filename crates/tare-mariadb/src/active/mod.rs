@@ -1,8 +1,8 @@
-//! The active session history of this server: the thread that samples, the options `ash-interval` and `ash-memory`, and the
-//! rows of `tare_status` about it.
+//! The active session history of this server: the thread that samples, the options `ash-interval` and
+//! `ash-memory`, and the rows of `tare_status` about it.
 //!
-//! The engine says what threads are doing, and keeps the records ([`Engine::sample_active`]). Here is when that is done,
-//! and what the kernel says.
+//! The engine says what threads are doing, and keeps the records ([`Engine::sample_active`]). Here is when
+//! that is done, and what the kernel says.
 //!
 //! [`Engine::sample_active`]: tare_engine::Engine::sample_active
 
@@ -75,8 +75,8 @@ pub(crate) fn end() {
     CHANGED.notify_all();
 }
 
-/// Returns how often to sample: as the option says, or as tests do that need more samples than anybody may ask for. The
-/// environment variable `TARE_ASH_INTERVAL` is read only in builds with debug assertions.
+/// Returns how often to sample: as the option says, or as tests do that need more samples than anybody may
+/// ask for. The environment variable `TARE_ASH_INTERVAL` is read only in builds with debug assertions.
 fn interval(options: &Options) -> Duration {
     let told = || std::env::var("TARE_ASH_INTERVAL").ok().and_then(|text| text.parse().ok());
     let micros = if cfg!(debug_assertions) { told() } else { None };

@@ -15,7 +15,8 @@ pub(crate) type ThreadClock = fn(u64) -> Option<Duration>;
 pub(super) struct Kernel {
     clock: ThreadClock,
     path: String,
-    /// Whether the kernel tells in which call a thread waits; it may not tell a process that has changed its user.
+    /// Whether the kernel tells in which call a thread waits; it may not tell a process that has changed its
+    /// user.
     tells_calls: bool,
 }
 
@@ -78,8 +79,8 @@ fn letter_of(text: &[u8]) -> Option<u8> {
     text.get(end + 2).copied().filter(u8::is_ascii_alphabetic)
 }
 
-/// Returns the state in the text of `syscall`: `running`, or the number of the call that the thread waits in; -1: in none, so
-/// for a page that is read.
+/// Returns the state in the text of `syscall`: `running`, or the number of the call that the thread waits in;
+/// -1: in none, so for a page that is read.
 fn state_of_call(text: &str) -> Option<ThreadState> {
     match text.split_whitespace().next()? {
         "running" => Some(ThreadState::Ready),

@@ -36,8 +36,8 @@ thread_local! {
     /// Whether the internal handlers were asked about the condition raised last; they are not asked about
     /// fatal errors.
     static IS_ASKED: Cell<bool> = const { Cell::new(false) };
-    /// Whether the condition raised last repeats an error of its statement. A warning that a strict mode makes
-    /// an error never does: each is raised once.
+    /// Whether the condition raised last repeats an error of its statement. A warning that a strict mode
+    /// makes an error never does: each is raised once.
     static IS_REPETITION: Cell<bool> = const { Cell::new(false) };
 }
 

@@ -72,8 +72,8 @@ trait Way {
     const READS: bool;
     /// The position in [`functions`].
     const PLACE: u32;
-    /// The function for events of an enabled instrument: the code that all ways share or, for the most frequent way, an inlined
-    /// copy without a jump.
+    /// The function for events of an enabled instrument: the code that all ways share or, for the most
+    /// frequent way, an inlined copy without a jump.
     const RECORDED: TakeRecorded = if Self::READS { lock_recorded::<true> } else { lock_recorded::<false> };
 
     /// Returns the function that takes the lock only if it is free.
@@ -111,7 +111,8 @@ unsafe fn lock<W: Way>(
     file: *const c_char,
     line: c_uint,
 ) -> c_int {
-    // Nothing but the arguments is kept over the call, and no register is saved where another function goes on.
+    // Nothing but the arguments is kept over the call, and no register is saved where another function goes
+    // on.
     if ENGINE.is_all_sampled(W::KIND) && ENGINE.skips_at_once() {
         // SAFETY: the caller's promise.
         return match unsafe { W::take_free()(&raw mut (*that).lock) } {
@@ -124,7 +125,8 @@ unsafe fn lock<W: Way>(
     unsafe { lock_further::<W>(that, file, line) }
 }
 
-/// Takes a lock that is held by another thread. A thread that has to wait is recorded even in a skipped statement.
+/// Takes a lock that is held by another thread. A thread that has to wait is recorded even in a skipped
+/// statement.
 ///
 /// # Safety
 ///
@@ -141,7 +143,8 @@ unsafe extern "C" fn lock_tried<W: Way>(
     unsafe { lock_unusual_way::<W>(that.cast(), Source::new(file, line), way, (*that).instance.cast()) }
 }
 
-/// Takes a lock as the server's function does, unless the statement is skipped and all locks of the kind are sampled.
+/// Takes a lock as the server's function does, unless the statement is skipped and all locks of the kind are
+/// sampled.
 ///
 /// # Safety
 ///
@@ -264,7 +267,8 @@ unsafe extern "C" fn try_first<const READS: bool>(
     unsafe { lock_unusual::<READS>(that, source, way, instance) }
 }
 
-/// Counts an uncontended acquisition. Returns 0 through `black_box` so that [`lock_recorded`] can tail-call it.
+/// Counts an uncontended acquisition. Returns 0 through `black_box` so that [`lock_recorded`] can tail-call
+/// it.
 #[cold]
 #[inline(never)]
 extern "C" fn count_uncontended(
@@ -346,8 +350,8 @@ fn end_slow(wait: &Wait) {
     guard((), || ENGINE.end_synch_wait(wait));
 }
 
-/// Returns the function that takes a lock in the way at `place` in [`functions`]. With `if_free` it is the one that
-/// only tries the lock.
+/// Returns the function that takes a lock in the way at `place` in [`functions`]. With `if_free` it is the
+/// one that only tries the lock.
 #[inline(always)]
 fn taking(place: u32, if_free: bool) -> TakeLock<c_void> {
     match place {

@@ -1,7 +1,7 @@
 //! The shims between the server's calls and the engine, one per slot and all of one shape: guard, null check,
-//! engine call, typed fallback. Shims that begin frequent events are not called while their instruments are off
-//! ([`routing`]). They leave the slow path to a C function, which does not unwind, by a tail call, so that no
-//! register is saved.
+//! engine call, typed fallback. Shims that begin frequent events are not called while their instruments are
+//! off ([`routing`]). They leave the slow path to a C function, which does not unwind, by a tail call, so
+//! that no register is saved.
 //!
 //! `host/FACTS.md` lists what the server guarantees about its arguments; `pointer` is the only file that
 //! turns its pointers into references.

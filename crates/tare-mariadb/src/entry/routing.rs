@@ -43,9 +43,9 @@ unsafe impl Sync for SlotRoute {}
 
 static ROUTES: OnceLock<Vec<SlotRoute>> = OnceLock::new();
 
-/// Returns null, the result for an event of a disabled instrument: without a locker the server does not report the
-/// end. Stands in for functions of any arguments, which are the caller's concern under the C calling
-/// convention.
+/// Returns null, the result for an event of a disabled instrument: without a locker the server does not
+/// report the end. Stands in for functions of any arguments, which are the caller's concern under the C
+/// calling convention.
 extern "C" fn nothing() -> *mut c_void {
     null_mut()
 }
@@ -66,8 +66,8 @@ macro_rules! routes {
             fn routes(&'static mut self) -> Vec<SlotRoute> {
                 vec![$({
                     let as_it_is = self.$slot as *mut c_void;
-                    // SAFETY: a function pointer of a table that is never freed; from here on only `SlotRoute`
-                    // writes to it.
+                    // SAFETY: a function pointer of a table that is never freed; from here on only
+                    // `SlotRoute` writes to it.
                     let slot = unsafe { AtomicPtr::from_ptr((&raw mut self.$slot).cast()) };
                     SlotRoute { $($state: $function as *mut c_void,)* ..SlotRoute::to(Kind::$kind, slot, as_it_is) }
                 }),*]
@@ -76,7 +76,8 @@ macro_rules! routes {
     };
 }
 
-// A function that begins an event of a disabled instrument returns null, and one that only notes something returns nothing.
+// A function that begins an event of a disabled instrument returns null, and one that only notes something
+// returns nothing.
 routes! {
     start_stage, Stage => {
         off: stage::pass_stage, filtered: stage::filter_stage, summed: stage::sum_stage, sampled: stage::sample_stage

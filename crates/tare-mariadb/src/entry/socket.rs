@@ -115,7 +115,8 @@ pub(super) unsafe extern "C" fn sample_socket_wait(
     }
 }
 
-/// Starts a wait for a socket in a statement that may be slow: a thread that sends a result may have waited for its reader.
+/// Starts a wait for a socket in a statement that may be slow: a thread that sends a result may have waited
+/// for its reader.
 #[cold]
 #[inline(never)]
 extern "C" fn sample_late_socket_wait(

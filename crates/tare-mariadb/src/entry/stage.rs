@@ -95,8 +95,8 @@ pub(super) unsafe extern "C" fn sample_stage(
     sample_further_stage(key, file, line)
 }
 
-/// Starts a stage that [`sample_stage`] does not skip at once: in a chosen statement, or in one that may have become
-/// slow.
+/// Starts a stage that [`sample_stage`] does not skip at once: in a chosen statement, or in one that may have
+/// become slow.
 #[inline(never)]
 extern "C" fn sample_further_stage(key: c_uint, file: *const c_char, line: c_int) -> *mut StageProgress {
     if ENGINE.skips_stage() {

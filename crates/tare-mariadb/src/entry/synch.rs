@@ -207,7 +207,8 @@ fn read(locker: *mut MutexLocker, rc: c_int) {
     }
 }
 
-/// Ends a wait for an rwlock with this function. Adds the weight of an uncontended lock that was reported off the fast path.
+/// Ends a wait for an rwlock with this function. Adds the weight of an uncontended lock that was reported off
+/// the fast path.
 #[inline(always)]
 fn end_rwlock(locker: *mut MutexLocker, end: extern "C" fn(*mut MutexLocker)) {
     end(locker);

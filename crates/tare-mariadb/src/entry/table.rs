@@ -64,9 +64,9 @@ pub(super) unsafe extern "C" fn drop_table_share(
     });
 }
 
-/// Returns whether there is demand for any event of tables. If not, the server gets no handles, as with the built-in,
-/// and makes no calls about what it does with them until a statement uses the tables again. For tare's own
-/// tables it always gets one, because their use is observed.
+/// Returns whether there is demand for any event of tables. If not, the server gets no handles, as with the
+/// built-in, and makes no calls about what it does with them until a statement uses the tables again. For
+/// tare's own tables it always gets one, because their use is observed.
 #[inline(always)]
 fn has_demand_for_tables() -> bool {
     ENGINE.has_demand(Kind::TableIo) | ENGINE.has_demand(Kind::TableLock)

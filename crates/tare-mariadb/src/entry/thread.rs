@@ -30,8 +30,8 @@ const ITS_ROUTINE: &CStr = c"signal_hand";
 /// The start of the tables' service, set by [`when_ready`].
 static WHEN_READY: OnceLock<fn()> = OnceLock::new();
 
-/// Has `run` called once the server's storage engines and plugins are ready, right before events, replicas, its
-/// init file and connections; to be called once, before the server gets its function table.
+/// Has `run` called once the server's storage engines and plugins are ready, right before events, replicas,
+/// its init file and connections; to be called once, before the server gets its function table.
 pub(crate) fn when_ready(run: fn()) {
     let _set_once = WHEN_READY.set(run);
 }

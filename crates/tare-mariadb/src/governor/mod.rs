@@ -201,8 +201,8 @@ fn run() {
     CHANGED.notify_all();
 }
 
-/// Samples until there is no budget or the server ends. Whoever finds [`GovernorState::is_running`] false may start
-/// the next thread.
+/// Samples until there is no budget or the server ends. Whoever finds [`GovernorState::is_running`] false may
+/// start the next thread.
 fn govern() {
     let mut budgets = Budgets::default();
     loop {

@@ -65,9 +65,9 @@ pub(super) fn thread_local(code: &[u8]) -> Option<isize> {
     (rest.first() == Some(&0xC3)).then_some(i32::from_le_bytes(*place) as isize)
 }
 
-/// Returns where a function finds the pointer of a storage engine in its first argument: the offset of the first engine's,
-/// and how far apart they are, as a power of two. `mov place(%rsi), %eax` or `mov (%rsi), %eax`, `shl $power, %rax`,
-/// `mov place(%rax,%rdi), %rax` and nothing else.
+/// Returns where a function finds the pointer of a storage engine in its first argument: the offset of the
+/// first engine's, and how far apart they are, as a power of two. `mov place(%rsi), %eax` or `mov (%rsi),
+/// %eax`, `shl $power, %rax`, `mov place(%rax,%rdi), %rax` and nothing else.
 pub(super) fn of_engine(code: &[u8]) -> Option<(usize, u8)> {
     let code = code.strip_prefix(&[0xF3, 0x0F, 0x1E, 0xFA]).unwrap_or(code);
     let code = match code.strip_prefix(&[0x8B])?.split_first()? {

@@ -108,13 +108,14 @@ const UNSPECIFIC: [u32; 2] = [UNKNOWN, 1028];
 const UNKNOWN: u32 = 1105;
 
 thread_local! {
-    /// The numbers of the errors that the thread's statement has raised, the first that failed it ahead; zeros follow.
+    /// The numbers of the errors that the thread's statement has raised, the first that failed it ahead;
+    /// zeros follow.
     static NUMBERS: Cell<[u32; KEPT]> = const { Cell::new([0; KEPT]) };
 }
 
-/// Returns whether a condition that is about to be raised as an error repeats one of its statement. The server reports
-/// many failures at several levels of its code: with the same error again, or with one that says only that something
-/// failed. Errors with other numbers have causes of their own.
+/// Returns whether a condition that is about to be raised as an error repeats one of its statement. The
+/// server reports many failures at several levels of its code: with the same error again, or with one that
+/// says only that something failed. Errors with other numbers have causes of their own.
 ///
 /// # Safety
 ///
@@ -258,7 +259,8 @@ mod tests {
         unsafe { is_plain_result(std::ptr::from_ref(area).cast()) }
     }
 
-    /// Raises an error as the server does, in a statement with this diagnostics area; returns whether it counts.
+    /// Raises an error as the server does, in a statement with this diagnostics area; returns whether it
+    /// counts.
     fn counts(area: &Area, sql_errno: u32, level: u32) -> bool {
         let session = [0, std::ptr::from_ref(area).addr()];
         let condition = SqlCondition { sqlstate: *b"42S02\0", sql_errno, level };

@@ -33,14 +33,15 @@ pub fn system_thread(name: &str) -> Option<SystemThread> {
     })
 }
 
-/// Returns whether a session with this command works for its client. Of the others some wait for the client, and some
-/// are the server's own.
+/// Returns whether a session with this command works for its client. Of the others some wait for the client,
+/// and some are the server's own.
 pub(crate) const fn is_working_command(number: i32) -> bool {
     // Sleep; Connect, Delayed insert, Connect Out, Binlog Dump, Register Slave, Daemon; those of replicas.
     !matches!(number, 0 | 11 | 16 | 18 | 20 | 21 | 29 | 30 | 251..=253) && number >= 0 && number < 254
 }
 
-/// Returns what a thread waits for that does not run while it is in the stage of this name; `None`: the stage does not say.
+/// Returns what a thread waits for that does not run while it is in the stage of this name; `None`: the stage
+/// does not say.
 pub(crate) fn stage_wait(name: &str) -> Option<WaitClass> {
     stage::wait_class(name.strip_prefix("stage/sql/")?).and_then(WaitClass::named)
 }

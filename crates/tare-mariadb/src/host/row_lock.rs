@@ -1,11 +1,12 @@
 //! Waits for InnoDB's locks on rows and tables, read from InnoDB's own transactions.
 //!
-//! A session keeps a pointer for each storage engine, at a place that an exported function tells; InnoDB's leads to its
-//! transaction. That names its session, and while it waits the lock it waits for and the transaction that has it or is to
-//! get it first, side by side. InnoDB keeps both for its own search for deadlocks, and sets both to NULL when the wait is
-//! over. Where in a transaction they are no function tells. So they are looked for in the first session that waits, and
-//! taken only if everything agrees: a pointer to what names a session, whose pointer leads back to it. Every answer is
-//! checked in the same way, so what is not another session's transaction is never taken for one.
+//! A session keeps a pointer for each storage engine, at a place that an exported function tells; InnoDB's
+//! leads to its transaction. That names its session, and while it waits the lock it waits for and the
+//! transaction that has it or is to get it first, side by side. InnoDB keeps both for its own search for
+//! deadlocks, and sets both to NULL when the wait is over. Where in a transaction they are no function tells.
+//! So they are looked for in the first session that waits, and taken only if everything agrees: a pointer to
+//! what names a session, whose pointer leads back to it. Every answer is checked in the same way, so what is
+//! not another session's transaction is never taken for one.
 
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
@@ -19,8 +20,8 @@ use super::{code, session};
 const MOST_ENGINES: usize = 64;
 /// The name of the storage engine.
 const NAME: &str = "InnoDB";
-/// The part of a transaction in which its session is looked for, and that in which its wait is. The latter began at 0xC0 to
-/// 0x1C0 in all servers seen.
+/// The part of a transaction in which its session is looked for, and that in which its wait is. The latter
+/// began at 0xC0 to 0x1C0 in all servers seen.
 const SEARCHED: usize = 4096;
 const SEARCHED_FOR_WAIT: usize = 1024;
 /// A transaction begins with the links of a list, which lead to other transactions.
@@ -53,8 +54,8 @@ struct Layout {
 
 static LAYOUT: Layout = Layout { session: AtomicUsize::new(0), wait: AtomicUsize::new(0) };
 
-/// Returns the wait of a session for a lock of InnoDB's. `None`: it waits for none, or that is unknown. `may_learn`: the place
-/// of waits may be looked for, if it is not known yet.
+/// Returns the wait of a session for a lock of InnoDB's. `None`: it waits for none, or that is unknown.
+/// `may_learn`: the place of waits may be looked for, if it is not known yet.
 pub(crate) fn wait(session: Session, may_learn: bool) -> Option<RowLockWait> {
     let wait = LAYOUT.wait_of(engine_place()?, usize::try_from(session.handle).ok()?, may_learn)?;
     session::is(session).then_some(wait)
@@ -82,8 +83,8 @@ impl Layout {
         session_at(place, trx, self.session.load(Relaxed))
     }
 
-    /// Looks for the wait in the transaction of a session that may be waiting, and returns its offset. `None`: there is none,
-    /// or more than one.
+    /// Looks for the wait in the transaction of a session that may be waiting, and returns its offset.
+    /// `None`: there is none, or more than one.
     fn learn(&self, place: usize, thd: usize, trx: usize) -> Option<usize> {
         let mut copied = [0; SEARCHED];
         let len = observation::copy(trx, &mut copied);

@@ -311,8 +311,8 @@ pub(crate) fn flushes() -> u64 {
     Flushes::get().look(now.map_or(0, |now| now.as_secs()))
 }
 
-/// Returns whether FLUSH STATUS may have been executed since [`flushes`] was called last. False although it was
-/// if sessions that set `timestamp` gave two executions the same second.
+/// Returns whether FLUSH STATUS may have been executed since [`flushes`] was called last. False although it
+/// was if sessions that set `timestamp` gave two executions the same second.
 pub(crate) fn may_have_flushed() -> bool {
     Flushes::get().may_have_happened()
 }

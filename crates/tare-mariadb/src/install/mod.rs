@@ -5,9 +5,10 @@
 //! they send). A table whose rows are the server's own is a view, in a file with the same kind of name
 //! (`view`).
 //!
-//! The files are created at each start and shown to the server by [`crate::interpose::folder`]. They are on no disk, and
-//! the secret names of the tables ([`NameSecret`]) end with the process. Earlier versions wrote them to disk,
-//! where a crash or a copy of the data directory left them; [`list`] and [`remove`] handle those.
+//! The files are created at each start and shown to the server by [`crate::interpose::folder`]. They are on
+//! no disk, and the secret names of the tables ([`NameSecret`]) end with the process. Earlier versions wrote
+//! them to disk, where a crash or a copy of the data directory left them; [`list`] and [`remove`] handle
+//! those.
 //!
 //! # When a server looks
 //!

@@ -45,8 +45,8 @@ pub fn lead_to(path: &Path) -> Result<(), ServiceError> {
     if set.sun_path == address.sun_path { Ok(()) } else { Err(ServiceError::AlreadySet) }
 }
 
-/// Returns the address of `path`, which must have at most [`MAX_SOCKET_PATH`](tare_host::socket::MAX_SOCKET_PATH) bytes so that a zero follows
-/// it.
+/// Returns the address of `path`, which must have at most
+/// [`MAX_SOCKET_PATH`](tare_host::socket::MAX_SOCKET_PATH) bytes so that a zero follows it.
 fn unix_address(path: &[u8]) -> sockaddr_un {
     // SAFETY: sockaddr_un is plain integers; all-zero is a valid value.
     let mut address: sockaddr_un = unsafe { MaybeUninit::zeroed().assume_init() };

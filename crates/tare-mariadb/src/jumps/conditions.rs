@@ -1,8 +1,8 @@
 //! Detours of the server's functions that every error, warning and note passes through.
 //!
 //! No PSI call reports errors. `THD::raise_condition` asks `THD::handle_condition` whether an internal
-//! handler takes a condition, for all conditions except notes that are switched off and fatal errors. A stored
-//! program looks for a handler of its own in `sp_rcontext::handle_sql_condition`, which asks
+//! handler takes a condition, for all conditions except notes that are switched off and fatal errors. A
+//! stored program looks for a handler of its own in `sp_rcontext::handle_sql_condition`, which asks
 //! `sp_pcontext::find_handler` for each condition there is. `thd_get_error_number` shows where a session has
 //! its diagnostics area.
 

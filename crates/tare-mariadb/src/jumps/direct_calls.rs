@@ -8,8 +8,8 @@
 //! reaches tare. The jump of a slot that is routed by demand (`entry::routing`) reads the slot, so code is
 //! written once and never again.
 //!
-//! [`functions`](super::built_in::functions) finds these functions. If anything is not exactly as expected, tare
-//! disables itself.
+//! [`functions`](super::built_in::functions) finds these functions. If anything is not exactly as expected,
+//! tare disables itself.
 #![allow(unsafe_code)]
 
 use std::ffi::c_void;
@@ -44,8 +44,9 @@ pub(crate) fn redirect(
     let functions = functions.into_iter().map(|(slot, from)| (from, shim(slot)));
     let further = further.iter().map(|(from, to)| (*from, Target::Address(*to)));
     let jumps = functions.chain(further).collect::<Vec<_>>();
-    // SAFETY: the built-in's functions begin at multiples of 16, so each has the bytes; the caller looked at more of a
-    // further one. Nobody runs them: this is the only thread, and it is here. Shims have the types of their slots.
+    // SAFETY: the built-in's functions begin at multiples of 16, so each has the bytes; the caller looked at
+    // more of a further one. Nobody runs them: this is the only thread, and it is here. Shims have the types
+    // of their slots.
     unsafe { write_jumps(&jumps) }.map_err(|error| DirectCallsError::Refused(error.to_string()))
 }
 

@@ -59,7 +59,8 @@ fn try_to_route() -> Result<(), PreparationError> {
     let near = make_code_near(&page, call).map_err(refused)?;
     let distance = code::distance_of_call(call, near)
         .ok_or_else(|| PreparationError::Refused("no memory near the server's code".to_owned()))?;
-    // SAFETY: the distance of a call in the server's code, which nobody runs: this is the only thread, and it is here.
+    // SAFETY: the distance of a call in the server's code, which nobody runs: this is the only thread, and it
+    // is here.
     unsafe { overwrite(call + 1, distance.to_le_bytes()) }.map_err(refused)
 }
 

@@ -1,4 +1,5 @@
-//! The tables of a running server: the endpoint that answers for them, the server's variables, and the error hook.
+//! The tables of a running server: the endpoint that answers for them, the server's variables, and the error
+//! hook.
 
 pub mod error_hook;
 mod error_log;

@@ -138,7 +138,8 @@ fn serve() -> Result<Endpoint, String> {
     Ok(endpoint)
 }
 
-/// Starts a thread of the endpoint. A connection's thread catches its own panics, which end that connection only.
+/// Starts a thread of the endpoint. A connection's thread catches its own panics, which end that connection
+/// only.
 fn spawn_for_endpoint(name: &str, work: Box<dyn FnOnce() + Send>) -> std::io::Result<()> {
     if name == LISTENER {
         spawn_guarded(LISTENER, "the endpoint accepts no connection any more", work)
@@ -207,8 +208,8 @@ fn current_account(to: &mut dyn std::io::Write) -> bool {
     })
 }
 
-/// Returns the rows of `tare_status` that the adapter knows: the server, tare's state and options, sampling, the
-/// active session history, the budget, the endpoint. The crate `tare-tables` adds those of the engine.
+/// Returns the rows of `tare_status` that the adapter knows: the server, tare's state and options, sampling,
+/// the active session history, the budget, the endpoint. The crate `tare-tables` adds those of the engine.
 fn status_rows() -> Vec<StatusRow> {
     let status = status::current();
     let mut rows: Vec<(&str, String)> = vec![

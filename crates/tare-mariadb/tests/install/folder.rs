@@ -1,4 +1,5 @@
-//! What is in the tables' files, and which files an earlier version left in a data directory: without a server.
+//! What is in the tables' files, and which files an earlier version left in a data directory: without a
+//! server.
 
 use std::fs;
 use std::os::unix::fs::symlink;

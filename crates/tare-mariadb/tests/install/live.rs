@@ -1,4 +1,5 @@
-//! Installed tables at work: one server holds them, another one, with the built-in Performance Schema, is their far end.
+//! Installed tables at work: one server holds them, another one, with the built-in Performance Schema, is
+//! their far end.
 
 use std::net::{SocketAddrV4, TcpListener};
 

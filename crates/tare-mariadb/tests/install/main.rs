@@ -17,8 +17,8 @@ use tare_testkit::host::Host;
 use tare_testkit::server::Settings;
 use tare_testkit::subject::Provider;
 
-/// A server with temporary files of its own: at its start a server clears those of all others in the same folder.
-/// (The path is relative to the data directory.)
+/// A server with temporary files of its own: at its start a server clears those of all others in the same
+/// folder. (The path is relative to the data directory.)
 fn settings(provider: Provider) -> Settings {
     Settings::new(provider).option("--tmpdir=.")
 }

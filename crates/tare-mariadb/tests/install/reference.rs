@@ -1,4 +1,5 @@
-//! The built-in's own tables: read from a server with the built-in Performance Schema, installed over it, compared.
+//! The built-in's own tables: read from a server with the built-in Performance Schema, installed over it,
+//! compared.
 
 use mysql::Conn;
 use mysql::prelude::Queryable;

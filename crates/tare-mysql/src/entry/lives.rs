@@ -1,5 +1,5 @@
-//! What else the server tells: the account of a thread, its end, and changes of settings. The built-in's functions do
-//! their work as well.
+//! What else the server tells: the account of a thread, its end, and changes of settings. The built-in's
+//! functions do their work as well.
 #![allow(unsafe_code)]
 
 use std::ffi::{c_char, c_int, c_void};

@@ -1,8 +1,8 @@
 //! The functions to which the server's calls lead.
 //!
-//! Waits for locks, idle connections and metadata locks are this library's from start to end ([`synch`], [`short`]). Of
-//! files, sockets and tables the built-in keeps further tables, so its functions do their work as well and this library
-//! counts what has ended ([`told`]).
+//! Waits for locks, idle connections and metadata locks are this library's from start to end ([`synch`],
+//! [`short`]). Of files, sockets and tables the built-in keeps further tables, so its functions do their work
+//! as well and this library counts what has ended ([`told`]).
 
 mod kept;
 pub(crate) mod lives;

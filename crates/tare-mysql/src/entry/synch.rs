@@ -1,9 +1,9 @@
 //! HOT PATH: mutexes, rwlocks and condition variables.
 //!
-//! The server calls only for instruments that are on, because its own code tests that first. What the built-in's
-//! tables `mutex_instances`, `rwlock_instances` and `events_waits_summary_by_instance` show is written into its objects,
-//! with plain loads and stores as the built-in does: a mutex is held at that time, and of a rwlock and a condition
-//! variable the built-in may lose an event, too.
+//! The server calls only for instruments that are on, because its own code tests that first. What the
+//! built-in's tables `mutex_instances`, `rwlock_instances` and `events_waits_summary_by_instance` show is
+//! written into its objects, with plain loads and stores as the built-in does: a mutex is held at that time,
+//! and of a rwlock and a condition variable the built-in may lose an event, too.
 #![allow(unsafe_code)]
 
 use std::ffi::{c_char, c_int, c_uint};
@@ -19,7 +19,8 @@ use crate::abi::{Instance, SynchLocker};
 use crate::server::instruments;
 use crate::server::thread::{current, settled};
 
-/// The interface's number of the unlocking of a rwlock, which is no wait: the engine's operations have none for it.
+/// The interface's number of the unlocking of a rwlock, which is no wait: the engine's operations have none
+/// for it.
 const UNLOCK: c_uint = 4;
 /// The interface's numbers of operations of rwlocks that leave readers their locks.
 const SHARED_EXCLUSIVE: c_uint = 6;
@@ -46,7 +47,8 @@ unsafe fn instrument(instance: &Instance) -> ClassId {
 ///
 /// # Safety
 ///
-/// The server's: a locker on its stack, and an instance of the built-in's that exists until the wait has ended.
+/// The server's: a locker on its stack, and an instance of the built-in's that exists until the wait has
+/// ended.
 #[inline(always)]
 unsafe fn start(
     locker: *mut SynchLocker,

@@ -1,5 +1,5 @@
-//! HOT PATH: files, sockets and tables. The built-in times and counts them for the tables that it serves; what has ended
-//! is counted here for the tables of waits.
+//! HOT PATH: files, sockets and tables. The built-in times and counts them for the tables that it serves;
+//! what has ended is counted here for the tables of waits.
 #![allow(unsafe_code)]
 
 use std::ffi::{c_ulong, c_ulonglong};

@@ -58,13 +58,14 @@ impl Host for ServerHost {
     }
 
     fn source_file(&self, address: usize) -> Option<String> {
-        // A plugin's text may have gone with it: only the program's and those of libraries that stay are read.
+        // A plugin's text may have gone with it: only the program's and those of libraries that stay are
+        // read.
         let symbol = tare_host::process::Symbol::at(std::ptr::without_provenance(address))?;
         if symbol.object.to_bytes().windows(8).any(|part| part == b"/plugin/") {
             return None;
         }
-        // SAFETY: the server passed this address of a NUL-terminated constant with an event, and the object that
-        // covers it is loaded.
+        // SAFETY: the server passed this address of a NUL-terminated constant with an event, and the object
+        // that covers it is loaded.
         let path = unsafe { CStr::from_ptr(std::ptr::with_exposed_provenance(address)) };
         let path = path.to_string_lossy();
         Some(path.rsplit('/').next().unwrap_or_default().to_owned())

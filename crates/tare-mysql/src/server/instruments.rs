@@ -1,7 +1,7 @@
 //! HOT PATH: the instruments of waits: from the built-in's to the engine's.
 //!
-//! The built-in numbers all instruments of waits, and keeps whether each is on: the server's own code tests that before
-//! it calls. So here all are on.
+//! The built-in numbers all instruments of waits, and keeps whether each is on: the server's own code tests
+//! that before it calls. So here all are on.
 #![allow(unsafe_code)]
 
 use std::ffi::c_uint;
@@ -66,12 +66,14 @@ static FIND: OnceLock<Vec<Find>> = OnceLock::new();
 ///
 /// # Safety
 ///
-/// Each may be called from any thread with any number, and returns null or an instrument that is never removed.
+/// Each may be called from any thread with any number, and returns null or an instrument that is never
+/// removed.
 pub(crate) unsafe fn set_lists(find: Vec<Find>) {
     let _set_once = FIND.set(find);
 }
 
-/// Makes every instrument of the built-in's known to the engine, so that those without an event have rows, too.
+/// Makes every instrument of the built-in's known to the engine, so that those without an event have rows,
+/// too.
 pub(crate) fn meet_all() {
     for find in FIND.get().into_iter().flatten() {
         // SAFETY: the promise of `set_lists`.

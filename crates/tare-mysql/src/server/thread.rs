@@ -1,7 +1,8 @@
 //! HOT PATH: the calling thread, as the built-in knows it, and its slab.
 //!
-//! The built-in keeps the thread that the caller runs in a thread-local variable of the program, which its inlined
-//! code sets as well. So nobody tells of a change: each event compares the thread's number with that of the slab.
+//! The built-in keeps the thread that the caller runs in a thread-local variable of the program, which its
+//! inlined code sets as well. So nobody tells of a change: each event compares the thread's number with that
+//! of the slab.
 #![allow(unsafe_code)]
 
 use std::arch::asm;
@@ -12,7 +13,8 @@ use tare_host::process::{ENGINE, guard};
 use super::threads;
 use crate::abi::{THREAD_ID, THREAD_INSTRUMENTED};
 
-/// Where the built-in's thread-local variable lies, relative to the thread pointer. Set before any call is led here.
+/// Where the built-in's thread-local variable lies, relative to the thread pointer. Set before any call is
+/// led here.
 static CURRENT: AtomicIsize = AtomicIsize::new(0);
 
 /// A thread of the built-in's (`PFS_thread`), which is never unmapped.
@@ -35,8 +37,8 @@ impl ServerThread {
     /// Returns THREAD_ID, which no other thread gets again.
     #[inline(always)]
     pub(crate) fn id(self) -> u64 {
-        // SAFETY: a thread of the built-in's has its number at this place (`startup::checks`); its own code writes it
-        // before the thread runs.
+        // SAFETY: a thread of the built-in's has its number at this place (`startup::checks`); its own code
+        // writes it before the thread runs.
         unsafe { (*std::ptr::with_exposed_provenance::<AtomicU64>(self.0 + THREAD_ID)).load(Relaxed) }
     }
 
@@ -68,7 +70,8 @@ fn thread_pointer() -> usize {
 pub(crate) fn current() -> Option<ServerThread> {
     let at: isize = CURRENT.load(Relaxed);
     let address: usize;
-    // SAFETY: `locate` has found the program's thread-local variable at this place, which is the same in each thread.
+    // SAFETY: `locate` has found the program's thread-local variable at this place, which is the same in each
+    // thread.
     unsafe {
         asm!("mov {0}, qword ptr fs:[{1}]", out(reg) address, in(reg) at, options(nostack, preserves_flags, readonly));
     }

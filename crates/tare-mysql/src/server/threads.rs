@@ -20,7 +20,8 @@ fn slabs() -> MutexGuard<'static, Slabs> {
     SLABS.get_or_init(Mutex::default).lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Makes the slab of a thread the calling thread's. Makes the slab if it is new. Returns false if it has none.
+/// Makes the slab of a thread the calling thread's. Makes the slab if it is new. Returns false if it has
+/// none.
 pub(super) fn enter(thread: ServerThread, id: u64) -> bool {
     consumers::follow();
     let (_, slab) = *slabs().entry(id).or_insert_with(|| (thread, new_slab(thread, id)));

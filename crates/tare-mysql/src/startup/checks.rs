@@ -1,5 +1,6 @@
-//! What must hold before anything is changed: each layout of [`crate::abi`], in the machine code of a small exported
-//! function that uses it. The server has not set its version yet, and other builds of a version may differ.
+//! What must hold before anything is changed: each layout of [`crate::abi`], in the machine code of a small
+//! exported function that uses it. The server has not set its version yet, and other builds of a version may
+//! differ.
 #![allow(unsafe_code)]
 
 use std::ffi::CStr;
@@ -27,21 +28,22 @@ const EVIDENCE: [Evidence; 17] = [
     (c"_Z19pfs_unlock_mutex_v1P9PSI_mutex", &[b"\x48\xC7\x47\x48\0\0\0\0"], 16),
     // cmpq $0, 0x48(%rdi): the writer of a rwlock.
     (c"_Z20pfs_unlock_rwlock_v2P10PSI_rwlock20PSI_rwlock_operation", &[b"\x48\x83\x7F\x48\0"], 16),
-    // addl $1, 0x50(%rdx): its readers; addq $1, 0x28(%rdx): the waits of an instance; 0x20(%rdx): its class, of which
-    // 0x14 is the number.
+    // addl $1, 0x50(%rdx): its readers; addq $1, 0x28(%rdx): the waits of an instance; 0x20(%rdx): its class,
+    // of which 0x14 is the number.
     (
         c"_Z24pfs_end_rwlock_rdwait_v2P17PSI_rwlock_lockeri",
         &[b"\x83\x42\x50\x01", b"\x48\x83\x42\x28\x01", b"\x48\x8B\x52\x20\x8B\x52\x14"],
         128,
     ),
-    // 0x48(%rdx) ← the thread; cmp $9, cmp $6: the operations that leave readers; 0x28(%rcx): the last word of its locker.
+    // 0x48(%rdx) ← the thread; cmp $9, cmp $6: the operations that leave readers; 0x28(%rcx): the last word
+    // of its locker.
     (
         c"_Z24pfs_end_rwlock_wrwait_v2P17PSI_rwlock_lockeri",
         &[b"\x48\x89\x5A\x48", b"\x83\xFF\x09", b"\x83\xFF\x06", b"\x48\x8B\x41\x28"],
         160,
     ),
-    // cmpb $0, 0x1e8(%rdx): a thread is instrumented; cmpb $0, 0x8(%r12): an instance is timed; 0x18(%r12): its
-    // identity; 0x258(%rdx): the thread's number.
+    // cmpb $0, 0x1e8(%rdx): a thread is instrumented; cmpb $0, 0x8(%r12): an instance is timed; 0x18(%r12):
+    // its identity; 0x258(%rdx): the thread's number.
     (
         c"_Z23pfs_start_mutex_wait_v1P25PSI_mutex_locker_state_v1P9PSI_mutex19PSI_mutex_operationPKcj",
         &[
@@ -64,13 +66,15 @@ const EVIDENCE: [Evidence; 17] = [
         &[b"\x48\x89\x43\x30", b"\x41\x80\x7D\x08\0", b"\x49\x8B\x7D\x18"],
         320,
     ),
-    // cmpb $0, 4(%rax): an instrument is on; cmpb $0, 5(%rsi): timed; 0x20(%rdx): the last word of the locker.
+    // cmpb $0, 4(%rax): an instrument is on; cmpb $0, 5(%rsi): timed; 0x20(%rdx): the last word of the
+    // locker.
     (
         c"_Z22pfs_start_idle_wait_v1P24PSI_idle_locker_state_v1PKcj",
         &[b"\x80\x78\x04\0", b"\x80\x7E\x05\0", b"\x48\x89\x72\x20"],
         224,
     ),
-    // cmpb $0, 4(%rsi) and 5(%r12): a metadata lock's flags; 0x10(%r12): its identity; 0x28(%rbx): its locker.
+    // cmpb $0, 4(%rsi) and 5(%r12): a metadata lock's flags; 0x10(%r12): its identity; 0x28(%rbx): its
+    // locker.
     (
         c"_Z26pfs_start_metadata_wait_vcP28PSI_metadata_locker_state_v1P17PSI_metadata_lockPKcj",
         &[b"\x80\x7E\x04\0", b"\x41\x80\x7C\x24\x05\0", b"\x49\x8B\x44\x24\x10", b"\x48\x89\x4B\x28"],

@@ -17,7 +17,8 @@ use super::disable_reason::DisableReason;
 #[unsafe(link_section = ".init_array")]
 static CONSTRUCTOR: extern "C" fn() = construct;
 
-/// `initialize_performance_schema`. Its arguments are not looked at; their types tell the interface's version.
+/// `initialize_performance_schema`. Its arguments are not looked at; their types tell the interface's
+/// version.
 const INITIALIZE: &CStr = c"_Z29initialize_performance_schemaP16PFS_global_paramPP20PSI_thread_bootstrapPP19PSI_mutex_bootstrapPP20PSI_rwlock_bootstrapPP18PSI_cond_bootstrapPP18PSI_file_bootstrapPP20PSI_socket_bootstrapPP19PSI_table_bootstrapPP17PSI_mdl_bootstrapPP18PSI_idle_bootstrapPP19PSI_stage_bootstrapPP23PSI_statement_bootstrapPP25PSI_transaction_bootstrapPP20PSI_memory_bootstrapPP19PSI_error_bootstrapPP23PSI_data_lock_bootstrapPP20PSI_system_bootstrapPP25PSI_tls_channel_bootstrapPP20PSI_metric_bootstrapPP25PSI_logs_client_bootstrap";
 
 /// What the stub goes on to: a copy of the function's beginning, which jumps to the rest.
@@ -44,8 +45,8 @@ fn lead_through_stub() -> Result<(), DisableReason> {
     let function = Function::find(INITIALIZE).map_err(|error| code(&error))?;
     let copies = copies_for_lead(&[function]).map_err(|error| code(&error))?;
     REST.store(copies.first().copied().unwrap_or_default(), Relaxed);
-    // SAFETY: a function of the program, long enough (a copy of its beginning was made), and main has not started. The
-    // stub passes everything on.
+    // SAFETY: a function of the program, long enough (a copy of its beginning was made), and main has not
+    // started. The stub passes everything on.
     let led =
         unsafe { lead(&[(function.start(), stub as *const () as usize)]) }.map_err(|error| code(&error))?;
     // It leads there for good.

@@ -127,9 +127,9 @@ impl Functions {
         for ((_, _, original), copy) in told().into_iter().zip(self.copies) {
             original.set(copy);
         }
-        // SAFETY: functions of the program, each with room for a jump (the layouts' checks have read more of it, or its
-        // beginning was copied). Only this thread exists, and it is in none of them. Each leads to one of its own type,
-        // which its mangled name tells.
+        // SAFETY: functions of the program, each with room for a jump (the layouts' checks have read more of
+        // it, or its beginning was copied). Only this thread exists, and it is in none of them. Each leads to
+        // one of its own type, which its mangled name tells.
         let led = unsafe { lead(&self.leads) }.map_err(|error| DisableReason::Code(error.to_string()))?;
         // The functions lead here for good.
         std::mem::forget(led);

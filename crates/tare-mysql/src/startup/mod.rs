@@ -1,9 +1,9 @@
 //! The way from the loader to the server's calls.
 //!
-//! The constructor leads one function, `initialize_performance_schema`, through a stub: the server calls it once, on
-//! its only thread, before the built-in makes anything. The stub checks that everything looks as expected, leads the
-//! server's calls here and points the tables' shares at this library. In any doubt it writes one line into the log, and
-//! the server runs as if tare were not there.
+//! The constructor leads one function, `initialize_performance_schema`, through a stub: the server calls it
+//! once, on its only thread, before the built-in makes anything. The stub checks that everything looks as
+//! expected, leads the server's calls here and points the tables' shares at this library. In any doubt it
+//! writes one line into the log, and the server runs as if tare were not there.
 
 mod checks;
 mod constructor;
@@ -76,7 +76,8 @@ fn config(options: Options) -> Config {
     }
 }
 
-/// Returns the level of an instrument. Level `sampled` chooses statements, which the built-in keeps: there it is `lean`.
+/// Returns the level of an instrument. Level `sampled` chooses statements, which the built-in keeps: there it
+/// is `lean`.
 fn level(options: &Options, name: &str) -> Recording {
     match options.level(name) {
         Some(LevelSetting::At(level)) if level != Recording::Sampled => level,

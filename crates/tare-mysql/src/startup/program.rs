@@ -51,8 +51,8 @@ pub(super) fn connect() -> Result<(), DisableReason> {
     // SAFETY: an instrument, which lives as long as the program.
     let _set_once = short::IDLE.set(unsafe { &*found(SINGLE[3])?.cast::<Class>() });
     let lists = LISTS.iter().map(|name| found(name)).collect::<Result<Vec<_>, _>>()?;
-    // SAFETY: the mangled names tell that each takes a number; each returns an instrument of its list or null, and may
-    // be called from anywhere, as the built-in's own tables do.
+    // SAFETY: the mangled names tell that each takes a number; each returns an instrument of its list or
+    // null, and may be called from anywhere, as the built-in's own tables do.
     unsafe {
         let lists = lists.into_iter().map(|list| transmute::<*mut c_void, instruments::Find>(list)).collect();
         instruments::set_lists(lists);
@@ -67,8 +67,8 @@ fn connect_tables() -> Result<(), DisableReason> {
     /// Returns a function of the server as one of the type that its mangled name tells.
     macro_rules! function {
         ($name:literal as $function:ty) => {
-            // SAFETY: the mangled name tells the types of the arguments, and the structures are those of the public
-            // service `pfs_plugin_table_v1`.
+            // SAFETY: the mangled name tells the types of the arguments, and the structures are those of the
+            // public service `pfs_plugin_table_v1`.
             unsafe { transmute::<*mut c_void, $function>(found($name)?) }
         };
     }

@@ -35,8 +35,8 @@ impl Shares {
     /// Serves the tables.
     pub(super) fn serve(self) {
         for ((at, share), functions) in self.shares.into_iter().enumerate().zip(served::functions()) {
-            // SAFETY: a share of the program's writable data, which `find` has checked. Nobody uses it before the
-            // built-in starts, and the only thread is here.
+            // SAFETY: a share of the program's writable data, which `find` has checked. Nobody uses it before
+            // the built-in starts, and the only thread is here.
             let share = unsafe { &mut *share };
             served::set_delete(at, share.delete_all_rows);
             share.callbacks = functions.callbacks;
@@ -58,8 +58,8 @@ fn find(table: &Served) -> Result<*mut Share<Handle>, DisableReason> {
     }
     let is =
         |function: *const c_void, name: &CStr| symbol(name).is_some_and(|it| it.addr() == function.addr());
-    // SAFETY: a share has this size, and consists of pointers, numbers and flags; the callbacks are looked at as bytes,
-    // so any value of theirs is valid. Only this thread exists.
+    // SAFETY: a share has this size, and consists of pointers, numbers and flags; the callbacks are looked at
+    // as bytes, so any value of theirs is valid. Only this thread exists.
     let (it, callbacks) = unsafe {
         let callbacks = (&raw const (*at).callbacks).cast::<[usize; 15]>().read();
         (&*at, callbacks)

@@ -70,7 +70,8 @@ fn position(value: &Value<'_>, members: &[&str]) -> Number {
 /// The server's: a field of a column that it has declared like `column`.
 pub(super) unsafe fn set(field: Field, column: &Column, value: &Value<'_>) {
     let Some(setters) = SETTERS.get() else { return };
-    // SAFETY: the caller's promise; the server's functions take its own field, and texts that live during the call.
+    // SAFETY: the caller's promise; the server's functions take its own field, and texts that live during the
+    // call.
     unsafe {
         match column.sql_type {
             SqlType::BigIntUnsigned => (setters.ubigint)(field, number(value)),

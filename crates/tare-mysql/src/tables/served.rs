@@ -18,7 +18,8 @@ use crate::server::{consumers, instruments};
 pub(crate) struct Served {
     /// The name in `performance_schema`.
     pub(crate) name: &'static str,
-    /// The mangled names of its share, and of the share's functions that open the table, count and delete its rows.
+    /// The mangled names of its share, and of the share's functions that open the table, count and delete its
+    /// rows.
     pub(crate) symbols: [&'static CStr; 4],
     /// The columns of its indexes, in the server's order.
     pub(crate) indexes: &'static [&'static [&'static str]],
@@ -112,7 +113,8 @@ pub(crate) fn table(at: usize) -> Option<&'static dyn Table> {
     *TABLES.get(at)?
 }
 
-/// Returns whether the table at a position of [`SERVED`] is declared, with columns and indexes that can be served.
+/// Returns whether the table at a position of [`SERVED`] is declared, with columns and indexes that can be
+/// served.
 pub(crate) fn can_serve(at: usize) -> bool {
     let Some(table) = table(at) else { return false };
     let has = |name: &&str| table.columns().iter().any(|column| column.name == *name);

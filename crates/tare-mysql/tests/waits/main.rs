@@ -1,5 +1,5 @@
-//! The provider in a stock MySQL 9: what it counts, next to what the built-in of the same program counts, and the tables
-//! that show it. Without such a server every test says so and does nothing.
+//! The provider in a stock MySQL 9: what it counts, next to what the built-in of the same program counts, and
+//! the tables that show it. Without such a server every test says so and does nothing.
 #![allow(unreachable_pub)]
 
 mod chaos;

@@ -98,8 +98,8 @@ fn allowed() -> BTreeMap<&'static str, u64> {
     lines.map(|line| allowed(line).unwrap_or_else(|| panic!("not NAME PERCENT% REASON: {line}"))).collect()
 }
 
-/// A server to compare with: `TARE_MYSQL_SUBJECT=built-in` compares the built-in with itself, which shows what differs
-/// between any two runs.
+/// A server to compare with: `TARE_MYSQL_SUBJECT=built-in` compares the built-in with itself, which shows
+/// what differs between any two runs.
 fn other() -> Option<Mysql> {
     match std::env::var("TARE_MYSQL_SUBJECT").as_deref() {
         Ok("built-in") => Mysql::start(OPTIONS).expect("a server"),

@@ -16,7 +16,8 @@ use crate::source::{Error, Source};
 const MOST_PAIRS: usize = 20_000;
 /// Most queries for the table of a lock per sample.
 const MOST_TABLES: usize = 16;
-/// How long an answer of InnoDB's tables serves. They keep theirs until nobody has read it for a tenth of a second.
+/// How long an answer of InnoDB's tables serves. They keep theirs until nobody has read it for a tenth of a
+/// second.
 const INNODB_FRESH: Duration = Duration::from_millis(120);
 /// Most holders that are remembered.
 const MOST_KNOWN: usize = 10_000;

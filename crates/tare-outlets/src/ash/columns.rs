@@ -37,7 +37,8 @@ pub const DIGESTS: &str = "events_statements_summary_by_digest";
 /// Columns of [`DIGESTS`] in the file.
 pub const DIGEST_COLUMNS: [(&str, Type); 3] =
     [("SCHEMA_NAME", Type::Text), ("DIGEST", Type::Text), ("DIGEST_TEXT", Type::Text)];
-/// Digests of statements in the history that had none when they were sampled; [`read`](super::file::read) fills them in.
+/// Digests of statements in the history that had none when they were sampled; [`read`](super::file::read)
+/// fills them in.
 pub const LATE: &str = "events_statements_history";
 /// Columns of [`LATE`] in the file.
 pub const LATE_COLUMNS: [(&str, Type); 3] =

@@ -1,4 +1,5 @@
-//! The history that a server with tare keeps itself, read as it grows. The server is not sampled a second time.
+//! The history that a server with tare keeps itself, read as it grows. The server is not sampled a second
+//! time.
 
 use std::collections::{BTreeMap, HashSet};
 
@@ -117,7 +118,8 @@ impl Copier {
         Ok(samples)
     }
 
-    /// Finds out whether the server's clock was set back. Then the samples that follow are earlier than those before.
+    /// Finds out whether the server's clock was set back. Then the samples that follow are earlier than those
+    /// before.
     fn notice_clock(&mut self) -> Result<(), Error> {
         let Some(Since { time: before, .. }) = &self.since else { return Ok(()) };
         let now = self.source.ask("SELECT NOW(6)")?.first().and_then(|row| row.text(0));
@@ -175,12 +177,14 @@ fn key(time: &str, thread: Option<u64>) -> RowKey {
     (time.to_owned(), thread.unwrap_or(0))
 }
 
-/// Returns where a history goes on whose rows, in the order in which they came, have been returned up to the sample of time
-/// `before`, if the clock has been set back to about `now`; and the rows that were there before and are later than that.
+/// Returns where a history goes on whose rows, in the order in which they came, have been returned up to the
+/// sample of time `before`, if the clock has been set back to about `now`; and the rows that were there
+/// before and are later than that.
 fn set_back(rows: &[RowKey], before: &str, now: &str) -> (Since, Vec<RowKey>) {
     let returned = rows.iter().rposition(|(time, _)| time == before).map(|last| last + 1);
     let (old, new) = match returned {
-        // It was incomplete then, or more of the same follows: as long as time does not fall, it is as before.
+        // It was incomplete then, or more of the same follows: as long as time does not fall, it is as
+        // before.
         Some(at) => {
             let more = rows[at..].iter().position(|(time, _)| time.as_str() < before);
             rows.split_at(at + more.unwrap_or(rows.len() - at))

@@ -1,4 +1,5 @@
-//! Reader of the file that `tare ash` writes, and of those that rotation has renamed: `FILE.2`, `FILE.1`, `FILE`.
+//! Reader of the file that `tare ash` writes, and of those that rotation has renamed: `FILE.2`, `FILE.1`,
+//! `FILE`.
 //!
 //! The file may still be written, and a power loss may have cut it. Then it ends with an incomplete line, or
 //! has one before the header of the next start. Everything up to the last complete row is read.
@@ -29,8 +30,8 @@ pub fn is_history(path: &Path) -> bool {
 }
 
 /// Reads a history with all of its rotated files, or a snapshot, with the rows that `wanted` selects. It is
-/// called for each table first, without a row. Tables of a history: [`HISTORY`], its rows in the order of time;
-/// the texts of its digests; and `tare_status`.
+/// called for each table first, without a row. Tables of a history: [`HISTORY`], its rows in the order of
+/// time; the texts of its digests; and `tare_status`.
 ///
 /// # Errors
 /// [`Error::Read`], with the line or the file that is wrong.
@@ -193,8 +194,8 @@ impl HistoryReader {
         Ok(HistoryReader { files, open: None, header, written_at: None, has_failed: false })
     }
 
-    /// Returns the header that the last row is below; before the first row that of the oldest file. Each start of
-    /// `tare ash` and each restart of the server adds one.
+    /// Returns the header that the last row is below; before the first row that of the oldest file. Each
+    /// start of `tare ash` and each restart of the server adds one.
     #[must_use]
     pub fn header(&self) -> &Header {
         &self.header
@@ -329,8 +330,8 @@ fn parse(line: &[u8]) -> serde_json::Result<Line> {
     serde_json::from_slice(line)
 }
 
-/// Opens a file and those that rotation has renamed, the youngest first. The youngest may be missing while others
-/// are there: rotation is about to make it.
+/// Opens a file and those that rotation has renamed, the youngest first. The youngest may be missing while
+/// others are there: rotation is about to make it.
 fn series(path: &Path) -> io::Result<Vec<(PathBuf, File)>> {
     let (mut files, mut seen) = (vec![], HashSet::new());
     // The youngest is opened first: if it is renamed meanwhile, it is met again under its new name.

@@ -1,5 +1,6 @@
-//! Digests of statements that had none when they were sampled: MariaDB's own Performance Schema tells the digest of a
-//! statement only when it has ended. They are looked up afterwards, among each thread's last statements.
+//! Digests of statements that had none when they were sampled: MariaDB's own Performance Schema tells the
+//! digest of a statement only when it has ended. They are looked up afterwards, among each thread's last
+//! statements.
 
 use std::collections::{HashMap, HashSet};
 
@@ -20,8 +21,8 @@ pub(super) struct LateDigests {
 }
 
 impl LateDigests {
-    /// Notes which of the sampled statements have no digest, and returns those of earlier ones, and of these, that have
-    /// ended since.
+    /// Notes which of the sampled statements have no digest, and returns those of earlier ones, and of these,
+    /// that have ended since.
     pub(super) fn ask<'t>(
         &mut self,
         source: &mut Source,

@@ -1,10 +1,12 @@
 //! `tare ash`: the active session history of any server, in a file.
 //!
-//! A server with tare keeps its history itself, and is only read (`copier`). Any other server is sampled by one query
-//! (`seen`) at regular intervals (`sampler`). What each thread does is judged from what the query saw of it (`judge`,
-//! `class`); only if some wait for locks, the server is asked who blocks them (`blockers`).
+//! A server with tare keeps its history itself, and is only read (`copier`). Any other server is sampled by
+//! one query (`seen`) at regular intervals (`sampler`). What each thread does is judged from what the query
+//! saw of it (`judge`, `class`); only if some wait for locks, the server is asked who blocks them
+//! (`blockers`).
 //!
-//! The file has rows of `tare_active_session_history` as JSON Lines in the snapshot's format ([`columns`], `writer`).
+//! The file has rows of `tare_active_session_history` as JSON Lines in the snapshot's format ([`columns`],
+//! `writer`).
 //! [`mod@file`] reads it back.
 
 mod blockers;
@@ -194,8 +196,8 @@ impl Recorder<'_> {
             if session.reported.elapsed() >= REPORT {
                 self.control.tell(&session.costs()?);
             }
-            // Samples that were missed are not made up for: they would all see the same. And a server that takes long for
-            // them has at least as long a rest.
+            // Samples that were missed are not made up for: they would all see the same. And a server that
+            // takes long for them has at least as long a rest.
             due = (due + self.options.interval).max(Instant::now() + begun.elapsed());
             self.wait(due);
         }

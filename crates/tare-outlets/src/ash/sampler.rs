@@ -12,7 +12,8 @@ use super::tools::Tools;
 use super::{AshError, Sample};
 use crate::source::{Error, Kind, Prepared, Source};
 
-/// How much later than due a sample is at most on a busy server. Before one that is later still there was no sampling.
+/// How much later than due a sample is at most on a busy server. Before one that is later still there was no
+/// sampling.
 const LATE: Duration = Duration::from_secs(5);
 
 /// A connection that samples.
@@ -100,15 +101,16 @@ impl Sampler {
     }
 }
 
-/// Returns the microseconds that a row of a sample stands for: the time since the sample before, however late this one is,
-/// so that sums are unbiased. `interval`, if it is the first one or nobody sampled for long.
+/// Returns the microseconds that a row of a sample stands for: the time since the sample before, however late
+/// this one is, so that sums are unbiased. `interval`, if it is the first one or nobody sampled for long.
 fn row_us(last: Option<Instant>, now: Instant, interval: Duration) -> u64 {
     let since = last.map(|last| now.duration_since(last));
     let time = since.filter(|since| *since <= interval + LATE).unwrap_or(interval);
     u64::try_from(time.as_micros()).unwrap_or(u64::MAX)
 }
 
-/// Returns how many numbers a list of ranges has, such as `0-3,6`; a single number that is no list counts for itself.
+/// Returns how many numbers a list of ranges has, such as `0-3,6`; a single number that is no list counts for
+/// itself.
 fn count(text: &str) -> Option<u64> {
     if let Ok(number) = text.parse::<u64>()
         && number > 0

@@ -9,8 +9,8 @@ use crate::source::Row;
 
 /// Longest text of a digest.
 const LONGEST_TEXT: u32 = 4096;
-/// Columns of each part: which part it is, three numbers, six texts. Texts are bytes because the parts' columns have
-/// different character sets, all of which are UTF-8.
+/// Columns of each part: which part it is, three numbers, six texts. Texts are bytes because the parts'
+/// columns have different character sets, all of which are UTF-8.
 const MOMENT: &str = "SELECT 'n', CONNECTION_ID(), 0, 0, CAST(NOW(6) AS BINARY), CAST(NULL AS BINARY), \
      CAST(NULL AS BINARY), CAST(NULL AS BINARY), CAST(NULL AS BINARY), CAST(NULL AS BINARY)";
 const WAITS: &str = "SELECT 'w', `THREAD_ID`, `EVENT_ID`, `TIMER_WAIT`, CAST(`EVENT_NAME` AS BINARY), \

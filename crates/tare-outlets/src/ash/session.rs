@@ -1,4 +1,5 @@
-//! A connection to the server whose history is written: it samples, or reads what tare in the server has sampled.
+//! A connection to the server whose history is written: it samples, or reads what tare in the server has
+//! sampled.
 
 use std::time::{Duration, Instant};
 

@@ -1,4 +1,5 @@
-//! Writing of the file: samples as JSON Lines, below a header with each start, restart of the server, and rotation.
+//! Writing of the file: samples as JSON Lines, below a header with each start, restart of the server, and
+//! rotation.
 
 use std::collections::{BTreeMap, HashSet};
 use std::fs::{self, File, TryLockError};

@@ -137,8 +137,8 @@ enum Open {
 }
 
 impl<'a> Sink<'a> {
-    /// Opens a destination of `records`, as messages call them. `None` if it is a pipe, and the end comes before
-    /// somebody reads it.
+    /// Opens a destination of `records`, as messages call them. `None` if it is a pipe, and the end comes
+    /// before somebody reads it.
     pub(crate) fn open(
         destination: &Destination,
         records: &'static str,

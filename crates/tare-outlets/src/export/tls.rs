@@ -125,8 +125,8 @@ fn key(keys: &TlsKeys) -> Result<PrivateKeyDer<'static>, Bad> {
     PrivateKeyDer::from_pem_slice(&text).map_err(|error| (name, error.to_string()))
 }
 
-/// Returns a text in PEM, which settings give inline or as a file, with the name of the setting that gave it. `None`:
-/// neither setting is there.
+/// Returns a text in PEM, which settings give inline or as a file, with the name of the setting that gave it.
+/// `None`: neither setting is there.
 fn pem(
     inline_key: &'static str,
     file_key: &'static str,

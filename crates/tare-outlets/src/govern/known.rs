@@ -42,8 +42,8 @@ impl Known {
         Known { identity, path, original, present, held, owed, unsure }
     }
 
-    /// Returns whether the known settings are still valid: the server has not been restarted, and the file lists the
-    /// same rows to restore. If it does not, somebody has restored them meanwhile.
+    /// Returns whether the known settings are still valid: the server has not been restarted, and the file
+    /// lists the same rows to restore. If it does not, somebody has restored them meanwhile.
     pub(super) fn goes_on(&self, identity: &Identity, state: Option<&State>) -> bool {
         let written = state.map_or(&[][..], |state| state.owed.as_slice());
         self.identity.is_same_run(identity) && written.iter().eq(self.owed.values())

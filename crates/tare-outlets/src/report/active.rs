@@ -40,7 +40,8 @@ pub(super) struct Active {
 }
 
 impl Active {
-    /// Returns those of a part of `whole`; `None` if the server has no history and nobody asks for a stretch of it.
+    /// Returns those of a part of `whole`; `None` if the server has no history and nobody asks for a stretch
+    /// of it.
     ///
     /// # Errors
     /// When a stretch is given and there is no row of it, with what there is.
@@ -237,7 +238,8 @@ impl Active {
     }
 }
 
-/// Returns the part of a stretch before the rows of the last file that no earlier file has; `None` if nothing is missing.
+/// Returns the part of a stretch before the rows of the last file that no earlier file has; `None` if nothing
+/// is missing.
 fn gap(inputs: &[&Recorded], asked: Stretch) -> Option<Stretch> {
     let (last, earlier) = inputs.split_last()?;
     let (rows, most) = last.status("ash_rows").zip(last.status("ash_rows_max"))?;

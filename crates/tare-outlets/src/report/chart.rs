@@ -196,7 +196,8 @@ fn area(chart: &Chart, group: usize, scale: &Scale) -> String {
     path + "Z"
 }
 
-/// Returns the distance of ticks of an axis that reaches `most`: 1, 2 or 5 times a power of ten, about five ticks.
+/// Returns the distance of ticks of an axis that reaches `most`: 1, 2 or 5 times a power of ten, about five
+/// ticks.
 fn tick(most: f64) -> f64 {
     let rough = most / 5.0;
     let power = 10_f64.powf(rough.log10().floor());

@@ -267,8 +267,8 @@ fn wanted(head: &Head, row: Option<&[Value]>) -> bool {
 }
 
 impl Report {
-    /// Reports the changes between two snapshots, of which `first` must be the earlier one, and the sessions that were
-    /// active in between.
+    /// Reports the changes between two snapshots, of which `first` must be the earlier one, and the sessions
+    /// that were active in between.
     ///
     /// # Errors
     /// When it is not.

@@ -54,8 +54,9 @@ impl Column {
 impl History {
     /// Returns the columns of a stretch, each of so many microseconds, from its beginning.
     ///
-    /// The time of a row is that before its sample. If it is longer than a column, it is in all columns that it covers.
-    /// What lies before the stretch counts for its first column, so that the sum of all columns is that of the rows.
+    /// The time of a row is that before its sample. If it is longer than a column, it is in all columns that
+    /// it covers. What lies before the stretch counts for its first column, so that the sum of all columns is
+    /// that of the rows.
     #[must_use]
     pub fn columns(&self, stretch: Stretch, each: u64) -> Vec<Column> {
         let each = each.max(1);

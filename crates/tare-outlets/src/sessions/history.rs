@@ -289,8 +289,9 @@ pub(crate) mod tests {
         Row::of(&COLUMNS.iter().map(value).collect::<Vec<_>>())
     }
 
-    /// Makes the rows of an incident, as a picture for people: twelve minutes of a shop on two processors. In the sixth a
-    /// batch locks rows that the shop sells, and an ALTER TABLE waits behind a forgotten transaction in the tenth.
+    /// Makes the rows of an incident, as a picture for people: twelve minutes of a shop on two processors. In
+    /// the sixth a batch locks rows that the shop sells, and an ALTER TABLE waits behind a forgotten
+    /// transaction in the tenth.
     pub(crate) fn incident() -> History {
         const TEXTS: [(&str, &str); 5] = [
             ("d1", "SELECT `price` , `name` FROM `goods` WHERE `id` = ?"),

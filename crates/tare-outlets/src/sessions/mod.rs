@@ -1,8 +1,9 @@
 //! Active sessions: rows of `tare_active_session_history`, and the time of any stretch by what it went to.
 //!
-//! A [`History`] takes rows from a server or from a file. [`History::sums`] adds up a [`Stretch`] of it by wait class,
-//! statement, wait, blocker and session; [`History::columns`] makes the columns of a chart. A row belongs to a stretch by
-//! its SAMPLE_TIME, as in `WHERE SAMPLE_TIME >= from AND SAMPLE_TIME < to`, and counts with all of its USECS_PER_ROW.
+//! A [`History`] takes rows from a server or from a file. [`History::sums`] adds up a [`Stretch`] of it by
+//! wait class, statement, wait, blocker and session; [`History::columns`] makes the columns of a chart. A row
+//! belongs to a stretch by its SAMPLE_TIME, as in `WHERE SAMPLE_TIME >= from AND SAMPLE_TIME < to`, and
+//! counts with all of its USECS_PER_ROW.
 
 mod columns;
 mod history;
@@ -79,7 +80,8 @@ pub fn seconds(us: u64) -> f64 {
     us as f64 / 1e6
 }
 
-/// Returns the average number of sessions that spend `us` in `length`, both in microseconds; 0 without a length.
+/// Returns the average number of sessions that spend `us` in `length`, both in microseconds; 0 without a
+/// length.
 #[must_use]
 pub fn average(us: u64, length: u64) -> f64 {
     if length == 0 { 0.0 } else { seconds(us) / seconds(length) }

@@ -90,8 +90,9 @@ impl Moment {
         day(stretch.map_or_else(|backwards| backwards.from, |stretch| stretch.from))
     }
 
-    /// Returns the part of `whole` between two times, in microseconds since 1970. Without a time it begins or ends with
-    /// `whole`. A time of day is the last one before the end; as the end, the first one after the beginning.
+    /// Returns the part of `whole` between two times, in microseconds since 1970. Without a time it begins or
+    /// ends with `whole`. A time of day is the last one before the end; as the end, the first one after the
+    /// beginning.
     ///
     /// # Errors
     ///

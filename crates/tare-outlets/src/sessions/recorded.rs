@@ -1,4 +1,5 @@
-//! Reading of a file, a snapshot or what `tare ash` writes: its tables, and its rows of the active session history.
+//! Reading of a file, a snapshot or what `tare ash` writes: its tables, and its rows of the active session
+//! history.
 
 use std::cell::RefCell;
 use std::path::Path;
@@ -34,7 +35,8 @@ impl Recorded {
     }
 }
 
-/// Reads a file: the active session history, with texts of digests, and the tables and rows that `wanted` selects, as in
+/// Reads a file: the active session history, with texts of digests, and the tables and rows that `wanted`
+/// selects, as in
 /// [`file::read`]: of a snapshot, or of what `tare ash` has recorded.
 ///
 /// # Errors

@@ -74,7 +74,8 @@ pub struct Blocker {
     pub class: String,
     /// The object that was waited for most, and how many others there are.
     pub object: Option<(String, usize)>,
-    /// The statement in which it was seen most in the stretch, as schema, digest, and text; `None`: it was idle.
+    /// The statement in which it was seen most in the stretch, as schema, digest, and text; `None`: it was
+    /// idle.
     pub statement: Option<Digest>,
     /// Whether it was active at all in the stretch.
     pub was_active: bool,
@@ -295,7 +296,8 @@ mod tests {
 
     const SECOND: u64 = 1_000_000;
 
-    /// Ten seconds of a session on a processor, and two that wait for a third, which is idle but for its last second.
+    /// Ten seconds of a session on a processor, and two that wait for a third, which is idle but for its last
+    /// second.
     fn history() -> History {
         let mut history = History::default();
         history.extend((1..=10).map(|at| row(at, 1, "CPU", &[("SCHEMA_NAME", "shop"), ("DIGEST", "d1")])));

@@ -143,8 +143,8 @@ pub struct Header {
     pub started_at: Option<String>,
     /// Whether it contains statements as they were sent.
     pub text: bool,
-    /// Whether it is an active session history that `tare ash` writes: a file that grows, need not have an end,
-    /// and may have further headers.
+    /// Whether it is an active session history that `tare ash` writes: a file that grows, need not have an
+    /// end, and may have further headers.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub history: bool,
 }
@@ -295,8 +295,8 @@ pub fn take(
     take_from(source, choice, None, sink, watcher)
 }
 
-/// Reads a server into `sink` as [`take`] does, but of the active session history only rows from a time on, given as the
-/// server writes it, in UTC: `2026-01-02 10:40:00`.
+/// Reads a server into `sink` as [`take`] does, but of the active session history only rows from a time on,
+/// given as the server writes it, in UTC: `2026-01-02 10:40:00`.
 ///
 /// # Errors
 /// Those of [`take`].

@@ -7,7 +7,8 @@ use mysql::prelude::Queryable;
 use super::{Error, Row, Source, explain};
 
 impl Source {
-    /// Runs a statement whose columns differ between versions, and returns each row's values by name, without NULLs.
+    /// Runs a statement whose columns differ between versions, and returns each row's values by name, without
+    /// NULLs.
     ///
     /// # Errors
     ///

@@ -193,7 +193,8 @@ fn list(state: &mut State, page: &Page, width: usize, height: usize, paint: Pain
     lines
 }
 
-/// Returns the lines of a stretch's page: as many rows of each sheet as there is room for, the first sheets with more.
+/// Returns the lines of a stretch's page: as many rows of each sheet as there is room for, the first sheets
+/// with more.
 fn stretch(page: &Page, width: usize, height: usize, paint: Paint) -> Vec<Line<'static>> {
     let sheets: Vec<&Sheet> = page
         .blocks

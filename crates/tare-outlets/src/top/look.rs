@@ -462,7 +462,8 @@ pub struct Look {
     pub head: Head,
     /// Content of the sample.
     pub content: Content,
-    /// Rows of the active session history that previous samples did not have; `None` where the server has none.
+    /// Rows of the active session history that previous samples did not have; `None` where the server has
+    /// none.
     pub history: Option<History>,
     /// The server's time in microseconds since 1970, if known.
     pub now: Option<u64>,

@@ -201,8 +201,8 @@ pub(super) fn locks() -> Look {
     look(1, View::Locks, None, Content::Locks(locks))
 }
 
-/// Returns two holders with those that wait for them, as a picture for people: the queue behind a waiting ALTER,
-/// and an UPDATE behind a batch's row lock.
+/// Returns two holders with those that wait for them, as a picture for people: the queue behind a waiting
+/// ALTER, and an UPDATE behind a batch's row lock.
 pub(super) fn lock_tree(at: u64) -> Look {
     let wait = |waiting, holding, object: &str, wanted: &str, held: &str| Wait {
         waiting,

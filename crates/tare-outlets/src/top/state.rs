@@ -242,7 +242,8 @@ impl State {
         self.queries = now;
     }
 
-    /// Updates the share of pages that were found in the buffer pool: since the last sample, or else since the start.
+    /// Updates the share of pages that were found in the buffer pool: since the last sample, or else since
+    /// the start.
     #[allow(clippy::cast_precision_loss)] // shown with four digits
     fn count_hits(&mut self, look: &Look) {
         let now = look.head.overview.pool_requests;

@@ -56,7 +56,8 @@ impl Strip {
         SCALES[self.scale] * SECOND
     }
 
-    /// Returns the time of all columns: those that have begun before the first row or are not over yet are left out.
+    /// Returns the time of all columns: those that have begun before the first row or are not over yet are
+    /// left out.
     fn over(&self) -> Option<Stretch> {
         let (whole, each) = (self.history.whole()?, self.each());
         let (from, to) = (whole.from.div_ceil(each) * each, whole.to.max(self.now) / each * each);
@@ -65,7 +66,8 @@ impl Strip {
         Some(if from < to { Stretch { from, to } } else { short })
     }
 
-    /// Returns the columns to show, oldest first, at most so many: the latest, or those around the chosen stretch.
+    /// Returns the columns to show, oldest first, at most so many: the latest, or those around the chosen
+    /// stretch.
     pub(super) fn columns(&self, most: usize) -> Vec<Column> {
         let Some(over) = self.over() else { return vec![] };
         let (each, most) = (self.each(), u64::try_from(most).unwrap_or(u64::MAX));

@@ -1,4 +1,5 @@
-//! Destinations that are in use, full or something else, a server that is impatient, and an account that is dropped.
+//! Destinations that are in use, full or something else, a server that is impatient, and an account that is
+//! dropped.
 
 use std::error::Error as _;
 use std::fs;

@@ -1,4 +1,5 @@
-//! What an exporter bears: many rows, many requests, a server that hangs, and one that goes away and comes back.
+//! What an exporter bears: many rows, many requests, a server that hangs, and one that goes away and comes
+//! back.
 
 use std::collections::BTreeSet;
 use std::io::{Read, Write};

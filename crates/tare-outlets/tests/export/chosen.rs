@@ -133,7 +133,8 @@ fn what_the_server_chooses_is_what_would_be_chosen_here() {
         let (none, rows, _) = compare(&options(5, ""), &ALL[1..2]);
         assert_eq!((none, rows), (None, 1), "sums alone");
 
-        // What an endpoint does not understand, such as all of this if it is of an earlier version, is read as a whole.
+        // What an endpoint does not understand, such as all of this if it is of an earlier version, is read
+        // as a whole.
         let part = Part { of: Of::Rows, filter: "ORDER BY `THREAD_ID`".to_owned() };
         let is_told = source.at_once("threads", &["THREAD_ID"], &[part], &mut |_, _| panic!("a row"));
         assert!(!is_told.expect("no failure"));

@@ -160,7 +160,8 @@ pub(crate) struct Point {
     pub(crate) at: u64,
 }
 
-/// All figures of requests, as the page would have them: a histogram's buckets add up, quantiles have its names.
+/// All figures of requests, as the page would have them: a histogram's buckets add up, quantiles have its
+/// names.
 pub(crate) fn points<'a>(messages: impl IntoIterator<Item = &'a ExportMetricsServiceRequest>) -> Vec<Point> {
     let mut found = vec![];
     for metric in messages.into_iter().flat_map(metrics) {

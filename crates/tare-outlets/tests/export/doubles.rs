@@ -1,5 +1,5 @@
-//! Rows that become the same labels, and sums that outgrow 64 bits: whatever a server says, no series comes twice and none
-//! falls.
+//! Rows that become the same labels, and sums that outgrow 64 bits: whatever a server says, no series comes
+//! twice and none falls.
 
 use std::time::SystemTime;
 

@@ -1,4 +1,5 @@
-//! The page of a server, as a strict reader and promtool see it; with a server of each shape, through SQL and not.
+//! The page of a server, as a strict reader and promtool see it; with a server of each shape, through SQL and
+//! not.
 
 use std::io::{Read, Write};
 use std::process::{Command, Stdio};

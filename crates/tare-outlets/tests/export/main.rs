@@ -1,4 +1,5 @@
-//! `tare export`: its format, its metrics beside mysqld_exporter's, who is let in, its bounds, and a server that goes away.
+//! `tare export`: its format, its metrics beside mysqld_exporter's, who is let in, its bounds, and a server
+//! that goes away.
 
 mod bounds;
 mod chosen;

@@ -1,4 +1,5 @@
-//! What is pushed: every figure of the page, since when it was counted, and what becomes of it when a collector does not take it.
+//! What is pushed: every figure of the page, since when it was counted, and what becomes of it when a
+//! collector does not take it.
 
 use std::collections::BTreeMap;
 use std::net::TcpListener;

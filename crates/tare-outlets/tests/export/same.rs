@@ -21,7 +21,8 @@ use crate::client::everything;
 use crate::page::Page;
 use crate::record::{Record, Recorder, reference_path};
 
-/// Metrics that mysqld_exporter has as 0 from any MariaDB, because it asks only MySQL for their columns. Ours are true.
+/// Metrics that mysqld_exporter has as 0 from any MariaDB, because it asks only MySQL for their columns. Ours
+/// are true.
 const NOT_ASKED: [&str; 3] = [
     "mysql_perf_schema_events_statements_lock_time_seconds_total",
     "mysql_perf_schema_events_statements_cpu_time_seconds_total",

@@ -48,7 +48,8 @@ fn who_loses_only_the_connection_goes_on_and_nothing_comes_back_for_it() {
     let person = |name: &str| Notice::Person { name: name.to_owned() };
     let persons = notices(&events).into_iter().filter(|it| matches!(it, Notice::Person { .. }));
     assert_eq!(persons.collect::<Vec<_>>(), [&person(handler), &person(UNUSED)]);
-    // Who begins anew knows of nothing that what is off had events, and switches all of it on in the second look.
+    // Who begins anew knows of nothing that what is off had events, and switches all of it on in the second
+    // look.
     let later = decisions(&events[lost..]);
     assert!(later.len() >= 3, "{}", later.len());
     let moved: Vec<_> = later.iter().flat_map(|it| &it.moves).collect();

@@ -2,7 +2,8 @@
 
 use super::*;
 
-/// Prices by which memory is dear however it is counted, and all else only where it is recorded: so that rows of both tables move.
+/// Prices by which memory is dear however it is counted, and all else only where it is recorded: so that rows
+/// of both tables move.
 fn dear_memory_and_records() -> Prices {
     let price = |kind: Kind| {
         let ns = if matches!(kind, Kind::Memory) { 1e9 } else { 0.0 };

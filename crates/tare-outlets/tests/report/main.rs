@@ -292,7 +292,8 @@ fn names_and_texts_are_no_markup_and_figures_are_as_people_read_them() {
     assert!(warned(&report, "Of two servers"), "{:?}", report.warnings);
 }
 
-/// A snapshot written by hand: how many statements a server had answered at a second, and at which it was started.
+/// A snapshot written by hand: how many statements a server had answered at a second, and at which it was
+/// started.
 fn with_status(folder: &Path, started: u32, second: u32, questions: u64) -> PathBuf {
     let path = folder.join(format!("status-{second}.jsonl"));
     let at = |second: u32| format!("2026-01-02T03:04:{second:02}.000Z");

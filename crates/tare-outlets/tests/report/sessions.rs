@@ -8,7 +8,8 @@ use tare_outlets::report::{self, Report, When, html};
 
 use super::{between, by_hand, figure, row};
 
-/// A snapshot written by hand with rows of the active session history: seconds after 03:04:00, thread, class, microseconds.
+/// A snapshot written by hand with rows of the active session history: seconds after 03:04:00, thread, class,
+/// microseconds.
 fn with_sessions(folder: &Path, second: u32, name: &str, rows: &[(u32, u32, &str, u64)]) -> PathBuf {
     with_status(folder, second, name, rows, &[])
 }
@@ -113,7 +114,8 @@ fn area(chart: &Json, group: &str) -> f64 {
 #[test]
 fn areas_of_the_chart_are_the_time_of_the_rows_between_the_snapshots() {
     let folder = tempfile::tempdir().expect("a folder");
-    // Both snapshots have the history from its beginning: no row counts twice, and none from before the first.
+    // Both snapshots have the history from its beginning: no row counts twice, and none from before the
+    // first.
     let first = with_sessions(folder.path(), 5, "x", &sessions_until(5));
     let last = with_sessions(folder.path(), 30, "x", &sessions_until(30));
     let (_, json) = between(&first, &last);
@@ -175,7 +177,8 @@ fn what_was_overwritten_or_left_out_is_no_idle_time() {
         let status = [("ash_rows", rows), ("ash_rows_max", most)];
         between(&first, &with_status(folder.path(), 30, "x", &late, &status)).1["sections"][0].clone()
     };
-    // Seconds 4.5 to 19.5 are missing, from which on the average counts: the history is full, or has more rows.
+    // Seconds 4.5 to 19.5 are missing, from which on the average counts: the history is full, or has more
+    // rows.
     for (rows, most) in [("30", "30"), ("90", "1000")] {
         let section = of(rows, most);
         let note = section["note"].as_str().expect("a note");

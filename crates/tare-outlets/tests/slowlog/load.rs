@@ -1,5 +1,6 @@
-//! At full size: 64 connections that come and go, every statement logged, and what is written and what is said to be lost is
-//! what the server counted. For 3 seconds each, unless `TARE_SLOWLOG_SECONDS` says otherwise (`make test-slowlog`: 120).
+//! At full size: 64 connections that come and go, every statement logged, and what is written and what is
+//! said to be lost is what the server counted. For 3 seconds each, unless `TARE_SLOWLOG_SECONDS` says
+//! otherwise (`make test-slowlog`: 120).
 
 use std::collections::HashMap;
 use std::io::{BufRead, BufReader};
@@ -38,14 +39,15 @@ fn storm(server: &Server) {
     });
 }
 
-/// The number behind these words. Not as [`check_lines`] does it: a parser that was not optimised is slower than the server.
+/// The number behind these words. Not as [`check_lines`] does it: a parser that was not optimised is slower
+/// than the server.
 fn number(line: &str, name: &str) -> Option<u64> {
     let (_, rest) = line.split_once(name)?;
     rest[..rest.find(|char: char| !char.is_ascii_digit())?].parse().ok()
 }
 
-/// Reads lines until there are no more, checks their texts and order, and says how many there were. Who is stalled stops for
-/// half of every second.
+/// Reads lines until there are no more, checks their texts and order, and says how many there were. Who is
+/// stalled stops for half of every second.
 fn read_lines(pipe: &Path, is_stalled: bool) -> u64 {
     let mut lines = BufReader::with_capacity(1 << 20, File::open(pipe).expect("the pipe"));
     let (mut line, mut count, mut last) = (String::new(), 0, HashMap::new());

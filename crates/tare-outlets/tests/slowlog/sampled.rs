@@ -1,5 +1,5 @@
-//! A busy server at level sampled, which chooses one statement in a million: a log has every statement all the same, or all
-//! that are long enough, and whoever leaves leaves nothing on.
+//! A busy server at level sampled, which chooses one statement in a million: a log has every statement all
+//! the same, or all that are long enough, and whoever leaves leaves nothing on.
 
 use std::io::Write;
 use std::process::Stdio;
@@ -21,7 +21,8 @@ fn server() -> Server {
         .expect("a server")
 }
 
-/// Sends what clients send: simple statements, several in a packet, prepared ones of either kind, stored programs.
+/// Sends what clients send: simple statements, several in a packet, prepared ones of either kind, stored
+/// programs.
 fn load(server: &Server) {
     let mut client = server.client().expect("a client");
     client.query_drop("USE load_test").expect("a schema");

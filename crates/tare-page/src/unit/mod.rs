@@ -87,7 +87,8 @@ pub fn bytes_per_second(bytes: f64) -> String {
     scaled(bytes, &[(1e9, "GB/s"), (1e6, "MB/s"), (1e3, "kB/s"), (1.0, "B/s")])
 }
 
-/// Formats a duration given in seconds, in seconds, minutes, or hours and minutes: `45 s`, `12 min`, `3 h 5 min`.
+/// Formats a duration given in seconds, in seconds, minutes, or hours and minutes: `45 s`, `12 min`, `3 h 5
+/// min`.
 pub fn span(seconds: f64) -> String {
     let minutes = (seconds / 60.0).round();
     match minutes {

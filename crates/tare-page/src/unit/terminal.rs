@@ -1,5 +1,5 @@
-//! Human-readable figures in plain text: columns of a terminal have few characters, and a narrow space or a wide minus sign may
-//! not be there.
+//! Human-readable figures in plain text: columns of a terminal have few characters, and a narrow space or a
+//! wide minus sign may not be there.
 
 /// Formats `1234567` as `1,234,567`.
 #[must_use]

@@ -17,7 +17,8 @@ struct Block {
 }
 
 impl Block {
-    /// Appends a record of `N` words at `at`. Its first word tells `round` and `N`, so that a reader can check the others.
+    /// Appends a record of `N` words at `at`. Its first word tells `round` and `N`, so that a reader can
+    /// check the others.
     fn append<const N: usize, const P: usize>(&self, at: usize, round: u64) {
         let place = self.words[at..at + P].first_chunk::<P>().expect("room");
         journal::append::<N, P>(place, std::array::from_fn(|word| word as u64 * 100 + round * 10 + N as u64));

@@ -114,8 +114,8 @@ pub(super) static GROUPS: &[Group] = &[
     },
 ];
 
-/// Which group a name belongs to: the first part that it begins with. Names that end with `_` stand for all that
-/// begin so.
+/// Which group a name belongs to: the first part that it begins with. Names that end with `_` stand for all
+/// that begin so.
 static NAMES: &[(&str, &[&str])] = &[
     ("tare", &["tare_"]),
     (

@@ -1,5 +1,5 @@
-//! While sessions come, go and are killed, tables are made and dropped, levels change and the history is truncated and read, no
-//! row says what never was.
+//! While sessions come, go and are killed, tables are made and dropped, levels change and the history is
+//! truncated and read, no row says what never was.
 
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicBool, Ordering};

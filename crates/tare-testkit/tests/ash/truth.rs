@@ -1,4 +1,5 @@
-//! What the history says of sessions that do one thing all the time, at every level: the class of each row, and whom it names.
+//! What the history says of sessions that do one thing all the time, at every level: the class of each row,
+//! and whom it names.
 
 use std::collections::BTreeMap;
 

@@ -1,4 +1,5 @@
-//! What the recipes answer that `recipes` only runs: the right rows and figures, on statements that are known.
+//! What the recipes answer that `recipes` only runs: the right rows and figures, on statements that are
+//! known.
 
 use std::collections::HashMap;
 

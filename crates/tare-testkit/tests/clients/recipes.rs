@@ -78,7 +78,8 @@ pub(crate) fn background(server: &Server, sql: &'static str) -> (u64, JoinHandle
 /// Runs a block until its rows are as wanted.
 pub(crate) fn until(conn: &mut Conn, block: &[String], wanted: impl Fn(&[Row]) -> bool) -> Vec<Row> {
     let mut rows = Vec::new();
-    // InnoDB shows its locks as they were for as long as somebody asks more often than every tenth of a second.
+    // InnoDB shows its locks as they were for as long as somebody asks more often than every tenth of a
+    // second.
     let found = poll_every(Duration::from_millis(150), Duration::from_secs(20), || {
         rows = run(conn, block);
         wanted(&rows)

@@ -1,4 +1,5 @@
-//! MariaDB's own schema `sys`: its views can be read and show what they show on the built-in, its routines work.
+//! MariaDB's own schema `sys`: its views can be read and show what they show on the built-in, its routines
+//! work.
 
 use std::collections::BTreeMap;
 
@@ -152,7 +153,8 @@ impl Answer {
     }
 }
 
-/// What each statement of [`ROUTINES`] came to. The names are the routines', numbered where one is called again.
+/// What each statement of [`ROUTINES`] came to. The names are the routines', numbered where one is called
+/// again.
 fn routines(server: &Server) -> BTreeMap<String, Outcome> {
     run_scripts(server, &["dml"]);
     let mut outcomes = BTreeMap::new();

@@ -11,8 +11,8 @@ use tare_server::sql;
 use tare_testkit::server::{Server, Settings};
 use tare_testkit::subject::Provider;
 
-/// Names that mean more than themselves in a pattern or in a literal, and names that such a pattern would find. `{64}` is as
-/// long as a name may be.
+/// Names that mean more than themselves in a pattern or in a literal, and names that such a pattern would
+/// find. `{64}` is as long as a name may be.
 const NAMES: [&str; 22] = [
     "a_1", "a-1", "a01", "a_1x", "A_1", "a%1", "%a", "a\\1", "a\\_1", "a'1", "a\"1", "a 1", " a", "a.1",
     "a`1", "á_1", "漢字", "app", "app2", "_", "{64}", "{64_}",
@@ -42,7 +42,8 @@ fn literal(text: &str, mode: &str) -> String {
     if mode.contains("NO_BACKSLASH") { quoted.replace(r"\\", r"\") } else { quoted }
 }
 
-/// A server with such names in every table it can have them in, which now changes no more; and the sessions that bear them.
+/// A server with such names in every table it can have them in, which now changes no more; and the sessions
+/// that bear them.
 fn server_of_names() -> Option<(Server, Conn, Vec<Conn>)> {
     let settings = Settings::new(Provider::tare()).option("--table-definition-cache=4000");
     let server = Server::start(settings).unwrap().on_its_port()?;

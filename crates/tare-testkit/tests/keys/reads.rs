@@ -58,7 +58,8 @@ impl IndexColumns {
         }
     }
 
-    /// The rows whose names are out of the ordinary, each once, and a few others; in a big table a few of each.
+    /// The rows whose names are out of the ordinary, each once, and a few others; in a big table a few of
+    /// each.
     pub(crate) fn sample(&mut self, conn: &mut Conn) {
         let casts: Vec<String> = self.columns.iter().map(|it| format!("CAST({it} AS CHAR)")).collect();
         let rows: Vec<mysql::Row> =
@@ -216,8 +217,8 @@ fn questions(index: &IndexColumns, mode: &str, lasting: &str) -> Vec<[String; 2]
     all
 }
 
-/// A condition on a table's rows that leaves out what only the statement that asks has: a metadata lock of its own is at
-/// another address in the next one.
+/// A condition on a table's rows that leaves out what only the statement that asks has: a metadata lock of
+/// its own is at another address in the next one.
 fn lasting(table: &str, thread: u64) -> String {
     match table {
         "metadata_locks" => format!("right_one.OWNER_THREAD_ID <> {thread}"),
@@ -240,7 +241,8 @@ fn copy(conn: &mut Conn, index: &IndexColumns, lasting: &str, mode: &str) {
     }
 }
 
-/// Asks both; what differs is asked again of a new copy: files, locks and threads come and go, what is wrong stays wrong.
+/// Asks both; what differs is asked again of a new copy: files, locks and threads come and go, what is wrong
+/// stays wrong.
 fn compare(
     conn: &mut Conn,
     index: &IndexColumns,

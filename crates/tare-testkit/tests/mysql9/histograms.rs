@@ -22,9 +22,9 @@ fn work(conn: &mut Conn) {
     conn.query_drop("DO 0").unwrap();
 }
 
-/// Of the statements of [`work`] by digest: how many are counted, in how many rows and with which sum the histogram is, and
-/// whether its quantiles
-/// are of buckets that hold something; and whether the histogram of all has as many at least.
+/// Of the statements of [`work`] by digest: how many are counted, in how many rows and with which sum the
+/// histogram is, and whether its quantiles are of buckets that hold something; and whether the histogram of
+/// all has as many at least.
 fn state(schema: &mut Schema) -> String {
     let rows = schema.rows("events_statements_summary_by_digest").unwrap();
     let digest = rows.iter().find(|row| row.text("DIGEST_TEXT").to_lowercase().contains("told"));

@@ -11,8 +11,8 @@ mod sys;
 use tare_testkit::server::{Server, Settings};
 use tare_testkit::subject::Provider;
 
-/// A server in the shape `extended`; `None`, with a word, where the built-in is under test or its tables are not on the
-/// server's port.
+/// A server in the shape `extended`; `None`, with a word, where the built-in is under test or its tables are
+/// not on the server's port.
 fn extended() -> Option<Server> {
     if !Provider::under_test().is_tare() {
         println!("skipped: the built-in has no such shape");

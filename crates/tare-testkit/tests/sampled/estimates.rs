@@ -85,8 +85,8 @@ impl Pair {
 /// One statement in so many is chosen.
 const WEIGHT: f64 = 16.0;
 
-/// So many kinds of statements are run on both servers in one connection, in the order of a seed, and every instrument with more
-/// events than the least number is judged.
+/// So many kinds of statements are run on both servers in one connection, in the order of a seed, and every
+/// instrument with more events than the least number is judged.
 fn window(pair: &Pair, seed: u64, times: u64, least: f64) -> Vec<JudgedEstimate> {
     let drive = |load: &mut Load, server: &Server, _: &mut Conn| {
         *load = Load::of_seed(seed);
@@ -140,15 +140,15 @@ fn over_many_seeds_the_mean_error_is_zero() {
     assert!(mean.abs() < 4.0 * error.max(0.05), "the mean error is {mean}");
 }
 
-/// Estimates of a load that is run in this way are within five standard errors: one in a million is not. `variance` has the
-/// weights in it.
+/// Estimates of a load that is run in this way are within five standard errors: one in a million is not.
+/// `variance` has the weights in it.
 fn hold(pair: &Pair, drive: impl Fn(&mut Load, &Server, &mut Conn), weight: f64) {
     let (truth, load) = Pair::counted(&pair.exact, &drive);
     let (estimate, _) = Pair::counted(&pair.sampled, &drive);
     let judged = judge(&truth, &estimate, 600.0, |name| (weight - 1.0) * pair.kinds.squares(&load, name));
     show(&judged);
-    // What no statement of these kinds has events of, such as the locks of a pool of threads, is not estimated: it depends on the
-    // moment.
+    // What no statement of these kinds has events of, such as the locks of a pool of threads, is not
+    // estimated: it depends on the moment.
     let estimated = judged.iter().filter(|it| it.off.is_finite());
     let far: Vec<&str> = estimated.filter(|it| it.off.abs() > 5.0).map(|it| it.name.as_str()).collect();
     assert_eq!(far, Vec::<&str>::new(), "beyond five standard errors");

@@ -10,7 +10,8 @@ use tare_testkit::turn;
 use crate::load::{Load, USER, connect, fill};
 use crate::{await_answer, exact, sampled, set_sample, settle};
 
-/// What is asked once the load is over. Of file I/O and memory that of engines that do nothing in the background.
+/// What is asked once the load is over. Of file I/O and memory that of engines that do nothing in the
+/// background.
 const QUESTIONS: [&str; 9] = [
     "SELECT CONCAT_WS(' ', OBJECT_NAME, INDEX_NAME, COUNT_STAR, COUNT_FETCH, COUNT_INSERT, COUNT_UPDATE, COUNT_DELETE) \
      FROM performance_schema.table_io_waits_summary_by_index_usage WHERE OBJECT_SCHEMA = 't' ORDER BY 1",

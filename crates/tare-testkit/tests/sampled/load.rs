@@ -1,4 +1,5 @@
-//! The load: kinds of statements, each of which does nearly the same whenever it runs, in an order that a seed decides.
+//! The load: kinds of statements, each of which does nearly the same whenever it runs, in an order that a
+//! seed decides.
 
 use std::collections::BTreeMap;
 

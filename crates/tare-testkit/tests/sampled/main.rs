@@ -1,5 +1,6 @@
-//! Level sampled held against a server that records everything, under the same seeded load: what is exact is equal to the last
-//! digit, and what is estimated is as near as the standard error of docs/explanation/levels-and-sampling.md says.
+//! Level sampled held against a server that records everything, under the same seeded load: what is exact is
+//! equal to the last digit, and what is estimated is as near as the standard error of
+//! docs/explanation/levels-and-sampling.md says.
 
 #![allow(clippy::unwrap_used)] // in a test a failure is a panic
 
@@ -56,7 +57,8 @@ fn await_answer(conn: &mut Conn, sql: &str, expected: &str) {
     assert!(answered.is_some(), "{sql}: {last:?}, not {expected}");
 }
 
-/// Waits until no client's statement but the watcher's own is running for the tables: the end of one follows its answer.
+/// Waits until no client's statement but the watcher's own is running for the tables: the end of one follows
+/// its answer.
 fn settle(watcher: &mut Conn) {
     let running = "SELECT CAST(COUNT(*) AS CHAR) FROM performance_schema.events_statements_current e \
                    JOIN performance_schema.threads t USING (THREAD_ID) \

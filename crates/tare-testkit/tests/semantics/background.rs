@@ -1,4 +1,5 @@
-//! Threads that are no client's: those in the background, the event scheduler, and the threads its events run in.
+//! Threads that are no client's: those in the background, the event scheduler, and the threads its events run
+//! in.
 
 use std::collections::{BTreeMap, BTreeSet};
 

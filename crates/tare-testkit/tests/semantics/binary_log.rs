@@ -1,5 +1,5 @@
-//! What is changed in `performance_schema` is this server's affair: it does not go to the binary log, so no replica
-//! repeats it.
+//! What is changed in `performance_schema` is this server's affair: it does not go to the binary log, so no
+//! replica repeats it.
 
 use mysql::prelude::Queryable;
 use mysql::{Row, Value};

@@ -1,7 +1,8 @@
-//! The budget in a running server: levels move as the load moves, everything is a row, and a person's settings stay.
+//! The budget in a running server: levels move as the load moves, everything is a row, and a person's
+//! settings stay.
 //!
-//! Prices are made so that one kind of event is beyond any budget and the others cost nothing: so what is decided follows
-//! from which events there are, however slow the machine is.
+//! Prices are made so that one kind of event is beyond any budget and the others cost nothing: so what is
+//! decided follows from which events there are, however slow the machine is.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
@@ -516,7 +517,8 @@ fn one_statement_sets_the_levels_of_many() {
     assert_eq!(one(levels), "off NO");
 }
 
-/// What the server tells of a lock costs about as much when nothing is made of it. So a small budget never has it begun.
+/// What the server tells of a lock costs about as much when nothing is made of it. So a small budget never
+/// has it begun.
 #[test]
 fn a_budget_too_small_for_locks_leaves_them_to_the_server_but_not_those_that_are_named() {
     let _turn = turn();

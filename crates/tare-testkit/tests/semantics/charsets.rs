@@ -1,4 +1,5 @@
-//! Clients with other character sets: what they said is shown as the built-in shows it, and counted under the same digests.
+//! Clients with other character sets: what they said is shown as the built-in shows it, and counted under the
+//! same digests.
 
 use mysql::prelude::Queryable;
 use mysql::{Conn, Value};
@@ -12,7 +13,8 @@ use crate::until;
 /// Bytes of SQL_TEXT that are kept.
 const KEPT: usize = 100;
 
-/// What the built-in answers, and what the provider under test does; `None` where its tables are not on its port.
+/// What the built-in answers, and what the provider under test does; `None` where its tables are not on its
+/// port.
 fn both<A>(answers: impl Fn(&Server) -> A) -> Option<(A, A)> {
     let start = |provider| {
         Server::start(Settings::new(provider).provider_option("max-sql-text-length", KEPT))
@@ -82,8 +84,8 @@ fn charsets(conn: &mut Conn) -> Vec<String> {
     taken
 }
 
-/// Statements whose texts and names are bytes of every kind: whole characters, broken ones, and such that are cut where
-/// the text is.
+/// Statements whose texts and names are bytes of every kind: whole characters, broken ones, and such that are
+/// cut where the text is.
 fn statements() -> Vec<Vec<u8>> {
     let mut statements = Vec::new();
     let high: Vec<u8> = (0x80..=0xff).collect();
@@ -192,7 +194,8 @@ const PLAIN: &[&str] = &[
     "HELP 'no such'",
 ];
 
-/// Without the USE before: its answer may come before it is counted, and it is counted after the TRUNCATE then.
+/// Without the USE before: its answer may come before it is counted, and it is counted after the TRUNCATE
+/// then.
 const DIGESTS: &str = "SELECT SCHEMA_NAME, DIGEST, DIGEST_TEXT, COUNT_STAR, SUM_ERRORS \
     FROM performance_schema.events_statements_summary_by_digest \
     WHERE DIGEST_TEXT NOT LIKE '%performance_schema%' AND DIGEST_TEXT NOT LIKE 'USE %' ORDER BY 1, 2";

@@ -1,4 +1,5 @@
-//! Locks on data in the shape `extended`: InnoDB spells their tables for the session that looks, and all are told the same.
+//! Locks on data in the shape `extended`: InnoDB spells their tables for the session that looks, and all are
+//! told the same.
 
 use mysql::Conn;
 use mysql::prelude::Queryable;

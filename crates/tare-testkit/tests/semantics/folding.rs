@@ -1,4 +1,5 @@
-//! What threads have counted is what their accounts, users, hosts and all together have counted, whoever has gone.
+//! What threads have counted is what their accounts, users, hosts and all together have counted, whoever has
+//! gone.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -128,7 +129,8 @@ fn every_level_adds_up_to_the_next_after_churn() {
         assert!(!hosts.is_empty(), "{family}: nothing stands still");
         assert_eq!(apart(&accounts, &users), Vec::<String>::new(), "{family}, accounts and users");
         assert_eq!(apart(&accounts, &hosts), Vec::<String>::new(), "{family}, accounts and hosts");
-        // Memory of the server's own is nobody's; and the built-in's global summary of waits is made of instances.
+        // Memory of the server's own is nobody's; and the built-in's global summary of waits is made of
+        // instances.
         all.retain(|(name, _), _| hosts.keys().any(|(of_hosts, _)| of_hosts == name));
         if *family != "events_waits_summary" || Provider::under_test().is_tare() {
             assert_eq!(apart(&hosts, &all), Vec::<String>::new(), "{family}, hosts and global");

@@ -9,8 +9,8 @@ use tare_testkit::server::{Server, Settings};
 use tare_testkit::subject::{Provider, setting};
 use tare_testkit::turn;
 
-/// A server in the shape `extended`, with all of a load's statements in the long history; `None`, with a word, under the
-/// built-in.
+/// A server in the shape `extended`, with all of a load's statements in the long history; `None`, with a
+/// word, under the built-in.
 fn extended() -> Option<Server> {
     if !Provider::under_test().is_tare() {
         println!("skipped: the built-in has no histograms");
@@ -182,7 +182,8 @@ fn histograms_of_other_events_add_up_to_their_counts() {
         let counted = schema.sum(&summary, &[], "COUNT_STAR").unwrap();
         assert!(left <= counted - before && counted >= before, "{events}: {left} left");
     }
-    // Two milliseconds of sleep are no less. They begin before the stage does, and after the statement has begun.
+    // Two milliseconds of sleep are no less. They begin before the stage does, and after the statement has
+    // begun.
     let digests = schema.rows_where("events_statements_summary_by_digest", &[("SCHEMA_NAME", "h")]).unwrap();
     let slept = digests.iter().find(|row| row.text("DIGEST_TEXT").contains("SLEEP"));
     assert!(number(slept.unwrap(), "MIN_TIMER_WAIT") >= 2_000_000_000);

@@ -10,7 +10,8 @@ use tare_testkit::subject::Provider;
 
 /// A server that takes connections from addresses and looks their names up.
 fn listening(provider: Provider) -> (Server, u16) {
-    // Between here and the server's start somebody else may take it; then the server does not start and says so.
+    // Between here and the server's start somebody else may take it; then the server does not start and says
+    // so.
     let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
     let settings = Settings::new(provider)
         .option("--skip-networking=OFF")

@@ -200,7 +200,8 @@ fn waits_of_each_lock_add_up_to_those_of_their_instrument() {
         }
     });
     drop(conns);
-    // Locks that statements take and reading the tables does not, and that were there before and are there still.
+    // Locks that statements take and reading the tables does not, and that were there before and are there
+    // still.
     let mut most = 0;
     for name in LASTING {
         let both = until(|| sums(&mut schema, name), |[own, all]| own == all);
@@ -285,9 +286,9 @@ const METADATA: &str = "wait/synch/rwlock/sql/MDL_lock::rwlock";
 /// What asks for a server, of which there is none.
 const ASK: &str = "CREATE TABLE t.f (a INT) ENGINE=FEDERATED CONNECTION='nobody'";
 
-/// The table of servers is locked by `holder` meanwhile: `writer` reads it anew, under the lock that servers are kept under. Once
-/// `has` says that it has that, `reader` asks for a server; `look` sees both, and may ask whether one of them is done. Returns what
-/// the two said: who fails before all are done waits for ever.
+/// The table of servers is locked by `holder` meanwhile: `writer` reads it anew, under the lock that servers
+/// are kept under. Once `has` says that it has that, `reader` asks for a server; `look` sees both, and may
+/// ask whether one of them is done. Returns what the two said: who fails before all are done waits for ever.
 fn while_servers_are_locked<T>(
     schema: &mut Schema,
     [holder, writer, reader]: [&mut Watched; 3],

@@ -139,8 +139,8 @@ fn quiet_server() -> Option<(Server, Conn, Vec<Conn>)> {
     Some((server, conn, open))
 }
 
-/// A condition on a table's rows that leaves out what only the statement that asks has: a metadata lock of its own is at
-/// another address in the next one.
+/// A condition on a table's rows that leaves out what only the statement that asks has: a metadata lock of
+/// its own is at another address in the next one.
 fn lasting(table: &str, thread: u64) -> String {
     if table == "metadata_locks" { format!("OWNER_THREAD_ID <> {thread}") } else { "TRUE".to_owned() }
 }

@@ -52,8 +52,8 @@ fn server() -> Server {
     Server::start(Settings::new(Provider::under_test())).unwrap()
 }
 
-/// What the built-in answers, and a server with the provider under test to be asked the same; `None` where its tables are
-/// not on its port.
+/// What the built-in answers, and a server with the provider under test to be asked the same; `None` where
+/// its tables are not on its port.
 fn beside_the_built_in<A>(answers: impl Fn(&Server) -> A) -> Option<(A, Server)> {
     let expected = answers(&Server::start(Settings::new(Provider::BuiltIn)).unwrap());
     // It has been waited for until the words of errors are corrected, which is after its first answers.
@@ -91,7 +91,8 @@ impl Watched {
             .unwrap()
     }
 
-    /// [`Watched::count`] at rest: the end of a statement follows its answer, and who asks at tare's socket may be quicker.
+    /// [`Watched::count`] at rest: the end of a statement follows its answer, and who asks at tare's socket
+    /// may be quicker.
     fn count_at_rest(&self, schema: &mut Schema, name: &str) -> u64 {
         let mut before = None;
         let pause = Duration::from_millis(20);

@@ -1,4 +1,5 @@
-//! What only the extended shape shows of statements: samples of digests, CPU time, memory, the server's number.
+//! What only the extended shape shows of statements: samples of digests, CPU time, memory, the server's
+//! number.
 
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 

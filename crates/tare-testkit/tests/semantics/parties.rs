@@ -14,8 +14,9 @@ use crate::{error, server};
 /// Levels above the threads, from the least to the greatest, as the tables' names have them.
 const LEVELS: [&str; 5] = ["by_thread", "by_account", "by_user", "by_host", "global"];
 
-/// A family of summaries: how its tables' names begin, an instrument that nobody but the watched connections pass, the
-/// column that says so, and whether really nobody does (else only those of the users are looked at).
+/// A family of summaries: how its tables' names begin, an instrument that nobody but the watched connections
+/// pass, the column that says so, and whether really nobody does (else only those of the users are looked
+/// at).
 type Family = (&'static str, &'static str, &'static str, bool);
 
 const FAMILIES: [Family; 5] = [
@@ -61,7 +62,8 @@ pub(crate) fn work(conn: &mut Conn, times: usize) {
     }
 }
 
-/// CURRENT_CONNECTIONS and TOTAL_CONNECTIONS of the row where a column has a value; `None`: there is no such row.
+/// CURRENT_CONNECTIONS and TOTAL_CONNECTIONS of the row where a column has a value; `None`: there is no such
+/// row.
 fn connections(schema: &mut Schema, table: &str, filter: &[(&str, &str)]) -> Option<(u64, u64)> {
     let rows = schema.rows_where(table, filter).unwrap();
     assert!(rows.len() <= 1, "{table} {filter:?}");

@@ -12,7 +12,8 @@ use crate::until;
 const BY_DIGEST: &str = "performance_schema.events_statements_summary_by_digest";
 const INSTANCES: &str = "performance_schema.prepared_statements_instances";
 
-/// A server with a table, and a client of it; `None` where this is not tare, or its tables are not on its port.
+/// A server with a table, and a client of it; `None` where this is not tare, or its tables are not on its
+/// port.
 fn start(shape: &str, options: &[(&str, &str)]) -> Option<(Server, Conn)> {
     if !Provider::under_test().is_tare() {
         println!("skipped: the built-in has no digests of executions");
@@ -42,8 +43,8 @@ fn count(conn: &mut Conn, schema: &str, text: &str) -> u64 {
     conn.query_first(sql).unwrap().unwrap()
 }
 
-/// EVENT_NAME, SQL_TEXT and DIGEST_TEXT of a connection's statements of the long history, the oldest first, whose names are like
-/// this.
+/// EVENT_NAME, SQL_TEXT and DIGEST_TEXT of a connection's statements of the long history, the oldest first,
+/// whose names are like this.
 fn events(conn: &mut Conn, of: u64, name: &str) -> Vec<(String, Option<String>, Option<String>)> {
     let sql = format!(
         "SELECT EVENT_NAME, SQL_TEXT, RTRIM(DIGEST_TEXT) FROM performance_schema.events_statements_history_long \
@@ -242,7 +243,8 @@ fn executions_without_a_place_count_for_the_row_without_a_digest() {
         conn.exec_drop(&prepared, (a,)).unwrap();
     }
     settle(&mut conn);
-    // And the reader's own, once. The statement that settles is counted when it has been answered, or soon after.
+    // And the reader's own, once. The statement that settles is counted when it has been answered, or soon
+    // after.
     let counted = total() - before;
     assert!((11..=12).contains(&counted), "{counted}");
 }

@@ -55,7 +55,8 @@ impl Raw {
         packet
     }
 
-    /// Sends a statement, whether or not it makes sense. Returns the rows as the protocol has them; none after an error.
+    /// Sends a statement, whether or not it makes sense. Returns the rows as the protocol has them; none
+    /// after an error.
     pub(crate) fn query(&mut self, sql: &[u8]) -> Vec<Vec<u8>> {
         self.write(0, &[b"\x03", sql].concat());
         let ends = |packet: &[u8]| packet[0] == 0xff || packet[0] == 0xfe && packet.len() < 9;

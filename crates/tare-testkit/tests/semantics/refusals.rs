@@ -103,7 +103,8 @@ fn answers(server: &Server) -> Vec<Option<(u16, String)>> {
     NONSENSE.iter().map(|sql| error(&mut conn, sql).map(|(code, text)| (code, without_row(&text)))).collect()
 }
 
-/// A message without the number of the row it was found at: how many rows were looked at before depends on indexes.
+/// A message without the number of the row it was found at: how many rows were looked at before depends on
+/// indexes.
 fn without_row(text: &str) -> String {
     text.split(" at row ").next().unwrap_or_default().to_owned()
 }
@@ -137,7 +138,8 @@ fn nonsense_is_refused_as_the_built_in_refuses_it() {
 /// The number and text of an error, if there is one.
 type RefusedStatement = Option<(u16, String)>;
 
-/// What these end with, one after the other and once more; and whether the tables are still there, read or not before.
+/// What these end with, one after the other and once more; and whether the tables are still there, read or
+/// not before.
 fn definitions(server: &Server) -> (Vec<RefusedStatement>, Vec<RefusedStatement>, Vec<u64>) {
     let mut conn = server.client().unwrap();
     conn.query_drop("CREATE DATABASE own").unwrap();

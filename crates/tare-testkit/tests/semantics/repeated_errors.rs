@@ -1,4 +1,5 @@
-//! Errors that the server reports from several levels of its code for one statement: they count once, as the client is told once.
+//! Errors that the server reports from several levels of its code for one statement: they count once, as the
+//! client is told once.
 
 use std::collections::BTreeMap;
 
@@ -10,7 +11,8 @@ use tare_testkit::shared_turn;
 use crate::errors::counting;
 use crate::until;
 
-/// Rows to wait for, enough that who changed them is no victim of a deadlock; programs, a trigger and a view that change them.
+/// Rows to wait for, enough that who changed them is no victim of a deadlock; programs, a trigger and a view
+/// that change them.
 const SCENE: &[&str] = &[
     "CREATE DATABASE r",
     "USE r",
@@ -88,8 +90,8 @@ const FAILING: &[&str] = &[
     "CREATE TABLE t (a INT)",
 ];
 
-/// What a thread counted of errors: how often each was raised and not handled, and handled. Notes of MariaDB's are left out: where in a
-/// program an error happened.
+/// What a thread counted of errors: how often each was raised and not handled, and handled. Notes of
+/// MariaDB's are left out: where in a program an error happened.
 fn counted(schema: &mut Schema, thread: &str) -> BTreeMap<u64, (u64, u64)> {
     let rows =
         schema.rows_where("events_errors_summary_by_thread_by_error", &[("THREAD_ID", thread)]).unwrap();
@@ -250,8 +252,8 @@ const STRICT: &[&str] = &[
     "CREATE FUNCTION f(a INT) RETURNS INT DETERMINISTIC BEGIN SIGNAL SQLSTATE '45000' SET MYSQL_ERRNO = 1644; RETURN 1; END",
 ];
 
-/// Statements, and how often they raise which errors: as often as SHOW WARNINGS says, and as MySQL counts them, unless it
-/// ends the statement at the first.
+/// Statements, and how often they raise which errors: as often as SHOW WARNINGS says, and as MySQL counts
+/// them, unless it ends the statement at the first.
 const SEVERAL: &[(&str, &[(u64, u64)])] = &[
     ("INSERT INTO t SELECT 90 / 0, 1, 'x'", &[(1048, 1), (1365, 1)]),
     ("INSERT INTO t VALUES (90 / 0, 1, 'x')", &[(1048, 1), (1365, 1)]),
@@ -286,7 +288,8 @@ const IN_PROGRAMS: &[(&str, &[Counted])] = &[
     ("CALL signals()", &[(1644, (0, 4)), (1645, (1, 0))]),
 ];
 
-/// What SHOW WARNINGS lists, by number; without what says only that something failed, and notes about programs.
+/// What SHOW WARNINGS lists, by number; without what says only that something failed, and notes about
+/// programs.
 fn listed(conn: &mut Conn) -> BTreeMap<u64, u64> {
     let mut listed = BTreeMap::new();
     for (_, number, _) in conn.query::<(String, u64, String), _>("SHOW WARNINGS").unwrap() {

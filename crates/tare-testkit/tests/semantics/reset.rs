@@ -80,7 +80,8 @@ fn truncate_does_what_the_manual_says() {
     watched.run("CREATE TABLE t.c (a INT NOT NULL) ENGINE=CSV");
     watched.run("CREATE TABLE t.t (a INT AUTO_INCREMENT PRIMARY KEY) ENGINE=InnoDB");
     for (table, filter, left) in TRUNCATED {
-        // Other connections begin transactions too: only the watched one's are looked at where that is possible.
+        // Other connections begin transactions too: only the watched one's are looked at where that is
+        // possible.
         let thread = watched.thread.clone();
         let mut filter = filter.to_vec();
         if *table == "events_transactions_history_long" {

@@ -1,4 +1,5 @@
-//! The rows of setup_actors and setup_objects come, change and go as with the built-in, and act as it lets them act.
+//! The rows of setup_actors and setup_objects come, change and go as with the built-in, and act as it lets
+//! them act.
 
 use mysql::Conn;
 use mysql::prelude::Queryable;
@@ -206,7 +207,8 @@ fn a_rule_about_an_object_acts_at_once() {
     run(&mut admin, "UPDATE performance_schema.setup_objects SET TIMED = 'NO' WHERE OBJECT_NAME = 't'");
     run(&mut admin, "UPDATE performance_schema.setup_objects SET ENABLED = 'YES' WHERE OBJECT_NAME = 'p'");
     assert_eq!(seen(&mut schema), (true, false, 3));
-    // The built-in says that it has deleted a rule about a program and keeps it, so here tables alone are looked at.
+    // The built-in says that it has deleted a rule about a program and keeps it, so here tables alone are
+    // looked at.
     run(&mut admin, "DELETE FROM performance_schema.setup_objects WHERE OBJECT_SCHEMA = 't'");
     assert_eq!(seen(&mut schema), (true, true, 3));
     run(&mut admin, "TRUNCATE TABLE performance_schema.setup_objects");

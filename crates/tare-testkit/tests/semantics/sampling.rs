@@ -1,5 +1,5 @@
-//! Level sampled in a running server: exact figures are equal to those of a server that records everything, estimates are
-//! near them, and what is in progress, slow or failed is there whether it was chosen or not.
+//! Level sampled in a running server: exact figures are equal to those of a server that records everything,
+//! estimates are near them, and what is in progress, slow or failed is there whether it was chosen or not.
 
 use std::collections::BTreeMap;
 use std::thread::JoinHandle;

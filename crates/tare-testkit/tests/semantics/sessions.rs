@@ -1,4 +1,5 @@
-//! What sessions have of their own, seen by others: counters, sums over an account's sessions, user variables.
+//! What sessions have of their own, seen by others: counters, sums over an account's sessions, user
+//! variables.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -89,8 +90,8 @@ fn sessions_and_their_accounts_count_what_the_built_in_counts() {
     assert_eq!(answers(&server), expected);
 }
 
-/// What is seen of the thread of a connection that has just begun: whether it has a parent, and how many of its two statements
-/// are counted and in its history.
+/// What is seen of the thread of a connection that has just begun: whether it has a parent, and how many of
+/// its two statements are counted and in its history.
 fn begun(server: &Server, admin: &mut Conn) -> (bool, u64, u64) {
     let mut conn = server.client().unwrap();
     conn.query_drop("DO 1").unwrap();
@@ -108,8 +109,8 @@ fn begun(server: &Server, admin: &mut Conn) -> (bool, u64, u64) {
     (parent == 1, one(counted), one(held))
 }
 
-/// A thread of the server's cache takes the next connection: to the Performance Schema it is another thread, and has nothing of
-/// what it did before.
+/// A thread of the server's cache takes the next connection: to the Performance Schema it is another thread,
+/// and has nothing of what it did before.
 #[test]
 fn a_thread_of_the_servers_cache_begins_anew() {
     let _turn = shared_turn();
@@ -310,7 +311,8 @@ fn sums_hold_while_sessions_come_and_go_and_are_read() {
     }
 }
 
-/// Another session's variables, by name: bytes of their values in hexadecimal digits, of long ones their hash.
+/// Another session's variables, by name: bytes of their values in hexadecimal digits, of long ones their
+/// hash.
 ///
 /// A client has its answer before its session sleeps, and what a statement in progress sets is left out.
 fn variables(admin: &mut Conn, of: &Conn) -> Vec<(String, Option<String>)> {

@@ -230,8 +230,8 @@ const DIFFERENT: &[(&str, &str)] = &[
 /// Rows or an error, and warnings.
 type Ending = (Result<Vec<String>, String>, Vec<String>);
 
-/// The rows of a statement, or its error; and every warning, without the row it was found at: how many rows were looked at
-/// before depends on indexes.
+/// The rows of a statement, or its error; and every warning, without the row it was found at: how many rows
+/// were looked at before depends on indexes.
 fn ending(conn: &mut Conn, sql: &str) -> Ending {
     let shown = |row: mysql::Row| format!("{:?}", row.unwrap());
     let without_row = |text: &str| text.split(" at row ").next().unwrap_or_default().to_owned();

@@ -8,9 +8,10 @@ use crate::{beside_the_built_in, until};
 
 const SCHEDULER: &str = "thread/sql/event_scheduler";
 
-/// The states of three connections: one is idle, one sleeps, and one waits for a table. All of it with stages on, with all of
-/// them off, with all off for connections that came later, and with all on for those. And the state of the event scheduler,
-/// which has a session that no provider is told of, and begins while nobody wants stages.
+/// The states of three connections: one is idle, one sleeps, and one waits for a table. All of it with stages
+/// on, with all of them off, with all off for connections that came later, and with all on for those. And the
+/// state of the event scheduler, which has a session that no provider is told of, and begins while nobody
+/// wants stages.
 fn states(server: &Server) -> Vec<[Option<String>; 4]> {
     let mut schema = server.schema().unwrap();
     server.client().unwrap().query_drop("CREATE DATABASE t; CREATE TABLE t.t (a INT)").unwrap();

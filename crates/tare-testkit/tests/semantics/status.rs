@@ -58,7 +58,8 @@ fn status_is_of_the_moment_and_of_the_session() {
     let Some(server) = server().on_its_port() else { return };
     let mut busy = server.client().unwrap();
     let mut quiet = server.client().unwrap();
-    // Connections that are made are never taken back from this one; how many are open depends on when they end.
+    // Connections that are made are never taken back from this one; how many are open depends on when they
+    // end.
     let made = "SELECT VARIABLE_VALUE FROM performance_schema.global_status \
                 WHERE VARIABLE_NAME = 'Connections'";
     let before: u64 = one(&mut quiet, made).unwrap().parse().unwrap();

@@ -33,7 +33,8 @@ fn secret(connection: &str) -> &str {
 
 /// A server with an account that may do everything with a schema of its own, and nothing else.
 fn server_and_guest() -> Option<(Server, Conn, Conn)> {
-    // A port of its own, for tables that lead back to it. Between here and the server's start somebody else may take it.
+    // A port of its own, for tables that lead back to it. Between here and the server's start somebody else
+    // may take it.
     let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
     let settings = Settings::new(Provider::tare())
         .option("--skip-networking=OFF")
@@ -56,8 +57,8 @@ fn server_and_guest() -> Option<(Server, Conn, Conn)> {
 const COLUMNS: &str = "HOST char(60) NOT NULL, USER char(128) NOT NULL, ROLE char(128) NOT NULL, \
                        ENABLED enum('YES','NO') NOT NULL, HISTORY enum('YES','NO') NOT NULL";
 
-/// Puts a table like `setup_actors` with this connection into the guest's schema. None can be made, so its file is changed
-/// afterwards: at first the table leads to one in the same schema.
+/// Puts a table like `setup_actors` with this connection into the guest's schema. None can be made, so its
+/// file is changed afterwards: at first the table leads to one in the same schema.
 fn plant(server: &Server, admin: &mut Conn, name: &str, connection: &str) {
     let port = one(admin, "SELECT @@port");
     let source = |password: &str| format!("mysql://planter:{password}@127.0.0.1:{port}/own/source");
@@ -150,8 +151,8 @@ fn a_table_of_ones_own_neither_reads_nor_writes() {
     let after: Vec<mysql::Row> = admin.query("SELECT * FROM performance_schema.setup_actors").unwrap();
     assert_eq!(format!("{after:?}"), format!("{before:?}"));
 
-    // What keeps the others out is the name: who has it comes in, as any user of FEDERATED's. Such a table would write in a
-    // transaction, which is refused: see `sessions`.
+    // What keeps the others out is the name: who has it comes in, as any user of FEDERATED's. Such a table
+    // would write in a transaction, which is refused: see `sessions`.
     assert_eq!(one(&mut guest, "SELECT HOST FROM nobodys LIMIT 1"), "%");
     for sql in statements("nobodys").iter().filter(|sql| writes(sql) && !sql.starts_with("DELETE")) {
         for begin in ["SET autocommit = 1", "SET autocommit = 0"] {
@@ -304,7 +305,8 @@ fn without_tare_no_table_leads_to_its_address() {
     assert!(listener.accept().is_err(), "somebody asked");
 }
 
-/// Servers under one account of the system are strangers to each other: whoever may use one need not be anybody at the other.
+/// Servers under one account of the system are strangers to each other: whoever may use one need not be
+/// anybody at the other.
 #[test]
 fn a_table_of_another_server_does_not_lead_here() {
     let _turn = shared_turn();

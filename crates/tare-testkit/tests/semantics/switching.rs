@@ -1,4 +1,5 @@
-//! UPDATE of setup_instruments, setup_consumers and threads acts at once, also on connections there are already.
+//! UPDATE of setup_instruments, setup_consumers and threads acts at once, also on connections there are
+//! already.
 
 use tare_testkit::schema::Schema;
 use tare_testkit::server::{Server, Settings};
@@ -129,7 +130,8 @@ fn what_nobody_wants_recorded_is_counted_all_the_same() {
             (summed, recorded)
         };
         let mut counts = counted();
-        // A packet that is not there yet when the server looks is looked for once more: a matter of who is faster.
+        // A packet that is not there yet when the server looks is looked for once more: a matter of who is
+        // faster.
         for _ in 0..if name.contains("/socket/") { 5 } else { 0 } {
             if counts.0 != counts.1 {
                 counts = counted();

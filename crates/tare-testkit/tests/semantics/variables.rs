@@ -6,8 +6,8 @@ use tare_testkit::server::{Server, Settings};
 use tare_testkit::shared_turn;
 use tare_testkit::subject::Provider;
 
-/// A server with the provider under test and these sizes, whichever way they are told it; `None` where its tables
-/// cannot be read through the server.
+/// A server with the provider under test and these sizes, whichever way they are told it; `None` where its
+/// tables cannot be read through the server.
 fn server(sizes: &[(&str, u64)]) -> Option<Server> {
     let settings = Settings::new(Provider::under_test());
     let settings = sizes.iter().fold(settings, |settings, (name, size)| settings.provider_option(name, size));

@@ -135,7 +135,8 @@ impl From<io::Error> for Stop {
     }
 }
 
-/// Parses the SQL of one statement and writes its answer to the client. An error is left for the caller to send.
+/// Parses the SQL of one statement and writes its answer to the client. An error is left for the caller to
+/// send.
 pub(crate) fn query(
     source: &Source,
     session: &mut Session,

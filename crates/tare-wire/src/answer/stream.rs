@@ -1,8 +1,8 @@
 //! SELECT from a stream: the events since the connection's last SELECT, and a last row that reports missed
 //! events.
 //!
-//! A server that samples records few of its statements. So from the first SELECT on until its connection ends, a
-//! reader of statements has the engine record all that its WHERE may choose.
+//! A server that samples records few of its statements. So from the first SELECT on until its connection
+//! ends, a reader of statements has the engine record all that its WHERE may choose.
 
 use std::ops::ControlFlow;
 
@@ -33,8 +33,8 @@ impl Reading {
     }
 }
 
-/// Returns the least time of statements that a SELECT may choose, in picoseconds. Those that failed are recorded
-/// in any case.
+/// Returns the least time of statements that a SELECT may choose, in picoseconds. Those that failed are
+/// recorded in any case.
 fn least_time(select: &Select) -> u64 {
     let columns = select.table.columns();
     let least = select.filter.hints(columns).into_iter().map(|hint| {

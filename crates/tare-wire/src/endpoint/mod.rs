@@ -36,8 +36,8 @@ const ACCEPT_PAUSE: Timespec = Timespec { tv_sec: 0, tv_nsec: 200_000_000 };
 /// The longest that [`Endpoint::stop`] waits for busy connections.
 const STOP_BOUND: Duration = Duration::from_secs(2);
 
-/// Name of the thread that accepts connections. A panic in it reaches [`EndpointConfig::spawn`]'s thread after the
-/// socket is gone.
+/// Name of the thread that accepts connections. A panic in it reaches [`EndpointConfig::spawn`]'s thread
+/// after the socket is gone.
 pub const LISTENER: &str = "tare-listen";
 
 /// A function that starts a named thread, which runs `work` with all signals blocked, because signals belong
@@ -292,8 +292,8 @@ fn admit(shared: &Arc<EndpointState>, stream: UnixStream, id: u32) {
     }
 }
 
-/// One connection's place in [`EndpointState::open`]; dropping it gives the place back, even if its thread did not
-/// start. The stream closes with its last reference.
+/// One connection's place in [`EndpointState::open`]; dropping it gives the place back, even if its thread
+/// did not start. The stream closes with its last reference.
 struct Place {
     shared: Arc<EndpointState>,
     stream: Arc<UnixStream>,

@@ -28,8 +28,8 @@ pub(super) struct EndpointSocket {
 impl EndpointSocket {
     /// Listens at `path`, in place of a socket nobody listens at any more.
     ///
-    /// The socket is made under another name and renamed: it never exists at `path` with rights wider than its
-    /// owner's, nor without a listener.
+    /// The socket is made under another name and renamed: it never exists at `path` with rights wider than
+    /// its owner's, nor without a listener.
     pub(super) fn listen(path: &Path) -> Result<Self, EndpointError> {
         refuse_if_taken(path)?;
         let mut unborn = path.as_os_str().to_owned();

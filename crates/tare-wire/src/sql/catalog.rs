@@ -7,7 +7,8 @@ use crate::failure::Failure;
 /// The schema of all tables.
 pub(crate) const SCHEMA: &str = "performance_schema";
 
-/// A function that returns the table that has this name inside the host's own process; `None` if no table has it.
+/// A function that returns the table that has this name inside the host's own process; `None` if no table has
+/// it.
 pub type NameInside = fn(&str) -> Option<String>;
 
 /// The tables and their names for one client.

@@ -69,8 +69,8 @@ pub(crate) struct Diagnosis {
     pub(crate) findings: Vec<Finding>,
 }
 
-/// Runs all checks; leaves out findings that follow from others. Notes the versions of a server in which tare is
-/// active.
+/// Runs all checks; leaves out findings that follow from others. Notes the versions of a server in which tare
+/// is active.
 pub(crate) fn diagnose(server: &Server, log: Option<&Path>) -> Diagnosis {
     let prospect = server.prospect();
     if prospect.is_mysql() {

@@ -1,4 +1,5 @@
-//! Checks of a server of MySQL's. tare has no socket there, so its state is known by its line in the error log.
+//! Checks of a server of MySQL's. tare has no socket there, so its state is known by its line in the error
+//! log.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -44,8 +45,8 @@ pub(crate) struct Loaded {
     pub(crate) state: State,
 }
 
-/// Returns the server of MySQL's that has loaded tare and has this data directory; `logs` are looked at if its standard error
-/// is no file.
+/// Returns the server of MySQL's that has loaded tare and has this data directory; `logs` are looked at if
+/// its standard error is no file.
 pub(crate) fn in_folder(data: &Path, logs: &[PathBuf]) -> Option<Loaded> {
     let data = fs::canonicalize(data).ok()?;
     let processes = Process::all().into_iter().filter_map(|pid| Process::look(pid).ok());

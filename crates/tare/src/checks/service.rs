@@ -97,7 +97,8 @@ pub(super) fn check(
     }
 }
 
-/// Checks for tables of an earlier version in the data directory, which SQL would show instead of the server's own.
+/// Checks for tables of an earlier version in the data directory, which SQL would show instead of the
+/// server's own.
 pub(super) fn check_leftovers(server: &Server, prospect: &Prospect) -> Option<Finding> {
     let data = server.data(prospect);
     let left = tare_mariadb::install::list(&server.root.at(&data)).ok().filter(|left| !left.is_empty())?;

@@ -20,12 +20,13 @@ const ROTATE_SIZE: u64 = 64 << 20;
 
 /// Record what the sessions of any server do, once a second, in a file
 ///
-/// Samples a MySQL 5.7 to 9, or a MariaDB with its own Performance Schema, through an account: which sessions are
-/// active, in which statement and stage, what they wait for, and who blocks them. A server with tare keeps this
-/// history itself, and is only read. `tare top FILE` and `tare report FILE` read the file, also while it is
-/// written and after it was cut. It has digests, and no text as it was sent. What the server does not collect is
-/// said at the start, with what to enable. What sampling costs is said every ten minutes and at the end. It waits
-/// for a server that is restarted. SIGHUP reopens the file. See docs/how-to/active-sessions.md.
+/// Samples a MySQL 5.7 to 9, or a MariaDB with its own Performance Schema, through an account: which sessions
+/// are active, in which statement and stage, what they wait for, and who blocks them. A server with tare
+/// keeps this history itself, and is only read. `tare top FILE` and `tare report FILE` read the file, also
+/// while it is written and after it was cut. It has digests, and no text as it was sent. What the server does
+/// not collect is said at the start, with what to enable. What sampling costs is said every ten minutes and
+/// at the end. It waits for a server that is restarted. SIGHUP reopens the file. See
+/// docs/how-to/active-sessions.md.
 #[derive(Args, Debug)]
 #[command(after_help = "Examples:\n  \
     tare ash --dsn-file db3.dsn -o db3.ash.jsonl                 # until Ctrl-C or SIGTERM, in at most 512 MB\n  \

@@ -40,8 +40,8 @@ pub(crate) fn text(shell: Shell, mut command: Command) -> Result<String> {
     Ok(text)
 }
 
-/// Adds the values of arguments that are no options, which the generator leaves out. `condition` is fish's for
-/// the command's name.
+/// Adds the values of arguments that are no options, which the generator leaves out. `condition` is fish's
+/// for the command's name.
 fn arguments_for_fish(command: &Command, condition: &str, text: &mut String) {
     for values in command.get_positionals().map(Arg::get_possible_values).filter(|it| !it.is_empty()) {
         let names: Vec<&str> = values.iter().map(PossibleValue::get_name).collect();

@@ -19,8 +19,8 @@ use crate::server::process::Process;
 /// Checks the units that start a server and the running servers: whether the provider is loaded and can be,
 /// whether tare disables itself and why, whether the server's SQL shows the tables, what was lost and which
 /// option makes room for it. Prints a line for each problem. After an update of the server or of tare it says
-/// what ran before, and what the changelog says of options that are set; for that it notes versions in its state
-/// folder. Nothing else is changed. Root sees everything; --dsn checks a server through its SQL alone.
+/// what ran before, and what the changelog says of options that are set; for that it notes versions in its
+/// state folder. Nothing else is changed. Root sees everything; --dsn checks a server through its SQL alone.
 #[derive(Args, Debug)]
 #[command(after_help = "Examples:\n  \
     tare doctor                             # every server of this machine\n  \

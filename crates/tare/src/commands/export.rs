@@ -64,8 +64,8 @@ pub(crate) struct Export {
     /// Concurrent requests for metrics; further ones are told to retry
     #[arg(long = "web.max-requests", value_name = "N", default_value_t = 8, value_parser = value_parser!(u16).range(1..=64))]
     max_requests: u16,
-    /// Time before Prometheus's timeout at which a scrape is answered with what was read; a number alone is in
-    /// seconds, as for mysqld_exporter
+    /// Time before Prometheus's timeout at which a scrape is answered with what was read; a number alone is
+    /// in seconds, as for mysqld_exporter
     #[arg(long = "timeout-offset", value_name = "TIME", default_value = "250ms", value_parser = bare)]
     timeout_offset: Duration,
     /// Also push to this OpenTelemetry collector: OTLP over HTTP, to ADDRESS/v1/metrics [default:
@@ -89,7 +89,8 @@ pub(crate) struct Export {
         help_heading = COLLECTORS
     )]
     digest_text_limit: usize,
-    /// Leave out digests that were not seen for this time; a number alone is in seconds, as for mysqld_exporter
+    /// Leave out digests that were not seen for this time; a number alone is in seconds, as for
+    /// mysqld_exporter
     #[arg(
         long = "collect.perf_schema.eventsstatements.timelimit",
         value_name = "TIME",

@@ -25,8 +25,8 @@ const LISTED: usize = 30;
 ///
 /// Reads the counts of a server's own Performance Schema twice, multiplies the events in between by their
 /// prices, and compares that with the CPU time the server used meanwhile. Nothing is switched: `tare govern`
-/// keeps this figure below a budget, `tare weigh` measures a setting by switching it. `tare lab price` measures
-/// the prices on your machine.
+/// keeps this figure below a budget, `tare weigh` measures a setting by switching it. `tare lab price`
+/// measures the prices on your machine.
 #[derive(Args, Debug)]
 #[command(after_help = "Examples:\n  \
     tare price --dsn 'mysql://agent@localhost?socket=/run/mysqld/mysqld.sock'\n  \

@@ -16,9 +16,9 @@ use crate::program::{Product, Program, look};
 /// servers tare knows, by the checks of tare's own start-up. Options and the system around a server may still
 /// disable tare: `tare doctor`.
 ///
-/// For a server of MySQL's it counts the places that call the functions of each family of events. A family whose
-/// function nobody calls by name was made part of its callers by link-time optimisation, and stays with the server's
-/// own Performance Schema.
+/// For a server of MySQL's it counts the places that call the functions of each family of events. A family
+/// whose function nobody calls by name was made part of its callers by link-time optimisation, and stays with
+/// the server's own Performance Schema.
 #[derive(Args, Debug)]
 #[command(after_help = "Examples:\n  \
     tare probe /usr/sbin/mariadbd\n  \

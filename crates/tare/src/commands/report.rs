@@ -42,9 +42,9 @@ const NONE: &str = "–";
 /// indexes, files, memory, errors, changed settings, and losses. If counters were reset in between, by a
 /// restart or a TRUNCATE, the report says so, and they count from there.
 ///
-/// Of a server with tare it begins with the active sessions by wait class over time, and with the statements, waits,
-/// blocking sessions and sessions that took the time: between the snapshots, or from --from to --to, as far as the
-/// snapshots have tare_active_session_history. One file is enough for that part.
+/// Of a server with tare it begins with the active sessions by wait class over time, and with the statements,
+/// waits, blocking sessions and sessions that took the time: between the snapshots, or from --from to --to,
+/// as far as the snapshots have tare_active_session_history. One file is enough for that part.
 ///
 /// The page is one self-contained file; it is light or dark like the browser, and can be printed. Tables show
 /// the first rows of most tables, JSON shows everything.

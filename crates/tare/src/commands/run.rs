@@ -24,8 +24,8 @@ use crate::{endpoint, page};
 /// mariadb-install-db (`root` without a password, reachable only through the socket); one that exists is used
 /// as it is. Run as root, the server runs as the account `mysql`.
 ///
-/// --mariadbd can also name a server of MySQL's (experimental: `tare probe` says what tare can take from it). It makes
-/// its data itself and gets the provider for MySQL.
+/// --mariadbd can also name a server of MySQL's (experimental: `tare probe` says what tare can take from it).
+/// It makes its data itself and gets the provider for MySQL.
 ///
 /// What follows `--` is given to the server. The system's option files are not read unless they are named
 /// there.

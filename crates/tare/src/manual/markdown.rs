@@ -1,4 +1,5 @@
-//! The pages docs/reference/command-line.md and docs/reference/exit-statuses.md, which a test brings up to date.
+//! The pages docs/reference/command-line.md and docs/reference/exit-statuses.md, which a test brings up to
+//! date.
 
 use std::fmt::Write;
 

@@ -1,4 +1,5 @@
-//! A program of MySQL's: which families of events tare can take from it, by the search that runs at the server's start.
+//! A program of MySQL's: which families of events tare can take from it, by the search that runs at the
+//! server's start.
 
 use serde::Serialize;
 use tare_host::families::{self, FoundFamily, TRIED_SERIES};
@@ -6,7 +7,8 @@ use tare_host::families::{self, FoundFamily, TRIED_SERIES};
 use super::elf::{Elf, Loaded};
 use super::{Product, Program, are_three_numbers};
 
-/// How the mangled name of the function that starts the server's own Performance Schema begins. Only servers export it.
+/// How the mangled name of the function that starts the server's own Performance Schema begins. Only servers
+/// export it.
 const START: &str = "_Z29initialize_performance_schema";
 /// How the constant begins that a server of MySQL's writes into its redo logs; its version follows.
 const CREATOR: &str = "MySQL ";
@@ -29,7 +31,8 @@ pub(crate) struct Function {
     pub(crate) function: String,
     /// How many places call it by name; `None` if it is not exported.
     pub(crate) calls: Option<usize>,
-    /// How many words of the data hold its address: tables of functions, which plugins and libraries call through.
+    /// How many words of the data hold its address: tables of functions, which plugins and libraries call
+    /// through.
     pub(crate) in_tables: Option<usize>,
 }
 

@@ -197,7 +197,8 @@ impl Prospect {
         self.program.as_ref().is_ok_and(|program| program.product == Some(Product::MySQL))
     }
 
-    /// Returns whether MySQL's own Performance Schema, which is on unless an option says otherwise, is switched off.
+    /// Returns whether MySQL's own Performance Schema, which is on unless an option says otherwise, is
+    /// switched off.
     pub(crate) fn has_switched_off_schema(&self, arguments: &[OsString]) -> bool {
         let given = self.option("performance-schema", arguments);
         given.is_some_and(|value| ["off", "0", "false"].contains(&&*value.to_lowercase()))

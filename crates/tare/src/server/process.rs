@@ -1,7 +1,8 @@
 //! Running servers, as `/proc` shows them.
 //!
-//! Arguments, environment, mapped files and sockets are read here and not by the crate `procfs`, which refuses or cuts
-//! what is not UTF-8 or has blanks, and does not tell sockets that listen: a diagnosis must not fail because of a name.
+//! Arguments, environment, mapped files and sockets are read here and not by the crate `procfs`, which
+//! refuses or cuts what is not UTF-8 or has blanks, and does not tell sockets that listen: a diagnosis must
+//! not fail because of a name.
 
 use std::ffi::OsString;
 use std::fs::{self, File};

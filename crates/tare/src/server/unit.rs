@@ -156,8 +156,8 @@ impl SystemdUnit {
             .find(|setting| words(&setting.value).iter().any(|word| word == name))
     }
 
-    /// Returns the account that the unit's `User=` names. `None`: the unit has no such setting, or this machine has no
-    /// such account.
+    /// Returns the account that the unit's `User=` names. `None`: the unit has no such setting, or this
+    /// machine has no such account.
     pub(crate) fn user(&self) -> Option<User> {
         let name = &self.setting("User")?.value;
         let by_number = || User::from_uid(Uid::from_raw(name.parse().ok()?)).ok()?;

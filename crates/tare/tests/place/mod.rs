@@ -22,8 +22,8 @@ use tempfile::TempDir;
 /// Time limit for a study to write the next slices.
 const STUDY_LIMIT: Duration = Duration::from_secs(600);
 
-/// Two settings on one server: no server of its own for either, so starting is quick. Neither works by the clock, and is watched
-/// for that.
+/// Two settings on one server: no server of its own for either, so starting is quick. Neither works by the
+/// clock, and is watched for that.
 pub(crate) const STUDY: &str = r#"
 question = "What does a longer sort buffer cost?"
 slice_seconds = 0.5

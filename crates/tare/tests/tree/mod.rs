@@ -28,7 +28,8 @@ const START: &str = include_str!("start.sh");
 /// The unit of the tree's server, which runs as whoever starts it.
 pub const SERVICE: &str = "[Service]\nExecStart=/usr/sbin/mariadbd --datadir=/data $MYSQLD_OPTS\n";
 
-/// What a file holds, of which a failed test shows the length. Comparing bytes is quick where a hash is not optimised.
+/// What a file holds, of which a failed test shows the length. Comparing bytes is quick where a hash is not
+/// optimised.
 #[derive(PartialEq, Eq)]
 pub struct Content(Vec<u8>);
 
@@ -85,7 +86,8 @@ impl Tree {
         fs::set_permissions(self.at(path), fs::Permissions::from_mode(0o755)).expect("permissions");
     }
 
-    /// Puts another file in the provider's place, as packages do: a server that has loaded it keeps what it has.
+    /// Puts another file in the provider's place, as packages do: a server that has loaded it keeps what it
+    /// has.
     pub fn replace_provider(&self, change: impl Fn(Vec<u8>) -> Vec<u8>) {
         let (path, new) = (self.at(PROVIDER), self.at("/usr/lib/tare/.new"));
         fs::write(&new, change(fs::read(&path).expect("file"))).expect("file");

@@ -1,5 +1,5 @@
-//! What one thread is in the middle of, read from its slab and the current block of its waits: for a sampler, which
-//! cannot afford to look at the blocks of all threads.
+//! What one thread is in the middle of, read from its slab and the current block of its waits: for a sampler,
+//! which cannot afford to look at the blocks of all threads.
 
 use std::sync::atomic::{
     Ordering::{Acquire, Relaxed},
@@ -46,8 +46,8 @@ fn start_of(start: u64, flags: u8) -> Option<u64> {
 }
 
 impl Engine {
-    /// Returns the waits that a thread is in, outermost first. Waits of statements that were not chosen are there if they are
-    /// always reported.
+    /// Returns the waits that a thread is in, outermost first. Waits of statements that were not chosen are
+    /// there if they are always reported.
     pub(crate) fn waits_in_progress(&self, thread: &Thread) -> Vec<WaitEvent> {
         let mut waits: Vec<WaitEvent> = thread.open.iter().filter_map(OpenWait::read).collect();
         if waits.is_empty() {
@@ -97,8 +97,8 @@ impl Engine {
         levels.map_while(read).collect()
     }
 
-    /// Returns whether a thread is still in the innermost of these statements, so that what was read meanwhile belongs to it.
-    /// Of statements that have neither a number nor a time nobody can tell.
+    /// Returns whether a thread is still in the innermost of these statements, so that what was read
+    /// meanwhile belongs to it. Of statements that have neither a number nor a time nobody can tell.
     pub(crate) fn is_still_in(&self, thread: &Thread, statements: &[RunningStatement]) -> bool {
         fence(Acquire);
         let Some(innermost) = statements.last() else { return true };
@@ -107,7 +107,8 @@ impl Engine {
             && open.is_some_and(|open| open.is_running(innermost.id, innermost.event.start))
     }
 
-    /// Returns the hash that becomes DIGEST of a statement in progress. `None`: it is not parsed yet, or has ended.
+    /// Returns the hash that becomes DIGEST of a statement in progress. `None`: it is not parsed yet, or has
+    /// ended.
     pub(crate) fn digest_in_progress(
         &self,
         thread: &Thread,

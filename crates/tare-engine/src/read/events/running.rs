@@ -41,8 +41,8 @@ impl Engine {
         if runs() { self.spell(&tokens).map(Arc::new) } else { None }
     }
 
-    /// Returns the hash that DIGEST of a running statement shows, like [`Engine::running_digest`], without calling any
-    /// of the host's own functions.
+    /// Returns the hash that DIGEST of a running statement shows, like [`Engine::running_digest`], without
+    /// calling any of the host's own functions.
     pub(super) fn running_hash(&self, parsed: Parsed, runs: impl FnOnce() -> bool) -> Option<[u8; 16]> {
         if !self.consumer(Consumer::StatementsDigest) {
             return None;

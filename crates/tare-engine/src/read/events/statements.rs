@@ -154,8 +154,8 @@ impl Engine {
         None
     }
 
-    /// Returns the statement in progress on a level of a thread: its facts, its schema, and where its tokens are. `None`: there is
-    /// none, or one that has neither a number nor a time.
+    /// Returns the statement in progress on a level of a thread: its facts, its schema, and where its tokens
+    /// are. `None`: there is none, or one that has neither a number nor a time.
     pub(super) fn statement_on(
         &self,
         thread: &Thread,

@@ -58,7 +58,8 @@ impl UnreportedStages {
 }
 
 impl Engine {
-    /// Returns whether the host reports no stages, since [`crate::Host::stop_reporting_stages`] returned true.
+    /// Returns whether the host reports no stages, since [`crate::Host::stop_reporting_stages`] returned
+    /// true.
     pub fn are_stages_unreported(&self) -> bool {
         self.unreported.is_now()
     }
@@ -121,7 +122,8 @@ impl Engine {
         }
     }
 
-    /// Begins a stage that is skipped. One in progress, of another level, ends; the session knows the new one.
+    /// Begins a stage that is skipped. One in progress, of another level, ends; the session knows the new
+    /// one.
     pub fn leave_stage(&self) {
         let Some(thread) = current() else { return };
         if thread.is_in_stage() {
@@ -130,8 +132,8 @@ impl Engine {
         thread.stage_label.store(UNKNOWN, Relaxed);
     }
 
-    /// Returns the stage that the calling thread's session says it is in; `None` if it is in none, or if nobody
-    /// knows. The host may make a system call, so only statements that have become slow ask.
+    /// Returns the stage that the calling thread's session says it is in; `None` if it is in none, or if
+    /// nobody knows. The host may make a system call, so only statements that have become slow ask.
     fn own_stage(&self, thread: &Thread) -> Option<ClassId> {
         let class = self.host.get()?.session_stage(self.staged_session(thread)?)?;
         let class = ClassId::try_from(class).ok().filter(|class| *class != 0)?;
@@ -150,8 +152,9 @@ impl Engine {
         }
     }
 
-    /// Splits the stage in progress of a chosen statement that has become slow, before its weight falls to 1. What it
-    /// has taken until now counts by the choice; the rest counts once, as in any other statement. See also
+    /// Splits the stage in progress of a chosen statement that has become slow, before its weight falls to 1.
+    /// What it has taken until now counts by the choice; the rest counts once, as in any other statement. See
+    /// also
     /// [`Engine::resume_stage`].
     #[cold]
     #[inline(never)]

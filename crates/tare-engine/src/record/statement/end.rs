@@ -275,15 +275,15 @@ impl Engine {
         }
     }
 
-    /// Returns whether an ended statement is recorded: it was chosen, it failed, it waited, it was slow, or somebody
-    /// reads statements that take as long.
+    /// Returns whether an ended statement is recorded: it was chosen, it failed, it waited, it was slow, or
+    /// somebody reads statements that take as long.
     #[inline(always)]
     pub(crate) fn is_recorded(&self, open: &OpenStatement) -> bool {
         !open.flags().has(StatementFlags::UNCHOSEN) || self.is_long_enough(open)
     }
 
-    /// Returns whether an ended statement took so long that it is recorded, chosen or not. One that was not timed took
-    /// no more than a tick.
+    /// Returns whether an ended statement took so long that it is recorded, chosen or not. One that was not
+    /// timed took no more than a tick.
     #[inline(always)]
     fn is_long_enough(&self, open: &OpenStatement) -> bool {
         open.taken() >= self.sampling.record_from_ticks()

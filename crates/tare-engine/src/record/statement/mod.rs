@@ -207,7 +207,8 @@ fn begin_nested<const EXTENDED: bool>(
     begin_statement(base, thread, open, flags, begun)
 }
 
-/// Returns the flag of a statement inside another one: if its instrument is sampled, it is chosen if that one is.
+/// Returns the flag of a statement inside another one: if its instrument is sampled, it is chosen if that one
+/// is.
 #[inline(always)]
 fn unchosen_within(switches: u8) -> StatementFlags {
     let is_unchosen = local::skips() > 0 && switches & SAMPLED != 0;

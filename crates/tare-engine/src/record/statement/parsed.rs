@@ -44,8 +44,8 @@ impl OpenStatement {
         self.set.store(self.set.own() | HOST, Release);
     }
 
-    /// Notes that the statement in progress executes `prepared`, beside which its tokens are. With `leaves_text` readers
-    /// find its text there, too.
+    /// Notes that the statement in progress executes `prepared`, beside which its tokens are. With
+    /// `leaves_text` readers find its text there, too.
     #[inline(always)]
     pub(crate) fn set_execution(&self, prepared: Object, leaves_text: bool) {
         self.version.change(|| {

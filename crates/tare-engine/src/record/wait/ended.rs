@@ -22,8 +22,8 @@ impl EndedWaitFacts {
 }
 
 impl Engine {
-    /// Counts a wait of the calling thread that has ended and that the host has timed itself, and records it if that is
-    /// wanted.
+    /// Counts a wait of the calling thread that has ended and that the host has timed itself, and records it
+    /// if that is wanted.
     #[inline(never)]
     pub fn count_ended_wait(
         &self,

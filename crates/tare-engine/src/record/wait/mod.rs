@@ -113,7 +113,8 @@ impl Engine {
         }
     }
 
-    /// Begins a wait of the calling thread. Fast path only (everything enabled), without a call; on `Slow` call
+    /// Begins a wait of the calling thread. Fast path only (everything enabled), without a call; on `Slow`
+    /// call
     /// [`Engine::start_wait`].
     #[inline(always)]
     pub fn start_class_wait_fast(&self, class: ClassId, object: WaitObject, source: Source) -> Start<Wait> {
@@ -275,7 +276,8 @@ impl Engine {
         self.end_class_wait_fast(wait, n, amount).or_else(|| self.end_wait_slow(*wait, n, amount))
     }
 
-    /// Ends a wait as [`Engine::end_wait`] does. Fast path only; if it returns `None`, nothing has happened: call that one.
+    /// Ends a wait as [`Engine::end_wait`] does. Fast path only; if it returns `None`, nothing has happened:
+    /// call that one.
     #[inline(always)]
     pub fn end_class_wait_fast(&self, wait: &Wait, n: u64, amount: Option<u64>) -> Option<u64> {
         let base = self.arena.base();

@@ -30,7 +30,8 @@ impl WaitState {
     pub(super) const SUMMED: WaitState = WaitState(SUMMED << MARKS);
     /// It began on the fast path: timed, attributed, ticks are cycles. It is recorded, or only summed up.
     pub(super) const SHORT: WaitState = WaitState(1 << 6);
-    /// It is a leaf: no event can begin before it ends. Its record is already in the journal, as the last one.
+    /// It is a leaf: no event can begin before it ends. Its record is already in the journal, as the last
+    /// one.
     pub(super) const LEAF: WaitState = WaitState(1 << 7);
     /// It is a leaf that is only summed up: it has a start and the place of its cell, but no record.
     pub(super) const SUMMED_LEAF: WaitState = WaitState(1 << 12);

@@ -18,15 +18,15 @@ const PICOSECONDS: f64 = 1e12;
 
 type Row = (u64, Option<u64>, Option<u64>, Option<String>, String, Option<Vec<u8>>);
 
-/// Counts 1 if a server with tare may have left statements unrecorded: it has chosen some since it started, and
-/// instruments of statements are at that level.
+/// Counts 1 if a server with tare may have left statements unrecorded: it has chosen some since it started,
+/// and instruments of statements are at that level.
 const SAMPLED: &str = "
     SELECT COUNT(*) FROM performance_schema.tare_status
         WHERE NAME = 'sample_weight_max' AND VALUE > 1 AND EXISTS (
             SELECT 1 FROM performance_schema.tare_levels WHERE NAME LIKE 'statement/%' AND LEVEL = 'sampled')";
 
-/// Returns whether a server may remember only some of its latest statements, because it samples them. Of a server
-/// without tare the answer is no.
+/// Returns whether a server may remember only some of its latest statements, because it samples them. Of a
+/// server without tare the answer is no.
 pub fn is_sampled(target: &Target) -> Result<bool> {
     let answer: std::result::Result<Option<u64>, _> = target.connect()?.query_first(SAMPLED);
     Ok(answer.is_ok_and(|count| count.is_some_and(|count| count > 0)))

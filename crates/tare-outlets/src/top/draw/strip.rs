@@ -89,8 +89,8 @@ fn fill(group: usize, paint: Paint) -> Span<'static> {
     }
 }
 
-/// Returns the line below the columns: the time of the first one, `now` or the time of the last one, and marks below the
-/// chosen ones.
+/// Returns the line below the columns: the time of the first one, `now` or the time of the last one, and
+/// marks below the chosen ones.
 fn times(columns: &[Column], drawn: &[Drawn], width: usize) -> Line<'static> {
     let mut text: Vec<char> = vec![' '; columns.len().max(5)];
     let mut write = |at: usize, what: &str| {

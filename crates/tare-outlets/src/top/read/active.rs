@@ -16,8 +16,8 @@ const HOUR: Duration = Duration::from_secs(3600);
 const NAMED: usize = 100;
 
 impl Reader {
-    /// Returns rows that were added since the last sample, with the texts of their digests; `None` where the server has
-    /// no such history.
+    /// Returns rows that were added since the last sample, with the texts of their digests; `None` where the
+    /// server has no such history.
     pub(super) fn active_sessions(&mut self) -> Result<Option<History>, Error> {
         if self.source.kind() != Kind::Tare {
             return Ok(None);
@@ -45,7 +45,8 @@ impl Reader {
         Ok(Some(history))
     }
 
-    /// Adds the texts of digests that have not been returned yet. A statement has none before it has ended once.
+    /// Adds the texts of digests that have not been returned yet. A statement has none before it has ended
+    /// once.
     fn name_digests(&mut self, history: &mut History) -> Result<(), Error> {
         let is_new = |(schema, digest): &(Option<&str>, &str)| {
             !self.named.contains(&(schema.map(str::to_owned), (*digest).to_owned()))

@@ -22,7 +22,8 @@ use crate::source::{Address, Error, Kind, Row, Source};
 /// A reader of samples from a server.
 pub struct Reader {
     source: Source,
-    /// A connection to the server's own socket beside tare's, once it has been tried; `None` inside: there is none.
+    /// A connection to the server's own socket beside tare's, once it has been tried; `None` inside: there is
+    /// none.
     own_socket: Option<Option<Source>>,
     began: Instant,
     server: String,

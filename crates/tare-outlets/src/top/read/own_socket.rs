@@ -1,5 +1,5 @@
-//! The server's own socket beside tare's. InnoDB's locks and the server's status variables are read there: tare's socket
-//! takes none of the server's locks.
+//! The server's own socket beside tare's. InnoDB's locks and the server's status variables are read there:
+//! tare's socket takes none of the server's locks.
 
 use std::fs;
 use std::os::unix::fs::MetadataExt;
@@ -17,8 +17,8 @@ const LISTENS: &str = "00010000";
 const UNSEEN: &str =
     "UPDATE performance_schema.threads SET INSTRUMENTED = 'NO' WHERE PROCESSLIST_ID = CONNECTION_ID()";
 
-/// Opens the socket of the server that listens on tare's socket at `endpoint`, with the account named like this process's
-/// user. `None`: the server has no socket that can be found, or does not let this user in.
+/// Opens the socket of the server that listens on tare's socket at `endpoint`, with the account named like
+/// this process's user. `None`: the server has no socket that can be found, or does not let this user in.
 pub(super) fn open(endpoint: &Path) -> Option<Source> {
     let endpoint = endpoint.canonicalize().ok()?;
     let (server, owner) = (listener(&endpoint).ok()?, fs::metadata(&endpoint).ok()?.uid());

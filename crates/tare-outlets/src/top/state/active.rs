@@ -11,7 +11,8 @@ use crate::top::strip::{LARGE, Strip};
 use crate::top::view::stretch;
 
 impl State {
-    /// Creates a state that shows the active sessions of a file. `server` is its version, and `place` its address.
+    /// Creates a state that shows the active sessions of a file. `server` is its version, and `place` its
+    /// address.
     #[must_use]
     pub fn of_file(file: &str, server: String, place: String, history: History) -> Self {
         let mut state = State::new(View::Statements, Duration::from_secs(1), "");
@@ -54,8 +55,8 @@ impl State {
         self.strip.is_chosen() && self.ask.about.is_none()
     }
 
-    /// Returns the average number of active sessions by group, over the last minute or the shown stretch; none where they
-    /// are not known.
+    /// Returns the average number of active sessions by group, over the last minute or the shown stretch;
+    /// none where they are not known.
     pub(in crate::top) fn active_sessions(&self) -> BTreeMap<&'static str, f64> {
         let known = (!self.strip.is_empty()).then(|| self.sums());
         match known {

@@ -142,8 +142,8 @@ pub(super) fn remarks(head: &Head, queries_per_s: Option<f64>, busy: bool) -> Ve
     remarks
 }
 
-/// Returns the overview of the server, the most important first. `hits`: the share of requests for pages that found them
-/// in the buffer pool.
+/// Returns the overview of the server, the most important first. `hits`: the share of requests for pages that
+/// found them in the buffer pool.
 pub(super) fn overview(of: &Overview, hits: Option<f64>) -> Vec<String> {
     let mut parts = vec![];
     parts.extend(of.replication.iter().map(|it| {

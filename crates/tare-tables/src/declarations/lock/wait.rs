@@ -84,10 +84,10 @@ macro_rules! numbered_waits {
     };
 }
 
-/// A derived table of the locks in the way of waiters whose transactions have no number. Its column `granted` is the
-/// least number of those locks that are granted. The others may belong to sessions that wait, too (`o`), but not to
-/// those that wait for this very waiter (`n`). A session that waits for another lock on the same record, and blocks others by
-/// both, can only have gap locks.
+/// A derived table of the locks in the way of waiters whose transactions have no number. Its column `granted`
+/// is the least number of those locks that are granted. The others may belong to sessions that wait, too
+/// (`o`), but not to those that wait for this very waiter (`n`). A session that waits for another lock on the
+/// same record, and blocks others by both, can only have gap locks.
 macro_rules! nameless {
     () => {
         concat!(

@@ -1,5 +1,6 @@
-//! Sessions with a name of their own in all that they do: the number of an identity is in the names of its account, schema, tables
-//! and locks. Of several they wait for each other; meanwhile accounts and schemas are dropped and sessions are killed.
+//! Sessions with a name of their own in all that they do: the number of an identity is in the names of its
+//! account, schema, tables and locks. Of several they wait for each other; meanwhile accounts and schemas are
+//! dropped and sessions are killed.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -93,7 +94,8 @@ impl<'s> Cast<'s> {
         self.join(options, identity, role)
     }
 
-    /// Runs one life of an identity: it comes, its sessions work, it is dropped, while they do if `early`, they end.
+    /// Runs one life of an identity: it comes, its sessions work, it is dropped, while they do if `early`,
+    /// they end.
     pub(super) fn live(&self, identity: usize, early: bool) {
         let Some(mut root) = self.join(self.server.client_options(), identity, Role::Defines) else { return };
         run(

@@ -1,5 +1,5 @@
-//! A thousand samples a second while sessions wait for each other, are killed and end, accounts and schemas are dropped,
-//! statements are deallocated and tables emptied: whatever a row names belongs together.
+//! A thousand samples a second while sessions wait for each other, are killed and end, accounts and schemas
+//! are dropped, statements are deallocated and tables emptied: whatever a row names belongs together.
 
 mod actors;
 

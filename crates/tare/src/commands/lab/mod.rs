@@ -93,9 +93,9 @@ pub(crate) struct LabPutBack {
 /// Run a study, or resume one that was interrupted
 ///
 /// Every slice is written to results.jsonl in the results' folder as soon as it is measured. After Ctrl-C, a
-/// crash or kill -9 the same command with the same --output continues. Servers are started in a temporary folder
-/// (TMPDIR), unless the study names a running one; its password comes from -p, the environment variable
-/// TARE_LAB_PASSWORD, or option files.
+/// crash or kill -9 the same command with the same --output continues. Servers are started in a temporary
+/// folder (TMPDIR), unless the study names a running one; its password comes from -p, the environment
+/// variable TARE_LAB_PASSWORD, or option files.
 #[derive(Args, Debug)]
 #[command(after_help = "Examples:\n  \
     tare lab run tare --quick\n  \

@@ -40,8 +40,8 @@ const CONNECTING: f64 = 0.15;
 ///
 /// Starts servers in a temporary folder, drives loads that are rich in one kind of event each, with settings
 /// that differ in one group of instruments or one level, and fits nanoseconds per event, which it writes to a
-/// price file. `tare govern`, `tare price` and a server's budget read such a file. With --check it compares the
-/// cost that prices predict for six other loads with the measured one. Both need a quiet machine.
+/// price file. `tare govern`, `tare price` and a server's budget read such a file. With --check it compares
+/// the cost that prices predict for six other loads with the measured one. Both need a quiet machine.
 #[derive(Args, Debug)]
 #[command(after_help = "Examples:\n  \
     tare lab price tare -o prices.toml\n  \

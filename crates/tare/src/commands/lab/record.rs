@@ -26,8 +26,8 @@ use crate::page::{self, Column, Grid};
 /// Takes statements from a slow log (MariaDB's, MySQL's or that of `tare slowlog`), a general log, or the
 /// memory of a server (events_statements_history_long), and lists their kinds. What cannot be replayed is
 /// left out and counted: truncated texts, missing values. What a busy server with tare at its default level
-/// remembers lacks statements; that is said, and `tare slowlog` has all of them. Nothing is sent to any server. The file contains
-/// texts of statements with their values; only its owner may read it.
+/// remembers lacks statements; that is said, and `tare slowlog` has all of them. Nothing is sent to any
+/// server. The file contains texts of statements with their values; only its owner may read it.
 #[derive(Args, Debug)]
 #[command(after_help = "Examples:\n  \
     tare lab record shop.rec --slow-log /var/log/mysql/slow.log\n  \

@@ -112,7 +112,8 @@ fn run(out: &mut String, cells: &[Cell], theme: &Theme, (left, top): (f64, f64))
     }
 }
 
-/// Draws a text, each word in its place: fonts differ in width, and blanks at both ends are dropped by some viewers.
+/// Draws a text, each word in its place: fonts differ in width, and blanks at both ends are dropped by some
+/// viewers.
 fn words(out: &mut String, text: &str, look: Look, (left, top): (f64, f64)) {
     let weight = if look.bold { " font-weight=\"600\"" } else { "" };
     let mut at = 0;
