@@ -12,6 +12,7 @@ long the last time, by a file in target/, start first; unknown ones before those
 TARE_TEST_PROGRAMS is how many run at a time (3), TARE_TEST_SECONDS how long each may take (1200).
 """
 
+import functools
 import json
 import os
 import queue
@@ -97,7 +98,14 @@ def environment(package):
         "CARGO_PKG_VERSION_PATCH": version[2],
         "CARGO_PKG_RUST_VERSION": package.get("rust_version") or "",
     }
-    return {**os.environ, "CARGO": cargo()[0], **told}
+    return {**os.environ, "CARGO": cargo()[0], "RUSTUP_TOOLCHAIN": toolchain(), **told}
+
+
+@functools.cache
+def toolchain():
+    """Returns the toolchain's folder. Below Cargo, rustup tells programs which one it has chosen; a Cargo that a program
+    runs by its path would otherwise have rustup choose anew, and perhaps update it meanwhile."""
+    return os.environ.get("RUSTUP_TOOLCHAIN") or printed([os.environ.get("RUSTC", "rustc"), "--print=sysroot"]).strip()
 
 
 def source(path):

@@ -2,7 +2,9 @@
 //! time.
 
 use std::collections::{BTreeMap, HashSet};
+use std::time::SystemTime;
 
+use humantime::format_rfc3339_micros;
 use tare_server::sql::{literal, literals};
 
 use super::columns::{COLUMNS, HISTORY, place};
@@ -122,7 +124,11 @@ impl Copier {
     /// before.
     fn notice_clock(&mut self) -> Result<(), Error> {
         let Some(Since { time: before, .. }) = &self.since else { return Ok(()) };
-        let now = self.source.ask("SELECT NOW(6)")?.first().and_then(|row| row.text(0));
+        let now = match self.source.address() {
+            // tare's endpoint tells no time, and is on this machine.
+            Address::Socket(_) => Some(utc(SystemTime::now())),
+            Address::Account(_) => self.source.ask("SELECT NOW(6)")?.first().and_then(|row| row.text(0)),
+        };
         let Some(now) = now.filter(|now| now < before) else { return Ok(()) };
         let rows = self.source.rows(HISTORY, &["SAMPLE_TIME", "THREAD_ID"], "")?;
         let rows: Vec<RowKey> =
@@ -173,6 +179,11 @@ impl Copier {
     }
 }
 
+/// Returns a time as the history writes it.
+fn utc(time: SystemTime) -> String {
+    format_rfc3339_micros(time).to_string().replace('T', " ").replace('Z', "")
+}
+
 fn key(time: &str, thread: Option<u64>) -> RowKey {
     (time.to_owned(), thread.unwrap_or(0))
 }
@@ -204,6 +215,11 @@ mod tests {
 
     fn rows(times: &[&str]) -> Vec<RowKey> {
         times.iter().map(|time| key(time, Some(7))).collect()
+    }
+
+    #[test]
+    fn a_time_is_written_as_in_the_history() {
+        assert_eq!(utc(SystemTime::UNIX_EPOCH), "1970-01-01 00:00:00.000000");
     }
 
     #[test]
