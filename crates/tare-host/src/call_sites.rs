@@ -23,9 +23,9 @@ pub struct CallSites {
 /// Returns the places at which each function, given by its address, is used. Of a function that only jumps to
 /// another one, those of the other one count, too, because a compiler may have its callers go there.
 pub fn call_sites(program: &Image<'_>, functions: &[usize]) -> Vec<CallSites> {
-    let behind: Vec<Option<usize>> =
+    let jumps_on: Vec<Option<usize>> =
         functions.iter().map(|function| jumps_on_to(program, *function)).collect();
-    let targets = functions.iter().chain(behind.iter().flatten());
+    let targets = functions.iter().chain(jumps_on.iter().flatten());
     let mut sites: HashMap<usize, CallSites> = targets.map(|at| (*at, CallSites::default())).collect();
     let mut slots = HashMap::new();
     for (slot, word) in program.words() {
@@ -51,14 +51,13 @@ pub fn call_sites(program: &Image<'_>, functions: &[usize]) -> Vec<CallSites> {
         let Some(behind) = behind else { return own };
         let that = sites[behind];
         // The jumps of the functions themselves are no calls.
-        let jumps =
-            (0..functions.len()).filter(|at| jumps_on_to(program, functions[*at]) == Some(*behind)).count();
+        let jumps = jumps_on.iter().filter(|it| **it == Some(*behind)).count();
         CallSites {
             by_name: own.by_name + that.by_name.saturating_sub(jumps),
             in_data: own.in_data + that.in_data,
         }
     };
-    functions.iter().zip(&behind).map(total).collect()
+    functions.iter().zip(&jumps_on).map(total).collect()
 }
 
 /// Returns where a function jumps to if that is all it does.

@@ -38,6 +38,11 @@ impl Function {
         Ok(Function { name: shown, code })
     }
 
+    /// Returns the function's bytes.
+    pub fn code(self) -> &'static [u8] {
+        self.code
+    }
+
     /// Returns the function's address.
     pub fn start(self) -> usize {
         self.code.as_ptr().addr()

@@ -2,9 +2,10 @@
 #![allow(unsafe_code)]
 
 use std::ffi::c_void;
+use std::ptr::null;
 
 use tare_engine::snapshot::ClassId;
-use tare_engine::{Source, ThreadHandle, Wait, WaitObject};
+use tare_engine::{EndedWaitFacts, Source, Start, ThreadHandle, Wait, WaitObject};
 use tare_host::process::{ENGINE, guard};
 
 use crate::abi::Locker;
@@ -47,16 +48,41 @@ pub(super) unsafe fn kept(locker: &Locker) -> Option<Wait> {
     Some(unsafe { Wait::unpack(locker.wait, locker.places, thread, locker.start) })
 }
 
+/// Begins a wait. `None`: it is not wanted.
+#[inline(always)]
+pub(super) fn begin_wait(class: ClassId, object: WaitObject, source: Source) -> Option<Wait> {
+    match ENGINE.start_class_wait_fast(class, object, source) {
+        Start::Began(wait) => Some(wait),
+        Start::Off => None,
+        Start::Slow => start_slow(class, object, source),
+    }
+}
+
+/// Ends a wait that [`begin_wait`] has begun. Returns its duration in ticks, if it was timed.
+#[inline(always)]
+pub(super) fn end_wait(wait: &Wait) -> Option<u64> {
+    ENGINE.end_class_wait_fast(wait, 1, None).or_else(|| end_slow(wait))
+}
+
+/// Counts a wait that its instrument does not time.
+#[cold]
+#[inline(never)]
+pub(super) fn count_untimed(class: ClassId, object: WaitObject) {
+    guard((), || {
+        ENGINE.count_ended_wait(class, object, Source::new(null(), 0), EndedWaitFacts::UNTIMED);
+    });
+}
+
 /// Begins a wait that is not on the engine's fast path.
 #[cold]
 #[inline(never)]
-pub(super) fn start_slow(class: ClassId, object: WaitObject, source: Source) -> Option<Wait> {
+fn start_slow(class: ClassId, object: WaitObject, source: Source) -> Option<Wait> {
     guard(None, || ENGINE.start_wait(class, object, source))
 }
 
 /// Ends a wait that is not on the engine's fast path. Returns its duration in ticks, if it was timed.
 #[cold]
 #[inline(never)]
-pub(super) fn end_slow(wait: &Wait) -> Option<u64> {
+fn end_slow(wait: &Wait) -> Option<u64> {
     guard(None, || ENGINE.end_wait(wait, 1, None))
 }

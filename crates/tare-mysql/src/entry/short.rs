@@ -6,11 +6,10 @@ use std::ptr::{null, null_mut};
 use std::sync::OnceLock;
 use std::sync::atomic::Ordering::Relaxed;
 
-use tare_engine::snapshot::ClassId;
-use tare_engine::{EndedWaitFacts, Source, Start, WaitObject, fixed, operation};
+use tare_engine::{Source, Start, WaitObject, fixed, operation};
 use tare_host::process::{ENGINE, guard};
 
-use super::kept::{end_slow, keep, keep_untimed, kept, start_slow};
+use super::kept::{begin_wait, count_untimed, end_wait, keep, keep_untimed, kept};
 use crate::abi::{Class, Locker, MetadataLock};
 use crate::server::thread::settled;
 
@@ -43,22 +42,12 @@ pub(crate) unsafe extern "C" fn start_idle_wait(
     locker
 }
 
-/// Counts a wait that its instrument does not time.
-#[cold]
-#[inline(never)]
-fn count_untimed(class: ClassId, operation: u8) {
-    guard((), || {
-        let object = WaitObject::new(0, operation);
-        ENGINE.count_ended_wait(class, object, Source::new(null(), 0), EndedWaitFacts::UNTIMED);
-    });
-}
-
 pub(crate) unsafe extern "C" fn end_idle_wait(locker: *const Locker) {
     // SAFETY: the server's promise: a locker that `start_idle_wait` returned, once.
     match unsafe { kept(&*locker) } {
         Some(wait) if ENGINE.end_idle_wait_fast(&wait) => {}
         Some(wait) => guard((), || ENGINE.end_idle_wait(&wait)),
-        None => count_untimed(fixed::IDLE, operation::IDLE),
+        None => count_untimed(fixed::IDLE, WaitObject::new(0, operation::IDLE)),
     }
 }
 
@@ -80,12 +69,7 @@ pub(crate) unsafe extern "C" fn start_metadata_wait(
     }
     let object = WaitObject::new(lock.identity, operation::METADATA);
     let source = Source::new(file, line);
-    let wait = match ENGINE.start_class_wait_fast(fixed::METADATA, object, source) {
-        Start::Began(wait) => Some(wait),
-        Start::Off => None,
-        Start::Slow => start_slow(fixed::METADATA, object, source),
-    };
-    let Some(wait) = wait else { return null_mut() };
+    let Some(wait) = begin_wait(fixed::METADATA, object, source) else { return null_mut() };
     // SAFETY: the server's promise.
     unsafe { keep(locker, wait, null()) };
     locker
@@ -95,8 +79,8 @@ pub(crate) unsafe extern "C" fn end_metadata_wait(locker: *const Locker, _rc: c_
     // SAFETY: the server's promise: a locker that `start_metadata_wait` returned, once.
     match unsafe { kept(&*locker) } {
         Some(wait) => {
-            ENGINE.end_class_wait_fast(&wait, 1, None).or_else(|| end_slow(&wait));
+            end_wait(&wait);
         }
-        None => count_untimed(fixed::METADATA, operation::METADATA),
+        None => count_untimed(fixed::METADATA, WaitObject::new(0, operation::METADATA)),
     }
 }

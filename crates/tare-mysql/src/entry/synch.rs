@@ -7,14 +7,13 @@
 #![allow(unsafe_code)]
 
 use std::ffi::{c_char, c_int, c_uint};
-use std::ptr::{null, null_mut};
+use std::ptr::null_mut;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use tare_engine::snapshot::ClassId;
-use tare_engine::{EndedWaitFacts, Source, Start, WaitObject, operation};
-use tare_host::process::{ENGINE, guard};
+use tare_engine::{Source, WaitObject, operation};
 
-use super::kept::{end_slow, keep, keep_untimed, kept, start_slow};
+use super::kept::{begin_wait, count_untimed, end_wait, keep, keep_untimed, kept};
 use crate::abi::{Instance, SynchLocker};
 use crate::server::instruments;
 use crate::server::thread::{current, settled};
@@ -72,12 +71,7 @@ unsafe fn start(
     let what = WaitObject::new(of.identity, operation);
     // SAFETY: as above.
     let class = unsafe { instrument(of) };
-    let wait = match ENGINE.start_class_wait_fast(class, what, source) {
-        Start::Began(wait) => Some(wait),
-        Start::Off => None,
-        Start::Slow => start_slow(class, what, source),
-    };
-    let Some(wait) = wait else { return null_mut() };
+    let Some(wait) = begin_wait(class, what, source) else { return null_mut() };
     // SAFETY: the caller's promise.
     unsafe { keep(locker.cast(), wait, object) };
     locker
@@ -94,25 +88,15 @@ unsafe fn end<'i>(locker: *const SynchLocker) -> &'i Instance {
     let (kept_in, of) = unsafe { (&(*locker).of, &*(*locker).of.object.cast::<Instance>()) };
     // SAFETY: as above.
     let ticks = match unsafe { kept(kept_in) } {
-        Some(wait) => ENGINE.end_class_wait_fast(&wait, 1, None).or_else(|| end_slow(&wait)),
+        Some(wait) => end_wait(&wait),
         None => {
             // SAFETY: as above.
-            count_untimed(unsafe { instrument(of) }, of.identity);
+            count_untimed(unsafe { instrument(of) }, WaitObject::new(of.identity, 0));
             None
         }
     };
     add(&of.waits, ticks);
     of
-}
-
-/// Counts a wait that its instrument does not time.
-#[cold]
-#[inline(never)]
-fn count_untimed(class: ClassId, identity: usize) {
-    guard((), || {
-        let object = WaitObject::new(identity, 0);
-        ENGINE.count_ended_wait(class, object, Source::new(null(), 0), EndedWaitFacts::UNTIMED);
-    });
 }
 
 /// Adds a wait to count, sum, minimum and maximum of an instance.

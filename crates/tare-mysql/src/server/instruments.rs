@@ -32,29 +32,11 @@ fn meet(class: &Class) -> ClassId {
     guard(0, || {
         let name = class.name.get(..class.name_length as usize).unwrap_or_default();
         let (Ok(name), true) = (str::from_utf8(name), (class.index as usize) < MOST) else { return 0 };
-        let Some(kind) = kind(name) else { return 0 };
+        let Some(kind) = Kind::of_wait(name) else { return 0 };
         let id = ENGINE.register(Registration { kind, name, properties: Properties::default() });
         KNOWN[class.index as usize].store(id, Relaxed);
         id
     })
-}
-
-/// Returns the kind of an instrument of waits.
-fn kind(name: &str) -> Option<Kind> {
-    const KINDS: [(&str, Kind); 10] = [
-        ("wait/synch/mutex/", Kind::Mutex),
-        ("wait/synch/rwlock/", Kind::Rwlock),
-        ("wait/synch/prlock/", Kind::Rwlock),
-        ("wait/synch/sxlock/", Kind::Sxlock),
-        ("wait/synch/cond/", Kind::Cond),
-        ("wait/io/file/", Kind::File),
-        ("wait/io/socket/", Kind::Socket),
-        ("wait/io/table/", Kind::TableIo),
-        ("wait/lock/table/", Kind::TableLock),
-        ("wait/lock/metadata/", Kind::Metadata),
-    ];
-    let of_prefix = KINDS.iter().find(|(prefix, _)| name.starts_with(prefix)).map(|(_, kind)| *kind);
-    of_prefix.or((name == "idle").then_some(Kind::Idle))
 }
 
 /// Returns the built-in's instrument of a number from 1 on; null behind the last one.
@@ -101,7 +83,7 @@ mod tests {
             ("stage/sql/init", None),
             ("", None),
         ] {
-            assert_eq!(kind(name), expected, "{name}");
+            assert_eq!(Kind::of_wait(name), expected, "{name}");
         }
     }
 }

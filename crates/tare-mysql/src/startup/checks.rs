@@ -1,22 +1,20 @@
 //! What must hold before anything is changed: each layout of [`crate::abi`], in the machine code of a small
 //! exported function that uses it. The server has not set its version yet, and other builds of a version may
 //! differ.
-#![allow(unsafe_code)]
 
 use std::ffi::CStr;
 
-use tare_host::process::{Symbol, symbol};
+use tare_host::jumps::{DetourError, Function};
 
 use super::disable_reason::DisableReason;
 
 /// Returns the bytes of a symbol of the program.
-pub(super) fn code(name: &CStr) -> Result<&'static [u8], DisableReason> {
-    let shown = || name.to_string_lossy().into_owned();
-    let start = symbol(name).ok_or_else(|| DisableReason::Missing(shown()))?;
-    let found = Symbol::at(start).filter(|found| found.start == start.addr() && found.size != 0);
-    let size = found.ok_or_else(|| DisableReason::Unexpected(shown()))?.size;
-    // SAFETY: the loader's table says that the symbol has this size; the program is never unloaded.
-    Ok(unsafe { std::slice::from_raw_parts(start.cast::<u8>(), size) })
+pub(super) fn code(name: &'static CStr) -> Result<&'static [u8], DisableReason> {
+    Function::find(name).map(Function::code).map_err(|error| match error {
+        DetourError::Missing(name) => DisableReason::Missing(name.to_owned()),
+        DetourError::Unexpected(name) => DisableReason::Unexpected(name.to_owned()),
+        DetourError::Refused(_) => DisableReason::Code(error.to_string()),
+    })
 }
 
 /// A function of the program, and instructions that it must contain within its first bytes.

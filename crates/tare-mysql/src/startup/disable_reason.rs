@@ -17,7 +17,7 @@ pub(crate) enum DisableReason {
     Family {
         /// The family.
         name: &'static str,
-        /// What is in the way.
+        /// The obstacle.
         why: String,
     },
     /// Code or data are not as in the builds that were tried.

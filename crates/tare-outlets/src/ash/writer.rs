@@ -257,7 +257,7 @@ impl<'a> Writer<'a> {
     }
 }
 
-/// What is in the destination before anything is written.
+/// Contents of the destination before anything is written.
 enum State {
     Whole,
     /// Its last line is incomplete. What is added must not become a part of it.
