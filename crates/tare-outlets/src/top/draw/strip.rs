@@ -40,7 +40,7 @@ pub(super) fn lines(strip: &Strip, width: usize, paint: Paint) -> Vec<Line<'stat
     let mut lines: Vec<Line<'static>> =
         (0..HEIGHT).map(|at| row(&drawn, most, processors, at, paint)).collect();
     lines.push(times(&columns, &drawn, width));
-    lines.push(legend(strip, columns.len(), width, paint));
+    lines.push(legend(strip, width, paint));
     lines
 }
 
@@ -114,10 +114,9 @@ fn times(columns: &[Column], drawn: &[Drawn], width: usize) -> Line<'static> {
     Line::styled(cut_end(&format!("{}{text}", " ".repeat(LEFT)), width), style)
 }
 
-fn legend(strip: &Strip, columns: usize, width: usize, paint: Paint) -> Line<'static> {
-    let minutes = (columns as u64 * strip.each()).div_ceil(60_000_000);
-    let what = if strip.is_chosen() { "then" } else { "now" };
-    let text = format!("active sessions, {minutes} min; {what}");
+fn legend(strip: &Strip, width: usize, paint: Paint) -> Line<'static> {
+    let what = if strip.is_chosen() { "marked stretch" } else { "last minute" };
+    let text = format!("active sessions, {what}:");
     let mut used = wide(&text);
     let mut spans = vec![Span::raw(text)];
     for (at, (name, sessions)) in strip.averages().into_iter().enumerate().filter(|(_, (_, it))| *it > 0.0) {
@@ -161,7 +160,7 @@ mod tests {
         assert!(lines[0].ends_with("  ▒▒▒") && lines[0].trim_start().starts_with("10"), "{lines:#?}");
         assert_eq!(lines[4], "2 cpus ──▒▒▒", "{lines:#?}");
         assert!(
-            lines[6].starts_with("active sessions, 1 min; now") && lines[6].contains("row locks"),
+            lines[6].starts_with("active sessions, last minute:") && lines[6].contains("row locks"),
             "{lines:#?}"
         );
         assert!(text(&super::lines(&strip(), 30, Paint(false))).iter().all(|line| wide(line) <= 30));
@@ -181,6 +180,6 @@ mod tests {
             reversed.filter(|span| span.style.add_modifier.contains(Modifier::REVERSED)).count(),
             HEIGHT
         );
-        assert!(text(&lines)[6].contains("then"));
+        assert!(text(&lines)[6].contains("marked stretch"));
     }
 }

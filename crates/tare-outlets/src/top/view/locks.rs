@@ -229,7 +229,8 @@ fn reached(who: Holder, ahead: &HashMap<Holder, BTreeSet<Holder>>) -> BTreeSet<H
     reached
 }
 
-/// Returns what a thread does, or did last: an idle transaction keeps its locks.
+/// Returns what a thread does, or did last: an idle transaction keeps its locks. A background thread has no
+/// statement, so it is named.
 fn statement(who: Holder, thread: Option<&Thread>) -> String {
     let thread = match (who, thread) {
         (Holder::Nobody, _) => return "(a transaction without a session: see XA RECOVER)".into(),
@@ -241,8 +242,12 @@ fn statement(who: Holder, thread: Option<&Thread>) -> String {
     if thread.is_busy() {
         return text.to_owned();
     }
+    if thread.connection.is_none() {
+        return format!("(background thread {})", thread.name.trim_start_matches("thread/"));
+    }
     let idle = thread.seconds.map_or_else(String::new, |seconds| format!(" {seconds} s"));
-    format!("(idle{idle}, last: {text})")
+    let last = if text.is_empty() { String::new() } else { format!(", last: {text}") };
+    format!("(idle{idle}{last})")
 }
 
 #[cfg(test)]
@@ -319,6 +324,20 @@ mod tests {
         let circle = who([(2, 3), (3, 2), (2, 1), (3, 1), (4, 2), (4, 1)]);
         assert_eq!(circle[..3], ["1", "├─2", "│ ├─3"]);
         assert_eq!(circle[3..], ["│ │ └─2  (in a circle)", "│ └─4", "└─3  (see above)"]);
+    }
+
+    #[test]
+    fn who_runs_nothing_is_told_by_what_it_did_last_or_by_its_name() {
+        let told = |thread: &Thread| statement(Holder::Thread(thread.id), Some(thread));
+        let name = "thread/innodb/srv_purge_thread".to_owned();
+        let purge = Thread { id: 9, name, ..Thread::default() };
+        assert_eq!(told(&purge), "(background thread innodb/srv_purge_thread)");
+        let mut idle = Thread { id: 2, connection: Some(1), seconds: Some(35), ..Thread::default() };
+        assert_eq!(told(&idle), "(idle 35 s)");
+        idle.statement = Some("DO 1".into());
+        assert_eq!(told(&idle), "(idle 35 s, last: DO 1)");
+        idle.command = Some("Query".into());
+        assert_eq!(told(&idle), "DO 1");
     }
 
     #[test]
