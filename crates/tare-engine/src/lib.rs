@@ -323,6 +323,8 @@ pub struct Engine {
     pub(crate) connect_attrs_size: AtomicU32,
     pub(crate) synch_waits_by_instance: AtomicBool,
     pub(crate) sources: AtomicBool,
+    /// Whether the host reports free locks like others.
+    pub(crate) reports_free_locks: AtomicBool,
     /// Whether to record what only the shape `extended` shows.
     pub(crate) extended: AtomicBool,
     pub(crate) next_thread_id: AtomicU64,
@@ -392,6 +394,7 @@ impl Engine {
             connect_attrs_size: AtomicU32::new(0),
             synch_waits_by_instance: AtomicBool::new(false),
             sources: AtomicBool::new(true),
+            reports_free_locks: AtomicBool::new(false),
             extended: AtomicBool::new(false),
             next_thread_id: AtomicU64::new(1),
             departed: [const { AtomicU64::new(0) }; 4],
@@ -445,6 +448,7 @@ impl Engine {
         self.connect_attrs_size.store(config.session_connect_attrs_size, Relaxed);
         self.synch_waits_by_instance.store(config.synch_waits_by_instance, Relaxed);
         self.sources.store(config.sources, Relaxed);
+        self.reports_free_locks.store(config.reports_free_locks, Relaxed);
         self.extended.store(config.extended, Relaxed);
         let shown = |consumer: &&Consumer| config.extended || !consumer.is_further();
         let consumers =

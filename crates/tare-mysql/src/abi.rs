@@ -4,6 +4,8 @@
 //! number with the machine code of a small exported function that uses it. All fields that several threads
 //! use are atomics.
 
+pub mod events;
+
 use std::ffi::{c_char, c_int, c_uint, c_void};
 use std::mem::offset_of;
 use std::sync::atomic::{AtomicPtr, AtomicU8, AtomicU32, AtomicU64};
@@ -17,9 +19,11 @@ pub struct Class {
     pub enabled: AtomicU8,
     /// TIMED.
     pub timed: AtomicU8,
-    flags: [u32; 2],
+    /// Its properties; see [`events::PROGRESS`].
+    pub flags: u32,
+    enforced_flags: u32,
     volatility: i32,
-    /// Its number among all instruments of waits.
+    /// Its number among all instruments of waits, or among those of its kind.
     pub index: u32,
     /// The full name; no zero ends it.
     pub name: [u8; 128],

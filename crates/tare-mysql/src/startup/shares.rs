@@ -28,7 +28,7 @@ impl Shares {
         if let Some(at) = (0..SERVED.len()).find(|at| !served::can_serve(*at)) {
             return Err(DisableReason::Unexpected(SERVED[at].name.to_owned()));
         }
-        let shares = SERVED.iter().map(find).collect::<Result<_, _>>()?;
+        let shares = SERVED.into_iter().map(find).collect::<Result<_, _>>()?;
         Ok(Shares { shares, open })
     }
 
