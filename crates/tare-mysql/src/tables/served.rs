@@ -9,7 +9,7 @@ use tare_tables::{Shape, Table};
 
 use super::field;
 use super::handle::{self, Handle};
-use crate::abi::{Callbacks, answer};
+use crate::abi::{Callbacks, Position, answer};
 use crate::original::Original;
 use crate::server::{consumers, events as instruments_of_events, instruments};
 
@@ -163,7 +163,7 @@ pub(crate) fn can_serve(at: usize) -> bool {
 }
 
 /// Opens a table. The position of its row is where the server copies it from.
-unsafe extern "C" fn open<const AT: usize>(position: *mut *mut u64) -> *mut Handle {
+unsafe extern "C" fn open<const AT: usize>(position: *mut *mut Position) -> *mut Handle {
     let opened = guard(None, || {
         consumers::follow();
         instruments::meet_all();
