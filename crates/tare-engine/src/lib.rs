@@ -81,7 +81,7 @@ pub use setup::readers::StatementReader;
 pub use setup::rules::{MAX_RULES, RuleError, SetupRule};
 pub use setup::sampling::{SampleRate, SamplingState};
 pub use snapshot::Recording;
-pub use spelling::Spelling;
+pub use spelling::{DigestHash, Spelling};
 pub use thread::{MAX_CONNECT_ATTRS, STATEMENT_DEPTH, ThreadHandle, ThreadRef};
 
 /// The way the host lists a thread of its own, such as a replication thread.
@@ -99,10 +99,10 @@ pub struct SystemThread {
 pub trait Host: Sync {
     /// Returns DIGEST of a token array. For a truncated array the engine uses [`DigestTokens::hash`] of all
     /// tokens instead.
-    fn digest(&self, tokens: &[u8], charset: u32) -> Option<[u8; 16]>;
+    fn digest(&self, tokens: &[u8], charset: u32) -> Option<DigestHash>;
     /// Returns the same as [`Host::digest`] without calling any of the host's own functions. `None`: it
     /// cannot.
-    fn hash_of_tokens(&self, _tokens: &[u8]) -> Option<[u8; 16]> {
+    fn hash_of_tokens(&self, _tokens: &[u8]) -> Option<DigestHash> {
         None
     }
     /// Returns DIGEST_TEXT of a token array. `cut` means that the statement had more tokens, which the text
@@ -238,7 +238,7 @@ pub trait Host: Sync {
 /// static ENGINE: Engine = Engine::new();
 /// # struct Server;
 /// # impl Host for Server {
-/// #     fn digest(&self, _: &[u8], _: u32) -> Option<[u8; 16]> { None }
+/// #     fn digest(&self, _: &[u8], _: u32) -> Option<tare_engine::DigestHash> { None }
 /// #     fn digest_text(&self, _: &[u8], _: u32, _: bool) -> Option<String> { None }
 /// #     fn command_name(&self, _: u32) -> Option<&'static str> { None }
 /// #     fn connection_type_name(&self, _: u8) -> Option<&'static str> { None }

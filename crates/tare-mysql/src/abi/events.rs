@@ -79,6 +79,18 @@ pub struct DigestStorage {
     pub(crate) capacity: u32,
 }
 
+/// A text of the server's (`String`).
+#[repr(C)]
+#[derive(Debug)]
+pub struct ServerText {
+    pub(crate) start: *mut u8,
+    pub(crate) length: usize,
+    pub(crate) charset: *const c_void,
+    pub(crate) capacity: u32,
+    /// Whether whoever has it frees its bytes.
+    pub(crate) is_owned: bool,
+}
+
 /// The built-in's sums of statements (`PFS_statement_stat`), in the order of the columns of
 /// `events_statements_summary_by_program`, except that averages are not kept.
 pub type StatementSums = [AtomicU64; 27];
@@ -188,4 +200,5 @@ const _: () = {
     assert!(offset_of!(TransactionLocker, is_read_only) == 0x30);
     assert!(offset_of!(TransactionLocker, savepoints) == 0x40);
     assert!(size_of::<TransactionXid>() == 0x98);
+    assert!(offset_of!(ServerText, is_owned) == 0x1C);
 };

@@ -10,7 +10,7 @@ use tare_host::process::symbol;
 use super::disable_reason::DisableReason;
 use crate::abi::Class;
 use crate::entry::short;
-use crate::server::{consumers, events, instruments, thread};
+use crate::server::{consumers, digest, events, instruments, thread};
 use crate::tables::{
     READERS, ReadNumber, ReadText, Readers, SETTERS, SetDouble, SetEnded, SetNumber, SetText, SetTimestamp,
     Setters,
@@ -84,6 +84,18 @@ fn connect_events() -> Result<(), DisableReason> {
         // SAFETY: as for the instruments of waits.
         unsafe { list.set_list(transmute::<*mut c_void, instruments::Find>(found(name)?)) };
     }
+    // SAFETY: the mangled names tell the types of the arguments, and the checks their layouts.
+    let functions = unsafe {
+        digest::Functions {
+            hash: transmute::<*mut c_void, _>(found(c"_Z19compute_digest_hashPK18sql_digest_storagePh")?),
+            text: transmute::<*mut c_void, _>(found(
+                c"_Z19compute_digest_textPK18sql_digest_storageP6String",
+            )?),
+            free: transmute::<*mut c_void, _>(found(c"_Z7my_freePv")?),
+            charset: found(c"my_charset_bin")?.expose_provenance(),
+        }
+    };
+    let _set_once = digest::FUNCTIONS.set(functions);
     // SAFETY: an instrument, which lives as long as the program.
     events::set_transaction(unsafe { &*found(c"global_transaction_class")?.cast::<Class>() });
     Ok(())
@@ -115,6 +127,9 @@ fn connect_tables() -> Result<(), DisableReason> {
     let _set_once = READERS.set(Readers {
         ubigint: function!(
             c"_Z19read_key_ubigint_v1P14PSI_key_readerP22PSI_plugin_key_ubiginti" as ReadNumber
+        ),
+        uinteger: function!(
+            c"_Z20read_key_uinteger_v1P14PSI_key_readerP23PSI_plugin_key_uintegeri" as ReadNumber
         ),
         string: function!(c"_Z18read_key_string_v1P14PSI_key_readerP21PSI_plugin_key_stringi" as ReadText),
     });

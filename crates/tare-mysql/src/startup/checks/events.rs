@@ -72,8 +72,12 @@ pub(super) const EVIDENCE: [Evidence; 14] = [
     ),
     // The tokens: length 8, address 0x38.
     (c"_Z19compute_digest_hashPK18sql_digest_storagePh", &[b"\x48\x8B\x77\x08", b"\x48\x8B\x7F\x38"], 16),
-    // Their capacity 0x40, their character set 0x30.
-    (c"_Z19compute_digest_textPK18sql_digest_storageP6String", &[b"\x39\x47\x40", b"\x8B\x7F\x30"], 80),
+    // Their capacity 0x40, their character set 0x30. The length of a text of the server's: 8.
+    (
+        c"_Z19compute_digest_textPK18sql_digest_storageP6String",
+        &[b"\x39\x47\x40", b"\x8B\x7F\x30", b"\x48\xC7\x46\x08\0\0\0\0"],
+        80,
+    ),
     // 0xa1c(%rbx): a thread's stage; 0xa20(%rbx): its progress; testb $8, 8(%r12): whether it reports one.
     (
         c"_Z18pfs_start_stage_v1jPKci",

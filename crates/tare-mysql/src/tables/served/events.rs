@@ -10,7 +10,7 @@ macro_rules! served {
 }
 
 /// The tables of statements, stages and transactions.
-pub(super) const EVENTS: [Served; 24] = served! {
+pub(super) const EVENTS: [Served; 27] = served! {
     "events_stages_current", "27table_events_stages_current", &[&["THREAD_ID", "EVENT_ID"]];
     "events_stages_history", "27table_events_stages_history", &[&["THREAD_ID", "EVENT_ID"]];
     "events_stages_history_long", "32table_events_stages_history_long", &[];
@@ -35,4 +35,7 @@ pub(super) const EVENTS: [Served; 24] = served! {
     "events_transactions_summary_by_account_by_event_name", "34table_ets_by_account_by_event_name", &[&["USER", "HOST", "EVENT_NAME"]];
     "events_transactions_summary_by_user_by_event_name", "31table_ets_by_user_by_event_name", &[&["USER", "EVENT_NAME"]];
     "events_transactions_summary_by_host_by_event_name", "31table_ets_by_host_by_event_name", &[&["HOST", "EVENT_NAME"]];
+    "events_statements_summary_by_digest", "20table_esms_by_digest", &[&["SCHEMA_NAME", "DIGEST"]];
+    "events_statements_histogram_global", "17table_esmh_global", &[&["BUCKET_NUMBER"]];
+    "events_statements_histogram_by_digest", "20table_esmh_by_digest", &[&["SCHEMA_NAME", "DIGEST", "BUCKET_NUMBER"]];
 };
