@@ -24,7 +24,7 @@ use tare_engine::*;
 struct MuteHost;
 
 impl Host for MuteHost {
-    fn digest(&self, _: &[u8], _: u32) -> Option<[u8; 16]> {
+    fn digest(&self, _: &[u8], _: u32) -> Option<tare_engine::DigestHash> {
         None
     }
     fn digest_text(&self, _: &[u8], _: u32, _: bool) -> Option<String> {

@@ -81,7 +81,7 @@ pub use setup::readers::StatementReader;
 pub use setup::rules::{MAX_RULES, RuleError, SetupRule};
 pub use setup::sampling::{SampleRate, SamplingState};
 pub use snapshot::Recording;
-pub use spelling::Spelling;
+pub use spelling::{DigestHash, Spelling};
 pub use thread::{MAX_CONNECT_ATTRS, STATEMENT_DEPTH, ThreadHandle, ThreadRef};
 
 /// The way the host lists a thread of its own, such as a replication thread.
@@ -99,10 +99,10 @@ pub struct SystemThread {
 pub trait Host: Sync {
     /// Returns DIGEST of a token array. For a truncated array the engine uses [`DigestTokens::hash`] of all
     /// tokens instead.
-    fn digest(&self, tokens: &[u8], charset: u32) -> Option<[u8; 16]>;
+    fn digest(&self, tokens: &[u8], charset: u32) -> Option<DigestHash>;
     /// Returns the same as [`Host::digest`] without calling any of the host's own functions. `None`: it
     /// cannot.
-    fn hash_of_tokens(&self, _tokens: &[u8]) -> Option<[u8; 16]> {
+    fn hash_of_tokens(&self, _tokens: &[u8]) -> Option<DigestHash> {
         None
     }
     /// Returns DIGEST_TEXT of a token array. `cut` means that the statement had more tokens, which the text
@@ -238,7 +238,7 @@ pub trait Host: Sync {
 /// static ENGINE: Engine = Engine::new();
 /// # struct Server;
 /// # impl Host for Server {
-/// #     fn digest(&self, _: &[u8], _: u32) -> Option<[u8; 16]> { None }
+/// #     fn digest(&self, _: &[u8], _: u32) -> Option<tare_engine::DigestHash> { None }
 /// #     fn digest_text(&self, _: &[u8], _: u32, _: bool) -> Option<String> { None }
 /// #     fn command_name(&self, _: u32) -> Option<&'static str> { None }
 /// #     fn connection_type_name(&self, _: u8) -> Option<&'static str> { None }
@@ -323,6 +323,8 @@ pub struct Engine {
     pub(crate) connect_attrs_size: AtomicU32,
     pub(crate) synch_waits_by_instance: AtomicBool,
     pub(crate) sources: AtomicBool,
+    /// Whether the host reports free locks like others.
+    pub(crate) reports_free_locks: AtomicBool,
     /// Whether to record what only the shape `extended` shows.
     pub(crate) extended: AtomicBool,
     pub(crate) next_thread_id: AtomicU64,
@@ -392,6 +394,7 @@ impl Engine {
             connect_attrs_size: AtomicU32::new(0),
             synch_waits_by_instance: AtomicBool::new(false),
             sources: AtomicBool::new(true),
+            reports_free_locks: AtomicBool::new(false),
             extended: AtomicBool::new(false),
             next_thread_id: AtomicU64::new(1),
             departed: [const { AtomicU64::new(0) }; 4],
@@ -445,6 +448,7 @@ impl Engine {
         self.connect_attrs_size.store(config.session_connect_attrs_size, Relaxed);
         self.synch_waits_by_instance.store(config.synch_waits_by_instance, Relaxed);
         self.sources.store(config.sources, Relaxed);
+        self.reports_free_locks.store(config.reports_free_locks, Relaxed);
         self.extended.store(config.extended, Relaxed);
         let shown = |consumer: &&Consumer| config.extended || !consumer.is_further();
         let consumers =

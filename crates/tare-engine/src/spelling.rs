@@ -5,6 +5,35 @@ use std::fmt;
 
 use crate::Host;
 
+/// The hash that DIGEST shows: of 16 bytes, or of 32.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct DigestHash {
+    bytes: [u8; 32],
+    length: u8,
+}
+
+impl DigestHash {
+    /// Returns its bytes.
+    #[must_use]
+    pub fn as_bytes(&self) -> &[u8] {
+        self.bytes.get(..self.length.into()).unwrap_or_default()
+    }
+}
+
+impl From<[u8; 16]> for DigestHash {
+    fn from(hash: [u8; 16]) -> DigestHash {
+        let mut bytes = [0; 32];
+        bytes[..16].copy_from_slice(&hash);
+        DigestHash { bytes, length: 16 }
+    }
+}
+
+impl From<[u8; 32]> for DigestHash {
+    fn from(bytes: [u8; 32]) -> DigestHash {
+        DigestHash { bytes, length: 32 }
+    }
+}
+
 /// Textual form of a digest.
 #[derive(Clone, Default)]
 pub struct Spelling {
@@ -44,9 +73,9 @@ impl Spelling {
     }
 
     /// Resets this to another digest, without a text.
-    pub(crate) fn begin(&mut self, hash: &[u8; 16]) {
+    pub(crate) fn begin(&mut self, hash: &DigestHash) {
         self.digest.clear();
-        push_hex(&mut self.digest, hash);
+        push_hex(&mut self.digest, hash.as_bytes());
         self.text.take();
         self.tokens = None;
     }
@@ -75,7 +104,8 @@ const HEX: [[u8; 2]; 256] = {
 };
 
 /// Appends a hash in the format of DIGEST.
-pub(crate) fn push_hex(text: &mut String, hash: &[u8; 16]) {
-    let digits = hash.map(|byte| HEX[usize::from(byte)]);
-    text.push_str(std::str::from_utf8(digits.as_flattened()).unwrap_or_default());
+pub(crate) fn push_hex(text: &mut String, hash: &[u8]) {
+    for byte in hash {
+        text.push_str(std::str::from_utf8(&HEX[usize::from(*byte)]).unwrap_or_default());
+    }
 }

@@ -4,6 +4,8 @@
 //! number with the machine code of a small exported function that uses it. All fields that several threads
 //! use are atomics.
 
+pub mod events;
+
 use std::ffi::{c_char, c_int, c_uint, c_void};
 use std::mem::offset_of;
 use std::sync::atomic::{AtomicPtr, AtomicU8, AtomicU32, AtomicU64};
@@ -17,9 +19,11 @@ pub struct Class {
     pub enabled: AtomicU8,
     /// TIMED.
     pub timed: AtomicU8,
-    flags: [u32; 2],
+    /// Its properties; see [`events::PROGRESS`].
+    pub flags: u32,
+    enforced_flags: u32,
     volatility: i32,
-    /// Its number among all instruments of waits.
+    /// Its number among all instruments of waits, or among those of its kind.
     pub index: u32,
     /// The full name; no zero ends it.
     pub name: [u8; 128],
@@ -182,6 +186,16 @@ pub struct TextKey {
     pub(crate) capacity: c_uint,
 }
 
+/// Where a row of a table is: what the server copies and writes back, maybe into another handle.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Position {
+    /// Its number in the handle that has read it.
+    pub(crate) number: u64,
+    /// What identifies it in any: a hash of its key.
+    pub(crate) identity: u64,
+}
+
 /// The callbacks of a table that is not the built-in's own (`PFS_engine_table_proxy`, the public service
 /// `pfs_plugin_table_v1`). `T` is the table's handle, `None` the writes that it does not allow.
 #[repr(C)]
@@ -196,7 +210,7 @@ pub struct Callbacks<T> {
     pub(crate) read_column_value: Option<unsafe extern "C" fn(*mut T, *mut c_void, c_uint) -> c_int>,
     pub(crate) reset_position: Option<unsafe extern "C" fn(*mut T)>,
     pub(crate) writes: [*const c_void; 5],
-    pub(crate) open_table: Option<unsafe extern "C" fn(*mut *mut u64) -> *mut T>,
+    pub(crate) open_table: Option<unsafe extern "C" fn(*mut *mut Position) -> *mut T>,
     pub(crate) close_table: Option<unsafe extern "C" fn(*mut T)>,
 }
 

@@ -51,9 +51,9 @@ impl Host for Double {
         };
         self.stages.lock().expect("no panic").get(&at).copied()
     }
-    fn digest(&self, tokens: &[u8], charset: u32) -> Option<[u8; 16]> {
+    fn digest(&self, tokens: &[u8], charset: u32) -> Option<tare_engine::DigestHash> {
         self.hashed.fetch_add(1, Relaxed);
-        Some((u128::from(charset) << 96 | tokens.len() as u128).to_be_bytes())
+        Some((u128::from(charset) << 96 | tokens.len() as u128).to_be_bytes().into())
     }
     fn digest_text(&self, tokens: &[u8], _: u32, cut: bool) -> Option<String> {
         self.spelled.fetch_add(1, Relaxed);

@@ -131,7 +131,7 @@ impl<'a> ReadNames<'a> {
         let texts = self.texts;
         let read = || {
             let mut hex = String::new();
-            push_hex(&mut hex, bytes_of(texts, name)?.first_chunk()?);
+            push_hex(&mut hex, &bytes_of(texts, name)?);
             Some(hex.into())
         };
         self.digests.entry(name).or_insert_with(read).clone().map(Some)

@@ -9,16 +9,16 @@ use super::blockers::Blockers;
 use super::names::{KnownNames, joined};
 use super::record::{NO_OPERATION, Record};
 use super::waiting::{Doing, Judge, StageWaits, Working};
-use crate::Engine;
 use crate::clock::{Scale, ticks, wall_us};
 use crate::layout::ring::RECORD_TIMED;
 use crate::memory::text;
 use crate::read::{RunningStatement, RunningTransaction};
 use crate::snapshot::{ObjectName, SessionState, WaitClass};
 use crate::thread::Thread;
+use crate::{DigestHash, Engine};
 
 /// Digest of each thread's statement, by THREAD_ID, with the statement's EVENT_ID and start.
-type Digests = HashMap<u64, (u64, Option<u64>, [u8; 16])>;
+type Digests = HashMap<u64, (u64, Option<u64>, DigestHash)>;
 
 /// What the one thread that samples remembers from one sample to the next.
 #[derive(Default)]
@@ -48,7 +48,7 @@ const LATE_US: u64 = 5_000_000;
 /// The statement that a thread is in.
 struct Statement<'a> {
     running: Option<&'a RunningStatement>,
-    digest: Option<[u8; 16]>,
+    digest: Option<DigestHash>,
     transaction: Option<RunningTransaction>,
 }
 
@@ -158,7 +158,7 @@ impl Sample<'_> {
     }
 
     /// Returns the digest of the innermost statement that has one.
-    fn digest(&mut self, id: u64, thread: &Thread, statements: &[RunningStatement]) -> Option<[u8; 16]> {
+    fn digest(&mut self, id: u64, thread: &Thread, statements: &[RunningStatement]) -> Option<DigestHash> {
         statements.iter().rev().find_map(|statement| {
             let known = self.before.1.get(&id);
             let known = known.filter(|(event, start, _)| (*event, *start) == (statement.id, statement.start));
@@ -192,7 +192,7 @@ impl Sample<'_> {
             event_id: statement.map_or(0, |it| it.id),
             account: self.names.name(texts, &joined([&user, &host])),
             schema: self.names.name(texts, &schema),
-            digest: digest.map_or(0, |hash| self.names.name(texts, &hash)),
+            digest: digest.map_or(0, |hash| self.names.name(texts, hash.as_bytes())),
             object: self.names.name(texts, &object),
             thread: thread.class.load(Relaxed),
             stage: doing.stage,

@@ -15,12 +15,10 @@ use crate::memory::arena::{LINE, Offset};
 use crate::memory::text;
 use crate::setup::instrument::lock;
 use crate::snapshot::{DigestRow, DigestText, Parts};
-use crate::spelling::push_hex;
+use crate::spelling::{DigestHash, push_hex};
 
 /// Word offset of the schema's name in a slot.
 const SCHEMA: Offset = (offset_of!(DigestSlot, schema) / 8) as Offset;
-
-type DigestHash = [u8; 16];
 
 /// Cached owner of a place.
 #[derive(Clone, Copy, Default)]
@@ -257,7 +255,7 @@ impl Engine {
         let hash = whole.or_else(|| self.hash_of(bytes, *charset))?;
         let text = self.host.get()?.digest_text(bytes, *charset, *cut && self.is_extended())?;
         let mut digest = String::new();
-        push_hex(&mut digest, &hash);
+        push_hex(&mut digest, hash.as_bytes());
         Some(DigestText { digest, text })
     }
 }
@@ -285,7 +283,7 @@ impl KeptTokens {
 /// Returns a hash that was stored as words; `None` for zeros.
 pub(crate) fn as_hash(words: [u64; 2]) -> Option<DigestHash> {
     let [low, high] = words.map(u128::from);
-    (low | high != 0).then(|| (high << 64 | low).to_le_bytes())
+    (low | high != 0).then(|| (high << 64 | low).to_le_bytes().into())
 }
 
 impl DigestSlot {

@@ -38,6 +38,11 @@ impl Engine {
         self.change_settings();
     }
 
+    /// Returns ENABLED and TIMED of an instrument.
+    pub fn instrument_flags(&self, id: ClassId) -> (bool, bool) {
+        self.registry.flags(id)
+    }
+
     /// Sets LEVEL of an instrument on behalf of a person. `None` sets ENABLED to NO, a level sets it to YES.
     pub fn set_level(&self, id: ClassId, level: Option<Recording>) {
         self.set_levels(&[(id, level, true)]);

@@ -37,6 +37,9 @@ pub struct Config {
     /// Whether waits for mutexes, rwlocks and conds are counted by object. See
     /// [`end_counted_synch_wait`](crate::Engine::end_counted_synch_wait).
     pub synch_waits_by_instance: bool,
+    /// Whether the host reports locks that were free like those for which it had to wait, so that level
+    /// `sampled` estimates both.
+    pub reports_free_locks: bool,
     /// Rows of `setup_actors` and `setup_objects`.
     pub rules_size: [u32; 2],
     /// Limits on the number of all other objects.
@@ -66,6 +69,7 @@ impl Default for Config {
             frequent: &[],
             parties_size: [1_000; 3],
             synch_waits_by_instance: false,
+            reports_free_locks: false,
             rules_size: [MAX_RULES as u32; 2],
             limits: ObjectLimits::default(),
             instruments: Box::new(|_| Initial::default()),

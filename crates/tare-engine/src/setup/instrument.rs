@@ -345,6 +345,12 @@ impl Registry {
         }
     }
 
+    /// Returns ENABLED and TIMED.
+    pub(crate) fn flags(&self, id: ClassId) -> (bool, bool) {
+        let state = self.state(id as usize % MAX_INSTRUMENTS);
+        (state.enabled, state.timed)
+    }
+
     /// Returns LEVEL.
     pub(crate) fn level(&self, id: ClassId) -> Recording {
         self.state(id as usize % MAX_INSTRUMENTS).level

@@ -360,6 +360,9 @@ impl Engine {
         match kind {
             // All of them are counted, and only these are timed.
             Kind::TableIo => SampleWeight { events: 1, time: weight },
+            Kind::Mutex | Kind::Rwlock | Kind::Sxlock if self.reports_free_locks.load(Relaxed) => {
+                SampleWeight { events: weight, time: weight }
+            }
             // The host reports these only when they really waited.
             Kind::Mutex | Kind::Rwlock | Kind::Sxlock | Kind::Cond | Kind::File | Kind::Metadata => {
                 SampleWeight::ONE

@@ -406,6 +406,12 @@ impl ThreadHandle {
         self.slab.thread_id.load(Relaxed)
     }
 
+    /// Returns the EVENT_ID that the thread's next event gets.
+    #[inline(always)]
+    pub fn next_event_id(&'static self) -> u64 {
+        self.slab.event_id.own()
+    }
+
     /// Returns PARENT_THREAD_ID.
     pub fn parent_thread_id(&'static self) -> Option<u64> {
         Some(self.slab.parent_thread_id.load(Relaxed)).filter(|id| *id != 0)

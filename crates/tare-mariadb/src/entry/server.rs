@@ -4,8 +4,8 @@ use std::sync::OnceLock;
 
 use tare_engine::snapshot::{Kind, WaitClass};
 use tare_engine::{
-    CachedHost, Demand, Host, Replica, ReplicaWorker, RowLockWait, RunningTokens, Session, SessionCounter,
-    SessionCounters, SessionValue, StagedSession, SystemThread,
+    CachedHost, Demand, DigestHash, Host, Replica, ReplicaWorker, RowLockWait, RunningTokens, Session,
+    SessionCounter, SessionCounters, SessionValue, StagedSession, SystemThread,
 };
 
 use super::routing;
@@ -46,12 +46,12 @@ impl Host for ServerHost {
         stage::of(session)
     }
 
-    fn digest(&self, tokens: &[u8], charset: u32) -> Option<[u8; 16]> {
-        Some(digests()?.hash(Tokens { bytes: tokens, charset, full: false }))
+    fn digest(&self, tokens: &[u8], charset: u32) -> Option<DigestHash> {
+        Some(digests()?.hash(Tokens { bytes: tokens, charset, full: false }).into())
     }
 
-    fn hash_of_tokens(&self, tokens: &[u8]) -> Option<[u8; 16]> {
-        Some(digest::hash(tokens))
+    fn hash_of_tokens(&self, tokens: &[u8]) -> Option<DigestHash> {
+        Some(digest::hash(tokens).into())
     }
 
     fn digest_text(&self, tokens: &[u8], charset: u32, cut: bool) -> Option<String> {

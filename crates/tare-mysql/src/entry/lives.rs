@@ -8,7 +8,7 @@ use tare_host::process::guard;
 
 use crate::original::Original;
 use crate::server::thread::ServerThread;
-use crate::server::{consumers, threads};
+use crate::server::{consumers, events, threads};
 
 /// The built-in's functions of the same names.
 pub(crate) static DESTROY_THREAD: Original = Original::new();
@@ -18,6 +18,8 @@ pub(crate) static SET_ACCOUNT: Original = Original::new();
 pub(crate) static SET_USER: Original = Original::new();
 /// The built-in's functions that update a row of `setup_consumers` and of `threads`.
 pub(crate) static UPDATE_CONSUMER: Original = Original::new();
+/// The built-in's function that updates a row of `setup_instruments`.
+pub(crate) static UPDATE_INSTRUMENT: Original = Original::new();
 /// See [`UPDATE_CONSUMER`].
 pub(crate) static UPDATE_THREAD: Original = Original::new();
 
@@ -83,6 +85,19 @@ pub(crate) unsafe extern "C" fn update_consumer(
     // SAFETY: the function's own type and arguments.
     let rc = unsafe { UPDATE_CONSUMER.function::<Update>()(table, server_table, old, new, fields) };
     guard((), consumers::follow);
+    rc
+}
+
+pub(crate) unsafe extern "C" fn update_instrument(
+    table: *mut c_void,
+    server_table: *mut c_void,
+    old: *const u8,
+    new: *mut u8,
+    fields: *mut *mut c_void,
+) -> c_int {
+    // SAFETY: the function's own type and arguments.
+    let rc = unsafe { UPDATE_INSTRUMENT.function::<Update>()(table, server_table, old, new, fields) };
+    guard((), events::follow);
     rc
 }
 

@@ -7,5 +7,8 @@
 mod kept;
 pub(crate) mod lives;
 pub(crate) mod short;
+pub(crate) mod stage;
+pub(crate) mod statement;
 pub(crate) mod synch;
 pub(crate) mod told;
+pub(crate) mod transaction;

@@ -22,7 +22,8 @@ pub(crate) unsafe extern "C" fn start_idle_wait(
     line: c_uint,
 ) -> *mut Locker {
     let Some(class) = IDLE.get().filter(|class| class.enabled.load(Relaxed) != 0) else { return null_mut() };
-    if settled().is_none() {
+    // At level sampled it belongs to the statement before.
+    if ENGINE.is_skipping() && ENGINE.is_class_sampled(fixed::IDLE) || settled().is_none() {
         return null_mut();
     }
     if class.timed.load(Relaxed) == 0 {
@@ -80,6 +81,7 @@ pub(crate) unsafe extern "C" fn end_metadata_wait(locker: *const Locker, _rc: c_
     match unsafe { kept(&*locker) } {
         Some(wait) => {
             end_wait(&wait);
+            ENGINE.has_waited();
         }
         None => count_untimed(fixed::METADATA, WaitObject::new(0, operation::METADATA)),
     }

@@ -10,8 +10,9 @@ use std::ffi::{c_char, c_int, c_uint};
 use std::ptr::null_mut;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-use tare_engine::snapshot::ClassId;
+use tare_engine::snapshot::{ClassId, Kind};
 use tare_engine::{Source, WaitObject, operation};
+use tare_host::process::ENGINE;
 
 use super::kept::{begin_wait, count_untimed, end_wait, keep, keep_untimed, kept};
 use crate::abi::{Instance, SynchLocker};
@@ -42,14 +43,14 @@ unsafe fn instrument(instance: &Instance) -> ClassId {
     instruments::of(unsafe { &*instance.class })
 }
 
-/// Begins a wait.
+/// Begins a wait. `ESTIMATED`: level `sampled` skips it in statements that are not chosen.
 ///
 /// # Safety
 ///
 /// The server's: a locker on its stack, and an instance of the built-in's that exists until the wait has
 /// ended.
 #[inline(always)]
-unsafe fn start(
+unsafe fn start<const ESTIMATED: bool>(
     locker: *mut SynchLocker,
     instance: *const Instance,
     operation: u8,
@@ -61,6 +62,11 @@ unsafe fn start(
     }
     // SAFETY: the caller's promise.
     let (of, object) = unsafe { (&*instance, instance.cast()) };
+    // SAFETY: as above.
+    let class = unsafe { instrument(of) };
+    if ESTIMATED && ENGINE.skips_class(class) {
+        return null_mut();
+    }
     // SAFETY: the locker is the caller's, and has this place.
     unsafe { (&raw mut (*locker).operation).write(op) };
     if of.timed.load(Relaxed) == 0 {
@@ -69,8 +75,6 @@ unsafe fn start(
         return locker;
     }
     let what = WaitObject::new(of.identity, operation);
-    // SAFETY: as above.
-    let class = unsafe { instrument(of) };
     let Some(wait) = begin_wait(class, what, source) else { return null_mut() };
     // SAFETY: the caller's promise.
     unsafe { keep(locker.cast(), wait, object) };
@@ -129,8 +133,29 @@ pub(crate) unsafe extern "C" fn start_mutex_wait(
     file: *const c_char,
     line: c_uint,
 ) -> *mut SynchLocker {
+    if ENGINE.is_all_sampled(Kind::Mutex) && ENGINE.skips_at_once() {
+        return null_mut();
+    }
     // SAFETY: the server's promise.
-    unsafe { start(locker, mutex, operation::MUTEX.wrapping_add(op as u8), op, Source::new(file, line)) }
+    unsafe { start_further_mutex_wait(locker, mutex, op, file, line) }
+}
+
+/// Begins a wait for a mutex that is not skipped at once.
+///
+/// # Safety
+///
+/// See [`start`].
+#[inline(never)]
+unsafe extern "C" fn start_further_mutex_wait(
+    locker: *mut SynchLocker,
+    mutex: *const Instance,
+    op: c_uint,
+    file: *const c_char,
+    line: c_uint,
+) -> *mut SynchLocker {
+    let operation = operation::MUTEX.wrapping_add(op as u8);
+    // SAFETY: the caller's promise.
+    unsafe { start::<true>(locker, mutex, operation, op, Source::new(file, line)) }
 }
 
 pub(crate) unsafe extern "C" fn end_mutex_wait(locker: *const SynchLocker, rc: c_int) {
@@ -149,8 +174,28 @@ pub(crate) unsafe extern "C" fn start_rwlock_wait(
     file: *const c_char,
     line: c_uint,
 ) -> *mut SynchLocker {
+    if ENGINE.is_all_sampled(Kind::Rwlock) && ENGINE.skips_at_once() {
+        return null_mut();
+    }
     // SAFETY: the server's promise.
-    unsafe { start(locker, rwlock, rwlock_operation(op), op, Source::new(file, line)) }
+    unsafe { start_further_rwlock_wait(locker, rwlock, op, file, line) }
+}
+
+/// Begins a wait for a rwlock that is not skipped at once.
+///
+/// # Safety
+///
+/// See [`start`].
+#[inline(never)]
+unsafe extern "C" fn start_further_rwlock_wait(
+    locker: *mut SynchLocker,
+    rwlock: *const Instance,
+    op: c_uint,
+    file: *const c_char,
+    line: c_uint,
+) -> *mut SynchLocker {
+    // SAFETY: the caller's promise.
+    unsafe { start::<true>(locker, rwlock, rwlock_operation(op), op, Source::new(file, line)) }
 }
 
 pub(crate) unsafe extern "C" fn end_rwlock_rdwait(locker: *const SynchLocker, rc: c_int) {
@@ -182,12 +227,15 @@ pub(crate) unsafe extern "C" fn start_cond_wait(
     line: c_uint,
 ) -> *mut SynchLocker {
     // SAFETY: the server's promise.
-    unsafe { start(locker, cond, operation::COND.wrapping_add(op as u8), op, Source::new(file, line)) }
+    unsafe {
+        start::<false>(locker, cond, operation::COND.wrapping_add(op as u8), op, Source::new(file, line))
+    }
 }
 
 pub(crate) unsafe extern "C" fn end_cond_wait(locker: *const SynchLocker, _rc: c_int) {
     // SAFETY: the server's promise.
     unsafe { end(locker) };
+    ENGINE.has_waited();
 }
 
 #[cfg(test)]

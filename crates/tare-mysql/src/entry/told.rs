@@ -36,7 +36,13 @@ fn lock_operation(kind: u32) -> u8 {
 fn count(class: ClassId, object: WaitObject, flags: u32, start: u64, events: u64, amount: Option<u64>) {
     guard((), || {
         if class != 0 && settled().is_some() {
-            let started = (flags & TIMED != 0).then_some(start);
+            let mut started = (flags & TIMED != 0).then_some(start);
+            // At level sampled, in a statement that is not chosen: table I/O is counted and not timed.
+            if class == fixed::TABLE_IO && ENGINE.is_class_sampled(class) && ENGINE.is_skipping() {
+                started = None;
+            } else if ENGINE.skips_class(class) {
+                return;
+            }
             let facts = EndedWaitFacts { started, events, amount };
             ENGINE.count_ended_wait(class, object, Source::new(null(), 0), facts);
         }

@@ -1,4 +1,4 @@
-//! The consumers of waits: `setup_consumers` is the built-in's, and the engine follows it.
+//! The consumers: `setup_consumers` is the built-in's, and the engine follows it.
 
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU8, Ordering::Relaxed};
@@ -6,19 +6,30 @@ use std::sync::atomic::{AtomicU8, Ordering::Relaxed};
 use tare_engine::snapshot::Consumer;
 use tare_host::process::{ENGINE, failure};
 
-/// The consumers that decide about waits.
-pub(crate) const OF_WAITS: [Consumer; 5] = [
+/// The consumers that decide about events.
+pub(crate) const FOLLOWED: [Consumer; 16] = [
     Consumer::GlobalInstrumentation,
     Consumer::ThreadInstrumentation,
     Consumer::EventsWaitsCurrent,
     Consumer::EventsWaitsHistory,
     Consumer::EventsWaitsHistoryLong,
+    Consumer::EventsStagesCurrent,
+    Consumer::EventsStagesHistory,
+    Consumer::EventsStagesHistoryLong,
+    Consumer::EventsStatementsCurrent,
+    Consumer::EventsStatementsHistory,
+    Consumer::EventsStatementsHistoryLong,
+    Consumer::EventsStatementsCpu,
+    Consumer::EventsTransactionsCurrent,
+    Consumer::EventsTransactionsHistory,
+    Consumer::EventsTransactionsHistoryLong,
+    Consumer::StatementsDigest,
 ];
 
-static FLAGS: OnceLock<[&'static AtomicU8; OF_WAITS.len()]> = OnceLock::new();
+static FLAGS: OnceLock<Vec<&'static AtomicU8>> = OnceLock::new();
 
-/// Sets where the built-in keeps whether the consumers are on, in the order of [`OF_WAITS`].
-pub(crate) fn set_places(flags: [&'static AtomicU8; OF_WAITS.len()]) {
+/// Sets where the built-in keeps whether the consumers are on, in the order of [`FOLLOWED`].
+pub(crate) fn set_places(flags: Vec<&'static AtomicU8>) {
     let _set_once = FLAGS.set(flags);
 }
 
@@ -27,7 +38,7 @@ pub(crate) fn follow() {
     if failure().is_some() {
         return;
     }
-    for (consumer, flag) in OF_WAITS.into_iter().zip(FLAGS.get().into_iter().flatten()) {
+    for (consumer, flag) in FOLLOWED.into_iter().zip(FLAGS.get().into_iter().flatten()) {
         let is_on = flag.load(Relaxed) != 0;
         if ENGINE.consumer(consumer) != is_on {
             ENGINE.set_consumer(consumer, is_on);

@@ -3,18 +3,21 @@
 
 use std::ffi::CStr;
 
-use tare_engine::Host;
+use tare_engine::{DigestHash, Host};
 
-/// The engine's host. It knows waits only: statements, stages and everything else are the built-in's.
+use super::digest;
+
+/// The engine's host. Of sessions, metadata locks and everything else that is not an event it knows nothing:
+/// these are the built-in's.
 pub(crate) struct ServerHost;
 
 impl Host for ServerHost {
-    fn digest(&self, _: &[u8], _: u32) -> Option<[u8; 16]> {
-        None
+    fn digest(&self, tokens: &[u8], _: u32) -> Option<DigestHash> {
+        digest::of(tokens)
     }
 
-    fn digest_text(&self, _: &[u8], _: u32, _: bool) -> Option<String> {
-        None
+    fn digest_text(&self, tokens: &[u8], charset: u32, is_cut: bool) -> Option<String> {
+        digest::text(tokens, charset, is_cut)
     }
 
     fn command_name(&self, _: u32) -> Option<&'static str> {
@@ -25,12 +28,15 @@ impl Host for ServerHost {
         None
     }
 
-    fn isolation_name(&self, _: u8) -> Option<&'static str> {
-        None
+    fn isolation_name(&self, isolation: u8) -> Option<&'static str> {
+        let names = ["READ UNCOMMITTED", "READ COMMITTED", "REPEATABLE READ", "SERIALIZABLE"];
+        names.get(usize::from(isolation)).copied()
     }
 
-    fn xa_state_name(&self, _: u8) -> Option<&'static str> {
-        None
+    fn xa_state_name(&self, state: u8) -> Option<&'static str> {
+        // The engine ends one with 4 after a commit, and 3 after a rollback.
+        let names = ["ACTIVE", "IDLE", "PREPARED", "ROLLBACK ONLY", "COMMITTED"];
+        Some(names.get(usize::from(state)).copied().unwrap_or("NOTR"))
     }
 
     fn lock_namespace_name(&self, _: u8) -> Option<&'static str> {

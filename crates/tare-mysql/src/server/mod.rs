@@ -1,8 +1,11 @@
 //! The server seen from tare: its threads, its instruments, its settings, and what the engine asks of a host.
 
 pub(crate) mod consumers;
+pub(crate) mod digest;
+pub(crate) mod events;
 mod host;
 pub(crate) mod instruments;
+pub(crate) mod sampling;
 pub(crate) mod thread;
 pub(crate) mod threads;
 

@@ -6,7 +6,7 @@
 #![allow(unsafe_code)]
 
 use std::arch::asm;
-use std::sync::atomic::{AtomicIsize, AtomicU8, AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::{AtomicIsize, AtomicU8, AtomicU32, AtomicU64, Ordering::Relaxed};
 
 use tare_host::process::{ENGINE, guard};
 
@@ -40,6 +40,21 @@ impl ServerThread {
         // SAFETY: a thread of the built-in's has its number at this place (`startup::checks`); its own code
         // writes it before the thread runs.
         unsafe { (*std::ptr::with_exposed_provenance::<AtomicU64>(self.0 + THREAD_ID)).load(Relaxed) }
+    }
+
+    /// Returns the word at an offset.
+    #[inline(always)]
+    pub(crate) fn word(self, at: usize) -> &'static AtomicU64 {
+        // SAFETY: a thread of the built-in's, which is never unmapped, has a word at this place
+        // (`startup::checks`).
+        unsafe { &*std::ptr::with_exposed_provenance::<AtomicU64>(self.0 + at) }
+    }
+
+    /// Returns the number of 32 bits at an offset.
+    #[inline(always)]
+    pub(crate) fn number(self, at: usize) -> &'static AtomicU32 {
+        // SAFETY: see `word`.
+        unsafe { &*std::ptr::with_exposed_provenance::<AtomicU32>(self.0 + at) }
     }
 
     /// Returns the flag at an offset.

@@ -2,6 +2,8 @@
 //! exported function that uses it. The server has not set its version yet, and other builds of a version may
 //! differ.
 
+mod events;
+
 use std::ffi::CStr;
 
 use tare_host::jumps::{DetourError, Function};
@@ -119,7 +121,7 @@ const EVIDENCE: [Evidence; 17] = [
 
 /// Checks every layout.
 pub(super) fn layouts() -> Result<(), DisableReason> {
-    for (name, instructions, within) in EVIDENCE {
+    for (name, instructions, within) in EVIDENCE.into_iter().chain(events::EVIDENCE) {
         let code = code(name)?;
         let code = &code[..code.len().min(within)];
         let has = |wanted: &&[u8]| code.windows(wanted.len()).any(|window| window == *wanted);

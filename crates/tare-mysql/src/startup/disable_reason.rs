@@ -13,7 +13,7 @@ pub(crate) enum DisableReason {
     #[error("the server exports no {0}: docs/reference/mysql.md says which builds are supported")]
     Missing(String),
     /// A family of events cannot be taken, and the tables show it together with the others.
-    #[error("waits of {name} cannot be taken: {why}")]
+    #[error("events of {name} cannot be taken: {why}")]
     Family {
         /// The family.
         name: &'static str,

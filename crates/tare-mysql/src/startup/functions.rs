@@ -1,6 +1,8 @@
 //! The server's functions that lead here.
 #![allow(unsafe_code)]
 
+mod events;
+
 use std::ffi::CStr;
 
 use tare_host::code::without_entry_mark;
@@ -15,6 +17,9 @@ use crate::original::Original;
 
 /// A function of the server by its mangled name, and where it leads.
 type Led = (&'static CStr, usize);
+
+/// A function that still does its work as well.
+type Told = (&'static CStr, usize, &'static Original);
 
 /// Returns the functions that this library's stand in for.
 fn replaced() -> [Led; 10] {
@@ -45,7 +50,7 @@ fn replaced() -> [Led; 10] {
 }
 
 /// Returns the functions that still do their work as well.
-fn told() -> [(&'static CStr, usize, &'static Original); 9] {
+fn told() -> [Told; 9] {
     [
         (
             c"_Z20pfs_end_file_wait_vcP15PSI_file_lockerm",
@@ -108,12 +113,12 @@ impl Functions {
     pub(super) fn find() -> Result<Functions, DisableReason> {
         families()?;
         let mut leads = vec![(start_rwlock()?, synch::start_rwlock_wait as *const () as usize)];
-        for (name, to) in replaced() {
+        for (name, to) in replaced().into_iter().chain(events::replaced()) {
             leads.push((checks::code(name)?.as_ptr().addr(), to));
         }
         let code = |error: &dyn std::fmt::Display| DisableReason::Code(error.to_string());
         let mut originals = Vec::new();
-        for (name, to, _) in told() {
+        for (name, to, _) in told().into_iter().chain(events::told()) {
             let function = Function::find(name).map_err(|error| code(&error))?;
             leads.push((function.start(), to));
             originals.push(function);
@@ -124,7 +129,7 @@ impl Functions {
 
     /// Leads every function here.
     pub(super) fn lead(self) -> Result<(), DisableReason> {
-        for ((_, _, original), copy) in told().into_iter().zip(self.copies) {
+        for ((_, _, original), copy) in told().into_iter().chain(events::told()).zip(self.copies) {
             original.set(copy);
         }
         // SAFETY: functions of the program, each with room for a jump (the layouts' checks have read more of
@@ -137,14 +142,26 @@ impl Functions {
     }
 }
 
-/// The families of waits. The tables show all of them, so none of them is taken without the others.
-const WAITS: [&str; 8] = ["mutex", "rwlock", "cond", "file", "socket", "table", "idle", "metadata"];
+/// The families of events that are taken. Events nest in each other, so none is taken without the others.
+const FAMILIES: [&str; 11] = [
+    "mutex",
+    "rwlock",
+    "cond",
+    "file",
+    "socket",
+    "table",
+    "idle",
+    "metadata",
+    "stage",
+    "statement",
+    "transaction",
+];
 
-/// Checks that the server calls the functions of every family of waits by name.
+/// Checks that the server calls the functions of every family by name.
 fn families() -> Result<(), DisableReason> {
     let program = Segments::of_program().ok_or_else(|| DisableReason::Unexpected("the code".to_owned()))?;
     let found = families::found(&program.image(), |name| symbol(name).map(|at| at.addr()));
-    for family in found.iter().filter(|it| WAITS.contains(&it.family.name)) {
+    for family in found.iter().filter(|it| FAMILIES.contains(&it.family.name)) {
         if let Some(why) = family.hindrance() {
             return Err(DisableReason::Family { name: family.family.name, why: why.to_string() });
         }

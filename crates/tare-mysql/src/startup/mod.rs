@@ -14,7 +14,7 @@ mod shares;
 
 use tare_engine::snapshot::Consumer;
 use tare_engine::{Config, Initial, Recording};
-use tare_host::options::{LevelSetting, OptionFiles, Options};
+use tare_host::options::{EventSizes, LevelSetting, OptionFiles, Options};
 use tare_host::process::ENGINE;
 use tare_host::process::log::{Form, Severity, line, set_form};
 use tare_host::process::panic::caught;
@@ -28,8 +28,8 @@ fn prepare() {
     match caught(begin).unwrap_or_else(|why| Err(DisableReason::Panic(why))) {
         Ok(()) => {
             let text = format!(
-                "{} (experimental) counts waits; all else is the server's own, and so are the tables of files, sockets, \
-                 tables and instances",
+                "{} (experimental) counts waits, stages, statements and transactions; all else is the server's own, and so \
+                 are the tables of files, sockets, tables, instances and prepared statements",
                 env!("CARGO_PKG_VERSION")
             );
             line(Severity::Note, &text);
@@ -54,7 +54,9 @@ fn begin() -> Result<(), DisableReason> {
     let shares = shares::Shares::find()?;
     let functions = functions::Functions::find()?;
     program::connect()?;
+    let (rate, slow_after) = (options.sample_rate(), options.slow_after);
     ENGINE.start(config(options), &ServerHost).map_err(|error| DisableReason::Memory(error.to_string()))?;
+    ENGINE.set_sampling(rate, slow_after);
     functions.lead()?;
     // From here on nothing fails.
     shares.serve();
@@ -63,12 +65,18 @@ fn begin() -> Result<(), DisableReason> {
 
 /// Returns the engine's sizes and levels. The built-in decides which instruments are on.
 fn config(options: Options) -> Config {
+    let by_type = |sizes: &EventSizes| [sizes.transactions, sizes.statements, sizes.stages, sizes.waits];
     Config {
         memory_max: usize::try_from(options.memory_max).unwrap_or(usize::MAX),
-        history_size: [options.history_size.transactions, 0, 0, options.history_size.waits],
-        history_long_size: [options.history_long_size.transactions, 0, 0, options.history_long_size.waits],
+        history_size: by_type(&options.history_size),
+        history_long_size: by_type(&options.history_long_size),
         sources: options.source,
-        digests_size: 0,
+        digests_size: options.digests_size,
+        max_digest_length: options.max_digest_length,
+        max_sql_text_length: options.max_sql_text_length,
+        max_digest_sample_age: options.max_digest_sample_age,
+        extended: true,
+        reports_free_locks: true,
         // Until the built-in has read its options.
         consumers: vec![Consumer::GlobalInstrumentation, Consumer::ThreadInstrumentation],
         instruments: Box::new(move |name| Initial { level: level(&options, name), ..Initial::default() }),
@@ -76,11 +84,10 @@ fn config(options: Options) -> Config {
     }
 }
 
-/// Returns the level of an instrument. Level `sampled` chooses statements, which the built-in keeps: there it
-/// is `lean`.
+/// Returns the level of an instrument.
 fn level(options: &Options, name: &str) -> Recording {
     match options.level(name) {
-        Some(LevelSetting::At(level)) if level != Recording::Sampled => level,
+        Some(LevelSetting::At(level)) => level,
         _ => Recording::Lean,
     }
 }

@@ -10,8 +10,11 @@ use tare_host::process::symbol;
 use super::disable_reason::DisableReason;
 use crate::abi::Class;
 use crate::entry::short;
-use crate::server::{consumers, instruments, thread};
-use crate::tables::{READERS, ReadNumber, ReadText, Readers, SETTERS, SetEnded, SetNumber, SetText, Setters};
+use crate::server::{consumers, digest, events, instruments, thread};
+use crate::tables::{
+    READERS, ReadNumber, ReadText, Readers, SETTERS, SetDouble, SetEnded, SetNumber, SetText, SetTimestamp,
+    Setters,
+};
 
 /// The lists of instruments of waits.
 const LISTS: [&CStr; 5] = [
@@ -22,13 +25,24 @@ const LISTS: [&CStr; 5] = [
     c"_Z17find_socket_classj",
 ];
 
-/// The flags of [`consumers::OF_WAITS`].
-const FLAGS: [&CStr; consumers::OF_WAITS.len()] = [
+/// The flags of [`consumers::FOLLOWED`].
+const FLAGS: [&CStr; consumers::FOLLOWED.len()] = [
     c"flag_global_instrumentation",
     c"flag_thread_instrumentation",
     c"flag_events_waits_current",
     c"flag_events_waits_history",
     c"flag_events_waits_history_long",
+    c"flag_events_stages_current",
+    c"flag_events_stages_history",
+    c"flag_events_stages_history_long",
+    c"flag_events_statements_current",
+    c"flag_events_statements_history",
+    c"flag_events_statements_history_long",
+    c"flag_events_statements_cpu",
+    c"flag_events_transactions_current",
+    c"flag_events_transactions_history",
+    c"flag_events_transactions_history_long",
+    c"flag_statements_digest",
 ];
 
 /// The instruments that are in no list.
@@ -46,8 +60,7 @@ pub(super) fn connect() -> Result<(), DisableReason> {
     }
     // SAFETY: a flag of one byte, which lives as long as the program.
     let flag = |name: &CStr| found(name).map(|flag| unsafe { &*flag.cast::<AtomicU8>() });
-    let [a, b, c, d, e] = FLAGS;
-    consumers::set_places([flag(a)?, flag(b)?, flag(c)?, flag(d)?, flag(e)?]);
+    consumers::set_places(FLAGS.iter().map(|name| flag(name)).collect::<Result<_, _>>()?);
     // SAFETY: an instrument, which lives as long as the program.
     let _set_once = short::IDLE.set(unsafe { &*found(SINGLE[3])?.cast::<Class>() });
     let lists = LISTS.iter().map(|name| found(name)).collect::<Result<Vec<_>, _>>()?;
@@ -57,8 +70,34 @@ pub(super) fn connect() -> Result<(), DisableReason> {
         let lists = lists.into_iter().map(|list| transmute::<*mut c_void, instruments::Find>(list)).collect();
         instruments::set_lists(lists);
     }
+    connect_events()?;
     connect_tables()?;
     thread::locate(found(c"THR_PFS")?);
+    Ok(())
+}
+
+/// Finds the lists of the instruments of statements and stages, and the instrument of transactions.
+fn connect_events() -> Result<(), DisableReason> {
+    for (list, name) in
+        [(&events::STAGES, c"_Z16find_stage_classj"), (&events::STATEMENTS, c"_Z20find_statement_classj")]
+    {
+        // SAFETY: as for the instruments of waits.
+        unsafe { list.set_list(transmute::<*mut c_void, instruments::Find>(found(name)?)) };
+    }
+    // SAFETY: the mangled names tell the types of the arguments, and the checks their layouts.
+    let functions = unsafe {
+        digest::Functions {
+            hash: transmute::<*mut c_void, _>(found(c"_Z19compute_digest_hashPK18sql_digest_storagePh")?),
+            text: transmute::<*mut c_void, _>(found(
+                c"_Z19compute_digest_textPK18sql_digest_storageP6String",
+            )?),
+            free: transmute::<*mut c_void, _>(found(c"_Z7my_freePv")?),
+            charset: found(c"my_charset_bin")?.expose_provenance(),
+        }
+    };
+    let _set_once = digest::FUNCTIONS.set(functions);
+    // SAFETY: an instrument, which lives as long as the program.
+    events::set_transaction(unsafe { &*found(c"global_transaction_class")?.cast::<Class>() });
     Ok(())
 }
 
@@ -79,11 +118,18 @@ fn connect_tables() -> Result<(), DisableReason> {
         ubigint: function!(c"_Z20set_field_ubigint_v1P9PSI_field13PSI_ulonglong" as SetNumber),
         bigint: function!(c"_Z19set_field_bigint_v1P9PSI_field12PSI_longlong" as SetNumber),
         uinteger: function!(c"_Z21set_field_uinteger_v1P9PSI_field9PSI_ulong" as SetNumber),
+        integer: function!(c"_Z20set_field_integer_v1P9PSI_field8PSI_long" as SetNumber),
+        long_text: function!(c"_Z17set_field_text_v1P9PSI_fieldPKcj" as SetText),
+        timestamp: function!(c"_Z23set_field_timestamp2_v1P9PSI_fieldy" as SetTimestamp),
+        double: function!(c"_Z19set_field_double_v1P9PSI_field10PSI_double" as SetDouble),
         enumeration: function!(c"_Z17set_field_enum_v1P9PSI_field13PSI_ulonglong" as SetNumber),
     });
     let _set_once = READERS.set(Readers {
         ubigint: function!(
             c"_Z19read_key_ubigint_v1P14PSI_key_readerP22PSI_plugin_key_ubiginti" as ReadNumber
+        ),
+        uinteger: function!(
+            c"_Z20read_key_uinteger_v1P14PSI_key_readerP23PSI_plugin_key_uintegeri" as ReadNumber
         ),
         string: function!(c"_Z18read_key_string_v1P14PSI_key_readerP21PSI_plugin_key_stringi" as ReadText),
     });

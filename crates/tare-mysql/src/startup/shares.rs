@@ -7,7 +7,7 @@ use tare_host::process::symbol;
 
 use super::checks;
 use super::disable_reason::DisableReason;
-use crate::abi::Share;
+use crate::abi::{Position, Share};
 use crate::tables::Handle;
 use crate::tables::served::{self, SERVED, Served};
 
@@ -28,7 +28,7 @@ impl Shares {
         if let Some(at) = (0..SERVED.len()).find(|at| !served::can_serve(*at)) {
             return Err(DisableReason::Unexpected(SERVED[at].name.to_owned()));
         }
-        let shares = SERVED.iter().map(find).collect::<Result<_, _>>()?;
+        let shares = SERVED.into_iter().map(find).collect::<Result<_, _>>()?;
         Ok(Shares { shares, open })
     }
 
@@ -42,7 +42,7 @@ impl Shares {
             share.callbacks = functions.callbacks;
             share.open_table = self.open;
             share.delete_all_rows = functions.delete_all_rows as *const c_void;
-            share.position_length = size_of::<u64>() as u32;
+            share.position_length = size_of::<Position>() as u32;
         }
     }
 }

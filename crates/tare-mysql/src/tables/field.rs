@@ -7,6 +7,7 @@ use std::sync::OnceLock;
 use tare_tables::{Column, SqlType, Value};
 
 use crate::abi::Number;
+use crate::abi::events::Fraction;
 
 /// A column of the server's (`PSI_field`).
 type Field = *mut c_void;
@@ -17,6 +18,11 @@ pub(crate) type SetText = unsafe extern "C" fn(Field, *const c_char, c_uint);
 pub(crate) type SetEnded = unsafe extern "C" fn(Field, *const c_char);
 /// A function that sets a number.
 pub(crate) type SetNumber = unsafe extern "C" fn(Field, Number);
+
+/// A function that sets a point in time.
+pub(crate) type SetTimestamp = unsafe extern "C" fn(Field, u64);
+/// A function that sets a fraction.
+pub(crate) type SetDouble = unsafe extern "C" fn(Field, Fraction);
 
 /// The server's functions that set a column.
 pub(crate) struct Setters {
@@ -32,8 +38,16 @@ pub(crate) struct Setters {
     pub(crate) bigint: SetNumber,
     /// An unsigned number of 32 bits.
     pub(crate) uinteger: SetNumber,
+    /// A signed number of 32 bits.
+    pub(crate) integer: SetNumber,
     /// A position in an enumeration, from 1 on.
     pub(crate) enumeration: SetNumber,
+    /// A long text.
+    pub(crate) long_text: SetText,
+    /// Microseconds since the Unix epoch.
+    pub(crate) timestamp: SetTimestamp,
+    /// A fraction.
+    pub(crate) double: SetDouble,
 }
 
 /// Set before any table is opened.
@@ -41,8 +55,24 @@ pub(crate) static SETTERS: OnceLock<Setters> = OnceLock::new();
 
 /// Returns whether columns of this type can be set.
 pub(super) fn can_hold(sql_type: SqlType) -> bool {
-    use SqlType::{BigInt, BigIntUnsigned, Char, Enum, IntUnsigned, VarChar};
-    matches!(sql_type, BigInt | BigIntUnsigned | Char(_) | Enum(_) | IntUnsigned | VarChar(_))
+    use SqlType::{
+        BigInt, BigIntUnsigned, Char, Double, Enum, Int, IntUnsigned, LongText, Timestamp, TimestampMicros,
+        VarChar,
+    };
+    matches!(
+        sql_type,
+        BigInt
+            | BigIntUnsigned
+            | Char(_)
+            | Double(..)
+            | Enum(_)
+            | Int
+            | IntUnsigned
+            | LongText
+            | Timestamp
+            | TimestampMicros
+            | VarChar(_)
+    )
 }
 
 /// Returns a value as a number; NULL if it is none.
@@ -51,6 +81,24 @@ fn number(value: &Value<'_>) -> Number {
         Value::Unsigned(value) => Number { value, is_null: false },
         Value::Signed(value) => Number { value: value.cast_unsigned(), is_null: false },
         _ => Number { value: 0, is_null: true },
+    }
+}
+
+/// Returns the length of a text.
+fn length(text: &str) -> c_uint {
+    c_uint::try_from(text.len()).unwrap_or(0)
+}
+
+/// Returns a value as a point in time.
+fn microseconds(value: &Value<'_>) -> u64 {
+    if let Value::Timestamp(at) = *value { at } else { 0 }
+}
+
+/// Returns a value as a fraction; NULL if it is none.
+fn fraction(value: &Value<'_>) -> Fraction {
+    match *value {
+        Value::Double(value) => Fraction { value, is_null: false },
+        _ => Fraction { value: 0.0, is_null: true },
     }
 }
 
@@ -78,6 +126,13 @@ pub(super) unsafe fn set(field: Field, column: &Column, value: &Value<'_>) {
             SqlType::BigInt => (setters.bigint)(field, number(value)),
             SqlType::IntUnsigned => (setters.uinteger)(field, number(value)),
             SqlType::Enum(members) => (setters.enumeration)(field, position(value, members)),
+            SqlType::Int => (setters.integer)(field, number(value)),
+            SqlType::Timestamp | SqlType::TimestampMicros => (setters.timestamp)(field, microseconds(value)),
+            SqlType::Double(..) => (setters.double)(field, fraction(value)),
+            SqlType::LongText => match value {
+                Value::Text(text) => (setters.long_text)(field, text.as_ptr().cast(), length(text)),
+                _ => (setters.long_text)(field, std::ptr::null(), 0),
+            },
             SqlType::VarChar(_) | SqlType::Char(_) => set_text(setters, field, column, value),
             _ => {}
         }
@@ -95,7 +150,7 @@ unsafe fn set_text(setters: &Setters, field: Field, column: &Column, value: &Val
         _ => "",
     };
     let is_char = matches!(column.sql_type, SqlType::Char(_));
-    let (start, length) = (text.as_ptr().cast(), c_uint::try_from(text.len()).unwrap_or(0));
+    let (start, length) = (text.as_ptr().cast(), length(text));
     let empty = value == &Value::Null && column.nullable;
     // SAFETY: the caller's promise.
     unsafe {

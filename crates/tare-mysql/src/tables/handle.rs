@@ -1,7 +1,9 @@
 //! The adapter: an open table, its rows, and the callbacks through which the server reads them.
 #![allow(unsafe_code)]
 
+use std::collections::HashMap;
 use std::ffi::{c_int, c_uint, c_void};
+use std::hash::{Hash, Hasher};
 use std::ops::ControlFlow;
 
 use tare_host::process::{ENGINE, guard};
@@ -9,7 +11,7 @@ use tare_tables::{ColumnSet, Query, Table, Value};
 
 use super::field;
 use super::key::{self, Part};
-use crate::abi::{Callbacks, answer};
+use crate::abi::{Callbacks, Position, answer};
 
 /// The most rows of index look-ups that are kept. A position before the kept ones leads to no row.
 const MOST_KEPT: usize = 1 << 16;
@@ -23,19 +25,47 @@ pub(crate) struct Handle {
     rows: Vec<Vec<Value<'static>>>,
     /// The position of the first of `rows`.
     first: u64,
-    /// The position of the current row, which the server copies and writes back.
-    position: Box<u64>,
+    /// The position of the current row, which the server copies and writes back: possibly into another handle
+    /// of the table, because it closes one after a scan and opens one to fetch rows by position.
+    position: Box<Position>,
     /// The position of the next row of a scan or a look-up.
     next: u64,
+    /// The rows of a handle that is asked for positions of another one, by what identifies them.
+    found: HashMap<u64, usize>,
 }
 
 impl Handle {
     pub(super) fn new(table: &'static dyn Table, indexes: &'static [&'static [&'static str]]) -> Handle {
-        Handle { table, indexes, index: &[], rows: Vec::new(), first: 0, position: Box::default(), next: 0 }
+        Handle {
+            table,
+            indexes,
+            index: &[],
+            rows: Vec::new(),
+            first: 0,
+            position: Box::default(),
+            next: 0,
+            found: HashMap::new(),
+        }
+    }
+
+    /// Returns what identifies a row: the columns of the first index. The rows without one are events.
+    fn identity(&self, row: &[Value<'static>]) -> u64 {
+        let key = self.indexes.first().copied().unwrap_or(&["THREAD_ID", "EVENT_ID"]);
+        let mut hasher = std::hash::DefaultHasher::new();
+        for (column, value) in self.table.columns().iter().zip(row) {
+            if key.contains(&column.name) {
+                match value {
+                    Value::Unsigned(number) => number.hash(&mut hasher),
+                    Value::Text(text) => text.hash(&mut hasher),
+                    _ => ().hash(&mut hasher),
+                }
+            }
+        }
+        hasher.finish()
     }
 
     /// Returns where the position of the current row is.
-    pub(super) fn position(&mut self) -> *mut u64 {
+    pub(super) fn position(&mut self) -> *mut Position {
         &raw mut *self.position
     }
 
@@ -58,21 +88,47 @@ impl Handle {
     fn forget(&mut self) {
         self.first += self.rows.len() as u64;
         self.rows.clear();
+        self.found.clear();
         self.next = self.first;
     }
 
     /// Makes the next row the current one.
     fn advance(&mut self) -> c_int {
-        *self.position = self.next;
-        if self.current().is_none() {
-            return answer::NO_MORE_ROWS;
-        }
+        let number = self.next;
+        self.position.number = number;
+        let Some(row) = self.row(number) else { return answer::NO_MORE_ROWS };
+        self.position.identity = self.identity(row);
         self.next += 1;
         answer::ROW
     }
 
+    fn row(&self, number: u64) -> Option<&Vec<Value<'static>>> {
+        self.rows.get(usize::try_from(number.checked_sub(self.first)?).ok()?)
+    }
+
     fn current(&self) -> Option<&Vec<Value<'static>>> {
-        self.rows.get(usize::try_from(self.position.checked_sub(self.first)?).ok()?)
+        self.row(self.position.number)
+    }
+
+    /// Makes the row at the position that the server has written back the current one.
+    fn go_to_position(&mut self) -> c_int {
+        let Position { number, identity } = *self.position;
+        if self.row(number).is_some_and(|row| self.identity(row) == identity) {
+            return answer::ROW;
+        }
+        if self.found.is_empty() {
+            // Another handle has read the row.
+            self.read(&[]);
+            let found = self.rows.iter().enumerate().map(|(at, row)| (self.identity(row), at)).collect();
+            self.found = found;
+        }
+        match self.found.get(&identity) {
+            Some(at) => {
+                self.position.number = self.first + *at as u64;
+                answer::ROW
+            }
+            None => answer::NO_SUCH_ROW,
+        }
     }
 
     fn begin_scan(&mut self, is_scan: bool) {
@@ -98,7 +154,7 @@ impl Handle {
 }
 
 /// Returns the callbacks of a table that `open` opens.
-pub(super) fn callbacks(open: unsafe extern "C" fn(*mut *mut u64) -> *mut Handle) -> Callbacks<Handle> {
+pub(super) fn callbacks(open: unsafe extern "C" fn(*mut *mut Position) -> *mut Handle) -> Callbacks<Handle> {
     Callbacks {
         rnd_next: Some(next),
         rnd_init: Some(rnd_init),
@@ -144,12 +200,7 @@ unsafe extern "C" fn next(handle: *mut Handle) -> c_int {
 
 unsafe extern "C" fn rnd_pos(handle: *mut Handle) -> c_int {
     // SAFETY: the server's promise.
-    unsafe {
-        on(handle, answer::NO_SUCH_ROW, |handle| match handle.current() {
-            Some(_) => answer::ROW,
-            None => answer::NO_SUCH_ROW,
-        })
-    }
+    unsafe { on(handle, answer::NO_SUCH_ROW, Handle::go_to_position) }
 }
 
 unsafe extern "C" fn index_init(
@@ -201,7 +252,7 @@ unsafe extern "C" fn reset_position(handle: *mut Handle) {
     unsafe {
         on(handle, (), |handle| {
             handle.next = handle.first;
-            *handle.position = handle.first;
+            handle.position.number = handle.first;
         });
     }
 }

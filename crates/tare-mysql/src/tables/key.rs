@@ -16,6 +16,7 @@ pub(crate) type ReadText = unsafe extern "C" fn(*mut c_void, *mut TextKey, c_int
 /// The server's functions that read the next part of a key.
 pub(crate) struct Readers {
     pub(crate) ubigint: ReadNumber,
+    pub(crate) uinteger: ReadNumber,
     pub(crate) string: ReadText,
 }
 
@@ -87,10 +88,15 @@ unsafe fn part(reader: *mut c_void, column: &Column, find_flag: c_int) -> Option
     let readers = READERS.get()?;
     // The server wants a name and does not look at it.
     let name = c"".as_ptr();
-    if matches!(column.sql_type, SqlType::BigIntUnsigned) {
+    let read = match column.sql_type {
+        SqlType::BigIntUnsigned => Some(readers.ubigint),
+        SqlType::IntUnsigned => Some(readers.uinteger),
+        _ => None,
+    };
+    if let Some(read) = read {
         let mut key = NumberKey { name, find_flags: EXACT, is_null: false, value: 0 };
         // SAFETY: the server's reader, and a key of the type of this part.
-        unsafe { (readers.ubigint)(reader, &raw mut key, find_flag) };
+        unsafe { read(reader, &raw mut key, find_flag) };
         return (key.find_flags == EXACT).then_some(match key.is_null {
             true => Value::Null,
             false => Value::Unsigned(key.value),

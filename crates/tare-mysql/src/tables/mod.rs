@@ -9,6 +9,6 @@ mod handle;
 mod key;
 pub(crate) mod served;
 
-pub(crate) use field::{SETTERS, SetEnded, SetNumber, SetText, Setters};
+pub(crate) use field::{SETTERS, SetDouble, SetEnded, SetNumber, SetText, SetTimestamp, Setters};
 pub(crate) use handle::Handle;
 pub(crate) use key::{READERS, ReadNumber, ReadText, Readers};

@@ -9,9 +9,9 @@ use tare_tables::{Shape, Table};
 
 use super::field;
 use super::handle::{self, Handle};
-use crate::abi::{Callbacks, answer};
+use crate::abi::{Callbacks, Position, answer};
 use crate::original::Original;
-use crate::server::{consumers, instruments};
+use crate::server::{consumers, events as instruments_of_events, instruments};
 
 /// A table that is served.
 #[derive(Debug)]
@@ -37,6 +37,8 @@ macro_rules! symbols {
     };
 }
 
+mod events;
+
 const fn c_name(text: &'static str) -> &'static CStr {
     match CStr::from_bytes_with_nul(text.as_bytes()) {
         Ok(name) => name,
@@ -44,8 +46,8 @@ const fn c_name(text: &'static str) -> &'static CStr {
     }
 }
 
-/// Every table that is served.
-pub(crate) static SERVED: [Served; 8] = [
+/// The tables of waits.
+const WAITS: [Served; 8] = [
     Served {
         name: "events_waits_current",
         symbols: symbols!("26table_events_waits_current"),
@@ -88,6 +90,34 @@ pub(crate) static SERVED: [Served; 8] = [
     },
 ];
 
+/// The tables by the module that lists them.
+const LISTS: [&[Served]; 2] = [&WAITS, &events::EVENTS];
+
+/// The number of tables that are served.
+const NUMBER: usize = {
+    let (mut at, mut sum) = (0, 0);
+    while at < LISTS.len() {
+        sum += LISTS[at].len();
+        at += 1;
+    }
+    sum
+};
+
+/// Every table that is served.
+pub(crate) static SERVED: [&Served; NUMBER] = {
+    let mut all = [&WAITS[0]; NUMBER];
+    let (mut list, mut at, mut to) = (0, 0, 0);
+    while list < LISTS.len() {
+        while at < LISTS[list].len() {
+            all[to] = &LISTS[list][at];
+            at += 1;
+            to += 1;
+        }
+        (list, at) = (list + 1, 0);
+    }
+    all
+};
+
 /// The functions of a share, one set for each of [`SERVED`].
 pub(crate) struct Functions {
     pub(crate) callbacks: Callbacks<Handle>,
@@ -95,9 +125,19 @@ pub(crate) struct Functions {
 }
 
 /// Returns the functions of each table, in the order of [`SERVED`].
-pub(crate) fn functions() -> [Functions; SERVED.len()] {
-    const { assert!(SERVED.len() == 8) };
-    [of::<0>(), of::<1>(), of::<2>(), of::<3>(), of::<4>(), of::<5>(), of::<6>(), of::<7>()]
+pub(crate) fn functions() -> Vec<Functions> {
+    /// Returns the functions of the tables at eight positions from `$from` on.
+    macro_rules! eight {
+        ($($from:literal)*) => {
+            [$(
+                of::<{ $from }>, of::<{ $from + 1 }>, of::<{ $from + 2 }>, of::<{ $from + 3 }>,
+                of::<{ $from + 4 }>, of::<{ $from + 5 }>, of::<{ $from + 6 }>, of::<{ $from + 7 }>,
+            )*]
+        };
+    }
+    const EACH: [fn() -> Functions; 64] = eight!(0 8 16 24 32 40 48 56);
+    const { assert!(NUMBER <= EACH.len()) };
+    EACH.iter().take(NUMBER).map(|functions| functions()).collect()
 }
 
 fn of<const AT: usize>() -> Functions {
@@ -123,11 +163,12 @@ pub(crate) fn can_serve(at: usize) -> bool {
 }
 
 /// Opens a table. The position of its row is where the server copies it from.
-unsafe extern "C" fn open<const AT: usize>(position: *mut *mut u64) -> *mut Handle {
+unsafe extern "C" fn open<const AT: usize>(position: *mut *mut Position) -> *mut Handle {
     let opened = guard(None, || {
         consumers::follow();
         instruments::meet_all();
-        Some(Box::new(Handle::new(table(AT)?, SERVED[AT].indexes)))
+        instruments_of_events::meet_all();
+        Some(Box::new(Handle::new(table(AT)?, SERVED.get(AT)?.indexes)))
     });
     let Some(mut opened) = opened else { return std::ptr::null_mut() };
     // SAFETY: the server passes a place for the address. It uses it until it closes the table.
@@ -136,7 +177,7 @@ unsafe extern "C" fn open<const AT: usize>(position: *mut *mut u64) -> *mut Hand
 }
 
 /// The built-in's functions that delete all rows: a table of sums by event name takes others with it.
-static DELETES: [Original; SERVED.len()] = [const { Original::new() }; SERVED.len()];
+static DELETES: [Original; NUMBER] = [const { Original::new() }; NUMBER];
 
 /// Sets the built-in's function that deletes all rows of the table at a position of [`SERVED`].
 pub(crate) fn set_delete(at: usize, function: *const c_void) {
@@ -146,7 +187,7 @@ pub(crate) fn set_delete(at: usize, function: *const c_void) {
 unsafe extern "C" fn delete_all_rows<const AT: usize>() -> c_int {
     let done = guard(false, || table(AT).is_some_and(|table| table.truncate(&ENGINE).is_ok()));
     // SAFETY: the share's own function, of this type.
-    let rest = unsafe { DELETES[AT].function::<unsafe extern "C" fn() -> c_int>()() };
+    let rest = unsafe { DELETES[AT % NUMBER].function::<unsafe extern "C" fn() -> c_int>()() };
     if done { rest } else { answer::OUT_OF_MEMORY }
 }
 

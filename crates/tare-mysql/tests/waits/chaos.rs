@@ -52,7 +52,7 @@ fn session(server: &Mysql, number: u64, until: Instant) -> u64 {
 }
 
 fn statement(number: u64, next: &mut impl FnMut(u64) -> u64) -> String {
-    const TABLES: [&str; 9] = [
+    const TABLES: [&str; 17] = [
         "events_waits_current",
         "events_waits_history",
         "events_waits_history_long",
@@ -62,6 +62,14 @@ fn statement(number: u64, next: &mut impl FnMut(u64) -> u64) -> String {
         "events_waits_summary_by_user_by_event_name",
         "events_waits_summary_by_host_by_event_name",
         "events_waits_summary_by_instance",
+        "events_statements_current",
+        "events_statements_history_long",
+        "events_statements_summary_by_digest",
+        "events_statements_summary_by_thread_by_event_name",
+        "events_statements_histogram_by_digest",
+        "events_stages_history",
+        "events_transactions_current",
+        "events_transactions_summary_by_account_by_event_name",
     ];
     let table = TABLES[next(TABLES.len() as u64) as usize];
     let on = ["YES", "NO"][next(2) as usize];
@@ -84,11 +92,16 @@ fn statement(number: u64, next: &mut impl FnMut(u64) -> u64) -> String {
 fn settings(table: &str, on: &str, any: u64) -> String {
     let update = |table: &str, what: &str| format!("UPDATE performance_schema.{table} SET {what}");
     match any {
-        0..6 => format!("SELECT COUNT(*), MAX(EVENT_NAME) FROM performance_schema.{table}"),
+        0..6 => {
+            let column = if table.contains("digest") { "DIGEST" } else { "EVENT_NAME" };
+            format!("SELECT COUNT(*), MAX({column}) FROM performance_schema.{table}")
+        }
         6 => format!("TRUNCATE performance_schema.{table}"),
-        7 => update("setup_consumers", &format!("ENABLED = '{on}' WHERE NAME LIKE 'events_waits%'")),
+        7 => update("setup_consumers", &format!("ENABLED = '{on}' WHERE NAME LIKE 'events_%'")),
         8 => {
-            let what = format!("ENABLED = '{on}', TIMED = '{on}' WHERE NAME LIKE 'wait/synch/%'");
+            let what = format!(
+                "ENABLED = '{on}', TIMED = '{on}' WHERE NAME LIKE 'wait/synch/%' OR NAME LIKE 'st%' OR NAME = 'transaction'"
+            );
             update("setup_instruments", &what)
         }
         9 => update("setup_consumers", &format!("ENABLED = '{on}' WHERE NAME = 'thread_instrumentation'")),
@@ -121,7 +134,7 @@ fn sessions_that_change_everything_crash_nothing() {
     let mut conn = server.client().expect("a client");
     for sql in [
         "UPDATE performance_schema.setup_consumers SET ENABLED = 'YES'",
-        "UPDATE performance_schema.setup_instruments SET ENABLED = 'YES', TIMED = 'YES' WHERE NAME LIKE 'wait/%'",
+        "UPDATE performance_schema.setup_instruments SET ENABLED = 'YES', TIMED = 'YES' WHERE NAME <> ''",
         "UPDATE performance_schema.threads SET INSTRUMENTED = 'YES', HISTORY = 'YES'",
         "DO 1",
     ] {

@@ -3,6 +3,7 @@
 #![allow(unreachable_pub)]
 
 mod chaos;
+mod events;
 mod oracle;
 mod tables;
 
@@ -26,7 +27,12 @@ pub fn subject(options: &[&str]) -> Option<Mysql> {
     if let Some(server) = &server {
         let lines = lines(server);
         assert_eq!(lines.len(), 1, "{lines:?}");
-        assert!(lines[0].contains("[Note]") && lines[0].contains("counts waits"), "{}", lines[0]);
+        assert!(
+            lines[0].contains("[Note]")
+                && lines[0].contains("counts waits, stages, statements and transactions"),
+            "{}",
+            lines[0]
+        );
     }
     server
 }

@@ -9,7 +9,6 @@ use std::sync::atomic::{
 use tare_sync::journal;
 
 use super::{Block, Event};
-use crate::Engine;
 use crate::layout::ring::RECORD_TIMED;
 use crate::layout::ring::RINGS;
 use crate::layout::statement::OpenStatement;
@@ -19,6 +18,7 @@ use crate::record::statement::decode::StatementEvent;
 use crate::record::statement::parsed::Parsed;
 use crate::snapshot::EventType;
 use crate::thread::Thread;
+use crate::{DigestHash, Engine};
 
 /// A statement in progress.
 pub(crate) struct RunningStatement {
@@ -113,7 +113,7 @@ impl Engine {
         &self,
         thread: &Thread,
         statement: &RunningStatement,
-    ) -> Option<[u8; 16]> {
+    ) -> Option<DigestHash> {
         let runs = || self.runs_still(thread, statement.level, &statement.event);
         self.running_hash(statement.parsed?, runs)
     }

@@ -285,7 +285,7 @@ mod tests {
     struct SilentHost;
 
     impl Host for SilentHost {
-        fn digest(&self, _: &[u8], _: u32) -> Option<[u8; 16]> {
+        fn digest(&self, _: &[u8], _: u32) -> Option<crate::DigestHash> {
             None
         }
         fn digest_text(&self, _: &[u8], _: u32, _: bool) -> Option<String> {

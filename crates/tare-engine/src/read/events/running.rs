@@ -4,13 +4,13 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
-use crate::Engine;
 use crate::instance::{Prepared, PreparedDigest};
 use crate::memory::pool::{Object, Pool, resolve};
 use crate::memory::text;
 use crate::read::names::{KeptTokens, as_hash};
 use crate::record::statement::parsed::Parsed;
 use crate::snapshot::{Consumer, DigestText};
+use crate::{DigestHash, Engine};
 
 /// A statement's tokens, copied from the host's memory.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -43,7 +43,7 @@ impl Engine {
 
     /// Returns the hash that DIGEST of a running statement shows, like [`Engine::running_digest`], without
     /// calling any of the host's own functions.
-    pub(super) fn running_hash(&self, parsed: Parsed, runs: impl FnOnce() -> bool) -> Option<[u8; 16]> {
+    pub(super) fn running_hash(&self, parsed: Parsed, runs: impl FnOnce() -> bool) -> Option<DigestHash> {
         if !self.consumer(Consumer::StatementsDigest) {
             return None;
         }

@@ -92,6 +92,12 @@ fn most_memory(thread: &Thread, open: &OpenStatement, flags: StatementFlags) -> 
 }
 
 impl Engine {
+    /// Returns the time of an ended statement in nanoseconds; `None`: it was not timed.
+    pub fn nanoseconds_of(&self, ended: EndedStatement) -> Option<u64> {
+        let rate = u128::from(self.clock.rate());
+        ended.taken().map(|taken| ((u128::from(taken) * rate >> 32) / 1000) as u64)
+    }
+
     /// Ends a statement.
     pub fn end_statement(&self, statement: Statement, digest: Option<&DigestTokens<'_>>) -> EndedStatement {
         let count_digest = |_| self.count_any_digest(statement, digest);

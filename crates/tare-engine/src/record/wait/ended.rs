@@ -4,6 +4,8 @@ use super::{Source, WaitObject};
 use crate::Engine;
 use crate::layout::wait::NO_AMOUNT;
 use crate::snapshot::ClassId;
+use crate::thread::choice::NOW;
+use crate::thread::current;
 
 /// What a host that times waits itself knows of one that has ended.
 #[derive(Clone, Copy, Debug)]
@@ -22,6 +24,16 @@ impl EndedWaitFacts {
 }
 
 impl Engine {
+    /// Returns how many times the calling thread counts an event that is not timed.
+    fn weight_of_untimed(&self, class: ClassId) -> u64 {
+        match current() {
+            Some(thread) if thread.is_weighted() => {
+                self.weight_of(thread, self.registry.kind(class), class, NOW).events
+            }
+            _ => 1,
+        }
+    }
+
     /// Counts a wait of the calling thread that has ended and that the host has timed itself, and records it
     /// if that is wanted.
     #[inline(never)]
@@ -37,6 +49,7 @@ impl Engine {
         }
         let EndedWaitFacts { started, events, amount } = facts;
         let Some(start) = started else {
+            let events = events.saturating_mul(self.weight_of_untimed(class));
             if let Some(wait) = self.start_tallied_wait(class) {
                 self.end_wait(&wait, events, None);
             }

@@ -1,0 +1,98 @@
+//! HOT PATH: stages. What the built-in's `threads` and `processlist` show of them is written into its
+//! threads.
+#![allow(unsafe_code)]
+
+use std::ffi::{c_char, c_int, c_uint};
+use std::ptr::null_mut;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+
+use tare_engine::snapshot::Kind;
+use tare_engine::{Progress, Source, Start};
+use tare_host::process::{ENGINE, guard};
+
+use crate::abi::events::{THREAD_EVENT_ID, THREAD_PROGRESS, THREAD_STAGE};
+use crate::server::events;
+use crate::server::thread::{ServerThread, current, settled};
+
+/// The progress of a stage: two numbers that the server writes.
+type StageProgress = [AtomicU64; 2];
+
+/// Begins a stage, which ends the one before; no stage follows if the key is 0.
+pub(crate) unsafe extern "C" fn start_stage(
+    key: c_uint,
+    file: *const c_char,
+    line: c_int,
+) -> *const StageProgress {
+    let Some(thread) = current() else { return null_mut() };
+    thread.number(THREAD_STAGE).store(key, Relaxed);
+    thread.word(THREAD_PROGRESS).store(0, Relaxed);
+    if ENGINE.is_all_sampled(Kind::Stage) && ENGINE.skips_at_once() {
+        return null_mut();
+    }
+    start_further_stage(thread, key, file, line)
+}
+
+/// Begins a stage that is not skipped at once.
+#[inline(never)]
+extern "C" fn start_further_stage(
+    thread: ServerThread,
+    key: c_uint,
+    file: *const c_char,
+    line: c_int,
+) -> *const StageProgress {
+    if settled().is_none() {
+        return null_mut();
+    }
+    let class = events::stage(key);
+    if ENGINE.looks_for_slowness() {
+        let skips = match ENGINE.is_all_sampled(Kind::Stage) {
+            true => ENGINE.skips_stage(),
+            false => ENGINE.skips_stage_class(class),
+        };
+        if skips {
+            ENGINE.leave_stage();
+            return null_mut();
+        }
+    }
+    if class == 0 {
+        guard((), || ENGINE.end_stage());
+        return null_mut();
+    }
+    let source = Source::new(file, line.cast_unsigned());
+    let progress = match ENGINE.start_stage_fast(class, source) {
+        Start::Began(progress) => progress,
+        Start::Off | Start::Slow => start_stage_slow(class, source),
+    };
+    if let Some(slab) = ENGINE.current_thread() {
+        thread.word(THREAD_EVENT_ID).store(slab.next_event_id(), Relaxed);
+    }
+    let Some(progress) = progress else { return null_mut() };
+    let progress: *const StageProgress = progress;
+    thread.word(THREAD_PROGRESS).store(progress.expose_provenance() as u64, Relaxed);
+    progress
+}
+
+#[inline(never)]
+fn start_stage_slow(class: u16, source: Source) -> Option<Progress> {
+    guard(None, || ENGINE.start_stage(class, source))
+}
+
+pub(crate) unsafe extern "C" fn end_stage() {
+    let Some(thread) = current() else { return };
+    thread.number(THREAD_STAGE).store(0, Relaxed);
+    thread.word(THREAD_PROGRESS).store(0, Relaxed);
+    // A statement that was not chosen has no stage in progress.
+    if ENGINE.is_all_sampled(Kind::Stage) && ENGINE.is_skipping() {
+        return;
+    }
+    if settled().is_some() {
+        end_any_stage();
+    }
+}
+
+#[inline(never)]
+fn end_any_stage() {
+    if !ENGINE.end_stage_fast() && !ENGINE.end_unrecorded_stage_fast() {
+        guard((), || ENGINE.end_stage());
+    }
+}

@@ -1,0 +1,167 @@
+//! HOT PATH: transactions. The numbers of savepoints stay in the server's locker until the end.
+#![allow(unsafe_code)]
+
+use std::ffi::{c_char, c_int, c_uint, c_void};
+use std::ptr::null_mut;
+use std::sync::atomic::Ordering::Relaxed;
+
+use tare_engine::{Savepoint, Source, ThreadHandle, Transaction, TransactionStart, Xid};
+use tare_host::process::{ENGINE, guard};
+
+use crate::abi::events::{THREAD_EVENT_ID, TransactionLocker, TransactionXid};
+use crate::server::thread::settled;
+
+/// The most bytes of each part of an identifier.
+const PART: usize = 64;
+
+/// The server's number of XA_STATE `NOTR`, which the engine knows by another number.
+const NOT_RUNNING: c_int = 0;
+
+/// Returns the engine's number of an XA_STATE, in which that of an active one is 0.
+fn state_of(state: c_int) -> u8 {
+    if state == NOT_RUNNING { u8::MAX } else { (state - 1) as u8 }
+}
+
+pub(crate) unsafe extern "C" fn get_thread_transaction_locker(
+    locker: *mut TransactionLocker,
+    _xid: *const TransactionXid,
+    trx_id: *const u64,
+    isolation: c_int,
+    read_only: bool,
+    autocommit: bool,
+) -> *mut TransactionLocker {
+    let Some(thread) = settled() else { return null_mut() };
+    // SAFETY: the server passes null or its number.
+    let trx_id = unsafe { trx_id.as_ref() }.copied().unwrap_or(0);
+    let start = TransactionStart { trx_id, isolation: isolation as u8, read_only, autocommit };
+    let opened = ENGINE.open_transaction_fast(&start);
+    let Some(transaction) = opened.or_else(|| open_slow(&start)) else { return null_mut() };
+    // SAFETY: the server's promise: a locker, in which this library keeps a transaction until its end.
+    let it = unsafe { &mut *locker };
+    keep(it, transaction);
+    it.savepoints = [0; 3];
+    thread.word(THREAD_EVENT_ID).store(transaction.pack().1.next_event_id(), Relaxed);
+    locker
+}
+
+#[cold]
+#[inline(never)]
+fn open_slow(start: &TransactionStart) -> Option<Transaction> {
+    guard(None, || ENGINE.open_transaction(start))
+}
+
+#[inline(always)]
+fn keep(it: &mut TransactionLocker, transaction: Transaction) {
+    let (state, slab, start) = transaction.pack();
+    it.flags = 0;
+    it.state = state;
+    it.slab = slab.address();
+    it.start = start;
+}
+
+/// Returns the transaction that a locker keeps.
+///
+/// # Safety
+///
+/// The locker is one that [`get_thread_transaction_locker`] has returned, and its transaction has not ended.
+#[inline(always)]
+unsafe fn kept(it: &TransactionLocker) -> Option<Transaction> {
+    // SAFETY: the address that `keep` has stored.
+    let slab = unsafe { ThreadHandle::from_address(it.slab) }?;
+    // SAFETY: the values of one `pack`, of a transaction that has not ended (the caller's promise).
+    Some(unsafe { Transaction::unpack(it.state, slab, it.start) })
+}
+
+/// Runs `act` on the transaction of a locker.
+///
+/// # Safety
+///
+/// See [`kept`].
+unsafe fn with(locker: *mut TransactionLocker, act: impl FnOnce(&mut Transaction)) {
+    // SAFETY: the caller's promise.
+    let it = unsafe { &mut *locker };
+    // SAFETY: as above.
+    if let Some(mut transaction) = unsafe { kept(it) } {
+        guard((), || act(&mut transaction));
+        it.start = transaction.start();
+    }
+}
+
+pub(crate) unsafe extern "C" fn start_transaction(
+    locker: *mut TransactionLocker,
+    file: *const c_char,
+    line: c_uint,
+) {
+    let source = Source::new(file, line);
+    // SAFETY: the server's promise: a locker that was returned to it.
+    unsafe {
+        match kept(&*locker) {
+            Some(transaction) if ENGINE.start_transaction_fast(&transaction, source) => {}
+            _ => with(locker, |transaction| ENGINE.start_transaction(transaction, source)),
+        }
+    }
+}
+
+pub(crate) unsafe extern "C" fn set_transaction_xid(
+    locker: *mut TransactionLocker,
+    xid: *const TransactionXid,
+    state: c_int,
+) {
+    // SAFETY: the server's promise: its identifier, and a locker that was returned to it.
+    unsafe {
+        let Some(xid) = xid.as_ref() else { return };
+        let length = |length: i64| usize::try_from(length).unwrap_or(0).min(PART);
+        let (gtrid, rest) = xid.data.split_at(length(xid.gtrid_length));
+        let bqual = &rest[..length(xid.bqual_length)];
+        let xid = Xid { format_id: xid.format as i32, gtrid, bqual };
+        with(locker, |transaction| ENGINE.set_transaction_xid(transaction, &xid, state_of(state)));
+    }
+}
+
+pub(crate) unsafe extern "C" fn set_transaction_xa_state(locker: *mut TransactionLocker, state: c_int) {
+    // SAFETY: the server's promise: a locker that was returned to it.
+    unsafe { with(locker, |transaction| ENGINE.set_transaction_xa_state(transaction, state_of(state))) };
+}
+
+pub(crate) unsafe extern "C" fn set_transaction_trxid(locker: *mut TransactionLocker, trx_id: *const u64) {
+    // SAFETY: the server's promise: its number, and a locker that was returned to it.
+    unsafe {
+        if let Some(trx_id) = trx_id.as_ref() {
+            with(locker, |transaction| ENGINE.set_transaction_trx_id(transaction, *trx_id));
+        }
+    }
+}
+
+/// The server tells a global identifier; which one is not shown.
+pub(crate) unsafe extern "C" fn set_transaction_gtid(
+    _locker: *mut TransactionLocker,
+    _sid: *const c_void,
+    _gtid: *const c_void,
+) {
+}
+
+pub(crate) unsafe extern "C" fn end_transaction(locker: *mut TransactionLocker, commit: bool) {
+    // SAFETY: the server's promise: a locker that was returned to it, once.
+    let it = unsafe { &*locker };
+    // SAFETY: as above.
+    let Some(transaction) = (unsafe { kept(it) }) else { return };
+    if it.savepoints != [0; 3] {
+        add_savepoints(it, &transaction);
+    }
+    if !ENGINE.end_transaction_fast(&transaction, commit)
+        && !ENGINE.end_unrecorded_transaction_fast(&transaction)
+    {
+        guard((), || ENGINE.end_transaction(&transaction, commit));
+    }
+}
+
+#[cold]
+#[inline(never)]
+fn add_savepoints(it: &TransactionLocker, transaction: &Transaction) {
+    let kinds = [Savepoint::Set, Savepoint::RollbackTo, Savepoint::Release];
+    guard((), || {
+        for (kind, number) in kinds.into_iter().zip(it.savepoints) {
+            ENGINE.add_savepoints(transaction, kind, number);
+        }
+    });
+}

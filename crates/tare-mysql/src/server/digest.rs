@@ -1,0 +1,76 @@
+//! Digests: the server's own functions for their hash and their text.
+#![allow(unsafe_code)]
+
+use std::ffi::c_void;
+use std::ptr::null_mut;
+use std::sync::OnceLock;
+
+use tare_engine::DigestHash;
+
+use crate::abi::events::{DigestStorage, ServerText};
+
+/// The server's functions.
+pub(crate) struct Functions {
+    /// `compute_digest_hash`
+    pub(crate) hash: unsafe extern "C" fn(*const DigestStorage, *mut u8),
+    /// `compute_digest_text`
+    pub(crate) text: unsafe extern "C" fn(*const DigestStorage, *mut ServerText),
+    /// `my_free`
+    pub(crate) free: unsafe extern "C" fn(*mut c_void),
+    /// `my_charset_bin`, by its address.
+    pub(crate) charset: usize,
+}
+
+/// Set before any call is led here.
+pub(crate) static FUNCTIONS: OnceLock<Functions> = OnceLock::new();
+
+/// Returns tokens as the server keeps them.
+fn storage(tokens: &[u8], charset: u32, is_full: bool) -> DigestStorage {
+    DigestStorage {
+        is_full,
+        length: tokens.len(),
+        hash: [0; 32],
+        charset,
+        tokens: tokens.as_ptr().cast_mut(),
+        capacity: u32::try_from(tokens.len()).unwrap_or(0),
+    }
+}
+
+fn sha(tokens: &[u8]) -> Option<[u8; 32]> {
+    let functions = FUNCTIONS.get()?;
+    let (storage, mut hash) = (storage(tokens, 0, false), [0; 32]);
+    // SAFETY: the server's function, which reads the tokens and writes 32 bytes.
+    unsafe { (functions.hash)(&raw const storage, hash.as_mut_ptr()) };
+    Some(hash)
+}
+
+/// Returns DIGEST of tokens.
+pub(crate) fn of(tokens: &[u8]) -> Option<DigestHash> {
+    sha(tokens).map(DigestHash::from)
+}
+
+/// Returns a hash that tells tokens apart of which only the first are kept.
+pub(crate) fn hash(tokens: &[u8]) -> [u8; 16] {
+    sha(tokens).and_then(|hash| hash.first_chunk().copied()).unwrap_or_default()
+}
+
+/// Returns DIGEST_TEXT of tokens. `is_cut`: there were more.
+pub(crate) fn text(tokens: &[u8], charset: u32, is_cut: bool) -> Option<String> {
+    let functions = FUNCTIONS.get()?;
+    let storage = storage(tokens, charset, is_cut);
+    let charset = std::ptr::with_exposed_provenance(functions.charset);
+    let mut text = ServerText { start: null_mut(), length: 0, charset, capacity: 0, is_owned: false };
+    // SAFETY: the server's function, which reads the tokens and writes an empty text of the server's type.
+    unsafe { (functions.text)(&raw const storage, &raw mut text) };
+    let bytes = match text.start.is_null() {
+        true => &[][..],
+        // SAFETY: the server has written as many bytes as it says.
+        false => unsafe { std::slice::from_raw_parts(text.start, text.length) },
+    };
+    let shown = String::from_utf8_lossy(bytes).into_owned();
+    if text.is_owned {
+        // SAFETY: as the server's own callers do: the text says that it owns its bytes.
+        unsafe { (functions.free)(text.start.cast()) };
+    }
+    Some(shown)
+}

@@ -1,0 +1,137 @@
+//! HOT PATH: the instruments of statements, stages and transactions: from the built-in's to the engine's.
+//!
+//! The built-in's `setup_instruments` keeps their flags. The engine follows when somebody has updated them.
+#![allow(unsafe_code)]
+
+use std::ffi::c_uint;
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicU16, Ordering::Relaxed};
+
+use tare_engine::snapshot::{ClassId, Kind, Properties};
+use tare_engine::{Registration, fixed};
+use tare_host::process::{ENGINE, guard};
+
+use super::instruments::Find;
+use crate::abi::Class;
+use crate::abi::events::PROGRESS;
+
+/// The most instruments of a kind. Those with a higher number are not counted.
+const MOST: usize = 1024;
+
+/// The instruments of a kind, which the built-in finds by a key from 1 on.
+pub(crate) struct Instruments {
+    kind: Kind,
+    /// By the built-in's key or number: the engine's. 0: not met yet.
+    known: [AtomicU16; MOST],
+    find: OnceLock<Find>,
+}
+
+/// The instruments of stages, by key.
+pub(crate) static STAGES: Instruments = Instruments::new(Kind::Stage);
+/// The instruments of statements, by number.
+pub(crate) static STATEMENTS: Instruments = Instruments::new(Kind::Statement);
+
+/// The built-in's instrument of transactions.
+static TRANSACTION: OnceLock<&'static Class> = OnceLock::new();
+
+impl Instruments {
+    const fn new(kind: Kind) -> Instruments {
+        Instruments { kind, known: [const { AtomicU16::new(0) }; MOST], find: OnceLock::new() }
+    }
+
+    /// Sets the built-in's function that finds one by its key.
+    ///
+    /// # Safety
+    ///
+    /// It may be called from any thread with any number, and returns null or an instrument that is never
+    /// removed.
+    pub(crate) unsafe fn set_list(&self, find: Find) {
+        let _set_once = self.find.set(find);
+    }
+
+    /// Returns the instrument of a key.
+    fn class(&self, key: c_uint) -> Option<&'static Class> {
+        // SAFETY: the promise of `set_list`.
+        self.find.get().and_then(|find| unsafe { find(key).as_ref() })
+    }
+
+    /// Returns every instrument with its key.
+    fn all(&self) -> impl Iterator<Item = (c_uint, &'static Class)> {
+        (1..MOST as c_uint).map_while(|key| Some((key, self.class(key)?)))
+    }
+
+    /// Returns the engine's number at a place; 0: its events are not counted.
+    #[inline(always)]
+    fn at(&self, at: usize, class: impl FnOnce() -> Option<&'static Class>) -> ClassId {
+        let Some(known) = self.known.get(at) else { return 0 };
+        match known.load(Relaxed) {
+            0 => self.meet(at, class()),
+            known => known,
+        }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn meet(&self, at: usize, class: Option<&'static Class>) -> ClassId {
+        guard(0, || {
+            let Some(class) = class else { return 0 };
+            let name = class.name.get(..class.name_length as usize).unwrap_or_default();
+            let Ok(name) = str::from_utf8(name) else { return 0 };
+            let progress = class.flags & PROGRESS != 0;
+            let properties = Properties { progress, ..Properties::default() };
+            let id = ENGINE.register(Registration { kind: self.kind, name, properties });
+            follow_one(id, class);
+            self.known[at].store(id, Relaxed);
+            id
+        })
+    }
+}
+
+/// Returns the engine's number of a stage's instrument; 0: its events are not counted.
+#[inline(always)]
+pub(crate) fn stage(key: c_uint) -> ClassId {
+    STAGES.at(key as usize, || STAGES.class(key))
+}
+
+/// Returns the engine's number of a statement's instrument; 0: its events are not counted.
+#[inline(always)]
+pub(crate) fn statement(class: &'static Class) -> ClassId {
+    STATEMENTS.at(class.index as usize, || Some(class))
+}
+
+/// Sets the built-in's instrument of transactions.
+pub(crate) fn set_transaction(class: &'static Class) {
+    let _set_once = TRANSACTION.set(class);
+}
+
+/// Makes every instrument known to the engine, so that those without an event have rows, too.
+pub(crate) fn meet_all() {
+    for (key, _) in STAGES.all() {
+        stage(key);
+    }
+    for (_, class) in STATEMENTS.all() {
+        statement(class);
+    }
+}
+
+/// Sets the engine's flags of an instrument to the built-in's.
+fn follow_one(id: ClassId, class: &Class) {
+    let [enabled, timed] = [&class.enabled, &class.timed].map(|flag| flag.load(Relaxed) != 0);
+    if id != 0 && ENGINE.instrument_flags(id) != (enabled, timed) {
+        ENGINE.set_instrument(id, Some(enabled), Some(timed));
+    }
+}
+
+/// Sets the engine's flags of every instrument to the built-in's, after somebody has updated those.
+pub(crate) fn follow() {
+    for (key, class) in STAGES.all() {
+        follow_one(STAGES.known[key as usize].load(Relaxed), class);
+    }
+    for (_, class) in STATEMENTS.all() {
+        let known = STATEMENTS.known.get(class.index as usize).map_or(0, |known| known.load(Relaxed));
+        follow_one(known, class);
+    }
+    if let Some(class) = TRANSACTION.get() {
+        follow_one(fixed::TRANSACTION, class);
+    }
+}
