@@ -20,7 +20,7 @@ use crate::memory::index::Inserted;
 use crate::memory::lost::Lost;
 use crate::memory::pool::{Pool, SlotHead, USED, held};
 use crate::memory::text;
-use crate::setup::instrument::lock;
+use crate::setup::instrument::{ENABLED, TIMED, lock};
 use crate::setup::objects::{self, ObjectRule};
 
 /// A table's definition in use.
@@ -140,6 +140,18 @@ impl Engine {
                 self.free_share(share);
                 None
             }
+        }
+    }
+
+    /// Sets whether a table is instrumented, and timed, where the host decides that itself. A table that is
+    /// disabled by this loses the counts of closed handles, as in the built-in.
+    pub fn set_table_share_switches(&self, share: TableShareRef, enabled: bool, timed: bool) {
+        let now = if !enabled { 0 } else { ENABLED | if timed { TIMED } else { 0 } };
+        let slot = share.slot(self);
+        if slot.watch.swap(now, Relaxed) != 0 && now == 0 {
+            let _turn = lock(&self.share_changes);
+            self.clear_table_io(slot);
+            self.clear_table_locks(slot);
         }
     }
 

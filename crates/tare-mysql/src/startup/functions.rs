@@ -1,6 +1,8 @@
 //! The server's functions that lead here.
 #![allow(unsafe_code)]
 
+mod io;
+
 use std::ffi::CStr;
 
 use tare_host::code::without_entry_mark;
@@ -10,7 +12,7 @@ use tare_host::process::{Segments, symbol};
 
 use super::checks;
 use super::disable_reason::DisableReason;
-use crate::entry::{lives, short, synch, told};
+use crate::entry::{lives, short, synch};
 use crate::original::Original;
 
 /// A function of the server by its mangled name, and where it leads.
@@ -45,28 +47,8 @@ fn replaced() -> [Led; 10] {
 }
 
 /// Returns the functions that still do their work as well.
-fn told() -> [(&'static CStr, usize, &'static Original); 9] {
+fn told() -> [(&'static CStr, usize, &'static Original); 5] {
     [
-        (
-            c"_Z20pfs_end_file_wait_vcP15PSI_file_lockerm",
-            told::end_file_wait as *const () as usize,
-            &told::END_FILE,
-        ),
-        (
-            c"_Z22pfs_end_socket_wait_v1P17PSI_socket_lockerm",
-            told::end_socket_wait as *const () as usize,
-            &told::END_SOCKET,
-        ),
-        (
-            c"_Z24pfs_end_table_io_wait_v1P16PSI_table_lockery",
-            told::end_table_io_wait as *const () as usize,
-            &told::END_TABLE_IO,
-        ),
-        (
-            c"_Z26pfs_end_table_lock_wait_v1P16PSI_table_locker",
-            told::end_table_lock_wait as *const () as usize,
-            &told::END_TABLE_LOCK,
-        ),
         (
             c"_Z14destroy_threadP10PFS_thread",
             lives::destroy_thread as *const () as usize,
@@ -108,12 +90,12 @@ impl Functions {
     pub(super) fn find() -> Result<Functions, DisableReason> {
         families()?;
         let mut leads = vec![(start_rwlock()?, synch::start_rwlock_wait as *const () as usize)];
-        for (name, to) in replaced() {
+        for (name, to) in replaced().into_iter().chain(io::replaced()) {
             leads.push((checks::code(name)?.as_ptr().addr(), to));
         }
         let code = |error: &dyn std::fmt::Display| DisableReason::Code(error.to_string());
         let mut originals = Vec::new();
-        for (name, to, _) in told() {
+        for (name, to, _) in told().into_iter().chain(io::told()) {
             let function = Function::find(name).map_err(|error| code(&error))?;
             leads.push((function.start(), to));
             originals.push(function);
@@ -124,7 +106,7 @@ impl Functions {
 
     /// Leads every function here.
     pub(super) fn lead(self) -> Result<(), DisableReason> {
-        for ((_, _, original), copy) in told().into_iter().zip(self.copies) {
+        for ((_, _, original), copy) in told().into_iter().chain(io::told()).zip(self.copies) {
             original.set(copy);
         }
         // SAFETY: functions of the program, each with room for a jump (the layouts' checks have read more of

@@ -3,14 +3,16 @@
 
 use std::ffi::{CStr, c_void};
 use std::mem::transmute;
-use std::sync::atomic::AtomicU8;
+use std::sync::atomic::{AtomicI64, AtomicU8};
 
 use tare_host::process::symbol;
 
 use super::disable_reason::DisableReason;
 use crate::abi::Class;
+use crate::entry::files::{DESCRIPTORS, Descriptors};
 use crate::entry::short;
 use crate::server::{consumers, instruments, thread};
+use crate::tables::refreshed::{FIND_LOCKS, FindLocks};
 use crate::tables::{READERS, ReadNumber, ReadText, Readers, SETTERS, SetEnded, SetNumber, SetText, Setters};
 
 /// The lists of instruments of waits.
@@ -57,8 +59,25 @@ pub(super) fn connect() -> Result<(), DisableReason> {
         let lists = lists.into_iter().map(|list| transmute::<*mut c_void, instruments::Find>(list)).collect();
         instruments::set_lists(lists);
     }
+    connect_io()?;
     connect_tables()?;
     thread::locate(found(c"THR_PFS")?);
+    Ok(())
+}
+
+/// Finds what files and tables need.
+fn connect_io() -> Result<(), DisableReason> {
+    // SAFETY: variables of the program, which have these types and live as long (`checks` has seen their use).
+    let descriptors = unsafe {
+        Descriptors {
+            files: &*found(c"file_handle_array")?.cast(),
+            count: &*found(c"file_handle_max")?.cast::<AtomicI64>(),
+        }
+    };
+    let _set_once = DESCRIPTORS.set(descriptors);
+    let find = found(c"_ZN15PFS_table_share24find_or_create_lock_statEv")?;
+    // SAFETY: the mangled name tells that it is a member without arguments, and `checks` what it returns.
+    let _set_once = FIND_LOCKS.set(unsafe { transmute::<*mut c_void, FindLocks>(find) });
     Ok(())
 }
 

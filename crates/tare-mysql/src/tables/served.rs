@@ -1,6 +1,8 @@
 //! Which tables are served: the server's class of each, its indexes, and the callbacks of its share.
 #![allow(unsafe_code)]
 
+mod io;
+
 use std::ffi::{CStr, c_int, c_void};
 use std::sync::LazyLock;
 
@@ -37,6 +39,8 @@ macro_rules! symbols {
     };
 }
 
+pub(crate) use symbols;
+
 const fn c_name(text: &'static str) -> &'static CStr {
     match CStr::from_bytes_with_nul(text.as_bytes()) {
         Ok(name) => name,
@@ -45,7 +49,16 @@ const fn c_name(text: &'static str) -> &'static CStr {
 }
 
 /// Every table that is served.
-pub(crate) static SERVED: [Served; 8] = [
+static SERVED: LazyLock<Vec<&'static Served>> =
+    LazyLock::new(|| [WAITS.as_slice(), io::IO.as_slice()].into_iter().flatten().collect());
+
+/// Returns every table that is served, a list for each family. A table's position is its number here.
+pub(crate) fn served() -> &'static [&'static Served] {
+    &SERVED
+}
+
+/// The tables of waits.
+static WAITS: [Served; 8] = [
     Served {
         name: "events_waits_current",
         symbols: symbols!("26table_events_waits_current"),
@@ -88,38 +101,47 @@ pub(crate) static SERVED: [Served; 8] = [
     },
 ];
 
-/// The functions of a share, one set for each of [`SERVED`].
+/// The functions of a share, one set for each of [`served`].
 pub(crate) struct Functions {
     pub(crate) callbacks: Callbacks<Handle>,
     pub(crate) delete_all_rows: unsafe extern "C" fn() -> c_int,
 }
 
-/// Returns the functions of each table, in the order of [`SERVED`].
-pub(crate) fn functions() -> [Functions; SERVED.len()] {
-    const { assert!(SERVED.len() == 8) };
-    [of::<0>(), of::<1>(), of::<2>(), of::<3>(), of::<4>(), of::<5>(), of::<6>(), of::<7>()]
+/// The most tables that can be served.
+const MOST: usize = 64;
+
+/// Returns the functions of each table, in the order of [`served`].
+pub(crate) fn functions() -> Vec<Functions> {
+    macro_rules! rows {
+        ($($row:literal)*) => {
+            [$(of::<{ 8 * $row }>(), of::<{ 8 * $row + 1 }>(), of::<{ 8 * $row + 2 }>(), of::<{ 8 * $row + 3 }>(),
+               of::<{ 8 * $row + 4 }>(), of::<{ 8 * $row + 5 }>(), of::<{ 8 * $row + 6 }>(), of::<{ 8 * $row + 7 }>()),*]
+        };
+    }
+    let all: [Functions; MOST] = rows!(0 1 2 3 4 5 6 7);
+    all.into_iter().take(served().len()).collect()
 }
 
 fn of<const AT: usize>() -> Functions {
     Functions { callbacks: handle::callbacks(open::<AT>), delete_all_rows: delete_all_rows::<AT> }
 }
 
-/// Returns the table at a position of [`SERVED`], with all of MySQL's columns in its order.
+/// Returns the table at a position of [`served`], with all of MySQL's columns in its order.
 pub(crate) fn table(at: usize) -> Option<&'static dyn Table> {
     static TABLES: LazyLock<Vec<Option<&'static dyn Table>>> = LazyLock::new(|| {
         let named = |name: &str| Shape::Extended.tables().iter().copied().find(|table| table.name() == name);
-        SERVED.iter().map(|served| named(served.name)).collect()
+        served().iter().map(|served| named(served.name)).collect()
     });
     *TABLES.get(at)?
 }
 
-/// Returns whether the table at a position of [`SERVED`] is declared, with columns and indexes that can be
+/// Returns whether the table at a position of [`served`] is declared, with columns and indexes that can be
 /// served.
 pub(crate) fn can_serve(at: usize) -> bool {
     let Some(table) = table(at) else { return false };
     let has = |name: &&str| table.columns().iter().any(|column| column.name == *name);
     table.columns().iter().all(|column| field::can_hold(column.sql_type))
-        && SERVED[at].indexes.iter().copied().flatten().all(has)
+        && served()[at].indexes.iter().copied().flatten().all(has)
 }
 
 /// Opens a table. The position of its row is where the server copies it from.
@@ -127,7 +149,7 @@ unsafe extern "C" fn open<const AT: usize>(position: *mut *mut u64) -> *mut Hand
     let opened = guard(None, || {
         consumers::follow();
         instruments::meet_all();
-        Some(Box::new(Handle::new(table(AT)?, SERVED[AT].indexes)))
+        Some(Box::new(Handle::new(table(AT)?, served().get(AT)?.indexes)))
     });
     let Some(mut opened) = opened else { return std::ptr::null_mut() };
     // SAFETY: the server passes a place for the address. It uses it until it closes the table.
@@ -136,9 +158,9 @@ unsafe extern "C" fn open<const AT: usize>(position: *mut *mut u64) -> *mut Hand
 }
 
 /// The built-in's functions that delete all rows: a table of sums by event name takes others with it.
-static DELETES: [Original; SERVED.len()] = [const { Original::new() }; SERVED.len()];
+static DELETES: [Original; MOST] = [const { Original::new() }; MOST];
 
-/// Sets the built-in's function that deletes all rows of the table at a position of [`SERVED`].
+/// Sets the built-in's function that deletes all rows of the table at a position of [`served`].
 pub(crate) fn set_delete(at: usize, function: *const c_void) {
     DELETES[at].set(function.expose_provenance());
 }
@@ -156,7 +178,8 @@ mod tests {
 
     #[test]
     fn every_table_is_declared_with_columns_and_indexes_that_can_be_served() {
-        for (at, served) in SERVED.iter().enumerate() {
+        assert!(served().len() <= MOST);
+        for (at, served) in served().iter().enumerate() {
             let table = table(at).unwrap_or_else(|| panic!("{} is not declared", served.name));
             let declared = tare_tables::mysql::columns(served.name);
             let names =

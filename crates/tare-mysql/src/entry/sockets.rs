@@ -1,0 +1,138 @@
+//! HOT PATH: sockets.
+#![allow(unsafe_code)]
+
+use std::ffi::{c_char, c_uint, c_ulong};
+use std::ptr::null_mut;
+use std::sync::atomic::Ordering::Relaxed;
+
+use tare_engine::{SocketHandle, SocketRef, Source, Start, Wait};
+use tare_host::process::{ENGINE, guard};
+
+use super::kept::{keep, kept};
+use crate::abi::io::{ObjectLocker, Socket};
+use crate::original::Original;
+use crate::server::carriers::SOCKETS;
+use crate::server::instruments;
+use crate::server::thread::settled;
+
+/// The built-in's functions of the same names.
+pub(crate) static SET_OWNER: Original = Original::new();
+/// See [`SET_OWNER`].
+pub(crate) static DESTROY_SOCKET: Original = Original::new();
+
+/// Returns the engine's socket for one of the built-in's.
+#[inline(always)]
+fn known(socket: &Socket) -> Option<SocketRef> {
+    match SOCKETS.get(std::ptr::from_ref(socket).addr()) {
+        0 => meet(socket),
+        known => at(known),
+    }
+}
+
+/// Returns the engine's socket at an address of [`SOCKETS`]; `None`: 0.
+#[inline(always)]
+fn at(address: usize) -> Option<SocketRef> {
+    // SAFETY: 0, or the address of a socket that `meet` has put there.
+    unsafe { SocketHandle::from_address(std::ptr::with_exposed_provenance(address)) }
+}
+
+#[cold]
+#[inline(never)]
+fn meet(socket: &Socket) -> Option<SocketRef> {
+    guard(None, || {
+        // SAFETY: a socket of the built-in's has an instrument, which is never removed.
+        let class = instruments::of(unsafe { socket.class.as_ref() }?);
+        let make = || {
+            let Some(made) = ENGINE.init_socket(class, None, b"", 0) else { return 0 };
+            ENGINE.set_socket_identity(made, socket.identity as u64);
+            made.address().expose_provenance()
+        };
+        at(SOCKETS.set(std::ptr::from_ref(socket).addr(), false, make))
+    })
+}
+
+pub(crate) unsafe extern "C" fn start_socket_wait(
+    locker: *mut ObjectLocker,
+    socket: *const Socket,
+    op: c_uint,
+    _count: c_ulong,
+    file: *const c_char,
+    line: c_uint,
+) -> *mut ObjectLocker {
+    if settled().is_none() {
+        return null_mut();
+    }
+    // SAFETY: the server's promise: a socket of the built-in's.
+    let of = unsafe { &*socket };
+    let Some(known) = known(of) else { return null_mut() };
+    let source = Source::new(file, line);
+    // As the built-in: what a session waits for between two commands is no time of the socket's.
+    let is_timed = of.timed.load(Relaxed) != 0 && of.is_idle.load(Relaxed) == 0;
+    let begun = match is_timed {
+        true => ENGINE.start_socket_wait_fast(known, op as u8, source),
+        false => Start::Slow,
+    };
+    let wait = match begun {
+        Start::Began(wait) => Some(wait),
+        Start::Off => None,
+        Start::Slow => start_slow(known, op, source, is_timed),
+    };
+    let Some(wait) = wait else { return null_mut() };
+    // SAFETY: the server's promise.
+    unsafe {
+        keep(locker.cast(), wait, known.address());
+        (&raw mut (*locker).operation).write(op);
+    }
+    locker
+}
+
+#[cold]
+#[inline(never)]
+fn start_slow(socket: SocketRef, op: c_uint, source: Source, is_timed: bool) -> Option<Wait> {
+    guard(None, || match is_timed {
+        true => ENGINE.start_socket_wait(socket, op as u8, source),
+        false => ENGINE.start_untimed_socket_wait(socket, op as u8, source),
+    })
+}
+
+pub(crate) unsafe extern "C" fn end_socket_wait(locker: *const ObjectLocker, count: c_ulong) {
+    // SAFETY: the server's promise: a locker that `start_socket_wait` returned, once.
+    let (wait, locker) = unsafe { (kept(&(*locker).of), &*locker) };
+    // SAFETY: `start_socket_wait` has put the address of a socket there.
+    let socket = unsafe { SocketHandle::from_address(locker.of.object) };
+    let (Some(wait), Some(socket)) = (wait, socket) else { return };
+    // A negative result is an error and transfers none.
+    let bytes = if (count as i32) < 0 { 0 } else { count };
+    if !ENGINE.end_socket_wait_fast(socket, &wait, locker.operation as u8, bytes) {
+        end_slow(socket, &wait, locker.operation, bytes);
+    }
+}
+
+#[cold]
+#[inline(never)]
+fn end_slow(socket: SocketRef, wait: &Wait, op: u32, bytes: u64) {
+    guard((), || ENGINE.end_socket_wait(socket, wait, op as u8, bytes));
+}
+
+pub(crate) unsafe extern "C" fn set_socket_thread_owner(socket: *const Socket) {
+    guard((), || {
+        // SAFETY: the server's promise: a socket of the built-in's.
+        if settled().is_some()
+            && let Some(known) = known(unsafe { &*socket })
+        {
+            ENGINE.set_socket_thread_owner(known);
+        }
+    });
+    // SAFETY: the function's own type and argument.
+    unsafe { SET_OWNER.function::<unsafe extern "C" fn(*const Socket)>()(socket) }
+}
+
+pub(crate) unsafe extern "C" fn destroy_socket(socket: *const Socket) {
+    guard((), || {
+        if let Some(known) = at(SOCKETS.take(socket.addr())) {
+            ENGINE.destroy_socket(known);
+        }
+    });
+    // SAFETY: the function's own type and argument.
+    unsafe { DESTROY_SOCKET.function::<unsafe extern "C" fn(*const Socket)>()(socket) }
+}
